@@ -30,14 +30,14 @@ pub struct OpenFiles {
 
 #[derive(Default)]
 struct Ring {
-    places: Vec<Option<Arc<Place>>>,
+    places: Vec<Option<Arc<FileDescriptor>>>,
     free: Vec<usize>,
     hand: usize,
     descriptors: usize,
 }
 
 /// The descriptor of a file, while the file is open.
-struct Place {
+struct FileDescriptor {
     file: RwLock<Option<Arc<dyn ReadFile>>>,
     /// The file was read since the hand last passed.
     is_used: AtomicBool,
@@ -50,7 +50,7 @@ struct Place {
 /// A file of the pool. It is open, or is opened by the next read.
 struct PooledFile {
     files: Arc<OpenFiles>,
-    place: Arc<Place>,
+    place: Arc<FileDescriptor>,
     path: PathBuf,
     len: u64,
     is_direct: bool,
@@ -74,7 +74,7 @@ impl OpenFiles {
     /// Errors of the disk.
     pub fn open(self: &Arc<Self>, path: &Path, is_direct: bool) -> Result<Arc<dyn ReadFile>> {
         let file = self.open_now(path, is_direct)?;
-        let place = Arc::new(Place {
+        let place = Arc::new(FileDescriptor {
             file: RwLock::new(None),
             is_used: AtomicBool::new(true),
             descriptors: if is_direct { 2 } else { 1 },
@@ -132,7 +132,7 @@ impl OpenFiles {
         })
     }
 
-    fn admit(&self, place: &Arc<Place>, file: Arc<dyn ReadFile>) {
+    fn admit(&self, place: &Arc<FileDescriptor>, file: Arc<dyn ReadFile>) {
         let mut ring = self.ring.lock();
         let closed = ring.close_down_to(self.descriptors_max.saturating_sub(place.descriptors));
         ring.add(place);
@@ -144,7 +144,7 @@ impl OpenFiles {
 }
 
 impl Ring {
-    fn add(&mut self, place: &Arc<Place>) {
+    fn add(&mut self, place: &Arc<FileDescriptor>) {
         let at = self.free.pop().unwrap_or_else(|| {
             self.places.push(None);
             self.places.len() - 1
@@ -167,7 +167,8 @@ impl Ring {
         let mut closed = Vec::new();
         while self.descriptors > descriptors {
             self.hand = (self.hand + 1) % self.places.len();
-            let is_idle = |place: &Arc<Place>| !place.is_used.swap(false, Ordering::Relaxed);
+            let is_idle =
+                |place: &Arc<FileDescriptor>| !place.is_used.swap(false, Ordering::Relaxed);
             if self.places[self.hand].as_ref().is_some_and(is_idle) {
                 closed.extend(self.remove(self.hand));
             }

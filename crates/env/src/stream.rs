@@ -32,11 +32,11 @@ static IDLERS: Idlers = Mutex::new(Vec::new());
 /// the latest by the next `sync`, and by every call after that.
 pub(crate) struct StreamedFile {
     idlers: &'static Idlers,
-    state: State,
+    state: StreamState,
     position: u64,
 }
 
-enum State {
+enum StreamState {
     /// This handle has the file, and no append waits.
     Here(Box<dyn WriteFile>),
     /// The thread has the file and does the appends.
@@ -169,32 +169,33 @@ impl StreamedFile {
     }
 
     fn with_idlers(file: Box<dyn WriteFile>, idlers: &'static Idlers) -> Self {
-        Self { idlers, position: file.position(), state: State::Here(file) }
+        Self { idlers, position: file.position(), state: StreamState::Here(file) }
     }
 
     /// Waits until all appends are done, and returns the file.
     fn file(&mut self) -> Result<&mut Box<dyn WriteFile>> {
-        if let State::Away(_) = self.state {
-            let away = std::mem::replace(&mut self.state, State::Failed(ended()));
-            if let State::Away(stream) = away {
-                self.state = stream.end(self.idlers).map_or_else(State::Failed, State::Here);
+        if let StreamState::Away(_) = self.state {
+            let away = std::mem::replace(&mut self.state, StreamState::Failed(ended()));
+            if let StreamState::Away(stream) = away {
+                self.state =
+                    stream.end(self.idlers).map_or_else(StreamState::Failed, StreamState::Here);
             }
         }
         match &mut self.state {
-            State::Here(file) => Ok(file),
-            State::Failed(error) => Err(error.clone()),
-            State::Away(_) => Err(ended()),
+            StreamState::Here(file) => Ok(file),
+            StreamState::Failed(error) => Err(error.clone()),
+            StreamState::Away(_) => Err(ended()),
         }
     }
 
     fn is_done_at_once(&self, len: usize) -> bool {
-        len > HUGE_BYTES || (len < LARGE_BYTES && matches!(self.state, State::Here(_)))
+        len > HUGE_BYTES || (len < LARGE_BYTES && matches!(self.state, StreamState::Here(_)))
     }
 
     fn append_at_once(&mut self, bytes: &[u8]) -> Result<()> {
         let appended = self.file()?.append(bytes);
         if let Err(error) = &appended {
-            self.state = State::Failed(error.clone());
+            self.state = StreamState::Failed(error.clone());
         }
         self.position += bytes.len() as u64;
         appended
@@ -202,20 +203,21 @@ impl StreamedFile {
 
     /// An empty buffer with room for `len` bytes, if a thread has the file or can be given it.
     fn buffer(&mut self, len: usize) -> Option<Vec<u8>> {
-        if let State::Here(_) = self.state {
-            let here = std::mem::replace(&mut self.state, State::Failed(ended()));
-            if let State::Here(file) = here {
-                self.state = Stream::start(file, self.idlers).map_or_else(State::Here, State::Away);
+        if let StreamState::Here(_) = self.state {
+            let here = std::mem::replace(&mut self.state, StreamState::Failed(ended()));
+            if let StreamState::Here(file) = here {
+                self.state = Stream::start(file, self.idlers)
+                    .map_or_else(StreamState::Here, StreamState::Away);
             }
         }
-        let State::Away(stream) = &self.state else { return None };
+        let StreamState::Away(stream) = &self.state else { return None };
         Some(stream.emptied.try_recv().unwrap_or_else(|_none| Vec::with_capacity(len)))
     }
 
     /// Gives bytes to the thread that has the file.
     fn send(&mut self, bytes: Vec<u8>) -> Result<()> {
         self.position += bytes.len() as u64;
-        if let State::Away(stream) = &self.state
+        if let StreamState::Away(stream) = &self.state
             && stream.tasks.send(Task::Append(bytes)).is_ok()
         {
             return Ok(());
@@ -258,7 +260,7 @@ impl WriteFile for StreamedFile {
     }
 
     fn start_writeback(&mut self) -> Result<()> {
-        if let State::Away(stream) = &self.state
+        if let StreamState::Away(stream) = &self.state
             && stream.tasks.send(Task::StartWriteback).is_ok()
         {
             return Ok(());
@@ -276,11 +278,11 @@ impl WriteFile for StreamedFile {
 
     fn syncer(&self) -> Result<Box<dyn SyncFile>> {
         match &self.state {
-            State::Here(file) => file.syncer(),
-            State::Away(_) => {
+            StreamState::Here(file) => file.syncer(),
+            StreamState::Away(_) => {
                 Err(Error::new(ErrorKind::InvalidInput, "a streamed file is synced by its writer"))
             }
-            State::Failed(error) => Err(error.clone()),
+            StreamState::Failed(error) => Err(error.clone()),
         }
     }
 }
@@ -336,7 +338,7 @@ mod tests {
     }
 
     fn id(file: &StreamedFile) -> u64 {
-        let State::Away(stream) = &file.state else { panic!("a large append is streamed") };
+        let StreamState::Away(stream) = &file.state else { panic!("a large append is streamed") };
         stream.id
     }
 

@@ -11,7 +11,7 @@
 //! is the same for all records of a segment: at least two records that agree in it are taken for
 //! real. Fragments of old and new records, as a power cut leaves them, do not agree.
 
-use crate::record::{HEADER_BYTES, Place, RecordHeader};
+use crate::record::{HEADER_BYTES, RecordHeader, RecordPlace};
 use crate::segment::{FIRST_RECORD, SegmentHeader};
 use flagstone_base::SeqNo;
 use flagstone_base::checksum::crc32c;
@@ -36,7 +36,7 @@ pub(crate) fn holds_a_later_segment(bytes: &[u8], number: u64, older: &SegmentHe
         if crc32c(payload) != header.payload_checksum {
             continue;
         }
-        let place = Place { segment: number, salt: 0, offset: offset(at) };
+        let place = RecordPlace { segment: number, salt: 0, offset: offset(at) };
         let Some(share) = RecordHeader::salt_share(&bytes[at..], place) else { continue };
         let is_synced = u64::from(header.synced_through) > FIRST_RECORD;
         match shares.iter_mut().find(|(other, _)| *other == share) {
@@ -61,7 +61,7 @@ fn framed(bytes: &[u8], at: usize) -> Option<(RecordHeader, &[u8])> {
 
 /// Returns whether a valid record header of `segment` is at `at`.
 fn is_of(segment: &SegmentHeader, bytes: &[u8], at: usize) -> bool {
-    let place = Place { segment: segment.number(), salt: segment.salt, offset: offset(at) };
+    let place = RecordPlace { segment: segment.number(), salt: segment.salt, offset: offset(at) };
     let header = bytes.get(at..at + HEADER_BYTES);
     header.is_some_and(|header| RecordHeader::decode(header, place).is_ok())
 }
@@ -112,7 +112,7 @@ mod tests {
                 count: 1,
                 synced_through: if is_synced && n > 0 { FIRST_RECORD as u32 + 100 } else { 0 },
             };
-            let place = Place { segment: of.number(), salt: of.salt, offset };
+            let place = RecordPlace { segment: of.number(), salt: of.salt, offset };
             bytes.extend_from_slice(&header.encode(place));
             bytes.extend_from_slice(PAYLOAD);
         }

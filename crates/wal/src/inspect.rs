@@ -1,6 +1,6 @@
 //! Lists the content of a segment for people: its header, every record, and what is damaged.
 
-use crate::record::{Place, RecordHeader};
+use crate::record::{RecordHeader, RecordPlace};
 use crate::segment::{FIRST_RECORD, SegmentHeader};
 use crate::window::{Found, Window};
 use flagstone_base::{Result, SeqNo};
@@ -65,7 +65,8 @@ impl Inspector {
             })));
         }
         let Some(header) = self.header else { return Ok(None) };
-        let place = Place { segment: header.number(), salt: header.salt, offset: self.offset };
+        let place =
+            RecordPlace { segment: header.number(), salt: header.salt, offset: self.offset };
         if self.offset >= self.window.end() {
             return Ok(None);
         }
@@ -85,12 +86,12 @@ impl Inspector {
 
     /// The offset of the next intact record after the bad bytes at `place`, or the end of the
     /// segment.
-    fn next_record(&mut self, place: Place) -> Result<u64> {
+    fn next_record(&mut self, place: RecordPlace) -> Result<u64> {
         let (mut offset, mut end) = (place.offset, 0);
         while let Some(at) =
             self.window.next_candidate(offset, place.offset, self.next, &mut end)?
         {
-            if let Found::Record(..) = self.window.record(Place { offset: at, ..place })? {
+            if let Found::Record(..) = self.window.record(RecordPlace { offset: at, ..place })? {
                 return Ok(at);
             }
             offset = at + 1;

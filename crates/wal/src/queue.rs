@@ -7,7 +7,7 @@
 //! The rest of a long payload is not copied. Its record is the last of its chunk, and the chunk
 //! shares that part with the caller.
 
-use crate::record::{Place, RecordHeader, RecordKind, payload_checksum};
+use crate::record::{RecordHeader, RecordKind, RecordPlace, payload_checksum};
 use crate::segment::{FIRST_RECORD, FLAG_RECYCLED, FLAG_SESSION, ManifestPlace, SegmentHeader};
 use flagstone_base::{DatabaseId, SeqNo};
 use flagstone_env::Random;
@@ -89,7 +89,7 @@ pub(crate) struct Queue {
     /// may begin later.
     next_seqno: SeqNo,
     /// The place of the next record; `None` before the first segment.
-    place: Option<Place>,
+    place: Option<RecordPlace>,
     begin_segment: bool,
     /// The file of the current segment was prepared, so it need not grow.
     is_prepared: bool,
@@ -260,7 +260,7 @@ impl Queue {
         self.is_session_new = false;
         self.begin_segment = false;
         self.is_prepared = spare.is_ready;
-        self.place = Some(Place { segment: number, salt: header.salt, offset: FIRST_RECORD });
+        self.place = Some(RecordPlace { segment: number, salt: header.salt, offset: FIRST_RECORD });
         self.add_chunk(Some(spare), first_seqno);
         self.end += FIRST_RECORD;
         if let Some(chunk) = self.chunks.last_mut() {

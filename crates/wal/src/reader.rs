@@ -13,7 +13,7 @@
 //! unless an intact record after it says that it was synced.
 
 use crate::queue::Tail;
-use crate::record::{Place, RecordHeader, RecordKind};
+use crate::record::{RecordHeader, RecordKind, RecordPlace};
 use crate::segment::{
     FIRST_RECORD, FLAG_RECYCLED, FLAG_SESSION, FoundHeader, ManifestPlace, SegmentInfo,
 };
@@ -332,7 +332,8 @@ impl Segment<'_> {
             self.window.stop_at(end);
         }
         self.check_joins()?;
-        let mut place = Place { segment: header.number(), salt: header.salt, offset: FIRST_RECORD };
+        let mut place =
+            RecordPlace { segment: header.number(), salt: header.salt, offset: FIRST_RECORD };
         let mut next = header.first_seqno;
         let stop = loop {
             if self.end == Some(place.offset) {
@@ -389,7 +390,7 @@ impl Segment<'_> {
 
     /// Decides about bytes at `place` that are not `expected`: they are damage, or the end of the
     /// log.
-    fn judge(&mut self, place: Place, next: SeqNo, expected: &'static str) -> Result<()> {
+    fn judge(&mut self, place: RecordPlace, next: SeqNo, expected: &'static str) -> Result<()> {
         if self.end.is_some() {
             return Err(self.corrupt(place.offset, expected));
         }
@@ -412,7 +413,11 @@ impl Segment<'_> {
     }
 }
 
-pub(crate) fn record<'a>(header: &RecordHeader, payload: &'a [u8], place: Place) -> Record<'a> {
+pub(crate) fn record<'a>(
+    header: &RecordHeader,
+    payload: &'a [u8],
+    place: RecordPlace,
+) -> Record<'a> {
     Record {
         kind: header.kind,
         first_seqno: header.first_seqno,

@@ -50,7 +50,7 @@ pub fn payload_checksum_of_parts(parts: &[&[u8]]) -> u32 {
 
 /// The place of a record. No two records of a database ever have the same place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct RecordPlace {
     pub(crate) segment: u64,
     pub(crate) salt: u64,
     pub(crate) offset: u64,
@@ -73,7 +73,7 @@ pub struct RecordHeader {
     pub synced_through: u32,
 }
 
-fn checksum(place: Place, fields: &[u8; 24]) -> u32 {
+fn checksum(place: RecordPlace, fields: &[u8; 24]) -> u32 {
     let mut covered = [0; 48];
     covered[..8].copy_from_slice(&place.segment.to_le_bytes());
     covered[8..16].copy_from_slice(&place.salt.to_le_bytes());
@@ -84,7 +84,7 @@ fn checksum(place: Place, fields: &[u8; 24]) -> u32 {
 
 impl RecordHeader {
     /// The bytes of the header at `place`.
-    pub(crate) fn encode(&self, place: Place) -> [u8; HEADER_BYTES] {
+    pub(crate) fn encode(&self, place: RecordPlace) -> [u8; HEADER_BYTES] {
         let mut fields = [0; 24];
         fields[..4].copy_from_slice(&self.payload_len.to_le_bytes());
         fields[4..8].copy_from_slice(&self.payload_checksum.to_le_bytes());
@@ -118,7 +118,7 @@ impl RecordHeader {
     }
 
     /// Decodes the header at `place` and checks its checksum.
-    pub(crate) fn decode(bytes: &[u8], place: Place) -> Result<Self, Malformed> {
+    pub(crate) fn decode(bytes: &[u8], place: RecordPlace) -> Result<Self, Malformed> {
         let header = Self::decode_unchecked(bytes)?;
         let mut decoder = Decoder::new(bytes);
         let fields = decoder.array("the fields of a record header")?;
@@ -132,11 +132,11 @@ impl RecordHeader {
     /// The share of the segment's salt in the checksum of the header at `place`; `place.salt` is
     /// ignored. CRCs are linear, so the share is the same for all records of a segment, wherever
     /// they are. For other bytes it is practically random.
-    pub(crate) fn salt_share(bytes: &[u8], place: Place) -> Option<u32> {
+    pub(crate) fn salt_share(bytes: &[u8], place: RecordPlace) -> Option<u32> {
         let mut decoder = Decoder::new(bytes);
         let fields = decoder.array("the fields of a record header").ok()?;
         let found = decoder.u32("the checksum of a record header").ok()?;
-        Some(found ^ checksum(Place { salt: 0, ..place }, &fields))
+        Some(found ^ checksum(RecordPlace { salt: 0, ..place }, &fields))
     }
 
     /// The first SeqNo of the next record.
@@ -165,7 +165,7 @@ impl fmt::Display for RecordHeader {
 mod tests {
     use super::*;
 
-    const PLACE: Place = Place { segment: 7, salt: 0x1122_3344_5566_7788, offset: 192 };
+    const PLACE: RecordPlace = RecordPlace { segment: 7, salt: 0x1122_3344_5566_7788, offset: 192 };
 
     fn header() -> RecordHeader {
         RecordHeader {
@@ -197,9 +197,9 @@ mod tests {
             assert!(RecordHeader::decode(&damaged, PLACE).is_err(), "bit {bit}");
         }
         for other in [
-            Place { segment: 8, ..PLACE },
-            Place { salt: 1, ..PLACE },
-            Place { offset: 193, ..PLACE },
+            RecordPlace { segment: 8, ..PLACE },
+            RecordPlace { salt: 1, ..PLACE },
+            RecordPlace { offset: 193, ..PLACE },
         ] {
             assert!(RecordHeader::decode(&bytes, other).is_err());
         }

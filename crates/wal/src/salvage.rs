@@ -6,7 +6,7 @@
 //! intact one is searched for, and the segments before a missing one are read as well.
 
 use crate::reader::{Listed, Record};
-use crate::record::{Place, RecordKind};
+use crate::record::{RecordKind, RecordPlace};
 use crate::segment::{FIRST_RECORD, FLAG_RECYCLED, FoundHeader};
 use crate::window::{Found, Window};
 use flagstone_base::{DatabaseId, Error, ErrorKind, FileNumber, Result, SeqNo};
@@ -296,7 +296,8 @@ impl Salvage<'_> {
         visit: &mut dyn FnMut(Record<'_>) -> Result<()>,
     ) -> Result<()> {
         let segment = FileNumber(header.number());
-        let mut place = Place { segment: header.number(), salt: header.salt, offset: FIRST_RECORD };
+        let mut place =
+            RecordPlace { segment: header.number(), salt: header.salt, offset: FIRST_RECORD };
         let mut next = header.first_seqno;
         self.out.segments += 1;
         while end.is_none_or(|end| place.offset < end) {
@@ -353,11 +354,11 @@ impl Salvage<'_> {
 
 /// The offset of the next intact record after the bad bytes at `place`. A read error ends the
 /// search.
-fn seek(window: &mut Window, place: Place, next: SeqNo, bytes_end: &mut u64) -> Option<u64> {
+fn seek(window: &mut Window, place: RecordPlace, next: SeqNo, bytes_end: &mut u64) -> Option<u64> {
     let (bad, mut offset) = (place.offset, place.offset);
     while let Some(at) = window.next_candidate(offset, bad, next, bytes_end).ok()? {
         offset = at + 1;
-        if let Ok(Found::Record(..)) = window.record(Place { offset: at, ..place }) {
+        if let Ok(Found::Record(..)) = window.record(RecordPlace { offset: at, ..place }) {
             return Some(at);
         }
     }

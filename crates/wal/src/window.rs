@@ -4,7 +4,7 @@
 //! bytes never cause a large allocation.
 
 use crate::headless::holds_a_later_segment;
-use crate::record::{HEADER_BYTES, Place, RecordHeader, RecordKind};
+use crate::record::{HEADER_BYTES, RecordHeader, RecordKind, RecordPlace};
 use crate::segment::{FIRST_RECORD, FoundHeader, SegmentHeader};
 use flagstone_base::checksum::{crc32c, fits};
 use flagstone_base::{FileNumber, Result, SeqNo};
@@ -129,7 +129,7 @@ impl Window {
     }
 
     /// Reads the record at `place` and checks both checksums.
-    pub(crate) fn record(&mut self, place: Place) -> Result<Found<'_>> {
+    pub(crate) fn record(&mut self, place: RecordPlace) -> Result<Found<'_>> {
         let offset = place.offset;
         let Some(bytes) = self.get(offset, HEADER_BYTES as u64)? else {
             return Ok(Found::Bad("a record header, the segment ends before"));
@@ -150,13 +150,13 @@ impl Window {
 
     /// Searches everything after the bad bytes at `place` for intact records from SeqNo `next` on.
     /// Tells whether one of them says that the bad bytes were synced, and where the records end.
-    pub(crate) fn search(&mut self, place: Place, next: SeqNo) -> Result<Behind> {
+    pub(crate) fn search(&mut self, place: RecordPlace, next: SeqNo) -> Result<Behind> {
         let bad = place.offset;
         let mut behind = Behind { witness: None, records_end: bad, bytes_end: bad };
         let mut offset = bad;
         while let Some(at) = self.next_candidate(offset, bad, next, &mut behind.bytes_end)? {
             offset = at + 1;
-            if let Found::Record(header, _) = self.record(Place { offset: at, ..place })? {
+            if let Found::Record(header, _) = self.record(RecordPlace { offset: at, ..place })? {
                 offset = at + header.framed_len();
                 (behind.records_end, behind.bytes_end) = (offset, behind.bytes_end.max(offset));
                 if u64::from(header.synced_through) > bad {
@@ -170,7 +170,7 @@ impl Window {
 
     /// Returns whether the record at `place` was refused and blanked: its header is zero, intact
     /// records follow, and none of them says that the zeroes were synced.
-    pub(crate) fn is_blanked(&mut self, place: Place, next: SeqNo) -> Result<bool> {
+    pub(crate) fn is_blanked(&mut self, place: RecordPlace, next: SeqNo) -> Result<bool> {
         let header = self.get(place.offset, HEADER_BYTES as u64)?;
         if !header.is_some_and(|header| header.iter().all(|byte| *byte == 0)) {
             return Ok(false);

@@ -105,8 +105,8 @@ impl Edit {
         }
     }
 
-    /// Decodes all of `bytes`, as [`Edit::encode`] wrote them.
-    /// [`ManifestState::apply`](super::ManifestState::apply) checks whether the edit fits the state.
+    /// Decodes all of `bytes`, as [`Edit::encode`] wrote them. Whether the edit fits the state is
+    /// checked by [`apply`](super::ManifestState::apply).
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self, Undecoded> {
         let mut edit = Self::default();
         FIELDS.read(bytes, |tag, field| edit.set(tag, field))?;

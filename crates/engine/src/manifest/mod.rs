@@ -3,9 +3,9 @@
 //! ```text
 //! CURRENT --names--> 000007.manifest = header | snapshot | edit | edit | ..
 //!
-//! load (writes nothing)  -->  ManifestState  <--apply--  edit  <--append (synced when Ok)--  Manifest
-//!                                                          too long, or its end in doubt:
-//!                                                          a new file with a snapshot, CURRENT
+//! load (writes nothing) --> ManifestState <--apply-- edit <--append (synced when Ok)-- Manifest
+//!                                                      too long, or its end in doubt:
+//!                                                      a new file with a snapshot, CURRENT
 //! ```
 //!
 //! The rule that must never break: nothing is appended to bytes that may not have reached the disk.

@@ -1,10 +1,10 @@
 //! The entries of the log that are in no table, written to new tables.
 
+use super::active::ActiveRepair;
 use super::find::Trust;
 use super::log::{self, Decoded, GATHERED_BYTES, Target};
 use super::output::{Output, Owner};
 use super::report::{Loss, RepairReport};
-use super::work::Work;
 use crate::commit::record::LoggedOp;
 use crate::content::Definition;
 use crate::manifest::ManifestState;
@@ -16,17 +16,17 @@ use flagstone_wal::{Listed, Record};
 use std::sync::Arc;
 
 /// Gathers the entries of the log that are in no table.
-pub(super) fn read_log(work: &mut Work<'_>, state: &mut ManifestState) -> Result<()> {
+pub(super) fn read_log(repair: &mut ActiveRepair<'_>, state: &mut ManifestState) -> Result<()> {
     // A manifest that lost its end does not know which segments were released later.
-    let listed = match work.found.trust {
+    let listed = match repair.found.trust {
         Trust::Whole => state.listed(),
         _ => Listed::default(),
     };
-    let (disk, dir) = (Arc::clone(work.outputs.disk), work.from.to_owned());
-    let (database, in_tables) = (work.found.id, in_tables(work));
-    let mut visit = |record: Record<'_>| take_record(work, &record, state);
+    let (disk, dir) = (Arc::clone(repair.outputs.disk), repair.from.to_owned());
+    let (database, in_tables) = (repair.found.id, in_tables(repair));
+    let mut visit = |record: Record<'_>| take_record(repair, &record, state);
     let read = flagstone_wal::salvage(&*disk, &dir, database, &listed, &mut visit)?;
-    work.report.log_records = read.records;
+    repair.report.log_records = read.records;
     let of_log = |segment, bytes, seqnos, may_be_torn, what| Loss {
         file: names::name(FileKind::Wal, segment),
         bytes,
@@ -43,7 +43,7 @@ pub(super) fn read_log(work: &mut Work<'_>, state: &mut ManifestState) -> Result
     }
     if read.segments == 0
         && losses.is_empty()
-        && work.found.trust == Trust::Whole
+        && repair.found.trust == Trust::Whole
         && !state.clean_close
     {
         let what = "there is no log, and the database was not closed: the last writes, if \
@@ -52,14 +52,18 @@ pub(super) fn read_log(work: &mut Work<'_>, state: &mut ManifestState) -> Result
         let seqnos = (in_tables.plus(1), None);
         losses.push(of_log(segment, 0..0, seqnos, true, what.to_owned()));
     }
-    work.report.losses.extend(losses);
+    repair.report.losses.extend(losses);
     Ok(())
 }
 
 /// Gathers what a record holds, and writes tables when enough is gathered.
-fn take_record(work: &mut Work<'_>, record: &Record<'_>, state: &mut ManifestState) -> Result<()> {
+fn take_record(
+    repair: &mut ActiveRepair<'_>,
+    record: &Record<'_>,
+    state: &mut ManifestState,
+) -> Result<()> {
     let last = record.first_seqno.plus(u64::from(record.count).saturating_sub(1));
-    work.last_seqno = work.last_seqno.max(last);
+    repair.last_seqno = repair.last_seqno.max(last);
     let lost = |what: String| Loss {
         file: names::name(FileKind::Wal, record.segment),
         bytes: record.offset..record.offset + record.payload.len() as u64,
@@ -71,38 +75,38 @@ fn take_record(work: &mut Work<'_>, record: &Record<'_>, state: &mut ManifestSta
     };
     match log::decode(record) {
         Ok(Decoded::Definition(Definition { keyspace, kind, first_id, items })) => {
-            let known = work.definitions.entry((keyspace, kind)).or_default();
+            let known = repair.definitions.entry((keyspace, kind)).or_default();
             for (id, item) in (first_id..).zip(items) {
                 known.entry(id).or_insert(item);
             }
         }
         Ok(Decoded::Operations(operations)) => {
             for (seqno, op) in operations {
-                gather(work, seqno, &op);
+                gather(repair, seqno, &op);
             }
         }
         Ok(Decoded::Unknown) => {
             let kind = record.kind.0;
             let what = format!("a record of kind {kind} that a newer version wrote");
-            work.report.losses.push(lost(what));
+            repair.report.losses.push(lost(what));
         }
-        Err(wrong) => work.report.losses.push(lost(format!("expected {}", wrong.expected))),
+        Err(wrong) => repair.report.losses.push(lost(format!("expected {}", wrong.expected))),
     }
-    if work.gathered.bytes >= GATHERED_BYTES {
-        write_gathered(work, state)?;
+    if repair.gathered.bytes >= GATHERED_BYTES {
+        write_gathered(repair, state)?;
     }
     Ok(())
 }
 
 /// Gathers an operation for each tree that does not have it in tables, or for a rebuilt keyspace.
-fn gather(work: &mut Work<'_>, seqno: SeqNo, op: &LoggedOp<'_>) {
-    let catalog = &work.found.state.catalog;
+fn gather(repair: &mut ActiveRepair<'_>, seqno: SeqNo, op: &LoggedOp<'_>) {
+    let catalog = &repair.found.state.catalog;
     let record = match catalog.by_id(op.keyspace) {
-        Some(record) if !work.rebuilt.contains_key(&op.keyspace) => record,
+        Some(record) if !repair.rebuilt.contains_key(&op.keyspace) => record,
         None if op.keyspace < catalog.counters().next_keyspace => return,
         _ => {
-            work.rebuilt.entry(op.keyspace).or_default();
-            work.gathered.add(Target::Rebuilt(op.keyspace), seqno, op);
+            repair.rebuilt.entry(op.keyspace).or_default();
+            repair.gathered.add(Target::Rebuilt(op.keyspace), seqno, op);
             return;
         }
     };
@@ -114,16 +118,19 @@ fn gather(work: &mut Work<'_>, seqno: SeqNo, op: &LoggedOp<'_>) {
         partition..=partition
     };
     for tree in &record.trees[partitions] {
-        let flushed = work.found.state.trees.get(tree).and_then(|tree| tree.flushed_through);
+        let flushed = repair.found.state.trees.get(tree).and_then(|tree| tree.flushed_through);
         if flushed.is_none_or(|through| seqno > through) {
-            work.gathered.add(Target::Tree(*tree), seqno, op);
+            repair.gathered.add(Target::Tree(*tree), seqno, op);
         }
     }
 }
 
 /// Writes the gathered entries: to tables of L0, or to sources of a keyspace that is rebuilt.
-pub(super) fn write_gathered(work: &mut Work<'_>, state: &mut ManifestState) -> Result<()> {
-    let gathered = std::mem::take(&mut work.gathered);
+pub(super) fn write_gathered(
+    repair: &mut ActiveRepair<'_>,
+    state: &mut ManifestState,
+) -> Result<()> {
+    let gathered = std::mem::take(&mut repair.gathered);
     for (target, entries) in gathered.by_target {
         let (keyspace, tree) = match target {
             Target::Tree(tree) => (state.catalog.keyspace_of(tree).unwrap_or_default(), tree),
@@ -132,13 +139,13 @@ pub(super) fn write_gathered(work: &mut Work<'_>, state: &mut ManifestState) -> 
         // The catalog may lack the keyspace; its rebuilding reads this table again.
         let record = state.catalog.by_id(keyspace).cloned();
         let record =
-            record.unwrap_or_else(|| Arc::new(work.record_of_unknown(keyspace, TreeId(1))));
-        let names = work.names_of(keyspace);
+            record.unwrap_or_else(|| Arc::new(repair.record_of_unknown(keyspace, TreeId(1))));
+        let names = repair.names_of(keyspace);
         let owner = Owner { record: &record, tree, level: 0, names: &names };
-        let output = log::write(&mut work.outputs, owner, entries)?;
+        let output = log::write(&mut repair.outputs, owner, entries)?;
         match target {
-            Target::Tree(tree) => finish_log_table(work, output, tree, state)?,
-            Target::Rebuilt(keyspace) => finish_source(work, output, keyspace)?,
+            Target::Tree(tree) => finish_log_table(repair, output, tree, state)?,
+            Target::Rebuilt(keyspace) => finish_source(repair, output, keyspace)?,
         }
     }
     Ok(())
@@ -146,12 +153,12 @@ pub(super) fn write_gathered(work: &mut Work<'_>, state: &mut ManifestState) -> 
 
 /// Finishes a table of L0 that holds entries of the log.
 fn finish_log_table(
-    work: &mut Work<'_>,
+    repair: &mut ActiveRepair<'_>,
     output: Output,
     tree: TreeId,
     state: &mut ManifestState,
 ) -> Result<()> {
-    let meta = work.outputs.end(output, &mut work.report)?;
+    let meta = repair.outputs.end(output, &mut repair.report)?;
     let Some(meta) = meta else { return Ok(()) };
     let tree = state.trees.entry(tree).or_default();
     // No part of the log remains to be replayed.
@@ -161,22 +168,26 @@ fn finish_log_table(
 }
 
 /// Finishes a table that is a source of a rebuilt keyspace.
-fn finish_source(work: &mut Work<'_>, output: Output, keyspace: KeyspaceId) -> Result<()> {
+fn finish_source(
+    repair: &mut ActiveRepair<'_>,
+    output: Output,
+    keyspace: KeyspaceId,
+) -> Result<()> {
     let mut passing = RepairReport::default();
-    let Some(meta) = work.outputs.end(output, &mut passing)? else { return Ok(()) };
-    let path = names::path(work.outputs.dir, FileKind::Table, meta.number);
-    let ident = TableIdent { database: work.found.id, number: meta.number, salt: meta.salt };
-    let salvage = Salvage::of(work.files.open(&path, false)?, ident, Some(&meta));
-    work.scratch.push(path);
-    work.rebuilt.entry(keyspace).or_default().push((meta.number, Arc::new(salvage)));
+    let Some(meta) = repair.outputs.end(output, &mut passing)? else { return Ok(()) };
+    let path = names::path(repair.outputs.dir, FileKind::Table, meta.number);
+    let ident = TableIdent { database: repair.found.id, number: meta.number, salt: meta.salt };
+    let salvage = Salvage::of(repair.files.open(&path, false)?, ident, Some(&meta));
+    repair.scratch.push(path);
+    repair.rebuilt.entry(keyspace).or_default().push((meta.number, Arc::new(salvage)));
     Ok(())
 }
 
 /// Returns the SeqNo up to which all writes are in tables; zero if the manifest is not whole.
-fn in_tables(work: &Work<'_>) -> SeqNo {
-    if work.found.trust != Trust::Whole {
+fn in_tables(repair: &ActiveRepair<'_>) -> SeqNo {
+    if repair.found.trust != Trust::Whole {
         return SeqNo::ZERO;
     }
-    let trees = work.found.state.trees.values();
+    let trees = repair.found.state.trees.values();
     trees.map(|tree| tree.flushed_through.unwrap_or_default()).min().unwrap_or_default()
 }

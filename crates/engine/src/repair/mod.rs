@@ -22,7 +22,7 @@ mod output;
 mod log;
 mod merge;
 
-mod work;
+mod active;
 
 mod log_tables;
 mod rebuild;

@@ -1,9 +1,9 @@
 //! Keyspaces whose tables the manifest does not list: merged from everything found.
 
+use super::active::ActiveRepair;
 use super::find::Trust;
 use super::merge::{Rebuilt, merge};
 use super::output::BOTTOM;
-use super::work::Work;
 use crate::catalog::KeyspaceRecord;
 use crate::content::DefinitionKind;
 use crate::manifest::{Edit, ManifestState, TreeState};
@@ -17,23 +17,26 @@ const NAMES_MAX: u32 = 65_536;
 const NAMES_SPARED: u32 = 1024;
 
 /// Adds the keyspaces that only tables and log mention to the catalog.
-pub(super) fn create_unknown(work: &mut Work<'_>, state: &mut ManifestState) -> Result<()> {
+pub(super) fn create_unknown(
+    repair: &mut ActiveRepair<'_>,
+    state: &mut ManifestState,
+) -> Result<()> {
     let unknown: Vec<KeyspaceId> =
-        work.rebuilt.keys().filter(|id| state.catalog.by_id(**id).is_none()).copied().collect();
+        repair.rebuilt.keys().filter(|id| state.catalog.by_id(**id).is_none()).copied().collect();
     for id in unknown {
-        let next_tree = state.catalog.counters().next_tree.0.max(work.trees_max + 1);
-        let mut record = work.record_of_unknown(id, TreeId(next_tree));
+        let next_tree = state.catalog.counters().next_tree.0.max(repair.trees_max + 1);
+        let mut record = repair.record_of_unknown(id, TreeId(next_tree));
         while state.catalog.iter().any(|other| other.name == record.name) {
             record.name.push('\'');
         }
-        work.report.notes.push(format!(
+        repair.report.notes.push(format!(
             "{id}: its name is lost, it is now {:?}, holding {}",
             record.name, record.content
         ));
-        if work.names_lost.contains(&id)
-            && !work.contents.defines(&record.content, DefinitionKind::NAMES)
+        if repair.names_lost.contains(&id)
+            && !repair.contents.defines(&record.content, DefinitionKind::NAMES)
         {
-            work.report.notes.push(format!(
+            repair.report.notes.push(format!(
                 "{id}: names of fields may be lost: if it held documents, repair \
                  again and name its fold"
             ));
@@ -44,29 +47,29 @@ pub(super) fn create_unknown(work: &mut Work<'_>, state: &mut ManifestState) -> 
 }
 
 /// Merges the sources of each rebuilt keyspace into new tables.
-pub(super) fn rebuild(work: &mut Work<'_>, state: &mut ManifestState) -> Result<()> {
-    for (id, mut sources) in std::mem::take(&mut work.rebuilt) {
+pub(super) fn rebuild(repair: &mut ActiveRepair<'_>, state: &mut ManifestState) -> Result<()> {
+    for (id, mut sources) in std::mem::take(&mut repair.rebuilt) {
         let Some(record) = state.catalog.by_id(id).cloned() else { continue };
         // Of two operands with the same SeqNo, the one in the newer table comes first.
         sources.sort_by_key(|(number, _)| std::cmp::Reverse(*number));
         let sources: Vec<Arc<Salvage>> = sources.into_iter().map(|(_, source)| source).collect();
-        let names = work.names_of(id);
+        let names = repair.names_of(id);
         let rebuilt = Rebuilt { record: &record, names: &names, sources: &sources };
-        let merged = merge(&rebuilt, &mut work.outputs, &mut work.report)?;
+        let merged = merge(&rebuilt, &mut repair.outputs, &mut repair.report)?;
         for (tree, tables) in record.trees.iter().zip(merged.tables) {
             let tables = tables.into_iter();
             let tables = tables.map(|meta| (meta.number, (BOTTOM, meta)));
             let state_of_tree = TreeState {
                 tables: tables.collect(),
-                flushed_through: Some(work.last_seqno),
-                watermark: work.last_seqno,
+                flushed_through: Some(repair.last_seqno),
+                watermark: repair.last_seqno,
                 expired_through: Moment::ZERO,
             };
             state.trees.insert(*tree, state_of_tree);
         }
-        work.report.rebuilt.push(record.name.clone());
+        repair.report.rebuilt.push(record.name.clone());
         if merged.unequal > 0 {
-            work.report.notes.push(format!(
+            repair.report.notes.push(format!(
                 "keyspace {:?}: {} writes were found in two tables with different contents, \
                  which a compaction can leave of merge operands: look at the values of its \
                  keys",
@@ -74,7 +77,7 @@ pub(super) fn rebuild(work: &mut Work<'_>, state: &mut ManifestState) -> Result<
             ));
         }
         if merged.merges > 0 && record.fold.is_none() {
-            work.report.notes.push(format!(
+            repair.report.notes.push(format!(
                 "keyspace {:?} holds {} merge operands, and the name of its fold is lost: \
                  repair again and name the fold of keyspace {}",
                 record.name, merged.merges, id.0
@@ -101,30 +104,30 @@ pub(super) fn note_expiries(state: &mut ManifestState) -> Result<()> {
 /// Fills in the definitions. Their ids have no gaps, so a lost definition gets a text that says
 /// so. Where it is unknown how many names are lost, the next ids are reserved: if they were
 /// assigned again, fields of old documents would appear under new names.
-pub(super) fn define(work: &mut Work<'_>, state: &mut ManifestState) {
-    if work.found.trust != Trust::Whole {
-        for id in &work.names_lost {
-            work.definitions.entry((*id, DefinitionKind::NAMES)).or_default();
+pub(super) fn define(repair: &mut ActiveRepair<'_>, state: &mut ManifestState) {
+    if repair.found.trust != Trust::Whole {
+        for id in &repair.names_lost {
+            repair.definitions.entry((*id, DefinitionKind::NAMES)).or_default();
         }
     }
-    for (&(id, kind), items) in &work.definitions {
+    for (&(id, kind), items) in &repair.definitions {
         let Some(record) = state.catalog.by_id(id) else { continue };
         let may_be_more = kind == DefinitionKind::NAMES
-            && work.found.trust != Trust::Whole
-            && work.names_lost.contains(&id);
+            && repair.found.trust != Trust::Whole
+            && repair.names_lost.contains(&id);
         let end = items.last_key_value().map_or(0, |(last, _)| last.saturating_add(1));
         let spared = NAMES_MAX.saturating_sub(end).min(NAMES_SPARED);
         let end = if may_be_more { end + spared } else { end };
         if end == 0 {
             continue;
         }
-        if !work.contents.defines(&record.content, kind) {
+        if !repair.contents.defines(&record.content, kind) {
             if kind != DefinitionKind::NAMES {
                 let text = format!(
                     "{id} {:?}: its {kind} are left out, unknown to this version",
                     record.name
                 );
-                work.report.notes.push(text);
+                repair.report.notes.push(text);
             }
             continue;
         }

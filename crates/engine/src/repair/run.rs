@@ -1,13 +1,13 @@
 //! The repair of a database into another directory, or in place.
 
+use super::active::ActiveRepair;
 use super::find::Found;
 use super::log_tables::{read_log, write_gathered};
 use super::output::Outputs;
 use super::rebuild::{create_unknown, define, note_expiries, rebuild};
 use super::report::RepairReport;
 use super::tables::{add_source, carry_over};
-use super::trust::{find_rebuilt, named};
-use super::work::Work;
+use super::trust::{find_rebuilt, listed_tables};
 use crate::content::ContentFactory;
 use crate::copying::{check_empty, copy_file, create_database, state_of_copy, unpaced};
 use crate::manifest::{Location, Manifest, ManifestState};
@@ -73,15 +73,15 @@ impl Repair {
         let lock = lock_to_read(&*self.disk, &self.dir.join(names::LOCK))?;
         let found = Found::read(&*self.disk, &self.dir)?;
         let made = create_database(&*self.disk, to, WHAT, || {
-            let mut work = self.work(found, to);
-            let state = finished(repaired_state(&mut work)?, &work);
-            for number in std::mem::take(&mut work.kept) {
+            let mut repair = self.start(found, to);
+            let state = finished(repaired_state(&mut repair)?, &repair);
+            for number in std::mem::take(&mut repair.kept) {
                 link_or_copy(&*self.disk, &self.dir, to, number)?;
             }
             let location = Location::of_copy(&self.disk, to, &state);
-            Manifest::create(location, work.found.id, state)?;
-            work.report.dir = to.to_owned();
-            Ok(work.report)
+            Manifest::create(location, repair.found.id, state)?;
+            repair.report.dir = to.to_owned();
+            Ok(repair.report)
         });
         drop(lock);
         made
@@ -103,32 +103,32 @@ impl Repair {
         let lock = disk.lock(&self.dir.join(names::LOCK), LockMode::Exclusive)?;
         let found = Found::read(disk, &self.dir)?;
         let files = found.files.clone();
-        let mut work = self.work(found, &self.dir);
-        let state = match repaired_state(&mut work) {
-            Ok(state) => finished(state, &work),
+        let mut repair = self.start(found, &self.dir);
+        let state = match repaired_state(&mut repair) {
+            Ok(state) => finished(state, &repair),
             Err(error) => {
-                self.remove(&work.outputs.created);
+                self.remove(&repair.outputs.created);
                 return Err(error);
             }
         };
         // The second names come first: the next open removes tables that the new manifest does not
         // name.
-        let unneeded = files.iter().filter(|name| !is_needed(name, &work));
+        let unneeded = files.iter().filter(|name| !is_needed(name, &repair));
         let aside =
-            self.link_aside(unneeded).inspect_err(|_| self.remove(&work.outputs.created))?;
+            self.link_aside(unneeded).inspect_err(|_| self.remove(&repair.outputs.created))?;
         let location = Location::of_copy(&self.disk, &self.dir, &state);
-        Manifest::replace(location, work.found.id, state)?;
+        Manifest::replace(location, repair.found.id, state)?;
         for (name, to) in aside {
             // `CURRENT` has been replaced already.
             if name != names::CURRENT {
                 disk.remove(&self.dir.join(name))?;
             }
-            work.report.set_aside.push(to);
+            repair.report.set_aside.push(to);
         }
         disk.sync_dir(&self.dir)?;
         drop(lock);
-        work.report.dir.clone_from(&self.dir);
-        Ok(work.report)
+        repair.report.dir.clone_from(&self.dir);
+        Ok(repair.report)
     }
 
     /// Gives each of the files a second name, durably, and returns the names. After an error none
@@ -177,48 +177,48 @@ impl Repair {
         Ok(free)
     }
 
-    fn work<'a>(&'a self, found: Found, to: &'a Path) -> Work<'a> {
+    fn start<'a>(&'a self, found: Found, to: &'a Path) -> ActiveRepair<'a> {
         let outputs = Outputs::new(&self.disk, to, &found);
         let files = OpenFiles::new(Arc::clone(&self.disk), Options::default().files_open());
-        Work::new(&self.dir, found, outputs, (&self.folds, &*self.contents), files)
+        ActiveRepair::new(&self.dir, found, outputs, (&self.folds, &*self.contents), files)
     }
 }
 
 /// Writes the new tables and returns the state of the repaired database.
-fn repaired_state(work: &mut Work<'_>) -> Result<ManifestState> {
-    let named = named(work);
-    find_rebuilt(work, &named)?;
-    let mut state = work.found.state.clone();
-    for (number, named) in &named {
-        if work.rebuilt.contains_key(&named.keyspace) {
-            add_source(work, named.keyspace, *number, Some(&named.meta));
+fn repaired_state(repair: &mut ActiveRepair<'_>) -> Result<ManifestState> {
+    let listed = listed_tables(repair);
+    find_rebuilt(repair, &listed)?;
+    let mut state = repair.found.state.clone();
+    for (number, listed) in &listed {
+        if repair.rebuilt.contains_key(&listed.keyspace) {
+            add_source(repair, listed.keyspace, *number, Some(&listed.meta));
         } else {
-            carry_over(work, *number, named, &mut state)?;
+            carry_over(repair, *number, listed, &mut state)?;
         }
     }
-    read_log(work, &mut state)?;
-    create_unknown(work, &mut state)?;
-    write_gathered(work, &mut state)?;
-    rebuild(work, &mut state)?;
+    read_log(repair, &mut state)?;
+    create_unknown(repair, &mut state)?;
+    write_gathered(repair, &mut state)?;
+    rebuild(repair, &mut state)?;
     note_expiries(&mut state)?;
-    for path in std::mem::take(&mut work.scratch) {
-        work.outputs.disk.remove(&path)?;
+    for path in std::mem::take(&mut repair.scratch) {
+        repair.outputs.disk.remove(&path)?;
     }
-    define(work, &mut state);
-    state.last_seqno = state.last_seqno.max(work.last_seqno);
-    state.next_file = state.next_file.max(work.outputs.next_file);
-    work.report.seqno = state.last_seqno;
+    define(repair, &mut state);
+    state.last_seqno = state.last_seqno.max(repair.last_seqno);
+    state.next_file = state.next_file.max(repair.outputs.next_file);
+    repair.report.seqno = state.last_seqno;
     Ok(state)
 }
 
 /// The final state: all entries are in tables, and a log would begin above every file number.
-fn finished(state: ManifestState, work: &Work<'_>) -> ManifestState {
-    state_of_copy(&state, Some(FileNumber(work.outputs.next_file.0 + 1)))
+fn finished(state: ManifestState, repair: &ActiveRepair<'_>) -> ManifestState {
+    state_of_copy(&state, Some(FileNumber(repair.outputs.next_file.0 + 1)))
 }
 
-fn is_needed(name: &str, work: &Work<'_>) -> bool {
+fn is_needed(name: &str, repair: &ActiveRepair<'_>) -> bool {
     match names::parse(name) {
-        Name::Numbered(FileKind::Table, number) => work.kept.contains(&number),
+        Name::Numbered(FileKind::Table, number) => repair.kept.contains(&number),
         // Temporary files are no part of a database.
         Name::Foreign | Name::Lock | Name::Ballast | Name::Temporary => true,
         Name::Numbered(..) | Name::Current => false,

@@ -1,8 +1,8 @@
 //! The tables of the damaged database: kept, or rewritten without what cannot be read.
 
+use super::active::{ActiveRepair, ListedTable};
 use super::output::Owner;
 use super::report::Loss;
-use super::work::{Named, Work};
 use crate::content::DefinitionKind;
 use crate::copying::{check_table, unpaced};
 use crate::manifest::ManifestState;
@@ -13,47 +13,47 @@ use std::sync::Arc;
 
 /// Keeps a table of a trusted keyspace unchanged, or writes a new one of its readable entries.
 pub(super) fn carry_over(
-    work: &mut Work<'_>,
+    repair: &mut ActiveRepair<'_>,
     number: FileNumber,
-    named: &Named,
+    listed: &ListedTable,
     state: &mut ManifestState,
 ) -> Result<()> {
     let Err(wrong) =
-        check_table(&**work.outputs.disk, &work.path(number), &named.meta, &mut unpaced)
+        check_table(&**repair.outputs.disk, &repair.path(number), &listed.meta, &mut unpaced)
     else {
-        work.kept.insert(number);
-        work.report.tables_kept += 1;
-        work.report.bytes_kept += named.meta.bytes;
+        repair.kept.insert(number);
+        repair.report.tables_kept += 1;
+        repair.report.bytes_kept += listed.meta.bytes;
         return Ok(());
     };
-    let losses = work.report.losses.len();
-    let salvage = salvage(work, named.keyspace, number, Some(&named.meta));
-    if work.report.losses.len() == losses {
+    let losses = repair.report.losses.len();
+    let salvage = salvage(repair, listed.keyspace, number, Some(&listed.meta));
+    if repair.report.losses.len() == losses {
         // Only the index, the filter or the header is damaged.
-        work.report.notes.push(format!("{wrong}; all its entries can be read"));
+        repair.report.notes.push(format!("{wrong}; all its entries can be read"));
     }
     let left = match salvage {
-        Some(salvage) => rewrite(work, &salvage, named)?,
+        Some(salvage) => rewrite(repair, &salvage, listed)?,
         None => None,
     };
-    if let Some(tree) = state.trees.get_mut(&named.tree) {
+    if let Some(tree) = state.trees.get_mut(&listed.tree) {
         tree.tables.remove(&number);
-        tree.tables.extend(left.map(|meta| (meta.number, (named.level, meta))));
+        tree.tables.extend(left.map(|meta| (meta.number, (listed.level, meta))));
     }
     Ok(())
 }
 
 fn rewrite(
-    work: &mut Work<'_>,
+    repair: &mut ActiveRepair<'_>,
     salvage: &Arc<Salvage>,
-    named: &Named,
+    listed: &ListedTable,
 ) -> Result<Option<TableMeta>> {
-    let Some(record) = work.found.state.catalog.by_id(named.keyspace).cloned() else {
+    let Some(record) = repair.found.state.catalog.by_id(listed.keyspace).cloned() else {
         return Ok(None);
     };
-    let names = work.names_of(named.keyspace);
-    let owner = Owner { record: &record, tree: named.tree, level: named.level, names: &names };
-    let mut output = work.outputs.begin(owner)?;
+    let names = repair.names_of(listed.keyspace);
+    let owner = Owner { record: &record, tree: listed.tree, level: listed.level, names: &names };
+    let mut output = repair.outputs.begin(owner)?;
     let mut cursor = SalvageCursor::new(salvage);
     while cursor.advance()? {
         if let Some(entry) = cursor.entry() {
@@ -63,29 +63,29 @@ fn rewrite(
     for range in salvage.range_deletes().into_iter().flat_map(RangeDeletes::iter) {
         output.add_range_delete(range)?;
     }
-    work.outputs.end(output, &mut work.report)
+    repair.outputs.end(output, &mut repair.report)
 }
 
 /// Adds a table to the sources of a keyspace that is rebuilt.
 pub(super) fn add_source(
-    work: &mut Work<'_>,
+    repair: &mut ActiveRepair<'_>,
     keyspace: KeyspaceId,
     number: FileNumber,
     known: Option<&TableMeta>,
 ) {
-    if let Some(salvage) = salvage(work, keyspace, number, known) {
-        work.rebuilt.entry(keyspace).or_default().push((number, salvage));
+    if let Some(salvage) = salvage(repair, keyspace, number, known) {
+        repair.rebuilt.entry(keyspace).or_default().push((number, salvage));
     }
 }
 
 /// Reads a table as far as possible, and reports what cannot be read.
 fn salvage(
-    work: &mut Work<'_>,
+    repair: &mut ActiveRepair<'_>,
     keyspace: KeyspaceId,
     number: FileNumber,
     known: Option<&TableMeta>,
 ) -> Option<Arc<Salvage>> {
-    let (file, name) = (names::name(FileKind::Table, number), work.name_of(keyspace));
+    let (file, name) = (names::name(FileKind::Table, number), repair.name_of(keyspace));
     let keys = known.map(|meta| (meta.smallest.clone(), Some(meta.largest.clone())));
     let loss = |bytes, keys, what| Loss {
         file: file.clone(),
@@ -96,18 +96,18 @@ fn salvage(
         may_be_torn: false,
         what,
     };
-    let opened = match work.files.open(&work.path(number), false) {
+    let opened = match repair.files.open(&repair.path(number), false) {
         Ok(opened) => opened,
         Err(error) => {
             let what = match error.is_missing_file() {
                 true => "the manifest names this table, and it is missing".to_owned(),
                 false => error.to_string(),
             };
-            work.report.losses.push(loss(0..0, keys, what));
+            repair.report.losses.push(loss(0..0, keys, what));
             return None;
         }
     };
-    let ident = TableIdent { database: work.found.id, number, salt: 0 };
+    let ident = TableIdent { database: repair.found.id, number, salt: 0 };
     let salvage = Salvage::of(opened, ident, known);
     let mut lost = Vec::new();
     for part in salvage.lost() {
@@ -119,18 +119,18 @@ fn salvage(
         lost.push(loss(0..0, keys, what.to_owned()));
     }
     if salvage.attachments().is_none() {
-        work.names_lost.insert(keyspace);
+        repair.names_lost.insert(keyspace);
         let what = "its names of fields, if it had any";
         lost.push(loss(0..0, None, what.to_owned()));
     }
-    work.report.losses.extend(lost);
+    repair.report.losses.extend(lost);
     for (id, name) in salvage.attachments().unwrap_or_default() {
-        let names = work.definitions.entry((keyspace, DefinitionKind::NAMES)).or_default();
+        let names = repair.definitions.entry((keyspace, DefinitionKind::NAMES)).or_default();
         names.entry(*id).or_insert_with(|| name.to_vec());
     }
     if let Some(properties) = salvage.properties() {
-        work.trees_max = work.trees_max.max(properties.tree.0);
-        work.last_seqno = work.last_seqno.max(properties.content.seqno_max);
+        repair.trees_max = repair.trees_max.max(properties.tree.0);
+        repair.last_seqno = repair.last_seqno.max(properties.content.seqno_max);
     }
     Some(Arc::new(salvage))
 }

@@ -1,7 +1,7 @@
 //! `MemDisk`: the `Disk` that keeps names and files in memory.
 
 use super::file::Inode;
-use super::names::{Fate, Names, Shared};
+use super::names::{CrashDecisions, Names, Shared};
 use crate::disk::{Access, Disk, DiskLock, LockMode, PAGE, ReadFile, SyncFile, WriteFile};
 use crate::op::{Op, OpCounts};
 use flagstone_base::{Error, ErrorKind, Result};
@@ -19,14 +19,14 @@ use std::sync::Arc;
 /// removals survives, a rename always as a whole. Directories survive as soon as they are created.
 #[derive(Clone, Default)]
 pub struct MemDisk {
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<DiskState>>,
 }
 
 /// The count of an exclusive lock: more than the number of handles that can ever share one.
 const EXCLUSIVE: usize = usize::MAX;
 
 #[derive(Default)]
-struct State {
+struct DiskState {
     names: Names,
     /// The number of holders of each lock, or `EXCLUSIVE`.
     locked: BTreeMap<PathBuf, usize>,
@@ -37,7 +37,7 @@ fn os_error(op: Op, path: &Path, kind: io::ErrorKind) -> Error {
     Error::io(op.doing(), path, kind.into())
 }
 
-impl State {
+impl DiskState {
     fn file(&self, op: Op, path: &Path) -> Result<Shared> {
         let found = self.names.get(path).map(Arc::clone);
         found.ok_or_else(|| os_error(op, path, io::ErrorKind::NotFound))
@@ -60,13 +60,13 @@ impl MemDisk {
     /// changes survive. This disk is unchanged; no locks are held on the new one.
     #[must_use]
     pub fn crash(&self, seed: u64) -> Self {
-        self.after(|names| names.crash(&Fate::random(seed)))
+        self.after(|names| names.crash(&CrashDecisions::random(seed)))
     }
 
     /// Returns the disk as the worst power cut would leave it: everything unsynced is lost.
     #[must_use]
     pub fn crash_losing_unsynced(&self) -> Self {
-        self.after(|names| names.crash(&Fate::lose_all()))
+        self.after(|names| names.crash(&CrashDecisions::lose_all()))
     }
 
     /// Returns the disk as it is after the process was killed: everything written is there, but a
@@ -78,7 +78,7 @@ impl MemDisk {
 
     fn after(&self, event: impl FnOnce(&Names) -> Names) -> Self {
         let names = event(&self.state.lock().names);
-        Self { state: Arc::new(Mutex::new(State { names, ..State::default() })) }
+        Self { state: Arc::new(Mutex::new(DiskState { names, ..DiskState::default() })) }
     }
 
     /// The number of operations of each kind that were performed on this disk.
@@ -145,7 +145,7 @@ impl MemDisk {
 struct MemFile {
     file: Shared,
     path: PathBuf,
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<DiskState>>,
 }
 
 struct MemWriteFile {
@@ -163,7 +163,7 @@ struct MemReadFile {
 
 struct MemLock {
     path: PathBuf,
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<DiskState>>,
 }
 
 impl DiskLock for MemLock {}

@@ -1,6 +1,6 @@
 //! The written and the synced bytes of one file, and what a power cut leaves of them.
 
-use super::names::Fate;
+use super::names::CrashDecisions;
 use crate::disk::PAGE;
 use std::collections::BTreeSet;
 
@@ -66,22 +66,22 @@ impl Inode {
     }
 
     /// The file as a power cut would leave it.
-    pub(super) fn crash(&self, fate: &Fate) -> Self {
+    pub(super) fn crash(&self, decisions: &CrashDecisions) -> Self {
         let (least, most) = (self.synced.len(), self.data.len());
-        let len = match fate.below(4) {
-            _ if fate.loses_all() => least,
+        let len = match decisions.below(4) {
+            _ if decisions.loses_all() => least,
             0 => least,
             1 => most,
-            _ => least + fate.below((most - least) as u64 + 1) as usize,
+            _ => least + decisions.below((most - least) as u64 + 1) as usize,
         };
         let mut left = self.synced.clone();
         left.resize(len, 0);
         for &sector in &self.dirty {
-            if !fate.sector_survives() {
+            if !decisions.sector_survives() {
                 continue;
             }
             let (start, end) = (sector * SECTOR, len.min((sector + 1) * SECTOR));
-            let end = self.written_when(start, end, fate);
+            let end = self.written_when(start, end, decisions);
             if start < end {
                 left[start..end].copy_from_slice(&self.data[start..end]);
             }
@@ -91,13 +91,13 @@ impl Inode {
 
     /// The end of the written bytes in `start..end` at the moment when the sector was written out:
     /// usually `end`, sometimes the end of an earlier append.
-    fn written_when(&self, start: usize, end: usize, fate: &Fate) -> usize {
-        if fate.below(4) > 0 {
+    fn written_when(&self, start: usize, end: usize, decisions: &CrashDecisions) -> usize {
+        if decisions.below(4) > 0 {
             return end;
         }
         let inside = |at: &&usize| (start..end).contains(*at);
         let stops = self.ends.iter().filter(inside).count() as u64;
-        let nth = fate.below(stops + 1) as usize;
+        let nth = decisions.below(stops + 1) as usize;
         self.ends.iter().filter(inside).nth(nth).copied().unwrap_or(end)
     }
 }
@@ -115,7 +115,7 @@ mod tests {
         let mut lengths = BTreeSet::new();
         let mut holes = 0;
         for seed in 0..200 {
-            let left = file.crash(&Fate::random(seed)).data;
+            let left = file.crash(&CrashDecisions::random(seed)).data;
             assert_eq!(left[..1000], [1; 1000], "seed {seed}");
             assert!((1000..=4000).contains(&left.len()), "seed {seed}");
             assert!(left[1000..].iter().all(|b| [0, 2].contains(b)), "seed {seed}");
@@ -124,7 +124,7 @@ mod tests {
         }
         assert!(lengths.len() > 20 && lengths.contains(&1000) && lengths.contains(&4000));
         assert!(holes > 20, "a later sector can survive an earlier one: {holes}");
-        assert_eq!(file.crash(&Fate::lose_all()).data.len(), 1000);
+        assert_eq!(file.crash(&CrashDecisions::lose_all()).data.len(), 1000);
     }
 
     #[test]
@@ -138,7 +138,11 @@ mod tests {
         file.sync();
         file.write_at(PAGE as usize + 600, &[4; 10]);
         assert_eq!(file.data[..600], [2; 600], "the cache has it");
-        assert_eq!(file.crash(&Fate::lose_all()).data[..600], [1; 600], "the device has not");
+        assert_eq!(
+            file.crash(&CrashDecisions::lose_all()).data[..600],
+            [1; 600],
+            "the device has not"
+        );
         file.evict();
         assert_eq!(file.data[..600], [1; 600]);
         assert_eq!(file.data[PAGE as usize..][..600], [3; 600]);
@@ -153,7 +157,7 @@ mod tests {
         file.write_at(0, &[2; 2048]);
         let mut seen = BTreeSet::new();
         for seed in 0..100 {
-            let left = file.crash(&Fate::random(seed)).data;
+            let left = file.crash(&CrashDecisions::random(seed)).data;
             assert_eq!(left.len(), 4096);
             assert_eq!(left[2048..], [1; 2048]);
             for sector in left[..2048].chunks(SECTOR) {
@@ -171,7 +175,8 @@ mod tests {
         file.sync();
         file.write_at(0, &[1; 100]);
         file.write_at(100, &[2; 100]);
-        let half = (0..200).filter(|&seed| file.crash(&Fate::random(seed)).data[99..101] == [1, 9]);
+        let half = (0..200)
+            .filter(|&seed| file.crash(&CrashDecisions::random(seed)).data[99..101] == [1, 9]);
         assert!(half.count() > 3);
     }
 }

@@ -11,13 +11,13 @@ use std::sync::Arc;
 pub(super) type Shared = Arc<Mutex<Inode>>;
 
 /// The random decisions of one crash.
-pub(super) struct Fate {
+pub(super) struct CrashDecisions {
     random: SeededRandom,
     sector_percent: u64,
     name_percent: u64,
 }
 
-impl Fate {
+impl CrashDecisions {
     /// A crash in which anything may survive; how much depends on the seed.
     pub(super) fn random(seed: u64) -> Self {
         const PERCENT: [u64; 5] = [0, 10, 50, 90, 100];
@@ -172,14 +172,14 @@ impl Names {
     }
 
     /// Returns the names and files as a power cut would leave them.
-    pub(super) fn crash(&self, fate: &Fate) -> Self {
+    pub(super) fn crash(&self, decisions: &CrashDecisions) -> Self {
         let mut left = self.durable.clone();
         for change in &self.pending {
-            if fate.name_survives() {
+            if decisions.name_survives() {
                 change.clone().apply(&mut left);
             }
         }
-        let mut copies = Copies::new(|file| file.crash(fate));
+        let mut copies = Copies::new(|file| file.crash(decisions));
         let durable: BTreeMap<PathBuf, Shared> =
             left.into_iter().map(|(path, file)| (path, copies.of(&file))).collect();
         Self { now: durable.clone(), durable, pending: Vec::new(), dirs: self.dirs.clone() }

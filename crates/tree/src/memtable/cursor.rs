@@ -16,7 +16,7 @@ use std::sync::Arc;
 const PREFETCH: usize = 4;
 
 /// The position of the cursor in one sorted run.
-struct Place {
+struct RunPosition {
     rank: Ranked,
     run: usize,
     at: usize,
@@ -62,7 +62,7 @@ pub(crate) struct MemCursor {
     above: Option<SeqNo>,
     shortcuts: Shortcuts,
     runs: Runs,
-    heap: Vec<Place>,
+    heap: Vec<RunPosition>,
     key: Option<KeyAt>,
     /// The current version, or END if there is no current entry.
     version: VersionAt,
@@ -111,7 +111,7 @@ impl MemCursor {
             let border = below.as_ref().map_or(end, |below| below[run]);
             let at = if is_forward { Some(border) } else { border.checked_sub(1) };
             if let Some((at, &rank)) = at.and_then(|at| Some((at, keys.get(at)?))) {
-                self.heap.push(Place { rank, run, at });
+                self.heap.push(RunPosition { rank, run, at });
             }
         }
         let direction = self.direction;
@@ -236,7 +236,7 @@ impl MemCursor {
     }
 }
 
-fn before(direction: Direction, a: &Place, b: &Place, store: &Store) -> bool {
+fn before(direction: Direction, a: &RunPosition, b: &RunPosition, store: &Store) -> bool {
     let order = a.rank.compare(&b.rank, store);
     if direction == Direction::Forward { order.is_lt() } else { order.is_gt() }
 }

@@ -15,9 +15,9 @@ use std::sync::Arc;
 /// The boundaries between stripes: live snapshots, and the newest SeqNo a reader can have; sorted,
 /// distinct.
 #[derive(Clone)]
-pub(crate) struct Stripes(Vec<SeqNo>);
+pub(crate) struct SnapshotStripes(Vec<SeqNo>);
 
-impl Stripes {
+impl SnapshotStripes {
     /// Returns the upper end of the stripe of `seqno`, or `None` if `seqno` is not published yet.
     #[inline]
     pub(crate) fn boundary(&self, seqno: SeqNo) -> Option<SeqNo> {
@@ -29,7 +29,7 @@ impl Stripes {
 /// The rules of what to keep: the stripes, the fold, whether tombstones stay, and which entries
 /// have expired.
 pub(crate) struct Retention {
-    stripes: Stripes,
+    stripes: SnapshotStripes,
     fold: Option<Arc<dyn Fold>>,
     keep_tombstones: bool,
     /// Whether anything was dropped: then a reader below `visible` must be registered.
@@ -74,7 +74,7 @@ impl Retention {
         boundaries.sort_unstable();
         boundaries.dedup();
         let (dropped, expired, expire_through) = (false, false, Moment::ZERO);
-        let stripes = Stripes(boundaries);
+        let stripes = SnapshotStripes(boundaries);
         Self { stripes, fold, keep_tombstones, dropped, expire_through, expired }
     }
 
@@ -123,7 +123,7 @@ impl Retention {
         self.keep_tombstones
     }
 
-    pub(crate) const fn stripes(&self) -> &Stripes {
+    pub(crate) const fn stripes(&self) -> &SnapshotStripes {
         &self.stripes
     }
 

@@ -95,7 +95,7 @@ pub(crate) fn fences(version: &Version, options: &TreeOptions) -> Vec<Vec<u8>> {
             next_end += 1;
         }
         if at > 0 && *key != starts[at - 1].1.meta().smallest {
-            walk.offer(Place { key, before, crossing });
+            walk.offer(FenceCandidate { key, before, crossing });
         }
         before += table.meta().bytes;
         crossing = crossing.saturating_add(cut_cost((*level, *table)));
@@ -114,7 +114,7 @@ pub(crate) fn coarse(fences: Vec<Vec<u8>>, bytes: u64, options: &TreeOptions) ->
 
 /// A key that could be a fence.
 #[derive(Clone, Copy)]
-struct Place<'a> {
+struct FenceCandidate<'a> {
     key: &'a [u8],
     /// Bytes of the tables that begin before the key, and the cost of those among them that reach
     /// across it.
@@ -127,12 +127,12 @@ struct Walk<'a> {
     max: u64,
     /// Bytes before the last fence.
     last: u64,
-    best: Option<Place<'a>>,
+    best: Option<FenceCandidate<'a>>,
     fences: Vec<&'a [u8]>,
 }
 
 impl<'a> Walk<'a> {
-    fn offer(&mut self, place: Place<'a>) {
+    fn offer(&mut self, place: FenceCandidate<'a>) {
         let size = place.before - self.last;
         if size > self.max
             && let Some(best) = self.best.take()
@@ -143,7 +143,7 @@ impl<'a> Walk<'a> {
             return self.offer(place);
         }
         if size >= self.max / SEGMENT_PARTS {
-            let cost = |place: &Place<'_>| {
+            let cost = |place: &FenceCandidate<'_>| {
                 let size = place.before - self.last;
                 (place.crossing, size.abs_diff(self.max / 2))
             };
@@ -153,7 +153,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    fn take(&mut self, place: Place<'a>) {
+    fn take(&mut self, place: FenceCandidate<'a>) {
         self.fences.push(place.key);
         self.last = place.before;
     }

@@ -24,11 +24,11 @@ pub struct Compaction {
     snapshots: Vec<SeqNo>,
     visible: SeqNo,
     expire_through: Moment,
-    work: Option<Work>,
+    work: Option<RunningCompaction>,
     is_finished: bool,
 }
 
-struct Work {
+struct RunningCompaction {
     merge: MergeCursor,
     ranges: AllRanges,
     retention: Retention,
@@ -164,7 +164,7 @@ impl Compaction {
         Ok(Some(edit))
     }
 
-    fn begin(&self) -> Result<Work> {
+    fn begin(&self) -> Result<RunningCompaction> {
         let options = self.tree.options();
         let mut retention = Retention::new(
             &self.snapshots,
@@ -196,7 +196,16 @@ impl Compaction {
         let (merge, entries) = self.merge(ranges.set(), &retention)?;
         let expected = self.tree.context().entry_checks.then_some(entries);
         let (outputs, is_written, entries_read) = (Outputs::new(&self.tree, plan), false, 0);
-        Ok(Work { merge, ranges, retention, outputs, below, entries_read, expected, is_written })
+        Ok(RunningCompaction {
+            merge,
+            ranges,
+            retention,
+            outputs,
+            below,
+            entries_read,
+            expected,
+            is_written,
+        })
     }
 
     /// Returns the fences of the tree, and the first keys of the tables of the output level that
@@ -244,7 +253,7 @@ impl Compaction {
     }
 }
 
-impl Work {
+impl RunningCompaction {
     /// Returns true when everything is written and checked.
     fn step(&mut self) -> Result<bool> {
         if self.is_written {

@@ -36,11 +36,11 @@ pub struct Flush {
     attachments: Vec<(u32, Vec<u8>)>,
     /// The flush holds the right to compact, too.
     may_remove: bool,
-    work: Option<Work>,
+    work: Option<RunningFlush>,
     is_finished: bool,
 }
 
-struct Work {
+struct RunningFlush {
     merge: MergeCursor,
     ranges: AllRanges,
     retention: Retention,
@@ -187,7 +187,7 @@ impl Flush {
         Ok(Some(edit))
     }
 
-    fn begin(&self) -> Result<Work> {
+    fn begin(&self) -> Result<RunningFlush> {
         let options = self.tree.options();
         let sets: Vec<_> = self.tables.iter().map(|table| table.range_sets()).collect();
         let mut expected = None;
@@ -217,7 +217,16 @@ impl Flush {
         };
         let outputs = Outputs::new(&self.tree, plan);
         let is_written = false;
-        Ok(Work { merge, ranges, retention, outputs, removed, is_bottom, expected, is_written })
+        Ok(RunningFlush {
+            merge,
+            ranges,
+            retention,
+            outputs,
+            removed,
+            is_bottom,
+            expected,
+            is_written,
+        })
     }
 
     /// Returns the rules of what to keep, and the tables of `version` that one of `ranges` hides
@@ -258,7 +267,7 @@ impl Flush {
     }
 }
 
-impl Work {
+impl RunningFlush {
     /// Returns true when everything is written and checked. Counts the entries read.
     fn step(&mut self, entries_done: &mut u64) -> Result<bool> {
         if self.is_written {

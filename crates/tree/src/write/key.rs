@@ -99,7 +99,7 @@ struct KeyWriter<'a> {
 }
 
 /// The part of a key's history that all readers see as one state.
-struct Stripe {
+struct SnapshotStripe {
     /// Nothing in the stripe is newer.
     boundary: SeqNo,
     /// Everything in the stripe is newer. `None` if there is no older snapshot.
@@ -108,7 +108,7 @@ struct Stripe {
     covered: SeqNo,
 }
 
-impl Stripe {
+impl SnapshotStripe {
     fn contains(&self, entry: &EntryRef<'_>) -> bool {
         self.floor.is_none_or(|floor| entry.seqno() > floor)
     }
@@ -191,7 +191,7 @@ impl KeyWriter<'_> {
     fn write_stripe(&mut self, merge: &mut MergeCursor, boundary: SeqNo) -> Result<()> {
         let floor = self.retention.floor(boundary);
         let covered = self.ranges.covering(self.key, boundary);
-        let stripe = Stripe { boundary, floor, covered };
+        let stripe = SnapshotStripe { boundary, floor, covered };
         let mut found = self.read_stripe(merge, &stripe)?;
         let Some(newest) = found.newest else {
             return self.keep_base(found.base.as_ref());
@@ -224,7 +224,11 @@ impl KeyWriter<'_> {
     }
 
     /// Reads the stripe. Afterwards `merge` is after it.
-    fn read_stripe(&mut self, merge: &mut MergeCursor, stripe: &Stripe) -> Result<Contents> {
+    fn read_stripe(
+        &mut self,
+        merge: &mut MergeCursor,
+        stripe: &SnapshotStripe,
+    ) -> Result<Contents> {
         let mut found = Contents::default();
         while let Some(entry) = merge.entry()
             && entry.key == self.key
@@ -269,7 +273,7 @@ impl KeyWriter<'_> {
         &self,
         merge: &MergeCursor,
         fold: &dyn Fold,
-        stripe: &Stripe,
+        stripe: &SnapshotStripe,
         found: &Contents,
     ) -> Result<Option<Slice>> {
         let base = found.base.as_ref().map(|base| base.trailer.seqno());
@@ -301,7 +305,7 @@ impl KeyWriter<'_> {
 
     /// Reads the operands of a stripe again and writes them, combined as far as `fold_bytes`
     /// allows.
-    fn copy_again(&mut self, merge: &MergeCursor, stripe: &Stripe) -> Result<()> {
+    fn copy_again(&mut self, merge: &MergeCursor, stripe: &SnapshotStripe) -> Result<()> {
         let history = History { key: self.key, newest: stripe.boundary, above: stripe.floor };
         let mut again = merge.again(Direction::Forward, history)?;
         let mut chain = Chain::default();

@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 /// A table that the manifest lists.
 #[derive(Clone)]
-pub(super) struct Named {
+pub(super) struct ListedTable {
     pub(super) keyspace: KeyspaceId,
     pub(super) tree: TreeId,
     pub(super) level: u8,
@@ -25,7 +25,7 @@ pub(super) struct Named {
 }
 
 /// A repair in progress.
-pub(super) struct Work<'a> {
+pub(super) struct ActiveRepair<'a> {
     /// The directory of the damaged database.
     pub(super) from: &'a Path,
     pub(super) found: Found,
@@ -54,7 +54,7 @@ pub(super) struct Work<'a> {
     pub(super) names_lost: BTreeSet<KeyspaceId>,
 }
 
-impl<'a> Work<'a> {
+impl<'a> ActiveRepair<'a> {
     pub(super) fn new(
         from: &'a Path,
         mut found: Found,
