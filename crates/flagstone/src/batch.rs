@@ -1,15 +1,19 @@
 //! A batch: writes over any keyspaces and collections that happen together or not at all.
 
 use crate::codec::{AsKey, Codec, KeyCodec};
+use crate::collection::write::{self, Change};
+use crate::collection::{Collection, DocumentBatch, encode, update};
 use crate::entry::EntryOptions;
 use crate::keyspace::Keyspace;
+use crate::sort_keys;
 use crate::typed::Typed;
 use flagstone_base::Result;
+use flagstone_doc::{Document, Patch, Value};
 use flagstone_engine::VersionToken;
 
 /// Writes that happen together or not at all. [`Database::batch`](crate::Database::batch) creates a
-/// batch, [`Database::commit`](crate::Database::commit) takes it. Of several writes of one key the last
-/// one counts.
+/// batch, [`Database::commit`](crate::Database::commit) takes it. Of several writes of one key the
+/// last one counts.
 ///
 /// A batch takes at most a quarter of the memory budget, and 1 GiB. It writes nothing and checks no
 /// condition before it is committed.
@@ -20,8 +24,8 @@ impl Batch {
     /// Sets `key` to `value`.
     ///
     /// # Errors
-    /// InvalidInput for a key of 0 or more than 65,535 bytes, a value of more than 512 MiB, or a batch that
-    /// would exceed 1 GiB. The batch stays as it was.
+    /// InvalidInput for a key of 0 or more than 65,535 bytes, a value of more than 512 MiB, or a
+    /// batch that would exceed 1 GiB. The batch stays as it was.
     #[inline]
     pub fn put(
         &mut self,
@@ -69,7 +73,8 @@ impl Batch {
         self.0.delete_range(&keyspace.0, start.as_ref(), end.as_ref())
     }
 
-    /// Folds `operand` into the value of `key` by the fold of the keyspace, without reading the value.
+    /// Folds `operand` into the value of `key` by the fold of the keyspace, without reading the
+    /// value.
     ///
     /// # Errors
     /// As [`Batch::put`]; InvalidInput when the keyspace has no fold.
@@ -122,6 +127,96 @@ impl Batch {
         self.0.delete(&typed.keyspace().0, typed.key_bytes(key)?)
     }
 
+    /// Sets the document of `key` in `collection`.
+    ///
+    /// # Errors
+    /// As [`Collection::put`]. The batch stays as it was.
+    pub fn put_document(
+        &mut self,
+        collection: &Collection,
+        key: impl Into<Value>,
+        document: &Document,
+    ) -> Result<()> {
+        let key = sort_keys::of_primary(&key.into())?;
+        let bytes = encode::document(&collection.0, document)?;
+        write::in_batch(&collection.0, &mut self.0, &key, Change::Put(&bytes))
+    }
+
+    /// As [`Batch::put_document`], with options of its own.
+    ///
+    /// # Errors
+    /// As [`Batch::put_document`].
+    pub fn put_document_with(
+        &mut self,
+        collection: &Collection,
+        key: impl Into<Value>,
+        document: &Document,
+        options: EntryOptions,
+    ) -> Result<()> {
+        let key = sort_keys::of_primary(&key.into())?;
+        let bytes = encode::document(&collection.0, document)?;
+        write::in_batch(&collection.0, &mut self.0, &key, Change::PutWith(&bytes, options))
+    }
+
+    /// Sets the document of `key` in `collection` to `value`.
+    ///
+    /// # Errors
+    /// As [`Collection::put_value`]. The batch stays as it was.
+    pub fn put_value(
+        &mut self,
+        collection: &Collection,
+        key: impl Into<Value>,
+        value: &Value,
+    ) -> Result<()> {
+        let key = sort_keys::of_primary(&key.into())?;
+        let bytes = encode::value(&collection.0, value)?;
+        write::in_batch(&collection.0, &mut self.0, &key, Change::Put(&bytes))
+    }
+
+    /// Sets the document of `key` in `collection` to a Rust value.
+    ///
+    /// # Errors
+    /// As [`Collection::put_as`]. The batch stays as it was.
+    #[cfg(feature = "serde")]
+    pub fn put_as<T: serde::Serialize + ?Sized>(
+        &mut self,
+        collection: &Collection,
+        key: impl Into<Value>,
+        value: &T,
+    ) -> Result<()> {
+        let key = sort_keys::of_primary(&key.into())?;
+        let bytes = encode::rust_value(&collection.0, value)?;
+        write::in_batch(&collection.0, &mut self.0, &key, Change::Put(&bytes))
+    }
+
+    /// Changes the document of `key` in `collection` by `patch` without reading it. A patch that
+    /// does not apply changes nothing and is counted: see [`Collection::patch`].
+    ///
+    /// # Errors
+    /// As [`Collection::patch`]; InvalidInput for a collection with another fold, or none. The
+    /// batch stays as it was.
+    pub fn patch(
+        &mut self,
+        collection: &Collection,
+        key: impl Into<Value>,
+        patch: &Patch,
+    ) -> Result<()> {
+        update::patch_in_batch(&collection.0, &mut self.0, &key.into(), patch)
+    }
+
+    /// Removes the document of `key` from `collection`.
+    ///
+    /// # Errors
+    /// As [`Collection::delete`]. The batch stays as it was.
+    pub fn delete_document(
+        &mut self,
+        collection: &Collection,
+        key: impl Into<Value>,
+    ) -> Result<()> {
+        let key = sort_keys::of_primary(&key.into())?;
+        write::in_batch(&collection.0, &mut self.0, &key, Change::Delete)
+    }
+
     /// Makes the commit return Conflict unless `key` is absent then.
     ///
     /// # Errors
@@ -132,8 +227,8 @@ impl Batch {
     }
 
     /// Makes the commit return Conflict unless the newest write of `key` is the one that
-    /// [`Keyspace::get_versioned`](crate::Keyspace::get_versioned) returned. A token of another history,
-    /// such as that of the database from which this one was copied, is a conflict as well.
+    /// [`Keyspace::get_versioned`](crate::Keyspace::get_versioned) returned. A token of another
+    /// history, such as that of the database from which this one was copied, is a conflict as well.
     ///
     /// ```
     /// # let dir = tempfile::tempdir().unwrap();
@@ -161,9 +256,9 @@ impl Batch {
         self.0.expect_version(&keyspace.0, key.as_ref(), version)
     }
 
-    /// Makes the commit return Conflict if `key` was written after `version`: put, deleted, merged, or
-    /// covered by a deleted range. With a snapshot this guards everything that a decision was based on,
-    /// absent keys included.
+    /// Makes the commit return Conflict if `key` was written after `version`: put, deleted, merged,
+    /// or covered by a deleted range. With a snapshot this guards everything that a decision was
+    /// based on, absent keys included.
     ///
     /// Flushes and compactions drop deletes, and entries that have expired. Where that cannot be
     /// ruled out for the key, the commit returns Conflict. So an absent key can be a conflict
@@ -198,6 +293,47 @@ impl Batch {
         self.0.expect_unchanged_since(&keyspace.0, key.as_ref(), version)
     }
 
+    /// Makes the commit return Conflict if `collection` has a document of `key` then.
+    ///
+    /// # Errors
+    /// InvalidInput for a key over 65,535 bytes encoded.
+    pub fn expect_no_document(
+        &mut self,
+        collection: &Collection,
+        key: impl Into<Value>,
+    ) -> Result<()> {
+        self.0.expect_absent(collection.0.bytes(), sort_keys::of_primary(&key.into())?)
+    }
+
+    /// Makes the commit return Conflict unless the newest write of the document of `key` is the one
+    /// that [`Collection::get_versioned`] returned.
+    ///
+    /// # Errors
+    /// InvalidInput for a key over 65,535 bytes encoded.
+    pub fn expect_document_version(
+        &mut self,
+        collection: &Collection,
+        key: impl Into<Value>,
+        version: VersionToken,
+    ) -> Result<()> {
+        self.0.expect_version(collection.0.bytes(), sort_keys::of_primary(&key.into())?, version)
+    }
+
+    /// Makes the commit return Conflict if the document of `key` was written or removed after
+    /// `version`, as [`Batch::expect_unchanged_since`].
+    ///
+    /// # Errors
+    /// InvalidInput for a key over 65,535 bytes encoded.
+    pub fn expect_document_unchanged_since(
+        &mut self,
+        collection: &Collection,
+        key: impl Into<Value>,
+        version: VersionToken,
+    ) -> Result<()> {
+        let key = sort_keys::of_primary(&key.into())?;
+        self.0.expect_unchanged_since(collection.0.bytes(), key, version)
+    }
+
     /// Returns the number of writes in the batch. Conditions do not count.
     #[inline]
     pub fn len(&self) -> usize {
@@ -220,5 +356,12 @@ impl Batch {
     #[inline]
     pub fn clear(&mut self) {
         self.0.clear();
+    }
+}
+
+impl DocumentBatch for Batch {
+    #[inline]
+    fn engine_batch(&mut self) -> &mut flagstone_engine::Batch {
+        &mut self.0
     }
 }

@@ -1,25 +1,28 @@
-//! The database handle: keyspaces and collections by name, commits, snapshots, maintenance.
+//! The database handle: keyspaces and collections by name, commits, snapshots, maintenance; and the
+//! builder that opens it.
 
 use crate::batch::Batch;
-use crate::builder::Builder;
 use crate::codec::{Codec, KeyCodec};
 use crate::collection::Collection;
-use crate::contents;
+use crate::contents::{self, Contents};
 use crate::entry::CommitOptions;
 use crate::keyspace::Keyspace;
 use crate::snapshot::Snapshot;
 use crate::typed::Typed;
 use flagstone_base::{Moment, Result};
+use flagstone_engine::fold::{AddI64, Append, Fold};
 use flagstone_engine::{
-    BackupReport, CheckpointReport, CompactProgress, Engine, KeyspaceInfo, KeyspaceOptions, Stats,
-    Ticket, TryCommit, VerifyReport,
+    BackupReport, CheckpointReport, CompactProgress, Config, Durability, Engine, Environment,
+    KeyspaceInfo, KeyspaceOptions, Listener, Options, Stats, Ticket, TryCommit, VerifyReport,
 };
 use std::fmt;
 use std::ops::ControlFlow;
 use std::path::Path;
+use std::sync::Arc;
 
-/// An open database: a directory that one process writes. Cheap to clone; usable from any thread. The
-/// database is closed when its last handle is dropped; keyspaces and collections are handles, too.
+/// An open database: a directory that one process writes. Cheap to clone; usable from any thread.
+/// The database is closed when its last handle is dropped; keyspaces and collections are handles,
+/// too.
 ///
 /// ```
 /// # let dir = tempfile::tempdir().unwrap();
@@ -39,10 +42,6 @@ use std::path::Path;
 pub struct Database(Engine);
 
 impl Database {
-    pub(crate) const fn new(engine: Engine) -> Self {
-        Self(engine)
-    }
-
     /// Opens the database in `dir` with default options, or creates it.
     ///
     /// # Errors
@@ -78,23 +77,24 @@ impl Database {
         self.bytes_or_make(name, None)
     }
 
-    /// Opens the keyspace `name` of bytes, or creates it with `options`. If there is one, every option that
-    /// is set must have the stored value.
+    /// Opens the keyspace `name` of bytes, or creates it with `options`. If there is one, every
+    /// option that is set must have the stored value.
     ///
     /// ```
     /// # let dir = tempfile::tempdir().unwrap();
     /// # let db = flagstone::Database::open(dir.path())?;
     /// use flagstone::KeyspaceOptions;
-    /// let small_blocks = KeyspaceOptions::new().block_bytes(4096);
-    /// db.keyspace_with("kv", small_blocks)?;
+    /// db.keyspace_with("kv", KeyspaceOptions::new().block_bytes(4096))?;
     /// db.keyspace_with("kv", KeyspaceOptions::new())?;    // what is not set is not compared
     /// let refused = db.keyspace_with("kv", KeyspaceOptions::new().block_bytes(8192)).unwrap_err();
-    /// assert!(refused.to_string().contains("block_bytes 4096: it was opened with block_bytes 8192"));
+    /// let text = refused.to_string();
+    /// assert!(text.contains("block_bytes 4096: it was opened with block_bytes 8192"));
     /// # Ok::<(), flagstone::Error>(())
     /// ```
     ///
     /// # Errors
-    /// As [`Database::keyspace`]; InvalidInput also for an option that differs from the stored one: the text names both.
+    /// As [`Database::keyspace`]; InvalidInput also for an option that differs from the stored one:
+    /// the text names both.
     pub fn keyspace_with(&self, name: &str, options: KeyspaceOptions) -> Result<Keyspace> {
         self.bytes_or_make(name, Some(options))
     }
@@ -136,9 +136,9 @@ impl Database {
         self.0.existing(name, &contents::documents())?.map(Collection::new).transpose()
     }
 
-    /// Opens the keyspace `name` of Rust keys and values, or creates it with default options. Any type
-    /// that implements serde's traits can be a value; [`KeyCodec`] says what can be a key. The catalog
-    /// keeps the names of both codecs and checks them when the keyspace is opened again.
+    /// Opens the keyspace `name` of Rust keys and values, or creates it with default options. Any
+    /// type that implements serde's traits can be a value; [`KeyCodec`] says what can be a key. The
+    /// catalog keeps the names of both codecs and checks them when the keyspace is opened again.
     ///
     /// ```
     /// # let dir = tempfile::tempdir().unwrap();
@@ -180,8 +180,8 @@ impl Database {
         self.typed_or_make(name, Some(options))
     }
 
-    /// As [`Database::typed`], with the codec `C` for values: [`Plain`](crate::Plain), or one of your
-    /// own.
+    /// As [`Database::typed`], with the codec `C` for values: [`Plain`](crate::Plain), or one of
+    /// your own.
     ///
     /// ```
     /// # let dir = tempfile::tempdir().unwrap();
@@ -233,9 +233,9 @@ impl Database {
         Ok(Typed::new(Keyspace(keyspace)))
     }
 
-    /// Opens the keyspaces `names` of bytes, and creates those that are missing with `options`, all by one
-    /// sync of the disk. Ten thousand take a fraction of a second. After a crash all new ones are there, or
-    /// none.
+    /// Opens the keyspaces `names` of bytes, and creates those that are missing with `options`, all
+    /// by one sync of the disk. Ten thousand take a fraction of a second. After a crash all new
+    /// ones are there, or none.
     ///
     /// # Errors
     /// As [`Database::keyspace_with`]. After an error none was created.
@@ -250,23 +250,25 @@ impl Database {
         Ok(found.into_iter().map(Keyspace).collect())
     }
 
-    /// Removes a keyspace, collection or typed keyspace with its content. Returns false if there is none.
+    /// Removes a keyspace, collection or typed keyspace with its content. Returns false if there is
+    /// none.
     ///
-    /// Its handles return InvalidInput from then on, and so do gets and scans that are under way. Its files
-    /// are removed when the last reader has finished. All writes acknowledged before are made durable first,
-    /// unless the disk is full, because the content may have been copied to other keyspaces; that waits for
-    /// flushes.
+    /// Its handles return InvalidInput from then on, and so do gets and scans that are under way.
+    /// Its files are removed when the last reader has finished. All writes that were acknowledged
+    /// before become durable first, unless the disk is full, because the content may have been
+    /// copied to other keyspaces; that waits for flushes.
     ///
     /// # Errors
-    /// Io, OutOfSpace, Poisoned, Closed. If the disk fails half-way, the keyspace may be dropped or not
-    /// after a crash; until that is settled, writes to it return Io.
+    /// Io, OutOfSpace, Poisoned, Closed. If the disk fails half-way, the keyspace may be dropped or
+    /// not after a crash; until that is settled, writes to it return Io.
     pub fn drop_keyspace(&self, name: &str) -> Result<bool> {
         self.0.drop_keyspace(name)
     }
 
-    /// Changes options of the keyspace, collection or typed keyspace `name`: compression, block size, filters; those that
-    /// are set. One edit of the manifest does it, synced when this returns. They count from the next table on: what is
-    /// there is rewritten when its turn comes, or by [`Database::compact`] if its compression differs.
+    /// Changes the options of the keyspace, collection or typed keyspace `name` that are set:
+    /// compression, block size, filters. The change is one edit of the manifest, synced when this
+    /// returns. It applies to tables written from then on. Existing tables change when they are
+    /// compacted; [`Database::compact`] rewrites those whose compression differs.
     ///
     /// ```
     /// # let dir = tempfile::tempdir().unwrap();
@@ -280,17 +282,18 @@ impl Database {
     /// ```
     ///
     /// # Errors
-    /// InvalidInput when there is no keyspace `name`, for an option out of range, and for another routing or fold, which
-    /// are fixed at creation: the text names both values. Io, OutOfSpace, Poisoned, Closed; a change that the disk refused
-    /// half-way may come back after a crash.
+    /// InvalidInput when there is no keyspace `name`, for an option out of range, and for another
+    /// routing or fold, which are fixed at creation: the text names both values. Io, OutOfSpace,
+    /// Poisoned, Closed; a change that failed half-way on the disk may come back after a crash.
     pub fn alter_keyspace(&self, name: &str, options: KeyspaceOptions) -> Result<()> {
         self.0.alter_keyspace(name, &options)
     }
 
-    /// Gives the keyspace, collection or typed keyspace `old` the name `new`. All its handles stay valid and tell the new
-    /// name. One edit of the manifest does it, synced when this returns: after a crash there is one of the two names. What
-    /// was acknowledged before is made durable first, unless the disk is full, so a crash never shows the new name over
-    /// older content. That waits for flushes if there are unlogged writes.
+    /// Gives the keyspace, collection or typed keyspace `old` the name `new`. All its handles stay
+    /// valid and return the new name. The change is one edit of the manifest, synced when this
+    /// returns: after a crash there is one of the two names. Writes that were acknowledged before
+    /// become durable first, unless the disk is full, so a crash never shows the new name with older
+    /// content. That waits for flushes if there are unlogged writes.
     ///
     /// ```
     /// # let dir = tempfile::tempdir().unwrap();
@@ -306,8 +309,9 @@ impl Database {
     /// ```
     ///
     /// # Errors
-    /// InvalidInput when there is no keyspace `old`, when there is one named `new`, or for a name of 0 or over 255 bytes;
-    /// Io, OutOfSpace, Poisoned, Closed. After a failure of the disk the old name stays, or a crash shows the new one.
+    /// InvalidInput when there is no keyspace `old`, when there is one named `new`, or for a name
+    /// of 0 or over 255 bytes; Io, OutOfSpace, Poisoned, Closed. After a failure of the disk the
+    /// old name stays, or a crash shows the new one.
     pub fn rename_keyspace(&self, old: &str, new: &str) -> Result<()> {
         self.0.rename_keyspace(old, new)
     }
@@ -325,14 +329,16 @@ impl Database {
     /// Commits the writes of `batch`, all together, with the durability of the database.
     ///
     /// # Errors
-    /// Conflict if a condition of the batch does not hold; InvalidInput for a batch of more than a quarter
-    /// of the memory budget, or of a dropped keyspace; OutOfSpace, Io, Poisoned, Closed. After an error
-    /// nothing was written; only after Poisoned that is unknown until the database is opened again.
+    /// Conflict if a condition of the batch does not hold; InvalidInput for a batch of more than a
+    /// quarter of the memory budget, or of a dropped keyspace; OutOfSpace, Io, Poisoned, Closed.
+    /// After an error nothing was written; only after Poisoned that is unknown until the database
+    /// is opened again.
     pub fn commit(&self, batch: Batch) -> Result<()> {
         self.commit_with(batch, CommitOptions::new())
     }
 
-    /// As [`Database::commit`], with options of its own: a [`Durability`](crate::Durability) for example.
+    /// As [`Database::commit`], with options of its own: a [`Durability`](crate::Durability) for
+    /// example.
     ///
     /// # Errors
     /// As [`Database::commit`].
@@ -341,8 +347,9 @@ impl Database {
         self.0.start_owned(batch.0, durability)?.wait()
     }
 
-    /// The moment by which an entry that is read now has expired or not: the time of the wall clock, except
-    /// that it never goes back, not even when the clock is set or the database is opened again.
+    /// Returns the moment by which a read now judges whether an entry has expired. It is the time of
+    /// the wall clock, except that it never goes back, not even when the clock is set or the database
+    /// is opened again.
     pub fn now(&self) -> Moment {
         self.0.now()
     }
@@ -355,8 +362,8 @@ impl Database {
         self.0.start_owned(batch.0, self.0.options().durability)
     }
 
-    /// As [`Database::commit`], but returns Busy where that would stop until flushes or compactions have
-    /// caught up. The batch is borrowed, so it can be tried again.
+    /// As [`Database::commit`], but returns Busy where that would stop until flushes or compactions
+    /// have caught up. The batch is borrowed, so it can be tried again.
     ///
     /// # Errors
     /// Busy; else as [`Database::commit`].
@@ -364,10 +371,10 @@ impl Database {
         self.0.start(&batch.0, self.0.options().durability, false)?.wait()
     }
 
-    /// As [`Database::commit_start`], but never sleeps until flushes or compactions have caught up, not even for a moment:
-    /// where [`Database::commit`] would, this says how long. For a server that must not block its threads. It still waits
-    /// as every commit does for the append to the log, and for other writers of the same keys. The batch is borrowed, so
-    /// it can be tried again.
+    /// As [`Database::commit_start`], but never waits until flushes or compactions have caught up:
+    /// where [`Database::commit`] would wait, this returns for how long. For a server that must not
+    /// block its threads. As every commit it still waits for the append to the log, and for other
+    /// writers of the same keys. The batch is borrowed, so it can be tried again.
     ///
     /// ```
     /// # let dir = tempfile::tempdir().unwrap();
@@ -377,7 +384,7 @@ impl Database {
     /// let mut batch = db.batch();
     /// batch.put(&kv, "a", "1")?;
     /// match db.try_commit_start(&batch)? {
-    ///     // Visible. A timer may look whether it is durable, and take the next batch after `pause`.
+    ///     // Visible. A timer may ask whether it is durable, and commit more after `pause`.
     ///     TryCommit::Started { ticket, pause } => assert!(ticket.is_done() && pause.is_zero()),
     ///     // A timer may try again.
     ///     TryCommit::RetryAfter(time) => assert!(!time.is_zero()),
@@ -391,7 +398,7 @@ impl Database {
         self.0.try_start(&batch.0, self.0.options().durability)
     }
 
-    /// All keyspaces as of now, for as long as the snapshot is held.
+    /// Takes a snapshot: all keyspaces as of now, for as long as it is held.
     pub fn snapshot(&self) -> Snapshot {
         Snapshot(self.0.snapshot())
     }
@@ -404,8 +411,8 @@ impl Database {
         self.0.sync()
     }
 
-    /// Writes all memtables to tables. When this returns, everything acknowledged before the call survives
-    /// a power cut, whatever its durability.
+    /// Writes all memtables to tables. When this returns, everything acknowledged before the call
+    /// survives a power cut, whatever its durability.
     ///
     /// # Errors
     /// OutOfSpace, Io, Poisoned, Closed.
@@ -413,13 +420,14 @@ impl Database {
         self.0.flush()
     }
 
-    /// Flushes, then merges every tree down to its deepest level: drops overwritten and deleted entries, and
-    /// gives all tables their final compression. Tables that have their final form are left alone.
+    /// Flushes, then merges every tree down to its deepest level: drops overwritten and deleted
+    /// entries, and gives all tables their final compression. Tables that have their final form are
+    /// left alone.
     ///
     /// The largest trees come first, one on the caller's thread and one on each of the
-    /// [`compaction_workers`](crate::Options::compaction_workers). A tree is done in pieces of 64 MiB or a
-    /// twentieth of it, for which the disk needs free room. Reads and writes continue meanwhile. After an
-    /// error no further piece is begun; finished pieces stay.
+    /// [`compaction_workers`](crate::Options::compaction_workers). A tree is done in pieces of 64
+    /// MiB or a twentieth of it, for which the disk needs free room. Reads and writes continue
+    /// meanwhile. After an error no further piece is begun; finished pieces stay.
     ///
     /// # Errors
     /// OutOfSpace, Io, Corruption, Poisoned, Closed.
@@ -427,9 +435,9 @@ impl Database {
         self.compact_with(|_progress| ControlFlow::Continue(())).map(|_all| ())
     }
 
-    /// As [`Database::compact`], and reports progress to `watch` between short steps, at least every 50 ms.
-    /// If `watch` returns `Break`, unfinished pieces are dropped, finished ones stay, and `Break` is
-    /// returned; another call continues from there.
+    /// As [`Database::compact`], and reports progress to `watch` between short steps, at least
+    /// every 50 ms. If `watch` returns `Break`, unfinished pieces are dropped, finished ones stay,
+    /// and `Break` is returned; another call continues from there.
     ///
     /// ```
     /// # let dir = tempfile::tempdir().unwrap();
@@ -453,15 +461,15 @@ impl Database {
         self.0.compact_with(watch)
     }
 
-    /// Creates an independent copy of the database in `dir`, which must be missing or empty. The copy holds
-    /// everything acknowledged before the call, whatever its durability, as of one moment, and may be
-    /// opened, written, compacted and removed like any other database. Reads, writes and compactions
-    /// continue meanwhile.
+    /// Creates an independent copy of the database in `dir`, which must be missing or empty. The
+    /// copy holds everything acknowledged before the call, whatever its durability, as of one
+    /// moment, and may be opened, written, compacted and removed like any other database. Reads,
+    /// writes and compactions continue meanwhile.
     ///
-    /// Memtables are flushed, then each table gets a second name (a hard link). That takes milliseconds,
-    /// however large the database is, and no room on disk until the two differ. Where the file system
-    /// supports no such link, as to another device, tables are copied, which takes time and room for all of
-    /// them.
+    /// Memtables are flushed, then each table gets a second name (a hard link). That takes
+    /// milliseconds, however large the database is, and no room on disk until the two differ. Where
+    /// the file system supports no such link, as to another device, tables are copied, which takes
+    /// time and room for all of them.
     ///
     /// ```
     /// # let dir = tempfile::tempdir().unwrap();
@@ -476,25 +484,25 @@ impl Database {
     /// ```
     ///
     /// # Errors
-    /// InvalidInput if `dir` is not empty, or this database is open for reading only; Busy if another
-    /// process creates a database there, or keyspaces are created or dropped all the time; OutOfSpace, Io,
-    /// Poisoned, Closed. After an error or a crash there is no database in `dir`.
+    /// InvalidInput if `dir` is not empty, or this database is open for reading only; Busy if
+    /// another process creates a database there, or keyspaces are created or dropped all the time;
+    /// OutOfSpace, Io, Poisoned, Closed. After an error or a crash there is no database in `dir`.
     pub fn checkpoint(&self, dir: impl AsRef<Path>) -> Result<CheckpointReport> {
         self.0.checkpoint(dir.as_ref())
     }
 
-    /// Adds a generation to the backups in `dir`, which is created if it is missing. The generation holds
-    /// everything acknowledged before the call, whatever its durability, as of one moment. Reads, writes and
-    /// compactions continue meanwhile.
+    /// Adds a generation to the backups in `dir`, which is created if it is missing. The generation
+    /// holds everything acknowledged before the call, whatever its durability, as of one moment.
+    /// Reads, writes and compactions continue meanwhile.
     ///
-    /// Tables that the directory has from an earlier generation are not copied again. The others are copied,
-    /// synced and read back; only then is the generation written. After an error or a crash the earlier
-    /// generations are unchanged, and the next call uses the tables that were copied. Generations stay until
-    /// [`Backups::keep`](crate::Backups::keep) removes them;
+    /// Tables that the directory has from an earlier generation are not copied again. The others
+    /// are copied, synced and read back; only then is the generation written. After an error or a
+    /// crash the earlier generations are unchanged, and the next call uses the tables that were
+    /// copied. Generations stay until [`Backups::keep`](crate::Backups::keep) removes them;
     /// [`Backups::restore`](crate::Backups::restore) creates a database from one.
     ///
-    /// A database that is open for reading only can be backed up if everything in it is in tables, as after
-    /// [`Database::close`].
+    /// A database that is open for reading only can be backed up if everything in it is in tables,
+    /// as after [`Database::close`].
     ///
     /// ```
     /// # let dir = tempfile::tempdir().unwrap();
@@ -514,20 +522,22 @@ impl Database {
     /// ```
     ///
     /// # Errors
-    /// InvalidInput if `dir` holds a database or backups of another one, or if this database is open for
-    /// reading only and its log holds writes; Busy if another process changes the backups; Corruption if a
-    /// table is damaged; OutOfSpace, Io, Poisoned, Closed.
+    /// InvalidInput if `dir` holds a database or backups of another one, or if this database is
+    /// open for reading only and its log holds writes; Busy if another process changes the backups;
+    /// Corruption if a table is damaged; OutOfSpace, Io, Poisoned, Closed.
     pub fn backup(&self, dir: impl AsRef<Path>) -> Result<BackupReport> {
         self.0.backup(dir.as_ref())
     }
 
     /// Reads everything and checks every checksum, order and bound, while others read and write:
-    /// - the manifest: its file must agree with memory on keyspaces, tables, names and files of the log;
+    /// - the manifest: its file must agree with memory on keyspaces, tables, names and files of the
+    ///   log;
     /// - the log: every segment, by the reader of recovery;
-    /// - the tables: each alone, then all of a tree in the order of their keys, because an entry of a newer
-    ///   run must be newer than those of the same key in older runs and deeper levels.
+    /// - the tables: each alone, then all of a tree in the order of their keys, because an entry of
+    ///   a newer run must be newer than those of the same key in older runs and deeper levels.
     ///
-    /// Reads tables twice where there is more than one run. Takes the memory of a few blocks of each run.
+    /// Reads tables twice where there is more than one run. Takes the memory of a few blocks of
+    /// each run.
     ///
     /// # Errors
     /// Corruption with file and offset for the first damage found; Io, Closed.
@@ -535,9 +545,10 @@ impl Database {
         self.0.verify()
     }
 
-    /// Checks everything but the data blocks of tables: the manifest as [`Database::verify`] does; the
-    /// headers of all segments of the log, and the records of the last one; of every table its presence,
-    /// length, header, footer, index, filter and properties. Reads about one byte in a hundred.
+    /// Checks everything but the data blocks of tables: the manifest as [`Database::verify`] does;
+    /// the headers of all segments of the log, and the records of the last one; of every table its
+    /// presence, length, header, footer, index, filter and properties. Reads about one byte in a
+    /// hundred.
     ///
     /// # Errors
     /// As [`Database::verify`].
@@ -550,13 +561,13 @@ impl Database {
         self.0.stats()
     }
 
-    /// Flushes what is only in memory, syncs, and closes the database for all handles. Dropping the last
-    /// handle does the same, and reports errors to the listeners.
+    /// Flushes what is only in memory, syncs, and closes the database for all handles. Dropping the
+    /// last handle does the same, and reports errors to the listeners.
     ///
     /// # Errors
-    /// The error that prevented a clean close; logged writes are in the log even then. Poisoned if a sync
-    /// had failed: what was not synced before may be lost. The database is closed and its lock released in
-    /// any case. Closed if it was closed already.
+    /// The error that prevented a clean close; logged writes are in the log even then. Poisoned if
+    /// a sync had failed: what was not synced before may be lost. The database is closed and its
+    /// lock released in any case. Closed if it was closed already.
     pub fn close(self) -> Result<()> {
         self.0.close()
     }
@@ -565,5 +576,209 @@ impl Database {
 impl fmt::Debug for Database {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Database({})", self.path().display())
+    }
+}
+
+/// Collects what a database is opened with. [`Database::builder`] creates one.
+///
+/// The options are those of [`Options`], each with its range and its cost; nothing is checked
+/// before [`Builder::open`].
+///
+/// ```
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let path = dir.path().join("data");
+/// use flagstone::{Database, Durability, Event};
+///
+/// let db = Database::builder(path)
+///     .memory_budget(256 << 20)
+///     .durability(Durability::Group)
+///     .listener(|event: &Event| eprintln!("{event}"))
+///     .open()?;
+/// # db.close()?;
+/// # Ok::<(), flagstone::Error>(())
+/// ```
+#[must_use = "a builder opens nothing until `open` is called"]
+pub struct Builder {
+    config: Config,
+    folds: Vec<Arc<dyn Fold>>,
+}
+
+impl Builder {
+    fn new(dir: &Path) -> Self {
+        let config = Config::new(dir, Arc::<Contents>::default());
+        Self { config, folds: vec![Arc::new(AddI64), Arc::new(Append)] }
+    }
+
+    /// Sets all options at once, and replaces those that were set before.
+    pub fn options(mut self, options: Options) -> Self {
+        self.config.options = options;
+        self
+    }
+
+    /// Sets the memory for memtables, cache and the rest, in bytes, at least 1 MiB; see
+    /// [`Options::memory_budget`].
+    pub const fn memory_budget(mut self, bytes: u64) -> Self {
+        self.config.options.memory_budget = bytes;
+        self
+    }
+
+    /// Sets whether blocks are read past the page cache of the system; see
+    /// [`Options::direct_reads`].
+    pub const fn direct_reads(mut self, direct: bool) -> Self {
+        self.config.options.direct_reads = direct;
+        self
+    }
+
+    /// Sets the size in bytes at which the memtable of a partition is sealed; see
+    /// [`Options::memtable_bytes`].
+    pub const fn memtable_bytes(mut self, bytes: u64) -> Self {
+        self.config.options.memtable_bytes = Some(bytes);
+        self
+    }
+
+    /// Sets whether entries carry checks against changes in memory; see [`Options::entry_checks`].
+    pub const fn entry_checks(mut self, on: bool) -> Self {
+        self.config.options.entry_checks = on;
+        self
+    }
+
+    /// Sets the size in bytes of the file that is removed when the disk is full; see
+    /// [`Options::ballast_bytes`].
+    pub const fn ballast_bytes(mut self, bytes: u64) -> Self {
+        self.config.options.ballast_bytes = Some(bytes);
+        self
+    }
+
+    /// Sets how fast tables are read and checked in the background; see
+    /// [`Options::scrub_bytes_per_second`].
+    pub const fn scrub_bytes_per_second(mut self, bytes: u64) -> Self {
+        self.config.options.scrub_bytes_per_second = bytes;
+        self
+    }
+
+    /// Sets how fast backups and checkpoints copy; see [`Options::copy_bytes_per_second`].
+    pub const fn copy_bytes_per_second(mut self, bytes: u64) -> Self {
+        self.config.options.copy_bytes_per_second = bytes;
+        self
+    }
+
+    /// Sets the durability of commits that name none of their own.
+    pub const fn durability(mut self, durability: Durability) -> Self {
+        self.config.options.durability = durability;
+        self
+    }
+
+    /// Sets the number of threads that compact; see [`Options::compaction_workers`].
+    pub const fn compaction_workers(mut self, threads: usize) -> Self {
+        self.config.options.compaction_workers = threads;
+        self
+    }
+
+    /// Sets the space that tables may take, as a multiple of the bytes that are alive; see
+    /// [`Options::space_amplification_max`].
+    pub const fn space_amplification_max(mut self, times: f64) -> Self {
+        self.config.options.space_amplification_max = times;
+        self
+    }
+
+    /// Sets the longest document in bytes; see [`Options::document_bytes_max`].
+    pub const fn document_bytes_max(mut self, bytes: usize) -> Self {
+        self.config.options.document_bytes_max = bytes;
+        self
+    }
+
+    /// Sets how many descriptors open tables may hold; see [`Options::files_open_max`].
+    pub const fn files_open_max(mut self, files: usize) -> Self {
+        self.config.options.files_open_max = Some(files);
+        self
+    }
+
+    /// Sets whether a missing database is created. The default is true.
+    pub const fn create_if_missing(mut self, create: bool) -> Self {
+        self.config.options.create_if_missing = create;
+        self
+    }
+
+    /// Adds a listener, which is called with each event.
+    pub fn listener(mut self, listener: impl Listener + 'static) -> Self {
+        self.config.listeners.push(Arc::new(listener));
+        self
+    }
+
+    /// Registers a fold, so that keyspaces can name it. [`AddI64`] and [`Append`] are registered
+    /// already. A database is not opened without the folds that its keyspaces name.
+    pub fn fold(mut self, fold: impl Fold + 'static) -> Self {
+        self.folds.push(Arc::new(fold));
+        self
+    }
+
+    /// Replaces the disk, the clock, randomness and threads. For tests.
+    pub fn environment(mut self, environment: Environment) -> Self {
+        self.config.environment = environment;
+        self
+    }
+
+    /// Opens the database for reading and writing, or creates it.
+    ///
+    /// Replays the log: at most about 512 MiB of it, and usually a fraction of a second.
+    ///
+    /// # Errors
+    /// Busy when the database is open already, here or in another process; Unsupported when a newer
+    /// flagstone wrote it; InvalidInput for options out of range, or a fold that is not registered;
+    /// Io, Corruption.
+    pub fn open(self) -> Result<Database> {
+        Engine::open(self.config()).map(Database)
+    }
+
+    /// Opens the database for reading only: replays the log in memory and changes no file.
+    ///
+    /// # Errors
+    /// As [`Builder::open`]; Io when there is no database; InvalidInput when the log takes more
+    /// than half of the memory budget and 64 MiB: the text names the budget that is needed.
+    pub fn open_read_only(self) -> Result<Database> {
+        Engine::open_read_only(self.config()).map(Database)
+    }
+
+    fn config(self) -> Config {
+        Config { contents: Arc::new(Contents::new(self.folds)), ..self.config }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn every_setter_sets_its_option() {
+        let set = Builder::new(Path::new("nowhere"))
+            .memory_budget(1)
+            .direct_reads(true)
+            .memtable_bytes(2)
+            .entry_checks(false)
+            .ballast_bytes(3)
+            .scrub_bytes_per_second(4)
+            .copy_bytes_per_second(5)
+            .durability(Durability::Interval(Duration::from_secs(6)))
+            .compaction_workers(7)
+            .space_amplification_max(8.0)
+            .document_bytes_max(9)
+            .files_open_max(10)
+            .create_if_missing(false);
+        let expected = Options::new()
+            .memory_budget(1)
+            .direct_reads(true)
+            .memtable_bytes(Some(2))
+            .entry_checks(false)
+            .ballast_bytes(Some(3))
+            .scrub_bytes_per_second(4)
+            .copy_bytes_per_second(5)
+            .durability(Durability::Interval(Duration::from_secs(6)))
+            .compaction_workers(7)
+            .space_amplification_max(8.0)
+            .document_bytes_max(9)
+            .files_open_max(Some(10))
+            .create_if_missing(false);
+        assert_eq!(set.config.options, expected);
     }
 }

@@ -25,8 +25,8 @@
 //! # Ok::<(), flagstone::Error>(())
 //! ```
 //!
-//! Start with the guide in docs/guide/getting-started.md. Crate `flagstone-engine` stores keyspaces of
-//! bytes; this crate gives the bytes a meaning: documents and typed values.
+//! Start with the guide in docs/guide/getting-started.md. Crate `flagstone-engine` stores keyspaces
+//! of bytes; this crate gives the bytes a meaning: documents and typed values.
 
 pub mod bulk;
 
@@ -40,20 +40,19 @@ mod keyspace;
 
 mod typed;
 
-mod batch;
 mod collection;
 mod contents;
+
+mod batch;
 mod snapshot;
 
-mod builder;
 mod database;
 mod repair;
 
 pub use batch::Batch;
-pub use builder::Builder;
 pub use codec::{AsKey, Codec, KeyCodec, Plain, Serde};
 pub use collection::{Collection, DocumentParser, DocumentScan, Refused, StoredView};
-pub use database::Database;
+pub use database::{Builder, Database};
 pub use entry::{CommitOptions, EntryOptions};
 pub use flagstone_base::{
     Compression, Decoder, Error, ErrorKind, Malformed, Moment, Result, SeqNo, Slice,

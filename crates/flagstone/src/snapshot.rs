@@ -1,7 +1,7 @@
 //! A snapshot: the database as of one moment.
 
 use crate::codec::{AsKey, Codec, KeyCodec};
-use crate::collection::{Collection, DocumentScan};
+use crate::collection::{Collection, DocumentScan, decode};
 use crate::keyspace::Keyspace;
 use crate::sort_keys;
 use crate::typed::{Typed, TypedScan};
@@ -61,8 +61,8 @@ impl Snapshot {
         collection: &Collection,
         key: impl Into<Value>,
     ) -> Result<Option<Document>> {
-        let found = self.0.get(collection.bytes(), &sort_keys::of_primary(&key.into())?)?;
-        found.map(|bytes| collection.document(bytes)).transpose()
+        let found = self.0.get(collection.0.bytes(), &sort_keys::of_primary(&key.into())?)?;
+        found.map(|bytes| decode::document(&collection.0, bytes)).transpose()
     }
 
     /// Returns the document that `key` had, as a Rust value.
@@ -75,8 +75,8 @@ impl Snapshot {
         collection: &Collection,
         key: impl Into<Value>,
     ) -> Result<Option<T>> {
-        let found = self.0.get(collection.bytes(), &sort_keys::of_primary(&key.into())?)?;
-        found.map(|bytes| collection.read_as(&bytes)).transpose()
+        let found = self.0.get(collection.0.bytes(), &sort_keys::of_primary(&key.into())?)?;
+        found.map(|bytes| decode::rust_value(&collection.0, &bytes)).transpose()
     }
 
     /// Returns the documents of a collection as they were, in the order of their keys.
@@ -88,8 +88,8 @@ impl Snapshot {
         collection: &Collection,
         range: impl RangeBounds<K>,
     ) -> Result<DocumentScan> {
-        let scan = self.0.scan(collection.bytes(), sort_keys::of_range(range)?)?;
-        Ok(DocumentScan::new(collection, scan))
+        let scan = self.0.scan(collection.0.bytes(), sort_keys::of_range(range)?)?;
+        Ok(DocumentScan::new(&collection.0, scan))
     }
 
     /// Returns the entries of `range` as they were, in the order of their keys.
@@ -113,7 +113,7 @@ impl Snapshot {
         collection: &Collection,
         sort_key: impl AsRef<[u8]>,
     ) -> Result<Option<Slice>> {
-        self.0.get(collection.bytes(), sort_key.as_ref())
+        self.0.get(collection.0.bytes(), sort_key.as_ref())
     }
 
     /// Returns the sort keys and binary documents of a collection as they were; see
@@ -126,7 +126,7 @@ impl Snapshot {
         collection: &Collection,
         range: impl RangeBounds<K>,
     ) -> Result<Scan> {
-        self.0.scan(collection.bytes(), owned_range(&range))
+        self.0.scan(collection.0.bytes(), owned_range(&range))
     }
 
     /// Returns the value that `key` had in a typed keyspace.

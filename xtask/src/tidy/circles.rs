@@ -17,7 +17,6 @@ use std::fmt::Write;
 const ALLOWED: &[Allowed] = &[
     allowed("doc", 31, 25),
     allowed("env", 2, 2),
-    allowed("flagstone", 12, 10),
     allowed("sst", 12, 6),
     allowed("testkit", 16, 8),
     allowed("tree", 10, 5),

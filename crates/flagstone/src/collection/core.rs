@@ -56,8 +56,8 @@ impl Definitions for NameTable {
     }
 }
 
-/// Applies patches to the documents of one collection. Counts the patches that do not apply: they change
-/// nothing.
+/// Applies patches to the documents of one collection. Counts the patches that do not apply: they
+/// change nothing.
 pub(crate) struct PatchFold {
     names: Arc<Names>,
     refused: AtomicU64,

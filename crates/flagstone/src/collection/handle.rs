@@ -1,28 +1,25 @@
-//! A collection: documents by primary key.
+//! The handle of a collection: documents by primary key.
 //!
 //! Key: the sort key of the primary key's value. Value: the document's binary form, its field names
 //! as ids of the collection's table of names.
 
-use super::core::Documents;
-use super::write::{Change, Rewrite};
-use super::{DocumentParser, DocumentScan};
-use crate::batch::Batch;
+use super::stored::Stored;
+use super::write::{self, Change};
+use super::{DocumentParser, DocumentScan, StoredView, decode, encode, update};
 use crate::entry::EntryOptions;
-use crate::{encoders, sort_keys};
+use crate::sort_keys;
 use flagstone_base::key::KeyRange;
-use flagstone_base::{Error, ErrorKind, Moment, Result, Slice};
-use flagstone_doc::{Document, DocumentMut, JsonOptions, JsonParser, Names, Value};
-use flagstone_engine::{Admitted, Keyspace, TryGet};
-use std::cell::RefCell;
+use flagstone_base::{Malformed, Moment, Result};
+use flagstone_doc::{Document, DocumentMut, JsonOptions, Patch, Value, View};
+use flagstone_engine::{Keyspace, TryGet, VersionToken};
 use std::fmt;
 use std::ops::RangeBounds;
-use std::sync::Arc;
 
-/// A handle of a collection: documents by primary key. Cheap to clone; usable from any thread; keeps the
-/// database open.
+/// A handle of a collection: documents by primary key. Cheap to clone; usable from any thread;
+/// keeps the database open.
 ///
-/// A primary key is any document value, such as text, a number, or an array of them. Documents are in
-/// the total order of their keys.
+/// A primary key is any document value, such as text, a number, or an array of them. Documents are
+/// in the total order of their keys.
 ///
 /// ```
 /// # let dir = tempfile::tempdir().unwrap();
@@ -35,28 +32,21 @@ use std::sync::Arc;
 /// # Ok::<(), flagstone::Error>(())
 /// ```
 #[derive(Clone)]
-pub struct Collection {
-    keyspace: Keyspace,
-    pub(super) documents: Arc<Documents>,
-}
+pub struct Collection(pub(crate) Stored);
 
 impl Collection {
     pub(crate) fn new(keyspace: Keyspace) -> Result<Self> {
-        match Arc::clone(keyspace.attachment()).downcast() {
-            Ok(documents) => Ok(Self { keyspace, documents }),
-            Err(_other) => {
-                Err(Error::invalid(format!("{:?} is not a collection", keyspace.name())))
-            }
-        }
+        Stored::new(keyspace).map(Self)
     }
 
-    /// The name of the collection as of now: [`Database::rename_keyspace`](crate::Database::rename_keyspace) changes it.
+    /// Returns the name of the collection as of now:
+    /// [`Database::rename_keyspace`](crate::Database::rename_keyspace) changes it.
     pub fn name(&self) -> String {
-        self.keyspace.name()
+        self.0.name()
     }
 
-    /// Sets the document of `key`. The encoded key has at most 65,535 bytes; the document has at most
-    /// [`Options::document_bytes_max`](crate::Options::document_bytes_max), 16 MiB by default.
+    /// Sets the document of `key`. The encoded key has at most 65,535 bytes; the document has at
+    /// most [`Options::document_bytes_max`](crate::Options::document_bytes_max), 16 MiB by default.
     ///
     /// # Errors
     /// InvalidInput for a key or a document over its limit; else as
@@ -76,17 +66,18 @@ impl Collection {
         options: EntryOptions,
     ) -> Result<()> {
         let key = sort_keys::of_primary(&key.into())?;
-        let turn = self.turn_for(&key, document.as_bytes().len())?;
-        let bytes = self.encode_document(document)?;
-        self.write_put(&key, (bytes, options), turn)
+        let admission = write::admission_for(&self.0, &key, document.as_bytes().len())?;
+        let bytes = encode::document(&self.0, document)?;
+        write::put(&self.0, &key, (bytes, options), admission)
     }
 
-    /// The moment from which on the document of `key` is absent; `None` if it has no expiry, or is absent now.
+    /// Returns the moment from which on the document of `key` is absent; `None` if it has no
+    /// expiry, or is absent now.
     ///
     /// # Errors
     /// As [`Keyspace::get`](crate::Keyspace::get).
     pub fn expiry(&self, key: impl Into<Value>) -> Result<Option<Moment>> {
-        self.bytes().expiry(&sort_keys::of_primary(&key.into())?)
+        self.0.bytes().expiry(&sort_keys::of_primary(&key.into())?)
     }
 
     /// Sets the document of `key` to `value`.
@@ -95,11 +86,12 @@ impl Collection {
     /// As [`Collection::put`]; InvalidInput for a value nested too deep.
     pub fn put_value(&self, key: impl Into<Value>, value: &Value) -> Result<()> {
         let key = sort_keys::of_primary(&key.into())?;
-        let bytes = self.encode_value(value)?;
-        self.write_put(&key, (bytes, EntryOptions::new()), None)
+        let bytes = encode::value(&self.0, value)?;
+        write::put(&self.0, &key, (bytes, EntryOptions::new()), None)
     }
 
-    /// Sets the document of `key` to the document in the JSON text `json`. Numbers are kept exactly.
+    /// Sets the document of `key` to the document in the JSON text `json`. Numbers are kept
+    /// exactly.
     ///
     /// # Errors
     /// InvalidInput with line and column if the text is not JSON; else as [`Collection::put`].
@@ -119,57 +111,240 @@ impl Collection {
     ) -> Result<()> {
         let key = sort_keys::of_primary(&key.into())?;
         let json = json.as_ref();
-        let turn = self.turn_for(&key, json.len())?;
-        let bytes = self.encode_json(json)?;
-        self.write_put(&key, (bytes, options), turn)
+        let admission = write::admission_for(&self.0, &key, json.len())?;
+        let bytes = encode::json(&self.0, json)?;
+        write::put(&self.0, &key, (bytes, options), admission)
     }
 
-    /// Returns the document of `key`, or `None` if there is none. The document does not depend on the
-    /// database: keep it as long as you like.
+    /// Sets the document of `key` to a Rust value, which serde writes directly in the binary form.
+    /// The result is a document like any other: JSON functions, patches and other types read and
+    /// change it.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = flagstone::Database::open(dir.path())?;
+    /// use flagstone::Patch;
+    /// use serde::{Deserialize, Serialize};
+    ///
+    /// #[derive(Serialize, Deserialize)]
+    /// struct Comment {
+    ///     author: String,
+    ///     score: i64,
+    ///     #[serde(default)]
+    ///     tags: Vec<String>,
+    /// }
+    ///
+    /// let comments = db.collection("comments")?;
+    /// comments.put_as("evn2i5p", &Comment { author: "x".into(), score: 1, tags: vec![] })?;
+    /// comments.patch("evn2i5p", &Patch::new().inc("score", 1).push("tags", "hot"))?;
+    /// let comment: Comment = comments.get_as("evn2i5p")?.expect("it was put");
+    /// assert_eq!((comment.score, comment.tags), (2, vec!["hot".to_owned()]));
+    /// # Ok::<(), flagstone::Error>(())
+    /// ```
     ///
     /// # Errors
-    /// As [`Keyspace::get`](crate::Keyspace::get); Corruption if the stored bytes are not a document.
-    pub fn get(&self, key: impl Into<Value>) -> Result<Option<Document>> {
-        let key = sort_keys::of_primary(&key.into())?;
-        let found = self.bytes().get(&key)?;
-        found.map(|bytes| self.document(bytes)).transpose()
+    /// InvalidInput with the path of a part that no document can hold (a field twice, nesting
+    /// beyond 512): nothing is written then. Else as [`Collection::put`].
+    #[cfg(feature = "serde")]
+    pub fn put_as<T: serde::Serialize + ?Sized>(
+        &self,
+        key: impl Into<Value>,
+        value: &T,
+    ) -> Result<()> {
+        self.put_as_with(key, value, EntryOptions::new())
     }
 
-    /// The document of `key` from memory alone, as [`Keyspace::try_get`](crate::Keyspace::try_get).
+    /// As [`Collection::put_as`], with options of its own.
+    ///
+    /// # Errors
+    /// As [`Collection::put_as`].
+    #[cfg(feature = "serde")]
+    pub fn put_as_with<T: serde::Serialize + ?Sized>(
+        &self,
+        key: impl Into<Value>,
+        value: &T,
+        options: EntryOptions,
+    ) -> Result<()> {
+        let key = sort_keys::of_primary(&key.into())?;
+        let bytes = encode::rust_value(&self.0, value)?;
+        write::put(&self.0, &key, (bytes, options), None)
+    }
+
+    /// Returns the document of `key`, or `None` if there is none. The document does not depend on
+    /// the database: keep it as long as you like.
+    ///
+    /// # Errors
+    /// As [`Keyspace::get`](crate::Keyspace::get); Corruption if the stored bytes are not a
+    /// document.
+    pub fn get(&self, key: impl Into<Value>) -> Result<Option<Document>> {
+        let key = sort_keys::of_primary(&key.into())?;
+        let found = self.0.bytes().get(&key)?;
+        found.map(|bytes| decode::document(&self.0, bytes)).transpose()
+    }
+
+    /// Returns the document of `key` from memory alone, as
+    /// [`Keyspace::try_get`](crate::Keyspace::try_get).
     ///
     /// # Errors
     /// As [`Collection::get`].
     pub fn try_get(&self, key: impl Into<Value>) -> Result<TryGet<Document>> {
         let key = sort_keys::of_primary(&key.into())?;
-        self.bytes().try_get(&key)?.and_then(|bytes| self.document(bytes))
+        self.0.bytes().try_get(&key)?.and_then(|bytes| decode::document(&self.0, bytes))
     }
 
-    /// Reads the document of `key`, lets `change` change it, and writes it: no other write of the key
-    /// comes between, so concurrent increments are never lost. False when there is no such document;
-    /// nothing is written when nothing was changed.
+    /// Returns the document of `key` with a token of the write that set it, for
+    /// [`Batch::expect_document_version`](crate::Batch::expect_document_version); `None` if there
+    /// is no document.
     ///
-    /// `change` runs while writes of this key wait: a write of the same database inside it returns InvalidInput.
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = flagstone::Database::open(dir.path())?;
+    /// let accounts = db.collection("accounts")?;
+    /// accounts.put_json("alice", r#"{"balance":100}"#)?;
+    /// let Some((version, document)) = accounts.get_versioned("alice")? else { return Ok(()) };
+    ///
+    /// let mut edited = document.edit();
+    /// edited.set("balance", document.int("balance") - 10)?;
+    /// let mut batch = db.batch();
+    /// batch.expect_document_version(&accounts, "alice", version)?;
+    /// batch.put_value(&accounts, "alice", edited.value())?;
+    /// db.commit(batch)?;
+    /// # Ok::<(), flagstone::Error>(())
+    /// ```
     ///
     /// # Errors
-    /// What `change` answers, and nothing is written then; else as [`Collection::put`].
+    /// As [`Collection::get`].
+    pub fn get_versioned(&self, key: impl Into<Value>) -> Result<Option<(VersionToken, Document)>> {
+        let found = self.0.bytes().get_versioned(sort_keys::of_primary(&key.into())?)?;
+        found.map(|(version, bytes)| Ok((version, decode::document(&self.0, bytes)?))).transpose()
+    }
+
+    /// Returns the document of `key` as a Rust value, or `None` if there is none. Fields that the
+    /// type lacks are skipped without decoding. To borrow text from the document instead of copying
+    /// it, use [`Collection::get`] and [`Document::to`](crate::Document::to).
+    ///
+    /// # Errors
+    /// InvalidInput if the document does not fit the type, with the path of the part that does not;
+    /// else as [`Collection::get`].
+    #[cfg(feature = "serde")]
+    pub fn get_as<T: serde::de::DeserializeOwned>(
+        &self,
+        key: impl Into<Value>,
+    ) -> Result<Option<T>> {
+        let found = self.0.bytes().get(&sort_keys::of_primary(&key.into())?)?;
+        found.map(|bytes| decode::rust_value(&self.0, &bytes)).transpose()
+    }
+
+    /// Returns the value at the dotted `path` (`id`, `a.b`, `tags.0`) of the document of `key`, or
+    /// `None` if there is no such document or no such value.
+    ///
+    /// Decodes, checks and copies nothing else of the document.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = flagstone::Database::open(dir.path())?;
+    /// let comments = db.collection("comments")?;
+    /// comments.put_json("evn2i5p", r#"{"author":{"name":"x"},"score":1}"#)?;
+    /// assert_eq!(comments.get_path("evn2i5p", "author.name")?, Some("x".into()));
+    /// assert_eq!(comments.get_path("evn2i5p", "author.age")?, None);
+    /// # Ok::<(), flagstone::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Collection::get`].
+    pub fn get_path(&self, key: impl Into<Value>, path: &str) -> Result<Option<Value>> {
+        let found = self.look(key, |root| root.path(path)?.map(|view| view.to_value()).transpose());
+        Ok(found?.flatten())
+    }
+
+    /// Calls `read` with a view of the stored document of `key` and returns its result, or `None`
+    /// if there is no such document. For several parts of a document, or parts that need no copy.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = flagstone::Database::open(dir.path())?;
+    /// let comments = db.collection("comments")?;
+    /// comments.put_json("evn2i5p", r#"{"body":"some text","score":7}"#)?;
+    /// let found = comments.look("evn2i5p", |document| {
+    ///     let body = document.path("body")?.and_then(|view| view.as_str()).map_or(0, str::len);
+    ///     Ok((body, document.path("score")?.and_then(|view| view.as_i64())))
+    /// })?;
+    /// assert_eq!(found, Some((9, Some(7))));
+    /// # Ok::<(), flagstone::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Collection::get`]; Corruption if `read` returns [`Malformed`], as views do for damaged
+    /// bytes.
+    pub fn look<R>(
+        &self,
+        key: impl Into<Value>,
+        read: impl FnOnce(&View<'_>) -> Result<R, Malformed>,
+    ) -> Result<Option<R>> {
+        let found = self.0.bytes().get(&sort_keys::of_primary(&key.into())?)?;
+        found.map(|bytes| decode::look(&self.0, &bytes, read)).transpose()
+    }
+
+    /// Reads the document of `key`, lets `change` change it, and writes it. No other write of the
+    /// key comes between, so concurrent increments are never lost. Returns false if there is no
+    /// such document. Nothing is written if nothing was changed.
+    ///
+    /// Writes of this key wait while `change` runs. A write to the same database inside `change`
+    /// returns InvalidInput.
+    ///
+    /// # Errors
+    /// The error that `change` returns: nothing is written then. Else as [`Collection::put`].
     pub fn update(
         &self,
         key: impl Into<Value>,
         change: impl FnOnce(&mut DocumentMut) -> Result<()>,
     ) -> Result<bool> {
-        let key = sort_keys::of_primary(&key.into())?;
-        let mut found = false;
-        self.rewrite(&key, |old| {
-            let Some(old) = old else { return Ok(Rewrite::Nothing) };
-            found = true;
-            let mut edited = self.document(Slice::copy_of(old))?.edit();
-            change(&mut edited)?;
-            if !edited.is_changed() {
-                return Ok(Rewrite::Nothing);
-            }
-            Ok(Rewrite::Put(self.encode_value(edited.value())?))
-        })?;
-        Ok(found)
+        update::update(&self.0, &sort_keys::of_primary(&key.into())?, change)
+    }
+
+    /// Changes the document of `key` by `patch` without reading it. Costs as much as a put: the
+    /// patch is written, and applied when the document is read or compacted.
+    ///
+    /// **A patch that does not apply changes nothing, and this call does not report it.** That is
+    /// the case if there is no document and the patch is not an upsert, or if it adds to something
+    /// that is not a number.
+    /// [`KeyspaceStats::operands_refused`](crate::KeyspaceStats::operands_refused) counts such
+    /// patches; [`Collection::apply_patch`] reads first and returns an error.
+    ///
+    /// [`Options::document_bytes_max`](crate::Options::document_bytes_max) limits the patch, not
+    /// the document that results: the document is not read now, and what was acknowledged is never
+    /// dropped later. Beyond 512 MiB a patch does not apply. A collection with another fold, or
+    /// none, reads and writes the document instead.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = flagstone::Database::open(dir.path())?;
+    /// use flagstone::Patch;
+    /// let comments = db.collection("comments")?;
+    /// comments.put_json("evn2i5p", r#"{"author":"x","score":1.10}"#)?;
+    /// comments.patch("evn2i5p", &Patch::new().inc("score", 1).push("tags", "hot"))?;
+    /// let document = comments.get("evn2i5p")?.expect("it was put");
+    /// assert_eq!(document.to_json().unwrap(), r#"{"author":"x","score":2.10,"tags":["hot"]}"#);
+    /// # Ok::<(), flagstone::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// InvalidInput for a patch that no document could take (without changes, or adding something
+    /// that is not a number), or one over the limit of documents; else as [`Collection::put`].
+    pub fn patch(&self, key: impl Into<Value>, patch: &Patch) -> Result<()> {
+        update::patch(&self.0, &sort_keys::of_primary(&key.into())?, patch)
+    }
+
+    /// Reads the document of `key`, changes it by `patch` and writes it. No other write of the key
+    /// comes between. Returns false if there is no such document and the patch is not an upsert.
+    ///
+    /// Where possible the bytes of the document are changed without decoding them.
+    ///
+    /// # Errors
+    /// InvalidInput if a part of the patch does not apply: nothing is written then. Else as
+    /// [`Collection::put`].
+    pub fn apply_patch(&self, key: impl Into<Value>, patch: &Patch) -> Result<bool> {
+        update::apply_patch(&self.0, &sort_keys::of_primary(&key.into())?, patch)
     }
 
     /// Removes the document of `key`, whether it is there or not. Costs as much as a put.
@@ -177,7 +352,7 @@ impl Collection {
     /// # Errors
     /// As [`Keyspace::put`](crate::Keyspace::put).
     pub fn delete(&self, key: impl Into<Value>) -> Result<()> {
-        self.write(&sort_keys::of_primary(&key.into())?, Change::Delete)
+        write::one(&self.0, &sort_keys::of_primary(&key.into())?, Change::Delete)
     }
 
     /// Removes the document of `key` and returns whether it was there.
@@ -185,200 +360,86 @@ impl Collection {
     /// # Errors
     /// As [`Keyspace::remove`](crate::Keyspace::remove).
     pub fn remove(&self, key: impl Into<Value>) -> Result<bool> {
-        self.rewrite(&sort_keys::of_primary(&key.into())?, |old| {
-            Ok(if old.is_some() { Rewrite::Delete } else { Rewrite::Nothing })
-        })
+        update::remove(&self.0, &sort_keys::of_primary(&key.into())?)
     }
 
-    /// Removes all documents with keys in `range`, however many: writes one entry for each partition.
+    /// Removes all documents with keys in `range`, however many: writes one entry for each
+    /// partition.
     ///
     /// # Errors
     /// InvalidInput for a bound of more than 65,535 bytes encoded; else as [`Collection::put`].
     pub fn delete_range<K: Into<Value> + Clone>(&self, range: impl RangeBounds<K>) -> Result<()> {
-        self.write_range(sort_keys::of_range(range)?)
+        write::range(&self.0, sort_keys::of_range(range)?)
     }
 
-    /// Removes all documents, as [`Keyspace::clear`](crate::Keyspace::clear). Names of fields stay defined.
+    /// Removes all documents, as [`Keyspace::clear`](crate::Keyspace::clear). Names of fields stay
+    /// defined.
     ///
     /// # Errors
     /// As [`Keyspace::clear`](crate::Keyspace::clear).
     pub fn clear(&self) -> Result<()> {
-        self.write_clear()
+        write::clear(&self.0)
     }
 
-    /// The documents whose keys lie in `range`, in key order, as of one moment.
+    /// Returns the documents with keys in `range`, in the order of their keys, as of one moment.
     ///
     /// # Errors
     /// InvalidInput for a bound over 65,535 bytes encoded.
     pub fn scan<K: Into<Value> + Clone>(&self, range: impl RangeBounds<K>) -> Result<DocumentScan> {
-        Ok(DocumentScan::new(self, self.bytes().scan_range(sort_keys::of_range(range)?)))
+        Ok(self.scan_keys(sort_keys::of_range(range)?))
     }
 
     /// Returns all documents in the order of their keys, as of one moment.
     pub fn scan_all(&self) -> DocumentScan {
-        DocumentScan::new(self, self.bytes().scan_range(KeyRange::ALL))
+        self.scan_keys(KeyRange::ALL)
     }
 
-    /// Returns the documents whose keys are text that begins with `prefix`, in the order of their keys.
+    /// Returns the documents whose keys are text that begins with `prefix`, in the order of their
+    /// keys.
     pub fn prefix(&self, prefix: &str) -> DocumentScan {
-        let range = KeyRange::prefix(&sort_keys::of_text_prefix(prefix));
-        DocumentScan::new(self, self.bytes().scan_range(range))
+        self.scan_keys(KeyRange::prefix(&sort_keys::of_text_prefix(prefix)))
     }
 
-    /// Returns the number of documents. Reads all keys: see [`Keyspace::count`](crate::Keyspace::count).
+    fn scan_keys(&self, range: KeyRange) -> DocumentScan {
+        DocumentScan::new(&self.0, self.0.bytes().scan_range(range))
+    }
+
+    /// Returns the number of documents. Reads all keys: see
+    /// [`Keyspace::count`](crate::Keyspace::count).
     ///
     /// # Errors
     /// As [`Keyspace::count`](crate::Keyspace::count).
     pub fn count(&self) -> Result<u64> {
-        self.keyspace.count()
+        self.0.bytes().count()
     }
 
     /// Returns about how many documents there are, from counters alone: see
     /// [`Keyspace::approximate_count`](crate::Keyspace::approximate_count).
     pub fn approximate_count(&self) -> u64 {
-        self.keyspace.approximate_count()
+        self.0.bytes().approximate_count()
     }
 
-    /// Returns a parser that puts many JSON documents of this collection into batches. Use one for each
-    /// thread.
+    /// Returns a parser that puts many JSON documents of this collection into batches. Use one for
+    /// each thread.
     pub fn parser(&self, options: JsonOptions) -> DocumentParser {
-        DocumentParser::new(self, options)
+        DocumentParser::new(&self.0, options)
     }
 
-    /// Returns the engine's keyspace of the stored bytes.
-    #[inline]
-    pub(crate) const fn bytes(&self) -> &Keyspace {
-        &self.keyspace
-    }
-
-    pub(super) fn names(&self) -> &Names {
-        &self.documents.names
-    }
-
-    pub(crate) fn document(&self, bytes: Slice) -> Result<Document> {
-        let names = Arc::clone(&self.documents.names);
-        Document::from_bytes(bytes, Some(names)).map_err(|malformed| {
-            Error::new(
-                ErrorKind::Corruption,
-                format!("a stored document of {:?}, {malformed}", self.name()),
-            )
-        })
-    }
-
-    pub(crate) fn encode_document(&self, document: &Document) -> Result<Vec<u8>> {
-        let mut out = Vec::new();
-        let names = Some(self.names());
-        encoders::for_collections(|encoder| {
-            encoder.encode_view(&document.root(), names, &mut out)
-        })?;
-        self.check_size(out)
-    }
-
-    fn encode_value(&self, value: &Value) -> Result<Vec<u8>> {
-        let mut out = Vec::new();
-        let names = Some(self.names());
-        encoders::for_collections(|encoder| encoder.encode(value, names, &mut out))?;
-        self.check_size(out)
-    }
-
-    fn encode_json(&self, json: &[u8]) -> Result<Vec<u8>> {
-        thread_local! {
-            static PARSER: RefCell<Option<(usize, JsonParser)>> = const { RefCell::new(None) };
-        }
-        let bytes_max = self.document_bytes_max();
-        let mut out = Vec::new();
-        PARSER.with_borrow_mut(|parser| {
-            let parser = match parser {
-                Some((limit, parser)) if *limit == bytes_max => parser,
-                _ => {
-                    let options = JsonOptions::new().bytes_max(bytes_max);
-                    &mut parser.insert((bytes_max, JsonParser::new(options))).1
-                }
-            };
-            parser.parse(json, Some(self.names()), &mut out)
-        })?;
-        Ok(out)
-    }
-
-    /// Waits for the turn of a document of about `bytes`, if it is large. Called before the document is
-    /// encoded, because that makes the first copy of it.
-    fn turn_for(&self, key: &[u8], bytes: usize) -> Result<Option<Admitted<'_>>> {
-        self.bytes().admission_for(key, bytes.min(self.document_bytes_max()))
-    }
-
-    fn document_bytes_max(&self) -> usize {
-        self.bytes().options().document_bytes_max
-    }
-
-    pub(super) fn check_size(&self, bytes: Vec<u8>) -> Result<Vec<u8>> {
-        let limit = self.document_bytes_max();
-        if bytes.len() <= limit {
-            return Ok(bytes);
-        }
-        Err(Error::invalid(format!(
-            "a document of {} bytes: expected at most {limit} (Options::document_bytes_max)",
-            bytes.len()
-        )))
-    }
-}
-
-impl Batch {
-    /// Sets the document of `key` in `collection`.
+    /// Returns a view of the sort keys and binary documents that are stored, for reading only. A
+    /// snapshot has [`Snapshot::get_stored`](crate::Snapshot::get_stored) and
+    /// [`Snapshot::scan_stored`](crate::Snapshot::scan_stored).
     ///
-    /// # Errors
-    /// As [`Collection::put`]. The batch stays as it was.
-    pub fn put_document(
-        &mut self,
-        collection: &Collection,
-        key: impl Into<Value>,
-        document: &Document,
-    ) -> Result<()> {
-        let key = sort_keys::of_primary(&key.into())?;
-        let bytes = collection.encode_document(document)?;
-        collection.write_in(self, &key, Change::Put(&bytes))
-    }
-
-    /// As [`Batch::put_document`], with options of its own.
-    ///
-    /// # Errors
-    /// As [`Batch::put_document`].
-    pub fn put_document_with(
-        &mut self,
-        collection: &Collection,
-        key: impl Into<Value>,
-        document: &Document,
-        options: EntryOptions,
-    ) -> Result<()> {
-        let key = sort_keys::of_primary(&key.into())?;
-        let bytes = collection.encode_document(document)?;
-        collection.write_in(self, &key, Change::PutWith(&bytes, options))
-    }
-
-    /// Sets the document of `key` in `collection` to `value`.
-    ///
-    /// # Errors
-    /// As [`Collection::put_value`]. The batch stays as it was.
-    pub fn put_value(
-        &mut self,
-        collection: &Collection,
-        key: impl Into<Value>,
-        value: &Value,
-    ) -> Result<()> {
-        let key = sort_keys::of_primary(&key.into())?;
-        let bytes = collection.encode_value(value)?;
-        collection.write_in(self, &key, Change::Put(&bytes))
-    }
-
-    /// Removes the document of `key` from `collection`.
-    ///
-    /// # Errors
-    /// As [`Collection::delete`]. The batch stays as it was.
-    pub fn delete_document(
-        &mut self,
-        collection: &Collection,
-        key: impl Into<Value>,
-    ) -> Result<()> {
-        collection.write_in(self, &sort_keys::of_primary(&key.into())?, Change::Delete)
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = flagstone::Database::open(dir.path())?;
+    /// let comments = db.collection("comments")?;
+    /// comments.put_json("evn2i5p", r#"{"score":1}"#)?;
+    /// let bytes: usize = comments.stored().scan_all().map(|entry| entry.unwrap().1.len()).sum();
+    /// assert!(bytes < 11);
+    /// # Ok::<(), flagstone::Error>(())
+    /// ```
+    pub const fn stored(&self) -> StoredView<'_> {
+        StoredView::new(self.0.bytes())
     }
 }
 

@@ -1,19 +1,27 @@
 //! Collections: keyspaces whose values are documents.
+//!
+//! The modules are listed from the ground up. The methods of [`Collection`], and those of
+//! [`Batch`](crate::Batch) and [`Snapshot`](crate::Snapshot) for documents, encode keys and call
+//! the modules above `handle`, which do the work.
 
-mod conditions;
 mod core;
-mod handle;
+mod stored;
+
+pub(crate) mod decode;
+pub(crate) mod encode;
+pub(crate) mod write;
+
+pub(crate) mod update;
+
 mod parser;
-mod part;
-mod patch;
 mod scan;
-#[cfg(feature = "serde")]
-mod structs;
 mod view;
-mod write;
+
+mod handle;
 
 pub(crate) use core::{Documents, PATCH_FOLD};
 pub use handle::Collection;
+pub(crate) use parser::DocumentBatch;
 pub use parser::{DocumentParser, Refused};
 pub use scan::DocumentScan;
 pub use view::StoredView;

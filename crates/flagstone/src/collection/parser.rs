@@ -1,17 +1,16 @@
 //! Puts many JSON documents into batches: the inner loop of a bulk load.
 
-use super::Collection;
-use super::write::Change;
-use crate::batch::Batch;
+use super::stored::Stored;
+use super::write::{self, Change};
 use crate::sort_keys;
 use flagstone_base::{Error, ErrorKind};
 use flagstone_doc::{JsonError, JsonOptions, JsonParser, View, sort_key};
-use flagstone_engine::OP_OVERHEAD;
+use flagstone_engine::{Batch, OP_OVERHEAD};
 use std::fmt;
 
 /// Parses JSON documents and puts them into batches for one collection.
-/// [`Collection::parser`] creates one. Keep one for each thread: it remembers the names of its last
-/// documents and reuses its memory.
+/// [`Collection::parser`](crate::Collection::parser) creates one. Keep one for each thread: it
+/// remembers the names of its last documents and reuses its memory.
 ///
 /// ```
 /// # let dir = tempfile::tempdir().unwrap();
@@ -32,10 +31,20 @@ use std::fmt;
 /// # Ok::<(), flagstone::Error>(())
 /// ```
 pub struct DocumentParser {
-    collection: Collection,
+    stored: Stored,
     parser: JsonParser,
     key: Vec<u8>,
     document: Vec<u8>,
+}
+
+/// The batch that a parser fills: a [`Batch`](crate::Batch) and nothing else.
+///
+/// A batch names collections, and a collection names its parser. This trait keeps the parser below
+/// both.
+pub trait DocumentBatch {
+    /// Returns the batch of the engine.
+    #[doc(hidden)]
+    fn engine_batch(&mut self) -> &mut Batch;
 }
 
 /// A longer buffer is freed after its document.
@@ -55,25 +64,34 @@ pub enum Refused {
 }
 
 impl DocumentParser {
-    pub(super) fn new(collection: &Collection, options: JsonOptions) -> Self {
-        let bytes_max = options.bytes_max.min(collection.bytes().options().document_bytes_max);
+    pub(super) fn new(stored: &Stored, options: JsonOptions) -> Self {
+        let bytes_max = options.bytes_max.min(stored.document_bytes_max());
         Self {
-            collection: collection.clone(),
+            stored: stored.clone(),
             parser: JsonParser::new(options.bytes_max(bytes_max)),
             key: Vec::new(),
             document: Vec::new(),
         }
     }
 
-    /// Parses `json` and puts the document into `batch`. Its primary key is the value at the dotted path
-    /// `key_path`. Takes about half a microsecond for 1 KB.
+    /// Parses `json` and puts the document into `batch`, a [`Batch`](crate::Batch). Its primary key
+    /// is the value at the dotted path `key_path`. Takes about half a microsecond for 1 KB.
     ///
     /// # Errors
     /// [`Refused`] says why. The batch stays as it was.
-    pub fn put(&mut self, batch: &mut Batch, json: &[u8], key_path: &str) -> Result<(), Refused> {
+    pub fn put(
+        &mut self,
+        batch: &mut impl DocumentBatch,
+        json: &[u8],
+        key_path: &str,
+    ) -> Result<(), Refused> {
+        self.put_in(batch.engine_batch(), json, key_path)
+    }
+
+    fn put_in(&mut self, batch: &mut Batch, json: &[u8], key_path: &str) -> Result<(), Refused> {
         self.document.clear();
         self.key.clear();
-        let names = Some(self.collection.names());
+        let names = Some(self.stored.names());
         self.parser.parse(json, names, &mut self.document).map_err(Refused::Json)?;
         let malformed = |m: flagstone_base::Malformed| {
             Refused::Batch(Error::new(ErrorKind::Corruption, format!("a parsed document, {m}")))
@@ -84,8 +102,7 @@ impl DocumentParser {
         }
         sort_keys::check_primary(&self.key).map_err(Refused::Batch)?;
         self.check_room(batch)?;
-        let change = Change::Put(&self.document);
-        let pushed = self.collection.write_in(batch, &self.key, change);
+        let pushed = write::in_batch(&self.stored, batch, &self.key, Change::Put(&self.document));
         if self.document.capacity() > KEPT_BYTES_MAX {
             self.document = Vec::new();
         }
@@ -94,7 +111,7 @@ impl DocumentParser {
 
     /// Checks that a commit would take the batch with the document that was parsed last.
     fn check_room(&self, batch: &Batch) -> Result<(), Refused> {
-        let most = self.collection.bytes().batch_bytes_max();
+        let most = self.stored.bytes().batch_bytes_max();
         let bytes = (self.key.len() + self.document.len() + OP_OVERHEAD) as u64;
         if batch.bytes() as u64 + bytes <= most {
             return Ok(());

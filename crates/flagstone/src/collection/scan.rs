@@ -1,22 +1,23 @@
 //! A scan of documents.
 
-use super::Collection;
-use flagstone_base::{Error, ErrorKind, Result, Slice};
+use super::decode;
+use super::stored::Stored;
+use flagstone_base::{Result, Slice};
 use flagstone_doc::sort_key::{self, Direction};
 use flagstone_doc::{Document, Value};
 use flagstone_engine::Scan;
 
-/// An iterator over primary keys and documents, as of one moment. It ends after an error. It may be kept
-/// for as long as you like: see [`Scan`].
+/// An iterator over primary keys and documents, as of one moment. It ends after an error. It may be
+/// kept for as long as you like: see [`Scan`].
 pub struct DocumentScan {
     scan: Scan,
-    collection: Collection,
+    stored: Stored,
     has_failed: bool,
 }
 
 impl DocumentScan {
-    pub(crate) fn new(collection: &Collection, scan: Scan) -> Self {
-        Self { scan, collection: collection.clone(), has_failed: false }
+    pub(crate) fn new(stored: &Stored, scan: Scan) -> Self {
+        Self { scan, stored: stored.clone(), has_failed: false }
     }
 
     /// Returns the same documents from the last to the first. Call it before the first is taken.
@@ -25,8 +26,8 @@ impl DocumentScan {
         Self { scan: self.scan.rev(), ..self }
     }
 
-    /// Releases what the scan holds in memory and keeps its position, as [`Scan::park`]. For a scan whose
-    /// reader is slow.
+    /// Releases what the scan holds in memory and keeps its position, as [`Scan::park`]. For a scan
+    /// whose reader is slow.
     pub fn park(&mut self) {
         self.scan.park();
     }
@@ -51,16 +52,12 @@ impl DocumentScan {
     }
 
     fn key_of(&self, key: &[u8]) -> Result<Value> {
-        sort_key::decode(key, Direction::Ascending).map_err(|malformed| {
-            Error::new(
-                ErrorKind::Corruption,
-                format!("a primary key of {:?}, {malformed}", self.collection.name()),
-            )
-        })
+        sort_key::decode(key, Direction::Ascending)
+            .map_err(|malformed| self.stored.corrupt("a primary key", malformed))
     }
 
     fn entry(&self, key: &[u8], value: Slice) -> Result<(Value, Document)> {
-        Ok((self.key_of(key)?, self.collection.document(value)?))
+        Ok((self.key_of(key)?, decode::document(&self.stored, value)?))
     }
 }
 

@@ -1,37 +1,21 @@
 //! The stored bytes of a collection, for reading only.
 
-use super::Collection;
 use flagstone_base::{Result, Slice};
 use flagstone_engine::{Keyspace, Routing, Scan};
 use std::ops::RangeBounds;
 
 /// The stored form of a collection: sort keys and binary documents, for reading only. Documents are
-/// written through the [`Collection`], which defines their names.
+/// written through the [`Collection`](crate::Collection), which defines their names.
 #[derive(Clone, Copy)]
 pub struct StoredView<'a> {
     keyspace: &'a Keyspace,
 }
 
-impl Collection {
-    /// Returns a view of the sort keys and binary documents that are stored, for reading only. A snapshot
-    /// has [`Snapshot::get_stored`](crate::Snapshot::get_stored) and
-    /// [`Snapshot::scan_stored`](crate::Snapshot::scan_stored).
-    ///
-    /// ```
-    /// # let dir = tempfile::tempdir().unwrap();
-    /// # let db = flagstone::Database::open(dir.path())?;
-    /// let comments = db.collection("comments")?;
-    /// comments.put_json("evn2i5p", r#"{"score":1}"#)?;
-    /// let bytes: usize = comments.stored().scan_all().map(|entry| entry.unwrap().1.len()).sum();
-    /// assert!(bytes < 11);
-    /// # Ok::<(), flagstone::Error>(())
-    /// ```
-    pub const fn stored(&self) -> StoredView<'_> {
-        StoredView { keyspace: self.bytes() }
+impl<'a> StoredView<'a> {
+    pub(super) const fn new(keyspace: &'a Keyspace) -> Self {
+        Self { keyspace }
     }
-}
 
-impl StoredView<'_> {
     /// Returns how the keys are spread over partitions.
     pub fn routing(&self) -> Routing {
         self.keyspace.routing()
@@ -55,8 +39,8 @@ impl StoredView<'_> {
         self.keyspace.scan::<&[u8]>(..)
     }
 
-    /// Returns all entries, one partition after another. Costs less than [`StoredView::scan_all`] with hash
-    /// partitions, because nothing is merged.
+    /// Returns all entries, one partition after another. Costs less than [`StoredView::scan_all`]
+    /// with hash partitions, because nothing is merged.
     pub fn scan_unordered(&self) -> Scan {
         self.keyspace.scan_unordered()
     }

@@ -1,41 +1,41 @@
 //! The funnel: every write of a document passes here.
 //!
 //! ```text
-//! put, JSON, structs -------------------------> write_put  -\
-//! deletes, blind patches ---------------------> write       -\
-//! batches, bulk loads ------------------------> write_in    --+--> the engine
-//! deletes of ranges --------------------------> write_range -/
-//! clear --------------------------------------> write_clear -/
-//! update, remove, patches that read first ----> rewrite    -/
+//! put, JSON, structs ----------------------> put -------\
+//! deletes, blind patches ------------------> one -------\
+//! batches, bulk loads ---------------------> in_batch ---+--> the engine
+//! deletes of ranges -----------------------> range -----/
+//! clear -----------------------------------> clear -----/
+//! update, remove, patches that read first -> rewrite ---/
 //! ```
-//! Whatever must see documents change (indexes, unique keys, a feed of changes) belongs here and nowhere else.
+//! Whatever must see documents change (indexes, unique keys, a feed of changes) belongs here and
+//! nowhere else.
 
-use super::Collection;
-use crate::batch::Batch;
+use super::stored::Stored;
 use crate::entry::EntryOptions;
 use flagstone_base::{KeyRange, Kind, Result};
-use flagstone_engine::{Admitted, Effect};
+use flagstone_engine::{Admitted, Batch, Effect};
 
 /// What a write does to one document.
 #[derive(Clone, Copy)]
-pub(super) enum Change<'a> {
-    /// Sets it to these bytes.
+pub(crate) enum Change<'a> {
+    /// Sets the document to these bytes.
     Put(&'a [u8]),
-    /// Sets it to these bytes, with options of its own.
+    /// Sets the document to these bytes, with options of its own.
     PutWith(&'a [u8], EntryOptions),
-    /// Removes it.
+    /// Removes the document.
     Delete,
-    /// Changes it by a patch, without reading it.
+    /// Changes the document by a patch, without reading it.
     Patch(&'a [u8]),
 }
 
 /// What becomes of a document that was read.
 pub(super) enum Rewrite {
-    /// It stays.
+    /// The document stays as it is.
     Nothing,
-    /// It is removed.
+    /// The document is removed.
     Delete,
-    /// It is set to these bytes.
+    /// The document is set to these bytes.
     Put(Vec<u8>),
 }
 
@@ -50,52 +50,66 @@ impl<'a> Change<'a> {
     }
 }
 
-impl Collection {
-    /// Sets the document of the encoded `key` to `bytes`; a large one has asked for its `turn` before it was encoded.
-    pub(super) fn write_put(
-        &self,
-        key: &[u8],
-        (bytes, options): (Vec<u8>, EntryOptions),
-        turn: Option<Admitted<'_>>,
-    ) -> Result<()> {
-        self.bytes().put_encoded(key, (bytes, options.expires), turn)
-    }
+/// Waits for the admission of a document of about `bytes`, if it is large. Called before the
+/// document is encoded, because that allocates its first copy.
+pub(super) fn admission_for<'a>(
+    stored: &'a Stored,
+    key: &[u8],
+    bytes: usize,
+) -> Result<Option<Admitted<'a>>> {
+    stored.bytes().admission_for(key, bytes.min(stored.document_bytes_max()))
+}
 
-    /// Changes the document of the encoded `key`, by itself.
-    pub(super) fn write(&self, key: &[u8], change: Change<'_>) -> Result<()> {
-        let (effect, value) = change.entry();
-        self.bytes().write_one(effect, key, value)
-    }
+/// Sets the document of the encoded `key` to `bytes`. `admission` is what [`admission_for`]
+/// returned, if it was called.
+pub(super) fn put(
+    stored: &Stored,
+    key: &[u8],
+    (bytes, options): (Vec<u8>, EntryOptions),
+    admission: Option<Admitted<'_>>,
+) -> Result<()> {
+    stored.bytes().put_encoded(key, (bytes, options.expires), admission)
+}
 
-    /// Changes the document of the encoded `key` together with the rest of `batch`.
-    pub(super) fn write_in(&self, batch: &mut Batch, key: &[u8], change: Change<'_>) -> Result<()> {
-        let (effect, value) = change.entry();
-        batch.0.push(self.bytes(), effect, key, value)
-    }
+/// Changes the document of the encoded `key`, by itself.
+pub(super) fn one(stored: &Stored, key: &[u8], change: Change<'_>) -> Result<()> {
+    let (effect, value) = change.entry();
+    stored.bytes().write_one(effect, key, value)
+}
 
-    /// Removes the documents of a range of encoded keys.
-    pub(super) fn write_range(&self, range: KeyRange) -> Result<()> {
-        self.bytes().delete_range((range.start, range.end))
-    }
+/// Changes the document of the encoded `key` together with the rest of `batch`.
+pub(crate) fn in_batch(
+    stored: &Stored,
+    batch: &mut Batch,
+    key: &[u8],
+    change: Change<'_>,
+) -> Result<()> {
+    let (effect, value) = change.entry();
+    batch.push(stored.bytes(), effect, key, value)
+}
 
-    /// Removes all documents.
-    pub(super) fn write_clear(&self) -> Result<()> {
-        self.bytes().clear()
-    }
+/// Removes the documents of a range of encoded keys.
+pub(super) fn range(stored: &Stored, range: KeyRange) -> Result<()> {
+    stored.bytes().delete_range((range.start, range.end))
+}
 
-    /// Reads the document of the encoded `key` and does what `decide` says; no other write of the key comes between.
-    /// Returns whether something was written.
-    pub(super) fn rewrite(
-        &self,
-        key: &[u8],
-        decide: impl FnOnce(Option<&[u8]>) -> Result<Rewrite>,
-    ) -> Result<bool> {
-        self.bytes().read_modify_write(key, |old| {
-            Ok(match decide(old)? {
-                Rewrite::Nothing => None,
-                Rewrite::Delete => Some((Kind::Delete, Vec::new())),
-                Rewrite::Put(bytes) => Some((Kind::Put, bytes)),
-            })
+/// Removes all documents.
+pub(super) fn clear(stored: &Stored) -> Result<()> {
+    stored.bytes().clear()
+}
+
+/// Reads the document of the encoded `key` and does what `decide` returns. No other write of the
+/// key comes between. Returns whether something was written.
+pub(super) fn rewrite(
+    stored: &Stored,
+    key: &[u8],
+    decide: impl FnOnce(Option<&[u8]>) -> Result<Rewrite>,
+) -> Result<bool> {
+    stored.bytes().read_modify_write(key, |old| {
+        Ok(match decide(old)? {
+            Rewrite::Nothing => None,
+            Rewrite::Delete => Some((Kind::Delete, Vec::new())),
+            Rewrite::Put(bytes) => Some((Kind::Put, bytes)),
         })
-    }
+    })
 }

@@ -1,0 +1,42 @@
+//! Stored bytes as documents, views and Rust values.
+
+use super::stored::Stored;
+use flagstone_base::{Malformed, Result, Slice};
+use flagstone_doc::{Document, View};
+use std::sync::Arc;
+
+/// The name of stored bytes in errors.
+const DOCUMENT: &str = "a stored document";
+
+/// Returns the document of these bytes, which it shares.
+///
+/// # Errors
+/// Corruption if the bytes are not a document, here and in the functions below.
+pub(crate) fn document(stored: &Stored, bytes: Slice) -> Result<Document> {
+    let names = Arc::clone(&stored.documents.names);
+    Document::from_bytes(bytes, Some(names))
+        .map_err(|malformed| stored.corrupt(DOCUMENT, malformed))
+}
+
+/// Returns what `read` returns for a view of the document.
+pub(super) fn look<R>(
+    stored: &Stored,
+    bytes: &[u8],
+    read: impl FnOnce(&View<'_>) -> Result<R, Malformed>,
+) -> Result<R> {
+    let root = View::of(bytes, Some(stored.names()));
+    root.and_then(|root| read(&root)).map_err(|malformed| stored.corrupt(DOCUMENT, malformed))
+}
+
+/// Returns the document as a Rust value. Fields that the type lacks are skipped.
+#[cfg(feature = "serde")]
+pub(crate) fn rust_value<T: serde::de::DeserializeOwned>(
+    stored: &Stored,
+    bytes: &[u8],
+) -> Result<T> {
+    use flagstone_base::{Error, ErrorKind};
+    let root = View::of(bytes, Some(stored.names()));
+    let root = root.map_err(|malformed| Error::new(ErrorKind::Corruption, malformed.to_string()));
+    root.and_then(|root| root.to())
+        .map_err(|error| error.context(format_args!("{DOCUMENT} of {:?}", stored.name())))
+}

@@ -1,0 +1,67 @@
+//! What a handle, a scan or a parser of a collection holds: the engine's keyspace, and what all of
+//! them share.
+
+use super::core::Documents;
+use flagstone_base::{Error, ErrorKind, Malformed, Result};
+use flagstone_doc::Names;
+use flagstone_engine::Keyspace;
+use std::sync::Arc;
+
+/// The keyspace of a collection, with what is needed to encode and decode its documents.
+#[derive(Clone)]
+pub(crate) struct Stored {
+    keyspace: Keyspace,
+    pub(super) documents: Arc<Documents>,
+}
+
+impl Stored {
+    /// Returns what handles of the collection in `keyspace` hold.
+    ///
+    /// # Errors
+    /// InvalidInput if the keyspace is not a collection.
+    pub(super) fn new(keyspace: Keyspace) -> Result<Self> {
+        match Arc::clone(keyspace.attachment()).downcast() {
+            Ok(documents) => Ok(Self { keyspace, documents }),
+            Err(_other) => {
+                Err(Error::invalid(format!("{:?} is not a collection", keyspace.name())))
+            }
+        }
+    }
+
+    pub(super) fn name(&self) -> String {
+        self.keyspace.name()
+    }
+
+    /// Returns the engine's keyspace of the stored bytes.
+    #[inline]
+    pub(crate) const fn bytes(&self) -> &Keyspace {
+        &self.keyspace
+    }
+
+    pub(super) fn names(&self) -> &Names {
+        &self.documents.names
+    }
+
+    pub(super) fn document_bytes_max(&self) -> usize {
+        self.keyspace.options().document_bytes_max
+    }
+
+    /// Refuses the bytes of a document or patch that is too long.
+    pub(super) fn check_size(&self, bytes: Vec<u8>) -> Result<Vec<u8>> {
+        let limit = self.document_bytes_max();
+        if bytes.len() <= limit {
+            return Ok(bytes);
+        }
+        Err(Error::invalid(format!(
+            "a document of {} bytes: expected at most {limit} (Options::document_bytes_max)",
+            bytes.len()
+        )))
+    }
+
+    /// Returns the error of stored bytes that cannot be decoded. `what` names them: `a stored
+    /// document`.
+    pub(super) fn corrupt(&self, what: &str, malformed: Malformed) -> Error {
+        let text = format!("{what} of {:?}, {malformed}", self.name());
+        Error::new(ErrorKind::Corruption, text)
+    }
+}

@@ -1,0 +1,145 @@
+//! Changes of documents that are read first, and patches, which are written without a read where
+//! the collection folds them.
+
+use super::core::PatchFold;
+use super::stored::Stored;
+use super::write::{self, Change, Rewrite};
+use super::{decode, encode};
+use crate::sort_keys;
+use flagstone_base::{Error, Result, Slice};
+use flagstone_doc::{DocumentMut, Patch, Value};
+use flagstone_engine::Batch;
+use std::sync::Arc;
+
+/// Changes the document of the encoded `key` by `change`. Returns false if there is none.
+pub(super) fn update(
+    stored: &Stored,
+    key: &[u8],
+    change: impl FnOnce(&mut DocumentMut) -> Result<()>,
+) -> Result<bool> {
+    let mut found = false;
+    write::rewrite(stored, key, |old| {
+        let Some(old) = old else { return Ok(Rewrite::Nothing) };
+        found = true;
+        let mut edited = decode::document(stored, Slice::copy_of(old))?.edit();
+        change(&mut edited)?;
+        if !edited.is_changed() {
+            return Ok(Rewrite::Nothing);
+        }
+        Ok(Rewrite::Put(encode::value(stored, edited.value())?))
+    })?;
+    Ok(found)
+}
+
+/// Removes the document of the encoded `key`. Returns false if there is none.
+pub(super) fn remove(stored: &Stored, key: &[u8]) -> Result<bool> {
+    write::rewrite(stored, key, |old| {
+        Ok(if old.is_some() { Rewrite::Delete } else { Rewrite::Nothing })
+    })
+}
+
+/// Writes `patch` as a merge operand of the encoded `key`. A collection with another fold, or none,
+/// reads and writes the document instead.
+pub(super) fn patch(stored: &Stored, key: &[u8], patch: &Patch) -> Result<()> {
+    let operand = encode::patch(stored, patch)?;
+    if stored.documents.patches.is_some() {
+        return write::one(stored, key, Change::Patch(&operand));
+    }
+    let fold = patch_fold(stored);
+    write::rewrite(stored, key, |old| {
+        let mut document = old.map(<[u8]>::to_vec);
+        let is_changed = fold.apply(&operand, &mut document) && document.as_deref() != old;
+        match document.filter(|_| is_changed) {
+            Some(new) => Ok(Rewrite::Put(stored.check_size(new)?)),
+            None => Ok(Rewrite::Nothing),
+        }
+    })?;
+    Ok(())
+}
+
+/// Puts `patch` into `batch` as a merge operand.
+///
+/// # Errors
+/// InvalidInput for a collection that does not fold patches.
+pub(crate) fn patch_in_batch(
+    stored: &Stored,
+    batch: &mut Batch,
+    key: &Value,
+    patch: &Patch,
+) -> Result<()> {
+    if stored.documents.patches.is_none() {
+        return Err(Error::invalid(format!(
+            "collection {:?} does not fold patches, so a batch cannot hold one for it",
+            stored.name()
+        )));
+    }
+    let key = sort_keys::of_primary(key)?;
+    write::in_batch(stored, batch, &key, Change::Patch(&encode::patch(stored, patch)?))
+}
+
+/// Reads the document of the encoded `key`, changes it by `patch` and writes it. Returns false if
+/// there is none and the patch is not an upsert.
+pub(super) fn apply_patch(stored: &Stored, key: &[u8], patch: &Patch) -> Result<bool> {
+    let operand = encode::patch(stored, patch)?;
+    let fold = patch_fold(stored);
+    let mut found = true;
+    write::rewrite(stored, key, |old| {
+        let mut document = old.map(<[u8]>::to_vec);
+        if document.is_none() && !patch.is_upsert() {
+            found = false;
+            return Ok(Rewrite::Nothing);
+        }
+        if !fold.apply(&operand, &mut document) {
+            return Err(Error::invalid(format!(
+                "the document cannot be changed by: {patch}; a part of it does not apply"
+            )));
+        }
+        match document.filter(|new| Some(new.as_slice()) != old) {
+            Some(new) => Ok(Rewrite::Put(stored.check_size(new)?)),
+            None => Ok(Rewrite::Nothing),
+        }
+    })?;
+    Ok(found)
+}
+
+fn patch_fold(stored: &Stored) -> Arc<PatchFold> {
+    if let Some(fold) = &stored.documents.patches {
+        return Arc::clone(fold);
+    }
+    Arc::new(PatchFold::new(Arc::clone(&stored.documents.names)))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Database, Options};
+    use flagstone_base::ErrorKind;
+    use flagstone_doc::Patch;
+
+    #[test]
+    fn a_document_that_patches_make_larger_than_the_limit_is_whole_and_stays_so() {
+        let dir = tempfile::tempdir().unwrap();
+        let limit = |document_bytes_max| {
+            let mut options = Options::new().document_bytes_max(document_bytes_max);
+            options.memory_budget = 64 << 20;
+            Database::builder(dir.path()).options(options).open().unwrap()
+        };
+        let patch = Patch::new().upsert().push("tags", "x".repeat(100)).inc("n", 1);
+        let db = limit(2000);
+        let documents = db.collection("documents").unwrap();
+        for _ in 0..50 {
+            documents.patch("a", &patch).unwrap();
+        }
+        let whole = documents.get("a").unwrap().unwrap();
+        assert_eq!((whole.int("n"), whole.str("tags.49").len()), (50, 100));
+        assert_eq!(documents.apply_patch("a", &patch).unwrap_err().kind(), ErrorKind::InvalidInput);
+        db.close().unwrap();
+        let db = limit(500);
+        db.compact().unwrap();
+        let documents = db.collection("documents").unwrap();
+        assert_eq!(documents.get("a").unwrap().unwrap(), whole);
+        let stats = db.stats();
+        let refused: u64 = stats.keyspaces.iter().map(|keyspace| keyspace.operands_refused).sum();
+        assert_eq!(refused, 0);
+        assert!(documents.apply_patch("a", &Patch::new().set("tags", 1)).unwrap());
+    }
+}
