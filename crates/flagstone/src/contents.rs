@@ -1,5 +1,5 @@
-//! What keyspaces hold: bytes, typed keys and values, or documents. For the engine this is a text of
-//! the catalog.
+//! What keyspaces hold: bytes, typed keys and values, or documents. For the engine this is a text
+//! of the catalog.
 
 use crate::collection::{Documents, PATCH_FOLD};
 use flagstone_base::{Error, ErrorKind, Result};
@@ -20,7 +20,8 @@ pub(crate) fn bytes() -> WantedContent<'static> {
     WantedContent { content: KeyspaceContent::of(BYTES), fold_if_new: None }
 }
 
-/// Returns the content of a collection. A new one folds patches unless its options name another fold.
+/// Returns the content of a collection. A new one folds patches unless its options name another
+/// fold.
 pub(crate) fn documents() -> WantedContent<'static> {
     WantedContent { content: KeyspaceContent::of(DOCUMENTS), fold_if_new: Some(PATCH_FOLD) }
 }

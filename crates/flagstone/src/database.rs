@@ -292,8 +292,8 @@ impl Database {
     /// Gives the keyspace, collection or typed keyspace `old` the name `new`. All its handles stay
     /// valid and return the new name. The change is one edit of the manifest, synced when this
     /// returns: after a crash there is one of the two names. Writes that were acknowledged before
-    /// become durable first, unless the disk is full, so a crash never shows the new name with older
-    /// content. That waits for flushes if there are unlogged writes.
+    /// become durable first, unless the disk is full, so a crash never shows the new name with
+    /// older content. That waits for flushes if there are unlogged writes.
     ///
     /// ```
     /// # let dir = tempfile::tempdir().unwrap();
@@ -347,9 +347,9 @@ impl Database {
         self.0.start_owned(batch.0, durability)?.wait()
     }
 
-    /// Returns the moment by which a read now judges whether an entry has expired. It is the time of
-    /// the wall clock, except that it never goes back, not even when the clock is set or the database
-    /// is opened again.
+    /// Returns the moment by which a read now judges whether an entry has expired. It is the time
+    /// of the wall clock, except that it never goes back, not even when the clock is set or the
+    /// database is opened again.
     pub fn now(&self) -> Moment {
         self.0.now()
     }

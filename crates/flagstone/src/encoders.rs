@@ -1,5 +1,5 @@
-//! The encoders of each thread. An encoder remembers the field names of its last documents and keeps
-//! its buffers.
+//! The encoders of each thread. An encoder remembers the field names of its last documents and
+//! keeps its buffers.
 
 use flagstone_doc::Encoder;
 use std::cell::RefCell;

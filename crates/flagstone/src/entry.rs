@@ -25,16 +25,17 @@ pub struct EntryOptions {
 }
 
 impl EntryOptions {
-    /// Options of which none is set.
+    /// Returns options of which none is set.
     pub const fn new() -> Self {
         Self { expires: None }
     }
 
-    /// From `at` on the key is absent, as if it had been deleted. A later put without this option has no expiry; updates,
-    /// patches and merges keep the expiry of the value that they change.
-    ///
-    /// The first such write of a keyspace costs a sync of the manifest. From then on merges of this keyspace read the value
+    /// Sets the moment from which on the key is absent, as if it had been deleted. A later put
+    /// without this option has no expiry; updates, patches and merges keep the expiry of the value
     /// that they change.
+    ///
+    /// The first such write of a keyspace costs a sync of the manifest. From then on merges of this
+    /// keyspace read the value that they change.
     #[must_use]
     pub const fn expires(mut self, at: Moment) -> Self {
         self.expires = Some(at);
@@ -46,7 +47,8 @@ impl EntryOptions {
     }
 }
 
-/// Options of one commit. `CommitOptions::new()` sets none of them; a [`Durability`] alone becomes one that sets it.
+/// Options of one commit. `CommitOptions::new()` sets none of them; a [`Durability`] alone becomes
+/// one that sets it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CommitOptions {
@@ -55,12 +57,12 @@ pub struct CommitOptions {
 }
 
 impl CommitOptions {
-    /// Options of which none is set.
+    /// Returns options of which none is set.
     pub const fn new() -> Self {
         Self { durability: None }
     }
 
-    /// When the commit returns. Without it, the database's durability counts.
+    /// Sets when the commit returns. The default is the durability of the database.
     #[must_use]
     pub const fn durability(mut self, durability: Durability) -> Self {
         self.durability = Some(durability);

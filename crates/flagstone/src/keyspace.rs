@@ -12,7 +12,8 @@ use std::ops::RangeBounds;
 pub struct Keyspace(pub(crate) flagstone_engine::Keyspace);
 
 impl Keyspace {
-    /// The name of the keyspace as of now: [`Database::rename_keyspace`](crate::Database::rename_keyspace) changes it.
+    /// Returns the name of the keyspace as of now:
+    /// [`Database::rename_keyspace`](crate::Database::rename_keyspace) changes it.
     pub fn name(&self) -> String {
         self.0.name()
     }
@@ -25,13 +26,14 @@ impl Keyspace {
 
     /// Sets `key` to `value`, with the database's [`Durability`](crate::Durability).
     ///
-    /// The key has 1 to 65,535 bytes; the value has at most 512 MiB and a quarter of the memory budget.
-    /// Takes about a microsecond; longer when writers are slowed because flushes or compactions lag.
+    /// The key has 1 to 65,535 bytes; the value has at most 512 MiB and a quarter of the memory
+    /// budget. Takes about a microsecond; longer when writers are slowed because flushes or
+    /// compactions lag.
     ///
     /// # Errors
-    /// InvalidInput for a size out of bounds or a dropped keyspace; OutOfSpace, Io, Poisoned, Closed. After
-    /// an error the write is absent; only after Poisoned that is unknown until the database is opened
-    /// again.
+    /// InvalidInput for a size out of bounds or a dropped keyspace; OutOfSpace, Io, Poisoned,
+    /// Closed. After an error the write is absent; only after Poisoned that is unknown until the
+    /// database is opened again.
     #[inline]
     pub fn put(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
         self.0.put(key.as_ref(), value.as_ref())
@@ -50,7 +52,8 @@ impl Keyspace {
         self.0.write_one(options.effect(), key.as_ref(), value.as_ref())
     }
 
-    /// The moment from which on `key` is absent; `None` if it has no expiry, or is absent now.
+    /// Returns the moment from which on `key` is absent; `None` if it has no expiry, or is absent
+    /// now.
     ///
     /// # Errors
     /// As [`Keyspace::get`].
@@ -58,19 +61,20 @@ impl Keyspace {
         self.0.expiry(key.as_ref())
     }
 
-    /// Returns the value of `key`, or `None` if there is none. Takes one or two microseconds if its block is
-    /// cached.
+    /// Returns the value of `key`, or `None` if there is none. Takes one or two microseconds if its
+    /// block is cached.
     ///
     /// # Errors
-    /// InvalidInput for a key of 0 or more than 65,535 bytes, or a dropped keyspace; Io, Corruption, Closed.
+    /// InvalidInput for a key of 0 or more than 65,535 bytes, or a dropped keyspace; Io,
+    /// Corruption, Closed.
     #[inline]
     pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Slice>> {
         self.0.get(key.as_ref())
     }
 
-    /// The value of `key` from memory alone: memtables, filters and the block cache. It reads no file and waits for
-    /// nobody, so a thread that serves many clients may call it, and hand to a thread that may wait only those gets for
-    /// which a file would have to be read.
+    /// Returns the value of `key` from memory alone: memtables, filters and the block cache. Reads
+    /// no file and never waits. So a thread that serves many clients may call it, and pass to
+    /// another thread only the gets that would read a file.
     ///
     /// ```
     /// # let dir = tempfile::tempdir().unwrap();
@@ -96,7 +100,7 @@ impl Keyspace {
         self.0.try_get(key.as_ref())
     }
 
-    /// The value of `key` with a token of the write that made it, for
+    /// Returns the value of `key` with a token of the write that set it, for
     /// [`Batch::expect_version`](crate::Batch::expect_version).
     ///
     /// # Errors
@@ -106,7 +110,8 @@ impl Keyspace {
         self.0.get_versioned(key.as_ref())
     }
 
-    /// Returns the values of many keys, all as of one moment, in the order in which the keys are given.
+    /// Returns the values of many keys, all as of one moment, in the order in which the keys are
+    /// given.
     ///
     /// # Errors
     /// As [`Keyspace::get`].
@@ -146,12 +151,13 @@ impl Keyspace {
         self.0.delete_range(range)
     }
 
-    /// Removes all keys. One entry per partition in the log does it, at its place among all writes: what was written
-    /// before is gone, what is written after stays, also after a crash. Then the memtables are flushed, and one edit
-    /// removes all tables without reading them: the cost is that of the memtables and of the number of tables. A table
-    /// that a snapshot or a scan still reads goes when they are gone. When this returns, the emptying survives a power
-    /// cut, whatever the database's durability; so does what was acknowledged before, unless the disk is full, since it
-    /// may have been copied elsewhere.
+    /// Removes all keys. The log gets one entry for each partition, at its place among all writes:
+    /// earlier writes are gone, later ones stay, also after a crash. Then the memtables are
+    /// flushed, and one edit removes all tables without reading them: the cost is that of the
+    /// memtables and of the number of tables. A table that a snapshot or a scan still reads is
+    /// removed when they have ended. When this returns, the emptying survives a power cut, whatever
+    /// the database's durability; so do the writes that were acknowledged before, unless the disk
+    /// is full, because they may have been copied elsewhere.
     ///
     /// ```
     /// # let dir = tempfile::tempdir().unwrap();
@@ -165,15 +171,17 @@ impl Keyspace {
     /// ```
     ///
     /// # Errors
-    /// InvalidInput for a dropped keyspace, or inside a callback; OutOfSpace, Io, Poisoned, Closed. After an error it has
-    /// not happened; but after Poisoned that is unknown until the database is opened again.
+    /// InvalidInput for a dropped keyspace, or inside a callback; OutOfSpace, Io, Poisoned, Closed.
+    /// After an error the keys are still there; only after Poisoned that is unknown until the
+    /// database is opened again.
     pub fn clear(&self) -> Result<()> {
         self.0.clear()
     }
 
-    /// Folds `operand` into the value of `key` by the keyspace's fold, without reading it: as cheap as a
-    /// put. If the fold cannot combine operands ([`Fold::partial`](crate::Fold::partial)), one merge in 32
-    /// of a key reads the value, so that gets fold no more than that; fewer do if the value is large.
+    /// Folds `operand` into the value of `key` by the keyspace's fold, without reading it: as cheap
+    /// as a put. If the fold cannot combine operands ([`Fold::partial`](crate::Fold::partial)), one
+    /// merge in 32 of a key reads the value, so that gets fold no more than that; fewer do if the
+    /// value is large.
     ///
     /// # Errors
     /// InvalidInput if the keyspace has no fold; else as [`Keyspace::put`].
@@ -182,8 +190,8 @@ impl Keyspace {
         self.0.merge(key.as_ref(), operand.as_ref())
     }
 
-    /// Returns the entries of `range` in the order of their keys, as of one moment over all partitions.
-    /// Errors of reading come from the iterator.
+    /// Returns the entries of `range` in the order of their keys, as of one moment over all
+    /// partitions. Errors of reading come from the iterator.
     ///
     /// ```
     /// # let dir = tempfile::tempdir().unwrap();
@@ -208,7 +216,8 @@ impl Keyspace {
         self.0.scan_range(KeyRange::ALL)
     }
 
-    /// Returns the entries whose keys begin with `prefix`, in the order of their keys, as of one moment.
+    /// Returns the entries whose keys begin with `prefix`, in the order of their keys, as of one
+    /// moment.
     #[inline]
     pub fn prefix(&self, prefix: impl AsRef<[u8]>) -> Scan {
         self.0.scan_range(KeyRange::prefix(prefix.as_ref()))
@@ -222,8 +231,8 @@ impl Keyspace {
     }
 
     /// Returns the number of keys. Reads all of them, on this thread and as many others as
-    /// [`compaction_workers`](crate::Options::compaction_workers) says, each with a partition. The blocks
-    /// that are read do not enter the cache.
+    /// [`compaction_workers`](crate::Options::compaction_workers) says, each with a partition. The
+    /// blocks that are read do not enter the cache.
     ///
     /// # Errors
     /// Io, Corruption, Closed.

@@ -7,16 +7,16 @@ use flagstone_env::Disk;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Makes a database of what can still be read of a damaged one.
+/// Creates a database from what can still be read of a damaged one.
 ///
-/// Keeps everything that can be read, and reports in a [`RepairReport`] what cannot: file, place, keys,
-/// writes. Whole tables are kept as they are; of damaged tables the good blocks; of the log all whole
-/// records, also those after damage. Without a manifest, keyspaces are rebuilt from their tables and
-/// the log. Their names are lost then (`keyspace-3`), and so are the names of folds and codecs; the
-/// names of fields are not.
+/// Keeps everything that can be read, and reports in a [`RepairReport`] what cannot: file, place,
+/// keys, writes. Whole tables are kept as they are; of damaged tables the good blocks; of the log
+/// all whole records, also those after damage. Without a manifest, keyspaces are rebuilt from their
+/// tables and the log. Their names are lost then (`keyspace-3`), and so are the names of folds and
+/// codecs; the names of fields are not.
 ///
-/// [`Repair::into_dir`] only reads the original and creates another database. Copy what you have before
-/// [`Repair::in_place`].
+/// [`Repair::into_dir`] only reads the original and creates another database. Copy what you have
+/// before [`Repair::in_place`].
 ///
 /// ```
 /// # let dir = tempfile::tempdir().unwrap();
@@ -53,21 +53,21 @@ impl Repair {
         Self(self.0.on_disk(disk))
     }
 
-    /// Creates the repaired database in `to`, which must be missing or empty. Whole tables are linked,
-    /// or copied where the file system supports no hard links. After an error or a crash there is no
-    /// database in `to`.
+    /// Creates the repaired database in `to`, which must be missing or empty. Whole tables are
+    /// linked, or copied where the file system supports no hard links. After an error or a crash
+    /// there is no database in `to`.
     ///
     /// # Errors
-    /// InvalidInput when there is nothing to repair, or `to` is not empty; Busy when the database is
-    /// open; Unsupported when a newer flagstone wrote it; OutOfSpace, Io.
+    /// InvalidInput when there is nothing to repair, or `to` is not empty; Busy when the database
+    /// is open; Unsupported when a newer flagstone wrote it; OutOfSpace, Io.
     pub fn into_dir(self, to: impl AsRef<Path>) -> Result<RepairReport> {
         self.0.into_dir(to.as_ref())
     }
 
-    /// Repairs the database in its directory. Writes new tables and a new manifest beside the old files,
-    /// switches `CURRENT`, and renames every file that the repaired database does not need to
-    /// `NAME.aside`. Nothing is removed, so what could not be read can be examined later. Until `CURRENT`
-    /// is switched, the old files are unchanged.
+    /// Repairs the database in its directory. Writes new tables and a new manifest beside the old
+    /// files, switches `CURRENT`, and renames every file that the repaired database does not need
+    /// to `NAME.aside`. Nothing is removed, so what could not be read can be examined later. Until
+    /// `CURRENT` is switched, the old files are unchanged.
     ///
     /// # Errors
     /// As [`Repair::into_dir`].

@@ -10,8 +10,8 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::ops::{Bound, RangeBounds};
 
-/// A handle of a keyspace whose keys are `K` and whose values are `V`, stored by the codec `C`. Cheap
-/// to clone; usable from any thread; keeps the database open.
+/// A handle of a keyspace whose keys are `K` and whose values are `V`, stored by the codec `C`.
+/// Cheap to clone; usable from any thread; keeps the database open.
 ///
 /// [`Database::typed`](crate::Database::typed) opens one with the default codec, serde. Entries are
 /// in the order of `K`.
@@ -63,9 +63,9 @@ impl<K: KeyCodec, V, C: Codec<V>> Typed<K, V, C> {
         self.keyspace.name()
     }
 
-    /// Returns the keyspace of bytes in which the entries are stored, for what typed keyspaces lack:
-    /// conditions, [`Keyspace::delete_range`], [`Keyspace::approximate_count`]. Bytes written here
-    /// that the codecs did not encode are reported as Corruption when they are read.
+    /// Returns the keyspace of bytes in which the entries are stored, for what typed keyspaces
+    /// lack: conditions, [`Keyspace::delete_range`], [`Keyspace::approximate_count`]. Bytes written
+    /// here that the codecs did not encode are reported as Corruption when they are read.
     pub const fn keyspace(&self) -> &Keyspace {
         &self.keyspace
     }
@@ -93,8 +93,8 @@ impl<K: KeyCodec, V, C: Codec<V>> Typed<K, V, C> {
 
     /// Sets the value of `key`, with the database's [`Durability`](crate::Durability).
     ///
-    /// The encoded key has 1 to 65,535 bytes; the encoded value has at most 512 MiB and a quarter of
-    /// the memory budget.
+    /// The encoded key has 1 to 65,535 bytes; the encoded value has at most 512 MiB and a quarter
+    /// of the memory budget.
     ///
     /// # Errors
     /// The error of the codec for a value that it cannot store, such as one nested deeper than 512:
@@ -121,8 +121,8 @@ impl<K: KeyCodec, V, C: Codec<V>> Typed<K, V, C> {
     /// Returns the value of `key`, or `None` if there is none.
     ///
     /// # Errors
-    /// InvalidInput if the stored value does not fit the type `V`, with the path of the part that does
-    /// not; Corruption if the codec cannot decode the bytes. Else as [`Keyspace::get`].
+    /// InvalidInput if the stored value does not fit the type `V`, with the path of the part that
+    /// does not; Corruption if the codec cannot decode the bytes. Else as [`Keyspace::get`].
     pub fn get<Q: AsKey<K> + ?Sized>(&self, key: &Q) -> Result<Option<V>> {
         let found = self.keyspace.get(self.key_bytes(key)?)?;
         found.map(|bytes| self.decode_value(&bytes)).transpose()
@@ -145,7 +145,7 @@ impl<K: KeyCodec, V, C: Codec<V>> Typed<K, V, C> {
     }
 
     /// Reads the value of `key`, passes it to `change`, and writes what `change` returns; `None`
-    /// stands for no value, in both directions. No other write of the key comes between.
+    /// means no value, in both directions. No other write of the key comes between.
     ///
     /// Writes of this key wait while `change` runs. A write to the same database inside `change`
     /// returns InvalidInput; `change` must not wait for another thread that writes.
@@ -219,9 +219,9 @@ impl<K: KeyCodec, V, C: Codec<V>> Typed<K, V, C> {
     }
 }
 
-/// An iterator over the entries of a typed keyspace, as of one moment. An entry that cannot be decoded
-/// is an error, and the entries after it follow; after an error of reading the iterator ends. It may
-/// be kept for as long as you like: see [`Scan`].
+/// An iterator over the entries of a typed keyspace, as of one moment. An entry that cannot be
+/// decoded is an error, and the entries after it follow; after an error of reading the iterator
+/// ends. It may be kept for as long as you like: see [`Scan`].
 pub struct TypedScan<K, V, C = Serde> {
     scan: Scan,
     typed: Typed<K, V, C>,
@@ -232,7 +232,8 @@ impl<K, V, C> TypedScan<K, V, C> {
         Self { scan, typed: typed.clone() }
     }
 
-    /// Returns the same entries from the last to the first. Call it before the first entry is taken.
+    /// Returns the same entries from the last to the first. Call it before the first entry is
+    /// taken.
     #[must_use]
     pub fn rev(self) -> Self {
         Self { scan: self.scan.rev(), ..self }

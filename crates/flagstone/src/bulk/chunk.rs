@@ -14,16 +14,16 @@ pub struct Chunk {
     pub bytes: Vec<u8>,
     /// The offset in the input up to which this chunk has consumed it, skipped bytes included.
     pub end: u64,
-    /// Whether the last document was longer than the limit. Its first bytes are here, one more than the
-    /// limit, so that a parser refuses it.
+    /// Whether the last document was longer than the limit. Its first bytes are here, one more than
+    /// the limit, so that a parser refuses it.
     pub is_cut: bool,
     /// The ranges of the elements in `bytes`; `None` if every line is a document.
     pub(super) elements: Option<Vec<Range<usize>>>,
 }
 
 impl Chunk {
-    /// Returns the documents with their offsets in [`Chunk::bytes`]. Lines come without their ends; lines
-    /// of white space are left out.
+    /// Returns the documents with their offsets in [`Chunk::bytes`]. Lines come without their ends;
+    /// lines of white space are left out.
     pub fn documents(&self) -> impl Iterator<Item = (usize, &[u8])> {
         let is_cut_line = self.is_cut && self.elements.is_none();
         Documents { bytes: &self.bytes, elements: self.elements.as_deref(), next: 0, is_cut_line }

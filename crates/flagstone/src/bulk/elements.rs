@@ -26,7 +26,8 @@ pub struct Elements<R> {
     depth: usize,
     /// The beginning of the current element in `pending`.
     start: Option<usize>,
-    /// Whether the beginning of that element was returned as cut, so that the rest of it is dropped.
+    /// Whether the beginning of that element was returned as cut, so that the rest of it is
+    /// dropped.
     drops: bool,
     /// Whether the last token was a comma, so that an element must follow.
     after_comma: bool,
@@ -49,8 +50,8 @@ enum State {
 }
 
 impl<R: Read> Elements<R> {
-    /// Creates a reader of the array that `input` holds. An element over `element_bytes_max` bytes is cut
-    /// one byte after that, and its chunk is marked.
+    /// Creates a reader of the array that `input` holds. An element over `element_bytes_max` bytes
+    /// is cut one byte after that, and its chunk is marked.
     pub const fn of_stream(input: R, element_bytes_max: usize) -> Self {
         Self {
             input,

@@ -11,8 +11,9 @@ use super::chunk::{BYTE_ORDER_MARK, Chunk, Place};
 use std::io::{self, Read};
 use std::ops::Range;
 
-/// The number of bytes that are read at once, and about the size of a chunk. 1 MiB: a reader fills it in
-/// a tenth of a millisecond, a parser works on it for about one, and some dozens take little memory.
+/// The number of bytes that are read at once, and about the size of a chunk. 1 MiB: a reader fills
+/// it in a tenth of a millisecond, a parser works on it for about one, and some dozens take little
+/// memory.
 pub const CHUNK_BYTES: usize = 1 << 20;
 
 /// Cuts `len` bytes into ranges of `step` bytes, at least 1; the last range may be shorter.
@@ -22,8 +23,8 @@ pub fn ranges(len: u64, step: u64) -> impl Iterator<Item = Range<u64>> {
         .map(move |n| n * step..len.min(n.saturating_add(1).saturating_mul(step)))
 }
 
-/// Reads chunks of whole lines. Takes the memory of a chunk of 1 MiB and of the longest line, which is
-/// bounded.
+/// Reads chunks of whole lines. Takes the memory of a chunk of 1 MiB and of the longest line, which
+/// is bounded.
 #[derive(Debug)]
 pub struct Lines<R> {
     input: R,
@@ -40,8 +41,8 @@ pub struct Lines<R> {
 }
 
 impl<R: Read> Lines<R> {
-    /// Creates a reader of all lines of a stream, which counts them. A line over `line_bytes_max` bytes
-    /// is cut one byte after that, and its chunk is marked.
+    /// Creates a reader of all lines of a stream, which counts them. A line over `line_bytes_max`
+    /// bytes is cut one byte after that, and its chunk is marked.
     pub const fn of_stream(input: R, line_bytes_max: usize) -> Self {
         Self {
             input,
@@ -54,8 +55,8 @@ impl<R: Read> Lines<R> {
         }
     }
 
-    /// Creates a reader of the lines that begin in `range`, which does not count them. `input` must begin
-    /// at [`Lines::first_byte`].
+    /// Creates a reader of the lines that begin in `range`, which does not count them. `input` must
+    /// begin at [`Lines::first_byte`].
     pub const fn of_range(input: R, range: Range<u64>, line_bytes_max: usize) -> Self {
         Self {
             input,

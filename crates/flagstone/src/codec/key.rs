@@ -2,8 +2,8 @@
 
 use flagstone_base::{Decoder, Error, ErrorKind, Malformed, Result};
 
-/// A type whose values are keys of typed keyspaces: its bytes compare as its values do, and as a part
-/// of a tuple they show where they end.
+/// A type whose values are keys of typed keyspaces: its bytes compare as its values do, and as a
+/// part of a tuple they show where they end.
 ///
 /// Integers of all widths, `String`, `Vec<u8>`, `Value` and tuples of up to four of them are keys.
 /// Another type can be one through them:
@@ -35,8 +35,8 @@ use flagstone_base::{Decoder, Error, ErrorKind, Malformed, Result};
 /// # Ok::<(), flagstone::Error>(())
 /// ```
 pub trait KeyCodec: Sized {
-    /// Returns the name and version of the form of keys. The catalog keeps it with the keyspace, and
-    /// a keyspace is not opened with keys of another name.
+    /// Returns the name and version of the form of keys. The catalog keeps it with the keyspace,
+    /// and a keyspace is not opened with keys of another name.
     fn key_name() -> String;
 
     /// Appends the bytes of a whole key. The default is the form of a part.

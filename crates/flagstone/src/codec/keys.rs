@@ -121,8 +121,8 @@ impl KeyCodec for String {
     }
 }
 
-/// Ends a sort key in a tuple. A longer sort key continues with FF, which is above this byte; no sort
-/// key continues with this byte.
+/// Ends a sort key in a tuple. A longer sort key continues with FF, which is above this byte; no
+/// sort key continues with this byte.
 const PART_END: u8 = 1;
 
 /// The sort key of the value.

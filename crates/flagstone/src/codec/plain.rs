@@ -6,9 +6,9 @@ use crate::encoders;
 use flagstone_base::Result;
 use flagstone_doc::{Value, View, validate};
 
-/// The codec of built-in types in the fewest bytes: integers in their width, big-endian; `String` and
-/// `Vec<u8>` unchanged; `()` as nothing, for a set of keys; tuples of up to four keys as their key;
-/// a document [`Value`](crate::Value) in its self-contained binary form.
+/// The codec of built-in types in the fewest bytes: integers in their width, big-endian; `String`
+/// and `Vec<u8>` unchanged; `()` as nothing, for a set of keys; tuples of up to four keys as their
+/// key; a document [`Value`](crate::Value) in its self-contained binary form.
 ///
 /// ```
 /// use flagstone::{Plain, Typed};

@@ -6,15 +6,16 @@ use super::{key::corrupt, plain::DOCUMENT, value::Codec};
 /// The default codec of typed keyspaces: any type that implements serde's `Serialize` and
 /// `DeserializeOwned`, most often by `#[derive(Serialize, Deserialize)]`.
 ///
-/// A value is stored as a [document](crate::Document) that holds its field names, so the stored form
-/// describes itself: fields may be reordered, a field added later with `#[serde(default)]` reads old
-/// values, and fields that a type lacks are skipped. The catalog has the name `document` for it,
-/// whatever the type is. docs/guide/serde.md has the form of each Rust type, and the limits.
+/// A value is stored as a [document](crate::Document) that holds its field names, so the stored
+/// form describes itself: fields may be reordered, a field added later with `#[serde(default)]`
+/// reads old values, and fields that a type lacks are skipped. The catalog has the name `document`
+/// for it, whatever the type is. docs/guide/serde.md has the form of each Rust type, and the
+/// limits.
 ///
 /// Cost: the names are stored with every value. Where that counts, use a
 /// [`Collection`](crate::Collection), which stores each name once, or a [`Codec`](crate::Codec) of
-/// your own. `Vec<u8>` is an array of numbers to serde, of up to two bytes each: use `serde_bytes`, or
-/// [`Plain`](crate::Plain).
+/// your own. `Vec<u8>` is an array of numbers to serde, of up to two bytes each: use `serde_bytes`,
+/// or [`Plain`](crate::Plain).
 ///
 /// Without the feature `serde` this type implements no codec.
 #[derive(Clone, Copy, Debug)]

@@ -5,8 +5,8 @@ use flagstone_base::Result;
 /// Encodes and decodes the values of a typed keyspace. `T` is the type of the values; the
 /// implementing type is the codec, and has no values of its own.
 ///
-/// Most programs need no codec of their own: with [`Serde`](crate::Serde), the default, types derive
-/// serde's traits. Write one for a form of your own, such as one that other programs read:
+/// Most programs need no codec of their own: with [`Serde`](crate::Serde), the default, types
+/// derive serde's traits. Write one for a form of your own, such as one that other programs read:
 ///
 /// ```
 /// use flagstone::{Codec, Error, ErrorKind, Result, Typed};
@@ -43,15 +43,15 @@ use flagstone_base::Result;
 /// ```
 pub trait Codec<T> {
     /// Returns the name and version of the stored form. The catalog keeps it with the keyspace, and
-    /// a keyspace is not opened with a codec of another name. Change it whenever the new code cannot
-    /// read what the old code wrote.
+    /// a keyspace is not opened with a codec of another name. Change it whenever the new code
+    /// cannot read what the old code wrote.
     fn name() -> String;
 
     /// Appends the bytes of `value` to `out`, which may hold other bytes.
     ///
     /// # Errors
-    /// Any error, best of kind InvalidInput, for a value that cannot be stored. Nothing is written to
-    /// the database then; what was appended to `out` is dropped.
+    /// Any error, best of kind InvalidInput, for a value that cannot be stored. Nothing is written
+    /// to the database then; what was appended to `out` is dropped.
     fn encode(value: &T, out: &mut Vec<u8>) -> Result<()>;
 
     /// Returns the value of `bytes`. The bytes come from disk, so they may be anything.
