@@ -1,7 +1,8 @@
 //! What parts of documents cost beside whole ones: patches and reads of one field.
 //!
-//! `cargo bench -p flagstone --bench documents [-- FILTER]`. The database has 20,000 generated comments
-//! of 44 fields, compacted and cached; an iteration is one call of the public API, `Buffered`.
+//! `cargo bench -p flagstone --bench documents [-- FILTER]`. The database has 20,000 generated
+//! comments of 44 fields, compacted and cached; an iteration is one call of the public API,
+//! `Buffered`.
 
 #![allow(clippy::unwrap_used, reason = "a benchmark fails by panicking")]
 

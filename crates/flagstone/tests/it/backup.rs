@@ -1,4 +1,5 @@
-//! Is every generation of backups one moment of the database, whole or absent, and do backups share what did not change?
+//! Is every generation of backups one moment of the database, whole or absent, and do backups share
+//! what did not change?
 
 use crate::support::{folding, hashed, small, small_with, threaded};
 use flagstone::env::names::{BackupName, LOCK, parse_backup};
@@ -119,7 +120,8 @@ fn tables_that_did_not_change_are_not_copied_again_and_go_with_the_last_generati
     assert_eq!(error.kind(), ErrorKind::InvalidInput, "{error}");
 }
 
-/// A restored database goes on with the same numbers: its tables must not be taken for those of the original.
+/// A restored database goes on with the same numbers: its tables must not be taken for those of the
+/// original.
 #[test]
 fn a_restored_database_goes_on_in_the_same_backups() {
     let world = World::new(3);
@@ -414,7 +416,8 @@ fn writers_go_on_while_a_backup_is_made_and_it_never_holds_half_of_a_batch() {
     }
 }
 
-/// A byte a second: it would take minutes. A backup took all that the disk could give, and kept on after a close.
+/// A byte a second: it would take minutes. A backup took all that the disk could give, and kept on
+/// after a close.
 #[test]
 fn a_backup_keeps_to_its_rate_and_ends_with_the_database() {
     let world = World::new(77);

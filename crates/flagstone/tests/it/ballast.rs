@@ -89,7 +89,8 @@ fn a_full_disk_is_left_by_deletes_and_then_takes_all_writes_again() {
     assert_eq!(session.db.keyspace_with("kv", hashed(1)).unwrap().count().unwrap(), 10);
 }
 
-/// Its room is there before the flush is tried again; and the file only when there is room for two of it.
+/// Its room is there before the flush is tried again; and the file only when there is room for two
+/// of it.
 #[test]
 fn a_flush_that_does_not_fit_is_tried_again_in_the_room_of_the_ballast() {
     let world = World::new(8);
@@ -173,8 +174,8 @@ fn unless_it_is_asked_for_a_small_database_has_none_and_of_another_size_it_is_ma
     }
 }
 
-/// Without a ballast, and without room for a flush: what is replayed stays in memory, and the database is open, so that
-/// something in it can be given up.
+/// Without a ballast, and without room for a flush: what is replayed stays in memory, and the
+/// database is open, so that something in it can be given up.
 #[test]
 fn a_log_that_does_not_fit_on_a_full_disk_stays_in_memory_until_there_is_room() {
     let world = World::new(5);

@@ -167,7 +167,7 @@ fn a_listener_may_drop_the_last_handle() {
 
 /// Commits after one that panicked between its number and its publication waited for it for ever.
 #[test]
-fn a_panic_half_way_through_a_commit_poisons_and_nobody_waits_for_it() {
+fn a_panic_half_way_through_a_commit_poisons_and_no_commit_waits_for_it() {
     must_return(|| {
         for durability in [Durability::Buffered, Durability::Group, Durability::Each] {
             for op in [Op::Append, Op::Sync] {

@@ -21,7 +21,7 @@ fn names(world: &World, dir: &str) -> Vec<String> {
     world.mem.list(Path::new(dir)).unwrap_or_default()
 }
 
-/// Puts so many keys of 500 bytes.
+/// Puts `count` keys of 500 bytes.
 fn fill(kv: &Keyspace, from: u32, count: u32, fill: u8) {
     for n in from..from + count {
         kv.put(n.to_be_bytes(), [fill; 500]).unwrap();
@@ -61,7 +61,8 @@ fn it_holds_what_was_acknowledged_before_and_nothing_behind() {
     }
 }
 
-/// A keyspace that is made while the flush of a checkpoint runs would stand in it without the writes before it.
+/// A keyspace that was created while the flush of a checkpoint ran would be in it without the
+/// writes before it.
 #[test]
 fn a_keyspace_made_meanwhile_is_in_it_with_what_came_before() {
     let world = World::new(7);
@@ -286,7 +287,7 @@ fn a_crash_at_any_change_leaves_no_database_or_the_whole_one() {
             check_whole(&open_at(&after, "/db").unwrap(), &count);
         }
     }
-    assert!(whole >= 4, "the last crash is behind the checkpoint");
+    assert!(whole >= 4, "the last crash is after the checkpoint");
 }
 
 #[test]

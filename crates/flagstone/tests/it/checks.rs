@@ -1,5 +1,5 @@
-//! A bit flips in memory between the write call and the table: is it told, is nothing of it stored, and is the rest
-//! right? With checks off the same flips go through, so the tests can fail.
+//! A bit flips in memory between the write call and the table: is it told, is nothing of it stored,
+//! and is the rest right? With checks off the same flips go through, so the tests can fail.
 
 use crate::support::{folding, hashed, number, owned, small_with};
 use flagstone::{Durability, ErrorKind, Options, Result};

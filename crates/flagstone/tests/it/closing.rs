@@ -83,8 +83,8 @@ impl Disk for Gated {
     }
 }
 
-/// After an open a worker looks how much of each tree is alive, which opens its tables. A close waits for the tree that it
-/// looks at, not for all others.
+/// After an open a worker looks how much of each tree is alive, which opens its tables. A close
+/// waits for the tree that it looks at, not for all others.
 #[test]
 fn a_close_does_not_wait_until_the_look_after_an_open_has_seen_every_tree() {
     let world = World::new(1);
@@ -108,7 +108,7 @@ fn a_close_does_not_wait_until_the_look_after_an_open_has_seen_every_tree() {
     let db = builder.environment(environment).open().unwrap();
     if !gated.is_asked() {
         gated.let_through();
-        panic!("nobody looks");
+        panic!("no thread looks");
     }
     std::thread::scope(|scope| {
         let close = scope.spawn(|| db.clone().close());

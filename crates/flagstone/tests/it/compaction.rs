@@ -45,7 +45,7 @@ fn a_full_compaction_works_on_several_trees_at_the_same_time() {
                 let long = Duration::from_secs(20);
                 let (_begun, late) =
                     bell.wait_timeout_while(begun, long, |begun| *begun < 2).unwrap();
-                assert!(!late.timed_out(), "nobody else began with a tree");
+                assert!(!late.timed_out(), "no other thread began with a tree");
             }
         }
     };
@@ -82,7 +82,8 @@ fn a_full_compaction_that_fails_in_any_tree_says_so_and_can_be_asked_for_again()
     }
 }
 
-/// A table with deleted ranges on both sides of one that stays reached over it, and no open to come took the edit.
+/// A table with deleted ranges on both sides of one that stays reached over it, and no open to come
+/// took the edit.
 #[test]
 fn deleted_ranges_around_a_table_that_stays_are_written_apart() {
     let (world, options) = (World::new(3), small());

@@ -1,5 +1,5 @@
-//! Can bytes hurt? Every kind of file is truncated or has a bit flipped. The answer is a clear error
-//! that names the file, or no effect on what is read: never a panic, never wrong data.
+//! Can bytes hurt? Every kind of file is truncated or has a bit flipped. The answer is a clear
+//! error that names the file, or no effect on what is read: never a panic, never wrong data.
 
 use crate::support::{folding, hashed, small_with};
 use flagstone::env::MemDisk;
@@ -146,7 +146,7 @@ fn damage_everywhere(test: &str, wanted: impl Fn(Name) -> bool, flips: u64) {
     let files = files_of(&victim, wanted);
     let flips = (flips / files.len() as u64).max(4);
     for (name, content) in files {
-        // What lies behind the last byte in use is zeroes: a new segment of the log.
+        // After the last byte in use there are only zeroes: a new segment of the log.
         let used = content.iter().rposition(|byte| *byte != 0).map_or(0, |at| at + 1);
         for _ in 0..rounds(flips, flips * 50) {
             let bit = rng.index(used.max(1) * 8);
@@ -232,9 +232,9 @@ fn a_file_of_another_database_is_refused() {
     }
 }
 
-/// Two copies of one database give the same numbers to their next tables, and these may be of the same length: every
-/// checksum of the one passed in the other, that of the whole file too. (Each block ends with its own crc, so the crc of
-/// the file says nothing of the bytes that these cover.)
+/// Two copies of one database give the same numbers to their next tables, and these may be of the
+/// same length: every checksum of the one passed in the other, that of the whole file too. (Each
+/// block ends with its own crc, so the crc of the file says nothing of the bytes that these cover.)
 #[test]
 fn a_table_of_another_copy_of_the_database_is_refused() {
     let world = World::new(16);

@@ -1,5 +1,5 @@
-//! Deletes give room back by themselves: once they stayed in the memtable of a tree that nobody wrote any more, and the
-//! tables under them on the disk.
+//! Deletes give room back by themselves: once they stayed in the memtable of a tree that had no
+//! more writes, and the tables below them on the disk.
 
 use crate::support::{hashed, open, small, small_with};
 use flagstone::env::Executor;
@@ -13,7 +13,7 @@ fn noise(n: u32) -> Vec<u8> {
     (0..125).flat_map(|at| word(at).to_le_bytes()).collect()
 }
 
-/// A keyspace with so many keys in tables.
+/// Returns a keyspace with `keys` keys in tables.
 fn filled(session: &Session, keys: u32) -> Keyspace {
     let kv = session.db.keyspace_with("kv", hashed(1)).unwrap();
     for n in 0..keys {
@@ -35,7 +35,7 @@ fn work_a_little(session: &Session, steps: usize) {
 }
 
 #[test]
-fn the_room_of_a_deleted_range_comes_back_while_nobody_writes() {
+fn the_room_of_a_deleted_range_comes_back_without_further_writes() {
     let world = World::new(1);
     let session = open(&world, &small());
     let kv = filled(&session, 300);
@@ -46,7 +46,7 @@ fn the_room_of_a_deleted_range_comes_back_while_nobody_writes() {
 }
 
 #[test]
-fn the_room_of_many_deleted_keys_comes_back_while_nobody_writes() {
+fn the_room_of_many_deleted_keys_comes_back_without_further_writes() {
     let world = World::new(2);
     let session = open(&world, &small());
     let kv = filled(&session, 3000);
@@ -71,7 +71,8 @@ fn a_range_that_was_deleted_before_a_crash_gives_its_room_back_after_it() {
     assert_eq!(session.db.stats().tables(), 0);
 }
 
-/// A queue is written and emptied all the time: its memtables are flushed when they are full, as any.
+/// A queue is written and emptied all the time: its memtables are flushed when they are full, as
+/// any.
 #[test]
 fn a_tree_that_is_written_on_is_not_flushed_for_every_delete() {
     let world = World::new(4);

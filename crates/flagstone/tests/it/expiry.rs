@@ -1,4 +1,5 @@
-//! Entries that expire: seen by nobody afterwards, wherever they lie, and gone from the disk in the end.
+//! Entries that expire: no read sees them afterwards, wherever they are, and in the end they are
+//! gone from the disk.
 
 use crate::support::{folding, hashed, number, open, owned, small};
 use flagstone::env::Disk;
@@ -14,7 +15,7 @@ const fn seconds(n: u64) -> Duration {
     Duration::from_secs(n)
 }
 
-/// Options of a put that expires so many seconds from now.
+/// Returns options of a put that expires `n` seconds from now.
 fn within(session: &Session, n: u64) -> EntryOptions {
     EntryOptions::new().expires(session.db.now().after(seconds(n)))
 }

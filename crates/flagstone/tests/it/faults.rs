@@ -1,5 +1,6 @@
-//! Does an error leave us whole? Every k-th operation of the disk fails once: what was acknowledged is
-//! there, what failed is absent, the database works on or says Poisoned. And a disk that is full.
+//! Does an error leave us whole? Every k-th operation of the disk fails once: what was acknowledged
+//! is there, what failed is absent, the database works on or says Poisoned. And a disk that is
+//! full.
 
 use crate::support::{folding, hashed, small_with};
 use flagstone::env::names::FileKind;
@@ -108,7 +109,7 @@ fn a_short_write_loses_nothing_acknowledged() {
 }
 
 #[test]
-fn a_full_disk_refuses_writes_and_answers_reads_until_there_is_room_again() {
+fn a_full_disk_refuses_writes_and_serves_reads_until_there_is_room_again() {
     let (world, options) = (World::new(8), small_with(Durability::Buffered));
     let session = world.open(&options).unwrap();
     let kv = session.db.keyspace_with("kv", hashed(4)).unwrap();
@@ -144,8 +145,8 @@ fn a_full_disk_refuses_writes_and_answers_reads_until_there_is_room_again() {
     assert_eq!(kv.count().unwrap(), u64::from(written) + 1);
 }
 
-/// A removal that was refused may stand in the manifest all the same. Until a new manifest has been begun, what is
-/// acknowledged could go with it.
+/// A removal that was refused may stand in the manifest all the same. Until a new manifest has been
+/// begun, what is acknowledged could go with it.
 #[test]
 fn a_keyspace_whose_removal_may_come_back_takes_no_writes() {
     let (world, options) = (World::new(9), small_with(Durability::Group));
@@ -163,7 +164,7 @@ fn a_keyspace_whose_removal_may_come_back_takes_no_writes() {
     kv.put("b", "2").expect("a new manifest was begun at the second try");
     let other = session.db.keyspace_with("other", hashed(1)).unwrap();
     refuse(full.forever());
-    // In doubt already: this one stands nowhere.
+    // The manifest is in doubt already: this edit is in no file.
     session.db.drop_keyspace("other").unwrap_err();
     assert_eq!(kv.put("c", "3").unwrap_err().kind(), ErrorKind::Io);
     other.put("d", "4").unwrap();

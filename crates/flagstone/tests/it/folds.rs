@@ -1,8 +1,8 @@
 //! One key merged again and again.
 //!
-//! The story: 24 million increments of one counter under a budget of 64 MiB took 465 MiB, beside a snapshot
-//! more than a gigabyte, a full compaction 2.3 GiB, and a get 3.4 seconds: flushes and compactions held all
-//! operands of a key, and kept them, and a get walked over all of them.
+//! The story: 24 million increments of one counter under a budget of 64 MiB took 465 MiB, beside a
+//! snapshot more than a gigabyte, a full compaction 2.3 GiB, and a get 3.4 seconds: flushes and
+//! compactions held all operands of a key, and kept them, and a get walked over all of them.
 
 use crate::support::{folding, hashed, number, small, threaded};
 use flagstone::fold::{AddI64, Append};
@@ -33,7 +33,8 @@ impl Fold for Noting {
     }
 }
 
-/// A database whose memtables hold tens of thousands of operands, and the keyspace `kv` with a fold that notes.
+/// A database whose memtables hold tens of thousands of operands, and the keyspace `kv` with a fold
+/// that notes.
 struct Noted {
     db: Database,
     kv: Keyspace,

@@ -61,7 +61,7 @@ fn the_child_of_the_kill_tests() {
     }
 }
 
-/// Starts a child, kills it after so many acknowledgements; the last one heard.
+/// Starts a child and kills it after `acks` acknowledgements. Returns the last one that was heard.
 fn kill_after(dir: &Path, durability: &str, first: u64, acks: u64) -> u64 {
     let mut child = Command::new(std::env::current_exe().unwrap())
         .args(["kill::the_child_of_the_kill_tests", "--exact", "--nocapture", "--test-threads=1"])

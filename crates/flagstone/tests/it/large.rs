@@ -1,5 +1,5 @@
-//! Large writes: the log shares their bytes instead of copying them, whichever call they come by. Is everything there
-//! after the process was killed?
+//! Large writes: the log shares their bytes instead of copying them, whichever call they come by.
+//! Is everything there after the process was killed?
 
 use crate::support::{hashed, small};
 use flagstone::{Batch, Document, Patch};

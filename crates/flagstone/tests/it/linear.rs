@@ -1,5 +1,5 @@
-//! Several threads at once: what each was told fits one order of all calls, key by key; and a bank whose total never
-//! changes, in whatever way it is read.
+//! Several threads at once: what each was told fits one order of all calls, key by key; and a bank
+//! whose total never changes, in whatever way it is read.
 
 use crate::support::{hashed, small, threaded};
 use flagstone::{Database, ErrorKind, Keyspace, Slice, VersionToken};

@@ -1,5 +1,5 @@
-//! The bugs of the programs that this one grows out of, one test each. What went wrong there stands
-//! above each test; here it must not.
+//! The bugs of the programs that this one grows out of, one test each. The comment above each test
+//! says what went wrong there; here it must not.
 
 use crate::support::{folding, hashed, open, owned, small, small_with, threaded};
 use flagstone::env::{Effect, Failure, Fault, Op};
@@ -9,8 +9,8 @@ use flagstone::{
 use flagstone_testkit::{Rng, World, dump};
 use std::collections::BTreeMap;
 
-/// Bug 1. There, the partition was `abs(hash) % n`, and the absolute value of the smallest integer is
-/// negative: a key with that hash went to a partition that did not exist. Here every hash has a
+/// Bug 1. There, the partition was `abs(hash) % n`, and the absolute value of the smallest integer
+/// is negative: a key with that hash went to a partition that did not exist. Here every hash has a
 /// partition, for every number of them; a hundred thousand keys hit every one of 256.
 #[test]
 fn every_key_has_a_partition() {
@@ -31,8 +31,8 @@ fn every_key_has_a_partition() {
     }
 }
 
-/// Bug 2. There, the number of partitions was not stored: 4 reopened as 8 lost 501 of 1,000 keys. Here it
-/// is stored, another number is refused, and saying nothing opens what there is.
+/// Bug 2. There, the number of partitions was not stored: 4 reopened as 8 lost 501 of 1,000 keys.
+/// Here it is stored, another number is refused, and saying nothing opens what there is.
 #[test]
 fn another_number_of_partitions_is_refused_and_loses_nothing() {
     let world = World::new(2);
@@ -52,8 +52,8 @@ fn another_number_of_partitions_is_refused_and_loses_nothing() {
     assert_eq!((0..1000_u32).filter(|n| kv.get(n.to_be_bytes()).unwrap().is_some()).count(), 1000);
 }
 
-/// Bug 3. There, a certain value stood for "deleted", so a user who stored it deleted his key. Here any
-/// value is a value, the empty one too.
+/// Bug 3. There, a certain value stood for "deleted", so a user who stored it deleted his key. Here
+/// any value is a value, the empty one too.
 #[test]
 fn no_value_means_deleted() {
     let world = World::new(3);
@@ -105,8 +105,8 @@ fn remove_tells_whether_the_key_was_there_and_count_counts() {
     assert_eq!(kv.count().unwrap(), 49);
 }
 
-/// Bug 5. There, maps compared by their size alone and 5 was below 1.5, since integers and decimals were
-/// types of their own; and bytes compared signed. Here primary keys come in one total order.
+/// Bug 5. There, maps compared by their size alone and 5 was below 1.5, since integers and decimals
+/// were types of their own; and bytes compared signed. Here primary keys come in one total order.
 #[test]
 fn keys_come_in_the_total_order_of_values() {
     let world = World::new(5);
@@ -158,8 +158,8 @@ fn keys_come_in_the_total_order_of_values() {
     assert_eq!(bytes, (0..=255).collect::<Vec<u8>>());
 }
 
-/// Bug 6. There, duplicate keys, integers over 64 bits, the smallest integer, 100,000 nested arrays and
-/// text in another charset than the environment's failed or came back changed.
+/// Bug 6. There, duplicate keys, integers over 64 bits, the smallest integer, 100,000 nested arrays
+/// and text in another charset than the environment's failed or came back changed.
 #[test]
 fn json_of_every_kind_comes_back_exactly() {
     let world = World::new(6);
@@ -198,8 +198,8 @@ fn log_of(world: &World) -> (String, Vec<u8>, usize) {
     used.max_by_key(|(_, _, used)| *used).unwrap()
 }
 
-/// Bug 7. There, a log whose last record was cut short by a crash refused to open. Here what was never
-/// acknowledged is dropped, for a cut at any byte of it.
+/// Bug 7. There, a log whose last record was cut short by a crash refused to open. Here what was
+/// never acknowledged is dropped, for a cut at any byte of it.
 #[test]
 fn a_torn_tail_of_the_log_is_dropped() {
     let world = World::new(7);
@@ -222,8 +222,8 @@ fn a_torn_tail_of_the_log_is_dropped() {
     }
 }
 
-/// Bug 8. There, a log of many files refused to open, or lost data while it was replayed. Here a log of
-/// many segments is replayed within the memory budget, and again if that is cut short.
+/// Bug 8. There, a log of many files refused to open, or lost data while it was replayed. Here a
+/// log of many segments is replayed within the memory budget, and again if that is cut short.
 #[test]
 fn a_log_of_many_segments_is_replayed() {
     let world = World::new(8);
@@ -256,8 +256,8 @@ fn a_log_of_many_segments_is_replayed() {
     check(&world.after_kill(10), &options);
 }
 
-/// Bug 9. There, a temporary file left by a crash kept the store from opening. Here leftovers are removed,
-/// and what is not ours is left alone.
+/// Bug 9. There, a temporary file left by a crash kept the store from opening. Here leftovers are
+/// removed, and what is not ours is left alone.
 #[test]
 fn leftover_files_are_removed_and_foreign_ones_stay() {
     let world = World::new(9);
@@ -280,9 +280,9 @@ fn leftover_files_are_removed_and_foreign_ones_stay() {
     session.db.verify().unwrap();
 }
 
-/// Bug 10. There, two files were to change together, and a crash between them left one of each. Here one
-/// edit of the manifest installs the tables of all trees: at every change of the disk during a flush and
-/// a compaction of four partitions, a power cut leaves all or nothing.
+/// Bug 10. There, two files were to change together, and a crash between them left one of each.
+/// Here one edit of the manifest installs the tables of all trees: at every change of the disk
+/// during a flush and a compaction of four partitions, a power cut leaves all or nothing.
 #[test]
 fn tables_of_many_trees_are_installed_together() {
     for at in 1..70 {
@@ -307,9 +307,9 @@ fn tables_of_many_trees_are_installed_together() {
     }
 }
 
-/// Bug 11. There, no checksum guarded the data: damaged bytes came back as values. Here each flipped bit
-/// of a table is found by a read or does not matter to it, and verify names the file. (`damage` does
-/// this for every kind of file.)
+/// Bug 11. There, no checksum guarded the data: damaged bytes came back as values. Here each
+/// flipped bit of a table is found by a read or does not matter to it, and verify names the file.
+/// (`damage` does this for every kind of file.)
 #[test]
 fn damaged_bytes_are_detected() {
     let world = World::new(11);
@@ -345,8 +345,9 @@ fn damaged_bytes_are_detected() {
     assert!(refused > 0);
 }
 
-/// Bug 12. There, flushes that ran side by side were installed as they finished, so an old value could
-/// bury a newer one for ever. Here the newest wins, however often flushes and compactions run.
+/// Bug 12. There, flushes that ran side by side were installed as they finished, so an old value
+/// could bury a newer one for ever. Here the newest wins, however often flushes and compactions
+/// run.
 #[test]
 fn an_old_value_never_buries_a_newer_one() {
     let world = World::new(12);
@@ -385,9 +386,9 @@ fn an_old_value_never_buries_a_newer_one() {
     check(&open(&world, &small()).db.keyspace("kv").unwrap());
 }
 
-/// Bug 13. There, the log was removed as soon as a flush had written its file, before the file or its
-/// directory was synced: a power cut lost both. Here, whenever a segment of the log goes, what stood in
-/// it survives the hardest power cut.
+/// Bug 13. There, the log was removed as soon as a flush had written its file, before the file or
+/// its directory was synced: a power cut lost both. Here, whenever a segment of the log goes, what
+/// stood in it survives the hardest power cut.
 #[test]
 fn the_log_goes_only_after_its_data_is_durable() {
     let (world, options) = (World::new(13), small_with(Durability::Group));
@@ -413,8 +414,8 @@ fn the_log_goes_only_after_its_data_is_durable() {
     }
 }
 
-/// Bug 14. There, two open results shared a buffer, so reading one changed the other. Here every result is
-/// its own, and outlives snapshots, flushes, compactions and the database.
+/// Bug 14. There, two open results shared a buffer, so reading one changed the other. Here every
+/// result is its own, and outlives snapshots, flushes, compactions and the database.
 #[test]
 fn results_do_not_share_memory_with_anything_that_changes() {
     let world = World::new(14);
@@ -443,8 +444,8 @@ fn results_do_not_share_memory_with_anything_that_changes() {
     }
 }
 
-/// Bug 15. There, an option added the number of a file instead of its size, so it did nothing. Here each
-/// option of a keyspace and of a database changes what it says.
+/// Bug 15. There, an option added the number of a file instead of its size, so it did nothing. Here
+/// each option of a keyspace and of a database changes what it says.
 #[test]
 fn every_option_changes_something() {
     let tables_of = |options: KeyspaceOptions| {
@@ -495,8 +496,8 @@ fn every_option_changes_something() {
     assert!(syncs(Durability::Group).0 >= 50 && syncs(Durability::Each).0 >= 50);
 }
 
-/// Bug 17. There, two threads that read, changed and wrote a document lost one change. Here none is lost;
-/// `threads` has the same for documents and merges among many threads.
+/// Bug 17. There, two threads that read, changed and wrote a document lost one change. Here none is
+/// lost; `threads` has the same for documents and merges among many threads.
 #[test]
 fn concurrent_updates_lose_no_increment() {
     let world = World::new(17);
@@ -515,9 +516,9 @@ fn concurrent_updates_lose_no_increment() {
     assert_eq!(total, 2000);
 }
 
-/// Bug 18. There, memory was bounded by a number of jobs, not bytes, and a flood of puts ended in writers
-/// that woke to write near-empty files. Here a flood stays within the budget, and its tables are not
-/// tiny.
+/// Bug 18. There, memory was bounded by a number of jobs, not bytes, and a flood of puts ended in
+/// writers that woke to write near-empty files. Here a flood stays within the budget, and its
+/// tables are not tiny.
 #[test]
 fn a_flood_of_puts_stays_within_the_memory_budget() {
     let world = World::new(18);
@@ -545,8 +546,8 @@ fn a_flood_of_puts_stays_within_the_memory_budget() {
     assert!(stats.flushes < 400, "{} flushes for {written} bytes", stats.flushes);
 }
 
-/// Bug 19. There, tables were searched oldest first, so overwritten keys returned old values; compaction
-/// with deletes lost all live keys; and reopening, then compacting, panicked.
+/// Bug 19. There, tables were searched oldest first, so overwritten keys returned old values;
+/// compaction with deletes lost all live keys; and reopening, then compacting, panicked.
 #[test]
 fn overwrites_deletes_compactions_and_reopening_mix() {
     let world = World::new(19);
@@ -584,8 +585,8 @@ fn overwrites_deletes_compactions_and_reopening_mix() {
     }
 }
 
-/// Bug 13, again: a directory that could not be synced was taken for one that was. Here the flush fails, and
-/// the log stays.
+/// Bug 13, again: a directory that could not be synced was taken for one that was. Here the flush
+/// fails, and the log stays.
 #[test]
 fn a_flush_fails_whose_directory_cannot_be_synced() {
     let (world, options) = (World::new(130), small_with(Durability::Group));

@@ -14,7 +14,8 @@ const NAMES: [&str; 3] = ["kv", "sums", "documents"];
 /// What a keyspace held: of each key the value, and the SeqNo of its newest write.
 type Content = BTreeMap<Vec<u8>, (Vec<u8>, u64)>;
 
-/// A database with tables in several levels, deleted keys and ranges, and writes that stand in its log alone; killed.
+/// A database with tables in several levels, deleted keys and ranges, and writes that stand in its
+/// log alone; killed.
 fn prepared() -> (World, [Content; 3]) {
     let world = World::new(1);
     let session = world.open(&small_with(Durability::Group)).unwrap();
@@ -171,16 +172,14 @@ fn whichever_file_is_removed_cut_or_damaged_the_rest_is_there_and_the_loss_is_to
             let is_noted = report.notes.iter().any(|note| note.contains(name.as_str()));
             let is_named = is_noted || report.losses.iter().any(|loss| loss.file == *name);
             let is_table = name.ends_with(".sst");
-            // A manifest whose end is gone is told so; of a log without a file its first segment is.
-            // A file of the log that nothing was written to, or one copy of a header, is no loss.
+            // A manifest whose end is gone is told so; of a log without a file its first segment
+            // is. A file of the log that nothing was written to, or one copy of a header, is no
+            // loss.
             let is_no_loss = name.ends_with(".wal") && wrong == 0;
             let is_told = is_named || is_no_loss || how == Damage::Cut && !is_table;
             assert!(is_told, "{name} {how:?}: {report}");
             if name == "CURRENT" || name.ends_with(".manifest") {
-                assert_eq!(
-                    wrong, 0,
-                    "{name} {how:?}: everything stands in tables and log\n{report}"
-                );
+                assert_eq!(wrong, 0, "{name} {how:?}: everything is in tables and log\n{report}");
             }
             if is_table && how == Damage::Flipped {
                 assert!(wrong < all / 3, "{name}: {wrong} of {all}: {report}");
@@ -189,7 +188,8 @@ fn whichever_file_is_removed_cut_or_damaged_the_rest_is_there_and_the_loss_is_to
     }
 }
 
-/// A file that no segment names was passed over: nobody was told that it might have held the newest writes.
+/// A file that no segment names was passed over: the report did not say that it might have held the
+/// newest writes.
 #[test]
 fn each_listed_file_of_the_log_that_is_missing_is_told() {
     let (original, contents) = prepared();
@@ -249,8 +249,9 @@ fn tables(world: &World) -> Vec<(String, Vec<u8>)> {
     world.contents().into_iter().filter(|(name, _)| name.ends_with(".sst")).collect()
 }
 
-/// A kill under load leaves tables that no manifest names: inputs of compactions that a reader pinned, outputs of flushes
-/// and compactions that were not installed. One of an unfinished flush once made a repair take all of them.
+/// A kill under load leaves tables that no manifest names: inputs of compactions that a reader
+/// pinned, outputs of flushes and compactions that were not installed. One of an unfinished flush
+/// once made a repair take all of them.
 #[test]
 fn tables_that_work_under_way_has_left_bring_nothing_back() {
     let world = World::new(3);
@@ -371,7 +372,7 @@ fn a_keyspace_without_names_is_one_of_bytes_until_somebody_names_its_fold() {
 }
 
 #[test]
-fn merge_operands_whose_fold_nobody_knows_are_kept_and_told() {
+fn merge_operands_of_an_unknown_fold_are_kept_and_told() {
     let (world, _) = prepared();
     world.mem.remove(&World::path("CURRENT")).unwrap();
     for name in world.files().iter().filter(|name| name.ends_with(".manifest")) {

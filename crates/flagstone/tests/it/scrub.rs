@@ -1,4 +1,4 @@
-//! Does the scrub read every table, and does it tell of damage that nobody has read yet?
+//! Does the scrub read every table, and does it report damage that no read has met yet?
 
 use crate::support::{hashed, small};
 use flagstone::env::names::FileKind;

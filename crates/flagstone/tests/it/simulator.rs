@@ -1,5 +1,5 @@
-//! The simulator over a few histories that are always the same; `cargo xtask sim` runs others for as long as one
-//! likes.
+//! The simulator over a few histories that are always the same; `cargo xtask sim` runs others for
+//! as long as one likes.
 
 use flagstone_testkit::{rounds, seed, sim};
 

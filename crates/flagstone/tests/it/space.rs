@@ -39,7 +39,8 @@ fn overwrites_take_no_more_room_than_the_option_allows() {
                 }
             }
         }
-        // Two and a half times, and two shares of 512 KiB; and some for a machine that is busy elsewhere.
+        // Two and a half times, and two shares of 512 KiB; and some for a machine that is busy
+        // elsewhere.
         assert!(most < LIVE * 7 / 2, "{most} bytes of {LIVE} alive, {partitions} partitions");
         db.flush().unwrap();
         let began = Instant::now();

@@ -1,4 +1,5 @@
-//! Rust structs as documents of a collection: they are documents like any other, and their names are safe.
+//! Rust structs as documents of a collection: they are documents like any other, and their names
+//! are safe.
 
 use crate::support::{hashed, small};
 use flagstone::{Database, DateTime, ErrorKind, Patch, Value, adapt, doc};

@@ -13,12 +13,12 @@ pub(crate) fn small_with(durability: Durability) -> Options {
     small().durability(durability)
 }
 
-/// A keyspace of so many hash partitions.
+/// Returns options of a keyspace with `partitions` hash partitions.
 pub(crate) fn hashed(partitions: u16) -> KeyspaceOptions {
     KeyspaceOptions::new().routing(Routing::Hash(partitions))
 }
 
-/// A keyspace of so many hash partitions that folds.
+/// Returns options of a keyspace with `partitions` hash partitions and a fold.
 pub(crate) fn folding(partitions: u16, fold: &str) -> KeyspaceOptions {
     hashed(partitions).fold(fold)
 }

@@ -395,8 +395,8 @@ impl Writers {
         }
     }
 
-    /// Every batch acknowledged in `before` is there whole, and what is there of those acknowledged at
-    /// all is a prefix of history.
+    /// Every batch acknowledged in `before` is there whole, and what is there of those acknowledged
+    /// at all is a prefix of history.
     fn check(&self, kvs: &[Keyspace], before: &[Vec<(u64, SeqNo)>]) {
         let mut there = Vec::new();
         let mut missing = Vec::new();
@@ -482,8 +482,8 @@ fn a_crash_among_many_unlogged_commits_keeps_a_whole_cut_behind_the_last_flush()
     crash_among_threads(Durability::None, true, seed(name, 8));
 }
 
-/// Rule 2: one write of the log fails among many writers. Those batches are refused and absent, now and
-/// after a crash; the rest are there; nothing stands behind a hole.
+/// Rule 2: one write of the log fails among many writers. Those batches are refused and absent, now
+/// and after a crash; the rest are there; nothing is appended after a hole.
 #[test]
 fn a_failed_log_write_among_many_writers_leaves_no_hole() {
     const THREADS: usize = 6;

@@ -13,7 +13,8 @@ fn batch_of(kv: &Keyspace, n: u32, bytes: usize) -> Batch {
     batch
 }
 
-/// Commits until it is told to come back. Returns how many it committed, the longest pause, and when to come back.
+/// Commits until it is told to come back. Returns how many it committed, the longest pause, and
+/// when to come back.
 fn fill(session: &Session, kv: &Keyspace, bytes: usize) -> (u32, Duration, Duration) {
     let mut longest = Duration::ZERO;
     for n in 0..10_000 {
@@ -26,7 +27,7 @@ fn fill(session: &Session, kv: &Keyspace, bytes: usize) -> (u32, Duration, Durat
             TryCommit::RetryAfter(time) => return (n, longest, time),
         }
     }
-    panic!("nobody was told to come back");
+    panic!("no commit was told to come back");
 }
 
 #[test]
@@ -38,7 +39,7 @@ fn a_commit_that_never_sleeps_tells_to_pause_and_then_to_come_back() {
         let kv = session.db.keyspace_with("kv", hashed(1)).unwrap();
         let (committed, pause, after) = fill(&session, &kv, bytes);
         let stats = session.db.stats();
-        assert_eq!((stats.stalls, stats.stalled_for), (0, Duration::ZERO), "nobody slept");
+        assert_eq!((stats.stalls, stats.stalled_for), (0, Duration::ZERO), "no commit slept");
         assert_eq!(stats.flushes, 0, "nor did it work for others");
         assert!(bytes > 1000 || pause > Duration::ZERO, "it was told to slow down first");
         assert!(pause <= Duration::from_millis(1), "{pause:?}");
@@ -60,7 +61,7 @@ fn who_would_wait_for_a_flush_that_fails_is_told_why() {
     fill(&session, &kv, 1000);
     let mut told = None;
     for _ in 0..100 {
-        // While it is tried again nobody knows how that will end.
+        // While the flush is tried again its result is not known.
         session.executor.assist();
         match session.db.try_commit_start(&batch_of(&kv, 0, 1000)) {
             Ok(TryCommit::RetryAfter(_)) => {}

@@ -5,7 +5,8 @@ use flagstone::env::Op;
 use flagstone::{Keyspace, Slice, TryGet};
 use flagstone_testkit::World;
 
-/// Asserts that `try_get` says what `get` says without a read of the disk, or that it would read. Returns which.
+/// Asserts that `try_get` says what `get` says without a read of the disk, or that it would read.
+/// Returns which.
 fn agrees(world: &World, kv: &Keyspace, key: &[u8]) -> bool {
     let (opened, read) = (world.mem.counts().of(Op::Open), world.mem.counts().of(Op::Read));
     let tried = kv.try_get(key).unwrap();
@@ -30,7 +31,7 @@ fn what_is_in_memtables_or_in_the_cache_is_found_and_what_is_not_would_be_read()
     session.db.close().unwrap();
     let session = open(&world, &small().memory_budget(16 << 20));
     let kv = session.db.keyspace_with("kv", hashed(1)).unwrap();
-    assert_eq!(kv.try_get(keys[7]).unwrap(), TryGet::WouldRead, "nobody has opened the table");
+    assert_eq!(kv.try_get(keys[7]).unwrap(), TryGet::WouldRead, "no read has opened the table");
     assert!(!agrees(&world, &kv, &keys[7]));
     assert!(agrees(&world, &kv, &keys[7]), "the get has cached the block");
     assert_eq!(kv.try_get(keys[599]).unwrap(), TryGet::WouldRead, "another block");
@@ -55,7 +56,7 @@ fn a_deleted_range_that_is_on_disk_alone_would_be_read() {
     let session = open(&world, &small());
     let kv = session.db.keyspace_with("kv", hashed(1)).unwrap();
     assert!(!agrees(&world, &kv, &[9]) && agrees(&world, &kv, &[9]), "the get has read the block");
-    assert!(!agrees(&world, &kv, &[15]), "nobody has read the ranges that may delete it");
+    assert!(!agrees(&world, &kv, &[15]), "no read has asked for the ranges that may delete it");
     assert!(agrees(&world, &kv, &[15]), "the get has");
     assert_eq!(kv.try_get([15]).unwrap(), TryGet::Absent);
 }

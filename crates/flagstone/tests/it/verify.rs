@@ -1,5 +1,6 @@
-//! `verify` of an open database: it used to read tables alone. A log that rotted after the open, a manifest that says
-//! something else than memory, tables on the wrong levels: all of that passed, until the next open, or for ever.
+//! `verify` of an open database: it used to read tables alone. A log that rotted after the open, a
+//! manifest that says something else than memory, tables on the wrong levels: all of that passed,
+//! until the next open, or for ever.
 
 use crate::support::{folding, hashed, open, small, small_with, threaded};
 use flagstone::env::Disk;
@@ -13,7 +14,8 @@ fn files_of(world: &World, kind: FileKind) -> Vec<String> {
     world.files().into_iter().filter(is_kind).collect()
 }
 
-/// A database at work: tables, and several segments of the log, the first of them from before it was opened.
+/// A database at work: tables, and several segments of the log, the first of them from before it
+/// was opened.
 fn at_work() -> (World, Session) {
     let world = World::new(11);
     // Segments of 1 MiB, and memtables that are not flushed before there are some.
@@ -72,7 +74,8 @@ fn a_byte_of_the_log_that_flips_after_the_open_is_found() {
     for (place, name) in used.iter().enumerate() {
         let whole = world.mem.content(&World::path(name)).unwrap();
         let end = whole.iter().rposition(|byte| *byte != 0).unwrap();
-        // Copies of the header, then records up to the very last byte; of a segment from before the open one copy is enough.
+        // Copies of the header, then records up to the very last byte; of a segment from before the
+        // open one copy is enough.
         let is_last = place + 1 == used.len();
         let headers = if is_last { vec![20, 4096 + 20] } else { vec![] };
         let records = (0..20).map(|_| rng.between(4608, end as u64) as usize).chain([end]);
@@ -119,7 +122,8 @@ fn a_segment_in_the_place_of_another_is_found() {
     session.db.verify().unwrap();
 }
 
-/// The last frame, too: after a crash it would be taken for torn, and memory alone knows that it was synced.
+/// The last frame, too: after a crash it would be taken for torn, and memory alone knows that it
+/// was synced.
 #[test]
 fn every_flipped_byte_of_the_manifest_is_found() {
     let (world, session) = at_work();

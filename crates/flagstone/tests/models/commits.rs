@@ -60,8 +60,9 @@ fn commits_become_visible_in_the_order_of_their_numbers() {
     });
 }
 
-/// Each update writes one more than it read, so what they wrote counts up from 1, and from 1 again after
-/// the delete of the range. The last value holds no update that was done before the delete began.
+/// Each update writes one more than it read, so what they wrote counts up from 1, and from 1 again
+/// after the delete of the range. The last value holds no update that was done before the delete
+/// began.
 #[test]
 fn no_update_is_lost_beside_a_delete_of_its_range() {
     explore("no_update_is_lost_beside_a_delete_of_its_range", || {

@@ -12,7 +12,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Without a time, so many schedules.
+/// The number of schedules where no time is given.
 const SCHEDULES: u64 = 200;
 /// A third of the schedules change threads at few, well spread moments, which finds what needs one
 /// thread to stay away for long; the estimate of their length needs some runs.
@@ -25,8 +25,8 @@ fn number<T: FromStr>(name: &str) -> Option<T> {
     std::env::var(name).ok().and_then(|text| text.parse().ok())
 }
 
-/// Runs `model` for `FLAGSTONE_SECONDS`, from `FLAGSTONE_SEED` on. A schedule that fails ends it with the
-/// seed that repeats it.
+/// Runs `model` for `FLAGSTONE_SECONDS`, from `FLAGSTONE_SEED` on. A schedule that fails ends it
+/// with the seed that repeats it.
 pub(crate) fn explore(name: &str, model: fn()) {
     let seconds = number::<f64>("FLAGSTONE_SECONDS");
     let first = number::<u64>("FLAGSTONE_SEED").unwrap_or(1);
@@ -83,7 +83,8 @@ impl Executor for Yielding {
     }
 
     fn assist(&self) -> bool {
-        // Timers come again for ever: a thread that waits must not keep the others from what it waits for.
+        // Timers come again for ever: a thread that waits must not keep the others from what it
+        // waits for.
         thread::yield_now();
         self.0.assist()
     }

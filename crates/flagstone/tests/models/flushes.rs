@@ -77,7 +77,8 @@ fn readers_see_whole_batches_while_tables_are_compacted() {
     });
 }
 
-/// A checkpoint beside writers holds whole batches, as of one moment after the last acknowledged before it.
+/// A checkpoint beside writers holds whole batches, as of one moment after the last acknowledged
+/// before it.
 #[test]
 fn a_checkpoint_beside_writers_is_of_one_moment() {
     explore("a_checkpoint_beside_writers_is_of_one_moment", || {

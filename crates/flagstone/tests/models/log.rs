@@ -1,5 +1,5 @@
-//! The write-ahead log alone: groups that share a write and a sync, segments that come and go, appends
-//! that fail.
+//! The write-ahead log alone: groups that share a write and a sync, segments that come and go,
+//! appends that fail.
 
 use crate::explore::explore;
 use flagstone::SeqNo;

@@ -1,5 +1,5 @@
-//! Who waits is woken: background work runs in a thread of its own, and waits end by a bell alone, not by their time limit.
-//! A wake-up that is lost blocks all threads, which ends a schedule.
+//! Who waits is woken: background work runs in a thread of its own, and waits end by a bell alone,
+//! not by their time limit. A wake-up that is lost blocks all threads, which ends a schedule.
 
 use crate::commits::{hashed, options};
 use crate::explore::{explore, open_with};

@@ -5,8 +5,9 @@ use super::{Victim, frames, newest_segment, records};
 use flagstone::env::names::{CURRENT, FileKind};
 use flagstone_testkit::{World, is_long, seed};
 
-/// Flips the bytes of `name` that `wanted` lets through, one after another; `least` says of a place which moment of history
-/// it may take the database back to. What damage to it must name is `names`.
+/// Flips the bytes of `name` that `wanted` lets through, one after another; `least` says of a place
+/// which moment of history it may take the database back to. What damage to it must name is
+/// `names`.
 fn flip_all(
     victim: &Victim,
     name: &str,

@@ -1,5 +1,5 @@
-//! Whole files and whole parts of them: removed, cut, doubled, zeroed, replaced by an older self or by another of
-//! their kind; blocks, frames and records in each other's place.
+//! Whole files and whole parts of them: removed, cut, doubled, zeroed, replaced by an older self or
+//! by another of their kind; blocks, frames and records in each other's place.
 
 use super::Victim;
 use super::victim::Ending;

@@ -1,9 +1,10 @@
-//! Can damage hurt a whole database? A small one that has every feature is damaged in every way there is, opened,
-//! read and verified. The answer is right, or an error that names file and offset; never a panic, never wrong data.
+//! Can damage hurt a whole database? A small one that has every feature is damaged in every way
+//! there is, opened, read and verified. The answer is right, or an error that names file and
+//! offset; never a panic, never wrong data.
 //!
-//! The oracle is the history of what readers saw: after each commit everything is read. Damage to the two ends that
-//! cannot be anchored (the last synced record of the log, the last frame of the manifest) may take the
-//! database back to an earlier moment of that history, and to nothing else.
+//! The oracle is the history of what readers saw: after each commit everything is read. Damage to
+//! the two ends that cannot be anchored (the last synced record of the log, the last frame of the
+//! manifest) may take the database back to an earlier moment of that history, and to nothing else.
 
 mod bytes;
 mod files;
@@ -19,8 +20,9 @@ use std::ops::Range;
 
 type Entries = Vec<(Vec<u8>, Vec<u8>)>;
 
-/// What readers see of a database: each keyspace with its entries; those of a collection as text. One without entries is
-/// as good as none: damage to the last frame of the manifest may take its creation, and spare later commits.
+/// What readers see of a database: each keyspace with its entries; those of a collection as text.
+/// One without entries is as good as none: damage to the last frame of the manifest may take its
+/// creation, and spare later commits.
 type Image = BTreeMap<String, Entries>;
 
 /// A database to be damaged.
@@ -164,8 +166,9 @@ impl Victim {
         World::on(mem, 5)
     }
 
-    /// Opens what was damaged for reading, reads and verifies it: an error names one of `names`, or what is there is a
-    /// moment of history that is `least` at the earliest. Returns whether anything was refused.
+    /// Opens what was damaged for reading, reads and verifies it: an error names one of `names`, or
+    /// what is there is a moment of history that is `least` at the earliest. Returns whether
+    /// anything was refused.
     fn judge(&self, world: &World, damage: &str, names: &[&str], least: usize) -> bool {
         let session = match world.open_read_only(&options()) {
             Ok(session) => session,
@@ -191,8 +194,8 @@ impl Victim {
         !reads.errors.is_empty()
     }
 
-    /// As [`Victim::judge`], and then the database is opened for writing, twice: a refusal writes nothing, and what was
-    /// found once stays.
+    /// As [`Victim::judge`], and then the database is opened for writing, twice: a refusal writes
+    /// nothing, and what was found once stays.
     fn judge_and_write(&self, world: &World, damage: &str, names: &[&str], least: usize) {
         self.judge(world, damage, names, least);
         let files = || {
@@ -221,7 +224,7 @@ impl Victim {
     }
 }
 
-/// What the end of the log is made of: where its records begin and end, and whether each is a batch.
+/// Returns the ranges of the records at the end of the log, and whether each is a batch.
 fn records(victim: &Victim, segment: &str) -> Vec<(Range<usize>, bool)> {
     use flagstone_wal::inspect::{Finding, Inspector};
     let found = Inspector::open(&victim.image, &World::path(segment)).unwrap();

@@ -1,5 +1,6 @@
-//! The database that is damaged: hash and range partitions, a collection with names and patches, merges, range
-//! deletes, a dropped keyspace, tables on two levels, commits that stand in the log alone, in several segments.
+//! The database that is damaged: hash and range partitions, a collection with names and patches,
+//! merges, range deletes, a dropped keyspace, tables on two levels, commits that stand in the log
+//! alone, in several segments.
 
 use super::{Image, Victim, image, options};
 use crate::support::hashed;

@@ -1,5 +1,5 @@
-//! Rule 27: the manifest lists the log's files before they are used, and segments say how far the manifest was synced, so
-//! a file of either that is lost or rolled back is missed.
+//! Rule 27: the manifest lists the log's files before they are used, and segments say how far the
+//! manifest was synced, so a file of either that is lost or rolled back is missed.
 
 use crate::support::{hashed, open, small_with};
 use flagstone::env::names::{CURRENT, FileKind, Name, parse};
@@ -44,7 +44,8 @@ fn killed() -> World {
     world.after_kill(1)
 }
 
-/// Without the newest segment a database opened with 916 of 1,000 synced puts, without any with none.
+/// Without the newest segment a database opened with 916 of 1,000 synced puts, without any with
+/// none.
 #[test]
 fn every_file_of_the_log_is_missed() {
     let image = killed();
@@ -61,7 +62,8 @@ fn every_file_of_the_log_is_missed() {
     assert_eq!(count(&open(&image, &options())), 1000);
 }
 
-/// The first 512 bytes of the newest segment held both copies of its header: without them a database opened empty.
+/// The first 512 bytes of the newest segment held both copies of its header: without them a
+/// database opened empty.
 #[test]
 fn no_lost_sector_of_a_segment_shortens_history() {
     let image = killed();
@@ -124,7 +126,8 @@ fn a_manifest_that_was_rolled_back_is_missed() {
     assert!(image.files().contains(&CURRENT.to_owned()));
 }
 
-/// Cuts the power at every change of the disk of a run with many rotations, flushes and recycled segments.
+/// Cuts the power at every change of the disk of a run with many rotations, flushes and recycled
+/// segments.
 #[test]
 fn a_power_cut_around_listing_rotation_recycling_and_release_loses_nothing_synced() {
     let run = |world: &World| -> Result<u32, Error> {
@@ -183,7 +186,7 @@ fn roomy() -> Options {
     small_with(Durability::Buffered).memory_budget(64 << 20)
 }
 
-/// Puts until so many files of the log are in use. There is no background work.
+/// Puts until `files` files of the log are in use. There is no background work.
 fn put_until_used(world: &World, kv: &Keyspace, files: usize) {
     let is_used = |name: &&String| !world.mem.content(&World::path(name)).unwrap().is_empty();
     for n in 0..2000_u32 {
@@ -212,7 +215,7 @@ fn a_rotation_syncs_neither_manifest_nor_directory() {
     assert_eq!(log_syncs, 2, "each segment that was left");
 }
 
-/// The manifest had lost a keyspace, which nobody had written to yet: it was gone without an error.
+/// The manifest had lost a keyspace that had no writes yet: it was gone without an error.
 #[test]
 fn a_manifest_that_ends_before_a_segment_was_begun_is_missed() {
     let world = World::new(5);
@@ -232,8 +235,9 @@ fn a_manifest_that_ends_before_a_segment_was_begun_is_missed() {
     assert!(error.to_string().contains("the manifest ends here"), "{error}");
 }
 
-/// The edit that drops a keyspace may be the last frame of the manifest: damage to it takes the drop back. Then the
-/// keyspace is whole, or the open is refused; once a segment was begun after the drop, the damage is missed.
+/// The edit that drops a keyspace may be the last frame of the manifest: damage to it takes the
+/// drop back. Then the keyspace is whole, or the open is refused; once a segment was begun after
+/// the drop, the damage is missed.
 #[test]
 fn a_drop_in_the_last_frame_is_taken_back_whole_or_missed() {
     for is_flushed in [false, true] {
@@ -269,7 +273,8 @@ fn a_drop_in_the_last_frame_is_taken_back_whole_or_missed() {
     }
 }
 
-/// A full disk takes no edit: the log goes on in what is listed, then refuses, and goes on when there is room.
+/// A full disk takes no edit: the log goes on in what is listed, then refuses, and goes on when
+/// there is room.
 #[test]
 fn a_full_disk_delays_the_listing_and_poisons_nothing() {
     let (world, options) = (World::new(6), small_with(Durability::Buffered));

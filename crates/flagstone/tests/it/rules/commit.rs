@@ -6,7 +6,8 @@ use flagstone::env::{Effect, Executor, Failure, Fault, Op};
 use flagstone::{Durability, ErrorKind, Keyspace, Plain, SeqNo, VersionToken};
 use flagstone_testkit::{Rng, Session, World};
 
-/// Rule 1: a commit is acknowledged only when everything before it in the log is as durable as itself.
+/// Rule 1: a commit is acknowledged only when everything before it in the log is as durable as
+/// itself.
 #[test]
 fn a_synced_commit_makes_the_buffered_ones_before_it_durable() {
     let world = World::new(1);
@@ -65,7 +66,7 @@ fn a_started_commit_is_visible_before_it_is_durable() {
     assert_eq!(kv.count().unwrap(), 2);
 }
 
-/// Rule 1: the last write of a key in a batch wins, and a range deleted in it hides what stands before.
+/// Rule 1: the last write of a key in a batch wins, and a range deleted in it hides earlier writes.
 #[test]
 fn the_operations_of_a_batch_happen_in_their_order() {
     let world = World::new(3);
@@ -95,7 +96,7 @@ fn the_operations_of_a_batch_happen_in_their_order() {
     check(&kv);
 }
 
-/// Rule 2: nothing is appended behind the hole of a failed write; writing goes on.
+/// Rule 2: nothing is appended after the hole of a failed write; writing continues elsewhere.
 #[test]
 fn after_a_failed_log_write_the_batch_is_absent_and_writing_goes_on() {
     let effects = [
@@ -131,8 +132,8 @@ fn after_a_failed_log_write_the_batch_is_absent_and_writing_goes_on() {
     }
 }
 
-/// Rule 2: a failed sync of the log poisons, for what is on disk is unknown: reads go on, writes are
-/// refused, opening again works.
+/// Rule 2: a failed sync of the log poisons, for what is on disk is unknown: reads go on, writes
+/// are refused, opening again works.
 #[test]
 fn a_failed_sync_of_the_log_poisons_and_reads_go_on() {
     let world = World::new(4);
@@ -154,10 +155,10 @@ fn a_failed_sync_of_the_log_poisons_and_reads_go_on() {
     kv.put("c", "1").unwrap();
 }
 
-/// Rule 2: behind a failed sync the cache shows bytes that the device does not have, and calls them written. A log that
-/// went on behind them would have a hole after the next power cut.
+/// Rule 2: after a failed sync the cache shows bytes that the device does not have, and calls them
+/// written. A log that continued after them would have a hole after the next power cut.
 #[test]
-fn a_log_opened_behind_a_failed_sync_goes_on_behind_what_the_device_has() {
+fn a_log_opened_after_a_failed_sync_continues_after_what_the_device_has() {
     for seed in 0..20 {
         let world = World::new(seed);
         let session = open(&world, &small_with(Durability::Group));
@@ -248,7 +249,8 @@ fn a_batch_whose_condition_does_not_hold_is_a_conflict_and_changes_nothing() {
     assert_eq!(commit(&|b| b.expect_absent(&kv, "a").unwrap()), Ok(()));
 }
 
-/// Rule 3: a condition that sees deletes. A delete whose tombstone is gone is a conflict, never a false pass.
+/// Rule 3: a condition that sees deletes. A delete whose tombstone is gone is a conflict, never a
+/// false pass.
 #[test]
 fn a_key_that_was_written_or_deleted_since_a_snapshot_is_a_conflict() {
     let world = World::new(6);
@@ -290,8 +292,8 @@ fn a_key_that_was_written_or_deleted_since_a_snapshot_is_a_conflict() {
     assert_eq!(commit("never", old), conflict);
 }
 
-/// A database with two keyspaces, the first of which is flushed by itself again and again: batches put
-/// much into it and little into the other. Calls `check` after each flush.
+/// A database with two keyspaces, the first of which is flushed by itself again and again: batches
+/// put much into it and little into the other. Calls `check` after each flush.
 fn flushed_one_sided(durability: Durability, check: impl Fn(&World, u64)) {
     let world = World::new(7);
     let session = open(&world, &small_with(durability));
@@ -330,8 +332,8 @@ fn check_one_sided(after: &World, at_least: u64) {
     }
 }
 
-/// Rule 5: before a flush is installed the log is synced through what it holds, or a power cut would
-/// keep the flushed half of a batch.
+/// Rule 5: before a flush is installed the log is synced through what it holds, or a power cut
+/// would keep the flushed half of a batch.
 #[test]
 fn a_flush_of_one_tree_never_breaks_a_batch() {
     flushed_one_sided(Durability::Buffered, |world, _| {
@@ -339,7 +341,7 @@ fn a_flush_of_one_tree_never_breaks_a_batch() {
     });
 }
 
-/// Rule 6: replay skips, tree by tree, what stands in tables, or merge operands would count twice.
+/// Rule 6: replay skips, tree by tree, what is in tables, or merge operands would count twice.
 #[test]
 fn merge_operands_of_a_tree_flushed_by_itself_are_replayed_exactly_once() {
     flushed_one_sided(Durability::Buffered, |world, n| check_one_sided(&world.after_kill(n), n));
@@ -373,7 +375,8 @@ fn numbers_are_never_given_twice() {
     }
 }
 
-/// Rule 3: a delete of a range comes before or after a read-modify-write, never between its read and its write.
+/// Rule 3: a delete of a range comes before or after a read-modify-write, never between its read
+/// and its write.
 #[test]
 fn a_range_delete_does_not_come_between_the_read_and_the_write_of_an_update() {
     let world = World::new(1);

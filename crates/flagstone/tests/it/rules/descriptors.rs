@@ -1,5 +1,6 @@
-//! Descriptors are few and tables many. A flush once held one descriptor for each tree until its edit was installed, and
-//! every table that was read stayed open: with a hundred keyspaces and 120 descriptors no flush ever succeeded.
+//! Descriptors are few and tables many. A flush once held one descriptor for each tree until its
+//! edit was installed, and every table that was read stayed open: with a hundred keyspaces and 120
+//! descriptors no flush ever succeeded.
 
 use crate::support::{hashed, open, small, small_with};
 use flagstone::{Database, Durability, Keyspace, Options};

@@ -1,6 +1,7 @@
-//! Rule 31: failures stay where they are. One flipped bit in a table of one keyspace once refused the writes of every
-//! keyspace: the compaction that met it was tried again five times a second, all compactions paused meanwhile, and the
-//! first level of the damaged tree stopped all writers when it was full.
+//! Rule 31: failures stay where they are. One flipped bit in a table of one keyspace once refused
+//! the writes of every keyspace: the compaction that met it was tried again five times a second,
+//! all compactions paused meanwhile, and the first level of the damaged tree stopped all writers
+//! when it was full.
 
 use crate::support::{hashed, small};
 use flagstone::env::names::{FileKind, Name, parse};
@@ -258,7 +259,8 @@ fn writers_of_a_tree_that_cannot_be_compacted_get_an_error_that_names_the_file()
     assert!(watched.quarantined().is_empty());
 }
 
-/// A tombstone above a damaged table must outlive it, or what it deletes is back when the table is restored.
+/// A tombstone above a damaged table must outlive it, or what it deletes is back when the table is
+/// restored.
 #[test]
 fn tombstones_above_a_quarantined_table_are_kept() {
     let world = World::new(5);
@@ -418,8 +420,9 @@ fn unlogged_writes_wait_for_the_tree_whose_flush_fails() {
     assert_eq!(counts, [0, 1, 0]);
 }
 
-/// A flush that had failed was neither running nor waiting while listeners heard of it, so who waited for it took it for
-/// done: `flush` returned Ok, and nothing was installed. Found by power cuts.
+/// A flush that had failed was neither running nor waiting while listeners heard of it, so who
+/// waited for it took it for done: `flush` returned Ok, and nothing was installed. Found by power
+/// cuts.
 #[test]
 fn a_failed_flush_is_not_taken_for_done_while_listeners_hear_of_it() {
     let world = World::new(8);
@@ -443,8 +446,8 @@ fn a_failed_flush_is_not_taken_for_done_while_listeners_hear_of_it() {
     assert_eq!(flushed.unwrap_err().kind(), ErrorKind::Io);
 }
 
-/// The group of a cut that nobody waited for any more was still flushed as a whole, so every tree waited for the one whose
-/// flush failed.
+/// The group of a cut that no checkpoint waited for any more was still flushed as a whole, so every
+/// tree waited for the one whose flush failed.
 #[test]
 fn a_checkpoint_that_fails_chains_no_tree_to_the_one_whose_flush_fails() {
     let world = World::new(10);
@@ -465,8 +468,8 @@ fn a_checkpoint_that_fails_chains_no_tree_to_the_one_whose_flush_fails() {
     watched.db.checkpoint("/copy").unwrap();
 }
 
-/// What a drop must not outlive is in the log, whatever becomes of a flush: so the room that a failing tree takes can be
-/// had back.
+/// What a drop must not outlive is in the log, whatever becomes of a flush: so the room that a
+/// failing tree takes can be had back.
 #[test]
 fn keyspaces_can_be_dropped_while_a_flush_fails() {
     let world = World::new(11);

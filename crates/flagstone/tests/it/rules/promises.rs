@@ -1,4 +1,5 @@
-//! Rules 27 to 30: what the log's end is anchored by, numbers, refused records, the close of a poisoned database.
+//! Rules 27 to 30: what the log's end is anchored by, numbers, refused records, the close of a
+//! poisoned database.
 
 use crate::support::{hashed, open, small, small_with};
 use flagstone::env::names::FileKind;
@@ -8,8 +9,8 @@ use flagstone_testkit::World;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// Rules 1 and 30: a commit without operations was acknowledged at once, whatever its durability, and a power cut
-/// took what had been acknowledged before it.
+/// Rules 1 and 30: a commit without operations was acknowledged at once, whatever its durability,
+/// and a power cut took what had been acknowledged before it.
 #[test]
 fn a_synced_commit_without_operations_makes_what_is_before_it_durable() {
     for durability in [Durability::Group, Durability::Each] {
@@ -61,7 +62,8 @@ impl Listener for Closings {
     }
 }
 
-/// Rule 30: a background sync of the manifest failed, all unlogged writes were lost, and close said Ok.
+/// Rule 30: a background sync of the manifest failed, all unlogged writes were lost, and close said
+/// Ok.
 #[test]
 fn closing_a_poisoned_database_says_so_when_unlogged_writes_are_lost() {
     let (world, options) = (World::new(8), small_with(Durability::None));
@@ -123,7 +125,8 @@ fn dropping_a_poisoned_database_tells_listeners_why() {
     assert_eq!(*closings.0.lock().unwrap(), [Some(ErrorKind::Poisoned), None]);
 }
 
-/// Rule 29: the write arrived whole, the disk said that it was full, and after a kill the refused write was there.
+/// Rule 29: the write arrived whole, the disk said that it was full, and after a kill the refused
+/// write was there.
 #[test]
 fn a_commit_refused_for_want_of_room_does_not_come_back() {
     let (world, options) = (World::new(8), small_with(Durability::Group));
@@ -169,8 +172,8 @@ fn a_group_of_commits_refused_for_want_of_room_does_not_come_back() {
     }
 }
 
-/// Rule 28: a crash lost a write, its SeqNo was given again, and a token of the lost write fitted the new one: an update
-/// that nobody had read was overwritten.
+/// Rule 28: a crash lost a write, its SeqNo was given again, and a token of the lost write fitted
+/// the new one: an update that the holder of the token had not read was overwritten.
 #[test]
 fn a_version_read_before_a_crash_fits_no_write_after_it() {
     for (durability, power_cut) in [(Durability::Buffered, true), (Durability::None, false)] {
@@ -231,8 +234,8 @@ fn a_version_read_in_one_history_is_refused_in_another() {
     assert_eq!(kv.get_versioned("a").unwrap().unwrap().0, ours);
 }
 
-/// A drop flushes and syncs first. When both failed, the error of the flush was returned, and nobody heard that the
-/// log was poisoned: unlogged commits went on.
+/// A drop flushes and syncs first. When both failed, the error of the flush was returned, and that
+/// the log was poisoned went unnoticed: unlogged commits continued.
 #[test]
 fn a_log_that_cannot_be_synced_poisons_although_a_flush_fails_as_well() {
     let (world, options) = (World::new(8), small_with(Durability::Buffered));

@@ -63,8 +63,8 @@ fn a_snapshot_does_not_change_through_flushes_and_compactions() {
     }
 }
 
-/// Rule 11: a scan that goes on while memtables are flushed and tables compacted under it still shows
-/// one moment, both ways.
+/// Rule 11: a scan that goes on while memtables are flushed and tables compacted under it still
+/// shows one moment, both ways.
 #[test]
 fn a_long_scan_shows_one_moment_while_everything_moves_below_it() {
     let seed = seed("a_long_scan_shows_one_moment_while_everything_moves_below_it", 2);
@@ -94,7 +94,8 @@ fn a_long_scan_shows_one_moment_while_everything_moves_below_it() {
     }
 }
 
-/// Rule 11: a scan pins no memtable and no dropped table once it has moved on, or while it is parked.
+/// Rule 11: a scan pins no memtable and no dropped table once it has moved on, or while it is
+/// parked.
 #[test]
 fn a_scan_that_moves_on_or_is_parked_pins_no_memory() {
     let world = World::new(3);
@@ -126,7 +127,8 @@ fn a_scan_that_moves_on_or_is_parked_pins_no_memory() {
     assert_eq!(next.0.to_vec(), 10_u32.to_be_bytes());
 }
 
-/// Rules 11 and 36: a scan that nobody reads gives up what it holds: a thousand of them hold no more than a few.
+/// Rules 11 and 36: a scan that is not read gives up what it holds: a thousand of them hold no more
+/// than a few.
 #[test]
 fn scans_that_wait_share_one_allowance() {
     let world = World::new(6);
@@ -161,13 +163,13 @@ fn scans_that_wait_share_one_allowance() {
     assert_eq!(session.db.stats().cache.scan_bytes, 0, "all was given back");
 }
 
-/// Where scan number `n`, begun at `at`, stands after so many steps.
+/// Returns the place of scan number `n`, begun at `at`, after `steps` steps.
 fn scan_place(n: usize, at: u32, steps: u32) -> u32 {
     if n.is_multiple_of(2) { at + steps } else { at - steps }
 }
 
-/// Rule 11: what a scan that waits holds is taken when memtables are flushed and tables compacted; a value that its
-/// caller has a reference to stays where it is.
+/// Rule 11: what a scan that waits holds is taken when memtables are flushed and tables compacted;
+/// a value that its caller has a reference to stays where it is.
 #[test]
 fn a_scan_that_waits_loses_its_memtables_and_keeps_what_it_lent() {
     let world = World::new(7);
@@ -212,7 +214,8 @@ fn a_scan_that_waits_loses_its_memtables_and_keeps_what_it_lent() {
     }
 }
 
-/// A scan merges partitions by the fronts of their keys; where these are the same, whole keys decide.
+/// A scan merges partitions by the fronts of their keys; where these are the same, whole keys
+/// decide.
 #[test]
 fn a_scan_merges_any_number_of_partitions_both_ways() {
     let world = World::new(9);
@@ -241,7 +244,8 @@ fn a_scan_merges_any_number_of_partitions_both_ways() {
     }
 }
 
-/// Rule 36: of documents of megabytes a scan holds few at once, however many partitions and runs it merges.
+/// Rule 36: of documents of megabytes a scan holds few at once, however many partitions and runs it
+/// merges.
 #[test]
 fn a_scan_over_huge_values_holds_few_of_them() {
     let world = World::new(8);
@@ -318,8 +322,8 @@ fn scans_show_the_same_while_their_memory_is_taken() {
     });
 }
 
-/// Rule 10: with threads that write, flush and compact as fast as they can, a snapshot shows what it
-/// showed at first.
+/// Rule 10: with threads that write, flush and compact as fast as they can, a snapshot shows what
+/// it showed at first.
 #[test]
 fn snapshots_stay_as_they_are_among_threads() {
     let seed = seed("snapshots_stay_as_they_are_among_threads", 4);

@@ -46,8 +46,8 @@ fn a_damaged_synced_record_is_corruption_and_a_damaged_last_one_is_torn() {
     }
 }
 
-/// Rule 8: a refusal changes nothing, not even what a crash left behind. (`damage` and `input` check it
-/// for every other refusal.)
+/// Rule 8: a refusal changes nothing, not even what a crash left behind. (`damage` and `input`
+/// check it for every other refusal.)
 #[test]
 fn recovery_that_is_refused_leaves_every_file_as_it_was() {
     let world = World::new(2);
@@ -82,8 +82,8 @@ fn log_bytes(world: &World) -> u64 {
     log.map(|(_, content)| content.len() as u64).sum()
 }
 
-/// Rule 9: one old entry in a quiet tree pins the log only until the log is long enough; then that tree
-/// is flushed.
+/// Rule 9: one old entry in a quiet tree pins the log only until the log is long enough; then that
+/// tree is flushed.
 #[test]
 fn the_log_is_bounded_although_a_quiet_tree_pins_it() {
     let world = World::new(3);
@@ -121,8 +121,8 @@ fn a_new_database_takes_little_room() {
     assert!(bytes <= 16 << 20, "{bytes} bytes");
 }
 
-/// Rule 14: names of fields are known again after a crash, whether their documents stood in the log or
-/// in tables, and ids are not given twice.
+/// Rule 14: names of fields are known again after a crash, whether their documents stood in the log
+/// or in tables, and ids are not given twice.
 #[test]
 fn names_of_fields_survive_crashes_flushes_and_compactions() {
     let mut world = World::new(5);
@@ -152,7 +152,8 @@ fn names_of_fields_survive_crashes_flushes_and_compactions() {
     }
 }
 
-/// Rules 4 and 14: names are kept even when only unlogged commits came before the one that is logged.
+/// Rules 4 and 14: names are kept even when only unlogged commits came before the one that is
+/// logged.
 #[test]
 fn names_first_used_by_unlogged_commits_are_known_to_logged_ones() {
     let world = World::new(6);
@@ -181,7 +182,7 @@ fn names_first_used_by_unlogged_commits_are_known_to_logged_ones() {
     assert_eq!(found.to_json().unwrap(), r#"{"fourth":4}"#);
 }
 
-/// Rule 26: the manifest is written anew before its log grows far beyond its snapshot.
+/// Rule 26: a new manifest is written before the log of the old one grows far beyond its snapshot.
 #[test]
 fn the_manifest_is_rolled() {
     let world = World::new(7);

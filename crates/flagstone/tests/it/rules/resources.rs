@@ -1,11 +1,12 @@
-//! Rules 22 and 24: filters in one of many partitions, memory; and writes that are refused, not blocked.
+//! Rules 22 and 24: filters in one of many partitions, memory; and writes that are refused, not
+//! blocked.
 
 use crate::support::{hashed, open, small, threaded};
 use flagstone::{Database, ErrorKind};
 use flagstone_testkit::{Rng, World};
 
-/// Rule 22: inside a partition the high bits of the hash are constant; a filter that used them would
-/// use one part in 256 of itself. So: hardly a get of an absent key reads a block.
+/// Rule 22: inside a partition the high bits of the hash are constant; a filter that used them
+/// would use one part in 256 of itself. So: hardly a get of an absent key reads a block.
 #[test]
 fn filters_work_in_one_of_256_partitions() {
     let world = World::new(1);
@@ -67,7 +68,8 @@ fn memtables_and_cache_stay_within_the_budget() {
     assert!(db.stats().flushes > 4);
 }
 
-/// `try_commit` answers Busy where a commit would stop, and works again when memtables were flushed.
+/// `try_commit` returns Busy where a commit would stop, and works again when memtables were
+/// flushed.
 #[test]
 fn try_commit_is_busy_instead_of_waiting() {
     let world = World::new(4);
@@ -93,8 +95,8 @@ fn try_commit_is_busy_instead_of_waiting() {
     assert_eq!(kv.count().unwrap(), u64::from(n) + 1);
 }
 
-/// Rule 36: what is replayed for reading only stays in memory, so a log that does not fit is refused, and the text names
-/// the budget that is enough.
+/// Rule 36: what is replayed for reading only stays in memory, so a log that does not fit is
+/// refused, and the text names the budget that is enough.
 #[test]
 fn a_log_that_does_not_fit_into_memory_is_refused_for_reading_only() {
     let world = World::new(4);
