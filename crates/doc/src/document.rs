@@ -64,10 +64,15 @@ impl Document {
         Ok(Self { bytes: bytes.into(), names: None })
     }
 
-    /// Wraps bytes that an encoder has just written without a names table.
+    /// Encodes a Rust value as a self-contained document.
+    ///
+    /// # Errors
+    /// The errors of [`Encoder::encode_serialize`].
     #[cfg(feature = "serde")]
-    pub(crate) fn self_contained_of(bytes: Vec<u8>) -> Self {
-        Self { bytes: bytes.into(), names: None }
+    pub fn from_serialize<T: serde::Serialize + ?Sized>(value: &T) -> Result<Self> {
+        let mut bytes = Vec::new();
+        Encoder::new().encode_serialize(value, None, &mut bytes)?;
+        Ok(Self { bytes: bytes.into(), names: None })
     }
 
     /// Returns a view of the whole document.
@@ -94,6 +99,17 @@ impl Document {
     /// Decodes the whole document into a value in memory.
     pub fn to_value(&self) -> Value {
         self.root().to_value().unwrap_or_default()
+    }
+
+    /// Reads the document as a Rust value, which may borrow text and bytes from the document. Only
+    /// the parts that the type asks for are decoded.
+    ///
+    /// # Errors
+    /// InvalidInput with the path of the part that does not fit the type:
+    /// ``stats.votes.3: invalid value: integer `300`, expected u8``.
+    #[cfg(feature = "serde")]
+    pub fn to<'a, T: serde::Deserialize<'a>>(&'a self) -> Result<T> {
+        self.root().to()
     }
 
     /// Writes the document as JSON without spaces.

@@ -9,7 +9,9 @@
 //! Modules are listed from the ground up. Values, their order and their text use one another.
 
 mod datetime;
+mod depth;
 mod number;
+mod uuid;
 
 mod map;
 mod order;
@@ -37,6 +39,7 @@ mod document;
 mod structs;
 
 pub use datetime::DateTime;
+pub use depth::DEPTH_MAX;
 pub use document::{Document, DocumentMut};
 pub use encode::{Duplicates, Encoder};
 pub use json::{JsonError, JsonOptions, JsonParser, NoJson, Surrogates};
@@ -47,5 +50,5 @@ pub use patch::{Patch, Patcher};
 pub use sort_key::Direction;
 #[cfg(feature = "serde")]
 pub use structs::adapt;
-pub use value::{DEPTH_MAX, Value};
+pub use value::Value;
 pub use view::{FieldKey, Fields, Items, View, validate};

@@ -7,48 +7,23 @@
 //! nested in keys would otherwise be compared again at every level.
 
 use crate::map::Map;
-use crate::number::{Exact, NumberText};
 use crate::sort_key;
-use crate::value::Value;
+use crate::value::{Limit, Value};
 use std::cmp::Ordering;
 use std::hash::{Hash, Hasher};
 
-impl Value {
-    const fn rank(&self) -> u8 {
-        match self {
-            Self::Null => 0,
-            Self::Bool(_) => 1,
-            Self::Int(_) | Self::Number(_) | Self::Float(_) => 2,
-            Self::Text(_) => 3,
-            Self::Bytes(_) => 4,
-            Self::DateTime(_) => 5,
-            Self::Uuid(_) => 6,
-            Self::Array(_) => 7,
-            Self::Map(_) => 8,
-        }
+const fn rank(value: &Value) -> u8 {
+    match value {
+        Value::Null => 0,
+        Value::Bool(_) => 1,
+        Value::Int(_) | Value::Number(_) | Value::Float(_) => 2,
+        Value::Text(_) => 3,
+        Value::Bytes(_) => 4,
+        Value::DateTime(_) => 5,
+        Value::Uuid(_) => 6,
+        Value::Array(_) => 7,
+        Value::Map(_) => 8,
     }
-
-    /// Returns the exact value of the number. `text` receives the digits if the number does not
-    /// hold them as text. The error is a float that is not finite.
-    pub(crate) fn exact<'a>(&'a self, text: &'a mut NumberText) -> Result<Exact<'a>, Limit> {
-        match self {
-            Self::Number(number) => Ok(number.exact()),
-            Self::Float(value) if value.is_finite() => Ok(Exact::of_float(*value, text)),
-            Self::Float(value) if value.is_nan() => Err(Limit::NotANumber),
-            Self::Float(value) if *value < 0.0 => Err(Limit::BelowAll),
-            Self::Float(_) => Err(Limit::AboveAll),
-            Self::Int(value) => Ok(Exact::of_int(i128::from(*value), text)),
-            _ => Ok(Exact::of_int(0, text)),
-        }
-    }
-}
-
-/// The floats that are not finite, in their order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Limit {
-    NotANumber,
-    BelowAll,
-    AboveAll,
 }
 
 fn cmp_numbers(a: &Value, b: &Value) -> Ordering {
@@ -85,8 +60,8 @@ impl Ord for Value {
             (Self::Uuid(a), Self::Uuid(b)) => a.cmp(b),
             (Self::Array(a), Self::Array(b)) => a.cmp(b),
             (Self::Map(a), Self::Map(b)) => cmp_maps(a, b),
-            (a, b) if a.rank() == 2 && b.rank() == 2 => cmp_numbers(a, b),
-            (a, b) => a.rank().cmp(&b.rank()),
+            (a, b) if rank(a) == 2 && rank(b) == 2 => cmp_numbers(a, b),
+            (a, b) => rank(a).cmp(&rank(b)),
         }
     }
 }
@@ -117,7 +92,7 @@ impl Eq for Value {}
 
 impl Hash for Value {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        self.rank().hash(state);
+        rank(self).hash(state);
         match self {
             Self::Null => {}
             Self::Bool(value) => value.hash(state),

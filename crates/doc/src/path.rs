@@ -2,7 +2,8 @@
 //!
 //! `a.b` is the field `b` of the map at `a`; `tags.0` is the first element of the array at `tags`.
 
-use crate::value::{DEPTH_MAX, Value};
+use crate::depth::DEPTH_MAX;
+use crate::value::Value;
 use flagstone_base::{Error, Result};
 
 impl Value {

@@ -2,10 +2,7 @@
 
 use crate::datetime::DateTime;
 use crate::map::Map;
-use crate::number::Number;
-
-/// The deepest nesting of arrays and maps that flagstone accepts: in values, bytes and JSON.
-pub const DEPTH_MAX: usize = 512;
+use crate::number::{Exact, Number, NumberText};
 
 /// A document or a part of one.
 ///
@@ -173,6 +170,28 @@ impl Value {
             Self::Map(_) => "a map",
         }
     }
+
+    /// Returns the exact value of the number. `text` receives the digits if the number does not
+    /// hold them as text. The error is a float that is not finite.
+    pub(crate) fn exact<'a>(&'a self, text: &'a mut NumberText) -> Result<Exact<'a>, Limit> {
+        match self {
+            Self::Number(number) => Ok(number.exact()),
+            Self::Float(value) if value.is_finite() => Ok(Exact::of_float(*value, text)),
+            Self::Float(value) if value.is_nan() => Err(Limit::NotANumber),
+            Self::Float(value) if *value < 0.0 => Err(Limit::BelowAll),
+            Self::Float(_) => Err(Limit::AboveAll),
+            Self::Int(value) => Ok(Exact::of_int(i128::from(*value), text)),
+            _ => Ok(Exact::of_int(0, text)),
+        }
+    }
+}
+
+/// The floats that are not finite, in their order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Limit {
+    NotANumber,
+    BelowAll,
+    AboveAll,
 }
 
 /// Returns the integer that a float equals, if it is one below 2^64 in magnitude.

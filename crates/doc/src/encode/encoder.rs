@@ -2,11 +2,12 @@
 
 use super::builder::{BuildError, Builder, Container, Duplicates};
 use super::memory::NONE;
+use crate::depth::DEPTH_MAX;
 use crate::layout::tag;
 use crate::map::Map;
 use crate::names::Names;
 use crate::number::{Literal, Number};
-use crate::value::{DEPTH_MAX, Value};
+use crate::value::Value;
 use crate::view::{FieldKey, View};
 use flagstone_base::{Error, Result, key::VALUE_BYTES_MAX};
 

@@ -1,7 +1,7 @@
 //! Options for what the JSON specification leaves open.
 
+use crate::depth::DEPTH_MAX;
 use crate::encode::Duplicates;
-use crate::value::DEPTH_MAX;
 use flagstone_base::{Error, Result};
 
 /// What the parser does with half a surrogate pair: `\ud800` alone is not a character.

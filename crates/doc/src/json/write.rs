@@ -8,10 +8,11 @@ use super::error::NoJson;
 use super::print::{put_base64, put_decimal, put_i64, put_u64};
 use super::text::put_text;
 use crate::datetime::DateTime;
+use crate::depth::DEPTH_MAX;
 use crate::layout::{tag, unsigned};
 use crate::number::float_text;
-use crate::show::UuidText;
-use crate::value::{DEPTH_MAX, Value};
+use crate::uuid::UuidText;
+use crate::value::Value;
 use crate::view::{FieldKey, View};
 use std::io::Write;
 

@@ -1,14 +1,15 @@
 //! Applies an encoded patch to an encoded document: on its bytes if possible, else decoded.
 
+use super::chain::{Decoded, one_by_one_max};
 use super::edits::{Edits, NotSpliced, Open, Piece};
 use super::follow::{Container, End, Level, follow};
 use super::form::{Kind, Part, Parts, are_more_parts};
 use super::model;
 use crate::arithmetic::{product, sum};
+use crate::depth::DEPTH_MAX;
 use crate::encode::{Encoder, forget_large};
 use crate::layout::{VERSION, form, tag};
 use crate::names::Names;
-use crate::value::DEPTH_MAX;
 use crate::view::{Body, FieldKey, View};
 use flagstone_base::Malformed;
 
@@ -32,16 +33,16 @@ const EMPTY: [u8; 2] = [VERSION << 4 | form::BARE, tag::EMPTY_MAP];
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Patcher {
-    pub(super) encoder: Encoder,
+    encoder: Encoder,
     levels: Vec<Level>,
     edits: Edits,
     /// A computed value, encoded as a document.
     computed: Vec<u8>,
     /// The next version of the document while it is built.
-    pub(super) next: Vec<u8>,
+    next: Vec<u8>,
     /// [`Patcher::fold`] decodes the document for more parts than this; `None` means the number
     /// from which on decoding is faster.
-    pub(super) one_by_one_max: Option<usize>,
+    one_by_one_max: Option<usize>,
 }
 
 impl Default for Patcher {
@@ -101,7 +102,7 @@ impl Patcher {
         names: Option<&Names>,
     ) -> bool {
         let is_long = are_more_parts(&[patch], self.parts_max(document.as_deref()));
-        let folded = is_long.then(|| self.fold_decoded(document.as_deref(), &[patch], names));
+        let folded = is_long.then(|| self.decoded().fold(document.as_deref(), &[patch], names));
         let applies = match folded.flatten() {
             Some((folded, 0)) => {
                 *document = folded;
@@ -114,8 +115,53 @@ impl Patcher {
         applies
     }
 
+    /// Applies `patches`, the oldest first, as a call of [`Patcher::apply`] for each would. Returns
+    /// the document and the number of patches that did not apply.
+    ///
+    /// For more parts than a limit (64 for a small document, up to 512 for a large one) the cost is
+    /// one decoding and encoding of the document and a walk along each path, not a copy of the
+    /// document for each part.
+    pub fn fold(
+        &mut self,
+        base: Option<&[u8]>,
+        patches: &[&[u8]],
+        names: Option<&Names>,
+    ) -> (Option<Vec<u8>>, u64) {
+        let one_by_one_max = self.parts_max(base);
+        if are_more_parts(patches, one_by_one_max) {
+            let folded = self.decoded().fold(base, patches, names);
+            self.rest();
+            if let Some(folded) = folded {
+                return folded;
+            }
+        }
+        let mut document = base.map(<[u8]>::to_vec);
+        let apply = |patch: &&&[u8]| !self.apply_parts(patch, &mut document, names);
+        let refused = patches.iter().filter(apply).count();
+        self.rest();
+        (document, refused as u64)
+    }
+
+    /// Sets the number of parts up to which a fold works on the bytes; for tests.
+    #[doc(hidden)]
+    #[must_use]
+    pub const fn with_one_by_one_max(mut self, parts: usize) -> Self {
+        self.one_by_one_max = Some(parts);
+        self
+    }
+
+    /// Returns the number of parts up to which patches of `base` are applied one by one.
+    fn parts_max(&self, base: Option<&[u8]>) -> usize {
+        self.one_by_one_max.unwrap_or_else(|| one_by_one_max(base.map_or(0, <[u8]>::len)))
+    }
+
+    /// Returns what a fold on the decoded document uses.
+    pub(super) const fn decoded(&mut self) -> Decoded<'_> {
+        Decoded { encoder: &mut self.encoder, buffer: &mut self.next }
+    }
+
     /// Frees the memory that a large document took, because a patcher lives as long as its thread.
-    pub(super) fn rest(&mut self) {
+    fn rest(&mut self) {
         self.edits.rest();
         forget_large(&mut self.computed);
         forget_large(&mut self.next);
@@ -128,7 +174,7 @@ impl Patcher {
         own + self.edits.kept_bytes() + self.encoder.kept_bytes()
     }
 
-    pub(super) fn apply_parts(
+    fn apply_parts(
         &mut self,
         patch: &[u8],
         document: &mut Option<Vec<u8>>,

@@ -2,9 +2,10 @@
 
 use super::form;
 use super::model::{self, Change};
+use crate::depth::DEPTH_MAX;
 use crate::encode::Encoder;
 use crate::names::Names;
-use crate::value::{DEPTH_MAX, Value};
+use crate::value::Value;
 use flagstone_base::{Error, Result};
 use std::fmt;
 

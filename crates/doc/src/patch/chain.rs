@@ -1,15 +1,16 @@
-//! Folds many patches of one document, or one patch of many parts. A few parts are applied one by
-//! one on the bytes. For more the document is decoded, so that it is not copied for each part.
+//! Folds many patches of one document, or one patch of many parts, on the decoded document, so that
+//! it is not copied for each part. A [`Patcher`](super::Patcher) applies a few parts one by one on
+//! the bytes.
 //!
-//! Both ways give the same bytes, because [`Patcher::apply`] keeps normal form: if encoding the
-//! document and the patch again would give their bytes, the same is true of the result. Patches
-//! of any number are applied one by one in three cases: the document or a patch is not in normal
-//! form (a name was defined after it was written), the result might reach the limit of a
-//! document's size, or the decoded document would take too much memory.
+//! Both ways give the same bytes, because [`Patcher::apply`](super::Patcher::apply) keeps normal
+//! form: if encoding the document and the patch again would give their bytes, the same is true of
+//! the result. Patches of any number are applied one by one in three cases: the document or a patch
+//! is not in normal form (a name was defined after it was written), the result might reach the limit
+//! of a document's size, or the decoded document would take too much memory.
 
-use super::apply::Patcher;
-use super::form::{Part, Parts, Steps, are_more_parts};
+use super::form::{Part, Parts, Steps};
 use super::model::{self, Change, Undo};
+use crate::encode::Encoder;
 use crate::names::Names;
 use crate::value::Value;
 use crate::view::{FieldKey, View, validate};
@@ -17,7 +18,7 @@ use flagstone_base::key::VALUE_BYTES_MAX;
 
 /// The number of parts at which decoding and encoding a document of `bytes` once costs about as
 /// much as copying it for each part (example `patch_chain`).
-fn one_by_one_max(bytes: usize) -> usize {
+pub(super) fn one_by_one_max(bytes: usize) -> usize {
     (64 + bytes / 64).min(512)
 }
 
@@ -28,50 +29,16 @@ const DECODED_MAX: usize = 64 << 20;
 /// The longest sum or product in bytes, rounded up: it has at most 1,000 digits.
 const COMPUTED_MAX: usize = 2048;
 
-impl Patcher {
-    /// Applies `patches`, the oldest first, as a call of [`Patcher::apply`] for each would. Returns
-    /// the document and the number of patches that did not apply.
-    ///
-    /// For more parts than a limit (64 for a small document, up to 512 for a large one) the cost is
-    /// one decoding and encoding of the document and a walk along each path, not a copy of the
-    /// document for each part.
-    pub fn fold(
-        &mut self,
-        base: Option<&[u8]>,
-        patches: &[&[u8]],
-        names: Option<&Names>,
-    ) -> (Option<Vec<u8>>, u64) {
-        let one_by_one_max = self.parts_max(base);
-        if are_more_parts(patches, one_by_one_max) {
-            let folded = self.fold_decoded(base, patches, names);
-            self.rest();
-            if let Some(folded) = folded {
-                return folded;
-            }
-        }
-        let mut document = base.map(<[u8]>::to_vec);
-        let apply = |patch: &&&[u8]| !self.apply_parts(patch, &mut document, names);
-        let refused = patches.iter().filter(apply).count();
-        self.rest();
-        (document, refused as u64)
-    }
+/// What a fold on decoded documents uses: the encoder of the patcher, and a buffer.
+pub(super) struct Decoded<'a> {
+    pub(super) encoder: &'a mut Encoder,
+    pub(super) buffer: &'a mut Vec<u8>,
+}
 
-    /// Sets the number of parts up to which a fold works on the bytes; for tests.
-    #[doc(hidden)]
-    #[must_use]
-    pub const fn with_one_by_one_max(mut self, parts: usize) -> Self {
-        self.one_by_one_max = Some(parts);
-        self
-    }
-
-    /// Returns the number of parts up to which patches of `base` are applied one by one.
-    pub(super) fn parts_max(&self, base: Option<&[u8]>) -> usize {
-        self.one_by_one_max.unwrap_or_else(|| one_by_one_max(base.map_or(0, <[u8]>::len)))
-    }
-
+impl Decoded<'_> {
     /// Folds the patches on the decoded document. Returns `None` if the bytes might differ from the
     /// result of applying the patches one by one.
-    pub(super) fn fold_decoded(
+    pub(super) fn fold(
         &mut self,
         base: Option<&[u8]>,
         patches: &[&[u8]],
@@ -103,9 +70,9 @@ impl Patcher {
         let view = validate(bytes, names).ok()?;
         decoded_room(&view, DECODED_MAX.checked_sub(bytes.len())?)?;
         let value = view.to_value().ok()?;
-        self.next.clear();
-        self.encoder.encode(&value, names, &mut self.next).ok()?;
-        (self.next == bytes).then_some(value)
+        self.buffer.clear();
+        self.encoder.encode(&value, names, self.buffer).ok()?;
+        (self.buffer == bytes).then_some(value)
     }
 
     /// Applies one patch; returns false, and changes nothing, if the patch does not apply.
@@ -159,9 +126,9 @@ impl Patcher {
     fn change(&mut self, part: &Part<'_>, names: Option<&Names>) -> Option<Change> {
         let change = part.change(names).ok()?;
         if let Some(value) = change.value() {
-            self.next.clear();
-            self.encoder.encode(value, names, &mut self.next).ok()?;
-            if self.next != part.argument {
+            self.buffer.clear();
+            self.encoder.encode(value, names, self.buffer).ok()?;
+            if self.buffer != part.argument {
                 return None;
             }
         }
@@ -218,7 +185,7 @@ fn inline_bytes(value: &Value) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Document, Encoder, Patch, doc};
+    use crate::{Document, Patch, Patcher, doc};
 
     fn encoded(patch: &Patch, names: &Names) -> Vec<u8> {
         let mut bytes = Vec::new();
@@ -239,7 +206,7 @@ mod tests {
         ];
         let patches: Vec<&[u8]> = patches.iter().map(Vec::as_slice).cycle().take(3 * 700).collect();
         let mut patcher = Patcher::new();
-        let (bytes, refused) = patcher.fold_decoded(Some(&base), &patches, Some(&names)).unwrap();
+        let (bytes, refused) = patcher.decoded().fold(Some(&base), &patches, Some(&names)).unwrap();
         assert_eq!(refused, 2 * 700);
         let mut one_by_one = Some(base.clone());
         for patch in &patches {

@@ -135,7 +135,7 @@ impl Edits {
 
     /// Replaces the tag of the value that `level` leads to.
     fn put_tag(&mut self, document: &[u8], level: &Level, tag: u8) -> Result<(), NotSpliced> {
-        let at = level.tag_at()?;
+        let at = tag_at(level)?;
         if gets_one_tag(document, level, Some(tag)) {
             return Err(NotSpliced);
         }
@@ -261,7 +261,7 @@ impl Edits {
         let key_at = areas.keys.start + index * width;
         self.replace(key_at..key_at + width, &[]);
         if !container.has_one_tag() {
-            self.replace(last.tag_at()?, &[]);
+            self.replace(tag_at(last)?, &[]);
         }
         self.replace(slot.fixed.clone(), &[]);
         self.replace(slot.heap.clone(), &[]);
@@ -320,15 +320,14 @@ impl Edits {
     }
 }
 
-impl Level {
-    /// Returns the position of the value's tag, if the value has a tag of its own.
-    fn tag_at(&self) -> Result<Range<usize>, NotSpliced> {
-        if self.container.has_one_tag() {
-            return Err(NotSpliced);
-        }
-        let at = self.container.areas.tags.start + self.index;
-        Ok(at..at + 1)
+/// Returns the position of the tag of the value that `level` leads to, if the value has a tag of its
+/// own.
+fn tag_at(level: &Level) -> Result<Range<usize>, NotSpliced> {
+    if level.container.has_one_tag() {
+        return Err(NotSpliced);
     }
+    let at = level.container.areas.tags.start + level.index;
+    Ok(at..at + 1)
 }
 
 /// Returns whether all values of an array of many tags would share one tag if the value that

@@ -1,9 +1,10 @@
 //! The binary form of a patch; `docs/format/patch.md` draws it.
 
 use super::model::Change;
+use crate::depth::DEPTH_MAX;
 use crate::encode::Encoder;
 use crate::names::Names;
-use crate::value::{DEPTH_MAX, Value};
+use crate::value::Value;
 use crate::view::validate;
 use flagstone_base::codec::put_varint;
 use flagstone_base::{Decoder, Malformed, Result};

@@ -18,8 +18,9 @@ mod follow;
 
 mod edits;
 
-mod apply;
 mod chain;
+
+mod apply;
 
 pub use apply::Patcher;
 pub use build::Patch;

@@ -1,7 +1,8 @@
 //! Performs changes on a value in memory, and undoes them.
 
 use crate::arithmetic::{product, sum};
-use crate::value::{DEPTH_MAX, Value};
+use crate::depth::DEPTH_MAX;
+use crate::value::Value;
 
 /// A change of the value at a path.
 #[derive(Clone, Debug, PartialEq)]

@@ -3,8 +3,9 @@
 use super::encode::Direction;
 use super::{kind, number};
 use crate::datetime::DateTime;
+use crate::depth::DEPTH_MAX;
 use crate::map::Map;
-use crate::value::{DEPTH_MAX, Value};
+use crate::value::Value;
 use flagstone_base::{Decoder, Malformed};
 
 /// Decodes the value of a sort key.

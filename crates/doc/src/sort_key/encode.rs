@@ -2,8 +2,7 @@
 
 use super::{kind, number};
 use crate::map::Map;
-use crate::order::Limit;
-use crate::value::Value;
+use crate::value::{Limit, Value};
 use crate::view::View;
 use flagstone_base::Malformed;
 

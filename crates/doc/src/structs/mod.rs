@@ -36,7 +36,6 @@ mod special;
 mod value;
 mod write;
 
-use crate::document::Document;
 use crate::encode::Encoder;
 use crate::names::Names;
 use crate::value::Value;
@@ -83,33 +82,13 @@ impl Encoder {
     }
 }
 
-impl Document {
-    /// Encodes a Rust value as a self-contained document.
-    ///
-    /// # Errors
-    /// The errors of [`Encoder::encode_serialize`].
-    pub fn from_serialize<T: Serialize + ?Sized>(value: &T) -> Result<Self> {
-        let mut bytes = Vec::new();
-        Encoder::new().encode_serialize(value, None, &mut bytes)?;
-        Ok(Self::self_contained_of(bytes))
-    }
-
-    /// Reads the document as a Rust value, which may borrow text and bytes from the document. Only
-    /// the parts that the type asks for are decoded.
-    ///
-    /// # Errors
-    /// InvalidInput with the path of the part that does not fit the type:
-    /// ``stats.votes.3: invalid value: integer `300`, expected u8``.
-    pub fn to<'a, T: Deserialize<'a>>(&'a self) -> Result<T> {
-        self.root().to()
-    }
-}
-
 impl<'a> View<'a> {
     /// Reads the value of the view as a Rust value, which may borrow from the bytes.
     ///
     /// # Errors
-    /// The errors of [`Document::to`]; Corruption if the bytes read are malformed.
+    /// InvalidInput with the path of the part that does not fit the type:
+    /// ``stats.votes.3: invalid value: integer `300`, expected u8``. Corruption if the bytes read are
+    /// malformed.
     pub fn to<T: Deserialize<'a>>(&self) -> Result<T> {
         T::deserialize(Reader::new(*self, 0)).map_err(Failure::into_error)
     }
@@ -121,14 +100,23 @@ impl Value {
     /// # Errors
     /// The errors of [`Encoder::encode_serialize`].
     pub fn from_serialize<T: Serialize + ?Sized>(value: &T) -> Result<Self> {
-        Ok(Document::from_serialize(value)?.to_value())
+        let mut bytes = Vec::new();
+        Encoder::new().encode_serialize(value, None, &mut bytes)?;
+        Ok(root_of(&bytes).to_value().unwrap_or_default())
     }
 
     /// Converts the value to a Rust value that borrows nothing.
     ///
     /// # Errors
-    /// The errors of [`Document::to`]; InvalidInput if the value is nested too deep.
+    /// The errors of [`View::to`]; InvalidInput if the value is nested too deep.
     pub fn to<T: DeserializeOwned>(&self) -> Result<T> {
-        Document::from_value(self)?.to()
+        let mut bytes = Vec::new();
+        Encoder::new().encode(self, None, &mut bytes)?;
+        root_of(&bytes).to()
     }
+}
+
+/// Returns the root of a document that an encoder has just written: the fallback is never used.
+fn root_of(bytes: &[u8]) -> View<'_> {
+    View::of(bytes, None).unwrap_or(View::NULL)
 }

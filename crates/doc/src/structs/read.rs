@@ -6,8 +6,8 @@ use super::number::{self, Integer};
 use super::parts::{Bytes, EnumOf, FieldsOf, ItemsOf};
 use super::private::{self, WRAPS_MAX};
 use super::special::{Buffered, Special};
-use crate::show::UuidText;
-use crate::value::DEPTH_MAX;
+use crate::depth::DEPTH_MAX;
+use crate::uuid::UuidText;
 use crate::view::View;
 use serde::de::{Deserializer, Error as _, Unexpected, Visitor};
 

@@ -9,7 +9,7 @@ use super::special::variant;
 use crate::datetime::DateTime;
 use crate::map::Map;
 use crate::number::{Number, NumberText, float_text};
-use crate::show::UuidText;
+use crate::uuid::UuidText;
 use crate::value::Value;
 use serde::de::{
     Deserialize, Deserializer, EnumAccess, Error, MapAccess, SeqAccess, Unexpected, VariantAccess,

@@ -5,13 +5,14 @@ use super::error::Failure;
 use super::key::{Capture, Captured};
 use super::number::shortest;
 use super::private::{self, WRAPS_MAX};
+use crate::depth::DEPTH_MAX;
 use crate::encode::{
     BuildError, Builder, Container, Duplicates, Encoder, Frame, NONE, put_literal,
 };
 use crate::layout::tag;
 use crate::names::Names;
 use crate::number::Literal;
-use crate::value::{DEPTH_MAX, Value};
+use crate::value::Value;
 use flagstone_base::key::VALUE_BYTES_MAX;
 use serde::Serialize;
 use serde::ser::Serializer;

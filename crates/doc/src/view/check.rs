@@ -3,11 +3,11 @@
 use super::body::Body;
 use super::view::View;
 use super::walk::FieldKey;
+use crate::depth::DEPTH_MAX;
 use crate::layout::form as forms;
 use crate::names::Names;
 use crate::number::Literal;
 use crate::sort_key::{self, Direction};
-use crate::value::DEPTH_MAX;
 use flagstone_base::Malformed;
 
 /// Validates all of the document in `bytes` and returns its root.

@@ -3,11 +3,12 @@
 use super::body::Body;
 use super::walk::{FieldKey, Fields, Items};
 use crate::datetime::DateTime;
+use crate::depth::DEPTH_MAX;
 use crate::layout::{self, form as forms, heap_len, signed, tag, unsigned, width};
 use crate::map::Map;
 use crate::names::Names;
 use crate::number::Number;
-use crate::value::{DEPTH_MAX, Value};
+use crate::value::Value;
 use flagstone_base::Malformed;
 use std::fmt;
 
