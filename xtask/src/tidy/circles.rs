@@ -15,7 +15,7 @@ use std::fmt::Write;
 /// The crates that still have circles: the number of files that may be in circles, and in the
 /// largest one. These numbers only go down. A crate that is not listed may have none.
 const ALLOWED: &[Allowed] = &[
-    allowed("doc", 19, 17),
+    allowed("doc", 17, 17),
     allowed("env", 2, 2),
     allowed("sst", 12, 6),
     allowed("testkit", 16, 8),

@@ -5,24 +5,14 @@
 //! what lies above its [`Frame`]. At its end its body is assembled where its heap began, so each
 //! level of nesting copies a byte once.
 
+use super::areas::{Areas, Frame};
+use super::keys::{BuildError, Duplicates, Keys};
 use super::memory::KeyMemory;
 use crate::layout::{USES_NAMES, VERSION, form, signed_width, tag, width};
 use crate::names::Names;
 use flagstone_base::codec::put_varint;
 use flagstone_base::key::VALUE_BYTES_MAX;
 use flagstone_base::large_buffer::reserve_large;
-
-/// What an encoder or parser does with a key that comes twice in one map.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Duplicates {
-    /// The last value wins and takes the place of the first.
-    #[default]
-    Last,
-    /// The first value wins; later ones are dropped.
-    First,
-    /// The whole document is refused.
-    Error,
-}
 
 /// The kind of container that ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,128 +29,102 @@ pub(crate) enum Container {
     Pairs,
 }
 
-/// The reason why a document cannot be built.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum BuildError {
-    /// The document would be larger than the largest allowed value.
-    TooLarge,
-    /// A key comes twice. `at` is the entry of its second occurrence in [`Builder::places`], or 0
-    /// if `places` is empty.
-    Duplicate { at: u32 },
-}
-
-/// The heights of the stacks at the beginning of an open container.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Frame {
-    pub(crate) keys: usize,
-    pub(super) tags: usize,
-    pub(super) fixed: usize,
-    pub(super) heap: usize,
-}
-
 pub(crate) struct Builder {
-    pub(crate) memory: KeyMemory,
-    /// The slots of the names of all open maps.
-    pub(crate) keys: Vec<u32>,
-    /// The positions of these names in the input, for errors about duplicates; empty if unused.
-    pub(crate) places: Vec<u32>,
+    pub(crate) keys: Keys,
+    pub(crate) areas: Areas,
     /// Names of open maps that are stored in the document even if the table has them, each as
     /// length and text.
     pub(crate) inline: Vec<u8>,
-    pub(super) tags: Vec<u8>,
-    pub(super) fixed: Vec<u8>,
-    pub(super) heap: Vec<u8>,
     head: Vec<u8>,
-    /// One more than the highest name id used.
-    pub(super) names_used: u32,
 }
 
 impl Builder {
     pub(crate) fn new() -> Self {
         Self {
-            memory: KeyMemory::new(),
-            keys: Vec::new(),
-            places: Vec::new(),
+            keys: Keys {
+                memory: KeyMemory::new(),
+                slots: Vec::new(),
+                places: Vec::new(),
+                ids_used: 0,
+            },
+            areas: Areas::default(),
             inline: Vec::new(),
-            tags: Vec::new(),
-            fixed: Vec::new(),
-            heap: Vec::new(),
             head: Vec::new(),
-            names_used: 0,
         }
     }
 
     /// Prepares for a document; called before each.
     pub(crate) fn start(&mut self, names: Option<&Names>) {
-        self.memory.begin(names);
+        self.keys.memory.begin(names);
         self.rest();
-        self.keys.clear();
-        self.places.clear();
+        self.keys.slots.clear();
+        self.keys.places.clear();
         self.inline.clear();
-        self.tags.clear();
-        self.fixed.clear();
-        self.heap.clear();
-        self.names_used = 0;
+        self.areas.tags.clear();
+        self.areas.fixed.clear();
+        self.areas.heap.clear();
+        self.keys.ids_used = 0;
     }
 
     /// Frees the memory that a large document took; called after each document, even a refused one.
     pub(crate) fn rest(&mut self) {
-        forget_large(&mut self.keys);
-        forget_large(&mut self.places);
+        forget_large(&mut self.keys.slots);
+        forget_large(&mut self.keys.places);
         forget_large(&mut self.inline);
-        forget_large(&mut self.tags);
-        forget_large(&mut self.fixed);
-        forget_large(&mut self.heap);
+        forget_large(&mut self.areas.tags);
+        forget_large(&mut self.areas.fixed);
+        forget_large(&mut self.areas.heap);
         forget_large(&mut self.head);
     }
 
     #[cfg(test)]
     pub(crate) const fn kept_bytes(&self) -> usize {
-        let keys = (self.keys.capacity() + self.places.capacity()) * size_of::<u32>();
-        let values = self.tags.capacity() + self.fixed.capacity() + self.heap.capacity();
+        let keys = (self.keys.slots.capacity() + self.keys.places.capacity()) * size_of::<u32>();
+        let values =
+            self.areas.tags.capacity() + self.areas.fixed.capacity() + self.areas.heap.capacity();
         keys + values + self.inline.capacity() + self.head.capacity()
     }
 
     /// Returns the number of heap bytes of all open containers.
     pub(crate) const fn heap_bytes(&self) -> usize {
-        self.heap.len()
+        self.areas.heap.len()
     }
 
     /// Opens a container; [`Builder::end`] closes it.
     #[inline]
     pub(crate) fn begin(&self) -> Frame {
         Frame {
-            keys: self.keys.len(),
-            tags: self.tags.len(),
-            fixed: self.fixed.len(),
-            heap: self.heap.len(),
+            keys: self.keys.slots.len(),
+            tags: self.areas.tags.len(),
+            fixed: self.areas.fixed.len(),
+            heap: self.areas.heap.len(),
         }
     }
 
     /// Appends a value that consists of its tag alone.
     #[inline]
     pub(crate) fn tag(&mut self, tag: u8) {
-        self.tags.push(tag);
+        self.areas.tags.push(tag);
     }
 
     #[inline]
     pub(crate) fn int(&mut self, value: i64) {
         if (-4..=27).contains(&value) {
-            self.tags.push((i64::from(tag::SMALL_INT_ZERO) + value) as u8);
+            self.areas.tags.push((i64::from(tag::SMALL_INT_ZERO) + value) as u8);
             return;
         }
         let width = signed_width(value);
-        self.tags.push(tag::INT_1 + width as u8 - 1);
-        self.fixed.extend_from_slice(&value.to_le_bytes());
-        self.fixed.truncate(self.fixed.len() - (8 - width));
+        self.areas.tags.push(tag::INT_1 + width as u8 - 1);
+        self.areas.fixed.extend_from_slice(&value.to_le_bytes());
+        self.areas.fixed.truncate(self.areas.fixed.len() - (8 - width));
     }
 
     /// Appends a value of fixed width.
     #[inline]
     pub(crate) fn fixed(&mut self, tag: u8, bytes: &[u8]) {
         debug_assert_eq!(width(tag), bytes.len(), "the width of a tag");
-        self.tags.push(tag);
-        self.fixed.extend_from_slice(bytes);
+        self.areas.tags.push(tag);
+        self.areas.fixed.extend_from_slice(bytes);
     }
 
     /// Appends the number `coefficient / 10^scale`; the coefficient has at most 56 bits.
@@ -177,8 +141,8 @@ impl Builder {
     #[inline]
     pub(crate) fn text(&mut self, text: &[u8]) {
         if text.len() <= tag::TEXT_INLINE_MAX {
-            self.tags.push(tag::TEXT + text.len() as u8);
-            self.fixed.extend_from_slice(text);
+            self.areas.tags.push(tag::TEXT + text.len() as u8);
+            self.areas.fixed.extend_from_slice(text);
         } else if text.len() <= usize::from(u16::MAX) {
             self.in_heap(tag::TEXT_2, text);
         } else {
@@ -189,11 +153,11 @@ impl Builder {
     /// Appends the text in the first `len` bytes of a block of 16.
     #[inline]
     pub(crate) fn short_text(&mut self, block: &[u8; 16], len: usize) {
-        self.tags.push(tag::TEXT + len as u8);
+        self.areas.tags.push(tag::TEXT + len as u8);
         // Copying all 16 bytes is faster than calling a copy of variable length.
-        let end = self.fixed.len() + len;
-        self.fixed.extend_from_slice(block);
-        self.fixed.truncate(end);
+        let end = self.areas.fixed.len() + len;
+        self.areas.fixed.extend_from_slice(block);
+        self.areas.fixed.truncate(end);
     }
 
     /// Appends a number as its literal; the caller knows that no smaller form fits.
@@ -209,39 +173,39 @@ impl Builder {
 
     /// Appends a value whose payload is in the heap.
     pub(crate) fn in_heap(&mut self, tag: u8, payload: &[u8]) {
-        self.tags.push(tag);
-        self.fixed.extend_from_slice(&(payload.len() as u64).to_le_bytes()[..width(tag)]);
+        self.areas.tags.push(tag);
+        self.areas.fixed.extend_from_slice(&(payload.len() as u64).to_le_bytes()[..width(tag)]);
         if payload.len() >= KEPT_BYTES_MAX {
-            reserve_large(&mut self.heap, payload.len());
+            reserve_large(&mut self.areas.heap, payload.len());
         }
-        self.heap.extend_from_slice(payload);
+        self.areas.heap.extend_from_slice(payload);
     }
 
     /// Ends the container that [`Builder::begin`] opened. It becomes a value of its parent.
     pub(crate) fn end(&mut self, frame: Frame, container: Container) -> Result<(), BuildError> {
-        if self.tags.len() == frame.tags {
+        if self.areas.tags.len() == frame.tags {
             let is_array = container == Container::Array;
-            self.tags.push(if is_array { tag::EMPTY_ARRAY } else { tag::EMPTY_MAP });
+            self.areas.tags.push(if is_array { tag::EMPTY_ARRAY } else { tag::EMPTY_MAP });
             return Ok(());
         }
         let mut head = std::mem::take(&mut self.head);
         head.clear();
         head.push(0);
         head[0] = self.put_head(&frame, container, &mut head)?;
-        let inner = frame.heap..self.heap.len();
+        let inner = frame.heap..self.areas.heap.len();
         if inner.is_empty() {
-            self.heap.extend_from_slice(&head);
+            self.areas.heap.extend_from_slice(&head);
         } else {
-            self.heap.resize(inner.end + head.len(), 0);
-            self.heap.copy_within(inner, frame.heap + head.len());
-            self.heap[frame.heap..][..head.len()].copy_from_slice(&head);
+            self.areas.heap.resize(inner.end + head.len(), 0);
+            self.areas.heap.copy_within(inner, frame.heap + head.len());
+            self.areas.heap[frame.heap..][..head.len()].copy_from_slice(&head);
         }
         self.head = head;
-        self.keys.truncate(frame.keys);
-        self.places.truncate(frame.keys);
-        self.tags.truncate(frame.tags);
-        self.fixed.truncate(frame.fixed);
-        let len = self.heap.len() - frame.heap;
+        self.keys.slots.truncate(frame.keys);
+        self.keys.places.truncate(frame.keys);
+        self.areas.tags.truncate(frame.tags);
+        self.areas.fixed.truncate(frame.fixed);
+        let len = self.areas.heap.len() - frame.heap;
         let is_array = container == Container::Array;
         let (short, long) =
             if is_array { (tag::ARRAY_2, tag::ARRAY_4) } else { (tag::MAP_2, tag::MAP_4) };
@@ -249,8 +213,8 @@ impl Builder {
         if len > VALUE_BYTES_MAX {
             return Err(BuildError::TooLarge);
         }
-        self.tags.push(tag);
-        self.fixed.extend_from_slice(&(len as u64).to_le_bytes()[..width(tag)]);
+        self.areas.tags.push(tag);
+        self.areas.fixed.extend_from_slice(&(len as u64).to_le_bytes()[..width(tag)]);
         Ok(())
     }
 
@@ -273,31 +237,33 @@ impl Builder {
     ) -> Result<u32, BuildError> {
         let start = out.len();
         let all = Frame { keys: 0, tags: 0, fixed: 0, heap: 0 };
-        let room = self.fixed.len() + self.heap.len() + 4 * self.tags.len() + 16;
+        let room = self.areas.fixed.len() + self.areas.heap.len() + 4 * self.areas.tags.len() + 16;
         match room < KEPT_BYTES_MAX {
             true => out.reserve(room),
             false => reserve_large(out, room),
         }
         out.push(0);
         let form = match root {
-            Some(container) if !self.tags.is_empty() => self.put_head(&all, container, out)?,
+            Some(container) if !self.areas.tags.is_empty() => {
+                self.put_head(&all, container, out)?
+            }
             _ => {
                 if let Some(container) = root {
                     self.end(all, container)?;
                 }
-                out.extend_from_slice(&self.tags);
-                out.extend_from_slice(&self.fixed);
+                out.extend_from_slice(&self.areas.tags);
+                out.extend_from_slice(&self.areas.fixed);
                 form::BARE
             }
         };
-        out.extend_from_slice(&self.heap);
+        out.extend_from_slice(&self.areas.heap);
         if out.len() - start > VALUE_BYTES_MAX {
             out.truncate(start);
             return Err(BuildError::TooLarge);
         }
-        let uses_names = if self.names_used > 0 { USES_NAMES } else { 0 };
+        let uses_names = if self.keys.ids_used > 0 { USES_NAMES } else { 0 };
         out[start] = VERSION << 4 | uses_names | form;
-        Ok(self.names_used)
+        Ok(self.keys.ids_used)
     }
 
     /// Appends count, keys, tags and fixed bytes of a container; returns its form.
@@ -308,10 +274,10 @@ impl Builder {
         out: &mut Vec<u8>,
     ) -> Result<u8, BuildError> {
         if let Container::Names(duplicates) = container {
-            return self.put_names(frame, duplicates, out);
+            return self.keys.put(&mut self.areas, frame, duplicates, out);
         }
-        let tags = &self.tags[frame.tags..];
-        let fixed = &self.fixed[frame.fixed..];
+        let tags = &self.areas.tags[frame.tags..];
+        let fixed = &self.areas.fixed[frame.fixed..];
         let form = match container {
             Container::Array => {
                 put_varint(out, tags.len() as u64);

@@ -1,6 +1,7 @@
 //! Encodes values and views, and keeps its memory between documents.
 
-use super::builder::{BuildError, Builder, Container, Duplicates};
+use super::builder::{Builder, Container};
+use super::keys::{BuildError, Duplicates};
 use super::memory::NONE;
 use crate::depth::DEPTH_MAX;
 use crate::layout::tag;
@@ -33,7 +34,7 @@ impl Encoder {
     /// document.
     pub(crate) fn of_known_names() -> Self {
         let mut builder = Builder::new();
-        builder.memory.defines = false;
+        builder.keys.memory.defines = false;
         Self { builder }
     }
 
@@ -142,13 +143,13 @@ impl Encoder {
         parent: u32,
         previous: u32,
     ) -> u32 {
-        let memory = &mut self.builder.memory;
+        let memory = &mut self.builder.keys.memory;
         let mut slot = memory.likely(parent, previous);
         if slot == NONE || memory.name(slot) != name.as_bytes() {
             slot = memory.slot(name.as_bytes(), names);
             memory.learn(parent, previous, slot);
         }
-        self.builder.keys.push(slot);
+        self.builder.keys.slots.push(slot);
         slot
     }
 

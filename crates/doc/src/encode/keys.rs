@@ -1,47 +1,83 @@
-//! Writes the keys of a map of names: no duplicates, in the shortest form that fits all of them.
+//! The names of all open maps, and the keys of a map of names: no duplicates, in the shortest form
+//! that fits all of them.
 
-use super::builder::{BuildError, Builder, Duplicates, Frame};
+use super::areas::{Areas, Frame, Scattered};
 use super::memory::{KeyMemory, NONE};
-use crate::layout::{form, heap_len, width};
+use crate::layout::form;
 use flagstone_base::codec::put_varint;
 
-impl Builder {
+/// What an encoder or parser does with a key that comes twice in one map.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Duplicates {
+    /// The last value wins and takes the place of the first.
+    #[default]
+    Last,
+    /// The first value wins; later ones are dropped.
+    First,
+    /// The whole document is refused.
+    Error,
+}
+
+/// The reason why a document cannot be built.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum BuildError {
+    /// The document would be larger than the largest allowed value.
+    TooLarge,
+    /// A key comes twice. `at` is the entry of its second occurrence in [`Keys::places`], or 0
+    /// if `places` is empty.
+    Duplicate { at: u32 },
+}
+
+/// The names of all open maps.
+pub(crate) struct Keys {
+    pub(crate) memory: KeyMemory,
+    /// The slots of the names.
+    pub(crate) slots: Vec<u32>,
+    /// The positions of the names in the input, for errors about duplicates; empty if unused.
+    pub(crate) places: Vec<u32>,
+    /// One more than the highest name id used.
+    pub(super) ids_used: u32,
+}
+
+impl Keys {
     /// Appends count, names, tags and fixed bytes of an open map of names; returns its form.
-    pub(super) fn put_names(
+    pub(super) fn put(
         &mut self,
+        areas: &mut Areas,
         frame: &Frame,
         duplicates: Duplicates,
         out: &mut Vec<u8>,
     ) -> Result<u8, BuildError> {
         let start = out.len();
-        put_varint(out, (self.tags.len() - frame.tags) as u64);
-        let mut put = self.memory.known_keys(&self.keys[frame.keys..], out);
+        put_varint(out, (areas.tags.len() - frame.tags) as u64);
+        let mut put = self.memory.known_keys(&self.slots[frame.keys..], out);
         if put.is_none() {
-            self.settle_duplicates(frame, duplicates)?;
+            self.settle_duplicates(areas, frame, duplicates)?;
             out.truncate(start);
-            put_varint(out, (self.tags.len() - frame.tags) as u64);
-            let (names, at) = (&self.keys[frame.keys..], out.len());
+            put_varint(out, (areas.tags.len() - frame.tags) as u64);
+            let (names, at) = (&self.slots[frame.keys..], out.len());
             let (form, highest) = put_keys(&self.memory, names, out);
             self.memory.know_keys(names, &out[at..], form, highest);
             put = Some((form, highest));
         }
         let (form, highest) = put.unwrap_or((form::INLINE_NAMES, NONE));
         if form != form::INLINE_NAMES {
-            self.names_used = self.names_used.max(highest + 1);
+            self.ids_used = self.ids_used.max(highest + 1);
         }
-        out.extend_from_slice(&self.tags[frame.tags..]);
-        out.extend_from_slice(&self.fixed[frame.fixed..]);
+        out.extend_from_slice(&areas.tags[frame.tags..]);
+        out.extend_from_slice(&areas.fixed[frame.fixed..]);
         Ok(form)
     }
 
     #[inline]
     fn settle_duplicates(
         &mut self,
+        areas: &mut Areas,
         frame: &Frame,
         duplicates: Duplicates,
     ) -> Result<(), BuildError> {
         // Each slot below 128 sets one bit: if the bits are as many as the keys, no key repeats.
-        let keys = &self.keys[frame.keys..];
+        let keys = &self.slots[frame.keys..];
         let mut marks = 0_u128;
         let mut largest = 0;
         for &slot in keys {
@@ -58,15 +94,15 @@ impl Builder {
             let at = self.places.get(frame.keys + second).copied().unwrap_or(0);
             return Err(BuildError::Duplicate { at });
         }
-        self.drop_duplicates(frame, duplicates);
+        self.drop_duplicates(areas, frame, duplicates);
         Ok(())
     }
 
     /// Rewrites the areas of the open container with one value for each key.
     #[cold]
-    fn drop_duplicates(&mut self, frame: &Frame, duplicates: Duplicates) {
-        let keys = self.keys.split_off(frame.keys);
-        let values = Scattered::take(self, frame);
+    fn drop_duplicates(&mut self, areas: &mut Areas, frame: &Frame, duplicates: Duplicates) {
+        let keys = self.slots.split_off(frame.keys);
+        let values = Scattered::take(areas, frame);
         let mut places = std::collections::HashMap::new();
         let mut kept: Vec<(u32, usize)> = Vec::new();
         for (i, key) in keys.iter().enumerate() {
@@ -78,61 +114,9 @@ impl Builder {
             }
         }
         for (key, i) in kept {
-            self.keys.push(key);
-            values.put(i, self);
+            self.slots.push(key);
+            values.put(i, areas);
         }
-    }
-}
-
-/// Values taken out of an open container, to be put back in another order or number.
-pub(crate) struct Scattered {
-    tags: Vec<u8>,
-    fixed: Vec<u8>,
-    heap: Vec<u8>,
-    /// The offset of each value in tags, fixed bytes and heap, then the ends of the three.
-    bounds: Vec<[usize; 3]>,
-}
-
-impl Scattered {
-    fn new(builder: &mut Builder, frame: &Frame) -> Self {
-        Self {
-            tags: builder.tags.split_off(frame.tags),
-            fixed: builder.fixed.split_off(frame.fixed),
-            heap: builder.heap.split_off(frame.heap),
-            bounds: Vec::new(),
-        }
-    }
-
-    /// Takes out the values one by one.
-    pub(crate) fn take(builder: &mut Builder, frame: &Frame) -> Self {
-        let mut all = Self::new(builder, frame);
-        let (mut fixed_at, mut heap_at) = (0, 0);
-        all.bounds.push([0; 3]);
-        for (i, tag) in all.tags.iter().enumerate() {
-            heap_at += heap_len(*tag, &all.fixed[fixed_at..]);
-            fixed_at += width(*tag);
-            all.bounds.push([i + 1, fixed_at, heap_at]);
-        }
-        all
-    }
-
-    /// Takes out the values in groups; each group begins at one of `starts`.
-    #[cfg(feature = "serde")]
-    pub(crate) fn take_groups(builder: &mut Builder, frame: &Frame, starts: &[Frame]) -> Self {
-        let mut all = Self::new(builder, frame);
-        let bound =
-            |at: &Frame| [at.tags - frame.tags, at.fixed - frame.fixed, at.heap - frame.heap];
-        all.bounds = starts.iter().map(bound).collect();
-        all.bounds.push([all.tags.len(), all.fixed.len(), all.heap.len()]);
-        all
-    }
-
-    /// Appends value or group `index` to the builder.
-    pub(crate) fn put(&self, index: usize, builder: &mut Builder) {
-        let ([tags, fixed, heap], end) = (self.bounds[index], self.bounds[index + 1]);
-        builder.tags.extend_from_slice(&self.tags[tags..end[0]]);
-        builder.fixed.extend_from_slice(&self.fixed[fixed..end[1]]);
-        builder.heap.extend_from_slice(&self.heap[heap..end[2]]);
     }
 }
 

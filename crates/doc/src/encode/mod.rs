@@ -1,14 +1,21 @@
 //! Encoding: from values to the binary form.
+//!
+//! The modules are listed from the ground up.
 
-mod builder;
-mod encoder;
-mod keys;
+mod areas;
 mod memory;
 
-pub use builder::Duplicates;
-pub(crate) use builder::{BuildError, Builder, Container, forget_large};
+mod keys;
+
+mod builder;
+
+mod encoder;
+
+#[cfg(feature = "serde")]
+pub(crate) use areas::{Frame, Scattered};
+pub(crate) use builder::{Builder, Container, forget_large};
 pub use encoder::Encoder;
 pub(crate) use encoder::put_literal;
+pub(crate) use keys::BuildError;
+pub use keys::Duplicates;
 pub(crate) use memory::NONE;
-#[cfg(feature = "serde")]
-pub(crate) use {builder::Frame, keys::Scattered};

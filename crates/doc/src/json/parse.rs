@@ -323,9 +323,9 @@ impl Run<'_> {
             return Ok(at + 1);
         }
         let mut previous = NONE;
-        let mut likely = self.builder.memory.likely(parent, NONE);
+        let mut likely = self.builder.keys.memory.likely(parent, NONE);
         loop {
-            let predicted = self.builder.memory.matches(likely, &self.json[at..]);
+            let predicted = self.builder.keys.memory.matches(likely, &self.json[at..]);
             let behind = if let Some((len, next)) = predicted {
                 self.key(likely, at);
                 (previous, likely) = (likely, next);
@@ -333,7 +333,7 @@ impl Run<'_> {
             } else {
                 let (slot, behind) = self.other_name(at, parent, previous)?;
                 previous = slot;
-                likely = self.builder.memory.likely(parent, slot);
+                likely = self.builder.keys.memory.likely(parent, slot);
                 behind
             };
             at = self.value(behind, depth, previous)?;
@@ -350,9 +350,9 @@ impl Run<'_> {
 
     #[inline]
     fn key(&mut self, slot: u32, at: usize) {
-        self.builder.keys.push(slot);
+        self.builder.keys.slots.push(slot);
         if self.options.duplicates == Duplicates::Error {
-            self.builder.places.push(at as u32 + 1);
+            self.builder.keys.places.push(at as u32 + 1);
         }
     }
 
@@ -367,12 +367,12 @@ impl Run<'_> {
         let slot = if self.json.get(end) == Some(&b'"') {
             let name = &self.json[at..end];
             end += 1;
-            self.builder.memory.slot(name, self.names)
+            self.builder.keys.memory.slot(name, self.names)
         } else {
             end = self.unescaped(at)?;
-            self.builder.memory.slot(self.scratch, self.names)
+            self.builder.keys.memory.slot(self.scratch, self.names)
         };
-        self.builder.memory.learn(parent, previous, slot);
+        self.builder.keys.memory.learn(parent, previous, slot);
         self.key(slot, at - 1);
         let colon = self.space(end);
         if self.byte(colon) != b':' {

@@ -220,17 +220,17 @@ impl<'r, 'a> Entries<'r, 'a> {
         let keys = self.names()?;
         let are_fields = self.keys == Keys::Fields;
         let builder = self.run.builder();
-        let values = Scattered::take(builder, &self.frame);
+        let values = Scattered::take(&mut builder.areas, &self.frame);
         if are_fields {
-            builder.keys.truncate(self.frame.keys);
-            builder.places.truncate(self.frame.keys);
+            builder.keys.slots.truncate(self.frame.keys);
+            builder.keys.places.truncate(self.frame.keys);
         } else {
             builder.inline.truncate(self.inline_at);
         }
         self.keys = Keys::Pairs;
         for (i, key) in keys.into_iter().enumerate() {
             self.pair_key(&Value::Text(key))?;
-            values.put(i, self.run.builder());
+            values.put(i, &mut self.run.builder().areas);
         }
         Ok(())
     }
@@ -239,9 +239,9 @@ impl<'r, 'a> Entries<'r, 'a> {
     fn names(&self) -> Result<Vec<String>, Failure> {
         let builder = &self.run.encoder.builder;
         if self.keys == Keys::Fields {
-            let slots = builder.keys[self.frame.keys..].iter();
+            let slots = builder.keys.slots[self.frame.keys..].iter();
             let name =
-                |slot: &u32| String::from_utf8_lossy(builder.memory.name(*slot)).into_owned();
+                |slot: &u32| String::from_utf8_lossy(builder.keys.memory.name(*slot)).into_owned();
             return Ok(slots.map(name).collect());
         }
         let mut names = Vec::new();
@@ -292,9 +292,9 @@ impl<'r, 'a> Entries<'r, 'a> {
             }
         }
         let builder = self.run.builder();
-        let pairs = Scattered::take_groups(builder, &self.frame, &starts);
+        let pairs = Scattered::take_groups(&mut builder.areas, &self.frame, &starts);
         for i in order {
-            pairs.put(i, builder);
+            pairs.put(i, &mut builder.areas);
         }
         Ok(())
     }
@@ -304,7 +304,7 @@ impl<'r, 'a> Entries<'r, 'a> {
     fn step(&self) -> String {
         let builder = &self.run.encoder.builder;
         let name = match self.keys {
-            Keys::Fields => builder.memory.name(self.previous),
+            Keys::Fields => builder.keys.memory.name(self.previous),
             Keys::Inline => {
                 let mut decoder = Decoder::new(&builder.inline[self.last_at..]);
                 decoder.bytes("a name").unwrap_or_default()

@@ -85,7 +85,7 @@ impl<'a> Run<'a> {
     #[inline]
     pub(super) fn name(&mut self, name: &str, parent: u32, previous: u32) -> u32 {
         let slot = self.encoder.name(name, self.names, parent, previous);
-        self.builder().places.push(slot);
+        self.builder().keys.places.push(slot);
         slot
     }
 
@@ -96,7 +96,7 @@ impl<'a> Run<'a> {
         match error {
             BuildError::TooLarge => too_large(),
             BuildError::Duplicate { at } => {
-                let name = String::from_utf8_lossy(self.encoder.builder.memory.name(at));
+                let name = String::from_utf8_lossy(self.encoder.builder.keys.memory.name(at));
                 Failure::mismatch(format_args!("field {name:?} comes twice"))
             }
         }
