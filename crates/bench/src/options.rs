@@ -5,7 +5,7 @@
 use crate::record::Described;
 use clap::builder::RangedU64ValueParser;
 use clap::{Arg, Args, Command, ValueEnum};
-use flagstone::Durability;
+use flagstone::{Durability, parse_bytes};
 use serde::{Serialize, Serializer};
 use serde_json::Value;
 use std::path::PathBuf;
@@ -26,11 +26,11 @@ pub struct StoreOptions {
     #[arg(skip = 4u16)]
     pub partitions: u16,
     /// The memory budget: memtables, cache and the rest
-    #[arg(long = "memory", value_name = "BYTES", default_value = "512MiB", value_parser = bytes)]
+    #[arg(long = "memory", value_name = "BYTES", default_value = "512MiB", value_parser = parse_bytes)]
     #[serde(rename = "memory")]
     pub memory_bytes: u64,
     /// Seal the memtable of a partition at this many bytes [default: by the memory budget]
-    #[arg(long, value_name = "BYTES", value_parser = bytes)]
+    #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
     pub memtable_bytes: Option<u64>,
     /// Bytes of a block of a table before compression [default: the engine's]
     #[arg(long, value_name = "BYTES", value_parser = size)]
@@ -48,7 +48,7 @@ pub struct StoreOptions {
     #[arg(long = "no-entry-checks", action = clap::ArgAction::SetFalse)]
     pub entry_checks: bool,
     /// What an acknowledged write survives: none, buffered, interval:100ms, group or each
-    #[arg(long, value_name = "WHAT", default_value = "buffered", value_parser = durability)]
+    #[arg(long, value_name = "WHAT", default_value = "buffered")]
     #[serde(serialize_with = "spelled")]
     pub durability: Durability,
 }
@@ -191,61 +191,10 @@ pub(crate) fn name_of(value: &impl ValueEnum) -> String {
     value.to_possible_value().map_or(String::new(), |value| value.get_name().to_owned())
 }
 
-/// Reads a number of bytes: `4096`, `64MiB`, `1.5 GB`, `2g`. Units without `i` are decimal; a
-/// single letter is the binary unit.
-pub(crate) fn bytes(text: &str) -> Result<u64, String> {
-    let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
-    let (number, unit) = text.split_at(digits);
-    let factor: u64 = match unit.trim().to_ascii_lowercase().as_str() {
-        "" | "b" => 1,
-        "kb" => 1000,
-        "mb" => 1_000_000,
-        "gb" => 1_000_000_000,
-        "k" | "kib" => 1 << 10,
-        "m" | "mib" => 1 << 20,
-        "g" | "gib" => 1 << 30,
-        _ => return Err(format!("{unit:?} is no unit: expected B, KiB, MiB, GiB, KB, MB or GB")),
-    };
-    let expected = || "expected a number of bytes, as in 64MiB".to_owned();
-    if let Ok(whole) = number.parse::<u64>() {
-        return whole.checked_mul(factor).ok_or_else(|| "more than 2^64 bytes".to_owned());
-    }
-    let bytes = number.parse::<f64>().map_err(|_no_number| expected())? * factor as f64;
-    if bytes < u64::MAX as f64 { Ok(bytes as u64) } else { Err("more than 2^64 bytes".to_owned()) }
-}
-
 /// Reads a number of bytes of something in memory.
 pub(crate) fn size(text: &str) -> Result<usize, String> {
-    usize::try_from(bytes(text)?).map_err(|error| error.to_string())
-}
-
-/// Reads a durability: `none`, `buffered`, `group`, `each`, or `interval:100ms`.
-pub(crate) fn durability(text: &str) -> Result<Durability, String> {
-    let interval = || {
-        let text = text.strip_prefix("interval:")?;
-        let number = text.strip_suffix("ms").or(text.strip_suffix('s'))?.parse::<u64>().ok()?;
-        let factor = if text.ends_with("ms") { 1 } else { 1000 };
-        number.checked_mul(factor).map(Duration::from_millis).map(Durability::Interval)
-    };
-    match text {
-        "none" => Ok(Durability::None),
-        "buffered" => Ok(Durability::Buffered),
-        "group" => Ok(Durability::Group),
-        "each" => Ok(Durability::Each),
-        _ => interval()
-            .ok_or_else(|| "expected none, buffered, group, each or interval:100ms".to_owned()),
-    }
-}
-
-/// A durability as `durability` reads it.
-pub fn durability_name(durability: Durability) -> String {
-    match durability {
-        Durability::None => "none".into(),
-        Durability::Buffered => "buffered".into(),
-        Durability::Interval(interval) => format!("interval:{}ms", interval.as_millis()),
-        Durability::Group => "group".into(),
-        Durability::Each => "each".into(),
-    }
+    let bytes = parse_bytes(text).map_err(|error| error.to_string())?;
+    usize::try_from(bytes).map_err(|error| error.to_string())
 }
 
 /// Reads a time in seconds above 0: `20`, `0.5`.
@@ -269,7 +218,7 @@ pub(crate) fn as_seconds<S: Serializer>(time: &Duration, to: S) -> Result<S::Ok,
 }
 
 pub(crate) fn spelled<S: Serializer>(durability: &Durability, to: S) -> Result<S::Ok, S::Error> {
-    to.serialize_str(&durability_name(*durability))
+    to.collect_str(durability)
 }
 
 #[cfg(test)]
@@ -297,38 +246,6 @@ mod tests {
             assert_eq!((0..threads).map(|thread| pace.quota(thread)).sum::<u64>(), all);
         }
         assert_eq!(Pace::default().quota(0), u64::MAX);
-    }
-
-    #[test]
-    fn bytes_take_binary_and_decimal_units() {
-        for (text, expected) in [
-            ("0", 0),
-            ("4096", 4096),
-            ("64MiB", 64 << 20),
-            ("64 mib", 64 << 20),
-            ("1.5GB", 1_500_000_000),
-            ("2g", 2 << 30),
-            ("10kb", 10_000),
-            ("7b", 7),
-        ] {
-            assert_eq!(bytes(text), Ok(expected), "{text}");
-        }
-        for text in ["", "x", "1x", "-1", "1..2MB", "99999999999999GiB", "99999999999999999999"] {
-            assert!(bytes(text).is_err(), "{text}");
-        }
-    }
-
-    #[test]
-    fn durabilities_are_read_by_name() {
-        let interval = |ms| Durability::Interval(Duration::from_millis(ms));
-        assert_eq!(durability("interval:2s"), Ok(interval(2000)));
-        let all = [Durability::None, Durability::Buffered, Durability::Group, Durability::Each];
-        for one in all.into_iter().chain([interval(100)]) {
-            assert_eq!(durability(&durability_name(one)), Ok(one));
-        }
-        for text in ["", "sync", "interval", "interval:", "interval:5", "interval:-1s"] {
-            assert!(durability(text).is_err(), "{text}");
-        }
     }
 
     #[test]

@@ -102,7 +102,7 @@ pub use fold::Fold;
 pub use history::VersionToken;
 pub use keyspace::{Keyspace, owned_range};
 pub use keyspace_core::KeyspaceCore;
-pub use options::{Durability, KeyspaceOptions, Options, Routing};
+pub use options::{Durability, KeyspaceOptions, Options, Routing, parse_bytes};
 pub use read::{Scan, Snapshot, TryGet};
 pub use repair::{Loss, Repair, RepairReport};
 pub use stats::{

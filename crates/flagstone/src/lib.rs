@@ -69,7 +69,7 @@ pub use flagstone_engine::{
     CheckpointReport, CompactProgress, DamagedTable, Durability, Environment, Event, KeepReport,
     KeyspaceInfo, KeyspaceOptions, KeyspaceStats, LevelReport, Listener, Loss, Options,
     RepairReport, RestoreReport, Routing, Scan, ScrubReport, StallCause, Stats, Ticket, TryCommit,
-    TryGet, VerifyReport, VersionToken,
+    TryGet, VerifyReport, VersionToken, parse_bytes,
 };
 pub use keyspace::Keyspace;
 pub use repair::Repair;

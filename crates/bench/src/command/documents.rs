@@ -4,15 +4,14 @@ use super::failure::{note, usage};
 use super::matrix::{Cell, run_cells};
 use super::place::{EngineName, Place, report, watch};
 use crate::engine::Outcome;
-use crate::options::{
-    Pace, bytes, name_of, partitions, positive, records, refuse, threads, within,
-};
+use crate::options::{Pace, name_of, partitions, positive, records, refuse, threads, within};
 use crate::record::Summary;
 use crate::workload::{
     DocumentStore, DocumentTrial, GetHow, LoadOptions, Source, TrialOptions, UpdateHow,
     check_unending, run_document_get, run_document_update, run_load,
 };
 use clap::{Args, ValueEnum};
+use flagstone::parse_bytes;
 use std::path::{Path, PathBuf};
 
 /// Arguments of load.
@@ -177,7 +176,7 @@ pub(super) struct DocumentMatrix {
     #[arg(long, value_name = "HOW", value_enum)]
     how: Option<UpdateHow>,
     /// The memory budget
-    #[arg(long = "memory", value_name = "BYTES", default_value = "512MiB", value_parser = bytes)]
+    #[arg(long = "memory", value_name = "BYTES", default_value = "512MiB", value_parser = parse_bytes)]
     memory_bytes: u64,
     #[command(flatten)]
     pace: Pace,

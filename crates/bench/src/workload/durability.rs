@@ -4,7 +4,7 @@ use super::options::Workload;
 use super::stage::NameFile;
 use super::{Mix, MixOptions, Stage};
 use crate::engine::Outcome;
-use crate::options::{defaults, durability, durability_name, partitions, refuse, threads};
+use crate::options::{defaults, partitions, refuse, threads};
 use crate::record::{OpKind, Summary};
 use clap::Args;
 use flagstone::Durability;
@@ -24,8 +24,7 @@ pub struct Durabilities {
         long,
         value_name = "WHAT,..",
         default_value = "none,buffered,interval:10ms,interval:100ms,interval:1000ms,group,each",
-        value_delimiter = ',',
-        value_parser = durability
+        value_delimiter = ','
     )]
     pub durabilities: Vec<Durability>,
     #[command(flatten)]
@@ -56,7 +55,7 @@ impl Durabilities {
                 options.setup.pace.threads = self.threads;
                 let store = &mut options.setup.store;
                 (store.partitions, store.durability) = (partitions, durability);
-                let name = durability_name(durability).replace(':', "-");
+                let name = durability.to_string().replace(':', "-");
                 let out = out(&format!("durability-{}-p{partitions}-{name}", stage.engine));
                 let stage = Stage { out: out.as_deref(), ..*stage };
                 let summary = options.run_as(&stage, "durability", |recorder, _, worked| {
@@ -81,7 +80,7 @@ impl Durabilities {
         });
         let mut text = format!("{:<18}{}\n", "ops/s", heads.collect::<String>());
         for &durability in &self.durabilities {
-            text += &format!("{:<18}", durability_name(durability));
+            text += &format!("{durability:<18}");
             for (_, _, summary) in done.iter().filter(|(_, of, _)| *of == durability) {
                 let change = summary.figures.get("against_first");
                 let change = change.map_or(String::new(), |by| format!("{:+.0}%", by * 100.0));
@@ -129,7 +128,7 @@ impl DurableWriters {
         for &threads in &self.writers {
             let mut options = MixOptions { mix: Mix::PUTS, ..self.base.clone() };
             options.setup.pace.threads = threads;
-            let name = durability_name(options.setup.store.durability).replace(':', "-");
+            let name = options.setup.store.durability.to_string().replace(':', "-");
             let out = out(&format!("durable-writers-{}-t{threads}-{name}", stage.engine));
             let stage = Stage { out: out.as_deref(), ..*stage };
             let summary = options.run_as(&stage, "durable-writers", |recorder, _, worked| {

@@ -4,10 +4,11 @@ use super::fill::{Asked, Fill, Gets, check_free};
 use super::options::{Setup, describe_filled};
 use super::stage::{NameFile, Stage};
 use crate::engine::Outcome;
-use crate::options::{Pace, bytes, refuse, threads};
+use crate::options::{Pace, refuse, threads};
 use crate::record::{Described, Summary};
 use crate::run::Probe;
 use clap::Args;
+use flagstone::parse_bytes;
 
 /// What trials over stores of several sizes are.
 #[derive(Args, Clone, Debug, PartialEq)]
@@ -16,7 +17,7 @@ pub struct SizesOptions {
     #[arg(long, value_name = "N", default_value = "2", value_parser = threads())]
     pub threads: usize,
     /// Bytes of keys and values, one store each, separated by commas
-    #[arg(long, default_value = "1GB,4GB,16GB", value_delimiter = ',', value_parser = bytes)]
+    #[arg(long, default_value = "1GB,4GB,16GB", value_delimiter = ',', value_parser = parse_bytes)]
     pub sizes: Vec<u64>,
     #[command(flatten)]
     pub setup: Setup,

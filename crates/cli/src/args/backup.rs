@@ -1,7 +1,7 @@
 //! Arguments of `backup` and `restore`.
 
-use crate::units;
 use clap::Args;
+use flagstone::parse_bytes;
 use std::path::PathBuf;
 
 /// Add a generation to the backups of a database; list, check or drop generations
@@ -26,7 +26,7 @@ pub(crate) struct BackupArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) keep: Option<u64>,
     /// Copy at most this many bytes a second (20MiB, say); they are read back at the same rate
-    #[arg(long, value_name = "BYTES", value_parser = units::bytes)]
+    #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
     pub(crate) rate: Option<u64>,
 }
 

@@ -1,9 +1,8 @@
 //! Arguments of load.
 
 use super::CollectionArgs;
-use crate::units;
 use clap::{Args, ValueEnum};
-use flagstone::Durability;
+use flagstone::{Durability, parse_bytes};
 use std::path::PathBuf;
 
 /// Load documents from files of JSON lines or a JSON array, plain or compressed by zstd or gzip
@@ -35,10 +34,10 @@ pub(crate) struct LoadArgs {
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = threads())]
     pub(crate) writers: u16,
     /// What an acknowledged document survives: none, buffered, interval:100ms, group or each
-    #[arg(long, value_name = "WHAT", default_value = "buffered", value_parser = units::durability)]
+    #[arg(long, value_name = "WHAT", default_value = "buffered")]
     pub(crate) durability: Durability,
     /// The memory budget, as in 512MiB [default: a quarter of the machine's, 64 MiB to 4 GiB]
-    #[arg(long, value_name = "BYTES", value_parser = units::bytes)]
+    #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
     pub(crate) memory: Option<u64>,
     /// Copy documents that cannot be loaded to this file, each after a line
     /// `# file:line:column: reason`, and continue

@@ -1,8 +1,8 @@
 //! Arguments of the commands on a whole database: checkpoint, compact, stats, verify, repair,
 //! inspect.
 
-use crate::units;
 use clap::Args;
+use flagstone::parse_bytes;
 use std::path::PathBuf;
 
 /// Make an independent copy of a database in milliseconds, by hard links of its tables
@@ -18,7 +18,7 @@ pub(crate) struct CheckpointArgs {
     #[arg(value_name = "DIR")]
     pub(crate) copy: PathBuf,
     /// If tables must be copied, copy at most this many bytes a second (20MiB, say)
-    #[arg(long, value_name = "BYTES", value_parser = units::bytes)]
+    #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
     pub(crate) rate: Option<u64>,
 }
 
@@ -29,7 +29,7 @@ pub(crate) struct CompactArgs {
     #[arg(value_name = "DB")]
     pub(crate) database: PathBuf,
     /// The memory budget, as in 512MiB
-    #[arg(long, value_name = "BYTES", value_parser = units::bytes)]
+    #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
     pub(crate) memory: Option<u64>,
 }
 

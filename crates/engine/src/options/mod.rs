@@ -2,6 +2,7 @@
 
 mod durability;
 mod keyspace;
+mod size;
 
 mod database;
 
@@ -9,3 +10,4 @@ pub use database::Options;
 pub use durability::Durability;
 pub(crate) use durability::check_interval;
 pub use keyspace::{KeyspaceOptions, Routing};
+pub use size::parse_bytes;

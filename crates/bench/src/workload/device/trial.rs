@@ -2,11 +2,12 @@
 
 use super::file::DeviceFile;
 use crate::engine::Outcome;
-use crate::options::{Length, Pace, as_seconds, bytes, defaults, describe, seconds, size, threads};
+use crate::options::{Length, Pace, as_seconds, defaults, describe, seconds, size, threads};
 use crate::record::{Latency, Summary};
 use crate::run::{Crew, Plan, Probe, Recorder, Watch, Worker, work};
 use crate::sample::machine;
 use clap::Args;
+use flagstone::parse_bytes;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -22,7 +23,7 @@ pub struct DeviceOptions {
     #[serde(skip)]
     pub dir: Option<PathBuf>,
     /// Bytes of the file that is written and read
-    #[arg(long, value_name = "BYTES", default_value = "1GiB", value_parser = bytes)]
+    #[arg(long, value_name = "BYTES", default_value = "1GiB", value_parser = parse_bytes)]
     pub file_bytes: u64,
     /// Bytes of a read, rounded up to pages of 4 KiB, separated by commas
     #[arg(long, default_value = "4KiB,16KiB", value_delimiter = ',', value_parser = size)]

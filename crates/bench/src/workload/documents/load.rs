@@ -2,8 +2,7 @@
 
 use crate::engine::{EventLog, Outcome, gauges_of};
 use crate::options::{
-    Pace, as_seconds, bytes, defaults, describe, durability, partitions, records, seconds, size,
-    spelled, within,
+    Pace, as_seconds, defaults, describe, partitions, records, seconds, size, spelled, within,
 };
 use crate::record::{Described, OpKind, Summary};
 use crate::run::{Meter, Plan, Probe, Recorder, Tally, Watch, Worker};
@@ -12,6 +11,7 @@ use crate::workload::StoreDir;
 use clap::Args;
 use flagstone::{
     Collection, Database, Durability, Event, KeyspaceOptions, Listener, Options, Routing,
+    parse_bytes,
 };
 use flagstone_comments::Comments;
 use flagstone_load::{Count, Input, OnCommit, Watcher};
@@ -77,11 +77,11 @@ pub struct LoadThreads {
     #[arg(long, value_name = "N", default_value = "2", value_parser = within::<u16>(1, 64))]
     pub writers: u16,
     /// What an acknowledged document survives: none, buffered, interval:100ms, group or each
-    #[arg(long, value_name = "WHAT", default_value = "buffered", value_parser = durability)]
+    #[arg(long, value_name = "WHAT", default_value = "buffered")]
     #[serde(serialize_with = "spelled")]
     pub durability: Durability,
     /// The memory budget
-    #[arg(long = "memory", value_name = "BYTES", default_value = "512MiB", value_parser = bytes)]
+    #[arg(long = "memory", value_name = "BYTES", default_value = "512MiB", value_parser = parse_bytes)]
     #[serde(rename = "memory")]
     pub memory_bytes: u64,
     /// Bytes of a block of a table before compression [default: the engine's]

@@ -3,12 +3,12 @@
 
 use super::load::{LoadOptions, run_load};
 use crate::engine::{EventLog, Outcome};
-use crate::options::{bytes, defaults, partitions, records, within};
+use crate::options::{defaults, partitions, records, within};
 use crate::record::Described;
 use crate::workload::page_cache::drop_files;
 use crate::workload::{Random, StoreDir};
 use clap::Args;
-use flagstone::{Collection, Database, Event, Listener, Options, Stats, Value};
+use flagstone::{Collection, Database, Event, Listener, Options, Stats, Value, parse_bytes};
 use flagstone_comments::Comments;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -59,7 +59,7 @@ pub struct Source {
     )]
     pub sample: usize,
     /// The memory budget
-    #[arg(long = "memory", value_name = "BYTES", default_value = "512MiB", value_parser = bytes)]
+    #[arg(long = "memory", value_name = "BYTES", default_value = "512MiB", value_parser = parse_bytes)]
     pub memory_bytes: u64,
     /// Empty the page cache of the checkpoint first; otherwise every key is read once
     #[arg(long)]
