@@ -42,3 +42,4 @@ mod generator;
 
 pub use generator::Comments;
 pub use key::Key;
+pub use random::Random;

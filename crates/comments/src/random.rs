@@ -21,20 +21,20 @@ pub(crate) const fn mix(a: u64, b: u64) -> u64 {
     scramble(sum.wrapping_add(0x94D0_49BB_1331_11EB))
 }
 
-/// A stream of random numbers.
+/// A stream of random numbers: splitmix64.
 #[derive(Clone, Debug)]
-pub(crate) struct Random(u64);
+pub struct Random(u64);
 
 impl Random {
-    /// The stream that belongs to `place`, usually a [`mix`].
+    /// The stream that belongs to `place`: any number, usually one that was mixed.
     #[inline]
-    pub(crate) const fn new(place: u64) -> Self {
+    pub const fn new(place: u64) -> Self {
         Self(place)
     }
 
     /// Any 64 bits.
     #[inline]
-    pub(crate) const fn bits(&mut self) -> u64 {
+    pub const fn bits(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(WEYL);
         scramble(self.0)
     }
@@ -47,7 +47,7 @@ impl Random {
 
     /// From 0 to 1, without 1.
     #[inline]
-    pub(crate) fn unit(&mut self) -> f64 {
+    pub fn unit(&mut self) -> f64 {
         (self.bits() >> 11) as f64 * (1.0 / (1_u64 << 53) as f64)
     }
 
@@ -59,7 +59,7 @@ impl Random {
 
     /// From 0 to `end`, without `end`; 0 if `end` is 0.
     #[inline]
-    pub(crate) const fn below(&mut self, end: u64) -> u64 {
+    pub const fn below(&mut self, end: u64) -> u64 {
         ((self.bits() as u128 * end as u128) >> 64) as u64
     }
 

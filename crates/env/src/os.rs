@@ -307,6 +307,15 @@ pub fn memory_bytes() -> Option<u64> {
     Some(kib << 10)
 }
 
+/// Raises the soft limit of open files of this process to the hard limit, for programs: a database
+/// keeps its tables open. Where that is refused, the limit stays.
+pub fn allow_many_files() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let limit = getrlimit(Resource::Nofile);
+    let _unchanged =
+        setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
+}
+
 /// The number of descriptors that this process may have (its soft limit); `None` without a limit.
 pub fn descriptors_max() -> Option<u64> {
     rustix::process::getrlimit(rustix::process::Resource::Nofile).current
