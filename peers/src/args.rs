@@ -2,6 +2,7 @@
 
 use crate::cells::{Cell, Scale, Setup, all, select};
 use crate::engines::{Choice, KINDS};
+use flagstone::parse_bytes;
 use std::path::PathBuf;
 
 /// The text of `help`.
@@ -130,7 +131,7 @@ fn options(words: &[String]) -> Result<Options, String> {
                 options.seconds = Some(seconds.ok_or_else(|| wrong("0.1 to 1000000"))?);
             }
             "--memory" => {
-                let bytes = bytes(value).filter(|bytes| *bytes >= 16 << 20);
+                let bytes = parse_bytes(value).ok().filter(|bytes| *bytes >= 16 << 20);
                 options.memory_bytes = bytes.ok_or_else(|| wrong("16MiB or more"))?;
             }
             "--partitions" => {
@@ -151,19 +152,6 @@ fn options(words: &[String]) -> Result<Options, String> {
         }
     }
     Ok(options)
-}
-
-/// Parses a number of bytes, such as `512MiB`, `1GiB` or `65536`.
-fn bytes(text: &str) -> Option<u64> {
-    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-    let unit = match text[digits.len()..].to_ascii_lowercase().as_str() {
-        "" | "b" => 1,
-        "k" | "kib" => 1 << 10,
-        "m" | "mib" => 1 << 20,
-        "g" | "gib" => 1 << 30,
-        _ => return None,
-    };
-    digits.parse::<u64>().ok()?.checked_mul(unit)
 }
 
 impl Options {

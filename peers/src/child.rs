@@ -26,6 +26,7 @@ pub(crate) fn run(options: &Options) -> Outcome<()> {
         out: Some(&out),
         watch: &|_| {},
         keep: false,
+        first_ops_per_s: None,
     };
     let summary = run_cell(&Trial { setup: options.setup(cell), stage })?;
     eprintln!("{}", show_summary(&summary));

@@ -64,7 +64,7 @@ const STEPS: [Step; 12] = [
     Step { name: "shuttle", work: Work::Xtask(&["shuttle", "--seconds", "30"]) },
     Step {
         name: "smoke",
-        work: Work::Cargo(&["run", "--locked", "-q", "-p", "flagstone-bench", "--", "smoke"]),
+        work: Work::Cargo(&["test", "--locked", "-p", "flagstone-bench", "--", "--ignored"]),
     },
     Step { name: "sim", work: Work::Xtask(&["sim", "--seconds", "60"]) },
     Step { name: "docs", work: Work::Docs(&["doc", "--locked", "--workspace", "--no-deps"]) },
@@ -292,7 +292,7 @@ clippy FAILED; to run it alone: cargo clippy --locked --workspace --all-targets 
         assert_eq!(line("tidy"), "cargo xtask tidy");
         assert_eq!(line("examples"), "cargo xtask examples");
         assert_eq!(line("shuttle"), "cargo xtask shuttle --seconds 30");
-        assert_eq!(line("smoke"), "cargo run --locked -q -p flagstone-bench -- smoke");
+        assert_eq!(line("smoke"), "cargo test --locked -p flagstone-bench -- --ignored");
         assert_eq!(line("sim"), "cargo xtask sim --seconds 60");
         let docs = "RUSTDOCFLAGS='-D warnings' cargo doc --locked --workspace --no-deps";
         assert_eq!(line("docs"), docs);

@@ -4,7 +4,7 @@
 
 use crate::record::Described;
 use clap::builder::RangedU64ValueParser;
-use clap::{Arg, Args, Command, ValueEnum};
+use clap::{Args, Command, ValueEnum};
 use flagstone::{Durability, parse_bytes};
 use serde::{Serialize, Serializer};
 use serde_json::Value;
@@ -22,8 +22,8 @@ pub struct StoreOptions {
     #[arg(skip)]
     #[serde(skip)]
     pub dir: PathBuf,
-    /// Hash partitions. A command sets it: some take several numbers.
-    #[arg(skip = 4u16)]
+    /// Hash partitions
+    #[arg(long, value_name = "N", default_value = "4", value_parser = within::<u16>(1, 256))]
     pub partitions: u16,
     /// The memory budget: memtables, cache and the rest
     #[arg(long = "memory", value_name = "BYTES", default_value = "512MiB", value_parser = parse_bytes)]
@@ -32,7 +32,7 @@ pub struct StoreOptions {
     /// Seal the memtable of a partition at this many bytes [default: by the memory budget]
     #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
     pub memtable_bytes: Option<u64>,
-    /// Bytes of a block of a table before compression [default: the engine's]
+    /// Bytes of a block of a table before compression; 0 or none leaves it to the engine
     #[arg(long, value_name = "BYTES", value_parser = size)]
     pub block_bytes: Option<usize>,
     /// Bits of filter a key [default: the engine's]
@@ -53,30 +53,26 @@ pub struct StoreOptions {
     pub durability: Durability,
 }
 
-/// When a phase ends.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Length {
-    /// After this time. Operations that run then are finished and count.
-    #[serde(rename = "seconds", serialize_with = "as_seconds")]
-    Time(Duration),
-    /// After this many operations, split evenly over the threads.
-    Operations(u64),
-    /// When every worker has said that it has nothing more to do.
-    UntilDone,
-}
-
 /// How long a phase runs, and how often it is sampled.
 #[derive(Args, Clone, Copy, Debug, PartialEq, Serialize)]
 #[command(next_help_heading = "Time")]
 #[serde(rename_all = "kebab-case")]
 pub struct Pace {
-    /// Threads, each in a closed loop. A command sets it: some take several numbers.
-    #[arg(skip = 4usize)]
+    /// Threads, each in a closed loop
+    #[arg(long, value_name = "N", default_value = "4", value_parser = within::<usize>(1, 1024))]
     pub threads: usize,
-    #[command(flatten)]
-    #[serde(flatten)]
-    pub length: Length,
+    /// Seconds of a trial. Operations that run then are finished and count
+    #[arg(long, value_name = "S", default_value = "20", value_parser = seconds)]
+    #[serde(serialize_with = "as_seconds")]
+    pub seconds: Duration,
+    /// Operations of a trial over all threads, instead of a time
+    #[arg(long, value_name = "N", conflicts_with = "seconds", value_parser = positive())]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub operations: Option<u64>,
+    /// Neither: the end is when every worker has said that it has nothing more to do.
+    #[arg(skip)]
+    #[serde(skip)]
+    pub until_done: bool,
     /// Seconds of a row
     #[arg(long, value_name = "S", default_value = "1", value_parser = seconds)]
     #[serde(serialize_with = "as_seconds")]
@@ -86,46 +82,23 @@ pub struct Pace {
     pub closing_sync: bool,
 }
 
-impl Args for Length {
-    fn augment_args(command: Command) -> Command {
-        let time = Arg::new("seconds").long("seconds").value_name("S").value_parser(seconds);
-        let count = Arg::new("operations").long("operations").value_name("N");
-        let count = count.conflicts_with("seconds").value_parser(positive());
-        command
-            .arg(time.help("Seconds of a trial [default: 20]"))
-            .arg(count.help("Operations of a trial over all threads, instead of a time"))
-    }
-
-    fn augment_args_for_update(command: Command) -> Command {
-        Self::augment_args(command)
-    }
-}
-
-impl clap::FromArgMatches for Length {
-    fn from_arg_matches(matches: &clap::ArgMatches) -> Result<Self, clap::Error> {
-        let time = matches.get_one("seconds").copied().unwrap_or(Duration::from_secs(20));
-        Ok(matches.get_one("operations").map_or(Self::Time(time), |n| Self::Operations(*n)))
-    }
-
-    fn update_from_arg_matches(&mut self, matches: &clap::ArgMatches) -> Result<(), clap::Error> {
-        *self = Self::from_arg_matches(matches)?;
-        Ok(())
-    }
-}
-
 impl Pace {
-    /// The operations of thread `thread` of all: unlimited unless the length is
-    /// [`Length::Operations`].
+    /// The operations of thread `thread` of all: unlimited unless a number of them is the length.
     pub fn quota(&self, thread: usize) -> u64 {
-        let Length::Operations(all) = self.length else { return u64::MAX };
+        let Some(all) = self.operations else { return u64::MAX };
         let threads = self.threads.max(1) as u64;
         all / threads + u64::from((thread as u64) < all % threads)
+    }
+
+    /// The time after which a phase ends, if that is its length.
+    pub fn time(&self) -> Option<Duration> {
+        (self.operations.is_none() && !self.until_done).then_some(self.seconds)
     }
 
     /// The pace of work that ends when it is done, without rows on the way.
     pub fn unwatched(threads: usize) -> Self {
         let interval = Duration::from_secs(86_400);
-        Self { threads, length: Length::UntilDone, interval, closing_sync: false }
+        Self { threads, interval, until_done: true, closing_sync: false, ..Self::default() }
     }
 }
 
@@ -166,24 +139,9 @@ pub(crate) fn within<T: TryFrom<u64>>(least: u64, most: u64) -> RangedU64ValuePa
     RangedU64ValueParser::new().range(least..=most)
 }
 
-/// Numbers of threads.
-pub(crate) fn threads() -> RangedU64ValueParser<usize> {
-    within(1, 1024)
-}
-
-/// Numbers of hash partitions.
-pub(crate) fn partitions() -> RangedU64ValueParser<u16> {
-    within(1, 256)
-}
-
 /// Numbers above 0.
 pub(crate) fn positive() -> RangedU64ValueParser<u64> {
     within(1, u64::MAX)
-}
-
-/// Numbers of records and documents.
-pub(crate) fn records() -> RangedU64ValueParser<u64> {
-    within(1, 1 << 40)
 }
 
 /// The name of a value of an option.
@@ -235,14 +193,14 @@ mod tests {
             (&true.into(), &"buffered".into())
         );
         assert_eq!((&pace["threads"], &pace["seconds"]), (&4.into(), &20.0.into()));
-        let pace = Pace { length: Length::Operations(7), ..Pace::default() };
+        let pace = Pace { operations: Some(7), ..Pace::default() };
         assert_eq!(describe(&pace)["operations"], 7);
     }
 
     #[test]
     fn operations_are_split_without_losing_one() {
         for (threads, all) in [(1, 7), (3, 7), (4, 8), (16, 5)] {
-            let pace = Pace { threads, length: Length::Operations(all), ..Pace::default() };
+            let pace = Pace { threads, operations: Some(all), ..Pace::default() };
             assert_eq!((0..threads).map(|thread| pace.quota(thread)).sum::<u64>(), all);
         }
         assert_eq!(Pace::default().quota(0), u64::MAX);

@@ -263,6 +263,11 @@ impl Summary {
     }
 }
 
+/// An option for people: text without quotes.
+pub fn shown(option: &Value) -> String {
+    option.as_str().map_or_else(|| option.to_string(), str::to_owned)
+}
+
 /// A result file being written.
 #[derive(Debug)]
 pub struct RecordWriter {
@@ -296,7 +301,7 @@ impl RecordWriter {
 }
 
 /// A whole result file.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Trial {
     pub path: PathBuf,
     pub header: Header,
@@ -307,6 +312,11 @@ pub struct Trial {
 }
 
 impl Trial {
+    /// An option that is a whole number.
+    pub fn number(&self, option: &str) -> Option<u64> {
+        self.header.options.get(option)?.as_u64()
+    }
+
     /// Whether `program` measured this workload of an engine with these options. Other options of
     /// the header do not matter.
     pub fn is_of(&self, program: &str, engine: &str, workload: &str, options: &Described) -> bool {

@@ -4,7 +4,7 @@ use super::{Choice, KINDS};
 use flagstone::Durability;
 use flagstone_bench::engine::Engine;
 use flagstone_bench::options::StoreOptions;
-use flagstone_bench::workload::Random;
+use flagstone_bench::workload::{Random, random};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::OnceLock;
@@ -85,7 +85,7 @@ fn agrees(choice: &Choice, durability: Durability, ops: u64) {
     let what = format!("{choice} {durability:?}");
     let place = Place::new(&format!("{choice}-{durability:?}").replace([' ', '(', ')'], ""));
     let options = place.options(durability);
-    let mut dice = Dice(Random::new(seed(), 0));
+    let mut dice = Dice(random(seed(), 0));
     let mut model = BTreeMap::new();
     let mut engine = choice.open(&options, false).unwrap();
     assert!(!engine.version().contains("unknown"), "{what}: {}", engine.version());

@@ -8,21 +8,9 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::process::ExitCode;
 
-/// The arguments or the data given are wrong.
-#[derive(Debug)]
-struct Usage(String);
-
-impl std::fmt::Display for Usage {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for Usage {}
-
 /// Turns what is wrong with the arguments into an error.
 pub(super) fn usage<T>(checked: Result<T, String>) -> Outcome<T> {
-    checked.map_err(|text| Usage(text).into())
+    checked.map_err(|text| flagstone::Error::invalid(text).into())
 }
 
 /// Says what the operating system refused to do with `path`.
@@ -50,7 +38,7 @@ pub(super) fn report(error: &EngineError) -> ExitCode {
         Some(_) => 3,
         None if io_kind == Some(io::ErrorKind::BrokenPipe) => return ExitCode::SUCCESS,
         None if io_kind.is_some() => 3,
-        None => 1 + u8::from(error.is::<Usage>()),
+        None => 1,
     };
     note(&format!("flagstone-bench: {error}"));
     ExitCode::from(code)

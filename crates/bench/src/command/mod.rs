@@ -1,17 +1,12 @@
-//! The command line: arguments, one struct a command, and what they run.
+//! The command line: arguments, and what they run.
 
 mod failure;
 
 mod place;
 mod report;
-mod smoke;
 
-mod matrix;
-
-mod documents;
+mod trials;
 
 mod args;
 
-mod main;
-
-pub use main::main;
+pub use args::main;

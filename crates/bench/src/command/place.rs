@@ -1,12 +1,11 @@
-//! Where commands work: the engine, the directories, the result files; and commands of one trial or
-//! of many.
+//! Where commands work: the engine, the directories, the result files.
 
-use super::failure::{note, print, usage};
+use super::failure::{note, usage};
 use crate::engine::{Engine, NoopEngine, Outcome, open_flagstone};
-use crate::options::{StoreOptions, name_of, partitions, refuse, threads};
-use crate::record::{RowLine, Summary};
-use crate::run::{show_row, show_summary};
-use crate::workload::{Stage, StoreDir, Workload};
+use crate::options::{StoreOptions, name_of, refuse};
+use crate::record::RowLine;
+use crate::run::show_row;
+use crate::workload::{Stage, StoreDir};
 use clap::{Args, ValueEnum};
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
@@ -35,6 +34,12 @@ pub(super) struct Place {
     /// Nanoseconds of one core that the engine noop burns per call
     #[arg(long, value_name = "NS", default_value_t = 0.0)]
     pub(super) burn_ns: f64,
+    /// With the engine noop: burn as much CPU an operation as the trial of this result file took
+    #[arg(long, value_name = "FILE", conflicts_with = "burn_ns")]
+    pub(super) burn_like: Option<PathBuf>,
+    /// Skip trials measured by this program, so at its commit, with the same options
+    #[arg(long)]
+    pub(super) resume: bool,
 }
 
 /// Engines of this program; others are measured by the program in peers/.
@@ -47,19 +52,18 @@ pub(super) enum EngineName {
 }
 
 impl Place {
-    /// Refuses options that would do nothing, and a directory that a benchmark may not empty.
-    pub(super) fn check(&self) -> Outcome<()> {
+    /// The long names of its arguments that every workload takes, unless it refuses them.
+    pub(super) const NAMES: [&str; 5] = ["out", "dir", "keep", "progress", "resume"];
+
+    /// Refuses options that would do nothing, and directories that cannot be, for this many trials.
+    pub(super) fn check(&self, trials: usize) -> Outcome<()> {
         let is_noop = self.engine == EngineName::Noop;
         usage(refuse(self.burn_ns > 0.0 && !is_noop, "--burn-ns", "--engine noop"))?;
+        if trials > 1 && is_file(&self.out) {
+            let text = "this writes several files, so --out must be a directory";
+            return usage(Err(format!("{}: {text}", self.out.display())));
+        }
         usage(StoreDir::check(&self.store_dir()))
-    }
-
-    /// The directory of the results, for commands of several files.
-    pub(super) fn out_dir(&self) -> Outcome<&Path> {
-        let out = &self.out;
-        let text = "this writes several files, so --out must be a directory";
-        let is_dir = !is_file(out);
-        usage(is_dir.then_some(&**out).ok_or_else(|| format!("{}: {text}", out.display())))
     }
 
     pub(super) fn store_dir(&self) -> PathBuf {
@@ -68,50 +72,37 @@ impl Place {
         self.dir.clone().unwrap_or_else(beside)
     }
 
-    pub(super) fn engine_name(&self) -> String {
-        name_of(&self.engine)
-    }
-
-    pub(super) fn out_file(&self, name: &str) -> PathBuf {
+    /// The result file of a trial; with `--resume`, the one that may be there.
+    pub(super) fn result_file(&self, name: &str) -> PathBuf {
+        if self.resume && !is_file(&self.out) {
+            return self.out.join(format!("{name}.jsonl"));
+        }
         out_file(&self.out, name)
     }
 
-    /// The result file of one of several trials, whose name is printed.
-    pub(super) fn noted_file(&self, name: &str) -> Option<PathBuf> {
-        note(name);
-        Some(self.out_file(name))
-    }
-
-    /// Calls `run` with a stage whose trial has the result file `out`.
+    /// Calls `run` with a stage whose trial has the result file `out` and is compared with another.
     pub(super) fn with_stage<T>(
         &self,
-        out: Option<&Path>,
-        run: impl FnOnce(&Stage<'_>) -> Outcome<T>,
+        out: &Path,
+        first_ops_per_s: Option<f64>,
+        run: impl FnOnce(Stage<'_>) -> Outcome<T>,
     ) -> Outcome<T> {
-        let burn_ns = self.burn_ns;
-        let noop =
-            move |_: &StoreOptions| Ok(Box::new(NoopEngine::new(burn_ns)) as Box<dyn Engine>);
-        run(&Stage {
-            engine: &self.engine_name(),
+        let noop = open_noop(self.burn_ns);
+        run(Stage {
+            engine: &name_of(&self.engine),
             open: if self.engine == EngineName::Noop { &noop } else { &open_flagstone },
             dir: &self.store_dir(),
-            out,
+            out: Some(out),
             watch: &watch(self.progress),
             keep: self.keep,
+            first_ops_per_s,
         })
     }
+}
 
-    /// Runs several trials, whose result files `run` names.
-    pub(super) fn many<T>(
-        &self,
-        check: Result<(), String>,
-        run: impl FnOnce(&Stage<'_>, &dyn Fn(&str) -> Option<PathBuf>) -> Outcome<T>,
-    ) -> Outcome<T> {
-        usage(check)?;
-        self.check()?;
-        self.out_dir()?;
-        self.with_stage(None, |stage| run(stage, &|name| self.noted_file(name)))
-    }
+/// Opens stores that keep nothing.
+pub(super) fn open_noop(burn_ns: f64) -> impl Fn(&StoreOptions) -> Outcome<Box<dyn Engine>> + Sync {
+    move |_| Ok(Box::new(NoopEngine::new(burn_ns)))
 }
 
 /// The result file of a trial: `out` itself, or one in this directory, beside those of earlier
@@ -135,57 +126,4 @@ pub(super) fn watch(progress: bool) -> fn(&RowLine) {
 
 fn is_file(out: &Path) -> bool {
     out.extension().is_some_and(|extension| extension == "jsonl")
-}
-
-/// A workload at one number of partitions and threads.
-#[derive(Args, Clone, Debug)]
-pub(super) struct One<W: Workload> {
-    /// Threads, each in a closed loop
-    #[arg(long, value_name = "N", default_value = W::THREADS, value_parser = threads())]
-    pub(super) threads: usize,
-    /// Hash partitions
-    #[arg(long, value_name = "N", default_value = "4", value_parser = partitions())]
-    pub(super) partitions: u16,
-    #[command(flatten)]
-    pub(super) workload: W,
-    #[command(flatten)]
-    pub(super) place: Place,
-}
-
-impl<W: Workload> One<W> {
-    /// Completes the options, by `set` too, and checks them.
-    pub(super) fn prepare(&mut self, set: impl FnOnce(&mut W)) -> Outcome<()> {
-        set(&mut self.workload);
-        let setup = self.workload.setup();
-        (setup.store.partitions, setup.pace.threads) = (self.partitions, self.threads);
-        usage(self.workload.check())?;
-        self.place.check()
-    }
-
-    /// Runs the trial, prints its summary and returns it. Its result file is named by workload,
-    /// engine, partitions and threads.
-    pub(super) fn run_by(
-        &self,
-        run: impl FnOnce(&W, &Stage<'_>) -> Outcome<Summary>,
-    ) -> Outcome<Summary> {
-        let (name, engine) = (self.workload.name(), self.place.engine_name());
-        let name = format!("{name}-{engine}-p{}-t{}", self.partitions, self.threads);
-        let out = self.place.out_file(&name);
-        let summary = self.place.with_stage(Some(&out), |stage| run(&self.workload, stage))?;
-        report(&summary, &out)?;
-        Ok(summary)
-    }
-
-    /// Prepares and runs the trial.
-    pub(super) fn run(mut self, set: impl FnOnce(&mut W)) -> Outcome<()> {
-        self.prepare(set)?;
-        self.run_by(W::run).map(|_| ())
-    }
-}
-
-/// Prints the summary of a trial, and the name of its result file.
-pub(super) fn report(summary: &Summary, out: &Path) -> Outcome<()> {
-    print(&show_summary(summary))?;
-    note(&format!("written to {}", out.display()));
-    Ok(())
 }

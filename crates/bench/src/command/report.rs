@@ -42,9 +42,6 @@ pub(super) struct ReportCommand {
     documents: Option<PathBuf>,
 }
 
-/// Bytes that are read at once from a file of documents.
-const BUFFER_BYTES: usize = 256 << 10;
-
 impl ReportCommand {
     pub(super) fn run(&self) -> Outcome<()> {
         let dir = &self.dir;
@@ -89,15 +86,14 @@ fn tables(from: &Path, trials: &[Trial], to: &Path) -> Outcome<()> {
 
 fn sizes(path: &Path) -> Outcome<DocumentSizes> {
     let file = File::open(path).map_err(|error| at("read", path, &error))?;
-    let lines = BufReader::with_capacity(BUFFER_BYTES, file);
-    DocumentSizes::of_lines(lines).map_err(|error| at("read", path, &error))
+    DocumentSizes::of_lines(BufReader::new(file)).map_err(|error| at("read", path, &error))
 }
 
 #[cfg(feature = "png")]
 fn pictures(report: &Report, dir: &Path, width: u32) -> Outcome<()> {
-    let painter = crate::report::Painter::new();
+    let painter = crate::report::Painter::default();
     let figures = report.figures();
-    for figure in &figures {
+    for figure in figures {
         let path = dir.join(format!("{}.png", figure.id));
         let png = painter.png(figure, width).map_err(|error| at("write", &path, &error))?;
         write(&path, &png)?;

@@ -6,6 +6,7 @@ use crate::record::EventKind;
 use flagstone::{
     Compression, Database, Event, Keyspace, KeyspaceOptions, Listener, Options, Routing, Stats,
 };
+use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -80,6 +81,15 @@ pub fn gauges_of(stats: &Stats) -> Gauges {
     }
 }
 
+/// Opens a database, with a log of its events.
+pub fn open_database(dir: &Path, options: Options) -> Outcome<(Database, Arc<EventLog>)> {
+    let events = Arc::new(EventLog::default());
+    let heard = Arc::clone(&events);
+    let builder = Database::builder(dir).options(options);
+    let database = builder.listener(move |event: &Event| heard.event(event)).open()?;
+    Ok((database, events))
+}
+
 /// A keyspace with hash partitions of a database of its own.
 struct FlagstoneEngine {
     database: Database,
@@ -91,8 +101,6 @@ struct FlagstoneEngine {
 /// Opens the database in `options.dir` and its keyspace `bench`, both created if there are none: an
 /// [`OpenEngine`](super::OpenEngine).
 pub fn open_flagstone(options: &StoreOptions) -> Outcome<Box<dyn Engine>> {
-    let events = Arc::new(EventLog::default());
-    let heard = Arc::clone(&events);
     let mut chosen = Options::new()
         .memory_budget(options.memory_bytes)
         .durability(options.durability)
@@ -104,8 +112,7 @@ pub fn open_flagstone(options: &StoreOptions) -> Outcome<Box<dyn Engine>> {
     }
     let workers = chosen.compaction_workers;
     let space = chosen.space_amplification_max;
-    let builder = Database::builder(&options.dir).options(chosen);
-    let database = builder.listener(move |event: &Event| heard.event(event)).open()?;
+    let (database, events) = open_database(&options.dir, chosen)?;
     let mut wanted = KeyspaceOptions::new().routing(Routing::Hash(options.partitions));
     (wanted.block_bytes, wanted.filter_bits) = (options.block_bytes, options.filter_bits);
     let keyspace = database.keyspace_with("bench", wanted)?;

@@ -6,5 +6,5 @@ mod flagstone;
 mod noop;
 
 pub use api::{Engine, EngineError, EngineEvent, Gauges, OpenEngine, Outcome, Stillness};
-pub use flagstone::{EventLog, gauges_of, open_flagstone};
+pub use flagstone::{EventLog, gauges_of, open_database, open_flagstone};
 pub use noop::NoopEngine;

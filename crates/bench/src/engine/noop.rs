@@ -45,30 +45,26 @@ impl NoopEngine {
         let rounds = if burn_ns > 0.0 { (burn_ns * rounds_per_ns()) as u64 } else { 0 };
         Self { rounds, burn_ns }
     }
-
-    fn call(&self) {
-        burn(self.rounds);
-    }
 }
 
 impl Engine for NoopEngine {
     fn put(&self, _key: &[u8], _value: &[u8]) -> Outcome<()> {
-        self.call();
+        burn(self.rounds);
         Ok(())
     }
 
     fn get(&self, _key: &[u8], _found: &mut dyn FnMut(&[u8])) -> Outcome<bool> {
-        self.call();
+        burn(self.rounds);
         Ok(false)
     }
 
     fn delete(&self, _key: &[u8]) -> Outcome<()> {
-        self.call();
+        burn(self.rounds);
         Ok(())
     }
 
     fn remove(&self, _key: &[u8]) -> Outcome<bool> {
-        self.call();
+        burn(self.rounds);
         Ok(false)
     }
 
@@ -78,7 +74,7 @@ impl Engine for NoopEngine {
         _limit: usize,
         _each: &mut dyn FnMut(&[u8], &[u8]),
     ) -> Outcome<usize> {
-        self.call();
+        burn(self.rounds);
         Ok(0)
     }
 

@@ -53,11 +53,17 @@ fn write(path: &Path, lines: &[Line]) {
     writer.finish().unwrap();
 }
 
-#[test]
-fn what_was_written_is_read_back() {
+/// A directory with the file `a.jsonl` of a trial.
+fn written() -> (tempfile::TempDir, PathBuf) {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("a.jsonl");
     write(&path, &trial());
+    (dir, path)
+}
+
+#[test]
+fn what_was_written_is_read_back() {
+    let (_dir, path) = written();
     let read = read_file(&path).unwrap();
     let mut lines = vec![Line::Header(read.header)];
     lines.extend(read.rows.into_iter().map(Line::Row));
@@ -102,9 +108,7 @@ fn rows_become_csv_with_a_column_for_whatever_any_row_has() {
 
 #[test]
 fn events_become_csv_with_their_words_in_quotes() {
-    let dir = tempfile::tempdir().unwrap();
-    let path = dir.path().join("a.jsonl");
-    write(&path, &trial());
+    let (_dir, path) = written();
     let csv = events_as_csv(&read_file(&path).unwrap());
     let event = "0.5,0.75,\"compaction\",9,\"line\nbreaks \"\"and\"\" quotes, é\"\n";
     assert_eq!(csv, format!("t,until,kind,bytes,what\n{event}"));
@@ -169,9 +173,7 @@ fn what_is_no_result_is_refused_with_its_line() {
 
 #[test]
 fn damaged_bytes_give_an_error_or_a_trial_and_nothing_else() {
-    let dir = tempfile::tempdir().unwrap();
-    let path = dir.path().join("a.jsonl");
-    write(&path, &trial());
+    let (_dir, path) = written();
     let whole = fs::read(&path).unwrap();
     for at in (0..whole.len()).step_by(7) {
         for byte in [0, b'"', b'}', b'9', 0xFF] {

@@ -1,16 +1,17 @@
 //! A report as a whole.
 
-use super::chart::Figure;
+use super::chart::{Figure, Unit};
 use super::data::{DocumentSizes, TUNING};
-use super::model::{Material, Part, Section};
-use super::{page, sections};
+use super::model::{Material, distinct};
+use super::page::{Page, html};
+use super::sections::SECTIONS;
 use crate::record::{Machine, Trial};
 
-/// A report of many trials. All its figures are drawn when it is created.
+/// A report of many trials.
 #[derive(Clone, Debug)]
 pub struct Report {
-    sections: Vec<Section>,
-    header: page::Header,
+    html: String,
+    figures: Vec<Figure>,
 }
 
 impl Report {
@@ -21,39 +22,33 @@ impl Report {
     #[must_use]
     pub fn new(trials: &[Trial], documents: Option<&DocumentSizes>) -> Self {
         let material = Material::new(trials, documents);
-        Self { sections: sections::all(&material), header: header(&material) }
+        let mut sections = Vec::new();
+        for (id, title, missing, draw) in SECTIONS {
+            let mut page = Page::default();
+            draw(&material, &mut page);
+            sections.push(([id, title, missing], page));
+        }
+        let html = html(&header(&material), &sections);
+        Self { html, figures: sections.into_iter().flat_map(|(_, page)| page.figures).collect() }
     }
 
     /// The report as one HTML page: no script, and nothing is loaded from elsewhere.
     #[must_use]
     pub fn html(&self) -> String {
-        page::html(&self.header, &self.sections)
+        self.html.clone()
     }
 
     /// All figures, in the order of the page.
     #[must_use]
-    pub fn figures(&self) -> Vec<&Figure> {
-        fn collect<'a>(parts: &'a [Part], out: &mut Vec<&'a Figure>) {
-            for part in parts {
-                match part {
-                    Part::Figure(figure) => out.push(figure),
-                    Part::Folded(_, parts) => collect(parts, out),
-                    Part::Table(_) | Part::Note(_) => {}
-                }
-            }
-        }
-        let mut out = Vec::new();
-        for parts in self.sections.iter().filter_map(|section| section.content.as_ref().ok()) {
-            collect(parts, &mut out);
-        }
-        out
+    pub fn figures(&self) -> &[Figure] {
+        &self.figures
     }
 }
 
-fn header(material: &Material<'_>) -> page::Header {
+fn header(material: &Material<'_>) -> Vec<(&'static str, String)> {
     let trials = material.trials;
     let all = |of: &dyn Fn(&Trial) -> String| -> Vec<String> {
-        super::model::distinct(trials.iter().map(of).filter(|text| !text.is_empty()))
+        distinct(trials.iter().map(of).filter(|text| !text.is_empty()))
     };
     let started = all(&|trial| trial.header.started.clone());
     let mut lines = vec![("Trials", trials.len().to_string())];
@@ -84,11 +79,11 @@ fn header(material: &Material<'_>) -> page::Header {
         );
         lines.push(("Left out", text));
     }
-    page::Header { lines }
+    lines
 }
 
 fn machine(machine: &Machine) -> String {
-    let memory = super::chart::Unit::Bytes.show(machine.memory_bytes as f64);
+    let memory = Unit::Bytes.show(machine.memory_bytes as f64);
     let Machine { cpu, cores, system, file_system, .. } = machine;
     format!("{cpu}, {cores} logical processors, {memory} of memory, {system}, {file_system}")
 }

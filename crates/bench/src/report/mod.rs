@@ -9,11 +9,11 @@ mod data;
 
 mod model;
 
-mod sections;
-
 mod page;
 #[cfg(feature = "png")]
 mod png;
+
+mod sections;
 
 mod build;
 

@@ -1,6 +1,5 @@
-//! The parts of a page, before they are written as HTML.
+//! What all sections work on, and the tables that they write.
 
-use super::chart::Figure;
 use super::data::{Cell, Cells, DocumentSizes, cells, engine_order};
 use crate::record::Trial;
 
@@ -23,35 +22,6 @@ impl Table {
             self.columns = titles.iter().map(column).collect();
         }
         self.rows.push(row);
-    }
-}
-
-#[derive(Clone, Debug)]
-pub(super) enum Part {
-    Figure(Figure),
-    Table(Table),
-    Note(String),
-    /// A heading, and what is shown when it is opened.
-    Folded(String, Vec<Part>),
-}
-
-#[derive(Clone, Debug)]
-pub(super) struct Section {
-    pub(super) id: &'static str,
-    pub(super) title: &'static str,
-    /// The parts, or one line that says which command would measure them.
-    pub(super) content: Result<Vec<Part>, &'static str>,
-}
-
-impl Section {
-    /// A section with parts, or with a line that says which command would measure them.
-    pub(super) fn new(
-        id: &'static str,
-        title: &'static str,
-        parts: Vec<Part>,
-        missing: &'static str,
-    ) -> Self {
-        Self { id, title, content: if parts.is_empty() { Err(missing) } else { Ok(parts) } }
     }
 }
 
@@ -89,15 +59,23 @@ pub(super) fn distinct<T: Ord>(values: impl Iterator<Item = T>) -> Vec<T> {
     set.into_iter().collect()
 }
 
-/// Workloads in the order of their cells, without repetitions.
-pub(super) fn workloads<'c>(cells: &[&'c Cell<'_>]) -> Vec<&'c str> {
-    let mut names: Vec<&str> = Vec::new();
+/// The cells of each workload, in their order.
+pub(super) fn by_workload<'c, 'a>(cells: &[&'c Cell<'a>]) -> Vec<(&'c str, Vec<&'c Cell<'a>>)> {
+    let mut out: Vec<(&str, Vec<&Cell<'a>>)> = Vec::new();
     for cell in cells {
-        if !names.contains(&cell.workload.as_str()) {
-            names.push(&cell.workload);
+        match out.iter_mut().find(|(workload, _)| *workload == cell.workload) {
+            Some((_, of)) => of.push(cell),
+            None => out.push((&cell.workload, vec![cell])),
         }
     }
-    names
+    out
+}
+
+/// The cell with the highest rate.
+pub(super) fn fastest<'c, 'a: 'c>(
+    cells: impl IntoIterator<Item = &'c Cell<'a>>,
+) -> Option<&'c Cell<'a>> {
+    cells.into_iter().max_by(|a, b| a.rate().total_cmp(&b.rate()))
 }
 
 /// `text` as part of an id: letters, digits and dashes.

@@ -1,14 +1,8 @@
-//! The page: sections written as HTML.
+//! The page: what sections draw, written as HTML.
 
-use super::chart::escape;
-use super::model::{Part, Section, Table};
+use super::chart::{Figure, escape};
+use super::model::Table;
 use std::fmt::Write;
-
-/// The lines above the sections.
-#[derive(Clone, Debug)]
-pub(super) struct Header {
-    pub(super) lines: Vec<(&'static str, String)>,
-}
 
 const STYLE: &str = "\
 body{margin:0 auto;max-width:1000px;padding:24px 20px 80px;color:#1f2933;background:#fff;\
@@ -24,58 +18,71 @@ white-space:nowrap;border-bottom:1px solid #e4e7eb}th{color:#5f6b7a;font-weight:
 .n{text-align:right}.missing{color:#5f6b7a}summary{cursor:pointer;padding:4px 0}\
 @media print{details{display:block}h2{break-after:avoid}figure{break-inside:avoid}}";
 
-pub(super) fn html(header: &Header, sections: &[Section]) -> String {
+/// What a section draws.
+#[derive(Debug, Default)]
+pub(super) struct Page {
+    pub(super) html: String,
+    pub(super) figures: Vec<Figure>,
+}
+
+impl Page {
+    pub(super) fn figure(&mut self, figure: Figure) {
+        let (id, svg) = (escape(&figure.id), &figure.svg);
+        put(&mut self.html, format_args!("<figure id=\"figure-{id}\">\n{svg}</figure>\n"));
+        self.figures.push(figure);
+    }
+
+    pub(super) fn note(&mut self, text: &str) {
+        put(&mut self.html, format_args!("<p>{}</p>\n", escape(text)));
+    }
+
+    /// A heading, and what is shown when it is opened.
+    pub(super) fn folded(&mut self, title: &str, draw: impl FnOnce(&mut Self)) {
+        let title = escape(title);
+        put(&mut self.html, format_args!("<details>\n<summary>{title}</summary>\n"));
+        draw(self);
+        self.html.push_str("</details>\n");
+    }
+
+    pub(super) fn table(&mut self, table: &Table) {
+        write_table(&mut self.html, table);
+    }
+}
+
+/// The page that is made of pages, each under its id and title; an empty one has a line that says
+/// which command would measure it.
+pub(super) fn html(
+    header: &[(&'static str, String)],
+    sections: &[([&'static str; 3], Page)],
+) -> String {
     let mut out = String::new();
     out.push_str("<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n");
     out.push_str("<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n");
     out.push_str("<title>flagstone: benchmarks</title>\n<style>");
     out.push_str(STYLE);
     out.push_str("</style>\n</head>\n<body>\n<h1>Benchmarks</h1>\n<dl>\n");
-    for (name, text) in &header.lines {
+    for (name, text) in header {
         put(&mut out, format_args!("<dt>{}</dt><dd>{}</dd>\n", escape(name), escape(text)));
     }
     out.push_str("</dl>\n<nav>\n");
-    for section in sections.iter().filter(|section| section.content.is_ok()) {
-        let (id, title) = (section.id, escape(section.title));
-        put(&mut out, format_args!("<a href=\"#{id}\">{title}</a>\n"));
+    for ([id, title, _], _) in sections.iter().filter(|(_, page)| !page.html.is_empty()) {
+        put(&mut out, format_args!("<a href=\"#{id}\">{}</a>\n", escape(title)));
     }
     out.push_str("</nav>\n");
-    for Section { id, title, content } in sections {
-        let title = escape(title);
-        put(&mut out, format_args!("<section id=\"{id}\">\n<h2>{title}</h2>\n"));
-        match content {
-            Ok(content) => parts(&mut out, content),
-            Err(missing) => {
-                let missing = escape(missing);
-                put(&mut out, format_args!("<p class=\"missing\">Not measured: {missing}</p>\n"));
-            }
+    for ([id, title, missing], page) in sections {
+        put(&mut out, format_args!("<section id=\"{id}\">\n<h2>{}</h2>\n", escape(title)));
+        if page.html.is_empty() {
+            let missing = escape(missing);
+            put(&mut out, format_args!("<p class=\"missing\">Not measured: {missing}</p>\n"));
         }
+        out.push_str(&page.html);
         out.push_str("</section>\n");
     }
     out.push_str("</body>\n</html>\n");
     out
 }
 
-fn parts(out: &mut String, all: &[Part]) {
-    for part in all {
-        match part {
-            Part::Figure(figure) => {
-                let (id, svg) = (escape(&figure.id), &figure.svg);
-                put(out, format_args!("<figure id=\"figure-{id}\">\n{svg}</figure>\n"));
-            }
-            Part::Table(rows) => table(out, rows),
-            Part::Note(text) => put(out, format_args!("<p>{}</p>\n", escape(text))),
-            Part::Folded(title, inner) => {
-                let title = escape(title);
-                put(out, format_args!("<details>\n<summary>{title}</summary>\n"));
-                parts(out, inner);
-                out.push_str("</details>\n");
-            }
-        }
-    }
-}
-
-fn table(out: &mut String, table: &Table) {
+fn write_table(out: &mut String, table: &Table) {
     let class = |at: usize| match table.columns.get(at) {
         Some((_, true)) => " class=\"n\"",
         _ => "",

@@ -12,15 +12,8 @@ pub struct Painter {
 }
 
 impl Default for Painter {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
-impl Painter {
     /// Reads the fonts, which are part of the program: pictures are the same on every system.
-    #[must_use]
-    pub fn new() -> Self {
+    fn default() -> Self {
         let mut fonts = usvg::fontdb::Database::new();
         fonts.load_font_data(notosans::REGULAR_TTF.to_vec());
         fonts.load_font_data(notosans::BOLD_TTF.to_vec());
@@ -31,7 +24,9 @@ impl Painter {
         };
         Self { options }
     }
+}
 
+impl Painter {
     /// The figure as a PNG file, `width` pixels wide (16,000 at most); some tens of milliseconds.
     pub fn png(&self, figure: &Figure, width: u32) -> io::Result<Vec<u8>> {
         let wrong = |what: String| {

@@ -1,10 +1,11 @@
 //! Threads that work in a closed loop, and the one that samples them every interval.
 
-use super::meter::{Ledger, Meter, Slot, Worker};
+use super::meter::{Ledger, Meter, Slot};
 use crate::engine::{Engine, EngineEvent, Gauges, Outcome};
-use crate::options::{Length, Pace};
+use crate::options::Pace;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Barrier, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -52,12 +53,20 @@ pub struct Interval {
     pub is_last: bool,
 }
 
+/// The steps of a thread. Each prepares one operation, performs it between [`Meter::begin`] and
+/// [`Meter::end`], and checks its result. A step returns false when there is nothing more to do;
+/// they are called until the phase ends.
+pub type Worker<'w> = Box<dyn FnMut(&mut Meter<'_>) -> Outcome<bool> + Send + 'w>;
+
 /// Workers, one a thread.
-pub type Crew<'w> = Vec<Box<dyn Worker + 'w>>;
+pub type Crew<'w> = Vec<Worker<'w>>;
 
 /// Creates a worker for each thread, by the number of the thread.
-pub fn crew<'w, W: Worker + 'w>(threads: usize, worker: impl Fn(u64) -> W) -> Crew<'w> {
-    (0..threads as u64).map(|thread| Box::new(worker(thread)) as Box<dyn Worker>).collect()
+pub fn crew<'w, W>(threads: usize, worker: impl Fn(u64) -> W) -> Crew<'w>
+where
+    W: FnMut(&mut Meter<'_>) -> Outcome<bool> + Send + 'w,
+{
+    (0..threads as u64).map(|thread| Box::new(worker(thread)) as Worker<'w>).collect()
 }
 
 /// Runs the workers as `pace` says, each on a thread of its own, and calls `each` with what was
@@ -75,53 +84,32 @@ pub fn work<'w>(
     let barrier = Barrier::new(workers.len() + 1);
     let (done, finished) = channel();
     std::thread::scope(|scope| {
-        let mut handles = Vec::new();
         for (thread, (mut worker, slot)) in workers.into_iter().zip(&slots).enumerate() {
-            let (done, barrier) = (Done(Some(done.clone())), &barrier);
-            let (stop, started) = (&stop, &started);
+            let (done, barrier, stop, started) = (done.clone(), &barrier, &stop, &started);
             let quota = pace.quota(thread);
-            handles.push(scope.spawn(move || {
+            scope.spawn(move || {
                 barrier.wait();
                 started.get_or_init(Instant::now);
-                done.say(labour(&mut *worker, &mut Meter::new(slot, stop), quota));
-            }));
+                let mut meter = Meter::new(slot, stop);
+                let labour = AssertUnwindSafe(|| labour(&mut worker, &mut meter, quota));
+                let outcome = catch_unwind(labour)
+                    .unwrap_or_else(|_panic| Err("a worker thread panicked".into()));
+                // The receiver is gone when the watcher failed.
+                let _gone = done.send(outcome);
+            });
         }
         drop(done);
         barrier.wait();
         let started = *started.get_or_init(Instant::now);
         let watched = Watcher { pace, slots: &slots, stop: &stop, started }.watch(&finished, each);
         stop.store(true, Ordering::Relaxed);
-        for handle in handles {
-            // A panic has been reported as the thread's error.
-            let _panicked = handle.join();
-        }
         watched
     })
 }
 
-/// Sends the outcome of a thread, even if it panicked.
-struct Done(Option<Sender<Outcome<()>>>);
-
-impl Done {
-    fn say(mut self, outcome: Outcome<()>) {
-        if let Some(done) = self.0.take() {
-            // The receiver is gone when the watcher failed.
-            let _gone = done.send(outcome);
-        }
-    }
-}
-
-impl Drop for Done {
-    fn drop(&mut self) {
-        if let Some(done) = self.0.take() {
-            let _gone = done.send(Err("a worker thread panicked".into()));
-        }
-    }
-}
-
-fn labour(worker: &mut dyn Worker, meter: &mut Meter<'_>, quota: u64) -> Outcome<()> {
+fn labour(worker: &mut Worker<'_>, meter: &mut Meter<'_>, quota: u64) -> Outcome<()> {
     for _ in 0..quota {
-        if meter.is_over() || !worker.step(meter)? {
+        if meter.is_over() || !worker(meter)? {
             break;
         }
     }
@@ -142,10 +130,7 @@ impl Watcher<'_> {
         each: &mut dyn FnMut(Interval, &Ledger) -> Outcome<()>,
     ) -> Outcome<Worked> {
         let started = self.started;
-        let deadline = match self.pace.length {
-            Length::Time(time) => Some(started + time),
-            _ => None,
-        };
+        let deadline = self.pace.time().map(|time| started + time);
         let interval = self.pace.interval.max(Duration::from_millis(1));
         let (mut next, mut from) = (started + interval, started);
         let (mut ended, mut failed, mut ops) = (0, None, 0);
@@ -219,29 +204,27 @@ mod tests {
     use super::*;
     use crate::record::OpKind;
 
-    struct Counts(u64);
-
-    impl Worker for Counts {
-        fn step(&mut self, meter: &mut Meter<'_>) -> Outcome<bool> {
-            self.0 += 1;
-            meter.begin();
-            meter.end(OpKind::Put, Tally::put(10));
-            Ok(true)
-        }
-    }
-
     fn counts(n: usize) -> Crew<'static> {
-        crew(n, |_| Counts(0))
+        crew(n, |_| {
+            |meter: &mut Meter<'_>| {
+                meter.begin();
+                meter.end(OpKind::Put, Tally::put(10));
+                Ok(true)
+            }
+        })
     }
 
-    fn pace(threads: usize, length: Length) -> Pace {
-        Pace { threads, length, interval: Duration::from_millis(20), ..Pace::default() }
+    const INTERVAL: Duration = Duration::from_millis(20);
+
+    fn lasting(threads: usize, milliseconds: u64) -> Pace {
+        let seconds = Duration::from_millis(milliseconds);
+        Pace { threads, seconds, interval: INTERVAL, ..Pace::default() }
     }
 
     #[test]
     fn no_operation_is_lost_between_intervals() {
         let mut seen = (0, 0, 0);
-        let pace = pace(3, Length::Operations(300_001));
+        let pace = Pace { operations: Some(300_001), ..lasting(3, 1) };
         let worked = work(&pace, counts(3), &mut |_, ledger| {
             seen.0 += ledger.ops;
             seen.1 += ledger.user_bytes;
@@ -255,7 +238,7 @@ mod tests {
     #[test]
     fn time_ends_a_phase_and_rows_come_until_then() {
         let (mut rows, mut time) = (0, 0.0);
-        let pace = pace(2, Length::Time(Duration::from_millis(100)));
+        let pace = lasting(2, 100);
         let worked = work(&pace, counts(2), &mut |interval, _| {
             rows += 1;
             time += (interval.to - interval.from).as_secs_f64();
@@ -280,7 +263,7 @@ mod tests {
     #[test]
     fn rows_after_late_samples_are_whole_intervals_but_for_the_last() {
         let mut rows = Vec::new();
-        let pace = pace(1, Length::Time(Duration::from_millis(400)));
+        let pace = lasting(1, 400);
         let late = pace.interval.mul_f64(1.7);
         let worked = work(&pace, counts(1), &mut |interval, _| {
             rows.push((interval.to - interval.from, interval.is_last));
@@ -293,20 +276,15 @@ mod tests {
         assert!(whole.iter().all(|row| row.0 >= pace.interval.mul_f64(0.9)), "{rows:?}");
     }
 
-    struct Fails(u32);
-
-    impl Worker for Fails {
-        fn step(&mut self, _meter: &mut Meter<'_>) -> Outcome<bool> {
-            self.0 += 1;
-            if self.0 > 1000 { Err("the value of key 7 is wrong".into()) } else { Ok(true) }
-        }
-    }
-
     #[test]
     fn an_error_of_one_worker_stops_all_and_is_told() {
         let mut workers = counts(2);
-        workers.push(Box::new(Fails(0)));
-        let pace = pace(3, Length::UntilDone);
+        let mut steps = 0;
+        workers.push(Box::new(move |_| {
+            steps += 1;
+            if steps > 1000 { Err("the value of key 7 is wrong".into()) } else { Ok(true) }
+        }));
+        let pace = Pace { until_done: true, ..lasting(3, 1) };
         let failed = work(&pace, workers, &mut |_, _| Ok(())).unwrap_err();
         assert_eq!(failed.to_string(), "the value of key 7 is wrong");
     }

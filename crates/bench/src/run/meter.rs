@@ -1,18 +1,10 @@
 //! What a thread of a workload does, how it is timed, and what it did in an interval.
 
-use crate::engine::Outcome;
 use crate::record::{Latency, OpKind};
 use hdrhistogram::Histogram;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
-
-/// One thread of a workload.
-pub trait Worker: Send {
-    /// Prepares one operation, performs it between [`Meter::begin`] and [`Meter::end`], and checks
-    /// its result. Returns false when there is nothing more to do. Called until the phase ends.
-    fn step(&mut self, meter: &mut Meter<'_>) -> Outcome<bool>;
-}
 
 /// What a timed call did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,9 +83,7 @@ impl<'a> Meter<'a> {
         let took = now.saturating_duration_since(self.began);
         self.last = now;
         let mut ledger = self.slot.lock();
-        ledger.ops += tally.ops;
-        ledger.scanned += tally.scanned;
-        ledger.user_bytes += tally.user_bytes;
+        ledger.count(tally);
         ledger.make_ns += made.as_nanos() as u64;
         if let Some(found) = tally.found {
             match kind {
@@ -111,10 +101,7 @@ impl<'a> Meter<'a> {
 
     /// Counts operations of other threads, without a latency.
     pub fn count(&mut self, tally: Tally) {
-        let mut ledger = self.slot.lock();
-        ledger.ops += tally.ops;
-        ledger.scanned += tally.scanned;
-        ledger.user_bytes += tally.user_bytes;
+        self.slot.lock().count(tally);
     }
 
     /// Returns whether the phase is over: for workers whose step is long.
@@ -151,6 +138,13 @@ pub struct Ledger {
 }
 
 impl Ledger {
+    #[inline]
+    fn count(&mut self, tally: Tally) {
+        self.ops += tally.ops;
+        self.scanned += tally.scanned;
+        self.user_bytes += tally.user_bytes;
+    }
+
     /// Adds a call of `kind` that took `nanoseconds`.
     #[inline]
     pub(super) fn record(&mut self, kind: OpKind, nanoseconds: u64) {

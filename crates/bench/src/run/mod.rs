@@ -1,7 +1,7 @@
 //! The harness: threads in a closed loop, a row an interval, a summary at the end.
 //!
 //! ```text
-//! Worker::step --Meter--> Ledger (one a thread) --taken every interval--> row --> file, watcher
+//! a Worker's step --Meter--> Ledger (one a thread) --taken every interval--> row --> file, watcher
 //!                                                        ^
 //!                      process, disk, gauges, events ----+
 //! ```
@@ -19,7 +19,7 @@ mod rows;
 
 mod recorder;
 
-pub use crew::{Crew, Interval, Probe, Worked, crew, work};
-pub use meter::{Ledger, Meter, Tally, Worker, latency};
-pub use recorder::{Plan, Recorder, Watch};
-pub use show::{show_row, show_summary, show_tails};
+pub use crew::{Crew, Interval, Probe, Worked, Worker, crew, work};
+pub use meter::{Ledger, Meter, Tally, latency};
+pub use recorder::{Recorder, Watch};
+pub use show::{show_row, show_summary};

@@ -6,7 +6,7 @@ use super::rows::Look;
 use crate::engine::{Engine, Outcome};
 use crate::options::Pace;
 use crate::record::{
-    Described, EventKind, EventLine, FORMAT, Header, Line, OpKind, RecordWriter, RowLine, Summary,
+    EventKind, EventLine, FORMAT, Header, Line, OpKind, RecordWriter, RowLine, Summary,
 };
 use crate::sample::{DiskClock, PeakMemory, commit, machine, program, sync_files, utc_now};
 use crate::stats::{median, worst_hundredth};
@@ -21,29 +21,13 @@ const CLOSE: &str = "close";
 /// Receives rows as they come, for progress on a terminal.
 pub type Watch<'a> = &'a (dyn Fn(&RowLine) + Sync);
 
-/// What a trial is, before it begins.
-pub struct Plan<'a> {
-    /// `put-heavy`, `load`, ...
-    pub workload: &'a str,
-    /// `flagstone`, `rocksdb`, ...
-    pub engine: &'a str,
-    pub engine_version: &'a str,
-    /// Every option by its long name, defaults included.
-    pub options: Described,
-    /// What the store holds when the clock starts, for people.
-    pub starting_state: &'a str,
-    /// The directory of the store, which must exist: its bytes are rows' `disk_bytes`.
-    pub dir: &'a Path,
-    /// The result file; none is written without.
-    pub out: Option<&'a Path>,
-}
-
 /// A trial being measured.
 pub struct Recorder<'a> {
     writer: Option<RecordWriter>,
     watch: Watch<'a>,
     dir: PathBuf,
     disk: DiskClock,
+    memory: PeakMemory,
     /// Bytes written as of the last sample.
     written: u64,
     /// When the first phase began.
@@ -51,45 +35,35 @@ pub struct Recorder<'a> {
     total: Ledger,
     /// What the last phase did.
     phase: Ledger,
-    rates: Vec<f64>,
-    sizes: Vec<(f64, u64)>,
-    /// The bytes of the store without its log, of each row.
-    data_sizes: Vec<u64>,
     thread_seconds: f64,
+    rows: Vec<RowLine>,
+    /// Of the rows that are whole intervals: operations a second.
+    rates: Vec<f64>,
+    /// What was no operation: its name, and a row of it.
+    asides: Vec<(String, RowLine)>,
     summary: Summary,
-    /// The sums of rows and asides.
-    totals: RowLine,
-    memory: PeakMemory,
-    after: AfterTheClock,
-}
-
-/// Bytes written after the last operation.
-#[derive(Default)]
-struct AfterTheClock {
-    /// By background work, where the trial waited for it.
-    settle: Option<u64>,
-    /// By closing.
-    close: u64,
 }
 
 impl<'a> Recorder<'a> {
-    /// Begins a trial and writes its header with commit, machine and time. `watch` receives the
-    /// rows.
-    pub fn begin(plan: Plan<'_>, watch: Watch<'a>) -> Outcome<Self> {
+    /// Begins a trial of the store in `dir`, which must exist, and writes its header, to which this
+    /// adds commit, program, machine and time. Without `out` there is no result file. `watch`
+    /// receives the rows.
+    pub fn begin(
+        header: Header,
+        dir: &Path,
+        out: Option<&Path>,
+        watch: Watch<'a>,
+    ) -> Outcome<Self> {
         let header = Header {
             format: FORMAT,
-            workload: plan.workload.to_owned(),
-            engine: plan.engine.to_owned(),
-            engine_version: plan.engine_version.to_owned(),
             commit: commit(),
             program: program(),
             started: utc_now(),
-            machine: machine(plan.dir),
-            options: plan.options,
-            starting_state: plan.starting_state.to_owned(),
+            machine: machine(dir),
+            ..header
         };
         let mut writer = None;
-        if let Some(path) = plan.out {
+        if let Some(path) = out {
             if let Some(folder) = path.parent() {
                 std::fs::create_dir_all(folder)?;
             }
@@ -100,25 +74,30 @@ impl<'a> Recorder<'a> {
         Ok(Self {
             writer,
             watch,
-            dir: plan.dir.to_owned(),
-            disk: DiskClock::of(plan.dir),
+            dir: dir.to_owned(),
+            disk: DiskClock::of(dir),
+            memory: PeakMemory::start(),
+            written: 0,
             started: None,
             total: Ledger::default(),
             phase: Ledger::default(),
-            rates: Vec::new(),
-            sizes: Vec::new(),
-            data_sizes: Vec::new(),
             thread_seconds: 0.0,
+            rows: Vec::new(),
+            rates: Vec::new(),
+            asides: Vec::new(),
             summary: Summary::default(),
-            totals: RowLine::default(),
-            memory: PeakMemory::start(),
-            after: AfterTheClock::default(),
-            written: 0,
         })
     }
 
     fn start(&mut self) -> Instant {
         *self.started.get_or_insert_with(Instant::now)
+    }
+
+    /// Takes a sample of everything.
+    fn look(&mut self, probe: &Probe<'_>) -> Look {
+        let look = Look::take(&self.dir, &self.disk, probe, self.written);
+        self.written = look.written;
+        look
     }
 
     /// Runs workers on an engine: one phase of the trial.
@@ -141,19 +120,22 @@ impl<'a> Recorder<'a> {
         let threads = workers.len();
         self.phase.clear();
         let started = self.start();
-        let mut before = Look::take(&self.dir, &self.disk, probe, self.written);
+        let mut before = self.look(probe);
         let worked = work(pace, workers, &mut |interval, ledger| {
-            let look = Look::take(&self.dir, &self.disk, probe, before.written());
+            let look = self.look(probe);
             let row = look.row_since(&before, interval, started, threads, ledger);
             before = look;
             self.total.add(ledger);
             self.phase.add(ledger);
             self.thread_seconds += row.dt * threads as f64;
             self.tell((probe.events)())?;
-            let is_whole = !interval.is_last && row.dt >= pace.interval.as_secs_f64() * 0.9;
-            self.row(row, is_whole)
+            if !interval.is_last && row.dt >= pace.interval.as_secs_f64() * 0.9 {
+                self.rates.push(row.ops as f64 / row.dt);
+            }
+            (self.watch)(&row);
+            self.rows.push(row.clone());
+            self.line(&Line::Row(row))
         })?;
-        self.written = before.written();
         self.summary.seconds += worked.seconds;
         self.summary.ops += worked.ops;
         if pace.closing_sync {
@@ -181,35 +163,18 @@ impl<'a> Recorder<'a> {
         call: impl FnOnce(&Path) -> Outcome<()>,
     ) -> Outcome<f64> {
         let started = self.start();
-        let before = Look::take(&self.dir, &self.disk, probe, self.written);
+        let before = self.look(probe);
         let began = Instant::now();
         call(&self.dir)?;
         let interval = Interval { from: began, to: Instant::now(), is_last: true };
-        let after = Look::take(&self.dir, &self.disk, probe, before.written());
-        self.written = after.written();
-        let row = after.row_since(&before, interval, started, 0, &Ledger::default());
-        self.add_totals(&row);
-        self.figure(&format!("{what}_s"), row.dt);
-        match what {
-            SETTLE => *self.after.settle.get_or_insert(0) += row.disk_write_bytes,
-            CLOSE => self.after.close += row.disk_write_bytes,
-            _ => {}
-        }
-        let t = began.saturating_duration_since(started).as_secs_f64();
-        self.event(&EventLine {
-            t,
-            until: row.t,
-            kind: EventKind::Phase,
-            bytes: row.disk_write_bytes,
-            what: what.to_owned(),
-        })?;
+        let row = self.look(probe).row_since(&before, interval, started, 0, &Ledger::default());
+        let (t, dt) = (began.saturating_duration_since(started).as_secs_f64(), row.dt);
+        self.figure(&format!("{what}_s"), dt);
+        let (until, bytes, kind) = (row.t, row.disk_write_bytes, EventKind::Phase);
+        self.asides.push((what.to_owned(), row));
+        self.line(&Line::Event(EventLine { t, until, kind, bytes, what: what.to_owned() }))?;
         self.tell((probe.events)())?;
-        Ok(row.dt)
-    }
-
-    /// Adds an event.
-    pub fn event(&mut self, event: &EventLine) -> Outcome<()> {
-        self.line(&Line::Event(event.clone()))
+        Ok(dt)
     }
 
     /// Sets a figure of this workload alone; its name ends with the unit.
@@ -228,13 +193,29 @@ impl<'a> Recorder<'a> {
     }
 
     /// Syncs of the log so far, where the engine counts them.
-    pub const fn wal_syncs(&self) -> Option<u64> {
-        self.totals.wal_syncs
+    pub fn wal_syncs(&self) -> Option<u64> {
+        self.sum(|row| row.wal_syncs)
     }
 
-    /// Bytes of the store's files at the end of each row so far, without the log.
-    pub fn data_sizes(&self) -> &[u64] {
-        &self.data_sizes
+    /// The rows so far.
+    pub fn rows(&self) -> &[RowLine] {
+        &self.rows
+    }
+
+    /// The rows of phases and of asides.
+    fn all(&self) -> impl Iterator<Item = &RowLine> {
+        self.rows.iter().chain(self.asides.iter().map(|(_, row)| row))
+    }
+
+    /// The sum over all rows that have this.
+    fn sum<T: std::ops::Add<Output = T>>(&self, of: impl Fn(&RowLine) -> Option<T>) -> Option<T> {
+        self.all().filter_map(of).reduce(|a, b| a + b)
+    }
+
+    /// Bytes that asides of this name have written, if there were any.
+    fn written_by(&self, what: &str) -> Option<u64> {
+        let of = self.asides.iter().filter(|(name, _)| name == what);
+        of.map(|(_, row)| row.disk_write_bytes).reduce(|a, b| a + b)
     }
 
     /// The directory of the store.
@@ -256,12 +237,15 @@ impl<'a> Recorder<'a> {
         }
         summary.latency = self.total.latencies().collect();
         summary.make_share = self.total.make_ns as f64 * 1e-9 / self.thread_seconds.max(1e-9);
-        let end = self.sizes.last().map_or(0.0, |(t, _)| *t);
-        let late = self.sizes.iter().filter(|(t, _)| *t >= end / 6.0 * 5.0);
-        summary.disk_bytes = late.map(|(_, bytes)| *bytes).max().unwrap_or(0);
+        let end = self.rows.last().map_or(0.0, |row| row.t);
+        let late = self.rows.iter().filter(|row| row.t >= end / 6.0 * 5.0);
+        summary.disk_bytes = late.map(|row| row.disk_bytes).max().unwrap_or(0);
         summary.user_bytes = self.total.user_bytes;
-        summary.rss_max_bytes = summary.rss_max_bytes.max(self.memory.bytes().unwrap_or(0));
-        let AfterTheClock { settle, close } = self.after;
+        let peak = self.memory.bytes().unwrap_or(0);
+        summary.rss_max_bytes = self.all().map(|row| row.rss_bytes).max().unwrap_or(0).max(peak);
+        summary.disk_write_bytes = self.sum(|row| Some(row.disk_write_bytes)).unwrap_or(0);
+        summary.cpu_s = self.sum(|row| Some(row.cpu_s)).unwrap_or(0.0);
+        let (settle, close) = (self.written_by(SETTLE), self.written_by(CLOSE).unwrap_or(0));
         let settled = summary.disk_write_bytes.saturating_sub(close);
         let over_put = |written: u64| {
             (summary.user_bytes > 0).then(|| written as f64 / summary.user_bytes as f64)
@@ -269,22 +253,22 @@ impl<'a> Recorder<'a> {
         let with = settle.and_then(|_| over_put(settled));
         summary.write_amplification = over_put(settled.saturating_sub(settle.unwrap_or(0)));
         let gets = summary.latency.contains_key(&OpKind::Get);
-        let totals = &self.totals;
-        let cache_hit_share =
-            totals.cache_hits.zip(totals.cache_misses).and_then(|(hit, missed)| {
-                (hit + missed > 0).then(|| hit as f64 / (hit + missed) as f64)
-            });
+        let lookups = self.sum(|row| row.cache_hits).zip(self.sum(|row| row.cache_misses));
+        let hit_share = |(hits, misses): (u64, u64)| {
+            (hits + misses > 0).then(|| hits as f64 / (hits + misses) as f64)
+        };
         let counted = [
             ("settle_bytes", settle.map(|bytes| bytes as f64)),
             ("write_amplification_settled", with),
             ("gets_found", gets.then_some(self.total.gets_found as f64)),
             ("deletes_found", self.total.deletes_found.map(|found| found as f64)),
             ("scanned", Some(self.total.scanned as f64).filter(|scanned| *scanned > 0.0)),
-            ("disk_read_bytes", Some(totals.disk_read_bytes as f64)),
-            ("cache_hit_share", cache_hit_share),
-            ("wal_write_bytes", totals.wal_write_bytes.map(|bytes| bytes as f64)),
-            ("wal_syncs", totals.wal_syncs.map(|syncs| syncs as f64)),
-            ("stalled_s", totals.stalled_s),
+            ("disk_read_bytes", self.sum(|row| Some(row.disk_read_bytes as f64))),
+            ("cache_hit_share", lookups.and_then(hit_share)),
+            ("wal_write_bytes", self.sum(|row| row.wal_write_bytes).map(|bytes| bytes as f64)),
+            ("wal_syncs", self.wal_syncs().map(|syncs| syncs as f64)),
+            ("stalled_s", self.sum(|row| row.stalled_s)),
+            ("cpu_per_op_us", Some(summary.cpu_s * 1e6 / summary.ops.max(1) as f64)),
         ];
         for (name, value) in counted {
             if let Some(value) = value {
@@ -298,41 +282,17 @@ impl<'a> Recorder<'a> {
         Ok(summary)
     }
 
-    fn row(&mut self, row: RowLine, is_whole: bool) -> Outcome<()> {
-        self.add_totals(&row);
-        if is_whole {
-            self.rates.push(row.ops as f64 / row.dt);
-        }
-        self.sizes.push((row.t, row.disk_bytes));
-        self.data_sizes.push(row.disk_bytes.saturating_sub(row.log_bytes));
-        (self.watch)(&row);
-        self.line(&Line::Row(row))
-    }
-
-    fn add_totals(&mut self, row: &RowLine) {
-        let (summary, totals) = (&mut self.summary, &mut self.totals);
-        summary.rss_max_bytes = summary.rss_max_bytes.max(row.rss_bytes);
-        summary.disk_write_bytes += row.disk_write_bytes;
-        summary.cpu_s += row.cpu_s;
-        totals.disk_read_bytes += row.disk_read_bytes;
-        totals.cache_hits = sum(totals.cache_hits, row.cache_hits);
-        totals.cache_misses = sum(totals.cache_misses, row.cache_misses);
-        totals.wal_write_bytes = sum(totals.wal_write_bytes, row.wal_write_bytes);
-        totals.wal_syncs = sum(totals.wal_syncs, row.wal_syncs);
-        totals.stalled_s = sum(totals.stalled_s, row.stalled_s);
-    }
-
     fn tell(&mut self, events: Vec<crate::engine::EngineEvent>) -> Outcome<()> {
         let started = self.start();
         let seconds = |at: Instant| at.saturating_duration_since(started).as_secs_f64();
         for event in events {
-            self.event(&EventLine {
+            self.line(&Line::Event(EventLine {
                 t: seconds(event.began),
                 until: seconds(event.ended),
                 kind: event.kind,
                 bytes: event.bytes,
                 what: event.what,
-            })?;
+            }))?;
         }
         Ok(())
     }
@@ -342,12 +302,5 @@ impl<'a> Recorder<'a> {
             writer.line(line)?;
         }
         Ok(())
-    }
-}
-
-fn sum<T: std::ops::Add<Output = T>>(a: Option<T>, b: Option<T>) -> Option<T> {
-    match (a, b) {
-        (Some(a), Some(b)) => Some(a + b),
-        (a, b) => a.or(b),
     }
 }

@@ -15,7 +15,7 @@ pub(super) struct Look {
     gauges: Gauges,
     /// Bytes that the process has written. Never fewer than at the sample before: when files are
     /// removed before they were written, the count does not change until as much was written again.
-    written: u64,
+    pub(super) written: u64,
     busy_ms: Option<u64>,
     disk: DirectoryBytes,
 }
@@ -31,10 +31,6 @@ impl Look {
             busy_ms: disk.busy_ms(),
             disk: DirectoryBytes::of(dir),
         }
-    }
-
-    pub(super) const fn written(&self) -> u64 {
-        self.written
     }
 
     /// The row of the interval between the samples `before` and this, in a trial that began at
@@ -102,7 +98,7 @@ mod tests {
     fn what_is_written_never_falls() {
         let dir = tempfile::tempdir().unwrap();
         let disk = DiskClock::of(dir.path());
-        let look = |before| Look::take(dir.path(), &disk, &Probe::NONE, before).written();
+        let look = |before| Look::take(dir.path(), &disk, &Probe::NONE, before).written;
         // As if files had been removed that were counted, and never written.
         let before = look(0) + (1 << 40);
         assert_eq!(look(before), before);

@@ -32,26 +32,6 @@ pub fn show_row(row: &RowLine) -> String {
     line
 }
 
-/// The tails of a trial beside those of the no-op store that burns as much CPU, as a table: the
-/// figures of [`run_yardstick`](crate::workload::run_yardstick).
-pub fn show_tails(trial: &Summary, noop: &Summary) -> String {
-    let mut text =
-        format!("{:<8}{:>14}{:>14}{:>10}\n", "p99.9", "the trial", "no-op store", "ratio");
-    for (kind, here) in &noop.latency {
-        if let Some(there) = trial.latency.get(kind) {
-            let (there, here) = (there.p999, here.p999);
-            let (name, ratio) = (kind.name(), there / here.max(1e-3));
-            let (there, here) = (Unit::Micros.show(there), Unit::Micros.show(here));
-            text += &format!("{name:<8}{there:>14}{here:>14}{ratio:>10.2}\n");
-        }
-    }
-    let cpu =
-        |summary: &Summary| Unit::Micros.show(summary.cpu_s * 1e6 / summary.ops.max(1) as f64);
-    let (there, here) = (cpu(trial), cpu(noop));
-    text += &format!("{:<8}{there:>14}{here:>14}\n", "CPU/op");
-    text
-}
-
 /// A summary as a table of several lines.
 pub fn show_summary(summary: &Summary) -> String {
     let mut text = format!(

@@ -1,6 +1,7 @@
 //! Where and when a trial runs, and which program and commit are measured.
 
 use crate::record::Machine;
+use flagstone::DateTime;
 use std::fs::{self, Metadata};
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -17,7 +18,7 @@ pub fn machine(dir: &Path) -> Machine {
     Machine {
         cpu: cpu_of(&read("/proc/cpuinfo")).unwrap_or_else(|| std::env::consts::ARCH.to_owned()),
         cores: u32::try_from(cores).unwrap_or(u32::MAX),
-        memory_bytes: memory_of(&read("/proc/meminfo")).unwrap_or(0),
+        memory_bytes: flagstone::env::os::memory_bytes().unwrap_or(0),
         system: if kernel.trim().is_empty() { std::env::consts::OS.into() } else { kernel },
         file_system: file_system_of(&read("/proc/self/mountinfo"), &place)
             .unwrap_or_else(|| "unknown".to_owned()),
@@ -27,11 +28,6 @@ pub fn machine(dir: &Path) -> Machine {
 fn cpu_of(cpuinfo: &str) -> Option<String> {
     let line = cpuinfo.lines().find(|line| line.starts_with("model name"))?;
     Some(line.split_once(':')?.1.trim().to_owned())
-}
-
-fn memory_of(meminfo: &str) -> Option<u64> {
-    let line = meminfo.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
-    line.split_whitespace().next()?.parse::<u64>().ok()?.checked_mul(1024)
 }
 
 /// The type and the device of the mount with the longest path above `place`.
@@ -55,31 +51,23 @@ fn file_system_of(mountinfo: &str, place: &Path) -> Option<String> {
 /// during them; and a child process holds the locks of open databases for a moment while it starts.
 pub fn commit() -> String {
     static COMMIT: OnceLock<String> = OnceLock::new();
-    COMMIT.get_or_init(find_commit).clone()
-}
-
-fn find_commit() -> String {
-    if let Ok(said) = std::env::var("FLAGSTONE_COMMIT")
-        && !said.is_empty()
-    {
-        return said;
-    }
-    from_git().unwrap_or_else(|| "unknown".to_owned())
+    let find = || {
+        let said = std::env::var("FLAGSTONE_COMMIT").ok().filter(|said| !said.is_empty());
+        said.or_else(from_git).unwrap_or_else(|| "unknown".to_owned())
+    };
+    COMMIT.get_or_init(find).clone()
 }
 
 fn from_git() -> Option<String> {
     let root = git(&["rev-parse", "--show-toplevel"])?;
-    let ours = std::path::Path::new(root.trim()).join("crates/flagstone/Cargo.toml");
-    if !ours.is_file() {
+    if !Path::new(root.trim()).join("crates/flagstone/Cargo.toml").is_file() {
         return None;
     }
-    let head = git(&["rev-parse", "--short=12", "HEAD"])?;
-    let difference = git(&["diff", "HEAD"])?;
-    let head = head.trim();
-    if difference.is_empty() {
-        return Some(head.to_owned());
-    }
-    Some(format!("{head}+{:08x}", digest(difference.as_bytes())))
+    let head = git(&["rev-parse", "--short=12", "HEAD"])?.trim().to_owned();
+    Some(match git(&["diff", "HEAD"])? {
+        same if same.is_empty() => head,
+        difference => format!("{head}+{:08x}", digest(difference.as_bytes())),
+    })
 }
 
 fn git(words: &[&str]) -> Option<String> {
@@ -98,56 +86,29 @@ fn digest(bytes: &[u8]) -> u32 {
 /// process.
 pub fn program() -> String {
     static PROGRAM: OnceLock<String> = OnceLock::new();
-    PROGRAM.get_or_init(find_program).clone()
-}
-
-fn find_program() -> String {
-    // The first path is right even if the file was replaced since.
-    let metadata = std::fs::metadata("/proc/self/exe")
-        .or_else(|_| std::env::current_exe().and_then(std::fs::metadata));
-    metadata.map_or_else(|_| format!("unknown at {}", utc_now()), |metadata| told(&metadata))
+    let find = || {
+        // The first path is right even if the file was replaced since.
+        let metadata = fs::metadata("/proc/self/exe")
+            .or_else(|_| std::env::current_exe().and_then(fs::metadata));
+        metadata.map_or_else(|_| format!("unknown at {}", utc_now()), |metadata| told(&metadata))
+    };
+    PROGRAM.get_or_init(find).clone()
 }
 
 fn told(metadata: &Metadata) -> String {
-    let since = metadata.modified().ok().and_then(|at| at.duration_since(UNIX_EPOCH).ok());
-    let written = since.map_or_else(|| "an unknown time".to_owned(), |since| show(since.as_secs()));
+    let written = metadata.modified().map_or_else(|_| "an unknown time".to_owned(), show);
     format!("{} bytes of {written}", metadata.len())
 }
 
 /// Now, in UTC, as in `2026-01-31T12:00:00Z`.
 pub fn utc_now() -> String {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH);
-    show(since.map_or(0, |since| since.as_secs()))
+    show(SystemTime::now())
 }
 
-/// This many seconds after the beginning of 1970, in the form of [`utc_now`].
-fn show(seconds: u64) -> String {
-    let (days, second) = (seconds / 86_400, seconds % 86_400);
-    let (year, month, day) = date(days);
-    let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
-    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
-}
-
-/// Year, month and day of a day counted from 1970-01-01.
-fn date(mut days: u64) -> (u64, u64, u64) {
-    let is_leap = |year: u64| {
-        year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400))
-    };
-    let mut year = 1970;
-    while days >= 365 + u64::from(is_leap(year)) {
-        days -= 365 + u64::from(is_leap(year));
-        year += 1;
-    }
-    let february = 28 + u64::from(is_leap(year));
-    let mut month = 1;
-    for length in [31, february, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31] {
-        if days < length {
-            break;
-        }
-        days -= length;
-        month += 1;
-    }
-    (year, month, days + 1)
+/// A time in the form of [`utc_now`], in whole seconds.
+fn show(time: SystemTime) -> String {
+    let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
+    DateTime::from_micros(since.as_secs() as i64 * 1_000_000).to_string()
 }
 
 #[cfg(test)]
@@ -165,10 +126,8 @@ mod tests {
     }
 
     #[test]
-    fn processor_and_memory_are_read_by_name() {
+    fn the_processor_is_read_by_name() {
         assert_eq!(cpu_of("processor\t: 0\nmodel name\t: A B\n").unwrap(), "A B");
-        assert_eq!(memory_of("MemTotal:       1000 kB\n"), Some(1_024_000));
-        assert_eq!(memory_of(""), None);
     }
 
     #[test]
@@ -193,16 +152,9 @@ mod tests {
     }
 
     #[test]
-    fn seconds_become_dates() {
-        for (seconds, expected) in [
-            (0, "1970-01-01T00:00:00Z"),
-            (951_782_399, "2000-02-28T23:59:59Z"),
-            (951_782_400, "2000-02-29T00:00:00Z"),
-            (1_709_251_199, "2024-02-29T23:59:59Z"),
-            (1_767_225_600, "2026-01-01T00:00:00Z"),
-            (4_107_542_400, "2100-03-01T00:00:00Z"),
-        ] {
-            assert_eq!(show(seconds), expected);
-        }
+    fn times_are_shown_in_whole_seconds() {
+        let time = UNIX_EPOCH + std::time::Duration::from_micros(1_709_251_199_500_000);
+        assert_eq!(show(time), "2024-02-29T23:59:59Z");
+        assert_eq!(utc_now().len(), "2026-01-31T12:00:00Z".len());
     }
 }

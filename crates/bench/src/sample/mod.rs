@@ -7,4 +7,4 @@ mod machine;
 mod process;
 
 pub use machine::{commit, machine, program, utc_now};
-pub use process::{DirectoryBytes, DiskClock, PeakMemory, ProcessSample, sync_files};
+pub use process::{DirectoryBytes, DiskClock, PeakMemory, ProcessSample, each_file, sync_files};

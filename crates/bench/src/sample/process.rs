@@ -2,6 +2,7 @@
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind};
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -141,18 +142,11 @@ fn busy_ms(diskstats: &str, major: u64, minor: u64) -> Option<u64> {
     })
 }
 
-#[cfg(unix)]
 fn device_of(dir: &Path) -> Option<(u64, u64)> {
-    use std::os::unix::fs::MetadataExt;
     let device = fs::metadata(dir).ok()?.dev();
     let major = ((device >> 8) & 0xFFF) | ((device >> 32) & !0xFFF);
     let minor = (device & 0xFF) | ((device >> 12) & !0xFF);
     Some((major, minor & 0xFFFF_FFFF))
-}
-
-#[cfg(not(unix))]
-fn device_of(_dir: &Path) -> Option<(u64, u64)> {
-    None
 }
 
 /// Bytes that the files of a store take on the device; what is not allocated in a sparse file does
@@ -174,7 +168,7 @@ impl DirectoryBytes {
             let Ok(found) = entry.metadata() else { continue };
             let below = match found.is_dir() {
                 true => Self::of(&entry.path()),
-                false => Self { all: file_bytes(&found), log: 0 },
+                false => Self { all: found.blocks() * 512, log: 0 },
             };
             sum.all += below.all;
             sum.log += if is_log(&entry.path()) { below.all } else { below.log };
@@ -194,32 +188,25 @@ fn is_log(path: &Path) -> bool {
     ["wal", "log", "jnl"].contains(&extension) || name.ends_with("-wal") || name.contains("journal")
 }
 
-#[cfg(unix)]
-fn file_bytes(found: &fs::Metadata) -> u64 {
-    use std::os::unix::fs::MetadataExt;
-    found.blocks() * 512
-}
-
-#[cfg(not(unix))]
-fn file_bytes(found: &fs::Metadata) -> u64 {
-    found.len()
-}
-
-/// Syncs every file in `dir` and below. Files that are removed meanwhile are skipped.
-pub fn sync_files(dir: &Path) -> io::Result<()> {
-    let pass_missing = |result: io::Result<()>| match result {
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
-        other => other,
-    };
+/// Calls `each` with every file in `dir` and below. Files that are removed meanwhile are skipped.
+pub fn each_file(dir: &Path, each: &dyn Fn(&File) -> io::Result<()>) -> io::Result<()> {
     for entry in fs::read_dir(dir)? {
         let path = entry?.path();
-        if path.is_dir() {
-            pass_missing(sync_files(&path))?;
-        } else if path.is_file() {
-            pass_missing(File::open(&path).and_then(|file| file.sync_all()))?;
-        }
+        let done = match path.is_dir() {
+            true => each_file(&path, each),
+            false if path.is_file() => File::open(&path).and_then(|file| each(&file)),
+            false => Ok(()),
+        };
+        done.or_else(
+            |error| if error.kind() == ErrorKind::NotFound { Ok(()) } else { Err(error) },
+        )?;
     }
     Ok(())
+}
+
+/// Syncs every file in `dir` and below.
+pub fn sync_files(dir: &Path) -> io::Result<()> {
+    each_file(dir, &File::sync_all)
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use crate::run::{Meter, Tally};
 pub(super) struct Caller<'e> {
     engine: &'e dyn Engine,
     values: &'e Values,
-    keys: Keys,
+    pub(super) keys: Keys,
     key: Vec<u8>,
     /// The value that is put.
     value: Vec<u8>,
@@ -26,10 +26,6 @@ impl<'e> Caller<'e> {
     ) -> Self {
         let keys = data.keys();
         Self { engine, values, keys, key: Vec::new(), value: Vec::new(), found: Vec::new() }
-    }
-
-    pub(super) const fn keys(&self) -> &Keys {
-        &self.keys
     }
 
     /// Puts the value that key `number` has in `version`.
@@ -80,7 +76,7 @@ impl<'e> Caller<'e> {
         let put = self.engine.put(&self.key, &self.value);
         meter.end(OpKind::Update, Tally::put(self.key.len() + self.value.len()));
         put?;
-        if found? { Ok(self.values.check(number, &self.found)?) } else { Err(missing(number)) }
+        if found? { self.values.check(number, &self.found) } else { Err(missing(number)) }
     }
 
     /// Removes key `number`; with `telling`, the engine says whether it was there.
@@ -123,11 +119,11 @@ impl<'e> Caller<'e> {
             bytes += key.len() + found.len();
         });
         meter.end(OpKind::Scan, Tally::scanned(*scanned.as_ref().unwrap_or(&0)));
-        let entry = self.keys.key_bytes() + self.values.value_bytes();
+        let entry = self.keys.bytes + self.values.size;
         if scanned? * entry != bytes || bytes == 0 || !is_right {
             return Err(wrong_scan(number));
         }
-        Ok(self.values.check(number, &self.found)?)
+        self.values.check(number, &self.found)
     }
 
     /// Reads the key that was created last.

@@ -1,6 +1,8 @@
 //! Random numbers, and keys without a memory of them: the key that a thread put at its i-th put is
 //! a function of the seed, the thread and i, so a key put before is drawn by drawing an earlier i.
 
+use flagstone_comments::Random;
+
 const WEYL: u64 = 0x9E37_79B9_7F4A_7C15;
 
 /// A bijection of 64 bits that leaves no pattern: the finisher of splitmix64 (Steele, Lea, Flood,
@@ -18,42 +20,19 @@ pub const fn mix64(seed: u64, n: u64) -> u64 {
     scramble(n.wrapping_mul(WEYL).wrapping_add(scramble(seed.wrapping_add(WEYL))))
 }
 
-/// A stream of random numbers: splitmix64.
-#[derive(Clone, Debug)]
-pub struct Random(u64);
-
-impl Random {
-    /// The stream of `thread` under `seed`.
-    pub const fn new(seed: u64, thread: u64) -> Self {
-        Self(mix64(seed ^ 0x5851_F42D_4C95_7F2D, thread))
-    }
-
-    /// Any 64 bits.
-    #[inline]
-    pub const fn bits(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(WEYL);
-        scramble(self.0)
-    }
-
-    /// From 0 to `end`, without `end`; 0 if `end` is 0.
-    #[inline]
-    pub const fn below(&mut self, end: u64) -> u64 {
-        ((self.bits() as u128 * end as u128) >> 64) as u64
-    }
-
-    /// From 0 to 1, without 1.
-    #[inline]
-    pub fn unit(&mut self) -> f64 {
-        (self.bits() >> 11) as f64 * (1.0 / (1_u64 << 53) as f64)
-    }
+/// The random numbers of `thread` under `seed`.
+pub const fn random(seed: u64, thread: u64) -> Random {
+    Random::new(mix64(seed ^ 0x5851_F42D_4C95_7F2D, thread))
 }
 
 /// The keys of a workload: numbers below a bound, and the bytes of each.
 #[derive(Clone, Copy, Debug)]
 pub struct Keys {
     seed: u64,
-    space: u64,
-    bytes: usize,
+    /// How many there are.
+    pub(super) space: u64,
+    /// Bytes of a key.
+    pub(super) bytes: usize,
 }
 
 impl Keys {
@@ -61,16 +40,6 @@ impl Keys {
     /// below `space`.
     pub const fn new(seed: u64, space: u64, bytes: usize) -> Self {
         Self { seed, space, bytes: if bytes < 8 { 8 } else { bytes } }
-    }
-
-    /// How many there are.
-    pub const fn space(&self) -> u64 {
-        self.space
-    }
-
-    /// Bytes of a key.
-    pub const fn key_bytes(&self) -> usize {
-        self.bytes
     }
 
     /// The number of the key that `thread` puts at its `i`-th put: spread evenly over all numbers.

@@ -3,16 +3,19 @@
 //! A thread draws the kind of each operation by the shares of the mix. A put takes the thread's
 //! next key. A get or a delete takes, with the probability `known_keys`, a key that this thread has
 //! put before (and maybe deleted since), else any key, which is rarely there.
+//!
+//! The no-op store is the yardstick of a trial: how much CPU it must burn per call to equal the
+//! engine, and how far the engine's tails are above those that the scheduler alone causes.
 
 use super::caller::Caller;
-use super::options::{Setup, Workload};
-use super::{Random, Stage, Values};
-use crate::engine::{Engine, Outcome};
-use crate::options::{defaults, describe, share};
-use crate::record::{Described, OpKind, Summary};
-use crate::run::{Crew, Meter, Recorder, Worked, Worker, crew};
-use clap::Args;
-use serde::Serialize;
+use super::{Case, Options, Values, random};
+use crate::engine::{Engine, NoopEngine, Outcome};
+use crate::options::Pace;
+use crate::record::{OpKind, Summary, Trial};
+use crate::run::{Crew, Meter, Recorder, Worked, crew, work};
+use crate::sample::ProcessSample;
+use flagstone_comments::Random;
+use std::time::Duration;
 
 /// Shares of operations, in hundredths; the rest are gets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,143 +59,137 @@ impl Mix {
     }
 }
 
-/// What a trial of a mix is.
-#[derive(Args, Clone, Debug, PartialEq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub struct MixOptions {
-    #[arg(skip = Mix::PUT_HEAVY)]
-    #[serde(skip)]
-    pub mix: Mix,
-    /// The share of gets and deletes that use a key put before, 0 to 1
-    #[arg(long, value_name = "SHARE", default_value_t = 0.5, value_parser = share)]
-    pub known_keys: f64,
-    /// Deletes tell whether the key was there, at the cost of a get
-    #[arg(long)]
-    pub telling_deletes: bool,
-    #[command(flatten)]
-    #[serde(flatten)]
-    pub setup: Setup,
-}
-
-impl MixOptions {
-    /// The defaults: those of the origin, for 20 seconds.
-    pub fn new(mix: Mix) -> Self {
-        Self { mix, ..defaults() }
-    }
-
-    /// The workers of this mix, one a thread.
-    pub fn workers<'e>(&self, engine: &'e dyn Engine, values: &'e Values) -> Crew<'e> {
-        crew(self.setup.pace.threads, |thread| MixWorker {
-            caller: Caller::new(engine, &self.setup.data, values),
-            random: Random::new(self.setup.data.seed, thread),
-            mix: self.mix,
-            known_keys: self.known_keys,
-            telling_deletes: self.telling_deletes,
-            thread,
-            puts: 0,
-        })
-    }
-
-    /// Runs the mix under another name. `after` is called when the clock has stopped, before the
-    /// store is closed: for figures, or to wait for background work.
-    pub fn run_as(
-        &self,
-        stage: &Stage<'_>,
-        workload: &str,
-        after: impl FnOnce(&mut Recorder<'_>, &dyn Engine, Worked) -> Outcome<()>,
-    ) -> Outcome<Summary> {
-        self.check()?;
-        let opened = stage.open_fresh(&self.setup.store)?;
-        let values = self.setup.data.make_values();
-        let mut recorder = stage.record(workload, &opened, self.describe(), "an empty store")?;
-        let workers = self.workers(&*opened.engine, &values);
-        let worked = recorder.run(&*opened.engine, &self.setup.pace, workers)?;
-        after(&mut recorder, &*opened.engine, worked)?;
-        stage.finish(opened, recorder)
-    }
-}
-
-impl Workload for MixOptions {
-    const THREADS: &'static str = "4";
-
-    fn name(&self) -> &'static str {
-        self.mix.name
-    }
-
-    fn setup(&mut self) -> &mut Setup {
-        &mut self.setup
-    }
-
-    fn check(&self) -> Result<(), String> {
-        if !(0.0..=1.0).contains(&self.known_keys) {
-            return Err(format!("a share of {} known keys: expected 0 to 1", self.known_keys));
-        }
-        self.setup.data.check()
-    }
-
-    fn describe(&self) -> Described {
-        describe(self)
-    }
-
-    /// Runs the mix over an empty store.
-    fn run(&self, stage: &Stage<'_>) -> Outcome<Summary> {
-        self.run_as(stage, self.mix.name, |_, _, _| Ok(()))
-    }
-}
-
-struct MixWorker<'e> {
-    caller: Caller<'e>,
-    random: Random,
+/// The workers of a mix, one a thread.
+fn workers<'e>(
     mix: Mix,
-    known_keys: f64,
-    telling_deletes: bool,
-    thread: u64,
-    puts: u64,
+    options: &Options,
+    engine: &'e dyn Engine,
+    values: &'e Values,
+) -> Crew<'e> {
+    let Options { known_keys, telling_deletes, ref data, .. } = *options;
+    crew(options.pace.threads, |thread| {
+        let mut caller = Caller::new(engine, data, values);
+        let (mut random, mut puts) = (random(data.seed, thread), 0);
+        move |meter: &mut Meter<'_>| {
+            let kind = mix.draw(&mut random);
+            if kind == OpKind::Put {
+                caller.put(caller.keys.draw(thread, puts), 0, meter)?;
+                puts += 1;
+                return Ok(true);
+            }
+            let number = if puts > 0 && random.unit() < known_keys {
+                let i = random.below(puts);
+                caller.keys.draw(thread, i)
+            } else {
+                random.below(caller.keys.space)
+            };
+            if kind == OpKind::Delete {
+                caller.delete(number, telling_deletes, meter)?;
+            } else {
+                caller.get(number, meter)?;
+            }
+            Ok(true)
+        }
+    })
 }
 
-impl MixWorker<'_> {
-    #[inline]
-    fn draw_key(&mut self) -> u64 {
-        if self.puts > 0 && self.random.unit() < self.known_keys {
-            let i = self.random.below(self.puts);
-            self.caller.keys().draw(self.thread, i)
-        } else {
-            self.random.below(self.caller.keys().space())
-        }
-    }
+/// Runs a mix over an empty store. `after` is called when the clock has stopped, before the store
+/// is closed: for figures, or to wait for background work.
+pub fn run_mix(
+    mix: Mix,
+    case: &Case<'_>,
+    after: impl FnOnce(&mut Recorder<'_>, &dyn Engine, Worked) -> Outcome<()>,
+) -> Outcome<Summary> {
+    let opened = case.stage.open_fresh(&case.options.store)?;
+    let values = case.options.data.make_values();
+    let mut recorder = case.record(&opened, "an empty store")?;
+    let workers = workers(mix, case.options, &*opened.engine, &values);
+    let worked = recorder.run(&*opened.engine, &case.options.pace, workers)?;
+    after(&mut recorder, &*opened.engine, worked)?;
+    case.stage.finish(opened, recorder)
 }
 
-impl Worker for MixWorker<'_> {
-    fn step(&mut self, meter: &mut Meter<'_>) -> Outcome<bool> {
-        match self.mix.draw(&mut self.random) {
-            OpKind::Put => {
-                let number = self.caller.keys().draw(self.thread, self.puts);
-                self.caller.put(number, 0, meter)?;
-                self.puts += 1;
-            }
-            OpKind::Delete => {
-                let number = self.draw_key();
-                self.caller.delete(number, self.telling_deletes, meter)?;
-            }
-            _ => {
-                let number = self.draw_key();
-                self.caller.get(number, meter)?;
+/// Puts of threads that wait for the device. Figures, where the engine tells its syncs:
+/// `commits_per_sync`, `syncs_per_s`.
+pub(super) fn durable_writers(case: &Case<'_>) -> Outcome<Summary> {
+    run_mix(Mix::PUTS, case, |recorder, _, worked| {
+        if let Some(syncs) = recorder.wal_syncs().filter(|syncs| *syncs > 0) {
+            recorder.figure("commits_per_sync", worked.ops as f64 / syncs as f64);
+            recorder.figure("syncs_per_s", syncs as f64 / worked.seconds);
+        }
+        Ok(())
+    })
+}
+
+/// Put-heavy under one of several durabilities. All but the first have the figure `against_first`:
+/// by how much the rate is above (or below, negative) the first's, 0.1 for a tenth.
+pub(super) fn durability(case: &Case<'_>) -> Outcome<Summary> {
+    run_mix(Mix::PUT_HEAVY, case, |recorder, _, worked| {
+        if let Some(first) = case.stage.first_ops_per_s {
+            recorder.figure("against_first", worked.ops_per_s() / first - 1.0);
+        }
+        Ok(())
+    })
+}
+
+/// How long the harness is measured alone.
+const PROBE: Duration = Duration::from_millis(1500);
+
+/// Nanoseconds per call with which the no-op store takes as much CPU an operation as `trial` did,
+/// background work included: the CPU of the trial, less that of the harness itself for these
+/// options, which is measured for a second or two.
+pub fn burn_like(trial: &Trial, mix: Mix, options: &Options) -> Outcome<f64> {
+    let summary = &trial.summary;
+    if summary.ops == 0 || summary.cpu_s <= 0.0 {
+        let path = trial.path.display();
+        return Err(format!("{path} tells no operations or no CPU time to be equalled").into());
+    }
+    let engine = NoopEngine::new(0.0);
+    let values = options.data.make_values();
+    let pace = Pace { seconds: PROBE, operations: None, closing_sync: false, ..options.pace };
+    let before = ProcessSample::now().cpu_s;
+    let worked = work(&pace, workers(mix, options, &engine, &values), &mut |_, _| Ok(()))?;
+    let harness = (ProcessSample::now().cpu_s - before) / worked.ops.max(1) as f64;
+    let wanted = summary.cpu_s / summary.ops as f64;
+    Ok(((wanted - harness) * 1e9).max(0.0))
+}
+
+/// Runs a mix over the no-op store of the case, as the yardstick of `trial`, which must be of the
+/// same mix on as many threads. Figures, by kind of operation as in `put_p999_over_noop_ratio`: the
+/// 99.9th percentile of the trial divided by that of the no-op store; and `trial_cpu_per_op_us`,
+/// beside the `cpu_per_op_us` of its own.
+pub fn run_yardstick(case: &Case<'_>, mix: Mix, trial: &Trial) -> Outcome<Summary> {
+    let (header, wanted) = (&trial.header, case.options.pace.threads);
+    let threads = trial.number("threads");
+    if header.workload != mix.name || threads != Some(wanted as u64) {
+        return Err(format!(
+            "{} is of {} on {} threads: expected {} on {wanted}",
+            trial.path.display(),
+            header.workload,
+            threads.map_or("unknown".to_owned(), |threads| threads.to_string()),
+            mix.name,
+        )
+        .into());
+    }
+    run_mix(mix, case, |recorder, _, _| {
+        let cpu_us = trial.summary.cpu_s * 1e6 / trial.summary.ops.max(1) as f64;
+        recorder.figure("trial_cpu_per_op_us", cpu_us);
+        let here: Vec<_> = recorder.totals().latencies().collect();
+        for (kind, found) in here {
+            if let Some(there) = trial.summary.latency.get(&kind) {
+                let name = format!("{}_p999_over_noop_ratio", kind.name());
+                recorder.figure(&name, there.p999 / found.p999.max(1e-3));
             }
         }
-        Ok(true)
-    }
+        Ok(())
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::NoopEngine;
-    use crate::options::{Length, Pace};
-    use crate::run::work;
-    use crate::workload::DataOptions;
     use std::collections::HashMap;
     use std::sync::Mutex;
-    use std::time::Duration;
 
     /// A map that counts, and can be told to damage a value.
     #[derive(Default)]
@@ -235,21 +232,24 @@ mod tests {
         }
     }
 
-    fn options(mix: Mix, operations: u64) -> MixOptions {
-        let pace = Pace {
-            threads: 2,
-            length: Length::Operations(operations),
-            interval: Duration::from_secs(3600),
-            ..Pace::default()
-        };
-        let data = DataOptions { value_bytes: 100, ..DataOptions::default() };
-        MixOptions { setup: Setup { pace, data, ..Setup::default() }, ..MixOptions::new(mix) }
+    fn options(operations: u64) -> Options {
+        let mut options = Options::default();
+        options.data.value_bytes = 100;
+        options.pace.threads = 2;
+        options.pace.operations = Some(operations);
+        options.pace.interval = Duration::from_secs(3600);
+        options
     }
 
-    fn counts(engine: &dyn Engine, options: &MixOptions) -> Outcome<(HashMap<OpKind, u64>, u64)> {
-        let values = options.setup.data.make_values();
+    /// Calls by kind, and gets that found their key.
+    fn counts(
+        engine: &dyn Engine,
+        mix: Mix,
+        options: &Options,
+    ) -> Outcome<(HashMap<OpKind, u64>, u64)> {
+        let values = options.data.make_values();
         let mut seen = (HashMap::new(), 0);
-        work(&options.setup.pace, options.workers(engine, &values), &mut |_, ledger| {
+        work(&options.pace, workers(mix, options, engine, &values), &mut |_, ledger| {
             for (kind, latency) in ledger.latencies() {
                 *seen.0.entry(kind).or_default() += latency.count;
             }
@@ -263,7 +263,7 @@ mod tests {
     fn operations_come_in_the_shares_of_the_mix() {
         for mix in Mix::ALL {
             let engine = NoopEngine::new(0.0);
-            let (counts, _) = counts(&engine, &options(mix, 100_000)).unwrap();
+            let (counts, _) = counts(&engine, mix, &options(100_000)).unwrap();
             let expected = [
                 (OpKind::Put, mix.puts),
                 (OpKind::Delete, mix.deletes),
@@ -281,8 +281,8 @@ mod tests {
     fn known_keys_are_found_and_others_are_not() {
         // Deletes of a put-heavy mix have removed few of the keys put.
         for (known_keys, least, most) in [(0.0, 0.0, 0.01), (0.5, 0.42, 0.5), (1.0, 0.9, 1.0)] {
-            let options = MixOptions { known_keys, ..options(Mix::PUT_HEAVY, 100_000) };
-            let (counts, found) = counts(&MapEngine::default(), &options).unwrap();
+            let options = Options { known_keys, ..options(100_000) };
+            let (counts, found) = counts(&MapEngine::default(), Mix::PUT_HEAVY, &options).unwrap();
             let share = found as f64 / counts[&OpKind::Get] as f64;
             assert!((least..=most).contains(&share), "{known_keys}: {share}");
         }
@@ -291,7 +291,7 @@ mod tests {
     #[test]
     fn a_wrong_value_ends_the_run() {
         let engine = MapEngine { damages: true, ..MapEngine::default() };
-        let failed = counts(&engine, &options(Mix::BALANCED, 10_000)).unwrap_err().to_string();
+        let failed = counts(&engine, Mix::BALANCED, &options(10_000)).unwrap_err().to_string();
         assert!(failed.contains("wrong value: a get of key"), "{failed}");
     }
 
@@ -299,9 +299,9 @@ mod tests {
     fn a_seed_gives_the_same_operations_again() {
         let run = || {
             let engine = MapEngine::default();
-            let mut options = options(Mix::DELETE_HEAVY, 5000);
-            options.setup.pace.threads = 1;
-            counts(&engine, &options).unwrap();
+            let mut options = options(5000);
+            options.pace.threads = 1;
+            counts(&engine, Mix::DELETE_HEAVY, &options).unwrap();
             let map = engine.map.into_inner().unwrap();
             let mut map: Vec<_> = map.into_iter().collect();
             map.sort();
@@ -310,11 +310,5 @@ mod tests {
         let first = run();
         assert!(first.len() > 100);
         assert!(first == run());
-    }
-
-    #[test]
-    fn shares_beyond_one_are_refused() {
-        let options = MixOptions { known_keys: 1.5, ..MixOptions::new(Mix::BALANCED) };
-        assert!(options.check().unwrap_err().contains("expected 0 to 1"));
     }
 }

@@ -1,47 +1,65 @@
-//! What workloads on keys and values have in common: their options, and what a command needs of
-//! them.
+//! The options of workloads. Each is declared once, here or in [`crate::options`]: as an argument,
+//! as what code sets, and as what the header of a result file shows. A
+//! [`Workload`](super::Workload) names those that it takes.
 
-use super::{Keys, Stage, ValueKind, Values};
-use crate::engine::Outcome;
-use crate::options::{
-    Length, Pace, StoreOptions, defaults, describe, positive, refuse, size, within,
-};
-use crate::record::{Described, Summary};
-use clap::Args;
+use super::{Keys, ValueKind, Values};
+use crate::options::{Pace, StoreOptions, defaults, positive, seconds, share, size, within};
+use clap::{Args, ValueEnum};
+use flagstone::parse_bytes;
 use serde::{Serialize, Serializer};
+use std::path::PathBuf;
+use std::time::Duration;
 
-/// A workload that is one trial.
-pub trait Workload: Args + Serialize {
-    /// The default number of threads.
-    const THREADS: &'static str = "2";
-
-    /// The name of the workload in result files.
-    fn name(&self) -> &'static str;
-
-    /// The options that all workloads have.
-    fn setup(&mut self) -> &mut Setup;
-
-    /// Refuses options that cannot be, or that would do nothing. The error is for people.
-    fn check(&self) -> Result<(), String>;
-
-    /// All options by their long names, as headers show them.
-    fn describe(&self) -> Described {
-        describe_filled(self)
-    }
-
-    /// Runs the trial. A wrong answer of the engine ends it.
-    fn run(&self, stage: &Stage<'_>) -> Outcome<Summary>;
-}
-
-/// The options that all workloads have.
+/// The options of all workloads.
 #[derive(Args, Clone, Debug, PartialEq, Serialize)]
-pub struct Setup {
+#[serde(rename_all = "kebab-case")]
+pub struct Options {
+    /// Records put before the clock starts
+    #[arg(long, value_name = "N", default_value_t = 1_000_000, value_parser = positive())]
+    pub records: u64,
+    /// Starts the clock after the last put: nothing is flushed, compacted or read before
+    #[arg(long)]
+    pub as_written: bool,
+    /// The share of gets and deletes that use a key put before, 0 to 1
+    #[arg(long, value_name = "SHARE", default_value_t = 0.5, value_parser = share)]
+    pub known_keys: f64,
+    /// Deletes tell whether the key was there, at the cost of a get
+    #[arg(long)]
+    pub telling_deletes: bool,
+    /// Scans of each thread, which is how long a trial takes
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = positive())]
+    pub rounds: u64,
+    /// Entries of a scan
+    #[arg(long, value_name = "N", default_value = "50", value_parser = within::<usize>(1, 1 << 32))]
+    pub limit: usize,
+    /// What becomes garbage
+    #[arg(long, value_name = "HOW", value_enum, default_value = "random")]
+    pub pattern: Pattern,
+    /// Bytes of keys and values as a multiple of the memory
+    #[arg(long, value_name = "X", default_value_t = 4.0)]
+    pub times: f64,
+    /// Seconds for which the device itself is measured before each trial
+    #[arg(long, value_name = "S", default_value = "5", value_parser = seconds)]
+    #[serde(skip)]
+    pub device_seconds: Duration,
+    /// Bytes of keys and values
+    #[arg(long, value_name = "BYTES", default_value = "1GB", value_parser = parse_bytes)]
+    pub size: u64,
+    /// Puts, under key_0, key_1, ...
+    #[arg(long, value_name = "N", default_value_t = 1_000_000, value_parser = positive())]
+    pub puts: u64,
+    /// Random gets, before the compaction and again after it
+    #[arg(long, value_name = "N", default_value_t = 250_000, value_parser = positive())]
+    pub gets: u64,
     #[command(flatten)]
     #[serde(flatten)]
-    pub store: StoreOptions,
+    pub documents: DocumentOptions,
     #[command(flatten)]
     #[serde(flatten)]
     pub data: DataOptions,
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub store: StoreOptions,
     #[command(flatten)]
     #[serde(flatten)]
     pub pace: Pace,
@@ -52,8 +70,7 @@ pub struct Setup {
 #[command(next_help_heading = "Keys and values")]
 #[serde(rename_all = "kebab-case")]
 pub struct DataOptions {
-    /// The number of different keys [default: 100000000]; workloads over filled stores have their
-    /// records instead
+    /// The number of different keys [default: 100000000]
     #[arg(long, value_name = "N", value_parser = positive())]
     #[serde(serialize_with = "all_keys")]
     pub key_space: Option<u64>,
@@ -68,9 +85,118 @@ pub struct DataOptions {
     /// What values are made of
     #[arg(long, value_name = "KIND", value_enum, default_value_t)]
     pub values: ValueKind,
-    /// The same seed gives the same operations of each thread
+    /// The same seed gives the same data and the same operations of each thread
     #[arg(long, value_name = "S", default_value_t = 1)]
     pub seed: u64,
+}
+
+/// Which documents, and how they are loaded, read and changed.
+#[derive(Args, Clone, Debug, PartialEq, Serialize)]
+#[command(next_help_heading = "Documents")]
+#[serde(rename_all = "kebab-case")]
+pub struct DocumentOptions {
+    /// Files of JSON lines or a JSON array, plain or compressed by zstd or gzip; without them
+    /// comments are generated
+    #[arg(value_name = "FILE")]
+    #[serde(skip)]
+    pub files: Vec<PathBuf>,
+    /// The number of comments that are generated
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 300_000,
+        conflicts_with_all = ["files", "db"],
+        value_parser = positive()
+    )]
+    pub comments: u64,
+    /// The dotted path of the primary key in each document
+    #[arg(long, value_name = "PATH", default_value = "id")]
+    pub key: String,
+    /// Leave the store as it was flushed
+    #[arg(long = "no-compact", action = clap::ArgAction::SetFalse)]
+    #[serde(skip)]
+    pub compact: bool,
+    /// Threads that read
+    #[arg(long, value_name = "N", default_value = "1", value_parser = within::<u16>(1, 64))]
+    pub readers: u16,
+    /// Threads that parse; as many as the processor has cores, unless told
+    #[arg(long, value_name = "N", default_value_t = cores(), value_parser = within::<u16>(1, 64))]
+    pub parsers: u16,
+    /// Threads that commit
+    #[arg(long, value_name = "N", default_value = "2", value_parser = within::<u16>(1, 64))]
+    pub writers: u16,
+    /// A loaded, compacted database instead of comments; it is not changed: the trial works on a
+    /// checkpoint
+    #[arg(long, value_name = "DB", requires = "keys", conflicts_with = "partitions")]
+    #[serde(skip)]
+    pub db: Option<PathBuf>,
+    /// The collection
+    #[arg(long, value_name = "NAME", default_value = "comments")]
+    pub collection: String,
+    /// Keys, one a line, as `flagstone keys DB COLLECTION --sample N` writes them; each must be
+    /// there
+    #[arg(long, value_name = "FILE", requires = "db")]
+    #[serde(skip)]
+    pub keys: Option<PathBuf>,
+    /// The keys are JSON
+    #[arg(long, requires = "keys")]
+    #[serde(skip)]
+    pub json_key: bool,
+    /// Without --db: the number of keys, drawn at random
+    #[arg(
+        long,
+        value_name = "N",
+        default_value = "100000",
+        conflicts_with = "db",
+        value_parser = within::<usize>(1, 1 << 32)
+    )]
+    pub sample: usize,
+    /// Empty the page cache of the checkpoint first; otherwise every key is read once
+    #[arg(long)]
+    pub cold: bool,
+    /// Read the value at this dotted path, without decoding the rest
+    #[arg(long, value_name = "PATH", conflicts_with = "decode")]
+    #[serde(skip)]
+    pub path: Option<String>,
+    /// Decode the whole document to a value in memory
+    #[arg(long)]
+    #[serde(skip)]
+    pub decode: bool,
+    /// How documents are updated
+    #[arg(long, value_name = "HOW", value_enum, default_value_t)]
+    #[serde(skip)]
+    pub how: UpdateHow,
+}
+
+/// What becomes garbage.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Pattern {
+    /// Records drawn at random are replaced
+    Random,
+    /// Each thread puts a new record and deletes its oldest one, by turns
+    Queue,
+}
+
+/// How a document is changed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum UpdateHow {
+    /// A get, then a put, as the origin did: of two at the same time one is lost
+    #[default]
+    GetPut,
+    /// An atomic read-modify-write
+    Update,
+    /// An atomic read-modify-write by a patch on the document's bytes
+    ApplyPatch,
+    /// A patch as a merge operand, without reading
+    Merge,
+    /// A put of one of 4,096 documents of the sample that were read before the clock started, under
+    /// any key of it: what the others are compared with
+    Put,
+}
+
+fn cores() -> u16 {
+    std::thread::available_parallelism().map_or(1, |cores| cores.get().min(64) as u16)
 }
 
 /// Keys, unless an option says otherwise.
@@ -80,13 +206,7 @@ fn all_keys<S: Serializer>(number: &Option<u64>, to: S) -> Result<S::Ok, S::Erro
     to.serialize_u64(number.unwrap_or(KEY_SPACE))
 }
 
-impl Default for DataOptions {
-    fn default() -> Self {
-        defaults()
-    }
-}
-
-impl Default for Setup {
+impl Default for Options {
     fn default() -> Self {
         defaults()
     }
@@ -108,61 +228,5 @@ impl DataOptions {
     /// Bytes of a key and its value.
     pub const fn entry_bytes(&self) -> u64 {
         (self.key_bytes + self.value_bytes) as u64
-    }
-
-    /// Refuses sizes that cannot be. The error is for people.
-    pub fn check(&self) -> Result<(), String> {
-        if self.key_space == Some(0) {
-            return Err("a key space of 0 keys: expected at least 1".into());
-        }
-        if !(8..=1024).contains(&self.key_bytes) {
-            return Err(format!("keys of {} bytes: expected 8 to 1,024", self.key_bytes));
-        }
-        if self.value_bytes > 16 << 20 {
-            return Err(format!("values of {} bytes: expected at most 16 MiB", self.value_bytes));
-        }
-        Ok(())
-    }
-}
-
-/// The options of a trial over a store that is filled first. Its keys are the numbers of its
-/// records, so the key space does not matter.
-pub(super) fn describe_filled(options: &impl Serialize) -> Described {
-    let mut options = describe(options);
-    options.remove("key-space");
-    options
-}
-
-/// Refuses records that cannot be filled into a store. The error is for people.
-pub(super) fn check_filled(data: &DataOptions, records: u64) -> Result<(), String> {
-    let others = "workloads from an empty store: a filled one has its records";
-    refuse(data.key_space.is_some(), "--key-space", others)?;
-    if records == 0 {
-        return Err("a store of 0 records: expected at least 1".into());
-    }
-    data.check()
-}
-
-/// Refuses to sync at the end what only reads. The error is for people.
-pub(super) fn check_reads(pace: &Pace) -> Result<(), String> {
-    refuse(pace.closing_sync, "--closing-sync", "workloads that write")
-}
-
-/// Refuses a length where a trial ends by itself. The error is for people.
-pub(crate) fn check_unending(pace: &Pace, is_for: &str) -> Result<(), String> {
-    refuse(matches!(pace.length, Length::Operations(_)), "--operations", is_for)?;
-    refuse(pace.length != Pace::default().length, "--seconds", is_for)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn keys_and_values_are_described_by_the_long_names_of_their_options() {
-        let options = describe(&Setup::default());
-        assert_eq!((&options["key-space"], &options["key-size"]), (&KEY_SPACE.into(), &16.into()));
-        assert_eq!((&options["values"], &options["interval"]), (&"random".into(), &1.0.into()));
-        assert!(!describe_filled(&Setup::default()).contains_key("key-space"));
     }
 }

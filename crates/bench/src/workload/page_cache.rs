@@ -1,7 +1,7 @@
 //! Keeping the files of a store out of the page cache of the operating system.
 
 use crate::engine::Outcome;
-use std::fs::File;
+use crate::sample::{each_file, sync_files};
 use std::path::Path;
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
@@ -11,31 +11,22 @@ use std::time::Duration;
 pub(super) const EVERY: Duration = Duration::from_millis(50);
 
 /// Drops all files in `dir` and below from the page cache, except pages that were not written to
-/// the device yet. Files that are removed meanwhile are skipped.
+/// the device yet.
 #[cfg(target_os = "linux")]
 pub(super) fn drop_files(dir: &Path) -> Outcome<()> {
     use rustix::fs::{Advice, fadvise};
-    for entry in std::fs::read_dir(dir)? {
-        let path = entry?.path();
-        if path.is_dir() {
-            drop_files(&path)?;
-        } else if let Ok(file) = File::open(&path) {
-            fadvise(&file, 0, None, Advice::DontNeed).map_err(std::io::Error::from)?;
-        }
-    }
-    Ok(())
+    Ok(each_file(dir, &|file| Ok(fadvise(file, 0, None, Advice::DontNeed)?))?)
 }
 
 /// Other systems offer no such advice.
 #[cfg(not(target_os = "linux"))]
 pub(super) fn drop_files(_dir: &Path) -> Outcome<()> {
-    let _unused = |path: &Path| File::open(path);
     Err("this system cannot keep files out of its page cache on request".into())
 }
 
 /// Runs `call` while files of `dir` are dropped from the page cache, first and then every 50 ms.
 pub(super) fn kept_out<T>(dir: &Path, call: impl FnOnce() -> Outcome<T>) -> Outcome<T> {
-    crate::sample::sync_files(dir)?;
+    sync_files(dir)?;
     drop_files(dir)?;
     let (done, ended) = channel::<()>();
     std::thread::scope(|scope| {

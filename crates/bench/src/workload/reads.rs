@@ -1,62 +1,45 @@
-//! Gets of records that are all there, or of keys that are not, over a filled store: compacted and
-//! warm, or as it was written.
+//! Gets over filled stores: of records that are all there, or of keys that are not; and what the
+//! size of a store costs.
 
-use super::Stage;
-use super::fill::{Asked, FilledStore};
-use super::options::{Setup, Workload, check_filled, check_reads};
+use super::Case;
+use super::fill::{Asked, FilledStore, Records, check_free};
 use crate::engine::Outcome;
-use crate::options::records;
+use crate::options::Pace;
 use crate::record::Summary;
-use clap::Args;
-use serde::Serialize;
+use crate::run::Probe;
 
-/// What a trial of gets is.
-#[derive(Args, Clone, Debug, PartialEq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub struct GetsOptions {
-    #[arg(skip = Asked::Present)]
-    #[serde(skip)]
-    pub asked: Asked,
-    /// Records put, compacted and read once before the clock starts; a million of 1 KiB are twice
-    /// as much as the default memory, of which 350,000 fit the cache
-    #[arg(long, value_name = "N", default_value_t = 350_000, value_parser = records())]
-    pub records: u64,
-    /// Starts the clock after the last put: nothing is flushed, compacted or read before
-    #[arg(long)]
-    pub as_written: bool,
-    #[command(flatten)]
-    #[serde(flatten)]
-    pub setup: Setup,
+/// Fills a store, compacts it and reads every record once unless it is to stay as written, and then
+/// measures random gets.
+pub(super) fn gets(case: &Case<'_>, asked: Asked) -> Outcome<Summary> {
+    let (filled, state) = FilledStore::ready(case)?;
+    let mut recorder = case.record(&filled.opened, &state)?;
+    let workers = filled.records(&case.options.data).random_gets(asked, case.options.pace.threads);
+    recorder.run(&*filled.opened.engine, &case.options.pace, workers)?;
+    recorder.figure("fill_ops_per_s", filled.worked.ops_per_s());
+    case.stage.finish(filled.opened, recorder)
 }
 
-impl Workload for GetsOptions {
-    fn name(&self) -> &'static str {
-        match self.asked {
-            Asked::Present => "cached-get",
-            Asked::Absent => "absent-get",
-        }
+/// Fills a store of a size, compacts it, reads each record once, and measures random gets. Figures:
+/// `put_per_s`, `get_per_s`. Fails when the disk has less free than a store may take while it is
+/// compacted, 2.5 times its size.
+pub(super) fn sizes(case: &Case<'_>) -> Outcome<Summary> {
+    let (bytes, data, pace) = (case.options.size, &case.options.data, &case.options.pace);
+    let (records, threads) = (bytes / data.entry_bytes(), pace.threads);
+    if records == 0 {
+        return Err(format!("a store of {bytes} bytes: expected room for a record").into());
     }
-
-    fn setup(&mut self) -> &mut Setup {
-        &mut self.setup
-    }
-
-    fn check(&self) -> Result<(), String> {
-        check_reads(&self.setup.pace)?;
-        check_filled(&self.setup.data, self.records)
-    }
-
-    /// Fills a store, compacts it and reads every record once unless it is to stay as written, and
-    /// then measures random gets.
-    fn run(&self, stage: &Stage<'_>) -> Outcome<Summary> {
-        self.check()?;
-        let Setup { data, pace, .. } = &self.setup;
-        let (filled, state) =
-            FilledStore::ready(stage, &self.setup, self.records, self.as_written)?;
-        let mut recorder = stage.record(self.name(), &filled.opened, self.describe(), &state)?;
-        let workers = filled.gets(data).random(self.asked, pace.threads);
-        recorder.run(&*filled.opened.engine, pace, workers)?;
-        recorder.figure("fill_ops_per_s", filled.worked.ops_per_s());
-        stage.finish(filled.opened, recorder)
-    }
+    let opened = case.stage.open_fresh(&case.options.store)?;
+    check_free(&opened.place.data(), bytes / 2 * 5)?;
+    let (values, engine) = (data.make_values(), &*opened.engine);
+    let mut recorder = case.record(&opened, "an empty store")?;
+    let all = Records { engine, data, values: &values, records };
+    let filling = Pace { interval: pace.interval, ..Pace::unwatched(threads) };
+    let worked = recorder.run(engine, &filling, all.puts(threads))?;
+    recorder.figure("put_per_s", worked.ops_per_s());
+    recorder.aside("flush", &Probe::NONE, |_| engine.flush())?;
+    recorder.aside("compact", &Probe::NONE, |_| engine.compact())?;
+    recorder.aside("read_each", &Probe::NONE, |_| all.read_each(threads))?;
+    let worked = recorder.run(engine, pace, all.random_gets(Asked::Present, threads))?;
+    recorder.figure("get_per_s", worked.ops_per_s());
+    case.stage.finish(opened, recorder)
 }

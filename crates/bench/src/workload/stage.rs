@@ -1,9 +1,10 @@
 //! Where a workload runs: the engine, its directory, the result file.
 
+use super::Options;
 use crate::engine::{Engine, OpenEngine, Outcome};
 use crate::options::StoreOptions;
-use crate::record::{Described, Summary};
-use crate::run::{Plan, Probe, Recorder, Watch};
+use crate::record::{Described, Header, Summary};
+use crate::run::{Probe, Recorder, Watch};
 use flagstone::env::names::LOCK;
 use flagstone::env::{Disk, LockMode, OsDisk};
 use std::fs;
@@ -25,10 +26,58 @@ pub struct Stage<'a> {
     pub watch: Watch<'a>,
     /// Leaves the store in its directory at the end.
     pub keep: bool,
+    /// The rate of the trial that this one is compared with, if there is one.
+    pub first_ops_per_s: Option<f64>,
 }
 
-/// Names the result file of one of several trials.
-pub type NameFile<'a> = &'a dyn Fn(&str) -> Option<PathBuf>;
+/// A workload with its options on a stage: one trial.
+pub struct Case<'a> {
+    /// The name of the workload in its result file.
+    pub workload: &'a str,
+    pub options: &'a Options,
+    /// The options by their long names, as headers show them.
+    pub told: Described,
+    pub stage: Stage<'a>,
+}
+
+impl<'a> Case<'a> {
+    /// Begins the record of a trial over an open store.
+    pub fn record(&self, opened: &Opened, starting_state: &str) -> Outcome<Recorder<'a>> {
+        let mut options = self.told.clone();
+        options.insert("tuning".into(), opened.engine.tuning().into());
+        let (version, dir) = (opened.engine.version(), opened.place.data());
+        self.record_of((self.stage.engine, &version), options, starting_state, &dir)
+    }
+
+    /// Begins the record of a trial in `dir` of an engine and its version.
+    pub(super) fn record_of(
+        &self,
+        (engine, engine_version): (&str, &str),
+        options: Described,
+        starting_state: &str,
+        dir: &Path,
+    ) -> Outcome<Recorder<'a>> {
+        let header = Header {
+            workload: self.workload.into(),
+            engine: engine.into(),
+            engine_version: engine_version.into(),
+            options,
+            starting_state: starting_state.into(),
+            ..Header::default()
+        };
+        Recorder::begin(header, dir, self.stage.out, self.stage.watch)
+    }
+}
+
+/// Trials that follow one another on the same store. Their options differ in threads, and in how
+/// documents are read or updated.
+pub trait Trials {
+    /// Runs one of them.
+    fn run(&mut self, case: &Case<'_>) -> Outcome<Summary>;
+
+    /// Closes the store, and removes it unless it is to be kept.
+    fn end(self: Box<Self>, keep: bool) -> Outcome<()>;
+}
 
 /// An open store of a stage, and its directory.
 pub struct Opened {
@@ -36,33 +85,12 @@ pub struct Opened {
     pub place: StoreDir,
 }
 
-impl<'a> Stage<'a> {
+impl Stage<'_> {
     /// Opens an empty store. Fails where the directory holds what no benchmark created.
     pub fn open_fresh(&self, options: &StoreOptions) -> Outcome<Opened> {
         let place = StoreDir::fresh(self.dir)?;
         let engine = (self.open)(&StoreOptions { dir: place.data(), ..options.clone() })?;
         Ok(Opened { engine, place })
-    }
-
-    /// Begins the record of a trial over an open store.
-    pub fn record(
-        &self,
-        workload: &str,
-        opened: &Opened,
-        mut options: Described,
-        starting_state: &str,
-    ) -> Outcome<Recorder<'a>> {
-        options.insert("tuning".into(), opened.engine.tuning().into());
-        let plan = Plan {
-            workload,
-            engine: self.engine,
-            engine_version: &opened.engine.version(),
-            options,
-            starting_state,
-            dir: &opened.place.data(),
-            out: self.out,
-        };
-        Recorder::begin(plan, self.watch)
     }
 
     /// Closes the store, which the record tells, removes it unless it is to be kept, and ends the
@@ -116,11 +144,8 @@ impl StoreDir {
     }
 
     /// The store that a benchmark has left in `dir`.
-    pub fn existing(dir: &Path) -> Outcome<Self> {
-        if dir.join(MARK).is_file() {
-            return Ok(Self { dir: dir.to_owned() });
-        }
-        Err(format!("{}: expected the directory of a benchmark's store", dir.display()).into())
+    pub(super) fn left_in(dir: &Path) -> Self {
+        Self { dir: dir.to_owned() }
     }
 
     /// The directory of the engine's files. It exists.

@@ -1,11 +1,11 @@
 //! Values that can be checked without a memory of them: bytes of a pool at a place given by the
 //! number of the key and a version, with both stamped in front.
 
-use super::{Random, mix64};
+use super::{mix64, random};
+use crate::engine::{EngineError, Outcome};
 use clap::ValueEnum;
 use flagstone_comments::Comments;
 use serde::Serialize;
-use std::fmt;
 
 /// What values are made of.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Serialize)]
@@ -32,14 +32,15 @@ const STAMP: usize = 16;
 #[derive(Clone)]
 pub struct Values {
     pool: Vec<u8>,
-    size: usize,
+    /// Bytes of a value.
+    pub(super) size: usize,
 }
 
 impl Values {
     /// Values of `size` bytes. Takes 8 MiB and a few milliseconds.
     pub fn new(seed: u64, size: usize, kind: ValueKind) -> Self {
         let len = POOL_PLACES as usize + size;
-        let mut random = Random::new(seed, u64::MAX);
+        let mut random = random(seed, u64::MAX);
         let mut noise = || {
             let words: [u64; 8] = std::array::from_fn(|_| random.bits());
             words.map(u64::to_le_bytes)
@@ -58,11 +59,6 @@ impl Values {
         }
         pool.truncate(len);
         Self { pool, size }
-    }
-
-    /// Bytes of a value.
-    pub const fn value_bytes(&self) -> usize {
-        self.size
     }
 
     #[inline]
@@ -85,7 +81,7 @@ impl Values {
 
     /// Whether `value` is one of key `number`, of whatever version, byte for byte.
     #[inline]
-    pub fn check(&self, number: u64, value: &[u8]) -> Result<(), WrongValue> {
+    pub fn check(&self, number: u64, value: &[u8]) -> Outcome<()> {
         let version = match value.get(8..STAMP).map(<[u8; 8]>::try_from) {
             Some(Ok(version)) => u64::from_le_bytes(version),
             _ => 0,
@@ -98,21 +94,17 @@ impl Values {
         if is_right { Ok(()) } else { Err(self.wrong(number, value)) }
     }
 
+    /// Says what an engine returned that was never put under the key.
     #[cold]
-    fn wrong(&self, number: u64, value: &[u8]) -> WrongValue {
+    fn wrong(&self, number: u64, value: &[u8]) -> EngineError {
         let found = value.get(..8).map(<[u8; 8]>::try_from).and_then(Result::ok);
-        WrongValue {
-            number,
-            expected_bytes: self.size,
-            found_bytes: value.len(),
-            found_number: found.map(u64::from_le_bytes),
-        }
-    }
-}
-
-impl fmt::Debug for Values {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Values of {} bytes", self.size)
+        let what = match found.map(u64::from_le_bytes) {
+            _ if value.len() != self.size => format!(", expected {}", self.size),
+            Some(found) if found != number => format!(" that belong to key {found}"),
+            _ => " that differ from those put".to_owned(),
+        };
+        let bytes = value.len();
+        format!("wrong value: a get of key {number} returned {bytes} bytes{what}").into()
     }
 }
 
@@ -122,29 +114,6 @@ fn stamp(number: u64, version: u64) -> [u8; STAMP] {
     stamp[8..].copy_from_slice(&version.to_le_bytes());
     stamp
 }
-
-/// An engine returned bytes that were never put under the key.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct WrongValue {
-    number: u64,
-    expected_bytes: usize,
-    found_bytes: usize,
-    found_number: Option<u64>,
-}
-
-impl fmt::Display for WrongValue {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { number, expected_bytes, found_bytes, found_number } = self;
-        write!(f, "wrong value: a get of key {number} returned {found_bytes} bytes")?;
-        match found_number {
-            _ if found_bytes != expected_bytes => write!(f, ", expected {expected_bytes}"),
-            Some(found) if found != number => write!(f, " that belong to key {found}"),
-            _ => write!(f, " that differ from those put"),
-        }
-    }
-}
-
-impl std::error::Error for WrongValue {}
 
 #[cfg(test)]
 mod tests {
@@ -157,7 +126,7 @@ mod tests {
         for (number, version) in [(0, 0), (99_999_999, 0), (5, 77)] {
             values.write(number, version, &mut value);
             assert_eq!(value.len(), 1024);
-            assert_eq!(values.check(number, &value), Ok(()));
+            values.check(number, &value).unwrap();
             let other = values.check(number + 1, &value).unwrap_err().to_string();
             assert!(other.contains("belong to key"), "{other}");
             value[1000] ^= 1;
@@ -175,7 +144,7 @@ mod tests {
             let mut value = Vec::new();
             values.write(9, 0, &mut value);
             assert_eq!(value.len(), size);
-            assert_eq!(values.check(9, &value), Ok(()));
+            values.check(9, &value).unwrap();
         }
     }
 

@@ -16,21 +16,19 @@
 //! still running.
 
 use super::caller::Caller;
-use super::fill::Fill;
-use super::options::{Setup, Workload, check_filled, check_reads};
-use super::{Random, Stage, Zipf};
+use super::fill::Records;
+use super::{Case, Zipf, random};
 use crate::engine::Outcome;
-use crate::options::positive;
+use crate::options::Pace;
 use crate::record::Summary;
-use crate::run::{Meter, Worker, crew};
-use clap::Args;
-use serde::Serialize;
+use crate::run::{Meter, crew, work};
+use flagstone_comments::Random;
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ycsb {
+pub(super) enum Ycsb {
     /// Update heavy.
     A,
     /// Read mostly.
@@ -46,18 +44,6 @@ pub enum Ycsb {
 }
 
 impl Ycsb {
-    /// `ycsb-a` to `ycsb-f`.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::A => "ycsb-a",
-            Self::B => "ycsb-b",
-            Self::C => "ycsb-c",
-            Self::D => "ycsb-d",
-            Self::E => "ycsb-e",
-            Self::F => "ycsb-f",
-        }
-    }
-
     fn draw(self, random: &mut Random) -> Act {
         let (first, share, second) = match self {
             Self::A => (Act::Read, 50, Act::Update),
@@ -83,81 +69,47 @@ enum Act {
 /// The longest scan of E.
 const SCAN_MAX: u64 = 100;
 
-/// What a trial of YCSB is.
-#[derive(Args, Clone, Debug, PartialEq, Serialize)]
-#[command(mut_arg("value_bytes", |arg| arg.default_value("1000")))]
-#[serde(rename_all = "kebab-case")]
-pub struct YcsbOptions {
-    #[arg(skip = Ycsb::A)]
-    #[serde(skip)]
-    pub workload: Ycsb,
-    /// Records loaded before the clock starts
-    #[arg(long, value_name = "N", default_value_t = 1_000_000, value_parser = positive())]
-    pub records: u64,
-    #[command(flatten)]
-    #[serde(flatten)]
-    pub setup: Setup,
-}
-
-impl Workload for YcsbOptions {
-    const THREADS: &'static str = "4";
-
-    fn name(&self) -> &'static str {
-        self.workload.name()
-    }
-
-    fn setup(&mut self) -> &mut Setup {
-        &mut self.setup
-    }
-
-    fn check(&self) -> Result<(), String> {
-        if self.workload == Ycsb::C {
-            check_reads(&self.setup.pace)?;
+/// Loads the records and runs the operations, without a wait between them. Figure:
+/// `load_ops_per_s`.
+pub(super) fn run_ycsb(case: &Case<'_>, workload: Ycsb) -> Outcome<Summary> {
+    let (data, pace) = (&case.options.data, &case.options.pace);
+    let (records, threads) = (case.options.records, pace.threads);
+    let (opened, values) = (case.stage.open_fresh(&case.options.store)?, data.make_values());
+    let engine = &*opened.engine;
+    let all = Records { engine, data, values: &values, records };
+    let loaded = work(&Pace::unwatched(threads), all.puts(threads), &mut |_, _| Ok(()))?;
+    let zipf = Zipf::new(records);
+    let state = format!("{records} records loaded, in no order, not compacted");
+    let mut recorder = case.record(&opened, &state)?;
+    let inserted = Inserted::after(records);
+    let clients = crew(threads, |thread| {
+        let mut caller = Caller::new(engine, data, &values);
+        let (mut random, inserted) = (random(data.seed, thread), &inserted);
+        move |meter: &mut Meter<'_>| {
+            let act = workload.draw(&mut random);
+            if act == Act::Insert {
+                let number = inserted.take();
+                caller.put(number, random.bits(), meter)?;
+                inserted.add(number);
+                return Ok(true);
+            }
+            let rank = zipf.draw(&mut random);
+            let number = if workload == Ycsb::D { inserted.end() - 1 - rank } else { rank };
+            match act {
+                Act::Scan => {
+                    let limit = 1 + random.below(SCAN_MAX) as usize;
+                    caller.scan(number, limit, meter)
+                }
+                Act::Modify => caller.modify(number, random.bits(), meter),
+                Act::Update => caller.put(number, random.bits(), meter),
+                Act::Read | Act::Insert => caller.get_present(number, meter),
+            }?;
+            Ok(true)
         }
-        if self.setup.data.value_bytes < 16 {
-            return Err("values of less than 16 bytes have no room for a version".into());
-        }
-        check_filled(&self.setup.data, self.records)
-    }
-
-    /// Loads the records and runs the operations, without a wait between them.
-    fn run(&self, stage: &Stage<'_>) -> Outcome<Summary> {
-        self.check()?;
-        let Self { workload, records, setup } = self;
-        let Setup { store, data, pace } = setup;
-        let (opened, values) = (stage.open_fresh(store)?, data.make_values());
-        let (engine, records, threads) = (&*opened.engine, *records, pace.threads);
-        let loaded = Fill { engine, data, values: &values, records, threads }.run()?;
-        let zipf = Zipf::new(records);
-        let state = format!("{records} records loaded, in no order, not compacted");
-        let mut recorder = stage.record(self.name(), &opened, self.describe(), &state)?;
-        let inserted = Inserted::after(records);
-        let clients = crew(threads, |thread| Client {
-            caller: Caller::new(engine, data, &values),
-            random: Random::new(data.seed, thread),
-            zipf,
-            workload: *workload,
-            inserted: &inserted,
-        });
-        recorder.run(engine, pace, clients)?;
-        recorder.figure("load_ops_per_s", loaded.ops_per_s());
-        stage.finish(opened, recorder)
-    }
-}
-
-struct Client<'e> {
-    caller: Caller<'e>,
-    random: Random,
-    zipf: Zipf,
-    workload: Ycsb,
-    inserted: &'e Inserted,
-}
-
-impl Client<'_> {
-    fn draw_record(&mut self) -> u64 {
-        let rank = self.zipf.draw(&mut self.random);
-        if self.workload == Ycsb::D { self.inserted.end() - 1 - rank } else { rank }
-    }
+    });
+    recorder.run(engine, pace, clients)?;
+    recorder.figure("load_ops_per_s", loaded.ops_per_s());
+    case.stage.finish(opened, recorder)
 }
 
 /// The records of the store, loaded or inserted by any thread: all below a number, and some above
@@ -196,29 +148,6 @@ impl Inserted {
     }
 }
 
-impl Worker for Client<'_> {
-    fn step(&mut self, meter: &mut Meter<'_>) -> Outcome<bool> {
-        let act = self.workload.draw(&mut self.random);
-        if act == Act::Insert {
-            let number = self.inserted.take();
-            self.caller.put(number, self.random.bits(), meter)?;
-            self.inserted.add(number);
-            return Ok(true);
-        }
-        let number = self.draw_record();
-        match act {
-            Act::Scan => {
-                let limit = 1 + self.random.below(SCAN_MAX) as usize;
-                self.caller.scan(number, limit, meter)
-            }
-            Act::Modify => self.caller.modify(number, self.random.bits(), meter),
-            Act::Update => self.caller.put(number, self.random.bits(), meter),
-            Act::Read | Act::Insert => self.caller.get_present(number, meter),
-        }?;
-        Ok(true)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -245,7 +174,7 @@ mod tests {
             (Ycsb::E, Act::Scan, 95.0),
             (Ycsb::F, Act::Read, 50.0),
         ] {
-            let mut random = Random::new(1, 0);
+            let mut random = random(1, 0);
             let drawn = (0..100_000).filter(|_| workload.draw(&mut random) == first).count();
             assert!((drawn as f64 / 1000.0 - share).abs() < 1.0, "{workload:?}: {drawn}");
         }

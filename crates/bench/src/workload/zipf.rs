@@ -3,7 +3,7 @@
 //! The method is that of Gray, Sundaresan, Englert, Baclawski and Weinberger, "Quickly generating
 //! billion-record synthetic databases" (SIGMOD 1994), which YCSB uses too.
 
-use super::Random;
+use flagstone_comments::Random;
 
 /// What YCSB takes.
 const THETA: f64 = 0.99;
@@ -53,12 +53,13 @@ fn zeta2() -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use super::super::random;
     use super::*;
 
     #[test]
     fn the_first_ranks_come_as_often_as_the_formula_says() {
         let zipf = Zipf::new(1000);
-        let mut random = Random::new(1, 0);
+        let mut random = random(1, 0);
         let draws = 1_000_000;
         let mut counts = vec![0_u64; 1000];
         for _ in 0..draws {
@@ -85,7 +86,7 @@ mod tests {
 
     #[test]
     fn few_ranks_work() {
-        let mut random = Random::new(1, 0);
+        let mut random = random(1, 0);
         for count in [0, 1, 2, 3] {
             let zipf = Zipf::new(count);
             assert!((0..1000).all(|_| zipf.draw(&mut random) < count.max(1)), "{count}");

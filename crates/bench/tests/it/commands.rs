@@ -74,22 +74,31 @@ fn wrong_arguments_are_refused_before_anything_is_made() {
         ("balanced --seconds 1 --operations 1", "cannot be used with"),
         ("balanced --burn-like x.jsonl", "--burn-like is for --engine noop"),
         ("balanced --burn-ns 5", "--burn-ns is for --engine noop"),
-        ("larger --block-bytes 4KiB", "--blocks"),
-        ("larger --closing-sync", "--closing-sync is for workloads that write"),
-        ("get --keep", "--keep is for workloads that keep their store"),
-        ("document-matrix --workload load --operations 5", "--workload get and update"),
-        ("document-matrix --workload get --file x.jsonl", "--workload load"),
-        ("document-matrix --workload load --seconds 5", "--workload get and update"),
-        ("document-matrix --workload load --sample 5", "--workload get and update"),
-        ("document-matrix --workload update --readers 2", "--workload load"),
-        ("document-matrix --workload get --how put", "--how is for --workload update"),
-        ("document-matrix --workload load --file x --comments 5", "cannot be used with"),
-        ("cached-get --closing-sync", "--closing-sync is for workloads that write"),
-        ("ycsb-c --closing-sync", "--closing-sync is for workloads that write"),
-        ("full-scan --seconds 5", "--seconds is for other workloads"),
-        ("cached-get --key-space 5", "--key-space is for workloads from an empty store"),
-        ("ycsb-a --key-space 5", "--key-space is for workloads from an empty store"),
-        ("matrix --workload mixes --out x.jsonl", "--out must be a directory"),
+        ("larger --closing-sync", "--closing-sync is not for larger"),
+        ("larger --threads 1,2 --out x.jsonl", "--out must be a directory"),
+        ("get --keep", "--keep is not for get"),
+        ("get x.jsonl", "--files is not for get"),
+        ("get --readers 2", "--readers is not for get"),
+        ("get --how put", "--how is not for get"),
+        ("get --engine noop", "--engine is not for get"),
+        ("get --comments 5 --db x --keys k", "cannot be used with"),
+        ("load --operations 5", "--operations is not for load"),
+        ("load --sample 5", "--sample is not for load"),
+        ("load --threads 5", "--threads is not for load"),
+        ("load x --comments 5", "cannot be used with"),
+        ("cached-get --closing-sync", "--closing-sync is not for cached-get"),
+        ("ycsb-c --closing-sync", "--closing-sync is not for ycsb-c"),
+        ("full-scan --seconds 5", "--seconds is not for full-scan"),
+        ("cached-get --key-space 5", "--key-space is not for cached-get"),
+        ("cached-get --burn-like x.jsonl --engine noop", "--burn-like is not for cached-get"),
+        ("ycsb-a --key-space 5", "--key-space is not for ycsb-a"),
+        ("ycsb-a --value-size 8", "no room for a version"),
+        ("ycsb-a --records 0", "0 is not in 1.."),
+        ("balanced --value-size 17MiB", "expected at most 16 MiB"),
+        ("balanced --key-space 0", "0 is not in 1.."),
+        ("short-scan --limit 0", "0 is not in 1.."),
+        ("sequential --values half", "zeros and random"),
+        ("balanced --threads 1,2 --out x.jsonl", "--out must be a directory"),
         ("no-such-workload", "unrecognized subcommand"),
     ] {
         place.fails(args, 2, text);
@@ -99,20 +108,20 @@ fn wrong_arguments_are_refused_before_anything_is_made() {
 }
 
 #[test]
-fn a_matrix_is_resumed_where_it_ended() {
-    let documents = "document-matrix --memory 16MiB --comments 300 --interval 0.05";
+fn trials_are_resumed_where_they_ended() {
+    let documents = "--memory 16MiB --comments 300 --interval 0.05";
     let trial = "--threads 1 --operations 50 --sample 50";
-    for matrix in [
-        format!("matrix --workload balanced --threads 1 --operations 200 --engine noop {SMALL}"),
-        format!("{documents} --workload load --readers 1 --parsers 1"),
-        format!("{documents} --workload get {trial}"),
-        format!("{documents} --workload update {trial}"),
+    for command in [
+        format!("balanced --threads 1 --operations 200 --engine noop {SMALL}"),
+        format!("load --parsers 1 {documents}"),
+        format!("get {documents} {trial}"),
+        format!("update {documents} {trial}"),
     ] {
         let place = Place::new();
         let run = |measured_before: usize| {
-            let stdout = place.ok(&format!("{matrix} --partitions 1,2 --out m --resume"));
+            let stdout = place.ok(&format!("{command} --partitions 1,2 --out m --resume"));
             let told = stdout.matches("measured before").count();
-            assert_eq!(told, measured_before, "{matrix}: {stdout}");
+            assert_eq!(told, measured_before, "{command}: {stdout}");
         };
         run(0);
         run(2);
@@ -120,9 +129,39 @@ fn a_matrix_is_resumed_where_it_ended() {
             std::fs::read_dir(place.path("m")).unwrap().map(|entry| entry.unwrap().path());
         let second: Vec<_> =
             results.filter(|path| path.to_string_lossy().contains("-p2-")).collect();
-        assert_eq!(second.len(), 1, "{matrix}: {second:?}");
+        assert_eq!(second.len(), 1, "{command}: {second:?}");
         std::fs::remove_file(&second[0]).unwrap();
         run(1);
-        assert!(second[0].exists(), "{matrix}");
+        assert!(second[0].exists(), "{command}");
+    }
+}
+
+#[test]
+fn several_trials_are_a_table_and_compared_with_the_first_of_their_partitions() {
+    let place = Place::new();
+    let durabilities = "--durability none,group --partitions 1,2 --threads 2 --operations 300";
+    let stdout = place.ok(&format!("durability {durabilities} --out r {SMALL}"));
+    assert_eq!(stdout.matches("against_first").count(), 2, "{stdout}");
+    for (name, compared) in [("none", false), ("group", true)] {
+        for partitions in [1, 2] {
+            let file = format!("durability-flagstone-p{partitions}-t2-{name}");
+            assert!(stdout.contains(&file), "{stdout}");
+            let lines = lines(&place, &format!("r/{file}.jsonl"));
+            assert_eq!(lines[0]["options"]["durability"], name);
+            let figure = &lines[lines.len() - 1]["figures"]["against_first"];
+            assert_eq!(figure.is_f64(), compared, "{file}: {figure}");
+        }
+    }
+}
+
+#[test]
+fn help_shows_the_options_of_a_workload_alone() {
+    let place = Place::new();
+    let help = place.ok("cached-get --help");
+    for shown in ["--records", "[default: 350000]", "--as-written", "--memory", "--threads"] {
+        assert!(help.contains(shown), "{shown}: {help}");
+    }
+    for hidden in ["--rounds", "--db", "[FILE]", "--closing-sync", "--known-keys", "--readers"] {
+        assert!(!help.contains(hidden), "{hidden}: {help}");
     }
 }

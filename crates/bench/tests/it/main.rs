@@ -3,10 +3,9 @@
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "test code")]
 
-mod run;
-
 mod commands;
 mod recorder;
 mod report;
-mod report_command;
+mod run;
+mod smoke;
 mod workloads;

@@ -2,10 +2,10 @@
 //! whole.
 
 use flagstone_bench::engine::{Engine, NoopEngine, OpenEngine, Outcome};
-use flagstone_bench::options::{Length, Pace, StoreOptions};
-use flagstone_bench::record::{EventKind, FORMAT, Trial, read_file};
+use flagstone_bench::options::StoreOptions;
+use flagstone_bench::record::{EventKind, FORMAT, Summary, Trial, read_file};
 use flagstone_bench::workload::{
-    DataOptions, Mix, MixOptions, Setup, Stage, Workload, burn_like, run_yardstick,
+    Case, Mix, Options, Stage, Workload, burn_like, run_mix, run_yardstick,
 };
 use std::path::Path;
 use std::sync::Arc;
@@ -62,19 +62,30 @@ fn opening(
 }
 
 fn stage<'a>(open: OpenEngine<'a>, dir: &'a Path, out: Option<&'a Path>) -> Stage<'a> {
-    Stage { engine: "fake", open, dir, out, watch: &|_| {}, keep: false }
+    let watch = &|_: &_| {};
+    Stage { engine: "fake", open, dir, out, watch, keep: false, first_ops_per_s: None }
 }
 
 /// Written when the engine is waited for.
 const LATER: usize = 300_000;
 
-fn options(length: Length) -> MixOptions {
-    let pace = Pace { threads: 2, length, interval: Duration::from_millis(20), ..Pace::default() };
-    let data = DataOptions { value_bytes: 100, ..DataOptions::default() };
-    MixOptions {
-        setup: Setup { pace, data, ..Setup::default() },
-        ..MixOptions::new(Mix::PUT_HEAVY)
-    }
+/// Two threads for this time, or for this many operations.
+fn options(milliseconds: u64, operations: Option<u64>) -> Options {
+    let mut options = Options::default();
+    options.data.value_bytes = 100;
+    (options.pace.threads, options.pace.operations) = (2, operations);
+    options.pace.seconds = Duration::from_millis(milliseconds);
+    options.pace.interval = Duration::from_millis(20);
+    options
+}
+
+/// Put-heavy on a stage.
+fn case<'a>(options: &'a Options, stage: Stage<'a>) -> Case<'a> {
+    Workload::by_name("put-heavy").unwrap().case(options, stage).unwrap()
+}
+
+fn run(options: &Options, stage: Stage<'_>) -> Summary {
+    Workload::by_name("put-heavy").unwrap().run(options, stage).unwrap()
 }
 
 fn noop_stage<'a>(dir: &'a Path, out: Option<&'a Path>) -> Stage<'a> {
@@ -97,22 +108,22 @@ fn work_that_is_waited_for_counts_into_the_settled_write_amplification_alone() {
     });
     let store = dir.path().join("store");
     let stage = stage(&open, &store, Some(&out));
-    let options = options(Length::Operations(20_000));
+    let options = options(0, Some(20_000));
 
-    let without = options.run(&stage).unwrap();
+    let without = run(&options, stage);
     assert_eq!(settled.load(Ordering::Relaxed), 0);
     for name in ["settle_s", "settle_bytes", "write_amplification_settled"] {
         assert!(!without.figures.contains_key(name), "{name}");
     }
 
-    let with = options
-        .run_as(&stage, "put-heavy-sustained", |recorder, engine, worked| {
-            assert_eq!(worked.ops, 20_000);
-            let seconds = recorder.settle(engine)?;
-            assert!(seconds > 0.0);
-            Ok(())
-        })
-        .unwrap();
+    let case = Case { workload: "put-heavy-sustained", ..case(&options, stage) };
+    let with = run_mix(Mix::PUT_HEAVY, &case, |recorder, engine, worked| {
+        assert_eq!(worked.ops, 20_000);
+        let seconds = recorder.settle(engine)?;
+        assert!(seconds > 0.0);
+        Ok(())
+    })
+    .unwrap();
     assert_eq!(settled.load(Ordering::Relaxed), 1);
     assert!(with.figures["settle_s"] > 0.0);
     // Other tests of this process write, too: what holds whatever they do.
@@ -136,7 +147,7 @@ fn the_row_in_which_threads_end_is_no_whole_one() {
     let dir = tempfile::tempdir().unwrap();
     let (store, out) = (dir.path().join("store"), dir.path().join("r.jsonl"));
     let stage = noop_stage(&store, Some(&out));
-    let summary = options(Length::Time(Duration::from_millis(110))).run(&stage).unwrap();
+    let summary = run(&options(110, None), stage);
     let rows = read_file(&out).unwrap().rows;
     // On a busy machine looks come late and rows are longer and fewer.
     assert_eq!(summary.rows + 1, rows.len() as u64);
@@ -147,7 +158,7 @@ fn the_row_in_which_threads_end_is_no_whole_one() {
         assert!(whole.iter().all(|row| row.dt >= 0.9 * 0.02), "{whole:?}");
     }
 
-    let short = options(Length::Operations(100)).run(&stage).unwrap();
+    let short = run(&options(0, Some(100)), stage);
     assert_eq!((short.rows, short.row_worst), (0, short.ops_per_s));
 }
 
@@ -166,7 +177,7 @@ fn the_size_on_disk_is_the_largest_of_the_last_sixth() {
         Ok(())
     });
     let stage = stage(&open, &store, Some(&out));
-    let summary = options(Length::Time(Duration::from_millis(400))).run(&stage).unwrap();
+    let summary = run(&options(400, None), stage);
     let rows = read_file(&out).unwrap().rows;
     let end = rows.last().unwrap().t;
     let largest = |from: f64| {
@@ -181,19 +192,19 @@ fn the_size_on_disk_is_the_largest_of_the_last_sixth() {
 fn tails_are_set_beside_those_of_the_no_op_store() {
     let dir = tempfile::tempdir().unwrap();
     let (store, out) = (dir.path().join("store"), dir.path().join("r.jsonl"));
-    let options = options(Length::Time(Duration::from_millis(200)));
-    options.run(&noop_stage(&store, Some(&out))).unwrap();
+    let options = options(200, None);
+    run(&options, noop_stage(&store, Some(&out)));
     let mut trial = read_file(&out).unwrap();
-    assert!(burn_like(&trial, &options).unwrap() >= 0.0);
+    assert!(burn_like(&trial, Mix::PUT_HEAVY, &options).unwrap() >= 0.0);
     let latency = trial.summary.latency.values_mut();
     latency.for_each(|latency| latency.p999 = 5e6);
-    let summary = run_yardstick(&noop_stage(&store, None), &options, &trial).unwrap();
+    let case = case(&options, noop_stage(&store, None));
+    let summary = run_yardstick(&case, Mix::PUT_HEAVY, &trial).unwrap();
     for (kind, latency) in &summary.latency {
         let ratio = summary.figures[&format!("{}_p999_over_noop_ratio", kind.name())];
         assert!((ratio * latency.p999 / 5e6 - 1.0).abs() < 1e-6, "{kind:?} {ratio}");
     }
     trial.header.options.insert("threads".to_owned(), 16.into());
-    let refused = run_yardstick(&noop_stage(&store, None), &options, &trial);
-    let refused = refused.unwrap_err().to_string();
+    let refused = run_yardstick(&case, Mix::PUT_HEAVY, &trial).unwrap_err().to_string();
     assert!(refused.contains("put-heavy on 16 threads: expected put-heavy on 2"), "{refused}");
 }

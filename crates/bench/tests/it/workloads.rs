@@ -1,50 +1,50 @@
 //! Each workload that fills a store first, on a small one: it ends well, and its figures are those
 //! of what was done.
 
-use flagstone_bench::engine::open_flagstone;
-use flagstone_bench::options::{Length, Pace, StoreOptions, defaults};
-use flagstone_bench::record::{OpKind, read_file};
+use flagstone_bench::engine::{Outcome, open_flagstone};
+use flagstone_bench::record::{OpKind, Summary, read_file};
 use flagstone_bench::workload::{
-    Asked, Bytes, DataOptions, DeviceOptions, DocumentStore, DocumentTrial, FullScanOptions,
-    GetHow, GetsOptions, LargerCell, LargerOptions, LoadOptions, OverwriteOptions, Pattern,
-    SEQUENTIAL_PHASES, SequentialOptions, Setup, ShortScanOptions, SizesOptions, Source, Stage,
-    TrialOptions, UpdateHow, Workload, run_document_get, run_document_update, run_load,
+    DeviceOptions, Options, Pattern, SEQUENTIAL_PHASES, Series, Stage, UpdateHow, ValueKind,
+    Workload,
 };
 use std::path::Path;
 use std::time::Duration;
 
 fn stage<'a>(dir: &'a Path, out: Option<&'a Path>) -> Stage<'a> {
-    Stage { engine: "flagstone", open: &open_flagstone, dir, out, watch: &|_| {}, keep: false }
-}
-
-fn store() -> StoreOptions {
-    StoreOptions { partitions: 2, memory_bytes: 8 << 20, ..StoreOptions::default() }
-}
-
-fn pace(threads: usize, operations: u64) -> Pace {
-    let interval = Duration::from_millis(50);
-    Pace { threads, length: Length::Operations(operations), interval, ..Pace::default() }
+    let (engine, open, watch) = ("flagstone", &open_flagstone, &|_: &_| {});
+    Stage { engine, open, dir, out, watch, keep: false, first_ops_per_s: None }
 }
 
 /// A small store, values of 100 bytes, this many operations of these threads.
-fn setup(threads: usize, operations: u64) -> Setup {
-    let data = DataOptions { value_bytes: 100, ..DataOptions::default() };
-    Setup { store: store(), data, pace: pace(threads, operations) }
+fn options(threads: usize, operations: u64) -> Options {
+    let mut options = Options::default();
+    (options.store.partitions, options.store.memory_bytes) = (2, 8 << 20);
+    options.data.value_bytes = 100;
+    (options.pace.threads, options.pace.operations) = (threads, Some(operations));
+    options.pace.interval = Duration::from_millis(50);
+    options
+}
+
+fn try_run(name: &str, options: &Options, stage: Stage<'_>) -> Outcome<Summary> {
+    Workload::by_name(name).unwrap().run(options, stage)
+}
+
+fn run(name: &str, options: &Options, stage: Stage<'_>) -> Summary {
+    try_run(name, options, stage).unwrap()
 }
 
 #[test]
 fn gets_find_what_was_put_and_nothing_else() {
     let dir = tempfile::tempdir().unwrap();
     let out = dir.path().join("result.jsonl");
-    for (asked, found) in [(Asked::Present, 5000.0), (Asked::Absent, 0.0)] {
-        let setup = setup(2, 5000);
-        let options = GetsOptions { asked, setup, records: 20_000, as_written: false };
+    for (name, found) in [("cached-get", 5000.0), ("absent-get", 0.0)] {
+        let options = Options { records: 20_000, ..options(2, 5000) };
         let place = dir.path().join("store");
-        let summary = options.run(&stage(&place, Some(&out))).unwrap();
+        let summary = run(name, &options, stage(&place, Some(&out)));
         assert_eq!((summary.ops, summary.figures["gets_found"]), (5000, found));
         assert!(!place.exists());
         let trial = read_file(&out).unwrap();
-        assert_eq!(trial.header.workload, options.name());
+        assert_eq!(trial.header.workload, name);
         assert!(trial.header.starting_state.contains("20000 records, compacted"));
     }
 }
@@ -54,36 +54,32 @@ fn reads_of_a_store_as_it_was_written_find_what_was_put() {
     let dir = tempfile::tempdir().unwrap();
     let (place, out) = (dir.path().join("store"), dir.path().join("result.jsonl"));
     let stage = stage(&place, Some(&out));
-    let mut setup = setup(2, 2000);
+    let mut options = Options { records: 5000, as_written: true, ..options(2, 2000) };
+    let summary = run("short-scan", &options, stage);
+    let scans = summary.latency[&OpKind::Scan].count;
+    assert!(summary.figures["scanned"] > 45.0 * scans as f64);
+    assert!(read_file(&out).unwrap().header.starting_state.contains("as they were written"));
     // Memtables hold all of it.
-    setup.store.memory_bytes = 256 << 20;
-    let options = GetsOptions { asked: Asked::Present, setup, records: 5000, as_written: true };
-    let summary = options.run(&stage).unwrap();
+    options.store.memory_bytes = 256 << 20;
+    let summary = run("cached-get", &options, stage);
     assert_eq!(summary.figures["gets_found"], 2000.0);
     let state = read_file(&out).unwrap().header.starting_state;
     assert!(state.starts_with("5000 records, as they were written"), "{state}");
     assert!(state.ends_with("bytes by level: not told"), "no tables: {state}");
-    let setup = self::setup(2, 2000);
-    let options = ShortScanOptions { setup, records: 5000, limit: 50, as_written: true };
-    let summary = options.run(&stage).unwrap();
-    let scans = summary.latency[&OpKind::Scan].count;
-    assert!(summary.figures["scanned"] > 45.0 * scans as f64);
-    assert!(read_file(&out).unwrap().header.starting_state.contains("as they were written"));
 }
 
 #[test]
 fn scans_see_every_entry() {
     let dir = tempfile::tempdir().unwrap();
     let place = dir.path().join("store");
-    let setup = Setup { store: store(), pace: pace(2, 1), ..Setup::default() };
-    let options = FullScanOptions { setup, records: 70_000, rounds: 2 };
-    let summary = options.run(&stage(&place, None)).unwrap();
+    let mut full = Options { records: 70_000, rounds: 2, ..options(2, 1) };
+    full.data.value_bytes = 1024;
+    let summary = run("full-scan", &full, stage(&place, None));
     assert_eq!(summary.ops, 2 * 2 * 70_000);
     assert_eq!(summary.figures["scanned"], 280_000.0);
 
-    let setup = self::setup(2, 2000);
-    let options = ShortScanOptions { setup, records: 5000, limit: 50, as_written: false };
-    let summary = options.run(&stage(&place, None)).unwrap();
+    let options = Options { records: 5000, ..options(2, 2000) };
+    let summary = run("short-scan", &options, stage(&place, None));
     let count = |kind| summary.latency[&kind].count;
     assert_eq!(count(OpKind::Scan) + count(OpKind::Put), 2000);
     assert!(summary.figures["scanned"] <= 50.0 * count(OpKind::Scan) as f64);
@@ -94,8 +90,8 @@ fn scans_see_every_entry() {
 fn overwrites_tell_the_room_that_is_taken_for_what_is_alive() {
     let dir = tempfile::tempdir().unwrap();
     for pattern in [Pattern::Random, Pattern::Queue] {
-        let options = OverwriteOptions { setup: setup(2, 20_000), records: 5000, pattern };
-        let summary = options.run(&stage(&dir.path().join("store"), None)).unwrap();
+        let options = Options { records: 5000, pattern, ..options(2, 20_000) };
+        let summary = run("overwrite", &options, stage(&dir.path().join("store"), None));
         let figure = |name: &str| summary.figures[name];
         assert_eq!(summary.ops, 20_000);
         assert!(figure("live_bytes") > 5000.0 * 100.0);
@@ -107,14 +103,10 @@ fn overwrites_tell_the_room_that_is_taken_for_what_is_alive() {
 #[test]
 fn the_origins_sequence_checks_every_value_in_every_phase() {
     let dir = tempfile::tempdir().unwrap();
-    for bytes in [Bytes::Zero, Bytes::Random] {
-        let options = SequentialOptions {
-            store: StoreOptions { partitions: 1, memtable_bytes: Some(1 << 20), ..store() },
-            puts: 20_000,
-            gets: 1000,
-            ..SequentialOptions::new(bytes)
-        };
-        let summary = options.run(&stage(&dir.path().join("store"), None)).unwrap();
+    for values in [ValueKind::Zeros, ValueKind::Random] {
+        let mut options = Options { puts: 20_000, gets: 1000, ..options(1, 1) };
+        (options.data.values, options.store.memtable_bytes) = (values, Some(1 << 20));
+        let summary = run("sequential", &options, stage(&dir.path().join("store"), None));
         assert_eq!(summary.ops, 22_000);
         assert_eq!(summary.figures["gets_found"], 2000.0);
         for phase in SEQUENTIAL_PHASES {
@@ -126,16 +118,14 @@ fn the_origins_sequence_checks_every_value_in_every_phase() {
 #[test]
 fn sizes_have_rates_of_puts_and_gets() {
     let dir = tempfile::tempdir().unwrap();
-    let options = SizesOptions { threads: 2, sizes: vec![100_000, 400_000], setup: setup(1, 1000) };
     let place = dir.path().join("store");
-    let done = options.run(&stage(&place, None), &|_| None).unwrap();
-    assert_eq!(done.len(), 2);
-    for (bytes, summary) in &done {
-        assert_eq!(summary.ops, bytes / 116 + 1000);
+    for size in [100_000, 400_000] {
+        let summary = run("sizes", &Options { size, ..options(2, 1000) }, stage(&place, None));
+        assert_eq!(summary.ops, size / 116 + 1000);
         assert!(summary.figures["put_per_s"] > 0.0 && summary.figures["get_per_s"] > 0.0);
     }
-    let options = SizesOptions { sizes: vec![1 << 60], ..options };
-    let refused = options.run(&stage(&place, None), &|_| None).unwrap_err().to_string();
+    let options = Options { size: 1 << 60, ..options(2, 1000) };
+    let refused = try_run("sizes", &options, stage(&place, None)).unwrap_err().to_string();
     assert!(refused.contains("bytes are free"), "{refused}");
 }
 
@@ -170,53 +160,49 @@ fn the_device_is_measured_and_nothing_of_it_stays() {
 #[test]
 fn gets_beyond_memory_stand_beside_the_device() {
     let dir = tempfile::tempdir().unwrap();
-    let store = StoreOptions { memory_bytes: 2 << 20, ..store() };
-    let options = LargerOptions {
-        setup: Setup { store, pace: pace(1, 300), ..Setup::default() },
-        times: 2.0,
-        blocks: vec![4096, 0],
-        threads: vec![1, 2],
-        device_seconds: Duration::from_millis(50),
-    };
-    let place = dir.path().join("store");
-    match options.run(&stage(&place, None), &|_| None) {
-        Err(error) => assert!(!is_direct(&error.to_string())),
-        Ok(cells) => {
-            assert_eq!(cells.iter().map(|cell| cell.threads).collect::<Vec<_>>(), [1, 2, 1, 2]);
-            for LargerCell { block_bytes, summary, .. } in cells {
-                assert_eq!(summary.ops, 300);
-                let figure = |name: &str| summary.figures[name];
-                // A get reads a block at the most, and those in the cache are not compared.
-                assert!(figure("misses_per_s") <= summary.ops_per_s * 1.01);
-                let ratio = figure("misses_per_s") / figure("device_reads_per_s");
-                assert!((figure("of_device") - ratio).abs() < 1e-9);
-                assert!(figure("gets_of_device") >= ratio * 0.99);
-                // Three entries of 1,040 bytes and some more, or as many as the engine thinks good.
-                let stored = figure("stored_block_bytes");
-                let expected = if block_bytes > 0 { 3120.0..3400.0 } else { 3400.0..40e3 };
-                assert!(expected.contains(&stored), "{block_bytes:?}: {stored}");
-            }
-        }
+    let (place, larger) = (dir.path().join("store"), Workload::by_name("larger").unwrap());
+    let device_seconds = Duration::from_millis(50);
+    let mut options = Options { times: 2.0, device_seconds, ..options(1, 300) };
+    (options.data.value_bytes, options.store.memory_bytes) = (1024, 2 << 20);
+    let (mut trials, mut made) = (Series::of(larger), Vec::new());
+    for (block_bytes, threads) in [(Some(4096), 1), (Some(4096), 2), (None, 1), (None, 2)] {
+        (options.store.block_bytes, options.pace.threads) = (block_bytes, threads);
+        let summary = match trials.run(&larger.case(&options, stage(&place, None)).unwrap()) {
+            Err(error) => return assert!(!is_direct(&error.to_string())),
+            Ok(summary) => summary,
+        };
+        assert_eq!(summary.ops, 300);
+        let figure = |name: &str| summary.figures[name];
+        // A get reads a block at the most, and those in the cache are not compared.
+        assert!(figure("misses_per_s") <= summary.ops_per_s * 1.01);
+        let ratio = figure("misses_per_s") / figure("device_reads_per_s");
+        assert!((figure("of_device") - ratio).abs() < 1e-9);
+        assert!(figure("gets_of_device") >= ratio * 0.99);
+        // Three entries of 1,040 bytes and some more, or as many as the engine thinks good.
+        let stored = figure("stored_block_bytes");
+        let expected = if block_bytes.is_some() { 3120.0..3400.0 } else { 3400.0..40e3 };
+        assert!(expected.contains(&stored), "{block_bytes:?}: {stored}");
+        made.push(std::fs::metadata(place.join("data")).unwrap().created().unwrap());
     }
+    assert!(made[0] == made[1] && made[1] != made[2] && made[2] == made[3], "a store a block size");
+    trials.end(false).unwrap();
+    assert!(!place.exists());
 }
 
-fn load_options(count: u64) -> LoadOptions {
-    let mut options = LoadOptions::of_comments(count);
-    (options.threads.memory_bytes, options.threads.partitions) = (8 << 20, 2);
-    LoadOptions { interval: Duration::from_millis(50), ..options }
-}
-
-/// A sample of generated comments.
-fn source(memory_bytes: u64) -> Source {
-    Source { comments: 2000, sample: 300, partitions: 2, memory_bytes, ..defaults() }
+/// Documents of generated comments.
+fn documents(comments: u64, memory_bytes: u64, threads: usize, operations: u64) -> Options {
+    let mut options = options(threads, operations);
+    (options.documents.comments, options.documents.sample) = (comments, 300);
+    (options.documents.parsers, options.store.memory_bytes) = (2, memory_bytes);
+    options
 }
 
 #[test]
 fn documents_are_loaded_to_the_end_and_counted_with_their_bytes() {
     let dir = tempfile::tempdir().unwrap();
-    let out = dir.path().join("load.jsonl");
-    let place = dir.path().join("store");
-    let summary = run_load(&place, false, &load_options(3000), Some(&out), &|_| {}).unwrap();
+    let (place, out) = (dir.path().join("store"), dir.path().join("load.jsonl"));
+    let mut options = documents(3000, 8 << 20, 1, 1);
+    let summary = run("load", &options, stage(&place, Some(&out)));
     assert_eq!(summary.ops, 3000);
     assert_eq!(summary.user_bytes as f64, summary.figures["json_bytes"]);
     assert!(summary.seconds >= summary.figures["load_s"] + summary.figures["flush_s"]);
@@ -224,11 +210,12 @@ fn documents_are_loaded_to_the_end_and_counted_with_their_bytes() {
     assert!((0.05..0.5).contains(&stored), "{stored}");
     let trial = read_file(&out).unwrap();
     assert_eq!(trial.rows.iter().map(|row| row.ops).sum::<u64>(), 3000);
+    assert!(!place.exists());
 
     let file = dir.path().join("bad.json");
     std::fs::write(&file, "{\"id\":1}\n{\"id\":\n").unwrap();
-    let options = LoadOptions { files: vec![file], ..load_options(0) };
-    let refused = run_load(&place, false, &options, None, &|_| {}).unwrap_err().to_string();
+    options.documents.files = vec![file];
+    let refused = try_run("load", &options, stage(&place, None)).unwrap_err().to_string();
     assert!(refused.contains("bad.json:2:"), "{refused}");
 }
 
@@ -236,13 +223,14 @@ fn documents_are_loaded_to_the_end_and_counted_with_their_bytes() {
 fn documents_are_read_and_changed_on_checkpoints_and_none_is_lost() {
     let dir = tempfile::tempdir().unwrap();
     let place = dir.path().join("store");
-    let store = DocumentStore::prepare(&source(8 << 20), &place).unwrap();
-    let trial = DocumentTrial { store: &store, dir: &place, out: None, watch: &|_| {} };
-    let options = TrialOptions { pace: pace(3, 900), cold: false };
-    for how in [GetHow::Whole, GetHow::Path("score".into()), GetHow::Decode] {
-        let summary = run_document_get(&trial, &options, &how).unwrap();
+    let mut options = documents(2000, 8 << 20, 3, 900);
+    for (path, decode) in [(None, false), (Some("score".to_owned()), false), (None, true)] {
+        (options.documents.path, options.documents.decode) = (path, decode);
+        let summary = run("get", &options, stage(&place, None));
         assert_eq!((summary.ops, summary.figures["gets_found"]), (900, 900.0));
     }
+    let update = Workload::by_name("update").unwrap();
+    let mut trials = Series::of(update);
     for how in [
         UpdateHow::Update,
         UpdateHow::ApplyPatch,
@@ -250,13 +238,14 @@ fn documents_are_read_and_changed_on_checkpoints_and_none_is_lost() {
         UpdateHow::GetPut,
         UpdateHow::Put,
     ] {
-        let summary = run_document_update(&trial, &options, how).unwrap();
+        options.documents.how = how;
+        let summary = trials.run(&update.case(&options, stage(&place, None)).unwrap()).unwrap();
         assert_eq!(summary.ops, 900);
         if !matches!(how, UpdateHow::GetPut | UpdateHow::Put) {
             assert_eq!(summary.figures["lost_updates"], 0.0);
         }
     }
-    store.remove().unwrap();
+    trials.end(false).unwrap();
     assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
 }
 
@@ -264,41 +253,39 @@ fn documents_are_read_and_changed_on_checkpoints_and_none_is_lost() {
 fn cold_documents_are_read_from_files_again_and_none_is_lost() {
     let dir = tempfile::tempdir().unwrap();
     let (place, out) = (dir.path().join("store"), dir.path().join("get.jsonl"));
-    let store = DocumentStore::prepare(&source(64 << 20), &place).unwrap();
-    let trial = DocumentTrial { store: &store, dir: &place, out: Some(&out), watch: &|_| {} };
+    let mut options = documents(2000, 64 << 20, 2, 600);
+    options.documents.decode = true;
     let mut misses = Vec::new();
     for (cold, state) in [(false, "each key read once before"), (true, "page cache cold")] {
-        let options = TrialOptions { pace: pace(2, 600), cold };
-        let summary = run_document_get(&trial, &options, &GetHow::Decode).unwrap();
+        options.documents.cold = cold;
+        let summary = run("get", &options, stage(&place, Some(&out)));
         assert_eq!((summary.ops, summary.figures["gets_found"]), (600, 600.0));
         let trial = read_file(&out).unwrap();
         assert!(trial.header.starting_state.ends_with(state), "{}", trial.header.starting_state);
         assert_eq!(trial.header.options["cold"], cold);
+        assert_eq!((trial.number("keys"), trial.number("partitions")), (Some(300), Some(2)));
         misses.push(trial.rows.iter().filter_map(|row| row.cache_misses).sum::<u64>());
     }
     // Warm, all blocks are in the cache; cold, those asked for are read once more.
     assert!(misses[0] == 0 && misses[1] > 0, "{misses:?}");
     // Scores are summed before the checkpoint is opened again, and hold after it.
-    let options = TrialOptions { pace: pace(2, 300), cold: true };
     for how in [UpdateHow::Update, UpdateHow::Merge] {
-        let summary = run_document_update(&trial, &options, how).unwrap();
-        assert_eq!((summary.ops, summary.figures["lost_updates"]), (300, 0.0));
+        options.documents.how = how;
+        let summary = run("update", &options, stage(&place, None));
+        assert_eq!((summary.ops, summary.figures["lost_updates"]), (600, 0.0));
     }
-    store.remove().unwrap();
 }
 
 #[test]
 fn a_key_that_is_not_there_is_an_error() {
     let dir = tempfile::tempdir().unwrap();
     let place = dir.path().join("loaded");
-    run_load(&place, true, &load_options(100), None, &|_| {}).unwrap();
+    let mut options = documents(100, 8 << 20, 1, 10);
+    run("load", &options, Stage { keep: true, ..stage(&place, None) });
     let keys = dir.path().join("keys");
     std::fs::write(&keys, "nobody\n").unwrap();
-    let source = Source { db: Some(place.join("data")), keys: Some(keys), ..source(8 << 20) };
-    let store = DocumentStore::prepare(&source, &place).unwrap();
+    (options.documents.db, options.documents.keys) = (Some(place.join("data")), Some(keys));
     let work = dir.path().join("store");
-    let trial = DocumentTrial { store: &store, dir: &work, out: None, watch: &|_| {} };
-    let options = TrialOptions { pace: pace(1, 10), cold: false };
-    let refused = run_document_get(&trial, &options, &GetHow::Whole).unwrap_err().to_string();
+    let refused = try_run("get", &options, stage(&work, None)).unwrap_err().to_string();
     assert!(refused.contains("there is no document"), "{refused}");
 }

@@ -183,6 +183,14 @@ impl Panel {
         svg.text(middle, bottom + 36.0, Anchor::Middle, INK, &x.title);
     }
 
+    /// Draws a line of the grid at each tick of the lower axis.
+    pub(crate) fn draw_grid_across(&self, svg: &mut Svg) {
+        for (tick, _) in &self.x.ticks {
+            let at = self.x.scale.at(*tick);
+            svg.line((at, self.frame.top), (at, self.frame.bottom()), FAINT, 1.0);
+        }
+    }
+
     /// Draws a second vertical axis at the right, without a grid.
     pub(crate) fn draw_right(&self, svg: &mut Svg, axis: &Axis, color: &str) {
         let right = self.frame.right();

@@ -5,17 +5,18 @@ use super::number::{Unit, width};
 use super::svg::{Anchor, Figure, INK, Svg, WIDTH};
 
 /// How a curve is drawn.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Style {
     /// A line with a mark at each point: few points, measured one by one.
     Marked,
     /// A line alone.
+    #[default]
     Plain,
     /// A step at each point: a distribution.
     Steps,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Curve {
     pub(crate) label: String,
     pub(crate) color: &'static str,
@@ -51,50 +52,47 @@ pub(crate) struct CurvePanel {
     pub(crate) notes: Vec<((f64, f64), String)>,
 }
 
-#[derive(Clone, Debug)]
-pub(crate) struct CurveChart {
-    pub(crate) title: String,
-    pub(crate) subtitle: String,
-    pub(crate) panels: Vec<CurvePanel>,
-    /// The number of panels side by side.
-    pub(crate) columns: usize,
-    /// The height of a frame.
-    pub(crate) height: f64,
-}
-
 /// The height of title and subtitle.
 const HEAD: f64 = 50.0;
 /// The height of the title of a panel.
 const PANEL_TITLE: f64 = 22.0;
 
-impl CurveChart {
-    pub(crate) fn figure(&self, id: &str) -> Figure {
-        let columns = self.columns.clamp(1, self.panels.len().max(1));
-        let rows = self.panels.len().div_ceil(columns);
-        let titled = self.panels.iter().any(|panel| !panel.title.is_empty());
-        let above = Panel::ABOVE + if titled { PANEL_TITLE } else { 0.0 };
-        let cell = (WIDTH / columns as f64, above + self.height + Panel::BELOW + 12.0);
-        let mut svg = Svg::new(&self.title, &self.subtitle, HEAD + rows as f64 * cell.1);
-        for (at, panel) in self.panels.iter().enumerate() {
-            let (left, top) =
-                ((at % columns) as f64 * cell.0, HEAD + (at / columns) as f64 * cell.1);
-            let gutter = panel.gutter();
-            let frame = Frame {
-                left: left + Panel::LEFT,
-                top: top + above,
-                width: (cell.0 - Panel::LEFT - gutter).max(80.0),
-                height: self.height,
-            };
-            if !panel.title.is_empty() {
-                svg.bold(left + 10.0, top + 14.0, 13.0, &panel.title);
-            }
-            panel.draw(&mut svg, frame);
+/// Draws panels in this many columns, each with a frame of this height.
+pub(crate) fn draw_curves(
+    id: &str,
+    (title, subtitle): (&str, &str),
+    (columns, height): (usize, f64),
+    panels: &[CurvePanel],
+) -> Figure {
+    let columns = columns.clamp(1, panels.len().max(1));
+    let rows = panels.len().div_ceil(columns);
+    let titled = panels.iter().any(|panel| !panel.title.is_empty());
+    let above = Panel::ABOVE + if titled { PANEL_TITLE } else { 0.0 };
+    let cell = (WIDTH / columns as f64, above + height + Panel::BELOW + 12.0);
+    let mut svg = Svg::new(title, subtitle, HEAD + rows as f64 * cell.1);
+    for (at, panel) in panels.iter().enumerate() {
+        let (left, top) = ((at % columns) as f64 * cell.0, HEAD + (at / columns) as f64 * cell.1);
+        let frame = Frame {
+            left: left + Panel::LEFT,
+            top: top + above,
+            width: (cell.0 - Panel::LEFT - panel.gutter()).max(80.0),
+            height,
+        };
+        if !panel.title.is_empty() {
+            svg.bold(left + 10.0, top + 14.0, 13.0, &panel.title);
         }
-        svg.finish(id)
+        panel.draw(&mut svg, frame);
     }
+    svg.finish(id)
 }
 
 impl CurvePanel {
+    /// A panel without a title: what its axes count, and its curves.
+    pub(crate) fn new(across: (Across, &str), up: (Unit, &str), curves: Vec<Curve>) -> Self {
+        let (across, up) = ((across.0, across.1.to_owned()), (up.0, up.1.to_owned()));
+        Self { title: String::new(), across, up, curves, notes: Vec::new() }
+    }
+
     /// The width at the right for the names of the curves.
     fn gutter(&self) -> f64 {
         let widest = self.curves.iter().map(|curve| width(&curve.label, 12.0)).fold(0.0, f64::max);

@@ -13,8 +13,8 @@ mod curves;
 mod marks;
 
 pub(super) use axes::{Axis, Frame, Panel, Scale};
-pub(super) use curves::{Across, Curve, CurveChart, CurvePanel, Style};
-pub(super) use marks::{Bar, BarChart, Dumbbell, DumbbellChart, Group, Point, ScatterChart};
+pub(super) use curves::{Across, Curve, CurvePanel, Style, draw_curves};
+pub(super) use marks::{Bar, Dumbbell, Group, Point, draw_bars, draw_dumbbells, draw_points};
 pub(crate) use number::Unit;
 pub(super) use number::{escape, grouped};
 pub use svg::Figure;

@@ -71,14 +71,11 @@ fn digits(value: f64) -> String {
         let sign = if value < 0.0 { "-" } else { "" };
         return format!("{sign}{}", grouped(size.round() as u64));
     }
-    let decimals = if size >= 99.95 {
-        0
-    } else if size >= 9.995 {
-        1
-    } else if size >= 0.01 {
-        2
-    } else {
-        4
+    let decimals = match size {
+        size if size >= 99.95 => 0,
+        size if size >= 9.995 => 1,
+        size if size >= 0.01 => 2,
+        _ => 4,
     };
     let text = format!("{value:.decimals$}");
     if !text.contains('.') {

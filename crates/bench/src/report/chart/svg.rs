@@ -50,7 +50,6 @@ pub(crate) const WIDTH: f64 = 920.0;
 pub struct Figure {
     /// A name for its file and its place in the page: letters, digits and dashes.
     pub id: String,
-    pub title: String,
     /// A whole SVG element that needs nothing beside it.
     pub svg: String,
 }
@@ -59,8 +58,8 @@ pub struct Figure {
 #[derive(Debug)]
 pub(crate) struct Svg {
     height: f64,
-    title: String,
-    subtitle: String,
+    /// What it shows, for those who cannot see it.
+    label: String,
     body: String,
 }
 
@@ -75,16 +74,15 @@ pub(crate) enum Anchor {
 impl Svg {
     /// A canvas of this height with a title on it.
     pub(crate) fn new(title: &str, subtitle: &str, height: f64) -> Self {
-        let (title, subtitle) = (title.to_owned(), subtitle.to_owned());
-        let mut svg = Self { height, title, subtitle, body: String::new() };
-        svg.bold(0.0, 18.0, 16.0, &svg.title.clone());
-        svg.text(0.0, 37.0, Anchor::Start, QUIET, &svg.subtitle.clone());
+        let mut svg = Self { height, label: format!("{title}. {subtitle}"), body: String::new() };
+        svg.bold(0.0, 18.0, 16.0, title);
+        svg.text(0.0, 37.0, Anchor::Start, QUIET, subtitle);
         svg
     }
 
     /// Ends the figure.
     pub(crate) fn finish(self, id: &str) -> Figure {
-        let Self { height, title, subtitle, body } = self;
+        let Self { height, label, body } = self;
         let svg = format!(
             "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"{} {} {} {}\" role=\"img\" \
              aria-label=\"{}\" font-family=\"{FONTS}\" font-size=\"12\" fill=\"{INK}\">\n\
@@ -93,9 +91,9 @@ impl Svg {
             N(-MARGIN),
             N(WIDTH + 2.0 * MARGIN),
             N(height + 2.0 * MARGIN),
-            escape(&format!("{title}. {subtitle}")),
+            escape(&label),
         );
-        Figure { id: id.to_owned(), title, svg }
+        Figure { id: id.to_owned(), svg }
     }
 
     /// Text in the usual size.

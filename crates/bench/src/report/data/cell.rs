@@ -58,9 +58,7 @@ impl<'a> Cell<'a> {
 
     /// The lowest and the highest rate, if there are several.
     pub(crate) fn spread(&self) -> Option<(f64, f64)> {
-        let rates = || self.trials.iter().map(|trial| trial.summary.ops_per_s);
-        let low = rates().fold(f64::INFINITY, f64::min);
-        (self.trials.len() > 1).then(|| (low, rates().fold(0.0, f64::max)))
+        spread(&self.trials)
     }
 
     /// The trial whose rate is nearest to the median.
@@ -102,6 +100,13 @@ impl<'a> Cell<'a> {
     }
 }
 
+/// The lowest and the highest rate, if there are several.
+pub(crate) fn spread(trials: &[&Trial]) -> Option<(f64, f64)> {
+    let rates = || trials.iter().map(|trial| trial.summary.ops_per_s);
+    let low = rates().fold(f64::INFINITY, f64::min);
+    (trials.len() > 1).then(|| (low, rates().fold(0.0, f64::max)))
+}
+
 /// `1 thread`, `2 threads`.
 pub(crate) fn plural(count: u64, what: &str) -> String {
     format!("{count} {what}{}", if count == 1 { "" } else { "s" })
@@ -134,7 +139,7 @@ pub(crate) fn cells<'a>(trials: impl Iterator<Item = &'a Trial>) -> Cells<'a> {
         let usual = variants.into_values().max_by_key(|trials| (trials.len(), newest(trials)));
         let mut found: BTreeMap<(u64, Lanes), Vec<&Trial>> = BTreeMap::new();
         for trial in usual.unwrap_or_default() {
-            let partitions = number(trial, "partitions").unwrap_or(1);
+            let partitions = trial.number("partitions").unwrap_or(1);
             found.entry((partitions, lanes(trial))).or_default().push(trial);
         }
         for ((partitions, lanes), mut trials) in found {
@@ -207,14 +212,10 @@ fn variant(trial: &Trial) -> String {
     kept.map(|(name, value)| format!("{name}={value};")).collect()
 }
 
-fn number(trial: &Trial, name: &str) -> Option<u64> {
-    trial.header.options.get(name)?.as_u64()
-}
-
 fn lanes(trial: &Trial) -> Lanes {
-    let load = number(trial, "readers").zip(number(trial, "parsers"));
+    let load = trial.number("readers").zip(trial.number("parsers"));
     let sum = load.map(|(readers, parsers)| readers + parsers);
-    Lanes { threads: number(trial, "threads").or(sum).unwrap_or(1), load }
+    Lanes { threads: trial.number("threads").or(sum).unwrap_or(1), load }
 }
 
 /// The names of options whose values differ among `trials`, as headers have them.
@@ -238,9 +239,8 @@ pub(crate) fn options_that_vary(trials: &[&Trial]) -> Vec<String> {
 /// An option of a trial, for people.
 pub(crate) fn shown(trial: &Trial, option: &str) -> String {
     match trial.header.options.get(option) {
-        Some(Value::String(text)) => text.clone(),
         Some(Value::Null) | None => "\u{2013}".to_owned(),
-        Some(value) => value.to_string(),
+        Some(value) => crate::record::shown(value),
     }
 }
 
@@ -249,13 +249,8 @@ mod tests {
     use super::*;
 
     fn trial(partitions: u64, seed: u64, durability: &str, rate: f64) -> Trial {
-        let mut trial = Trial {
-            path: "x".into(),
-            header: crate::record::Header::default(),
-            rows: Vec::new(),
-            events: Vec::new(),
-            summary: Summary { ops_per_s: rate, ..Summary::default() },
-        };
+        let mut trial = Trial::default();
+        trial.summary.ops_per_s = rate;
         trial.header.workload = "balanced".to_owned();
         let options = &mut trial.header.options;
         options.insert("partitions".to_owned(), partitions.into());

@@ -6,6 +6,7 @@ mod time;
 
 pub(super) use cell::{
     Cell, Cells, Lanes, TUNING, cells, engine_order, mix_order, options_that_vary, plural, shown,
+    spread,
 };
 pub use sizes::DocumentSizes;
 pub(super) use time::{

@@ -16,32 +16,18 @@ pub struct DocumentSizes {
 const PERCENTILES: [f64; 11] = [0.0, 0.01, 0.05, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 0.999, 1.0];
 
 impl DocumentSizes {
-    /// Counts the lines of `from`, one document each, empty ones left out. A line is never held
-    /// whole: memory is the reader's own buffer.
+    /// Counts the lines of `from`, one document each, empty ones left out. One line is held at a
+    /// time.
     pub fn of_lines(mut from: impl BufRead) -> io::Result<Self> {
         let sizes = Histogram::new(2).map_err(io::Error::other)?;
         let mut all = Self { sizes, bytes: 0, least: u64::MAX, most: 0 };
-        let (mut line, mut last) = (0u64, 0u8);
-        loop {
-            let buffer = match from.fill_buf() {
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                buffer => buffer?,
-            };
-            if buffer.is_empty() {
-                all.add(line - u64::from(last == b'\r'));
-                return Ok(all);
-            }
-            let end = buffer.iter().position(|byte| *byte == b'\n');
-            let part = &buffer[..end.unwrap_or(buffer.len())];
-            line += part.len() as u64;
-            last = part.last().copied().unwrap_or(last);
-            let used = part.len() + usize::from(end.is_some());
-            from.consume(used);
-            if end.is_some() {
-                all.add(line - u64::from(last == b'\r'));
-                (line, last) = (0, 0);
-            }
+        let mut line = Vec::new();
+        while from.read_until(b'\n', &mut line)? > 0 {
+            let text = line.strip_suffix(b"\n").unwrap_or(&line);
+            all.add(text.strip_suffix(b"\r").unwrap_or(text).len() as u64);
+            line.clear();
         }
+        Ok(all)
     }
 
     fn add(&mut self, bytes: u64) {

@@ -1,11 +1,10 @@
 //! Engines side by side, cell by cell; and how long single operations took.
 
 use crate::record::{Latency, OpKind, Summary};
-use crate::report::chart::{
-    Bar, BarChart, Dumbbell, DumbbellChart, Figure, Group, Unit, grouped, hue,
-};
+use crate::report::chart::{Bar, Dumbbell, Group, Unit, draw_bars, draw_dumbbells, grouped, hue};
 use crate::report::data::{Cell, Lanes, engine_order, mix_order, plural};
-use crate::report::model::{Material, Part, Section, Table, distinct};
+use crate::report::model::{Material, Table, distinct, fastest};
+use crate::report::page::Page;
 use crate::stats::median;
 use std::collections::BTreeMap;
 
@@ -24,22 +23,15 @@ struct Match<'c, 'a> {
     cells: Vec<&'c Cell<'a>>,
 }
 
-pub(super) fn engines(material: &Material<'_>) -> Section {
+pub(super) fn engines(material: &Material<'_>, page: &mut Page) {
     let cells = &material.cells.cells;
     let mut engines = distinct(cells.iter().map(|cell| cell.engine));
     engines.sort_by_key(|engine| engine_order(engine));
     let matches = matches(cells);
-    let mut parts = Vec::new();
     if !matches.is_empty() {
-        parts.extend(figure(&engines, &matches).map(Part::Figure));
-        parts.push(Part::Table(table(&matches)));
+        draw(page, &engines, &matches);
+        page.table(&table(&matches));
     }
-    Section::new(
-        "engines",
-        "Engines side by side",
-        parts,
-        "result files of several engines in one folder: cargo xtask peers",
-    )
 }
 
 fn matches<'c, 'a>(cells: &'c [Cell<'a>]) -> Vec<Match<'c, 'a>> {
@@ -73,7 +65,7 @@ fn title(workload: &str, lanes: Lanes) -> String {
     }
 }
 
-fn figure(engines: &[&str], matches: &[Match<'_, '_>]) -> Option<Figure> {
+fn draw(page: &mut Page, engines: &[&str], matches: &[Match<'_, '_>]) {
     let group = |one: &Match<'_, '_>| {
         let ours = ours(&one.cells).map(Cell::rate);
         let bar = |cell: &&Cell<'_>| {
@@ -97,17 +89,14 @@ fn figure(engines: &[&str], matches: &[Match<'_, '_>]) -> Option<Figure> {
         let bars = one.cells.iter().filter(|cell| cell.engine != NOOP).map(bar).collect();
         Group { title: title(one.workload, one.lanes), bars }
     };
-    let chart = BarChart {
-        title: "Operations a second, engine by engine".to_owned(),
-        subtitle:
-            "Medians; thin lines: lowest to highest of repeated trials; each group has a scale \
-                   of its own"
-                .to_owned(),
-        unit: Unit::Rate,
-        groups: matches.iter().map(group).filter(|group| group.bars.len() > 1).collect(),
-        own_scales: true,
-    };
-    (!chart.groups.is_empty()).then(|| chart.figure("engines"))
+    let groups = matches.iter().map(group).filter(|group| group.bars.len() > 1);
+    let groups: Vec<Group> = groups.collect();
+    if !groups.is_empty() {
+        let title = "Operations a second, engine by engine";
+        let subtitle = "Medians; thin lines: lowest to highest of repeated trials; each group has \
+                        a scale of its own";
+        page.figure(draw_bars("engines", (title, subtitle), &groups, true));
+    }
 }
 
 fn table(matches: &[Match<'_, '_>]) -> Table {
@@ -148,52 +137,34 @@ const ROWS_MAX: usize = 48;
 /// A longer table is folded.
 const TABLE_MAX: usize = 24;
 
-pub(super) fn latency(material: &Material<'_>) -> Section {
+pub(super) fn latency(material: &Material<'_>, page: &mut Page) {
     let cells = &material.cells.cells;
     let mut with: Vec<&Cell<'_>> =
         cells.iter().filter(|cell| kinds(cell).next().is_some()).collect();
     with.sort_by_key(|cell| {
         (mix_order(&cell.workload), cell.workload.as_str(), engine_order(cell.engine))
     });
-    let mut parts = Vec::new();
-    if !with.is_empty() {
-        parts.push(Part::Figure(latency_figure(&with)));
-        let table = latency_table(&with);
-        if table.rows.len() > TABLE_MAX {
-            let title = format!("All latencies: {} rows", table.rows.len());
-            parts.push(Part::Folded(title, vec![Part::Table(table)]));
-        } else {
-            parts.push(Part::Table(table));
-        }
+    if with.is_empty() {
+        return;
     }
-    Section::new(
-        "latency",
-        "Latency",
-        parts,
-        "any workload of flagstone-bench that times single operations",
-    )
+    draw_latencies(page, &with);
+    let table = latency_table(&with);
+    if table.rows.len() > TABLE_MAX {
+        let title = format!("All latencies: {} rows", table.rows.len());
+        page.folded(&title, |page| page.table(&table));
+    } else {
+        page.table(&table);
+    }
 }
 
 fn kinds<'c>(cell: &'c Cell<'_>) -> impl Iterator<Item = (OpKind, Latency)> + 'c {
     OpKind::ALL.into_iter().filter_map(|kind| Some((kind, cell.latency(kind)?)))
 }
 
-fn latency_figure(cells: &[&Cell<'_>]) -> Figure {
-    // The fastest cell of each workload and engine.
-    let mut best: BTreeMap<(&str, &str), &Cell<'_>> = BTreeMap::new();
-    let mut order = Vec::new();
-    for cell in cells {
-        let key = (cell.workload.as_str(), cell.engine);
-        let found = best.entry(key).or_insert_with(|| {
-            order.push(key);
-            cell
-        });
-        if cell.rate() > found.rate() {
-            *found = cell;
-        }
-    }
+fn draw_latencies(page: &mut Page, cells: &[&Cell<'_>]) {
     let mut rows = Vec::new();
-    for cell in order.iter().filter_map(|key| best.get(key)) {
+    for same in cells.chunk_by(|a, b| (&a.workload, a.engine) == (&b.workload, b.engine)) {
+        let Some(cell) = fastest(same.iter().copied()) else { continue };
         for (kind, latency) in kinds(cell) {
             let group = format!("{}, {}: {}", cell.workload, cell.engine, cell.place());
             let values = vec![latency.p50, latency.p99, latency.p999, latency.max];
@@ -203,15 +174,10 @@ fn latency_figure(cells: &[&Cell<'_>]) -> Figure {
     let left_out = rows.len().saturating_sub(ROWS_MAX);
     rows.truncate(ROWS_MAX);
     let more = if left_out > 0 { format!("; {left_out} more in the table") } else { String::new() };
-    let chart = DumbbellChart {
-        title: "Latency of single operations".to_owned(),
-        subtitle: format!("Of each workload and engine the cell with the highest rate{more}"),
-        unit: Unit::Micros,
-        axis: "Latency, logarithmic".to_owned(),
-        names: ["median", "p99", "p99.9", "slowest"].map(str::to_owned).into(),
-        rows,
-    };
-    chart.figure("latency")
+    let subtitle = format!("Of each workload and engine the cell with the highest rate{more}");
+    let names = ["median", "p99", "p99.9", "slowest"];
+    let titles = ("Latency of single operations", subtitle.as_str());
+    page.figure(draw_dumbbells("latency", titles, &names, &rows));
 }
 
 fn latency_table(cells: &[&Cell<'_>]) -> Table {
@@ -249,7 +215,7 @@ mod tests {
         header.options.insert("partitions".into(), partitions.into());
         header.options.insert("seconds".into(), seconds.into());
         let summary = Summary { ops_per_s: rate, ..Summary::default() };
-        Trial { path: "x".into(), header, rows: Vec::new(), events: Vec::new(), summary }
+        Trial { header, summary, ..Trial::default() }
     }
 
     #[test]

@@ -8,51 +8,39 @@ use crate::report::data::{
     Moment, clip, held_back, moments, plural, rates, shown, sizes_over_time, thin,
     window_around_worst,
 };
-use crate::report::model::{Material, Part, Section, slug};
+use crate::report::model::{Material, slug};
+use crate::report::page::Page;
 use crate::stats::median;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Fewer rows are no curve.
 const ROWS_MIN: usize = 5;
 
-pub(super) fn runs(material: &Material<'_>) -> Section {
+pub(super) fn runs(material: &Material<'_>, page: &mut Page) {
     let mut groups: BTreeMap<(&str, &str), Vec<&Trial>> = BTreeMap::new();
     for trial in material.trials.iter().filter(|trial| trial.rows.len() >= ROWS_MIN) {
         let header = &trial.header;
         groups.entry((&header.workload, &header.engine)).or_default().push(trial);
     }
     let mut ids = BTreeSet::new();
-    let mut parts = Vec::new();
     for ((workload, engine), mut trials) in groups {
-        let order = |trial: &Trial| {
-            let number = |name: &str| trial.header.options.get(name).and_then(|v| v.as_u64());
-            (number("partitions"), number("threads"), trial.header.started.clone())
-        };
-        trials.sort_by_key(|trial| order(trial));
-        let figures: Vec<Part> =
-            trials.iter().map(|trial| Part::Figure(figure(trial, &mut ids))).collect();
-        let runs = if figures.len() == 1 { "run" } else { "runs" };
+        trials.sort_by_key(|trial| {
+            (trial.number("partitions"), trial.number("threads"), trial.header.started.clone())
+        });
+        let runs = plural(trials.len() as u64, "run");
         let rate = median(trials.iter().map(|trial| trial.summary.ops_per_s)).unwrap_or(0.0);
-        let title = format!(
-            "{workload}, {engine}: {} {runs}, median {}",
-            figures.len(),
-            Unit::Rate.show(rate)
-        );
-        parts.push(Part::Folded(title, figures));
+        let title = format!("{workload}, {engine}: {runs}, median {}", Unit::Rate.show(rate));
+        page.folded(&title, |page| {
+            trials.iter().for_each(|trial| page.figure(figure(trial, &mut ids)));
+        });
     }
-    Section::new(
-        "runs",
-        "Runs over time",
-        parts,
-        "any workload of flagstone-bench with at least five intervals",
-    )
 }
 
 fn figure(trial: &Trial, ids: &mut BTreeSet<String>) -> Figure {
     let header = &trial.header;
     let mut place = Vec::new();
     for (option, name) in [("partitions", "partition"), ("threads", "thread")] {
-        if let Some(count) = header.options.get(option).and_then(|value| value.as_u64()) {
+        if let Some(count) = trial.number(option) {
             place.push(plural(count, name));
         }
     }

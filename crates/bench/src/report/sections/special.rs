@@ -4,80 +4,73 @@
 use super::mixes::change;
 use super::trials;
 use crate::record::Trial;
-use crate::report::chart::{Bar, BarChart, Group, Unit, hue, step};
-use crate::report::data::{Cells, plural, shown};
-use crate::report::model::{Material, Part, Section, distinct};
+use crate::report::chart::{Bar, Group, Unit, draw_bars, hue, step};
+use crate::report::data::{Cells, plural, shown, spread};
+use crate::report::model::{Material, distinct};
+use crate::report::page::Page;
 use crate::stats::median;
+use flagstone::Durability;
 use std::collections::BTreeMap;
 
 /// Threads that put and wait for the device.
 const WRITERS: &str = "durable-writers";
 
-/// The kinds of sections here.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
-    Durability,
-    Ycsb,
-    Sequential,
-    Device,
-    Other,
+/// Beginnings of the names of workloads that have a section each.
+const OWN: [&str; 4] = ["durab", "ycsb", "sequential", "device"];
+
+/// The trials of workloads whose names begin so.
+fn starting<'a>(material: &Material<'a>, start: &str) -> Vec<&'a Trial> {
+    let trials = material.trials.iter();
+    trials.filter(|trial| trial.header.workload.starts_with(start)).collect()
 }
 
-/// Where a trial is shown; `None` if it has figures elsewhere.
-fn kind(trial: &Trial) -> Option<Kind> {
-    let workload = trial.header.workload.as_str();
-    let shown = ["load", "get", "update"].contains(&workload);
-    let starts = |start: &str| workload.starts_with(start);
-    Some(match workload {
-        _ if starts("durab") => Kind::Durability,
-        _ if starts("ycsb") => Kind::Ycsb,
-        _ if starts("sequential") => Kind::Sequential,
-        _ if starts("device") => Kind::Device,
-        _ if shown || Cells::is_mix(workload) => return None,
-        _ => Kind::Other,
-    })
+fn table(page: &mut Page, trials: &[&Trial]) {
+    if !trials.is_empty() {
+        page.table(&trials::table(trials));
+    }
 }
 
-pub(super) fn sections(material: &Material<'_>) -> Vec<Section> {
-    let of = |wanted: Kind| -> Vec<&Trial> {
-        material.trials.iter().filter(|trial| kind(trial) == Some(wanted)).collect()
+pub(super) fn sequential(material: &Material<'_>, page: &mut Page) {
+    table(page, &starting(material, "sequential"));
+}
+
+pub(super) fn device(material: &Material<'_>, page: &mut Page) {
+    table(page, &starting(material, "device"));
+}
+
+/// Workloads that have figures in no other section.
+pub(super) fn other(material: &Material<'_>, page: &mut Page) {
+    let is_other = |workload: &str| {
+        let elsewhere = ["load", "get", "update"].contains(&workload) || Cells::is_mix(workload);
+        !elsewhere && !OWN.iter().any(|start| workload.starts_with(start))
     };
-    let mut durability = of(Kind::Durability);
-    durability.extend(mixes_with_durabilities(material.trials));
-    let table = |trials: &[&Trial]| -> Vec<Part> {
-        if trials.is_empty() { Vec::new() } else { vec![Part::Table(trials::table(trials))] }
+    let others = material.trials.iter().filter(|trial| is_other(&trial.header.workload));
+    table(page, &others.collect::<Vec<_>>());
+}
+
+/// A group for each workload, engine and number of partitions, and of threads if these do not vary.
+pub(super) fn durability(material: &Material<'_>, page: &mut Page) {
+    let mut trials = starting(material, "durab");
+    trials.extend(mixes_with_durabilities(material.trials));
+    let with = trials.iter().filter(|trial| trial.header.options.contains_key("durability"));
+    let together = grouped(&with.copied().collect::<Vec<_>>(), |trial| {
+        let header = &trial.header;
+        // Writers that wait for the device are compared by their number.
+        let fixed = match header.workload.as_str() {
+            WRITERS => shown(trial, "durability"),
+            _ => plural(number(trial, "threads"), "thread"),
+        };
+        (format!("{}, {}", header.workload, header.engine), number(trial, "partitions"), fixed)
+    });
+    let group = |((name, partitions, fixed), trials): ((String, u64, String), Vec<&Trial>)| {
+        let title = format!("{name}: {}, {fixed}", plural(partitions, "partition"));
+        let is_writers = trials[0].header.workload == WRITERS;
+        let bars = if is_writers { writer_bars(&trials) } else { durability_bars(&trials) };
+        Group { title, bars }
     };
-    let mut durability_parts = durability_figure(&durability);
-    durability_parts.extend(table(&durability));
-    let mut ycsb_parts = ycsb_figure(&of(Kind::Ycsb));
-    ycsb_parts.extend(table(&of(Kind::Ycsb)));
-    vec![
-        Section::new(
-            "durability",
-            "Durability",
-            durability_parts,
-            "flagstone-bench durability --out DIR",
-        ),
-        Section::new("ycsb", "YCSB", ycsb_parts, "flagstone-bench ycsb-a (to ycsb-f) --out DIR"),
-        Section::new(
-            "sequential",
-            "Sequential",
-            table(&of(Kind::Sequential)),
-            "flagstone-bench sequential --out DIR",
-        ),
-        Section::new(
-            "device",
-            "Device",
-            table(&of(Kind::Device)),
-            "flagstone-bench device --out DIR",
-        ),
-        Section::new(
-            "other",
-            "Other workloads",
-            table(&of(Kind::Other)),
-            "flagstone-bench larger, full-scan, cached-get, ... --out DIR",
-        ),
-    ]
+    let groups: Vec<Group> = together.into_iter().map(group).collect();
+    bars(page, "durability", "Operations a second by durability", &groups);
+    table(page, &trials);
 }
 
 /// Trials of mixes that differ in nothing but their durability from others.
@@ -97,59 +90,24 @@ fn mixes_with_durabilities(trials: &[Trial]) -> Vec<&Trial> {
 
 /// Weakest first, as they are listed in the documentation; intervals by length.
 fn durability_order(name: &str) -> (u8, f64) {
-    let length = name.strip_prefix("interval").map(|rest| {
-        let digits: String = rest.chars().filter(char::is_ascii_digit).collect();
-        let second = if rest.ends_with("ms") { 1.0 } else { 1000.0 };
-        -digits.parse::<f64>().unwrap_or(0.0) * second
-    });
-    match (name, length) {
-        (_, Some(length)) => (2, length),
-        ("none", _) => (0, 0.0),
-        ("buffered", _) => (1, 0.0),
-        ("group", _) => (3, 0.0),
-        ("each", _) => (4, 0.0),
-        _ => (5, 0.0),
+    match name.parse() {
+        Ok(Durability::None) => (0, 0.0),
+        Ok(Durability::Buffered) => (1, 0.0),
+        Ok(Durability::Interval(time)) => (2, -time.as_secs_f64()),
+        Ok(Durability::Group) => (3, 0.0),
+        Ok(Durability::Each) => (4, 0.0),
+        Err(_other) => (5, 0.0),
     }
 }
 
-/// A group for each workload, engine and number of partitions, and of threads if these do not vary.
-fn durability_figure(trials: &[&Trial]) -> Vec<Part> {
-    let with: Vec<&Trial> = trials
-        .iter()
-        .copied()
-        .filter(|trial| trial.header.options.contains_key("durability"))
-        .collect();
-    let together = grouped(&with, |trial| {
-        let header = &trial.header;
-        // Writers that wait for the device are compared by their number.
-        let fixed = match header.workload.as_str() {
-            WRITERS => shown(trial, "durability"),
-            _ => plural(number(trial, "threads"), "thread"),
-        };
-        (format!("{}, {}", header.workload, header.engine), number(trial, "partitions"), fixed)
-    });
-    let group = |((name, partitions, fixed), trials): ((String, u64, String), Vec<&Trial>)| {
-        let title = format!("{name}: {}, {fixed}", plural(partitions, "partition"));
-        let is_writers = trials[0].header.workload == WRITERS;
-        Group {
-            title,
-            bars: if is_writers { writer_bars(&trials) } else { durability_bars(&trials) },
-        }
-    };
-    let groups = together.into_iter().map(group).collect();
-    bars("durability", "Operations a second by durability", groups)
-}
-
 fn number(trial: &Trial, option: &str) -> u64 {
-    trial.header.options.get(option).and_then(|value| value.as_u64()).unwrap_or(1)
+    trial.number(option).unwrap_or(1)
 }
 
 /// The bar of trials that repeat each other: their median and their spread.
 fn bar(label: String, trials: &[&Trial], note: String, color: &'static str) -> Bar {
-    let rates = || trials.iter().map(|trial| trial.summary.ops_per_s);
-    let low = rates().fold(f64::INFINITY, f64::min);
-    let spread = (trials.len() > 1).then(|| (low, rates().fold(0.0, f64::max)));
-    Bar { label, value: median(rates()).unwrap_or(0.0), spread, note, color }
+    let value = median(trials.iter().map(|trial| trial.summary.ops_per_s)).unwrap_or(0.0);
+    Bar { label, value, spread: spread(trials), note, color }
 }
 
 /// Trials with the same key, in the order of keys.
@@ -196,9 +154,10 @@ fn writer_bars(trials: &[&Trial]) -> Vec<Bar> {
 }
 
 /// A group for each workload when there are several engines, else one with a bar for each workload.
-fn ycsb_figure(trials: &[&Trial]) -> Vec<Part> {
+pub(super) fn ycsb(material: &Material<'_>, page: &mut Page) {
+    let trials = starting(material, "ycsb");
     let engines = distinct(trials.iter().map(|trial| trial.header.engine.as_str()));
-    let cells = grouped(trials, |trial| {
+    let cells = grouped(&trials, |trial| {
         let (engine, workload) = (trial.header.engine.clone(), trial.header.workload.clone());
         let (group, bar) = if engines.len() > 1 { (workload, engine) } else { (engine, workload) };
         (format!("{group}, {}", plural(number(trial, "threads"), "thread")), bar)
@@ -212,19 +171,13 @@ fn ycsb_figure(trials: &[&Trial]) -> Vec<Part> {
             _ => groups.push(Group { title, bars: vec![bar] }),
         }
     }
-    bars("ycsb", "YCSB: operations a second", groups)
+    bars(page, "ycsb", "YCSB: operations a second", &groups);
+    table(page, &trials);
 }
 
-fn bars(id: &str, title: &str, groups: Vec<Group>) -> Vec<Part> {
-    if groups.is_empty() {
-        return Vec::new();
+fn bars(page: &mut Page, id: &str, title: &str, groups: &[Group]) {
+    if !groups.is_empty() {
+        let subtitle = "Medians; thin lines: lowest to highest of repeated trials";
+        page.figure(draw_bars(id, (title, subtitle), groups, false));
     }
-    let chart = BarChart {
-        title: title.to_owned(),
-        subtitle: "Medians; thin lines: lowest to highest of repeated trials".to_owned(),
-        unit: Unit::Rate,
-        groups,
-        own_scales: false,
-    };
-    vec![Part::Figure(chart.figure(id))]
 }

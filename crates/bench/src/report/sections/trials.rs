@@ -2,22 +2,20 @@
 
 use crate::record::{Header, Summary, Trial};
 use crate::report::chart::Unit;
-use crate::report::data::{options_that_vary, shown};
-use crate::report::model::{Material, Part, Section, Table};
+use crate::report::data::{options_that_vary, shown, spread};
+use crate::report::model::{Material, Table};
+use crate::report::page::Page;
 use crate::stats::median;
 use std::collections::{BTreeMap, BTreeSet};
 
-pub(super) fn trials(material: &Material<'_>) -> Section {
+pub(super) fn trials(material: &Material<'_>, page: &mut Page) {
     let mut workloads: BTreeMap<&str, Vec<&Trial>> = BTreeMap::new();
     for trial in material.trials {
         workloads.entry(&trial.header.workload).or_default().push(trial);
     }
-    let fold = |(workload, trials): (&str, Vec<&Trial>)| {
-        let title = format!("{workload}: {}", trials.len());
-        Part::Folded(title, vec![Part::Table(every(&trials))])
-    };
-    let parts = workloads.into_iter().map(fold).collect();
-    Section::new("trials", "All trials", parts, "flagstone-bench WORKLOAD --out DIR")
+    for (workload, trials) in workloads {
+        page.folded(&format!("{workload}: {}", trials.len()), |page| page.table(&every(&trials)));
+    }
 }
 
 /// The medians of trials that repeat each other, one row each.
@@ -31,8 +29,8 @@ pub(super) fn table(trials: &[&Trial]) -> Table {
     }
     let mut groups: Vec<_> = groups.into_values().collect();
     let order = |trial: &Trial| {
-        let number = |option: &String| trial.header.options.get(option).and_then(|v| v.as_u64());
-        (trial.header.workload.clone(), options.iter().map(number).collect::<Vec<_>>())
+        let numbers: Vec<_> = options.iter().map(|option| trial.number(option)).collect();
+        (trial.header.workload.clone(), numbers)
     };
     groups.sort_by_key(|group| order(group[0]));
     let groups: Vec<&[&Trial]> = groups.iter().map(Vec::as_slice).collect();
@@ -72,12 +70,9 @@ fn row(group: &[&Trial], options: &[String], figures: &BTreeSet<&String>) -> Vec
     let mut row = vec![("Workload".into(), workload.clone()), ("Engine".into(), engine.clone())];
     let title = |option: &str| capital(&option.replace(['_', '-'], " "));
     row.extend(options.iter().map(|option| (title(option), shown(group[0], option))));
-    let rates = || group.iter().map(|trial| trial.summary.ops_per_s);
-    let spread = || {
-        let low = Unit::Count.show(rates().fold(f64::INFINITY, f64::min));
-        format!("{low} \u{2013} {}", Unit::Count.show(rates().fold(0.0, f64::max)))
-    };
-    let spread = if group.len() > 1 { spread() } else { String::new() };
+    let spread = spread(group).map_or(String::new(), |(low, high)| {
+        format!("{} \u{2013} {}", Unit::Count.show(low), Unit::Count.show(high))
+    });
     let column = |title: &str, unit: Unit, of: fn(&Summary) -> Option<f64>| {
         let value = median(group.iter().filter_map(|trial| of(&trial.summary)));
         let shown = value.filter(|value| *value > 0.0).map(|value| unit.show(value));
@@ -96,8 +91,8 @@ fn row(group: &[&Trial], options: &[String], figures: &BTreeSet<&String>) -> Vec
     ]);
     row.extend(figures.iter().map(|name| {
         let value = median(group.iter().filter_map(|t| t.summary.figures.get(*name)).copied());
-        let of = FigureName::new(name);
-        (capital(&of.title), value.map(|value| of.show(value)).unwrap_or_default())
+        let (title, value) = title_and_value(name, value);
+        (capital(&title), value)
     }));
     row
 }
@@ -117,15 +112,6 @@ fn tidy(table: Table) -> Table {
     }
 }
 
-/// What a name says.
-#[derive(Clone, Debug, PartialEq)]
-struct FigureName {
-    /// For humans.
-    title: String,
-    unit: Unit,
-    factor: f64,
-}
-
 /// The end of a name, its unit, and how many of that unit it is.
 const UNITS: [(&str, Unit, f64); 7] = [
     ("_mb_per_s", Unit::BytesRate, 1e6),
@@ -137,22 +123,13 @@ const UNITS: [(&str, Unit, f64); 7] = [
     ("_s", Unit::Seconds, 1.0),
 ];
 
-impl FigureName {
-    /// Reads a name such as `close_s`.
-    fn new(name: &str) -> Self {
-        let name = name.replace('-', "_");
-        for (end, unit, factor) in UNITS {
-            if let Some(start) = name.strip_suffix(end) {
-                return Self { title: start.replace('_', " "), unit, factor };
-            }
-        }
-        Self { title: name.replace('_', " "), unit: Unit::Count, factor: 1.0 }
-    }
-
-    /// A value of it with its unit.
-    fn show(&self, value: f64) -> String {
-        self.unit.show(value * self.factor)
-    }
+/// The title of a figure for people, and a value of it with its unit: `close_s` is `close`, in
+/// seconds.
+fn title_and_value(name: &str, value: Option<f64>) -> (String, String) {
+    let name = name.replace('-', "_");
+    let of = UNITS.iter().find_map(|(end, unit, by)| Some((name.strip_suffix(end)?, *unit, *by)));
+    let (start, unit, factor) = of.unwrap_or((&name, Unit::Count, 1.0));
+    (start.replace('_', " "), value.map(|value| unit.show(value * factor)).unwrap_or_default())
 }
 
 #[cfg(test)]
@@ -161,8 +138,8 @@ mod tests {
     #[test]
     fn a_name_ends_in_its_unit() {
         let show = |name: &str, value| {
-            let name = FigureName::new(name);
-            format!("{}: {}", name.title, name.show(value))
+            let (title, value) = title_and_value(name, Some(value));
+            format!("{title}: {value}")
         };
         assert_eq!(show("close_s", 1.5), "close: 1.5 s");
         assert_eq!(show("read_p99_us", 1_500.0), "read p99: 1.5 ms");
