@@ -163,6 +163,8 @@ impl Commits {
         let is_logged = self.history.log.is_some() && durability.is_logged();
         let checksum = if is_logged { write.checksum() } else { 0 };
         write.check_ops()?;
+        // Before it is asked which merges must be resolved: those of a batch that brings the first expiry must, too.
+        self.note_expiries(write)?;
         let (own, has_reads) = match is_held {
             true => (None, resolve::is_needed(write)),
             false => self.hold(write),
@@ -171,7 +173,6 @@ impl Commits {
             return Ok((None, own));
         }
         check_conditions(&self.reads, write)?;
-        self.note_expiries(write)?;
         loop {
             let numbered = self.number(write, targets, checksum, durability);
             // The log may refuse a write for reasons that the database does not know.

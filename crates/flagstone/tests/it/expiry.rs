@@ -241,6 +241,26 @@ fn merges_of_a_batch_see_what_the_batch_wrote_before() {
 }
 
 #[test]
+fn the_batch_that_brings_the_first_expiry_resolves_its_merges() {
+    let world = World::new(1);
+    let session = open(&world, &small());
+    let kv = session.db.keyspace_with("kv", folding(1, "add-i64/1")).unwrap();
+    let one = 1_i64.to_le_bytes();
+    kv.merge("older", one).unwrap();
+    let options = within(&session, 60);
+    let mut batch = session.db.batch();
+    batch.put_with(&kv, "k", one, options).unwrap();
+    batch.merge(&kv, "k", one).unwrap();
+    batch.merge(&kv, "older", one).unwrap();
+    session.db.commit(batch).unwrap();
+    let now = |key: &str| number(kv.get(key).unwrap());
+    assert_eq!((now("k"), now("older")), (2, 2));
+    assert_eq!(kv.expiry("k").unwrap(), options.expires);
+    world.clock.advance(seconds(60));
+    assert_eq!(keys(&kv), ["older"]);
+}
+
+#[test]
 fn conditions_judge_by_the_moment_of_the_commit() {
     let world = World::new(1);
     let session = open(&world, &small());
