@@ -19,6 +19,8 @@ pub struct KeyspaceInfo {
     pub routing: Routing,
     /// The options of the keyspace. All are set, except the fold if there is none.
     pub options: KeyspaceOptions,
+    /// Whether entries may expire. The first put with an expiry sets it, for as long as the keyspace exists.
+    pub expires: bool,
 }
 
 impl KeyspaceInfo {
@@ -29,6 +31,7 @@ impl KeyspaceInfo {
             content: record.content.to_string(),
             routing: record.routing(),
             options: record.options(),
+            expires: record.expires,
         }
     }
 }
@@ -46,6 +49,8 @@ pub struct LevelReport {
     pub entries: u64,
     /// The number of tombstones among the entries.
     pub deletes: u64,
+    /// Entries with an expiry among them. Those that have expired and are still in tables count.
+    pub expiring: u64,
 }
 
 /// Sizes and counters of a keyspace.
@@ -266,6 +271,7 @@ fn keyspace_stats(core: &KeyspaceCore) -> KeyspaceStats {
             level.bytes += found.bytes;
             level.entries += found.entries;
             level.deletes += found.deletes;
+            level.expiring += found.expiring;
         }
     }
     levels.retain(|level| level.tables > 0);

@@ -59,6 +59,8 @@ pub struct LevelStats {
     pub entries: u64,
     /// The number of tombstones among the entries.
     pub deletes: u64,
+    /// The number of puts with an expiry among the entries.
+    pub expiring: u64,
     /// The number of deleted ranges.
     pub range_deletes: u64,
 }
@@ -420,6 +422,7 @@ impl Tree {
                 stats.bytes += meta.bytes;
                 stats.entries += meta.entries;
                 stats.deletes += meta.deletes;
+                stats.expiring += meta.expiries.count;
                 stats.range_deletes += meta.range_deletes;
             }
             levels.push(stats);

@@ -72,12 +72,18 @@ fn draw_keyspace(out: &mut String, keyspace: &KeyspaceStats) {
     let info = &keyspace.info;
     let partitions = info.routing.partitions();
     let head = format!("{} ({}, {partitions} {})", info.name, info.content, kind(&info.routing));
-    let _always = writeln!(out, "{head}\n  level   tables       bytes      entries   tombstones");
-    for LevelReport { level, tables, bytes, entries, deletes } in &keyspace.levels {
+    let column = if info.expires { "     expiring" } else { "" };
+    let _always =
+        writeln!(out, "{head}\n  level   tables       bytes      entries   tombstones{column}");
+    for LevelReport { level, tables, bytes, entries, deletes, expiring } in &keyspace.levels {
         let (tables, bytes) = (grouped(*tables), show_bytes(*bytes));
         let (entries, deletes) = (grouped(*entries), grouped(*deletes));
         let _always =
-            writeln!(out, "  L{level:<6} {tables:>6} {bytes:>11} {entries:>12} {deletes:>12}");
+            write!(out, "  L{level:<6} {tables:>6} {bytes:>11} {entries:>12} {deletes:>12}");
+        let _always = match info.expires {
+            true => writeln!(out, " {:>12}", grouped(*expiring)),
+            false => writeln!(out),
+        };
     }
     let mut amplification = format!("space {}", times(space_amplification(keyspace)));
     if let Some(written) = write_amplification(keyspace) {
@@ -162,12 +168,14 @@ fn keyspace_to_json(keyspace: &KeyspaceStats) -> Value {
             "bytes": level.bytes,
             "entries": level.entries,
             "deletes": level.deletes,
+            "expiring": level.expiring,
         })
     };
     json!({
         "name": keyspace.info.name,
         "content": keyspace.info.content,
         "partitions": keyspace.info.routing.partitions(),
+        "expires": keyspace.info.expires,
         "levels": keyspace.levels.iter().map(level).collect::<Vec<_>>(),
         "memtable_bytes": keyspace.memtable_bytes,
         "flush_bytes_written": keyspace.flush_bytes_written,

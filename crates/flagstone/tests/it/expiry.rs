@@ -261,6 +261,27 @@ fn the_batch_that_brings_the_first_expiry_resolves_its_merges() {
 }
 
 #[test]
+fn a_keyspace_tells_whether_its_entries_may_expire() {
+    let world = World::new(1);
+    let session = open(&world, &small());
+    let kv = session.db.keyspace("kv").unwrap();
+    kv.put("a", "1").unwrap();
+    assert!(!session.db.keyspaces()[0].expires);
+    kv.put_with("b", "1", within(&session, 60)).unwrap();
+    session.db.flush().unwrap();
+    let stats = session.db.stats().keyspaces.remove(0);
+    assert_eq!((stats.levels[0].entries, stats.levels[0].expiring), (2, 1));
+    kv.delete("b").unwrap();
+    session.db.compact().unwrap();
+    session.db.rename_keyspace("kv", "renamed").unwrap();
+    drop((kv, session));
+    let session = open(&world, &small());
+    let stats = session.db.stats().keyspaces.remove(0);
+    assert_eq!((stats.info.name.as_str(), stats.info.expires), ("renamed", true));
+    assert_eq!(stats.levels.iter().map(|level| level.expiring).sum::<u64>(), 0);
+}
+
+#[test]
 fn conditions_judge_by_the_moment_of_the_commit() {
     let world = World::new(1);
     let session = open(&world, &small());
@@ -346,6 +367,23 @@ fn the_clock_of_a_database_never_goes_back_behind_what_an_edit_records() {
     assert_eq!(session.db.now(), now);
     world.clock.set_wall(Duration::from_millis(now.millis()) + seconds(7));
     assert_eq!(session.db.now(), now.after(seconds(7)));
+}
+
+#[test]
+fn a_clean_close_records_the_clock() {
+    let world = World::new(1);
+    let session = open(&world, &small());
+    let kv = session.db.keyspace("kv").unwrap();
+    kv.put_with("k", "1", within(&session, 60)).unwrap();
+    session.db.flush().unwrap();
+    let began = Duration::from_millis(session.db.now().millis());
+    world.clock.advance(seconds(100));
+    drop(kv);
+    session.db.close().unwrap();
+    world.clock.set_wall(began);
+    let session = open(&world, &small());
+    assert_eq!(session.db.now(), Moment::since_1970(began + seconds(100)));
+    assert_eq!(session.db.keyspace("kv").unwrap().get("k").unwrap(), None);
 }
 
 #[test]
