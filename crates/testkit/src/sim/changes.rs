@@ -2,8 +2,8 @@
 
 use super::life::Handle;
 use super::model::{PAD, SLOTS, key_bytes, operand_bytes, pad, value_bytes};
-use super::step::{Change, Edit};
-use flagstone::{Batch, Document, Patch, Result, Value};
+use super::step::{Change, Edit, Lasts};
+use flagstone::{Batch, Document, EntryOptions, Patch, Result, Value};
 
 /// The handles of the slots that are written.
 pub(super) type Handles = [Option<Handle>; SLOTS];
@@ -14,6 +14,11 @@ pub(super) fn patch_of(upsert: bool, edits: &[Edit]) -> Patch {
         Edit::Set(name, value) => patch.set(format!("f{name}"), i64::from(value)),
         Edit::Add(name, value) => patch.inc(format!("f{name}"), i64::from(value)),
     })
+}
+
+/// Returns the options of a put that is dated; `None` if it has none.
+fn options_of(lasts: Lasts) -> Option<EntryOptions> {
+    lasts.expiry().map(|moment| EntryOptions::new().expires(moment))
 }
 
 fn document_of(fields: &[(u16, i16)]) -> Result<Document> {
@@ -34,8 +39,12 @@ pub(super) fn fill(batch: &mut Batch, handles: &Handles, changes: &[Change]) -> 
     for change in changes {
         let Some(handle) = &handles[change.slot()] else { continue };
         match (handle, change) {
-            (Handle::Bytes(keyspace), Change::Put(slot, key, value)) => {
-                batch.put(keyspace, key_bytes(*key), value_bytes(*slot, *value))?;
+            (Handle::Bytes(keyspace), Change::Put(slot, key, value, lasts)) => {
+                let (key, value) = (key_bytes(*key), value_bytes(*slot, *value));
+                match options_of(*lasts) {
+                    Some(options) => batch.put_with(keyspace, key, value, options)?,
+                    None => batch.put(keyspace, key, value)?,
+                }
             }
             (Handle::Bytes(keyspace), Change::Delete(_, key)) => {
                 batch.delete(keyspace, key_bytes(*key))?;
@@ -46,8 +55,14 @@ pub(super) fn fill(batch: &mut Batch, handles: &Handles, changes: &[Change]) -> 
             (Handle::Bytes(keyspace), Change::DeleteRange(_, from, to)) => {
                 batch.delete_range(keyspace, key_bytes(*from), key_bytes(*to))?;
             }
-            (Handle::Documents(collection), Change::Document(_, key, fields)) => {
-                batch.put_document(collection, i64::from(*key), &document_of(fields)?)?;
+            (Handle::Documents(collection), Change::Document(_, key, fields, lasts)) => {
+                let (key, document) = (i64::from(*key), document_of(fields)?);
+                match options_of(*lasts) {
+                    Some(options) => {
+                        batch.put_document_with(collection, key, &document, options)?;
+                    }
+                    None => batch.put_document(collection, key, &document)?,
+                }
             }
             (Handle::Documents(collection), Change::Delete(_, key)) => {
                 batch.delete_document(collection, i64::from(*key))?;
@@ -64,8 +79,12 @@ pub(super) fn fill(batch: &mut Batch, handles: &Handles, changes: &[Change]) -> 
 /// Writes one change by the method of its keyspace.
 pub(super) fn write_one(handle: &Handle, change: &Change) -> Result<()> {
     match (handle, change) {
-        (Handle::Bytes(keyspace), Change::Put(slot, key, value)) => {
-            keyspace.put(key_bytes(*key), value_bytes(*slot, *value))
+        (Handle::Bytes(keyspace), Change::Put(slot, key, value, lasts)) => {
+            let (key, value) = (key_bytes(*key), value_bytes(*slot, *value));
+            match options_of(*lasts) {
+                Some(options) => keyspace.put_with(key, value, options),
+                None => keyspace.put(key, value),
+            }
         }
         (Handle::Bytes(keyspace), Change::Delete(_, key)) => keyspace.delete(key_bytes(*key)),
         (Handle::Bytes(keyspace), Change::Merge(slot, key, seed)) => {
@@ -74,13 +93,17 @@ pub(super) fn write_one(handle: &Handle, change: &Change) -> Result<()> {
         (Handle::Bytes(keyspace), Change::DeleteRange(_, from, to)) => {
             keyspace.delete_range(key_bytes(*from)..key_bytes(*to))
         }
-        (Handle::Documents(collection), Change::Document(_, key, fields)) => {
+        (Handle::Documents(collection), Change::Document(_, key, fields, lasts)) => {
             let field = |&(name, value): &(u16, i16)| match name {
                 PAD => format!("\"pad\":\"{}\"", pad(value)),
                 name => format!("\"f{name}\":{value}"),
             };
             let json: Vec<_> = fields.iter().map(field).collect();
-            collection.put_json(i64::from(*key), format!("{{{}}}", json.join(",")))
+            let (key, json) = (i64::from(*key), format!("{{{}}}", json.join(",")));
+            match options_of(*lasts) {
+                Some(options) => collection.put_json_with(key, json, options),
+                None => collection.put_json(key, json),
+            }
         }
         (Handle::Documents(collection), Change::Delete(_, key)) => {
             collection.delete(i64::from(*key))

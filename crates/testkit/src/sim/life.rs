@@ -1,12 +1,13 @@
 //! An open database of the simulator, with its snapshots, scans and tickets.
 
 use super::executor::Shuffled;
-use super::model::{Digests, Entries, KINDS, Key, Kind, SLOTS, State, digest_of, document_bytes};
-use super::model::{Fields, PAD, key_of, pad};
+use super::model::{Digests, Entries, KEYS, KINDS, Key, Kind, SLOTS, State, digest_of};
+use super::model::{Fields, PAD, document_bytes, key_bytes, key_of, pad};
 use super::oracle::Shown;
+use super::step::Change;
 use flagstone::{
-    Collection, Database, DocumentScan, Keyspace, KeyspaceOptions, Result, Scan, Snapshot, Ticket,
-    Value,
+    Collection, Database, DocumentScan, Keyspace, KeyspaceOptions, Moment, Result, Scan, Snapshot,
+    Ticket, Value,
 };
 use std::sync::Arc;
 
@@ -40,6 +41,14 @@ impl Handle {
         match self {
             Self::Bytes(_) => None,
             Self::Documents(collection) => Some(collection),
+        }
+    }
+
+    /// Returns the expiry of a key.
+    pub(super) fn expiry(&self, key: Key) -> Result<Option<Moment>> {
+        match self {
+            Self::Bytes(keyspace) => keyspace.expiry(key_bytes(key)),
+            Self::Documents(collection) => collection.expiry(i64::from(key)),
         }
     }
 
@@ -126,6 +135,10 @@ fn pad_of(text: &str) -> Option<(u16, i64)> {
 pub(super) struct Taken {
     pub(super) snapshot: Snapshot,
     pub(super) state: State,
+    /// The moment by which it judges.
+    pub(super) moment: Moment,
+    /// The last event in it.
+    pub(super) last_id: u64,
     pub(super) generations: [u32; SLOTS],
 }
 
@@ -144,6 +157,8 @@ pub(super) struct Life {
     pub(super) handles: [Option<Handle>; SLOTS],
     /// The number of times that each slot was dropped.
     pub(super) generations: [u32; SLOTS],
+    /// The last event of this life that wrote each key.
+    pub(super) written: [[u64; KEYS]; SLOTS],
     pub(super) snapshots: Vec<Taken>,
     pub(super) scans: Vec<Underway>,
     /// Open tickets, each with the number of its event.
@@ -158,10 +173,20 @@ impl Life {
             executor,
             handles: [const { None }; SLOTS],
             generations: [0; SLOTS],
+            written: [[0; KEYS]; SLOTS],
             snapshots: Vec::new(),
             scans: Vec::new(),
             tickets: Vec::new(),
             is_poisoned: false,
+        }
+    }
+
+    /// Notes the keys that the event `id` has written.
+    pub(super) fn note_written(&mut self, changes: &[Change], id: u64) {
+        for change in changes {
+            for key in change.keys() {
+                self.written[change.slot()][usize::from(key)] = id;
+            }
         }
     }
 
@@ -190,16 +215,29 @@ pub(super) fn open_slot(db: &Database, slot: usize, options: &[KeyspaceOptions])
     })
 }
 
-/// Returns the content of a database and its digests.
+/// Returns the slots whose entries may expire.
+pub(super) fn expiring_slots(db: &Database) -> [bool; SLOTS] {
+    let infos = db.keyspaces();
+    let expires = |slot| infos.iter().any(|info| info.expires && info.name == name_of(slot));
+    std::array::from_fn(expires)
+}
+
+/// Returns the digests of the content of a database, and how it judges expiries.
 pub(super) fn show(db: &Database, options: &[KeyspaceOptions]) -> Result<Shown> {
     let known: Vec<String> = db.keyspaces().into_iter().map(|info| info.name).collect();
     let (mut digests, mut is_there): (Digests, _) = ([0; SLOTS], [false; SLOTS]);
+    let (expires, moment) = (expiring_slots(db), db.now());
     for slot in 0..SLOTS {
         is_there[slot] = known.contains(&name_of(slot));
         if is_there[slot] {
-            let entries = open_slot(db, slot, options)?.scan(None, false)?.rest()?;
+            let handle = open_slot(db, slot, options)?;
+            let mut entries = Vec::new();
+            for (key, value) in handle.scan(None, false)?.rest()? {
+                let asks = expires[slot] && usize::from(key) < KEYS;
+                entries.push((key, value, if asks { handle.expiry(key)? } else { None }));
+            }
             digests[slot] = digest_of(slot, &entries);
         }
     }
-    Ok(Shown { digests, is_there })
+    Ok(Shown { digests, is_there, expires, moment })
 }

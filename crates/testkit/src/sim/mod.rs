@@ -4,13 +4,15 @@
 //! ```text
 //! seed --> plan: steps --> run: lives of one database on a disk in memory --> Outcome, or a Failure
 //!                           |  executor: background work in any interleaving
-//!                           |  place: the disk, its faults, its power
+//!                           |  place: the disk, its faults, its power; the wall clock
 //!                           |  oracle: the history, and what each Durability promised of it
 //!                           +-----------> shrink: fewer steps that still fail
 //! ```
 //! The same seed gives the same history, operation for operation.
 
 mod changes;
+mod clock;
+mod conditions;
 mod disk;
 mod executor;
 mod life;
@@ -21,8 +23,10 @@ mod plan;
 mod read;
 mod recover;
 mod run;
+mod setting;
 mod shrink;
 mod step;
+mod times;
 mod write;
 
 pub use plan::plan;

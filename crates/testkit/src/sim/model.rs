@@ -4,8 +4,9 @@
 use super::step::{Change, Edit, ValueOf};
 use crate::rng::Rng;
 use crate::workload::Workload;
+use flagstone::Moment;
 use flagstone::fold::{AddI64, Append, Fold};
-use flagstone_base::hash::key_hash;
+use flagstone_base::hash::{key_hash, remix};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, LazyLock};
 
@@ -106,116 +107,256 @@ pub(super) fn fields_of(bytes: &[u8]) -> Fields {
     bytes.chunks(10).map(pair).collect()
 }
 
-fn hash_of(slot: usize, key: Key, value: &[u8]) -> u64 {
-    key_hash(&[key], key_hash(value, slot as u64 + 1))
+fn hash_of(slot: usize, key: Key, value: &[u8], expiry: Option<Moment>) -> u64 {
+    let expiry = expiry.map_or(0, |expiry| remix(expiry.millis() ^ 1));
+    key_hash(&[key], key_hash(value, slot as u64 + 1) ^ expiry)
 }
 
-/// Returns the digest of the entries of a slot.
-pub(super) fn digest_of(slot: usize, entries: &Entries) -> u64 {
-    let hashes = entries.iter().map(|(key, value)| hash_of(slot, *key, value));
+/// Returns the digest of the entries of a slot, each with its expiry.
+pub(super) fn digest_of(slot: usize, entries: &[(Key, Vec<u8>, Option<Moment>)]) -> u64 {
+    let hashes = entries.iter().map(|(key, value, expiry)| hash_of(slot, *key, value, *expiry));
     hashes.fold(0, u64::wrapping_add)
 }
 
-/// A value and the event that wrote it.
+/// A value, the event that wrote it, and the moment from which on it is absent.
 #[derive(Clone)]
 pub(super) struct Entry {
     pub(super) bytes: Arc<[u8]>,
     pub(super) event: u64,
+    pub(super) expiry: Option<Moment>,
     hash: u64,
 }
 
-/// The content of all slots. A clone is cheap: slots are shared until one is changed.
+impl Entry {
+    fn is_alive(&self, at: Moment) -> bool {
+        self.expiry.is_none_or(|expiry| expiry > at)
+    }
+}
+
+/// The content of a slot.
+#[derive(Clone)]
+struct Slot {
+    entries: Vec<Option<Entry>>,
+    /// The sum of the hashes of the entries without an expiry.
+    lasting: u64,
+    /// The number of entries with an expiry.
+    expiring: usize,
+}
+
+impl Slot {
+    fn empty() -> Arc<Self> {
+        Arc::new(Self { entries: vec![None; KEYS], lasting: 0, expiring: 0 })
+    }
+
+    fn digest(&self, at: Moment) -> u64 {
+        if self.expiring == 0 {
+            return self.lasting;
+        }
+        let entries = self.entries.iter().flatten();
+        let expiring = entries.filter(|entry| entry.expiry.is_some() && entry.is_alive(at));
+        expiring.fold(self.lasting, |sum, entry| sum.wrapping_add(entry.hash))
+    }
+
+    fn set(&mut self, key: Key, entry: Option<Entry>) {
+        let place = &mut self.entries[usize::from(key)];
+        match place {
+            Some(Entry { expiry: None, hash, .. }) => {
+                self.lasting = self.lasting.wrapping_sub(*hash)
+            }
+            Some(_) => self.expiring -= 1,
+            None => {}
+        }
+        match &entry {
+            Some(Entry { expiry: None, hash, .. }) => {
+                self.lasting = self.lasting.wrapping_add(*hash)
+            }
+            Some(_) => self.expiring += 1,
+            None => {}
+        }
+        *place = entry;
+    }
+}
+
+/// The content of all slots, expired entries included. A clone is cheap: slots are shared until one
+/// is changed.
 #[derive(Clone)]
 pub(super) struct State {
-    slots: [Arc<Vec<Option<Entry>>>; SLOTS],
-    digests: Digests,
+    slots: [Arc<Slot>; SLOTS],
 }
 
 impl Default for State {
     fn default() -> Self {
-        let empty = || Arc::new(vec![None; KEYS]);
-        Self { slots: std::array::from_fn(|_| empty()), digests: [0; SLOTS] }
+        Self { slots: std::array::from_fn(|_| Slot::empty()) }
     }
 }
 
 impl State {
-    pub(super) const fn digests(&self) -> Digests {
-        self.digests
+    /// Returns the digests of what is alive at `at`.
+    pub(super) fn digests(&self, at: Moment) -> Digests {
+        std::array::from_fn(|slot| self.slots[slot].digest(at))
     }
 
-    pub(super) fn get(&self, slot: usize, key: Key) -> Option<&Entry> {
-        self.slots[slot][usize::from(key)].as_ref()
+    /// Returns the entry of a key if it is alive at `at`.
+    pub(super) fn get(&self, slot: usize, key: Key, at: Moment) -> Option<&Entry> {
+        let entry = self.slots[slot].entries[usize::from(key)].as_ref();
+        entry.filter(|entry| entry.is_alive(at))
     }
 
-    /// Returns the entries from one key up to another, which is excluded.
-    pub(super) fn range(&self, slot: usize, from: Key, to: Key) -> Entries {
-        let entry = |key: Key| Some((key, self.get(slot, key)?.bytes.to_vec()));
+    /// Returns the entries from one key up to another, which is excluded, that are alive at `at`.
+    pub(super) fn range(&self, slot: usize, (from, to): (Key, Key), at: Moment) -> Entries {
+        let entry = |key: Key| Some((key, self.get(slot, key, at)?.bytes.to_vec()));
         (from..to).filter_map(entry).collect()
     }
 
-    pub(super) fn entries(&self, slot: usize) -> Entries {
-        self.range(slot, 0, KEYS as Key)
+    pub(super) fn entries(&self, slot: usize, at: Moment) -> Entries {
+        self.range(slot, (0, KEYS as Key), at)
     }
 
-    fn set(&mut self, slot: usize, key: Key, value: Option<Vec<u8>>, event: u64) {
+    /// Returns slot, key and moment of each entry with an expiry.
+    pub(super) fn expiries(&self) -> impl Iterator<Item = (usize, Key, Moment)> {
+        self.slots.iter().enumerate().flat_map(|(slot, of)| {
+            let entries = of.entries.iter().enumerate();
+            entries
+                .filter_map(move |(key, entry)| Some((slot, key as Key, entry.as_ref()?.expiry?)))
+        })
+    }
+
+    fn set(
+        &mut self,
+        (slot, key): (usize, Key),
+        (value, expiry): (Option<Vec<u8>>, Option<Moment>),
+        event: u64,
+    ) {
         let entry = value.map(|bytes| {
-            let hash = hash_of(slot, key, &bytes);
-            Entry { bytes: bytes.into(), event, hash }
+            let hash = hash_of(slot, key, &bytes, expiry);
+            Entry { bytes: bytes.into(), event, expiry, hash }
         });
-        let added = entry.as_ref().map_or(0, |entry| entry.hash);
-        let place = &mut Arc::make_mut(&mut self.slots[slot])[usize::from(key)];
-        let removed = std::mem::replace(place, entry).map_or(0, |entry| entry.hash);
-        self.digests[slot] = self.digests[slot].wrapping_add(added).wrapping_sub(removed);
+        Arc::make_mut(&mut self.slots[slot]).set(key, entry);
     }
 
     /// Empties a slot.
     pub(super) fn clear(&mut self, slot: usize) {
-        self.slots[slot] = Arc::new(vec![None; KEYS]);
-        self.digests[slot] = 0;
+        self.slots[slot] = Slot::empty();
     }
 
-    /// Applies a change of the event `event`.
+    /// Applies a change of the event `event`. What a merge or patch is folded into has no expiry:
+    /// [`State::resolved`] does others.
     pub(super) fn apply(&mut self, change: &Change, event: u64) {
         match *change {
-            Change::Put(slot, key, value) => {
-                self.set(slot, key, Some(value_bytes(slot, value)), event);
+            Change::Put(slot, key, value, lasts) => {
+                let value = Some(value_bytes(slot, value));
+                self.set((slot, key), (value, lasts.expiry()), event);
             }
-            Change::Delete(slot, key) => self.set(slot, key, None, event),
+            Change::Delete(slot, key) => self.set((slot, key), (None, None), event),
+            Change::DeleteRange(slot, from, to) => {
+                (from..to).for_each(|key| self.set((slot, key), (None, None), event));
+            }
+            Change::Document(slot, key, ref fields, lasts) => {
+                let fields: Fields = fields.iter().map(|(n, v)| (*n, i64::from(*v))).collect();
+                let value = Some(document_bytes(&fields));
+                self.set((slot, key), (value, lasts.expiry()), event);
+            }
+            Change::Made(slot, key, ref bytes, expiry) => {
+                self.set((slot, key), (bytes.clone(), expiry), event);
+            }
+            Change::Merge(..) | Change::Patch(..) => {
+                let made = self.resolved(change, Moment::ZERO);
+                self.apply(&made, event);
+            }
+        }
+    }
+
+    /// Returns what a write makes of a merge or patch that it resolves at `at`. A value that is
+    /// alive keeps its expiry.
+    pub(super) fn resolved(&self, change: &Change, at: Moment) -> Change {
+        let (slot, key, value) = match *change {
             Change::Merge(slot, key, seed) => {
-                let old = self.get(slot, key).map(|entry| &*entry.bytes);
+                let old = self.get(slot, key, at).map(|entry| &*entry.bytes);
                 let (bytes, operand) = (key_bytes(key), operand_bytes(slot, seed));
                 let value = match KINDS[slot] {
                     Kind::Counters => AddI64.fold(bytes, old, &[&operand]),
                     _ => Append.fold(bytes, old, &[&operand]),
                 };
-                self.set(slot, key, value, event);
-            }
-            Change::DeleteRange(slot, from, to) => {
-                (from..to).for_each(|key| self.set(slot, key, None, event));
-            }
-            Change::Document(slot, key, ref fields) => {
-                let fields: Fields = fields.iter().map(|(n, v)| (*n, i64::from(*v))).collect();
-                self.set(slot, key, Some(document_bytes(&fields)), event);
-            }
-            Change::Result(slot, key, ref bytes) => {
-                self.set(slot, key, Some(bytes.clone()), event);
+                (slot, key, value)
             }
             Change::Patch(slot, key, upsert, ref edits) => {
-                let old = self.get(slot, key).map(|entry| fields_of(&entry.bytes));
-                if old.is_none() && !upsert {
-                    return;
-                }
-                let mut fields = old.unwrap_or_default();
-                for edit in edits {
-                    match *edit {
-                        Edit::Set(name, value) => *fields.entry(name).or_default() = value.into(),
-                        Edit::Add(name, value) => {
-                            *fields.entry(name).or_default() += i64::from(value);
-                        }
-                    }
-                }
-                self.set(slot, key, Some(document_bytes(&fields)), event);
+                let old = self.get(slot, key, at).map(|entry| fields_of(&entry.bytes));
+                (slot, key, patched(old, upsert, edits).map(|fields| document_bytes(&fields)))
+            }
+            _ => return change.clone(),
+        };
+        let expiry = self.get(slot, key, at).and_then(|entry| entry.expiry);
+        let expiry = expiry.filter(|_| value.is_some());
+        Change::Made(slot, key, value, expiry)
+    }
+}
+
+fn patched(old: Option<Fields>, upsert: bool, edits: &[Edit]) -> Option<Fields> {
+    let mut fields = old.or_else(|| upsert.then(Fields::default))?;
+    for edit in edits {
+        match *edit {
+            Edit::Set(name, value) => *fields.entry(name).or_default() = value.into(),
+            Edit::Add(name, value) => *fields.entry(name).or_default() += i64::from(value),
+        }
+    }
+    Some(fields)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sim::step::Lasts;
+
+    const fn at(millis: u64) -> Moment {
+        Moment::from_millis(millis)
+    }
+
+    fn put(key: Key, lasts: Lasts) -> Change {
+        Change::Put(0, key, ValueOf { len: 20, seed: u32::from(key) }, lasts)
+    }
+
+    /// The digest of what is alive, entry by entry.
+    fn counted(state: &State, moment: Moment) -> u64 {
+        let entry = |key| state.get(0, key, moment).map(|e| (key, e.bytes.to_vec(), e.expiry));
+        digest_of(0, &(0..KEYS as Key).filter_map(entry).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn a_digest_covers_what_is_alive_at_its_moment() {
+        let mut state = State::default();
+        let changes = [
+            put(1, Lasts::Forever),
+            put(2, Lasts::Until(at(10))),
+            put(3, Lasts::Until(at(20))),
+            put(4, Lasts::Until(at(30))),
+            // What had an expiry loses it, and the other way round.
+            put(2, Lasts::Forever),
+            put(1, Lasts::Until(at(15))),
+            Change::Delete(0, 4),
+        ];
+        for change in &changes {
+            state.apply(change, 1);
+            for moment in [0, 9, 10, 14, 15, 19, 20, 40].map(at) {
+                assert_eq!(state.digests(moment)[0], counted(&state, moment), "{moment}");
             }
         }
+        let keys = |moment| state.entries(0, moment).into_iter().map(|e| e.0).collect::<Vec<_>>();
+        assert_eq!(
+            (keys(at(14)), keys(at(15)), keys(at(20))),
+            (vec![1, 2, 3], vec![2, 3], vec![2])
+        );
+    }
+
+    #[test]
+    fn a_merge_keeps_the_expiry_of_a_value_that_is_alive() {
+        let mut state = State::default();
+        let slot = 2;
+        let merge = Change::Merge(slot, 5, 7);
+        state.apply(&Change::Made(slot, 5, Some(b"x".to_vec()), Some(at(10))), 1);
+        let operand = operand_bytes(slot, 7);
+        let longer = [b"x", &operand[..]].concat();
+        let kept = Change::Made(slot, 5, Some(longer), Some(at(10)));
+        assert_eq!(state.resolved(&merge, at(9)), kept);
+        assert_eq!(state.resolved(&merge, at(10)), Change::Made(slot, 5, Some(operand), None));
     }
 }

@@ -7,19 +7,23 @@
 //! After a crash there is a whole cut of history, at or beyond `kept_all`, and the first few of the
 //! logged events after it, at least those that were promised. So batches are whole, nothing
 //! promised is lost, nothing refused comes back, and there is no hole except for unlogged events.
+//!
+//! States keep entries that have expired. What a database shows is compared with the entries that
+//! are alive at the moment of its clock. Where entries may expire, merges and patches are resolved
+//! when they are written, so an event has their results: a crash may lose what they were made of.
 
-use super::model::{Digests, SLOTS, State};
+use super::model::{Digests, Entries, Entry, KEYS, Key, SLOTS, State};
 use super::place::Crash;
 use super::step::Change;
-use flagstone::Durability;
+use flagstone::{Durability, Moment};
 
 #[derive(Clone)]
 struct Event {
     changes: Vec<Change>,
     id: u64,
     is_logged: bool,
-    /// The digests of the state after the event.
-    after: Digests,
+    /// The state after the event.
+    after: State,
 }
 
 /// The content of a recovered database.
@@ -28,6 +32,10 @@ pub(super) struct Shown {
     pub(super) digests: Digests,
     /// Whether each slot exists.
     pub(super) is_there: [bool; SLOTS],
+    /// Whether its entries may expire.
+    pub(super) expires: [bool; SLOTS],
+    /// The moment by which the database has judged.
+    pub(super) moment: Moment,
 }
 
 /// Whether a slot exists.
@@ -47,8 +55,14 @@ pub(super) enum Existence {
 pub(super) struct Oracle {
     base: State,
     events: Vec<Event>,
-    /// The visible state.
+    /// The visible state, and what has expired in it.
     pub(super) now: State,
+    /// The moment by which the database judges.
+    pub(super) moment: Moment,
+    /// Whether an entry with an expiry was acknowledged in each slot.
+    expires: [bool; SLOTS],
+    /// The slots in which the database resolves merges and patches when they are written.
+    pub(super) resolves: [bool; SLOTS],
     kept_all: usize,
     logged_kill: usize,
     logged_power_cut: usize,
@@ -62,15 +76,86 @@ fn apply_all(state: &mut State, changes: &[Change], id: u64) {
     changes.iter().for_each(|change| state.apply(change, id));
 }
 
+/// Returns the slots into which `changes` put entries with an expiry.
+fn expiring(changes: &[Change]) -> [bool; SLOTS] {
+    let mut expires = [false; SLOTS];
+    for change in changes.iter().filter(|change| change.expiry().is_some()) {
+        expires[change.slot()] = true;
+    }
+    expires
+}
+
 impl Oracle {
+    /// The visible entry of a key.
+    pub(super) fn get(&self, slot: usize, key: Key) -> Option<&Entry> {
+        self.now.get(slot, key, self.moment)
+    }
+
+    /// The visible entries of a slot.
+    pub(super) fn entries(&self, slot: usize) -> Entries {
+        self.range(slot, 0, KEYS as Key)
+    }
+
+    /// The visible entries of a slot from one key up to another, which is excluded.
+    pub(super) fn range(&self, slot: usize, from: Key, to: Key) -> Entries {
+        self.now.range(slot, (from, to), self.moment)
+    }
+
+    /// The digests of what is visible.
+    pub(super) fn digests(&self) -> Digests {
+        self.now.digests(self.moment)
+    }
+
     /// Notes a visible commit, without any promise yet. Returns its number.
     pub(super) fn happened(&mut self, changes: Vec<Change>, is_logged: bool) -> u64 {
         self.last_id += 1;
         let id = self.last_id;
+        let changes = self.resolved(changes);
+        for (slot, expires) in expiring(&changes).into_iter().enumerate() {
+            self.expires[slot] |= expires;
+        }
         apply_all(&mut self.now, &changes, id);
-        let after = self.now.digests();
+        let after = self.now.clone();
         self.events.push(Event { changes, id, is_logged, after });
         id
+    }
+
+    /// Notes the slots whose entries may expire, as the open database says.
+    ///
+    /// # Errors
+    /// The database does not know of an expiry that it has acknowledged.
+    pub(super) fn note_expires(&mut self, expires: [bool; SLOTS]) -> Result<(), String> {
+        self.resolves = expires;
+        let is_there = |slot: usize| self.existence[slot] == Existence::Yes;
+        let mut forgotten = (0..SLOTS).filter(|slot| self.expires[*slot] && !expires[*slot]);
+        match forgotten.find(|slot| is_there(*slot)) {
+            None => Ok(()),
+            Some(slot) => Err(format!("slot {slot} has expiries, and the database knows of none")),
+        }
+    }
+
+    /// Returns `changes` as the database writes them now: merges and patches are resolved where
+    /// entries may expire, also if this batch brings the first one that does.
+    fn resolved(&self, changes: Vec<Change>) -> Vec<Change> {
+        let mut resolves = expiring(&changes);
+        (0..SLOTS).for_each(|slot| resolves[slot] |= self.resolves[slot]);
+        let is_resolved = |change: &Change| change.is_folded() && resolves[change.slot()];
+        if !changes.iter().any(is_resolved) {
+            return changes;
+        }
+        let mut state = self.now.clone();
+        let resolve = |change: Change| {
+            let change =
+                if is_resolved(&change) { state.resolved(&change, self.moment) } else { change };
+            state.apply(&change, 0);
+            change
+        };
+        changes.into_iter().map(resolve).collect()
+    }
+
+    /// The number of the last event.
+    pub(super) const fn last_id(&self) -> u64 {
+        self.last_id
     }
 
     /// Notes that a caller was told that the events up to this one have this durability.
@@ -104,6 +189,7 @@ impl Oracle {
     /// Notes that a slot is gone for good, whatever happens to earlier events.
     pub(super) fn forget(&mut self, slot: usize) {
         self.existence[slot] = Existence::No;
+        self.expires[slot] = false;
         self.now.clear(slot);
         let mut is_there = [true; SLOTS];
         is_there[slot] = false;
@@ -112,6 +198,7 @@ impl Oracle {
 
     /// Notes a commit that may have happened or not.
     pub(super) fn doubt(&mut self, changes: Vec<Change>) {
+        let changes = self.resolved(changes);
         let mut state = self.now.clone();
         apply_all(&mut state, &changes, self.last_id + 1);
         self.doubtful = Some((changes, state));
@@ -123,8 +210,8 @@ impl Oracle {
 
     /// Returns whether an open database may have this content.
     pub(super) fn may_show(&self, digests: Digests) -> bool {
-        let doubtful = self.doubtful.as_ref().map(|(_, state)| state.digests());
-        digests == self.now.digests() || Some(digests) == doubtful
+        let doubtful = self.doubtful.as_ref().map(|(_, state)| state.digests(self.moment));
+        digests == self.digests() || Some(digests) == doubtful
     }
 
     /// Compares the database after `crash` with the guarantees, and continues from what was found.
@@ -147,6 +234,8 @@ impl Oracle {
             survivors.iter().filter(|event| event.id <= last).count()
         };
         self.existence = existence;
+        (self.expires, self.resolves) = (shown.expires, shown.expires);
+        self.moment = shown.moment;
         self.doubtful = None;
         self.last_id += 1;
         let (base, survivors) = without(self.base.clone(), &survivors, shown.is_there);
@@ -179,7 +268,7 @@ impl Oracle {
         let mut all = self.events.clone();
         if let Some((changes, state)) = &self.doubtful {
             let (changes, id) = (changes.clone(), self.last_id + 1);
-            all.push(Event { changes, id, is_logged: true, after: state.digests() });
+            all.push(Event { changes, id, is_logged: true, after: state.clone() });
         }
         let promised = match crash {
             Crash::Kill => self.logged_kill,
@@ -200,6 +289,9 @@ impl Oracle {
                 let (was, is) = (self.existence[slot], shown.is_there[slot]);
                 return Err(format!("slot {slot}: existed before: {was:?}, exists now: {is}"));
             }
+            if shown.is_there[slot] && self.expires[slot] && !shown.expires[slot] {
+                return Err(format!("slot {slot}: it is forgotten that entries expire"));
+            }
         }
         Ok(shown.is_there.map(|is| if is { Existence::Yes } else { Existence::No }))
     }
@@ -213,7 +305,7 @@ fn without(mut base: State, events: &[Event], is_there: [bool; SLOTS]) -> (State
         let mut event = event.clone();
         event.changes.retain(|change| is_there[change.slot()]);
         apply_all(&mut state, &event.changes, event.id);
-        event.after = state.digests();
+        event.after = state.clone();
         event
     };
     let events = events.iter().map(strip).collect();
@@ -232,7 +324,8 @@ struct Search<'a> {
 impl Search<'_> {
     /// Returns whether the database shows this state. [`Existence`] judges entries that are missing
     /// with their keyspace.
-    fn is_shown(&self, digests: Digests) -> bool {
+    fn is_shown(&self, state: &State) -> bool {
+        let digests = state.digests(self.shown.moment);
         let fits = |slot: usize| digests[slot] == self.shown.digests[slot];
         (0..SLOTS).all(|slot| !self.shown.is_there[slot] || fits(slot))
     }
@@ -241,11 +334,8 @@ impl Search<'_> {
     fn run(&self) -> Result<Vec<Event>, String> {
         let mut less = None;
         for len in (0..=self.all.len()).rev() {
-            let digests = match len.checked_sub(1) {
-                Some(last) => self.all[last].after,
-                None => self.base.digests(),
-            };
-            if !self.is_shown(digests) {
+            let state = len.checked_sub(1).map_or(self.base, |last| &self.all[last].after);
+            if !self.is_shown(state) {
                 continue;
             }
             let is_kept = len >= self.kept
@@ -277,7 +367,7 @@ impl Search<'_> {
             if cut >= self.kept && !self.all[cut].is_logged {
                 let (mut state, mut survivors) = (at_cut.clone(), self.all[..cut].to_vec());
                 for (at, event) in self.all.iter().enumerate().skip(cut) {
-                    if at >= self.promised && self.is_shown(state.digests()) {
+                    if at >= self.promised && self.is_shown(&state) {
                         return Some(survivors);
                     }
                     if event.is_logged {
@@ -285,7 +375,7 @@ impl Search<'_> {
                         survivors.push(event.clone());
                     }
                 }
-                if self.is_shown(state.digests()) {
+                if self.is_shown(&state) {
                     return Some(survivors);
                 }
             }
@@ -296,13 +386,12 @@ impl Search<'_> {
 
     /// Describes the slots that differ, for the lengths at which the fewest do.
     fn nearest(&self) -> String {
-        let base = (0, self.base.digests());
-        let lengths = self.all.iter().enumerate().map(|(at, event)| (at + 1, event.after));
-        let differing = |digests: Digests| -> Vec<usize> {
+        let after = self.all.iter().map(|event| &event.after);
+        let differing = |state: &State| -> Vec<usize> {
+            let digests = state.digests(self.shown.moment);
             (0..SLOTS).filter(|slot| digests[*slot] != self.shown.digests[*slot]).collect()
         };
-        let all: Vec<_> =
-            [base].into_iter().chain(lengths).map(|(len, d)| (len, differing(d))).collect();
+        let all: Vec<_> = [self.base].into_iter().chain(after).map(differing).enumerate().collect();
         let fewest = all.iter().map(|(_, slots)| slots.len()).min().unwrap_or(0);
         let nearest: Vec<_> = all.iter().filter(|(_, slots)| slots.len() == fewest).collect();
         format!(

@@ -3,19 +3,25 @@
 
 use super::disk::{FailingDisk, FailureRates};
 use super::executor::Shuffled;
-use flagstone::env::{FaultDisk, ManualClock, MemDisk, Op, SeededRandom};
-use flagstone::{Database, Environment, Options, Result};
+use crate::rng::Rng;
+use flagstone::env::{Clock, FaultDisk, ManualClock, MemDisk, Op, SeededRandom};
+use flagstone::{Database, Environment, Moment, Options, Result};
 use flagstone_base::hash::remix;
 use std::cell::Cell;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// The outside world between two crashes.
 pub(super) struct Place {
     pub(super) mem: MemDisk,
     pub(super) faults: FaultDisk,
     pub(super) failing: FailingDisk,
-    pub(super) clock: Arc<ManualClock>,
+    clock: Arc<ManualClock>,
+    /// By how many milliseconds the wall clock was set ahead.
+    jumped: Cell<u64>,
+    /// Whether the wall clock was set while a database was open.
+    was_set: Cell<bool>,
     /// Whether the disk was ever full.
     was_full: Cell<bool>,
     seed: Cell<u64>,
@@ -34,18 +40,77 @@ impl Place {
     pub(super) fn new(mem: MemDisk, seed: u64) -> Self {
         let failing = FailingDisk::new(mem.clone());
         let faults = FaultDisk::new(Arc::new(failing.clone()));
+        let (jumped, was_set) = (Cell::new(0), Cell::new(false));
         let (was_full, seed) = (Cell::new(false), Cell::new(seed));
-        Self { mem, faults, failing, clock: Arc::default(), was_full, seed }
+        Self { mem, faults, failing, clock: Arc::default(), jumped, was_set, was_full, seed }
     }
 
-    /// Returns the place after a crash now. `luck` decides which unsynced data survives.
-    pub(super) fn after(&self, crash: Crash, luck: u64) -> Self {
+    /// Returns the place after a crash now. `luck` decides which unsynced data survives, and what
+    /// the wall clock shows: nothing before `not_before`.
+    pub(super) fn after(&self, crash: Crash, luck: u64, not_before: Moment) -> Self {
         let mem = match crash {
             Crash::Kill => self.mem.kill(),
             Crash::PowerCut if luck.is_multiple_of(4) => self.mem.crash_losing_unsynced(),
             Crash::PowerCut => self.mem.crash(luck),
         };
-        Self::new(mem, remix(luck))
+        let next = Self::new(mem, remix(luck));
+        next.set_wall(self.later_wall(luck, not_before));
+        next
+    }
+
+    /// Returns what the wall clock shows after a while without the database.
+    fn later_wall(&self, luck: u64, not_before: Moment) -> u64 {
+        let mut rng = Rng::new(remix(luck ^ 8));
+        let set_right = if rng.percent(60) { self.jumped.get() } else { 0 };
+        let wall = self.wall().millis() - set_right;
+        let wall = match rng.below(10) {
+            0..=2 => wall,
+            3..=5 => wall + rng.below(10_000),
+            6 => wall + rng.below(4 * 3_600_000),
+            7..=8 => wall - rng.below(5000),
+            _ => wall - rng.below(3_600_000),
+        };
+        wall.max(not_before.millis())
+    }
+
+    /// The time of the wall clock.
+    pub(super) fn wall(&self) -> Moment {
+        Moment::since_1970(self.clock.wall())
+    }
+
+    fn set_wall(&self, millis: u64) {
+        self.clock.set_wall(Duration::from_millis(millis));
+    }
+
+    /// Lets this many milliseconds pass.
+    pub(super) fn advance(&self, millis: u64) {
+        self.clock.advance(Duration::from_millis(millis));
+    }
+
+    /// Sets the wall clock back.
+    pub(super) fn set_back(&self, millis: u64) {
+        self.set_wall(self.wall().millis() - millis);
+        self.was_set.set(true);
+    }
+
+    /// Sets the wall clock far ahead.
+    pub(super) fn jump(&self, millis: u64) {
+        self.set_wall(self.wall().millis() + millis);
+        self.jumped.set(self.jumped.get() + millis);
+        self.was_set.set(true);
+    }
+
+    /// Returns whether the wall clock was set back or ahead while the database was open.
+    pub(super) fn was_clock_set(&self) -> bool {
+        self.was_set.get()
+    }
+
+    /// Lets the wall clock show something else while the database is closed: nothing before
+    /// `not_before`.
+    pub(super) fn reset_clock(&self, luck: u64, not_before: Moment) {
+        self.set_wall(self.later_wall(luck, not_before));
+        self.jumped.set(0);
+        self.was_set.set(false);
     }
 
     pub(super) fn dir() -> &'static Path {

@@ -1,102 +1,25 @@
-//! Draws a history from a seed: first its emphasis, then its steps.
+//! Draws the steps of a history from a seed.
 
 use super::disk::FailureRates;
 use super::model::{KEYS, KINDS, Key, Kind, LARGE_FROM, PAD, SLOTS};
 use super::place::Crash;
+use super::setting::{Ills, Profile, Setting, durability};
 use super::step::{Change, Edit, Ending, Expect, How, Planned, Step, ValueOf};
-use crate::options::random_keyspace;
+use super::times::Times;
 use crate::rng::Rng;
 use flagstone::env::names::FileKind;
 use flagstone::env::{Effect, Failure, Fault, Op};
-use flagstone::{Durability, KeyspaceOptions, Options};
 use flagstone_base::flip::Part;
 use flagstone_base::hash::remix;
-use std::time::Duration;
-
-/// The emphasis of a history.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Profile {
-    /// The percentage of commits that are not logged.
-    unlogged_percent: u64,
-    /// The percentage of logged commits that are synced.
-    synced_percent: u64,
-    value_bytes_max: u64,
-    /// The percentage of large values.
-    large_percent: u64,
-    ills: Ills,
-}
-
-/// The troubles of a disk.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Ills {
-    None,
-    Faults,
-    Failures,
-    Full,
-}
-
-/// The start of a history.
-#[derive(Clone, Debug)]
-pub(super) struct Setting {
-    pub(super) profile: Profile,
-    pub(super) options: Options,
-    pub(super) keyspaces: Vec<KeyspaceOptions>,
-}
-
-impl Setting {
-    pub(super) fn draw(seed: u64) -> Self {
-        let mut rng = Rng::new(remix(seed ^ 1));
-        let profile = Profile {
-            unlogged_percent: *rng.pick(&[0, 0, 10, 30, 100]),
-            synced_percent: *rng.pick(&[10, 50, 80]),
-            value_bytes_max: *rng.pick(&[30, 30, 200, 1000, 8000]),
-            large_percent: *Rng::new(remix(seed ^ 4)).pick(&[0, 0, 2, 10]),
-            ills: *rng.pick(&[Ills::None, Ills::None, Ills::Faults, Ills::Failures, Ills::Full]),
-        };
-        let keyspace = |kind: Kind| {
-            let fold = match kind {
-                Kind::Counters => Some("add-i64/1"),
-                Kind::Appends => Some("append/1"),
-                Kind::Plain | Kind::Documents => None,
-            };
-            random_keyspace(&mut rng, fold)
-        };
-        let keyspaces = KINDS.map(keyspace).to_vec();
-        Self { profile, options: draw_options(&mut rng, &profile), keyspaces }
-    }
-}
-
-/// Draws the options of an open.
-pub(super) fn draw_options(rng: &mut Rng, profile: &Profile) -> Options {
-    Options::new()
-        .memory_budget(if rng.percent(60) { 1 << 20 } else { rng.between(1 << 20, 4 << 20) })
-        .memtable_bytes(rng.percent(60).then_some(64 << 10))
-        .direct_reads(rng.percent(20))
-        .durability(durability(rng, profile))
-        .compaction_workers(rng.between(1, 3) as usize)
-}
-
-fn durability(rng: &mut Rng, profile: &Profile) -> Durability {
-    if rng.percent(profile.unlogged_percent) {
-        return Durability::None;
-    }
-    if rng.percent(profile.synced_percent) {
-        return *rng.pick(&[Durability::Group, Durability::Each]);
-    }
-    *rng.pick(&[
-        Durability::Buffered,
-        Durability::Buffered,
-        Durability::Interval(Duration::from_millis(10)),
-    ])
-}
 
 /// Returns the steps of the history with this seed.
 pub fn plan(seed: u64) -> Vec<Planned> {
     let profile = Setting::draw(seed).profile;
     let (rng, flips) = (Rng::new(remix(seed ^ 2)), Rng::new(remix(seed ^ 3)));
-    let larges = Rng::new(remix(seed ^ 5));
+    let (larges, times) = (Rng::new(remix(seed ^ 5)), Times::new(seed, profile.expiring));
     let (names, may_be_large) = (1, false);
-    let mut planner = Planner { rng, flips, larges, profile, names, may_be_large, steps: vec![] };
+    let mut planner =
+        Planner { rng, flips, larges, times, profile, names, may_be_large, steps: vec![] };
     for _ in 0..planner.rng.between(2, 6) {
         planner.life();
     }
@@ -109,6 +32,8 @@ struct Planner {
     flips: Rng,
     /// A generator for large values alone, for the same reason.
     larges: Rng,
+    /// Expiries and the clock, for the same reason.
+    times: Times,
     profile: Profile,
     /// The number of field names used so far.
     names: u16,
@@ -134,6 +59,9 @@ impl Planner {
             if self.rng.percent(50) {
                 let steps = self.rng.between(1, 6) as u16;
                 self.push(Step::Work(steps));
+            }
+            if let Some(step) = self.times.clock_step() {
+                self.steps.push(Planned { step, seed: self.times.number() });
             }
             let step = self.step();
             self.push(step);
@@ -281,7 +209,7 @@ impl Planner {
                         let fours = LARGE_FROM / 4 + self.larges.below(10_000) as u32;
                         fields.push((PAD, fours as i16));
                     }
-                    Change::Document(slot, key, fields)
+                    Change::Document(slot, key, fields, self.times.lasts(slot))
                 }
                 _ => self.patch(slot, key),
             };
@@ -298,7 +226,7 @@ impl Planner {
             26..=60 if KINDS[slot] != Kind::Plain => {
                 Change::Merge(slot, key, self.rng.number() as u32)
             }
-            _ => Change::Put(slot, key, self.value()),
+            _ => Change::Put(slot, key, self.value(), self.times.lasts(slot)),
         }
     }
 
@@ -343,10 +271,9 @@ impl Planner {
             0..=7 => Some(Expect::Token(self.rng.index(100))),
             8..=11 => {
                 let slot = self.slot();
-                let is_bytes = KINDS[slot] != Kind::Documents;
-                is_bytes.then(|| Expect::Absent(slot, self.key()))
+                Some(Expect::Absent(slot, self.key()))
             }
-            _ => None,
+            _ => self.times.unchanged(),
         };
         Step::Commit(changes, how, expect)
     }
@@ -361,7 +288,7 @@ impl Planner {
             550..=559 => Step::Remove(slot, key),
             560..=564 => {
                 let durability = durability(&mut self.rng, &self.profile);
-                Step::Load(slot, self.rng.number() as u32, durability)
+                Step::Load(slot, self.rng.number() as u32, durability, self.times.lasts(slot))
             }
             565..=589 => Step::Wait(which),
             590..=629 => Step::Token(*self.rng.pick(&[0, 4]), key),

@@ -1,9 +1,10 @@
 //! The steps that read. Every result is compared.
 
+use super::conditions::{Token, VALUES_DIFFER_FROM};
 use super::life::{AnyScan, Check, Handle, Taken, Underway, fields_of, show};
-use super::model::{Entries, Key, document_bytes, key_bytes};
+use super::model::{Entries, KEYS, KINDS, Key, Kind, SLOTS, document_bytes, key_bytes};
 use super::run::Run;
-use super::step::{Step, Which};
+use super::step::{Step, Which, place_of};
 use crate::driver::{owned, turned};
 use flagstone::{Document, ErrorKind, Result};
 use std::path::Path;
@@ -11,6 +12,7 @@ use std::path::Path;
 /// The largest number at a time.
 const SNAPSHOTS_MAX: usize = 3;
 const SCANS_MAX: usize = 3;
+const TOKENS_MAX: usize = 8;
 
 impl Run {
     /// Runs a step that reads.
@@ -41,6 +43,7 @@ impl Run {
             Step::Scan(slot, from, to, reverse) => {
                 return self.scan(*slot, *from, *to, *reverse);
             }
+            Step::Token(slot, key) => return self.take_token(*slot, *key),
             Step::Count(slot) => return self.count_keys(*slot),
             Step::ReadAll => return self.read_all(),
             Step::Verify => {
@@ -60,7 +63,9 @@ impl Run {
             return;
         }
         let (snapshot, state) = (life.db.snapshot(), self.oracle.now.clone());
-        life.snapshots.push(Taken { snapshot, state, generations: life.generations });
+        let (moment, last_id) = (self.oracle.moment, self.oracle.last_id());
+        let generations = life.generations;
+        life.snapshots.push(Taken { snapshot, state, moment, last_id, generations });
         let extra = life.snapshots.len().saturating_sub(SNAPSHOTS_MAX);
         life.snapshots.drain(..extra);
     }
@@ -75,7 +80,7 @@ impl Run {
         let Some(handle) = &life.handles[slot] else { return Ok(()) };
         let scan = handle.scan(Some(&taken.snapshot), reverse);
         let found = scan.and_then(AnyScan::rest);
-        let expected = turned(taken.state.entries(slot), reverse);
+        let expected = turned(taken.state.entries(slot, taken.moment), reverse);
         if let Some(found) = self.excused(found)? {
             same(&found, &expected, "a snapshot", slot)?;
         }
@@ -89,7 +94,7 @@ impl Run {
         let Some(handle) = self.handle(slot)? else { return Ok(()) };
         let scan = handle.scan(None, reverse);
         let Some(scan) = self.excused(scan)? else { return Ok(()) };
-        let rest = turned(self.oracle.now.entries(slot), !reverse);
+        let rest = turned(self.oracle.entries(slot), !reverse);
         let Some(life) = &mut self.life else { return Ok(()) };
         life.scans.push(Underway { scan, rest, slot, generation: life.generations[slot] });
         let extra = life.scans.len().saturating_sub(SCANS_MAX);
@@ -131,20 +136,32 @@ impl Run {
         Ok(())
     }
 
-    fn get(&mut self, slot: usize, key: Key) -> Check {
+    /// Reads and compares a key and its expiry.
+    pub(super) fn get(&mut self, slot: usize, key: Key) -> Check {
         let Some(handle) = self.handle(slot)? else { return Ok(()) };
         let found = match &handle {
             Handle::Bytes(keyspace) => keyspace.get(key_bytes(key)).map(owned),
             Handle::Documents(collection) => collection.get(i64::from(key)).map(canonical),
         };
         let Some(found) = self.excused(found)? else { return Ok(()) };
-        let expected = self.oracle.now.get(slot, key).map(|entry| entry.bytes.to_vec());
-        if found != expected && !self.oracle.has_doubt() {
+        let expiry = handle.expiry(key);
+        let Some(expiry) = self.excused(expiry)? else { return Ok(()) };
+        if self.oracle.has_doubt() {
+            return Ok(());
+        }
+        let expected = self.oracle.get(slot, key).map(|entry| entry.bytes.to_vec());
+        if found != expected {
             let len = |value: Option<Vec<u8>>| value.map(|value| value.len());
             return Err(format!(
                 "get of slot {slot}, key {key}: found {:?} bytes, expected {:?}",
                 len(found),
                 len(expected)
+            ));
+        }
+        let expected = self.oracle.get(slot, key).and_then(|entry| entry.expiry);
+        if expiry != expected {
+            return Err(format!(
+                "expiry of slot {slot}, key {key}: {expiry:?}, expected {expected:?}"
             ));
         }
         Ok(())
@@ -155,7 +172,7 @@ impl Run {
         let found = keyspace.multi_get(keys.iter().map(|key| key_bytes(*key)));
         let Some(found) = self.excused(found)? else { return Ok(()) };
         let found: Vec<_> = found.into_iter().map(owned).collect();
-        let value = |key: &Key| self.oracle.now.get(slot, *key).map(|entry| entry.bytes.to_vec());
+        let value = |key: &Key| self.oracle.get(slot, *key).map(|entry| entry.bytes.to_vec());
         let expected: Vec<_> = keys.iter().map(value).collect();
         if found != expected && !self.oracle.has_doubt() {
             return Err(format!("multi_get of slot {slot}, keys {keys:?} differs"));
@@ -176,7 +193,7 @@ impl Run {
             }
         };
         let Some(found) = self.excused(scan.and_then(AnyScan::rest))? else { return Ok(()) };
-        let expected = turned(self.oracle.now.range(slot, from, to), reverse);
+        let expected = turned(self.oracle.range(slot, from, to), reverse);
         if self.oracle.has_doubt() {
             return Ok(());
         }
@@ -186,7 +203,7 @@ impl Run {
     fn count_keys(&mut self, slot: usize) -> Check {
         let Some(handle) = self.handle(slot)? else { return Ok(()) };
         let Some(found) = self.excused(handle.count())? else { return Ok(()) };
-        let expected = self.oracle.now.entries(slot).len() as u64;
+        let expected = self.oracle.entries(slot).len() as u64;
         if found != expected && !self.oracle.has_doubt() {
             return Err(format!("count of slot {slot}: {found}, expected {expected}"));
         }
@@ -198,12 +215,67 @@ impl Run {
         let shown = show(&life.db, &self.keyspaces);
         let Some(shown) = self.excused(shown)? else { return Ok(()) };
         if !self.oracle.may_show(shown.digests) {
-            let expected = self.oracle.now.digests();
+            let expected = self.oracle.digests();
             let differ: Vec<_> =
                 (0..expected.len()).filter(|at| expected[*at] != shown.digests[*at]).collect();
             return Err(format!("an open database differs in slots {differ:?}"));
         }
         self.read_versions()
+    }
+
+    /// Takes the version of a key for later conditions.
+    fn take_token(&mut self, slot: usize, key: Key) -> Check {
+        if KINDS[slot] != Kind::Plain || self.oracle.has_doubt() {
+            return Ok(());
+        }
+        // Looks for a key that exists.
+        let next = (key..KEYS as Key).find(|key| self.oracle.get(slot, *key).is_some());
+        let Some(token) = self.version(slot, next.unwrap_or(key))? else { return Ok(()) };
+        self.tokens.push(token);
+        let extra = self.tokens.len().saturating_sub(TOKENS_MAX);
+        self.tokens.drain(..extra);
+        Ok(())
+    }
+
+    /// Reads the versions of all keys. No version may belong to two writes.
+    fn read_versions(&mut self) -> Check {
+        if self.oracle.has_doubt() {
+            return Ok(());
+        }
+        for slot in (0..SLOTS).filter(|slot| KINDS[*slot] == Kind::Plain) {
+            for (key, _) in self.oracle.entries(slot) {
+                self.version(slot, key)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads and compares the version of a key.
+    fn version(&mut self, slot: usize, key: Key) -> Check<Option<Token>> {
+        let Some(handle) = self.handle(slot)? else { return Ok(None) };
+        let Some(keyspace) = handle.keyspace() else { return Ok(None) };
+        let found = keyspace.get_versioned(key_bytes(key));
+        let Some(found) = self.excused(found)? else { return Ok(None) };
+        let entry = self.oracle.get(slot, key);
+        let same = match (&found, entry) {
+            (Some((_, value)), Some(entry)) => value[..] == *entry.bytes,
+            (None, None) => true,
+            _ => false,
+        };
+        if !same {
+            return Err(format!("get_versioned of slot {slot}, key {key} differs"));
+        }
+        let (Some((version, value)), Some(entry)) = (found, entry) else { return Ok(None) };
+        let generation = self.life.as_ref().map_or(0, |life| life.generations[slot]);
+        let (event, taken, value) = (entry.event, (self.lives, generation), value.to_vec());
+        let of = (event, slot, key);
+        let first = *self.versions.entry(version).or_insert(of);
+        if first != of && value.len() >= VALUES_DIFFER_FROM {
+            return Err(format!(
+                "{version} was given twice: (event, slot, key) {first:?}, then {of:?}"
+            ));
+        }
+        Ok(Some(Token { slot, key, version, event, taken, value }))
     }
 
     /// Opens a checkpoint, which must have the content of its creation.
@@ -214,7 +286,7 @@ impl Run {
         let used = self.place.open(&copy.dir, &options, which as u64).and_then(|(db, executor)| {
             executor.work(which as u16 % 8);
             let shown = show(&db, &self.keyspaces)?;
-            let is_same = shown.digests == copy.digests;
+            let is_same = shown.digests == copy.state.digests(shown.moment);
             if writes && is_same {
                 // Writes to the checkpoint must not affect the original database.
                 scribble(&db, &executor)?;
@@ -252,10 +324,6 @@ fn scribble(db: &flagstone::Database, executor: &super::executor::Shuffled) -> R
     }
     executor.work(6);
     db.compact()
-}
-
-fn place_of(len: usize, which: Which) -> Option<usize> {
-    (len > 0).then(|| which % len)
 }
 
 fn take<T>(from: &mut Vec<T>, which: Which) {

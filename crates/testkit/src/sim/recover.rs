@@ -3,8 +3,8 @@
 use super::life::{Check, Life, show};
 use super::oracle::Existence;
 use super::place::{Crash, Place};
-use super::plan::draw_options;
 use super::run::Run;
+use super::setting::draw_options;
 use super::step::Ending;
 use crate::rng::Rng;
 use flagstone::ErrorKind;
@@ -17,6 +17,8 @@ impl Run {
     pub(super) fn first_life(&mut self, seed: u64) -> Check {
         let opened = self.place.open(Place::dir(), &self.setting.options, seed);
         let (db, executor) = opened.map_err(|error| format!("a new database: {error:?}"))?;
+        self.oracle.moment = db.now();
+        self.clocks.begin(self.oracle.moment);
         self.life = Some(Life::new(db, executor));
         self.lives = 1;
         Ok(())
@@ -27,10 +29,10 @@ impl Run {
         let mut rng = Rng::new(seed);
         for _ in 0..ending.others {
             let crash = if rng.percent(30) { Crash::Kill } else { Crash::PowerCut };
-            let place = self.place.after(crash, rng.number());
+            let place = self.place.after(crash, rng.number(), self.clocks.began);
             self.look_at(&place, crash, rng.number())?;
         }
-        let next = self.place.after(ending.crash, rng.number());
+        let next = self.place.after(ending.crash, rng.number(), self.clocks.began);
         self.end_life(next);
         let mut crash = ending.crash;
         self.count(crash);
@@ -39,7 +41,7 @@ impl Run {
             let opened = self.place.open(Place::dir(), &self.setting.options, rng.number());
             self.excused(opened.map(drop))?;
             self.count(again);
-            let next = self.place.after(again, rng.number());
+            let next = self.place.after(again, rng.number(), self.clocks.began);
             self.end_life(next);
             if again == Crash::PowerCut {
                 crash = again;
@@ -73,6 +75,7 @@ impl Run {
         self.place.faults.cut_power_at(1);
         self.life = None;
         self.place = next;
+        self.clocks.note(self.place.wall());
     }
 
     /// Returns the crash whose guarantees hold. After a failed sync that lost unsynced data, a kill
@@ -89,6 +92,7 @@ impl Run {
         let shown = show(&db, &self.keyspaces);
         let shown = shown.map_err(|error| format!("after {crash:?}: {error:?}"))?;
         place.faults.cut_power_at(1);
+        self.clocks.judge(place, shown.moment)?;
         let has_lost = self.has_lost_dirty || self.place.failing.has_lost_dirty();
         let promised = if has_lost { Crash::PowerCut } else { crash };
         let judged = self.oracle.check(promised, &shown);
@@ -106,6 +110,7 @@ impl Run {
             .map_err(|error| format!("opened for reading after {crash:?}: {error:?}"))?;
         let shown = show(&db, &self.keyspaces)
             .map_err(|error| format!("opened for reading after {crash:?}: {error:?}"))?;
+        self.clocks.judge(&self.place, shown.moment)?;
         let promised = self.promised(crash);
         let judged = self.oracle.check(promised, &shown);
         judged.map_err(|what| format!("opened for reading after {crash:?}: {what}"))?;
@@ -135,6 +140,7 @@ impl Run {
         let shown =
             show(&db, &self.keyspaces).map_err(|error| format!("after {crash:?}: {error:?}"))?;
         shown.digests.iter().for_each(|digest| self.note(*digest));
+        self.clocks.judge(&self.place, shown.moment)?;
         let promised = self.promised(crash);
         let on_device = crash == Crash::PowerCut && !self.has_lost_dirty;
         self.oracle
@@ -143,6 +149,7 @@ impl Run {
         if rng.below(VERIFY_ONE_IN) == 0 {
             db.verify().map_err(|error| format!("verify after {crash:?}: {error:?}"))?;
         }
+        self.clocks.begin(self.oracle.moment);
         self.life = Some(Life::new(db, executor));
         self.lives += 1;
         Ok(())
@@ -161,7 +168,13 @@ impl Run {
             Ok(()) if is_poisoned => {
                 return Err("close of a poisoned database says that all is well".into());
             }
-            Ok(()) => self.oracle.keep_all(),
+            Ok(()) => {
+                self.oracle.keep_all();
+                // The manifest need not have what a wall clock has shown before it was set.
+                if self.oracle.resolves.contains(&true) && !self.place.was_clock_set() {
+                    self.clocks.record(self.oracle.moment);
+                }
+            }
             Err(error) if error.kind() == ErrorKind::Closed => {
                 return Err(format!("close: {error}"));
             }
@@ -176,6 +189,8 @@ impl Run {
             self.place.heal();
         }
         self.has_lost_dirty |= self.place.failing.has_lost_dirty();
+        self.place.reset_clock(seed, self.clocks.began);
+        self.clocks.note(self.place.wall());
         self.setting.options = draw_options(&mut rng, &self.setting.profile);
         self.recover(Crash::Kill, &mut rng)
     }

@@ -1,10 +1,12 @@
 //! Runs a history: lives of one database, from crash to crash.
 
+use super::clock::{Clocks, move_clock};
+use super::conditions::Token;
 use super::life::{Check, Life};
-use super::model::{Key, SLOTS};
+use super::model::{Key, State};
 use super::oracle::Oracle;
 use super::place::Place;
-use super::plan::Setting;
+use super::setting::Setting;
 use super::step::{Planned, Step};
 use flagstone::env::MemDisk;
 use flagstone::{Error, ErrorKind, KeyspaceOptions, VersionToken};
@@ -17,7 +19,6 @@ use std::ops::AddAssign;
 use std::path::PathBuf;
 use std::sync::Once;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 /// The counts of one history or of many.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -36,6 +37,8 @@ pub struct Totals {
     pub commits: u64,
     /// The number of written values of at least 64 KiB.
     pub large: u64,
+    /// The number of entries that were written with an expiry.
+    pub expiring: u64,
     /// The number of steps.
     pub steps: u64,
     /// The checkpoints that were opened and compared.
@@ -53,6 +56,7 @@ impl AddAssign for Totals {
         self.flips += other.flips;
         self.commits += other.commits;
         self.large += other.large;
+        self.expiring += other.expiring;
         self.steps += other.steps;
         self.copies += other.copies;
         self.poisoned += other.poisoned;
@@ -62,12 +66,12 @@ impl AddAssign for Totals {
 impl fmt::Display for Totals {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { histories, kills, power_cuts, faults, flips, commits, .. } = self;
-        let Self { large, steps, copies, poisoned, .. } = self;
+        let Self { large, expiring, steps, copies, poisoned, .. } = self;
         write!(
             f,
             "{histories} histories, {} crashes ({kills} kills, {power_cuts} power cuts), {faults} \
-             faults, {flips} flipped bits, {commits} commits, {large} large values, {steps} steps, {copies} \
-             checkpoints, {poisoned} poisoned",
+             faults, {flips} flipped bits, {commits} commits, {large} large values, {expiring} \
+             expiries, {steps} steps, {copies} checkpoints, {poisoned} poisoned",
             kills + power_cuts
         )
     }
@@ -100,19 +104,7 @@ impl fmt::Display for Failure {
 /// A checkpoint and its expected content.
 pub(super) struct Copy {
     pub(super) dir: PathBuf,
-    pub(super) digests: [u64; SLOTS],
-}
-
-/// The version of a key at some time.
-pub(super) struct Token {
-    pub(super) slot: usize,
-    pub(super) key: Key,
-    pub(super) version: VersionToken,
-    /// The event that wrote the key.
-    pub(super) event: u64,
-    /// The life and the generation of the slot in which it was taken.
-    pub(super) taken: (u64, u32),
-    pub(super) value: Vec<u8>,
+    pub(super) state: State,
 }
 
 /// A history that runs.
@@ -124,6 +116,7 @@ pub(super) struct Run {
     /// The open database, or `None` if the power is off or opening failed.
     pub(super) life: Option<Life>,
     pub(super) lives: u64,
+    pub(super) clocks: Clocks,
     pub(super) copies: Vec<Copy>,
     pub(super) copies_made: u32,
     pub(super) tokens: Vec<Token>,
@@ -186,6 +179,7 @@ fn run_steps(seed: u64, plan: &[Planned]) -> Result<Outcome, Failure> {
         oracle: Oracle::default(),
         life: None,
         lives: 0,
+        clocks: Clocks::default(),
         copies: Vec::new(),
         copies_made: 0,
         tokens: Vec::new(),
@@ -229,7 +223,6 @@ impl Run {
         self.totals.steps += 1;
         match &planned.step {
             Step::Work(steps) => life.executor.work(*steps),
-            Step::Clock(millis) => self.place.clock.advance(Duration::from_millis(*millis)),
             Step::Fault(fault) => self.place.faults.inject(fault.clone()),
             Step::Flip(part, before) => flip::flip_after(Site::Output, *part, *before),
             Step::FailureRates(rates) => self.place.failing.set(*rates, planned.seed),
@@ -237,10 +230,25 @@ impl Run {
             Step::PowerAt(nth) => self.place.faults.cut_power_at(*nth),
             Step::Heal => return self.heal(),
             Step::Reopen => return self.reopen(planned.seed),
-            _ if self.write_step(&planned.step)? => {}
+            step if self.clock_step(step)? => {}
+            step if self.write_step(step)? => {}
             step => self.read_step(step)?,
         }
         Ok(())
+    }
+
+    /// Runs a step that moves the clock. The clock of the database must be at the expected moment.
+    /// Returns whether it was such a step.
+    fn clock_step(&mut self, step: &Step) -> Check<bool> {
+        let Some(read) = move_clock(step, &self.place, &self.oracle) else { return Ok(false) };
+        let Some(life) = &self.life else { return Ok(true) };
+        self.oracle.moment = self.oracle.moment.max(self.place.wall());
+        self.clocks.note(self.oracle.moment);
+        let (found, expected) = (life.db.now(), self.oracle.moment);
+        if found != expected {
+            return Err(format!("the clock is at {found}, expected {expected}"));
+        }
+        read.map_or(Ok(()), |(slot, key)| self.get(slot, key)).map(|()| true)
     }
 
     /// Fails if the disk gave no reason for this error.

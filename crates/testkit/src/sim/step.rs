@@ -1,10 +1,10 @@
 //! The steps of a history. A step does not depend on others, so that others can be left out.
 
 use super::disk::FailureRates;
-use super::model::{Key, LARGE_FROM, PAD, fields_of};
+use super::model::{KINDS, Key, Kind, LARGE_FROM, PAD, fields_of};
 use super::place::Crash;
-use flagstone::Durability;
 use flagstone::env::Fault;
+use flagstone::{Durability, Moment};
 use flagstone_base::flip::Part;
 
 /// A value by its length and the seed of its bytes.
@@ -12,6 +12,36 @@ use flagstone_base::flip::Part;
 pub(super) struct ValueOf {
     pub(super) len: u32,
     pub(super) seed: u32,
+}
+
+/// How long an entry lasts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Lasts {
+    Forever,
+    /// The entry expires this many milliseconds after it is written, or before.
+    For(i64),
+    /// The entry expires at this moment.
+    Until(Moment),
+}
+
+impl Lasts {
+    /// Returns the same for an entry that is written at `now`, with its moment.
+    fn dated(self, now: Moment) -> Self {
+        match self {
+            Self::For(i64::MAX) => Self::Until(Moment::MAX),
+            Self::For(millis) => {
+                Self::Until(Moment::from_millis(now.millis().saturating_add_signed(millis)))
+            }
+            Self::Forever | Self::Until(_) => self,
+        }
+    }
+
+    pub(super) const fn expiry(self) -> Option<Moment> {
+        match self {
+            Self::Until(moment) => Some(moment),
+            Self::Forever | Self::For(_) => None,
+        }
+    }
 }
 
 /// A part of a patch of a field, which has a number.
@@ -27,7 +57,7 @@ pub(super) enum Edit {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Change {
     /// Sets a key.
-    Put(usize, Key, ValueOf),
+    Put(usize, Key, ValueOf, Lasts),
     /// Removes a key.
     Delete(usize, Key),
     /// Folds the operand of this seed into a key.
@@ -35,21 +65,58 @@ pub(super) enum Change {
     /// Removes all keys from the first up to the second, which stays.
     DeleteRange(usize, Key, Key),
     /// Sets a document.
-    Document(usize, Key, Vec<(u16, i16)>),
+    Document(usize, Key, Vec<(u16, i16)>, Lasts),
     /// Patches a document. The flag says whether a missing one is created.
     Patch(usize, Key, bool, Vec<Edit>),
-    /// Sets a key to the bytes that a method which reads first has written.
-    Result(usize, Key, Vec<u8>),
+    /// Sets or removes a key: what a write that reads first has made of it, and its expiry.
+    Made(usize, Key, Option<Vec<u8>>, Option<Moment>),
 }
 
 impl Change {
     /// Returns whether the change writes a large value, which the log shares with the writer.
     pub(super) fn is_large(&self) -> bool {
         match self {
-            Self::Put(_, _, value) => value.len >= LARGE_FROM,
-            Self::Document(.., fields) => fields.iter().any(|(name, _)| *name == PAD),
-            Self::Result(.., bytes) => fields_of(bytes).contains_key(&PAD),
+            Self::Put(_, _, value, _) => value.len >= LARGE_FROM,
+            Self::Document(_, _, fields, _) => fields.iter().any(|(name, _)| *name == PAD),
+            Self::Made(slot, _, Some(bytes), _) if KINDS[*slot] == Kind::Documents => {
+                fields_of(bytes).contains_key(&PAD)
+            }
             _ => false,
+        }
+    }
+
+    /// Returns the change as it is written at `now`, with its moment of expiry.
+    pub(super) fn dated(mut self, now: Moment) -> Self {
+        if let Self::Put(.., lasts) | Self::Document(.., lasts) = &mut self {
+            *lasts = lasts.dated(now);
+        }
+        self
+    }
+
+    /// Returns the expiry of what is written.
+    pub(super) const fn expiry(&self) -> Option<Moment> {
+        match self {
+            Self::Put(.., lasts) | Self::Document(.., lasts) => lasts.expiry(),
+            Self::Made(.., expiry) => *expiry,
+            _ => None,
+        }
+    }
+
+    /// Returns whether the change is folded into what is there.
+    pub(super) const fn is_folded(&self) -> bool {
+        matches!(self, Self::Merge(..) | Self::Patch(..))
+    }
+
+    /// Returns the keys that the change writes.
+    pub(super) fn keys(&self) -> std::ops::Range<Key> {
+        match *self {
+            Self::DeleteRange(_, from, to) => from..to,
+            Self::Put(_, key, ..)
+            | Self::Delete(_, key)
+            | Self::Merge(_, key, _)
+            | Self::Document(_, key, ..)
+            | Self::Patch(_, key, ..)
+            | Self::Made(_, key, ..) => key..key + 1,
         }
     }
 
@@ -61,7 +128,7 @@ impl Change {
             | Self::DeleteRange(slot, ..)
             | Self::Document(slot, ..)
             | Self::Patch(slot, ..)
-            | Self::Result(slot, ..) => *slot,
+            | Self::Made(slot, ..) => *slot,
         }
     }
 }
@@ -86,18 +153,31 @@ pub(super) enum Expect {
     Absent(usize, Key),
     /// The key is unchanged since the token at this index, modulo their number, was taken.
     Token(usize),
+    /// The key was not written since the snapshot at this index, modulo their number, was taken.
+    Unchanged(usize, usize, Key),
 }
 
 /// An index among several things, modulo their number.
 pub(super) type Which = usize;
+
+/// Returns the place that `which` means among `len` things, if there are any.
+pub(super) fn place_of(len: usize, which: Which) -> Option<usize> {
+    (len > 0).then(|| which % len)
+}
 
 /// A step: a call of the database, or an event in its world.
 #[derive(Clone, Debug)]
 pub(super) enum Step {
     /// Runs steps of background work.
     Work(u16),
-    /// Advances the clock, in milliseconds.
+    /// Lets this many milliseconds pass.
     Clock(u64),
+    /// Lets time pass until an entry expires, or until the millisecond before.
+    ClockTo(Which, bool),
+    /// Sets the wall clock back, in milliseconds.
+    ClockBack(u64),
+    /// Sets the wall clock far ahead, in milliseconds.
+    ClockJump(u64),
     /// Commits a batch.
     Commit(Vec<Change>, How, Option<Expect>),
     /// Makes one change by the method of the keyspace. A patch uses the method that reads first.
@@ -105,8 +185,8 @@ pub(super) enum Step {
     /// Removes a key, which reports whether it was there.
     Remove(usize, Key),
     /// Writes many values in the order of their keys, logged or not, and flushes, as a bulk load
-    /// does.
-    Load(usize, u32, Durability),
+    /// does. With an odd seed their expiries are spread over the time that they last.
+    Load(usize, u32, Durability, Lasts),
     /// Waits for a ticket.
     Wait(Which),
     /// Takes the version of a key.

@@ -1,32 +1,33 @@
 //! The steps that write.
 
 use super::changes::{Handles, fill, patch_of, write_one};
-use super::life::{Check, Handle, name_of};
+use super::conditions::{Judge, Verdict};
+use super::life::{Check, Handle, expiring_slots, name_of};
 use super::model::{KEYS, KINDS, Key, Kind, SLOTS, key_bytes};
 use super::oracle::Existence;
-use super::run::{Copy, Run, Token};
-use super::step::{Change, Expect, How, Step, ValueOf, Which};
+use super::run::{Copy, Run};
+use super::step::{Change, Expect, How, Lasts, Step, ValueOf, Which, place_of};
 use crate::rng::Rng;
-use flagstone::{Batch, Durability, Error, ErrorKind, Keyspace, Result};
+use flagstone::{Batch, Durability, Error, ErrorKind, Result};
 use std::path::PathBuf;
 
 /// The largest number at a time.
 const TICKETS_MAX: usize = 4;
-const TOKENS_MAX: usize = 8;
 const COPIES_MAX: usize = 2;
-/// Values of at least this length are never drawn twice.
-const VALUES_DIFFER_FROM: usize = 12;
 
 impl Run {
     /// Runs a step if it writes. Returns whether it did.
     pub(super) fn write_step(&mut self, step: &Step) -> Check<bool> {
+        let Some(life) = &self.life else { return Ok(false) };
+        self.oracle.note_expires(expiring_slots(&life.db))?;
         match step {
             Step::Commit(changes, how, expect) => self.commit(changes, *how, *expect)?,
             Step::Single(change) => self.single(change)?,
             Step::Remove(slot, key) => self.remove(*slot, *key)?,
-            Step::Load(slot, seed, durability) => self.load(*slot, *seed, *durability)?,
+            Step::Load(slot, seed, durability, lasts) => {
+                self.load(*slot, *seed, (*durability, *lasts))?;
+            }
             Step::Wait(which) => self.wait(*which)?,
-            Step::Token(slot, key) => self.take_token(*slot, *key)?,
             Step::Drop(slot) => self.drop_slot(*slot)?,
             Step::Clear(slot) => self.clear(*slot)?,
             Step::Sync => self.upkeep(|run| run.oracle.keep_logged(), |db| db.sync())?,
@@ -85,10 +86,11 @@ impl Run {
     }
 
     fn commit(&mut self, changes: &[Change], how: How, expect: Option<Expect>) -> Check {
+        let changes = &self.dated(changes);
         let expected_slot = match expect {
-            Some(Expect::Absent(slot, _)) => Some(slot),
-            Some(Expect::Token(which)) => match self.token(which) {
-                Some(token) => Some(token.slot),
+            Some(Expect::Absent(slot, _) | Expect::Unchanged(_, slot, _)) => Some(slot),
+            Some(Expect::Token(which)) => match place_of(self.tokens.len(), which) {
+                Some(at) => Some(self.tokens[at].slot),
                 None => return Ok(()),
             },
             None => None,
@@ -97,8 +99,10 @@ impl Run {
         let Some(handles) = self.handles(slots)? else { return Ok(()) };
         let mut batch = Batch::default();
         fill(&mut batch, &handles, changes).map_err(|error| format!("a batch: {error:?}"))?;
-        let verdict = expect.map(|expect| self.expect(&mut batch, &handles, expect));
         let Some(life) = &self.life else { return Ok(()) };
+        let (oracle, lives, tokens) = (&self.oracle, self.lives, &self.tokens[..]);
+        let judge = Judge { oracle, life, lives, tokens };
+        let verdict = expect.map(|expect| judge.expect(&mut batch, &handles, expect));
         let usual = self.setting.options.durability;
         match how {
             How::With(durability) => {
@@ -171,7 +175,18 @@ impl Run {
         }
         self.totals.commits += 1;
         self.totals.large += changes.iter().filter(|change| change.is_large()).count() as u64;
-        Ok(self.oracle.happened(changes.to_vec(), durability != Durability::None))
+        let expiring = changes.iter().filter(|change| change.expiry().is_some());
+        self.totals.expiring += expiring.count() as u64;
+        let id = self.oracle.happened(changes.to_vec(), durability != Durability::None);
+        if let Some(life) = &mut self.life {
+            life.note_written(changes, id);
+        }
+        Ok(id)
+    }
+
+    /// Returns changes that are written now, with the moments at which their entries expire.
+    fn dated(&self, changes: &[Change]) -> Vec<Change> {
+        changes.iter().map(|change| change.clone().dated(self.oracle.moment)).collect()
     }
 
     fn refused(&mut self, changes: &[Change], verdict: Option<Verdict>, error: &Error) -> Check {
@@ -190,113 +205,6 @@ impl Run {
         self.excuse(error)
     }
 
-    /// Adds a condition to the batch. Returns the expected verdict.
-    fn expect(&self, batch: &mut Batch, handles: &Handles, expect: Expect) -> Verdict {
-        let add = |slot: usize, add: &mut dyn FnMut(&Keyspace) -> Result<()>| {
-            handles[slot].as_ref().and_then(Handle::keyspace).map_or(Ok(()), add)
-        };
-        let (added, verdict) = match expect {
-            Expect::Absent(slot, key) => {
-                let added =
-                    add(slot, &mut |keyspace| batch.expect_absent(keyspace, key_bytes(key)));
-                (
-                    added,
-                    if self.oracle.now.get(slot, key).is_none() {
-                        Verdict::Holds
-                    } else {
-                        Verdict::Conflict
-                    },
-                )
-            }
-            Expect::Token(which) => {
-                let Some(token) = self.token(which) else { return Verdict::Unknown };
-                let added = add(token.slot, &mut |keyspace| {
-                    batch.expect_version(keyspace, key_bytes(token.key), token.version)
-                });
-                (added, self.verdict_of(token))
-            }
-        };
-        added.map_or(Verdict::Unknown, |()| verdict)
-    }
-
-    fn token(&self, which: Which) -> Option<&Token> {
-        let len = self.tokens.len();
-        (len > 0).then(|| &self.tokens[which % len])
-    }
-
-    /// Returns whether a token is still valid. After a crash, two writes of the same value cannot
-    /// be told apart.
-    fn verdict_of(&self, token: &Token) -> Verdict {
-        let Some(entry) = self.oracle.now.get(token.slot, token.key) else {
-            return Verdict::Conflict;
-        };
-        let here = self.life.as_ref().map(|life| (self.lives, life.generations[token.slot]));
-        let is_same = entry.event == token.event;
-        if Some(token.taken) == here {
-            return if is_same { Verdict::Holds } else { Verdict::Conflict };
-        }
-        match (is_same, token.value.len() >= VALUES_DIFFER_FROM) {
-            (_, false) => Verdict::Unknown,
-            (true, true) => Verdict::Holds,
-            (false, true) if *entry.bytes == *token.value => Verdict::Unknown,
-            (false, true) => Verdict::Conflict,
-        }
-    }
-
-    fn take_token(&mut self, slot: usize, key: Key) -> Check {
-        if KINDS[slot] != Kind::Plain || self.oracle.has_doubt() {
-            return Ok(());
-        }
-        // Looks for a key that exists.
-        let next = (key..KEYS as Key).find(|key| self.oracle.now.get(slot, *key).is_some());
-        let Some(token) = self.version(slot, next.unwrap_or(key))? else { return Ok(()) };
-        self.tokens.push(token);
-        let extra = self.tokens.len().saturating_sub(TOKENS_MAX);
-        self.tokens.drain(..extra);
-        Ok(())
-    }
-
-    /// Reads the versions of all keys. No version may belong to two writes.
-    pub(super) fn read_versions(&mut self) -> Check {
-        if self.oracle.has_doubt() {
-            return Ok(());
-        }
-        for slot in (0..SLOTS).filter(|slot| KINDS[*slot] == Kind::Plain) {
-            for (key, _) in self.oracle.now.entries(slot) {
-                self.version(slot, key)?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Reads and compares the version of a key.
-    fn version(&mut self, slot: usize, key: Key) -> Check<Option<Token>> {
-        let Some(handle) = self.handle(slot)? else { return Ok(None) };
-        let Some(keyspace) = handle.keyspace() else { return Ok(None) };
-        let found = keyspace.get_versioned(key_bytes(key));
-        let Some(found) = self.excused(found)? else { return Ok(None) };
-        let entry = self.oracle.now.get(slot, key);
-        let same = match (&found, entry) {
-            (Some((_, value)), Some(entry)) => value[..] == *entry.bytes,
-            (None, None) => true,
-            _ => false,
-        };
-        if !same {
-            return Err(format!("get_versioned of slot {slot}, key {key} differs"));
-        }
-        let (Some((version, value)), Some(entry)) = (found, entry) else { return Ok(None) };
-        let generation = self.life.as_ref().map_or(0, |life| life.generations[slot]);
-        let (event, taken, value) = (entry.event, (self.lives, generation), value.to_vec());
-        let of = (event, slot, key);
-        let first = *self.versions.entry(version).or_insert(of);
-        if first != of && value.len() >= VALUES_DIFFER_FROM {
-            return Err(format!(
-                "{version} was given twice: (event, slot, key) {first:?}, then {of:?}"
-            ));
-        }
-        Ok(Some(Token { slot, key, version, event, taken, value }))
-    }
-
     fn wait(&mut self, which: Which) -> Check {
         let Some(life) = &mut self.life else { return Ok(()) };
         let len = life.tickets.len();
@@ -313,6 +221,7 @@ impl Run {
 
     /// Makes a change by the method of its keyspace.
     fn single(&mut self, change: &Change) -> Check {
+        let change = &change.clone().dated(self.oracle.moment);
         let slot = change.slot();
         let Some(handle) = self.handle(slot)? else { return Ok(()) };
         let durability = self.setting.options.durability;
@@ -320,25 +229,22 @@ impl Run {
             (change, handle.collection())
         {
             let patched = collection.apply_patch(i64::from(*key), &patch_of(*upsert, edits));
-            let is_there = *upsert || self.oracle.now.get(slot, *key).is_some();
+            let is_there = *upsert || self.oracle.get(slot, *key).is_some();
             if let Ok(found) = patched
                 && found != is_there
                 && !self.oracle.has_doubt()
             {
                 return Err(format!("apply_patch found {found}, expected {is_there}"));
             }
-            let mut changed = self.oracle.now.clone();
-            changed.apply(change, 0);
-            let changes_nothing = changed.digests() == self.oracle.now.digests();
+            let made = self.oracle.now.resolved(change, self.oracle.moment);
+            let old = self.oracle.get(slot, *key).map(|entry| &*entry.bytes);
+            let changes_nothing =
+                matches!(&made, Change::Made(_, _, new, _) if new.as_deref() == old);
             return match patched {
                 // A change of nothing writes nothing.
                 Ok(found) if !found || changes_nothing => Ok(()),
-                patched => {
-                    // The whole document was written.
-                    let bytes = changed.get(slot, *key).map(|entry| entry.bytes.to_vec());
-                    let result = Change::Result(slot, *key, bytes.unwrap_or_default());
-                    self.written(&[result], durability, None, patched.map(|_| ()))
-                }
+                // The whole document was written.
+                patched => self.written(&[made], durability, None, patched.map(|_| ())),
             };
         }
         let done = write_one(&handle, change);
@@ -351,7 +257,7 @@ impl Run {
             Handle::Bytes(keyspace) => keyspace.remove(key_bytes(key)),
             Handle::Documents(collection) => collection.remove(i64::from(key)),
         };
-        let is_there = self.oracle.now.get(slot, key).is_some();
+        let is_there = self.oracle.get(slot, key).is_some();
         match removed {
             Ok(found) if found != is_there && !self.oracle.has_doubt() => {
                 Err(format!("remove of slot {slot}, key {key} found {found}, expected {is_there}"))
@@ -365,16 +271,24 @@ impl Run {
     }
 
     /// Writes every key of a slot in order, in a few batches, and flushes.
-    fn load(&mut self, slot: usize, seed: u32, durability: Durability) -> Check {
+    fn load(&mut self, slot: usize, seed: u32, (durability, lasts): (Durability, Lasts)) -> Check {
         let mut rng = Rng::new(u64::from(seed));
         let mut from = 0;
         while from < KEYS as Key {
             let to = (from + rng.between(4, 20) as Key).min(KEYS as Key);
             let put = |key| {
+                let lasts = match lasts {
+                    Lasts::For(millis) if seed % 2 == 1 => {
+                        Lasts::For(millis / KEYS as i64 * i64::from(key))
+                    }
+                    lasts => lasts,
+                };
                 let seed = seed.wrapping_mul(31).wrapping_add(u32::from(key));
                 match KINDS[slot] {
-                    Kind::Documents => Change::Document(slot, key, vec![(u16::from(key), 7)]),
-                    _ => Change::Put(slot, key, ValueOf { len: 400, seed }),
+                    Kind::Documents => {
+                        Change::Document(slot, key, vec![(u16::from(key), 7)], lasts)
+                    }
+                    _ => Change::Put(slot, key, ValueOf { len: 400, seed }, lasts),
                 }
             };
             let changes: Vec<_> = (from..to).map(put).collect();
@@ -435,16 +349,8 @@ impl Run {
         let made = life.db.checkpoint(&dir);
         if self.excused(made)?.is_some() {
             self.oracle.keep_all();
-            self.copies.push(Copy { dir, digests: self.oracle.now.digests() });
+            self.copies.push(Copy { dir, state: self.oracle.now.clone() });
         }
         Ok(())
     }
-}
-
-/// The expected result of a condition.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
-    Holds,
-    Conflict,
-    Unknown,
 }
