@@ -11,7 +11,7 @@
 use flagstone_testkit::Rng;
 use flagstone_testkit::soak::{self, Setting, soak};
 use flagstone_testkit::stress::parent::{Asked, Report, kill};
-use flagstone_testkit::stress::{powercut, work};
+use flagstone_testkit::stress::{Seeds, powercut, work};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -25,9 +25,10 @@ fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     match words[..] {
-        ["child", db, ledger, threads, seed, life, mode] => {
+        ["child", db, ledger, threads, batches, created, life, mode] => {
             let number = |text: &str| text.parse::<u64>().expect("a number");
-            let seeds = (number(seed), number(life));
+            let (batches, created, life) = (number(batches), number(created), number(life));
+            let seeds = Seeds { batches, created, life };
             let threads = number(threads) as usize;
             let code = work(Path::new(db), Path::new(ledger), threads, seeds, mode);
             ExitCode::from(code as u8)

@@ -59,7 +59,7 @@ pub fn work(dir: &Path, setting: &Setting) -> Result<(), String> {
             teller.tell("opens", &told);
             let (db, handles) = open(dir, setting.options()).map_err(failed)?;
             for worker in &workers {
-                worker.look_at_all(&handles)?;
+                worker.look_at_all(&db, &handles)?;
                 teller.tell("opens", &told);
             }
             let time = setting.time / 36 * *part;
@@ -81,7 +81,7 @@ pub fn work(dir: &Path, setting: &Setting) -> Result<(), String> {
     teller.opens += 1;
     teller.tell("opens", &told);
     let (db, handles) = open(dir, setting.options()).map_err(failed)?;
-    workers.iter().try_for_each(|worker| worker.look_at_all(&handles))?;
+    workers.iter().try_for_each(|worker| worker.look_at_all(&db, &handles))?;
     db.verify().map_err(failed)?;
     drop(handles);
     db.close().map_err(failed)?;

@@ -17,6 +17,7 @@ mod parent;
 mod place;
 mod readers;
 mod sample;
+mod sessions;
 mod worker;
 
 pub use child::work;

@@ -102,6 +102,8 @@ pub(super) struct Handles {
     pub(super) series: Keyspace,
     pub(super) sums: Keyspace,
     pub(super) documents: Collection,
+    /// Entries that expire.
+    pub(super) sessions: Keyspace,
 }
 
 /// Opens the database of a life.
@@ -115,6 +117,7 @@ pub(super) fn open(dir: &Path, options: Options) -> Result<(Database, Handles)> 
         series: db.keyspace_with("series", hashed(1))?,
         sums: db.keyspace_with("sums", sums)?,
         documents: db.collection_with("documents", hashed(2))?,
+        sessions: db.keyspace_with("sessions", hashed(2))?,
     };
     Ok((db, handles))
 }

@@ -1,8 +1,9 @@
 //! A thread of the child. It writes its own keys, and knows the value of each.
 
 use super::place::{Amounts, BUCKETS, DOCUMENT_BYTES, Handles, SUMS, Setting, VALUE_BYTES};
+use super::sessions::{Session, Sessions};
 use crate::rng::Rng;
-use flagstone::{Batch, Database, Document, Durability, Error, Patch};
+use flagstone::{Batch, Database, Document, Durability, EntryOptions, Error, Patch};
 use flagstone_base::hash::remix;
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -48,6 +49,7 @@ pub(super) struct Worker {
     sums: Vec<i64>,
     documents: Vec<Option<i64>>,
     absent_documents: VecDeque<u32>,
+    sessions: Sessions,
 }
 
 /// Returns the key of a slot, a place in the queue, a sum or a document.
@@ -91,6 +93,7 @@ impl Worker {
             sums: vec![0; SUMS as usize],
             documents: vec![None; amounts.documents as usize],
             absent_documents: none(amounts.documents),
+            sessions: Sessions::new(thread),
         }
     }
 
@@ -135,7 +138,7 @@ impl Worker {
         let (mut since, mut done) = (Instant::now(), 0);
         while !told.stop.load(Ordering::Relaxed) {
             let ops_done =
-                if self.rng.percent(70) { self.write(&mut work)? } else { self.look(handles)? };
+                if self.rng.percent(70) { self.write(&mut work)? } else { self.look(db, handles)? };
             told.ops.fetch_add(ops_done, Ordering::Relaxed);
             done += ops_done;
             if ops == 0 {
@@ -184,7 +187,8 @@ impl Worker {
                 self.push(work)?;
                 self.pop(work)
             }
-            63..=75 => self.append(work),
+            63..=72 => self.append(work),
+            73..=75 => self.begin_session(work),
             76..=85 => {
                 let sum = if self.rng.percent(50) { 0 } else { self.rng.below(SUMS) };
                 self.add(work, sum)
@@ -269,6 +273,16 @@ impl Worker {
         work.batch.delete_range(&work.handles.series, from, to)
     }
 
+    /// Puts an entry that expires, and counts those that have expired.
+    fn begin_session(&mut self, work: &mut Work<'_>) -> flagstone::Result<()> {
+        let now = work.db.now();
+        work.gone(self.sessions.end(now));
+        let Session { key, value, expiry } = self.sessions.begin(now);
+        work.put(key.len() + value.len(), false);
+        let options = EntryOptions::new().expires(expiry);
+        work.batch.put_with(&work.handles.sessions, key, value, options)
+    }
+
     fn add(&mut self, work: &mut Work<'_>, sum: u64) -> flagstone::Result<()> {
         let by = self.rng.below(1000) as i64 - 400;
         self.sums[sum as usize] += by;
@@ -294,7 +308,7 @@ impl Worker {
     }
 
     /// Reads something and compares it.
-    fn look(&mut self, handles: &Handles) -> Result<u64, String> {
+    fn look(&mut self, db: &Database, handles: &Handles) -> Result<u64, String> {
         let slot = self.rng.below(self.amounts.slots) as u32;
         match self.rng.below(100) {
             0..=69 => {
@@ -313,10 +327,11 @@ impl Worker {
                 let bucket = self.rng.between(self.bucket - BUCKETS, self.bucket);
                 self.look_at_bucket(handles, bucket)?;
             }
-            90..=94 => {
+            90..=93 => {
                 let sum = self.rng.below(SUMS);
                 self.look_at_sum(handles, sum)?;
             }
+            94 => self.sessions.look(db, handles)?,
             _ => {
                 let at = self.rng.below(self.amounts.documents);
                 self.look_at_document(handles, at)?;
@@ -376,7 +391,8 @@ impl Worker {
     }
 
     /// Reads everything and compares it.
-    pub(super) fn look_at_all(&self, handles: &Handles) -> Checked {
+    pub(super) fn look_at_all(&self, db: &Database, handles: &Handles) -> Checked {
+        self.sessions.look(db, handles)?;
         let prefix = format!("t{}/", self.thread);
         let mut slots =
             (0..self.amounts.slots as u32).filter(|slot| self.slots[*slot as usize] != 0);

@@ -1,12 +1,33 @@
 //! The batches of a thread and their results.
+//!
+//! A batch names the moments at which its entries expire, so its result does not depend on the time
+//! of its commit. Values of bytes expire while the children work. What merges and patches change
+//! expires in the year 2100, or has expired since 1970: a write that reads it finds the same at any
+//! time.
 
 use crate::rng::Rng;
-use flagstone::{Batch, Collection, Keyspace, Patch, Result};
+use flagstone::{
+    Batch, Collection, Database, Document, EntryOptions, Keyspace, Moment, Patch, Result,
+};
 use flagstone_base::hash::remix;
 use std::collections::BTreeMap;
 
 /// The number of keys of a thread in each keyspace.
 pub(super) const SLOTS: u64 = 60;
+/// Values expire within this many milliseconds after the database was created.
+const SOON: u64 = 30_000;
+/// A moment that no test reaches.
+pub(super) const LATE: Moment = Moment::from_millis(4_102_444_800_000);
+/// A moment that has passed.
+const PAST: Moment = Moment::from_millis(1);
+
+/// What decides all batches of a database.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Source {
+    pub(super) seed: u64,
+    /// The moment at which the database was created. `None`: nothing expires.
+    pub(super) created: Option<Moment>,
+}
 
 /// The handles of all keyspaces and collections.
 pub(super) struct Handles {
@@ -20,12 +41,68 @@ pub(super) struct Handles {
 /// An operation on a slot of the thread.
 #[derive(Clone, Copy, Debug)]
 enum Op {
-    Put { ranged: bool, slot: u64, len: usize, seed: u64 },
-    Delete { ranged: bool, slot: u64 },
-    DeleteRange { from: u64, to: u64 },
-    Add { slot: u64, by: i64 },
-    Patch { slot: u64, by: i64 },
-    DeleteDocument { slot: u64 },
+    Put {
+        ranged: bool,
+        slot: u64,
+        value: Value,
+    },
+    Delete {
+        ranged: bool,
+        slot: u64,
+    },
+    DeleteRange {
+        from: u64,
+        to: u64,
+    },
+    Add {
+        slot: u64,
+        by: i64,
+    },
+    Patch {
+        slot: u64,
+        by: i64,
+    },
+    DeleteDocument {
+        slot: u64,
+    },
+    /// Puts a sum that expires late, or has expired.
+    SetSum {
+        slot: u64,
+        to: i64,
+        is_late: bool,
+    },
+    /// Puts a document that expires late, or has expired.
+    SetDocument {
+        slot: u64,
+        to: i64,
+        is_late: bool,
+    },
+}
+
+/// A value of bytes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Value {
+    len: usize,
+    seed: u64,
+    expiry: Option<Moment>,
+}
+
+impl Value {
+    fn bytes(self) -> Vec<u8> {
+        let mut rng = Rng::new(self.seed);
+        if self.seed.is_multiple_of(2) {
+            return rng.bytes(self.len);
+        }
+        let text = format!("value {} ", self.seed).into_bytes();
+        text.into_iter().cycle().take(self.len).collect()
+    }
+}
+
+/// A number, and whether it expires in the year 2100.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Number {
+    pub(super) n: i64,
+    pub(super) is_late: bool,
 }
 
 /// The result of the first batches of a thread.
@@ -33,10 +110,10 @@ enum Op {
 pub(super) struct Left {
     /// The number of batches.
     pub(super) batches: u64,
-    pub(super) hashed: BTreeMap<u64, (usize, u64)>,
-    pub(super) ranged: BTreeMap<u64, (usize, u64)>,
-    pub(super) sums: BTreeMap<u64, i64>,
-    pub(super) documents: BTreeMap<u64, i64>,
+    pub(super) hashed: BTreeMap<u64, Value>,
+    pub(super) ranged: BTreeMap<u64, Value>,
+    pub(super) sums: BTreeMap<u64, Number>,
+    pub(super) documents: BTreeMap<u64, Number>,
 }
 
 /// Returns the key of a slot.
@@ -49,24 +126,17 @@ pub(super) fn count_key(thread: usize) -> String {
     format!("t{thread:02}/count")
 }
 
-/// Returns the value of a put.
-pub(super) fn value(len: usize, seed: u64) -> Vec<u8> {
-    let mut rng = Rng::new(seed);
-    if seed.is_multiple_of(2) {
-        return rng.bytes(len);
-    }
-    format!("value {seed} ").into_bytes().into_iter().cycle().take(len).collect()
-}
-
 /// Returns the operations of batch `n`, counted from 1.
-fn ops(seed: u64, thread: usize, n: u64) -> Vec<Op> {
-    let mut rng = Rng::new(remix(seed ^ remix(thread as u64 + 1) ^ n));
+fn ops(source: Source, thread: usize, n: u64) -> Vec<Op> {
+    let seed = source.seed ^ remix(thread as u64 + 1) ^ n;
+    let (mut rng, mut times) = (Rng::new(remix(seed)), Rng::new(remix(seed ^ 1)));
     let op = |rng: &mut Rng| {
         let (slot, ranged) = (rng.below(SLOTS), rng.percent(50));
         match rng.below(100) {
             0..=59 => {
                 let len = if rng.percent(4) { rng.below(12_000) } else { rng.below(300) };
-                Op::Put { ranged, slot, len: len as usize, seed: rng.number() }
+                let value = Value { len: len as usize, seed: rng.number(), expiry: None };
+                Op::Put { ranged, slot, value }
             }
             60..=74 => Op::Delete { ranged, slot },
             75..=77 => Op::DeleteRange { from: slot, to: slot + 1 + rng.below(10) },
@@ -75,21 +145,42 @@ fn ops(seed: u64, thread: usize, n: u64) -> Vec<Op> {
             _ => Op::DeleteDocument { slot },
         }
     };
-    (0..rng.between(1, 7)).map(|_| op(&mut rng)).collect()
+    let ops = (0..rng.between(1, 7)).map(|_| op(&mut rng));
+    match source.created {
+        None => ops.collect(),
+        Some(created) => ops.map(|op| expiring(op, created, &mut times)).collect(),
+    }
+}
+
+/// Lets what some operations write expire.
+fn expiring(op: Op, created: Moment, rng: &mut Rng) -> Op {
+    let (is_chosen, is_late) = (rng.percent(25), rng.percent(70));
+    match op {
+        Op::Put { ranged, slot, value } if is_chosen => {
+            let expiry = Moment::from_millis(created.millis() + rng.below(SOON));
+            Op::Put { ranged, slot, value: Value { expiry: Some(expiry), ..value } }
+        }
+        Op::Add { slot, by: to } if is_chosen => Op::SetSum { slot, to, is_late },
+        Op::Patch { slot, by: to } if is_chosen => Op::SetDocument { slot, to, is_late },
+        op => op,
+    }
 }
 
 /// Fills `batch` with batch `n` of the thread.
 pub(super) fn fill(
     batch: &mut Batch,
     handles: &Handles,
-    (seed, thread, n): (u64, usize, u64),
+    (source, thread, n): (Source, usize, u64),
 ) -> Result<()> {
     batch.merge(&handles.sums, count_key(thread), 1_i64.to_le_bytes())?;
-    for op in ops(seed, thread, n) {
+    let expires = |moment| EntryOptions::new().expires(moment);
+    let late = |is_late: bool| expires(if is_late { LATE } else { PAST });
+    for op in ops(source, thread, n) {
         let of = |ranged| if ranged { &handles.ranged } else { &handles.hashed };
         match op {
-            Op::Put { ranged, slot, len, seed } => {
-                batch.put(of(ranged), key(thread, slot), value(len, seed))?;
+            Op::Put { ranged, slot, value } => {
+                let options = value.expiry.map_or_else(EntryOptions::new, expires);
+                batch.put_with(of(ranged), key(thread, slot), value.bytes(), options)?;
             }
             Op::Delete { ranged, slot } => batch.delete(of(ranged), key(thread, slot))?,
             Op::DeleteRange { from, to } => {
@@ -105,19 +196,76 @@ pub(super) fn fill(
             Op::DeleteDocument { slot } => {
                 batch.delete_document(&handles.documents, key(thread, slot))?;
             }
+            Op::SetSum { slot, to, is_late } => {
+                let (key, value) = (key(thread, slot), to.to_le_bytes());
+                batch.put_with(&handles.sums, key, value, late(is_late))?;
+            }
+            Op::SetDocument { slot, to, is_late } => {
+                let document = Document::from_json(format!(r#"{{"n":{to}}}"#)).unwrap();
+                let (key, options) = (key(thread, slot), late(is_late));
+                batch.put_document_with(&handles.documents, key, &document, options)?;
+            }
         }
     }
     Ok(())
 }
 
+/// What the clock of a database showed before and after a read.
+#[derive(Clone, Copy)]
+pub(super) struct Window {
+    before: Moment,
+    after: Moment,
+}
+
+impl Window {
+    /// Runs `read`. Returns its result and its window.
+    pub(super) fn of<T>(db: &Database, read: impl FnOnce() -> Result<T>) -> Result<(T, Self)> {
+        let before = db.now();
+        let found = read()?;
+        Ok((found, Self { before, after: db.now() }))
+    }
+
+    /// Returns whether a read may find this of a value that was put last. If the value expires
+    /// within the window, the read may find it or not.
+    fn allows(self, value: Value, found: Option<&[u8]>) -> bool {
+        match found {
+            Some(found) => {
+                value.expiry.is_none_or(|expiry| expiry > self.before) && found == value.bytes()
+            }
+            None => value.expiry.is_some_and(|expiry| expiry <= self.after),
+        }
+    }
+
+    /// Returns whether a read of the key of a slot may find this.
+    pub(super) fn allows_one(self, value: Option<&Value>, found: Option<&[u8]>) -> bool {
+        value.map_or(found.is_none(), |value| self.allows(*value, found))
+    }
+
+    /// Returns whether a scan of keys of a thread may find this, where these slots were put last.
+    pub(super) fn allows_all<'a>(
+        self,
+        thread: usize,
+        slots: impl Iterator<Item = (&'a u64, &'a Value)>,
+        mut found: BTreeMap<Vec<u8>, Vec<u8>>,
+    ) -> bool {
+        for (slot, value) in slots {
+            let found = found.remove(key(thread, *slot).as_bytes());
+            if !self.allows(*value, found.as_deref()) {
+                return false;
+            }
+        }
+        found.is_empty()
+    }
+}
+
 impl Left {
     /// Applies the next batch.
-    pub(super) fn apply(&mut self, seed: u64, thread: usize) {
+    pub(super) fn apply(&mut self, source: Source, thread: usize) {
         self.batches += 1;
-        for op in ops(seed, thread, self.batches) {
+        for op in ops(source, thread, self.batches) {
             match op {
-                Op::Put { ranged, slot, len, seed } => {
-                    self.of(ranged).insert(slot, (len, seed));
+                Op::Put { ranged, slot, value } => {
+                    self.of(ranged).insert(slot, value);
                 }
                 Op::Delete { ranged, slot } => {
                     self.of(ranged).remove(&slot);
@@ -125,16 +273,28 @@ impl Left {
                 Op::DeleteRange { from, to } => {
                     self.ranged.retain(|slot, _| !(from..to).contains(slot));
                 }
-                Op::Add { slot, by } => *self.sums.entry(slot).or_default() += by,
-                Op::Patch { slot, by } => *self.documents.entry(slot).or_default() += by,
+                Op::Add { slot, by } => self.sums.entry(slot).or_default().n += by,
+                Op::Patch { slot, by } => self.documents.entry(slot).or_default().n += by,
                 Op::DeleteDocument { slot } => {
                     self.documents.remove(&slot);
+                }
+                Op::SetSum { slot, to, is_late } => set(&mut self.sums, slot, (to, is_late)),
+                Op::SetDocument { slot, to, is_late } => {
+                    set(&mut self.documents, slot, (to, is_late));
                 }
             }
         }
     }
 
-    fn of(&mut self, ranged: bool) -> &mut BTreeMap<u64, (usize, u64)> {
+    fn of(&mut self, ranged: bool) -> &mut BTreeMap<u64, Value> {
         if ranged { &mut self.ranged } else { &mut self.hashed }
     }
+}
+
+/// Notes a put of a number. One that has expired is absent.
+fn set(numbers: &mut BTreeMap<u64, Number>, slot: u64, (n, is_late): (i64, bool)) {
+    match is_late {
+        true => numbers.insert(slot, Number { n, is_late }),
+        false => numbers.remove(&slot),
+    };
 }

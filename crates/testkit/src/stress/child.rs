@@ -1,11 +1,12 @@
 //! The child: works on a database until it is killed.
 
-use super::batch::{Handles, Left, SLOTS, count_key, fill, key, value};
+use super::batch::{Handles, Left, SLOTS, Source, Window, count_key, fill, key};
 use super::ledger::Ledger;
 use super::place::{ACCOUNTS, Mode, TOTAL, account, draw_options, handles, number};
 use crate::rng::Rng;
-use flagstone::{Batch, Database, Durability, Error, ErrorKind, Slice};
+use flagstone::{Batch, Database, Durability, Error, ErrorKind, Moment, Slice};
 use flagstone_base::hash::remix;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -15,7 +16,7 @@ struct Child {
     db: Database,
     handles: Handles,
     dir: PathBuf,
-    seed: u64,
+    source: Source,
     mode: Mode,
     unlogged: bool,
     /// The number of acknowledged batches of each thread. They are in the log, if there is one.
@@ -29,13 +30,24 @@ const POISONED: i32 = 4;
 /// The exit code of a child that found a mistake.
 const WRONG: i32 = 3;
 
-/// Works on the database in `dir` with `threads` threads, and keeps ledgers in `ledger`. The first
-/// seed decides the batches, the second everything else. Returns, with an exit code, only if the
-/// disk is gone.
-pub fn work(dir: &Path, ledger: &Path, threads: usize, seeds: (u64, u64), mode: &str) -> i32 {
+/// The seeds of a child.
+#[derive(Clone, Copy, Debug)]
+pub struct Seeds {
+    /// The seed of the batches.
+    pub batches: u64,
+    /// The milliseconds since 1970 after which their entries expire; 0: nothing expires.
+    pub created: u64,
+    /// The seed of everything else.
+    pub life: u64,
+}
+
+/// Works on the database in `dir` with `threads` threads, and keeps ledgers in `ledger`. Returns,
+/// with an exit code, only if the disk is gone.
+pub fn work(dir: &Path, ledger: &Path, threads: usize, seeds: Seeds, mode: &str) -> i32 {
     let mode = Mode::of(mode);
-    let (seed, life) = seeds;
-    let mut rng = Rng::new(remix(life));
+    let created = (seeds.created > 0).then_some(Moment::from_millis(seeds.created));
+    let source = Source { seed: seeds.batches, created };
+    let mut rng = Rng::new(remix(seeds.life));
     let options = draw_options(&mut rng, mode);
     let opened = Database::builder(dir).options(options).open();
     let opened = opened.and_then(|db| handles(&db).map(|handles| (db, handles)));
@@ -50,7 +62,7 @@ pub fn work(dir: &Path, ledger: &Path, threads: usize, seeds: (u64, u64), mode: 
     };
     let unlogged = rng.percent(15);
     let done = counts.into_iter().map(AtomicU64::new).collect();
-    let child = Child { db, handles, dir: dir.to_owned(), seed, mode, unlogged, done };
+    let child = Child { db, handles, dir: dir.to_owned(), source, mode, unlogged, done };
     std::thread::scope(|scope| {
         for thread in 0..threads {
             let (child, seed) = (&child, rng.number());
@@ -81,7 +93,7 @@ impl Child {
     fn thread(&self, thread: usize, rng: &mut Rng, mut ledger: Ledger) -> i32 {
         let mut left = Left::default();
         for _ in 0..self.done[thread].load(Ordering::Relaxed) {
-            left.apply(self.seed, thread);
+            left.apply(self.source, thread);
         }
         if self.unlogged {
             ledger.unlogged();
@@ -118,7 +130,7 @@ impl Child {
     ) -> flagstone::Result<()> {
         let n = left.batches + 1;
         let mut batch = self.db.batch();
-        fill(&mut batch, &self.handles, (self.seed, thread, n))?;
+        fill(&mut batch, &self.handles, (self.source, thread, n))?;
         let durability = match (self.unlogged, rng.below(100)) {
             (true, _) => Durability::None,
             (_, 0..=69) => Durability::Buffered,
@@ -129,7 +141,7 @@ impl Child {
         // Batches acknowledged by now are before this one in the log.
         let mut before = self.all_done();
         self.db.commit_with(batch, durability)?;
-        left.apply(self.seed, thread);
+        left.apply(self.source, thread);
         self.done[thread].store(n, Ordering::Release);
         ledger.done(n);
         if matches!(durability, Durability::Group | Durability::Each) {
@@ -184,24 +196,18 @@ impl Child {
     ) -> flagstone::Result<()> {
         let slot = rng.below(SLOTS);
         let (from, to) = (key(thread, slot), key(thread, slot + 20));
-        let mut scan = self.handles.ranged.scan(from.as_bytes()..to.as_bytes());
-        if rng.percent(50) {
-            scan = scan.rev();
-        }
-        let mut found = Vec::new();
-        for entry in scan {
-            let (key, value) = entry?;
-            found.push((key.to_vec(), value.to_vec()));
-        }
-        found.sort();
-        let expected: Vec<_> = left
-            .ranged
-            .range(slot..slot + 20)
-            .map(|(slot, (len, seed))| (key(thread, *slot).into_bytes(), value(*len, *seed)))
-            .collect();
-        let got = self.handles.hashed.get(key(thread, slot))?.map(|value| value.to_vec());
-        let wanted = left.hashed.get(&slot).map(|(len, seed)| value(*len, *seed));
-        if found != expected || got != wanted {
+        let backwards = rng.percent(50);
+        let (found, scanned) = Window::of(&self.db, || {
+            let scan = self.handles.ranged.scan(from.as_bytes()..to.as_bytes());
+            let scan = if backwards { scan.rev() } else { scan };
+            let entries =
+                scan.map(|entry| entry.map(|(key, value)| (key.to_vec(), value.to_vec())));
+            entries.collect::<flagstone::Result<BTreeMap<_, _>>>()
+        })?;
+        let (got, read) = Window::of(&self.db, || self.handles.hashed.get(key(thread, slot)))?;
+        let is_same = scanned.allows_all(thread, left.ranged.range(slot..slot + 20), found)
+            && read.allows_one(left.hashed.get(&slot), got.as_deref());
+        if !is_same {
             ledger.wrong(&format!("thread {thread} reads other than it wrote, slots {slot}.."));
             std::process::exit(WRONG);
         }

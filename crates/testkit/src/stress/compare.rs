@@ -1,6 +1,6 @@
 //! Opens the database that a child has left, and compares it with the ledgers.
 
-use super::batch::{Left, SLOTS, count_key, key, value};
+use super::batch::{Handles, LATE, Left, Number, SLOTS, Source, Window, count_key, key};
 use super::ledger;
 use super::parent::Workplace;
 use super::place::{ACCOUNTS, Mode, TOTAL, account, draw_options, handles, number};
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 /// The expected result of the lives so far.
 pub(super) struct Expected {
-    pub(super) seed: u64,
+    pub(super) source: Source,
     pub(super) left: Vec<Left>,
 }
 
@@ -27,8 +27,8 @@ pub(super) struct Found {
 }
 
 impl Expected {
-    pub(super) fn new(seed: u64, threads: usize) -> Self {
-        Self { seed, left: vec![Left::default(); threads] }
+    pub(super) fn new(source: Source, threads: usize) -> Self {
+        Self { source, left: vec![Left::default(); threads] }
     }
 
     /// Compares, and takes what is there as the new state. Only promises before `marks` in the
@@ -72,9 +72,9 @@ impl Expected {
                 ));
             }
             while self.left[thread].batches < there {
-                self.left[thread].apply(self.seed, thread);
+                self.left[thread].apply(self.source, thread);
             }
-            self.check(thread, &handles).map_err(failed)??;
+            self.check(thread, &db, &handles).map_err(failed)??;
             found.commits += done - before;
             found.transfers += read[thread].transfers;
             found.full += read[thread].full;
@@ -99,24 +99,19 @@ impl Expected {
     fn check(
         &self,
         thread: usize,
-        handles: &super::batch::Handles,
+        db: &Database,
+        handles: &Handles,
     ) -> flagstone::Result<Result<(), String>> {
         let left = &self.left[thread];
-        let values = |slots: &BTreeMap<u64, (usize, u64)>| -> BTreeMap<Vec<u8>, Vec<u8>> {
-            let entry = |(slot, (len, seed)): (&u64, &(usize, u64))| {
-                (key(thread, *slot).into_bytes(), value(*len, *seed))
-            };
-            slots.iter().map(entry).collect()
-        };
         for (keyspace, slots) in [(&handles.hashed, &left.hashed), (&handles.ranged, &left.ranged)]
         {
-            let mut found = BTreeMap::new();
-            for entry in keyspace.prefix(format!("t{thread:02}/")) {
-                let (key, value) = entry?;
-                found.insert(key.to_vec(), value.to_vec());
-            }
-            if found != values(slots) {
-                let count = (found.len(), slots.len());
+            let (found, window) = Window::of(db, || {
+                let entries = keyspace.prefix(format!("t{thread:02}/"));
+                let entries = entries.map(|entry| entry.map(|(k, v)| (k.to_vec(), v.to_vec())));
+                entries.collect::<flagstone::Result<BTreeMap<_, _>>>()
+            })?;
+            let count = (found.len(), slots.len());
+            if !window.allows_all(thread, slots.iter(), found) {
                 return Ok(Err(format!(
                     "thread {thread} after {} batches: {} differs, {count:?} entries",
                     left.batches,
@@ -124,19 +119,21 @@ impl Expected {
                 )));
             }
         }
+        let expected =
+            |left: Option<&Number>| left.map(|left| (left.n, left.is_late.then_some(LATE)));
         for slot in 0..SLOTS {
-            let sum = handles.sums.get(key(thread, slot))?.map(|sum| number(Some(sum)));
-            let document = handles.documents.get(key(thread, slot))?;
+            let key = key(thread, slot);
+            let sum = handles.sums.get(&key)?.map(|sum| number(Some(sum)));
+            let sum = sum.zip(Some(handles.sums.expiry(&key)?));
+            let document = handles.documents.get(key.as_str())?;
             let document = document.map(|document| document.int("n"));
-            if sum != left.sums.get(&slot).copied()
-                || document != left.documents.get(&slot).copied()
-            {
+            let document = document.zip(Some(handles.documents.expiry(key.as_str())?));
+            let left = (expected(left.sums.get(&slot)), expected(left.documents.get(&slot)));
+            if (sum, document) != left {
                 return Ok(Err(format!(
                     "thread {thread} after {} batches, slot {slot}: sum {sum:?}, expected {:?}; \
                      document {document:?}, expected {:?}",
-                    left.batches,
-                    left.sums.get(&slot),
-                    left.documents.get(&slot)
+                    self.left[thread].batches, left.0, left.1
                 )));
             }
         }

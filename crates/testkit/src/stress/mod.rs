@@ -10,6 +10,9 @@
 //! ```
 //! A thread commits one batch after the other, so the database must have its first m batches. m is
 //! at least the number that must survive, and at most one more than the number acknowledged.
+//!
+//! In every second database entries expire. The moments are parts of the batches, so the expected
+//! state does not depend on when a batch was committed, only on when it is compared.
 
 mod batch;
 mod child;
@@ -20,5 +23,5 @@ mod power;
 
 pub mod parent;
 
-pub use child::work;
+pub use child::{Seeds, work};
 pub use power::powercut;

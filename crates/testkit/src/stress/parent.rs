@@ -1,9 +1,12 @@
 //! The parent: repeatedly starts a child, kills it at a random moment, and compares.
 
+use super::batch::Source;
 use super::compare::{Expected, Found};
 use super::ledger;
 use super::place::Mode;
 use crate::rng::Rng;
+use flagstone::Moment;
+use flagstone::env::{Clock, SystemClock};
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
@@ -80,13 +83,14 @@ pub fn kill(dir: &Path, asked: Asked, mut note: impl FnMut(&Report)) -> Result<R
         let seed = asked.seed + report.databases;
         let mut rng = Rng::new(seed);
         let place = Workplace::new(dir, &dir.join("db"), Mode::Kill, rng.between(1, 4) as usize);
-        let mut expected = Expected::new(seed, place.threads);
+        let source = source(seed);
+        let mut expected = Expected::new(source, place.threads);
         report.databases += 1;
         for _ in 0..ENDS_OF_ONE {
             if report.ends >= asked.ends || started.elapsed() >= asked.time {
                 break;
             }
-            let mut child = place.start(seed, rng.number());
+            let mut child = place.start(source, rng.number());
             std::thread::sleep(moment(&mut rng));
             child.kill().unwrap();
             let status = child.wait().unwrap();
@@ -102,6 +106,12 @@ pub fn kill(dir: &Path, asked: Asked, mut note: impl FnMut(&Report)) -> Result<R
         }
     }
     Ok(report)
+}
+
+/// Returns what decides the batches of a new database. In every second one entries expire.
+pub(super) fn source(seed: u64) -> Source {
+    let now = Moment::since_1970(SystemClock::default().wall());
+    Source { seed, created: seed.is_multiple_of(2).then_some(now) }
 }
 
 /// Returns the time after which a child is killed: mostly at work, sometimes while it opens.
@@ -134,10 +144,11 @@ impl Workplace {
     }
 
     /// Starts this program again, as a child.
-    pub(super) fn start(&self, seed: u64, life: u64) -> Child {
+    pub(super) fn start(&self, source: Source, life: u64) -> Child {
         let mut command = Command::new(std::env::current_exe().unwrap());
         command.arg("child").arg(&self.db).arg(&self.ledger);
-        let numbers = [self.threads as u64, seed, life];
+        let created = source.created.map_or(0, Moment::millis);
+        let numbers = [self.threads as u64, source.seed, created, life];
         command.args(numbers.map(|number| number.to_string())).arg(self.mode.word());
         command.spawn().unwrap()
     }

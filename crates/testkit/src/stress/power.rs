@@ -4,8 +4,9 @@
 
 #![allow(unsafe_code, reason = "the shutdown of a file system has no safe wrapper")]
 
+use super::batch::Source;
 use super::compare::Expected;
-use super::parent::{Asked, Report, Workplace};
+use super::parent::{Asked, Report, Workplace, source};
 use super::place::Mode;
 use crate::rng::Rng;
 use std::fs::File;
@@ -121,13 +122,14 @@ pub fn powercut(
         let mut rng = Rng::new(seed);
         make(&image)?;
         let place = Workplace::new(dir, &at.join("db"), Mode::Power, rng.between(1, 4) as usize);
-        let mut expected = Expected::new(seed, place.threads);
+        let source = source(seed);
+        let mut expected = Expected::new(source, place.threads);
         report.databases += 1;
         for _ in 0..CUTS_OF_ONE {
             if report.ends >= asked.ends || started.elapsed() >= asked.time {
                 break;
             }
-            let cut = cut(&image, &at, &place, (seed, &mut rng));
+            let cut = cut(&image, &at, &place, (source, &mut rng));
             let cut = cut.map_err(|what| format!("seed {seed}: {what}"))?;
             report.gone += u64::from(cut.is_gone);
             report.filled += u64::from(cut.is_filled);
@@ -161,10 +163,10 @@ fn cut(
     image: &Path,
     at: &Path,
     place: &Workplace,
-    (seed, rng): (u64, &mut Rng),
+    (source, rng): (Source, &mut Rng),
 ) -> Result<Cut, String> {
     let mounted = Mounted::mount(image, at)?;
-    let mut child = place.start(seed, rng.number());
+    let mut child = place.start(source, rng.number());
     std::thread::sleep(Duration::from_micros(rng.between(5_000, 700_000)));
     let fills = rng.below(FULL_ONE_IN) == 0;
     let filled = if fills { fill_and_free(&mounted, place) } else { Ok(()) };
