@@ -19,7 +19,7 @@ fn every_fixture_is_read_verified_compacted_and_restored() {
             checked += 1;
         }
     }
-    assert!(checked >= 4, "{checked} fixtures");
+    assert!(checked >= 5, "{checked} fixtures");
 }
 
 #[test]
