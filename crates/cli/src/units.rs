@@ -1,6 +1,60 @@
-//! Numbers as people read them: counts, bytes, rates.
+//! Numbers as people read them: counts, bytes, rates; times as people write them.
 
+use flagstone::{DateTime, Moment};
 use std::time::Duration;
+
+/// When an entry expires.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Expiry {
+    /// This long after it is written.
+    After(Duration),
+    At(Moment),
+}
+
+/// Reads when an entry expires: `90s`, `1h30m` or `7d` from now, or the moment
+/// `2026-12-31T00:00:00Z`.
+pub(crate) fn expiry(text: &str) -> Result<Expiry, String> {
+    match duration(text) {
+        Some(Duration::ZERO) => return Err("expected more than 0".to_owned()),
+        Some(duration) => return Ok(Expiry::After(duration)),
+        None => {}
+    }
+    let time = DateTime::parse_rfc3339(text).map(DateTime::as_micros);
+    let micros: Option<u64> = time.and_then(|micros| micros.try_into().ok());
+    let expected = "expected a duration such as 90s, 15m, 2h or 7d, or a moment such as \
+                    2026-12-31T00:00:00Z";
+    let micros = micros.ok_or(expected)?;
+    Ok(Expiry::At(Moment::since_1970(Duration::from_micros(micros))))
+}
+
+/// Returns a moment as RFC 3339 text.
+pub(crate) fn show_moment(moment: Moment) -> String {
+    let micros = i64::try_from(moment.millis()).ok().and_then(|millis| millis.checked_mul(1000));
+    DateTime::from_micros(micros.unwrap_or(i64::MAX)).to_string()
+}
+
+/// Reads a duration: numbers, each with its unit, as in `1h30m`.
+fn duration(text: &str) -> Option<Duration> {
+    let (mut rest, mut millis) = (text, None);
+    while !rest.is_empty() {
+        let (number, after) = rest.split_at(rest.find(|c: char| !c.is_ascii_digit())?);
+        let end = after.find(|c: char| c.is_ascii_digit()).unwrap_or(after.len());
+        let (unit, after) = after.split_at(end);
+        let factor: u64 = match unit {
+            "ms" => 1,
+            "s" => 1000,
+            "m" => 60_000,
+            "h" => 3_600_000,
+            "d" => 86_400_000,
+            "w" => 7 * 86_400_000,
+            _ => return None,
+        };
+        let part = number.parse::<u64>().ok()?.checked_mul(factor)?;
+        millis = Some(part.checked_add(millis.unwrap_or(0))?);
+        rest = after;
+    }
+    millis.map(Duration::from_millis)
+}
 
 /// Returns 1234567 as `1,234,567`.
 pub(crate) fn grouped(number: u64) -> String {
@@ -29,6 +83,39 @@ pub(crate) fn show_bytes(bytes: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_expiry_is_a_duration_or_a_moment() {
+        let seconds = |n| Ok(Expiry::After(Duration::from_secs(n)));
+        for (text, expected) in [
+            ("90s", seconds(90)),
+            ("15m", seconds(900)),
+            ("1h30m", seconds(5400)),
+            ("7d", seconds(7 * 86_400)),
+            ("2w", seconds(14 * 86_400)),
+            ("250ms", Ok(Expiry::After(Duration::from_millis(250)))),
+            ("2026-12-31T00:00:00Z", Ok(Expiry::At(Moment::from_millis(1_798_675_200_000)))),
+            ("1970-01-01T01:00:00.0015+01:00", Ok(Expiry::At(Moment::from_millis(1)))),
+        ] {
+            assert_eq!(expiry(text), expected, "{text}");
+        }
+        for text in ["", "2", "h", "2 h", "2h30", "-2h", "1.5h", "2y", "tomorrow", "2026-12-31"] {
+            assert!(expiry(text).unwrap_err().contains("such as 90s"), "{text}");
+        }
+        for text in ["99999999999999999999s", "18446744073709551615w", "1969-12-31T23:59:59Z"] {
+            assert!(expiry(text).unwrap_err().contains("such as 90s"), "{text}");
+        }
+        assert_eq!(expiry("0h"), Err("expected more than 0".into()));
+    }
+
+    #[test]
+    fn a_moment_is_shown_as_it_is_read() {
+        for text in ["2026-12-31T00:00:00Z", "2100-01-01T12:30:00.250000Z"] {
+            let Ok(Expiry::At(moment)) = expiry(text) else { panic!("{text}") };
+            assert_eq!(show_moment(moment), text);
+        }
+        assert!(!show_moment(Moment::MAX).is_empty());
+    }
 
     #[test]
     fn numbers_are_shown_for_people() {

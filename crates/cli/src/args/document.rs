@@ -1,6 +1,7 @@
 //! Arguments of the commands on one document: get, put, delete, update.
 
 use super::CollectionArgs;
+use crate::units::{self, Expiry};
 use clap::Args;
 
 /// Which document.
@@ -24,6 +25,9 @@ pub(crate) struct GetArgs {
     /// Print only the value at this dotted path: score, author.name, tags.0
     #[arg(long, value_name = "PATH")]
     pub(crate) path: Option<String>,
+    /// Print only when the document expires, as in 2026-12-31T00:00:00Z, or never
+    #[arg(long, conflicts_with = "path")]
+    pub(crate) expires: bool,
 }
 
 /// Set the document of a key; creates database and collection if they are missing
@@ -34,6 +38,10 @@ pub(crate) struct PutArgs {
     /// The document; read from stdin when it is not given
     #[arg(allow_hyphen_values = true)]
     pub(crate) json: Option<String>,
+    /// The document is absent from then on: 90s, 15m, 2h, 7d or 2w from now, or a moment as in
+    /// 2026-12-31T00:00:00Z. Updates keep it, a later put does not
+    #[arg(long, value_name = "WHEN", value_parser = units::expiry)]
+    pub(crate) expires: Option<Expiry>,
 }
 
 /// Remove the document of a key

@@ -1,9 +1,10 @@
-//! `get`: the document of a key, or a part of it.
+//! `get`: the document of a key, a part of it, or its expiry.
 
 use super::open;
 use crate::args::GetArgs;
 use crate::failure::Failure;
 use crate::output::Output;
+use crate::units::show_moment;
 
 pub(super) fn run(args: &GetArgs) -> Result<(), Failure> {
     let key = open::key_of(&args.key)?;
@@ -22,8 +23,11 @@ pub(super) fn run(args: &GetArgs) -> Result<(), Failure> {
         output.key(&value, true)?;
         return output.flush();
     }
-    let document = collection.get(key)?.ok_or_else(|| open::no_document(&args.key))?;
+    let document = collection.get(key.clone())?.ok_or_else(|| open::no_document(&args.key))?;
     let mut output = Output::new();
-    output.document(&document)?;
+    match args.expires {
+        true => output.line(&collection.expiry(key)?.map_or("never".into(), show_moment))?,
+        false => output.document(&document)?,
+    }
     output.flush()
 }

@@ -63,6 +63,14 @@ fn bad_json_and_bad_arguments_make_no_database() {
     place.fails("put db c [1 --json-key {}", 2, "the key: JSON, line 1, column 3");
     place.fails("update db c k a", 2, "expected PATH=JSON");
     place.fails("update db c k a=x", 2, "text needs its quotes");
+    for (when, text) in [
+        ("soon", "expected a duration such as 90s, 15m, 2h or 7d, or a moment"),
+        ("2026-13-01T00:00:00Z", "expected a duration"),
+        ("0s", "more than 0"),
+        ("2001-01-01T00:00:00Z", "--expires 2001-01-01T00:00:00Z: this moment has passed"),
+    ] {
+        place.fails(&format!("put db c k {{}} --expires {when}"), 2, text);
+    }
     let not_utf8 = place.run_with("put db c k", b"\"\xFF\"");
     assert_eq!(not_utf8.code, 2);
     assert!(not_utf8.stderr.contains("expected text in UTF-8"), "{not_utf8:?}");

@@ -94,6 +94,33 @@ fn a_part_of_a_document_is_got() {
 }
 
 #[test]
+fn a_document_expires_when_its_put_says_so() {
+    let place = Place::new();
+    place.ok("put db c stays {}");
+    place.ok("put db c late {} --expires 2100-01-01T00:00:00+00:00");
+    place.ok("put db c soon {} --expires 1h30m");
+    place.ok("put db c gone {} --expires 1ms");
+    assert_eq!(place.ok("keys db c"), "late\nsoon\nstays\n");
+    place.fails("get db c gone", 1, "there is no document gone");
+    place.fails("get db c gone --expires", 1, "there is no document gone");
+    assert_eq!(place.ok("get db c stays --expires"), "never\n");
+    assert_eq!(place.ok("get db c late --expires"), "2100-01-01T00:00:00Z\n");
+    assert!(place.ok("get db c soon --expires").starts_with("20"));
+    // An update keeps the expiry, a put does not.
+    place.ok("update db c late a=1");
+    place.ok("put db c soon {}");
+    assert_eq!(place.ok("get db c late --expires"), "2100-01-01T00:00:00Z\n");
+    assert_eq!(place.ok("get db c soon --expires"), "never\n");
+    place.ok("compact db");
+    let stats: Value = serde_json::from_str(&place.ok("stats db --json")).unwrap();
+    let keyspace = &stats["keyspaces"][0];
+    let levels = keyspace["levels"].as_array().unwrap();
+    let expiring: u64 = levels.iter().map(|level| level["expiring"].as_u64().unwrap()).sum();
+    assert_eq!((&keyspace["expires"], expiring), (&true.into(), 1));
+    assert!(place.ok("stats db").contains("tombstones     expiring"));
+}
+
+#[test]
 fn a_key_is_any_json_value_when_it_is_said() {
     let place = Place::new();
     for key in ["42", "\"42\"", "[1,\"a\"]", "4.5"] {
