@@ -111,8 +111,22 @@ impl Batch {
         key: &(impl AsKey<K> + ?Sized),
         value: &V,
     ) -> Result<()> {
-        let key = typed.key_bytes(key)?;
-        self.0.put(&typed.keyspace().0, key, typed.value_bytes(value)?)
+        self.put_typed_with(typed, key, value, EntryOptions::new())
+    }
+
+    /// As [`Batch::put_typed`], with options of its own.
+    ///
+    /// # Errors
+    /// As [`Batch::put_typed`].
+    pub fn put_typed_with<K: KeyCodec, V, C: Codec<V>>(
+        &mut self,
+        typed: &Typed<K, V, C>,
+        key: &(impl AsKey<K> + ?Sized),
+        value: &V,
+        options: EntryOptions,
+    ) -> Result<()> {
+        let (key, value) = (typed.key_bytes(key)?, typed.value_bytes(value)?);
+        self.0.push(&typed.keyspace().0, options.effect(), &key, &value)
     }
 
     /// Removes `key` from a typed keyspace, whether it is there or not.
@@ -137,9 +151,7 @@ impl Batch {
         key: impl Into<Value>,
         document: &Document,
     ) -> Result<()> {
-        let key = sort_keys::of_primary(&key.into())?;
-        let bytes = encode::document(&collection.0, document)?;
-        write::in_batch(&collection.0, &mut self.0, &key, Change::Put(&bytes))
+        self.put_document_with(collection, key, document, EntryOptions::new())
     }
 
     /// As [`Batch::put_document`], with options of its own.
@@ -155,7 +167,7 @@ impl Batch {
     ) -> Result<()> {
         let key = sort_keys::of_primary(&key.into())?;
         let bytes = encode::document(&collection.0, document)?;
-        write::in_batch(&collection.0, &mut self.0, &key, Change::PutWith(&bytes, options))
+        write::in_batch(&collection.0, &mut self.0, &key, Change::Put(&bytes, options))
     }
 
     /// Sets the document of `key` in `collection` to `value`.
@@ -168,9 +180,23 @@ impl Batch {
         key: impl Into<Value>,
         value: &Value,
     ) -> Result<()> {
+        self.put_value_with(collection, key, value, EntryOptions::new())
+    }
+
+    /// As [`Batch::put_value`], with options of its own.
+    ///
+    /// # Errors
+    /// As [`Batch::put_value`].
+    pub fn put_value_with(
+        &mut self,
+        collection: &Collection,
+        key: impl Into<Value>,
+        value: &Value,
+        options: EntryOptions,
+    ) -> Result<()> {
         let key = sort_keys::of_primary(&key.into())?;
         let bytes = encode::value(&collection.0, value)?;
-        write::in_batch(&collection.0, &mut self.0, &key, Change::Put(&bytes))
+        write::in_batch(&collection.0, &mut self.0, &key, Change::Put(&bytes, options))
     }
 
     /// Sets the document of `key` in `collection` to a Rust value.
@@ -184,9 +210,24 @@ impl Batch {
         key: impl Into<Value>,
         value: &T,
     ) -> Result<()> {
+        self.put_as_with(collection, key, value, EntryOptions::new())
+    }
+
+    /// As [`Batch::put_as`], with options of its own.
+    ///
+    /// # Errors
+    /// As [`Batch::put_as`].
+    #[cfg(feature = "serde")]
+    pub fn put_as_with<T: serde::Serialize + ?Sized>(
+        &mut self,
+        collection: &Collection,
+        key: impl Into<Value>,
+        value: &T,
+        options: EntryOptions,
+    ) -> Result<()> {
         let key = sort_keys::of_primary(&key.into())?;
         let bytes = encode::rust_value(&collection.0, value)?;
-        write::in_batch(&collection.0, &mut self.0, &key, Change::Put(&bytes))
+        write::in_batch(&collection.0, &mut self.0, &key, Change::Put(&bytes, options))
     }
 
     /// Changes the document of `key` in `collection` by `patch` without reading it. A patch that

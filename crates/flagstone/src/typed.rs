@@ -4,8 +4,8 @@ use crate::codec::{AsKey, Codec, KeyCodec, Serde};
 use crate::entry::EntryOptions;
 use crate::keyspace::Keyspace;
 use flagstone_base::key::{KeyRange, check_key};
-use flagstone_base::{Error, Kind, Result};
-use flagstone_engine::Scan;
+use flagstone_base::{Error, Kind, Moment, Result};
+use flagstone_engine::{Scan, TryGet};
 use std::fmt;
 use std::marker::PhantomData;
 use std::ops::{Bound, RangeBounds};
@@ -64,8 +64,11 @@ impl<K: KeyCodec, V, C: Codec<V>> Typed<K, V, C> {
     }
 
     /// Returns the keyspace of bytes in which the entries are stored, for what typed keyspaces
-    /// lack: conditions, [`Keyspace::delete_range`], [`Keyspace::approximate_count`]. Bytes written
-    /// here that the codecs did not encode are reported as Corruption when they are read.
+    /// lack: conditions of a [`Batch`](crate::Batch) with [`Keyspace::get_versioned`],
+    /// [`Keyspace::multi_get`], [`Keyspace::merge`], [`Keyspace::delete_range`],
+    /// [`Keyspace::prefix`], [`Keyspace::scan_unordered`], [`Keyspace::approximate_count`].
+    /// [`Typed::key_bytes`] returns its keys. Bytes written here that the codecs did not encode are
+    /// reported as Corruption when they are read.
     pub const fn keyspace(&self) -> &Keyspace {
         &self.keyspace
     }
@@ -118,6 +121,15 @@ impl<K: KeyCodec, V, C: Codec<V>> Typed<K, V, C> {
         self.keyspace.0.put_encoded(&key, entry, None)
     }
 
+    /// Returns the moment from which on `key` is absent; `None` if it has no expiry, or is absent
+    /// now.
+    ///
+    /// # Errors
+    /// As [`Keyspace::get`].
+    pub fn expiry<Q: AsKey<K> + ?Sized>(&self, key: &Q) -> Result<Option<Moment>> {
+        self.keyspace.expiry(self.key_bytes(key)?)
+    }
+
     /// Returns the value of `key`, or `None` if there is none.
     ///
     /// # Errors
@@ -126,6 +138,14 @@ impl<K: KeyCodec, V, C: Codec<V>> Typed<K, V, C> {
     pub fn get<Q: AsKey<K> + ?Sized>(&self, key: &Q) -> Result<Option<V>> {
         let found = self.keyspace.get(self.key_bytes(key)?)?;
         found.map(|bytes| self.decode_value(&bytes)).transpose()
+    }
+
+    /// Returns the value of `key` from memory alone, as [`Keyspace::try_get`].
+    ///
+    /// # Errors
+    /// As [`Typed::get`].
+    pub fn try_get<Q: AsKey<K> + ?Sized>(&self, key: &Q) -> Result<TryGet<V>> {
+        self.keyspace.try_get(self.key_bytes(key)?)?.and_then(|bytes| self.decode_value(&bytes))
     }
 
     /// Removes `key`, whether it is there or not. Costs as much as a put.
@@ -178,6 +198,14 @@ impl<K: KeyCodec, V, C: Codec<V>> Typed<K, V, C> {
     pub fn scan(&self, range: impl RangeBounds<K>) -> Result<TypedScan<K, V, C>> {
         let scan = self.keyspace.0.scan_range(self.key_range(range)?);
         Ok(TypedScan::new(self, scan))
+    }
+
+    /// Removes all keys, as [`Keyspace::clear`].
+    ///
+    /// # Errors
+    /// As [`Keyspace::clear`].
+    pub fn clear(&self) -> Result<()> {
+        self.keyspace.clear()
     }
 
     /// Returns the number of keys. Reads all of them: see [`Keyspace::count`].

@@ -85,9 +85,22 @@ impl Collection {
     /// # Errors
     /// As [`Collection::put`]; InvalidInput for a value nested too deep.
     pub fn put_value(&self, key: impl Into<Value>, value: &Value) -> Result<()> {
+        self.put_value_with(key, value, EntryOptions::new())
+    }
+
+    /// As [`Collection::put_value`], with options of its own.
+    ///
+    /// # Errors
+    /// As [`Collection::put_value`].
+    pub fn put_value_with(
+        &self,
+        key: impl Into<Value>,
+        value: &Value,
+        options: EntryOptions,
+    ) -> Result<()> {
         let key = sort_keys::of_primary(&key.into())?;
         let bytes = encode::value(&self.0, value)?;
-        write::put(&self.0, &key, (bytes, EntryOptions::new()), None)
+        write::put(&self.0, &key, (bytes, options), None)
     }
 
     /// Sets the document of `key` to the document in the JSON text `json`. Numbers are kept

@@ -2,6 +2,7 @@
 
 use super::stored::Stored;
 use super::write::{self, Change};
+use crate::entry::EntryOptions;
 use crate::sort_keys;
 use flagstone_base::{Error, ErrorKind};
 use flagstone_doc::{JsonError, JsonOptions, JsonParser, View, sort_key};
@@ -102,7 +103,8 @@ impl DocumentParser {
         }
         sort_keys::check_primary(&self.key).map_err(Refused::Batch)?;
         self.check_room(batch)?;
-        let pushed = write::in_batch(&self.stored, batch, &self.key, Change::Put(&self.document));
+        let change = Change::Put(&self.document, EntryOptions::new());
+        let pushed = write::in_batch(&self.stored, batch, &self.key, change);
         if self.document.capacity() > KEPT_BYTES_MAX {
             self.document = Vec::new();
         }

@@ -20,9 +20,7 @@ use flagstone_engine::{Admitted, Batch, Effect};
 #[derive(Clone, Copy)]
 pub(crate) enum Change<'a> {
     /// Sets the document to these bytes.
-    Put(&'a [u8]),
-    /// Sets the document to these bytes, with options of its own.
-    PutWith(&'a [u8], EntryOptions),
+    Put(&'a [u8], EntryOptions),
     /// Removes the document.
     Delete,
     /// Changes the document by a patch, without reading it.
@@ -42,8 +40,7 @@ pub(super) enum Rewrite {
 impl<'a> Change<'a> {
     fn entry(self) -> (Effect, &'a [u8]) {
         match self {
-            Self::Put(bytes) => (Kind::Put.into(), bytes),
-            Self::PutWith(bytes, options) => (options.effect(), bytes),
+            Self::Put(bytes, options) => (options.effect(), bytes),
             Self::Delete => (Kind::Delete.into(), b""),
             Self::Patch(operand) => (Kind::Merge.into(), operand),
         }

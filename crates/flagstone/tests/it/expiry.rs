@@ -5,9 +5,10 @@ use crate::support::{folding, hashed, number, open, owned, small};
 use flagstone::env::Disk;
 use flagstone::{
     Backups, Batch, Database, Durability, EntryOptions, ErrorKind, Event, Keyspace, Moment, Patch,
-    Repair,
+    Repair, doc,
 };
 use flagstone_testkit::{Session, World, dump};
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -171,10 +172,7 @@ fn a_later_put_has_no_expiry_and_an_update_keeps_it() {
     numbers.put_with(&1_u64, &5, options).unwrap();
     numbers.update(&1_u64, |old| old.map(|n| n + 1)).unwrap();
     assert_eq!(kv.expiry("k").unwrap(), None);
-    assert_eq!(
-        numbers.keyspace().expiry(numbers.key_bytes(&1_u64).unwrap()).unwrap(),
-        options.expires
-    );
+    assert_eq!(numbers.expiry(&1_u64).unwrap(), options.expires);
     world.clock.advance(seconds(60));
     assert_eq!(text(kv.get("k").unwrap()).as_deref(), Some("2"));
     assert_eq!(numbers.get(&1_u64).unwrap(), None);
@@ -452,6 +450,38 @@ fn a_document_expires_and_patches_keep_its_expiry() {
     documents.patch("k", &Patch::new().upsert().inc("n", 1)).unwrap();
     assert_eq!(documents.get("k").unwrap().unwrap().int("n"), 1);
     assert_eq!(documents.expiry("k").unwrap(), None);
+}
+
+#[test]
+fn every_form_of_a_value_can_expire_alone_and_in_a_batch() {
+    let world = World::new(1);
+    let session = open(&world, &small());
+    let documents = session.db.collection("documents").unwrap();
+    let numbers = session.db.typed::<u64, u64>("numbers").unwrap();
+    let options = within(&session, 60);
+    let value = doc!({ "n": 1 });
+    let names = BTreeMap::from([("n", 1)]);
+    documents.put_value_with("value", &value, options).unwrap();
+    documents.put_as_with("struct", &names, options).unwrap();
+    let mut batch = session.db.batch();
+    batch.put_value_with(&documents, "value in a batch", &value, options).unwrap();
+    batch.put_as_with(&documents, "struct in a batch", &names, options).unwrap();
+    batch.put_typed_with(&numbers, &1, &5, options).unwrap();
+    // What says nothing of an expiry has none.
+    batch.put_value(&documents, "stays", &value).unwrap();
+    batch.put_as(&documents, "stays, too", &names).unwrap();
+    batch.put_typed(&numbers, &2, &6).unwrap();
+    session.db.commit(batch).unwrap();
+    assert_eq!((documents.count().unwrap(), numbers.count().unwrap()), (6, 2));
+    for key in ["value", "struct", "value in a batch", "struct in a batch"] {
+        assert_eq!(documents.expiry(key).unwrap(), options.expires, "{key}");
+        assert_eq!(documents.get(key).unwrap().unwrap().int("n"), 1, "{key}");
+    }
+    assert_eq!(numbers.expiry(&1).unwrap(), options.expires);
+    assert_eq!(numbers.expiry(&2).unwrap(), None);
+    world.clock.advance(seconds(60));
+    assert_eq!((documents.count().unwrap(), numbers.count().unwrap()), (2, 1));
+    assert_eq!((numbers.get(&1).unwrap(), numbers.get(&2).unwrap()), (None, Some(6)));
 }
 
 fn reopened(world: &World, dir: &str) -> Database {

@@ -1,7 +1,9 @@
 //! Typed keyspaces: the codec of serde, the plain codec, codecs of programs, and keys.
 
 use crate::support::{hashed, open, small};
-use flagstone::{Codec, Database, Error, ErrorKind, Plain, Result, Serde, Typed, Value, doc};
+use flagstone::{
+    Codec, Database, Error, ErrorKind, Plain, Result, Serde, TryGet, Typed, Value, doc,
+};
 use flagstone_testkit::World;
 use serde::{Deserialize, Serialize};
 
@@ -271,6 +273,24 @@ fn batches_and_snapshots_take_typed_keyspaces() {
     let theirs = other.db.typed::<u64, User>("users").unwrap();
     refused(before.get_typed(&theirs, &1), ErrorKind::InvalidInput, "");
     refused(before.scan_typed(&theirs, ..).map(|_| ()), ErrorKind::InvalidInput, "");
+}
+
+#[test]
+fn a_typed_keyspace_reads_memory_alone_and_is_emptied() {
+    let world = World::new(3);
+    let session = open(&world, &small());
+    session.db.typed::<u64, User>("users").unwrap().put(&1, &user("Ada", 1)).unwrap();
+    session.db.close().unwrap();
+    let session = open(&world, &small());
+    let users = session.db.typed::<u64, User>("users").unwrap();
+    assert_eq!(users.try_get(&1).unwrap(), TryGet::WouldRead);
+    assert_eq!(users.get(&1).unwrap(), Some(user("Ada", 1)));
+    assert_eq!(users.try_get(&1).unwrap(), TryGet::Found(user("Ada", 1)));
+    users.clear().unwrap();
+    assert_eq!(users.try_get(&1).unwrap(), TryGet::Absent);
+    assert_eq!(users.count().unwrap(), 0);
+    users.keyspace().put(users.key_bytes(&1).unwrap(), b"\xFF").unwrap();
+    refused(users.try_get(&1), ErrorKind::Corruption, r#"a value of "users" (document)"#);
 }
 
 #[test]
