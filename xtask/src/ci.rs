@@ -26,7 +26,7 @@ enum Work {
     Docs(&'static [&'static str]),
 }
 
-const STEPS: [Step; 12] = [
+const STEPS: [Step; 13] = [
     Step { name: "fmt", work: Work::Cargo(&["fmt", "--all", "--", "--check"]) },
     Step {
         name: "peers",
@@ -54,6 +54,20 @@ const STEPS: [Step; 12] = [
             "--locked",
             "--workspace",
             "--all-targets",
+            "--",
+            "-D",
+            "warnings",
+        ]),
+    },
+    // Everything else builds flagstone with serde, its default feature.
+    Step {
+        name: "bare",
+        work: Work::Cargo(&[
+            "clippy",
+            "--locked",
+            "-p",
+            "flagstone",
+            "--no-default-features",
             "--",
             "-D",
             "warnings",
@@ -245,6 +259,7 @@ lock      ok          1.5 s
 deny      ok          1.5 s
 tidy      ok          1.5 s
 clippy    FAILED      1.5 s
+bare      not run
 tests     not run
 examples  not run
 shuttle   not run
@@ -289,6 +304,8 @@ clippy FAILED; to run it alone: cargo clippy --locked --workspace --all-targets 
         assert_eq!(line("fmt"), "cargo fmt --all -- --check");
         assert_eq!(line("peers"), "cargo fmt --manifest-path peers/Cargo.toml -- --check");
         assert_eq!(line("deny"), "cargo xtask deny");
+        let bare = "cargo clippy --locked -p flagstone --no-default-features -- -D warnings";
+        assert_eq!(line("bare"), bare);
         assert_eq!(line("tidy"), "cargo xtask tidy");
         assert_eq!(line("examples"), "cargo xtask examples");
         assert_eq!(line("shuttle"), "cargo xtask shuttle --seconds 30");

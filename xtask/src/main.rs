@@ -23,9 +23,9 @@ const HELP: &str = "\
 cargo xtask COMMAND
 
   ci              all checks of a change, up to the first that fails: fmt, also of peers/, the lock
-                  file of peers/, deny (where cargo-deny is installed), tidy, clippy, tests,
-                  examples, shuttle (30 s), smoke (each workload of flagstone-bench for a moment),
-                  sim (60 s), docs
+                  file of peers/, deny (where cargo-deny is installed), tidy, clippy, also of
+                  flagstone without serde, tests, examples, shuttle (30 s), smoke (each workload
+                  of flagstone-bench for a moment), sim (60 s), docs
   deny            checks licences, sources, advisories and double versions of outside crates
                   against deny.toml; needs cargo-deny
   examples        runs each program of crates/flagstone/examples

@@ -93,12 +93,14 @@ impl Batch {
     /// ```
     /// # let dir = tempfile::tempdir().unwrap();
     /// # let db = flagstone::Database::open(dir.path())?;
+    /// # #[cfg(feature = "serde")] {
     /// let names = db.typed::<u64, String>("names")?;
     /// let by_name = db.typed::<(String, u64), ()>("by_name")?;
     /// let mut batch = db.batch();
     /// batch.put_typed(&names, &7, &"Ada".into())?;
     /// batch.put_typed(&by_name, &("Ada".into(), 7), &())?;
     /// db.commit(batch)?;
+    /// # }
     /// # Ok::<(), flagstone::Error>(())
     /// ```
     ///

@@ -18,9 +18,11 @@
 //! batch.delete(&kv, "alice")?;
 //! db.commit(batch)?;
 //!
+//! # #[cfg(feature = "serde")] {
 //! let ages = db.typed::<String, u8>("ages")?;              // Rust types, structs with serde too
 //! ages.put("alice", &40)?;
 //! assert_eq!(ages.get("alice")?, Some(40));
+//! # }
 //! db.close()?;
 //! # Ok::<(), flagstone::Error>(())
 //! ```

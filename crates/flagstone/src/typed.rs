@@ -28,6 +28,7 @@ use std::ops::{Bound, RangeBounds};
 ///
 /// # let dir = tempfile::tempdir().unwrap();
 /// # let db = flagstone::Database::open(dir.path())?;
+/// # #[cfg(feature = "serde")] {
 /// let users = db.typed::<String, User>("users")?;
 /// users.put("ada", &User { name: "Ada".into(), logins: 1 })?;
 /// users.update("ada", |user| user.map(|user| User { logins: user.logins + 1, ..user }))?;
@@ -37,6 +38,7 @@ use std::ops::{Bound, RangeBounds};
 ///     let (id, user) = entry?;
 ///     println!("{id}: {} ({} logins)", user.name, user.logins);
 /// }
+/// # }
 /// # Ok::<(), flagstone::Error>(())
 /// ```
 pub struct Typed<K, V, C = Serde> {
@@ -78,11 +80,13 @@ impl<K: KeyCodec, V, C: Codec<V>> Typed<K, V, C> {
     /// ```
     /// # let dir = tempfile::tempdir().unwrap();
     /// # let db = flagstone::Database::open(dir.path())?;
+    /// # #[cfg(feature = "serde")] {
     /// let names = db.typed::<u64, String>("names")?;
     /// let mut batch = db.batch();
     /// batch.expect_absent(names.keyspace(), names.key_bytes(&7)?)?;
     /// batch.put_typed(&names, &7, &"Ada".into())?;
     /// db.commit(batch)?;
+    /// # }
     /// # Ok::<(), flagstone::Error>(())
     /// ```
     ///
