@@ -6,19 +6,17 @@
 //! reads the form in place. A [`Document`] owns the bytes. [`sort_key`] turns values into keys of
 //! a database.
 //!
-//! Modules are listed from the ground up. Values, their order and their text use one another.
+//! Modules are listed from the ground up. Values, their binary form and their sort keys use one
+//! another.
 
 mod datetime;
 mod depth;
 mod number;
+mod print;
 mod uuid;
 
 mod map;
-mod order;
-mod show;
 mod value;
-
-mod arithmetic;
 
 mod layout;
 mod names;
@@ -26,8 +24,13 @@ mod names;
 mod encode;
 mod view;
 
-pub mod json;
 pub mod sort_key;
+
+mod arithmetic;
+mod order;
+mod show;
+
+pub mod json;
 
 mod path;
 

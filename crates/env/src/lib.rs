@@ -18,10 +18,11 @@ mod direct;
 pub mod fault;
 pub mod mem;
 mod open_files;
-pub mod os;
 mod owned;
 pub mod slow;
 mod stream;
+
+pub mod os;
 
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use disk::{Disk, DiskLock, LockMode, ReadFile, SyncFile, WriteFile, lock_to_read};

@@ -1,7 +1,7 @@
 //! The context that all trees of a database share.
 
+use crate::arena::ChunkPool;
 use crate::damage::Damages;
-use crate::memtable::ChunkPool;
 use crate::scans::Scans;
 use flagstone_base::{DatabaseId, FileNumber, Result};
 use flagstone_env::names::{FileKind, path};

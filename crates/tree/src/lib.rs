@@ -18,6 +18,9 @@ mod read_load;
 mod options;
 mod scans;
 
+#[expect(unsafe_code, reason = "memory is handed out in pieces and freed together")]
+mod arena;
+
 mod context;
 mod counters;
 mod memtable;
@@ -39,12 +42,12 @@ mod scrub;
 mod verify;
 mod write;
 
+pub use arena::ChunkPool;
 pub use context::{Obsolete, TreeContext, Unfinished};
 pub use counters::TreeCounters;
 pub use damage::{Damage, Damages};
 pub use deletes::{DeletedBytes, DeletesInMemory};
 pub use fold::Fold;
-pub use memtable::ChunkPool;
 pub use options::{Direction, OutputCheck, TreeOptions};
 pub use pick::{
     FullPass, Job, JobReason, Policy, Pressure, next_expiry, pick, pick_expired, pick_hidden,

@@ -1,21 +1,14 @@
 //! The modules of a crate go from the ground up: `lib.rs` lists them, and a file needs only files
-//! of its own module and of modules listed above it.
+//! of its own module and of modules listed above it. Modules that have files in the same circle
+//! have no order, until the circle is cut.
 
 use super::circles::graphs;
-use super::modules::Graph;
+use super::modules::{Graph, circles};
 use super::tree::{Finding, Tree};
-
-/// The crates whose lists are not in order yet. Every other crate keeps its order.
-const UNORDERED: &[&str] = &["doc", "env", "sst", "tree", "wal"];
 
 /// Refuses files that need a module listed below their own.
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {
-    found(tree, UNORDERED)
-}
-
-fn found(tree: &Tree, unordered: &[&str]) -> Vec<Finding> {
-    let kept = graphs(tree).into_iter().filter(|(name, _)| !unordered.contains(&name.as_str()));
-    kept.flat_map(|(name, graph)| upward(tree, &name, &graph)).collect()
+    graphs(tree).iter().flat_map(|(name, graph)| upward(tree, name, graph)).collect()
 }
 
 /// Returns a finding for each file that needs a module listed below its own.
@@ -23,12 +16,20 @@ fn upward(tree: &Tree, name: &str, graph: &Graph) -> Vec<Finding> {
     let path = format!("crates/{name}/src/lib.rs");
     let Some((_, lib)) = tree.rust().find(|(file, _)| *file == path) else { return Vec::new() };
     let list = listed(&lib.live);
-    let place = |file: usize| list.iter().position(|module| *module == top(&graph.files[file]));
+    let module = |file: usize| top(&graph.files[file]);
+    let place = |file: usize| list.iter().position(|listed| *listed == module(file));
+    let circles = circles(graph);
+    let share_a_circle = |one: usize, other: usize| {
+        circles.iter().any(|circle| {
+            let has = |wanted: usize| circle.iter().any(|&file| module(file) == module(wanted));
+            has(one) && has(other)
+        })
+    };
     let mut found = Vec::new();
     for (from, needs) in graph.needs.iter().enumerate() {
         for (&to, reason) in needs {
             let (Some(mine), Some(other)) = (place(from), place(to)) else { continue };
-            if other <= mine {
+            if other <= mine || share_a_circle(from, to) {
                 continue;
             }
             let (file, needed) = (&graph.files[from], list[other]);
@@ -69,26 +70,33 @@ fn top(file: &str) -> &str {
 mod tests {
     use super::*;
 
-    const FILES: [(&str, &str); 4] = [
-        ("crates/x/src/lib.rs", "pub mod a;\n#[cfg(test)]\nmod t;\nmod b;"),
-        ("crates/x/src/a/mod.rs", "mod c;\nfn f(b: crate::b::B) {}"),
-        ("crates/x/src/a/c.rs", "pub struct C;"),
-        ("crates/x/src/b.rs", "use crate::a::c::C;\npub struct B(C);"),
-    ];
-
-    fn shown(unordered: &[&str]) -> Vec<String> {
-        found(&Tree::of(&FILES), unordered).iter().map(ToString::to_string).collect()
+    fn found(files: &[(&str, &str)]) -> Vec<String> {
+        check(&Tree::of(files)).iter().map(ToString::to_string).collect()
     }
 
     #[test]
     fn a_file_that_needs_a_module_listed_below_its_own_is_refused() {
+        let files = [
+            ("crates/x/src/lib.rs", "pub mod a;\n#[cfg(test)]\nmod t;\nmod b;"),
+            ("crates/x/src/a/mod.rs", "mod c;\nfn f(b: crate::b::B) {}"),
+            ("crates/x/src/a/c.rs", "pub struct C;"),
+            ("crates/x/src/b.rs", "pub struct B;"),
+        ];
         let text = "crates/x/src/a/mod.rs:2: a/mod.rs needs b (crate::b::B), which lib.rs lists \
                     below a: move one of them";
-        assert_eq!(shown(&[]), [text]);
+        assert_eq!(found(&files), [text]);
     }
 
     #[test]
-    fn a_crate_whose_list_is_not_in_order_yet_is_left_out() {
-        assert!(shown(&["x"]).is_empty());
+    fn modules_that_share_a_circle_have_no_order_and_the_others_keep_theirs() {
+        let files = [
+            ("crates/x/src/lib.rs", "mod a;\nmod b;\nmod c;"),
+            ("crates/x/src/a.rs", "use crate::b::B;\nuse crate::c::C;\npub struct A(B, C);"),
+            ("crates/x/src/b.rs", "pub struct B;\nfn f(a: crate::a::A) {}"),
+            ("crates/x/src/c.rs", "pub struct C;"),
+        ];
+        let text = "crates/x/src/a.rs:2: a.rs needs c (crate::c::C), which lib.rs lists below a: \
+                    move one of them";
+        assert_eq!(found(&files), [text]);
     }
 }

@@ -3,7 +3,6 @@
 mod error;
 mod options;
 mod parse;
-mod print;
 mod scan;
 mod text;
 mod write;
@@ -11,5 +10,4 @@ mod write;
 pub use error::{JsonError, NoJson};
 pub use options::{JsonOptions, Surrogates};
 pub use parse::{JsonParser, parse};
-pub(crate) use print::put_decimal;
 pub use write::{append_json, append_value_json};

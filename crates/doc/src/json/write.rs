@@ -5,12 +5,12 @@
 //! key that is not text, a datetime outside the years 0 to 9999.
 
 use super::error::NoJson;
-use super::print::{put_base64, put_decimal, put_i64, put_u64};
 use super::text::put_text;
 use crate::datetime::DateTime;
 use crate::depth::DEPTH_MAX;
 use crate::layout::{tag, unsigned};
 use crate::number::float_text;
+use crate::print::{put_base64, put_decimal, put_i64, put_u64};
 use crate::uuid::UuidText;
 use crate::value::Value;
 use crate::view::{FieldKey, View};

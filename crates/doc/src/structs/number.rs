@@ -135,7 +135,7 @@ pub(super) fn float32(view: &View<'_>) -> Option<f32> {
 pub(super) fn literal<'a>(view: &View<'a>) -> Result<Option<Cow<'a, str>>, Malformed> {
     if let Some((coefficient, scale)) = view.as_decimal() {
         let mut text = Vec::with_capacity(24);
-        crate::json::put_decimal(coefficient, scale, &mut text);
+        crate::print::put_decimal(coefficient, scale, &mut text);
         return Ok(String::from_utf8(text).ok().map(Cow::Owned));
     }
     let Some(literal) = view.as_literal() else { return Ok(None) };

@@ -399,7 +399,7 @@ impl<'a> View<'a> {
 /// Makes the number `coefficient / 10^scale`, with `scale` digits after the point.
 fn decimal(coefficient: i64, scale: u8) -> Number {
     let mut literal = Vec::new();
-    crate::json::put_decimal(coefficient, scale, &mut literal);
+    crate::print::put_decimal(coefficient, scale, &mut literal);
     Number::from_checked(std::str::from_utf8(&literal).unwrap_or("0"))
 }
 

@@ -4,8 +4,6 @@
 //! holds their bytes. Readers take no lock. Writers hold the lock of the memtable for a few hundred
 //! nanoseconds, so the partition is the unit of write concurrency.
 
-#[expect(unsafe_code, reason = "memory is handed out in pieces and freed together")]
-mod arena;
 #[expect(unsafe_code, reason = "readers follow links while a writer adds to them")]
 mod versions;
 
@@ -19,7 +17,6 @@ mod table;
 
 mod cursor;
 
-pub use arena::ChunkPool;
 pub(crate) use cursor::{History, MemCursor, Shortcuts};
 pub(crate) use store::Size;
 pub(crate) use table::Memtable;

@@ -242,10 +242,10 @@ fn merge(runs: &[Run], store: &Store) -> Run {
 
 #[cfg(test)]
 mod tests {
-    use super::super::arena::ChunkPool;
     use super::super::store::StoreWriter;
     use super::super::versions::StoredVersion;
     use super::*;
+    use crate::arena::ChunkPool;
     use flagstone_base::hash::{key_hash, remix};
     use flagstone_base::{Kind, SeqNo, Trailer};
 

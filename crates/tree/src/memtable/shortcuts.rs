@@ -15,9 +15,9 @@
 //! readers at old SeqNos use. A merge pays for this with one call of [`Fold::partial`], and three
 //! to five bytes of memory.
 
-use super::arena::{Bump, ChunkPool};
 use super::store::Inserted;
 use super::versions::{KeyAt, VersionAt, Versions, What};
+use crate::arena::{Bump, ChunkPool};
 use crate::fold::Fold;
 use flagstone_base::{Kind, SeqNo};
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -12,8 +12,8 @@
 //! To grow, the writer publishes a table four times as large. Old tables stay readable until the
 //! memtable is dropped: a reader of an old table misses only keys that were added after it began.
 
-use super::arena::{Bump, ChunkPool};
 use super::versions::{KeyAt, Linked, StoredVersion, Versions, write_version};
+use crate::arena::{Bump, ChunkPool};
 use flagstone_base::bytes::same;
 use std::alloc::{Layout, alloc_zeroed, handle_alloc_error};
 use std::ptr;

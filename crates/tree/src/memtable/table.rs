@@ -1,10 +1,10 @@
 //! One memtable: insert, get, and the counts that decide when it is sealed and flushed.
 
-use super::arena::ChunkPool;
 use super::ordered::{Ordered, OrderedWriter, Ranked, Runs};
 use super::shortcuts::{self, Combining};
 use super::store::{Size, Store, StoreWriter};
 use super::versions::StoredVersion;
+use crate::arena::ChunkPool;
 use crate::context::TreeContext;
 use crate::fold::Fold;
 use crate::ranges::{OwnedRange, RangeSet};

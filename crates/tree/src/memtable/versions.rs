@@ -25,7 +25,7 @@
 //! readers at older SeqNos use. A shortcut may also be the state of the key at its SeqNo, folded
 //! with what is below the memtable; older versions then matter only to readers at older SeqNos.
 
-use super::arena::{Arena, Bump, ChunkPool};
+use crate::arena::{Arena, Bump, ChunkPool};
 use flagstone_base::{EntryCheck, Kind, Moment, SeqNo, Trailer};
 use std::ptr;
 use std::sync::atomic::{AtomicU16, AtomicU32, Ordering};
