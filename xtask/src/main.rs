@@ -32,7 +32,7 @@ cargo xtask COMMAND
   tidy [--long]   checks the house rules that the compiler does not know. Refuses files of one
                   crate that need each other in a circle, and prints a way around it; old
                   circles may not grow. --long lists what the files in old circles need of each
-                  other, and the long files and functions, which are only counted otherwise
+                  other, and the long files, functions and lines, which are only counted otherwise
   peers [--quick] [--without-rocksdb] [OPTIONS]
                   runs the workloads over flagstone, RocksDB, fjall, LMDB, redb and SQLite, and
                   writes their tables into docs/bench/peers.md and README.md. --quick takes

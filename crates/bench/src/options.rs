@@ -26,7 +26,12 @@ pub struct StoreOptions {
     #[arg(long, value_name = "N", default_value = "4", value_parser = within::<u16>(1, 256))]
     pub partitions: u16,
     /// The memory budget: memtables, cache and the rest
-    #[arg(long = "memory", value_name = "BYTES", default_value = "512MiB", value_parser = parse_bytes)]
+    #[arg(
+        long = "memory",
+        value_name = "BYTES",
+        default_value = "512MiB",
+        value_parser = parse_bytes
+    )]
     #[serde(rename = "memory")]
     pub memory_bytes: u64,
     /// Seal the memtable of a partition at this many bytes [default: by the memory budget]

@@ -19,7 +19,8 @@ pub struct KeyspaceInfo {
     pub routing: Routing,
     /// The options of the keyspace. All are set, except the fold if there is none.
     pub options: KeyspaceOptions,
-    /// Whether entries may expire. The first put with an expiry sets it, for as long as the keyspace exists.
+    /// Whether entries may expire. The first put with an expiry sets it, for as long as the
+    /// keyspace exists.
     pub expires: bool,
 }
 

@@ -1,7 +1,7 @@
 //! Runs all rules over the files of the repository and prints a report.
 
 use super::tree::{Finding, Tree};
-use super::{arrows, circles, claims, links, order, places, sizes, words};
+use super::{arrows, circles, claims, columns, links, order, places, sizes, words};
 use std::path::Path;
 
 /// Checks the repository at `root` and prints what is wrong. Returns true if nothing is. With
@@ -18,7 +18,8 @@ pub(crate) fn run(root: &Path, long: bool) -> bool {
     for finding in &findings {
         println!("{finding}");
     }
-    for line in circles::report(&tree, long).into_iter().chain(sizes::report(&tree, long)) {
+    let reports = [circles::report, sizes::report, columns::report];
+    for line in reports.iter().flat_map(|report| report(&tree, long)) {
         println!("{line}");
     }
     match findings.len() {
@@ -41,6 +42,7 @@ fn findings(tree: &Tree) -> Vec<Finding> {
         links::check,
         places::check,
         sizes::architecture,
+        columns::check,
     ];
     let mut all: Vec<Finding> = rules.iter().flat_map(|rule| rule(tree)).collect();
     all.sort();
@@ -65,6 +67,7 @@ mod tests {
             ("crates/base/src/lib.rs", "fn f() { todo!() }\nuse std::fs;"),
             ("peers/Cargo.toml", "rust-version = \"1.90\""),
             ("notes.txt", concat!("see /wo", "rk/main")),
+            ("xtask/src/long.rs", &format!("//! {}", "x".repeat(97))),
         ]);
         let found: Vec<String> = findings(&tree).iter().map(ToString::to_string).collect();
         let starts = [
@@ -76,6 +79,7 @@ mod tests {
             "crates/base/src/lib.rs:2: std::fs",
             "notes.txt:1: ",
             "peers/Cargo.toml:1: Rust 1.90",
+            "xtask/src/long.rs:1: 101 columns",
         ];
         assert_eq!(found.len(), starts.len(), "{found:#?}");
         for (line, start) in found.iter().zip(starts) {

@@ -13,6 +13,7 @@ mod modules;
 mod arrows;
 mod circles;
 mod claims;
+mod columns;
 mod links;
 mod order;
 mod places;

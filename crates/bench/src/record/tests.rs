@@ -117,7 +117,10 @@ fn events_become_csv_with_their_words_in_quotes() {
 #[test]
 fn the_form_of_a_line_stays_as_it_is() {
     let text = serde_json::to_string(&trial()[2]).unwrap();
-    let golden = r#"{"type":"event","t":0.5,"until":0.75,"kind":"compaction","bytes":9,"what":"line\nbreaks \"and\" quotes, é"}"#;
+    let golden = concat!(
+        r#"{"type":"event","t":0.5,"until":0.75,"kind":"compaction","bytes":9,"#,
+        r#""what":"line\nbreaks \"and\" quotes, é"}"#
+    );
     assert_eq!(text, golden);
     let text = serde_json::to_string(&trial()[1]).unwrap();
     assert!(

@@ -123,8 +123,8 @@ mod tests {
             ..Summary::default()
         };
         let text = show_summary(&summary);
-        let steadiness = "599 whole rows: median 200k ops/s; worst hundredth (mean of 6) 150k, 0.75 \
-                          of it; worst 0, 0.00 of it";
+        let steadiness = "599 whole rows: median 200k ops/s; worst hundredth (mean of 6) 150k, \
+                          0.75 of it; worst 0, 0.00 of it";
         assert!(text.contains(steadiness), "{text}");
         assert!(text.contains("put                5"), "{text}");
     }

@@ -35,7 +35,12 @@ pub struct DeviceOptions {
     #[arg(long, default_value = "4KiB,16KiB", value_delimiter = ',', value_parser = size)]
     pub block_bytes: Vec<usize>,
     /// Threads that read, separated by commas
-    #[arg(long, default_value = "1,32", value_delimiter = ',', value_parser = within::<usize>(1, 1024))]
+    #[arg(
+        long,
+        default_value = "1,32",
+        value_delimiter = ',',
+        value_parser = within::<usize>(1, 1024)
+    )]
     pub threads: Vec<usize>,
     /// Seconds of a phase
     #[arg(long, value_name = "S", default_value = "5", value_parser = seconds)]

@@ -5,8 +5,8 @@
 //! Both ways give the same bytes, because [`Patcher::apply`](super::Patcher::apply) keeps normal
 //! form: if encoding the document and the patch again would give their bytes, the same is true of
 //! the result. Patches of any number are applied one by one in three cases: the document or a patch
-//! is not in normal form (a name was defined after it was written), the result might reach the limit
-//! of a document's size, or the decoded document would take too much memory.
+//! is not in normal form (a name was defined after it was written), the result might reach the
+//! limit of a document's size, or the decoded document would take too much memory.
 
 use super::form::{Part, Parts, Steps};
 use super::model::{self, Change, Undo};

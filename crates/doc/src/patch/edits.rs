@@ -320,8 +320,8 @@ impl Edits {
     }
 }
 
-/// Returns the position of the tag of the value that `level` leads to, if the value has a tag of its
-/// own.
+/// Returns the position of the tag of the value that `level` leads to, if the value has a tag of
+/// its own.
 fn tag_at(level: &Level) -> Result<Range<usize>, NotSpliced> {
     if level.container.has_one_tag() {
         return Err(NotSpliced);

@@ -87,8 +87,8 @@ impl<'a> View<'a> {
     ///
     /// # Errors
     /// InvalidInput with the path of the part that does not fit the type:
-    /// ``stats.votes.3: invalid value: integer `300`, expected u8``. Corruption if the bytes read are
-    /// malformed.
+    /// ``stats.votes.3: invalid value: integer `300`, expected u8``. Corruption if the bytes read
+    /// are malformed.
     pub fn to<T: Deserialize<'a>>(&self) -> Result<T> {
         T::deserialize(Reader::new(*self, 0)).map_err(Failure::into_error)
     }

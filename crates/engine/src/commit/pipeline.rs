@@ -163,7 +163,8 @@ impl Commits {
         let is_logged = self.history.log.is_some() && durability.is_logged();
         let checksum = if is_logged { write.checksum() } else { 0 };
         write.check_ops()?;
-        // Before it is asked which merges must be resolved: those of a batch that brings the first expiry must, too.
+        // Before it is asked which merges must be resolved: those of a batch that brings the first
+        // expiry must, too.
         self.note_expiries(write)?;
         let (own, has_reads) = match is_held {
             true => (None, resolve::is_needed(write)),

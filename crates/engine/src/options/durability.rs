@@ -9,8 +9,8 @@ use std::time::Duration;
 ///
 /// A commit is acknowledged only when everything before it in the log is as durable as itself.
 ///
-/// As text: `none`, `buffered`, `interval:100ms`, `group` or `each`. Intervals are read in `s`, `ms`
-/// and `ns`.
+/// As text: `none`, `buffered`, `interval:100ms`, `group` or `each`. Intervals are read in `s`,
+/// `ms` and `ns`.
 ///
 /// ```
 /// # use flagstone_engine::Durability;

@@ -9,8 +9,8 @@
 //! update, remove, patches that read first -> rewrite ---/
 //! ```
 //! Whatever must see documents change (indexes, unique keys, a feed of changes) belongs here and
-//! nowhere else. Today `rewrite` alone sees the old document, and batches pass when they are filled:
-//! docs/decisions/engine.md says what indexes will need.
+//! nowhere else. Today `rewrite` alone sees the old document, and batches pass when they are
+//! filled: docs/decisions/engine.md says what indexes will need.
 
 use super::stored::Stored;
 use crate::entry::EntryOptions;

@@ -12,7 +12,8 @@ fn histories_of_everything_keep_what_was_promised() {
         match sim::run(seed, &plan) {
             Ok(outcome) => totals += outcome.totals,
             Err(failure) => panic!(
-                "seed {seed}, {failure}\nfor a shorter history: cargo xtask sim --seed {seed} --only"
+                "seed {seed}, {failure}\n\
+                 for a shorter history: cargo xtask sim --seed {seed} --only"
             ),
         }
     }

@@ -17,8 +17,8 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 const HELP: &str = "stress kill|power [--seconds N] [--hours N] [--ends N] [--seed S] [--dir DIR]";
-const SOAK_HELP: &str = "stress soak [--minutes N] [--dir DIR] [--live MIB] [--memory MIB] [--threads N] [--ops N] [--every SECONDS] \
-                         [--csv FILE] [--seed S]";
+const SOAK_HELP: &str = "stress soak [--minutes N] [--dir DIR] [--live MIB] [--memory MIB] \
+                         [--threads N] [--ops N] [--every SECONDS] [--csv FILE] [--seed S]";
 const REPORT_EVERY: Duration = Duration::from_secs(30);
 
 fn main() -> ExitCode {

@@ -2,7 +2,7 @@
 //! step by step in one thread, and compared with the guarantees after each crash.
 //!
 //! ```text
-//! seed --> plan: steps --> run: lives of one database on a disk in memory --> Outcome, or a Failure
+//! seed --> plan: steps --> run: lives of one database on a disk in memory --> Outcome or Failure
 //!                           |  executor: background work in any interleaving
 //!                           |  place: the disk, its faults, its power; the wall clock
 //!                           |  oracle: the history, and what each Durability promised of it

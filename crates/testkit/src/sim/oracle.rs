@@ -351,10 +351,12 @@ impl Search<'_> {
         let (count, Self { kept, promised, .. }) = (self.all.len(), self);
         Err(match less {
             Some(len) => format!(
-                "{len} of {count} events are there; {kept} were promised, logged ones up to {promised}"
+                "{len} of {count} events are there; {kept} were promised, logged ones up to \
+                 {promised}"
             ),
             None => format!(
-                "no cut of history: {count} events, {kept} promised, logged ones up to {promised}; {}",
+                "no cut of history: {count} events, {kept} promised, logged ones up to {promised}; \
+                 {}",
                 self.nearest()
             ),
         })

@@ -2,7 +2,7 @@
 //! not grow.
 //!
 //! ```text
-//! child:  a life:  open, read all and compare --> threads write and read --> close; and the next life
+//! child:  a life:  open, read all and compare --> threads write and read --> close; and so on
 //!         threads: each has keys of its own and knows what every one of them must hold
 //! parent: every few seconds: memory, threads, descriptors, bytes on disk, bytes alive --> a row
 //!         in the end:        the last third of the rows against the middle third

@@ -67,8 +67,8 @@ impl Expected {
             let promised = safe.max(before).max(logged);
             if there < promised || there > done + 1 {
                 return Err(format!(
-                    "thread {thread}: {there} batches are there; {before} were there before, {done} \
-                     acknowledged, {promised} promised"
+                    "thread {thread}: {there} batches are there; {before} were there before, \
+                     {done} acknowledged, {promised} promised"
                 ));
             }
             while self.left[thread].batches < there {

@@ -61,9 +61,9 @@ impl fmt::Display for Report {
         let mean = opened_in.1.as_secs_f64() * 1000.0 / (*ends).max(1) as f64;
         write!(
             f,
-            "{ends} ends in {databases} databases, {commits} commits, {transfers} transfers; disk full \
-             {filled} times, {full} commits refused by it; {gone} children ended before; opened in {mean:.0} ms, \
-             at most {:.0} ms",
+            "{ends} ends in {databases} databases, {commits} commits, {transfers} transfers; \
+             disk full {filled} times, {full} commits refused by it; {gone} children ended before; \
+             opened in {mean:.0} ms, at most {:.0} ms",
             opened_in.0.as_secs_f64() * 1000.0
         )
     }

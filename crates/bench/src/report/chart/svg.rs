@@ -86,7 +86,8 @@ impl Svg {
         let svg = format!(
             "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"{} {} {} {}\" role=\"img\" \
              aria-label=\"{}\" font-family=\"{FONTS}\" font-size=\"12\" fill=\"{INK}\">\n\
-             <rect x=\"{0}\" y=\"{1}\" width=\"{2}\" height=\"{3}\" fill=\"#fff\"/>\n{body}</svg>\n",
+             <rect x=\"{0}\" y=\"{1}\" width=\"{2}\" height=\"{3}\" fill=\"#fff\"/>\n\
+             {body}</svg>\n",
             N(-MARGIN),
             N(-MARGIN),
             N(WIDTH + 2.0 * MARGIN),

@@ -217,7 +217,8 @@ pub(super) fn load_over_time(material: &Material<'_>, page: &mut Page) {
     }
     if !named.is_empty() {
         let subtitle = format!(
-            "{}; of each number of partitions its fastest threads; dots: intervals, lines: smoothed",
+            "{}; of each number of partitions its fastest threads; dots: intervals, lines: \
+             smoothed",
             material.engine
         );
         let panels = [rates_panel("", &named), sizes_panel("", &named)];

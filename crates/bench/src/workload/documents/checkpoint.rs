@@ -1,5 +1,5 @@
-//! The documents that are read and changed: those of a database, or generated ones. Each trial works
-//! on a checkpoint of its own.
+//! The documents that are read and changed: those of a database, or generated ones. Each trial
+//! works on a checkpoint of its own.
 
 use super::load::{ENGINE, run_load};
 use crate::engine::{EngineError, EventLog, Outcome, gauges_of, open_database};
