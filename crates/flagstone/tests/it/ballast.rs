@@ -249,7 +249,7 @@ fn an_open_that_finds_no_room_says_how_much_it_needs_or_that_memory_would_do() {
         error.to_string()
     };
     let text = refused(0, &large);
-    assert!(text.contains("must be freed elsewhere"), "{text}");
+    assert!(text.contains("to be freed outside of the database"), "{text}");
     let text = refused(100_000, &options(0));
     assert!(text.contains("open it once with a larger budget"), "{text}");
     let session = full(100_000).open(&large).unwrap();
