@@ -1,17 +1,18 @@
 //! `cargo xtask peers`: builds the program in `peers/`, a workspace of its own, and runs it. Writes
-//! its tables into `docs/bench/peers.md` and the headline tables into the README. A quick run, or a
-//! run of chosen cells, only prints them unless `--write` is given. `--lint` runs clippy over the
-//! program.
+//! its tables into `docs/bench/peers.md` and the headline table into the README. A quick run, a run
+//! of chosen cells, and `table` of stored results only print them unless `--write` is given.
+//! `--lint` runs clippy over the program.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// The page that gets all tables, and the one that gets the headline tables, between two marks.
+/// The page that gets all tables, and the one that gets the headline table, between two marks.
 const PAGE: &str = "docs/bench/peers.md";
 const README: &str = "README.md";
 const BEGIN: &str = "<!-- results: begin -->";
 const END: &str = "<!-- results: end -->";
-/// The line in the program's output that ends the headline tables.
+/// The line in the program's output after the headline table, which is empty without headline
+/// cells.
 const REST: &str = "<!-- the rest -->";
 
 const LINT: [&str; 9] = [
@@ -67,10 +68,10 @@ pub(crate) fn run(root: &Path, words: &[&str]) -> bool {
         print!("{tables}");
         return output.status.success();
     };
-    print!("{shown}{rest}");
+    print!("{rest}");
     if is_written(words) {
-        for (page, tables) in [(PAGE, format!("{shown}{rest}")), (README, shown.to_owned())] {
-            match write(&root.join(page), &tables) {
+        for (page, tables) in pages(shown, rest) {
+            match write(&root.join(page), tables) {
                 Ok(()) => eprintln!("\n{page} holds the tables."),
                 Err(why) => {
                     eprintln!("\n{page}: {why}");
@@ -96,6 +97,14 @@ fn lint(root: &Path, words: &[&str]) -> bool {
 fn is_written(words: &[&str]) -> bool {
     let chosen = ["--quick", "--cells", "--engines", "--without-rocksdb", "--out", "table"];
     words.contains(&"--write") || !words.iter().any(|word| chosen.contains(word))
+}
+
+/// The pages to be written, and what each gets: the README nothing when no headline cell was
+/// measured.
+fn pages<'a>(shown: &'a str, rest: &'a str) -> Vec<(&'static str, &'a str)> {
+    let mut pages = vec![(PAGE, rest), (README, shown)];
+    pages.retain(|(_, tables)| !tables.trim().is_empty());
+    pages
 }
 
 fn write(page: &Path, tables: &str) -> Result<(), String> {
@@ -172,6 +181,12 @@ mod tests {
         assert_eq!(page, format!("# Peers\n\n{BEGIN}\n\n| new |\n\n{END}\n\n## How\n"));
         assert_eq!(insert(&page, "| new |"), Some(page.clone()));
         assert_eq!(insert("no marks", "x"), None);
+    }
+
+    #[test]
+    fn the_readme_keeps_its_table_when_no_headline_cell_was_measured() {
+        assert_eq!(pages("a", "b"), [(PAGE, "b"), (README, "a")]);
+        assert_eq!(pages("\n", "b"), [(PAGE, "b")]);
     }
 
     #[test]
