@@ -25,7 +25,8 @@ pub(super) struct Clocks {
     pub(super) began: Moment,
     /// The moment that clean closes have recorded.
     recorded: Moment,
-    /// The latest moment that any life has seen.
+    /// The latest moment that any life may have recorded. Readers follow a clock that was set far
+    /// ahead at once; tables and manifest do so an hour later.
     latest: Moment,
 }
 
@@ -36,7 +37,7 @@ impl Clocks {
         self.note(moment);
     }
 
-    /// Notes that a database may have seen `moment`.
+    /// Notes that a database may have recorded `moment`.
     pub(super) fn note(&mut self, moment: Moment) {
         self.latest = self.latest.max(moment);
     }
@@ -47,7 +48,7 @@ impl Clocks {
     }
 
     /// Judges the clock of a database that was opened in `place`. It is not behind what a clean
-    /// close has recorded, and not ahead of what any life has seen.
+    /// close has recorded, and not ahead of what any life may have recorded.
     ///
     /// # Errors
     /// What is wrong.

@@ -20,8 +20,10 @@ pub(super) struct Place {
     clock: Arc<ManualClock>,
     /// By how many milliseconds the wall clock was set ahead.
     jumped: Cell<u64>,
-    /// Whether the wall clock was set while a database was open.
-    was_set: Cell<bool>,
+    /// When it was set ahead first, by the monotonic clock.
+    jumped_at: Cell<Option<Duration>>,
+    /// By how many milliseconds the wall clock was set back.
+    set_back: Cell<u64>,
     /// Whether the disk was ever full.
     was_full: Cell<bool>,
     seed: Cell<u64>,
@@ -40,9 +42,17 @@ impl Place {
     pub(super) fn new(mem: MemDisk, seed: u64) -> Self {
         let failing = FailingDisk::new(mem.clone());
         let faults = FaultDisk::new(Arc::new(failing.clone()));
-        let (jumped, was_set) = (Cell::new(0), Cell::new(false));
-        let (was_full, seed) = (Cell::new(false), Cell::new(seed));
-        Self { mem, faults, failing, clock: Arc::default(), jumped, was_set, was_full, seed }
+        Self {
+            mem,
+            faults,
+            failing,
+            clock: Arc::default(),
+            jumped: Cell::new(0),
+            jumped_at: Cell::new(None),
+            set_back: Cell::new(0),
+            was_full: Cell::new(false),
+            seed: Cell::new(seed),
+        }
     }
 
     /// Returns the place after a crash now. `luck` decides which unsynced data survives, and what
@@ -90,19 +100,27 @@ impl Place {
     /// Sets the wall clock back.
     pub(super) fn set_back(&self, millis: u64) {
         self.set_wall(self.wall().millis() - millis);
-        self.was_set.set(true);
+        self.set_back.set(self.set_back.get() + millis);
     }
 
     /// Sets the wall clock far ahead.
     pub(super) fn jump(&self, millis: u64) {
         self.set_wall(self.wall().millis() + millis);
         self.jumped.set(self.jumped.get() + millis);
-        self.was_set.set(true);
+        self.jumped_at.set(self.jumped_at.get().or(Some(self.clock.monotonic())));
+    }
+
+    /// Returns the latest moment that the manifest of the open database may record, if the wall
+    /// clock was set ahead within the last hour: what the clock would show otherwise.
+    pub(super) fn before_jump(&self) -> Option<Moment> {
+        let passed = self.clock.monotonic().saturating_sub(self.jumped_at.get()?);
+        let wall = self.wall().millis() - self.jumped.get() + self.set_back.get();
+        (passed < Duration::from_secs(3600)).then_some(Moment::from_millis(wall))
     }
 
     /// Returns whether the wall clock was set back or ahead while the database was open.
     pub(super) fn was_clock_set(&self) -> bool {
-        self.was_set.get()
+        self.jumped.get() > 0 || self.set_back.get() > 0
     }
 
     /// Lets the wall clock show something else while the database is closed: nothing before
@@ -110,7 +128,8 @@ impl Place {
     pub(super) fn reset_clock(&self, luck: u64, not_before: Moment) {
         self.set_wall(self.later_wall(luck, not_before));
         self.jumped.set(0);
-        self.was_set.set(false);
+        self.jumped_at.set(None);
+        self.set_back.set(0);
     }
 
     pub(super) fn dir() -> &'static Path {

@@ -243,7 +243,7 @@ impl Run {
         let Some(read) = move_clock(step, &self.place, &self.oracle) else { return Ok(false) };
         let Some(life) = &self.life else { return Ok(true) };
         self.oracle.moment = self.oracle.moment.max(self.place.wall());
-        self.clocks.note(self.oracle.moment);
+        self.clocks.note(self.place.before_jump().unwrap_or(self.oracle.moment));
         let (found, expected) = (life.db.now(), self.oracle.moment);
         if found != expected {
             return Err(format!("the clock is at {found}, expected {expected}"));

@@ -240,12 +240,13 @@ impl Run {
             let old = self.oracle.get(slot, *key).map(|entry| &*entry.bytes);
             let changes_nothing =
                 matches!(&made, Change::Made(_, _, new, _) if new.as_deref() == old);
-            return match patched {
+            match patched {
                 // A change of nothing writes nothing.
-                Ok(found) if !found || changes_nothing => Ok(()),
-                // The whole document was written.
-                patched => self.written(&[made], durability, None, patched.map(|_| ())),
-            };
+                Ok(found) if !found || changes_nothing => {}
+                // The whole document was written, with the expiry that it had.
+                patched => self.written(&[made], durability, None, patched.map(|_| ()))?,
+            }
+            return self.get(slot, *key);
         }
         let done = write_one(&handle, change);
         self.written(std::slice::from_ref(change), durability, None, done)
