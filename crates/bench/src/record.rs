@@ -11,11 +11,14 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
-use std::io::{self, BufWriter, Write as _};
+use std::io::{self, BufRead as _, BufReader, BufWriter, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
 /// The version of the format that this code writes.
 pub const FORMAT: u32 = 1;
+
+/// More than the first line of a result file has.
+const HEADER_BYTES_MAX: u64 = 1 << 20;
 
 /// Options by their long names: numbers as numbers.
 pub type Described = BTreeMap<String, Value>;
@@ -277,8 +280,10 @@ pub struct RecordWriter {
 }
 
 impl RecordWriter {
-    /// Begins the file `path`, as `path` + `.partial` until it is finished.
+    /// Begins the file `path`, as `path` + `.partial` until it is finished. Then it replaces an
+    /// older result; another file is refused.
     pub fn create(path: &Path) -> io::Result<Self> {
+        check_replaced(path)?;
         let mut partial = path.as_os_str().to_owned();
         partial.push(".partial");
         let partial = PathBuf::from(partial);
@@ -297,6 +302,21 @@ impl RecordWriter {
     pub fn finish(mut self) -> io::Result<()> {
         self.to.flush()?;
         std::fs::rename(&self.partial, &self.path)
+    }
+}
+
+/// Refuses to replace a file that is neither empty nor a result.
+pub fn check_replaced(path: &Path) -> io::Result<()> {
+    let Ok(file) = File::open(path) else { return Ok(()) };
+    let mut first = Vec::new();
+    BufReader::new(file.take(HEADER_BYTES_MAX)).read_until(b'\n', &mut first)?;
+    match serde_json::from_slice(&first) {
+        Ok(Line::Header(_)) => Ok(()),
+        _ if first.is_empty() => Ok(()),
+        _ => {
+            let text = format!("{}: it is there and is no result file", path.display());
+            Err(io::Error::new(io::ErrorKind::AlreadyExists, text))
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 use super::failure::{note, usage};
 use crate::engine::{Engine, NoopEngine, Outcome, open_flagstone};
 use crate::options::{StoreOptions, name_of, refuse};
-use crate::record::RowLine;
+use crate::record::{RowLine, check_replaced};
 use crate::run::show_row;
 use crate::workload::{Stage, StoreDir};
 use clap::{Args, ValueEnum};
@@ -62,6 +62,15 @@ impl Place {
         if trials > 1 && is_file(&self.out) {
             let text = "this writes several files, so --out must be a directory";
             return usage(Err(format!("{}: {text}", self.out.display())));
+        }
+        if is_file(&self.out) {
+            usage(check_replaced(&self.out).map_err(|error| format!("--out {error}")))?;
+            let is_input = self.burn_like.as_ref().is_some_and(|path| is_same(path, &self.out));
+            usage(if is_input {
+                Err("--burn-like and --out are one file".into())
+            } else {
+                Ok(())
+            })?;
         }
         usage(StoreDir::check(&self.store_dir()))
     }
@@ -122,6 +131,12 @@ pub(super) fn out_file(out: &Path, name: &str) -> PathBuf {
 pub(super) fn watch(progress: bool) -> fn(&RowLine) {
     let is_watched = progress || std::io::stderr().is_terminal();
     if is_watched { |row| note(&show_row(row)) } else { |_| {} }
+}
+
+/// Returns whether both are the same file, which exists.
+fn is_same(one: &Path, other: &Path) -> bool {
+    let real = |path: &Path| std::fs::canonicalize(path).ok();
+    real(one).is_some_and(|path| real(other) == Some(path))
 }
 
 fn is_file(out: &Path) -> bool {

@@ -97,7 +97,7 @@ pub struct DataOptions {
 pub struct DocumentOptions {
     /// Files of JSON lines or a JSON array, plain or compressed by zstd or gzip; without them
     /// comments are generated
-    #[arg(value_name = "FILE")]
+    #[arg(value_name = "FILE", conflicts_with = "seed")]
     #[serde(skip)]
     pub files: Vec<PathBuf>,
     /// The number of comments that are generated

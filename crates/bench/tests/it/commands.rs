@@ -86,6 +86,7 @@ fn wrong_arguments_are_refused_before_anything_is_made() {
         ("load --sample 5", "--sample is not for load"),
         ("load --threads 5", "--threads is not for load"),
         ("load x --comments 5", "cannot be used with"),
+        ("load x --seed 5", "cannot be used with"),
         ("cached-get --closing-sync", "--closing-sync is not for cached-get"),
         ("ycsb-c --closing-sync", "--closing-sync is not for ycsb-c"),
         ("full-scan --seconds 5", "--seconds is not for full-scan"),
@@ -98,6 +99,7 @@ fn wrong_arguments_are_refused_before_anything_is_made() {
         ("balanced --key-space 0", "0 is not in 1.."),
         ("short-scan --limit 0", "0 is not in 1.."),
         ("sequential --values half", "zeros and random"),
+        ("sequential --out x.jsonl", "--out must be a directory"),
         ("balanced --threads 1,2 --out x.jsonl", "--out must be a directory"),
         ("no-such-workload", "unrecognized subcommand"),
     ] {
@@ -105,6 +107,22 @@ fn wrong_arguments_are_refused_before_anything_is_made() {
     }
     place.fails("balanced --filter-bits 99 --dir s", 2, "filter_bits is 99");
     assert!(!place.path("bench-results").exists());
+}
+
+#[test]
+fn a_file_that_is_no_result_is_never_replaced() {
+    let place = Place::new();
+    place.file("in.jsonl", "{\"id\":1}\n");
+    place.fails("load in.jsonl --out in.jsonl", 2, "it is there and is no result file");
+    place.fails("balanced --engine noop --out in.jsonl", 2, "it is there and is no result file");
+    let device = place.run("device --out in.jsonl --dir .");
+    assert!(device.code == 3 && device.stderr.contains("is no result file"), "{device:?}");
+    assert_eq!(place.read("in.jsonl"), "{\"id\":1}\n");
+    let trial =
+        format!("balanced --threads 1 --operations 200 --engine noop --out a.jsonl {SMALL}");
+    place.ok(&trial);
+    place.ok(&trial);
+    place.fails(&format!("{trial} --burn-like a.jsonl"), 2, "--burn-like and --out are one file");
 }
 
 #[test]
