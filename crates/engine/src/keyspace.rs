@@ -126,7 +126,7 @@ impl Keyspace {
     pub fn expiry(&self, key: &[u8]) -> Result<Option<Moment>> {
         check_key(key)?;
         let found = self.parts().reads.get_found(&self.core, key, self.core.hash(key), None)?;
-        Ok(found.expiry.filter(|_| found.value.is_some()))
+        Ok(found.lives_until())
     }
 
     /// Removes `key` without reading it.

@@ -127,7 +127,7 @@ pub(crate) fn read_modify_write(
     let (changed, expiry) = {
         let _inside = parts.health.run_inside(Inside::Update);
         let found = parts.reads.get_found(core, key, hash, None)?;
-        (change(found.value.as_deref())?, found.expiry.filter(|_| found.value.is_some()))
+        (change(found.value.as_deref())?, found.lives_until())
     };
     let Some((kind, value)) = changed else { return Ok(false) };
     check_value(&value)?;

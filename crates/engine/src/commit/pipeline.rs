@@ -163,8 +163,6 @@ impl Commits {
         let is_logged = self.history.log.is_some() && durability.is_logged();
         let checksum = if is_logged { write.checksum() } else { 0 };
         write.check_ops()?;
-        // Before it is asked which merges must be resolved: those of a batch that brings the first
-        // expiry must, too.
         self.note_expiries(write)?;
         let (own, has_reads) = match is_held {
             true => (None, resolve::is_needed(write)),
@@ -199,8 +197,9 @@ impl Commits {
         }
     }
 
-    /// Notes in the manifest that entries of a keyspace expire, before the first such entry gets
-    /// its number.
+    /// Notes in the manifest that entries of a keyspace expire. The keys are not locked yet, and it
+    /// is not decided whether the merges of `write` must be resolved: one of them may change what
+    /// `write` itself puts. If `write` is refused later, the note does no harm.
     #[inline]
     fn note_expiries(&self, write: &Write<'_>) -> Result<()> {
         for op in write.ops.iter().filter(|op| op.expiry.is_some()) {

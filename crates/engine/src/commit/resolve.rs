@@ -146,13 +146,68 @@ impl<'a> Resolving<'a> {
             return Ok(KeyState::default());
         }
         let found = self.reads.get_at_moment(keyspace, key, op.hash, self.moment)?;
-        let value = found.value.map(|value| value.to_vec());
-        Ok(KeyState { expiry: found.expiry.filter(|_| value.is_some()), value })
+        let expiry = found.lives_until();
+        Ok(KeyState { expiry, value: found.value.map(|value| value.to_vec()) })
     }
 
     fn push(&mut self, keyspace: &Arc<KeyspaceCore>, op: &Op, effect: Effect, value: &[u8]) {
         let Resolved { payload, ops } = &mut self.resolved;
         let key = self.write.bytes(&op.key);
         ops.push(encode_op(payload, keyspace, op.keyspace, effect, key, value));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::catalog::KeyspaceRecord;
+    use crate::testing::Builder;
+    use crate::{Engine, Environment, Keyspace, KeyspaceOptions};
+    use flagstone_env::{Clock, ManualClock, MemDisk, SeededRandom, StepExecutor};
+    use std::time::Duration;
+
+    fn open(clock: Arc<dyn Clock>) -> (Engine, Keyspace) {
+        let environment = Environment {
+            disk: Arc::new(MemDisk::default()),
+            clock,
+            random: Arc::new(SeededRandom::new(1)),
+            executor: Some(Arc::new(StepExecutor::default())),
+        };
+        let db = Builder::at("db").environment(environment).open().unwrap();
+        let kv = db.keyspace_with("kv", KeyspaceOptions::new().fold("add-i64/1")).unwrap();
+        (db, kv)
+    }
+
+    fn number(kv: &Keyspace, key: &str) -> Option<i64> {
+        let found = kv.get(key).unwrap();
+        found.map(|value| i64::from_le_bytes(value[..].try_into().unwrap()))
+    }
+
+    const ONE: [u8; 8] = 1_i64.to_le_bytes();
+
+    /// No commit writes an operand over a base that expires. If a file holds one all the same, what is written next must
+    /// not take the expiry of the base, which has passed.
+    #[test]
+    fn what_is_folded_over_a_base_that_has_expired_has_no_expiry() {
+        let clock = Arc::new(ManualClock::default());
+        let (db, kv) = open(Arc::<ManualClock>::clone(&clock));
+        let at = db.now().after(Duration::from_secs(60));
+        let keys = ["merged", "updated"];
+        for key in keys {
+            kv.write_one(Effect::put(Some(at)), key.as_bytes(), &ONE).unwrap();
+        }
+        let record = kv.core().record();
+        let without = KeyspaceRecord { expires: false, ..(*record).clone() };
+        kv.core().set_record(Arc::new(without));
+        keys.iter().for_each(|key| kv.merge(key, ONE).unwrap());
+        kv.core().set_record(record);
+        clock.advance(Duration::from_secs(60));
+        for key in keys {
+            assert_eq!((number(&kv, key), kv.expiry(key.as_bytes()).unwrap()), (Some(1), None));
+        }
+        kv.merge("merged", ONE).unwrap();
+        let two = 2_i64.to_le_bytes().to_vec();
+        kv.read_modify_write(b"updated", |_| Ok(Some((Kind::Put, two)))).unwrap();
+        assert_eq!(keys.map(|key| number(&kv, key)), [Some(2); 2]);
     }
 }

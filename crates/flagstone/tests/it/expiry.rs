@@ -4,8 +4,8 @@
 use crate::support::{folding, hashed, number, open, owned, small};
 use flagstone::env::Disk;
 use flagstone::{
-    Backups, Batch, Database, Durability, EntryOptions, ErrorKind, Event, Keyspace, Moment, Patch,
-    Repair, doc,
+    Backups, Batch, Database, Document, Durability, EntryOptions, ErrorKind, Event, Keyspace,
+    Moment, Patch, Repair, doc,
 };
 use flagstone_testkit::{Session, World, dump};
 use std::collections::BTreeMap;
@@ -236,6 +236,45 @@ fn merges_of_a_batch_see_what_the_batch_wrote_before() {
     assert_eq!(keys(&kv), ["w", "y", "z"]);
     world.clock.advance(seconds(30));
     assert_eq!(keys(&kv), ["w", "y"]);
+}
+
+/// Its merge was not resolved once: as an operand it outlived its base.
+#[test]
+fn merges_of_the_batch_that_brings_the_first_expiry_expire_with_what_they_change() {
+    for (name, stage) in STAGES {
+        let world = World::new(1);
+        let session = open(&world, &small());
+        let open_both = |session: &Session| {
+            let kv = session.db.keyspace_with("kv", folding(2, "add-i64/1")).unwrap();
+            (kv, session.db.collection("documents").unwrap())
+        };
+        let (kv, documents) = open_both(&session);
+        let one = 1_i64.to_le_bytes();
+        let plus_one = Patch::new().upsert().inc("n", 1);
+        let document = Document::from_json(r#"{"n":10}"#).unwrap();
+        let mut batch = Batch::default();
+        batch.put_with(&kv, "k", 10_i64.to_le_bytes(), within(&session, 60)).unwrap();
+        batch.merge(&kv, "k", one).unwrap();
+        batch.put_document_with(&documents, "k", &document, within(&session, 60)).unwrap();
+        batch.patch(&documents, "k", &plus_one).unwrap();
+        session.db.commit(batch).unwrap();
+        drop((kv, documents));
+        let session = stage(session, &world);
+        let (kv, documents) = open_both(&session);
+        let now = || {
+            let found = documents.get("k").unwrap().map_or(0, |document| document.int("n"));
+            (number(kv.get("k").unwrap()), found)
+        };
+        assert_eq!(now(), (11, 11), "{name}");
+        world.clock.advance(seconds(60));
+        assert!(kv.get("k").unwrap().is_none() && documents.get("k").unwrap().is_none(), "{name}");
+        assert_eq!((kv.expiry("k").unwrap(), documents.expiry("k").unwrap()), (None, None));
+        kv.merge("k", one).unwrap();
+        documents.patch("k", &plus_one).unwrap();
+        session.db.compact().unwrap();
+        assert_eq!(now(), (1, 1), "{name}");
+        assert_eq!((kv.expiry("k").unwrap(), documents.expiry("k").unwrap()), (None, None));
+    }
 }
 
 #[test]

@@ -19,9 +19,19 @@ pub struct Found {
     pub value: Option<Slice>,
     /// The expiry of the put that the value comes from, even if it has expired.
     pub expiry: Option<Moment>,
+    /// Whether that put had expired for the reader. A value is folded of merge operands alone then.
+    pub has_expired: bool,
     /// The number of merge operands folded for the value. Many operands make every get slow: write
     /// the value.
     pub operands: u32,
+}
+
+impl Found {
+    /// Returns the moment from which on the value is absent. Returns `None` if there is no value,
+    /// or if it does not expire.
+    pub fn lives_until(&self) -> Option<Moment> {
+        self.expiry.filter(|_| self.value.is_some() && !self.has_expired)
+    }
 }
 
 /// Returns the moment by which a reader judges expiries. Called when the first entry with an expiry
@@ -35,6 +45,7 @@ struct Lookup<'a> {
     seqno: Option<SeqNo>,
     base: Option<Slice>,
     expiry: Option<Moment>,
+    has_expired: bool,
     /// The operands found so far, newest first.
     operands: Vec<Slice>,
     /// The newest deleted range over the key, in the sources searched so far.
@@ -48,6 +59,7 @@ impl<'a> Lookup<'a> {
             at,
             now,
             expiry: None,
+            has_expired: false,
             seqno: None,
             base: None,
             operands: Vec::new(),
@@ -81,7 +93,8 @@ impl<'a> Lookup<'a> {
     #[cold]
     fn visit_expiring(&mut self, trailer: Trailer, value: impl FnOnce() -> Slice) {
         self.expiry = trailer.expiry();
-        if !trailer.is_expired_at((self.now)()) {
+        self.has_expired = trailer.is_expired_at((self.now)());
+        if !self.has_expired {
             self.base = Some(value());
         }
     }
@@ -159,7 +172,8 @@ impl Tree {
             let fold = self.options().fold.as_deref();
             fold_operands(fold, key, lookup.base.as_deref(), &lookup.operands)?
         };
-        Ok(Found { seqno: lookup.seqno, value, expiry: lookup.expiry, operands })
+        let Lookup { seqno, expiry, has_expired, .. } = lookup;
+        Ok(Found { seqno, value, expiry, has_expired, operands })
     }
 
     /// The hash that the filters of tables know `key` by, if it is not that of the whole key.

@@ -57,6 +57,10 @@ fn an_expired_put_is_absent_and_hides_what_is_older_wherever_it_lies() {
         }
         let found = tree.found_in(&tree.tree.view(), b"b").unwrap();
         assert_eq!((found.seqno, found.expiry), (Some(SeqNo::new(3)), Some(at(100))));
+        let (view, sought) = (tree.tree.view(), (&b"b"[..], tree.hash(b"b")));
+        let lives_until =
+            |millis| tree.tree.get(&view, sought, tree.last, &|| at(millis)).unwrap().lives_until();
+        assert_eq!((lives_until(99), lives_until(100)), (Some(at(100)), None));
     }
 }
 
