@@ -13,6 +13,7 @@ use crate::keyspace_core::{KeyspaceCore, Trees};
 use crate::reads::{ReadMoment, Reads};
 use flagstone_base::key::check_value;
 use flagstone_base::{Kind, Moment, Result};
+use smallvec::SmallVec;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -20,12 +21,15 @@ use std::sync::Arc;
 #[inline]
 pub(super) fn is_needed(write: &Write<'_>) -> bool {
     write.keyspaces.iter().any(|keyspace| keyspace.expires())
-        && write.ops.iter().any(|op| resolves(write, op))
+        && write
+            .ops
+            .iter()
+            .any(|op| op.kind == Kind::Merge && write.keyspaces[usize::from(op.keyspace)].expires())
 }
 
-fn resolves(write: &Write<'_>, op: &Op) -> bool {
-    op.kind == Kind::Merge && write.keyspaces[usize::from(op.keyspace)].expires()
-}
+/// For each keyspace of a write, whether its merges are resolved. Asked once, after the keys are
+/// locked: if another write brings the first expiry of a keyspace later, it is of other keys.
+type Expiring = SmallVec<[bool; 4]>;
 
 /// The operations of a write after its merges were resolved.
 pub(super) struct Resolved {
@@ -39,10 +43,11 @@ impl Resolved {
     /// # Errors
     /// InvalidInput for a value over 512 MiB; errors of reading.
     pub(super) fn of(reads: &Reads, write: &Write<'_>) -> Result<Self> {
+        let expiring: Expiring = write.keyspaces.iter().map(|core| core.expires()).collect();
         loop {
             let moment = ReadMoment::new(reads);
-            let resolved = Resolving::new(reads, write, &moment).run()?;
-            if moment.is_valid_in(trees_read(write).into_iter()) {
+            let resolved = Resolving::new(reads, write, &moment, &expiring).run()?;
+            if moment.is_valid_in(trees_read(write, &expiring).into_iter()) {
                 return Ok(resolved);
             }
         }
@@ -54,8 +59,9 @@ impl Resolved {
     }
 }
 
-fn trees_read<'a>(write: &Write<'a>) -> Trees<'a> {
-    let merges = write.ops.iter().filter(|op| resolves(write, op));
+fn trees_read<'a>(write: &Write<'a>, expiring: &Expiring) -> Trees<'a> {
+    let is_read = |op: &&Op| op.kind == Kind::Merge && expiring[usize::from(op.keyspace)];
+    let merges = write.ops.iter().filter(is_read);
     let tree =
         |op: &Op| &write.keyspaces[usize::from(op.keyspace)].trees[usize::from(op.partition)];
     merges.map(tree).collect()
@@ -72,6 +78,7 @@ struct Resolving<'a> {
     reads: &'a Reads,
     write: &'a Write<'a>,
     moment: &'a ReadMoment<'a>,
+    expiring: &'a Expiring,
     /// The states of keys that earlier operations of the same write have written.
     written: HashMap<(u16, &'a [u8]), KeyState>,
     /// The ranges that earlier operations have deleted: keyspace, start, end.
@@ -80,17 +87,23 @@ struct Resolving<'a> {
 }
 
 impl<'a> Resolving<'a> {
-    fn new(reads: &'a Reads, write: &'a Write<'a>, moment: &'a ReadMoment<'a>) -> Self {
+    fn new(
+        reads: &'a Reads,
+        write: &'a Write<'a>,
+        moment: &'a ReadMoment<'a>,
+        expiring: &'a Expiring,
+    ) -> Self {
         let (payload, ops) = (Vec::with_capacity(write.len()), Vec::with_capacity(write.ops.len()));
         let (written, deleted) = (HashMap::new(), Vec::new());
-        Self { reads, write, moment, written, deleted, resolved: Resolved { payload, ops } }
+        let resolved = Resolved { payload, ops };
+        Self { reads, write, moment, expiring, written, deleted, resolved }
     }
 
     fn run(mut self) -> Result<Resolved> {
         for op in self.write.ops {
             let keyspace = &self.write.keyspaces[usize::from(op.keyspace)];
             let (key, value) = (self.write.bytes(&op.key), self.write.bytes(&op.value));
-            if !keyspace.expires() {
+            if !self.expiring[usize::from(op.keyspace)] {
                 self.push(keyspace, op, op.effect(), value);
             } else if op.kind == Kind::RangeDelete {
                 self.delete_range(op.keyspace, key, value);

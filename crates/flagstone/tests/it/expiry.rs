@@ -3,8 +3,9 @@
 
 use crate::support::{folding, hashed, number, open, owned, small};
 use flagstone::env::Disk;
+use flagstone::fold::AddI64;
 use flagstone::{
-    Backups, Batch, Database, Document, Durability, EntryOptions, ErrorKind, Event, Keyspace,
+    Backups, Batch, Database, Document, Durability, EntryOptions, ErrorKind, Event, Fold, Keyspace,
     Moment, Patch, Repair, doc,
 };
 use flagstone_testkit::{Session, World, dump};
@@ -275,6 +276,48 @@ fn merges_of_the_batch_that_brings_the_first_expiry_expire_with_what_they_change
         assert_eq!(now(), (1, 1), "{name}");
         assert_eq!((kv.expiry("k").unwrap(), documents.expiry("k").unwrap()), (None, None));
     }
+}
+
+/// Adds numbers. The first fold has another thread put an expiring entry into the keyspace given.
+#[derive(Clone, Default)]
+struct Interrupted(Arc<Mutex<Option<Keyspace>>>);
+
+impl Fold for Interrupted {
+    fn name(&self) -> &str {
+        "interrupted/1"
+    }
+
+    fn fold(&self, key: &[u8], base: Option<&[u8]>, operands: &[&[u8]]) -> Option<Vec<u8>> {
+        if let Some(kv) = self.0.lock().unwrap().take() {
+            let options = EntryOptions::new().expires(Moment::MAX);
+            let put = std::thread::spawn(move || kv.put_with("expires", "", options).unwrap());
+            put.join().unwrap();
+        }
+        AddI64.fold(key, base, operands)
+    }
+}
+
+/// The second merge was resolved then and the first was not, so the second did not see it.
+#[test]
+fn a_keyspace_may_see_its_first_expiry_while_a_batch_that_merges_into_it_is_resolved() {
+    let world = World::new(1);
+    let (environment, executor) = world.environment();
+    let fold = Interrupted::default();
+    let builder = Database::builder(World::dir()).options(small()).environment(environment);
+    let db = builder.fold(fold.clone()).open().unwrap();
+    let session = Session::of(&world, db, executor);
+    let keyspace = |name| session.db.keyspace_with(name, folding(1, "interrupted/1")).unwrap();
+    let (first, second) = (keyspace("first"), keyspace("second"));
+    let one = 1_i64.to_le_bytes();
+    first.put_with("expires", "", within(&session, 60)).unwrap();
+    *fold.0.lock().unwrap() = Some(second.clone());
+    let mut batch = Batch::default();
+    batch.merge(&second, "k", one).unwrap();
+    batch.merge(&first, "k", one).unwrap();
+    batch.merge(&second, "k", one).unwrap();
+    session.db.commit(batch).unwrap();
+    assert!(second.expiry("expires").unwrap().is_some());
+    assert_eq!((number(first.get("k").unwrap()), number(second.get("k").unwrap())), (1, 2));
 }
 
 #[test]
