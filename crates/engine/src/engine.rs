@@ -5,7 +5,7 @@ use crate::backup::BackupReport;
 use crate::change::{self, WantedContent, check_content};
 use crate::checkpoint::{self, CheckpointReport};
 use crate::commit::{
-    Batch, Committed, LargeWrite, Ticket, TryCommit, TryWrite, before_write, trees_of,
+    Batch, Committed, LargeWrite, Ticket, TryCommit, TryWrite, before_write, retry_after, trees_of,
     try_before_write,
 };
 use crate::config::Config;
@@ -18,8 +18,8 @@ use crate::parts::Parts;
 use crate::read::Snapshot;
 use crate::stats::{self, KeyspaceInfo, Stats, VerifyReport};
 use crate::verify;
-use crate::write::commit;
-use flagstone_base::{Error, Moment, Result};
+use crate::write::{commit, try_commit};
+use flagstone_base::{Error, ErrorKind, Moment, Result};
 use std::fmt;
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -173,12 +173,20 @@ impl Engine {
     pub fn try_start(&self, batch: &Batch, durability: Durability) -> Result<TryCommit> {
         self.check_start(batch, durability)?;
         let (parts, write) = (self.parts(), batch.as_write());
-        match try_before_write(&parts.commits.throttle, write.len(), &trees_of(&write))? {
-            TryWrite::Later(after) => Ok(TryCommit::RetryAfter(after)),
-            TryWrite::Now { admitted, pause } => {
-                let committed = commit(parts, &write, durability, None)?;
-                drop(admitted);
-                Ok(TryCommit::Started { ticket: self.ticket(&committed, durability), pause })
+        let throttle = &parts.commits.throttle;
+        let (admitted, pause) = match try_before_write(throttle, write.len(), &trees_of(&write))? {
+            TryWrite::Later(after) => return Ok(TryCommit::RetryAfter(after)),
+            TryWrite::Now { admitted, pause } => (admitted, pause),
+        };
+        let committed = try_commit(parts, &write, durability);
+        drop(admitted);
+        match committed {
+            Err(error) if error.kind() == ErrorKind::Busy => {
+                retry_after(throttle).map(TryCommit::RetryAfter)
+            }
+            committed => {
+                let ticket = self.ticket(&committed?, durability);
+                Ok(TryCommit::Started { ticket, pause })
             }
         }
     }
@@ -212,7 +220,10 @@ impl Engine {
         let write = large.as_ref().map_or(write, |large| large.as_write(write));
         let admitted =
             before_write(&parts.commits.throttle, write.len(), wait, || trees_of(&write))?;
-        let committed = commit(parts, &write, durability, None)?;
+        let committed = match wait {
+            true => commit(parts, &write, durability, None)?,
+            false => try_commit(parts, &write, durability)?,
+        };
         // The memory is freed before the room for it is given to others.
         drop(large);
         drop(admitted);

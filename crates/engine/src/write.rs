@@ -26,7 +26,27 @@ pub(crate) fn commit(
     durability: Durability,
     held: Option<Held<'_>>,
 ) -> Result<Committed> {
-    let (committed, due) = parts.commits.write(write, durability, held);
+    let committed = parts.commits.write(write, durability, held, true);
+    act_on_due(parts, write, committed)
+}
+
+/// Like [`commit`], but returns Busy, and has done nothing, where that would wait for room for the
+/// values that merges have become.
+pub(crate) fn try_commit(
+    parts: &Parts,
+    write: &Write<'_>,
+    durability: Durability,
+) -> Result<Committed> {
+    let committed = parts.commits.write(write, durability, None, false);
+    act_on_due(parts, write, committed)
+}
+
+#[inline]
+fn act_on_due(
+    parts: &Parts,
+    write: &Write<'_>,
+    (committed, due): (Result<Committed>, Due),
+) -> Result<Committed> {
     if !due.is_empty() {
         let last = committed.as_ref().map_or(SeqNo::ZERO, |committed| committed.last);
         let wants_trees = due.has(Due::RANGES) || due.has(Due::CHECK);
@@ -131,8 +151,9 @@ pub(crate) fn read_modify_write(
     };
     let Some((kind, value)) = changed else { return Ok(false) };
     check_value(&value)?;
+    debug_assert!(kind != Kind::Merge, "an update has read what it changes");
     let effect = if kind == Kind::Put { Effect::put(expiry) } else { kind.into() };
-    let admitted = admit_update(&parts.commits.throttle, value.len())?;
+    let admitted = admit_update(&parts.commits.throttle, value.len(), true)?;
     if admitted.is_some() {
         core.updated_bytes.store(value.len(), Ordering::Relaxed);
         let large = LargeWrite::of_value(core, effect, key, value);

@@ -55,17 +55,36 @@ pub(super) fn admit(throttle: &Throttle, bytes: u64, wait: bool) -> Result<Optio
     Ok(Some(Admitted::of(throttle, bytes)))
 }
 
-/// Admits an update, which holds its key. Returns `None` for a small one. An update of more bytes
+/// Admits an update, which holds its key, or the values that merges have become. Returns `None`
+/// for a small write, and Busy if there is no room and it may not `wait`. A write of more bytes
 /// than a batch may have does not wait: the commit path refuses it.
 #[inline]
-pub(crate) fn admit_update(throttle: &Throttle, bytes: usize) -> Result<Option<Admitted<'_>>> {
+pub(crate) fn admit_update(
+    throttle: &Throttle,
+    bytes: usize,
+    wait: bool,
+) -> Result<Option<Admitted<'_>>> {
     // Counted from here on: later writes wait for it.
     let Some(mut admitted) = count_write(throttle, bytes) else { return Ok(None) };
     if admitted.bytes <= throttle.setup.batch_bytes_max() {
-        take_turn(throttle, &throttle.stall.updates, admitted.bytes)?;
+        let updates = &throttle.stall.updates;
+        match wait {
+            true => take_turn(throttle, updates, admitted.bytes)?,
+            false => try_turn(throttle, updates, admitted.bytes)?,
+        }
         admitted.updating = admitted.bytes;
     }
     Ok(Some(admitted))
+}
+
+/// Counts `bytes` in `turns` if they fit now and no other write waits there; else returns Busy.
+#[cold]
+fn try_turn(throttle: &Throttle, turns: &Turns, bytes: u64) -> Result<()> {
+    let door = turns.door.try_lock();
+    match door.is_some() && try_count(throttle, &turns.bytes, bytes, false) {
+        true => Ok(()),
+        false => Err(busy()),
+    }
 }
 
 /// Waits until `bytes` fit beside the memtables and what `turns` counts, and counts them there.
@@ -128,8 +147,8 @@ mod tests {
     use crate::keyspace_core::Trees;
     use crate::parts::Parts;
     use crate::testing::Builder;
-    use crate::{Engine, Environment, ErrorKind, Keyspace};
-    use flagstone_base::Kind;
+    use crate::{Engine, Environment, ErrorKind, Keyspace, KeyspaceOptions};
+    use flagstone_base::{Kind, Moment};
     use flagstone_env::{Clock, ManualClock, MemDisk, SeededRandom, StepExecutor};
     use std::sync::Arc;
     use std::sync::atomic::AtomicUsize;
@@ -227,6 +246,27 @@ mod tests {
         updated(1, 100);
         assert_eq!(hint(), 0, "small ones wait for no room");
         assert_eq!(throttle.stall.large.bytes.load(Ordering::Relaxed), 0);
+    }
+
+    /// Only their operands were counted.
+    #[test]
+    fn the_values_that_merges_become_stay_within_the_share() {
+        let (db, _) = open(builder());
+        let kv = db.keyspace_with("folds", KeyspaceOptions::new().fold("append/1")).unwrap();
+        let parts = kv.handle().parts();
+        let throttle = &parts.commits.throttle;
+        for i in 0..3_u8 {
+            kv.put_encoded(&[i], (vec![i; 3 * MIB], Some(Moment::MAX)), None).unwrap();
+        }
+        db.flush().unwrap();
+        for i in 0..12_u8 {
+            kv.merge([i % 3], "x").unwrap();
+            let held = parts.memory.memtable_bytes();
+            assert!(held <= 8 << 20, "{i}: {held}");
+        }
+        assert_eq!(throttle.stall.large.bytes.load(Ordering::Relaxed), 0);
+        assert_eq!(throttle.stall.updates.bytes.load(Ordering::Relaxed), 0);
+        assert_eq!(kv.get([1]).unwrap().unwrap().len(), 3 * MIB + 4);
     }
 
     /// Each of them found room before the first was in a memtable.

@@ -76,7 +76,7 @@ pub(crate) fn try_before_write<'t>(
         match pressure_on(throttle, trees) {
             Pressure::Free => {}
             Pressure::Delay(delay) => pause = delay,
-            Pressure::Stop(_) => return retry_later(throttle),
+            Pressure::Stop(_) => return retry_after(throttle).map(TryWrite::Later),
         }
     }
     if bytes < LARGE_WRITE {
@@ -84,14 +84,14 @@ pub(crate) fn try_before_write<'t>(
     }
     match admit(throttle, bytes as u64, false) {
         Ok(admitted) => Ok(TryWrite::Now { admitted, pause }),
-        Err(error) if error.kind() == ErrorKind::Busy => retry_later(throttle),
+        Err(error) if error.kind() == ErrorKind::Busy => retry_after(throttle).map(TryWrite::Later),
         Err(error) => Err(error),
     }
 }
 
 /// Returns when there may be room, or why there will be none.
 #[cold]
-fn retry_later(throttle: &Throttle) -> Result<TryWrite<'_>> {
+pub(crate) fn retry_after(throttle: &Throttle) -> Result<Duration> {
     throttle.health.check_open_for_writing()?;
     if let Some(error) = throttle.work.lock().flushes.why_no_room(0) {
         return Err(error.context("writers wait for a flush that fails"));
@@ -99,7 +99,7 @@ fn retry_later(throttle: &Throttle) -> Result<TryWrite<'_>> {
     // The work that makes room may not have been started.
     throttle.health.act(Due::MEMORY | Due::WORK);
     let left = throttle.work.left_of_flush(throttle.setup.now());
-    Ok(TryWrite::Later(left.clamp(RETRY_MIN, RETRY_MAX)))
+    Ok(left.clamp(RETRY_MIN, RETRY_MAX))
 }
 
 fn pressure_on(throttle: &Throttle, trees: &Trees<'_>) -> Pressure {

@@ -74,10 +74,13 @@ impl LargeWrite {
 
     /// Takes the payload out of a batch; `None` if the payload is small.
     pub(crate) fn of_batch(batch: &mut Batch) -> Option<Self> {
-        if batch.payload.len() < LARGE_WRITE {
-            return None;
-        }
-        Some(Self { head: Vec::new(), shared: Arc::new(std::mem::take(&mut batch.payload)) })
+        Self::of_payload(&mut batch.payload)
+    }
+
+    /// Takes `payload` over; `None` if it is small.
+    pub(super) fn of_payload(payload: &mut Vec<u8>) -> Option<Self> {
+        let is_large = payload.len() >= LARGE_WRITE;
+        is_large.then(|| Self { head: Vec::new(), shared: Arc::new(std::mem::take(payload)) })
     }
 
     /// Returns `write` with this payload.

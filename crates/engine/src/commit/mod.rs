@@ -29,7 +29,7 @@ mod ticket;
 
 pub(crate) use admission::admit_update;
 pub use admitted::Admitted;
-pub(crate) use back_pressure::{TryWrite, before_write, try_before_write};
+pub(crate) use back_pressure::{TryWrite, before_write, retry_after, try_before_write};
 pub use batch::{Batch, Effect, OP_OVERHEAD};
 pub(crate) use batch::{Op, Write, encode_op};
 pub(crate) use large::{LARGE_WRITE, LargeWrite};

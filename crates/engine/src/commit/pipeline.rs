@@ -12,6 +12,7 @@
 //! ```
 //! A failed write leaves a hole: its numbers are published as empty, and the log voids them.
 
+use super::admission::admit_update;
 use super::after::due_after;
 use super::batch::Write;
 use super::condition::check_conditions;
@@ -93,19 +94,21 @@ pub(crate) struct Commits {
 }
 
 impl Commits {
-    /// Commits `write` up to publication. `held` are the stripes if the caller holds them already.
-    /// What is due is returned even with an error.
+    /// Commits `write` up to publication. `held` are the stripes if the caller holds them already:
+    /// then `write` has no merges to resolve. Merges may become large values, which wait for room
+    /// if the caller may `wait`. What is due is returned even with an error.
     pub(crate) fn write(
         &self,
         write: &Write<'_>,
         durability: Durability,
         held: Option<Held<'_>>,
+        wait: bool,
     ) -> (Result<Committed>, Due) {
         let targets = targets(write);
         let is_held = held.is_some();
         let (numbered, own) = match self.hold_and_number(write, &targets, durability, is_held) {
             Ok((Some(numbered), own)) => (numbered, own),
-            Ok((None, own)) => return self.write_resolved(write, durability, (held, own)),
+            Ok((None, own)) => return self.write_resolved(write, durability, own, wait),
             Err(error) => return (Err(error), Due::default()),
         };
         let Numbered { first, last, lsn, .. } = numbered;
@@ -130,23 +133,29 @@ impl Commits {
     }
 
     /// Like [`Commits::write`], but for a write that merges into a keyspace in which entries may
-    /// expire. Its keys are locked.
+    /// expire. Its keys are locked. Like an update, it learns under the locks how long its values
+    /// are.
     #[cold]
     fn write_resolved(
         &self,
         write: &Write<'_>,
         durability: Durability,
-        (held, own): (Option<Held<'_>>, Option<Held<'_>>),
+        held: Option<Held<'_>>,
+        wait: bool,
     ) -> (Result<Committed>, Due) {
-        let resolved = match Resolved::of(&self.reads, write) {
-            Ok(resolved) => resolved,
+        let resolved = Resolved::of(&self.reads, write);
+        let admitted = resolved.and_then(|resolved| {
+            Ok((admit_update(&self.throttle, resolved.len(), wait)?, resolved))
+        });
+        let (_admitted, mut resolved) = match admitted {
+            Ok(admitted) => admitted,
             Err(error) => return (Err(error), Due::default()),
         };
+        // Dropped before the admission.
+        let large = resolved.take_large();
         let write = resolved.as_write(write);
-        match held {
-            Some(held) => self.write(&write, durability, Some(held)),
-            None => self.write(&write, durability, own),
-        }
+        let write = large.as_ref().map_or(write, |large| large.as_write(write));
+        self.write(&write, durability, held, wait)
     }
 
     /// Locks the keys of `write` unless `is_held`, checks what it depends on, and gives it its
@@ -165,7 +174,7 @@ impl Commits {
         write.check_ops()?;
         self.note_expiries(write)?;
         let (own, has_reads) = match is_held {
-            true => (None, resolve::is_needed(write)),
+            true => (None, false),
             false => self.hold(write),
         };
         if has_reads {

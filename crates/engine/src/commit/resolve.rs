@@ -9,10 +9,11 @@
 //! their merges.
 
 use super::batch::{Effect, Op, Write, encode_op};
+use super::large::LargeWrite;
 use crate::keyspace_core::{KeyspaceCore, Trees};
 use crate::reads::{ReadMoment, Reads};
 use flagstone_base::key::check_value;
-use flagstone_base::{Kind, Moment, Result};
+use flagstone_base::{Error, Kind, Moment, Result};
 use smallvec::SmallVec;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -41,7 +42,8 @@ impl Resolved {
     /// Resolves `write`, whose locks are held.
     ///
     /// # Errors
-    /// InvalidInput for a value over 512 MiB; errors of reading.
+    /// InvalidInput for a value over 512 MiB, or more bytes than a batch may have; errors of
+    /// reading.
     pub(super) fn of(reads: &Reads, write: &Write<'_>) -> Result<Self> {
         let expiring: Expiring = write.keyspaces.iter().map(|core| core.expires()).collect();
         loop {
@@ -51,6 +53,16 @@ impl Resolved {
                 return Ok(resolved);
             }
         }
+    }
+
+    /// The bytes of the payload.
+    pub(super) const fn len(&self) -> usize {
+        self.payload.len()
+    }
+
+    /// Takes the payload out if it is large.
+    pub(super) fn take_large(&mut self) -> Option<LargeWrite> {
+        LargeWrite::of_payload(&mut self.payload)
     }
 
     /// Returns `write` with these operations.
@@ -67,20 +79,13 @@ fn trees_read<'a>(write: &Write<'a>, expiring: &Expiring) -> Trees<'a> {
     merges.map(tree).collect()
 }
 
-/// The value of a key, and its expiry.
-#[derive(Clone, Default)]
-struct KeyState {
-    value: Option<Vec<u8>>,
-    expiry: Option<Moment>,
-}
-
 struct Resolving<'a> {
     reads: &'a Reads,
     write: &'a Write<'a>,
     moment: &'a ReadMoment<'a>,
     expiring: &'a Expiring,
-    /// The states of keys that earlier operations of the same write have written.
-    written: HashMap<(u16, &'a [u8]), KeyState>,
+    /// The last resolved operation of each key.
+    written: HashMap<(u16, &'a [u8]), usize>,
     /// The ranges that earlier operations have deleted: keyspace, start, end.
     deleted: Vec<(u16, &'a [u8], &'a [u8])>,
     resolved: Resolved,
@@ -103,24 +108,22 @@ impl<'a> Resolving<'a> {
         for op in self.write.ops {
             let keyspace = &self.write.keyspaces[usize::from(op.keyspace)];
             let (key, value) = (self.write.bytes(&op.key), self.write.bytes(&op.value));
-            if !self.expiring[usize::from(op.keyspace)] {
-                self.push(keyspace, op, op.effect(), value);
-            } else if op.kind == Kind::RangeDelete {
-                self.delete_range(op.keyspace, key, value);
-                self.push(keyspace, op, op.effect(), value);
-            } else if op.kind == Kind::Merge {
-                let state = self.folded(keyspace, op, value)?;
-                let effect = match &state.value {
-                    Some(_) => Effect::put(state.expiry),
-                    None => Kind::Delete.into(),
-                };
-                self.push(keyspace, op, effect, state.value.as_deref().unwrap_or_default());
-                self.written.insert((op.keyspace, key), state);
+            let is_expiring = self.expiring[usize::from(op.keyspace)];
+            if is_expiring && op.kind == Kind::Merge {
+                let (value, expiry) = self.folded(keyspace, op, value)?;
+                let effect =
+                    if value.is_some() { Effect::put(expiry) } else { Kind::Delete.into() };
+                self.push(keyspace, op, effect, value.as_deref().unwrap_or_default())?;
             } else {
-                let value_now = (op.kind == Kind::Put).then(|| value.to_vec());
-                let state = KeyState { value: value_now, expiry: op.expiry };
-                self.written.insert((op.keyspace, key), state);
-                self.push(keyspace, op, op.effect(), value);
+                self.push(keyspace, op, op.effect(), value)?;
+            }
+            match op.kind {
+                _ if !is_expiring => {}
+                Kind::RangeDelete => self.delete_range(op.keyspace, key, value),
+                _ => {
+                    let last = self.resolved.ops.len() - 1;
+                    self.written.insert((op.keyspace, key), last);
+                }
             }
         }
         Ok(self.resolved)
@@ -131,42 +134,67 @@ impl<'a> Resolving<'a> {
         self.deleted.push((keyspace, start, end));
     }
 
-    /// Folds `operand` into the value of the key of `op`.
-    fn folded(&self, keyspace: &KeyspaceCore, op: &Op, operand: &[u8]) -> Result<KeyState> {
+    /// Folds `operand` into the value of the key of `op`. Returns the new value and its expiry.
+    fn folded(
+        &self,
+        keyspace: &KeyspaceCore,
+        op: &Op,
+        operand: &[u8],
+    ) -> Result<(Option<Vec<u8>>, Option<Moment>)> {
         keyspace.check_fold()?;
         let key = self.write.bytes(&op.key);
-        let base = self.state(keyspace, op, key)?;
+        let found;
+        let (base, expiry) = match self.written_before(op.keyspace, key) {
+            Some(state) => state,
+            None => {
+                found = self.reads.get_at_moment(keyspace, key, op.hash, self.moment)?;
+                (found.value.as_deref(), found.lives_until())
+            }
+        };
         let fold = keyspace.fold.as_deref();
-        let value = fold.and_then(|fold| fold.fold(key, base.value.as_deref(), &[operand]));
+        let value = fold.and_then(|fold| fold.fold(key, base, &[operand]));
         value.as_deref().map_or(Ok(()), check_value)?;
-        Ok(KeyState { expiry: base.expiry.filter(|_| value.is_some()), value })
+        Ok((value, expiry))
     }
 
-    /// The state of a key before the next operation of the write.
-    fn state(&self, keyspace: &KeyspaceCore, op: &Op, key: &'a [u8]) -> Result<KeyState> {
-        if let Some(state) = self.written.get(&(op.keyspace, key)) {
+    /// The value of a key, and its expiry, if an earlier operation of the same write has written
+    /// it.
+    fn written_before(&self, of: u16, key: &[u8]) -> Option<(Option<&[u8]>, Option<Moment>)> {
+        if let Some(&at) = self.written.get(&(of, key)) {
+            let Resolved { payload, ops } = &self.resolved;
+            let op = &ops[at];
             // A put of this write may have expired already.
-            let has_expired = |expiry| self.moment.has_expired(expiry);
-            return Ok(match state.expiry.is_some_and(has_expired) {
-                true => KeyState::default(),
-                false => state.clone(),
+            let has_expired = op.expiry.is_some_and(|expiry| self.moment.has_expired(expiry));
+            return Some(match op.kind == Kind::Put && !has_expired {
+                true => (Some(&payload[op.value.start as usize..op.value.end as usize]), op.expiry),
+                false => (None, None),
             });
         }
-        let is_in = |(of, start, end): &(u16, &[u8], &[u8])| {
-            *of == op.keyspace && (*start..*end).contains(&key)
+        let is_in = |(keyspace, start, end): &(u16, &[u8], &[u8])| {
+            *keyspace == of && (*start..*end).contains(&key)
         };
-        if self.deleted.iter().any(is_in) {
-            return Ok(KeyState::default());
-        }
-        let found = self.reads.get_at_moment(keyspace, key, op.hash, self.moment)?;
-        let expiry = found.lives_until();
-        Ok(KeyState { expiry, value: found.value.map(|value| value.to_vec()) })
+        self.deleted.iter().any(is_in).then_some((None, None))
     }
 
-    fn push(&mut self, keyspace: &Arc<KeyspaceCore>, op: &Op, effect: Effect, value: &[u8]) {
-        let Resolved { payload, ops } = &mut self.resolved;
+    /// Adds an operation, unless all of them come to more bytes than a batch may have.
+    fn push(
+        &mut self,
+        keyspace: &Arc<KeyspaceCore>,
+        op: &Op,
+        effect: Effect,
+        value: &[u8],
+    ) -> Result<()> {
         let key = self.write.bytes(&op.key);
+        let Resolved { payload, ops } = &mut self.resolved;
+        let most = self.reads.setup.batch_bytes_max();
+        if (payload.len() + key.len() + value.len()) as u64 > most {
+            return Err(Error::invalid(format!(
+                "a batch of more than {most} bytes (a quarter of the memory budget): where entries \
+                 expire, a merge counts as the value that it results in"
+            )));
+        }
         ops.push(encode_op(payload, keyspace, op.keyspace, effect, key, value));
+        Ok(())
     }
 }
 
@@ -198,8 +226,8 @@ mod tests {
 
     const ONE: [u8; 8] = 1_i64.to_le_bytes();
 
-    /// No commit writes an operand over a base that expires. If a file holds one all the same, what is written next must
-    /// not take the expiry of the base, which has passed.
+    /// No commit writes an operand over a base that expires. If a file holds one all the same, what
+    /// is written next must not take the expiry of the base, which has passed.
     #[test]
     fn what_is_folded_over_a_base_that_has_expired_has_no_expiry() {
         let clock = Arc::new(ManualClock::default());

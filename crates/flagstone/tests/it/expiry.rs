@@ -3,13 +3,14 @@
 
 use crate::support::{folding, hashed, number, open, owned, small};
 use flagstone::env::Disk;
-use flagstone::fold::AddI64;
+use flagstone::fold::{AddI64, Append};
 use flagstone::{
     Backups, Batch, Database, Document, Durability, EntryOptions, ErrorKind, Event, Fold, Keyspace,
     Moment, Patch, Repair, doc,
 };
 use flagstone_testkit::{Session, World, dump};
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -318,6 +319,46 @@ fn a_keyspace_may_see_its_first_expiry_while_a_batch_that_merges_into_it_is_reso
     session.db.commit(batch).unwrap();
     assert!(second.expiry("expires").unwrap().is_some());
     assert_eq!((number(first.get("k").unwrap()), number(second.get("k").unwrap())), (1, 2));
+}
+
+/// Appends, and counts how often.
+struct Counting(Arc<AtomicUsize>);
+
+impl Fold for Counting {
+    fn name(&self) -> &str {
+        "counting/1"
+    }
+
+    fn fold(&self, key: &[u8], base: Option<&[u8]>, operands: &[&[u8]]) -> Option<Vec<u8>> {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        Append.fold(key, base, operands)
+    }
+}
+
+/// All of them were made, gigabytes perhaps, before the batch was refused.
+#[test]
+fn the_limit_of_a_batch_counts_the_values_that_its_merges_result_in() {
+    let world = World::new(1);
+    let folded = Arc::new(AtomicUsize::new(0));
+    let builder = Database::builder(World::dir()).options(small());
+    let builder = builder.environment(world.environment().0);
+    let db = builder.fold(Counting(Arc::clone(&folded))).open().unwrap();
+    let kv = db.keyspace_with("kv", folding(1, "counting/1")).unwrap();
+    kv.put_with("expires", "", EntryOptions::new().expires(Moment::MAX)).unwrap();
+    (0..40_u8).for_each(|n| kv.put([n], vec![7; 20_000]).unwrap());
+    let merge = |keys: u8| {
+        let mut batch = db.batch();
+        (0..keys).for_each(|n| batch.merge(&kv, [n], "x").unwrap());
+        db.commit(batch)
+    };
+    let len = |n: u8| kv.get([n]).unwrap().unwrap().len();
+    let refused = merge(40).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::InvalidInput);
+    assert!(refused.to_string().contains("262144 bytes"), "{refused}");
+    assert_eq!(folded.load(Ordering::Relaxed), 14, "13 of them fit");
+    assert!((0..40).all(|n| len(n) == 20_000));
+    merge(13).unwrap();
+    assert_eq!((len(0), len(12), len(13)), (20_001, 20_001, 20_000));
 }
 
 #[test]

@@ -1,9 +1,9 @@
 //! Commits that never sleep, and say when to come back.
 
-use crate::support::{hashed, open, small};
+use crate::support::{folding, hashed, open, small};
 use flagstone::env::names::FileKind;
 use flagstone::env::{Effect, Executor, Failure, Fault, Op};
-use flagstone::{Batch, ErrorKind, Keyspace, TryCommit};
+use flagstone::{Batch, EntryOptions, ErrorKind, Keyspace, Moment, TryCommit};
 use flagstone_testkit::{Session, World};
 use std::time::Duration;
 
@@ -77,4 +77,29 @@ fn who_would_wait_for_a_flush_that_fails_is_told_why() {
     session.settle();
     let again = session.db.try_commit_start(&batch_of(&kv, 0, 1000)).unwrap();
     assert!(matches!(again, TryCommit::Started { .. }));
+}
+
+/// Where entries expire, a commit writes the value that a merge results in.
+#[test]
+fn a_merge_whose_value_finds_no_room_is_told_to_come_back() {
+    let world = World::new(3);
+    let session = open(&world, &small().memory_budget(8 << 20));
+    let kv = session.db.keyspace_with("kv", folding(1, "append/1")).unwrap();
+    let expiring = EntryOptions::new().expires(Moment::MAX);
+    kv.put_with("key", vec![7; 900 << 10], expiring).unwrap();
+    session.db.flush().unwrap();
+    let mut batch = Batch::default();
+    batch.merge(&kv, "key", "x").unwrap();
+    let try_merge = || session.db.try_commit_start(&batch).unwrap();
+    let started = (0..10).take_while(|_| matches!(try_merge(), TryCommit::Started { .. })).count();
+    assert_eq!(session.db.try_commit(&batch).unwrap_err().kind(), ErrorKind::Busy);
+    let TryCommit::RetryAfter(after) = try_merge() else { panic!("there is no room") };
+    assert!((1..=50).contains(&after.as_millis()), "{after:?}");
+    let stats = session.db.stats();
+    assert!(stats.memtable_bytes <= 4 << 20, "{} after {started}", stats.memtable_bytes);
+    assert_eq!((stats.stalls, stats.stalled_for), (0, Duration::ZERO), "nobody slept");
+    assert_eq!(stats.flushes, 1, "nor did it work for others");
+    assert_eq!(kv.get("key").unwrap().unwrap().len(), (900 << 10) + started);
+    session.settle();
+    assert!(matches!(try_merge(), TryCommit::Started { .. }));
 }
