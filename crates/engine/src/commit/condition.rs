@@ -4,7 +4,8 @@ use super::batch::{Condition, Expected, Write};
 use crate::keyspace_core::KeyspaceCore;
 use crate::reads::{ReadMoment, Reads};
 use flagstone_base::{Error, ErrorKind, Result, SeqNo};
-use flagstone_tree::Found;
+use flagstone_tree::{Found, Tree};
+use std::sync::Arc;
 
 /// Checks the conditions of `write`, all as of the same moment.
 ///
@@ -17,17 +18,30 @@ pub(super) fn check_conditions(reads: &Reads, write: &Write<'_>) -> Result<()> {
     }
     loop {
         let moment = ReadMoment::new(reads);
-        for condition in write.conditions {
-            check_condition(reads, write, condition, &moment)?;
-        }
-        let trees = write.conditions.iter().map(|condition| {
-            let keyspace = &write.keyspaces[usize::from(condition.keyspace)];
-            &keyspace.trees[keyspace.route.partition(&condition.key, condition.hash)]
-        });
-        if moment.is_valid_in(trees) {
+        check_at_moment(reads, write, &moment)?;
+        if moment.is_valid_in(trees_of_conditions(write)) {
             return Ok(());
         }
     }
+}
+
+/// Like [`check_conditions`], as of `moment`, which must be valid in [`trees_of_conditions`].
+pub(super) fn check_at_moment(
+    reads: &Reads,
+    write: &Write<'_>,
+    moment: &ReadMoment<'_>,
+) -> Result<()> {
+    let mut conditions = write.conditions.iter();
+    conditions.try_for_each(|condition| check_condition(reads, write, condition, moment))
+}
+
+/// Returns the trees of the keys that the conditions of `write` name.
+pub(super) fn trees_of_conditions<'a>(write: &Write<'a>) -> impl Iterator<Item = &'a Arc<Tree>> {
+    let Write { conditions, keyspaces, .. } = *write;
+    conditions.iter().map(move |condition| {
+        let keyspace = &keyspaces[usize::from(condition.keyspace)];
+        &keyspace.trees[keyspace.route.partition(&condition.key, condition.hash)]
+    })
 }
 
 /// Checks one condition.

@@ -143,6 +143,7 @@ impl Commits {
         held: Option<Held<'_>>,
         wait: bool,
     ) -> (Result<Committed>, Due) {
+        // Checks the conditions, too.
         let resolved = Resolved::of(&self.reads, write);
         let admitted = resolved.and_then(|resolved| {
             Ok((admit_update(&self.throttle, resolved.len(), wait)?, resolved))

@@ -9,6 +9,7 @@
 //! their merges.
 
 use super::batch::{Effect, Op, Write, encode_op};
+use super::condition::{check_at_moment, trees_of_conditions};
 use super::large::LargeWrite;
 use crate::keyspace_core::{KeyspaceCore, Trees};
 use crate::reads::{ReadMoment, Reads};
@@ -39,17 +40,20 @@ pub(super) struct Resolved {
 }
 
 impl Resolved {
-    /// Resolves `write`, whose locks are held.
+    /// Resolves `write`, whose locks are held. Its conditions are checked first, as of the same
+    /// moment: else a key could be absent for a condition and present for a merge.
     ///
     /// # Errors
-    /// InvalidInput for a value over 512 MiB, or more bytes than a batch may have; errors of
-    /// reading.
+    /// Conflict if a condition does not hold; InvalidInput for a value over 512 MiB, or more bytes
+    /// than a batch may have; errors of reading.
     pub(super) fn of(reads: &Reads, write: &Write<'_>) -> Result<Self> {
         let expiring: Expiring = write.keyspaces.iter().map(|core| core.expires()).collect();
         loop {
             let moment = ReadMoment::new(reads);
+            check_at_moment(reads, write, &moment)?;
             let resolved = Resolving::new(reads, write, &moment, &expiring).run()?;
-            if moment.is_valid_in(trees_read(write, &expiring).into_iter()) {
+            let trees = trees_read(write, &expiring).into_iter().chain(trees_of_conditions(write));
+            if moment.is_valid_in(trees) {
                 return Ok(resolved);
             }
         }
@@ -65,9 +69,10 @@ impl Resolved {
         LargeWrite::of_payload(&mut self.payload)
     }
 
-    /// Returns `write` with these operations.
+    /// Returns `write` with these operations, and without its conditions.
     pub(super) fn as_write<'a>(&'a self, write: &Write<'a>) -> Write<'a> {
-        Write { payload: &self.payload, shared: None, ops: &self.ops, ..*write }
+        let (payload, ops) = (&self.payload, &self.ops);
+        Write { payload, shared: None, ops, conditions: &[], ..*write }
     }
 }
 
@@ -203,8 +208,9 @@ mod tests {
     use super::*;
     use crate::catalog::KeyspaceRecord;
     use crate::testing::Builder;
-    use crate::{Engine, Environment, Keyspace, KeyspaceOptions};
+    use crate::{Batch, Engine, Environment, ErrorKind, Keyspace, KeyspaceOptions};
     use flagstone_env::{Clock, ManualClock, MemDisk, SeededRandom, StepExecutor};
+    use std::sync::atomic::{AtomicU64, Ordering};
     use std::time::Duration;
 
     fn open(clock: Arc<dyn Clock>) -> (Engine, Keyspace) {
@@ -250,5 +256,40 @@ mod tests {
         let two = 2_i64.to_le_bytes().to_vec();
         kv.read_modify_write(b"updated", |_| Ok(Some((Kind::Put, two)))).unwrap();
         assert_eq!(keys.map(|key| number(&kv, key)), [Some(2); 2]);
+    }
+
+    /// A millisecond goes by with every look at the wall clock.
+    #[derive(Default)]
+    struct Ticking(AtomicU64);
+
+    impl Clock for Ticking {
+        fn monotonic(&self) -> Duration {
+            Duration::from_millis(self.0.load(Ordering::Relaxed))
+        }
+
+        fn wall(&self) -> Duration {
+            Duration::from_millis(self.0.fetch_add(1, Ordering::Relaxed))
+        }
+    }
+
+    /// The merge took the key for present, and then the condition took it for absent.
+    #[test]
+    fn the_conditions_and_the_merges_of_a_batch_are_judged_by_one_moment() {
+        let (db, kv) = open(Arc::<Ticking>::default());
+        let mut ends = [0, 0];
+        for millis in 1..40 {
+            let key = format!("key {millis}");
+            let at = db.now().after(Duration::from_millis(millis));
+            kv.write_one(Effect::put(Some(at)), key.as_bytes(), &5_i64.to_le_bytes()).unwrap();
+            let mut batch = Batch::default();
+            batch.expect_absent(&kv, &key).unwrap();
+            batch.merge(&kv, &key, ONE).unwrap();
+            match db.commit(batch) {
+                Ok(()) => assert_eq!(number(&kv, &key), Some(1), "{millis} ms"),
+                Err(error) => assert_eq!(error.kind(), ErrorKind::Conflict),
+            }
+            ends[usize::from(db.now() < at)] += 1;
+        }
+        assert!(ends.iter().all(|count| *count > 0), "{ends:?}");
     }
 }
