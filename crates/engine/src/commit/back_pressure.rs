@@ -76,7 +76,12 @@ pub(crate) fn try_before_write<'t>(
         match pressure_on(throttle, trees) {
             Pressure::Free => {}
             Pressure::Delay(delay) => pause = delay,
-            Pressure::Stop(_) => return retry_after(throttle).map(TryWrite::Later),
+            Pressure::Stop(cause) => {
+                if cause == StallCause::Compaction {
+                    check_compactions(throttle, trees, failures_of(throttle, trees))?;
+                }
+                return retry_after(throttle).map(TryWrite::Later);
+            }
         }
     }
     if bytes < LARGE_WRITE {

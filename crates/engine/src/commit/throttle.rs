@@ -60,15 +60,16 @@ impl Throttle {
         self.stall.stall_nanos.fetch_add(took.as_nanos() as u64, Ordering::Relaxed);
     }
 
-    /// Waits until `check` finds room, and returns its result.
+    /// Waits until `check` finds room, and returns its result. Without `wait` it checks once, and
+    /// returns Busy if there is no room.
     pub(super) fn stop<T>(
         &self,
         wait: bool,
         cause: StallCause,
-        check: impl FnMut() -> RoomCheck<T>,
+        mut check: impl FnMut() -> RoomCheck<T>,
     ) -> Result<T> {
         if !wait {
-            return Err(busy());
+            return check()?.map_err(|_cause| busy());
         }
         let started = self.setup.now();
         if self.stall.stopped.enter(started) {

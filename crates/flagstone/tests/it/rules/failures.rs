@@ -8,7 +8,7 @@ use flagstone::env::names::{FileKind, Name, parse};
 use flagstone::env::{Disk, Effect, Executor, Failure, Fault, Op, StepExecutor};
 use flagstone::{
     DamagedTable, Database, Durability, Error, ErrorKind, Event, Keyspace, Listener, Options,
-    StallCause,
+    StallCause, TryCommit,
 };
 use flagstone_testkit::World;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -257,6 +257,41 @@ fn writers_of_a_tree_that_cannot_be_compacted_get_an_error_that_names_the_file()
     fill(&a, &watched.db, 201).unwrap();
     assert_eq!(a.count().unwrap(), 70);
     assert!(watched.quarantined().is_empty());
+}
+
+/// They were told to come back, for ever.
+#[test]
+fn writers_that_do_not_wait_are_told_of_a_tree_that_cannot_be_compacted() {
+    let world = World::new(4);
+    let watched = Watched::open(&world);
+    let a = watched.keyspace("a");
+    let put = |n: u32| {
+        let mut batch = watched.db.batch();
+        batch.put(&a, (n * 7919 % 997).to_be_bytes(), vec![1; 1000]).unwrap();
+        batch
+    };
+    let (mut damaged, mut retries, mut told) = (Vec::new(), 0, None);
+    while told.is_none() {
+        for n in 0..70 {
+            match watched.db.try_commit_start(&put(n)) {
+                Ok(TryCommit::Started { .. }) => continue,
+                Ok(TryCommit::RetryAfter(_)) => retries += 1,
+                Err(error) => told = Some(error),
+            }
+            break;
+        }
+        assert!(retries < 200, "nobody says why");
+        watched.db.flush().unwrap();
+        let mut tables = tables(&world);
+        tables.retain(|table| !damaged.contains(table));
+        tables.iter().for_each(|table| flip(&world, table));
+        damaged.append(&mut tables);
+        watched.work(&world);
+    }
+    let error = told.unwrap();
+    assert_eq!(error.kind(), ErrorKind::Corruption, "{error:?}");
+    assert!(error.to_string().contains("keyspace \"a\", partition 0"), "{error}");
+    assert_eq!(watched.db.try_commit(&put(0)).unwrap_err().kind(), ErrorKind::Corruption);
 }
 
 /// A tombstone above a damaged table must outlive it, or what it deletes is back when the table is
