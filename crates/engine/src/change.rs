@@ -122,10 +122,7 @@ pub(crate) fn drop_keyspace(parts: &Parts, name: &str) -> Result<bool> {
     let Some(core) = parts.keyspaces.named(name) else { return Ok(false) };
     let Some(manifest) = guard.as_mut() else { return Err(parts.setup.closed()) };
     let edit = Edit { keyspaces_dropped: vec![core.id], ..Edit::default() };
-    append_or_rule_out(parts, manifest, edit, || {
-        let _numbering = parts.history.numbering.lock();
-        core.set_status(KeyspaceStatus::DropInDoubt);
-    })?;
+    append_or_rule_out(parts, manifest, edit, || set_in_doubt(parts, &core))?;
     {
         // Commits check the keyspace under this lock: none gets SeqNos after the drop.
         let mut numbering = parts.history.numbering.lock();
@@ -210,9 +207,14 @@ fn alter(
     if *before == after {
         return Ok(());
     }
-    let tables = after.tables;
+    let (tables, is_renamed) = (after.tables, before.name != after.name);
     let edit = Edit { keyspaces_altered: vec![after], ..Edit::default() };
-    append_or_rule_out(parts, manifest, edit, || {})?;
+    append_or_rule_out(parts, manifest, edit, || {
+        // Nobody would look for what is written now under another name.
+        if is_renamed {
+            set_in_doubt(parts, &core);
+        }
+    })?;
     if let Some(record) = manifest.state().catalog.by_id(core.id) {
         parts.keyspaces.replace_record(&core, record);
     }
@@ -246,6 +248,12 @@ fn append_or_rule_out(
         }
     }
     appended
+}
+
+/// Stops the writes of the keyspace until its refused drop or renaming can no longer come back.
+fn set_in_doubt(parts: &Parts, core: &KeyspaceCore) {
+    let _numbering = parts.history.numbering.lock();
+    core.set_status(KeyspaceStatus::InDoubt);
 }
 
 /// Repeatedly tries to end the doubt of a refused edit, since no other work may come that does.

@@ -48,13 +48,13 @@ pub struct KeyspaceCore {
 pub(crate) enum KeyspaceStatus {
     Present,
     Dropped,
-    /// The removal was refused, but a crash could bring it back.
-    DropInDoubt,
+    /// The drop or renaming was refused, but a crash could bring it back.
+    InDoubt,
 }
 
 const PRESENT: u8 = KeyspaceStatus::Present as u8;
 const DROPPED: u8 = KeyspaceStatus::Dropped as u8;
-const DROP_IN_DOUBT: u8 = KeyspaceStatus::DropInDoubt as u8;
+const IN_DOUBT: u8 = KeyspaceStatus::InDoubt as u8;
 
 impl KeyspaceCore {
     /// A keyspace of `record` without trees.
@@ -159,11 +159,11 @@ impl KeyspaceCore {
     pub(crate) fn check_not_dropped(&self) -> Result<()> {
         match self.status.load(Ordering::Acquire) {
             PRESENT => Ok(()),
-            DROP_IN_DOUBT => {
+            IN_DOUBT => {
                 let name = self.name();
                 let text = format!(
-                    "the disk refused to remove keyspace {name:?}, but a crash could still do it: \
-                     it accepts no writes until that is ruled out"
+                    "the disk refused to remove or rename keyspace {name:?}, but a crash could \
+                     still do it: it accepts no writes until that is ruled out"
                 );
                 Err(Error::new(ErrorKind::Io, text))
             }
@@ -185,9 +185,9 @@ impl KeyspaceCore {
         self.status.store(status as u8, Ordering::Release);
     }
 
-    /// Ends the doubt about a refused removal: it cannot come back any more.
+    /// Ends the doubt about a refused drop or renaming: it cannot come back any more.
     pub(crate) fn end_doubt(&self) {
         let order = (Ordering::AcqRel, Ordering::Relaxed);
-        let _not_in_doubt = self.status.compare_exchange(DROP_IN_DOUBT, PRESENT, order.0, order.1);
+        let _not_in_doubt = self.status.compare_exchange(IN_DOUBT, PRESENT, order.0, order.1);
     }
 }

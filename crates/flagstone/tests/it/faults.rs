@@ -176,3 +176,37 @@ fn a_keyspace_whose_removal_may_come_back_takes_no_writes() {
     let kv = again.db.keyspace_with("kv", hashed(1)).unwrap();
     assert_eq!(kv.count().unwrap(), 3, "a, b and e");
 }
+
+/// What is acknowledged meanwhile would be found under the new name.
+#[test]
+fn a_keyspace_whose_renaming_may_come_back_takes_no_writes() {
+    let (world, options) = (World::new(9), small_with(Durability::Group));
+    let session = world.open(&options).unwrap();
+    let kv = session.db.keyspace_with("kv", hashed(1)).unwrap();
+    kv.put("a", "1").unwrap();
+    let refuse = |change: &dyn Fn() -> flagstone::Result<()>| {
+        let append = Fault::new(Effect::FailAfter(Failure::Io)).on(&[Op::Append]);
+        world.disk.inject(append.of(FileKind::Manifest));
+        let create = Fault::new(Effect::Fail(Failure::NoSpace)).on(&[Op::Create]);
+        world.disk.inject(create.of(FileKind::Manifest).forever());
+        change().unwrap_err();
+    };
+    refuse(&|| session.db.alter_keyspace("kv", KeyspaceOptions::new().block_bytes(8192)));
+    kv.put("b", "2").expect("only tables to come would differ");
+    world.disk.heal();
+    session.db.flush().unwrap();
+    refuse(&|| session.db.rename_keyspace("kv", "new"));
+    let refused = kv.put("c", "3").unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Io);
+    assert!(refused.to_string().contains("rename keyspace \"kv\""), "{refused}");
+    assert_eq!(kv.get("b").unwrap().as_deref(), Some(&b"2"[..]));
+    let crashed = world.after_kill(1).open(&options).unwrap();
+    let found = crashed.db.keyspaces();
+    assert_eq!((found.len(), found[0].name.as_str()), (1, "new"), "it came back");
+    assert_eq!(crashed.db.existing_keyspace("new").unwrap().unwrap().count().unwrap(), 2);
+    world.disk.heal();
+    session.settle();
+    kv.put("d", "4").unwrap();
+    let again = world.after_power_cut(1).open(&options).unwrap();
+    assert_eq!(again.db.existing_keyspace("kv").unwrap().unwrap().count().unwrap(), 3);
+}
