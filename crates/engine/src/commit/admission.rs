@@ -20,7 +20,7 @@
 
 use super::admitted::{Admitted, count_write};
 use super::stall::Turns;
-use super::throttle::{Throttle, busy};
+use super::throttle::Throttle;
 use crate::event::StallCause;
 use crate::inside::is_inside_any;
 use flagstone_base::Result;
@@ -49,7 +49,7 @@ pub(super) fn admit(throttle: &Throttle, bytes: u64, wait: bool) -> Result<Optio
     } else {
         let is_next = stall.awaiting.load(Ordering::SeqCst) == 0;
         if !is_next || !try_count(throttle, &stall.large.bytes, bytes, false) {
-            return Err(busy());
+            return Err(throttle.no_room(StallCause::Memory));
         }
     }
     Ok(Some(Admitted::of(throttle, bytes)))
@@ -83,7 +83,7 @@ fn try_turn(throttle: &Throttle, turns: &Turns, bytes: u64) -> Result<()> {
     let door = turns.door.try_lock();
     match door.is_some() && try_count(throttle, &turns.bytes, bytes, false) {
         true => Ok(()),
-        false => Err(busy()),
+        false => Err(throttle.no_room(StallCause::Memory)),
     }
 }
 

@@ -80,7 +80,7 @@ pub(crate) fn try_before_write<'t>(
                 if cause == StallCause::Compaction {
                     check_compactions(throttle, trees, failures_of(throttle, trees))?;
                 }
-                return retry_after(throttle).map(TryWrite::Later);
+                return retry_after(throttle, cause).map(TryWrite::Later);
             }
         }
     }
@@ -89,18 +89,17 @@ pub(crate) fn try_before_write<'t>(
     }
     match admit(throttle, bytes as u64, false) {
         Ok(admitted) => Ok(TryWrite::Now { admitted, pause }),
-        Err(error) if error.kind() == ErrorKind::Busy => retry_after(throttle).map(TryWrite::Later),
+        Err(error) if error.kind() == ErrorKind::Busy => {
+            retry_after(throttle, StallCause::Memory).map(TryWrite::Later)
+        }
         Err(error) => Err(error),
     }
 }
 
 /// Returns when there may be room, or why there will be none.
 #[cold]
-pub(crate) fn retry_after(throttle: &Throttle) -> Result<Duration> {
-    throttle.health.check_open_for_writing()?;
-    if let Some(error) = throttle.work.lock().flushes.why_no_room(0) {
-        return Err(error.context("writers wait for a flush that fails"));
-    }
+pub(crate) fn retry_after(throttle: &Throttle, cause: StallCause) -> Result<Duration> {
+    throttle.check_room_may_come(cause)?;
     // The work that makes room may not have been started.
     throttle.health.act(Due::MEMORY | Due::WORK);
     let left = throttle.work.left_of_flush(throttle.setup.now());

@@ -60,6 +60,26 @@ impl Throttle {
         self.stall.stall_nanos.fetch_add(took.as_nanos() as u64, Ordering::Relaxed);
     }
 
+    /// Refuses a writer that does not wait, and is stopped for `cause`, if it would wait in vain.
+    pub(super) fn check_room_may_come(&self, cause: StallCause) -> Result<()> {
+        self.health.check_open_for_writing()?;
+        // A writer that is stopped for compactions has checked those.
+        if cause != StallCause::Memory {
+            return Ok(());
+        }
+        match self.work.lock().flushes.why_no_room_now() {
+            Some(error) => Err(error.context("writers wait for a flush that fails")),
+            None => Ok(()),
+        }
+    }
+
+    /// Returns why a writer that does not wait is refused: Busy, unless it would wait in vain.
+    #[cold]
+    pub(super) fn no_room(&self, cause: StallCause) -> Error {
+        let busy = || Error::new(ErrorKind::Busy, "writers wait for flushes or compactions");
+        self.check_room_may_come(cause).err().unwrap_or_else(busy)
+    }
+
     /// Waits until `check` finds room, and returns its result. Without `wait` it checks once, and
     /// returns Busy if there is no room.
     pub(super) fn stop<T>(
@@ -69,7 +89,7 @@ impl Throttle {
         mut check: impl FnMut() -> RoomCheck<T>,
     ) -> Result<T> {
         if !wait {
-            return check()?.map_err(|_cause| busy());
+            return check()?.map_err(|cause| self.no_room(cause));
         }
         let started = self.setup.now();
         if self.stall.stopped.enter(started) {
@@ -104,9 +124,4 @@ impl Throttle {
             }
         }
     }
-}
-
-#[cold]
-pub(super) fn busy() -> Error {
-    Error::new(ErrorKind::Busy, "writers wait for flushes or compactions")
 }

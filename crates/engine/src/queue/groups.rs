@@ -225,6 +225,20 @@ impl Flushes {
         last.back_off.as_ref().map(|back_off| back_off.error().clone())
     }
 
+    /// Like [`Flushes::why_no_room`], for a writer that does not wait. Counts what has failed more
+    /// than once since it last succeeded.
+    pub(crate) fn why_no_room_now(&self) -> Option<Error> {
+        let is_of_all = self.pause.as_ref().is_some_and(|pause| pause.lasting_error().is_some());
+        if self.pause.is_none() && self.pending() > 0 {
+            return None;
+        }
+        let failed = self.groups.iter().filter_map(|group| Some((group, group.back_off.as_ref()?)));
+        let lasting =
+            failed.filter(|(_, back_off)| is_of_all || back_off.lasting_error().is_some());
+        let (_, last) = lasting.max_by_key(|(group, _)| group.failed_at)?;
+        Some(last.error().clone())
+    }
+
     /// Ends the pauses of all groups up to `number`, because a caller waits for them.
     pub(crate) fn wake(&mut self, number: u64) {
         if let Some(pause) = &mut self.pause {

@@ -2,7 +2,7 @@
 
 use crate::support::{folding, hashed, open, small};
 use flagstone::env::names::FileKind;
-use flagstone::env::{Effect, Executor, Failure, Fault, Op};
+use flagstone::env::{Effect, Executor, Failure, Fault, Lane, Op};
 use flagstone::{Batch, EntryOptions, ErrorKind, Keyspace, Moment, TryCommit};
 use flagstone_testkit::{Session, World};
 use std::time::Duration;
@@ -73,9 +73,41 @@ fn who_would_wait_for_a_flush_that_fails_is_told_why() {
         }
     }
     assert_eq!(told.unwrap().kind(), ErrorKind::OutOfSpace);
+    let busy = session.db.try_commit(&batch_of(&kv, 0, 1000)).unwrap_err();
+    assert_eq!(busy.kind(), ErrorKind::OutOfSpace);
     world.disk.heal();
     session.settle();
     let again = session.db.try_commit_start(&batch_of(&kv, 0, 1000)).unwrap();
+    assert!(matches!(again, TryCommit::Started { .. }));
+}
+
+/// It was the second failure since the open, with a flush that succeeded between the two.
+#[test]
+fn the_first_failure_of_a_flush_is_no_reason_to_give_up_whatever_failed_long_ago() {
+    let world = World::new(2);
+    let session = open(&world, &small());
+    let kv = session.db.keyspace_with("kv", hashed(1)).unwrap();
+    let fail_once = || {
+        let fault = Fault::new(Effect::Fail(Failure::Io)).on(&[Op::Create]);
+        world.disk.inject(fault.of(FileKind::Table));
+    };
+    kv.put("a", "1").unwrap();
+    fail_once();
+    session.db.flush().unwrap_err();
+    session.db.flush().unwrap();
+    let (committed, ..) = fill(&session, &kv, 1000);
+    let is_refused = || {
+        let tried = session.db.try_commit_start(&batch_of(&kv, committed, 1000)).unwrap();
+        let waiting = session.db.try_commit(&batch_of(&kv, committed, 1000)).unwrap_err();
+        matches!(tried, TryCommit::RetryAfter(_)) && waiting.kind() == ErrorKind::Busy
+    };
+    fail_once();
+    let flushes = session.db.stats().flushes;
+    while session.executor.step(Lane::Flush) {}
+    assert_eq!(session.db.stats().flushes, flushes, "it failed");
+    assert!(is_refused());
+    session.settle();
+    let again = session.db.try_commit_start(&batch_of(&kv, committed, 1000)).unwrap();
     assert!(matches!(again, TryCommit::Started { .. }));
 }
 
