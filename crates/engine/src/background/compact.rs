@@ -2,7 +2,7 @@
 //! after each failure, while other trees are compacted.
 
 use super::failures::{back_off, note_disk_has_room};
-use super::garbage::slow_down_for_outputs;
+use super::garbage::{note_spaces, slow_down_for_outputs};
 use super::install::{Install, install};
 use super::sweep::sweep;
 use super::upkeep::Upkeep;
@@ -11,6 +11,7 @@ use flagstone_base::{Error, ErrorKind, Result};
 use flagstone_env::Progress;
 use flagstone_env::sync::atomic::Ordering;
 use flagstone_tree::{Compaction, Job, JobReason, Tree};
+use std::slice::from_ref;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -76,9 +77,7 @@ impl CompactionJob {
         let is_useless = frees_nothing(compaction.job(), written);
         install(&self.upkeep, Install::Compaction, vec![(Arc::clone(&self.tree), edit)])?;
         if is_useless {
-            // The estimate was wrong, and would pick these outputs next.
-            let version = Arc::clone(self.tree.view().version());
-            self.upkeep.work.lock().spaces.note_hopeless(self.tree.id(), &version);
+            note_useless(&self.upkeep, &self.tree);
         }
         self.upkeep.work.compactions.fetch_add(1, Ordering::Relaxed);
         self.upkeep.health.tell(&event);
@@ -89,6 +88,16 @@ impl CompactionJob {
 /// Returns whether `job` was to free space and wrote nearly as much as it read.
 fn frees_nothing(job: &Job, written: u64) -> bool {
     job.reason == JobReason::Space && written.saturating_add(job.bytes / FREED_PARTS) > job.bytes
+}
+
+/// Notes that the estimate for a compaction of `tree` was wrong: it would pick the outputs next. So
+/// nothing of the tree is compacted for space until it changes, not even segments whose estimate
+/// may be right.
+fn note_useless(upkeep: &Upkeep, tree: &Arc<Tree>) {
+    // A later estimate keeps the note below if it is the same as this one.
+    note_spaces(upkeep, from_ref(tree));
+    let version = Arc::clone(tree.view().version());
+    upkeep.work.lock().spaces.note_hopeless(tree.id(), &version);
 }
 
 fn finish(upkeep: &Arc<Upkeep>, tree: &Tree, error: Option<Error>) {
@@ -115,6 +124,9 @@ fn finish(upkeep: &Arc<Upkeep>, tree: &Tree, error: Option<Error>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::Builder;
+    use crate::{Environment, KeyspaceOptions, Routing};
+    use flagstone_env::{ManualClock, MemDisk, Random, SeededRandom, StepExecutor};
 
     #[test]
     fn a_compaction_for_space_is_useless_if_it_writes_what_it_reads() {
@@ -130,5 +142,59 @@ mod tests {
         assert!(!frees_nothing(&job, 950));
         job.reason = JobReason::Runs;
         assert!(!frees_nothing(&job, 1000), "it removes runs");
+    }
+
+    /// The next estimate was of other bytes than the one before the compaction, and the note that
+    /// it was useless was lost.
+    #[test]
+    fn a_tree_whose_compaction_for_space_freed_nothing_is_left_alone_until_it_changes() {
+        let environment = Environment {
+            disk: Arc::new(MemDisk::default()),
+            clock: Arc::new(ManualClock::default()),
+            random: Arc::new(SeededRandom::new(1)),
+            executor: Some(Arc::new(StepExecutor::default())),
+        };
+        let db = Builder::at("db").environment(environment).open().unwrap();
+        let options = KeyspaceOptions::new().routing(Routing::Hash(1));
+        let kv = db.keyspace_with("kv", options).unwrap();
+        let (upkeep, tree) = (&kv.handle().parts().upkeep, &kv.core().trees[0]);
+        // No other compaction takes it.
+        upkeep.work.lock().compacting.insert(tree.id());
+        let random = SeededRandom::new(2);
+        let flush = |prefix: u8| {
+            for n in 0..400_u16 {
+                let words = (0..125).flat_map(|_| random.next_u64().to_le_bytes());
+                let key = [&[prefix][..], &n.to_be_bytes()].concat();
+                kv.put(key, words.collect::<Vec<u8>>()).unwrap();
+            }
+            db.flush().unwrap();
+        };
+        let candidates = || {
+            note_spaces(upkeep, from_ref(tree));
+            upkeep.work.lock().spaces.candidates(|_| true).len()
+        };
+        [1, 2, 3, 3].into_iter().for_each(flush);
+        assert_eq!(candidates(), 1, "half of the last two tables is garbage");
+        let view = tree.view();
+        let clean = view.version().tables().filter(|(_, table)| table.meta().smallest[0] < 3);
+        let (inputs, bytes): (Vec<_>, Vec<_>) =
+            clean.map(|(level, table)| ((level, table.meta().number), table.meta().bytes)).unzip();
+        assert_eq!(inputs.len(), 2);
+        let job = Job {
+            inputs,
+            output_level: 6,
+            reason: JobReason::Space,
+            is_move: false,
+            dropped_at: None,
+            bytes: bytes.iter().sum(),
+        };
+        let (snapshots, visible) = upkeep.history.live();
+        let compaction = Compaction::start(tree, job, &snapshots, visible).unwrap();
+        let mut job = CompactionJob::new(Arc::clone(upkeep), Arc::clone(tree), compaction);
+        while job.step() != Progress::Done {}
+        assert_eq!(upkeep.work.compactions.load(Ordering::Relaxed), 1);
+        assert_eq!(candidates(), 0);
+        flush(4);
+        assert_eq!(candidates(), 1);
     }
 }
