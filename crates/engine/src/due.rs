@@ -8,10 +8,13 @@ use std::ops::{BitOr, BitOrAssign};
 pub(crate) struct Due(u8);
 
 impl Due {
-    /// Start flushes and compactions, if there are any.
+    /// Start flushes and compactions, if there are any. To look for compactions may take reads of
+    /// tables, so only callers that wait anyway ask for it.
     pub(crate) const WORK: Self = Self(1);
     /// Start compactions, if there are any, in a worker.
     pub(crate) const COMPACTIONS: Self = Self(2);
+    /// Start a flush, if there is one: a sealed memtable is complete. No file is read for that.
+    pub(crate) const FLUSHES: Self = Self(8);
     /// Memtables have grown: shrink the cache, or seal one of them.
     pub(crate) const MEMORY: Self = Self(4);
     /// Seal a memtable that is larger than the user wants.

@@ -145,6 +145,7 @@ impl Lower {
             pace: Pace::default(),
             full_since: Mutex::default(),
             is_settling: AtomicBool::new(false),
+            is_look_queued: AtomicBool::new(false),
             expiry_timer: ExpiryTimer::default(),
         }
     }

@@ -132,7 +132,7 @@ impl Reads {
         if found.operands as usize <= OPERANDS_FOR_WRITES {
             self.long_chains.note(keyspace.id, key, hash);
         } else if self.note_value(keyspace, key, hash, found) {
-            self.health.act(Due::WORK);
+            self.health.act(Due::FLUSHES);
         }
     }
 

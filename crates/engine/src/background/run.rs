@@ -31,6 +31,9 @@ pub(crate) fn act(upkeep: &Arc<Upkeep>, due: Due) {
     if due.has(Due::WORK) {
         schedule(upkeep);
     }
+    if due.has(Due::FLUSHES) {
+        schedule_flush(upkeep);
+    }
     if due.has(Due::COMPACTIONS) {
         schedule_compactions_soon(upkeep);
     }
@@ -123,7 +126,12 @@ fn schedule_expiry_check(upkeep: &Arc<Upkeep>) {
 
 /// Like [`schedule_compactions`], but in a worker, since it may read the samples of many tables.
 fn schedule_compactions_soon(upkeep: &Arc<Upkeep>) {
+    if upkeep.is_look_queued.swap(true, Ordering::AcqRel) {
+        return;
+    }
     let job = job_of(upkeep, |upkeep| {
+        // Reset before the look: a later change asks for another one.
+        upkeep.is_look_queued.swap(false, Ordering::AcqRel);
         schedule_compactions(upkeep);
         // After an open the number of live bytes is unknown until now.
         upkeep.ensure_ballast();
@@ -186,7 +194,10 @@ fn seal_one(upkeep: &Arc<Upkeep>, take: Take<'_>) {
     let is_replaying = upkeep.history.replaying.load(Ordering::Relaxed);
     let busy = upkeep.work.is_flush_pending() || is_replaying;
     if !busy && seal(upkeep, take, None) {
-        schedule(upkeep);
+        schedule_flush(upkeep);
+        // The flush looks for compactions when it ends. The caller may be a writer, which must read
+        // no table for that.
+        measure_pressure(upkeep);
     }
 }
 

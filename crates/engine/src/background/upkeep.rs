@@ -46,6 +46,8 @@ pub(crate) struct Upkeep {
     pub(crate) full_since: Mutex<Option<Duration>>,
     /// A job that checks whether writers are idle is scheduled.
     pub(crate) is_settling: AtomicBool,
+    /// A job that looks for compactions is queued.
+    pub(crate) is_look_queued: AtomicBool,
     pub(crate) expiry_timer: ExpiryTimer,
 }
 

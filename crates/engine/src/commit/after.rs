@@ -23,7 +23,7 @@ pub(super) fn due_after(
 ) -> Due {
     let Throttle { setup, memory, work, .. } = throttle;
     let options = &setup.options;
-    let mut due = Due::WORK.when(fold_long_chains(reads, write));
+    let mut due = Due::FLUSHES.when(fold_long_chains(reads, write));
     let bytes = memory.memtable_bytes();
     // While a flush runs no other memtable is sealed for its size; the end of the flush checks
     // again.

@@ -101,7 +101,8 @@ pub(crate) fn try_before_write<'t>(
 pub(crate) fn retry_after(throttle: &Throttle, cause: StallCause) -> Result<Duration> {
     throttle.check_room_may_come(cause)?;
     // The work that makes room may not have been started.
-    throttle.health.act(Due::MEMORY | Due::WORK);
+    let compactions = Due::COMPACTIONS.when(cause == StallCause::Compaction);
+    throttle.health.act(Due::MEMORY | Due::FLUSHES | compactions);
     let left = throttle.work.left_of_flush(throttle.setup.now());
     Ok(left.clamp(RETRY_MIN, RETRY_MAX))
 }

@@ -122,7 +122,7 @@ impl Commits {
         for memtable in numbered.refs {
             is_complete |= memtable.release();
         }
-        let due = Due::WORK.when(is_complete);
+        let due = Due::FLUSHES.when(is_complete);
         if let Err(error) = written {
             return (Err(error), due);
         }

@@ -4,7 +4,7 @@ use crate::support::{folding, hashed, open, small};
 use flagstone::env::names::FileKind;
 use flagstone::env::{Effect, Executor, Failure, Fault, Lane, Op};
 use flagstone::{Batch, EntryOptions, ErrorKind, Keyspace, Moment, TryCommit};
-use flagstone_testkit::{Session, World};
+use flagstone_testkit::{Rng, Session, World};
 use std::time::Duration;
 
 fn batch_of(kv: &Keyspace, n: u32, bytes: usize) -> Batch {
@@ -109,6 +109,31 @@ fn the_first_failure_of_a_flush_is_no_reason_to_give_up_whatever_failed_long_ago
     session.settle();
     let again = session.db.try_commit_start(&batch_of(&kv, committed, 1000)).unwrap();
     assert!(matches!(again, TryCommit::Started { .. }));
+}
+
+/// It looked for compactions itself when it sealed a memtable, and whenever it said when to come
+/// back.
+#[test]
+fn a_commit_that_never_sleeps_reads_no_table() {
+    let world = World::new(4);
+    let options = small().memory_budget(8 << 20);
+    let mut rng = Rng::new(4);
+    let session = open(&world, &options);
+    let kv = session.db.keyspace_with("kv", hashed(1)).unwrap();
+    for _ in 0..2 {
+        (0..900_u32).for_each(|n| kv.put(n.to_be_bytes(), rng.bytes(1000)).unwrap());
+        session.db.flush().unwrap();
+    }
+    drop(kv);
+    session.db.close().unwrap();
+    let session = open(&world, &options);
+    let kv = session.db.keyspace_with("kv", hashed(1)).unwrap();
+    let reads = || world.mem.counts().of(Op::Read);
+    let before = reads();
+    fill(&session, &kv, 1000);
+    assert_eq!(reads(), before);
+    while session.executor.step(Lane::Compaction) {}
+    assert!(reads() > before, "a worker does it");
 }
 
 /// Where entries expire, a commit writes the value that a merge results in.
