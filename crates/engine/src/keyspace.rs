@@ -204,7 +204,8 @@ impl Keyspace {
         Ok(batch)
     }
 
-    /// Folds `operand` into the value of `key`, without reading the value.
+    /// Folds `operand` into the value of `key`, without reading the value. After the first expiry
+    /// of the keyspace it is read.
     ///
     /// # Errors
     /// InvalidInput if the keyspace has no fold; otherwise those of [`Keyspace::put`].

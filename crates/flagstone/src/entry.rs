@@ -34,8 +34,9 @@ impl EntryOptions {
     /// without this option has no expiry; updates, patches and merges keep the expiry of the value
     /// that they change.
     ///
-    /// The first such write of a keyspace costs a sync of the manifest. From then on merges of this
-    /// keyspace read the value that they change.
+    /// The first such write of a keyspace costs a sync of the manifest. From then on merges and
+    /// patches of this keyspace read the value that they change and write the result, and the limit
+    /// of a batch counts the results.
     #[must_use]
     pub const fn expires(mut self, at: Moment) -> Self {
         self.expires = Some(at);

@@ -181,7 +181,8 @@ impl Keyspace {
     /// Folds `operand` into the value of `key` by the keyspace's fold, without reading it: as cheap
     /// as a put. If the fold cannot combine operands ([`Fold::partial`](crate::Fold::partial)), one
     /// merge in 32 of a key reads the value, so that gets fold no more than that; fewer do if the
-    /// value is large.
+    /// value is large. After the first expiry of the keyspace every merge reads it: see
+    /// [`EntryOptions::expires`](crate::EntryOptions::expires).
     ///
     /// # Errors
     /// InvalidInput if the keyspace has no fold; else as [`Keyspace::put`].

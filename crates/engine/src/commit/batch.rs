@@ -24,6 +24,7 @@ pub struct Batch {
     pub(crate) ops: Vec<Op>,
     pub(crate) conditions: Vec<Condition>,
     pub(crate) keyspaces: Vec<Arc<KeyspaceCore>>,
+    pub(crate) has_expiry: bool,
 }
 
 /// The effect of an operation on its key: its kind, and when it expires.
@@ -116,6 +117,8 @@ pub(crate) struct Write<'a> {
     pub(crate) ops: &'a [Op],
     pub(crate) conditions: &'a [Condition],
     pub(crate) keyspaces: &'a [Arc<KeyspaceCore>],
+    /// Whether one of its puts may bring the first expiry of its keyspace.
+    pub(crate) has_expiry: bool,
 }
 
 /// The most bytes that one write takes in a batch besides its key and value.
@@ -168,6 +171,7 @@ impl Batch {
     }
 
     /// Folds `operand` into the value of `key` with the keyspace's fold, without reading the value.
+    /// After the first expiry of the keyspace the commit reads it.
     ///
     /// # Errors
     /// Same as [`Batch::put`]; InvalidInput when the keyspace has no fold.
@@ -240,6 +244,7 @@ impl Batch {
         self.ops.clear();
         self.conditions.clear();
         self.keyspaces.clear();
+        self.has_expiry = false;
     }
 
     fn expect(
@@ -274,8 +279,9 @@ impl Batch {
                 "a batch of {bytes} bytes: expected at most {PAYLOAD_MAX}"
             )));
         }
-        let at = self.index_of(keyspace)?;
-        self.ops.push(encode_op(&mut self.payload, keyspace, at, effect.into(), key, value));
+        let (at, effect): (u16, Effect) = (self.index_of(keyspace)?, effect.into());
+        self.has_expiry |= effect.expiry.is_some();
+        self.ops.push(encode_op(&mut self.payload, keyspace, at, effect, key, value));
         Ok(())
     }
 
@@ -298,6 +304,7 @@ impl Batch {
             ops: &self.ops,
             conditions: &self.conditions,
             keyspaces: &self.keyspaces,
+            has_expiry: self.has_expiry,
         }
     }
 }

@@ -212,6 +212,10 @@ impl Commits {
     /// `write` itself puts. If `write` is refused later, the note does no harm.
     #[inline]
     fn note_expiries(&self, write: &Write<'_>) -> Result<()> {
+        if write.has_expiry { self.note_some_expiries(write) } else { Ok(()) }
+    }
+
+    fn note_some_expiries(&self, write: &Write<'_>) -> Result<()> {
         for op in write.ops.iter().filter(|op| op.expiry.is_some()) {
             let keyspace = &write.keyspaces[usize::from(op.keyspace)];
             if !keyspace.expires() {

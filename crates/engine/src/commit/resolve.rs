@@ -72,7 +72,8 @@ impl Resolved {
     /// Returns `write` with these operations, and without its conditions.
     pub(super) fn as_write<'a>(&'a self, write: &Write<'a>) -> Write<'a> {
         let (payload, ops) = (&self.payload, &self.ops);
-        Write { payload, shared: None, ops, conditions: &[], ..*write }
+        // What it keeps is not the first one.
+        Write { payload, shared: None, ops, conditions: &[], has_expiry: false, ..*write }
     }
 }
 
