@@ -7,7 +7,7 @@
 #![allow(clippy::print_stdout, reason = "an example prints what it does")]
 
 use flagstone::bulk::{Lines, Place};
-use flagstone::{Collection, Database, Error, JsonOptions, Refused, Result};
+use flagstone::{Collection, Database, DocumentParser, Error, JsonOptions, Refused, Result};
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -21,7 +21,7 @@ fn load(db: &Database, collection: &Collection, file: &Path) -> Result<(u64, u64
     let (began, mut shown) = (Instant::now(), Instant::now());
 
     let mut lines = Lines::of_stream(input, 16 << 20);
-    let mut parser = collection.parser(JsonOptions::default());
+    let mut parser = DocumentParser::new(collection, JsonOptions::default());
     // A chunk is about 1 MiB of whole lines, and becomes one batch.
     while let Some(chunk) = lines.next_chunk().map_err(cannot_read)? {
         let mut batch = db.batch();

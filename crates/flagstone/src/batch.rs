@@ -2,7 +2,7 @@
 
 use crate::codec::{AsKey, Codec, KeyCodec};
 use crate::collection::write::{self, Change};
-use crate::collection::{Collection, DocumentBatch, encode, update};
+use crate::collection::{Collection, encode, update};
 use crate::entry::EntryOptions;
 use crate::keyspace::Keyspace;
 use crate::sort_keys;
@@ -399,12 +399,5 @@ impl Batch {
     #[inline]
     pub fn clear(&mut self) {
         self.0.clear();
-    }
-}
-
-impl DocumentBatch for Batch {
-    #[inline]
-    fn engine_batch(&mut self) -> &mut flagstone_engine::Batch {
-        &mut self.0
     }
 }

@@ -46,6 +46,7 @@ mod collection;
 mod contents;
 
 mod batch;
+mod document_parser;
 mod snapshot;
 
 mod database;
@@ -53,8 +54,9 @@ mod repair;
 
 pub use batch::Batch;
 pub use codec::{AsKey, Codec, KeyCodec, Plain, Serde};
-pub use collection::{Collection, DocumentParser, DocumentScan, Refused, StoredView};
+pub use collection::{Collection, DocumentScan, StoredView};
 pub use database::{Builder, Database};
+pub use document_parser::{DocumentParser, Refused};
 pub use entry::{CommitOptions, EntryOptions};
 pub use flagstone_base::{
     Compression, Decoder, Error, ErrorKind, Malformed, Moment, Result, SeqNo, Slice,

@@ -41,7 +41,7 @@ struct Stopped;
 
 impl Parser {
     pub(crate) fn run(&self) {
-        let mut parser = self.collection.parser(JsonOptions::default());
+        let mut parser = DocumentParser::new(&self.collection, JsonOptions::default());
         loop {
             match self.parcels.recv_timeout(PATIENCE) {
                 Ok(_parcel) if self.control.has_failed() => {}

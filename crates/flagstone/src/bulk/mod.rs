@@ -1,7 +1,7 @@
 //! Bulk load: a stream or a huge file of JSON cut into chunks of whole documents.
 //!
 //! ```text
-//!   bytes --> Lines | Elements --> Chunk --> Collection::parser --> Batch --> Database::commit
+//!   bytes --> Lines | Elements --> Chunk --> DocumentParser --> Batch --> Database::commit
 //! ```
 //! These types only cut text. The caller decides who reads, on how many threads, and where the
 //! documents go. Every byte belongs to exactly one chunk, wherever a file is split.
@@ -9,10 +9,10 @@
 //! ```
 //! # let dir = tempfile::tempdir().unwrap();
 //! # let db = flagstone::Database::open(dir.path())?;
-//! use flagstone::{JsonOptions, bulk::Lines};
+//! use flagstone::{DocumentParser, JsonOptions, bulk::Lines};
 //!
 //! let comments = db.collection("comments")?;
-//! let mut parser = comments.parser(JsonOptions::new());
+//! let mut parser = DocumentParser::new(&comments, JsonOptions::new());
 //! let text = b"{\"id\":\"a\",\"score\":1}\n{\"id\":\"b\",\"score\":2}\n";
 //! let mut lines = Lines::of_stream(&text[..], 16 << 20);
 //! while let Some(chunk) = lines.next_chunk().expect("memory can be read") {

@@ -5,12 +5,12 @@
 
 use super::stored::Stored;
 use super::write::{self, Change};
-use super::{DocumentParser, DocumentScan, StoredView, decode, encode, update};
+use super::{DocumentScan, StoredView, decode, encode, update};
 use crate::entry::EntryOptions;
 use crate::sort_keys;
 use flagstone_base::key::KeyRange;
 use flagstone_base::{Malformed, Moment, Result};
-use flagstone_doc::{Document, DocumentMut, JsonOptions, Patch, Value, View};
+use flagstone_doc::{Document, DocumentMut, Patch, Value, View};
 use flagstone_engine::{Keyspace, TryGet, VersionToken};
 use std::fmt;
 use std::ops::RangeBounds;
@@ -430,12 +430,6 @@ impl Collection {
     /// [`Keyspace::approximate_count`](crate::Keyspace::approximate_count).
     pub fn approximate_count(&self) -> u64 {
         self.0.bytes().approximate_count()
-    }
-
-    /// Returns a parser that puts many JSON documents of this collection into batches. Use one for
-    /// each thread.
-    pub fn parser(&self, options: JsonOptions) -> DocumentParser {
-        DocumentParser::new(&self.0, options)
     }
 
     /// Returns a view of the sort keys and binary documents that are stored, for reading only. A

@@ -13,7 +13,6 @@ pub(crate) mod write;
 
 pub(crate) mod update;
 
-mod parser;
 mod scan;
 mod view;
 
@@ -21,7 +20,6 @@ mod handle;
 
 pub(crate) use core::{Documents, PATCH_FOLD};
 pub use handle::Collection;
-pub(crate) use parser::DocumentBatch;
-pub use parser::{DocumentParser, Refused};
 pub use scan::DocumentScan;
+pub(crate) use stored::Stored;
 pub use view::StoredView;

@@ -38,11 +38,11 @@ impl Stored {
         &self.keyspace
     }
 
-    pub(super) fn names(&self) -> &Names {
+    pub(crate) fn names(&self) -> &Names {
         &self.documents.names
     }
 
-    pub(super) fn document_bytes_max(&self) -> usize {
+    pub(crate) fn document_bytes_max(&self) -> usize {
         self.keyspace.options().document_bytes_max
     }
 

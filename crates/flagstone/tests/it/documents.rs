@@ -1,7 +1,7 @@
 //! Real documents, every one compared with what serde_json reads in its line.
 
 use crate::support::hashed;
-use flagstone::{Database, JsonOptions, Options};
+use flagstone::{Database, DocumentParser, JsonOptions, Options};
 use flagstone_testkit::{is_long, rounds};
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader};
@@ -106,7 +106,7 @@ fn comments_loaded_in_batches_by_their_id_come_back() {
     let temporary = tempfile::tempdir().unwrap();
     let db = Database::open(temporary.path()).unwrap();
     let collection = db.collection_with("comments", hashed(4)).unwrap();
-    let mut parser = collection.parser(JsonOptions::default());
+    let mut parser = DocumentParser::new(&collection, JsonOptions::default());
     for part in lines.chunks(100) {
         let mut batch = db.batch();
         for line in part {

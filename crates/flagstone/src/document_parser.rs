@@ -1,25 +1,24 @@
 //! Puts many JSON documents into batches: the inner loop of a bulk load.
 
-use super::stored::Stored;
-use super::write::{self, Change};
+use crate::batch::Batch;
+use crate::collection::{Collection, Stored, write};
 use crate::entry::EntryOptions;
 use crate::sort_keys;
 use flagstone_base::{Error, ErrorKind};
 use flagstone_doc::{JsonError, JsonOptions, JsonParser, View, sort_key};
-use flagstone_engine::{Batch, OP_OVERHEAD};
+use flagstone_engine::OP_OVERHEAD;
 use std::fmt;
 
-/// Parses JSON documents and puts them into batches for one collection.
-/// [`Collection::parser`](crate::Collection::parser) creates one. Keep one for each thread: it
-/// remembers the names of its last documents and reuses its memory.
+/// Parses JSON documents and puts them into batches for one collection. Keep one for each thread:
+/// it remembers the names of its last documents and reuses its memory.
 ///
 /// ```
 /// # let dir = tempfile::tempdir().unwrap();
 /// # let db = flagstone::Database::open(dir.path())?;
-/// use flagstone::{JsonOptions, Refused};
+/// use flagstone::{DocumentParser, JsonOptions, Refused};
 ///
 /// let comments = db.collection("comments")?;
-/// let mut parser = comments.parser(JsonOptions::new());
+/// let mut parser = DocumentParser::new(&comments, JsonOptions::new());
 /// let mut batch = db.batch();
 /// for json in [r#"{"id":"a","score":1}"#, r#"{"id":"b","score":2}"#] {
 ///     if let Err(Refused::Full) = parser.put(&mut batch, json.as_bytes(), "id") {
@@ -36,16 +35,6 @@ pub struct DocumentParser {
     parser: JsonParser,
     key: Vec<u8>,
     document: Vec<u8>,
-}
-
-/// The batch that a parser fills: a [`Batch`](crate::Batch) and nothing else.
-///
-/// A batch names collections, and a collection names its parser. This trait keeps the parser below
-/// both.
-pub trait DocumentBatch {
-    /// Returns the batch of the engine.
-    #[doc(hidden)]
-    fn engine_batch(&mut self) -> &mut Batch;
 }
 
 /// A longer buffer is freed after its document.
@@ -65,7 +54,10 @@ pub enum Refused {
 }
 
 impl DocumentParser {
-    pub(super) fn new(stored: &Stored, options: JsonOptions) -> Self {
+    /// Creates a parser for documents of `collection`, which takes texts of at most
+    /// [`Options::document_bytes_max`](crate::Options::document_bytes_max).
+    pub fn new(collection: &Collection, options: JsonOptions) -> Self {
+        let stored = &collection.0;
         let bytes_max = options.bytes_max.min(stored.document_bytes_max());
         Self {
             stored: stored.clone(),
@@ -75,21 +67,12 @@ impl DocumentParser {
         }
     }
 
-    /// Parses `json` and puts the document into `batch`, a [`Batch`](crate::Batch). Its primary key
-    /// is the value at the dotted path `key_path`. Takes about half a microsecond for 1 KB.
+    /// Parses `json` and puts the document into `batch`. Its primary key is the value at the dotted
+    /// path `key_path`. Takes about half a microsecond for 1 KB.
     ///
     /// # Errors
     /// [`Refused`] says why. The batch stays as it was.
-    pub fn put(
-        &mut self,
-        batch: &mut impl DocumentBatch,
-        json: &[u8],
-        key_path: &str,
-    ) -> Result<(), Refused> {
-        self.put_in(batch.engine_batch(), json, key_path)
-    }
-
-    fn put_in(&mut self, batch: &mut Batch, json: &[u8], key_path: &str) -> Result<(), Refused> {
+    pub fn put(&mut self, batch: &mut Batch, json: &[u8], key_path: &str) -> Result<(), Refused> {
         self.document.clear();
         self.key.clear();
         let names = Some(self.stored.names());
@@ -103,8 +86,8 @@ impl DocumentParser {
         }
         sort_keys::check_primary(&self.key).map_err(Refused::Batch)?;
         self.check_room(batch)?;
-        let change = Change::Put(&self.document, EntryOptions::new());
-        let pushed = write::in_batch(&self.stored, batch, &self.key, change);
+        let change = write::Change::Put(&self.document, EntryOptions::new());
+        let pushed = write::in_batch(&self.stored, &mut batch.0, &self.key, change);
         if self.document.capacity() > KEPT_BYTES_MAX {
             self.document = Vec::new();
         }
