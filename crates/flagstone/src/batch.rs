@@ -74,7 +74,8 @@ impl Batch {
     }
 
     /// Folds `operand` into the value of `key` by the fold of the keyspace, without reading the
-    /// value.
+    /// value. After the first expiry of the keyspace the commit reads it: see
+    /// [`EntryOptions::expires`].
     ///
     /// # Errors
     /// As [`Batch::put`]; InvalidInput when the keyspace has no fold.
@@ -232,8 +233,9 @@ impl Batch {
         write::in_batch(&collection.0, &mut self.0, &key, Change::Put(&bytes, options))
     }
 
-    /// Changes the document of `key` in `collection` by `patch` without reading it. A patch that
-    /// does not apply changes nothing and is counted: see [`Collection::patch`].
+    /// Changes the document of `key` in `collection` by `patch` without reading it; after the first
+    /// expiry of the collection the commit reads it. A patch that does not apply changes nothing
+    /// and is counted: see [`Collection::patch`].
     ///
     /// # Errors
     /// As [`Collection::patch`]; InvalidInput for a collection with another fold, or none. The

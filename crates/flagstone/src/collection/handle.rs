@@ -327,7 +327,7 @@ impl Collection {
     /// [`Options::document_bytes_max`](crate::Options::document_bytes_max) limits the patch, not
     /// the document that results: the document is not read now, and what was acknowledged is never
     /// dropped later. Beyond 512 MiB a patch does not apply. A collection with another fold, or
-    /// none, reads and writes the document instead.
+    /// none, reads and writes the document instead, and so does one after its first expiry.
     ///
     /// ```
     /// # let dir = tempfile::tempdir().unwrap();
