@@ -174,6 +174,7 @@ pub(crate) fn alter_keyspace(parts: &Parts, name: &str, options: &KeyspaceOption
     parts.health.check_may_wait("the change of a keyspace")?;
     parts.health.check_open_for_writing()?;
     options.check()?;
+    parts.edits.end_doubt();
     alter(parts, name, |record| altered(record, options))
 }
 
@@ -182,6 +183,8 @@ pub(crate) fn rename_keyspace(parts: &Parts, old: &str, new: &str) -> Result<()>
     parts.health.check_may_wait("the renaming of a keyspace")?;
     parts.health.check_open_for_writing()?;
     check_name(new)?;
+    // A renaming that the disk refused a moment ago may be possible now.
+    parts.edits.end_doubt();
     alterable(parts, old)?;
     make_history_durable(&parts.upkeep)?;
     alter(parts, old, |record| {
