@@ -355,7 +355,9 @@ mod tests {
         assert!(ran(out, &["--resume"]).is_empty());
         let path = |at: &str| out.join(format!("balanced-flagstone-{at}.jsonl"));
         std::fs::remove_file(path("p4-t2")).unwrap();
-        std::fs::write(path("p1-t8"), "half a li").unwrap();
+        let mut half = std::fs::read_to_string(path("p1-t8")).unwrap();
+        half.truncate(half.find('\n').unwrap() + 5);
+        std::fs::write(path("p1-t8"), half).unwrap();
         let other = std::fs::read_to_string(path("p4-t8")).unwrap().replace(&program(), "another");
         std::fs::write(path("p4-t8"), other).unwrap();
         assert_eq!(ran(out, &["--resume"]), ["p1-t8", "p4-t2", "p4-t8"]);

@@ -18,7 +18,7 @@ use std::time::Duration;
 /// let durability: Durability = "interval:2s".parse()?;
 /// assert_eq!(durability, Durability::Interval(Duration::from_secs(2)));
 /// assert_eq!(durability.to_string(), "interval:2000ms");
-/// # flagstone_engine::Result::Ok(())
+/// # Ok::<(), flagstone_engine::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub enum Durability {

@@ -9,7 +9,7 @@ use flagstone_base::{Error, Result};
 /// # use flagstone_engine::parse_bytes;
 /// assert_eq!(parse_bytes("64MiB")?, 64 << 20);
 /// assert_eq!(parse_bytes("1.5 GB")?, 1_500_000_000);
-/// # flagstone_engine::Result::Ok(())
+/// # Ok::<(), flagstone_engine::Error>(())
 /// ```
 ///
 /// # Errors
