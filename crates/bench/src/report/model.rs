@@ -1,7 +1,8 @@
 //! What all sections work on, and the tables that they write.
 
-use super::data::{Cell, Cells, DocumentSizes, cells, engine_order};
+use super::data::{Cell, Cells, DocumentSizes, cells, engine_order, is_mix};
 use crate::record::Trial;
+use std::collections::{BTreeMap, BTreeSet};
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Table {
@@ -49,14 +50,26 @@ impl<'a> Material<'a> {
     }
 
     pub(super) fn mixes(&self) -> Vec<&Cell<'a>> {
-        self.of(Cells::is_mix)
+        self.of(is_mix)
     }
 }
 
 /// The different values, in order.
 pub(super) fn distinct<T: Ord>(values: impl Iterator<Item = T>) -> Vec<T> {
-    let set: std::collections::BTreeSet<T> = values.collect();
+    let set: BTreeSet<T> = values.collect();
     set.into_iter().collect()
+}
+
+/// Trials with the same key, in the order of keys.
+pub(super) fn grouped<'a, K: Ord>(
+    trials: impl IntoIterator<Item = &'a Trial>,
+    key: impl Fn(&'a Trial) -> K,
+) -> BTreeMap<K, Vec<&'a Trial>> {
+    let mut groups: BTreeMap<K, Vec<&Trial>> = BTreeMap::new();
+    for trial in trials {
+        groups.entry(key(trial)).or_default().push(trial);
+    }
+    groups
 }
 
 /// The cells of each workload, in their order.

@@ -2,7 +2,6 @@
 
 use super::chart::{Figure, escape};
 use super::model::Table;
-use std::fmt::Write;
 
 const STYLE: &str = "\
 body{margin:0 auto;max-width:1000px;padding:24px 20px 80px;color:#1f2933;background:#fff;\
@@ -28,18 +27,18 @@ pub(super) struct Page {
 impl Page {
     pub(super) fn figure(&mut self, figure: Figure) {
         let (id, svg) = (escape(&figure.id), &figure.svg);
-        put(&mut self.html, format_args!("<figure id=\"figure-{id}\">\n{svg}</figure>\n"));
+        self.html += &format!("<figure id=\"figure-{id}\">\n{svg}</figure>\n");
         self.figures.push(figure);
     }
 
     pub(super) fn note(&mut self, text: &str) {
-        put(&mut self.html, format_args!("<p>{}</p>\n", escape(text)));
+        self.html += &format!("<p>{}</p>\n", escape(text));
     }
 
     /// A heading, and what is shown when it is opened.
     pub(super) fn folded(&mut self, title: &str, draw: impl FnOnce(&mut Self)) {
         let title = escape(title);
-        put(&mut self.html, format_args!("<details>\n<summary>{title}</summary>\n"));
+        self.html += &format!("<details>\n<summary>{title}</summary>\n");
         draw(self);
         self.html.push_str("</details>\n");
     }
@@ -62,18 +61,18 @@ pub(super) fn html(
     out.push_str(STYLE);
     out.push_str("</style>\n</head>\n<body>\n<h1>Benchmarks</h1>\n<dl>\n");
     for (name, text) in header {
-        put(&mut out, format_args!("<dt>{}</dt><dd>{}</dd>\n", escape(name), escape(text)));
+        out += &format!("<dt>{}</dt><dd>{}</dd>\n", escape(name), escape(text));
     }
     out.push_str("</dl>\n<nav>\n");
     for ([id, title, _], _) in sections.iter().filter(|(_, page)| !page.html.is_empty()) {
-        put(&mut out, format_args!("<a href=\"#{id}\">{}</a>\n", escape(title)));
+        out += &format!("<a href=\"#{id}\">{}</a>\n", escape(title));
     }
     out.push_str("</nav>\n");
     for ([id, title, missing], page) in sections {
-        put(&mut out, format_args!("<section id=\"{id}\">\n<h2>{}</h2>\n", escape(title)));
+        out += &format!("<section id=\"{id}\">\n<h2>{}</h2>\n", escape(title));
         if page.html.is_empty() {
             let missing = escape(missing);
-            put(&mut out, format_args!("<p class=\"missing\">Not measured: {missing}</p>\n"));
+            out += &format!("<p class=\"missing\">Not measured: {missing}</p>\n");
         }
         out.push_str(&page.html);
         out.push_str("</section>\n");
@@ -89,20 +88,15 @@ fn write_table(out: &mut String, table: &Table) {
     };
     out.push_str("<div class=\"table\"><table>\n<thead><tr>");
     for (at, (title, _)) in table.columns.iter().enumerate() {
-        put(out, format_args!("<th{}>{}</th>", class(at), escape(title)));
+        *out += &format!("<th{}>{}</th>", class(at), escape(title));
     }
     out.push_str("</tr></thead>\n<tbody>\n");
     for row in &table.rows {
         out.push_str("<tr>");
         for (at, cell) in row.iter().enumerate() {
-            put(out, format_args!("<td{}>{}</td>", class(at), escape(cell)));
+            *out += &format!("<td{}>{}</td>", class(at), escape(cell));
         }
         out.push_str("</tr>\n");
     }
     out.push_str("</tbody>\n</table></div>\n");
-}
-
-fn put(out: &mut String, text: std::fmt::Arguments<'_>) {
-    // Writing to a String does not fail.
-    let _ = out.write_fmt(text);
 }

@@ -118,7 +118,7 @@ pub(crate) fn draw_dumbbells(
     let entries = names.iter().zip(&colors);
     let entries: Vec<_> =
         entries.map(|(name, color)| (Swatch::Color(color), (*name).to_owned())).collect();
-    draw_legend(&mut svg, (0.0, 60.0), WIDTH, &entries);
+    draw_legend(&mut svg, 60.0, &entries);
     let left = rows.iter().map(|row| width(&row.label, 12.0)).fold(60.0, f64::max) + 16.0;
     let frame = Frame { left, top: LEGEND_HEAD, width: WIDTH - left - 30.0, height: inner };
     let values = || rows.iter().flat_map(|row| &row.values).copied();
@@ -174,7 +174,7 @@ pub(crate) fn draw_points(
     let top = HEAD + legend.len() as f64 * 20.0 + Panel::ABOVE + 6.0;
     let mut svg = Svg::new(title, subtitle, top + HEIGHT + Panel::BELOW);
     for (line, entries) in legend.iter().enumerate() {
-        draw_legend(&mut svg, (0.0, HEAD + 8.0 + line as f64 * 20.0), WIDTH, entries);
+        draw_legend(&mut svg, HEAD + 8.0 + line as f64 * 20.0, entries);
     }
     let frame = Frame { left: Panel::LEFT, top, width: WIDTH - Panel::LEFT - 30.0, height: HEIGHT };
     let most = |axis: fn(&Point) -> f64| points.iter().map(axis).fold(0.0, f64::max);

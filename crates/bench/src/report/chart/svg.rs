@@ -1,7 +1,6 @@
 //! The canvas: colours, shapes and text, written down as SVG; and legends.
 
 use super::number::{escape, width};
-use std::fmt::Write;
 
 pub(crate) const INK: &str = "#1f2933";
 /// The colour of text in the background.
@@ -109,42 +108,38 @@ impl Svg {
         };
         let color = if color == INK { String::new() } else { format!(" fill=\"{color}\"") };
         let text = escape(text);
-        self.put(format_args!(
-            "<text x=\"{}\" y=\"{}\"{anchor}{color}>{text}</text>\n",
-            N(x),
-            N(y)
-        ));
+        self.body += &format!("<text x=\"{}\" y=\"{}\"{anchor}{color}>{text}</text>\n", N(x), N(y));
     }
 
     /// Bold text of a size.
     pub(crate) fn bold(&mut self, x: f64, y: f64, size: f64, text: &str) {
         let text = escape(text);
-        self.put(format_args!(
+        self.body += &format!(
             "<text x=\"{}\" y=\"{}\" font-size=\"{}\" font-weight=\"700\">{text}</text>\n",
             N(x),
             N(y),
             N(size),
-        ));
+        );
     }
 
     /// A filled rectangle; a pointer over it shows `tip`.
     pub(crate) fn rect(&mut self, area: [f64; 4], color: &str, opacity: f64, tip: &str) {
         let [x, y, width, height] = area.map(N);
-        self.put(format_args!(
+        self.body += &format!(
             "<rect x=\"{x}\" y=\"{y}\" width=\"{width}\" height=\"{height}\" fill=\"{color}\"",
-        ));
+        );
         if opacity < 1.0 {
-            self.put(format_args!(" fill-opacity=\"{}\"", N(opacity)));
+            self.body += &format!(" fill-opacity=\"{}\"", N(opacity));
         }
         self.close("rect", tip);
     }
 
     pub(crate) fn line(&mut self, from: (f64, f64), to: (f64, f64), color: &str, thick: f64) {
         let [x1, y1, x2, y2] = [from.0, from.1, to.0, to.1].map(N);
-        self.put(format_args!(
+        self.body += &format!(
             "<path d=\"M{x1} {y1}L{x2} {y2}\" stroke=\"{color}\" stroke-width=\"{}\"/>\n",
             N(thick),
-        ));
+        );
     }
 
     /// A line through places.
@@ -152,25 +147,23 @@ impl Svg {
         if places.is_empty() {
             return;
         }
-        self.put(format_args!("<path d=\""));
-        self.places(places);
-        self.put(format_args!(
+        self.begin_path(places);
+        self.body += &format!(
             "\" fill=\"none\" stroke=\"{color}\" stroke-width=\"{}\" stroke-linejoin=\"round\" \
              stroke-linecap=\"round\"/>\n",
             N(thick),
-        ));
+        );
     }
 
     /// The area between a line and the height `base`.
     pub(crate) fn area(&mut self, places: &[(f64, f64)], base: f64, color: &str, opacity: f64) {
         let (Some(first), Some(last)) = (places.first(), places.last()) else { return };
-        self.put(format_args!("<path d=\""));
-        self.places(places);
+        self.begin_path(places);
         let [start, end, base] = [first.0, last.0, base].map(N);
-        self.put(format_args!(
+        self.body += &format!(
             "L{end} {base}L{start} {base}Z\" fill=\"{color}\" fill-opacity=\"{}\"/>\n",
             N(opacity),
-        ));
+        );
     }
 
     /// A mark of the `shape`-th kind around a place; `size` is half its height.
@@ -185,7 +178,7 @@ impl Svg {
         let corners: &[(f64, f64)] = match shape % 6 {
             0 => {
                 let [x, y, size] = [x, y, size].map(N);
-                self.put(format_args!("<circle cx=\"{x}\" cy=\"{y}\" r=\"{size}\" "));
+                self.body += &format!("<circle cx=\"{x}\" cy=\"{y}\" r=\"{size}\" ");
                 return self.finish_mark("circle", color, tip);
             }
             1 => &[(-0.9, -0.9), (0.9, -0.9), (0.9, 0.9), (-0.9, 0.9)],
@@ -194,15 +187,14 @@ impl Svg {
             4 => &[(0.0, 1.2), (1.1, -0.8), (-1.1, -0.8)],
             _ => &[(-1.1, -0.4), (0.0, -1.2), (1.1, -0.4), (0.7, 1.0), (-0.7, 1.0)],
         };
-        self.put(format_args!("<path d=\""));
         let places: Vec<_> = corners.iter().map(|c| (x + c.0 * size, y + c.1 * size)).collect();
-        self.places(&places);
-        self.put(format_args!("Z\" "));
+        self.begin_path(&places);
+        self.body.push_str("Z\" ");
         self.finish_mark("path", color, tip);
     }
 
     fn finish_mark(&mut self, name: &str, color: &str, tip: &str) {
-        self.put(format_args!("fill=\"{color}\" stroke=\"#fff\" stroke-width=\"1\""));
+        self.body += &format!("fill=\"{color}\" stroke=\"#fff\" stroke-width=\"1\"");
         self.close(name, tip);
     }
 
@@ -211,37 +203,34 @@ impl Svg {
         if places.is_empty() {
             return;
         }
-        self.put(format_args!("<path d=\""));
+        self.body.push_str("<path d=\"");
         for (x, y) in places {
-            self.put(format_args!("M{} {}h0", N(*x), N(*y)));
+            self.body += &format!("M{} {}h0", N(*x), N(*y));
         }
-        self.put(format_args!(
+        self.body += &format!(
             "\" stroke=\"{color}\" stroke-width=\"{}\" stroke-linecap=\"round\" \
              stroke-opacity=\"{}\"/>\n",
             N(radius * 2.0),
             N(opacity),
-        ));
+        );
     }
 
-    fn places(&mut self, places: &[(f64, f64)]) {
+    /// Writes the beginning of a path through places.
+    fn begin_path(&mut self, places: &[(f64, f64)]) {
+        self.body.push_str("<path d=\"");
         for (at, (x, y)) in places.iter().enumerate() {
             let step = if at == 0 { 'M' } else { 'L' };
-            self.put(format_args!("{step}{} {}", N(*x), N(*y)));
+            self.body += &format!("{step}{} {}", N(*x), N(*y));
         }
     }
 
     fn close(&mut self, name: &str, tip: &str) {
         if tip.is_empty() {
-            self.put(format_args!("/>\n"));
+            self.body.push_str("/>\n");
         } else {
             let tip = escape(tip);
-            self.put(format_args!("><title>{tip}</title></{name}>\n"));
+            self.body += &format!("><title>{tip}</title></{name}>\n");
         }
-    }
-
-    fn put(&mut self, text: std::fmt::Arguments<'_>) {
-        // Writing to a String does not fail.
-        let _ = self.body.write_fmt(text);
     }
 }
 
@@ -275,21 +264,16 @@ const LINE: f64 = 18.0;
 const SWATCH: f64 = 14.0;
 const GAP: f64 = 16.0;
 
-/// Draws `entries` in lines no wider than `room`, from `x` on. `y` is the middle of the first line.
-pub(crate) fn draw_legend(
-    svg: &mut Svg,
-    (x, y): (f64, f64),
-    room: f64,
-    entries: &[LegendEntry],
-) -> f64 {
+/// Draws `entries` in lines as wide as the figure. `y` is the middle of the first line.
+pub(crate) fn draw_legend(svg: &mut Svg, y: f64, entries: &[LegendEntry]) {
     let (mut at, mut line) = (0.0, 0.0);
     for (swatch, name) in entries {
         let before = if matches!(swatch, Swatch::Heading) { 0.0 } else { SWATCH };
         let wide = before + width(name, 12.0);
-        if at > 0.0 && at + wide > room {
+        if at > 0.0 && at + wide > WIDTH {
             (at, line) = (0.0, line + LINE);
         }
-        let (left, middle) = (x + at, y + line);
+        let (left, middle) = (at, y + line);
         let color = match swatch {
             Swatch::Color(color) => {
                 svg.rect([left, middle - 5.0, 10.0, 10.0], color, 1.0, "");
@@ -304,7 +288,6 @@ pub(crate) fn draw_legend(
         svg.text(left + before, middle + 4.0, Anchor::Start, color, name);
         at += wide + GAP;
     }
-    line + LINE
 }
 
 #[cfg(test)]

@@ -26,6 +26,16 @@ pub(crate) struct Lanes {
     pub(crate) load: Option<(u64, u64)>,
 }
 
+impl Lanes {
+    /// `8 threads`, `1 + 4 readers + parsers`.
+    pub(crate) fn told(&self) -> String {
+        match self.load {
+            Some(_) => format!("{self} readers + parsers"),
+            None => plural(self.threads, "thread"),
+        }
+    }
+}
+
 impl std::fmt::Display for Lanes {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self.load {
@@ -84,19 +94,9 @@ impl<'a> Cell<'a> {
         })
     }
 
-    /// The options that are no axis of a figure: the same in all trials.
-    pub(crate) fn variant(&self) -> String {
-        self.trials.first().map_or_else(String::new, |trial| variant(trial))
-    }
-
     /// `16 partitions, 8 threads`.
     pub(crate) fn place(&self) -> String {
-        let Self { partitions, lanes, .. } = self;
-        let partitions = plural(*partitions, "partition");
-        match lanes.load {
-            Some(_) => format!("{partitions}, {lanes} readers + parsers"),
-            None => format!("{partitions}, {}", plural(lanes.threads, "thread")),
-        }
+        format!("{}, {}", plural(self.partitions, "partition"), self.lanes.told())
     }
 }
 
@@ -168,10 +168,8 @@ pub(crate) fn engine_order(engine: &str) -> (u8, &str) {
     (rank, engine)
 }
 
-impl Cells<'_> {
-    pub(crate) fn is_mix(workload: &str) -> bool {
-        MIXES.contains(&workload)
-    }
+pub(crate) fn is_mix(workload: &str) -> bool {
+    MIXES.contains(&workload)
 }
 
 /// Options that a workload compares, by the beginning of its name.
@@ -204,7 +202,8 @@ pub(crate) fn name(trial: &Trial) -> String {
     name
 }
 
-fn variant(trial: &Trial) -> String {
+/// The options that are no axis of a figure: the same in all trials of a cell.
+pub(crate) fn variant(trial: &Trial) -> String {
     let kept = trial.header.options.iter().filter(|(name, _)| {
         let name = name.as_str();
         !AXES.contains(&name) && !WHERE.contains(&name) && name != TUNING
@@ -299,7 +298,7 @@ mod tests {
         }
         let found = cells(trials.iter());
         assert_eq!((found.cells.len(), found.left_out), (8, 0));
-        let mixes = found.cells.iter().filter(|cell| Cells::is_mix(&cell.workload));
+        let mixes = found.cells.iter().filter(|cell| is_mix(&cell.workload));
         let places: Vec<_> = mixes.map(|cell| (cell.engine, cell.lanes.threads)).collect();
         let expected = [("flagstone", 4), ("flagstone", 16), ("rocksdb", 4), ("rocksdb", 16)];
         assert_eq!(places, expected);

@@ -5,8 +5,8 @@ mod sizes;
 mod time;
 
 pub(super) use cell::{
-    Cell, Cells, Lanes, TUNING, cells, engine_order, mix_order, options_that_vary, plural, shown,
-    spread,
+    Cell, Cells, Lanes, TUNING, cells, engine_order, is_mix, mix_order, options_that_vary, plural,
+    shown, spread, variant,
 };
 pub use sizes::DocumentSizes;
 pub(super) use time::{

@@ -2,7 +2,7 @@
 
 use crate::record::{Latency, OpKind, Summary};
 use crate::report::chart::{Bar, Dumbbell, Group, Unit, draw_bars, draw_dumbbells, grouped, hue};
-use crate::report::data::{Cell, Lanes, engine_order, mix_order, plural};
+use crate::report::data::{Cell, Lanes, engine_order, mix_order, variant};
 use crate::report::model::{Material, Table, distinct, fastest};
 use crate::report::page::Page;
 use crate::stats::median;
@@ -23,6 +23,12 @@ struct Match<'c, 'a> {
     cells: Vec<&'c Cell<'a>>,
 }
 
+impl Match<'_, '_> {
+    fn title(&self) -> String {
+        format!("{}, {}", self.workload, self.lanes.told())
+    }
+}
+
 pub(super) fn engines(material: &Material<'_>, page: &mut Page) {
     let cells = &material.cells.cells;
     let mut engines = distinct(cells.iter().map(|cell| cell.engine));
@@ -37,7 +43,8 @@ pub(super) fn engines(material: &Material<'_>, page: &mut Page) {
 fn matches<'c, 'a>(cells: &'c [Cell<'a>]) -> Vec<Match<'c, 'a>> {
     let mut found: BTreeMap<(usize, &str, Lanes, String), Fastest<'c, 'a>> = BTreeMap::new();
     for cell in cells {
-        let key = (mix_order(&cell.workload), cell.workload.as_str(), cell.lanes, cell.variant());
+        let (workload, variant) = (cell.workload.as_str(), variant(cell.trials[0]));
+        let key = (mix_order(workload), workload, cell.lanes, variant);
         let engines = found.entry(key).or_default();
         let best = engines.entry(engine_order(cell.engine)).or_insert(cell);
         if cell.rate() > best.rate() {
@@ -56,13 +63,6 @@ fn matches<'c, 'a>(cells: &'c [Cell<'a>]) -> Vec<Match<'c, 'a>> {
 
 fn ours<'c, 'a>(cells: &[&'c Cell<'a>]) -> Option<&'c Cell<'a>> {
     cells.iter().copied().find(|cell| cell.engine == OURS).filter(|cell| cell.rate() > 0.0)
-}
-
-fn title(workload: &str, lanes: Lanes) -> String {
-    match lanes.load {
-        Some(_) => format!("{workload}, {lanes} readers + parsers"),
-        None => format!("{workload}, {}", plural(lanes.threads, "thread")),
-    }
 }
 
 fn draw(page: &mut Page, engines: &[&str], matches: &[Match<'_, '_>]) {
@@ -87,7 +87,7 @@ fn draw(page: &mut Page, engines: &[&str], matches: &[Match<'_, '_>]) {
             Bar { label, value: rate, spread: cell.spread(), note, color: hue(at) }
         };
         let bars = one.cells.iter().filter(|cell| cell.engine != NOOP).map(bar).collect();
-        Group { title: title(one.workload, one.lanes), bars }
+        Group { title: one.title(), bars }
     };
     let groups = matches.iter().map(group).filter(|group| group.bars.len() > 1);
     let groups: Vec<Group> = groups.collect();
@@ -115,7 +115,7 @@ fn table(matches: &[Match<'_, '_>]) -> Table {
             let written = median(written);
             let writes = [OpKind::Put, OpKind::Delete, OpKind::Update, OpKind::Merge];
             table.row([
-                ("Cell", title(one.workload, one.lanes)),
+                ("Cell", one.title()),
                 ("Engine", cell.engine.to_owned()),
                 ("#Operations/s", Unit::Rate.show(cell.rate())),
                 ("#flagstone / it", ratio.map_or(String::new(), |r| Unit::Factor.show(r))),

@@ -82,20 +82,17 @@ pub(super) fn change(gain: f64) -> String {
 const PARTITIONS: u64 = 16;
 const THREADS: u64 = 32;
 
+/// What a figure varies, or holds fixed.
+type CountOf = fn(&Cell<'_>) -> u64;
+
 pub(super) fn by_threads(material: &Material<'_>, page: &mut Page) {
-    let mut cells = material.mixes();
-    let fixed = prefer(PARTITIONS, cells.iter().map(|cell| cell.partitions));
-    cells.retain(|cell| cell.partitions == fixed);
-    let held = plural(fixed, "partition");
-    scaling(page, material.engine, &cells, ("Threads", &held), |cell| cell.lanes.threads);
+    let held: (_, _, CountOf) = ("partition", PARTITIONS, |cell| cell.partitions);
+    scaling(material, page, ("Threads", |cell| cell.lanes.threads), held);
 }
 
 pub(super) fn by_partitions(material: &Material<'_>, page: &mut Page) {
-    let mut cells = material.mixes();
-    let fixed = prefer(THREADS, cells.iter().map(|cell| cell.lanes.threads));
-    cells.retain(|cell| cell.lanes.threads == fixed);
-    let held = plural(fixed, "thread");
-    scaling(page, material.engine, &cells, ("Partitions", &held), |cell| cell.partitions);
+    let held: (_, _, CountOf) = ("thread", THREADS, |cell| cell.lanes.threads);
+    scaling(material, page, ("Partitions", |cell| cell.partitions), held);
 }
 
 /// `wanted` if it was measured, else the most that was.
@@ -124,13 +121,16 @@ pub(super) fn curve(
     }
 }
 
+/// Draws the cells in which `held` has its preferred count.
 fn scaling(
+    material: &Material<'_>,
     page: &mut Page,
-    engine: &str,
-    cells: &[&Cell<'_>],
-    (axis, held): (&str, &str),
-    across: impl Fn(&Cell<'_>) -> u64,
+    (axis, across): (&str, CountOf),
+    (held, preferred, held_of): (&str, u64, CountOf),
 ) {
+    let mut cells = material.mixes();
+    let fixed = prefer(preferred, cells.iter().map(|cell| held_of(cell)));
+    cells.retain(|cell| held_of(cell) == fixed);
     if cells.is_empty() {
         return;
     }
@@ -138,11 +138,12 @@ fn scaling(
         let order = mix_order(workload);
         curve(workload, (hue(order), order), &cells, |cell| across(cell) as f64)
     };
-    let curves = by_workload(cells).into_iter().map(of).collect();
+    let curves = by_workload(&cells).into_iter().map(of).collect();
     let up = (Unit::Count, "Operations a second");
     let panel = CurvePanel::new((Across::Measured, axis), up, curves);
     let (id, axis) = (format!("by-{}", axis.to_lowercase()), axis.to_lowercase());
-    let title = format!("Operations a second by {axis}, with {held}");
+    let title = format!("Operations a second by {axis}, with {}", plural(fixed, held));
+    let engine = material.engine;
     let subtitle = format!("{engine}; bars at the marks: lowest to highest of repeated trials");
     page.figure(draw_curves(&id, (&title, &subtitle), (1, 320.0), &[panel]));
 }

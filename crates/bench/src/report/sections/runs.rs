@@ -8,20 +8,17 @@ use crate::report::data::{
     Moment, clip, held_back, moments, plural, rates, shown, sizes_over_time, thin,
     window_around_worst,
 };
-use crate::report::model::{Material, slug};
+use crate::report::model::{Material, grouped, slug};
 use crate::report::page::Page;
 use crate::stats::median;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 /// Fewer rows are no curve.
 const ROWS_MIN: usize = 5;
 
 pub(super) fn runs(material: &Material<'_>, page: &mut Page) {
-    let mut groups: BTreeMap<(&str, &str), Vec<&Trial>> = BTreeMap::new();
-    for trial in material.trials.iter().filter(|trial| trial.rows.len() >= ROWS_MIN) {
-        let header = &trial.header;
-        groups.entry((&header.workload, &header.engine)).or_default().push(trial);
-    }
+    let long = material.trials.iter().filter(|trial| trial.rows.len() >= ROWS_MIN);
+    let groups = grouped(long, |trial| (&trial.header.workload, &trial.header.engine));
     let mut ids = BTreeSet::new();
     for ((workload, engine), mut trials) in groups {
         trials.sort_by_key(|trial| {
@@ -115,7 +112,7 @@ fn draw(trial: &Trial, title: &str, subtitle: &str, id: &str) -> Figure {
         (Swatch::Color(SIZE), "size on disk (right)".to_owned()),
     ];
     legend.extend(lanes.iter().map(|lane| (Swatch::Color(lane.color), lane.name.to_owned())));
-    draw_legend(&mut svg, (0.0, 56.0), WIDTH, &legend);
+    draw_legend(&mut svg, 56.0, &legend);
     for (at, (name, window)) in windows.iter().enumerate() {
         let top = HEAD + at as f64 * step;
         svg.bold(10.0, top + 16.0, 13.0, name);

@@ -5,12 +5,11 @@ use super::mixes::change;
 use super::trials;
 use crate::record::Trial;
 use crate::report::chart::{Bar, Group, Unit, draw_bars, hue, step};
-use crate::report::data::{Cells, plural, shown, spread};
-use crate::report::model::{Material, distinct};
+use crate::report::data::{is_mix, plural, shown, spread};
+use crate::report::model::{Material, distinct, grouped};
 use crate::report::page::Page;
 use crate::stats::median;
 use flagstone::Durability;
-use std::collections::BTreeMap;
 
 /// Threads that put and wait for the device.
 const WRITERS: &str = "durable-writers";
@@ -41,7 +40,7 @@ pub(super) fn device(material: &Material<'_>, page: &mut Page) {
 /// Workloads that have figures in no other section.
 pub(super) fn other(material: &Material<'_>, page: &mut Page) {
     let is_other = |workload: &str| {
-        let elsewhere = ["load", "get", "update"].contains(&workload) || Cells::is_mix(workload);
+        let elsewhere = ["load", "get", "update"].contains(&workload) || is_mix(workload);
         !elsewhere && !OWN.iter().any(|start| workload.starts_with(start))
     };
     let others = material.trials.iter().filter(|trial| is_other(&trial.header.workload));
@@ -53,7 +52,7 @@ pub(super) fn durability(material: &Material<'_>, page: &mut Page) {
     let mut trials = starting(material, "durab");
     trials.extend(mixes_with_durabilities(material.trials));
     let with = trials.iter().filter(|trial| trial.header.options.contains_key("durability"));
-    let together = grouped(&with.copied().collect::<Vec<_>>(), |trial| {
+    let together = grouped(with.copied(), |trial| {
         let header = &trial.header;
         // Writers that wait for the device are compared by their number.
         let fixed = match header.workload.as_str() {
@@ -75,8 +74,8 @@ pub(super) fn durability(material: &Material<'_>, page: &mut Page) {
 
 /// Trials of mixes that differ in nothing but their durability from others.
 fn mixes_with_durabilities(trials: &[Trial]) -> Vec<&Trial> {
-    let mixes = trials.iter().filter(|trial| Cells::is_mix(&trial.header.workload));
-    let groups = grouped(&mixes.collect::<Vec<_>>(), |trial| {
+    let mixes = trials.iter().filter(|trial| is_mix(&trial.header.workload));
+    let groups = grouped(mixes, |trial| {
         let header = &trial.header;
         let mut options = header.options.clone();
         options.retain(|name, _| name != "durability" && name != "seed");
@@ -110,20 +109,8 @@ fn bar(label: String, trials: &[&Trial], note: String, color: &'static str) -> B
     Bar { label, value, spread: spread(trials), note, color }
 }
 
-/// Trials with the same key, in the order of keys.
-fn grouped<'a, K: Ord>(
-    trials: &[&'a Trial],
-    key: impl Fn(&'a Trial) -> K,
-) -> BTreeMap<K, Vec<&'a Trial>> {
-    let mut groups: BTreeMap<K, Vec<&Trial>> = BTreeMap::new();
-    for trial in trials {
-        groups.entry(key(trial)).or_default().push(trial);
-    }
-    groups
-}
-
 fn durability_bars(trials: &[&Trial]) -> Vec<Bar> {
-    let cells = grouped(trials, |trial| shown(trial, "durability"));
+    let cells = grouped(trials.iter().copied(), |trial| shown(trial, "durability"));
     let mut bars: Vec<Bar> = cells
         .into_iter()
         .map(|(name, trials)| {
@@ -150,14 +137,15 @@ fn writer_bars(trials: &[&Trial]) -> Vec<Bar> {
         let note = median(shared.copied()).map(note).unwrap_or_default();
         bar(plural(threads, "thread"), &trials, note, hue(0))
     };
-    grouped(trials, |trial| number(trial, "threads")).into_iter().map(one).collect()
+    let groups = grouped(trials.iter().copied(), |trial| number(trial, "threads"));
+    groups.into_iter().map(one).collect()
 }
 
 /// A group for each workload when there are several engines, else one with a bar for each workload.
 pub(super) fn ycsb(material: &Material<'_>, page: &mut Page) {
     let trials = starting(material, "ycsb");
     let engines = distinct(trials.iter().map(|trial| trial.header.engine.as_str()));
-    let cells = grouped(&trials, |trial| {
+    let cells = grouped(trials.iter().copied(), |trial| {
         let (engine, workload) = (trial.header.engine.clone(), trial.header.workload.clone());
         let (group, bar) = if engines.len() > 1 { (workload, engine) } else { (engine, workload) };
         (format!("{group}, {}", plural(number(trial, "threads"), "thread")), bar)

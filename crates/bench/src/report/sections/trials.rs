@@ -3,17 +3,13 @@
 use crate::record::{Header, Summary, Trial};
 use crate::report::chart::Unit;
 use crate::report::data::{options_that_vary, shown, spread};
-use crate::report::model::{Material, Table};
+use crate::report::model::{Material, Table, grouped};
 use crate::report::page::Page;
 use crate::stats::median;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 pub(super) fn trials(material: &Material<'_>, page: &mut Page) {
-    let mut workloads: BTreeMap<&str, Vec<&Trial>> = BTreeMap::new();
-    for trial in material.trials {
-        workloads.entry(&trial.header.workload).or_default().push(trial);
-    }
-    for (workload, trials) in workloads {
+    for (workload, trials) in grouped(material.trials, |trial| trial.header.workload.as_str()) {
         page.folded(&format!("{workload}: {}", trials.len()), |page| page.table(&every(&trials)));
     }
 }
@@ -21,26 +17,22 @@ pub(super) fn trials(material: &Material<'_>, page: &mut Page) {
 /// The medians of trials that repeat each other, one row each.
 pub(super) fn table(trials: &[&Trial]) -> Table {
     let options = options_that_vary(trials);
-    let mut groups: BTreeMap<Vec<String>, Vec<&Trial>> = BTreeMap::new();
-    for trial in trials {
-        let mut key = vec![trial.header.workload.clone(), trial.header.engine.clone()];
-        key.extend(options.iter().map(|option| shown(trial, option)));
-        groups.entry(key).or_default().push(trial);
-    }
+    let groups = grouped(trials.iter().copied(), |trial| {
+        let shown: Vec<String> = options.iter().map(|option| shown(trial, option)).collect();
+        (&trial.header.workload, &trial.header.engine, shown)
+    });
     let mut groups: Vec<_> = groups.into_values().collect();
     let order = |trial: &Trial| {
         let numbers: Vec<_> = options.iter().map(|option| trial.number(option)).collect();
         (trial.header.workload.clone(), numbers)
     };
     groups.sort_by_key(|group| order(group[0]));
-    let groups: Vec<&[&Trial]> = groups.iter().map(Vec::as_slice).collect();
-    tidy(rows(&groups, &options))
+    rows(groups.iter().map(Vec::as_slice), &options)
 }
 
 /// One row a trial, and its file.
 fn every(trials: &[&Trial]) -> Table {
-    let single: Vec<&[&Trial]> = trials.chunks(1).collect();
-    let mut table = tidy(rows(&single, &options_that_vary(trials)));
+    let mut table = rows(trials.chunks(1), &options_that_vary(trials));
     table.columns.push(("File".to_owned(), false));
     for (row, trial) in table.rows.iter_mut().zip(trials) {
         row.push(trial.path.display().to_string());
@@ -50,14 +42,14 @@ fn every(trials: &[&Trial]) -> Table {
 
 /// A row a group of trials that repeat each other: options, what every workload has, the figures of
 /// their own.
-fn rows(groups: &[&[&Trial]], options: &[String]) -> Table {
-    let figures = groups.iter().flat_map(|group| group.iter());
-    let figures: BTreeSet<_> = figures.flat_map(|trial| trial.summary.figures.keys()).collect();
+fn rows<'t>(groups: impl Iterator<Item = &'t [&'t Trial]> + Clone, options: &[String]) -> Table {
+    let figures = groups.clone().flatten().flat_map(|trial| trial.summary.figures.keys());
+    let figures: BTreeSet<_> = figures.collect();
     let mut table = Table::default();
     for group in groups {
         table.row(row(group, options, &figures));
     }
-    table
+    tidy(table)
 }
 
 fn row(group: &[&Trial], options: &[String], figures: &BTreeSet<&String>) -> Vec<(String, String)> {
