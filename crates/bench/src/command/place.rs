@@ -66,11 +66,9 @@ impl Place {
         if is_file(&self.out) {
             usage(check_replaced(&self.out).map_err(|error| format!("--out {error}")))?;
             let is_input = self.burn_like.as_ref().is_some_and(|path| is_same(path, &self.out));
-            usage(if is_input {
-                Err("--burn-like and --out are one file".into())
-            } else {
-                Ok(())
-            })?;
+            if is_input {
+                return usage(Err("--burn-like and --out are one file".into()));
+            }
         }
         usage(StoreDir::check(&self.store_dir()))
     }

@@ -63,11 +63,6 @@ impl Engine for NoopEngine {
         Ok(())
     }
 
-    fn remove(&self, _key: &[u8]) -> Outcome<bool> {
-        burn(self.rounds);
-        Ok(false)
-    }
-
     fn scan(
         &self,
         _from: &[u8],

@@ -229,12 +229,9 @@ impl<'a> Recorder<'a> {
         summary.ops_per_s = summary.ops as f64 / summary.seconds.max(1e-9);
         summary.rows = self.rates.len() as u64;
         summary.row_median = median(self.rates.iter().copied()).unwrap_or(summary.ops_per_s);
-        summary.row_worst = self.rates.iter().copied().min_by(f64::total_cmp).unwrap_or_default();
-        summary.row_worst_hundredth = worst_hundredth(&self.rates).unwrap_or_default();
-        if self.rates.is_empty() {
-            summary.row_worst = summary.ops_per_s;
-            summary.row_worst_hundredth = summary.ops_per_s;
-        }
+        let worst = self.rates.iter().copied().min_by(f64::total_cmp);
+        summary.row_worst = worst.unwrap_or(summary.ops_per_s);
+        summary.row_worst_hundredth = worst_hundredth(&self.rates).unwrap_or(summary.ops_per_s);
         summary.latency = self.total.latencies().collect();
         summary.make_share = self.total.make_ns as f64 * 1e-9 / self.thread_seconds.max(1e-9);
         let end = self.rows.last().map_or(0.0, |row| row.t);

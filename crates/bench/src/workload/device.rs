@@ -226,13 +226,11 @@ impl DeviceFile {
             filler.stir();
         }
         made.sync()?;
-        made.bytes = bytes.next_multiple_of(WRITE_BYTES as u64);
         Ok(made)
     }
 
     /// Writes about `bytes`, front to back.
     fn filling(&mut self, bytes: u64) -> Worker<'_> {
-        self.bytes = bytes.next_multiple_of(WRITE_BYTES as u64);
         let mut filler = self.filler(bytes);
         Box::new(move |meter| {
             filler.stir();
@@ -245,12 +243,13 @@ impl DeviceFile {
         })
     }
 
-    fn filler(&self, bytes: u64) -> Filler<'_> {
+    fn filler(&mut self, bytes: u64) -> Filler<'_> {
+        self.bytes = bytes.next_multiple_of(WRITE_BYTES as u64);
         let mut block = Aligned::new(WRITE_BYTES);
         for (at, part) in block.as_mut().chunks_exact_mut(8).enumerate() {
             part.copy_from_slice(&mix64(0, at as u64).to_le_bytes());
         }
-        Filler { file: &self.file, block, at: 0, end: bytes.next_multiple_of(WRITE_BYTES as u64) }
+        Filler { file: &self.file, block, at: 0, end: self.bytes }
     }
 
     /// Waits until the device has the whole file.

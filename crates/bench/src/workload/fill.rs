@@ -108,20 +108,29 @@ impl<'e> Records<'e> {
         Caller::new(self.engine, self.data, self.values)
     }
 
-    /// Workers that put each once, in no order of the keys.
-    pub(super) fn puts(&self, threads: usize) -> Crew<'e> {
-        let (records, step) = (self.records, threads.max(1) as u64);
-        crew(threads.max(1), |thread| {
+    /// Workers that call `call` with each number once.
+    fn each_once(
+        &self,
+        threads: usize,
+        call: impl Fn(&mut Caller<'e>, u64, &mut Meter<'_>) -> Outcome<()> + Copy + Send + 'e,
+    ) -> Crew<'e> {
+        let (records, step) = (self.records, threads as u64);
+        crew(threads, |thread| {
             let (mut caller, mut next) = (self.caller(), thread);
             move |meter: &mut Meter<'_>| {
                 if next >= records {
                     return Ok(false);
                 }
-                caller.put(next, 0, meter)?;
+                call(&mut caller, next, meter)?;
                 next += step;
                 Ok(true)
             }
         })
+    }
+
+    /// Workers that put each once, in no order of the keys.
+    pub(super) fn puts(&self, threads: usize) -> Crew<'e> {
+        self.each_once(threads, |caller, number, meter| caller.put(number, 0, meter))
     }
 
     /// Workers that get at random.
@@ -147,19 +156,8 @@ impl<'e> Records<'e> {
     /// Reads each record once, so that the caches hold what they can: not by a scan, which engines
     /// may keep out of their caches.
     pub(super) fn read_each(&self, threads: usize) -> Outcome<()> {
-        let (records, step) = (self.records, threads as u64);
-        let workers = crew(threads, |thread| {
-            let (mut caller, mut next) = (self.caller(), thread);
-            move |meter: &mut Meter<'_>| {
-                if next >= records {
-                    return Ok(false);
-                }
-                caller.get_present(next, meter)?;
-                next += step;
-                Ok(true)
-            }
-        });
-        work(&Pace::unwatched(threads), workers, &mut |_, _| Ok(()))?;
+        let gets = self.each_once(threads, Caller::get_present);
+        work(&Pace::unwatched(threads), gets, &mut |_, _| Ok(()))?;
         Ok(())
     }
 }

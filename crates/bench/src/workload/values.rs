@@ -82,10 +82,8 @@ impl Values {
     /// Whether `value` is one of key `number`, of whatever version, byte for byte.
     #[inline]
     pub fn check(&self, number: u64, value: &[u8]) -> Outcome<()> {
-        let version = match value.get(8..STAMP).map(<[u8; 8]>::try_from) {
-            Some(Ok(version)) => u64::from_le_bytes(version),
-            _ => 0,
-        };
+        let version = value.get(8..).and_then(<[u8]>::first_chunk);
+        let version = version.map_or(0, |version| u64::from_le_bytes(*version));
         let stamp = stamp(number, version);
         let stamped = self.size.min(STAMP);
         let is_right = value.len() == self.size
@@ -97,8 +95,7 @@ impl Values {
     /// Says what an engine returned that was never put under the key.
     #[cold]
     fn wrong(&self, number: u64, value: &[u8]) -> EngineError {
-        let found = value.get(..8).map(<[u8; 8]>::try_from).and_then(Result::ok);
-        let what = match found.map(u64::from_le_bytes) {
+        let what = match value.first_chunk().map(|found| u64::from_le_bytes(*found)) {
             _ if value.len() != self.size => format!(", expected {}", self.size),
             Some(found) if found != number => format!(" that belong to key {found}"),
             _ => " that differ from those put".to_owned(),

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 /// Documents to be read and changed.
 #[derive(Debug)]
-pub(super) struct DocumentStore {
+pub(in crate::workload) struct DocumentStore {
     dir: PathBuf,
     /// The directory of generated documents, which is removed at the end.
     made: Option<StoreDir>,
@@ -78,11 +78,6 @@ impl DocumentStore {
         })?;
         Ok(Opened { database, collection, events, took })
     }
-
-    /// Removes generated documents.
-    fn remove(self) -> Outcome<()> {
-        self.made.map_or(Ok(()), StoreDir::remove)
-    }
 }
 
 /// An open checkpoint.
@@ -131,14 +126,14 @@ fn read_keys(path: &Path, json: bool) -> Outcome<Vec<Value>> {
 type Run = fn(&DocumentStore, &Case<'_>) -> Outcome<Summary>;
 
 /// Trials on checkpoints of the same documents.
-pub(super) struct DocumentTrials {
+pub(in crate::workload) struct DocumentTrials {
     store: DocumentStore,
     run: Run,
 }
 
 impl DocumentTrials {
     /// Finds or generates the documents.
-    pub(super) fn begin(case: &Case<'_>, run: Run) -> Outcome<Box<dyn Trials>> {
+    pub(in crate::workload) fn begin(case: &Case<'_>, run: Run) -> Outcome<Box<dyn Trials>> {
         Ok(Box::new(Self { store: DocumentStore::prepare(case)?, run }))
     }
 }
@@ -149,7 +144,7 @@ impl Trials for DocumentTrials {
     }
 
     fn end(self: Box<Self>, _keep: bool) -> Outcome<()> {
-        self.store.remove()
+        self.store.made.map_or(Ok(()), StoreDir::remove)
     }
 }
 

@@ -9,7 +9,8 @@ use crate::workload::{Case, Options, StoreDir};
 use flagstone::{Collection, Database, KeyspaceOptions, Routing};
 use flagstone_comments::Comments;
 use flagstone_load::{Count, Input, OnCommit, Watcher};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
 /// flagstone and its version, as headers have them.
@@ -100,9 +101,11 @@ fn load(
     meter: &mut Meter<'_>,
 ) -> Outcome<(u64, f64)> {
     let documents = &options.documents;
-    let commits = Arc::new(Mutex::new(Vec::new()));
-    let heard = Arc::clone(&commits);
-    let on_commit: OnCommit = Arc::new(move |took| lock(&heard).push(took));
+    let (sender, commits) = channel();
+    let on_commit: OnCommit = Arc::new(move |took| {
+        // The receiver is gone when the load has failed.
+        let _gone = sender.send(took);
+    });
     let plan = flagstone_load::Plan {
         key_path: documents.key.clone(),
         readers: documents.readers,
@@ -123,15 +126,11 @@ struct Counts<'a, 'b> {
     meter: &'a mut Meter<'b>,
     told: Count,
     /// The latencies of commits that the meter has not seen yet.
-    commits: Arc<Mutex<Vec<Duration>>>,
+    commits: Receiver<Duration>,
 }
 
-fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
-    of.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-impl Counts<'_, '_> {
-    fn tell(&mut self, now: Count) {
+impl Watcher for Counts<'_, '_> {
+    fn tick(&mut self, _took: Duration, now: Count) {
         let tally = Tally {
             ops: now.documents - self.told.documents,
             user_bytes: now.json_bytes - self.told.json_bytes,
@@ -139,19 +138,13 @@ impl Counts<'_, '_> {
         };
         self.told = now;
         self.meter.count(tally);
-        for took in std::mem::take(&mut *lock(&self.commits)) {
+        for took in self.commits.try_iter() {
             self.meter.sample(OpKind::Batch, took);
         }
     }
-}
 
-impl Watcher for Counts<'_, '_> {
-    fn tick(&mut self, _took: Duration, count: Count) {
-        self.tell(count);
-    }
-
-    fn end(&mut self, _took: Duration, count: Count) {
-        self.tell(count);
+    fn end(&mut self, took: Duration, count: Count) {
+        self.tick(took, count);
     }
 
     fn stops(&self) -> bool {

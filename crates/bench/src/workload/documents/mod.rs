@@ -6,5 +6,6 @@ mod checkpoint;
 
 mod work;
 
+pub(super) use checkpoint::DocumentTrials;
 pub(super) use load::{describe_load, run_load};
-pub(super) use work::{begin_gets, begin_updates, describe_get, describe_update};
+pub(super) use work::{describe_get, describe_update, run_gets, run_updates};

@@ -1,14 +1,12 @@
 //! What is done with documents by sampled keys: gets of them, whole, of one path, or decoded; and
 //! updates, by which the score of each counts up.
 
-use super::checkpoint::{
-    DocumentStore, DocumentTrials, Opened, describe, missing, run_on_checkpoint,
-};
+use super::checkpoint::{DocumentStore, Opened, describe, missing, run_on_checkpoint};
 use crate::engine::Outcome;
 use crate::options::name_of;
 use crate::record::{Described, OpKind, Summary};
 use crate::run::{Meter, Tally, crew};
-use crate::workload::{Case, Options, Trials, UpdateHow, random};
+use crate::workload::{Case, Options, UpdateHow, random};
 use flagstone::{Collection, Document, DocumentMut, Patch, Value, View};
 use std::collections::BTreeSet;
 use std::hint::black_box;
@@ -46,11 +44,7 @@ pub(in crate::workload) fn describe_get(options: &Options, told: &mut Described)
 }
 
 /// Gets of documents by random keys of the sample.
-pub(in crate::workload) fn begin_gets(case: &Case<'_>) -> Outcome<Box<dyn Trials>> {
-    DocumentTrials::begin(case, run_gets)
-}
-
-fn run_gets(store: &DocumentStore, case: &Case<'_>) -> Outcome<Summary> {
+pub(in crate::workload) fn run_gets(store: &DocumentStore, case: &Case<'_>) -> Outcome<Summary> {
     let workers = |opened: &Opened, (): &()| {
         crew(case.options.pace.threads, |thread| {
             let (collection, keys) = (opened.collection.clone(), Arc::clone(&store.keys));
@@ -112,11 +106,7 @@ pub(in crate::workload) fn describe_update(options: &Options, told: &mut Describ
 /// Changes of documents by random keys of the sample. At the end the scores of the sample are
 /// summed: after atomic updates, each must have counted. Figure: `lost_updates`, where each
 /// operation increments.
-pub(in crate::workload) fn begin_updates(case: &Case<'_>) -> Outcome<Box<dyn Trials>> {
-    DocumentTrials::begin(case, run_updates)
-}
-
-fn run_updates(store: &DocumentStore, case: &Case<'_>) -> Outcome<Summary> {
+pub(in crate::workload) fn run_updates(store: &DocumentStore, case: &Case<'_>) -> Outcome<Summary> {
     let (keys, how) = (&store.keys, case.options.documents.how);
     let prepare =
         |opened: &Opened| Ok((scores(opened, keys)?, documents_to_put(opened, keys, how)?));
