@@ -30,16 +30,6 @@ fn a_mix_writes_a_header_rows_and_a_summary() {
 }
 
 #[test]
-fn results_of_earlier_trials_stay() {
-    let place = Place::new();
-    for _ in 0..2 {
-        place.ok(&format!("balanced --operations 100 --out r --engine noop {SMALL}"));
-    }
-    assert_eq!(lines(&place, "r/balanced-noop-p4-t4.jsonl")[0]["type"], "header");
-    assert_eq!(lines(&place, "r/balanced-noop-p4-t4-2.jsonl")[0]["type"], "header");
-}
-
-#[test]
 fn the_no_op_store_burns_as_much_as_a_trial_before() {
     let place = Place::new();
     place.ok(&format!("balanced --seconds 0.5 --out a.jsonl {SMALL}"));
@@ -75,7 +65,6 @@ fn wrong_arguments_are_refused_before_anything_is_made() {
         ("balanced --burn-like x.jsonl", "--burn-like is for --engine noop"),
         ("balanced --burn-ns 5", "--burn-ns is for --engine noop"),
         ("larger --closing-sync", "--closing-sync is not for larger"),
-        ("larger --threads 1,2 --out x.jsonl", "--out must be a directory"),
         ("get --keep", "--keep is not for get"),
         ("get x.jsonl", "--files is not for get"),
         ("get --readers 2", "--readers is not for get"),
