@@ -179,7 +179,7 @@ impl Ballast {
                 // In this order: a thread that finds the ballast may give it up at once.
                 ballast.is_given_up.store(false, Ordering::Release);
                 ballast.state.store(PRESENT, Ordering::Release);
-                ballast.health.tell(&Event::BallastMade { bytes: ballast.bytes() });
+                ballast.health.tell(&Event::BallastCreated { bytes: ballast.bytes() });
                 Progress::Done
             }
             // The space is needed elsewhere. The next flush tries again.

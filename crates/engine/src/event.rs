@@ -168,7 +168,7 @@ pub enum Event {
         bytes: u64,
     },
     /// The ballast was created: all writes are accepted.
-    BallastMade {
+    BallastCreated {
         /// The space that the ballast takes.
         bytes: u64,
     },
@@ -243,7 +243,7 @@ impl fmt::Display for Event {
             Self::BallastGivenUp { bytes } => {
                 write!(f, "the ballast of {bytes} bytes was given up: only deletes are accepted")
             }
-            Self::BallastMade { bytes } => write!(f, "the ballast of {bytes} bytes was created"),
+            Self::BallastCreated { bytes } => write!(f, "the ballast of {bytes} bytes was created"),
             Self::StallStarted { cause } => write!(f, "writers stopped: {cause:?}"),
             Self::StallFinished { cause, took } => {
                 write!(f, "writers continue after {took:.1?}: {cause:?}")

@@ -49,7 +49,7 @@ fn a_full_disk_is_left_by_deletes_and_then_takes_all_writes_again() {
     let events: Arc<Mutex<Vec<String>>> = Arc::default();
     let heard = Arc::clone(&events);
     let listener = move |event: &Event| {
-        if matches!(event, Event::BallastGivenUp { .. } | Event::BallastMade { .. }) {
+        if matches!(event, Event::BallastGivenUp { .. } | Event::BallastCreated { .. }) {
             heard.lock().unwrap().push(event.to_string());
         }
     };
