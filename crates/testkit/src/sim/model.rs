@@ -212,6 +212,11 @@ impl State {
         self.range(slot, (0, KEYS as Key), at)
     }
 
+    /// Returns whether an entry of the slot has an expiry, also if it has expired.
+    pub(super) fn has_expiries(&self, slot: usize) -> bool {
+        self.slots[slot].expiring > 0
+    }
+
     /// Returns slot, key and moment of each entry with an expiry.
     pub(super) fn expiries(&self) -> impl Iterator<Item = (usize, Key, Moment)> {
         self.slots.iter().enumerate().flat_map(|(slot, of)| {

@@ -323,10 +323,14 @@ struct Search<'a> {
 
 impl Search<'_> {
     /// Returns whether the database shows this state. [`Existence`] judges entries that are missing
-    /// with their keyspace.
+    /// with their keyspace. An entry that has expired is not seen; but if the keyspace does not know
+    /// of expiries, no write of such an entry has survived.
     fn is_shown(&self, state: &State) -> bool {
         let digests = state.digests(self.shown.moment);
-        let fits = |slot: usize| digests[slot] == self.shown.digests[slot];
+        let fits = |slot: usize| {
+            digests[slot] == self.shown.digests[slot]
+                && (self.shown.expires[slot] || !state.has_expiries(slot))
+        };
         (0..SLOTS).all(|slot| !self.shown.is_there[slot] || fits(slot))
     }
 
