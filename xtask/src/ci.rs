@@ -75,12 +75,14 @@ const STEPS: [Step; 13] = [
     },
     Step { name: "tests", work: Work::Cargo(&["test", "--locked", "--workspace"]) },
     Step { name: "examples", work: Work::Examples },
-    Step { name: "shuttle", work: Work::Xtask(&["shuttle", "--seconds", "30"]) },
+    // The seeds are always the same, so that a failure is one of the change under test. Without
+    // `--seed` both commands try others.
+    Step { name: "shuttle", work: Work::Xtask(&["shuttle", "--seconds", "30", "--seed", "1"]) },
     Step {
         name: "smoke",
         work: Work::Cargo(&["test", "--locked", "-p", "flagstone-bench", "--", "--ignored"]),
     },
-    Step { name: "sim", work: Work::Xtask(&["sim", "--seconds", "60"]) },
+    Step { name: "sim", work: Work::Xtask(&["sim", "--seconds", "60", "--seed", "1000"]) },
     Step { name: "docs", work: Work::Docs(&["doc", "--locked", "--workspace", "--no-deps"]) },
 ];
 
@@ -308,9 +310,9 @@ clippy FAILED; to run it alone: cargo clippy --locked --workspace --all-targets 
         assert_eq!(line("bare"), bare);
         assert_eq!(line("tidy"), "cargo xtask tidy");
         assert_eq!(line("examples"), "cargo xtask examples");
-        assert_eq!(line("shuttle"), "cargo xtask shuttle --seconds 30");
+        assert_eq!(line("shuttle"), "cargo xtask shuttle --seconds 30 --seed 1");
         assert_eq!(line("smoke"), "cargo test --locked -p flagstone-bench -- --ignored");
-        assert_eq!(line("sim"), "cargo xtask sim --seconds 60");
+        assert_eq!(line("sim"), "cargo xtask sim --seconds 60 --seed 1000");
         let docs = "RUSTDOCFLAGS='-D warnings' cargo doc --locked --workspace --no-deps";
         assert_eq!(line("docs"), docs);
     }
