@@ -247,6 +247,22 @@ impl<'a> Decoder<'a> {
     /// Reads a varint of at most 64 bits. A varint that is not in its shortest form is malformed.
     #[inline]
     pub fn varint(&mut self, expected: &'static str) -> Result<u64, Malformed> {
+        // Most lengths have one byte or two.
+        match *self.bytes.get(self.at..).unwrap_or_default() {
+            [low @ ..0x80, ..] => {
+                self.at += 1;
+                Ok(u64::from(low))
+            }
+            [low, high @ 1..0x80, ..] => {
+                self.at += 2;
+                Ok(u64::from(low & 0x7F) | u64::from(high) << 7)
+            }
+            _ => self.long_varint(expected),
+        }
+    }
+
+    #[inline(never)]
+    fn long_varint(&mut self, expected: &'static str) -> Result<u64, Malformed> {
         let start = self.at;
         let mut value = 0_u64;
         for shift in (0..70).step_by(7) {

@@ -156,19 +156,25 @@ impl KeyspaceCore {
         )))
     }
 
+    #[inline]
     pub(crate) fn check_not_dropped(&self) -> Result<()> {
         match self.status.load(Ordering::Acquire) {
             PRESENT => Ok(()),
-            IN_DOUBT => {
-                let name = self.name();
-                let text = format!(
-                    "the disk refused to remove or rename keyspace {name:?}, but a crash could \
-                     still do it: it accepts no writes until that is ruled out"
-                );
-                Err(Error::new(ErrorKind::Io, text))
-            }
-            _ => Err(Error::invalid(format!("keyspace {:?} was dropped", self.name()))),
+            status => Err(self.refusal(status)),
         }
+    }
+
+    #[cold]
+    fn refusal(&self, status: u8) -> Error {
+        let name = self.name();
+        if status != IN_DOUBT {
+            return Error::invalid(format!("keyspace {name:?} was dropped"));
+        }
+        let text = format!(
+            "the disk refused to remove or rename keyspace {name:?}, but a crash could still do \
+             it: it accepts no writes until that is ruled out"
+        );
+        Error::new(ErrorKind::Io, text)
     }
 
     /// Returns an error for a dropped keyspace, where a read may have found only a part of the

@@ -136,7 +136,8 @@ impl Reads {
         }
     }
 
-    #[inline]
+    // Inlined, or the result is copied once more.
+    #[inline(always)]
     fn find(
         &self,
         keyspace: &KeyspaceCore,

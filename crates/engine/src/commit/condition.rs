@@ -13,9 +13,11 @@ use std::sync::Arc;
 /// Conflict if a condition does not hold.
 #[inline]
 pub(super) fn check_conditions(reads: &Reads, write: &Write<'_>) -> Result<()> {
-    if write.conditions.is_empty() {
-        return Ok(());
-    }
+    if write.conditions.is_empty() { Ok(()) } else { check_all(reads, write) }
+}
+
+#[inline(never)]
+fn check_all(reads: &Reads, write: &Write<'_>) -> Result<()> {
     loop {
         let moment = ReadMoment::new(reads);
         check_at_moment(reads, write, &moment)?;

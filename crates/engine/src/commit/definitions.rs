@@ -24,10 +24,10 @@ pub(super) fn seqnos_wanted(write: &Write<'_>) -> u64 {
     (write.ops.len() + tables.sum::<usize>()) as u64
 }
 
-/// Collects the definitions that must be in the log before the batch.
+/// Collects the definitions that must be in the log before the batch. Mostly there are none.
 #[inline]
-pub(super) fn definitions_of(write: &Write<'_>) -> SmallVec<[NewDefinitions; 1]> {
-    let mut found = SmallVec::new();
+pub(super) fn definitions_of(write: &Write<'_>) -> Vec<NewDefinitions> {
+    let mut found = Vec::new();
     for (at, keyspace) in write.keyspaces.iter().enumerate() {
         for (place, table) in keyspace.definitions.iter().enumerate() {
             let (logged, len) = (table.logged(), table.len());

@@ -44,7 +44,7 @@ struct Numbered<'a> {
     place: InFlight<'a>,
     lsn: Option<Lsn>,
     /// The definitions that precede the batch in the log.
-    definitions: SmallVec<[NewDefinitions; 1]>,
+    definitions: Vec<NewDefinitions>,
 }
 
 /// The place of a commit in the line of publication. All later commits wait for it. If the commit
@@ -263,7 +263,7 @@ impl Commits {
         // after them.
         self.health.check_open_for_writing()?;
         write.keyspaces.iter().try_for_each(|keyspace| keyspace.check_not_dropped())?;
-        let mut definitions = SmallVec::new();
+        let mut definitions = Vec::new();
         let mut first = numbering.next;
         let mut lsn = None;
         let log = self.history.log.as_ref().filter(|_| durability.is_logged() && count > 0);

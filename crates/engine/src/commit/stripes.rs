@@ -60,6 +60,17 @@ impl Stripes {
     /// reads the values that its merges change.
     #[inline]
     pub(crate) fn hold<'a>(&'a self, write: &Write<'a>, has_reads: bool) -> Held<'a> {
+        if let ([op], [], false) = (write.ops, write.conditions, has_reads)
+            && op.kind != Kind::RangeDelete
+        {
+            let keyspace = write.keyspaces[usize::from(op.keyspace)].id;
+            let stripe = self.lock(Self::of(keyspace, op.hash));
+            return Held { _gates: SmallVec::new(), _stripes: SmallVec::from_buf([stripe]) };
+        }
+        self.hold_many(write, has_reads)
+    }
+
+    fn hold_many<'a>(&'a self, write: &Write<'a>, has_reads: bool) -> Held<'a> {
         let gates = gates(write, has_reads);
         let mut stripes: SmallVec<[u16; 4]> = stripes_of(write).collect();
         // All commits lock stripes in this order, so no two wait for each other.

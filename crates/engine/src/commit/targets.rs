@@ -10,7 +10,15 @@ use std::ops::RangeInclusive;
 pub(super) type Targets = SmallVec<[(u16, u16); 1]>;
 
 /// The targets of `write`.
+#[inline]
 pub(super) fn targets(write: &Write<'_>) -> Targets {
+    match write.ops {
+        [op] if op.kind != Kind::RangeDelete => Targets::from_buf([(op.keyspace, op.partition)]),
+        _ => targets_of_many(write),
+    }
+}
+
+fn targets_of_many(write: &Write<'_>) -> Targets {
     let mut targets = Targets::new();
     for op in write.ops {
         if op.kind == Kind::RangeDelete {
