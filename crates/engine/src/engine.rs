@@ -9,7 +9,7 @@ use crate::commit::{
     try_before_write,
 };
 use crate::config::Config;
-use crate::event::{Event, StallCause};
+use crate::event::Event;
 use crate::handle::Handle;
 use crate::keyspace::Keyspace;
 use crate::keyspace_core::KeyspaceCore;
@@ -182,7 +182,7 @@ impl Engine {
         drop(admitted);
         match committed {
             Err(error) if error.kind() == ErrorKind::Busy => {
-                retry_after(throttle, StallCause::Memory).map(TryCommit::RetryAfter)
+                Ok(TryCommit::RetryAfter(retry_after(throttle)))
             }
             committed => {
                 let ticket = self.ticket(&committed?, durability);

@@ -49,7 +49,7 @@ pub(super) fn admit(throttle: &Throttle, bytes: u64, wait: bool) -> Result<Optio
     } else {
         let is_next = stall.awaiting.load(Ordering::SeqCst) == 0;
         if !is_next || !try_count(throttle, &stall.large.bytes, bytes, false) {
-            return Err(throttle.no_room(StallCause::Memory));
+            return Err(throttle.no_room(StallCause::Memory, bytes));
         }
     }
     Ok(Some(Admitted::of(throttle, bytes)))
@@ -83,7 +83,7 @@ fn try_turn(throttle: &Throttle, turns: &Turns, bytes: u64) -> Result<()> {
     let door = turns.door.try_lock();
     match door.is_some() && try_count(throttle, &turns.bytes, bytes, false) {
         true => Ok(()),
-        false => Err(throttle.no_room(StallCause::Memory)),
+        false => Err(throttle.no_room(StallCause::Memory, bytes)),
     }
 }
 
@@ -106,7 +106,7 @@ fn take_turn(throttle: &Throttle, turns: &Turns, bytes: u64) -> Result<()> {
         Ok(has_room.then_some(()).ok_or(StallCause::Memory))
     };
     throttle.stall.awaiting.fetch_add(1, Ordering::SeqCst);
-    let found = throttle.stop(true, StallCause::Memory, check);
+    let found = throttle.stop(StallCause::Memory, check);
     throttle.stall.awaiting.fetch_sub(1, Ordering::SeqCst);
     found
 }

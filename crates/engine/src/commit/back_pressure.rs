@@ -4,8 +4,7 @@ use super::admission::admit;
 use super::admitted::Admitted;
 use super::large::LARGE_WRITE;
 use super::stall::{Pressure, STOP, pressure_at};
-use super::throttle::Throttle;
-use crate::due::Due;
+use super::throttle::{RoomCheck, Throttle};
 use crate::event::{Event, StallCause};
 use crate::keyspace_core::Trees;
 use crate::queue::{BackOff, SealGroup};
@@ -21,6 +20,8 @@ const RETRY_MAX: Duration = Duration::from_millis(50);
 /// One part in this many of the memtables' share is for trees whose flush fails, so that writes to
 /// other trees continue.
 const STUCK_PARTS: u64 = 4;
+/// A small write needs any free part of the memtables' share.
+const ANY_BYTES: u64 = 1;
 
 /// Waits until there is room for a write of `bytes`. If `wait` is false, returns Busy instead of
 /// stopping. A large write keeps its admission until it is in its memtable. `trees` returns the
@@ -80,7 +81,8 @@ pub(crate) fn try_before_write<'t>(
                 if cause == StallCause::Compaction {
                     check_compactions(throttle, trees, failures_of(throttle, trees))?;
                 }
-                return retry_after(throttle, cause).map(TryWrite::Later);
+                throttle.check_room_may_come(cause, ANY_BYTES)?;
+                return Ok(TryWrite::Later(retry_after(throttle)));
             }
         }
     }
@@ -89,22 +91,16 @@ pub(crate) fn try_before_write<'t>(
     }
     match admit(throttle, bytes as u64, false) {
         Ok(admitted) => Ok(TryWrite::Now { admitted, pause }),
-        Err(error) if error.kind() == ErrorKind::Busy => {
-            retry_after(throttle, StallCause::Memory).map(TryWrite::Later)
-        }
+        Err(error) if error.kind() == ErrorKind::Busy => Ok(TryWrite::Later(retry_after(throttle))),
         Err(error) => Err(error),
     }
 }
 
-/// Returns when there may be room, or why there will be none.
+/// Returns when a writer that found no room may try again. The work that makes room is started.
 #[cold]
-pub(crate) fn retry_after(throttle: &Throttle, cause: StallCause) -> Result<Duration> {
-    throttle.check_room_may_come(cause)?;
-    // The work that makes room may not have been started.
-    let compactions = Due::COMPACTIONS.when(cause == StallCause::Compaction);
-    throttle.health.act(Due::MEMORY | Due::FLUSHES | compactions);
+pub(crate) fn retry_after(throttle: &Throttle) -> Duration {
     let left = throttle.work.left_of_flush(throttle.setup.now());
-    Ok(left.clamp(RETRY_MIN, RETRY_MAX))
+    left.clamp(RETRY_MIN, RETRY_MAX)
 }
 
 fn pressure_on(throttle: &Throttle, trees: &Trees<'_>) -> Pressure {
@@ -126,18 +122,24 @@ fn hold_back(throttle: &Throttle, trees: &Trees<'_>, wait: bool) -> Result<()> {
         Pressure::Stop(cause) => cause,
     };
     let failures = failures_of(throttle, trees);
-    throttle.stop(wait, cause, || match pressure_on(throttle, trees) {
-        Pressure::Stop(StallCause::Memory) => {
-            check_flushes(throttle, trees)?;
-            Ok(Err(StallCause::Memory))
+    let check = || -> RoomCheck<()> {
+        match pressure_on(throttle, trees) {
+            Pressure::Stop(StallCause::Memory) => {
+                check_flushes(throttle, trees)?;
+                Ok(Err(StallCause::Memory))
+            }
+            Pressure::Stop(StallCause::Compaction) => {
+                check_compactions(throttle, trees, failures)?;
+                Ok(Err(StallCause::Compaction))
+            }
+            Pressure::Stop(cause) => Ok(Err(cause)),
+            Pressure::Free | Pressure::Delay(_) => Ok(Ok(())),
         }
-        Pressure::Stop(StallCause::Compaction) => {
-            check_compactions(throttle, trees, failures)?;
-            Ok(Err(StallCause::Compaction))
-        }
-        Pressure::Stop(cause) => Ok(Err(cause)),
-        Pressure::Free | Pressure::Delay(_) => Ok(Ok(())),
-    })
+    };
+    if wait {
+        return throttle.stop(cause, check);
+    }
+    check()?.map_err(|cause| throttle.no_room(cause, ANY_BYTES))
 }
 
 /// The number of failed compactions of `trees`.

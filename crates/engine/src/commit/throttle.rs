@@ -60,37 +60,45 @@ impl Throttle {
         self.stall.stall_nanos.fetch_add(took.as_nanos() as u64, Ordering::Relaxed);
     }
 
-    /// Refuses a writer that does not wait, and is stopped for `cause`, if it would wait in vain.
-    pub(super) fn check_room_may_come(&self, cause: StallCause) -> Result<()> {
+    /// Refuses a writer that does not wait, and is stopped for `cause`, if it would wait in vain:
+    /// flushes fail, and nothing else makes room. Starts the work that makes room. If the memtables
+    /// have room for `bytes`, the writer waits only for other writes, which end by themselves.
+    #[cold]
+    pub(super) fn check_room_may_come(&self, cause: StallCause, bytes: u64) -> Result<()> {
         self.health.check_open_for_writing()?;
+        let share = self.setup.options.memtable_share();
+        let is_free = || self.memory.memtable_bytes().saturating_add(bytes) <= share;
+        // Checked before the seal: a write that adds bytes later seals them itself.
+        let is_free_now = is_free();
+        // Memtables of trees whose flushes work may not be sealed yet.
+        let compactions = Due::COMPACTIONS.when(cause == StallCause::Compaction);
+        self.health.act(Due::MEMORY | Due::FLUSHES | compactions);
         // A writer that is stopped for compactions has checked those.
-        if cause != StallCause::Memory {
+        if cause != StallCause::Memory || is_free_now {
             return Ok(());
         }
-        match self.work.lock().flushes.why_no_room_now() {
-            Some(error) => Err(error.context("writers wait for a flush that fails")),
-            None => Ok(()),
+        let failing = self.work.lock().flushes.why_no_room_now();
+        match failing {
+            // The last flush that works may have ended after the first check.
+            Some(error) if !is_free() => Err(error.context("writers wait for a flush that fails")),
+            _ => Ok(()),
         }
     }
 
     /// Returns why a writer that does not wait is refused: Busy, unless it would wait in vain.
+    /// See [`Throttle::check_room_may_come`].
     #[cold]
-    pub(super) fn no_room(&self, cause: StallCause) -> Error {
+    pub(super) fn no_room(&self, cause: StallCause, bytes: u64) -> Error {
         let busy = || Error::new(ErrorKind::Busy, "writers wait for flushes or compactions");
-        self.check_room_may_come(cause).err().unwrap_or_else(busy)
+        self.check_room_may_come(cause, bytes).err().unwrap_or_else(busy)
     }
 
-    /// Waits until `check` finds room, and returns its result. Without `wait` it checks once, and
-    /// returns Busy if there is no room.
+    /// Waits until `check` finds room, and returns its result.
     pub(super) fn stop<T>(
         &self,
-        wait: bool,
         cause: StallCause,
-        mut check: impl FnMut() -> RoomCheck<T>,
+        check: impl FnMut() -> RoomCheck<T>,
     ) -> Result<T> {
-        if !wait {
-            return check()?.map_err(|cause| self.no_room(cause));
-        }
         let started = self.setup.now();
         if self.stall.stopped.enter(started) {
             self.health.tell(&Event::StallStarted { cause });
@@ -123,5 +131,89 @@ impl Throttle {
                 self.health.writers.wait(seen, RECHECK_AFTER);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::commit::before_write;
+    use crate::keyspace_core::Trees;
+    use crate::testing::Builder;
+    use crate::{
+        Batch, Durability, Engine, Environment, ErrorKind, Keyspace, KeyspaceOptions, Routing,
+        TryCommit,
+    };
+    use flagstone_env::names::FileKind;
+    use flagstone_env::{
+        Effect, Failure, Fault, FaultDisk, Lane, ManualClock, MemDisk, Op, SeededRandom,
+        StepExecutor,
+    };
+    use std::sync::Arc;
+
+    const MIB: usize = 1 << 20;
+
+    /// Of the memtables' 8 MiB one keyspace holds 4.5 MiB. Its flush has failed twice, and pauses.
+    /// The keyspace that is returned is empty, and can be flushed.
+    fn with_a_flush_that_fails(steps: &Arc<StepExecutor>) -> (Engine, Keyspace) {
+        let disk = FaultDisk::new(Arc::new(MemDisk::default()));
+        let environment = Environment {
+            disk: Arc::new(disk.clone()),
+            clock: Arc::new(ManualClock::default()),
+            random: Arc::new(SeededRandom::new(1)),
+            executor: Some(Arc::<StepExecutor>::clone(steps)),
+        };
+        let builder = Builder::at("db").environment(environment).memory_budget(16 << 20);
+        let db = builder.open().unwrap();
+        let keyspace = |name| {
+            let options = KeyspaceOptions::new().routing(Routing::Hash(1));
+            db.keyspace_with(name, options).unwrap()
+        };
+        let [failing, healthy] = ["failing", "healthy"].map(keyspace);
+        let fault = Fault::new(Effect::Fail(Failure::Io)).on(&[Op::Create]);
+        disk.inject(fault.of(FileKind::Table).forever());
+        failing.put("a", vec![1; 3 * MIB]).unwrap();
+        failing.put("b", vec![2; MIB + MIB / 2]).unwrap();
+        (0..2).for_each(|_| assert_eq!(db.flush().unwrap_err().kind(), ErrorKind::Io));
+        disk.heal();
+        (db, healthy)
+    }
+
+    /// Tries a write of `bytes` in both ways that do not wait. Returns why it is refused; Busy if
+    /// it is told when to try again.
+    fn refusal(db: &Engine, kv: &Keyspace, bytes: usize) -> ErrorKind {
+        let mut batch = Batch::default();
+        batch.put(kv, "key", vec![3; bytes]).unwrap();
+        let tried = db.start(&batch, Durability::Buffered, false).err().unwrap().kind();
+        let started = match db.try_start(&batch, Durability::Buffered) {
+            Ok(TryCommit::RetryAfter(_)) => ErrorKind::Busy,
+            Ok(TryCommit::Started { .. }) => panic!("there is no room"),
+            Err(error) => error.kind(),
+        };
+        assert_eq!(tried, started);
+        tried
+    }
+
+    /// Both were told the error of the other keyspace's flush.
+    #[test]
+    fn who_finds_the_room_taken_by_a_write_in_progress_is_told_to_try_again() {
+        let (db, kv) = with_a_flush_that_fails(&Arc::default());
+        let throttle = &kv.handle().parts().commits.throttle;
+        let in_progress = before_write(throttle, 2 * MIB, false, Trees::new).unwrap();
+        assert!(in_progress.is_some());
+        assert_eq!(refusal(&db, &kv, 2 * MIB), ErrorKind::Busy);
+        drop(in_progress);
+        kv.put("key", vec![3; 2 * MIB]).unwrap();
+    }
+
+    #[test]
+    fn who_finds_no_room_learns_of_a_flush_that_fails_when_no_other_is_left() {
+        let steps = Arc::<StepExecutor>::default();
+        let (db, kv) = with_a_flush_that_fails(&steps);
+        let most = kv.batch_bytes_max() as usize - 100;
+        kv.put("small", "1").unwrap();
+        assert_eq!(refusal(&db, &kv, most), ErrorKind::Busy);
+        while steps.step(Lane::Flush) {}
+        assert_eq!(db.stats().flushes, 1);
+        assert_eq!(refusal(&db, &kv, most), ErrorKind::Io);
     }
 }
