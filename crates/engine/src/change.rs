@@ -161,7 +161,7 @@ pub(crate) fn clear(parts: &Parts, core: &KeyspaceCore, batch: &Batch) -> Result
     parts.health.check_open_for_writing()?;
     make_history_durable(&parts.upkeep)?;
     // The batch waits for no room, since it frees more than it takes.
-    let committed = commit(parts, &batch.as_write(), Durability::Group, None)?;
+    let committed = commit(parts, &batch.as_write(), Durability::Group, None, None)?;
     parts.log.wait_durable(committed.lsn, Durability::Group)?;
     // The log has the batch, so a failed flush only delays freeing the space: it is retried.
     let _flushed = flush_trees(&parts.upkeep, &core.trees);

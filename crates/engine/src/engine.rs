@@ -174,11 +174,12 @@ impl Engine {
         self.check_start(batch, durability)?;
         let (parts, write) = (self.parts(), batch.as_write());
         let throttle = &parts.commits.throttle;
-        let (admitted, pause) = match try_before_write(throttle, write.len(), &trees_of(&write))? {
-            TryWrite::Later(after) => return Ok(TryCommit::RetryAfter(after)),
-            TryWrite::Now { admitted, pause } => (admitted, pause),
-        };
-        let committed = try_commit(parts, &write, durability);
+        let (mut admitted, pause) =
+            match try_before_write(throttle, write.len(), &trees_of(&write))? {
+                TryWrite::Later(after) => return Ok(TryCommit::RetryAfter(after)),
+                TryWrite::Now { admitted, pause } => (admitted, pause),
+            };
+        let committed = try_commit(parts, &write, durability, admitted.as_mut());
         drop(admitted);
         match committed {
             Err(error) if error.kind() == ErrorKind::Busy => {
@@ -218,11 +219,11 @@ impl Engine {
         let parts = self.parts();
         let write = batch.as_write();
         let write = large.as_ref().map_or(write, |large| large.as_write(write));
-        let admitted =
+        let mut admitted =
             before_write(&parts.commits.throttle, write.len(), wait, || trees_of(&write))?;
         let committed = match wait {
-            true => commit(parts, &write, durability, None)?,
-            false => try_commit(parts, &write, durability)?,
+            true => commit(parts, &write, durability, None, admitted.as_mut())?,
+            false => try_commit(parts, &write, durability, admitted.as_mut())?,
         };
         // The memory is freed before the room for it is given to others.
         drop(large);

@@ -3,8 +3,8 @@
 
 use crate::background::act_after_commit;
 use crate::commit::{
-    Admitted, Batch, Committed, Effect, Held, LARGE_WRITE, LargeWrite, Op, Write, admit_update,
-    before_write, encode_op, trees_of,
+    Admitted, Batch, Committed, Effect, Held, LARGE_WRITE, LargeWrite, Op, Room, Write,
+    admit_update, before_write, encode_op, trees_of,
 };
 use crate::due::Due;
 use crate::inside::Inside;
@@ -19,25 +19,30 @@ use std::slice::from_ref;
 use std::sync::Arc;
 
 /// Commits `write` up to publication, and acts on what is due after it. `held` are the stripes if
-/// the caller holds them already.
-pub(crate) fn commit(
-    parts: &Parts,
+/// the caller holds them already. `admitted` is the admission of a large write: its room is given
+/// back where the values that merges become must wait for theirs.
+pub(crate) fn commit<'p>(
+    parts: &'p Parts,
     write: &Write<'_>,
     durability: Durability,
     held: Option<Held<'_>>,
+    admitted: Option<&mut Admitted<'p>>,
 ) -> Result<Committed> {
-    let committed = parts.commits.write(write, durability, held, true);
+    let room = Room { admitted, may_wait: true };
+    let committed = parts.commits.write(write, durability, held, room);
     act_on_due(parts, write, committed)
 }
 
 /// Like [`commit`], but returns Busy, and has done nothing, where that would wait for room for the
-/// values that merges have become.
-pub(crate) fn try_commit(
-    parts: &Parts,
+/// values that merges become.
+pub(crate) fn try_commit<'p>(
+    parts: &'p Parts,
     write: &Write<'_>,
     durability: Durability,
+    admitted: Option<&mut Admitted<'p>>,
 ) -> Result<Committed> {
-    let committed = parts.commits.write(write, durability, None, false);
+    let room = Room { admitted, may_wait: false };
+    let committed = parts.commits.write(write, durability, None, room);
     act_on_due(parts, write, committed)
 }
 
@@ -81,7 +86,8 @@ pub(crate) fn write_one(
     payload.clear();
     let op = encode_op(&mut payload, core, 0, effect, key, value);
     let durability = parts.setup.options.durability;
-    let committed = commit(parts, &write_of(core, &payload, from_ref(&op)), durability, None);
+    let write = write_of(core, &payload, from_ref(&op));
+    let committed = commit(parts, &write, durability, None, None);
     // Long keys may have made the buffer too large to keep.
     if payload.capacity() <= LARGE_WRITE {
         PAYLOAD.set(payload);
@@ -153,7 +159,7 @@ pub(crate) fn read_modify_write(
     check_value(&value)?;
     debug_assert!(kind != Kind::Merge, "an update has read what it changes");
     let effect = if kind == Kind::Put { Effect::put(expiry) } else { kind.into() };
-    let admitted = admit_update(&parts.commits.throttle, value.len(), true)?;
+    let admitted = admit_update(&parts.commits.throttle, value.len())?;
     if admitted.is_some() {
         core.updated_bytes.store(value.len(), Ordering::Relaxed);
         let large = LargeWrite::of_value(core, effect, key, value);
@@ -166,7 +172,7 @@ pub(crate) fn read_modify_write(
     let op = encode_op(&mut payload, core, 0, effect, key, &value);
     let durability = parts.setup.options.durability;
     let write = write_of(core, &payload, from_ref(&op));
-    let committed = commit(parts, &write, durability, Some(held))?;
+    let committed = commit(parts, &write, durability, Some(held), None)?;
     parts.log.wait_durable(committed.lsn, durability)?;
     Ok(true)
 }
@@ -175,8 +181,9 @@ pub(crate) fn read_modify_write(
 pub(crate) fn commit_batch(parts: &Parts, batch: &Batch) -> Result<()> {
     let durability = parts.setup.options.durability;
     let write = batch.as_write();
-    let admitted = before_write(&parts.commits.throttle, write.len(), true, || trees_of(&write))?;
-    let committed = commit(parts, &write, durability, None)?;
+    let trees = || trees_of(&write);
+    let mut admitted = before_write(&parts.commits.throttle, write.len(), true, trees)?;
+    let committed = commit(parts, &write, durability, None, admitted.as_mut())?;
     drop(admitted);
     parts.log.wait_durable(committed.lsn, durability)
 }
@@ -191,7 +198,8 @@ fn commit_large(
 ) -> Result<()> {
     let durability = parts.setup.options.durability;
     let write = large.as_write(write_of(core, &[], from_ref(&op)));
-    let committed = commit(parts, &write, durability, held);
+    let mut admitted = admitted;
+    let committed = commit(parts, &write, durability, held, admitted.as_mut());
     drop(large);
     drop(admitted);
     parts.log.wait_durable(committed?.lsn, durability)

@@ -374,9 +374,10 @@ impl Database {
     /// As [`Database::commit_start`], but never waits until flushes or compactions have caught up:
     /// where [`Database::commit`] would wait, this returns for how long. For a server that must not
     /// block its threads. As every commit it still waits for the append to the log, and for other
-    /// writers of the same keys, and reads the keys that its conditions name, and the values that
-    /// its merges change where entries expire. The first expiry of a keyspace syncs the manifest,
-    /// and so does, rarely, a commit that finds no SeqNo or file of the log left that was prepared.
+    /// writers of the same keys: an update holds its key while its large value waits for room. It
+    /// reads the keys that its conditions name, and the values that its merges change where entries
+    /// expire. The first expiry of a keyspace syncs the manifest, and so does, rarely, a commit
+    /// that finds no SeqNo or file of the log left that was prepared.
     /// The batch is borrowed, so it can be tried again.
     ///
     /// ```

@@ -8,15 +8,16 @@
 //! Without turns, many threads that find room at the same moment could fill the memory several
 //! times over. Small writes are not counted and never wait here.
 //!
-//! An update learns the length of its value while it holds its key. A large write that was admitted
-//! may wait for that key. So an update waits only for flushes and for other updates, which hold all
-//! they need. Later writes wait for both:
+//! An update learns the length of its value while it holds its key, and calls the user's function
+//! once. A large write that was admitted may wait for that key. So an update waits only for flushes
+//! and for other updates, which hold all they need. Later writes wait for both:
 //!
 //! ```text
 //! memtables + updates <= share             what an update waits for
 //! memtables + all large writes <= share    what any other large write waits for
 //! ```
-//! So both kinds together take at most twice the share.
+//! So both kinds together take at most twice the share. Merges that become values are no updates:
+//! they wait before they hold their keys. See [`super::room`].
 
 use super::admitted::{Admitted, count_write};
 use super::stall::Turns;
@@ -43,48 +44,52 @@ pub(super) fn admit(throttle: &Throttle, bytes: u64, wait: bool) -> Result<Optio
         // here may wait for that key, so waiting for its bytes could deadlock.
         return Ok(count_write(throttle, bytes as usize));
     }
-    let stall = &throttle.stall;
+    let mut admitted = Admitted::of(throttle, 0);
     if wait {
-        take_turn(throttle, &stall.large, bytes)?;
-    } else {
-        let is_next = stall.awaiting.load(Ordering::SeqCst) == 0;
-        if !is_next || !try_count(throttle, &stall.large.bytes, bytes, false) {
-            return Err(throttle.no_room(StallCause::Memory, bytes));
-        }
-    }
-    Ok(Some(Admitted::of(throttle, bytes)))
-}
-
-/// Admits an update, which holds its key, or the values that merges have become. Returns `None`
-/// for a small write, and Busy if there is no room and it may not `wait`. A write of more bytes
-/// than a batch may have does not wait: the commit path refuses it.
-#[inline]
-pub(crate) fn admit_update(
-    throttle: &Throttle,
-    bytes: usize,
-    wait: bool,
-) -> Result<Option<Admitted<'_>>> {
-    // Counted from here on: later writes wait for it.
-    let Some(mut admitted) = count_write(throttle, bytes) else { return Ok(None) };
-    if admitted.bytes <= throttle.setup.batch_bytes_max() {
-        let updates = &throttle.stall.updates;
-        match wait {
-            true => take_turn(throttle, updates, admitted.bytes)?,
-            false => try_turn(throttle, updates, admitted.bytes)?,
-        }
-        admitted.updating = admitted.bytes;
+        admit_again(throttle, &mut admitted, bytes)?;
+    } else if !try_grow(throttle, &mut admitted, bytes) {
+        return Err(throttle.no_room(StallCause::Memory, bytes));
     }
     Ok(Some(admitted))
 }
 
-/// Counts `bytes` in `turns` if they fit now and no other write waits there; else returns Busy.
-#[cold]
-fn try_turn(throttle: &Throttle, turns: &Turns, bytes: u64) -> Result<()> {
-    let door = turns.door.try_lock();
-    match door.is_some() && try_count(throttle, &turns.bytes, bytes, false) {
-        true => Ok(()),
-        false => Err(throttle.no_room(StallCause::Memory, bytes)),
+/// Gives back what `admitted` counts, then waits until `bytes` fit. What waits holds nothing that
+/// others wait for.
+pub(super) fn admit_again(
+    throttle: &Throttle,
+    admitted: &mut Admitted<'_>,
+    bytes: u64,
+) -> Result<()> {
+    admitted.shrink_to(0);
+    take_turn(throttle, &throttle.stall.large, bytes)?;
+    admitted.bytes = bytes;
+    Ok(())
+}
+
+/// Raises what `admitted` counts to `bytes` if they fit now and no other write waits. Returns
+/// whether it did.
+pub(super) fn try_grow(throttle: &Throttle, admitted: &mut Admitted<'_>, bytes: u64) -> bool {
+    let stall = &throttle.stall;
+    let more = bytes.saturating_sub(admitted.bytes);
+    let is_next = stall.awaiting.load(Ordering::SeqCst) == 0;
+    let has_grown = is_next && try_count(throttle, &stall.large.bytes, more, false);
+    if has_grown {
+        admitted.bytes += more;
     }
+    has_grown
+}
+
+/// Admits an update, which holds its key. Returns `None` for a small one. An update of more bytes
+/// than a batch may have does not wait: the commit path refuses it.
+#[inline]
+pub(crate) fn admit_update(throttle: &Throttle, bytes: usize) -> Result<Option<Admitted<'_>>> {
+    // Counted from here on: later writes wait for it.
+    let Some(mut admitted) = count_write(throttle, bytes) else { return Ok(None) };
+    if admitted.bytes <= throttle.setup.batch_bytes_max() {
+        take_turn(throttle, &throttle.stall.updates, admitted.bytes)?;
+        admitted.updating = admitted.bytes;
+    }
+    Ok(Some(admitted))
 }
 
 /// Waits until `bytes` fit beside the memtables and what `turns` counts, and counts them there.

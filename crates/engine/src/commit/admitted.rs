@@ -28,17 +28,28 @@ impl<'a> Admitted<'a> {
         self.stall.large.bytes.fetch_add(more, Ordering::Relaxed);
         self.bytes += more;
     }
+
+    /// Lowers the count to `bytes` if it is higher, and wakes those who wait for the difference.
+    pub(super) fn shrink_to(&mut self, bytes: u64) {
+        let less = self.bytes.saturating_sub(bytes);
+        if less == 0 {
+            return;
+        }
+        self.bytes -= less;
+        // SeqCst: either the waiting writer sees the new sum, or this thread sees that somebody
+        // waits.
+        self.stall.large.bytes.fetch_sub(less, Ordering::SeqCst);
+        if self.stall.awaiting.load(Ordering::SeqCst) > 0 {
+            self.bell.ring();
+        }
+    }
 }
 
 impl Drop for Admitted<'_> {
     fn drop(&mut self) {
-        // The memtables count the entry by now. SeqCst: either the waiting writer sees the new sum,
-        // or this thread sees that somebody waits.
+        // The memtables count the entry by now.
         self.stall.updates.bytes.fetch_sub(self.updating, Ordering::SeqCst);
-        self.stall.large.bytes.fetch_sub(self.bytes, Ordering::SeqCst);
-        if self.stall.awaiting.load(Ordering::SeqCst) > 0 {
-            self.bell.ring();
-        }
+        self.shrink_to(0);
     }
 }
 

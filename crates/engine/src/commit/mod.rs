@@ -21,6 +21,8 @@ mod admission;
 
 mod back_pressure;
 
+mod room;
+
 mod condition;
 mod resolve;
 
@@ -34,6 +36,7 @@ pub use batch::{Batch, Effect, OP_OVERHEAD};
 pub(crate) use batch::{Op, Write, encode_op};
 pub(crate) use large::{LARGE_WRITE, LargeWrite};
 pub(crate) use pipeline::{Commits, Committed};
+pub(crate) use room::Room;
 pub(crate) use stall::{STOP, Stall, free_bytes};
 pub(crate) use stripes::{Held, Stripes};
 pub(crate) use targets::trees_of;

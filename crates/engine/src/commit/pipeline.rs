@@ -3,7 +3,8 @@
 //! ```text
 //! back-pressure          may wait; nothing is held yet
 //! stripes                of all keys, ascending. While they are held, conditions are checked, and
-//!                        merges into keyspaces with expiries are resolved
+//!                        merges into keyspaces with expiries are resolved. If their values find no
+//!                        room, the stripes are released, and it waits and starts here again
 //! numbering lock         SeqNos, the place in the log, one reference on every memtable touched
 //! log: write_through     one append for all batches that wait  (only the stripes of the keys
 //! memtables: insert      partitions in parallel                 are held during these two)
@@ -12,13 +13,14 @@
 //! ```
 //! A failed write leaves a hole: its numbers are published as empty, and the log voids them.
 
-use super::admission::admit_update;
+use super::admitted::Admitted;
 use super::after::due_after;
 use super::batch::Write;
 use super::condition::check_conditions;
 use super::definitions::{NewDefinitions, definitions_of, enqueue, seqnos_wanted};
 use super::record;
 use super::resolve::{self, Resolved};
+use super::room::{Room, ValueRoom};
 use super::stripes::{Held, Stripes};
 use super::targets::{Targets, partitions_of, targets};
 use super::throttle::Throttle;
@@ -95,20 +97,20 @@ pub(crate) struct Commits {
 
 impl Commits {
     /// Commits `write` up to publication. `held` are the stripes if the caller holds them already:
-    /// then `write` has no merges to resolve. Merges may become large values, which wait for room
-    /// if the caller may `wait`. What is due is returned even with an error.
-    pub(crate) fn write(
-        &self,
+    /// then `write` has no merges to resolve. Merges may become large values, which need `room`.
+    /// What is due is returned even with an error.
+    pub(crate) fn write<'a>(
+        &'a self,
         write: &Write<'_>,
         durability: Durability,
         held: Option<Held<'_>>,
-        wait: bool,
+        room: Room<'_, 'a>,
     ) -> (Result<Committed>, Due) {
         let targets = targets(write);
         let is_held = held.is_some();
         let (numbered, own) = match self.hold_and_number(write, &targets, durability, is_held) {
             Ok((Some(numbered), own)) => (numbered, own),
-            Ok((None, own)) => return self.write_resolved(write, durability, own, wait),
+            Ok((None, own)) => return self.write_resolved(write, durability, own, room),
             Err(error) => return (Err(error), Due::default()),
         };
         let Numbered { first, last, lsn, .. } = numbered;
@@ -133,30 +135,45 @@ impl Commits {
     }
 
     /// Like [`Commits::write`], but for a write that merges into a keyspace in which entries may
-    /// expire. Its keys are locked. Like an update, it learns under the locks how long its values
-    /// are.
+    /// expire. Its keys are locked.
     #[cold]
-    fn write_resolved(
-        &self,
-        write: &Write<'_>,
+    fn write_resolved<'a: 'w, 'w>(
+        &'a self,
+        write: &Write<'w>,
         durability: Durability,
-        held: Option<Held<'_>>,
-        wait: bool,
+        held: Option<Held<'w>>,
+        room: Room<'_, 'a>,
     ) -> (Result<Committed>, Due) {
-        // Checks the conditions, too.
-        let resolved = Resolved::of(&self.reads, write);
-        let admitted = resolved.and_then(|resolved| {
-            Ok((admit_update(&self.throttle, resolved.len(), wait)?, resolved))
-        });
-        let (_admitted, mut resolved) = match admitted {
-            Ok(admitted) => admitted,
+        let mut own = Admitted::of(&self.throttle, 0);
+        let mut room = ValueRoom::new(&self.throttle, write, room, &mut own);
+        let (mut resolved, held) = match self.resolve(write, held, &mut room) {
+            Ok(resolved) => resolved,
             Err(error) => return (Err(error), Due::default()),
         };
         // Dropped before the admission.
         let large = resolved.take_large();
         let write = resolved.as_write(write);
         let write = large.as_ref().map_or(write, |large| large.as_write(write));
-        self.write(&write, durability, held, wait)
+        self.write(&write, durability, held, Room::NONE)
+    }
+
+    /// Resolves `write`, whose locks are `held`. Takes them again when it has waited for room.
+    fn resolve<'a>(
+        &'a self,
+        write: &Write<'a>,
+        mut held: Option<Held<'a>>,
+        room: &mut ValueRoom<'_, '_>,
+    ) -> Result<(Resolved, Option<Held<'a>>)> {
+        loop {
+            // Checks the conditions, too.
+            if let Some(resolved) = Resolved::of(&self.reads, write, room)? {
+                room.keep(resolved.len());
+                return Ok((resolved, held));
+            }
+            drop(held);
+            room.wait()?;
+            (held, _) = self.hold(write);
+        }
     }
 
     /// Locks the keys of `write` unless `is_held`, checks what it depends on, and gives it its

@@ -8,9 +8,10 @@
 //! value keeps its expiry; an expired one counts as absent. Keyspaces that never had an expiry keep
 //! their merges.
 
-use super::batch::{Effect, Op, Write, encode_op};
+use super::batch::{Effect, OP_OVERHEAD, Op, Write, encode_op};
 use super::condition::{check_at_moment, trees_of_conditions};
 use super::large::LargeWrite;
+use super::room::ValueRoom;
 use crate::keyspace_core::{KeyspaceCore, Trees};
 use crate::reads::{ReadMoment, Reads};
 use flagstone_base::key::check_value;
@@ -41,20 +42,26 @@ pub(super) struct Resolved {
 
 impl Resolved {
     /// Resolves `write`, whose locks are held. Its conditions are checked first, as of the same
-    /// moment: else a key could be absent for a condition and present for a merge.
+    /// moment: else a key could be absent for a condition and present for a merge. Returns `None`
+    /// if the values find no `room`.
     ///
     /// # Errors
     /// Conflict if a condition does not hold; InvalidInput for a value over 512 MiB, or more bytes
     /// than a batch may have; errors of reading.
-    pub(super) fn of(reads: &Reads, write: &Write<'_>) -> Result<Self> {
+    pub(super) fn of(
+        reads: &Reads,
+        write: &Write<'_>,
+        room: &mut ValueRoom<'_, '_>,
+    ) -> Result<Option<Self>> {
         let expiring: Expiring = write.keyspaces.iter().map(|core| core.expires()).collect();
         loop {
             let moment = ReadMoment::new(reads);
             check_at_moment(reads, write, &moment)?;
-            let resolved = Resolving::new(reads, write, &moment, &expiring).run()?;
+            let resolved = Resolving::new(reads, write, &moment, &expiring).run(room)?;
+            let Some(resolved) = resolved else { return Ok(None) };
             let trees = trees_read(write, &expiring).into_iter().chain(trees_of_conditions(write));
             if moment.is_valid_in(trees) {
-                return Ok(resolved);
+                return Ok(Some(resolved));
             }
         }
     }
@@ -110,18 +117,21 @@ impl<'a> Resolving<'a> {
         Self { reads, write, moment, expiring, written, deleted, resolved }
     }
 
-    fn run(mut self) -> Result<Resolved> {
+    fn run(mut self, room: &mut ValueRoom<'_, '_>) -> Result<Option<Resolved>> {
         for op in self.write.ops {
             let keyspace = &self.write.keyspaces[usize::from(op.keyspace)];
             let (key, value) = (self.write.bytes(&op.key), self.write.bytes(&op.value));
             let is_expiring = self.expiring[usize::from(op.keyspace)];
-            if is_expiring && op.kind == Kind::Merge {
+            let has_room = if is_expiring && op.kind == Kind::Merge {
                 let (value, expiry) = self.folded(keyspace, op, value)?;
                 let effect =
                     if value.is_some() { Effect::put(expiry) } else { Kind::Delete.into() };
-                self.push(keyspace, op, effect, value.as_deref().unwrap_or_default())?;
+                self.push(keyspace, op, (effect, value.as_deref().unwrap_or_default()), room)?
             } else {
-                self.push(keyspace, op, op.effect(), value)?;
+                self.push(keyspace, op, (op.effect(), value), room)?
+            };
+            if !has_room {
+                return Ok(None);
             }
             match op.kind {
                 _ if !is_expiring => {}
@@ -132,7 +142,7 @@ impl<'a> Resolving<'a> {
                 }
             }
         }
-        Ok(self.resolved)
+        Ok(Some(self.resolved))
     }
 
     fn delete_range(&mut self, keyspace: u16, start: &'a [u8], end: &'a [u8]) {
@@ -182,25 +192,30 @@ impl<'a> Resolving<'a> {
         self.deleted.iter().any(is_in).then_some((None, None))
     }
 
-    /// Adds an operation, unless all of them come to more bytes than a batch may have.
+    /// Adds an operation, unless all of them come to more bytes than a batch may have. Returns
+    /// whether it had `room`.
     fn push(
         &mut self,
         keyspace: &Arc<KeyspaceCore>,
         op: &Op,
-        effect: Effect,
-        value: &[u8],
-    ) -> Result<()> {
+        (effect, value): (Effect, &[u8]),
+        room: &mut ValueRoom<'_, '_>,
+    ) -> Result<bool> {
         let key = self.write.bytes(&op.key);
         let Resolved { payload, ops } = &mut self.resolved;
         let most = self.reads.setup.batch_bytes_max();
-        if (payload.len() + key.len() + value.len()) as u64 > most {
+        let bytes = payload.len() + key.len() + value.len();
+        if bytes as u64 > most {
             return Err(Error::invalid(format!(
                 "a batch of more than {most} bytes (a quarter of the memory budget): where entries \
                  expire, a merge counts as the value that it results in"
             )));
         }
+        if !room.take(bytes + OP_OVERHEAD, (ops.len() + 1, self.write.ops.len())) {
+            return Ok(false);
+        }
         ops.push(encode_op(payload, keyspace, op.keyspace, effect, key, value));
-        Ok(())
+        Ok(true)
     }
 }
 

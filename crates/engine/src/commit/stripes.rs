@@ -84,6 +84,11 @@ impl Stripes {
         let stripes = (0..STRIPES as u16).map(|stripe| self.lock(stripe)).collect();
         Held { _gates: SmallVec::new(), _stripes: stripes }
     }
+
+    #[cfg(test)]
+    pub(crate) fn is_any_held(&self) -> bool {
+        self.0.iter().any(|stripe| stripe.0.is_locked())
+    }
 }
 
 /// The stripes of all keys of `write`.

@@ -7,7 +7,7 @@ use flagstone::env::executor::Job;
 use flagstone::env::sync::shuttle::thread::{self, JoinHandle};
 use flagstone::env::sync::{Condvar, Mutex, let_waits_last};
 use flagstone::env::{Executor, Lane, Progress};
-use flagstone::{Database, Durability, ErrorKind, Keyspace, Typed};
+use flagstone::{Database, Durability, EntryOptions, ErrorKind, Keyspace, Moment, Typed};
 use flagstone_testkit::World;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -162,6 +162,39 @@ fn large_puts_and_updates_of_one_key_do_not_wait_for_each_other() {
             |typed| typed.update(&1, |_| Some(vec![3; 1000 << 10])).unwrap(),
         ];
         write_beside_each_other(&writes, 2 * SHARE);
+    });
+}
+
+/// Where entries expire, merges become large values under the lock of their key. They release it
+/// and start again if there is no room for them.
+#[test]
+fn large_puts_and_merges_of_one_key_do_not_wait_for_each_other() {
+    explore("large_puts_and_merges_of_one_key_do_not_wait_for_each_other", || {
+        let (db, worker) = open();
+        let kv = db.keyspace_with("kv", hashed(1).fold("append/1")).unwrap();
+        let expiring = EntryOptions::new().expires(Moment::MAX);
+        kv.put_with("a", vec![0; 700 << 10], expiring).unwrap();
+        let spawn = |write: fn(&Keyspace)| {
+            let (db, kv) = (db.clone(), kv.clone());
+            thread::spawn(move || {
+                for _ in 0..2 {
+                    write(&kv);
+                    let held = db.stats().memtable_bytes;
+                    assert!(held <= SHARE + BESIDES, "{held}");
+                }
+            })
+        };
+        let threads = [
+            spawn(|kv| kv.merge("a", "x").unwrap()),
+            spawn(|kv| kv.merge("a", "x").unwrap()),
+            spawn(|kv| kv.put("a", vec![1; 900 << 10]).unwrap()),
+        ];
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+        let len = kv.get("a").unwrap().unwrap().len();
+        assert!((900 << 10..=(900 << 10) + 4).contains(&len), "{len}");
+        drop(kv);
+        db.close().unwrap();
+        worker.join().unwrap();
     });
 }
 
