@@ -323,8 +323,8 @@ struct Search<'a> {
 
 impl Search<'_> {
     /// Returns whether the database shows this state. [`Existence`] judges entries that are missing
-    /// with their keyspace. An entry that has expired is not seen; but if the keyspace does not know
-    /// of expiries, no write of such an entry has survived.
+    /// with their keyspace. An entry that has expired is not seen; but if the keyspace does not
+    /// know of expiries, no write of such an entry has survived.
     fn is_shown(&self, state: &State) -> bool {
         let digests = state.digests(self.shown.moment);
         let fits = |slot: usize| {
