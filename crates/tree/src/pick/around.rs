@@ -33,8 +33,9 @@ pub fn pick_hidden(version: &Version, options: &TreeOptions, oldest: SeqNo) -> O
 
 /// Returns a compaction that removes entries that have expired at `moment`: it drops tables unread
 /// if all they hold has expired, else it writes a table again of which at least half has. Under
-/// [`Policy::Tiering`] that is a table of the last level. Pure; the cost is proportional to the
-/// number of tables, and of those that the tables of L0 that are considered overlap.
+/// [`Policy::Tiering`] that is a table of the last level. A table above it stays if that would be
+/// more than one compaction takes, or much for what it frees. Pure; the cost is proportional to the
+/// number of tables, and of those that the tables that are considered overlap.
 ///
 /// No reader may judge by an earlier moment.
 pub fn pick_expired(

@@ -12,6 +12,7 @@ use super::shape::{Policy, Shape};
 use super::window;
 use crate::options::TreeOptions;
 use crate::version::{LEVELS, Run, Span, TableHandle, Version};
+use std::cell::LazyCell;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -67,9 +68,7 @@ pub(super) fn pick(version: &Version, options: &TreeOptions, policy: Policy) -> 
     if policy == Policy::Tiering {
         return pick_ordered(version, &shape, options);
     }
-    let (level, table) = pick_dense(version)?;
-    let inputs = vec![(level as u8, table)];
-    Some(job(version, inputs, level + 1, JobReason::Tombstones))
+    pick_dense(version, options)
 }
 
 /// Returns a move of tables of L0 that overlap nothing at all, so that input in key order does not
@@ -220,15 +219,21 @@ fn pick_by_overlap(version: &Version, level: usize) -> Option<Tables> {
     Some(vec![(level as u8, Arc::clone(cheapest))])
 }
 
-/// Returns a table of which at least half are tombstones, in a level above the last.
-fn pick_dense(version: &Version) -> Option<(usize, Arc<TableHandle>)> {
-    (1..LEVELS - 1).find_map(|level| {
-        let is_dense = |table: &&Arc<TableHandle>| {
-            let meta = table.meta();
-            meta.deletes > 0 && meta.deletes * DENSE_PARTS >= meta.entries
-        };
-        version.level(level).iter().find(is_dense).map(|table| (level, Arc::clone(table)))
-    })
+/// Returns the compaction of a table of which at least half are tombstones, in a level above the
+/// last, unless what it overlaps is too much for one job.
+fn pick_dense(version: &Version, options: &TreeOptions) -> Option<Job> {
+    let is_dense = |table: &&Arc<TableHandle>| {
+        let meta = table.meta();
+        meta.deletes > 0 && meta.deletes * DENSE_PARTS >= meta.entries
+    };
+    let mut jobs = (1..LEVELS - 1).flat_map(move |level| {
+        version.level(level).iter().filter(is_dense).map(move |table| {
+            let inputs = vec![(level as u8, Arc::clone(table))];
+            job(version, inputs, level + 1, JobReason::Tombstones)
+        })
+    });
+    let bytes_max = LazyCell::new(|| job_bytes_max(version, options));
+    jobs.find(|job| job.bytes <= *bytes_max)
 }
 
 /// Adds the tables of the output level that the inputs overlap. The compaction cuts its output

@@ -10,8 +10,8 @@
 //! ```
 //!
 //! Other tables are written again as soon as half of what they hold has expired, which their median
-//! tells, unless they can soon be dropped: that costs one edit. A table of L0 takes what it
-//! overlaps with it, so it stays if that is too much for one job.
+//! tells, unless they can soon be dropped: that costs one edit. Above the last level a table takes
+//! what it overlaps with it. It stays if that is too much for one job, or for what it frees.
 
 use super::choose::{Tables, column_of, finish, job};
 use super::fences::job_bytes_max;
@@ -21,7 +21,7 @@ use crate::options::TreeOptions;
 use crate::version::{LEVELS, Run, Span, TableHandle, Version};
 use flagstone_base::{FileNumber, Moment};
 use flagstone_sst::TableMeta;
-use std::cell::OnceCell;
+use std::cell::LazyCell;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -32,6 +32,11 @@ const EXPIRED_PARTS: u64 = 2;
 /// most this many times the time since its first entry expired. Entries of one lifetime expire at
 /// the pace at which they were written, so half of them have expired about halfway.
 const WAIT_FACTOR: u64 = 2;
+
+/// A job above the last level reads at most this many bytes for each byte that has expired or is a
+/// tombstone. Between two full levels that are 8 times apart it reads 18 if half has expired. A few
+/// tables that each span much of the next level would cost thousands.
+const READ_FACTOR: u64 = 32;
 
 /// Returns the compactions that remove entries that have expired at `moment`, the best first. None
 /// is computed before it is asked for.
@@ -49,44 +54,45 @@ pub(super) fn pick_expired(
         let job = finish(dropped, 0, JobReason::Expired, false);
         Job { dropped_at: Some(moment), ..job }
     });
-    let is_tiering = policy == Policy::Tiering;
-    let uppermost = if is_tiering { LEVELS - 1 } else { 1 };
-    let levels = (uppermost..LEVELS).rev().flat_map(move |level| {
-        let tables = version.level(level).iter();
-        let half = tables.filter(move |table| is_half_expired(table.meta(), moment));
-        half.map(move |table| rewrite(version, level, table))
+    let limits = LazyCell::new(move || {
+        let base = Shape::of(version, options, Policy::Leveling).base;
+        (base, job_bytes_max(version, options))
     });
-    let l0 = (!is_tiering).then(|| columns(version, options, moment));
-    drop.into_iter().chain(levels).chain(l0.into_iter().flatten())
+    let rewrites = half_expired(version, policy, moment).filter_map(move |(level, inputs)| {
+        if level == LEVELS - 1 {
+            // In place.
+            return Some(finish(inputs, level, JobReason::Expired, false));
+        }
+        let (base, bytes_max) = *limits;
+        let freed: u64 = inputs.iter().map(|(_, table)| expired_bytes(table.meta(), moment)).sum();
+        let output = if level == 0 { base } else { level + 1 };
+        // A move would leave the entries in the tables.
+        let job = Job { is_move: false, ..job(version, inputs, output, JobReason::Expired) };
+        (job.bytes <= bytes_max.min(freed.saturating_mul(READ_FACTOR))).then_some(job)
+    });
+    drop.into_iter().chain(rewrites)
 }
 
-/// Returns the compactions of tables of L0 of which half has expired, with what they overlap,
-/// except those that are too large for one job.
-fn columns(version: &Version, options: &TreeOptions, moment: Moment) -> impl Iterator<Item = Job> {
-    let runs = version.l0_runs();
-    let tables = runs.iter().enumerate().flat_map(|(age, run)| run.iter().map(move |t| (age, t)));
-    let half = tables.filter(move |(_, table)| is_half_expired(table.meta(), moment));
-    let limits = OnceCell::new();
-    half.filter_map(move |(age, table)| {
-        let (base, bytes_max) = *limits.get_or_init(|| {
-            let base = Shape::of(version, options, Policy::Leveling).base;
-            (base, job_bytes_max(version, options))
-        });
-        let inputs = column_of(table, &runs[..age]);
-        let job = Job { is_move: false, ..job(version, inputs, base, JobReason::Expired) };
-        (job.bytes <= bytes_max).then_some(job)
-    })
-}
-
-/// Returns the compaction that writes `table` again: into the next level, or in place in the last
-/// one.
-fn rewrite(version: &Version, level: usize, table: &Arc<TableHandle>) -> Job {
-    let inputs = vec![(level as u8, Arc::clone(table))];
-    match level == LEVELS - 1 {
-        true => finish(inputs, level, JobReason::Expired, false),
-        // A move would leave the entries in the table.
-        false => Job { is_move: false, ..job(version, inputs, level + 1, JobReason::Expired) },
-    }
+/// Returns the level of each table of which half has expired, with the table as the input of a job.
+/// In L0 the older tables that it overlaps are inputs, too.
+fn half_expired(
+    version: &Version,
+    policy: Policy,
+    moment: Moment,
+) -> impl Iterator<Item = (usize, Tables)> {
+    let is_half = move |table: &&Arc<TableHandle>| is_half_expired(table.meta(), moment);
+    let (uppermost, runs) = match policy {
+        Policy::Tiering => (LEVELS - 1, &[][..]),
+        Policy::Leveling => (1, version.l0_runs()),
+    };
+    let levels = (uppermost..LEVELS).rev().flat_map(move |level| {
+        let half = version.level(level).iter().filter(is_half);
+        half.map(move |table| (level, vec![(level as u8, Arc::clone(table))]))
+    });
+    let l0 = runs.iter().enumerate().flat_map(move |(age, run)| {
+        run.iter().filter(is_half).map(move |table| (0, column_of(table, &runs[..age])))
+    });
+    levels.chain(l0)
 }
 
 fn is_half_expired(meta: &TableMeta, moment: Moment) -> bool {
@@ -94,6 +100,12 @@ fn is_half_expired(meta: &TableMeta, moment: Moment) -> bool {
     let is_half =
         expired > 0 && (expired + meta.deletes).saturating_mul(EXPIRED_PARTS) >= meta.entries;
     is_half && !expires_soon(meta, moment)
+}
+
+/// Estimates how many bytes of the table have expired or are tombstones.
+fn expired_bytes(meta: &TableMeta, moment: Moment) -> u64 {
+    let gone = meta.expiries.expired_at(moment).saturating_add(meta.deletes).min(meta.entries);
+    (u128::from(meta.bytes) * u128::from(gone) / u128::from(meta.entries.max(1))) as u64
 }
 
 /// Returns whether all that the table holds will have expired soon, so that it can be dropped.

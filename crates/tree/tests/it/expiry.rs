@@ -1,9 +1,10 @@
 //! Stories of entries that expire.
 
 use crate::bench_tree::{BenchTree, small_options};
+use flagstone_base::hash::remix;
 use flagstone_base::{KeyRange, Kind, Moment, SeqNo};
 use flagstone_env::Disk;
-use flagstone_tree::{Compaction, Direction, Policy, ScanOptions, pick_expired};
+use flagstone_tree::{Compaction, Direction, Policy, ScanOptions, TreeOptions, pick_expired};
 use std::cell::Cell;
 use std::ops::Bound;
 use std::sync::Arc;
@@ -211,6 +212,35 @@ fn a_table_is_written_again_without_what_has_expired_when_its_median_has_passed(
     assert!(!tree.expire_once());
     let found = tree.found_in(&tree.tree.view(), b"7").unwrap();
     assert_eq!(found.expiry, Some(at(1000)));
+}
+
+/// Each time the tables of entries that had expired, or of the tombstones that became of them, were
+/// brought down into the last level, which is written again for that.
+#[test]
+fn few_entries_that_expire_above_many_that_do_not_are_no_reason_to_write_those_again() {
+    let options = TreeOptions { job_bytes_min: 64 << 10, table_bytes: 4 << 20, ..small_options() };
+    let mut tree = BenchTree::new(options);
+    for n in 0..10_000_u64 {
+        let value: Vec<u8> = (0..100).map(|at| remix(n * 1000 + at) as u8).collect();
+        tree.write(Kind::Put, format!("{n:05}").as_bytes(), &value);
+    }
+    sink(&mut tree);
+    let read = |tree: &BenchTree| tree.tree.stats().counters.compaction_bytes_read;
+    let (before, last) = (read(&tree), tree.tree.stats().levels[6]);
+    assert!(last.bytes > 1 << 20, "{last:?}");
+    for generation in 1..6 {
+        let expiry = at(generation * 100);
+        for n in (0..10_000).step_by(500) {
+            tree.put_until(format!("{n:05}x").as_bytes(), b"value", expiry);
+        }
+        tree.flush();
+        tree.moment = expiry;
+        while tree.expire_once() || tree.compact_once() {}
+        let stats = tree.tree.stats();
+        assert_eq!(stats.levels.iter().map(|level| level.expiring).sum::<u64>(), 0);
+    }
+    let read = read(&tree) - before;
+    assert!(read < last.bytes / 4, "{read} bytes were read, {last:?}");
 }
 
 #[test]

@@ -162,6 +162,52 @@ fn a_table_of_l0_whose_half_has_expired_stays_if_what_it_overlaps_is_too_much_fo
 }
 
 #[test]
+fn a_table_of_a_level_whose_half_has_expired_stays_if_what_it_overlaps_is_too_much_for_a_job() {
+    let small = TreeOptions { job_bytes_min: 1000, ..options() };
+    let picked = |options: &TreeOptions, tables: &[&str]| {
+        picked_expired((20, Policy::Leveling), options, tables)
+    };
+    let upper = "L5 1 a..c #9 100 @10-20-9000";
+    let whole = "expired: L5 000001, L6 000002 -> L6";
+    assert_eq!(picked(&small, &[upper, "L6 2 b..z #1 900"]), whole);
+    assert_eq!(picked(&small, &[upper, "L6 2 b..z #1 901"]), "nothing");
+    assert_eq!(picked(&options(), &[upper, "L6 2 b..z #1 901"]), whole);
+    // One that is too large leaves the others alone.
+    let beside = ["L5 3 x..z #9 100 @10-20-9000", "L6 2 a..k #1 901", "L6 4 y..z #1 50"];
+    let picked = picked(&small, &[upper, beside[0], beside[1], beside[2]]);
+    assert_eq!(picked, "expired: L5 000003, L6 000004 -> L6");
+}
+
+#[test]
+fn a_table_of_the_last_level_is_written_again_whatever_a_job_may_take() {
+    let small = TreeOptions { job_bytes_min: 1000, ..options() };
+    let table = ["L6 1 a..c #9 5000 @10-20-9000"];
+    let picked = picked_expired((20, Policy::Leveling), &small, &table);
+    assert_eq!(picked, "expired: L6 000001 -> L6");
+}
+
+/// Four tables of 1 MiB that each spanned a quarter of a last level of 10 GB were four compactions
+/// of 2.5 GB.
+#[test]
+fn a_table_whose_half_has_expired_stays_if_a_job_would_read_32_times_what_has_expired() {
+    let whole = "expired: L5 000001, L6 000002 -> L6";
+    for (upper, most) in [
+        ("L5 1 a..c #9 100 @10-20-9000", 1500),
+        ("L5 1 a..c #9 100 @10-20-20", 3100),
+        ("L5 1 a..c #9 100 %@10-90-90 deletes", 1852),
+    ] {
+        let below = |bytes: u64| format!("L6 2 b..z #1 {bytes}");
+        assert_eq!(picked_at(20, &[upper, &below(most)]), whole, "{upper}");
+        assert_eq!(picked_at(20, &[upper, &below(most + 1)]), "nothing", "{upper}");
+    }
+    let column = |older: &str| picked_at(20, &["L0 1 a..c #9 100 @10-20-9000", older]);
+    let both = "expired: L0 000001 000002 -> L6";
+    assert_eq!(column("L0 2 b..z #5 1500"), both);
+    assert_eq!(column("L0 2 b..z #5 1501"), "nothing");
+    assert_eq!(column("L0 2 b..z #5 1501 %@10-90-90"), both, "some of the older one has expired");
+}
+
+#[test]
 fn under_tiering_tables_are_dropped_and_only_those_of_the_last_level_written_again() {
     let picked = |table| picked_expired((20, Policy::Tiering), &options(), &[table]);
     assert_eq!(picked("L0 1 a..f #9 100 @10-20-20"), "expired: L0 000001 drop");
@@ -204,6 +250,22 @@ fn a_table_with_tombstones_is_written_again_where_they_can_go() {
     assert_eq!(picked(&tables), "l0: L0 000002 000001 -> L6");
     let tables = ["L5 1 a..f #7 100 deletes", "L6 2 x..z #3 400"];
     assert_eq!(picked(&tables), "tombstones: L5 000001 -> L6");
+}
+
+#[test]
+fn a_table_full_of_tombstones_stays_if_what_it_overlaps_is_too_much_for_a_job() {
+    let small = TreeOptions { job_bytes_min: 1000, ..options() };
+    let picked = |tables: &[&str]| {
+        let job = pick(&version(tables), &small, Policy::Leveling);
+        job.map_or_else(|| "nothing".to_owned(), |job| job.to_string())
+    };
+    let upper = "L5 1 a..c #9 100 deletes";
+    let whole = "tombstones: L5 000001, L6 000002 -> L6";
+    assert_eq!(picked(&[upper, "L6 2 b..z #1 900"]), whole);
+    assert_eq!(picked(&[upper, "L6 2 b..z #1 901"]), "nothing");
+    let beside = ["L5 3 x..z #9 100 deletes", "L6 2 a..k #1 901", "L6 4 y..z #1 50"];
+    let picked = picked(&[upper, beside[0], beside[1], beside[2]]);
+    assert_eq!(picked, "tombstones: L5 000003, L6 000004 -> L6");
 }
 
 #[test]
