@@ -5,6 +5,7 @@
 
 mod batch;
 mod definitions;
+mod deleted_ranges;
 mod large;
 pub(crate) mod record;
 mod stripes;

@@ -10,6 +10,7 @@
 
 use super::batch::{Effect, OP_OVERHEAD, Op, Write, encode_op};
 use super::condition::{check_at_moment, trees_of_conditions};
+use super::deleted_ranges::DeletedRanges;
 use super::large::LargeWrite;
 use super::room::ValueRoom;
 use crate::keyspace_core::{KeyspaceCore, Trees};
@@ -97,10 +98,9 @@ struct Resolving<'a> {
     write: &'a Write<'a>,
     moment: &'a ReadMoment<'a>,
     expiring: &'a Expiring,
-    /// The last resolved operation of each key.
+    /// The last resolved operation of each key. A range in `deleted` may be newer.
     written: HashMap<(u16, &'a [u8]), usize>,
-    /// The ranges that earlier operations have deleted: keyspace, start, end.
-    deleted: Vec<(u16, &'a [u8], &'a [u8])>,
+    deleted: DeletedRanges<(u16, &'a [u8])>,
     resolved: Resolved,
 }
 
@@ -112,7 +112,7 @@ impl<'a> Resolving<'a> {
         expiring: &'a Expiring,
     ) -> Self {
         let (payload, ops) = (Vec::with_capacity(write.len()), Vec::with_capacity(write.ops.len()));
-        let (written, deleted) = (HashMap::new(), Vec::new());
+        let (written, deleted) = (HashMap::new(), DeletedRanges::new());
         let resolved = Resolved { payload, ops };
         Self { reads, write, moment, expiring, written, deleted, resolved }
     }
@@ -146,8 +146,8 @@ impl<'a> Resolving<'a> {
     }
 
     fn delete_range(&mut self, keyspace: u16, start: &'a [u8], end: &'a [u8]) {
-        self.written.retain(|(of, key), _| *of != keyspace || !(start..end).contains(key));
-        self.deleted.push((keyspace, start, end));
+        let last = self.resolved.ops.len() - 1;
+        self.deleted.add((keyspace, start), (keyspace, end), last);
     }
 
     /// Folds `operand` into the value of the key of `op`. Returns the new value and its expiry.
@@ -176,7 +176,8 @@ impl<'a> Resolving<'a> {
     /// The value of a key, and its expiry, if an earlier operation of the same write has written
     /// it.
     fn written_before(&self, of: u16, key: &[u8]) -> Option<(Option<&[u8]>, Option<Moment>)> {
-        if let Some(&at) = self.written.get(&(of, key)) {
+        let (written, deleted) = (self.written.get(&(of, key)), self.deleted.newest((of, key)));
+        if let Some(&at) = written.filter(|at| deleted.is_none_or(|deleted| deleted < **at)) {
             let Resolved { payload, ops } = &self.resolved;
             let op = &ops[at];
             // A put of this write may have expired already.
@@ -186,10 +187,7 @@ impl<'a> Resolving<'a> {
                 false => (None, None),
             });
         }
-        let is_in = |(keyspace, start, end): &(u16, &[u8], &[u8])| {
-            *keyspace == of && (*start..*end).contains(&key)
-        };
-        self.deleted.iter().any(is_in).then_some((None, None))
+        deleted.map(|_at| (None, None))
     }
 
     /// Adds an operation, unless all of them come to more bytes than a batch may have. Returns
@@ -225,7 +223,7 @@ mod tests {
     use crate::catalog::KeyspaceRecord;
     use crate::testing::Builder;
     use crate::{Batch, Engine, Environment, ErrorKind, Keyspace, KeyspaceOptions};
-    use flagstone_env::{Clock, ManualClock, MemDisk, SeededRandom, StepExecutor};
+    use flagstone_env::{Clock, ManualClock, MemDisk, Random, SeededRandom, StepExecutor};
     use std::sync::atomic::{AtomicU64, Ordering};
     use std::time::Duration;
 
@@ -272,6 +270,51 @@ mod tests {
         let two = 2_i64.to_le_bytes().to_vec();
         kv.read_modify_write(b"updated", |_| Ok(Some((Kind::Put, two)))).unwrap();
         assert_eq!(keys.map(|key| number(&kv, key)), [Some(2); 2]);
+    }
+
+    #[test]
+    fn a_merge_sees_what_its_batch_has_written_and_deleted_before() {
+        let (db, kv) = open(Arc::<ManualClock>::default());
+        let other = db.keyspace_with("other", KeyspaceOptions::new().fold("add-i64/1")).unwrap();
+        let keyspaces = [kv, other];
+        for keyspace in &keyspaces {
+            keyspace.write_one(Effect::put(Some(Moment::MAX)), b"expires", &ONE).unwrap();
+        }
+        let random = SeededRandom::new(5);
+        let below = |n: u64| (random.next_u64() % n) as usize;
+        let name = |n: usize| format!("{n:02}");
+        let mut expected = [[None::<i64>; 20]; 2];
+        for _ in 0..100 {
+            let mut batch = Batch::default();
+            for _ in 0..below(60) {
+                let (at, n) = (below(2), below(20));
+                let (keyspace, values, key) = (&keyspaces[at], &mut expected[at], name(n));
+                match below(6) {
+                    0 => {
+                        batch.put(keyspace, key, ONE).unwrap();
+                        values[n] = Some(1);
+                    }
+                    1 => {
+                        batch.delete(keyspace, key).unwrap();
+                        values[n] = None;
+                    }
+                    2 => {
+                        let end = n + 1 + below(20 - n as u64);
+                        batch.delete_range(keyspace, key, name(end)).unwrap();
+                        values[n..end].fill(None);
+                    }
+                    _ => {
+                        batch.merge(keyspace, key, ONE).unwrap();
+                        values[n] = Some(values[n].unwrap_or(0) + 1);
+                    }
+                }
+            }
+            db.commit(batch).unwrap();
+            for (keyspace, values) in keyspaces.iter().zip(&expected) {
+                let found: Vec<_> = (0..20).map(|n| number(keyspace, &name(n))).collect();
+                assert_eq!(found, values);
+            }
+        }
     }
 
     /// A millisecond goes by with every look at the wall clock.
