@@ -132,29 +132,22 @@ impl Rules {
         let known = raw - raw_unknown;
         let share = if seen == 0 { 1.0 } else { alive as f64 / seen as f64 };
         let raw_alive = known as f64 * share + raw_unknown as f64;
-        let (in_ranges, kept) = self.bytes_of_ranges(tables, ranges.set(), is_last);
-        let live = raw_alive * packed(tables, raw, bytes.saturating_sub(in_ranges));
+        let live = raw_alive * packed(tables);
+        let kept = self.kept_bytes_of_ranges(tables, ranges.set(), is_last);
         Space { bytes, live: (live as u64).saturating_add(kept) }
     }
 
-    /// Returns how many bytes of `tables` their deleted ranges take, and how many of those a
-    /// compaction writes again. The keys of a range may be long, and a table has the outermost ones
-    /// a second time, as its bounds.
-    fn bytes_of_ranges(
+    /// Returns how many bytes the deleted ranges of `tables` take after a compaction.
+    fn kept_bytes_of_ranges(
         &self,
         tables: &[(u8, Arc<TableHandle>)],
         ranges: &RangeSet,
         is_last: bool,
-    ) -> (u64, u64) {
-        let bytes_of = |range: RangeDelete<'_>| (range.start.len() + range.end.len()) as u64;
-        let all: u64 = ranges.iter().map(bytes_of).sum();
+    ) -> u64 {
         let kept = ranges.iter().filter(|range| self.keeps_range(range, is_last));
-        let kept: u64 = kept.map(bytes_of).sum();
-        let metas = tables.iter().map(|(_, table)| table.meta());
-        let with_ranges = metas.filter(|meta| meta.range_deletes > 0);
-        let bounds = with_ranges.map(|meta| (meta.smallest.len() + meta.largest.len()) as u64);
-        let (sum, most) = bounds.fold((0, 0), |(sum, most), len| (sum + len, len.max(most)));
-        (all + sum, if kept > 0 { kept + most } else { 0 })
+        let kept: u64 = kept.map(bytes_of_range).sum();
+        let bounds = tables.iter().map(|(_, table)| bytes_of_bounds(table)).max();
+        if kept > 0 { kept + bounds.unwrap_or(0) } else { 0 }
     }
 
     /// Returns whether a compaction may have to write a deleted range. Ranges that newer ones hide
@@ -301,15 +294,34 @@ fn raw_bytes(table: &TableHandle) -> u64 {
     table.meta().key_bytes_raw.saturating_add(table.meta().value_bytes_raw)
 }
 
+fn bytes_of_range(range: RangeDelete<'_>) -> u64 {
+    (range.start.len() + range.end.len()) as u64
+}
+
+/// Returns the bytes of the bounds of a table with deleted ranges: it has the outermost keys of its
+/// ranges, which may be long, a second time as its bounds.
+fn bytes_of_bounds(table: &TableHandle) -> u64 {
+    let meta = table.meta();
+    if meta.range_deletes > 0 { (meta.smallest.len() + meta.largest.len()) as u64 } else { 0 }
+}
+
+/// Returns the bytes of the file of `table` without those of its deleted ranges, which must have
+/// been read.
+fn bytes_without_ranges(table: &TableHandle) -> u64 {
+    let ranges: u64 = table.known_ranges().iter().map(bytes_of_range).sum();
+    table.meta().bytes.saturating_sub(ranges + bytes_of_bounds(table))
+}
+
 /// Returns the bytes in a file for each byte of keys and values, once they are in the last level.
-fn packed(tables: &[(u8, Arc<TableHandle>)], raw: u64, bytes: u64) -> f64 {
-    let last = tables.iter().filter(|(level, _)| usize::from(*level) == LEVELS - 1);
-    let (last_raw, last_bytes) = last.fold((0_u64, 0_u64), |(raw, bytes), (_, table)| {
-        (raw + raw_bytes(table), bytes + table.meta().bytes)
-    });
-    let (raw, bytes) = match last_raw >= (raw / LAST_LEVEL_PART).max(1) {
-        true => (last_raw, last_bytes),
-        false => (raw, bytes),
-    };
+/// Deleted ranges do not count.
+fn packed(tables: &[(u8, Arc<TableHandle>)]) -> f64 {
+    let (mut above, mut last) = ((0_u64, 0_u64), (0_u64, 0_u64));
+    for (level, table) in tables {
+        let sum = if usize::from(*level) == LEVELS - 1 { &mut last } else { &mut above };
+        sum.0 += raw_bytes(table);
+        sum.1 += bytes_without_ranges(table);
+    }
+    let all = (above.0 + last.0, above.1 + last.1);
+    let (raw, bytes) = if last.0 >= (all.0 / LAST_LEVEL_PART).max(1) { last } else { all };
     bytes as f64 / raw.max(1) as f64
 }

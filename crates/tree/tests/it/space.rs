@@ -120,6 +120,28 @@ fn a_deleted_range_that_a_snapshot_keeps_is_alive() {
     assert!(space.live < 1000 && job.bytes > 60_000, "{space:?}");
 }
 
+/// The range counted as bytes of the live entries of its table, which was never picked.
+#[test]
+fn a_deleted_range_in_the_last_level_is_garbage_also_beside_entries_that_are_alive() {
+    let mut tree = BenchTree::new(options());
+    tree.snapshots.push(tree.last);
+    tree.write(Kind::RangeDelete, &[0], &vec![0xFF; 60_000]);
+    for n in 0..50 {
+        tree.write(Kind::Put, key(n).as_bytes(), &value(n, 0));
+    }
+    tree.flush();
+    tree.compact_full();
+    let levels = tree.tree.stats().levels;
+    assert!(levels[6].range_deletes == 1 && bytes(&tree) > 120_000, "range and upper bound");
+    tree.snapshots.clear();
+    assert!(space(&tree).live < 15_000, "{:?}", space(&tree));
+    let (job, told) = tree.tree.pick_space(&[], tree.last).expect("nothing needs the range");
+    tree.run(job);
+    let left = bytes(&tree);
+    assert!(left > 4000 && left.abs_diff(told.live) < 1000, "{told:?}, left {left}");
+    assert_eq!(tree.tree.pick_space(&[], tree.last).map(|(_, space)| space), None);
+}
+
 #[test]
 fn what_a_snapshot_reads_is_alive() {
     let mut tree = filled(options());
