@@ -291,11 +291,11 @@ impl Tree {
 
     /// Makes `edit` current: readers see the new tables, and flushed memtables and removed tables
     /// are released. Must be called after the manifest has synced the edit, in the manifest's
-    /// order.
+    /// order. Returns the version that the edit produced.
     ///
     /// # Errors
     /// Corruption if the edit does not fit; nothing has changed then.
-    pub fn install(&self, edit: &TreeEdit) -> Result<()> {
+    pub fn install(&self, edit: &TreeEdit) -> Result<Arc<Version>> {
         let _one = self.installing.lock();
         let old = self.view.load_full();
         let mut ready = HashMap::new();
@@ -316,7 +316,8 @@ impl Tree {
         let view = self.view.load_full();
         let unflushed = |table: &&Arc<Memtable>| table.seal_seqno() > through;
         let sealed = view.sealed.iter().filter(unflushed).map(Arc::clone).collect();
-        self.view.store(Arc::new(View { active: Arc::clone(&view.active), sealed, version }));
+        let (active, current) = (Arc::clone(&view.active), Arc::clone(&version));
+        self.view.store(Arc::new(View { active, sealed, version: current }));
         drop(swapping);
         let flushed = view.sealed.iter().filter(|table| !unflushed(table));
         flushed.for_each(|table| table.stop_charging());
@@ -326,7 +327,7 @@ impl Tree {
         self.context.scans.rest_of(self.id);
         self.flush_slot.end(edit);
         self.compaction_slot.end(edit);
-        Ok(())
+        Ok(version)
     }
 
     /// Abandons an edit that the manifest refused: its new files will be removed, and the work may

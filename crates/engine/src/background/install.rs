@@ -9,7 +9,7 @@ use crate::manifest::Edit;
 use crate::queue::SealGroup;
 use flagstone_base::{Error, ErrorKind, FileNumber, Result, SeqNo, TreeId};
 use flagstone_env::sync::atomic::Ordering;
-use flagstone_tree::{Tree, TreeEdit};
+use flagstone_tree::{Tree, TreeEdit, Version};
 use flagstone_wal::SegmentInfo;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -22,12 +22,13 @@ pub(super) enum Install<'a> {
 }
 
 /// Appends one manifest edit for all of `edits` and installs them. On an error none is installed
-/// and all are abandoned.
+/// and all are abandoned. Returns the version that the edit of a compaction produced, unless its
+/// keyspace was dropped.
 pub(super) fn install(
     upkeep: &Upkeep,
     from: Install<'_>,
     edits: Vec<(Arc<Tree>, TreeEdit)>,
-) -> Result<()> {
+) -> Result<Option<Arc<Version>>> {
     let mut guard = upkeep.edits.manifest.lock();
     let Some(manifest) = guard.as_mut() else {
         for (tree, edit) in &edits {
@@ -63,10 +64,12 @@ pub(super) fn install(
         return Err(error);
     }
     upkeep.edits.note_definitions(&edit);
+    let mut compacted = None;
     for (tree, edit) in &live {
         let before = tree.table_bytes();
         // The manifest has the edit. A tree without it would write wrong tables from now on.
-        tree.install(edit).inspect_err(|error| upkeep.health.poison(error))?;
+        let version = tree.install(edit).inspect_err(|error| upkeep.health.poison(error))?;
+        compacted = matches!(from, Install::Compaction).then_some(version);
         upkeep.work.note_table_bytes(before, tree.table_bytes());
         watch(upkeep, tree);
     }
@@ -87,7 +90,7 @@ pub(super) fn install(
     }
     upkeep.memory.give_back();
     sweep(upkeep);
-    Ok(())
+    Ok(compacted)
 }
 
 /// The SeqNo at or below which everything is in tables once `edits` are installed.

@@ -78,6 +78,11 @@ impl Compaction {
         &self.job
     }
 
+    /// The version that the inputs are from.
+    pub fn version(&self) -> &Version {
+        &self.version
+    }
+
     /// Does about 1 MiB of work. Returns an edit when the compaction is finished: the tables and
     /// their names are synced; pass the edit to the manifest, then to [`Tree::install`] or
     /// [`Tree::abandon`].
