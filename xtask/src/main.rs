@@ -35,9 +35,9 @@ cargo xtask COMMAND
                   other, and the long files, functions and lines, which are only counted otherwise
   peers [--quick] [--without-rocksdb] [OPTIONS]
                   runs the workloads over flagstone, RocksDB, fjall, LMDB, redb and SQLite, and
-                  writes their tables into docs/bench/peers.md and README.md. --quick takes
-                  minutes; it only prints the tables, as does a run of chosen cells or engines,
-                  unless --write is given. docs/bench/peers.md lists OPTIONS
+                  writes their tables into docs/bench/peers.md and README.md. A run with chosen
+                  cells, engines, sizes or times only prints the tables, unless --write is given;
+                  so does --quick, which takes minutes. `cargo xtask peers help` lists OPTIONS
   peers --lint    runs clippy over that program, without RocksDB
   shuttle [--seconds N] [--seed N] [--model NAME]
                   runs the models of concurrency (crates/flagstone/tests/models) under random

@@ -1,7 +1,7 @@
 //! `cargo xtask peers`: builds the program in `peers/`, a workspace of its own, and runs it. Writes
-//! its tables into `docs/bench/peers.md` and the headline table into the README. A quick run, a run
-//! of chosen cells, and `table` of stored results only print them unless `--write` is given.
-//! `--lint` runs clippy over the program.
+//! its tables into `docs/bench/peers.md` and the headline table into the README. A run with chosen
+//! cells, engines, sizes or times, and `table` of stored results only print them unless `--write`
+//! is given. `--lint` runs clippy over the program.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -14,6 +14,20 @@ const END: &str = "<!-- results: end -->";
 /// The line in the program's output after the headline table, which is empty without headline
 /// cells.
 const REST: &str = "<!-- the rest -->";
+
+/// The words after which a run does not measure what the pages describe.
+const CHOSEN: [&str; 10] = [
+    "--quick",
+    "--cells",
+    "--engines",
+    "--without-rocksdb",
+    "--seconds",
+    "--memory",
+    "--partitions",
+    "--scale",
+    "--out",
+    "table",
+];
 
 const LINT: [&str; 9] = [
     "clippy",
@@ -92,11 +106,11 @@ fn lint(root: &Path, words: &[&str]) -> bool {
     crate::ci::cargo(root).args(LINT).status().is_ok_and(|status| status.success())
 }
 
-/// Returns whether the tables are written into the pages: after a whole run, or if asked to. A run
-/// of a few cells would remove the tables of all others.
+/// Returns whether the tables are written into the pages: after a run of everything as documented,
+/// or if asked to. A run of a few cells would remove the tables of all others, and a run of other
+/// sizes or times would replace the figures by ones that cannot be compared.
 fn is_written(words: &[&str]) -> bool {
-    let chosen = ["--quick", "--cells", "--engines", "--without-rocksdb", "--out", "table"];
-    words.contains(&"--write") || !words.iter().any(|word| chosen.contains(word))
+    words.contains(&"--write") || !words.iter().any(|word| CHOSEN.contains(word))
 }
 
 /// The pages to be written, and what each gets: the README nothing when no headline cell was
@@ -196,9 +210,18 @@ mod tests {
     }
 
     #[test]
-    fn a_run_of_a_few_cells_is_written_only_when_asked() {
+    fn a_run_of_a_few_cells_or_of_other_sizes_is_written_only_when_asked() {
         assert!(is_written(&[]) && is_written(&["--rounds", "5"]));
-        for words in [&["--quick"][..], &["--cells", "fill"], &["--engines", "redb"]] {
+        for words in [
+            &["--quick"][..],
+            &["--cells", "fill"],
+            &["--engines", "redb"],
+            &["--without-rocksdb"],
+            &["--seconds", "2"],
+            &["--memory", "64MiB"],
+            &["--partitions", "1"],
+            &["--scale", "quick"],
+        ] {
             assert!(!is_written(words), "{words:?}");
             assert!(is_written(&[words, &["--write"]].concat()), "{words:?}");
         }
