@@ -74,7 +74,7 @@ pub struct Pace {
     #[arg(long, value_name = "N", conflicts_with = "seconds", value_parser = positive())]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub operations: Option<u64>,
-    /// Neither: the end is when every worker has said that it has nothing more to do.
+    /// No limit: the phase ends when all workers are done.
     #[arg(skip)]
     #[serde(skip)]
     pub until_done: bool,

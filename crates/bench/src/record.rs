@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 /// The version of the format that this code writes.
 pub const FORMAT: u32 = 1;
 
-/// More than the first line of a result file has.
+/// An upper bound for the length of the first line of a result file.
 const HEADER_BYTES_MAX: u64 = 1 << 20;
 
 /// Options by their long names: numbers as numbers.

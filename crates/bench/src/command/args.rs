@@ -22,7 +22,7 @@ reported at the end, and the others still run. Keys and values are created outsi
 calls, and every value read is checked. Exit codes: 0 done, 1 a check failed, 2 used wrongly, 3 \
 input, output or corruption.";
 
-/// What is not a workload over a store.
+/// The commands that run no workload.
 #[derive(Debug, Subcommand)]
 enum Other {
     Device(DeviceCommand),

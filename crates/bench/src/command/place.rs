@@ -37,7 +37,7 @@ pub(super) struct Place {
     /// With the engine noop: burn as much CPU an operation as the trial of this result file took
     #[arg(long, value_name = "FILE", conflicts_with = "burn_ns")]
     pub(super) burn_like: Option<PathBuf>,
-    /// Skip trials measured by this program, so at its commit, with the same options
+    /// Skip trials that this build has already measured with the same options
     #[arg(long)]
     pub(super) resume: bool,
 }

@@ -1,6 +1,6 @@
 //! The command of a workload: a trial for each combination of its options, a result file each.
 //!
-//! Those that were measured already can be skipped. A trial that fails is reported at the end, and
+//! Trials that were measured before can be skipped. A trial that fails is reported at the end, and
 //! the others still run.
 
 use super::failure::{at, note, print, usage};
@@ -36,7 +36,19 @@ fn name_of_arg(arg: &Arg) -> &str {
     name.strip_prefix("no-").unwrap_or(name)
 }
 
-/// The arguments of a workload: those of all, of which help shows what it takes.
+/// Returns the name of an argument as users write it: an option with its dashes, or the name of the
+/// value.
+fn name_given(arg: &Arg) -> String {
+    let value = arg.get_value_names().and_then(|names| names.first());
+    match (arg.get_long(), value) {
+        (Some(long), _) => format!("--{long}"),
+        (None, Some(value)) => value.to_string(),
+        (None, None) => arg.get_id().to_string(),
+    }
+}
+
+/// Returns the command of a workload. It parses the options of all workloads, so that one that does
+/// not apply is refused by name; its help shows only those that apply.
 pub(super) fn command(workload: &'static Workload) -> Command {
     let shown = |arg: Arg| {
         let name = name_of_arg(&arg).to_owned();
@@ -53,7 +65,7 @@ pub(super) fn command(workload: &'static Workload) -> Command {
     command.about(about.split("\n\n").next().unwrap_or(about)).long_about(about)
 }
 
-/// Returns whether an argument would do something.
+/// Returns whether the workload uses the argument.
 fn is_taken(workload: &Workload, name: &str) -> bool {
     match name {
         "burn-like" => Mix::by_name(workload.name).is_some(),
@@ -74,20 +86,21 @@ struct Trial {
 #[derive(Clone, Default)]
 struct Words {
     words: Vec<OsString>,
-    /// What was chosen where there were several values.
+    /// The values that were chosen for options with several values, for the name of the result
+    /// file.
     chosen: String,
 }
 
-/// A command line for each combination of the values of options. Refuses arguments of other
-/// workloads; the error is for people.
+/// Returns a command line for each combination of the values of options. Refuses arguments of other
+/// workloads; the error is a text for users.
 fn combinations(workload: &'static Workload, matches: &ArgMatches) -> Result<Vec<Words>, String> {
     let mut all = vec![Words { words: vec![workload.name.into()], ..Words::default() }];
     for arg in command(workload).get_arguments() {
         let (id, option) = (arg.get_id().as_str(), name_of_arg(arg));
         let is_given = matches.value_source(id) == Some(ValueSource::CommandLine);
         if is_given && !is_taken(workload, option) {
-            let name = workload.name;
-            return Err(format!("--{option} is not for {name}: see flagstone-bench {name} --help"));
+            let (given, name) = (name_given(arg), workload.name);
+            return Err(format!("{given} is not for {name}: see flagstone-bench {name} --help"));
         }
         let values: Vec<&OsStr> = matches.get_raw(id).into_iter().flatten().collect();
         let is_list = !WHOLE.contains(&option) && values.len() > 1;
@@ -103,7 +116,7 @@ fn combinations(workload: &'static Workload, matches: &ArgMatches) -> Result<Vec
     Ok(all)
 }
 
-/// Each of the command lines with each of the values.
+/// Returns each of the command lines with each of the values.
 fn times(all: &[Words], option: &str, values: &[&OsStr]) -> Vec<Words> {
     let with = |words: &Words, value: &OsStr| {
         let mut words = words.clone();
@@ -116,11 +129,11 @@ fn times(all: &[Words], option: &str, values: &[&OsStr]) -> Vec<Words> {
     all.iter().flat_map(|words| values.iter().map(|value| with(words, value))).collect()
 }
 
-/// Options that the name of every result file tells.
+/// Options that are part of the name of every result file.
 const NAMED: [(&str, &str); 5] =
     [("partitions", "p"), ("threads", "t"), ("readers", "r"), ("parsers", "c"), ("how", "")];
 
-/// The trials that arguments ask for, and where they run.
+/// Returns the trials that the arguments describe, and where they run.
 fn trials(
     workload: &'static Workload,
     matches: &ArgMatches,
@@ -147,7 +160,7 @@ fn trials(
     place.map(|place| (place, trials)).ok_or_else(|| "there is no trial".into())
 }
 
-/// Runs the trials of a workload that arguments ask for.
+/// Runs the trials of a workload that the arguments describe.
 pub(super) fn run(workload: &'static Workload, matches: &ArgMatches) -> Outcome<()> {
     let (place, trials) = usage(trials(workload, matches))?;
     let is_noop = place.engine == EngineName::Noop;
@@ -179,8 +192,8 @@ fn run_one(
     run_yardstick(&workload.case(&trial.options, stage)?, mix, &before)
 }
 
-/// Runs trials, each with its result file, and prints the summary of each, and then a line for each
-/// of several. With `--resume` those are skipped that this program has measured.
+/// Runs the trials and writes a result file and a summary for each; after several trials prints a
+/// line for each. With `--resume`, skips those that this build has already measured.
 fn run_trials(
     place: &Place,
     workload: &'static Workload,

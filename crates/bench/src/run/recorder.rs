@@ -37,9 +37,9 @@ pub struct Recorder<'a> {
     phase: Ledger,
     thread_seconds: f64,
     rows: Vec<RowLine>,
-    /// Of the rows that are whole intervals: operations a second.
+    /// Operations a second of the rows that are whole intervals.
     rates: Vec<f64>,
-    /// What was no operation: its name, and a row of it.
+    /// Phases that are not operations, such as closing: name and row.
     asides: Vec<(String, RowLine)>,
     summary: Summary,
 }

@@ -19,17 +19,17 @@ use crate::record::{Described, Summary};
 
 /// A workload: what runs, and what can be chosen.
 pub struct Workload {
-    /// As commands and result files have it.
+    /// The name in commands and in result files.
     pub name: &'static str,
-    /// The help: a line, and maybe more after an empty one.
+    /// The help: one line, and optionally more text after an empty line.
     pub about: &'static str,
-    /// The long names of the options that it takes, in groups; its header shows them.
+    /// The long names of the options that the workload has, in groups. The header shows them.
     takes: &'static [Names],
-    /// Of these, those that only its header shows: they would do nothing.
+    /// Options that the header shows but the command refuses, because they have no effect here.
     refuses: Names,
     /// Options with other defaults than most workloads have.
     pub defaults: &'static [(&'static str, &'static str)],
-    /// Adds what the header tells beyond the options.
+    /// Adds facts to the header that are not options.
     tells: fn(&Options, &mut Described),
     run: Run,
 }
@@ -174,13 +174,13 @@ pub const WORKLOADS: &[Workload] = &[
     },
     Workload {
         name: "larger",
-        about: "Gets over a store larger than its memory, the page cache kept out, beside what the \
-                device can do\n\n\
+        about: "Gets over a store larger than its memory, without the page cache, compared with \
+                the device alone\n\n\
                 Every file is synced and dropped from the page cache before a trial and every \
-                50 ms during it. What the memory's own cache serves is not compared: the figure \
-                `of_device` is the blocks that were not in it divided by the reads of the device, \
-                a second, in blocks of the mean stored size; `device_read_bytes_per_miss` tells \
-                that they came from there.",
+                50 ms during it. Gets that the engine's cache serves are not counted: `of_device` \
+                is the rate of cache misses divided by the rate at which the device alone reads \
+                blocks of the mean stored size; `device_read_bytes_per_miss` shows that the misses \
+                were read from the device.",
         takes: &[&["times", "device-seconds", "records", "page-cache"], ENTRIES, STORE, TIME],
         refuses: &["records", "closing-sync"],
         defaults: &[("threads", "1,32"), ("block-bytes", "4KiB,16KiB")],
@@ -217,8 +217,8 @@ pub const WORKLOADS: &[Workload] = &[
     },
     Workload {
         name: "overwrite",
-        about: "Records that are replaced again and again, and the room that the store takes for \
-                what is alive",
+        about: "Records that are replaced again and again, and the space that the store takes \
+                compared with its live bytes",
         takes: &[&["records", "pattern"], ENTRIES, STORE, TIME],
         defaults: &[("records", "500000")],
         run: Run::Alone(overwrites),
@@ -276,12 +276,12 @@ impl Workload {
         self.takes.contains(&DOCUMENTS)
     }
 
-    /// Returns whether an argument of this long name would do something.
+    /// Returns whether the workload uses the argument with this long name.
     pub fn takes(&self, name: &str) -> bool {
         self.tells_of(name) && !self.refuses.contains(&name)
     }
 
-    /// Returns whether an option that is no matter of workloads would do nothing.
+    /// Returns whether the option, one that all commands have, has no effect in this workload.
     pub fn refuses(&self, name: &str) -> bool {
         self.refuses.contains(&name)
     }
@@ -290,7 +290,7 @@ impl Workload {
         self.takes.iter().any(|names| names.contains(&name))
     }
 
-    /// Refuses options that the arguments take and the workload cannot. The error is for people.
+    /// Refuses values of options that the workload cannot use. The error is a text for users.
     pub fn check(&self, options: &Options) -> Result<(), String> {
         let DataOptions { value_bytes, values, .. } = options.data;
         if value_bytes > 16 << 20 {
@@ -305,7 +305,7 @@ impl Workload {
         Ok(())
     }
 
-    /// The options of a trial by their long names, as headers show them.
+    /// Returns the options of a trial by their long names, for the header.
     pub fn describe(&self, options: &Options) -> Described {
         let mut told = describe_all(options);
         (self.tells)(options, &mut told);
@@ -316,7 +316,7 @@ impl Workload {
         told
     }
 
-    /// A trial, if its options can be.
+    /// Returns a trial with these options, or the error of [`Self::check`].
     pub fn case<'a>(&self, options: &'a Options, stage: Stage<'a>) -> Outcome<Case<'a>> {
         self.check(options)?;
         Ok(Case { workload: self.name, options, told: self.describe(options), stage })
@@ -343,7 +343,7 @@ impl<'w> Series<'w> {
         Self { workload, store: None }
     }
 
-    /// Runs a trial: on the store of the one before, if they differ in nothing that matters to it.
+    /// Runs a trial, on the store of the previous trial if the options of the store are the same.
     pub fn run(&mut self, case: &Case<'_>) -> Outcome<Summary> {
         let workload = self.workload;
         let begin = match &workload.run {
@@ -385,7 +385,8 @@ mod tests {
         assert!(!balanced.contains_key("records") && !balanced.contains_key("sample"));
         let filled = told("cached-get");
         assert!(filled.contains_key("records") && !filled.contains_key("key-space"));
-        // What only reads tells that it did not sync, and takes no option for it.
+        // The header of a read-only workload says that nothing was synced; the option itself is
+        // refused.
         assert_eq!(filled["closing-sync"], false);
         assert!(!Workload::by_name("cached-get").unwrap().takes("closing-sync"));
         assert!(!told("full-scan").contains_key("seconds"));

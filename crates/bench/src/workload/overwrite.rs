@@ -1,5 +1,5 @@
-//! Records that are replaced again and again, or put at one end of a queue and deleted at the
-//! other: how much room the store takes for what is alive, second by second.
+//! Replaces records again and again, or puts them at one end of a queue and deletes them at the
+//! other, and compares the space of the store with its live bytes, second by second.
 
 use super::caller::Caller;
 use super::fill::FilledStore;
@@ -10,15 +10,15 @@ use crate::run::{Meter, Recorder, crew};
 use crate::sample::DirectoryBytes;
 use std::time::{Duration, Instant};
 
-/// The space amplification that the store is to come down to after the last write.
+/// The space amplification to which the store must shrink after the last write.
 const RESTED: f64 = 1.3;
-/// The time between two samples of it.
+/// The time between two samples of the space amplification.
 const REST_STEP: Duration = Duration::from_millis(200);
 
-/// Fills a store, compacts it, whose bytes are then what is alive, and replaces records until the
-/// time is over. Figures: `live_bytes`; `space_mean` and `space_max`, bytes without the log by
-/// those alive, over the rows; `rest_s`, seconds after the last write until that is 1.3;
-/// `space_rested`, what it is when these or 10 s and one more a 100 MB alive have passed.
+/// Fills and compacts a store, whose size then counts as the live bytes, and replaces records until
+/// the time is over. Figures: `live_bytes`; `space_mean` and `space_max` over the rows: bytes
+/// without the log divided by the live bytes; `rest_s`: seconds after the last write until that
+/// ratio is 1.3, at most 10 s plus 1 s per 100 MB of live data; `space_rested`: the ratio then.
 pub(super) fn overwrites(case: &Case<'_>) -> Outcome<Summary> {
     let (options, threads) = (case.options, case.options.pace.threads as u64);
     let filled = FilledStore::compacted(case, options.records)?;
@@ -61,7 +61,7 @@ pub(super) fn overwrites(case: &Case<'_>) -> Outcome<Summary> {
     case.stage.finish(filled.opened, recorder)
 }
 
-/// Waits while the store removes its garbage.
+/// Waits until the store has removed its garbage, or the time for that is over.
 fn rest(recorder: &mut Recorder<'_>, live: u64) {
     let began = Instant::now();
     let most = Duration::from_secs_f64(10.0 + live as f64 / 1e8);

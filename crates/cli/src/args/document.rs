@@ -25,7 +25,7 @@ pub(crate) struct GetArgs {
     /// Print only the value at this dotted path: score, author.name, tags.0
     #[arg(long, value_name = "PATH")]
     pub(crate) path: Option<String>,
-    /// Print only when the document expires, as in 2026-12-31T00:00:00Z, or never
+    /// Print the expiry instead of the document: a time as in 2026-12-31T00:00:00Z, or `never`
     #[arg(long, conflicts_with = "path")]
     pub(crate) expires: bool,
 }
@@ -38,8 +38,8 @@ pub(crate) struct PutArgs {
     /// The document; read from stdin when it is not given
     #[arg(allow_hyphen_values = true)]
     pub(crate) json: Option<String>,
-    /// The document is absent from then on: 90s, 15m, 2h, 7d or 2w from now, or a moment as in
-    /// 2026-12-31T00:00:00Z. Updates keep it, a later put does not
+    /// When the document expires: after a duration (90s, 15m, 2h, 7d, 2w) or at a time
+    /// (2026-12-31T00:00:00Z). Updates keep the expiry, a later put removes it
     #[arg(long, value_name = "WHEN", value_parser = units::expiry)]
     pub(crate) expires: Option<Expiry>,
 }

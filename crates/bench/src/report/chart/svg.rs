@@ -57,7 +57,7 @@ pub struct Figure {
 #[derive(Debug)]
 pub(crate) struct Svg {
     height: f64,
-    /// What it shows, for those who cannot see it.
+    /// The alternative text of the figure.
     label: String,
     body: String,
 }

@@ -148,8 +148,8 @@ impl Trials for DocumentTrials {
     }
 }
 
-/// What the header of a trial tells beyond its options: of documents that were not generated not
-/// their number.
+/// Completes the header of a trial: inserts `how`, and removes the number of comments if they were
+/// not generated.
 pub(super) fn describe(options: &Options, how: String, told: &mut Described) {
     told.insert("how".into(), how.into());
     told.remove("collection");
@@ -158,11 +158,11 @@ pub(super) fn describe(options: &Options, how: String, told: &mut Described) {
     }
 }
 
-/// Runs workers on a new checkpoint, which is removed. `prepare` reads what they need, before files
-/// are dropped from the page cache; `check` checks what they did. With `--cold` the checkpoint is
-/// closed once every key has been read, dropped from the page cache and opened again. The directory
-/// of the stage must be on the file system of the documents, because of hard links. Figure:
-/// `checkpoint_s`.
+/// Runs workers on a new checkpoint, which is removed afterwards. `prepare` reads what the workers
+/// need, before files are dropped from the page cache; `check` checks their results. With `--cold`
+/// the checkpoint is closed once every key has been read, dropped from the page cache and opened
+/// again. The directory of the stage must be on the file system of the documents, because of hard
+/// links. Figure: `checkpoint_s`.
 pub(super) fn run_on_checkpoint<T>(
     store: &DocumentStore,
     case: &Case<'_>,
