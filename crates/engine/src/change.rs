@@ -52,7 +52,7 @@ pub(crate) fn open_or_create(
     parts.health.check_open_for_writing()?;
     let manifest = guard.as_mut().ok_or_else(|| parts.setup.closed())?;
     create_missing(parts, manifest, names, (&wanted.content, &options))?;
-    // Nobody can drop one meanwhile: that takes the same lock.
+    // None can be dropped meanwhile: a drop takes the same lock.
     find_all(parts, names, wanted, asked)?.ok_or_else(|| parts.setup.closed())
 }
 
@@ -213,7 +213,7 @@ fn alter(
     let (tables, is_renamed) = (after.tables, before.name != after.name);
     let edit = Edit { keyspaces_altered: vec![after], ..Edit::default() };
     append_or_rule_out(parts, manifest, edit, || {
-        // Nobody would look for what is written now under another name.
+        // The rename may survive a crash or not. Writes under the wrong name would not be found.
         if is_renamed {
             set_in_doubt(parts, &core);
         }

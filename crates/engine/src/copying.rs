@@ -37,7 +37,7 @@ pub(crate) fn check_empty(disk: &dyn Disk, dir: &Path, what: &str) -> Result<()>
 }
 
 /// Creates the directory `dir`, or takes an empty one, and has `fill` create a database in it. The
-/// directory is locked meanwhile: whoever opens it gets Busy. After an error it is empty again.
+/// directory is locked meanwhile: an open returns Busy. After an error it is empty again.
 pub(crate) fn create_database<T>(
     disk: &dyn Disk,
     dir: &Path,

@@ -1,5 +1,5 @@
-//! The work that is due after a commit, or when somebody waits for background work: a set of flags.
-//! Whoever finds out returns it, and one place acts on it.
+//! The work that is due after a commit, or because a thread waits for background work: a set of
+//! flags. The function that finds it returns it, and one place acts on it.
 
 use std::ops::{BitOr, BitOrAssign};
 

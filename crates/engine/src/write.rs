@@ -144,8 +144,8 @@ pub(crate) fn read_modify_write(
     key: &[u8],
     change: impl FnOnce(Option<&[u8]>) -> Result<Option<(Kind, Vec<u8>)>>,
 ) -> Result<bool> {
-    // The length of the new value is not known, so that of the last update is assumed. The room is
-    // not reserved, since nobody knows how long `change` takes.
+    // The length of the new value is not known, so that of the last update is assumed. The space is
+    // not reserved, because the time that `change` takes is not known.
     let hash = core.hash(key);
     let like_the_last = core.updated_bytes.load(Ordering::Relaxed);
     drop(before_write(&parts.commits.throttle, like_the_last, true, || core.tree_of(key, hash))?);

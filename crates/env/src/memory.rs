@@ -73,7 +73,7 @@ mod system {
         // SAFETY: `before + bytes` is at most the length of the mapping.
         let end = unsafe { start.add(bytes) };
         if before > 0 {
-            // SAFETY: this part of the mapping is not returned to anybody.
+            // SAFETY: this part of the mapping is not part of the result.
             unsafe { unmap(found, before) };
         }
         if before < HUGE_PAGE_BYTES {

@@ -330,9 +330,9 @@ impl Database {
     ///
     /// # Errors
     /// Conflict if a condition of the batch does not hold; InvalidInput for a batch of more than a
-    /// quarter of the memory budget, or of a dropped keyspace; OutOfSpace, Io, Poisoned, Closed.
-    /// After an error nothing was written; only after Poisoned that is unknown until the database
-    /// is opened again.
+    /// quarter of the memory budget, or of a dropped keyspace; OutOfSpace, Io, Poisoned, Closed. An
+    /// error other than Poisoned means that nothing was written. After Poisoned this is unknown
+    /// until the database is opened again.
     pub fn commit(&self, batch: Batch) -> Result<()> {
         self.commit_with(batch, CommitOptions::new())
     }
@@ -354,7 +354,7 @@ impl Database {
         self.0.now()
     }
 
-    /// Makes the writes of `batch` visible and returns a ticket, which tells when they are durable.
+    /// Makes the writes of `batch` visible and returns a ticket, which shows when they are durable.
     ///
     /// # Errors
     /// As [`Database::commit`].
@@ -362,8 +362,8 @@ impl Database {
         self.0.start_owned(batch.0, self.0.options().durability)
     }
 
-    /// As [`Database::commit`], but returns Busy where that would stop until flushes or compactions
-    /// have caught up. The batch is borrowed, so it can be tried again.
+    /// As [`Database::commit`], but returns Busy where `commit` would wait until flushes or
+    /// compactions have caught up. The batch is borrowed, so it can be tried again.
     ///
     /// # Errors
     /// Busy; else as [`Database::commit`].
@@ -373,12 +373,11 @@ impl Database {
 
     /// As [`Database::commit_start`], but never waits until flushes or compactions have caught up:
     /// where [`Database::commit`] would wait, this returns for how long. For a server that must not
-    /// block its threads. As every commit it still waits for the append to the log, and for other
-    /// writers of the same keys: an update holds its key while its large value waits for room. It
-    /// reads the keys that its conditions name, and the values that its merges change where entries
-    /// expire. The first expiry of a keyspace syncs the manifest, and so does, rarely, a commit
-    /// that finds no SeqNo or file of the log left that was prepared.
-    /// The batch is borrowed, so it can be tried again.
+    /// block its threads. Like every commit it still waits for the append to the log and for other
+    /// writers of the same keys: an update holds its key while its large value waits for space. It
+    /// reads the keys of its conditions and, where entries expire, the values that its merges
+    /// change. The manifest is synced by the first expiry of a keyspace and, rarely, when the
+    /// prepared SeqNos or log files are used up. The batch is borrowed, so it can be tried again.
     ///
     /// ```
     /// # let dir = tempfile::tempdir().unwrap();

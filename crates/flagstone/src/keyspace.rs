@@ -32,8 +32,8 @@ impl Keyspace {
     ///
     /// # Errors
     /// InvalidInput for a size out of bounds or a dropped keyspace; OutOfSpace, Io, Poisoned,
-    /// Closed. After an error the write is absent; only after Poisoned that is unknown until the
-    /// database is opened again.
+    /// Closed. An error other than Poisoned means that nothing was written. After Poisoned this is
+    /// unknown until the database is opened again.
     #[inline]
     pub fn put(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
         self.0.put(key.as_ref(), value.as_ref())
@@ -172,16 +172,17 @@ impl Keyspace {
     ///
     /// # Errors
     /// InvalidInput for a dropped keyspace, or inside a callback; OutOfSpace, Io, Poisoned, Closed.
-    /// After an error the keys are still there; only after Poisoned that is unknown until the
-    /// database is opened again.
+    /// An error other than Poisoned means that the keys are still there. After Poisoned this is
+    /// unknown until the database is opened again.
     pub fn clear(&self) -> Result<()> {
         self.0.clear()
     }
 
     /// Folds `operand` into the value of `key` by the keyspace's fold, without reading it: as cheap
-    /// as a put. If the fold cannot combine operands ([`Fold::partial`](crate::Fold::partial)), one
-    /// merge in 32 of a key reads the value, so that gets fold no more than that; fewer do if the
-    /// value is large. After the first expiry of the keyspace every merge reads it: see
+    /// as a put. If the fold cannot combine operands ([`Fold::partial`](crate::Fold::partial)),
+    /// every 32nd merge of a key reads and folds the value, so that a get folds about 32 operands
+    /// at most. If the value is large, this happens less often. After the first expiry of the
+    /// keyspace every merge reads the value: see
     /// [`EntryOptions::expires`](crate::EntryOptions::expires).
     ///
     /// # Errors

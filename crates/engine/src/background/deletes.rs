@@ -1,4 +1,4 @@
-//! Deleted ranges free their space even if nobody writes any more: a memtable that holds a deleted
+//! Deleted ranges free their space even without further writes: a memtable that holds a deleted
 //! range, or many tombstones, is flushed after its tree was quiet for a while.
 //!
 //! ```text

@@ -1,4 +1,5 @@
-//! Pauses of a running flush: only if somebody writes, nobody waits for it, and there is time.
+//! Pauses of a running flush: only while writers are active, while no thread waits for the flush,
+//! and if there is time.
 
 use super::pace::{Filled, FlushPace};
 use super::upkeep::Upkeep;
@@ -22,8 +23,8 @@ impl FlushRest {
         Self { pace: flush_pace(upkeep), bytes, seen: upkeep.history.visible() }
     }
 
-    /// Returns whether the flush may pause after this step: somebody has written since the last
-    /// step, and nobody waits for the flush.
+    /// Returns whether the flush may pause after this step: something was written since the last
+    /// step, and no thread waits for the flush.
     pub(super) fn is_allowed(&mut self, upkeep: &Upkeep) -> bool {
         let visible = upkeep.history.visible();
         let is_used = std::mem::replace(&mut self.seen, visible) < visible;
@@ -189,7 +190,7 @@ mod tests {
             }
         }
 
-        /// Counts the pauses of the flush that `run` completes while somebody writes.
+        /// Counts the pauses of the flush that `run` completes during writes.
         fn rests_while_written(&self, run: impl FnOnce(&Self)) -> usize {
             *self.executor.puts_into.lock() = Some(self.kv.clone());
             let rests = self.rests(run);

@@ -71,7 +71,7 @@ struct RunningTree {
     upkeep: Arc<Upkeep>,
 }
 
-/// A tree that nobody else compacts until this is dropped.
+/// A tree that is reserved for this compaction until the claim is dropped.
 struct Claim {
     upkeep: Arc<Upkeep>,
     tree: Arc<Tree>,
@@ -189,7 +189,7 @@ impl CompactCall {
         self.state.lock().waiting.iter().map(|tree| tree.id()).collect()
     }
 
-    /// Takes the next tree that nobody compacts.
+    /// Takes the next tree that is not being compacted.
     fn take(self: &Arc<Self>, upkeep: &Arc<Upkeep>) -> Option<StartedTree> {
         let mut state = self.state.lock();
         let (at, claim) = (0..state.waiting.len())
@@ -299,8 +299,8 @@ impl Claim {
         })
     }
 
-    /// Starts the next piece of the tree, or a compaction that its writers need more urgently.
-    /// Nobody else compacts the tree meanwhile.
+    /// Starts the next piece of the tree, or a compaction that its writers need more urgently. No
+    /// other thread compacts the tree meanwhile.
     fn start(&self, pass: &mut FullPass) -> Option<CompactionJob> {
         let Self { upkeep, tree } = self;
         let view = tree.view();

@@ -24,7 +24,7 @@ pub(super) fn note_spaces(upkeep: &Upkeep, trees: &[Arc<Tree>]) {
         let version = Arc::clone(tree.view().version());
         let space = tree.space(&snapshots, visible);
         let mut queue = upkeep.work.lock();
-        // Otherwise whoever changed the tree estimates it again.
+        // If the tree has changed since, the change causes another estimate.
         if Arc::ptr_eq(tree.view().version(), &version) {
             queue.spaces.note(tree, space);
         }

@@ -43,7 +43,7 @@ pub(crate) struct Pace {
 }
 
 impl Pace {
-    /// Sets the pace by the `score` of the tree in the worst shape; `None` if nobody writes.
+    /// Sets the pace by the `score` of the tree in the worst shape; `None` if writers are idle.
     pub(super) fn set(&self, score: Option<f64>) {
         let share = score.map_or(1.0, |score| {
             let urgency = ((score - 1.0) / (SCORE_ALL - 1.0)).clamp(0.0, 1.0);
@@ -68,7 +68,7 @@ pub(super) struct Filled {
     pub(super) log: u64,
 }
 
-/// The pace of a flush that nobody waits for.
+/// The pace of a flush for which no thread waits.
 #[derive(Debug)]
 pub(super) struct FlushPace {
     /// Up to these sizes there is no hurry.

@@ -3,15 +3,15 @@
 use super::upkeep::Upkeep;
 use crate::event::Event;
 
-/// Called after a failure, such as on a full disk: removes the files that it left, and syncs the
-/// log into the space that this frees before the next attempt takes it.
+/// Called after a failure, such as on a full disk: removes the files that the failed work left, and
+/// syncs the log into the freed space before the next attempt takes that space.
 pub(crate) fn make_room_on_disk(upkeep: &Upkeep) {
     upkeep.edits.end_doubt();
     sweep(upkeep);
     if let Some(log) = &upkeep.history.log
         && let Err(error) = log.sync_all()
     {
-        // A later sync returns the error again to whoever needs it.
+        // The next sync that a caller waits for returns the error again.
         upkeep.ballast.note_failure(&error);
     }
 }

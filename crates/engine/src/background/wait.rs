@@ -60,7 +60,7 @@ pub(crate) fn make_history_durable(upkeep: &Arc<Upkeep>) -> Result<()> {
     if upkeep.history.numbering.lock().unlogged {
         seal_all(upkeep);
     }
-    // The log holds the rest, so the flush of a logged tree that fails delays nobody here.
+    // The log holds the rest, so a failing flush of a logged tree causes no delay here.
     let flushed = wait_for_flushes(upkeep, Flushes::is_unlogged_flushed);
     // The log is synced even if a flush found the disk full.
     let synced = upkeep.history.log.as_ref().map_or(Ok(()), Log::sync_all);

@@ -67,7 +67,7 @@ pub(super) fn unwatch(
 ) {
     let mut queue = upkeep.work.lock();
     if !Arc::ptr_eq(tree.view().version(), version) {
-        // Whoever changed the tree has called `watch`, or will once this lock is free.
+        // The thread that changed the tree has called `watch`, or will once this lock is free.
         return;
     }
     if let Some(damage) = version.damage() {
@@ -80,7 +80,7 @@ pub(super) fn unwatch(
         queue.held_back.insert((oldest, tree.id()), Arc::clone(tree));
         upkeep.history.snapshots.await_seqno(oldest);
         drop(queue);
-        // The snapshot may have been released before it was known that a tree waits for it.
+        // The snapshot may have been released before this tree was noted as waiting for it.
         if !upkeep.history.snapshots.is_held(oldest) {
             upkeep.health.act(Due::COMPACTIONS);
         }

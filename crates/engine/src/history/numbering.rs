@@ -5,9 +5,9 @@
 //! idle --first entry reserved in an empty memtable--> unflushed
 //! unflushed --the last sealed memtable installed, none after it--> idle
 //! ```
-//! Seals, the limit of the log and its release visit only the unflushed trees, so a tree that
-//! nobody writes costs them nothing. Trees are added and removed under this lock; entries are
-//! reserved and memtables sealed under it, too.
+//! Seals, the limit of the log and its release visit only the unflushed trees, so a tree without
+//! writes costs them nothing. Trees are added and removed under this lock; entries are reserved and
+//! memtables sealed under it, too.
 
 use flagstone_base::{SeqNo, TreeId};
 use flagstone_tree::{MemtableRef, Tree};

@@ -72,7 +72,7 @@ impl Snapshots {
         let _first = self.on_oldest_gone.set(Box::new(tell));
     }
 
-    /// Notes that garbage waits until nobody reads at `seqno` or below. Must be called under the
+    /// Notes that garbage waits until no reader is at `seqno` or below. Must be called under the
     /// lock that guards the waiting trees.
     pub(crate) fn await_seqno(&self, seqno: SeqNo) {
         self.awaited_below.fetch_max(seqno.get() + 1, Ordering::Relaxed);

@@ -14,10 +14,10 @@ use flagstone_base::{Error, Result};
 #[non_exhaustive]
 pub struct Options {
     /// Memory for memtables, cache, indexes, filters and compaction together, in bytes. Default: a
-    /// quarter of the machine's memory within 64 MiB..=4 GiB. Half of it is for memtables. Indexes
-    /// of open tables stay in memory, about 30 bytes a block: they reduce the cache, but to no less
-    /// than an eighth of its share, and then exceed the budget. Filters stay in memory, too, as
-    /// long as they fit into half of the cache; otherwise their parts are cached like blocks.
+    /// quarter of the machine's memory within 64 MiB..=4 GiB. Half of it, at most 4 GiB, is for
+    /// memtables. The cache has seven eighths of it, less what memtables take. Indexes and filters
+    /// of open tables stay in memory while they fit into half of the cache; otherwise their parts
+    /// are cached like blocks. docs/guide/memory.md lists everything that counts.
     pub memory_budget: u64,
     /// When a commit (`Database::commit`) or a single-key write returns. Default: `Buffered`.
     pub durability: Durability,
@@ -68,11 +68,11 @@ pub struct Options {
     /// which they take in any case; docs/decisions/entry-checks.md. Default: true.
     pub entry_checks: bool,
     /// A file of this many bytes that is removed when the disk is full, so that deletes, flushes
-    /// and compactions have room to free more. Other writes are refused with OutOfSpace until the
+    /// and compactions have space to free more. Other writes are refused with OutOfSpace until the
     /// file could be created again, which happens automatically when twice its size is free.
     /// `None`, the default: an eighth of the memory budget within 2 MiB..=128 MiB, created when
     /// tables hold 16 times as many live bytes. `Some(0)`: no file; a full disk then stays full
-    /// until something else makes room.
+    /// until space is freed in another way.
     pub ballast_bytes: Option<u64>,
     /// Read all tables over and over in the background, this many bytes a second, and compare them
     /// with the manifest's checksums. Damage is reported by

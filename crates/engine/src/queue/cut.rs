@@ -26,7 +26,8 @@ pub(crate) struct Cut {
     _versions: Vec<Arc<Version>>,
 }
 
-/// A request for a cut, with the place to put it. The place is gone once nobody waits for the cut.
+/// A request for a cut, with the place to put it. The place is gone once no caller waits for the
+/// cut.
 pub(crate) struct CutRequest(Weak<Mutex<Option<Cut>>>);
 
 impl CutRequest {
@@ -35,7 +36,7 @@ impl CutRequest {
         Self(Arc::downgrade(result))
     }
 
-    /// Returns whether somebody still waits for the cut.
+    /// Returns whether a caller still waits for the cut.
     pub(crate) fn is_wanted(&self) -> bool {
         self.0.strong_count() > 0
     }

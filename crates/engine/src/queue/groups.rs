@@ -53,8 +53,8 @@ impl SealGroup {
         self.is_unlogged || self.is_cut()
     }
 
-    /// Returns whether somebody waits for the state after the group. A request that was given up,
-    /// such as after a failure, delays no flush.
+    /// Returns whether a caller waits for the state after the group. A request that was abandoned,
+    /// for example after a failure, delays no flush.
     fn is_cut(&self) -> bool {
         self.cut.as_ref().is_some_and(CutRequest::is_wanted)
     }

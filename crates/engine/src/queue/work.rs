@@ -170,7 +170,7 @@ impl Work {
         (last > 0).then(|| now.saturating_sub(Duration::from_nanos(last)))
     }
 
-    /// Stops all jobs for good: whoever waits for one must give up.
+    /// Stops all jobs for good. Threads that wait for one must give up.
     pub(crate) fn stop(&self) {
         self.stopped.store(true, Ordering::Release);
         self.ring();

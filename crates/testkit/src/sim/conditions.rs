@@ -73,8 +73,8 @@ impl Judge<'_> {
         added.map_or(Verdict::Unknown, |()| verdict)
     }
 
-    /// Adds the condition that a key was not written since a snapshot, if there is one. A key that
-    /// is absent may be a conflict although nobody has written it. An expiry is no write.
+    /// Adds the condition that a key was not written since a snapshot, if there is one. An absent
+    /// key may be a conflict without a write of it. An expiry is no write.
     fn expect_unchanged(
         &self,
         batch: &mut Batch,

@@ -68,7 +68,7 @@ impl Sessions {
                 expected.next();
             }
             let Some((at, expiry)) = expected.next() else {
-                return Err(format!("session {}: nobody put it", key.escape_ascii()));
+                return Err(format!("session {}: it was never put", key.escape_ascii()));
             };
             if *expiry <= before {
                 return Err(format!("session {at} until {expiry}: it is there at {before}"));
