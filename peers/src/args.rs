@@ -75,7 +75,7 @@ pub(crate) struct Options {
 /// Parses the words of the command line.
 ///
 /// # Errors
-/// A text that says what is wrong with them.
+/// A text that says what is wrong with the words.
 pub(crate) fn parse(words: &[String]) -> Result<Command, String> {
     match words.first().map(String::as_str) {
         Some("help" | "--help" | "-h") => Ok(Command::Help),

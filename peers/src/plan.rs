@@ -13,7 +13,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// How long a trial may take beyond its own seconds, filling included.
+/// The time that a trial may take beyond its own seconds, filling included.
 const PATIENCE: Duration = Duration::from_secs(3600);
 
 /// The longest wait before a trial for writes that earlier trials left to the system.

@@ -26,7 +26,7 @@ pub(crate) fn run(root: &Path) -> bool {
     })
 }
 
-/// What cargo is told to run the example `name`.
+/// Returns the arguments with which cargo runs the example `name`.
 fn words(name: &str) -> [&str; 7] {
     ["run", "--locked", "-q", "-p", "flagstone", "--example", name]
 }

@@ -86,7 +86,7 @@ impl EntryCheck {
         ))
     }
 
-    /// The check as a number, to be stored in memory beside the entry.
+    /// The check as a number, to be stored in memory next to the entry.
     #[inline]
     pub const fn to_u32(self) -> u32 {
         self.0

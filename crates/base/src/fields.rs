@@ -64,7 +64,7 @@ impl<'a> FieldWriter<'a> {
     }
 }
 
-/// What reads the fields of one kind of record.
+/// A reader of the fields of one kind of record.
 #[derive(Clone, Copy, Debug)]
 pub struct Fields {
     what: &'static str,
@@ -72,12 +72,12 @@ pub struct Fields {
 }
 
 impl Fields {
-    /// The fields that an error calls `what`, for example `keyspace field`.
+    /// Creates a reader of fields that errors call `what`, for example `keyspace field`.
     pub const fn of(what: &'static str) -> Self {
         Self { what, repeated: None }
     }
 
-    /// The same fields, of which `tag` may come several times in a row.
+    /// Returns this reader, which then accepts `tag` several times in a row.
     #[must_use]
     pub const fn repeating(self, tag: u64) -> Self {
         Self { repeated: Some(tag), ..self }

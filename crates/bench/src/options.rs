@@ -1,6 +1,5 @@
-//! Options: a struct of them is at once the arguments of a command, what code sets, and what the
-//! header of a result file shows. A field is spelled the same in all three; its comment is the help
-//! text.
+//! Options: one struct is the arguments of a command, the setting of code, and the options in the
+//! header of a result file. A field has the same name in all three; its comment is the help text.
 
 use crate::record::Described;
 use clap::builder::RangedU64ValueParser;
@@ -134,7 +133,7 @@ pub fn describe(options: &impl Serialize) -> Described {
     }
 }
 
-/// Refuses an option that would do nothing.
+/// Refuses an option that has no effect.
 pub(crate) fn refuse(is_given: bool, option: &str, is_for: &str) -> Result<(), String> {
     if is_given { Err(format!("{option} is for {is_for}")) } else { Ok(()) }
 }

@@ -51,17 +51,17 @@ pub struct Header {
     /// The size of the program that measures, and when it was written; empty in earlier files.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub program: String,
-    /// When it began, UTC, as in `2026-01-31T12:00:00Z`.
+    /// The start of the trial, UTC, as in `2026-01-31T12:00:00Z`.
     pub started: String,
-    /// Where it ran.
+    /// The machine of the trial.
     pub machine: Machine,
     /// Every option of the trial by its long name, defaults included: numbers as numbers.
     pub options: Described,
-    /// What the store held when the clock started, for people.
+    /// The content of the store when the clock started, as a text for readers.
     pub starting_state: String,
 }
 
-/// Where a trial ran.
+/// The machine on which a trial ran.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Machine {
     /// The name of the processor.
@@ -114,7 +114,7 @@ impl OpKind {
     }
 }
 
-/// How long operations of one kind took, in microseconds, from an HDR histogram of three digits.
+/// The latencies of operations of one kind in microseconds, from an HDR histogram of three digits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Latency {
     pub count: u64,
@@ -140,7 +140,7 @@ pub struct RowLine {
     pub latency: BTreeMap<OpKind, Latency>,
     /// Gets that found their key.
     pub gets_found: u64,
-    /// Deletes that found their key, where deletes tell.
+    /// Deletes that found their key, if deletes report that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deletes_found: Option<u64>,
     /// Entries that scans returned.
@@ -240,7 +240,7 @@ pub struct Summary {
     pub latency: BTreeMap<OpKind, Latency>,
     /// Share of the worker threads' time that was spent on creating keys and values.
     pub make_share: f64,
-    /// The largest `rss_bytes` seen, or the peak between two rows where the system tells it.
+    /// The largest `rss_bytes` seen, or the peak between two rows if the system reports it.
     pub rss_max_bytes: u64,
     /// The largest `disk_bytes` of the last sixth of the trial.
     pub disk_bytes: u64,
@@ -337,8 +337,8 @@ impl Trial {
         self.header.options.get(option)?.as_u64()
     }
 
-    /// Whether `program` measured this workload of an engine with these options. Other options of
-    /// the header do not matter.
+    /// Returns whether `program` measured this workload of an engine with these options. Other
+    /// options of the header do not matter.
     pub fn is_of(&self, program: &str, engine: &str, workload: &str, options: &Described) -> bool {
         let Header { program: by, engine: of, workload: what, options: have, .. } = &self.header;
         let is_same = |(name, value): (&String, &Value)| have.get(name) == Some(value);

@@ -6,7 +6,7 @@ use std::time::Duration;
 /// When an entry expires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Expiry {
-    /// This long after it is written.
+    /// This time after the entry is written.
     After(Duration),
     At(Moment),
 }

@@ -66,7 +66,7 @@ pub(crate) const AUTHOR_CREATED_SPAN: f64 = 254_000_000.0;
 pub(crate) const FULLNAME_SPAN: u64 = 30_000_000_000;
 /// People who write in the month: 0.0443 for each of its comments.
 pub(crate) const AUTHORS: f64 = 0.0443 * MONTH_COMMENTS as f64;
-/// How active they are is lognormal; the author of a comment is drawn by activity.
+/// The activity of authors is lognormal; the author of a comment is drawn by activity.
 pub(crate) const ACTIVITY_SIGMA: f64 = 1.9;
 
 /// A subreddit's weight is its count of 2012 to this power.

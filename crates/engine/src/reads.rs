@@ -18,7 +18,8 @@ const OPERANDS_MAX: usize = 32;
 /// One more operand for each 128 bytes of the value, which is copied whenever it is stored: a get
 /// copies these in about the time in which it folds an operand.
 const BYTES_PER_OPERAND: usize = 128;
-/// With more operands than this the get stores the value itself, since gets may be all that comes.
+/// With more operands than this the get stores the value itself, since the key may not be written
+/// again.
 const OPERANDS_FOR_WRITES: usize = 1024;
 
 /// The parts of the database that a read uses.
@@ -166,7 +167,7 @@ impl Reads {
         }
     }
 
-    /// Stores the folded value of `key` beside its operands in the memtable, if there are many.
+    /// Stores the folded value of `key` next to its operands in the memtable, if there are many.
     /// Nothing is logged or numbered for it, since it changes nothing that can be read. Returns
     /// true when that memtable can be flushed now.
     pub(crate) fn fold_chain(&self, keyspace: &KeyspaceCore, key: &[u8], hash: u64) -> bool {

@@ -201,7 +201,7 @@ pub fn read_whole(disk: &dyn Disk, path: &Path, limit: u64) -> Result<Vec<u8>> {
 }
 
 /// Replaces the content of `path` by `bytes`, atomically and durably: writes and syncs a temporary
-/// file beside it, renames that file, and syncs the directory.
+/// file next to it, renames that file, and syncs the directory.
 pub fn replace_whole(disk: &dyn Disk, path: &Path, bytes: &[u8]) -> Result<()> {
     let mut temporary = path.as_os_str().to_owned();
     temporary.push(".tmp");

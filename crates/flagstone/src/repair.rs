@@ -64,7 +64,7 @@ impl Repair {
         self.0.into_dir(to.as_ref())
     }
 
-    /// Repairs the database in its directory. Writes new tables and a new manifest beside the old
+    /// Repairs the database in its directory. Writes new tables and a new manifest next to the old
     /// files, switches `CURRENT`, and renames every file that the repaired database does not need
     /// to `NAME.aside`. Nothing is removed, so what could not be read can be examined later. Until
     /// `CURRENT` is switched, the old files are unchanged.

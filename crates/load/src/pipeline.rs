@@ -34,7 +34,7 @@ pub struct Plan {
     pub writers: u16,
     /// The durability of an acknowledged document.
     pub durability: Durability,
-    /// The database's memory budget, in bytes: batches stay small beside it.
+    /// The database's memory budget, in bytes: batches stay small compared with it.
     pub memory_budget: u64,
     /// How documents that cannot be loaded are treated.
     pub bad: BadDocuments,
@@ -207,7 +207,7 @@ impl Outcome {
 /// The most bytes of JSON between readers and writers, unless one document is longer.
 const UNDER_WAY_BYTES: u64 = 32 << 20;
 /// The size at which a batch is committed. 256 KiB: about 500 comments share the cost of a commit,
-/// and a group of batches stays small beside any memory budget.
+/// and a group of batches is small compared with any memory budget.
 const BATCH_BYTES: u64 = 256 << 10;
 /// How often the watcher is called.
 const TICK: Duration = Duration::from_millis(50);

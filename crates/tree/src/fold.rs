@@ -2,9 +2,9 @@
 
 /// Combines a value with operands that were written without reading it.
 ///
-/// A fold must depend on its arguments alone, for ever: it runs at reads and in compactions. Change
-/// its version when its meaning changes; a keyspace that was created with another version is
-/// refused.
+/// A fold must depend on its arguments alone and never change: it runs at reads and in compactions.
+/// A fold with another meaning gets another version; a keyspace that was created with another
+/// version is refused.
 pub trait Fold: Send + Sync {
     /// The name and version of the fold, for example `"add-i64/1"`. Each keyspace that uses the
     /// fold stores it.

@@ -1,4 +1,4 @@
-//! What a reader pins: the memtables and the version of one moment.
+//! The memtables and the version of one moment, which a reader pins.
 
 use crate::memtable::Memtable;
 use crate::version::Version;

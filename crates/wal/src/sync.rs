@@ -170,8 +170,8 @@ impl Log {
 
     /// Runs `sync`. If it succeeds, `note` records what is durable now; if it fails, the log is
     /// poisoned. When several syncs of a file run at the same time and a page cannot be written,
-    /// Linux reports the error to only one of them. So no sync succeeds before those that run
-    /// beside it have ended, too.
+    /// Linux reports the error to only one of them. So no sync succeeds before the syncs that run
+    /// at the same time have ended, too.
     pub(crate) fn sync_with(
         &self,
         sync: impl FnOnce() -> Result<()>,

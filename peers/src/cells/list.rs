@@ -83,7 +83,7 @@ pub(crate) struct Cell {
 }
 
 impl Cell {
-    /// Whether the README shows the cell.
+    /// Returns whether the README shows the cell.
     pub(crate) fn is_headline(&self) -> bool {
         self.groups.contains(&"headline")
     }

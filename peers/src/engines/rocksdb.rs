@@ -61,7 +61,7 @@ pub(super) const VARIANTS: &[(&str, &str)] = &[
 
 /// The number of old logs that are recycled.
 const RECYCLED_LOGS: usize = 4;
-/// How long a store waits for background work.
+/// The longest time for which a store waits for background work.
 const SETTLES_IN: Duration = Stillness::USUAL.most;
 
 struct Rocks {

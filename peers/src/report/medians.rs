@@ -42,7 +42,7 @@ pub(crate) struct Measured {
 /// The figures of a cell with the background work that its operations left.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Settled {
-    /// How long that work took.
+    /// The seconds that this work took.
     pub(crate) seconds: f64,
     /// Operations a second, counting that time.
     pub(crate) ops_per_s: f64,

@@ -21,7 +21,7 @@ const LOGS: [&str; 3] = ["flagstone", "rocksdb", "fjall"];
 /// Cells that share a table.
 struct Group {
     title: &'static str,
-    /// What a reader must know of its columns.
+    /// A note on the columns, for readers.
     note: &'static str,
     columns: &'static [Column],
 }
@@ -57,7 +57,7 @@ const SPACE: [Column; 4] = [
     ("after, s", |m| or_empty(m.space, |space| format!("{:.0}", space.rest_s))),
 ];
 
-/// What the columns of all tables mean.
+/// The meaning of the columns of all tables.
 const COLUMNS: &str = "\
 Rates are thousands of operations a second, of `full-scan` thousands of entries. Columns of the
 tables below: *worst second* in kops/s; *p99.9* of writes is the worse of puts and deletes; *RSS* is
@@ -155,7 +155,7 @@ fn render(trials: &[Trial]) -> Result<String, std::fmt::Error> {
         let trials = trials.iter().filter(|trial| cell_of(trial) == *name).collect();
         cells.push(Shown { name, work: cell.map(|cell| cell.work), is_headline, engines, trials });
     }
-    // What the README shows comes first.
+    // The tables of the README come first.
     cells.sort_by_key(|cell| (!cell.is_headline, place(cell.name).unwrap_or(usize::MAX)));
     let headline: Vec<&Shown<'_>> = cells.iter().filter(|cell| cell.is_headline).collect();
     if !headline.is_empty() {

@@ -1,4 +1,4 @@
-//! Where a command writes, and how it can fail.
+//! The output of commands, and their errors.
 //!
 //! Exit codes: 0 done, 1 a check failed, 2 used wrongly, 3 input, output or corruption.
 
@@ -8,7 +8,7 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::process::ExitCode;
 
-/// Turns what is wrong with the arguments into an error.
+/// Turns a text about wrong arguments into an error.
 pub(super) fn usage<T>(checked: Result<T, String>) -> Outcome<T> {
     checked.map_err(|text| flagstone::Error::invalid(text).into())
 }
@@ -18,7 +18,8 @@ pub(super) fn at(doing: &str, path: &Path, error: &io::Error) -> EngineError {
     io::Error::new(error.kind(), format!("cannot {doing} {}: {error}", path.display())).into()
 }
 
-/// Writes `text` to stdout at once. A reader that went away ends the command without a message.
+/// Writes `text` to stdout at once. If the reader has closed its end, the command ends without a
+/// message.
 pub(super) fn print(text: &str) -> Outcome<()> {
     let mut stdout = io::stdout().lock();
     Ok(stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush())?)

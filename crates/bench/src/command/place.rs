@@ -1,4 +1,4 @@
-//! Where commands work: the engine, the directories, the result files.
+//! The engine, the directories and the result files of a command.
 
 use super::failure::{note, usage};
 use crate::engine::{Engine, NoopEngine, Outcome, open_flagstone};
@@ -10,7 +10,7 @@ use clap::{Args, ValueEnum};
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 
-/// Which engine, where it works, where results go.
+/// The engine, the directory of its store, and the place of the results.
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Places")]
 pub(super) struct Place {
@@ -19,7 +19,7 @@ pub(super) struct Place {
     #[arg(long, value_name = "DIR_OR_FILE", default_value = "bench-results")]
     pub(super) out: PathBuf,
     /// The directory of the store: absent, empty, or left by an earlier benchmark, which is removed
-    /// [default: store, beside the results]
+    /// [default: store, next to the results]
     #[arg(long, value_name = "DIR")]
     pub(super) dir: Option<PathBuf>,
     /// Keep the store; it is removed otherwise
@@ -28,7 +28,7 @@ pub(super) struct Place {
     /// A line an interval on stderr, even if that is no terminal
     #[arg(long)]
     pub(super) progress: bool,
-    /// What is measured
+    /// The engine that is measured
     #[arg(long, value_name = "ENGINE", value_enum, default_value = "flagstone")]
     pub(super) engine: EngineName,
     /// Nanoseconds of one core that the engine noop burns per call
@@ -45,9 +45,9 @@ pub(super) struct Place {
 /// Engines of this program; others are measured by the program in peers/.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum EngineName {
-    /// This one
+    /// flagstone
     Flagstone,
-    /// Keeps nothing, burns CPU: tells what of a latency is the scheduler's
+    /// Stores nothing and burns CPU: shows how much of a latency the scheduler causes
     Noop,
 }
 
@@ -55,7 +55,8 @@ impl Place {
     /// The long names of its arguments that every workload takes, unless it refuses them.
     pub(super) const NAMES: [&str; 5] = ["out", "dir", "keep", "progress", "resume"];
 
-    /// Refuses options that would do nothing, and directories that cannot be, for this many trials.
+    /// Refuses options that have no effect with this number of trials, and directories that cannot
+    /// be used.
     pub(super) fn check(&self, trials: usize) -> Outcome<()> {
         let is_noop = self.engine == EngineName::Noop;
         usage(refuse(self.burn_ns > 0.0 && !is_noop, "--burn-ns", "--engine noop"))?;
@@ -112,8 +113,8 @@ pub(super) fn open_noop(burn_ns: f64) -> impl Fn(&StoreOptions) -> Outcome<Box<d
     move |_| Ok(Box::new(NoopEngine::new(burn_ns)))
 }
 
-/// The result file of a trial: `out` itself, or one in this directory, beside those of earlier
-/// trials.
+/// Returns the result file of a trial: `out` itself, or a new name in this directory, so that
+/// results of earlier trials stay.
 pub(super) fn out_file(out: &Path, name: &str) -> PathBuf {
     if is_file(out) {
         return out.to_owned();
@@ -125,7 +126,8 @@ pub(super) fn out_file(out: &Path, name: &str) -> PathBuf {
     (1..).map(numbered).find(|path| !path.exists()).unwrap_or_default()
 }
 
-/// Prints rows if that was asked for, or at a terminal.
+/// Returns a function that prints rows if that was asked for or stderr is a terminal, or one that
+/// does nothing.
 pub(super) fn watch(progress: bool) -> fn(&RowLine) {
     let is_watched = progress || std::io::stderr().is_terminal();
     if is_watched { |row| note(&show_row(row)) } else { |_| {} }

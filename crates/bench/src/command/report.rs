@@ -9,10 +9,10 @@ use std::fs::{self, File};
 use std::io::BufReader;
 use std::path::{Path, PathBuf};
 
-/// Draw the data of result files: one HTML page that needs nothing beside it, pictures, CSV
+/// Draw the data of result files: one self-contained HTML page, pictures, CSV
 ///
-/// Trials that repeat each other become their median, and their spread is shown. Figures for which
-/// nothing was measured are left out with a line that says what would measure them.
+/// Trials that repeat each other become their median, and their spread is shown. In place of a
+/// figure without data, a line names the command that measures it.
 #[derive(Args, Clone, Debug)]
 pub(super) struct ReportCommand {
     /// The folder of the result files; folders below it count
@@ -37,7 +37,7 @@ pub(super) struct ReportCommand {
     /// result file
     #[arg(long, value_name = "DIR")]
     csv: Option<PathBuf>,
-    /// JSON lines, uncompressed: shows how large these documents are
+    /// A file of uncompressed JSON lines: the report also shows the sizes of these documents
     #[arg(long, value_name = "FILE.jsonl")]
     documents: Option<PathBuf>,
 }

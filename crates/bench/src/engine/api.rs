@@ -1,4 +1,4 @@
-//! What an engine does for a workload.
+//! The interface between workloads and engines.
 
 use crate::options::StoreOptions;
 use crate::record::EventKind;
@@ -59,7 +59,7 @@ pub trait Engine: Send + Sync {
         Ok(())
     }
 
-    /// The sizes and counters that the engine tells.
+    /// The sizes and counters that the engine reports.
     fn gauges(&self) -> Gauges {
         Gauges::default()
     }
@@ -86,7 +86,7 @@ pub trait Engine: Send + Sync {
 /// Opens a store.
 pub type OpenEngine<'a> = &'a (dyn Fn(&StoreOptions) -> Outcome<Box<dyn Engine>> + Sync);
 
-/// Sizes as of now, and counters since the store was opened. What an engine does not tell is
+/// Sizes as of now, and counters since the store was opened. What an engine does not report is
 /// absent.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Gauges {
@@ -117,7 +117,7 @@ pub struct EngineEvent {
     pub what: String,
 }
 
-/// When something that changes counts as ended.
+/// The rule by which a changing value counts as settled.
 #[derive(Clone, Copy, Debug)]
 pub struct Stillness {
     /// The time between two samples.

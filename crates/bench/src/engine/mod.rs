@@ -1,5 +1,5 @@
-//! The seam between workloads and what they measure: one trait, two implementations here and one a
-//! peer in `peers/`.
+//! The engines that workloads measure: one trait, two implementations here, and one for each peer
+//! in `peers/`.
 
 mod api;
 mod flagstone;

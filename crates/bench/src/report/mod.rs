@@ -1,7 +1,7 @@
-//! Reports: from result files to one page that anyone can read, and to pictures.
+//! Reports: from result files to one HTML page, and to pictures.
 //!
-//! Modules are listed from the ground up: charts know nothing of trials, data nothing of figures;
-//! each section takes its data and draws them by the charts.
+//! Modules are listed from the lowest up: charts know nothing of trials, and data nothing of
+//! figures. Each section takes its data and draws charts of them.
 
 mod chart;
 

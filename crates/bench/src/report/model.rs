@@ -1,4 +1,4 @@
-//! What all sections work on, and the tables that they write.
+//! The data of all sections, and the tables that they write.
 
 use super::data::{Cell, Cells, DocumentSizes, cells, engine_order, is_mix};
 use crate::record::Trial;

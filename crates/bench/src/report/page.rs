@@ -1,4 +1,4 @@
-//! The page: what sections draw, written as HTML.
+//! The page: the output of the sections, written as HTML.
 
 use super::chart::{Figure, escape};
 use super::model::Table;
@@ -17,7 +17,7 @@ white-space:nowrap;border-bottom:1px solid #e4e7eb}th{color:#5f6b7a;font-weight:
 .n{text-align:right}.missing{color:#5f6b7a}summary{cursor:pointer;padding:4px 0}\
 @media print{details{display:block}h2{break-after:avoid}figure{break-inside:avoid}}";
 
-/// What a section draws.
+/// The tables, figures and texts of a section.
 #[derive(Debug, Default)]
 pub(super) struct Page {
     pub(super) html: String,
@@ -48,8 +48,8 @@ impl Page {
     }
 }
 
-/// The page that is made of pages, each under its id and title; an empty one has a line that says
-/// which command would measure it.
+/// Returns the page that consists of the pages of all sections, each under its id and title. For an
+/// empty one a line names the command that measures it.
 pub(super) fn html(
     header: &[(&'static str, String)],
     sections: &[([&'static str; 3], Page)],

@@ -9,7 +9,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Barrier, OnceLock};
 use std::time::{Duration, Instant};
 
-/// How a store is sampled while it is measured.
+/// The functions that sample a store while it is measured.
 #[derive(Clone, Copy)]
 pub struct Probe<'a> {
     pub gauges: &'a dyn Fn() -> Gauges,
@@ -27,7 +27,7 @@ pub(super) fn with_probe<T>(engine: &dyn Engine, call: impl FnOnce(Probe<'_>) ->
     call(Probe { gauges: &|| engine.gauges(), events: &|| engine.take_events() })
 }
 
-/// What a phase did.
+/// The operations and the time of a phase.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Worked {
     pub ops: u64,
@@ -44,9 +44,9 @@ impl Worked {
 /// The time between two samples of the threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Interval {
-    /// The sample before; at first, when the first thread began.
+    /// The time of the previous sample; for the first interval, when the first thread began.
     pub from: Instant,
-    /// This sample.
+    /// The time of this sample.
     pub to: Instant,
     /// Whether this is the last interval of its phase, in which threads end: it is seldom as long
     /// as the others.
@@ -69,9 +69,9 @@ where
     (0..threads as u64).map(|thread| Box::new(worker(thread)) as Worker<'w>).collect()
 }
 
-/// Runs the workers as `pace` says, each on a thread of its own, and calls `each` with what was
-/// done every interval and at the end; a late call sees a longer interval. `pace.threads` must be
-/// the number of the workers. The first error of a worker stops the others.
+/// Runs the workers as `pace` says, each on a thread of its own. Calls `each` every interval and at
+/// the end, with the counts since the last call; if a call is late, its interval is longer.
+/// `pace.threads` must be the number of the workers. The first error of a worker stops the others.
 pub fn work<'w>(
     pace: &Pace,
     workers: Crew<'w>,
@@ -158,7 +158,8 @@ impl Watcher<'_> {
                     if now < next {
                         continue;
                     }
-                    // The row at the deadline is the last one, with the operations that run then.
+                    // The row at the deadline is the last one. It includes the operations that are
+                    // running then.
                     if deadline.is_none_or(|deadline| next < deadline) {
                         ops += self.take(&mut spares).ops;
                         each(Interval { from, to: now, is_last: false }, &spares[1])?;

@@ -1,4 +1,4 @@
-//! What a thread of a workload does, how it is timed, and what it did in an interval.
+//! The timing of the operations of a thread, and their counts in an interval.
 
 use crate::record::{Latency, OpKind};
 use hdrhistogram::Histogram;
@@ -6,12 +6,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// What a timed call did.
+/// The counts of a timed call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tally {
     /// 1, or the operations of a batch.
     pub ops: u64,
-    /// Whether a get found its key, or a delete that tells did.
+    /// Whether a get, or a delete that reports it, found its key.
     pub found: Option<bool>,
     /// Entries that a scan returned.
     pub scanned: u64,
@@ -28,7 +28,7 @@ impl Tally {
         Self { user_bytes: bytes as u64, ..Self::ONE }
     }
 
-    /// A get, or a delete that tells.
+    /// A get, or a delete that reports whether the key was there.
     pub const fn found(found: bool) -> Self {
         Self { found: Some(found), ..Self::ONE }
     }
@@ -58,7 +58,7 @@ pub struct Meter<'a> {
     stop: &'a AtomicBool,
     /// When the last call ended.
     last: Instant,
-    /// When the call that runs began.
+    /// When the running call began.
     began: Instant,
 }
 
@@ -119,7 +119,7 @@ const FIRST_MAX_NS: u64 = 10_000_000;
 /// The significant digits of a histogram.
 const DIGITS: u8 = 3;
 
-/// What threads did in an interval: counts and latencies by kind.
+/// The work of threads in an interval: counts and latencies by kind.
 #[derive(Debug, Default)]
 pub struct Ledger {
     /// Operations, those of batches included.

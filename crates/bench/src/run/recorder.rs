@@ -33,7 +33,7 @@ pub struct Recorder<'a> {
     /// When the first phase began.
     started: Option<Instant>,
     total: Ledger,
-    /// What the last phase did.
+    /// The counts of the last phase.
     phase: Ledger,
     thread_seconds: f64,
     rows: Vec<RowLine>,
@@ -152,9 +152,9 @@ impl<'a> Recorder<'a> {
         with_probe(engine, |probe| self.aside(SETTLE, &probe, |_| engine.settle()))
     }
 
-    /// Performs something that is no operation: a flush, a compaction, closing. It becomes an
-    /// event, and its seconds become the figure `WHAT_s`. Its bytes and CPU count, its seconds do
-    /// not belong to the rate. The bytes of `settle` and `close` are left out of the write
+    /// Runs work that is not an operation: a flush, a compaction, closing. It becomes an event, and
+    /// its seconds become the figure `WHAT_s`. Its bytes and CPU count, but its seconds do not
+    /// count in the rate. The bytes of `settle` and `close` are left out of the write
     /// amplification. Returns the seconds.
     pub fn aside(
         &mut self,
@@ -182,12 +182,12 @@ impl<'a> Recorder<'a> {
         self.summary.figures.insert(name.to_owned(), value);
     }
 
-    /// What all phases did so far.
+    /// The counts of all phases so far.
     pub fn totals(&self) -> &Ledger {
         &self.total
     }
 
-    /// What the last phase did.
+    /// The counts of the last phase.
     pub const fn phase(&self) -> &Ledger {
         &self.phase
     }

@@ -1,4 +1,4 @@
-//! A row: the difference of two samples of everything, and what the threads did between them.
+//! A row: the difference of two samples of everything, and the work of the threads between them.
 
 use super::crew::{Interval, Probe};
 use super::meter::Ledger;

@@ -1,4 +1,4 @@
-//! A row as one line, a summary as a table: for people at a terminal.
+//! A row as one line, a summary as a table, for a terminal.
 
 use crate::record::{Latency, OpKind, RowLine, Summary};
 use crate::report::Unit;

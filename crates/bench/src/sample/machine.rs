@@ -1,4 +1,4 @@
-//! Where and when a trial runs, and which program and commit are measured.
+//! The machine and the time of a trial, and the program and commit that are measured.
 
 use crate::record::Machine;
 use flagstone::DateTime;
@@ -39,7 +39,7 @@ fn file_system_of(mountinfo: &str, place: &Path) -> Option<String> {
         let name = format!("{} on {}", behind.next()?, behind.next()?);
         place.starts_with(&at).then_some((at.len(), name))
     });
-    // Of mounts with the same path the last one hides the others.
+    // If several mounts have the same path, the last one hides the others.
     mounts.max_by_key(|(len, _)| *len).map(|(_, name)| name)
 }
 
@@ -47,8 +47,8 @@ fn file_system_of(mountinfo: &str, place: &Path) -> Option<String> {
 /// `FLAGSTONE_COMMIT`; `unknown` outside the repository. When files differ from the commit, `+` and
 /// a digest of the difference follow, so that two states of one commit are not taken for the same.
 ///
-/// Found once a process: all trials of a matrix are of the program that runs, whatever is committed
-/// during them; and a child process holds the locks of open databases for a moment while it starts.
+/// Found once a process: all trials are of the running program, even if a commit is made during
+/// them; and a child process holds the locks of open databases for a moment while it starts.
 pub fn commit() -> String {
     static COMMIT: OnceLock<String> = OnceLock::new();
     let find = || {

@@ -1,4 +1,4 @@
-//! What the operating system says about this process, its machine, and the store's directory.
+//! The operating system's figures of this process, its machine, and the store's directory.
 //!
 //! All of it is read from `/proc`. Without `/proc`, as outside Linux, counters stay at zero, the
 //! share of the device's time is absent, and the machine is `unknown`.

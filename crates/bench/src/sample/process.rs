@@ -19,7 +19,7 @@ pub struct ProcessSample {
     pub cpu_s: f64,
     /// Resident bytes.
     pub rss_bytes: u64,
-    /// Threads that run or could run.
+    /// Threads that are running or ready to run.
     pub runnable: u32,
 }
 

@@ -1,4 +1,4 @@
-//! What the device can do: the yardstick for everything that reads or syncs.
+//! The speed of the device: the yardstick for everything that reads or syncs.
 //!
 //! A file is filled front to back, then read in blocks at random places by one thread and by many,
 //! all past the page cache; another is appended to by 4 KiB, each followed by an fdatasync, once as
@@ -18,7 +18,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// What the device can do: random reads past the page cache, sequential writes, syncs
+/// The speed of the device: random reads past the page cache, sequential writes, syncs
 ///
 /// Creates its files in --dir and removes them. Needs a file system that takes O_DIRECT.
 #[derive(Args, Clone, Debug, PartialEq, Serialize)]

@@ -15,7 +15,7 @@ const FILLERS: usize = 4;
 pub(super) struct FilledStore {
     pub(super) opened: Opened,
     pub(super) values: Values,
-    /// How the puts went.
+    /// The counts and the time of the puts.
     pub(super) worked: Worked,
     records: u64,
 }
@@ -47,7 +47,7 @@ impl FilledStore {
     fn as_written(case: &Case<'_>, records: u64) -> Outcome<Self> {
         let opened = case.stage.open_fresh(&case.options.store)?;
         let data = &case.options.data;
-        // A compaction holds most of it twice.
+        // During a compaction most of the store exists twice.
         let bytes = records.saturating_mul(data.entry_bytes());
         check_free(&opened.place.data(), bytes.saturating_add(bytes / 2 * 3))?;
         let values = data.make_values();
@@ -87,7 +87,7 @@ pub(super) fn check_free(dir: &Path, wanted: u64) -> Outcome<()> {
 pub(super) enum Asked {
     /// Keys that are there.
     Present,
-    /// Keys that never were.
+    /// Keys that were never put.
     Absent,
 }
 

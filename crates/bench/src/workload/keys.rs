@@ -1,5 +1,6 @@
-//! Random numbers, and keys without a memory of them: the key that a thread put at its i-th put is
-//! a function of the seed, the thread and i, so a key put before is drawn by drawing an earlier i.
+//! Random numbers, and keys that are computed, not stored: the key of the i-th put of a thread is a
+//! function of the seed, the thread and i. To draw a key that was put before, a thread draws a
+//! smaller i.
 
 use flagstone_comments::Random;
 
@@ -29,7 +30,7 @@ pub const fn random(seed: u64, thread: u64) -> Random {
 #[derive(Clone, Copy, Debug)]
 pub struct Keys {
     seed: u64,
-    /// How many there are.
+    /// The number of different keys.
     pub(super) space: u64,
     /// Bytes of a key.
     pub(super) bytes: usize,
@@ -42,15 +43,16 @@ impl Keys {
         Self { seed, space, bytes: if bytes < 8 { 8 } else { bytes } }
     }
 
-    /// The number of the key that `thread` puts at its `i`-th put: spread evenly over all numbers.
+    /// Returns the number of the key of the `i`-th put of `thread`, uniformly distributed over all
+    /// numbers.
     #[inline]
     pub const fn draw(&self, thread: u64, i: u64) -> u64 {
         let drawn = mix64(mix64(self.seed, thread), i);
         ((drawn as u128 * self.space as u128) >> 64) as u64
     }
 
-    /// The bytes of key `number`, in `key`: spread evenly over all byte strings of their length and
-    /// in no order. Different numbers have different bytes.
+    /// Writes the bytes of key `number` to `key`: uniformly distributed over all byte strings of
+    /// their length, and unordered. Different numbers have different bytes.
     #[inline]
     pub fn write(&self, number: u64, key: &mut Vec<u8>) {
         key.clear();

@@ -1,9 +1,10 @@
-//! Gets over a store that is larger than the memory it is given, beside what the device can do.
+//! Gets over a store that is larger than its memory, compared with the reads of the device alone.
 //!
-//! The page cache is kept out: every file is synced and dropped from it before a trial, and dropped
-//! again every 50 ms while it runs. Part of the gets is served by the cache of the engine, which is
-//! part of its memory; so what is set beside the device are the blocks that were not in it. Whether
-//! those came from the device is told by the bytes that the kernel had it read for this process.
+//! The page cache is kept empty: every file is synced and dropped from it before a trial, and
+//! dropped again every 50 ms during the trial. The cache of the engine, which is part of its
+//! memory, serves some of the gets. So the rate of the device is compared with the rate of blocks
+//! that were not in that cache. The bytes that the kernel had the device read for this process show
+//! whether those blocks came from the device.
 
 use super::device::{DeviceFile, measure_reads};
 use super::fill::{Asked, FilledStore};
@@ -21,16 +22,16 @@ fn records(options: &Options) -> u64 {
     (bytes / options.data.entry_bytes() as f64) as u64
 }
 
-/// What the header of a trial tells beyond its options.
+/// Adds facts to the header of a trial that are not options.
 pub(super) fn describe(options: &Options, told: &mut Described) {
     let page_cache = "dropped before and every 50 ms; gets for as long before the clock starts";
     told.insert("records".into(), records(options).into());
     told.insert("page-cache".into(), page_cache.into());
 }
 
-/// The file that the device is measured by is as large as the store, within these.
+/// The size of the file on which the device is measured: that of the store, within these limits.
 const DEVICE_FILE_BYTES: std::ops::RangeInclusive<u64> = 64 << 20..=2 << 30;
-/// A read of the device beside an engine that tells nothing of its blocks.
+/// The size of a read of the device when the engine reports nothing about its blocks.
 const USUAL_BLOCK: usize = 4 << 10;
 
 /// A store that is filled and compacted, for trials on several numbers of threads.
@@ -54,11 +55,11 @@ impl Larger {
 }
 
 impl Trials for Larger {
-    /// Measures random gets. Just before, the device is read by as many threads in blocks of
+    /// Measures random gets. Just before, as many threads read the device in blocks of
     /// `stored_block_bytes`, rounded up to pages of 4 KiB.
     ///
     /// Figures: `device_reads_per_s`, `gets_of_device` (gets divided by the device's reads),
-    /// `device_read_bytes_per_get`, and where the engine tells of its cache, `stored_block_bytes`
+    /// `device_read_bytes_per_get`, and if the engine reports on its cache, `stored_block_bytes`
     /// (the mean, as stored), `misses_per_s` (blocks that were not in the cache), `of_device`
     /// (these divided by the device's reads), `device_read_bytes_per_miss` (a block and the pages
     /// that it cuts, unless the page cache had some).
@@ -74,8 +75,8 @@ impl Trials for Larger {
         let workers = || filled.records(&options.data).random_gets(Asked::Present, pace.threads);
         let seen = || (ProcessSample::now().read_bytes, engine.gauges().cache_misses);
         let (worked, before, after) = kept_out(&filled.opened.place.data(), || {
-            // As long as the trial: the clock starts with every engine's cache full of what is
-            // asked for.
+            // As long as the trial: when the clock starts, the cache of every engine is full of
+            // blocks of the records asked for.
             let warming =
                 Pace { interval: Pace::unwatched(1).interval, closing_sync: false, ..pace };
             work(&warming, workers(), &mut |_, _| Ok(()))?;
@@ -108,8 +109,8 @@ impl Trials for Larger {
     }
 }
 
-/// The mean block of all tables as stored, the indexes' share included, where the engine tells of
-/// its cache: a scan of everything looks for every block in it once.
+/// Returns the mean size of a stored block over all tables, the indexes' share included, if the
+/// engine reports on its cache: a scan of everything looks for every block in the cache once.
 fn stored_block_bytes(engine: &dyn Engine) -> Outcome<Option<f64>> {
     let lookups = || {
         let gauges = engine.gauges();

@@ -1,5 +1,5 @@
-//! All workloads: of each its name, its help, the options that it takes, its defaults, and what it
-//! runs. Arguments, headers of result files and tables follow from that.
+//! All workloads: name, help, options, defaults and code of each. Arguments, headers of result
+//! files and tables follow from that.
 
 use super::documents::{
     DocumentTrials, describe_get, describe_load, describe_update, run_gets, run_load, run_updates,
@@ -58,7 +58,7 @@ const ENTRIES: Names = &["key-size", "value-size", "values", "seed"];
 const MIX: Names = &["key-space", "known-keys", "telling-deletes"];
 const TIME: Names = &["threads", "seconds", "operations", "interval", "closing-sync"];
 
-/// What most workloads have in common.
+/// The fields that most workloads share.
 const FILLED: Workload = Workload {
     name: "",
     about: "",

@@ -4,8 +4,9 @@
 //! next key. A get or a delete takes, with the probability `known_keys`, a key that this thread has
 //! put before (and maybe deleted since), else any key, which is rarely there.
 //!
-//! The no-op store is the yardstick of a trial: how much CPU it must burn per call to equal the
-//! engine, and how far the engine's tails are above those that the scheduler alone causes.
+//! The no-op store is the yardstick of a trial. This file finds how much CPU it must burn per call
+//! to equal the engine, and how far the engine's tails are above those that the scheduler alone
+//! causes.
 
 use super::caller::Caller;
 use super::{Case, Options, Values, random};
@@ -109,7 +110,7 @@ pub fn run_mix(
     case.stage.finish(opened, recorder)
 }
 
-/// Puts of threads that wait for the device. Figures, where the engine tells its syncs:
+/// Measures puts of threads that wait for the device. Figures, if the engine reports its syncs:
 /// `commits_per_sync`, `syncs_per_s`.
 pub(super) fn durable_writers(case: &Case<'_>) -> Outcome<Summary> {
     run_mix(Mix::PUTS, case, |recorder, _, worked| {
@@ -121,8 +122,9 @@ pub(super) fn durable_writers(case: &Case<'_>) -> Outcome<Summary> {
     })
 }
 
-/// Put-heavy under one of several durabilities. All but the first have the figure `against_first`:
-/// by how much the rate is above (or below, negative) the first's, 0.1 for a tenth.
+/// Runs put-heavy under one of several durabilities. All but the first have the figure
+/// `against_first`: how much higher the rate is than the first one's, 0.1 for a tenth; negative if
+/// it is lower.
 pub(super) fn durability(case: &Case<'_>) -> Outcome<Summary> {
     run_mix(Mix::PUT_HEAVY, case, |recorder, _, worked| {
         if let Some(first) = case.stage.first_ops_per_s {
@@ -132,11 +134,11 @@ pub(super) fn durability(case: &Case<'_>) -> Outcome<Summary> {
     })
 }
 
-/// How long the harness is measured alone.
+/// The time for which the harness is measured alone.
 const PROBE: Duration = Duration::from_millis(1500);
 
-/// Nanoseconds per call with which the no-op store takes as much CPU an operation as `trial` did,
-/// background work included: the CPU of the trial, less that of the harness itself for these
+/// Returns the nanoseconds per call with which the no-op store takes as much CPU an operation as
+/// `trial` did, background work included: the CPU of the trial, less that of the harness for these
 /// options, which is measured for a second or two.
 pub fn burn_like(trial: &Trial, mix: Mix, options: &Options) -> Outcome<f64> {
     let summary = &trial.summary;
@@ -156,8 +158,8 @@ pub fn burn_like(trial: &Trial, mix: Mix, options: &Options) -> Outcome<f64> {
 
 /// Runs a mix over the no-op store of the case, as the yardstick of `trial`, which must be of the
 /// same mix on as many threads. Figures, by kind of operation as in `put_p999_over_noop_ratio`: the
-/// 99.9th percentile of the trial divided by that of the no-op store; and `trial_cpu_per_op_us`,
-/// beside the `cpu_per_op_us` of its own.
+/// 99.9th percentile of the trial divided by that of the no-op store; and `trial_cpu_per_op_us`, to
+/// be compared with this run's `cpu_per_op_us`.
 pub fn run_yardstick(case: &Case<'_>, mix: Mix, trial: &Trial) -> Outcome<Summary> {
     let (header, wanted) = (&trial.header, case.options.pace.threads);
     let threads = trial.number("threads");

@@ -1,9 +1,9 @@
 //! What the threads do: mixes of puts, gets and deletes, YCSB, durabilities, scans, documents.
 //!
 //! A workload is an entry of the [list](WORKLOADS): a name, the options that it takes, what it
-//! runs. Its arguments and the options of its header follow from that. It runs on a [`Stage`]:
-//! which engine, where, and where the result goes. So `flagstone-bench` and the adapters of other
-//! engines run the same code over the same keys and values.
+//! runs. Its arguments and the options of its header follow from that. It runs on a [`Stage`],
+//! which has the engine, the directory of the store and the result file. So `flagstone-bench` and
+//! the adapters of other engines run the same code over the same keys and values.
 
 mod keys;
 mod page_cache;

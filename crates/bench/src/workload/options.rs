@@ -23,7 +23,7 @@ pub struct Options {
     /// The share of gets and deletes that use a key put before, 0 to 1
     #[arg(long, value_name = "SHARE", default_value_t = 0.5, value_parser = share)]
     pub known_keys: f64,
-    /// Deletes tell whether the key was there, at the cost of a get
+    /// Deletes report whether the key was there, at the cost of a get
     #[arg(long)]
     pub telling_deletes: bool,
     /// Scans of each thread, which is how long a trial takes
@@ -181,7 +181,7 @@ pub enum Pattern {
 /// How a document is changed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum UpdateHow {
-    /// A get, then a put, as the origin did: of two at the same time one is lost
+    /// A get, then a put, as the origin did: of two at the same time one can be lost
     #[default]
     GetPut,
     /// An atomic read-modify-write
@@ -191,7 +191,7 @@ pub enum UpdateHow {
     /// A patch as a merge operand, without reading
     Merge,
     /// A put of one of 4,096 documents of the sample that were read before the clock started, under
-    /// any key of it: what the others are compared with
+    /// any key of the sample: the others are compared with this
     Put,
 }
 

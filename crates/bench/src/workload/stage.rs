@@ -20,9 +20,9 @@ pub struct Stage<'a> {
     /// The directory of the store: it must not exist, be empty, or come from an earlier benchmark,
     /// which is removed. It is removed at the end, too.
     pub dir: &'a Path,
-    /// The result file; none is written without.
+    /// The result file; `None` writes none.
     pub out: Option<&'a Path>,
-    /// Sees rows as they come.
+    /// Receives each row when it is complete.
     pub watch: Watch<'a>,
     /// Leaves the store in its directory at the end.
     pub keep: bool,
@@ -86,14 +86,14 @@ pub struct Opened {
 }
 
 impl Stage<'_> {
-    /// Opens an empty store. Fails where the directory holds what no benchmark created.
+    /// Opens an empty store. Fails if the directory holds anything that no benchmark created.
     pub fn open_fresh(&self, options: &StoreOptions) -> Outcome<Opened> {
         let place = StoreDir::fresh(self.dir)?;
         let engine = (self.open)(&StoreOptions { dir: place.data(), ..options.clone() })?;
         Ok(Opened { engine, place })
     }
 
-    /// Closes the store, which the record tells, removes it unless it is to be kept, and ends the
+    /// Closes the store and records that, removes the store unless it is to be kept, and ends the
     /// record.
     pub fn finish(&self, opened: Opened, mut recorder: Recorder<'_>) -> Outcome<Summary> {
         let Opened { engine, place } = opened;
@@ -120,7 +120,7 @@ impl StoreDir {
     pub fn fresh(dir: &Path) -> Outcome<Self> {
         Self::check(dir)?;
         if dir.exists() {
-            // A benchmark that runs keeps its store.
+            // The store of a running benchmark is not removed.
             let lock = dir.join("data").join(LOCK);
             let locked = lock.exists().then(|| OsDisk.lock(&lock, LockMode::Exclusive));
             let _locked = locked.transpose()?;
@@ -133,7 +133,8 @@ impl StoreDir {
         Ok(made)
     }
 
-    /// Refuses a directory that holds what no benchmark created. The error is for people.
+    /// Refuses a directory that holds anything that no benchmark created. The error is a text for
+    /// users.
     pub fn check(dir: &Path) -> Result<(), String> {
         let is_empty = fs::read_dir(dir).is_ok_and(|mut entries| entries.next().is_none());
         if !dir.exists() || is_empty || dir.join(MARK).is_file() {

@@ -1,5 +1,5 @@
-//! Values that can be checked without a memory of them: bytes of a pool at a place given by the
-//! number of the key and a version, with both stamped in front.
+//! Values that are computed, so that a check needs no copy: bytes of a pool, at a place given by
+//! the number of the key and a version, with both stamped in front.
 
 use super::{mix64, random};
 use crate::engine::{EngineError, Outcome};
@@ -68,8 +68,8 @@ impl Values {
         &self.pool[place..place + self.size]
     }
 
-    /// The value of key `number` in `version`, in `value`. Values shorter than 16 bytes have no
-    /// room for the version, and version 0 alone is right for them.
+    /// Writes the value of key `number` in `version` to `value`. Values shorter than 16 bytes have
+    /// no space for the version; for them only version 0 is correct.
     #[inline]
     pub fn write(&self, number: u64, version: u64, value: &mut Vec<u8>) {
         value.clear();
@@ -79,7 +79,7 @@ impl Values {
         value[..stamped].copy_from_slice(&stamp[..stamped]);
     }
 
-    /// Whether `value` is one of key `number`, of whatever version, byte for byte.
+    /// Refuses `value` unless it is a value of key `number` in any version, byte for byte.
     #[inline]
     pub fn check(&self, number: u64, value: &[u8]) -> Outcome<()> {
         let version = value.get(8..).and_then(<[u8]>::first_chunk);
@@ -92,7 +92,7 @@ impl Values {
         if is_right { Ok(()) } else { Err(self.wrong(number, value)) }
     }
 
-    /// Says what an engine returned that was never put under the key.
+    /// Returns the error for a value that was never put under the key.
     #[cold]
     fn wrong(&self, number: u64, value: &[u8]) -> EngineError {
         let what = match value.first_chunk().map(|found| u64::from_le_bytes(*found)) {

@@ -131,7 +131,7 @@ impl Inserted {
         self.next.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Tells that record `number` is there.
+    /// Notes that record `number` is there.
     fn add(&self, number: u64) {
         let mut beyond = self.beyond.lock().unwrap_or_else(PoisonError::into_inner);
         beyond.insert(number);

@@ -5,7 +5,7 @@
 
 use flagstone_comments::Random;
 
-/// What YCSB takes.
+/// The exponent that YCSB uses.
 const THETA: f64 = 0.99;
 
 /// Ranks below a bound, the small ones often.

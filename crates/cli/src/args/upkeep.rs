@@ -39,7 +39,7 @@ pub(crate) struct StatsArgs {
     /// The directory of the database
     #[arg(value_name = "DB")]
     pub(crate) database: PathBuf,
-    /// As JSON
+    /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
 }

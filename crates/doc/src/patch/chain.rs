@@ -22,8 +22,8 @@ pub(super) fn one_by_one_max(bytes: usize) -> usize {
     (64 + bytes / 64).min(512)
 }
 
-/// The limit of memory for a decoded document. A value takes many times its bytes, and folds run
-/// beside everything else.
+/// The limit of memory for a decoded document. A value takes many times its bytes, and folds run at
+/// the same time as everything else.
 const DECODED_MAX: usize = 64 << 20;
 
 /// The longest sum or product in bytes, rounded up: it has at most 1,000 digits.

@@ -37,7 +37,8 @@ pub(super) struct Place {
     pub(super) depth: usize,
     /// The number of newtype structs and options directly around the value.
     pub(super) wraps: u16,
-    /// Whether it is a document value: its names are fields, although serde calls them map keys.
+    /// Whether the value is a document value: its names are fields, although serde calls them map
+    /// keys.
     pub(super) is_value: bool,
 }
 

@@ -8,7 +8,7 @@ use flagstone_tree::Tree;
 /// Writers stop at this many runs in the first level of a tree, since reads look into each run.
 const L0_RUNS_STOP: usize = 64;
 /// Writers are slowed from this many runs on. It is twice what a tree has when its turn to be
-/// merged comes: the trees of a keyspace fill alike and wait for one another.
+/// merged comes: the trees of a keyspace fill at the same rate and wait for one another.
 const L0_RUNS_FREE: usize = 24;
 
 /// Sets how much writers of `tree` are held back: for `runs` runs in its first level, and for its

@@ -1,9 +1,9 @@
-//! Chooses the memtables to seal, and the moment.
+//! Chooses which memtables to seal, and when.
 //!
 //! One group at a time: when the memtables together reach half of their share and nothing waits to
 //! be flushed, the largest is sealed. So the total stays about constant, and partitions that fill
-//! alike are flushed one after another instead of all at once. With the option `memtable_bytes` a
-//! memtable is also sealed as soon as it reaches that size.
+//! at the same rate are flushed one after another instead of all at once. With the option
+//! `memtable_bytes` a memtable is also sealed as soon as it reaches that size.
 
 use super::upkeep::Upkeep;
 use crate::queue::{CutRequest, SealGroup};

@@ -140,7 +140,7 @@ pub(super) fn read_manifest(bytes: &[u8], file: &str, ident: Ident) -> Result<Lo
 
 /// Refuses a bad frame at the start of `tail` with a good frame anywhere after it.
 fn check_torn(tail: &[u8], ident: Ident, at: usize, file: impl Display) -> Result<()> {
-    // A crafted file could make the checksums from every offset take for ever: beyond the budget
+    // A crafted file could make the checksums from every offset take very long: beyond the budget
     // the file is refused. Random bytes look like a frame at about one offset in 2^23.
     let mut budget = tail.len().saturating_mul(4).saturating_add(64 << 20);
     for after in 1..tail.len() {

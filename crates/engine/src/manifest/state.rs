@@ -141,7 +141,7 @@ impl ManifestState {
         }
         let flushed = tables.flushed_through.unwrap_or_default();
         self.moment = self.moment.max(tables.expired_through);
-        // Readers may have read at the watermark; a reader below it would wait for ever.
+        // Readers may have read at the watermark; a reader below it would never return.
         self.last_seqno = self.last_seqno.max(flushed).max(tables.watermark);
     }
 

@@ -87,7 +87,7 @@ impl Repair {
         made
     }
 
-    /// Repairs the database in its own directory: writes new tables and a new manifest beside the
+    /// Repairs the database in its own directory: writes new tables and a new manifest next to the
     /// old files, switches `CURRENT`, and renames every file that the repaired database does not
     /// need to `NAME.aside`. Nothing is removed, so unreadable files can be examined later. The old
     /// files are unchanged until `CURRENT` is switched.

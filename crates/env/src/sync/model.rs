@@ -130,8 +130,8 @@ std::thread_local! {
 }
 
 /// From here on a wait with a time limit of `limit` or more ends by a notification alone, in all
-/// models that this thread of the system runs. A wake-up that is lost, and that the time limit
-/// would hide, then blocks its thread for ever.
+/// models that this thread of the system runs. Otherwise the time limit would hide a lost wake-up;
+/// now it blocks its thread.
 pub fn let_waits_last(limit: Duration) {
     LASTS_FROM.set(limit);
 }

@@ -8,8 +8,8 @@
 //! clear -----------------------------------> clear -----/
 //! update, remove, patches that read first -> rewrite ---/
 //! ```
-//! Whatever must see documents change (indexes, unique keys, a feed of changes) belongs here and
-//! nowhere else. Today `rewrite` alone sees the old document, and batches pass when they are
+//! Code that must see changes of documents (indexes, unique keys, a feed of changes) belongs here
+//! and nowhere else. Today `rewrite` alone sees the old document, and batches pass when they are
 //! filled: docs/decisions/engine.md says what indexes will need.
 
 use super::stored::Stored;
@@ -28,7 +28,7 @@ pub(crate) enum Change<'a> {
     Patch(&'a [u8]),
 }
 
-/// What becomes of a document that was read.
+/// The result of an update for a document that was read.
 pub(super) enum Rewrite {
     /// The document stays as it is.
     Nothing,

@@ -50,7 +50,7 @@ impl Times {
         Lasts::For(millis as i64)
     }
 
-    /// Draws a move of the clock, or `None` if it stands still.
+    /// Draws a change of the clock, or `None` if it is not changed.
     pub(super) fn clock_step(&mut self) -> Option<Step> {
         if self.expiring == [0; SLOTS] || !self.rng.percent(25) {
             return None;

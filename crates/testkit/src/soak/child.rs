@@ -13,12 +13,12 @@ use std::time::{Duration, Instant};
 const LIVES: [u32; 7] = [1, 1, 2, 1, 4, 1, 2];
 /// The time between two reports of the child.
 const TELL_EVERY: Duration = Duration::from_millis(200);
-/// The largest space amplification at rest,
+/// The largest space amplification while writers are idle,
 const RESTED: f64 = 1.3;
 /// and after a compaction.
 const COMPACTED: f64 = 1.1;
-/// The database comes to rest within this time plus the time that the live bytes take at this rate.
-/// The rule says 10 s and 100 MB/s for a process that has the machine to itself.
+/// Background work ends within this time plus the time that the live bytes take at this rate. The
+/// rule is 10 s and 100 MB/s for a process that has the machine to itself.
 const REST_TIME: Duration = Duration::from_secs(60);
 const REST_BYTES_PER_SECOND: u64 = 20 << 20;
 

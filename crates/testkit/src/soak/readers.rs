@@ -1,4 +1,4 @@
-//! The work beside the writers: snapshots, paused scans, checkpoints, verifications.
+//! The work during the writes: snapshots, paused scans, checkpoints, verifications.
 
 use super::place::{Handles, SUMS, Setting, open};
 use super::worker::{Checked, Told, failed};

@@ -1,5 +1,5 @@
-//! Shortcuts: merge operands of a key, combined beside their chain, so that no reader walks all of
-//! it.
+//! Shortcuts: combined merge operands of a key, stored next to their chain, so that no reader walks
+//! all of it.
 //!
 //! ```text
 //! level 2                             [64 .. 1]

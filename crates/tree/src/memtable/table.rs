@@ -218,7 +218,7 @@ impl Memtable {
         Ok(is_long)
     }
 
-    /// Adds the state of `key` at `seqno` beside its merge operands. The memtable must have an
+    /// Adds the state of `key` at `seqno` next to its merge operands. The memtable must have an
     /// entry of `key` at `seqno`.
     pub(crate) fn add_state(&self, key: &[u8], key_hash: u64, seqno: SeqNo, value: Option<&[u8]>) {
         let mut writer = self.writer.lock();

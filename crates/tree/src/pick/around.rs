@@ -1,9 +1,9 @@
-//! Picks compactions in a tree with damaged tables: only such as need none of them.
+//! Picks compactions in a tree with damaged tables: only those that need none of them.
 //!
 //! A quarantined table is never an input of a compaction. It still covers its keys: tables above it
 //! with the same keys stay above it, and their tombstones stay. Runs of L0 on one side of it are
-//! merged with each other, and tables beside it go down. So a tree with one damaged table can be
-//! written to for a long time.
+//! merged with each other, and tables that do not overlap it go down. So a tree with one damaged
+//! table can be written to for a long time.
 
 use super::choose::{self, Tables, column_of, job, runs_job};
 use super::job::Job;

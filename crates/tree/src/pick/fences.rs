@@ -25,8 +25,8 @@ use std::sync::Arc;
 const JOB_PART: u64 = 20;
 /// .. and at most this many bytes, however large the tree is.
 pub(super) const JOB_BYTES_MAX: u64 = 2 << 30;
-/// In a tree with much garbage, the output of a job must not take much space beside its inputs: in
-/// a small tree a job takes at most this part of the tree, ..
+/// In a tree with much garbage, the output of a job must not take much space in addition to its
+/// inputs: in a small tree a job takes at most this part of the tree, ..
 const WASTEFUL_JOB_PART: u64 = 4;
 /// .. or this part of the limit for other trees.
 const WASTEFUL_LEAST_PARTS: u64 = 2;

@@ -1,4 +1,4 @@
-//! What a scan holds, and what remains of it when other threads take that away.
+//! The memory and files that a scan holds, and what remains when other threads take them.
 
 use crate::merge::{MergeCursor, RangeSource};
 use crate::scans::Rests;
@@ -42,7 +42,7 @@ pub(super) enum Value {
     Left,
 }
 
-/// Memory and files that a scan holds. Other threads take them while the scan is idle.
+/// Memory and files that a scan holds. Other threads may take them while the scan is idle.
 pub(crate) struct Held {
     pub(super) pinned: Option<Box<Pinned>>,
     pub(super) value: Value,

@@ -1,4 +1,4 @@
-//! Charts of curves: one panel or several side by side, each with its curves named at their ends.
+//! Charts of curves: one or several panels, each with the names of its curves at their ends.
 
 use super::axes::{Axis, Frame, Panel, Scale};
 use super::number::{Unit, width};
@@ -48,7 +48,7 @@ pub(crate) struct CurvePanel {
     pub(crate) across: (Across, String),
     pub(crate) up: (Unit, String),
     pub(crate) curves: Vec<Curve>,
-    /// Points with a text beside them.
+    /// Points with a text next to them.
     pub(crate) notes: Vec<((f64, f64), String)>,
 }
 

@@ -1,4 +1,4 @@
-//! A small chart layer: from numbers to SVG that needs nothing beside it.
+//! A small chart layer: from numbers to self-contained SVG.
 //!
 //! Modules are listed from the ground up: numbers and text, then the canvas, then axes, then whole
 //! charts.

@@ -49,7 +49,7 @@ pub(crate) const WIDTH: f64 = 920.0;
 pub struct Figure {
     /// A name for its file and its place in the page: letters, digits and dashes.
     pub id: String,
-    /// A whole SVG element that needs nothing beside it.
+    /// A whole, self-contained SVG element.
     pub svg: String,
 }
 

@@ -1,4 +1,4 @@
-//! Cells: the trials that repeat each other, and which of them a figure sets side by side.
+//! Cells: groups of trials that repeat each other, and the choice of those that a figure compares.
 
 use crate::record::{Latency, OpKind, Summary, Trial};
 use crate::report::chart::Unit;
@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// The mixes of keys and values, in the order of a report.
 const MIXES: [&str; 4] = ["put-heavy", "balanced", "delete-heavy", "get-heavy"];
 
-/// Options that do not tell what a trial does: its input, or which repetition it is.
+/// Options that do not change the work of a trial: its input, or the number of the repetition.
 const WHERE: [&str; 4] = ["seed", "input", "keys", "rounds"];
 
 /// The option in which an engine describes itself: too long for a table.
@@ -22,7 +22,7 @@ const AXES: [&str; 5] = ["partitions", "threads", "readers", "parsers", "writers
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Lanes {
     pub(crate) threads: u64,
-    /// Of a load: readers and parsers.
+    /// The readers and parsers of a load.
     pub(crate) load: Option<(u64, u64)>,
 }
 
@@ -112,7 +112,7 @@ pub(crate) fn plural(count: u64, what: &str) -> String {
     format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 
-/// Cells that may be set side by side.
+/// Cells that can be compared.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Cells<'a> {
     /// By workload, partitions and threads.
@@ -121,9 +121,9 @@ pub(crate) struct Cells<'a> {
     pub(crate) left_out: usize,
 }
 
-/// Groups trials into cells. Of each engine and workload this keeps the trials whose other options
-/// occur most often (in a draw, the newest), and of each cell the trials at the commit of the
-/// newest.
+/// Groups trials into cells. For each engine and workload this keeps the trials with the most
+/// frequent combination of other options (in a tie, the newest), and in each cell those at the
+/// commit of the newest trial.
 pub(crate) fn cells<'a>(trials: impl Iterator<Item = &'a Trial>) -> Cells<'a> {
     let mut kinds: BTreeMap<(usize, String, &str), BTreeMap<String, Vec<&Trial>>> = BTreeMap::new();
     let mut count = 0;

@@ -1,4 +1,4 @@
-//! What the figures show, taken from result files: cells, curves over time, sizes.
+//! The data of the figures, taken from result files: cells, curves over time, sizes.
 
 mod cell;
 mod sizes;

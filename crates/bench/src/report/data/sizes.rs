@@ -3,7 +3,7 @@
 use hdrhistogram::Histogram;
 use std::io::{self, BufRead};
 
-/// How large documents are: exact up to 255 bytes, and to 1 in 128 beyond.
+/// A histogram of document sizes: exact up to 255 bytes, and to 1 in 128 beyond.
 #[derive(Clone, Debug)]
 pub struct DocumentSizes {
     sizes: Histogram<u64>,

@@ -1,4 +1,4 @@
-//! Engines side by side, cell by cell; and how long single operations took.
+//! Engines compared cell by cell, and the latencies of their operations.
 
 use crate::record::{Latency, OpKind, Summary};
 use crate::report::chart::{Bar, Dumbbell, Group, Unit, draw_bars, draw_dumbbells, grouped, hue};
@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 
 /// The engine that others are compared with.
 const OURS: &str = "flagstone";
-/// The engine that keeps nothing: a yardstick of latencies, whose rates mean nothing.
+/// The engine that stores nothing: a yardstick of latencies, whose rates have no meaning.
 const NOOP: &str = "noop";
 
 /// The fastest cell of each engine, in the order of engines.

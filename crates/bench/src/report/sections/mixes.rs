@@ -82,7 +82,7 @@ pub(super) fn change(gain: f64) -> String {
 const PARTITIONS: u64 = 16;
 const THREADS: u64 = 32;
 
-/// What a figure varies, or holds fixed.
+/// The count of a cell that a figure varies or holds fixed: partitions or threads.
 type CountOf = fn(&Cell<'_>) -> u64;
 
 pub(super) fn by_threads(material: &Material<'_>, page: &mut Page) {
@@ -95,7 +95,7 @@ pub(super) fn by_partitions(material: &Material<'_>, page: &mut Page) {
     scaling(material, page, ("Partitions", |cell| cell.partitions), held);
 }
 
-/// `wanted` if it was measured, else the most that was.
+/// Returns `wanted` if it was measured, else the largest value that was.
 pub(super) fn prefer(wanted: u64, values: impl Iterator<Item = u64> + Clone) -> u64 {
     if values.clone().any(|value| value == wanted) { wanted } else { values.max().unwrap_or(0) }
 }

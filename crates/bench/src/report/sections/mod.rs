@@ -11,7 +11,8 @@ mod special;
 use super::model::Material;
 use super::page::Page;
 
-/// A section: its id and title, the command that would measure what it shows, and what draws it.
+/// A section: its id, its title, the command that measures its data, and the function that draws
+/// it.
 type Section = (&'static str, &'static str, &'static str, fn(&Material<'_>, &mut Page));
 
 const MIXES: &str = "flagstone-bench put-heavy (balanced, delete-heavy, get-heavy) \

@@ -1,4 +1,4 @@
-//! Every run over time, by workload: rate, size, and what the engine did meanwhile.
+//! Every run over time, by workload: rate, size, and the background work of the engine.
 
 use crate::record::{EventKind, Trial};
 use crate::report::chart::{
@@ -13,7 +13,7 @@ use crate::report::page::Page;
 use crate::stats::median;
 use std::collections::BTreeSet;
 
-/// Fewer rows are no curve.
+/// The least number of rows that make a curve.
 const ROWS_MIN: usize = 5;
 
 pub(super) fn runs(material: &Material<'_>, page: &mut Page) {
@@ -66,7 +66,7 @@ fn figure(trial: &Trial, ids: &mut BTreeSet<String>) -> Figure {
     draw(trial, &title, &subtitle, &id)
 }
 
-/// What goes on beside the operations, in a lane of its own under the plot.
+/// A lane under the plot, which shows one kind of work during the operations.
 struct Lane {
     what: What,
     name: &'static str,
@@ -74,9 +74,9 @@ struct Lane {
 }
 
 enum What {
-    /// Something the engine told.
+    /// Events of the engine of one kind.
     Told(EventKind),
-    /// Delays and stops of writers: the more of their time, the darker.
+    /// Delays and stops of writers; the larger their share of the time, the darker.
     HeldBack,
 }
 
@@ -128,7 +128,8 @@ fn draw(trial: &Trial, title: &str, subtitle: &str, id: &str) -> Figure {
 }
 
 impl Lane {
-    /// When it went on, inside `window`, and how much, 0 to 1; moments nearer than `gap` are one.
+    /// Returns the times of the work inside `window`, each with its share, 0 to 1. Times nearer to
+    /// each other than `gap` are joined.
     fn moments(&self, trial: &Trial, window: Moment, gap: f64) -> Vec<(Moment, f64)> {
         match self.what {
             What::Told(kind) => {

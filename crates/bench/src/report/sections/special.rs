@@ -14,10 +14,10 @@ use flagstone::Durability;
 /// Threads that put and wait for the device.
 const WRITERS: &str = "durable-writers";
 
-/// Beginnings of the names of workloads that have a section each.
+/// Prefixes of the names of workloads that have a section each.
 const OWN: [&str; 4] = ["durab", "ycsb", "sequential", "device"];
 
-/// The trials of workloads whose names begin so.
+/// Returns the trials of workloads whose names begin with `start`.
 fn starting<'a>(material: &Material<'a>, start: &str) -> Vec<&'a Trial> {
     let trials = material.trials.iter();
     trials.filter(|trial| trial.header.workload.starts_with(start)).collect()

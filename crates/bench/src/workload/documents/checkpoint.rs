@@ -27,7 +27,7 @@ pub(in crate::workload) struct DocumentStore {
 }
 
 impl DocumentStore {
-    /// Finds the documents, or generates them beside the directory of the stage.
+    /// Finds the documents, or generates them in a directory next to that of the stage.
     fn prepare(case: &Case<'_>) -> Outcome<Self> {
         let options = case.options;
         let (documents, memory_bytes) = (&options.documents, options.store.memory_bytes);
@@ -122,7 +122,7 @@ fn read_keys(path: &Path, json: bool) -> Outcome<Vec<Value>> {
     Ok(keys)
 }
 
-/// What is done with documents of a store.
+/// The function that runs a trial on documents of a store.
 type Run = fn(&DocumentStore, &Case<'_>) -> Outcome<Summary>;
 
 /// Trials on checkpoints of the same documents.

@@ -13,11 +13,11 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
-/// flagstone and its version, as headers have them.
+/// The name and the version of flagstone, for headers.
 pub(super) const ENGINE: (&str, &str) =
     ("flagstone", concat!("flagstone ", env!("CARGO_PKG_VERSION")));
 
-/// What the header of a load tells beyond its options.
+/// Adds facts to the header of a load that are not options.
 pub(in crate::workload) fn describe_load(options: &Options, told: &mut Described) {
     let documents = &options.documents;
     let input = if documents.files.is_empty() {

@@ -1,5 +1,5 @@
-//! What is done with documents by sampled keys: gets of them, whole, of one path, or decoded; and
-//! updates, by which the score of each counts up.
+//! Work on documents by sampled keys: gets of whole documents, of one path, or decoded; and
+//! updates, each of which increments a score.
 
 use super::checkpoint::{DocumentStore, Opened, describe, missing, run_on_checkpoint};
 use crate::engine::Outcome;
@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 use std::hint::black_box;
 use std::sync::Arc;
 
-/// What is done with a document that was read.
+/// The use of a document that was read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum GetHow {
     /// Nothing: the document is checked and readable in place.
@@ -33,7 +33,7 @@ impl GetHow {
     }
 }
 
-/// What the header tells beyond the options: `whole`, `path score` or `decode`.
+/// Adds `how` to the header: `whole`, `path score` or `decode`.
 pub(in crate::workload) fn describe_get(options: &Options, told: &mut Described) {
     let how = match GetHow::of(options) {
         GetHow::Whole => "whole".into(),
@@ -93,12 +93,12 @@ const fn is_atomic(how: UpdateHow) -> bool {
     matches!(how, UpdateHow::Update | UpdateHow::ApplyPatch | UpdateHow::Merge)
 }
 
-/// The path that counts up.
+/// The path of the field that updates increment.
 const PATH: &str = "score";
 /// The number of documents that are put, each under many keys.
 const PUTS: usize = 4096;
 
-/// What the header tells beyond the options.
+/// Adds `how` to the header, by the name of the option's value.
 pub(in crate::workload) fn describe_update(options: &Options, told: &mut Described) {
     describe(options, name_of(&options.documents.how), told);
 }
