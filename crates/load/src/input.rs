@@ -1,5 +1,5 @@
-//! The inputs of a load: files, streams, or generated documents. The first bytes of a file tell its
-//! form.
+//! The inputs of a load: files, streams, or generated documents. The first bytes of a file
+//! determine its form.
 
 use crate::error::LoadError;
 use crate::lines::LineCounts;
@@ -138,7 +138,7 @@ impl fmt::Debug for Input {
 }
 
 impl Stream {
-    /// Opens `file`, whose form its first bytes tell.
+    /// Opens `file`. Its first bytes determine its form.
     pub(crate) fn new(file: Box<dyn Read + Send>) -> io::Result<Self> {
         let consumed = Consumed::default();
         let mut file = Counted { input: file, consumed: consumed.clone() };

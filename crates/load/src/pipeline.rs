@@ -38,7 +38,7 @@ pub struct Plan {
     pub memory_budget: u64,
     /// How documents that cannot be loaded are treated.
     pub bad: BadDocuments,
-    /// A function that is told how long each commit took.
+    /// A function that receives the duration of each commit.
     pub on_commit: Option<OnCommit>,
 }
 

@@ -255,8 +255,8 @@ pub const WORKLOADS: &[Workload] = &[
     },
     Workload {
         name: "update",
-        about: "Counts up the score of documents by keys of a sample, on a checkpoint of a loaded, \
-                compacted database",
+        about: "Increments the score of documents by keys of a sample, on a checkpoint of a \
+                loaded, compacted database",
         takes: &[&["db", "keys", "json-key", "sample", "cold", "how"], DOCUMENTS, TIME],
         refuses: &["keep"],
         defaults: &[("threads", "2")],

@@ -130,8 +130,8 @@ std::thread_local! {
 }
 
 /// From here on a wait with a time limit of `limit` or more ends by a notification alone, in all
-/// models that this thread of the system runs. Otherwise the time limit would hide a lost wake-up;
-/// now it blocks its thread.
+/// models that this thread of the system runs. A lost wake-up then blocks its thread; otherwise the
+/// time limit would hide it.
 pub fn let_waits_last(limit: Duration) {
     LASTS_FROM.set(limit);
 }

@@ -18,7 +18,7 @@ use flagstone::Moment;
 /// [`Step::ClockTo`] advances the clock by at most this many milliseconds.
 const NEAR: u64 = 8 * 3600 * 1000;
 
-/// What is known of the clocks of all lives.
+/// The moments of the clocks of all lives, as far as they are known.
 #[derive(Default)]
 pub(super) struct Clocks {
     /// The moment at which this life began.

@@ -30,7 +30,7 @@ pub(super) enum Verdict {
     Unknown,
 }
 
-/// What decides whether a condition holds.
+/// The state that decides whether a condition holds.
 pub(super) struct Judge<'a> {
     pub(super) oracle: &'a Oracle,
     pub(super) life: &'a Life,

@@ -1,4 +1,5 @@
-//! A disk that fails at random, while it is told to, and whose failed syncs may lose unsynced data.
+//! A disk that fails at random while failures are switched on, and whose failed syncs may lose
+//! unsynced data.
 
 use crate::rng::Rng;
 use flagstone::env::disk::{Access, SyncFile};

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 const LIVES: [u32; 7] = [1, 1, 2, 1, 4, 1, 2];
 /// The time between two reports of the child.
 const TELL_EVERY: Duration = Duration::from_millis(200);
-/// The largest space amplification while writers are idle,
+/// The largest space amplification when writers are idle,
 const RESTED: f64 = 1.3;
 /// and after a compaction.
 const COMPACTED: f64 = 1.1;

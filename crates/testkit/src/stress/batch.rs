@@ -21,7 +21,7 @@ pub(super) const LATE: Moment = Moment::from_millis(4_102_444_800_000);
 /// A moment that has passed.
 const PAST: Moment = Moment::from_millis(1);
 
-/// What decides all batches of a database.
+/// The seed and the creation time, which determine all batches of a database.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Source {
     pub(super) seed: u64,
@@ -152,7 +152,7 @@ fn ops(source: Source, thread: usize, n: u64) -> Vec<Op> {
     }
 }
 
-/// Lets what some operations write expire.
+/// Gives some operations an expiry.
 fn expiring(op: Op, created: Moment, rng: &mut Rng) -> Op {
     let (is_chosen, is_late) = (rng.percent(25), rng.percent(70));
     match op {
@@ -210,7 +210,7 @@ pub(super) fn fill(
     Ok(())
 }
 
-/// What the clock of a database showed before and after a read.
+/// The moments of the clock of a database before and after a read.
 #[derive(Clone, Copy)]
 pub(super) struct Window {
     before: Moment,

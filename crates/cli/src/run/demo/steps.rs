@@ -137,7 +137,7 @@ impl<'a> Demo<'a> {
         )
     }
 
-    /// Counts scores up. Returns by how much each was increased.
+    /// Increments scores. Returns by how much each was increased.
     fn update(&mut self, collection: &Collection) -> Result<BTreeMap<u64, i64>, Failure> {
         let (count, comments, updates) = (self.count, self.comments, UPDATES / self.threads);
         let choices = |thread| update::choices(count, updates, 1000 + thread);

@@ -1,4 +1,5 @@
-//! The writes of the demo: scores counted up by several threads at once. No increment may be lost.
+//! The writes of the demo: several threads increment scores at the same time. No increment may be
+//! lost.
 
 use super::read::{below, is_comment};
 use super::samples::Samples;
@@ -9,8 +10,8 @@ use flagstone_comments::Comments;
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-/// The numbers of the comments that the thread of `seed` counts up. They are few, so that threads
-/// update the same ones.
+/// Returns the numbers of the comments whose scores the thread of `seed` increments. They are few,
+/// so that threads update the same ones.
 pub(super) fn choices(count: u64, updates: u64, seed: u64) -> impl Iterator<Item = u64> {
     let random = SeededRandom::new(seed);
     let targets = (updates / 2).clamp(1, count);
@@ -18,7 +19,7 @@ pub(super) fn choices(count: u64, updates: u64, seed: u64) -> impl Iterator<Item
     (0..updates).map(move |_| below(&random, targets) * step)
 }
 
-/// Counts the score of each of `numbers` up by one.
+/// Increments the score of each of `numbers`.
 pub(super) fn count_up(
     collection: &Collection,
     comments: Comments,
