@@ -32,12 +32,10 @@ fn upward(tree: &Tree, name: &str, graph: &Graph) -> Vec<Finding> {
             if other <= mine || share_a_circle(from, to) {
                 continue;
             }
-            let (file, needed) = (&graph.files[from], list[other]);
+            let file = &graph.files[if reason.is_impl { from } else { reason.file }];
+            let needed = list[other];
             found.push(Finding {
-                path: format!(
-                    "crates/{name}/src/{}",
-                    graph.files[if reason.is_impl { to } else { from }]
-                ),
+                path: format!("crates/{name}/src/{}", graph.files[reason.file]),
                 line: reason.line,
                 text: format!(
                     "{file} needs {needed} ({}), which lib.rs lists below {}: move one of them",

@@ -78,7 +78,7 @@ mod tests {
             needs: vec![Default::default(); count],
         };
         for &(from, to) in needs {
-            let reason = Reason { what: String::new(), line: 1, is_impl: false };
+            let reason = Reason { what: String::new(), file: from, line: 1, is_impl: false };
             graph.needs[from].insert(to, reason);
         }
         graph

@@ -12,7 +12,8 @@ const STEPS: usize = 12;
 pub(crate) struct Graph {
     /// The paths of the files, relative to `src/`.
     pub(crate) files: Vec<String>,
-    /// For each file, the files that it needs and a reason for each.
+    /// For each file, the files that it needs and a reason for each. A file that counts as another
+    /// needs nothing, and no file needs it.
     pub(crate) needs: Vec<BTreeMap<usize, Reason>>,
 }
 
@@ -21,7 +22,8 @@ pub(crate) struct Graph {
 pub(crate) struct Reason {
     /// The path in code, or `impl Type` for an `impl` in the needed file.
     pub(crate) what: String,
-    /// The line of the path, or that of the `impl`.
+    /// The file and line of the path, or those of the `impl`.
+    pub(crate) file: usize,
     pub(crate) line: usize,
     pub(crate) is_impl: bool,
 }
@@ -39,6 +41,8 @@ struct Crate {
     sources: Vec<Source>,
     /// The scope of each module: the index of the file, and of the scope in it.
     modules: BTreeMap<String, (usize, usize)>,
+    /// For each file, the file that it counts as.
+    homes: Vec<usize>,
 }
 
 impl Graph {
@@ -52,7 +56,8 @@ impl Graph {
                 modules.insert(module.clone(), (file, scope));
             }
         }
-        let whole = Crate { sources, modules };
+        let mut whole = Crate { sources, modules, homes: (0..files.len()).collect() };
+        whole.join_spread_types(files);
         let mut graph = Self {
             files: files.iter().map(|(path, _)| String::from(*path)).collect(),
             needs: vec![BTreeMap::new(); files.len()],
@@ -61,16 +66,6 @@ impl Graph {
             whole.add_needs(file, &code.text, &mut graph);
         }
         graph
-    }
-
-    fn add(&mut self, from: usize, to: usize, reason: Reason) {
-        if from == to {
-            return;
-        }
-        let kept = self.needs[from].entry(to).or_insert_with(|| reason.clone());
-        if (reason.is_impl, reason.line) < (kept.is_impl, kept.line) {
-            *kept = reason;
-        }
     }
 }
 
@@ -85,14 +80,52 @@ fn module_of(path: &str) -> String {
     stem.replace('/', "::")
 }
 
+/// Returns the folder of a file below `src/`; `None` for a file of `src/` itself.
+fn folder(path: &str) -> Option<&str> {
+    path.rsplit_once('/').map(|(folder, _)| folder)
+}
+
 impl Crate {
+    /// Lets each file with an `impl` of a type count as the file that declares the type, if both
+    /// are in one folder below `src/`.
+    fn join_spread_types(&mut self, files: &[(&str, &Code)]) {
+        for file in 0..files.len() {
+            for mention in &self.sources[file].impls {
+                let module = &self.sources[file].scopes[mention.scope].module;
+                let declared = self.node(&self.resolve(module, &mention.path, STEPS));
+                let folder_of = |file: usize| folder(files[file].0);
+                let Some(declared) = declared.filter(|&declared| {
+                    folder_of(declared).is_some() && folder_of(declared) == folder_of(file)
+                }) else {
+                    continue;
+                };
+                let (old, home) = (self.homes[file], self.homes[declared]);
+                self.homes.iter_mut().filter(|now| **now == old).for_each(|now| *now = home);
+            }
+        }
+    }
+
+    /// Notes that `from` needs `to`, unless both count as one file.
+    fn add(&self, graph: &mut Graph, from: usize, to: usize, reason: Reason) {
+        let (from, to) = (self.homes[from], self.homes[to]);
+        if from == to {
+            return;
+        }
+        let kept = graph.needs[from].entry(to).or_insert_with(|| reason.clone());
+        let order = |reason: &Reason| (reason.is_impl, reason.file != from, reason.line);
+        if order(&reason) < order(kept) {
+            *kept = reason;
+        }
+    }
+
     /// Adds the files that `file` needs, and those that need it because of its `impl` blocks.
     fn add_needs(&self, file: usize, text: &str, graph: &mut Graph) {
         let source = &self.sources[file];
         if !source.has_code {
             return;
         }
-        let reason = |at, what: String| Reason { what, line: line_at(text, at), is_impl: false };
+        let reason =
+            |at, what: String| Reason { what, file, line: line_at(text, at), is_impl: false };
         for scope in &source.scopes {
             for import in &scope.imports {
                 let shown = source.has_modules && import.public;
@@ -103,13 +136,13 @@ impl Crate {
                     (self.resolve(&scope.module, &import.path, STEPS), import.name.is_none());
                 let what = import.path.join("::") + if glob { "::*" } else { "" };
                 if let Some(to) = self.node(&target) {
-                    graph.add(file, to, reason(import.at, what));
+                    self.add(graph, file, to, reason(import.at, what));
                 }
                 if let (Target::Module(module), true) = (target, glob) {
                     for (name, at) in &source.bare {
                         let found = self.look_up(&module, name, true, STEPS);
                         if let Some(to) = self.node(&found) {
-                            graph.add(file, to, reason(*at, name.clone()));
+                            self.add(graph, file, to, reason(*at, name.clone()));
                         }
                     }
                 }
@@ -118,14 +151,14 @@ impl Crate {
         for mention in &source.mentions {
             let module = &source.scopes[mention.scope].module;
             if let Some(to) = self.node(&self.resolve(module, &mention.path, STEPS)) {
-                graph.add(file, to, reason(mention.at, mention.path.join("::")));
+                self.add(graph, file, to, reason(mention.at, mention.path.join("::")));
             }
         }
         for mention in &source.impls {
             let module = &source.scopes[mention.scope].module;
             if let Some(from) = self.node(&self.resolve(module, &mention.path, STEPS)) {
                 let what = format!("impl {}", mention.path.join("::"));
-                graph.add(from, file, Reason { is_impl: true, ..reason(mention.at, what) });
+                self.add(graph, from, file, Reason { is_impl: true, ..reason(mention.at, what) });
             }
         }
     }
@@ -218,7 +251,7 @@ impl Crate {
 mod tests {
     use super::*;
 
-    /// `a.rs:2 b.rs` for each need, in order.
+    /// `a.rs:2 b.rs` for each need, in order: its place, and the file that is needed.
     fn needs(files: &[(&str, &str)]) -> Vec<String> {
         let codes: Vec<Code> = files.iter().map(|(_, text)| Code::of(text)).collect();
         let files: Vec<(&str, &Code)> =
@@ -228,8 +261,8 @@ mod tests {
         for (from, needs) in graph.needs.iter().enumerate() {
             for (&to, reason) in needs {
                 let mark = if reason.is_impl { " impl" } else { "" };
-                let (from, to) = (&graph.files[from], &graph.files[to]);
-                found.push(format!("{from}:{} {to}{mark}", reason.line));
+                let from = &graph.files[if reason.is_impl { from } else { reason.file }];
+                found.push(format!("{from}:{} {}{mark}", reason.line, graph.files[to]));
             }
         }
         found
@@ -303,6 +336,20 @@ mod tests {
             ("c.rs", "use crate::a::A;\nimpl Clone for A {}"),
         ];
         assert_eq!(needs(&files), ["a.rs:2 b.rs impl", "b.rs:1 a.rs", "c.rs:1 a.rs"]);
+    }
+
+    #[test]
+    fn files_of_a_folder_that_share_a_type_count_as_the_file_that_declares_it() {
+        let files = [
+            ("lib.rs", "mod a;\nmod d;\nmod e;"),
+            ("a/mod.rs", "mod b;\nmod c;\nmod f;"),
+            ("a/b.rs", "pub struct A;\nimpl A { fn b() -> super::c::C {} }"),
+            ("a/c.rs", "use super::b::A;\npub struct C;\n\nimpl A { fn c(d: crate::d::D) {} }"),
+            ("a/f.rs", "impl super::c::C {}"),
+            ("d.rs", "pub struct D;"),
+            ("e.rs", "fn e(a: crate::a::b::A,\nc: crate::a::c::C) {}"),
+        ];
+        assert_eq!(needs(&files), ["a/c.rs:4 d.rs", "e.rs:1 a/b.rs"]);
     }
 
     #[test]
