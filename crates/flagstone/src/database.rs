@@ -12,8 +12,8 @@ use crate::typed::Typed;
 use flagstone_base::{Moment, Result};
 use flagstone_engine::fold::{AddI64, Append, Fold};
 use flagstone_engine::{
-    BackupReport, CheckpointReport, CompactProgress, Config, Durability, Engine, Environment,
-    KeyspaceInfo, KeyspaceOptions, Listener, Options, Stats, Ticket, TryCommit, VerifyReport,
+    BackupReport, CheckpointReport, CompactProgress, Config, Engine, Environment, KeyspaceInfo,
+    KeyspaceOptions, Listener, Options, Stats, Ticket, TryCommit, VerifyReport,
 };
 use std::fmt;
 use std::ops::ControlFlow;
@@ -612,93 +612,10 @@ impl Builder {
         Self { config, folds: vec![Arc::new(AddI64), Arc::new(Append)] }
     }
 
-    /// Sets all options at once, and replaces those that were set before.
+    /// Sets all options at once, and replaces those that were set before. Each option has a setter
+    /// of its own, too.
     pub fn options(mut self, options: Options) -> Self {
         self.config.options = options;
-        self
-    }
-
-    /// Sets the memory for memtables, cache and the rest, in bytes, at least 1 MiB; see
-    /// [`Options::memory_budget`].
-    pub const fn memory_budget(mut self, bytes: u64) -> Self {
-        self.config.options.memory_budget = bytes;
-        self
-    }
-
-    /// Sets whether blocks are read past the page cache of the system; see
-    /// [`Options::direct_reads`].
-    pub const fn direct_reads(mut self, direct: bool) -> Self {
-        self.config.options.direct_reads = direct;
-        self
-    }
-
-    /// Sets the size in bytes at which the memtable of a partition is sealed; see
-    /// [`Options::memtable_bytes`].
-    pub const fn memtable_bytes(mut self, bytes: u64) -> Self {
-        self.config.options.memtable_bytes = Some(bytes);
-        self
-    }
-
-    /// Sets whether entries carry checks against changes in memory; see [`Options::entry_checks`].
-    pub const fn entry_checks(mut self, on: bool) -> Self {
-        self.config.options.entry_checks = on;
-        self
-    }
-
-    /// Sets the size in bytes of the file that is removed when the disk is full; see
-    /// [`Options::ballast_bytes`].
-    pub const fn ballast_bytes(mut self, bytes: u64) -> Self {
-        self.config.options.ballast_bytes = Some(bytes);
-        self
-    }
-
-    /// Sets how fast tables are read and checked in the background; see
-    /// [`Options::scrub_bytes_per_second`].
-    pub const fn scrub_bytes_per_second(mut self, bytes: u64) -> Self {
-        self.config.options.scrub_bytes_per_second = bytes;
-        self
-    }
-
-    /// Sets how fast backups and checkpoints copy; see [`Options::copy_bytes_per_second`].
-    pub const fn copy_bytes_per_second(mut self, bytes: u64) -> Self {
-        self.config.options.copy_bytes_per_second = bytes;
-        self
-    }
-
-    /// Sets the durability of commits that name none of their own.
-    pub const fn durability(mut self, durability: Durability) -> Self {
-        self.config.options.durability = durability;
-        self
-    }
-
-    /// Sets the number of threads that compact; see [`Options::compaction_workers`].
-    pub const fn compaction_workers(mut self, threads: usize) -> Self {
-        self.config.options.compaction_workers = threads;
-        self
-    }
-
-    /// Sets the space that tables may take, as a multiple of the bytes that are alive; see
-    /// [`Options::space_amplification_max`].
-    pub const fn space_amplification_max(mut self, times: f64) -> Self {
-        self.config.options.space_amplification_max = times;
-        self
-    }
-
-    /// Sets the longest document in bytes; see [`Options::document_bytes_max`].
-    pub const fn document_bytes_max(mut self, bytes: usize) -> Self {
-        self.config.options.document_bytes_max = bytes;
-        self
-    }
-
-    /// Sets how many descriptors open tables may hold; see [`Options::files_open_max`].
-    pub const fn files_open_max(mut self, files: usize) -> Self {
-        self.config.options.files_open_max = Some(files);
-        self
-    }
-
-    /// Sets whether a missing database is created. The default is true.
-    pub const fn create_if_missing(mut self, create: bool) -> Self {
-        self.config.options.create_if_missing = create;
         self
     }
 
@@ -747,41 +664,65 @@ impl Builder {
     }
 }
 
+macro_rules! setters {
+    ($($(#[$doc:meta])* $name:ident($argument:ident: $type:ty) = $value:expr;)*) => {
+        /// Setters, one for each option. They take what those of [`Options`] take.
+        impl Builder {
+            $(
+                $(#[$doc])*
+                #[doc = concat!(
+                    "See [`Options::", stringify!($name), "`](crate::Options#structfield.",
+                    stringify!($name), ")."
+                )]
+                pub fn $name(mut self, $argument: $type) -> Self {
+                    self.config.options.$name = $value;
+                    self
+                }
+            )*
+        }
+    };
+}
+
+flagstone_engine::each_database_option!(setters);
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use flagstone_engine::Durability;
     use std::time::Duration;
 
+    /// Sets every option of a builder or of options.
+    macro_rules! all_set {
+        ($options:expr, $memtable_bytes:expr, $ballast_bytes:expr, $files_open_max:expr) => {
+            $options
+                .memory_budget(1)
+                .direct_reads(true)
+                .memtable_bytes($memtable_bytes)
+                .entry_checks(false)
+                .ballast_bytes($ballast_bytes)
+                .scrub_bytes_per_second(4)
+                .copy_bytes_per_second(5)
+                .durability(Durability::Interval(Duration::from_secs(6)))
+                .compaction_workers(7)
+                .space_amplification_max(8.0)
+                .document_bytes_max(9)
+                .files_open_max($files_open_max)
+                .create_if_missing(false)
+        };
+    }
+
     #[test]
-    fn every_setter_sets_its_option() {
-        let set = Builder::new(Path::new("nowhere"))
-            .memory_budget(1)
-            .direct_reads(true)
-            .memtable_bytes(2)
-            .entry_checks(false)
-            .ballast_bytes(3)
-            .scrub_bytes_per_second(4)
-            .copy_bytes_per_second(5)
-            .durability(Durability::Interval(Duration::from_secs(6)))
-            .compaction_workers(7)
-            .space_amplification_max(8.0)
-            .document_bytes_max(9)
-            .files_open_max(10)
-            .create_if_missing(false);
-        let expected = Options::new()
-            .memory_budget(1)
-            .direct_reads(true)
-            .memtable_bytes(Some(2))
-            .entry_checks(false)
-            .ballast_bytes(Some(3))
-            .scrub_bytes_per_second(4)
-            .copy_bytes_per_second(5)
-            .durability(Durability::Interval(Duration::from_secs(6)))
-            .compaction_workers(7)
-            .space_amplification_max(8.0)
-            .document_bytes_max(9)
-            .files_open_max(Some(10))
-            .create_if_missing(false);
+    fn setters_of_a_builder_set_the_options() {
+        let set = all_set!(Builder::new(Path::new("nowhere")), 2, 3, 10);
+        let expected = all_set!(Options::new(), 2, 3, 10);
+        assert_ne!(expected, Options::new());
         assert_eq!(set.config.options, expected);
+    }
+
+    #[test]
+    fn what_was_set_goes_back_to_the_default_with_none() {
+        let set = all_set!(Builder::new(Path::new("nowhere")), 2, Some(3), 10);
+        let back = set.memtable_bytes(None).ballast_bytes(None).files_open_max(None);
+        assert_eq!(back.config.options, all_set!(Options::new(), None, None, None));
     }
 }

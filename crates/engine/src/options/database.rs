@@ -109,104 +109,77 @@ impl Default for Options {
     }
 }
 
-/// Setters, one for each option.
 impl Options {
     /// Returns the defaults.
     pub fn new() -> Self {
         Self::default()
     }
-
-    /// Sets [`Options::memory_budget`](#structfield.memory_budget).
-    #[must_use]
-    pub const fn memory_budget(mut self, bytes: u64) -> Self {
-        self.memory_budget = bytes;
-        self
-    }
-
-    /// Sets [`Options::durability`](#structfield.durability).
-    #[must_use]
-    pub const fn durability(mut self, durability: Durability) -> Self {
-        self.durability = durability;
-        self
-    }
-
-    /// Sets [`Options::compaction_workers`](#structfield.compaction_workers).
-    #[must_use]
-    pub const fn compaction_workers(mut self, workers: usize) -> Self {
-        self.compaction_workers = workers;
-        self
-    }
-
-    /// Sets [`Options::space_amplification_max`](#structfield.space_amplification_max).
-    #[must_use]
-    pub const fn space_amplification_max(mut self, times: f64) -> Self {
-        self.space_amplification_max = times;
-        self
-    }
-
-    /// Sets [`Options::document_bytes_max`](#structfield.document_bytes_max).
-    #[must_use]
-    pub const fn document_bytes_max(mut self, bytes: usize) -> Self {
-        self.document_bytes_max = bytes;
-        self
-    }
-
-    /// Sets [`Options::memtable_bytes`](#structfield.memtable_bytes).
-    #[must_use]
-    pub fn memtable_bytes(mut self, bytes: impl Into<Option<u64>>) -> Self {
-        self.memtable_bytes = bytes.into();
-        self
-    }
-
-    /// Sets [`Options::direct_reads`](#structfield.direct_reads).
-    #[must_use]
-    pub const fn direct_reads(mut self, on: bool) -> Self {
-        self.direct_reads = on;
-        self
-    }
-
-    /// Sets [`Options::files_open_max`](#structfield.files_open_max).
-    #[must_use]
-    pub fn files_open_max(mut self, files: impl Into<Option<usize>>) -> Self {
-        self.files_open_max = files.into();
-        self
-    }
-
-    /// Sets [`Options::entry_checks`](#structfield.entry_checks).
-    #[must_use]
-    pub const fn entry_checks(mut self, on: bool) -> Self {
-        self.entry_checks = on;
-        self
-    }
-
-    /// Sets [`Options::ballast_bytes`](#structfield.ballast_bytes).
-    #[must_use]
-    pub fn ballast_bytes(mut self, bytes: impl Into<Option<u64>>) -> Self {
-        self.ballast_bytes = bytes.into();
-        self
-    }
-
-    /// Sets [`Options::scrub_bytes_per_second`](#structfield.scrub_bytes_per_second).
-    #[must_use]
-    pub const fn scrub_bytes_per_second(mut self, bytes: u64) -> Self {
-        self.scrub_bytes_per_second = bytes;
-        self
-    }
-
-    /// Sets [`Options::copy_bytes_per_second`](#structfield.copy_bytes_per_second).
-    #[must_use]
-    pub const fn copy_bytes_per_second(mut self, bytes: u64) -> Self {
-        self.copy_bytes_per_second = bytes;
-        self
-    }
-
-    /// Sets [`Options::create_if_missing`](#structfield.create_if_missing).
-    #[must_use]
-    pub const fn create_if_missing(mut self, on: bool) -> Self {
-        self.create_if_missing = on;
-        self
-    }
 }
+
+/// Calls the macro `$then` with the setters of all options of a database: documentation, name,
+/// argument, and the value of the field. [`Options`] and the builder of crate flagstone have these
+/// setters.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! each_database_option {
+    ($then:ident) => {
+        $then! {
+            /// Sets the memory for memtables, cache and the rest, in bytes, at least 1 MiB.
+            memory_budget(bytes: u64) = bytes;
+            /// Sets the durability of commits that name none of their own.
+            durability(durability: $crate::Durability) = durability;
+            /// Sets the number of threads that compact.
+            compaction_workers(threads: usize) = threads;
+            /// Sets the space that tables may take, as a multiple of the live bytes.
+            space_amplification_max(times: f64) = times;
+            /// Sets the length of the longest document or patch, in bytes.
+            document_bytes_max(bytes: usize) = bytes;
+            /// Sets the size in bytes at which the memtable of a partition is sealed; `None` is the
+            /// default.
+            memtable_bytes(bytes: impl Into<Option<u64>>) = bytes.into();
+            /// Sets whether blocks are read past the page cache of the system.
+            direct_reads(on: bool) = on;
+            /// Sets how many descriptors open tables may hold; `None` is the default.
+            files_open_max(files: impl Into<Option<usize>>) = files.into();
+            /// Sets whether entries carry checks against changes in memory.
+            entry_checks(on: bool) = on;
+            /// Sets the size in bytes of the file that is removed when the disk is full; `None` is
+            /// the default.
+            ballast_bytes(bytes: impl Into<Option<u64>>) = bytes.into();
+            /// Sets how fast tables are read and checked in the background, in bytes a second.
+            scrub_bytes_per_second(bytes: u64) = bytes;
+            /// Sets how fast backups and checkpoints copy, in bytes a second.
+            copy_bytes_per_second(bytes: u64) = bytes;
+            /// Sets whether a missing database is created.
+            create_if_missing(on: bool) = on;
+        }
+    };
+}
+
+macro_rules! setters {
+    ($($(#[$doc:meta])* $name:ident($argument:ident: $type:ty) = $value:expr;)*) => {
+        /// Setters, one for each option.
+        impl Options {
+            $(
+                $(#[$doc])*
+                #[doc = concat!(
+                    "See [`Options::", stringify!($name), "`](#structfield.", stringify!($name),
+                    ")."
+                )]
+                #[must_use]
+                pub fn $name(mut self, $argument: $type) -> Self {
+                    self.$name = $value;
+                    self
+                }
+            )*
+        }
+
+        // Does not compile if an option has no setter.
+        const _: fn(Options) = |Options { $($name: _),* }| {};
+    };
+}
+
+each_database_option!(setters);
 
 impl Options {
     /// Refuses values that are out of range.
@@ -356,6 +329,45 @@ mod tests {
         refused(|o| o.memtable_bytes = Some(1000));
         refused(|o| o.files_open_max = Some(7));
         refused(|o| o.memtable_bytes = Some(o.memory_budget / 2));
+    }
+
+    #[test]
+    fn every_setter_sets_its_option() {
+        let set = Options::new()
+            .memory_budget(1)
+            .durability(Durability::Group)
+            .compaction_workers(2)
+            .space_amplification_max(3.0)
+            .document_bytes_max(4)
+            .memtable_bytes(5)
+            .direct_reads(true)
+            .files_open_max(6)
+            .entry_checks(false)
+            .ballast_bytes(7)
+            .scrub_bytes_per_second(8)
+            .copy_bytes_per_second(9)
+            .create_if_missing(false);
+        let expected = Options {
+            memory_budget: 1,
+            durability: Durability::Group,
+            compaction_workers: 2,
+            space_amplification_max: 3.0,
+            document_bytes_max: 4,
+            memtable_bytes: Some(5),
+            direct_reads: true,
+            files_open_max: Some(6),
+            entry_checks: false,
+            ballast_bytes: Some(7),
+            scrub_bytes_per_second: 8,
+            copy_bytes_per_second: 9,
+            create_if_missing: false,
+        };
+        assert_eq!(set, expected);
+        let back = set.memtable_bytes(None).ballast_bytes(None).files_open_max(None);
+        assert_eq!(
+            (back.memtable_bytes, back.ballast_bytes, back.files_open_max),
+            (None, None, None)
+        );
     }
 
     #[test]
