@@ -1,0 +1,153 @@
+//! The handle of an open database: commits, snapshots, syncs, statistics, closing.
+
+use crate::batch::Batch;
+use crate::entry::CommitOptions;
+use crate::snapshot::Snapshot;
+use flagstone_base::{Moment, Result};
+use flagstone_engine::{Engine, Stats, Ticket, TryCommit};
+use std::fmt;
+use std::path::Path;
+
+/// An open database: a directory that one process writes. Cheap to clone; usable from any thread.
+/// The database is closed when its last handle is dropped; keyspaces and collections are handles,
+/// too.
+///
+/// ```
+/// # let dir = tempfile::tempdir().unwrap();
+/// let db = flagstone::Database::open(dir.path().join("data"))?;
+/// let kv = db.keyspace("sessions")?;
+/// kv.put("alice", "1")?;
+/// assert_eq!(kv.get("alice")?.as_deref(), Some(b"1".as_slice()));
+///
+/// let mut batch = db.batch();
+/// batch.put(&kv, "bob", "2")?;
+/// batch.delete(&kv, "alice")?;
+/// db.commit(batch)?;
+/// db.close()?;
+/// # Ok::<(), flagstone::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct Database(pub(super) Engine);
+
+/// Commits, snapshots, and the handle itself.
+impl Database {
+    /// Returns the directory of the database.
+    pub fn path(&self) -> &Path {
+        self.0.path()
+    }
+
+    /// Returns an empty batch.
+    pub fn batch(&self) -> Batch {
+        Batch::default()
+    }
+
+    /// Commits the writes of `batch`, all together, with the durability of the database.
+    ///
+    /// # Errors
+    /// Conflict if a condition of the batch does not hold; InvalidInput for a batch of more than a
+    /// quarter of the memory budget, or of a dropped keyspace; OutOfSpace, Io, Poisoned, Closed. An
+    /// error other than Poisoned means that nothing was written. After Poisoned this is unknown
+    /// until the database is opened again.
+    pub fn commit(&self, batch: Batch) -> Result<()> {
+        self.commit_with(batch, CommitOptions::new())
+    }
+
+    /// As [`Database::commit`], with options of its own: a [`Durability`](crate::Durability) for
+    /// example.
+    ///
+    /// # Errors
+    /// As [`Database::commit`].
+    pub fn commit_with(&self, batch: Batch, options: impl Into<CommitOptions>) -> Result<()> {
+        let durability = options.into().durability.unwrap_or(self.0.options().durability);
+        self.0.start_owned(batch.0, durability)?.wait()
+    }
+
+    /// Returns the moment by which a read now judges whether an entry has expired. It is the time
+    /// of the wall clock, except that it never goes back, not even when the clock is set or the
+    /// database is opened again.
+    pub fn now(&self) -> Moment {
+        self.0.now()
+    }
+
+    /// Makes the writes of `batch` visible and returns a ticket, which shows when they are durable.
+    ///
+    /// # Errors
+    /// As [`Database::commit`].
+    pub fn commit_start(&self, batch: Batch) -> Result<Ticket> {
+        self.0.start_owned(batch.0, self.0.options().durability)
+    }
+
+    /// As [`Database::commit`], but returns Busy where `commit` would wait until flushes or
+    /// compactions have caught up. The batch is borrowed, so it can be tried again.
+    ///
+    /// # Errors
+    /// Busy; else as [`Database::commit`].
+    pub fn try_commit(&self, batch: &Batch) -> Result<()> {
+        self.0.start(&batch.0, self.0.options().durability, false)?.wait()
+    }
+
+    /// As [`Database::commit_start`], but never waits until flushes or compactions have caught up:
+    /// where [`Database::commit`] would wait, this returns for how long. For a server that must not
+    /// block its threads. Like every commit it still waits for the append to the log and for other
+    /// writers of the same keys: an update holds its key while its large value waits for space. It
+    /// reads the keys of its conditions and, where entries expire, the values that its merges
+    /// change. The manifest is synced by the first expiry of a keyspace and, rarely, when the
+    /// prepared SeqNos or log files are used up. The batch is borrowed, so it can be tried again.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = flagstone::Database::open(dir.path())?;
+    /// # let kv = db.keyspace("kv")?;
+    /// use flagstone::TryCommit;
+    /// let mut batch = db.batch();
+    /// batch.put(&kv, "a", "1")?;
+    /// match db.try_commit_start(&batch)? {
+    ///     // Visible. A timer may ask whether it is durable, and commit more after `pause`.
+    ///     TryCommit::Started { ticket, pause } => assert!(ticket.is_done() && pause.is_zero()),
+    ///     // A timer may try again.
+    ///     TryCommit::RetryAfter(time) => assert!(!time.is_zero()),
+    /// }
+    /// # Ok::<(), flagstone::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Database::commit`].
+    pub fn try_commit_start(&self, batch: &Batch) -> Result<TryCommit> {
+        self.0.try_start(&batch.0, self.0.options().durability)
+    }
+
+    /// Takes a snapshot: all keyspaces as of now, for as long as it is held.
+    pub fn snapshot(&self) -> Snapshot {
+        Snapshot(self.0.snapshot())
+    }
+
+    /// Makes everything acknowledged and logged so far survive a power cut.
+    ///
+    /// # Errors
+    /// Io, Poisoned, Closed.
+    pub fn sync(&self) -> Result<()> {
+        self.0.sync()
+    }
+
+    /// Returns counters and sizes of all parts of the database as of now.
+    pub fn stats(&self) -> Stats {
+        self.0.stats()
+    }
+
+    /// Flushes what is only in memory, syncs, and closes the database for all handles. Dropping the
+    /// last handle does the same, and reports errors to the listeners.
+    ///
+    /// # Errors
+    /// The error that prevented a clean close; logged writes are in the log even then. Poisoned if
+    /// a sync had failed: what was not synced before may be lost. The database is closed and its
+    /// lock released in any case. Closed if it was closed already.
+    pub fn close(self) -> Result<()> {
+        self.0.close()
+    }
+}
+
+impl fmt::Debug for Database {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Database({})", self.path().display())
+    }
+}

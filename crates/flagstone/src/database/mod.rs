@@ -1,0 +1,12 @@
+//! The database: its handle, and the builder that opens it. The methods of the handle are divided
+//! by what they are for.
+
+mod handle;
+
+mod keyspaces;
+mod upkeep;
+
+mod open;
+
+pub use handle::Database;
+pub use open::Builder;

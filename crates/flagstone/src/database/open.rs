@@ -1,0 +1,178 @@
+//! How a database is opened: the builder, which collects options, listeners and folds.
+
+use super::handle::Database;
+use crate::contents::Contents;
+use flagstone_base::Result;
+use flagstone_engine::fold::{AddI64, Append, Fold};
+use flagstone_engine::{Config, Engine, Environment, Listener, Options};
+use std::path::Path;
+use std::sync::Arc;
+
+/// Opening.
+impl Database {
+    /// Opens the database in `dir` with default options, or creates it.
+    ///
+    /// # Errors
+    /// As [`Builder::open`].
+    pub fn open(dir: impl AsRef<Path>) -> Result<Self> {
+        Self::builder(dir).open()
+    }
+
+    /// Opens the database in `dir` for reading only, and changes no file.
+    ///
+    /// # Errors
+    /// As [`Builder::open_read_only`].
+    pub fn open_read_only(dir: impl AsRef<Path>) -> Result<Self> {
+        Self::builder(dir).open_read_only()
+    }
+
+    /// Returns a builder, which opens the database in `dir` with options.
+    pub fn builder(dir: impl AsRef<Path>) -> Builder {
+        Builder::new(dir.as_ref())
+    }
+}
+
+/// Collects what a database is opened with. [`Database::builder`] creates one.
+///
+/// The options are those of [`Options`], each with its range and its cost; nothing is checked
+/// before [`Builder::open`].
+///
+/// ```
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let path = dir.path().join("data");
+/// use flagstone::{Database, Durability, Event};
+///
+/// let db = Database::builder(path)
+///     .memory_budget(256 << 20)
+///     .durability(Durability::Group)
+///     .listener(|event: &Event| eprintln!("{event}"))
+///     .open()?;
+/// # db.close()?;
+/// # Ok::<(), flagstone::Error>(())
+/// ```
+#[must_use = "a builder opens nothing until `open` is called"]
+pub struct Builder {
+    config: Config,
+    folds: Vec<Arc<dyn Fold>>,
+}
+
+impl Builder {
+    fn new(dir: &Path) -> Self {
+        let config = Config::new(dir, Arc::<Contents>::default());
+        Self { config, folds: vec![Arc::new(AddI64), Arc::new(Append)] }
+    }
+
+    /// Sets all options at once, and replaces those that were set before. Each option has a setter
+    /// of its own, too.
+    pub fn options(mut self, options: Options) -> Self {
+        self.config.options = options;
+        self
+    }
+
+    /// Adds a listener, which is called with each event.
+    pub fn listener(mut self, listener: impl Listener + 'static) -> Self {
+        self.config.listeners.push(Arc::new(listener));
+        self
+    }
+
+    /// Registers a fold, so that keyspaces can name it. [`AddI64`] and [`Append`] are registered
+    /// already. A database is not opened without the folds that its keyspaces name.
+    pub fn fold(mut self, fold: impl Fold + 'static) -> Self {
+        self.folds.push(Arc::new(fold));
+        self
+    }
+
+    /// Replaces the disk, the clock, randomness and threads. For tests.
+    pub fn environment(mut self, environment: Environment) -> Self {
+        self.config.environment = environment;
+        self
+    }
+
+    /// Opens the database for reading and writing, or creates it.
+    ///
+    /// Replays the log: at most about 512 MiB of it, and usually a fraction of a second.
+    ///
+    /// # Errors
+    /// Busy when the database is open already, here or in another process; Unsupported when a newer
+    /// flagstone wrote it; InvalidInput for options out of range, or a fold that is not registered;
+    /// Io, Corruption.
+    pub fn open(self) -> Result<Database> {
+        Engine::open(self.config()).map(Database)
+    }
+
+    /// Opens the database for reading only: replays the log in memory and changes no file.
+    ///
+    /// # Errors
+    /// As [`Builder::open`]; Io when there is no database; InvalidInput when the log takes more
+    /// than half of the memory budget and 64 MiB: the text names the budget that is needed.
+    pub fn open_read_only(self) -> Result<Database> {
+        Engine::open_read_only(self.config()).map(Database)
+    }
+
+    fn config(self) -> Config {
+        Config { contents: Arc::new(Contents::new(self.folds)), ..self.config }
+    }
+}
+
+macro_rules! setters {
+    ($($(#[$doc:meta])* $name:ident($argument:ident: $type:ty) = $value:expr;)*) => {
+        /// Setters, one for each option. They take what those of [`Options`] take.
+        impl Builder {
+            $(
+                $(#[$doc])*
+                #[doc = concat!(
+                    "See [`Options::", stringify!($name), "`](crate::Options#structfield.",
+                    stringify!($name), ")."
+                )]
+                pub fn $name(mut self, $argument: $type) -> Self {
+                    self.config.options.$name = $value;
+                    self
+                }
+            )*
+        }
+    };
+}
+
+flagstone_engine::each_database_option!(setters);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use flagstone_engine::Durability;
+    use std::time::Duration;
+
+    /// Sets every option of a builder or of options.
+    macro_rules! all_set {
+        ($options:expr, $memtable_bytes:expr, $ballast_bytes:expr, $files_open_max:expr) => {
+            $options
+                .memory_budget(1)
+                .direct_reads(true)
+                .memtable_bytes($memtable_bytes)
+                .entry_checks(false)
+                .ballast_bytes($ballast_bytes)
+                .scrub_bytes_per_second(4)
+                .copy_bytes_per_second(5)
+                .durability(Durability::Interval(Duration::from_secs(6)))
+                .compaction_workers(7)
+                .space_amplification_max(8.0)
+                .document_bytes_max(9)
+                .files_open_max($files_open_max)
+                .create_if_missing(false)
+        };
+    }
+
+    #[test]
+    fn setters_of_a_builder_set_the_options() {
+        let set = all_set!(Builder::new(Path::new("nowhere")), 2, 3, 10);
+        let expected = all_set!(Options::new(), 2, 3, 10);
+        assert_ne!(expected, Options::new());
+        assert_eq!(set.config.options, expected);
+    }
+
+    #[test]
+    fn what_was_set_goes_back_to_the_default_with_none() {
+        let set = all_set!(Builder::new(Path::new("nowhere")), 2, Some(3), 10);
+        let back = set.memtable_bytes(None).ballast_bytes(None).files_open_max(None);
+        assert_eq!(back.config.options, all_set!(Options::new(), None, None, None));
+    }
+}
