@@ -1,7 +1,13 @@
 //! A run of whole documents as text, and the place of each byte in the input.
 
 use std::fmt;
+use std::io::{self, Read};
 use std::ops::Range;
+
+/// The number of bytes that are read at once, and about the size of a chunk. 1 MiB: a reader fills
+/// it in a tenth of a millisecond, a parser works on it for about one, and some dozens take little
+/// memory.
+pub const CHUNK_BYTES: usize = 1 << 20;
 
 /// Whole lines, or whole elements of an array, as the input has them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -114,12 +120,32 @@ pub(super) const fn is_space(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t' | b'\r' | b'\n')
 }
 
+/// Reads about one chunk from `input` and appends it to `pending`. Returns false at the end of the
+/// input.
+pub(super) fn fill(input: &mut impl Read, pending: &mut Vec<u8>) -> io::Result<bool> {
+    pending.reserve(CHUNK_BYTES);
+    let read = input.by_ref().take(CHUNK_BYTES as u64).read_to_end(pending)?;
+    Ok(read > 0)
+}
+
 /// The mark that some editors put in front of UTF-8 text.
 pub(super) const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
+
+    /// Reads a text in steps of this many bytes at most, so that reads end anywhere.
+    pub(crate) struct Dripping<'a>(pub(crate) &'a [u8], pub(crate) usize);
+
+    impl Read for Dripping<'_> {
+        fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+            let len = self.1.min(buffer.len()).min(self.0.len());
+            buffer[..len].copy_from_slice(&self.0[..len]);
+            self.0 = &self.0[len..];
+            Ok(len)
+        }
+    }
 
     fn lines(text: &str) -> Vec<(usize, String)> {
         let chunk = Chunk { bytes: text.into(), ..Chunk::default() };

@@ -4,8 +4,7 @@
 //! comma at depth one ends an element. The bracket that closes the array ends the stream, and only
 //! white space may follow.
 
-use super::chunk::{BYTE_ORDER_MARK, Chunk, Place, is_space};
-use super::lines::CHUNK_BYTES;
+use super::chunk::{BYTE_ORDER_MARK, CHUNK_BYTES, Chunk, Place, fill, is_space};
 use std::fmt;
 use std::io::{self, Read};
 use std::ops::Range;
@@ -77,7 +76,7 @@ impl<R: Read> Elements<R> {
     pub fn next_chunk(&mut self) -> Result<Option<Chunk>, ElementsError> {
         loop {
             let is_start = self.offset == 0 && self.pending.is_empty();
-            let is_end = !self.fill()?;
+            let is_end = !fill(&mut self.input, &mut self.pending)?;
             if is_start && self.pending.starts_with(BYTE_ORDER_MARK) {
                 self.pending.drain(..BYTE_ORDER_MARK.len());
                 self.offset = BYTE_ORDER_MARK.len() as u64;
@@ -98,12 +97,6 @@ impl<R: Read> Elements<R> {
                 return self.end();
             }
         }
-    }
-
-    fn fill(&mut self) -> io::Result<bool> {
-        self.pending.reserve(CHUNK_BYTES);
-        let read = self.input.by_ref().take(CHUNK_BYTES as u64).read_to_end(&mut self.pending)?;
-        Ok(read > 0)
     }
 
     /// Scans the pending bytes that were not scanned yet.
@@ -280,20 +273,12 @@ impl std::error::Error for ElementsError {}
 
 #[cfg(test)]
 mod tests {
+    use super::super::chunk::tests::Dripping;
     use super::*;
 
     /// Every element with its place, read in steps of `step` bytes; or the error.
     fn elements(text: &str, step: usize, bytes_max: usize) -> Result<Vec<String>, String> {
-        struct Steps<'a>(&'a [u8], usize);
-        impl Read for Steps<'_> {
-            fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-                let len = self.1.min(buffer.len()).min(self.0.len());
-                buffer[..len].copy_from_slice(&self.0[..len]);
-                self.0 = &self.0[len..];
-                Ok(len)
-            }
-        }
-        let mut reader = Elements::of_stream(Steps(text.as_bytes(), step), bytes_max);
+        let mut reader = Elements::of_stream(Dripping(text.as_bytes(), step), bytes_max);
         let (mut found, mut end) = (Vec::new(), 0);
         while let Some(chunk) = reader.next_chunk().map_err(|error| error.to_string())? {
             assert!(chunk.offset >= end && chunk.end > chunk.offset);

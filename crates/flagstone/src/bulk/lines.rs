@@ -7,14 +7,9 @@
 //! A reader of a range begins one byte early: only when that byte ends a line does a line begin at
 //! the range's first byte. So every line has one owner, wherever the ranges are cut.
 
-use super::chunk::{BYTE_ORDER_MARK, Chunk, Place};
+use super::chunk::{BYTE_ORDER_MARK, CHUNK_BYTES, Chunk, Place, fill};
 use std::io::{self, Read};
 use std::ops::Range;
-
-/// The number of bytes that are read at once, and about the size of a chunk. 1 MiB: a reader fills
-/// it in a tenth of a millisecond, a parser works on it for about one, and some dozens take little
-/// memory.
-pub const CHUNK_BYTES: usize = 1 << 20;
 
 /// Cuts `len` bytes into ranges of `step` bytes, at least 1; the last range may be shorter.
 pub fn ranges(len: u64, step: u64) -> impl Iterator<Item = Range<u64>> {
@@ -84,7 +79,7 @@ impl<R: Read> Lines<R> {
         }
         while self.offset < self.end {
             let is_start = self.offset == 0 && self.pending.is_empty();
-            let is_end = !self.fill()?;
+            let is_end = !fill(&mut self.input, &mut self.pending)?;
             if is_start && self.pending.starts_with(BYTE_ORDER_MARK) {
                 self.pending.drain(..BYTE_ORDER_MARK.len());
                 self.offset = BYTE_ORDER_MARK.len() as u64;
@@ -103,13 +98,6 @@ impl<R: Read> Lines<R> {
             }
         }
         Ok(None)
-    }
-
-    /// Reads about one chunk more. Returns false at the end of the input.
-    fn fill(&mut self) -> io::Result<bool> {
-        self.pending.reserve(CHUNK_BYTES);
-        let read = self.input.by_ref().take(CHUNK_BYTES as u64).read_to_end(&mut self.pending)?;
-        Ok(read > 0)
     }
 
     /// Returns how many of the pending bytes are whole lines of the range.
@@ -164,7 +152,7 @@ impl<R: Read> Lines<R> {
             }
             self.offset += self.pending.len() as u64;
             self.pending.clear();
-            if !self.fill()? {
+            if !fill(&mut self.input, &mut self.pending)? {
                 return Ok(false);
             }
         }
@@ -173,6 +161,7 @@ impl<R: Read> Lines<R> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::chunk::tests::Dripping;
     use super::*;
 
     /// The lines that the ranges between `cuts` give one after another.
@@ -251,18 +240,6 @@ mod tests {
                 at = range.end;
             }
             assert_eq!(at, len);
-        }
-    }
-
-    /// Gives one byte at a time, so that every read ends somewhere else.
-    struct Dripping<'a>(&'a [u8], usize);
-
-    impl Read for Dripping<'_> {
-        fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-            let len = self.1.min(buffer.len()).min(self.0.len());
-            buffer[..len].copy_from_slice(&self.0[..len]);
-            self.0 = &self.0[len..];
-            Ok(len)
         }
     }
 

@@ -32,6 +32,6 @@ mod lines;
 
 mod elements;
 
-pub use chunk::{Chunk, Place};
+pub use chunk::{CHUNK_BYTES, Chunk, Place};
 pub use elements::{Elements, ElementsError};
-pub use lines::{CHUNK_BYTES, Lines, ranges};
+pub use lines::{Lines, ranges};
