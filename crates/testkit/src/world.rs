@@ -3,7 +3,7 @@
 
 use crate::model::Table;
 use flagstone::env::{Disk, FaultDisk, ManualClock, MemDisk, SeededRandom, StepExecutor};
-use flagstone::{Database, Environment, Keyspace, KeyspaceOptions, Options, Result};
+use flagstone::{Builder, Database, Environment, Keyspace, KeyspaceOptions, Options, Result};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -90,10 +90,7 @@ impl World {
     /// # Errors
     /// Any error of opening a database.
     pub fn open(&self, options: &Options) -> Result<Session> {
-        let (environment, executor) = self.environment();
-        let builder = Database::builder(Self::dir()).options(options.clone());
-        let db = builder.environment(environment).open()?;
-        Ok(Session { db, executor, clock: Arc::clone(&self.clock) })
+        self.session(options, Builder::open)
     }
 
     /// Opens the database for reading only, which changes nothing.
@@ -101,9 +98,13 @@ impl World {
     /// # Errors
     /// Any error of opening a database.
     pub fn open_read_only(&self, options: &Options) -> Result<Session> {
+        self.session(options, Builder::open_read_only)
+    }
+
+    fn session(&self, options: &Options, open: fn(Builder) -> Result<Database>) -> Result<Session> {
         let (environment, executor) = self.environment();
         let builder = Database::builder(Self::dir()).options(options.clone());
-        let db = builder.environment(environment).open_read_only()?;
+        let db = open(builder.environment(environment))?;
         Ok(Session { db, executor, clock: Arc::clone(&self.clock) })
     }
 

@@ -1,7 +1,7 @@
 //! Is every generation of backups one moment of the database, whole or absent, and do backups share
 //! what did not change?
 
-use crate::support::{folding, hashed, small, small_with, threaded};
+use crate::support::{folding, hashed, open_at, small, small_with, threaded};
 use flagstone::env::names::{BackupName, LOCK, parse_backup};
 use flagstone::env::{Disk, Effect, Failure, Fault, Op};
 use flagstone::{Backups, Database, Durability, ErrorKind, Keyspace, Result};
@@ -15,11 +15,6 @@ const BACKUPS: &str = "/backups/db";
 /// The backups as the world's disk shows them, faults and all.
 fn backups(world: &World) -> Backups {
     Backups::on_disk(BACKUPS, Arc::new(world.disk.clone()))
-}
-
-fn open_at(world: &World, dir: &str) -> Result<Database> {
-    let builder = Database::builder(dir).options(small()).create_if_missing(false);
-    builder.environment(world.environment().0).open()
 }
 
 /// The names among the backups of one kind.

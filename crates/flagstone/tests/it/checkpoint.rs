@@ -1,21 +1,15 @@
 //! Is a checkpoint an independent copy as of one moment, whatever goes on meanwhile, and nothing at
 //! all when it fails?
 
-use crate::support::{folding, hashed, number, small, small_with, threaded};
+use crate::support::{folding, hashed, number, open_at, small, small_with, threaded};
 use flagstone::env::{Disk, Effect, Failure, Fault, Op};
-use flagstone::{Database, Durability, ErrorKind, Event, Keyspace, Result};
+use flagstone::{Database, Durability, ErrorKind, Event, Keyspace};
 use flagstone_testkit::{Rng, World, dump, rounds, seed};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 const COPY: &str = "/copies/one";
-
-/// Opens what lies in `dir`; never makes it.
-fn open_at(world: &World, dir: &str) -> Result<Database> {
-    let builder = Database::builder(dir).options(small()).create_if_missing(false);
-    builder.environment(world.environment().0).open()
-}
 
 fn names(world: &World, dir: &str) -> Vec<String> {
     world.mem.list(Path::new(dir)).unwrap_or_default()

@@ -1,7 +1,7 @@
 //! Entries that expire: no read sees them afterwards, wherever they are, and in the end they are
 //! gone from the disk.
 
-use crate::support::{folding, hashed, number, open, owned, small};
+use crate::support::{folding, hashed, number, open, open_at, owned, small};
 use flagstone::env::Disk;
 use flagstone::fold::{AddI64, Append};
 use flagstone::{
@@ -607,11 +607,6 @@ fn every_form_of_a_value_can_expire_alone_and_in_a_batch() {
     assert_eq!((numbers.get(&1).unwrap(), numbers.get(&2).unwrap()), (None, Some(6)));
 }
 
-fn reopened(world: &World, dir: &str) -> Database {
-    let builder = Database::builder(dir).options(small()).create_if_missing(false);
-    builder.environment(world.environment().0).open().unwrap()
-}
-
 #[test]
 fn copies_and_repaired_databases_know_what_expires() {
     let world = World::new(1);
@@ -634,7 +629,7 @@ fn copies_and_repaired_databases_know_what_expires() {
     repair.fold(1, "add-i64/1").into_dir("/rebuilt").unwrap();
     let mut copies = Vec::new();
     for dir in ["/checkpoint", "/restored", "/repaired", "/rebuilt"] {
-        let db = reopened(&world, dir);
+        let db = open_at(&world, dir).unwrap();
         let name = db.keyspaces()[0].name.clone();
         let kv = db.existing_keyspace(&name).unwrap().unwrap();
         assert_eq!(keys(&kv), ["a", "b", "c"], "{dir}");

@@ -1,6 +1,6 @@
 //! Is everything outside of the damage there after a repair, and does the report tell of the rest?
 
-use crate::support::{folding, hashed, small, small_with};
+use crate::support::{folding, hashed, open_at, small, small_with};
 use flagstone::env::{Disk, Op};
 use flagstone::{Database, Durability, ErrorKind, Loss, Repair, RepairReport, Result};
 use flagstone_testkit::{World, dump};
@@ -71,11 +71,6 @@ fn repair(world: &World) -> Repair {
     Repair::of("/db").on_disk(Arc::new(world.mem.clone())).fold(2, "add-i64/1")
 }
 
-fn open_at(world: &World, dir: &str) -> Database {
-    let builder = Database::builder(dir).options(small()).create_if_missing(false);
-    builder.environment(world.environment().0).open().unwrap()
-}
-
 /// Whether the report tells that this entry may be lost.
 fn is_told(losses: &[Loss], name: &str, key: &[u8], seqno: u64) -> bool {
     losses.iter().any(|loss| {
@@ -96,7 +91,7 @@ fn is_told(losses: &[Loss], name: &str, key: &[u8], seqno: u64) -> bool {
 
 /// Compares; the number of entries that are not as they were.
 fn check(world: &World, dir: &str, report: &RepairReport, contents: &[Content; 3]) -> usize {
-    let db = open_at(world, dir);
+    let db = open_at(world, dir).unwrap();
     db.verify().unwrap();
     let mut wrong = 0;
     for (at, (name, expected)) in NAMES.into_iter().zip(contents).enumerate() {
@@ -123,7 +118,7 @@ fn check(world: &World, dir: &str, report: &RepairReport, contents: &[Content; 3
     db.compact().unwrap();
     drop(kv);
     db.close().unwrap();
-    let db = open_at(world, dir);
+    let db = open_at(world, dir).unwrap();
     assert_eq!(db.keyspace("new").unwrap().get("a").unwrap().unwrap(), b"1");
     wrong
 }
@@ -277,7 +272,7 @@ fn tables_that_work_under_way_has_left_bring_nothing_back() {
     }
     let report = repair(&killed).into_dir(REPAIRED).unwrap();
     assert!(report.is_lossless() && report.rebuilt.is_empty(), "{report}");
-    let db = open_at(&killed, REPAIRED);
+    let db = open_at(&killed, REPAIRED).unwrap();
     let found = content(&db, "kv").unwrap();
     assert_eq!(found.keys().collect::<Vec<_>>(), [b"kept"]);
     assert_eq!(found[&b"kept"[..]].0, b"2");
@@ -309,7 +304,7 @@ fn without_any_manifest_and_log_the_tables_alone_make_a_database() {
     }
     let report = repair(&world).into_dir(REPAIRED).unwrap();
     assert_eq!(report.rebuilt, ["keyspace-1", "keyspace-2", "keyspace-3"]);
-    let db = open_at(&world, REPAIRED);
+    let db = open_at(&world, REPAIRED).unwrap();
     let documents = content(&db, "keyspace-3").unwrap();
     // All but the last, which stood in the log.
     assert_eq!(documents.len(), 3);
@@ -346,7 +341,7 @@ fn documents_whose_names_are_lost_in_every_table_keep_their_values_and_get_no_wr
     let world = without_names();
     let report = repair(&world).fold(3, "patch/1").into_dir(REPAIRED).unwrap();
     assert!(are_names_told(&report) && !report.is_lossless(), "{report}");
-    let db = open_at(&world, REPAIRED);
+    let db = open_at(&world, REPAIRED).unwrap();
     let documents = db.existing_collection("keyspace-3").unwrap().unwrap();
     let shown = || (0..3_u32).map(|key| documents.get(key).unwrap().unwrap().to_string());
     let before: Vec<String> = shown().collect();
@@ -367,7 +362,7 @@ fn a_keyspace_without_names_is_one_of_bytes_until_somebody_names_its_fold() {
     assert!(are_names_told(&report), "{report}");
     let is_advised = |note: &String| note.starts_with("keyspace 3") && note.contains("its fold");
     assert!(report.notes.iter().any(is_advised), "{report}");
-    let db = open_at(&world, REPAIRED);
+    let db = open_at(&world, REPAIRED).unwrap();
     assert_eq!(db.keyspace("keyspace-3").unwrap().count().unwrap(), 3);
 }
 

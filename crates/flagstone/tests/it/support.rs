@@ -1,6 +1,7 @@
 //! Small things that many tests need.
 
-use flagstone::{Database, Durability, KeyspaceOptions, Options, Routing, Slice};
+use flagstone::env::names::{FileKind, Name, parse};
+use flagstone::{Database, Durability, KeyspaceOptions, Options, Result, Routing, Slice};
 use flagstone_testkit::{Session, World};
 
 /// Options of a small database.
@@ -32,6 +33,18 @@ pub(crate) fn threaded(world: &World, options: Options) -> Database {
 /// A session in `world` with these options.
 pub(crate) fn open(world: &World, options: &Options) -> Session {
     world.open(options).unwrap()
+}
+
+/// Opens the database in `dir` of the world's disk with [`small`] options; never creates one.
+pub(crate) fn open_at(world: &World, dir: &str) -> Result<Database> {
+    let builder = Database::builder(dir).options(small()).create_if_missing(false);
+    builder.environment(world.environment().0).open()
+}
+
+/// The names of the database's files of one kind, sorted.
+pub(crate) fn files_of(world: &World, kind: FileKind) -> Vec<String> {
+    let is_kind = |name: &String| matches!(parse(name), Name::Numbered(found, _) if found == kind);
+    world.files().into_iter().filter(is_kind).collect()
 }
 
 /// A value as owned bytes.

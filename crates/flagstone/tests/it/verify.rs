@@ -2,17 +2,12 @@
 //! manifest that says something else than memory, tables on the wrong levels: all of that passed,
 //! until the next open, or for ever.
 
-use crate::support::{folding, hashed, open, small, small_with, threaded};
+use crate::support::{files_of, folding, hashed, open, small, small_with, threaded};
 use flagstone::env::Disk;
-use flagstone::env::names::{CURRENT, FileKind, Name, parse};
+use flagstone::env::names::{CURRENT, FileKind};
 use flagstone::{Database, Durability, Error, ErrorKind};
 use flagstone_testkit::{Rng, Session, World};
 use std::sync::atomic::{AtomicBool, Ordering};
-
-fn files_of(world: &World, kind: FileKind) -> Vec<String> {
-    let is_kind = |name: &String| matches!(parse(name), Name::Numbered(found, _) if found == kind);
-    world.files().into_iter().filter(is_kind).collect()
-}
 
 /// A database at work: tables, and several segments of the log, the first of them from before it
 /// was opened.

@@ -1,8 +1,8 @@
 //! Rule 27: the manifest lists the log's files before they are used, and segments say how far the
 //! manifest was synced, so a file of either that is lost or rolled back is missed.
 
-use crate::support::{hashed, open, small_with};
-use flagstone::env::names::{CURRENT, FileKind, Name, parse};
+use crate::support::{files_of, hashed, open, small_with};
+use flagstone::env::names::{CURRENT, FileKind};
 use flagstone::env::{Disk, Effect, Failure, Fault, MemDisk, Op};
 use flagstone::{Database, Durability, Error, ErrorKind, Keyspace, Options};
 use flagstone_testkit::{Session, World};
@@ -21,11 +21,6 @@ fn count(session: &Session) -> u64 {
 
 fn copy(disk: &MemDisk) -> World {
     World::on(disk.kill(), 1)
-}
-
-fn files_of(world: &World, kind: FileKind) -> Vec<String> {
-    let is_kind = |name: &String| matches!(parse(name), Name::Numbered(found, _) if found == kind);
-    world.files().into_iter().filter(is_kind).collect()
 }
 
 fn corruption(world: &World, name: &str) -> Error {
