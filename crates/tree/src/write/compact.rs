@@ -155,11 +155,8 @@ impl Compaction {
             return Ok(None);
         }
         let written = work.outputs.bytes();
-        let mut edit = TreeEdit::new(self.tree.id());
-        edit.added = work.outputs.into_added()?;
+        let mut edit = work.outputs.into_edit(&work.retention)?;
         edit.removed = self.job.inputs.iter().map(|input| input.1).collect();
-        edit.watermark = work.retention.watermark();
-        edit.expired_through = work.retention.expired_through();
         self.tree.counters.add(TreeCounters {
             compactions: 1,
             compaction_bytes_read: self.inputs().map(|table| table.meta().bytes).sum(),

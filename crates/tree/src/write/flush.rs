@@ -168,12 +168,9 @@ impl Flush {
             return Ok(None);
         }
         let written = work.outputs.bytes();
-        let mut edit = TreeEdit::new(self.tree.id());
-        edit.added = work.outputs.into_added()?;
+        let mut edit = work.outputs.into_edit(&work.retention)?;
         edit.removed = work.removed;
         edit.flushed_through = self.tables.last().map(|table| table.seal_seqno());
-        edit.watermark = work.retention.watermark();
-        edit.expired_through = work.retention.expired_through();
         self.tree.counters.add(TreeCounters {
             flushes: 1,
             flush_bytes_written: written,

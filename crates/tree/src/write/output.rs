@@ -1,9 +1,10 @@
 //! The tables that a flush or compaction writes: cut by size, never between entries of one key.
 
 use super::ranges::RangesToWrite;
+use crate::merge::Retention;
 use crate::options::OutputCheck;
 use crate::tree::Tree;
-use crate::version::LEVELS;
+use crate::version::{LEVELS, TreeEdit};
 use flagstone_base::check::changed;
 use flagstone_base::flip::{self, Site};
 use flagstone_base::{EntryCheck, EntryRef, FileNumber, Result};
@@ -175,9 +176,18 @@ impl Outputs {
         self.finish_table(None)
     }
 
+    /// Returns an edit that adds the finished tables, and says how far `retention` dropped entries.
+    pub(super) fn into_edit(self, retention: &Retention) -> Result<TreeEdit> {
+        let mut edit = TreeEdit::new(self.tree.id());
+        edit.watermark = retention.watermark();
+        edit.expired_through = retention.expired_through();
+        edit.added = self.into_added()?;
+        Ok(edit)
+    }
+
     /// Syncs the directory, so that the names of the tables survive a power cut. Returns the
     /// finished tables.
-    pub(super) fn into_added(mut self) -> Result<Vec<(u8, TableMeta)>> {
+    fn into_added(mut self) -> Result<Vec<(u8, TableMeta)>> {
         let context = self.tree.context();
         if !self.created.is_empty()
             && let Err(error) = context.files.or_close_some(|| context.disk.sync_dir(&context.dir))
