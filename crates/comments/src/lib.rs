@@ -42,4 +42,4 @@ mod generator;
 
 pub use generator::Comments;
 pub use key::Key;
-pub use random::Random;
+pub use random::{Random, WEYL, scramble};

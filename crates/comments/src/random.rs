@@ -6,9 +6,12 @@
 
 use crate::math;
 
-const WEYL: u64 = 0x9E37_79B9_7F4A_7C15;
+/// The step of splitmix64: 2^64 divided by the golden ratio, odd.
+pub const WEYL: u64 = 0x9E37_79B9_7F4A_7C15;
 
-const fn scramble(x: u64) -> u64 {
+/// A bijection of 64 bits that leaves no pattern: the finisher of splitmix64.
+#[inline]
+pub const fn scramble(x: u64) -> u64 {
     let x = (x ^ (x >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     let x = (x ^ (x >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
     x ^ (x >> 31)

@@ -2,18 +2,7 @@
 //! function of the seed, the thread and i. To draw a key that was put before, a thread draws a
 //! smaller i.
 
-use flagstone_comments::Random;
-
-const WEYL: u64 = 0x9E37_79B9_7F4A_7C15;
-
-/// A bijection of 64 bits that leaves no pattern: the finisher of splitmix64 (Steele, Lea, Flood,
-/// "Fast splittable pseudorandom number generators", 2014).
-#[inline]
-const fn scramble(x: u64) -> u64 {
-    let x = (x ^ (x >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    let x = (x ^ (x >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    x ^ (x >> 31)
-}
+use flagstone_comments::{Random, WEYL, scramble};
 
 /// A number that looks random and depends on `seed` and `n` alone; for one seed no two are equal.
 #[inline]
