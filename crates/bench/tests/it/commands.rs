@@ -75,6 +75,7 @@ fn wrong_arguments_are_refused_before_anything_is_made() {
         ("load --sample 5", "--sample is not for load"),
         ("load --threads 5", "--threads is not for load"),
         ("load --no-entry-checks", "--no-entry-checks is not for load"),
+        ("load --no-entry-checks", "--no-entry-checks is not for load"),
         ("load x --comments 5", "cannot be used with"),
         ("load x --seed 5", "cannot be used with"),
         ("cached-get --closing-sync", "--closing-sync is not for cached-get"),
