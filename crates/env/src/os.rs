@@ -301,10 +301,14 @@ impl Disk for OsDisk {
 
 /// The size of the machine's memory in bytes; `None` if the system does not tell.
 pub fn memory_bytes() -> Option<u64> {
-    let text = fs::read_to_string("/proc/meminfo").ok()?;
-    let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
+    memory_of(&fs::read_to_string("/proc/meminfo").ok()?)
+}
+
+/// Returns the size of the memory in bytes from the text of `/proc/meminfo`.
+fn memory_of(meminfo: &str) -> Option<u64> {
+    let line = meminfo.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
     let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
-    Some(kib << 10)
+    kib.checked_mul(1 << 10)
 }
 
 /// Raises the soft limit of open files of this process to the hard limit, for programs: a database
@@ -357,6 +361,17 @@ mod tests {
 
     fn scratch() -> tempfile::TempDir {
         tempfile::tempdir().unwrap()
+    }
+
+    #[test]
+    fn the_memory_of_the_machine_is_read_in_bytes() {
+        let text = "MemFree:  7 kB\nMemTotal:       1000 kB\nSwapTotal:  9 kB\n";
+        assert_eq!(memory_of(text), Some(1_024_000));
+        let malformed = ["", "MemFree: 7 kB\n", "MemTotal: 1000\n", "MemTotal: x kB\n"];
+        assert_eq!(malformed.map(memory_of), [None; 4]);
+        assert_eq!(memory_of(&format!("MemTotal: {} kB", u64::MAX)), None);
+        #[cfg(target_os = "linux")]
+        assert!(memory_bytes().is_some_and(|bytes| bytes > 1 << 20));
     }
 
     #[test]
