@@ -18,7 +18,7 @@ pub(crate) fn run(root: &Path, long: bool) -> bool {
     for finding in &findings {
         println!("{finding}");
     }
-    let reports = [circles::report, sizes::report, columns::report];
+    let reports = [circles::report, sizes::report];
     for line in reports.iter().flat_map(|report| report(&tree, long)) {
         println!("{line}");
     }
