@@ -76,7 +76,7 @@ const STEPS: [Step; 13] = [
     Step { name: "tests", work: Work::Cargo(&["test", "--locked", "--workspace"]) },
     Step { name: "examples", work: Work::Examples },
     // The seeds are always the same, so that a failure is one of the change under test. Without
-    // `--seed` both commands try others.
+    // `--seed` both commands try others: so does the workflow every night.
     Step { name: "shuttle", work: Work::Xtask(&["shuttle", "--seconds", "30", "--seed", "1"]) },
     Step {
         name: "smoke",
@@ -315,6 +315,21 @@ clippy FAILED; to run it alone: cargo clippy --locked --workspace --all-targets 
         assert_eq!(line("sim"), "cargo xtask sim --seconds 60 --seed 1000");
         let docs = "RUSTDOCFLAGS='-D warnings' cargo doc --locked --workspace --no-deps";
         assert_eq!(line("docs"), docs);
+    }
+
+    #[test]
+    fn what_ci_runs_with_a_fixed_seed_runs_every_night_with_others() {
+        let workflow = crate::root().join(".github/workflows/ci.yml");
+        let workflow = std::fs::read_to_string(workflow).unwrap();
+        let mut seeds = 0;
+        for step in &STEPS {
+            let Work::Xtask(words) = step.work else { continue };
+            let command = format!("cargo xtask {} ", words[0]);
+            seeds += usize::from(words.contains(&"--seed"));
+            let explores = |line: &str| line.contains(&command) && !line.contains("--seed");
+            assert!(workflow.lines().any(explores), "{command}");
+        }
+        assert_eq!(seeds, 2);
     }
 
     /// A lock file that a run may update itself guards nothing.

@@ -25,14 +25,15 @@ cargo xtask COMMAND
   ci              all checks of a change, up to the first that fails: fmt, also of peers/, the lock
                   file of peers/, deny (where cargo-deny is installed), tidy, clippy, also of
                   flagstone without serde, tests, examples, shuttle (30 s), smoke (each workload
-                  of flagstone-bench for a moment), sim (60 s), docs
+                  of flagstone-bench for a moment), sim (60 s), docs. shuttle and sim take the same
+                  seeds each time, so that a failure is one of the change
   deny            checks licences, sources, advisories and double versions of outside crates
                   against deny.toml; needs cargo-deny
   examples        runs each program of crates/flagstone/examples
   tidy [--long]   checks the house rules that the compiler does not know. Refuses files of one
                   crate that need each other in a circle, and prints a way around it; old
                   circles may not grow. --long lists what the files in old circles need of each
-                  other, and the long files, functions and lines, which are only counted otherwise
+                  other, and the long files and functions, which are only counted otherwise
   peers [--quick] [--without-rocksdb] [OPTIONS]
                   runs the workloads over flagstone, RocksDB, fjall, LMDB, redb and SQLite, and
                   writes their tables into docs/bench/peers.md and README.md. A run with chosen
