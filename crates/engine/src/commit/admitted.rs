@@ -29,15 +29,16 @@ impl<'a> Admitted<'a> {
         self.bytes += more;
     }
 
-    /// Lowers the count to `bytes` if it is higher, and wakes those who wait for the difference.
+    /// Lowers the count to `bytes` if it is higher, and wakes the writers that wait for the
+    /// difference.
     pub(super) fn shrink_to(&mut self, bytes: u64) {
         let less = self.bytes.saturating_sub(bytes);
         if less == 0 {
             return;
         }
         self.bytes -= less;
-        // SeqCst: either the waiting writer sees the new sum, or this thread sees that somebody
-        // waits.
+        // SeqCst: either the waiting writer sees the new sum, or this thread sees the waiting
+        // writer.
         self.stall.large.bytes.fetch_sub(less, Ordering::SeqCst);
         if self.stall.awaiting.load(Ordering::SeqCst) > 0 {
             self.bell.ring();
