@@ -6,10 +6,11 @@ use flagstone_bench::record::read_dir;
 use flagstone_bench::workload::WORKLOADS;
 
 /// The commands and the numbers of their trials; `{s}` is the seconds of a trial.
-const COMMANDS: [(&str, usize); 24] = [
+const COMMANDS: [(&str, usize); 25] = [
     ("put-heavy --partitions 1,2 --threads 1,2 --closing-sync --seconds {s} --resume", 2 * 2),
     ("get-heavy --threads 2 --telling-deletes --seconds {s}", 1),
-    ("delete-heavy --threads 16 --partitions 16 --values half --seconds {s}", 1),
+    ("get-heavy --partitions 1,2 --threads 1 --seconds {s}", 2),
+    ("delete-heavy --partitions 1,16 --threads 16 --values half --seconds {s}", 2),
     ("balanced --operations 20000 --value-size 100 --key-size 24", 1),
     ("balanced --partitions 1,2 --threads 1,2 --seconds {s} --resume", 2 * 2),
     ("ycsb-a --records 5000 --seconds {s}", 1),
@@ -32,8 +33,8 @@ const COMMANDS: [(&str, usize); 24] = [
     ("get --comments 3000 --partitions 1,2 --threads 1,2 --seconds {s}", 2 * 2),
     (
         "update --comments 3000 --sample 500 --how get-put,update,apply-patch,merge,put \
-         --threads 1,2 --seconds {s}",
-        5 * 2,
+         --partitions 1,2 --threads 1,2 --seconds {s}",
+        5 * 2 * 2,
     ),
 ];
 /// Commands that need a device: file systems in memory refuse them.
