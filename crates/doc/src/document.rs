@@ -2,7 +2,9 @@
 
 use crate::encode::Encoder;
 use crate::json::{JsonError, JsonParser, NoJson, append_json};
+use crate::jsonpath::{JsonPath, Node};
 use crate::names::Names;
+use crate::pointer::Pointer;
 use crate::value::Value;
 use crate::view::{View, validate};
 use flagstone_base::{Malformed, Result, Slice};
@@ -94,6 +96,17 @@ impl Document {
     /// Returns the text at `path`, or `""` if there is none; [`Document::get`] tells them apart.
     pub fn str(&self, path: &str) -> &str {
         self.get(path).and_then(|view| view.as_str()).unwrap_or("")
+    }
+
+    /// Returns the nodes that `path` selects, in order. Decodes only what filters compare.
+    pub fn query<'a>(&'a self, path: &JsonPath) -> impl Iterator<Item = Node<'a>> {
+        // The bytes were validated when the document was created: there are no errors.
+        path.nodes(&self.root()).filter_map(Result::ok)
+    }
+
+    /// Returns the value at `pointer`. Decodes nothing else.
+    pub fn pointer(&self, pointer: &Pointer) -> Option<View<'_>> {
+        pointer.get(&self.root()).ok().flatten()
     }
 
     /// Decodes the whole document into a value in memory.

@@ -1,5 +1,5 @@
-//! Documents: exact values, their total order, their binary form, views, sort keys, JSON, paths
-//! and patches.
+//! Documents: exact values, their total order, their binary form, views, sort keys, JSON, paths,
+//! JSONPath and patches.
 //!
 //! This crate does not touch files. A [`Value`] is a document in memory. An [`Encoder`] writes a
 //! value in the binary form, a [`JsonParser`] writes JSON text in it directly, and a [`View`]
@@ -32,6 +32,11 @@ mod show;
 
 pub mod json;
 
+mod path_error;
+mod pointer;
+
+mod jsonpath;
+
 mod path;
 
 mod patch;
@@ -46,10 +51,15 @@ pub use depth::DEPTH_MAX;
 pub use document::{Document, DocumentMut};
 pub use encode::{Duplicates, Encoder};
 pub use json::{JsonError, JsonOptions, JsonParser, NoJson, Surrogates};
+pub use jsonpath::{
+    JSONPATH_BYTES_MAX, JSONPATH_NESTING_MAX, JsonPath, Location, Node, Nodes, PathStep,
+};
 pub use map::Map;
 pub use names::{NAME_BYTES_MAX, NAMES_MAX, Names};
 pub use number::{EXPONENT_MAX, Number};
 pub use patch::{Patch, Patcher};
+pub use path_error::PathError;
+pub use pointer::Pointer;
 pub use sort_key::Direction;
 #[cfg(feature = "serde")]
 pub use structs::adapt;

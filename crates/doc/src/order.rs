@@ -7,6 +7,7 @@
 //! nested in keys would otherwise be compared again at every level.
 
 use crate::map::Map;
+use crate::number::Exact;
 use crate::sort_key;
 use crate::value::{Limit, Value};
 use std::cmp::Ordering;
@@ -31,9 +32,14 @@ fn cmp_numbers(a: &Value, b: &Value) -> Ordering {
         return a.cmp(b);
     }
     let (mut a_text, mut b_text) = ([0; 48], [0; 48]);
-    match (a.exact(&mut a_text), b.exact(&mut b_text)) {
-        (Ok(a), Ok(b)) => a.cmp(&b),
-        (Err(a), Err(b)) => a.cmp(&b),
+    cmp_exact(&a.exact(&mut a_text), &b.exact(&mut b_text))
+}
+
+/// Compares two numbers; an error is a float that is not finite.
+pub(crate) fn cmp_exact(a: &Result<Exact<'_>, Limit>, b: &Result<Exact<'_>, Limit>) -> Ordering {
+    match (a, b) {
+        (Ok(a), Ok(b)) => a.cmp(b),
+        (Err(a), Err(b)) => a.cmp(b),
         (Err(Limit::AboveAll), _) => Ordering::Greater,
         (_, Err(Limit::AboveAll)) => Ordering::Less,
         (Err(_), Ok(_)) => Ordering::Less,

@@ -176,10 +176,7 @@ impl Value {
     pub(crate) fn exact<'a>(&'a self, text: &'a mut NumberText) -> Result<Exact<'a>, Limit> {
         match self {
             Self::Number(number) => Ok(number.exact()),
-            Self::Float(value) if value.is_finite() => Ok(Exact::of_float(*value, text)),
-            Self::Float(value) if value.is_nan() => Err(Limit::NotANumber),
-            Self::Float(value) if *value < 0.0 => Err(Limit::BelowAll),
-            Self::Float(_) => Err(Limit::AboveAll),
+            Self::Float(value) => exact_float(*value, text),
             Self::Int(value) => Ok(Exact::of_int(i128::from(*value), text)),
             _ => Ok(Exact::of_int(0, text)),
         }
@@ -192,6 +189,18 @@ pub(crate) enum Limit {
     NotANumber,
     BelowAll,
     AboveAll,
+}
+
+/// Returns the exact value of a float, whose digits `text` receives.
+pub(crate) fn exact_float(value: f64, text: &mut NumberText) -> Result<Exact<'_>, Limit> {
+    if value.is_finite() {
+        return Ok(Exact::of_float(value, text));
+    }
+    Err(match value {
+        f64::INFINITY => Limit::AboveAll,
+        f64::NEG_INFINITY => Limit::BelowAll,
+        _ => Limit::NotANumber,
+    })
 }
 
 /// Returns the integer that a float equals, if it is one below 2^64 in magnitude.

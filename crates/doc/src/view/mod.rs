@@ -6,7 +6,7 @@ mod check;
 mod view;
 mod walk;
 
-pub(crate) use body::{Areas, Body, Slot};
+pub(crate) use body::{Areas, Body, Place, Slot};
 pub use check::validate;
 pub use view::View;
 pub use walk::{FieldKey, Fields, Items};

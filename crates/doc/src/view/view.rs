@@ -11,6 +11,7 @@ use crate::number::Number;
 use crate::value::Value;
 use flagstone_base::Malformed;
 use std::fmt;
+use std::ops::Range;
 
 /// A document, or a value inside one, read in place. A view is a few words and cheap to copy.
 ///
@@ -111,6 +112,11 @@ impl<'a> View<'a> {
     /// Returns whether the value is an array or map that has a payload; an empty one has none.
     pub(crate) const fn is_full_container(&self) -> bool {
         matches!(self.tag, tag::ARRAY_4 | tag::MAP_4)
+    }
+
+    /// Returns where in the document the payload is. No two containers have one start.
+    pub(crate) const fn range(&self) -> Range<usize> {
+        self.at..self.at + self.payload.len()
     }
 
     /// Returns whether the value is null.

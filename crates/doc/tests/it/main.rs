@@ -5,8 +5,10 @@
 
 mod golden;
 mod hostile;
+mod jsonpath;
 mod oracles;
 mod patches;
+mod pointers;
 mod random;
 mod real;
 #[cfg(feature = "serde")]
