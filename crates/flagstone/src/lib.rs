@@ -64,8 +64,9 @@ pub use flagstone_base::{
 #[cfg(feature = "serde")]
 pub use flagstone_doc::adapt;
 pub use flagstone_doc::{
-    DateTime, Document, DocumentMut, Duplicates, JsonError, JsonOptions, Map, NoJson, Number,
-    Patch, Surrogates, Value, View, doc, json,
+    DateTime, Document, DocumentMut, Duplicates, JsonError, JsonOptions, JsonPath, Location, Map,
+    NoJson, Node, Nodes, Number, Patch, PathError, PathStep, Pointer, Surrogates, Value, View, doc,
+    json,
 };
 pub use flagstone_engine::fold::{self, Fold};
 pub use flagstone_engine::{
@@ -102,6 +103,11 @@ struct GettingStarted;
 #[cfg(all(doctest, feature = "serde"))]
 #[doc = include_str!("../../../docs/guide/data-model.md")]
 struct DataModelGuide;
+
+/// The guide to paths compiles.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/guide/paths.md")]
+struct PathsGuide;
 
 /// The guide to options compiles.
 #[cfg(doctest)]

@@ -10,7 +10,7 @@ use crate::entry::EntryOptions;
 use crate::sort_keys;
 use flagstone_base::key::KeyRange;
 use flagstone_base::{Malformed, Moment, Result};
-use flagstone_doc::{Document, DocumentMut, Patch, Value, View};
+use flagstone_doc::{Document, DocumentMut, JsonPath, Patch, Value, View};
 use flagstone_engine::{Keyspace, TryGet, VersionToken};
 use std::fmt;
 use std::ops::RangeBounds;
@@ -268,6 +268,40 @@ impl Collection {
     pub fn get_path(&self, key: impl Into<Value>, path: &str) -> Result<Option<Value>> {
         let found = self.look(key, |root| root.path(path)?.map(|view| view.to_value()).transpose());
         Ok(found?.flatten())
+    }
+
+    /// Returns the values that each of `paths` selects in the document of `key`, in order, or
+    /// `None` if there is no such document.
+    ///
+    /// Reads the document once. Decodes and copies what is selected, and looks at what the paths
+    /// have to look at. For the places of the values, or values that need no copy, use
+    /// [`Collection::look`] and [`JsonPath::nodes`].
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = flagstone::Database::open(dir.path())?;
+    /// use flagstone::{JsonPath, Value};
+    /// let posts = db.collection("posts")?;
+    /// posts.put_json("p1", r#"{"title":"Weaving","votes":[{"by":"x","n":1},{"by":"y","n":0}]}"#)?;
+    /// let paths = [JsonPath::parse("$.title")?, JsonPath::parse("$.votes[?@.n > 0].by")?];
+    /// let found = posts.get_paths("p1", &paths)?.expect("it was put");
+    /// assert_eq!(found, [vec![Value::from("Weaving")], vec![Value::from("x")]]);
+    /// # Ok::<(), flagstone::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Collection::get`].
+    pub fn get_paths<'p>(
+        &self,
+        key: impl Into<Value>,
+        paths: impl IntoIterator<Item = &'p JsonPath>,
+    ) -> Result<Option<Vec<Vec<Value>>>> {
+        self.look(key, |root| {
+            let values = |path: &JsonPath| {
+                path.nodes(root).map(|node| node?.view().to_value()).collect::<Result<Vec<_>, _>>()
+            };
+            paths.into_iter().map(values).collect()
+        })
     }
 
     /// Calls `read` with a view of the stored document of `key` and returns its result, or `None`
