@@ -11,12 +11,14 @@ use crate::commit::{
 use crate::config::Config;
 use crate::event::Event;
 use crate::handle::Handle;
+use crate::inside::{Inside, InsideGuard};
 use crate::keyspace::Keyspace;
 use crate::keyspace_core::KeyspaceCore;
 use crate::options::{Durability, KeyspaceOptions, Options, check_interval};
 use crate::parts::Parts;
 use crate::read::Snapshot;
 use crate::stats::{self, KeyspaceInfo, Stats, VerifyReport};
+use crate::transaction::{Isolation, Transaction};
 use crate::verify;
 use crate::write::{commit, try_commit};
 use flagstone_base::{Error, ErrorKind, Moment, Result};
@@ -30,6 +32,11 @@ use std::sync::Arc;
 #[derive(Clone)]
 pub struct Engine {
     handle: Arc<Handle>,
+}
+
+/// This thread runs the closure of a transaction.
+pub struct InTransaction {
+    _guard: InsideGuard,
 }
 
 impl Engine {
@@ -239,6 +246,39 @@ impl Engine {
     /// A snapshot of all keyspaces as of now.
     pub fn snapshot(&self) -> Snapshot {
         Snapshot::new(&self.handle)
+    }
+
+    /// Begins a transaction on what is visible now.
+    ///
+    /// # Errors
+    /// Closed; InvalidInput for a serializable one inside a listener.
+    pub fn begin(&self, isolation: Isolation) -> Result<Transaction> {
+        Transaction::begin(&self.handle, isolation)
+    }
+
+    /// Makes the writes of `transaction` visible together. Returns no ticket if there are none:
+    /// then nothing is checked, since its snapshot is a state that the database had.
+    ///
+    /// # Errors
+    /// Conflict if another commit came between; otherwise those of [`Engine::start`].
+    pub fn start_transaction(
+        &self,
+        transaction: Transaction,
+        durability: Durability,
+    ) -> Result<Option<Ticket>> {
+        if transaction.is_empty() {
+            return self.parts().health.check_open().map(|()| None);
+        }
+        self.start_owned(transaction.into_batch()?, durability).map(Some)
+    }
+
+    /// Notes that this thread runs the closure of a transaction, until the result is dropped.
+    ///
+    /// # Errors
+    /// InvalidInput inside a closure that may not write.
+    pub fn enter_transaction(&self) -> Result<InTransaction> {
+        self.parts().health.check_may_write()?;
+        Ok(InTransaction { _guard: self.parts().health.run_inside(Inside::Transaction) })
     }
 
     /// Makes everything acknowledged and logged so far survive a power cut.

@@ -173,8 +173,10 @@ impl Health {
     pub(crate) fn check_may_write(&self) -> Result<()> {
         match inside::is_inside_any() {
             false => Ok(()),
-            true => self
-                .check_inside(&[Inside::Update, Inside::Listener, Inside::Background], "a write"),
+            true => self.check_inside(
+                &[Inside::Update, Inside::Transaction, Inside::Listener, Inside::Background],
+                "a write",
+            ),
         }
     }
 
@@ -188,6 +190,13 @@ impl Health {
         let place = match self.is_inside(refused) {
             None => return Ok(()),
             Some(Inside::Update) => "the closure of an update",
+            Some(Inside::Transaction) => {
+                return Err(Error::invalid(format!(
+                    "{call} of {} inside the closure of a transaction of the same database would \
+                     not be part of the transaction: call the transaction itself",
+                    self.setup.dir.display()
+                )));
+            }
             Some(Inside::Listener) => "a listener of events",
             Some(Inside::Background) => "background work",
         };

@@ -2,8 +2,9 @@
 //!
 //! The closure of an update runs while its key is locked, a listener while any lock may be held,
 //! and a fold in background work that writers may wait for. A call from there that waits could wait
-//! for its own thread. Each thread notes which user code it runs, and such a call returns
-//! InvalidInput instead.
+//! for its own thread. The closure of a transaction holds no lock, but a write past the transaction
+//! is hardly meant: it would happen at once, and once more with each retry. Each thread notes which
+//! user code it runs, and such a call returns InvalidInput instead.
 
 use flagstone_env::sync::thread_local;
 use std::cell::RefCell;
@@ -13,6 +14,8 @@ use std::cell::RefCell;
 pub(crate) enum Inside {
     /// The closure of an update. It may not write.
     Update,
+    /// The closure of a transaction. It may write only through the transaction.
+    Transaction,
     /// A listener. It may only read.
     Listener,
     /// Background work, which runs folds. It may only read.

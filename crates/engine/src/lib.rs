@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! flagstone (documents, codecs, the public API)
-//!     |  Config, Engine, Keyspace, Batch, Snapshot, Scan    ^  ContentFactory: keyspace contents
+//!     |  Config, Engine, Keyspace, Batch, Transaction, ..    ^  ContentFactory: keyspace contents
 //!     v                                                     |
 //! engine: commit -> log, memtables -> flush -> compaction; manifest, catalog; open, close;
 //!         backup, repair
@@ -71,6 +71,7 @@ mod change;
 mod read;
 
 mod keyspace;
+mod transaction;
 
 mod backup;
 mod checkpoint;
@@ -95,7 +96,7 @@ pub use change::WantedContent;
 pub use checkpoint::CheckpointReport;
 pub use commit::{Admitted, Batch, Effect, OP_OVERHEAD, Ticket, TryCommit};
 pub use config::{Config, Environment};
-pub use engine::Engine;
+pub use engine::{Engine, InTransaction};
 pub use event::{DamagedTable, Event, Listener, StallCause};
 pub use flagstone_base::{Error, ErrorKind, Kind, Moment, Result, SeqNo, Slice};
 pub use fold::Fold;
@@ -108,3 +109,4 @@ pub use repair::{Loss, Repair, RepairReport};
 pub use stats::{
     CacheReport, KeyspaceInfo, KeyspaceStats, LevelReport, ScrubReport, Stats, VerifyReport,
 };
+pub use transaction::{Isolation, Transaction, TransactionScan};

@@ -9,13 +9,14 @@
 //! 3. `numbering`, held for a few lines
 //! 4. the state of a full compaction that a caller runs, held for a few lines
 //! 5. `definitions_due` before the maps of the keyspaces; the queue of background work, the
-//!    publisher's line, the snapshots' map, the bells: leaves, held for a few lines
+//!    publisher's line, the recent writes, the snapshots' map, the bells: leaves, held for a few
+//!    lines
 //!
 //! Readers take none of them: they load the visible SeqNo, then a tree's view.
 
 use crate::background::{Deletes, ExpiryTimer, Pace, Scrubber, Upkeep, act};
 use crate::ballast::{self, Ballast};
-use crate::commit::{Commits, Stall, Stripes, Throttle};
+use crate::commit::{Commits, RecentWrites, Stall, Stripes, Throttle};
 use crate::content::ContentFactory;
 use crate::due::Due;
 use crate::edits::Edits;
@@ -123,6 +124,7 @@ impl Lower {
             ballast: Arc::clone(&self.ballast),
             edits: Arc::clone(&self.edits),
             stripes: Arc::new(Stripes::new()),
+            recent: Arc::new(RecentWrites::new(self.setup.options.recent_writes_bytes())),
             throttle: self.throttle(),
             reads: reads.clone(),
         }

@@ -208,5 +208,5 @@ fn commit_large(
 fn write_of<'a>(core: &'a Arc<KeyspaceCore>, payload: &'a [u8], ops: &'a [Op]) -> Write<'a> {
     let keyspaces = from_ref(core);
     let has_expiry = ops.iter().any(|op| op.expiry.is_some());
-    Write { payload, shared: None, ops, conditions: &[], keyspaces, has_expiry }
+    Write { payload, shared: None, ops, conditions: &[], keyspaces, has_expiry, reads: None }
 }

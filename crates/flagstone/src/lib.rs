@@ -49,6 +49,8 @@ mod batch;
 mod document_parser;
 mod snapshot;
 
+mod transaction;
+
 mod database;
 mod repair;
 
@@ -79,6 +81,10 @@ pub use flagstone_engine::{
 pub use keyspace::Keyspace;
 pub use repair::Repair;
 pub use snapshot::Snapshot;
+pub use transaction::{
+    Isolation, Transaction, TransactionDocumentScan, TransactionOptions, TransactionScan,
+    TransactionTypedScan,
+};
 pub use typed::{Typed, TypedScan};
 
 /// Dumps of any file of a database, for humans.
@@ -108,6 +114,11 @@ struct DataModelGuide;
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/guide/paths.md")]
 struct PathsGuide;
+
+/// The guide to transactions compiles.
+#[cfg(all(doctest, feature = "serde"))]
+#[doc = include_str!("../../../docs/guide/transactions.md")]
+struct TransactionsGuide;
 
 /// The guide to options compiles.
 #[cfg(doctest)]

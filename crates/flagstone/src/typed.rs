@@ -183,16 +183,23 @@ impl<K: KeyCodec, V, C: Codec<V>> Typed<K, V, C> {
     ) -> Result<()> {
         let key = self.key_bytes(key)?;
         check_key(&key)?;
-        self.keyspace.0.read_modify_write(&key, |old| {
-            let existed = old.is_some();
-            let old = old.map(|bytes| self.decode_value(bytes)).transpose()?;
-            Ok(match change(old) {
-                Some(value) => Some((Kind::Put, self.value_bytes(&value)?)),
-                None if existed => Some((Kind::Delete, Vec::new())),
-                None => None,
-            })
-        })?;
+        self.keyspace.0.read_modify_write(&key, |old| self.changed(old, change))?;
         Ok(())
+    }
+
+    /// Returns what is to be written after `change` of the stored value `old`.
+    pub(crate) fn changed(
+        &self,
+        old: Option<&[u8]>,
+        change: impl FnOnce(Option<V>) -> Option<V>,
+    ) -> Result<Option<(Kind, Vec<u8>)>> {
+        let existed = old.is_some();
+        let old = old.map(|bytes| self.decode_value(bytes)).transpose()?;
+        Ok(match change(old) {
+            Some(value) => Some((Kind::Put, self.value_bytes(&value)?)),
+            None if existed => Some((Kind::Delete, Vec::new())),
+            None => None,
+        })
     }
 
     /// Returns the entries of `range` in the order of their keys, as of one moment.
@@ -242,6 +249,10 @@ impl<K: KeyCodec, V, C: Codec<V>> Typed<K, V, C> {
         C::decode(bytes).map_err(|error| self.refused("value", &C::name(), error))
     }
 
+    pub(crate) fn decode_entry(&self, key: &[u8], value: &[u8]) -> Result<(K, V)> {
+        Ok((self.decode_key(key)?, self.decode_value(value)?))
+    }
+
     fn decode_key(&self, bytes: &[u8]) -> Result<K> {
         K::decode_key(bytes).map_err(|error| self.refused("key", &K::key_name(), error))
     }
@@ -281,8 +292,7 @@ impl<K: KeyCodec, V, C: Codec<V>> Iterator for TypedScan<K, V, C> {
             Ok(false) => return None,
             Err(error) => return Some(Err(error)),
         }
-        let key = self.typed.decode_key(self.scan.key());
-        Some(key.and_then(|key| Ok((key, self.typed.decode_value(self.scan.value_bytes())?))))
+        Some(self.typed.decode_entry(self.scan.key(), self.scan.value_bytes()))
     }
 }
 

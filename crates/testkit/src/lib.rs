@@ -30,6 +30,7 @@ pub mod world;
 pub mod driver;
 pub mod history;
 
+pub mod anomalies;
 pub mod budget;
 pub mod fixtures;
 pub mod fuzz;

@@ -3,6 +3,7 @@
 //! A batch is encoded while it is filled, in the form that the log stores. Committing it copies
 //! nothing.
 
+use super::read_set::ReadSet;
 use super::record::{self, LoggedOp};
 use crate::history::VersionToken;
 use crate::keyspace_core::KeyspaceCore;
@@ -25,6 +26,8 @@ pub struct Batch {
     pub(crate) conditions: Vec<Condition>,
     pub(crate) keyspaces: Vec<Arc<KeyspaceCore>>,
     pub(crate) has_expiry: bool,
+    /// What was read for these writes, if they are those of a serializable transaction.
+    pub(crate) reads: Option<Box<ReadSet>>,
 }
 
 /// The effect of an operation on its key: its kind, and when it expires.
@@ -119,6 +122,8 @@ pub(crate) struct Write<'a> {
     pub(crate) keyspaces: &'a [Arc<KeyspaceCore>],
     /// Whether one of its puts may bring the first expiry of its keyspace.
     pub(crate) has_expiry: bool,
+    /// Refuses the commit if something of it was written meanwhile.
+    pub(crate) reads: Option<&'a ReadSet>,
 }
 
 /// The most bytes that one write takes in a batch besides its key and value.
@@ -245,6 +250,7 @@ impl Batch {
         self.conditions.clear();
         self.keyspaces.clear();
         self.has_expiry = false;
+        self.reads = None;
     }
 
     fn expect(
@@ -305,6 +311,7 @@ impl Batch {
             conditions: &self.conditions,
             keyspaces: &self.keyspaces,
             has_expiry: self.has_expiry,
+            reads: self.reads.as_deref(),
         }
     }
 }

@@ -3,6 +3,10 @@
 //!
 //! The commit path calls nothing above it: a commit returns what is due after it.
 
+mod recent;
+
+mod read_set;
+
 mod batch;
 mod definitions;
 mod deleted_ranges;
@@ -26,6 +30,7 @@ mod room;
 
 mod condition;
 mod resolve;
+mod watched;
 
 mod pipeline;
 mod ticket;
@@ -37,6 +42,8 @@ pub use batch::{Batch, Effect, OP_OVERHEAD};
 pub(crate) use batch::{Op, Write, encode_op};
 pub(crate) use large::{LARGE_WRITE, LargeWrite};
 pub(crate) use pipeline::{Commits, Committed};
+pub(crate) use read_set::{RangeRead, ReadSet};
+pub(crate) use recent::RecentWrites;
 pub(crate) use room::Room;
 pub(crate) use stall::{STOP, Stall, free_bytes};
 pub(crate) use stripes::{Held, Stripes};

@@ -18,12 +18,14 @@ use super::after::due_after;
 use super::batch::Write;
 use super::condition::check_conditions;
 use super::definitions::{NewDefinitions, definitions_of, enqueue, seqnos_wanted};
+use super::recent::{RecentWrites, Watch};
 use super::record;
 use super::resolve::{self, Resolved};
 use super::room::{Room, ValueRoom};
 use super::stripes::{Held, Stripes};
 use super::targets::{Targets, partitions_of, targets};
 use super::throttle::Throttle;
+use super::watched::{check_reads, note_writes};
 use crate::ballast::Ballast;
 use crate::due::Due;
 use crate::edits::Edits;
@@ -91,6 +93,7 @@ pub(crate) struct Commits {
     pub(crate) ballast: Arc<Ballast>,
     pub(crate) edits: Arc<Edits>,
     pub(crate) stripes: Arc<Stripes>,
+    pub(crate) recent: Arc<RecentWrites>,
     pub(crate) throttle: Throttle,
     pub(crate) reads: Reads,
 }
@@ -280,6 +283,10 @@ impl Commits {
         // after them.
         self.health.check_open_for_writing()?;
         write.keyspaces.iter().try_for_each(|keyspace| keyspace.check_not_dropped())?;
+        let is_watched = self.recent.is_watched();
+        if is_watched {
+            check_reads(write)?;
+        }
         let mut definitions = Vec::new();
         let mut first = numbering.next;
         let mut lsn = None;
@@ -303,6 +310,9 @@ impl Commits {
         }
         numbering.next = first.plus(count);
         let last = SeqNo::new(numbering.next.get() - 1);
+        if is_watched {
+            note_writes(&self.recent, write, last);
+        }
         let refs = targets
             .iter()
             .map(|&(keyspace, partition)| {
@@ -312,6 +322,12 @@ impl Commits {
             .collect();
         let place = InFlight { commits: self, place: Some(self.history.publisher.join(last)) };
         Ok(Some(Numbered { first, last, refs, place, lsn, definitions }))
+    }
+
+    /// Keeps what is committed from now on, for a serializable transaction.
+    pub(crate) fn watch(&self) -> Watch {
+        let numbering = self.history.numbering.lock();
+        self.recent.watch(SeqNo::new(numbering.next.get() - 1))
     }
 
     fn log_and_insert(

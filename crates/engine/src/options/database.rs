@@ -249,6 +249,13 @@ impl Options {
         self.ballast_bytes.unwrap_or(by_budget)
     }
 
+    /// The most bytes that the keys of recent writes may take, which serializable transactions
+    /// need: a thirty-second part of the budget, 512 KiB to 64 MiB. The least is room for the
+    /// longest keys.
+    pub(crate) fn recent_writes_bytes(&self) -> usize {
+        (self.memory_budget / 32).clamp(512 << 10, 64 << 20) as usize
+    }
+
     /// The most bytes that all memtables together may hold.
     pub(crate) const fn memtable_share(&self) -> u64 {
         let half = self.memory_budget / 2;

@@ -51,12 +51,16 @@ impl Scan {
     /// first entry is taken.
     #[must_use]
     pub fn rev(mut self) -> Self {
+        self.reverse();
+        self
+    }
+
+    pub(crate) fn reverse(&mut self) {
         self.direction = match self.direction {
             Direction::Forward => Direction::Reverse,
             Direction::Reverse => Direction::Forward,
         };
         self.state = ScanState::Unstarted;
-        self
     }
 
     pub(crate) const fn unordered(mut self) -> Self {

@@ -6,7 +6,8 @@ use crate::handle::Handle;
 use crate::history::VersionToken;
 use crate::keyspace_core::KeyspaceCore;
 use flagstone_base::key::{KeyRange, check_key};
-use flagstone_base::{Result, SeqNo, Slice};
+use flagstone_base::{Moment, Result, SeqNo, Slice};
+use flagstone_tree::Found;
 use std::sync::Arc;
 
 /// All keyspaces as of one moment. A snapshot pins a SeqNo, but no memory and no files. What had
@@ -41,11 +42,24 @@ impl Snapshot {
         keyspace: &Arc<KeyspaceCore>,
         key: impl AsRef<[u8]>,
     ) -> Result<Option<Slice>> {
+        Ok(self.find(keyspace, key.as_ref())?.value)
+    }
+
+    /// Returns the newest entry that `key` had.
+    pub(crate) fn find(&self, keyspace: &Arc<KeyspaceCore>, key: &[u8]) -> Result<Found> {
         self.pin.handle().check_same(keyspace)?;
-        let key = key.as_ref();
         check_key(key)?;
         let reads = &self.pin.parts().reads;
-        Ok(reads.get_found(keyspace, key, keyspace.hash(key), Some(self.pin.point()))?.value)
+        reads.get_found(keyspace, key, keyspace.hash(key), Some(self.pin.point()))
+    }
+
+    /// The moment by which the snapshot judges expiries. MAX if it sees no entry that expires.
+    pub(crate) const fn moment(&self) -> Moment {
+        self.pin.point().moment
+    }
+
+    pub(crate) const fn handle(&self) -> &Arc<Handle> {
+        self.pin.handle()
     }
 
     /// Scans the entries of `range` as they were, in key order.

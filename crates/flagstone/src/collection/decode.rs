@@ -2,7 +2,8 @@
 
 use super::stored::Stored;
 use flagstone_base::{Malformed, Result, Slice};
-use flagstone_doc::{Document, View};
+use flagstone_doc::sort_key::{self, Direction};
+use flagstone_doc::{Document, Value, View};
 use std::sync::Arc;
 
 /// The name of stored bytes in errors.
@@ -16,6 +17,12 @@ pub(crate) fn document(stored: &Stored, bytes: Slice) -> Result<Document> {
     let names = Arc::clone(&stored.documents.names);
     Document::from_bytes(bytes, Some(names))
         .map_err(|malformed| stored.corrupt(DOCUMENT, malformed))
+}
+
+/// Returns the primary key of this sort key.
+pub(crate) fn primary_key(stored: &Stored, key: &[u8]) -> Result<Value> {
+    sort_key::decode(key, Direction::Ascending)
+        .map_err(|malformed| stored.corrupt("a primary key", malformed))
 }
 
 /// Returns what `read` returns for a view of the document.

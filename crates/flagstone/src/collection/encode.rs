@@ -38,7 +38,7 @@ pub(crate) fn rust_value<T: serde::Serialize + ?Sized>(
 }
 
 /// Returns the stored form of the document in a JSON text.
-pub(super) fn json(stored: &Stored, json: &[u8]) -> Result<Vec<u8>> {
+pub(crate) fn json(stored: &Stored, json: &[u8]) -> Result<Vec<u8>> {
     thread_local! {
         static PARSER: RefCell<Option<(usize, JsonParser)>> = const { RefCell::new(None) };
     }

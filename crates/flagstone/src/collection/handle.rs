@@ -4,7 +4,7 @@
 //! as ids of the collection's table of names.
 
 use super::stored::Stored;
-use super::write::{self, Change};
+use super::write::{self, Change, Destination};
 use super::{DocumentScan, StoredView, decode, encode, update};
 use crate::entry::EntryOptions;
 use crate::sort_keys;
@@ -346,7 +346,7 @@ impl Collection {
         key: impl Into<Value>,
         change: impl FnOnce(&mut DocumentMut) -> Result<()>,
     ) -> Result<bool> {
-        update::update(&self.0, &sort_keys::of_primary(&key.into())?, change)
+        update::update(&self.0, Destination::Database, &sort_keys::of_primary(&key.into())?, change)
     }
 
     /// Changes the document of `key` by `patch` without reading it. Costs as much as a put: the
@@ -379,7 +379,7 @@ impl Collection {
     /// InvalidInput for a patch that no document could take (without changes, or adding something
     /// that is not a number), or one over the limit of documents; else as [`Collection::put`].
     pub fn patch(&self, key: impl Into<Value>, patch: &Patch) -> Result<()> {
-        update::patch(&self.0, &sort_keys::of_primary(&key.into())?, patch)
+        update::patch(&self.0, Destination::Database, &sort_keys::of_primary(&key.into())?, patch)
     }
 
     /// Reads the document of `key`, changes it by `patch` and writes it. No other write of the key
@@ -391,7 +391,8 @@ impl Collection {
     /// InvalidInput if a part of the patch does not apply: nothing is written then. Else as
     /// [`Collection::put`].
     pub fn apply_patch(&self, key: impl Into<Value>, patch: &Patch) -> Result<bool> {
-        update::apply_patch(&self.0, &sort_keys::of_primary(&key.into())?, patch)
+        let key = sort_keys::of_primary(&key.into())?;
+        update::apply_patch(&self.0, Destination::Database, &key, patch)
     }
 
     /// Removes the document of `key`, whether it is there or not. Costs as much as a put.

@@ -2,8 +2,7 @@
 
 use super::decode;
 use super::stored::Stored;
-use flagstone_base::{Result, Slice};
-use flagstone_doc::sort_key::{self, Direction};
+use flagstone_base::Result;
 use flagstone_doc::{Document, Value};
 use flagstone_engine::Scan;
 
@@ -34,7 +33,9 @@ impl DocumentScan {
 
     /// Returns the primary keys alone, and decodes no document.
     pub fn keys(mut self) -> impl Iterator<Item = Result<Value>> {
-        std::iter::from_fn(move || self.next_of(|scan| scan.key_of(scan.scan.key())))
+        std::iter::from_fn(move || {
+            self.next_of(|scan| decode::primary_key(&scan.stored, scan.scan.key()))
+        })
     }
 
     /// Returns what `make` makes of the next entry; `None` after an error.
@@ -50,21 +51,15 @@ impl DocumentScan {
         self.has_failed = next.is_err();
         Some(next)
     }
-
-    fn key_of(&self, key: &[u8]) -> Result<Value> {
-        sort_key::decode(key, Direction::Ascending)
-            .map_err(|malformed| self.stored.corrupt("a primary key", malformed))
-    }
-
-    fn entry(&self, key: &[u8], value: Slice) -> Result<(Value, Document)> {
-        Ok((self.key_of(key)?, decode::document(&self.stored, value)?))
-    }
 }
 
 impl Iterator for DocumentScan {
     type Item = Result<(Value, Document)>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        self.next_of(|scan| scan.entry(scan.scan.key(), scan.scan.value()))
+        self.next_of(|scan| {
+            let key = decode::primary_key(&scan.stored, scan.scan.key())?;
+            Ok((key, decode::document(&scan.stored, scan.scan.value())?))
+        })
     }
 }

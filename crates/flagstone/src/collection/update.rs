@@ -3,7 +3,7 @@
 
 use super::core::PatchFold;
 use super::stored::Stored;
-use super::write::{self, Change, Rewrite};
+use super::write::{self, Change, Destination, Rewrite};
 use super::{decode, encode};
 use crate::sort_keys;
 use flagstone_base::{Error, Result, Slice};
@@ -12,13 +12,14 @@ use flagstone_engine::Batch;
 use std::sync::Arc;
 
 /// Changes the document of the encoded `key` by `change`. Returns false if there is none.
-pub(super) fn update(
+pub(crate) fn update(
     stored: &Stored,
+    to: Destination<'_>,
     key: &[u8],
     change: impl FnOnce(&mut DocumentMut) -> Result<()>,
 ) -> Result<bool> {
     let mut found = false;
-    write::rewrite(stored, key, |old| {
+    write::rewrite(stored, to, key, |old| {
         let Some(old) = old else { return Ok(Rewrite::Nothing) };
         found = true;
         let mut edited = decode::document(stored, Slice::copy_of(old))?.edit();
@@ -33,20 +34,26 @@ pub(super) fn update(
 
 /// Removes the document of the encoded `key`. Returns false if there is none.
 pub(super) fn remove(stored: &Stored, key: &[u8]) -> Result<bool> {
-    write::rewrite(stored, key, |old| {
+    write::rewrite(stored, Destination::Database, key, |old| {
         Ok(if old.is_some() { Rewrite::Delete } else { Rewrite::Nothing })
     })
 }
 
 /// Writes `patch` as a merge operand of the encoded `key`. A collection with another fold, or none,
 /// reads and writes the document instead.
-pub(super) fn patch(stored: &Stored, key: &[u8], patch: &Patch) -> Result<()> {
+pub(crate) fn patch(stored: &Stored, to: Destination<'_>, key: &[u8], patch: &Patch) -> Result<()> {
     let operand = encode::patch(stored, patch)?;
     if stored.documents.patches.is_some() {
-        return write::one(stored, key, Change::Patch(&operand));
+        let change = Change::Patch(&operand);
+        return match to {
+            Destination::Database => write::one(stored, key, change),
+            Destination::Transaction(transaction) => {
+                write::in_transaction(stored, transaction, key, change)
+            }
+        };
     }
     let fold = patch_fold(stored);
-    write::rewrite(stored, key, |old| {
+    write::rewrite(stored, to, key, |old| {
         let mut document = old.map(<[u8]>::to_vec);
         let is_changed = fold.apply(&operand, &mut document) && document.as_deref() != old;
         match document.filter(|_| is_changed) {
@@ -79,11 +86,16 @@ pub(crate) fn patch_in_batch(
 
 /// Reads the document of the encoded `key`, changes it by `patch` and writes it. Returns false if
 /// there is none and the patch is not an upsert.
-pub(super) fn apply_patch(stored: &Stored, key: &[u8], patch: &Patch) -> Result<bool> {
+pub(crate) fn apply_patch(
+    stored: &Stored,
+    to: Destination<'_>,
+    key: &[u8],
+    patch: &Patch,
+) -> Result<bool> {
     let operand = encode::patch(stored, patch)?;
     let fold = patch_fold(stored);
     let mut found = true;
-    write::rewrite(stored, key, |old| {
+    write::rewrite(stored, to, key, |old| {
         let mut document = old.map(<[u8]>::to_vec);
         if document.is_none() && !patch.is_upsert() {
             found = false;

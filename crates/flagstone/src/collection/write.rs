@@ -7,6 +7,8 @@
 //! deletes of ranges -----------------------> range -----/
 //! clear -----------------------------------> clear -----/
 //! update, remove, patches that read first -> rewrite ---/
+//!
+//! in a transaction: all of these ----------> in_transaction, rewrite --> a transaction
 //! ```
 //! Code that must see changes of documents (indexes, unique keys, a feed of changes) belongs here
 //! and nowhere else. Today `rewrite` alone sees the old document, and batches pass when they are
@@ -15,7 +17,7 @@
 use super::stored::Stored;
 use crate::entry::EntryOptions;
 use flagstone_base::{KeyRange, Kind, Result};
-use flagstone_engine::{Admitted, Batch, Effect};
+use flagstone_engine::{Admitted, Batch, Effect, Transaction};
 
 /// What a write does to one document.
 #[derive(Clone, Copy)]
@@ -36,6 +38,24 @@ pub(super) enum Rewrite {
     Delete,
     /// The document is set to these bytes.
     Put(Vec<u8>),
+}
+
+/// Where a document is rewritten.
+pub(crate) enum Destination<'t> {
+    /// In the database, at once.
+    Database,
+    /// In a transaction.
+    Transaction(&'t mut Transaction),
+}
+
+impl Rewrite {
+    fn entry(self) -> Option<(Kind, Vec<u8>)> {
+        match self {
+            Self::Nothing => None,
+            Self::Delete => Some((Kind::Delete, Vec::new())),
+            Self::Put(bytes) => Some((Kind::Put, bytes)),
+        }
+    }
 }
 
 impl<'a> Change<'a> {
@@ -86,6 +106,17 @@ pub(crate) fn in_batch(
     batch.push(stored.bytes(), effect, key, value)
 }
 
+/// Changes the document of the encoded `key` in a transaction.
+pub(crate) fn in_transaction(
+    stored: &Stored,
+    transaction: &mut Transaction,
+    key: &[u8],
+    change: Change<'_>,
+) -> Result<()> {
+    let (effect, value) = change.entry();
+    transaction.write(stored.bytes(), effect, key, value)
+}
+
 /// Removes the documents of a range of encoded keys.
 pub(super) fn range(stored: &Stored, range: KeyRange) -> Result<()> {
     stored.bytes().delete_range((range.start, range.end))
@@ -100,14 +131,15 @@ pub(super) fn clear(stored: &Stored) -> Result<()> {
 /// key comes between. Returns whether something was written.
 pub(super) fn rewrite(
     stored: &Stored,
+    to: Destination<'_>,
     key: &[u8],
     decide: impl FnOnce(Option<&[u8]>) -> Result<Rewrite>,
 ) -> Result<bool> {
-    stored.bytes().read_modify_write(key, |old| {
-        Ok(match decide(old)? {
-            Rewrite::Nothing => None,
-            Rewrite::Delete => Some((Kind::Delete, Vec::new())),
-            Rewrite::Put(bytes) => Some((Kind::Put, bytes)),
-        })
-    })
+    let change = |old: Option<&[u8]>| decide(old).map(Rewrite::entry);
+    match to {
+        Destination::Database => stored.bytes().read_modify_write(key, change),
+        Destination::Transaction(transaction) => {
+            transaction.read_modify_write(stored.bytes(), key, change)
+        }
+    }
 }

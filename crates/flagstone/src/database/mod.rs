@@ -4,6 +4,7 @@
 mod handle;
 
 mod keyspaces;
+mod transactions;
 mod upkeep;
 
 mod open;

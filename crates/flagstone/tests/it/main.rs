@@ -42,6 +42,7 @@ mod space;
 mod structs;
 mod support;
 mod threads;
+mod transactions;
 mod try_commit;
 mod try_get;
 #[cfg(feature = "serde")]

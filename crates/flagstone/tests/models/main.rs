@@ -11,4 +11,5 @@ mod explore;
 mod flushes;
 mod log;
 mod scans;
+mod transactions;
 mod waits;

@@ -1,0 +1,345 @@
+//! What a serializable transaction has read, for the check of its commit: keys, and ranges of keys.
+
+use super::recent::{RecentCommit, RecentWrite, Watch};
+use crate::keyspace_core::KeyspaceCore;
+use flagstone_base::key::{KeyRange, successor};
+use flagstone_base::{Error, ErrorKind, KeyspaceId, Result, SeqNo};
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
+use std::sync::Arc;
+
+/// When the reads of one keyspace take more than this, they count as a read of all of it.
+const KEYSPACE_BYTES_MAX: usize = 1 << 20;
+/// What a key or a range takes in memory besides its bytes.
+const ITEM_BYTES: usize = 64;
+
+/// The keys and ranges that a serializable transaction has read. While it exists, commits note
+/// what they write.
+pub(crate) struct ReadSet {
+    watch: Watch,
+    /// Nothing that was read was written up to this SeqNo.
+    since: SeqNo,
+    keyspaces: BTreeMap<KeyspaceId, Reads>,
+}
+
+/// A range of a [`ReadSet`] that a scan is reading.
+#[derive(Clone, Copy)]
+pub(crate) struct RangeRead(usize);
+
+/// The keys from the first one on, below the second if there is one.
+type Interval = (Vec<u8>, Option<Vec<u8>>);
+
+/// The reads of one keyspace.
+struct Reads {
+    core: Arc<KeyspaceCore>,
+    bytes: usize,
+    /// There were too many to keep.
+    has_all: bool,
+    keys: BTreeSet<Vec<u8>>,
+    ranges: Vec<Interval>,
+}
+
+impl ReadSet {
+    /// The reads of a transaction whose snapshot sees the writes up to `since`.
+    pub(crate) const fn new(watch: Watch, since: SeqNo) -> Self {
+        Self { watch, since, keyspaces: BTreeMap::new() }
+    }
+
+    fn of(&mut self, core: &Arc<KeyspaceCore>) -> &mut Reads {
+        self.keyspaces.entry(core.id).or_insert_with(|| Reads::new(core))
+    }
+
+    /// Adds a key.
+    pub(crate) fn add_key(&mut self, core: &Arc<KeyspaceCore>, key: &[u8]) {
+        let reads = self.of(core);
+        if reads.has_all || reads.keys.contains(key) {
+            return;
+        }
+        reads.keys.insert(key.to_vec());
+        reads.grow(key.len());
+    }
+
+    /// Adds a range that a scan begins to read.
+    pub(crate) fn add_range(&mut self, core: &Arc<KeyspaceCore>, range: &KeyRange) -> RangeRead {
+        let reads = self.of(core);
+        let at = reads.ranges.len();
+        if !reads.has_all {
+            reads.push(interval(range));
+        }
+        RangeRead(at)
+    }
+
+    /// Replaces the range of a scan, which has ended before it has read all of it.
+    pub(crate) fn narrow(&mut self, core: &Arc<KeyspaceCore>, read: RangeRead, range: &KeyRange) {
+        let reads = self.of(core);
+        if !reads.has_all
+            && let Some(place) = reads.ranges.get_mut(read.0)
+        {
+            *place = interval(range);
+        }
+    }
+
+    /// Checks what was committed so far, so that little is left to check under the numbering lock.
+    ///
+    /// # Errors
+    /// As [`ReadSet::check`].
+    pub(crate) fn check_ahead(&mut self) -> Result<()> {
+        self.keyspaces.values_mut().for_each(Reads::settle);
+        self.since = self.check()?;
+        Ok(())
+    }
+
+    /// Checks all recent commits, and returns the SeqNo of the last one.
+    ///
+    /// # Errors
+    /// Conflict if one of them has written something that was read, or if they were forgotten.
+    pub(crate) fn check(&self) -> Result<SeqNo> {
+        let mut since = self.since;
+        loop {
+            let Ok(commits) = self.watch.commits_after(since) else {
+                return Err(Error::new(
+                    ErrorKind::Conflict,
+                    "a serializable transaction was open for too long: what was written meanwhile \
+                     is no longer known",
+                ));
+            };
+            let Some(last) = commits.last() else { return Ok(since) };
+            since = last.last;
+            commits.iter().try_for_each(|commit| self.check_commit(commit))?;
+        }
+    }
+
+    fn check_commit(&self, commit: &RecentCommit) -> Result<()> {
+        for write in commit.writes() {
+            let Some(reads) = self.keyspaces.get(&write.keyspace) else { continue };
+            if reads.has(&write) {
+                return Err(reads.conflict(&write, commit.last));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Reads {
+    fn new(core: &Arc<KeyspaceCore>) -> Self {
+        let (keys, ranges) = (BTreeSet::new(), Vec::new());
+        Self { core: Arc::clone(core), bytes: 0, has_all: false, keys, ranges }
+    }
+
+    fn push(&mut self, interval: Interval) {
+        let bytes = interval.0.len() + interval.1.as_ref().map_or(0, Vec::len);
+        self.ranges.push(interval);
+        self.grow(bytes);
+    }
+
+    fn grow(&mut self, bytes: usize) {
+        self.bytes += bytes + ITEM_BYTES;
+        if self.bytes > KEYSPACE_BYTES_MAX {
+            self.has_all = true;
+            self.keys = BTreeSet::new();
+            self.ranges = Vec::new();
+        }
+    }
+
+    /// Sorts the ranges, and joins those that overlap or touch.
+    fn settle(&mut self) {
+        let mut ranges = std::mem::take(&mut self.ranges);
+        ranges.retain(|(start, end)| end.as_ref().is_none_or(|end| start < end));
+        ranges.sort_unstable_by(|a, b| a.0.cmp(&b.0));
+        for (start, end) in ranges {
+            match self.ranges.last_mut() {
+                Some((_, last)) if last.as_ref().is_none_or(|last| start <= *last) => {
+                    let is_further = match (last.as_ref(), end.as_ref()) {
+                        (None, _) => false,
+                        (Some(_), None) => true,
+                        (Some(last), Some(end)) => end > last,
+                    };
+                    if is_further {
+                        *last = end;
+                    }
+                }
+                _ => self.ranges.push((start, end)),
+            }
+        }
+    }
+
+    /// Returns whether `write` changes something that was read. The ranges are settled.
+    fn has(&self, write: &RecentWrite<'_>) -> bool {
+        if self.has_all {
+            return true;
+        }
+        let is_key_read = match write.end {
+            None => self.keys.contains(write.key),
+            Some(end) => {
+                let deleted = (Bound::Included(write.key), Bound::Excluded(end));
+                self.keys.range::<[u8], _>(deleted).next().is_some()
+            }
+        };
+        is_key_read || self.has_in_ranges(write)
+    }
+
+    fn has_in_ranges(&self, write: &RecentWrite<'_>) -> bool {
+        let begins_before = |(start, _): &Interval| match write.end {
+            None => start.as_slice() <= write.key,
+            Some(end) => start.as_slice() < end,
+        };
+        let place = self.ranges.partition_point(begins_before);
+        // Of the ranges that begin before the end of the write, the last one ends last.
+        let last = place.checked_sub(1).map(|at| &self.ranges[at]);
+        last.is_some_and(|(_, end)| end.as_ref().is_none_or(|end| end.as_slice() > write.key))
+    }
+
+    #[cold]
+    fn conflict(&self, write: &RecentWrite<'_>, seqno: SeqNo) -> Error {
+        let (name, key) = (self.core.name(), write.key.escape_ascii());
+        let what = match write.end {
+            None => format!("key {key} of keyspace {name:?} was written"),
+            Some(end) => {
+                format!("the range {key}..{} of keyspace {name:?} was deleted", end.escape_ascii())
+            }
+        };
+        let text = format!("{what} at {seqno}, after a serializable transaction had read it");
+        Error::new(ErrorKind::Conflict, text)
+    }
+}
+
+/// Returns `range` with an included start and an excluded end.
+fn interval(range: &KeyRange) -> Interval {
+    let start = match &range.start {
+        Bound::Included(start) => start.clone(),
+        Bound::Excluded(start) => successor(start),
+        Bound::Unbounded => Vec::new(),
+    };
+    let end = match &range.end {
+        Bound::Included(end) => Some(successor(end)),
+        Bound::Excluded(end) => Some(end.clone()),
+        Bound::Unbounded => None,
+    };
+    (start, end)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::commit::recent::RecentWrites;
+    use crate::testing;
+
+    fn write<'a>(core: &KeyspaceCore, key: &'a str, end: Option<&'a str>) -> RecentWrite<'a> {
+        RecentWrite { keyspace: core.id, key: key.as_bytes(), end: end.map(str::as_bytes) }
+    }
+
+    fn range(start: Bound<&str>, end: Bound<&str>) -> KeyRange {
+        KeyRange::of(start.map(str::as_bytes), end.map(str::as_bytes))
+    }
+
+    /// Checks the reads that `read` adds against one write.
+    fn is_refused(read: impl Fn(&mut ReadSet, &Arc<KeyspaceCore>), written: (&str, &str)) -> bool {
+        let dir = tempfile::tempdir().unwrap();
+        let db = testing::open(dir.path()).unwrap();
+        let (kv, other) = (db.keyspace("kv").unwrap(), db.keyspace("other").unwrap());
+        let recent = Arc::new(RecentWrites::new(1 << 20));
+        let mut reads = ReadSet::new(recent.watch(SeqNo::new(7)), SeqNo::new(8));
+        read(&mut reads, kv.core());
+        let end = (!written.1.is_empty()).then_some(written.1);
+        let note = |last, write| recent.note(SeqNo::new(last), std::iter::once(write));
+        // What the snapshot sees is no conflict, and neither are other keyspaces.
+        note(8, write(kv.core(), written.0, end));
+        note(9, write(other.core(), written.0, end));
+        reads.check_ahead().unwrap();
+        assert_eq!(reads.since, SeqNo::new(9));
+        note(10, write(kv.core(), written.0, end));
+        match reads.check() {
+            Ok(last) => assert_eq!(last, SeqNo::new(10)),
+            Err(error) => {
+                assert_eq!(error.kind(), ErrorKind::Conflict);
+                assert!(error.to_string().contains("of keyspace \"kv\" was"), "{error}");
+                return true;
+            }
+        }
+        false
+    }
+
+    #[test]
+    fn a_write_of_a_key_that_was_read_is_refused_and_no_other() {
+        let keys = |reads: &mut ReadSet, core: &Arc<KeyspaceCore>| {
+            ["b", "d", "b"].iter().for_each(|key| reads.add_key(core, key.as_bytes()));
+        };
+        for (written, expected) in [
+            (("b", ""), true),
+            (("c", ""), false),
+            (("b\0", ""), false),
+            (("a", "b"), false),
+            (("a", "b\0"), true),
+            (("c", "d"), false),
+            (("c", "e"), true),
+            (("e", "f"), false),
+        ] {
+            assert_eq!(is_refused(keys, written), expected, "{written:?}");
+        }
+    }
+
+    #[test]
+    fn a_write_into_a_range_that_was_read_is_refused_and_no_other() {
+        use Bound::{Excluded, Included, Unbounded};
+        let ranges = |reads: &mut ReadSet, core: &Arc<KeyspaceCore>| {
+            for (start, end) in [
+                (Included("m"), Included("o")),
+                (Included("b"), Excluded("c")),
+                (Included("n"), Excluded("r")),
+                (Excluded("x"), Unbounded),
+                (Included("n"), Excluded("n")),
+            ] {
+                reads.add_range(core, &range(start, end));
+            }
+        };
+        for (written, expected) in [
+            (("a", ""), false),
+            (("b", ""), true),
+            (("bz", ""), true),
+            (("c", ""), false),
+            (("m", ""), true),
+            (("q", ""), true),
+            (("r", ""), false),
+            (("x", ""), false),
+            (("x\0", ""), true),
+            (("zz", ""), true),
+            (("c", "m"), false),
+            (("c", "m\0"), true),
+            (("q", "w"), true),
+            (("r", "x"), false),
+            (("y", "z"), true),
+            (("a", "zz"), true),
+        ] {
+            assert_eq!(is_refused(ranges, written), expected, "{written:?}");
+        }
+    }
+
+    #[test]
+    fn what_a_scan_did_not_reach_was_not_read() {
+        let narrowed = |reads: &mut ReadSet, core: &Arc<KeyspaceCore>| {
+            let first = reads.add_range(core, &KeyRange::ALL);
+            let second = reads.add_range(core, &KeyRange::ALL);
+            let empty = range(Bound::Included("a"), Bound::Excluded("a"));
+            reads.narrow(core, second, &empty);
+            reads.narrow(core, first, &range(Bound::Unbounded, Bound::Included("f")));
+        };
+        assert!(is_refused(narrowed, ("f", "")));
+        assert!(!is_refused(narrowed, ("g", "")));
+    }
+
+    #[test]
+    fn too_many_reads_count_as_a_read_of_the_keyspace() {
+        let many = |reads: &mut ReadSet, core: &Arc<KeyspaceCore>| {
+            let early = reads.add_range(core, &range(Bound::Unbounded, Bound::Included("a")));
+            for n in 0..20_000_u32 {
+                reads.add_key(core, &n.to_be_bytes());
+            }
+            assert!(reads.of(core).has_all && reads.of(core).keys.is_empty());
+            let late = reads.add_range(core, &KeyRange::ALL);
+            for read in [early, late] {
+                reads.narrow(core, read, &range(Bound::Included("a"), Bound::Excluded("a")));
+            }
+        };
+        assert!(is_refused(many, ("never read", "")));
+    }
+}

@@ -1,0 +1,25 @@
+//! What a commit does under the numbering lock while a serializable transaction is open.
+
+use super::batch::Write;
+use super::recent::{RecentWrite, RecentWrites};
+use flagstone_base::{Kind, Result, SeqNo};
+
+/// Checks what the transaction of `write` has read, if it is serializable.
+///
+/// # Errors
+/// Conflict if something of it was written after its snapshot.
+#[cold]
+pub(super) fn check_reads(write: &Write<'_>) -> Result<()> {
+    write.reads.map_or(Ok(()), |reads| reads.check().map(|_last| ()))
+}
+
+/// Notes the writes of a commit whose last SeqNo is `last`.
+#[cold]
+pub(super) fn note_writes(recent: &RecentWrites, write: &Write<'_>, last: SeqNo) {
+    let writes = write.ops.iter().map(|op| RecentWrite {
+        keyspace: write.keyspaces[usize::from(op.keyspace)].id,
+        key: write.bytes(&op.key),
+        end: (op.kind == Kind::RangeDelete).then(|| write.bytes(&op.value)),
+    });
+    recent.note(last, writes);
+}

@@ -1,0 +1,263 @@
+//! The handle of a transaction over keyspaces of bytes.
+
+use super::own::{Own, OwnWrites};
+use super::scan::TransactionScan;
+use crate::commit::{Batch, Effect, OP_OVERHEAD, ReadSet};
+use crate::handle::Handle;
+use crate::keyspace_core::KeyspaceCore;
+use crate::parts::Parts;
+use crate::read::Snapshot;
+use flagstone_base::key::{KeyRange, check_key, check_value};
+use flagstone_base::{Kind, Moment, Result, SeqNo, Slice};
+use std::cell::RefCell;
+use std::sync::Arc;
+
+/// What a transaction promises beside others.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Isolation {
+    /// All reads are of one snapshot, and the commit returns Conflict if another commit has written
+    /// one of the written keys since. Of two transactions that read what the other writes, and
+    /// write different keys, both may commit (write skew).
+    #[default]
+    Snapshot,
+    /// The commit returns Conflict if another commit has written something that was read since the
+    /// snapshot, absent keys and scanned ranges included. So serializable transactions have the
+    /// effect of some order in which they run one after another.
+    Serializable,
+}
+
+/// A transaction: a snapshot, and writes that are kept in memory until they are committed.
+pub struct Transaction {
+    snapshot: Snapshot,
+    own: OwnWrites,
+    /// What was read, if the transaction is serializable.
+    reads: Option<RefCell<ReadSet>>,
+}
+
+impl Transaction {
+    /// Begins a transaction on what is visible now. A serializable one first waits until the
+    /// commits that are under way are visible.
+    pub(crate) fn begin(handle: &Arc<Handle>, isolation: Isolation) -> Result<Self> {
+        let parts = handle.parts();
+        parts.health.check_open()?;
+        let watch = match isolation {
+            Isolation::Snapshot => None,
+            Isolation::Serializable => {
+                parts.health.check_may_wait("the begin of a serializable transaction")?;
+                let watch = parts.commits.watch();
+                // A commit that was numbered before the watch began is not noted: the snapshot must
+                // see it.
+                parts.history.publisher.wait_for_all();
+                Some(watch)
+            }
+        };
+        let snapshot = Snapshot::new(handle);
+        let reads = watch.map(|watch| RefCell::new(ReadSet::new(watch, snapshot.seqno())));
+        Ok(Self { snapshot, own: OwnWrites::default(), reads })
+    }
+
+    fn parts(&self) -> &Parts {
+        self.snapshot.handle().parts()
+    }
+
+    /// The last SeqNo that the transaction's snapshot sees.
+    pub fn seqno(&self) -> SeqNo {
+        self.snapshot.seqno()
+    }
+
+    /// The number of keys that were written.
+    pub fn len(&self) -> usize {
+        self.own.len()
+    }
+
+    /// Returns whether nothing was written.
+    pub fn is_empty(&self) -> bool {
+        self.own.len() == 0
+    }
+
+    /// The bytes that the writes take in the log, at most.
+    pub const fn bytes(&self) -> usize {
+        self.own.bytes()
+    }
+
+    fn note_read(&self, keyspace: &Arc<KeyspaceCore>, key: &[u8]) {
+        if let Some(reads) = &self.reads {
+            reads.borrow_mut().add_key(keyspace, key);
+        }
+    }
+
+    /// Returns the value of `key`, and the moment from which on it is absent if it has one.
+    fn find(
+        &self,
+        keyspace: &Arc<KeyspaceCore>,
+        key: &[u8],
+    ) -> Result<(Option<Slice>, Option<Moment>)> {
+        let own = self.own.get(keyspace, key);
+        if let Some(Own::Put { expiry, .. }) = own {
+            let value = own.and_then(|own| own.over(keyspace, key, None));
+            let lives_until = expiry.filter(|_| value.is_some());
+            return Ok((value, lives_until));
+        }
+        if let Some(Own::Delete) = own {
+            return Ok((None, None));
+        }
+        let found = self.snapshot.find(keyspace, key)?;
+        self.note_read(keyspace, key);
+        let lives_until = found.lives_until();
+        Ok(match own {
+            None => (found.value, lives_until),
+            Some(own) => {
+                let value = own.over(keyspace, key, found.value.as_deref());
+                let lives_until = lives_until.filter(|_| value.is_some());
+                (value, lives_until)
+            }
+        })
+    }
+
+    /// Returns the value of `key` as the transaction sees it.
+    ///
+    /// # Errors
+    /// Same as [`Snapshot::get`].
+    pub fn get(
+        &self,
+        keyspace: &Arc<KeyspaceCore>,
+        key: impl AsRef<[u8]>,
+    ) -> Result<Option<Slice>> {
+        Ok(self.find(keyspace, key.as_ref())?.0)
+    }
+
+    /// Scans the entries of `range` as the transaction sees them, in key order.
+    ///
+    /// # Errors
+    /// InvalidInput for a keyspace of another database.
+    pub fn scan(
+        &self,
+        keyspace: &Arc<KeyspaceCore>,
+        range: KeyRange,
+    ) -> Result<TransactionScan<'_>> {
+        let base = self.snapshot.scan(keyspace, range.clone())?;
+        let own = self.own.range(keyspace, &range);
+        Ok(TransactionScan::new((keyspace, range), base, own, self.reads.as_ref()))
+    }
+
+    /// Writes `key`: a put, a delete or a merge.
+    ///
+    /// # Errors
+    /// InvalidInput for a key or value out of bounds, a merge without a fold, a dropped keyspace or
+    /// one of another database, or more bytes than a batch may have; errors of reading, for a merge
+    /// where entries expire. Everything is as before then.
+    pub fn write(
+        &mut self,
+        keyspace: &Arc<KeyspaceCore>,
+        effect: impl Into<Effect>,
+        key: &[u8],
+        value: &[u8],
+    ) -> Result<()> {
+        check_key(key)?;
+        check_value(value)?;
+        self.snapshot.handle().check_same(keyspace)?;
+        keyspace.check_not_dropped()?;
+        let effect: Effect = effect.into();
+        match effect.kind {
+            Kind::Put => {
+                let own = self.put(effect.expiry, Slice::copy_of(value));
+                self.set(keyspace, key, own)
+            }
+            Kind::Merge => self.merge(keyspace, key, value),
+            Kind::Delete | Kind::RangeDelete => self.set(keyspace, key, Own::Delete),
+        }
+    }
+
+    fn put(&self, expiry: Option<Moment>, value: Slice) -> Own {
+        let has_expired = expiry.is_some_and(|expiry| expiry <= self.moment());
+        Own::Put { value, expiry, has_expired }
+    }
+
+    /// The moment by which the transaction judges expiries. Where its snapshot sees no entry that
+    /// expires, any moment agrees with it.
+    fn moment(&self) -> Moment {
+        match self.snapshot.moment() {
+            Moment::MAX => self.parts().history.clock.now(),
+            moment => moment,
+        }
+    }
+
+    /// Merges `operand` into the value of `key`. Where the transaction has written the value, or
+    /// entries expire, that is a put of the result, as of the transaction's moment.
+    fn merge(&mut self, keyspace: &Arc<KeyspaceCore>, key: &[u8], operand: &[u8]) -> Result<()> {
+        keyspace.check_fold()?;
+        let is_blind = match self.own.get(keyspace, key) {
+            Some(Own::Merge(_)) => true,
+            Some(Own::Put { .. } | Own::Delete) => false,
+            None => !keyspace.expires(),
+        };
+        if is_blind {
+            let commits = &self.snapshot.handle().parts().commits;
+            let check = |bytes| commits.check_batch_bytes(bytes);
+            return self.own.add_operand(keyspace, key, operand, check);
+        }
+        let (base, expiry) = self.find(keyspace, key)?;
+        let fold = keyspace.fold.as_deref();
+        let folded = fold.and_then(|fold| fold.fold(key, base.as_deref(), &[operand]));
+        let Some(value) = folded else { return self.set(keyspace, key, Own::Delete) };
+        check_value(&value)?;
+        let own = Own::Put { value: Slice::from(value), expiry, has_expired: false };
+        self.set(keyspace, key, own)
+    }
+
+    fn set(&mut self, keyspace: &Arc<KeyspaceCore>, key: &[u8], own: Own) -> Result<()> {
+        let commits = &self.snapshot.handle().parts().commits;
+        self.own.set(keyspace, key, own, |bytes| commits.check_batch_bytes(bytes))
+    }
+
+    /// Removes the keys of `range` that the transaction sees, one by one.
+    ///
+    /// # Errors
+    /// Errors of reading; otherwise those of [`Transaction::write`].
+    pub fn delete_range(&mut self, keyspace: &Arc<KeyspaceCore>, range: KeyRange) -> Result<()> {
+        keyspace.check_not_dropped()?;
+        let mut keys = Vec::new();
+        let mut bytes = self.own.bytes();
+        let mut scan = self.scan(keyspace, range)?;
+        while scan.advance()? {
+            bytes += scan.key().len() + OP_OVERHEAD;
+            // Nothing is deleted if not everything can be.
+            self.parts().commits.check_batch_bytes(bytes)?;
+            keys.push(scan.key().to_vec());
+        }
+        drop(scan);
+        keys.iter().try_for_each(|key| self.set(keyspace, key, Own::Delete))
+    }
+
+    /// Reads `key`, calls `change` to find out what to write (`None`: nothing), and writes it. A
+    /// put keeps the expiry of the value that it replaces. Returns whether something was written.
+    ///
+    /// # Errors
+    /// The error that `change` returns; otherwise those of [`Transaction::write`].
+    pub fn read_modify_write(
+        &mut self,
+        keyspace: &Arc<KeyspaceCore>,
+        key: &[u8],
+        change: impl FnOnce(Option<&[u8]>) -> Result<Option<(Kind, Vec<u8>)>>,
+    ) -> Result<bool> {
+        let (old, expiry) = self.find(keyspace, key)?;
+        let Some((kind, value)) = change(old.as_deref())? else { return Ok(false) };
+        let effect = if kind == Kind::Put { Effect::put(expiry) } else { kind.into() };
+        self.write(keyspace, effect, key, &value)?;
+        Ok(true)
+    }
+
+    /// Returns the batch whose commit is that of the transaction.
+    pub(crate) fn into_batch(self) -> Result<Batch> {
+        let Some(reads) = self.reads else {
+            let version = self.snapshot.version();
+            return self.own.into_batch(Some(version));
+        };
+        let mut reads = reads.into_inner();
+        reads.check_ahead()?;
+        let mut batch = self.own.into_batch(None)?;
+        batch.reads = Some(Box::new(reads));
+        Ok(batch)
+    }
+}

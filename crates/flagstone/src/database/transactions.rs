@@ -1,0 +1,83 @@
+//! Transactions of a database.
+
+use super::handle::Database;
+use crate::transaction::{self, Transaction, TransactionOptions};
+use flagstone_base::Result;
+
+/// Transactions.
+impl Database {
+    /// Runs `body` in a [`Transaction`] and commits what it has written, with snapshot isolation.
+    /// If another commit came between, `body` runs again on a new snapshot, up to 100 times. If it
+    /// returns an error or panics, nothing is written.
+    ///
+    /// So `body` should have no effects but through the transaction. In it every other write to the
+    /// database returns InvalidInput: it would happen at once, and once more with each try.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = flagstone::Database::open(dir.path())?;
+    /// let accounts = db.typed::<String, i64>("accounts")?;
+    /// accounts.put("alice", &100)?;
+    /// let is_done = db.transaction(|tx| {
+    ///     let has = tx.get_typed(&accounts, "alice")?.unwrap_or(0);
+    ///     if has < 30 {
+    ///         return Ok(false);
+    ///     }
+    ///     tx.put_typed(&accounts, "alice", &(has - 30))?;
+    ///     tx.update_typed(&accounts, "bob", |has| Some(has.unwrap_or(0) + 30))?;
+    ///     Ok(true)
+    /// })?;
+    /// assert!(is_done);
+    /// assert_eq!(accounts.get("bob")?, Some(30));
+    /// # Ok::<(), flagstone::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The error that `body` returns; Conflict after the last retry; InvalidInput inside a listener
+    /// or the closure of an update or a transaction. Else as [`Transaction::commit`].
+    pub fn transaction<T>(&self, body: impl FnMut(&mut Transaction) -> Result<T>) -> Result<T> {
+        self.transaction_with(TransactionOptions::new(), body)
+    }
+
+    /// As [`Database::transaction`], with options of its own.
+    ///
+    /// # Errors
+    /// As [`Database::transaction`].
+    pub fn transaction_with<T>(
+        &self,
+        options: TransactionOptions,
+        body: impl FnMut(&mut Transaction) -> Result<T>,
+    ) -> Result<T> {
+        transaction::run(&self.0, options, body)
+    }
+
+    /// Begins a transaction that its owner commits, with snapshot isolation. Nothing is tried
+    /// again.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = flagstone::Database::open(dir.path())?;
+    /// use flagstone::ErrorKind;
+    /// let kv = db.keyspace("kv")?;
+    /// let (mut first, mut second) = (db.begin()?, db.begin()?);
+    /// first.put(&kv, "a", "1")?;
+    /// second.put(&kv, "a", "2")?;
+    /// first.commit()?;
+    /// assert_eq!(second.commit().unwrap_err().kind(), ErrorKind::Conflict);
+    /// # Ok::<(), flagstone::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Closed.
+    pub fn begin(&self) -> Result<Transaction> {
+        self.begin_with(TransactionOptions::new())
+    }
+
+    /// As [`Database::begin`], with options of its own.
+    ///
+    /// # Errors
+    /// As [`Database::begin`]; InvalidInput for a serializable transaction inside a listener.
+    pub fn begin_with(&self, options: TransactionOptions) -> Result<Transaction> {
+        Transaction::begin(&self.0, options)
+    }
+}

@@ -1,0 +1,32 @@
+//! Runs the closure of a transaction, and again after each conflict, up to a limit.
+
+use super::handle::Transaction;
+use super::options::TransactionOptions;
+use flagstone_base::{ErrorKind, Result};
+use flagstone_engine::Engine;
+use flagstone_env::sync::yield_now;
+
+/// Runs `body` in a transaction and commits it.
+pub(crate) fn run<T>(
+    engine: &Engine,
+    options: TransactionOptions,
+    mut body: impl FnMut(&mut Transaction) -> Result<T>,
+) -> Result<T> {
+    let mut tries = 0;
+    loop {
+        tries += 1;
+        let inside = engine.enter_transaction()?;
+        let mut transaction = Transaction::begin(engine, options)?;
+        let value = body(&mut transaction)?;
+        drop(inside);
+        match transaction.commit() {
+            Ok(()) => return Ok(value),
+            Err(error) if error.kind() != ErrorKind::Conflict => return Err(error),
+            Err(error) if tries > options.retries => {
+                return Err(error.context(format_args!("a transaction, try {tries}")));
+            }
+            // Whoever came between has finished, so the next try finds less in its way.
+            Err(_conflict) => yield_now(),
+        }
+    }
+}

@@ -1,0 +1,9 @@
+//! Transactions: what they see, what they promise beside others, and what they refuse.
+
+mod documents;
+mod expiry;
+mod histories;
+mod refused;
+mod scans;
+mod serializable;
+mod snapshots;

@@ -1,0 +1,68 @@
+//! Transactions at the same time: snapshots, conflicts, and the check of what was read.
+
+use crate::commits::{hashed, options};
+use crate::explore::{self, explore};
+use flagstone::env::sync::shuttle::thread;
+use flagstone::{Database, Durability, ErrorKind, Isolation, Keyspace, TransactionOptions};
+use flagstone_testkit::World;
+
+fn open(world: &World) -> (Database, Keyspace) {
+    let db = explore::open(world, options(Durability::Buffered));
+    let kv = db.keyspace_with("kv", hashed(2)).unwrap();
+    (db, kv)
+}
+
+/// Each writes one key unless it sees the other one. A plain write goes on beside them.
+#[test]
+fn of_two_serializable_transactions_that_exclude_each_other_one_writes() {
+    explore("of_two_serializable_transactions_that_exclude_each_other_one_writes", || {
+        let world = World::new(1);
+        let (db, kv) = open(&world);
+        let exclude = |read: &'static str, write: &'static str| {
+            let (db, kv) = (db.clone(), kv.clone());
+            thread::spawn(move || {
+                let options = TransactionOptions::new().isolation(Isolation::Serializable);
+                let mut tx = db.begin_with(options).unwrap();
+                if tx.get(&kv, read).unwrap().is_none() {
+                    tx.put(&kv, write, "1").unwrap();
+                }
+                if let Err(error) = tx.commit() {
+                    assert_eq!(error.kind(), ErrorKind::Conflict);
+                }
+            })
+        };
+        let (one, two) = (exclude("x", "y"), exclude("y", "x"));
+        kv.put("z", "1").unwrap();
+        one.join().unwrap();
+        two.join().unwrap();
+        assert_eq!(kv.count().unwrap(), 2, "z, and either x or y");
+    });
+}
+
+/// The second write of a pair is seen with the first, and no increment is lost.
+#[test]
+fn increments_in_transactions_are_all_counted() {
+    explore("increments_in_transactions_are_all_counted", || {
+        let world = World::new(1);
+        let (db, kv) = open(&world);
+        let threads: Vec<_> = (0..2)
+            .map(|_| {
+                let (db, kv) = (db.clone(), kv.clone());
+                thread::spawn(move || {
+                    db.transaction(|tx| {
+                        let read = |key: &str| -> flagstone::Result<u8> {
+                            Ok(tx.get(&kv, key)?.map_or(0, |value| value[0]))
+                        };
+                        let (a, b) = (read("a")?, read("b")?);
+                        assert_eq!(a, b);
+                        tx.put(&kv, "a", [a + 1])?;
+                        tx.put(&kv, "b", [b + 1])
+                    })
+                    .unwrap();
+                })
+            })
+            .collect();
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+        assert_eq!(kv.get("b").unwrap().unwrap(), [2_u8]);
+    });
+}
