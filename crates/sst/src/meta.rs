@@ -47,7 +47,7 @@ pub struct TableMeta {
     /// The CRC-32C of the whole file.
     pub checksum: u32,
     /// The SeqNo that readers see for every entry and range delete of the table. Set for an
-    /// ingested table, whose file has SeqNo 0 everywhere.
+    /// ingested table, whose file has another SeqNo everywhere.
     pub global_seqno: Option<SeqNo>,
     /// The compression that the table was written with; blocks that did not shrink are stored
     /// uncompressed all the same. `None` if it is not known: an older flagstone wrote the table, or

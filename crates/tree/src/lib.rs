@@ -4,6 +4,7 @@
 //! insert -> memtable --seal--> sealed memtable --flush--> L0 --compaction--> L1 .. L6
 //! get, scan: pin a View (memtables + Version), then read its sources, newest first
 //! flush, compaction: pick (pure) -> steps that only write new files -> TreeEdit -> install
+//! ingest: sorted entries -> new files -> TreeEdit, numbered when it is appended -> install
 //! ```
 //!
 //! A tree is one partition. It knows no write-ahead log, no manifest and no names: the crate above
@@ -62,4 +63,4 @@ pub use space::Space;
 pub use tree::{LevelStats, Tree, TreeReport, TreeStats};
 pub use version::{LEVELS, TableHandle, TreeEdit, Version};
 pub use view::{MemtableRef, View};
-pub use write::{Compaction, Flush};
+pub use write::{Compaction, Flush, Ingest, IngestOptions, choose_levels};

@@ -51,6 +51,13 @@ impl TreeEdit {
         Self { tree, ..Self::default() }
     }
 
+    /// Gives the tables of an ingest their SeqNo. Every write of the tree up to it must be in
+    /// tables.
+    pub fn set_seqno(&mut self, seqno: SeqNo) {
+        self.added.iter_mut().for_each(|(_, meta)| meta.global_seqno = Some(seqno));
+        self.flushed_through = Some(seqno);
+    }
+
     /// Appends the edit as tagged fields to `out`. The fields do not tell where they end, so a
     /// caller that appends more must write their length first.
     pub fn encode(&self, out: &mut Vec<u8>) {

@@ -1,4 +1,5 @@
-//! Writes tables: from memtables, or from tables. Work comes in steps; only an edit changes a tree.
+//! Writes tables: from memtables, from tables, or from sorted entries. Work comes in steps; only an
+//! edit changes a tree.
 
 mod ranges;
 
@@ -8,6 +9,8 @@ mod key;
 
 mod compact;
 mod flush;
+mod ingest;
 
 pub use compact::Compaction;
 pub use flush::Flush;
+pub use ingest::{Ingest, IngestOptions, choose_levels};

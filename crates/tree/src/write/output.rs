@@ -8,7 +8,7 @@ use crate::version::{LEVELS, TreeEdit};
 use flagstone_base::check::changed;
 use flagstone_base::flip::{self, Site};
 use flagstone_base::{EntryCheck, EntryRef, FileNumber, Result};
-use flagstone_sst::{BuilderOptions, TableBuilder, TableIdent, TableMeta};
+use flagstone_sst::{BuilderOptions, Table, TableBuilder, TableIdent, TableMeta};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -41,6 +41,10 @@ pub(super) struct Outputs {
     fence: usize,
     /// The number of tables of `finished` that were read back and checked.
     checked: usize,
+    /// Another thread may append to the files.
+    is_streamed: bool,
+    /// The tables replace others, or a memtable: until then they take space in addition.
+    replaces: bool,
 }
 
 impl Outputs {
@@ -54,7 +58,31 @@ impl Outputs {
             finished: Vec::new(),
             fence: 0,
             checked: 0,
+            is_streamed: true,
+            replaces: true,
         }
+    }
+
+    /// Returns these tables for an ingest, which replace nothing. If they are written beside those
+    /// of many other trees, their files get no threads.
+    pub(super) fn of_ingest(mut self, is_one_of_many: bool) -> Self {
+        (self.is_streamed, self.replaces) = (!is_one_of_many, false);
+        self
+    }
+
+    /// The number of entries in the current table.
+    pub(super) fn entries(&self) -> u64 {
+        self.builder.as_ref().map_or(0, TableBuilder::entries)
+    }
+
+    /// Returns whether the next entry begins a table.
+    pub(super) const fn is_between_tables(&self) -> bool {
+        self.builder.is_none()
+    }
+
+    /// Finishes the current table. The next one begins at `key`.
+    pub(super) fn cut_at(&mut self, key: &[u8]) -> Result<()> {
+        self.finish_table(Some(key))
     }
 
     /// The most bytes of one key's operands that are held at once.
@@ -90,7 +118,10 @@ impl Outputs {
         let context = self.tree.context();
         let number = (context.next_file)();
         let path = context.table_path(number);
-        let file = context.files.or_close_some(|| context.disk.create_streamed(&path))?;
+        let file = context.files.or_close_some(|| match self.is_streamed {
+            true => context.disk.create_streamed(&path),
+            false => context.disk.create(&path),
+        })?;
         self.created.push(number);
         let salt = (context.random.next_u64() as u32).max(1);
         let ident = TableIdent { database: context.database, number, salt };
@@ -139,7 +170,9 @@ impl Outputs {
         if let Some(mut builder) = self.builder.take() {
             self.plan.ranges.write(&self.lower, next, &mut builder)?;
             let meta = builder.finish()?;
-            self.tree.context().unfinished.note(meta.number, meta.bytes);
+            if self.replaces {
+                self.tree.context().unfinished.note(meta.number, meta.bytes);
+            }
             self.finished.push(meta);
         }
         if let Some(next) = next {
@@ -158,7 +191,14 @@ impl Outputs {
 
     /// Reads one finished table back and checks it. Returns false if all were checked.
     pub(super) fn check_one(&mut self) -> Result<bool> {
-        let Some(meta) = self.finished.get(self.checked) else { return Ok(false) };
+        let Some(table) = self.read_back_one()? else { return Ok(false) };
+        self.tree.set_ready(table);
+        Ok(true)
+    }
+
+    /// As [`Outputs::check_one`], but returns the open table, or `None` if all were checked.
+    pub(super) fn read_back_one(&mut self) -> Result<Option<Arc<Table>>> {
+        let Some(meta) = self.finished.get(self.checked) else { return Ok(None) };
         let table = self.tree.context().open_table(meta)?;
         match self.tree.options().check {
             OutputCheck::Stored => table.verify_stored()?,
@@ -166,9 +206,8 @@ impl Outputs {
                 let _report = table.verify()?;
             }
         }
-        self.tree.set_ready(table);
         self.checked += 1;
-        Ok(true)
+        Ok(Some(table))
     }
 
     /// Finishes the last table. Nothing may be added afterwards.
@@ -187,7 +226,7 @@ impl Outputs {
 
     /// Syncs the directory, so that the names of the tables survive a power cut. Returns the
     /// finished tables.
-    fn into_added(mut self) -> Result<Vec<(u8, TableMeta)>> {
+    pub(super) fn into_added(mut self) -> Result<Vec<(u8, TableMeta)>> {
         let context = self.tree.context();
         if !self.created.is_empty()
             && let Err(error) = context.files.or_close_some(|| context.disk.sync_dir(&context.dir))

@@ -35,6 +35,12 @@ pub(super) struct RangesToWrite {
 }
 
 impl RangesToWrite {
+    /// No deleted ranges.
+    pub(super) fn none() -> Self {
+        let (all, pieces, open) = (AllRanges::default(), Vec::new(), Vec::new());
+        Self { all, pieces, next: 0, open, counted: 0, counted_bytes: 0 }
+    }
+
     /// Keeps, of the ranges of each stripe, only the newest over a key. Drops those of the oldest
     /// stripe for which `is_useless` returns true.
     pub(super) fn new(

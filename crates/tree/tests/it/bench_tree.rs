@@ -5,8 +5,9 @@ use flagstone_base::{DatabaseId, EntryRef, FileNumber, Kind, Moment, SeqNo, Trai
 use flagstone_env::{MemDisk, OpenFiles, SeededRandom};
 use flagstone_sst::{BlockCache, TableOptions};
 use flagstone_tree::{
-    ChunkPool, Compaction, Damages, Flush, Fold, Found, FullPass, Job, Obsolete, Policy, Scans,
-    Tree, TreeContext, TreeEdit, TreeOptions, Unfinished, Version, View, pick, pick_expired,
+    ChunkPool, Compaction, Damages, Flush, Fold, Found, FullPass, Ingest, IngestOptions, Job,
+    Obsolete, Policy, Scans, Tree, TreeContext, TreeEdit, TreeOptions, Unfinished, Version, View,
+    choose_levels, pick, pick_expired,
 };
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -177,6 +178,29 @@ impl BenchTree {
             };
             self.install(&edit);
         }
+    }
+
+    /// Flushes, then ingests `keys` with `value`. Returns the levels of the tables.
+    pub(crate) fn ingest(&mut self, keys: &[&str], value: &str, may_go_down: bool) -> Vec<u8> {
+        self.flush();
+        let file_seqno = self.last.plus(1);
+        let options = IngestOptions {
+            file_seqno,
+            attachments: vec![(9, b"shapes".to_vec())],
+            entries_max: 3,
+            is_one_of_many: may_go_down,
+        };
+        let mut ingest = Ingest::start(&self.tree, keys[0].as_bytes(), options);
+        for key in keys {
+            ingest.cut_before(key.as_bytes()).unwrap();
+            ingest.put(key.as_bytes(), value.as_bytes(), None).unwrap();
+        }
+        let mut edit = ingest.finish().unwrap();
+        self.last = file_seqno.plus(1);
+        choose_levels(&self.tree, &mut edit, may_go_down);
+        edit.set_seqno(self.last);
+        self.install(&edit);
+        edit.added.iter().map(|(level, _)| *level).collect()
     }
 
     pub(crate) fn run(&mut self, job: Job) {

@@ -15,6 +15,7 @@ mod concurrent;
 mod expiry;
 mod faults;
 mod folds;
+mod ingest;
 mod model;
 mod models;
 mod picks;
