@@ -245,16 +245,21 @@ fn append_or_rule_out(
     // If the manifest was in doubt before, the edit is in no file.
     if appended.is_err() && !was_in_doubt && manifest.is_in_doubt() {
         note_doubt();
-        parts.edits.end_doubt_of(manifest);
-        if manifest.is_in_doubt() {
-            end_doubt_later(&parts.upkeep);
-        }
+        rule_out(parts, manifest);
     }
     appended
 }
 
-/// Stops the writes of the keyspace until its refused drop or renaming can no longer come back.
-fn set_in_doubt(parts: &Parts, core: &KeyspaceCore) {
+/// Tries, now and later, to rule out that a crash brings back the edit that was refused last.
+pub(crate) fn rule_out(parts: &Parts, manifest: &mut Manifest) {
+    parts.edits.end_doubt_of(manifest);
+    if manifest.is_in_doubt() {
+        end_doubt_later(&parts.upkeep);
+    }
+}
+
+/// Stops the writes of the keyspace until what was refused can no longer come back.
+pub(crate) fn set_in_doubt(parts: &Parts, core: &KeyspaceCore) {
     let _numbering = parts.history.numbering.lock();
     core.set_status(KeyspaceStatus::InDoubt);
 }

@@ -11,6 +11,7 @@ use crate::commit::{
 use crate::config::Config;
 use crate::event::Event;
 use crate::handle::Handle;
+use crate::ingest::Ingest;
 use crate::inside::{Inside, InsideGuard};
 use crate::keyspace::Keyspace;
 use crate::keyspace_core::KeyspaceCore;
@@ -236,6 +237,15 @@ impl Engine {
         drop(large);
         drop(admitted);
         Ok(self.ticket(&committed, durability))
+    }
+
+    /// Starts an ingest into `keyspace`.
+    ///
+    /// # Errors
+    /// InvalidInput for a keyspace of another database; otherwise as [`Keyspace::ingest`].
+    pub fn ingest(&self, keyspace: &Keyspace) -> Result<Ingest> {
+        self.handle.check_same(keyspace)?;
+        keyspace.ingest()
     }
 
     /// The moment by which a read judges expiries now.

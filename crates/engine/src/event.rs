@@ -118,6 +118,17 @@ pub enum Event {
         /// The duration of the compaction.
         took: Duration,
     },
+    /// An ingest was installed.
+    Ingested {
+        /// The keyspace, by name.
+        keyspace: String,
+        /// The number of entries.
+        entries: u64,
+        /// The number of tables.
+        tables: usize,
+        /// The bytes of the tables.
+        bytes: u64,
+    },
     /// The wall clock jumped ahead. Reads follow it at once, but for an hour no entry that has
     /// expired only because of the jump is removed from tables. If the jump was a mistake, set the
     /// clock right within that hour and open the database again: the entries are back.
@@ -228,6 +239,11 @@ impl fmt::Display for Event {
                     "{part}: compacted {removed} tables to {added} of {bytes} bytes in {took:.1?}"
                 )
             }
+            Self::Ingested { keyspace, entries, tables, bytes } => write!(
+                f,
+                "keyspace {keyspace:?}: ingested {entries} entries in {tables} tables of {bytes} \
+                 bytes"
+            ),
             Self::ClockJumped { by } => write!(
                 f,
                 "the clock jumped ahead by {by:.0?}: tables keep entries that expired by it"

@@ -1,8 +1,9 @@
-//! The gate of a keyspace keeps range deletes out of updates: see the stripes of the commit path.
+//! The gate of a keyspace keeps range deletes and ingests out of updates: see the stripes of the
+//! commit path.
 
 use flagstone_env::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-/// The gate of a keyspace. Writes that read hold it shared, a range delete exclusively.
+/// The gate of a keyspace. Writes that read hold it shared, range deletes and ingests exclusively.
 #[derive(Default)]
 pub(crate) struct Gate(RwLock<()>);
 

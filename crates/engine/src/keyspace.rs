@@ -4,6 +4,7 @@ use crate::change;
 use crate::commit::{Admitted, Batch, Effect};
 use crate::handle::Handle;
 use crate::history::VersionToken;
+use crate::ingest::Ingest;
 use crate::keyspace_core::KeyspaceCore;
 use crate::options::{Options, Routing};
 use crate::parts::Parts;
@@ -272,6 +273,15 @@ impl Keyspace {
         change: impl FnOnce(Option<&[u8]>) -> Result<Option<(Kind, Vec<u8>)>>,
     ) -> Result<bool> {
         write::read_modify_write(self.parts(), &self.core, key, change)
+    }
+
+    /// Starts an ingest: see [`Ingest`].
+    ///
+    /// # Errors
+    /// InvalidInput inside a callback, or if the keyspace was dropped; OutOfSpace, Io, Poisoned,
+    /// Closed.
+    pub fn ingest(&self) -> Result<Ingest> {
+        Ingest::start(&self.handle, &self.core)
     }
 
     /// Counts the keys by reading them all, on this thread and on as many more as compactions may

@@ -37,7 +37,7 @@ pub struct KeyspaceCore {
     expires: AtomicBool,
     /// A [`KeyspaceStatus`].
     status: AtomicU8,
-    /// Keeps range deletes out of updates.
+    /// Keeps range deletes and ingests out of updates.
     pub(crate) gate: Gate,
     /// The length of the value of the last update if that was large, otherwise 0.
     pub(crate) updated_bytes: AtomicUsize,
@@ -48,7 +48,7 @@ pub struct KeyspaceCore {
 pub(crate) enum KeyspaceStatus {
     Present,
     Dropped,
-    /// The drop or renaming was refused, but a crash could bring it back.
+    /// A drop, a renaming or an ingest was refused, but a crash could bring it back.
     InDoubt,
 }
 
@@ -171,8 +171,8 @@ impl KeyspaceCore {
             return Error::invalid(format!("keyspace {name:?} was dropped"));
         }
         let text = format!(
-            "the disk refused to remove or rename keyspace {name:?}, but a crash could still do \
-             it: it accepts no writes until that is ruled out"
+            "the disk refused to remove or rename keyspace {name:?}, or to add tables to it, but a \
+             crash could still do it: it accepts no writes until that is ruled out"
         );
         Error::new(ErrorKind::Io, text)
     }
@@ -191,7 +191,7 @@ impl KeyspaceCore {
         self.status.store(status as u8, Ordering::Release);
     }
 
-    /// Ends the doubt about a refused drop or renaming: it cannot come back any more.
+    /// Ends the doubt about what was refused: it cannot come back any more.
     pub(crate) fn end_doubt(&self) {
         let order = (Ordering::AcqRel, Ordering::Relaxed);
         let _not_in_doubt = self.status.compare_exchange(IN_DOUBT, PRESENT, order.0, order.1);

@@ -68,6 +68,7 @@ mod write;
 
 mod change;
 
+mod ingest;
 mod read;
 
 mod keyspace;
@@ -101,6 +102,7 @@ pub use event::{DamagedTable, Event, Listener, StallCause};
 pub use flagstone_base::{Error, ErrorKind, Kind, Moment, Result, SeqNo, Slice};
 pub use fold::Fold;
 pub use history::VersionToken;
+pub use ingest::{Ingest, IngestReport};
 pub use keyspace::{Keyspace, owned_range};
 pub use keyspace_core::KeyspaceCore;
 pub use options::{Durability, KeyspaceOptions, Options, Routing, parse_bytes};

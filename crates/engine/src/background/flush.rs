@@ -1,6 +1,7 @@
 //! The flush job: writes the memtables of one group to tables, then installs them by one edit.
 
 use super::brakes::set_brakes;
+use super::claims::Claims;
 use super::failures::{fails_all_flushes, note_disk_has_room, put_back};
 use super::flush_rest::FlushRest;
 use super::garbage::{note_spaces, slow_down_for_outputs};
@@ -9,7 +10,7 @@ use super::sweep::make_room_on_disk;
 use super::upkeep::Upkeep;
 use crate::event::{Event, StallCause};
 use crate::queue::SealGroup;
-use flagstone_base::{Error, ErrorKind, Result, TreeId};
+use flagstone_base::{Error, ErrorKind, Result};
 use flagstone_env::Progress;
 use flagstone_env::sync::atomic::Ordering;
 use flagstone_tree::{Flush, Tree, TreeEdit};
@@ -32,42 +33,8 @@ pub(super) struct FlushJob {
     bytes_done: u64,
     /// The flush has ended, and everything that did not fail is installed.
     has_written: bool,
+    /// The trees whose tables the edit may remove.
     claims: Claims,
-}
-
-/// Trees that must not be compacted until the flush has ended, since its edit may remove tables of
-/// theirs.
-struct Claims {
-    upkeep: Arc<Upkeep>,
-    trees: Vec<TreeId>,
-}
-
-impl Claims {
-    /// Claims `tree`, unless it is being compacted.
-    fn take(&mut self, tree: &Tree) -> bool {
-        let mut queue = self.upkeep.work.lock();
-        let is_free = queue.compacting.insert(tree.id());
-        if is_free {
-            // A claimed tree occupies no compaction worker.
-            queue.compacting_for_callers += 1;
-            self.trees.push(tree.id());
-        }
-        is_free
-    }
-
-    fn release(&mut self) {
-        let mut queue = self.upkeep.work.lock();
-        for tree in self.trees.drain(..) {
-            queue.compacting.remove(&tree);
-            queue.compacting_for_callers -= 1;
-        }
-    }
-}
-
-impl Drop for Claims {
-    fn drop(&mut self) {
-        self.release();
-    }
 }
 
 struct TreeFlush {
@@ -101,7 +68,7 @@ pub(super) fn next_flush(upkeep: &Arc<Upkeep>) -> Option<FlushJob> {
         rest: FlushRest::new(upkeep, bytes),
         bytes_done: 0,
         has_written: false,
-        claims: Claims { upkeep: Arc::clone(upkeep), trees: Vec::new() },
+        claims: Claims::new(upkeep),
         upkeep: Arc::clone(upkeep),
         group,
     })

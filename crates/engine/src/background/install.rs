@@ -5,7 +5,7 @@ use super::sweep::sweep;
 use super::upkeep::Upkeep;
 use super::watch::watch;
 use crate::event::Event;
-use crate::manifest::Edit;
+use crate::manifest::{Edit, Manifest};
 use crate::queue::SealGroup;
 use flagstone_base::{Error, ErrorKind, FileNumber, Result, SeqNo, TreeId};
 use flagstone_env::sync::atomic::Ordering;
@@ -46,33 +46,7 @@ pub(super) fn install(
     let frees =
         matches!(from, Install::Flush(_)) && !upkeep.history.replaying.load(Ordering::Acquire);
     let release = frees.then(|| plan_release(upkeep, &live)).flatten();
-    let edit = Edit {
-        tables: live.iter().map(|(_, edit)| edit.clone()).collect(),
-        wal_from: release,
-        ..upkeep.edits.edit_of_now(live.iter().map(|(tree, _)| tree.options().keyspace))
-    };
-    // An edit that does not fit the trees would be refused by every later open.
-    let fits = live.iter().try_for_each(|(tree, edit)| tree.check(edit));
-    // A retry would not fit either.
-    let fits = fits.inspect_err(|error| upkeep.health.poison(error));
-    let appended = fits.and_then(|()| upkeep.edits.append_whole(manifest, &edit));
-    if let Err(error) = appended {
-        for (tree, edit) in &live {
-            tree.abandon(edit);
-        }
-        upkeep.ballast.note_failure(&error);
-        return Err(error);
-    }
-    upkeep.edits.note_definitions(&edit);
-    let mut compacted = None;
-    for (tree, edit) in &live {
-        let before = tree.table_bytes();
-        // The manifest has the edit. A tree without it would write wrong tables from now on.
-        let version = tree.install(edit).inspect_err(|error| upkeep.health.poison(error))?;
-        compacted = matches!(from, Install::Compaction).then_some(version);
-        upkeep.work.note_table_bytes(before, tree.table_bytes());
-        watch(upkeep, tree);
-    }
+    let last = make_current(upkeep, manifest, &live, release)?;
     if matches!(from, Install::Flush(_)) {
         let mut numbering = upkeep.history.numbering.lock();
         live.iter().for_each(|(tree, _)| numbering.note_flushed(tree));
@@ -90,7 +64,45 @@ pub(super) fn install(
     }
     upkeep.memory.give_back();
     sweep(upkeep);
-    Ok(compacted)
+    Ok(last.filter(|_version| matches!(from, Install::Compaction)))
+}
+
+/// Appends one manifest edit for all of `edits`, whose trees exist, and installs them. The log
+/// begins at `release` then, if that is given. Returns the version of the last tree. On an error
+/// none is installed and all are abandoned.
+pub(crate) fn make_current(
+    upkeep: &Upkeep,
+    manifest: &mut Manifest,
+    edits: &[(Arc<Tree>, TreeEdit)],
+    release: Option<FileNumber>,
+) -> Result<Option<Arc<Version>>> {
+    let edit = Edit {
+        tables: edits.iter().map(|(_, edit)| edit.clone()).collect(),
+        wal_from: release,
+        ..upkeep.edits.edit_of_now(edits.iter().map(|(tree, _)| tree.options().keyspace))
+    };
+    // An edit that does not fit the trees would be refused by every later open.
+    let fits = edits.iter().try_for_each(|(tree, edit)| tree.check(edit));
+    // A retry would not fit either.
+    let fits = fits.inspect_err(|error| upkeep.health.poison(error));
+    let appended = fits.and_then(|()| upkeep.edits.append_whole(manifest, &edit));
+    if let Err(error) = appended {
+        for (tree, edit) in edits {
+            tree.abandon(edit);
+        }
+        upkeep.ballast.note_failure(&error);
+        return Err(error);
+    }
+    upkeep.edits.note_definitions(&edit);
+    let mut last = None;
+    for (tree, edit) in edits {
+        let before = tree.table_bytes();
+        // The manifest has the edit. A tree without it would write wrong tables from now on.
+        last = Some(tree.install(edit).inspect_err(|error| upkeep.health.poison(error))?);
+        upkeep.work.note_table_bytes(before, tree.table_bytes());
+        watch(upkeep, tree);
+    }
+    Ok(last)
 }
 
 /// The SeqNo at or below which everything is in tables once `edits` are installed.

@@ -15,6 +15,7 @@ mod pace;
 mod upkeep;
 
 mod brakes;
+mod claims;
 mod scrub;
 mod seal;
 mod sweep;
@@ -37,11 +38,16 @@ mod run;
 mod full;
 mod wait;
 
+mod ingest;
+
+pub(crate) use claims::Claims;
 pub(crate) use deletes::Deletes;
 pub(crate) use expiry_timer::ExpiryTimer;
 pub(crate) use failures::resume_later;
 pub use full::CompactProgress;
 pub(crate) use full::compact_trees;
+pub(crate) use ingest::{after_ingest, flush_most, flush_until_empty};
+pub(crate) use install::make_current;
 pub(crate) use pace::Pace;
 pub(crate) use run::{act, act_after_commit, note_deletes, schedule, schedule_after_open};
 pub(crate) use scrub::Scrubber;

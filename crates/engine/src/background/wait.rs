@@ -30,7 +30,8 @@ pub(crate) fn flush_trees(upkeep: &Arc<Upkeep>, trees: &[Arc<Tree>]) -> Result<(
 
 /// Flushes everything acknowledged so far, and returns the state right after it. Writes and
 /// compactions continue meanwhile. If a keyspace was created or dropped during the cut, its catalog
-/// is newer than its writes, and the cut is taken again.
+/// is newer than its writes, and the cut is taken again. So it is if tables were ingested, whose
+/// entries are newer than the cut.
 ///
 /// # Errors
 /// Busy if that happens again and again; otherwise the error of a flush.
@@ -47,11 +48,12 @@ pub(crate) fn cut(upkeep: &Arc<Upkeep>) -> Result<Cut> {
         seal_all_and_cut(upkeep, CutRequest::new(&result));
         wait_for_flushes(upkeep, Flushes::is_flushed)?;
         let cut = result.lock().take().ok_or_else(closed)?;
-        if cut.state.catalog.counters().epoch == before {
+        if cut.state.catalog.counters().epoch == before && cut.holds_nothing_newer() {
             return Ok(cut);
         }
     }
-    Err(Error::new(ErrorKind::Busy, "keyspaces were created or dropped during each attempt"))
+    let text = "during each attempt keyspaces were created or dropped, or tables ingested";
+    Err(Error::new(ErrorKind::Busy, text))
 }
 
 /// Makes what was acknowledged so far survive a power cut, unless the disk is full.

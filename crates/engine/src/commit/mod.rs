@@ -10,6 +10,7 @@ mod read_set;
 mod batch;
 mod definitions;
 mod deleted_ranges;
+mod in_flight;
 mod large;
 pub(crate) mod record;
 mod stripes;
@@ -33,6 +34,7 @@ mod resolve;
 mod watched;
 
 mod pipeline;
+mod tables;
 mod ticket;
 
 pub(crate) use admission::admit_update;
@@ -47,6 +49,7 @@ pub(crate) use recent::RecentWrites;
 pub(crate) use room::Room;
 pub(crate) use stall::{STOP, Stall, free_bytes};
 pub(crate) use stripes::{Held, Stripes};
+pub(crate) use tables::number_tables;
 pub(crate) use targets::trees_of;
 pub(crate) use throttle::Throttle;
 pub use ticket::{Ticket, TryCommit};

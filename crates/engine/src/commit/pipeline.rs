@@ -18,6 +18,7 @@ use super::after::due_after;
 use super::batch::Write;
 use super::condition::check_conditions;
 use super::definitions::{NewDefinitions, definitions_of, enqueue, seqnos_wanted};
+use super::in_flight::InFlight;
 use super::recent::{RecentWrites, Watch};
 use super::record;
 use super::resolve::{self, Resolved};
@@ -30,7 +31,7 @@ use crate::ballast::Ballast;
 use crate::due::Due;
 use crate::edits::Edits;
 use crate::health::Health;
-use crate::history::{History, PublishTicket};
+use crate::history::{History, Numbering};
 use crate::options::Durability;
 use crate::reads::Reads;
 use crate::supply::supply;
@@ -49,33 +50,6 @@ struct Numbered<'a> {
     lsn: Option<Lsn>,
     /// The definitions that precede the batch in the log.
     definitions: Vec<NewDefinitions>,
-}
-
-/// The place of a commit in the line of publication. All later commits wait for it. If the commit
-/// panics, its place is given up and the database is poisoned, since nobody knows what the commit
-/// has written.
-struct InFlight<'a> {
-    commits: &'a Commits,
-    place: Option<PublishTicket>,
-}
-
-impl InFlight<'_> {
-    /// Publishes a commit whose entries are in the memtables, or that has none. Returns when they
-    /// are visible.
-    fn publish(mut self) {
-        if let Some(place) = self.place.take() {
-            self.commits.history.publisher.finish(place);
-        }
-    }
-}
-
-impl Drop for InFlight<'_> {
-    fn drop(&mut self) {
-        if let Some(place) = self.place.take() {
-            self.commits.health.poison(&Error::new(ErrorKind::Poisoned, "a commit panicked"));
-            self.commits.history.publisher.finish(place);
-        }
-    }
 }
 
 /// The result of a finished commit.
@@ -110,8 +84,8 @@ impl Commits {
         room: Room<'_, 'a>,
     ) -> (Result<Committed>, Due) {
         let targets = targets(write);
-        let is_held = held.is_some();
-        let (numbered, own) = match self.hold_and_number(write, &targets, durability, is_held) {
+        let rules = (held.is_some(), room.may_wait);
+        let (numbered, own) = match self.hold_and_number(write, &targets, durability, rules) {
             Ok((Some(numbered), own)) => (numbered, own),
             Ok((None, own)) => return self.write_resolved(write, durability, own, room),
             Err(error) => return (Err(error), Due::default()),
@@ -147,7 +121,7 @@ impl Commits {
         held: Option<Held<'w>>,
         room: Room<'_, 'a>,
     ) -> (Result<Committed>, Due) {
-        let mut own = Admitted::of(&self.throttle, 0);
+        let (mut own, may_wait) = (Admitted::of(&self.throttle, 0), room.may_wait);
         let mut room = ValueRoom::new(&self.throttle, write, room, &mut own);
         let (mut resolved, held) = match self.resolve(write, held, &mut room) {
             Ok(resolved) => resolved,
@@ -157,7 +131,7 @@ impl Commits {
         let large = resolved.take_large();
         let write = resolved.as_write(write);
         let write = large.as_ref().map_or(write, |large| large.as_write(write));
-        self.write(&write, durability, held, Room::NONE)
+        self.write(&write, durability, held, Room { admitted: None, may_wait })
     }
 
     /// Resolves `write`, whose locks are `held`. Takes them again when it has waited for room.
@@ -180,14 +154,15 @@ impl Commits {
     }
 
     /// Locks the keys of `write` unless `is_held`, checks what it depends on, and gives it its
-    /// numbers. Returns no numbers if its merges must be resolved first.
+    /// numbers. Returns no numbers if its merges must be resolved first. Returns Busy if it may not
+    /// `wait`, and would wait for an ingest.
     #[inline]
     fn hold_and_number<'a>(
         &'a self,
         write: &Write<'a>,
         targets: &Targets,
         durability: Durability,
-        is_held: bool,
+        (is_held, wait): (bool, bool),
     ) -> Result<(Option<Numbered<'a>>, Option<Held<'a>>)> {
         self.check_writable(write)?;
         let is_logged = self.history.log.is_some() && durability.is_logged();
@@ -207,7 +182,7 @@ impl Commits {
             // The log may refuse a write for reasons that the database does not know.
             match numbered.inspect_err(|error| self.ballast.note_failure(error))? {
                 Some(numbered) => return Ok((Some(numbered), own)),
-                None => supply(&self.edits, seqnos_wanted(write))?,
+                None => self.wait_to_number(write, targets, wait)?,
             }
         }
     }
@@ -265,8 +240,25 @@ impl Commits {
         write.keyspaces.iter().try_for_each(|keyspace| keyspace.check_not_dropped())
     }
 
+    /// Waits until no ingest holds a tree of `write`, and lets the manifest grant SeqNos and files
+    /// if they run short.
+    #[cold]
+    fn wait_to_number(&self, write: &Write<'_>, targets: &Targets, wait: bool) -> Result<()> {
+        let mut numbering = self.history.numbering.lock();
+        while is_tree_held(&numbering, write, targets) {
+            if !wait {
+                let text = "writers wait for an ingest into the same keyspace";
+                return Err(Error::new(ErrorKind::Busy, text));
+            }
+            self.history.released.wait(&mut numbering);
+        }
+        drop(numbering);
+        supply(&self.edits, seqnos_wanted(write))
+    }
+
     /// Numbers the write under the numbering lock, where everything happens that needs the one
-    /// order of history. Returns `None` if the manifest must grant more SeqNos or files first.
+    /// order of history. Returns `None` if the manifest must grant more SeqNos or files first, or
+    /// if an ingest holds one of the trees.
     fn number(
         &self,
         write: &Write<'_>,
@@ -277,6 +269,9 @@ impl Commits {
         let count = write.ops.len() as u64;
         let mut numbering = self.history.numbering.lock();
         if numbering.next.get().saturating_add(seqnos_wanted(write)) > numbering.ceiling.get() {
+            return Ok(None);
+        }
+        if !numbering.holds_nothing() && is_tree_held(&numbering, write, targets) {
             return Ok(None);
         }
         // Checked again under the lock that closing and dropping take, so nothing gets a number
@@ -320,7 +315,8 @@ impl Commits {
                 numbering.reserve(&trees[usize::from(partition)], first)
             })
             .collect();
-        let place = InFlight { commits: self, place: Some(self.history.publisher.join(last)) };
+        let place = self.history.publisher.join(last);
+        let place = InFlight::new(&self.health, &self.history, place);
         Ok(Some(Numbered { first, last, refs, place, lsn, definitions }))
     }
 
@@ -374,6 +370,15 @@ impl Commits {
         }
         Ok(())
     }
+}
+
+/// Returns whether an ingest holds a tree of `write`.
+#[cold]
+fn is_tree_held(numbering: &Numbering, write: &Write<'_>, targets: &Targets) -> bool {
+    targets.iter().any(|&(keyspace, partition)| {
+        let trees = &write.keyspaces[usize::from(keyspace)].trees;
+        numbering.holds(&trees[usize::from(partition)])
+    })
 }
 
 fn has_only_deletes(write: &Write<'_>) -> bool {

@@ -30,11 +30,6 @@ pub(crate) struct Room<'r, 'a> {
     pub(crate) may_wait: bool,
 }
 
-impl Room<'_, '_> {
-    /// For a write without merges to resolve.
-    pub(super) const NONE: Self = Self { admitted: None, may_wait: false };
-}
-
 /// The room that the values of one write take.
 pub(super) struct ValueRoom<'r, 'a> {
     throttle: &'a Throttle,

@@ -1,10 +1,10 @@
 //! Locks of keys: every write of a key holds its stripe from before the conditions are checked
 //! until the write is visible, so no read-modify-write of a key overwrites the result of another.
 //!
-//! A range delete has no key to lock. It must not come between a read and the write that depends on
-//! it. So writes that read (updates, conditions) also hold the gate of their keyspace shared, and a
-//! range delete holds it exclusively. Blind writes take no gate: either order against the range
-//! delete is right, and their SeqNos decide.
+//! A range delete has no key to lock, and an ingest has too many. Neither may come between a read
+//! and the write that depends on it. So writes that read (updates, conditions) also hold the gate
+//! of their keyspace shared; range deletes and ingests hold it exclusively. Blind writes take no
+//! gate: either order is right, and their SeqNos decide.
 //!
 //! Locks, in order: gates by keyspace id, then stripes ascending.
 
@@ -77,6 +77,12 @@ impl Stripes {
         stripes.sort_unstable();
         stripes.dedup();
         Held { _gates: gates, _stripes: stripes.iter().map(|&stripe| self.lock(stripe)).collect() }
+    }
+
+    /// Returns when every write that holds a key now has released it.
+    #[cold]
+    pub(crate) fn wait_for_holders(&self) {
+        (0..STRIPES as u16).for_each(|stripe| drop(self.lock(stripe)));
     }
 
     #[cfg(test)]

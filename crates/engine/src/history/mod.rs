@@ -14,7 +14,11 @@ mod version;
 
 mod writes;
 
+mod held;
+
 pub(crate) use expiry::ExpiryClock;
+pub(crate) use held::HeldTrees;
+pub(crate) use numbering::Numbering;
 pub(crate) use publish::PublishTicket;
 pub(crate) use snapshots::{ReadPoint, Registered};
 pub(crate) use version::HistoryId;

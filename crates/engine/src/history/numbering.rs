@@ -8,10 +8,13 @@
 //! Seals, the limit of the log and its release visit only the unflushed trees, so a tree without
 //! writes costs them nothing. Trees are added and removed under this lock; entries are reserved and
 //! memtables sealed under it, too.
+//!
+//! Held trees get no entries: an ingest flushes their memtables, which must be empty when it gets
+//! its own number. Writers wait for it.
 
 use flagstone_base::{SeqNo, TreeId};
 use flagstone_tree::{MemtableRef, Tree};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// The state that the numbering lock guards.
@@ -22,13 +25,15 @@ pub(crate) struct Numbering {
     /// Memtables hold unlogged writes: the next seal takes all trees.
     pub(crate) unlogged: bool,
     unflushed: BTreeMap<TreeId, Arc<Tree>>,
+    held: BTreeSet<TreeId>,
 }
 
 impl Numbering {
     /// The numbering of a database in which `visible` was the last write.
     pub(crate) const fn new(visible: SeqNo) -> Self {
         let unflushed = BTreeMap::new();
-        Self { next: visible.plus(1), ceiling: visible, unlogged: false, unflushed }
+        let held = BTreeSet::new();
+        Self { next: visible.plus(1), ceiling: visible, unlogged: false, unflushed, held }
     }
 
     /// Returns a reference on the active memtable of `tree` for a batch whose first entry there is
@@ -40,6 +45,28 @@ impl Numbering {
             self.unflushed.insert(tree.id(), Arc::clone(tree));
         }
         reserved
+    }
+
+    /// Returns whether no tree is held.
+    #[inline]
+    pub(crate) fn holds_nothing(&self) -> bool {
+        self.held.is_empty()
+    }
+
+    /// Returns whether `tree` is held.
+    pub(crate) fn holds(&self, tree: &Tree) -> bool {
+        self.held.contains(&tree.id())
+    }
+
+    /// Holds `trees`, which nobody else holds.
+    pub(super) fn hold(&mut self, trees: &[Arc<Tree>]) {
+        self.held.extend(trees.iter().map(|tree| tree.id()));
+    }
+
+    pub(super) fn release(&mut self, trees: &[Arc<Tree>]) {
+        trees.iter().for_each(|tree| {
+            self.held.remove(&tree.id());
+        });
     }
 
     /// The trees with writes in memtables, by number.

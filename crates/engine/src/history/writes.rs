@@ -6,8 +6,8 @@ use super::publish::Publisher;
 use super::snapshots::{Registered, Snapshots};
 use super::version::HistoryId;
 use flagstone_base::{Moment, SeqNo};
-use flagstone_env::sync::Mutex;
 use flagstone_env::sync::atomic::AtomicBool;
+use flagstone_env::sync::{Condvar, Mutex};
 use flagstone_wal::Log;
 use std::sync::Arc;
 
@@ -17,6 +17,8 @@ pub(crate) struct History {
     /// `None` in a database opened for reading only.
     pub(crate) log: Option<Log>,
     pub(crate) numbering: Mutex<Numbering>,
+    /// Rings when held trees are released.
+    pub(crate) released: Condvar,
     pub(crate) publisher: Publisher,
     pub(crate) snapshots: Arc<Snapshots>,
     pub(crate) clock: ExpiryClock,
@@ -32,6 +34,7 @@ impl History {
             id,
             log,
             numbering: Mutex::new(Numbering::new(visible)),
+            released: Condvar::new(),
             publisher: Publisher::new(visible),
             snapshots: Arc::default(),
             clock,

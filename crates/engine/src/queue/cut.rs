@@ -26,6 +26,15 @@ pub(crate) struct Cut {
     _versions: Vec<Arc<Version>>,
 }
 
+impl Cut {
+    /// Returns whether no table has an entry after the cut. Only an ingest installs such a table:
+    /// its writes do not wait for a flush.
+    pub(crate) fn holds_nothing_newer(&self) -> bool {
+        let mut tables = self.state.trees.values().flat_map(|tree| tree.tables.values());
+        tables.all(|(_, meta)| meta.seqnos().1 <= self.seqno)
+    }
+}
+
 /// A request for a cut, with the place to put it. The place is gone once no caller waits for the
 /// cut.
 pub(crate) struct CutRequest(Weak<Mutex<Option<Cut>>>);

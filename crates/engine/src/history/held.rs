@@ -1,0 +1,57 @@
+//! Trees to which nothing is written for a moment.
+
+use super::writes::History;
+use flagstone_tree::Tree;
+use std::sync::Arc;
+
+/// Trees for which no write gets a number until this is dropped.
+pub(crate) struct HeldTrees<'a> {
+    history: &'a History,
+    trees: &'a [Arc<Tree>],
+}
+
+impl<'a> HeldTrees<'a> {
+    /// Holds `trees`, which nobody else may hold. Writes that are numbered already go on.
+    pub(crate) fn new(history: &'a History, trees: &'a [Arc<Tree>]) -> Self {
+        history.numbering.lock().hold(trees);
+        Self { history, trees }
+    }
+}
+
+impl Drop for HeldTrees<'_> {
+    fn drop(&mut self) {
+        self.history.numbering.lock().release(self.trees);
+        self.history.released.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing;
+    use crate::{Batch, Durability, ErrorKind, TryCommit};
+
+    #[test]
+    fn writers_of_held_trees_wait_or_are_told_to_and_others_go_on() {
+        let dir = tempfile::tempdir().unwrap();
+        let db = testing::open(dir.path()).unwrap();
+        let (kv, other) = (db.keyspace("kv").unwrap(), db.keyspace("other").unwrap());
+        let mut batch = Batch::default();
+        batch.put(&kv, b"a", b"1").unwrap();
+        let history = &kv.handle().parts().history;
+        let held = HeldTrees::new(history, &kv.core().trees);
+        other.put("a", "1").unwrap();
+        let Err(error) = db.start(&batch, Durability::Buffered, false) else { panic!() };
+        assert_eq!(error.kind(), ErrorKind::Busy);
+        let started = db.try_start(&batch, Durability::Buffered).unwrap();
+        assert!(matches!(started, TryCommit::RetryAfter(_)));
+        std::thread::scope(|scope| {
+            let writer = scope.spawn(|| kv.put("b", "2"));
+            assert_eq!(kv.count().unwrap(), 0);
+            drop(held);
+            writer.join().unwrap().unwrap();
+        });
+        assert_eq!(kv.count().unwrap(), 1);
+        assert!(db.start(&batch, Durability::Buffered, false).is_ok());
+    }
+}

@@ -1,0 +1,146 @@
+//! The commit of an ingest: from synced tables to visible entries.
+
+use crate::background::{
+    Claims, after_ingest, flush_most, flush_until_empty, make_current, make_history_durable,
+};
+use crate::change::{rule_out, set_in_doubt};
+use crate::commit::{before_write, number_tables};
+use crate::history::HeldTrees;
+use crate::keyspace_core::KeyspaceCore;
+use crate::manifest::Manifest;
+use crate::parts::Parts;
+use crate::supply::supply;
+use flagstone_base::{Result, SeqNo};
+use flagstone_tree::{Tree, TreeEdit, choose_levels};
+use std::sync::Arc;
+
+/// The tables that an ingest has written. They are abandoned when this is dropped.
+#[derive(Default)]
+pub(super) struct Written {
+    edits: Vec<(Arc<Tree>, TreeEdit)>,
+}
+
+impl Written {
+    pub(super) fn push(&mut self, tree: &Arc<Tree>, edit: TreeEdit) {
+        self.edits.push((Arc::clone(tree), edit));
+    }
+
+    pub(super) const fn is_empty(&self) -> bool {
+        self.edits.is_empty()
+    }
+
+    /// The number of tables, and their bytes.
+    pub(super) fn size(&self) -> (usize, u64) {
+        let added = || self.edits.iter().flat_map(|(_, edit)| &edit.added);
+        (added().count(), added().map(|(_, meta)| meta.bytes).sum())
+    }
+
+    fn trees(&self) -> Vec<Arc<Tree>> {
+        self.edits.iter().map(|(tree, _)| Arc::clone(tree)).collect()
+    }
+
+    /// Chooses the level of each table. Trees that nobody compacts are claimed, so that nobody
+    /// does until the tables are installed.
+    fn choose_levels(&mut self, claims: &mut Claims) {
+        for (tree, edit) in &mut self.edits {
+            let may_go_down = claims.take(tree);
+            choose_levels(tree, edit, may_go_down);
+        }
+    }
+
+    fn set_seqno(&mut self, seqno: SeqNo) {
+        self.edits.iter_mut().for_each(|(_, edit)| edit.set_seqno(seqno));
+    }
+
+    pub(super) fn abandon(&mut self) {
+        self.edits.drain(..).for_each(|(tree, edit)| tree.abandon(&edit));
+    }
+}
+
+impl Drop for Written {
+    fn drop(&mut self) {
+        self.abandon();
+    }
+}
+
+/// Makes the tables in `written` visible, all at one SeqNo, which it returns. They survive a power
+/// cut then, and so does everything that was acknowledged before. Their keys are from the first of
+/// `span` up to the second, which is excluded.
+pub(super) fn install(
+    parts: &Parts,
+    core: &Arc<KeyspaceCore>,
+    written: &mut Written,
+    span: (&[u8], &[u8]),
+) -> Result<SeqNo> {
+    let trees = written.trees();
+    before_write(&parts.commits.throttle, 0, true, || trees.iter().collect())?;
+    make_history_durable(&parts.upkeep)?;
+    // What is left is all that writers wait for.
+    flush_most(&parts.upkeep, &trees)?;
+    let seqno = number_and_install(parts, core, (written, &trees), span)?;
+    after_ingest(&parts.upkeep, &trees);
+    Ok(seqno)
+}
+
+fn number_and_install(
+    parts: &Parts,
+    core: &Arc<KeyspaceCore>,
+    (written, trees): (&mut Written, &[Arc<Tree>]),
+    span: (&[u8], &[u8]),
+) -> Result<SeqNo> {
+    // Held until the entries are visible: no update may overwrite what it has not read.
+    let _gate = core.gate.pass_alone();
+    let held = HeldTrees::new(&parts.history, trees);
+    flush_until_empty(&parts.upkeep, trees)?;
+    // Little is left to sync once all commits wait.
+    sync_log(parts)?;
+    let mut claims = Claims::new(&parts.upkeep);
+    loop {
+        let mut guard = parts.edits.manifest.lock();
+        let manifest = guard.as_mut().ok_or_else(|| parts.setup.closed_meanwhile())?;
+        written.choose_levels(&mut claims);
+        let Some((seqno, place)) = number_tables(&parts.commits, core, Some(span))? else {
+            drop(guard);
+            claims = Claims::new(&parts.upkeep);
+            supply(&parts.edits, 1)?;
+            continue;
+        };
+        // Later writes are newer than the tables, and go into empty memtables.
+        drop(held);
+        written.set_seqno(seqno);
+        let appended = append(parts, manifest, core, written);
+        drop(guard);
+        // A refused ingest leaves an empty number.
+        place.publish();
+        return appended.map(|()| seqno);
+    }
+}
+
+/// Syncs the log, unless all of it is.
+fn sync_log(parts: &Parts) -> Result<()> {
+    let Some(log) = parts.history.log.as_ref() else { return Ok(()) };
+    if log.synced() >= log.enqueued() {
+        return Ok(());
+    }
+    log.sync_all().inspect_err(|error| parts.ballast.note_failure(error))
+}
+
+/// Appends and installs the edit of the numbered tables. If the disk refuses it, a crash could
+/// bring it back until a new manifest is begun. Until then the keyspace accepts no writes.
+fn append(
+    parts: &Parts,
+    manifest: &mut Manifest,
+    core: &KeyspaceCore,
+    written: &mut Written,
+) -> Result<()> {
+    sync_log(parts)?;
+    let was_in_doubt = manifest.is_in_doubt();
+    let edits = std::mem::take(&mut written.edits);
+    let installed = make_current(&parts.upkeep, manifest, &edits, None);
+    // If the manifest was in doubt before, the edit is in no file.
+    if installed.is_err() && !was_in_doubt && manifest.is_in_doubt() {
+        set_in_doubt(parts, core);
+        rule_out(parts, manifest);
+    }
+    installed.map(|_version| ())
+}
