@@ -40,6 +40,8 @@ pub mod codec;
 mod entry;
 mod keyspace;
 
+mod ingest;
+
 mod typed;
 
 mod collection;
@@ -73,11 +75,12 @@ pub use flagstone_doc::{
 pub use flagstone_engine::fold::{self, Fold};
 pub use flagstone_engine::{
     BackupDamage, BackupInfo, BackupReport, BackupVerifyReport, Backups, CacheReport,
-    CheckpointReport, CompactProgress, DamagedTable, Durability, Environment, Event, KeepReport,
-    KeyspaceInfo, KeyspaceOptions, KeyspaceStats, LevelReport, Listener, Loss, Options,
+    CheckpointReport, CompactProgress, DamagedTable, Durability, Environment, Event, IngestReport,
+    KeepReport, KeyspaceInfo, KeyspaceOptions, KeyspaceStats, LevelReport, Listener, Loss, Options,
     RepairReport, RestoreReport, Routing, Scan, ScrubReport, StallCause, Stats, Ticket, TryCommit,
     TryGet, VerifyReport, VersionToken, parse_bytes,
 };
+pub use ingest::Ingest;
 pub use keyspace::Keyspace;
 pub use repair::Repair;
 pub use snapshot::Snapshot;

@@ -2,9 +2,10 @@
 
 use crate::batch::Batch;
 use crate::entry::CommitOptions;
+use crate::keyspace::Keyspace;
 use crate::snapshot::Snapshot;
 use flagstone_base::{Moment, Result};
-use flagstone_engine::{Engine, Stats, Ticket, TryCommit};
+use flagstone_engine::{Engine, IngestReport, Stats, Ticket, TryCommit};
 use std::fmt;
 use std::path::Path;
 
@@ -60,6 +61,34 @@ impl Database {
     pub fn commit_with(&self, batch: Batch, options: impl Into<CommitOptions>) -> Result<()> {
         let durability = options.into().durability.unwrap_or(self.0.options().durability);
         self.0.start_owned(batch.0, durability)?.wait()
+    }
+
+    /// Adds `entries`, in strictly ascending order of their keys, to `keyspace`: without log and
+    /// memtable, all of them or none. [`Ingest`](crate::Ingest) says how, and has more options.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = flagstone::Database::open(dir.path())?;
+    /// let kv = db.keyspace("squares")?;
+    /// let squares = (0..1000_u64).map(|n| (n.to_be_bytes(), (n * n).to_string()));
+    /// let report = db.ingest(&kv, squares)?;
+    /// assert_eq!((report.entries, kv.count()?), (1000, 1000));
+    /// # Ok::<(), flagstone::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// InvalidInput for a keyspace of another database; else as [`Ingest::put`](crate::Ingest::put)
+    /// and [`Ingest::finish`](crate::Ingest::finish). Then nothing was added.
+    pub fn ingest<K: AsRef<[u8]>, V: AsRef<[u8]>>(
+        &self,
+        keyspace: &Keyspace,
+        entries: impl IntoIterator<Item = (K, V)>,
+    ) -> Result<IngestReport> {
+        let mut ingest = self.0.ingest(&keyspace.0)?;
+        for (key, value) in entries {
+            ingest.put(key.as_ref(), value.as_ref(), None)?;
+        }
+        ingest.finish()
     }
 
     /// Returns the moment by which a read now judges whether an entry has expired. It is the time

@@ -24,6 +24,8 @@ mod faults;
 mod fixtures;
 mod folds;
 mod guide;
+mod ingest;
+mod ingest_failures;
 mod input;
 mod keyspaces;
 mod kill;
