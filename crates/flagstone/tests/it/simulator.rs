@@ -17,7 +17,7 @@ fn histories_of_everything_keep_what_was_promised() {
             ),
         }
     }
-    assert!(totals.large > 0 && totals.expiring > 0, "{totals}");
+    assert!(totals.large > 0 && totals.expiring > 0 && totals.ingests > 0, "{totals}");
     eprintln!("{totals}");
 }
 

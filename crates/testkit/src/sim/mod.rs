@@ -15,6 +15,7 @@ mod clock;
 mod conditions;
 mod disk;
 mod executor;
+mod ingest;
 mod life;
 mod model;
 mod oracle;

@@ -196,6 +196,11 @@ impl State {
         std::array::from_fn(|slot| self.slots[slot].digest(at))
     }
 
+    /// Returns the digest of what is alive at `at` in a slot.
+    pub(super) fn digest(&self, slot: usize, at: Moment) -> u64 {
+        self.slots[slot].digest(at)
+    }
+
     /// Returns the entry of a key if it is alive at `at`.
     pub(super) fn get(&self, slot: usize, key: Key, at: Moment) -> Option<&Entry> {
         let entry = self.slots[slot].entries[usize::from(key)].as_ref();

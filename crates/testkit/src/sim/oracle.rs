@@ -26,6 +26,13 @@ struct Event {
     after: State,
 }
 
+/// An ingest that the disk has refused.
+struct Refused {
+    slot: usize,
+    changes: Vec<Change>,
+    id: u64,
+}
+
 /// The content of a recovered database.
 pub(super) struct Shown {
     /// The digest of each slot.
@@ -68,6 +75,8 @@ pub(super) struct Oracle {
     logged_power_cut: usize,
     /// The commit that returned Poisoned, or did not return, and the state after it.
     doubtful: Option<(Vec<Change>, State)>,
+    /// Ingests that a crash may bring back. No write to their slots was accepted after them.
+    refused: Vec<Refused>,
     pub(super) existence: [Existence; SLOTS],
     last_id: u64,
 }
@@ -114,6 +123,7 @@ impl Oracle {
         for (slot, expires) in expiring(&changes).into_iter().enumerate() {
             self.expires[slot] |= expires;
         }
+        self.refused.retain(|refused| changes.iter().all(|change| change.slot() != refused.slot));
         apply_all(&mut self.now, &changes, id);
         let after = self.now.clone();
         self.events.push(Event { changes, id, is_logged, after });
@@ -190,10 +200,18 @@ impl Oracle {
     pub(super) fn forget(&mut self, slot: usize) {
         self.existence[slot] = Existence::No;
         self.expires[slot] = false;
+        self.refused.retain(|refused| refused.slot != slot);
         self.now.clear(slot);
         let mut is_there = [true; SLOTS];
         is_there[slot] = false;
         (self.base, self.events) = without(self.base.clone(), &self.events, is_there);
+    }
+
+    /// Notes an ingest that was refused. Until a write to its slot is accepted, a crash may bring
+    /// it back.
+    pub(super) fn refuse(&mut self, slot: usize, changes: Vec<Change>) {
+        self.last_id += 1;
+        self.refused.push(Refused { slot, changes, id: self.last_id });
     }
 
     /// Notes a commit that may have happened or not.
@@ -237,6 +255,7 @@ impl Oracle {
         (self.expires, self.resolves) = (shown.expires, shown.expires);
         self.moment = shown.moment;
         self.doubtful = None;
+        self.refused.clear();
         self.last_id += 1;
         let (base, survivors) = without(self.base.clone(), &survivors, shown.is_there);
         (self.base, self.now) = (base.clone(), base);
@@ -274,8 +293,9 @@ impl Oracle {
             Crash::Kill => self.logged_kill,
             Crash::PowerCut => self.logged_power_cut,
         };
-        let found = Search { base: &self.base, all: &all, shown, kept: self.kept_all, promised };
-        Ok((found.run()?, existence))
+        let (base, refused) = (&self.base, &self.refused[..]);
+        let found = Search { base, all: &all, refused, shown, kept: self.kept_all, promised };
+        Ok((found.with_refused(found.run()?), existence))
     }
 
     fn judge_existence(&self, shown: &Shown) -> Result<[Existence; SLOTS], String> {
@@ -316,6 +336,7 @@ fn without(mut base: State, events: &[Event], is_there: [bool; SLOTS]) -> (State
 struct Search<'a> {
     base: &'a State,
     all: &'a [Event],
+    refused: &'a [Refused],
     shown: &'a Shown,
     kept: usize,
     promised: usize,
@@ -326,12 +347,35 @@ impl Search<'_> {
     /// with their keyspace. An entry that has expired is not seen; but if the keyspace does not
     /// know of expiries, no write of such an entry has survived.
     fn is_shown(&self, state: &State) -> bool {
-        let digests = state.digests(self.shown.moment);
-        let fits = |slot: usize| {
-            digests[slot] == self.shown.digests[slot]
-                && (self.shown.expires[slot] || !state.has_expiries(slot))
-        };
-        (0..SLOTS).all(|slot| !self.shown.is_there[slot] || fits(slot))
+        (0..SLOTS).all(|slot| self.fits(slot, state) || self.come_back(slot, state).is_some())
+    }
+
+    fn fits(&self, slot: usize, state: &State) -> bool {
+        let is_same = state.digest(slot, self.shown.moment) == self.shown.digests[slot];
+        let may_expire = self.shown.expires[slot] || !state.has_expiries(slot);
+        !self.shown.is_there[slot] || (is_same && may_expire)
+    }
+
+    /// Returns the refused ingest that the database shows in a slot, on top of this state.
+    fn come_back(&self, slot: usize, state: &State) -> Option<&Refused> {
+        self.refused.iter().filter(|refused| refused.slot == slot).find(|refused| {
+            let mut state = state.clone();
+            apply_all(&mut state, &refused.changes, refused.id);
+            self.fits(slot, &state)
+        })
+    }
+
+    /// Returns the events that survived, with the refused ingests that came back.
+    fn with_refused(&self, mut survivors: Vec<Event>) -> Vec<Event> {
+        let mut state = self.base.clone();
+        survivors.iter().for_each(|event| apply_all(&mut state, &event.changes, event.id));
+        for slot in (0..SLOTS).filter(|slot| !self.fits(*slot, &state)) {
+            let Some(Refused { changes, id, .. }) = self.come_back(slot, &state) else { continue };
+            let at = survivors.partition_point(|event| event.id < *id);
+            let (changes, after) = (changes.clone(), state.clone());
+            survivors.insert(at, Event { changes, id: *id, is_logged: true, after });
+        }
+        survivors
     }
 
     /// Returns the events that survived.

@@ -4,7 +4,7 @@ use super::disk::FailureRates;
 use super::model::{KEYS, KINDS, Key, Kind, LARGE_FROM, PAD, SLOTS};
 use super::place::Crash;
 use super::setting::{Ills, Profile, Setting, durability};
-use super::step::{Change, Edit, Ending, Expect, How, Planned, Step, ValueOf};
+use super::step::{Change, Edit, Ending, Expect, How, Lasts, Planned, Step, ValueOf};
 use super::times::Times;
 use crate::rng::Rng;
 use flagstone::env::names::FileKind;
@@ -17,9 +17,9 @@ pub fn plan(seed: u64) -> Vec<Planned> {
     let profile = Setting::draw(seed).profile;
     let (rng, flips) = (Rng::new(remix(seed ^ 2)), Rng::new(remix(seed ^ 3)));
     let (larges, times) = (Rng::new(remix(seed ^ 5)), Times::new(seed, profile.expiring));
-    let (names, may_be_large) = (1, false);
+    let (names, may_be_large, ingests) = (1, false, Rng::new(remix(seed ^ 9)));
     let mut planner =
-        Planner { rng, flips, larges, times, profile, names, may_be_large, steps: vec![] };
+        Planner { rng, flips, larges, times, ingests, profile, names, may_be_large, steps: vec![] };
     for _ in 0..planner.rng.between(2, 6) {
         planner.life();
     }
@@ -34,6 +34,8 @@ struct Planner {
     larges: Rng,
     /// Expiries and the clock, for the same reason.
     times: Times,
+    /// A generator for ingests alone, for the same reason.
+    ingests: Rng,
     profile: Profile,
     /// The number of field names used so far.
     names: u16,
@@ -63,6 +65,7 @@ impl Planner {
             if let Some(step) = self.times.clock_step() {
                 self.steps.push(Planned { step, seed: self.times.number() });
             }
+            self.ingest();
             let step = self.step();
             self.push(step);
         }
@@ -71,6 +74,20 @@ impl Planner {
         }
         let ending = self.ending();
         self.push(Step::Crash(ending));
+    }
+
+    /// Plans an ingest, sometimes.
+    fn ingest(&mut self) {
+        if !self.ingests.percent(4) {
+            return;
+        }
+        let slot = *self.ingests.pick(&[0, 1, 2, 4]);
+        let lasts = match self.ingests.percent(self.profile.expiring[slot]) {
+            true => Lasts::For(self.ingests.between(1, 60_000) as i64),
+            false => Lasts::Forever,
+        };
+        let step = Step::Ingest(slot, self.ingests.number() as u32, lasts);
+        self.steps.push(Planned { step, seed: self.ingests.number() });
     }
 
     fn ills(&mut self) {

@@ -268,7 +268,8 @@ impl Run {
         let (Some((version, value)), Some(entry)) = (found, entry) else { return Ok(None) };
         let generation = self.life.as_ref().map_or(0, |life| life.generations[slot]);
         let (event, taken, value) = (entry.event, (self.lives, generation), value.to_vec());
-        let of = (event, slot, key);
+        let is_one_of_many = self.ingested.contains(&event);
+        let of = (event, slot, if is_one_of_many { Key::MAX } else { key });
         let first = *self.versions.entry(version).or_insert(of);
         if first != of && value.len() >= VALUES_DIFFER_FROM {
             return Err(format!(

@@ -13,7 +13,7 @@ use flagstone::{Error, ErrorKind, KeyspaceOptions, VersionToken};
 use flagstone_base::flip::{self, Site};
 use flagstone_base::hash::remix;
 use std::cell::{Cell, RefCell};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::ops::AddAssign;
 use std::path::PathBuf;
@@ -35,6 +35,8 @@ pub struct Totals {
     pub flips: u64,
     /// The number of commits.
     pub commits: u64,
+    /// The number of ingests.
+    pub ingests: u64,
     /// The number of written values of at least 64 KiB.
     pub large: u64,
     /// The number of entries that were written with an expiry.
@@ -55,6 +57,7 @@ impl AddAssign for Totals {
         self.faults += other.faults;
         self.flips += other.flips;
         self.commits += other.commits;
+        self.ingests += other.ingests;
         self.large += other.large;
         self.expiring += other.expiring;
         self.steps += other.steps;
@@ -66,12 +69,12 @@ impl AddAssign for Totals {
 impl fmt::Display for Totals {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { histories, kills, power_cuts, faults, flips, commits, .. } = self;
-        let Self { large, expiring, steps, copies, poisoned, .. } = self;
+        let Self { ingests, large, expiring, steps, copies, poisoned, .. } = self;
         write!(
             f,
             "{histories} histories, {} crashes ({kills} kills, {power_cuts} power cuts), {faults} \
-             faults, {flips} flipped bits, {commits} commits, {large} large values, {expiring} \
-             expiries, {steps} steps, {copies} checkpoints, {poisoned} poisoned",
+             faults, {flips} flipped bits, {commits} commits, {ingests} ingests, {large} large \
+             values, {expiring} expiries, {steps} steps, {copies} checkpoints, {poisoned} poisoned",
             kills + power_cuts
         )
     }
@@ -122,6 +125,8 @@ pub(super) struct Run {
     pub(super) tokens: Vec<Token>,
     /// The write of each version that was seen: event, slot, key.
     pub(super) versions: HashMap<VersionToken, (u64, usize, Key)>,
+    /// The events that may be ingests: all their keys have one version.
+    pub(super) ingested: HashSet<u64>,
     pub(super) totals: Totals,
     /// Whether a failed sync has lost unsynced data, and no power cut has followed.
     pub(super) has_lost_dirty: bool,
@@ -184,6 +189,7 @@ fn run_steps(seed: u64, plan: &[Planned]) -> Result<Outcome, Failure> {
         copies_made: 0,
         tokens: Vec::new(),
         versions: HashMap::new(),
+        ingested: HashSet::new(),
         totals: Totals { histories: 1, ..Totals::default() },
         has_lost_dirty: false,
         fingerprint: 0,

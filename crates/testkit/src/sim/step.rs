@@ -187,6 +187,8 @@ pub(super) enum Step {
     /// Writes many values in the order of their keys, logged or not, and flushes, as a bulk load
     /// does. With an odd seed their expiries are spread over the time that they last.
     Load(usize, u32, Durability, Lasts),
+    /// Ingests some keys of a slot, which the seed chooses, with entries that last as long.
+    Ingest(usize, u32, Lasts),
     /// Waits for a ticket.
     Wait(Which),
     /// Takes the version of a key.

@@ -2,6 +2,7 @@
 
 use super::changes::{Handles, fill, patch_of, write_one};
 use super::conditions::{Judge, Verdict};
+use super::ingest;
 use super::life::{Check, Handle, expiring_slots, name_of};
 use super::model::{KEYS, KINDS, Key, Kind, SLOTS, key_bytes};
 use super::oracle::Existence;
@@ -27,6 +28,7 @@ impl Run {
             Step::Load(slot, seed, durability, lasts) => {
                 self.load(*slot, *seed, (*durability, *lasts))?;
             }
+            Step::Ingest(slot, seed, lasts) => self.ingest(*slot, *seed, *lasts)?,
             Step::Wait(which) => self.wait(*which)?,
             Step::Drop(slot) => self.drop_slot(*slot)?,
             Step::Clear(slot) => self.clear(*slot)?,
@@ -297,6 +299,34 @@ impl Run {
             from = to;
         }
         self.upkeep(|run| run.oracle.keep_all(), |db| db.flush())
+    }
+
+    /// Ingests some keys of a slot, all of them or none.
+    fn ingest(&mut self, slot: usize, seed: u32, lasts: Lasts) -> Check {
+        let Some(handle) = self.handle(slot)? else { return Ok(()) };
+        let Some(keyspace) = handle.keyspace() else { return Ok(()) };
+        let changes = self.dated(&ingest::ingested(slot, seed, lasts));
+        let done = ingest::ingest(keyspace, &changes);
+        self.totals.ingests += u64::from(done.is_ok());
+        if changes.is_empty() {
+            return self.excused(done).map(|_| ());
+        }
+        if let Err(error) = &done
+            && error.kind() != ErrorKind::Poisoned
+            && !self.place.faults.is_off()
+        {
+            // If the manifest did not take the edit, a crash may show that it has.
+            self.oracle.refuse(slot, changes.clone());
+        }
+        let is_done = done.is_ok();
+        // Synced, whatever the database's durability.
+        self.written(&changes, Durability::Each, None, done)?;
+        self.ingested.extend([self.oracle.last_id(), self.oracle.last_id() + 1]);
+        // Everything earlier is durable first, unless the disk was full.
+        if is_done && !self.place.has_failed() {
+            self.oracle.keep_all();
+        }
+        Ok(())
     }
 
     fn drop_slot(&mut self, slot: usize) -> Check {
