@@ -56,7 +56,7 @@ fn readers_see_an_ingest_whole_and_in_its_place() {
             thread::spawn(move || {
                 for value in ["1", "2"] {
                     let mut batch = db.batch();
-                    KEYS.map(|key| batch.put(&kv, key, value).unwrap());
+                    KEYS.iter().for_each(|key| batch.put(&kv, key, value).unwrap());
                     db.commit(batch).unwrap();
                 }
             })
