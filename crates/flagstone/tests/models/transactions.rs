@@ -66,3 +66,33 @@ fn increments_in_transactions_are_all_counted() {
         assert_eq!(kv.get("b").unwrap().unwrap(), [2_u8]);
     });
 }
+
+/// A put takes about this many steps of the scheduler.
+const STEPS: usize = 120;
+
+/// A write that was under way when the transaction began must be seen by it, or refuse it: whoever
+/// has written it has not seen the transaction, so the transaction comes after it.
+#[test]
+fn what_a_serializable_transaction_has_not_seen_comes_after_it() {
+    explore("what_a_serializable_transaction_has_not_seen_comes_after_it", || {
+        let world = World::new(1);
+        let (db, kv) = open(&world);
+        let writer = thread::spawn({
+            let kv = kv.clone();
+            move || {
+                kv.put("x", "1").unwrap();
+                kv.get("y").unwrap().is_some()
+            }
+        });
+        // About as many steps as the writer takes, so that the begin meets each of them.
+        (0..STEPS).for_each(|_| thread::yield_now());
+        let options = TransactionOptions::new().isolation(Isolation::Serializable);
+        let mut tx = db.begin_with(options).unwrap();
+        let has_seen = tx.get(&kv, "x").unwrap().is_some();
+        tx.put(&kv, "y", "1").unwrap();
+        (0..STEPS).for_each(|_| thread::yield_now());
+        let is_committed = tx.commit().is_ok();
+        let was_seen = writer.join().unwrap();
+        assert!(has_seen || was_seen || !is_committed, "neither has seen the other");
+    });
+}
