@@ -112,7 +112,7 @@ fn create_missing(
 }
 
 pub(crate) fn drop_keyspace(parts: &Parts, name: &str) -> Result<bool> {
-    parts.health.check_may_wait("the drop of a keyspace")?;
+    parts.health.check_may_change("the drop of a keyspace")?;
     parts.health.check_open_for_writing()?;
     if parts.keyspaces.named(name).is_none() {
         return Ok(false);
@@ -171,7 +171,7 @@ pub(crate) fn clear(parts: &Parts, core: &KeyspaceCore, batch: &Batch) -> Result
 
 /// Changes how the tables of the keyspace `name` are written from now on.
 pub(crate) fn alter_keyspace(parts: &Parts, name: &str, options: &KeyspaceOptions) -> Result<()> {
-    parts.health.check_may_wait("the change of a keyspace")?;
+    parts.health.check_may_change("the change of a keyspace")?;
     parts.health.check_open_for_writing()?;
     options.check()?;
     parts.edits.end_doubt();
@@ -180,7 +180,7 @@ pub(crate) fn alter_keyspace(parts: &Parts, name: &str, options: &KeyspaceOption
 
 /// Gives the keyspace `old` the name `new`.
 pub(crate) fn rename_keyspace(parts: &Parts, old: &str, new: &str) -> Result<()> {
-    parts.health.check_may_wait("the renaming of a keyspace")?;
+    parts.health.check_may_change("the renaming of a keyspace")?;
     parts.health.check_open_for_writing()?;
     check_name(new)?;
     // A renaming that the disk refused a moment ago may be possible now.

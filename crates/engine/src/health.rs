@@ -186,6 +186,12 @@ impl Health {
         self.check_inside(&[Inside::Listener, Inside::Background], call)
     }
 
+    /// Like [`Health::check_may_wait`], and returns an error inside the closure of a transaction:
+    /// the change would not be part of it, and would be made again with each try.
+    pub(crate) fn check_may_change(&self, call: &str) -> Result<()> {
+        self.check_inside(&[Inside::Transaction, Inside::Listener, Inside::Background], call)
+    }
+
     fn check_inside(&self, refused: &[Inside], call: &str) -> Result<()> {
         let place = match self.is_inside(refused) {
             None => return Ok(()),

@@ -2,7 +2,8 @@
 
 use crate::support::{hashed, open, small};
 use flagstone::{
-    Database, ErrorKind, Event, Isolation, Listener, Plain, Result, Transaction, TransactionOptions,
+    Database, ErrorKind, Event, Isolation, KeyspaceOptions, Listener, Plain, Result, Transaction,
+    TransactionOptions,
 };
 use flagstone_testkit::{World, dump};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -61,6 +62,9 @@ fn a_write_past_the_transaction_is_refused_in_its_closure() {
             past(kv.put("a", "2"));
             past(kv.delete_range("a".."b"));
             past(kv.clear());
+            past(db.drop_keyspace("kv").map(drop));
+            past(db.rename_keyspace("kv", "other").map(drop));
+            past(db.alter_keyspace("kv", KeyspaceOptions::new()).map(drop));
             past(typed.update(&1, |_| Some(1)));
             let mut batch = db.batch();
             batch.put(&kv, "a", "2")?;
