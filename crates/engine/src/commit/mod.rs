@@ -45,6 +45,8 @@ pub(crate) use batch::{Op, Write, encode_op};
 pub(crate) use large::{LARGE_WRITE, LargeWrite};
 pub(crate) use pipeline::{Commits, Committed};
 pub(crate) use read_set::{RangeRead, ReadSet};
+#[cfg(test)]
+pub(crate) use recent::RecentWrite;
 pub(crate) use recent::RecentWrites;
 pub(crate) use room::Room;
 pub(crate) use stall::{STOP, Stall, free_bytes};

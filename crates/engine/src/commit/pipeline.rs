@@ -278,10 +278,9 @@ impl Commits {
         // after them.
         self.health.check_open_for_writing()?;
         write.keyspaces.iter().try_for_each(|keyspace| keyspace.check_not_dropped())?;
+        // Also if nobody watches any more: this transaction may be the one that was forgotten.
+        check_reads(write)?;
         let is_watched = self.recent.is_watched();
-        if is_watched {
-            check_reads(write)?;
-        }
         let mut definitions = Vec::new();
         let mut first = numbering.next;
         let mut lsn = None;

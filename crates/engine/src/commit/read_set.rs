@@ -56,7 +56,7 @@ impl ReadSet {
             return;
         }
         reads.keys.insert(key.to_vec());
-        reads.grow(key.len());
+        reads.grow(key.len() + ITEM_BYTES);
     }
 
     /// Adds a range that a scan begins to read.
@@ -75,7 +75,10 @@ impl ReadSet {
         if !reads.has_all
             && let Some(place) = reads.ranges.get_mut(read.0)
         {
-            *place = interval(range);
+            let new = interval(range);
+            let more = bytes_of(&new);
+            reads.bytes = reads.bytes.saturating_sub(bytes_of(&std::mem::replace(place, new)));
+            reads.grow(more);
         }
     }
 
@@ -127,13 +130,13 @@ impl Reads {
     }
 
     fn push(&mut self, interval: Interval) {
-        let bytes = interval.0.len() + interval.1.as_ref().map_or(0, Vec::len);
+        let bytes = bytes_of(&interval);
         self.ranges.push(interval);
-        self.grow(bytes);
+        self.grow(bytes + ITEM_BYTES);
     }
 
     fn grow(&mut self, bytes: usize) {
-        self.bytes += bytes + ITEM_BYTES;
+        self.bytes += bytes;
         if self.bytes > KEYSPACE_BYTES_MAX {
             self.has_all = true;
             self.keys = BTreeSet::new();
@@ -203,6 +206,11 @@ impl Reads {
     }
 }
 
+/// The bytes of the keys of an interval.
+fn bytes_of((start, end): &Interval) -> usize {
+    start.len() + end.as_ref().map_or(0, Vec::len)
+}
+
 /// Returns `range` with an included start and an excluded end.
 fn interval(range: &KeyRange) -> Interval {
     let start = match &range.start {
@@ -257,6 +265,24 @@ mod tests {
             }
         }
         false
+    }
+
+    /// A scan that ends early keeps the key that it has reached, which may be long.
+    #[test]
+    fn ranges_that_become_longer_count_in_the_bound() {
+        let dir = tempfile::tempdir().unwrap();
+        let db = testing::open(dir.path()).unwrap();
+        let kv = db.keyspace("kv").unwrap();
+        let recent = Arc::new(RecentWrites::new(1 << 20));
+        let mut reads = ReadSet::new(recent.watch(SeqNo::new(7)), SeqNo::new(8));
+        let long = "k".repeat(60_000);
+        for _ in 0..KEYSPACE_BYTES_MAX / 60_000 + 1 {
+            let read = reads.add_range(kv.core(), &range(Bound::Unbounded, Bound::Unbounded));
+            let reached = range(Bound::Unbounded, Bound::Included(&long));
+            reads.narrow(kv.core(), read, &reached);
+        }
+        let of = &reads.keyspaces[&kv.core().id];
+        assert!(of.has_all && of.ranges.is_empty(), "{} bytes", of.bytes);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! What a commit does under the numbering lock while a serializable transaction is open.
+//! What a commit does under the numbering lock for serializable transactions.
 
 use super::batch::Write;
 use super::recent::{RecentWrite, RecentWrites};
@@ -8,7 +8,7 @@ use flagstone_base::{Kind, Result, SeqNo};
 ///
 /// # Errors
 /// Conflict if something of it was written after its snapshot.
-#[cold]
+#[inline]
 pub(super) fn check_reads(write: &Write<'_>) -> Result<()> {
     write.reads.map_or(Ok(()), |reads| reads.check().map(|_last| ()))
 }

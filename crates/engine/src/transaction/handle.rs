@@ -261,3 +261,40 @@ impl Transaction {
         Ok(batch)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::commit::RecentWrite;
+    use crate::{Durability, ErrorKind, testing};
+    use std::time::Duration;
+
+    /// The only transaction that watched was forgotten, so its commit took the reads for unwatched.
+    #[test]
+    fn a_transaction_that_is_forgotten_while_it_waits_for_its_keys_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let db = testing::open(dir.path()).unwrap();
+        let kv = db.keyspace("kv").unwrap();
+        let parts = kv.handle().parts();
+        let mut transaction = db.begin(Isolation::Serializable).unwrap();
+        assert_eq!(transaction.get(kv.core(), b"x").unwrap(), None);
+        transaction.write(kv.core(), Effect::put(None), b"y", b"1").unwrap();
+        let held = parts.commits.stripes.hold_to_update(kv.core(), kv.core().hash(b"y"));
+        std::thread::scope(|scope| {
+            let commit =
+                scope.spawn(|| db.start_transaction(transaction, Durability::Buffered).map(drop));
+            // Long enough for it to check its reads and wait for the key.
+            std::thread::sleep(Duration::from_millis(50));
+            let key = vec![b'k'; 64 << 10];
+            let write = RecentWrite { keyspace: kv.core().id, key: &key, end: None };
+            let last = parts.history.visible();
+            parts.commits.recent.note(last.plus(1), std::iter::repeat_n(write, 1 << 12));
+            assert!(!parts.commits.recent.is_watched());
+            drop(held);
+            let refused = commit.join().unwrap().unwrap_err();
+            assert_eq!(refused.kind(), ErrorKind::Conflict);
+            assert!(refused.to_string().contains("open for too long"), "{refused}");
+        });
+        assert_eq!(kv.get("y").unwrap(), None);
+    }
+}
