@@ -169,21 +169,25 @@ impl Commits {
         let checksum = if is_logged { write.checksum() } else { 0 };
         write.check_ops()?;
         self.note_expiries(write)?;
-        let (own, has_reads) = match is_held {
-            true => (None, false),
-            false => self.hold(write),
-        };
-        if has_reads {
-            return Ok((None, own));
-        }
-        check_conditions(&self.reads, write)?;
         loop {
+            let (own, has_reads) = match is_held {
+                true => (None, false),
+                false => self.hold(write),
+            };
+            if has_reads {
+                return Ok((None, own));
+            }
+            check_conditions(&self.reads, write)?;
             let numbered = self.number(write, targets, checksum, durability);
             // The log may refuse a write for reasons that the database does not know.
-            match numbered.inspect_err(|error| self.ballast.note_failure(error))? {
-                Some(numbered) => return Ok((Some(numbered), own)),
-                None => self.wait_to_number(write, targets, wait)?,
+            if let Some(numbered) =
+                numbered.inspect_err(|error| self.ballast.note_failure(error))?
+            {
+                return Ok((Some(numbered), own));
             }
+            // Keyspaces share the locks, so writers of others would wait as well.
+            drop(own);
+            self.wait_to_number(write, targets, wait)?;
         }
     }
 
