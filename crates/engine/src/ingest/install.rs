@@ -105,10 +105,12 @@ fn number_and_install(
             supply(&parts.edits, 1)?;
             continue;
         };
-        // Later writes are newer than the tables, and go into empty memtables.
-        drop(held);
         written.set_seqno(seqno);
         let appended = append(parts, manifest, core, written);
+        // Later writes are newer than the tables, and go into empty memtables. They wait until it
+        // is known whether a crash could bring a refused edit back: merges would then be folded
+        // onto values that their writers have not seen.
+        drop(held);
         drop(guard);
         // A refused ingest leaves an empty number.
         place.publish();
