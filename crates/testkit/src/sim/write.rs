@@ -306,6 +306,7 @@ impl Run {
         let Some(handle) = self.handle(slot)? else { return Ok(()) };
         let Some(keyspace) = handle.keyspace() else { return Ok(()) };
         let changes = self.dated(&ingest::ingested(slot, seed, lasts));
+        let earlier = self.oracle.last_id();
         let done = ingest::ingest(keyspace, &changes);
         self.totals.ingests += u64::from(done.is_ok());
         if changes.is_empty() {
@@ -321,7 +322,9 @@ impl Run {
         let is_done = done.is_ok();
         // Synced, whatever the database's durability.
         self.written(&changes, Durability::Each, None, done)?;
-        self.ingested.extend([self.oracle.last_id(), self.oracle.last_id() + 1]);
+        // A doubtful one gets the next number if it is found after a crash.
+        let last = self.oracle.last_id() + u64::from(!is_done);
+        self.ingested.extend(earlier + 1..=last);
         // Everything earlier is durable first, unless the disk was full.
         if is_done && !self.place.has_failed() {
             self.oracle.keep_all();
