@@ -30,8 +30,9 @@ use std::fmt;
 /// # All or nothing
 /// When [`Ingest::finish`] returns Ok, all entries are visible and survive a power cut, whatever
 /// the [`Durability`](crate::Durability) of the database; so does everything that was acknowledged
-/// before, unless the disk is full. After an error, a crash before that moment, or if the ingest is
-/// dropped, there is no trace of it.
+/// before `finish` was called, unless the disk is full. After a crash before that moment, or if the
+/// ingest is dropped, there is no trace of it; nor after an error, except one that
+/// [`Ingest::finish`] names.
 ///
 /// # Its place among other writes
 /// The entries are one write, newer than everything before [`Ingest::finish`]: they replace older
@@ -39,9 +40,10 @@ use std::fmt;
 /// taken before do not see them. Conditions of batches see them, and merges fold onto them.
 ///
 /// # Others meanwhile
-/// While the ingest is filled, nobody waits. `finish` flushes the memtables of the partitions that
-/// it adds tables to. Writers of these partitions wait for the last part of that flush; then all
-/// commits of the database wait for a sync of the manifest to become visible. Readers never wait.
+/// While the ingest is filled, no other call waits for it. `finish` flushes the memtables of the
+/// partitions that it adds tables to. Writers of these partitions wait for the last part of that
+/// flush, and so do updates, conditions and range deletes of the whole keyspace. Then all commits
+/// of the database wait for a sync of the manifest to become visible. Readers never wait.
 ///
 /// # Resources
 /// One table is written at a time with range partitions or a single partition. With hash partitions

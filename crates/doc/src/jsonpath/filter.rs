@@ -26,8 +26,8 @@ enum Known<'a> {
 pub(super) struct Evaluation<'a> {
     root: View<'a>,
     slots: Vec<Option<Known<'a>>>,
-    /// The answers of filters, by the start of the candidate in the document.
-    answers: HashMap<(Slot, usize), bool>,
+    /// The results of filters, by the start of the candidate in the document.
+    results: HashMap<(Slot, usize), bool>,
 }
 
 impl<'a> Tests<'a> for Evaluation<'a> {
@@ -42,11 +42,11 @@ impl<'a> Tests<'a> for Evaluation<'a> {
             return self.test(&filter.test, candidate);
         }
         let key = (filter.slot, candidate.range().start);
-        if let Some(answer) = self.answers.get(&key) {
+        if let Some(answer) = self.results.get(&key) {
             return Ok(*answer);
         }
         let answer = self.test(&filter.test, candidate)?;
-        self.answers.insert(key, answer);
+        self.results.insert(key, answer);
         Ok(answer)
     }
 }
@@ -54,7 +54,7 @@ impl<'a> Tests<'a> for Evaluation<'a> {
 impl<'a> Evaluation<'a> {
     /// Creates the evaluation of a query that uses `slots` slots.
     pub(super) fn new(root: &View<'a>, slots: Slot) -> Self {
-        Self { root: *root, slots: vec![None; slots], answers: HashMap::new() }
+        Self { root: *root, slots: vec![None; slots], results: HashMap::new() }
     }
 
     fn test(&mut self, test: &Test, candidate: &View<'a>) -> Result<bool, Malformed> {

@@ -272,7 +272,7 @@ mod tests {
         let recent = Arc::new(RecentWrites::new(4096));
         let open = recent.watch(SeqNo::new(3));
         note(&recent, 4, &[&[1; 3000]]);
-        assert!(!recent.is_watched(), "nobody is left who could be helped");
+        assert!(!recent.is_watched(), "no open transaction needs what follows");
         assert_eq!(seqnos(&open, 3), None);
         let next = recent.watch(SeqNo::new(4));
         note(&recent, 5, &[b"a"]);

@@ -169,7 +169,7 @@ impl Ingest {
     }
 
     /// Makes all entries visible at once. Then they survive a power cut, whatever the durability of
-    /// the database, and so does everything that was acknowledged before, unless the disk is full.
+    /// the database, and so does everything acknowledged before this call, unless the disk is full.
     ///
     /// # Errors
     /// The error that has ended the ingest; InvalidInput inside a callback, or if the keyspace was

@@ -8,7 +8,7 @@ use crate::keyspace_core::KeyspaceCore;
 use crate::parts::Parts;
 use crate::read::Snapshot;
 use flagstone_base::key::{KeyRange, check_key, check_value};
-use flagstone_base::{Kind, Moment, Result, SeqNo, Slice};
+use flagstone_base::{Error, Kind, Moment, Result, SeqNo, Slice};
 use std::cell::RefCell;
 use std::sync::Arc;
 
@@ -165,7 +165,10 @@ impl Transaction {
                 self.set(keyspace, key, own)
             }
             Kind::Merge => self.merge(keyspace, key, value),
-            Kind::Delete | Kind::RangeDelete => self.set(keyspace, key, Own::Delete),
+            Kind::Delete => self.set(keyspace, key, Own::Delete),
+            Kind::RangeDelete => Err(Error::invalid(
+                "a transaction deletes a range key by key: call its delete_range",
+            )),
         }
     }
 
@@ -268,6 +271,18 @@ mod tests {
     use crate::commit::RecentWrite;
     use crate::{Durability, ErrorKind, testing};
     use std::time::Duration;
+
+    /// It was taken for the delete of the key at which the range begins.
+    #[test]
+    fn a_deleted_range_is_no_write_of_one_key() {
+        let dir = tempfile::tempdir().unwrap();
+        let db = testing::open(dir.path()).unwrap();
+        let kv = db.keyspace("kv").unwrap();
+        let mut transaction = db.begin(Isolation::Snapshot).unwrap();
+        let refused = transaction.write(kv.core(), Kind::RangeDelete, b"a", b"b").unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::InvalidInput);
+        assert!(transaction.is_empty());
+    }
 
     /// The only transaction that watched was forgotten, so its commit took the reads for unwatched.
     #[test]

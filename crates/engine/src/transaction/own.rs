@@ -134,8 +134,8 @@ impl OwnWrites {
         Some(keys.range::<[u8], _>(bounds))
     }
 
-    /// Sets what is written to `key`. `check` is asked whether all writes may take so many bytes;
-    /// after an error everything is as before.
+    /// Sets the write of `key`. `check` gets the bytes that all writes take then. If it returns an
+    /// error, nothing changes.
     pub(super) fn set(
         &mut self,
         core: &Arc<KeyspaceCore>,

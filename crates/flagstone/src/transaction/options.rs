@@ -2,7 +2,7 @@
 
 use flagstone_engine::{Durability, Isolation};
 
-/// How often a transaction is tried again if nothing else is said.
+/// The default number of retries.
 const RETRIES: u32 = 100;
 
 /// Options of a transaction. `TransactionOptions::new()` has the defaults: snapshot isolation, 100

@@ -25,7 +25,7 @@ pub(crate) fn run<T>(
             Err(error) if tries > options.retries => {
                 return Err(error.context(format_args!("a transaction, try {tries}")));
             }
-            // Whoever came between has finished, so the next try finds less in its way.
+            // The commit that came between has finished, so the next try meets fewer others.
             Err(_conflict) => yield_now(),
         }
     }
