@@ -1,5 +1,5 @@
 //! Documents: exact values, their total order, their binary form, views, sort keys, JSON, paths,
-//! JSONPath and patches.
+//! JSONPath, field paths and patches.
 //!
 //! This crate does not touch files. A [`Value`] is a document in memory. An [`Encoder`] writes a
 //! value in the binary form, a [`JsonParser`] writes JSON text in it directly, and a [`View`]
@@ -21,6 +21,8 @@ mod value;
 mod layout;
 mod names;
 
+mod field_name;
+
 mod encode;
 mod view;
 
@@ -37,6 +39,8 @@ mod pointer;
 
 mod jsonpath;
 
+mod field_path;
+
 mod path;
 
 mod patch;
@@ -50,6 +54,7 @@ pub use datetime::DateTime;
 pub use depth::DEPTH_MAX;
 pub use document::{Document, DocumentMut};
 pub use encode::{Duplicates, Encoder};
+pub use field_path::{FieldPath, IndexKeys, Reached, Trace};
 pub use json::{JsonError, JsonOptions, JsonParser, NoJson, Surrogates};
 pub use jsonpath::{
     JSONPATH_BYTES_MAX, JSONPATH_NESTING_MAX, JsonPath, Location, Node, Nodes, PathStep,

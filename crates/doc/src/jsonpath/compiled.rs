@@ -1,6 +1,7 @@
 //! A compiled JSONPath, as users hold it.
 
-use super::model::{Query, Slot};
+use super::model::{Query, Selector, Slot};
+use super::node::PathStep;
 use super::nodes::Nodes;
 use super::parse;
 use super::walk::follow;
@@ -61,6 +62,20 @@ impl JsonPath {
     /// at most. Such a path costs what a dotted path costs.
     pub const fn is_single(&self) -> bool {
         self.is_single
+    }
+
+    /// Returns the names and indexes of a path that consists of them alone, without an index that
+    /// counts from the end of an array.
+    pub(crate) fn steps(&self) -> Option<Vec<PathStep<'_>>> {
+        if !self.is_single {
+            return None;
+        }
+        let steps = self.query.segments.iter().map(|segment| match segment.selectors.first()? {
+            Selector::Name(name) => Some(PathStep::Name(name)),
+            Selector::Index(index) => usize::try_from(*index).ok().map(PathStep::Index),
+            _ => None,
+        });
+        steps.collect()
     }
 
     /// Returns the nodes that the path selects in the value of `root`.

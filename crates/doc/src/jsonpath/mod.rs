@@ -33,5 +33,6 @@ mod nodes;
 mod compiled;
 
 pub use compiled::{JSONPATH_BYTES_MAX, JSONPATH_NESTING_MAX, JsonPath};
+pub(crate) use node::put_name;
 pub use node::{Location, Node, PathStep};
 pub use nodes::Nodes;

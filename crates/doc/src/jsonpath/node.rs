@@ -122,7 +122,7 @@ impl fmt::Display for Location<'_> {
 }
 
 /// Writes a name for single quotes, with the only escapes that a normalized path may have.
-fn put_name(name: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+pub(crate) fn put_name(name: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let is_special = |c: char| c < ' ' || c == '\'' || c == '\\';
     for part in name.split_inclusive(is_special) {
         let plain = part.trim_end_matches(is_special);

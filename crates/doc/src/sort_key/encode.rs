@@ -39,6 +39,13 @@ pub fn encode(value: &Value, direction: Direction, out: &mut Vec<u8>) {
     direction.apply(start, out);
 }
 
+/// Appends an ascending sort key, or [`MISSING`](super::MISSING), in another direction.
+pub fn directed(ascending: &[u8], direction: Direction, out: &mut Vec<u8>) {
+    let start = out.len();
+    out.extend_from_slice(ascending);
+    direction.apply(start, out);
+}
+
 /// Appends the sort key of the value of `view`; scalars are not decoded for this.
 ///
 /// # Errors

@@ -9,8 +9,12 @@ mod encode;
 mod number;
 
 pub use decode::{decode, decode_first, is_readable};
-pub use encode::{Direction, encode, encode_view, extract};
+pub use encode::{Direction, directed, encode, encode_view, extract};
 pub(crate) use encode::{of, of_pairs};
+
+/// The key of a value that is missing, in an index: one byte, before the keys of all values. It is
+/// no sort key: nothing decodes to it.
+pub const MISSING: u8 = 0x04;
 
 /// The first byte of each kind of sort key.
 mod kind {

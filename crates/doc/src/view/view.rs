@@ -4,6 +4,7 @@ use super::body::Body;
 use super::walk::{FieldKey, Fields, Items};
 use crate::datetime::DateTime;
 use crate::depth::DEPTH_MAX;
+use crate::field_name::FieldName;
 use crate::layout::{self, form as forms, heap_len, signed, tag, unsigned, width};
 use crate::map::Map;
 use crate::names::Names;
@@ -314,6 +315,19 @@ impl<'a> View<'a> {
         }
         let body = Body::open(self)?;
         body.find(name)?.map(|index| body.value(body.place(index))).transpose()
+    }
+
+    /// Returns the field `name` of a map; remembers the id of the name for the next document.
+    ///
+    /// # Errors
+    /// If the bytes read are malformed.
+    #[inline]
+    pub(crate) fn field(&self, name: &FieldName) -> Result<Option<View<'a>>, Malformed> {
+        let has_ids = matches!(self.form, forms::IDS_1 | forms::IDS_2) && self.tag == tag::MAP_4;
+        let (true, Some(names)) = (has_ids, self.names) else { return self.get(name.as_str()) };
+        let Some(id) = name.id(names) else { return Ok(None) };
+        let body = Body::open(self)?;
+        body.find_id(id).map(|index| body.value(body.place(index))).transpose()
     }
 
     /// Returns the element `index` of an array; `None` beyond its end or if the value is not an

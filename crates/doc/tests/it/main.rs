@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "tests may")]
 
+mod filters;
 mod golden;
 mod hostile;
 mod jsonpath;

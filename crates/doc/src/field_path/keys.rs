@@ -1,0 +1,156 @@
+//! The keys that an index has for one document.
+
+use super::path::FieldPath;
+use super::reach::Reached;
+use crate::layout::tag;
+use crate::sort_key::{self, Direction};
+use crate::view::View;
+use flagstone_base::Malformed;
+use std::ops::{ControlFlow, Range};
+
+/// The distinct keys of one path in one document, in ascending order: what an index stores, and
+/// what a sort compares. Reuse one for many documents.
+///
+/// - A value has its sort key. An array at the end of the path has the keys of its elements, and
+///   an empty array the sort key of `[]`.
+/// - Where something is missing, and where the path reaches nothing at all, the key is
+///   [`sort_key::MISSING`], which sorts before null.
+///
+/// So each document has at least one key, and a filter that compares one value with a value of the
+/// path holds exactly for the documents with a key in its bounds.
+///
+/// ```
+/// use flagstone_doc::{Direction, Document, FieldPath, IndexKeys, sort_key};
+/// let tags = FieldPath::parse("tags")?;
+/// let mut keys = IndexKeys::new();
+/// let post = Document::from_json(r#"{"tags":["b","a","b"]}"#)?;
+/// keys.collect(&tags, &post.root()).expect("a document is valid");
+/// let decoded = |key| sort_key::decode(key, Direction::Ascending).map(|value| value.to_string());
+/// let decoded: Vec<_> = keys.iter().map(decoded).collect();
+/// assert_eq!(decoded, [Ok(r#""a""#.to_owned()), Ok(r#""b""#.to_owned())]);
+/// assert!(keys.is_multi());
+/// # Ok::<(), flagstone_base::Error>(())
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct IndexKeys {
+    bytes: Vec<u8>,
+    keys: Vec<Key>,
+    is_multi: bool,
+}
+
+#[derive(Clone, Debug)]
+struct Key {
+    bytes: Range<usize>,
+    /// Whether the value decoded from the key has the same text as the value in the document.
+    is_faithful: bool,
+}
+
+impl IndexKeys {
+    /// Creates an empty set of keys.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Replaces the keys by those of `path` in the value of `root`.
+    ///
+    /// # Errors
+    /// If the bytes read are malformed. The set is incomplete then.
+    pub fn collect(&mut self, path: &FieldPath, root: &View<'_>) -> Result<(), Malformed> {
+        self.bytes.clear();
+        self.keys.clear();
+        self.is_multi = false;
+        let trace = path.reach(root, |reached| {
+            self.put(&reached)?;
+            Ok(ControlFlow::Continue(()))
+        })?;
+        self.is_multi |= trace.crossed;
+        if self.keys.is_empty() {
+            self.put(&Reached::Missing)?;
+        }
+        if self.keys.len() > 1 {
+            let bytes = &self.bytes;
+            let key = |key: &Key| &bytes[key.bytes.clone()];
+            self.keys.sort_by(|a, b| key(a).cmp(key(b)));
+            self.keys.dedup_by(|later, first| {
+                let is_same = key(later) == key(first);
+                first.is_faithful &= later.is_faithful || !is_same;
+                is_same
+            });
+        }
+        Ok(())
+    }
+
+    fn put(&mut self, reached: &Reached<'_>) -> Result<(), Malformed> {
+        match reached {
+            Reached::Value(value) if value.is_array() => {
+                self.is_multi = true;
+                for item in value.items()? {
+                    self.put_value(&item?)?;
+                }
+                if value.is_empty()? { self.put_value(value) } else { Ok(()) }
+            }
+            Reached::Value(value) => self.put_value(value),
+            Reached::Missing => {
+                let start = self.bytes.len();
+                self.bytes.push(sort_key::MISSING);
+                self.keys.push(Key { bytes: start..self.bytes.len(), is_faithful: true });
+                Ok(())
+            }
+        }
+    }
+
+    fn put_value(&mut self, value: &View<'_>) -> Result<(), Malformed> {
+        let start = self.bytes.len();
+        sort_key::encode_view(value, Direction::Ascending, &mut self.bytes)?;
+        let is_faithful = is_faithful(value);
+        self.keys.push(Key { bytes: start..self.bytes.len(), is_faithful });
+        Ok(())
+    }
+
+    /// Iterates over the keys, in ascending order. All are ascending sort keys or
+    /// [`sort_key::MISSING`]; [`sort_key::directed`] turns them.
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = &[u8]> + ExactSizeIterator {
+        self.keys.iter().map(|key| &self.bytes[key.bytes.clone()])
+    }
+
+    /// Returns the number of keys, which is at least one.
+    pub fn len(&self) -> usize {
+        self.keys.len()
+    }
+
+    /// Returns whether no keys were collected yet.
+    pub fn is_empty(&self) -> bool {
+        self.keys.is_empty()
+    }
+
+    /// Returns whether the path passes through an array of the document or ends at one.
+    pub const fn is_multi(&self) -> bool {
+        self.is_multi
+    }
+
+    /// Returns whether some key is that of a value. A sparse index has no other keys.
+    pub fn has_value(&self) -> bool {
+        self.iter().next_back().is_some_and(|key| key != [sort_key::MISSING])
+    }
+
+    /// Returns whether the path reaches nothing in the document, or something is missing.
+    pub fn has_missing(&self) -> bool {
+        self.iter().next().is_some_and(|key| key == [sort_key::MISSING])
+    }
+
+    /// Returns whether key `index` decodes to a value with the text that the document has. It does
+    /// not for `1.10` and for floats; for arrays and maps that are not empty this is not known.
+    pub fn is_faithful(&self, index: usize) -> bool {
+        self.keys.get(index).is_some_and(|key| key.is_faithful)
+    }
+}
+
+fn is_faithful(value: &View<'_>) -> bool {
+    if let Some((coefficient, scale)) = value.as_decimal() {
+        // A sort key of more than 16 zeros after the point decodes to a literal with an exponent.
+        let digits = coefficient.unsigned_abs().checked_ilog10().map_or(0, |log| log + 1);
+        return coefficient % 10 != 0 && u32::from(scale) <= digits + 16;
+    }
+    let is_float = value.raw_scalar().0 == tag::FLOAT;
+    !is_float && value.as_literal().is_none() && !value.is_full_container()
+}

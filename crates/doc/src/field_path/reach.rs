@@ -1,0 +1,108 @@
+//! Follows a path in a stored document, through arrays.
+
+use super::path::{FieldPath, Step};
+use crate::view::View;
+use flagstone_base::Malformed;
+use std::ops::ControlFlow;
+
+/// What a path finds at one of its ends.
+#[derive(Clone, Copy, Debug)]
+pub enum Reached<'a> {
+    /// A value. An array is given as a whole.
+    Value(View<'a>),
+    /// No value: a map on the way lacks the field, or a scalar is on the way.
+    Missing,
+}
+
+/// What happened on all the ways of a path.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Trace {
+    /// Whether the path passed through an array.
+    pub crossed: bool,
+    /// Whether something was missing: see [`Reached::Missing`].
+    pub missing: bool,
+    /// The number of values reached.
+    pub values: usize,
+}
+
+/// The result of a visit: whether to go on.
+pub(crate) type Flow = Result<ControlFlow<()>, Malformed>;
+
+impl FieldPath {
+    /// Calls `visit` for each value that the path reaches in the value of `root`, in the order of
+    /// the document, and where something is missing, until `visit` breaks. Decodes nothing else.
+    ///
+    /// An array on the way is crossed, one level at a time:
+    /// - a name is looked up in each element that is a map; it is missing where such a map lacks
+    ///   it, and other elements give nothing, not even something missing;
+    /// - an index leads to the element there; a step of digits in a dotted path also leads to the
+    ///   field of this name in each element that is a map. Beyond the end there is nothing.
+    ///
+    /// So `a.b` reaches nothing at all in `{"a":[]}` and in `{"a":[1]}`.
+    ///
+    /// # Errors
+    /// If the bytes read are malformed, and the errors of `visit`.
+    pub fn reach<'a>(
+        &self,
+        root: &View<'a>,
+        visit: impl FnMut(Reached<'a>) -> Result<ControlFlow<()>, Malformed>,
+    ) -> Result<Trace, Malformed> {
+        let mut walk = Walk { visit, trace: Trace::default() };
+        let _complete_or_not = walk.follow(*root, self.steps())?;
+        Ok(walk.trace)
+    }
+}
+
+struct Walk<V> {
+    visit: V,
+    trace: Trace,
+}
+
+impl<'a, V: FnMut(Reached<'a>) -> Flow> Walk<V> {
+    /// Follows `steps` from `view`. It calls itself once at most for each step.
+    fn follow(&mut self, mut view: View<'a>, mut steps: &[Step]) -> Flow {
+        while let Some((step, rest)) = steps.split_first() {
+            if view.is_array() {
+                return self.cross(&view, step, rest);
+            }
+            let next = step.name().map_or(Ok(None), |name| view.field(name))?;
+            let Some(next) = next else {
+                self.trace.missing = true;
+                return (self.visit)(Reached::Missing);
+            };
+            (view, steps) = (next, rest);
+        }
+        self.trace.values += 1;
+        (self.visit)(Reached::Value(view))
+    }
+
+    /// Follows `step`, then `rest`, in the elements of an array.
+    fn cross(&mut self, array: &View<'a>, step: &Step, rest: &[Step]) -> Flow {
+        self.trace.crossed = true;
+        if let Step::Index(index) | Step::Either(index, _) = step
+            && let Some(item) = array.at(*index)?
+            && self.follow(item, rest)?.is_break()
+        {
+            return Ok(ControlFlow::Break(()));
+        }
+        let Some(name) = step.name() else { return Ok(ControlFlow::Continue(())) };
+        for item in array.items()? {
+            let item = item?;
+            if !item.is_map() {
+                continue;
+            }
+            let flow = match item.field(name)? {
+                Some(value) => self.follow(value, rest)?,
+                None if matches!(step, Step::Either(..)) => continue,
+                None => {
+                    self.trace.missing = true;
+                    (self.visit)(Reached::Missing)?
+                }
+            };
+            if flow.is_break() {
+                return Ok(flow);
+            }
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+}
