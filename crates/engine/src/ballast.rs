@@ -268,7 +268,7 @@ mod tests {
         let upkeep = &kv.handle().parts().upkeep;
         let enough = LIVE_BY_BALLAST * upkeep.setup.options.ballast();
         upkeep.work.note_table_bytes(0, enough);
-        let tree = Arc::clone(&kv.core().trees[0]);
+        let tree = Arc::clone(&kv.core().trees()[0]);
         let state = |live| {
             let space = flagstone_tree::Space { bytes: enough, live };
             upkeep.work.lock().spaces.note(&tree, space);

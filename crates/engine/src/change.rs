@@ -127,11 +127,11 @@ pub(crate) fn drop_keyspace(parts: &Parts, name: &str) -> Result<bool> {
         // Commits check the keyspace under this lock: none gets SeqNos after the drop.
         let mut numbering = parts.history.numbering.lock();
         core.set_status(KeyspaceStatus::Dropped);
-        core.trees.iter().for_each(|tree| numbering.forget(tree));
+        core.trees().iter().for_each(|tree| numbering.forget(tree));
     }
     parts.keyspaces.remove(&core);
     drop(guard);
-    for tree in &core.trees {
+    for tree in core.trees() {
         parts.upkeep.work.note_table_bytes(tree.table_bytes(), 0);
         tree.discard();
         watch(&parts.upkeep, tree);
@@ -164,7 +164,7 @@ pub(crate) fn clear(parts: &Parts, core: &KeyspaceCore, batch: &Batch) -> Result
     let committed = commit(parts, &batch.as_write(), Durability::Group, None, None)?;
     parts.log.wait_durable(committed.lsn, Durability::Group)?;
     // The log has the batch, so a failed flush only delays freeing the space: it is retried.
-    let _flushed = flush_trees(&parts.upkeep, &core.trees);
+    let _flushed = flush_trees(&parts.upkeep, core.trees());
     sweep(&parts.upkeep);
     Ok(())
 }
@@ -221,7 +221,7 @@ fn alter(
     if let Some(record) = manifest.state().catalog.by_id(core.id) {
         parts.keyspaces.replace_record(&core, record);
     }
-    core.trees.iter().for_each(|tree| tree.set_table_options(tables));
+    core.trees().iter().for_each(|tree| tree.set_table_options(tables));
     Ok(())
 }
 

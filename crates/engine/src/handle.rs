@@ -28,7 +28,7 @@ impl Handle {
         if keyspace.belongs_to(&self.parts.trees) {
             return Ok(());
         }
-        let other = keyspace.trees.first().map(|tree| tree.context().dir.display());
+        let other = keyspace.trees().first().map(|tree| tree.context().dir.display());
         Err(Error::invalid(format!(
             "a handle of {} was used with {}",
             other.map_or_else(String::new, |dir| dir.to_string()),

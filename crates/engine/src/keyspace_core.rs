@@ -4,7 +4,7 @@ use crate::catalog::KeyspaceRecord;
 use crate::content::{Content, Definition, DefinitionKind, DefinitionTable};
 use crate::fold::Fold;
 use crate::gate::Gate;
-use crate::partition::Route;
+use crate::partition::{Layout, Layouts, Route};
 use flagstone_base::hash::key_hash;
 use flagstone_base::{Error, ErrorKind, KeyspaceId, Result};
 use flagstone_env::sync::ArcSwap;
@@ -23,9 +23,10 @@ pub struct KeyspaceCore {
     pub(crate) id: KeyspaceId,
     /// The catalog's record. Replaced under the manifest's lock, after the edit that changed it.
     record: ArcSwap<KeyspaceRecord>,
-    pub(crate) route: Route,
-    /// One tree a partition, in the order of the route.
-    pub(crate) trees: Vec<Arc<Tree>>,
+    /// The seed of the key hash, the same in all layouts.
+    hash_seed: u64,
+    /// The route and the trees, now and before splits.
+    layouts: Layouts,
     pub(crate) fold: Option<Arc<dyn Fold>>,
     /// The definitions that are needed to read values.
     pub(crate) definitions: Vec<DefinitionTable>,
@@ -61,8 +62,8 @@ impl KeyspaceCore {
     pub(crate) fn new(record: Arc<KeyspaceRecord>, content: Content) -> Self {
         Self {
             id: record.id,
-            route: record.route.clone(),
-            trees: Vec::with_capacity(record.trees.len()),
+            hash_seed: record.route.seed(),
+            layouts: Layouts::new(record.route.clone(), Vec::new()),
             fold: content.fold,
             definitions: content.definitions,
             attachment: content.attachment,
@@ -73,6 +74,35 @@ impl KeyspaceCore {
             entry_checks: false,
             record: ArcSwap::from(record),
         }
+    }
+
+    /// Adds the trees of a keyspace that nobody uses yet.
+    pub(crate) fn set_trees(&mut self, trees: Vec<Arc<Tree>>) {
+        self.layouts = Layouts::new(self.layout().route.clone(), trees);
+    }
+
+    /// The current route and its trees. A reader takes its SeqNo before: then the trees have
+    /// everything up to it, also if they are replaced meanwhile.
+    #[inline]
+    pub(crate) fn layout(&self) -> &Layout {
+        self.layouts.current()
+    }
+
+    /// The trees of the current layout, in the order of the route.
+    #[inline]
+    pub(crate) fn trees(&self) -> &[Arc<Tree>] {
+        &self.layout().trees
+    }
+
+    /// Replaces the layout. Called under the locks of the manifest and the numbering.
+    #[cfg_attr(not(test), expect(dead_code, reason = "nothing splits yet"))]
+    pub(crate) fn set_layout(&self, route: Route, trees: Vec<Arc<Tree>>) {
+        self.layouts.replace(route, trees);
+    }
+
+    /// The seed of the hash of the keys.
+    pub(crate) const fn hash_seed(&self) -> u64 {
+        self.hash_seed
     }
 
     /// The catalog's current record.
@@ -98,12 +128,12 @@ impl KeyspaceCore {
 
     #[inline]
     pub(crate) fn hash(&self, key: &[u8]) -> u64 {
-        key_hash(key, self.route.seed())
+        key_hash(key, self.hash_seed)
     }
 
     /// The tree that holds `key`, whose hash is `hash`.
     pub(crate) fn tree_of(&self, key: &[u8], hash: u64) -> Trees<'_> {
-        Trees::from_elem(&self.trees[self.route.partition(key, hash)], 1)
+        Trees::from_elem(self.layout().tree_of(key, hash), 1)
     }
 
     /// Returns whether there are definitions that the manifest does not hold.
@@ -143,7 +173,7 @@ impl KeyspaceCore {
 
     /// Returns whether the keyspace is of the database whose trees share `context`.
     pub(crate) fn belongs_to(&self, context: &Arc<TreeContext>) -> bool {
-        self.trees.first().is_some_and(|tree| Arc::ptr_eq(tree.context(), context))
+        self.trees().first().is_some_and(|tree| Arc::ptr_eq(tree.context(), context))
     }
 
     pub(crate) fn check_fold(&self) -> Result<()> {

@@ -65,21 +65,21 @@ impl Keyspaces {
     /// All trees of all keyspaces, by number. The cost grows with their number: not for frequent
     /// calls.
     pub(crate) fn all_trees(&self) -> Vec<Arc<Tree>> {
-        self.all().iter().flat_map(|keyspace| keyspace.trees.iter().cloned()).collect()
+        self.all().iter().flat_map(|keyspace| keyspace.trees().iter().cloned()).collect()
     }
 
     /// The name of a tree's keyspace, empty if it was dropped, and the index of its partition.
     pub(crate) fn partition_of(&self, tree: &Tree) -> (String, usize) {
         let keyspace = self.get(tree.options().keyspace);
         let Some(keyspace) = keyspace else { return (String::new(), 0) };
-        let partition = keyspace.trees.iter().position(|other| other.id() == tree.id());
+        let partition = keyspace.trees().iter().position(|other| other.id() == tree.id());
         (keyspace.name(), partition.unwrap_or_default())
     }
 
     /// Like [`Keyspaces::partition_of`], but finds the tree by its number. Visits all trees.
     pub(crate) fn find_partition(&self, tree: TreeId) -> (String, usize) {
         let place = self.all().iter().find_map(|keyspace| {
-            let partition = keyspace.trees.iter().position(|other| other.id() == tree)?;
+            let partition = keyspace.trees().iter().position(|other| other.id() == tree)?;
             Some((keyspace.name(), partition))
         });
         place.unwrap_or_default()

@@ -105,7 +105,7 @@ impl Reads {
         hash: u64,
     ) -> Result<Option<Found>> {
         self.health.check_open()?;
-        let tree = &keyspace.trees[keyspace.route.partition(key, hash)];
+        let tree = keyspace.layout().tree_of(key, hash);
         loop {
             // In the same order as in `find`.
             let seqno = self.history.visible();
@@ -147,7 +147,7 @@ impl Reads {
         now: Now<'_>,
     ) -> Result<Found> {
         self.health.check_open()?;
-        let tree = &keyspace.trees[keyspace.route.partition(key, hash)];
+        let tree = keyspace.layout().tree_of(key, hash);
         loop {
             // The SeqNo first, then the view: entries up to the SeqNo are in the view, unless a
             // flush or compaction has dropped some for a newer watermark meanwhile.
@@ -185,7 +185,7 @@ impl Reads {
         // The state of a key that expires depends on the reader.
         let fits = bytes as u64 <= self.setup.batch_bytes_max() && found.expiry.is_none();
         let Some(seqno) = found.seqno.filter(|_| fits) else { return false };
-        let tree = &keyspace.trees[keyspace.route.partition(key, hash)];
+        let tree = keyspace.layout().tree_of(key, hash);
         tree.note_folded(key, hash, seqno, found.value.as_deref())
     }
 

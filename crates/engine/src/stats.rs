@@ -256,7 +256,7 @@ fn keyspace_stats(core: &KeyspaceCore) -> KeyspaceStats {
         names: core.table_of(DefinitionKind::NAMES).map_or(0, |names| u64::from(names.len())),
         operands_refused: core.fold.as_ref().map_or(0, |fold| fold.refused()),
     };
-    for tree in &core.trees {
+    for tree in core.trees() {
         let stats = tree.stats();
         report.memtable_bytes += stats.memtable_bytes;
         report.flush_bytes_written += stats.counters.flush_bytes_written;

@@ -52,7 +52,7 @@ fn verify_all(parts: &Parts, is_quick: bool) -> Result<VerifyReport> {
         ..VerifyReport::default()
     };
     for core in &keyspaces {
-        for tree in &core.trees {
+        for tree in core.trees() {
             let found = if is_quick { tree.verify_quickly()? } else { tree.verify()? };
             report.trees += 1;
             report.tables += found.tables;
@@ -152,7 +152,7 @@ fn difference(state: &ManifestState, keyspaces: &[Arc<KeyspaceCore>]) -> Option<
             return Some(format!("expected {} {:?} as it was opened", core.id, core.name()));
         }
         wrong_definitions(state, core)
-            .or_else(|| core.trees.iter().find_map(|tree| wrong_tables(state, tree)))
+            .or_else(|| core.trees().iter().find_map(|tree| wrong_tables(state, tree)))
     })
 }
 

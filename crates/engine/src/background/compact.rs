@@ -181,7 +181,7 @@ mod tests {
         }
 
         fn tree(&self) -> &Arc<Tree> {
-            &self.kv.core().trees[0]
+            &self.kv.core().trees()[0]
         }
 
         /// Writes one more table, with other values than before.

@@ -350,7 +350,7 @@ mod tests {
         kv.put("a", "1").unwrap();
         db.flush().unwrap();
         let upkeep = Arc::clone(&kv.handle().parts().upkeep);
-        let waiting = vec![Arc::clone(&kv.core().trees[0])];
+        let waiting = vec![Arc::clone(&kv.core().trees()[0])];
         let state = Mutex::new(CompactCallState { waiting, error: None });
         let call = Arc::new(CompactCall::new(state, 1));
         let mut participant = Participant { call: Arc::clone(&call), upkeep, current: None };

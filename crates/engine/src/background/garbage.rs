@@ -87,7 +87,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let db = testing::open(dir.path()).unwrap();
         let kv = db.keyspace("kv").unwrap();
-        let (upkeep, tree) = (&kv.handle().parts().upkeep, &kv.core().trees[0]);
+        let (upkeep, tree) = (&kv.handle().parts().upkeep, &kv.core().trees()[0]);
         let budget = {
             let mut queue = upkeep.work.lock();
             queue.spaces.note(tree, Space { bytes: 1000, live: 100 });

@@ -142,7 +142,7 @@ mod tests {
         let kv = db.keyspace("kv").unwrap();
         kv.put("a", "1").unwrap();
         db.flush().unwrap();
-        let tree = Arc::clone(&kv.core().trees[0]);
+        let tree = Arc::clone(&kv.core().trees()[0]);
         let edit = TreeEdit { removed: vec![FileNumber(999)], ..TreeEdit::new(tree.id()) };
         let refused = install(&kv.handle().parts().upkeep, Install::Compaction, vec![(tree, edit)]);
         assert_eq!(refused.unwrap_err().kind(), ErrorKind::Corruption);

@@ -148,7 +148,7 @@ impl Scrubber {
         let mut from = last.map_or(KeyspaceId(0), |last| last.keyspace);
         loop {
             let keyspace = self.keyspaces.first_from(from)?;
-            for (partition, tree) in keyspace.trees.iter().enumerate() {
+            for (partition, tree) in keyspace.trees().iter().enumerate() {
                 let here = (keyspace.id, partition);
                 let is_done = |last: &TablePosition| here < (last.keyspace, last.partition);
                 if last.as_ref().is_some_and(is_done) {

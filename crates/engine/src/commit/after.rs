@@ -18,7 +18,7 @@ const LARGE_PAYLOAD: usize = 16 << 10;
 pub(super) fn due_after(
     throttle: &Throttle,
     reads: &Reads,
-    (write, targets): (&Write<'_>, &Targets),
+    (write, targets): (&Write<'_>, &Targets<'_>),
     seqnos: (SeqNo, SeqNo),
 ) -> Due {
     let Throttle { setup, memory, work, .. } = throttle;
@@ -30,10 +30,7 @@ pub(super) fn due_after(
     let is_full = bytes >= options.memtable_share() / 2 && !work.is_flush_pending();
     due |= Due::MEMORY.when(is_full || memory.is_crossed(bytes));
     if let Some(limit) = options.memtable_bytes {
-        let mut trees = targets.iter().map(|&(keyspace, partition)| {
-            &write.keyspaces[usize::from(keyspace)].trees[usize::from(partition)]
-        });
-        due |= Due::SEAL_LARGE.when(trees.any(|tree| tree.active_bytes() >= limit));
+        due |= Due::SEAL_LARGE.when(targets.trees().any(|tree| tree.active_bytes() >= limit));
     }
     due |= Due::RANGES.when(write.ops.iter().any(|op| op.kind == Kind::RangeDelete));
     due | Due::CHECK.when(is_check_due(seqnos) || write.len() > LARGE_PAYLOAD)

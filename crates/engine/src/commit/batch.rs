@@ -66,8 +66,9 @@ pub(crate) struct Op {
     pub(crate) expiry: Option<Moment>,
     /// Index into the batch's keyspaces.
     pub(crate) keyspace: u16,
-    /// The partition. A RangeDelete goes to all that it overlaps.
+    /// The partition in the layout of this number. A RangeDelete goes to all that it overlaps.
     pub(crate) partition: u16,
+    pub(crate) layout: u32,
     /// The hash of the key under the keyspace's seed.
     pub(crate) hash: u64,
     pub(crate) key: Range<u32>,
@@ -375,7 +376,7 @@ pub(crate) fn encode_op(
 ) -> Op {
     let Effect { kind, expiry } = effect;
     let hash = core.hash(key);
-    let partition = core.route.partition(key, hash) as u16;
+    let layout = core.layout();
     let op = LoggedOp { kind, expiry, keyspace: core.id, key, value };
     let (key_at, value_at) = record::put_op(payload, &op);
     let check = match core.entry_checks {
@@ -393,7 +394,8 @@ pub(crate) fn encode_op(
         kind,
         expiry,
         keyspace,
-        partition,
+        partition: layout.route.partition(key, hash) as u16,
+        layout: layout.number(),
         hash,
         key: range(key_at, key.len()),
         value: range(value_at, value.len()),

@@ -42,7 +42,7 @@ pub(super) fn trees_of_conditions<'a>(write: &Write<'a>) -> impl Iterator<Item =
     let Write { conditions, keyspaces, .. } = *write;
     conditions.iter().map(move |condition| {
         let keyspace = &keyspaces[usize::from(condition.keyspace)];
-        &keyspace.trees[keyspace.route.partition(&condition.key, condition.hash)]
+        keyspace.layout().tree_of(&condition.key, condition.hash)
     })
 }
 
@@ -97,7 +97,6 @@ fn last_write(keyspace: &KeyspaceCore, condition: &Condition, found: &Found) -> 
     found.seqno.unwrap_or_else(|| {
         // A compaction may have dropped a tombstone, but none above its watermark. The watermark is
         // read after the key, so it is not older than that of the view in which nothing was found.
-        let partition = keyspace.route.partition(&condition.key, condition.hash);
-        keyspace.trees[partition].peek().watermark()
+        keyspace.layout().tree_of(&condition.key, condition.hash).peek().watermark()
     })
 }

@@ -51,7 +51,7 @@ impl LargeWrite {
         mut value: Vec<u8>,
     ) -> (Self, Op) {
         let Effect { kind, expiry } = effect;
-        let hash = core.hash(key);
+        let (hash, layout) = (core.hash(key), core.layout());
         let check = check_of(core, effect, key, &value);
         let mut head = Vec::with_capacity(key.len() + super::batch::OP_OVERHEAD);
         let logged = LoggedOp { kind, expiry, keyspace: core.id, key, value: &value };
@@ -63,7 +63,8 @@ impl LargeWrite {
             kind,
             expiry,
             keyspace: 0,
-            partition: core.route.partition(key, hash) as u16,
+            partition: layout.route.partition(key, hash) as u16,
+            layout: layout.number(),
             hash,
             key: range(key_at, key.len()),
             value: range(value_at, value.len()),

@@ -24,7 +24,7 @@ use super::record;
 use super::resolve::{self, Resolved};
 use super::room::{Room, ValueRoom};
 use super::stripes::{Held, Stripes};
-use super::targets::{Targets, partitions_of, targets};
+use super::targets::Targets;
 use super::throttle::Throttle;
 use super::watched::{check_reads, note_writes};
 use crate::ballast::Ballast;
@@ -83,9 +83,9 @@ impl Commits {
         held: Option<Held<'_>>,
         room: Room<'_, 'a>,
     ) -> (Result<Committed>, Due) {
-        let targets = targets(write);
+        let mut targets = Targets::of(write);
         let rules = (held.is_some(), room.may_wait);
-        let (numbered, own) = match self.hold_and_number(write, &targets, durability, rules) {
+        let (numbered, own) = match self.hold_and_number(write, &mut targets, durability, rules) {
             Ok((Some(numbered), own)) => (numbered, own),
             Ok((None, own)) => return self.write_resolved(write, durability, own, room),
             Err(error) => return (Err(error), Due::default()),
@@ -160,7 +160,7 @@ impl Commits {
     fn hold_and_number<'a>(
         &'a self,
         write: &Write<'a>,
-        targets: &Targets,
+        targets: &mut Targets<'a>,
         durability: Durability,
         (is_held, wait): (bool, bool),
     ) -> Result<(Option<Numbered<'a>>, Option<Held<'a>>)> {
@@ -188,6 +188,7 @@ impl Commits {
             // Keyspaces share the locks, so writers of others would wait as well.
             drop(own);
             self.wait_to_number(write, targets, wait)?;
+            *targets = Targets::of(write);
         }
     }
 
@@ -247,9 +248,9 @@ impl Commits {
     /// Waits until no ingest holds a tree of `write`, and lets the manifest grant SeqNos and files
     /// if they run short.
     #[cold]
-    fn wait_to_number(&self, write: &Write<'_>, targets: &Targets, wait: bool) -> Result<()> {
+    fn wait_to_number(&self, write: &Write<'_>, targets: &Targets<'_>, wait: bool) -> Result<()> {
         let mut numbering = self.history.numbering.lock();
-        while is_tree_held(&numbering, write, targets) {
+        while is_tree_held(&numbering, targets) {
             if !wait {
                 let text = "writers wait for an ingest into the same keyspace";
                 return Err(Error::new(ErrorKind::Busy, text));
@@ -262,11 +263,11 @@ impl Commits {
 
     /// Numbers the write under the numbering lock, where everything happens that needs the one
     /// order of history. Returns `None` if the manifest must grant more SeqNos or files first, or
-    /// if an ingest holds one of the trees.
+    /// if an ingest holds one of the trees, or if a split has replaced one.
     fn number(
         &self,
         write: &Write<'_>,
-        targets: &Targets,
+        targets: &Targets<'_>,
         checksum: u32,
         durability: Durability,
     ) -> Result<Option<Numbered<'_>>> {
@@ -275,7 +276,10 @@ impl Commits {
         if numbering.next.get().saturating_add(seqnos_wanted(write)) > numbering.ceiling.get() {
             return Ok(None);
         }
-        if !numbering.holds_nothing() && is_tree_held(&numbering, write, targets) {
+        if !numbering.holds_nothing() && is_tree_held(&numbering, targets) {
+            return Ok(None);
+        }
+        if !targets.are_current(write.keyspaces) {
             return Ok(None);
         }
         // Checked again under the lock that closing and dropping take, so nothing gets a number
@@ -311,13 +315,7 @@ impl Commits {
         if is_watched {
             note_writes(&self.recent, write, last);
         }
-        let refs = targets
-            .iter()
-            .map(|&(keyspace, partition)| {
-                let trees = &write.keyspaces[usize::from(keyspace)].trees;
-                numbering.reserve(&trees[usize::from(partition)], first)
-            })
-            .collect();
+        let refs = targets.trees().map(|tree| numbering.reserve(tree, first)).collect();
         let place = self.history.publisher.join(last);
         let place = InFlight::new(&self.health, &self.history, place);
         Ok(Some(Numbered { first, last, refs, place, lsn, definitions }))
@@ -332,7 +330,7 @@ impl Commits {
     fn log_and_insert(
         &self,
         write: &Write<'_>,
-        targets: &Targets,
+        targets: &Targets<'_>,
         numbered: &Numbered<'_>,
     ) -> Result<()> {
         if let (Some(log), Some(lsn)) = (&self.history.log, numbered.lsn) {
@@ -347,24 +345,24 @@ impl Commits {
         self.insert(write, targets, numbered).inspect_err(|error| self.health.poison(error))
     }
 
-    fn insert(&self, write: &Write<'_>, targets: &Targets, numbered: &Numbered<'_>) -> Result<()> {
+    fn insert(
+        &self,
+        write: &Write<'_>,
+        targets: &Targets<'_>,
+        numbered: &Numbered<'_>,
+    ) -> Result<()> {
         for (i, op) in write.ops.iter().enumerate() {
             let seqno = numbered.first.plus(i as u64);
             let (key, value) = (write.bytes(&op.key), write.bytes(&op.value));
             let trailer = record::trailer(seqno, op.kind, op.expiry);
             let (entry, check) = (EntryRef { key, trailer, value }, op.check.at(seqno));
             if op.kind == Kind::RangeDelete {
-                let partitions = partitions_of(write, op);
-                for (target, memtable) in targets.iter().zip(&numbered.refs) {
-                    if target.0 == op.keyspace && partitions.contains(&usize::from(target.1)) {
-                        memtable.insert_checked(entry, op.hash, check)?;
-                    }
+                for at in targets.places_of_range(write, op) {
+                    numbered.refs[at].insert_checked(entry, op.hash, check)?;
                 }
                 continue;
             }
-            let target = (op.keyspace, op.partition);
-            let at = if targets.len() == 1 { Ok(0) } else { targets.binary_search(&target) };
-            if let Ok(at) = at
+            if let Some(at) = targets.place_of(i, op)
                 && numbered.refs[at].insert_checked(entry, op.hash, check)?
             {
                 let keyspace = write.keyspaces[usize::from(op.keyspace)].id;
@@ -377,11 +375,8 @@ impl Commits {
 
 /// Returns whether an ingest holds a tree of `write`.
 #[cold]
-fn is_tree_held(numbering: &Numbering, write: &Write<'_>, targets: &Targets) -> bool {
-    targets.iter().any(|&(keyspace, partition)| {
-        let trees = &write.keyspaces[usize::from(keyspace)].trees;
-        numbering.holds(&trees[usize::from(partition)])
-    })
+fn is_tree_held(numbering: &Numbering, targets: &Targets<'_>) -> bool {
+    targets.trees().any(|tree| numbering.holds(tree))
 }
 
 fn has_only_deletes(write: &Write<'_>) -> bool {

@@ -88,8 +88,10 @@ impl Resolved {
 fn trees_read<'a>(write: &Write<'a>, expiring: &Expiring) -> Trees<'a> {
     let is_read = |op: &&Op| op.kind == Kind::Merge && expiring[usize::from(op.keyspace)];
     let merges = write.ops.iter().filter(is_read);
-    let tree =
-        |op: &Op| &write.keyspaces[usize::from(op.keyspace)].trees[usize::from(op.partition)];
+    let tree = |op: &Op| {
+        let layout = write.keyspaces[usize::from(op.keyspace)].layout();
+        layout.tree_of(write.bytes(&op.key), op.hash)
+    };
     merges.map(tree).collect()
 }
 

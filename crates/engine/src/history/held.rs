@@ -39,7 +39,7 @@ mod tests {
         let mut batch = Batch::default();
         batch.put(&kv, b"a", b"1").unwrap();
         let history = &kv.handle().parts().history;
-        let held = HeldTrees::new(history, &kv.core().trees);
+        let held = HeldTrees::new(history, kv.core().trees());
         other.put("a", "1").unwrap();
         let Err(error) = db.start(&batch, Durability::Buffered, false) else { panic!() };
         assert_eq!(error.kind(), ErrorKind::Busy);

@@ -70,7 +70,7 @@ impl Ingest {
             handle: Arc::clone(handle),
             core: Arc::clone(core),
             file_seqno: take_seqno(parts, core)?,
-            writers: core.trees.iter().map(|_| None).collect(),
+            writers: core.trees().iter().map(|_| None).collect(),
             at: 0,
             written: Written::default(),
             first_key: Vec::new(),
@@ -127,14 +127,15 @@ impl Ingest {
         if expiry.is_some() && !self.core.expires() {
             note_expiries(self.handle.parts(), &self.core)?;
         }
-        let partition = self.core.route.partition(key, self.core.hash(key));
+        let route = &self.core.layout().route;
+        let partition = route.partition(key, self.core.hash(key));
         let before = std::mem::replace(&mut self.at, partition);
-        if self.core.route.is_ordered() && partition != before {
+        if route.is_ordered() && partition != before {
             // No key of the partition before comes any more.
             self.finish_writer(before)?;
         }
         if self.writers[partition].is_none() {
-            let tree = &self.core.trees[partition];
+            let tree = &self.core.trees()[partition];
             self.writers[partition] = Some(TreeIngest::start(tree, key, self.options()));
         }
         let parts = self.handle.parts();
@@ -151,7 +152,8 @@ impl Ingest {
 
     /// How each tree is written: unfinished tables of all trees share the memory.
     fn options(&self) -> IngestOptions {
-        let at_once = if self.core.route.is_ordered() { 1 } else { self.writers.len() as u64 };
+        let at_once =
+            if self.core.layout().route.is_ordered() { 1 } else { self.writers.len() as u64 };
         let memory = self.handle.parts().setup.options.memory_budget / MEMORY_PARTS;
         IngestOptions {
             file_seqno: self.file_seqno,
@@ -163,7 +165,7 @@ impl Ingest {
 
     fn finish_writer(&mut self, partition: usize) -> Result<()> {
         if let Some(writer) = self.writers[partition].take() {
-            self.written.push(&self.core.trees[partition], writer.finish()?);
+            self.written.push(&self.core.trees()[partition], writer.finish()?);
         }
         Ok(())
     }

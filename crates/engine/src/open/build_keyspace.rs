@@ -28,11 +28,10 @@ pub(crate) fn build_keyspace(
     mut create_tree: impl FnMut(TreeId, &KeyspaceCore) -> Result<Arc<Tree>>,
 ) -> Result<KeyspaceCore> {
     let mut core = KeyspaceCore::new(Arc::clone(&record), content);
-    for &id in &record.trees {
-        let tree = create_tree(id, &core)?;
-        core.entry_checks = tree.context().entry_checks;
-        core.trees.push(tree);
-    }
+    let trees = record.trees.iter().map(|&id| create_tree(id, &core));
+    let trees = trees.collect::<Result<Vec<_>>>()?;
+    core.entry_checks = trees.iter().any(|tree| tree.context().entry_checks);
+    core.set_trees(trees);
     Ok(core)
 }
 
@@ -52,7 +51,7 @@ pub(crate) fn tree_options(core: &KeyspaceCore, id: TreeId) -> TreeOptions {
     TreeOptions {
         turn,
         keyspace: core.id,
-        hash_seed: core.route.seed(),
+        hash_seed: core.hash_seed(),
         tables: record.tables,
         fold: core.fold.clone(),
         ..TreeOptions::default()

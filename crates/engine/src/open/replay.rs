@@ -212,7 +212,7 @@ fn insert(
     op: &LoggedOp<'_>,
 ) -> Result<bool> {
     let hash = keyspace.hash(op.key);
-    let partition = keyspace.route.partition(op.key, hash);
+    let layout = keyspace.layout();
     let into = |tree: &Arc<Tree>| {
         let flushed = state.trees.get(&tree.id()).and_then(|tree| tree.flushed_through);
         if flushed.is_some_and(|through| seqno <= through) {
@@ -223,10 +223,10 @@ fn insert(
         Ok(true)
     };
     if op.kind == Kind::RangeDelete {
-        let met = keyspace.route.partitions_of(op.key, op.value);
-        keyspace.trees[met].iter().try_fold(false, |is_new, tree| Ok(into(tree)? | is_new))
+        let met = layout.partitions_of(op.key, op.value);
+        layout.trees[met].iter().try_fold(false, |is_new, tree| Ok(into(tree)? | is_new))
     } else {
-        into(&keyspace.trees[partition])
+        into(layout.tree_of(op.key, hash))
     }
 }
 

@@ -2,4 +2,7 @@
 
 mod route;
 
+mod layout;
+
+pub(crate) use layout::{Layout, Layouts};
 pub(crate) use route::{Route, hash_start};

@@ -20,11 +20,12 @@ pub(crate) fn count(handle: &Arc<Handle>, core: &KeyspaceCore) -> Result<u64> {
         Some(_) => 1,
         None => parts.setup.options.compaction_workers + 1,
     };
-    let scans = threads.min(core.trees.len());
+    let trees = core.trees();
+    let scans = threads.min(trees.len());
     let ReadPoint { seqno, moment } = pin.point();
     let options = ScanOptions { fill_cache: false, scans, moment };
     let count_tree = |at: usize| -> Result<u64> {
-        let tree = &core.trees[at];
+        let tree = &trees[at];
         let mut scan = tree.scan(KeyRange::ALL, seqno, Direction::Forward, options);
         let mut count = 0;
         while scan.advance()? {
@@ -32,7 +33,7 @@ pub(crate) fn count(handle: &Arc<Handle>, core: &KeyspaceCore) -> Result<u64> {
         }
         Ok(count)
     };
-    let counts = run_together(threads, core.trees.len(), count_tree);
+    let counts = run_together(threads, trees.len(), count_tree);
     // Checked after reading: a keyspace is dropped before its trees are emptied.
     core.check_readable()?;
     let total: Result<u64> = counts.into_iter().sum();

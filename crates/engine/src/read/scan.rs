@@ -5,9 +5,9 @@ use super::merge::Merge;
 use super::pin::Pin;
 use crate::history::ReadPoint;
 use crate::keyspace_core::KeyspaceCore;
-use crate::partition::Route;
+use crate::partition::{Layout, Route};
 use flagstone_base::{KeyRange, Result, Slice};
-use flagstone_tree::{Direction, ScanOptions, TreeScan};
+use flagstone_tree::{Direction, ScanOptions, Tree, TreeScan};
 use std::collections::VecDeque;
 use std::ops::Bound;
 use std::sync::Arc;
@@ -31,7 +31,7 @@ enum ScanState {
     Unstarted,
     Merged(Merge),
     /// The scan of the current tree, and the trees after it.
-    Chained(Option<Box<TreeScan>>, VecDeque<usize>),
+    Chained(Option<Box<TreeScan>>, VecDeque<Arc<Tree>>),
     Ended,
 }
 
@@ -156,7 +156,7 @@ impl Scan {
                 return Ok(true);
             }
             let Some(next) = rest.pop_front() else { return Ok(false) };
-            let scan = self.scan_of(next, 1);
+            let scan = self.scan_of(&next, 1);
             if let ScanState::Chained(current, _) = &mut self.state {
                 *current = Some(Box::new(scan));
             }
@@ -167,36 +167,37 @@ impl Scan {
         if self.range.is_empty() {
             return ScanState::Ended;
         }
-        let ordered = self.core.route.is_ordered();
-        if !ordered && !self.unordered {
-            let count = self.core.trees.len();
-            let scans = (0..count).map(|at| self.scan_of(at, count)).collect();
+        let layout = self.core.layout();
+        if !layout.route.is_ordered() && !self.unordered {
+            let count = layout.trees.len();
+            let scans = layout.trees.iter().map(|tree| self.scan_of(tree, count)).collect();
             return ScanState::Merged(Merge::new(scans, self.direction));
         }
-        let mut trees: VecDeque<usize> = self.partitions_of_range().collect();
+        let trees = &layout.trees[self.partitions_of_range(layout)];
+        let mut trees: VecDeque<Arc<Tree>> = trees.iter().cloned().collect();
         if matches!(self.direction, Direction::Reverse) {
             trees.make_contiguous().reverse();
         }
         ScanState::Chained(None, trees)
     }
 
-    fn partitions_of_range(&self) -> std::ops::RangeInclusive<usize> {
-        let last = self.core.trees.len() - 1;
-        if !matches!(self.core.route, Route::Range { .. }) {
+    fn partitions_of_range(&self, layout: &Layout) -> std::ops::RangeInclusive<usize> {
+        let last = layout.trees.len() - 1;
+        if !matches!(layout.route, Route::Range { .. }) {
             return 0..=last;
         }
         let partition = |bound: &Bound<Vec<u8>>, unbounded| match bound {
-            Bound::Included(key) | Bound::Excluded(key) => self.core.route.partition(key, 0),
+            Bound::Included(key) | Bound::Excluded(key) => layout.route.partition(key, 0),
             Bound::Unbounded => unbounded,
         };
         partition(&self.range.start, 0)..=partition(&self.range.end, last)
     }
 
     /// Starts the scan of one tree, one of `scans` that run at once.
-    fn scan_of(&self, tree: usize, scans: usize) -> TreeScan {
+    fn scan_of(&self, tree: &Arc<Tree>, scans: usize) -> TreeScan {
         let (range, ReadPoint { seqno, moment }) = (self.range.clone(), self.pin.point());
         let options = ScanOptions { scans, moment, ..ScanOptions::default() };
-        self.core.trees[tree].scan(range, seqno, self.direction, options)
+        tree.scan(range, seqno, self.direction, options)
     }
 }
 

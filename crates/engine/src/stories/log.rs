@@ -129,7 +129,7 @@ fn a_log_that_is_too_long_flushes_all_trees_that_hold_its_oldest_segment() {
     let quiet: Vec<_> = (0..8).map(|i| keyspace(&db, &format!("quiet {i}"))).collect();
     quiet.iter().for_each(|kv| kv.put("k", "v").unwrap());
     let busy = keyspace(&db, "busy");
-    let is_held = || quiet.iter().filter(|kv| kv.core().trees[0].oldest_unflushed().is_some());
+    let is_held = || quiet.iter().filter(|kv| kv.core().trees()[0].oldest_unflushed().is_some());
     for i in 0..40_u32 {
         busy.put(i.to_be_bytes(), vec![0; 100 << 10]).unwrap();
         world.steps.run_all();

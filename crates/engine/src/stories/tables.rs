@@ -184,7 +184,7 @@ fn a_tree_is_compacted_when_its_writers_are_idle() {
     let db = world.open();
     let kv = keyspace(&db, "a");
     let upkeep = &kv.handle().parts().upkeep;
-    let runs = || kv.core().trees[0].pressure(flagstone_tree::Policy::Leveling).l0_runs;
+    let runs = || kv.core().trees()[0].pressure(flagstone_tree::Policy::Leveling).l0_runs;
     for i in 0..8_u8 {
         for key in ["a", "m", "z"] {
             kv.put(key, [i]).unwrap();
