@@ -38,6 +38,8 @@ pub struct Config {
     pub dir: PathBuf,
     /// The options of the database.
     pub options: Options,
+    /// The directory of temporary files. `None`: that of the database, if it is open for writing.
+    pub scratch_dir: Option<PathBuf>,
     /// Receive the events of the database.
     pub listeners: Vec<Arc<dyn Listener>>,
     /// The outside world of the database.
@@ -52,6 +54,7 @@ impl Config {
         Self {
             dir: dir.to_owned(),
             options: Options::default(),
+            scratch_dir: None,
             listeners: Vec::new(),
             environment: Environment::default(),
             contents,

@@ -9,6 +9,7 @@ use crate::keyspace_core::KeyspaceCore;
 use crate::options::{Options, Routing};
 use crate::parts::Parts;
 use crate::read::{Pin, Scan, Snapshot, TryGet, count};
+use crate::scratch::Scratch;
 use crate::write;
 use flagstone_base::key::{KEY_BYTES_MAX, KeyRange, check_key, next_key};
 use flagstone_base::{Kind, Moment, Result, Slice};
@@ -57,6 +58,11 @@ impl Keyspace {
     /// The most bytes that a batch may take.
     pub fn batch_bytes_max(&self) -> u64 {
         self.parts().setup.batch_bytes_max()
+    }
+
+    /// Creates the temporary files of the database.
+    pub fn scratch(&self) -> &Arc<Scratch> {
+        &self.parts().scratch
     }
 
     /// A snapshot of all keyspaces as of now.

@@ -40,6 +40,8 @@ mod setup;
 
 mod health;
 
+mod scratch;
+
 mod copy_pace;
 mod keyspace_core;
 mod memory;
@@ -108,6 +110,7 @@ pub use keyspace_core::KeyspaceCore;
 pub use options::{Durability, KeyspaceOptions, Options, Routing, parse_bytes};
 pub use read::{Scan, Snapshot, TryGet};
 pub use repair::{Loss, Repair, RepairReport};
+pub use scratch::{Scratch, ScratchFile};
 pub use stats::{
     CacheReport, KeyspaceInfo, KeyspaceStats, LevelReport, ScrubReport, Stats, VerifyReport,
 };

@@ -30,6 +30,7 @@ use crate::manifest::Manifest;
 use crate::memory::Memory;
 use crate::queue::Work;
 use crate::reads::Reads;
+use crate::scratch::Scratch;
 use crate::setup::Setup;
 use flagstone_base::{Moment, SeqNo};
 use flagstone_env::DiskLock;
@@ -55,6 +56,7 @@ pub(crate) struct Parts {
     pub(crate) commits: Commits,
     pub(crate) upkeep: Arc<Upkeep>,
     pub(crate) scrubber: Arc<Scrubber>,
+    pub(crate) scratch: Arc<Scratch>,
     /// Knows the contents of keyspaces.
     pub(crate) contents: Arc<dyn ContentFactory>,
     /// The lock of the directory.
@@ -161,6 +163,7 @@ impl Lower {
         let reads = self.reads();
         let commits = self.commits(&reads);
         let upkeep = Arc::new(self.upkeep());
+        let scratch = Scratch::new(&self.setup, &self.health, self.history.log.is_none());
         let scrubber = Scrubber::new(&self.setup, &self.health, &self.keyspaces, &self.trees);
         let Self { setup, health, history, keyspaces, trees, memory, ballast, log, edits, .. } =
             self;
@@ -178,6 +181,7 @@ impl Lower {
             commits,
             upkeep,
             scrubber,
+            scratch,
             contents,
             lock,
         }

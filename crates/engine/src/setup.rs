@@ -14,6 +14,8 @@ pub(crate) struct Setup {
     pub(crate) id: DatabaseId,
     pub(crate) dir: PathBuf,
     pub(crate) options: Options,
+    /// The directory of temporary files, if it is not that of the database.
+    pub(crate) scratch_dir: Option<PathBuf>,
     pub(crate) environment: Environment,
     pub(crate) executor: Arc<dyn Executor>,
 }

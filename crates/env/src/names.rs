@@ -9,6 +9,7 @@
 //! 000031.sst         an immutable sorted table
 //! BALLAST            noise that takes space; removed when the disk is full
 //! CURRENT.tmp        being written; removed at open
+//! 00c0ffee00c0ffee.spill   what a sort or a group has no memory for; also in a scratch directory
 //! ```
 //!
 //! In a directory of backups:
@@ -63,6 +64,8 @@ pub enum Name {
     Numbered(FileKind, FileNumber),
     /// The ballast file.
     Ballast,
+    /// A temporary file of a query or of an index build, with its number.
+    Spill(u64),
     /// A file that was being written when the process ended, or is being written now.
     Temporary,
     /// A name that flagstone does not use.
@@ -79,6 +82,11 @@ pub fn path(dir: &Path, kind: FileKind, number: FileNumber) -> PathBuf {
     dir.join(name(kind, number))
 }
 
+/// The name of a temporary file of a query or of an index build. Its number is random.
+pub fn spill(number: u64) -> String {
+    format!("{number:016x}.spill")
+}
+
 /// The largest number in a name; a name with a larger one is foreign. No database comes near it, so
 /// adding to a number cannot overflow.
 const NUMBER_MAX: u64 = 1 << 56;
@@ -93,6 +101,10 @@ pub fn parse(name: &str) -> Name {
         _ => {}
     }
     let Some((stem, extension)) = name.rsplit_once('.') else { return Name::Foreign };
+    if extension == "spill" {
+        let number = u64::from_str_radix(stem, 16).ok().filter(|number| spill(*number) == name);
+        return number.map_or(Name::Foreign, Name::Spill);
+    }
     let kinds = [FileKind::Manifest, FileKind::Wal, FileKind::Table];
     let Some(kind) = kinds.into_iter().find(|kind| kind.extension() == extension) else {
         return Name::Foreign;
@@ -171,7 +183,13 @@ mod tests {
             }
         }
         assert_eq!(parse("CURRENT.tmp"), Name::Temporary);
+        for number in [0, 7, u64::MAX] {
+            assert_eq!(parse(&spill(number)), Name::Spill(number));
+        }
         for foreign in [
+            "7.spill",
+            "00000000000000FF.spill",
+            "+000000000000007.spill",
             "18446744073709551615.sst",
             "7.sst",
             "+00007.sst",

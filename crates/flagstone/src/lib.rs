@@ -34,6 +34,8 @@ pub mod bulk;
 
 mod encoders;
 mod sort_keys;
+#[allow(dead_code, unused_imports, reason = "queries and index builds use it")]
+mod spill;
 
 pub mod codec;
 

@@ -24,6 +24,7 @@ pub(crate) fn close(parts: &Parts) -> Option<Result<()>> {
         sweep(&parts.upkeep);
     }
     *parts.lock.lock() = None;
+    parts.scratch.unlock();
     parts.memory.release_all();
     // Background work may have poisoned the database in the meantime.
     Some(closed.and(marked).and(parts.health.check_poison()))

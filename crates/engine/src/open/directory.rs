@@ -70,8 +70,8 @@ pub(super) fn check_tables_exist(
     Ok(())
 }
 
-/// Removes what a crash left: temporary files, and tables and manifests that nothing names. Returns
-/// how many files were removed.
+/// Removes what a crash left: temporary files and spill files, and tables and manifests that
+/// nothing names. Returns how many files were removed.
 pub(super) fn remove_leftovers(
     disk: &dyn Disk,
     dir: &Path,
@@ -82,7 +82,7 @@ pub(super) fn remove_leftovers(
     let mut removed = 0;
     for name in files {
         let is_leftover = match names::parse(name) {
-            Name::Temporary => true,
+            Name::Temporary | Name::Spill(_) => true,
             Name::Numbered(FileKind::Table, number) => !live.contains(&number),
             Name::Numbered(FileKind::Manifest, number) => number != manifest.number(),
             _ => false,

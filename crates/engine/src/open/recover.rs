@@ -158,6 +158,7 @@ impl Opening {
             id: self.id,
             dir: self.config.dir,
             options: self.config.options,
+            scratch_dir: self.config.scratch_dir,
             environment: self.config.environment,
             executor,
         };

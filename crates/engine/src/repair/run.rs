@@ -220,7 +220,7 @@ fn is_needed(name: &str, repair: &ActiveRepair<'_>) -> bool {
     match names::parse(name) {
         Name::Numbered(FileKind::Table, number) => repair.kept.contains(&number),
         // Temporary files are no part of a database.
-        Name::Foreign | Name::Lock | Name::Ballast | Name::Temporary => true,
+        Name::Foreign | Name::Lock | Name::Ballast | Name::Spill(_) | Name::Temporary => true,
         Name::Numbered(..) | Name::Current => false,
     }
 }

@@ -82,6 +82,17 @@ impl Builder {
         self
     }
 
+    /// Sets the directory of temporary files, into which sorts, groups and index builds write what
+    /// exceeds their memory. Without it they use the directory of the database, and a database that
+    /// is opened for reading only refuses such queries.
+    ///
+    /// The directory is created when it is needed. One open database uses it at a time; files of
+    /// the same kind that a crash left in it are removed.
+    pub fn scratch_dir(mut self, dir: impl AsRef<Path>) -> Self {
+        self.config.scratch_dir = Some(dir.as_ref().to_owned());
+        self
+    }
+
     /// Replaces the disk, the clock, randomness and threads. For tests.
     pub fn environment(mut self, environment: Environment) -> Self {
         self.config.environment = environment;

@@ -1,0 +1,155 @@
+//! Temporary files: what sorts, groups and index builds have no memory for.
+//!
+//! The files are in the directory of the database, whose open removes those that a crash left. With
+//! a scratch directory they are there instead. One open database uses a scratch directory at a
+//! time: the first file locks it and removes leftovers. The numbers of the files are random, so
+//! that a process that closes late removes no file of its successor.
+
+use crate::health::Health;
+use crate::setup::Setup;
+use flagstone_base::{DatabaseId, Error, Result};
+use flagstone_env::names::{self, Name};
+use flagstone_env::sync::Mutex;
+use flagstone_env::{Disk, DiskLock, LockMode, ReadFile, WriteFile};
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Creates the temporary files of an open database.
+pub struct Scratch {
+    setup: Arc<Setup>,
+    health: Arc<Health>,
+    is_read_only: bool,
+    /// The lock of the scratch directory, if there is one and a file was created in it. Held across
+    /// the I/O of the first file; no other lock is taken under it.
+    lock: Mutex<Option<Box<dyn DiskLock>>>,
+}
+
+/// A temporary file. It is removed when this is dropped.
+pub struct ScratchFile {
+    disk: Arc<dyn Disk>,
+    path: PathBuf,
+    database: DatabaseId,
+    number: u64,
+}
+
+impl Scratch {
+    pub(crate) fn new(setup: &Arc<Setup>, health: &Arc<Health>, is_read_only: bool) -> Arc<Self> {
+        Arc::new(Self {
+            setup: Arc::clone(setup),
+            health: Arc::clone(health),
+            is_read_only,
+            lock: Mutex::default(),
+        })
+    }
+
+    /// The directory of the database, for messages.
+    pub fn database_dir(&self) -> &Path {
+        &self.setup.dir
+    }
+
+    /// Returns whether there is a directory for temporary files: a database that is open for
+    /// reading only has none unless its builder names one.
+    pub fn is_available(&self) -> bool {
+        !self.is_read_only || self.setup.scratch_dir.is_some()
+    }
+
+    /// Creates a temporary file, which is to be written from front to back.
+    ///
+    /// # Errors
+    /// InvalidInput without a directory for temporary files, or for a scratch directory that holds
+    /// a database; Busy if another open database uses the scratch directory; OutOfSpace, Io,
+    /// Closed.
+    pub fn create(&self) -> Result<(ScratchFile, Box<dyn WriteFile>)> {
+        self.health.check_open()?;
+        let disk = &self.setup.environment.disk;
+        let dir = match &self.setup.scratch_dir {
+            Some(dir) => {
+                self.take(dir)?;
+                dir
+            }
+            None if self.is_read_only => {
+                return Err(Error::invalid(format!(
+                    "{} is open for reading only, without a scratch directory",
+                    self.setup.dir.display()
+                )));
+            }
+            None => &self.setup.dir,
+        };
+        let number = self.setup.environment.random.next_u64();
+        let path = dir.join(names::spill(number));
+        // From here on an error removes the file, which may exist in spite of it.
+        let database = self.setup.id;
+        let file = ScratchFile { disk: Arc::clone(disk), path, database, number };
+        let writer = disk.create(&file.path)?;
+        Ok((file, writer))
+    }
+
+    /// Locks the scratch directory and empties it, unless that was done before.
+    fn take(&self, dir: &Path) -> Result<()> {
+        let mut lock = self.lock.lock();
+        if lock.is_some() {
+            return Ok(());
+        }
+        let disk = &*self.setup.environment.disk;
+        if !disk.exists(dir)? {
+            disk.create_dir(dir)?;
+        }
+        if disk.exists(&dir.join(names::CURRENT))? {
+            let text = format!("{}: a scratch directory holds a database", dir.display());
+            return Err(Error::invalid(text));
+        }
+        let locked = disk.lock(&dir.join(names::LOCK), LockMode::Exclusive)?;
+        for name in disk.list(dir)? {
+            if matches!(names::parse(&name), Name::Spill(_)) {
+                disk.remove(&dir.join(name))?;
+            }
+        }
+        *lock = Some(locked);
+        Ok(())
+    }
+
+    /// Releases the scratch directory when the database is closed. Files that are still read keep
+    /// their bytes until their last handle is dropped, even if a successor removes their names.
+    pub(crate) fn unlock(&self) {
+        *self.lock.lock() = None;
+    }
+}
+
+impl ScratchFile {
+    /// Opens the file for reading, when it is written.
+    ///
+    /// # Errors
+    /// Io.
+    pub fn open(&self) -> Result<Arc<dyn ReadFile>> {
+        self.disk.open(&self.path)
+    }
+
+    /// The database that the file belongs to.
+    pub const fn database(&self) -> DatabaseId {
+        self.database
+    }
+
+    /// The random number of the file, which is also in its name.
+    pub const fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// The path of the file, for error texts.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Drop for ScratchFile {
+    fn drop(&mut self) {
+        // If this fails, the next open removes the file.
+        let _leftover = self.disk.remove(&self.path);
+    }
+}
+
+impl fmt::Debug for ScratchFile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ScratchFile({})", self.path.display())
+    }
+}
