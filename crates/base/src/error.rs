@@ -19,6 +19,9 @@ pub enum ErrorKind {
     Busy,
     /// A condition of a batch did not hold: read again, and decide again. Nothing was written.
     Conflict,
+    /// A condition of a patch does not hold for the document. Nothing was written, and the same
+    /// call returns the same until somebody changes the document.
+    ConditionFailed,
     /// The operating system reported an error: the text names the file and the system's reason.
     Io,
     /// The disk is full: free some space. Writing then resumes by itself.
@@ -40,6 +43,7 @@ impl fmt::Display for ErrorKind {
             Self::InvalidInput => "invalid input",
             Self::Busy => "busy",
             Self::Conflict => "conflict",
+            Self::ConditionFailed => "condition failed",
             Self::Io => "input/output error",
             Self::OutOfSpace => "out of disk space",
             Self::Poisoned => "poisoned",

@@ -62,7 +62,7 @@ pub use jsonpath::{
 pub use map::Map;
 pub use names::{NAME_BYTES_MAX, NAMES_MAX, Names};
 pub use number::{EXPONENT_MAX, Number};
-pub use patch::{Patch, Patcher};
+pub use patch::{EncodedPatch, NotApplied, Patch, Patcher};
 pub use path_error::PathError;
 pub use pointer::Pointer;
 pub use sort_key::Direction;

@@ -27,6 +27,11 @@ const fn rank(value: &Value) -> u8 {
     }
 }
 
+/// Returns whether two values are of one type. All numbers are of one type.
+pub(crate) const fn are_of_one_type(a: &Value, b: &Value) -> bool {
+    rank(a) == rank(b)
+}
+
 fn cmp_numbers(a: &Value, b: &Value) -> Ordering {
     if let (Value::Int(a), Value::Int(b)) = (a, b) {
         return a.cmp(b);

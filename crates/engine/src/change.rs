@@ -197,15 +197,47 @@ pub(crate) fn rename_keyspace(parts: &Parts, old: &str, new: &str) -> Result<()>
     })
 }
 
+/// Makes `to` the fold of a keyspace whose fold is `from`. The caller knows that `to` can read the
+/// operands of `from`, and lets the objects of the keyspace's content know.
+pub(crate) fn upgrade_fold(
+    parts: &Parts,
+    core: &Arc<KeyspaceCore>,
+    (from, to): (&str, &str),
+) -> Result<()> {
+    parts.health.check_may_change("the upgrade of a fold")?;
+    parts.health.check_open_for_writing()?;
+    parts.edits.end_doubt();
+    let found = || core.check_not_dropped().map(|()| Arc::clone(core));
+    alter_found(parts, found, |record| match record.fold.as_deref() {
+        Some(fold) if fold == from => {
+            Ok(KeyspaceRecord { fold: Some(to.to_owned()), ..record.clone() })
+        }
+        Some(fold) if fold == to => Ok(record.clone()),
+        other => Err(Error::invalid(format!(
+            "keyspace {:?} has the fold {other:?}, so it cannot get {to:?}: expected {from:?}",
+            record.name
+        ))),
+    })
+}
+
 /// Makes `change` of the record of the keyspace `name` durable, then current.
 fn alter(
     parts: &Parts,
     name: &str,
     change: impl FnOnce(&KeyspaceRecord) -> Result<KeyspaceRecord>,
 ) -> Result<()> {
+    alter_found(parts, || alterable(parts, name), change)
+}
+
+/// Does what [`alter`] does with the keyspace that `find` returns under the manifest's lock.
+fn alter_found(
+    parts: &Parts,
+    find: impl FnOnce() -> Result<Arc<KeyspaceCore>>,
+    change: impl FnOnce(&KeyspaceRecord) -> Result<KeyspaceRecord>,
+) -> Result<()> {
     let mut guard = parts.edits.manifest.lock();
     let Some(manifest) = guard.as_mut() else { return Err(parts.setup.closed()) };
-    let core = alterable(parts, name)?;
+    let core = find()?;
     let (before, after) = (core.record(), change(&core.record())?);
     if *before == after {
         return Ok(());

@@ -221,6 +221,16 @@ impl Keyspace {
         self.write_one(Kind::Merge, key.as_ref(), operand.as_ref())
     }
 
+    /// Makes the fold `to` that of the keyspace, whose fold is `from`: a version of it that reads
+    /// the operands of `from`, too. The catalog holds the new name when this returns.
+    ///
+    /// # Errors
+    /// InvalidInput if the keyspace has another fold, or was dropped; Io, OutOfSpace, Poisoned,
+    /// Closed.
+    pub fn upgrade_fold(&self, from: &str, to: &str) -> Result<()> {
+        change::upgrade_fold(self.parts(), &self.core, (from, to))
+    }
+
     /// Scans the entries of `range` in key order, as of one moment over all partitions.
     pub fn scan<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Scan {
         self.scan_range(owned_range(&range))

@@ -249,6 +249,21 @@ impl Batch {
         update::patch_in_batch(&collection.0, &mut self.0, &key.into(), patch)
     }
 
+    /// As [`Batch::patch`], for a patch that starts from the document `default` where there is
+    /// none.
+    ///
+    /// # Errors
+    /// As [`Batch::patch`].
+    pub fn upsert(
+        &mut self,
+        collection: &Collection,
+        key: impl Into<Value>,
+        patch: &Patch,
+        default: impl Into<Value>,
+    ) -> Result<()> {
+        self.patch(collection, key, &patch.clone().upsert_from(default))
+    }
+
     /// Removes the document of `key` from `collection`.
     ///
     /// # Errors

@@ -1,7 +1,7 @@
 //! What keyspaces hold: bytes, typed keys and values, or documents. For the engine this is a text
 //! of the catalog.
 
-use crate::collection::{Documents, PATCH_FOLD};
+use crate::collection::{Documents, PATCH_FOLD, patch_version};
 use flagstone_base::{Error, ErrorKind, Result};
 use flagstone_engine::WantedContent;
 use flagstone_engine::content::{
@@ -73,7 +73,9 @@ impl Contents {
             return Ok(Some(Arc::clone(fold)));
         }
         Err(Error::invalid(match wanted {
-            PATCH_FOLD => format!("the fold {PATCH_FOLD:?} is one of collections"),
+            wanted if patch_version(wanted).is_some() => {
+                format!("the fold {wanted:?} is one of collections")
+            }
             _ => format!(
                 "keyspace {:?} needs the fold {wanted:?}: register it with Builder::fold",
                 keyspace.name
@@ -86,8 +88,12 @@ impl ContentFactory for Contents {
     fn open(&self, keyspace: Described<'_>) -> Result<Content> {
         match keyspace.content.as_str() {
             BYTES => {}
-            DOCUMENTS if keyspace.fold == Some(PATCH_FOLD) => return Ok(Documents::patched()),
-            DOCUMENTS => return Ok(Documents::folded(self.fold(keyspace)?)),
+            DOCUMENTS => {
+                return match keyspace.fold.and_then(patch_version) {
+                    Some(version) => Ok(Documents::patched(version)),
+                    None => self.fold(keyspace).map(Documents::folded),
+                };
+            }
             typed if typed.starts_with(TYPED) => {}
             unknown => {
                 let text = format!(
@@ -113,7 +119,7 @@ impl ContentFactory for Contents {
         has_definitions: bool,
         fold: Option<&str>,
     ) -> (KeyspaceContent, Option<&'static str>) {
-        match has_definitions || fold == Some(PATCH_FOLD) {
+        match has_definitions || fold.and_then(patch_version).is_some() {
             true => (KeyspaceContent::of(DOCUMENTS), Some(PATCH_FOLD)),
             false => (KeyspaceContent::of(BYTES), None),
         }

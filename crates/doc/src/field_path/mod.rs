@@ -13,4 +13,5 @@ mod keys;
 
 pub use keys::IndexKeys;
 pub use path::FieldPath;
+pub(crate) use path::Step;
 pub use reach::{Reached, Trace};

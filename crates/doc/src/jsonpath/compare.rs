@@ -90,7 +90,7 @@ fn exact<'t>(number: &Comparand<'t>, text: &'t mut NumberText) -> Result<Exact<'
 }
 
 /// Returns whether two values are equal. Fields of maps may come in any order.
-fn same(a: &View<'_>, b: &View<'_>, depth: usize) -> Result<bool, Malformed> {
+pub(crate) fn same(a: &View<'_>, b: &View<'_>, depth: usize) -> Result<bool, Malformed> {
     if a.is_array() && b.is_array() || a.is_map() && b.is_map() {
         let depth = depth.checked_sub(1).ok_or(a.malformed("nesting of at most 512 levels"))?;
         if a.len()? != b.len()? {

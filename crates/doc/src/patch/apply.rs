@@ -2,19 +2,20 @@
 
 use super::chain::{Decoded, one_by_one_max};
 use super::edits::{Edits, NotSpliced, Open, Piece};
-use super::follow::{Container, End, Level, follow};
-use super::form::{Kind, Part, Parts, are_more_parts};
-use super::model;
-use crate::arithmetic::{product, sum};
+use super::follow::Level;
+use super::form::{Part, Parts, are_more_parts};
+use super::model::{self, Undo};
+use super::plan::Plan;
 use crate::depth::DEPTH_MAX;
 use crate::encode::{Encoder, forget_large};
 use crate::layout::{VERSION, form, tag};
 use crate::names::Names;
-use crate::view::{Body, FieldKey, View};
+use crate::value::Value;
+use crate::view::{FieldKey, View, validate};
 use flagstone_base::Malformed;
 
 /// The binary form of an empty map.
-const EMPTY: [u8; 2] = [VERSION << 4 | form::BARE, tag::EMPTY_MAP];
+pub(super) const EMPTY: [u8; 2] = [VERSION << 4 | form::BARE, tag::EMPTY_MAP];
 
 /// Applies encoded patches to encoded documents. Keep one patcher for each thread: it reuses its
 /// memory, of which it keeps at most a few MiB.
@@ -33,13 +34,13 @@ const EMPTY: [u8; 2] = [VERSION << 4 | form::BARE, tag::EMPTY_MAP];
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Patcher {
-    encoder: Encoder,
-    levels: Vec<Level>,
-    edits: Edits,
+    pub(super) encoder: Encoder,
+    pub(super) levels: Vec<Level>,
+    pub(super) edits: Edits,
     /// A computed value, encoded as a document.
-    computed: Vec<u8>,
+    pub(super) computed: Vec<u8>,
     /// The next version of the document while it is built.
-    next: Vec<u8>,
+    pub(super) next: Vec<u8>,
     /// [`Patcher::fold`] decodes the document for more parts than this; `None` means the number
     /// from which on decoding is faster.
     one_by_one_max: Option<usize>,
@@ -51,25 +52,14 @@ impl Default for Patcher {
     }
 }
 
-/// How a part of a patch changes the bytes.
-enum Plan {
-    /// Put the computed value at the end of the path.
-    PutComputed,
-    /// Put the argument at the end of the path.
-    PutArgument,
-    /// Add the argument or the computed value as the last one of the container at the path's end.
-    Add {
-        container: Container,
-        computed: bool,
-    },
-    Remove,
-    Rename,
-    /// Change nothing.
-    Nothing,
-    /// Refuse the patch: the part does not apply.
-    Refuse,
-    /// Decode the document: the bytes cannot be spliced.
-    Decode,
+/// The reason why a patch does not apply to a document.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NotApplied {
+    /// The number of the part that does not apply, from 0; `None` if all do, but the result would
+    /// be too large.
+    pub part: Option<usize>,
+    /// Whether the part is a condition.
+    pub is_condition: bool,
 }
 
 impl Patcher {
@@ -89,8 +79,8 @@ impl Patcher {
     /// means that there is no document.
     ///
     /// Returns false, and changes nothing, if the patch does not apply: a part of it is impossible,
-    /// there is no document and the patch is no upsert, the result would be nested deeper than 512
-    /// or larger than 512 MiB, or the bytes read are malformed.
+    /// a condition of it does not hold, there is no document and the patch is no upsert, the result
+    /// would be nested deeper than 512 or larger than 512 MiB, or the bytes read are malformed.
     ///
     /// On the bytes, each part costs a copy of the document and a walk along its path. With many
     /// parts the document is decoded [once for all](Patcher::fold). A document in normal form (the
@@ -142,6 +132,27 @@ impl Patcher {
         (document, refused as u64)
     }
 
+    /// Returns why `patch` does not apply to `document`, which [`Patcher::apply`] has found out.
+    /// Decodes the document.
+    #[cold]
+    pub fn explain(patch: &[u8], document: Option<&[u8]>, names: Option<&Names>) -> NotApplied {
+        let mut why = NotApplied { part: None, is_condition: false };
+        let Ok(mut parts) = Parts::of(patch, names) else { return why };
+        let start = document.or(parts.default.filter(|_| parts.upsert)).unwrap_or(&EMPTY);
+        let decoded = validate(start, names).and_then(|view| view.to_value());
+        let mut value = decoded.unwrap_or_else(|_malformed| Value::object());
+        for at in 0.. {
+            let Ok(Some(part)) = parts.next() else { return why };
+            let steps = part.steps.clone().map(|step| step.name);
+            let applied = part.change(names).map(|change| model::apply(&mut value, steps, change));
+            if !matches!(applied, Ok(Some(_))) {
+                why = NotApplied { part: Some(at), is_condition: part.kind.is_condition() };
+                return why;
+            }
+        }
+        why
+    }
+
     /// Sets the number of parts up to which a fold works on the bytes; for tests.
     #[doc(hidden)]
     #[must_use]
@@ -184,14 +195,21 @@ impl Patcher {
         let mut made = None;
         let bytes = match document {
             Some(bytes) => bytes,
-            None if parts.upsert => made.insert(EMPTY.to_vec()),
+            None if parts.upsert => {
+                let default = parts.default.unwrap_or(&EMPTY);
+                if validate(default, names).is_err() {
+                    return false;
+                }
+                made.insert(default.to_vec())
+            }
             None => return false,
         };
         let mut before = None;
         let mut next = parts.next();
         while let Ok(Some(part)) = next {
             next = parts.next();
-            if before.is_none() && !matches!(next, Ok(None)) {
+            let changes = !part.kind.is_condition();
+            if before.is_none() && changes && !matches!(next, Ok(None)) {
                 before = Some(bytes.clone());
             }
             if !self.apply_part(&part, bytes, names) {
@@ -224,68 +242,6 @@ impl Patcher {
         }
     }
 
-    /// Follows the path of a part and decides what to do at its end.
-    fn plan(
-        &mut self,
-        part: &Part<'_>,
-        bytes: &[u8],
-        names: Option<&Names>,
-    ) -> Result<Plan, Malformed> {
-        let end = follow(bytes, names, part.steps.clone(), &mut self.levels)?;
-        Ok(match (part.kind, end) {
-            (Kind::Unset | Kind::Rename, End::Missing { .. } | End::Blocked) => Plan::Nothing,
-            (Kind::Unset, End::Value(_)) => Plan::Remove,
-            (Kind::Rename, End::Value(_)) if self.is_in_array() => Plan::Refuse,
-            (Kind::Rename, End::Value(_)) => Plan::Rename,
-            (_, End::Blocked) => Plan::Refuse,
-            (Kind::Set, End::Value(_)) => Plan::PutArgument,
-            (Kind::Push, End::Value(view)) => append_to(&view)?,
-            (kind, End::Value(view)) => self.compute(kind, &view, part.argument, names)?,
-            (
-                Kind::Set | Kind::Inc | Kind::Min | Kind::Max | Kind::Mul,
-                End::Missing { container, is_last: true },
-            ) => {
-                let computed = part.kind == Kind::Mul;
-                if computed {
-                    self.computed.clear();
-                    self.computed.extend([EMPTY[0], tag::SMALL_INT_ZERO]);
-                }
-                Plan::Add { container, computed }
-            }
-            (_, End::Missing { .. } | End::Other) => Plan::Decode,
-        })
-    }
-
-    fn is_in_array(&self) -> bool {
-        let last = self.levels.last();
-        last.is_some_and(|level| level.container.form <= form::ARRAY_OF_ONE_TAG)
-    }
-
-    /// Computes the new value from the old one and the argument.
-    fn compute(
-        &mut self,
-        kind: Kind,
-        old: &View<'_>,
-        argument: &[u8],
-        names: Option<&Names>,
-    ) -> Result<Plan, Malformed> {
-        let argument = View::of(argument, names)?;
-        if matches!(kind, Kind::Min | Kind::Max) {
-            let (old, new) = (old.to_value()?, argument.to_value()?);
-            let wins = if kind == Kind::Min { new < old } else { new > old };
-            return Ok(if wins { Plan::PutArgument } else { Plan::Nothing });
-        }
-        if !old.is_number() || !argument.is_number() {
-            return Ok(Plan::Refuse);
-        }
-        let (old, by) = (old.to_value()?, argument.to_value()?);
-        let new = if kind == Kind::Inc { sum(&old, &by) } else { product(&old, &by) };
-        let Some(new) = new else { return Ok(Plan::Refuse) };
-        self.computed.clear();
-        let encoded = self.encoder.encode(&new, names, &mut self.computed);
-        Ok(if encoded.is_ok() { Plan::PutComputed } else { Plan::Refuse })
-    }
-
     fn splice(
         &mut self,
         part: &Part<'_>,
@@ -312,6 +268,7 @@ impl Patcher {
                 let name = part.steps.clone().last().filter(|_| is_map);
                 edits.add(bytes, levels, &Open { container: &container, name, names }, &piece)
             }
+            Plan::Insert => edits.insert(bytes, levels, &argument()?),
             Plan::Remove => edits.remove(bytes, levels),
             Plan::Rename => {
                 let name = part.name.ok_or(NotSpliced)?;
@@ -330,8 +287,10 @@ impl Patcher {
         let decoded = View::of(bytes, names).and_then(|view| view.to_value());
         let (Ok(mut value), Ok(change)) = (decoded, part.change(names)) else { return false };
         let steps = part.steps.clone().map(|step| step.name);
-        if model::apply(&mut value, steps, change).is_none() {
-            return false;
+        match model::apply(&mut value, steps, change) {
+            None => return false,
+            Some(Undo::Nothing) => return true,
+            Some(_) => {}
         }
         self.next.clear();
         if self.encoder.encode(&value, names, &mut self.next).is_err() {
@@ -340,21 +299,6 @@ impl Patcher {
         std::mem::swap(bytes, &mut self.next);
         true
     }
-}
-
-/// Plans appending to the value at the end of the path.
-fn append_to(view: &View<'_>) -> Result<Plan, Malformed> {
-    if !view.is_array() {
-        return Ok(Plan::Refuse);
-    }
-    if !view.is_full_container() {
-        return Ok(Plan::Decode);
-    }
-    let body = Body::open(view)?;
-    if body.count == 0 {
-        return Ok(Plan::Decode);
-    }
-    Ok(Plan::Add { container: Container::of(&body), computed: false })
 }
 
 /// Returns how deep arrays and maps nest in a value; [`DEPTH_MAX`] for a malformed one.

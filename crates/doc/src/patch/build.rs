@@ -1,9 +1,12 @@
 //! A patch as users build it.
 
-use super::form;
+use super::condition::{Comparison, Condition};
+use super::form::{self, Header};
 use super::model::{self, Change};
+use super::touch;
 use crate::depth::DEPTH_MAX;
 use crate::encode::Encoder;
+use crate::field_path::FieldPath;
 use crate::names::Names;
 use crate::value::Value;
 use flagstone_base::{Error, Result};
@@ -12,7 +15,10 @@ use std::fmt;
 /// A list of changes to one document, each at a dotted path (`id`, `a.b`, `tags.0`).
 ///
 /// A patch is applied as a whole or not at all. If one change does not apply, for example adding a
-/// number to text, the document stays as it is. Numbers stay exact.
+/// number to text, or a condition does not hold, the document stays as it is. Numbers stay exact.
+///
+/// Changes and conditions take effect in their order: a condition tests the document as the changes
+/// before it left it.
 ///
 /// ```
 /// use flagstone_doc::{Patch, doc};
@@ -25,9 +31,10 @@ use std::fmt;
 pub struct Patch {
     parts: Vec<Part>,
     upsert: bool,
+    default: Option<Value>,
 }
 
-/// One change at one path.
+/// One change at one path, or a condition.
 #[derive(Clone, Debug, PartialEq)]
 struct Part {
     path: String,
@@ -37,7 +44,7 @@ struct Part {
 impl Patch {
     /// Creates a patch without changes.
     pub const fn new() -> Self {
-        Self { parts: Vec::new(), upsert: false }
+        Self { parts: Vec::new(), upsert: false, default: None }
     }
 
     /// Makes the patch start from an empty map if there is no document. Without this, the patch
@@ -45,6 +52,20 @@ impl Patch {
     #[must_use]
     pub const fn upsert(mut self) -> Self {
         self.upsert = true;
+        self
+    }
+
+    /// Makes the patch start from the document `default` if there is no document. A patch without
+    /// changes sets the document to `default` then.
+    ///
+    /// ```
+    /// use flagstone_doc::{Patch, doc};
+    /// let patch = Patch::new().upsert_from(doc!({ "plan": "free" })).inc("visits", 1);
+    /// assert!(patch.is_upsert());
+    /// ```
+    #[must_use]
+    pub fn upsert_from(mut self, default: impl Into<Value>) -> Self {
+        self.default = Some(default.into());
         self
     }
 
@@ -100,28 +121,167 @@ impl Patch {
         self.with(path, Change::Max(value.into()))
     }
 
+    /// Appends `value` to the array at `path` unless it has an equal element; creates the array if
+    /// it is missing.
+    #[must_use]
+    pub fn add_to_set(self, path: impl Into<String>, value: impl Into<Value>) -> Self {
+        self.with(path, Change::AddToSet(value.into()))
+    }
+
+    /// Inserts `value` into the array at `path`; creates the array if it is missing.
+    ///
+    /// The position is that of MongoDB's `$position`: 0 is before the first element, the number of
+    /// elements or more is the end. A negative position counts from the end: -1 is before the last
+    /// element; one beyond the beginning is the beginning.
+    #[must_use]
+    pub fn push_at(self, path: impl Into<String>, position: i64, value: impl Into<Value>) -> Self {
+        self.with(path, Change::PushAt(position, value.into()))
+    }
+
+    /// Removes all elements that are equal to `value` from the array at `path`, if there is a
+    /// value.
+    #[must_use]
+    pub fn pull(self, path: impl Into<String>, value: impl Into<Value>) -> Self {
+        self.with(path, Change::Pull(vec![value.into()]))
+    }
+
+    /// Removes all elements that are equal to one of `values` from the array at `path`, if there is
+    /// a value.
+    #[must_use]
+    pub fn pull_all<V: Into<Value>>(
+        self,
+        path: impl Into<String>,
+        values: impl IntoIterator<Item = V>,
+    ) -> Self {
+        self.with(path, Change::Pull(values.into_iter().map(Into::into).collect()))
+    }
+
+    /// Removes the first element of the array at `path`, if there is one.
+    #[must_use]
+    pub fn pop_first(self, path: impl Into<String>) -> Self {
+        self.with(path, Change::PopFirst)
+    }
+
+    /// Removes the last element of the array at `path`, if there is one.
+    #[must_use]
+    pub fn pop_last(self, path: impl Into<String>) -> Self {
+        self.with(path, Change::PopLast)
+    }
+
+    /// Applies the patch only if there is a value at `path`; null is a value.
+    #[must_use]
+    pub fn if_exists(self, path: impl Into<String>) -> Self {
+        self.with(path, Change::If(Condition::Exists))
+    }
+
+    /// Applies the patch only if there is no value at `path`.
+    #[must_use]
+    pub fn if_missing(self, path: impl Into<String>) -> Self {
+        self.with(path, Change::If(Condition::Missing))
+    }
+
+    /// Applies the patch only if there is a value at `path` that is equal to `value`.
+    #[must_use]
+    pub fn if_eq(self, path: impl Into<String>, value: impl Into<Value>) -> Self {
+        self.with_comparison(path, Comparison::Equal, value)
+    }
+
+    /// Applies the patch only if there is no value at `path`, or one that is not equal to `value`.
+    #[must_use]
+    pub fn if_ne(self, path: impl Into<String>, value: impl Into<Value>) -> Self {
+        self.with_comparison(path, Comparison::NotEqual, value)
+    }
+
+    /// Applies the patch only if the value at `path` is of the type of `value` and less. All
+    /// numbers are of one type; the order is the total order of values.
+    ///
+    /// ```
+    /// use flagstone_doc::{Patch, doc};
+    /// let patch = Patch::new().if_gte("stock", 2).inc("stock", -2).inc("sold", 2);
+    /// let mut item = doc!({ "stock": 3 });
+    /// assert!(patch.apply_to(&mut item));
+    /// assert!(!patch.apply_to(&mut item), "there is one left");
+    /// assert_eq!(item, doc!({ "stock": 1, "sold": 2 }));
+    /// ```
+    #[must_use]
+    pub fn if_lt(self, path: impl Into<String>, value: impl Into<Value>) -> Self {
+        self.with_comparison(path, Comparison::Less, value)
+    }
+
+    /// As [`Patch::if_lt`], for a value that is less or equal.
+    #[must_use]
+    pub fn if_lte(self, path: impl Into<String>, value: impl Into<Value>) -> Self {
+        self.with_comparison(path, Comparison::LessOrEqual, value)
+    }
+
+    /// As [`Patch::if_lt`], for a value that is greater.
+    #[must_use]
+    pub fn if_gt(self, path: impl Into<String>, value: impl Into<Value>) -> Self {
+        self.with_comparison(path, Comparison::Greater, value)
+    }
+
+    /// As [`Patch::if_lt`], for a value that is greater or equal.
+    #[must_use]
+    pub fn if_gte(self, path: impl Into<String>, value: impl Into<Value>) -> Self {
+        self.with_comparison(path, Comparison::GreaterOrEqual, value)
+    }
+
+    fn with_comparison(
+        self,
+        path: impl Into<String>,
+        comparison: Comparison,
+        value: impl Into<Value>,
+    ) -> Self {
+        self.with(path, Change::If(Condition::Compares(comparison, value.into())))
+    }
+
     fn with(mut self, path: impl Into<String>, change: Change) -> Self {
         self.parts.push(Part { path: path.into(), change });
         self
     }
 
-    /// Returns the number of changes.
+    /// Returns the number of changes and conditions.
     pub const fn len(&self) -> usize {
         self.parts.len()
     }
 
-    /// Returns whether the patch has no changes.
+    /// Returns whether the patch has neither changes nor conditions.
     pub const fn is_empty(&self) -> bool {
         self.parts.is_empty()
     }
 
-    /// Returns whether the patch starts from an empty map if there is no document.
+    /// Returns the text of the change or condition with this number, from 0: `inc score 1`.
+    pub fn part(&self, index: usize) -> Option<String> {
+        self.parts.get(index).map(Part::to_string)
+    }
+
+    /// Returns whether the patch creates a document if there is none.
     pub const fn is_upsert(&self) -> bool {
-        self.upsert
+        self.upsert || self.default.is_some()
+    }
+
+    /// Returns the version of the fold that knows all of the patch: 1 for `patch/1`, 2 for
+    /// `patch/2`.
+    pub fn version(&self) -> u8 {
+        let version = |part: &Part| part.change.kind().version();
+        let default = if self.default.is_some() { 2 } else { 1 };
+        self.parts.iter().map(version).fold(default, u8::max)
+    }
+
+    /// Returns whether applying the patch may change what `path` reaches in a document.
+    ///
+    /// False is certain, true is not: it means that the path of a change begins with `path`, or
+    /// `path` begins with it. The document that an upsert creates is not considered.
+    pub fn touches(&self, path: &FieldPath) -> bool {
+        let touches = |part: &Part| {
+            let steps = part.path.split('.');
+            touch::touches(part.change.kind(), steps, part.change.new_name(), path)
+        };
+        self.parts.iter().any(touches)
     }
 
     /// Applies the patch to a value in memory. Returns false, and changes nothing, if a change does
-    /// not apply or the value would be nested deeper than [`DEPTH_MAX`].
+    /// not apply, a condition does not hold or the value would be nested deeper than [`DEPTH_MAX`].
     pub fn apply_to(&self, value: &mut Value) -> bool {
         let mut done = Vec::new();
         for part in &self.parts {
@@ -144,8 +304,9 @@ impl Patch {
     /// `names`, so log their definitions before the patch.
     ///
     /// # Errors
-    /// InvalidInput if the patch has no changes, a path has more than 512 steps, the argument of
-    /// `inc` or `mul` is not a number, or a value is nested too deep. Nothing is appended then.
+    /// InvalidInput if the patch has neither changes nor a default document, a path has more than
+    /// 512 steps, the argument of `inc` or `mul` is not a number, or a value is nested too deep.
+    /// Nothing is appended then.
     pub fn encode(
         &self,
         encoder: &mut Encoder,
@@ -162,10 +323,13 @@ impl Patch {
         names: Option<&Names>,
         out: &mut Vec<u8>,
     ) -> Result<()> {
-        if self.parts.is_empty() {
+        if self.parts.is_empty() && self.default.is_none() {
             return Err(Error::invalid("a patch without changes"));
         }
-        form::put_header(self.upsert, out);
+        let Self { upsert, default, .. } = self;
+        let (version, default) = (self.version(), default.as_ref());
+        let header = Header { version, upsert: *upsert, default };
+        form::put_header(header, encoder, names, out)?;
         for Part { path, change } in &self.parts {
             if path.split('.').nth(DEPTH_MAX).is_some() {
                 return Err(Error::invalid(format!("a path of more than {DEPTH_MAX} steps")));
@@ -186,19 +350,37 @@ impl Patch {
 
 impl fmt::Display for Patch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (at, Part { path, change }) in self.parts.iter().enumerate() {
-            f.write_str(if at > 0 { ", " } else { "" })?;
-            match change {
-                Change::Set(value) => write!(f, "set {path} {value}")?,
-                Change::Unset => write!(f, "unset {path}")?,
-                Change::Inc(value) => write!(f, "inc {path} {value}")?,
-                Change::Mul(value) => write!(f, "mul {path} {value}")?,
-                Change::Rename(name) => write!(f, "rename {path} {name:?}")?,
-                Change::Push(value) => write!(f, "push {path} {value}")?,
-                Change::Min(value) => write!(f, "min {path} {value}")?,
-                Change::Max(value) => write!(f, "max {path} {value}")?,
-            }
+        for (at, part) in self.parts.iter().enumerate() {
+            write!(f, "{}{part}", if at > 0 { ", " } else { "" })?;
         }
-        f.write_str(if self.upsert { " (upsert)" } else { "" })
+        match &self.default {
+            Some(default) => write!(f, " (upsert from {default})"),
+            None => f.write_str(if self.upsert { " (upsert)" } else { "" }),
+        }
+    }
+}
+
+impl fmt::Display for Part {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { path, change } = self;
+        match change {
+            Change::Set(value) => write!(f, "set {path} {value}"),
+            Change::Unset => write!(f, "unset {path}"),
+            Change::Inc(value) => write!(f, "inc {path} {value}"),
+            Change::Mul(value) => write!(f, "mul {path} {value}"),
+            Change::Rename(name) => write!(f, "rename {path} {name:?}"),
+            Change::Push(value) => write!(f, "push {path} {value}"),
+            Change::Min(value) => write!(f, "min {path} {value}"),
+            Change::Max(value) => write!(f, "max {path} {value}"),
+            Change::AddToSet(value) => write!(f, "add_to_set {path} {value}"),
+            Change::Pull(values) => match values.as_slice() {
+                [value] => write!(f, "pull {path} {value}"),
+                values => write!(f, "pull_all {path} {}", Value::Array(values.to_vec())),
+            },
+            Change::PopFirst => write!(f, "pop_first {path}"),
+            Change::PopLast => write!(f, "pop_last {path}"),
+            Change::PushAt(position, value) => write!(f, "push_at {path} {position} {value}"),
+            Change::If(condition) => condition.write(path, f),
+        }
     }
 }

@@ -87,6 +87,14 @@ impl Decoded<'_> {
         if is_new && !parts.upsert {
             return Some(false);
         }
+        if let Some(default) = parts.default.filter(|_| is_new) {
+            if validate(default, names).is_err() {
+                return Some(false);
+            }
+            let made = self.decoded(default, names)?;
+            *bytes_max += inline_bytes(&made);
+            *document = Some(made);
+        }
         let value = document.get_or_insert(Value::object());
         let mut done: Vec<(Steps<'a>, Undo)> = Vec::new();
         let applies = loop {
@@ -122,7 +130,8 @@ impl Decoded<'_> {
         Some(applies)
     }
 
-    /// Returns what `part` does; `None` if encoding its argument would not give the same bytes.
+    /// Returns what `part` does; `None` if encoding the value that it may bring into the document
+    /// would not give the same bytes.
     fn change(&mut self, part: &Part<'_>, names: Option<&Names>) -> Option<Change> {
         let change = part.change(names).ok()?;
         if let Some(value) = change.value() {

@@ -172,6 +172,39 @@ impl Edits {
         open: &Open<'_>,
         piece: &Piece<'_>,
     ) -> Result<(), NotSpliced> {
+        let areas = &open.container.areas;
+        let at = [areas.tags.end, areas.heap.start, areas.heap.end];
+        self.insert_at(document, open, at, piece)?;
+        self.stretch(document, levels)?;
+        self.note_names(piece.uses_names);
+        Ok(())
+    }
+
+    /// Inserts `piece` before the element that `levels` lead to.
+    pub(super) fn insert(
+        &mut self,
+        document: &[u8],
+        levels: &[Level],
+        piece: &Piece<'_>,
+    ) -> Result<(), NotSpliced> {
+        let Some((Level { container, index, slot }, around)) = levels.split_last() else {
+            return Err(NotSpliced);
+        };
+        let at = [container.areas.tags.start + index, slot.fixed.start, slot.heap.start];
+        self.insert_at(document, &Open { container, name: None, names: None }, at, piece)?;
+        self.stretch(document, around)?;
+        self.note_names(piece.uses_names);
+        Ok(())
+    }
+
+    /// Inserts tag, fixed bytes and heap bytes of `piece` at these offsets of the document.
+    fn insert_at(
+        &mut self,
+        document: &[u8],
+        open: &Open<'_>,
+        [tag_at, fixed_at, heap_at]: [usize; 3],
+        piece: &Piece<'_>,
+    ) -> Result<(), NotSpliced> {
         let container = open.container;
         let areas = &container.areas;
         // Values that all share one tag with a width form an array of one tag.
@@ -185,14 +218,12 @@ impl Edits {
             self.add_key(container, step, open.names)?;
         }
         if !container.has_one_tag() {
-            self.replace(areas.tags.end..areas.tags.end, &[piece.tag]);
+            self.replace(tag_at..tag_at, &[piece.tag]);
         } else if !is_alike {
             return Err(NotSpliced);
         }
-        self.replace(areas.heap.start..areas.heap.start, piece.fixed());
-        self.put_heap(areas.heap.end..areas.heap.end, piece);
-        self.stretch(document, levels)?;
-        self.note_names(piece.uses_names);
+        self.replace(fixed_at..fixed_at, piece.fixed());
+        self.put_heap(heap_at..heap_at, piece);
         Ok(())
     }
 

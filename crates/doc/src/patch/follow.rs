@@ -1,6 +1,6 @@
 //! Follows a path through the bytes of a document: the containers on it and their areas.
 
-use super::form::{Step, Steps};
+use super::form::Step;
 use crate::layout::form;
 use crate::names::Names;
 use crate::view::{Areas, Body, Slot, View};
@@ -56,16 +56,17 @@ impl Container {
 }
 
 /// Follows `steps` from the root of `document`; `levels` receives the containers on the path.
-pub(super) fn follow<'a>(
-    document: &'a [u8],
-    names: Option<&'a Names>,
-    mut steps: Steps<'a>,
+/// `index_of` reads the index of an array from a step.
+pub(super) fn follow<'a, 's>(
+    (document, names): (&'a [u8], Option<&'a Names>),
+    mut steps: impl ExactSizeIterator<Item = Step<'s>>,
+    index_of: impl Fn(&str) -> Option<usize>,
     levels: &mut Vec<Level>,
 ) -> Result<End<'a>, Malformed> {
     levels.clear();
     let mut here = View::of(document, names)?;
     while let Some(step) = steps.next() {
-        let index = step.name.parse::<usize>().ok();
+        let index = index_of(step.name);
         if !here.is_full_container() {
             let takes = here.is_map() || here.is_array() && index == Some(0);
             return Ok(if takes { End::Other } else { End::Blocked });
@@ -79,16 +80,25 @@ pub(super) fn follow<'a>(
             form::PAIRS => return Ok(End::Other),
             _ => find(&body, step)?,
         };
-        let container = Container::of(&body);
         let Some(index) = found else {
-            return Ok(End::Missing { container, is_last: steps.left() == 0 });
+            let container = Container::of(&body);
+            return Ok(End::Missing { container, is_last: steps.len() == 0 });
         };
-        let place = body.exact_place(index);
-        let slot = body.slot(place)?;
-        levels.push(Level { container, index, slot });
-        here = body.value(place)?;
+        here = enter(&body, index, levels)?;
     }
     Ok(End::Value(here))
+}
+
+/// Returns the value `index` of a container, and adds its level.
+pub(super) fn enter<'a>(
+    body: &Body<'a>,
+    index: usize,
+    levels: &mut Vec<Level>,
+) -> Result<View<'a>, Malformed> {
+    let place = body.exact_place(index);
+    let slot = body.slot(place)?;
+    levels.push(Level { container: Container::of(body), index, slot });
+    body.value(place)
 }
 
 /// Returns the index of a step in a map of names.

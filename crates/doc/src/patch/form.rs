@@ -1,5 +1,7 @@
 //! The binary form of a patch; `docs/format/patch.md` draws it.
 
+use super::condition::Condition;
+use super::kind::{Argument, Kind};
 use super::model::Change;
 use crate::depth::DEPTH_MAX;
 use crate::encode::Encoder;
@@ -9,40 +11,45 @@ use crate::view::validate;
 use flagstone_base::codec::put_varint;
 use flagstone_base::{Decoder, Malformed, Result};
 
-const VERSION: u8 = 1;
 const UPSERT: u8 = 0x01;
+const HAS_DEFAULT: u8 = 0x02;
+const VERSION_MAX: u8 = 2;
 
-/// The kind of a part. The numbers are stored on disk.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
-    Set = 1,
-    Unset = 2,
-    Inc = 3,
-    Mul = 4,
-    Rename = 5,
-    Push = 6,
-    Min = 7,
-    Max = 8,
+/// The part of a patch before its parts.
+#[derive(Clone, Copy)]
+pub(super) struct Header<'a> {
+    pub(super) version: u8,
+    pub(super) upsert: bool,
+    /// The document from which the patch starts where there is none.
+    pub(super) default: Option<&'a Value>,
 }
 
-impl Kind {
-    const fn from_u8(byte: u8) -> Option<Self> {
-        Some(match byte {
-            1 => Self::Set,
-            2 => Self::Unset,
-            3 => Self::Inc,
-            4 => Self::Mul,
-            5 => Self::Rename,
-            6 => Self::Push,
-            7 => Self::Min,
-            8 => Self::Max,
-            _ => return None,
-        })
-    }
+/// Appends the header, and defines the names in the default document.
+pub(super) fn put_header(
+    header: Header<'_>,
+    encoder: &mut Encoder,
+    names: Option<&Names>,
+    out: &mut Vec<u8>,
+) -> Result<()> {
+    let Header { version, upsert, default } = header;
+    let upsert = if upsert || default.is_some() { UPSERT } else { 0 };
+    out.push(version << 4 | upsert | if default.is_some() { HAS_DEFAULT } else { 0 });
+    default.map_or(Ok(()), |value| put_document(value, encoder, names, out))
 }
 
-pub(super) fn put_header(upsert: bool, out: &mut Vec<u8>) {
-    out.push(VERSION << 4 | if upsert { UPSERT } else { 0 });
+/// Appends a document after its length, which is known only when the document is written.
+fn put_document(
+    value: &Value,
+    encoder: &mut Encoder,
+    names: Option<&Names>,
+    out: &mut Vec<u8>,
+) -> Result<()> {
+    let at = out.len();
+    encoder.encode(value, names, out)?;
+    let len = out.len() - at;
+    put_varint(out, len as u64);
+    out[at..].rotate_left(len);
+    Ok(())
 }
 
 /// Appends one part. Defines the names in `names` that the part may bring into a document, but not
@@ -54,34 +61,45 @@ pub(super) fn put_part(
     names: Option<&Names>,
     out: &mut Vec<u8>,
 ) -> Result<()> {
-    let (kind, value) = match change {
-        Change::Set(value) => (Kind::Set, Some(value)),
-        Change::Unset => (Kind::Unset, None),
-        Change::Inc(value) => (Kind::Inc, Some(value)),
-        Change::Mul(value) => (Kind::Mul, Some(value)),
-        Change::Rename(_) => (Kind::Rename, None),
-        Change::Push(value) => (Kind::Push, Some(value)),
-        Change::Min(value) => (Kind::Min, Some(value)),
-        Change::Max(value) => (Kind::Max, Some(value)),
-    };
+    let kind = change.kind();
     out.push(kind as u8);
     put_varint(out, path.split('.').count() as u64);
-    let brings = !matches!(kind, Kind::Unset | Kind::Rename);
     for step in path.split('.') {
-        put_step(step, brings && step.parse::<usize>().is_err(), names, out);
+        put_step(step, kind.brings_names() && step.parse::<usize>().is_err(), names, out);
     }
-    if let Some(value) = value {
-        // The length precedes the document, but is known only after it is written.
-        let at = out.len();
-        encoder.encode(value, names, out)?;
-        let len = out.len() - at;
-        put_varint(out, len as u64);
-        out[at..].rotate_left(len);
+    match change {
+        Change::Rename(name) => put_step(name, true, names, out),
+        Change::Pull(values) => put_compared(&Value::Array(values.clone()), encoder, names, out)?,
+        Change::If(condition) => {
+            if let Some(value) = condition.value() {
+                put_compared(value, encoder, names, out)?;
+            }
+        }
+        Change::PushAt(position, _) => {
+            put_varint(out, (position.wrapping_shl(1) ^ (position >> 63)) as u64);
+        }
+        _ => {}
     }
-    if let Change::Rename(name) = change {
-        put_step(name, true, names, out);
+    change.value().map_or(Ok(()), |value| put_document(value, encoder, names, out))
+}
+
+/// Appends a value that is only compared with parts of documents, so its names are not defined.
+fn put_compared(
+    value: &Value,
+    encoder: &mut Encoder,
+    names: Option<&Names>,
+    out: &mut Vec<u8>,
+) -> Result<()> {
+    fn has_map(value: &Value) -> bool {
+        match value {
+            Value::Array(items) => items.iter().any(has_map),
+            value => matches!(value, Value::Map(_)),
+        }
     }
-    Ok(())
+    if has_map(value) {
+        return put_document(value, &mut Encoder::of_known_names(), names, out);
+    }
+    put_document(value, encoder, names, out)
 }
 
 fn put_step(name: &str, define: bool, names: Option<&Names>, out: &mut Vec<u8>) {
@@ -118,14 +136,14 @@ impl<'a> Iterator for Steps<'a> {
         self.left = self.left.checked_sub(1)?;
         read_step(&mut self.decoder, self.names).ok()
     }
-}
 
-impl Steps<'_> {
-    /// Returns the number of steps that are left.
-    pub(super) const fn left(&self) -> usize {
-        self.left
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        (self.left, Some(self.left))
     }
 }
+
+/// All steps were read once, so each comes.
+impl ExactSizeIterator for Steps<'_> {}
 
 /// One part of a patch; borrows from its bytes.
 #[derive(Clone, Debug)]
@@ -136,6 +154,8 @@ pub(super) struct Part<'a> {
     pub(super) argument: &'a [u8],
     /// The new name that [`Kind::Rename`] gives the field.
     pub(super) name: Option<Step<'a>>,
+    /// The position at which [`Kind::PushAt`] inserts.
+    pub(super) position: i64,
 }
 
 impl Part<'_> {
@@ -153,16 +173,38 @@ impl Part<'_> {
             Kind::Push => Change::Push(value()?),
             Kind::Min => Change::Min(value()?),
             Kind::Max => Change::Max(value()?),
+            Kind::AddToSet => Change::AddToSet(value()?),
+            Kind::Pull => match value()? {
+                Value::Array(values) => Change::Pull(values),
+                _ => return Err(NO_LIST),
+            },
+            Kind::PopFirst => Change::PopFirst,
+            Kind::PopLast => Change::PopLast,
+            Kind::PushAt => Change::PushAt(self.position, value()?),
+            condition => {
+                let value = match condition.argument() {
+                    Argument::Nothing => Value::Null,
+                    _ => value()?,
+                };
+                let expected = "the kind of a condition";
+                let found = Condition::of(condition, value);
+                Change::If(found.ok_or(Malformed { at: 0, expected })?)
+            }
         })
     }
 }
+
+const NO_LIST: Malformed = Malformed { at: 0, expected: "an array of the values to remove" };
 
 /// A reader of the parts of a patch. It ends after an error.
 pub(super) struct Parts<'a> {
     decoder: Decoder<'a>,
     names: Option<&'a Names>,
-    /// Whether the patch starts from an empty map if there is no document.
+    version: u8,
+    /// Whether the patch creates a document if there is none.
     pub(super) upsert: bool,
+    /// The document from which it starts then; `None` means an empty map. Not validated.
+    pub(super) default: Option<&'a [u8]>,
 }
 
 /// Returns whether `patches` have more than `most` parts in total, counting until an error.
@@ -191,25 +233,36 @@ fn skip_part(decoder: &mut Decoder<'_>) -> Result<(), Malformed> {
             _ => Ok(()),
         }
     }
-    let kind = Kind::from_u8(decoder.u8("a kind of change")?);
+    let kind = Kind::from_u8(decoder.u8(KIND)?, VERSION_MAX).ok_or(decoder.refuse(KIND))?;
     for _ in 0..decoder.varint_usize("the number of steps")? {
         skip_step(decoder)?;
     }
-    match kind {
-        Some(Kind::Unset) => Ok(()),
-        Some(Kind::Rename) => skip_step(decoder),
-        _ => decoder.bytes("the value of a change").map(drop),
+    match kind.argument() {
+        Argument::Nothing => return Ok(()),
+        Argument::Name => return skip_step(decoder),
+        Argument::Place => drop(decoder.varint(POSITION)?),
+        Argument::Document | Argument::Array => {}
     }
+    decoder.bytes(VALUE).map(drop)
 }
+
+const KIND: &str = "a kind of change that this version of patches has";
+const POSITION: &str = "a position in an array";
+const VALUE: &str = "the value of a change";
 
 impl<'a> Parts<'a> {
     pub(super) fn of(bytes: &'a [u8], names: Option<&'a Names>) -> Result<Self, Malformed> {
         let mut decoder = Decoder::new(bytes);
         let header = decoder.u8("a patch's first byte")?;
-        if header & !UPSERT != VERSION << 4 {
-            return Err(Malformed { at: 0, expected: "a patch of version 1" });
-        }
-        Ok(Self { decoder, names, upsert: header & UPSERT != 0 })
+        let (version, flags) = (header >> 4, header & 0x0F);
+        let default = match (version, flags) {
+            (1 | 2, 0 | UPSERT) => None,
+            (2, flags) if flags == UPSERT | HAS_DEFAULT => {
+                Some(decoder.bytes("the document of an upsert")?)
+            }
+            _ => return Err(Malformed { at: 0, expected: "a patch of version 1 or 2" }),
+        };
+        Ok(Self { decoder, names, version, upsert: flags & UPSERT != 0, default })
     }
 
     /// Reads and checks the next part; whether it applies to a document is not checked.
@@ -218,8 +271,7 @@ impl<'a> Parts<'a> {
         if decoder.is_done() {
             return Ok(None);
         }
-        let kind = Kind::from_u8(decoder.u8("a kind of change")?)
-            .ok_or(decoder.refuse("a kind of change, 1 to 8"))?;
+        let kind = Kind::from_u8(decoder.u8(KIND)?, self.version).ok_or(decoder.refuse(KIND))?;
         let left = decoder.varint_usize("the number of steps")?;
         if !(1..=DEPTH_MAX).contains(&left) {
             return Err(decoder.refuse("a path of 1 to 512 steps"));
@@ -228,16 +280,25 @@ impl<'a> Parts<'a> {
         for _ in 0..left {
             read_step(decoder, self.names)?;
         }
-        let mut part = Part { kind, steps, argument: &[], name: None };
-        match kind {
-            Kind::Unset => {}
-            Kind::Rename => part.name = Some(read_step(decoder, self.names)?),
-            _ => {
-                let at = decoder.position();
-                part.argument = decoder.bytes("the value of a change")?;
-                validate(part.argument, self.names)
-                    .map_err(|malformed| Malformed { at: at + malformed.at, ..malformed })?;
+        let mut part = Part { kind, steps, argument: &[], name: None, position: 0 };
+        match kind.argument() {
+            Argument::Nothing => return Ok(Some(part)),
+            Argument::Name => {
+                part.name = Some(read_step(decoder, self.names)?);
+                return Ok(Some(part));
             }
+            Argument::Place => {
+                let zigzag = decoder.varint(POSITION)?;
+                part.position = (zigzag >> 1) as i64 ^ -((zigzag & 1) as i64);
+            }
+            Argument::Document | Argument::Array => {}
+        }
+        let at = decoder.position();
+        part.argument = decoder.bytes(VALUE)?;
+        let argument = validate(part.argument, self.names)
+            .map_err(|malformed| Malformed { at: at + malformed.at, ..malformed })?;
+        if kind.argument() == Argument::Array && !argument.is_array() {
+            return Err(Malformed { at, ..NO_LIST });
         }
         Ok(Some(part))
     }
@@ -298,6 +359,34 @@ mod tests {
         ];
         assert_eq!(encoded(&patch, &names), golden.concat());
         assert_eq!(names.since(0).map(|(_, name)| name).collect::<Vec<_>>(), ["score", "a", "c"]);
+    }
+
+    #[test]
+    fn a_patch_of_version_2_has_golden_bytes() {
+        let names = Names::new();
+        let patch = Patch::new()
+            .upsert_from(doc!({ "n": 1 }))
+            .if_gte("n", 0)
+            .if_missing("gone")
+            .add_to_set("tags", "x")
+            .push_at("tags", -2, 7)
+            .pull_all("tags", ["y", "x"])
+            .pop_last("tags");
+        let golden = [
+            // Upsert, and the default document {"n":1}, where n is name 0.
+            &[0x23, 4, 0x1B, 1, 0, 0x25][..],
+            &[21, 1, 0, 2, 0x17, 0x24],
+            &[15, 1, 9, b'g', b'o', b'n', b'e'],
+            // add_to_set defines name 1.
+            &[9, 1, 2, 3, 0x17, 0x41, b'x'],
+            // The position -2 is 3.
+            &[13, 1, 2, 3, 2, 0x17, 0x2B],
+            &[10, 1, 2, 5, 0x11, 2, 0x41, b'y', b'x'],
+            &[12, 1, 2],
+        ];
+        assert_eq!(encoded(&patch, &names), golden.concat());
+        assert_eq!((patch.version(), names.len()), (2, 2));
+        assert_eq!(Patch::new().upsert().inc("n", 1).version(), 1);
     }
 
     #[test]

@@ -8,9 +8,16 @@
 //!
 //! `docs/format/patch.md` draws the bytes.
 
+mod kind;
+
+mod condition;
+mod list;
+
 mod model;
 
 mod form;
+
+mod touch;
 
 mod build;
 
@@ -20,7 +27,10 @@ mod edits;
 
 mod chain;
 
+mod plan;
+
 mod apply;
 
-pub use apply::Patcher;
+pub use apply::{NotApplied, Patcher};
 pub use build::Patch;
+pub use touch::EncodedPatch;

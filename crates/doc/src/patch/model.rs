@@ -1,10 +1,13 @@
 //! Performs changes on a value in memory, and undoes them.
 
+use super::condition::Condition;
+use super::kind::Kind;
+use super::list;
 use crate::arithmetic::{product, sum};
 use crate::depth::DEPTH_MAX;
 use crate::value::Value;
 
-/// A change of the value at a path.
+/// A change of the value at a path, or a condition.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Change {
     Set(Value),
@@ -16,15 +19,53 @@ pub(super) enum Change {
     Push(Value),
     Min(Value),
     Max(Value),
+    AddToSet(Value),
+    /// Removes the elements that are equal to one of these values.
+    Pull(Vec<Value>),
+    PopFirst,
+    PopLast,
+    /// Inserts at this position; a negative one counts from the end.
+    PushAt(i64, Value),
+    /// Changes nothing; the patch applies only if the condition holds.
+    If(Condition),
 }
 
 impl Change {
-    /// Returns the argument of the change, if it is a value.
+    pub(super) const fn kind(&self) -> Kind {
+        match self {
+            Self::Set(_) => Kind::Set,
+            Self::Unset => Kind::Unset,
+            Self::Inc(_) => Kind::Inc,
+            Self::Mul(_) => Kind::Mul,
+            Self::Rename(_) => Kind::Rename,
+            Self::Push(_) => Kind::Push,
+            Self::Min(_) => Kind::Min,
+            Self::Max(_) => Kind::Max,
+            Self::AddToSet(_) => Kind::AddToSet,
+            Self::Pull(_) => Kind::Pull,
+            Self::PopFirst => Kind::PopFirst,
+            Self::PopLast => Kind::PopLast,
+            Self::PushAt(..) => Kind::PushAt,
+            Self::If(condition) => condition.kind(),
+        }
+    }
+
+    /// Returns the name that the change gives a field.
+    pub(super) fn new_name(&self) -> Option<&str> {
+        match self {
+            Self::Rename(name) => Some(name),
+            _ => None,
+        }
+    }
+
+    /// Returns the value that the change may bring into a document.
     pub(super) const fn value(&self) -> Option<&Value> {
         match self {
             Self::Set(value) | Self::Inc(value) | Self::Mul(value) => Some(value),
             Self::Push(value) | Self::Min(value) | Self::Max(value) => Some(value),
-            Self::Unset | Self::Rename(_) => None,
+            Self::AddToSet(value) | Self::PushAt(_, value) => Some(value),
+            Self::Unset | Self::Rename(_) | Self::Pull(_) => None,
+            Self::PopFirst | Self::PopLast | Self::If(_) => None,
         }
     }
 }
@@ -37,12 +78,14 @@ pub(super) enum Undo {
     Put(Value),
     /// Remove the value to which this number of leading steps leads; there was none before.
     Remove(usize),
-    /// Remove the last element of the array.
-    Pop,
     /// Insert this pair into the map at this index.
     InsertPair(usize, (Value, Value)),
     /// Insert this value into the array at this index.
     InsertItem(usize, Value),
+    /// Remove the element at this index of the array.
+    RemoveItem(usize),
+    /// Put these elements back to these indexes of the array, which ascend.
+    PutBack(Vec<(usize, Value)>),
     /// Give the pair at this index its old name, the last step. Insert the pair that the rename
     /// removed, if any, at its index.
     Rename(usize, Option<(usize, (Value, Value))>),
@@ -80,15 +123,57 @@ pub(super) fn apply<'p>(
             Some(_) => Some(Undo::Nothing),
             None => make(root, steps, value),
         },
-        Change::Push(value) => match root.at_mut(steps.clone()) {
-            Some(Value::Array(items)) => {
-                fits(steps.count() + 1, &value)?;
-                items.push(value);
-                Some(Undo::Pop)
-            }
-            Some(_) => None,
-            None => make(root, steps, Value::Array(vec![value])),
-        },
+        Change::Push(value) => push(root, steps, value, |_, _| Some(i64::MAX)),
+        Change::PushAt(at, value) => push(root, steps, value, |_, _| Some(at)),
+        Change::AddToSet(value) => {
+            let end = |items: &[Value], value: &Value| (!items.contains(value)).then_some(i64::MAX);
+            push(root, steps, value, end)
+        }
+        Change::Pull(values) => remove(root, steps, |items| list::pull(items, &values)),
+        Change::PopFirst => remove(root, steps, |items| list::pop(items, 0)),
+        Change::PopLast => {
+            remove(root, steps, |items| list::pop(items, items.len().saturating_sub(1)))
+        }
+        Change::If(condition) => {
+            condition.holds(root.at_mut(steps).map(|found| &*found)).then_some(Undo::Nothing)
+        }
+    }
+}
+
+/// Inserts `value` into an array at the position that `place` returns; `None` inserts nothing.
+/// Creates the array if there is no value.
+fn push<'p>(
+    root: &mut Value,
+    steps: impl Iterator<Item = &'p str> + Clone,
+    value: Value,
+    place: impl FnOnce(&[Value], &Value) -> Option<i64>,
+) -> Option<Undo> {
+    match root.at_mut(steps.clone()) {
+        Some(Value::Array(items)) => {
+            let Some(position) = place(items, &value) else { return Some(Undo::Nothing) };
+            fits(steps.count() + 1, &value)?;
+            let at = list::index_of(position, items.len());
+            items.insert(at, value);
+            Some(Undo::RemoveItem(at))
+        }
+        Some(_) => None,
+        None => make(root, steps, Value::Array(vec![value])),
+    }
+}
+
+/// Removes from an array what `from` removes; a path without a value changes nothing.
+fn remove<'p>(
+    root: &mut Value,
+    steps: impl Iterator<Item = &'p str>,
+    from: impl FnOnce(&mut Vec<Value>) -> Vec<(usize, Value)>,
+) -> Option<Undo> {
+    match root.at_mut(steps) {
+        Some(Value::Array(items)) => Some(match from(items) {
+            removed if removed.is_empty() => Undo::Nothing,
+            removed => Undo::PutBack(removed),
+        }),
+        Some(_) => None,
+        None => Some(Undo::Nothing),
     }
 }
 
@@ -109,9 +194,14 @@ pub(super) fn take_back<'p>(
         Undo::Remove(count) => {
             root.remove_at(steps.take(count));
         }
-        Undo::Pop => {
+        Undo::RemoveItem(at) => {
             if let Some(Value::Array(items)) = root.at_mut(steps) {
-                items.pop();
+                items.remove(at);
+            }
+        }
+        Undo::PutBack(removed) => {
+            if let Some(Value::Array(items)) = root.at_mut(steps) {
+                list::put_back(items, removed);
             }
         }
         Undo::InsertPair(at, pair) => {

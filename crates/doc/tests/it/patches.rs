@@ -9,11 +9,16 @@ use proptest::prelude::*;
 /// One change drawn for a document: its kind, path, argument and new name.
 type Change = (u8, String, Value, String);
 
-fn patch_of(changes: &[Change], upsert: bool) -> Patch {
+/// The number of kinds that [`patch_of`] knows.
+const KINDS: u8 = 22;
+
+fn patch_of(changes: &[Change], upsert: bool, document: &Value) -> Patch {
     let mut patch = if upsert { Patch::new().upsert() } else { Patch::new() };
     for (kind, path, value, name) in changes {
         let (path, value) = (path.as_str(), value.clone());
         let by = if value.as_f64().is_some() { value.clone() } else { Value::from(3) };
+        let position = by.as_i64().unwrap_or(-1) % 7;
+        let met = met(document, path, position).unwrap_or_else(|| value.clone());
         patch = match kind {
             0 => patch.set(path, value),
             1 => patch.unset(path),
@@ -22,10 +27,34 @@ fn patch_of(changes: &[Change], upsert: bool) -> Patch {
             4 => patch.rename(path, name),
             5 => patch.push(path, value),
             6 => patch.min(path, value),
-            _ => patch.max(path, value),
+            7 => patch.max(path, value),
+            8 => patch.add_to_set(path, value),
+            9 => patch.add_to_set(path, met),
+            10 => patch.pull(path, met),
+            11 => patch.pull_all(path, [met, value, Value::from(1)]),
+            12 => patch.pull_all(path, (0..20).map(Value::from).chain([met])),
+            13 => patch.pop_first(path),
+            14 => patch.pop_last(path),
+            15 => patch.push_at(path, position, value),
+            16 => patch.push_at(path, position, met),
+            17 if name.as_str() < "b" => patch.if_missing(path),
+            17 => patch.if_exists(path),
+            18 => patch.if_eq(path, document.path(path).cloned().unwrap_or(value)),
+            19 => patch.if_ne(path, met),
+            20 if name.as_str() < "b" => patch.if_lt(path, value),
+            20 => patch.if_lte(path, met),
+            _ if name.as_str() < "b" => patch.if_gt(path, value),
+            _ => patch.if_gte(path, met),
         };
     }
     patch
+}
+
+/// Returns an element of the array at `path`, or the value there if that is no array.
+fn met(document: &Value, path: &str, at: i64) -> Option<Value> {
+    let found = document.path(path)?;
+    let Some(items) = found.as_array() else { return Some(found.clone()) };
+    items.get(at.unsigned_abs() as usize % items.len().max(1)).cloned()
 }
 
 /// Collects every path in a value, and some that lead to no value.
@@ -103,7 +132,7 @@ fn shown(value: &Value) -> String {
 
 #[test]
 fn on_bytes_a_patch_does_what_it_does_in_memory() {
-    let changes = vec((0..8_u8, any::<u32>(), small(), "[a-e]{1,2}"), 1..4);
+    let changes = vec((0..KINDS, any::<u32>(), small(), "[a-e]{1,2}"), 1..4);
     let drawn = (document(), vec(changes, 1..5), any::<bool>(), 0..400_usize);
     check("on_bytes_a_patch_does_what_it_does_in_memory", &drawn, 3000, |drawn| {
         let (mut value, patches, by_id, crowd) = drawn;
@@ -123,7 +152,7 @@ fn on_bytes_a_patch_does_what_it_does_in_memory() {
                     (kind, all[at as usize % all.len()].clone(), new, name)
                 })
                 .collect();
-            let patch = patch_of(&changes, false);
+            let patch = patch_of(&changes, false, &value);
             let mut operand = Vec::new();
             patch.encode(&mut Encoder::new(), names, &mut operand).unwrap();
             let known = names.map(Names::len);
@@ -153,7 +182,10 @@ fn chain(
         let path = |at: u32| all[at as usize % all.len()].clone();
         let changes: Vec<Change> =
             changes.into_iter().map(|(kind, at, new, name)| (kind, path(at), new, name)).collect();
-        let patch = patch_of(&changes, operands.len() % 5 == 0);
+        let mut patch = patch_of(&changes, operands.len() % 5 == 0, &value);
+        if operands.len() % 7 == 3 {
+            patch = patch.upsert_from(doc!({ "new": [1, 2], "b": { "c": "default" } }));
+        }
         let mut operand = Vec::new();
         patch.encode(&mut Encoder::new(), names, &mut operand).unwrap();
         patch.apply_to(&mut value);
@@ -177,7 +209,7 @@ fn folded_one_by_one(
 
 #[test]
 fn many_patches_fold_to_the_bytes_they_give_one_by_one() {
-    let changes = vec((0..8_u8, any::<u32>(), small(), "[a-e]{1,2}"), 1..4);
+    let changes = vec((0..KINDS, any::<u32>(), small(), "[a-e]{1,2}"), 1..4);
     let drawn = (document(), vec(changes, 2..60), 0..4_u8, 0..400_usize);
     check("many_patches_fold_to_the_bytes_they_give_one_by_one", &drawn, 600, |drawn| {
         let (value, changes, way, crowd) = drawn;
@@ -201,7 +233,7 @@ fn many_patches_fold_to_the_bytes_they_give_one_by_one() {
 
 #[test]
 fn a_patch_leaves_the_bytes_that_encoding_its_result_gives() {
-    let changes = vec((0..8_u8, any::<u32>(), small(), "[a-e]{1,2}"), 1..4);
+    let changes = vec((0..KINDS, any::<u32>(), small(), "[a-e]{1,2}"), 1..4);
     let drawn = (document(), vec(changes, 1..12), any::<bool>(), 0..300_usize);
     let test = "a_patch_leaves_the_bytes_that_encoding_its_result_gives";
     check(test, &drawn, 2000, |drawn| {
@@ -238,6 +270,8 @@ fn many_mutated_patches_fold_as_one_by_one() {
         Patch::new().inc("score", 300).push("ints", 1003),
         Patch::new().set("tags.2.c", doc!({ "x": [1, 2] })).unset("long"),
         Patch::new().upsert().rename("id", "key").mul("price", 2).set("pairs.two", "x"),
+        Patch::new().upsert_from(doc!({ "score": 1, "ints": [1] })).push_at("ints", 1, "x"),
+        Patch::new().if_gt("score", 0).pull("ints", 1003).add_to_set("ints", 5).pop_last("ints"),
     ];
     let encode = |patch: &Patch| {
         let mut operand = Vec::new();
@@ -321,6 +355,104 @@ fn one_patch_of_many_parts_gives_what_its_parts_give() {
 }
 
 #[test]
+fn arrays_are_changed_as_sets_and_lists() {
+    let document =
+        r#"{"tags":["a","b","a"],"n":[1,2.0,3],"mixed":[null,"x",[1]],"empty":[],"x":7}"#;
+    let ok = |patch: &Patch, path: &str, expected: &str| {
+        let found = patched(document, patch).unwrap_or_else(|| panic!("{patch} applies"));
+        let found = json::parse(&found).unwrap();
+        let found = found.path(path).map_or_else(String::new, |value| value.to_string());
+        assert_eq!(found, expected, "{patch}");
+    };
+    let new = Patch::new;
+    ok(&new().add_to_set("tags", "a"), "tags", r#"["a","b","a"]"#);
+    ok(&new().add_to_set("tags", "c").add_to_set("tags", "c"), "tags", r#"["a","b","a","c"]"#);
+    ok(&new().add_to_set("n", Value::number("2").unwrap()), "n", "[1,2.0,3]");
+    ok(&new().add_to_set("made.here", 1), "made.here", "[1]");
+    ok(&new().pull("tags", "a"), "tags", r#"["b"]"#);
+    ok(&new().pull("tags", "b"), "tags", r#"["a","a"]"#);
+    ok(&new().pull_all("tags", ["a", "b"]), "tags", "[]");
+    ok(&new().pull("n", 2), "n", "[1,3]");
+    ok(&new().pull("tags", "z").pull("nothing", 1).pull("x.y", 1), "tags", r#"["a","b","a"]"#);
+    ok(&new().pop_first("tags").pop_last("n"), "tags", r#"["b","a"]"#);
+    ok(&new().pop_last("mixed"), "mixed", r#"[null,"x"]"#);
+    ok(&new().pop_first("mixed").pop_first("mixed"), "mixed", "[[1]]");
+    ok(&new().pop_first("empty").pop_last("nothing"), "empty", "[]");
+    ok(&new().push_at("tags", 0, "z"), "tags", r#"["z","a","b","a"]"#);
+    ok(&new().push_at("tags", -1, "z"), "tags", r#"["a","b","z","a"]"#);
+    ok(&new().push_at("tags", 99, "z"), "tags", r#"["a","b","a","z"]"#);
+    ok(&new().push_at("tags", -99, 5), "tags", r#"[5,"a","b","a"]"#);
+    ok(&new().push_at("empty", 3, 5), "empty", "[5]");
+    ok(&new().push_at("made", 3, 5), "made", "[5]");
+    for patch in [
+        new().add_to_set("x", 1),
+        new().pull("x", 7),
+        new().pop_first("x"),
+        new().pop_last("tags.0"),
+        new().push_at("x", 0, 1),
+        new().push_at("tags.x", 0, 1),
+    ] {
+        assert_eq!(patched(document, &patch), None, "{patch}");
+    }
+}
+
+#[test]
+fn a_patch_applies_only_if_its_conditions_hold() {
+    let document = r#"{"n":7,"s":"m","a":[1,2],"null":null,"deep":{"x":1}}"#;
+    let new = Patch::new;
+    for (holds, patch) in [
+        (true, new().if_exists("null").if_missing("nothing").if_exists("a.1").if_missing("a.2")),
+        (false, new().if_exists("n.x")),
+        (false, new().if_missing("null")),
+        (true, new().if_eq("n", Value::number("7.0").unwrap()).if_eq("a", doc!([1, 2]))),
+        (true, new().if_eq("deep", doc!({ "x": 1 })).if_ne("deep", doc!({ "y": 1 }))),
+        (false, new().if_eq("nothing", Value::Null)),
+        (true, new().if_ne("nothing", 1).if_eq("null", Value::Null)),
+        (true, new().if_lt("n", 7.5).if_lte("n", 7).if_gt("n", 6).if_gte("s", "m")),
+        (false, new().if_lt("s", 7)),
+        (false, new().if_gt("s", 7)),
+        (false, new().if_lte("nothing", 7)),
+    ] {
+        let patch = patch.set("done", true);
+        assert_eq!(patched(document, &patch).is_some(), holds, "{patch}");
+        let alone = Patch::new().inc("n", 1).if_eq("n", 8);
+        let text = patched(document, &alone).unwrap();
+        assert!(text.contains(r#""n":8"#), "a condition sees the changes before it: {text}");
+    }
+    let patch = new().set("made", 1).if_exists("nothing");
+    assert_eq!(patched(document, &patch), None, "what came before is taken back");
+}
+
+#[test]
+fn what_does_not_apply_is_named() {
+    let why = |patch: &Patch, json: &str| {
+        let mut operand = Vec::new();
+        patch.encode(&mut Encoder::new(), None, &mut operand).unwrap();
+        let bytes = (!json.is_empty()).then(|| encoded(&json::parse(json).unwrap(), None));
+        let why = Patcher::explain(&operand, bytes.as_deref(), None);
+        (why.part.and_then(|part| patch.part(part)), why.is_condition)
+    };
+    let patch = Patch::new().set("x", 1).if_eq("x", 1).if_lt("n", 5).inc("s", 1);
+    let named = |text: &str, is_condition| (Some(text.to_owned()), is_condition);
+    assert_eq!(why(&patch, r#"{"n":7}"#), named("if_lt n 5", true));
+    assert_eq!(why(&patch, r#"{"n":4,"s":"text"}"#), named("inc s 1", false));
+    let default = patch.upsert_from(doc!({ "n": 1, "s": "text" }));
+    assert_eq!(why(&default, ""), named("inc s 1", false));
+}
+
+#[test]
+fn an_upsert_may_start_from_a_document() {
+    let patch = Patch::new().upsert_from(doc!({ "plan": "free", "n": 10 })).inc("n", 1);
+    assert_eq!(patched("", &patch).as_deref(), Some(r#"{"plan":"free","n":11}"#));
+    assert_eq!(patched(r#"{"n":1}"#, &patch).as_deref(), Some(r#"{"n":2}"#));
+    let alone = Patch::new().upsert_from(doc!(["x"]));
+    assert_eq!(patched("", &alone).as_deref(), Some(r#"["x"]"#));
+    assert_eq!(patched("7", &alone).as_deref(), Some("7"));
+    let wrong = Patch::new().upsert_from(doc!({ "n": "text" })).inc("n", 1);
+    assert_eq!(patched("", &wrong), None);
+}
+
+#[test]
 fn without_a_document_only_an_upsert_creates_one() {
     let patch = Patch::new().inc("views.today", 1).push("tags", "a");
     assert_eq!(patched("", &patch), None);
@@ -362,7 +494,13 @@ fn mutated_patches_and_documents_do_no_harm() {
         .rename("id", "key")
         .mul("price", 2)
         .max("odd", 5)
-        .set("pairs.two", "x");
+        .set("pairs.two", "x")
+        .if_exists("ints")
+        .add_to_set("ints", 7)
+        .push_at("ints", -2, 1004)
+        .pull_all("ints", [7, 1003])
+        .pop_first("tags")
+        .upsert_from(doc!({ "score": 1 }));
     let mut operand = Vec::new();
     patch.encode(&mut Encoder::new(), Some(&names), &mut operand).unwrap();
     let mut patcher = Patcher::new();

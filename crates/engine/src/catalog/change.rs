@@ -103,11 +103,17 @@ impl<'a> ChangedCatalog<'a> {
             tables: record.tables,
             // The mark may be set, and is never cleared.
             expires: found.expires || record.expires,
+            // Another version of the fold. Whether it can read the operands of the present one is
+            // up to the layer above.
+            fold: match (&found.fold, &record.fold) {
+                (Some(_), Some(upgraded)) => Some(upgraded.clone()),
+                (fold, _) => fold.clone(),
+            },
             ..found.clone()
         };
         if may_become != *record {
             return Err(wrong(format!(
-                "{} {:?} is altered in more than name, options of tables and the first expiry",
+                "{} {:?} is altered in more than name, options of tables, fold and first expiry",
                 found.id, found.name
             )));
         }
@@ -229,6 +235,15 @@ mod tests {
         refused(CatalogChange { altered: &renamed, ..NOTHING }, "which keyspace 2 has");
         let folded = [KeyspaceRecord { fold: Some("sum".into()), ..a() }];
         refused(CatalogChange { altered: &folded, ..NOTHING }, "more than");
+        let summed = KeyspaceOptions::new().routing(Routing::Hash(2)).fold("sum/1");
+        let summed = [try_plan(&catalog, "c", &summed).unwrap()];
+        let with_fold = changed(&catalog, &CatalogChange { created: &summed, ..NOTHING }).unwrap();
+        let upgraded = [KeyspaceRecord { fold: Some("sum/2".into()), ..summed[0].clone() }];
+        let after = changed(&with_fold, &CatalogChange { altered: &upgraded, ..NOTHING }).unwrap();
+        assert_eq!(after.get("c").unwrap().fold.as_deref(), Some("sum/2"));
+        let without = [KeyspaceRecord { fold: None, ..summed[0].clone() }];
+        let without = CatalogChange { altered: &without, ..NOTHING };
+        assert!(changed(&with_fold, &without).unwrap_err().to_string().contains("more than"));
         let (expiring, plain) = ([KeyspaceRecord { expires: true, ..a() }], [a()]);
         let expires = changed(&catalog, &CatalogChange { altered: &expiring, ..NOTHING }).unwrap();
         assert!(expires.get("a").unwrap().expires);

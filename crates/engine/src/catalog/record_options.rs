@@ -1,7 +1,7 @@
 //! Compares the options a caller asks for with those a keyspace was created with.
 //!
-//! Routing, content and fold are fixed at creation. Table options say how new tables are written:
-//! an edit may change them.
+//! Routing and content are fixed at creation, and so is the fold but for its version. Table options
+//! say how new tables are written: an edit may change them.
 
 use super::record::{KeyspaceContent, KeyspaceRecord};
 use super::routing_text::RoutingText;

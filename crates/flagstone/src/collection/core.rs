@@ -4,12 +4,21 @@ use flagstone_base::{Error, ErrorKind, Result};
 use flagstone_doc::{Names, Patcher};
 use flagstone_engine::content::{Content, DefinitionKind, DefinitionTable, Definitions};
 use flagstone_engine::fold::Fold;
-use flagstone_env::sync::atomic::{AtomicU64, Ordering};
+use flagstone_env::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::cell::RefCell;
 use std::sync::Arc;
 
-/// The name of the fold of patches. A new collection has it unless its options name another.
-pub(crate) const PATCH_FOLD: &str = "patch/1";
+/// The names of the folds of patches, by version from 1. Each applies the patches of those before
+/// it.
+const PATCH_FOLDS: [&str; 2] = ["patch/1", "patch/2"];
+
+/// The newest fold of patches. A new collection has it unless its options name another.
+pub(crate) const PATCH_FOLD: &str = PATCH_FOLDS[PATCH_FOLDS.len() - 1];
+
+/// Returns the version of the fold of patches that has this name.
+pub(crate) fn patch_version(fold: &str) -> Option<u8> {
+    (1..).zip(PATCH_FOLDS).find(|(_, name)| *name == fold).map(|(version, _)| version)
+}
 
 /// The part of a collection that all its handles share.
 pub(crate) struct Documents {
@@ -19,10 +28,13 @@ pub(crate) struct Documents {
 }
 
 impl Documents {
-    /// Returns the content of a collection that folds patches.
-    pub(crate) fn patched() -> Content {
+    /// Returns the content of a collection that folds patches up to this version.
+    pub(crate) fn patched(version: u8) -> Content {
         let names = Arc::new(Names::new());
-        let patches = Arc::new(PatchFold::new(Arc::clone(&names)));
+        let patches = Arc::new(PatchFold {
+            version: AtomicU8::new(version),
+            ..PatchFold::new(Arc::clone(&names))
+        });
         let fold = Arc::<PatchFold>::clone(&patches) as Arc<dyn Fold>;
         Self { names, patches: Some(patches) }.into_content(Some(fold))
     }
@@ -58,14 +70,30 @@ impl Definitions for NameTable {
 
 /// Applies patches to the documents of one collection. Counts the patches that do not apply: they
 /// change nothing.
+///
+/// The fold applies patches of all versions. Its own version says which ones may be written: a
+/// flagstone that knows the fold by the name in the catalog must be able to apply them.
 pub(crate) struct PatchFold {
     names: Arc<Names>,
+    version: AtomicU8,
     refused: AtomicU64,
 }
 
 impl PatchFold {
+    /// Creates the newest fold for documents with these names.
     pub(crate) const fn new(names: Arc<Names>) -> Self {
-        Self { names, refused: AtomicU64::new(0) }
+        let version = AtomicU8::new(PATCH_FOLDS.len() as u8);
+        Self { names, version, refused: AtomicU64::new(0) }
+    }
+
+    /// Returns the newest version of patches that may be written.
+    pub(crate) fn version(&self) -> u8 {
+        self.version.load(Ordering::Acquire)
+    }
+
+    /// Notes that the catalog names the newest fold.
+    pub(crate) fn set_newest(&self) {
+        self.version.store(PATCH_FOLDS.len() as u8, Ordering::Release);
     }
 
     /// Applies one patch. Returns false if it does not apply.
@@ -84,7 +112,7 @@ fn with_patcher<R>(apply: impl FnOnce(&mut Patcher) -> R) -> R {
 
 impl Fold for PatchFold {
     fn name(&self) -> &'static str {
-        PATCH_FOLD
+        PATCH_FOLDS.get(usize::from(self.version()).wrapping_sub(1)).copied().unwrap_or(PATCH_FOLD)
     }
 
     fn fold(&self, _key: &[u8], base: Option<&[u8]>, operands: &[&[u8]]) -> Option<Vec<u8>> {

@@ -10,7 +10,7 @@ use crate::entry::EntryOptions;
 use crate::sort_keys;
 use flagstone_base::key::KeyRange;
 use flagstone_base::{Malformed, Moment, Result};
-use flagstone_doc::{Document, DocumentMut, JsonPath, Patch, Value, View};
+use flagstone_doc::{Document, DocumentMut, JsonPath, Value, View};
 use flagstone_engine::{Keyspace, TryGet, VersionToken};
 use std::fmt;
 use std::ops::RangeBounds;
@@ -347,52 +347,6 @@ impl Collection {
         change: impl FnOnce(&mut DocumentMut) -> Result<()>,
     ) -> Result<bool> {
         update::update(&self.0, Destination::Database, &sort_keys::of_primary(&key.into())?, change)
-    }
-
-    /// Changes the document of `key` by `patch` without reading it. Costs as much as a put: the
-    /// patch is written, and applied when the document is read or compacted.
-    ///
-    /// **A patch that does not apply changes nothing, and this call does not report it.** That is
-    /// the case if there is no document and the patch is not an upsert, or if it adds to something
-    /// that is not a number.
-    /// [`KeyspaceStats::operands_refused`](crate::KeyspaceStats::operands_refused) counts such
-    /// patches; [`Collection::apply_patch`] reads first and returns an error.
-    ///
-    /// [`Options::document_bytes_max`](crate::Options::document_bytes_max) limits the patch, not
-    /// the document that results: the document is not read now, and what was acknowledged is never
-    /// dropped later. Beyond 512 MiB a patch does not apply. A collection with another fold, or
-    /// none, reads and writes the document instead, and so does one after its first expiry.
-    ///
-    /// ```
-    /// # let dir = tempfile::tempdir().unwrap();
-    /// # let db = flagstone::Database::open(dir.path())?;
-    /// use flagstone::Patch;
-    /// let comments = db.collection("comments")?;
-    /// comments.put_json("evn2i5p", r#"{"author":"x","score":1.10}"#)?;
-    /// comments.patch("evn2i5p", &Patch::new().inc("score", 1).push("tags", "hot"))?;
-    /// let document = comments.get("evn2i5p")?.expect("it was put");
-    /// assert_eq!(document.to_json().unwrap(), r#"{"author":"x","score":2.10,"tags":["hot"]}"#);
-    /// # Ok::<(), flagstone::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    /// InvalidInput for a patch that no document could take (without changes, or adding something
-    /// that is not a number), or one over the limit of documents; else as [`Collection::put`].
-    pub fn patch(&self, key: impl Into<Value>, patch: &Patch) -> Result<()> {
-        update::patch(&self.0, Destination::Database, &sort_keys::of_primary(&key.into())?, patch)
-    }
-
-    /// Reads the document of `key`, changes it by `patch` and writes it. No other write of the key
-    /// comes between. Returns false if there is no such document and the patch is not an upsert.
-    ///
-    /// Where possible the bytes of the document are changed without decoding them.
-    ///
-    /// # Errors
-    /// InvalidInput if a part of the patch does not apply: nothing is written then. Else as
-    /// [`Collection::put`].
-    pub fn apply_patch(&self, key: impl Into<Value>, patch: &Patch) -> Result<bool> {
-        let key = sort_keys::of_primary(&key.into())?;
-        update::apply_patch(&self.0, Destination::Database, &key, patch)
     }
 
     /// Removes the document of `key`, whether it is there or not. Costs as much as a put.

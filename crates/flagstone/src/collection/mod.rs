@@ -17,8 +17,9 @@ mod scan;
 mod view;
 
 mod handle;
+mod patches;
 
-pub(crate) use core::{Documents, PATCH_FOLD};
+pub(crate) use core::{Documents, PATCH_FOLD, patch_version};
 pub use handle::Collection;
 pub use scan::DocumentScan;
 pub(crate) use stored::Stored;

@@ -1,14 +1,15 @@
 //! Changes of documents that are read first, and patches, which are written without a read where
 //! the collection folds them.
 
-use super::core::PatchFold;
+use super::core::{PATCH_FOLD, PatchFold};
 use super::stored::Stored;
 use super::write::{self, Change, Destination, Rewrite};
 use super::{decode, encode};
 use crate::sort_keys;
-use flagstone_base::{Error, Result, Slice};
-use flagstone_doc::{DocumentMut, Patch, Value};
+use flagstone_base::{Error, ErrorKind, Result, Slice};
+use flagstone_doc::{DocumentMut, NotApplied, Patch, Patcher, Value};
 use flagstone_engine::Batch;
+use flagstone_engine::fold::Fold;
 use std::sync::Arc;
 
 /// Changes the document of the encoded `key` by `change`. Returns false if there is none.
@@ -42,6 +43,7 @@ pub(super) fn remove(stored: &Stored, key: &[u8]) -> Result<bool> {
 /// Writes `patch` as a merge operand of the encoded `key`. A collection with another fold, or none,
 /// reads and writes the document instead.
 pub(crate) fn patch(stored: &Stored, to: Destination<'_>, key: &[u8], patch: &Patch) -> Result<()> {
+    check_version(stored, patch)?;
     let operand = encode::patch(stored, patch)?;
     if stored.documents.patches.is_some() {
         let change = Change::Patch(&operand);
@@ -80,6 +82,7 @@ pub(crate) fn patch_in_batch(
             stored.name()
         )));
     }
+    check_version(stored, patch)?;
     let key = sort_keys::of_primary(key)?;
     write::in_batch(stored, batch, &key, Change::Patch(&encode::patch(stored, patch)?))
 }
@@ -102,9 +105,7 @@ pub(crate) fn apply_patch(
             return Ok(Rewrite::Nothing);
         }
         if !fold.apply(&operand, &mut document) {
-            return Err(Error::invalid(format!(
-                "the document cannot be changed by: {patch}; a part of it does not apply"
-            )));
+            return Err(refusal(stored, patch, &operand, old));
         }
         match document.filter(|new| Some(new.as_slice()) != old) {
             Some(new) => Ok(Rewrite::Put(stored.check_size(new)?)),
@@ -112,6 +113,56 @@ pub(crate) fn apply_patch(
         }
     })?;
     Ok(found)
+}
+
+/// Refuses to write a patch as a merge operand that the collection's fold in the catalog does not
+/// know: an older flagstone would open the collection and lose the patch.
+fn check_version(stored: &Stored, patch: &Patch) -> Result<()> {
+    let Some(fold) = &stored.documents.patches else { return Ok(()) };
+    if patch.version() <= fold.version() {
+        return Ok(());
+    }
+    Err(Error::invalid(format!(
+        "collection {:?} folds patches by {:?}, which does not know all of: {patch}; \
+         Collection::upgrade makes {PATCH_FOLD:?} its fold, and Collection::apply_patch needs none",
+        stored.name(),
+        fold.name()
+    )))
+}
+
+/// Makes the newest fold of patches that of the collection. Returns false if it is already.
+pub(super) fn upgrade(stored: &Stored) -> Result<bool> {
+    let Some(fold) = &stored.documents.patches else {
+        return Err(Error::invalid(format!(
+            "collection {:?} has another fold, or none, so it cannot get {PATCH_FOLD:?}",
+            stored.name()
+        )));
+    };
+    let from = fold.name();
+    if from == PATCH_FOLD {
+        return Ok(false);
+    }
+    stored.bytes().upgrade_fold(from, PATCH_FOLD)?;
+    fold.set_newest();
+    Ok(true)
+}
+
+/// Returns the error of a patch that does not apply to the document `old`.
+#[cold]
+fn refusal(stored: &Stored, patch: &Patch, operand: &[u8], old: Option<&[u8]>) -> Error {
+    let NotApplied { part, is_condition } = Patcher::explain(operand, old, Some(stored.names()));
+    match part.and_then(|part| patch.part(part)) {
+        Some(part) if is_condition => {
+            let text = format!("the document does not meet the condition {part} of: {patch}");
+            Error::new(ErrorKind::ConditionFailed, text)
+        }
+        Some(part) => Error::invalid(format!(
+            "the document cannot be changed by: {patch}; {part} does not apply"
+        )),
+        None => Error::invalid(format!(
+            "the document cannot be changed by: {patch}; it would be too large"
+        )),
+    }
 }
 
 fn patch_fold(stored: &Stored) -> Arc<PatchFold> {

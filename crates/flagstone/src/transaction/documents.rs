@@ -207,12 +207,27 @@ impl Transaction {
         update::patch(&collection.0, Destination::Transaction(&mut self.inner), &key, patch)
     }
 
+    /// As [`Transaction::patch`], for a patch that starts from the document `default` where there
+    /// is none.
+    ///
+    /// # Errors
+    /// As [`Transaction::patch`].
+    pub fn upsert(
+        &mut self,
+        collection: &Collection,
+        key: impl Into<Value>,
+        patch: &Patch,
+        default: impl Into<Value>,
+    ) -> Result<()> {
+        self.patch(collection, key, &patch.clone().upsert_from(default))
+    }
+
     /// Reads the document of `key`, changes it by `patch` and writes it. Returns false if there is
     /// no such document and the patch is not an upsert.
     ///
     /// # Errors
-    /// InvalidInput if a part of the patch does not apply: everything is as before then. Else as
-    /// [`Transaction::put_document`].
+    /// ConditionFailed if a condition of the patch does not hold, InvalidInput if another part of
+    /// it does not apply: everything is as before then. Else as [`Transaction::put_document`].
     pub fn apply_patch(
         &mut self,
         collection: &Collection,

@@ -23,7 +23,16 @@ fn random_patch(rng: &mut Rng) -> Patch {
     let mut patch = if rng.percent(30) { Patch::new().upsert() } else { Patch::new() };
     for _ in 0..=rng.below(2) {
         let path = *rng.pick(&FIELDS);
-        patch = match rng.below(10) {
+        patch = match rng.below(18) {
+            10 => patch.add_to_set(path, rng.below(5)),
+            11 => patch.pull_all(path, [1, 2, rng.below(5)]),
+            12 if rng.percent(50) => patch.pop_first(path),
+            12 => patch.pop_last(path),
+            13 => patch.push_at(path, rng.below(9) as i64 - 4, random_value(rng)),
+            14 => patch.if_exists(path),
+            15 => patch.if_missing(path),
+            16 => patch.if_lt(path, rng.below(500)),
+            17 => patch.if_ne(path, Value::Null).upsert_from(doc!({ "tags": [1], "n": 5 })),
             0 | 1 => patch.set(path, random_value(rng)),
             2..=4 => patch.inc(path, rng.below(1000)),
             5 => patch.mul(path, Value::number("1.5").unwrap()),
@@ -42,7 +51,12 @@ fn apply(model: &mut BTreeMap<u32, Value>, key: u32, patch: &Patch) {
             patch.apply_to(value);
         }
         None if patch.is_upsert() => {
-            let mut made = Value::object();
+            // Only [`random_patch`] makes the patches.
+            let from_default = patch.to_string().contains("(upsert from");
+            let mut made = match from_default {
+                true => doc!({ "tags": [1], "n": 5 }),
+                false => Value::object(),
+            };
             if patch.apply_to(&mut made) {
                 model.insert(key, made);
             }
@@ -240,4 +254,116 @@ fn a_collection_with_another_fold_reads_and_writes() {
     let options = crate::support::folding(2, "patch/1");
     let error = session.db.keyspace_with("bytes", options).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidInput, "{error}");
+}
+
+#[test]
+fn a_collection_of_patch_1_takes_new_kinds_once_it_is_upgraded() {
+    let world = World::new(8);
+    let session = world.open(&small()).unwrap();
+    let old = crate::support::folding(2, "patch/1");
+    let documents = session.db.collection_with("documents", old.clone()).unwrap();
+    documents.put_value("k", &doc!({ "n": 1, "tags": ["a"] })).unwrap();
+    documents.patch("k", &Patch::new().push("tags", "b")).unwrap();
+    let newer = Patch::new().if_exists("n").add_to_set("tags", "c");
+    let refused = |error: flagstone::Error| {
+        assert_eq!(error.kind(), ErrorKind::InvalidInput, "{error}");
+        for part in ["patch/1", "add_to_set tags", "Collection::upgrade"] {
+            assert!(error.to_string().contains(part), "{error}");
+        }
+    };
+    refused(documents.patch("k", &newer).unwrap_err());
+    refused(session.db.batch().patch(&documents, "k", &newer).unwrap_err());
+    refused(session.db.transaction(|tx| tx.patch(&documents, "k", &newer)).unwrap_err());
+    let default = doc!({ "add_to_set tags": 1 });
+    refused(documents.upsert("k", &Patch::new().inc("n", 1), default).unwrap_err());
+    // What reads first writes the whole document.
+    assert!(documents.apply_patch("k", &newer).unwrap());
+    documents.patch("k", &Patch::new().inc("n", 1)).unwrap();
+    drop(documents);
+    session.db.close().unwrap();
+
+    let session = world.open(&small()).unwrap();
+    let fold = || session.db.keyspaces()[0].options.fold.clone();
+    let documents = session.db.collection_with("documents", old).unwrap();
+    refused(documents.patch("k", &newer).unwrap_err());
+    assert_eq!(fold().as_deref(), Some("patch/1"));
+    let clone = documents.clone();
+    assert!(documents.upgrade().unwrap());
+    assert!(!clone.upgrade().unwrap());
+    assert_eq!(fold().as_deref(), Some("patch/2"));
+    clone.patch("k", &Patch::new().pull("tags", "a").add_to_set("tags", "d")).unwrap();
+    let expected = doc!({ "n": 2, "tags": ["b", "c", "d"] });
+    assert_eq!(documents.get("k").unwrap().unwrap().to_value(), expected);
+    drop((documents, clone, session));
+
+    let session = world.after_kill(1).open(&small()).unwrap();
+    let documents = session.db.collection("documents").unwrap();
+    assert_eq!(session.db.keyspaces()[0].options.fold.as_deref(), Some("patch/2"));
+    assert_eq!(documents.get("k").unwrap().unwrap().to_value(), expected);
+    session.db.compact().unwrap();
+    assert_eq!(documents.get("k").unwrap().unwrap().to_value(), expected);
+    let options = crate::support::folding(2, "append/1");
+    let other = session.db.collection_with("other", options).unwrap();
+    assert_eq!(other.upgrade().unwrap_err().kind(), ErrorKind::InvalidInput);
+}
+
+#[test]
+fn a_condition_that_does_not_hold_is_told_or_counted() {
+    let world = World::new(9);
+    let session = world.open(&small()).unwrap();
+    let stock = session.db.collection("stock").unwrap();
+    stock.put_value("lamp", &doc!({ "left": 3 })).unwrap();
+    let take = Patch::new().if_gte("left", 2).inc("left", -2).push("taken", 2);
+    assert!(stock.apply_patch("lamp", &take).unwrap());
+    let error = stock.apply_patch("lamp", &take).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::ConditionFailed, "{error}");
+    assert!(error.to_string().contains("if_gte left 2"), "{error}");
+    let error = session.db.transaction(|tx| tx.apply_patch(&stock, "lamp", &take)).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::ConditionFailed, "{error}");
+    stock.patch("lamp", &take).unwrap();
+    let lamp = stock.get("lamp").unwrap().unwrap().to_value();
+    assert_eq!(lamp, doc!({ "left": 1, "taken": [2] }));
+    assert_eq!(session.db.stats().keyspaces[0].operands_refused, 1);
+}
+
+#[test]
+fn an_upsert_starts_from_its_default_where_there_is_no_document() {
+    let world = World::new(10);
+    let db = threaded(&world, small());
+    let pages = db.collection_with("pages", hashed(2)).unwrap();
+    let default = || doc!({ "title": "untitled", "visits": 100 });
+    let visit = Patch::new().inc("visits", 1);
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                for n in 0..100 {
+                    pages.upsert(n % 10, &visit, default()).unwrap();
+                }
+            });
+        }
+    });
+    for n in 0..10 {
+        let page = pages.get(n).unwrap().unwrap();
+        assert_eq!((page.str("title"), page.int("visits")), ("untitled", 140));
+    }
+    let mut batch = db.batch();
+    batch.upsert(&pages, 1, &visit, default()).unwrap();
+    batch.upsert(&pages, "new", &visit, default()).unwrap();
+    batch.upsert(&pages, "new", &visit, default()).unwrap();
+    db.commit(batch).unwrap();
+    db.transaction(|tx| {
+        tx.upsert(&pages, "newer", &visit, default())?;
+        let seen = tx.get_document(&pages, "newer")?.map(|page| page.int("visits"));
+        assert_eq!(seen, Some(101));
+        tx.upsert(&pages, 1, &visit, default())
+    })
+    .unwrap();
+    let visits = |key: Value| pages.get(key).unwrap().unwrap().int("visits");
+    assert_eq!((visits(1.into()), visits("new".into())), (142, 102));
+    assert_eq!(visits("newer".into()), 101);
+    // Without changes: set where there is nothing, else nothing.
+    pages.upsert(1, &Patch::new(), doc!({})).unwrap();
+    pages.upsert("bare", &Patch::new(), doc!({ "a": 1 })).unwrap();
+    assert_eq!(visits(1.into()), 142);
+    assert_eq!(pages.get("bare").unwrap().unwrap().to_value(), doc!({ "a": 1 }));
 }

@@ -1,0 +1,123 @@
+//! The conditions of a patch: tests of the value at a path.
+
+use super::kind::Kind;
+use crate::order::are_of_one_type;
+use crate::value::Value;
+use std::fmt;
+
+/// A test of the value at a path, or of its absence.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Condition {
+    Exists,
+    Missing,
+    Compares(Comparison, Value),
+}
+
+/// The way in which the value at a path must compare with the argument of the condition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Comparison {
+    Equal,
+    NotEqual,
+    Less,
+    LessOrEqual,
+    Greater,
+    GreaterOrEqual,
+}
+
+impl Condition {
+    pub(super) const fn kind(&self) -> Kind {
+        match self {
+            Self::Exists => Kind::Exists,
+            Self::Missing => Kind::Missing,
+            Self::Compares(Comparison::Equal, _) => Kind::Equal,
+            Self::Compares(Comparison::NotEqual, _) => Kind::NotEqual,
+            Self::Compares(Comparison::Less, _) => Kind::Less,
+            Self::Compares(Comparison::LessOrEqual, _) => Kind::LessOrEqual,
+            Self::Compares(Comparison::Greater, _) => Kind::Greater,
+            Self::Compares(Comparison::GreaterOrEqual, _) => Kind::GreaterOrEqual,
+        }
+    }
+
+    /// Returns the condition of a kind that is one. `value` is its argument.
+    pub(super) fn of(kind: Kind, value: Value) -> Option<Self> {
+        let comparison = match kind {
+            Kind::Exists => return Some(Self::Exists),
+            Kind::Missing => return Some(Self::Missing),
+            Kind::Equal => Comparison::Equal,
+            Kind::NotEqual => Comparison::NotEqual,
+            Kind::Less => Comparison::Less,
+            Kind::LessOrEqual => Comparison::LessOrEqual,
+            Kind::Greater => Comparison::Greater,
+            Kind::GreaterOrEqual => Comparison::GreaterOrEqual,
+            _ => return None,
+        };
+        Some(Self::Compares(comparison, value))
+    }
+
+    /// Returns the argument, if there is one.
+    pub(super) const fn value(&self) -> Option<&Value> {
+        match self {
+            Self::Exists | Self::Missing => None,
+            Self::Compares(_, value) => Some(value),
+        }
+    }
+
+    /// Returns whether the value found at the path fulfils the condition. Values of different
+    /// types are not equal, and neither less nor greater. No value equals nothing.
+    pub(super) fn holds(&self, found: Option<&Value>) -> bool {
+        let Self::Compares(comparison, wanted) = self else {
+            return found.is_some() == (*self == Self::Exists);
+        };
+        let ordered = |is_so: fn(&Value, &Value) -> bool| {
+            found.is_some_and(|found| are_of_one_type(found, wanted) && is_so(found, wanted))
+        };
+        match comparison {
+            Comparison::Equal => found == Some(wanted),
+            Comparison::NotEqual => found != Some(wanted),
+            Comparison::Less => ordered(|found, wanted| found < wanted),
+            Comparison::LessOrEqual => ordered(|found, wanted| found <= wanted),
+            Comparison::Greater => ordered(|found, wanted| found > wanted),
+            Comparison::GreaterOrEqual => ordered(|found, wanted| found >= wanted),
+        }
+    }
+
+    /// Writes the condition of the value at `path` as the methods of a patch are called.
+    pub(super) fn write(&self, path: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = match self.kind() {
+            Kind::Exists => "if_exists",
+            Kind::Missing => "if_missing",
+            Kind::NotEqual => "if_ne",
+            Kind::Less => "if_lt",
+            Kind::LessOrEqual => "if_lte",
+            Kind::Greater => "if_gt",
+            Kind::GreaterOrEqual => "if_gte",
+            _ => "if_eq",
+        };
+        write!(f, "{name} {path}")?;
+        self.value().map_or(Ok(()), |value| write!(f, " {value}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::doc;
+
+    #[test]
+    fn only_values_of_one_type_are_less_or_greater() {
+        let holds = |comparison, found: Option<Value>, wanted: Value| {
+            Condition::Compares(comparison, wanted).holds(found.as_ref())
+        };
+        assert!(holds(Comparison::Less, Some(doc!(1)), doc!(1.5)));
+        assert!(holds(Comparison::GreaterOrEqual, Some(doc!("b")), doc!("b")));
+        assert!(holds(Comparison::LessOrEqual, Some(doc!([1, 2])), doc!([1, 3])));
+        assert!(holds(Comparison::Greater, Some(doc!(true)), doc!(false)));
+        for comparison in [Comparison::Less, Comparison::Greater, Comparison::Equal] {
+            assert!(!holds(comparison, Some(doc!("1")), doc!(1)));
+            assert!(!holds(comparison, None, doc!(1)));
+        }
+        assert!(holds(Comparison::NotEqual, None, doc!(1)));
+        assert!(holds(Comparison::Equal, Some(doc!(1.0)), doc!(1)));
+        assert!(!holds(Comparison::Equal, None, Value::Null));
+    }
+}

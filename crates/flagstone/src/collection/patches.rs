@@ -1,0 +1,105 @@
+//! Patches of the documents of a collection.
+
+use super::handle::Collection;
+use super::update;
+use super::write::Destination;
+use crate::sort_keys;
+use flagstone_base::Result;
+use flagstone_doc::{Patch, Value};
+
+/// Patches.
+impl Collection {
+    /// Changes the document of `key` by `patch` without reading it. Costs as much as a put: the
+    /// patch is written, and applied when the document is read or compacted.
+    ///
+    /// **A patch that does not apply changes nothing, and this call does not report it.** That is
+    /// the case if there is no document and the patch is not an upsert, if it adds to something
+    /// that is not a number, or if one of its conditions does not hold.
+    /// [`KeyspaceStats::operands_refused`](crate::KeyspaceStats::operands_refused) counts such
+    /// patches; [`Collection::apply_patch`] reads first and returns an error.
+    ///
+    /// [`Options::document_bytes_max`](crate::Options::document_bytes_max) limits the patch, not
+    /// the document that results: the document is not read now, and what was acknowledged is never
+    /// dropped later. Beyond 512 MiB a patch does not apply. A collection with another fold, or
+    /// none, reads and writes the document instead, and so does one after its first expiry.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = flagstone::Database::open(dir.path())?;
+    /// use flagstone::Patch;
+    /// let comments = db.collection("comments")?;
+    /// comments.put_json("evn2i5p", r#"{"author":"x","score":1.10}"#)?;
+    /// comments.patch("evn2i5p", &Patch::new().inc("score", 1).push("tags", "hot"))?;
+    /// let document = comments.get("evn2i5p")?.expect("it was put");
+    /// assert_eq!(document.to_json().unwrap(), r#"{"author":"x","score":2.10,"tags":["hot"]}"#);
+    /// # Ok::<(), flagstone::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// InvalidInput for a patch that no document could take (without changes, or adding something
+    /// that is not a number), one over the limit of documents, or one that the fold of an older
+    /// collection does not know (see [`Collection::upgrade`]); else as [`Collection::put`].
+    pub fn patch(&self, key: impl Into<Value>, patch: &Patch) -> Result<()> {
+        update::patch(&self.0, Destination::Database, &sort_keys::of_primary(&key.into())?, patch)
+    }
+
+    /// Reads the document of `key`, changes it by `patch` and writes it. No other write of the key
+    /// comes between. Returns false if there is no such document and the patch is not an upsert.
+    ///
+    /// Where possible the bytes of the document are changed without decoding them.
+    ///
+    /// # Errors
+    /// ConditionFailed if a condition of the patch does not hold, InvalidInput if another part of
+    /// it does not apply; the text names the part, and nothing is written. Else as
+    /// [`Collection::put`].
+    pub fn apply_patch(&self, key: impl Into<Value>, patch: &Patch) -> Result<bool> {
+        let key = sort_keys::of_primary(&key.into())?;
+        update::apply_patch(&self.0, Destination::Database, &key, patch)
+    }
+
+    /// Changes the document of `key` by `patch`, without reading it; if there is none, changes the
+    /// document `default` and sets it. So of many callers at once one creates the document.
+    ///
+    /// As [`Collection::patch`] in cost, and in what is not reported. For the other way, read
+    /// first: [`Collection::apply_patch`] with [`Patch::upsert_from`].
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = flagstone::Database::open(dir.path())?;
+    /// use flagstone::{Patch, doc};
+    /// let pages = db.collection("pages")?;
+    /// let visit = Patch::new().inc("visits", 1);
+    /// for _ in 0..3 {
+    ///     pages.upsert("/index.html", &visit, doc!({ "title": "untitled", "visits": 0 }))?;
+    /// }
+    /// let page = pages.get("/index.html")?.expect("it was made");
+    /// assert_eq!(page.to_json().unwrap(), r#"{"title":"untitled","visits":3}"#);
+    /// # Ok::<(), flagstone::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Collection::patch`].
+    pub fn upsert(
+        &self,
+        key: impl Into<Value>,
+        patch: &Patch,
+        default: impl Into<Value>,
+    ) -> Result<()> {
+        self.patch(key, &patch.clone().upsert_from(default))
+    }
+
+    /// Lets the collection store all patches that this version of flagstone knows as merge
+    /// operands: makes `patch/2` its fold, by one edit of the manifest, synced when this returns.
+    /// Returns false if that is its fold already, as it is of every new collection.
+    ///
+    /// A collection that an older flagstone created stays readable for it, until it is upgraded.
+    /// [`Collection::patch`] and batches refuse patches that its fold does not know: array changes
+    /// other than `push`, conditions, and upserts with a default document.
+    /// [`Collection::apply_patch`] writes the whole document, so it takes every patch.
+    ///
+    /// # Errors
+    /// InvalidInput for a collection with a fold of your own; Io, OutOfSpace, Poisoned, Closed.
+    pub fn upgrade(&self) -> Result<bool> {
+        update::upgrade(&self.0)
+    }
+}
