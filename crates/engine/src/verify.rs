@@ -190,11 +190,16 @@ fn wrong_tables(state: &ManifestState, tree: &Tree) -> Option<String> {
         return Some(format!("{id}, table {number}: {found}, expected {expected}"));
     }
     let flushed = found.flushed_through.unwrap_or_default();
-    let found = (flushed, found.watermark, found.expired_through);
-    let expected = (version.flushed_through(), version.watermark(), version.expired_through());
+    let untraced = (found.untraced_through, version.untraced_through());
+    let found = (flushed, found.watermark, found.expired_through, untraced.0);
+    let dropped = (version.watermark(), version.expired_through());
+    let expected = (version.flushed_through(), dropped.0, dropped.1, untraced.1);
     (found != expected).then(|| {
-        let text = |(flushed, watermark, expired)| {
-            format!("flushed through {flushed}, watermark {watermark}, expired through {expired}")
+        let text = |(flushed, watermark, expired, untraced)| {
+            format!(
+                "flushed through {flushed}, watermark {watermark}, expired through {expired}, \
+                 untraced through {untraced}"
+            )
         };
         format!("{id} is {}, expected {}", text(found), text(expected))
     })

@@ -54,7 +54,7 @@ pub use pick::{
     FullPass, Job, JobReason, Policy, Pressure, next_expiry, pick, pick_expired, pick_hidden,
     pressure,
 };
-pub use read::{Found, Now, ScanOptions, TreeScan};
+pub use read::{Found, Now, ScanOptions, TreeScan, written_after};
 #[doc(hidden)]
 pub use read_load::seed_sampling;
 pub use scans::Scans;

@@ -102,15 +102,6 @@ pub(crate) enum Expected {
     UnchangedSince(VersionToken),
 }
 
-impl Expected {
-    pub(super) const fn token(&self) -> Option<VersionToken> {
-        match *self {
-            Self::Absent => None,
-            Self::Version(token) | Self::UnchangedSince(token) => Some(token),
-        }
-    }
-}
-
 /// A borrowed batch, as the commit path sees it.
 #[derive(Clone, Copy)]
 pub(crate) struct Write<'a> {

@@ -1,10 +1,11 @@
 //! Checks the conditions of a batch while the write holds the stripes of their keys.
 
 use super::batch::{Condition, Expected, Write};
+use crate::history::VersionToken;
 use crate::keyspace_core::KeyspaceCore;
 use crate::reads::{ReadMoment, Reads};
-use flagstone_base::{Error, ErrorKind, Result, SeqNo};
-use flagstone_tree::{Found, Tree};
+use flagstone_base::{Error, ErrorKind, Result};
+use flagstone_tree::{Tree, written_after};
 use std::sync::Arc;
 
 /// Checks the conditions of `write`, all as of the same moment.
@@ -57,29 +58,25 @@ fn check_condition(
     moment: &ReadMoment<'_>,
 ) -> Result<()> {
     let keyspace = &write.keyspaces[usize::from(condition.keyspace)];
+    let token = match condition.expected {
+        Expected::UnchangedSince(token) => {
+            return check_unchanged(reads, keyspace, condition, token);
+        }
+        Expected::Version(token) => Some(token),
+        Expected::Absent => None,
+    };
     let found = reads.get_at_moment(keyspace, &condition.key, condition.hash, moment)?;
     let present = found.value.as_ref().and(found.seqno);
-    let is_here = condition.expected.token().is_none_or(|t| t.history == reads.history.id);
-    let holds = is_here
-        && match condition.expected {
-            Expected::Absent => present.is_none(),
-            Expected::Version(token) => present == Some(token.seqno),
-            Expected::UnchangedSince(token) => {
-                last_write(keyspace, condition, &found) <= token.seqno
-            }
-        };
-    if holds {
+    let is_here = token.is_none_or(|token| token.history == reads.history.id);
+    if is_here && present == token.map(|token| token.seqno) {
         return Ok(());
     }
-    let expected = match condition.expected {
-        Expected::Version(token) | Expected::UnchangedSince(token) if !is_here => {
+    let expected = match token {
+        Some(token) if !is_here => {
             format!("expected at {token}, and this is history {:016x}", reads.history.id.0)
         }
-        Expected::Absent => "expected to be absent".to_owned(),
-        Expected::Version(token) => format!("expected at {}", token.seqno),
-        Expected::UnchangedSince(token) => {
-            format!("expected to be unchanged since {}", token.seqno)
-        }
+        Some(token) => format!("expected at {}", token.seqno),
+        None => "expected to be absent".to_owned(),
     };
     let state = present.map_or("absent".to_owned(), |seqno| format!("at {seqno}"));
     Err(Error::new(
@@ -92,11 +89,33 @@ fn check_condition(
     ))
 }
 
-/// An upper bound of the SeqNo of the newest write of the key, deletes included.
-fn last_write(keyspace: &KeyspaceCore, condition: &Condition, found: &Found) -> SeqNo {
-    found.seqno.unwrap_or_else(|| {
-        // A compaction may have dropped a tombstone, but none above its watermark. The watermark is
-        // read after the key, so it is not older than that of the view in which nothing was found.
-        keyspace.layout().tree_of(&condition.key, condition.hash).peek().watermark()
-    })
+/// Checks that `condition.key` was not written after `token`.
+///
+/// # Errors
+/// Conflict if it was, or if that is not known any more; errors of reading.
+fn check_unchanged(
+    reads: &Reads,
+    keyspace: &KeyspaceCore,
+    condition: &Condition,
+    token: VersionToken,
+) -> Result<()> {
+    reads.health.check_open()?;
+    keyspace.check_readable()?;
+    let (key, hash) = (condition.key.as_slice(), condition.hash);
+    let what = if token.history == reads.history.id {
+        let layout = keyspace.layout();
+        let written = written_after(layout.tree_of(key, hash), (key, hash), token.seqno);
+        match written.map_err(|error| reads.reported(error))? {
+            None => return Ok(()),
+            Some(seqno) => {
+                format!("was written at {seqno}, expected to be unchanged since {}", token.seqno)
+            }
+        }
+    } else {
+        let here = reads.history.id.0;
+        format!("is in history {here:016x}, expected to be unchanged since {token}")
+    };
+    let (key, name) = (key.escape_ascii(), keyspace.name());
+    let text = format!("key {key} of keyspace {name:?} {what}");
+    Err(Error::new(ErrorKind::Conflict, text))
 }

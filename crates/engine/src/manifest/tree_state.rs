@@ -16,6 +16,8 @@ pub(crate) struct TreeState {
     pub(crate) watermark: SeqNo,
     /// The newest moment by which compactions have removed expired entries.
     pub(crate) expired_through: Moment,
+    /// Writes up to this SeqNo may have left no trace in the tables.
+    pub(crate) untraced_through: SeqNo,
 }
 
 impl TreeState {
@@ -26,6 +28,8 @@ impl TreeState {
         edit.flushed_through = self.flushed_through;
         edit.watermark = self.watermark;
         edit.expired_through = self.expired_through;
+        let has_dropped = self.watermark.max(self.untraced_through) > SeqNo::ZERO;
+        edit.untraced_through = has_dropped.then_some(self.untraced_through);
         edit
     }
 
@@ -40,5 +44,6 @@ impl TreeState {
         self.flushed_through = self.flushed_through.max(edit.flushed_through);
         self.watermark = self.watermark.max(edit.watermark);
         self.expired_through = self.expired_through.max(edit.expired_through);
+        self.untraced_through = self.untraced_through.max(edit.untraced());
     }
 }

@@ -64,6 +64,7 @@ pub(super) fn rebuild(repair: &mut ActiveRepair<'_>, state: &mut ManifestState) 
                 flushed_through: Some(repair.last_seqno),
                 watermark: repair.last_seqno,
                 expired_through: Moment::ZERO,
+                untraced_through: repair.last_seqno,
             };
             state.trees.insert(*tree, state_of_tree);
         }

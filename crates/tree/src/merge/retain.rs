@@ -34,6 +34,8 @@ pub(crate) struct Retention {
     keep_tombstones: bool,
     /// Whether anything was dropped: then a reader below `visible` must be registered.
     dropped: bool,
+    /// The newest tombstone or deleted range that was dropped with nothing in its place.
+    untraced_through: SeqNo,
     /// A put that has expired at this moment is written as a tombstone. No reader judges by an
     /// earlier moment.
     expire_through: Moment,
@@ -75,7 +77,8 @@ impl Retention {
         boundaries.dedup();
         let (dropped, expired, expire_through) = (false, false, Moment::ZERO);
         let stripes = SnapshotStripes(boundaries);
-        Self { stripes, fold, keep_tombstones, dropped, expire_through, expired }
+        let untraced_through = SeqNo::ZERO;
+        Self { stripes, fold, keep_tombstones, dropped, untraced_through, expire_through, expired }
     }
 
     /// Returns these rules for puts that have expired at `moment`: they become tombstones.
@@ -117,6 +120,16 @@ impl Retention {
     /// Records that something was dropped.
     pub(crate) fn set_dropped(&mut self) {
         self.dropped = true;
+    }
+
+    /// Records that the write at `seqno` may have left no trace.
+    pub(crate) fn set_untraced(&mut self, seqno: SeqNo) {
+        self.untraced_through = self.untraced_through.max(seqno);
+    }
+
+    /// What an edit written under these rules records about traces. `None` if nothing was dropped.
+    pub(crate) fn untraced_through(&self) -> Option<SeqNo> {
+        self.dropped.then_some(self.untraced_through)
     }
 
     pub(crate) const fn keeps_tombstones(&self) -> bool {

@@ -178,7 +178,7 @@ impl Tree {
 
     /// The hash that the filters of tables know `key` by, if it is not that of the whole key.
     #[inline]
-    fn filter_hash(&self, key: &[u8]) -> Option<u64> {
+    pub(super) fn filter_hash(&self, key: &[u8]) -> Option<u64> {
         let filter_key = self.options().filter_key;
         (filter_key.id != 0)
             .then(|| remix(hash_of((filter_key.extract)(key), self.options().hash_seed)))
@@ -273,7 +273,7 @@ fn look_up_memory(view: &View, (key, hash): (&[u8], u64), lookup: &mut Lookup<'_
 
 /// Returns the table of a run whose bounds contain `key`.
 #[inline]
-fn table_of<'a>(run: &'a Run, key: &[u8]) -> Option<&'a Arc<TableHandle>> {
+pub(super) fn table_of<'a>(run: &'a Run, key: &[u8]) -> Option<&'a Arc<TableHandle>> {
     let place = run.partition_point(|table| ends_before(table.meta().upper(), key));
     run.get(place).filter(|table| table.meta().smallest.as_slice() <= key)
 }

@@ -3,9 +3,11 @@
 mod get;
 mod held;
 mod walk;
+mod written;
 
 mod scan;
 
 pub use get::{Found, Now};
 pub use scan::TreeScan;
 pub use walk::ScanOptions;
+pub use written::written_after;

@@ -65,6 +65,7 @@ impl Version {
         next.flushed_through = next.flushed_through.max(edit.flushed_through.unwrap_or_default());
         next.watermark = next.watermark.max(edit.watermark);
         next.expired_through = next.expired_through.max(edit.expired_through);
+        next.untraced_through = next.untraced_through.max(edit.untraced());
         next.check_edit(edit)?;
         Ok(next)
     }

@@ -8,6 +8,7 @@
 //! tag 4   flushed through  varint SeqNo
 //! tag 5   watermark        varint SeqNo; absent = 0
 //! tag 7   expired through  varint milliseconds since 1970; absent = 0
+//! tag 8   untraced through varint SeqNo; absent = the watermark
 //! ```
 
 use flagstone_base::codec::put_varint;
@@ -22,6 +23,7 @@ const REMOVED: u64 = 3;
 const FLUSHED_THROUGH: u64 = 4;
 const WATERMARK: u64 = 5;
 const EXPIRED_THROUGH: u64 = 7;
+const UNTRACED_THROUGH: u64 = 8;
 
 const FIELDS: Fields = Fields::of("tree edit field").repeating(ADDED);
 
@@ -43,6 +45,9 @@ pub struct TreeEdit {
     /// Entries that have expired at this moment are missing, or tombstones, in the new tables. A
     /// reader that judges by an earlier moment may miss them.
     pub expired_through: Moment,
+    /// Writes up to this SeqNo may have left no trace: neither an entry of their key nor a deleted
+    /// range that is as new. `None` if nothing is known but the watermark.
+    pub untraced_through: Option<SeqNo>,
 }
 
 impl TreeEdit {
@@ -56,6 +61,11 @@ impl TreeEdit {
     pub fn set_seqno(&mut self, seqno: SeqNo) {
         self.added.iter_mut().for_each(|(_, meta)| meta.global_seqno = Some(seqno));
         self.flushed_through = Some(seqno);
+    }
+
+    /// Writes up to this SeqNo may have left no trace.
+    pub fn untraced(&self) -> SeqNo {
+        self.untraced_through.unwrap_or(self.watermark)
     }
 
     /// Appends the edit as tagged fields to `out`. The fields do not tell where they end, so a
@@ -80,6 +90,9 @@ impl TreeEdit {
         }
         fields.number_unless_zero(WATERMARK, self.watermark.get());
         fields.number_unless_zero(EXPIRED_THROUGH, self.expired_through.millis());
+        if let Some(seqno) = self.untraced_through {
+            fields.number(UNTRACED_THROUGH, seqno.get());
+        }
     }
 
     /// Decodes what [`TreeEdit::encode`] appended, which must be all of `bytes`.
@@ -118,6 +131,7 @@ impl TreeEdit {
             FLUSHED_THROUGH => self.flushed_through = Some(seqno(field)?),
             WATERMARK => self.watermark = seqno(field)?,
             EXPIRED_THROUGH => self.expired_through = Moment::from_millis(number(field)?),
+            UNTRACED_THROUGH => self.untraced_through = Some(seqno(field)?),
             _ => return Ok(false),
         }
         Ok(true)
@@ -151,6 +165,9 @@ impl fmt::Display for TreeEdit {
         if self.expired_through > Moment::ZERO {
             write!(f, " expired through {}", self.expired_through)?;
         }
+        if let Some(seqno) = self.untraced_through {
+            write!(f, " untraced through {seqno}")?;
+        }
         Ok(())
     }
 }
@@ -179,6 +196,7 @@ mod tests {
             flushed_through: Some(SeqNo::new(9)),
             watermark: SeqNo::new(7),
             expired_through: Moment::from_millis(300),
+            untraced_through: Some(SeqNo::new(6)),
         }
     }
 
@@ -193,7 +211,7 @@ mod tests {
         };
         assert_eq!(bytes[..6], [1, 1, 3, 2, meta_len as u8 + 1, 0]);
         let tail = &bytes[6 + meta_len..];
-        assert_eq!(tail, [3, 3, 17, 0xAC, 0x02, 4, 1, 9, 5, 1, 7, 7, 2, 0xAC, 0x02]);
+        assert_eq!(tail, [3, 3, 17, 0xAC, 2, 4, 1, 9, 5, 1, 7, 7, 2, 0xAC, 2, 8, 1, 6]);
         assert_eq!(TreeEdit::decode(&bytes), Ok(edit()));
     }
 
@@ -216,10 +234,10 @@ mod tests {
     fn an_unknown_field_is_refused_if_its_tag_is_odd() {
         let mut bytes = Vec::new();
         edit().encode(&mut bytes);
-        bytes.extend_from_slice(&[8, 1, 9]);
+        bytes.extend_from_slice(&[10, 1, 9]);
         assert_eq!(TreeEdit::decode(&bytes), Ok(edit()));
-        let newer = Undecoded::Newer { at: bytes.len(), what: "tree edit field", number: 9 };
-        bytes.extend_from_slice(&[9, 1, 9]);
+        let newer = Undecoded::Newer { at: bytes.len(), what: "tree edit field", number: 11 };
+        bytes.extend_from_slice(&[11, 1, 9]);
         assert_eq!(TreeEdit::decode(&bytes), Err(newer));
     }
 
@@ -228,7 +246,7 @@ mod tests {
         assert_eq!(
             edit().to_string(),
             "tree 3 +L0 000042 [a..m] #3..#9 7 entries 4.0 KiB -000017 -000300 \
-             flushed through #9 watermark #7 expired through @300"
+             flushed through #9 watermark #7 expired through @300 untraced through #6"
         );
     }
 }

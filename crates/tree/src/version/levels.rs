@@ -31,6 +31,7 @@ pub struct Version {
     pub(super) flushed_through: SeqNo,
     pub(super) watermark: SeqNo,
     pub(super) expired_through: Moment,
+    pub(super) untraced_through: SeqNo,
     pub(super) wasteful: Mark,
 }
 
@@ -54,6 +55,7 @@ impl Version {
             flushed_through: SeqNo::ZERO,
             watermark: SeqNo::ZERO,
             expired_through: Moment::ZERO,
+            untraced_through: SeqNo::ZERO,
             wasteful: Mark::default(),
         }
     }
@@ -62,7 +64,7 @@ impl Version {
     pub(crate) fn shared(self) -> Arc<Self> {
         static EMPTY: LazyLock<Arc<Version>> = LazyLock::new(|| Arc::new(Version::empty()));
         let is_empty = self.tables().next().is_none()
-            && self.flushed_through.max(self.watermark) == SeqNo::ZERO
+            && self.flushed_through.max(self.watermark).max(self.untraced_through) == SeqNo::ZERO
             && self.expired_through == Moment::ZERO;
         if is_empty { Arc::clone(&EMPTY) } else { Arc::new(self) }
     }
@@ -97,6 +99,17 @@ impl Version {
     /// A reader that judges by an earlier moment may miss entries that have expired at this one.
     pub fn expired_through(&self) -> Moment {
         self.expired_through
+    }
+
+    /// Every write after this SeqNo has left a trace: an entry of its key, or a deleted range over
+    /// it, that is as new. Of older writes there may be none.
+    ///
+    /// What replaces a write is itself a trace, and operands that are folded keep the SeqNo of the
+    /// newest. So a key loses its last trace only when a tombstone, or a deleted range, is dropped
+    /// because nothing older is left below it. Flushes and compactions record the newest SeqNo of
+    /// these here; the watermark, which rises with all that they drop, says nothing about traces.
+    pub fn untraced_through(&self) -> SeqNo {
+        self.untraced_through
     }
 
     /// Returns whether much of the tables was garbage at the last estimate.

@@ -132,6 +132,7 @@ impl Compaction {
         let mut edit = TreeEdit::new(self.tree.id());
         edit.removed = self.job.inputs.iter().map(|input| input.1).collect();
         (edit.watermark, edit.expired_through) = (self.visible, moment);
+        edit.untraced_through = self.inputs().map(|table| table.meta().seqnos().1).max();
         let tables_expired = edit.removed.len() as u64;
         self.tree.counters.add(TreeCounters { tables_expired, ..TreeCounters::default() });
         edit
@@ -192,7 +193,9 @@ impl Compaction {
             level: self.job.output_level,
             table_bytes: table_bytes_max(&self.version, options),
             attachments,
-            ranges: RangesToWrite::new(&ranges, &retention, |piece| below.is_empty_under(piece)),
+            ranges: RangesToWrite::new(&ranges, &mut retention, |piece| {
+                below.is_empty_under(piece)
+            }),
             fences: self.fences(),
         };
         let (merge, entries) = self.merge(ranges.set(), &retention)?;

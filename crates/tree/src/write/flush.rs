@@ -209,7 +209,7 @@ impl Flush {
             level: 0,
             table_bytes: options.table_bytes / 4,
             attachments: self.attachments.iter().cloned().collect(),
-            ranges: RangesToWrite::new(&ranges, &retention, |_| is_bottom),
+            ranges: RangesToWrite::new(&ranges, &mut retention, |_| is_bottom),
             fences: coarse(fences(&version, options), self.bytes(), options),
         };
         let outputs = Outputs::new(&self.tree, plan);

@@ -72,9 +72,15 @@ pub(super) fn write_next_key(
         }
     }
     let (moved, has_expired) = (writer.moved, writer.has_expired);
+    let newest_held = writer.held.first().map(|(trailer, _)| trailer.seqno());
+    // If anything was written, that is newer than the tombstones.
+    let untraced = newest_held.filter(|_| !writer.has_begun);
     // Tombstones that no older entry follows hide nothing.
-    if writer.has_dropped || !writer.held.is_empty() {
+    if writer.has_dropped || newest_held.is_some() {
         retention.set_dropped();
+    }
+    if let Some(seqno) = untraced {
+        retention.set_untraced(seqno);
     }
     if has_expired {
         retention.set_expired();

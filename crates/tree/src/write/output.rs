@@ -220,6 +220,7 @@ impl Outputs {
         let mut edit = TreeEdit::new(self.tree.id());
         edit.watermark = retention.watermark();
         edit.expired_through = retention.expired_through();
+        edit.untraced_through = retention.untraced_through();
         edit.added = self.into_added()?;
         Ok(edit)
     }

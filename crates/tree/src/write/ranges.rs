@@ -42,10 +42,10 @@ impl RangesToWrite {
     }
 
     /// Keeps, of the ranges of each stripe, only the newest over a key. Drops those of the oldest
-    /// stripe for which `is_useless` returns true.
+    /// stripe for which `is_useless` returns true: nothing may tell of them any more.
     pub(super) fn new(
         all: &AllRanges,
-        retention: &Retention,
+        retention: &mut Retention,
         is_useless: impl Fn(RangeDelete<'_>) -> bool,
     ) -> Self {
         let set = all.set();
@@ -60,7 +60,14 @@ impl RangesToWrite {
         for (boundary, numbers) in stripes {
             let may_go = retention.is_oldest(boundary) && !retention.keeps_tombstones();
             let mut newest = set.newest_of(numbers);
-            newest.retain(|piece| !(may_go && is_useless(set.named(*piece))));
+            newest.retain(|piece| {
+                let range = set.named(*piece);
+                let goes = may_go && is_useless(range);
+                if goes {
+                    retention.set_untraced(range.seqno);
+                }
+                !goes
+            });
             if pieces.is_empty() {
                 pieces = newest;
             } else {

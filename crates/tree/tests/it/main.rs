@@ -23,6 +23,7 @@ mod random;
 mod ranges;
 mod space;
 mod stories;
+mod traces;
 
 /// Counts what each thread allocates.
 #[global_allocator]

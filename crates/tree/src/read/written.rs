@@ -1,0 +1,93 @@
+//! Finds out whether a key was written after a SeqNo, for the check of a commit. Sources that have
+//! nothing newer are not searched.
+//!
+//! ```text
+//! since #70    memtable #68..#93 | L0 #51..#67 | L0 #20..#50 | L6 #1..#19
+//! searched     ^
+//! ```
+
+use super::get::table_of;
+use crate::tree::Tree;
+use crate::view::View;
+use flagstone_base::hash::remix;
+use flagstone_base::{Result, SeqNo};
+use std::ops::ControlFlow;
+
+/// Returns the SeqNo of a write of `key` after `since`, the newest that has a trace; deletes and
+/// deleted ranges are writes, too. If there may have been one without a trace, returns an upper
+/// bound of its SeqNo, and `None` if there was none. `since` need not be registered. The caller
+/// keeps writers of the key out, and none is on its way. `key_hash` as in [`Tree::get`].
+///
+/// Reads tables only if they have something newer than `since`, or if a tombstone newer than
+/// `since` was dropped from the tree.
+///
+/// # Errors
+/// Io or Corruption of a table.
+pub fn written_after(
+    tree: &Tree,
+    (key, key_hash): (&[u8], u64),
+    since: SeqNo,
+) -> Result<Option<SeqNo>> {
+    let view = tree.peek();
+    let sought = (key, remix(key_hash));
+    let mut newest = newest_write(tree, &view, sought, (since, since))?;
+    let untraced = view.version.untraced_through();
+    if newest.is_none() && untraced > since {
+        newest = newest_write(tree, &view, sought, (SeqNo::ZERO, since))?.or(Some(untraced));
+    }
+    Ok(newest.filter(|seqno| *seqno > since))
+}
+
+/// Returns the SeqNo of the newest write of `key` that has a trace in the sources that have
+/// something newer than `above`. The first source with an entry of the key decides: other
+/// sources have older ones, and what is newer than an entry is never dropped without a trace,
+/// since it hides that entry. A deleted range decides only if it is newer than `since`: it may
+/// stay because of other keys, while a newer tombstone is dropped.
+fn newest_write(
+    tree: &Tree,
+    view: &View,
+    (key, hash): (&[u8], u64),
+    (above, since): (SeqNo, SeqNo),
+) -> Result<Option<SeqNo>> {
+    for table in view.memtables().filter(|table| table.last() > above) {
+        let mut entry = None;
+        table.get((key, hash), SeqNo::MAX, SeqNo::ZERO, |newest| {
+            entry = Some(newest.seqno());
+            false
+        });
+        let found = newest_of(entry, table.covering(key, SeqNo::MAX), since);
+        if found.is_some() {
+            return Ok(found);
+        }
+    }
+    let filter_hash = tree.filter_hash(key);
+    for run in view.version.newest_first() {
+        let Some(table) = table_of(run, key) else { continue };
+        if table.meta().seqnos().1 <= above {
+            continue;
+        }
+        let covered = table.ranges()?.covering(key, SeqNo::MAX);
+        let (file, mut entry) = (table.open()?, None);
+        let may_contain = filter_hash.map_or(Ok(true), |hash| file.may_contain(hash));
+        if may_contain.map_err(|error| table.noted(error))? {
+            let found = file.get(key, hash, SeqNo::MAX, &mut |trailer, _value| {
+                entry = Some(trailer.seqno());
+                ControlFlow::Break(())
+            });
+            found.map_err(|error| table.noted(error))?;
+        }
+        let found = newest_of(entry, covered, since);
+        if found.is_some() {
+            return Ok(found);
+        }
+    }
+    Ok(None)
+}
+
+/// The newest write of a key in one source: an entry, or a deleted range over it.
+fn newest_of(entry: Option<SeqNo>, covered: SeqNo, since: SeqNo) -> Option<SeqNo> {
+    match entry {
+        Some(entry) => Some(entry.max(covered)),
+        None => (covered > since).then_some(covered),
+    }
+}
