@@ -19,7 +19,7 @@ use crate::options::{Durability, KeyspaceOptions, Options, check_interval};
 use crate::parts::Parts;
 use crate::read::Snapshot;
 use crate::stats::{self, KeyspaceInfo, Stats, VerifyReport};
-use crate::transaction::{Isolation, Transaction};
+use crate::transaction::{Isolation, Transaction, pause_after};
 use crate::verify;
 use crate::write::{commit, try_commit};
 use flagstone_base::{Error, ErrorKind, Moment, Result};
@@ -289,6 +289,15 @@ impl Engine {
     pub fn enter_transaction(&self) -> Result<InTransaction> {
         self.parts().health.check_may_write()?;
         Ok(InTransaction { _guard: self.parts().health.run_inside(Inside::Transaction) })
+    }
+
+    /// Pauses before a transaction is tried again, after `conflicts` in a row: not at all at first,
+    /// then for a random time, at most 10 ms.
+    ///
+    /// # Errors
+    /// Poisoned, Closed.
+    pub fn pause_before_retry(&self, conflicts: u32) -> Result<()> {
+        pause_after(self.parts(), conflicts)
     }
 
     /// Makes everything acknowledged and logged so far survive a power cut.

@@ -178,6 +178,8 @@ impl Commits {
                 return Ok((None, own));
             }
             check_conditions(&self.reads, write)?;
+            // The keys may have been waited for while much was committed.
+            check_reads(write)?;
             let numbered = self.number(write, targets, checksum, durability);
             // The log may refuse a write for reasons that the database does not know.
             if let Some(numbered) =
@@ -272,6 +274,8 @@ impl Commits {
         durability: Durability,
     ) -> Result<Option<Numbered<'_>>> {
         let count = write.ops.len() as u64;
+        // Declared first, so dropped after the lock is released.
+        let _removed;
         let mut numbering = self.history.numbering.lock();
         if numbering.next.get().saturating_add(seqnos_wanted(write)) > numbering.ceiling.get() {
             return Ok(None);
@@ -313,7 +317,7 @@ impl Commits {
         numbering.next = first.plus(count);
         let last = SeqNo::new(numbering.next.get() - 1);
         if is_watched {
-            note_writes(&self.recent, write, last);
+            _removed = note_writes(&self.recent, write, last);
         }
         let refs = targets.trees().map(|tree| numbering.reserve(tree, first)).collect();
         let place = self.history.publisher.join(last);
@@ -321,10 +325,19 @@ impl Commits {
         Ok(Some(Numbered { first, last, refs, place, lsn, definitions }))
     }
 
-    /// Keeps what is committed from now on, for a serializable transaction.
+    /// Keeps what is committed from now on, for a serializable transaction. Returns when everything
+    /// that was committed before is visible: it is not noted, so the snapshot must see it. If
+    /// another such transaction is open it is noted, and the call does not wait.
     pub(crate) fn watch(&self) -> Watch {
+        if let Some(watch) = self.recent.join(self.history.visible()) {
+            return watch;
+        }
         let numbering = self.history.numbering.lock();
-        self.recent.watch(SeqNo::new(numbering.next.get() - 1))
+        let watch = self.recent.watch(SeqNo::new(numbering.next.get() - 1));
+        let end = self.history.publisher.line_end();
+        drop(numbering);
+        self.history.publisher.wait_through(end);
+        watch
     }
 
     fn log_and_insert(

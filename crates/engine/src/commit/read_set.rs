@@ -1,9 +1,10 @@
 //! What a serializable transaction has read, for the check of its commit: keys, and ranges of keys.
 
-use super::recent::{RecentCommit, RecentWrite, Watch};
+use super::recent::{CHUNK, RecentCommit, RecentWrite, Watch};
 use crate::keyspace_core::KeyspaceCore;
 use flagstone_base::key::{KeyRange, successor};
 use flagstone_base::{Error, ErrorKind, KeyspaceId, Result, SeqNo};
+use flagstone_env::sync::atomic::{AtomicU64, Ordering};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use std::sync::Arc;
@@ -18,7 +19,7 @@ const ITEM_BYTES: usize = 64;
 pub(crate) struct ReadSet {
     watch: Watch,
     /// Nothing that was read was written up to this SeqNo.
-    since: SeqNo,
+    since: AtomicU64,
     keyspaces: BTreeMap<KeyspaceId, Reads>,
 }
 
@@ -42,7 +43,7 @@ struct Reads {
 impl ReadSet {
     /// The reads of a transaction whose snapshot sees the writes up to `since`.
     pub(crate) const fn new(watch: Watch, since: SeqNo) -> Self {
-        Self { watch, since, keyspaces: BTreeMap::new() }
+        Self { watch, since: AtomicU64::new(since.get()), keyspaces: BTreeMap::new() }
     }
 
     fn of(&mut self, core: &Arc<KeyspaceCore>) -> &mut Reads {
@@ -82,22 +83,19 @@ impl ReadSet {
         }
     }
 
-    /// Checks what was committed so far, so that little is left to check under the numbering lock.
-    ///
-    /// # Errors
-    /// As [`ReadSet::check`].
-    pub(crate) fn check_ahead(&mut self) -> Result<()> {
+    /// Must be called after the last read, before the first check.
+    pub(crate) fn settle(&mut self) {
         self.keyspaces.values_mut().for_each(Reads::settle);
-        self.since = self.check()?;
-        Ok(())
     }
 
-    /// Checks all recent commits, and returns the SeqNo of the last one.
+    /// Checks what was committed since the last check, or since the snapshot. Called before each
+    /// lock that may be waited for long, so that little is left to check under the numbering lock.
+    /// Only the check under that lock counts: no commit comes after it.
     ///
     /// # Errors
-    /// Conflict if one of them has written something that was read, or if they were forgotten.
-    pub(crate) fn check(&self) -> Result<SeqNo> {
-        let mut since = self.since;
+    /// Conflict if something that was read was written, or if the commits were forgotten.
+    pub(crate) fn check(&self) -> Result<()> {
+        let mut since = SeqNo::new(self.since.load(Ordering::Relaxed));
         loop {
             let Ok(commits) = self.watch.commits_after(since) else {
                 return Err(Error::new(
@@ -106,9 +104,13 @@ impl ReadSet {
                      is no longer known",
                 ));
             };
-            let Some(last) = commits.last() else { return Ok(since) };
-            since = last.last;
             commits.iter().try_for_each(|commit| self.check_commit(commit))?;
+            let Some(last) = commits.last() else { return Ok(()) };
+            since = last.last;
+            self.since.store(since.get(), Ordering::Relaxed);
+            if commits.len() < CHUNK {
+                return Ok(());
+            }
         }
     }
 
@@ -249,15 +251,16 @@ mod tests {
         let mut reads = ReadSet::new(recent.watch(SeqNo::new(7)), SeqNo::new(8));
         read(&mut reads, kv.core());
         let end = (!written.1.is_empty()).then_some(written.1);
-        let note = |last, write| recent.note(SeqNo::new(last), std::iter::once(write));
+        let note = |last, write| drop(recent.note(SeqNo::new(last), std::iter::once(write)));
         // What the snapshot sees is no conflict, and neither are other keyspaces.
         note(8, write(kv.core(), written.0, end));
         note(9, write(other.core(), written.0, end));
-        reads.check_ahead().unwrap();
-        assert_eq!(reads.since, SeqNo::new(9));
+        reads.settle();
+        reads.check().unwrap();
+        assert_eq!(reads.since.load(Ordering::Relaxed), 9);
         note(10, write(kv.core(), written.0, end));
         match reads.check() {
-            Ok(last) => assert_eq!(last, SeqNo::new(10)),
+            Ok(()) => assert_eq!(reads.since.load(Ordering::Relaxed), 10),
             Err(error) => {
                 assert_eq!(error.kind(), ErrorKind::Conflict);
                 assert!(error.to_string().contains("of keyspace \"kv\" was"), "{error}");

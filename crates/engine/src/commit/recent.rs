@@ -9,7 +9,8 @@
 //! otherwise a commit pays one load. When they take too much memory, the oldest are forgotten, and
 //! the transactions that needed them with them: their commits are refused.
 //!
-//! Lock order: the numbering lock, then this one, which is held for a few lines.
+//! Lock order: the numbering lock, then this one, which is held for a few lines. Commits that are
+//! no longer kept are freed outside of both: there may be a million.
 
 use flagstone_base::codec::{put_bytes, put_varint, varint_len};
 use flagstone_base::{Decoder, KeyspaceId, SeqNo, Slice};
@@ -23,7 +24,9 @@ const COMMIT_BYTES: usize = 64;
 /// One commit may take one part in this many of the memory for recent writes.
 const PARTS: usize = 2;
 /// The commits that a check takes at once, before it lets others in.
-const CHUNK: usize = 64;
+pub(super) const CHUNK: usize = 64;
+/// The commits that are removed at once, before others are let in.
+const REMOVED_AT_ONCE: usize = 256;
 
 /// The keys and ranges that were written while a serializable transaction was open.
 pub(crate) struct RecentWrites {
@@ -100,6 +103,11 @@ pub(crate) struct Watch {
     after: SeqNo,
 }
 
+/// Commits that are no longer kept. To be dropped outside of all locks.
+#[derive(Default)]
+#[must_use]
+pub(crate) struct Removed(Vec<RecentCommit>);
+
 /// The recent commits that a transaction needs were forgotten.
 pub(crate) struct Forgotten;
 
@@ -125,17 +133,28 @@ impl RecentWrites {
         Watch { recent: Arc::clone(self), after: last }
     }
 
-    /// Notes a commit whose last SeqNo is `last`. Called under the numbering lock.
+    /// Keeps all commits after `visible`, if another transaction has them kept already. Needs no
+    /// lock but its own: none of these commits was numbered before the watch of the other began.
+    pub(crate) fn join(self: &Arc<Self>, visible: SeqNo) -> Option<Watch> {
+        let mut state = self.state.lock();
+        state.watches.first_key_value().filter(|(oldest, _)| **oldest <= visible)?;
+        *state.watches.entry(visible).or_insert(0) += 1;
+        Some(Watch { recent: Arc::clone(self), after: visible })
+    }
+
+    /// Notes a commit whose last SeqNo is `last`. Called under the numbering lock. The caller drops
+    /// what is returned after it has released that lock.
     #[cold]
     pub(crate) fn note<'w>(
         &self,
         last: SeqNo,
         writes: impl Iterator<Item = RecentWrite<'w>> + Clone,
-    ) {
+    ) -> Removed {
         let bytes = writes.clone().map(|write| len_of(&write)).sum::<usize>();
         let mut state = self.state.lock();
+        let mut removed = Removed::default();
         if state.watches.is_empty() || bytes == 0 {
-            return;
+            return removed;
         }
         if bytes + COMMIT_BYTES > self.bytes_max / PARTS {
             state.forget_through(last);
@@ -147,12 +166,26 @@ impl RecentWrites {
                 && let Some(oldest) = state.commits.front().map(|commit| commit.last)
             {
                 state.forget_through(oldest);
+                state.remove_oldest(1, &mut removed);
             }
         }
+        state.remove_unneeded(&mut removed);
         self.is_watched.store(!state.watches.is_empty(), Ordering::Relaxed);
+        removed
     }
 
     fn end(&self, after: SeqNo) {
+        self.end_watch(after);
+        loop {
+            let mut removed = Removed::default();
+            self.state.lock().remove_unneeded(&mut removed);
+            if removed.0.is_empty() {
+                return;
+            }
+        }
+    }
+
+    fn end_watch(&self, after: SeqNo) {
         let mut state = self.state.lock();
         // A watch that was forgotten is not there.
         if let Some(count) = state.watches.get_mut(&after) {
@@ -161,7 +194,6 @@ impl RecentWrites {
                 state.watches.remove(&after);
             }
         }
-        state.drop_unneeded();
         self.is_watched.store(!state.watches.is_empty(), Ordering::Relaxed);
     }
 }
@@ -169,23 +201,30 @@ impl RecentWrites {
 impl State {
     /// Forgets the commits up to `seqno`, and the transactions that need one of them.
     fn forget_through(&mut self, seqno: SeqNo) {
-        self.forgotten = seqno;
+        // Commits that were forgotten before may be left.
+        self.forgotten = self.forgotten.max(seqno);
         self.watches = self.watches.split_off(&seqno);
-        self.drop_unneeded();
     }
 
-    /// Drops the commits that no open transaction needs.
-    fn drop_unneeded(&mut self) {
+    /// Removes commits that no open transaction needs, the oldest first, but not many at once.
+    fn remove_unneeded(&mut self, removed: &mut Removed) {
         let needed_after = self.watches.first_key_value().map_or(SeqNo::MAX, |(after, _)| *after);
-        while let Some(commit) = self.commits.pop_front_if(|commit| commit.last <= needed_after) {
-            self.bytes -= commit.bytes();
-        }
+        let oldest = self.commits.iter().take(REMOVED_AT_ONCE);
+        let count = oldest.take_while(|commit| commit.last <= needed_after).count();
+        self.remove_oldest(count, removed);
+    }
+
+    fn remove_oldest(&mut self, count: usize, removed: &mut Removed) {
+        let oldest = self.commits.drain(..count);
+        let before = removed.0.len();
+        removed.0.extend(oldest);
+        self.bytes -= removed.0[before..].iter().map(RecentCommit::bytes).sum::<usize>();
     }
 }
 
 impl Watch {
-    /// Returns the oldest commits after `since`, at most [`CHUNK`] of them. `since` is not before
-    /// what is watched.
+    /// Returns the oldest commits after `since`, at most [`CHUNK`] of them: if there are fewer,
+    /// that is all. `since` is not before what is watched.
     pub(crate) fn commits_after(&self, since: SeqNo) -> Result<Vec<RecentCommit>, Forgotten> {
         let state = self.recent.state.lock();
         if self.after < state.forgotten {
@@ -211,7 +250,7 @@ mod tests {
     }
 
     fn note(recent: &RecentWrites, last: u64, keys: &[&[u8]]) {
-        recent.note(SeqNo::new(last), keys.iter().map(|key| write(key)));
+        drop(recent.note(SeqNo::new(last), keys.iter().map(|key| write(key))));
     }
 
     fn seqnos(watch: &Watch, since: u64) -> Option<Vec<u64>> {
@@ -278,5 +317,55 @@ mod tests {
         note(&recent, 5, &[b"a"]);
         drop(open);
         assert_eq!(seqnos(&next, 4), Some(vec![5]));
+    }
+
+    /// Whoever ended the watch held the lock while it freed everything, and commits waited.
+    #[test]
+    fn the_lock_is_free_after_a_few_commits_were_removed() {
+        let recent = Arc::new(RecentWrites::new(1 << 20));
+        let open = recent.watch(SeqNo::new(0));
+        (1..=1000).for_each(|last| note(&recent, last, &[b"a"]));
+        recent.end_watch(open.after);
+        let mut removed = Removed::default();
+        recent.state.lock().remove_unneeded(&mut removed);
+        assert_eq!(removed.0.len(), REMOVED_AT_ONCE);
+        let next = recent.watch(SeqNo::new(1000));
+        note(&recent, 1001, &[b"a"]);
+        assert_eq!(seqnos(&next, 1000), Some(vec![1001]), "what is left is no obstacle");
+        drop(next);
+        drop(open);
+        let state = recent.state.lock();
+        assert_eq!((state.commits.len(), state.bytes), (0, 0));
+    }
+
+    /// A large commit was forgotten at once, and older ones that were left made it known again.
+    #[test]
+    fn what_was_forgotten_stays_forgotten_while_older_commits_are_removed() {
+        let recent = Arc::new(RecentWrites::new(64 << 10));
+        let old = recent.watch(SeqNo::new(0));
+        (1..=500).for_each(|last| note(&recent, last, &[&[1; 10]]));
+        let open = recent.watch(SeqNo::new(500));
+        note(&recent, 501, &[&[1; 40_000]]);
+        assert_eq!((seqnos(&old, 0), seqnos(&open, 500)), (None, None));
+        let next = recent.watch(SeqNo::new(501));
+        note(&recent, 502, &[&[1; 30_000]]);
+        note(&recent, 503, &[&[1; 30_000]]);
+        assert_eq!((seqnos(&old, 0), seqnos(&open, 500)), (None, None));
+        assert!(seqnos(&next, 501).is_some());
+    }
+
+    #[test]
+    fn a_transaction_joins_one_that_needs_the_same_commits() {
+        let recent = Arc::new(RecentWrites::new(1 << 20));
+        assert!(recent.join(SeqNo::new(9)).is_none());
+        let first = recent.watch(SeqNo::new(5));
+        assert!(recent.join(SeqNo::new(4)).is_none(), "commit 5 was not noted");
+        let second = recent.join(SeqNo::new(5)).unwrap();
+        (6..=8).for_each(|last| note(&recent, last, &[b"a"]));
+        let third = recent.join(SeqNo::new(7)).unwrap();
+        drop((first, second));
+        assert_eq!(seqnos(&third, 7), Some(vec![8]));
+        drop(third);
+        assert!(!recent.is_watched());
     }
 }

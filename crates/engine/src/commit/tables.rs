@@ -18,6 +18,8 @@ pub(crate) fn number_tables<'a>(
     span: Option<(&[u8], &[u8])>,
 ) -> Result<Option<(SeqNo, InFlight<'a>)>> {
     let Commits { health, history, recent, .. } = commits;
+    // Declared first, so dropped after the lock is released.
+    let _removed;
     let mut numbering = history.numbering.lock();
     if numbering.next >= numbering.ceiling {
         return Ok(None);
@@ -32,7 +34,7 @@ pub(crate) fn number_tables<'a>(
     {
         // For serializable transactions everything between the keys was written, too.
         let all = RecentWrite { keyspace: keyspace.id, key, end: Some(end) };
-        recent.note(seqno, std::iter::once(all));
+        _removed = recent.note(seqno, std::iter::once(all));
     }
     let place = history.publisher.join(seqno);
     Ok(Some((seqno, InFlight::new(health, history, place))))

@@ -104,10 +104,20 @@ impl Publisher {
         line.waiting -= 1;
     }
 
+    /// The end of the line, for [`Publisher::wait_through`].
+    pub(crate) fn line_end(&self) -> u64 {
+        let line = self.line.lock();
+        line.front + line.commits.len() as u64
+    }
+
     /// Waits until everything numbered before the call is visible.
     pub(crate) fn wait_for_all(&self) {
+        self.wait_through(self.line_end());
+    }
+
+    /// Waits until the commits that were in line at `end` are visible.
+    pub(crate) fn wait_through(&self, end: u64) {
         let mut line = self.line.lock();
-        let end = line.front + line.commits.len() as u64;
         line.waiting += 1;
         while line.front < end {
             self.bell.wait(&mut line);

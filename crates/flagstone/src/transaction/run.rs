@@ -4,7 +4,6 @@ use super::handle::Transaction;
 use super::options::TransactionOptions;
 use flagstone_base::{ErrorKind, Result};
 use flagstone_engine::Engine;
-use flagstone_env::sync::yield_now;
 
 /// Runs `body` in a transaction and commits it.
 pub(crate) fn run<T>(
@@ -25,8 +24,7 @@ pub(crate) fn run<T>(
             Err(error) if tries > options.retries => {
                 return Err(error.context(format_args!("a transaction, try {tries}")));
             }
-            // The commit that came between has finished, so the next try meets fewer others.
-            Err(_conflict) => yield_now(),
+            Err(_conflict) => engine.pause_before_retry(tries)?,
         }
     }
 }

@@ -2,9 +2,11 @@
 
 use crate::support::{folding, hashed, number, open, owned, small, small_with, threaded};
 use flagstone::{
-    Database, Durability, ErrorKind, Keyspace, Result, Transaction, TransactionOptions,
+    Database, Durability, Environment, ErrorKind, Keyspace, Result, Transaction, TransactionOptions,
 };
+use flagstone_env::{Executor, Random, SeededRandom};
 use flagstone_testkit::{World, dump};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 fn text(found: Option<flagstone::Slice>) -> Option<String> {
@@ -171,6 +173,45 @@ fn retries_end_at_their_limit_with_the_conflict() {
     assert!(contended(1, 0).is_err());
     assert_eq!(tries.load(Ordering::Relaxed), 1);
     assert_eq!(text(kv.get("k").unwrap()).as_deref(), Some("theirs"));
+}
+
+/// Random numbers, counted: each pause takes one.
+struct Counted(SeededRandom, AtomicU32);
+
+impl Random for Counted {
+    fn next_u64(&self) -> u64 {
+        self.1.fetch_add(1, Ordering::Relaxed);
+        self.0.next_u64()
+    }
+}
+
+/// Each try followed at once, and took the time of the others.
+#[test]
+fn retries_pause_for_a_random_time_after_three_conflicts_in_a_row() {
+    let world = World::new(1);
+    let random = Arc::new(Counted(SeededRandom::new(1), AtomicU32::new(0)));
+    let (environment, steps) = world.environment();
+    let environment = Environment { random: Arc::<Counted>::clone(&random), ..environment };
+    let builder = Database::builder(World::dir()).options(small()).environment(environment);
+    let db = builder.open().unwrap();
+    let kv = db.keyspace("kv").unwrap();
+    kv.put("k", "1").unwrap();
+    // The files of the log that are made ahead take random numbers, too.
+    while steps.assist() {}
+    for (conflicts, pauses) in [(0, 0), (3, 0), (4, 1), (7, 4)] {
+        let before = random.1.load(Ordering::Relaxed);
+        let mut tries = 0;
+        db.transaction(|tx| {
+            tx.put(&kv, "k", "mine")?;
+            if tries < conflicts {
+                std::thread::scope(|scope| scope.spawn(|| kv.put("k", "theirs")).join().unwrap())?;
+            }
+            tries += 1;
+            Ok(())
+        })
+        .unwrap();
+        assert_eq!(random.1.load(Ordering::Relaxed) - before, pauses, "{conflicts} conflicts");
+    }
 }
 
 #[test]
