@@ -79,6 +79,15 @@ impl KeyRange {
         }
     }
 
+    /// Returns whether a key below `key` can be in the range, as far as its lower bound tells.
+    pub fn starts_below(&self, key: &[u8]) -> bool {
+        match &self.start {
+            Bound::Included(start) => start.as_slice() < key,
+            Bound::Excluded(start) => successor(start).as_slice() < key,
+            Bound::Unbounded => !key.is_empty(),
+        }
+    }
+
     /// Returns whether `key` is not above the upper bound.
     #[inline]
     pub fn ends_behind(&self, key: &[u8]) -> bool {
@@ -180,6 +189,11 @@ mod tests {
         assert!(!range(Bound::Included(b"b"), Bound::Included(b"b")).is_empty());
         assert!(range(Bound::Excluded(b"b"), Bound::Excluded(b"b\0")).is_empty());
         assert!(!KeyRange::ALL.is_empty());
+        assert!(range(Bound::Included(b"a"), Bound::Unbounded).starts_below(b"a\0"));
+        assert!(!range(Bound::Included(b"a"), Bound::Unbounded).starts_below(b"a"));
+        assert!(!range(Bound::Excluded(b"a"), Bound::Unbounded).starts_below(b"a\0"));
+        assert!(range(Bound::Excluded(b"a"), Bound::Unbounded).starts_below(b"b"));
+        assert!(KeyRange::ALL.starts_below(b"a") && !KeyRange::ALL.starts_below(b""));
     }
 
     #[test]

@@ -11,6 +11,7 @@
 //! numbers writes, syncs edits and removes files. A module uses only modules that are listed above
 //! it.
 
+mod bounds;
 mod damage;
 mod fold;
 mod ranges;
@@ -38,12 +39,15 @@ mod work_slot;
 
 mod tree;
 
+mod replace;
+
 mod read;
 mod scrub;
 mod verify;
 mod write;
 
 pub use arena::ChunkPool;
+pub use bounds::KeyBounds;
 pub use context::{Obsolete, TreeContext, Unfinished};
 pub use counters::TreeCounters;
 pub use damage::{Damage, Damages};
@@ -52,15 +56,16 @@ pub use fold::Fold;
 pub use options::{Direction, OutputCheck, TreeOptions};
 pub use pick::{
     FullPass, Job, JobReason, Policy, Pressure, next_expiry, pick, pick_expired, pick_hidden,
-    pressure,
+    pick_trim, pressure,
 };
 pub use read::{Found, Now, ScanOptions, TreeScan, written_after};
 #[doc(hidden)]
 pub use read_load::seed_sampling;
+pub use replace::{Successor, inherited, replace, retire};
 pub use scans::Scans;
 pub use scrub::Scrub;
 pub use space::Space;
 pub use tree::{LevelStats, Tree, TreeReport, TreeStats};
-pub use version::{LEVELS, TableHandle, TreeEdit, Version};
+pub use version::{Known, LEVELS, TableHandle, TreeEdit, Version};
 pub use view::{MemtableRef, View};
 pub use write::{Compaction, Flush, Ingest, IngestOptions, choose_levels};

@@ -1,8 +1,9 @@
 //! The options of a tree.
 
+use crate::bounds::KeyBounds;
 use crate::fold::Fold;
 use flagstone_base::{KeyspaceId, TreeId};
-use flagstone_sst::{BuilderOptions, FilterKey, TableOptions};
+use flagstone_sst::{BuilderOptions, FilterKey, TableMeta, TableOptions};
 use std::sync::Arc;
 
 /// The direction of a scan.
@@ -71,6 +72,9 @@ pub struct TreeOptions {
     /// The most bytes of one key's merge operands that a flush or compaction holds. If there are
     /// more, it reads them again, oldest first, and folds them in parts.
     pub fold_bytes: usize,
+    /// The keys of the tree, if its keyspace is cut into ranges of keys. Its tables may have
+    /// others, which it neither reads nor writes again.
+    pub bounds: Option<Arc<KeyBounds>>,
     /// The fold that interprets merge operands. Without one, reading an operand is an error.
     pub fold: Option<Arc<dyn Fold>>,
 }
@@ -91,12 +95,19 @@ impl Default for TreeOptions {
             job_bytes_min: 64 << 20,
             check: OutputCheck::DEFAULT,
             fold_bytes: 4 << 20,
+            bounds: None,
             fold: None,
         }
     }
 }
 
 impl TreeOptions {
+    /// Returns whether `table` reaches across the bounds of the tree, as one that a split has given
+    /// to two trees.
+    pub fn reaches_across(&self, table: &TableMeta) -> bool {
+        self.bounds.as_ref().is_some_and(|bounds| !bounds.contains_table(table))
+    }
+
     /// How a table of `tree` is built, for the last level or another one.
     pub(crate) fn builder_options(
         &self,

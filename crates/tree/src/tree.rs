@@ -4,6 +4,7 @@
 //! Readers take neither: they load the view. Neither is held across I/O. A table's own lock is held
 //! while its first reader opens it.
 
+use crate::bounds::KeyBounds;
 use crate::context::TreeContext;
 use crate::counters::{Counters, TreeCounters};
 use crate::deletes::{DeletedBytes, DeletesInMemory, deleted_bytes};
@@ -22,7 +23,7 @@ use flagstone_env::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use flagstone_env::sync::{ArcSwap, Guard};
 use flagstone_sst::{Table, TableOptions};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// One LSM-tree: one partition of a keyspace.
 pub struct Tree {
@@ -44,6 +45,8 @@ pub struct Tree {
     /// See [`Tree::brake`].
     brake: AtomicU32,
     spaces: SpaceCache,
+    /// The trees that have replaced this one.
+    successors: OnceLock<Box<[Arc<Self>]>>,
 }
 
 /// Statistics of one level.
@@ -99,6 +102,16 @@ impl Tree {
     ) -> Arc<Self> {
         let active = Memtable::new(&context, options.fold.as_ref(), Size::default());
         let view = View { active, sealed: Vec::new(), version: version.shared() };
+        Self::with_view(id, context, options, view)
+    }
+
+    /// Creates a tree whose readers begin with `view`.
+    pub(crate) fn with_view(
+        id: TreeId,
+        context: Arc<TreeContext>,
+        options: TreeOptions,
+        view: View,
+    ) -> Arc<Self> {
         Arc::new(Self {
             id,
             context,
@@ -115,6 +128,7 @@ impl Tree {
             reads: ReadLoad::default(),
             brake: AtomicU32::new(0),
             spaces: SpaceCache::default(),
+            successors: OnceLock::new(),
         })
     }
 
@@ -358,6 +372,65 @@ impl Tree {
         self.context.scans.rest_of(self.id);
     }
 
+    /// Leads readers to `successors`, which have everything that the tree had.
+    pub(crate) fn lead_to(&self, successors: &[Arc<Self>]) {
+        let _one = self.installing.lock();
+        let _swap = self.swapping.lock();
+        let _only_once = self.successors.set(successors.into());
+        let active = Memtable::new(&self.context, None, Size::default());
+        let version = Arc::new(Version::retired());
+        self.view.store(Arc::new(View { active, sealed: Vec::new(), version }));
+        self.context.scans.rest_of(self.id);
+    }
+
+    /// The trees that have replaced this one by a split or a merge, if any have.
+    pub fn successors(&self) -> Option<&[Arc<Self>]> {
+        self.successors.get().map(|trees| &**trees)
+    }
+
+    /// Returns the tree that holds `key` now, in place of this one or of those that have replaced
+    /// it. `None` if this tree was not replaced.
+    pub(crate) fn successor_of(&self, key: &[u8]) -> Option<Arc<Self>> {
+        self.successor(&|bounds| bounds.contains(key))
+    }
+
+    /// Returns the tree that holds the last keys below `end`, or the last keys of all, as
+    /// [`Tree::successor_of`] does.
+    pub(crate) fn successor_below(&self, end: Option<&[u8]>) -> Option<Arc<Self>> {
+        self.successor(&|bounds| bounds.holds_last_below(end))
+    }
+
+    /// Returns the last one in the line of successors whose bounds `is_wanted` accepts.
+    fn successor(&self, is_wanted: &dyn Fn(&KeyBounds) -> bool) -> Option<Arc<Self>> {
+        let is_it = |tree: &&Arc<Self>| match &tree.options.bounds {
+            Some(bounds) => is_wanted(bounds),
+            None => true,
+        };
+        let mut found = self.successors()?.iter().find(is_it)?;
+        while let Some(later) = found.successors() {
+            found = later.iter().find(is_it)?;
+        }
+        Some(Arc::clone(found))
+    }
+
+    /// Returns whether the tree has a table that reaches across its bounds.
+    pub fn shares_tables(&self) -> bool {
+        let view = self.view.load();
+        self.options.bounds.is_some()
+            && view.version.tables().any(|(_, table)| self.options.reaches_across(table.meta()))
+    }
+
+    /// Keeps flushes of the tree from starting until [`Tree::let_flush`] is called. Returns false
+    /// if one is running.
+    pub fn stop_flushes(&self) -> bool {
+        self.flush_slot.take()
+    }
+
+    /// Ends what [`Tree::stop_flushes`] began.
+    pub fn let_flush(&self) {
+        self.flush_slot.give_up();
+    }
+
     /// Estimates how much of the tables is live, with these `snapshots`, and `visible` as the
     /// newest SeqNo a reader can have. ReadLoad the samples of new tables, unless hardly anything
     /// can be garbage.
@@ -418,12 +491,14 @@ impl Tree {
         let mut levels = Vec::with_capacity(LEVELS);
         for level in 0..LEVELS {
             let mut stats = LevelStats { level: level as u8, ..LevelStats::default() };
-            for meta in view.version.tables_of(level).map(|table| table.meta()) {
+            for table in view.version.tables_of(level) {
+                // Each of the trees that hold a table counts a part of it.
+                let (meta, trees) = (table.meta(), u64::from(table.holders().max(1)));
                 stats.tables += 1;
-                stats.bytes += meta.bytes;
-                stats.entries += meta.entries;
-                stats.deletes += meta.deletes;
-                stats.expiring += meta.expiries.count;
+                stats.bytes += meta.bytes / trees;
+                stats.entries += meta.entries / trees;
+                stats.deletes += meta.deletes / trees;
+                stats.expiring += meta.expiries.count / trees;
                 stats.range_deletes += meta.range_deletes;
             }
             levels.push(stats);

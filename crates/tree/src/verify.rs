@@ -70,6 +70,10 @@ impl Tree {
             let found = format_args!("an entry of {newest}: expected none above {flushed}");
             return Err(Error::corruption(path()?, 0, found));
         }
+        if self.options().bounds.as_ref().is_some_and(|bounds| !bounds.meets(meta)) {
+            let found = format_args!("keys of {meta}: expected some within the bounds of the tree");
+            return Err(Error::corruption(path()?, 0, found));
+        }
         if meta.merges > 0 && self.options().fold.is_none() {
             let found =
                 format_args!("{} merge operands: expected none without a fold", meta.merges);

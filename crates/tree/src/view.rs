@@ -21,6 +21,13 @@ impl View {
         self.version.watermark()
     }
 
+    /// Returns whether the tree of the view was replaced by others, by a split or a merge: a reader
+    /// must look up the tree of its key again.
+    #[inline]
+    pub fn is_retired(&self) -> bool {
+        self.watermark() == SeqNo::MAX
+    }
+
     /// The moment through which tables were rid of expired entries. A reader that judges by an
     /// earlier moment, and is not registered with it, must take a new moment and a new view.
     #[inline]

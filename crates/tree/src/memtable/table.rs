@@ -41,6 +41,9 @@ pub(crate) struct Memtable {
     has_shortcuts: AtomicBool,
     sealed: AtomicBool,
     seal_seqno: AtomicU64,
+    /// The trees that have not flushed it yet, and whether there were ever several.
+    holders: AtomicUsize,
+    is_shared: AtomicBool,
 }
 
 #[derive(Default)]
@@ -87,6 +90,8 @@ impl Memtable {
             has_shortcuts: AtomicBool::new(false),
             sealed: AtomicBool::new(false),
             seal_seqno: AtomicU64::new(0),
+            holders: AtomicUsize::new(1),
+            is_shared: AtomicBool::new(false),
         })
     }
 
@@ -164,10 +169,25 @@ impl Memtable {
         self.charged.load(Ordering::Relaxed)
     }
 
+    /// Gives the sealed memtable to `trees` in place of its tree. Each flushes its part of it.
+    pub(crate) fn share(&self, trees: usize) {
+        self.is_shared.fetch_or(trees > 1, Ordering::AcqRel);
+        self.holders.fetch_add(trees.saturating_sub(1), Ordering::AcqRel);
+    }
+
+    /// Returns whether the memtable has keys of several trees.
+    pub(crate) fn is_shared(&self) -> bool {
+        self.is_shared.load(Ordering::Acquire)
+    }
+
     /// Stops charging for the memory of the memtable, whose entries are in tables now. Only readers
     /// may still hold it, and what a cursor pins must neither make other memtables be sealed early
     /// nor stop writers.
     pub(crate) fn stop_charging(&self) {
+        if self.holders.fetch_sub(1, Ordering::AcqRel) > 1 {
+            // Another tree has entries of it to flush.
+            return;
+        }
         let mut writer = self.writer.lock();
         writer.is_uncharged = true;
         let charged = self.charged.swap(0, Ordering::Relaxed);

@@ -19,6 +19,8 @@ pub enum JobReason {
     Space,
     /// Entries have expired.
     Expired,
+    /// A table reaches across the bounds of its tree.
+    Bounds,
     /// The user asked for a full compaction.
     Full,
 }
@@ -51,6 +53,7 @@ impl fmt::Display for Job {
             JobReason::Tombstones => "tombstones:",
             JobReason::Space => "space:",
             JobReason::Expired => "expired:",
+            JobReason::Bounds => "bounds:",
             JobReason::Full => "full:",
         })?;
         let mut last = None;

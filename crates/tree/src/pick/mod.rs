@@ -13,6 +13,7 @@ mod expired;
 mod full;
 mod hidden;
 mod space;
+mod trim;
 
 mod around;
 
@@ -24,4 +25,5 @@ pub use full::FullPass;
 pub use job::{Job, JobReason};
 pub use shape::{Policy, Pressure, pressure};
 pub(crate) use space::pick_space;
+pub use trim::pick_trim;
 pub(crate) use window::is_contiguous;

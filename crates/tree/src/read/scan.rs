@@ -9,7 +9,7 @@ use super::walk::{ScanOptions, Walk};
 use crate::options::Direction;
 use crate::read_load::SCAN_WEIGHT;
 use crate::tree::Tree;
-use flagstone_base::{KeyRange, Result, SeqNo, Slice};
+use flagstone_base::{KeyRange, Result, SeqNo, Slice, TreeId};
 use flagstone_env::Owned;
 use std::sync::{Arc, Weak};
 
@@ -21,8 +21,8 @@ use std::sync::{Arc, Weak};
 pub struct TreeScan {
     held: Owned<Held>,
     walk: Walk,
-    /// The scan is registered, so that other threads can find it.
-    is_known: bool,
+    /// The tree for which the scan is registered, so that other threads can find it.
+    known: Option<TreeId>,
 }
 
 impl Tree {
@@ -38,7 +38,7 @@ impl Tree {
         self.reads.note(SCAN_WEIGHT);
         let held = Owned::new(Held::new(&self.context().cache));
         let walk = Walk::new(Arc::clone(self), range, (at, direction), options);
-        TreeScan { held, walk, is_known: false }
+        TreeScan { held, walk, known: None }
     }
 }
 
@@ -96,8 +96,8 @@ impl TreeScan {
             held.settle(scans);
             held.pinned.is_some()
         });
-        if holds && !self.is_known {
-            self.is_known = true;
+        if holds && self.known != Some(tree.id()) {
+            self.known = Some(tree.id());
             let room: Weak<dyn crate::scans::Rests> = self.held.room();
             tree.context().scans.add(tree.id(), room);
         }

@@ -42,7 +42,10 @@ impl Default for ScanOptions {
 /// The part of a scan that only its own thread accesses.
 pub(super) struct Walk {
     tree: Arc<Tree>,
+    /// The keys of `range` that lie in the tree.
     range: KeyRange,
+    /// Set once the tree was replaced.
+    moved: Option<Box<Moved>>,
     at: SeqNo,
     direction: Direction,
     options: ScanOptions,
@@ -62,6 +65,14 @@ pub(super) struct Walk {
     covered_keys: u32,
 }
 
+/// The way of a scan whose tree was replaced: through all trees that have replaced it.
+struct Moved {
+    /// The tree in which the scan began. It leads to the others.
+    origin: Arc<Tree>,
+    /// All keys of the scan.
+    range: KeyRange,
+}
+
 impl Walk {
     pub(super) fn new(
         tree: Arc<Tree>,
@@ -69,10 +80,16 @@ impl Walk {
         (at, direction): (SeqNo, Direction),
         options: ScanOptions,
     ) -> Self {
+        let bounds = &tree.options().bounds;
+        let range = match bounds {
+            Some(bounds) => bounds.clip(&range),
+            None => range,
+        };
         let is_done = range.is_empty();
         Self {
             tree,
             range,
+            moved: None,
             at,
             direction,
             options,
@@ -141,6 +158,7 @@ impl Walk {
                     return Ok(true);
                 }
                 Step::Absent => held.pinned = Some(pinned),
+                Step::End if self.go_on() => {}
                 Step::End => {
                     (self.is_done, self.is_settled) = (true, false);
                     return Ok(false);
@@ -152,9 +170,10 @@ impl Walk {
     /// Reads the value of the current key again, after it was released.
     #[cold]
     pub(super) fn find_again(&mut self, held: &mut Held) -> Result<()> {
+        let view = self.view();
         let key = std::mem::take(&mut self.key);
         self.has_key = false;
-        let mut pinned = self.open(self.tree.view());
+        let mut pinned = self.open(view);
         let found = pinned.merge.seek(Bound::Included(&key));
         let found = found.and_then(|()| self.step(&mut pinned));
         let is_same = self.key == key;
@@ -197,7 +216,8 @@ impl Walk {
     #[cold]
     fn pin_again(&mut self) -> Result<Box<Pinned>> {
         (self.until_check, self.is_settled) = (ENTRIES_PER_CHECK, false);
-        let mut pinned = self.open(self.tree.view());
+        let view = self.view();
+        let mut pinned = self.open(view);
         let bound = |bound: &Bound<Vec<u8>>| bound.clone();
         let from = match (self.has_key, self.direction) {
             (true, _) => Bound::Excluded(self.key.clone()),
@@ -206,6 +226,71 @@ impl Walk {
         };
         pinned.merge.seek(from.as_ref().map(Vec::as_slice))?;
         Ok(pinned)
+    }
+
+    /// Returns the current view of the tree. If the tree was replaced, moves to the one that has
+    /// the position of the scan.
+    fn view(&mut self) -> Arc<View> {
+        loop {
+            let view = self.tree.view();
+            if !view.is_retired() {
+                return view;
+            }
+            self.follow();
+        }
+    }
+
+    #[cold]
+    fn follow(&mut self) {
+        let (tree, range) = (&self.tree, &self.range);
+        let first = || Box::new(Moved { origin: Arc::clone(tree), range: range.clone() });
+        let Moved { origin, range } = &**self.moved.get_or_insert_with(first);
+        let next = match (self.has_key, self.direction) {
+            (true, _) => origin.successor_of(&self.key),
+            (false, Direction::Forward) => match &self.range.start {
+                Bound::Included(key) | Bound::Excluded(key) => origin.successor_of(key),
+                Bound::Unbounded => origin.successor_of(b""),
+            },
+            (false, Direction::Reverse) => match &self.range.end {
+                Bound::Included(key) => origin.successor_of(key),
+                Bound::Excluded(end) => origin.successor_below(Some(end)),
+                Bound::Unbounded => origin.successor_below(None),
+            },
+        };
+        let range = range.clone();
+        self.move_to(next, &range);
+    }
+
+    fn move_to(&mut self, next: Option<Arc<Tree>>, range: &KeyRange) {
+        let Some(next) = next else { return };
+        let bounds = &next.options().bounds;
+        self.range = bounds.as_ref().map_or_else(|| range.clone(), |bounds| bounds.clip(range));
+        self.tree = next;
+    }
+
+    /// At the end of a tree: moves to the next of the trees that have replaced the first one.
+    /// Returns false if nothing of the range is left.
+    fn go_on(&mut self) -> bool {
+        let Some(Moved { origin, range }) = self.moved.as_deref() else { return false };
+        let Some(bounds) = &self.tree.options().bounds else { return false };
+        let next = match self.direction {
+            Direction::Forward => {
+                let upper = bounds.upper().filter(|upper| range.ends_behind(upper));
+                upper.and_then(|upper| origin.successor_of(upper))
+            }
+            Direction::Reverse => {
+                let lower = Some(bounds.lower()).filter(|lower| range.starts_below(lower));
+                lower.and_then(|lower| origin.successor_below(Some(lower)))
+            }
+        };
+        if next.is_none() {
+            return false;
+        }
+        let range = range.clone();
+        self.move_to(next, &range);
+        // The next key is the first one of the tree, in the direction of the scan.
+        (self.has_key, self.until_check) = (false, 0);
+        !self.range.is_empty()
     }
 
     fn open(&self, view: Arc<View>) -> Box<Pinned> {

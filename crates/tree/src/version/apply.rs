@@ -6,9 +6,13 @@ use super::handle::TableHandle;
 use super::levels::{LEVELS, Run, Version, check_run, wrong};
 use crate::context::TreeContext;
 use flagstone_base::{FileNumber, Result};
-use flagstone_sst::Table;
+use flagstone_sst::{Table, TableMeta};
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
+
+/// The tables of the trees of a database that is being opened.
+#[derive(Default)]
+pub struct Known(HashMap<FileNumber, Arc<TableHandle>>);
 
 impl Version {
     /// Returns this version with `edit` applied. The cost is proportional to the tables of the
@@ -21,12 +25,40 @@ impl Version {
         self.apply_with(context, edit, &mut HashMap::new())
     }
 
+    /// Returns the version of a tree that is opened with the tables of `edit`. Tables in `known`
+    /// are of other trees as well; the new ones are added to it.
+    ///
+    /// # Errors
+    /// As [`Version::apply`].
+    pub fn open(context: &Arc<TreeContext>, edit: &TreeEdit, known: &mut Known) -> Result<Self> {
+        let version = Self::empty().apply_new(edit, |meta| match known.0.get(&meta.number) {
+            Some(table) => {
+                table.hold(edit.tree);
+                Arc::clone(table)
+            }
+            None => TableHandle::new(context, edit.tree, meta.clone(), None),
+        })?;
+        known.0.extend(version.tables().map(|(_, table)| (table.number(), Arc::clone(table))));
+        Ok(version)
+    }
+
     /// As [`Version::apply`]. `opened` holds new tables that are already open.
     pub(crate) fn apply_with(
         &self,
         context: &Arc<TreeContext>,
         edit: &TreeEdit,
         opened: &mut HashMap<FileNumber, Arc<Table>>,
+    ) -> Result<Self> {
+        self.apply_new(edit, |meta| {
+            TableHandle::new(context, edit.tree, meta.clone(), opened.remove(&meta.number))
+        })
+    }
+
+    /// As [`Version::apply`]. `make` makes the tables that are new.
+    pub(crate) fn apply_new(
+        &self,
+        edit: &TreeEdit,
+        mut make: impl FnMut(&TableMeta) -> Arc<TableHandle>,
     ) -> Result<Self> {
         let removed: BTreeSet<FileNumber> = edit.removed.iter().copied().collect();
         let mut levels: [Option<Vec<Arc<TableHandle>>>; LEVELS] = Default::default();
@@ -49,9 +81,7 @@ impl Version {
             };
             tables.push(match taken.get(&meta.number) {
                 Some(moved) => Arc::clone(moved),
-                None => {
-                    TableHandle::new(context, edit.tree, meta.clone(), opened.remove(&meta.number))
-                }
+                None => make(meta),
             });
         }
         let mut next = self.clone();
@@ -87,7 +117,7 @@ impl Version {
     }
 }
 
-fn missing(number: FileNumber) -> flagstone_base::Error {
+pub(crate) fn missing(number: FileNumber) -> flagstone_base::Error {
     wrong(format!("an edit removes table {number}, which is not there"))
 }
 

@@ -14,10 +14,12 @@ use std::sync::{Arc, OnceLock};
 
 static NO_RANGES: RangeSet = RangeSet::EMPTY;
 
-/// A table of one or more versions. It is opened when it is first read.
+/// A table of one or more versions, of one tree or, after a split, of two. It is opened when it is
+/// first read.
 pub struct TableHandle {
     meta: TableMeta,
-    tree: TreeId,
+    /// The number of its tree.
+    tree: AtomicU32,
     context: Arc<TreeContext>,
     table: OnceLock<Arc<Table>>,
     ranges: OnceLock<RangeSet>,
@@ -25,8 +27,9 @@ pub struct TableHandle {
     /// Locked while the file is opened or its deleted ranges are read, so that both happen only
     /// once.
     opening: Mutex<()>,
-    /// No later version holds the table: the file is removed after its last reader.
-    removed: AtomicBool,
+    /// The trees whose current version holds the table. At 0 no later version will: the file is
+    /// removed after its last reader.
+    holders: AtomicU32,
     /// The last damage found in the table, and whether it was reported.
     damage: Mutex<Option<Error>>,
     is_told: AtomicBool,
@@ -45,13 +48,13 @@ impl TableHandle {
         let table = opened.map_or_else(OnceLock::new, OnceLock::from);
         Arc::new(Self {
             meta,
-            tree,
+            tree: AtomicU32::new(tree.0),
             context: Arc::clone(context),
             table,
             ranges: OnceLock::new(),
             sample: SampleSlot::default(),
             opening: Mutex::new(()),
-            removed: AtomicBool::new(false),
+            holders: AtomicU32::new(1),
             damage: Mutex::default(),
             is_told: AtomicBool::new(false),
             strikes: AtomicU32::new(0),
@@ -181,7 +184,8 @@ impl TableHandle {
     }
 
     fn tell(&self, error: &Error, is_quarantined: bool) {
-        let (tree, meta, error) = (self.tree, self.meta.clone(), error.clone());
+        let tree = TreeId(self.tree.load(Ordering::Relaxed));
+        let (meta, error) = (self.meta.clone(), error.clone());
         self.context.damages.note(Damage { tree, meta, error, is_quarantined });
     }
 
@@ -191,9 +195,20 @@ impl TableHandle {
         self.sample.get(shift, &self.context.cache, || self.open()?.sample())
     }
 
-    /// Marks the table as removed: no later version will hold it.
+    /// Notes that one tree holds the table no more.
     pub(crate) fn set_removed(&self) {
-        self.removed.store(true, Ordering::Release);
+        self.holders.fetch_sub(1, Ordering::AcqRel);
+    }
+
+    /// Notes that `tree` holds the table, too.
+    pub(crate) fn hold(&self, tree: TreeId) {
+        self.tree.store(tree.0, Ordering::Relaxed);
+        self.holders.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// The number of trees that hold the table.
+    pub(crate) fn holders(&self) -> u32 {
+        self.holders.load(Ordering::Acquire)
     }
 }
 
@@ -203,7 +218,7 @@ impl Drop for TableHandle {
         if let Some(ranges) = self.ranges.get() {
             self.context.cache.unpin(ranges.bytes());
         }
-        if *self.removed.get_mut() {
+        if *self.holders.get_mut() == 0 {
             if let Some(table) = self.table.get() {
                 table.forget_blocks();
             }

@@ -60,6 +60,12 @@ impl Version {
         }
     }
 
+    /// Returns the version of a tree that others have replaced: no SeqNo and no moment may be read
+    /// in it.
+    pub(crate) fn retired() -> Self {
+        Self { watermark: SeqNo::MAX, expired_through: Moment::MAX, ..Self::empty() }
+    }
+
     /// Returns the version for use in a view. All empty versions share one allocation.
     pub(crate) fn shared(self) -> Arc<Self> {
         static EMPTY: LazyLock<Arc<Version>> = LazyLock::new(|| Arc::new(Version::empty()));

@@ -8,6 +8,8 @@ mod span;
 mod apply;
 mod levels;
 
+pub use apply::Known;
+pub(crate) use apply::missing;
 pub use edit::TreeEdit;
 pub use handle::TableHandle;
 pub(crate) use levels::Run;

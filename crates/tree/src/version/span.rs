@@ -1,6 +1,7 @@
 //! Spans of keys: from a key up to a bound, as tables have them.
 
 use super::handle::TableHandle;
+pub(crate) use crate::bounds::ends_before;
 use flagstone_base::KeyRange;
 use flagstone_sst::TableMeta;
 use std::ops::{Bound, Range};
@@ -11,16 +12,6 @@ use std::sync::Arc;
 pub(crate) struct Span {
     pub(crate) lower: Vec<u8>,
     pub(crate) upper: Bound<Vec<u8>>,
-}
-
-/// Returns whether all keys within the bound `upper` are below `key`.
-#[inline]
-pub(crate) fn ends_before(upper: Bound<&[u8]>, key: &[u8]) -> bool {
-    match upper {
-        Bound::Included(upper) => upper < key,
-        Bound::Excluded(upper) => upper <= key,
-        Bound::Unbounded => false,
-    }
 }
 
 impl Span {

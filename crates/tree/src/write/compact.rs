@@ -49,6 +49,7 @@ impl Compaction {
             return None;
         }
         let version = Arc::clone(tree.view().version());
+        let job = without_shared_moves(&version, job, tree);
         if !fits(&version, &job) || !may_drop(tree, &version, &job, visible) {
             tree.compaction_slot.give_up();
             return None;
@@ -199,7 +200,9 @@ impl Compaction {
             fences: self.fences(),
         };
         let (merge, entries) = self.merge(ranges.set(), &retention)?;
-        let expected = self.tree.context().entry_checks.then_some(entries);
+        // Of a table that reaches across the bounds only a part is read.
+        let is_whole = self.inputs().all(|table| !options.reaches_across(table.meta()));
+        let expected = (self.tree.context().entry_checks && is_whole).then_some(entries);
         let (outputs, is_written, entries_read) = (Outputs::new(&self.tree, plan), false, 0);
         Ok(RunningCompaction {
             merge,
@@ -253,7 +256,7 @@ impl Compaction {
             }
         }
         let mut merge = MergeCursor::new(sources, Direction::Forward);
-        merge.seek(Bound::Unbounded)?;
+        merge.seek(first_of(&self.tree))?;
         Ok((merge, entries))
     }
 }
@@ -268,7 +271,12 @@ impl RunningCompaction {
         let (ranges, mut bytes) = (ranges.set(), 0);
         while !is_enough(bytes) {
             let is_bottom = |key: &[u8]| below.is_bottom(key);
-            match write_next_key(merge, outputs, retention, ranges, is_bottom)? {
+            let is_left = merge.entry().is_some_and(|entry| !outputs.is_behind(entry.key));
+            let moved = match is_left {
+                true => write_next_key(merge, outputs, retention, ranges, is_bottom)?,
+                false => None,
+            };
+            match moved {
                 Some(moved) => {
                     bytes += moved.bytes;
                     *entries_read += moved.entries;
@@ -292,6 +300,28 @@ impl Drop for Compaction {
             self.tree.compaction_slot.give_up();
         }
     }
+}
+
+/// Returns `job`, unless it moves tables that reach across the bounds of `tree`. A move would keep
+/// the keys of another tree in them. Such tables are left out or, if there are no others, written
+/// again.
+fn without_shared_moves(version: &Version, mut job: Job, tree: &Tree) -> Job {
+    if !job.is_move || tree.options().bounds.is_none() {
+        return job;
+    }
+    let tables = version.tables().map(|(_, table)| table.meta());
+    let reaching = tables.filter(|meta| tree.options().reaches_across(meta));
+    let reaching: BTreeMap<FileNumber, u64> = reaching.map(|m| (m.number, m.bytes)).collect();
+    let is_shared = |input: &(u8, FileNumber)| reaching.contains_key(&input.1);
+    if job.inputs.iter().all(is_shared) {
+        job.is_move = false;
+        return job;
+    }
+    // The inputs of a move do not overlap, so each may be left out.
+    for (_, number) in job.inputs.extract_if(.., |input| is_shared(input)) {
+        job.bytes = job.bytes.saturating_sub(reaching[&number]);
+    }
+    job
 }
 
 /// Returns whether `job` can be done in `version`: its inputs are there, and with them everything
@@ -341,6 +371,14 @@ fn is_oldest(version: &Version, table: &TableHandle, inputs: &BTreeSet<FileNumbe
     let older = version.l0_runs().iter().take_while(|run| !is_here(run));
     let mut overlapping = older.flat_map(|run| &run[Span::of(table.meta()).within(run)]);
     overlapping.all(|other| inputs.contains(&other.number()))
+}
+
+/// The bound from which on flushes and compactions of `tree` read entries.
+pub(super) fn first_of(tree: &Tree) -> Bound<&[u8]> {
+    match &tree.options().bounds {
+        Some(bounds) if !bounds.lower().is_empty() => Bound::Included(bounds.lower()),
+        _ => Bound::Unbounded,
+    }
 }
 
 /// Returns whether one deleted range hides everything in `table` from every reader.

@@ -4,7 +4,7 @@
 //! reading them: its one edit empties a tree. It needs the right to compact for that, so that no
 //! compaction takes the same tables.
 
-use super::compact::is_deleted;
+use super::compact::{first_of, is_deleted};
 use super::key::{entry_bytes, write_next_key};
 use super::output::{OutputPlan, Outputs, check_count, is_enough};
 use super::ranges::RangesToWrite;
@@ -17,7 +17,6 @@ use crate::ranges::RangeSet;
 use crate::tree::Tree;
 use crate::version::{TableHandle, TreeEdit, Version};
 use flagstone_base::{FileNumber, Moment, Result, SeqNo};
-use std::ops::Bound;
 use std::sync::Arc;
 
 /// Small memtables are flushed together up to this many bytes.
@@ -192,7 +191,10 @@ impl Flush {
             for (table, sets) in self.tables.iter().zip(&sets) {
                 table.check_ranges(sets, options.hash_seed)?;
             }
-            expected = self.tables.iter().map(|table| table.entries_to_walk()).sum();
+            // Of a memtable of several trees only a part is read.
+            let is_whole = !self.tables.iter().any(|table| table.is_shared());
+            let walked = || self.tables.iter().map(|table| table.entries_to_walk()).sum();
+            expected = is_whole.then(walked).flatten();
         }
         let ranges = AllRanges::of_memory(sets.into_iter().flatten().collect());
         let version = Arc::clone(self.tree.view().version());
@@ -204,7 +206,7 @@ impl Flush {
             retention.set_dropped();
         }
         let mut merge = self.merge(&retention, &ranges);
-        merge.seek(Bound::Unbounded)?;
+        merge.seek(first_of(&self.tree))?;
         let plan = OutputPlan {
             level: 0,
             table_bytes: options.table_bytes / 4,
@@ -276,6 +278,7 @@ impl RunningFlush {
             // unless it has expired.
             if self.ranges.set().is_empty()
                 && let Some(entry) = self.merge.only_entry()
+                && !self.outputs.is_behind(entry.key)
                 && !self.retention.is_expired(entry.trailer)
             {
                 bytes += entry_bytes(&entry);
@@ -287,14 +290,18 @@ impl RunningFlush {
                 continue;
             }
             let is_bottom = self.is_bottom;
-            let Some(moved) = write_next_key(
-                &mut self.merge,
-                &mut self.outputs,
-                &mut self.retention,
-                self.ranges.set(),
-                |_| is_bottom,
-            )?
-            else {
+            let is_left = self.merge.entry().is_some_and(|e| !self.outputs.is_behind(e.key));
+            let moved = match is_left {
+                true => write_next_key(
+                    &mut self.merge,
+                    &mut self.outputs,
+                    &mut self.retention,
+                    self.ranges.set(),
+                    |_| is_bottom,
+                )?,
+                false => None,
+            };
+            let Some(moved) = moved else {
                 check_count(*entries_done, self.expected)?;
                 self.outputs.finish()?;
                 self.is_written = true;

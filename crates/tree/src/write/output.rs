@@ -48,12 +48,16 @@ pub(super) struct Outputs {
 }
 
 impl Outputs {
-    pub(super) fn new(tree: &Arc<Tree>, plan: OutputPlan) -> Self {
+    pub(super) fn new(tree: &Arc<Tree>, mut plan: OutputPlan) -> Self {
+        let bounds = tree.options().bounds.as_ref();
+        if let Some(bounds) = bounds {
+            plan.ranges = plan.ranges.beginning_at(bounds.lower());
+        }
         Self {
             tree: Arc::clone(tree),
             plan,
             builder: None,
-            lower: Vec::new(),
+            lower: bounds.map_or_else(Vec::new, |bounds| bounds.lower().to_vec()),
             created: Vec::new(),
             finished: Vec::new(),
             fence: 0,
@@ -68,6 +72,12 @@ impl Outputs {
     pub(super) fn of_ingest(mut self, is_one_of_many: bool) -> Self {
         (self.is_streamed, self.replaces) = (!is_one_of_many, false);
         self
+    }
+
+    /// Returns whether `key` lies above the bounds of the tree.
+    #[inline]
+    pub(super) fn is_behind(&self, key: &[u8]) -> bool {
+        self.tree.options().bounds.as_ref().is_some_and(|bounds| bounds.is_behind(key))
     }
 
     /// The number of entries in the current table.
@@ -175,7 +185,7 @@ impl Outputs {
             }
             self.finished.push(meta);
         }
-        if let Some(next) = next {
+        if let Some(next) = next.filter(|next| *next > self.lower.as_slice()) {
             self.lower.clear();
             self.lower.extend_from_slice(next);
         }
@@ -212,7 +222,9 @@ impl Outputs {
 
     /// Finishes the last table. Nothing may be added afterwards.
     pub(super) fn finish(&mut self) -> Result<()> {
-        self.finish_table(None)
+        let tree = Arc::clone(&self.tree);
+        // Deleted ranges may reach further.
+        self.finish_table(tree.options().bounds.as_ref().and_then(|bounds| bounds.upper()))
     }
 
     /// Returns an edit that adds the finished tables, and says how far `retention` dropped entries.

@@ -83,6 +83,18 @@ impl RangesToWrite {
         Self { all, pieces, next: 0, open: Vec::new(), counted: 0, counted_bytes: 0 }
     }
 
+    /// Returns the ranges from `lower` on, for tables that begin there.
+    pub(super) fn beginning_at(mut self, lower: &[u8]) -> Self {
+        let set = self.all.set();
+        let begun = self.pieces.partition_point(|piece| set.named(*piece).start < lower);
+        let reaches = |piece: &&Piece| set.named(**piece).end > lower;
+        let mut open: Vec<Piece> = self.pieces[..begun].iter().filter(reaches).copied().collect();
+        open.sort_unstable_by_key(|piece| Reverse(set.named(*piece).seqno));
+        self.open = open;
+        (self.next, self.counted) = (begun, begun);
+        self
+    }
+
     /// Estimates the bytes of a table that the pieces take which begin before `key` and after the
     /// last table. Keys must ascend.
     #[inline]

@@ -21,6 +21,7 @@ mod models;
 mod picks;
 mod random;
 mod ranges;
+mod replace;
 mod space;
 mod stories;
 mod traces;
