@@ -56,6 +56,7 @@ impl From<LoadError> for Failure {
     fn from(error: LoadError) -> Self {
         match error {
             LoadError::Usage(text) => Self::Usage(text),
+            LoadError::Exists(text) => Self::Check(text),
             LoadError::Engine(error) => Self::Engine(error),
             other => Self::Io(other.to_string()),
         }

@@ -47,6 +47,7 @@ impl Progress {
             "seconds": (took.as_secs_f64() * 1000.0).round() / 1000.0,
             "documents": count.documents,
             "bad_documents": count.bad,
+            "existing_documents": count.existing,
             "json_bytes": count.json_bytes,
             "input_bytes": count.input_bytes,
             "input_bytes_total": input_bytes_total,

@@ -4,6 +4,7 @@ use crate::batch::Batch;
 use crate::collection::{Collection, Stored, write};
 use crate::entry::EntryOptions;
 use crate::sort_keys;
+use flagstone_base::hash::key_hash;
 use flagstone_base::{Error, ErrorKind};
 use flagstone_doc::{JsonError, JsonOptions, JsonParser, View, sort_key};
 use flagstone_engine::OP_OVERHEAD;
@@ -73,6 +74,18 @@ impl DocumentParser {
     /// # Errors
     /// [`Refused`] says why. The batch stays as it was.
     pub fn put(&mut self, batch: &mut Batch, json: &[u8], key_path: &str) -> Result<(), Refused> {
+        let put = self.parse(json, key_path)?.put(batch, EntryOptions::new());
+        self.free_long_buffer();
+        put
+    }
+
+    /// Parses `json`, and finds its primary key at the dotted path `key_path`. The result is put
+    /// into a batch that the caller may choose by the key.
+    ///
+    /// # Errors
+    /// [`Refused`] says why.
+    pub fn parse(&mut self, json: &[u8], key_path: &str) -> Result<ParsedDocument<'_>, Refused> {
+        self.free_long_buffer();
         self.document.clear();
         self.key.clear();
         let names = Some(self.stored.names());
@@ -85,16 +98,60 @@ impl DocumentParser {
             return Err(Refused::NoKey(key_path.to_owned()));
         }
         sort_keys::check_primary(&self.key).map_err(Refused::Batch)?;
-        self.check_room(batch)?;
-        let change = write::Change::Put(&self.document, EntryOptions::new());
-        let pushed = write::in_batch(&self.stored, &mut batch.0, &self.key, change);
+        Ok(ParsedDocument { stored: &self.stored, key: &self.key, document: &self.document })
+    }
+
+    fn free_long_buffer(&mut self) {
         if self.document.capacity() > KEPT_BYTES_MAX {
             self.document = Vec::new();
         }
-        pushed.map_err(Refused::Batch)
+    }
+}
+
+/// A document in its stored form, and its primary key: what [`DocumentParser::parse`] returns.
+#[derive(Clone, Copy)]
+pub struct ParsedDocument<'p> {
+    stored: &'p Stored,
+    key: &'p [u8],
+    document: &'p [u8],
+}
+
+impl ParsedDocument<'_> {
+    /// Returns a hash of the primary key. Equal keys have equal hashes. All bits vary.
+    #[inline]
+    pub fn key_hash(&self) -> u64 {
+        key_hash(self.key, 0)
     }
 
-    /// Checks that a commit would take the batch with the document that was parsed last.
+    /// Puts the document into `batch`.
+    ///
+    /// # Errors
+    /// [`Refused`] says why. The batch stays as it was.
+    pub fn put(&self, batch: &mut Batch, options: EntryOptions) -> Result<(), Refused> {
+        self.check_room(batch)?;
+        let change = write::Change::Put(self.document, options);
+        write::in_batch(self.stored, &mut batch.0, self.key, change).map_err(Refused::Batch)
+    }
+
+    /// Puts the document into `batch`, whose commit returns Conflict if a document of this key
+    /// exists then.
+    ///
+    /// # Errors
+    /// As [`ParsedDocument::put`].
+    pub fn insert(&self, batch: &mut Batch, options: EntryOptions) -> Result<(), Refused> {
+        self.put(batch, options)?;
+        batch.0.expect_absent(self.stored.bytes(), self.key).map_err(Refused::Batch)
+    }
+
+    /// Returns whether the collection has a document of this key now.
+    ///
+    /// # Errors
+    /// As [`Collection::get`].
+    pub fn exists(&self) -> flagstone_base::Result<bool> {
+        Ok(self.stored.bytes().get(self.key)?.is_some())
+    }
+
+    /// Checks that a commit would take the batch with this document.
     fn check_room(&self, batch: &Batch) -> Result<(), Refused> {
         let most = self.stored.bytes().batch_bytes_max();
         let bytes = (self.key.len() + self.document.len() + OP_OVERHEAD) as u64;
@@ -109,6 +166,12 @@ impl DocumentParser {
              memory budget",
             self.document.len()
         ))))
+    }
+}
+
+impl fmt::Debug for ParsedDocument<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ParsedDocument({} bytes)", self.document.len())
     }
 }
 

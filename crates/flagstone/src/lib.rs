@@ -62,7 +62,7 @@ pub use batch::Batch;
 pub use codec::{AsKey, Codec, KeyCodec, Plain, Serde};
 pub use collection::{Collection, DocumentScan, StoredView};
 pub use database::{Builder, Database};
-pub use document_parser::{DocumentParser, Refused};
+pub use document_parser::{DocumentParser, ParsedDocument, Refused};
 pub use entry::{CommitOptions, EntryOptions};
 pub use flagstone_base::{
     Compression, Decoder, Error, ErrorKind, Malformed, Moment, Result, SeqNo, Slice,

@@ -5,12 +5,11 @@ use crate::input::Input;
 use flagstone::Refused;
 use flagstone::bulk::{Chunk, Place};
 use std::fs::File;
-use std::io::{BufWriter, Write};
+use std::io::{BufWriter, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-/// Finds the lines of documents of a chunk. Asked for in ascending order, so no byte is counted
-/// twice.
+/// Finds the lines of documents of a chunk, in ascending order, so that no byte is counted twice.
 pub(crate) struct Places<'a> {
     pub(crate) chunk: &'a Chunk,
     known: Option<(usize, Place)>,
@@ -21,7 +20,36 @@ impl<'a> Places<'a> {
         Self { chunk, known: None }
     }
 
-    /// Returns the place of the byte `at`, which must not be before the last one asked for.
+    /// Returns `name:line:column: reason` for the document `text` at byte `at` of the chunk, which
+    /// is wrong at its byte `inside`. `at` must not be before that of the last call.
+    pub(crate) fn describe(
+        &mut self,
+        input: &Input,
+        (at, text): (usize, &[u8]),
+        (inside, reason): (usize, &str),
+    ) -> String {
+        let place = self.of(input, at).map(|place| place.after(&text[..inside.min(text.len())]));
+        let byte = || format!("byte {}", self.chunk.offset + at as u64);
+        let place = place.map_or_else(byte, |place| place.to_string());
+        format!("{}:{place}: {reason}", input.name)
+    }
+
+    /// Appends a copy of the document `text` at byte `at` of the chunk to `copies`, after a line
+    /// with its description.
+    pub(crate) fn append_copy(
+        &self,
+        (at, text): (usize, &[u8]),
+        description: &str,
+        copies: &mut Vec<u8>,
+    ) {
+        let is_cut = self.chunk.is_cut && at + text.len() == self.chunk.bytes.len();
+        let cut = if is_cut { " (only its beginning follows)" } else { "" };
+        copies.extend_from_slice(format!("# {description}{cut}\n").as_bytes());
+        copies.extend_from_slice(text.strip_suffix(b"\n").unwrap_or(text));
+        copies.push(b'\n');
+    }
+
+    /// Returns the place of the byte `at`, which must not be before that of the last call.
     fn of(&mut self, input: &Input, at: usize) -> Option<Place> {
         let (from, place) = match self.known {
             Some(known) => known,
@@ -64,37 +92,29 @@ impl BadDocuments {
         Ok(Self { copies: Some((path.to_owned(), Mutex::new(BufWriter::new(file)))) })
     }
 
-    /// Empties the file at the start of a load.
-    pub(crate) fn begin(&self) -> Result<(), LoadError> {
+    /// Empties the file at the start of a load, unless the load continues another one.
+    pub(crate) fn begin(&self, continues: bool) -> Result<(), LoadError> {
         let Some((path, file)) = &self.copies else { return Ok(()) };
-        let file = file.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut file = file.lock().unwrap_or_else(PoisonError::into_inner);
         let is_file = file.get_ref().metadata().is_ok_and(|about| about.is_file());
-        let emptied = if is_file { file.get_ref().set_len(0) } else { Ok(()) };
-        emptied.map_err(|error| LoadError::io("empty", path, &error))
+        let begun = match (is_file, continues) {
+            (false, _) => Ok(()),
+            (true, false) => file.get_ref().set_len(0),
+            (true, true) => file.seek(SeekFrom::End(0)).map(|_end| ()),
+        };
+        begun.map_err(|error| LoadError::io("empty", path, &error))
     }
 
-    /// Handles the bad document at byte `at` of the chunk of `places`. An error ends the load.
-    pub(crate) fn take(
-        &self,
-        input: &Input,
-        places: &mut Places<'_>,
-        (at, text): (usize, &[u8]),
-        refused: &Refused,
-    ) -> Result<(), LoadError> {
-        let (inside, reason) = reason_of(refused);
-        let chunk = places.chunk;
-        let place = places.of(input, at).map(|place| place.after(&text[..inside.min(text.len())]));
-        let place =
-            place.map_or_else(|| format!("byte {}", chunk.offset + at as u64), |p| p.to_string());
-        let reason = format!("{}:{place}: {reason}", input.name);
-        let Some((path, file)) = &self.copies else { return Err(LoadError::Usage(reason)) };
+    /// Returns whether bad documents are copied to a file.
+    pub(crate) const fn are_copied(&self) -> bool {
+        self.copies.is_some()
+    }
+
+    /// Writes copies of bad documents to the file, if there is one.
+    pub(crate) fn write(&self, copies: &[u8]) -> Result<(), LoadError> {
+        let Some((path, file)) = &self.copies else { return Ok(()) };
         let mut file = file.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_cut = chunk.is_cut && at + text.len() == chunk.bytes.len();
-        let cut = if is_cut { " (only its beginning follows)" } else { "" };
-        let written = writeln!(file, "# {reason}{cut}")
-            .and_then(|()| file.write_all(text))
-            .and_then(|()| file.write_all(b"\n"));
-        written.map_err(|error| LoadError::io("write", path, &error))
+        file.write_all(copies).map_err(|error| LoadError::io("write", path, &error))
     }
 
     /// Writes buffered bytes to the file.
@@ -127,7 +147,7 @@ fn is_same_file(input: &Path, path: &Path) -> bool {
 }
 
 /// Returns the byte of a document at which it is wrong, and the reason.
-fn reason_of(refused: &Refused) -> (usize, String) {
+pub(crate) fn reason_of(refused: &Refused) -> (usize, String) {
     let Refused::Json(error) = refused else { return (0, refused.to_string()) };
     let found = error.found.map_or(String::new(), |found| format!(", found {found:?}"));
     (error.offset, format!("expected {}{found}", error.expected))

@@ -1,7 +1,7 @@
 //! Stops the threads of a load, and keeps the reason.
 
 use crate::error::LoadError;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 /// The place of a failure: input and offset. Of several failures the one with the lowest rank is
@@ -9,11 +9,18 @@ use std::sync::{Mutex, PoisonError};
 pub(crate) type Rank = (usize, u64);
 
 /// The flags by which the threads of a load are stopped.
-#[derive(Default)]
 pub(crate) struct Control {
     stops: AtomicBool,
-    has_failed: AtomicBool,
+    /// Chunks with a higher number are not loaded.
+    last: AtomicU64,
     failure: Mutex<Option<(Rank, LoadError)>>,
+}
+
+impl Default for Control {
+    fn default() -> Self {
+        let (stops, last) = (AtomicBool::new(false), AtomicU64::new(u64::MAX));
+        Self { stops, last, failure: Mutex::new(None) }
+    }
 }
 
 impl Control {
@@ -22,14 +29,14 @@ impl Control {
         self.stops.store(true, Ordering::Release);
     }
 
-    /// Stops the load because of `failure`.
-    pub(crate) fn fail(&self, rank: Rank, failure: LoadError) {
+    /// Stops the load because of `failure`. Chunks up to number `last` are still loaded.
+    pub(crate) fn fail(&self, rank: Rank, last: u64, failure: LoadError) {
         let mut first = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
         if first.as_ref().is_none_or(|(known, _)| rank < *known) {
             *first = Some((rank, failure));
         }
         drop(first);
-        self.has_failed.store(true, Ordering::Release);
+        self.last.fetch_min(last, Ordering::AcqRel);
         self.stop();
     }
 
@@ -37,8 +44,9 @@ impl Control {
         self.stops.load(Ordering::Acquire)
     }
 
-    pub(crate) fn has_failed(&self) -> bool {
-        self.has_failed.load(Ordering::Acquire)
+    /// Returns whether chunk `number` is not to be loaded, because the load failed before it.
+    pub(crate) fn is_beyond(&self, number: u64) -> bool {
+        number > self.last.load(Ordering::Acquire)
     }
 
     /// Returns the failure with the lowest rank, if the load failed.

@@ -11,6 +11,8 @@ pub enum LoadError {
     /// The input or the arguments are wrong: a bad document, or a file that cannot be used. The
     /// text says where.
     Usage(String),
+    /// The key of a document exists, and the load was to stop at that. The text says where.
+    Exists(String),
     /// A file could not be read or written, or a thread could not be started.
     Io(String),
     /// The database returned an error.
@@ -27,7 +29,7 @@ impl LoadError {
 impl fmt::Display for LoadError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Usage(text) | Self::Io(text) => f.write_str(text),
+            Self::Usage(text) | Self::Exists(text) | Self::Io(text) => f.write_str(text),
             Self::Engine(error) => error.fmt(f),
         }
     }

@@ -3,6 +3,7 @@
 
 use crate::error::LoadError;
 use crate::lines::LineCounts;
+use crate::table::TableFormat;
 use flagstone::bulk::{Chunk, Place};
 use std::fmt;
 use std::fs::File;
@@ -13,6 +14,17 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+/// What the text of an input is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Format {
+    /// JSON lines or one JSON array: the first bytes tell which.
+    #[default]
+    Json,
+    /// A table of records.
+    Table(TableFormat),
+}
+
 /// One input of a load.
 pub struct Input {
     /// The name for messages: the path, or `stdin`.
@@ -20,6 +32,7 @@ pub struct Input {
     /// The length of the file, compressed or not, if known.
     pub(crate) bytes: Option<u64>,
     pub(crate) form: Form,
+    pub(crate) format: Format,
 }
 
 /// A function that appends the documents of a range to a buffer, one JSON document a line, each
@@ -37,7 +50,7 @@ pub(crate) enum Form {
     Made(MakeLines, Range<u64>),
 }
 
-/// A stream of JSON, decompressed.
+/// A stream, decompressed.
 pub(crate) struct Stream {
     pub(crate) text: Box<dyn Read + Send>,
     pub(crate) is_array: bool,
@@ -80,6 +93,14 @@ impl Input {
     /// # Errors
     /// When the file cannot be opened or read, or is a directory.
     pub fn open(path: &Path) -> Result<Self, LoadError> {
+        Self::open_as(path, Format::Json)
+    }
+
+    /// As [`Input::open`], for text of any format.
+    ///
+    /// # Errors
+    /// As [`Input::open`].
+    pub fn open_as(path: &Path, format: Format) -> Result<Self, LoadError> {
         let is_stdin = path == Path::new("-");
         let name = if is_stdin { "stdin".into() } else { path.display().to_string() };
         let refused = |error: io::Error| LoadError::io("read", Path::new(&name), &error);
@@ -97,20 +118,22 @@ impl Input {
                     read_head(&mut At { file: &file, offset: 0 }, &mut head).map_err(refused)?;
                 // Files of the kernel have the length 0 and are not empty.
                 let is_as_told = (len as u64) <= about.len();
-                if is_as_told && !is_compressed(&head[..len]) && !begins_array(&head[..len]) {
+                let is_lines = format == Format::Json && !begins_array(&head[..len]);
+                if is_as_told && is_lines && !is_compressed(&head[..len]) {
                     let form = Form::Plain(file, Mutex::default());
-                    return Ok(Self { name, bytes: Some(about.len()), form });
+                    return Ok(Self { name, bytes: Some(about.len()), form, format });
                 }
             }
             (Box::new(file), about.is_file().then_some(about.len()))
         };
-        Ok(Self { name, bytes, form: Form::Stream(Mutex::new(Some(file))) })
+        Ok(Self { name, bytes, form: Form::Stream(Mutex::new(Some(file))), format })
     }
 
     /// Returns an input whose documents `make` generates for the numbers in `range`; `name` is for
     /// messages.
     pub fn made(name: &str, range: Range<u64>, make: MakeLines) -> Self {
-        Self { name: name.into(), bytes: None, form: Form::Made(make, range) }
+        let form = Form::Made(make, range);
+        Self { name: name.into(), bytes: None, form, format: Format::Json }
     }
 
     /// Returns the length of the file, compressed or not, if known.

@@ -2,10 +2,15 @@
 //! queues between them.
 //!
 //! ```text
-//!   task --> readers --> Parcel (a chunk) --> parsers --> Work (a batch) --> writers --> totals
-//!              ^                                                               |
-//!              +---------------- gate: bytes under way are bounded <-----------+
+//!   task --> readers --> Parcel (a chunk) --> parsers --> lanes (batches) --> writers --> totals
+//!              ^                                                                 |
+//!              +---- gate: in the order of the input, bytes are bounded <--------+
 //! ```
+//! **The result does not depend on the threads.** Readers work side by side, but the gate admits
+//! their chunks in the order of the input, and gives them numbers. Each key belongs to one writer,
+//! which commits its batches in the order of these numbers. A load that stops has loaded
+//! everything before a place in the input, and nothing after it, unless the database fails.
+//!
 //! Only acknowledged documents are counted. Memory does not depend on the size of the input.
 //!
 //! ```
@@ -26,15 +31,22 @@
 mod error;
 
 mod gate;
+mod lane;
 mod totals;
 
 mod lines;
+
+mod table;
+
+mod records;
 
 mod input;
 
 mod bad_documents;
 mod control;
+mod marks;
 
+mod job;
 mod read;
 
 mod parse;
@@ -42,8 +54,13 @@ mod write;
 
 mod pipeline;
 
+#[cfg(test)]
+mod stories;
+
 pub use bad_documents::BadDocuments;
 pub use error::LoadError;
-pub use input::{Input, MakeLines};
+pub use input::{Format, Input, MakeLines};
+pub use job::Mode;
 pub use pipeline::{Outcome, Plan, Unwatched, Watcher};
+pub use table::TableFormat;
 pub use totals::{Count, OnCommit};

@@ -1,115 +1,232 @@
-//! A parser: turns chunks into batches.
+//! A parser: turns chunks into batches, one or more for each writer.
 
-use crate::bad_documents::{BadDocuments, Places};
-use crate::control::Control;
+use crate::bad_documents::{Places, reason_of};
+use crate::control::Rank;
+use crate::error::LoadError;
 use crate::gate::Permit;
-use crate::input::Input;
+use crate::job::{Job, Mode, Parsing, Source, Text, ToJson, Work};
+use crate::marks::Position;
 use crate::read::Parcel;
 use crate::totals::Count;
-use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
-use flagstone::{Batch, Collection, Database, DocumentParser, ErrorKind, JsonOptions, Refused};
+use crossbeam_channel::{Receiver, RecvTimeoutError};
+use flagstone::{Batch, DocumentParser, ErrorKind, JsonOptions, ParsedDocument, Refused};
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
-
-/// A batch for a writer, with the counts to add once it is acknowledged.
-pub(crate) struct Work {
-    pub(crate) batch: Batch,
-    pub(crate) count: Count,
-    /// The place of its chunk, for messages.
-    pub(crate) rank: crate::control::Rank,
-    pub(crate) permit: Arc<Permit>,
-}
-
-/// A parser and what it needs.
-pub(crate) struct Parser {
-    pub(crate) database: Database,
-    pub(crate) collection: Collection,
-    pub(crate) key_path: String,
-    pub(crate) batch_bytes: usize,
-    pub(crate) inputs: Arc<Vec<Input>>,
-    pub(crate) bad: Arc<BadDocuments>,
-    pub(crate) control: Arc<Control>,
-    pub(crate) parcels: Receiver<Parcel>,
-    pub(crate) works: Sender<Work>,
-}
 
 /// How long the parsers of a load that stops wait for a reader that waits for its input.
 const PATIENCE: Duration = Duration::from_millis(100);
 
-/// The writers have ended: parsing is pointless.
-struct Stopped;
-
-impl Parser {
-    pub(crate) fn run(&self) {
-        let mut parser = DocumentParser::new(&self.collection, JsonOptions::default());
-        loop {
-            match self.parcels.recv_timeout(PATIENCE) {
-                Ok(_parcel) if self.control.has_failed() => {}
-                Ok(parcel) => {
-                    if let Err(Stopped) = self.parse(&mut parser, parcel) {
-                        return;
-                    }
-                }
-                Err(RecvTimeoutError::Timeout) if !self.control.is_stopping() => {}
-                Err(_) => return,
-            }
+/// Runs a parser until there are no more chunks.
+pub(crate) fn run(job: &Arc<Job>, parcels: &Receiver<Parcel>) {
+    let _parsing = Parsing(Arc::clone(job));
+    let mut parser = DocumentParser::new(&job.collection, JsonOptions::default());
+    let mut to_json = ToJson::default();
+    loop {
+        match parcels.recv_timeout(PATIENCE) {
+            Ok(parcel) if job.control.is_beyond(parcel.permit.number) => {}
+            Ok(parcel) => Parse::new(job, parcel).run(&mut parser, &mut to_json),
+            Err(RecvTimeoutError::Timeout) if !job.control.is_stopping() => {}
+            Err(_) => return,
         }
     }
+}
 
-    fn parse(&self, parser: &mut DocumentParser, parcel: Parcel) -> Result<(), Stopped> {
-        let Parcel { input, chunk, input_bytes, permit } = parcel;
-        let permit = Arc::new(permit);
-        let rank = (input, chunk.offset);
-        let mut batch = self.database.batch();
-        let mut count = Count::default();
-        let mut places = Places::new(&chunk);
-        for (at, json) in chunk.documents() {
-            let mut put = parser.put(&mut batch, json, &self.key_path);
-            if matches!(put, Err(Refused::Full)) {
-                let (full, count) = (std::mem::take(&mut batch), std::mem::take(&mut count));
-                self.send(Work { batch: full, count, rank, permit: Arc::clone(&permit) })?;
-                put = parser.put(&mut batch, json, &self.key_path);
+/// The parsing of one chunk.
+struct Parse<'a> {
+    job: &'a Job,
+    text: Arc<Text>,
+    permit: Arc<Permit>,
+    input_bytes: u64,
+    /// The batch that is filled, for each lane.
+    open: Vec<Open>,
+}
+
+/// A batch that is filled.
+#[derive(Default)]
+struct Open {
+    batch: Batch,
+    count: Count,
+    /// The place after the last document.
+    end: Position,
+    /// How many batches of the chunk this lane has got.
+    part: u32,
+    /// If documents are inserted, their numbers in the chunk and the hashes of their keys.
+    documents: Vec<u32>,
+    keys: HashSet<u64>,
+}
+
+/// Why a document was not put.
+enum Bad {
+    /// The byte at which it is wrong, and the reason.
+    Document(usize, String),
+    /// No document can be put.
+    Load(LoadError),
+}
+
+impl<'a> Parse<'a> {
+    fn new(job: &'a Job, parcel: Parcel) -> Self {
+        let Parcel { input, chunk, table, input_bytes, permit } = parcel;
+        let text = Arc::new(Text { input, chunk, table });
+        let open = job.lanes.iter().map(|_| Open::default()).collect();
+        Self { job, text, permit: Arc::new(permit), input_bytes, open }
+    }
+
+    fn run(mut self, parser: &mut DocumentParser, to_json: &mut ToJson) {
+        let text = Arc::clone(&self.text);
+        let mut places = Places::new(&text.chunk);
+        let (mut copies, mut is_end) = (Vec::new(), false);
+        for (number, (at, document)) in text.chunk.documents().enumerate() {
+            let put = match to_json.json(text.table.as_deref(), document) {
+                Err((inside, reason)) => Err(Bad::Document(inside, reason)),
+                Ok(json) => match parser.parse(json, &self.job.key_path) {
+                    Err(refused) => Err(refused.into()),
+                    Ok(parsed) => self.put(&parsed, number as u32, at),
+                },
+            };
+            let Err(bad) = put else { continue };
+            if self.is_loaded(0, at) {
+                continue;
             }
-            match put {
-                Ok(()) => count.documents += 1,
-                Err(refused) => {
-                    count.bad += 1;
-                    if !self.refused(input, &mut places, (at, json), &refused) {
-                        break;
-                    }
-                }
-            }
-            if batch.bytes() >= self.batch_bytes {
-                let (batch, count) = (std::mem::take(&mut batch), std::mem::take(&mut count));
-                self.send(Work { batch, count, rank, permit: Arc::clone(&permit) })?;
+            self.open[0].count.bad += u64::from(matches!(bad, Bad::Document(..)));
+            if let Err(failure) = self.refuse(&mut places, (at, document), bad, &mut copies) {
+                let rank = (text.input, text.chunk.offset + at as u64);
+                self.job.control.fail(rank, self.permit.number, failure);
+                is_end = true;
+                break;
             }
         }
-        count.json_bytes = chunk.bytes.len() as u64;
-        count.input_bytes = input_bytes;
-        drop(chunk);
-        self.send(Work { batch, count, rank, permit })
+        drop(text);
+        self.finish(copies, is_end);
     }
 
-    fn send(&self, work: Work) -> Result<(), Stopped> {
-        self.works.send(work).map_err(|_nobody_writes| Stopped)
+    fn is_loaded(&self, lane: usize, at: usize) -> bool {
+        let marks = self.job.marks.as_ref();
+        marks.is_some_and(|marks| marks.is_loaded(lane, self.text.place(at)))
     }
 
-    /// Handles a document that was refused. Returns false when it ends the load.
-    fn refused(
+    /// Puts a document into the batch of its lane.
+    fn put(&mut self, parsed: &ParsedDocument<'_>, number: u32, at: usize) -> Result<(), Bad> {
+        let job = self.job;
+        let hash = parsed.key_hash();
+        let lane = lane_of(hash, job.lanes.len());
+        if self.is_loaded(lane, at) {
+            return Ok(());
+        }
+        let inserts = job.mode == Mode::Insert;
+        // The second of two documents of one key finds the first one only in another batch.
+        if inserts && self.open[lane].keys.contains(&hash) {
+            self.send(lane);
+        }
+        let put = |batch: &mut Batch| match job.mode {
+            Mode::Insert => parsed.insert(batch, job.entry),
+            Mode::Upsert => parsed.put(batch, job.entry),
+        };
+        match put(&mut self.open[lane].batch) {
+            Err(Refused::Full) => {
+                self.send(lane);
+                put(&mut self.open[lane].batch)?;
+            }
+            other => other?,
+        }
+        let open = &mut self.open[lane];
+        open.count.documents += 1;
+        open.end = self.text.place(at + 1);
+        if inserts {
+            open.keys.insert(hash);
+            open.documents.push(number);
+        }
+        if open.batch.bytes() >= job.batch_bytes {
+            self.send(lane);
+        }
+        Ok(())
+    }
+
+    /// Handles a document that was not put. An error ends the load.
+    fn refuse(
         &self,
-        input: usize,
         places: &mut Places<'_>,
         text: (usize, &[u8]),
-        why: &Refused,
-    ) -> bool {
-        let rank = (input, places.chunk.offset + text.0 as u64);
-        if let Refused::Batch(error) = why
-            && error.kind() != ErrorKind::InvalidInput
-        {
-            self.control.fail(rank, error.clone().into());
-            return false;
+        bad: Bad,
+        copies: &mut Vec<u8>,
+    ) -> Result<(), LoadError> {
+        let (inside, reason) = match bad {
+            Bad::Load(error) => return Err(error),
+            Bad::Document(inside, reason) => (inside, reason),
+        };
+        let input = &self.job.inputs[self.text.input];
+        let described = places.describe(input, text, (inside, &reason));
+        if !self.job.bad.are_copied() {
+            return Err(LoadError::Usage(described));
         }
-        let taken = self.bad.take(&self.inputs[input], places, text, why);
-        taken.map_err(|failure| self.control.fail(rank, failure)).is_ok()
+        places.append_copy(text, &described, copies);
+        Ok(())
+    }
+
+    /// Sends the batch of a lane, of which more follow.
+    fn send(&mut self, lane: usize) {
+        let work = self.take(lane);
+        let part = self.open[lane].part;
+        self.open[lane].part += 1;
+        self.job.push(lane, part, work);
+    }
+
+    /// Takes the batch of a lane.
+    fn take(&mut self, lane: usize) -> Work {
+        let open = &mut self.open[lane];
+        open.keys.clear();
+        let source = (self.job.mode == Mode::Insert).then(|| Source {
+            text: Arc::clone(&self.text),
+            documents: std::mem::take(&mut open.documents),
+        });
+        let rank: Rank = (self.text.input, self.text.chunk.offset);
+        Work {
+            batch: std::mem::take(&mut open.batch),
+            count: std::mem::take(&mut open.count),
+            rank,
+            end: open.end,
+            is_last: false,
+            is_end: false,
+            bad: Vec::new(),
+            source,
+            number: self.permit.number,
+            _permit: Arc::clone(&self.permit),
+        }
+    }
+
+    /// Sends the last batch of every lane.
+    fn finish(mut self, copies: Vec<u8>, is_end: bool) {
+        let first = &mut self.open[0].count;
+        first.json_bytes = self.text.chunk.bytes.len() as u64;
+        first.input_bytes = self.input_bytes;
+        let mut works: Vec<Work> = (0..self.open.len()).map(|lane| self.take(lane)).collect();
+        let Self { job, text, permit, open, .. } = self;
+        // The text and its bytes are given back before the batches wait for their turn.
+        drop((text, permit));
+        if let Some(first) = works.first_mut() {
+            first.bad = copies;
+        }
+        for (lane, work) in works.into_iter().enumerate() {
+            job.push(lane, open[lane].part, Work { is_last: true, is_end, ..work });
+        }
+    }
+}
+
+/// The lane of a key: equal keys have the same.
+fn lane_of(hash: u64, lanes: usize) -> usize {
+    ((u128::from(hash) * lanes as u128) >> 64) as usize
+}
+
+impl From<Refused> for Bad {
+    fn from(refused: Refused) -> Self {
+        match refused {
+            Refused::Batch(error) if error.kind() != ErrorKind::InvalidInput => {
+                Self::Load(error.into())
+            }
+            refused => {
+                let (inside, reason) = reason_of(&refused);
+                Self::Document(inside, reason)
+            }
+        }
     }
 }

@@ -4,14 +4,18 @@ use crate::bad_documents::BadDocuments;
 use crate::control::Control;
 use crate::error::LoadError;
 use crate::gate::Gate;
-use crate::input::Input;
-use crate::parse::Parser;
-use crate::read::{Reader, tasks};
+use crate::input::{Form, Input};
+use crate::job::{Job, Mode};
+use crate::lane::Lane;
+use crate::marks::{self, Marks, Position};
+use crate::parse;
+use crate::read::{Reader, Tasks};
 use crate::totals::{Count, OnCommit, Totals};
 use crate::write::Writer;
 use crossbeam_channel::{Receiver, RecvTimeoutError, bounded};
-use flagstone::{Collection, Database, Durability, Options};
+use flagstone::{Collection, Database, Durability, EntryOptions, Options};
 use std::fmt;
+use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -22,15 +26,19 @@ pub struct Plan {
     pub database: Database,
     /// The collection that gets the documents.
     pub collection: Collection,
-    /// The inputs, in the order in which they are read.
+    /// The inputs, in the order in which they are loaded.
     pub inputs: Vec<Input>,
     /// The dotted path of the primary key in each document.
     pub key_path: String,
+    /// What is done with each document.
+    pub mode: Mode,
+    /// The options of each put.
+    pub entry: EntryOptions,
     /// The number of threads that read; a plain file is split between them.
     pub readers: u16,
     /// The number of threads that parse.
     pub parsers: u16,
-    /// The number of threads that commit.
+    /// The number of threads that commit. Each key belongs to one of them.
     pub writers: u16,
     /// The durability of an acknowledged document.
     pub durability: Durability,
@@ -38,6 +46,11 @@ pub struct Plan {
     pub memory_budget: u64,
     /// How documents that cannot be loaded are treated.
     pub bad: BadDocuments,
+    /// Whether a key that exists ends the load, if documents are inserted.
+    pub stops_on_error: bool,
+    /// Whether the load continues one that was stopped and had this set, too: each document is put
+    /// once. How far it came is in a keyspace of the database until it is complete.
+    pub resumes: bool,
     /// A function that receives the duration of each commit.
     pub on_commit: Option<OnCommit>,
 }
@@ -52,12 +65,16 @@ impl Plan {
             collection: collection.clone(),
             inputs,
             key_path: "id".into(),
+            mode: Mode::default(),
+            entry: EntryOptions::new(),
             readers: 1,
             parsers: cores.min(64) as u16,
             writers: 2,
             durability: Durability::Buffered,
             memory_budget: Options::default().memory_budget,
             bad: BadDocuments::stop(),
+            stops_on_error: false,
+            resumes: false,
             on_commit: None,
         }
     }
@@ -65,77 +82,154 @@ impl Plan {
     /// Runs the load and reports to `watcher`. A failure of the load itself is in the outcome.
     ///
     /// # Errors
-    /// When a thread cannot be started or panicked, or bad documents cannot be written to their
-    /// file.
+    /// When a thread cannot be started or panicked, bad documents cannot be written to their file,
+    /// or a load that was stopped had other inputs or settings than this one, which continues it.
     pub fn run(self, watcher: &mut dyn Watcher) -> Result<Outcome, LoadError> {
         let started = Instant::now();
         let inputs_bytes: Option<u64> = self.inputs.iter().map(|input| input.bytes).sum();
-        let control = Arc::new(Control::default());
-        let totals = Arc::new(Totals::default());
-        let bad = Arc::new(self.bad);
-        bad.begin()?;
-        let (parcel_sender, parcels) = bounded(usize::from(self.parsers) * 2);
-        let (work_sender, works) = bounded(usize::from(self.writers) * 2);
-        let inputs = Arc::new(self.inputs);
-        let tasks = Arc::new(Mutex::new(tasks(&inputs, self.readers).into_iter()));
-        let gate = Gate::new(UNDER_WAY_BYTES);
+        let marks = self.marks()?;
+        let start = marks.as_ref().map_or(Position::default(), Marks::start);
+        let continues = marks.as_ref().is_some_and(Marks::continue_one);
+        check_lengths(&self.inputs, marks.as_ref().map_or(start, Marks::end))?;
+        let skipped = skipped_bytes(&self.inputs, start);
+        let (readers, parsers) = (self.readers, usize::from(self.parsers));
+        let job = Arc::new(self.into_job(marks));
+        job.bad.begin(continues)?;
+        job.totals.add(Count { input_bytes: skipped, ..Count::default() });
 
-        for _ in 0..self.readers {
-            let reader = Reader {
-                inputs: Arc::clone(&inputs),
-                tasks: Arc::clone(&tasks),
-                control: Arc::clone(&control),
-                gate: Arc::clone(&gate),
-                parcels: parcel_sender.clone(),
-            };
+        let (parcel_sender, parcels) = bounded(parsers * 2);
+        let inputs = Arc::clone(&job.inputs);
+        let tasks = Arc::new(Mutex::new(Tasks::new(inputs, readers, start)));
+        let gate = Gate::new(UNDER_WAY_BYTES);
+        // Without threads that work on it, a load ends.
+        let started_all = Starting { job: &job, gate: &gate };
+        let reader = || Reader {
+            inputs: Arc::clone(&job.inputs),
+            tasks: Arc::clone(&tasks),
+            start,
+            control: Arc::clone(&job.control),
+            gate: Arc::clone(&gate),
+            parcels: parcel_sender.clone(),
+        };
+        for _ in 0..readers {
+            let reader = reader();
             // Never joined: it may wait for stdin forever.
             let _reader = spawn("load-read", move || reader.run())?;
         }
         drop(parcel_sender);
-
         let mut threads = Vec::new();
-        for _ in 0..self.parsers {
-            let parser = Parser {
-                database: self.database.clone(),
-                collection: self.collection.clone(),
-                key_path: self.key_path.clone(),
-                batch_bytes: BATCH_BYTES.min(self.memory_budget / 16) as usize,
-                inputs: Arc::clone(&inputs),
-                bad: Arc::clone(&bad),
-                control: Arc::clone(&control),
-                parcels: parcels.clone(),
-                works: work_sender.clone(),
-            };
-            threads.push(spawn("load-parse", move || parser.run())?);
+        for _ in 0..parsers {
+            let (job, parcels) = (Arc::clone(&job), parcels.clone());
+            threads.push(spawn("load-parse", move || parse::run(&job, &parcels))?);
         }
-        drop((work_sender, parcels));
-
+        drop(parcels);
         // The channel is closed when the last writer ends.
         let (end_sender, end) = bounded::<()>(0);
-        for _ in 0..self.writers {
-            let writer = Writer {
-                database: self.database.clone(),
-                durability: self.durability,
-                on_commit: self.on_commit.clone(),
-                control: Arc::clone(&control),
-                totals: Arc::clone(&totals),
-                works: works.clone(),
-            };
+        for lane in 0..job.lanes.len() {
+            let writer = Writer { job: Arc::clone(&job), lane };
             let end_sender = end_sender.clone();
             threads.push(spawn("load-write", move || {
                 writer.run();
                 drop(end_sender);
             })?);
         }
-        drop((end_sender, works));
+        drop(end_sender);
+        std::mem::forget(started_all);
 
         watcher.start(inputs_bytes);
-        let is_interrupted = wait(&end, &control, watcher, || (started.elapsed(), totals.now()));
+        let now = || (started.elapsed(), job.totals.now());
+        let is_interrupted = wait(&end, &job.control, watcher, now);
         join(threads)?;
-        let (took, count) = (started.elapsed(), totals.now());
+        let (took, count) = now();
         watcher.end(took, count);
-        bad.flush()?;
-        Ok(Outcome { count, took, is_interrupted, failure: control.take_failure() })
+        job.bad.flush()?;
+        let failure = job.control.take_failure();
+        let input = job.inputs.get(start.input).filter(|_| continues);
+        let resumed_at = input.map(|input| (input.name.clone(), start.offset));
+        if failure.is_none() && !is_interrupted {
+            job.remove_marks()?;
+        }
+        Ok(Outcome { count, took, is_interrupted, failure, resumed_at })
+    }
+
+    /// Opens the marks of the load that is continued, or removes those of an earlier one.
+    fn marks(&self) -> Result<Option<Marks>, LoadError> {
+        let collection = self.collection.name();
+        if !self.resumes {
+            marks::remove(&self.database, &collection)?;
+            return Ok(None);
+        }
+        let mut settings = vec![
+            ("--key", self.key_path.clone()),
+            ("--mode", format!("{:?}", self.mode).to_lowercase()),
+        ];
+        for input in &self.inputs {
+            settings.push(("the file", format!("{:?} as {:?}", input.name, input.format)));
+        }
+        Marks::open(&self.database, &collection, &settings, self.writers).map(Some)
+    }
+
+    fn into_job(self, marks: Option<Marks>) -> Job {
+        let parsers = usize::from(self.parsers);
+        let writers = marks.as_ref().map_or(usize::from(self.writers), Marks::writers);
+        let chunks_max = 2 * parsers as u64 + CHUNKS_AHEAD;
+        Job {
+            database: self.database,
+            collection: self.collection,
+            key_path: self.key_path,
+            mode: self.mode,
+            entry: self.entry,
+            durability: self.durability,
+            stops_on_error: self.stops_on_error,
+            batch_bytes: BATCH_BYTES.min(self.memory_budget / 16) as usize,
+            inputs: Arc::new(self.inputs),
+            bad: self.bad,
+            on_commit: self.on_commit,
+            marks,
+            control: Arc::default(),
+            totals: Totals::default(),
+            lanes: (0..writers).map(|_| Lane::new(chunks_max)).collect(),
+            parsers: AtomicUsize::new(parsers),
+        }
+    }
+}
+
+/// Ends a load of which not all threads could be started.
+struct Starting<'a> {
+    job: &'a Job,
+    gate: &'a Gate,
+}
+
+impl Drop for Starting<'_> {
+    fn drop(&mut self) {
+        self.job.control.stop();
+        self.gate.close();
+        self.job.lanes.iter().for_each(Lane::abandon);
+    }
+}
+
+/// Refuses inputs that are shorter than when a load came to `end`.
+fn check_lengths(inputs: &[Input], end: Position) -> Result<(), LoadError> {
+    match inputs.get(end.input) {
+        Some(Input { name, bytes: Some(bytes), form: Form::Plain(..), .. })
+            if end.offset > *bytes =>
+        {
+            Err(LoadError::Usage(format!(
+                "{name} has {bytes} bytes: the load that was stopped came to byte {}; without \
+                 --resume the load begins at the start",
+                end.offset
+            )))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Returns the bytes of input files before `start`, which are not read.
+fn skipped_bytes(inputs: &[Input], start: Position) -> u64 {
+    let before = inputs.iter().take(start.input).map(|input| input.bytes.unwrap_or_default());
+    match inputs.get(start.input) {
+        Some(Input { form: Form::Plain(..), .. }) => before.sum::<u64>() + start.offset,
+        _ => before.sum(),
     }
 }
 
@@ -188,6 +282,8 @@ pub struct Outcome {
     pub is_interrupted: bool,
     /// Why the load ended early, if it failed.
     pub failure: Option<LoadError>,
+    /// The input and the offset at which the load continued an earlier one.
+    pub resumed_at: Option<(String, u64)>,
 }
 
 impl Outcome {
@@ -204,7 +300,10 @@ impl Outcome {
     }
 }
 
-/// The most bytes of JSON between readers and writers, unless one document is longer.
+/// How many chunks the parsers may be ahead of a writer, besides two for each parser: enough that
+/// the others work on while the system lets one of them wait.
+const CHUNKS_AHEAD: u64 = 8;
+/// The most bytes of text between readers and writers, unless one document is longer.
 const UNDER_WAY_BYTES: u64 = 32 << 20;
 /// The size at which a batch is committed. 256 KiB: about 500 comments share the cost of a commit,
 /// and a group of batches is small compared with any memory budget.

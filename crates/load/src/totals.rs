@@ -14,6 +14,7 @@ pub(crate) struct Totals {
     json_bytes: AtomicU64,
     input_bytes: AtomicU64,
     bad: AtomicU64,
+    existing: AtomicU64,
 }
 
 /// What a load has done up to one point in time.
@@ -27,6 +28,8 @@ pub struct Count {
     pub input_bytes: u64,
     /// The number of documents that could not be loaded.
     pub bad: u64,
+    /// The number of documents that were not inserted because their keys exist.
+    pub existing: u64,
 }
 
 impl Totals {
@@ -35,6 +38,7 @@ impl Totals {
         self.json_bytes.fetch_add(count.json_bytes, Ordering::Relaxed);
         self.input_bytes.fetch_add(count.input_bytes, Ordering::Relaxed);
         self.bad.fetch_add(count.bad, Ordering::Relaxed);
+        self.existing.fetch_add(count.existing, Ordering::Relaxed);
     }
 
     pub(crate) fn now(&self) -> Count {
@@ -43,6 +47,7 @@ impl Totals {
             json_bytes: self.json_bytes.load(Ordering::Relaxed),
             input_bytes: self.input_bytes.load(Ordering::Relaxed),
             bad: self.bad.load(Ordering::Relaxed),
+            existing: self.existing.load(Ordering::Relaxed),
         }
     }
 }

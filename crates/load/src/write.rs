@@ -1,52 +1,141 @@
-//! A writer: commits batches and counts what is acknowledged.
+//! A writer: commits the batches of its lane and counts what is acknowledged.
 
-use crate::control::Control;
-use crate::parse::Work;
-use crate::totals::{OnCommit, Totals};
-use crossbeam_channel::Receiver;
-use flagstone::{Batch, Database, Durability};
+use crate::bad_documents::Places;
+use crate::error::LoadError;
+use crate::job::{Job, Source, ToJson, Work};
+use crate::totals::Count;
+use flagstone::{Batch, DocumentParser, ErrorKind, JsonOptions, Refused};
 use std::sync::Arc;
 use std::time::Instant;
 
 /// A writer and what it needs.
 pub(crate) struct Writer {
-    pub(crate) database: Database,
-    pub(crate) durability: Durability,
-    pub(crate) on_commit: Option<OnCommit>,
-    pub(crate) control: Arc<Control>,
-    pub(crate) totals: Arc<Totals>,
-    pub(crate) works: Receiver<Work>,
+    pub(crate) job: Arc<Job>,
+    pub(crate) lane: usize,
+}
+
+/// The lane is abandoned when its writer ends: no parser waits for it.
+impl Drop for Writer {
+    fn drop(&mut self) {
+        self.job.lanes[self.lane].abandon();
+    }
 }
 
 impl Writer {
-    pub(crate) fn run(&self) {
-        let mut has_failed = false;
-        for Work { batch, count, rank, permit } in &self.works {
-            // Batches parsed before a bad document are still committed; after an error of the
-            // database none is.
-            if has_failed {
-                continue;
+    pub(crate) fn run(self) {
+        while let Some(work) = self.job.lanes[self.lane].pop() {
+            let (rank, is_end) = (work.rank, work.is_end);
+            if let Err(failure) = self.write(work) {
+                // Those of the database come first.
+                let is_exists = matches!(failure, LoadError::Exists(_));
+                let rank = if is_exists { rank } else { (0, 0) };
+                self.job.control.fail(rank, 0, failure);
+                return;
             }
-            let committed = match batch.is_empty() {
-                true => Ok(()),
-                false => self.commit(batch),
-            };
-            match committed {
-                Ok(()) => self.totals.add(count),
-                Err(error) => {
-                    has_failed = true;
-                    self.control.fail((0, 0).min(rank), error.into());
-                }
+            if is_end {
+                return;
             }
-            drop(permit);
         }
     }
+
+    fn write(&self, mut work: Work) -> Result<(), LoadError> {
+        self.job.bad.write(&work.bad)?;
+        let mut count = work.count;
+        if !work.batch.is_empty() {
+            let batch = std::mem::take(&mut work.batch);
+            match (self.commit_marked(batch, &work), work.source.take()) {
+                (Err(error), Some(source)) if error.kind() == ErrorKind::Conflict => {
+                    self.insert_new(&work, &source, &mut count)?;
+                }
+                (committed, _) => committed?,
+            }
+        }
+        self.job.totals.add(count);
+        Ok(())
+    }
+
+    /// Commits `batch` with the mark of this writer.
+    fn commit_marked(&self, mut batch: Batch, work: &Work) -> flagstone::Result<()> {
+        let Some(marks) = &self.job.marks else { return self.commit(batch) };
+        // A batch of one long document may have no room for the mark, which follows then.
+        if batch.bytes() < 2 * self.job.batch_bytes {
+            marks.put(&mut batch, self.lane, work.end)?;
+            return self.commit(batch);
+        }
+        self.commit(batch)?;
+        let mut mark = self.job.database.batch();
+        marks.put(&mut mark, self.lane, work.end)?;
+        self.commit(mark)
+    }
+
     fn commit(&self, batch: Batch) -> flagstone::Result<()> {
         let started = Instant::now();
-        let committed = self.database.commit_with(batch, self.durability);
-        if let Some(hear) = &self.on_commit {
+        let committed = self.job.database.commit_with(batch, self.job.durability);
+        if let Some(hear) = &self.job.on_commit {
             hear(started.elapsed());
         }
         committed
     }
+
+    /// Inserts the documents of `source` whose keys do not exist, and counts the others.
+    #[cold]
+    fn insert_new(&self, work: &Work, source: &Source, count: &mut Count) -> Result<(), LoadError> {
+        loop {
+            let New { batch, existing, copies, inserted } = self.new_of(source)?;
+            count.existing = existing;
+            count.documents = inserted;
+            match self.commit_marked(batch, work) {
+                Ok(()) => return self.job.bad.write(&copies),
+                // Another writer of this collection was faster.
+                Err(error) if error.kind() == ErrorKind::Conflict => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// Finds the documents of `source` whose keys do not exist.
+    fn new_of(&self, source: &Source) -> Result<New, LoadError> {
+        let job = &*self.job;
+        let text = &*source.text;
+        let mut parser = DocumentParser::new(&job.collection, JsonOptions::default());
+        let (mut to_json, mut places) = (ToJson::default(), Places::new(&text.chunk));
+        let mut new = New { batch: job.database.batch(), ..New::default() };
+        let mut wanted = source.documents.iter().peekable();
+        for (number, (at, document)) in text.chunk.documents().enumerate() {
+            if wanted.next_if_eq(&&(number as u32)).is_none() {
+                continue;
+            }
+            let json = to_json.json(text.table.as_deref(), document);
+            // It was parsed before, so it is well-formed.
+            let Ok(parsed) = json.map(|json| parser.parse(json, &job.key_path)) else { continue };
+            let parsed = parsed.map_err(flagstone::Error::from)?;
+            if !parsed.exists()? {
+                let inserted = parsed.insert(&mut new.batch, job.entry);
+                inserted.map_err(|refused: Refused| flagstone::Error::from(refused))?;
+                new.inserted += 1;
+                continue;
+            }
+            new.existing += 1;
+            if !job.stops_on_error && !job.bad.are_copied() {
+                continue;
+            }
+            let reason = (0, "a document with this key exists");
+            let described = places.describe(&job.inputs[text.input], (at, document), reason);
+            if job.stops_on_error {
+                return Err(LoadError::Exists(described));
+            }
+            places.append_copy((at, document), &described, &mut new.copies);
+        }
+        Ok(new)
+    }
+}
+
+/// Documents whose keys do not exist, and what is known of the others.
+#[derive(Default)]
+struct New {
+    batch: Batch,
+    inserted: u64,
+    existing: u64,
+    /// Copies of the others, if they are wanted.
+    copies: Vec<u8>,
 }

@@ -1,16 +1,22 @@
 //! Arguments of load.
 
 use super::CollectionArgs;
+use crate::units::{self, Expiry};
 use clap::{Args, ValueEnum};
 use flagstone::{Durability, parse_bytes};
 use std::path::PathBuf;
 
-/// Load documents from files of JSON lines or a JSON array, plain or compressed by zstd or gzip
+/// Load documents from files of JSON lines, a JSON array or a table, plain or compressed by zstd or
+/// gzip
 ///
-/// A document replaces the one with its key. If a key is in the input more than once, the last
-/// document is certain to win only with one reader, one parser and one writer. Without --bad-lines
-/// the load stops at the first document that cannot be loaded; documents that were acknowledged
-/// before stay.
+/// A document replaces the one with its key; --mode says what else to do. Of documents with one key
+/// the last one in the input wins, whatever the number of threads. Without --bad-lines the load
+/// stops at the first document that cannot be loaded: everything before it is loaded then, nothing
+/// after it.
+///
+/// In a table, --type csv or tsv, the first record names the fields; a dot leads into a map, as in
+/// author.name. A field that is a number in JSON (12, -1.10, 1e400) is that number exactly; all
+/// others are text, such as 007, true and empty fields.
 #[derive(Args, Debug)]
 pub(crate) struct LoadArgs {
     #[command(flatten)]
@@ -19,19 +25,49 @@ pub(crate) struct LoadArgs {
     #[arg(required = true, value_name = "FILE")]
     pub(crate) files: Vec<PathBuf>,
     /// The dotted path of the primary key in each document
-    #[arg(long, value_name = "PATH", default_value = "id")]
+    #[arg(long, value_name = "PATH", default_value = "id", alias = "upsertFields")]
     pub(crate) key: String,
+    /// What to do with a document whose key may exist
+    #[arg(long, value_name = "MODE", default_value = "upsert")]
+    pub(crate) mode: ModeArg,
+    /// The format of the files [default: csv or tsv for names that end in it, else json]
+    #[arg(long = "type", value_name = "TYPE")]
+    pub(crate) format: Option<FormatArg>,
+    /// The names of a table's fields, as in id,author.name,score: its first record is data then
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    pub(crate) fields: Vec<String>,
+    /// Every field of a table stays text
+    #[arg(long)]
+    pub(crate) all_text: bool,
+    /// Leave empty fields of a table out of the documents
+    #[arg(long, alias = "ignoreBlanks")]
+    pub(crate) ignore_blanks: bool,
+    /// When the documents expire: after a duration (90s, 2h, 7d) or at a time
+    /// (2026-12-31T00:00:00Z)
+    #[arg(long, value_name = "WHEN", value_parser = units::expiry)]
+    pub(crate) expires: Option<Expiry>,
+    /// Drop the collection first, if it exists
+    #[arg(long)]
+    pub(crate) drop: bool,
+    /// With --mode insert, stop at the first document whose key exists
+    #[arg(long, alias = "stopOnError", conflicts_with = "bad_lines")]
+    pub(crate) stop_on_error: bool,
+    /// Continue a load of the same files that was stopped or killed and had --resume, too: each
+    /// document is loaded once. How far a load came is kept in the database until it is complete
+    #[arg(long, conflicts_with = "drop")]
+    pub(crate) resume: bool,
     /// Hash partitions of the collection, 1 to 256, if this creates it
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
     pub(crate) partitions: Option<u16>,
-    /// Threads that read; a plain file is split between them
+    /// Threads that read; a plain file of JSON lines is split between them
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = threads())]
     pub(crate) readers: u16,
     /// Threads that parse [default: the processor's cores]
     #[arg(long, value_name = "N", value_parser = threads())]
     pub(crate) parsers: Option<u16>,
     /// Threads that commit
-    #[arg(long, value_name = "N", default_value_t = 2, value_parser = threads())]
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = threads(),
+        alias = "numInsertionWorkers")]
     pub(crate) writers: u16,
     /// What an acknowledged document survives: none, buffered, interval:100ms, group or each
     #[arg(long, value_name = "WHAT", default_value = "buffered")]
@@ -46,10 +82,46 @@ pub(crate) struct LoadArgs {
     /// Progress as one line of JSON a second on stdout; otherwise a bar when stderr is a terminal
     #[arg(long, value_name = "FORM")]
     pub(crate) progress: Option<ProgressForm>,
+    #[command(flatten)]
+    pub(crate) mongoimport: Mongoimport,
+}
+
+/// Options of mongoimport that ask for what is done anyway.
+#[derive(Args, Debug)]
+pub(crate) struct Mongoimport {
+    /// The first record of a table names the fields
+    #[arg(long = "headerline", hide = true, conflicts_with = "fields")]
+    _headerline: bool,
+    /// A file may be one JSON array
+    #[arg(long = "jsonArray", hide = true)]
+    _json_array: bool,
+    /// The last document of a key wins
+    #[arg(long = "maintainInsertionOrder", hide = true)]
+    _maintain_insertion_order: bool,
 }
 
 fn threads() -> clap::builder::RangedI64ValueParser<u16> {
     clap::value_parser!(u16).range(1..=64)
+}
+
+/// What a load does with a document whose key may exist.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ModeArg {
+    /// The document replaces the one of its key.
+    Upsert,
+    /// A document whose key exists is not loaded, but counted.
+    Insert,
+}
+
+/// The format of files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum FormatArg {
+    /// JSON lines or one JSON array.
+    Json,
+    /// Comma-separated values, quotes as in RFC 4180.
+    Csv,
+    /// Tab-separated values, without quotes.
+    Tsv,
 }
 
 /// The form of progress.

@@ -12,7 +12,7 @@ pub(crate) use backup::{BackupArgs, RestoreArgs};
 pub(crate) use demo::DemoArgs;
 pub(crate) use document::{DeleteArgs, GetArgs, KeyArgs, PutArgs, UpdateArgs};
 pub(crate) use generate::{CommentsArgs, Generate, GenerateArgs};
-pub(crate) use load::{LoadArgs, ProgressForm};
+pub(crate) use load::{FormatArg, LoadArgs, ModeArg, ProgressForm};
 pub(crate) use scan::{CollectionArgs, CountArgs, KeysArgs, ScanArgs};
 pub(crate) use upkeep::{
     CheckpointArgs, CompactArgs, InspectArgs, RepairArgs, StatsArgs, VerifyArgs,
@@ -55,11 +55,70 @@ pub(crate) enum Command {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::panic, reason = "test code")]
 mod tests {
-    use clap::CommandFactory;
+    use clap::{CommandFactory, Parser};
+    use std::path::Path;
 
     #[test]
     fn the_arguments_are_consistent() {
         super::Args::command().debug_assert();
+    }
+
+    /// The words of a command in a shell, up to its end: `|`, `;`, `>` or a comment.
+    fn words(line: &str) -> Vec<String> {
+        let (mut words, mut word, mut quote) = (Vec::new(), None::<String>, None);
+        for c in line.chars() {
+            match (quote, c) {
+                (Some(open), _) if open == c => quote = None,
+                (None, '"' | '\'') => {
+                    quote = Some(c);
+                    word.get_or_insert_default();
+                }
+                (None, ' ') => words.extend(word.take()),
+                (None, '#') if word.is_none() => break,
+                (None, '|' | ';' | '>' | '<') => break,
+                _ => word.get_or_insert_default().push(c),
+            }
+        }
+        words.extend(word);
+        words
+    }
+
+    #[test]
+    fn a_line_is_split_as_a_shell_does() {
+        assert_eq!(words("a 'b  \"c' d\"e\" '' > f"), ["a", "b  \"c", "de", ""]);
+        assert_eq!(words("a b#c # d"), ["a", "b#c"]);
+    }
+
+    /// Calls `found` with every command of the tool in the blocks of a shell in the documents.
+    fn each_command(path: &Path, found: &mut dyn FnMut(&str)) {
+        if path.is_dir() {
+            for entry in std::fs::read_dir(path).unwrap() {
+                each_command(&entry.unwrap().path(), found);
+            }
+        } else if path.extension().is_some_and(|end| end == "md") {
+            let text = std::fs::read_to_string(path).unwrap();
+            let blocks = text.split("```").skip(1).step_by(2);
+            for block in blocks.filter_map(|block| block.strip_prefix("sh\n")) {
+                let block = block.replace("\\\n", " ");
+                block.lines().filter(|line| line.starts_with("flagstone ")).for_each(&mut *found);
+            }
+        }
+    }
+
+    #[test]
+    fn every_command_in_the_documents_is_one_of_the_tool() {
+        let root = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."));
+        let mut count = 0;
+        for path in [root.join("README.md"), root.join("docs")] {
+            each_command(&path, &mut |line| {
+                count += 1;
+                if let Err(error) = super::Args::try_parse_from(words(line)) {
+                    panic!("{line}: {error}");
+                }
+            });
+        }
+        assert!(count > 20, "{count} commands found");
     }
 }

@@ -1,20 +1,23 @@
 //! `load`: documents from files into a collection.
 
-use super::open;
-use crate::args::{LoadArgs, ProgressForm};
+use super::{expiry, open};
+use crate::args::{FormatArg, LoadArgs, ModeArg, ProgressForm};
 use crate::failure::Failure;
 use crate::interrupt;
 use crate::output::note;
 use crate::progress::{Progress, rates};
 use crate::units::{grouped, show_bytes};
 use flagstone::{Collection, Database, KeyspaceOptions, Options, Routing};
-use flagstone_load::{BadDocuments, Input, LoadError, Outcome, Plan};
+use flagstone_load::{BadDocuments, Format, Input, LoadError, Mode, Outcome, Plan, TableFormat};
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 pub(super) fn run(args: &LoadArgs) -> Result<(), Failure> {
     // Everything that can be refused is refused before the database is created.
-    let inputs =
-        args.files.iter().map(|path| Input::open(path)).collect::<Result<Vec<_>, LoadError>>()?;
+    expiry::check(args.expires)?;
+    check_table_options(args)?;
+    let open = |path: &PathBuf| Input::open_as(path, format_of(args, path));
+    let inputs = args.files.iter().map(open).collect::<Result<Vec<_>, LoadError>>()?;
     if args.files.iter().filter(|path| path.as_os_str() == "-").count() > 1 {
         return Err(Failure::Usage("stdin can be loaded only once".into()));
     }
@@ -24,6 +27,9 @@ pub(super) fn run(args: &LoadArgs) -> Result<(), Failure> {
     };
     let is_new = !args.collection.database.exists();
     let database = open::or_make(&args.collection.database, args.memory, args.durability)?;
+    if args.drop {
+        database.drop_keyspace(&args.collection.name)?;
+    }
     let collection = collection(&database, args)?;
     interrupt::listen()?;
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
@@ -32,12 +38,19 @@ pub(super) fn run(args: &LoadArgs) -> Result<(), Failure> {
         collection,
         inputs,
         key_path: args.key.clone(),
+        mode: match args.mode {
+            ModeArg::Upsert => Mode::Upsert,
+            ModeArg::Insert => Mode::Insert,
+        },
+        entry: expiry::options(&database, args.expires),
         readers: args.readers,
         parsers: args.parsers.unwrap_or(cores.min(64) as u16),
         writers: args.writers,
         durability: args.durability,
         memory_budget: args.memory.unwrap_or(Options::default().memory_budget),
         bad,
+        stops_on_error: args.stop_on_error,
+        resumes: args.resume,
         on_commit: None,
     };
     let outcome = plan.run(&mut progress(args));
@@ -56,6 +69,47 @@ pub(super) fn run(args: &LoadArgs) -> Result<(), Failure> {
         }
         _ => Ok(closed?),
     }
+}
+
+/// Refuses options that would do nothing.
+fn check_table_options(args: &LoadArgs) -> Result<(), Failure> {
+    let is_table = |path: &PathBuf| matches!(format_of(args, path), Format::Table(_));
+    let options = [
+        ("--fields", !args.fields.is_empty()),
+        ("--all-text", args.all_text),
+        ("--ignore-blanks", args.ignore_blanks),
+    ];
+    if let Some((option, _)) = options.iter().find(|(_, is_set)| *is_set)
+        && !args.files.iter().any(is_table)
+    {
+        return Err(Failure::Usage(format!("{option} is for tables: --type csv or tsv")));
+    }
+    if args.stop_on_error && args.mode != ModeArg::Insert {
+        return Err(Failure::Usage("--stop-on-error is for --mode insert".to_owned()));
+    }
+    Ok(())
+}
+
+/// Returns the format of a file: that of `--type`, or of its name.
+fn format_of(args: &LoadArgs, path: &Path) -> Format {
+    let format = args.format.unwrap_or_else(|| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy().to_lowercase();
+        let name = name.strip_suffix(".gz").or(name.strip_suffix(".zst")).unwrap_or(&name);
+        match name.rsplit_once('.') {
+            Some((_, "csv")) => FormatArg::Csv,
+            Some((_, "tsv")) => FormatArg::Tsv,
+            _ => FormatArg::Json,
+        }
+    });
+    let mut table = match format {
+        FormatArg::Json => return Format::Json,
+        FormatArg::Csv => TableFormat::csv(),
+        FormatArg::Tsv => TableFormat::tsv(),
+    };
+    table.fields = (!args.fields.is_empty()).then(|| args.fields.clone());
+    table.is_text = args.all_text;
+    table.ignores_blanks = args.ignore_blanks;
+    Format::Table(table)
 }
 
 fn collection(database: &Database, args: &LoadArgs) -> Result<Collection, Failure> {
@@ -81,6 +135,9 @@ fn progress(args: &LoadArgs) -> Progress {
 
 fn report(args: &LoadArgs, is_new: bool, outcome: &Outcome) {
     let Outcome { count, took, .. } = outcome;
+    if let Some((name, offset)) = &outcome.resumed_at {
+        note(&format!("continued at byte {} of {name}", grouped(*offset)));
+    }
     note(&format!(
         "{} documents loaded into {} of {}{}: {} of JSON in {:.1} s, {}",
         grouped(count.documents),
@@ -91,6 +148,9 @@ fn report(args: &LoadArgs, is_new: bool, outcome: &Outcome) {
         took.as_secs_f64(),
         rates(*took, *count)
     ));
+    if count.existing > 0 {
+        note(&format!("{} documents not loaded: their keys exist", grouped(count.existing)));
+    }
     if let Some(path) = &args.bad_lines {
         note(&format!("{} bad documents copied to {}", grouped(count.bad), path.display()));
     }

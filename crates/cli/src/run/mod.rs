@@ -6,6 +6,7 @@ mod compact;
 mod count;
 mod delete;
 mod demo;
+mod expiry;
 mod generate;
 mod get;
 mod inspect;

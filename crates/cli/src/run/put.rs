@@ -1,11 +1,9 @@
 //! `put`: sets the document of a key.
 
-use super::open;
+use super::{expiry, open};
 use crate::args::PutArgs;
 use crate::failure::Failure;
-use crate::units::{Expiry, show_moment};
-use flagstone::env::{Clock, SystemClock};
-use flagstone::{Database, Document, Durability, EntryOptions, Moment};
+use flagstone::{Document, Durability};
 use std::io::Read;
 
 pub(super) fn run(args: &PutArgs) -> Result<(), Failure> {
@@ -17,26 +15,11 @@ pub(super) fn run(args: &PutArgs) -> Result<(), Failure> {
     // Parsed before anything is created, so that bad JSON leaves no empty database.
     let document = Document::from_json(&json)
         .map_err(|error| Failure::Usage(format!("the document: {error}")))?;
-    if let Some(Expiry::At(moment)) = args.expires
-        && moment <= Moment::since_1970(SystemClock::default().wall())
-    {
-        let moment = show_moment(moment);
-        return Err(Failure::Usage(format!("--expires {moment}: this moment has passed")));
-    }
+    expiry::check(args.expires)?;
     let database = open::or_make(&args.key.collection.database, None, Durability::default())?;
     let collection = database.collection(&args.key.collection.name)?;
-    collection.put_with(key, &document, options(&database, args.expires))?;
+    collection.put_with(key, &document, expiry::options(&database, args.expires))?;
     Ok(database.close()?)
-}
-
-fn options(database: &Database, expires: Option<Expiry>) -> EntryOptions {
-    match expires {
-        None => EntryOptions::new(),
-        Some(Expiry::After(duration)) => {
-            EntryOptions::new().expires(database.now().after(duration))
-        }
-        Some(Expiry::At(moment)) => EntryOptions::new().expires(moment),
-    }
 }
 
 fn stdin() -> Result<Vec<u8>, Failure> {

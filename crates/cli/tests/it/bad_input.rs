@@ -86,6 +86,10 @@ fn bad_json_and_bad_arguments_make_no_database() {
         ("--durability often", "expected none, buffered"),
         ("--durability interval:0ms", "at least 1 ms"),
         ("--progress loud", "invalid value"),
+        ("--mode replace", "invalid value"),
+        ("--type xml", "invalid value"),
+        ("--expires yesterday", "expected a duration"),
+        ("--expires 2001-01-01T00:00:00Z", "this moment has passed"),
         ("--no-such-option", "unexpected argument"),
     ] {
         place.fails(&format!("load db c in.jsonl {option}"), 2, text);
@@ -105,6 +109,11 @@ fn options_that_would_do_nothing_are_refused() {
         ("backup dir --list --rate 1MiB", "--rate is for a new generation"),
         ("backup dir --keep 1 --rate 1MiB", "--rate is for a new generation"),
         ("keys db c --seed 2", "--sample"),
+        ("load db c in.jsonl --stop-on-error", "--stop-on-error is for --mode insert"),
+        ("load db c in.jsonl --fields id", "--fields is for tables: --type csv or tsv"),
+        ("load db c in.jsonl --all-text", "--all-text is for tables"),
+        ("load db c in.jsonl --ignore-blanks", "--ignore-blanks is for tables"),
+        ("load db c in.jsonl --drop --resume", "cannot be used with"),
     ] {
         place.fails(args, 2, text);
     }

@@ -120,3 +120,31 @@ fn ctrl_c_ends_a_load_that_waits_for_its_input() {
     assert_eq!(ended.code, 130, "{ended:?}");
     assert_eq!(place.ok("count db c"), "0\n");
 }
+
+#[test]
+fn a_killed_load_continues_where_it_was_and_loads_each_document_once() {
+    let place = Place::new();
+    let options = "--mode insert --resume --memory 16MiB --writers 3";
+    let (mut child, feeder) = endless_load(&place, options);
+    let acknowledged = wait_for(&mut child, 3000);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    feeder.join().unwrap();
+    let before: u64 = place.ok("count db c").trim().parse().unwrap();
+    assert!(before >= acknowledged);
+    // The writers may be 32 MiB of input apart, but not 30,000 comments.
+    let all = before + 30_000;
+    let mut lines = Vec::new();
+    flagstone_comments::Comments::new(1).write_lines(0..all, &mut lines);
+    let load = format!("load db c - --progress json {options}");
+    let ended = place.run_with(&load, &lines);
+    assert_eq!(ended.code, 0, "{ended:?}");
+    assert!(ended.stderr.contains("continued at byte"), "{ended:?}");
+    let last: Value = serde_json::from_str(ended.stdout.lines().last().unwrap()).unwrap();
+    assert_eq!((&last["documents"], &last["existing_documents"]), (&30_000.into(), &0.into()));
+    check(&place, all, true);
+    // It is complete: the next one begins at the start.
+    let again = place.run_with(&load, &lines);
+    let last: Value = serde_json::from_str(again.stdout.lines().last().unwrap()).unwrap();
+    assert_eq!((&last["documents"], &last["existing_documents"]), (&0.into(), &all.into()));
+}

@@ -97,17 +97,117 @@ fn several_files_are_one_load_and_later_loads_replace() {
 }
 
 #[test]
-fn with_one_thread_each_the_last_document_of_a_key_wins() {
+fn with_any_threads_the_last_document_of_a_key_wins() {
     let place = Place::new();
-    let text: String = (0..20_000).map(|n| format!("{{\"id\":{},\"n\":{n}}}\n", n % 7)).collect();
-    place.file("in.jsonl", text);
-    place.ok("load db c in.jsonl --readers 1 --parsers 1 --writers 1");
-    let expected: String = (0..7)
-        .map(|id| {
-            format!("{{\"id\":{id},\"n\":{}}}\n", (0..20_000).rfind(|n| n % 7 == id).unwrap())
-        })
+    let pad = "x".repeat(150);
+    let text: String = (0..20_000)
+        .map(|n| format!("{{\"id\":{},\"n\":{n},\"pad\":\"{pad}\"}}\n", n % 7))
         .collect();
-    assert_eq!(place.ok("scan db c"), expected);
+    place.file("in.jsonl", text);
+    let expected: Vec<usize> =
+        (0..7).map(|id| (0..20_000).rfind(|n| n % 7 == id).unwrap()).collect();
+    for threads in ["--readers 1 --parsers 1 --writers 1", "--readers 4 --parsers 5 --writers 6"] {
+        place.ok(&format!("load db c in.jsonl --drop {threads}"));
+        let found: Vec<usize> = place
+            .ok("scan db c")
+            .lines()
+            .map(|line| {
+                serde_json::from_str::<Value>(line).unwrap()["n"].as_u64().unwrap() as usize
+            })
+            .collect();
+        assert_eq!(found, expected, "{threads}");
+    }
+}
+
+#[test]
+fn an_insert_leaves_documents_that_exist_and_counts_them() {
+    let place = Place::new();
+    place.ok("put db c 2 --json-key {\"old\":true}");
+    place.file("in.jsonl", "{\"id\":1}\n{\"id\":2}\n{\"id\":3}\n{\"id\":1,\"again\":1}\n");
+    let said = place.run("load db c in.jsonl --mode insert");
+    assert_eq!(said.code, 0, "{said:?}");
+    assert!(said.stderr.starts_with("2 documents loaded"), "{said:?}");
+    assert!(said.stderr.contains("2 documents not loaded: their keys exist"), "{said:?}");
+    assert_eq!(place.ok("scan db c"), "{\"id\":1}\n{\"old\":true}\n{\"id\":3}\n");
+    place.ok("load db c in.jsonl --mode insert --bad-lines bad.txt");
+    let bad = place.read("bad.txt");
+    assert!(bad.contains("# in.jsonl:2:1: a document with this key exists\n{\"id\":2}\n"), "{bad}");
+    assert_eq!(bad.lines().count(), 8);
+    let stops = "load db c in.jsonl --mode insert --stop-on-error --writers 1";
+    place.fails(stops, 1, "in.jsonl:1:1: a document with this key exists");
+    let last = place.ok("load db c in.jsonl --mode insert --progress json");
+    let last: Value = serde_json::from_str(last.lines().last().unwrap()).unwrap();
+    assert_eq!((&last["documents"], &last["existing_documents"]), (&0.into(), &4.into()));
+}
+
+#[test]
+fn a_table_becomes_documents() {
+    let place = Place::new();
+    let csv = [
+        "\u{feff}id,name,by.age,note",
+        "1,\"x, \"\"y\"\"\",1.10,",
+        "",
+        "007,\"two\nlines\",-0,true",
+        "2",
+        "",
+    ];
+    let csv = csv.join("\r\n");
+    let expected = [
+        r#"{"id":1,"name":"x, \"y\"","by":{"age":1.10},"note":""}"#,
+        r#"{"id":2}"#,
+        r#"{"id":"007","name":"two\nlines","by":{"age":-0},"note":"true"}"#,
+        "",
+    ];
+    let expected = expected.join("\n");
+    place.file("in.csv", &csv);
+    place.file("in.csv.zst", zstd::encode_all(csv.as_bytes(), 1).unwrap());
+    place.file("in.txt", &csv);
+    for args in ["in.csv", "in.csv.zst", "in.txt --type csv --headerline"] {
+        place.ok(&format!("load db c {args} --drop"));
+        assert_eq!(place.ok("scan db c"), expected, "{args}");
+    }
+    place.file("in.tsv", "1\ta \"b\t\n2\t3\t4\n");
+    place.ok("load db t in.tsv --fields id,a,b --ignore-blanks");
+    assert_eq!(place.ok("scan db t"), "{\"id\":1,\"a\":\"a \\\"b\"}\n{\"id\":2,\"a\":3,\"b\":4}\n");
+    place.ok("load db text in.tsv --fields id,a,b --all-text");
+    assert!(place.ok("scan db text").ends_with("{\"id\":\"2\",\"a\":\"3\",\"b\":\"4\"}\n"));
+}
+
+#[test]
+fn a_bad_table_is_refused_with_its_place() {
+    let place = Place::new();
+    for (text, expected) in [
+        ("id,a\n1,2\n2,\"x\ny\"\n3,4,5\n", "in.csv:5:1: expected at most 2 fields, found 3"),
+        ("id,a,a\n1", "in.csv:1:1: the header: column 3: the name \"a\" is there twice"),
+        ("key,a\n1,2\n", "in.csv:2:1: there is no field \"id\""),
+    ] {
+        place.file("in.csv", text);
+        place.fails("load db c in.csv", 2, expected);
+    }
+    place.file("in.csv", b"id,a\n1,x\n2,\xFF\n");
+    place.fails("load db c in.csv", 2, "in.csv:3:3: expected text in UTF-8");
+    place.ok("load db c in.csv --bad-lines bad.txt --drop");
+    assert_eq!(place.ok("scan db c"), "{\"id\":1,\"a\":\"x\"}\n");
+    assert!(place.read("bad.txt").starts_with("# in.csv:3:3: expected text in UTF-8\n2,"));
+    place.file("empty.csv", "");
+    place.ok("load db c empty.csv");
+}
+
+#[test]
+fn drop_and_expiry_and_the_spellings_of_mongoimport() {
+    let place = Place::new();
+    place.file("in.jsonl", "{\"k\":1}\n{\"k\":2}\n");
+    place.ok("put db c other {}");
+    place.ok("load db c in.jsonl --upsertFields k --numInsertionWorkers 3 --jsonArray");
+    assert_eq!(place.ok("count db c"), "3\n");
+    place.ok("load db c in.jsonl --key k --drop --partitions 2 --maintainInsertionOrder");
+    assert_eq!(place.ok("count db c"), "2\n");
+    place.ok("load db c in.jsonl --key k --expires 2100-01-01T00:00:00Z");
+    assert_eq!(place.ok("get db c 1 --json-key --expires"), "2100-01-01T00:00:00Z\n");
+    place.ok("load db gone in.jsonl --key k --expires 1ms");
+    assert_eq!(place.ok("count db gone"), "0\n");
+    place.fails("load db c missing --drop", 3, "missing");
+    assert_eq!(place.ok("count db c"), "2\n", "nothing is dropped for a file that is missing");
 }
 
 #[test]

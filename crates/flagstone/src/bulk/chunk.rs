@@ -28,6 +28,14 @@ pub struct Chunk {
 }
 
 impl Chunk {
+    /// Returns a chunk of the documents at `ranges` of `bytes`, in ascending order, for inputs that
+    /// the caller cuts. The first byte is at `offset` of the input, and at `place`.
+    pub fn of_ranges(bytes: Vec<u8>, ranges: Vec<Range<usize>>, offset: u64, place: Place) -> Self {
+        let end = offset + bytes.len() as u64;
+        let (place, elements) = (Some(place), Some(ranges));
+        Self { offset, place, bytes, end, is_cut: false, elements }
+    }
+
     /// Returns the documents with their offsets in [`Chunk::bytes`]. Lines come without their ends;
     /// lines of white space are left out.
     pub fn documents(&self) -> impl Iterator<Item = (usize, &[u8])> {
@@ -87,7 +95,7 @@ impl<'a> Iterator for Documents<'a> {
         if let Some(elements) = self.elements {
             let element = elements.get(self.next)?.clone();
             self.next += 1;
-            return Some((element.start, &self.bytes[element]));
+            return Some((element.start, self.bytes.get(element)?));
         }
         if self.is_cut_line {
             let is_first = self.next == 0;

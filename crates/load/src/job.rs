@@ -1,0 +1,156 @@
+//! What the parsers and writers of a load share.
+
+use crate::bad_documents::BadDocuments;
+use crate::control::Control;
+use crate::error::LoadError;
+use crate::gate::Permit;
+use crate::input::Input;
+use crate::lane::{Lane, Piece, Slot};
+use crate::marks::{self, Marks, Position};
+use crate::table::{RecordParser, Table};
+use crate::totals::{Count, OnCommit, Totals};
+use flagstone::bulk::Chunk;
+use flagstone::{Batch, Collection, Database, Durability, EntryOptions};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// What a load does with a document.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Mode {
+    /// The document replaces the one of its key. Of several in the input the last one stays.
+    #[default]
+    Upsert,
+    /// The document is put if there is none of its key. Of several in the input the first one
+    /// stays; the others are counted.
+    Insert,
+}
+
+/// What the parsers and writers of a load share.
+pub(crate) struct Job {
+    pub(crate) database: Database,
+    pub(crate) collection: Collection,
+    pub(crate) key_path: String,
+    pub(crate) mode: Mode,
+    pub(crate) entry: EntryOptions,
+    pub(crate) durability: Durability,
+    /// Whether a key that exists ends the load, if documents are inserted.
+    pub(crate) stops_on_error: bool,
+    pub(crate) batch_bytes: usize,
+    pub(crate) inputs: Arc<Vec<Input>>,
+    pub(crate) bad: BadDocuments,
+    pub(crate) on_commit: Option<OnCommit>,
+    pub(crate) marks: Option<Marks>,
+    pub(crate) control: Arc<Control>,
+    pub(crate) totals: Totals,
+    /// One for each writer.
+    pub(crate) lanes: Vec<Lane<Work>>,
+    pub(crate) parsers: AtomicUsize,
+}
+
+/// A batch for a writer, with the counts to add once it is acknowledged.
+pub(crate) struct Work {
+    pub(crate) batch: Batch,
+    pub(crate) count: Count,
+    /// The input and offset of the chunk, for messages.
+    pub(crate) rank: crate::control::Rank,
+    /// The place after the last document of the batch.
+    pub(crate) end: Position,
+    /// Whether it is the last of its chunk in its lane.
+    pub(crate) is_last: bool,
+    /// Whether nothing after it is loaded.
+    pub(crate) is_end: bool,
+    /// Copies of the chunk's bad documents.
+    pub(crate) bad: Vec<u8>,
+    /// Where the documents come from, if they are inserted.
+    pub(crate) source: Option<Source>,
+    pub(crate) number: u64,
+    pub(crate) _permit: Arc<Permit>,
+}
+
+/// Documents of a chunk.
+pub(crate) struct Source {
+    pub(crate) text: Arc<Text>,
+    /// Their numbers among those of the chunk, ascending.
+    pub(crate) documents: Vec<u32>,
+}
+
+/// A chunk and its format.
+pub(crate) struct Text {
+    pub(crate) input: usize,
+    pub(crate) chunk: Chunk,
+    pub(crate) table: Option<Arc<Table>>,
+}
+
+/// What turns the documents of a text into JSON.
+#[derive(Default)]
+pub(crate) struct ToJson {
+    records: Option<RecordParser>,
+    json: Vec<u8>,
+}
+
+impl Piece for Work {
+    fn is_last(&self) -> bool {
+        self.is_last
+    }
+}
+
+impl Text {
+    /// Returns the place of the byte `at` of the chunk.
+    pub(crate) const fn place(&self, at: usize) -> Position {
+        Position { input: self.input, offset: self.chunk.offset + at as u64 }
+    }
+}
+
+impl ToJson {
+    /// Returns the JSON of the document `text`.
+    ///
+    /// # Errors
+    /// The byte at which the document is wrong, and the reason.
+    pub(crate) fn json<'a>(
+        &'a mut self,
+        table: Option<&Table>,
+        text: &'a [u8],
+    ) -> Result<&'a [u8], (usize, String)> {
+        let Some(table) = table else { return Ok(text) };
+        let records = self.records.get_or_insert_with(|| table.record_parser());
+        self.json.clear();
+        table.append_json(records, text, &mut self.json).map_err(|bad| (bad.at, bad.reason))?;
+        Ok(&self.json)
+    }
+}
+
+impl Job {
+    /// Adds a batch to the lane of a writer.
+    pub(crate) fn push(&self, lane: usize, part: u32, work: Work) {
+        self.lanes[lane].push(Slot { chunk: work.number, part }, work);
+    }
+
+    /// Removes the marks of a load that is complete.
+    pub(crate) fn remove_marks(&self) -> Result<(), LoadError> {
+        match self.marks {
+            Some(_) => marks::remove(&self.database, &self.collection.name()),
+            None => Ok(()),
+        }
+    }
+
+    /// Closes all lanes: their writers end when they have committed what is there.
+    pub(crate) fn close_lanes(&self) {
+        self.lanes.iter().for_each(Lane::close);
+    }
+}
+
+/// Tells the writers when the last parser has ended, or one has panicked.
+pub(crate) struct Parsing(pub(crate) Arc<Job>);
+
+impl Drop for Parsing {
+    fn drop(&mut self) {
+        let is_last = self.0.parsers.fetch_sub(1, Ordering::AcqRel) == 1;
+        if std::thread::panicking() {
+            self.0.control.stop();
+        }
+        if is_last || std::thread::panicking() {
+            self.0.close_lanes();
+        }
+    }
+}
