@@ -1,5 +1,5 @@
 //! Documents: exact values, their total order, their binary form, views, sort keys, JSON, paths,
-//! JSONPath, field paths and patches.
+//! JSONPath, field paths, filters and patches.
 //!
 //! This crate does not touch files. A [`Value`] is a document in memory. An [`Encoder`] writes a
 //! value in the binary form, a [`JsonParser`] writes JSON text in it directly, and a [`View`]
@@ -14,6 +14,8 @@ mod depth;
 mod number;
 mod print;
 mod uuid;
+
+mod value_type;
 
 mod map;
 mod value;
@@ -31,6 +33,7 @@ pub mod sort_key;
 mod arithmetic;
 mod order;
 mod show;
+mod view_order;
 
 pub mod json;
 
@@ -40,6 +43,8 @@ mod pointer;
 mod jsonpath;
 
 mod field_path;
+
+mod filter;
 
 mod path;
 
@@ -54,7 +59,10 @@ pub use datetime::DateTime;
 pub use depth::DEPTH_MAX;
 pub use document::{Document, DocumentMut};
 pub use encode::{Duplicates, Encoder};
-pub use field_path::{FieldPath, IndexKeys, Reached, Trace};
+pub use field_path::{Arrays, FieldPath, IndexKeys, Reached, Trace};
+pub use filter::{
+    Bounds, FILTER_BYTES_MAX, FILTER_NESTING_MAX, FieldTest, Filter, FilterError, Interval, Matcher,
+};
 pub use json::{JsonError, JsonOptions, JsonParser, NoJson, Surrogates};
 pub use jsonpath::{
     JSONPATH_BYTES_MAX, JSONPATH_NESTING_MAX, JsonPath, Location, Node, Nodes, PathStep,
@@ -69,4 +77,5 @@ pub use sort_key::Direction;
 #[cfg(feature = "serde")]
 pub use structs::adapt;
 pub use value::Value;
+pub use value_type::ValueType;
 pub use view::{FieldKey, Fields, Items, View, validate};

@@ -10,27 +10,9 @@ use crate::map::Map;
 use crate::number::Exact;
 use crate::sort_key;
 use crate::value::{Limit, Value};
+use crate::value_type::ValueType;
 use std::cmp::Ordering;
 use std::hash::{Hash, Hasher};
-
-const fn rank(value: &Value) -> u8 {
-    match value {
-        Value::Null => 0,
-        Value::Bool(_) => 1,
-        Value::Int(_) | Value::Number(_) | Value::Float(_) => 2,
-        Value::Text(_) => 3,
-        Value::Bytes(_) => 4,
-        Value::DateTime(_) => 5,
-        Value::Uuid(_) => 6,
-        Value::Array(_) => 7,
-        Value::Map(_) => 8,
-    }
-}
-
-/// Returns whether two values are of one type. All numbers are of one type.
-pub(crate) const fn are_of_one_type(a: &Value, b: &Value) -> bool {
-    rank(a) == rank(b)
-}
 
 fn cmp_numbers(a: &Value, b: &Value) -> Ordering {
     if let (Value::Int(a), Value::Int(b)) = (a, b) {
@@ -71,8 +53,11 @@ impl Ord for Value {
             (Self::Uuid(a), Self::Uuid(b)) => a.cmp(b),
             (Self::Array(a), Self::Array(b)) => a.cmp(b),
             (Self::Map(a), Self::Map(b)) => cmp_maps(a, b),
-            (a, b) if rank(a) == 2 && rank(b) == 2 => cmp_numbers(a, b),
-            (a, b) => rank(a).cmp(&rank(b)),
+            (a, b) => {
+                let types = (a.value_type(), b.value_type());
+                let are_numbers = types == (ValueType::Number, ValueType::Number);
+                if are_numbers { cmp_numbers(a, b) } else { types.0.cmp(&types.1) }
+            }
         }
     }
 }
@@ -103,7 +88,7 @@ impl Eq for Value {}
 
 impl Hash for Value {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        rank(self).hash(state);
+        self.value_type().hash(state);
         match self {
             Self::Null => {}
             Self::Bool(value) => value.hash(state),

@@ -1,6 +1,7 @@
 //! The error of a JSONPath or a JSON Pointer that does not have the form it should.
 
 use flagstone_base::Error;
+use std::convert::Infallible;
 use std::fmt;
 
 /// An error in the text of a JSONPath or a JSON Pointer: its position, what was expected and what
@@ -39,6 +40,13 @@ impl fmt::Display for PathError {
 }
 
 impl std::error::Error for PathError {}
+
+/// What is a path already cannot fail to be one.
+impl From<Infallible> for PathError {
+    fn from(never: Infallible) -> Self {
+        match never {}
+    }
+}
 
 impl From<PathError> for Error {
     fn from(error: PathError) -> Self {

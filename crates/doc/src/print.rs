@@ -65,6 +65,37 @@ pub(super) fn put_base64(bytes: &[u8], out: &mut Vec<u8>) {
     }
 }
 
+/// Decodes base64 with padding; `None` if `text` is not that.
+pub(super) fn base64(text: &str) -> Option<Vec<u8>> {
+    let sextet = |byte: &u8| match byte {
+        b'A'..=b'Z' => Some(byte - b'A'),
+        b'a'..=b'z' => Some(byte - b'a' + 26),
+        b'0'..=b'9' => Some(byte - b'0' + 52),
+        b'+' => Some(62),
+        b'/' => Some(63),
+        _ => None,
+    };
+    let (groups, []) = text.as_bytes().as_chunks::<4>() else { return None };
+    let mut out = Vec::with_capacity(3 * groups.len());
+    for (i, group) in groups.iter().enumerate() {
+        let is_last = i + 1 == groups.len();
+        let padding = group.iter().rev().take_while(|byte| **byte == b'=').count();
+        if padding > if is_last { 2 } else { 0 } {
+            return None;
+        }
+        let bits = group[..4 - padding]
+            .iter()
+            .try_fold(0_u32, |bits, byte| Some(bits << 6 | u32::from(sextet(byte)?)))?;
+        let bytes = (bits << (6 * padding + 8)).to_be_bytes();
+        // Bits that no byte uses are zero, so that bytes have one text.
+        if bytes[3 - padding..].iter().any(|byte| *byte != 0) {
+            return None;
+        }
+        out.extend_from_slice(&bytes[..3 - padding]);
+    }
+    Some(out)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -98,6 +129,11 @@ mod tests {
             [("", ""), ("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v"), ("foobar", "Zm9vYmFy")]
         {
             assert_eq!(text(|out| put_base64(bytes.as_bytes(), out)), expected);
+            assert_eq!(base64(expected).as_deref(), Some(bytes.as_bytes()));
+        }
+        assert_eq!(base64("+/+/"), Some(vec![0xFB, 0xFF, 0xBF]));
+        for bad in ["Zg", "Zg=", "Zh==", "Zg==Zg==", "Z===", "====", "Zm9=", "Zm 9", "Zg=a"] {
+            assert_eq!(base64(bad), None, "{bad}");
         }
     }
 }

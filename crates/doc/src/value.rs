@@ -3,6 +3,7 @@
 use crate::datetime::DateTime;
 use crate::map::Map;
 use crate::number::{Exact, Number, NumberText};
+use crate::value_type::ValueType;
 
 /// A document or a part of one.
 ///
@@ -153,6 +154,21 @@ impl Value {
         match self {
             Self::Map(map) => Some(map),
             _ => None,
+        }
+    }
+
+    /// Returns the type of the value.
+    pub const fn value_type(&self) -> ValueType {
+        match self {
+            Self::Null => ValueType::Null,
+            Self::Bool(_) => ValueType::Bool,
+            Self::Int(_) | Self::Number(_) | Self::Float(_) => ValueType::Number,
+            Self::Text(_) => ValueType::Text,
+            Self::Bytes(_) => ValueType::Bytes,
+            Self::DateTime(_) => ValueType::DateTime,
+            Self::Uuid(_) => ValueType::Uuid,
+            Self::Array(_) => ValueType::Array,
+            Self::Map(_) => ValueType::Map,
         }
     }
 

@@ -70,9 +70,9 @@ pub use flagstone_base::{
 #[cfg(feature = "serde")]
 pub use flagstone_doc::adapt;
 pub use flagstone_doc::{
-    DateTime, Document, DocumentMut, Duplicates, FieldPath, JsonError, JsonOptions, JsonPath,
-    Location, Map, NoJson, Node, Nodes, Number, Patch, PathError, PathStep, Pointer, Surrogates,
-    Value, View, doc, json,
+    DateTime, Document, DocumentMut, Duplicates, FieldPath, FieldTest, Filter, FilterError,
+    JsonError, JsonOptions, JsonPath, Location, Map, Matcher, NoJson, Node, Nodes, Number, Patch,
+    PathError, PathStep, Pointer, Surrogates, Value, ValueType, View, doc, json,
 };
 pub use flagstone_engine::fold::{self, Fold};
 pub use flagstone_engine::{

@@ -1,7 +1,7 @@
 //! The keys that an index has for one document.
 
 use super::path::FieldPath;
-use super::reach::Reached;
+use super::reach::{Arrays, Reached};
 use crate::layout::tag;
 use crate::sort_key::{self, Direction};
 use crate::view::View;
@@ -35,7 +35,7 @@ use std::ops::{ControlFlow, Range};
 pub struct IndexKeys {
     bytes: Vec<u8>,
     keys: Vec<Key>,
-    is_multi: bool,
+    arrays: Arrays,
 }
 
 #[derive(Clone, Debug)]
@@ -58,14 +58,14 @@ impl IndexKeys {
     pub fn collect(&mut self, path: &FieldPath, root: &View<'_>) -> Result<(), Malformed> {
         self.bytes.clear();
         self.keys.clear();
-        self.is_multi = false;
+        self.arrays = Arrays::NONE;
         let trace = path.reach(root, |reached| {
-            self.put(&reached)?;
+            self.put(&reached, path.len())?;
             Ok(ControlFlow::Continue(()))
         })?;
-        self.is_multi |= trace.crossed;
+        self.arrays = self.arrays.union(trace.arrays);
         if self.keys.is_empty() {
-            self.put(&Reached::Missing)?;
+            self.put(&Reached::Missing, path.len())?;
         }
         if self.keys.len() > 1 {
             let bytes = &self.bytes;
@@ -80,10 +80,10 @@ impl IndexKeys {
         Ok(())
     }
 
-    fn put(&mut self, reached: &Reached<'_>) -> Result<(), Malformed> {
+    fn put(&mut self, reached: &Reached<'_>, steps: usize) -> Result<(), Malformed> {
         match reached {
             Reached::Value(value) if value.is_array() => {
-                self.is_multi = true;
+                self.arrays = self.arrays.with(steps);
                 for item in value.items()? {
                     self.put_value(&item?)?;
                 }
@@ -125,7 +125,13 @@ impl IndexKeys {
 
     /// Returns whether the path passes through an array of the document or ends at one.
     pub const fn is_multi(&self) -> bool {
-        self.is_multi
+        !self.arrays.is_none()
+    }
+
+    /// Returns the arrays of the document on the path and at its end. The union over all documents
+    /// lets [`Filter::bounds`](crate::Filter::bounds) find narrower bounds.
+    pub const fn arrays(&self) -> Arrays {
+        self.arrays
     }
 
     /// Returns whether some key is that of a value. A sparse index has no other keys.

@@ -14,4 +14,4 @@ mod keys;
 pub use keys::IndexKeys;
 pub use path::FieldPath;
 pub(crate) use path::Step;
-pub use reach::{Reached, Trace};
+pub use reach::{Arrays, Reached, Trace};

@@ -76,7 +76,7 @@ fn index(text: &str) -> Option<usize> {
 ///     Ok(ControlFlow::Continue(()))
 /// });
 /// assert_eq!(users, [r#""a""#, r#""b""#]);
-/// assert!(trace.is_ok_and(|trace| trace.crossed && trace.missing));
+/// assert!(trace.is_ok_and(|trace| trace.missing && !trace.arrays.is_none()));
 /// # Ok::<(), flagstone_base::Error>(())
 /// ```
 ///

@@ -14,11 +14,57 @@ pub enum Reached<'a> {
     Missing,
 }
 
+/// Where on a path there are arrays.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Arrays(u64);
+
+impl Arrays {
+    /// No arrays: the path reaches one value at most.
+    pub const NONE: Self = Self(0);
+    /// There may be arrays anywhere.
+    pub const ANY: Self = Self(u64::MAX);
+
+    /// Returns the arrays that these bits describe: bit `n` is set if there may be an array after
+    /// `n` steps. Bit 63 is for all steps from there on.
+    pub const fn from_bits(bits: u64) -> Self {
+        Self(bits)
+    }
+
+    /// Returns the bits that [`Arrays::from_bits`] reads.
+    pub const fn bits(self) -> u64 {
+        self.0
+    }
+
+    /// Returns whether there are none.
+    pub const fn is_none(self) -> bool {
+        self.0 == 0
+    }
+
+    /// Returns the places of both.
+    #[must_use]
+    pub const fn union(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    /// Returns the arrays with one more after `steps` steps.
+    #[must_use]
+    pub(crate) const fn with(self, steps: usize) -> Self {
+        Self(self.0 | 1 << if steps < 63 { steps } else { 63 })
+    }
+
+    /// Returns the places inside of the elements of an array that is `steps` steps away. An
+    /// element that is a map is no array itself.
+    #[must_use]
+    pub(crate) const fn inside(self, steps: usize) -> Self {
+        if steps < 63 { Self(self.0 >> steps & !1) } else { Self::ANY }
+    }
+}
+
 /// What happened on all the ways of a path.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Trace {
-    /// Whether the path passed through an array.
-    pub crossed: bool,
+    /// The arrays that the path passed through. One at its end does not count.
+    pub arrays: Arrays,
     /// Whether something was missing: see [`Reached::Missing`].
     pub missing: bool,
     /// The number of values reached.
@@ -47,7 +93,7 @@ impl FieldPath {
         root: &View<'a>,
         visit: impl FnMut(Reached<'a>) -> Result<ControlFlow<()>, Malformed>,
     ) -> Result<Trace, Malformed> {
-        let mut walk = Walk { visit, trace: Trace::default() };
+        let mut walk = Walk { visit, trace: Trace::default(), len: self.len() };
         let _complete_or_not = walk.follow(*root, self.steps())?;
         Ok(walk.trace)
     }
@@ -56,6 +102,8 @@ impl FieldPath {
 struct Walk<V> {
     visit: V,
     trace: Trace,
+    /// The number of all steps of the path.
+    len: usize,
 }
 
 impl<'a, V: FnMut(Reached<'a>) -> Flow> Walk<V> {
@@ -78,7 +126,7 @@ impl<'a, V: FnMut(Reached<'a>) -> Flow> Walk<V> {
 
     /// Follows `step`, then `rest`, in the elements of an array.
     fn cross(&mut self, array: &View<'a>, step: &Step, rest: &[Step]) -> Flow {
-        self.trace.crossed = true;
+        self.trace.arrays = self.trace.arrays.with(self.len - 1 - rest.len());
         if let Step::Index(index) | Step::Either(index, _) = step
             && let Some(item) = array.at(*index)?
             && self.follow(item, rest)?.is_break()

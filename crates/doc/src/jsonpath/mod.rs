@@ -32,7 +32,6 @@ mod nodes;
 
 mod compiled;
 
-pub(crate) use compare::same;
 pub use compiled::{JSONPATH_BYTES_MAX, JSONPATH_NESTING_MAX, JsonPath};
 pub(crate) use node::put_name;
 pub use node::{Location, Node, PathStep};

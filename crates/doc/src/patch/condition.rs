@@ -1,7 +1,6 @@
 //! The conditions of a patch: tests of the value at a path.
 
 use super::kind::Kind;
-use crate::order::are_of_one_type;
 use crate::value::Value;
 use std::fmt;
 
@@ -69,7 +68,9 @@ impl Condition {
             return found.is_some() == (*self == Self::Exists);
         };
         let ordered = |is_so: fn(&Value, &Value) -> bool| {
-            found.is_some_and(|found| are_of_one_type(found, wanted) && is_so(found, wanted))
+            found.is_some_and(|found| {
+                found.value_type() == wanted.value_type() && is_so(found, wanted)
+            })
         };
         match comparison {
             Comparison::Equal => found == Some(wanted),

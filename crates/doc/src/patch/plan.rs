@@ -8,11 +8,11 @@ use super::kind::Kind;
 use super::list;
 use crate::arithmetic::{product, sum};
 use crate::depth::DEPTH_MAX;
-use crate::jsonpath::same;
 use crate::layout::{form, tag};
 use crate::names::Names;
 use crate::value::Value;
 use crate::view::{Body, View};
+use crate::view_order::same;
 use flagstone_base::Malformed;
 
 /// How a part of a patch changes the bytes.

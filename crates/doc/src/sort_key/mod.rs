@@ -17,27 +17,27 @@ pub(crate) use encode::{of, of_pairs};
 pub const MISSING: u8 = 0x04;
 
 /// The first byte of each kind of sort key.
-mod kind {
-    pub(super) const END: u8 = 0x01;
-    pub(super) const NULL: u8 = 0x08;
-    pub(super) const FALSE: u8 = 0x0C;
-    pub(super) const TRUE: u8 = 0x0D;
-    pub(super) const NOT_A_NUMBER: u8 = 0x20;
-    pub(super) const BELOW_ALL: u8 = 0x21;
-    pub(super) const HUGE_NEGATIVE: u8 = 0x36;
+pub(crate) mod kind {
+    pub(crate) const END: u8 = 0x01;
+    pub(crate) const NULL: u8 = 0x08;
+    pub(crate) const FALSE: u8 = 0x0C;
+    pub(crate) const TRUE: u8 = 0x0D;
+    pub(crate) const NOT_A_NUMBER: u8 = 0x20;
+    pub(crate) const BELOW_ALL: u8 = 0x21;
+    pub(crate) const HUGE_NEGATIVE: u8 = 0x36;
     /// Minus the number of bytes of the floor's magnitude: 0x37..=0x3E.
-    pub(super) const NEGATIVE: u8 = 0x3F;
-    pub(super) const TINY_NEGATIVE: u8 = 0x3F;
-    pub(super) const ZERO: u8 = 0x40;
-    pub(super) const TINY_POSITIVE: u8 = 0x41;
+    pub(crate) const NEGATIVE: u8 = 0x3F;
+    pub(crate) const TINY_NEGATIVE: u8 = 0x3F;
+    pub(crate) const ZERO: u8 = 0x40;
+    pub(crate) const TINY_POSITIVE: u8 = 0x41;
     /// Plus the number of bytes of the floor: 0x42..=0x4A.
-    pub(super) const POSITIVE: u8 = 0x42;
-    pub(super) const HUGE_POSITIVE: u8 = 0x4B;
-    pub(super) const ABOVE_ALL: u8 = 0x4C;
-    pub(super) const TEXT: u8 = 0x60;
-    pub(super) const BYTES: u8 = 0x64;
-    pub(super) const DATE_TIME: u8 = 0x68;
-    pub(super) const UUID: u8 = 0x6C;
-    pub(super) const ARRAY: u8 = 0x70;
-    pub(super) const MAP: u8 = 0x74;
+    pub(crate) const POSITIVE: u8 = 0x42;
+    pub(crate) const HUGE_POSITIVE: u8 = 0x4B;
+    pub(crate) const ABOVE_ALL: u8 = 0x4C;
+    pub(crate) const TEXT: u8 = 0x60;
+    pub(crate) const BYTES: u8 = 0x64;
+    pub(crate) const DATE_TIME: u8 = 0x68;
+    pub(crate) const UUID: u8 = 0x6C;
+    pub(crate) const ARRAY: u8 = 0x70;
+    pub(crate) const MAP: u8 = 0x74;
 }

@@ -10,6 +10,7 @@ use crate::map::Map;
 use crate::names::Names;
 use crate::number::Number;
 use crate::value::Value;
+use crate::value_type::ValueType;
 use flagstone_base::Malformed;
 use std::fmt;
 use std::ops::Range;
@@ -108,6 +109,22 @@ impl<'a> View<'a> {
     /// Returns whether the value is a map.
     pub const fn is_map(&self) -> bool {
         matches!(self.tag, tag::MAP_4 | tag::EMPTY_MAP)
+    }
+
+    /// Returns the type of the value.
+    #[inline]
+    pub const fn value_type(&self) -> ValueType {
+        match self.tag {
+            tag::NULL => ValueType::Null,
+            tag::FALSE | tag::TRUE => ValueType::Bool,
+            tag::TEXT..=0xFF | tag::TEXT_2 | tag::TEXT_4 => ValueType::Text,
+            tag::BYTES_1 | tag::BYTES_4 => ValueType::Bytes,
+            tag::DATE_TIME => ValueType::DateTime,
+            tag::UUID => ValueType::Uuid,
+            tag::EMPTY_ARRAY | tag::ARRAY_2 | tag::ARRAY_4 => ValueType::Array,
+            tag::EMPTY_MAP | tag::MAP_2 | tag::MAP_4 => ValueType::Map,
+            _ => ValueType::Number,
+        }
     }
 
     /// Returns whether the value is an array or map that has a payload; an empty one has none.
@@ -223,7 +240,6 @@ impl<'a> View<'a> {
     }
 
     /// Returns the float, if the value is stored as one.
-    #[cfg(feature = "serde")]
     pub(crate) fn as_stored_float(&self) -> Option<f64> {
         (self.tag == tag::FLOAT).then(|| f64::from_bits(unsigned(self.payload)))
     }

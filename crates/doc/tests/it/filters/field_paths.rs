@@ -26,7 +26,7 @@ fn reached(text: &str, json: &str) -> String {
         let trace = trace.unwrap();
         assert_eq!(trace.missing, out.iter().any(|one| one == "-"), "{text} of {json}");
         assert_eq!(trace.values, out.iter().filter(|one| *one != "-").count());
-        (out.join(" "), trace.crossed)
+        (out.join(" "), trace.arrays)
     });
     assert_eq!(inline, ids, "{text} of {json}");
     inline.0
@@ -231,6 +231,23 @@ fn an_index_has_the_distinct_keys_of_a_path_and_one_at_least() {
         assert_eq!(keys.has_value(), expected != "-", "{text} of {json}");
         assert_eq!(keys.len(), keys.iter().len());
     }
+}
+
+#[test]
+fn the_places_of_arrays_are_counted_in_steps() {
+    for (text, json, bits) in [
+        ("a.b", r#"{"a":{"b":1}}"#, 0),
+        ("a.b", r#"{"a":[{"b":1}]}"#, 0b10),
+        ("a.b", r#"{"a":[]}"#, 0b10),
+        ("a.b", r#"{"a":{"b":[]}}"#, 0b100),
+        ("a.b", r#"[{"a":[{"b":[1]}]}]"#, 0b111),
+        ("a.0", r#"{"a":[7]}"#, 0b10),
+        ("$", "[1]", 1),
+    ] {
+        assert_eq!(keys(text, json).1.arrays().bits(), bits, "{text} of {json}");
+    }
+    let deep = format!("{}1{}", r#"{"a":"#.repeat(80), "}".repeat(80)).replace('1', "[1]");
+    assert_eq!(keys(&["a"; 80].join("."), &deep).1.arrays().bits(), 1 << 63);
 }
 
 #[test]

@@ -1,6 +1,13 @@
 //! Filters, and the paths, keys, sorts and projections that they share.
 
+mod bounds;
+mod errors;
 mod field_paths;
+mod implied;
+mod operators;
+mod random;
+mod reference;
+mod text;
 
 use flagstone_doc::{Document, JsonParser, Names};
 use std::sync::Arc;

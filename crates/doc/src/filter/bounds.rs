@@ -1,0 +1,168 @@
+//! The index keys that documents have if they match a filter.
+
+use super::build::Filter;
+use super::intervals::{Interval, KeySet};
+use super::model::{Node, Test};
+use super::sets::Sets;
+use super::test_keys;
+use crate::field_path::{Arrays, FieldPath, Step};
+
+/// The index keys of one path that a filter allows: see [`Filter::bounds`].
+#[derive(Clone, Debug)]
+pub struct Bounds {
+    keys: KeySet,
+    exact: bool,
+    whole: bool,
+}
+
+impl Bounds {
+    /// Returns whether all keys are allowed, so that an index of the path is of no use.
+    pub fn is_everything(&self) -> bool {
+        self.keys.is_everything()
+    }
+
+    /// Returns whether no key is allowed, so that no document matches.
+    pub const fn is_nothing(&self) -> bool {
+        self.keys.intervals.is_empty()
+    }
+
+    /// Returns whether each interval is one value.
+    pub fn are_points(&self) -> bool {
+        self.keys.are_points()
+    }
+
+    /// Returns the intervals of ascending sort keys, in ascending order and disjoint.
+    pub fn intervals(&self) -> &[Interval] {
+        &self.keys.intervals
+    }
+
+    /// Returns whether the conditions of the filter that read this path hold exactly for documents
+    /// with a key in the intervals. Such a document needs no check of these conditions.
+    pub const fn is_exact(&self) -> bool {
+        self.exact
+    }
+
+    /// Returns whether documents with a key in the intervals are exactly those that match the
+    /// filter, which reads no other path.
+    pub const fn is_whole(&self) -> bool {
+        self.whole
+    }
+}
+
+/// The keys of one path, and what is known about the arrays on it.
+struct Keys<'p> {
+    path: &'p [Step],
+    arrays: Arrays,
+    /// Whether everything that is tested has at least one key. A document has, and an element of
+    /// an array has if there are no arrays in it.
+    is_complete: bool,
+}
+
+impl Keys<'_> {
+    fn of(&self, node: &Node) -> Sets {
+        match node {
+            Node::All(parts) => self.all(parts),
+            Node::Any(parts) => Sets::any(parts.iter().map(|part| self.of(part))),
+            Node::Not(part) => self.negated(self.of(part)),
+            Node::Field(path, test) if path.steps() == self.path => {
+                test_keys::of(test, self.arrays)
+            }
+            Node::Field(path, Test::Element(node)) => self.within(path, node),
+            Node::Field(..) => Sets::unknown(),
+        }
+    }
+
+    /// Conditions that must all hold. Different keys of one document may meet them, so only sets
+    /// of documents with one key may be intersected.
+    fn all(&self, parts: &[Node]) -> Sets {
+        let each = parts.iter().map(|part| self.of(part));
+        if self.arrays.is_none() {
+            return each.fold(Sets::exactly(KeySet::everything()), |all, part| Sets {
+                over: all.over.intersection(&part.over),
+                under: all.under.intersection(&part.under),
+            });
+        }
+        let mut over = KeySet::everything();
+        let mut unders = Vec::new();
+        for part in each {
+            if part.over.breadth() < over.breadth() {
+                over = part.over;
+            }
+            unders.push(part.under);
+        }
+        unders.retain(|under| !under.is_everything());
+        let under = match unders.pop() {
+            None => KeySet::everything(),
+            Some(only) if unders.is_empty() => only,
+            Some(_) => KeySet::nothing(),
+        };
+        Sets { over, under }
+    }
+
+    fn negated(&self, part: Sets) -> Sets {
+        if self.arrays.is_none() {
+            return Sets { over: part.under.complement(), under: part.over.complement() };
+        }
+        let never_held = part.over.intervals.is_empty();
+        let under = if never_held { KeySet::everything() } else { KeySet::nothing() };
+        // All keys of a document that matches are outside of `part.under`, and it has one.
+        let over = if self.is_complete { part.under.complement() } else { KeySet::everything() };
+        Sets { over, under }
+    }
+
+    /// A condition on the elements of the array at `path`. Keys of paths in the elements are keys
+    /// of longer paths in the document.
+    fn within(&self, path: &FieldPath, node: &Node) -> Sets {
+        let rest = self.path.strip_prefix(path.steps());
+        let Some(rest @ [Step::Name(_), ..]) = rest else { return Sets::unknown() };
+        let arrays = self.arrays.inside(path.len());
+        let inner = Keys { path: rest, arrays, is_complete: arrays.is_none() };
+        Sets::at_most(inner.of(node).over)
+    }
+}
+
+impl Filter {
+    /// Returns the index keys of `path` that matching documents have: each has at least one key in
+    /// the bounds. `arrays` is what is known about arrays on the path in all documents, as
+    /// [`IndexKeys::arrays`](crate::IndexKeys::arrays) tells; if nothing is known,
+    /// [`Arrays::ANY`].
+    ///
+    /// `{"a":{"$gte":1,"$lte":5}}` matches `{"a":[0,9]}`, so bounds of several conditions are
+    /// intersected only where there are no arrays, or inside of an `$elemMatch`. Elsewhere the
+    /// bounds are those of the most selective condition.
+    ///
+    /// ```
+    /// use flagstone_doc::{Arrays, Direction, Filter, FieldPath, sort_key};
+    /// let filter = Filter::parse(r#"{"score":{"$gte":1,"$lte":5},"author":"ada"}"#)?;
+    /// let bounds = filter.bounds(&FieldPath::parse("score")?, Arrays::NONE);
+    /// assert!(bounds.is_exact() && !bounds.is_whole());
+    /// let (from, to) = bounds.intervals()[0].bytes(Direction::Ascending);
+    /// let mut three = Vec::new();
+    /// sort_key::encode(&3.into(), Direction::Ascending, &mut three);
+    /// assert!(from < three && to.is_some_and(|to| three < to));
+    /// # Ok::<(), flagstone_base::Error>(())
+    /// ```
+    pub fn bounds(&self, path: &FieldPath, arrays: Arrays) -> Bounds {
+        let keys = Keys { path: path.steps(), arrays, is_complete: true };
+        let parts = self.node.conjuncts();
+        let reads = |part: &&Node| {
+            let mut paths = Vec::new();
+            part.collect_paths(&mut paths);
+            paths.contains(path)
+        };
+        let mine: Vec<Node> = parts.iter().filter(reads).cloned().collect();
+        let sets = keys.all(&mine);
+        let exact = sets.over == sets.under;
+        Bounds { keys: sets.over, exact, whole: exact && mine.len() == parts.len() }
+    }
+
+    /// Returns all paths that the filter reads, in order and distinct. A path inside of an
+    /// `$elemMatch` is given as a whole, after the path of the array.
+    pub fn paths(&self) -> Vec<FieldPath> {
+        let mut paths = Vec::new();
+        self.node.collect_paths(&mut paths);
+        paths.sort();
+        paths.dedup();
+        paths
+    }
+}

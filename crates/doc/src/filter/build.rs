@@ -1,0 +1,349 @@
+//! Builds filters in Rust.
+
+use super::error::FilterError;
+use super::matcher::Matcher;
+use super::model::{Comparison, Node, Operand, Test, TypeSet, all, any, not, one_of};
+use super::pattern::Pattern;
+use crate::field_path::FieldPath;
+use crate::path_error::PathError;
+use crate::value::Value;
+use crate::value_type::ValueType;
+use std::fmt;
+
+/// The deepest nesting of conditions in a filter.
+pub const FILTER_NESTING_MAX: usize = 64;
+
+/// A condition on documents, in the manner of MongoDB.
+///
+/// A filter is built in Rust, or parsed from a [document of conditions](Filter::parse). Its text is
+/// such a document. It is compiled once, for any number of documents: see [`Filter::compile`].
+///
+/// A condition on a field holds if it holds for any of the values that the path reaches; an array
+/// at the end of the path counts as itself and as its elements. Values of different types are
+/// neither equal nor less nor greater: `gt(5)` holds for no text. Numbers compare exactly, whatever
+/// their form. The guide to queries says all.
+///
+/// ```
+/// use flagstone_doc::{Document, Filter};
+/// let hot = Filter::field("subreddit").eq("rust").and(Filter::field("score").gte(10));
+/// assert_eq!(hot.to_string(), r#"{"subreddit":"rust","score":{"$gte":10}}"#);
+/// assert_eq!(Filter::parse(&hot.to_string())?, hot);
+///
+/// let matcher = hot.compile()?;
+/// let comment = Document::from_json(r#"{"subreddit":"rust","score":10.0}"#)?;
+/// assert_eq!(matcher.matches(&comment.root()), Ok(true));
+/// # Ok::<(), flagstone_base::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct Filter {
+    pub(super) node: Node,
+    /// The number of negations, alternatives and elements in one another.
+    pub(super) depth: usize,
+    /// The first error of the builder.
+    fault: Option<Box<FilterError>>,
+}
+
+impl Filter {
+    pub(super) const fn of(node: Node, depth: usize) -> Self {
+        Self { node, depth, fault: None }
+    }
+
+    fn faulty(place: &str, expected: String) -> Self {
+        let fault = FilterError {
+            what: "filter",
+            offset: None,
+            place: place.to_owned(),
+            expected: expected.into(),
+            found: String::new(),
+        };
+        Self { node: Node::nothing(), depth: 1, fault: Some(Box::new(fault)) }
+    }
+
+    /// Puts conditions that are at most `depth` deep one level deeper.
+    fn nested(depth: usize, fault: Option<Box<FilterError>>, node: impl FnOnce() -> Node) -> Self {
+        if fault.is_none() && depth >= FILTER_NESTING_MAX {
+            return Self::faulty("", format!("conditions at most {FILTER_NESTING_MAX} deep"));
+        }
+        if fault.is_some() {
+            return Self { node: Node::nothing(), depth: 1, fault };
+        }
+        Self { node: node(), depth: depth + 1, fault }
+    }
+
+    /// The filter that every document matches: `{}`.
+    pub const fn everything() -> Self {
+        Self::of(Node::everything(), 0)
+    }
+
+    /// The filter that no document matches.
+    pub fn nothing() -> Self {
+        Self::of(Node::nothing(), 1)
+    }
+
+    /// Begins a condition on the field at `path`: a [`FieldPath`] or the text of one. If the text
+    /// is not that of a path, [`Filter::check`] and [`Filter::compile`] return the error.
+    pub fn field<P: TryInto<FieldPath, Error: Into<PathError>>>(path: P) -> FieldTest {
+        FieldTest { path: path.try_into().map_err(Into::into) }
+    }
+
+    /// Begins a condition on the element itself, for [`FieldTest::elem_match`].
+    pub fn value() -> FieldTest {
+        FieldTest { path: Ok(FieldPath::root()) }
+    }
+
+    /// The filter that documents match if they match all of `filters`.
+    #[must_use]
+    pub fn all(filters: impl IntoIterator<Item = Self>) -> Self {
+        filters.into_iter().fold(Self::everything(), Self::and)
+    }
+
+    /// The filter that documents match if they match any of `filters`.
+    #[must_use]
+    pub fn any(filters: impl IntoIterator<Item = Self>) -> Self {
+        let (mut nodes, mut depth, mut fault) = (Vec::new(), 0, None);
+        for filter in filters {
+            fault = fault.or(filter.fault);
+            depth = depth.max(filter.depth);
+            nodes.push(filter.node);
+        }
+        Self::nested(depth, fault, || any(nodes))
+    }
+
+    /// The filter that documents match if they match none of `filters`.
+    #[must_use]
+    pub fn none(filters: impl IntoIterator<Item = Self>) -> Self {
+        !Self::any(filters)
+    }
+
+    /// Returns the filter that documents match if they match both.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        let depth = self.depth.max(other.depth);
+        let fault = self.fault.or(other.fault);
+        Self { node: all([self.node, other.node]), depth, fault }
+    }
+
+    /// Returns the filter that documents match if they match one of the two, or both.
+    #[must_use]
+    pub fn or(self, other: Self) -> Self {
+        // A chain of alternatives has one level.
+        let is_chain = matches!(self.node, Node::Any(_));
+        let depth = self.depth.saturating_sub(is_chain.into()).max(other.depth);
+        let fault = self.fault.or(other.fault);
+        Self::nested(depth, fault, || any([self.node, other.node]))
+    }
+
+    /// Returns whether every document matches, as no condition is given.
+    pub fn is_everything(&self) -> bool {
+        self.fault.is_none() && self.node.is_everything()
+    }
+
+    /// Returns the first error that was made in building the filter.
+    ///
+    /// # Errors
+    /// If a path or a pattern is not well-formed, or the filter is nested deeper than
+    /// [`FILTER_NESTING_MAX`].
+    pub fn check(&self) -> Result<(), FilterError> {
+        self.fault.as_ref().map_or(Ok(()), |fault| Err((**fault).clone()))
+    }
+
+    /// Compiles the filter for any number of documents.
+    ///
+    /// # Errors
+    /// The errors of [`Filter::check`].
+    pub fn compile(&self) -> Result<Matcher, FilterError> {
+        self.check().map(|()| Matcher::new(&self.node))
+    }
+}
+
+impl std::ops::Not for Filter {
+    type Output = Self;
+
+    /// Returns the filter that documents match if they do not match this one.
+    fn not(self) -> Self {
+        if let Node::Not(inner) = self.node {
+            return Self { node: *inner, depth: self.depth.saturating_sub(1), fault: self.fault };
+        }
+        Self::nested(self.depth, self.fault, || not(self.node))
+    }
+}
+
+impl PartialEq for Filter {
+    /// Two filters are equal if they have the same text.
+    fn eq(&self, other: &Self) -> bool {
+        self.fault == other.fault && self.to_string() == other.to_string()
+    }
+}
+
+impl fmt::Debug for Filter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.fault {
+            Some(fault) => write!(f, "Filter(<{fault}>)"),
+            None => write!(f, "Filter({self})"),
+        }
+    }
+}
+
+impl TryFrom<&str> for FieldPath {
+    type Error = PathError;
+
+    fn try_from(text: &str) -> Result<Self, PathError> {
+        Self::parse(text)
+    }
+}
+
+impl TryFrom<&String> for FieldPath {
+    type Error = PathError;
+
+    fn try_from(text: &String) -> Result<Self, PathError> {
+        Self::parse(text)
+    }
+}
+
+impl From<&Self> for FieldPath {
+    fn from(path: &Self) -> Self {
+        path.clone()
+    }
+}
+
+/// A condition on a field that lacks its operator: see [`Filter::field`].
+#[derive(Clone, Debug)]
+#[must_use]
+pub struct FieldTest {
+    path: Result<FieldPath, PathError>,
+}
+
+impl FieldTest {
+    fn test(self, test: Test) -> Filter {
+        match self.path {
+            Ok(path) => Filter::of(Node::Field(path, test), 0),
+            Err(error) => Filter::faulty("", format!("a path ({error})")),
+        }
+    }
+
+    fn place(&self) -> String {
+        self.path.as_ref().map_or(String::new(), ToString::to_string)
+    }
+
+    fn compare(self, comparison: Comparison, value: impl Into<Value>) -> Filter {
+        match Operand::new(value.into()) {
+            Ok(operand) => self.test(Test::Compare(comparison, operand)),
+            Err(expected) => Filter::faulty(&self.place(), expected),
+        }
+    }
+
+    /// The value equals `value`. A missing value equals null.
+    pub fn eq(self, value: impl Into<Value>) -> Filter {
+        self.compare(Comparison::Equal, value)
+    }
+
+    /// No value equals `value`: the negation of [`FieldTest::eq`]. It holds where all is missing.
+    pub fn ne(self, value: impl Into<Value>) -> Filter {
+        !self.eq(value)
+    }
+
+    /// The value is of the type of `value` and less.
+    pub fn lt(self, value: impl Into<Value>) -> Filter {
+        self.compare(Comparison::Less, value)
+    }
+
+    /// The value is of the type of `value` and at most `value`.
+    pub fn lte(self, value: impl Into<Value>) -> Filter {
+        self.compare(Comparison::LessOrEqual, value)
+    }
+
+    /// The value is of the type of `value` and greater.
+    pub fn gt(self, value: impl Into<Value>) -> Filter {
+        self.compare(Comparison::Greater, value)
+    }
+
+    /// The value is of the type of `value` and at least `value`.
+    pub fn gte(self, value: impl Into<Value>) -> Filter {
+        self.compare(Comparison::GreaterOrEqual, value)
+    }
+
+    /// The value equals one of `values`.
+    pub fn one_of<V: Into<Value>>(self, values: impl IntoIterator<Item = V>) -> Filter {
+        let operands: Result<_, _> =
+            values.into_iter().map(|value| Operand::new(value.into())).collect();
+        match operands {
+            Ok(operands) => self.test(one_of(operands)),
+            Err(expected) => Filter::faulty(&self.place(), expected),
+        }
+    }
+
+    /// No value equals one of `values`.
+    pub fn none_of<V: Into<Value>>(self, values: impl IntoIterator<Item = V>) -> Filter {
+        !self.one_of(values)
+    }
+
+    /// Each of `values` equals the value, or an element of the array.
+    pub fn all_of<V: Into<Value>>(self, values: impl IntoIterator<Item = V>) -> Filter {
+        let mut parts = values.into_iter().map(|value| self.clone().eq(value)).peekable();
+        if parts.peek().is_some() { Filter::all(parts) } else { Filter::nothing() }
+    }
+
+    /// There is a value, even null.
+    pub fn exists(self) -> Filter {
+        self.test(Test::Exists)
+    }
+
+    /// There is no value.
+    pub fn is_missing(self) -> Filter {
+        !self.exists()
+    }
+
+    /// The value has one of these types.
+    pub fn is_of_type(self, types: impl IntoIterator<Item = ValueType>) -> Filter {
+        let types = types.into_iter().fold(TypeSet::default(), TypeSet::with);
+        if types == TypeSet::default() {
+            return Filter::nothing();
+        }
+        self.test(Test::Type(types))
+    }
+
+    /// The value is text that begins with `prefix`.
+    pub fn prefix(self, prefix: &str) -> Filter {
+        self.test(Test::Prefix(prefix.into()))
+    }
+
+    /// The value is text that contains `part`.
+    pub fn contains(self, part: &str) -> Filter {
+        self.test(Test::Contains(part.into()))
+    }
+
+    /// The value is text, and the regular expression `pattern` matches a part of it. Its syntax is
+    /// that of the crate `regex`.
+    pub fn matches(self, pattern: &str) -> Filter {
+        match Pattern::new(pattern, "") {
+            Ok(pattern) => self.test(Test::Matches(pattern)),
+            Err(expected) => Filter::faulty(&self.place(), expected),
+        }
+    }
+
+    /// The value is a number whose integer part leaves `remainder` when divided by `divisor`. The
+    /// remainder has the sign of the number.
+    pub fn modulo(self, divisor: i64, remainder: i64) -> Filter {
+        if divisor == 0 {
+            return Filter::faulty(&self.place(), "a divisor other than 0".to_owned());
+        }
+        self.test(Test::Remainder { divisor, remainder })
+    }
+
+    /// The value is an array of this many elements.
+    pub fn size(self, elements: u64) -> Filter {
+        self.test(Test::Size(elements))
+    }
+
+    /// The value is an array, and one of its elements matches `filter`, whose paths begin at the
+    /// element. [`Filter::value`] is the element itself.
+    pub fn elem_match(self, filter: Filter) -> Filter {
+        // The condition holds for any element; only an error of the path counts.
+        let array = self.test(Test::Element(Box::new(Node::everything())));
+        let fault = array.fault.or(filter.fault);
+        Filter::nested(filter.depth, fault, || match array.node {
+            Node::Field(path, _) => Node::Field(path, Test::Element(Box::new(filter.node))),
+            other => other,
+        })
+    }
+}

@@ -1,0 +1,37 @@
+//! A compiled filter, as users hold it.
+
+use super::check::Check;
+use super::model::{Node, Scope};
+use crate::view::View;
+use flagstone_base::Malformed;
+use std::fmt;
+
+/// A compiled [`Filter`](super::Filter). Threads share it, and it serves documents of any
+/// collection.
+///
+/// It evaluates cheap conditions first and stops when the result is known. It reads the stored
+/// bytes and decodes nothing but arrays and maps that are compared for order.
+pub struct Matcher {
+    check: Check,
+}
+
+impl Matcher {
+    pub(super) fn new(node: &Node) -> Self {
+        Self { check: Check::of(node, Scope::Document) }
+    }
+
+    /// Returns whether the value of `root` matches the filter.
+    ///
+    /// # Errors
+    /// If the bytes read are malformed.
+    #[inline]
+    pub fn matches(&self, root: &View<'_>) -> Result<bool, Malformed> {
+        self.check.holds(root)
+    }
+}
+
+impl fmt::Debug for Matcher {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.check.fmt(f)
+    }
+}

@@ -1,0 +1,49 @@
+//! Filters: conditions on documents, in the manner of MongoDB, evaluated on the binary form.
+//!
+//! ```text
+//! Rust --build--> Filter (model) --compile--> Matcher (check, probe) --> does a document match?
+//! JSON --parse-->  |    |    \--print--> JSON
+//!                  |    \--bounds--> intervals of index keys     for a planner
+//!                  \--implies--> may a partial index serve it?
+//! ```
+//!
+//! The model has one normal form for all ways to say the same. The modules are listed from the
+//! ground up.
+
+mod error;
+mod pattern;
+
+mod model;
+
+mod probe;
+
+mod check;
+
+mod matcher;
+
+mod build;
+
+mod cursor;
+
+mod literal;
+
+mod parse;
+
+mod print;
+
+mod intervals;
+
+mod sets;
+
+mod test_keys;
+
+mod bounds;
+
+mod implies;
+
+pub use bounds::Bounds;
+pub use build::{FILTER_NESTING_MAX, FieldTest, Filter};
+pub use cursor::FILTER_BYTES_MAX;
+pub use error::FilterError;
+pub use intervals::Interval;
+pub use matcher::Matcher;

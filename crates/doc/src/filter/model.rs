@@ -1,0 +1,246 @@
+//! What a filter consists of, in one normal form.
+
+use super::pattern::Pattern;
+use crate::encode::Encoder;
+use crate::field_path::FieldPath;
+use crate::value::Value;
+use crate::value_type::ValueType;
+use crate::view::View;
+use std::cmp::Ordering;
+use std::sync::Arc;
+
+/// A condition on a document, or on an element of an array.
+///
+/// There is no node for what others express: `$ne` is the negation of `$eq`, `$nor` that of an
+/// `Any`, `$all` is several `$eq`. [`all`], [`any`] and [`not`] keep the normal form: no `All` in
+/// an `All`, no `Any` in an `Any`, neither with one part only, and no two negations.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Node {
+    /// All conditions hold; without conditions it always holds.
+    All(Vec<Node>),
+    /// At least one of two or more conditions holds.
+    Any(Vec<Node>),
+    Not(Box<Node>),
+    /// The test holds for something that the path reaches.
+    Field(FieldPath, Test),
+}
+
+/// A condition on what a path reaches.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Test {
+    /// Any value is there, even null.
+    Exists,
+    Compare(Comparison, Operand),
+    /// The value equals one of these, which are distinct and in ascending order.
+    In(Vec<Operand>),
+    Type(TypeSet),
+    /// A text begins with this.
+    Prefix(Box<str>),
+    /// A text contains this.
+    Contains(Box<str>),
+    Matches(Pattern),
+    /// The integer part of a number has this remainder.
+    Remainder {
+        divisor: i64,
+        remainder: i64,
+    },
+    /// An array has this many elements.
+    Size(u64),
+    /// The condition holds for an element of an array. Its paths begin at the element, and the
+    /// empty path is the element itself.
+    Element(Box<Node>),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Comparison {
+    Equal,
+    Less,
+    LessOrEqual,
+    Greater,
+    GreaterOrEqual,
+}
+
+impl Comparison {
+    pub(super) const fn takes_equal(self) -> bool {
+        matches!(self, Self::Equal | Self::LessOrEqual | Self::GreaterOrEqual)
+    }
+
+    /// Returns whether the comparison holds for a value that has this order to the operand.
+    #[inline]
+    pub(super) const fn takes(self, order: Ordering) -> bool {
+        match self {
+            Self::Equal => order.is_eq(),
+            Self::Less => order.is_lt(),
+            Self::LessOrEqual => order.is_le(),
+            Self::Greater => order.is_gt(),
+            Self::GreaterOrEqual => order.is_ge(),
+        }
+    }
+}
+
+/// A set of types, one bit each.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct TypeSet(u16);
+
+impl TypeSet {
+    #[must_use]
+    pub(super) const fn with(self, one: ValueType) -> Self {
+        Self(self.0 | 1 << one as u16)
+    }
+
+    #[inline]
+    pub(super) const fn has(self, one: ValueType) -> bool {
+        self.0 & 1 << one as u16 != 0
+    }
+
+    pub(super) fn iter(self) -> impl Iterator<Item = ValueType> {
+        ValueType::ALL.into_iter().filter(move |one| self.has(*one))
+    }
+}
+
+/// What a condition is tested on.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Scope {
+    Document,
+    /// An element of an array. The empty path is the element itself, and if the element is an
+    /// array, its elements do not count.
+    Element,
+}
+
+/// A value that others are compared with, also in the binary form.
+#[derive(Clone, Debug)]
+pub(super) struct Operand {
+    pub(super) value: Arc<Value>,
+    bytes: Arc<[u8]>,
+}
+
+impl Operand {
+    /// Makes an operand; the error says what was expected of the value.
+    pub(super) fn new(value: Value) -> Result<Self, String> {
+        let mut bytes = Vec::new();
+        match Encoder::new().encode(&value, None, &mut bytes) {
+            Ok(_) => Ok(Self { value: Arc::new(value), bytes: bytes.into() }),
+            Err(error) => Err(format!("a value that can be stored ({error})")),
+        }
+    }
+
+    pub(super) fn view(&self) -> View<'_> {
+        // These are bytes of the encoder: the fallback is never used.
+        View::of(&self.bytes, None).unwrap_or(View::NULL)
+    }
+
+    pub(super) fn is_nan(&self) -> bool {
+        matches!(*self.value, Value::Float(float) if float.is_nan())
+    }
+}
+
+impl PartialEq for Operand {
+    fn eq(&self, other: &Self) -> bool {
+        self.value == other.value
+    }
+}
+
+impl Node {
+    /// The condition that always holds.
+    pub(super) const fn everything() -> Self {
+        Self::All(Vec::new())
+    }
+
+    /// The condition that never holds.
+    pub(super) fn nothing() -> Self {
+        Self::Not(Box::new(Self::everything()))
+    }
+
+    pub(super) fn is_everything(&self) -> bool {
+        matches!(self, Self::All(parts) if parts.is_empty())
+    }
+
+    /// Returns the conditions that must all hold.
+    pub(super) fn conjuncts(&self) -> &[Self] {
+        match self {
+            Self::All(parts) => parts,
+            other => std::slice::from_ref(other),
+        }
+    }
+
+    /// Appends all paths that the condition reads; one in an element after that of the array.
+    pub(super) fn collect_paths(&self, out: &mut Vec<FieldPath>) {
+        match self {
+            Self::All(parts) | Self::Any(parts) => {
+                parts.iter().for_each(|part| part.collect_paths(out));
+            }
+            Self::Not(part) => part.collect_paths(out),
+            Self::Field(path, test) => {
+                out.push(path.clone());
+                if let Test::Element(node) = test {
+                    let start = out.len();
+                    node.collect_paths(out);
+                    for inner in &mut out[start..] {
+                        *inner = path.join(inner);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Returns whether some path in the condition is not the empty one, so that it can hold for
+    /// maps alone.
+    pub(super) fn names_a_field(&self) -> bool {
+        match self {
+            Self::All(parts) | Self::Any(parts) => parts.iter().any(Self::names_a_field),
+            Self::Not(part) => part.names_a_field(),
+            Self::Field(path, _) => !path.is_root(),
+        }
+    }
+}
+
+/// Joins conditions that must all hold.
+pub(super) fn all(parts: impl IntoIterator<Item = Node>) -> Node {
+    let mut out = Vec::new();
+    for part in parts {
+        match part {
+            Node::All(inner) => out.extend(inner),
+            other => out.push(other),
+        }
+    }
+    match out.pop() {
+        Some(only) if out.is_empty() => only,
+        last => {
+            out.extend(last);
+            Node::All(out)
+        }
+    }
+}
+
+/// Joins conditions of which at least one must hold. Of no conditions none can.
+pub(super) fn any(parts: impl IntoIterator<Item = Node>) -> Node {
+    let mut out = Vec::new();
+    for part in parts {
+        match part {
+            Node::Any(inner) => out.extend(inner),
+            other => out.push(other),
+        }
+    }
+    match out.pop() {
+        None => Node::nothing(),
+        Some(only) if out.is_empty() => only,
+        Some(last) => {
+            out.push(last);
+            Node::Any(out)
+        }
+    }
+}
+
+pub(super) fn not(part: Node) -> Node {
+    match part {
+        Node::Not(inner) => *inner,
+        other => Node::Not(Box::new(other)),
+    }
+}
+
+/// Makes the test for one of these values.
+pub(super) fn one_of(mut operands: Vec<Operand>) -> Test {
+    operands.sort_by(|a, b| a.value.cmp(&b.value));
+    operands.dedup();
+    Test::In(operands)
+}

@@ -1,0 +1,273 @@
+//! Writes a filter as the document that parses back to it.
+
+use super::build::Filter;
+use super::literal::Literal;
+use super::model::{Comparison, Node, Test, TypeSet};
+use crate::field_path::FieldPath;
+use crate::show::quoted;
+use crate::value::Value;
+use std::fmt::{self, Display, Write};
+
+impl fmt::Display for Filter {
+    /// Writes the filter as JSON without spaces, which [`Filter::parse`] parses to an equal filter.
+    /// A filter with an error in it is written as the filter that nothing matches.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        Document(&self.node).fmt(f)
+    }
+}
+
+/// Writes a condition as a map of paths and conditions.
+struct Document<'a>(&'a Node);
+
+/// One member of such a map.
+enum Member<'a> {
+    /// A path, and operators with their operands.
+    Field(&'a FieldPath, Vec<Operator<'a>>),
+    /// `$or` or `$nor` and its conditions.
+    List(&'static str, Vec<&'a Node>),
+}
+
+/// An operator of a field.
+struct Operator<'a> {
+    name: &'static str,
+    test: &'a Test,
+    /// Further tests for equality, which `$all` lists.
+    more: Vec<&'a Test>,
+    is_negated: bool,
+}
+
+impl<'a> Operator<'a> {
+    /// Returns the operator that expresses the condition, if one does.
+    fn of(node: &'a Node) -> Option<(&'a FieldPath, Self)> {
+        let (is_negated, node) = match node {
+            Node::Not(part) => (true, &**part),
+            other => (false, other),
+        };
+        let Node::Field(path, test) = node else { return None };
+        let name = match (test, is_negated) {
+            (Test::Compare(Comparison::Equal, _), true) => "$ne",
+            (Test::In(_), true) => "$nin",
+            (Test::Exists, _) => "$exists",
+            (_, true) => "$not",
+            (test, false) => operator(test),
+        };
+        Some((path, Self { name, test, more: Vec::new(), is_negated }))
+    }
+
+    fn is_plain_equality(&self) -> bool {
+        self.name == "$eq" && self.more.is_empty()
+    }
+}
+
+/// Returns the operator that expresses a test.
+const fn operator(test: &Test) -> &'static str {
+    match test {
+        Test::Exists => "$exists",
+        Test::Compare(Comparison::Equal, _) => "$eq",
+        Test::Compare(Comparison::Less, _) => "$lt",
+        Test::Compare(Comparison::LessOrEqual, _) => "$lte",
+        Test::Compare(Comparison::Greater, _) => "$gt",
+        Test::Compare(Comparison::GreaterOrEqual, _) => "$gte",
+        Test::In(_) => "$in",
+        Test::Type(_) => "$type",
+        Test::Prefix(_) => "$prefix",
+        Test::Contains(_) => "$contains",
+        Test::Matches(_) => "$regex",
+        Test::Remainder { .. } => "$mod",
+        Test::Size(_) => "$size",
+        Test::Element(_) => "$elemMatch",
+    }
+}
+
+/// Distributes conditions on as few maps as possible: each name comes once in a map.
+fn documents(parts: &[Node]) -> Vec<Vec<Member<'_>>> {
+    let mut out: Vec<Vec<Member<'_>>> = vec![Vec::new()];
+    for part in parts {
+        if !out.iter_mut().any(|members| place(members, part)) {
+            let mut members = Vec::new();
+            let _it_has_room = place(&mut members, part);
+            out.push(members);
+        }
+    }
+    out
+}
+
+/// Adds a condition to a map; returns false if a name of it is taken.
+fn place<'a>(members: &mut Vec<Member<'a>>, part: &'a Node) -> bool {
+    if let Some((path, operator)) = Operator::of(part) {
+        let taken = members.iter_mut().find_map(|member| match member {
+            Member::Field(other, operators) if *other == path => Some(operators),
+            _ => None,
+        });
+        let Some(operators) = taken else {
+            members.push(Member::Field(path, vec![operator]));
+            return true;
+        };
+        return match operators.iter_mut().find(|other| other.name == operator.name) {
+            None => {
+                operators.push(operator);
+                true
+            }
+            Some(same) if same.name == "$eq" => {
+                same.more.push(operator.test);
+                true
+            }
+            Some(_) => false,
+        };
+    }
+    let (name, list) = match part {
+        Node::Any(parts) => ("$or", parts.iter().collect()),
+        Node::Not(inner) => match &**inner {
+            Node::Any(parts) => ("$nor", parts.iter().collect()),
+            other => ("$nor", vec![other]),
+        },
+        other => ("$or", vec![other]),
+    };
+    let is_taken = |member: &Member<'_>| matches!(member, Member::List(other, _) if *other == name);
+    if members.iter().any(is_taken) {
+        return false;
+    }
+    members.push(Member::List(name, list));
+    true
+}
+
+impl fmt::Display for Document<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let documents = documents(self.0.conjuncts());
+        let [only] = &*documents else {
+            f.write_str(r#"{"$and":["#)?;
+            for (i, members) in documents.iter().enumerate() {
+                f.write_str(if i > 0 { "," } else { "" })?;
+                write_members(f, members)?;
+            }
+            return f.write_str("]}");
+        };
+        write_members(f, only)
+    }
+}
+
+fn write_members(f: &mut fmt::Formatter<'_>, members: &[Member<'_>]) -> fmt::Result {
+    f.write_char('{')?;
+    for (i, member) in members.iter().enumerate() {
+        f.write_str(if i > 0 { "," } else { "" })?;
+        match member {
+            Member::Field(path, operators) => {
+                quoted(f, &path.to_string())?;
+                f.write_char(':')?;
+                write_condition(f, operators)?;
+            }
+            Member::List(name, parts) => {
+                write!(f, "\"{name}\":[")?;
+                for (i, part) in parts.iter().enumerate() {
+                    write!(f, "{}{}", if i > 0 { "," } else { "" }, Document(part))?;
+                }
+                f.write_char(']')?;
+            }
+        }
+    }
+    f.write_char('}')
+}
+
+/// Writes a plain equality as its value alone, if that is no map.
+fn write_condition(f: &mut fmt::Formatter<'_>, operators: &[Operator<'_>]) -> fmt::Result {
+    if let [only] = operators
+        && only.is_plain_equality()
+        && let Test::Compare(_, operand) = only.test
+        && !matches!(*operand.value, Value::Map(_))
+    {
+        return Literal(&operand.value).fmt(f);
+    }
+    f.write_char('{')?;
+    for (i, operator) in operators.iter().enumerate() {
+        f.write_str(if i > 0 { "," } else { "" })?;
+        write_operator(f, operator)?;
+    }
+    f.write_char('}')
+}
+
+fn write_operator(f: &mut fmt::Formatter<'_>, operator: &Operator<'_>) -> fmt::Result {
+    let Operator { name, test, more, is_negated } = operator;
+    match *name {
+        _ if !more.is_empty() => {
+            f.write_str("\"$all\":")?;
+            let all = [*test].into_iter().chain(more.iter().copied());
+            write_list(f, all.filter_map(operand))
+        }
+        "$exists" => write!(f, "\"$exists\":{}", !is_negated),
+        "$not" => {
+            write!(f, "\"$not\":{{\"{}\":", self::operator(test))?;
+            write_argument(f, test)?;
+            f.write_char('}')
+        }
+        _ => {
+            write!(f, "\"{name}\":")?;
+            write_argument(f, test)
+        }
+    }
+}
+
+fn operand(test: &Test) -> Option<&Value> {
+    match test {
+        Test::Compare(_, operand) => Some(&operand.value),
+        _ => None,
+    }
+}
+
+fn write_list<'a>(
+    f: &mut fmt::Formatter<'_>,
+    values: impl Iterator<Item = &'a Value>,
+) -> fmt::Result {
+    f.write_char('[')?;
+    for (i, value) in values.enumerate() {
+        write!(f, "{}{}", if i > 0 { "," } else { "" }, Literal(value))?;
+    }
+    f.write_char(']')
+}
+
+fn write_argument(f: &mut fmt::Formatter<'_>, test: &Test) -> fmt::Result {
+    match test {
+        Test::Exists => f.write_str("true"),
+        Test::Compare(_, operand) => Literal(&operand.value).fmt(f),
+        Test::In(operands) => write_list(f, operands.iter().map(|operand| &*operand.value)),
+        Test::Type(types) => write_types(f, *types),
+        Test::Prefix(text) | Test::Contains(text) => quoted(f, text),
+        Test::Matches(pattern) => {
+            quoted(f, pattern.text())?;
+            if !pattern.options().is_empty() {
+                write!(f, ",\"$options\":\"{}\"", pattern.options())?;
+            }
+            Ok(())
+        }
+        Test::Remainder { divisor, remainder } => write!(f, "[{divisor},{remainder}]"),
+        Test::Size(elements) => write!(f, "{elements}"),
+        Test::Element(node) => write_element(f, node),
+    }
+}
+
+fn write_types(f: &mut fmt::Formatter<'_>, types: TypeSet) -> fmt::Result {
+    let mut names = types.iter().map(|one| format!("\"{one}\""));
+    match (names.next(), names.next()) {
+        (Some(only), None) => f.write_str(&only),
+        _ => {
+            let names: Vec<_> = types.iter().map(|one| format!("\"{one}\"")).collect();
+            write!(f, "[{}]", names.join(","))
+        }
+    }
+}
+
+/// Writes a condition on an element: operators, if all of it is about the element itself.
+fn write_element(f: &mut fmt::Formatter<'_>, node: &Node) -> fmt::Result {
+    let documents = documents(node.conjuncts());
+    if let [members] = &*documents
+        && let [Member::Field(path, operators)] = &**members
+        && path.is_root()
+    {
+        f.write_char('{')?;
+        for (i, operator) in operators.iter().enumerate() {
+            f.write_str(if i > 0 { "," } else { "" })?;
+            write_operator(f, operator)?;
+        }
+        return f.write_char('}');
+    }
+    Document(node).fmt(f)
+}

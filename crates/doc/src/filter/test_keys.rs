@@ -1,0 +1,173 @@
+//! The index keys that a test of one path allows.
+
+use super::intervals::{Interval, KeySet, after};
+use super::model::{Comparison, Node, Operand, Test};
+use super::sets::Sets;
+use crate::field_path::Arrays;
+use crate::sort_key::{self, Direction, MISSING, kind};
+use crate::value::Value;
+use crate::value_type::ValueType;
+
+/// Returns the keys of documents for which the test holds.
+pub(super) fn of(test: &Test, arrays: Arrays) -> Sets {
+    match test {
+        Test::Exists => Sets::exactly(values()),
+        Test::Compare(comparison, operand) => compared(*comparison, operand, arrays),
+        Test::In(operands) => {
+            Sets::any(operands.iter().map(|one| compared(Comparison::Equal, one, arrays)))
+        }
+        Test::Type(types) => {
+            Sets::any(types.iter().map(|one| match one {
+                // An array has the keys of its elements, which may be of any type.
+                ValueType::Array => Sets { over: values(), under: of_type(one) },
+                _ => Sets::exactly(of_type(one)),
+            }))
+        }
+        Test::Size(0) => Sets::at_most(KeySet::of([Interval::point(key(&empty_array()))])),
+        Test::Size(_) => Sets::at_most(values()),
+        Test::Element(node) => Sets::at_most(of_element(node).over),
+        other => of_scalar(other),
+    }
+}
+
+/// Returns the keys of elements for which the condition holds. Each element has one key.
+fn of_element(node: &Node) -> Sets {
+    let found = element(node);
+    if !node.names_a_field() {
+        return found;
+    }
+    let maps = of_type(ValueType::Map);
+    Sets { over: found.over.intersection(&maps), under: found.under.intersection(&maps) }
+}
+
+fn element(node: &Node) -> Sets {
+    match node {
+        Node::All(parts) => {
+            parts.iter().map(element).fold(Sets::exactly(KeySet::everything()), |all, part| Sets {
+                over: all.over.intersection(&part.over),
+                under: all.under.intersection(&part.under),
+            })
+        }
+        Node::Any(parts) => Sets::any(parts.iter().map(element)),
+        Node::Not(part) => {
+            let part = element(part);
+            Sets { over: part.under.complement(), under: part.over.complement() }
+        }
+        Node::Field(path, test) if path.is_root() => of_single(test),
+        Node::Field(..) => Sets::unknown(),
+    }
+}
+
+/// Returns the keys of single values for which the test holds. An array is one value, too.
+pub(super) fn of_single(test: &Test) -> Sets {
+    match test {
+        Test::Exists => Sets::exactly(values()),
+        Test::Compare(comparison, operand) => Sets::exactly(single(*comparison, operand)),
+        Test::In(operands) => {
+            let each = operands.iter().map(|one| key(&one.value)).map(Interval::point);
+            Sets::exactly(KeySet::of(each))
+        }
+        Test::Type(types) => Sets::any(types.iter().map(|one| Sets::exactly(of_type(one)))),
+        Test::Size(_) | Test::Element(_) => Sets::at_most(of_type(ValueType::Array)),
+        other => of_scalar(other),
+    }
+}
+
+/// Returns the keys of scalars for which the test holds, which holds for nothing else.
+fn of_scalar(test: &Test) -> Sets {
+    match test {
+        Test::Prefix(prefix) => {
+            let mut from = key(&Value::from(&**prefix));
+            // The end byte of the text.
+            from.pop();
+            Sets::exactly(KeySet::of([Interval::of_prefix(from)]))
+        }
+        Test::Contains(_) | Test::Matches(_) => Sets::at_most(of_type(ValueType::Text)),
+        Test::Remainder { .. } => Sets::at_most(of_type(ValueType::Number)),
+        _ => Sets::unknown(),
+    }
+}
+
+/// Returns the keys of documents in which a value that the path reaches compares so.
+fn compared(comparison: Comparison, operand: &Operand, arrays: Arrays) -> Sets {
+    match &*operand.value {
+        Value::Null if comparison.takes_equal() => {
+            let null = KeySet::of([Interval::point(vec![kind::NULL])]);
+            let missing = KeySet::of([Interval::point(vec![MISSING])]);
+            let both = null.clone().union(missing);
+            // Where a path crosses an array it may reach nothing, which has the key, too.
+            Sets { under: if arrays.is_none() { both.clone() } else { null }, over: both }
+        }
+        Value::Array(items) => {
+            let under = single(comparison, operand);
+            let over = match (comparison, items.first()) {
+                (Comparison::Equal, Some(first)) => {
+                    under.clone().union(KeySet::of([Interval::point(key(first))]))
+                }
+                (Comparison::Equal, None) => under.clone(),
+                _ => values(),
+            };
+            Sets { over, under }
+        }
+        _ => Sets::exactly(single(comparison, operand)),
+    }
+}
+
+/// Returns the keys of single values that compare so.
+fn single(comparison: Comparison, operand: &Operand) -> KeySet {
+    let point = key(&operand.value);
+    let kinds = match operand.value.value_type() {
+        // Nothing is less or greater than null, the only value of its type.
+        ValueType::Null if !comparison.takes_equal() => return KeySet::nothing(),
+        ValueType::Number if operand.is_nan() => (kind::NOT_A_NUMBER, kind::NOT_A_NUMBER),
+        // A NaN is neither less nor greater.
+        ValueType::Number => (kind::BELOW_ALL, kind::ABOVE_ALL),
+        other => kinds(other),
+    };
+    let range = Interval::of_kinds(kinds.0, kinds.1);
+    let below = |end: Vec<u8>| Interval::new(Vec::new(), Some(end));
+    let from = |start: Vec<u8>| Interval::new(start, None);
+    let limit = match comparison {
+        Comparison::Equal => return KeySet::of([Interval::point(point)]),
+        Comparison::Less => below(point),
+        Comparison::LessOrEqual => below(after(&point)),
+        Comparison::Greater => from(after(&point)),
+        Comparison::GreaterOrEqual => from(point),
+    };
+    KeySet::of([range]).intersection(&KeySet::of([limit]))
+}
+
+fn key(value: &Value) -> Vec<u8> {
+    let mut out = Vec::new();
+    sort_key::encode(value, Direction::Ascending, &mut out);
+    out
+}
+
+const fn empty_array() -> Value {
+    Value::Array(Vec::new())
+}
+
+/// The keys of all values.
+fn values() -> KeySet {
+    KeySet::of([Interval::new(vec![MISSING + 1], None)])
+}
+
+fn of_type(one: ValueType) -> KeySet {
+    let (from, to) = kinds(one);
+    KeySet::of([Interval::of_kinds(from, to)])
+}
+
+/// Returns the first and the last byte that keys of a type begin with.
+const fn kinds(one: ValueType) -> (u8, u8) {
+    match one {
+        ValueType::Null => (kind::NULL, kind::NULL),
+        ValueType::Bool => (kind::FALSE, kind::TRUE),
+        ValueType::Number => (kind::NOT_A_NUMBER, kind::ABOVE_ALL),
+        ValueType::Text => (kind::TEXT, kind::TEXT),
+        ValueType::Bytes => (kind::BYTES, kind::BYTES),
+        ValueType::DateTime => (kind::DATE_TIME, kind::DATE_TIME),
+        ValueType::Uuid => (kind::UUID, kind::UUID),
+        ValueType::Array => (kind::ARRAY, kind::ARRAY),
+        ValueType::Map => (kind::MAP, kind::MAP),
+    }
+}
