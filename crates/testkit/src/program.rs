@@ -65,10 +65,11 @@ impl<B: Binary> Place<B> {
         names.into_iter().map(|name| format!("{folder}/{name}")).collect()
     }
 
-    /// Returns the command of the binary with these arguments, separated by spaces.
+    /// Returns the command of the binary with these arguments, separated by spaces. Single quotes
+    /// protect spaces, as in a shell; other characters have no meaning.
     pub fn command(&self, args: &str) -> Command {
         let mut command = Command::new(B::PATH);
-        command.args(args.split(' ').filter(|arg| !arg.is_empty())).current_dir(self.dir.path());
+        command.args(words(args)).current_dir(self.dir.path());
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command
     }
@@ -104,11 +105,44 @@ impl<B: Binary> Place<B> {
     }
 }
 
+fn words(args: &str) -> Vec<String> {
+    let (mut words, mut word) = (Vec::new(), None::<String>);
+    for (n, part) in args.split('\'').enumerate() {
+        if n % 2 == 1 {
+            word.get_or_insert_default().push_str(part);
+            continue;
+        }
+        for (m, piece) in part.split(' ').enumerate() {
+            if m > 0 {
+                words.extend(word.take());
+            }
+            if !piece.is_empty() {
+                word.get_or_insert_default().push_str(piece);
+            }
+        }
+    }
+    words.extend(word);
+    words
+}
+
 /// Returns the exit code and the output of a finished run.
 pub fn ran(output: Output) -> Ran {
     Ran {
         code: output.status.code().unwrap_or(-1),
         stdout: String::from_utf8(output.stdout).unwrap(),
         stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::words;
+
+    #[test]
+    fn words_end_at_spaces_outside_of_quotes() {
+        assert_eq!(
+            words(" get  db 'a b'c'' ''  {\"x\":1}"),
+            ["get", "db", "a bc", "", "{\"x\":1}"]
+        );
     }
 }

@@ -22,11 +22,13 @@ pub(crate) struct KeyArgs {
 pub(crate) struct GetArgs {
     #[command(flatten)]
     pub(crate) key: KeyArgs,
-    /// Print only the value at this dotted path: score, author.name, tags.0
-    #[arg(long, value_name = "PATH")]
-    pub(crate) path: Option<String>,
+    /// Print only what is at this path, one value a line: a dotted path (author.name, tags.0), a
+    /// JSON Pointer (/author/name) or a JSONPath ('$.items[?@.price < 10].name'). May be given more
+    /// than once
+    #[arg(long = "path", value_name = "PATH")]
+    pub(crate) paths: Vec<String>,
     /// Print the expiry instead of the document: a time as in 2026-12-31T00:00:00Z, or `never`
-    #[arg(long, conflicts_with = "path")]
+    #[arg(long, conflicts_with = "paths")]
     pub(crate) expires: bool,
 }
 

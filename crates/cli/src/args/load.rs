@@ -2,7 +2,7 @@
 
 use super::CollectionArgs;
 use crate::units::{self, Expiry};
-use clap::{Args, ValueEnum};
+use clap::{Args, ValueEnum, ValueHint};
 use flagstone::{Durability, parse_bytes};
 use std::path::PathBuf;
 
@@ -22,7 +22,7 @@ pub(crate) struct LoadArgs {
     #[command(flatten)]
     pub(crate) collection: CollectionArgs,
     /// Files, or - for stdin
-    #[arg(required = true, value_name = "FILE")]
+    #[arg(required = true, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) files: Vec<PathBuf>,
     /// The dotted path of the primary key in each document
     #[arg(long, value_name = "PATH", default_value = "id", alias = "upsertFields")]

@@ -6,6 +6,7 @@ mod document;
 mod generate;
 mod load;
 mod scan;
+mod shell;
 mod upkeep;
 
 pub(crate) use backup::{BackupArgs, RestoreArgs};
@@ -14,6 +15,7 @@ pub(crate) use document::{DeleteArgs, GetArgs, KeyArgs, PutArgs, UpdateArgs};
 pub(crate) use generate::{CommentsArgs, Generate, GenerateArgs};
 pub(crate) use load::{FormatArg, LoadArgs, ModeArg, ProgressForm};
 pub(crate) use scan::{CollectionArgs, CountArgs, KeysArgs, ScanArgs};
+pub(crate) use shell::{CompletionsArgs, ManArgs};
 pub(crate) use upkeep::{
     CheckpointArgs, CompactArgs, InspectArgs, RepairArgs, StatsArgs, VerifyArgs,
 };
@@ -52,6 +54,8 @@ pub(crate) enum Command {
     Inspect(InspectArgs),
     Generate(GenerateArgs),
     Demo(DemoArgs),
+    Completions(CompletionsArgs),
+    Man(ManArgs),
 }
 
 #[cfg(test)]

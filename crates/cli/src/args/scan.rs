@@ -1,13 +1,13 @@
 //! Arguments of the commands on many documents: scan, count, keys.
 
-use clap::Args;
+use clap::{Args, ValueHint};
 use std::path::PathBuf;
 
 /// Which collection.
 #[derive(Args, Debug)]
 pub(crate) struct CollectionArgs {
     /// The directory of the database
-    #[arg(value_name = "DB")]
+    #[arg(value_name = "DB", value_hint = ValueHint::DirPath)]
     pub(crate) database: PathBuf,
     /// The collection
     #[arg(value_name = "COLLECTION")]

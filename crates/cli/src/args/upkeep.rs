@@ -1,7 +1,7 @@
 //! Arguments of the commands on a whole database: checkpoint, compact, stats, verify, repair,
 //! inspect.
 
-use clap::Args;
+use clap::{Args, ValueHint};
 use flagstone::parse_bytes;
 use std::path::PathBuf;
 
@@ -12,10 +12,10 @@ use std::path::PathBuf;
 #[derive(Args, Debug)]
 pub(crate) struct CheckpointArgs {
     /// The directory of the database
-    #[arg(value_name = "DB")]
+    #[arg(value_name = "DB", value_hint = ValueHint::DirPath)]
     pub(crate) database: PathBuf,
     /// The directory of the copy, which must be missing or empty
-    #[arg(value_name = "DIR")]
+    #[arg(value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub(crate) copy: PathBuf,
     /// If tables must be copied, copy at most this many bytes a second (20MiB, say)
     #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
@@ -26,7 +26,7 @@ pub(crate) struct CheckpointArgs {
 #[derive(Args, Debug)]
 pub(crate) struct CompactArgs {
     /// The directory of the database
-    #[arg(value_name = "DB")]
+    #[arg(value_name = "DB", value_hint = ValueHint::DirPath)]
     pub(crate) database: PathBuf,
     /// The memory budget, as in 512MiB
     #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
@@ -37,7 +37,7 @@ pub(crate) struct CompactArgs {
 #[derive(Args, Debug)]
 pub(crate) struct StatsArgs {
     /// The directory of the database
-    #[arg(value_name = "DB")]
+    #[arg(value_name = "DB", value_hint = ValueHint::DirPath)]
     pub(crate) database: PathBuf,
     /// Print JSON
     #[arg(long)]
@@ -51,7 +51,7 @@ pub(crate) struct StatsArgs {
 #[derive(Args, Debug)]
 pub(crate) struct VerifyArgs {
     /// The directory of the database
-    #[arg(value_name = "DB")]
+    #[arg(value_name = "DB", value_hint = ValueHint::DirPath)]
     pub(crate) database: PathBuf,
     /// Check manifest, log and both ends of every table, without reading blocks
     #[arg(long)]
@@ -65,7 +65,7 @@ pub(crate) struct VerifyArgs {
 #[derive(Args, Debug)]
 pub(crate) struct RepairArgs {
     /// The directory of the damaged database
-    #[arg(value_name = "DB")]
+    #[arg(value_name = "DB", value_hint = ValueHint::DirPath)]
     pub(crate) database: PathBuf,
     /// The directory of the repaired database, which must be missing or empty [default:
     /// DB.repaired]
@@ -91,5 +91,6 @@ fn fold(text: &str) -> Result<(u32, String), String> {
 #[derive(Args, Debug)]
 pub(crate) struct InspectArgs {
     /// A file in the directory of a database
+    #[arg(value_hint = ValueHint::FilePath)]
     pub(crate) file: PathBuf,
 }

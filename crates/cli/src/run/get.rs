@@ -1,33 +1,69 @@
-//! `get`: the document of a key, a part of it, or its expiry.
+//! `get`: the document of a key, parts of it, or its expiry.
 
 use super::open;
 use crate::args::GetArgs;
 use crate::failure::Failure;
 use crate::output::Output;
 use crate::units::show_moment;
+use flagstone::{JsonPath, Malformed, Pointer, Value, View};
 
 pub(super) fn run(args: &GetArgs) -> Result<(), Failure> {
     let key = open::key_of(&args.key)?;
+    let paths = args.paths.iter().map(|text| Path::parse(text)).collect::<Result<Vec<_>, _>>()?;
     let database = open::to_read(&args.key.collection.database)?;
     let collection = open::collection(&database, &args.key.collection)?;
-    if let Some(path) = &args.path {
-        let Some(found) = collection
-            .look(key, |root| root.path(path)?.map(|view| view.to_value()).transpose())?
-        else {
-            return Err(open::no_document(&args.key));
+    let mut output = Output::new();
+    if !paths.is_empty() {
+        let look = |root: &View<'_>| paths.iter().map(|path| path.values(root)).collect();
+        let found: Option<Vec<Vec<Value>>> = collection.look(key, look)?;
+        let found = found.ok_or_else(|| open::no_document(&args.key))?;
+        for value in found.iter().flatten() {
+            output.key(value, true)?;
+        }
+        output.flush()?;
+        return match found.iter().position(Vec::is_empty) {
+            None => Ok(()),
+            Some(at) => Err(Failure::NotFound(format!(
+                "there is nothing at {} in document {}",
+                args.paths[at], args.key.key
+            ))),
         };
-        let value = found.ok_or_else(|| {
-            Failure::NotFound(format!("there is nothing at {path} in document {}", args.key.key))
-        })?;
-        let mut output = Output::new();
-        output.key(&value, true)?;
-        return output.flush();
     }
     let document = collection.get(key.clone())?.ok_or_else(|| open::no_document(&args.key))?;
-    let mut output = Output::new();
     match args.expires {
         true => output.line(&collection.expiry(key)?.map_or("never".into(), show_moment))?,
         false => output.document(&document)?,
     }
     output.flush()
+}
+
+/// Which parts of a document are wanted.
+enum Path<'a> {
+    /// `author.name`.
+    Dotted(&'a str),
+    /// `/author/name`.
+    Pointer(Pointer),
+    /// `$.items[*].name`.
+    Query(JsonPath),
+}
+
+impl<'a> Path<'a> {
+    /// Reads a path. Its first character tells its kind.
+    fn parse(text: &'a str) -> Result<Self, Failure> {
+        let parsed = match text.as_bytes().first() {
+            Some(b'$') => JsonPath::parse(text).map(Self::Query),
+            Some(b'/') => Pointer::parse(text).map(Self::Pointer),
+            _ => Ok(Self::Dotted(text)),
+        };
+        parsed.map_err(|error| Failure::Usage(format!("--path {text}: {error}")))
+    }
+
+    fn values(&self, root: &View<'_>) -> Result<Vec<Value>, Malformed> {
+        let one = |view: Option<View<'_>>| view.map(|view| view.to_value()).into_iter().collect();
+        match self {
+            Self::Dotted(path) => one(root.path(path)?),
+            Self::Pointer(pointer) => one(pointer.get(root)?),
+            Self::Query(query) => query.nodes(root).map(|node| node?.view().to_value()).collect(),
+        }
+    }
 }

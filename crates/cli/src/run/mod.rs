@@ -3,6 +3,7 @@
 mod backup;
 mod checkpoint;
 mod compact;
+mod completions;
 mod count;
 mod delete;
 mod demo;
@@ -12,6 +13,7 @@ mod get;
 mod inspect;
 mod keys;
 mod load;
+mod man;
 mod open;
 mod put;
 mod repair;
@@ -45,5 +47,7 @@ pub(crate) fn run(command: Command) -> Result<(), Failure> {
         Command::Inspect(args) => inspect::run(&args),
         Command::Generate(args) => generate::run(&args),
         Command::Demo(args) => demo::run(&args),
+        Command::Completions(args) => completions::run(&args),
+        Command::Man(args) => man::run(&args),
     }
 }

@@ -90,6 +90,14 @@ fn a_part_of_a_document_is_got() {
     assert_eq!(place.ok("get db c k --path a.b.2"), "{\"c\":\"x\"}\n");
     assert_eq!(place.ok("get db c k --path a.b.2.c"), "\"x\"\n");
     place.fails("get db c k --path a.x", 1, "there is nothing at a.x");
+    assert_eq!(place.ok("get db c k --path /a/b/2/c"), "\"x\"\n");
+    assert_eq!(place.ok("get db c k --path $..b[?@>1]"), "1.10\n");
+    assert_eq!(place.ok("get db c k --path $.a.b[:2] --path /a/b/0"), "1\n1.10\n1\n");
+    let partly = place.run("get db c k --path a.b.0 --path $.x");
+    assert_eq!((partly.code, &partly.stdout[..]), (1, "1\n"), "{partly:?}");
+    assert!(partly.stderr.contains("there is nothing at $.x in document k"), "{partly:?}");
+    place.fails("get db c k --path $.a[", 2, "--path $.a[: ");
+    place.fails("get db c k --path /a~2", 2, "--path /a~2: ");
     place.fails("get db c k2 --path a.x", 1, "there is no document k2");
 }
 
@@ -325,4 +333,25 @@ fn help_is_data() {
         assert!(place.ok(&format!("{command}--help")).contains("Usage: flagstone"));
     }
     assert!(place.ok("--version").starts_with("flagstone "));
+}
+
+#[test]
+fn completions_and_manual_pages_know_every_command() {
+    let place = Place::new();
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let script = place.ok(&format!("completions {shell}"));
+        for word in ["checkpoint", "bad-lines", "durability"] {
+            assert!(script.contains(word), "{shell}: {word}");
+        }
+        assert!(!script.contains("numInsertionWorkers"), "spellings of others stay hidden");
+    }
+    place.fails("completions csh", 2, "invalid value");
+    let page = place.ok("man");
+    assert!(page.contains(".TH flagstone 1") && page.contains("flagstone\\-load(1)"), "{page}");
+    assert_eq!(place.ok("man --dir pages/man1"), "");
+    let pages = place.files("pages/man1", ".1");
+    assert!(pages.contains(&"pages/man1/flagstone-generate-comments.1".to_owned()), "{pages:?}");
+    assert!(place.read("pages/man1/flagstone-load.1").contains("\\-\\-bad\\-lines"));
+    place.file("file", "");
+    place.fails("man --dir file", 3, "cannot create file");
 }
