@@ -6,14 +6,13 @@ use crate::background::{
 use crate::catalog::{
     KeyspaceContent, KeyspaceRecord, Wanted, altered, check_name, content_mismatch, mismatch,
 };
-use crate::commit::Batch;
+use crate::commit::Committed;
 use crate::content::Content;
-use crate::keyspace_core::{KeyspaceCore, KeyspaceStatus};
+use crate::keyspace_core::KeyspaceCore;
 use crate::manifest::{Edit, Manifest};
 use crate::open::{build_keyspace, open_content, tree_options};
 use crate::options::{Durability, KeyspaceOptions};
 use crate::parts::Parts;
-use crate::write::commit;
 use flagstone_base::{Error, KeyspaceId, Result};
 use flagstone_tree::{Tree, Version};
 use std::collections::BTreeSet;
@@ -91,7 +90,7 @@ fn create_missing(
     let mut free = catalog.counters();
     for name in missing {
         let seed = parts.setup.environment.random.next_u64();
-        let wanted = Wanted { name, content, options };
+        let wanted = Wanted { name, content, options, owned: None };
         records.push(catalog.plan(wanted, seed, &mut free)?);
     }
     let mut opened: Vec<(KeyspaceId, Content)> = Vec::with_capacity(records.len());
@@ -101,14 +100,26 @@ fn create_missing(
     let edit = Edit { keyspaces_created: records, ..Edit::default() };
     parts.edits.append(manifest, edit)?;
     for (id, content) in opened {
-        let Some(record) = manifest.state().catalog.by_id(id) else { continue };
-        let core = build_keyspace(Arc::clone(record), content, |id, core| {
-            let options = tree_options(core, id);
-            Ok(Tree::new(id, Arc::clone(&parts.trees), options, Version::empty()))
-        })?;
-        parts.keyspaces.insert(&Arc::new(core));
+        insert_created(parts, manifest, id, content)?;
     }
     Ok(())
+}
+
+/// Builds the keyspace `id`, which an edit has just created, and makes it known.
+pub(crate) fn insert_created(
+    parts: &Parts,
+    manifest: &Manifest,
+    id: KeyspaceId,
+    content: Content,
+) -> Result<Arc<KeyspaceCore>> {
+    let record = manifest.state().catalog.by_id(id).ok_or_else(|| parts.setup.closed())?;
+    let core = build_keyspace(Arc::clone(record), content, |id, core| {
+        let options = tree_options(core, id);
+        Ok(Tree::new(id, Arc::clone(&parts.trees), options, Version::empty()))
+    })?;
+    let core = Arc::new(core);
+    parts.keyspaces.insert(&core);
+    Ok(core)
 }
 
 pub(crate) fn drop_keyspace(parts: &Parts, name: &str) -> Result<bool> {
@@ -121,25 +132,49 @@ pub(crate) fn drop_keyspace(parts: &Parts, name: &str) -> Result<bool> {
     let mut guard = parts.edits.manifest.lock();
     let Some(core) = parts.keyspaces.named(name) else { return Ok(false) };
     let Some(manifest) = guard.as_mut() else { return Err(parts.setup.closed()) };
-    let edit = Edit { keyspaces_dropped: vec![core.id], ..Edit::default() };
-    append_or_rule_out(parts, manifest, edit, || set_in_doubt(parts, &core))?;
+    // The set of owned keyspaces changes under the manifest's lock, too.
+    let mut dropped = core.owned_set().keyspaces.clone();
+    dropped.push(Arc::clone(&core));
+    append_drop(parts, manifest, &dropped, || set_in_doubt(parts, &core))?;
+    drop(guard);
+    after_drop(parts, &dropped);
+    Ok(true)
+}
+
+/// Drops the keyspaces `cores` by one edit. `note_doubt` is called if it is refused, and a crash
+/// could bring it back.
+pub(crate) fn append_drop(
+    parts: &Parts,
+    manifest: &mut Manifest,
+    cores: &[Arc<KeyspaceCore>],
+    note_doubt: impl FnOnce(),
+) -> Result<()> {
+    let keyspaces_dropped = cores.iter().map(|core| core.id).collect();
+    let edit = Edit { keyspaces_dropped, ..Edit::default() };
+    append_or_rule_out(parts, manifest, edit, note_doubt)?;
     {
         // Commits check the keyspace under this lock: none gets SeqNos after the drop.
         let mut numbering = parts.history.numbering.lock();
-        core.set_status(KeyspaceStatus::Dropped);
-        core.trees().iter().for_each(|tree| numbering.forget(tree));
+        for core in cores {
+            core.set_dropped();
+            core.trees().iter().for_each(|tree| numbering.forget(tree));
+        }
     }
-    parts.keyspaces.remove(&core);
-    drop(guard);
-    for tree in core.trees() {
+    cores.iter().for_each(|core| parts.keyspaces.remove(core));
+    Ok(())
+}
+
+/// Removes what is left of keyspaces that an edit has dropped.
+pub(crate) fn after_drop(parts: &Parts, cores: &[Arc<KeyspaceCore>]) {
+    for tree in cores.iter().flat_map(|core| core.trees()) {
         parts.upkeep.work.note_table_bytes(tree.table_bytes(), 0);
         tree.discard();
         watch(&parts.upkeep, tree);
     }
-    parts.reads.long_chains.forget(core.id);
+    cores.iter().for_each(|core| parts.reads.long_chains.forget(core.id));
     sweep(&parts.upkeep);
     {
-        // Writers that waited for the keyspace can continue, and a flush that failed in it has
+        // Writers that waited for the keyspaces can continue, and a flush that failed in one has
         // nothing left to write.
         let mut queue = parts.upkeep.work.lock();
         queue.flushes.wake(u64::MAX);
@@ -147,24 +182,26 @@ pub(crate) fn drop_keyspace(parts: &Parts, name: &str) -> Result<bool> {
     }
     schedule(&parts.upkeep);
     parts.health.writers.ring();
-    Ok(true)
 }
 
-/// Commits `batch`, which deletes everything in `core`. Then the memtables are flushed; the same
-/// edit removes the tables that no snapshot needs.
+/// Has `empty` commit a batch that deletes everything in the keyspaces that it returns. Then the
+/// memtables are flushed; the same edit removes the tables that no snapshot needs.
 ///
 /// The batch has a SeqNo as every write has, which is its place in history, also in a replay of the
 /// log. As in every flush, the log is synced through it before the edit is appended.
-pub(crate) fn clear(parts: &Parts, core: &KeyspaceCore, batch: &Batch) -> Result<()> {
+pub(crate) fn clear(
+    parts: &Parts,
+    empty: impl FnOnce() -> Result<(Committed, Vec<Arc<KeyspaceCore>>)>,
+) -> Result<()> {
     parts.health.check_may_wait("the emptying of a keyspace")?;
     parts.health.check_may_write()?;
     parts.health.check_open_for_writing()?;
     make_history_durable(&parts.upkeep)?;
-    // The batch waits for no room, since it frees more than it takes.
-    let committed = commit(parts, &batch.as_write(), Durability::Group, None, None)?;
+    let (committed, emptied) = empty()?;
     parts.log.wait_durable(committed.lsn, Durability::Group)?;
     // The log has the batch, so a failed flush only delays freeing the space: it is retried.
-    let _flushed = flush_trees(&parts.upkeep, core.trees());
+    let trees: Vec<_> = emptied.iter().flat_map(|core| core.trees()).cloned().collect();
+    let _flushed = flush_trees(&parts.upkeep, &trees);
     sweep(&parts.upkeep);
     Ok(())
 }
@@ -293,7 +330,7 @@ pub(crate) fn rule_out(parts: &Parts, manifest: &mut Manifest) {
 /// Stops the writes of the keyspace until what was refused can no longer come back.
 pub(crate) fn set_in_doubt(parts: &Parts, core: &KeyspaceCore) {
     let _numbering = parts.history.numbering.lock();
-    core.set_status(KeyspaceStatus::InDoubt);
+    core.set_in_doubt();
 }
 
 /// Repeatedly tries to end the doubt of a refused edit, since no other work may come that does.

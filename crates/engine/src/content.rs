@@ -19,12 +19,27 @@ use std::sync::Arc;
 /// A keyspace whose content is to be opened.
 #[derive(Clone, Copy, Debug)]
 pub struct Described<'a> {
-    /// The name of the keyspace.
+    /// The number of the keyspace, never assigned again.
+    pub id: KeyspaceId,
+    /// The name of the keyspace, unique among those of its owner.
     pub name: &'a str,
     /// The content of the keyspace.
     pub content: &'a KeyspaceContent,
     /// The name of the keyspace's fold, if it has one.
     pub fold: Option<&'a str>,
+    /// Set if another keyspace owns this one.
+    pub owned: Option<OwnedBy<'a>>,
+}
+
+/// What the catalog says of an owned keyspace.
+#[derive(Clone, Copy, Debug)]
+pub struct OwnedBy<'a> {
+    /// The keyspace that owns it. Its content was opened before.
+    pub owner: KeyspaceId,
+    /// The bytes that the layer above keeps with the keyspace.
+    pub note: &'a [u8],
+    /// A repair may have lost entries of the keyspace or of its owner.
+    pub is_doubtful: bool,
 }
 
 /// The layer above the engine: it knows the contents of keyspaces.

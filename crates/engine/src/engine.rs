@@ -11,11 +11,13 @@ use crate::commit::{
 use crate::config::Config;
 use crate::event::Event;
 use crate::handle::Handle;
+use crate::hold::Hold;
 use crate::ingest::Ingest;
 use crate::inside::{Inside, InsideGuard};
 use crate::keyspace::Keyspace;
 use crate::keyspace_core::KeyspaceCore;
 use crate::options::{Durability, KeyspaceOptions, Options, check_interval};
+use crate::owned::{self, OwnedCreated, WantedOwned};
 use crate::parts::Parts;
 use crate::read::Snapshot;
 use crate::stats::{self, KeyspaceInfo, Stats, VerifyReport};
@@ -63,7 +65,7 @@ impl Engine {
         Self { handle: Handle::new(parts) }
     }
 
-    fn parts(&self) -> &Parts {
+    pub(crate) fn parts(&self) -> &Parts {
         self.handle.parts()
     }
 
@@ -117,7 +119,7 @@ impl Engine {
         Ok(Some(self.handle_of(core)))
     }
 
-    fn handle_of(&self, core: Arc<KeyspaceCore>) -> Keyspace {
+    pub(crate) fn handle_of(&self, core: Arc<KeyspaceCore>) -> Keyspace {
         Keyspace::new(Arc::clone(&self.handle), core)
     }
 
@@ -150,7 +152,56 @@ impl Engine {
     /// The keyspaces, by name.
     pub fn keyspaces(&self) -> Vec<KeyspaceInfo> {
         let keyspaces = self.parts().keyspaces.all_by_name();
-        keyspaces.iter().map(|core| KeyspaceInfo::of(core)).collect()
+        keyspaces.iter().map(|core| KeyspaceInfo::of(&self.parts().keyspaces, core)).collect()
+    }
+
+    /// Creates a keyspace that `owner` owns. It is renamed, emptied and dropped with its owner.
+    ///
+    /// If this fails, a crash may still create the keyspace: so its note must say that it is to be
+    /// filled.
+    ///
+    /// # Errors
+    /// InvalidInput for a name that is bad or taken, a long note, options out of range, an owner
+    /// that is owned or was dropped, or inside a closure; OutOfSpace, Io, Poisoned, Closed.
+    pub fn create_owned(
+        &self,
+        owner: &KeyspaceCore,
+        wanted: &WantedOwned<'_>,
+    ) -> Result<OwnedCreated> {
+        let (core, seqno) = owned::create(self.parts(), owner, wanted)?;
+        Ok(OwnedCreated { keyspace: self.handle_of(core), seqno })
+    }
+
+    /// The keyspaces that `owner` owns, by number.
+    pub fn owned(&self, owner: &KeyspaceCore) -> Vec<Keyspace> {
+        let set = owner.owned_set();
+        set.keyspaces.iter().map(|core| self.handle_of(Arc::clone(core))).collect()
+    }
+
+    /// All keyspaces that have an owner, in the order of the names of the owners.
+    pub fn owned_keyspaces(&self) -> Vec<KeyspaceInfo> {
+        let keyspaces = &self.parts().keyspaces;
+        let sets = keyspaces.all_by_name().into_iter().map(|owner| owner.owned_set());
+        let info = |core: &Arc<KeyspaceCore>| KeyspaceInfo::of(keyspaces, core);
+        sets.flat_map(|set| set.keyspaces.iter().map(info).collect::<Vec<_>>()).collect()
+    }
+
+    /// Removes the keyspace `name` of `owner`. Returns false if there is none.
+    ///
+    /// # Errors
+    /// Same as [`Engine::create_owned`].
+    pub fn drop_owned(&self, owner: &KeyspaceCore, name: &str) -> Result<bool> {
+        owned::drop_one(self.parts(), owner, name)
+    }
+
+    /// Sets the bytes that the layer above keeps with an owned keyspace, durably, and ends the
+    /// doubt that a repair has noted.
+    ///
+    /// # Errors
+    /// InvalidInput for a long note, or a keyspace without an owner; otherwise as
+    /// [`Engine::create_owned`].
+    pub fn set_note(&self, owned: &KeyspaceCore, note: &[u8]) -> Result<()> {
+        owned::set_note(self.parts(), owned, note)
     }
 
     /// Makes the writes of `batch` visible together. The ticket waits until they are durable. With
@@ -239,6 +290,19 @@ impl Engine {
         Ok(self.ticket(&committed, durability))
     }
 
+    /// Prepares `batch` for a commit that is completed under its locks: see [`Hold`].
+    pub fn hold(&self, batch: Batch) -> Hold<'_> {
+        Hold::new(&self.handle, batch)
+    }
+
+    /// Like [`Engine::hold`], for the writes of `transaction`.
+    ///
+    /// # Errors
+    /// Conflict if another commit came between.
+    pub fn hold_transaction(&self, transaction: Transaction) -> Result<Hold<'_>> {
+        Ok(self.hold(transaction.into_batch()?))
+    }
+
     /// Starts an ingest into `keyspace`.
     ///
     /// # Errors
@@ -279,7 +343,12 @@ impl Engine {
         if transaction.is_empty() {
             return self.parts().health.check_open().map(|()| None);
         }
-        self.start_owned(transaction.into_batch()?, durability).map(Some)
+        let batch = transaction.into_batch()?;
+        if batch.prepared.is_empty() {
+            return self.start_owned(batch, durability).map(Some);
+        }
+        // What it has written to owned keyspaces needs the locks of their owners.
+        Ok(self.hold(batch).durability(durability).commit(|_held| Ok(()))?.0)
     }
 
     /// Notes that this thread runs the closure of a transaction, until the result is dropped.

@@ -4,16 +4,16 @@ use crate::change;
 use crate::commit::{Admitted, Batch, Effect};
 use crate::handle::Handle;
 use crate::history::VersionToken;
+use crate::hold::{self, Hold};
 use crate::ingest::Ingest;
 use crate::keyspace_core::KeyspaceCore;
-use crate::options::{Options, Routing};
+use crate::options::{Durability, Options, Routing};
 use crate::parts::Parts;
 use crate::read::{Pin, Scan, Snapshot, TryGet, count};
 use crate::scratch::Scratch;
 use crate::write;
 use flagstone_base::key::{KEY_BYTES_MAX, KeyRange, check_key, next_key};
-use flagstone_base::{Kind, Moment, Result, Slice};
-use std::any::Any;
+use flagstone_base::{ErrorKind, Kind, Moment, Result, Slice};
 use std::fmt;
 use std::ops::{Bound, Deref, RangeBounds};
 use std::sync::Arc;
@@ -42,12 +42,6 @@ impl Keyspace {
 
     fn parts(&self) -> &Parts {
         self.handle.parts()
-    }
-
-    /// The object that the layer above keeps with the keyspace: see
-    /// [`Content`](crate::content::Content).
-    pub fn attachment(&self) -> &Arc<dyn Any + Send + Sync> {
-        &self.core.attachment
     }
 
     /// The options that the database was opened with.
@@ -166,14 +160,25 @@ impl Keyspace {
         }
     }
 
-    /// Removes all keys: one entry per partition in the log, and then one edit that removes tables
-    /// and memtables without reading them. When the call returns, the removal survives a power cut.
+    /// Removes all keys, here and in all keyspaces that this one owns: one entry per partition in
+    /// the log, and then one edit that removes tables and memtables without reading them. When the
+    /// call returns, the removal survives a power cut.
     ///
     /// # Errors
     /// Same as [`Keyspace::put`]; InvalidInput inside a callback.
     pub fn clear(&self) -> Result<()> {
-        let batch = self.batch_without(KeyRange::ALL)?;
-        change::clear(self.parts(), &self.core, &batch)
+        let (parts, batch) = (self.parts(), self.batch_without(KeyRange::ALL)?);
+        let cleared = change::clear(parts, || {
+            // The batch waits for no room, since it frees more than it takes.
+            let committed = write::commit(parts, &batch.as_write(), Durability::Group, None, None)?;
+            Ok((committed, vec![Arc::clone(&self.core)]))
+        });
+        match cleared {
+            Err(error) if error.kind() == ErrorKind::Conflict => {
+                change::clear(parts, || hold::empty(&self.handle, &self.core, batch))
+            }
+            cleared => cleared,
+        }
     }
 
     /// Creates a batch that removes all keys of `range`.
@@ -289,6 +294,11 @@ impl Keyspace {
         change: impl FnOnce(Option<&[u8]>) -> Result<Option<(Kind, Vec<u8>)>>,
     ) -> Result<bool> {
         write::read_modify_write(self.parts(), &self.core, key, change)
+    }
+
+    /// Prepares `batch` for a commit that is completed under its locks: see [`Hold`].
+    pub fn hold(&self, batch: Batch) -> Hold<'_> {
+        Hold::new(&self.handle, batch)
     }
 
     /// Starts an ingest: see [`Ingest`].

@@ -36,26 +36,38 @@ pub struct KeyspaceCore {
     pub(crate) entry_checks: bool,
     /// Entries may have an expiry. Never reset.
     expires: AtomicBool,
-    /// A [`KeyspaceStatus`].
+    /// The flags [`DROPPED`], [`IN_DOUBT`] and [`MAINTAINED`]. 0 if every write is accepted.
     status: AtomicU8,
+    /// The keyspaces that this one owns. Changed under its gate, held alone.
+    owned: ArcSwap<OwnedSet>,
     /// Keeps range deletes and ingests out of updates.
     pub(crate) gate: Gate,
     /// The length of the value of the last update if that was large, otherwise 0.
     pub(crate) updated_bytes: AtomicUsize,
 }
 
-/// The status of a keyspace.
-#[derive(Clone, Copy)]
-pub(crate) enum KeyspaceStatus {
-    Present,
-    Dropped,
-    /// A drop, a renaming or an ingest was refused, but a crash could bring it back.
-    InDoubt,
+/// The keyspaces that a keyspace owns: its indexes, for example. Writes to the owner are prepared
+/// for one set.
+#[derive(Default)]
+pub struct OwnedSet {
+    /// The number of changes of the set since the database was opened.
+    pub epoch: u64,
+    /// The owned keyspaces, by number.
+    pub keyspaces: Vec<Arc<KeyspaceCore>>,
 }
 
-const PRESENT: u8 = KeyspaceStatus::Present as u8;
-const DROPPED: u8 = KeyspaceStatus::Dropped as u8;
-const IN_DOUBT: u8 = KeyspaceStatus::InDoubt as u8;
+/// A write was prepared with this set of owned keyspaces.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Prepared {
+    pub(crate) owner: KeyspaceId,
+    pub(crate) epoch: u64,
+}
+
+const DROPPED: u8 = 1;
+/// A drop, a renaming or an ingest was refused, but a crash could bring it back.
+const IN_DOUBT: u8 = 2;
+/// The keyspace owns others: its writes must be prepared.
+const MAINTAINED: u8 = 4;
 
 impl KeyspaceCore {
     /// A keyspace of `record` without trees.
@@ -68,7 +80,8 @@ impl KeyspaceCore {
             definitions: content.definitions,
             attachment: content.attachment,
             expires: AtomicBool::new(record.expires),
-            status: AtomicU8::new(KeyspaceStatus::Present as u8),
+            status: AtomicU8::new(0),
+            owned: ArcSwap::from(Arc::<OwnedSet>::default()),
             gate: Gate::default(),
             updated_bytes: AtomicUsize::new(0),
             entry_checks: false,
@@ -186,44 +199,137 @@ impl KeyspaceCore {
         )))
     }
 
+    /// The number of the keyspace.
+    pub const fn id(&self) -> KeyspaceId {
+        self.id
+    }
+
+    /// The object that the layer above keeps with the keyspace: see
+    /// [`Content`](crate::content::Content).
+    pub const fn attachment(&self) -> &Arc<dyn Any + Send + Sync> {
+        &self.attachment
+    }
+
+    /// The number of the keyspace that owns this one.
+    pub fn owner(&self) -> Option<KeyspaceId> {
+        self.record.load().owner()
+    }
+
+    /// The bytes that the layer above keeps with an owned keyspace.
+    pub fn note(&self) -> Vec<u8> {
+        let record = self.record.load();
+        record.owned.as_ref().map_or_else(Vec::new, |owned| owned.note.clone())
+    }
+
+    /// Returns whether a repair may have lost entries of this owned keyspace, or of its owner.
+    /// [`Engine::set_note`](crate::Engine::set_note) ends the doubt.
+    pub fn is_doubtful(&self) -> bool {
+        self.record.load().owned.as_ref().is_some_and(|owned| owned.is_doubtful)
+    }
+
+    /// Returns whether the keyspace owns others. Then every write must be prepared.
+    #[inline]
+    pub fn has_owned(&self) -> bool {
+        self.status.load(Ordering::Acquire) & MAINTAINED != 0
+    }
+
+    /// The keyspaces that this one owns now.
+    pub fn owned_set(&self) -> Arc<OwnedSet> {
+        self.owned.load_full()
+    }
+
+    /// Replaces the keyspaces that this one owns. Called under the numbering lock, except at an
+    /// open: earlier numbers belong to writes that were prepared with the set before.
+    pub(crate) fn set_owned(&self, keyspaces: Vec<Arc<Self>>) {
+        let is_owner = !keyspaces.is_empty();
+        let epoch = self.owned.load().epoch + 1;
+        self.owned.store(Arc::new(OwnedSet { epoch, keyspaces }));
+        match is_owner {
+            true => self.status.fetch_or(MAINTAINED, Ordering::AcqRel),
+            false => self.status.fetch_and(!MAINTAINED, Ordering::AcqRel),
+        };
+    }
+
+    /// What a write says that is prepared with the present set.
+    pub(crate) fn prepared(&self) -> Prepared {
+        Prepared { owner: self.id, epoch: self.owned.load().epoch }
+    }
+
+    /// Refuses writes to a keyspace that was dropped, or that accepts none for now.
     #[inline]
     pub(crate) fn check_not_dropped(&self) -> Result<()> {
         match self.status.load(Ordering::Acquire) {
-            PRESENT => Ok(()),
-            status => Err(self.refusal(status)),
+            0 => Ok(()),
+            status => self.check_status(status),
+        }
+    }
+
+    /// Like [`KeyspaceCore::check_not_dropped`], and refuses a write to an owner that was not
+    /// `prepared` with the keyspaces that it owns now.
+    #[inline]
+    pub(crate) fn check_accepts(&self, prepared: &[Prepared]) -> Result<()> {
+        match self.status.load(Ordering::Acquire) {
+            0 => Ok(()),
+            status => self.check_prepared(status, prepared),
         }
     }
 
     #[cold]
-    fn refusal(&self, status: u8) -> Error {
+    fn check_status(&self, status: u8) -> Result<()> {
         let name = self.name();
-        if status != IN_DOUBT {
-            return Error::invalid(format!("keyspace {name:?} was dropped"));
+        if status & DROPPED != 0 {
+            return Err(Error::invalid(format!("keyspace {name:?} was dropped")));
+        }
+        if status & IN_DOUBT == 0 {
+            return Ok(());
         }
         let text = format!(
             "the disk refused to remove or rename keyspace {name:?}, or to add tables to it, but a \
              crash could still do it: it accepts no writes until that is ruled out"
         );
-        Error::new(ErrorKind::Io, text)
+        Err(Error::new(ErrorKind::Io, text))
+    }
+
+    #[cold]
+    fn check_prepared(&self, status: u8, prepared: &[Prepared]) -> Result<()> {
+        if status & DROPPED != 0 && !prepared.is_empty() && self.owner().is_some() {
+            return Err(self.is_outdated());
+        }
+        self.check_status(status)?;
+        match status & MAINTAINED == 0 || prepared.contains(&self.prepared()) {
+            true => Ok(()),
+            false => Err(self.is_outdated()),
+        }
+    }
+
+    fn is_outdated(&self) -> Error {
+        let text =
+            format!("the indexes of keyspace {:?} changed: prepare the write again", self.name());
+        Error::new(ErrorKind::Conflict, text)
     }
 
     /// Returns an error for a dropped keyspace, where a read may have found only a part of the
     /// entries.
     #[inline]
     pub(crate) fn check_readable(&self) -> Result<()> {
-        match self.status.load(Ordering::Acquire) {
-            DROPPED => self.check_not_dropped(),
-            _ => Ok(()),
+        match self.status.load(Ordering::Acquire) & DROPPED {
+            0 => Ok(()),
+            _ => self.check_not_dropped(),
         }
     }
 
-    pub(crate) fn set_status(&self, status: KeyspaceStatus) {
-        self.status.store(status as u8, Ordering::Release);
+    /// Notes that the keyspace was dropped.
+    pub(crate) fn set_dropped(&self) {
+        self.status.fetch_or(DROPPED, Ordering::AcqRel);
+    }
+
+    /// Notes that a change was refused, but a crash could bring it back.
+    pub(crate) fn set_in_doubt(&self) {
+        self.status.fetch_or(IN_DOUBT, Ordering::AcqRel);
     }
 
     /// Ends the doubt about what was refused: it cannot come back any more.
     pub(crate) fn end_doubt(&self) {
-        let order = (Ordering::AcqRel, Ordering::Relaxed);
-        let _not_in_doubt = self.status.compare_exchange(IN_DOUBT, PRESENT, order.0, order.1);
+        self.status.fetch_and(!IN_DOUBT, Ordering::AcqRel);
     }
 }

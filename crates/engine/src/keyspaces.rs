@@ -17,6 +17,7 @@ use std::sync::Arc;
 
 #[derive(Default)]
 struct Maps {
+    /// Without the keyspaces that have an owner.
     by_name: BTreeMap<String, KeyspaceId>,
     by_id: BTreeMap<KeyspaceId, Arc<KeyspaceCore>>,
 }
@@ -56,10 +57,33 @@ impl Keyspaces {
         self.maps.read().by_id.values().cloned().collect()
     }
 
-    /// All keyspaces, by name. The cost grows with their number.
+    /// All keyspaces without an owner, by name. The cost grows with their number.
     pub(crate) fn all_by_name(&self) -> Vec<Arc<KeyspaceCore>> {
         let maps = self.maps.read();
         maps.by_name.values().filter_map(|id| maps.by_id.get(id).cloned()).collect()
+    }
+
+    /// The name for a text: that of an owned keyspace follows the name of its owner.
+    fn full_name(&self, keyspace: &KeyspaceCore) -> String {
+        match keyspace.owner().and_then(|owner| self.get(owner)) {
+            Some(owner) => format!("{}/{}", owner.name(), keyspace.name()),
+            None => keyspace.name(),
+        }
+    }
+
+    /// Tells every owner which keyspaces it owns, at an open.
+    pub(crate) fn join_owned(&self) {
+        let mut owned = BTreeMap::<KeyspaceId, Vec<Arc<KeyspaceCore>>>::new();
+        for keyspace in self.all() {
+            if let Some(owner) = keyspace.owner() {
+                owned.entry(owner).or_default().push(keyspace);
+            }
+        }
+        for (owner, keyspaces) in owned {
+            if let Some(owner) = self.get(owner) {
+                owner.set_owned(keyspaces);
+            }
+        }
     }
 
     /// All trees of all keyspaces, by number. The cost grows with their number: not for frequent
@@ -73,14 +97,14 @@ impl Keyspaces {
         let keyspace = self.get(tree.options().keyspace);
         let Some(keyspace) = keyspace else { return (String::new(), 0) };
         let partition = keyspace.trees().iter().position(|other| other.id() == tree.id());
-        (keyspace.name(), partition.unwrap_or_default())
+        (self.full_name(&keyspace), partition.unwrap_or_default())
     }
 
     /// Like [`Keyspaces::partition_of`], but finds the tree by its number. Visits all trees.
     pub(crate) fn find_partition(&self, tree: TreeId) -> (String, usize) {
         let place = self.all().iter().find_map(|keyspace| {
             let partition = keyspace.trees().iter().position(|other| other.id() == tree)?;
-            Some((keyspace.name(), partition))
+            Some((self.full_name(keyspace), partition))
         });
         place.unwrap_or_default()
     }
@@ -100,13 +124,19 @@ impl Keyspaces {
     pub(crate) fn insert(&self, core: &Arc<KeyspaceCore>) {
         self.next.fetch_max(core.id.0.saturating_add(1), Ordering::AcqRel);
         let mut maps = self.maps.write();
-        maps.by_name.insert(core.name(), core.id);
+        if core.owner().is_none() {
+            maps.by_name.insert(core.name(), core.id);
+        }
         maps.by_id.insert(core.id, Arc::clone(core));
     }
 
     /// Replaces the catalog's record of `core`, perhaps its name, after an edit has changed it.
     pub(crate) fn replace_record(&self, core: &KeyspaceCore, record: &Arc<KeyspaceRecord>) {
         let mut maps = self.maps.write();
+        if record.owned.is_some() {
+            core.set_record(Arc::clone(record));
+            return;
+        }
         maps.by_name.remove(&core.name());
         core.set_record(Arc::clone(record));
         maps.by_name.insert(record.name.clone(), core.id);
@@ -114,7 +144,9 @@ impl Keyspaces {
 
     pub(crate) fn remove(&self, core: &KeyspaceCore) {
         let mut maps = self.maps.write();
-        maps.by_name.remove(&core.name());
+        if core.owner().is_none() {
+            maps.by_name.remove(&core.name());
+        }
         maps.by_id.remove(&core.id);
     }
 }

@@ -73,8 +73,12 @@ mod change;
 mod ingest;
 mod read;
 
+mod hold;
+
 mod keyspace;
 mod transaction;
+
+mod owned;
 
 mod backup;
 mod checkpoint;
@@ -101,13 +105,15 @@ pub use commit::{Admitted, Batch, Effect, OP_OVERHEAD, Ticket, TryCommit};
 pub use config::{Config, Environment};
 pub use engine::{Engine, InTransaction};
 pub use event::{DamagedTable, Event, Listener, StallCause};
-pub use flagstone_base::{Error, ErrorKind, Kind, Moment, Result, SeqNo, Slice};
+pub use flagstone_base::{Error, ErrorKind, KeyspaceId, Kind, Moment, Result, SeqNo, Slice};
 pub use fold::Fold;
 pub use history::VersionToken;
+pub use hold::{HeldBatch, HeldOp, HeldValue, Hold};
 pub use ingest::{Ingest, IngestReport};
 pub use keyspace::{Keyspace, owned_range};
-pub use keyspace_core::KeyspaceCore;
+pub use keyspace_core::{KeyspaceCore, OwnedSet};
 pub use options::{Durability, KeyspaceOptions, Options, Routing, parse_bytes};
+pub use owned::{OwnedCreated, WantedOwned};
 pub use read::{Scan, Snapshot, TryGet};
 pub use repair::{Loss, Repair, RepairReport};
 pub use scratch::{Scratch, ScratchFile};

@@ -3,8 +3,8 @@
 //!
 //! Locks, in the order in which they may be taken together. (The door of large writes comes before
 //! all of them, never under a stripe.)
-//! 1. the gates of keyspaces (by id), then `stripes` (ascending), held by a write until it is
-//!    visible; then the door of large updates
+//! 1. the gates of keyspaces (by id), then `stripes` (ascending), then those of values, held by a
+//!    write until it is visible; then the door of large updates
 //! 2. `manifest`, held across its own I/O; taken by background work and by changes of the catalog
 //! 3. `numbering`, held for a few lines
 //! 4. the state of a full compaction that a caller runs, held for a few lines

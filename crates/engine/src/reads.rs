@@ -45,6 +45,11 @@ impl<'a> ReadMoment<'a> {
         Self { history: &reads.history, moment: Cell::new(None) }
     }
 
+    /// The moment `at` of a registered reader.
+    pub(crate) fn at(reads: &'a Reads, at: Moment) -> Self {
+        Self { history: &reads.history, moment: Cell::new(Some(at)) }
+    }
+
     fn get(&self) -> Moment {
         let moment = self.moment.get().unwrap_or_else(|| self.history.clock.now());
         self.moment.set(Some(moment));

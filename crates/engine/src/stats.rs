@@ -2,6 +2,7 @@
 
 use crate::content::DefinitionKind;
 use crate::keyspace_core::KeyspaceCore;
+use crate::keyspaces::Keyspaces;
 use crate::options::{KeyspaceOptions, Routing};
 use crate::parts::Parts;
 use flagstone_env::sync::atomic::Ordering;
@@ -13,6 +14,8 @@ use std::time::Duration;
 pub struct KeyspaceInfo {
     /// The name of the keyspace.
     pub name: String,
+    /// The name of the keyspace that owns it, if it is part of another one.
+    pub owner: Option<String>,
     /// The content: `bytes`, `documents` for a collection, or the names of the codecs.
     pub content: String,
     /// How its keys are spread over partitions.
@@ -25,10 +28,12 @@ pub struct KeyspaceInfo {
 }
 
 impl KeyspaceInfo {
-    pub(crate) fn of(core: &KeyspaceCore) -> Self {
+    pub(crate) fn of(keyspaces: &Keyspaces, core: &KeyspaceCore) -> Self {
         let record = core.record();
+        let owner = record.owner().and_then(|owner| keyspaces.get(owner));
         Self {
             name: record.name.clone(),
+            owner: owner.map(|owner| owner.name()),
             content: record.content.to_string(),
             routing: record.routing(),
             options: record.options(),
@@ -97,7 +102,7 @@ pub struct CacheReport {
 /// Sizes and counters of a database.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stats {
-    /// The keyspaces, in the order of their names.
+    /// The keyspaces, in the order of their names. Those that a keyspace owns follow it.
     pub keyspaces: Vec<KeyspaceStats>,
     /// The block cache.
     pub cache: CacheReport,
@@ -205,13 +210,17 @@ impl fmt::Display for VerifyReport {
 }
 
 pub(crate) fn stats(parts: &Parts) -> Stats {
-    let keyspaces = parts.keyspaces.all_by_name();
+    let keyspaces = parts.keyspaces.all_by_name().into_iter().flat_map(|core| {
+        let mut owned = core.owned_set().keyspaces.clone();
+        owned.insert(0, core);
+        owned
+    });
     let cache = &parts.trees.cache;
     let counted = cache.stats();
     let log = parts.history.log.as_ref();
     let written = log.map(flagstone_wal::Log::stats).unwrap_or_default();
     Stats {
-        keyspaces: keyspaces.iter().map(|core| keyspace_stats(core)).collect(),
+        keyspaces: keyspaces.map(|core| keyspace_stats(parts, &core)).collect(),
         cache: CacheReport {
             capacity_bytes: cache.capacity(),
             used_bytes: cache.used_bytes(),
@@ -245,10 +254,10 @@ pub(crate) fn stats(parts: &Parts) -> Stats {
     }
 }
 
-fn keyspace_stats(core: &KeyspaceCore) -> KeyspaceStats {
+fn keyspace_stats(parts: &Parts, core: &KeyspaceCore) -> KeyspaceStats {
     let mut levels: Vec<LevelReport> = Vec::new();
     let mut report = KeyspaceStats {
-        info: KeyspaceInfo::of(core),
+        info: KeyspaceInfo::of(&parts.keyspaces, core),
         levels: Vec::new(),
         memtable_bytes: 0,
         flush_bytes_written: 0,

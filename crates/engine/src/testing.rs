@@ -20,6 +20,8 @@ pub(crate) struct Contents;
 /// A table of definitions that tests fill.
 #[derive(Default)]
 pub(crate) struct Table {
+    /// The owner of the keyspace, its note and its doubt when it was opened.
+    pub(crate) owned: Option<(u32, Vec<u8>, bool)>,
     items: Mutex<Vec<Vec<u8>>>,
     len: Arc<AtomicU32>,
 }
@@ -63,7 +65,8 @@ impl ContentFactory for Contents {
             Some("count/1") => Some(Arc::new(Count)),
             Some(other) => return Err(Error::invalid(format!("no fold {other:?}"))),
         };
-        let table = Arc::<Table>::default();
+        let owned = keyspace.owned.map(|by| (by.owner.0, by.note.to_vec(), by.is_doubtful));
+        let table = Arc::new(Table { owned, ..Table::default() });
         let definitions = match keyspace.content.as_str() {
             "named" => {
                 let shown = Arc::new(Shown(Arc::clone(&table)));

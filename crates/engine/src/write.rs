@@ -150,6 +150,8 @@ pub(crate) fn read_modify_write(
     let like_the_last = core.updated_bytes.load(Ordering::Relaxed);
     drop(before_write(&parts.commits.throttle, like_the_last, true, || core.tree_of(key, hash))?);
     let held = parts.commits.stripes.hold_to_update(core, hash);
+    // The gate is held: what the keyspace owns does not change until the write is visible.
+    core.check_accepts(&[])?;
     let (changed, expiry) = {
         let _inside = parts.health.run_inside(Inside::Update);
         let found = parts.reads.get_found(core, key, hash, None)?;
@@ -208,5 +210,6 @@ fn commit_large(
 fn write_of<'a>(core: &'a Arc<KeyspaceCore>, payload: &'a [u8], ops: &'a [Op]) -> Write<'a> {
     let keyspaces = from_ref(core);
     let has_expiry = ops.iter().any(|op| op.expiry.is_some());
-    Write { payload, shared: None, ops, conditions: &[], keyspaces, has_expiry, reads: None }
+    let (conditions, reads, prepared) = (&[], None, &[]);
+    Write { payload, shared: None, ops, conditions, keyspaces, has_expiry, reads, prepared }
 }

@@ -79,6 +79,7 @@ impl TableBuilder {
         let properties = Properties {
             content,
             keyspace: options.keyspace,
+            owner: options.owner,
             tree: options.tree,
             hash_seed: options.hash_seed,
             filter_key: options.filter_key.id,

@@ -10,7 +10,7 @@ use crate::open::read_tail;
 use crate::options::TableIdent;
 use crate::properties::Handle;
 use crate::table::Table;
-use flagstone_base::{EntryRef, Error, Result};
+use flagstone_base::{EntryRef, Error, KeyspaceId, Result};
 use flagstone_env::{Disk, ReadFile};
 use std::fmt::Write;
 use std::path::Path;
@@ -74,16 +74,21 @@ fn say_table(out: &mut dyn Write, table: &Arc<Table>, options: InspectOptions) -
     let properties = table.properties();
     let content = &properties.content;
     say(out, format_args!("table    {table}"))?;
+    let owner = match properties.owner {
+        KeyspaceId(0) => String::new(),
+        owner => format!(" of {owner}"),
+    };
     say(
         out,
         format_args!(
-            "content  {} deletes, {} merges, {} key bytes, {} value bytes; {}, {}, \
+            "content  {} deletes, {} merges, {} key bytes, {} value bytes; {}{}, {}, \
              seed {:#x}, filter key {}",
             content.deletes,
             content.merges,
             content.key_bytes_raw,
             content.value_bytes_raw,
             properties.keyspace,
+            owner,
             properties.tree,
             properties.hash_seed,
             properties.filter_key

@@ -200,6 +200,8 @@ pub struct BuilderOptions {
     pub index_part_blocks: usize,
     /// The keyspace of the table. The table records it for repair; nothing else uses it.
     pub keyspace: KeyspaceId,
+    /// The keyspace that owns that of the table, or 0. The table records it for repair, too.
+    pub owner: KeyspaceId,
     /// The tree of the table. The table records it for repair; nothing else uses it.
     pub tree: TreeId,
     /// Whether the builder compares every entry of a finished block with its check; see
@@ -218,6 +220,7 @@ impl Default for BuilderOptions {
             filter_key: FilterKey::WHOLE,
             index_part_blocks: 256,
             keyspace: KeyspaceId(0),
+            owner: KeyspaceId(0),
             tree: TreeId(0),
             entry_checks: true,
         }

@@ -14,6 +14,8 @@ pub struct Properties {
     pub content: TableMeta,
     /// The keyspace that the table was written for.
     pub keyspace: KeyspaceId,
+    /// The keyspace that owns this keyspace; 0 if none does.
+    pub owner: KeyspaceId,
     /// The tree that the table was written for.
     pub tree: TreeId,
     /// The hash seed of the keyspace.
@@ -85,6 +87,7 @@ const DATA_BLOCKS: u64 = 6;
 const DATA_BYTES_RAW: u64 = 7;
 const BLOCK_BYTES_MAX: u64 = 8;
 const SAMPLE_SHIFT: u64 = 9;
+const OWNER: u64 = 10;
 const SECTION_RANGE_DELETES: u64 = 32;
 const SECTION_ATTACHMENTS: u64 = 33;
 const SECTION_FILTER: u64 = 34;
@@ -109,6 +112,7 @@ impl Properties {
         if let Some(shift) = self.sample_shift {
             fields.number(SAMPLE_SHIFT, u64::from(shift));
         }
+        fields.number_unless_zero(OWNER, u64::from(self.owner.0));
         for (tag, handle) in [
             (SECTION_RANGE_DELETES, self.sections.range_deletes),
             (SECTION_ATTACHMENTS, self.sections.attachments),
@@ -145,6 +149,7 @@ impl Properties {
             HASH_SEED => self.hash_seed = number(field)?,
             FILTER_KEY => self.filter_key = narrow(field)?,
             SAMPLE_SHIFT => self.sample_shift = Some(narrow(field)?),
+            OWNER => self.owner = KeyspaceId(narrow(field)?),
             DATA_BLOCKS => self.data_blocks = number(field)?,
             DATA_BYTES_RAW => self.data_bytes_raw = number(field)?,
             BLOCK_BYTES_MAX => self.block_bytes_max = number(field)?,
@@ -200,6 +205,7 @@ mod tests {
                 ..TableMeta::default()
             },
             keyspace: KeyspaceId(3),
+            owner: KeyspaceId(2),
             tree: TreeId(4),
             hash_seed: u64::MAX,
             filter_key: 255,

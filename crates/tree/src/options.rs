@@ -40,6 +40,8 @@ impl OutputCheck {
 pub struct TreeOptions {
     /// The keyspace, recorded in tables so that a lost manifest can be rebuilt.
     pub keyspace: KeyspaceId,
+    /// The keyspace that owns it, or 0: recorded, too.
+    pub owner: KeyspaceId,
     /// The hash seed of the keyspace.
     pub hash_seed: u64,
     /// The options of the keyspace's tables, until [`Tree::set_table_options`](crate::Tree) changes
@@ -83,6 +85,7 @@ impl Default for TreeOptions {
     fn default() -> Self {
         Self {
             keyspace: KeyspaceId::default(),
+            owner: KeyspaceId::default(),
             hash_seed: 0,
             tables: TableOptions::default(),
             filter_key: FilterKey::WHOLE,
@@ -120,6 +123,7 @@ impl TreeOptions {
             hash_seed: self.hash_seed,
             filter_key: self.filter_key,
             keyspace: self.keyspace,
+            owner: self.owner,
             tree,
             entry_checks,
             ..BuilderOptions::default()

@@ -1,6 +1,7 @@
 //! A change of the catalog, checked before it is applied.
 
 use super::keyspaces::{Catalog, CatalogChange, Counters};
+use super::owned::OwnedRecord;
 use super::record::KeyspaceRecord;
 use flagstone_base::{Error, ErrorKind, KeyspaceId, Result, TreeId};
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,7 +11,7 @@ pub(crate) struct ChangedCatalog<'a> {
     catalog: &'a Catalog,
     /// The records that the change creates or alters.
     records: BTreeMap<KeyspaceId, &'a KeyspaceRecord>,
-    names: BTreeMap<&'a str, KeyspaceId>,
+    names: BTreeMap<(KeyspaceId, &'a str), KeyspaceId>,
     trees: BTreeMap<TreeId, KeyspaceId>,
     dropped: BTreeSet<KeyspaceId>,
     counters: Counters,
@@ -39,6 +40,7 @@ impl<'a> ChangedCatalog<'a> {
         for &id in change.dropped {
             next.drop(id)?;
         }
+        next.check_owners()?;
         if let Some(given) = change.counters
             && (given.next_keyspace < next.counters.next_keyspace
                 || given.next_tree < next.counters.next_tree)
@@ -86,8 +88,9 @@ impl<'a> ChangedCatalog<'a> {
 
     /// Refuses a name that another keyspace has, or had until this change.
     fn take_name(&mut self, record: &'a KeyspaceRecord) -> Result<()> {
-        let known = self.catalog.id_of(&record.name);
-        let Some(other) = known.or_else(|| self.names.insert(&record.name, record.id)) else {
+        let name = (record.scope(), record.name.as_str());
+        let known = self.catalog.id_of(name.0, name.1);
+        let Some(other) = known.or_else(|| self.names.insert(name, record.id)) else {
             return Ok(());
         };
         let KeyspaceRecord { id, name, .. } = record;
@@ -109,11 +112,19 @@ impl<'a> ChangedCatalog<'a> {
                 (Some(_), Some(upgraded)) => Some(upgraded.clone()),
                 (fold, _) => fold.clone(),
             },
+            // Its note and its doubt may change.
+            owned: match (&found.owned, &record.owned) {
+                (Some(found), Some(owned)) => {
+                    Some(OwnedRecord { owner: found.owner, ..owned.clone() })
+                }
+                (found, _) => found.clone(),
+            },
             ..found.clone()
         };
         if may_become != *record {
             return Err(wrong(format!(
-                "{} {:?} is altered in more than name, options of tables, fold and first expiry",
+                "{} {:?} is altered in more than name, options of tables, fold, note, first \
+                 expiry",
                 found.id, found.name
             )));
         }
@@ -130,6 +141,24 @@ impl<'a> ChangedCatalog<'a> {
         }
         self.dropped.insert(id);
         Ok(())
+    }
+
+    /// Refuses owned keyspaces whose owner is missing, or owned itself.
+    fn check_owners(&self) -> Result<()> {
+        for record in self.records.values().filter(|record| self.has(record.id)) {
+            let Some(owner) = record.owner() else { continue };
+            if self.record(owner).is_none_or(|owner| owner.owned.is_some()) {
+                let (id, name) = (record.id, &record.name);
+                return Err(wrong(format!(
+                    "{id} {name:?} is owned by {owner}, which cannot own it"
+                )));
+            }
+        }
+        let owned = self.dropped.iter().flat_map(|&id| self.catalog.owned_by(id));
+        match owned.into_iter().find(|&id| self.has(id)) {
+            None => Ok(()),
+            Some(id) => Err(wrong(format!("the owner of {id} is dropped without it"))),
+        }
     }
 }
 
@@ -152,7 +181,7 @@ mod tests {
         name: &str,
         options: &KeyspaceOptions,
     ) -> Result<KeyspaceRecord> {
-        let wanted = Wanted { name, content: &KeyspaceContent::of("bytes"), options };
+        let wanted = Wanted { name, content: &KeyspaceContent::of("bytes"), options, owned: None };
         catalog.plan(wanted, 0, &mut catalog.counters())
     }
 
@@ -235,15 +264,6 @@ mod tests {
         refused(CatalogChange { altered: &renamed, ..NOTHING }, "which keyspace 2 has");
         let folded = [KeyspaceRecord { fold: Some("sum".into()), ..a() }];
         refused(CatalogChange { altered: &folded, ..NOTHING }, "more than");
-        let summed = KeyspaceOptions::new().routing(Routing::Hash(2)).fold("sum/1");
-        let summed = [try_plan(&catalog, "c", &summed).unwrap()];
-        let with_fold = changed(&catalog, &CatalogChange { created: &summed, ..NOTHING }).unwrap();
-        let upgraded = [KeyspaceRecord { fold: Some("sum/2".into()), ..summed[0].clone() }];
-        let after = changed(&with_fold, &CatalogChange { altered: &upgraded, ..NOTHING }).unwrap();
-        assert_eq!(after.get("c").unwrap().fold.as_deref(), Some("sum/2"));
-        let without = [KeyspaceRecord { fold: None, ..summed[0].clone() }];
-        let without = CatalogChange { altered: &without, ..NOTHING };
-        assert!(changed(&with_fold, &without).unwrap_err().to_string().contains("more than"));
         let (expiring, plain) = ([KeyspaceRecord { expires: true, ..a() }], [a()]);
         let expires = changed(&catalog, &CatalogChange { altered: &expiring, ..NOTHING }).unwrap();
         assert!(expires.get("a").unwrap().expires);

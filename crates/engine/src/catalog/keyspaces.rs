@@ -4,7 +4,8 @@
 //! So the manifest also holds the next numbers.
 
 use super::name::check_name;
-use super::record::{KeyspaceContent, KeyspaceRecord};
+use super::owned::OwnedRecord;
+use super::record::{KeyspaceContent, KeyspaceRecord, TOP};
 use crate::options::KeyspaceOptions;
 use flagstone_base::{Error, ErrorKind, KeyspaceId, Result, TreeId};
 use std::collections::BTreeMap;
@@ -26,7 +27,8 @@ pub(crate) struct Counters {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Catalog {
     by_id: BTreeMap<KeyspaceId, Arc<KeyspaceRecord>>,
-    by_name: BTreeMap<String, KeyspaceId>,
+    /// The names of the keyspaces of each owner, and at [`TOP`] those of the keyspaces without one.
+    names: BTreeMap<KeyspaceId, BTreeMap<String, KeyspaceId>>,
     by_tree: BTreeMap<TreeId, KeyspaceId>,
     counters: Counters,
 }
@@ -34,12 +36,7 @@ pub(crate) struct Catalog {
 impl Default for Catalog {
     fn default() -> Self {
         let counters = Counters { next_keyspace: KeyspaceId(1), next_tree: TreeId(1), epoch: 0 };
-        Self {
-            by_id: BTreeMap::new(),
-            by_name: BTreeMap::new(),
-            by_tree: BTreeMap::new(),
-            counters,
-        }
+        Self { by_id: BTreeMap::new(), names: BTreeMap::new(), by_tree: BTreeMap::new(), counters }
     }
 }
 
@@ -49,6 +46,8 @@ pub(crate) struct Wanted<'a> {
     pub(crate) name: &'a str,
     pub(crate) content: &'a KeyspaceContent,
     pub(crate) options: &'a KeyspaceOptions,
+    /// The owner, if there is one, and what the record says of it.
+    pub(crate) owned: Option<&'a OwnedRecord>,
 }
 
 /// The change of the catalog by one edit: creates, then alters, then drops.
@@ -74,12 +73,17 @@ impl Catalog {
     /// Returns the keyspace named `name`.
     #[cfg(test)]
     pub(crate) fn get(&self, name: &str) -> Option<&Arc<KeyspaceRecord>> {
-        self.by_id.get(&self.id_of(name)?)
+        self.by_id.get(&self.id_of(TOP, name)?)
     }
 
-    /// Returns the number of the keyspace named `name`.
-    pub(super) fn id_of(&self, name: &str) -> Option<KeyspaceId> {
-        self.by_name.get(name).copied()
+    /// Returns the number of the keyspace named `name` of the owner `scope`, or of none at [`TOP`].
+    pub(super) fn id_of(&self, scope: KeyspaceId, name: &str) -> Option<KeyspaceId> {
+        self.names.get(&scope)?.get(name).copied()
+    }
+
+    /// Returns the numbers of the keyspaces that `owner` owns.
+    pub(crate) fn owned_by(&self, owner: KeyspaceId) -> impl Iterator<Item = KeyspaceId> {
+        self.names.get(&owner).into_iter().flat_map(|names| names.values().copied())
     }
 
     /// Returns the keyspace with number `id`.
@@ -128,13 +132,13 @@ impl Catalog {
         seed: u64,
         free: &mut Counters,
     ) -> Result<KeyspaceRecord> {
-        let Wanted { name, content, options } = wanted;
+        let Wanted { name, content, options, owned } = wanted;
         check_name(name)?;
         options.check()?;
         content.check().map_err(|expected| {
             Error::invalid(format!("keyspace {name:?} holds {content}: expected {expected}"))
         })?;
-        if self.by_name.contains_key(name) {
+        if self.id_of(owned.map_or(TOP, |owned| owned.owner), name).is_some() {
             return Err(Error::invalid(format!("there is a keyspace {name:?} already")));
         }
         let Counters { next_keyspace, next_tree, .. } = *free;
@@ -143,8 +147,9 @@ impl Catalog {
             let text = "the 2^32 numbers of keyspaces and trees are used up";
             return Err(Error::new(ErrorKind::OutOfSpace, text));
         }
-        let record =
+        let mut record =
             KeyspaceRecord::new(next_keyspace, name, next_tree, content.clone(), options, seed);
+        record.owned = owned.cloned();
         free.assign(&record);
         Ok(record)
     }
@@ -157,20 +162,20 @@ impl Catalog {
         }
         for record in change.created {
             self.counters.assign(record);
-            self.by_name.insert(record.name.clone(), record.id);
+            self.insert_name(record);
             self.by_tree.extend(record.trees.iter().map(|&tree| (tree, record.id)));
             self.by_id.insert(record.id, Arc::new(record.clone()));
         }
         for record in change.altered {
             let before = self.by_id.insert(record.id, Arc::new(record.clone()));
             if let Some(before) = before.filter(|before| before.name != record.name) {
-                self.by_name.remove(&before.name);
-                self.by_name.insert(record.name.clone(), record.id);
+                self.remove_name(&before);
+                self.insert_name(record);
             }
         }
         for id in change.dropped {
             let Some(record) = self.by_id.remove(id) else { continue };
-            self.by_name.remove(&record.name);
+            self.remove_name(&record);
             for tree in &record.trees {
                 self.by_tree.remove(tree);
             }
@@ -178,6 +183,19 @@ impl Catalog {
         match change.counters {
             Some(counters) => self.counters = counters,
             None => self.counters.epoch += 1,
+        }
+    }
+
+    fn insert_name(&mut self, record: &KeyspaceRecord) {
+        let names = self.names.entry(record.scope()).or_default();
+        names.insert(record.name.clone(), record.id);
+    }
+
+    fn remove_name(&mut self, record: &KeyspaceRecord) {
+        let Some(names) = self.names.get_mut(&record.scope()) else { return };
+        names.remove(&record.name);
+        if names.is_empty() {
+            self.names.remove(&record.scope());
         }
     }
 }

@@ -1,6 +1,7 @@
 //! The catalog's record of one keyspace: numbers, name, route, content and options.
 
 use super::name::check_name;
+use super::owned::OwnedRecord;
 use super::routing_text::RoutingText;
 use crate::options::{KeyspaceOptions, Routing};
 use crate::partition::{Route, hash_start};
@@ -66,7 +67,12 @@ pub(crate) struct KeyspaceRecord {
     /// Whether entries may expire. An edit sets it before the first expiring entry is written; it
     /// is never cleared.
     pub(crate) expires: bool,
+    /// Set if another keyspace owns this one.
+    pub(crate) owned: Option<OwnedRecord>,
 }
+
+/// The scope of the names of keyspaces without an owner.
+pub(super) const TOP: KeyspaceId = KeyspaceId(0);
 
 const FIELDS: Fields = Fields::of("keyspace field");
 
@@ -78,6 +84,9 @@ const ROUTE: u64 = 7;
 const CONTENT: u64 = 9;
 const FOLD: u64 = 11;
 const EXPIRES: u64 = 63;
+const OWNER: u64 = 65;
+const NOTE: u64 = 67;
+const DOUBTFUL: u64 = 69;
 
 const ROUTE_HASH: u8 = 1;
 const ROUTE_RANGE: u8 = 2;
@@ -109,7 +118,18 @@ impl KeyspaceRecord {
             fold: options.fold.clone(),
             tables: options.over(TableOptions::default()),
             expires: false,
+            owned: None,
         }
+    }
+
+    /// Returns the keyspace in which the name is unique: the owner, or [`TOP`].
+    pub(super) fn scope(&self) -> KeyspaceId {
+        self.owner().unwrap_or(TOP)
+    }
+
+    /// Returns the keyspace that owns this one.
+    pub(crate) fn owner(&self) -> Option<KeyspaceId> {
+        self.owned.as_ref().map(|owned| owned.owner)
     }
 
     /// Returns the routing as the options of a keyspace describe it.
@@ -151,6 +171,13 @@ impl KeyspaceRecord {
         if self.expires {
             fields.bytes(EXPIRES, &[]);
         }
+        if let Some(owned) = &self.owned {
+            fields.number(OWNER, u64::from(owned.owner.0));
+            fields.bytes(NOTE, &owned.note);
+            if owned.is_doubtful {
+                fields.bytes(DOUBTFUL, &[]);
+            }
+        }
     }
 
     /// Decodes all of `bytes`, as [`KeyspaceRecord::encode`] wrote them.
@@ -164,6 +191,7 @@ impl KeyspaceRecord {
             fold: None,
             tables: TableOptions::default(),
             expires: false,
+            owned: None,
         };
         let mut fixed_seen = 0;
         FIELDS.read(bytes, |tag, field| {
@@ -187,7 +215,20 @@ impl KeyspaceRecord {
             CONTENT => self.content = KeyspaceContent(text(field)?),
             FOLD => self.fold = Some(text(field)?),
             EXPIRES if field.is_empty() => self.expires = true,
-            EXPIRES => return Err(Malformed { at: 0, expected: "an empty field" }.into()),
+            OWNER => {
+                let owner = KeyspaceId(narrow(field)?);
+                self.owned = Some(OwnedRecord { owner, note: Vec::new(), is_doubtful: false });
+            }
+            NOTE | DOUBTFUL if self.owned.is_none() => {
+                return Err(Malformed { at: 0, expected: "an owner before what it owns" }.into());
+            }
+            NOTE => self.owned.iter_mut().for_each(|owned| owned.note = field.to_vec()),
+            DOUBTFUL if field.is_empty() => {
+                self.owned.iter_mut().for_each(|owned| owned.is_doubtful = true);
+            }
+            EXPIRES | DOUBTFUL => {
+                return Err(Malformed { at: 0, expected: "an empty field" }.into());
+            }
             _ => return self.tables.set(tag, field),
         }
         Ok(true)
@@ -202,6 +243,7 @@ impl KeyspaceRecord {
             return Err("a keyspace name of 1 to 255 bytes without control characters");
         }
         self.content.check()?;
+        self.owned.as_ref().map_or(Ok(()), |owned| owned.check(self.id))?;
         if let Route::Hash { starts, .. } = &self.route
             && !(starts.first() == Some(&0) && starts.is_sorted_by(|a, b| a < b))
         {
@@ -282,7 +324,12 @@ impl fmt::Display for KeyspaceRecord {
             write!(f, ", fold {fold:?}")?;
         }
         write!(f, ", {}", self.tables)?;
-        if self.expires { f.write_str(", entries expire") } else { Ok(()) }
+        if self.expires {
+            f.write_str(", entries expire")?;
+        }
+        let Some(OwnedRecord { owner, note, is_doubtful }) = &self.owned else { return Ok(()) };
+        write!(f, ", of {owner}, a note of {} bytes", note.len())?;
+        if *is_doubtful { f.write_str(", doubtful") } else { Ok(()) }
     }
 }
 
@@ -318,6 +365,11 @@ mod tests {
                 let mut record = record(routing, content);
                 for fold in [None, Some("sum".to_owned())] {
                     record.expires = fold.is_some();
+                    record.owned = fold.as_ref().map(|_| OwnedRecord {
+                        owner: KeyspaceId(2),
+                        note: b"note".to_vec(),
+                        is_doubtful: content == "documents",
+                    });
                     record.fold = fold;
                     record.tables.compression = Compression::None;
                     record.tables.bottom_compression = Compression::Zstd(19);
@@ -350,6 +402,10 @@ mod tests {
         assert_eq!(encoded(&record), golden.concat());
         record.expires = true;
         assert_eq!(encoded(&record), [&golden.concat()[..], &[63, 0]].concat());
+        let owner = KeyspaceId(2);
+        record.owned = Some(OwnedRecord { owner, note: b"note".to_vec(), is_doubtful: true });
+        let owned = [&golden.concat()[..], &[63, 0, 65, 1, 2, 67, 4], b"note", &[69, 0]].concat();
+        assert_eq!(encoded(&record), owned);
     }
 
     #[test]
@@ -397,6 +453,11 @@ mod tests {
         refused(|r| r.route = Route::Hash { starts: vec![0, 0], seed: 0 });
         refused(|r| r.route = Route::Range { bounds: vec![vec![]], seed: 0 });
         refused(|r| r.tables.block_bytes = 1);
+        let owned = |owner, note| OwnedRecord { owner, note: vec![0; note], is_doubtful: false };
+        assert!(owned(KeyspaceId(2), 64 << 10).check(KeyspaceId(3)).is_ok());
+        for (owner, note) in [(0, 0), (3, 0), (4, 0), (2, (64 << 10) + 1)] {
+            assert!(owned(KeyspaceId(owner), note).check(KeyspaceId(3)).is_err());
+        }
         refused(|r| r.tables.filter_bits = 21);
         refused(|r| r.tables.compression = Compression::Zstd(99));
     }

@@ -6,7 +6,7 @@
 use super::read_set::ReadSet;
 use super::record::{self, LoggedOp};
 use crate::history::VersionToken;
-use crate::keyspace_core::KeyspaceCore;
+use crate::keyspace_core::{KeyspaceCore, Prepared};
 use flagstone_base::check::{Short, changed};
 use flagstone_base::flip::{self, Site};
 use flagstone_base::key::{check_key, check_value};
@@ -28,6 +28,8 @@ pub struct Batch {
     pub(crate) has_expiry: bool,
     /// What was read for these writes, if they are those of a serializable transaction.
     pub(crate) reads: Option<Box<ReadSet>>,
+    /// The sets of owned keyspaces with which the writes were prepared.
+    pub(crate) prepared: Vec<Prepared>,
 }
 
 /// The effect of an operation on its key: its kind, and when it expires.
@@ -49,6 +51,16 @@ impl Effect {
     #[inline]
     pub const fn put(expiry: Option<Moment>) -> Self {
         Self { kind: Kind::Put, expiry }
+    }
+
+    /// The kind of the operation.
+    pub const fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    /// The moment from which on the key is absent, if a put has one.
+    pub const fn expiry(&self) -> Option<Moment> {
+        self.expiry
     }
 
     /// The check of an operation with this effect on a key with the hash `key_hash`.
@@ -116,6 +128,8 @@ pub(crate) struct Write<'a> {
     pub(crate) has_expiry: bool,
     /// Refuses the commit if something of it was written meanwhile.
     pub(crate) reads: Option<&'a ReadSet>,
+    /// Refuses the commit if a keyspace owns others than these writes were prepared with.
+    pub(crate) prepared: &'a [Prepared],
 }
 
 /// The most bytes that one write takes in a batch besides its key and value.
@@ -243,6 +257,7 @@ impl Batch {
         self.keyspaces.clear();
         self.has_expiry = false;
         self.reads = None;
+        self.prepared.clear();
     }
 
     fn expect(
@@ -295,6 +310,18 @@ impl Batch {
         Ok((self.keyspaces.len() - 1) as u16)
     }
 
+    /// Returns the index of the keyspace `core`, which is added to those of the batch.
+    pub(crate) fn keyspace_of(&mut self, core: &Arc<KeyspaceCore>) -> Result<u16> {
+        self.index_of(core)
+    }
+
+    /// Returns the keyspace, the effect, the key and the value of operation number `at`.
+    pub(crate) fn operation(&self, at: usize) -> (&Arc<KeyspaceCore>, Effect, &[u8], &[u8]) {
+        let (op, write) = (&self.ops[at], self.as_write());
+        let keyspace = &self.keyspaces[usize::from(op.keyspace)];
+        (keyspace, op.effect(), write.bytes(&op.key), write.bytes(&op.value))
+    }
+
     pub(crate) fn as_write(&self) -> Write<'_> {
         Write {
             payload: &self.payload,
@@ -304,6 +331,7 @@ impl Batch {
             keyspaces: &self.keyspaces,
             has_expiry: self.has_expiry,
             reads: self.reads.as_deref(),
+            prepared: &self.prepared,
         }
     }
 }

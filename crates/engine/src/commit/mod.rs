@@ -34,6 +34,7 @@ mod resolve;
 mod watched;
 
 mod pipeline;
+mod prepare;
 mod tables;
 mod ticket;
 
@@ -44,13 +45,15 @@ pub use batch::{Batch, Effect, OP_OVERHEAD};
 pub(crate) use batch::{Op, Write, encode_op};
 pub(crate) use large::{LARGE_WRITE, LargeWrite};
 pub(crate) use pipeline::{Commits, Committed};
+pub(crate) use prepare::Locked;
 pub(crate) use read_set::{RangeRead, ReadSet};
 #[cfg(test)]
 pub(crate) use recent::RecentWrite;
 pub(crate) use recent::RecentWrites;
+pub(crate) use resolve::Resolves;
 pub(crate) use room::Room;
 pub(crate) use stall::{STOP, Stall, free_bytes};
-pub(crate) use stripes::{Held, Stripes};
+pub(crate) use stripes::{Held, HeldValues, Stripes};
 pub(crate) use tables::number_tables;
 pub(crate) use targets::trees_of;
 pub(crate) use throttle::Throttle;

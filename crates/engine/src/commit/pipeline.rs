@@ -213,7 +213,7 @@ impl Commits {
     /// is not decided whether the merges of `write` must be resolved: one of them may change what
     /// `write` itself puts. If `write` is refused later, the note does no harm.
     #[inline]
-    fn note_expiries(&self, write: &Write<'_>) -> Result<()> {
+    pub(super) fn note_expiries(&self, write: &Write<'_>) -> Result<()> {
         if write.has_expiry { self.note_some_expiries(write) } else { Ok(()) }
     }
 
@@ -244,7 +244,7 @@ impl Commits {
         if self.ballast.is_given_up() && !has_only_deletes(write) {
             return Err(self.ballast.refusal());
         }
-        write.keyspaces.iter().try_for_each(|keyspace| keyspace.check_not_dropped())
+        write.keyspaces.iter().try_for_each(|keyspace| keyspace.check_accepts(write.prepared))
     }
 
     /// Waits until no ingest holds a tree of `write`, and lets the manifest grant SeqNos and files
@@ -289,7 +289,7 @@ impl Commits {
         // Checked again under the lock that closing and dropping take, so nothing gets a number
         // after them.
         self.health.check_open_for_writing()?;
-        write.keyspaces.iter().try_for_each(|keyspace| keyspace.check_not_dropped())?;
+        write.keyspaces.iter().try_for_each(|keyspace| keyspace.check_accepts(write.prepared))?;
         // Also if nobody watches any more: this transaction may be the one that was forgotten.
         check_reads(write)?;
         let is_watched = self.recent.is_watched();

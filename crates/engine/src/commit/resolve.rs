@@ -18,7 +18,7 @@ use crate::reads::{ReadMoment, Reads};
 use flagstone_base::key::check_value;
 use flagstone_base::{Error, Kind, Moment, Result};
 use smallvec::SmallVec;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 /// Returns whether `write` merges into a keyspace in which entries may expire.
@@ -35,10 +35,59 @@ pub(super) fn is_needed(write: &Write<'_>) -> bool {
 /// locked: if another write brings the first expiry of a keyspace later, it is of other keys.
 type Expiring = SmallVec<[bool; 4]>;
 
+/// Returns whether the merge of an operand into a key is resolved.
+pub(crate) type Resolves<'r> = &'r dyn Fn(&KeyspaceCore, &[u8], &[u8]) -> bool;
+
+/// The merges of a write that are resolved.
+pub(super) struct Chosen<'a> {
+    /// For each keyspace, whether all of its merges are.
+    expiring: Expiring,
+    /// The keys whose merges are, of other keyspaces.
+    keys: HashSet<(u16, &'a [u8])>,
+}
+
+impl<'a> Chosen<'a> {
+    /// Chooses the merges into keyspaces where entries expire.
+    fn expiring(write: &Write<'a>) -> Self {
+        let expiring = write.keyspaces.iter().map(|core| core.expires()).collect();
+        Self { expiring, keys: HashSet::new() }
+    }
+
+    /// Also chooses the merges into keyspaces that own others, if `resolves` says so. If one of a
+    /// key is chosen, all of this key are.
+    pub(super) fn of_owners(write: &Write<'a>, resolves: Resolves<'_>) -> Self {
+        let mut chosen = Self::expiring(write);
+        for op in write.ops.iter().filter(|op| op.kind == Kind::Merge) {
+            let core = &write.keyspaces[usize::from(op.keyspace)];
+            let (key, operand) = (write.bytes(&op.key), write.bytes(&op.value));
+            if core.has_owned() && resolves(core, key, operand) {
+                chosen.keys.insert((op.keyspace, key));
+            }
+        }
+        chosen
+    }
+
+    /// Returns whether no merge of `write` is resolved.
+    pub(super) fn is_nothing(&self, write: &Write<'_>) -> bool {
+        !write.ops.iter().any(|op| self.has(op, write.bytes(&op.key)))
+    }
+
+    fn has(&self, op: &Op, key: &[u8]) -> bool {
+        op.kind == Kind::Merge
+            && (self.expiring[usize::from(op.keyspace)]
+                || (!self.keys.is_empty() && self.keys.contains(&(op.keyspace, key))))
+    }
+
+    /// Returns whether later merges into the keyspace may depend on what the write has done before.
+    fn tracks(&self, keyspace: u16) -> bool {
+        self.expiring[usize::from(keyspace)] || !self.keys.is_empty()
+    }
+}
+
 /// The operations of a write after its merges were resolved.
 pub(super) struct Resolved {
-    payload: Vec<u8>,
-    ops: Vec<Op>,
+    pub(super) payload: Vec<u8>,
+    pub(super) ops: Vec<Op>,
 }
 
 impl Resolved {
@@ -54,17 +103,27 @@ impl Resolved {
         write: &Write<'_>,
         room: &mut ValueRoom<'_, '_>,
     ) -> Result<Option<Self>> {
-        let expiring: Expiring = write.keyspaces.iter().map(|core| core.expires()).collect();
+        let chosen = Chosen::expiring(write);
         loop {
             let moment = ReadMoment::new(reads);
             check_at_moment(reads, write, &moment)?;
-            let resolved = Resolving::new(reads, write, &moment, &expiring).run(room)?;
+            let resolved = Self::at_moment(reads, (write, &chosen), &moment, room)?;
             let Some(resolved) = resolved else { return Ok(None) };
-            let trees = trees_read(write, &expiring).into_iter().chain(trees_of_conditions(write));
+            let trees = trees_read(write, &chosen).into_iter().chain(trees_of_conditions(write));
             if moment.is_valid_in(trees) {
                 return Ok(Some(resolved));
             }
         }
+    }
+
+    /// Resolves the `chosen` merges of `write` as of `moment`.
+    pub(super) fn at_moment<'a>(
+        reads: &'a Reads,
+        (write, chosen): (&'a Write<'a>, &'a Chosen<'a>),
+        moment: &'a ReadMoment<'a>,
+        room: &mut ValueRoom<'_, '_>,
+    ) -> Result<Option<Self>> {
+        Resolving::new(reads, write, moment, chosen).run(room)
     }
 
     /// The bytes of the payload.
@@ -85,8 +144,8 @@ impl Resolved {
     }
 }
 
-fn trees_read<'a>(write: &Write<'a>, expiring: &Expiring) -> Trees<'a> {
-    let is_read = |op: &&Op| op.kind == Kind::Merge && expiring[usize::from(op.keyspace)];
+fn trees_read<'a>(write: &Write<'a>, chosen: &Chosen<'_>) -> Trees<'a> {
+    let is_read = |op: &&Op| chosen.has(op, write.bytes(&op.key));
     let merges = write.ops.iter().filter(is_read);
     let tree = |op: &Op| {
         let layout = write.keyspaces[usize::from(op.keyspace)].layout();
@@ -99,7 +158,7 @@ struct Resolving<'a> {
     reads: &'a Reads,
     write: &'a Write<'a>,
     moment: &'a ReadMoment<'a>,
-    expiring: &'a Expiring,
+    chosen: &'a Chosen<'a>,
     /// The last resolved operation of each key. A range in `deleted` may be newer.
     written: HashMap<(u16, &'a [u8]), usize>,
     deleted: DeletedRanges<(u16, &'a [u8])>,
@@ -111,20 +170,19 @@ impl<'a> Resolving<'a> {
         reads: &'a Reads,
         write: &'a Write<'a>,
         moment: &'a ReadMoment<'a>,
-        expiring: &'a Expiring,
+        chosen: &'a Chosen<'a>,
     ) -> Self {
         let (payload, ops) = (Vec::with_capacity(write.len()), Vec::with_capacity(write.ops.len()));
         let (written, deleted) = (HashMap::new(), DeletedRanges::new());
         let resolved = Resolved { payload, ops };
-        Self { reads, write, moment, expiring, written, deleted, resolved }
+        Self { reads, write, moment, chosen, written, deleted, resolved }
     }
 
     fn run(mut self, room: &mut ValueRoom<'_, '_>) -> Result<Option<Resolved>> {
         for op in self.write.ops {
             let keyspace = &self.write.keyspaces[usize::from(op.keyspace)];
             let (key, value) = (self.write.bytes(&op.key), self.write.bytes(&op.value));
-            let is_expiring = self.expiring[usize::from(op.keyspace)];
-            let has_room = if is_expiring && op.kind == Kind::Merge {
+            let has_room = if self.chosen.has(op, key) {
                 let (value, expiry) = self.folded(keyspace, op, value)?;
                 let effect =
                     if value.is_some() { Effect::put(expiry) } else { Kind::Delete.into() };
@@ -136,7 +194,7 @@ impl<'a> Resolving<'a> {
                 return Ok(None);
             }
             match op.kind {
-                _ if !is_expiring => {}
+                _ if !self.chosen.tracks(op.keyspace) => {}
                 Kind::RangeDelete => self.delete_range(op.keyspace, key, value),
                 _ => {
                     let last = self.resolved.ops.len() - 1;
@@ -208,7 +266,7 @@ impl<'a> Resolving<'a> {
         if bytes as u64 > most {
             return Err(Error::invalid(format!(
                 "a batch of more than {most} bytes (a quarter of the memory budget): where entries \
-                 expire, a merge counts as the value that it results in"
+                 expire, or indexes exist, a merge counts as the value that it results in"
             )));
         }
         if !room.take(bytes + OP_OVERHEAD, (ops.len() + 1, self.write.ops.len())) {

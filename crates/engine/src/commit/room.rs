@@ -52,9 +52,18 @@ impl<'r, 'a> ValueRoom<'r, 'a> {
         room: Room<'r, 'a>,
         own: &'r mut Admitted<'a>,
     ) -> Self {
-        let operands = if room.admitted.is_some() { write.len() as u64 } else { 0 };
-        let admitted = room.admitted.unwrap_or(own);
-        Self { throttle, admitted, may_wait: room.may_wait, operands, needed: 0, wanted: 0 }
+        let operands = if room.admitted.is_some() { write.len() } else { 0 };
+        Self::beside(throttle, operands, room.admitted.unwrap_or(own), room.may_wait)
+    }
+
+    /// The room of values that `admitted` counts beside `operands` bytes of the write itself.
+    pub(super) fn beside(
+        throttle: &'a Throttle,
+        operands: usize,
+        admitted: &'r mut Admitted<'a>,
+        may_wait: bool,
+    ) -> Self {
+        Self { throttle, admitted, may_wait, operands: operands as u64, needed: 0, wanted: 0 }
     }
 
     /// Takes room for values of `bytes`, those of `done` operations of `all`, if it is free.

@@ -6,7 +6,9 @@
 //! of their keyspace shared; range deletes and ingests hold it exclusively. Blind writes take no
 //! gate: either order is right, and their SeqNos decide.
 //!
-//! Locks, in order: gates by keyspace id, then stripes ascending.
+//! Locks, in order: gates by keyspace id, then stripes ascending, then value stripes ascending. The
+//! last are for values that must be unique: which ones a write has is known only when it has read
+//! what it changes, under the stripes of its keys.
 
 use super::batch::Write;
 use crate::gate::HeldGate;
@@ -15,12 +17,19 @@ use flagstone_base::hash::remix;
 use flagstone_base::{KeyspaceId, Kind};
 use flagstone_env::sync::{Mutex, MutexGuard};
 use smallvec::SmallVec;
+use std::sync::Arc;
 
 /// 1,024: with 64 writers of random keys, about one in 16 meets the stripe of another.
 const STRIPES: usize = 1024;
 
+/// 256: few writes lock values, and for a short time.
+const VALUE_STRIPES: usize = 256;
+
 /// The locks, each on a cache line of its own.
-pub(crate) struct Stripes(Box<[Stripe]>);
+pub(crate) struct Stripes {
+    keys: Box<[Stripe]>,
+    values: Box<[Stripe]>,
+}
 
 #[repr(align(64))]
 #[derive(Default)]
@@ -32,9 +41,13 @@ pub(crate) struct Held<'a> {
     _stripes: SmallVec<[MutexGuard<'a, ()>; 1]>,
 }
 
+/// The locks of the values of one write.
+pub(crate) type HeldValues<'a> = SmallVec<[MutexGuard<'a, ()>; 1]>;
+
 impl Stripes {
     pub(crate) fn new() -> Self {
-        Self((0..STRIPES).map(|_| Stripe::default()).collect())
+        let stripes = |count| (0..count).map(|_| Stripe::default()).collect();
+        Self { keys: stripes(STRIPES), values: stripes(VALUE_STRIPES) }
     }
 
     #[inline]
@@ -43,7 +56,7 @@ impl Stripes {
     }
 
     fn lock(&self, stripe: u16) -> MutexGuard<'_, ()> {
-        self.0[usize::from(stripe)].0.lock()
+        self.keys[usize::from(stripe)].0.lock()
     }
 
     /// Locks one key, whose hash is `hash`, for a read and the write that depends on it.
@@ -71,12 +84,44 @@ impl Stripes {
     }
 
     fn hold_many<'a>(&'a self, write: &Write<'a>, has_reads: bool) -> Held<'a> {
-        let gates = gates(write, has_reads);
-        let mut stripes: SmallVec<[u16; 4]> = stripes_of(write).collect();
+        let gates = gates(write.keyspaces, write, has_reads);
+        let stripes = self.lock_all(stripes_of(write));
+        Held { _gates: gates, _stripes: stripes }
+    }
+
+    /// Locks everything that `write` writes or depends on, and the keys with the hashes `also` of
+    /// its keyspaces `cores`, for writes that depend on all of this.
+    pub(crate) fn hold_to_prepare<'a>(
+        &'a self,
+        cores: &'a [Arc<KeyspaceCore>],
+        write: &Write<'_>,
+        also: &[(u16, u64)],
+    ) -> Held<'a> {
+        let gates = gates(cores, write, true);
+        let of = |&(at, hash): &(u16, u64)| Self::of(cores[usize::from(at)].id, hash);
+        let stripes = self.lock_all(stripes_of(write).chain(also.iter().map(of)));
+        Held { _gates: gates, _stripes: stripes }
+    }
+
+    /// Locks values, each by the number of its keyspace and its hash. The caller may hold stripes
+    /// of keys, and holds no values.
+    pub(crate) fn hold_values(
+        &self,
+        values: impl Iterator<Item = (KeyspaceId, u64)>,
+    ) -> HeldValues<'_> {
+        let stripe = |(id, hash)| Self::of(id, hash) as usize % VALUE_STRIPES;
+        let mut stripes: SmallVec<[usize; 4]> = values.map(stripe).collect();
+        stripes.sort_unstable();
+        stripes.dedup();
+        stripes.iter().map(|&stripe| self.values[stripe].0.lock()).collect()
+    }
+
+    fn lock_all(&self, stripes: impl Iterator<Item = u16>) -> SmallVec<[MutexGuard<'_, ()>; 1]> {
+        let mut stripes: SmallVec<[u16; 4]> = stripes.collect();
         // All commits lock stripes in this order, so no two wait for each other.
         stripes.sort_unstable();
         stripes.dedup();
-        Held { _gates: gates, _stripes: stripes.iter().map(|&stripe| self.lock(stripe)).collect() }
+        stripes.iter().map(|&stripe| self.lock(stripe)).collect()
     }
 
     /// Returns when every write that holds a key now has released it.
@@ -93,7 +138,7 @@ impl Stripes {
 
     #[cfg(test)]
     pub(crate) fn is_any_held(&self) -> bool {
-        self.0.iter().any(|stripe| stripe.0.is_locked())
+        self.keys.iter().chain(&self.values).any(|stripe| stripe.0.is_locked())
     }
 }
 
@@ -106,7 +151,11 @@ fn stripes_of(write: &Write<'_>) -> impl Iterator<Item = u16> {
 }
 
 /// Locks the gates of the keyspaces in which `write` deletes ranges, has conditions, or reads.
-fn gates<'a>(write: &Write<'a>, has_reads: bool) -> SmallVec<[HeldGate<'a>; 1]> {
+fn gates<'a>(
+    keyspaces: &'a [Arc<KeyspaceCore>],
+    write: &Write<'_>,
+    has_reads: bool,
+) -> SmallVec<[HeldGate<'a>; 1]> {
     let deletes_range = |at: usize| {
         let mut ops = write.ops.iter();
         ops.any(|op| op.kind == Kind::RangeDelete && usize::from(op.keyspace) == at)
@@ -116,7 +165,7 @@ fn gates<'a>(write: &Write<'a>, has_reads: bool) -> SmallVec<[HeldGate<'a>; 1]> 
         return SmallVec::new();
     }
     let mut keyspaces: SmallVec<[(usize, &'a KeyspaceCore); 4]> =
-        write.keyspaces.iter().map(|core| &**core).enumerate().collect();
+        keyspaces.iter().map(|core| &**core).enumerate().collect();
     keyspaces.sort_unstable_by_key(|(_, core)| core.id);
     let gate = |(at, core): (usize, &'a KeyspaceCore)| {
         if has_range && deletes_range(at) {

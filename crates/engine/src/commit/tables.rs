@@ -26,7 +26,7 @@ pub(crate) fn number_tables<'a>(
     }
     // Closing and dropping take this lock: nothing gets a number after them.
     health.check_open_for_writing()?;
-    keyspace.check_not_dropped()?;
+    keyspace.check_accepts(&[])?;
     let seqno = numbering.next;
     numbering.next = seqno.plus(1);
     if let Some((key, end)) = span

@@ -1,7 +1,7 @@
 //! Builds keyspaces ready for use from their records in the catalog.
 
 use crate::catalog::KeyspaceRecord;
-use crate::content::{Content, ContentFactory, Described};
+use crate::content::{Content, ContentFactory, Described, OwnedBy};
 use crate::keyspace_core::KeyspaceCore;
 use crate::keyspaces::Keyspaces;
 use crate::manifest::ManifestState;
@@ -17,8 +17,13 @@ pub(crate) fn open_content(
     contents: &dyn ContentFactory,
     record: &KeyspaceRecord,
 ) -> Result<Content> {
-    let (name, content) = (&record.name, &record.content);
-    contents.open(Described { name, content, fold: record.fold.as_deref() })
+    let KeyspaceRecord { id, name, content, .. } = record;
+    let owned = record.owned.as_ref().map(|owned| OwnedBy {
+        owner: owned.owner,
+        note: &owned.note,
+        is_doubtful: owned.is_doubtful,
+    });
+    contents.open(Described { id: *id, name, content, fold: record.fold.as_deref(), owned })
 }
 
 /// Builds the keyspace of `record`; `create_tree` creates the tree of each partition.
@@ -51,6 +56,7 @@ pub(crate) fn tree_options(core: &KeyspaceCore, id: TreeId) -> TreeOptions {
     TreeOptions {
         turn,
         keyspace: core.id,
+        owner: record.owner().unwrap_or_default(),
         hash_seed: core.hash_seed(),
         tables: record.tables,
         fold: core.fold.clone(),
@@ -86,6 +92,7 @@ pub(super) fn build_keyspaces(
         keyspaces.insert(&Arc::new(core));
     }
     check_definitions_known(state, &keyspaces)?;
+    keyspaces.join_owned();
     Ok(keyspaces)
 }
 

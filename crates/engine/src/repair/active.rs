@@ -116,6 +116,12 @@ impl<'a> ActiveRepair<'a> {
         record.map_or_else(|| format!("keyspace-{}", id.0), |record| record.name.clone())
     }
 
+    /// Returns the keyspace that owned a keyspace that the catalog lacks, as its tables tell.
+    pub(super) fn owner_of(&self, id: KeyspaceId) -> Option<KeyspaceId> {
+        let owner = self.properties.get(&id)?.owner;
+        Some(owner).filter(|owner| owner.0 > 0)
+    }
+
     /// Returns a record for a keyspace that the catalog lacks, from what its tables and the log
     /// tell.
     pub(super) fn record_of_unknown(&self, id: KeyspaceId, first_tree: TreeId) -> KeyspaceRecord {

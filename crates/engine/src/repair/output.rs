@@ -69,6 +69,7 @@ impl<'a> Outputs<'a> {
             is_bottom: owner.level == BOTTOM,
             hash_seed: record.route.seed(),
             keyspace: record.id,
+            owner: record.owner().unwrap_or_default(),
             tree: owner.tree,
             ..BuilderOptions::default()
         };

@@ -4,7 +4,7 @@ use super::active::ActiveRepair;
 use super::find::Trust;
 use super::merge::{Rebuilt, merge};
 use super::output::BOTTOM;
-use crate::catalog::KeyspaceRecord;
+use crate::catalog::{KeyspaceRecord, OwnedRecord};
 use crate::content::DefinitionKind;
 use crate::manifest::{Edit, ManifestState, TreeState};
 use flagstone_base::{KeyspaceId, Moment, Result, TreeId};
@@ -24,6 +24,15 @@ pub(super) fn create_unknown(
     let unknown: Vec<KeyspaceId> =
         repair.rebuilt.keys().filter(|id| state.catalog.by_id(**id).is_none()).copied().collect();
     for id in unknown {
+        // What it was is lost with the catalog, and so is what its entries mean.
+        if let Some(owner) = repair.owner_of(id) {
+            repair.rebuilt.remove(&id);
+            repair.report.notes.push(format!(
+                "{id}: it belonged to {owner}, as an index does, and its definition is lost: it is \
+                 left out, create it again"
+            ));
+            continue;
+        }
         let next_tree = state.catalog.counters().next_tree.0.max(repair.trees_max + 1);
         let mut record = repair.record_of_unknown(id, TreeId(next_tree));
         while state.catalog.iter().any(|other| other.name == record.name) {
@@ -99,6 +108,21 @@ pub(super) fn note_expiries(state: &mut ManifestState) -> Result<()> {
     let records = records.filter(|record| record.trees.iter().any(expires));
     let altered = records.map(|record| KeyspaceRecord { expires: true, ..(**record).clone() });
     let edit = Edit { keyspaces_altered: altered.collect(), ..Edit::default() };
+    state.apply(&edit)
+}
+
+/// Marks owned keyspaces as doubtful if something may be lost: their entries, or those from which
+/// they were made.
+pub(super) fn note_doubts(repair: &ActiveRepair<'_>, state: &mut ManifestState) -> Result<()> {
+    let report = &repair.report;
+    if repair.found.trust == Trust::Whole && report.losses.is_empty() && report.rebuilt.is_empty() {
+        return Ok(());
+    }
+    let doubtful = state.catalog.iter().filter_map(|record| {
+        let owned = Some(OwnedRecord { is_doubtful: true, ..record.owned.clone()? });
+        Some(KeyspaceRecord { owned, ..(**record).clone() })
+    });
+    let edit = Edit { keyspaces_altered: doubtful.collect(), ..Edit::default() };
     state.apply(&edit)
 }
 

@@ -4,7 +4,7 @@ use super::active::ActiveRepair;
 use super::find::Found;
 use super::log_tables::{read_log, write_gathered};
 use super::output::Outputs;
-use super::rebuild::{create_unknown, define, note_expiries, rebuild};
+use super::rebuild::{create_unknown, define, note_doubts, note_expiries, rebuild};
 use super::report::RepairReport;
 use super::tables::{add_source, carry_over};
 use super::trust::{find_rebuilt, listed_tables};
@@ -201,6 +201,7 @@ fn repaired_state(repair: &mut ActiveRepair<'_>) -> Result<ManifestState> {
     write_gathered(repair, &mut state)?;
     rebuild(repair, &mut state)?;
     note_expiries(&mut state)?;
+    note_doubts(repair, &mut state)?;
     for path in std::mem::take(&mut repair.scratch) {
         repair.outputs.disk.remove(&path)?;
     }

@@ -1,6 +1,6 @@
 //! Regression tests for bugs that were found by reading the code. Each tells the story of its bug.
 
-mod world;
+pub(crate) mod world;
 
 mod log;
 mod tables;

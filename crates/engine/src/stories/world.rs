@@ -7,26 +7,26 @@ use std::path::Path;
 use std::sync::Arc;
 
 /// A database on a disk in memory. Its background work runs only when it is stepped.
-pub(super) struct World {
-    pub(super) disk: MemDisk,
-    pub(super) faults: FaultDisk,
-    pub(super) steps: Arc<StepExecutor>,
-    pub(super) clock: Arc<ManualClock>,
+pub(crate) struct World {
+    pub(crate) disk: MemDisk,
+    pub(crate) faults: FaultDisk,
+    pub(crate) steps: Arc<StepExecutor>,
+    pub(crate) clock: Arc<ManualClock>,
 }
 
 impl World {
-    pub(super) fn on(disk: MemDisk) -> Self {
+    pub(crate) fn on(disk: MemDisk) -> Self {
         let faults = FaultDisk::new(Arc::new(disk.clone()));
         Self { disk, faults, steps: Arc::default(), clock: Arc::default() }
     }
 
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let disk = MemDisk::default();
         disk.create_dir(Path::new("db")).unwrap();
         Self::on(disk)
     }
 
-    pub(super) fn builder(&self) -> Builder {
+    pub(crate) fn builder(&self) -> Builder {
         let environment = Environment {
             disk: Arc::new(self.faults.clone()),
             clock: Arc::<ManualClock>::clone(&self.clock),
@@ -36,23 +36,23 @@ impl World {
         Builder::at("db").environment(environment).memory_budget(4 << 20)
     }
 
-    pub(super) fn open(&self) -> Engine {
+    pub(crate) fn open(&self) -> Engine {
         self.builder().open().unwrap()
     }
 
     /// The disk as it would be if the process died now.
-    pub(super) fn killed(&self) -> Self {
+    pub(crate) fn killed(&self) -> Self {
         Self::on(self.disk.kill())
     }
 
-    pub(super) fn files(&self) -> Vec<String> {
+    pub(crate) fn files(&self) -> Vec<String> {
         let mut files = self.disk.list(Path::new("db")).unwrap();
         files.sort();
         files
     }
 }
 
-pub(super) fn keyspace(db: &Engine, name: &str) -> Keyspace {
+pub(crate) fn keyspace(db: &Engine, name: &str) -> Keyspace {
     let options = KeyspaceOptions::new().routing(Routing::Hash(1));
     db.keyspace_with(name, options).unwrap()
 }

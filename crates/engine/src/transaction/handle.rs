@@ -4,7 +4,7 @@ use super::own::{Own, OwnWrites};
 use super::scan::TransactionScan;
 use crate::commit::{Batch, Effect, OP_OVERHEAD, ReadSet};
 use crate::handle::Handle;
-use crate::keyspace_core::KeyspaceCore;
+use crate::keyspace_core::{KeyspaceCore, Prepared};
 use crate::parts::Parts;
 use crate::read::Snapshot;
 use flagstone_base::key::{KeyRange, check_key, check_value};
@@ -31,6 +31,8 @@ pub enum Isolation {
 pub struct Transaction {
     snapshot: Snapshot,
     own: OwnWrites,
+    /// The sets of owned keyspaces that were noted.
+    prepared: Vec<Prepared>,
     /// What was read, if the transaction is serializable.
     reads: Option<RefCell<ReadSet>>,
 }
@@ -50,7 +52,7 @@ impl Transaction {
         };
         let snapshot = Snapshot::new(handle);
         let reads = watch.map(|watch| RefCell::new(ReadSet::new(watch, snapshot.seqno())));
-        Ok(Self { snapshot, own: OwnWrites::default(), reads })
+        Ok(Self { snapshot, own: OwnWrites::default(), prepared: Vec::new(), reads })
     }
 
     fn parts(&self) -> &Parts {
@@ -121,6 +123,14 @@ impl Transaction {
         key: impl AsRef<[u8]>,
     ) -> Result<Option<Slice>> {
         Ok(self.find(keyspace, key.as_ref())?.0)
+    }
+
+    /// Notes which keyspaces `keyspace` owns now, before the transaction writes to them what its
+    /// writes to `keyspace` mean for them. Its commit returns Conflict if that has changed.
+    pub fn note_set(&mut self, keyspace: &KeyspaceCore) {
+        if self.prepared.iter().all(|known| known.owner != keyspace.id) {
+            self.prepared.push(keyspace.prepared());
+        }
     }
 
     /// Scans the entries of `range` as the transaction sees them, in key order.
@@ -251,13 +261,16 @@ impl Transaction {
     pub(crate) fn into_batch(self) -> Result<Batch> {
         let Some(reads) = self.reads else {
             let version = self.snapshot.version();
-            return self.own.into_batch(Some(version));
+            let mut batch = self.own.into_batch(Some(version))?;
+            batch.prepared = self.prepared;
+            return Ok(batch);
         };
         let mut reads = reads.into_inner();
         reads.settle();
         reads.check()?;
         let mut batch = self.own.into_batch(None)?;
         batch.reads = Some(Box::new(reads));
+        batch.prepared = self.prepared;
         Ok(batch)
     }
 }

@@ -191,10 +191,12 @@ impl OwnWrites {
     pub(super) fn into_batch(self, unchanged_since: Option<VersionToken>) -> Result<Batch> {
         let mut batch = Batch::default();
         for OwnKeyspace { core, mut keys } in self.keyspaces {
+            let is_owned = core.owner().is_some();
             // One by one, so that memory does not hold everything twice.
             while let Some((key, own)) = keys.pop_first() {
                 own.push_to(&mut batch, &core, &key)?;
-                if let Some(version) = unchanged_since {
+                // Keys of an owned keyspace are protected by those of the owner.
+                if let Some(version) = unchanged_since.filter(|_| !is_owned) {
                     batch.expect_unchanged_since(&core, &key, version)?;
                 }
             }
