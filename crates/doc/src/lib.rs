@@ -1,5 +1,5 @@
 //! Documents: exact values, their total order, their binary form, views, sort keys, JSON, paths,
-//! JSONPath, field paths, filters and patches.
+//! JSONPath, field paths, filters, projections, sorts and patches.
 //!
 //! This crate does not touch files. A [`Value`] is a document in memory. An [`Encoder`] writes a
 //! value in the binary form, a [`JsonParser`] writes JSON text in it directly, and a [`View`]
@@ -46,6 +46,9 @@ mod field_path;
 
 mod filter;
 
+mod projection;
+mod sort;
+
 mod path;
 
 mod patch;
@@ -73,6 +76,8 @@ pub use number::{EXPONENT_MAX, Number};
 pub use patch::{EncodedPatch, NotApplied, Patch, Patcher};
 pub use path_error::PathError;
 pub use pointer::Pointer;
+pub use projection::{Projection, Projector};
+pub use sort::SortSpec;
 pub use sort_key::Direction;
 #[cfg(feature = "serde")]
 pub use structs::adapt;

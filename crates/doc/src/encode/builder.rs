@@ -181,6 +181,28 @@ impl Builder {
         self.areas.heap.extend_from_slice(payload);
     }
 
+    /// Appends an array or a map whose form and payload are copied from a document that uses the
+    /// same names table. All names of the table count as used.
+    pub(crate) fn copied(
+        &mut self,
+        is_array: bool,
+        form: u8,
+        payload: &[u8],
+        names: Option<&Names>,
+    ) -> Result<(), BuildError> {
+        let len = payload.len() + 1;
+        if len > VALUE_BYTES_MAX {
+            return Err(BuildError::TooLarge);
+        }
+        let tag = container_tag(is_array, len);
+        self.areas.tags.push(tag);
+        self.areas.fixed.extend_from_slice(&(len as u64).to_le_bytes()[..width(tag)]);
+        self.areas.heap.push(form);
+        self.areas.heap.extend_from_slice(payload);
+        self.keys.ids_used = self.keys.ids_used.max(names.map_or(0, Names::len));
+        Ok(())
+    }
+
     /// Ends the container that [`Builder::begin`] opened. It becomes a value of its parent.
     pub(crate) fn end(&mut self, frame: Frame, container: Container) -> Result<(), BuildError> {
         if self.areas.tags.len() == frame.tags {
@@ -206,10 +228,7 @@ impl Builder {
         self.areas.tags.truncate(frame.tags);
         self.areas.fixed.truncate(frame.fixed);
         let len = self.areas.heap.len() - frame.heap;
-        let is_array = container == Container::Array;
-        let (short, long) =
-            if is_array { (tag::ARRAY_2, tag::ARRAY_4) } else { (tag::MAP_2, tag::MAP_4) };
-        let tag = if len <= usize::from(u16::MAX) { short } else { long };
+        let tag = container_tag(container == Container::Array, len);
         if len > VALUE_BYTES_MAX {
             return Err(BuildError::TooLarge);
         }
@@ -314,6 +333,13 @@ pub(crate) fn forget_large<T>(buffer: &mut Vec<T>) {
     if buffer.capacity() * size_of::<T>() > KEPT_BYTES_MAX {
         *buffer = Vec::new();
     }
+}
+
+/// Returns the tag of an array or a map of this many bytes.
+fn container_tag(is_array: bool, len: usize) -> u8 {
+    let (short, long) =
+        if is_array { (tag::ARRAY_2, tag::ARRAY_4) } else { (tag::MAP_2, tag::MAP_4) };
+    if len <= usize::from(u16::MAX) { short } else { long }
 }
 
 fn all_same(tags: &[u8]) -> bool {

@@ -1,5 +1,6 @@
 //! Encodes values and views, and keeps its memory between documents.
 
+use super::areas::Frame;
 use super::builder::{Builder, Container};
 use super::keys::{BuildError, Duplicates};
 use super::memory::NONE;
@@ -111,7 +112,7 @@ impl Encoder {
         items.iter().try_for_each(|item| self.put(item, names, NONE, depth))
     }
 
-    fn entries(
+    pub(crate) fn entries(
         &mut self,
         map: &Map,
         names: Option<&Names>,
@@ -219,7 +220,13 @@ impl Encoder {
         Ok(container)
     }
 
-    fn put_view(&mut self, view: &View<'_>, names: Option<&Names>, depth: usize) -> Result<()> {
+    /// Appends a value in the document that is being built.
+    pub(crate) fn put_view(
+        &mut self,
+        view: &View<'_>,
+        names: Option<&Names>,
+        depth: usize,
+    ) -> Result<()> {
         let frame = self.builder.begin();
         if view.is_array() {
             self.view_items(view, names, depth + 1)?;
@@ -236,6 +243,19 @@ impl Encoder {
         self.check_size()
     }
 
+    /// Copies an array or a map from a document that uses the same names table.
+    pub(crate) fn copy(&mut self, view: &View<'_>, names: Option<&Names>) -> Result<()> {
+        let (form, payload) = view.raw_container();
+        self.builder.copied(view.is_array(), form, payload, names).map_err(refused)?;
+        self.check_size()
+    }
+
+    /// Ends a container of the document that is being built.
+    pub(crate) fn end(&mut self, frame: Frame, container: Container) -> Result<()> {
+        self.builder.end(frame, container).map_err(refused)?;
+        self.check_size()
+    }
+
     /// Refuses a document that is already too large, before the rest of it takes memory.
     fn check_size(&self) -> Result<()> {
         let heap = self.builder.heap_bytes();
@@ -243,7 +263,7 @@ impl Encoder {
     }
 }
 
-fn check_depth(depth: usize) -> Result<()> {
+pub(crate) fn check_depth(depth: usize) -> Result<()> {
     if depth > DEPTH_MAX {
         return Err(Error::invalid(format!(
             "a value is nested deeper than {DEPTH_MAX} arrays and maps"
@@ -287,7 +307,7 @@ pub(crate) fn put_literal(builder: &mut Builder, literal: &Literal<'_>, text: &[
     }
 }
 
-fn malformed(malformed: flagstone_base::Malformed) -> Error {
+pub(crate) fn malformed(malformed: flagstone_base::Malformed) -> Error {
     malformed.in_file("a document", 0)
 }
 

@@ -15,7 +15,7 @@ mod encoder;
 pub(crate) use areas::{Frame, Scattered};
 pub(crate) use builder::{Builder, Container, forget_large};
 pub use encoder::Encoder;
-pub(crate) use encoder::put_literal;
+pub(crate) use encoder::{check_depth, malformed, put_literal};
 pub(crate) use keys::BuildError;
 pub use keys::Duplicates;
 pub(crate) use memory::NONE;

@@ -21,7 +21,7 @@ enum Step<'v> {
 }
 
 /// A value, and the way that led to it.
-pub(super) struct Cursor<'v> {
+pub(crate) struct Cursor<'v> {
     what: &'static str,
     text: Option<&'v str>,
     value: &'v Value,
@@ -29,7 +29,7 @@ pub(super) struct Cursor<'v> {
 }
 
 /// Parses JSON in which no name comes twice in a map.
-pub(super) fn parse_json(what: &'static str, text: &str) -> Result<Value, FilterError> {
+pub(crate) fn parse_json(what: &'static str, text: &str) -> Result<Value, FilterError> {
     let options = JsonOptions::new()
         .depth_max(DEPTH_MAX)
         .duplicates(Duplicates::Error)
@@ -45,16 +45,16 @@ pub(super) fn parse_json(what: &'static str, text: &str) -> Result<Value, Filter
 
 impl<'v> Cursor<'v> {
     /// Begins at the whole value, which was parsed from `text` if there is one.
-    pub(super) const fn new(what: &'static str, text: Option<&'v str>, value: &'v Value) -> Self {
+    pub(crate) const fn new(what: &'static str, text: Option<&'v str>, value: &'v Value) -> Self {
         Self { what, text, value, steps: Vec::new() }
     }
 
-    pub(super) const fn value(&self) -> &'v Value {
+    pub(crate) const fn value(&self) -> &'v Value {
         self.value
     }
 
     /// Calls `read` at the value of pair `index` of a map.
-    pub(super) fn inside_field<R>(
+    pub(crate) fn inside_field<R>(
         &mut self,
         index: usize,
         read: impl FnOnce(&mut Self) -> Result<R, FilterError>,
@@ -66,7 +66,7 @@ impl<'v> Cursor<'v> {
     }
 
     /// Calls `read` at element `index` of an array.
-    pub(super) fn inside_item<R>(
+    pub(crate) fn inside_item<R>(
         &mut self,
         index: usize,
         read: impl FnOnce(&mut Self) -> Result<R, FilterError>,
@@ -89,15 +89,29 @@ impl<'v> Cursor<'v> {
         result
     }
 
+    /// Reads each pair of the map that the value is: its name and, inside of it, its value.
+    pub(crate) fn each_field(
+        &mut self,
+        expected: &'static str,
+        mut read: impl FnMut(&mut Self, &'v str) -> Result<(), FilterError>,
+    ) -> Result<(), FilterError> {
+        let Value::Map(map) = self.value else { return Err(self.refuse(expected)) };
+        for (i, (key, _)) in map.iter().enumerate() {
+            let Some(name) = key.as_str() else { return Err(self.refuse("a map of names")) };
+            self.inside_field(i, |cursor| read(cursor, name))?;
+        }
+        Ok(())
+    }
+
     /// Makes the error at the value.
     #[cold]
-    pub(super) fn refuse(&self, expected: impl Into<Cow<'static, str>>) -> FilterError {
+    pub(crate) fn refuse(&self, expected: impl Into<Cow<'static, str>>) -> FilterError {
         self.refusal(expected.into(), Target::Value)
     }
 
     /// Makes the error at the name of the field whose value this is.
     #[cold]
-    pub(super) fn refuse_name(&self, expected: impl Into<Cow<'static, str>>) -> FilterError {
+    pub(crate) fn refuse_name(&self, expected: impl Into<Cow<'static, str>>) -> FilterError {
         self.refusal(expected.into(), Target::Name)
     }
 

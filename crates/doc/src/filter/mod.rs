@@ -44,6 +44,7 @@ mod implies;
 pub use bounds::Bounds;
 pub use build::{FILTER_NESTING_MAX, FieldTest, Filter};
 pub use cursor::FILTER_BYTES_MAX;
+pub(crate) use cursor::{Cursor, parse_json};
 pub use error::FilterError;
 pub use intervals::Interval;
 pub use matcher::Matcher;

@@ -249,6 +249,21 @@ impl<'a> View<'a> {
         (self.tag, self.payload)
     }
 
+    /// Returns form and payload of an array or map that has a payload.
+    pub(crate) const fn raw_container(&self) -> (u8, &'a [u8]) {
+        (self.form, self.payload)
+    }
+
+    /// Returns whether the value is a map with a key that is not text.
+    pub(crate) const fn has_keys_of_any_type(&self) -> bool {
+        self.tag == tag::MAP_4 && self.form == forms::PAIRS
+    }
+
+    /// Returns the table of the document's field names.
+    pub(crate) const fn names(&self) -> Option<&'a Names> {
+        self.names
+    }
+
     pub(crate) const fn malformed(&self, expected: &'static str) -> Malformed {
         Malformed { at: self.at, expected }
     }

@@ -5,8 +5,10 @@ mod errors;
 mod field_paths;
 mod implied;
 mod operators;
+mod projections;
 mod random;
 mod reference;
+mod sorts;
 mod text;
 
 use flagstone_doc::{Document, JsonParser, Names};

@@ -39,7 +39,7 @@ fn small(depth: u32) -> impl Strategy<Value = Value> {
     })
 }
 
-fn document() -> impl Strategy<Value = Value> {
+pub(super) fn document() -> impl Strategy<Value = Value> {
     vec(("[ab]", small(3)), 0..3).prop_map(map)
 }
 

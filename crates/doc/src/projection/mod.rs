@@ -1,0 +1,11 @@
+//! Projections: the parts of documents that a query returns. The modules are listed from the
+//! ground up.
+
+mod tree;
+
+mod spec;
+
+mod apply;
+
+pub use apply::Projector;
+pub use spec::Projection;
