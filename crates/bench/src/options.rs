@@ -55,6 +55,20 @@ pub struct StoreOptions {
     #[arg(long, value_name = "WHAT", default_value = "buffered")]
     #[serde(serialize_with = "spelled")]
     pub durability: Durability,
+    /// The workload runs transactions, for which some engines are opened in another way.
+    #[arg(skip)]
+    #[serde(skip)]
+    pub transactions: bool,
+}
+
+/// What transactions promise beside each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Isolation {
+    /// Reads of one snapshot; what was written was not written by others since
+    Snapshot,
+    /// What was read was not written by others since, either
+    Serializable,
 }
 
 /// How long a phase runs, and how often it is sampled.

@@ -93,12 +93,22 @@ pub enum OpKind {
     Merge,
     /// One batch of documents committed.
     Batch,
+    /// One transaction committed, with all its tries.
+    Transaction,
 }
 
 impl OpKind {
     /// All kinds, in the order of a report.
-    pub const ALL: [Self; 7] =
-        [Self::Put, Self::Delete, Self::Get, Self::Scan, Self::Update, Self::Merge, Self::Batch];
+    pub const ALL: [Self; 8] = [
+        Self::Put,
+        Self::Delete,
+        Self::Get,
+        Self::Scan,
+        Self::Update,
+        Self::Merge,
+        Self::Batch,
+        Self::Transaction,
+    ];
 
     /// The name, as result files have it.
     pub const fn name(self) -> &'static str {
@@ -110,6 +120,7 @@ impl OpKind {
             Self::Update => "update",
             Self::Merge => "merge",
             Self::Batch => "batch",
+            Self::Transaction => "transaction",
         }
     }
 }

@@ -1,6 +1,7 @@
 //! The cells by name, and the groups that name several of them.
 
-use flagstone_bench::workload::{Mix, Pattern, ValueKind};
+use flagstone_bench::options::Isolation;
+use flagstone_bench::workload::{Distribution, Mix, Pattern, ValueKind};
 
 /// The workload of a cell.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -28,6 +29,8 @@ pub(crate) enum Work {
     FullScan,
     /// Synced puts of 128 bytes.
     Durable,
+    /// Transactions of four reads and two writes, with all data in the cache of the engine.
+    Transactions { isolation: Isolation, distribution: Distribution },
     /// Gets of a store of four times the memory without the page cache, which engines bypass if
     /// they can. Blocks have this many bytes, or the engine's own size.
     ColdGet { block_bytes: Option<usize> },
@@ -61,6 +64,7 @@ impl Work {
             Self::ShortScans | Self::WrittenScans => "short-scan".to_owned(),
             Self::FullScan => "full-scan".to_owned(),
             Self::Durable => "durable-writers".to_owned(),
+            Self::Transactions { .. } => "transactions".to_owned(),
             Self::ColdGet { .. } => "larger".to_owned(),
             Self::Overwrite { .. } => "overwrite".to_owned(),
         }
@@ -95,6 +99,9 @@ const SCANNERS: &[&str] = &["flagstone", "rocksdb", "fjall", "lmdb"];
 /// The engines that take part in `cold-get`. LMDB and SQLite read through a memory map, whose pages
 /// this program cannot keep out of memory.
 const READERS: &[&str] = &["flagstone", "rocksdb", "fjall", "redb"];
+
+/// The engines with transactions that many threads run at once, and one with a single writer.
+const TRANSACTORS: &[&str] = &["flagstone", "rocksdb", "redb"];
 
 /// Returns all cells, in the order of the table.
 pub(crate) fn all() -> Vec<Cell> {
@@ -143,6 +150,19 @@ pub(crate) fn all() -> Vec<Cell> {
     add("queue-4", &["space"], Work::Overwrite { pattern: Pattern::Queue }, 4, LOGS);
     add("durable-1", &["durable"], Work::Durable, 1, EVERYONE);
     add("durable-32", &["durable", "headline"], Work::Durable, 32, EVERYONE);
+    for (isolation, level) in
+        [(Isolation::Snapshot, ""), (Isolation::Serializable, "serializable-")]
+    {
+        for (distribution, keys) in
+            [(Distribution::Uniform, ""), (Distribution::Zipfian, "-zipfian")]
+        {
+            for threads in [2, 16] {
+                let name = format!("transactions-{level}{threads}{keys}");
+                let work = Work::Transactions { isolation, distribution };
+                add(&name, &["transactions"], work, threads, TRANSACTORS);
+            }
+        }
+    }
     cells
 }
 

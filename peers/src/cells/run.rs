@@ -96,6 +96,10 @@ impl Setup<'_> {
                 options.data.values = values;
                 options.records = self.scale.cached_entries;
             }
+            Work::Transactions { isolation, distribution } => {
+                (options.isolation, options.distribution) = (isolation, distribution);
+                options.records = self.scale.cached_entries;
+            }
             Work::WrittenGet | Work::WrittenScans => {
                 options.as_written = true;
                 options.records = self.scale.written_entries;

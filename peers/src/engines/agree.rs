@@ -3,7 +3,7 @@
 use super::{Choice, KINDS};
 use flagstone::Durability;
 use flagstone_bench::engine::Engine;
-use flagstone_bench::options::StoreOptions;
+use flagstone_bench::options::{Isolation, StoreOptions};
 use flagstone_bench::workload::{Random, random};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -170,6 +170,55 @@ fn writers_of_many_threads_lose_nothing() {
         let count = engine.scan(b"", usize::MAX, &mut |_, _| {}).unwrap();
         assert_eq!(count, 8 * 300, "{choice}");
         engine.close().unwrap();
+    }
+}
+
+/// Adds 1 to the number at `key`, in a transaction.
+fn add_one(engine: &dyn Engine, isolation: Isolation, key: &[u8]) -> u64 {
+    let mut number = 0;
+    let tries = engine.transact(isolation, &mut |transaction| {
+        number = 0;
+        transaction.get(key, &mut |value| {
+            number = u64::from_le_bytes(value.try_into().unwrap());
+        })?;
+        number += 1;
+        transaction.put(key, &number.to_le_bytes())?;
+        let mut own = 0;
+        transaction.get(key, &mut |value| {
+            own = u64::from_le_bytes(value.try_into().unwrap());
+        })?;
+        assert_eq!(own, number, "a transaction reads what it wrote");
+        Ok(())
+    });
+    assert!(tries.unwrap() > 0);
+    number
+}
+
+#[test]
+fn transactions_of_many_threads_lose_no_update() {
+    for kind in KINDS.iter().filter(|kind| ["flagstone", "rocksdb", "redb"].contains(&kind.name)) {
+        let choice: Choice = kind.name.parse().unwrap();
+        for isolation in [Isolation::Snapshot, Isolation::Serializable] {
+            let place = Place::new(&format!("{choice}-transactions-{isolation:?}"));
+            let options =
+                StoreOptions { transactions: true, ..place.options(Durability::Buffered) };
+            let engine = choice.open(&options, false).unwrap();
+            std::thread::scope(|scope| {
+                for _ in 0..4 {
+                    let engine = &*engine;
+                    scope.spawn(move || {
+                        for n in 0..100 {
+                            add_one(engine, isolation, [&b"a"[..], b"b"][n % 2]);
+                        }
+                    });
+                }
+            });
+            assert_eq!(add_one(&*engine, isolation, b"a"), 201, "{choice} {isolation:?}");
+            assert_eq!(add_one(&*engine, isolation, b"b"), 201, "{choice} {isolation:?}");
+            engine.put(b"plain", b"1").unwrap();
+            assert_eq!(engine.scan(b"", 10, &mut |_, _| {}).unwrap(), 3);
+            engine.close().unwrap();
+        }
     }
 }
 

@@ -5,15 +5,16 @@
 //! many times the rate. `Group` and `Each` are `Durability::Immediate`; redb has nothing between
 //! that and `Durability::None`, whose commits live in the process until a later durable one, so
 //! that `Buffered` promises less here than elsewhere: a process that dies loses what came after the
-//! last durable commit, which a thread makes every second. `compact()` needs exclusive access and
-//! only frees space; it is not called.
+//! last durable commit, which a thread makes every second. A transaction that writes excludes all
+//! others from its begin on, so none ever conflicts, and all are serializable. `compact()` needs
+//! exclusive access and only frees space; it is not called.
 
 use super::ticker::Ticker;
 use super::versions::locked;
 use flagstone::Durability;
-use flagstone_bench::engine::{Engine, EngineError, Outcome};
-use flagstone_bench::options::StoreOptions;
-use redb::{Database, ReadableDatabase, TableDefinition};
+use flagstone_bench::engine::{Body, Engine, EngineError, Outcome, Transaction};
+use flagstone_bench::options::{Isolation, StoreOptions};
+use redb::{Database, ReadableDatabase, ReadableTable, Table, TableDefinition};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -57,6 +58,23 @@ fn commit_durably(db: &Database) -> Result<(), EngineError> {
     Ok(db.begin_write()?.commit()?)
 }
 
+struct RedbTransaction<'t>(Table<'t, &'static [u8], &'static [u8]>);
+
+impl Transaction for RedbTransaction<'_> {
+    fn get(&mut self, key: &[u8], found: &mut dyn FnMut(&[u8])) -> Outcome<bool> {
+        let value = self.0.get(key)?;
+        if let Some(value) = &value {
+            found(value.value());
+        }
+        Ok(value.is_some())
+    }
+
+    fn put(&mut self, key: &[u8], value: &[u8]) -> Outcome<()> {
+        self.0.insert(key, value)?;
+        Ok(())
+    }
+}
+
 impl Engine for Redb {
     fn put(&self, key: &[u8], value: &[u8]) -> Outcome<()> {
         let mut write = self.db.begin_write()?;
@@ -94,6 +112,14 @@ impl Engine for Redb {
             seen += 1;
         }
         Ok(seen)
+    }
+
+    fn transact(&self, _isolation: Isolation, body: Body<'_>) -> Outcome<u64> {
+        let mut write = self.db.begin_write()?;
+        write.set_durability(self.durability)?;
+        body(&mut RedbTransaction(write.open_table(KV)?))?;
+        write.commit()?;
+        Ok(1)
     }
 
     fn flush(&self) -> Outcome<()> {

@@ -25,6 +25,10 @@
 //! - use_direct_reads: for data larger than memory. Why: no block is held a second time by the page
 //!   cache.
 //! - statistics, info log: off, warnings only. Why: they cost.
+//! - transactions: an `OptimisticTransactionDB`, which checks at the commit as flagstone does and
+//!   keeps flushed memtables for that. A transaction sets a snapshot, and reads from it; a
+//!   serializable one reads by `get_for_update`, so that reads are checked, too. It is tried again
+//!   at once after `Busy` or `TryAgain`. Why: only for the workload that runs transactions.
 //!
 //! A get takes the value pinned in its block, without a copy. Gets go through one `ReadOptions`
 //! made once; a scan of more than 1,000 entries reads 2 MiB ahead; scans fill the cache, as by
@@ -34,12 +38,13 @@ use super::choice::has;
 use super::ticker::Ticker;
 use super::versions::locked;
 use flagstone::Durability;
-use flagstone_bench::engine::{Engine, Gauges, Outcome, Stillness};
-use flagstone_bench::options::StoreOptions;
+use flagstone_bench::engine::{Body, Engine, Gauges, Outcome, Stillness, Transaction};
+use flagstone_bench::options::{Isolation, StoreOptions};
 use rocksdb::{
     BlockBasedOptions, BlockBasedTablePinningTier, Cache, CompactOptions, DB, DBCompactionStyle,
-    DBCompressionType, DataBlockIndexType, ErrorKind, LogLevel, Options, ReadOptions,
-    WaitForCompactOptions, WriteBufferManager, WriteOptions, properties,
+    DBCompressionType, DataBlockIndexType, ErrorKind, LogLevel, OptimisticTransactionDB,
+    OptimisticTransactionOptions, Options, ReadOptions, WaitForCompactOptions, WriteBufferManager,
+    WriteOptions, properties,
 };
 use std::sync::Arc;
 use std::time::Duration;
@@ -64,10 +69,27 @@ const RECYCLED_LOGS: usize = 4;
 /// The longest time for which a store waits for background work.
 const SETTLES_IN: Duration = Stillness::USUAL.most;
 
+/// An open store: plain, or for transactions.
+#[derive(Clone)]
+enum Store {
+    Plain(Arc<DB>),
+    Optimistic(Arc<OptimisticTransactionDB>),
+}
+
+/// Calls a method that both kinds of stores have.
+macro_rules! with {
+    ($store:expr, $db:ident => $call:expr) => {
+        match &$store {
+            Store::Plain($db) => $call,
+            Store::Optimistic($db) => $call,
+        }
+    };
+}
+
 struct Rocks {
     // Declared before `db`: it holds a handle of `db` and must be dropped first.
     ticker: Option<Ticker>,
-    db: Arc<DB>,
+    db: Store,
     read: ReadOptions,
     write: WriteOptions,
     flush_on_close: bool,
@@ -139,17 +161,20 @@ pub(super) fn open(variant: &str, options: &StoreOptions) -> Outcome<Box<dyn Eng
     // Unordered writes have no leader that could write for others.
     let is_concurrent = has(variant, "concurrent") || has(variant, "unordered");
     opts.set_allow_concurrent_memtable_write(is_concurrent);
-    let db = Arc::new(DB::open(&opts, &options.dir)?);
+    let db = match options.transactions {
+        true => Store::Optimistic(Arc::new(OptimisticTransactionDB::open(&opts, &options.dir)?)),
+        false => Store::Plain(Arc::new(DB::open(&opts, &options.dir)?)),
+    };
     let ticker = match options.durability {
         Durability::Interval(interval) => {
-            let db = Arc::clone(&db);
-            Some(Ticker::start(interval, move || Ok(db.flush_wal(true)?)))
+            let db = db.clone();
+            Some(Ticker::start(interval, move || with!(db, db => Ok(db.flush_wal(true)?))))
         }
         _ => None,
     };
     let tuning = format!(
         "{memtables} memtables of {} MiB charged to a {} cache of {} MiB, {} jobs, {} writes, \
-         {}{}{}",
+         {}{}{}{}",
         memtable >> 20,
         if has(variant, "lru") { "LRU" } else { "HyperClock" },
         memory >> 20,
@@ -163,6 +188,7 @@ pub(super) fn open(variant: &str, options: &StoreOptions) -> Outcome<Box<dyn Eng
         },
         if has(variant, "universal") { "universal compaction" } else { "dynamic levels" },
         if options.direct_reads { ", direct reads" } else { "" },
+        if options.transactions { ", optimistic transactions" } else { "" },
         if variant.is_empty() { String::new() } else { format!(" ({variant})") },
     );
     let flush_on_close = options.durability == Durability::None;
@@ -188,11 +214,11 @@ fn tables(variant: &str, options: &StoreOptions, cache: &Cache) -> BlockBasedOpt
 
 impl Engine for Rocks {
     fn put(&self, key: &[u8], value: &[u8]) -> Outcome<()> {
-        Ok(self.db.put_opt(key, value, &self.write)?)
+        Ok(with!(self.db, db => db.put_opt(key, value, &self.write))?)
     }
 
     fn get(&self, key: &[u8], found: &mut dyn FnMut(&[u8])) -> Outcome<bool> {
-        let value = self.db.get_pinned_opt(key, &self.read)?;
+        let value = with!(self.db, db => db.get_pinned_opt(key, &self.read))?;
         if let Some(value) = &value {
             found(value);
         }
@@ -200,7 +226,7 @@ impl Engine for Rocks {
     }
 
     fn delete(&self, key: &[u8]) -> Outcome<()> {
-        Ok(self.db.delete_opt(key, &self.write)?)
+        Ok(with!(self.db, db => db.delete_opt(key, &self.write))?)
     }
 
     fn scan(
@@ -213,38 +239,64 @@ impl Engine for Rocks {
         if limit > 1000 {
             read.set_readahead_size(2 << 20);
         }
-        let mut cursor = self.db.raw_iterator_opt(read);
-        cursor.seek(from);
         let mut seen = 0;
-        while seen < limit
-            && let Some((key, value)) = cursor.item()
-        {
-            each(key, value);
-            seen += 1;
-            if seen < limit {
-                cursor.next();
+        with!(self.db, db => {
+            let mut cursor = db.raw_iterator_opt(read);
+            cursor.seek(from);
+            while seen < limit
+                && let Some((key, value)) = cursor.item()
+            {
+                each(key, value);
+                seen += 1;
+                if seen < limit {
+                    cursor.next();
+                }
             }
-        }
-        cursor.status()?;
+            cursor.status()?;
+        });
         Ok(seen)
     }
 
+    fn transact(&self, isolation: Isolation, body: Body<'_>) -> Outcome<u64> {
+        let Store::Optimistic(db) = &self.db else {
+            return Err("the store was not opened for transactions".into());
+        };
+        let mut options = OptimisticTransactionOptions::default();
+        options.set_snapshot(true);
+        for tries in 1.. {
+            let transaction = db.transaction_opt(&self.write, &options);
+            let done = {
+                let snapshot = transaction.snapshot();
+                let mut read = ReadOptions::default();
+                read.set_snapshot(&snapshot);
+                body(&mut RocksTransaction { transaction: &transaction, read, isolation })
+            };
+            done?;
+            match transaction.commit() {
+                Ok(()) => return Ok(tries),
+                Err(error) if [ErrorKind::Busy, ErrorKind::TryAgain].contains(&error.kind()) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Err("out of tries".into())
+    }
+
     fn flush(&self) -> Outcome<()> {
-        Ok(self.db.flush()?)
+        Ok(with!(self.db, db => db.flush())?)
     }
 
     fn compact(&self) -> Outcome<()> {
-        self.db.flush()?;
+        self.flush()?;
         let mut whole = CompactOptions::default();
         whole.set_exclusive_manual_compaction(false);
-        self.db.compact_range_opt(None::<&[u8]>, None::<&[u8]>, &whole);
-        Ok(self.db.wait_for_compact(&WaitForCompactOptions::default())?)
+        with!(self.db, db => db.compact_range_opt(None::<&[u8]>, None::<&[u8]>, &whole));
+        Ok(with!(self.db, db => db.wait_for_compact(&WaitForCompactOptions::default()))?)
     }
 
     fn settle(&self) -> Outcome<()> {
         let mut wait = WaitForCompactOptions::default();
         wait.set_timeout(SETTLES_IN.as_micros() as u64);
-        match self.db.wait_for_compact(&wait) {
+        match with!(self.db, db => db.wait_for_compact(&wait)) {
             Err(error) if error.kind() == ErrorKind::TimedOut => Ok(()),
             waited => Ok(waited?),
         }
@@ -252,15 +304,16 @@ impl Engine for Rocks {
 
     fn gauges(&self) -> Gauges {
         let mut levels = Vec::new();
-        for file in self.db.live_files().unwrap_or_default() {
+        for file in with!(self.db, db => db.live_files()).unwrap_or_default() {
             let level = usize::try_from(file.level).unwrap_or(0);
             if levels.len() <= level {
                 levels.resize(level + 1, 0);
             }
             levels[level] += file.size as u64;
         }
-        let memtables = self.db.property_int_value(properties::CUR_SIZE_ALL_MEM_TABLES);
-        let stats = self.db.property_value(properties::DBSTATS).ok().flatten();
+        let bytes = properties::CUR_SIZE_ALL_MEM_TABLES;
+        let memtables = with!(self.db, db => db.property_int_value(bytes));
+        let stats = with!(self.db, db => db.property_value(properties::DBSTATS)).ok().flatten();
         Gauges {
             memtable_bytes: memtables.ok().flatten(),
             level_bytes: levels,
@@ -281,12 +334,38 @@ impl Engine for Rocks {
 
     fn close(self: Box<Self>) -> Outcome<()> {
         if self.flush_on_close {
-            self.db.flush()?;
+            self.flush()?;
         }
         let Self { ticker, db, .. } = *self;
         drop(ticker);
         drop(db);
         Ok(())
+    }
+}
+
+struct RocksTransaction<'t, 'db> {
+    transaction: &'t rocksdb::Transaction<'db, OptimisticTransactionDB>,
+    /// Reads of the snapshot of the transaction.
+    read: ReadOptions,
+    isolation: Isolation,
+}
+
+impl Transaction for RocksTransaction<'_, '_> {
+    fn get(&mut self, key: &[u8], found: &mut dyn FnMut(&[u8])) -> Outcome<bool> {
+        let value = match self.isolation {
+            Isolation::Snapshot => self.transaction.get_pinned_opt(key, &self.read)?,
+            Isolation::Serializable => {
+                self.transaction.get_pinned_for_update_opt(key, true, &self.read)?
+            }
+        };
+        if let Some(value) = &value {
+            found(value);
+        }
+        Ok(value.is_some())
+    }
+
+    fn put(&mut self, key: &[u8], value: &[u8]) -> Outcome<()> {
+        Ok(self.transaction.put(key, value)?)
     }
 }
 

@@ -4,6 +4,9 @@ use flagstone_bench::record::{OpKind, Trial};
 use flagstone_bench::stats::median;
 use std::collections::BTreeMap;
 
+/// The figure of the tries of a transaction after the first.
+const RETRIES: &str = "retries_per_transaction";
+
 /// The medians of one engine in one cell, over its rounds.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Measured {
@@ -17,8 +20,8 @@ pub(crate) struct Measured {
     pub(crate) range: (f64, f64),
     /// The rate in the worst second.
     pub(crate) worst: f64,
-    /// The 99.9th percentile of scans, writes or gets: the first of these that the cell has. For
-    /// writes, that of puts or of deletes, whichever is longer.
+    /// The 99.9th percentile of scans, transactions, writes or gets: the first that the cell has.
+    /// For writes, that of puts or of deletes, whichever is longer.
     pub(crate) p999_ms: f64,
     /// The kind of operation that `p999_ms` is of.
     pub(crate) kind: Option<OpKind>,
@@ -37,6 +40,8 @@ pub(crate) struct Measured {
     pub(crate) disk_bytes: f64,
     /// Bytes on disk per byte put, where those were counted.
     pub(crate) disk_per_put: Option<f64>,
+    /// The tries of a transaction after the first, on average, where the cell has transactions.
+    pub(crate) retries: Option<f64>,
 }
 
 /// The figures of a cell with the background work that its operations left.
@@ -89,7 +94,7 @@ fn measure(engine: &str, trials: &[&Trial]) -> Measured {
     };
     let rates = trials.iter().map(|trial| trial.summary.ops_per_s);
     let first = trials.first().map(|trial| &trial.summary.latency);
-    let kinds = [OpKind::Scan, OpKind::Put, OpKind::Get];
+    let kinds = [OpKind::Scan, OpKind::Transaction, OpKind::Put, OpKind::Get];
     let kind = kinds.into_iter().find(|kind| first.is_some_and(|kinds| kinds.contains_key(kind)));
     let p999 = |trial: &Trial| {
         let of = |kind| trial.summary.latency.get(&kind).map(|latency| latency.p999 / 1000.0);
@@ -127,6 +132,10 @@ fn measure(engine: &str, trials: &[&Trial]) -> Measured {
             rest_s: all_of("rest_s"),
             rested: all_of("space_rested"),
         }),
+        retries: trials
+            .iter()
+            .all(|trial| figure(trial, RETRIES).is_some())
+            .then(|| all_of(RETRIES)),
         rss_bytes: of(&|trial| trial.summary.rss_max_bytes as f64),
         write_amplification: puts
             .then(|| of(&|trial| trial.summary.write_amplification.unwrap_or(f64::NAN))),

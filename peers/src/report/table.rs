@@ -37,6 +37,7 @@ const WRITES: Column = ("write p99.9, ms", |m| plain(m.p999_ms));
 const GETS_TOO: Column = ("get p99.9, ms", |m| or_empty(m.get_p999_ms, plain));
 const GETS: Column = ("get p99.9, ms", |m| plain(m.p999_ms));
 const TAIL: Column = ("p99.9, ms", |m| plain(m.p999_ms));
+const RETRIES: Column = ("retries", |m| or_empty(m.retries, |retries| format!("{retries:.3}")));
 const RSS: Column = ("RSS, MiB", |m| mebibytes(m.rss_bytes));
 const DISK: Column = ("on disk, MiB", |m| mebibytes(m.disk_bytes));
 const DISK_PER_PUT: Column =
@@ -94,6 +95,11 @@ const OTHERS: Group = Group {
     note: "p99.9 is that of scans; where there are none, that of writes.",
     columns: &[RATE, WORST, TAIL, RSS, DISK, DISK_PER_PUT, WRITTEN],
 };
+const TRANSACTIONS: Group = Group {
+    title: "Transactions",
+    note: "p99.9 is that of a transaction with all its tries.",
+    columns: &[RATE, WORST, TAIL, RETRIES, RSS, DISK, WRITTEN],
+};
 const GARBAGE: Group = Group {
     title: "Garbage",
     note: "Space is the bytes of all files but the log, over the bytes of a compacted store.",
@@ -101,7 +107,7 @@ const GARBAGE: Group = Group {
 };
 
 /// The groups, in the order of the page.
-const GROUPS: [Group; 5] = [MIXES, SUSTAINED, READS, OTHERS, GARBAGE];
+const GROUPS: [Group; 6] = [MIXES, SUSTAINED, READS, OTHERS, TRANSACTIONS, GARBAGE];
 
 /// The title of the group of a cell; of one that is not known, that of cells of all kinds.
 fn group_of(work: Option<Work>) -> &'static str {
@@ -115,6 +121,7 @@ fn group_of(work: Option<Work>) -> &'static str {
             | Work::WrittenGet
             | Work::ColdGet { .. },
         ) => READS,
+        Some(Work::Transactions { .. }) => TRANSACTIONS,
         Some(Work::Overwrite { .. }) => GARBAGE,
         _ => OTHERS,
     };

@@ -1,6 +1,6 @@
 //! The interface between workloads and engines.
 
-use crate::options::StoreOptions;
+use crate::options::{Isolation, StoreOptions};
 use crate::record::EventKind;
 use crate::sample::ProcessSample;
 use std::time::{Duration, Instant};
@@ -10,6 +10,21 @@ pub type EngineError = Box<dyn std::error::Error + Send + Sync>;
 
 /// The result of a call of an engine.
 pub type Outcome<T> = Result<T, EngineError>;
+
+/// The reads and writes of a transaction, which sees its own writes.
+pub trait Transaction {
+    /// As [`Engine::get`].
+    fn get(&mut self, key: &[u8], found: &mut dyn FnMut(&[u8])) -> Outcome<bool>;
+
+    /// Sets `key` to `value` when the transaction is committed.
+    fn put(&mut self, key: &[u8], value: &[u8]) -> Outcome<()>;
+}
+
+/// What a transaction does. It is called again after a conflict.
+pub type Body<'b> = &'b mut dyn FnMut(&mut dyn Transaction) -> Outcome<()>;
+
+/// Entries in the order of their keys.
+pub type Sorted<'e> = &'e mut dyn Iterator<Item = (Vec<u8>, Vec<u8>)>;
 
 /// A store of keys and values, called by many threads at once.
 pub trait Engine: Send + Sync {
@@ -37,6 +52,17 @@ pub trait Engine: Send + Sync {
     /// `each`. Returns their number.
     fn scan(&self, from: &[u8], limit: usize, each: &mut dyn FnMut(&[u8], &[u8]))
     -> Outcome<usize>;
+
+    /// Runs `body` in a transaction and commits it, again after each conflict. Returns the number
+    /// of tries. The store was opened for transactions. An error unless the engine has them.
+    fn transact(&self, _isolation: Isolation, _body: Body<'_>) -> Outcome<u64> {
+        Err(format!("{} has no transactions here", self.version()).into())
+    }
+
+    /// Adds sorted entries past the log, all or none. An error unless the engine can.
+    fn ingest(&self, _entries: Sorted<'_>) -> Outcome<()> {
+        Err(format!("{} has no ingest here", self.version()).into())
+    }
 
     /// Writes out data that is only in memory.
     fn flush(&self) -> Outcome<()> {

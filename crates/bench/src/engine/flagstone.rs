@@ -1,10 +1,11 @@
 //! flagstone, seen as an engine: one keyspace with hash partitions.
 
-use super::{Engine, EngineEvent, Gauges, Outcome};
-use crate::options::StoreOptions;
+use super::{Body, Engine, EngineEvent, Gauges, Outcome, Sorted, Transaction};
+use crate::options::{Isolation, StoreOptions};
 use crate::record::EventKind;
 use flagstone::{
     Compression, Database, Event, Keyspace, KeyspaceOptions, Listener, Options, Routing, Stats,
+    TransactionOptions,
 };
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -132,6 +133,25 @@ pub fn open_flagstone(options: &StoreOptions) -> Outcome<Box<dyn Engine>> {
     Ok(Box::new(FlagstoneEngine { database, keyspace, events, tuning }))
 }
 
+struct FlagstoneTransaction<'t> {
+    keyspace: &'t Keyspace,
+    transaction: &'t mut flagstone::Transaction,
+}
+
+impl Transaction for FlagstoneTransaction<'_> {
+    fn get(&mut self, key: &[u8], found: &mut dyn FnMut(&[u8])) -> Outcome<bool> {
+        let value = self.transaction.get(self.keyspace, key)?;
+        if let Some(value) = &value {
+            found(value);
+        }
+        Ok(value.is_some())
+    }
+
+    fn put(&mut self, key: &[u8], value: &[u8]) -> Outcome<()> {
+        Ok(self.transaction.put(self.keyspace, key, value)?)
+    }
+}
+
 impl Engine for FlagstoneEngine {
     fn put(&self, key: &[u8], value: &[u8]) -> Outcome<()> {
         Ok(self.keyspace.put(key, value)?)
@@ -166,6 +186,33 @@ impl Engine for FlagstoneEngine {
             count += 1;
         }
         Ok(count)
+    }
+
+    fn transact(&self, isolation: Isolation, body: Body<'_>) -> Outcome<u64> {
+        let isolation = match isolation {
+            Isolation::Snapshot => flagstone::Isolation::Snapshot,
+            Isolation::Serializable => flagstone::Isolation::Serializable,
+        };
+        let options = TransactionOptions::new().isolation(isolation).retries(u32::MAX);
+        let (mut tries, mut failed) = (0, None);
+        let done = self.database.transaction_with(options, |transaction| {
+            tries += 1;
+            let mut inside = FlagstoneTransaction { keyspace: &self.keyspace, transaction };
+            body(&mut inside).map_err(|error| {
+                let text = flagstone::Error::invalid(error.to_string());
+                failed = Some(error);
+                text
+            })
+        });
+        match failed {
+            Some(error) => Err(error),
+            None => Ok(done.map(|()| tries)?),
+        }
+    }
+
+    fn ingest(&self, entries: Sorted<'_>) -> Outcome<()> {
+        self.database.ingest(&self.keyspace, entries)?;
+        Ok(())
     }
 
     fn flush(&self) -> Outcome<()> {

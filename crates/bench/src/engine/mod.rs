@@ -5,6 +5,9 @@ mod api;
 mod flagstone;
 mod noop;
 
-pub use api::{Engine, EngineError, EngineEvent, Gauges, OpenEngine, Outcome, Stillness};
+pub use api::{
+    Body, Engine, EngineError, EngineEvent, Gauges, OpenEngine, Outcome, Sorted, Stillness,
+    Transaction,
+};
 pub use flagstone::{EventLog, gauges_of, open_database, open_flagstone};
 pub use noop::NoopEngine;

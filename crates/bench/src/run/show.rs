@@ -4,14 +4,20 @@ use crate::record::{Latency, OpKind, RowLine, Summary};
 use crate::report::Unit;
 use std::collections::BTreeMap;
 
+const WRITES: [OpKind; 6] = [
+    OpKind::Put,
+    OpKind::Delete,
+    OpKind::Update,
+    OpKind::Merge,
+    OpKind::Batch,
+    OpKind::Transaction,
+];
+
 /// A row as one line, without its end.
 pub fn show_row(row: &RowLine) -> String {
     let mut line =
         format!("{:7.1} s {:>9} ops/s", row.t, Unit::Count.show(row.ops as f64 / row.dt));
-    let kinds = [
-        (&[OpKind::Get, OpKind::Scan][..], "read"),
-        (&[OpKind::Put, OpKind::Delete, OpKind::Update, OpKind::Merge, OpKind::Batch][..], "write"),
-    ];
+    let kinds = [(&[OpKind::Get, OpKind::Scan][..], "read"), (&WRITES[..], "write")];
     for (kinds, name) in kinds {
         let worst = kinds.iter().filter_map(|kind| row.latency.get(kind));
         if let Some(worst) = worst.max_by(|a, b| a.p999.total_cmp(&b.p999)) {

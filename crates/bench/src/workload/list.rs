@@ -5,12 +5,14 @@ use super::documents::{
     DocumentTrials, describe_get, describe_load, describe_update, run_gets, run_load, run_updates,
 };
 use super::fill::Asked;
+use super::ingests::ingests_beside_writes;
 use super::larger::{self, Larger};
 use super::mix::{Mix, durability, durable_writers, run_mix};
 use super::overwrite::overwrites;
 use super::reads::{gets, sizes};
 use super::scan::{full_scans, short_scans};
 use super::sequential::run_sequential;
+use super::transactions::transactions;
 use super::ycsb::{Ycsb, run_ycsb};
 use super::{Case, DataOptions, Options, Stage, Trials, ValueKind};
 use crate::engine::Outcome;
@@ -222,6 +224,33 @@ pub const WORKLOADS: &[Workload] = &[
         takes: &[&["records", "pattern"], ENTRIES, STORE, TIME],
         defaults: &[("records", "500000")],
         run: Run::Alone(overwrites),
+        ..FILLED
+    },
+    Workload {
+        name: "transactions",
+        about: "Transactions that read four records and write two of them, tried again after each \
+                conflict\n\n\
+                The store is compacted, and each record read once before. An operation is a \
+                transaction, with all its tries.",
+        takes: &[&["records", "isolation", "distribution"], ENTRIES, STORE, TIME],
+        defaults: &[
+            ("threads", "2,16"),
+            ("records", "350000"),
+            ("isolation", "snapshot,serializable"),
+            ("distribution", "uniform,zipfian"),
+        ],
+        run: Run::Alone(transactions),
+        ..FILLED
+    },
+    Workload {
+        name: "ingest-beside-writes",
+        about: "Puts alone, then beside three ingests into the same keyspace: what writers feel\n\n\
+                Records are replaced for the length of a trial, and then as long as the ingests \
+                take.",
+        takes: &[&["records", "ingest-records"], ENTRIES, STORE, TIME],
+        refuses: &["operations"],
+        defaults: &[("threads", "2")],
+        run: Run::Alone(ingests_beside_writes),
         ..FILLED
     },
     Workload {

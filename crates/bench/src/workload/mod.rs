@@ -17,6 +17,9 @@ mod stage;
 mod caller;
 mod fill;
 
+mod ingests;
+mod transactions;
+
 mod device;
 mod documents;
 mod larger;
@@ -35,7 +38,7 @@ pub use device::{DeviceFile, DeviceOptions, measure_reads};
 pub use keys::{Keys, mix64, random};
 pub use list::{Series, WORKLOADS, Workload};
 pub use mix::{Mix, burn_like, run_mix, run_yardstick};
-pub use options::{DataOptions, DocumentOptions, Options, Pattern, UpdateHow};
+pub use options::{DataOptions, Distribution, DocumentOptions, Options, Pattern, UpdateHow};
 pub use sequential::SEQUENTIAL_PHASES;
 pub use stage::{Case, Opened, Stage, StoreDir, Trials};
 pub use values::{ValueKind, Values};

@@ -3,7 +3,9 @@
 //! [`Workload`](super::Workload) names those that it takes.
 
 use super::{Keys, ValueKind, Values};
-use crate::options::{Pace, StoreOptions, defaults, positive, seconds, share, size, within};
+use crate::options::{
+    Isolation, Pace, StoreOptions, defaults, positive, seconds, share, size, within,
+};
 use clap::{Args, ValueEnum};
 use flagstone::parse_bytes;
 use serde::{Serialize, Serializer};
@@ -35,6 +37,15 @@ pub struct Options {
     /// What becomes garbage
     #[arg(long, value_name = "HOW", value_enum, default_value = "random")]
     pub pattern: Pattern,
+    /// What transactions promise beside each other
+    #[arg(long, value_name = "LEVEL", value_enum, default_value = "snapshot")]
+    pub isolation: Isolation,
+    /// Which records transactions read and write
+    #[arg(long, value_name = "HOW", value_enum, default_value = "uniform")]
+    pub distribution: Distribution,
+    /// Entries of an ingest
+    #[arg(long, value_name = "N", default_value_t = 1_000_000, value_parser = positive())]
+    pub ingest_records: u64,
     /// Bytes of keys and values as a multiple of the memory
     #[arg(long, value_name = "X", default_value_t = 4.0)]
     pub times: f64,
@@ -176,6 +187,16 @@ pub enum Pattern {
     Random,
     /// Each thread puts a new record and deletes its oldest one, by turns
     Queue,
+}
+
+/// Which records are drawn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Distribution {
+    /// All with the same probability
+    Uniform,
+    /// A few of them often, as Zipf's law has it, with the exponent of YCSB
+    Zipfian,
 }
 
 /// How a document is changed.

@@ -1,7 +1,9 @@
 //! Each workload that fills a store first, on a small one: it ends well, and its figures are those
 //! of what was done.
 
+use flagstone::Database;
 use flagstone_bench::engine::{Outcome, open_flagstone};
+use flagstone_bench::options::Isolation;
 use flagstone_bench::record::{OpKind, Summary, read_file};
 use flagstone_bench::workload::{
     DeviceOptions, Options, Pattern, SEQUENTIAL_PHASES, Series, Stage, UpdateHow, ValueKind,
@@ -47,6 +49,40 @@ fn gets_find_what_was_put_and_nothing_else() {
         assert_eq!(trial.header.workload, name);
         assert!(trial.header.starting_state.contains("20000 records, compacted"));
     }
+}
+
+#[test]
+fn transactions_are_counted_once_however_often_they_are_tried() {
+    let dir = tempfile::tempdir().unwrap();
+    let place = dir.path().join("store");
+    for isolation in [Isolation::Snapshot, Isolation::Serializable] {
+        // So few records that threads meet.
+        let contended = Options { records: 6, isolation, ..options(8, 4000) };
+        let alone = Options { records: 6, isolation, ..options(1, 1000) };
+        let summary = run("transactions", &contended, stage(&place, None));
+        assert_eq!((summary.ops, summary.latency[&OpKind::Transaction].count), (4000, 4000));
+        let summary = run("transactions", &alone, stage(&place, None));
+        assert_eq!(summary.figures["retries_per_transaction"], 0.0, "{isolation:?}");
+    }
+    let few = Options { records: 3, ..options(1, 10) };
+    let refused = try_run("transactions", &few, stage(&place, None)).unwrap_err();
+    assert!(refused.to_string().contains("expected at least 4"), "{refused}");
+}
+
+#[test]
+fn ingests_beside_writes_end_when_all_is_ingested() {
+    let dir = tempfile::tempdir().unwrap();
+    let place = dir.path().join("store");
+    let mut options = Options { records: 5000, ingest_records: 4000, ..options(2, 1) };
+    (options.pace.operations, options.pace.seconds) = (None, Duration::from_millis(50));
+    let stage = Stage { keep: true, ..stage(&place, None) };
+    let summary = run("ingest-beside-writes", &options, stage);
+    for name in ["put_p99_alone_us", "put_p99_beside_us", "put_max_beside_us", "ingested_per_s"] {
+        assert!(summary.figures[name] > 0.0, "{name}");
+    }
+    let store = Database::open(place.join("data")).unwrap();
+    let kept = store.keyspace("bench").unwrap();
+    assert_eq!(kept.count().unwrap(), 5000 + 3 * 4000);
 }
 
 #[test]

@@ -113,7 +113,8 @@ fn table(matches: &[Match<'_, '_>]) -> Table {
             let written: Vec<f64> =
                 cell.trials.iter().filter_map(|trial| trial.summary.write_amplification).collect();
             let written = median(written);
-            let writes = [OpKind::Put, OpKind::Delete, OpKind::Update, OpKind::Merge];
+            let writes =
+                [OpKind::Put, OpKind::Delete, OpKind::Update, OpKind::Merge, OpKind::Transaction];
             table.row([
                 ("Cell", one.title()),
                 ("Engine", cell.engine.to_owned()),
