@@ -15,7 +15,7 @@ pub(crate) use document::{DeleteArgs, GetArgs, KeyArgs, PutArgs, UpdateArgs};
 pub(crate) use generate::{CommentsArgs, Generate, GenerateArgs};
 pub(crate) use load::{FormatArg, LoadArgs, ModeArg, ProgressForm};
 pub(crate) use scan::{CollectionArgs, CountArgs, KeysArgs, ScanArgs};
-pub(crate) use shell::{CompletionsArgs, ManArgs};
+pub(crate) use shell::{CompletionsArgs, ManArgs, ShellArgs};
 pub(crate) use upkeep::{
     CheckpointArgs, CompactArgs, InspectArgs, RepairArgs, StatsArgs, VerifyArgs,
 };
@@ -54,6 +54,7 @@ pub(crate) enum Command {
     Inspect(InspectArgs),
     Generate(GenerateArgs),
     Demo(DemoArgs),
+    Shell(ShellArgs),
     Completions(CompletionsArgs),
     Man(ManArgs),
 }

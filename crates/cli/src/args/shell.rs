@@ -1,6 +1,7 @@
-//! Arguments of the commands that help a shell: completions, man.
+//! Arguments of shell, and of the commands that help shells: completions, man.
 
 use clap::{Args, ValueHint};
+use flagstone::parse_bytes;
 use std::path::PathBuf;
 
 /// Print a script by which a shell completes commands, options and files
@@ -10,6 +11,25 @@ use std::path::PathBuf;
 pub(crate) struct CompletionsArgs {
     /// The shell
     pub(crate) shell: clap_complete::Shell,
+}
+
+/// Run commands on one database, which stays open between them
+///
+/// Commands are those of the tool, without the name of the database. On a terminal there is a
+/// history (in flagstone/history of $XDG_STATE_HOME or ~/.local/state), completion of commands,
+/// options, collections and paths, lines that go on while a quote or a bracket is open, and the
+/// time of each command. Commands on stdin end at the first that fails.
+#[derive(Args, Debug)]
+pub(crate) struct ShellArgs {
+    /// The directory of the database, which must exist
+    #[arg(value_name = "DB", value_hint = ValueHint::DirPath)]
+    pub(crate) database: PathBuf,
+    /// Open for reading only: others may read at the same time
+    #[arg(long)]
+    pub(crate) read_only: bool,
+    /// The memory budget, as in 512MiB [default: a quarter of the machine's, 64 MiB to 4 GiB]
+    #[arg(long, value_name = "BYTES", value_parser = parse_bytes, conflicts_with = "read_only")]
+    pub(crate) memory: Option<u64>,
 }
 
 /// Print the manual page, or write the pages of all commands

@@ -23,7 +23,7 @@ pub(super) fn run(args: &CompactArgs) -> Result<(), Failure> {
     shown.end();
     let done = done?;
     let after = database.stats();
-    database.close()?;
+    open::close(database)?;
     let what = if done.is_break() { "stopped, what was done stays: " } else { "" };
     output::note(&format!(
         "{what}{} tables of {} compacted to {} of {} in {:.1} s",

@@ -9,6 +9,6 @@ pub(super) fn run(args: &DeleteArgs) -> Result<(), Failure> {
     let database = open::to_write(&args.key.collection.database, None)?;
     let collection = open::collection(&database, &args.key.collection)?;
     let was_there = collection.remove(key)?;
-    database.close()?;
+    open::close(database)?;
     if was_there { Ok(()) } else { Err(open::no_document(&args.key)) }
 }

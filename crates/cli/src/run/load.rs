@@ -56,7 +56,7 @@ pub(super) fn run(args: &LoadArgs) -> Result<(), Failure> {
     let outcome = plan.run(&mut progress(args));
     // The database is closed in any case, so that the next command has nothing to replay.
     let closing = Instant::now();
-    let closed = database.close();
+    let closed = open::close(database);
     let closing = closing.elapsed();
     let outcome = outcome?;
     report(args, is_new, &outcome);

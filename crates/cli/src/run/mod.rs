@@ -19,6 +19,7 @@ mod put;
 mod repair;
 mod restore;
 mod scan;
+mod shell;
 mod stats;
 mod update;
 mod verify;
@@ -47,6 +48,7 @@ pub(crate) fn run(command: Command) -> Result<(), Failure> {
         Command::Inspect(args) => inspect::run(&args),
         Command::Generate(args) => generate::run(&args),
         Command::Demo(args) => demo::run(&args),
+        Command::Shell(args) => shell::run(&args, run),
         Command::Completions(args) => completions::run(&args),
         Command::Man(args) => man::run(&args),
     }

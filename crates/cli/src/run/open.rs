@@ -3,15 +3,36 @@
 use crate::args::{CollectionArgs, KeyArgs};
 use crate::failure::Failure;
 use flagstone::{Builder, Collection, Database, Durability, Value};
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+/// The database that a shell keeps open, with its path.
+static HELD: OnceLock<(PathBuf, Database)> = OnceLock::new();
+
+/// Lets the commands of a shell use `database` instead of opening `path`.
+pub(super) fn hold(path: &Path, database: &Database) {
+    HELD.get_or_init(|| (path.to_owned(), database.clone()));
+}
+
+fn held(path: &Path) -> Option<Database> {
+    HELD.get().filter(|(known, _)| known == path).map(|(_, database)| database.clone())
+}
+
+/// Closes what a command has opened, unless a shell keeps it open.
+pub(super) fn close(database: Database) -> Result<(), Failure> {
+    if HELD.get().is_some() { Ok(()) } else { Ok(database.close()?) }
+}
 
 /// Opens the database in `path` for reading.
 pub(super) fn to_read(path: &Path) -> Result<Database, Failure> {
-    Ok(Database::open_read_only(path)?)
+    held(path).map_or_else(|| Ok(Database::open_read_only(path)?), Ok)
 }
 
 /// Opens the database in `path`, which must exist, for writing.
 pub(super) fn to_write(path: &Path, memory: Option<u64>) -> Result<Database, Failure> {
+    if let Some(database) = held(path) {
+        return Ok(database);
+    }
     Ok(with_memory(Database::builder(path), memory).create_if_missing(false).open()?)
 }
 
@@ -21,6 +42,9 @@ pub(super) fn or_make(
     memory: Option<u64>,
     durability: Durability,
 ) -> Result<Database, Failure> {
+    if let Some(database) = held(path) {
+        return Ok(database);
+    }
     Ok(with_memory(Database::builder(path), memory).durability(durability).open()?)
 }
 

@@ -19,7 +19,7 @@ pub(super) fn run(args: &PutArgs) -> Result<(), Failure> {
     let database = open::or_make(&args.key.collection.database, None, Durability::default())?;
     let collection = database.collection(&args.key.collection.name)?;
     collection.put_with(key, &document, expiry::options(&database, args.expires))?;
-    Ok(database.close()?)
+    open::close(database)
 }
 
 fn stdin() -> Result<Vec<u8>, Failure> {

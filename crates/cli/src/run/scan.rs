@@ -3,6 +3,7 @@
 use super::open;
 use crate::args::ScanArgs;
 use crate::failure::Failure;
+use crate::interrupt;
 use crate::output::Output;
 use flagstone::Value;
 use std::ops::Bound;
@@ -26,6 +27,7 @@ pub(super) fn run(args: &ScanArgs) -> Result<(), Failure> {
     let mut output = Output::new();
     for entry in scan.take(args.limit.unwrap_or(usize::MAX)) {
         let (key, document) = entry?;
+        interrupt::check()?;
         if args.keys {
             output.entry(&key, &document)?;
         } else {

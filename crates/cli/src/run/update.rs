@@ -16,7 +16,7 @@ pub(super) fn run(args: &UpdateArgs) -> Result<(), Failure> {
     } else {
         collection.apply_patch(key, &patch)?
     };
-    database.close()?;
+    open::close(database)?;
     if found { Ok(()) } else { Err(open::no_document(&args.key)) }
 }
 

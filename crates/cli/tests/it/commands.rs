@@ -355,3 +355,46 @@ fn completions_and_manual_pages_know_every_command() {
     place.file("file", "");
     place.fails("man --dir file", 3, "cannot create file");
 }
+
+#[test]
+fn a_shell_runs_commands_on_one_open_database() {
+    let place = Place::new();
+    place.ok("put db c k1 {\"a\":1}");
+    place.ok("put db other k {}");
+    let text = "put c k2 {\"a b\":\n  [1, 2]}   # a comment\n\nput c 'k 3' {}\n\
+                scan c \\\n --keys\ncollections\nupdate c k1 a=2\nget c k1\ncompact\nstats\n";
+    let ran = place.run_with("shell db", text.as_bytes());
+    assert_eq!(ran.code, 0, "{ran:?}");
+    let expected = "{\"key\":\"k 3\",\"document\":{}}\n{\"key\":\"k1\",\"document\":{\"a\":1}}\n\
+                    {\"key\":\"k2\",\"document\":{\"a b\":[1,2]}}\nc\nother\n{\"a\":2}\n";
+    let rest = ran.stdout.strip_prefix(expected);
+    assert!(rest.is_some_and(|stats| stats.contains("c (documents, ")), "{ran:?}");
+    // It was closed, and what it wrote is there.
+    assert_eq!(place.ok("count db c"), "3\n");
+    let help = place.run_with("shell db --read-only", b"help\nhelp scan\nexit\ncount nothing\n");
+    assert_eq!(help.code, 0, "{help:?}");
+    assert!(help.stdout.contains("without the name of the database"), "{help:?}");
+    assert!(help.stdout.contains("--reverse"), "{help:?}");
+}
+
+#[test]
+fn a_script_of_a_shell_ends_at_the_first_command_that_fails() {
+    let place = Place::new();
+    place.fails("shell db", 3, "there is no database here");
+    place.ok("put db c k {}");
+    for (script, code, text) in [
+        ("get c missing\n", 1, "there is no document missing"),
+        ("frobnicate c\n", 2, "unrecognized subcommand 'frobnicate'"),
+        ("scan c --limit x\n", 2, "invalid value 'x' for '--limit <N>'"),
+        ("backup dir\n", 2, "backup works outside of the shell"),
+        ("shell db\n", 2, "shell works outside of the shell"),
+        ("help nothing\n", 2, "there is no command nothing"),
+        ("put c k {\"a\":\n", 2, "a quote or a bracket is open"),
+    ] {
+        let ran = place.run_with("shell db", format!("count c\n{script}count c\n").as_bytes());
+        assert_eq!((ran.code, &ran.stdout[..]), (code, "1\n"), "{script}: {ran:?}");
+        assert!(ran.stderr.contains(text) && !ran.stderr.contains("Usage"), "{script}: {ran:?}");
+    }
+    let refused = place.run_with("shell db --read-only", b"put c k2 {}\n");
+    assert_eq!(refused.code, 2, "{refused:?}");
+}
