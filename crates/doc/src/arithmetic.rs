@@ -10,9 +10,9 @@ use crate::value::Value;
 /// The limit of digits in a result, so that `1e1000000000 + 1` does not exhaust memory.
 const DIGITS_MAX: usize = 1000;
 
-/// Returns the sum of two numbers; `None` if an operand is not a number or the sum has more than
-/// 1,000 digits.
-pub(crate) fn sum(a: &Value, b: &Value) -> Option<Value> {
+/// Returns the sum of two numbers, exactly unless one is a binary float; `None` if an operand is
+/// not a number or the sum has more than 1,000 digits.
+pub fn sum(a: &Value, b: &Value) -> Option<Value> {
     match (a, b) {
         (Value::Int(a), Value::Int(b)) => Some(Value::from(i128::from(*a) + i128::from(*b))),
         (Value::Float(_), _) | (_, Value::Float(_)) => Some(float(a.as_f64()? + b.as_f64()?)),

@@ -58,6 +58,7 @@ mod document;
 #[cfg(feature = "serde")]
 mod structs;
 
+pub use arithmetic::sum as exact_sum;
 pub use datetime::DateTime;
 pub use depth::DEPTH_MAX;
 pub use document::{Document, DocumentMut};

@@ -13,7 +13,7 @@ use crate::read::{Pin, Scan, Snapshot, TryGet, count};
 use crate::scratch::Scratch;
 use crate::write;
 use flagstone_base::key::{KEY_BYTES_MAX, KeyRange, check_key, next_key};
-use flagstone_base::{ErrorKind, Kind, Moment, Result, Slice};
+use flagstone_base::{ErrorKind, KeyspaceId, Kind, Moment, Result, Slice};
 use std::fmt;
 use std::ops::{Bound, Deref, RangeBounds};
 use std::sync::Arc;
@@ -62,6 +62,11 @@ impl Keyspace {
     /// A snapshot of all keyspaces as of now.
     pub fn snapshot(&self) -> Snapshot {
         Snapshot::new(&self.handle)
+    }
+
+    /// Identifies the keyspace in its database, also under another name. Ids are never reused.
+    pub fn id(&self) -> KeyspaceId {
+        self.core.id
     }
 
     /// The name of the keyspace now: [`Engine::rename_keyspace`](crate::Engine::rename_keyspace)

@@ -34,7 +34,6 @@ pub mod bulk;
 
 mod encoders;
 mod sort_keys;
-#[allow(dead_code, unused_imports, reason = "queries and index builds use it")]
 mod spill;
 
 pub mod codec;
@@ -60,6 +59,10 @@ mod repair;
 
 pub use batch::Batch;
 pub use codec::{AsKey, Codec, KeyCodec, Plain, Serde};
+pub use collection::query::{
+    Actual, Changed, Cursor, Distinct, Explain, Find, Group, Groups, Hint, Interrupted, IntoFilter,
+    IntoProjection, IntoSort, Page, PageToken, PlanInfo, WriteMany,
+};
 pub use collection::{Collection, DocumentScan, StoredView};
 pub use database::{Builder, Database};
 pub use document_parser::{DocumentParser, ParsedDocument, Refused};
@@ -120,6 +123,11 @@ struct DataModelGuide;
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/guide/paths.md")]
 struct PathsGuide;
+
+/// The guide to queries compiles.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/guide/queries.md")]
+struct QueriesGuide;
 
 /// The guide to transactions compiles.
 #[cfg(all(doctest, feature = "serde"))]

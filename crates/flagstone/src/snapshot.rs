@@ -1,6 +1,7 @@
 //! A snapshot: the database as of one moment.
 
 use crate::codec::{AsKey, Codec, KeyCodec};
+use crate::collection::query::{Find, IntoFilter, Reads};
 use crate::collection::{Collection, DocumentScan, decode};
 use crate::keyspace::Keyspace;
 use crate::sort_keys;
@@ -77,6 +78,23 @@ impl Snapshot {
     ) -> Result<Option<T>> {
         let found = self.0.get(collection.0.bytes(), &sort_keys::of_primary(&key.into())?)?;
         found.map(|bytes| decode::rust_value(&collection.0, &bytes)).transpose()
+    }
+
+    /// Begins a query for the documents of a collection that matched `filter`. See
+    /// [`Collection::find`].
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = flagstone::Database::open(dir.path())?;
+    /// let orders = db.collection("orders")?;
+    /// orders.put_json(7, r#"{"total":5}"#)?;
+    /// let before = db.snapshot();
+    /// orders.put_json(8, r#"{"total":9}"#)?;
+    /// assert_eq!(before.find(&orders, r#"{"total":{"$gt":1}}"#).count()?, 1);
+    /// # Ok::<(), flagstone::Error>(())
+    /// ```
+    pub fn find(&self, collection: &Collection, filter: impl IntoFilter) -> Find<'static> {
+        Find::new(&collection.0, Reads::Snapshot(self.0.clone()), filter.into_filter())
     }
 
     /// Returns the documents of a collection as they were, in the order of their keys.

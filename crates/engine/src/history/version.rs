@@ -25,6 +25,11 @@ impl VersionToken {
         self.seqno
     }
 
+    /// Identifies the history that the write belongs to. A copy of the database has another one.
+    pub const fn history(&self) -> u64 {
+        self.history.0
+    }
+
     /// The token as bytes, to be kept outside of the process.
     pub const fn to_bytes(self) -> [u8; 16] {
         let value = (self.history.0 as u128) << 64 | self.seqno.get() as u128;

@@ -63,7 +63,10 @@ impl Scan {
         self.state = ScanState::Unstarted;
     }
 
-    pub(crate) const fn unordered(mut self) -> Self {
+    /// Returns the entries of one partition after another, which costs less than their order where
+    /// keys are spread by their hash. Must be called before the first entry is taken.
+    #[must_use]
+    pub const fn unordered(mut self) -> Self {
         self.unordered = true;
         self
     }

@@ -1,7 +1,7 @@
 //! Stored bytes as documents, views and Rust values.
 
 use super::stored::Stored;
-use flagstone_base::{Malformed, Result, Slice};
+use flagstone_base::{Error, Malformed, Result, Slice};
 use flagstone_doc::sort_key::{self, Direction};
 use flagstone_doc::{Document, Value, View};
 use std::sync::Arc;
@@ -25,8 +25,25 @@ pub(crate) fn primary_key(stored: &Stored, key: &[u8]) -> Result<Value> {
         .map_err(|malformed| stored.corrupt("a primary key", malformed))
 }
 
+/// Returns the value of this sort key, which was taken from a document.
+pub(crate) fn sort_key(stored: &Stored, key: &[u8]) -> Result<Value> {
+    sort_key::decode(key, Direction::Ascending)
+        .map_err(|malformed| stored.corrupt("a value", malformed))
+}
+
+/// Returns a view of a stored document.
+pub(crate) fn view<'a>(stored: &'a Stored, bytes: &'a [u8]) -> Result<View<'a>> {
+    View::of(bytes, Some(stored.names())).map_err(|malformed| corrupt(stored, malformed))
+}
+
+/// Returns the error of a stored document that cannot be decoded.
+#[cold]
+pub(crate) fn corrupt(stored: &Stored, malformed: Malformed) -> Error {
+    stored.corrupt(DOCUMENT, malformed)
+}
+
 /// Returns what `read` returns for a view of the document.
-pub(super) fn look<R>(
+pub(crate) fn look<R>(
     stored: &Stored,
     bytes: &[u8],
     read: impl FnOnce(&View<'_>) -> Result<R, Malformed>,
@@ -41,7 +58,7 @@ pub(crate) fn rust_value<T: serde::de::DeserializeOwned>(
     stored: &Stored,
     bytes: &[u8],
 ) -> Result<T> {
-    use flagstone_base::{Error, ErrorKind};
+    use flagstone_base::ErrorKind;
     let root = View::of(bytes, Some(stored.names()));
     let root = root.map_err(|malformed| Error::new(ErrorKind::Corruption, malformed.to_string()));
     root.and_then(|root| root.to())

@@ -58,7 +58,7 @@ pub(crate) fn json(stored: &Stored, json: &[u8]) -> Result<Vec<u8>> {
 }
 
 /// Returns the merge operand of a patch.
-pub(super) fn patch(stored: &Stored, patch: &Patch) -> Result<Vec<u8>> {
+pub(crate) fn patch(stored: &Stored, patch: &Patch) -> Result<Vec<u8>> {
     let mut operand = Vec::with_capacity(64);
     let names = Some(stored.names());
     encoders::for_collections(|encoder| patch.encode(encoder, names, &mut operand))?;

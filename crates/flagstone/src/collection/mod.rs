@@ -13,11 +13,16 @@ pub(crate) mod write;
 
 pub(crate) mod update;
 
+mod conditional;
+
+pub(crate) mod query;
+
 mod scan;
 mod view;
 
 mod handle;
 mod patches;
+mod queries;
 
 pub(crate) use core::{Documents, PATCH_FOLD, patch_version};
 pub use handle::Collection;

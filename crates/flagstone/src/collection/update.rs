@@ -99,20 +99,30 @@ pub(crate) fn apply_patch(
     let fold = patch_fold(stored);
     let mut found = true;
     write::rewrite(stored, to, key, |old| {
-        let mut document = old.map(<[u8]>::to_vec);
-        if document.is_none() && !patch.is_upsert() {
+        if old.is_none() && !patch.is_upsert() {
             found = false;
             return Ok(Rewrite::Nothing);
         }
-        if !fold.apply(&operand, &mut document) {
-            return Err(refusal(stored, patch, &operand, old));
-        }
-        match document.filter(|new| Some(new.as_slice()) != old) {
-            Some(new) => Ok(Rewrite::Put(stored.check_size(new)?)),
-            None => Ok(Rewrite::Nothing),
-        }
+        patched(stored, &fold, (patch, &operand), old)
     })?;
     Ok(found)
+}
+
+/// Returns what becomes of the document `old` by a patch, which is given with its stored form.
+pub(super) fn patched(
+    stored: &Stored,
+    fold: &PatchFold,
+    (patch, operand): (&Patch, &[u8]),
+    old: Option<&[u8]>,
+) -> Result<Rewrite> {
+    let mut document = old.map(<[u8]>::to_vec);
+    if !fold.apply(operand, &mut document) {
+        return Err(refusal(stored, patch, operand, old));
+    }
+    match document.filter(|new| Some(new.as_slice()) != old) {
+        Some(new) => Ok(Rewrite::Put(stored.check_size(new)?)),
+        None => Ok(Rewrite::Nothing),
+    }
 }
 
 /// Refuses to write a patch as a merge operand that the collection's fold in the catalog does not
@@ -165,7 +175,7 @@ fn refusal(stored: &Stored, patch: &Patch, operand: &[u8], old: Option<&[u8]>) -
     }
 }
 
-fn patch_fold(stored: &Stored) -> Arc<PatchFold> {
+pub(super) fn patch_fold(stored: &Stored) -> Arc<PatchFold> {
     if let Some(fold) = &stored.documents.patches {
         return Arc::clone(fold);
     }

@@ -23,4 +23,4 @@ mod sorter;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use sorter::{SortOptions, Sorted, Sorter};
+pub(crate) use sorter::{SortOptions, Sorted, Sorter, Spilled};

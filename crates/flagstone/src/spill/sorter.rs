@@ -26,6 +26,8 @@ pub(crate) struct SortOptions {
     pub(crate) limit: Option<usize>,
     /// Returns only the first entry of each key, in the order of the pushes.
     pub(crate) distinct: bool,
+    /// The memory is one part in this many of what the caller was given: for messages.
+    pub(crate) share: usize,
 }
 
 /// How much a sorter has written to spill files.
@@ -246,12 +248,13 @@ impl Sorter {
         // What may be dropped while sorting takes more, see `memory_while_pushing`. Chunks of the
         // buffer are not filled to the last byte.
         let bytes = if self.may_drop() { bytes / 2 * 3 } else { bytes };
-        let needed = bytes + bytes / 4 + (MEMORY_MIN as u64);
+        let share = self.options.share as u64;
+        let needed = share * (bytes + bytes / 4 + MEMORY_MIN as u64);
         Error::invalid(format!(
             "a sort or group with {} bytes of memory needs {needed}, and {} is open for reading \
              only: expected that much memory, or a directory for temporary files \
              (Builder::scratch_dir)",
-            self.options.memory,
+            self.options.memory * self.options.share,
             self.scratch.database_dir().display()
         ))
     }

@@ -53,7 +53,7 @@ fn scratch(db: &Database) -> Arc<Scratch> {
 }
 
 fn options(memory: usize) -> SortOptions {
-    SortOptions { memory, limit: None, distinct: false }
+    SortOptions { memory, limit: None, distinct: false, share: 1 }
 }
 
 fn sorted(scratch: &Arc<Scratch>, options: SortOptions, entries: &Entries) -> Result<Sorted> {
@@ -116,6 +116,7 @@ fn entries_come_sorted_whatever_memory_limit_and_repetitions_are() {
             limit: [None, Some((random.next_u64() % (2 * count + 1)) as usize)]
                 [random.next_u64() as usize % 2],
             distinct: random.next_u64().is_multiple_of(2),
+            share: 1,
         };
         let sorted = sorted(&scratch, options, &entries).unwrap();
         let spilled = sorted.spilled();

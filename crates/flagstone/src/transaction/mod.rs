@@ -8,6 +8,7 @@ mod scans;
 mod handle;
 
 mod documents;
+mod queries;
 mod typed;
 
 mod run;

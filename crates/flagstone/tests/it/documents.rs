@@ -8,7 +8,7 @@ use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 
 /// Where the files lie: `FLAGSTONE_DATA`, or beside the repository.
-fn data() -> Option<PathBuf> {
+pub(crate) fn data() -> Option<PathBuf> {
     let dir = match std::env::var_os("FLAGSTONE_DATA") {
         Some(dir) => PathBuf::from(dir),
         None => Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data"),
@@ -16,7 +16,7 @@ fn data() -> Option<PathBuf> {
     dir.join("README.md").exists().then_some(dir)
 }
 
-fn lines(path: &Path, limit: usize) -> Vec<String> {
+pub(crate) fn lines(path: &Path, limit: usize) -> Vec<String> {
     let file = std::fs::File::open(path).unwrap();
     let decoder = zstd::Decoder::new(file).unwrap();
     BufReader::new(decoder).lines().take(limit).collect::<Result<_, _>>().unwrap()

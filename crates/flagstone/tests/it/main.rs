@@ -35,6 +35,7 @@ mod map;
 mod matrix;
 mod origin;
 mod patches;
+mod queries;
 mod repair;
 mod rules;
 mod scrub;

@@ -1,0 +1,170 @@
+//! The cursor of a query: documents, one after another.
+
+use super::ordered::Ordered;
+use super::projector::Projector;
+use crate::collection::{Stored, decode};
+use flagstone_base::{Error, Result, Slice};
+use flagstone_doc::json::append_json;
+use flagstone_doc::{Document, Value, View};
+use std::fmt;
+
+/// The documents that a query finds, as of one moment: an iterator over primary keys and documents,
+/// which ends after an error. [`Cursor::advance`] with [`Cursor::view`] or [`Cursor::append_json`]
+/// reads without a copy.
+///
+/// A cursor may be kept for as long as you like: see [`Scan`](crate::Scan). If the documents are
+/// sorted in memory, their number is limited by that of the sort alone, see
+/// [`Find::memory`](super::Find::memory).
+pub struct Cursor<'t> {
+    stored: Stored,
+    rows: Ordered<'t>,
+    projector: Option<Projector>,
+    skip: u64,
+    left: u64,
+    is_at_document: bool,
+}
+
+impl<'t> Cursor<'t> {
+    pub(super) fn new(
+        stored: &Stored,
+        rows: Ordered<'t>,
+        projector: Option<Projector>,
+        (skip, limit): (u64, Option<u64>),
+    ) -> Self {
+        // A sort has projected already.
+        let projector = projector.filter(|_| !rows.is_projected());
+        let left = limit.unwrap_or(u64::MAX);
+        Self { stored: stored.clone(), rows, projector, skip, left, is_at_document: false }
+    }
+
+    /// Moves to the next document. Returns false at the end.
+    ///
+    /// # Errors
+    /// Io, Corruption; InvalidInput if the collection was dropped meanwhile. The cursor has ended
+    /// then.
+    pub fn advance(&mut self) -> Result<bool> {
+        self.is_at_document = false;
+        self.is_at_document = self.step().inspect_err(|_failed| self.left = 0)?;
+        Ok(self.is_at_document)
+    }
+
+    fn step(&mut self) -> Result<bool> {
+        while self.skip > 0 && self.left > 0 {
+            self.skip -= 1;
+            if !self.rows.advance()? {
+                self.left = 0;
+            }
+        }
+        if self.left == 0 || !self.rows.advance()? {
+            self.left = 0;
+            return Ok(false);
+        }
+        self.left -= 1;
+        Ok(true)
+    }
+
+    /// The stored form of the current document's key: a sort key. Empty before the first document
+    /// and after the last.
+    pub fn key_bytes(&self) -> &[u8] {
+        if self.is_at_document { self.rows.key() } else { &[] }
+    }
+
+    /// Returns the primary key of the current document.
+    ///
+    /// # Errors
+    /// InvalidInput without a current document; Corruption.
+    pub fn key(&self) -> Result<Value> {
+        self.check()?;
+        decode::primary_key(&self.stored, self.rows.key())
+    }
+
+    /// Returns the current document. It does not depend on the cursor.
+    ///
+    /// # Errors
+    /// As [`Cursor::key`].
+    pub fn document(&mut self) -> Result<Document> {
+        self.check()?;
+        let bytes = match &mut self.projector {
+            Some(projector) => {
+                let names = self.stored.names();
+                Slice::copy_of(projector.apply(&self.rows.view()?, names)?)
+            }
+            None => self.rows.slice(),
+        };
+        decode::document(&self.stored, bytes)
+    }
+
+    /// Returns a view of the current document.
+    ///
+    /// # Errors
+    /// As [`Cursor::key`].
+    pub fn view(&mut self) -> Result<View<'_>> {
+        self.check()?;
+        match &mut self.projector {
+            Some(projector) => {
+                let bytes = projector.apply(&self.rows.view()?, self.stored.names())?;
+                decode::view(&self.stored, bytes)
+            }
+            None => self.rows.view(),
+        }
+    }
+
+    /// Appends the current document as JSON without spaces.
+    ///
+    /// # Errors
+    /// As [`Cursor::key`]; InvalidInput with the path of a part that has no JSON form.
+    pub fn append_json(&mut self, out: &mut Vec<u8>) -> Result<()> {
+        self.check()?;
+        let view = self.rows.view()?;
+        match &mut self.projector {
+            Some(projector) => projector.json(&view, out),
+            None => append_json(&view, out).map_err(Error::from),
+        }
+    }
+
+    /// Releases what the cursor holds in memory and keeps its position, for a slow reader: see
+    /// [`Scan::park`](crate::Scan::park). In a transaction, and after a sort, it has no effect.
+    pub fn park(&mut self) {
+        self.rows.park();
+    }
+
+    fn check(&self) -> Result<()> {
+        match self.is_at_document {
+            true => Ok(()),
+            false => Err(Error::invalid("the cursor is not at a document: advance it first")),
+        }
+    }
+
+    /// The position of the current document for a page token: its sort key, and its stored key.
+    pub(super) fn position(&self) -> (Vec<u8>, Vec<u8>) {
+        (self.rows.sort_key().to_vec(), self.rows.key().to_vec())
+    }
+
+    pub(super) const fn rows(&self) -> &Ordered<'t> {
+        &self.rows
+    }
+}
+
+impl Iterator for Cursor<'_> {
+    type Item = Result<(Value, Document)>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let next = match self.advance() {
+            Ok(true) => self.key().and_then(|key| Ok((key, self.document()?))),
+            Ok(false) => return None,
+            Err(error) => Err(error),
+        };
+        if next.is_err() {
+            self.left = 0;
+        }
+        Some(next)
+    }
+}
+
+impl std::iter::FusedIterator for Cursor<'_> {}
+
+impl fmt::Debug for Cursor<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Cursor({:?})", self.stored.bytes().name())
+    }
+}

@@ -1,0 +1,81 @@
+//! The distinct values at a path.
+
+use super::rows::Rows;
+use super::spec::Spec;
+use crate::collection::{Stored, decode};
+use crate::spill::{SortOptions, Sorted, Sorter};
+use flagstone_base::Result;
+use flagstone_doc::{FieldPath, IndexKeys, Value, sort_key};
+use std::collections::HashSet;
+
+/// What a value in the set of those that were seen takes besides its bytes.
+const SEEN_OVERHEAD: usize = 64;
+
+/// Distinct values in their total order: an iterator that ends after an error.
+pub struct Distinct {
+    stored: Stored,
+    sorted: Sorted,
+    skip: u64,
+    has_ended: bool,
+}
+
+/// Reads the documents and sorts their values. Half of the memory is for values that were seen, so
+/// that a frequent one is sorted once.
+pub(super) fn run(
+    stored: &Stored,
+    spec: &Spec,
+    path: &FieldPath,
+    mut rows: Rows<'_>,
+) -> Result<Distinct> {
+    let memory = spec.memory(stored) / 2;
+    let limit = spec.last().map(|last| last.try_into().unwrap_or(usize::MAX));
+    let options = SortOptions { memory, limit, distinct: true, share: 2 };
+    let mut sorter = Sorter::new(stored.bytes().scratch(), options);
+    let (mut seen, mut seen_bytes) = (HashSet::<Box<[u8]>>::new(), 0);
+    let mut keys = IndexKeys::new();
+    while rows.advance()? {
+        decode::look(stored, rows.bytes(), |root| keys.collect(path, root))?;
+        for key in keys.iter().filter(|key| **key != [sort_key::MISSING]) {
+            if seen.contains(key) {
+                continue;
+            }
+            sorter.push(key, b"")?;
+            if seen_bytes < memory {
+                seen_bytes += key.len() + SEEN_OVERHEAD;
+                seen.insert(key.into());
+            }
+        }
+    }
+    drop((rows, seen));
+    let (sorted, skip) = (sorter.finish()?, spec.skip);
+    Ok(Distinct { stored: stored.clone(), sorted, skip, has_ended: false })
+}
+
+impl Distinct {
+    fn advance(&mut self) -> Result<Option<Value>> {
+        loop {
+            if !self.sorted.advance()? {
+                return Ok(None);
+            }
+            if self.skip == 0 {
+                return decode::sort_key(&self.stored, self.sorted.key()).map(Some);
+            }
+            self.skip -= 1;
+        }
+    }
+}
+
+impl Iterator for Distinct {
+    type Item = Result<Value>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.has_ended {
+            return None;
+        }
+        let next = self.advance().transpose();
+        self.has_ended = !matches!(next, Some(Ok(_)));
+        next
+    }
+}
+
+impl std::iter::FusedIterator for Distinct {}

@@ -1,0 +1,54 @@
+//! Queries: documents by filter, sorted, projected, counted, grouped, in pages; writes by filter.
+//!
+//! ```text
+//! Find, WriteMany --Spec--> plan: how the documents are found
+//!                             |
+//!                             v
+//!                           Rows: documents that match --> count
+//!                             |                      \---> distinct, group: a sorter
+//!                             v                       \--> write: each key under its lock
+//!                           Ordered: a sorter, unless the plan has the order
+//!                             |
+//!                             v
+//!                           Cursor, Page: skip, limit, projection
+//! ```
+//! A query reads one snapshot, or what a transaction sees. Its memory is bounded: what sorts and
+//! groups hold beyond it goes to spill files.
+
+mod input;
+mod token;
+
+mod spec;
+
+mod source;
+
+mod projector;
+mod rows;
+
+mod explain;
+
+mod plan;
+
+mod ordered;
+
+mod cursor;
+mod distinct;
+mod group;
+
+mod page;
+
+mod find;
+mod write;
+
+pub use cursor::Cursor;
+pub use distinct::Distinct;
+pub use explain::{Actual, Explain, PlanInfo};
+pub use find::Find;
+pub use group::{Group, Groups};
+pub use input::{IntoFilter, IntoProjection, IntoSort};
+pub use page::Page;
+pub(crate) use source::Reads;
+pub use spec::Hint;
+pub use token::PageToken;
+pub(crate) use write::Action;
+pub use write::{Changed, Interrupted, WriteMany};

@@ -1,0 +1,80 @@
+//! What is asked: the parts of a query that were set.
+
+use super::token::PageToken;
+use crate::collection::Stored;
+use flagstone_base::hash::key_hash;
+use flagstone_doc::{Filter, Projection, SortSpec};
+use std::fmt::Write;
+
+/// The memory of a query has one part in this many of the memory budget ..
+const MEMORY_PARTS: u64 = 16;
+/// .. within these bounds. It is for sorts and groups, and is not taken before they need it.
+const MEMORY_MIN: u64 = 1 << 20;
+const MEMORY_MAX: u64 = 64 << 20;
+
+/// Which plan a query is to use, whatever the planner would choose.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Hint {
+    /// Read all documents.
+    Scan,
+    /// Read the index with this name.
+    Index(String),
+}
+
+impl Hint {
+    /// Reads the index with this name.
+    pub fn index(name: impl Into<String>) -> Self {
+        Self::Index(name.into())
+    }
+}
+
+/// A query.
+#[derive(Clone)]
+pub(super) struct Spec {
+    pub(super) filter: Filter,
+    pub(super) projection: Option<Projection>,
+    pub(super) sort: Option<SortSpec>,
+    pub(super) skip: u64,
+    pub(super) limit: Option<u64>,
+    pub(super) memory: Option<usize>,
+    pub(super) hint: Option<Hint>,
+    pub(super) after: Option<PageToken>,
+}
+
+impl Spec {
+    pub(super) const fn new(filter: Filter) -> Self {
+        Self {
+            filter,
+            projection: None,
+            sort: None,
+            skip: 0,
+            limit: None,
+            memory: None,
+            hint: None,
+            after: None,
+        }
+    }
+
+    /// The bytes of memory that sorts and groups may take.
+    pub(super) fn memory(&self, stored: &Stored) -> usize {
+        let budget = stored.bytes().options().memory_budget;
+        let usual = (budget / MEMORY_PARTS).clamp(MEMORY_MIN, MEMORY_MAX);
+        self.memory.unwrap_or(usual as usize)
+    }
+
+    /// The number of results after which the query may stop, those that it skips included.
+    pub(super) fn last(&self) -> Option<u64> {
+        self.limit.map(|limit| limit.saturating_add(self.skip))
+    }
+
+    /// A hash of what decides which documents are found in which order. A page token carries it.
+    pub(super) fn hash(&self, stored: &Stored) -> u64 {
+        let mut text = format!("{:?} {}", stored.bytes().id(), self.filter);
+        if let Some(sort) = &self.sort {
+            // Writing to a string does not fail.
+            let _infallible = write!(text, " {sort}");
+        }
+        key_hash(text.as_bytes(), 0)
+    }
+}

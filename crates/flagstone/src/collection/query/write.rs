@@ -1,0 +1,296 @@
+//! Writes of all documents that match a filter.
+//!
+//! The keys are found in a snapshot, in their order. Each document is read again under the lock of
+//! its key and is changed only if it still matches. So every document is changed by itself, and an
+//! error or a crash leaves those before it changed: the last key is the position to resume from.
+
+use super::source::{Reads, Source};
+use super::spec::{Hint, Spec};
+use super::token::PageToken;
+use super::{plan, rows::Rows};
+use crate::collection::conditional::{self, Outcome};
+use crate::collection::write::Destination;
+use crate::collection::{Stored, decode, encode};
+use flagstone_base::{Error, ErrorKind, Result};
+use flagstone_doc::{Filter, Matcher, Patch};
+use flagstone_engine::Transaction;
+use std::fmt;
+
+/// What is done to each document.
+#[derive(Clone)]
+pub(crate) enum Action {
+    Patch(Patch),
+    Delete,
+}
+
+/// A write of all documents that match a filter, which begins when [`WriteMany::run`] is called.
+/// [`Collection::update_many`](crate::Collection::update_many) and
+/// [`Collection::delete_many`](crate::Collection::delete_many) return it.
+#[derive(Clone)]
+#[must_use = "nothing is written until `run` is called"]
+pub struct WriteMany {
+    stored: Stored,
+    spec: Spec,
+    action: Action,
+    keeps_going: bool,
+    /// The first error of a setter.
+    fault: Option<Error>,
+}
+
+/// How many documents a write by filter has changed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Changed {
+    /// Documents that matched when they were about to be changed.
+    pub matched: u64,
+    /// Documents that were changed or removed. A patch may leave a document as it is.
+    pub modified: u64,
+    /// Documents that the patch does not apply to, if [`WriteMany::keep_going`] was called.
+    pub refused: u64,
+    /// Where to continue, after a limit or an error; `None` if all documents were looked at.
+    pub next: Option<PageToken>,
+}
+
+/// An error of a write by filter, and what was changed before it. The operator `?` turns it into an
+/// [`Error`] that says how much that was.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Interrupted {
+    /// The error.
+    pub error: Error,
+    /// What was changed before. [`Changed::next`] is the position of the last document that was
+    /// changed: with [`WriteMany::after`] the write goes on there.
+    pub done: Changed,
+}
+
+impl WriteMany {
+    pub(crate) fn new(stored: &Stored, filter: Result<Filter>, action: Action) -> Self {
+        let (filter, fault) = match filter {
+            Ok(filter) => (filter, None),
+            Err(error) => (Filter::nothing(), Some(error)),
+        };
+        let spec = Spec::new(filter);
+        Self { stored: stored.clone(), spec, action, keeps_going: false, fault }
+    }
+
+    /// Stops after `documents`, with a token in [`Changed::next`] if there are more: for writes in
+    /// batches.
+    pub const fn limit(mut self, documents: u64) -> Self {
+        self.spec.limit = Some(documents);
+        self
+    }
+
+    /// Begins after the position of `token`, which an earlier run returned.
+    pub fn after(mut self, token: &PageToken) -> Self {
+        self.spec.after = Some(token.clone());
+        self
+    }
+
+    /// As [`WriteMany::after`], with the text of a token.
+    pub fn after_text(mut self, token: &str) -> Self {
+        match token.parse() {
+            Ok(token) => self.spec.after = Some(token),
+            Err(error) => drop(self.fault.get_or_insert(error)),
+        }
+        self
+    }
+
+    /// Sets how the documents are found, whatever the planner would choose.
+    pub fn hint(mut self, hint: Hint) -> Self {
+        self.spec.hint = Some(hint);
+        self
+    }
+
+    /// Counts the documents that the patch does not apply to, and goes on, instead of stopping with
+    /// an error.
+    pub const fn keep_going(mut self) -> Self {
+        self.keeps_going = true;
+        self
+    }
+
+    /// Changes the documents that match, one by one, in the order of their keys.
+    ///
+    /// Documents that begin to match after the call may be missed. Those that match no more when
+    /// their turn comes are left alone.
+    ///
+    /// # Errors
+    /// InvalidInput for a malformed filter, a patch that does not apply to a document, a token of
+    /// another write, or inside the closure of an update or a transaction; ConditionFailed;
+    /// OutOfSpace, Io, Corruption, Poisoned, Closed.
+    pub fn run(&self) -> Result<Changed, Interrupted> {
+        let mut run = Run { many: self, done: Changed::default(), last: self.spec.after.clone() };
+        match run.all() {
+            Ok(()) => Ok(run.done),
+            Err(error) => {
+                let done = Changed { next: run.last, ..run.done };
+                Err(Interrupted { error, done })
+            }
+        }
+    }
+
+    /// Changes the documents of a transaction.
+    pub(crate) fn run_in(&self, transaction: &mut Transaction) -> Result<Changed> {
+        self.fault.clone().map_or(Ok(()), Err)?;
+        let mut keys = Vec::new();
+        let mut bytes = 0;
+        let source = Reads::Transaction(&*transaction).source(&self.stored);
+        let mut rows = self.rows(&source)?;
+        while rows.advance()? {
+            bytes += rows.key().len() as u64;
+            if bytes > self.stored.bytes().batch_bytes_max() {
+                return Err(Error::invalid("more documents match than a transaction can write"));
+            }
+            keys.push(rows.key().to_vec());
+        }
+        drop((rows, source));
+        let mut done = Changed::default();
+        let operand = self.operand()?;
+        for key in keys {
+            let to = Destination::Transaction(transaction);
+            let outcome = self.change(to, &key, &operand, None)?;
+            done.note(outcome);
+        }
+        Ok(done)
+    }
+
+    /// The documents that match, in the order of their keys.
+    fn rows<'t>(&self, source: &Source<'t>) -> Result<Rows<'t>> {
+        plan::rows(&self.stored, source, &self.spec, plan::Need { ordered: true })
+    }
+
+    /// The patch as it is stored. Empty for a delete.
+    fn operand(&self) -> Result<Vec<u8>> {
+        match &self.action {
+            Action::Patch(patch) => encode::patch(&self.stored, patch),
+            Action::Delete => Ok(Vec::new()),
+        }
+    }
+
+    /// Changes one document if it is there and `matcher` matches it.
+    fn change(
+        &self,
+        to: Destination<'_>,
+        key: &[u8],
+        operand: &[u8],
+        matcher: Option<&Matcher>,
+    ) -> Result<Outcome> {
+        let condition = |document: &[u8]| match matcher {
+            Some(matcher) => decode::look(&self.stored, document, |root| matcher.matches(root)),
+            None => Ok(true),
+        };
+        match &self.action {
+            Action::Patch(patch) => {
+                conditional::patch(&self.stored, to, key, (patch, operand), condition)
+            }
+            Action::Delete => conditional::remove(&self.stored, to, key, condition),
+        }
+    }
+}
+
+/// A write by filter that is under way.
+struct Run<'a> {
+    many: &'a WriteMany,
+    done: Changed,
+    /// The position of the last document that was looked at.
+    last: Option<PageToken>,
+}
+
+impl Run<'_> {
+    fn all(&mut self) -> Result<()> {
+        let WriteMany { stored, spec, fault, .. } = self.many;
+        fault.clone().map_or(Ok(()), Err)?;
+        let source = Reads::Now.source(stored);
+        let matcher = match spec.filter.is_everything() {
+            true => None,
+            false => Some(spec.filter.compile()?),
+        };
+        let operand = self.many.operand()?;
+        let (query, history) = (spec.hash(stored), source.history(stored));
+        let mut rows = self.many.rows(&source)?;
+        let mut left = spec.limit.unwrap_or(u64::MAX);
+        while rows.advance()? {
+            if left == 0 {
+                self.done.next = self.last.clone();
+                break;
+            }
+            left -= 1;
+            self.one(rows.key(), &operand, matcher.as_ref())?;
+            let key = rows.key().to_vec();
+            self.last = Some(PageToken { query, history, index: 0, sort_key: Vec::new(), key });
+        }
+        Ok(())
+    }
+
+    fn one(&mut self, key: &[u8], operand: &[u8], matcher: Option<&Matcher>) -> Result<()> {
+        let outcome = self.many.change(Destination::Database, key, operand, matcher);
+        let outcome = match outcome {
+            Ok(outcome) => outcome,
+            Err(error) => {
+                let refusals = [ErrorKind::InvalidInput, ErrorKind::ConditionFailed];
+                let is_refusal = refusals.contains(&error.kind());
+                let key = decode::primary_key(&self.many.stored, key)?;
+                let error = error.context(format_args!("document {key}"));
+                return match is_refusal && self.many.keeps_going {
+                    false => Err(error),
+                    true => {
+                        self.done.matched += 1;
+                        self.done.refused += 1;
+                        Ok(())
+                    }
+                };
+            }
+        };
+        self.done.note(outcome);
+        Ok(())
+    }
+}
+
+impl Changed {
+    fn note(&mut self, outcome: Outcome) {
+        self.matched += u64::from(outcome != Outcome::Unmatched);
+        self.modified += u64::from(outcome == Outcome::Changed);
+    }
+}
+
+impl fmt::Display for Changed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { matched, modified, refused, next } = self;
+        write!(f, "{matched} documents matched, {modified} changed")?;
+        if *refused > 0 {
+            write!(f, ", {refused} refused the patch")?;
+        }
+        if let Some(next) = next {
+            write!(f, ", to be continued after {next}")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Interrupted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}; before that: {}", self.error, self.done)
+    }
+}
+
+impl std::error::Error for Interrupted {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        Some(&self.error)
+    }
+}
+
+impl From<Interrupted> for Error {
+    fn from(interrupted: Interrupted) -> Self {
+        let Interrupted { error, done } = interrupted;
+        error.context(format_args!("{done}; then"))
+    }
+}
+
+impl fmt::Debug for WriteMany {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let action = match &self.action {
+            Action::Patch(patch) => patch.to_string(),
+            Action::Delete => "delete".to_owned(),
+        };
+        write!(f, "WriteMany({:?}, {}, {action})", self.stored.bytes().name(), self.spec.filter)
+    }
+}

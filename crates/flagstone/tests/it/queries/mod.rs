@@ -1,0 +1,9 @@
+//! Queries: against a model in memory, whatever the plan; pages, writes by filter, real documents.
+
+mod basics;
+mod groups;
+mod model;
+mod pages;
+mod random;
+mod real;
+mod writes;

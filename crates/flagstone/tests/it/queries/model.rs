@@ -1,0 +1,162 @@
+//! A collection in memory, and what a query of it should return. It knows only plain dotted names.
+
+use flagstone::{Document, Filter, Matcher, Value};
+use flagstone_testkit::Rng;
+use std::collections::BTreeMap;
+
+/// Documents by primary key.
+#[derive(Clone, Default)]
+pub(super) struct Model(pub(super) BTreeMap<Value, Value>);
+
+/// What a path reaches: `None` where something is missing.
+type Reached = Option<Value>;
+
+impl Model {
+    /// The documents that match, in the order of their keys. Another test compares the matcher with
+    /// a reference.
+    pub(super) fn find(&self, filter: &Filter) -> Vec<(Value, Value)> {
+        let matcher = filter.compile().unwrap();
+        let is_match = |value: &Value| matches(&matcher, value);
+        let found = self.0.iter().filter(|(_, value)| is_match(value));
+        found.map(|(key, value)| (key.clone(), value.clone())).collect()
+    }
+}
+
+fn matches(matcher: &Matcher, value: &Value) -> bool {
+    matcher.matches(&Document::from_value(value).unwrap().root()).unwrap()
+}
+
+/// What `path` reaches in `value`, an array at its end as a whole, and whether it passes an array.
+pub(super) fn reached(value: &Value, path: &str) -> (Vec<Reached>, bool) {
+    let (mut now, mut crossed) = (vec![Some(value.clone())], false);
+    for name in path.split('.') {
+        let mut next = Vec::new();
+        for value in now {
+            match value {
+                Some(Value::Map(map)) => next.push(map.get(name).cloned()),
+                Some(Value::Array(items)) => {
+                    crossed = true;
+                    let maps = items.iter().filter_map(Value::as_map);
+                    next.extend(maps.map(|map| map.get(name).cloned()));
+                }
+                _ => next.push(None),
+            }
+        }
+        now = next;
+    }
+    (now, crossed)
+}
+
+/// The values of `path`, each element of an array at its end by itself.
+pub(super) fn values(value: &Value, path: &str) -> Vec<Reached> {
+    let mut values = Vec::new();
+    for reached in reached(value, path).0 {
+        match reached {
+            Some(Value::Array(items)) if !items.is_empty() => {
+                values.extend(items.into_iter().map(Some));
+            }
+            other => values.push(other),
+        }
+    }
+    if values.is_empty() {
+        values.push(None);
+    }
+    values
+}
+
+/// The key by which a sort compares a document: of each path the least value, or the greatest.
+pub(super) fn sort_keys(value: &Value, sort: &[(&str, bool)]) -> Vec<Reached> {
+    let key = |(path, descending): &(&str, bool)| {
+        let values = values(value, path).into_iter();
+        if *descending { values.max() } else { values.min() }
+    };
+    sort.iter().map(|part| key(part).unwrap()).collect()
+}
+
+/// Compares two documents by their sort keys.
+pub(super) fn compare(a: &[Reached], b: &[Reached], sort: &[(&str, bool)]) -> std::cmp::Ordering {
+    let parts = a.iter().zip(b).zip(sort);
+    let mut orders =
+        parts.map(|((a, b), (_, descending))| if *descending { b.cmp(a) } else { a.cmp(b) });
+    orders.find(|order| order.is_ne()).unwrap_or(std::cmp::Ordering::Equal)
+}
+
+/// A random document with fields of several types, arrays and gaps.
+pub(super) fn document(rng: &mut Rng) -> Value {
+    let mut map = flagstone::Map::new();
+    if rng.percent(90) {
+        map.insert("a", value(rng));
+    }
+    if rng.percent(90) {
+        map.insert("n", number(rng));
+    }
+    if rng.percent(70) {
+        let tags: Vec<Value> = (0..rng.below(4)).map(|_| value(rng)).collect();
+        map.insert("tags", tags);
+    }
+    if rng.percent(60) {
+        let mut inner = flagstone::Map::new();
+        inner.insert("b", value(rng));
+        let inner = Value::Map(inner);
+        let inner = if rng.percent(30) { vec![inner, value(rng)].into() } else { inner };
+        map.insert("in", inner);
+    }
+    map.insert("pad", "x".repeat(rng.index(40)));
+    Value::Map(map)
+}
+
+fn number(rng: &mut Rng) -> Value {
+    match rng.below(6) {
+        0 => Value::number(&format!("{}.{}0", rng.below(5), rng.below(10))).unwrap(),
+        1 => Value::from(rng.below(40) as f64 / 4.0),
+        _ => Value::from(rng.below(20) as i64 - 5),
+    }
+}
+
+fn value(rng: &mut Rng) -> Value {
+    match rng.below(10) {
+        0 => Value::Null,
+        1 => Value::from(rng.percent(50)),
+        2 | 3 => Value::from(*rng.pick(&["", "a", "ab", "b", "zz"])),
+        4 if rng.percent(30) => Value::Array((0..rng.below(3)).map(|_| number(rng)).collect()),
+        _ => number(rng),
+    }
+}
+
+/// A random filter over the fields of [`document`].
+pub(super) fn filter(rng: &mut Rng, depth: u32) -> Filter {
+    if depth > 0 && rng.percent(40) {
+        let parts = (0..=rng.below(2)).map(|_| filter(rng, depth - 1)).collect::<Vec<_>>();
+        return match rng.below(3) {
+            0 => Filter::any(parts),
+            1 => Filter::all(parts),
+            _ => Filter::none(parts),
+        };
+    }
+    let field = Filter::field(*rng.pick(&["a", "n", "tags", "in.b"]));
+    match rng.below(9) {
+        0 => field.eq(value(rng)),
+        1 => field.ne(value(rng)),
+        2 => field.lt(number(rng)),
+        3 => field.lte(value(rng)),
+        4 => field.gt(number(rng)),
+        5 => field.gte(value(rng)),
+        6 => field.one_of([value(rng), value(rng), number(rng)]),
+        7 if rng.percent(50) => field.exists(),
+        7 => field.is_missing(),
+        _ => field.prefix("a"),
+    }
+}
+
+/// A random sort, with its text.
+pub(super) fn sort(rng: &mut Rng) -> (Vec<(&'static str, bool)>, String) {
+    let mut paths = vec!["a", "n", "tags", "in.b", "none"];
+    let mut sort = Vec::new();
+    for _ in 0..=rng.below(2) {
+        sort.push((paths.swap_remove(rng.index(paths.len())), rng.percent(50)));
+    }
+    let text =
+        |(path, descending): &(&str, bool)| format!("{}{path}", if *descending { "-" } else { "" });
+    let text = sort.iter().map(text).collect::<Vec<_>>().join(",");
+    (sort, text)
+}

@@ -1,0 +1,150 @@
+//! Random queries of random documents against the model, from snapshots, in transactions, with
+//! memory so small that sorts spill, across flushes, compactions and reopens.
+
+use super::model::{self, Model};
+use crate::support::{hashed, small};
+use flagstone::{Collection, Database, Find, Hint, Transaction, Value};
+use flagstone_testkit::Rng;
+use flagstone_testkit::{World, rounds, seed};
+
+/// Sets a random document, or removes one.
+fn change(rng: &mut Rng, collection: &Collection, model: &mut Model) {
+    let key = Value::from(rng.below(300) as i64);
+    if rng.percent(10) {
+        collection.delete(key.clone()).unwrap();
+        model.0.remove(&key);
+        return;
+    }
+    let document = model::document(rng);
+    collection.put_value(key.clone(), &document).unwrap();
+    model.0.insert(key, document);
+}
+
+/// Compares one random query in all its forms. `find` begins it.
+fn compare<'t>(rng: &mut Rng, model: &Model, find: impl Fn(&flagstone::Filter) -> Find<'t>) {
+    let filter = model::filter(rng, 2);
+    let context = filter.to_string();
+    let expected = model.find(&filter);
+    let find = || {
+        let find = find(&filter).memory(1);
+        if rng_hint(&filter) { find.hint(Hint::Scan) } else { find }
+    };
+    assert_eq!(find().count().unwrap(), expected.len() as u64, "{context}");
+    let mut found: Vec<(Value, Value)> = Vec::new();
+    for entry in find().run().unwrap() {
+        let (key, document) = entry.unwrap();
+        found.push((key, document.to_value()));
+    }
+    found.sort_by(|a, b| a.0.cmp(&b.0));
+    assert_eq!(found, expected, "{context}");
+
+    let (skip, limit) = (rng.below(8), rng.below(20));
+    let part = find().skip(skip).limit(limit).count().unwrap();
+    assert_eq!(part, (expected.len() as u64).saturating_sub(skip).min(limit), "{context}");
+    compare_sorted(rng, &expected, &find, &context);
+    compare_distinct(rng, &expected, &find, &context);
+}
+
+/// Decides by the filter alone, so that all forms of one query are alike.
+fn rng_hint(filter: &flagstone::Filter) -> bool {
+    filter.to_string().len().is_multiple_of(2)
+}
+
+fn compare_sorted<'t>(
+    rng: &mut Rng,
+    expected: &[(Value, Value)],
+    find: &impl Fn() -> Find<'t>,
+    context: &str,
+) {
+    let (sort, text) = model::sort(rng);
+    let context = format!("{context} sorted by {text}");
+    let keys = |document: &Value| model::sort_keys(document, &sort);
+    let mut sorted: Vec<_> = expected.iter().map(|(_, document)| keys(document)).collect();
+    sorted.sort_by(|a, b| model::compare(a, b, &sort));
+    for limit in [None, Some((rng.below(5), rng.below(10)))] {
+        let (skip, count) = limit.unwrap_or((0, u64::MAX));
+        let mut query = find().sort(&text).skip(skip);
+        query = if limit.is_some() { query.limit(count) } else { query };
+        let expected: Vec<_> =
+            sorted.iter().skip(skip as usize).take(count.min(1 << 20) as usize).collect();
+        let found: Vec<_> = query.run().unwrap().map(|entry| entry.unwrap().1.to_value()).collect();
+        let found: Vec<_> = found.iter().map(keys).collect();
+        assert_eq!(found.iter().collect::<Vec<_>>(), expected, "{context}, {limit:?}");
+    }
+}
+
+fn compare_distinct<'t>(
+    rng: &mut Rng,
+    expected: &[(Value, Value)],
+    find: &impl Fn() -> Find<'t>,
+    context: &str,
+) {
+    let path = *rng.pick(&["a", "n", "tags", "in.b"]);
+    let values = expected.iter().flat_map(|(_, document)| model::values(document, path));
+    let mut values: Vec<Value> = values.flatten().collect();
+    values.sort();
+    values.dedup();
+    let found: Vec<Value> = find().distinct(path).unwrap().map(Result::unwrap).collect();
+    assert_eq!(found, values, "{context}, distinct {path}");
+}
+
+fn in_transaction(rng: &mut Rng, tx: &mut Transaction, collection: &Collection, model: &Model) {
+    let mut model = model.clone();
+    for _ in 0..rng.below(20) {
+        let key = Value::from(rng.below(300) as i64);
+        if rng.percent(30) {
+            tx.delete_document(collection, key.clone()).unwrap();
+            model.0.remove(&key);
+        } else {
+            let document = model::document(rng);
+            tx.put_value(collection, key.clone(), &document).unwrap();
+            model.0.insert(key, document);
+        }
+    }
+    let tx = &*tx;
+    compare(rng, &model, |filter| tx.find(collection, filter));
+}
+
+#[test]
+fn queries_return_what_a_model_returns() {
+    let seed = seed("queries", 11);
+    let rng = &mut Rng::new(seed);
+    for round in 0..rounds(6, 100) {
+        let world = World::new(seed.wrapping_add(round));
+        let mut session = world.open(&small()).unwrap();
+        let options = || hashed(1 + (round % 3) as u16);
+        let mut collection = session.db.collection_with("documents", options()).unwrap();
+        let mut model = Model::default();
+        let mut old: Option<(flagstone::Snapshot, Model)> = None;
+        for _ in 0..12 {
+            for _ in 0..60 {
+                change(rng, &collection, &mut model);
+            }
+            compare(rng, &model, |filter| collection.find(filter));
+            if let Some((snapshot, model)) = &old {
+                compare(rng, model, |filter| snapshot.find(&collection, filter));
+            }
+            let mut tx = session.db.begin().unwrap();
+            in_transaction(rng, &mut tx, &collection, &model);
+            drop(tx);
+            match rng.below(5) {
+                0 => session.db.flush().unwrap(),
+                1 => session.db.compact().unwrap(),
+                2 => old = Some((session.db.snapshot(), model.clone())),
+                3 => {
+                    (old, collection) = (None, other(&session.db));
+                    drop(collection);
+                    session.db.close().unwrap();
+                    session = world.open(&small()).unwrap();
+                    collection = session.db.collection_with("documents", options()).unwrap();
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+/// A handle that does not keep the collection that is to be closed.
+fn other(db: &Database) -> Collection {
+    db.collection("other").unwrap()
+}
