@@ -10,6 +10,7 @@ use crate::commit::{
 };
 use crate::config::Config;
 use crate::event::Event;
+use crate::fill::Fill;
 use crate::handle::Handle;
 use crate::hold::Hold;
 use crate::ingest::Ingest;
@@ -301,6 +302,15 @@ impl Engine {
     /// Conflict if another commit came between.
     pub fn hold_transaction(&self, transaction: Transaction) -> Result<Hold<'_>> {
         Ok(self.hold(transaction.into_batch()?))
+    }
+
+    /// Begins to fill the owned keyspace `owned`: see [`Fill`].
+    ///
+    /// # Errors
+    /// Busy if it is being filled; InvalidInput for a keyspace without an owner, or inside a
+    /// callback; OutOfSpace, Io, Poisoned, Closed.
+    pub fn begin_fill(&self, owned: &Keyspace) -> Result<Fill> {
+        Fill::begin(&self.handle, owned)
     }
 
     /// Starts an ingest into `keyspace`.

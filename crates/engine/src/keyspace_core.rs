@@ -40,6 +40,8 @@ pub struct KeyspaceCore {
     status: AtomicU8,
     /// The keyspaces that this one owns. Changed under its gate, held alone.
     owned: ArcSwap<OwnedSet>,
+    /// The trees have a floor: see [`Fill`](crate::Fill).
+    is_filling: AtomicBool,
     /// Keeps range deletes and ingests out of updates.
     pub(crate) gate: Gate,
     /// The length of the value of the last update if that was large, otherwise 0.
@@ -82,6 +84,7 @@ impl KeyspaceCore {
             expires: AtomicBool::new(record.expires),
             status: AtomicU8::new(0),
             owned: ArcSwap::from(Arc::<OwnedSet>::default()),
+            is_filling: AtomicBool::new(false),
             gate: Gate::default(),
             updated_bytes: AtomicUsize::new(0),
             entry_checks: false,
@@ -135,7 +138,8 @@ impl KeyspaceCore {
         self.record.store(record);
     }
 
-    pub(crate) fn name(&self) -> String {
+    /// The name of the keyspace now, unique among those of its owner.
+    pub fn name(&self) -> String {
         self.record.load().name.clone()
     }
 
@@ -248,6 +252,21 @@ impl KeyspaceCore {
             true => self.status.fetch_or(MAINTAINED, Ordering::AcqRel),
             false => self.status.fetch_and(!MAINTAINED, Ordering::AcqRel),
         };
+    }
+
+    /// Notes that the trees get a floor. Returns false if they have one.
+    pub(crate) fn begin_filling(&self) -> bool {
+        !self.is_filling.swap(true, Ordering::AcqRel)
+    }
+
+    /// Returns whether the trees have a floor, and must not be replaced.
+    #[cfg_attr(not(test), expect(dead_code, reason = "nothing replaces trees yet"))]
+    pub(crate) fn is_filling(&self) -> bool {
+        self.is_filling.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn end_filling(&self) {
+        self.is_filling.store(false, Ordering::Release);
     }
 
     /// What a write says that is prepared with the present set.

@@ -73,6 +73,7 @@ mod change;
 mod ingest;
 mod read;
 
+mod fill;
 mod hold;
 
 mod keyspace;
@@ -105,6 +106,7 @@ pub use commit::{Admitted, Batch, Effect, OP_OVERHEAD, Ticket, TryCommit};
 pub use config::{Config, Environment};
 pub use engine::{Engine, InTransaction};
 pub use event::{DamagedTable, Event, Listener, StallCause};
+pub use fill::Fill;
 pub use flagstone_base::{Error, ErrorKind, KeyspaceId, Kind, Moment, Result, SeqNo, Slice};
 pub use fold::Fold;
 pub use history::VersionToken;

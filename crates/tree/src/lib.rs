@@ -55,8 +55,8 @@ pub use deletes::{DeletedBytes, DeletesInMemory};
 pub use fold::Fold;
 pub use options::{Direction, OutputCheck, TreeOptions};
 pub use pick::{
-    FullPass, Job, JobReason, Policy, Pressure, next_expiry, pick, pick_expired, pick_hidden,
-    pick_trim, pressure,
+    FullPass, Job, JobReason, Policy, Pressure, next_expiry, pick, pick_above, pick_expired,
+    pick_hidden, pick_trim, pressure,
 };
 pub use read::{Found, Now, ScanOptions, TreeScan, written_after};
 #[doc(hidden)]

@@ -19,7 +19,7 @@ use crate::view::{MemtableRef, View};
 use crate::work_slot::WorkSlot;
 use flagstone_base::{FileNumber, Result, SeqNo, TreeId};
 use flagstone_env::sync::Mutex;
-use flagstone_env::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use flagstone_env::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use flagstone_env::sync::{ArcSwap, Guard};
 use flagstone_sst::{Table, TableOptions};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -38,6 +38,8 @@ pub struct Tree {
     pub(crate) flush_slot: WorkSlot,
     pub(crate) compaction_slot: WorkSlot,
     keep_tombstones: AtomicBool,
+    /// See [`Tree::set_floor`]. ZERO if there is none.
+    floor: AtomicU64,
     /// Tables that a flush or compaction opened and checked, until they are installed.
     ready: Mutex<BTreeMap<FileNumber, Arc<Table>>>,
     pub(crate) counters: Counters,
@@ -123,6 +125,7 @@ impl Tree {
             flush_slot: WorkSlot::default(),
             compaction_slot: WorkSlot::default(),
             keep_tombstones: AtomicBool::new(false),
+            floor: AtomicU64::new(0),
             ready: Mutex::default(),
             counters: Counters::default(),
             reads: ReadLoad::default(),
@@ -275,8 +278,24 @@ impl Tree {
         self.view.load().memtables().filter_map(|table| table.first()).min()
     }
 
-    /// Sets whether compactions keep every tombstone, which they must while an index is being
-    /// built.
+    /// Sets the SeqNo at which tables may be ingested later, although newer entries are written
+    /// meanwhile; `None` when no more come. No entry may have this SeqNo, all older ones must be in
+    /// tables, and no write may be under way.
+    ///
+    /// Compactions and flushes keep all tombstones, and those of entries that have expired. Tables
+    /// with newer entries stay in L0, where the ingested tables come below them.
+    pub fn set_floor(&self, floor: Option<SeqNo>) {
+        self.set_keep_tombstones(floor.is_some());
+        self.floor.store(floor.unwrap_or_default().get(), Ordering::SeqCst);
+    }
+
+    /// The SeqNo at which tables may be ingested later. Load it after the version it is used for:
+    /// without a floor then, the version had no newer tables.
+    pub fn floor(&self) -> Option<SeqNo> {
+        Some(SeqNo::new(self.floor.load(Ordering::SeqCst))).filter(|floor| *floor > SeqNo::ZERO)
+    }
+
+    /// Sets whether compactions keep every tombstone. A floor sets it, too.
     pub fn set_keep_tombstones(&self, keep: bool) {
         self.keep_tombstones.store(keep, Ordering::SeqCst);
     }

@@ -2,6 +2,7 @@
 //! the workers.
 
 use super::compact::CompactionJob;
+use super::pick::pick_of;
 use super::run::schedule_compactions;
 use super::sweep::sweep;
 use super::upkeep::Upkeep;
@@ -10,7 +11,7 @@ use flagstone_base::{Error, Result, TreeId};
 use flagstone_env::sync::Mutex;
 use flagstone_env::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use flagstone_env::{Lane, Progress};
-use flagstone_tree::{Compaction, FullPass, Policy, Tree, pick, pick_expired};
+use flagstone_tree::{Compaction, FullPass, Policy, Tree, pick_expired};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -305,7 +306,7 @@ impl Claim {
         let Self { upkeep, tree } = self;
         let view = tree.view();
         let needed = || match tree.pressure(Policy::Tiering).l0_runs >= L0_RUNS_FIRST {
-            true => pick(view.version(), tree.options(), Policy::Tiering),
+            true => pick_of(tree, view.version(), Policy::Tiering),
             false => None,
         };
         let moment = upkeep.expire_through();

@@ -5,7 +5,10 @@ use super::compact::CompactionJob;
 use super::garbage::{budget, note_spaces, slow_down_for_space};
 use super::upkeep::Upkeep;
 use super::watch::{policy, unwatch, watch_again, watched_trees};
-use flagstone_tree::{Compaction, Policy, Tree, next_expiry, pick, pick_expired, pick_hidden};
+use flagstone_tree::{
+    Compaction, Job, Policy, Tree, Version, next_expiry, pick, pick_above, pick_expired,
+    pick_hidden,
+};
 use std::sync::Arc;
 
 /// The highest score of a tree that is compared with that of compactions for space.
@@ -67,7 +70,7 @@ fn start_compaction(upkeep: &Arc<Upkeep>, tree: &Arc<Tree>) -> Option<Compaction
     }
     let oldest = snapshots.iter().copied().min();
     let hidden = || pick_hidden(view.version(), tree.options(), oldest.unwrap_or(visible));
-    let job = match pick(view.version(), tree.options(), policy) {
+    let job = match pick_of(tree, view.version(), policy) {
         None if policy == Policy::Leveling => expired.or_else(hidden),
         job => job.or(expired),
     };
@@ -80,6 +83,15 @@ fn start_compaction(upkeep: &Arc<Upkeep>, tree: &Arc<Tree>) -> Option<Compaction
     };
     let compaction = Compaction::start(tree, job, &snapshots, visible)?.expiring_through(moment);
     Some(CompactionJob::new(Arc::clone(upkeep), Arc::clone(tree), compaction))
+}
+
+/// The most urgent compaction of `version`, which `tree` has or had.
+pub(super) fn pick_of(tree: &Tree, version: &Version, policy: Policy) -> Option<Job> {
+    // Loaded after the version.
+    match tree.floor() {
+        Some(floor) => pick_above(version, tree.options(), policy, floor),
+        None => pick(version, tree.options(), policy),
+    }
 }
 
 /// Starts the compaction that frees the most for its cost, in the first tree that has one.

@@ -244,6 +244,12 @@ impl Batch {
         self.ops.is_empty()
     }
 
+    /// Returns whether a keyspace of the batch owns others: then it is committed by
+    /// [`Engine::hold`](crate::Engine::hold).
+    pub fn has_owned(&self) -> bool {
+        self.keyspaces.iter().any(|keyspace| keyspace.has_owned())
+    }
+
     /// The number of bytes that the batch takes in the log.
     pub fn bytes(&self) -> usize {
         self.payload.len()

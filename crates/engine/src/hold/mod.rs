@@ -12,7 +12,7 @@ mod batch;
 mod builder;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 pub use batch::{HeldBatch, HeldOp, HeldValue};
 pub use builder::Hold;

@@ -15,14 +15,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-fn index(db: &Engine, owner: &Keyspace, name: &str) -> Keyspace {
+pub(crate) fn index(db: &Engine, owner: &Keyspace, name: &str) -> Keyspace {
     let options = KeyspaceOptions::new().routing(Routing::Range(Vec::new()));
     let content = KeyspaceContent::of("bytes");
     let wanted = WantedOwned { name, content, options: &options, note: b"" };
     db.create_owned(owner, &wanted).unwrap().keyspace
 }
 
-fn open(world: &World) -> (Engine, Keyspace) {
+pub(crate) fn open(world: &World) -> (Engine, Keyspace) {
     let db = world.open();
     let kv = db
         .keyspace_with("kv", KeyspaceOptions::new().routing(Routing::Hash(3)).fold("append/1"))
@@ -31,7 +31,7 @@ fn open(world: &World) -> (Engine, Keyspace) {
 }
 
 /// The key of an entry: the value, and the key that has it.
-fn entry(value: &[u8], key: &[u8]) -> Vec<u8> {
+pub(crate) fn entry(value: &[u8], key: &[u8]) -> Vec<u8> {
     [value, b"/", key].concat()
 }
 
@@ -44,6 +44,7 @@ fn keep(held: &mut HeldBatch<'_>) -> Result<()> {
         let state = match effect.kind() {
             Kind::Put => Some((value.to_vec(), effect.expiry())),
             Kind::Delete => None,
+            Kind::Merge if !keyspace.has_owned() => continue,
             Kind::Merge => return Err(Error::invalid("a merge was not resolved")),
             Kind::RangeDelete => {
                 let in_range = (keyspace.id(), key.to_vec())..(keyspace.id(), value.to_vec());
@@ -87,12 +88,12 @@ fn write_entries(
     Ok(())
 }
 
-fn commit(db: &Engine, batch: Batch) -> Result<()> {
+pub(crate) fn commit(db: &Engine, batch: Batch) -> Result<()> {
     let (ticket, ()) = db.hold(batch).commit(keep)?;
     ticket.map_or(Ok(()), |ticket| ticket.wait())
 }
 
-fn all(keyspace: &Keyspace) -> BTreeMap<Vec<u8>, Vec<u8>> {
+pub(crate) fn all(keyspace: &Keyspace) -> BTreeMap<Vec<u8>, Vec<u8>> {
     let mut scan = keyspace.scan_range(KeyRange::ALL);
     let mut found = BTreeMap::new();
     while scan.advance().unwrap() {
@@ -102,7 +103,7 @@ fn all(keyspace: &Keyspace) -> BTreeMap<Vec<u8>, Vec<u8>> {
 }
 
 /// Compares each index with the documents.
-fn check(kv: &Keyspace, indexes: &[Keyspace]) {
+pub(crate) fn check(kv: &Keyspace, indexes: &[Keyspace]) {
     let expected: BTreeSet<_> = all(kv).iter().map(|(key, value)| entry(value, key)).collect();
     for index in indexes {
         let found: BTreeSet<_> = all(index).into_keys().collect();
@@ -180,7 +181,9 @@ fn a_batch_that_is_refused_leaves_nothing_and_no_lock() {
     });
     assert!(misused.err().unwrap().to_string().contains("closure of an update"));
     assert!(!kv.handle().parts().commits.stripes.is_any_held());
-    check(&kv, &[by_value]);
+    check(&kv, std::slice::from_ref(&by_value));
+    let noted = db.hold(batch(false)).commit(|_held| db.set_note(&by_value, b"noted"));
+    assert_eq!((noted.is_ok(), by_value.note()), (true, b"noted".to_vec()));
     let nothing = db.hold(Batch::default()).key(&kv, b"a").commit(|held| held.get(&kv, b"a"));
     let (ticket, found) = nothing.unwrap();
     assert!(ticket.is_none() && found.value.is_some());
@@ -276,14 +279,14 @@ fn a_transaction_that_noted_a_set_conflicts_when_that_has_changed() {
 }
 
 /// A plan of random batches, updates, deleted ranges, transactions and changes of the set.
-struct Plan {
-    random: SeededRandom,
-    db: Engine,
-    kv: Keyspace,
+pub(crate) struct Plan {
+    pub(crate) random: SeededRandom,
+    pub(crate) db: Engine,
+    pub(crate) kv: Keyspace,
 }
 
 impl Plan {
-    fn below(&self, n: u64) -> u64 {
+    pub(crate) fn below(&self, n: u64) -> u64 {
         self.random.next_u64() % n
     }
 
@@ -311,7 +314,7 @@ impl Plan {
         batch
     }
 
-    fn step(&self, world: &World) -> Result<()> {
+    pub(crate) fn step(&self, world: &World) -> Result<()> {
         match self.below(40) {
             0 => self.db.flush(),
             1 => self.kv.clear(),
@@ -331,7 +334,7 @@ impl Plan {
 }
 
 /// The world with `disk`. The clock goes on.
-fn restarted(world: &World, disk: MemDisk) -> World {
+pub(crate) fn restarted(world: &World, disk: MemDisk) -> World {
     World { clock: Arc::clone(&world.clock), ..World::on(disk) }
 }
 

@@ -52,6 +52,13 @@ impl Written {
         self.edits.iter_mut().for_each(|(_, edit)| edit.set_seqno(seqno));
     }
 
+    /// No flush is installed until the edits are.
+    fn set_seqno_below(&mut self, floor: SeqNo) {
+        for (tree, edit) in &mut self.edits {
+            edit.set_seqno_below(floor, tree.view().version().flushed_through());
+        }
+    }
+
     pub(super) fn abandon(&mut self) {
         self.edits.drain(..).for_each(|(tree, edit)| tree.abandon(&edit));
     }
@@ -116,6 +123,36 @@ fn number_and_install(
         place.publish();
         return appended.map(|()| seqno);
     }
+}
+
+/// Installs the tables in `written` with the SeqNo of a floor, below everything newer. They survive
+/// a power cut then, and so does everything that was visible before. Writers do not wait.
+pub(super) fn install_below(
+    parts: &Parts,
+    core: &Arc<KeyspaceCore>,
+    written: &mut Written,
+    floor: SeqNo,
+) -> Result<()> {
+    let trees = written.trees();
+    before_write(&parts.commits.throttle, 0, true, || trees.iter().collect())?;
+    // What the entries were made from must not be lost before them.
+    make_history_durable(&parts.upkeep)?;
+    sync_log(parts)?;
+    {
+        let mut claims = Claims::new(&parts.upkeep);
+        let mut guard = parts.edits.manifest.lock();
+        let manifest = guard.as_mut().ok_or_else(|| parts.setup.closed_meanwhile())?;
+        parts.health.check_open_for_writing()?;
+        core.check_not_dropped()?;
+        written.choose_levels(&mut claims);
+        written.set_seqno_below(floor);
+        let edits = std::mem::take(&mut written.edits);
+        // If it is refused, a crash may bring it back. Then the entries are as right as before:
+        // what came after them is in the log.
+        make_current(&parts.upkeep, manifest, &edits, None)?;
+    }
+    after_ingest(&parts.upkeep, &trees);
+    Ok(())
 }
 
 /// Syncs the log, unless all of it is.

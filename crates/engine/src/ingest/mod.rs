@@ -15,6 +15,10 @@
 //! numbered before, so that a power cut does not keep the ingest and lose what came before.
 
 mod install;
+mod number;
+
+mod floor;
 mod write;
 
+pub(crate) use floor::Floor;
 pub use write::{Ingest, IngestReport};

@@ -1,13 +1,13 @@
 //! Writes the tables of an ingest, entry by entry.
 
-use super::install::{Written, install};
+use super::floor::Floor;
+use super::install::{Written, install, install_below};
+use super::number::{check_may_ingest, take_seqno};
 use crate::background::sweep;
-use crate::commit::number_tables;
 use crate::event::Event;
 use crate::handle::Handle;
 use crate::keyspace_core::KeyspaceCore;
 use crate::parts::Parts;
-use crate::supply::supply;
 use flagstone_base::check::Short;
 use flagstone_base::key::{check_key, check_value};
 use flagstone_base::{Error, Moment, Result, SeqNo};
@@ -29,8 +29,10 @@ const ENTRIES_LEAST: u64 = 4096;
 pub struct Ingest {
     handle: Arc<Handle>,
     core: Arc<KeyspaceCore>,
-    /// The SeqNo in the files.
+    /// The SeqNo in the files. With a floor also that of the entries.
     file_seqno: SeqNo,
+    /// Set if the entries come below newer ones.
+    floor: Option<Arc<Floor>>,
     /// The unfinished tables of each partition.
     writers: Vec<Option<TreeIngest>>,
     /// The partition of the last key.
@@ -61,15 +63,33 @@ pub struct IngestReport {
 impl Ingest {
     /// Starts an ingest into the keyspace of `core`.
     pub(crate) fn start(handle: &Arc<Handle>, core: &Arc<KeyspaceCore>) -> Result<Self> {
+        Self::open(handle, core, None)
+    }
+
+    /// Starts an ingest whose entries have the SeqNo of `floor`.
+    pub(crate) fn below(floor: &Arc<Floor>) -> Result<Self> {
+        Self::open(floor.handle(), floor.core(), Some(Arc::clone(floor)))
+    }
+
+    fn open(
+        handle: &Arc<Handle>,
+        core: &Arc<KeyspaceCore>,
+        floor: Option<Arc<Floor>>,
+    ) -> Result<Self> {
         let parts = handle.parts();
         check_may_ingest(parts)?;
         if parts.ballast.is_given_up() {
             return Err(parts.ballast.refusal());
         }
+        let file_seqno = match &floor {
+            Some(floor) => floor.seqno(),
+            None => take_seqno(parts, core)?,
+        };
         Ok(Self {
             handle: Arc::clone(handle),
             core: Arc::clone(core),
-            file_seqno: take_seqno(parts, core)?,
+            file_seqno,
+            floor,
             writers: core.trees().iter().map(|_| None).collect(),
             at: 0,
             written: Written::default(),
@@ -198,7 +218,12 @@ impl Ingest {
         }
         let end = [&self.last_key[..], &[0]].concat();
         let span = (self.first_key.as_slice(), end.as_slice());
-        report.seqno = install(parts, &self.core, &mut self.written, span)?;
+        match &self.floor {
+            None => report.seqno = install(parts, &self.core, &mut self.written, span)?,
+            Some(floor) => {
+                install_below(parts, &self.core, &mut self.written, floor.seqno())?;
+            }
+        }
         let IngestReport { entries, tables, bytes, .. } = report;
         let keyspace = self.core.name();
         parts.health.tell(&Event::Ingested { keyspace, entries, tables, bytes });
@@ -246,23 +271,6 @@ impl fmt::Display for IngestReport {
 
 fn closed(parts: &Parts) -> Error {
     parts.setup.closed_meanwhile()
-}
-
-fn check_may_ingest(parts: &Parts) -> Result<()> {
-    parts.health.check_may_write()?;
-    parts.health.check_may_wait("an ingest")?;
-    parts.health.check_open_for_writing()
-}
-
-/// Takes a SeqNo that no entry has, and publishes it as empty.
-fn take_seqno(parts: &Parts, core: &KeyspaceCore) -> Result<SeqNo> {
-    loop {
-        if let Some((seqno, place)) = number_tables(&parts.commits, core, None)? {
-            place.publish();
-            return Ok(seqno);
-        }
-        supply(&parts.edits, 1)?;
-    }
 }
 
 /// Notes that entries of the keyspace expire. Merges that have begun before, and do not know it,

@@ -85,8 +85,12 @@ impl Transaction {
         }
     }
 
-    /// Returns the value of `key`, and the moment from which on it is absent if it has one.
-    fn find(
+    /// Returns the value of `key` as the transaction sees it, and the moment from which on it is
+    /// absent if it has one.
+    ///
+    /// # Errors
+    /// Same as [`Snapshot::get`].
+    pub fn get_with_expiry(
         &self,
         keyspace: &Arc<KeyspaceCore>,
         key: &[u8],
@@ -122,7 +126,7 @@ impl Transaction {
         keyspace: &Arc<KeyspaceCore>,
         key: impl AsRef<[u8]>,
     ) -> Result<Option<Slice>> {
-        Ok(self.find(keyspace, key.as_ref())?.0)
+        Ok(self.get_with_expiry(keyspace, key.as_ref())?.0)
     }
 
     /// Notes which keyspaces `keyspace` owns now, before the transaction writes to them what its
@@ -206,7 +210,7 @@ impl Transaction {
             let check = |bytes| commits.check_batch_bytes(bytes);
             return self.own.add_operand(keyspace, key, operand, check);
         }
-        let (base, expiry) = self.find(keyspace, key)?;
+        let (base, expiry) = self.get_with_expiry(keyspace, key)?;
         let fold = keyspace.fold.as_deref();
         let folded = fold.and_then(|fold| fold.fold(key, base.as_deref(), &[operand]));
         let Some(value) = folded else { return self.set(keyspace, key, Own::Delete) };
@@ -250,7 +254,7 @@ impl Transaction {
         key: &[u8],
         change: impl FnOnce(Option<&[u8]>) -> Result<Option<(Kind, Vec<u8>)>>,
     ) -> Result<bool> {
-        let (old, expiry) = self.find(keyspace, key)?;
+        let (old, expiry) = self.get_with_expiry(keyspace, key)?;
         let Some((kind, value)) = change(old.as_deref())? else { return Ok(false) };
         let effect = if kind == Kind::Put { Effect::put(expiry) } else { kind.into() };
         self.write(keyspace, effect, key, &value)?;

@@ -16,11 +16,14 @@ mod space;
 mod trim;
 
 mod around;
+mod floor;
 
 pub use around::{pick, pick_expired, pick_hidden};
 pub(crate) use expired::expired_tables;
 pub use expired::next_expiry;
 pub(crate) use fences::{coarse, fences, table_bytes_max};
+pub(crate) use floor::crosses;
+pub use floor::pick_above;
 pub use full::FullPass;
 pub use job::{Job, JobReason};
 pub use shape::{Policy, Pressure, pressure};

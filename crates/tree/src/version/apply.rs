@@ -100,6 +100,12 @@ impl Version {
         Ok(next)
     }
 
+    /// Returns this version with only those tables of L0 that `keep` chooses.
+    pub(crate) fn with_l0(&self, keep: impl Fn(&TableMeta) -> bool) -> Self {
+        let kept = self.tables_of(0).filter(|table| keep(table.meta())).map(Arc::clone);
+        Self { runs: into_runs(kept.collect()), ..self.clone() }
+    }
+
     /// Makes the checks of [`Version::check`] that an edit can break.
     fn check_edit(&self, edit: &TreeEdit) -> Result<()> {
         for (level, _) in &edit.added {

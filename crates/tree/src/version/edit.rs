@@ -63,6 +63,13 @@ impl TreeEdit {
         self.flushed_through = Some(seqno);
     }
 
+    /// Gives the tables of an ingest the SeqNo of a floor. `flushed` is what the tree was flushed
+    /// through before, and may be newer.
+    pub fn set_seqno_below(&mut self, floor: SeqNo, flushed: SeqNo) {
+        self.set_seqno(floor);
+        self.flushed_through = self.flushed_through.filter(|through| *through > flushed);
+    }
+
     /// Writes up to this SeqNo may have left no trace.
     pub fn untraced(&self) -> SeqNo {
         self.untraced_through.unwrap_or(self.watermark)

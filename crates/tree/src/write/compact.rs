@@ -6,7 +6,7 @@ use super::ranges::RangesToWrite;
 use crate::counters::TreeCounters;
 use crate::merge::{AllRanges, MergeCursor, Retention, RunCursor, Source};
 use crate::options::Direction;
-use crate::pick::{Job, coarse, expired_tables, fences, is_contiguous, table_bytes_max};
+use crate::pick::{Job, coarse, crosses, expired_tables, fences, is_contiguous, table_bytes_max};
 use crate::ranges::RangeSet;
 use crate::tree::Tree;
 use crate::version::{LEVELS, Run, Span, TableHandle, TreeEdit, Version, ends_before};
@@ -50,7 +50,8 @@ impl Compaction {
         }
         let version = Arc::clone(tree.view().version());
         let job = without_shared_moves(&version, job, tree);
-        if !fits(&version, &job) || !may_drop(tree, &version, &job, visible) {
+        let is_open = fits(&version, &job) && may_drop(tree, &version, &job, visible);
+        if !is_open || tree.floor().is_some_and(|floor| crosses(&version, &job, floor)) {
             tree.compaction_slot.give_up();
             return None;
         }
