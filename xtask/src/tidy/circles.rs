@@ -20,7 +20,7 @@ const ALLOWED: &[Allowed] = &[
     allowed("doc", 16, 16),
     allowed("env", 2, 2),
     allowed("sst", 12, 6),
-    allowed("testkit", 12, 8),
+    allowed("testkit", 4, 2),
     allowed("tree", 8, 5),
     allowed("wal", 5, 5),
 ];

@@ -14,18 +14,19 @@ mod coverage;
 mod database;
 mod document;
 mod edit;
+mod filter;
 mod json;
+mod jsonpath;
 mod mutate;
 mod patch;
 mod run;
 mod sort_key;
 mod table;
+mod tools;
 
 pub use mutate::Mutator;
 pub use run::{Failure, Limits, Report, corpus, fuzz, run_once};
-
-use std::cell::Cell;
-use std::fmt::Display;
+use tools::{bounded, join, note, split, take_outcome};
 
 /// A format and its fuzzing.
 #[derive(Clone, Copy)]
@@ -61,7 +62,7 @@ const fn checked(
 }
 
 /// All targets.
-pub const TARGETS: [Target; 9] = [
+pub const TARGETS: [Target; 11] = [
     checked("table", "a table: frame, index, filter, blocks", table::body, table::seeds),
     checked("log", "segments and the operations in them", database::log, database::log_seeds),
     checked("manifest", "a manifest", database::manifest, database::manifest_seeds),
@@ -70,48 +71,12 @@ pub const TARGETS: [Target; 9] = [
     plain("document", "a document", document::body, document::seeds),
     plain("patch", "a document and patches of it", patch::body, patch::seeds),
     plain("json", "JSON", json::body, json::seeds),
+    plain("jsonpath", "a document and a JSONPath", jsonpath::body, jsonpath::seeds),
+    plain("filter", "a document and a filter", filter::body, filter::seeds),
     plain("sort_key", "two sort keys", sort_key::body, sort_key::seeds),
 ];
 
 /// Returns the target of this name.
 pub fn target(name: &str) -> Option<&'static Target> {
     TARGETS.iter().find(|target| target.name == name)
-}
-
-thread_local! {
-    static OUTCOME: Cell<u64> = const { Cell::new(0) };
-}
-
-/// Notes the outcome of a body. Numbers in the text do not count. Without edge counters, an input
-/// with a new outcome is worth keeping.
-fn note(what: impl Display) {
-    let letters: Vec<u8> = what.to_string().bytes().filter(|b| !b.is_ascii_digit()).collect();
-    OUTCOME.set(flagstone_base::hash::key_hash(&letters, OUTCOME.get()));
-}
-
-/// Returns a hash of the outcomes since the last call.
-fn take_outcome() -> u64 {
-    OUTCOME.replace(0)
-}
-
-/// Runs `work`, which decodes `len` bytes, and asserts that it takes at most `times` as much memory
-/// plus some KB.
-fn bounded<T>(len: usize, times: usize, what: &str, work: impl FnOnce() -> T) -> T {
-    let (done, bytes) = crate::memory::peak(work);
-    if let Some(bytes) = bytes {
-        let most = len.saturating_mul(times) + (256 << 10);
-        assert!(bytes <= most, "{what} of {len} bytes took {bytes} bytes: expected at most {most}");
-    }
-    done
-}
-
-/// Splits `bytes` by the length of two bytes at their start.
-fn split(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
-    let (len, rest) = bytes.split_first_chunk::<2>()?;
-    rest.split_at_checked(usize::from(u16::from_le_bytes(*len)))
-}
-
-/// Joins two runs of bytes so that [`split`] separates them.
-fn join(first: &[u8], second: &[u8]) -> Vec<u8> {
-    [&(first.len() as u16).to_le_bytes()[..], first, second].concat()
 }

@@ -65,6 +65,16 @@ fn hostile_json_does_no_harm() {
 }
 
 #[test]
+fn hostile_jsonpaths_do_no_harm() {
+    replay("jsonpath", 5000);
+}
+
+#[test]
+fn hostile_filters_do_no_harm() {
+    replay("filter", 4000);
+}
+
+#[test]
 fn hostile_sort_keys_do_no_harm_and_order_as_their_values() {
     replay("sort_key", 10_000);
 }
