@@ -10,7 +10,7 @@ use crate::commit::Committed;
 use crate::content::Content;
 use crate::keyspace_core::KeyspaceCore;
 use crate::manifest::{Edit, Manifest};
-use crate::open::{build_keyspace, open_content, tree_options};
+use crate::open::{build_keyspace, open_content};
 use crate::options::{Durability, KeyspaceOptions};
 use crate::parts::Parts;
 use flagstone_base::{Error, KeyspaceId, Result};
@@ -113,8 +113,7 @@ pub(crate) fn insert_created(
     content: Content,
 ) -> Result<Arc<KeyspaceCore>> {
     let record = manifest.state().catalog.by_id(id).ok_or_else(|| parts.setup.closed())?;
-    let core = build_keyspace(Arc::clone(record), content, |id, core| {
-        let options = tree_options(core, id);
+    let core = build_keyspace(Arc::clone(record), content, |id, options| {
         Ok(Tree::new(id, Arc::clone(&parts.trees), options, Version::empty()))
     })?;
     let core = Arc::new(core);

@@ -68,12 +68,10 @@ impl CheckpointWriter<'_> {
     fn fill(&self, cut: &Cut) -> Result<CheckpointReport> {
         let mut report = CheckpointReport { seqno: cut.seqno, ..CheckpointReport::default() };
         let mut pace = copy_pace(&self.parts.setup, &self.parts.health);
-        for tree in cut.state.trees.values() {
-            for (_, meta) in tree.tables.values() {
-                report.tables += 1;
-                report.bytes += meta.bytes;
-                report.bytes_copied += self.link_or_copy(meta.number, &mut pace)?;
-            }
+        for meta in cut.state.tables() {
+            report.tables += 1;
+            report.bytes += meta.bytes;
+            report.bytes_copied += self.link_or_copy(meta.number, &mut pace)?;
         }
         // The copy's log begins after the one of the original.
         let log_from = self.parts.history.log.as_ref().map(flagstone_wal::Log::next_number);

@@ -118,6 +118,22 @@ pub enum Event {
         /// The duration of the compaction.
         took: Duration,
     },
+    /// A partition was split in two.
+    PartitionSplit {
+        /// The keyspace, by name.
+        keyspace: String,
+        /// The index of the partition. The second half is the next one.
+        partition: usize,
+        /// The first key of the second half.
+        bound: Vec<u8>,
+    },
+    /// Two neighbouring partitions were merged.
+    PartitionsMerged {
+        /// The keyspace, by name.
+        keyspace: String,
+        /// The index of the first of them, and of the result.
+        partition: usize,
+    },
     /// An ingest was installed.
     Ingested {
         /// The keyspace, by name.
@@ -238,6 +254,13 @@ impl fmt::Display for Event {
                     f,
                     "{part}: compacted {removed} tables to {added} of {bytes} bytes in {took:.1?}"
                 )
+            }
+            Self::PartitionSplit { keyspace, partition, bound } => {
+                let bound = &bound[..bound.len().min(64)];
+                write!(f, "{}: split at {}", Part(keyspace, *partition), bound.escape_ascii())
+            }
+            Self::PartitionsMerged { keyspace, partition } => {
+                write!(f, "{}: merged with the next one", Part(keyspace, *partition))
             }
             Self::Ingested { keyspace, entries, tables, bytes } => write!(
                 f,

@@ -13,7 +13,6 @@ use crate::event::{Event, Listener};
 use crate::inside::{self, Inside, InsideGuard};
 use crate::setup::Setup;
 use flagstone_base::{Error, ErrorKind, Result};
-use flagstone_env::Progress;
 use flagstone_env::sync::atomic::{AtomicU8, Ordering};
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, OnceLock};
@@ -143,11 +142,7 @@ impl Health {
     /// Runs a step of a job. A panic in it, in a fold or a listener for example, poisons the
     /// database: the thread must survive, and those who wait for the job must learn that it will
     /// never end.
-    pub(crate) fn run_step(
-        &self,
-        what: &str,
-        step: impl FnOnce() -> Result<Progress>,
-    ) -> Result<Progress> {
+    pub(crate) fn run_step<T>(&self, what: &str, step: impl FnOnce() -> Result<T>) -> Result<T> {
         let _inside = self.run_inside(Inside::Background);
         std::panic::catch_unwind(AssertUnwindSafe(step)).unwrap_or_else(|_payload| {
             Err(Error::new(ErrorKind::Poisoned, format!("{what} panicked")))

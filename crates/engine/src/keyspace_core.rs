@@ -8,8 +8,8 @@ use crate::partition::{Layout, Layouts, Route};
 use flagstone_base::hash::key_hash;
 use flagstone_base::{Error, ErrorKind, KeyspaceId, Result};
 use flagstone_env::sync::ArcSwap;
-use flagstone_env::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
-use flagstone_tree::{Tree, TreeContext};
+use flagstone_env::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicUsize, Ordering};
+use flagstone_tree::{Tree, TreeContext, TreeOptions};
 use smallvec::SmallVec;
 use std::any::Any;
 use std::sync::Arc;
@@ -44,6 +44,8 @@ pub struct KeyspaceCore {
     is_filling: AtomicBool,
     /// Keeps range deletes and ingests out of updates.
     pub(crate) gate: Gate,
+    /// Ingests that have begun and not ended. They write tables for the trees as they are.
+    ingests: AtomicU32,
     /// The length of the value of the last update if that was large, otherwise 0.
     pub(crate) updated_bytes: AtomicUsize,
 }
@@ -71,6 +73,9 @@ const IN_DOUBT: u8 = 2;
 /// The keyspace owns others: its writes must be prepared.
 const MAINTAINED: u8 = 4;
 
+/// The turn of the only tree of a keyspace: its L0 grows to the average size.
+const LONE_TURN: u8 = 4;
+
 impl KeyspaceCore {
     /// A keyspace of `record` without trees.
     pub(crate) fn new(record: Arc<KeyspaceRecord>, content: Content) -> Self {
@@ -87,6 +92,7 @@ impl KeyspaceCore {
             is_filling: AtomicBool::new(false),
             gate: Gate::default(),
             updated_bytes: AtomicUsize::new(0),
+            ingests: AtomicU32::new(0),
             entry_checks: false,
             record: ArcSwap::from(record),
         }
@@ -111,12 +117,47 @@ impl KeyspaceCore {
     }
 
     /// Replaces the layout. Called under the locks of the manifest and the numbering.
-    #[cfg_attr(not(test), expect(dead_code, reason = "nothing splits yet"))]
     pub(crate) fn set_layout(&self, route: Route, trees: Vec<Arc<Tree>>) {
         self.layouts.replace(route, trees);
     }
 
+    /// Keeps the layout as it is until [`KeyspaceCore::end_ingest`]. Called under the lock of the
+    /// manifest.
+    pub(crate) fn begin_ingest(&self) {
+        self.ingests.fetch_add(1, Ordering::SeqCst);
+    }
+
+    pub(crate) fn end_ingest(&self) {
+        self.ingests.fetch_sub(1, Ordering::SeqCst);
+    }
+
+    pub(crate) fn is_ingesting(&self) -> bool {
+        self.ingests.load(Ordering::SeqCst) > 0
+    }
+
+    /// The options of the tree of `partition`, as `record` describes the keyspace.
+    ///
+    /// The trees of one keyspace fill at the same rate, so they would all be compacted at once.
+    /// Turns spread this out; neighbouring trees get distant turns. A single tree needs no turn.
+    pub(crate) fn tree_options(&self, record: &KeyspaceRecord, partition: usize) -> TreeOptions {
+        let turn = match record.trees.len() {
+            1 => LONE_TURN,
+            _ => (record.trees[partition].0 as u8).reverse_bits() >> 5,
+        };
+        TreeOptions {
+            turn,
+            keyspace: self.id,
+            owner: record.owner().unwrap_or_default(),
+            hash_seed: self.hash_seed,
+            tables: record.tables,
+            fold: self.fold.clone(),
+            bounds: record.route.bounds_of(partition).map(Arc::new),
+            ..TreeOptions::default()
+        }
+    }
+
     /// The seed of the hash of the keys.
+    #[cfg(test)]
     pub(crate) const fn hash_seed(&self) -> u64 {
         self.hash_seed
     }
@@ -260,7 +301,6 @@ impl KeyspaceCore {
     }
 
     /// Returns whether the trees have a floor, and must not be replaced.
-    #[cfg_attr(not(test), expect(dead_code, reason = "nothing replaces trees yet"))]
     pub(crate) fn is_filling(&self) -> bool {
         self.is_filling.load(Ordering::Acquire)
     }

@@ -14,7 +14,7 @@
 //!
 //! Readers take none of them: they load the visible SeqNo, then a tree's view.
 
-use crate::background::{Deletes, ExpiryTimer, Pace, Scrubber, Upkeep, act};
+use crate::background::{Deletes, ExpiryTimer, Pace, Scrubber, Splits, Upkeep, act};
 use crate::ballast::{self, Ballast};
 use crate::commit::{Commits, RecentWrites, Stall, Stripes, Throttle};
 use crate::content::ContentFactory;
@@ -151,6 +151,7 @@ impl Lower {
             is_settling: AtomicBool::new(false),
             is_look_queued: AtomicBool::new(false),
             expiry_timer: ExpiryTimer::default(),
+            splits: Splits::default(),
         }
     }
 

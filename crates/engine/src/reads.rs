@@ -110,10 +110,10 @@ impl Reads {
         hash: u64,
     ) -> Result<Option<Found>> {
         self.health.check_open()?;
-        let tree = keyspace.layout().tree_of(key, hash);
         loop {
             // In the same order as in `find`.
             let seqno = self.history.visible();
+            let tree = keyspace.layout().tree_of(key, hash);
             let view = tree.peek();
             if view.watermark() > seqno {
                 continue;
@@ -152,13 +152,14 @@ impl Reads {
         now: Now<'_>,
     ) -> Result<Found> {
         self.health.check_open()?;
-        let tree = keyspace.layout().tree_of(key, hash);
         loop {
-            // The SeqNo first, then the view: entries up to the SeqNo are in the view, unless a
-            // flush or compaction has dropped some for a newer watermark meanwhile.
+            // The SeqNo first, then the tree and its view: entries up to the SeqNo are in the view,
+            // unless a flush or compaction has dropped some for a newer watermark meanwhile, or
+            // other trees have replaced this one.
             let seqno = at.unwrap_or_else(|| self.history.visible());
+            let tree = keyspace.layout().tree_of(key, hash);
             let view = tree.peek();
-            if at.is_none() && view.watermark() > seqno {
+            if view.watermark() > seqno && (at.is_none() || view.is_retired()) {
                 continue;
             }
             // The clock is read after the view is taken, and never runs backwards. So entries that

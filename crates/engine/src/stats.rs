@@ -64,6 +64,8 @@ pub struct LevelReport {
 pub struct KeyspaceStats {
     /// The keyspace.
     pub info: KeyspaceInfo,
+    /// The number of partitions, which rises with splits.
+    pub partitions: usize,
     /// The levels that hold tables, newest first.
     pub levels: Vec<LevelReport>,
     /// Bytes of the keyspace's memtables.
@@ -120,6 +122,10 @@ pub struct Stats {
     pub flushes: u64,
     /// Compactions done since the database was opened.
     pub compactions: u64,
+    /// Partitions split in two since the database was opened.
+    pub splits: u64,
+    /// Neighbouring partitions merged since the database was opened.
+    pub merges: u64,
     /// How often writers were stopped since the database was opened.
     pub stalls: u64,
     /// How long writers were stopped or slowed, summed over all writers.
@@ -237,6 +243,8 @@ pub(crate) fn stats(parts: &Parts) -> Stats {
         wal_syncs: written.syncs,
         flushes: parts.upkeep.work.flushes.load(Ordering::Relaxed),
         compactions: parts.upkeep.work.compactions.load(Ordering::Relaxed),
+        splits: parts.upkeep.splits.splits.load(Ordering::Relaxed),
+        merges: parts.upkeep.splits.merges.load(Ordering::Relaxed),
         stalls: parts.commits.throttle.stall.stalls.load(Ordering::Relaxed),
         stalled_for: Duration::from_nanos(
             parts.commits.throttle.stall.stall_nanos.load(Ordering::Relaxed),
@@ -258,6 +266,7 @@ fn keyspace_stats(parts: &Parts, core: &KeyspaceCore) -> KeyspaceStats {
     let mut levels: Vec<LevelReport> = Vec::new();
     let mut report = KeyspaceStats {
         info: KeyspaceInfo::of(&parts.keyspaces, core),
+        partitions: core.trees().len(),
         levels: Vec::new(),
         memtable_bytes: 0,
         flush_bytes_written: 0,

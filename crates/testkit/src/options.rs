@@ -17,6 +17,7 @@ pub fn random_options(rng: &mut Rng) -> Options {
     Options::new()
         .memory_budget(rng.between(1 << 20, 4 << 20))
         .memtable_bytes(rng.percent(30).then(|| rng.between(64 << 10, 128 << 10)))
+        .split_bytes(*rng.pick(&[0, 1 << 10, 16 << 10]))
         .direct_reads(rng.percent(20))
         .durability(*rng.pick(&durabilities))
         .compaction_workers(rng.between(1, 3) as usize)

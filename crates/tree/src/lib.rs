@@ -40,6 +40,7 @@ mod work_slot;
 mod tree;
 
 mod replace;
+mod split_key;
 
 mod read;
 mod scrub;
@@ -65,6 +66,7 @@ pub use replace::{Successor, inherited, replace, retire};
 pub use scans::Scans;
 pub use scrub::Scrub;
 pub use space::Space;
+pub use split_key::split_key;
 pub use tree::{LevelStats, Tree, TreeReport, TreeStats};
 pub use version::{Known, LEVELS, TableHandle, TreeEdit, Version};
 pub use view::{MemtableRef, View};

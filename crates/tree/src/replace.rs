@@ -32,7 +32,7 @@ pub struct Successor {
 /// Returns the edit that gives the tables of `trees` to the new tree `id`, as far as they may
 /// have keys within `bounds`. The new tree is flushed as far as the first of them.
 pub fn inherited(trees: &[Arc<Tree>], id: TreeId, bounds: &KeyBounds) -> TreeEdit {
-    let mut edit = TreeEdit::new(id);
+    let (mut edit, mut untraced) = (TreeEdit::new(id), SeqNo::ZERO);
     for (at, tree) in trees.iter().enumerate() {
         let view = tree.view();
         let version = view.version();
@@ -40,11 +40,13 @@ pub fn inherited(trees: &[Arc<Tree>], id: TreeId, bounds: &KeyBounds) -> TreeEdi
         edit.added.extend(met.map(|(level, table)| (level, table.meta().clone())));
         edit.watermark = edit.watermark.max(version.watermark());
         edit.expired_through = edit.expired_through.max(version.expired_through());
+        untraced = untraced.max(version.untraced_through());
         if at == 0 {
             let through = version.flushed_through();
             edit.flushed_through = Some(through).filter(|through| *through > SeqNo::ZERO);
         }
     }
+    edit.untraced_through = (edit.watermark.max(untraced) > SeqNo::ZERO).then_some(untraced);
     edit
 }
 
@@ -73,7 +75,9 @@ pub fn replace(old: &[Arc<Tree>], new: Vec<Successor>) -> Result<Vec<Arc<Tree>>>
             let context = Arc::clone(old[0].context());
             let active = Memtable::new(&context, options.fold.as_ref(), Size::default());
             let view = View { active, sealed: sealed.clone(), version: version.shared() };
-            Tree::with_view(edit.tree, context, options, view)
+            let tree = Tree::with_view(edit.tree, context, options, view);
+            tree.set_keep_tombstones(old.iter().any(|old| old.keeps_tombstones()));
+            tree
         })
         .collect();
     Ok(trees)

@@ -70,7 +70,7 @@ pub(super) fn draw(stats: &Stats) -> String {
 
 fn draw_keyspace(out: &mut String, keyspace: &KeyspaceStats) {
     let info = &keyspace.info;
-    let partitions = info.routing.partitions();
+    let partitions = keyspace.partitions;
     let head = format!("{} ({}, {partitions} {})", info.name, info.content, kind(&info.routing));
     let column = if info.expires { "     expiring" } else { "" };
     let _always =
@@ -100,7 +100,7 @@ fn draw_keyspace(out: &mut String, keyspace: &KeyspaceStats) {
 const fn kind(routing: &Routing) -> &'static str {
     match routing {
         Routing::Hash(_) => "hash partitions",
-        Routing::Range(_) => "range partitions",
+        Routing::Range(_) | Routing::Auto => "range partitions",
     }
 }
 
@@ -174,7 +174,7 @@ fn keyspace_to_json(keyspace: &KeyspaceStats) -> Value {
     json!({
         "name": keyspace.info.name,
         "content": keyspace.info.content,
-        "partitions": keyspace.info.routing.partitions(),
+        "partitions": keyspace.partitions,
         "expires": keyspace.info.expires,
         "levels": keyspace.levels.iter().map(level).collect::<Vec<_>>(),
         "memtable_bytes": keyspace.memtable_bytes,

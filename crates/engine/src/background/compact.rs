@@ -111,6 +111,7 @@ fn finish(upkeep: &Arc<Upkeep>, tree: &Tree, error: Option<Error>) {
     let mut queue = upkeep.work.lock();
     queue.compacting.remove(&id);
     queue.freeing.remove(&id);
+    upkeep.splits.try_again();
     match error {
         None => {
             queue.failing.remove(&id);

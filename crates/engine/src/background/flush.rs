@@ -55,6 +55,7 @@ pub(super) fn next_flush(upkeep: &Arc<Upkeep>) -> Option<FlushJob> {
     let group = queue.flushes.take_group()?;
     queue.flushes.running = Some(group.number);
     queue.flushes.runs_unlogged = group.is_unlogged;
+    queue.flushes.running_trees = group.trees.iter().map(|tree| tree.id()).collect();
     drop(queue);
     upkeep.work.note_flush_began(upkeep.setup.now());
     let waiting = group.trees.iter().cloned().collect();
@@ -93,6 +94,7 @@ fn finish(upkeep: &Arc<Upkeep>, left: Option<(SealGroup, Error)>) {
         }
         Some((group, error)) => put_back(upkeep, group, &error),
     }
+    upkeep.splits.try_again();
     upkeep.work.ring();
     upkeep.health.writers.ring();
 }

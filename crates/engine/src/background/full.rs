@@ -193,6 +193,7 @@ impl CompactCall {
     /// Takes the next tree that is not being compacted.
     fn take(self: &Arc<Self>, upkeep: &Arc<Upkeep>) -> Option<StartedTree> {
         let mut state = self.state.lock();
+        state.follow_splits();
         let (at, claim) = (0..state.waiting.len())
             .rev()
             .find_map(|at| Some((at, Claim::take(upkeep, &state.waiting[at])?)))?;
@@ -203,6 +204,20 @@ impl CompactCall {
         let pass = FullPass::new(claim.tree.view().version());
         let bytes = (bytes_of(&claim.tree), 0);
         Some(StartedTree { job: None, pass, bytes, claim, _running: running })
+    }
+}
+
+impl CompactCallState {
+    /// Puts the trees that have replaced others in their places.
+    fn follow_splits(&mut self) {
+        while let Some(at) = self.waiting.iter().position(|tree| tree.successors().is_some()) {
+            let old = self.waiting.remove(at);
+            for tree in old.successors().unwrap_or_default() {
+                if self.waiting.iter().all(|other| other.id() != tree.id()) {
+                    self.waiting.insert(at, Arc::clone(tree));
+                }
+            }
+        }
     }
 }
 
@@ -328,6 +343,7 @@ impl Drop for Claim {
         queue.compacting.remove(&self.tree.id());
         queue.compacting_for_callers -= 1;
         drop(queue);
+        self.upkeep.splits.try_again();
         self.upkeep.work.ring();
         // Compactions of this tree may have become due meanwhile. Not after a panic, which is
         // reported to no listener.

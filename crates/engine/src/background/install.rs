@@ -1,6 +1,7 @@
 //! The one place where edits become current: the manifest first, then the trees, then the log and
 //! files they free.
 
+use super::split::note_size;
 use super::sweep::sweep;
 use super::upkeep::Upkeep;
 use super::watch::watch;
@@ -99,7 +100,9 @@ pub(crate) fn make_current(
         let before = tree.table_bytes();
         // The manifest has the edit. A tree without it would write wrong tables from now on.
         last = Some(tree.install(edit).inspect_err(|error| upkeep.health.poison(error))?);
-        upkeep.work.note_table_bytes(before, tree.table_bytes());
+        let after = tree.table_bytes();
+        upkeep.work.note_table_bytes(before, after);
+        note_size(upkeep, tree, after);
         watch(upkeep, tree);
     }
     Ok(last)

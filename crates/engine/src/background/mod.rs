@@ -11,6 +11,7 @@
 mod deletes;
 mod expiry_timer;
 mod pace;
+mod splits;
 
 mod upkeep;
 
@@ -33,6 +34,8 @@ mod compact;
 mod flush;
 mod pick;
 
+mod split;
+
 mod run;
 
 mod full;
@@ -49,10 +52,14 @@ pub(crate) use full::compact_trees;
 pub(crate) use ingest::{after_ingest, flush_most, flush_until_empty};
 pub(crate) use install::make_current;
 pub(crate) use pace::Pace;
-pub(crate) use run::{act, act_after_commit, note_deletes, schedule, schedule_after_open};
+pub(crate) use run::{
+    act, act_after_commit, note_deletes, schedule, schedule_after_open, schedule_splits,
+};
 pub(crate) use scrub::Scrubber;
 #[cfg(test)]
 pub(crate) use seal::seal_all;
+pub(crate) use split::{note_divided, note_size};
+pub(crate) use splits::Splits;
 pub(crate) use sweep::sweep;
 pub(crate) use upkeep::Upkeep;
 pub(crate) use wait::{cut, flush_all, flush_replayed, flush_trees, make_history_durable};

@@ -7,7 +7,7 @@ use super::upkeep::Upkeep;
 use super::watch::{policy, unwatch, watch_again, watched_trees};
 use flagstone_tree::{
     Compaction, Job, Policy, Tree, Version, next_expiry, pick, pick_above, pick_expired,
-    pick_hidden,
+    pick_hidden, pick_trim,
 };
 use std::sync::Arc;
 
@@ -25,12 +25,15 @@ pub(super) fn next_compaction(upkeep: &Arc<Upkeep>) -> Option<CompactionJob> {
     let watched = watched_trees(upkeep);
     note_spaces(upkeep, &watched);
     let mut space = budget(upkeep).score();
+    let now = upkeep.setup.now();
     // Computed without the lock: it visits all tables, and a seal waits for the lock.
     let mut trees: Vec<(f64, bool, Arc<Tree>)> = watched
         .into_iter()
         .map(|tree| {
             let pressure = tree.pressure(policy(upkeep, &tree));
-            (pressure.score, pressure.l0_runs >= L0_RUNS_PRESSING, tree)
+            let is_late = upkeep.splits.is_trim_late(&tree, now);
+            let score = if is_late { pressure.score.max(SCORE_PRESSING) } else { pressure.score };
+            (score, is_late || pressure.l0_runs >= L0_RUNS_PRESSING, tree)
         })
         .collect();
     // Trees in shape come last: they may have a table to move, or tombstones to drop.
@@ -70,10 +73,13 @@ fn start_compaction(upkeep: &Arc<Upkeep>, tree: &Arc<Tree>) -> Option<Compaction
     }
     let oldest = snapshots.iter().copied().min();
     let hidden = || pick_hidden(view.version(), tree.options(), oldest.unwrap_or(visible));
-    let job = match pick_of(tree, view.version(), policy) {
+    let mut trim = pick_trim(view.version(), tree.options());
+    let late = trim.take_if(|_| upkeep.splits.is_trim_late(tree, upkeep.setup.now()));
+    let job = match late.or_else(|| pick_of(tree, view.version(), policy)) {
         None if policy == Policy::Leveling => expired.or_else(hidden),
         job => job.or(expired),
     };
+    let job = job.or(trim);
     let Some(job) = job else {
         unwatch(upkeep, tree, view.version(), (policy, oldest));
         if let Some(at) = next_expiry(view.version(), moment) {

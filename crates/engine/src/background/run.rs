@@ -10,6 +10,7 @@ use super::expired::watch_expired;
 use super::flush::next_flush;
 use super::pick::{measure_pressure, next_compaction};
 use super::seal::{Take, seal};
+use super::split::change_layouts;
 use super::sweep::sweep;
 use super::upkeep::{SETTLE_AFTER, Upkeep};
 use crate::due::Due;
@@ -63,8 +64,26 @@ pub(crate) fn act_after_commit(upkeep: &Arc<Upkeep>, due: Due, trees: &Trees<'_>
 
 /// Starts flushes and compactions that should run and do not.
 pub(crate) fn schedule(upkeep: &Arc<Upkeep>) {
+    schedule_splits(upkeep);
     schedule_flush(upkeep);
     schedule_compactions(upkeep);
+}
+
+/// Starts the job that splits and merges trees, if some are due.
+pub(crate) fn schedule_splits(upkeep: &Arc<Upkeep>) {
+    if !upkeep.splits.arm() {
+        return;
+    }
+    let job = job_of(upkeep, |upkeep| {
+        // Reset first: what becomes due from here on needs another job.
+        upkeep.splits.disarm();
+        change_layouts(upkeep);
+        // What has to wait is tried again by the end of what it waits for.
+        schedule_flush(upkeep);
+        schedule_compactions(upkeep);
+        Progress::Done
+    });
+    upkeep.setup.executor.submit(Lane::Flush, job);
 }
 
 fn schedule_flush(upkeep: &Arc<Upkeep>) {
@@ -142,6 +161,7 @@ fn schedule_compactions_soon(upkeep: &Arc<Upkeep>) {
 
 /// Starts what an open has left to do. Reads no table.
 pub(crate) fn schedule_after_open(upkeep: &Arc<Upkeep>) {
+    schedule_splits(upkeep);
     schedule_flush(upkeep);
     let is_any_watched = !upkeep.work.lock().watched.is_empty();
     if is_any_watched {
@@ -162,6 +182,8 @@ fn settle_later(upkeep: &Arc<Upkeep>) {
             settle_later(upkeep);
         } else {
             upkeep.memory.give_to_readers();
+            upkeep.splits.note_idle();
+            schedule_splits(upkeep);
         }
         // Removes tables that their last reader has released.
         sweep(upkeep);

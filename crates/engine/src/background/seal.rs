@@ -6,6 +6,7 @@
 //! `memtable_bytes` a memtable is also sealed as soon as it reaches that size.
 
 use super::upkeep::Upkeep;
+use crate::history::Numbering;
 use crate::queue::{CutRequest, SealGroup};
 use flagstone_base::{SeqNo, TreeId};
 use flagstone_tree::Tree;
@@ -107,6 +108,21 @@ pub(super) fn seal(upkeep: &Upkeep, take: Take<'_>, cut: Option<CutRequest>) -> 
     }
     upkeep.work.push(SealGroup { cut, is_unlogged, ..SealGroup::new(seal_seqno, sealed) });
     true
+}
+
+/// Seals the memtables of `trees`, which others are about to replace, as one group. If there are
+/// unlogged writes, it takes those of all other trees along.
+pub(super) fn seal_to_replace(upkeep: &Upkeep, numbering: &mut Numbering, trees: &[Arc<Tree>]) {
+    let (is_unlogged, through) = (numbering.unlogged, SeqNo::new(numbering.next.get() - 1));
+    let chosen: Vec<Arc<Tree>> = match is_unlogged {
+        true => numbering.unflushed().cloned().collect(),
+        false => trees.to_vec(),
+    };
+    let sealed: Vec<_> = chosen.into_iter().filter(|tree| tree.seal(through)).collect();
+    numbering.unlogged = false;
+    if !sealed.is_empty() {
+        upkeep.work.push(SealGroup { is_unlogged, ..SealGroup::new(through, sealed) });
+    }
 }
 
 /// Returns those of `trees` that pin the oldest segment of the log, if `wanted`. If only a `stuck`

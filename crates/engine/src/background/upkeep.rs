@@ -3,6 +3,7 @@
 use super::deletes::Deletes;
 use super::expiry_timer::ExpiryTimer;
 use super::pace::Pace;
+use super::splits::Splits;
 use crate::ballast::Ballast;
 use crate::commit::Stall;
 use crate::damage::report_damages;
@@ -49,6 +50,7 @@ pub(crate) struct Upkeep {
     /// A job that looks for compactions is queued.
     pub(crate) is_look_queued: AtomicBool,
     pub(crate) expiry_timer: ExpiryTimer,
+    pub(crate) splits: Splits,
 }
 
 impl Upkeep {

@@ -36,6 +36,16 @@ pub(crate) fn flush_trees(upkeep: &Arc<Upkeep>, trees: &[Arc<Tree>]) -> Result<(
 /// # Errors
 /// Busy if that happens again and again; otherwise the error of a flush.
 pub(crate) fn cut(upkeep: &Arc<Upkeep>) -> Result<Cut> {
+    // Splits change the catalog.
+    let no_splits = upkeep.splits.wait_for_cut();
+    let cut = try_cut(upkeep);
+    drop(no_splits);
+    upkeep.splits.try_again();
+    schedule(upkeep);
+    cut
+}
+
+fn try_cut(upkeep: &Arc<Upkeep>) -> Result<Cut> {
     let closed = || upkeep.setup.closed_meanwhile();
     let epoch = || {
         let manifest = upkeep.edits.manifest.lock();

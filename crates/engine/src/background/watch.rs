@@ -49,6 +49,7 @@ pub(super) fn watched_trees(upkeep: &Upkeep) -> Vec<Arc<Tree>> {
 /// different delay.
 pub(crate) fn watch(upkeep: &Upkeep, tree: &Arc<Tree>) {
     let runs = tree.l0_runs();
+    upkeep.splits.note_sharing(tree, upkeep.setup.now());
     let mut queue = upkeep.work.lock();
     queue.watched.insert(tree.id(), Arc::clone(tree));
     queue.until_idle.remove(&tree.id());

@@ -37,7 +37,7 @@ impl Generation {
 
     /// The tables of this generation.
     pub(super) fn tables(&self) -> impl Iterator<Item = &TableMeta> {
-        self.state.trees.values().flat_map(|tree| tree.tables.values()).map(|(_, meta)| meta)
+        self.state.tables()
     }
 
     /// The file name of one of its tables in the directory of backups.

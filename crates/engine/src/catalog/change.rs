@@ -14,6 +14,8 @@ pub(crate) struct ChangedCatalog<'a> {
     names: BTreeMap<(KeyspaceId, &'a str), KeyspaceId>,
     trees: BTreeMap<TreeId, KeyspaceId>,
     dropped: BTreeSet<KeyspaceId>,
+    /// Trees that others have replaced.
+    replaced: BTreeSet<TreeId>,
     counters: Counters,
 }
 
@@ -29,6 +31,7 @@ impl<'a> ChangedCatalog<'a> {
             names: BTreeMap::new(),
             trees: BTreeMap::new(),
             dropped: BTreeSet::new(),
+            replaced: BTreeSet::new(),
             counters: catalog.counters(),
         };
         for record in change.created {
@@ -64,7 +67,8 @@ impl<'a> ChangedCatalog<'a> {
     pub(crate) fn keyspace_of(&self, tree: TreeId) -> Option<KeyspaceId> {
         let known = || self.catalog.keyspace_of(tree);
         let found = self.trees.get(&tree).copied().or_else(known);
-        found.filter(|id| !self.dropped.contains(id))
+        let is_gone = |id: &KeyspaceId| self.dropped.contains(id) || self.replaced.contains(&tree);
+        found.filter(|id| !is_gone(id))
     }
 
     fn create(&mut self, record: &'a KeyspaceRecord) -> Result<()> {
@@ -104,6 +108,9 @@ impl<'a> ChangedCatalog<'a> {
         let may_become = KeyspaceRecord {
             name: record.name.clone(),
             tables: record.tables,
+            trees: record.trees.clone(),
+            route: record.route.clone(),
+            given: record.given.clone(),
             // The mark may be set, and is never cleared.
             expires: found.expires || record.expires,
             // Another version of the fold. Whether it can read the operands of the present one is
@@ -123,15 +130,47 @@ impl<'a> ChangedCatalog<'a> {
         };
         if may_become != *record {
             return Err(wrong(format!(
-                "{} {:?} is altered in more than name, options of tables, fold, note, first \
-                 expiry",
+                "{} {:?} is altered in more than name, options of tables, fold, note, \
+                 partitions, first expiry",
                 found.id, found.name
             )));
+        }
+        if (&found.trees, &found.route) != (&record.trees, &record.route) {
+            self.divide(found, record)?;
         }
         if found.name != record.name {
             self.take_name(record)?;
         }
         self.records.insert(record.id, record);
+        Ok(())
+    }
+
+    /// Checks a split or a merge. A partition that keeps its tree keeps its bounds; other trees are
+    /// new.
+    fn divide(&mut self, found: &KeyspaceRecord, record: &'a KeyspaceRecord) -> Result<()> {
+        let id = record.id;
+        let is_same = found.route.is_range()
+            && record.route.is_range()
+            && found.route.seed() == record.route.seed()
+            && found.given_bounds() == record.given_bounds();
+        if !is_same {
+            return Err(wrong(format!("{id} is divided in another way than by ranges of keys")));
+        }
+        let mut kept = BTreeSet::new();
+        for (partition, &tree) in record.trees.iter().enumerate() {
+            if let Some(before) = found.trees.iter().position(|known| *known == tree) {
+                let bounds = (found.route.bounds_of(before), record.route.bounds_of(partition));
+                if !kept.insert(tree) || bounds.0 != bounds.1 {
+                    return Err(wrong(format!("{id} keeps {tree} with other bounds")));
+                }
+            } else if tree < self.catalog.counters().next_tree
+                || self.trees.insert(tree, id).is_some()
+            {
+                return Err(wrong(format!("{id} gets {tree}, a number that was assigned before")));
+            }
+        }
+        self.replaced.extend(found.trees.iter().filter(|tree| !kept.contains(tree)));
+        self.counters.assign(record);
         Ok(())
     }
 
@@ -172,6 +211,7 @@ mod tests {
     use super::*;
     use crate::catalog::{KeyspaceContent, Wanted, check_name};
     use crate::options::{KeyspaceOptions, Routing};
+    use crate::partition::Route;
 
     const NOTHING: CatalogChange<'_> =
         CatalogChange { created: &[], altered: &[], dropped: &[], counters: None };
@@ -241,6 +281,40 @@ mod tests {
         assert_eq!(next.epoch(), catalog.epoch() + 1);
         let again = with(&next, &["a"]);
         assert_eq!(again.get("a").unwrap().id, KeyspaceId(3), "the old name is free");
+    }
+
+    #[test]
+    fn a_split_replaces_one_tree_and_a_wrong_one_is_refused() {
+        let options = KeyspaceOptions::new().routing(Routing::Range(vec![b"g".to_vec()]));
+        let created = [try_plan(&Catalog::default(), "r", &options).unwrap()];
+        let change = CatalogChange { created: &created, ..NOTHING };
+        let catalog = changed(&Catalog::default(), &change).unwrap();
+        let before = (**catalog.get("r").unwrap()).clone();
+        let altered = |record: &KeyspaceRecord| {
+            let records = [record.clone()];
+            changed(&catalog, &CatalogChange { altered: &records, ..NOTHING })
+        };
+        let split = before.split(1, b"p".to_vec(), [TreeId(3), TreeId(4)]);
+        let after = altered(&split).unwrap();
+        assert_eq!(after.trees().collect::<Vec<_>>(), [TreeId(1), TreeId(3), TreeId(4)]);
+        assert_eq!(after.counters().next_tree, TreeId(5));
+        assert_eq!(after.keyspace_of(TreeId(2)), None);
+        let refused = |record: KeyspaceRecord, text: &str| {
+            let error = altered(&record).unwrap_err().to_string();
+            assert!(error.contains(text), "{error}");
+        };
+        refused(before.split(1, b"p".to_vec(), [TreeId(2), TreeId(4)]), "other bounds");
+        refused(before.split(1, b"p".to_vec(), [TreeId(4), TreeId(4)]), "assigned before");
+        let given = Some(vec![b"p".to_vec()]);
+        refused(KeyspaceRecord { given, ..split.clone() }, "another way");
+        let route = Route::Range { bounds: vec![b"h".to_vec()], seed: before.route.seed() };
+        refused(KeyspaceRecord { route, ..before.clone() }, "another way");
+        let hashed = with(&catalog, &["h"]);
+        let mut record = (**hashed.get("h").unwrap()).clone();
+        record.trees[0] = TreeId(9);
+        let records = [record];
+        let change = CatalogChange { altered: &records, ..NOTHING };
+        assert!(changed(&hashed, &change).is_err(), "hash partitions stay");
     }
 
     #[test]

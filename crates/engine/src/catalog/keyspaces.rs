@@ -168,9 +168,17 @@ impl Catalog {
         }
         for record in change.altered {
             let before = self.by_id.insert(record.id, Arc::new(record.clone()));
-            if let Some(before) = before.filter(|before| before.name != record.name) {
+            let Some(before) = before else { continue };
+            if before.name != record.name {
                 self.remove_name(&before);
                 self.insert_name(record);
+            }
+            if before.trees != record.trees {
+                for tree in &before.trees {
+                    self.by_tree.remove(tree);
+                }
+                self.by_tree.extend(record.trees.iter().map(|&tree| (tree, record.id)));
+                self.counters.assign(record);
             }
         }
         for id in change.dropped {

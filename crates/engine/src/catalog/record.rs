@@ -64,6 +64,8 @@ pub(crate) struct KeyspaceRecord {
     pub(crate) fold: Option<String>,
     /// The options of new tables.
     pub(crate) tables: TableOptions,
+    /// The bounds that the keyspace was created with, if splits have added others.
+    pub(crate) given: Option<Vec<Vec<u8>>>,
     /// Whether entries may expire. An edit sets it before the first expiring entry is written; it
     /// is never cleared.
     pub(crate) expires: bool,
@@ -87,6 +89,7 @@ const EXPIRES: u64 = 63;
 const OWNER: u64 = 65;
 const NOTE: u64 = 67;
 const DOUBTFUL: u64 = 69;
+const GIVEN: u64 = 71;
 
 const ROUTE_HASH: u8 = 1;
 const ROUTE_RANGE: u8 = 2;
@@ -107,6 +110,7 @@ impl KeyspaceRecord {
                 Route::Hash { starts: (0..n).map(|i| hash_start(i, n)).collect(), seed }
             }
             Routing::Range(bounds) => Route::Range { bounds, seed },
+            Routing::Auto => Route::Range { bounds: Vec::new(), seed },
         };
         let trees = (tree_first.0..).take(route.partitions()).map(TreeId).collect();
         Self {
@@ -117,6 +121,7 @@ impl KeyspaceRecord {
             content,
             fold: options.fold.clone(),
             tables: options.over(TableOptions::default()),
+            given: None,
             expires: false,
             owned: None,
         }
@@ -132,14 +137,52 @@ impl KeyspaceRecord {
         self.owned.as_ref().map(|owned| owned.owner)
     }
 
-    /// Returns the routing as the options of a keyspace describe it.
+    /// Returns the routing that the keyspace was created with.
     pub(crate) fn routing(&self) -> Routing {
         match &self.route {
             Route::Hash { starts, .. } => {
                 Routing::Hash(u16::try_from(starts.len()).unwrap_or(u16::MAX))
             }
-            Route::Range { bounds, .. } => Routing::Range(bounds.clone()),
+            Route::Range { .. } => Routing::Range(self.given_bounds().to_vec()),
         }
+    }
+
+    /// The bounds that the keyspace was created with.
+    pub(crate) fn given_bounds(&self) -> &[Vec<u8>] {
+        match (&self.given, &self.route) {
+            (Some(given), _) => given,
+            (None, Route::Range { bounds, .. }) => bounds,
+            (None, Route::Hash { .. }) => &[],
+        }
+    }
+
+    /// Returns whether the keyspace was created with `bound`.
+    pub(crate) fn is_given(&self, bound: &[u8]) -> bool {
+        self.given_bounds().iter().any(|given| given == bound)
+    }
+
+    /// Returns the record with `partition` cut in two at the key `bound`, each with a new tree.
+    pub(crate) fn split(&self, partition: usize, bound: Vec<u8>, trees: [TreeId; 2]) -> Self {
+        let mut split = self.clone();
+        split.given = Some(self.given_bounds().to_vec());
+        split.trees.splice(partition..=partition, trees);
+        if let Route::Range { bounds, .. } = &mut split.route {
+            bounds.insert(partition, bound);
+        }
+        split
+    }
+
+    /// Returns the record with `partition` and the next one made one, with a new tree.
+    pub(crate) fn merged(&self, partition: usize, tree: TreeId) -> Self {
+        let mut merged = self.clone();
+        merged.trees.splice(partition..partition + 2, [tree]);
+        if let Route::Range { bounds, .. } = &mut merged.route {
+            bounds.remove(partition);
+        }
+        if merged.trees.len() == self.given_bounds().len() + 1 {
+            merged.given = None;
+        }
+        merged
     }
 
     /// Returns the options that create such a keyspace. All are set, the fold only if there is one.
@@ -178,6 +221,11 @@ impl KeyspaceRecord {
                 fields.bytes(DOUBTFUL, &[]);
             }
         }
+        if let Some(given) = &self.given {
+            bytes.clear();
+            given.iter().for_each(|bound| put_bytes(&mut bytes, bound));
+            fields.bytes(GIVEN, &bytes);
+        }
     }
 
     /// Decodes all of `bytes`, as [`KeyspaceRecord::encode`] wrote them.
@@ -190,6 +238,7 @@ impl KeyspaceRecord {
             content: KeyspaceContent(String::new()),
             fold: None,
             tables: TableOptions::default(),
+            given: None,
             expires: false,
             owned: None,
         };
@@ -229,6 +278,7 @@ impl KeyspaceRecord {
             EXPIRES | DOUBTFUL => {
                 return Err(Malformed { at: 0, expected: "an empty field" }.into());
             }
+            GIVEN => self.given = Some(decode_bounds(&mut Decoder::new(field))?),
             _ => return self.tables.set(tag, field),
         }
         Ok(true)
@@ -252,8 +302,19 @@ impl KeyspaceRecord {
         if self.trees.len() != self.route.partitions() {
             return Err("as many trees as partitions");
         }
-        if self.routing().check().is_err() {
+        let is_sound = match &self.route {
+            Route::Hash { .. } => self.given.is_none(),
+            // Sorted, so each bound is found.
+            Route::Range { bounds, .. } => Routing::Range(bounds.clone()).check().is_ok(),
+        };
+        if !is_sound || self.routing().check().is_err() {
             return Err("a routing within its bounds");
+        }
+        if let (Some(given), Route::Range { bounds, .. }) = (&self.given, &self.route)
+            && (given.len() == bounds.len()
+                || given.iter().any(|b| bounds.binary_search(b).is_err()))
+        {
+            return Err("bounds of a new keyspace among those of its route, and fewer");
         }
         if self.tables.check().is_err() {
             return Err("table options within their bounds");
@@ -291,15 +352,17 @@ fn decode_route(field: &[u8]) -> Result<Route, Undecoded> {
             }
             Ok(Route::Hash { starts, seed })
         }
-        ROUTE_RANGE => {
-            let mut bounds = Vec::new();
-            while !decoder.is_done() {
-                bounds.push(decoder.bytes("a range bound")?.to_vec());
-            }
-            Ok(Route::Range { bounds, seed })
-        }
+        ROUTE_RANGE => Ok(Route::Range { bounds: decode_bounds(&mut decoder)?, seed }),
         kind => Err(Undecoded::Newer { at: 0, what: "routing", number: u64::from(kind) }),
     }
+}
+
+fn decode_bounds(decoder: &mut Decoder<'_>) -> Result<Vec<Vec<u8>>, Undecoded> {
+    let mut bounds = Vec::new();
+    while !decoder.is_done() {
+        bounds.push(decoder.bytes("a range bound")?.to_vec());
+    }
+    Ok(bounds)
 }
 
 fn decode_trees(field: &[u8]) -> Result<Vec<TreeId>, Undecoded> {
@@ -326,6 +389,9 @@ impl fmt::Display for KeyspaceRecord {
         write!(f, ", {}", self.tables)?;
         if self.expires {
             f.write_str(", entries expire")?;
+        }
+        if self.given.is_some() {
+            write!(f, ", split into {} partitions", self.trees.len())?;
         }
         let Some(OwnedRecord { owner, note, is_doubtful }) = &self.owned else { return Ok(()) };
         write!(f, ", of {owner}, a note of {} bytes", note.len())?;
@@ -406,6 +472,27 @@ mod tests {
         record.owned = Some(OwnedRecord { owner, note: b"note".to_vec(), is_doubtful: true });
         let owned = [&golden.concat()[..], &[63, 0, 65, 1, 2, 67, 4], b"note", &[69, 0]].concat();
         assert_eq!(encoded(&record), owned);
+    }
+
+    #[test]
+    fn a_split_keeps_the_bounds_of_the_user_and_a_merge_undoes_it() {
+        let before = record(Routing::Range(vec![b"g".to_vec()]), "bytes");
+        let split = before.split(1, b"p".to_vec(), [TreeId(20), TreeId(21)]);
+        assert_eq!(split.trees, [TreeId(9), TreeId(20), TreeId(21)]);
+        assert_eq!(split.routing(), before.routing());
+        let bytes = encoded(&split);
+        assert_eq!(bytes[bytes.len() - 4..], [71, 2, 1, b'g']);
+        assert_eq!(KeyspaceRecord::decode(&bytes), Ok(split.clone()));
+        assert!(split.is_given(b"g") && !split.is_given(b"p"));
+        let merged = split.merged(1, TreeId(22));
+        assert_eq!((merged.given.clone(), &merged.route), (None, &before.route));
+        assert_eq!(merged.trees, [TreeId(9), TreeId(22)]);
+        let refused = |given: Vec<Vec<u8>>| {
+            let wrong = KeyspaceRecord { given: Some(given), ..split.clone() };
+            assert!(KeyspaceRecord::decode(&encoded(&wrong)).is_err());
+        };
+        refused(vec![b"x".to_vec()]);
+        refused(vec![b"g".to_vec(), b"p".to_vec()]);
     }
 
     #[test]

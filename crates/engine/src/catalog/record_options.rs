@@ -5,7 +5,7 @@
 
 use super::record::{KeyspaceContent, KeyspaceRecord};
 use super::routing_text::RoutingText;
-use crate::options::KeyspaceOptions;
+use crate::options::{KeyspaceOptions, Routing};
 use flagstone_base::{Error, Result};
 use std::fmt;
 
@@ -26,7 +26,8 @@ pub(crate) fn mismatch(
 /// of `asked`, each with the name of the option.
 fn difference(record: &KeyspaceRecord, asked: &KeyspaceOptions) -> Option<(String, String)> {
     let has = record.options();
-    differing(&has.routing, &asked.routing, |routing| RoutingText(routing).to_string())
+    let routing = asked.routing.clone().map(Routing::stored);
+    differing(&has.routing, &routing, |routing| RoutingText(routing).to_string())
         .or_else(|| {
             let has = (Some(has.fold.as_deref()), asked.fold.as_deref().map(Some));
             differing(&has.0, &has.1, |fold| FoldText(*fold).to_string())
@@ -88,7 +89,6 @@ impl fmt::Display for FoldText<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::options::Routing;
     use flagstone_base::{Compression, KeyspaceId, TreeId};
 
     fn options(routing: Routing) -> KeyspaceOptions {

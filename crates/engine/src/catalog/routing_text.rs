@@ -12,6 +12,7 @@ impl fmt::Display for RoutingText<'_> {
         let bounds = match self.0 {
             Routing::Hash(1) => return f.write_str("1 hash partition"),
             Routing::Hash(n) => return write!(f, "{n} hash partitions"),
+            Routing::Auto => return f.write_str("1 key range"),
             Routing::Range(bounds) if bounds.is_empty() => return f.write_str("1 key range"),
             Routing::Range(bounds) => bounds,
         };

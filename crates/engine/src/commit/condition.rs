@@ -103,8 +103,14 @@ fn check_unchanged(
     keyspace.check_readable()?;
     let (key, hash) = (condition.key.as_slice(), condition.hash);
     let what = if token.history == reads.history.id {
-        let layout = keyspace.layout();
-        let written = written_after(layout.tree_of(key, hash), (key, hash), token.seqno);
+        let written = loop {
+            let tree = keyspace.layout().tree_of(key, hash);
+            let written = written_after(tree, (key, hash), token.seqno);
+            // A tree that was replaced meanwhile is empty.
+            if tree.successors().is_none() {
+                break written;
+            }
+        };
         match written.map_err(|error| reads.reported(error))? {
             None => return Ok(()),
             Some(seqno) => {

@@ -74,6 +74,13 @@ impl Numbering {
         self.unflushed.values()
     }
 
+    /// Notes a tree that has taken over memtables of others.
+    pub(crate) fn note_unflushed(&mut self, tree: &Arc<Tree>) {
+        if tree.oldest_unflushed().is_some() {
+            self.unflushed.insert(tree.id(), Arc::clone(tree));
+        }
+    }
+
     /// Called when a flush of `tree` was installed.
     pub(crate) fn note_flushed(&mut self, tree: &Tree) {
         if tree.oldest_unflushed().is_none() {
@@ -81,7 +88,7 @@ impl Numbering {
         }
     }
 
-    /// Called when the keyspace of `tree` was dropped.
+    /// Called when the keyspace of `tree` was dropped, or when others have replaced it.
     pub(crate) fn forget(&mut self, tree: &Tree) {
         self.unflushed.remove(&tree.id());
     }

@@ -25,11 +25,15 @@ impl Floor {
         let parts = handle.parts();
         handle.check_same(core)?;
         check_may_ingest(parts)?;
-        if !core.begin_filling() {
-            let text = format!("keyspace {:?} is being filled already", core.name());
-            return Err(Error::new(ErrorKind::Busy, text));
-        }
-        let trees = core.trees().to_vec();
+        let trees = {
+            // A split that has begun is done then.
+            let _no_split = parts.edits.manifest.lock();
+            if !core.begin_filling() {
+                let text = format!("keyspace {:?} is being filled already", core.name());
+                return Err(Error::new(ErrorKind::Busy, text));
+            }
+            core.trees().to_vec()
+        };
         // Without a number it has no effect, but its drop ends the filling.
         let (handle, core, seqno) = (Arc::clone(handle), Arc::clone(core), SeqNo::ZERO);
         let mut floor = Self { handle, core, trees, seqno };
@@ -70,6 +74,8 @@ impl Drop for Floor {
             watch(upkeep, tree);
         }
         self.core.end_filling();
+        // A split may have waited for this.
+        upkeep.splits.try_again();
         schedule(upkeep);
     }
 }

@@ -3,7 +3,7 @@
 use super::floor::Floor;
 use super::install::{Written, install, install_below};
 use super::number::{check_may_ingest, take_seqno};
-use crate::background::sweep;
+use crate::background::{schedule_splits, sweep};
 use crate::event::Event;
 use crate::handle::Handle;
 use crate::keyspace_core::KeyspaceCore;
@@ -85,6 +85,11 @@ impl Ingest {
             Some(floor) => floor.seqno(),
             None => take_seqno(parts, core)?,
         };
+        {
+            // A split that has begun is done then.
+            let _no_split = parts.edits.manifest.lock();
+            core.begin_ingest();
+        }
         Ok(Self {
             handle: Arc::clone(handle),
             core: Arc::clone(core),
@@ -253,6 +258,11 @@ impl Drop for Ingest {
         if has_files {
             self.abandon();
         }
+        self.core.end_ingest();
+        // A split may have waited for this.
+        let upkeep = &self.handle.parts().upkeep;
+        upkeep.splits.try_again();
+        schedule_splits(upkeep);
     }
 }
 

@@ -8,6 +8,7 @@ use crate::catalog::{Catalog, CatalogChange, ChangedCatalog};
 use crate::content::{Definition, DefinitionKind};
 use crate::history::HistoryId;
 use flagstone_base::{FileNumber, KeyspaceId, Moment, Result, SeqNo, TreeId};
+use flagstone_sst::TableMeta;
 use flagstone_tree::TreeEdit;
 use flagstone_wal::Listed;
 use std::collections::{BTreeMap, BTreeSet};
@@ -106,6 +107,12 @@ impl ManifestState {
             }
             self.definitions.retain(|(keyspace, _), _| keyspace != id);
         }
+        for record in &edit.keyspaces_altered {
+            let before = self.catalog.by_id(record.id).map_or(&[][..], |before| &before.trees);
+            for tree in before.iter().filter(|tree| !record.trees.contains(tree)) {
+                self.trees.remove(tree);
+            }
+        }
         self.catalog.apply(&catalog_change(edit));
         for tables in &edit.tables {
             let tree = self.trees.entry(tables.tree).or_default();
@@ -179,6 +186,13 @@ impl ManifestState {
     /// Returns the files of the log, as the log's readers want them.
     pub(crate) fn listed(&self) -> Listed {
         Listed { from: self.wal_from, files: self.log_files.clone() }
+    }
+
+    /// Returns the tables of all trees, by number. Each once, also if two trees have it.
+    pub(crate) fn tables(&self) -> impl Iterator<Item = &TableMeta> {
+        let all = self.trees.values().flat_map(|tree| tree.tables.values());
+        let by_number: BTreeMap<_, _> = all.map(|(_, meta)| (meta.number, meta)).collect();
+        by_number.into_values()
     }
 
     /// Returns the numbers of all tables of all trees: the files that must stay.

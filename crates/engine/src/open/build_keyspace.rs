@@ -6,7 +6,7 @@ use crate::keyspace_core::KeyspaceCore;
 use crate::keyspaces::Keyspaces;
 use crate::manifest::ManifestState;
 use flagstone_base::{Error, ErrorKind, Result, TreeId};
-use flagstone_tree::{Tree, TreeContext, TreeOptions, Version};
+use flagstone_tree::{Known, Tree, TreeContext, TreeOptions, Version};
 use std::sync::Arc;
 
 /// Opens the content of the keyspace of `record`.
@@ -30,38 +30,15 @@ pub(crate) fn open_content(
 pub(crate) fn build_keyspace(
     record: Arc<KeyspaceRecord>,
     content: Content,
-    mut create_tree: impl FnMut(TreeId, &KeyspaceCore) -> Result<Arc<Tree>>,
+    mut create_tree: impl FnMut(TreeId, TreeOptions) -> Result<Arc<Tree>>,
 ) -> Result<KeyspaceCore> {
     let mut core = KeyspaceCore::new(Arc::clone(&record), content);
-    let trees = record.trees.iter().map(|&id| create_tree(id, &core));
+    let trees = (0..).zip(&record.trees);
+    let trees = trees.map(|(at, &id)| create_tree(id, core.tree_options(&record, at)));
     let trees = trees.collect::<Result<Vec<_>>>()?;
     core.entry_checks = trees.iter().any(|tree| tree.context().entry_checks);
     core.set_trees(trees);
     Ok(core)
-}
-
-/// The turn of the only tree of a keyspace: its L0 grows to the average size.
-const LONE_TURN: u8 = 4;
-
-/// The options of tree `id` of a keyspace.
-///
-/// The trees of one keyspace fill at the same rate, so they would all be compacted at once. Turns
-/// spread this out; neighbouring trees get distant turns. A single tree needs no turn.
-pub(crate) fn tree_options(core: &KeyspaceCore, id: TreeId) -> TreeOptions {
-    let record = core.record();
-    let turn = match record.trees.len() {
-        1 => LONE_TURN,
-        _ => (id.0 as u8).reverse_bits() >> 5,
-    };
-    TreeOptions {
-        turn,
-        keyspace: core.id,
-        owner: record.owner().unwrap_or_default(),
-        hash_seed: core.hash_seed(),
-        tables: record.tables,
-        fold: core.fold.clone(),
-        ..TreeOptions::default()
-    }
 }
 
 /// Builds all keyspaces of `state`, with their trees and definitions.
@@ -75,14 +52,16 @@ pub(super) fn build_keyspaces(
     context: &Arc<TreeContext>,
 ) -> Result<Keyspaces> {
     let keyspaces = Keyspaces::default();
+    // Two trees may have the same table.
+    let mut known = Known::default();
     for record in state.catalog.iter() {
         let content = open_content(contents, record)?;
-        let core = build_keyspace(Arc::clone(record), content, |id, core: &KeyspaceCore| {
+        let core = build_keyspace(Arc::clone(record), content, |id, options| {
             let version = match state.trees.get(&id) {
-                Some(tree) => Version::empty().apply(context, &tree.to_edit(id))?,
+                Some(tree) => Version::open(context, &tree.to_edit(id), &mut known)?,
                 None => Version::empty(),
             };
-            Ok(Tree::new(id, Arc::clone(context), tree_options(core, id), version))
+            Ok(Tree::new(id, Arc::clone(context), options, version))
         })?;
         for table in &core.definitions {
             let items = state.definitions_of((core.id, table.kind));

@@ -10,7 +10,7 @@ mod directory;
 mod recover;
 mod replay;
 
-pub(crate) use build_keyspace::{build_keyspace, open_content, tree_options};
+pub(crate) use build_keyspace::{build_keyspace, open_content};
 pub(crate) use close::close;
 pub(crate) use recover::open;
 pub(crate) use replay::{check, check_record};

@@ -3,7 +3,7 @@
 use super::build_keyspace::build_keyspaces;
 use super::directory::{check_tables_exist, lock_directory, no_database, remove_leftovers};
 use super::replay::{self, CheckedLog};
-use crate::background::{note_deletes, schedule_after_open, watch};
+use crate::background::{note_deletes, note_divided, note_size, schedule_after_open, watch};
 use crate::ballast::{self, find_ballast};
 use crate::config::Config;
 use crate::edits::ceiling_above;
@@ -52,10 +52,13 @@ pub(crate) fn open(config: Config, read_only: bool) -> Result<Parts> {
     parts.health.tell(&event);
     for tree in parts.keyspaces.all_trees() {
         if tree.has_tables() {
-            parts.upkeep.work.note_table_bytes(0, tree.table_bytes());
+            let bytes = tree.table_bytes();
+            parts.upkeep.work.note_table_bytes(0, bytes);
+            note_size(&parts.upkeep, &tree, bytes);
             watch(&parts.upkeep, &tree);
         }
     }
+    note_divided(&parts.upkeep);
     // The trees whose memtables hold replayed entries.
     let replayed: Vec<_> = parts.history.numbering.lock().unflushed().cloned().collect();
     replayed.iter().for_each(|tree| note_deletes(&parts.upkeep, tree));

@@ -40,6 +40,11 @@ pub struct Options {
     /// half of their share of the budget, the largest first, which writes fewer and larger tables.
     /// While a flush runs a memtable may grow beyond this size.
     pub memtable_bytes: Option<u64>,
+    /// Split a partition of a keyspace with ranges of keys ([`Routing::Range`](crate::Routing)) in
+    /// two when its tables take this many bytes, at least 1 KiB, and merge neighbours that a split
+    /// has made while together they take less than a quarter of it. A split writes one edit and
+    /// stops no writer. A keyspace has at most 256 partitions. 0: they stay as they are.
+    pub split_bytes: u64,
     /// Read blocks that are not in the cache past the page cache of the operating system
     /// (`O_DIRECT`), where it supports that: for data much larger than the machine's memory, which
     /// the page cache would hold a second time or not at all. Each miss is then a read of the
@@ -98,6 +103,7 @@ impl Default for Options {
             space_amplification_max: 2.0,
             document_bytes_max: 16 << 20,
             memtable_bytes: None,
+            split_bytes: 0,
             direct_reads: false,
             files_open_max: None,
             entry_checks: true,
@@ -137,6 +143,8 @@ macro_rules! each_database_option {
             /// Sets the size in bytes at which the memtable of a partition is sealed; `None` is the
             /// default.
             memtable_bytes(bytes: impl Into<Option<u64>>) = bytes.into();
+            /// Sets the size in bytes at which a partition with a range of keys is split; 0: never.
+            split_bytes(bytes: u64) = bytes;
             /// Sets whether blocks are read past the page cache of the system.
             direct_reads(on: bool) = on;
             /// Sets how many descriptors open tables may hold; `None` is the default.
@@ -207,6 +215,12 @@ impl Options {
             return Err(Error::invalid(format!(
                 "documents of at most {} bytes: expected 1 to {limit}",
                 self.document_bytes_max
+            )));
+        }
+        if (1..SPLIT_BYTES_MIN).contains(&self.split_bytes) {
+            return Err(Error::invalid(format!(
+                "partitions that split at {} bytes: expected 0, or at least {SPLIT_BYTES_MIN}",
+                self.split_bytes
             )));
         }
         if let Some(bytes) = self.memtable_bytes {
@@ -296,6 +310,8 @@ impl Options {
     }
 }
 
+/// The least size at which a partition can be told to split.
+const SPLIT_BYTES_MIN: u64 = 1 << 10;
 /// 1 MiB: tests fill a tree of this size in a moment.
 const MEMORY_BUDGET_MIN: u64 = 1 << 20;
 /// 64 KiB: a smaller memtable is mostly its own bookkeeping.
@@ -347,6 +363,7 @@ mod tests {
             .space_amplification_max(3.0)
             .document_bytes_max(4)
             .memtable_bytes(5)
+            .split_bytes(10)
             .direct_reads(true)
             .files_open_max(6)
             .entry_checks(false)
@@ -361,6 +378,7 @@ mod tests {
             space_amplification_max: 3.0,
             document_bytes_max: 4,
             memtable_bytes: Some(5),
+            split_bytes: 10,
             direct_reads: true,
             files_open_max: Some(6),
             entry_checks: false,

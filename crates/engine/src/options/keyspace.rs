@@ -11,7 +11,13 @@ pub enum Routing {
     Hash(u16),
     /// By ranges of the key itself, given the ascending first keys of the second and all later
     /// partitions (at most 255). A scan reads the partitions one after another.
+    ///
+    /// Partitions split in two when they have grown, and merge while they are small:
+    /// [`Options::split_bytes`](crate::Options::split_bytes). The bounds given here stay.
     Range(Vec<Vec<u8>>),
+    /// By ranges of the key whose bounds are found while the keyspace grows. The same as
+    /// [`Routing::Range`] without bounds, as which it is stored.
+    Auto,
 }
 
 impl Routing {
@@ -21,17 +27,26 @@ impl Routing {
         Self::Hash(cores.next_power_of_two().clamp(4, 32) as u16)
     }
 
-    /// The number of partitions.
+    /// The number of partitions of a new keyspace.
     pub fn partitions(&self) -> usize {
         match self {
             Self::Hash(partitions) => usize::from(*partitions),
             Self::Range(bounds) => bounds.len() + 1,
+            Self::Auto => 1,
+        }
+    }
+
+    /// This routing as the catalog stores it.
+    pub(crate) fn stored(self) -> Self {
+        match self {
+            Self::Auto => Self::Range(Vec::new()),
+            stored => stored,
         }
     }
 
     pub(crate) fn check(&self) -> Result<()> {
         match self {
-            Self::Hash(1..=256) => Ok(()),
+            Self::Hash(1..=256) | Self::Auto => Ok(()),
             Self::Hash(n) => Err(Error::invalid(format!("{n} hash partitions: expected 1 to 256"))),
             Self::Range(bounds) if bounds.len() > 255 => {
                 Err(Error::invalid(format!("{} range bounds: expected at most 255", bounds.len())))
@@ -137,7 +152,7 @@ impl KeyspaceOptions {
 
     /// The routing of a new keyspace.
     pub(crate) fn routing_of_new(&self) -> Routing {
-        self.routing.clone().unwrap_or_else(Routing::by_cores)
+        self.routing.clone().unwrap_or_else(Routing::by_cores).stored()
     }
 
     /// Refuses values that are out of range.

@@ -5,4 +5,4 @@ mod route;
 mod layout;
 
 pub(crate) use layout::{Layout, Layouts};
-pub(crate) use route::{Route, hash_start};
+pub(crate) use route::{PARTITIONS_MAX, Route, hash_start};

@@ -4,6 +4,7 @@
 //! partition can be split in two later without touching the others. There is no remainder and no
 //! absolute value: every hash, including the smallest and the largest, lies in exactly one range.
 
+use flagstone_tree::KeyBounds;
 use std::ops::RangeInclusive;
 
 /// The routing of one keyspace, ready for lookups.
@@ -14,6 +15,9 @@ pub(crate) enum Route {
     /// The first key of each partition but the first.
     Range { bounds: Vec<Vec<u8>>, seed: u64 },
 }
+
+/// The most partitions of a keyspace.
+pub(crate) const PARTITIONS_MAX: usize = 256;
 
 /// The first hash of partition `i` of `n`.
 pub(crate) const fn hash_start(i: usize, n: usize) -> u64 {
@@ -60,6 +64,22 @@ impl Route {
                 self.partition(start, 0)..=bounds.partition_point(|bound| bound.as_slice() < end)
             }
         }
+    }
+
+    /// Returns whether the partitions are ranges of keys.
+    pub(crate) const fn is_range(&self) -> bool {
+        matches!(self, Self::Range { .. })
+    }
+
+    /// The keys of a partition. `None` if it is not told from the others by its keys.
+    pub(crate) fn bounds_of(&self, partition: usize) -> Option<KeyBounds> {
+        let Self::Range { bounds, .. } = self else { return None };
+        if bounds.is_empty() {
+            return None;
+        }
+        let lower = partition.checked_sub(1).and_then(|before| bounds.get(before));
+        let lower = lower.cloned().unwrap_or_default();
+        Some(KeyBounds::new(lower, bounds.get(partition).cloned()))
     }
 
     /// Returns whether the partitions, one after another, are in key order.

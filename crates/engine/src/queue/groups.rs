@@ -105,6 +105,8 @@ pub(crate) struct Flushes {
     pub(crate) groups: VecDeque<SealGroup>,
     /// The number of the group that is being flushed.
     pub(crate) running: Option<u64>,
+    /// The trees of that group.
+    pub(crate) running_trees: Vec<TreeId>,
     /// The group that is being flushed holds unlogged writes.
     pub(crate) runs_unlogged: bool,
     /// A pause of all flushes, after an error that concerns all, such as a full disk.
@@ -172,6 +174,20 @@ impl Flushes {
         let (stay, go) = std::mem::take(&mut group.trees).into_iter().partition(stays);
         group.trees = stay;
         Some(SealGroup { number: group.number, ..SealGroup::new(group.through, go) })
+    }
+
+    /// Returns whether `tree` is in the group that is being flushed.
+    pub(crate) fn runs(&self, tree: &Tree) -> bool {
+        self.running.is_some() && self.running_trees.contains(&tree.id())
+    }
+
+    /// Puts the trees `new` into the groups of the trees `old`, which they have replaced.
+    pub(crate) fn replace(&mut self, old: &[Arc<Tree>], new: &[Arc<Tree>]) {
+        let is_old = |tree: &Arc<Tree>| old.iter().any(|old| old.id() == tree.id());
+        for group in self.groups.iter_mut().filter(|group| group.trees.iter().any(is_old)) {
+            group.trees.retain(|tree| !is_old(tree));
+            group.trees.extend(new.iter().cloned());
+        }
     }
 
     /// Puts back the part of a group that could not be flushed.

@@ -36,9 +36,11 @@ pub(super) fn carry_over(
         Some(salvage) => rewrite(repair, &salvage, listed)?,
         None => None,
     };
-    if let Some(tree) = state.trees.get_mut(&listed.tree) {
-        tree.tables.remove(&number);
-        tree.tables.extend(left.map(|meta| (meta.number, (listed.level, meta))));
+    // Two trees may have the table.
+    for tree in state.trees.values_mut() {
+        if let Some((level, _)) = tree.tables.remove(&number) {
+            tree.tables.extend(left.clone().map(|meta| (meta.number, (level, meta))));
+        }
     }
     Ok(())
 }

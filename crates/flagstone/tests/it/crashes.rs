@@ -9,6 +9,9 @@ use flagstone_testkit::workload::{Step, Workload};
 use flagstone_testkit::{History, Promise, World, rounds, seed};
 use std::time::Duration;
 
+/// Tables of the tests are about as large.
+const SPLIT_BYTES: u64 = 1 << 10;
+
 const FOLDS: [Option<&str>; 3] = [None, Some("add-i64/1"), Some("append/1")];
 
 fn keyspaces() -> Vec<KeyspaceOptions> {
@@ -22,25 +25,38 @@ fn changes_of(seed: u64, options: &Options, steps: &[Step]) -> u64 {
     let world = World::new(seed);
     let mut history = History::new(&keyspaces());
     let (_, session) = history.run(&world, options, &keyspaces(), steps);
-    history.check_live(&session.unwrap().db);
+    let session = session.unwrap();
+    history.check_live(&session.db);
+    let stats = session.db.stats();
+    let partitions = stats.keyspaces[2].partitions;
+    assert!(options.split_bytes == 0 || stats.splits > 0 || partitions > 3, "{stats:?}");
+    eprintln!("{} splits, {} merges", stats.splits, stats.merges);
     let counts = world.mem.counts();
     Op::CHANGES.iter().map(|op| counts.of(*op)).sum()
 }
 
 fn crash_everywhere(name: &str, durability: Durability, promises: &[Promise]) {
+    crash_everywhere_with(name, &small_with(durability), promises);
+}
+
+/// The same with partitions that split and merge all the time.
+fn crash_splits(name: &str, durability: Durability) {
+    crash_everywhere_with(name, &small_with(durability).split_bytes(SPLIT_BYTES), &BOTH);
+}
+
+fn crash_everywhere_with(name: &str, options: &Options, promises: &[Promise]) {
     let seed = seed(name, 3);
     for round in 0..rounds(2, 40) {
         let seed = seed + round;
-        let options = small_with(durability);
         let mut workload = Workload::new(seed, &FOLDS, 60);
         let steps = workload.write_steps(140);
-        let total = changes_of(seed, &options, &steps);
+        let total = changes_of(seed, options, &steps);
         // A different offset each round, so that rounds together hit every one.
         let stride = (total / rounds(45, 400)).max(1);
         let mut at = 1 + round % stride;
         while at <= total + 1 {
             for promise in promises {
-                crash_once(seed, at, *promise, &options, &steps);
+                crash_once(seed, at, *promise, options, &steps);
             }
             at += stride;
         }
@@ -107,6 +123,23 @@ fn group_commits_survive_a_power_cut() {
 #[test]
 fn each_commit_survives_a_power_cut() {
     crash_everywhere("each_commit_survives_a_power_cut", Durability::Each, &BOTH);
+}
+
+#[test]
+fn splits_and_merges_lose_nothing_buffered_in_a_crash() {
+    let name = "splits_and_merges_lose_nothing_buffered_in_a_crash";
+    crash_splits(name, Durability::Buffered);
+}
+
+#[test]
+fn splits_and_merges_lose_nothing_synced_in_a_crash() {
+    crash_splits("splits_and_merges_lose_nothing_synced_in_a_crash", Durability::Group);
+}
+
+#[test]
+fn splits_and_merges_keep_a_whole_cut_of_unlogged_writes_in_a_crash() {
+    let name = "splits_and_merges_keep_a_whole_cut_of_unlogged_writes_in_a_crash";
+    crash_splits(name, Durability::None);
 }
 
 #[test]

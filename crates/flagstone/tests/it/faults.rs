@@ -5,32 +5,44 @@
 use crate::support::{folding, hashed, small_with};
 use flagstone::env::names::FileKind;
 use flagstone::env::{Effect, Failure, Fault, Op};
-use flagstone::{Durability, ErrorKind, KeyspaceOptions, Options};
+use flagstone::{Durability, ErrorKind, KeyspaceOptions, Options, Routing};
 use flagstone_testkit::history::End;
 use flagstone_testkit::workload::{Step, Workload};
 use flagstone_testkit::{History, Promise, World, dump, rounds, seed};
 
-const FOLDS: [Option<&str>; 2] = [None, Some("add-i64/1")];
+const FOLDS: [Option<&str>; 3] = [None, Some("add-i64/1"), None];
 
 fn keyspaces() -> Vec<KeyspaceOptions> {
-    vec![hashed(4), folding(2, "add-i64/1")]
+    let ranged = hashed(1).routing(Routing::Range(Vec::new()));
+    vec![hashed(4), folding(2, "add-i64/1"), ranged]
 }
 
 fn fail_everywhere(name: &str, durability: Durability, effects: &[Effect]) {
+    fail_everywhere_with(name, &small_with(durability), effects);
+}
+
+/// The same with partitions that split and merge all the time.
+fn fail_splits(name: &str, durability: Durability) {
+    fail_everywhere_with(name, &small_with(durability).split_bytes(1 << 10), &FAIL);
+}
+
+fn fail_everywhere_with(name: &str, options: &Options, effects: &[Effect]) {
     let seed = seed(name, 21);
     for round in 0..rounds(1, 30) {
         let seed = seed + round;
-        let options = small_with(durability);
         let steps = Workload::new(seed, &FOLDS, 60).write_steps(120);
         let world = World::new(seed);
-        let (end, _) = History::new(&keyspaces()).run(&world, &options, &keyspaces(), &steps);
+        let (end, session) = History::new(&keyspaces()).run(&world, options, &keyspaces(), &steps);
         assert_eq!(end, End::Finished);
+        let stats = session.unwrap().db.stats();
+        let is_split = stats.splits > 0 || stats.keyspaces[2].partitions > 1;
+        assert!(options.split_bytes == 0 || is_split, "{stats:?}");
         let total = world.disk.operations();
         let stride = (total / rounds(70, 1000)).max(1);
         let mut at = 1 + seed % stride;
         while at <= total {
             for effect in effects {
-                fail_once(seed, at, *effect, &options, &steps);
+                fail_once(seed, at, *effect, options, &steps);
             }
             at += stride;
         }
@@ -99,6 +111,13 @@ fn a_failed_operation_loses_nothing_acknowledged_with_group_commits() {
 fn a_failed_operation_keeps_a_whole_cut_of_unlogged_commits() {
     let name = "a_failed_operation_keeps_a_whole_cut_of_unlogged_commits";
     fail_everywhere(name, Durability::None, &FAIL);
+}
+
+#[test]
+fn a_failed_operation_loses_nothing_while_partitions_split_and_merge() {
+    let name = "a_failed_operation_loses_nothing_while_partitions_split_and_merge";
+    fail_splits(name, Durability::Buffered);
+    fail_splits(name, Durability::None);
 }
 
 #[test]

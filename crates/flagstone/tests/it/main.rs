@@ -42,6 +42,7 @@ mod scrub;
 mod simulator;
 mod space;
 #[cfg(feature = "serde")]
+mod splits;
 mod structs;
 mod support;
 mod threads;

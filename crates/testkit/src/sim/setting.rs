@@ -69,6 +69,7 @@ pub(super) fn draw_options(rng: &mut Rng, profile: &Profile) -> Options {
     Options::new()
         .memory_budget(if rng.percent(60) { 1 << 20 } else { rng.between(1 << 20, 4 << 20) })
         .memtable_bytes(rng.percent(60).then_some(64 << 10))
+        .split_bytes(*rng.pick(&[0, 1 << 10, 4 << 10, 32 << 10]))
         .direct_reads(rng.percent(20))
         .durability(durability(rng, profile))
         .compaction_workers(rng.between(1, 3) as usize)

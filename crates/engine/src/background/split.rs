@@ -1,0 +1,317 @@
+//! Splits a tree that has grown in two, and merges neighbours that have stayed small.
+//!
+//! ```text
+//! one edit, synced:  the record with another bound, the tables of the new trees
+//! numbering lock:    memtables sealed -> new trees -> layout -> old trees retired
+//! ```
+//! Nothing is written but the edit: both halves hold the tables that have keys of both, and the
+//! sealed memtables, until each has flushed and trimmed its part. A crash before the edit leaves
+//! the old tree. After it, the log is replayed into the new ones, which are flushed as far as the
+//! old one was.
+//!
+//! Two trees become one only when all they have is in tables: their writers are held for the edit,
+//! since the new tree is flushed as far as both of them.
+
+use super::claims::Claims;
+use super::seal::{Take, seal, seal_to_replace};
+use super::upkeep::Upkeep;
+use super::watch::watch;
+use crate::catalog::KeyspaceRecord;
+use crate::event::Event;
+use crate::history::HeldTrees;
+use crate::keyspace_core::KeyspaceCore;
+use crate::manifest::{Edit, Manifest};
+use crate::partition::{PARTITIONS_MAX, Route};
+use flagstone_base::{Result, SeqNo, TreeId};
+use flagstone_env::sync::atomic::Ordering;
+use flagstone_tree::{Successor, Tree, inherited, replace, retire, split_key};
+use std::slice::from_ref;
+use std::sync::Arc;
+
+/// Neighbours are merged if together they take at most one part in this many of the size at which a
+/// tree is split.
+const MERGE_PARTS: u64 = 4;
+
+/// Notes `tree`, whose tables take `bytes` now, if it is large enough for a split.
+pub(crate) fn note_size(upkeep: &Upkeep, tree: &Arc<Tree>, bytes: u64) {
+    let limit = upkeep.setup.options.split_bytes;
+    if limit > 0 && bytes >= limit && tree.successors().is_none() {
+        upkeep.splits.note_large(tree);
+    }
+}
+
+/// Notes the keyspaces with partitions that a split has made. Called after an open.
+pub(crate) fn note_divided(upkeep: &Upkeep) {
+    for core in upkeep.keyspaces.all() {
+        if core.record().given.is_some() {
+            upkeep.splits.note_divided(core.id);
+        }
+    }
+}
+
+/// Splits and merges what is due. Flushes and compactions may be due afterwards.
+pub(super) fn change_layouts(upkeep: &Arc<Upkeep>) {
+    for tree in upkeep.splits.large() {
+        let split = upkeep.health.run_step("a split", || split(upkeep, &tree));
+        end(upkeep, &tree, split);
+    }
+    for id in upkeep.splits.take_divided() {
+        let Some(core) = upkeep.keyspaces.get(id) else {
+            upkeep.splits.note_whole(id);
+            continue;
+        };
+        loop {
+            match upkeep.health.run_step("a merge", || merge(upkeep, &core)) {
+                Ok(true) => {}
+                Ok(false) => break,
+                Err(error) => {
+                    upkeep.ballast.note_failure(&error);
+                    upkeep.health.tell(&Event::BackgroundFailed { doing: "merge", error });
+                    break;
+                }
+            }
+        }
+    }
+}
+
+/// What became of a split.
+enum Split {
+    Done,
+    /// Something that will end keeps the tree as it is.
+    Later,
+    /// The tree need not or cannot be split.
+    Never,
+}
+
+fn end(upkeep: &Upkeep, tree: &Tree, split: Result<Split>) {
+    match split {
+        Ok(Split::Later) => {}
+        Ok(Split::Done | Split::Never) => upkeep.splits.forget(tree.id()),
+        // The next change of the tree tries again.
+        Err(error) => {
+            upkeep.splits.forget(tree.id());
+            upkeep.ballast.note_failure(&error);
+            upkeep.health.tell(&Event::BackgroundFailed { doing: "split", error });
+        }
+    }
+}
+
+fn split(upkeep: &Arc<Upkeep>, tree: &Arc<Tree>) -> Result<Split> {
+    let Some(core) = upkeep.keyspaces.get(tree.options().keyspace) else { return Ok(Split::Never) };
+    let layout = core.layout();
+    let Some(at) = layout.trees.iter().position(|other| Arc::ptr_eq(other, tree)) else {
+        return Ok(Split::Never);
+    };
+    let is_large = tree.table_bytes() >= upkeep.setup.options.split_bytes;
+    let may_grow = layout.trees.len() < PARTITIONS_MAX && layout.route.is_range();
+    if !is_large || !may_grow {
+        return Ok(Split::Never);
+    }
+    // Until its tables are trimmed, its size is not known.
+    if tree.shares_tables() || is_kept(upkeep, &core) {
+        return Ok(Split::Later);
+    }
+    let Some(_stopped) = Stopped::take(upkeep, from_ref(tree)) else { return Ok(Split::Later) };
+    let Some(cut) = split_key(tree) else { return Ok(Split::Never) };
+    let mut guard = upkeep.edits.manifest.lock();
+    let Some(manifest) = guard.as_mut() else { return Ok(Split::Never) };
+    let Some(record) = manifest.state().catalog.by_id(core.id) else { return Ok(Split::Never) };
+    if is_kept(upkeep, &core) {
+        return Ok(Split::Later);
+    }
+    let first = manifest.state().catalog.counters().next_tree;
+    let Some(second) = first.0.checked_add(1) else { return Ok(Split::Never) };
+    let record = record.split(at, cut.clone(), [first, TreeId(second)]);
+    change(upkeep, manifest, &core, Change { old: from_ref(tree), at, record, through: None })?;
+    drop(guard);
+    upkeep.splits.note_divided(core.id);
+    upkeep.splits.splits.fetch_add(1, Ordering::Relaxed);
+    let keyspace = core.name();
+    upkeep.health.tell(&Event::PartitionSplit { keyspace, partition: at, bound: cut });
+    Ok(Split::Done)
+}
+
+/// Returns whether something keeps the trees of `core` as they are.
+fn is_kept(upkeep: &Upkeep, core: &KeyspaceCore) -> bool {
+    upkeep.splits.is_cut()
+        || core.is_ingesting()
+        || core.is_filling()
+        || core.check_not_dropped().is_err()
+        || upkeep.history.replaying.load(Ordering::Acquire)
+        || upkeep.health.check_open_for_writing().is_err()
+        || upkeep.health.poisoned().is_some()
+}
+
+/// Merges two neighbours of `core`, if some are small enough. Returns whether it has.
+fn merge(upkeep: &Arc<Upkeep>, core: &Arc<KeyspaceCore>) -> Result<bool> {
+    let record = core.record();
+    if record.given.is_none() {
+        upkeep.splits.note_whole(core.id);
+        return Ok(false);
+    }
+    let Some(at) = small_neighbours(upkeep, core, &record) else { return Ok(false) };
+    let old = &core.trees()[at..at + 2];
+    if is_kept(upkeep, core) || old.iter().any(|tree| tree.shares_tables()) {
+        return Ok(false);
+    }
+    if old.iter().any(|tree| tree.oldest_unflushed().is_some()) {
+        // The end of the flush leads here again, once writers are idle.
+        seal(upkeep, Take::Trees(&old.iter().map(|tree| tree.id()).collect::<Vec<_>>()), None);
+        return Ok(false);
+    }
+    let Some(_stopped) = Stopped::take(upkeep, old) else { return Ok(false) };
+    let mut guard = upkeep.edits.manifest.lock();
+    let Some(manifest) = guard.as_mut() else { return Ok(false) };
+    let Some(record) = manifest.state().catalog.by_id(core.id) else { return Ok(false) };
+    if is_kept(upkeep, core) {
+        return Ok(false);
+    }
+    let held = HeldTrees::new(&upkeep.history, old);
+    let through = SeqNo::new(upkeep.history.numbering.lock().next.get() - 1);
+    if old.iter().any(|tree| tree.oldest_unflushed().is_some()) {
+        return Ok(false);
+    }
+    let next = manifest.state().catalog.counters().next_tree;
+    if next.0 == u32::MAX {
+        return Ok(false);
+    }
+    let record = record.merged(at, next);
+    change(upkeep, manifest, core, Change { old, at, record, through: Some(through) })?;
+    drop(held);
+    drop(guard);
+    upkeep.splits.merges.fetch_add(1, Ordering::Relaxed);
+    let keyspace = core.name();
+    upkeep.health.tell(&Event::PartitionsMerged { keyspace, partition: at });
+    Ok(true)
+}
+
+/// The first of the two neighbours that are the smallest together, if they are small enough and a
+/// split has made the bound between them.
+fn small_neighbours(
+    upkeep: &Upkeep,
+    core: &KeyspaceCore,
+    record: &KeyspaceRecord,
+) -> Option<usize> {
+    let limit = upkeep.setup.options.split_bytes / MERGE_PARTS;
+    let layout = core.layout();
+    let Route::Range { bounds, .. } = &layout.route else { return None };
+    let bytes = |tree: &Arc<Tree>| tree.table_bytes() + tree.active_bytes() + tree.sealed_bytes();
+    let sizes: Vec<u64> = layout.trees.iter().map(bytes).collect();
+    let pairs = sizes.windows(2).map(|pair| pair[0] + pair[1]).enumerate();
+    let small = pairs.filter(|(at, sum)| *sum < limit && !record.is_given(&bounds[*at]));
+    small.min_by_key(|(_, sum)| *sum).map(|(at, _)| at)
+}
+
+/// A change of the layout of a keyspace.
+struct Change<'a> {
+    /// The trees that are replaced, neighbours.
+    old: &'a [Arc<Tree>],
+    /// The partition of the first of them.
+    at: usize,
+    record: KeyspaceRecord,
+    /// The SeqNo through which all that was written to them is in tables, if all is.
+    through: Option<SeqNo>,
+}
+
+/// Makes `change` durable, then current. After an error it is neither.
+fn change(
+    upkeep: &Upkeep,
+    manifest: &mut Manifest,
+    core: &KeyspaceCore,
+    change: Change<'_>,
+) -> Result<()> {
+    let Change { old, at, record, through } = change;
+    let count = record.trees.len() + old.len() - core.trees().len();
+    let new = (at..at + count).map(|partition| {
+        let id = record.trees[partition];
+        let bounds = record.route.bounds_of(partition).unwrap_or_default();
+        let mut edit = inherited(old, id, &bounds);
+        edit.flushed_through = through.or(edit.flushed_through);
+        Successor { edit, options: core.tree_options(&record, partition) }
+    });
+    let new: Vec<Successor> = new.collect();
+    let edit = Edit {
+        keyspaces_altered: vec![record.clone()],
+        tables: new.iter().map(|new| new.edit.clone()).collect(),
+        ..upkeep.edits.edit_of_now(std::iter::once(core.id))
+    };
+    upkeep.edits.append_whole(manifest, &edit)?;
+    upkeep.edits.note_definitions(&edit);
+    let before: u64 = old.iter().map(|tree| tree.table_bytes()).sum();
+    // The manifest has the edit. Without the new trees writes would go to trees that it has not.
+    let trees = put_in_place(upkeep, core, (old, at), (&record.route, new));
+    let trees = trees.inspect_err(|error| upkeep.health.poison(error))?;
+    if let Some(record) = manifest.state().catalog.by_id(core.id) {
+        upkeep.keyspaces.replace_record(core, record);
+    }
+    upkeep.work.note_table_bytes(before, trees.iter().map(|tree| tree.table_bytes()).sum());
+    for tree in old {
+        upkeep.splits.forget(tree.id());
+        watch(upkeep, tree);
+    }
+    for tree in &trees {
+        watch(upkeep, tree);
+        note_size(upkeep, tree, tree.table_bytes());
+    }
+    Ok(())
+}
+
+/// Seals the memtables of the trees `old` and puts the `new` trees in their place.
+fn put_in_place(
+    upkeep: &Upkeep,
+    core: &KeyspaceCore,
+    (old, at): (&[Arc<Tree>], usize),
+    (route, new): (&Route, Vec<Successor>),
+) -> Result<Vec<Arc<Tree>>> {
+    let mut numbering = upkeep.history.numbering.lock();
+    seal_to_replace(upkeep, &mut numbering, old);
+    let trees = replace(old, new)?;
+    {
+        let mut queue = upkeep.work.lock();
+        queue.flushes.replace(old, &trees);
+        upkeep.work.recount(&queue);
+    }
+    let mut all = core.trees().to_vec();
+    all.splice(at..at + old.len(), trees.iter().cloned());
+    core.set_layout(route.clone(), all);
+    retire(old, &trees);
+    old.iter().for_each(|tree| numbering.forget(tree));
+    trees.iter().for_each(|tree| numbering.note_unflushed(tree));
+    Ok(trees)
+}
+
+/// Trees that are neither flushed nor compacted until this is dropped.
+struct Stopped {
+    upkeep: Arc<Upkeep>,
+    trees: Vec<Arc<Tree>>,
+    _claims: Claims,
+}
+
+impl Stopped {
+    /// Stops `trees`, unless one of them is being flushed or compacted.
+    fn take(upkeep: &Arc<Upkeep>, trees: &[Arc<Tree>]) -> Option<Self> {
+        let mut claims = Claims::new(upkeep);
+        if !trees.iter().all(|tree| claims.take(tree)) {
+            return None;
+        }
+        let mut stopped = Self { upkeep: Arc::clone(upkeep), trees: Vec::new(), _claims: claims };
+        // Under the lock no flush takes a tree in between.
+        let queue = upkeep.work.lock();
+        for tree in trees {
+            if queue.flushes.runs(tree) || !tree.stop_flushes() {
+                drop(queue);
+                return None;
+            }
+            stopped.trees.push(Arc::clone(tree));
+        }
+        drop(queue);
+        Some(stopped)
+    }
+}
+
+impl Drop for Stopped {
+    fn drop(&mut self) {
+        self.trees.iter().for_each(|tree| tree.let_flush());
+        self.upkeep.work.ring();
+    }
+}

@@ -1,0 +1,71 @@
+//! The key at which a tree is cut in two halves of about the same size.
+
+use crate::tree::Tree;
+use crate::version::{TableHandle, Version};
+use std::sync::Arc;
+
+/// A key at which a table begins is preferred if at least this part of the tree, in thousandths,
+/// lies on each side: then no table of its level reaches across the bound.
+const SIDE_LEAST: u64 = 350;
+
+/// Returns a key with about half of the bytes of `tree` below it, or `None` if all its tables begin
+/// at one key. Reads the samples of its tables; one that cannot be read does not count.
+pub fn split_key(tree: &Tree) -> Option<Vec<u8>> {
+    let view = tree.view();
+    let version = view.version();
+    let bounds = tree.options().bounds.as_deref().cloned().unwrap_or_default();
+    let mut weights = sampled(version);
+    if weights.is_empty() {
+        weights = starts(version);
+    }
+    weights.retain(|(key, _)| bounds.contains(key));
+    weights.sort();
+    let sum: u64 = weights.iter().map(|(_, weight)| weight).sum();
+    let first = weights.first()?.0.clone();
+    // The weight below each key.
+    let mut below = 0;
+    let weights: Vec<(Vec<u8>, u64)> = weights
+        .into_iter()
+        .map(|(key, weight)| {
+            below += weight;
+            (key, below - weight)
+        })
+        .collect();
+    let part_below = |key: &[u8]| {
+        let at = weights.partition_point(|(other, _)| other.as_slice() < key);
+        weights.get(at).map_or(sum, |(_, below)| *below) * 1000 / sum.max(1)
+    };
+    let is_good = |key: &[u8]| *key > first[..] && *key > *bounds.lower() && bounds.contains(key);
+    let deepest = version.tables().map(|(level, _)| level).max()?;
+    let lowest = version.tables().filter(|(level, _)| *level == deepest);
+    let border = lowest
+        .map(|(_, table)| table.meta().smallest.clone())
+        .map(|key| (part_below(&key).abs_diff(500), key))
+        .filter(|(off, key)| *off <= 500 - SIDE_LEAST && is_good(key))
+        .min();
+    let middle = || {
+        let upper = weights.iter().find(|(key, below)| *below * 2 >= sum && is_good(key));
+        upper.or_else(|| weights.iter().rev().find(|(key, _)| is_good(key)))
+    };
+    border.map(|(_, key)| key).or_else(|| middle().map(|(key, _)| key.clone()))
+}
+
+/// The sampled keys of all tables, with the bytes that each represents.
+fn sampled(version: &Version) -> Vec<(Vec<u8>, u64)> {
+    let mut weights = Vec::new();
+    for (_, table) in version.tables() {
+        let Some(sample) = table.open().and_then(|table| table.sample()).ok().flatten() else {
+            continue;
+        };
+        let weight = |bytes: u64| (bytes + 1).saturating_mul(1 << sample.shift().min(30));
+        let entries = sample.entries().iter();
+        weights.extend(entries.map(|entry| (entry.key.to_vec(), weight(entry.bytes))));
+    }
+    weights
+}
+
+/// The first keys of all tables, with the bytes of each.
+fn starts(version: &Version) -> Vec<(Vec<u8>, u64)> {
+    let start = |table: &Arc<TableHandle>| (table.meta().smallest.clone(), table.meta().bytes);
+    version.tables().map(|(_, table)| start(table)).collect()
+}
