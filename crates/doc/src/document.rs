@@ -1,6 +1,7 @@
 //! A whole document as users hold it: read in place, or decoded to be changed.
 
 use crate::encode::Encoder;
+use crate::filter::Matcher;
 use crate::json::{JsonError, JsonParser, NoJson, append_json};
 use crate::jsonpath::{JsonPath, Node};
 use crate::names::Names;
@@ -96,6 +97,12 @@ impl Document {
     /// Returns the text at `path`, or `""` if there is none; [`Document::get`] tells them apart.
     pub fn str(&self, path: &str) -> &str {
         self.get(path).and_then(|view| view.as_str()).unwrap_or("")
+    }
+
+    /// Returns whether the document matches the filter of `matcher`.
+    pub fn matches(&self, matcher: &Matcher) -> bool {
+        // The bytes were validated when the document was created: there are no errors.
+        matcher.matches(&self.root()) == Ok(true)
     }
 
     /// Returns the nodes that `path` selects, in order. Decodes only what filters compare.

@@ -3,6 +3,7 @@
 mod bounds;
 mod errors;
 mod field_paths;
+mod forms;
 mod implied;
 mod operators;
 mod projections;

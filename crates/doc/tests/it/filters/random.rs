@@ -182,7 +182,9 @@ fn each_matching_document_has_a_key_in_the_bounds() {
     let input = (filter(), vec(document(), 1..6));
     check("bounds", &input, 4000, |(text, documents)| {
         let filter = Filter::from_value(&text).unwrap();
-        for path in PATHS.map(|path| FieldPath::parse(path).unwrap()) {
+        let mut paths = filter.paths();
+        paths.extend(PATHS.map(|path| FieldPath::parse(path).unwrap()));
+        for path in paths {
             let mut all = Vec::new();
             for document in &documents {
                 let mut keys = IndexKeys::new();
