@@ -22,6 +22,8 @@ pub enum ErrorKind {
     /// A condition of a patch does not hold for the document. Nothing was written, and the same
     /// call returns the same until somebody changes the document.
     ConditionFailed,
+    /// Another document has the value of a unique index: use another value. Nothing was written.
+    Duplicate,
     /// The operating system reported an error: the text names the file and the system's reason.
     Io,
     /// The disk is full: free some space. Writing then resumes by itself.
@@ -44,6 +46,7 @@ impl fmt::Display for ErrorKind {
             Self::Busy => "busy",
             Self::Conflict => "conflict",
             Self::ConditionFailed => "condition failed",
+            Self::Duplicate => "duplicate",
             Self::Io => "input/output error",
             Self::OutOfSpace => "out of disk space",
             Self::Poisoned => "poisoned",

@@ -17,6 +17,7 @@ use crate::ingest::Ingest;
 use crate::inside::{Inside, InsideGuard};
 use crate::keyspace::Keyspace;
 use crate::keyspace_core::KeyspaceCore;
+use crate::note::set_note;
 use crate::options::{Durability, KeyspaceOptions, Options, check_interval};
 use crate::owned::{self, OwnedCreated, WantedOwned};
 use crate::parts::Parts;
@@ -202,7 +203,8 @@ impl Engine {
     /// InvalidInput for a long note, or a keyspace without an owner; otherwise as
     /// [`Engine::create_owned`].
     pub fn set_note(&self, owned: &KeyspaceCore, note: &[u8]) -> Result<()> {
-        owned::set_note(self.parts(), owned, note)
+        self.parts().health.check_may_change("the note of a keyspace")?;
+        set_note(self.parts(), owned, note)
     }
 
     /// Makes the writes of `batch` visible together. The ticket waits until they are durable. With

@@ -162,6 +162,11 @@ impl KeyspaceCore {
         self.hash_seed
     }
 
+    /// The fold of the keyspace, if it has one.
+    pub const fn fold(&self) -> Option<&Arc<dyn Fold>> {
+        self.fold.as_ref()
+    }
+
     /// The catalog's current record.
     pub(crate) fn record(&self) -> Arc<KeyspaceRecord> {
         self.record.load_full()

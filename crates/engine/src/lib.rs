@@ -66,6 +66,7 @@ mod parts;
 mod open;
 
 mod handle;
+mod note;
 mod write;
 
 mod change;

@@ -7,10 +7,12 @@
 mod decode;
 mod encode;
 mod number;
+mod skip;
 
 pub use decode::{decode, decode_first, is_readable};
 pub use encode::{Direction, directed, encode, encode_view, extract};
 pub(crate) use encode::{of, of_pairs};
+pub use skip::first_len;
 
 /// The key of a value that is missing, in an index: one byte, before the keys of all values. It is
 /// no sort key: nothing decodes to it.

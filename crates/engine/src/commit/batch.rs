@@ -97,6 +97,7 @@ impl Op {
 }
 
 /// A condition of a batch. If it does not hold, the commit returns Conflict.
+#[derive(Clone)]
 pub(crate) struct Condition {
     pub(crate) keyspace: u16,
     pub(crate) hash: u64,
@@ -253,6 +254,20 @@ impl Batch {
     /// The number of bytes that the batch takes in the log.
     pub fn bytes(&self) -> usize {
         self.payload.len()
+    }
+
+    /// Returns a copy of the writes and conditions.
+    #[must_use]
+    pub fn copied(&self) -> Self {
+        Self {
+            payload: self.payload.clone(),
+            ops: self.ops.clone(),
+            conditions: self.conditions.clone(),
+            keyspaces: self.keyspaces.clone(),
+            has_expiry: self.has_expiry,
+            reads: None,
+            prepared: self.prepared.clone(),
+        }
     }
 
     /// Empties the batch and keeps its memory.

@@ -4,6 +4,7 @@ use crate::commit::{Batch, Effect, HeldValues};
 use crate::handle::Handle;
 use crate::history::VersionToken;
 use crate::keyspace_core::KeyspaceCore;
+use crate::note::set_note;
 use crate::read::{Scan, Snapshot};
 use flagstone_base::key::KeyRange;
 use flagstone_base::{Error, Kind, Moment, Result, Slice};
@@ -135,6 +136,16 @@ impl<'a> HeldBatch<'a> {
         }
         self.handle.parts().commits.check_prepared_bytes(&self.batch, (key, value))?;
         self.batch.push(keyspace, effect, key, value)
+    }
+
+    /// Sets the note of an owned keyspace, durably, before the batch is committed. It stays if the
+    /// batch is refused.
+    ///
+    /// # Errors
+    /// InvalidInput for a long note, or a keyspace without an owner; OutOfSpace, Io, Poisoned,
+    /// Closed.
+    pub fn set_note(&self, owned: &KeyspaceCore, note: &[u8]) -> Result<()> {
+        set_note(self.handle.parts(), owned, note)
     }
 
     /// The completed batch, and the locks of the values.

@@ -1,4 +1,4 @@
-//! Creates, drops and notes owned keyspaces.
+//! Creates and drops owned keyspaces.
 //!
 //! A keyspace that owns others accepts only prepared writes, because what its writes mean for the
 //! owned keyspaces is known to the layer above. The set of owned keyspaces changes under the gate
@@ -10,11 +10,12 @@
 //!         old set     ^ change  new set   earlier ones are visible when the change returns
 //! ```
 
-use crate::catalog::{KeyspaceContent, KeyspaceRecord, NOTE_BYTES_MAX, OwnedRecord, Wanted};
+use crate::catalog::{KeyspaceContent, OwnedRecord, Wanted};
 use crate::change::{after_drop, append_drop, insert_created};
 use crate::keyspace::Keyspace;
 use crate::keyspace_core::KeyspaceCore;
 use crate::manifest::Edit;
+use crate::note::check_note;
 use crate::open::open_content;
 use crate::options::KeyspaceOptions;
 use crate::parts::Parts;
@@ -115,37 +116,5 @@ fn check_change(parts: &Parts, owner: &KeyspaceCore, note: &[u8]) -> Result<()> 
     check_note(note)?;
     // A change that the disk refused a moment ago may be possible now.
     parts.edits.end_doubt();
-    Ok(())
-}
-
-fn check_note(note: &[u8]) -> Result<()> {
-    if note.len() <= NOTE_BYTES_MAX {
-        return Ok(());
-    }
-    let bytes = note.len();
-    Err(Error::invalid(format!("a note of {bytes} bytes: expected at most {NOTE_BYTES_MAX}")))
-}
-
-/// Sets the note of the keyspace `core`, which has an owner, and ends its doubt.
-pub(crate) fn set_note(parts: &Parts, core: &KeyspaceCore, note: &[u8]) -> Result<()> {
-    parts.health.check_may_change("the note of a keyspace")?;
-    parts.health.check_open_for_writing()?;
-    check_note(note)?;
-    let mut guard = parts.edits.manifest.lock();
-    let manifest = guard.as_mut().ok_or_else(|| parts.setup.closed())?;
-    core.check_not_dropped()?;
-    let before = core.record();
-    let Some(owner) = before.owner() else {
-        return Err(Error::invalid(format!("keyspace {:?} has no owner", before.name)));
-    };
-    let owned = Some(OwnedRecord { owner, note: note.to_vec(), is_doubtful: false });
-    let after = KeyspaceRecord { owned, ..(*before).clone() };
-    if after == *before {
-        return Ok(());
-    }
-    parts.edits.append(manifest, Edit { keyspaces_altered: vec![after], ..Edit::default() })?;
-    if let Some(record) = manifest.state().catalog.by_id(core.id) {
-        parts.keyspaces.replace_record(core, record);
-    }
     Ok(())
 }

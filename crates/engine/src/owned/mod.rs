@@ -6,4 +6,4 @@ mod change;
 mod tests;
 
 pub use change::{OwnedCreated, WantedOwned};
-pub(crate) use change::{create, drop_one, set_note};
+pub(crate) use change::{create, drop_one};

@@ -45,6 +45,18 @@ impl Snapshot {
         Ok(self.find(keyspace, key.as_ref())?.value)
     }
 
+    /// Returns the moment from which on `key` was to be absent; `None` if it had no expiry, or was
+    /// absent. Reads nothing if no entry of the keyspace ever had one.
+    ///
+    /// # Errors
+    /// Same as [`Snapshot::get`].
+    pub fn expiry(&self, keyspace: &Arc<KeyspaceCore>, key: &[u8]) -> Result<Option<Moment>> {
+        match keyspace.expires() {
+            true => Ok(self.find(keyspace, key)?.lives_until()),
+            false => Ok(None),
+        }
+    }
+
     /// Returns the newest entry that `key` had.
     pub(crate) fn find(&self, keyspace: &Arc<KeyspaceCore>, key: &[u8]) -> Result<Found> {
         self.pin.handle().check_same(keyspace)?;
