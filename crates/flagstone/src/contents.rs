@@ -2,6 +2,7 @@
 //! of the catalog.
 
 use crate::collection::{Documents, PATCH_FOLD, patch_version};
+use crate::index::{self, IndexState};
 use flagstone_base::{Error, ErrorKind, Result};
 use flagstone_engine::WantedContent;
 use flagstone_engine::content::{
@@ -84,6 +85,13 @@ impl Contents {
     }
 }
 
+/// Returns the content of the keyspace of an index.
+fn index_content(keyspace: Described<'_>) -> Result<Content> {
+    let (note, is_doubtful) = keyspace.owned.map_or((&b""[..], true), |o| (o.note, o.is_doubtful));
+    let state = IndexState::open(keyspace.name, note, is_doubtful)?;
+    Ok(Content { fold: None, definitions: Vec::new(), attachment: Arc::new(state) })
+}
+
 impl ContentFactory for Contents {
     fn open(&self, keyspace: Described<'_>) -> Result<Content> {
         match keyspace.content.as_str() {
@@ -95,6 +103,7 @@ impl ContentFactory for Contents {
                 };
             }
             typed if typed.starts_with(TYPED) => {}
+            index::CONTENT if keyspace.owned.is_some() => return index_content(keyspace),
             unknown => {
                 let text = format!(
                     "keyspace {:?} holds {unknown}, which this version of flagstone does not know",

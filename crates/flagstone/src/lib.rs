@@ -45,6 +45,8 @@ mod ingest;
 
 mod typed;
 
+mod index;
+
 mod collection;
 mod contents;
 
@@ -63,7 +65,9 @@ pub use collection::query::{
     Actual, Changed, Cursor, Distinct, Explain, Find, Group, Groups, Hint, Interrupted, IntoFilter,
     IntoProjection, IntoSort, Page, PageToken, PlanInfo, WriteMany,
 };
-pub use collection::{Collection, DocumentScan, StoredView};
+pub use collection::{
+    BuildProgress, Collection, DocumentScan, IndexInfo, IndexVerifyReport, StoredView,
+};
 pub use database::{Builder, Database};
 pub use document_parser::{DocumentParser, ParsedDocument, Refused};
 pub use entry::{CommitOptions, EntryOptions};
@@ -86,6 +90,7 @@ pub use flagstone_engine::{
     RepairReport, RestoreReport, Routing, Scan, ScrubReport, StallCause, Stats, Ticket, TryCommit,
     TryGet, VerifyReport, VersionToken, parse_bytes,
 };
+pub use index::Index;
 pub use ingest::Ingest;
 pub use keyspace::Keyspace;
 pub use repair::Repair;
@@ -128,6 +133,11 @@ struct PathsGuide;
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/guide/queries.md")]
 struct QueriesGuide;
+
+/// The guide to indexes compiles.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/guide/indexes.md")]
+struct IndexesGuide;
 
 /// The guide to transactions compiles.
 #[cfg(all(doctest, feature = "serde"))]

@@ -44,6 +44,16 @@ impl Documents {
         Self { names: Arc::new(Names::new()), patches: None }.into_content(fold)
     }
 
+    /// Returns the names of fields.
+    pub(super) fn names(&self) -> &Names {
+        &self.names
+    }
+
+    /// Returns whether patches are merge operands, which the collection folds.
+    pub(super) const fn folds_patches(&self) -> bool {
+        self.patches.is_some()
+    }
+
     fn into_content(self, fold: Option<Arc<dyn Fold>>) -> Content {
         let table = Arc::new(NameTable(Arc::clone(&self.names)));
         let names = DefinitionTable::new(DefinitionKind::NAMES, table, self.names.shared_len());

@@ -11,7 +11,7 @@ use crate::sort_keys;
 use flagstone_base::key::KeyRange;
 use flagstone_base::{Malformed, Moment, Result};
 use flagstone_doc::{Document, DocumentMut, JsonPath, Value, View};
-use flagstone_engine::{Keyspace, TryGet, VersionToken};
+use flagstone_engine::{Engine, Keyspace, TryGet, VersionToken};
 use std::fmt;
 use std::ops::RangeBounds;
 
@@ -35,8 +35,8 @@ use std::ops::RangeBounds;
 pub struct Collection(pub(crate) Stored);
 
 impl Collection {
-    pub(crate) fn new(keyspace: Keyspace) -> Result<Self> {
-        Stored::new(keyspace).map(Self)
+    pub(crate) fn new(engine: &Engine, keyspace: Keyspace) -> Result<Self> {
+        Stored::new(engine, keyspace).map(Self)
     }
 
     /// Returns the name of the collection as of now:

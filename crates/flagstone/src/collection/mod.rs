@@ -4,11 +4,16 @@
 //! [`Batch`](crate::Batch) and [`Snapshot`](crate::Snapshot) for documents, encode keys and call
 //! the modules above `handle`, which do the work.
 
+mod change;
 mod core;
+
 mod stored;
 
 pub(crate) mod decode;
 pub(crate) mod encode;
+
+pub(crate) mod index;
+
 pub(crate) mod write;
 
 pub(crate) mod update;
@@ -21,11 +26,13 @@ mod scan;
 mod view;
 
 mod handle;
+mod indexes;
 mod patches;
 mod queries;
 
 pub(crate) use core::{Documents, PATCH_FOLD, patch_version};
 pub use handle::Collection;
+pub use index::{BuildProgress, IndexInfo, IndexVerifyReport};
 pub use scan::DocumentScan;
 pub(crate) use stored::Stored;
 pub use view::StoredView;

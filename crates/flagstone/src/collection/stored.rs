@@ -4,12 +4,13 @@
 use super::core::Documents;
 use flagstone_base::{Error, ErrorKind, Malformed, Result};
 use flagstone_doc::Names;
-use flagstone_engine::Keyspace;
+use flagstone_engine::{Engine, Keyspace};
 use std::sync::Arc;
 
 /// The keyspace of a collection, with what is needed to encode and decode its documents.
 #[derive(Clone)]
 pub(crate) struct Stored {
+    engine: Engine,
     keyspace: Keyspace,
     pub(super) documents: Arc<Documents>,
 }
@@ -19,9 +20,9 @@ impl Stored {
     ///
     /// # Errors
     /// InvalidInput if the keyspace is not a collection.
-    pub(super) fn new(keyspace: Keyspace) -> Result<Self> {
+    pub(super) fn new(engine: &Engine, keyspace: Keyspace) -> Result<Self> {
         match Arc::clone(keyspace.attachment()).downcast() {
-            Ok(documents) => Ok(Self { keyspace, documents }),
+            Ok(documents) => Ok(Self { engine: engine.clone(), keyspace, documents }),
             Err(_other) => {
                 Err(Error::invalid(format!("{:?} is not a collection", keyspace.name())))
             }
@@ -38,12 +39,31 @@ impl Stored {
         &self.keyspace
     }
 
+    /// Returns the database of the collection.
+    pub(crate) const fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
+    /// Returns whether the collection has indexes, or one that is being built.
+    #[inline]
+    pub(crate) fn is_indexed(&self) -> bool {
+        self.keyspace.has_owned()
+    }
+
     pub(crate) fn names(&self) -> &Names {
         &self.documents.names
     }
 
     pub(crate) fn document_bytes_max(&self) -> usize {
         self.keyspace.options().document_bytes_max
+    }
+
+    /// Returns the document `old` of `key` after the merge of `operand`.
+    pub(super) fn fold(&self, key: &[u8], old: Option<&[u8]>, operand: &[u8]) -> Option<Vec<u8>> {
+        match self.keyspace.fold() {
+            Some(fold) => fold.fold(key, old, &[operand]),
+            None => old.map(<[u8]>::to_vec),
+        }
     }
 
     /// Refuses the bytes of a document or patch that is too long.

@@ -11,61 +11,30 @@
 //! in a transaction: all of these ----------> in_transaction, rewrite --> a transaction
 //! ```
 //! Code that must see changes of documents (indexes, unique keys, a feed of changes) belongs here
-//! and nowhere else. Today `rewrite` alone sees the old document, and batches pass when they are
-//! filled: docs/decisions/engine.md says what indexes will need.
+//! and nowhere else. Each function asks with one atomic load whether the collection has indexes. If
+//! it has, `index` reads the old documents under the locks of the commit and adds the changes of
+//! the entries. A batch does so when it is committed.
+//!
+//! The engine refuses a write of the other path with Conflict if the first index was created
+//! meanwhile; then the write is done again with the index.
 
+pub(crate) use super::change::Change;
+pub(super) use super::change::Rewrite;
+use super::index::{self, Own};
 use super::stored::Stored;
 use crate::entry::EntryOptions;
-use flagstone_base::{KeyRange, Kind, Result};
-use flagstone_engine::{Admitted, Batch, Effect, Transaction};
+use flagstone_base::{Error, ErrorKind, KeyRange, Result};
+use flagstone_engine::{Admitted, Batch};
 
-/// What a write does to one document.
-#[derive(Clone, Copy)]
-pub(crate) enum Change<'a> {
-    /// Sets the document to these bytes.
-    Put(&'a [u8], EntryOptions),
-    /// Removes the document.
-    Delete,
-    /// Changes the document by a patch, without reading it.
-    Patch(&'a [u8]),
-}
-
-/// The result of an update for a document that was read.
-pub(super) enum Rewrite {
-    /// The document stays as it is.
-    Nothing,
-    /// The document is removed.
-    Delete,
-    /// The document is set to these bytes.
-    Put(Vec<u8>),
-}
+/// Documents of at least this many bytes are not copied by the commit.
+const COPIED_MAX: usize = 64 << 10;
 
 /// Where a document is rewritten.
 pub(crate) enum Destination<'t> {
     /// In the database, at once.
     Database,
     /// In a transaction.
-    Transaction(&'t mut Transaction),
-}
-
-impl Rewrite {
-    fn entry(self) -> Option<(Kind, Vec<u8>)> {
-        match self {
-            Self::Nothing => None,
-            Self::Delete => Some((Kind::Delete, Vec::new())),
-            Self::Put(bytes) => Some((Kind::Put, bytes)),
-        }
-    }
-}
-
-impl<'a> Change<'a> {
-    fn entry(self) -> (Effect, &'a [u8]) {
-        match self {
-            Self::Put(bytes, options) => (options.effect(), bytes),
-            Self::Delete => (Kind::Delete.into(), b""),
-            Self::Patch(operand) => (Kind::Merge.into(), operand),
-        }
-    }
+    Transaction(Own<'t>),
 }
 
 /// Waits for the admission of a document of about `bytes`, if it is large. Called before the
@@ -78,6 +47,12 @@ pub(super) fn admission_for<'a>(
     stored.bytes().admission_for(key, bytes.min(stored.document_bytes_max()))
 }
 
+/// Returns whether a write that failed with `error` must be done again with the indexes: the first
+/// one was created after the write had looked.
+fn was_indexed(stored: &Stored, error: &Error) -> bool {
+    error.kind() == ErrorKind::Conflict && stored.is_indexed()
+}
+
 /// Sets the document of the encoded `key` to `bytes`. `admission` is what [`admission_for`]
 /// returned, if it was called.
 pub(super) fn put(
@@ -86,13 +61,27 @@ pub(super) fn put(
     (bytes, options): (Vec<u8>, EntryOptions),
     admission: Option<Admitted<'_>>,
 ) -> Result<()> {
-    stored.bytes().put_encoded(key, (bytes, options.expires), admission)
+    if stored.is_indexed() {
+        drop(admission);
+        return index::one(stored, key, (options.effect(), &bytes));
+    }
+    if admission.is_some() || bytes.len() >= COPIED_MAX {
+        // Its buffer is given away, so it cannot be put again: a Conflict is returned.
+        return stored.bytes().put_encoded(key, (bytes, options.expires), admission);
+    }
+    one(stored, key, Change::Put(&bytes, options))
 }
 
 /// Changes the document of the encoded `key`, by itself.
 pub(super) fn one(stored: &Stored, key: &[u8], change: Change<'_>) -> Result<()> {
-    let (effect, value) = change.entry();
-    stored.bytes().write_one(effect, key, value)
+    let entry = change.entry();
+    if stored.is_indexed() {
+        return index::one(stored, key, entry);
+    }
+    match stored.bytes().write_one(entry.0, key, entry.1) {
+        Err(error) if was_indexed(stored, &error) => index::one(stored, key, entry),
+        written => written,
+    }
 }
 
 /// Changes the document of the encoded `key` together with the rest of `batch`.
@@ -109,20 +98,33 @@ pub(crate) fn in_batch(
 /// Changes the document of the encoded `key` in a transaction.
 pub(crate) fn in_transaction(
     stored: &Stored,
-    transaction: &mut Transaction,
+    mut own: Own<'_>,
     key: &[u8],
     change: Change<'_>,
 ) -> Result<()> {
-    let (effect, value) = change.entry();
-    transaction.write(stored.bytes(), effect, key, value)
+    if !stored.is_indexed() {
+        let (effect, value) = change.entry();
+        return own.transaction.write(stored.bytes(), effect, key, value);
+    }
+    match change {
+        Change::Put(bytes, options) => own.write(stored, key, Some((bytes, options))),
+        Change::Delete => own.write(stored, key, None),
+        Change::Patch(operand) => own.patch(stored, key, operand),
+    }
 }
 
 /// Removes the documents of a range of encoded keys.
 pub(super) fn range(stored: &Stored, range: KeyRange) -> Result<()> {
-    stored.bytes().delete_range((range.start, range.end))
+    if stored.is_indexed() {
+        return index::remove_range(stored, range);
+    }
+    match stored.bytes().delete_range((range.start.clone(), range.end.clone())) {
+        Err(error) if was_indexed(stored, &error) => index::remove_range(stored, range),
+        removed => removed,
+    }
 }
 
-/// Removes all documents.
+/// Removes all documents. The engine empties the indexes by the same commit.
 pub(super) fn clear(stored: &Stored) -> Result<()> {
     stored.bytes().clear()
 }
@@ -135,11 +137,34 @@ pub(super) fn rewrite(
     key: &[u8],
     decide: impl FnOnce(Option<&[u8]>) -> Result<Rewrite>,
 ) -> Result<bool> {
-    let change = |old: Option<&[u8]>| decide(old).map(Rewrite::entry);
     match to {
-        Destination::Database => stored.bytes().read_modify_write(key, change),
-        Destination::Transaction(transaction) => {
-            transaction.read_modify_write(stored.bytes(), key, change)
+        Destination::Transaction(mut own) if stored.is_indexed() => {
+            own.rewrite(stored, key, decide)
         }
+        Destination::Transaction(own) => {
+            let change = |old: Option<&[u8]>| decide(old).map(Rewrite::entry);
+            own.transaction.read_modify_write(stored.bytes(), key, change)
+        }
+        Destination::Database if stored.is_indexed() => index::rewrite(stored, key, decide),
+        Destination::Database => rewrite_plain(stored, key, decide),
+    }
+}
+
+fn rewrite_plain(
+    stored: &Stored,
+    key: &[u8],
+    decide: impl FnOnce(Option<&[u8]>) -> Result<Rewrite>,
+) -> Result<bool> {
+    let mut decide = Some(decide);
+    let change = |old: Option<&[u8]>| match decide.take() {
+        Some(decide) => decide(old).map(Rewrite::entry),
+        None => Ok(None),
+    };
+    let written = stored.bytes().read_modify_write(key, change);
+    match (written, decide) {
+        (Err(error), Some(decide)) if was_indexed(stored, &error) => {
+            index::rewrite(stored, key, decide)
+        }
+        (written, _) => written,
     }
 }

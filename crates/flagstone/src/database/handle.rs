@@ -1,6 +1,7 @@
 //! The handle of an open database: commits, snapshots, syncs, statistics, closing.
 
 use crate::batch::Batch;
+use crate::collection::index;
 use crate::entry::CommitOptions;
 use crate::keyspace::Keyspace;
 use crate::snapshot::Snapshot;
@@ -60,7 +61,7 @@ impl Database {
     /// As [`Database::commit`].
     pub fn commit_with(&self, batch: Batch, options: impl Into<CommitOptions>) -> Result<()> {
         let durability = options.into().durability.unwrap_or(self.0.options().durability);
-        self.0.start_owned(batch.0, durability)?.wait()
+        index::start(&self.0, batch.0, durability)?.wait()
     }
 
     /// Adds `entries`, in strictly ascending order of their keys, to `keyspace`: without log and
@@ -103,7 +104,7 @@ impl Database {
     /// # Errors
     /// As [`Database::commit`].
     pub fn commit_start(&self, batch: Batch) -> Result<Ticket> {
-        self.0.start_owned(batch.0, self.0.options().durability)
+        index::start(&self.0, batch.0, self.0.options().durability)
     }
 
     /// As [`Database::commit`], but returns Busy where `commit` would wait until flushes or
@@ -112,7 +113,7 @@ impl Database {
     /// # Errors
     /// Busy; else as [`Database::commit`].
     pub fn try_commit(&self, batch: &Batch) -> Result<()> {
-        self.0.start(&batch.0, self.0.options().durability, false)?.wait()
+        index::start_now(&self.0, &batch.0, self.0.options().durability)?.wait()
     }
 
     /// As [`Database::commit_start`], but never waits until flushes or compactions have caught up:
@@ -142,7 +143,7 @@ impl Database {
     /// # Errors
     /// As [`Database::commit`].
     pub fn try_commit_start(&self, batch: &Batch) -> Result<TryCommit> {
-        self.0.try_start(&batch.0, self.0.options().durability)
+        index::try_start(&self.0, &batch.0, self.0.options().durability)
     }
 
     /// Takes a snapshot: all keyspaces as of now, for as long as it is held.

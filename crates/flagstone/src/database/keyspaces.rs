@@ -61,7 +61,7 @@ impl Database {
     /// # Errors
     /// As [`Database::keyspace`].
     pub fn collection(&self, name: &str) -> Result<Collection> {
-        Collection::new(self.0.keyspace_of(name, &contents::documents(), None)?)
+        Collection::new(&self.0, self.0.keyspace_of(name, &contents::documents(), None)?)
     }
 
     /// Opens the collection `name`, or creates it with `options`.
@@ -69,7 +69,8 @@ impl Database {
     /// # Errors
     /// As [`Database::keyspace_with`].
     pub fn collection_with(&self, name: &str, options: KeyspaceOptions) -> Result<Collection> {
-        Collection::new(self.0.keyspace_of(name, &contents::documents(), Some(&options))?)
+        let keyspace = self.0.keyspace_of(name, &contents::documents(), Some(&options))?;
+        Collection::new(&self.0, keyspace)
     }
 
     /// Opens the collection `name` if there is one.
@@ -77,7 +78,8 @@ impl Database {
     /// # Errors
     /// InvalidInput when the name is that of something else; Closed.
     pub fn existing_collection(&self, name: &str) -> Result<Option<Collection>> {
-        self.0.existing(name, &contents::documents())?.map(Collection::new).transpose()
+        let found = self.0.existing(name, &contents::documents())?;
+        found.map(|keyspace| Collection::new(&self.0, keyspace)).transpose()
     }
 
     /// Opens the keyspace `name` of Rust keys and values, or creates it with default options. Any

@@ -133,13 +133,23 @@ impl Database {
     /// - the tables: each alone, then all of a tree in the order of their keys, because an entry of
     ///   a newer run must be newer than those of the same key in older runs and deeper levels.
     ///
+    /// Then each complete index is compared with the documents of its collection, as of one moment.
+    ///
     /// Reads tables twice where there is more than one run. Takes the memory of a few blocks of
     /// each run.
     ///
     /// # Errors
-    /// Corruption with file and offset for the first damage found; Io, Closed.
+    /// Corruption with file and offset for the first damage found, or with index, value and key for
+    /// the first entry that differs; Io, Closed.
     pub fn verify(&self) -> Result<VerifyReport> {
-        self.0.verify()
+        let report = self.0.verify()?;
+        for keyspace in self.0.keyspaces() {
+            // It may have been dropped or renamed meanwhile, or be no collection.
+            if let Ok(Some(collection)) = self.existing_collection(&keyspace.name) {
+                collection.verify_indexes()?;
+            }
+        }
+        Ok(report)
     }
 
     /// Checks everything but the data blocks of tables: the manifest as [`Database::verify`] does;

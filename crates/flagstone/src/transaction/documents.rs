@@ -61,7 +61,7 @@ impl Transaction {
     ) -> Result<()> {
         let key = sort_keys::of_primary(&key.into())?;
         let change = Change::Put(bytes, options);
-        write::in_transaction(&collection.0, &mut self.inner, &key, change)
+        write::in_transaction(&collection.0, self.own(), &key, change)
     }
 
     /// Sets the document of `key`.
@@ -188,7 +188,7 @@ impl Transaction {
         change: impl FnOnce(&mut DocumentMut) -> Result<()>,
     ) -> Result<bool> {
         let key = sort_keys::of_primary(&key.into())?;
-        update::update(&collection.0, Destination::Transaction(&mut self.inner), &key, change)
+        update::update(&collection.0, Destination::Transaction(self.own()), &key, change)
     }
 
     /// Changes the document of `key` by `patch` without reading it, as [`Collection::patch`]. Reads
@@ -204,7 +204,7 @@ impl Transaction {
         patch: &Patch,
     ) -> Result<()> {
         let key = sort_keys::of_primary(&key.into())?;
-        update::patch(&collection.0, Destination::Transaction(&mut self.inner), &key, patch)
+        update::patch(&collection.0, Destination::Transaction(self.own()), &key, patch)
     }
 
     /// As [`Transaction::patch`], for a patch that starts from the document `default` where there
@@ -235,7 +235,7 @@ impl Transaction {
         patch: &Patch,
     ) -> Result<bool> {
         let key = sort_keys::of_primary(&key.into())?;
-        update::apply_patch(&collection.0, Destination::Transaction(&mut self.inner), &key, patch)
+        update::apply_patch(&collection.0, Destination::Transaction(self.own()), &key, patch)
     }
 
     /// Removes the document of `key`, whether it is there or not.
@@ -248,6 +248,6 @@ impl Transaction {
         key: impl Into<Value>,
     ) -> Result<()> {
         let key = sort_keys::of_primary(&key.into())?;
-        write::in_transaction(&collection.0, &mut self.inner, &key, Change::Delete)
+        write::in_transaction(&collection.0, self.own(), &key, Change::Delete)
     }
 }

@@ -1,6 +1,7 @@
 //! The handle of a transaction: its begin and end, and reads and writes of bytes.
 
 use super::options::TransactionOptions;
+use crate::collection::index::{Own, Pending};
 use crate::entry::EntryOptions;
 use crate::keyspace::Keyspace;
 use flagstone_base::key::KeyRange;
@@ -65,6 +66,8 @@ use std::ops::RangeBounds;
 pub struct Transaction {
     engine: Engine,
     pub(super) inner: flagstone_engine::Transaction,
+    /// What the commit does for the indexes of collections, if one with indexes was written.
+    pending: Option<Box<Pending>>,
     durability: Durability,
 }
 
@@ -72,7 +75,12 @@ impl Transaction {
     pub(crate) fn begin(engine: &Engine, options: TransactionOptions) -> Result<Self> {
         let inner = engine.begin(options.isolation)?;
         let durability = options.durability.unwrap_or(engine.options().durability);
-        Ok(Self { engine: engine.clone(), inner, durability })
+        Ok(Self { engine: engine.clone(), inner, pending: None, durability })
+    }
+
+    /// Returns the transaction as writes of documents need it.
+    pub(super) fn own(&mut self) -> Own<'_> {
+        Own { transaction: &mut self.inner, pending: &mut self.pending }
     }
 
     /// Makes all writes of the transaction visible together. A transaction without writes needs no
@@ -83,7 +91,10 @@ impl Transaction {
     /// Else as [`Database::commit`](crate::Database::commit). After an error nothing was written;
     /// only after Poisoned that is unknown until the database is opened again.
     pub fn commit(self) -> Result<()> {
-        let started = self.engine.start_transaction(self.inner, self.durability)?;
+        let started = match self.pending {
+            Some(pending) => pending.commit(&self.engine, self.inner, self.durability)?,
+            None => self.engine.start_transaction(self.inner, self.durability)?,
+        };
         started.map_or(Ok(()), |ticket| ticket.wait())
     }
 

@@ -41,7 +41,7 @@ impl Transaction {
         patch: &Patch,
     ) -> Result<Changed> {
         let action = Action::Patch(patch.clone());
-        WriteMany::new(&collection.0, filter.into_filter(), action).run_in(&mut self.inner)
+        WriteMany::new(&collection.0, filter.into_filter(), action).run_in(self.own())
     }
 
     /// Removes all documents that match `filter`, as the transaction sees them.
@@ -54,6 +54,6 @@ impl Transaction {
         filter: impl IntoFilter,
     ) -> Result<Changed> {
         let action = Action::Delete;
-        WriteMany::new(&collection.0, filter.into_filter(), action).run_in(&mut self.inner)
+        WriteMany::new(&collection.0, filter.into_filter(), action).run_in(self.own())
     }
 }

@@ -24,6 +24,7 @@ mod faults;
 mod fixtures;
 mod folds;
 mod guide;
+mod indexes;
 mod ingest;
 mod ingest_failures;
 mod input;

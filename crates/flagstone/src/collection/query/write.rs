@@ -9,11 +9,11 @@ use super::spec::{Hint, Spec};
 use super::token::PageToken;
 use super::{plan, rows::Rows};
 use crate::collection::conditional::{self, Outcome};
+use crate::collection::index::Own;
 use crate::collection::write::Destination;
 use crate::collection::{Stored, decode, encode};
 use flagstone_base::{Error, ErrorKind, Result};
 use flagstone_doc::{Filter, Matcher, Patch};
-use flagstone_engine::Transaction;
 use std::fmt;
 
 /// What is done to each document.
@@ -129,11 +129,11 @@ impl WriteMany {
     }
 
     /// Changes the documents of a transaction.
-    pub(crate) fn run_in(&self, transaction: &mut Transaction) -> Result<Changed> {
+    pub(crate) fn run_in(&self, mut own: Own<'_>) -> Result<Changed> {
         self.fault.clone().map_or(Ok(()), Err)?;
         let mut keys = Vec::new();
         let mut bytes = 0;
-        let source = Reads::Transaction(&*transaction).source(&self.stored);
+        let source = Reads::Transaction(&*own.transaction).source(&self.stored);
         let mut rows = self.rows(&source)?;
         while rows.advance()? {
             bytes += rows.key().len() as u64;
@@ -146,7 +146,7 @@ impl WriteMany {
         let mut done = Changed::default();
         let operand = self.operand()?;
         for key in keys {
-            let to = Destination::Transaction(transaction);
+            let to = Destination::Transaction(own.reborrowed());
             let outcome = self.change(to, &key, &operand, None)?;
             done.note(outcome);
         }

@@ -1,0 +1,176 @@
+//! The index entries that change with the documents of one commit. They are computed and checked
+//! under the locks of the commit, and become a part of it.
+
+use super::entry_change::EntryWrite;
+use super::unique;
+use crate::collection::core::Documents;
+use crate::index::{
+    Entries, EntryChange, IndexState, Refusal, Seen, State, Status, differences, index_of, value_of,
+};
+use flagstone_base::{Error, ErrorKind, Kind, Malformed, Moment, Result};
+use flagstone_doc::View;
+use flagstone_engine::{Effect, HeldBatch, KeyspaceCore};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// The bytes of a document with its expiry.
+pub(super) type Stated<'a> = (&'a [u8], Option<Moment>);
+
+/// The changes of all indexes in one commit.
+#[derive(Default)]
+pub(super) struct Changes {
+    pub(super) list: Vec<EntryWrite>,
+    /// What the catalog must know of indexes before the commit.
+    unseen: Vec<(Arc<KeyspaceCore>, Seen)>,
+}
+
+impl Changes {
+    /// Adds what changes when the document of `key` in `owner` goes from `old` to `new`.
+    ///
+    /// # Errors
+    /// InvalidInput if an index cannot hold `new`; Corruption.
+    pub(super) fn add(
+        &mut self,
+        owner: &KeyspaceCore,
+        key: &[u8],
+        old: Option<Stated<'_>>,
+        new: Option<Stated<'_>>,
+    ) -> Result<()> {
+        let Some(documents) = owner.attachment().downcast_ref::<Documents>() else {
+            return Ok(());
+        };
+        let corrupt = |malformed| corrupt(owner, malformed);
+        let old_root = old.map(|old| root(old, documents)).transpose().map_err(corrupt)?;
+        let new_root = new.map(|new| root(new, documents)).transpose().map_err(corrupt)?;
+        for core in &owner.owned_set().keyspaces {
+            let Some(index) = index_of(core) else { continue };
+            let of = |root: Option<View<'_>>| {
+                root.map(|root| Entries::of(&index.definition, &root, key)).transpose()
+            };
+            let before = match of(old_root) {
+                Ok(entries) => entries,
+                Err(Refusal::Malformed(malformed)) => return Err(corrupt(malformed)),
+                // It was written before the index, which cannot hold it: its build will fail.
+                Err(Refusal::Unfit(_)) => None,
+            };
+            let after = of(new_root).map_err(|refusal| match refusal {
+                Refusal::Malformed(malformed) => corrupt(malformed),
+                Refusal::Unfit(error) => error,
+            })?;
+            let states = (state(before.as_ref(), old), state(after.as_ref(), new));
+            self.add_entries((core, index), key, states)?;
+        }
+        Ok(())
+    }
+
+    fn add_entries(
+        &mut self,
+        (core, index): (&Arc<KeyspaceCore>, &IndexState),
+        primary_key: &[u8],
+        (old, new): (Option<State<'_>>, Option<State<'_>>),
+    ) -> Result<()> {
+        if let Some(new) = new {
+            let known = index.seen();
+            if known.with(new.entries.seen) != known {
+                self.unseen.push((Arc::clone(core), new.entries.seen));
+            }
+        }
+        let expiry = new.and_then(|new| new.expiry);
+        let is_unique = index.definition.is_unique;
+        differences(old, new, |change| {
+            let (key, put) = match change {
+                EntryChange::Delete(key) => (key, None),
+                EntryChange::Put(key, flags) => {
+                    let mut value = Vec::new();
+                    value_of(&index.definition, flags, primary_key, &mut value);
+                    (key, Some((value, expiry)))
+                }
+            };
+            let primary_key = if is_unique { primary_key.to_vec() } else { Vec::new() };
+            self.list.push(EntryWrite {
+                core: Arc::clone(core),
+                key: key.to_vec(),
+                put,
+                primary_key,
+            });
+            Ok(())
+        })
+    }
+
+    /// Adds what changes with the operations of `held`. The last one of a key counts.
+    pub(super) fn add_held(&mut self, held: &HeldBatch<'_>) -> Result<()> {
+        let mut last: BTreeMap<(u32, &[u8]), usize> = BTreeMap::new();
+        for at in 0..held.len() {
+            let op = held.op(at);
+            if !op.keyspace.has_owned() {
+                continue;
+            }
+            match op.effect.kind() {
+                Kind::Put | Kind::Delete => {
+                    last.insert((op.keyspace.id().0, op.key), at);
+                }
+                // It touches no path of any index.
+                Kind::Merge => {}
+                Kind::RangeDelete => {
+                    return Err(Error::invalid("a range of an indexed collection in a batch"));
+                }
+            }
+        }
+        for at in last.into_values() {
+            let op = held.op(at);
+            let old = held.get(op.keyspace, op.key)?;
+            let old = old.value.as_deref().map(|bytes| (bytes, old.expiry));
+            let new = match op.effect.kind() {
+                Kind::Put => Some((op.value, op.effect.expiry())),
+                _ => None,
+            };
+            self.add(op.keyspace, op.key, old, new)?;
+        }
+        Ok(())
+    }
+
+    /// Returns the changes, and what the catalog must know of indexes before they are committed.
+    pub(super) fn into_parts(self) -> (Vec<EntryWrite>, Vec<(Arc<KeyspaceCore>, Seen)>) {
+        (self.list, self.unseen)
+    }
+
+    /// Checks unique values, tells the catalog what is new to indexes, and makes the changes a part
+    /// of the commit.
+    ///
+    /// # Errors
+    /// Duplicate for a value that another document has; those of [`HeldBatch::set_note`].
+    pub(super) fn finish(mut self, held: &mut HeldBatch<'_>) -> Result<()> {
+        unique::check(held, &mut self.list)?;
+        for (core, seen) in &self.unseen {
+            let Some(index) = index_of(core) else { continue };
+            let change = |status: &mut Status| status.seen = status.seen.with(*seen);
+            index.change(change, |note| held.set_note(core, note))?;
+        }
+        // An entry that one document gives up may be that of another one now.
+        self.list.sort_by_key(|change| change.put.is_some());
+        for change in &self.list {
+            match &change.put {
+                None => held.push(&change.core, Kind::Delete, &change.key, b"")?,
+                Some((value, expiry)) => {
+                    held.push(&change.core, Effect::put(*expiry), &change.key, value)?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn root<'a>((bytes, _): Stated<'a>, documents: &'a Documents) -> Result<View<'a>, Malformed> {
+    View::of(bytes, Some(documents.names()))
+}
+
+fn state<'a>(entries: Option<&'a Entries>, stated: Option<Stated<'_>>) -> Option<State<'a>> {
+    let expiry = stated.and_then(|(_, expiry)| expiry);
+    entries.map(|entries| State { entries, expiry })
+}
+
+#[cold]
+fn corrupt(owner: &KeyspaceCore, malformed: Malformed) -> Error {
+    let text = format!("a stored document of {:?}, {malformed}", owner.name());
+    Error::new(ErrorKind::Corruption, text)
+}

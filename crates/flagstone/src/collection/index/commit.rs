@@ -1,0 +1,145 @@
+//! Commits of documents of indexed collections: the old documents are read under the locks of the
+//! commit, and the changes of the indexes become a part of it.
+
+use super::blind::is_blind;
+use super::changes::Changes;
+use crate::collection::stored::Stored;
+use crate::collection::write::Rewrite;
+use flagstone_base::{ErrorKind, KeyRange, Kind, Result};
+use flagstone_engine::{Batch, Durability, Effect, Engine, Ticket, TryCommit};
+use std::time::Duration;
+
+/// Batches of at least this many bytes are not copied by a commit.
+const COPIED_MAX: usize = 64 << 10;
+/// After this time a batch that found no room is tried again.
+const BUSY_PAUSE: Duration = Duration::from_millis(5);
+
+/// A step of the removal of a range has at most this many documents ..
+const STEP_DOCUMENTS: usize = 1000;
+/// .. and about this many bytes of keys.
+const STEP_BYTES: u64 = 1 << 20;
+
+/// Commits `batch`, with the changes of the indexes of its collections.
+///
+/// # Errors
+/// Duplicate for a value that a unique index has already; InvalidInput for a document that an index
+/// cannot hold; else as [`Engine::start`].
+pub(crate) fn start(engine: &Engine, batch: Batch, durability: Durability) -> Result<Ticket> {
+    if batch.has_owned() {
+        return start_held(engine, batch, durability, true);
+    }
+    if batch.bytes() >= COPIED_MAX {
+        // The memory of a large batch is given away, so it cannot be committed again: if the first
+        // index is created at this moment, a Conflict is returned.
+        return engine.start_owned(batch, durability);
+    }
+    match engine.start(&batch, durability, true) {
+        Err(error) if error.kind() == ErrorKind::Conflict && batch.has_owned() => {
+            start_held(engine, batch, durability, true)
+        }
+        started => started,
+    }
+}
+
+/// As [`start`], but returns Busy where that would wait for flushes or compactions.
+pub(crate) fn start_now(engine: &Engine, batch: &Batch, durability: Durability) -> Result<Ticket> {
+    match batch.has_owned() {
+        true => start_held(engine, batch.copied(), durability, false),
+        false => engine.start(batch, durability, false),
+    }
+}
+
+/// As [`start`], but returns after which time to try again where that would wait for flushes or
+/// compactions.
+pub(crate) fn try_start(
+    engine: &Engine,
+    batch: &Batch,
+    durability: Durability,
+) -> Result<TryCommit> {
+    if !batch.has_owned() {
+        return engine.try_start(batch, durability);
+    }
+    match start_held(engine, batch.copied(), durability, false) {
+        Ok(ticket) => Ok(TryCommit::Started { ticket, pause: Duration::ZERO }),
+        Err(error) if error.kind() == ErrorKind::Busy => Ok(TryCommit::RetryAfter(BUSY_PAUSE)),
+        Err(error) => Err(error),
+    }
+}
+
+fn start_held(engine: &Engine, batch: Batch, durability: Durability, wait: bool) -> Result<Ticket> {
+    let hold = engine.hold(batch).durability(durability).wait(wait);
+    let hold = hold.resolve(&|owner, _key, operand| !is_blind(owner, operand));
+    let (ticket, ()) = hold.commit(|held| {
+        let mut changes = Changes::default();
+        changes.add_held(held)?;
+        changes.finish(held)
+    })?;
+    // A batch without effect is done when everything before it is.
+    ticket.map_or_else(|| engine.start(&Batch::default(), durability, wait), Ok)
+}
+
+/// Writes the document of the encoded `key` by itself.
+pub(in crate::collection) fn one(
+    stored: &Stored,
+    key: &[u8],
+    (effect, value): (Effect, &[u8]),
+) -> Result<()> {
+    let (engine, mut batch) = (stored.engine(), Batch::default());
+    batch.push(stored.bytes(), effect, key, value)?;
+    start_held(engine, batch, engine.options().durability, true)?.wait()
+}
+
+/// Reads the document of the encoded `key` and does what `decide` returns. Returns whether
+/// something was written. A put keeps the expiry of the document that it replaces.
+pub(in crate::collection) fn rewrite(
+    stored: &Stored,
+    key: &[u8],
+    decide: impl FnOnce(Option<&[u8]>) -> Result<Rewrite>,
+) -> Result<bool> {
+    let core = stored.bytes();
+    let hold = stored.engine().hold(Batch::default()).key(core, key);
+    let (ticket, is_written) = hold.commit(|held| {
+        let found = held.get(core, key)?;
+        let old = found.value.as_deref();
+        let Some((kind, bytes)) = decide(old)?.entry() else { return Ok(false) };
+        let old = old.map(|bytes| (bytes, found.expiry));
+        let mut changes = Changes::default();
+        if kind == Kind::Put {
+            changes.add(core, key, old, Some((&bytes, found.expiry)))?;
+            held.push(core, Effect::put(found.expiry), key, &bytes)?;
+        } else {
+            changes.add(core, key, old, None)?;
+            held.push(core, Kind::Delete, key, b"")?;
+        }
+        changes.finish(held)?;
+        Ok(true)
+    })?;
+    ticket.map_or(Ok(()), |ticket| ticket.wait())?;
+    Ok(is_written)
+}
+
+/// Removes the documents of a range of encoded keys, in steps of a bounded number of documents. A
+/// step is one commit.
+pub(in crate::collection) fn remove_range(stored: &Stored, range: KeyRange) -> Result<()> {
+    let engine = stored.engine();
+    // Half of what a batch may take: the other half is for the entries.
+    let bytes_max = (stored.bytes().batch_bytes_max() / 2).min(STEP_BYTES) as usize;
+    let mut scan = stored.bytes().scan_range(range);
+    loop {
+        let (mut batch, mut has_more) = (Batch::default(), false);
+        while batch.len() < STEP_DOCUMENTS && batch.bytes() < bytes_max {
+            has_more = scan.advance()?;
+            if !has_more {
+                break;
+            }
+            batch.delete(stored.bytes(), scan.key())?;
+        }
+        if !batch.is_empty() {
+            scan.park();
+            start_held(engine, batch, engine.options().durability, true)?.wait()?;
+        }
+        if !has_more {
+            return Ok(());
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! Creates, lists and drops the indexes of a collection.
+
+use super::build::{Watch, build};
+use crate::collection::stored::Stored;
+use crate::index::{CONTENT, Definition, Index, IndexState, Status, encode_note, index_of};
+use flagstone_base::{Error, Result};
+use flagstone_engine::content::KeyspaceContent;
+use flagstone_engine::{Keyspace, KeyspaceOptions, Routing, WantedOwned};
+use std::fmt;
+
+/// An index as the catalog describes it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct IndexInfo {
+    /// The name of the index.
+    pub name: String,
+    /// The fields, in their order: `subreddit`, `-score`, `lower(author)`.
+    pub fields: Vec<String>,
+    /// Whether no two documents may have equal values.
+    pub is_unique: bool,
+    /// Whether documents without any of the values are left out.
+    pub is_sparse: bool,
+    /// The filter that the documents of a partial index match.
+    pub only: Option<String>,
+    /// Whether queries can use the index; if not, it is still to be built.
+    pub is_ready: bool,
+    /// About how many entries it has.
+    pub entries: u64,
+}
+
+impl fmt::Display for IndexInfo {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { name, fields, is_unique, is_sparse, only, is_ready, entries } = self;
+        write!(f, "{name} on {}", fields.join(", "))?;
+        for (is_set, word) in [(*is_unique, "unique"), (*is_sparse, "sparse")] {
+            if is_set {
+                write!(f, ", {word}")?;
+            }
+        }
+        if let Some(only) = only {
+            write!(f, ", only {only}")?;
+        }
+        write!(f, ", about {entries} entries")?;
+        if *is_ready { Ok(()) } else { f.write_str(", still to be built") }
+    }
+}
+
+impl IndexInfo {
+    fn of(owned: &Keyspace, index: &IndexState) -> Self {
+        let Definition { name, fields, is_unique, is_sparse, only } = &index.definition;
+        Self {
+            name: name.clone(),
+            fields: fields.iter().map(|field| field.to_string()).collect(),
+            is_unique: *is_unique,
+            is_sparse: *is_sparse,
+            only: only.as_ref().map(|only| only.filter.to_string()),
+            is_ready: index.usable_from().is_some(),
+            entries: owned.approximate_count(),
+        }
+    }
+}
+
+/// Returns the indexes of a collection in the order of their creation.
+pub(in crate::collection) fn list(stored: &Stored) -> Vec<IndexInfo> {
+    let owned = stored.engine().owned(stored.bytes());
+    owned.iter().filter_map(|owned| Some(IndexInfo::of(owned, index_of(owned)?))).collect()
+}
+
+/// Creates the index `name`, and returns when it is complete. Returns false if `watch` has
+/// cancelled it.
+pub(in crate::collection) fn create(
+    stored: &Stored,
+    name: &str,
+    index: &Index,
+    watch: Watch<'_>,
+) -> Result<bool> {
+    let definition = Definition::new(name, index)?;
+    let (owned, is_new) = match find(stored, name) {
+        None => (create_empty(stored, &definition)?, true),
+        Some(owned) => (same(owned, &definition)?, false),
+    };
+    if index_of(&owned).is_some_and(|index| index.usable_from().is_some()) {
+        return Ok(true);
+    }
+    let built = build_alone(stored, (&owned, is_new), watch)?;
+    if !matches!(built, Ok(true)) {
+        let dropped = drop(stored, name);
+        // The first error is the one that says what is wrong.
+        if built.is_ok() {
+            dropped?;
+        }
+    }
+    built
+}
+
+/// Builds the index in `owned`. The outer error is that another call builds it.
+fn build_alone(
+    stored: &Stored,
+    (owned, is_new): (&Keyspace, bool),
+    watch: Watch<'_>,
+) -> Result<Result<bool>> {
+    let Some(index) = index_of(owned) else {
+        return Err(Error::invalid(format!("keyspace {:?} holds no index", owned.name())));
+    };
+    let _building = index.begin_build()?;
+    if index.usable_from().is_some() {
+        // Another call has completed it since this one looked.
+        return Ok(Ok(true));
+    }
+    if !is_new {
+        // A build that was interrupted, or a repair, may have left entries without documents.
+        owned.clear()?;
+    }
+    Ok(build(stored, (owned, index), watch))
+}
+
+fn find(stored: &Stored, name: &str) -> Option<Keyspace> {
+    stored.engine().owned(stored.bytes()).into_iter().find(|owned| owned.name() == name)
+}
+
+fn create_empty(stored: &Stored, definition: &Definition) -> Result<Keyspace> {
+    let note = encode_note(definition, Status::default())?;
+    let options = KeyspaceOptions::new().routing(Routing::Range(Vec::new()));
+    let content = KeyspaceContent::of(CONTENT);
+    let wanted = WantedOwned { name: &definition.name, content, options: &options, note: &note };
+    Ok(stored.engine().create_owned(stored.bytes(), &wanted)?.keyspace)
+}
+
+/// Refuses an index that is there with another definition.
+fn same(owned: Keyspace, wanted: &Definition) -> Result<Keyspace> {
+    let text = |definition: &Definition| encode_note(definition, Status::default());
+    let known = index_of(&owned).map(|index| text(&index.definition)).transpose()?;
+    let wanted_text = text(wanted)?;
+    if known.as_ref() == Some(&wanted_text) {
+        return Ok(owned);
+    }
+    let show = |note: &[u8]| String::from_utf8_lossy(note).into_owned();
+    Err(Error::invalid(format!(
+        "there is an index {:?} already, with another definition: {} where {} was asked for",
+        wanted.name,
+        show(&known.unwrap_or_default()),
+        show(&wanted_text)
+    )))
+}
+
+/// Removes the index `name`. Returns false if there is none.
+pub(in crate::collection) fn drop(stored: &Stored, name: &str) -> Result<bool> {
+    stored.engine().drop_owned(stored.bytes(), name)
+}

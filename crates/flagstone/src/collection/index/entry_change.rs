@@ -1,0 +1,16 @@
+//! One write of an index entry, which a write of a document causes.
+
+use flagstone_base::Moment;
+use flagstone_engine::KeyspaceCore;
+use std::sync::Arc;
+
+/// A write of one entry of an index.
+pub(super) struct EntryWrite {
+    pub(super) core: Arc<KeyspaceCore>,
+    /// The key of the entry.
+    pub(super) key: Vec<u8>,
+    /// The value of the entry and its expiry, if the entry is put; `None` if it is removed.
+    pub(super) put: Option<(Vec<u8>, Option<Moment>)>,
+    /// The primary key of the document. Empty unless the index is unique.
+    pub(super) primary_key: Vec<u8>,
+}

@@ -1,0 +1,236 @@
+//! Documents of indexed collections in a transaction. The entries are own writes of the
+//! transaction, so its queries see them.
+
+use super::blind::is_blind;
+use super::changes::Changes;
+use super::entry_change::EntryWrite;
+use super::unique::{holder, violation};
+use crate::collection::stored::Stored;
+use crate::collection::write::Rewrite;
+use crate::entry::EntryOptions;
+use crate::index::{Seen, Status, index_of};
+use flagstone_base::{Error, ErrorKind, Kind, Result};
+use flagstone_engine::{
+    Durability, Effect, Engine, HeldBatch, Keyspace, KeyspaceCore, OP_OVERHEAD, Ticket, Transaction,
+};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// What the commit of a transaction checks and does for indexes.
+#[derive(Default)]
+pub(crate) struct Pending {
+    /// The indexed collections that were written, with the number of changes of their indexes.
+    sets: Vec<(Arc<KeyspaceCore>, u64)>,
+    /// The unique values that were given or taken.
+    claims: BTreeMap<Place, Claim>,
+    /// What the catalog must know of indexes before the commit.
+    unseen: Vec<(Arc<KeyspaceCore>, Seen)>,
+}
+
+/// The keyspace and the key of a unique entry.
+type Place = (u32, Vec<u8>);
+
+/// A unique value that the transaction has given to a document, or taken from one.
+struct Claim {
+    core: Arc<KeyspaceCore>,
+    /// The primary key of the document that had it in the transaction's snapshot.
+    before: Option<Vec<u8>>,
+}
+
+/// A transaction with what its commit does for indexes.
+pub(crate) struct Own<'t> {
+    pub(crate) transaction: &'t mut Transaction,
+    pub(crate) pending: &'t mut Option<Box<Pending>>,
+}
+
+impl Own<'_> {
+    /// Returns the same for a shorter time.
+    pub(crate) fn reborrowed(&mut self) -> Own<'_> {
+        Own { transaction: self.transaction, pending: self.pending }
+    }
+
+    /// Sets the document of the encoded `key` in an indexed collection to `new`, or removes it, and
+    /// changes the entries of the indexes.
+    ///
+    /// # Errors
+    /// Duplicate for a value that a unique index has already; InvalidInput for a document that an
+    /// index cannot hold, or more bytes than a transaction may have. Everything is as before then.
+    pub(in crate::collection) fn write(
+        &mut self,
+        stored: &Stored,
+        key: &[u8],
+        new: Option<(&[u8], EntryOptions)>,
+    ) -> Result<()> {
+        let core = stored.bytes();
+        self.note_set(core);
+        let (old, expiry) = self.transaction.get_with_expiry(core, key)?;
+        let mut changes = Changes::default();
+        let old = old.as_deref().map(|bytes| (bytes, expiry));
+        let stated = new.map(|(bytes, options)| (bytes, options.expires));
+        changes.add(core, key, old, stated)?;
+        let (mut list, unseen) = changes.into_parts();
+        let effect = new.map_or(Kind::Delete.into(), |(_, options)| options.effect());
+        let bytes = new.map_or(&b""[..], |(bytes, _)| bytes);
+        self.check_room(core, &list, key.len() + bytes.len())?;
+        let claims = self.claims_of(&list, key)?;
+        self.transaction.write(core, effect, key, bytes)?;
+        list.sort_by_key(|change| change.put.is_some());
+        for change in &list {
+            let (effect, value) = match &change.put {
+                None => (Kind::Delete.into(), &b""[..]),
+                Some((value, expiry)) => (Effect::put(*expiry), value.as_slice()),
+            };
+            self.transaction.write(&change.core, effect, &change.key, value)?;
+        }
+        let pending = self.pending.get_or_insert_default();
+        for (place, claim) in claims {
+            pending.claims.entry(place).or_insert(claim);
+        }
+        pending.unseen.extend(unseen);
+        Ok(())
+    }
+
+    /// Changes the document of the encoded `key` in an indexed collection by a patch. One that does
+    /// not apply changes nothing.
+    ///
+    /// # Errors
+    /// As [`Own::write`].
+    pub(in crate::collection) fn patch(
+        &mut self,
+        stored: &Stored,
+        key: &[u8],
+        operand: &[u8],
+    ) -> Result<()> {
+        let core = stored.bytes();
+        if is_blind(core, operand) {
+            self.note_set(core);
+            return self.transaction.write(core, Kind::Merge, key, operand);
+        }
+        let (old, expiry) = self.transaction.get_with_expiry(core, key)?;
+        let new = stored.fold(key, old.as_deref(), operand);
+        match new {
+            new if new.as_deref() == old.as_deref() => Ok(()),
+            Some(new) => {
+                let options = EntryOptions { expires: expiry };
+                self.write(stored, key, Some((&new, options)))
+            }
+            None => self.write(stored, key, None),
+        }
+    }
+
+    /// Reads the document of the encoded `key` and does what `decide` returns. Returns whether
+    /// something was written.
+    ///
+    /// # Errors
+    /// The error of `decide`; else as [`Own::write`].
+    pub(in crate::collection) fn rewrite(
+        &mut self,
+        stored: &Stored,
+        key: &[u8],
+        decide: impl FnOnce(Option<&[u8]>) -> Result<Rewrite>,
+    ) -> Result<bool> {
+        let (old, expiry) = self.transaction.get_with_expiry(stored.bytes(), key)?;
+        match decide(old.as_deref())? {
+            Rewrite::Nothing => return Ok(false),
+            Rewrite::Delete => self.write(stored, key, None)?,
+            Rewrite::Put(bytes) => {
+                let options = EntryOptions { expires: expiry };
+                self.write(stored, key, Some((&bytes, options)))?;
+            }
+        }
+        Ok(true)
+    }
+
+    /// Notes with which indexes the writes to `core` are prepared.
+    fn note_set(&mut self, core: &Keyspace) {
+        self.transaction.note_set(core);
+        let pending = self.pending.get_or_insert_default();
+        if !pending.sets.iter().any(|(known, _)| Arc::ptr_eq(known, core)) {
+            pending.sets.push((Arc::clone(core), core.owned_set().epoch));
+        }
+    }
+
+    /// Refuses a write that, with those of its indexes, takes more than a transaction may have.
+    fn check_room(&self, core: &Keyspace, list: &[EntryWrite], document: usize) -> Result<()> {
+        let entry = |change: &EntryWrite| {
+            let value = change.put.as_ref().map_or(0, |(value, _)| value.len());
+            change.key.len() + value + OP_OVERHEAD
+        };
+        let more: usize = list.iter().map(entry).sum::<usize>() + document + OP_OVERHEAD;
+        let (bytes, most) = (self.transaction.bytes() + more, core.batch_bytes_max());
+        if bytes as u64 <= most {
+            return Ok(());
+        }
+        Err(Error::invalid(format!(
+            "a transaction of {bytes} bytes with the entries of indexes: expected at most {most} \
+             (a quarter of the memory budget)"
+        )))
+    }
+
+    /// Returns the claims of unique values among `list`, the changes of the document `key`.
+    fn claims_of(&self, list: &[EntryWrite], key: &[u8]) -> Result<Vec<(Place, Claim)>> {
+        let mut claims = Vec::new();
+        for change in list.iter().filter(|change| !change.primary_key.is_empty()) {
+            let value = self.transaction.get(&change.core, &change.key)?;
+            let before = value.as_deref().and_then(holder);
+            if let Some(other) = before.filter(|before| *before != key && change.put.is_some()) {
+                return Err(violation(&change.core, &change.key, key, other));
+            }
+            let claim =
+                Claim { core: Arc::clone(&change.core), before: before.map(<[u8]>::to_vec) };
+            claims.push(((change.core.id().0, change.key.clone()), claim));
+        }
+        Ok(claims)
+    }
+}
+
+impl Pending {
+    /// Commits `transaction`. Returns no ticket if it has written nothing.
+    ///
+    /// # Errors
+    /// Conflict if another commit came between; else as [`Engine::start_transaction`].
+    pub(crate) fn commit(
+        self,
+        engine: &Engine,
+        transaction: Transaction,
+        durability: Durability,
+    ) -> Result<Option<Ticket>> {
+        if self.claims.is_empty() && self.unseen.is_empty() {
+            return engine.start_transaction(transaction, durability);
+        }
+        let hold = engine.hold_transaction(transaction)?.durability(durability);
+        let hold = hold.resolve(&|_core, _key, _operand| false);
+        let (ticket, ()) = hold.commit(|held| self.check(held))?;
+        Ok(ticket)
+    }
+
+    fn check(self, held: &mut HeldBatch<'_>) -> Result<()> {
+        if self.sets.iter().any(|(core, epoch)| core.owned_set().epoch != *epoch) {
+            return Err(conflict("the indexes of a collection were changed"));
+        }
+        let claims = self.claims.iter();
+        let keys: Vec<_> =
+            claims.map(|((_, key), claim)| (Arc::clone(&claim.core), key.clone())).collect();
+        if !keys.is_empty() {
+            held.lock_also(&keys)?;
+        }
+        for ((_, key), claim) in &self.claims {
+            let found = held.get(&claim.core, key)?;
+            let now = found.value.as_deref().and_then(holder);
+            if now.is_some() && now != claim.before.as_deref() {
+                return Err(conflict("a value of a unique index was given to another document"));
+            }
+        }
+        for (core, seen) in &self.unseen {
+            let Some(index) = index_of(core) else { continue };
+            let change = |status: &mut Status| status.seen = status.seen.with(*seen);
+            index.change(change, |note| held.set_note(core, note))?;
+        }
+        Ok(())
+    }
+}
+
+#[cold]
+fn conflict(what: &str) -> Error {
+    Error::new(ErrorKind::Conflict, format!("{what} after the transaction began"))
+}

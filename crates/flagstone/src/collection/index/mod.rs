@@ -1,0 +1,39 @@
+//! The indexes of a collection: how they change with its documents, how they are read, built and
+//! verified. Module [`crate::index`] says what an index holds.
+//!
+//! ```text
+//! a write of documents --> commit ---------> changes, unique --> a part of the commit
+//! one in a transaction --> in_transaction -> changes ----------> own writes; unique at the commit
+//! create_index --> create --> build: documents of a snapshot, sorted, ingested
+//! ```
+//! The modules are listed from the ground up.
+
+mod blind;
+mod entry_change;
+mod show;
+
+mod unique;
+
+mod changes;
+
+mod commit;
+mod in_transaction;
+
+#[allow(dead_code, reason = "queries use the rest of it")]
+mod scan;
+
+mod build;
+
+mod create;
+
+mod verify;
+
+pub use build::BuildProgress;
+pub(super) use commit::{one, remove_range, rewrite};
+pub(crate) use commit::{start, start_now, try_start};
+pub use create::IndexInfo;
+pub(super) use create::{create, drop, list};
+pub(crate) use in_transaction::{Own, Pending};
+pub(super) use scan::entries;
+pub use verify::IndexVerifyReport;
+pub(crate) use verify::verify;

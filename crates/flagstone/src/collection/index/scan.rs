@@ -1,0 +1,261 @@
+//! Scans of the entries of an index, for queries.
+
+use crate::collection::decode;
+use crate::collection::stored::Stored;
+use crate::index::{
+    Definition, Flags, IndexState, above, component_len, decode_component, index_of, parts,
+    range_end, range_start,
+};
+use flagstone_base::key::KeyRange;
+use flagstone_base::{Error, ErrorKind, Malformed, Result, SeqNo};
+use flagstone_doc::{Arrays, Value};
+use flagstone_engine::{KeyspaceCore, Scan, Snapshot, Transaction, TransactionScan};
+use std::ops::Bound;
+use std::sync::Arc;
+
+/// An index that is complete.
+#[derive(Clone)]
+pub(crate) struct UsableIndex {
+    core: Arc<KeyspaceCore>,
+    usable_from: SeqNo,
+}
+
+/// A range of entries.
+#[derive(Clone, Debug)]
+pub(crate) struct IndexRange(KeyRange);
+
+/// Where entries are read.
+#[derive(Clone, Copy)]
+pub(crate) enum Reader<'a> {
+    /// As of a snapshot.
+    Snapshot(&'a Snapshot),
+    /// In a transaction, with its own writes.
+    Transaction(&'a Transaction),
+}
+
+impl UsableIndex {
+    /// Returns the index in `core`; `None` if it holds none, or one that is still being built.
+    pub(super) fn of(core: &Arc<KeyspaceCore>) -> Option<Self> {
+        let usable_from = index_of(core)?.usable_from()?;
+        Some(Self { core: Arc::clone(core), usable_from })
+    }
+
+    fn state(&self) -> Option<&IndexState> {
+        index_of(&self.core)
+    }
+
+    /// Returns the definition of the index.
+    pub(crate) fn definition(&self) -> Option<&Definition> {
+        self.state().map(|state| &state.definition)
+    }
+
+    /// Returns the keyspace of the entries.
+    pub(crate) const fn core(&self) -> &Arc<KeyspaceCore> {
+        &self.core
+    }
+
+    /// Returns the SeqNo from which on readers may use the index.
+    pub(crate) const fn usable_from(&self) -> SeqNo {
+        self.usable_from
+    }
+
+    /// Returns where on the path of field number `field` any document ever had an array.
+    pub(crate) fn arrays(&self, field: usize) -> Arrays {
+        let seen = self.state().map(|state| state.seen());
+        seen.and_then(|seen| seen.arrays.get(field).copied()).unwrap_or(Arrays::ANY)
+    }
+
+    /// Returns whether a value over 1 KiB was ever seen: then the order of entries with one cut
+    /// component is not that of their values.
+    pub(crate) fn has_cut(&self) -> bool {
+        self.state().is_none_or(|state| state.seen().cut)
+    }
+
+    /// Scans the entries of `range`.
+    ///
+    /// # Errors
+    /// InvalidInput for a reader that is older than the index, or of another database.
+    pub(crate) fn scan<'a>(
+        &self,
+        reader: Reader<'a>,
+        range: &IndexRange,
+        is_reverse: bool,
+    ) -> Result<IndexScan<'a>> {
+        let seqno = match reader {
+            Reader::Snapshot(snapshot) => snapshot.seqno(),
+            Reader::Transaction(transaction) => transaction.seqno(),
+        };
+        if seqno < self.usable_from {
+            return Err(Error::invalid("a reader that is older than the index that it uses"));
+        }
+        let range = range.0.clone();
+        let source = match reader {
+            Reader::Snapshot(snapshot) => {
+                let scan = snapshot.scan(&self.core, range)?;
+                Source::Snapshot(if is_reverse { scan.rev() } else { scan })
+            }
+            Reader::Transaction(transaction) => {
+                let scan = transaction.scan(&self.core, range)?;
+                Source::Transaction(Box::new(if is_reverse { scan.rev() } else { scan }))
+            }
+        };
+        Ok(IndexScan { core: Arc::clone(&self.core), source, place: Place::default() })
+    }
+}
+
+impl IndexRange {
+    /// All entries.
+    pub(crate) fn all() -> Self {
+        Self(KeyRange::ALL)
+    }
+
+    /// The entries that begin with the whole components `prefix`.
+    pub(crate) fn of_prefix(prefix: &[u8]) -> Self {
+        let end = Bound::Excluded(above(prefix));
+        Self(KeyRange { start: Bound::Included(prefix.to_vec()), end })
+    }
+
+    /// The entries that begin with the whole components `prefix`, and whose next component is at
+    /// least `start`, and below `end` if that is given. Bounds that are too long for a component
+    /// are cut so that no entry is lost.
+    pub(crate) fn new(prefix: &[u8], start: &[u8], end: Option<&[u8]>) -> Self {
+        let start = [prefix, range_start(start)].concat();
+        let end = match end {
+            Some(end) => [prefix, &range_end(end)].concat(),
+            None => above(prefix),
+        };
+        Self(KeyRange { start: Bound::Included(start), end: Bound::Excluded(end) })
+    }
+}
+
+enum Source<'a> {
+    Snapshot(Scan),
+    Transaction(Box<TransactionScan<'a>>),
+}
+
+/// The lengths of the parts of the current entry.
+#[derive(Clone, Copy, Default)]
+struct Place {
+    components: usize,
+    flags: Flags,
+}
+
+/// A cursor over entries.
+pub(crate) struct IndexScan<'a> {
+    core: Arc<KeyspaceCore>,
+    source: Source<'a>,
+    place: Place,
+}
+
+impl IndexScan<'_> {
+    /// Moves to the next entry. Returns false at the end.
+    ///
+    /// # Errors
+    /// Io; Corruption if an entry is damaged.
+    pub(crate) fn advance(&mut self) -> Result<bool> {
+        let has_next = match &mut self.source {
+            Source::Snapshot(scan) => scan.advance()?,
+            Source::Transaction(scan) => scan.advance()?,
+        };
+        if has_next {
+            let definition = self.definition()?;
+            let is_unique = definition.is_unique;
+            let parts = parts(self.key(), self.value(), definition.directions(), is_unique);
+            let parts = parts.map_err(|malformed| self.corrupt(malformed))?;
+            self.place = Place { components: parts.components.len(), flags: parts.flags };
+        }
+        Ok(has_next)
+    }
+
+    fn definition(&self) -> Result<&Definition> {
+        let state = index_of(&self.core);
+        Ok(&state.ok_or_else(|| Error::invalid("the keyspace of an index"))?.definition)
+    }
+
+    fn key(&self) -> &[u8] {
+        match &self.source {
+            Source::Snapshot(scan) => scan.key(),
+            Source::Transaction(scan) => scan.key(),
+        }
+    }
+
+    fn value(&self) -> &[u8] {
+        match &self.source {
+            Source::Snapshot(scan) => scan.value_bytes(),
+            Source::Transaction(scan) => scan.value_bytes(),
+        }
+    }
+
+    #[cold]
+    fn corrupt(&self, malformed: Malformed) -> Error {
+        let text = format!("an entry of index {:?}, {malformed}", self.core.name());
+        Error::new(ErrorKind::Corruption, text)
+    }
+
+    /// Returns the components of the current entry, one for each field, in their directions.
+    pub(crate) fn components(&self) -> &[u8] {
+        self.key().get(..self.place.components).unwrap_or_default()
+    }
+
+    /// Returns the stored key of the document.
+    pub(crate) fn primary_key(&self) -> &[u8] {
+        let is_unique = self.definition().is_ok_and(|definition| definition.is_unique);
+        match is_unique {
+            true => self.value().get(1..).unwrap_or_default(),
+            false => self.key().get(self.place.components..).unwrap_or_default(),
+        }
+    }
+
+    /// Returns whether the components decode to just what the document holds.
+    pub(crate) const fn is_exact(&self) -> bool {
+        self.place.flags.are_exact()
+    }
+
+    /// Decodes the components; `None` is a missing value. One that is cut is returned as its bytes:
+    /// see [`IndexScan::is_exact`].
+    ///
+    /// # Errors
+    /// Corruption if they are damaged.
+    pub(crate) fn decode(&self) -> Result<Vec<Option<Value>>> {
+        let values = decode_all(self.components(), self.definition()?);
+        values.map_err(|malformed| self.corrupt(malformed))
+    }
+}
+
+fn decode_all(components: &[u8], definition: &Definition) -> Result<Vec<Option<Value>>, Malformed> {
+    let (mut rest, mut values) = (components, Vec::with_capacity(definition.fields.len()));
+    for direction in definition.directions() {
+        let (len, is_cut) = component_len(rest, direction)?;
+        let (component, after) = rest.split_at(len);
+        values.push(match is_cut {
+            true => Some(Value::from(component)),
+            false => decode_component(component, direction)?,
+        });
+        rest = after;
+    }
+    Ok(values)
+}
+
+/// Returns the indexes of a collection that are complete.
+pub(crate) fn usable(stored: &Stored) -> Vec<UsableIndex> {
+    stored.bytes().owned_set().keyspaces.iter().filter_map(UsableIndex::of).collect()
+}
+
+/// Returns all entries of the complete index `name`: values and primary keys.
+pub(in crate::collection) fn entries(
+    stored: &Stored,
+    name: &str,
+) -> Result<Vec<(Vec<Option<Value>>, Value)>> {
+    let is_it = |index: &UsableIndex| index.core.name() == name;
+    let Some(index) = usable(stored).into_iter().find(is_it) else {
+        let collection = stored.name();
+        return Err(Error::invalid(format!("{collection:?} has no complete index {name:?}")));
+    };
+    let snapshot = stored.bytes().snapshot();
+    let mut scan = index.scan(Reader::Snapshot(&snapshot), &IndexRange::all(), false)?;
+    let mut entries = Vec::new();
+    while scan.advance()? {
+        entries.push((scan.decode()?, decode::primary_key(stored, scan.primary_key())?));
+    }
+    Ok(entries)
+}

@@ -1,0 +1,44 @@
+//! Keys and values of entries in messages.
+
+use crate::index::{Definition, component_len, decode_component};
+use flagstone_doc::sort_key;
+use flagstone_doc::{Direction, Value};
+use std::fmt::Write;
+
+/// Shows a primary key for messages.
+pub(in crate::collection) fn shown_key(key: &[u8]) -> String {
+    sort_key::decode(key, Direction::Ascending)
+        .map_or_else(|_damaged| key.escape_ascii().to_string(), |value| value.to_string())
+}
+
+/// Shows the values of an entry, of one that is too long its beginning.
+pub(in crate::collection) fn shown_components(definition: &Definition, entry: &[u8]) -> String {
+    const SHOWN_CHARS: usize = 60;
+    let mut text = String::new();
+    let mut rest = entry;
+    for direction in definition.directions() {
+        if !text.is_empty() {
+            text.push_str(", ");
+        }
+        let Ok((len, is_cut)) = component_len(rest, direction) else {
+            let _infallible = write!(text, "{}", rest.escape_ascii());
+            break;
+        };
+        let shown = match (is_cut, decode_component(&rest[..len], direction)) {
+            (false, Ok(None)) => "missing".to_owned(),
+            (false, Ok(Some(value))) => short(&value, SHOWN_CHARS),
+            _ => format!("{}..", rest[..SHOWN_CHARS.min(len)].escape_ascii()),
+        };
+        text.push_str(&shown);
+        rest = &rest[len..];
+    }
+    text
+}
+
+fn short(value: &Value, chars: usize) -> String {
+    let text = value.to_string();
+    match text.char_indices().nth(chars) {
+        None => text,
+        Some((at, _)) => format!("{}..", &text[..at]),
+    }
+}

@@ -1,0 +1,92 @@
+//! Unique indexes: no two documents have one value.
+//!
+//! The key of an entry is the value, so two writes of one value lock one key. A holder of a value
+//! is the document whose primary key is in the entry.
+
+use super::entry_change::EntryWrite;
+use super::show::{shown_components, shown_key};
+use crate::index::index_of;
+use flagstone_base::{Error, ErrorKind, Result};
+use flagstone_engine::{HeldBatch, KeyspaceCore};
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+/// A unique value of one index.
+type Place<'a> = (u32, &'a [u8]);
+
+fn place(change: &EntryWrite) -> Place<'_> {
+    (change.core.id().0, &change.key)
+}
+
+/// Locks the unique values that `changes` give and take, and refuses those that another document
+/// has. Drops removals of entries that another document holds: while an index is built, the entry
+/// of a document may be missing, and its value be given to another one.
+///
+/// # Errors
+/// Duplicate; errors of reading.
+pub(super) fn check(held: &mut HeldBatch<'_>, changes: &mut Vec<EntryWrite>) -> Result<()> {
+    let is_unique = |change: &&EntryWrite| !change.primary_key.is_empty();
+    let keys: Vec<(Arc<KeyspaceCore>, Vec<u8>)> = changes
+        .iter()
+        .filter(is_unique)
+        .map(|change| (Arc::clone(&change.core), change.key.clone()))
+        .collect();
+    if keys.is_empty() {
+        return Ok(());
+    }
+    held.lock_also(&keys)?;
+    let mut given: HashMap<Place<'_>, &[u8]> = HashMap::new();
+    let mut taken: HashSet<(Place<'_>, &[u8])> = HashSet::new();
+    for change in changes.iter().filter(is_unique) {
+        if change.put.is_none() {
+            taken.insert((place(change), &change.primary_key));
+        } else if let Some(other) = given.insert(place(change), &change.primary_key)
+            && other != change.primary_key
+        {
+            return Err(duplicate(change, other));
+        }
+    }
+    let mut stale = Vec::new();
+    for (at, change) in changes.iter().enumerate().filter(|(_, change)| is_unique(change)) {
+        let found = held.get(&change.core, &change.key)?;
+        let Some(holder) = found.value.as_deref().and_then(holder) else { continue };
+        if holder == change.primary_key {
+            continue;
+        }
+        if change.put.is_none() {
+            stale.push(at);
+        } else if !taken.contains(&(place(change), holder)) {
+            return Err(duplicate(change, holder));
+        }
+    }
+    for at in stale.into_iter().rev() {
+        changes.remove(at);
+    }
+    Ok(())
+}
+
+/// Returns the primary key in the value of a unique entry.
+pub(super) fn holder(value: &[u8]) -> Option<&[u8]> {
+    value.split_first().map(|(_flags, primary_key)| primary_key)
+}
+
+#[cold]
+fn duplicate(change: &EntryWrite, holder: &[u8]) -> Error {
+    violation(&change.core, &change.key, &change.primary_key, holder)
+}
+
+/// Returns the error for the document `key`, which cannot have the value of the entry `entry`
+/// because the document `holder` has it.
+#[cold]
+pub(super) fn violation(core: &KeyspaceCore, entry: &[u8], key: &[u8], holder: &[u8]) -> Error {
+    let Some(index) = index_of(core) else { return Error::new(ErrorKind::Duplicate, "") };
+    let definition = &index.definition;
+    let text = format!(
+        "unique index {:?} has the value {} of key {} already: key {} cannot have it",
+        definition.name,
+        shown_components(definition, entry),
+        shown_key(holder),
+        shown_key(key),
+    );
+    Error::new(ErrorKind::Duplicate, text)
+}

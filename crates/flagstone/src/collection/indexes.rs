@@ -1,0 +1,93 @@
+//! The indexes of a collection, as users see them.
+
+use super::handle::Collection;
+use super::index::{self, BuildProgress, IndexInfo, IndexVerifyReport};
+use crate::index::Index;
+use flagstone_base::Result;
+use flagstone_doc::Value;
+use std::ops::ControlFlow;
+
+/// Indexes.
+impl Collection {
+    /// Creates the index `name`, and returns when it is complete. Others read and write documents
+    /// meanwhile. From then on every write of a document changes the entries of the index in the
+    /// same commit.
+    ///
+    /// If there is such an index, nothing happens. If a crash has interrupted its build, it is
+    /// built now.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = flagstone::Database::open(dir.path())?;
+    /// use flagstone::{ErrorKind, Index};
+    /// let users = db.collection("users")?;
+    /// users.put_json(1, r#"{"email":"a@example.org","tags":["x","y"]}"#)?;
+    /// users.create_index("by_email", Index::on("$.email").unique())?;
+    /// users.create_index("by_tag", Index::on("$.tags").then("-$.created"))?;
+    /// let refused = users.put_json(2, r#"{"email":"a@example.org"}"#).unwrap_err();
+    /// assert_eq!(refused.kind(), ErrorKind::Duplicate);
+    /// assert_eq!(users.indexes()[1].to_string(), "by_tag on tags, -created, about 2 entries");
+    /// # Ok::<(), flagstone::Error>(())
+    /// ```
+    ///
+    /// # Cost
+    /// All documents are read twice, and their entries are committed in steps of 256 documents,
+    /// which lock these documents. At the end all memtables are flushed. A write of an indexed
+    /// collection reads the old document first, so it costs about a get more, and a put for each
+    /// entry that changes.
+    ///
+    /// # Errors
+    /// InvalidInput for a malformed name or field, an index of that name with another definition,
+    /// or a document that the index cannot hold: arrays on two of its paths, or more than 10,000
+    /// entries. Duplicate for a value that two documents have in a unique index. Busy while another
+    /// call builds it. OutOfSpace, Io, Corruption, Poisoned, Closed. After an error the index is
+    /// removed; if that fails, it is not used, and this call can be repeated.
+    pub fn create_index(&self, name: &str, index: Index) -> Result<()> {
+        let watch = &mut |_progress: BuildProgress| ControlFlow::Continue(());
+        index::create(&self.0, name, &index, watch).map(|_complete| ())
+    }
+
+    /// As [`Collection::create_index`], and reports progress to `watch` after every step. If
+    /// `watch` returns `Break`, the index is removed, and `Break` is returned.
+    ///
+    /// # Errors
+    /// As [`Collection::create_index`].
+    pub fn create_index_with(
+        &self,
+        name: &str,
+        index: Index,
+        mut watch: impl FnMut(BuildProgress) -> ControlFlow<()>,
+    ) -> Result<ControlFlow<()>> {
+        let is_complete = index::create(&self.0, name, &index, &mut watch)?;
+        Ok(if is_complete { ControlFlow::Continue(()) } else { ControlFlow::Break(()) })
+    }
+
+    /// Returns the indexes in the order of their creation.
+    pub fn indexes(&self) -> Vec<IndexInfo> {
+        index::list(&self.0)
+    }
+
+    /// Removes the index `name`. Returns false if there is none.
+    ///
+    /// # Errors
+    /// Io, OutOfSpace, Poisoned, Closed; after a failure of the disk a crash may bring it back.
+    pub fn drop_index(&self, name: &str) -> Result<bool> {
+        index::drop(&self.0, name)
+    }
+
+    /// Returns all entries of the complete index `name` in their order: the values, of which `None`
+    /// is missing, and the key of the document. A value that was cut is bytes. For tests and tools.
+    #[doc(hidden)]
+    pub fn index_entries(&self, name: &str) -> Result<Vec<(Vec<Option<Value>>, Value)>> {
+        index::entries(&self.0, name)
+    }
+
+    /// Compares each complete index with all documents, in both directions, as of one moment.
+    /// [`Database::verify`](crate::Database::verify) does so for all collections.
+    ///
+    /// # Errors
+    /// Corruption for the first difference: the text names index, value and key. Io, Closed.
+    pub fn verify_indexes(&self) -> Result<IndexVerifyReport> {
+        index::verify(&self.0)
+    }
+}

@@ -1,0 +1,162 @@
+//! The definition of an index: what a user asks for, and its checked form.
+
+use super::field::IndexField;
+use flagstone_base::{Error, Malformed, Result};
+use flagstone_doc::{Direction, FieldPath, Filter, Matcher, View};
+
+/// The most fields of an index.
+pub(crate) const FIELDS_MAX: usize = 16;
+/// The longest name of an index in bytes.
+const NAME_BYTES_MAX: usize = 128;
+
+/// What an index holds: one field or several, each a path and a direction, and which documents.
+/// [`Collection::create_index`](crate::Collection::create_index) takes it, and checks it.
+///
+/// A field is a path such as `$.subreddit`, `$.author.name`, or without `$.`. Before it `-` means
+/// descending. `length($.title)` and `lower($.name)` are computed from the value at the path.
+///
+/// ```
+/// use flagstone::{Filter, Index};
+/// // The newest of each author first, of those that are not deleted.
+/// let index = Index::on("$.author").then("-$.created").only(Filter::field("deleted").ne(true));
+/// let by_name = Index::on("lower($.name)").unique().sparse();
+/// let by_score = Index::on("$.score").descending();
+/// ```
+#[derive(Clone, Debug)]
+#[must_use = "an index is created by Collection::create_index"]
+pub struct Index {
+    fields: Vec<String>,
+    is_unique: bool,
+    is_sparse: bool,
+    only: Option<Filter>,
+}
+
+impl Index {
+    /// An index on `field`. Of an array each distinct element gets an entry.
+    pub fn on(field: impl Into<String>) -> Self {
+        Self { fields: vec![field.into()], is_unique: false, is_sparse: false, only: None }
+    }
+
+    /// Adds a field, which orders the entries that are equal in the fields before it. An index has
+    /// at most 16 fields, and arrays on the path of one of them.
+    pub fn then(mut self, field: impl Into<String>) -> Self {
+        self.fields.push(field.into());
+        self
+    }
+
+    /// Makes the last field descending.
+    pub fn descending(mut self) -> Self {
+        if let Some(last) = self.fields.last_mut()
+            && !last.starts_with('-')
+        {
+            last.insert(0, '-');
+        }
+        self
+    }
+
+    /// Refuses two documents with equal values. A missing value is a value, unless the index is
+    /// [sparse](Index::sparse) or [partial](Index::only).
+    pub fn unique(mut self) -> Self {
+        self.is_unique = true;
+        self
+    }
+
+    /// Leaves out documents in which no path of the index has a value. A null is a value.
+    pub fn sparse(mut self) -> Self {
+        self.is_sparse = true;
+        self
+    }
+
+    /// Holds only documents that match `filter`.
+    pub fn only(mut self, filter: Filter) -> Self {
+        self.only = Some(filter);
+        self
+    }
+}
+
+/// A checked definition.
+pub(crate) struct Definition {
+    pub(crate) name: String,
+    pub(crate) fields: Vec<IndexField>,
+    pub(crate) is_unique: bool,
+    pub(crate) is_sparse: bool,
+    pub(crate) only: Option<Only>,
+}
+
+/// The documents of a partial index.
+pub(crate) struct Only {
+    pub(crate) filter: Filter,
+    matcher: Matcher,
+}
+
+impl Only {
+    pub(crate) fn new(filter: Filter) -> Result<Self> {
+        Ok(Self { matcher: filter.compile()?, filter })
+    }
+}
+
+impl Definition {
+    /// Checks what a user asks for.
+    ///
+    /// # Errors
+    /// InvalidInput for a name, a field or a filter that cannot be.
+    pub(crate) fn new(name: &str, index: &Index) -> Result<Self> {
+        let Index { fields, is_unique, is_sparse, only } = index;
+        let refused = |error: Error| error.context(format_args!("index {name:?}"));
+        let fields = fields.iter().map(|field| IndexField::parse(field)).collect::<Result<_>>();
+        let only = only.clone().map(Only::new).transpose().map_err(refused)?;
+        let (is_unique, is_sparse) = (*is_unique, *is_sparse);
+        let name = name.to_owned();
+        let fields =
+            fields.map_err(|error: Error| error.context(format_args!("index {name:?}")))?;
+        Self { name, fields, is_unique, is_sparse, only }.checked()
+    }
+
+    /// Refuses a definition that cannot be.
+    pub(crate) fn checked(self) -> Result<Self> {
+        let Self { name, fields, .. } = &self;
+        if name.is_empty() || name.len() > NAME_BYTES_MAX || name.chars().any(char::is_control) {
+            return Err(Error::invalid(format!(
+                "the name of an index {name:?}: expected 1 to {NAME_BYTES_MAX} bytes without \
+                 control characters"
+            )));
+        }
+        if fields.is_empty() || fields.len() > FIELDS_MAX {
+            return Err(Error::invalid(format!(
+                "index {name:?} has {} fields: expected 1 to {FIELDS_MAX}",
+                fields.len()
+            )));
+        }
+        for (at, field) in fields.iter().enumerate() {
+            let is_twice =
+                |other: &IndexField| (&other.path, other.computed) == (&field.path, field.computed);
+            if fields[..at].iter().any(is_twice) {
+                return Err(Error::invalid(format!(
+                    "index {name:?} has the field {} twice",
+                    field.path
+                )));
+            }
+        }
+        Ok(self)
+    }
+
+    /// Returns the directions of the fields.
+    pub(crate) fn directions(&self) -> impl Iterator<Item = Direction> {
+        self.fields.iter().map(|field| field.direction)
+    }
+
+    /// Returns whether the index holds documents like `root`, apart from sparseness.
+    pub(crate) fn may_hold(&self, root: &View<'_>) -> Result<bool, Malformed> {
+        self.only.as_ref().map_or(Ok(true), |only| only.matcher.matches(root))
+    }
+
+    /// Returns the paths that decide which entries a document has.
+    pub(crate) fn paths(&self) -> Vec<FieldPath> {
+        let fields = self.fields.iter().map(|field| field.path.clone());
+        let only = self.only.iter().flat_map(|only| only.filter.paths());
+        let mut paths: Vec<FieldPath> = fields.chain(only).collect();
+        paths.sort();
+        paths.dedup();
+        paths
+    }
+}

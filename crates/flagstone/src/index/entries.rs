@@ -1,0 +1,437 @@
+//! The entries that a document has in an index, and what differs between two states of a document.
+
+use super::definition::{Definition, FIELDS_MAX};
+use super::entry::{Flags, Whole, put_component, put_value};
+use super::field::{Computed, IndexField};
+use flagstone_base::key::KEY_BYTES_MAX;
+use flagstone_base::{Error, Malformed, Moment};
+use flagstone_doc::sort_key::{self, MISSING};
+use flagstone_doc::{Arrays, Direction, IndexKeys, Reached, Value, View};
+use std::cmp::Ordering;
+use std::ops::{ControlFlow, Range};
+
+/// The most entries that a document may have in one index.
+pub(crate) const ENTRIES_MAX: usize = 10_000;
+
+/// Why a document has no entries.
+#[derive(Debug)]
+pub(crate) enum Refusal {
+    /// Its bytes are damaged.
+    Malformed(Malformed),
+    /// The index cannot hold it.
+    Unfit(Error),
+}
+
+impl From<Malformed> for Refusal {
+    fn from(malformed: Malformed) -> Self {
+        Self::Malformed(malformed)
+    }
+}
+
+/// What was seen in documents that an index remembers for good.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Seen {
+    /// Where on the path of each field there was an array.
+    pub(crate) arrays: [Arrays; FIELDS_MAX],
+    /// A component was cut.
+    pub(crate) cut: bool,
+}
+
+impl Seen {
+    /// Returns everything that either has seen.
+    pub(crate) fn with(self, other: Self) -> Self {
+        let mut arrays = self.arrays;
+        for (arrays, more) in arrays.iter_mut().zip(other.arrays) {
+            *arrays = arrays.union(more);
+        }
+        Self { arrays, cut: self.cut | other.cut }
+    }
+}
+
+/// The entries of one document in one index, distinct and ascending.
+#[derive(Debug, Default)]
+pub(crate) struct Entries {
+    bytes: Vec<u8>,
+    places: Vec<(Range<usize>, Flags)>,
+    pub(crate) seen: Seen,
+}
+
+impl Entries {
+    /// Returns the entries of the document `root` with this primary key.
+    ///
+    /// # Errors
+    /// If the document is malformed, has more than [`ENTRIES_MAX`] entries, arrays on two fields of
+    /// the index, or an entry whose key is too long.
+    pub(crate) fn of(
+        index: &Definition,
+        root: &View<'_>,
+        primary_key: &[u8],
+    ) -> Result<Self, Refusal> {
+        if !index.may_hold(root)? {
+            return Ok(Self::default());
+        }
+        let mut keys = IndexKeys::new();
+        let fields = index.fields.iter().map(|field| Components::of(field, root, &mut keys));
+        let fields: Vec<Components> = fields.collect::<Result<_, _>>()?;
+        if index.is_sparse && !fields.iter().any(|field| field.has_value) {
+            return Ok(Self::default());
+        }
+        let multi = multi_field(index, &fields)?;
+        let mut entries = Self { seen: seen(&fields), ..Self::default() };
+        let count = multi.map_or(1, |at| fields[at].list.len());
+        for nth in 0..count {
+            entries.push(&fields, multi.map(|at| (at, nth)), (index.is_unique, primary_key))?;
+        }
+        entries.sort();
+        match entries.places.len() <= ENTRIES_MAX {
+            true => Ok(entries),
+            false => Err(Refusal::Unfit(Error::invalid(format!(
+                "the document has {} entries in index {:?}: expected at most {ENTRIES_MAX}",
+                entries.places.len(),
+                index.name
+            )))),
+        }
+    }
+
+    /// Adds the entry of the component `multi` of its field, and the one of each other field.
+    fn push(
+        &mut self,
+        fields: &[Components],
+        multi: Option<(usize, usize)>,
+        (is_unique, primary_key): (bool, &[u8]),
+    ) -> Result<(), Refusal> {
+        let start = self.bytes.len();
+        let (mut flags, mut whole) = (Flags::default(), Whole::default());
+        for (at, field) in fields.iter().enumerate() {
+            let nth = multi.filter(|(multi, _)| *multi == at).map_or(0, |(_, nth)| nth);
+            let (range, its_flags) = &field.list[nth];
+            let ascending = &field.bytes[range.clone()];
+            flags = flags.with(*its_flags);
+            if put_component(ascending, field.direction, &mut self.bytes) {
+                flags = flags.with(Flags::CUT).with(Flags::INEXACT);
+                self.seen.cut = true;
+                whole.add(ascending);
+            }
+        }
+        match is_unique {
+            true => whole.put(&mut self.bytes),
+            false => self.bytes.extend_from_slice(primary_key),
+        }
+        let len = self.bytes.len() - start;
+        if len > KEY_BYTES_MAX {
+            return Err(Refusal::Unfit(Error::invalid(format!(
+                "an index entry with a key of {len} bytes: expected at most {KEY_BYTES_MAX}, \
+                 the primary key included"
+            ))));
+        }
+        self.places.push((start..self.bytes.len(), flags));
+        Ok(())
+    }
+
+    /// Sorts the entries, and unites those with one key.
+    fn sort(&mut self) {
+        let Self { bytes, places, .. } = self;
+        places.sort_by(|(a, _), (b, _)| bytes[a.clone()].cmp(&bytes[b.clone()]));
+        places.dedup_by(|(later, flags), (kept, united)| {
+            let is_same = bytes[later.clone()] == bytes[kept.clone()];
+            if is_same {
+                *united = united.with(*flags);
+            }
+            is_same
+        });
+    }
+
+    /// Returns the keys of the entries with their flags, ascending.
+    pub(crate) fn iter(&self) -> impl ExactSizeIterator<Item = (&[u8], Flags)> {
+        self.places.iter().map(|(range, flags)| (&self.bytes[range.clone()], *flags))
+    }
+}
+
+fn seen(fields: &[Components]) -> Seen {
+    let mut seen = Seen::default();
+    for (arrays, field) in seen.arrays.iter_mut().zip(fields) {
+        *arrays = field.arrays;
+    }
+    seen
+}
+
+/// Returns the one field that has arrays, if there is one.
+fn multi_field(index: &Definition, fields: &[Components]) -> Result<Option<usize>, Refusal> {
+    let mut multi = (0..fields.len()).filter(|at| !fields[*at].arrays.is_none());
+    let (first, second) = (multi.next(), multi.next());
+    if let (Some(first), Some(second)) = (first, second) {
+        return Err(Refusal::Unfit(Error::invalid(format!(
+            "index {:?} cannot hold a document with arrays at both {} and {}: an index has at most \
+             one path with arrays",
+            index.name, index.fields[first].path, index.fields[second].path
+        ))));
+    }
+    Ok(first)
+}
+
+/// The ascending components of one field, before they are cut.
+struct Components {
+    direction: Direction,
+    bytes: Vec<u8>,
+    list: Vec<(Range<usize>, Flags)>,
+    /// The arrays on the path, and at its end.
+    arrays: Arrays,
+    /// The path reaches a value, null included.
+    has_value: bool,
+}
+
+impl Components {
+    fn of(field: &IndexField, root: &View<'_>, keys: &mut IndexKeys) -> Result<Self, Malformed> {
+        let mut components = Self {
+            direction: field.direction,
+            bytes: Vec::new(),
+            list: Vec::with_capacity(1),
+            arrays: Arrays::NONE,
+            has_value: false,
+        };
+        if field.computed == Computed::Length {
+            let trace = field.path.reach(root, |reached| {
+                let length = match reached {
+                    Reached::Value(value) => length_of(&value)?,
+                    Reached::Missing => None,
+                };
+                components.add_length(length);
+                Ok(ControlFlow::Continue(()))
+            })?;
+            components.arrays = trace.arrays;
+            if components.list.is_empty() {
+                components.add_length(None);
+            }
+        } else {
+            keys.collect(&field.path, root)?;
+            components.arrays = keys.arrays();
+            for (at, key) in keys.iter().enumerate() {
+                components.add_key(field.computed, key, keys.is_faithful(at));
+            }
+        }
+        if !components.arrays.is_none() {
+            let list = components.list.iter_mut();
+            list.for_each(|(_, flags)| *flags = flags.with(Flags::ELEMENT));
+        }
+        Ok(components)
+    }
+
+    /// Ends the component that begins at `start` of the bytes.
+    fn end(&mut self, start: usize, flags: Flags) {
+        self.has_value |= self.bytes.get(start) != Some(&MISSING);
+        self.list.push((start..self.bytes.len(), flags));
+    }
+
+    fn add_key(&mut self, computed: Computed, key: &[u8], is_faithful: bool) {
+        let start = self.bytes.len();
+        let lower = if computed == Computed::Lower { lower_case(key) } else { None };
+        if let Some(lower) = lower {
+            sort_key::encode(&lower, Direction::Ascending, &mut self.bytes);
+            return self.end(start, Flags::default());
+        }
+        self.bytes.extend_from_slice(key);
+        self.end(start, if is_faithful { Flags::default() } else { Flags::INEXACT });
+    }
+
+    fn add_length(&mut self, length: Option<usize>) {
+        let start = self.bytes.len();
+        match length {
+            Some(length) => {
+                let length = Value::from(length);
+                sort_key::encode(&length, Direction::Ascending, &mut self.bytes);
+            }
+            None => self.bytes.push(MISSING),
+        }
+        self.end(start, Flags::default());
+    }
+}
+
+fn length_of(value: &View<'_>) -> Result<Option<usize>, Malformed> {
+    if let Some(text) = value.as_str() {
+        return Ok(Some(text.chars().count()));
+    }
+    if let Some(bytes) = value.as_bytes() {
+        return Ok(Some(bytes.len()));
+    }
+    match value.is_array() || value.is_map() {
+        true => value.len().map(Some),
+        false => Ok(None),
+    }
+}
+
+/// Returns in lower case the text whose sort key is `key`; `None` if it is no text.
+fn lower_case(key: &[u8]) -> Option<Value> {
+    if key == [MISSING] {
+        return None;
+    }
+    match sort_key::decode(key, Direction::Ascending) {
+        Ok(Value::Text(text)) => Some(Value::Text(text.to_lowercase())),
+        _ => None,
+    }
+}
+
+/// One state of a document: its entries, and when it expires.
+#[derive(Clone, Copy)]
+pub(crate) struct State<'a> {
+    pub(crate) entries: &'a Entries,
+    pub(crate) expiry: Option<Moment>,
+}
+
+/// A change of one entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum EntryChange<'a> {
+    /// The entry is put, with these flags and the expiry of the document.
+    Put(&'a [u8], Flags),
+    /// The entry is removed.
+    Delete(&'a [u8]),
+}
+
+/// Calls `emit` with what changes the entries of `old` into those of `new`, in the order of the
+/// keys. If the expiry differs, every entry is put again.
+pub(crate) fn differences<'a, E>(
+    old: Option<State<'a>>,
+    new: Option<State<'a>>,
+    mut emit: impl FnMut(EntryChange<'a>) -> Result<(), E>,
+) -> Result<(), E> {
+    let is_same_expiry = match (&old, &new) {
+        (Some(old), Some(new)) => old.expiry == new.expiry,
+        _ => true,
+    };
+    let list = |state: Option<State<'a>>| {
+        state.into_iter().flat_map(|state| state.entries.iter()).peekable()
+    };
+    let (mut old, mut new) = (list(old), list(new));
+    loop {
+        let order = match (old.peek(), new.peek()) {
+            (None, None) => return Ok(()),
+            (Some(_), None) => Ordering::Less,
+            (None, Some(_)) => Ordering::Greater,
+            (Some((old, _)), Some((new, _))) => old.cmp(new),
+        };
+        let gone = if order.is_le() { old.next() } else { None };
+        let come = if order.is_ge() { new.next() } else { None };
+        match (gone, come) {
+            (Some((_, before)), Some((_, flags))) if before == flags && is_same_expiry => {}
+            (_, Some((key, flags))) => emit(EntryChange::Put(key, flags))?,
+            (Some((key, _)), None) => emit(EntryChange::Delete(key))?,
+            (None, None) => {}
+        }
+    }
+}
+
+/// Appends the value of an entry of the document with this primary key.
+pub(crate) fn value_of(index: &Definition, flags: Flags, primary_key: &[u8], out: &mut Vec<u8>) {
+    put_value(flags, index.is_unique.then_some(primary_key), out);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::index::Index;
+    use flagstone_doc::{Document, Value};
+
+    fn key_of(key: u64) -> Vec<u8> {
+        let mut out = Vec::new();
+        sort_key::encode(&Value::from(key), Direction::Ascending, &mut out);
+        out
+    }
+
+    fn entries(index: &Index, json: &str) -> Entries {
+        let definition = Definition::new("a", index).unwrap();
+        let document = Document::from_json(json).unwrap();
+        Entries::of(&definition, &document.root(), &key_of(7)).unwrap()
+    }
+
+    fn flags(index: Index, json: &str) -> Vec<Flags> {
+        entries(&index, json).iter().map(|(_, flags)| flags).collect()
+    }
+
+    #[test]
+    fn an_entry_has_its_golden_bytes() {
+        let index = Index::on("$.tags").then("-$.score");
+        let found = entries(&index, r#"{"tags":["a"],"score":1.10}"#);
+        let definition = Definition::new("a", &index).unwrap();
+        let mut value = Vec::new();
+        for (key, flags) in found.iter() {
+            assert_eq!(key, b"\x60\x61\x00\xBC\xFE\x00\xF4\xFF\xFE\x43\x07");
+            value_of(&definition, flags, &key_of(7), &mut value);
+        }
+        assert_eq!(value, [5]);
+        let unique = index.unique();
+        let found = entries(&unique, r#"{"tags":["a"],"score":1.10}"#);
+        assert_eq!(found.iter().next().unwrap().0, b"\x60\x61\x00\xBC\xFE\x00\xF4\xFF\xFE");
+        let long = entries(&Index::on("a").unique(), &format!(r#"{{"a":"{}"}}"#, "x".repeat(1023)));
+        let key = long.iter().next().unwrap().0;
+        assert_eq!((key.len(), &key[..2], key[1024]), (1024 + 17, &b"\x60x"[..], 2));
+        assert_eq!(key[1025..1029], [0x8A, 0x6E, 0xB6, 0xAD]);
+    }
+
+    #[test]
+    fn flags_say_whether_a_key_decodes_to_what_the_document_holds() {
+        let exact = Flags::default();
+        for (json, expected) in [
+            (r#"{"a":1}"#, exact),
+            (r#"{"a":"x"}"#, exact),
+            (r#"{"a":null}"#, exact),
+            (r#"{}"#, exact),
+            (r#"{"a":1.5}"#, exact),
+            (r#"{"a":1.50}"#, Flags::INEXACT),
+            (r#"{"a":1e3}"#, Flags::INEXACT),
+            (r#"{"a":{"b":1}}"#, Flags::INEXACT),
+            (r#"{"a":["x"]}"#, Flags::ELEMENT),
+            (r#"{"a":[1.50]}"#, Flags::ELEMENT.with(Flags::INEXACT)),
+        ] {
+            assert_eq!(flags(Index::on("a"), json), [expected], "{json}");
+        }
+        let long = format!(r#"{{"a":"{}"}}"#, "x".repeat(1022));
+        assert_eq!(flags(Index::on("a"), &long), [Flags::CUT.with(Flags::INEXACT)]);
+        assert_eq!(flags(Index::on("a"), &long.replacen('x', "", 1)), [exact]);
+    }
+
+    #[test]
+    fn what_was_seen_in_a_document_is_reported_for_each_field() {
+        let index = Index::on("a").then("b.c");
+        assert_eq!(entries(&index, r#"{"a":1,"b":{"c":2}}"#).seen, Seen::default());
+        let arrays = |json: &str| {
+            let seen = entries(&index, json).seen;
+            assert!(!seen.cut && seen.arrays[2..].iter().all(|arrays| arrays.is_none()));
+            [seen.arrays[0].bits(), seen.arrays[1].bits()]
+        };
+        assert_eq!(arrays(r#"{"a":[1],"b":{"c":2}}"#), [0b10, 0]);
+        assert_eq!(arrays(r#"{"a":1,"b":[{"c":[2]}]}"#), [0, 0b110]);
+        let lengths = Index::on("length(a)");
+        assert!(entries(&lengths, r#"{"a":[1]}"#).seen.arrays[0].is_none());
+        let long = format!(r#"{{"a":"{}"}}"#, "x".repeat(2000));
+        assert_eq!(entries(&index, &long).seen, Seen { cut: true, ..Seen::default() });
+    }
+
+    #[test]
+    fn what_differs_between_two_documents_is_put_and_deleted() {
+        let index = Index::on("a");
+        let (old, new) =
+            (entries(&index, r#"{"a":[1,2,3.0]}"#), entries(&index, r#"{"a":[2,3,4]}"#));
+        let changes = |old: Option<State<'_>>, new: Option<State<'_>>| {
+            let mut found = Vec::new();
+            differences(old, new, |change| {
+                found.push(match change {
+                    EntryChange::Put(key, _) => format!("+{}", key[1]),
+                    EntryChange::Delete(key) => format!("-{}", key[1]),
+                });
+                Ok::<(), ()>(())
+            })
+            .unwrap();
+            found
+        };
+        let state = |entries, expiry: Option<u64>| {
+            Some(State { entries, expiry: expiry.map(Moment::from_millis) })
+        };
+        // 3.0 is not the plainest literal, 3 is: the flags differ.
+        assert_eq!(changes(state(&old, None), state(&new, None)), ["-1", "+3", "+4"]);
+        assert_eq!(changes(state(&old, Some(5)), state(&new, Some(5))), ["-1", "+3", "+4"]);
+        assert_eq!(changes(state(&old, Some(5)), state(&new, None)), ["-1", "+2", "+3", "+4"]);
+        assert_eq!(changes(None, state(&new, None)), ["+2", "+3", "+4"]);
+        assert_eq!(changes(state(&old, None), None), ["-1", "-2", "-3"]);
+        assert!(changes(None, None).is_empty());
+        assert!(changes(state(&new, Some(9)), state(&new, Some(9))).is_empty());
+    }
+}

@@ -1,0 +1,328 @@
+//! The form of an index entry. docs/format/index.md draws it.
+//!
+//! ```text
+//! key    := component .. primary key          value := nothing | flags
+//! unique
+//! key    := component .. [02 hash]            value := flags, primary key
+//! ```
+//! A component is the sort key of a field, or the byte of a missing value, cut to its first 1,024
+//! bytes if it is longer than 1,023. So it marks its own end: a reader that has passed 1,024 bytes
+//! knows that the component is cut. No component begins with FF, and no primary key, so `component
+//! FF` is above every entry with this component.
+
+use flagstone_base::Malformed;
+use flagstone_base::hash::key_hash;
+use flagstone_doc::sort_key::{self, MISSING};
+use flagstone_doc::{Direction, Value};
+
+/// The length of a component that was cut.
+pub(crate) const CUT_BYTES: usize = 1024;
+/// Above every byte that may follow a component.
+const ABOVE: u8 = 0xFF;
+/// The end of a descending component, inverted.
+const END: u8 = 0x01;
+/// The byte before the hash of a unique entry with a cut component.
+const HASH: u8 = 0x02;
+const HASH_BYTES: usize = 16;
+
+/// What a reader must know of an entry that its key does not say.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Flags(u8);
+
+impl Flags {
+    /// Values of the document differ from those that the key decodes to, in more than their order.
+    pub(crate) const INEXACT: Self = Self(1);
+    /// A component is cut.
+    pub(crate) const CUT: Self = Self(2);
+    /// A value is an element of an array of the document.
+    pub(crate) const ELEMENT: Self = Self(4);
+
+    pub(crate) const fn with(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    pub(crate) const fn has(self, other: Self) -> bool {
+        self.0 & other.0 == other.0
+    }
+
+    /// Returns whether the components decode to what the document holds.
+    pub(crate) const fn are_exact(self) -> bool {
+        self.0 == 0
+    }
+
+    fn of(byte: u8) -> Result<Self, Malformed> {
+        match byte {
+            0..=7 => Ok(Self(byte)),
+            _ => Err(Malformed { at: 0, expected: "flags of an index entry, 0 to 7" }),
+        }
+    }
+}
+
+/// Appends a component: `ascending`, the sort key of a value or [`MISSING`], in its direction and
+/// cut if it is too long. Returns whether it was cut.
+pub(crate) fn put_component(ascending: &[u8], direction: Direction, out: &mut Vec<u8>) -> bool {
+    let start = out.len();
+    sort_key::directed(ascending, direction, out);
+    let is_cut = out.len() - start >= CUT_BYTES;
+    if is_cut {
+        out.truncate(start + CUT_BYTES);
+    }
+    is_cut
+}
+
+/// Returns the length of the component at the start of `bytes`, and whether it is cut.
+pub(crate) fn component_len(
+    bytes: &[u8],
+    direction: Direction,
+) -> Result<(usize, bool), Malformed> {
+    const WHAT: &str = "a component of an index entry";
+    let (mask, missing_len) = match direction {
+        Direction::Ascending => (0, 1),
+        Direction::Descending => (0xFF, 2),
+    };
+    if bytes.first() == Some(&(MISSING ^ mask)) {
+        let is_whole = missing_len == 1 || bytes.get(1) == Some(&(END ^ mask));
+        return match is_whole {
+            true => Ok((missing_len, false)),
+            false => Err(Malformed { at: 1, expected: WHAT }),
+        };
+    }
+    let window = &bytes[..bytes.len().min(CUT_BYTES)];
+    match sort_key::first_len(window, direction)? {
+        Some(len) if len < CUT_BYTES => Ok((len, false)),
+        _ if window.len() == CUT_BYTES => Ok((CUT_BYTES, true)),
+        _ => Err(Malformed { at: bytes.len(), expected: WHAT }),
+    }
+}
+
+/// Decodes a whole component; `None` is a missing value.
+pub(crate) fn decode_component(
+    component: &[u8],
+    direction: Direction,
+) -> Result<Option<Value>, Malformed> {
+    let mask = if direction == Direction::Descending { 0xFF } else { 0 };
+    if component.first() == Some(&(MISSING ^ mask)) {
+        return Ok(None);
+    }
+    let (value, _len) = sort_key::decode_first(component, direction)?;
+    Ok(Some(value))
+}
+
+/// Returns the length of the components at the start of the key of an entry, and whether one of
+/// them is cut.
+pub(crate) fn components_len(
+    key: &[u8],
+    directions: impl IntoIterator<Item = Direction>,
+) -> Result<(usize, bool), Malformed> {
+    let (mut at, mut is_cut) = (0, false);
+    for direction in directions {
+        let (len, cut) = component_len(&key[at..], direction)
+            .map_err(|malformed| Malformed { at: at + malformed.at, ..malformed })?;
+        at += len;
+        is_cut |= cut;
+    }
+    Ok((at, is_cut))
+}
+
+/// A stored entry, taken apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Parts<'a> {
+    pub(crate) components: &'a [u8],
+    pub(crate) primary_key: &'a [u8],
+    pub(crate) flags: Flags,
+}
+
+/// Takes a stored entry apart.
+pub(crate) fn parts<'a>(
+    key: &'a [u8],
+    value: &'a [u8],
+    directions: impl IntoIterator<Item = Direction>,
+    is_unique: bool,
+) -> Result<Parts<'a>, Malformed> {
+    let (len, is_cut) = components_len(key, directions)?;
+    let (components, rest) = key.split_at(len);
+    let (flags, primary_key) = match (is_unique, value) {
+        (false, []) => (Flags::default(), rest),
+        (false, [flags]) => (Flags::of(*flags)?, rest),
+        (true, [flags, primary_key @ ..]) => {
+            let hash_len = if is_cut { 1 + HASH_BYTES } else { 0 };
+            if rest.len() != hash_len {
+                return Err(Malformed { at: len, expected: "the end of a unique entry" });
+            }
+            (Flags::of(*flags)?, primary_key)
+        }
+        _ => return Err(Malformed { at: 0, expected: "the value of an index entry" }),
+    };
+    if primary_key.is_empty() {
+        return Err(Malformed { at: len, expected: "a primary key" });
+    }
+    if flags.has(Flags::CUT) != is_cut {
+        return Err(Malformed { at: 0, expected: "the flag of a cut component" });
+    }
+    Ok(Parts { components, primary_key, flags })
+}
+
+/// Appends the value of an entry.
+pub(crate) fn put_value(flags: Flags, unique_key: Option<&[u8]>, out: &mut Vec<u8>) {
+    if let Some(primary_key) = unique_key {
+        out.push(flags.0);
+        out.extend_from_slice(primary_key);
+    } else if flags != Flags::default() {
+        out.push(flags.0);
+    }
+}
+
+/// The hash of whole components, for a unique entry in which they are cut.
+#[derive(Default)]
+pub(crate) struct Whole(Vec<u8>);
+
+impl Whole {
+    /// Adds a component that is cut in the entry.
+    pub(crate) fn add(&mut self, ascending: &[u8]) {
+        self.0.extend_from_slice(&hash_of(ascending));
+    }
+
+    /// Appends the hash, if a component was added.
+    pub(crate) fn put(&self, out: &mut Vec<u8>) {
+        if !self.0.is_empty() {
+            out.push(HASH);
+            out.extend_from_slice(&hash_of(&self.0));
+        }
+    }
+}
+
+/// Returns a hash of 128 bits. Files on disk depend on it.
+fn hash_of(bytes: &[u8]) -> [u8; HASH_BYTES] {
+    let mut hash = [0; HASH_BYTES];
+    let (first, second) = hash.split_at_mut(8);
+    first.copy_from_slice(&key_hash(bytes, 0).to_be_bytes());
+    second.copy_from_slice(&key_hash(bytes, u64::MAX).to_be_bytes());
+    hash
+}
+
+/// Returns the start of a range of entries for `start`, a component that may be too long.
+pub(crate) fn range_start(start: &[u8]) -> &[u8] {
+    if start.len() < CUT_BYTES { start } else { &start[..CUT_BYTES] }
+}
+
+/// Returns the excluded end of a range of entries for `end`, a component that may be too long.
+pub(crate) fn range_end(end: &[u8]) -> Vec<u8> {
+    if end.len() < CUT_BYTES {
+        return end.to_vec();
+    }
+    above(&end[..CUT_BYTES])
+}
+
+/// Returns the excluded end of the entries that begin with `components`.
+pub(crate) fn above(components: &[u8]) -> Vec<u8> {
+    let mut end = Vec::with_capacity(components.len() + 1);
+    end.extend_from_slice(components);
+    end.push(ABOVE);
+    end
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BOTH: [Direction; 2] = [Direction::Ascending, Direction::Descending];
+
+    fn sort_key_of(value: &Value) -> Vec<u8> {
+        let mut key = Vec::new();
+        sort_key::encode(value, Direction::Ascending, &mut key);
+        key
+    }
+
+    #[test]
+    fn a_component_longer_than_1023_bytes_is_cut_and_known_to_be() {
+        for direction in BOTH {
+            let end = usize::from(direction == Direction::Descending);
+            for len in 1000..1100 {
+                let texts =
+                    ["x".repeat(len), "\0".repeat(len / 2), format!("{}\0", "x".repeat(len))];
+                for text in texts {
+                    let ascending = sort_key_of(&Value::from(text.as_str()));
+                    let mut out = b"before".to_vec();
+                    let is_cut = put_component(&ascending, direction, &mut out);
+                    assert_eq!(is_cut, ascending.len() + end >= CUT_BYTES);
+                    let component = out.split_off(6);
+                    let mut key = component.clone();
+                    key.extend_from_slice(&sort_key_of(&Value::from(7)));
+                    assert_eq!(component_len(&key, direction), Ok((component.len(), is_cut)));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn cut_components_keep_the_order_as_far_as_they_go() {
+        let prefix = "x".repeat(1020);
+        let texts =
+            ["", "a", "a\0", "b", "bcdefg", "bcdefh", "zzzz"].map(|end| format!("{prefix}{end}"));
+        for direction in BOTH {
+            for (a, b) in texts.iter().zip(&texts[1..]) {
+                let [a, b] = [a, b].map(|text| {
+                    let mut out = Vec::new();
+                    put_component(&sort_key_of(&Value::from(text.as_str())), direction, &mut out);
+                    out
+                });
+                match direction {
+                    Direction::Ascending => assert!(a <= b),
+                    Direction::Descending => assert!(a >= b),
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn an_entry_is_taken_apart() {
+        let mut key = Vec::new();
+        put_component(&sort_key_of(&Value::from("rust")), Direction::Ascending, &mut key);
+        put_component(&[MISSING], Direction::Descending, &mut key);
+        put_component(&sort_key_of(&Value::from(7)), Direction::Descending, &mut key);
+        let len = key.len();
+        let directions =
+            || [Direction::Ascending, Direction::Descending, Direction::Descending].into_iter();
+        let primary_key = sort_key_of(&Value::from("id"));
+        let mut value = Vec::new();
+        put_value(Flags::ELEMENT, Some(&primary_key), &mut value);
+        let unique = parts(&key, &value, directions(), true).unwrap();
+        assert_eq!(unique.components, &key[..len]);
+        assert_eq!((unique.primary_key, unique.flags), (&primary_key[..], Flags::ELEMENT));
+        let mut plain = key.clone();
+        plain.extend_from_slice(&primary_key);
+        let plain_parts = parts(&plain, b"", directions(), false).unwrap();
+        assert_eq!(plain_parts.components, &key[..len]);
+        assert_eq!(plain_parts.primary_key, primary_key);
+        assert!(plain_parts.flags.are_exact());
+        assert!(parts(&key, b"", directions(), false).is_err(), "no primary key");
+        assert!(parts(&plain, b"\x02", directions(), false).is_err(), "nothing is cut");
+        assert!(parts(&plain, b"\x08", directions(), false).is_err(), "an unknown flag");
+        assert!(parts(&plain, &value, directions(), true).is_err(), "bytes at the end");
+        for cut in 0..len {
+            assert!(components_len(&plain[..cut], directions()).is_err(), "cut at {cut}");
+        }
+    }
+
+    #[test]
+    fn entries_of_one_component_end_below_it_with_ff() {
+        for direction in BOTH {
+            let component = |text: &str| {
+                let mut out = Vec::new();
+                let number = Value::number(text).unwrap();
+                put_component(&sort_key_of(&number), direction, &mut out);
+                out
+            };
+            let entry = |text: &str, primary_key: Value| {
+                [component(text), sort_key_of(&primary_key)].concat()
+            };
+            let (start, end) = (component("7"), above(&component("7")));
+            for primary_key in [Value::Null, 7.into(), "x".into(), Value::object()] {
+                let inside =
+                    |text| (start.clone()..end.clone()).contains(&entry(text, primary_key.clone()));
+                assert!(inside("7") && inside("7.0"));
+                assert!(!inside("7.5") && !inside("6.5") && !inside("8"), "{primary_key}");
+            }
+        }
+    }
+}

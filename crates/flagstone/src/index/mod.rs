@@ -1,0 +1,28 @@
+//! Secondary indexes: what an index holds of a document, and how that is stored.
+//!
+//! ```text
+//! Index --checked--> Definition --with a document--> Entries --of two states--> differences
+//! ```
+//! The modules are listed from the ground up. They know no collection: what reads and writes
+//! documents is in `collection/index`.
+
+mod field;
+
+mod definition;
+#[allow(dead_code, reason = "queries use the rest of it")]
+mod entry;
+
+mod entries;
+
+mod note;
+
+mod state;
+
+pub(crate) use definition::Definition;
+pub use definition::Index;
+pub(crate) use entries::{Entries, EntryChange, Refusal, Seen, State, differences, value_of};
+pub(crate) use entry::{
+    Flags, above, component_len, decode_component, parts, range_end, range_start,
+};
+pub(crate) use note::{Status, encode as encode_note};
+pub(crate) use state::{CONTENT, IndexState, index_of};

@@ -1,0 +1,126 @@
+//! What the handles of a collection share of one index: its definition, and what its note says.
+
+use super::definition::{Definition, FIELDS_MAX};
+use super::entries::Seen;
+use super::note::{self, Status};
+use flagstone_base::{Error, ErrorKind, Result, SeqNo};
+use flagstone_doc::{Arrays, FieldPath};
+use flagstone_engine::KeyspaceCore;
+use flagstone_env::sync::Mutex;
+use flagstone_env::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// The content of the keyspace of an index, in the catalog.
+pub(crate) const CONTENT: &str = "index";
+
+/// One index. The engine keeps it as the attachment of the index's keyspace.
+pub(crate) struct IndexState {
+    pub(crate) definition: Definition,
+    /// The paths that decide which entries a document has.
+    pub(crate) paths: Vec<FieldPath>,
+    /// What the note says. Held while the note is changed, which writes to the manifest.
+    status: Mutex<Status>,
+    /// What was seen in documents, for writers, which take no lock: the bits of the arrays of each
+    /// field ..
+    arrays: [AtomicU64; FIELDS_MAX],
+    /// .. and whether a component was cut.
+    cut: AtomicBool,
+    /// The SeqNo from which on readers may use the index; `u64::MAX` while there is none.
+    usable_from: AtomicU64,
+    /// A call builds the index.
+    is_building: AtomicBool,
+}
+
+/// One call builds an index, until this is dropped.
+pub(crate) struct Building<'a>(&'a IndexState);
+
+impl Drop for Building<'_> {
+    fn drop(&mut self) {
+        self.0.is_building.store(false, Ordering::Release);
+    }
+}
+
+impl IndexState {
+    /// Returns the state of the index `name` with this note. A repair may have lost entries of a
+    /// doubtful one, which must be built again.
+    ///
+    /// # Errors
+    /// As [`note::decode`].
+    pub(crate) fn open(name: &str, note: &[u8], is_doubtful: bool) -> Result<Self> {
+        let (definition, mut status) = note::decode(name, note)?;
+        if is_doubtful {
+            status.usable_from = None;
+        }
+        let state = Self {
+            paths: definition.paths(),
+            definition,
+            status: Mutex::new(status),
+            arrays: std::array::from_fn(|_| AtomicU64::new(0)),
+            cut: AtomicBool::new(false),
+            usable_from: AtomicU64::new(0),
+            is_building: AtomicBool::new(false),
+        };
+        state.show(status);
+        Ok(state)
+    }
+
+    fn show(&self, status: Status) {
+        for (shown, arrays) in self.arrays.iter().zip(status.seen.arrays) {
+            shown.store(arrays.bits(), Ordering::Release);
+        }
+        self.cut.store(status.seen.cut, Ordering::Release);
+        let usable_from = status.usable_from.map_or(u64::MAX, SeqNo::get);
+        self.usable_from.store(usable_from, Ordering::Release);
+    }
+
+    /// Returns what was seen in documents. All of it is in the catalog.
+    pub(crate) fn seen(&self) -> Seen {
+        let arrays =
+            std::array::from_fn(|at| Arrays::from_bits(self.arrays[at].load(Ordering::Acquire)));
+        Seen { arrays, cut: self.cut.load(Ordering::Acquire) }
+    }
+
+    /// Returns the SeqNo from which on readers may use the index; `None` while it is being built.
+    pub(crate) fn usable_from(&self) -> Option<SeqNo> {
+        match self.usable_from.load(Ordering::Acquire) {
+            u64::MAX => None,
+            seqno => Some(SeqNo::new(seqno)),
+        }
+    }
+
+    /// Begins the build of the index.
+    ///
+    /// # Errors
+    /// Busy while another call builds it.
+    pub(crate) fn begin_build(&self) -> Result<Building<'_>> {
+        if self.is_building.swap(true, Ordering::AcqRel) {
+            let text = format!("index {:?} is being built by another call", self.definition.name);
+            return Err(Error::new(ErrorKind::Busy, text));
+        }
+        Ok(Building(self))
+    }
+
+    /// Changes what the note says: durably by `store`, then for readers and writers.
+    ///
+    /// # Errors
+    /// Those of `store`: nothing has changed then.
+    pub(crate) fn change(
+        &self,
+        change: impl FnOnce(&mut Status),
+        store: impl FnOnce(&[u8]) -> Result<()>,
+    ) -> Result<()> {
+        let mut status = self.status.lock();
+        let mut next = *status;
+        change(&mut next);
+        if next != *status {
+            store(&note::encode(&self.definition, next)?)?;
+            *status = next;
+            self.show(next);
+        }
+        Ok(())
+    }
+}
+
+/// Returns the index that the keyspace `core` holds, if it holds one.
+pub(crate) fn index_of(core: &KeyspaceCore) -> Option<&IndexState> {
+    core.attachment().downcast_ref()
+}

@@ -1,0 +1,162 @@
+//! Builds of indexes over existing documents: in bounded memory, beside writers, cancelled.
+
+use super::model::{Computed, Documents, Spec, check};
+use crate::support::{open, small, threaded};
+use flagstone::{
+    Batch, BuildProgress, Collection, Database, DocumentMut, ErrorKind, Index, Value, doc,
+};
+use flagstone_testkit::World;
+use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+const BY_N: Spec = Spec {
+    name: "by_n",
+    fields: &[("n", Computed::Value, true), ("tags", Computed::Value, false)],
+    is_unique: false,
+    is_sparse: false,
+    at_least: None,
+};
+
+fn value(key: u32, salt: u32) -> Value {
+    let tags: Value = (0..key % 4).map(|tag| format!("tag {}", tag + salt)).collect();
+    doc!({ "n": (key.wrapping_mul(7919) % 1000), "tags": (tags), "text": ("x".repeat(40)) })
+}
+
+fn fill(db: &Database, documents: &Collection, count: u32) -> Documents {
+    let mut model = Documents::new();
+    for first in (0..count).step_by(500) {
+        let mut batch = Batch::default();
+        for key in first..first + 500 {
+            batch.put_value(documents, key, &value(key, 0)).unwrap();
+            model.insert(key, (value(key, 0), None));
+        }
+        db.commit(batch).unwrap();
+    }
+    model
+}
+
+#[test]
+fn an_index_over_thousands_of_documents_is_built_in_steps() {
+    let world = World::new(1);
+    let session = open(&world, &small());
+    let documents = session.db.collection("documents").unwrap();
+    let model = fill(&session.db, &documents, 8000);
+    let mut seen = Vec::new();
+    let built = documents.create_index_with("by_n", BY_N.index(), |progress| {
+        seen.push(progress);
+        ControlFlow::Continue(())
+    });
+    assert!(built.unwrap().is_continue());
+    let last = *seen.last().unwrap();
+    assert_eq!((last.documents, last.entries), (8000, 14_000));
+    assert!(seen.is_sorted_by_key(|progress| progress.documents));
+    assert!(seen.len() > 30);
+    check(&documents, &[&BY_N], &model, session.db.now());
+}
+
+#[test]
+fn a_cancelled_build_leaves_no_index() {
+    let session = open(&World::new(1), &small());
+    let documents = session.db.collection("documents").unwrap();
+    let model = fill(&session.db, &documents, 1500);
+    for stop_at in [256, 1280, 1500] {
+        let watch = |progress: BuildProgress| match progress.documents >= stop_at {
+            true => ControlFlow::Break(()),
+            false => ControlFlow::Continue(()),
+        };
+        assert!(documents.create_index_with("by_n", BY_N.index(), watch).unwrap().is_break());
+        assert!(documents.indexes().is_empty());
+    }
+    documents.create_index("by_n", BY_N.index()).unwrap();
+    check(&documents, &[&BY_N], &model, session.db.now());
+}
+
+#[test]
+fn a_document_that_does_not_fit_ends_the_build_and_is_named() {
+    let session = open(&World::new(1), &small());
+    let documents = session.db.collection("documents").unwrap();
+    documents.put_json("bad", r#"{"a":[1],"b":[2]}"#).unwrap();
+    let refused = documents.create_index("a", Index::on("$.a").then("$.b")).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::InvalidInput);
+    assert!(
+        refused.to_string().starts_with("the document of key \"bad\": index \"a\""),
+        "{refused}"
+    );
+    assert!(documents.indexes().is_empty());
+    documents.put_json("twin", r#"{"a":1}"#).unwrap();
+    let refused = documents.create_index("a", Index::on("$.a").unique()).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Duplicate);
+    assert_eq!(
+        refused.to_string(),
+        "unique index \"a\" has the value 1 of key \"bad\" already: key \"twin\" cannot have it"
+    );
+    assert!(documents.indexes().is_empty());
+    documents.put_json("bad", r#"{"a":[1],"b":[2]}"#).unwrap();
+}
+
+#[test]
+fn writers_go_on_while_an_index_is_built() {
+    for round in 0..3 {
+        let world = World::new(round);
+        let db = threaded(&world, small());
+        let documents = db.collection("documents").unwrap();
+        fill(&db, &documents, 3000);
+        let is_built = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            for writer in 0..2_u32 {
+                let (documents, is_built) = (&documents, &is_built);
+                scope.spawn(move || {
+                    let mut key = writer;
+                    while !is_built.load(Ordering::Relaxed) {
+                        key = (key + 97) % 3000;
+                        match key % 5 {
+                            0 => documents.delete(key).unwrap(),
+                            1 => {
+                                let set = |d: &mut DocumentMut| d.set("n", key).map(drop);
+                                documents.update(key, set).unwrap();
+                            }
+                            _ => documents.put_value(key, &value(key, writer + 1)).unwrap(),
+                        }
+                    }
+                });
+            }
+            documents.create_index("by_n", BY_N.index()).unwrap();
+            is_built.store(true, Ordering::Relaxed);
+        });
+        let model: Documents = documents
+            .scan_all()
+            .map(|entry| {
+                let (key, document) = entry.unwrap();
+                (key.as_i64().unwrap() as u32, (document.to_value(), None))
+            })
+            .collect();
+        check(&documents, &[&BY_N], &model, db.now());
+        db.close().unwrap();
+    }
+}
+
+#[test]
+fn the_first_index_conflicts_with_no_write() {
+    let world = World::new(9);
+    let db = threaded(&world, small());
+    let documents = db.collection("documents").unwrap();
+    let is_done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut key = 0_u32;
+            while !is_done.load(Ordering::Relaxed) {
+                key = (key + 1) % 50;
+                documents.put_value(key, &value(key, 1)).unwrap();
+                documents.update(key, |d| d.set("n", 1).map(drop)).unwrap();
+                documents.delete(key).unwrap();
+            }
+        });
+        for _ in 0..30 {
+            documents.create_index("by_n", BY_N.index()).unwrap();
+            documents.verify_indexes().unwrap();
+            assert!(documents.drop_index("by_n").unwrap());
+        }
+        is_done.store(true, Ordering::Relaxed);
+    });
+    db.close().unwrap();
+}

@@ -1,0 +1,225 @@
+//! Values and documents at the limits of an index.
+
+use crate::support::{open, small, small_with};
+use flagstone::{Batch, Collection, Durability, ErrorKind, Filter, Index, Patch, Value, doc};
+use flagstone_testkit::{Session, World};
+
+fn world() -> (World, Session) {
+    let world = World::new(1);
+    let session = open(&world, &small());
+    (world, session)
+}
+
+/// Creates the collection `documents` with the index `a`.
+fn indexed(session: &Session, index: Index) -> Collection {
+    let documents = session.db.collection("documents").unwrap();
+    documents.create_index("a", index).unwrap();
+    documents
+}
+
+fn texts(documents: &Collection) -> Vec<String> {
+    let entries = documents.index_entries("a").unwrap();
+    let shown = entries.into_iter().map(|(values, key)| {
+        let values: Vec<String> = values
+            .into_iter()
+            .map(|value| value.map_or("missing".to_owned(), |value| value.to_string()))
+            .collect();
+        format!("{} -> {key}", values.join(", "))
+    });
+    shown.collect()
+}
+
+#[test]
+fn each_distinct_element_of_an_array_has_one_entry() {
+    let (_world, session) = world();
+    let documents = indexed(&session, Index::on("$.tags"));
+    documents.put_json(1, r#"{"tags":["b","a","b",null,["a"],{"x":1},1,1.0]}"#).unwrap();
+    documents.put_json(2, r#"{"tags":[]}"#).unwrap();
+    documents.put_json(3, r#"{"tags":null}"#).unwrap();
+    documents.put_json(4, "{}").unwrap();
+    documents.put_json(5, r#"{"tags":"a"}"#).unwrap();
+    let expected = [
+        "missing -> 4",
+        "null -> 1",
+        "null -> 3",
+        "1 -> 1",
+        "\"a\" -> 1",
+        "\"a\" -> 5",
+        "\"b\" -> 1",
+        "[] -> 2",
+        "[\"a\"] -> 1",
+        "{\"x\":1} -> 1",
+    ];
+    assert_eq!(texts(&documents), expected);
+    documents.patch(1, &Patch::new().set("tags", "z")).unwrap();
+    assert_eq!(texts(&documents)[1..], ["null -> 3", "\"a\" -> 5", "\"z\" -> 1", "[] -> 2"]);
+    documents.verify_indexes().unwrap();
+}
+
+#[test]
+fn values_of_all_types_under_one_path_are_in_their_total_order() {
+    let (_world, session) = world();
+    let documents = indexed(&session, Index::on("-$.v").sparse());
+    for (key, json) in ["null", "true", "-1.5", "1e400", "\"x\"", "{\"a\":[]}"].iter().enumerate() {
+        documents.put_json(key, format!(r#"{{"v":{json}}}"#)).unwrap();
+    }
+    documents.put_json(9, r#"{"w":1}"#).unwrap();
+    let expected =
+        ["{\"a\":[]} -> 5", "\"x\" -> 4", "1e400 -> 3", "-1.5 -> 2", "true -> 1", "null -> 0"];
+    let found = texts(&documents);
+    assert_eq!(found.len(), expected.len(), "{found:?}");
+    let keys = |texts: &[String]| -> Vec<String> {
+        texts.iter().map(|text| text.rsplit(' ').next().unwrap().to_owned()).collect()
+    };
+    assert_eq!(keys(&found), ["5", "4", "3", "2", "1", "0"]);
+}
+
+#[test]
+fn a_document_has_at_most_ten_thousand_entries() {
+    let (_world, session) = world();
+    let documents = indexed(&session, Index::on("$.v"));
+    let array = |distinct: i64| -> Value { (0..20_000_i64).map(|n| n % distinct).collect() };
+    documents.put_value(1, &doc!({ "v": (array(10_000)) })).unwrap();
+    let refused = documents.put_value(2, &doc!({ "v": (array(10_001)) })).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::InvalidInput);
+    assert_eq!(
+        refused.to_string(),
+        "the document has 10001 entries in index \"a\": expected at most 10000"
+    );
+    assert_eq!(documents.count().unwrap(), 1);
+    let patch = Patch::new().push("v", "one more");
+    assert_eq!(documents.patch(1, &patch).unwrap_err().kind(), ErrorKind::InvalidInput);
+    assert_eq!(documents.indexes()[0].entries, 10_000);
+    documents.verify_indexes().unwrap();
+}
+
+#[test]
+fn arrays_on_two_paths_of_an_index_are_refused() {
+    let (_world, session) = world();
+    let documents = indexed(&session, Index::on("$.a.x").then("$.b"));
+    documents.put_json(1, r#"{"a":[{"x":1},{"x":2}],"b":3}"#).unwrap();
+    documents.put_json(2, r#"{"a":{"x":1},"b":[3,4]}"#).unwrap();
+    let refused = documents.put_json(3, r#"{"a":[{"x":1}],"b":[3]}"#).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::InvalidInput);
+    assert_eq!(
+        refused.to_string(),
+        "index \"a\" cannot hold a document with arrays at both a.x and b: an index has at most \
+         one path with arrays"
+    );
+    assert_eq!(texts(&documents), ["1, 3 -> 1", "1, 3 -> 2", "1, 4 -> 2", "2, 3 -> 1"]);
+}
+
+#[test]
+fn values_longer_than_the_limit_are_cut_and_stay_apart() {
+    let (_world, session) = world();
+    let documents = indexed(&session, Index::on("$.v").then("$.n"));
+    let long = |end: &str| format!("{}{end}", "x".repeat(3000));
+    for (key, end) in ["", "a", "b", "a"].iter().enumerate() {
+        documents.put_value(key, &doc!({ "v": (long(end)), "n": (key as u64 % 2) })).unwrap();
+    }
+    documents.verify_indexes().unwrap();
+    // With one component cut, the others decide.
+    let entries = documents.index_entries("a").unwrap();
+    let keys: Vec<i64> = entries.iter().map(|(_, key)| key.as_i64().unwrap()).collect();
+    assert_eq!(keys, [0, 2, 1, 3]);
+    documents.update(1, |document| document.set("v", long("c")).map(drop)).unwrap();
+    documents.delete(3).unwrap();
+    documents.verify_indexes().unwrap();
+    assert_eq!(documents.index_entries("a").unwrap().len(), 3);
+}
+
+#[test]
+fn a_primary_key_that_leaves_no_room_for_an_entry_is_refused() {
+    let (_world, session) = world();
+    let documents = session.db.collection("documents").unwrap();
+    let key = "k".repeat(65_000);
+    documents.put_json(key.as_str(), r#"{"v":1}"#).unwrap();
+    documents.create_index("short", Index::on("$.v")).unwrap();
+    let refused =
+        documents.put_value(key.as_str(), &doc!({ "v": ("x".repeat(2000)) })).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::InvalidInput);
+    assert!(
+        refused.to_string().starts_with("an index entry with a key of 66026 bytes"),
+        "{refused}"
+    );
+    documents.verify_indexes().unwrap();
+}
+
+#[test]
+fn thousands_of_documents_have_one_value() {
+    let (_world, session) = world();
+    let documents = indexed(&session, Index::on("$.subreddit"));
+    for first in (0..5000).step_by(500) {
+        let mut batch = Batch::default();
+        for key in first..first + 500 {
+            batch.put_value(&documents, key, &doc!({ "subreddit": "rust" })).unwrap();
+        }
+        session.db.commit(batch).unwrap();
+    }
+    let entries = documents.index_entries("a").unwrap();
+    let keys: Vec<i64> = entries.iter().map(|(_, key)| key.as_i64().unwrap()).collect();
+    assert!(keys.is_sorted() && keys.len() == 5000);
+    documents.delete_range(100..4900).unwrap();
+    assert_eq!(documents.index_entries("a").unwrap().len(), 200);
+    documents.verify_indexes().unwrap();
+}
+
+#[test]
+fn a_malformed_definition_is_refused_with_its_place() {
+    let (_world, session) = world();
+    let documents = session.db.collection("documents").unwrap();
+    let refused = |name: &str, index: Index| {
+        let error = documents.create_index(name, index).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidInput);
+        error.to_string()
+    };
+    assert!(refused("a", Index::on("lower($.a")).contains("character 10: expected ')'"));
+    assert!(refused("a", Index::on("$.a").then("a")).contains("has the field a twice"));
+    assert!(refused("", Index::on("$.a")).contains("the name of an index"));
+    let many = (0..16).fold(Index::on("$.x"), |index, n| index.then(format!("$.f{n}")));
+    assert!(refused("a", many).contains("has 17 fields: expected 1 to 16"));
+    assert!(
+        refused("a", Index::on("$.a").only(Filter::field("$.a[").eq(1))).contains("index \"a\"")
+    );
+    assert!(documents.indexes().is_empty());
+    documents.create_index("a", Index::on("$.a")).unwrap();
+    documents.create_index("a", Index::on("a")).unwrap();
+    assert!(refused("a", Index::on("-$.a")).contains("another definition"));
+}
+
+#[test]
+fn a_dropped_or_renamed_collection_takes_its_indexes_along() {
+    let (world, session) = world();
+    let documents = indexed(&session, Index::on("$.v"));
+    documents.put_json(1, r#"{"v":7}"#).unwrap();
+    session.db.rename_keyspace("documents", "renamed").unwrap();
+    assert_eq!(texts(&documents), ["7 -> 1"]);
+    drop((documents, session));
+    let session = open(&world, &small());
+    let documents = session.db.collection("renamed").unwrap();
+    assert_eq!(documents.indexes()[0].to_string(), "a on v, about 1 entries");
+    documents.put_json(2, r#"{"v":8}"#).unwrap();
+    assert_eq!(texts(&documents), ["7 -> 1", "8 -> 2"]);
+    assert!(session.db.drop_keyspace("renamed").unwrap());
+    let documents = session.db.collection("renamed").unwrap();
+    assert!(documents.indexes().is_empty());
+}
+
+#[test]
+fn a_collection_without_logged_writes_keeps_its_indexes_whole() {
+    let world = World::new(2);
+    let session = open(&world, &small_with(Durability::None));
+    let documents = indexed(&session, Index::on("$.v"));
+    for key in 0..200 {
+        documents.put_value(key, &doc!({ "v": (key % 7) })).unwrap();
+        if key % 50 == 49 {
+            session.db.flush().unwrap();
+        }
+    }
+    let world = world.after_power_cut(3);
+    drop(session);
+    let session = open(&world, &small());
+    let documents = session.db.collection("documents").unwrap();
+    documents.verify_indexes().unwrap();
+    assert_eq!(documents.count().unwrap(), 200);
+}

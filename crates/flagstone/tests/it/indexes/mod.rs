@@ -1,0 +1,8 @@
+//! Indexes of collections: they agree with the documents, whatever happens.
+
+mod build;
+mod crashes;
+mod edges;
+mod model;
+mod random;
+mod unique;

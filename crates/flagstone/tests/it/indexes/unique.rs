@@ -1,0 +1,158 @@
+//! Unique indexes: no two documents have one value, in single writes, batches and transactions.
+
+use crate::support::{open, small, threaded};
+use flagstone::{Batch, Collection, Database, ErrorKind, Index, Patch, Result, doc};
+use flagstone_testkit::World;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+fn users(db: &Database) -> Collection {
+    let users = db.collection("users").unwrap();
+    users.create_index("by_email", Index::on("$.email").unique().sparse()).unwrap();
+    users
+}
+
+#[test]
+fn a_violation_names_index_value_and_both_keys() {
+    let session = open(&World::new(1), &small());
+    let users = users(&session.db);
+    users.put_json("ada", r#"{"email":["a@x","b@x"]}"#).unwrap();
+    let refused = users.put_json("bob", r#"{"email":"b@x"}"#).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Duplicate);
+    assert_eq!(
+        refused.to_string(),
+        "unique index \"by_email\" has the value \"b@x\" of key \"ada\" already: key \"bob\" \
+         cannot have it"
+    );
+    assert_eq!(users.get("bob").unwrap().map(|_| ()), None);
+    users.put_json("bob", "{}").unwrap();
+    let patch = Patch::new().set("email", "a@x");
+    assert_eq!(users.patch("bob", &patch).unwrap_err().kind(), ErrorKind::Duplicate);
+    let updated = users.update("bob", |bob| bob.set("email", "a@x").map(drop));
+    assert_eq!(updated.unwrap_err().kind(), ErrorKind::Duplicate);
+    users.delete("ada").unwrap();
+    users.patch("bob", &patch).unwrap();
+    users.verify_indexes().unwrap();
+}
+
+#[test]
+fn a_batch_may_exchange_values_but_not_give_one_twice() {
+    let session = open(&World::new(1), &small());
+    let users = users(&session.db);
+    users.put_json(1, r#"{"email":"a"}"#).unwrap();
+    users.put_json(2, r#"{"email":"b"}"#).unwrap();
+    let mut batch = Batch::default();
+    batch.put_value(&users, 1, &doc!({ "email": "b" })).unwrap();
+    batch.put_value(&users, 2, &doc!({ "email": "a" })).unwrap();
+    session.db.commit(batch).unwrap();
+    users.verify_indexes().unwrap();
+    let mut batch = Batch::default();
+    batch.put_value(&users, 3, &doc!({ "email": "c" })).unwrap();
+    batch.put_value(&users, 4, &doc!({ "email": "c" })).unwrap();
+    assert_eq!(session.db.commit(batch).unwrap_err().kind(), ErrorKind::Duplicate);
+    assert_eq!(users.count().unwrap(), 2);
+    let mut batch = Batch::default();
+    batch.delete_document(&users, 1).unwrap();
+    batch.put_value(&users, 3, &doc!({ "email": "b" })).unwrap();
+    session.db.commit(batch).unwrap();
+    users.verify_indexes().unwrap();
+}
+
+#[test]
+fn values_that_are_cut_are_compared_as_a_whole() {
+    let session = open(&World::new(1), &small());
+    let users = users(&session.db);
+    let long = |end: &str| doc!({ "email": (format!("{}{end}", "x".repeat(2000))) });
+    users.put_value(1, &long("a")).unwrap();
+    users.put_value(2, &long("b")).unwrap();
+    let refused = users.put_value(3, &long("a")).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Duplicate);
+    users.put_value(1, &long("c")).unwrap();
+    users.put_value(3, &long("a")).unwrap();
+    users.verify_indexes().unwrap();
+}
+
+#[test]
+fn a_missing_value_is_a_value_unless_the_index_is_sparse() {
+    let session = open(&World::new(1), &small());
+    let documents = session.db.collection("documents").unwrap();
+    documents.create_index("a", Index::on("$.a").then("$.b").unique()).unwrap();
+    documents.put_json(1, "{}").unwrap();
+    assert_eq!(documents.put_json(2, "{}").unwrap_err().kind(), ErrorKind::Duplicate);
+    documents.put_json(2, r#"{"a":null}"#).unwrap();
+    documents.put_json(3, r#"{"b":1}"#).unwrap();
+    documents.verify_indexes().unwrap();
+}
+
+#[test]
+fn of_two_transactions_that_give_one_value_the_second_conflicts_and_then_finds_it() {
+    let session = open(&World::new(1), &small());
+    let (db, users) = (&session.db, users(&session.db));
+    users.put_json(0, r#"{"email":"old"}"#).unwrap();
+    let (mut first, mut second) = (db.begin().unwrap(), db.begin().unwrap());
+    first.put_json(&users, 1, r#"{"email":"new"}"#).unwrap();
+    second.put_json(&users, 2, r#"{"email":"new"}"#).unwrap();
+    first.commit().unwrap();
+    assert_eq!(second.commit().unwrap_err().kind(), ErrorKind::Conflict);
+    let tries = AtomicUsize::new(0);
+    let refused = db.transaction(|tx| -> Result<()> {
+        tries.fetch_add(1, Ordering::Relaxed);
+        tx.put_json(&users, 2, r#"{"email":"new"}"#)
+    });
+    assert_eq!(refused.unwrap_err().kind(), ErrorKind::Duplicate);
+    assert_eq!(tries.into_inner(), 1);
+    // A transaction may give on what it takes.
+    db.transaction(|tx| {
+        tx.delete_document(&users, 0)?;
+        tx.put_json(&users, 2, r#"{"email":"old"}"#)
+    })
+    .unwrap();
+    users.verify_indexes().unwrap();
+}
+
+#[test]
+fn an_index_that_comes_or_goes_conflicts_with_open_transactions() {
+    let session = open(&World::new(1), &small());
+    let (db, users) = (&session.db, users(&session.db));
+    let mut open_one = db.begin().unwrap();
+    open_one.put_json(&users, 1, r#"{"email":"a","n":1}"#).unwrap();
+    users.create_index("by_n", Index::on("$.n")).unwrap();
+    assert_eq!(open_one.commit().unwrap_err().kind(), ErrorKind::Conflict);
+    let mut open_one = db.begin().unwrap();
+    open_one.put_json(&users, 1, r#"{"email":"a","n":1}"#).unwrap();
+    users.drop_index("by_n").unwrap();
+    assert_eq!(open_one.commit().unwrap_err().kind(), ErrorKind::Conflict);
+    users.drop_index("by_email").unwrap();
+    let mut open_one = db.begin().unwrap();
+    open_one.put_json(&users, 1, r#"{"n":1}"#).unwrap();
+    users.create_index("by_n", Index::on("$.n")).unwrap();
+    assert_eq!(open_one.commit().unwrap_err().kind(), ErrorKind::Conflict);
+    users.verify_indexes().unwrap();
+}
+
+#[test]
+fn of_many_threads_one_gets_each_value() {
+    let world = World::new(1);
+    let db = threaded(&world, small());
+    let users = users(&db);
+    let given = AtomicUsize::new(0);
+    std::thread::scope(|scope| {
+        for thread in 0..4_u64 {
+            let (users, given) = (&users, &given);
+            scope.spawn(move || {
+                for value in 0..60_u64 {
+                    let email = doc!({ "email": (value % 30) });
+                    match users.put_value(thread * 100 + value, &email) {
+                        Ok(()) => {
+                            given.fetch_add(1, Ordering::Relaxed);
+                        }
+                        Err(error) => assert_eq!(error.kind(), ErrorKind::Duplicate),
+                    }
+                }
+            });
+        }
+    });
+    assert_eq!(given.into_inner(), 30);
+    assert_eq!(users.count().unwrap(), 30);
+    users.verify_indexes().unwrap();
+    db.close().unwrap();
+}
