@@ -122,13 +122,8 @@ impl SortSpec {
         out: &mut Vec<u8>,
     ) -> Result<(), Malformed> {
         for (path, direction) in &self.parts {
-            keys.collect(path, root)?;
-            let key = match direction {
-                Direction::Ascending => keys.iter().next(),
-                Direction::Descending => keys.iter().next_back(),
-            };
-            // There is at least one key.
-            sort_key::directed(key.unwrap_or_default(), *direction, out);
+            let key = keys.collect_first(*direction, path, root)?;
+            sort_key::directed(key, *direction, out);
         }
         Ok(())
     }

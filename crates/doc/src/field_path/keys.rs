@@ -36,7 +36,26 @@ pub struct IndexKeys {
     bytes: Vec<u8>,
     keys: Vec<Key>,
     arrays: Arrays,
+    kept: Kept,
+    /// The number of keys at which repeated ones are removed while keys are collected.
+    full_at: usize,
 }
+
+/// Which keys are kept.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Kept {
+    #[default]
+    All,
+    /// Only the smallest key.
+    Smallest,
+    /// Only the largest key.
+    Largest,
+}
+
+/// The number of keys up to which repeated ones take memory while keys are collected.
+const REPEATED_MAX: usize = 1024;
+/// The capacity in bytes up to which buffers are kept for the next document.
+const KEPT_BYTES_MAX: usize = 1 << 20;
 
 #[derive(Clone, Debug)]
 struct Key {
@@ -56,55 +75,141 @@ impl IndexKeys {
     /// # Errors
     /// If the bytes read are malformed. The set is incomplete then.
     pub fn collect(&mut self, path: &FieldPath, root: &View<'_>) -> Result<(), Malformed> {
+        self.collect_at_most(usize::MAX, path, root).map(|_all| ())
+    }
+
+    /// Does what [`IndexKeys::collect`] does, if there are at most `most` distinct keys. Returns
+    /// false if there are more: the set is incomplete then, and took little more memory than
+    /// twice as many keys.
+    ///
+    /// # Errors
+    /// If the bytes read are malformed. The set is incomplete then.
+    pub fn collect_at_most(
+        &mut self,
+        most: usize,
+        path: &FieldPath,
+        root: &View<'_>,
+    ) -> Result<bool, Malformed> {
+        self.run(Kept::All, most, path, root)?;
+        Ok(self.keys.len() <= most)
+    }
+
+    /// Replaces the keys by the one that counts in a sort: the smallest one in ascending order, the
+    /// largest one in descending order.
+    pub(crate) fn collect_first(
+        &mut self,
+        direction: Direction,
+        path: &FieldPath,
+        root: &View<'_>,
+    ) -> Result<&[u8], Malformed> {
+        let is_ascending = direction == Direction::Ascending;
+        let kept = if is_ascending { Kept::Smallest } else { Kept::Largest };
+        self.run(kept, usize::MAX, path, root)?;
+        Ok(&self.bytes)
+    }
+
+    fn run(
+        &mut self,
+        kept: Kept,
+        most: usize,
+        path: &FieldPath,
+        root: &View<'_>,
+    ) -> Result<(), Malformed> {
+        if self.bytes.capacity() + self.keys.capacity() * size_of::<Key>() > KEPT_BYTES_MAX {
+            *self = Self::default();
+        }
         self.bytes.clear();
         self.keys.clear();
         self.arrays = Arrays::NONE;
-        let trace = path.reach(root, |reached| {
-            self.put(&reached, path.len())?;
-            Ok(ControlFlow::Continue(()))
-        })?;
+        self.kept = kept;
+        self.full_at = REPEATED_MAX;
+        let trace = path.reach(root, |reached| self.put(&reached, path.len(), most))?;
         self.arrays = self.arrays.union(trace.arrays);
         if self.keys.is_empty() {
-            self.put(&Reached::Missing, path.len())?;
+            let _is_last = self.put(&Reached::Missing, path.len(), most)?;
         }
-        if self.keys.len() > 1 {
-            let bytes = &self.bytes;
-            let key = |key: &Key| &bytes[key.bytes.clone()];
-            self.keys.sort_by(|a, b| key(a).cmp(key(b)));
-            self.keys.dedup_by(|later, first| {
-                let is_same = key(later) == key(first);
-                first.is_faithful &= later.is_faithful || !is_same;
-                is_same
-            });
-        }
+        self.sort();
         Ok(())
     }
 
-    fn put(&mut self, reached: &Reached<'_>, steps: usize) -> Result<(), Malformed> {
+    /// Sorts the keys and removes repeated ones.
+    fn sort(&mut self) {
+        if self.keys.len() < 2 {
+            return;
+        }
+        let bytes = &self.bytes;
+        let key = |key: &Key| &bytes[key.bytes.clone()];
+        self.keys.sort_by(|a, b| key(a).cmp(key(b)));
+        self.keys.dedup_by(|later, first| {
+            let is_same = key(later) == key(first);
+            first.is_faithful &= later.is_faithful || !is_same;
+            is_same
+        });
+    }
+
+    /// Adds the keys of what the path reached. Breaks if there are more than `most` keys.
+    fn put(
+        &mut self,
+        reached: &Reached<'_>,
+        steps: usize,
+        most: usize,
+    ) -> Result<ControlFlow<()>, Malformed> {
         match reached {
             Reached::Value(value) if value.is_array() => {
                 self.arrays = self.arrays.with(steps);
                 for item in value.items()? {
-                    self.put_value(&item?)?;
+                    if self.put_value(&item?, most)?.is_break() {
+                        return Ok(ControlFlow::Break(()));
+                    }
                 }
-                if value.is_empty()? { self.put_value(value) } else { Ok(()) }
+                match value.is_empty()? {
+                    true => self.put_value(value, most),
+                    false => Ok(ControlFlow::Continue(())),
+                }
             }
-            Reached::Value(value) => self.put_value(value),
+            Reached::Value(value) => self.put_value(value, most),
             Reached::Missing => {
                 let start = self.bytes.len();
                 self.bytes.push(sort_key::MISSING);
-                self.keys.push(Key { bytes: start..self.bytes.len(), is_faithful: true });
-                Ok(())
+                Ok(self.added(start, true, most))
             }
         }
     }
 
-    fn put_value(&mut self, value: &View<'_>) -> Result<(), Malformed> {
+    fn put_value(&mut self, value: &View<'_>, most: usize) -> Result<ControlFlow<()>, Malformed> {
         let start = self.bytes.len();
         sort_key::encode_view(value, Direction::Ascending, &mut self.bytes)?;
-        let is_faithful = is_faithful(value);
+        Ok(self.added(start, is_faithful(value), most))
+    }
+
+    /// Takes the key that begins at `start`. Breaks if there are more than `most` keys.
+    fn added(&mut self, start: usize, is_faithful: bool, most: usize) -> ControlFlow<()> {
+        if self.kept != Kept::All && !self.keys.is_empty() {
+            let (old, new) = self.bytes.split_at(start);
+            let is_better = if self.kept == Kept::Smallest { new < old } else { new > old };
+            if is_better {
+                self.bytes.drain(..start);
+            } else {
+                self.bytes.truncate(start);
+            }
+            self.keys.clear();
+            self.keys.push(Key { bytes: 0..self.bytes.len(), is_faithful });
+            return ControlFlow::Continue(());
+        }
         self.keys.push(Key { bytes: start..self.bytes.len(), is_faithful });
-        Ok(())
+        if self.keys.len() < self.full_at {
+            return ControlFlow::Continue(());
+        }
+        self.sort();
+        let mut bytes = Vec::with_capacity(self.bytes.len());
+        for key in &mut self.keys {
+            let start = bytes.len();
+            bytes.extend_from_slice(&self.bytes[key.bytes.clone()]);
+            key.bytes = start..bytes.len();
+        }
+        self.bytes = bytes;
+        self.full_at = (2 * self.keys.len()).max(REPEATED_MAX);
+        if self.keys.len() > most { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     }
 
     /// Iterates over the keys, in ascending order. All are ascending sort keys or

@@ -234,6 +234,28 @@ fn an_index_has_the_distinct_keys_of_a_path_and_one_at_least() {
 }
 
 #[test]
+fn keys_are_collected_up_to_a_limit() {
+    let of = |items: &mut dyn Iterator<Item = i64>| {
+        Document::from_value(&doc!({ "a": (items.collect::<Value>()) })).unwrap()
+    };
+    let (same, many) = (of(&mut (0..50_000).map(|n| n % 7)), of(&mut (0..50_000)));
+    let (path, mut keys) = (path("a"), IndexKeys::new());
+    assert_eq!(keys.collect_at_most(7, &path, &same.root()), Ok(true));
+    assert_eq!((keys.len(), keys.is_multi()), (7, true));
+    assert_eq!(keys.collect_at_most(6, &path, &same.root()), Ok(false));
+    assert_eq!(keys.collect_at_most(10_000, &path, &many.root()), Ok(false));
+    assert!(keys.len() < 20_002, "{} keys of 50,000", keys.len());
+    assert_eq!(keys.collect_at_most(50_000, &path, &many.root()), Ok(true));
+    assert_eq!(keys.len(), 50_000);
+    let numbers = keys
+        .iter()
+        .map(|key| sort_key::decode(key, Direction::Ascending).unwrap().as_i64().unwrap());
+    assert!(numbers.eq(0..50_000));
+    keys.collect(&path, &of(&mut [3, 1].into_iter()).root()).unwrap();
+    assert_eq!(keys.len(), 2);
+}
+
+#[test]
 fn the_places_of_arrays_are_counted_in_steps() {
     for (text, json, bits) in [
         ("a.b", r#"{"a":{"b":1}}"#, 0),
