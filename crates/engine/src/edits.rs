@@ -92,6 +92,12 @@ impl Edits {
         appended
     }
 
+    /// Begins a new manifest file now if an edit of `bytes` would make the file too long.
+    pub(crate) fn roll_before(&self, manifest: &mut Manifest, bytes: u64) {
+        manifest.roll_before(bytes);
+        self.note_doubt(manifest);
+    }
+
     /// Returns whether an append to the manifest has failed and no later one has succeeded.
     pub(crate) fn is_in_doubt(&self) -> bool {
         self.in_doubt.load(Ordering::Acquire)

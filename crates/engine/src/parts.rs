@@ -2,7 +2,7 @@
 //! only parts before it.
 //!
 //! Locks, in the order in which they may be taken together. (The door of large writes comes before
-//! all of them, never under a stripe.)
+//! all of them, never under a stripe. So does the turn of cuts and ingests.)
 //! 1. the gates of keyspaces (by id), then `stripes` (ascending), then those of values, held by a
 //!    write until it is visible; then the door of large updates
 //! 2. `manifest`, held across its own I/O; taken by background work and by changes of the catalog
@@ -34,8 +34,8 @@ use crate::scratch::Scratch;
 use crate::setup::Setup;
 use flagstone_base::{Moment, SeqNo};
 use flagstone_env::DiskLock;
-use flagstone_env::sync::Mutex;
 use flagstone_env::sync::atomic::AtomicBool;
+use flagstone_env::sync::{Mutex, RwLock};
 use flagstone_tree::TreeContext;
 use flagstone_wal::Log;
 use std::sync::Arc;
@@ -152,6 +152,7 @@ impl Lower {
             is_look_queued: AtomicBool::new(false),
             expiry_timer: ExpiryTimer::default(),
             splits: Splits::default(),
+            cuts: RwLock::default(),
         }
     }
 

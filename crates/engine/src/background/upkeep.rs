@@ -18,8 +18,8 @@ use crate::queue::{Queue, Work};
 use crate::setup::Setup;
 use flagstone_base::{Moment, TreeId};
 use flagstone_env::Lane;
-use flagstone_env::sync::Mutex;
 use flagstone_env::sync::atomic::AtomicBool;
+use flagstone_env::sync::{Mutex, RwLock};
 use flagstone_tree::TreeContext;
 use std::sync::Arc;
 use std::time::Duration;
@@ -51,6 +51,9 @@ pub(crate) struct Upkeep {
     pub(crate) is_look_queued: AtomicBool,
     pub(crate) expiry_timer: ExpiryTimer,
     pub(crate) splits: Splits,
+    /// Held by ingests from before their number until they are installed, and alone by a cut that
+    /// was taken in vain.
+    pub(crate) cuts: RwLock<()>,
 }
 
 impl Upkeep {

@@ -31,7 +31,7 @@ pub(crate) fn flush_trees(upkeep: &Arc<Upkeep>, trees: &[Arc<Tree>]) -> Result<(
 /// Flushes everything acknowledged so far, and returns the state right after it. Writes and
 /// compactions continue meanwhile. If a keyspace was created or dropped during the cut, its catalog
 /// is newer than its writes, and the cut is taken again. So it is if tables were ingested, whose
-/// entries are newer than the cut.
+/// entries are newer than the cut; then ingests wait for the next one.
 ///
 /// # Errors
 /// Busy if that happens again and again; otherwise the error of a flush.
@@ -51,7 +51,8 @@ fn try_cut(upkeep: &Arc<Upkeep>) -> Result<Cut> {
         let manifest = upkeep.edits.manifest.lock();
         manifest.as_ref().map(|m| m.state().catalog.counters().epoch).ok_or_else(closed)
     };
-    for _ in 0..CUTS_MAX {
+    for attempt in 0..CUTS_MAX {
+        let _no_ingests = (attempt > 0).then(|| upkeep.cuts.write());
         let before = epoch()?;
         let result = Arc::new(Mutex::new(None));
         upkeep.history.publisher.wait_for_all();
@@ -62,7 +63,7 @@ fn try_cut(upkeep: &Arc<Upkeep>) -> Result<Cut> {
             return Ok(cut);
         }
     }
-    let text = "during each attempt keyspaces were created or dropped, or tables ingested";
+    let text = "during each attempt keyspaces were created or dropped";
     Err(Error::new(ErrorKind::Busy, text))
 }
 

@@ -14,6 +14,9 @@ use flagstone_base::{Result, SeqNo};
 use flagstone_tree::{Tree, TreeEdit, choose_levels};
 use std::sync::Arc;
 
+/// What an edit has besides its tables, in bytes: numbers, seldom definitions.
+const EDIT_BYTES_BESIDES: u64 = 256;
+
 /// The tables that an ingest has written. They are abandoned when this is dropped.
 #[derive(Default)]
 pub(super) struct Written {
@@ -46,6 +49,13 @@ impl Written {
             let may_go_down = claims.take(tree);
             choose_levels(tree, edit, may_go_down);
         }
+    }
+
+    /// The bytes that the edit takes in the manifest, and some for what every edit has.
+    fn edit_bytes(&self) -> u64 {
+        let mut bytes = Vec::new();
+        self.edits.iter().for_each(|(_, edit)| edit.encode(&mut bytes));
+        bytes.len() as u64 + EDIT_BYTES_BESIDES
     }
 
     fn set_seqno(&mut self, seqno: SeqNo) {
@@ -82,6 +92,8 @@ pub(super) fn install(
     let trees = written.trees();
     before_write(&parts.commits.throttle, 0, true, || trees.iter().collect())?;
     make_history_durable(&parts.upkeep)?;
+    // A cut that ingests have spoiled waits for this one, and the next ones for the cut.
+    let _turn = parts.upkeep.cuts.read();
     // What is left is all that writers wait for.
     flush_most(&parts.upkeep, &trees)?;
     let seqno = number_and_install(parts, core, (written, &trees), span)?;
@@ -106,6 +118,8 @@ fn number_and_install(
         let mut guard = parts.edits.manifest.lock();
         let manifest = guard.as_mut().ok_or_else(|| parts.setup.closed_meanwhile())?;
         written.choose_levels(&mut claims);
+        // No commit waits for a new file.
+        parts.edits.roll_before(manifest, written.edit_bytes());
         let Some((seqno, place)) = number_tables(&parts.commits, core, Some(span))? else {
             drop(guard);
             claims = Claims::new(&parts.upkeep);

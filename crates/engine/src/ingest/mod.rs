@@ -20,5 +20,8 @@ mod number;
 mod floor;
 mod write;
 
+#[cfg(test)]
+mod tests;
+
 pub(crate) use floor::Floor;
 pub use write::{Ingest, IngestReport};

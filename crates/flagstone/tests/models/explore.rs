@@ -98,9 +98,14 @@ impl Executor for Yielding {
     }
 }
 
+/// An executor whose jobs are done by those who wait for them.
+pub(crate) fn yielding() -> Arc<dyn Executor> {
+    Arc::new(Yielding::default())
+}
+
 /// Opens the database of `world`.
 pub(crate) fn open(world: &World, options: Options) -> Database {
-    open_with(world, options, Arc::new(Yielding::default()))
+    open_with(world, options, yielding())
 }
 
 pub(crate) fn open_with(world: &World, options: Options, executor: Arc<dyn Executor>) -> Database {

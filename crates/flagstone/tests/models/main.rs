@@ -9,6 +9,7 @@
 mod commits;
 mod explore;
 mod flushes;
+mod holds;
 mod ingests;
 mod log;
 mod scans;

@@ -3,7 +3,8 @@
 use super::support::*;
 use crate::manifest::*;
 use flagstone_base::ErrorKind;
-use flagstone_env::{Disk, MemDisk};
+use flagstone_env::{Disk, MemDisk, SeededRandom};
+use std::collections::BTreeSet;
 use std::path::Path;
 
 fn path(name: &str) -> std::path::PathBuf {
@@ -172,4 +173,21 @@ fn a_new_database_has_golden_bytes() {
         ],
     ];
     assert_eq!(bytes, golden.concat());
+}
+
+/// Commits wait while the edit of an ingest is appended.
+#[test]
+fn an_append_for_which_a_file_was_begun_begins_none() {
+    let (world, random) = (World::new(), SeededRandom::new(3));
+    let mut manifest = world.open().unwrap();
+    let mut files = BTreeSet::new();
+    for file in 0..40 {
+        let edit = next_edit(manifest.state(), &random, 1000 + file);
+        manifest.roll_before(400);
+        let number = manifest.number();
+        manifest.append(&edit).unwrap();
+        assert_eq!(manifest.number(), number);
+        files.insert(number);
+    }
+    assert!(files.len() > 2 && world.load().unwrap().is_some());
 }
