@@ -31,10 +31,10 @@ impl Collection {
     /// ```
     ///
     /// # Cost
-    /// All documents are read twice, and their entries are committed in steps of 256 documents,
-    /// which lock these documents. At the end all memtables are flushed. A write of an indexed
-    /// collection reads the old document first, so it costs about a get more, and a put for each
-    /// entry that changes.
+    /// All documents are read once. Their entries are sorted in a sixteenth of the memory budget,
+    /// at most 64 MiB, and in files on disk if that is too little, and become tables. At the end
+    /// all memtables are flushed. A write of an indexed collection reads the old document first, so
+    /// it costs about a get more, and a put for each entry that changes.
     ///
     /// # Errors
     /// InvalidInput for a malformed name or field, an index of that name with another definition,
@@ -47,8 +47,9 @@ impl Collection {
         index::create(&self.0, name, &index, watch).map(|_complete| ())
     }
 
-    /// As [`Collection::create_index`], and reports progress to `watch` after every step. If
-    /// `watch` returns `Break`, the index is removed, and `Break` is returned.
+    /// As [`Collection::create_index`], and reports progress to `watch` after every
+    /// few hundred documents. If `watch` returns `Break`, the index is removed, and `Break` is
+    /// returned.
     ///
     /// # Errors
     /// As [`Collection::create_index`].
