@@ -9,7 +9,7 @@
 mod field;
 
 mod definition;
-#[allow(dead_code, reason = "queries use the rest of it")]
+#[allow(dead_code, reason = "covered queries will use the rest of it")]
 mod entry;
 
 mod entries;
@@ -24,5 +24,6 @@ pub(crate) use entries::{Entries, EntryChange, Refusal, Seen, State, differences
 pub(crate) use entry::{
     Flags, above, component_len, decode_component, parts, range_end, range_start,
 };
+pub(crate) use field::Computed;
 pub(crate) use note::{Status, encode as encode_note};
 pub(crate) use state::{CONTENT, IndexState, index_of};

@@ -19,7 +19,7 @@ mod changes;
 mod commit;
 mod in_transaction;
 
-#[allow(dead_code, reason = "queries use the rest of it")]
+#[allow(dead_code, reason = "covered queries will use the rest of it")]
 mod scan;
 
 mod build;
@@ -35,5 +35,6 @@ pub use create::IndexInfo;
 pub(super) use create::{create, drop, list};
 pub(crate) use in_transaction::{Own, Pending};
 pub(super) use scan::entries;
+pub(super) use scan::{IndexRange, IndexScan, Reader, UsableIndex, usable};
 pub use verify::IndexVerifyReport;
 pub(crate) use verify::verify;

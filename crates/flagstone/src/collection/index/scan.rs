@@ -26,11 +26,11 @@ pub(crate) struct IndexRange(KeyRange);
 
 /// Where entries are read.
 #[derive(Clone, Copy)]
-pub(crate) enum Reader<'a> {
-    /// As of a snapshot.
-    Snapshot(&'a Snapshot),
+pub(crate) enum Reader<'s, 't> {
+    /// As of a snapshot, which the scan keeps.
+    Snapshot(&'s Snapshot),
     /// In a transaction, with its own writes.
-    Transaction(&'a Transaction),
+    Transaction(&'t Transaction),
 }
 
 impl UsableIndex {
@@ -75,12 +75,12 @@ impl UsableIndex {
     ///
     /// # Errors
     /// InvalidInput for a reader that is older than the index, or of another database.
-    pub(crate) fn scan<'a>(
+    pub(crate) fn scan<'t>(
         &self,
-        reader: Reader<'a>,
+        reader: Reader<'_, 't>,
         range: &IndexRange,
         is_reverse: bool,
-    ) -> Result<IndexScan<'a>> {
+    ) -> Result<IndexScan<'t>> {
         let seqno = match reader {
             Reader::Snapshot(snapshot) => snapshot.seqno(),
             Reader::Transaction(transaction) => transaction.seqno(),

@@ -7,7 +7,7 @@ use super::group::{Group, Groups};
 use super::input::{IntoProjection, IntoSort};
 use super::ordered::{Ordered, SortJob};
 use super::page::{self, Page};
-use super::plan;
+use super::plan::{self, Need};
 use super::projector::Projector;
 use super::rows::Rows;
 use super::source::{Reads, Source};
@@ -130,7 +130,7 @@ impl<'t> Find<'t> {
     /// Io, Corruption, Closed.
     pub fn run(&self) -> Result<Cursor<'t>> {
         self.check()?;
-        self.cursor(&self.source(), self.spec.after.is_some())
+        self.cursor(&self.source(), self.need(self.spec.after.is_some()))
     }
 
     /// Says how the query would be run, and why. Runs nothing.
@@ -149,8 +149,10 @@ impl<'t> Find<'t> {
     /// As [`Find::run`].
     pub fn explain(&self) -> Result<Explain> {
         self.check()?;
-        let plans = plan::explained(&self.stored, &self.spec)?;
-        Ok(Explain { plans, sorts: self.spec.sort.is_some(), actual: None })
+        let need = self.need(self.spec.after.is_some());
+        let choice = plan::choose(&self.stored, &self.source(), &self.spec, need)?;
+        let sorts = self.spec.sort.is_some() && !choice.has_order();
+        Ok(Explain { plans: choice.plans, sorts, actual: None })
     }
 
     /// Runs the query to its end, and says how, and what it has read.
@@ -207,7 +209,7 @@ impl<'t> Find<'t> {
             let all = self.stored.bytes().count()?;
             return Ok(all.saturating_sub(spec.skip).min(spec.limit.unwrap_or(u64::MAX)));
         }
-        let mut rows = self.rows(&self.source(), false)?;
+        let mut rows = plan::rows(&self.stored, &self.source(), spec, Need::Any, false)?.rows;
         let (mut count, last) = (0, spec.last().unwrap_or(u64::MAX));
         while count < last && rows.advance()? {
             count += 1;
@@ -237,7 +239,7 @@ impl<'t> Find<'t> {
         self.check()?;
         self.check_no_token("distinct values")?;
         let path = FieldPath::parse(path)?;
-        let rows = self.rows(&self.source(), false)?;
+        let rows = self.rows(&self.source())?;
         distinct::run(&self.stored, &self.spec, &path, rows)
     }
 
@@ -250,7 +252,7 @@ impl<'t> Find<'t> {
         self.check()?;
         self.check_no_token("groups")?;
         group.check()?;
-        let rows = self.rows(&self.source(), false)?;
+        let rows = self.rows(&self.source())?;
         Groups::run(&self.stored, &self.spec, group, rows)
     }
 
@@ -288,7 +290,9 @@ impl<'t> Find<'t> {
         let mut one_more = self.clone();
         one_more.spec.limit = Some(documents.saturating_add(1));
         let source = self.source();
-        let cursor = one_more.cursor(&source, true)?;
+        // A page sorts in memory: its token is a position in that order.
+        let need = if self.spec.sort.is_some() { Need::Any } else { Need::Keys };
+        let cursor = one_more.cursor(&source, need)?;
         page::take(cursor, documents, &self.stored, &self.spec, &source)
     }
 
@@ -307,16 +311,27 @@ impl<'t> Find<'t> {
         self.reads.source(&self.stored)
     }
 
-    /// The documents that match, in the order of their keys if `ordered`.
-    fn rows(&self, source: &Source<'t>, ordered: bool) -> Result<Rows<'t>> {
-        plan::rows(&self.stored, source, &self.spec, plan::Need { ordered })
+    /// The documents that match, in any order.
+    fn rows(&self, source: &Source<'t>) -> Result<Rows<'t>> {
+        plan::rows(&self.stored, source, &self.spec, Need::Any, true).map(|found| found.rows)
     }
 
-    fn cursor(&self, source: &Source<'t>, ordered: bool) -> Result<Cursor<'t>> {
+    /// What the documents of a cursor need: the order of the sort, or that of the keys.
+    const fn need(&self, by_key: bool) -> Need {
+        match (&self.spec.sort, by_key) {
+            (Some(_), _) => Need::Sort,
+            (None, true) => Need::Keys,
+            (None, false) => Need::Any,
+        }
+    }
+
+    fn cursor(&self, source: &Source<'t>, need: Need) -> Result<Cursor<'t>> {
         let Spec { projection, sort, skip, limit, .. } = &self.spec;
-        let rows = self.rows(source, ordered && sort.is_none())?;
+        let plan::Found { rows, is_sorted } =
+            plan::rows(&self.stored, source, &self.spec, need, true)?;
         let mut projector = projection.as_ref().map(Projector::new);
         let rows = match sort {
+            _ if is_sorted => Ordered::Streamed(Box::new(rows)),
             None => Ordered::Streamed(Box::new(rows)),
             Some(sort) => {
                 let options = SortOptions {

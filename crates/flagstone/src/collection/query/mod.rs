@@ -23,6 +23,11 @@ mod spec;
 mod source;
 
 mod projector;
+
+mod access;
+
+mod keys;
+
 mod rows;
 
 mod explain;

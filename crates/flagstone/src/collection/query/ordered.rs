@@ -123,7 +123,7 @@ impl Ordered<'_> {
         matches!(self, Self::Sorted(SortedRows { is_projected: true, .. }))
     }
 
-    pub(super) const fn work(&self) -> Work {
+    pub(super) fn work(&self) -> Work {
         match self {
             Self::Streamed(rows) => rows.work(),
             Self::Sorted(rows) => rows.work,

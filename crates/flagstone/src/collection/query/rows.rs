@@ -1,10 +1,15 @@
 //! The documents that match a filter, in the order in which the plan finds them.
 
+use super::keys::Keys;
 use super::source::{Source, SourceScan};
 use crate::collection::{Stored, decode};
 use flagstone_base::key::KeyRange;
 use flagstone_base::{Result, Slice};
 use flagstone_doc::{Matcher, View};
+use std::collections::VecDeque;
+
+/// How many keys are sorted at once, to read their documents in the order of the keys.
+const BATCH: usize = 512;
 
 /// How much a query has read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -20,14 +25,46 @@ pub(super) struct Work {
 /// The documents that match.
 pub(super) struct Rows<'t> {
     stored: Stored,
-    scan: SourceScan<'t>,
+    found: Found<'t>,
     /// `None` matches all.
     matcher: Option<Matcher>,
     work: Work,
-    has_ended: bool,
+}
+
+/// Where documents come from, before they are matched.
+enum Found<'t> {
+    Nothing,
+    Scan(SourceScan<'t>),
+    Fetch(Box<Fetch<'t>>),
+}
+
+/// Documents that are read by the keys that an index gives.
+pub(super) struct Fetch<'t> {
+    source: Source<'t>,
+    keys: Keys<'t>,
+    /// Documents come in the order of `keys`. Otherwise those of a batch come in the order of their
+    /// stored keys, which reads each block once.
+    keeps_order: bool,
+    /// Documents are read. Otherwise their keys suffice.
+    reads_documents: bool,
+    /// Only keys after this one count.
+    after: Option<Vec<u8>>,
+    batch: VecDeque<Vec<u8>>,
+    batch_len: usize,
+    key: Vec<u8>,
+    document: Slice,
 }
 
 impl<'t> Rows<'t> {
+    fn new(stored: &Stored, found: Found<'t>, matcher: Option<Matcher>) -> Self {
+        Self { stored: stored.clone(), found, matcher, work: Work::default() }
+    }
+
+    /// No documents.
+    pub(super) fn nothing(stored: &Stored) -> Self {
+        Self::new(stored, Found::Nothing, None)
+    }
+
     /// The documents of `range` that match.
     pub(super) fn scan(
         stored: &Stored,
@@ -37,29 +74,31 @@ impl<'t> Rows<'t> {
         matcher: Option<Matcher>,
     ) -> Result<Self> {
         let scan = source.scan(stored, range, ordered)?;
-        let work = Work::default();
-        Ok(Self { stored: stored.clone(), scan, matcher, work, has_ended: false })
+        Ok(Self::new(stored, Found::Scan(scan), matcher))
+    }
+
+    /// The documents of keys that match.
+    pub(super) fn fetch(stored: &Stored, fetch: Fetch<'t>, matcher: Option<Matcher>) -> Self {
+        Self::new(stored, Found::Fetch(Box::new(fetch)), matcher)
     }
 
     /// Moves to the next document that matches. Returns false at the end.
     pub(super) fn advance(&mut self) -> Result<bool> {
-        if self.has_ended {
-            return Ok(false);
-        }
         let advanced = self.try_advance();
-        self.has_ended = !matches!(advanced, Ok(true));
+        if !matches!(advanced, Ok(true)) {
+            self.note_entries();
+            self.found = Found::Nothing;
+        }
         advanced
     }
 
     fn try_advance(&mut self) -> Result<bool> {
-        while self.scan.advance()? {
-            self.work.documents += 1;
+        while self.step()? {
             let Some(matcher) = &self.matcher else {
                 self.work.matched += 1;
                 return Ok(true);
             };
-            let bytes = self.scan.value_bytes();
-            if decode::look(&self.stored, bytes, |root| matcher.matches(root))? {
+            if decode::look(&self.stored, self.bytes(), |root| matcher.matches(root))? {
                 self.work.matched += 1;
                 return Ok(true);
             }
@@ -67,31 +106,132 @@ impl<'t> Rows<'t> {
         Ok(false)
     }
 
+    /// Moves to the next document.
+    fn step(&mut self) -> Result<bool> {
+        match &mut self.found {
+            Found::Nothing => Ok(false),
+            Found::Scan(scan) => {
+                let has_next = scan.advance()?;
+                self.work.documents += u64::from(has_next);
+                Ok(has_next)
+            }
+            Found::Fetch(fetch) => {
+                let has_next = fetch.advance(&self.stored)?;
+                self.work.documents += u64::from(has_next && fetch.reads_documents);
+                Ok(has_next)
+            }
+        }
+    }
+
+    fn note_entries(&mut self) {
+        if let Found::Fetch(fetch) = &self.found {
+            self.work.entries = fetch.keys.read();
+        }
+    }
+
     /// The stored key of the document.
     pub(super) fn key(&self) -> &[u8] {
-        self.scan.key()
+        match &self.found {
+            Found::Nothing => &[],
+            Found::Scan(scan) => scan.key(),
+            Found::Fetch(fetch) => &fetch.key,
+        }
     }
 
     /// The stored document, in place.
     pub(super) fn bytes(&self) -> &[u8] {
-        self.scan.value_bytes()
+        match &self.found {
+            Found::Nothing => &[],
+            Found::Scan(scan) => scan.value_bytes(),
+            Found::Fetch(fetch) => &fetch.document,
+        }
     }
 
     /// The stored document.
     pub(super) fn slice(&self) -> Slice {
-        self.scan.value()
+        match &self.found {
+            Found::Nothing => Slice::EMPTY,
+            Found::Scan(scan) => scan.value(),
+            Found::Fetch(fetch) => fetch.document.clone(),
+        }
     }
 
     pub(super) fn view(&self) -> Result<View<'_>> {
-        decode::view(&self.stored, self.scan.value_bytes())
+        decode::view(&self.stored, self.bytes())
     }
 
-    pub(super) const fn work(&self) -> Work {
-        self.work
+    pub(super) fn work(&self) -> Work {
+        let mut work = self.work;
+        if let Found::Fetch(fetch) = &self.found {
+            work.entries = fetch.keys.read();
+        }
+        work
     }
 
     /// Releases memory while nobody reads; see [`flagstone_engine::Scan::park`].
     pub(super) fn park(&mut self) {
-        self.scan.park();
+        if let Found::Scan(scan) = &mut self.found {
+            scan.park();
+        }
+    }
+}
+
+impl<'t> Fetch<'t> {
+    pub(super) fn new(
+        source: &Source<'t>,
+        keys: Keys<'t>,
+        keeps_order: bool,
+        reads_documents: bool,
+    ) -> Self {
+        Self {
+            source: source.clone(),
+            keys,
+            keeps_order,
+            reads_documents,
+            after: None,
+            batch: VecDeque::new(),
+            batch_len: 1,
+            key: Vec::new(),
+            document: Slice::EMPTY,
+        }
+    }
+
+    /// Leaves out the keys up to `position`.
+    pub(super) fn after(self, position: Option<Vec<u8>>) -> Self {
+        Self { after: position, ..self }
+    }
+
+    fn advance(&mut self, stored: &Stored) -> Result<bool> {
+        while self.next_key()? {
+            if self.after.as_ref().is_some_and(|after| self.key <= *after) {
+                continue;
+            }
+            if !self.reads_documents {
+                return Ok(true);
+            }
+            // Without a document its entry expires at this moment.
+            if let Some(document) = self.source.get(stored, &self.key)? {
+                self.document = document;
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    fn next_key(&mut self) -> Result<bool> {
+        if self.keeps_order {
+            return self.keys.next(&mut self.key);
+        }
+        if self.batch.is_empty() {
+            let mut batch = Vec::new();
+            while batch.len() < self.batch_len && self.keys.next(&mut self.key)? {
+                batch.push(std::mem::take(&mut self.key));
+            }
+            batch.sort_unstable();
+            self.batch = batch.into();
+            // A query that stops early has read few keys in vain.
+            self.batch_len = (2 * self.batch_len).min(BATCH);
+        }
+        Ok(self.batch.pop_front().map(|key| self.key = key).is_some())
     }
 }

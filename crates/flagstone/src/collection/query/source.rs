@@ -2,7 +2,7 @@
 
 use crate::collection::Stored;
 use flagstone_base::key::KeyRange;
-use flagstone_base::{Result, Slice};
+use flagstone_base::{Result, SeqNo, Slice};
 use flagstone_engine::{Scan, Snapshot, Transaction, TransactionScan};
 
 /// Where a query is to read, before it runs.
@@ -49,6 +49,30 @@ impl<'t> Source<'t> {
                 SourceScan::Transaction(Box::new(transaction.scan(stored.bytes(), range)?))
             }
         })
+    }
+
+    /// Returns the stored document of a stored key.
+    pub(super) fn get(&self, stored: &Stored, key: &[u8]) -> Result<Option<Slice>> {
+        match self {
+            Self::Snapshot(snapshot) => snapshot.get(stored.bytes(), key),
+            Self::Transaction(transaction) => transaction.get(stored.bytes(), key),
+        }
+    }
+
+    /// The last SeqNo that is seen.
+    pub(super) fn seqno(&self) -> SeqNo {
+        match self {
+            Self::Snapshot(snapshot) => snapshot.seqno(),
+            Self::Transaction(transaction) => transaction.seqno(),
+        }
+    }
+
+    /// Returns whether only commits are seen.
+    pub(super) fn has_no_own_writes(&self) -> bool {
+        match self {
+            Self::Snapshot(_) => true,
+            Self::Transaction(transaction) => transaction.is_empty(),
+        }
     }
 
     /// The history of the database, which tokens carry.

@@ -155,7 +155,8 @@ impl WriteMany {
 
     /// The documents that match, in the order of their keys.
     fn rows<'t>(&self, source: &Source<'t>) -> Result<Rows<'t>> {
-        plan::rows(&self.stored, source, &self.spec, plan::Need { ordered: true })
+        let found = plan::rows(&self.stored, source, &self.spec, plan::Need::Keys, false)?;
+        Ok(found.rows)
     }
 
     /// The patch as it is stored. Empty for a delete.

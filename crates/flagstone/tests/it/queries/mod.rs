@@ -4,6 +4,7 @@ mod basics;
 mod groups;
 mod model;
 mod pages;
+mod plans;
 mod random;
 mod real;
 mod writes;

@@ -2,7 +2,7 @@
 
 use crate::documents::{data, lines};
 use crate::support::hashed;
-use flagstone::{Collection, Database, Document, Filter, Group, Options, Value};
+use flagstone::{Collection, Database, Document, Filter, Group, Index, Options, Value};
 use flagstone_testkit::is_long;
 use std::collections::BTreeMap;
 
@@ -160,6 +160,15 @@ fn compare(set: &Set) {
         loaded.compare(set, filter);
         matched += loaded.matching(filter).len();
     }
+    let indexes = [
+        ("by", Index::on(set.by)),
+        ("number", Index::on(set.number)),
+        ("both", Index::on(set.by).then(set.number).descending()),
+    ];
+    for (name, index) in indexes {
+        loaded.collection.create_index(name, index).unwrap();
+    }
+    set.filters.iter().for_each(|filter| loaded.compare(set, filter));
     assert!(matched > loaded.documents.len(), "filters that match nothing compare nothing");
     eprintln!("{}: {} documents, {matched} matched", set.name, loaded.documents.len());
 }

@@ -1,5 +1,18 @@
-//! Chooses how the documents of a query are found.
+//! Chooses how the documents of a query are found, and finds them.
+//!
+//! ```text
+//! filter --bounds--> access: ranges of each index that has all documents that may match
+//!                      |  choose: the first entries are read, the rest is estimated
+//!                      v
+//!                    entries: keys --> Rows: documents, each checked by the whole filter again
+//! ```
+//! A scan of all documents is always possible. An index is used only if it has every document that
+//! may match: it is complete, as old as the snapshot, and, if it is partial or sparse, the filter
+//! implies that.
 
-mod scan;
+mod choose;
 
-pub(super) use scan::{Need, explained, rows};
+mod rows;
+
+pub(super) use choose::{Need, choose};
+pub(super) use rows::{Found, rows};

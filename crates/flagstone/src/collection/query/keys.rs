@@ -1,0 +1,99 @@
+//! The primary keys that the entries of an index give.
+
+use super::access::{IndexAccess, Order};
+use super::source::Source;
+use crate::collection::index::IndexScan;
+use crate::spill::Sorted;
+use flagstone_base::Result;
+use std::collections::VecDeque;
+
+/// The entries of the ranges of an index, in their order or in reverse.
+pub(super) struct Entries<'t> {
+    access: IndexAccess,
+    source: Source<'t>,
+    is_reverse: bool,
+    /// The ranges that are still to be read.
+    left: VecDeque<usize>,
+    scan: Option<Box<IndexScan<'t>>>,
+    read: u64,
+}
+
+impl<'t> Entries<'t> {
+    pub(super) fn new(access: &IndexAccess, source: &Source<'t>, order: Order) -> Self {
+        let is_reverse = order == Order::Reverse;
+        let mut left: VecDeque<usize> = (0..access.ranges.len()).collect();
+        if is_reverse {
+            left.make_contiguous().reverse();
+        }
+        let (access, source) = (access.clone(), source.clone());
+        Self { access, source, is_reverse, left, scan: None, read: 0 }
+    }
+
+    /// Moves to the next entry. Returns false at the end.
+    pub(super) fn advance(&mut self) -> Result<bool> {
+        loop {
+            if let Some(scan) = &mut self.scan
+                && scan.advance()?
+            {
+                self.read += 1;
+                return Ok(true);
+            }
+            let Some(next) = self.left.pop_front() else {
+                self.scan = None;
+                return Ok(false);
+            };
+            let reader = IndexAccess::reader(&self.source);
+            let range = &self.access.ranges[next];
+            let scan = self.access.index.scan(reader, range, self.is_reverse)?;
+            self.scan = Some(Box::new(scan));
+        }
+    }
+
+    /// The stored key of the document.
+    pub(super) fn key(&self) -> &[u8] {
+        self.scan.as_ref().map_or(&[], |scan| scan.primary_key())
+    }
+
+    pub(super) const fn read(&self) -> u64 {
+        self.read
+    }
+}
+
+/// Stored keys of documents, from the entries of an index.
+pub(super) enum Keys<'t> {
+    /// As the entries come.
+    Entries(Box<Entries<'t>>),
+    /// Those of all entries, which were read to estimate the cost, and how many entries there were.
+    Known(VecDeque<Vec<u8>>, u64),
+    /// In the order of the keys, each once, and how many entries there were.
+    Sorted(Box<Sorted>, u64),
+}
+
+impl Keys<'_> {
+    /// Sets `key` to the next key. Returns false at the end.
+    pub(super) fn next(&mut self, key: &mut Vec<u8>) -> Result<bool> {
+        match self {
+            Self::Entries(entries) => {
+                let has_next = entries.advance()?;
+                key.clear();
+                key.extend_from_slice(entries.key());
+                Ok(has_next)
+            }
+            Self::Known(keys, _) => Ok(keys.pop_front().map(|next| *key = next).is_some()),
+            Self::Sorted(sorted, _) => {
+                let has_next = sorted.advance()?;
+                key.clear();
+                key.extend_from_slice(sorted.key());
+                Ok(has_next)
+            }
+        }
+    }
+
+    /// The number of entries read so far.
+    pub(super) fn read(&self) -> u64 {
+        match self {
+            Self::Entries(entries) => entries.read(),
+            Self::Known(_, read) | Self::Sorted(_, read) => *read,
+        }
+    }
+}

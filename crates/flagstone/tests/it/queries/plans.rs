@@ -1,0 +1,203 @@
+//! Which plan is chosen, what it reads, and which indexes may not be used.
+
+use crate::support::{hashed, small};
+use flagstone::{
+    Actual, Collection, ErrorKind, Explain, Filter, Find, Hint, Index, Patch, Value, doc,
+};
+use flagstone_testkit::{Session, World};
+
+fn filled(world: &World) -> (Session, Collection) {
+    let session = world.open(&small()).unwrap();
+    let collection = session.db.collection_with("comments", hashed(2)).unwrap();
+    for n in 0..3000_i64 {
+        let tags: Value = [n % 7, n % 5].into_iter().collect();
+        let mut document = doc!({"n": n, "kind": n % 3, "group": n % 300, "tags": tags});
+        if n % 10 == 0
+            && let Value::Map(map) = &mut document
+        {
+            map.insert("rare", n);
+        }
+        collection.put_value(n, &document).unwrap();
+    }
+    (session, collection)
+}
+
+fn analyzed(find: &Find<'_>) -> (Explain, Actual) {
+    let explain = find.explain_analyze().unwrap();
+    let actual = explain.actual.unwrap();
+    (explain, actual)
+}
+
+fn keys(find: &Find<'_>) -> Vec<i64> {
+    find.run().unwrap().map(|entry| entry.unwrap().0.as_i64().unwrap()).collect()
+}
+
+#[test]
+fn a_rare_value_is_found_by_its_index_and_a_popular_one_by_a_scan() {
+    let world = World::new(1);
+    let (_session, collection) = filled(&world);
+    collection.create_index("by_group", Index::on("group")).unwrap();
+    collection.create_index("by_kind", Index::on("kind")).unwrap();
+    let find = collection.find(r#"{"group":7,"kind":1}"#);
+    let (explain, actual) = analyzed(&find);
+    assert_eq!(explain.plans[0].access, "index \"by_group\"", "{explain}");
+    assert_eq!((actual.documents, actual.rows), (10, 10), "{explain}");
+    let (explain, actual) = analyzed(&collection.find(r#"{"kind":{"$gte":0}}"#));
+    assert_eq!(explain.plans[0].access, "scan of all documents", "{explain}");
+    assert_eq!((actual.documents, actual.rows), (3000, 3000));
+    let names: Vec<&str> = explain.plans.iter().map(|plan| plan.access.as_str()).collect();
+    assert!(names.contains(&"index \"by_kind\""), "alternatives are shown: {explain}");
+}
+
+#[test]
+fn an_index_gives_the_order_of_a_sort_in_both_directions() {
+    let world = World::new(1);
+    let (_session, collection) = filled(&world);
+    collection.create_index("by_kind_n", Index::on("kind").then("-n")).unwrap();
+    for (sort, first) in [("-n", 2998), ("n", 1), ("kind,-n", 2998), ("-kind,n", 1)] {
+        let find = collection.find(r#"{"kind":1}"#).sort(sort).limit(5);
+        let (explain, actual) = analyzed(&find);
+        assert!(!explain.sorts, "{sort}: {explain}");
+        assert!(actual.documents <= 6, "{sort}: {explain}");
+        let step = if first == 1 { 3 } else { -3 };
+        assert_eq!(keys(&find), (0..5).map(|i| first + i * step).collect::<Vec<_>>(), "{sort}");
+    }
+    // Another order is sorted.
+    assert!(collection.find(r#"{"kind":1}"#).sort("group").explain().unwrap().sorts);
+    // Arrays on a path of the index: a document is where its least value is, or its greatest.
+    let numbers: Value = [5000, -5].into_iter().collect();
+    collection.put_value(9000, &doc!({"kind": 1, "n": numbers})).unwrap();
+    let find = collection.find(r#"{"kind":1}"#).sort("-n").limit(2);
+    assert!(find.explain().unwrap().sorts);
+    assert_eq!(keys(&find), [9000, 2998]);
+    assert_eq!(keys(&collection.find(r#"{"kind":1}"#).sort("n").limit(2)), [9000, 1]);
+}
+
+#[test]
+fn a_count_by_an_exact_index_reads_no_document() {
+    let world = World::new(1);
+    let (_session, collection) = filled(&world);
+    collection.create_index("by_kind", Index::on("kind")).unwrap();
+    let reads = || collection.find(r#"{"kind":2}"#).hint(Hint::index("by_kind"));
+    assert_eq!(reads().count().unwrap(), 1000);
+    let notes = reads().explain().unwrap().plans[0].notes.join("; ");
+    assert!(notes.contains("a count reads no document"), "{notes}");
+    // Another condition must be checked.
+    let both = collection.find(r#"{"kind":2,"n":{"$lt":30}}"#).hint(Hint::index("by_kind"));
+    assert_eq!(both.count().unwrap(), 10);
+    assert!(!both.explain().unwrap().to_string().contains("a count reads no document"));
+}
+
+#[test]
+fn a_document_with_several_matching_elements_is_found_once() {
+    let world = World::new(1);
+    let (session, collection) = filled(&world);
+    collection.create_index("by_tag", Index::on("tags")).unwrap();
+    for filter in [r#"{"tags":{"$gte":0}}"#, r#"{"tags":{"$in":[1,2,3]}}"#] {
+        let (scan, index) = (Hint::Scan, Hint::index("by_tag"));
+        let expected = collection.find(filter).hint(scan).count().unwrap();
+        let find = collection.find(filter).hint(index).memory(1);
+        assert_eq!(find.count().unwrap(), expected);
+        let mut found = keys(&find);
+        found.sort_unstable();
+        found.dedup();
+        assert_eq!(found.len() as u64, expected);
+        let done = collection.update_many(filter, &Patch::new().inc("seen", 1));
+        assert_eq!(done.hint(Hint::index("by_tag")).run().unwrap().modified, expected);
+    }
+    drop(session);
+}
+
+#[test]
+fn a_partial_or_sparse_index_serves_only_filters_that_imply_it() {
+    let world = World::new(1);
+    let (_session, collection) = filled(&world);
+    collection.create_index("sparse", Index::on("rare").sparse()).unwrap();
+    let low = Index::on("n").only(Filter::field("n").lt(100));
+    collection.create_index("low", low).unwrap();
+    let refused = |filter: &str, name: &str| {
+        let refused = collection.find(filter).hint(Hint::index(name)).count().unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::InvalidInput);
+        refused.to_string()
+    };
+    assert!(refused("{}", "sparse").contains("it is sparse"));
+    assert!(refused(r#"{"rare":null}"#, "sparse").contains("it is sparse"));
+    assert!(refused(r#"{"n":{"$lt":200}}"#, "low").contains("it is partial"));
+    let count = |filter, name| collection.find(filter).hint(Hint::index(name)).count().unwrap();
+    assert_eq!(count(r#"{"rare":{"$gte":0}}"#, "sparse"), 300);
+    assert_eq!(count(r#"{"n":{"$lt":50}}"#, "low"), 50);
+    // Without a hint such an index is left out, and the whole sort is right.
+    let all = collection.find("{}").sort("rare").limit(1);
+    assert_eq!(all.count().unwrap(), 1);
+    assert_eq!(keys(&collection.find("{}").sort("rare")).len(), 3000);
+}
+
+#[test]
+fn an_index_that_is_newer_than_the_snapshot_is_not_used() {
+    let world = World::new(1);
+    let (session, collection) = filled(&world);
+    let (before, tx) = (session.db.snapshot(), session.db.begin().unwrap());
+    collection.create_index("by_group", Index::on("group")).unwrap();
+    collection.delete_many(r#"{"group":7}"#).run().unwrap();
+    assert_eq!(collection.find(r#"{"group":7}"#).count().unwrap(), 0);
+    assert_eq!(before.find(&collection, r#"{"group":7}"#).count().unwrap(), 10);
+    assert_eq!(tx.find(&collection, r#"{"group":7}"#).count().unwrap(), 10);
+    let hinted = before.find(&collection, r#"{"group":7}"#).hint(Hint::index("by_group"));
+    assert!(hinted.count().unwrap_err().to_string().contains("newer than the snapshot"));
+}
+
+#[test]
+fn a_transaction_finds_its_own_documents_by_an_index() {
+    let world = World::new(1);
+    let (session, collection) = filled(&world);
+    collection.create_index("by_group", Index::on("group").then("n")).unwrap();
+    let mut tx = session.db.begin().unwrap();
+    tx.put_value(&collection, 7000, &doc!({"group": 7, "n": [1, 2, 9999]})).unwrap();
+    tx.delete_document(&collection, 7).unwrap();
+    let find = tx.find(&collection, r#"{"group":7}"#).hint(Hint::index("by_group"));
+    assert_eq!(find.count().unwrap(), 10);
+    assert_eq!(keys(&find.clone().sort("-n").limit(2)), [7000, 2707]);
+    assert!(!keys(&find).contains(&7));
+}
+
+#[test]
+fn a_filter_that_nothing_can_match_reads_nothing() {
+    let world = World::new(1);
+    let (_session, collection) = filled(&world);
+    collection.create_index("by_n", Index::on("n")).unwrap();
+    let (explain, actual) = analyzed(&collection.find(r#"{"n":{"$gt":5,"$lt":3}}"#).sort("n"));
+    assert_eq!((explain.plans[0].access.as_str(), actual.rows), ("nothing", 0), "{explain}");
+    assert_eq!(actual.documents, 0);
+}
+
+#[test]
+fn pages_by_an_index_are_those_of_a_scan() {
+    let world = World::new(1);
+    let (_session, collection) = filled(&world);
+    collection.create_index("by_group", Index::on("group")).unwrap();
+    for sort in ["", "-n"] {
+        let find = |hint| {
+            let find = collection.find(r#"{"group":{"$lt":9}}"#).hint(hint);
+            if sort.is_empty() { find } else { find.sort(sort) }
+        };
+        let paged = |hint: Hint| {
+            let (mut all, mut token) = (Vec::new(), None);
+            loop {
+                let find = find(hint.clone());
+                let find = match &token {
+                    Some(token) => find.after(token),
+                    None => find,
+                };
+                let page = find.page(13).unwrap();
+                all.extend(page.documents.iter().map(|(key, _)| key.as_i64().unwrap()));
+                token = page.next;
+                if token.is_none() {
+                    return all;
+                }
+            }
+        };
+        let scanned = paged(Hint::Scan);
+        assert_eq!(scanned.len(), 90);
+        assert_eq!(paged(Hint::index("by_group")), scanned);
+    }
+}
