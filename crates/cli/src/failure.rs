@@ -1,7 +1,7 @@
 //! How a command can fail, and the exit code of each: 0 done, 1 not found or a check failed, 2 used
 //! wrongly, 3 input, output or corruption, 130 interrupted.
 
-use flagstone::{Error, ErrorKind};
+use flagstone::{Error, ErrorKind, Malformed};
 use flagstone_load::LoadError;
 use std::io::Write;
 use std::path::Path;
@@ -66,5 +66,12 @@ impl From<LoadError> for Failure {
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
         Self::Engine(error)
+    }
+}
+
+impl From<Malformed> for Failure {
+    fn from(malformed: Malformed) -> Self {
+        let text = format!("a document that was read: {malformed}");
+        Self::Engine(Error::new(ErrorKind::Corruption, text))
     }
 }

@@ -9,6 +9,8 @@ mod interrupt;
 mod output;
 mod units;
 
+mod grid;
+
 mod progress;
 
 mod args;

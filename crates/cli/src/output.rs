@@ -39,6 +39,15 @@ impl Output {
         self.end_line()
     }
 
+    /// Writes a line of JSON that `append` appends.
+    pub(crate) fn json(
+        &mut self,
+        append: impl FnOnce(&mut Vec<u8>) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
+        append(&mut self.buffer)?;
+        self.end_line()
+    }
+
     /// Writes a key on a line: text as plain text, other keys as JSON; with `json` all keys as
     /// JSON.
     pub(crate) fn key(&mut self, key: &Value, json: bool) -> Result<(), Failure> {

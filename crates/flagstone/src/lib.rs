@@ -79,8 +79,8 @@ pub use flagstone_doc::adapt;
 pub use flagstone_doc::{
     DateTime, Document, DocumentMut, Duplicates, FieldPath, FieldTest, Filter, FilterError,
     JsonError, JsonOptions, JsonPath, Location, Map, Matcher, NoJson, Node, Nodes, Number, Patch,
-    PathError, PathStep, Pointer, Projection, Projector, SortSpec, Surrogates, Value, ValueType,
-    View, doc, json,
+    PathError, PathStep, Pointer, Projection, Projector, Reached, SortSpec, Surrogates, Value,
+    ValueType, View, doc, json,
 };
 pub use flagstone_engine::fold::{self, Fold};
 pub use flagstone_engine::{

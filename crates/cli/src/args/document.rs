@@ -46,11 +46,28 @@ pub(crate) struct PutArgs {
     pub(crate) expires: Option<Expiry>,
 }
 
-/// Remove the document of a key
+/// Which document, or which documents.
+#[derive(Args, Debug)]
+pub(crate) struct TargetArgs {
+    #[command(flatten)]
+    pub(crate) collection: CollectionArgs,
+    /// The primary key, as plain text
+    #[arg(allow_hyphen_values = true, required_unless_present = "filter")]
+    pub(crate) key: Option<String>,
+    /// KEY is a JSON value: 42, "text", [1,"a"]
+    #[arg(long, conflicts_with = "filter")]
+    pub(crate) json_key: bool,
+    /// Instead of KEY: all documents that match this filter, as that of find. Each is changed by
+    /// itself; Ctrl-C stops between two
+    #[arg(long = "where", value_name = "FILTER")]
+    pub(crate) filter: Option<String>,
+}
+
+/// Remove the document of a key, or all that match a filter
 #[derive(Args, Debug)]
 pub(crate) struct DeleteArgs {
     #[command(flatten)]
-    pub(crate) key: KeyArgs,
+    pub(crate) target: TargetArgs,
 }
 
 /// Change a document: all changes together, or none

@@ -5,15 +5,17 @@ mod demo;
 mod document;
 mod generate;
 mod load;
+mod query;
 mod scan;
 mod shell;
 mod upkeep;
 
 pub(crate) use backup::{BackupArgs, RestoreArgs};
 pub(crate) use demo::DemoArgs;
-pub(crate) use document::{DeleteArgs, GetArgs, KeyArgs, PutArgs, UpdateArgs};
+pub(crate) use document::{DeleteArgs, GetArgs, KeyArgs, PutArgs, TargetArgs, UpdateArgs};
 pub(crate) use generate::{CommentsArgs, Generate, GenerateArgs};
 pub(crate) use load::{FormatArg, LoadArgs, ModeArg, ProgressForm};
+pub(crate) use query::{DistinctArgs, ExportArgs, FindArgs, FormArg, HintArgs};
 pub(crate) use scan::{CollectionArgs, CountArgs, KeysArgs, ScanArgs};
 pub(crate) use shell::{CompletionsArgs, ManArgs, ShellArgs};
 pub(crate) use upkeep::{
@@ -42,8 +44,11 @@ pub(crate) enum Command {
     Delete(DeleteArgs),
     Update(UpdateArgs),
     Scan(ScanArgs),
+    Find(FindArgs),
     Count(CountArgs),
+    Distinct(DistinctArgs),
     Keys(KeysArgs),
+    Export(ExportArgs),
     Backup(BackupArgs),
     Restore(RestoreArgs),
     Checkpoint(CheckpointArgs),

@@ -42,11 +42,13 @@ pub(crate) struct ScanArgs {
     pub(crate) json_key: bool,
 }
 
-/// Count the documents, by reading all keys
+/// Count the documents, or those that match a filter
 #[derive(Args, Debug)]
 pub(crate) struct CountArgs {
     #[command(flatten)]
     pub(crate) collection: CollectionArgs,
+    /// The filter, as that of find [default: all documents]
+    pub(crate) filter: Option<String>,
 }
 
 /// Print keys, one a line: all in order, or a random sample in random order

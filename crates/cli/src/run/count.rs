@@ -1,13 +1,16 @@
 //! `count`: the number of documents.
 
-use super::open;
+use super::query::Asked;
 use crate::args::CountArgs;
 use crate::failure::Failure;
 use crate::output::Output;
 
 pub(super) fn run(args: &CountArgs) -> Result<(), Failure> {
-    let database = open::to_read(&args.collection.database)?;
-    let count = open::collection(&database, &args.collection)?.count()?;
+    let asked = Asked::open(&args.collection, args.filter.as_deref())?;
+    let count = match &args.filter {
+        Some(_) => asked.find().count()?,
+        None => asked.collection.count()?,
+    };
     let mut output = Output::new();
     output.line(&count.to_string())?;
     output.flush()

@@ -1,14 +1,20 @@
-//! `delete`: removes the document of a key.
+//! `delete`: removes the document of a key, or all that match a filter.
 
-use super::open;
+use super::{many, open, query};
 use crate::args::DeleteArgs;
 use crate::failure::Failure;
 
 pub(super) fn run(args: &DeleteArgs) -> Result<(), Failure> {
-    let key = open::key_of(&args.key)?;
-    let database = open::to_write(&args.key.collection.database, None)?;
-    let collection = open::collection(&database, &args.key.collection)?;
-    let was_there = collection.remove(key)?;
+    let target = &args.target;
+    let key = target.key()?;
+    let filter = target.filter.as_deref().map(query::filter).transpose()?;
+    let database = open::to_write(&target.collection.database, None)?;
+    let collection = open::collection(&database, &target.collection)?;
+    let done = match (&filter, &key) {
+        (Some(filter), _) => many::run(&collection.delete_many(filter), "removed"),
+        (None, Some(key)) if !collection.remove(key.clone())? => Err(target.no_document()),
+        (None, _) => Ok(()),
+    };
     open::close(database)?;
-    if was_there { Ok(()) } else { Err(open::no_document(&args.key)) }
+    done
 }

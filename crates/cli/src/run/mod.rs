@@ -7,15 +7,20 @@ mod completions;
 mod count;
 mod delete;
 mod demo;
+mod distinct;
 mod expiry;
+mod export;
+mod find;
 mod generate;
 mod get;
 mod inspect;
 mod keys;
 mod load;
 mod man;
+mod many;
 mod open;
 mod put;
+mod query;
 mod repair;
 mod restore;
 mod scan;
@@ -36,6 +41,9 @@ pub(crate) fn run(command: Command) -> Result<(), Failure> {
         Command::Delete(args) => delete::run(&args),
         Command::Update(args) => update::run(&args),
         Command::Scan(args) => scan::run(&args),
+        Command::Find(args) => find::run(&args),
+        Command::Distinct(args) => distinct::run(&args),
+        Command::Export(args) => export::run(&args),
         Command::Count(args) => count::run(&args),
         Command::Keys(args) => keys::run(&args),
         Command::Backup(args) => backup::run(&args),

@@ -1,6 +1,6 @@
 //! Opening for the commands: reading changes no file, and only writing creates what is missing.
 
-use crate::args::{CollectionArgs, KeyArgs};
+use crate::args::{CollectionArgs, KeyArgs, TargetArgs};
 use crate::failure::Failure;
 use flagstone::{Builder, Collection, Database, Durability, Value};
 use std::path::{Path, PathBuf};
@@ -26,6 +26,13 @@ pub(super) fn close(database: Database) -> Result<(), Failure> {
 /// Opens the database in `path` for reading.
 pub(super) fn to_read(path: &Path) -> Result<Database, Failure> {
     held(path).map_or_else(|| Ok(Database::open_read_only(path)?), Ok)
+}
+
+/// Opens the database in `path` for reading, with a directory for queries that do not fit into
+/// memory. It is created when it is needed.
+pub(super) fn to_read_with_scratch(path: &Path, scratch: &Path) -> Result<Database, Failure> {
+    let open = || Ok(Database::builder(path).scratch_dir(scratch).open_read_only()?);
+    held(path).map_or_else(open, Ok)
 }
 
 /// Opens the database in `path`, which must exist, for writing.
@@ -72,6 +79,19 @@ pub(super) fn key(text: &str, json: bool) -> Result<Value, Failure> {
         return Ok(Value::from(text));
     }
     flagstone::json::parse(text).map_err(|error| Failure::Usage(format!("the key: {error}")))
+}
+
+impl TargetArgs {
+    /// Returns the key of the document, if there is one.
+    pub(super) fn key(&self) -> Result<Option<Value>, Failure> {
+        self.key.as_ref().map(|text| key(text, self.json_key)).transpose()
+    }
+
+    /// The failure when the key has no document.
+    pub(super) fn no_document(&self) -> Failure {
+        let key = self.key.as_deref().unwrap_or_default();
+        Failure::NotFound(format!("there is no document {key} in {}", self.collection.name))
+    }
 }
 
 /// The key of a document.

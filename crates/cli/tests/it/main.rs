@@ -6,4 +6,5 @@ mod bad_input;
 mod commands;
 mod kill;
 mod load;
+mod queries;
 mod run;

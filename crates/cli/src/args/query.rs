@@ -1,0 +1,122 @@
+//! Arguments of the commands that ask: find, distinct, export.
+
+use super::CollectionArgs;
+use clap::{Args, ValueEnum, ValueHint};
+use std::path::PathBuf;
+
+/// Print the documents that match a filter
+///
+/// A filter is JSON in the manner of MongoDB: '{"subreddit":"rust","score":{"$gte":10}}'. Paths are
+/// dotted (author.name) or begin with $. In a pipe each document is a line of JSON; on a terminal
+/// they are a table.
+#[derive(Args, Debug)]
+pub(crate) struct FindArgs {
+    #[command(flatten)]
+    pub(crate) collection: CollectionArgs,
+    /// The filter [default: all documents]
+    pub(crate) filter: Option<String>,
+    /// Sort by these paths, as in -score,created: a minus sorts from the highest to the lowest
+    #[arg(long, value_name = "PATHS", allow_hyphen_values = true)]
+    pub(crate) sort: Option<String>,
+    /// Leave out the first N documents
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub(crate) skip: u64,
+    /// At most N documents
+    #[arg(long, value_name = "N")]
+    pub(crate) limit: Option<u64>,
+    /// Print only these paths, as in id,author.name, or all but these, as in -body
+    #[arg(long, value_name = "PATHS", allow_hyphen_values = true)]
+    pub(crate) project: Option<String>,
+    /// Print {"key":..,"document":..}
+    #[arg(long, conflicts_with = "group")]
+    pub(crate) keys: bool,
+    /// Print groups instead of documents: paths, then what to compute of each group, as in
+    /// 'subreddit: count, sum(score), min(score), max(score), avg(score) as mean'. --sort, --skip
+    /// and --limit are those of the groups
+    #[arg(long, value_name = "GROUP", conflicts_with = "project")]
+    pub(crate) group: Option<String>,
+    /// Print a page of N documents, and how to get the next one on stderr
+    #[arg(long, value_name = "N", conflicts_with_all = ["skip", "limit", "group"])]
+    pub(crate) page: Option<u64>,
+    /// Begin after the position that the page before printed
+    #[arg(long, value_name = "TOKEN", conflicts_with = "group")]
+    pub(crate) after: Option<String>,
+    #[command(flatten)]
+    pub(crate) hint: HintArgs,
+    /// Print how the documents would be found, and why, instead of the documents
+    #[arg(long)]
+    pub(crate) explain: bool,
+    /// As --explain, and find them: print what was read, too
+    #[arg(long, conflicts_with = "explain")]
+    pub(crate) analyze: bool,
+    /// The form of the output [default: table on a terminal, else json]
+    #[arg(long, value_name = "FORM")]
+    pub(crate) format: Option<FormArg>,
+}
+
+/// How documents are found, whatever the planner would choose.
+#[derive(Args, Debug)]
+pub(crate) struct HintArgs {
+    /// Use this index
+    #[arg(long, value_name = "NAME", conflicts_with = "scan")]
+    pub(crate) index: Option<String>,
+    /// Use no index
+    #[arg(long)]
+    pub(crate) scan: bool,
+}
+
+/// The form of output.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum FormArg {
+    /// A line of JSON for each.
+    Json,
+    /// A table, for people.
+    Table,
+}
+
+/// Print the distinct values at a path of the documents that match a filter, in order
+///
+/// An element of an array counts as a value.
+#[derive(Args, Debug)]
+pub(crate) struct DistinctArgs {
+    #[command(flatten)]
+    pub(crate) collection: CollectionArgs,
+    /// The path, as in author.name
+    pub(crate) path: String,
+    /// The filter, as that of find [default: all documents]
+    pub(crate) filter: Option<String>,
+    /// At most N values
+    #[arg(long, value_name = "N")]
+    pub(crate) limit: Option<u64>,
+}
+
+/// Write documents to a file: JSON lines, or paths of them as CSV or TSV
+///
+/// The file appears when it is complete. A name that ends in .zst is compressed by zstd. Without a
+/// filter all documents are written.
+#[derive(Args, Debug)]
+pub(crate) struct ExportArgs {
+    #[command(flatten)]
+    pub(crate) collection: CollectionArgs,
+    /// The filter, as that of find [default: all documents]
+    pub(crate) filter: Option<String>,
+    /// The file [default: stdout]
+    #[arg(long, short, value_name = "FILE", value_hint = ValueHint::FilePath, alias = "out")]
+    pub(crate) output: Option<PathBuf>,
+    /// The format [default: csv or tsv for a file whose name ends in it, else json]
+    #[arg(long = "type", value_name = "TYPE")]
+    pub(crate) format: Option<super::FormatArg>,
+    /// The paths that are the columns of CSV or TSV, as in id,author.name,score; the first line has
+    /// their names
+    #[arg(long, value_name = "PATHS", value_delimiter = ',')]
+    pub(crate) fields: Vec<String>,
+    /// Of JSON, only these paths, or all but these, as in -body
+    #[arg(long, value_name = "PATHS", allow_hyphen_values = true, conflicts_with = "fields")]
+    pub(crate) project: Option<String>,
+    /// Sort by these paths, as find does [default: any order, which is faster]
+    #[arg(long, value_name = "PATHS", allow_hyphen_values = true)]
+    pub(crate) sort: Option<String>,
+    /// At most N documents
+    #[arg(long, value_name = "N")]
+    pub(crate) limit: Option<u64>,
+}

@@ -1,0 +1,130 @@
+//! A table of documents, for a terminal.
+
+use crate::failure::Failure;
+use crate::output::{self, Output};
+use flagstone::{Map, Value};
+
+/// Prints documents as rows. The first ones decide columns and widths.
+pub(crate) struct Grid {
+    output: Output,
+    first: Vec<Map>,
+    columns: Option<Vec<Column>>,
+    /// The fields that no column shows, for lack of width.
+    hidden: usize,
+    width: usize,
+}
+
+struct Column {
+    name: String,
+    width: usize,
+    is_number: bool,
+}
+
+/// How many documents decide the columns.
+const FIRST: usize = 200;
+/// The widest cell, in characters.
+const CELL: usize = 40;
+
+impl Grid {
+    /// Creates a table of at most `width` characters.
+    pub(crate) const fn new(width: usize) -> Self {
+        Self { output: Output::new(), first: Vec::new(), columns: None, hidden: 0, width }
+    }
+
+    /// Adds a row.
+    pub(crate) fn row(&mut self, value: Value) -> Result<(), Failure> {
+        let map = match value {
+            Value::Map(map) => map,
+            other => std::iter::once((Value::from("value"), other)).collect(),
+        };
+        if let Some(columns) = &self.columns {
+            return self.output.line(&line(columns, &map));
+        }
+        self.first.push(map);
+        if self.first.len() < FIRST { Ok(()) } else { self.begin() }
+    }
+
+    /// Prints what is left.
+    pub(crate) fn end(mut self) -> Result<(), Failure> {
+        self.begin()?;
+        self.output.flush()?;
+        if self.hidden > 0 {
+            let text = format!("{} more fields: --project chooses, --format json", self.hidden);
+            output::note(&text);
+        }
+        Ok(())
+    }
+
+    /// Chooses the columns and prints the first rows.
+    fn begin(&mut self) -> Result<(), Failure> {
+        if self.columns.is_some() || self.first.is_empty() {
+            return Ok(());
+        }
+        let mut columns: Vec<Column> = Vec::new();
+        for (name, value) in self.first.iter().flat_map(Map::iter) {
+            let (name, cell) = (show(name), show(value));
+            let width = cell.width.min(CELL);
+            match columns.iter_mut().find(|column| column.name == name.text) {
+                Some(column) => {
+                    column.width = column.width.max(width);
+                    column.is_number &= cell.is_number;
+                }
+                None => columns.push(Column {
+                    width: width.max(name.width.min(CELL)),
+                    name: name.text,
+                    is_number: cell.is_number,
+                }),
+            }
+        }
+        let all = columns.len();
+        let mut used = 0;
+        let fits = |column: &Column| {
+            used += column.width + 2;
+            used - 2 <= self.width
+        };
+        let shown = columns.iter().map(fits).take_while(|fits| *fits).count().max(1);
+        columns.truncate(shown);
+        self.hidden = all - columns.len();
+        let head: Vec<String> = columns.iter().map(|column| pad(&column.name, column)).collect();
+        self.output.line(head.join("  ").trim_end())?;
+        let rule: Vec<String> = columns.iter().map(|column| "-".repeat(column.width)).collect();
+        self.output.line(&rule.join("  "))?;
+        for map in std::mem::take(&mut self.first) {
+            self.output.line(&line(&columns, &map))?;
+        }
+        self.columns = Some(columns);
+        Ok(())
+    }
+}
+
+fn line(columns: &[Column], map: &Map) -> String {
+    let cell = |column: &Column| {
+        let found = map.iter().find(|(name, _)| show(name).text == column.name);
+        pad(&found.map_or(String::new(), |(_, value)| show(value).text), column)
+    };
+    let cells: Vec<String> = columns.iter().map(cell).collect();
+    cells.join("  ").trim_end().to_owned()
+}
+
+/// A value as the text of a cell.
+struct Cell {
+    text: String,
+    width: usize,
+    is_number: bool,
+}
+
+/// Text without quotes, other values as JSON; on one line, without control characters.
+fn show(value: &Value) -> Cell {
+    let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    let text = text.replace(|c: char| c.is_control(), " ");
+    let is_number = value.as_f64().is_some();
+    Cell { width: console::measure_text_width(&text), text, is_number }
+}
+
+fn pad(text: &str, column: &Column) -> String {
+    let side = match column.is_number {
+        true => console::Alignment::Right,
+        false => console::Alignment::Left,
+    };
+    console::pad_str(text, column.width, side, Some("..")).into_owned()
+}

@@ -1,0 +1,21 @@
+//! `distinct`: the distinct values at a path.
+
+use super::query::Asked;
+use crate::args::DistinctArgs;
+use crate::failure::Failure;
+use crate::interrupt;
+use crate::output::Output;
+
+pub(super) fn run(args: &DistinctArgs) -> Result<(), Failure> {
+    let asked = Asked::open(&args.collection, args.filter.as_deref())?;
+    let mut find = asked.find();
+    if let Some(limit) = args.limit {
+        find = find.limit(limit);
+    }
+    let mut output = Output::new();
+    for value in find.distinct(&args.path)? {
+        interrupt::check()?;
+        output.key(&value?, true)?;
+    }
+    output.flush()
+}

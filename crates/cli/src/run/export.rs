@@ -1,0 +1,218 @@
+//! `export`: documents to a file, as JSON lines or as a table of chosen paths.
+
+use super::query::Asked;
+use crate::args::{ExportArgs, FormatArg};
+use crate::failure::Failure;
+use crate::units::grouped;
+use crate::{interrupt, output};
+use flagstone::{Cursor, FieldPath, Reached, View};
+use std::fs::File;
+use std::io::{BufWriter, ErrorKind, Write};
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+
+pub(super) fn run(args: &ExportArgs) -> Result<(), Failure> {
+    let form = Form::of(args)?;
+    let asked = Asked::open(&args.collection, args.filter.as_deref())?;
+    let mut find = asked.find();
+    if let Some(sort) = &args.sort {
+        find = find.sort(sort.as_str());
+    }
+    if let Some(limit) = args.limit {
+        find = find.limit(limit);
+    }
+    if let Some(project) = &args.project {
+        find = find.project(project.as_str());
+    }
+    let cursor = find.run()?;
+    let Some(path) = &args.output else {
+        let mut stdout = std::io::stdout().lock();
+        write(cursor, &form, &mut stdout, Path::new("stdout"))?;
+        return flush(&mut stdout, Path::new("stdout"));
+    };
+    let count = to_file(cursor, &form, path)?;
+    output::note(&format!("{} documents written to {}", grouped(count), path.display()));
+    Ok(())
+}
+
+/// How a document is written.
+enum Form {
+    Json,
+    /// The columns, the byte between them, and whether there are quotes.
+    Table(Vec<(String, FieldPath)>, u8),
+}
+
+impl Form {
+    fn of(args: &ExportArgs) -> Result<Self, Failure> {
+        let name = args.output.as_deref().and_then(Path::file_name).unwrap_or_default();
+        let name = name.to_string_lossy().to_lowercase();
+        let named = match name.strip_suffix(".zst").unwrap_or(&name).rsplit_once('.') {
+            Some((_, "csv")) => FormatArg::Csv,
+            Some((_, "tsv")) => FormatArg::Tsv,
+            _ => FormatArg::Json,
+        };
+        let delimiter = match args.format.unwrap_or(named) {
+            FormatArg::Json if args.fields.is_empty() => return Ok(Self::Json),
+            FormatArg::Json => {
+                let text = "--fields is for tables: --type csv or tsv; JSON has --project";
+                return Err(Failure::Usage(text.to_owned()));
+            }
+            FormatArg::Csv => b',',
+            FormatArg::Tsv => b'\t',
+        };
+        if args.fields.is_empty() {
+            let text = "a table needs its columns, as in --fields id,author.name";
+            return Err(Failure::Usage(text.to_owned()));
+        }
+        let column = |text: &String| match FieldPath::parse(text) {
+            Ok(path) => Ok((text.clone(), path)),
+            Err(error) => Err(Failure::Usage(format!("--fields {text}: {error}"))),
+        };
+        Ok(Self::Table(args.fields.iter().map(column).collect::<Result<_, _>>()?, delimiter))
+    }
+
+    /// Appends the line that names the columns.
+    fn header(&self, line: &mut Vec<u8>) {
+        let Self::Table(columns, delimiter) = self else { return };
+        for (n, (name, _)) in columns.iter().enumerate() {
+            append_field(n, name.as_bytes(), *delimiter, line);
+        }
+        line.push(b'\n');
+    }
+
+    /// Appends the line of the cursor's document.
+    fn line(&self, cursor: &mut Cursor<'_>, line: &mut Vec<u8>) -> Result<(), Failure> {
+        let Self::Table(columns, delimiter) = self else {
+            cursor.append_json(line)?;
+            line.push(b'\n');
+            return Ok(());
+        };
+        let view = cursor.view()?;
+        let mut field = Vec::new();
+        for (n, (_, path)) in columns.iter().enumerate() {
+            field.clear();
+            append_value(&view, path, &mut field)?;
+            append_field(n, &field, *delimiter, line);
+        }
+        line.push(b'\n');
+        Ok(())
+    }
+}
+
+/// Appends what is at `path`: text as it is, nothing for null, other values as JSON. Several values,
+/// which a path through an array reaches, are a JSON array.
+fn append_value(view: &View<'_>, path: &FieldPath, out: &mut Vec<u8>) -> Result<(), Failure> {
+    let mut values = Vec::new();
+    path.reach(view, |reached| {
+        if let Reached::Value(value) = reached {
+            values.push(value);
+        }
+        Ok(ControlFlow::Continue(()))
+    })?;
+    match &values[..] {
+        [] => {}
+        [value] if value.is_null() => {}
+        [value] => match value.as_str() {
+            Some(text) => out.extend_from_slice(text.as_bytes()),
+            None => append_json(value, out)?,
+        },
+        several => {
+            for (n, value) in several.iter().enumerate() {
+                out.push(if n == 0 { b'[' } else { b',' });
+                append_json(value, out)?;
+            }
+            out.push(b']');
+        }
+    }
+    Ok(())
+}
+
+fn append_json(value: &View<'_>, out: &mut Vec<u8>) -> Result<(), Failure> {
+    flagstone::json::append_json(value, out).map_err(|no_json| Failure::Check(no_json.to_string()))
+}
+
+/// Appends the field `n` of a line. CSV puts it in quotes where it needs them; TSV, which has none,
+/// gets spaces for tabs and line ends.
+fn append_field(n: usize, field: &[u8], delimiter: u8, line: &mut Vec<u8>) {
+    if n > 0 {
+        line.push(delimiter);
+    }
+    let is_special = |byte: &u8| matches!(*byte, b'\r' | b'\n') || *byte == delimiter;
+    if delimiter == b'\t' {
+        line.extend(field.iter().map(|byte| if is_special(byte) { b' ' } else { *byte }));
+        return;
+    }
+    if !field.iter().any(|byte| is_special(byte) || *byte == b'"') {
+        line.extend_from_slice(field);
+        return;
+    }
+    line.push(b'"');
+    for byte in field {
+        line.extend_from_slice(if *byte == b'"' { b"\"\"" } else { std::slice::from_ref(byte) });
+    }
+    line.push(b'"');
+}
+
+/// Writes to a file beside `path`, which takes its name in the end.
+fn to_file(cursor: Cursor<'_>, form: &Form, path: &Path) -> Result<u64, Failure> {
+    let mut part = path.as_os_str().to_owned();
+    part.push(".part");
+    let part = PathBuf::from(part);
+    let file = File::create(&part).map_err(|error| Failure::io("create", &part, &error))?;
+    let written = if path.extension().is_some_and(|end| end == "zst") {
+        let failed = |error: std::io::Error| Failure::io("write", &part, &error);
+        zstd::Encoder::new(file, 3).map_err(failed).and_then(|mut encoder| {
+            let count = write(cursor, form, &mut encoder, &part)?;
+            encoder.finish().map_err(failed)?;
+            Ok(count)
+        })
+    } else {
+        let mut file = BufWriter::new(file);
+        let written = write(cursor, form, &mut file, &part);
+        written.and_then(|count| flush(&mut file, &part).map(|()| count))
+    };
+    let renamed = written.and_then(|count| {
+        std::fs::rename(&part, path).map_err(|error| Failure::io("create", path, &error))?;
+        Ok(count)
+    });
+    if renamed.is_err() {
+        let _missing = std::fs::remove_file(&part);
+    }
+    renamed
+}
+
+/// How many bytes are written at once.
+const BUFFER_BYTES: usize = 64 << 10;
+
+/// Writes the documents of a cursor. Returns how many there are.
+fn write(
+    mut cursor: Cursor<'_>,
+    form: &Form,
+    to: &mut dyn Write,
+    name: &Path,
+) -> Result<u64, Failure> {
+    let failed = |error: std::io::Error| match error.kind() {
+        ErrorKind::BrokenPipe => Failure::OutputClosed,
+        _ => Failure::io("write", name, &error),
+    };
+    let (mut lines, mut count) = (Vec::new(), 0);
+    form.header(&mut lines);
+    while cursor.advance()? {
+        interrupt::check()?;
+        form.line(&mut cursor, &mut lines)?;
+        count += 1;
+        if lines.len() >= BUFFER_BYTES {
+            to.write_all(&lines).map_err(failed)?;
+            lines.clear();
+        }
+    }
+    to.write_all(&lines).map_err(failed)?;
+    Ok(count)
+}
+
+fn flush(to: &mut dyn Write, name: &Path) -> Result<(), Failure> {
+    to.flush().map_err(|error| match error.kind() {
+        ErrorKind::BrokenPipe => Failure::OutputClosed,
+        _ => Failure::io("write", name, &error),
+    })
+}

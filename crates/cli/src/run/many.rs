@@ -1,0 +1,69 @@
+//! Writes of all documents that match a filter, in parts: Ctrl-C ends after one of them.
+
+use crate::failure::Failure;
+use crate::interrupt;
+use crate::output::note;
+use crate::units::grouped;
+use flagstone::{Changed, WriteMany};
+use indicatif::{ProgressBar, ProgressStyle};
+use std::io::IsTerminal;
+use std::time::Duration;
+
+/// How many documents are one part.
+const PART: u64 = 10_000;
+
+/// Runs a write and says what it has done: `7 documents removed`.
+pub(super) fn run(write: &WriteMany, done: &str) -> Result<(), Failure> {
+    interrupt::listen()?;
+    let spinner = spinner();
+    let written = run_parts(write, |sum| {
+        if let Some(spinner) = &spinner {
+            spinner.set_message(format!("{} documents {done}", grouped(sum.modified)));
+        }
+    });
+    if let Some(spinner) = spinner {
+        spinner.finish_and_clear();
+    }
+    let (sum, failure) = written;
+    let unchanged = match sum.matched - sum.modified {
+        0 => String::new(),
+        same => format!(", {} more match and stay as they are", grouped(same)),
+    };
+    note(&format!("{} documents {done}{unchanged}", grouped(sum.modified)));
+    failure.map_or(Ok(()), Err)
+}
+
+/// Returns what was done, and why it ended early.
+fn run_parts(write: &WriteMany, watch: impl Fn(&Changed)) -> (Changed, Option<Failure>) {
+    let mut sum = Changed::default();
+    loop {
+        let mut part = write.clone().limit(PART);
+        if let Some(next) = &sum.next {
+            part = part.after(next);
+        }
+        let (done, failure) = match part.run() {
+            Ok(done) => (done, None),
+            Err(interrupted) => (interrupted.done, Some(interrupted.error.into())),
+        };
+        sum.matched += done.matched;
+        sum.modified += done.modified;
+        sum.next = done.next;
+        watch(&sum);
+        if failure.is_some() || sum.next.is_none() {
+            return (sum, failure);
+        }
+        if let Err(stopped) = interrupt::check() {
+            return (sum, Some(stopped));
+        }
+    }
+}
+
+/// A spinner, if stderr is a terminal.
+fn spinner() -> Option<ProgressBar> {
+    std::io::stderr().is_terminal().then(|| {
+        let spinner = ProgressBar::new_spinner();
+        spinner.enable_steady_tick(Duration::from_millis(100));
+        let style = ProgressStyle::with_template("{spinner} {msg}");
+        style.into_iter().fold(spinner, ProgressBar::with_style)
+    })
+}

@@ -1,0 +1,177 @@
+//! Questions: find, count, distinct, groups, pages, tables, exports, changes by filter.
+
+use crate::run::Place;
+use serde_json::Value;
+
+/// Six posts of three people.
+fn posts() -> Place {
+    let place = Place::new();
+    let lines: String = [
+        r#"{"id":1,"by":{"name":"ada"},"sub":"rust","score":10,"tags":["new","hot"]}"#,
+        r#"{"id":2,"by":{"name":"bob"},"sub":"rust","score":-1.50,"tags":["hot"]}"#,
+        r#"{"id":3,"by":{"name":"cyd"},"sub":"go","score":7,"text":"a, \"b\"\nc"}"#,
+        r#"{"id":4,"by":{"name":"ada"},"sub":"go","score":null,"tags":[]}"#,
+        r#"{"id":5,"by":{"name":"bob"},"sub":"rust","score":25,"text":"plain"}"#,
+        r#"{"id":6,"by":{"name":"ada"},"sub":"zig"}"#,
+    ]
+    .join("\n");
+    place.file("in.jsonl", lines);
+    place.ok("load db c in.jsonl --partitions 3");
+    place
+}
+
+/// The ids of the documents that a command prints, a line each.
+fn ids(place: &Place, args: &str) -> Vec<i64> {
+    let id = |line: &str| serde_json::from_str::<Value>(line).unwrap()["id"].as_i64().unwrap();
+    place.ok(args).lines().map(id).collect()
+}
+
+#[test]
+fn documents_are_found_sorted_skipped_limited_and_projected() {
+    let place = posts();
+    let find = |args: &str| ids(&place, &format!("find db c {args}"));
+    assert_eq!(find(r#"{"sub":"rust"} --sort score"#), [2, 1, 5]);
+    assert_eq!(find(r#"{"sub":"rust","score":{"$gte":10}} --sort -score"#), [5, 1]);
+    assert_eq!(find("--sort -score --skip 1 --limit 2"), [1, 3]);
+    assert_eq!(find(r#"{"by.name":{"$in":["bob","cyd"]}} --sort id"#), [2, 3, 5]);
+    assert_eq!(find(r#"{"tags":"hot"} --sort $.id --scan"#), [1, 2]);
+    assert_eq!(
+        place.ok("find db c {\"id\":2} --project by.name,score"),
+        "{\"by\":{\"name\":\"bob\"},\"score\":-1.50}\n"
+    );
+    assert_eq!(
+        place.ok("find db c {\"id\":6} --project -by --keys"),
+        "{\"key\":6,\"document\":{\"id\":6,\"sub\":\"zig\"}}\n"
+    );
+    assert_eq!(place.ok("find db c {\"id\":7}"), "");
+}
+
+#[test]
+fn pages_continue_where_the_one_before_ended() {
+    let place = posts();
+    let mut after = String::new();
+    let mut found = Vec::new();
+    for _ in 0..3 {
+        let page = place.run(&format!("find db c --sort -id --page 2{after}"));
+        assert_eq!(page.code, 0, "{page:?}");
+        let id = |line: &str| serde_json::from_str::<Value>(line).unwrap()["id"].as_i64().unwrap();
+        found.push(page.stdout.lines().map(id).collect::<Vec<_>>());
+        let next = page.stderr.trim().strip_prefix("next page: --page 2");
+        after = next.unwrap_or_default().to_owned();
+    }
+    assert_eq!(found, [[6, 5], [4, 3], [2, 1]]);
+    assert_eq!(after, "", "there is no fourth page");
+    place.fails("find db c --page 2 --after nonsense", 2, "token");
+}
+
+#[test]
+fn counts_distinct_values_and_groups_are_computed() {
+    let place = posts();
+    assert_eq!(place.ok("count db c"), "6\n");
+    assert_eq!(place.ok(r#"count db c {"by.name":"ada"}"#), "3\n");
+    assert_eq!(place.ok("distinct db c by.name"), "\"ada\"\n\"bob\"\n\"cyd\"\n");
+    assert_eq!(place.ok(r#"distinct db c tags {"sub":"rust"} --limit 1"#), "\"hot\"\n");
+    assert_eq!(
+        place.ok("find db c --group 'sub: count as n, sum(score) as sum' --sort -n,sub --limit 2"),
+        "{\"sub\":\"rust\",\"n\":3,\"sum\":33.50}\n{\"sub\":\"go\",\"n\":2,\"sum\":7}\n"
+    );
+    assert_eq!(place.ok("find db c {\"sub\":\"go\"} --group ': count as n'"), "{\"n\":2}\n");
+}
+
+#[test]
+fn a_table_shows_fields_as_columns() {
+    let place = posts();
+    let table =
+        place.ok("find db c --sort id --limit 3 --project id,sub,score,text --format table");
+    let expected = [
+        "id  sub   score  text",
+        "--  ----  -----  --------",
+        " 1  rust     10",
+        " 2  rust  -1.50",
+        " 3  go        7  a, \"b\" c",
+        "",
+    ];
+    assert_eq!(table, expected.join("\n"));
+    let groups = place.ok("find db c --group 'sub: count as n' --format table --sort -n --limit 1");
+    assert_eq!(groups, "sub   n\n----  -\nrust  3\n");
+}
+
+#[test]
+fn a_plan_is_explained() {
+    let place = posts();
+    let plan = place.ok("find db c {\"sub\":\"go\"} --explain");
+    let plan: Value = serde_json::from_str(&plan).unwrap();
+    assert!(plan["plan"]["access"].as_str().unwrap().contains("scan"), "{plan}");
+    let text = place.ok("find db c {\"sub\":\"go\"} --analyze --format table");
+    assert!(text.contains("plan: ") && text.contains("matched 2"), "{text}");
+}
+
+#[test]
+fn what_cannot_be_asked_is_refused_with_its_place() {
+    let place = posts();
+    for (args, text) in [
+        ("find db c {\"a\":}", "the filter: "),
+        ("find db c {\"a\":{\"$foo\":1}}", "$foo"),
+        ("find db c --sort $.a[", "$.a["),
+        ("find db c --group 'sub: median(score)'", "median"),
+        ("find db c --index missing", "missing"),
+        ("find db c --index a --scan", "cannot be used with"),
+        ("find db c --page 2 --limit 1", "cannot be used with"),
+        ("count db c {\"a\":", "the filter: "),
+        ("distinct db c $.a[", ""),
+        ("export db c --fields id", "--fields is for tables"),
+        ("export db c --type csv", "a table needs its columns"),
+        ("export db c --output x.tsv --fields $.a[", "--fields $.a["),
+    ] {
+        place.fails(args, 2, text);
+    }
+    place.fails("find db other {}", 1, "there is no collection \"other\"");
+    assert!(place.files("db", ".part").is_empty());
+}
+
+#[test]
+fn documents_are_exported_as_json_and_as_tables() {
+    let place = posts();
+    assert_eq!(ids(&place, "export db c --sort id"), [1, 2, 3, 4, 5, 6]);
+    place.ok("export db c {\"sub\":\"go\"} --output go.jsonl --project id,score --sort -id");
+    assert_eq!(place.read("go.jsonl"), "{\"id\":4,\"score\":null}\n{\"id\":3,\"score\":7}\n");
+    place
+        .ok("export db c --output all.csv --fields id,by.name,score,tags,text --sort id --limit 3");
+    assert_eq!(
+        place.read("all.csv"),
+        "id,by.name,score,tags,text\n1,ada,10,\"[\"\"new\"\",\"\"hot\"\"]\",\n\
+         2,bob,-1.50,\"[\"\"hot\"\"]\",\n3,cyd,7,,\"a, \"\"b\"\"\nc\"\n"
+    );
+    let tsv = place.ok("export db c {\"id\":3} --type tsv --fields id,text");
+    assert_eq!(tsv, "id\ttext\n3\ta, \"b\" c\n");
+    // What is exported can be loaded.
+    place.ok("export db c --output all.jsonl.zst");
+    place.ok("load copy c all.jsonl.zst");
+    assert_eq!(place.ok("scan copy c"), place.ok("scan db c"));
+    place.ok("export db c --output t.csv.zst --fields id,by.name,sub");
+    place.ok("load copy t t.csv.zst");
+    assert_eq!(
+        place.ok("get copy t 5 --json-key"),
+        "{\"id\":5,\"by\":{\"name\":\"bob\"},\"sub\":\"rust\"}\n"
+    );
+    place.fails("export db c --output missing/x.jsonl", 3, "cannot create missing/x.jsonl.part");
+}
+
+#[test]
+fn all_documents_that_match_are_removed() {
+    let place = posts();
+    let removed = place.run("delete db c --where {\"sub\":\"rust\"}");
+    assert_eq!((removed.code, &removed.stderr[..]), (0, "3 documents removed\n"));
+    assert_eq!(ids(&place, "find db c --sort id"), [3, 4, 6]);
+    let none = place.run("delete db c --where {\"sub\":\"rust\"}");
+    assert_eq!((none.code, &none.stderr[..]), (0, "0 documents removed\n"));
+    place.fails("delete db c", 2, "required");
+    place.fails("delete db c --where {\"a\":", 2, "the filter: ");
+    place.fails("delete db c --where {} --json-key", 2, "cannot be used with");
+    let lines: String = (0..25_000).map(|n| format!("{{\"id\":{n}}}\n")).collect();
+    place.file("many.jsonl", lines);
+    place.ok("load db many many.jsonl");
+    let removed = place.run("delete db many --where {\"id\":{\"$gte\":10}}");
+    assert_eq!(removed.stderr, "24,990 documents removed\n");
+    assert_eq!(place.ok("count db many"), "10\n");
+}
