@@ -41,7 +41,9 @@ impl Failure {
             Self::Io(text) => (3, text),
             Self::Interrupted(text) => (130, text),
             Self::Engine(error) => match error.kind() {
-                ErrorKind::Conflict | ErrorKind::ConditionFailed => (1, error.to_string()),
+                ErrorKind::Conflict | ErrorKind::ConditionFailed | ErrorKind::Duplicate => {
+                    (1, error.to_string())
+                }
                 ErrorKind::InvalidInput => (2, error.to_string()),
                 kind => (3, format!("{kind}: {error}")),
             },

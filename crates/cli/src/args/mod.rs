@@ -4,6 +4,7 @@ mod backup;
 mod demo;
 mod document;
 mod generate;
+mod index;
 mod load;
 mod query;
 mod scan;
@@ -14,6 +15,9 @@ pub(crate) use backup::{BackupArgs, RestoreArgs};
 pub(crate) use demo::DemoArgs;
 pub(crate) use document::{DeleteArgs, GetArgs, KeyArgs, PutArgs, TargetArgs, UpdateArgs};
 pub(crate) use generate::{CommentsArgs, Generate, GenerateArgs};
+pub(crate) use index::{
+    CreateIndexArgs, DropIndexArgs, IndexArgs, IndexCommand, IndexOptions, ListIndexesArgs,
+};
 pub(crate) use load::{FormatArg, LoadArgs, ModeArg, ProgressForm};
 pub(crate) use query::{DistinctArgs, ExportArgs, FindArgs, FormArg, HintArgs};
 pub(crate) use scan::{CollectionArgs, CountArgs, KeysArgs, ScanArgs};
@@ -49,6 +53,7 @@ pub(crate) enum Command {
     Distinct(DistinctArgs),
     Keys(KeysArgs),
     Export(ExportArgs),
+    Index(IndexArgs),
     Backup(BackupArgs),
     Restore(RestoreArgs),
     Checkpoint(CheckpointArgs),

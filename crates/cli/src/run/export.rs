@@ -99,8 +99,8 @@ impl Form {
     }
 }
 
-/// Appends what is at `path`: text as it is, nothing for null, other values as JSON. Several values,
-/// which a path through an array reaches, are a JSON array.
+/// Appends what is at `path`: text as it is, nothing for null, other values as JSON. Several
+/// values, which a path through an array reaches, are a JSON array.
 fn append_value(view: &View<'_>, path: &FieldPath, out: &mut Vec<u8>) -> Result<(), Failure> {
     let mut values = Vec::new();
     path.reach(view, |reached| {

@@ -13,6 +13,7 @@ mod export;
 mod find;
 mod generate;
 mod get;
+mod index;
 mod inspect;
 mod keys;
 mod load;
@@ -44,6 +45,7 @@ pub(crate) fn run(command: Command) -> Result<(), Failure> {
         Command::Find(args) => find::run(&args),
         Command::Distinct(args) => distinct::run(&args),
         Command::Export(args) => export::run(&args),
+        Command::Index(args) => index::run(&args),
         Command::Count(args) => count::run(&args),
         Command::Keys(args) => keys::run(&args),
         Command::Backup(args) => backup::run(&args),

@@ -81,17 +81,15 @@ pub(super) fn key(text: &str, json: bool) -> Result<Value, Failure> {
     flagstone::json::parse(text).map_err(|error| Failure::Usage(format!("the key: {error}")))
 }
 
-impl TargetArgs {
-    /// Returns the key of the document, if there is one.
-    pub(super) fn key(&self) -> Result<Option<Value>, Failure> {
-        self.key.as_ref().map(|text| key(text, self.json_key)).transpose()
-    }
+/// Returns the key of the document, if there is one.
+pub(super) fn target_key(args: &TargetArgs) -> Result<Option<Value>, Failure> {
+    args.key.as_ref().map(|text| key(text, args.json_key)).transpose()
+}
 
-    /// The failure when the key has no document.
-    pub(super) fn no_document(&self) -> Failure {
-        let key = self.key.as_deref().unwrap_or_default();
-        Failure::NotFound(format!("there is no document {key} in {}", self.collection.name))
-    }
+/// The failure when the key has no document.
+pub(super) fn no_target(args: &TargetArgs) -> Failure {
+    let key = args.key.as_deref().unwrap_or_default();
+    Failure::NotFound(format!("there is no document {key} in {}", args.collection.name))
 }
 
 /// The key of a document.

@@ -112,7 +112,7 @@ fn what_cannot_be_asked_is_refused_with_its_place() {
     for (args, text) in [
         ("find db c {\"a\":}", "the filter: "),
         ("find db c {\"a\":{\"$foo\":1}}", "$foo"),
-        ("find db c --sort $.a[", "$.a["),
+        ("find db c --sort $.a[", "sort, byte 0: expected a path"),
         ("find db c --group 'sub: median(score)'", "median"),
         ("find db c --index missing", "missing"),
         ("find db c --index a --scan", "cannot be used with"),
@@ -155,6 +155,45 @@ fn documents_are_exported_as_json_and_as_tables() {
         "{\"id\":5,\"by\":{\"name\":\"bob\"},\"sub\":\"rust\"}\n"
     );
     place.fails("export db c --output missing/x.jsonl", 3, "cannot create missing/x.jsonl.part");
+}
+
+#[test]
+fn indexes_are_created_listed_kept_and_dropped() {
+    let place = posts();
+    let made = place.run("index create db c by_sub $.sub '-$.score'");
+    assert!(made.code == 0, "{made:?}");
+    assert!(made.stderr.starts_with("index by_sub: 6 entries of 6 documents"), "{made:?}");
+    place.ok("index create db c names by.name --sparse --where {\"score\":{\"$gt\":0}}");
+    let listed = place.ok("index list db c --json");
+    let listed: Vec<Value> =
+        listed.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let fields = |n: usize| listed[n]["fields"].to_string();
+    assert_eq!((listed.len(), &listed[0]["name"]), (2, &"by_sub".into()));
+    assert_eq!((fields(0), &listed[0]["ready"]), (r#"["sub","-score"]"#.into(), &true.into()));
+    assert_eq!((&listed[1]["sparse"], &listed[1]["entries"]), (&true.into(), &3.into()));
+    assert!(place.ok("index list db c").starts_with("by_sub on sub, -score"));
+    // Later writes keep them, and the answers stay the same.
+    place.ok("put db c 7 --json-key {\"id\":7,\"sub\":\"rust\",\"score\":11}");
+    place.ok("delete db c 1 --json-key");
+    assert_eq!(ids(&place, "find db c {\"sub\":\"rust\"} --sort -score"), [5, 7, 2]);
+    assert!(place.ok("verify db").contains("hold"));
+    place.ok("index create db c ids id --unique");
+    place.fails("put db c 8 --json-key {\"id\":7}", 1, "ids");
+    place.ok("index drop db c by_sub");
+    place.fails("index drop db c by_sub", 1, "there is no index by_sub of c");
+    for (args, code, text) in [
+        ("index create db c ids id", 2, "ids"),
+        ("index create db c x $.a[", 2, "expected"),
+        ("index create db c x", 2, "FIELD"),
+        ("index create db c x a --where {", 2, "--where: "),
+        ("index create db c x a --uniqe", 2, "--uniqe"),
+        ("index create db c x sub --unique", 1, "x"),
+        ("index create db other x a", 1, "there is no collection"),
+        ("index list none c", 3, "there is no database here"),
+    ] {
+        place.fails(args, code, text);
+    }
+    assert_eq!(place.ok("index list db c --json").lines().count(), 2);
 }
 
 #[test]

@@ -1,0 +1,126 @@
+//! `index`: creates, lists and drops indexes.
+
+use super::open;
+use crate::args::{
+    CreateIndexArgs, DropIndexArgs, IndexArgs, IndexCommand, IndexOptions, ListIndexesArgs,
+};
+use crate::failure::Failure;
+use crate::interrupt;
+use crate::output::{Output, note};
+use crate::units::grouped;
+use flagstone::{BuildProgress, Filter, Index};
+use indicatif::{ProgressBar, ProgressStyle};
+use serde_json::json;
+use std::io::IsTerminal;
+use std::ops::ControlFlow;
+use std::time::Instant;
+
+pub(super) fn run(args: &IndexArgs) -> Result<(), Failure> {
+    match &args.what {
+        IndexCommand::Create(args) => create(args),
+        IndexCommand::List(args) => list(args),
+        IndexCommand::Drop(args) => drop_one(args),
+    }
+}
+
+fn create(args: &CreateIndexArgs) -> Result<(), Failure> {
+    let (fields, options) = args.parts().map_err(|error| {
+        let text = error.render().to_string();
+        let text = text.split("\n\n").next().unwrap_or_default();
+        Failure::Usage(text.trim_start_matches("error: ").to_owned())
+    })?;
+    let index = index_of(fields, &options)?;
+    let database = open::to_write(&args.collection.database, options.memory)?;
+    let collection = open::collection(&database, &args.collection)?;
+    interrupt::listen()?;
+    let started = Instant::now();
+    let bar = bar();
+    let (mut documents, mut entries) = (0, 0);
+    let created = collection.create_index_with(&args.index, index, |progress: BuildProgress| {
+        (documents, entries) = (progress.documents, progress.entries);
+        if let Some(bar) = &bar {
+            bar.set_length(progress.documents_total.max(documents));
+            bar.set_position(documents);
+        }
+        if interrupt::is_asked() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    });
+    if let Some(bar) = bar {
+        bar.finish_and_clear();
+    }
+    let created = created?;
+    open::close(database)?;
+    if created.is_break() {
+        let text = format!("stopped: there is no index {}", args.index);
+        return Err(Failure::Interrupted(text));
+    }
+    note(&format!(
+        "index {}: {} entries of {} documents in {:.1} s",
+        args.index,
+        grouped(entries),
+        grouped(documents),
+        started.elapsed().as_secs_f64()
+    ));
+    Ok(())
+}
+
+/// Returns the index of these fields.
+fn index_of(fields: &[String], options: &IndexOptions) -> Result<Index, Failure> {
+    let mut fields = fields.iter();
+    let first = fields.next().map_or("", String::as_str);
+    let mut index = fields.fold(Index::on(first), Index::then);
+    if options.unique {
+        index = index.unique();
+    }
+    if options.sparse {
+        index = index.sparse();
+    }
+    if let Some(filter) = &options.filter {
+        let filter =
+            Filter::parse(filter).map_err(|error| Failure::Usage(format!("--where: {error}")))?;
+        index = index.only(filter);
+    }
+    Ok(index)
+}
+
+/// A bar, if stderr is a terminal.
+fn bar() -> Option<ProgressBar> {
+    const BAR: &str = "{bar:30} {percent:>3}%  {human_pos} of {human_len} documents  ETA {eta}";
+    std::io::stderr().is_terminal().then(|| {
+        let style = ProgressStyle::with_template(BAR);
+        style.into_iter().fold(ProgressBar::new(0), ProgressBar::with_style)
+    })
+}
+
+fn list(args: &ListIndexesArgs) -> Result<(), Failure> {
+    let database = open::to_read(&args.collection.database)?;
+    let mut output = Output::new();
+    for index in open::collection(&database, &args.collection)?.indexes() {
+        if !args.json {
+            output.line(&index.to_string())?;
+            continue;
+        }
+        let line = json!({
+            "name": index.name,
+            "fields": index.fields,
+            "unique": index.is_unique,
+            "sparse": index.is_sparse,
+            "where": index.only,
+            "ready": index.is_ready,
+            "entries": index.entries,
+        });
+        output.line(&line.to_string())?;
+    }
+    output.flush()
+}
+
+fn drop_one(args: &DropIndexArgs) -> Result<(), Failure> {
+    let database = open::to_write(&args.collection.database, None)?;
+    let collection = open::collection(&database, &args.collection)?;
+    let was_there = collection.drop_index(&args.index)?;
+    open::close(database)?;
+    if was_there {
+        return Ok(());
+    }
+    let (index, collection) = (&args.index, &args.collection.name);
+    Err(Failure::NotFound(format!("there is no index {index} of {collection}")))
+}
