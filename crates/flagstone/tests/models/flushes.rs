@@ -3,8 +3,9 @@
 use crate::commits::{hashed, options};
 use crate::explore::{explore, open};
 use flagstone::env::sync::shuttle::thread;
-use flagstone::{Database, Durability, Keyspace};
+use flagstone::{Database, Durability, Keyspace, KeyspaceOptions, Routing};
 use flagstone_testkit::World;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Writes the same number to two keys of different partitions, again and again.
 fn write_pairs(db: &Database, kv: &Keyspace, rounds: u8) {
@@ -29,8 +30,9 @@ fn read_pairs(db: &Database, kv: &Keyspace, rounds: usize) {
         assert!(found.iter().all(|n| *n == found[0]), "a torn batch: {found:?}");
         assert!(found[0] >= last, "{} after {last}", found[0]);
         last = found[0];
-        let scan = snapshot.scan::<&str>(kv, ..).unwrap();
-        let scanned: Vec<u8> = scan.map(|entry| entry.unwrap().1[0]).collect();
+        let scan = snapshot.scan(kv, "a".."d").unwrap();
+        let entries = scan.map(|entry| entry.unwrap()).filter(|(key, _)| key.len() == 1);
+        let scanned: Vec<u8> = entries.map(|(_, value)| value[0]).collect();
         let expected: Vec<u8> = found.into_iter().filter(|n| *n > 0).collect();
         assert_eq!(scanned, expected);
         let now = kv.get("a").unwrap().map_or(0, |value| value[0]);
@@ -42,6 +44,10 @@ fn beside_readers(durability: Durability, upkeep: fn(&Database)) {
     let world = World::new(1);
     let db = open(&world, options(durability));
     let kv = db.keyspace_with("kv", hashed(2)).unwrap();
+    write_and_read(&db, &kv, upkeep);
+}
+
+fn write_and_read(db: &Database, kv: &Keyspace, upkeep: fn(&Database)) {
     let spawn = |body: fn(&Database, &Keyspace)| {
         let (db, kv) = (db.clone(), kv.clone());
         thread::spawn(move || body(&db, &kv))
@@ -53,7 +59,7 @@ fn beside_readers(durability: Durability, upkeep: fn(&Database)) {
         thread::spawn(move || upkeep(&db))
     };
     [writer, reader, background].into_iter().for_each(|thread| thread.join().unwrap());
-    read_pairs(&db, &kv, 1);
+    read_pairs(db, kv, 1);
     assert_eq!(kv.get("a").unwrap().unwrap()[0], 4);
 }
 
@@ -75,6 +81,37 @@ fn readers_see_whole_batches_while_tables_are_compacted() {
             db.compact().unwrap();
         });
     });
+}
+
+/// Batches that were routed before a split go to the trees after it, and readers that have the old
+/// tree find what is in the new ones.
+#[test]
+fn readers_see_whole_batches_while_partitions_split() {
+    static SPLITS: AtomicU64 = AtomicU64::new(0);
+    explore("readers_see_whole_batches_while_partitions_split", || {
+        let world = World::new(1);
+        let db = open(&world, options(Durability::Buffered).split_bytes(1 << 10));
+        let routing = KeyspaceOptions::new().routing(Routing::Auto);
+        let kv = db.keyspace_with("kv", routing).unwrap();
+        // Two tables that begin apart, of bytes that cannot be compressed.
+        let mut state = 1_u32;
+        let mut byte = || {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            (state >> 24) as u8
+        };
+        for keys in [["00", "99"], ["bb", "zz"]] {
+            for key in keys {
+                kv.put(key, (0..500).map(|_| byte()).collect::<Vec<u8>>()).unwrap();
+            }
+            db.flush().unwrap();
+        }
+        write_and_read(&db, &kv, |db| {
+            db.flush().unwrap();
+            db.flush().unwrap();
+        });
+        SPLITS.fetch_add(db.stats().splits, Ordering::Relaxed);
+    });
+    assert!(SPLITS.load(Ordering::Relaxed) > 0, "no split");
 }
 
 /// A checkpoint beside writers holds whole batches, as of one moment after the last acknowledged
