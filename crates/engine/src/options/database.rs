@@ -43,7 +43,8 @@ pub struct Options {
     /// Split a partition of a keyspace with ranges of keys ([`Routing::Range`](crate::Routing)) in
     /// two when its tables take this many bytes, at least 1 KiB, and merge neighbours that a split
     /// has made while together they take less than a quarter of it. A split writes one edit and
-    /// stops no writer. A keyspace has at most 256 partitions. 0: they stay as they are.
+    /// stops no writer. A keyspace has at most 256 partitions. 0: they stay as they are. Default:
+    /// 256 MiB, eight full tables.
     pub split_bytes: u64,
     /// Read blocks that are not in the cache past the page cache of the operating system
     /// (`O_DIRECT`), where it supports that: for data much larger than the machine's memory, which
@@ -103,7 +104,7 @@ impl Default for Options {
             space_amplification_max: 2.0,
             document_bytes_max: 16 << 20,
             memtable_bytes: None,
-            split_bytes: 0,
+            split_bytes: 256 << 20,
             direct_reads: false,
             files_open_max: None,
             entry_checks: true,
