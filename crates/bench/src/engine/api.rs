@@ -1,15 +1,11 @@
 //! The interface between workloads and engines.
 
+use super::comments::CommentStore;
+use super::outcome::Outcome;
 use crate::options::{Isolation, StoreOptions};
 use crate::record::EventKind;
 use crate::sample::ProcessSample;
 use std::time::{Duration, Instant};
-
-/// The error of any engine.
-pub type EngineError = Box<dyn std::error::Error + Send + Sync>;
-
-/// The result of a call of an engine.
-pub type Outcome<T> = Result<T, EngineError>;
 
 /// The reads and writes of a transaction, which sees its own writes.
 pub trait Transaction {
@@ -83,6 +79,11 @@ pub trait Engine: Send + Sync {
             (gauges.memtable_bytes, gauges.level_bytes, ProcessSample::now().write_bytes)
         });
         Ok(())
+    }
+
+    /// The comments of the store, if the engine can index documents or is told how.
+    fn comments(&self) -> Option<&dyn CommentStore> {
+        None
     }
 
     /// The sizes and counters that the engine reports.

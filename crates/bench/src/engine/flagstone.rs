@@ -1,6 +1,7 @@
-//! flagstone, seen as an engine: one keyspace with hash partitions.
+//! flagstone, seen as an engine: one keyspace, and a collection of comments if that is asked for.
 
-use super::{Body, Engine, EngineEvent, Gauges, Outcome, Sorted, Transaction};
+use super::collection::Comments;
+use super::{Body, CommentStore, Engine, EngineEvent, Gauges, Outcome, Sorted, Transaction};
 use crate::options::{Isolation, StoreOptions};
 use crate::record::EventKind;
 use flagstone::{
@@ -95,6 +96,7 @@ pub fn open_database(dir: &Path, options: Options) -> Outcome<(Database, Arc<Eve
 struct FlagstoneEngine {
     database: Database,
     keyspace: Keyspace,
+    comments: Comments,
     events: Arc<EventLog>,
     tuning: String,
 }
@@ -116,7 +118,8 @@ pub fn open_flagstone(options: &StoreOptions) -> Outcome<Box<dyn Engine>> {
     let (database, events) = open_database(&options.dir, chosen)?;
     let mut wanted = KeyspaceOptions::new().routing(Routing::Hash(options.partitions));
     (wanted.block_bytes, wanted.filter_bits) = (options.block_bytes, options.filter_bits);
-    let keyspace = database.keyspace_with("bench", wanted)?;
+    let keyspace = database.keyspace_with("bench", wanted.clone())?;
+    let comments = Comments::new(database.clone(), wanted);
     let chosen = database.keyspaces().into_iter().find(|info| info.name == "bench");
     let chosen = chosen.map(|info| info.options).unwrap_or_default();
     let tuning = format!(
@@ -130,7 +133,7 @@ pub fn open_flagstone(options: &StoreOptions) -> Outcome<Box<dyn Engine>> {
         if options.direct_reads { ", direct reads" } else { "" },
         if options.entry_checks { "" } else { ", no entry checks" },
     );
-    Ok(Box::new(FlagstoneEngine { database, keyspace, events, tuning }))
+    Ok(Box::new(FlagstoneEngine { database, keyspace, comments, events, tuning }))
 }
 
 struct FlagstoneTransaction<'t> {
@@ -223,6 +226,10 @@ impl Engine for FlagstoneEngine {
         Ok(self.database.compact()?)
     }
 
+    fn comments(&self) -> Option<&dyn CommentStore> {
+        Some(&self.comments)
+    }
+
     fn gauges(&self) -> Gauges {
         gauges_of(&self.database.stats())
     }
@@ -240,6 +247,8 @@ impl Engine for FlagstoneEngine {
     }
 
     fn close(self: Box<Self>) -> Outcome<()> {
-        Ok(self.database.close()?)
+        let Self { database, keyspace, comments, .. } = *self;
+        drop((keyspace, comments));
+        Ok(database.close()?)
     }
 }

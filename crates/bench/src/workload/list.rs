@@ -1,6 +1,7 @@
 //! All workloads: name, help, options, defaults and code of each. Arguments, headers of result
 //! files and tables follow from that.
 
+use super::comments::{Questions, builds, writes};
 use super::documents::{
     DocumentTrials, describe_get, describe_load, describe_update, run_gets, run_load, run_updates,
 };
@@ -77,6 +78,7 @@ const GETS: Workload = Workload {
     defaults: &[("threads", "2"), ("records", "350000")],
     ..FILLED
 };
+const COMMENTS: Names = &["seed"];
 const DOCUMENTS: Names = &["partitions", "memory", "comments", "seed", "collection"];
 
 type RunCase = fn(&Case<'_>) -> Outcome<Summary>;
@@ -292,6 +294,33 @@ pub const WORKLOADS: &[Workload] = &[
         tells: describe_update,
         run: Run::Together(|case| DocumentTrials::begin(case, run_updates)),
     },
+    Workload {
+        name: "ask",
+        about: "Questions about comments with two indexes, each answer checked\n\n\
+                An operation is a question; `rows_per_s` counts the documents or rows of the \
+                answers.",
+        takes: &[&["comments", "question"], COMMENTS, STORE, TIME],
+        refuses: &["closing-sync"],
+        defaults: &[("threads", "2"), ("question", "key,rare,popular,covered,best,groups")],
+        run: Run::Together(Questions::begin),
+        ..FILLED
+    },
+    Workload {
+        name: "index-write",
+        about: "Inserts or replacements of comments, one by one, with none or several indexes",
+        takes: &[&["comments", "indexes", "replace"], COMMENTS, STORE, TIME],
+        defaults: &[("threads", "2"), ("indexes", "0,1,4"), ("comments", "100000")],
+        run: Run::Alone(writes),
+        ..FILLED
+    },
+    Workload {
+        name: "index-build",
+        about: "The creation of an index over comments while writers insert more",
+        takes: &[&["comments"], COMMENTS, STORE, TIME],
+        defaults: &[("threads", "1")],
+        run: Run::Alone(builds),
+        ..FILLED
+    },
 ];
 
 impl Workload {
@@ -381,6 +410,7 @@ impl<'w> Series<'w> {
         };
         let mut of = case.options.clone();
         (of.pace.threads, of.documents.how) = (1, Default::default());
+        of.documents.question = Default::default();
         if self.store.as_ref().is_none_or(|(before, _)| *before != of) {
             self.end(false)?;
             self.store = Some((of, begin(case)?));

@@ -177,6 +177,34 @@ pub struct DocumentOptions {
     #[arg(long, value_name = "HOW", value_enum, default_value_t)]
     #[serde(skip)]
     pub how: UpdateHow,
+    /// What is asked
+    #[arg(long, value_name = "WHAT", value_enum, default_value_t)]
+    pub question: Asks,
+    /// The number of indexes: by author, by subreddit and score, by time, by thread
+    #[arg(long, value_name = "N", default_value = "1", value_parser = within::<usize>(0, 4))]
+    pub indexes: usize,
+    /// Replace comments that are there, drawn at random, instead of inserting new ones
+    #[arg(long)]
+    pub replace: bool,
+}
+
+/// What is asked about comments.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Asks {
+    /// The comment of a key
+    Key,
+    /// All comments of an author who wrote at most ten
+    #[default]
+    Rare,
+    /// All comments of one of the most popular subreddits
+    Popular,
+    /// Subreddit and score of these comments, which the index has
+    Covered,
+    /// The best ten comments of a popular subreddit within a time: two conditions, order and limit
+    Best,
+    /// For each subreddit the number of comments and the sum of their scores
+    Groups,
 }
 
 /// What becomes garbage.

@@ -1,0 +1,14 @@
+//! Comments with indexes over engines that have a [`CommentStore`](crate::engine::CommentStore):
+//! questions, the cost of indexes for writes, and the creation of an index beside writes.
+
+mod facts;
+
+mod fill;
+
+mod ask;
+mod build;
+mod write;
+
+pub(super) use ask::Questions;
+pub(super) use build::builds;
+pub(super) use write::writes;
