@@ -1,7 +1,7 @@
 //! The cells by name, and the groups that name several of them.
 
 use flagstone_bench::options::Isolation;
-use flagstone_bench::workload::{Distribution, Mix, Pattern, ValueKind};
+use flagstone_bench::workload::{Asks, Distribution, Mix, Pattern, ValueKind};
 
 /// The workload of a cell.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -37,6 +37,12 @@ pub(crate) enum Work {
     /// Writes that turn a filled and compacted store into garbage, three times as long as others:
     /// the space it takes second by second, and afterwards.
     Overwrite { pattern: Pattern },
+    /// Questions about comments with indexes.
+    Ask { question: Asks },
+    /// Inserts or replacements of comments with this many indexes.
+    IndexWrite { indexes: usize, replace: bool },
+    /// The creation of an index beside a writer.
+    IndexBuild,
 }
 
 impl Work {
@@ -49,6 +55,7 @@ impl Work {
                 | Self::AbsentGet
                 | Self::FullScan
                 | Self::ColdGet { .. }
+                | Self::Ask { .. }
         )
     }
 
@@ -67,6 +74,9 @@ impl Work {
             Self::Transactions { .. } => "transactions".to_owned(),
             Self::ColdGet { .. } => "larger".to_owned(),
             Self::Overwrite { .. } => "overwrite".to_owned(),
+            Self::Ask { .. } => "ask".to_owned(),
+            Self::IndexWrite { .. } => "index-write".to_owned(),
+            Self::IndexBuild => "index-build".to_owned(),
         }
     }
 }
@@ -102,6 +112,8 @@ const READERS: &[&str] = &["flagstone", "rocksdb", "fjall", "redb"];
 
 /// The engines with transactions that many threads run at once, and one with a single writer.
 const TRANSACTORS: &[&str] = &["flagstone", "rocksdb", "redb"];
+/// The engines that keep documents, or whose users keep them with indexes of their own.
+const INDEXERS: &[&str] = &["flagstone", "rocksdb", "sqlite"];
 
 /// Returns all cells, in the order of the table.
 pub(crate) fn all() -> Vec<Cell> {
@@ -163,6 +175,27 @@ pub(crate) fn all() -> Vec<Cell> {
             }
         }
     }
+    let asks = [
+        ("ask-key", Asks::Key),
+        ("ask-rare", Asks::Rare),
+        ("ask-popular", Asks::Popular),
+        ("ask-covered", Asks::Covered),
+        ("ask-best", Asks::Best),
+        ("ask-groups", Asks::Groups),
+    ];
+    for (name, question) in asks {
+        add(name, &["documents", "ask"], Work::Ask { question }, 2, INDEXERS);
+    }
+    for (name, indexes, replace) in [
+        ("insert-indexed-0", 0, false),
+        ("insert-indexed-1", 1, false),
+        ("insert-indexed-4", 4, false),
+        ("replace-indexed-1", 1, true),
+    ] {
+        let work = Work::IndexWrite { indexes, replace };
+        add(name, &["documents", "indexed"], work, 2, INDEXERS);
+    }
+    add("index-build", &["documents", "indexed"], Work::IndexBuild, 1, INDEXERS);
     cells
 }
 
@@ -198,6 +231,8 @@ pub(crate) struct Scale {
     pub(crate) small_entries: u64,
     /// How many times the memory the data of `cold-get` has.
     pub(crate) cold_times: u64,
+    /// Comments that questions are asked about, and over which an index is created.
+    pub(crate) comments: u64,
 }
 
 impl Scale {
@@ -210,6 +245,7 @@ impl Scale {
         overwritten_entries: 500_000,
         small_entries: 10_000_000,
         cold_times: 4,
+        comments: 3_000_000,
     };
     /// Sizes that are enough to see that everything works.
     pub(crate) const QUICK: Self = Self {
@@ -219,6 +255,7 @@ impl Scale {
         overwritten_entries: 50_000,
         small_entries: 500_000,
         cold_times: 1,
+        comments: 30_000,
     };
 }
 

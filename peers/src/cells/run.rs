@@ -112,6 +112,15 @@ impl Setup<'_> {
                 (options.pattern, options.pace.seconds) = (pattern, times(3.0));
                 options.records = self.scale.overwritten_entries;
             }
+            Work::Ask { question } => {
+                options.documents.question = question;
+                options.documents.comments = self.scale.comments;
+            }
+            Work::IndexWrite { indexes, replace } => {
+                (options.documents.indexes, options.documents.replace) = (indexes, replace);
+                options.documents.comments = self.scale.comments / 30;
+            }
+            Work::IndexBuild => options.documents.comments = self.scale.comments,
             Work::ColdGet { block_bytes } => {
                 options.store.direct_reads = true;
                 options.store.block_bytes = block_bytes;

@@ -11,7 +11,10 @@ mod lmdb;
 mod redb;
 #[cfg(feature = "rocksdb")]
 mod rocksdb;
+#[cfg(feature = "rocksdb")]
+mod rocksdb_comments;
 mod sqlite;
+mod sqlite_comments;
 
 mod choice;
 

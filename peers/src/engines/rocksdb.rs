@@ -35,10 +35,13 @@
 //! default and as flagstone's do.
 
 use super::choice::has;
+use super::rocksdb_comments::RocksComments;
 use super::ticker::Ticker;
 use super::versions::locked;
 use flagstone::Durability;
-use flagstone_bench::engine::{Body, Engine, Gauges, Outcome, Stillness, Transaction};
+use flagstone_bench::engine::{
+    Body, CommentStore, Engine, Gauges, Outcome, Stillness, Transaction,
+};
 use flagstone_bench::options::{Isolation, StoreOptions};
 use rocksdb::{
     BlockBasedOptions, BlockBasedTablePinningTier, Cache, CompactOptions, DB, DBCompactionStyle,
@@ -87,7 +90,8 @@ macro_rules! with {
 }
 
 struct Rocks {
-    // Declared before `db`: it holds a handle of `db` and must be dropped first.
+    // Declared before `db`: they hold a handle of `db` and must be dropped first.
+    comments: Option<RocksComments>,
     ticker: Option<Ticker>,
     db: Store,
     read: ReadOptions,
@@ -141,14 +145,7 @@ pub(super) fn open(variant: &str, options: &StoreOptions) -> Outcome<Box<dyn Eng
     }
     opts.set_block_based_table_factory(&tables(variant, options, &cache));
 
-    let mut write = WriteOptions::default();
-    match options.durability {
-        Durability::None => write.disable_wal(true),
-        Durability::Buffered | Durability::Interval(_) => {}
-        Durability::Group | Durability::Each => {
-            write.set_sync(true);
-        }
-    }
+    let (write, plain) = (writes(options.durability), writes(options.durability));
     // RocksDB refuses this without a log.
     if options.durability != Durability::None {
         opts.set_recycle_log_file_num(RECYCLED_LOGS);
@@ -192,7 +189,22 @@ pub(super) fn open(variant: &str, options: &StoreOptions) -> Outcome<Box<dyn Eng
         if variant.is_empty() { String::new() } else { format!(" ({variant})") },
     );
     let flush_on_close = options.durability == Durability::None;
-    Ok(Box::new(Rocks { ticker, db, read: ReadOptions::default(), write, flush_on_close, tuning }))
+    let read = ReadOptions::default();
+    let comments = match &db {
+        Store::Plain(db) => Some(RocksComments::new(Arc::clone(db), plain)),
+        Store::Optimistic(_) => None,
+    };
+    Ok(Box::new(Rocks { comments, ticker, db, read, write, flush_on_close, tuning }))
+}
+
+fn writes(durability: Durability) -> WriteOptions {
+    let mut write = WriteOptions::default();
+    match durability {
+        Durability::None => write.disable_wal(true),
+        Durability::Buffered | Durability::Interval(_) => {}
+        Durability::Group | Durability::Each => write.set_sync(true),
+    }
+    write
 }
 
 fn tables(variant: &str, options: &StoreOptions, cache: &Cache) -> BlockBasedOptions {
@@ -281,6 +293,10 @@ impl Engine for Rocks {
         Err("out of tries".into())
     }
 
+    fn comments(&self) -> Option<&dyn CommentStore> {
+        self.comments.as_ref().map(|comments| comments as &dyn CommentStore)
+    }
+
     fn flush(&self) -> Outcome<()> {
         Ok(with!(self.db, db => db.flush())?)
     }
@@ -336,8 +352,8 @@ impl Engine for Rocks {
         if self.flush_on_close {
             self.flush()?;
         }
-        let Self { ticker, db, .. } = *self;
-        drop(ticker);
+        let Self { comments, ticker, db, .. } = *self;
+        drop((comments, ticker));
         drop(db);
         Ok(())
     }

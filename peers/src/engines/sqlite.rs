@@ -20,7 +20,7 @@
 use super::choice::has;
 use super::ticker::Ticker;
 use flagstone::Durability;
-use flagstone_bench::engine::{Engine, Outcome};
+use flagstone_bench::engine::{CommentStore, Engine, Outcome};
 use flagstone_bench::options::StoreOptions;
 use rusqlite::{Connection, OpenFlags};
 use std::path::{Path, PathBuf};
@@ -31,7 +31,7 @@ use std::time::Duration;
 pub(super) const VARIANTS: &[(&str, &str)] =
     &[("16k", "pages of 16 KiB"), ("4k", "pages of 4 KiB"), ("nomap", "no memory map")];
 
-struct Sqlite {
+pub(super) struct Sqlite {
     ticker: Option<Ticker>,
     path: PathBuf,
     pragmas: Pragmas,
@@ -86,7 +86,9 @@ impl Pragmas {
                  PRAGMA synchronous = {};
                  PRAGMA wal_autocheckpoint = {checkpoint_pages};
                  CREATE TABLE IF NOT EXISTS kv
-                     (k BLOB NOT NULL PRIMARY KEY, v BLOB NOT NULL) WITHOUT ROWID;",
+                     (k BLOB NOT NULL PRIMARY KEY, v BLOB NOT NULL) WITHOUT ROWID;
+                 CREATE TABLE IF NOT EXISTS comments
+                     (id TEXT NOT NULL PRIMARY KEY, doc BLOB NOT NULL) WITHOUT ROWID;",
                 self.page_bytes, self.synchronous,
             ))?;
         }
@@ -136,8 +138,13 @@ fn checkpoint(connection: &Connection, mode: &str) -> Outcome<()> {
 }
 
 impl Sqlite {
+    /// Locks the connection that writes.
+    pub(super) fn writer(&self) -> MutexGuard<'_, Connection> {
+        locked_connection(&self.writer)
+    }
+
     /// Calls `read` with a connection that no other thread uses.
-    fn reading<T>(&self, read: impl FnOnce(&Connection) -> Outcome<T>) -> Outcome<T> {
+    pub(super) fn reading<T>(&self, read: impl FnOnce(&Connection) -> Outcome<T>) -> Outcome<T> {
         let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let connection = match idle {
             Some(connection) => connection,
@@ -190,6 +197,10 @@ impl Engine for Sqlite {
             }
             Ok(seen)
         })
+    }
+
+    fn comments(&self) -> Option<&dyn CommentStore> {
+        Some(self)
     }
 
     fn flush(&self) -> Outcome<()> {
