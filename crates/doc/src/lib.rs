@@ -74,7 +74,7 @@ pub use jsonpath::{
 pub use map::Map;
 pub use names::{NAME_BYTES_MAX, NAMES_MAX, Names};
 pub use number::{EXPONENT_MAX, Number};
-pub use patch::{EncodedPatch, NotApplied, Patch, Patcher};
+pub use patch::{EncodedPatch, JsonPatch, MergePatch, NotApplied, Patch, Patcher};
 pub use path_error::PathError;
 pub use pointer::Pointer;
 pub use projection::{Projection, Projector};

@@ -51,6 +51,11 @@ impl Pointer {
         self.tokens.iter().map(|token| &**token)
     }
 
+    /// Returns whether the pointer leads through the place of `other`, or to it.
+    pub(crate) fn starts_with(&self, other: &Self) -> bool {
+        self.tokens.starts_with(&other.tokens)
+    }
+
     /// Returns the value at the pointer in the value of `root`; `None` if there is none. Decodes
     /// nothing else.
     ///
@@ -74,7 +79,7 @@ impl Pointer {
 }
 
 /// Returns the index of an array that a token is: digits without a leading zero.
-fn index(token: &str) -> Option<usize> {
+pub(crate) fn index(token: &str) -> Option<usize> {
     let is_plain = token.bytes().all(|byte| byte.is_ascii_digit());
     let is_shortest = token == "0" || !token.starts_with('0');
     if is_plain && is_shortest { token.parse().ok() } else { None }

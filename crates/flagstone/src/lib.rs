@@ -78,9 +78,9 @@ pub use flagstone_base::{
 pub use flagstone_doc::adapt;
 pub use flagstone_doc::{
     DateTime, Document, DocumentMut, Duplicates, FieldPath, FieldTest, Filter, FilterError,
-    JsonError, JsonOptions, JsonPath, Location, Map, Matcher, NoJson, Node, Nodes, Number, Patch,
-    PathError, PathStep, Pointer, Projection, Projector, Reached, SortSpec, Surrogates, Value,
-    ValueType, View, doc, json,
+    JsonError, JsonOptions, JsonPatch, JsonPath, Location, Map, Matcher, MergePatch, NoJson, Node,
+    Nodes, Number, Patch, PathError, PathStep, Pointer, Projection, Projector, Reached, SortSpec,
+    Surrogates, Value, ValueType, View, doc, json,
 };
 pub use flagstone_engine::fold::{self, Fold};
 pub use flagstone_engine::{
@@ -138,6 +138,11 @@ struct QueriesGuide;
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/guide/indexes.md")]
 struct IndexesGuide;
+
+/// The guide to patches compiles.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/guide/patches.md")]
+struct PatchesGuide;
 
 /// The guide to transactions compiles.
 #[cfg(all(doctest, feature = "serde"))]

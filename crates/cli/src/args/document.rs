@@ -72,15 +72,14 @@ pub(crate) struct DeleteArgs {
 
 /// Change a document: all changes together, or none
 ///
-/// Values are JSON: score=7, name='"x"', meta.tags='["a"]'. Fields are set first; the other changes
-/// follow in the order of their list below.
+/// Values are JSON: score=7, name='"x"', meta.tags='["a"]'. Conditions are tested on the document as
+/// it is; then fields are set, and the other changes follow in the order of their list below.
 #[derive(Args, Debug)]
 pub(crate) struct UpdateArgs {
     #[command(flatten)]
     pub(crate) key: KeyArgs,
     /// Set the value at a dotted path; missing maps on the path are created
-    #[arg(value_name = "PATH=JSON", required_unless_present_any =
-        ["unset", "inc", "mul", "rename", "push", "min", "max"])]
+    #[arg(value_name = "PATH=JSON", required_unless_present_any = CHANGES)]
     pub(crate) changes: Vec<String>,
     /// Remove the value at the path
     #[arg(long, value_name = "PATH")]
@@ -103,10 +102,85 @@ pub(crate) struct UpdateArgs {
     /// Set the value at the path if the new one is greater
     #[arg(long, value_name = "PATH=JSON")]
     pub(crate) max: Vec<String>,
+    /// Append to the array at the path unless it has an equal element
+    #[arg(long, value_name = "PATH=JSON")]
+    pub(crate) add_to_set: Vec<String>,
+    /// Remove all equal elements from the array at the path
+    #[arg(long, value_name = "PATH=JSON")]
+    pub(crate) pull: Vec<String>,
+    /// Remove the first element of the array at the path
+    #[arg(long, value_name = "PATH")]
+    pub(crate) pop_first: Vec<String>,
+    /// Remove the last element of the array at the path
+    #[arg(long, value_name = "PATH")]
+    pub(crate) pop_last: Vec<String>,
+    /// Insert into the array at the path, as in tags=0:"x"; -1 is before the last element
+    #[arg(long, value_name = "PATH=POSITION:JSON")]
+    pub(crate) push_at: Vec<String>,
+    #[command(flatten)]
+    pub(crate) conditions: ConditionArgs,
     /// Begin with an empty document when there is none
     #[arg(long)]
     pub(crate) upsert: bool,
+    /// Begin with this document when there is none
+    #[arg(long, value_name = "JSON")]
+    pub(crate) default: Option<String>,
+    /// Do the operations of a JSON Patch (RFC 6902); `-` reads it from stdin
+    #[arg(long, value_name = "JSON", conflicts_with_all = ["merge_patch", "upsert", "blind"])]
+    pub(crate) json_patch: Option<String>,
+    /// Merge a JSON Merge Patch (RFC 7396); `-` reads it from stdin
+    #[arg(long, value_name = "JSON", conflicts_with = "blind")]
+    pub(crate) merge_patch: Option<String>,
     /// Do not read the document: a missing one, or changes that do not apply, are no error
     #[arg(long)]
     pub(crate) blind: bool,
+}
+
+/// The arguments of `update` of which there must be one.
+const CHANGES: [&str; 15] = [
+    "unset",
+    "inc",
+    "mul",
+    "rename",
+    "push",
+    "min",
+    "max",
+    "add_to_set",
+    "pull",
+    "pop_first",
+    "pop_last",
+    "push_at",
+    "default",
+    "json_patch",
+    "merge_patch",
+];
+
+/// Conditions of an update
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Conditions")]
+pub(crate) struct ConditionArgs {
+    /// Change nothing unless there is a value at the path
+    #[arg(long, value_name = "PATH")]
+    pub(crate) if_exists: Vec<String>,
+    /// Change nothing if there is a value at the path
+    #[arg(long, value_name = "PATH")]
+    pub(crate) if_missing: Vec<String>,
+    /// Change nothing unless the value at the path is equal
+    #[arg(long, value_name = "PATH=JSON")]
+    pub(crate) if_eq: Vec<String>,
+    /// Change nothing if the value at the path is equal
+    #[arg(long, value_name = "PATH=JSON")]
+    pub(crate) if_ne: Vec<String>,
+    /// Change nothing unless the value at the path is less
+    #[arg(long, value_name = "PATH=JSON")]
+    pub(crate) if_lt: Vec<String>,
+    /// Change nothing unless the value at the path is less or equal
+    #[arg(long, value_name = "PATH=JSON")]
+    pub(crate) if_lte: Vec<String>,
+    /// Change nothing unless the value at the path is greater
+    #[arg(long, value_name = "PATH=JSON")]
+    pub(crate) if_gt: Vec<String>,
+    /// Change nothing unless the value at the path is greater or equal
+    #[arg(long, value_name = "PATH=JSON")]
+    pub(crate) if_gte: Vec<String>,
 }

@@ -13,7 +13,9 @@ mod upkeep;
 
 pub(crate) use backup::{BackupArgs, RestoreArgs};
 pub(crate) use demo::DemoArgs;
-pub(crate) use document::{DeleteArgs, GetArgs, KeyArgs, PutArgs, TargetArgs, UpdateArgs};
+pub(crate) use document::{
+    ConditionArgs, DeleteArgs, GetArgs, KeyArgs, PutArgs, TargetArgs, UpdateArgs,
+};
 pub(crate) use generate::{CommentsArgs, Generate, GenerateArgs};
 pub(crate) use index::{
     CreateIndexArgs, DropIndexArgs, IndexArgs, IndexCommand, IndexOptions, ListIndexesArgs,

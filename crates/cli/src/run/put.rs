@@ -22,7 +22,8 @@ pub(super) fn run(args: &PutArgs) -> Result<(), Failure> {
     open::close(database)
 }
 
-fn stdin() -> Result<Vec<u8>, Failure> {
+/// Reads JSON from stdin, up to the limit of a document.
+pub(super) fn stdin() -> Result<Vec<u8>, Failure> {
     let mut json = Vec::new();
     // One byte more than a document may have, so that the parser refuses longer ones.
     let limit = flagstone::JsonOptions::default().bytes_max as u64 + 1;

@@ -1,75 +1,131 @@
-//! `update`: changes a document by a patch.
+//! `update`: changes a document by a patch, a JSON Patch or a JSON Merge Patch.
 
-use super::open;
-use crate::args::UpdateArgs;
+use super::{open, put};
+use crate::args::{ConditionArgs, UpdateArgs};
 use crate::failure::Failure;
-use flagstone::{Patch, Value};
+use flagstone::{Collection, JsonPatch, MergePatch, Patch, Result, Value};
+
+/// A change that is read before the database is opened, so that bad input opens nothing.
+enum Change {
+    Patch(Patch),
+    Json(JsonPatch),
+    Merge(MergePatch),
+}
 
 pub(super) fn run(args: &UpdateArgs) -> Result<(), Failure> {
     let key = open::key_of(&args.key)?;
-    let patch = patch(args)?;
+    let change = change(args)?;
     let database = open::to_write(&args.key.collection.database, None)?;
     let collection = open::collection(&database, &args.key.collection)?;
-    let found = if args.blind {
-        collection.patch(key, &patch)?;
-        true
-    } else {
-        collection.apply_patch(key, &patch)?
-    };
+    let found = apply(&collection, key, &change, args.blind)?;
     open::close(database)?;
     if found { Ok(()) } else { Err(open::no_document(&args.key)) }
 }
 
+fn apply(collection: &Collection, key: Value, change: &Change, blind: bool) -> Result<bool> {
+    match change {
+        Change::Patch(patch) if blind => collection.patch(key, patch).map(|()| true),
+        Change::Patch(patch) => collection.apply_patch(key, patch),
+        Change::Json(patch) => collection.apply_json_patch(key, patch),
+        Change::Merge(patch) => collection.merge_patch(key, patch),
+    }
+}
+
+fn change(args: &UpdateArgs) -> Result<Change, Failure> {
+    let text = |text: &str| if text == "-" { put::stdin() } else { Ok(text.as_bytes().to_vec()) };
+    let own = patch(args)?;
+    if (args.json_patch.is_some() || args.merge_patch.is_some())
+        && (!own.is_empty() || args.default.is_some())
+    {
+        let text = "--json-patch and --merge-patch are given without other changes and conditions";
+        return Err(Failure::Usage(text.to_owned()));
+    }
+    if let Some(json) = &args.json_patch {
+        return Ok(Change::Json(JsonPatch::parse(text(json)?)?));
+    }
+    if let Some(json) = &args.merge_patch {
+        let patch = MergePatch::parse(text(json)?)?;
+        return Ok(Change::Merge(if args.upsert { patch.upsert() } else { patch }));
+    }
+    Ok(Change::Patch(own))
+}
+
+/// Adds a change or condition with a value to a patch.
+type With = fn(Patch, &str, Value) -> Patch;
+
+/// Adds a change or condition of a path to a patch.
+type At = fn(Patch, &str) -> Patch;
+
 fn patch(args: &UpdateArgs) -> Result<Patch, Failure> {
     let mut patch = if args.upsert { Patch::new().upsert() } else { Patch::new() };
-    for text in &args.changes {
-        let (path, value) = change(text)?;
-        patch = patch.set(path, value);
+    if let Some(json) = &args.default {
+        let default = flagstone::json::parse(json)
+            .map_err(|error| Failure::Usage(format!("--default {json:?}: {error}")))?;
+        patch = patch.upsert_from(default);
     }
-    for path in &args.unset {
-        patch = patch.unset(path);
-    }
-    type With = fn(Patch, &str, Value) -> Patch;
-    let with_values: [(&[String], With); 5] = [
-        (&args.inc, |patch, path, by| patch.inc(path, by)),
-        (&args.mul, |patch, path, by| patch.mul(path, by)),
-        (&args.push, |patch, path, value| patch.push(path, value)),
-        (&args.min, |patch, path, value| patch.min(path, value)),
-        (&args.max, |patch, path, value| patch.max(path, value)),
-    ];
-    let (numbers, others) = with_values.split_at(2);
-    for (texts, with) in numbers {
-        patch = with_all(patch, texts, *with)?;
-    }
+    patch = with_conditions(patch, &args.conditions)?;
+    patch = with_all(patch, &args.changes, |patch, path, value| patch.set(path, value))?;
+    patch = at_all(patch, &args.unset, |patch, path| patch.unset(path));
+    patch = with_all(patch, &args.inc, |patch, path, by| patch.inc(path, by))?;
+    patch = with_all(patch, &args.mul, |patch, path, by| patch.mul(path, by))?;
     for text in &args.rename {
         let (path, name) = parted(text, "PATH=NAME, as in old=new")?;
         patch = patch.rename(path, name);
     }
-    for (texts, with) in others {
-        patch = with_all(patch, texts, *with)?;
+    let with_values: [(&[String], With); 5] = [
+        (&args.push, |patch, path, value| patch.push(path, value)),
+        (&args.min, |patch, path, value| patch.min(path, value)),
+        (&args.max, |patch, path, value| patch.max(path, value)),
+        (&args.add_to_set, |patch, path, value| patch.add_to_set(path, value)),
+        (&args.pull, |patch, path, value| patch.pull(path, value)),
+    ];
+    for (texts, with) in with_values {
+        patch = with_all(patch, texts, with)?;
+    }
+    patch = at_all(patch, &args.pop_first, |patch, path| patch.pop_first(path));
+    patch = at_all(patch, &args.pop_last, |patch, path| patch.pop_last(path));
+    for text in &args.push_at {
+        const EXPECTED: &str = "PATH=POSITION:JSON, as in tags=0:7";
+        let (path, rest) = parted(text, EXPECTED)?;
+        let place = rest.split_once(':').and_then(|(at, json)| Some((at.parse().ok()?, json)));
+        let (position, json) =
+            place.ok_or_else(|| Failure::Usage(format!("{text:?}: expected {EXPECTED}")))?;
+        patch = patch.push_at(path, position, value(text, json)?);
     }
     Ok(patch)
 }
 
-fn with_all(
-    patch: Patch,
-    texts: &[String],
-    with: fn(Patch, &str, Value) -> Patch,
-) -> Result<Patch, Failure> {
+fn with_conditions(mut patch: Patch, args: &ConditionArgs) -> Result<Patch, Failure> {
+    patch = at_all(patch, &args.if_exists, |patch, path| patch.if_exists(path));
+    patch = at_all(patch, &args.if_missing, |patch, path| patch.if_missing(path));
+    let with_values: [(&[String], With); 6] = [
+        (&args.if_eq, |patch, path, value| patch.if_eq(path, value)),
+        (&args.if_ne, |patch, path, value| patch.if_ne(path, value)),
+        (&args.if_lt, |patch, path, value| patch.if_lt(path, value)),
+        (&args.if_lte, |patch, path, value| patch.if_lte(path, value)),
+        (&args.if_gt, |patch, path, value| patch.if_gt(path, value)),
+        (&args.if_gte, |patch, path, value| patch.if_gte(path, value)),
+    ];
+    with_values.iter().try_fold(patch, |patch, (texts, with)| with_all(patch, texts, *with))
+}
+
+fn at_all(patch: Patch, paths: &[String], at: At) -> Patch {
+    paths.iter().fold(patch, |patch, path| at(patch, path))
+}
+
+fn with_all(patch: Patch, texts: &[String], with: With) -> Result<Patch, Failure> {
     texts.iter().try_fold(patch, |patch, text| {
-        let (path, value) = change(text)?;
-        Ok(with(patch, path, value))
+        let (path, json) = parted(text, "PATH=JSON, as in score=7")?;
+        Ok(with(patch, path, value(text, json)?))
     })
 }
 
-/// `a.b=JSON` as a path and a value.
-fn change(text: &str) -> Result<(&str, Value), Failure> {
-    let (path, json) = parted(text, "PATH=JSON, as in score=7")?;
-    let value = flagstone::json::parse(json).map_err(|error| {
+/// Parses the JSON part of `text`.
+fn value(text: &str, json: &str) -> Result<Value, Failure> {
+    flagstone::json::parse(json).map_err(|error| {
         let hint = "text needs its quotes, as in name='\"x\"'";
         Failure::Usage(format!("{text:?}: the value: {error}; {hint}"))
-    })?;
-    Ok((path, value))
+    })
 }
 
 fn parted<'a>(text: &'a str, expected: &str) -> Result<(&'a str, &'a str), Failure> {

@@ -83,6 +83,38 @@ fn an_update_changes_more_than_fields() {
 }
 
 #[test]
+fn an_update_changes_arrays_under_conditions() {
+    let place = Place::new();
+    place.ok(r#"put db c k {"n":5,"tags":["a","b"]}"#);
+    place.ok(r#"update db c k --add-to-set tags="a" --add-to-set tags="c" --push-at tags=-1:7 --if-gte n=5"#);
+    assert_eq!(place.ok("get db c k --path tags"), "[\"a\",\"b\",7,\"c\"]\n");
+    place.ok(r#"update db c k --pull tags="b" --pop-first tags --pop-last tags --if-missing x"#);
+    assert_eq!(place.ok("get db c k"), "{\"n\":5,\"tags\":[7]}\n");
+    place.fails("update db c k n=1 --if-lt n=5", 1, "does not meet the condition if_lt n 5");
+    place.fails("update db c k --push-at tags=x", 2, "expected PATH=POSITION:JSON");
+    place.ok(r#"update db c new --default {"n":1} --inc n=1"#);
+    place.ok(r#"update db c new --default {"n":1} --inc n=1"#);
+    assert_eq!(place.ok("get db c new"), "{\"n\":3}\n");
+}
+
+#[test]
+fn an_update_takes_a_json_patch_or_a_merge_patch() {
+    let place = Place::new();
+    place.ok(r#"put db c k {"a":1,"b":{"c":2}}"#);
+    place.ok(r#"update db c k --json-patch [{"op":"move","from":"/b/c","path":"/d"}]"#);
+    assert_eq!(place.ok("get db c k"), "{\"a\":1,\"b\":{},\"d\":2}\n");
+    place.ok(r#"update db c k --merge-patch {"b":null,"a":{"x":1}}"#);
+    assert_eq!(place.ok("get db c k"), "{\"a\":{\"x\":1},\"d\":2}\n");
+    let failing = r#"update db c k --json-patch [{"op":"test","path":"/d","value":3}]"#;
+    place.fails(failing, 1, "test \"/d\": the value differs");
+    place.fails(r#"update db c k --json-patch [{"op":"go"}]"#, 2, "/0/op: expected add");
+    place.fails(r#"update db c k --merge-patch {} --inc a=1"#, 2, "without other changes");
+    place.fails(r#"update db c new --merge-patch {"a":1}"#, 1, "there is no document new");
+    place.ok(r#"update db c new --upsert --merge-patch {"a":1,"b":null}"#);
+    assert_eq!(place.ok("get db c new"), "{\"a\":1}\n");
+}
+
+#[test]
 fn a_part_of_a_document_is_got() {
     let place = Place::new();
     place.ok(r#"put db c k {"a":{"b":[1,1.10,{"c":"x"}]}}"#);

@@ -35,6 +35,8 @@ pub(super) const EMPTY: [u8; 2] = [VERSION << 4 | form::BARE, tag::EMPTY_MAP];
 /// ```
 pub struct Patcher {
     pub(super) encoder: Encoder,
+    /// Whether new names are defined.
+    pub(super) defines: bool,
     pub(super) levels: Vec<Level>,
     pub(super) edits: Edits,
     /// A computed value, encoded as a document.
@@ -63,16 +65,23 @@ pub struct NotApplied {
 }
 
 impl Patcher {
-    /// Creates a patcher with empty buffers.
+    /// Creates a patcher for folds, with empty buffers.
     pub fn new() -> Self {
         Self {
             encoder: Encoder::of_known_names(),
+            defines: false,
             levels: Vec::new(),
             edits: Edits::default(),
             computed: Vec::new(),
             next: Vec::new(),
             one_by_one_max: None,
         }
+    }
+
+    /// Creates a patcher for writers: JSON Patches and Merge Patches define the names of new fields
+    /// in the names table, so log the definitions before the document.
+    pub fn defining() -> Self {
+        Self { encoder: Encoder::new(), defines: true, ..Self::new() }
     }
 
     /// Applies `patch` to `document`; both use the names table `names`. A `document` of `None`
@@ -162,7 +171,7 @@ impl Patcher {
     }
 
     /// Returns the number of parts up to which patches of `base` are applied one by one.
-    fn parts_max(&self, base: Option<&[u8]>) -> usize {
+    pub(super) fn parts_max(&self, base: Option<&[u8]>) -> usize {
         self.one_by_one_max.unwrap_or_else(|| one_by_one_max(base.map_or(0, <[u8]>::len)))
     }
 
@@ -172,7 +181,7 @@ impl Patcher {
     }
 
     /// Frees the memory that a large document took, because a patcher lives as long as its thread.
-    fn rest(&mut self) {
+    pub(super) fn rest(&mut self) {
         self.edits.rest();
         forget_large(&mut self.computed);
         forget_large(&mut self.next);
@@ -302,7 +311,7 @@ impl Patcher {
 }
 
 /// Returns how deep arrays and maps nest in a value; [`DEPTH_MAX`] for a malformed one.
-fn depth_of(view: &View<'_>) -> usize {
+pub(super) fn depth_of(view: &View<'_>) -> usize {
     if !view.is_full_container() {
         return usize::from(view.is_array() || view.is_map());
     }

@@ -178,7 +178,7 @@ fn growth(part: &Part<'_>, change: &Change) -> usize {
 }
 
 /// Returns an upper bound of the bytes of `value` in any encoding, whatever names are known.
-fn inline_bytes(value: &Value) -> usize {
+pub(super) fn inline_bytes(value: &Value) -> usize {
     16 + match value {
         Value::Text(text) => text.len(),
         Value::Bytes(bytes) => bytes.len(),

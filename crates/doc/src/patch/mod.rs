@@ -31,6 +31,9 @@ mod plan;
 
 mod apply;
 
+mod json;
+
 pub use apply::{NotApplied, Patcher};
 pub use build::Patch;
+pub use json::{JsonPatch, MergePatch};
 pub use touch::EncodedPatch;

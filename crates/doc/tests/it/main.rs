@@ -6,6 +6,7 @@
 mod filters;
 mod golden;
 mod hostile;
+mod json_patches;
 mod jsonpath;
 mod oracles;
 mod patches;

@@ -120,6 +120,14 @@ fn with_patcher<R>(apply: impl FnOnce(&mut Patcher) -> R) -> R {
     PATCHER.with_borrow_mut(apply)
 }
 
+/// Calls `apply` with the patcher of this thread that defines the names of new fields.
+pub(super) fn with_defining_patcher<R>(apply: impl FnOnce(&mut Patcher) -> R) -> R {
+    thread_local! {
+        static DEFINING: RefCell<Patcher> = RefCell::new(Patcher::defining());
+    }
+    DEFINING.with_borrow_mut(apply)
+}
+
 impl Fold for PatchFold {
     fn name(&self) -> &'static str {
         PATCH_FOLDS.get(usize::from(self.version()).wrapping_sub(1)).copied().unwrap_or(PATCH_FOLD)

@@ -16,6 +16,7 @@ pub(crate) mod index;
 
 pub(crate) mod write;
 
+pub(crate) mod json_patch;
 pub(crate) mod update;
 
 mod conditional;

@@ -1,11 +1,11 @@
 //! Patches of the documents of a collection.
 
 use super::handle::Collection;
-use super::update;
 use super::write::Destination;
+use super::{json_patch, update};
 use crate::sort_keys;
 use flagstone_base::Result;
-use flagstone_doc::{Patch, Value};
+use flagstone_doc::{JsonPatch, MergePatch, Patch, Value};
 
 /// Patches.
 impl Collection {
@@ -86,6 +86,65 @@ impl Collection {
         default: impl Into<Value>,
     ) -> Result<()> {
         self.patch(key, &patch.clone().upsert_from(default))
+    }
+
+    /// Reads the document of `key`, does the operations of a JSON Patch (RFC 6902) and writes it. No
+    /// other write of the key comes between. Returns false if there is no such document.
+    ///
+    /// Where possible the bytes of the document are changed without decoding them.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = flagstone::Database::open(dir.path())?;
+    /// use flagstone::{ErrorKind, JsonPatch};
+    /// let tasks = db.collection("tasks")?;
+    /// tasks.put_json(1, r#"{"state":"open","tags":["a"]}"#)?;
+    /// let close = JsonPatch::parse(
+    ///     r#"[{ "op": "test", "path": "/state", "value": "open" },
+    ///         { "op": "replace", "path": "/state", "value": "done" },
+    ///         { "op": "add", "path": "/tags/0", "value": "b" }]"#,
+    /// )?;
+    /// assert!(tasks.apply_json_patch(1, &close)?);
+    /// let task = tasks.get(1)?.expect("it was put");
+    /// assert_eq!(task.to_json().unwrap(), r#"{"state":"done","tags":["b","a"]}"#);
+    /// let again = tasks.apply_json_patch(1, &close).unwrap_err();
+    /// assert_eq!(again.kind(), ErrorKind::ConditionFailed);
+    /// # Ok::<(), flagstone::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// ConditionFailed if a `test` fails, InvalidInput if another operation is impossible; the text
+    /// names the operation, and nothing is written. Else as [`Collection::put`].
+    pub fn apply_json_patch(&self, key: impl Into<Value>, patch: &JsonPatch) -> Result<bool> {
+        let key = sort_keys::of_primary(&key.into())?;
+        json_patch::apply(&self.0, Destination::Database, &key, patch)
+    }
+
+    /// Reads the document of `key`, merges a JSON Merge Patch (RFC 7396) into it and writes it. No
+    /// other write of the key comes between. Returns false if there is no such document and the
+    /// patch is not an [upsert](MergePatch::upsert).
+    ///
+    /// Where possible the bytes of the document are changed without decoding them.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = flagstone::Database::open(dir.path())?;
+    /// use flagstone::MergePatch;
+    /// let users = db.collection("users")?;
+    /// users.put_json("ada", r#"{"name":"Ada","mail":"a@b.c","tags":["x"]}"#)?;
+    /// let patch = MergePatch::parse(r#"{"mail":null,"address":{"city":"Oslo"}}"#)?;
+    /// assert!(users.merge_patch("ada", &patch)?);
+    /// let ada = users.get("ada")?.expect("it was put");
+    /// assert_eq!(ada.to_json().unwrap(), r#"{"name":"Ada","tags":["x"],"address":{"city":"Oslo"}}"#);
+    /// assert!(!users.merge_patch("bob", &patch)?);
+    /// # Ok::<(), flagstone::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Collection::put`].
+    pub fn merge_patch(&self, key: impl Into<Value>, patch: &MergePatch) -> Result<bool> {
+        let key = sort_keys::of_primary(&key.into())?;
+        json_patch::merge(&self.0, Destination::Database, &key, patch)
     }
 
     /// Lets the collection store all patches that this version of flagstone knows as merge

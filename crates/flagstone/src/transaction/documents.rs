@@ -3,11 +3,11 @@
 use super::handle::Transaction;
 use super::scans::TransactionDocumentScan;
 use crate::collection::write::{self, Change, Destination};
-use crate::collection::{Collection, decode, encode, update};
+use crate::collection::{Collection, decode, encode, json_patch, update};
 use crate::entry::EntryOptions;
 use crate::sort_keys;
 use flagstone_base::Result;
-use flagstone_doc::{Document, DocumentMut, Patch, Value};
+use flagstone_doc::{Document, DocumentMut, JsonPatch, MergePatch, Patch, Value};
 use std::ops::RangeBounds;
 
 /// Documents.
@@ -236,6 +236,36 @@ impl Transaction {
     ) -> Result<bool> {
         let key = sort_keys::of_primary(&key.into())?;
         update::apply_patch(&collection.0, Destination::Transaction(self.own()), &key, patch)
+    }
+
+    /// Reads the document of `key`, does the operations of a JSON Patch and writes it. Returns false
+    /// if there is no such document.
+    ///
+    /// # Errors
+    /// As [`Collection::apply_json_patch`] and [`Transaction::put`]: everything is as before then.
+    pub fn apply_json_patch(
+        &mut self,
+        collection: &Collection,
+        key: impl Into<Value>,
+        patch: &JsonPatch,
+    ) -> Result<bool> {
+        let key = sort_keys::of_primary(&key.into())?;
+        json_patch::apply(&collection.0, Destination::Transaction(self.own()), &key, patch)
+    }
+
+    /// Reads the document of `key`, merges a JSON Merge Patch into it and writes it. Returns false
+    /// if there is no such document and the patch is not an upsert.
+    ///
+    /// # Errors
+    /// As [`Collection::merge_patch`] and [`Transaction::put`]: everything is as before then.
+    pub fn merge_patch(
+        &mut self,
+        collection: &Collection,
+        key: impl Into<Value>,
+        patch: &MergePatch,
+    ) -> Result<bool> {
+        let key = sort_keys::of_primary(&key.into())?;
+        json_patch::merge(&collection.0, Destination::Transaction(self.own()), &key, patch)
     }
 
     /// Removes the document of `key`, whether it is there or not.

@@ -2,7 +2,7 @@
 //! recovered, as a map of values in memory would have them.
 
 use crate::support::{hashed, small, threaded};
-use flagstone::{Database, ErrorKind, Patch, Value, doc};
+use flagstone::{Database, ErrorKind, JsonPatch, MergePatch, Patch, Value, doc};
 use flagstone_testkit::{Rng, Session, World, rounds, seed};
 use std::collections::BTreeMap;
 
@@ -366,4 +366,98 @@ fn an_upsert_starts_from_its_default_where_there_is_no_document() {
     pages.upsert("bare", &Patch::new(), doc!({ "a": 1 })).unwrap();
     assert_eq!(visits(1.into()), 142);
     assert_eq!(pages.get("bare").unwrap().unwrap().to_value(), doc!({ "a": 1 }));
+}
+
+#[test]
+fn json_patches_and_merge_patches_change_stored_documents_whole_or_not() {
+    let world = World::new(11);
+    let session = world.open(&small()).unwrap();
+    let documents = session.db.collection("documents").unwrap();
+    documents.put_json("k", r#"{"n":1.10,"tags":["a"],"deep":{"x":1,"y":2}}"#).unwrap();
+    let json = || documents.get("k").unwrap().unwrap().to_json().unwrap();
+    let patch = JsonPatch::parse(
+        r#"[{"op":"test","path":"/n","value":1.1},{"op":"add","path":"/new","value":{"a":[1]}},
+            {"op":"add","path":"/tags/0","value":"b"},{"op":"move","from":"/deep/x","path":"/x"},
+            {"op":"remove","path":"/n"}]"#,
+    )
+    .unwrap();
+    assert!(documents.apply_json_patch("k", &patch).unwrap());
+    let changed = r#"{"tags":["b","a"],"deep":{"y":2},"new":{"a":[1]},"x":1}"#;
+    assert_eq!(json(), changed);
+    let error = documents.apply_json_patch("k", &patch).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidInput, "{error}");
+    let failing = JsonPatch::parse(
+        r#"[{"op":"remove","path":"/x"},{"op":"test","path":"/deep","value":{"y":3}}]"#,
+    )
+    .unwrap();
+    let error = documents.apply_json_patch("k", &failing).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::ConditionFailed, "{error}");
+    assert_eq!(json(), changed, "nothing was written");
+    assert!(!documents.apply_json_patch("missing", &patch).unwrap());
+
+    let merge = MergePatch::parse(r#"{"deep":{"y":null,"z":{"q":1}},"tags":7}"#).unwrap();
+    assert!(documents.merge_patch("k", &merge).unwrap());
+    assert_eq!(json(), r#"{"tags":7,"deep":{"z":{"q":1}},"new":{"a":[1]},"x":1}"#);
+    assert!(!documents.merge_patch("missing", &merge).unwrap());
+    assert_eq!(documents.get("missing").unwrap(), None);
+    assert!(documents.merge_patch("made", &merge.clone().upsert()).unwrap());
+    let made = documents.get("made").unwrap().unwrap().to_json().unwrap();
+    assert_eq!(made, r#"{"deep":{"z":{"q":1}},"tags":7}"#);
+
+    let seen = session.db.transaction(|tx| {
+        let done = JsonPatch::parse(r#"[{"op":"replace","path":"/tags","value":8}]"#)?;
+        tx.apply_json_patch(&documents, "k", &done)?;
+        tx.merge_patch(&documents, "k", &MergePatch::parse(r#"{"x":null,"name of tx":1}"#)?)?;
+        Ok(tx.get_document(&documents, "k")?.map(|document| document.to_value()))
+    });
+    let expected =
+        doc!({ "tags": 8, "deep": { "z": { "q": 1 } }, "new": { "a": [1] }, "name of tx": 1 });
+    assert_eq!(seen.unwrap().as_ref(), Some(&expected));
+    drop((documents, session));
+    // The names that only patches have brought are in the log.
+    let session = world.after_kill(1).open(&small()).unwrap();
+    let documents = session.db.collection("documents").unwrap();
+    assert_eq!(documents.get("k").unwrap().unwrap().to_value(), expected);
+}
+
+#[test]
+fn concurrent_json_patches_lose_nothing() {
+    let world = World::new(12);
+    let db = threaded(&world, small());
+    let documents = db.collection_with("documents", hashed(2)).unwrap();
+    documents.put_value(1, &doc!({ "list": [] })).unwrap();
+    let add = JsonPatch::parse(r#"[{"op":"add","path":"/list/-","value":1}]"#).unwrap();
+    std::thread::scope(|scope| {
+        for t in 0..4 {
+            let (documents, add) = (&documents, &add);
+            scope.spawn(move || {
+                for n in 0..100_i64 {
+                    documents.apply_json_patch(1, add).unwrap();
+                    let field = MergePatch::from_value(doc!({ (format!("t{t}")): n }));
+                    documents.merge_patch(1, &field.unwrap()).unwrap();
+                }
+            });
+        }
+    });
+    let document = documents.get(1).unwrap().unwrap();
+    assert_eq!(document.get("list").unwrap().len().unwrap(), 400);
+    assert_eq!((document.int("t0"), document.int("t3")), (99, 99));
+}
+
+#[test]
+fn a_json_patch_cannot_make_a_document_larger_than_the_limit() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut options = flagstone::Options::new().document_bytes_max(1000);
+    options.memory_budget = 64 << 20;
+    let db = Database::builder(dir.path()).options(options).open().unwrap();
+    let documents = db.collection("documents").unwrap();
+    documents.put_value(1, &doc!({ "a": ("x".repeat(600)) })).unwrap();
+    let copy = JsonPatch::parse(r#"[{"op":"copy","from":"/a","path":"/b"}]"#).unwrap();
+    let merge = MergePatch::from_value(doc!({ "b": ("x".repeat(600)) })).unwrap();
+    let error = documents.apply_json_patch(1, &copy).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidInput, "{error}");
+    assert!(error.to_string().ends_with("larger than its limit"), "{error}");
+    let error = documents.merge_patch(1, &merge).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidInput, "{error}");
+    assert!(error.to_string().contains("document_bytes_max"), "{error}");
 }

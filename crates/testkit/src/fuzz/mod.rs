@@ -16,6 +16,7 @@ mod document;
 mod edit;
 mod filter;
 mod json;
+mod json_patch;
 mod jsonpath;
 mod mutate;
 mod patch;
@@ -62,7 +63,7 @@ const fn checked(
 }
 
 /// All targets.
-pub const TARGETS: [Target; 11] = [
+pub const TARGETS: [Target; 12] = [
     checked("table", "a table: frame, index, filter, blocks", table::body, table::seeds),
     checked("log", "segments and the operations in them", database::log, database::log_seeds),
     checked("manifest", "a manifest", database::manifest, database::manifest_seeds),
@@ -70,6 +71,7 @@ pub const TARGETS: [Target; 11] = [
     plain("edit", "a tree edit with its tables", edit::body, edit::seeds),
     plain("document", "a document", document::body, document::seeds),
     plain("patch", "a document and patches of it", patch::body, patch::seeds),
+    plain("json_patch", "a document and a JSON patch", json_patch::body, json_patch::seeds),
     plain("json", "JSON", json::body, json::seeds),
     plain("jsonpath", "a document and a JSONPath", jsonpath::body, jsonpath::seeds),
     plain("filter", "a document and a filter", filter::body, filter::seeds),

@@ -2,7 +2,7 @@
 
 use super::document::{names, shape, value};
 use super::{bounded, join, note, split};
-use flagstone_doc::{Encoder, Patch, Patcher, Value, doc, validate};
+use flagstone_doc::{EncodedPatch, Encoder, FieldPath, Patch, Patcher, Value, doc, validate};
 
 /// Reads a document and two patches. There is no document if its length is 0.
 pub(super) fn body(bytes: &[u8]) {
@@ -29,6 +29,15 @@ pub(super) fn body(bytes: &[u8]) {
         }
         note(format_args!("fold {refused:?}"));
     }
+    let why = Patcher::explain(first, base, Some(&names));
+    let is_valid = base.is_none_or(|bytes| validate(bytes, Some(&names)).is_ok());
+    assert!(
+        !applied || !is_valid || why.part.is_none(),
+        "a part that does not apply, of one that does"
+    );
+    if let Ok(patch) = EncodedPatch::of(first, Some(&names)) {
+        note(format_args!("{} {}", patch.is_upsert(), patch.touches(&FieldPath::root())));
+    }
 }
 
 pub(super) fn seeds() -> Vec<Vec<u8>> {
@@ -47,6 +56,9 @@ pub(super) fn seeds() -> Vec<Vec<u8>> {
             .mul("score", Value::number("1.5").unwrap())
             .min("big", 0)
             .set("x.y", doc!([1])),
+        Patch::new().upsert_from(doc!({"a": {"b": [3]}})).if_exists("a.b").add_to_set("a.b", 2),
+        Patch::new().if_lt("score", 2).push_at("a.b", -1, "in").pull_all("a.b", [1, 2]),
+        Patch::new().if_missing("gone").pop_first("a.b").pop_last("tags").if_ne("score", 9),
     ];
     let bytes: Vec<Vec<u8>> = patches
         .iter()

@@ -1,0 +1,385 @@
+//! Applies JSON Patches and JSON Merge Patches to encoded documents: on the bytes if possible.
+
+use super::merge::{MergePatch, has_more_fields, without_nulls};
+use super::patch::{Action, JsonPatch, Operation};
+use super::places::{self, NO_INDEX, NO_PARENT, NO_PLACE, NO_VALUE, WHOLE};
+use crate::depth::DEPTH_MAX;
+use crate::layout::form;
+use crate::map::Map;
+use crate::names::Names;
+use crate::patch::apply::{Patcher, depth_of};
+use crate::patch::chain::inline_bytes;
+use crate::patch::edits::{NotSpliced, Open, Piece};
+use crate::patch::follow::{Container, End, enter, follow};
+use crate::patch::form::Step;
+use crate::pointer::{Pointer, index};
+use crate::value::Value;
+use crate::view::{Body, View};
+use crate::view_order::same;
+use flagstone_base::key::VALUE_BYTES_MAX;
+use flagstone_base::{Error, ErrorKind, Malformed, Result};
+
+/// A change at one place; a document is its argument.
+#[derive(Clone, Copy)]
+enum Change<'a> {
+    /// Inserts into an array, or sets a field.
+    Add(&'a [u8]),
+    Replace(&'a [u8]),
+    Remove,
+}
+
+/// The reason why an operation is refused.
+enum Refusal {
+    /// A `test` does not hold.
+    Test,
+    Place(&'static str),
+    Malformed(Malformed),
+    /// The value to be written is refused.
+    Value(Error),
+}
+
+impl From<&'static str> for Refusal {
+    fn from(why: &'static str) -> Self {
+        Self::Place(why)
+    }
+}
+
+impl From<Malformed> for Refusal {
+    fn from(malformed: Malformed) -> Self {
+        Self::Malformed(malformed)
+    }
+}
+
+impl From<Error> for Refusal {
+    fn from(error: Error) -> Self {
+        Self::Value(error)
+    }
+}
+
+/// The limit of memory for the copies that a patch makes of parts of a value in memory.
+const COPIED_MAX: usize = 64 << 20;
+
+const DIFFERS: &str = "the value differs";
+const TOO_LARGE: &str = "the document would be larger than its limit";
+
+impl Refusal {
+    /// Returns the error that `describe` gives a text.
+    fn error(self, describe: impl FnOnce(&str) -> String) -> Error {
+        match self {
+            Self::Test => Error::new(ErrorKind::ConditionFailed, describe(DIFFERS)),
+            Self::Place(why) => Error::invalid(describe(why)),
+            Self::Malformed(malformed) => malformed.in_file("a document", 0),
+            Self::Value(error) => error.context(describe("the value to be written")),
+        }
+    }
+}
+
+/// A document that is being changed.
+struct Target<'n> {
+    bytes: Vec<u8>,
+    names: Option<&'n Names>,
+    /// The document may not become longer than this.
+    bytes_max: usize,
+}
+
+impl Target<'_> {
+    fn root(&self) -> Result<View<'_>, Malformed> {
+        View::of(&self.bytes, self.names)
+    }
+
+    fn check_size(&self) -> Result<(), Refusal> {
+        if self.bytes.len() > self.bytes_max { Err(TOO_LARGE.into()) } else { Ok(()) }
+    }
+
+    /// Returns the value at the place of `tokens`.
+    fn at(&self, tokens: &[&str]) -> Result<Option<View<'_>>, Malformed> {
+        tokens.iter().copied().collect::<Pointer>().get(&self.root()?)
+    }
+}
+
+impl JsonPatch {
+    /// Applies the operations to a value in memory. If one of them fails, nothing changes.
+    ///
+    /// # Errors
+    /// ConditionFailed if a `test` fails, InvalidInput if another operation is impossible, or the
+    /// copies take more than 64 MiB in total. The text names the operation.
+    pub fn apply_to(&self, value: &mut Value) -> Result<()> {
+        let mut changed = value.clone();
+        let mut room = COPIED_MAX;
+        for (at, operation) in self.operations.iter().enumerate() {
+            let done = operation.apply_to(&mut changed, &mut room);
+            done.map_err(|refusal| refusal.error(|why| self.refusal(at, why)))?;
+        }
+        *value = changed;
+        Ok(())
+    }
+}
+
+impl Operation {
+    /// Applies the operation to a value. `room` is how many bytes may still be copied: a few copies
+    /// of the whole document into itself would fill any memory.
+    fn apply_to(&self, root: &mut Value, room: &mut usize) -> Result<(), Refusal> {
+        let path: Vec<&str> = self.path.tokens().collect();
+        match &self.action {
+            Action::Add(value) => places::add(root, &path, value.clone())?,
+            Action::Remove => places::remove(root, &path)?,
+            Action::Replace(value) => places::replace(root, &path, value.clone())?,
+            Action::Test(value) => match places::at(root, &path) {
+                Some(found) if found == value => {}
+                Some(_) => return Err(Refusal::Test),
+                None => return Err(NO_VALUE.into()),
+            },
+            Action::Move(from) | Action::Copy(from) => {
+                let from: Vec<&str> = from.tokens().collect();
+                let value = places::at(root, &from).ok_or(NO_VALUE)?;
+                if from == path && matches!(self.action, Action::Move(_)) {
+                    return Ok(());
+                }
+                *room = room.checked_sub(inline_bytes(value)).ok_or(TOO_LARGE)?;
+                let value = value.clone();
+                if matches!(self.action, Action::Move(_)) {
+                    places::remove(root, &from)?;
+                }
+                places::add(root, &path, value)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Patcher {
+    /// Applies the operations of `patch` to `document` and returns the new document. Both use the
+    /// names table `names`. A [`Patcher::defining`] defines the names of new fields.
+    ///
+    /// On the bytes, each operation costs a copy of the document and a walk to its place; for many
+    /// operations, none of which copies, the document is decoded once.
+    ///
+    /// # Errors
+    /// ConditionFailed if a `test` fails, InvalidInput if another operation is impossible, or would
+    /// make the document nested deeper than 512 or longer than `bytes_max` and than it is. The text
+    /// names the operation. Corruption if the bytes read are not a document.
+    pub fn apply_json_patch(
+        &mut self,
+        patch: &JsonPatch,
+        document: &[u8],
+        names: Option<&Names>,
+        bytes_max: usize,
+    ) -> Result<Vec<u8>> {
+        let copies = |operation: &Operation| matches!(operation.action, Action::Copy(_));
+        if patch.len() > self.parts_max(Some(document)) && !patch.operations.iter().any(copies) {
+            return self.decode_and_change(document, names, |value| patch.apply_to(value));
+        }
+        let bytes_max = bytes_max.max(document.len());
+        let mut target = Target { bytes: document.to_vec(), names, bytes_max };
+        for (at, operation) in patch.operations.iter().enumerate() {
+            let done = self.operate(operation, &mut target);
+            done.map_err(|refusal| refusal.error(|why| patch.refusal(at, why)))?;
+        }
+        self.rest();
+        Ok(target.bytes)
+    }
+
+    /// Merges `patch` into `document` and returns the new document; without a document, that is what
+    /// merging it into nothing gives. As [`Patcher::apply_json_patch`] in cost.
+    ///
+    /// # Errors
+    /// InvalidInput if the result would be nested deeper than 512 or larger than 512 MiB;
+    /// Corruption if the bytes read are not a document.
+    pub fn apply_merge_patch(
+        &mut self,
+        patch: &MergePatch,
+        document: Option<&[u8]>,
+        names: Option<&Names>,
+    ) -> Result<Vec<u8>> {
+        let refused = |refusal: Refusal| refusal.error(|why| format!("JSON Merge Patch: {why}"));
+        let (Some(document), Value::Map(fields)) = (document, &patch.value) else {
+            return self.encoded(&without_nulls(&patch.value), names);
+        };
+        let root = View::of(document, names).map_err(|malformed| refused(malformed.into()))?;
+        if !root.is_full_container() || !root.is_map() {
+            return self.encoded(&without_nulls(&patch.value), names);
+        }
+        if has_more_fields(fields, self.parts_max(Some(document))) {
+            return self.decode_and_change(document, names, |value| {
+                patch.apply_to(value);
+                Ok(())
+            });
+        }
+        let mut target = Target { bytes: document.to_vec(), names, bytes_max: VALUE_BYTES_MAX };
+        self.merge(fields, &mut Vec::new(), &mut target).map_err(refused)?;
+        self.rest();
+        Ok(target.bytes)
+    }
+
+    fn encoded(&mut self, value: &Value, names: Option<&Names>) -> Result<Vec<u8>> {
+        let mut bytes = Vec::new();
+        self.encoder.encode(value, names, &mut bytes)?;
+        Ok(bytes)
+    }
+
+    fn decode_and_change(
+        &mut self,
+        document: &[u8],
+        names: Option<&Names>,
+        change: impl FnOnce(&mut Value) -> Result<()>,
+    ) -> Result<Vec<u8>> {
+        let value = View::of(document, names).and_then(|view| view.to_value());
+        let mut value = value.map_err(|malformed| malformed.in_file("a document", 0))?;
+        change(&mut value)?;
+        self.encoded(&value, names)
+    }
+
+    fn operate(&mut self, operation: &Operation, target: &mut Target<'_>) -> Result<(), Refusal> {
+        let path: Vec<&str> = operation.path.tokens().collect();
+        match &operation.action {
+            Action::Add(value) => {
+                let argument = self.encoded(value, target.names)?;
+                self.change_at(&path, Change::Add(&argument), target)
+            }
+            Action::Replace(value) => {
+                let argument = self.encoded(value, target.names)?;
+                self.change_at(&path, Change::Replace(&argument), target)
+            }
+            Action::Remove => self.change_at(&path, Change::Remove, target),
+            Action::Test(value) => {
+                let argument = self.encoded(value, None)?;
+                let found = target.at(&path)?.ok_or(NO_VALUE)?;
+                let is_same = same(&found, &View::of(&argument, None)?, DEPTH_MAX)?;
+                if is_same { Ok(()) } else { Err(Refusal::Test) }
+            }
+            Action::Move(from) | Action::Copy(from) => {
+                let from: Vec<&str> = from.tokens().collect();
+                let found = target.at(&from)?.ok_or(NO_VALUE)?;
+                if from == path && matches!(operation.action, Action::Move(_)) {
+                    return Ok(());
+                }
+                let mut argument = Vec::new();
+                self.encoder.encode_view(&found, target.names, &mut argument)?;
+                if matches!(operation.action, Action::Move(_)) {
+                    self.change_at(&from, Change::Remove, target)?;
+                }
+                self.change_at(&path, Change::Add(&argument), target)
+            }
+        }
+    }
+
+    /// Merges `fields` into the map at `place`.
+    fn merge<'p>(
+        &mut self,
+        fields: &'p Map,
+        place: &mut Vec<&'p str>,
+        target: &mut Target<'_>,
+    ) -> Result<(), Refusal> {
+        for (key, value) in fields {
+            place.push(key.as_str().unwrap_or_default());
+            let found = target.at(place)?;
+            let is_map = found.is_some_and(|view| view.is_map() && view.is_full_container());
+            match value {
+                Value::Null if found.is_none() => {}
+                Value::Null => self.change_at(place, Change::Remove, target)?,
+                Value::Map(inner) if is_map => self.merge(inner, place, target)?,
+                value => {
+                    let argument = self.encoded(&without_nulls(value), target.names)?;
+                    self.change_at(place, Change::Add(&argument), target)?;
+                }
+            }
+            place.pop();
+        }
+        Ok(())
+    }
+
+    /// Makes one change at one place: splices the bytes, or decodes the document.
+    fn change_at(
+        &mut self,
+        place: &[&str],
+        change: Change<'_>,
+        target: &mut Target<'_>,
+    ) -> Result<(), Refusal> {
+        let Some((last, above)) = place.split_last() else {
+            let (Change::Add(document) | Change::Replace(document)) = change else {
+                return Err(WHOLE.into());
+            };
+            target.bytes = document.to_vec();
+            return target.check_size();
+        };
+        match self.splice_at((above, last), change, target)? {
+            Ok(()) => {
+                if self.edits.perform(&mut target.bytes, &mut self.next) {
+                    return target.check_size();
+                }
+                Err(TOO_LARGE.into())
+            }
+            Err(NotSpliced) => {
+                let mut root = target.root()?.to_value()?;
+                let argument = |document| View::of(document, target.names)?.to_value();
+                match change {
+                    Change::Add(document) => places::add(&mut root, place, argument(document)?)?,
+                    Change::Replace(document) => {
+                        places::replace(&mut root, place, argument(document)?)?;
+                    }
+                    Change::Remove => places::remove(&mut root, place)?,
+                }
+                target.bytes = self.encoded(&root, target.names)?;
+                target.check_size()
+            }
+        }
+    }
+
+    /// Prepares the edits of the bytes for a change of `last` in the container at `above`.
+    fn splice_at(
+        &mut self,
+        (above, last): (&[&str], &str),
+        change: Change<'_>,
+        target: &Target<'_>,
+    ) -> Result<Result<(), NotSpliced>, Refusal> {
+        let (bytes, names) = (target.bytes.as_slice(), target.names);
+        let steps = above.iter().map(|name| Step { id: None, name });
+        let parent = match follow((bytes, names), steps, index, &mut self.levels)? {
+            End::Value(parent) => parent,
+            End::Other => return Ok(Err(NotSpliced)),
+            End::Missing { .. } | End::Blocked => return Err(NO_PARENT.into()),
+        };
+        if !parent.is_full_container() {
+            // An empty container has no bytes to be spliced.
+            let is_container = parent.is_map() || parent.is_array();
+            return if is_container { Ok(Err(NotSpliced)) } else { Err(NO_PARENT.into()) };
+        }
+        let body = Body::open(&parent)?;
+        let adds = matches!(change, Change::Add(_));
+        let found = match body.form {
+            form::PAIRS => return Ok(Err(NotSpliced)),
+            form::ARRAY | form::ARRAY_OF_ONE_TAG => match (index(last), last) {
+                (Some(index), _) if index < body.count => Some(index),
+                (Some(index), _) if adds && index == body.count => None,
+                (None, "-") if adds => None,
+                _ if adds => return Err(NO_PLACE.into()),
+                (None, _) => return Err(NO_INDEX.into()),
+                _ => return Err(NO_VALUE.into()),
+            },
+            _ => body.find(last)?,
+        };
+        let around = self.levels.len() + 1;
+        if let Some(index) = found {
+            enter(&body, index, &mut self.levels)?;
+        }
+        let Self { levels, edits, defines, .. } = self;
+        edits.begin(bytes.first().copied().unwrap_or_default());
+        let (Change::Add(document) | Change::Replace(document)) = change else {
+            return found.map(|_| edits.remove(bytes, levels)).ok_or(NO_VALUE.into());
+        };
+        let fits = around + depth_of(&View::of(document, names)?) <= DEPTH_MAX;
+        let Some(piece) = Piece::of(document).filter(|_| fits) else { return Ok(Err(NotSpliced)) };
+        Ok(match found {
+            Some(_) if adds && parent.is_array() => edits.insert(bytes, levels, &piece),
+            Some(_) => edits.put(bytes, levels, &piece),
+            None if adds => {
+                let container = Container::of(&body);
+                let has_ids = container.id_width() > 0;
+                let id = names.filter(|_| has_ids && *defines).and_then(|names| names.intern(last));
+                let name = parent.is_map().then_some(Step { id, name: last });
+                edits.add(bytes, levels, &Open { container: &container, name, names }, &piece)
+            }
+            None => return Err(NO_VALUE.into()),
+        })
+    }
+}
