@@ -11,7 +11,7 @@ pub(super) fn body(bytes: &[u8]) {
     let names = names();
     let mut patcher = Patcher::defining();
     let value = validate(document, Some(&names)).ok().and_then(|view| view.to_value().ok());
-    let mut compare = |kind: &str, done: Result<Vec<u8>>, expected: Option<Result<Value>>| {
+    let compare = |kind: &str, done: Result<Vec<u8>>, expected: Option<Result<Value>>| {
         let found = done.map(|bytes| {
             let view = validate(&bytes, Some(&names));
             view.ok().and_then(|view| view.to_value().ok())

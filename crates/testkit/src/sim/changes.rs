@@ -1,18 +1,36 @@
 //! Turns changes into calls of the database.
 
 use super::life::Handle;
-use super::model::{PAD, SLOTS, key_bytes, operand_bytes, pad, value_bytes};
-use super::step::{Change, Edit, Lasts};
-use flagstone::{Batch, Document, EntryOptions, Patch, Result, Value};
+use super::model::{LIST_MAX, PAD, SLOTS, key_bytes, operand_bytes, pad, value_bytes};
+use super::step::{Change, Edit, Lasts, Missing};
+use flagstone::{Batch, Document, EntryOptions, Patch, Result, Value, doc};
 
 /// The handles of the slots that are written.
 pub(super) type Handles = [Option<Handle>; SLOTS];
 
-pub(super) fn patch_of(upsert: bool, edits: &[Edit]) -> Patch {
-    let patch = if upsert { Patch::new().upsert() } else { Patch::new() };
+pub(super) fn patch_of(missing: Missing, edits: &[Edit]) -> Patch {
+    let patch = match missing {
+        Missing::Nothing => Patch::new(),
+        Missing::Empty => Patch::new().upsert(),
+        Missing::Default(value) => Patch::new().upsert_from(doc!({ "f0": (i64::from(value)) })),
+    };
+    let field = |name: u16| format!("f{name}");
+    let list = |name: u16| format!("l{name}");
+    let not_full = |patch: Patch, name: u16| patch.if_missing(format!("l{name}.{}", LIST_MAX - 1));
     edits.iter().fold(patch, |patch, edit| match *edit {
-        Edit::Set(name, value) => patch.set(format!("f{name}"), i64::from(value)),
-        Edit::Add(name, value) => patch.inc(format!("f{name}"), i64::from(value)),
+        Edit::Set(name, value) => patch.set(field(name), i64::from(value)),
+        Edit::Add(name, value) => patch.inc(field(name), i64::from(value)),
+        Edit::IfLess(name, value) => patch.if_lt(field(name), i64::from(value)),
+        Edit::IfMissing(name) => patch.if_missing(field(name)),
+        Edit::Collect(name, number) => {
+            not_full(patch, name).add_to_set(list(name), i64::from(number))
+        }
+        Edit::Insert(name, position, number) => {
+            not_full(patch, name).push_at(list(name), position.into(), i64::from(number))
+        }
+        Edit::Pull(name, number) => patch.pull(list(name), i64::from(number)),
+        Edit::Pop(name, true) => patch.pop_first(list(name)),
+        Edit::Pop(name, false) => patch.pop_last(list(name)),
     })
 }
 
@@ -67,8 +85,8 @@ pub(super) fn fill(batch: &mut Batch, handles: &Handles, changes: &[Change]) -> 
             (Handle::Documents(collection), Change::Delete(_, key)) => {
                 batch.delete_document(collection, i64::from(*key))?;
             }
-            (Handle::Documents(collection), Change::Patch(_, key, upsert, edits)) => {
-                batch.patch(collection, i64::from(*key), &patch_of(*upsert, edits))?;
+            (Handle::Documents(collection), Change::Patch(_, key, missing, edits)) => {
+                batch.patch(collection, i64::from(*key), &patch_of(*missing, edits))?;
             }
             _ => {}
         }
@@ -108,8 +126,8 @@ pub(super) fn write_one(handle: &Handle, change: &Change) -> Result<()> {
         (Handle::Documents(collection), Change::Delete(_, key)) => {
             collection.delete(i64::from(*key))
         }
-        (Handle::Documents(collection), Change::Patch(_, key, upsert, edits)) => {
-            collection.patch(i64::from(*key), &patch_of(*upsert, edits))
+        (Handle::Documents(collection), Change::Patch(_, key, missing, edits)) => {
+            collection.patch(i64::from(*key), &patch_of(*missing, edits))
         }
         _ => Ok(()),
     }

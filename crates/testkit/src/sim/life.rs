@@ -2,7 +2,7 @@
 
 use super::executor::Shuffled;
 use super::model::{Digests, Entries, KEYS, KINDS, Key, Kind, SLOTS, State, digest_of};
-use super::model::{Fields, PAD, document_bytes, key_bytes, key_of, pad};
+use super::model::{Fields, LIST_MAX, LISTS, PAD, document_bytes, key_bytes, key_of, packed, pad};
 use super::oracle::Shown;
 use super::step::Change;
 use flagstone::{
@@ -120,10 +120,19 @@ pub(super) fn fields_of(value: &Value) -> Fields {
             text if name.as_str() == Some("pad") => {
                 text.as_str().and_then(pad_of).unwrap_or((u16::MAX, 0))
             }
+            Value::Array(items) => list_of(name, items).unwrap_or((u16::MAX, 0)),
             _ => (u16::MAX, 0),
         }
     };
     pairs.map(field).collect()
+}
+
+fn list_of(name: &Value, items: &[Value]) -> Option<(u16, i64)> {
+    let number = name.as_str()?.strip_prefix('l')?.parse::<u16>().ok()?;
+    let digit = |item: &Value| item.as_i64().filter(|digit| (0..16).contains(digit));
+    let digits: Vec<u8> =
+        items.iter().map(|item| digit(item).map(|digit| digit as u8)).collect::<Option<_>>()?;
+    (digits.len() <= LIST_MAX).then(|| (LISTS + number, packed(&digits)))
 }
 
 fn pad_of(text: &str) -> Option<(u16, i64)> {

@@ -1,7 +1,7 @@
 //! The expected content of a database of the simulator. There are few keys, so that operations
 //! meet. A digest follows each change, so that states are compared quickly.
 
-use super::step::{Change, Edit, ValueOf};
+use super::step::{Change, Edit, Missing, ValueOf};
 use crate::rng::Rng;
 use crate::workload::Workload;
 use flagstone::Moment;
@@ -87,6 +87,23 @@ pub(super) const PAD: u16 = u16::MAX - 1;
 /// Returns the text of a pad, four letters for each unit of its number.
 pub(super) fn pad(number: i16) -> String {
     "pad ".repeat(number as usize)
+}
+
+/// Lists are kept with fields: the list `n` is the field `LISTS + n`.
+pub(super) const LISTS: u16 = 1 << 15;
+/// The number of lists of a document.
+pub(super) const LIST_COUNT: u16 = 3;
+/// The most numbers of a list.
+pub(super) const LIST_MAX: usize = 14;
+
+/// Returns a list of numbers below 16 as one number: four bits each after a 1, the first on top.
+pub(super) fn packed(list: &[u8]) -> i64 {
+    list.iter().fold(1, |packed, number| packed << 4 | i64::from(*number))
+}
+
+fn unpacked(packed: i64) -> Vec<u8> {
+    let digits = (63 - packed.leading_zeros()) / 4;
+    (0..digits).rev().map(|at| (packed >> (4 * at)) as u8 & 15).collect()
 }
 
 /// A document: field number to value.
@@ -289,9 +306,10 @@ impl State {
                 };
                 (slot, key, value)
             }
-            Change::Patch(slot, key, upsert, ref edits) => {
+            Change::Patch(slot, key, missing, ref edits) => {
                 let old = self.get(slot, key, at).map(|entry| fields_of(&entry.bytes));
-                (slot, key, patched(old, upsert, edits).map(|fields| document_bytes(&fields)))
+                let patched = patched(old.clone(), missing, edits).or(old);
+                (slot, key, patched.map(|fields| document_bytes(&fields)))
             }
             _ => return change.clone(),
         };
@@ -301,15 +319,71 @@ impl State {
     }
 }
 
-fn patched(old: Option<Fields>, upsert: bool, edits: &[Edit]) -> Option<Fields> {
-    let mut fields = old.or_else(|| upsert.then(Fields::default))?;
+/// Returns what a patch makes of a document; `None` if it does not apply.
+pub(super) fn patched(old: Option<Fields>, missing: Missing, edits: &[Edit]) -> Option<Fields> {
+    let mut fields = match (old, missing) {
+        (Some(old), _) => old,
+        (None, Missing::Nothing) => return None,
+        (None, Missing::Empty) => Fields::default(),
+        (None, Missing::Default(value)) => [(0, value.into())].into(),
+    };
     for edit in edits {
         match *edit {
-            Edit::Set(name, value) => *fields.entry(name).or_default() = value.into(),
+            Edit::Set(name, value) => drop(fields.insert(name, value.into())),
             Edit::Add(name, value) => *fields.entry(name).or_default() += i64::from(value),
+            Edit::IfLess(name, value) => {
+                fields.get(&name).filter(|found| **found < i64::from(value))?;
+            }
+            Edit::IfMissing(name) if fields.contains_key(&name) => return None,
+            Edit::IfMissing(_) => {}
+            Edit::Collect(name, number) => insert(&mut fields, name, |list| {
+                (!list.contains(&number)).then_some((list.len(), number))
+            })?,
+            Edit::Insert(name, position, number) => insert(&mut fields, name, |list| {
+                let len = list.len() as i64;
+                let at = i64::from(position);
+                let at = if at < 0 { (len + at).max(0) } else { at.min(len) };
+                Some((at as usize, number))
+            })?,
+            Edit::Pull(name, number) => {
+                remove(&mut fields, name, |list| list.retain(|item| *item != number));
+            }
+            Edit::Pop(name, true) => remove(&mut fields, name, |list| {
+                list.splice(..list.len().min(1), []);
+            }),
+            Edit::Pop(name, false) => remove(&mut fields, name, |list| {
+                list.pop();
+            }),
         }
     }
     Some(fields)
+}
+
+/// Inserts into a list what `place` returns. Returns `None` if the list is full.
+fn insert(
+    fields: &mut Fields,
+    name: u16,
+    place: impl FnOnce(&[u8]) -> Option<(usize, u8)>,
+) -> Option<()> {
+    let list = fields.entry(LISTS + name).or_insert(packed(&[]));
+    let mut numbers = unpacked(*list);
+    if numbers.len() >= LIST_MAX {
+        return None;
+    }
+    if let Some((at, number)) = place(&numbers) {
+        numbers.insert(at, number);
+    }
+    *list = packed(&numbers);
+    Some(())
+}
+
+/// Changes a list by `change`, if there is one.
+fn remove(fields: &mut Fields, name: u16, change: impl FnOnce(&mut Vec<u8>)) {
+    if let Some(list) = fields.get_mut(&(LISTS + name)) {
+        let mut numbers = unpacked(*list);
+        change(&mut numbers);
+        *list = packed(&numbers);
+    }
 }
 
 #[cfg(test)]

@@ -1,10 +1,10 @@
 //! Draws the steps of a history from a seed.
 
 use super::disk::FailureRates;
-use super::model::{KEYS, KINDS, Key, Kind, LARGE_FROM, PAD, SLOTS};
+use super::model::{KEYS, KINDS, Key, Kind, LARGE_FROM, LIST_COUNT, PAD, SLOTS};
 use super::place::Crash;
 use super::setting::{Ills, Profile, Setting, durability};
-use super::step::{Change, Edit, Ending, Expect, How, Lasts, Planned, Step, ValueOf};
+use super::step::{Change, Edit, Ending, Expect, How, Lasts, Missing, Planned, Step, ValueOf};
 use super::times::Times;
 use crate::rng::Rng;
 use flagstone::env::names::FileKind;
@@ -18,8 +18,19 @@ pub fn plan(seed: u64) -> Vec<Planned> {
     let (rng, flips) = (Rng::new(remix(seed ^ 2)), Rng::new(remix(seed ^ 3)));
     let (larges, times) = (Rng::new(remix(seed ^ 5)), Times::new(seed, profile.expiring));
     let (names, may_be_large, ingests) = (1, false, Rng::new(remix(seed ^ 9)));
-    let mut planner =
-        Planner { rng, flips, larges, times, ingests, profile, names, may_be_large, steps: vec![] };
+    let (patches, steps) = (Rng::new(remix(seed ^ 11)), vec![]);
+    let mut planner = Planner {
+        rng,
+        flips,
+        larges,
+        times,
+        ingests,
+        patches,
+        profile,
+        names,
+        may_be_large,
+        steps,
+    };
     for _ in 0..planner.rng.between(2, 6) {
         planner.life();
     }
@@ -36,6 +47,8 @@ struct Planner {
     times: Times,
     /// A generator for ingests alone, for the same reason.
     ingests: Rng,
+    /// A generator for array changes and conditions of patches alone, for the same reason.
+    patches: Rng,
     profile: Profile,
     /// The number of field names used so far.
     names: u16,
@@ -257,8 +270,37 @@ impl Planner {
             true => Edit::Add(name, number),
             false => Edit::Set(name, number),
         };
-        let edits = edits.into_iter().map(edit).collect();
-        Change::Patch(slot, key, self.rng.percent(70), edits)
+        let mut edits: Vec<_> = edits.into_iter().map(edit).collect();
+        let mut missing = if self.rng.percent(70) { Missing::Empty } else { Missing::Nothing };
+        // These draw from a generator of their own, so that the other steps stay what they were.
+        if self.patches.percent(60) {
+            let more = self.patches.between(1, 3);
+            edits.truncate(self.patches.below(3) as usize);
+            for _ in 0..more {
+                let at = self.patches.below(edits.len() as u64 + 1) as usize;
+                edits.insert(at, self.newer_edit());
+            }
+            if self.patches.percent(30) {
+                missing = Missing::Default(self.patches.below(100) as i16);
+            }
+        }
+        Change::Patch(slot, key, missing, edits)
+    }
+
+    /// Returns an edit of an array, or a condition.
+    fn newer_edit(&mut self) -> Edit {
+        let patches = &mut self.patches;
+        let name = patches.below(u64::from(self.names)) as u16;
+        let list = patches.below(u64::from(LIST_COUNT)) as u16;
+        let number = patches.below(6) as u8;
+        match patches.below(10) {
+            0 => Edit::IfLess(name, patches.below(2000) as i16 - 500),
+            1 => Edit::IfMissing(name),
+            2..=4 => Edit::Collect(list, number),
+            5 | 6 => Edit::Insert(list, patches.below(9) as i8 - 4, number),
+            7 => Edit::Pull(list, number),
+            first => Edit::Pop(list, first == 8),
+        }
     }
 
     fn changes(&mut self) -> Vec<Change> {

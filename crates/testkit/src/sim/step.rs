@@ -44,13 +44,35 @@ impl Lasts {
     }
 }
 
-/// A part of a patch of a field, which has a number.
+/// A part of a patch of a field, which has a number, or of a list, which has one of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Edit {
     /// Sets the value.
     Set(u16, i16),
     /// Adds to the field.
     Add(u16, i16),
+    /// Applies the patch only if the field is less.
+    IfLess(u16, i16),
+    /// Applies the patch only if there is no such field.
+    IfMissing(u16),
+    /// Adds a number to a list if it is new there. The patch applies only if the list is not full.
+    Collect(u16, u8),
+    /// Inserts a number into a list at a position. The patch applies only if the list is not full.
+    Insert(u16, i8, u8),
+    /// Removes a number from a list.
+    Pull(u16, u8),
+    /// Removes the first or the last number of a list.
+    Pop(u16, bool),
+}
+
+/// What a patch makes where there is no document.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Missing {
+    Nothing,
+    /// An empty document, to which it is applied.
+    Empty,
+    /// A document with this value of field 0, to which it is applied.
+    Default(i16),
 }
 
 /// An operation of a batch: slot, key, and what it does.
@@ -66,8 +88,8 @@ pub(super) enum Change {
     DeleteRange(usize, Key, Key),
     /// Sets a document.
     Document(usize, Key, Vec<(u16, i16)>, Lasts),
-    /// Patches a document. The flag says whether a missing one is created.
-    Patch(usize, Key, bool, Vec<Edit>),
+    /// Patches a document.
+    Patch(usize, Key, Missing, Vec<Edit>),
     /// Sets or removes a key: what a write that reads first has made of it, and its expiry.
     Made(usize, Key, Option<Vec<u8>>, Option<Moment>),
 }

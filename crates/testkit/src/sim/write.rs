@@ -4,12 +4,12 @@ use super::changes::{Handles, fill, patch_of, write_one};
 use super::conditions::{Judge, Verdict};
 use super::ingest;
 use super::life::{Check, Handle, expiring_slots, name_of};
-use super::model::{KEYS, KINDS, Key, Kind, SLOTS, key_bytes};
+use super::model::{KEYS, KINDS, Key, Kind, SLOTS, fields_of, key_bytes, patched};
 use super::oracle::Existence;
 use super::run::{Copy, Run};
-use super::step::{Change, Expect, How, Lasts, Step, ValueOf, Which, place_of};
+use super::step::{Change, Edit, Expect, How, Lasts, Missing, Step, ValueOf, Which, place_of};
 use crate::rng::Rng;
-use flagstone::{Batch, Durability, Error, ErrorKind, Result};
+use flagstone::{Batch, Collection, Durability, Error, ErrorKind, Result};
 use std::path::PathBuf;
 
 /// The largest number at a time.
@@ -227,31 +227,57 @@ impl Run {
         let slot = change.slot();
         let Some(handle) = self.handle(slot)? else { return Ok(()) };
         let durability = self.setting.options.durability;
-        if let (Change::Patch(_, key, upsert, edits), Some(collection)) =
+        if let (Change::Patch(_, key, missing, edits), Some(collection)) =
             (change, handle.collection())
         {
-            let patched = collection.apply_patch(i64::from(*key), &patch_of(*upsert, edits));
-            let is_there = *upsert || self.oracle.get(slot, *key).is_some();
-            if let Ok(found) = patched
-                && found != is_there
-                && !self.oracle.has_doubt()
-            {
-                return Err(format!("apply_patch found {found}, expected {is_there}"));
-            }
-            let made = self.oracle.now.resolved(change, self.oracle.moment);
-            let old = self.oracle.get(slot, *key).map(|entry| &*entry.bytes);
-            let changes_nothing =
-                matches!(&made, Change::Made(_, _, new, _) if new.as_deref() == old);
-            match patched {
-                // A change of nothing writes nothing.
-                Ok(found) if !found || changes_nothing => {}
-                // The whole document was written, with the expiry that it had.
-                patched => self.written(&[made], durability, None, patched.map(|_| ()))?,
-            }
-            return self.get(slot, *key);
+            return self.patch_at_once(change, (*key, *missing, edits), collection);
         }
         let done = write_one(&handle, change);
         self.written(std::slice::from_ref(change), durability, None, done)
+    }
+
+    /// Reads a document, patches it and writes it, by the method of a collection.
+    fn patch_at_once(
+        &mut self,
+        change: &Change,
+        (key, missing, edits): (Key, Missing, &[Edit]),
+        collection: &Collection,
+    ) -> Check {
+        let slot = change.slot();
+        let done = collection.apply_patch(i64::from(key), &patch_of(missing, edits));
+        let old = self.oracle.get(slot, key).map(|entry| entry.bytes.to_vec());
+        let is_there = missing != Missing::Nothing || old.is_some();
+        let applies = patched(old.as_deref().map(fields_of), missing, edits).is_some();
+        let refused = |done: &Result<bool>| {
+            done.as_ref().is_err_and(|error| error.kind() == ErrorKind::ConditionFailed)
+        };
+        if !self.oracle.has_doubt() {
+            match &done {
+                Ok(found) if *found != is_there => {
+                    return Err(format!("apply_patch found {found}, expected {is_there}"));
+                }
+                Ok(true) if !applies => {
+                    return Err("apply_patch ignored a condition".to_owned());
+                }
+                done if refused(done) && (applies || !is_there) => {
+                    return Err("apply_patch refused a patch whose conditions hold".to_owned());
+                }
+                _ => {}
+            }
+        }
+        let made = self.oracle.now.resolved(change, self.oracle.moment);
+        let changes_nothing = matches!(&made, Change::Made(_, _, new, _) if *new == old);
+        match done {
+            // A change of nothing writes nothing.
+            Ok(found) if !found || changes_nothing => {}
+            done if refused(&done) => {}
+            // The whole document was written, with the expiry that it had.
+            done => {
+                let durability = self.setting.options.durability;
+                self.written(&[made], durability, None, done.map(|_| ()))?;
+            }
+        }
+        self.get(slot, key)
     }
 
     fn remove(&mut self, slot: usize, key: Key) -> Check {

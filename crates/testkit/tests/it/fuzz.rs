@@ -60,6 +60,11 @@ fn hostile_patches_do_no_harm() {
 }
 
 #[test]
+fn hostile_json_patches_do_no_harm() {
+    replay("json_patch", 10_000);
+}
+
+#[test]
 fn hostile_json_does_no_harm() {
     replay("json", 10_000);
 }

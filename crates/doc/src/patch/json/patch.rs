@@ -117,7 +117,6 @@ fn operation(item: &Value) -> Result<Operation, (&'static str, String)> {
     let value = || members.get("value").cloned().ok_or(("value", "a value".to_owned()));
     const NAMES: &str = "add, remove, replace, move, copy or test";
     let name = text("op", NAMES)?;
-    let path = pointer("path")?;
     let action = match name {
         "add" => Action::Add(value()?),
         "remove" => Action::Remove,
@@ -127,6 +126,7 @@ fn operation(item: &Value) -> Result<Operation, (&'static str, String)> {
         "test" => Action::Test(value()?),
         other => return Err(("op", format!("{NAMES}, found {other:?}"))),
     };
+    let path = pointer("path")?;
     if let Action::Move(from) = &action
         && path != *from
         && path.starts_with(from)
