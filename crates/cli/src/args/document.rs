@@ -72,8 +72,8 @@ pub(crate) struct DeleteArgs {
 
 /// Change a document: all changes together, or none
 ///
-/// Values are JSON: score=7, name='"x"', meta.tags='["a"]'. Conditions are tested on the document as
-/// it is; then fields are set, and the other changes follow in the order of their list below.
+/// Values are JSON: score=7, name='"x"', meta.tags='["a"]'. Conditions are tested on the document
+/// as it is; then fields are set, and the other changes follow in the order of their list below.
 #[derive(Args, Debug)]
 pub(crate) struct UpdateArgs {
     #[command(flatten)]

@@ -48,7 +48,7 @@ pub(crate) enum Command {
     Get(GetArgs),
     Put(PutArgs),
     Delete(DeleteArgs),
-    Update(UpdateArgs),
+    Update(Box<UpdateArgs>),
     Scan(ScanArgs),
     Find(FindArgs),
     Count(CountArgs),

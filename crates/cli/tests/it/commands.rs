@@ -86,7 +86,8 @@ fn an_update_changes_more_than_fields() {
 fn an_update_changes_arrays_under_conditions() {
     let place = Place::new();
     place.ok(r#"put db c k {"n":5,"tags":["a","b"]}"#);
-    place.ok(r#"update db c k --add-to-set tags="a" --add-to-set tags="c" --push-at tags=-1:7 --if-gte n=5"#);
+    place.ok(r#"update db c k --add-to-set tags="a" --add-to-set tags="c" --if-gte n=5"#);
+    place.ok("update db c k --push-at tags=-1:7");
     assert_eq!(place.ok("get db c k --path tags"), "[\"a\",\"b\",7,\"c\"]\n");
     place.ok(r#"update db c k --pull tags="b" --pop-first tags --pop-last tags --if-missing x"#);
     assert_eq!(place.ok("get db c k"), "{\"n\":5,\"tags\":[7]}\n");

@@ -33,6 +33,8 @@ mod apply;
 
 mod json;
 
+mod targets;
+
 pub use apply::{NotApplied, Patcher};
 pub use build::Patch;
 pub use json::{JsonPatch, MergePatch};

@@ -88,8 +88,8 @@ impl Collection {
         self.patch(key, &patch.clone().upsert_from(default))
     }
 
-    /// Reads the document of `key`, does the operations of a JSON Patch (RFC 6902) and writes it. No
-    /// other write of the key comes between. Returns false if there is no such document.
+    /// Reads the document of `key`, does the operations of a JSON Patch (RFC 6902) and writes it.
+    /// No other write of the key comes between. Returns false if there is no such document.
     ///
     /// Where possible the bytes of the document are changed without decoding them.
     ///
@@ -135,7 +135,8 @@ impl Collection {
     /// let patch = MergePatch::parse(r#"{"mail":null,"address":{"city":"Oslo"}}"#)?;
     /// assert!(users.merge_patch("ada", &patch)?);
     /// let ada = users.get("ada")?.expect("it was put");
-    /// assert_eq!(ada.to_json().unwrap(), r#"{"name":"Ada","tags":["x"],"address":{"city":"Oslo"}}"#);
+    /// let merged = r#"{"name":"Ada","tags":["x"],"address":{"city":"Oslo"}}"#;
+    /// assert_eq!(ada.to_json().unwrap(), merged);
     /// assert!(!users.merge_patch("bob", &patch)?);
     /// # Ok::<(), flagstone::Error>(())
     /// ```

@@ -238,8 +238,8 @@ impl Transaction {
         update::apply_patch(&collection.0, Destination::Transaction(self.own()), &key, patch)
     }
 
-    /// Reads the document of `key`, does the operations of a JSON Patch and writes it. Returns false
-    /// if there is no such document.
+    /// Reads the document of `key`, does the operations of a JSON Patch and writes it. Returns
+    /// false if there is no such document.
     ///
     /// # Errors
     /// As [`Collection::apply_json_patch`] and [`Transaction::put`]: everything is as before then.

@@ -20,7 +20,7 @@ use flagstone_base::{Error, Result};
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct MergePatch {
-    pub(super) value: Value,
+    pub(in crate::patch) value: Value,
     upsert: bool,
 }
 
@@ -102,14 +102,14 @@ fn merge(target: &mut Value, patch: &Value) {
 }
 
 /// Returns what merging `patch` into nothing gives.
-pub(super) fn without_nulls(patch: &Value) -> Value {
+pub(in crate::patch) fn without_nulls(patch: &Value) -> Value {
     let mut made = Value::Null;
     merge(&mut made, patch);
     made
 }
 
 /// Returns whether a patch of `fields` changes more than `most` fields.
-pub(super) fn has_more_fields(fields: &Map, most: usize) -> bool {
+pub(in crate::patch) fn has_more_fields(fields: &Map, most: usize) -> bool {
     fn count(fields: &Map, left: &mut usize) -> bool {
         fields.iter().all(|(_, value)| match value {
             Value::Map(inner) if !inner.is_empty() => count(inner, left),

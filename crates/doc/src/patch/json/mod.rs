@@ -6,11 +6,13 @@
 //!                                \--apply_to--> a value in memory: what the bytes must equal
 //! ```
 
-mod merge;
-mod patch;
-mod places;
+pub(super) mod merge;
+pub(super) mod patch;
+pub(super) mod places;
 
-mod apply;
+pub(super) mod refusal;
+
+mod memory;
 
 pub use merge::MergePatch;
 pub use patch::JsonPatch;

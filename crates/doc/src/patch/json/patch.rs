@@ -25,19 +25,19 @@ use std::fmt;
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct JsonPatch {
-    pub(super) operations: Vec<Operation>,
+    pub(in crate::patch) operations: Vec<Operation>,
 }
 
 /// One operation at one place.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Operation {
-    pub(super) path: Pointer,
-    pub(super) action: Action,
+pub(in crate::patch) struct Operation {
+    pub(in crate::patch) path: Pointer,
+    pub(in crate::patch) action: Action,
 }
 
 /// What an operation does.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Action {
+pub(in crate::patch) enum Action {
     /// Inserts into an array, or sets a field.
     Add(Value),
     Remove,
@@ -86,7 +86,7 @@ impl JsonPatch {
     }
 
     /// Returns the error of the operation with this number.
-    pub(super) fn refusal(&self, at: usize, why: &str) -> String {
+    pub(in crate::patch) fn refusal(&self, at: usize, why: &str) -> String {
         let operation = self.operations.get(at).map_or(String::new(), ToString::to_string);
         format!("JSON Patch, /{at}: {operation}: {why}")
     }

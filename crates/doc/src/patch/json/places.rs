@@ -3,13 +3,14 @@
 use crate::pointer::index;
 use crate::value::Value;
 
-pub(super) const NO_PARENT: &str = "there is no array or map around the place";
-pub(super) const NO_VALUE: &str = "there is no value at this place";
-pub(super) const NO_INDEX: &str = "expected the index of an element";
-pub(super) const NO_PLACE: &str = "expected an index up to the number of elements, or '-'";
+pub(in crate::patch) const NO_PARENT: &str = "there is no array or map around the place";
+pub(in crate::patch) const NO_VALUE: &str = "there is no value at this place";
+pub(in crate::patch) const NO_INDEX: &str = "expected the index of an element";
+pub(in crate::patch) const NO_PLACE: &str =
+    "expected an index up to the number of elements, or '-'";
 
 /// Returns the value at the place of these tokens.
-pub(super) fn at<'v>(root: &'v Value, tokens: &[&str]) -> Option<&'v Value> {
+pub(in crate::patch) fn at<'v>(root: &'v Value, tokens: &[&str]) -> Option<&'v Value> {
     tokens.iter().try_fold(root, |value, token| match value {
         Value::Map(map) => map.get(token),
         Value::Array(items) => items.get(index(token)?),
@@ -26,7 +27,11 @@ fn at_mut<'v>(root: &'v mut Value, tokens: &[&str]) -> Option<&'v mut Value> {
 }
 
 /// Adds `value`: as the root, as an element before the present one, or as a field.
-pub(super) fn add(root: &mut Value, tokens: &[&str], value: Value) -> Result<(), &'static str> {
+pub(in crate::patch) fn add(
+    root: &mut Value,
+    tokens: &[&str],
+    value: Value,
+) -> Result<(), &'static str> {
     let Some((last, above)) = tokens.split_last() else {
         *root = value;
         return Ok(());
@@ -43,7 +48,7 @@ pub(super) fn add(root: &mut Value, tokens: &[&str], value: Value) -> Result<(),
 }
 
 /// Removes the value at the place.
-pub(super) fn remove(root: &mut Value, tokens: &[&str]) -> Result<(), &'static str> {
+pub(in crate::patch) fn remove(root: &mut Value, tokens: &[&str]) -> Result<(), &'static str> {
     let Some((last, above)) = tokens.split_last() else { return Err(WHOLE) };
     match at_mut(root, above) {
         Some(Value::Map(map)) => map.remove(last).map(drop).ok_or(NO_VALUE),
@@ -60,7 +65,11 @@ pub(super) fn remove(root: &mut Value, tokens: &[&str]) -> Result<(), &'static s
 }
 
 /// Replaces the value at the place.
-pub(super) fn replace(root: &mut Value, tokens: &[&str], value: Value) -> Result<(), &'static str> {
+pub(in crate::patch) fn replace(
+    root: &mut Value,
+    tokens: &[&str],
+    value: Value,
+) -> Result<(), &'static str> {
     let Some((last, above)) = tokens.split_last() else {
         *root = value;
         return Ok(());
@@ -74,4 +83,4 @@ pub(super) fn replace(root: &mut Value, tokens: &[&str], value: Value) -> Result
     Ok(())
 }
 
-pub(super) const WHOLE: &str = "the whole document cannot be removed by a patch";
+pub(in crate::patch) const WHOLE: &str = "the whole document cannot be removed by a patch";

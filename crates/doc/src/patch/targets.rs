@@ -1,23 +1,23 @@
 //! Applies JSON Patches and JSON Merge Patches to encoded documents: on the bytes if possible.
 
-use super::merge::{MergePatch, has_more_fields, without_nulls};
-use super::patch::{Action, JsonPatch, Operation};
-use super::places::{self, NO_INDEX, NO_PARENT, NO_PLACE, NO_VALUE, WHOLE};
+use super::apply::{Patcher, depth_of};
+use super::edits::{NotSpliced, Open, Piece};
+use super::follow::{Container, End, enter, follow};
+use super::form::Step;
+use super::json::merge::{MergePatch, has_more_fields, without_nulls};
+use super::json::patch::{Action, JsonPatch, Operation};
+use super::json::places::{self, NO_INDEX, NO_PARENT, NO_PLACE, NO_VALUE, WHOLE};
+use super::json::refusal::{Refusal, TOO_LARGE};
 use crate::depth::DEPTH_MAX;
 use crate::layout::form;
 use crate::map::Map;
 use crate::names::Names;
-use crate::patch::apply::{Patcher, depth_of};
-use crate::patch::chain::inline_bytes;
-use crate::patch::edits::{NotSpliced, Open, Piece};
-use crate::patch::follow::{Container, End, enter, follow};
-use crate::patch::form::Step;
 use crate::pointer::{Pointer, index};
 use crate::value::Value;
 use crate::view::{Body, View};
 use crate::view_order::same;
 use flagstone_base::key::VALUE_BYTES_MAX;
-use flagstone_base::{Error, ErrorKind, Malformed, Result};
+use flagstone_base::{Malformed, Result};
 
 /// A change at one place; a document is its argument.
 #[derive(Clone, Copy)]
@@ -26,52 +26,6 @@ enum Change<'a> {
     Add(&'a [u8]),
     Replace(&'a [u8]),
     Remove,
-}
-
-/// The reason why an operation is refused.
-enum Refusal {
-    /// A `test` does not hold.
-    Test,
-    Place(&'static str),
-    Malformed(Malformed),
-    /// The value to be written is refused.
-    Value(Error),
-}
-
-impl From<&'static str> for Refusal {
-    fn from(why: &'static str) -> Self {
-        Self::Place(why)
-    }
-}
-
-impl From<Malformed> for Refusal {
-    fn from(malformed: Malformed) -> Self {
-        Self::Malformed(malformed)
-    }
-}
-
-impl From<Error> for Refusal {
-    fn from(error: Error) -> Self {
-        Self::Value(error)
-    }
-}
-
-/// The limit of memory for the copies that a patch makes of parts of a value in memory.
-const COPIED_MAX: usize = 64 << 20;
-
-const DIFFERS: &str = "the value differs";
-const TOO_LARGE: &str = "the document would be larger than its limit";
-
-impl Refusal {
-    /// Returns the error that `describe` gives a text.
-    fn error(self, describe: impl FnOnce(&str) -> String) -> Error {
-        match self {
-            Self::Test => Error::new(ErrorKind::ConditionFailed, describe(DIFFERS)),
-            Self::Place(why) => Error::invalid(describe(why)),
-            Self::Malformed(malformed) => malformed.in_file("a document", 0),
-            Self::Value(error) => error.context(describe("the value to be written")),
-        }
-    }
 }
 
 /// A document that is being changed.
@@ -94,56 +48,6 @@ impl Target<'_> {
     /// Returns the value at the place of `tokens`.
     fn at(&self, tokens: &[&str]) -> Result<Option<View<'_>>, Malformed> {
         tokens.iter().copied().collect::<Pointer>().get(&self.root()?)
-    }
-}
-
-impl JsonPatch {
-    /// Applies the operations to a value in memory. If one of them fails, nothing changes.
-    ///
-    /// # Errors
-    /// ConditionFailed if a `test` fails, InvalidInput if another operation is impossible, or the
-    /// copies take more than 64 MiB in total. The text names the operation.
-    pub fn apply_to(&self, value: &mut Value) -> Result<()> {
-        let mut changed = value.clone();
-        let mut room = COPIED_MAX;
-        for (at, operation) in self.operations.iter().enumerate() {
-            let done = operation.apply_to(&mut changed, &mut room);
-            done.map_err(|refusal| refusal.error(|why| self.refusal(at, why)))?;
-        }
-        *value = changed;
-        Ok(())
-    }
-}
-
-impl Operation {
-    /// Applies the operation to a value. `room` is how many bytes may still be copied: a few copies
-    /// of the whole document into itself would fill any memory.
-    fn apply_to(&self, root: &mut Value, room: &mut usize) -> Result<(), Refusal> {
-        let path: Vec<&str> = self.path.tokens().collect();
-        match &self.action {
-            Action::Add(value) => places::add(root, &path, value.clone())?,
-            Action::Remove => places::remove(root, &path)?,
-            Action::Replace(value) => places::replace(root, &path, value.clone())?,
-            Action::Test(value) => match places::at(root, &path) {
-                Some(found) if found == value => {}
-                Some(_) => return Err(Refusal::Test),
-                None => return Err(NO_VALUE.into()),
-            },
-            Action::Move(from) | Action::Copy(from) => {
-                let from: Vec<&str> = from.tokens().collect();
-                let value = places::at(root, &from).ok_or(NO_VALUE)?;
-                if from == path && matches!(self.action, Action::Move(_)) {
-                    return Ok(());
-                }
-                *room = room.checked_sub(inline_bytes(value)).ok_or(TOO_LARGE)?;
-                let value = value.clone();
-                if matches!(self.action, Action::Move(_)) {
-                    places::remove(root, &from)?;
-                }
-                places::add(root, &path, value)?;
-            }
-        }
-        Ok(())
     }
 }
 
@@ -179,8 +83,8 @@ impl Patcher {
         Ok(target.bytes)
     }
 
-    /// Merges `patch` into `document` and returns the new document; without a document, that is what
-    /// merging it into nothing gives. As [`Patcher::apply_json_patch`] in cost.
+    /// Merges `patch` into `document` and returns the new document; without a document, returns
+    /// what merging it into nothing gives. As [`Patcher::apply_json_patch`] in cost.
     ///
     /// # Errors
     /// InvalidInput if the result would be nested deeper than 512 or larger than 512 MiB;
