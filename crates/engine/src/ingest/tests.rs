@@ -7,6 +7,7 @@ use flagstone_env::names::FileKind;
 use flagstone_env::{Disk, Effect, Failure, Fault, Op};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
 
 const KEYS: u8 = 20;
 
@@ -69,7 +70,24 @@ fn a_merge_beside_a_refused_ingest_comes_before_it_or_is_refused() {
     assert!(came_back > 0);
 }
 
-/// It was refused after eight attempts.
+/// So the second attempt of a cut is not spoiled as the first was.
+#[test]
+fn an_ingest_waits_while_a_cut_is_taken_again() {
+    let world = World::new();
+    let (db, kv) = open(&world);
+    ingest(&kv, "first").unwrap();
+    let again = kv.handle().parts().upkeep.cuts.write();
+    std::thread::scope(|scope| {
+        let waits = scope.spawn(|| ingest(&kv, "more"));
+        // Long enough to get there. An ingest that gets there later waits, too.
+        std::thread::sleep(Duration::from_millis(50));
+        assert_eq!(value(&db, 3), "first");
+        drop(again);
+        waits.join().unwrap().unwrap();
+    });
+    assert_eq!(value(&db, 3), "more");
+}
+
 #[test]
 fn checkpoints_do_not_starve_where_ingests_follow_one_another() {
     let world = World::new();
