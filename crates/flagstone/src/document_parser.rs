@@ -1,12 +1,13 @@
 //! Puts many JSON documents into batches: the inner loop of a bulk load.
 
 use crate::batch::Batch;
-use crate::collection::{Collection, Stored, write};
+use crate::collection::write::{self, Destination};
+use crate::collection::{Collection, Stored, json_patch};
 use crate::entry::EntryOptions;
 use crate::sort_keys;
 use flagstone_base::hash::key_hash;
 use flagstone_base::{Error, ErrorKind};
-use flagstone_doc::{JsonError, JsonOptions, JsonParser, View, sort_key};
+use flagstone_doc::{JsonError, JsonOptions, JsonParser, MergePatch, View, sort_key};
 use flagstone_engine::OP_OVERHEAD;
 use std::fmt;
 
@@ -141,6 +142,15 @@ impl ParsedDocument<'_> {
     pub fn insert(&self, batch: &mut Batch, options: EntryOptions) -> Result<(), Refused> {
         self.put(batch, options)?;
         batch.0.expect_absent(self.stored.bytes(), self.key).map_err(Refused::Batch)
+    }
+
+    /// Merges `patch` into the stored document of this key: reads it, and commits the result by
+    /// itself, with the durability of the database. See [`Collection::merge_patch`].
+    ///
+    /// # Errors
+    /// As [`Collection::merge_patch`].
+    pub fn merge(&self, patch: &MergePatch) -> flagstone_base::Result<bool> {
+        json_patch::merge(self.stored, Destination::Database, self.key, patch)
     }
 
     /// Returns whether the collection has a document of this key now.

@@ -24,6 +24,18 @@ pub enum Mode {
     /// The document is put if there is none of its key. Of several in the input the first one
     /// stays; the others are counted.
     Insert,
+    /// The document is a merge patch (RFC 7396) of the one of its key: its fields replace those of
+    /// the stored document, maps are merged, and null removes a field. Without a document of the
+    /// key it is put. Each document is read and committed by itself, with the durability of the
+    /// database, and keeps its expiry.
+    Merge,
+}
+
+impl Mode {
+    /// Returns whether writers need the text of documents.
+    pub(crate) const fn needs_text(self) -> bool {
+        matches!(self, Self::Insert | Self::Merge)
+    }
 }
 
 /// What the parsers and writers of a load share.
@@ -62,7 +74,7 @@ pub(crate) struct Work {
     pub(crate) is_end: bool,
     /// Copies of the chunk's bad documents.
     pub(crate) bad: Vec<u8>,
-    /// Where the documents come from, if they are inserted.
+    /// Where the documents come from, if they are inserted or merged.
     pub(crate) source: Option<Source>,
     pub(crate) number: u64,
     pub(crate) _permit: Arc<Permit>,

@@ -51,8 +51,9 @@ struct Open {
     end: Position,
     /// How many batches of the chunk this lane has got.
     part: u32,
-    /// If documents are inserted, their numbers in the chunk and the hashes of their keys.
+    /// If documents are inserted or merged, their numbers in the chunk.
     documents: Vec<u32>,
+    /// If documents are inserted, the hashes of their keys.
     keys: HashSet<u64>,
 }
 
@@ -121,6 +122,8 @@ impl<'a> Parse<'a> {
         let put = |batch: &mut Batch| match job.mode {
             Mode::Insert => parsed.insert(batch, job.entry),
             Mode::Upsert => parsed.put(batch, job.entry),
+            // The writer reads and changes the stored document.
+            Mode::Merge => Ok(()),
         };
         match put(&mut self.open[lane].batch) {
             Err(Refused::Full) => {
@@ -134,6 +137,8 @@ impl<'a> Parse<'a> {
         open.end = self.text.place(at + 1);
         if inserts {
             open.keys.insert(hash);
+        }
+        if job.mode.needs_text() {
             open.documents.push(number);
         }
         if open.batch.bytes() >= job.batch_bytes {
@@ -175,7 +180,7 @@ impl<'a> Parse<'a> {
     fn take(&mut self, lane: usize) -> Work {
         let open = &mut self.open[lane];
         open.keys.clear();
-        let source = (self.job.mode == Mode::Insert).then(|| Source {
+        let source = self.job.mode.needs_text().then(|| Source {
             text: Arc::clone(&self.text),
             documents: std::mem::take(&mut open.documents),
         });

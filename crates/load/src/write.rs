@@ -2,9 +2,9 @@
 
 use crate::bad_documents::Places;
 use crate::error::LoadError;
-use crate::job::{Job, Source, ToJson, Work};
+use crate::job::{Job, Mode, Source, ToJson, Work};
 use crate::totals::Count;
-use flagstone::{Batch, DocumentParser, ErrorKind, JsonOptions, Refused};
+use flagstone::{Batch, DocumentParser, ErrorKind, JsonOptions, MergePatch, ParsedDocument};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -41,6 +41,9 @@ impl Writer {
     fn write(&self, mut work: Work) -> Result<(), LoadError> {
         self.job.bad.write(&work.bad)?;
         let mut count = work.count;
+        if self.job.mode == Mode::Merge {
+            return self.merge(&work, count);
+        }
         if !work.batch.is_empty() {
             let batch = std::mem::take(&mut work.batch);
             match (self.commit_marked(batch, &work), work.source.take()) {
@@ -93,31 +96,87 @@ impl Writer {
         }
     }
 
-    /// Finds the documents of `source` whose keys do not exist.
-    fn new_of(&self, source: &Source) -> Result<New, LoadError> {
+    /// Merges the documents of `work`, one after another.
+    fn merge(&self, work: &Work, mut count: Count) -> Result<(), LoadError> {
         let job = &*self.job;
+        let Some(source) = work.source.as_ref().filter(|source| !source.documents.is_empty())
+        else {
+            job.totals.add(count);
+            return Ok(());
+        };
         let text = &*source.text;
-        let mut parser = DocumentParser::new(&job.collection, JsonOptions::default());
-        let (mut to_json, mut places) = (ToJson::default(), Places::new(&text.chunk));
-        let mut new = New { batch: job.database.batch(), ..New::default() };
+        let mut places = Places::new(&text.chunk);
+        let mut copies = Vec::new();
+        self.each(source, |at, document, json, parsed| {
+            let started = Instant::now();
+            let patch = MergePatch::parse(json)?.upsert();
+            let merged = parsed.merge(&patch);
+            if let Some(hear) = &job.on_commit {
+                hear(started.elapsed());
+            }
+            // The result may be too long.
+            let error = match merged {
+                Err(error) if error.kind() == ErrorKind::InvalidInput => error,
+                other => return other.map(drop).map_err(LoadError::from),
+            };
+            let reason = error.to_string();
+            let described = places.describe(&job.inputs[text.input], (at, document), (0, &reason));
+            if !job.bad.are_copied() {
+                return Err(LoadError::Usage(described));
+            }
+            places.append_copy((at, document), &described, &mut copies);
+            (count.documents, count.bad) = (count.documents - 1, count.bad + 1);
+            Ok(())
+        })?;
+        job.bad.write(&copies)?;
+        if let Some(marks) = &job.marks {
+            let mut mark = job.database.batch();
+            marks.put(&mut mark, self.lane, work.end)?;
+            self.commit(mark)?;
+        }
+        job.totals.add(count);
+        Ok(())
+    }
+
+    /// Calls `found` with the offset, the text, the JSON and the result of parsing of each document
+    /// of `source`.
+    fn each(
+        &self,
+        source: &Source,
+        mut found: impl FnMut(usize, &[u8], &[u8], &ParsedDocument<'_>) -> Result<(), LoadError>,
+    ) -> Result<(), LoadError> {
+        let text = &*source.text;
+        let mut parser = DocumentParser::new(&self.job.collection, JsonOptions::default());
+        let mut to_json = ToJson::default();
         let mut wanted = source.documents.iter().peekable();
         for (number, (at, document)) in text.chunk.documents().enumerate() {
             if wanted.next_if_eq(&&(number as u32)).is_none() {
                 continue;
             }
-            let json = to_json.json(text.table.as_deref(), document);
             // It was parsed before, so it is well-formed.
-            let Ok(parsed) = json.map(|json| parser.parse(json, &job.key_path)) else { continue };
-            let parsed = parsed.map_err(flagstone::Error::from)?;
+            let Ok(json) = to_json.json(text.table.as_deref(), document) else { continue };
+            let parsed = parser.parse(json, &self.job.key_path).map_err(flagstone::Error::from)?;
+            found(at, document, json, &parsed)?;
+        }
+        Ok(())
+    }
+
+    /// Finds the documents of `source` whose keys do not exist.
+    fn new_of(&self, source: &Source) -> Result<New, LoadError> {
+        let job = &*self.job;
+        let text = &*source.text;
+        let mut places = Places::new(&text.chunk);
+        let mut new = New { batch: job.database.batch(), ..New::default() };
+        self.each(source, |at, document, _json, parsed| {
             if !parsed.exists()? {
                 let inserted = parsed.insert(&mut new.batch, job.entry);
-                inserted.map_err(|refused: Refused| flagstone::Error::from(refused))?;
+                inserted.map_err(flagstone::Error::from)?;
                 new.inserted += 1;
-                continue;
+                return Ok(());
             }
             new.existing += 1;
             if !job.stops_on_error && !job.bad.are_copied() {
-                continue;
+                return Ok(());
             }
             let reason = (0, "a document with this key exists");
             let described = places.describe(&job.inputs[text.input], (at, document), reason);
@@ -125,7 +184,8 @@ impl Writer {
                 return Err(LoadError::Exists(described));
             }
             places.append_copy((at, document), &described, &mut new.copies);
-        }
+            Ok(())
+        })?;
         Ok(new)
     }
 }

@@ -70,14 +70,14 @@ pub(crate) struct DeleteArgs {
     pub(crate) target: TargetArgs,
 }
 
-/// Change a document: all changes together, or none
+/// Change a document, or all that match a filter: of each all changes together, or none
 ///
 /// Values are JSON: score=7, name='"x"', meta.tags='["a"]'. Conditions are tested on the document
 /// as it is; then fields are set, and the other changes follow in the order of their list below.
 #[derive(Args, Debug)]
 pub(crate) struct UpdateArgs {
     #[command(flatten)]
-    pub(crate) key: KeyArgs,
+    pub(crate) target: TargetArgs,
     /// Set the value at a dotted path; missing maps on the path are created
     #[arg(value_name = "PATH=JSON", required_unless_present_any = CHANGES)]
     pub(crate) changes: Vec<String>,
@@ -137,7 +137,8 @@ pub(crate) struct UpdateArgs {
 }
 
 /// The arguments of `update` of which there must be one.
-const CHANGES: [&str; 15] = [
+const CHANGES: [&str; 16] = [
+    "filter",
     "unset",
     "inc",
     "mul",

@@ -111,6 +111,8 @@ pub(crate) enum ModeArg {
     Upsert,
     /// A document whose key exists is not loaded, but counted.
     Insert,
+    /// Its fields replace those of the stored document: a JSON Merge Patch (RFC 7396).
+    Merge,
 }
 
 /// The format of files.

@@ -41,6 +41,7 @@ pub(super) fn run(args: &LoadArgs) -> Result<(), Failure> {
         mode: match args.mode {
             ModeArg::Upsert => Mode::Upsert,
             ModeArg::Insert => Mode::Insert,
+            ModeArg::Merge => Mode::Merge,
         },
         entry: expiry::options(&database, args.expires),
         readers: args.readers,
@@ -83,6 +84,10 @@ fn check_table_options(args: &LoadArgs) -> Result<(), Failure> {
         && !args.files.iter().any(is_table)
     {
         return Err(Failure::Usage(format!("{option} is for tables: --type csv or tsv")));
+    }
+    if args.expires.is_some() && args.mode == ModeArg::Merge {
+        let text = "--expires is for new documents: --mode merge keeps the expiry of the old ones";
+        return Err(Failure::Usage(text.to_owned()));
     }
     if args.stop_on_error && args.mode != ModeArg::Insert {
         return Err(Failure::Usage("--stop-on-error is for --mode insert".to_owned()));

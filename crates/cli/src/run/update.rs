@@ -1,6 +1,6 @@
 //! `update`: changes a document by a patch, a JSON Patch or a JSON Merge Patch.
 
-use super::{open, put};
+use super::{many, open, put, query};
 use crate::args::{ConditionArgs, UpdateArgs};
 use crate::failure::Failure;
 use flagstone::{Collection, JsonPatch, MergePatch, Patch, Result, Value};
@@ -13,13 +13,29 @@ enum Change {
 }
 
 pub(super) fn run(args: &UpdateArgs) -> Result<(), Failure> {
-    let key = open::key_of(&args.key)?;
+    let target = &args.target;
+    // With a filter there is no key: what is in its place is the first change.
+    let key = if target.filter.is_some() { None } else { open::target_key(target)? };
+    let filter = target.filter.as_deref().map(query::filter).transpose()?;
     let change = change(args)?;
-    let database = open::to_write(&args.key.collection.database, None)?;
-    let collection = open::collection(&database, &args.key.collection)?;
-    let found = apply(&collection, key, &change, args.blind)?;
+    let database = open::to_write(&target.collection.database, None)?;
+    let collection = open::collection(&database, &target.collection)?;
+    let done = match (filter, key, &change) {
+        (Some(filter), _, Change::Patch(patch)) if !args.blind && !patch.is_upsert() => {
+            many::run(&collection.update_many(filter, patch), "changed")
+        }
+        (Some(_), ..) => {
+            let text = "--where changes documents that are there, without --upsert, --default, \
+                        --blind, --json-patch and --merge-patch";
+            Err(Failure::Usage(text.to_owned()))
+        }
+        (None, key, _) => {
+            let found = key.map(|key| apply(&collection, key, &change, args.blind)).transpose()?;
+            if found == Some(true) { Ok(()) } else { Err(open::no_target(target)) }
+        }
+    };
     open::close(database)?;
-    if found { Ok(()) } else { Err(open::no_document(&args.key)) }
+    done
 }
 
 fn apply(collection: &Collection, key: Value, change: &Change, blind: bool) -> Result<bool> {
@@ -50,6 +66,12 @@ fn change(args: &UpdateArgs) -> Result<Change, Failure> {
     Ok(Change::Patch(own))
 }
 
+/// The fields to set. With a filter there is no key, so the first of them is in its place.
+fn changes(args: &UpdateArgs) -> Vec<String> {
+    let first = args.target.filter.as_ref().and(args.target.key.as_ref());
+    first.into_iter().chain(&args.changes).cloned().collect()
+}
+
 /// Adds a change or condition with a value to a patch.
 type With = fn(Patch, &str, Value) -> Patch;
 
@@ -64,7 +86,7 @@ fn patch(args: &UpdateArgs) -> Result<Patch, Failure> {
         patch = patch.upsert_from(default);
     }
     patch = with_conditions(patch, &args.conditions)?;
-    patch = with_all(patch, &args.changes, |patch, path, value| patch.set(path, value))?;
+    patch = with_all(patch, &changes(args), |patch, path, value| patch.set(path, value))?;
     patch = at_all(patch, &args.unset, |patch, path| patch.unset(path));
     patch = with_all(patch, &args.inc, |patch, path, by| patch.inc(path, by))?;
     patch = with_all(patch, &args.mul, |patch, path, by| patch.mul(path, by))?;

@@ -110,6 +110,7 @@ fn options_that_would_do_nothing_are_refused() {
         ("backup dir --keep 1 --rate 1MiB", "--rate is for a new generation"),
         ("keys db c --seed 2", "--sample"),
         ("load db c in.jsonl --stop-on-error", "--stop-on-error is for --mode insert"),
+        ("load db c in.jsonl --mode merge --expires 2h", "--expires is for new documents"),
         ("load db c in.jsonl --fields id", "--fields is for tables: --type csv or tsv"),
         ("load db c in.jsonl --all-text", "--all-text is for tables"),
         ("load db c in.jsonl --ignore-blanks", "--ignore-blanks is for tables"),

@@ -141,6 +141,32 @@ fn an_insert_leaves_documents_that_exist_and_counts_them() {
 }
 
 #[test]
+fn merged_documents_change_fields_in_the_order_of_the_input() {
+    let place = Place::new();
+    place.ok("put db c 1 --json-key {\"id\":1,\"a\":{\"x\":1,\"y\":2},\"b\":[1],\"c\":3}");
+    let lines = [
+        r#"{"id":1,"a":{"y":null,"z":3},"b":[2]}"#,
+        r#"{"id":2,"n":0}"#,
+        r#"{"id":1,"c":null}"#,
+        r#"{"id":2,"m":1}"#,
+        r#"{"id":2,"n":7}"#,
+    ];
+    place.file("in.jsonl", lines.join("\n"));
+    let said = place.run("load db c in.jsonl --mode merge --writers 3");
+    assert!(said.code == 0 && said.stderr.starts_with("5 documents loaded"), "{said:?}");
+    assert_eq!(
+        place.ok("scan db c"),
+        "{\"id\":1,\"a\":{\"x\":1,\"z\":3},\"b\":[2]}\n{\"id\":2,\"n\":7,\"m\":1}\n"
+    );
+    place.file("in.csv", "id,n,by.name\n2,8,ada\n");
+    place.ok("load db c in.csv --mode merge");
+    assert_eq!(
+        place.ok("get db c 2 --json-key"),
+        "{\"id\":2,\"n\":8,\"m\":1,\"by\":{\"name\":\"ada\"}}\n"
+    );
+}
+
+#[test]
 fn a_table_becomes_documents() {
     let place = Place::new();
     let csv = [

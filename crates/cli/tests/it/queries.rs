@@ -214,3 +214,22 @@ fn all_documents_that_match_are_removed() {
     assert_eq!(removed.stderr, "24,990 documents removed\n");
     assert_eq!(place.ok("count db many"), "10\n");
 }
+
+#[test]
+fn all_documents_that_match_are_changed() {
+    let place = posts();
+    let changed = place.run("update db c --where {\"sub\":\"rust\"} seen=true --inc score=1");
+    assert_eq!((changed.code, &changed.stderr[..]), (0, "3 documents changed\n"), "{changed:?}");
+    assert_eq!(ids(&place, "find db c {\"seen\":true} --sort score"), [2, 1, 5]);
+    assert_eq!(place.ok("get db c 2 --json-key --path score"), "-0.50\n");
+    let same = place.run("update db c --where {\"sub\":\"rust\"} seen=true");
+    assert_eq!(same.stderr, "0 documents changed, 3 more match and stay as they are\n");
+    place.ok("update db c --where {\"sub\":\"zig\"} --unset sub");
+    assert_eq!(place.ok("count db c {\"sub\":\"zig\"}"), "0\n");
+    // A document that the change does not apply to stops the rest.
+    place.fails("update db c --where {} --inc sub=1", 2, "does not apply");
+    place.fails("update db c --where {} --upsert a=1", 2, "--where changes documents");
+    place.fails("update db c --where {} a", 2, "expected PATH=JSON");
+    place.fails("update db c --where {\"a\": a=1", 2, "the filter: ");
+    place.fails("update db c", 2, "required");
+}
