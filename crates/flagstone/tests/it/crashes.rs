@@ -29,7 +29,7 @@ fn changes_of(seed: u64, options: &Options, steps: &[Step]) -> u64 {
     history.check_live(&session.db);
     let stats = session.db.stats();
     let partitions = stats.keyspaces[2].partitions;
-    assert!(options.split_bytes == 0 || stats.splits > 0 || partitions > 3, "{stats:?}");
+    assert!(options.split_bytes > SPLIT_BYTES || stats.splits > 0 || partitions > 3, "{stats:?}");
     eprintln!("{} splits, {} merges", stats.splits, stats.merges);
     let counts = world.mem.counts();
     Op::CHANGES.iter().map(|op| counts.of(*op)).sum()

@@ -10,6 +10,9 @@ use flagstone_testkit::history::End;
 use flagstone_testkit::workload::{Step, Workload};
 use flagstone_testkit::{History, Promise, World, dump, rounds, seed};
 
+/// Partitions that split and merge all the time have this size.
+const SPLIT_BYTES: u64 = 1 << 10;
+
 const FOLDS: [Option<&str>; 3] = [None, Some("add-i64/1"), None];
 
 fn keyspaces() -> Vec<KeyspaceOptions> {
@@ -23,7 +26,7 @@ fn fail_everywhere(name: &str, durability: Durability, effects: &[Effect]) {
 
 /// The same with partitions that split and merge all the time.
 fn fail_splits(name: &str, durability: Durability) {
-    fail_everywhere_with(name, &small_with(durability).split_bytes(1 << 10), &FAIL);
+    fail_everywhere_with(name, &small_with(durability).split_bytes(SPLIT_BYTES), &FAIL);
 }
 
 fn fail_everywhere_with(name: &str, options: &Options, effects: &[Effect]) {
@@ -36,7 +39,7 @@ fn fail_everywhere_with(name: &str, options: &Options, effects: &[Effect]) {
         assert_eq!(end, End::Finished);
         let stats = session.unwrap().db.stats();
         let is_split = stats.splits > 0 || stats.keyspaces[2].partitions > 1;
-        assert!(options.split_bytes == 0 || is_split, "{stats:?}");
+        assert!(options.split_bytes > SPLIT_BYTES || is_split, "{stats:?}");
         let total = world.disk.operations();
         let stride = (total / rounds(70, 1000)).max(1);
         let mut at = 1 + seed % stride;
