@@ -92,7 +92,8 @@ mod tests {
         for (line, start, expected) in [
             ("sca", 0, &["scan"][..]),
             ("comp", 0, &["compact"]),
-            ("ex", 0, &["exit"]),
+            ("exi", 0, &["exit"]),
+            ("ex", 0, &["exit", "export"]),
             ("help up", 5, &["update"]),
             ("scan ", 5, &["comments", "users"]),
             ("count us", 6, &["users"]),
