@@ -78,9 +78,9 @@ impl<'a> Asker<'a> {
     /// Questions before the clock starts, by all threads.
     fn warm_up(&self) -> u64 {
         match self.asks {
-            Asks::Key | Asks::Rare => 200_000,
+            Asks::Key | Asks::Rare => self.facts.comments.min(200_000),
             Asks::Popular | Asks::Covered => 2 * self.facts.popular.len() as u64,
-            Asks::Best => 1000,
+            Asks::Best => self.facts.comments.min(1000),
             Asks::Groups => 2,
         }
     }
