@@ -296,9 +296,9 @@ pub const WORKLOADS: &[Workload] = &[
     },
     Workload {
         name: "ask",
-        about: "Questions about comments with two indexes, each answer checked\n\n\
-                An operation is a question; `rows_per_s` counts the documents or rows of the \
-                answers.",
+        about: "Queries over comments with two indexes, each result checked\n\n\
+                An operation is a query; `rows_per_s` counts the documents or rows that it \
+                returns.",
         takes: &[&["comments", "question"], COMMENTS, STORE, TIME],
         refuses: &["closing-sync"],
         defaults: &[("threads", "2"), ("question", "key,rare,popular,covered,best,groups")],

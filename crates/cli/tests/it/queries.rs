@@ -172,7 +172,7 @@ fn indexes_are_created_listed_kept_and_dropped() {
     assert_eq!((fields(0), &listed[0]["ready"]), (r#"["sub","-score"]"#.into(), &true.into()));
     assert_eq!((&listed[1]["sparse"], &listed[1]["entries"]), (&true.into(), &3.into()));
     assert!(place.ok("index list db c").starts_with("by_sub on sub, -score"));
-    // Later writes keep them, and the answers stay the same.
+    // Later writes maintain them, and the results stay the same.
     place.ok("put db c 7 --json-key {\"id\":7,\"sub\":\"rust\",\"score\":11}");
     place.ok("delete db c 1 --json-key");
     assert_eq!(ids(&place, "find db c {\"sub\":\"rust\"} --sort -score"), [5, 7, 2]);

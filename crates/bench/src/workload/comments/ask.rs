@@ -1,4 +1,4 @@
-//! Questions about comments, each answer checked.
+//! Queries over comments. The number of rows of each result is checked.
 
 use super::facts::Facts;
 use super::fill::{Filled, comments_of, create_indexes, fill};
@@ -65,7 +65,7 @@ impl Trials for Questions {
     }
 }
 
-/// Draws questions of one kind and checks the answers.
+/// Draws queries of one kind and checks their results.
 #[derive(Clone, Copy)]
 struct Asker<'a> {
     store: &'a dyn CommentStore,

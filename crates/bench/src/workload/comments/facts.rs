@@ -1,4 +1,4 @@
-//! What is known of the comments in a store, by which questions are drawn and answers checked.
+//! Counts over the comments in a store: queries are drawn from them, results compared with them.
 
 use crate::engine::Outcome;
 use flagstone_comments::Comments;

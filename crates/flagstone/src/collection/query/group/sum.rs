@@ -131,8 +131,8 @@ impl Sum {
     }
 }
 
-/// Divides a plain decimal literal by `count`, exactly if [`DIGITS`] digits suffice, otherwise
-/// rounded to so many digits, half to even.
+/// Divides a plain decimal literal by `count`, exactly if [`DIGITS`] digits suffice.
+/// Otherwise the quotient is rounded to that many digits, half to even.
 fn divided(literal: &str, count: u64) -> Value {
     let (is_negative, literal) = match literal.strip_prefix('-') {
         Some(rest) => (true, rest),
