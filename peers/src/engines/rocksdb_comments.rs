@@ -243,7 +243,7 @@ impl CommentStore for RocksComments {
             }
             batch.put(document, json);
         }
-        Ok(self.db.write_opt(&batch, &self.write)?)
+        Ok(self.db.write_opt(batch, &self.write)?)
     }
 
     fn create_index(&self, index: CommentIndex) -> Outcome<()> {
@@ -265,11 +265,10 @@ impl CommentStore for RocksComments {
             let fields: Fields<'_> = serde_json::from_slice(&json)?;
             batch.put(entry(index, &fields, &key[1..]), b"");
             if batch.len() == ENTRIES {
-                self.db.write_opt(&batch, &write)?;
-                batch.clear();
+                self.db.write_opt(std::mem::take(&mut batch), &write)?;
             }
         }
-        Ok(self.db.write_opt(&batch, &write)?)
+        Ok(self.db.write_opt(batch, &write)?)
     }
 
     fn ask(&self, question: Question<'_>, each: EachRow<'_>) -> Outcome<u64> {
