@@ -254,9 +254,8 @@ impl CommentStore for RocksComments {
         read.set_iterate_upper_bound(end_of(&[DOCUMENTS]));
         read.set_readahead_size(2 << 20);
         read.fill_cache(false);
-        let (mut batch, mut write) = (WriteBatch::default(), WriteOptions::default());
-        // As an import: the pass is repeated after a crash, so it needs no log.
-        write.disable_wal(true);
+        // With the log: RocksDB refuses writes without it where old logs are recycled.
+        let mut batch = WriteBatch::default();
         for found in self.db.iterator_opt(IteratorMode::Start, read) {
             let (key, json) = found?;
             if key.first() != Some(&DOCUMENTS) {
@@ -265,10 +264,10 @@ impl CommentStore for RocksComments {
             let fields: Fields<'_> = serde_json::from_slice(&json)?;
             batch.put(entry(index, &fields, &key[1..]), b"");
             if batch.len() == ENTRIES {
-                self.db.write_opt(std::mem::take(&mut batch), &write)?;
+                self.db.write_opt(std::mem::take(&mut batch), &self.write)?;
             }
         }
-        Ok(self.db.write_opt(batch, &write)?)
+        Ok(self.db.write_opt(batch, &self.write)?)
     }
 
     fn ask(&self, question: Question<'_>, each: EachRow<'_>) -> Outcome<u64> {
