@@ -328,13 +328,7 @@ impl Keyspace {
     /// one key less: too few if it deletes nothing older, as one of a put that expired before its
     /// flush.
     pub fn approximate_count(&self) -> u64 {
-        let entries = self.core.trees().iter().map(|tree| {
-            let stats = tree.stats();
-            let tables = stats.levels.iter();
-            let live = tables.map(|l| l.entries.saturating_sub(2 * l.deletes)).sum::<u64>();
-            live + stats.memtable_entries
-        });
-        entries.sum()
+        self.core.trees().iter().map(|tree| tree.approximate_entries()).sum()
     }
 }
 

@@ -504,6 +504,14 @@ impl Tree {
         self.brake.swap(brake, Ordering::Relaxed)
     }
 
+    /// Returns about how many keys the tree holds: a key that was overwritten may count more than
+    /// once. Cheap: reads counters only.
+    pub fn approximate_entries(&self) -> u64 {
+        let view = self.view.load();
+        let memtables = view.memtables().map(|table| table.entries()).sum::<u64>();
+        view.version.live_entries() + memtables
+    }
+
     /// Returns the statistics of the tree.
     pub fn stats(&self) -> TreeStats {
         let view = self.view.load();

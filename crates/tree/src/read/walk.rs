@@ -294,7 +294,9 @@ impl Walk {
     }
 
     fn open(&self, view: Arc<View>) -> Box<Pinned> {
-        let (mut sources, mut ranges) = (Vec::new(), Vec::new());
+        // Few sources are the rule: a vector that grows begins with room for four large ones.
+        let most = view.memtables().count() + view.version.newest_first().count();
+        let (mut sources, mut ranges) = (Vec::with_capacity(most), Vec::new());
         let mut deleted = Vec::new();
         for table in view.memtables() {
             // Skip a memtable whose entries are all newer than the scan.

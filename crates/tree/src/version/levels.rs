@@ -11,7 +11,7 @@
 use super::handle::TableHandle;
 use super::span::ends_before;
 use flagstone_base::{Error, ErrorKind, Moment, Result, SeqNo};
-use flagstone_env::sync::atomic::{AtomicBool, Ordering};
+use flagstone_env::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::fmt;
 use std::sync::{Arc, LazyLock};
 
@@ -33,6 +33,7 @@ pub struct Version {
     pub(super) expired_through: Moment,
     pub(super) untraced_through: SeqNo,
     pub(super) wasteful: Mark,
+    pub(super) live: LiveEntries,
 }
 
 /// The result of the last estimate. A clone begins with the same value and changes independently.
@@ -42,6 +43,25 @@ pub(super) struct Mark(AtomicBool);
 impl Clone for Mark {
     fn clone(&self) -> Self {
         Self(AtomicBool::new(self.0.load(Ordering::Relaxed)))
+    }
+}
+
+/// The number of live entries, once it was computed. A clone begins without it.
+pub(super) struct LiveEntries(AtomicU64);
+
+impl LiveEntries {
+    const UNKNOWN: u64 = u64::MAX;
+}
+
+impl Default for LiveEntries {
+    fn default() -> Self {
+        Self(AtomicU64::new(Self::UNKNOWN))
+    }
+}
+
+impl Clone for LiveEntries {
+    fn clone(&self) -> Self {
+        Self::default()
     }
 }
 
@@ -57,6 +77,7 @@ impl Version {
             expired_through: Moment::ZERO,
             untraced_through: SeqNo::ZERO,
             wasteful: Mark::default(),
+            live: LiveEntries::default(),
         }
     }
 
@@ -121,6 +142,27 @@ impl Version {
     /// Returns whether much of the tables was garbage at the last estimate.
     pub(crate) fn is_wasteful(&self) -> bool {
         self.wasteful.0.load(Ordering::Relaxed)
+    }
+
+    /// Returns about how many keys the tables hold: each delete is taken to hide one entry. Cheap
+    /// after the first call. A table that several trees share counts in part.
+    pub(crate) fn live_entries(&self) -> u64 {
+        let known = self.live.0.load(Ordering::Relaxed);
+        if known != LiveEntries::UNKNOWN {
+            return known;
+        }
+        let mut live = 0;
+        for level in 0..LEVELS {
+            let (mut entries, mut deletes) = (0, 0);
+            for table in self.tables_of(level) {
+                let (meta, trees) = (table.meta(), u64::from(table.holders().max(1)));
+                entries += meta.entries / trees;
+                deletes += meta.deletes / trees;
+            }
+            live += u64::saturating_sub(entries, 2 * deletes);
+        }
+        self.live.0.store(live, Ordering::Relaxed);
+        live
     }
 
     /// Sets what [`Version::is_wasteful`] returns, for this version and those made from it.
