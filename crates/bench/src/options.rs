@@ -4,7 +4,7 @@
 use crate::record::Described;
 use clap::builder::RangedU64ValueParser;
 use clap::{Args, Command, ValueEnum};
-use flagstone::{Durability, parse_bytes};
+use flagstone::{Durability, Routing, parse_bytes};
 use serde::{Serialize, Serializer};
 use serde_json::Value;
 use std::path::PathBuf;
@@ -21,9 +21,15 @@ pub struct StoreOptions {
     #[arg(skip)]
     #[serde(skip)]
     pub dir: PathBuf,
-    /// Hash partitions
+    /// Partitions, with --routing hash and range
     #[arg(long, value_name = "N", default_value = "4", value_parser = within::<u16>(1, 256))]
     pub partitions: u16,
+    /// How keys find their partition
+    #[arg(long, value_name = "HOW", value_enum, default_value_t)]
+    pub routing: Routed,
+    /// Split a partition with a range of keys at this many bytes; 0 never [default: the engine's]
+    #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
+    pub split_bytes: Option<u64>,
     /// The memory budget: memtables, cache and the rest
     #[arg(
         long = "memory",
@@ -59,6 +65,35 @@ pub struct StoreOptions {
     #[arg(skip)]
     #[serde(skip)]
     pub transactions: bool,
+}
+
+/// How keys find their partition.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Routed {
+    /// By ranges of their hash
+    #[default]
+    Hash,
+    /// By ranges of the keys: one at first, which splits and merges
+    Auto,
+    /// By ranges of the keys, cut so that each gets as many of all strings of eight bytes; they
+    /// split and merge, too
+    Range,
+}
+
+impl StoreOptions {
+    /// The routing of flagstone.
+    pub(crate) fn chosen_routing(&self) -> Routing {
+        match self.routing {
+            Routed::Hash => Routing::Hash(self.partitions),
+            Routed::Auto => Routing::Auto,
+            Routed::Range => {
+                let part = (1 << 64) / u128::from(self.partitions);
+                let bound = |at| ((u128::from(at) * part) as u64).to_be_bytes().to_vec();
+                Routing::Range((1..self.partitions).map(bound).collect())
+            }
+        }
+    }
 }
 
 /// What transactions promise beside each other.
@@ -213,6 +248,18 @@ mod tests {
         assert_eq!((&pace["threads"], &pace["seconds"]), (&4.into(), &20.0.into()));
         let pace = Pace { operations: Some(7), ..Pace::default() };
         assert_eq!(describe(&pace)["operations"], 7);
+    }
+
+    #[test]
+    fn ranges_cut_all_keys_in_equal_parts() {
+        let store = |routing| StoreOptions { routing, ..StoreOptions::default() };
+        assert_eq!(store(Routed::Hash).chosen_routing(), Routing::Hash(4));
+        assert_eq!(store(Routed::Auto).chosen_routing(), Routing::Auto);
+        let bound = |first| vec![first, 0, 0, 0, 0, 0, 0, 0];
+        let bounds = [0x40, 0x80, 0xC0].map(bound).to_vec();
+        assert_eq!(store(Routed::Range).chosen_routing(), Routing::Range(bounds));
+        let one = StoreOptions { partitions: 1, ..store(Routed::Range) };
+        assert_eq!(one.chosen_routing(), Routing::Range(Vec::new()));
     }
 
     #[test]

@@ -2,10 +2,10 @@
 
 use super::collection::Comments;
 use super::{Body, CommentStore, Engine, EngineEvent, Gauges, Outcome, Sorted, Transaction};
-use crate::options::{Isolation, StoreOptions};
+use crate::options::{Isolation, Routed, StoreOptions};
 use crate::record::EventKind;
 use flagstone::{
-    Compression, Database, Event, Keyspace, KeyspaceOptions, Listener, Options, Routing, Stats,
+    Compression, Database, Event, Keyspace, KeyspaceOptions, Listener, Options, Stats,
     TransactionOptions,
 };
 use std::path::Path;
@@ -92,7 +92,7 @@ pub fn open_database(dir: &Path, options: Options) -> Outcome<(Database, Arc<Eve
     Ok((database, events))
 }
 
-/// A keyspace with hash partitions of a database of its own.
+/// A keyspace of a database of its own.
 struct FlagstoneEngine {
     database: Database,
     keyspace: Keyspace,
@@ -113,19 +113,26 @@ pub fn open_flagstone(options: &StoreOptions) -> Outcome<Box<dyn Engine>> {
     if let Some(space) = options.space_amplification_max {
         chosen = chosen.space_amplification_max(space);
     }
+    if let Some(bytes) = options.split_bytes {
+        chosen = chosen.split_bytes(bytes);
+    }
     let workers = chosen.compaction_workers;
     let space = chosen.space_amplification_max;
     let (database, events) = open_database(&options.dir, chosen)?;
-    let mut wanted = KeyspaceOptions::new().routing(Routing::Hash(options.partitions));
+    let mut wanted = KeyspaceOptions::new().routing(options.chosen_routing());
     (wanted.block_bytes, wanted.filter_bits) = (options.block_bytes, options.filter_bits);
     let keyspace = database.keyspace_with("bench", wanted.clone())?;
     let comments = Comments::new(database.clone(), wanted);
     let chosen = database.keyspaces().into_iter().find(|info| info.name == "bench");
     let chosen = chosen.map(|info| info.options).unwrap_or_default();
+    let routing = match options.routing {
+        Routed::Hash => format!("{} hash partitions", options.partitions),
+        Routed::Auto => "a key range that splits".to_owned(),
+        Routed::Range => format!("{} key ranges that split", options.partitions),
+    };
     let tuning = format!(
-        "{} hash partitions, blocks of {} bytes, {} filter bits a key, {:?} then {:?}, \
+        "{routing}, blocks of {} bytes, {} filter bits a key, {:?} then {:?}, \
          {workers} compaction workers, space amplification at most {space}{}{}",
-        options.partitions,
         chosen.block_bytes.unwrap_or_default(),
         chosen.filter_bits.unwrap_or_default(),
         chosen.compression.unwrap_or(Compression::None),

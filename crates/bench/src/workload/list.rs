@@ -17,7 +17,7 @@ use super::transactions::transactions;
 use super::ycsb::{Ycsb, run_ycsb};
 use super::{Case, DataOptions, Options, Stage, Trials, ValueKind};
 use crate::engine::Outcome;
-use crate::options::describe as describe_all;
+use crate::options::{Routed, describe as describe_all};
 use crate::record::{Described, Summary};
 
 /// A workload: what runs, and what can be chosen.
@@ -48,6 +48,8 @@ enum Run {
 
 const STORE: Names = &[
     "partitions",
+    "routing",
+    "split-bytes",
     "memory",
     "memtable-bytes",
     "block-bytes",
@@ -57,7 +59,7 @@ const STORE: Names = &[
     "entry-checks",
     "durability",
 ];
-const ENTRIES: Names = &["key-size", "value-size", "values", "seed"];
+const ENTRIES: Names = &["key-size", "key-order", "value-size", "values", "seed"];
 const MIX: Names = &["key-space", "known-keys", "telling-deletes"];
 const TIME: Names = &["threads", "seconds", "operations", "interval", "closing-sync"];
 
@@ -79,7 +81,7 @@ const GETS: Workload = Workload {
     ..FILLED
 };
 const COMMENTS: Names = &["seed"];
-const DOCUMENTS: Names = &["partitions", "memory", "comments", "seed", "collection"];
+const DOCUMENTS: Names = &["partitions", "routing", "memory", "comments", "seed", "collection"];
 
 type RunCase = fn(&Case<'_>) -> Outcome<Summary>;
 
@@ -367,6 +369,10 @@ impl Workload {
     pub fn describe(&self, options: &Options) -> Described {
         let mut told = describe_all(options);
         (self.tells)(options, &mut told);
+        if options.store.routing == Routed::Auto {
+            // At first.
+            told.insert("partitions".into(), 1.into());
+        }
         if told.contains_key("operations") {
             told.remove("seconds");
         }
@@ -449,6 +455,10 @@ mod tests {
         assert_eq!(filled["closing-sync"], false);
         assert!(!Workload::by_name("cached-get").unwrap().takes("closing-sync"));
         assert!(!told("full-scan").contains_key("seconds"));
+        let mut auto = Options::default();
+        auto.store.routing = Routed::Auto;
+        let auto = Workload::by_name("balanced").unwrap().describe(&auto);
+        assert_eq!((&auto["routing"], &auto["partitions"]), (&"auto".into(), &1.into()));
         assert_eq!(told("load")["input"], "300000 comments of seed 1");
     }
 }

@@ -36,7 +36,7 @@ mod list;
 pub use flagstone_comments::Random;
 
 pub use device::{DeviceFile, DeviceOptions, measure_reads};
-pub use keys::{Keys, mix64, random};
+pub use keys::{KeyOrder, Keys, mix64, random};
 pub use list::{Series, WORKLOADS, Workload};
 pub use mix::{Mix, burn_like, run_mix, run_yardstick};
 pub use options::{Asks, DataOptions, Distribution, DocumentOptions, Options, Pattern, UpdateHow};

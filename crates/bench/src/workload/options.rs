@@ -2,7 +2,7 @@
 //! as what code sets, and as what the header of a result file shows. A
 //! [`Workload`](super::Workload) names those that it takes.
 
-use super::{Keys, ValueKind, Values};
+use super::{KeyOrder, Keys, ValueKind, Values};
 use crate::options::{
     Isolation, Pace, StoreOptions, defaults, positive, seconds, share, size, within,
 };
@@ -89,6 +89,9 @@ pub struct DataOptions {
     #[arg(long = "key-size", default_value = "16", value_parser = within::<usize>(8, 1024))]
     #[serde(rename = "key-size")]
     pub key_bytes: usize,
+    /// The order of the keys of records 0, 1, ..
+    #[arg(long, value_name = "ORDER", value_enum, default_value_t)]
+    pub key_order: KeyOrder,
     /// Bytes of a value
     #[arg(long = "value-size", value_name = "BYTES", default_value = "1024", value_parser = size)]
     #[serde(rename = "value-size")]
@@ -138,7 +141,12 @@ pub struct DocumentOptions {
     pub writers: u16,
     /// A loaded, compacted database instead of comments; it is not changed: the trial works on a
     /// checkpoint
-    #[arg(long, value_name = "DB", requires = "keys", conflicts_with = "partitions")]
+    #[arg(
+        long,
+        value_name = "DB",
+        requires = "keys",
+        conflicts_with_all = ["partitions", "routing"]
+    )]
     #[serde(skip)]
     pub db: Option<PathBuf>,
     /// The collection
@@ -267,7 +275,7 @@ impl DataOptions {
             Some(space) => space,
             None => KEY_SPACE,
         };
-        Keys::new(self.seed, space, self.key_bytes)
+        Keys::new(self.seed, space, self.key_bytes, self.key_order)
     }
 
     pub fn make_values(&self) -> Values {

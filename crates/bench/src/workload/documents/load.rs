@@ -6,7 +6,7 @@ use crate::record::{Described, OpKind, Summary};
 use crate::run::{Meter, Probe, Tally};
 use crate::sample::DirectoryBytes;
 use crate::workload::{Case, Options, StoreDir};
-use flagstone::{Collection, Database, KeyspaceOptions, Routing};
+use flagstone::{Collection, Database, KeyspaceOptions};
 use flagstone_comments::Comments;
 use flagstone_load::{Count, Input, OnCommit, Watcher};
 use std::sync::Arc;
@@ -54,7 +54,7 @@ pub(in crate::workload) fn run_load(case: &Case<'_>) -> Outcome<Summary> {
     let (data, store) = (place.data(), &options.store);
     let chosen = flagstone::Options::new().memory_budget(store.memory_bytes);
     let (database, events) = open_database(&data, chosen.durability(store.durability))?;
-    let mut wanted = KeyspaceOptions::new().routing(Routing::Hash(store.partitions));
+    let mut wanted = KeyspaceOptions::new().routing(store.chosen_routing());
     wanted.block_bytes = store.block_bytes;
     let collection = database.collection_with(&options.documents.collection, wanted)?;
     let mut recorder = case.record_of(ENGINE, case.told.clone(), "an empty store", &data)?;
