@@ -1,5 +1,6 @@
 //! The key at which a tree is cut in two halves of about the same size.
 
+use crate::bounds::KeyBounds;
 use crate::tree::Tree;
 use crate::version::{TableHandle, Version};
 use std::sync::Arc;
@@ -8,32 +9,45 @@ use std::sync::Arc;
 /// lies on each side: then no table of its level reaches across the bound.
 const SIDE_LEAST: u64 = 350;
 
+/// With more tables than this their first keys are close enough, and their samples would take much
+/// memory and many reads.
+const SAMPLED_TABLES_MAX: usize = 64;
+
 /// Returns a key with about half of the bytes of `tree` below it, or `None` if all its tables begin
-/// at one key. Reads the samples of its tables; one that cannot be read does not count.
+/// at one key. Reads the samples of its tables if there are few; one that cannot be read does not
+/// count.
 pub fn split_key(tree: &Tree) -> Option<Vec<u8>> {
     let view = tree.view();
     let version = view.version();
     let bounds = tree.options().bounds.as_deref().cloned().unwrap_or_default();
-    let mut weights = sampled(version);
-    if weights.is_empty() {
-        weights = starts(version);
-    }
+    let is_small = version.tables().count() <= SAMPLED_TABLES_MAX;
+    let sampled = is_small.then(|| middle_of(version, &bounds, sampled(version))).flatten();
+    // Samples keep only the front of a long key, which many keys may share.
+    sampled.or_else(|| middle_of(version, &bounds, starts(version)))
+}
+
+/// Returns the key that halves `weights`: keys of the tables of `version`, with their bytes.
+fn middle_of(
+    version: &Version,
+    bounds: &KeyBounds,
+    mut weights: Vec<(Vec<u8>, u64)>,
+) -> Option<Vec<u8>> {
     weights.retain(|(key, _)| bounds.contains(key));
     weights.sort();
-    let sum: u64 = weights.iter().map(|(_, weight)| weight).sum();
     let first = weights.first()?.0.clone();
-    // The weight below each key.
-    let mut below = 0;
-    let weights: Vec<(Vec<u8>, u64)> = weights
+    // The weight below each key. A sum of 64 bits would overflow for hostile samples.
+    let mut sum = 0_u128;
+    let weights: Vec<(Vec<u8>, u128)> = weights
         .into_iter()
         .map(|(key, weight)| {
-            below += weight;
-            (key, below - weight)
+            let below = sum;
+            sum += u128::from(weight);
+            (key, below)
         })
         .collect();
     let part_below = |key: &[u8]| {
         let at = weights.partition_point(|(other, _)| other.as_slice() < key);
-        weights.get(at).map_or(sum, |(_, below)| *below) * 1000 / sum.max(1)
+        (weights.get(at).map_or(sum, |(_, below)| *below) * 1000 / sum.max(1)) as u64
     };
     let is_good = |key: &[u8]| *key > first[..] && *key > *bounds.lower() && bounds.contains(key);
     let deepest = version.tables().map(|(level, _)| level).max()?;

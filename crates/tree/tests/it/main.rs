@@ -23,6 +23,7 @@ mod random;
 mod ranges;
 mod replace;
 mod space;
+mod split_key;
 mod stories;
 mod traces;
 
