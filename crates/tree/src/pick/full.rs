@@ -36,9 +36,9 @@ impl FullPass {
 
     /// Returns the next piece of `version` that is not in its final form: all levels go down to the
     /// last one, and tombstones are dropped. A table of the last level stays if it is clean, no
-    /// other table overlaps it, and it has the compression of the last level: a table that was only
-    /// moved there is rewritten if it does not. Returns `None` at the end of the pass. The cost is
-    /// proportional to the number of tables.
+    /// other table overlaps it, it lies within the bounds of the tree, and it has the compression
+    /// of the last level: a table that was only moved there is rewritten if it does not. Returns
+    /// `None` at the end of the pass. The cost is proportional to the number of tables.
     pub fn next(&mut self, version: &Version, options: &TreeOptions) -> Option<Job> {
         while let Some(from) = &self.from {
             let mut segments = Segment::all(version, options).into_iter();
@@ -72,7 +72,8 @@ fn not_final(inputs: Tables, options: &TreeOptions) -> Tables {
             && meta.merges == 0
             && meta.older_versions == 0;
         let is_packed = meta.compression == Some(options.tables.bottom_compression);
-        is_clean && is_packed && !spans.iter().any(|span| span.overlaps(meta))
+        let is_trimmed = !options.reaches_across(meta);
+        is_clean && is_packed && is_trimmed && !spans.iter().any(|span| span.overlaps(meta))
     };
     inputs.into_iter().filter(|(level, table)| !is_last(*level) || !is_final(table)).collect()
 }

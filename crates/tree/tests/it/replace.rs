@@ -7,7 +7,7 @@ use flagstone_base::{EntryRef, FileNumber, KeyRange, Kind, SeqNo, TreeId};
 use flagstone_env::names::{Name, parse};
 use flagstone_env::{Disk, MemDisk};
 use flagstone_tree::{
-    Compaction, Direction, Flush, Job, KeyBounds, Policy, ScanOptions, Successor, Tree,
+    Compaction, Direction, Flush, FullPass, Job, KeyBounds, Policy, ScanOptions, Successor, Tree,
     TreeContext, TreeOptions, TreeScan, Version, inherited, pick, pick_trim, replace, retire,
 };
 use std::collections::{BTreeMap, BTreeSet};
@@ -284,6 +284,26 @@ fn two_trees_share_tables_and_a_memtable_until_each_has_its_part() {
     keyspace.check(keyspace.last, &keyspace.model);
     assert!(keyspace.tables().values().all(|trees| *trees == 1));
     assert_eq!(keyspace.context.memtable_bytes.load(std::sync::atomic::Ordering::Relaxed), 0);
+}
+
+/// Clean tables of the last level stayed as they were, each with the keys of two trees.
+#[test]
+fn a_full_compaction_trims_the_tables_of_the_last_level() {
+    let mut keyspace = filled();
+    let full = |keyspace: &Keyspace, tree: &Arc<Tree>| {
+        keyspace.flush(tree);
+        let mut pass = FullPass::new(tree.view().version());
+        while let Some(job) = pass.next(tree.view().version(), tree.options()) {
+            keyspace.run(tree, job);
+        }
+    };
+    let tree = Arc::clone(&keyspace.trees[0]);
+    full(&keyspace, &tree);
+    keyspace.split(&key(77));
+    assert!(keyspace.tables().values().any(|trees| *trees == 2));
+    keyspace.trees.iter().for_each(|tree| full(&keyspace, tree));
+    assert!(keyspace.tables().values().all(|trees| *trees == 1));
+    keyspace.check(keyspace.last, &keyspace.model);
 }
 
 #[test]
