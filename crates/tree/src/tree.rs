@@ -451,7 +451,7 @@ impl Tree {
     }
 
     /// Estimates how much of the tables is live, with these `snapshots`, and `visible` as the
-    /// newest SeqNo a reader can have. ReadLoad the samples of new tables, unless hardly anything
+    /// newest SeqNo a reader can have. Reads the samples of new tables, unless hardly anything
     /// can be garbage.
     pub fn space(&self, snapshots: &[SeqNo], visible: SeqNo) -> Space {
         let view = self.view.load();
@@ -532,8 +532,9 @@ impl Tree {
         }
         TreeStats {
             levels,
-            memtable_bytes: view.memtables().map(|table| table.bytes()).sum(),
-            memtable_entries: view.memtables().map(|table| table.entries()).sum(),
+            // So does each of those that share a memtable.
+            memtable_bytes: view.memtables().map(|table| table.bytes() / table.holders()).sum(),
+            memtable_entries: view.memtables().map(|table| table.entries() / table.holders()).sum(),
             counters: self.counters.get(),
         }
     }

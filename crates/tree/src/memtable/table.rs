@@ -180,6 +180,11 @@ impl Memtable {
         self.is_shared.load(Ordering::Acquire)
     }
 
+    /// The number of trees that have not flushed it yet, at least 1.
+    pub(crate) fn holders(&self) -> u64 {
+        self.holders.load(Ordering::Acquire).max(1) as u64
+    }
+
     /// Stops charging for the memory of the memtable, whose entries are in tables now. Only readers
     /// may still hold it, and what a cursor pins must neither make other memtables be sealed early
     /// nor stop writers.

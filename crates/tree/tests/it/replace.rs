@@ -253,7 +253,14 @@ fn filled() -> Keyspace {
 fn two_trees_share_tables_and_a_memtable_until_each_has_its_part() {
     let mut keyspace = filled();
     let before = keyspace.tables();
+    let in_memory = keyspace.trees[0].stats();
     keyspace.split(&key(77));
+    let halves = keyspace.trees.iter().map(|tree| tree.stats());
+    let (bytes, entries) = halves.fold((0, 0), |(bytes, entries), half| {
+        (bytes + half.memtable_bytes, entries + half.memtable_entries)
+    });
+    assert!((0..2).contains(&(in_memory.memtable_bytes - bytes)), "the memtable once: {bytes}");
+    assert!((0..2).contains(&(in_memory.memtable_entries - entries)), "{entries}");
     keyspace.check(keyspace.last, &keyspace.model);
     let shared = keyspace.tables();
     assert!(shared.keys().eq(before.keys()) && shared.values().any(|trees| *trees == 2));
