@@ -4,6 +4,7 @@
 use super::edit::TreeEdit;
 use super::handle::TableHandle;
 use super::levels::{LEVELS, Run, Version, check_run, wrong};
+use super::span::ends_before;
 use crate::context::TreeContext;
 use flagstone_base::{FileNumber, Result};
 use flagstone_sst::{Table, TableMeta};
@@ -108,8 +109,9 @@ impl Version {
 
     /// Makes the checks of [`Version::check`] that an edit can break.
     fn check_edit(&self, edit: &TreeEdit) -> Result<()> {
-        for (level, _) in &edit.added {
-            match usize::from(*level) {
+        let levels: BTreeSet<u8> = edit.added.iter().map(|(level, _)| *level).collect();
+        for level in levels {
+            match usize::from(level) {
                 0 => self.runs.iter().try_for_each(|run| check_run(run))?,
                 level => check_run(self.level(level))?,
             }
@@ -139,16 +141,23 @@ fn sorted(mut tables: Vec<Arc<TableHandle>>) -> Run {
 /// overlaps.
 fn into_runs(mut tables: Vec<Arc<TableHandle>>) -> Vec<Run> {
     tables.sort_by_key(|table| (table.meta().seqnos().1, table.number()));
+    // The tables of each in the order of keys.
     let mut runs: Vec<Vec<Arc<TableHandle>>> = Vec::new();
     for table in tables {
-        let overlaps = |run: &Vec<Arc<TableHandle>>| {
-            run.iter().any(|other| other.meta().overlaps_table(table.meta()))
+        let meta = table.meta();
+        let place_in = |run: &Vec<Arc<TableHandle>>| {
+            run.partition_point(|other| ends_before(other.meta().upper(), &meta.smallest))
         };
-        let run = runs.iter().rposition(overlaps).map_or(0, |below| below + 1);
-        if run == runs.len() {
+        // No other table of the run can overlap it.
+        let overlaps = |run: &Vec<Arc<TableHandle>>| {
+            run.get(place_in(run)).is_some_and(|other| other.meta().overlaps_table(meta))
+        };
+        let at = runs.iter().rposition(overlaps).map_or(0, |below| below + 1);
+        if at == runs.len() {
             runs.push(Vec::new());
         }
-        runs[run].push(table);
+        let place = place_in(&runs[at]);
+        runs[at].insert(place, table);
     }
-    runs.into_iter().map(sorted).collect()
+    runs.into_iter().map(Run::from).collect()
 }
