@@ -12,7 +12,7 @@ use crate::version::{LEVELS, TableHandle, Version};
 use flagstone_base::{Kind, SeqNo, Trailer};
 use flagstone_env::sync::Mutex;
 use flagstone_sst::{RangeDelete, SAMPLED_ENTRY_BYTES, Sample, SampledEntry};
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::{Arc, Weak};
 
 /// An estimate uses this many keys of a tree, or one for this many bytes of its tables: an estimate
 /// of one half then has a standard deviation of 0.8 %, and of 4 % in a piece of 32 MiB.
@@ -228,8 +228,19 @@ fn hardly_any(version: &Version, bytes: u64) -> bool {
 #[derive(Default)]
 pub(crate) struct SpaceCache {
     last: Mutex<Option<Box<Known>>>,
-    /// Counts this tree among those that share the memory for samples.
-    counted: OnceLock<Arc<()>>,
+    sharing: Mutex<Sharing>,
+}
+
+/// Whether a tree is one of those that share the memory for samples.
+#[derive(Default)]
+enum Sharing {
+    #[default]
+    NotYet,
+    Counted {
+        _share: Arc<()>,
+    },
+    /// It has no tables any more.
+    Ended,
 }
 
 struct Known {
@@ -242,11 +253,20 @@ impl SpaceCache {
     /// Returns how many keys of the tree may be kept in memory. The tree has an equal part of the
     /// memory for the samples of all trees: 4 MiB, or a 32nd of the memory budget.
     pub(crate) fn keys_max(&self, context: &TreeContext) -> u64 {
-        let counted = self.counted.get_or_init(|| Arc::clone(&context.sampled));
+        let mut sharing = self.sharing.lock();
+        if let Sharing::NotYet = *sharing {
+            *sharing = Sharing::Counted { _share: Arc::clone(&context.sampled) };
+        }
+        drop(sharing);
         // One reference is the context's own.
-        let trees = Arc::strong_count(counted).saturating_sub(1).max(1) as u64;
+        let trees = Arc::strong_count(&context.sampled).saturating_sub(1).max(1) as u64;
         let bytes = context.cache.scans().max() / 2 / trees;
         (bytes / SAMPLED_ENTRY_BYTES).max(KEYS_LEAST)
+    }
+
+    /// Leaves the memory for samples to other trees, after the tree was dropped or replaced.
+    pub(crate) fn end_sharing(&self) {
+        *self.sharing.lock() = Sharing::Ended;
     }
 
     pub(crate) fn get(

@@ -388,6 +388,7 @@ impl Tree {
         let (active, version) =
             (Memtable::new(&self.context, None, Size::default()), Arc::new(Version::empty()));
         self.view.store(Arc::new(View { active, sealed: Vec::new(), version }));
+        self.spaces.end_sharing();
         self.context.scans.rest_of(self.id);
     }
 
@@ -399,6 +400,7 @@ impl Tree {
         let active = Memtable::new(&self.context, None, Size::default());
         let version = Arc::new(Version::retired());
         self.view.store(Arc::new(View { active, sealed: Vec::new(), version }));
+        self.spaces.end_sharing();
         self.context.scans.rest_of(self.id);
     }
 

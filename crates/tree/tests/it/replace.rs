@@ -293,6 +293,28 @@ fn two_trees_share_tables_and_a_memtable_until_each_has_its_part() {
     assert_eq!(keyspace.context.memtable_bytes.load(std::sync::atomic::Ordering::Relaxed), 0);
 }
 
+/// A replaced tree is kept for its readers. If each counted, a database that has split and merged
+/// often would have hardly any memory for the samples of its trees.
+#[test]
+fn only_trees_with_tables_share_the_memory_for_samples() {
+    let mut keyspace = filled();
+    let old = Arc::clone(&keyspace.trees[0]);
+    let context = Arc::clone(&keyspace.context);
+    let counted = |keyspace: &Keyspace| {
+        for tree in keyspace.trees.iter().chain([&old]) {
+            let _estimate = tree.space(&[], keyspace.last);
+        }
+        Arc::strong_count(&context.sampled) - 1
+    };
+    assert_eq!(counted(&keyspace), 1);
+    keyspace.split(&key(77));
+    assert_eq!(counted(&keyspace), 2);
+    keyspace.merge(0);
+    assert_eq!(counted(&keyspace), 1);
+    keyspace.trees[0].discard();
+    assert_eq!(counted(&keyspace), 0);
+}
+
 /// Clean tables of the last level stayed as they were, each with the keys of two trees.
 #[test]
 fn a_full_compaction_trims_the_tables_of_the_last_level() {
