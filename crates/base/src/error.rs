@@ -24,6 +24,9 @@ pub enum ErrorKind {
     ConditionFailed,
     /// Another document has the value of a unique index: use another value. Nothing was written.
     Duplicate,
+    /// The changes that were asked for are not kept any more: read everything again, and continue
+    /// with the changes after that.
+    TooOld,
     /// The operating system reported an error: the text names the file and the system's reason.
     Io,
     /// The disk is full: free some space. Writing then resumes by itself.
@@ -47,6 +50,7 @@ impl fmt::Display for ErrorKind {
             Self::Conflict => "conflict",
             Self::ConditionFailed => "condition failed",
             Self::Duplicate => "duplicate",
+            Self::TooOld => "too old",
             Self::Io => "input/output error",
             Self::OutOfSpace => "out of disk space",
             Self::Poisoned => "poisoned",

@@ -33,6 +33,11 @@ pub(crate) fn show_moment(moment: Moment) -> String {
     DateTime::from_micros(micros.unwrap_or(i64::MAX)).to_string()
 }
 
+/// Reads a duration as an argument.
+pub(crate) fn duration_of(text: &str) -> Result<Duration, String> {
+    duration(text).ok_or_else(|| "expected a duration such as 90s, 15m, 2h or 7d".to_owned())
+}
+
 /// Reads a duration: numbers, each with its unit, as in `1h30m`.
 fn duration(text: &str) -> Option<Duration> {
     let (mut rest, mut millis) = (text, None);

@@ -11,7 +11,8 @@
 //! file could be created again.
 
 use crate::event::Event;
-use crate::health::Health;
+use crate::health::{Health, tell_of_dropped};
+use crate::history::History;
 use crate::setup::{Setup, job_of};
 use flagstone_base::hash::remix;
 use flagstone_base::{Error, ErrorKind, Result};
@@ -49,6 +50,7 @@ pub(crate) enum FoundBallast {
 pub(crate) struct Ballast {
     setup: Arc<Setup>,
     health: Arc<Health>,
+    history: Arc<History>,
     state: AtomicU8,
     /// The ballast was given up, and could not be created again yet.
     is_given_up: AtomicBool,
@@ -76,10 +78,15 @@ pub(crate) fn find_ballast(
 }
 
 impl Ballast {
-    pub(crate) fn new(setup: &Arc<Setup>, health: &Arc<Health>, found: FoundBallast) -> Arc<Self> {
+    pub(crate) fn new(
+        setup: &Arc<Setup>,
+        (health, history): (&Arc<Health>, &Arc<History>),
+        found: FoundBallast,
+    ) -> Arc<Self> {
         Arc::new(Self {
             setup: Arc::clone(setup),
             health: Arc::clone(health),
+            history: Arc::clone(history),
             state: AtomicU8::new(if found == FoundBallast::Whole { PRESENT } else { NONE }),
             is_given_up: AtomicBool::new(found == FoundBallast::GivenUp),
         })
@@ -123,10 +130,29 @@ impl Ballast {
         }
     }
 
+    /// Removes what is kept for readers of changes, because the disk is full. Returns whether that
+    /// has freed space, so that the ballast may stay for now.
+    fn has_dropped_changes(&self) -> bool {
+        let Some(log) = self.history.log.as_ref().filter(|log| log.keeps_changes()) else {
+            return false;
+        };
+        match log.drop_changes() {
+            Ok(dropped) => tell_of_dropped(&self.health, dropped, true),
+            Err(error) => {
+                let doing = "removal of kept changes";
+                self.health.tell(&Event::BackgroundFailed { doing, error });
+                false
+            }
+        }
+    }
+
     /// Gives the space of the ballast to flushes, compactions and deletes, because something did
     /// not fit on the disk.
     #[cold]
     pub(crate) fn give_up(self: &Arc<Self>) {
+        if self.has_dropped_changes() {
+            return;
+        }
         let order = Ordering::AcqRel;
         if self.state.compare_exchange(PRESENT, NONE, order, Ordering::Acquire).is_err() {
             return;

@@ -6,13 +6,14 @@ use crate::background::{
 use crate::catalog::{
     KeyspaceContent, KeyspaceRecord, Wanted, altered, check_name, content_mismatch, mismatch,
 };
-use crate::commit::Committed;
+use crate::commit::{Committed, note_drop};
 use crate::content::Content;
 use crate::keyspace_core::KeyspaceCore;
 use crate::manifest::{Edit, Manifest};
 use crate::open::{build_keyspace, open_content};
 use crate::options::{Durability, KeyspaceOptions};
 use crate::parts::Parts;
+use crate::supply::supply;
 use flagstone_base::{Error, KeyspaceId, Result};
 use flagstone_tree::{Tree, Version};
 use std::collections::BTreeSet;
@@ -128,6 +129,7 @@ pub(crate) fn drop_keyspace(parts: &Parts, name: &str) -> Result<bool> {
         return Ok(false);
     }
     make_history_durable(&parts.upkeep)?;
+    tell_of_drop(parts, name)?;
     let mut guard = parts.edits.manifest.lock();
     let Some(core) = parts.keyspaces.named(name) else { return Ok(false) };
     let Some(manifest) = guard.as_mut() else { return Err(parts.setup.closed()) };
@@ -138,6 +140,16 @@ pub(crate) fn drop_keyspace(parts: &Parts, name: &str) -> Result<bool> {
     drop(guard);
     after_drop(parts, &dropped);
     Ok(true)
+}
+
+/// Notes the drop of a keyspace in the log for readers of changes. They believe it only if the
+/// keyspace does not exist when they read the note.
+fn tell_of_drop(parts: &Parts, name: &str) -> Result<()> {
+    let Some(core) = parts.keyspaces.named(name) else { return Ok(()) };
+    while !note_drop(&parts.commits, &core).inspect_err(|e| parts.ballast.note_failure(e))? {
+        supply(&parts.edits, 1)?;
+    }
+    Ok(())
 }
 
 /// Drops the keyspaces `cores` by one edit. `note_doubt` is called if it is refused, and a crash

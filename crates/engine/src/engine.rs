@@ -10,6 +10,7 @@ use crate::commit::{
 };
 use crate::config::Config;
 use crate::event::Event;
+use crate::feed::{Changes, ChangesFrom};
 use crate::fill::Fill;
 use crate::handle::Handle;
 use crate::hold::Hold;
@@ -379,6 +380,15 @@ impl Engine {
     /// Poisoned, Closed.
     pub fn pause_before_retry(&self, conflicts: u32) -> Result<()> {
         pause_after(self.parts(), conflicts)
+    }
+
+    /// Begins to read changes: see [`Changes`].
+    ///
+    /// # Errors
+    /// TooOld for changes that are not kept any more; InvalidInput if changes are not kept, or for
+    /// a token of another history; Closed.
+    pub fn changes(&self, from: ChangesFrom) -> Result<Changes> {
+        Changes::new(&self.handle, from)
     }
 
     /// Makes everything acknowledged and logged so far survive a power cut.

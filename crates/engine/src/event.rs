@@ -145,6 +145,19 @@ pub enum Event {
         /// The bytes of the tables.
         bytes: u64,
     },
+    /// Changes that were kept for readers were removed: the bound of
+    /// [`Options::change_retention`](crate::Options::change_retention) was reached, or the disk was
+    /// full.
+    ChangesDropped {
+        /// The number of segments of the log.
+        segments: u64,
+        /// Their bytes.
+        bytes: u64,
+        /// Changes up to this SeqNo cannot be read any more.
+        through: u64,
+        /// The disk was full.
+        is_disk_full: bool,
+    },
     /// The wall clock jumped ahead. Reads follow it at once, but for an hour no entry that has
     /// expired only because of the jump is removed from tables. If the jump was a mistake, set the
     /// clock right within that hour and open the database again: the entries are back.
@@ -266,6 +279,11 @@ impl fmt::Display for Event {
                 f,
                 "keyspace {keyspace:?}: ingested {entries} entries in {tables} tables of {bytes} \
                  bytes"
+            ),
+            Self::ChangesDropped { segments, bytes, through, is_disk_full } => write!(
+                f,
+                "{segments} segments of {bytes} bytes with changes up to #{through} removed: {}",
+                if *is_disk_full { "the disk is full" } else { "more are not kept" }
             ),
             Self::ClockJumped { by } => write!(
                 f,

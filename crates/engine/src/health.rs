@@ -13,7 +13,8 @@ use crate::event::{Event, Listener};
 use crate::inside::{self, Inside, InsideGuard};
 use crate::setup::Setup;
 use flagstone_base::{Error, ErrorKind, Result};
-use flagstone_env::sync::atomic::{AtomicU8, Ordering};
+use flagstone_env::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
+use flagstone_wal::DroppedChanges;
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, OnceLock};
 
@@ -27,6 +28,10 @@ pub(crate) struct Health {
     pub(crate) writers: Bell,
     /// Wakes threads that wait for background work.
     pub(crate) waiters: Bell,
+    /// Wakes readers of changes that wait for the next one.
+    pub(crate) readers: Bell,
+    /// The number of readers of changes that wait.
+    readers_waiting: AtomicUsize,
     act: OnceLock<Box<dyn Fn(Due) + Send + Sync>>,
 }
 
@@ -48,6 +53,8 @@ impl Health {
             poison: OnceLock::new(),
             writers: Bell::default(),
             waiters: Bell::default(),
+            readers: Bell::default(),
+            readers_waiting: AtomicUsize::new(0),
             act: OnceLock::new(),
         }
     }
@@ -126,7 +133,24 @@ impl Health {
             self.tell(&Event::Poisoned { error: error.clone() });
             self.writers.ring();
             self.waiters.ring();
+            self.readers.ring();
         }
+    }
+
+    /// Wakes readers of changes that wait, after a commit. Mostly there are none.
+    #[inline]
+    pub(crate) fn tell_readers(&self) {
+        if self.readers_waiting.load(Ordering::Relaxed) > 0 {
+            self.readers.ring();
+        }
+    }
+
+    /// Has commits ring for a reader of changes while it runs `wait`. A commit may miss the reader
+    /// that just begins to wait, so it waits only for a moment.
+    pub(crate) fn while_reader_waits(&self, wait: impl FnOnce(&Bell)) {
+        self.readers_waiting.fetch_add(1, Ordering::AcqRel);
+        wait(&self.readers);
+        self.readers_waiting.fetch_sub(1, Ordering::AcqRel);
     }
 
     pub(crate) fn poisoned(&self) -> Option<&Error> {
@@ -206,4 +230,17 @@ impl Health {
             self.setup.dir.display()
         )))
     }
+}
+/// Tells that kept changes were removed, if any were. Returns whether they were.
+pub(crate) fn tell_of_dropped(
+    health: &Health,
+    dropped: DroppedChanges,
+    is_disk_full: bool,
+) -> bool {
+    let DroppedChanges { segments, bytes, through } = dropped;
+    if segments > 0 {
+        let through = through.get();
+        health.tell(&Event::ChangesDropped { segments, bytes, through, is_disk_full });
+    }
+    segments > 0
 }

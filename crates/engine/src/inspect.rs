@@ -26,13 +26,13 @@ pub fn file_on(disk: &dyn Disk, path: &Path, out: &mut dyn Write) -> Result<()> 
             let options = flagstone_sst::InspectOptions::default();
             flagstone_sst::inspect(disk, path, options, out)
         }
-        Name::Numbered(FileKind::Wal, _) => segment(disk, path, out),
+        Name::Numbered(FileKind::Wal, _) | Name::Kept(_) => segment(disk, path, out),
         Name::Numbered(FileKind::Manifest, _) => dump(disk, path, out),
         Name::Current => dump_current(disk, path.parent().unwrap_or(Path::new(".")), out),
         Name::Lock | Name::Ballast | Name::Spill(_) | Name::Temporary | Name::Foreign => {
             Err(Error::invalid(format!(
-                "{}: expected a file of a database: NUMBER.sst, NUMBER.wal, NUMBER.manifest or \
-                 CURRENT",
+                "{}: expected a file of a database: NUMBER.sst, NUMBER.wal, NUMBER.manifest, \
+                 CURRENT or NUMBER-END-TIME.feed",
                 path.display()
             )))
         }

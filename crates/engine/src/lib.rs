@@ -74,6 +74,7 @@ mod change;
 mod ingest;
 mod read;
 
+mod feed;
 mod fill;
 mod hold;
 
@@ -107,6 +108,7 @@ pub use commit::{Admitted, Batch, Effect, OP_OVERHEAD, Ticket, TryCommit};
 pub use config::{Config, Environment};
 pub use engine::{Engine, InTransaction};
 pub use event::{DamagedTable, Event, Listener, StallCause};
+pub use feed::{At, ChangeToken, Changes, ChangesFrom, Found, FoundBatch, FoundChange};
 pub use fill::Fill;
 pub use flagstone_base::{Error, ErrorKind, KeyspaceId, Kind, Moment, Result, SeqNo, Slice};
 pub use fold::Fold;
@@ -115,12 +117,13 @@ pub use hold::{HeldBatch, HeldOp, HeldValue, Hold};
 pub use ingest::{Ingest, IngestReport};
 pub use keyspace::{Keyspace, owned_range};
 pub use keyspace_core::{KeyspaceCore, OwnedSet};
-pub use options::{Durability, KeyspaceOptions, Options, Routing, parse_bytes};
+pub use options::{ChangeRetention, Durability, KeyspaceOptions, Options, Routing, parse_bytes};
 pub use owned::{OwnedCreated, WantedOwned};
 pub use read::{Scan, Snapshot, TryGet};
 pub use repair::{Loss, Repair, RepairReport};
 pub use scratch::{Scratch, ScratchFile};
 pub use stats::{
-    CacheReport, KeyspaceInfo, KeyspaceStats, LevelReport, ScrubReport, Stats, VerifyReport,
+    CacheReport, ChangesReport, KeyspaceInfo, KeyspaceStats, LevelReport, ScrubReport, Stats,
+    VerifyReport,
 };
 pub use transaction::{Isolation, Transaction, TransactionScan};

@@ -37,7 +37,7 @@ use flagstone_env::DiskLock;
 use flagstone_env::sync::atomic::AtomicBool;
 use flagstone_env::sync::{Mutex, RwLock};
 use flagstone_tree::TreeContext;
-use flagstone_wal::Log;
+use flagstone_wal::{Log, LogFiles};
 use std::sync::Arc;
 
 /// The parts of an open database. A clone has the same parts.
@@ -70,6 +70,8 @@ pub(crate) struct OpenedParts {
     pub(crate) contents: Arc<dyn ContentFactory>,
     pub(crate) history: HistoryId,
     pub(crate) log: Option<Log>,
+    /// The files of the log, for readers of changes, if the database is opened for reading only.
+    pub(crate) log_files: Option<LogFiles>,
     pub(crate) visible: SeqNo,
     /// The moment that the clock by which entries expire has reached.
     pub(crate) moment: Moment,
@@ -200,9 +202,10 @@ impl Parts {
         let is_used = keyspaces.all().iter().any(|keyspace| keyspace.expires());
         let clock = Arc::clone(&setup.environment.clock);
         let clock = ExpiryClock::new(clock, opened.moment, is_used);
-        let history = Arc::new(History::new(opened.history, opened.log, opened.visible, clock));
+        let (id, logs) = (opened.history, (opened.log, opened.log_files));
+        let history = Arc::new(History::new(id, logs, opened.visible, clock));
         let memory = Memory::new(&setup, &trees);
-        let ballast = Ballast::new(&setup, &health, opened.ballast);
+        let ballast = Ballast::new(&setup, (&health, &history), opened.ballast);
         let log = LogUpkeep::new(&setup, &health, &history, &ballast);
         let edits = Edits::new(&health, &history, (&setup, &ballast), &keyspaces, opened.manifest);
         let (work, stall) = (Work::new(&health), Arc::<Stall>::default());

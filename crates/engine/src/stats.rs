@@ -6,6 +6,7 @@ use crate::keyspaces::Keyspaces;
 use crate::options::{KeyspaceOptions, Routing};
 use crate::parts::Parts;
 use flagstone_env::sync::atomic::Ordering;
+use flagstone_wal::ChangesInfo;
 use std::fmt;
 use std::time::Duration;
 
@@ -139,8 +140,24 @@ pub struct Stats {
     pub files_opened: u64,
     /// The newest SeqNo that readers see.
     pub visible_seqno: u64,
+    /// The changes that readers find; `None` if changes are not kept.
+    pub changes: Option<ChangesReport>,
     /// The work of the scrub since the database was opened.
     pub scrub: ScrubReport,
+}
+
+/// The changes that are kept for readers ([`Options::change_retention`](
+/// crate::Options::change_retention)).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ChangesReport {
+    /// The number of segments, those of the log itself included.
+    pub segments: u64,
+    /// The bytes of these segments.
+    pub bytes: u64,
+    /// The oldest SeqNo that a reader may still find.
+    pub oldest_seqno: u64,
+    /// The newest SeqNo.
+    pub newest_seqno: u64,
 }
 
 /// The progress of [the scrub](crate::Options::scrub_bytes_per_second) since the database was
@@ -253,6 +270,7 @@ pub(crate) fn stats(parts: &Parts) -> Stats {
         files_open_max: parts.trees.files.descriptors_max(),
         files_opened: parts.trees.files.opened(),
         visible_seqno: parts.history.visible().get(),
+        changes: changes(parts),
         scrub: ScrubReport {
             rounds: parts.scrubber.counters.rounds.load(Ordering::Relaxed),
             tables: parts.scrubber.counters.tables.load(Ordering::Relaxed),
@@ -260,6 +278,18 @@ pub(crate) fn stats(parts: &Parts) -> Stats {
             damaged: parts.scrubber.counters.damaged.load(Ordering::Relaxed),
         },
     }
+}
+
+fn changes(parts: &Parts) -> Option<ChangesReport> {
+    let history = &parts.history;
+    let info = match (&history.log, &history.log_files) {
+        (Some(log), _) if log.keeps_changes() => log.changes_info(),
+        (None, Some(files)) => files.changes_info(),
+        _ => return None,
+    };
+    let ChangesInfo { segments, bytes, dropped_through } = info;
+    let (oldest_seqno, newest_seqno) = (dropped_through.get() + 1, history.visible().get());
+    Some(ChangesReport { segments, bytes, oldest_seqno, newest_seqno })
 }
 
 fn keyspace_stats(parts: &Parts, core: &KeyspaceCore) -> KeyspaceStats {

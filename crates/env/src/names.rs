@@ -6,6 +6,7 @@
 //! CURRENT            names the current manifest; replaced by an atomic rename
 //! 000007.manifest    edits of the whole database
 //! 000012.wal         a segment of the write-ahead log
+//! 000009-0012d687-018bcfe56800.feed   a segment kept for readers of changes, its end, a time
 //! 000031.sst         an immutable sorted table
 //! BALLAST            noise that takes space; removed when the disk is full
 //! CURRENT.tmp        being written; removed at open
@@ -62,6 +63,8 @@ pub enum Name {
     Current,
     /// A numbered file: its kind and its number.
     Numbered(FileKind, FileNumber),
+    /// A segment of the log that recovery does not need, kept for readers of changes.
+    Kept(KeptSegment),
     /// The ballast file.
     Ballast,
     /// A temporary file of a query or of an index build, with its number.
@@ -87,6 +90,32 @@ pub fn spill(number: u64) -> String {
     format!("{number:016x}.spill")
 }
 
+/// What the name of a segment says that is kept for readers of changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KeptSegment {
+    /// The number of the segment.
+    pub number: FileNumber,
+    /// The offset at which its valid records end.
+    pub end: u64,
+    /// When recovery needed it no more, in milliseconds since 1970.
+    pub released: u64,
+}
+
+/// The name of a segment that is kept for readers of changes.
+pub fn kept_segment(segment: &KeptSegment) -> String {
+    let KeptSegment { number, end, released } = segment;
+    format!("{number}-{end:08x}-{released:012x}.feed")
+}
+
+fn parse_kept(name: &str, stem: &str) -> Option<KeptSegment> {
+    let mut parts = stem.splitn(3, '-');
+    let number = parts.next()?.parse().ok().filter(|number| *number <= NUMBER_MAX)?;
+    let end = u64::from_str_radix(parts.next()?, 16).ok()?;
+    let released = u64::from_str_radix(parts.next()?, 16).ok()?;
+    let segment = KeptSegment { number: FileNumber(number), end, released };
+    (kept_segment(&segment) == name).then_some(segment)
+}
+
 /// The largest number in a name; a name with a larger one is foreign. No database comes near it, so
 /// adding to a number cannot overflow.
 const NUMBER_MAX: u64 = 1 << 56;
@@ -104,6 +133,9 @@ pub fn parse(name: &str) -> Name {
     if extension == "spill" {
         let number = u64::from_str_radix(stem, 16).ok().filter(|number| spill(*number) == name);
         return number.map_or(Name::Foreign, Name::Spill);
+    }
+    if extension == "feed" {
+        return parse_kept(name, stem).map_or(Name::Foreign, Name::Kept);
     }
     let kinds = [FileKind::Manifest, FileKind::Wal, FileKind::Table];
     let Some(kind) = kinds.into_iter().find(|kind| kind.extension() == extension) else {
@@ -186,7 +218,15 @@ mod tests {
         for number in [0, 7, u64::MAX] {
             assert_eq!(parse(&spill(number)), Name::Spill(number));
         }
+        for end in [0, 0x12_D687, u64::MAX] {
+            let kept = KeptSegment { number: FileNumber(7), end, released: end };
+            assert_eq!(parse(&kept_segment(&kept)), Name::Kept(kept));
+        }
         for foreign in [
+            "000007.feed",
+            "7-00000000-000000000000.feed",
+            "000007-+0000000-000000000000.feed",
+            "000007-00000000-000000000000-0.feed",
             "7.spill",
             "00000000000000FF.spill",
             "+000000000000007.spill",

@@ -56,10 +56,12 @@ mod snapshot;
 
 mod transaction;
 
+mod changes;
 mod database;
 mod repair;
 
 pub use batch::Batch;
+pub use changes::{Change, ChangeBatch, ChangeKind, Changes, Delivery, Happened};
 pub use codec::{AsKey, Codec, KeyCodec, Plain, Serde};
 pub use collection::query::{
     Actual, Changed, Cursor, Distinct, Explain, Find, Group, Groups, Hint, Interrupted, IntoFilter,
@@ -85,10 +87,11 @@ pub use flagstone_doc::{
 pub use flagstone_engine::fold::{self, Fold};
 pub use flagstone_engine::{
     BackupDamage, BackupInfo, BackupReport, BackupVerifyReport, Backups, CacheReport,
-    CheckpointReport, CompactProgress, DamagedTable, Durability, Environment, Event, IngestReport,
-    KeepReport, KeyspaceInfo, KeyspaceOptions, KeyspaceStats, LevelReport, Listener, Loss, Options,
-    RepairReport, RestoreReport, Routing, Scan, ScrubReport, StallCause, Stats, Ticket, TryCommit,
-    TryGet, VerifyReport, VersionToken, parse_bytes,
+    ChangeRetention, ChangeToken, ChangesFrom, ChangesReport, CheckpointReport, CompactProgress,
+    DamagedTable, Durability, Environment, Event, IngestReport, KeepReport, KeyspaceInfo,
+    KeyspaceOptions, KeyspaceStats, LevelReport, Listener, Loss, Options, RepairReport,
+    RestoreReport, Routing, Scan, ScrubReport, StallCause, Stats, Ticket, TryCommit, TryGet,
+    VerifyReport, VersionToken, parse_bytes,
 };
 pub use index::Index;
 pub use ingest::Ingest;
@@ -148,6 +151,11 @@ struct PatchesGuide;
 #[cfg(all(doctest, feature = "serde"))]
 #[doc = include_str!("../../../docs/guide/transactions.md")]
 struct TransactionsGuide;
+
+/// The guide to changes compiles.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/guide/changes.md")]
+struct ChangesGuide;
 
 /// The guide to options compiles.
 #[cfg(doctest)]

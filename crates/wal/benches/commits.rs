@@ -23,7 +23,7 @@ fn create_log() -> Log {
     let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join("log");
     let _leftover = std::fs::remove_dir_all(&dir);
     std::fs::create_dir_all(&dir).unwrap();
-    let options = LogOptions { segment_bytes: 64 << 20, spares: 2 };
+    let options = LogOptions { segment_bytes: 64 << 20, spares: 2, keep: None };
     let (random, nothing) = (Arc::new(SystemRandom), Recovered::default());
     let database = DatabaseId([1; 16]);
     let log = Log::create(Arc::new(OsDisk), &dir, database, random, options, &nothing).unwrap();

@@ -21,6 +21,7 @@ pub mod inspect;
 mod reader;
 mod salvage;
 
+mod keep;
 mod log;
 mod write;
 
@@ -28,6 +29,10 @@ mod pool;
 mod sync;
 mod verify;
 
+mod follow;
+
+pub use follow::{ChangeSource, LogCursor};
+pub use keep::{ChangesInfo, DroppedChanges, Keep, LogFiles};
 pub use log::{Log, LogOptions, LogStats, NewRecord};
 pub use queue::Lsn;
 pub use reader::{Listed, Record, Recovered, read, read_from_device};

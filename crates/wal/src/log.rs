@@ -6,6 +6,7 @@
 //! `queue`, so it never waits for a disk. The locks of `syncing` and `running_syncs` are held for a
 //! few lines, and never together with another one.
 
+use crate::keep::{Keep, KeptSegments};
 use crate::queue::{Beginning, Chunk, Lsn, Queue, Spare, Tail};
 use crate::reader::Recovered;
 use crate::record::{PAYLOAD_BYTES_MAX, RecordHeader, RecordKind};
@@ -31,11 +32,14 @@ pub struct LogOptions {
     /// That many released segments are kept to be written again. If there is none and the log is
     /// often synced, one file is filled with zeroes. With 0, files always grow.
     pub spares: usize,
+    /// How much of the log is kept for readers of changes when recovery needs it no more. Default:
+    /// nothing.
+    pub keep: Option<Keep>,
 }
 
 impl Default for LogOptions {
     fn default() -> Self {
-        Self { segment_bytes: 16 << 20, spares: 4 }
+        Self { segment_bytes: 16 << 20, spares: 4, keep: None }
     }
 }
 
@@ -171,6 +175,7 @@ pub(crate) struct Preparing {
 pub(crate) struct Ledger {
     pub(crate) target: Option<SyncTarget>,
     pub(crate) segments: VecDeque<SegmentInfo>,
+    pub(crate) kept: KeptSegments,
     /// Listed files that no segment may be begun in any more. They are removed with the segments
     /// around them.
     pub(crate) burnt: Vec<u64>,
@@ -190,8 +195,9 @@ pub(crate) const fn mark(segment: u64, offset: u64) -> u64 {
 
 impl Log {
     /// Opens the log in `dir` for writing after the records that were `recovered`
-    /// ([`Recovered::default`] for a new database). Removes files that recovery found useless, and
-    /// syncs the last segment. Creates no file: [`Log::make_files`] does.
+    /// ([`Recovered::default`] for a new database). Removes files that recovery found useless,
+    /// except those that are kept, and syncs the last segment. Creates no file:
+    /// [`Log::make_files`] does.
     ///
     /// # Errors
     /// Unsupported when a segment has features with which the log must not be continued;
@@ -210,12 +216,14 @@ impl Log {
         }
         recovered.check_writable()?;
         let spares = take_over(&*disk, dir, &options, recovered)?;
-        let tail = recovered.tail();
+        let kept = KeptSegments::take_over(&*disk, dir, database, options.keep, recovered)?;
+        let tail = recovered.tail().or(kept.tail());
         let beginning = Beginning {
             tail,
             next_number: recovered.next_number.0.max(1),
             next_seqno: recovered.next_seqno,
             spares,
+            is_complete: options.keep.is_some(),
         };
         let segments = recovered.segments.iter().copied().collect();
         Ok(Self {
@@ -231,7 +239,12 @@ impl Log {
                 chunks: Vec::new(),
                 not_blanked: None,
             }),
-            ledger: Mutex::new(Ledger { target: None, segments, burnt: recovered.burnt.clone() }),
+            ledger: Mutex::new(Ledger {
+                target: None,
+                segments,
+                kept,
+                burnt: recovered.burnt.clone(),
+            }),
             resolved: AtomicU64::new(0),
             synced: AtomicU64::new(0),
             segment_syncs: AtomicU64::new(0),
@@ -423,9 +436,6 @@ fn take_over(
     if !spares.is_empty() {
         // A name that survived one crash must not be lost in the next one.
         disk.sync_dir(dir)?;
-    }
-    for number in &recovered.useless {
-        disk.remove(&name(*number))?;
     }
     Ok(spares)
 }

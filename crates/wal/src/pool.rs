@@ -1,4 +1,5 @@
-//! Releases segments that are no longer needed, and provides files for new ones.
+//! Releases segments that are no longer needed, keeps them for readers of changes, and provides
+//! files for new ones.
 //!
 //! ```text
 //! created empty, name synced --> listed by the synced manifest --+-----------------------> begun
@@ -10,12 +11,15 @@
 //! file that the manifest lists is never missing. A prepared file need not grow, so a sync of it
 //! need not write the journal of the file system.
 
-use crate::log::{Log, Preparing};
+use crate::keep::{ChangesInfo, DroppedChanges, KeptFile};
+use crate::log::{Ledger, Log, Preparing};
 use crate::queue::Spare;
 use crate::segment::SegmentInfo;
-use flagstone_base::{FileNumber, Result};
+use flagstone_base::{FileNumber, Result, SeqNo};
 use flagstone_env::names::{FileKind, Name, parse};
 use flagstone_env::sync::atomic::Ordering;
+use std::path::PathBuf;
+use std::time::Duration;
 
 /// The number of files that are listed at a time, as soon as fewer than half of them are left.
 /// Unless another edit of the manifest lists them as well, that is one edit for each 8 MiB of log
@@ -44,14 +48,15 @@ impl Log {
     }
 
     /// Releases the segments before `from`, at which the log begins according to the synced
-    /// manifest. Their files become spares, or are removed. The last segment stays: it is being
-    /// written, or the next one will name it. Returns the number of segments released. Does I/O:
-    /// call it in the background.
+    /// manifest. Their files are kept for readers of changes, become spares, or are removed. The
+    /// last segment stays: it is being written, or the next one will name it. Returns the number of
+    /// segments released. Does I/O: call it in the background.
     ///
     /// # Errors
     /// Errors of the disk. A file that is left over is removed when the log is next opened.
     pub fn release_before(&self, from: FileNumber) -> Result<usize> {
-        let mut released = Vec::new();
+        let (mut released, mut kept) = (Vec::new(), Vec::new());
+        let now = self.wall_millis();
         let mut ledger = self.ledger.lock();
         let active = ledger.target.as_ref().map(|target| target.segment);
         while ledger.segments.len() > 1
@@ -59,16 +64,21 @@ impl Log {
             && oldest.number < from
             && active != Some(oldest.number.0)
         {
-            released.push(*oldest);
+            let oldest = *oldest;
             ledger.segments.pop_front();
+            match ledger.kept.take(&oldest, now) {
+                Some(segment) => kept.push(segment),
+                None => released.push(oldest),
+            }
         }
         let burnt = ledger.burnt.extract_if(.., |number| *number < from.0).collect::<Vec<_>>();
         drop(ledger);
-        let retired = self.retire(&released);
+        let retired = self.retire(released.iter().map(|s| (self.path_of(s.number.0), s.bytes)));
+        let retired = retired.and(self.rename_kept(&kept));
         let removed = burnt.iter().map(|number| self.disk.remove(&self.path_of(*number)));
         let removed = removed.fold(Ok(()), Result::and);
         retired.and(removed)?;
-        Ok(released.len())
+        Ok(released.len() + kept.len())
     }
 
     /// A number above every file of the log. Recovery from this number on reads none of them.
@@ -76,14 +86,18 @@ impl Log {
         FileNumber(self.queue.lock().next_number())
     }
 
-    /// Removes every file of the log. This must be the last use of the log, after all its writes
-    /// are in tables and the manifest says that the log begins at [`Log::next_number`].
+    /// Removes every file of the log, except segments that are kept for readers of changes. This
+    /// must be the last use of the log, after all its writes are in tables and the manifest says
+    /// that the log begins at [`Log::next_number`].
     ///
     /// # Errors
     /// Errors of the disk. A file that is left over is removed when the log is next opened.
     pub fn remove_files(&self) -> Result<()> {
+        self.keep_all()?;
         for name in self.disk.list(&self.dir)? {
-            if matches!(parse(&name), Name::Numbered(FileKind::Wal, _)) {
+            if let Name::Numbered(FileKind::Wal, number) = parse(&name)
+                && !self.ledger.lock().kept.holds(number.0)
+            {
                 self.disk.remove(&self.dir.join(name))?;
             }
         }
@@ -135,23 +149,23 @@ impl Log {
         }
     }
 
-    /// Renames as many released segments as are wanted over empty files, with one sync of the
-    /// directory, and removes the others. Continues after an error, and returns the first one.
-    fn retire(&self, released: &[SegmentInfo]) -> Result<()> {
+    /// Renames as many released segments, given by their files and bytes, as are wanted over empty
+    /// files, with one sync of the directory, and removes the others. Continues after an error, and
+    /// returns the first one.
+    pub(crate) fn retire(&self, released: impl Iterator<Item = (PathBuf, u64)>) -> Result<()> {
         let size = self.options.segment_bytes;
         let mut room = self.options.spares.saturating_sub(self.queue.lock().spares().1);
         let (mut failed, mut renamed) = (Ok(()), Vec::new());
-        for segment in released {
-            let path = self.path_of(segment.number.0);
-            let is_useful = room > 0 && (size / 2..=2 * size).contains(&segment.bytes);
+        for (path, bytes) in released {
+            let is_useful = room > 0 && (size / 2..=2 * size).contains(&bytes);
             let name = is_useful.then(|| self.queue.lock().take_unready()).flatten();
             let done = match name {
                 None => self.disk.remove(&path),
                 Some(spare) => match self.disk.rename(&path, &self.path_of(spare.number)) {
                     Ok(()) => {
                         room -= 1;
-                        let prepared = segment.bytes;
-                        let ready = Spare { prepared, is_ready: true, is_recycled: true, ..spare };
+                        let ready =
+                            Spare { prepared: bytes, is_ready: true, is_recycled: true, ..spare };
                         renamed.push(ready);
                         Ok(())
                     }
@@ -255,5 +269,127 @@ impl Log {
     /// records.
     pub fn oldest_segment(&self) -> Option<FileNumber> {
         self.ledger.lock().segments.front().map(|segment| segment.number)
+    }
+
+    /// Returns whether changes are kept for readers. Then what the log does not hold must be noted
+    /// in it.
+    #[inline]
+    pub const fn keeps_changes(&self) -> bool {
+        self.options.keep.is_some()
+    }
+
+    /// The time by the wall clock, in milliseconds since 1970.
+    pub(crate) fn wall_millis(&self) -> u64 {
+        let wall = self.clock.as_ref().map_or(Duration::ZERO, |clock| clock.wall());
+        u64::try_from(wall.as_millis()).unwrap_or(u64::MAX).min((1 << 48) - 1)
+    }
+
+    /// Notes that `seqno` is the last one that the database has given when it is opened. If the
+    /// log holds no changes, none up to it can be read.
+    pub fn begin_changes(&self, seqno: SeqNo) {
+        let mut ledger = self.ledger.lock();
+        if let Some(last) = ledger.kept.files.back_mut() {
+            // After a clean close no header says where the last segment ended.
+            last.next_seqno = last.next_seqno.min(seqno.plus(1));
+        }
+        let is_empty = ledger.kept.files.is_empty()
+            && ledger.segments.iter().all(|segment| !ledger.kept.is_complete(segment.number.0));
+        if is_empty {
+            ledger.kept.dropped_through = seqno;
+        }
+    }
+
+    /// The part of the log that readers of changes find.
+    pub fn changes_info(&self) -> ChangesInfo {
+        let ledger = self.ledger.lock();
+        let Ledger { segments, kept, .. } = &*ledger;
+        let live = segments.iter().filter(|segment| kept.is_complete(segment.number.0));
+        let live = live.map(|segment| segment.bytes);
+        ChangesInfo {
+            segments: (kept.files.len() + live.clone().count()) as u64,
+            bytes: kept.bytes() + live.sum::<u64>(),
+            dropped_through: kept.dropped_through,
+        }
+    }
+
+    /// Removes kept segments beyond the bounds, oldest first. Does I/O: call it in the background.
+    ///
+    /// # Errors
+    /// Errors of the disk. The segments cannot be read any more, even then.
+    pub fn trim_changes(&self) -> Result<DroppedChanges> {
+        let Some(keep) = self.options.keep else { return Ok(DroppedChanges::default()) };
+        let age = u64::try_from(keep.age.as_millis()).unwrap_or(u64::MAX);
+        let now = self.wall_millis();
+        let mut ledger = self.ledger.lock();
+        // Of a segment that a crash has left under its old name it is not known.
+        let released = |file: &KeptFile| Some(file.name.released).filter(|released| *released > 0);
+        let first_known = ledger.kept.files.iter().find_map(released).unwrap_or(now);
+        let dropped = ledger.kept.drop_while(|bytes, file| {
+            let released = released(file).unwrap_or(first_known);
+            bytes > keep.bytes || now.saturating_sub(released) > age
+        });
+        drop(ledger);
+        let report = self.dropped(&dropped);
+        let files = dropped.iter().map(|file| (self.existing_path(file), file.name.end));
+        self.retire(files).map(|()| report)
+    }
+
+    /// Removes all kept segments, because the disk is full.
+    ///
+    /// # Errors
+    /// As [`Log::trim_changes`].
+    pub fn drop_changes(&self) -> Result<DroppedChanges> {
+        let dropped = self.ledger.lock().kept.drop_while(|_, _| true);
+        let report = self.dropped(&dropped);
+        let removed = dropped.iter().map(|file| self.disk.remove(&self.existing_path(file)));
+        removed.fold(Ok(()), Result::and).map(|()| report)
+    }
+
+    fn dropped(&self, files: &[KeptFile]) -> DroppedChanges {
+        DroppedChanges {
+            segments: files.len() as u64,
+            bytes: files.iter().map(|file| file.name.end).sum(),
+            through: self.ledger.lock().kept.dropped_through,
+        }
+    }
+
+    /// The path of a kept file, which may be just being renamed.
+    fn existing_path(&self, file: &KeptFile) -> PathBuf {
+        let [path, other] = file.paths(&self.dir);
+        match self.disk.exists(&path) {
+            Ok(false) => other,
+            _ => path,
+        }
+    }
+
+    /// Renames segments that were just released. A file that keeps its old name stays readable.
+    pub(crate) fn rename_kept(&self, files: &[KeptFile]) -> Result<()> {
+        let mut failed = Ok(());
+        for file in files {
+            let [old, new] = file.paths(&self.dir);
+            match self.disk.rename(&old, &new) {
+                Ok(()) => {
+                    let mut ledger = self.ledger.lock();
+                    let mut kept = ledger.kept.files.iter_mut();
+                    if let Some(kept) = kept.find(|kept| kept.name == file.name) {
+                        kept.is_renamed = true;
+                    }
+                }
+                Err(error) => failed = failed.and(Err(error)),
+            }
+        }
+        failed
+    }
+
+    /// Keeps all segments of a log that is closed, as far as the bounds allow.
+    pub(crate) fn keep_all(&self) -> Result<()> {
+        let now = self.wall_millis();
+        let mut ledger = self.ledger.lock();
+        let Ledger { segments, kept, .. } = &mut *ledger;
+        let taken: Vec<_> = segments.iter().filter_map(|segment| kept.take(segment, now)).collect();
+        segments.retain(|segment| !kept.holds(segment.number.0));
+        drop(ledger);
+        self.rename_kept(&taken)?;
+        self.trim_changes().map(|_dropped| ())
     }
 }

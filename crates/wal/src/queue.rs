@@ -8,7 +8,9 @@
 //! shares that part with the caller.
 
 use crate::record::{RecordHeader, RecordKind, RecordPlace, payload_checksum};
-use crate::segment::{FIRST_RECORD, FLAG_RECYCLED, FLAG_SESSION, ManifestPlace, SegmentHeader};
+use crate::segment::{
+    FIRST_RECORD, FLAG_COMPLETE, FLAG_RECYCLED, FLAG_SESSION, ManifestPlace, SegmentHeader,
+};
 use flagstone_base::{DatabaseId, SeqNo};
 use flagstone_env::Random;
 use std::collections::VecDeque;
@@ -94,6 +96,8 @@ pub(crate) struct Queue {
     /// The file of the current segment was prepared, so it need not grow.
     is_prepared: bool,
     is_session_new: bool,
+    /// Readers of changes read the log: writes that may be missing in it are noted.
+    is_complete: bool,
     tail: Option<Tail>,
     next_number: u64,
     /// No segment with this or a smaller number may be begun any more.
@@ -125,6 +129,8 @@ pub(crate) struct Beginning {
     pub(crate) next_number: u64,
     pub(crate) next_seqno: SeqNo,
     pub(crate) spares: Vec<Spare>,
+    /// Writes that may be missing in the log are noted.
+    pub(crate) is_complete: bool,
 }
 
 impl Queue {
@@ -146,12 +152,17 @@ impl Queue {
             begin_segment: true,
             is_prepared: false,
             is_session_new: true,
+            is_complete: beginning.is_complete,
             tail: beginning.tail,
             next_number: beginning.next_number,
             floor: beginning.tail.map_or(0, |tail| tail.segment),
             spares: beginning.spares.into(),
             manifest: ManifestPlace::default(),
         }
+    }
+
+    pub(crate) const fn database(&self) -> DatabaseId {
+        self.database
     }
 
     pub(crate) const fn end(&self) -> u64 {
@@ -257,6 +268,9 @@ impl Queue {
         if spare.is_recycled {
             header.label.flags |= FLAG_RECYCLED;
         }
+        if self.is_complete {
+            header.label.flags |= FLAG_COMPLETE;
+        }
         self.is_session_new = false;
         self.begin_segment = false;
         self.is_prepared = spare.is_ready;
@@ -303,7 +317,11 @@ impl Queue {
         }
         let mut next = first;
         while next < failed_seqno {
-            let header = void(next, failed_seqno.get() - next.get());
+            let mut header = void(next, failed_seqno.get() - next.get());
+            if self.is_complete {
+                // One of the failed records may have noted a gap.
+                header.kind = RecordKind::GAP;
+            }
             next = header.next_seqno();
             self.frame(header, &[], |_new_segment| 0);
         }

@@ -15,7 +15,8 @@
 use crate::queue::Tail;
 use crate::record::{RecordHeader, RecordKind, RecordPlace};
 use crate::segment::{
-    FIRST_RECORD, FLAG_RECYCLED, FLAG_SESSION, FoundHeader, ManifestPlace, SegmentInfo,
+    FIRST_RECORD, FLAG_COMPLETE, FLAG_RECYCLED, FLAG_SESSION, FoundHeader, ManifestPlace,
+    SegmentInfo,
 };
 use crate::window::{Found, Window};
 use flagstone_base::{DatabaseId, Error, ErrorKind, FileNumber, Result, SeqNo};
@@ -62,8 +63,12 @@ pub struct Recovered {
     pub(crate) empty: Vec<(FileNumber, u64)>,
     /// Listed files that no segment may be begun in any more.
     pub(crate) burnt: Vec<u64>,
-    /// Files that are not needed and can be removed.
+    /// Files that are not needed and can be removed, unless they are kept for readers of changes.
     pub(crate) useless: Vec<FileNumber>,
+    /// The segment before the oldest one, and the end of its records.
+    pub(crate) before: Option<Tail>,
+    /// All segments note what the log does not hold, so readers of changes may read them.
+    pub(crate) is_complete: bool,
     /// Unknown write-incompatible feature bits of the segments. If any is set, this build must not
     /// continue the log.
     unknown_write_features: u32,
@@ -128,6 +133,11 @@ pub fn read(
         empty.into_iter().partition(|(number, _)| last.is_none_or(|last| number.0 > last));
     recovered.empty = usable;
     recovered.burnt.extend(passed.into_iter().map(|(number, _)| number.0));
+    let headers = || chain.iter().filter_map(|number| found.get(number)).map(|found| found.header);
+    recovered.is_complete = headers().all(|header| header.has(FLAG_COMPLETE));
+    let before = headers().next().filter(|oldest| oldest.previous > 0);
+    recovered.before =
+        before.map(|oldest| Tail { segment: oldest.previous, end: oldest.previous_end });
     for (index, number) in chain.iter().enumerate() {
         let Some(header) = found.get(number) else { continue };
         recovered.unknown_write_features |= header.header.unknown_write_features();

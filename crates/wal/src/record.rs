@@ -26,7 +26,8 @@ pub const HEADER_BYTES: usize = 28;
 /// The longest payload: 2 GiB - 1, so that a batch of at most 1 GiB fits with its overhead.
 pub const PAYLOAD_BYTES_MAX: usize = (2 << 30) - 1;
 
-/// The kind of a record, chosen by the caller. The log itself interprets only [`RecordKind::VOID`].
+/// The kind of a record, chosen by the caller. The log itself interprets only
+/// [`RecordKind::VOID`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct RecordKind(pub u8);
 
@@ -34,6 +35,11 @@ impl RecordKind {
     /// A record whose SeqNos hold no writes: the writes failed, or were never logged. Only the log
     /// itself creates such records. The payload is empty.
     pub const VOID: Self = Self(0);
+
+    /// A record whose SeqNos may hold writes that the log does not have, for readers of changes.
+    /// The payload is empty. The log creates such records itself for writes that have failed, if
+    /// it keeps changes.
+    pub const GAP: Self = Self(3);
 }
 
 /// The checksum that [`crate::Log::enqueue`] takes with a payload. Compute it outside of locks.

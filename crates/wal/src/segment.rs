@@ -3,7 +3,8 @@
 //!
 //! ```text
 //!  0  52 bytes  label "flagWAL\n" of crate base; format version 3;
-//!               flags: 1 = first of a session (SeqNos may jump), 2 = the file was recycled;
+//!               flags: 1 = first of a session (SeqNos may jump), 2 = the file was recycled,
+//!               4 = writes that are not logged are noted;
 //!               number of the segment, as in the file's name
 //! 52  u64       salt: random, part of every record's checksum
 //! 60  u64       number of the previous segment, 0 = none
@@ -41,6 +42,8 @@ pub const FIRST_RECORD: u64 = SECOND_COPY as u64 + 512;
 pub(crate) const FLAG_SESSION: u32 = 1;
 /// Flag of a recycled file: it held another segment before.
 pub(crate) const FLAG_RECYCLED: u32 = 2;
+/// Flag of a segment in which gaps are noted: readers of changes miss nothing without being told.
+pub(crate) const FLAG_COMPLETE: u32 = 4;
 
 /// The header of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -174,6 +177,9 @@ impl fmt::Display for SegmentHeader {
         }
         if self.has(FLAG_RECYCLED) {
             f.write_str(", recycled")?;
+        }
+        if self.has(FLAG_COMPLETE) {
+            f.write_str(", notes gaps")?;
         }
         if self.manifest.number.0 > 0 {
             write!(f, ", manifest {} synced up to {}", self.manifest.number, self.manifest.end)?;

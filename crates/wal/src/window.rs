@@ -61,6 +61,11 @@ impl Window {
         self.end = self.end.min(end);
     }
 
+    /// Makes reading stop at `end`, to which the file has grown since it was opened.
+    pub(crate) fn grow_to(&mut self, end: u64) {
+        self.end = end;
+    }
+
     pub(crate) fn header(&mut self) -> Result<Option<FoundHeader>> {
         let len = FIRST_RECORD.min(self.end);
         Ok(self.get(0, len)?.and_then(SegmentHeader::decode))

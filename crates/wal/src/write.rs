@@ -355,7 +355,7 @@ mod tests {
     fn the_segment_of_a_void_is_synced_before_the_next_is_entered() {
         let (disk, dir) = (MemDisk::default(), Path::new("/db"));
         disk.create_dir(dir).unwrap();
-        let options = LogOptions { segment_bytes: 8 << 10, spares: 0 };
+        let options = LogOptions { segment_bytes: 8 << 10, spares: 0, keep: None };
         let (random, nothing) = (Arc::new(SeededRandom::new(1)), Recovered::default());
         let log = Log::create(Arc::new(disk.clone()), dir, ID, random, options, &nothing).unwrap();
         let files = log.make_files().unwrap();

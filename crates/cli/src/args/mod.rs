@@ -10,6 +10,7 @@ mod query;
 mod scan;
 mod shell;
 mod upkeep;
+mod watch;
 
 pub(crate) use backup::{BackupArgs, RestoreArgs};
 pub(crate) use demo::DemoArgs;
@@ -27,6 +28,7 @@ pub(crate) use shell::{CompletionsArgs, ManArgs, ShellArgs};
 pub(crate) use upkeep::{
     CheckpointArgs, CompactArgs, InspectArgs, RepairArgs, StatsArgs, VerifyArgs,
 };
+pub(crate) use watch::WatchArgs;
 
 use clap::{Parser, Subcommand};
 
@@ -55,6 +57,7 @@ pub(crate) enum Command {
     Distinct(DistinctArgs),
     Keys(KeysArgs),
     Export(ExportArgs),
+    Watch(WatchArgs),
     Index(IndexArgs),
     Backup(BackupArgs),
     Restore(RestoreArgs),

@@ -29,6 +29,7 @@ mod shell;
 mod stats;
 mod update;
 mod verify;
+mod watch;
 
 use crate::args::Command;
 use crate::failure::Failure;
@@ -45,6 +46,7 @@ pub(crate) fn run(command: Command) -> Result<(), Failure> {
         Command::Find(args) => find::run(&args),
         Command::Distinct(args) => distinct::run(&args),
         Command::Export(args) => export::run(&args),
+        Command::Watch(args) => watch::run(&args),
         Command::Index(args) => index::run(&args),
         Command::Count(args) => count::run(&args),
         Command::Keys(args) => keys::run(&args),

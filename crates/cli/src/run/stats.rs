@@ -44,6 +44,11 @@ pub(super) fn draw(stats: &Stats) -> String {
     row("block cache", format!("{used} of {capacity}, {pinned} pinned, {hits}"));
     let (log, written) = (show_bytes(stats.wal_bytes), show_bytes(stats.wal_bytes_written));
     row("log", format!("{log}; {written} written, {} syncs", grouped(stats.wal_syncs)));
+    if let Some(changes) = &stats.changes {
+        let (bytes, segments) = (show_bytes(changes.bytes), grouped(changes.segments));
+        let (oldest, newest) = (changes.oldest_seqno, changes.newest_seqno);
+        row("changes", format!("{bytes} in {segments} segments, #{oldest} to #{newest}"));
+    }
     row(
         "background",
         format!(
@@ -151,6 +156,12 @@ fn to_json(stats: &Stats) -> Value {
         "stalls": stats.stalls,
         "stalled_seconds": stats.stalled_for.as_secs_f64(),
         "visible_seqno": stats.visible_seqno,
+        "changes": stats.changes.map(|changes| json!({
+            "segments": changes.segments,
+            "bytes": changes.bytes,
+            "oldest_seqno": changes.oldest_seqno,
+            "newest_seqno": changes.newest_seqno,
+        })),
         "scrub": {
             "rounds": stats.scrub.rounds,
             "tables": stats.scrub.tables,

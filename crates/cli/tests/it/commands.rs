@@ -63,6 +63,50 @@ fn a_failed_update_changes_nothing() {
     assert_eq!(place.ok("get db c k"), "{\"a\":1}\n");
 }
 
+/// The tokens of printed changes, and the lines without them.
+fn watched(stdout: &str) -> (Vec<String>, Vec<Value>) {
+    let mut tokens = Vec::new();
+    let mut lines = Vec::new();
+    for line in stdout.lines() {
+        let mut line: Value = serde_json::from_str(line).unwrap();
+        let fields = line.as_object_mut().unwrap();
+        tokens.push(fields.remove("token").unwrap().as_str().unwrap_or_default().to_owned());
+        fields.remove("seqno");
+        lines.push(line);
+    }
+    (tokens, lines)
+}
+
+#[test]
+fn watch_prints_what_was_committed_from_a_token_on() {
+    let place = Place::new();
+    place.ok(r#"put db c k1 {"a":1.10}"#);
+    place.fails("watch db", 2, "change_retention");
+    assert!(place.run("watch db --keep 1MiB").stderr.contains("1048576 bytes"));
+    place.ok(r#"put db c k1 {"a":2}"#);
+    place.ok("update db c k1 --blind --inc a=1");
+    place.ok("delete db c k1");
+    place.ok(r#"put db other k {"b":true}"#);
+    let json = |text: &str| serde_json::from_str::<Value>(text).unwrap();
+    let expected = [
+        json(r#"{"kind":"put","keyspace":"c","key":"k1","document":{"a":2}}"#),
+        json(r#"{"kind":"patch","keyspace":"c","key":"k1","patch":"inc a 1"}"#),
+        json(r#"{"kind":"delete","keyspace":"c","key":"k1"}"#),
+        json(r#"{"kind":"put","keyspace":"other","key":"k","document":{"b":true}}"#),
+    ];
+    let (tokens, lines) = watched(&place.ok("watch db"));
+    assert_eq!(lines, expected);
+    assert_eq!(watched(&place.ok("watch db c")).1, expected[..3]);
+    let rest = place.ok(&format!("watch db --from {} --limit 1", tokens[1]));
+    assert_eq!(watched(&rest).1, expected[2..3]);
+    assert_eq!(place.ok("watch db --from now"), "");
+    assert_eq!(watched(&place.ok("watch db --follow --timeout 1ms")).1, expected);
+    place.fails("watch db --from 12", 2, "change token");
+    place.fails("watch db --timeout 1s", 2, "--follow");
+    place.ok("watch db --keep 0");
+    place.fails("watch db", 2, "change_retention");
+}
+
 #[test]
 fn an_update_changes_more_than_fields() {
     let place = Place::new();

@@ -9,7 +9,8 @@ use crate::encode::Encoder;
 use crate::field_path::FieldPath;
 use crate::names::Names;
 use crate::value::Value;
-use flagstone_base::{Error, Result};
+use crate::view::validate;
+use flagstone_base::{Error, Malformed, Result};
 use std::fmt;
 
 /// A list of changes to one document, each at a dotted path (`id`, `a.b`, `tags.0`).
@@ -315,6 +316,30 @@ impl Patch {
     ) -> Result<()> {
         let start = out.len();
         self.encode_parts(encoder, names, out).inspect_err(|_| out.truncate(start))
+    }
+
+    /// Decodes the binary form of a patch. `names` is the table with which it was encoded.
+    ///
+    /// ```
+    /// use flagstone_doc::{Encoder, Patch};
+    /// let (patch, mut bytes) = (Patch::new().inc("stats.score", 1).push("tags", "x"), Vec::new());
+    /// patch.encode(&mut Encoder::new(), None, &mut bytes)?;
+    /// assert_eq!(Patch::decode(&bytes, None), Ok(patch));
+    /// # Ok::<(), flagstone_base::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// If the bytes are not a patch.
+    pub fn decode(bytes: &[u8], names: Option<&Names>) -> Result<Self, Malformed> {
+        let mut read = form::Parts::of(bytes, names)?;
+        let default = read.default.map(|default| validate(default, names)?.to_value());
+        let (upsert, default) = (read.upsert, default.transpose()?);
+        let mut parts = Vec::new();
+        while let Some(part) = read.next()? {
+            let steps: Vec<&str> = part.steps.clone().map(|step| step.name).collect();
+            parts.push(Part { path: steps.join("."), change: part.change(names)? });
+        }
+        Ok(Self { parts, upsert: upsert && default.is_none(), default })
     }
 
     fn encode_parts(

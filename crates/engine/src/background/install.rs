@@ -6,12 +6,13 @@ use super::sweep::sweep;
 use super::upkeep::Upkeep;
 use super::watch::watch;
 use crate::event::Event;
+use crate::health::tell_of_dropped;
 use crate::manifest::{Edit, Manifest};
 use crate::queue::SealGroup;
 use flagstone_base::{Error, ErrorKind, FileNumber, Result, SeqNo, TreeId};
 use flagstone_env::sync::atomic::Ordering;
 use flagstone_tree::{Tree, TreeEdit, Version};
-use flagstone_wal::SegmentInfo;
+use flagstone_wal::{Log, SegmentInfo};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -62,10 +63,24 @@ pub(super) fn install(
         if let Err(error) = log.release_before(release) {
             upkeep.health.tell(&Event::BackgroundFailed { doing: "release of the log", error });
         }
+        trim_changes(upkeep, log);
     }
     upkeep.memory.give_back();
     sweep(upkeep);
     Ok(last.filter(|_version| matches!(from, Install::Compaction)))
+}
+
+/// Removes what is kept for readers of changes beyond the bounds.
+fn trim_changes(upkeep: &Upkeep, log: &Log) {
+    match log.trim_changes() {
+        Ok(dropped) => {
+            tell_of_dropped(&upkeep.health, dropped, false);
+        }
+        Err(error) => {
+            let doing = "removal of kept changes";
+            upkeep.health.tell(&Event::BackgroundFailed { doing, error });
+        }
+    }
 }
 
 /// Appends one manifest edit for all of `edits`, whose trees exist, and installs them. The log

@@ -30,6 +30,7 @@ mod back_pressure;
 mod room;
 
 mod condition;
+mod noted;
 mod resolve;
 mod watched;
 
@@ -54,7 +55,7 @@ pub(crate) use resolve::Resolves;
 pub(crate) use room::Room;
 pub(crate) use stall::{STOP, Stall, free_bytes};
 pub(crate) use stripes::{Held, HeldValues, Stripes};
-pub(crate) use tables::number_tables;
+pub(crate) use tables::{note_drop, number_tables};
 pub(crate) use targets::trees_of;
 pub(crate) use throttle::Throttle;
 pub use ticket::{Ticket, TryCommit};

@@ -19,6 +19,7 @@ use super::batch::Write;
 use super::condition::check_conditions;
 use super::definitions::{NewDefinitions, definitions_of, enqueue, seqnos_wanted};
 use super::in_flight::InFlight;
+use super::noted::note_gap;
 use super::recent::{RecentWrites, Watch};
 use super::record;
 use super::resolve::{self, Resolved};
@@ -96,6 +97,7 @@ impl Commits {
             false => self.log_and_insert(write, &targets, &numbered),
         };
         numbered.place.publish();
+        self.health.tell_readers();
         drop((held, own));
         let mut is_complete = false;
         for memtable in numbered.refs {
@@ -307,7 +309,11 @@ impl Commits {
                 Err(error) if error.kind() == ErrorKind::Busy => return Ok(None),
                 enqueued => Some(enqueued?),
             };
+            numbering.is_gap_noted = false;
         } else if count > 0 {
+            if !note_gap(&self.history, &mut numbering, count)? {
+                return Ok(None);
+            }
             numbering.unlogged = true;
         } else if durability.is_logged() {
             // It promises no less than a commit with operations: everything before it in the log is

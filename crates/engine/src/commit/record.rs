@@ -7,6 +7,10 @@
 //!     a RangeDelete has the end of the range as its value
 //! kind 2, definition  keyspace:varint  kind:varint  first_id:varint  item:bytes*
 //!     takes one SeqNo
+//! kinds 3 to 5        notes for readers of changes, only while changes are kept
+//!     3 gap      nothing; its SeqNos may hold writes that are not in the log
+//!     4 ingest   keyspace:varint  start:bytes  end:bytes      takes one SeqNo
+//!     5 drop     keyspace:varint  name:bytes                  takes one SeqNo
 //! bytes := length:varint, then that many bytes
 //! ```
 
@@ -21,6 +25,74 @@ use std::path::Path;
 pub(crate) const BATCH: RecordKind = RecordKind(1);
 /// Definitions that are needed to read values: a [`Definition`](crate::content::Definition).
 pub(crate) const DEFINITION: RecordKind = RecordKind(2);
+
+/// Writes that are not in the log follow; one of the log's own kinds.
+pub(crate) const GAP: RecordKind = RecordKind::GAP;
+/// An ingest into a keyspace, which may have been refused.
+pub(crate) const INGEST: RecordKind = RecordKind(4);
+/// The drop of a keyspace, which may have been refused.
+pub(crate) const DROP: RecordKind = RecordKind(5);
+
+/// A note for readers of changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Note<'a> {
+    Gap,
+    /// Keys from `start` on, below `end`.
+    Ingest {
+        keyspace: KeyspaceId,
+        start: &'a [u8],
+        end: &'a [u8],
+    },
+    Drop {
+        keyspace: KeyspaceId,
+        name: &'a str,
+    },
+}
+
+impl<'a> Note<'a> {
+    /// The payload of the note.
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        match self {
+            Self::Gap => {}
+            Self::Ingest { keyspace, start, end } => {
+                put_varint(&mut out, u64::from(keyspace.0));
+                put_bytes(&mut out, start);
+                put_bytes(&mut out, end);
+            }
+            Self::Drop { keyspace, name } => {
+                put_varint(&mut out, u64::from(keyspace.0));
+                put_bytes(&mut out, name.as_bytes());
+            }
+        }
+        out
+    }
+
+    /// Decodes the payload of a record of `kind`; `None` for other kinds.
+    pub(crate) fn decode(kind: RecordKind, payload: &'a [u8]) -> Option<Result<Self, Malformed>> {
+        let mut decoder = Decoder::new(payload);
+        let note = match kind {
+            GAP => Ok(Self::Gap),
+            INGEST => Self::read_ingest(&mut decoder),
+            DROP => Self::read_drop(&mut decoder),
+            _ => return None,
+        };
+        Some(note.and_then(|note| decoder.finish("the end of the note").map(|()| note)))
+    }
+
+    fn read_ingest(decoder: &mut Decoder<'a>) -> Result<Self, Malformed> {
+        let keyspace = KeyspaceId(decoder.varint_u32("a keyspace")?);
+        Ok(Self::Ingest { keyspace, start: decoder.bytes("a key")?, end: decoder.bytes("a key")? })
+    }
+
+    fn read_drop(decoder: &mut Decoder<'a>) -> Result<Self, Malformed> {
+        let keyspace = KeyspaceId(decoder.varint_u32("a keyspace")?);
+        let at = decoder.position();
+        let name = std::str::from_utf8(decoder.bytes("the name of a keyspace")?);
+        let name = name.map_err(|_not_text| Malformed { at, expected: "a name in UTF-8" })?;
+        Ok(Self::Drop { keyspace, name })
+    }
+}
 
 /// One operation of a batch in the form that the log stores.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -146,6 +218,27 @@ mod tests {
     fn put() -> LoggedOp<'static> {
         let keyspace = KeyspaceId(300);
         LoggedOp { kind: Kind::Put, expiry: None, keyspace, key: b"ab", value: b"xyz" }
+    }
+
+    #[test]
+    fn notes_have_their_golden_bytes_and_come_back() {
+        let keyspace = KeyspaceId(300);
+        let ingest = Note::Ingest { keyspace, start: b"a", end: b"b\0" };
+        let drop = Note::Drop { keyspace, name: "kv" };
+        for (kind, note, golden) in [
+            (GAP, Note::Gap, &b""[..]),
+            (INGEST, ingest, b"\xAC\x02\x01a\x02b\0"),
+            (DROP, drop, b"\xAC\x02\x02kv"),
+        ] {
+            assert_eq!(note.encode(), golden);
+            assert_eq!(Note::decode(kind, golden), Some(Ok(note)));
+            for end in 0..golden.len() {
+                assert!(Note::decode(kind, &golden[..end]).unwrap().is_err());
+            }
+        }
+        assert_eq!(Note::decode(BATCH, b""), None);
+        assert!(Note::decode(GAP, b"x").unwrap().is_err());
+        assert!(Note::decode(DROP, b"\x01\x01\xFF").unwrap().is_err(), "not UTF-8");
     }
 
     #[test]

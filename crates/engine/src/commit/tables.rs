@@ -1,8 +1,10 @@
-//! The number of an ingest: a commit whose entries are in tables.
+//! The number of an ingest, a commit whose entries are in tables, and that of a drop.
 
 use super::in_flight::InFlight;
+use super::noted::note_for_readers;
 use super::pipeline::Commits;
 use super::recent::RecentWrite;
+use super::record::{self, Note};
 use crate::keyspace_core::KeyspaceCore;
 use flagstone_base::{Result, SeqNo};
 
@@ -28,6 +30,12 @@ pub(crate) fn number_tables<'a>(
     health.check_open_for_writing()?;
     keyspace.check_accepts(&[])?;
     let seqno = numbering.next;
+    if let (Some((start, end)), true) = (span, keyspace.record().owner().is_none()) {
+        let note = Note::Ingest { keyspace: keyspace.id, start, end };
+        if !note_for_readers(history, &mut numbering, (record::INGEST, &note), 1)?.is_made {
+            return Ok(None);
+        }
+    }
     numbering.next = seqno.plus(1);
     if let Some((key, end)) = span
         && recent.is_watched()
@@ -38,4 +46,32 @@ pub(crate) fn number_tables<'a>(
     }
     let place = history.publisher.join(seqno);
     Ok(Some((seqno, InFlight::new(health, history, place))))
+}
+
+/// Notes for readers of changes, durably, that `keyspace` is about to be dropped. Returns false if
+/// the manifest must grant SeqNos or files first.
+///
+/// # Errors
+/// Poisoned, Closed; errors of the log.
+pub(crate) fn note_drop(commits: &Commits, keyspace: &KeyspaceCore) -> Result<bool> {
+    let Commits { health, history, .. } = commits;
+    let Some(log) = history.log.as_ref().filter(|log| log.keeps_changes()) else {
+        return Ok(true);
+    };
+    let mut numbering = history.numbering.lock();
+    if numbering.next >= numbering.ceiling {
+        return Ok(false);
+    }
+    health.check_open_for_writing()?;
+    let name = keyspace.name();
+    let note = Note::Drop { keyspace: keyspace.id, name: &name };
+    let noted = note_for_readers(history, &mut numbering, (record::DROP, &note), 1)?;
+    let Some(lsn) = noted.lsn else { return Ok(false) };
+    let seqno = numbering.next;
+    numbering.next = seqno.plus(1);
+    let place = InFlight::new(health, history, history.publisher.join(seqno));
+    drop(numbering);
+    let synced = log.sync_through(lsn);
+    place.publish();
+    synced.map(|()| true)
 }

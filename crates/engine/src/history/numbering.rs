@@ -24,6 +24,9 @@ pub(crate) struct Numbering {
     pub(crate) ceiling: SeqNo,
     /// Memtables hold unlogged writes: the next seal takes all trees.
     pub(crate) unlogged: bool,
+    /// The newest record of the log notes that unlogged writes follow, and no reader of changes was
+    /// told yet.
+    pub(crate) is_gap_noted: bool,
     unflushed: BTreeMap<TreeId, Arc<Tree>>,
     held: BTreeSet<TreeId>,
 }
@@ -33,7 +36,14 @@ impl Numbering {
     pub(crate) const fn new(visible: SeqNo) -> Self {
         let unflushed = BTreeMap::new();
         let held = BTreeSet::new();
-        Self { next: visible.plus(1), ceiling: visible, unlogged: false, unflushed, held }
+        Self {
+            next: visible.plus(1),
+            ceiling: visible,
+            unlogged: false,
+            is_gap_noted: false,
+            unflushed,
+            held,
+        }
     }
 
     /// Returns a reference on the active memtable of `tree` for a batch whose first entry there is

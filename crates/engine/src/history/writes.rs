@@ -8,7 +8,7 @@ use super::version::HistoryId;
 use flagstone_base::{Moment, SeqNo};
 use flagstone_env::sync::atomic::AtomicBool;
 use flagstone_env::sync::{Condvar, Mutex};
-use flagstone_wal::Log;
+use flagstone_wal::{Log, LogFiles};
 use std::sync::Arc;
 
 /// The history of writes of an open database.
@@ -16,6 +16,8 @@ pub(crate) struct History {
     pub(crate) id: HistoryId,
     /// `None` in a database opened for reading only.
     pub(crate) log: Option<Log>,
+    /// The files of the log, for readers of changes, in a database opened for reading only.
+    pub(crate) log_files: Option<LogFiles>,
     pub(crate) numbering: Mutex<Numbering>,
     /// Rings when held trees are released.
     pub(crate) released: Condvar,
@@ -29,10 +31,16 @@ pub(crate) struct History {
 
 impl History {
     /// The history of a database in which `visible` was the last write.
-    pub(crate) fn new(id: HistoryId, log: Option<Log>, visible: SeqNo, clock: ExpiryClock) -> Self {
+    pub(crate) fn new(
+        id: HistoryId,
+        (log, log_files): (Option<Log>, Option<LogFiles>),
+        visible: SeqNo,
+        clock: ExpiryClock,
+    ) -> Self {
         Self {
             id,
             log,
+            log_files,
             numbering: Mutex::new(Numbering::new(visible)),
             released: Condvar::new(),
             publisher: Publisher::new(visible),

@@ -7,6 +7,7 @@ use super::tree_state::TreeState;
 use crate::catalog::{Catalog, CatalogChange, ChangedCatalog};
 use crate::content::{Definition, DefinitionKind};
 use crate::history::HistoryId;
+use crate::options::ChangeRetention;
 use flagstone_base::{FileNumber, KeyspaceId, Moment, Result, SeqNo, TreeId};
 use flagstone_sst::TableMeta;
 use flagstone_tree::TreeEdit;
@@ -39,6 +40,8 @@ pub(crate) struct ManifestState {
     pub(crate) history: Option<HistoryId>,
     /// The clock by which entries expire has reached this moment, and never goes back.
     pub(crate) moment: Moment,
+    /// How long changes are kept for readers; `None` if that was never set.
+    pub(crate) retention: Option<ChangeRetention>,
     /// The database was closed with everything in tables, and not changed since.
     pub(crate) clean_close: bool,
 }
@@ -56,6 +59,7 @@ impl Default for ManifestState {
             log_files: BTreeSet::new(),
             history: None,
             moment: Moment::ZERO,
+            retention: None,
             clean_close: false,
         }
     }
@@ -137,6 +141,7 @@ impl ManifestState {
         }
         self.history = edit.history.or(self.history);
         self.moment = self.moment.max(edit.moment.unwrap_or_default());
+        self.retention = edit.retention.or(self.retention);
         self.clean_close = edit.clean_close;
     }
 
@@ -179,6 +184,7 @@ impl ManifestState {
             log_files: self.log_files.iter().copied().collect(),
             history: self.history,
             moment: Some(self.moment).filter(|moment| *moment > Moment::ZERO),
+            retention: self.retention,
             counters: Some(self.catalog.counters()),
         }
     }

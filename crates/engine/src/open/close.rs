@@ -14,6 +14,7 @@ pub(crate) fn close(parts: &Parts) -> Option<Result<()>> {
     }
     // Wakes the writers that wait for memory: they find the database closed.
     parts.health.writers.ring();
+    parts.health.readers.ring();
     parts.history.publisher.wait_for_all();
     let closed = if writable { write_out(parts) } else { parts.health.check_poison() };
     parts.setup.executor.shut_down();

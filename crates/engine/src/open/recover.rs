@@ -11,6 +11,7 @@ use crate::event::Event;
 use crate::history::HistoryId;
 use crate::keyspaces::Keyspaces;
 use crate::manifest::{Loaded, Location, Manifest, ManifestState};
+use crate::options::ChangeRetention;
 use crate::parts::{OpenedParts, Parts};
 use crate::setup::Setup;
 use flagstone_base::{DatabaseId, Error, ErrorKind, FileNumber, Result, SeqNo};
@@ -20,7 +21,7 @@ use flagstone_env::sync::prepare_barriers;
 use flagstone_env::{DiskLock, Executor, OpenFiles, ThreadExecutor};
 use flagstone_sst::BlockCache;
 use flagstone_tree::{ChunkPool, Damages, Obsolete, Scans, TreeContext, Unfinished};
-use flagstone_wal::{Log, LogOptions};
+use flagstone_wal::{Log, LogFiles, LogOptions};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -156,6 +157,7 @@ impl Opening {
             true => Writable::default(),
             false => self.start_writing(visible, history)?,
         };
+        let log_files = self.find_log_files(visible)?;
         let executor = executor(&self.config)?;
         let setup = Setup {
             id: self.id,
@@ -171,6 +173,7 @@ impl Opening {
             contents: self.config.contents,
             history,
             log: writable.log,
+            log_files,
             visible,
             moment: self.state.moment,
             manifest: writable.manifest,
@@ -195,6 +198,15 @@ impl Opening {
         Ok((parts, Event::Opened { replayed_records, torn_bytes, removed_files, took }))
     }
 
+    /// Finds what readers of changes may read of a log that is not written.
+    fn find_log_files(&self, last: SeqNo) -> Result<Option<LogFiles>> {
+        let Config { environment, dir, .. } = &self.config;
+        if !self.read_only || !self.state.retention.is_some_and(ChangeRetention::is_on) {
+            return Ok(None);
+        }
+        LogFiles::find(&*environment.disk, dir, self.id, &self.log.recovered, last).map(Some)
+    }
+
     /// Starts a new manifest, removes leftovers, and creates a log.
     fn start_writing(&mut self, visible: SeqNo, history: HistoryId) -> Result<Writable> {
         let Config { environment, options, dir, .. } = &self.config;
@@ -210,9 +222,10 @@ impl Opening {
             dir: dir.clone(),
             next_file: Arc::clone(&self.context.next_file),
         };
-        let started = |state| ManifestState {
+        let started = |state: ManifestState| ManifestState {
             seqno_ceiling: ceiling_above(visible),
             history: Some(history),
+            retention: options.change_retention.or(state.retention),
             ..state
         };
         let manifest = match self.loaded.take() {
@@ -224,11 +237,16 @@ impl Opening {
         };
         let manifest = manifest.map_err(with_needed)?;
         let removed_files = remove_leftovers(&**disk, dir, &self.files, &manifest)?;
-        let log_options =
-            LogOptions { segment_bytes: options.segment_bytes(), ..LogOptions::default() };
+        let retention = manifest.state().retention;
+        let log_options = LogOptions {
+            segment_bytes: options.segment_bytes(),
+            keep: retention.and_then(ChangeRetention::keep),
+            ..LogOptions::default()
+        };
         let (random, recovered) = (Arc::clone(&environment.random), &self.log.recovered);
         let log = Log::create(Arc::clone(disk), dir, self.id, random, log_options, recovered);
         let log = log.map_err(with_needed)?.with_clock(Arc::clone(&environment.clock));
+        log.begin_changes(visible);
         Ok(Writable { manifest: Some(manifest), log: Some(log), ballast, removed_files })
     }
 }

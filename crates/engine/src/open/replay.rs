@@ -4,7 +4,7 @@
 //! flushed are in tables already (a merge operand would count twice).
 
 use crate::background::flush_replayed;
-use crate::commit::record::{self, LoggedOp, Refusal};
+use crate::commit::record::{self, LoggedOp, Note, Refusal};
 use crate::content::Definition;
 use crate::keyspace_core::KeyspaceCore;
 use crate::keyspaces::Keyspaces;
@@ -56,7 +56,7 @@ pub(crate) fn check(
                 let check = |_, op: LoggedOp<'_>| check_assigned(dir, &record, op, known);
                 each_op(&record, check).map_err(|m| damaged(dir, &record, m))?
             }
-            _ => Err(unknown(dir, &record)),
+            _ => check_note(dir, &record),
         }
     };
     let recovered = flagstone_wal::read(disk, dir, loaded.id, &state.listed(), &mut visit)?;
@@ -115,7 +115,15 @@ pub(crate) fn check_record(dir: &Path, record: &Record<'_>, next: KeyspaceId) ->
             .map_err(|malformed| damaged(dir, record, malformed)),
         record::BATCH => each_op(record, |_, op| check_assigned(dir, record, op, next))
             .map_err(|malformed| damaged(dir, record, malformed))?,
-        _ => Err(unknown(dir, record)),
+        _ => check_note(dir, record),
+    }
+}
+
+/// Checks a note for readers of changes, which recovery does not need.
+fn check_note(dir: &Path, record: &Record<'_>) -> Result<()> {
+    match Note::decode(record.kind, record.payload) {
+        Some(note) => note.map(|_note| ()).map_err(|malformed| damaged(dir, record, malformed)),
+        None => Err(unknown(dir, record)),
     }
 }
 
@@ -157,7 +165,7 @@ fn unknown(dir: &Path, record: &Record<'_>) -> Error {
 
 /// Calls `visit` for every operation of a batch with its SeqNo. A record that holds more or fewer
 /// operations than its count says is malformed.
-fn each_op(
+pub(crate) fn each_op(
     record: &Record<'_>,
     mut visit: impl FnMut(SeqNo, LoggedOp<'_>) -> Result<()>,
 ) -> Result<Result<()>, Refusal> {

@@ -1,5 +1,6 @@
 //! The options of a database: few, with units in their names, checked before anything is written.
 
+use super::changes::ChangeRetention;
 use super::durability::{Durability, check_interval};
 use flagstone_base::{Error, Result};
 
@@ -90,6 +91,10 @@ pub struct Options {
     /// disk to others; also checkpoints (`Database::checkpoint`), where the file system has no
     /// hard links. A backup reads back its copies at the same rate. Default: 0, no limit.
     pub copy_bytes_per_second: u64,
+    /// Keep this much of the log for readers of changes (`Database::changes`). Unlike the other
+    /// options it is stored: `None`, the default, leaves it as it was set last, at first off. While
+    /// it is off, nothing is kept and no commit pays for it.
+    pub change_retention: Option<ChangeRetention>,
     /// Create the directory and the database if there is none. Default: true.
     pub create_if_missing: bool,
 }
@@ -111,6 +116,7 @@ impl Default for Options {
             ballast_bytes: None,
             scrub_bytes_per_second: 0,
             copy_bytes_per_second: 0,
+            change_retention: None,
             create_if_missing: true,
         }
     }
@@ -159,6 +165,9 @@ macro_rules! each_database_option {
             scrub_bytes_per_second(bytes: u64) = bytes;
             /// Sets how fast backups and checkpoints copy, in bytes a second.
             copy_bytes_per_second(bytes: u64) = bytes;
+            /// Sets how long changes are kept for readers; `None`: as it was set last.
+            change_retention(retention: impl Into<Option<$crate::ChangeRetention>>)
+                = retention.into();
             /// Sets whether a missing database is created.
             create_if_missing(on: bool) = on;
         }
@@ -229,6 +238,9 @@ impl Options {
         }
         if let Durability::Interval(interval) = self.durability {
             check_interval(interval)?;
+        }
+        if let Some(retention) = self.change_retention {
+            retention.check()?;
         }
         match self.files_open_max {
             Some(max) if max < FILES_OPEN_MIN => Err(Error::invalid(format!(
@@ -351,6 +363,7 @@ mod tests {
         refused(|o| o.document_bytes_max = 1 << 30);
         refused(|o| o.durability = Durability::Interval(Duration::ZERO));
         refused(|o| o.memtable_bytes = Some(1000));
+        refused(|o| o.change_retention = Some(ChangeRetention::age(Duration::ZERO)));
         refused(|o| o.files_open_max = Some(7));
         refused(|o| o.memtable_bytes = Some(o.memory_budget / 2));
     }
@@ -371,6 +384,7 @@ mod tests {
             .ballast_bytes(7)
             .scrub_bytes_per_second(8)
             .copy_bytes_per_second(9)
+            .change_retention(ChangeRetention::bytes(10))
             .create_if_missing(false);
         let expected = Options {
             memory_budget: 1,
@@ -386,6 +400,7 @@ mod tests {
             ballast_bytes: Some(7),
             scrub_bytes_per_second: 8,
             copy_bytes_per_second: 9,
+            change_retention: Some(ChangeRetention::bytes(10)),
             create_if_missing: false,
         };
         assert_eq!(set, expected);

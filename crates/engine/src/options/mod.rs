@@ -1,11 +1,13 @@
 //! The options that a user can set, and their bounds.
 
+mod changes;
 mod durability;
 mod keyspace;
 mod size;
 
 mod database;
 
+pub use changes::ChangeRetention;
 pub use database::Options;
 pub use durability::Durability;
 pub(crate) use durability::check_interval;

@@ -2,7 +2,7 @@
 //! tables.
 
 use super::output::{Output, Outputs};
-use crate::commit::record::{self, LoggedOp, Refusal};
+use crate::commit::record::{self, LoggedOp, Note, Refusal};
 use crate::content::Definition;
 use flagstone_base::{Decoder, EntryRef, KeyspaceId, Kind, Malformed, Result, SeqNo};
 use flagstone_base::{Trailer, TreeId};
@@ -98,6 +98,10 @@ pub(super) fn decode<'a>(record: &Record<'a>) -> Result<Decoded<'a>, Malformed> 
             decoder.finish("the end of the batch")?;
             Ok(Decoded::Operations(operations))
         }
-        _ => Ok(Decoded::Unknown),
+        kind => match Note::decode(kind, record.payload) {
+            // Only readers of changes need it.
+            Some(note) => note.map(|_note| Decoded::Operations(Vec::new())),
+            None => Ok(Decoded::Unknown),
+        },
     }
 }

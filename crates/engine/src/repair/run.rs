@@ -222,7 +222,8 @@ fn is_needed(name: &str, repair: &ActiveRepair<'_>) -> bool {
         Name::Numbered(FileKind::Table, number) => repair.kept.contains(&number),
         // Temporary files are no part of a database.
         Name::Foreign | Name::Lock | Name::Ballast | Name::Spill(_) | Name::Temporary => true,
-        Name::Numbered(..) | Name::Current => false,
+        // Kept changes belong to the history before the repair.
+        Name::Numbered(..) | Name::Kept(_) | Name::Current => false,
     }
 }
 

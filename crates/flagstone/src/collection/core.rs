@@ -22,7 +22,7 @@ pub(crate) fn patch_version(fold: &str) -> Option<u8> {
 
 /// The part of a collection that all its handles share.
 pub(crate) struct Documents {
-    pub(super) names: Arc<Names>,
+    pub(crate) names: Arc<Names>,
     /// The fold of the collection, if it is the fold of patches.
     pub(super) patches: Option<Arc<PatchFold>>,
 }
@@ -50,7 +50,7 @@ impl Documents {
     }
 
     /// Returns whether patches are merge operands, which the collection folds.
-    pub(super) const fn folds_patches(&self) -> bool {
+    pub(crate) const fn folds_patches(&self) -> bool {
         self.patches.is_some()
     }
 

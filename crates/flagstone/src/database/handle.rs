@@ -1,12 +1,13 @@
 //! The handle of an open database: commits, snapshots, syncs, statistics, closing.
 
 use crate::batch::Batch;
+use crate::changes::Changes;
 use crate::collection::index;
 use crate::entry::CommitOptions;
 use crate::keyspace::Keyspace;
 use crate::snapshot::Snapshot;
 use flagstone_base::{Moment, Result};
-use flagstone_engine::{Engine, IngestReport, Stats, Ticket, TryCommit};
+use flagstone_engine::{ChangesFrom, Engine, IngestReport, Stats, Ticket, TryCommit};
 use std::fmt;
 use std::path::Path;
 
@@ -149,6 +150,16 @@ impl Database {
     /// Takes a snapshot: all keyspaces as of now, for as long as it is held.
     pub fn snapshot(&self) -> Snapshot {
         Snapshot(self.0.snapshot())
+    }
+
+    /// Begins to read changes: what was committed, in order. The database must keep them
+    /// ([`Options::change_retention`](crate::Options::change_retention)). [`Changes`] says more.
+    ///
+    /// # Errors
+    /// TooOld for a token of changes that are not kept any more; InvalidInput if changes are not
+    /// kept, or for a token of another history, such as that of a restored backup; Closed.
+    pub fn changes(&self, from: ChangesFrom) -> Result<Changes> {
+        self.0.changes(from).map(Changes::new)
     }
 
     /// Makes everything acknowledged and logged so far survive a power cut.

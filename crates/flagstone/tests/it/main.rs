@@ -6,6 +6,7 @@
 mod backup;
 mod ballast;
 mod callbacks;
+mod changes;
 mod checkpoint;
 #[cfg(debug_assertions)]
 mod checks;

@@ -29,7 +29,7 @@ impl World {
         let mem = MemDisk::default();
         let disk = FaultDisk::new(Arc::new(mem.clone()));
         disk.create_dir(Path::new("/db")).unwrap();
-        let options = LogOptions { segment_bytes: SEGMENT_BYTES, spares: 1 };
+        let options = LogOptions { segment_bytes: SEGMENT_BYTES, spares: 1, keep: None };
         let random = Arc::new(SeededRandom::new(1));
         let at: Arc<dyn Disk> = Arc::new(disk.clone());
         let none = Recovered::default();

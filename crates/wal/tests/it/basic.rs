@@ -361,7 +361,7 @@ fn a_prepared_segment_is_used_without_being_created() {
 #[test]
 fn a_growing_segment_that_is_often_synced_is_left_for_a_prepared_one() {
     let disk = mem();
-    let log = open(&disk, LogOptions { segment_bytes: 1 << 20, spares: 1 });
+    let log = open(&disk, LogOptions { segment_bytes: 1 << 20, spares: 1, keep: None });
     for seqno in 1..=300 {
         log.sync_through(enqueue(&log, seqno).unwrap()).unwrap();
         assert!(seqno > 60 || !log.wants_spare());
@@ -376,7 +376,7 @@ fn a_growing_segment_that_is_often_synced_is_left_for_a_prepared_one() {
 #[test]
 fn a_log_that_is_rarely_synced_writes_no_zeroes_in_advance() {
     let disk = mem();
-    let log = open(&disk, LogOptions { segment_bytes: 1 << 20, spares: 1 });
+    let log = open(&disk, LogOptions { segment_bytes: 1 << 20, spares: 1, keep: None });
     for seqno in 1..=3000 {
         let payload = [7; 1000];
         let checksum = payload_checksum(&payload);

@@ -91,7 +91,7 @@ fn a_segment_with_synced_records_whose_header_is_lost_is_corruption() {
 #[test]
 fn a_recycled_segment_whose_first_write_is_lost_is_corruption() {
     let disk = mem();
-    let log = open(&disk, LogOptions { segment_bytes: 256 << 10, spares: 2 });
+    let log = open(&disk, LogOptions { segment_bytes: 256 << 10, spares: 2, keep: None });
     let mut seqno = 0;
     let mut put = || {
         seqno += 1;

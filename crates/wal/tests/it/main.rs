@@ -12,6 +12,7 @@ mod crash;
 mod damage;
 mod fault;
 mod group;
+mod keep;
 
 use flagstone_base::{DatabaseId, FileNumber, Result, SeqNo};
 use flagstone_env::names::{FileKind, Name, parse, path};
@@ -25,7 +26,7 @@ use std::sync::Arc;
 
 pub(crate) const ID: DatabaseId = DatabaseId([7; 16]);
 pub(crate) const BATCH: RecordKind = RecordKind(1);
-pub(crate) const SMALL: LogOptions = LogOptions { segment_bytes: 8 << 10, spares: 2 };
+pub(crate) const SMALL: LogOptions = LogOptions { segment_bytes: 8 << 10, spares: 2, keep: None };
 
 pub(crate) fn dir() -> &'static Path {
     Path::new("/db")

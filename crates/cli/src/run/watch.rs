@@ -1,0 +1,196 @@
+//! `watch`: what was committed, in order.
+//!
+//! A database is open in one process that writes, or in several that read. So to follow it means to
+//! open it, print what is new, close it, and look again later. In a shell, which has it open, a
+//! reader waits.
+
+use super::open;
+use crate::args::WatchArgs;
+use crate::failure::Failure;
+use crate::interrupt;
+use crate::output::{Output, note};
+use flagstone::{
+    Change, ChangeKind, ChangeRetention, ChangeToken, Changes, ChangesFrom, Database, Delivery,
+    ErrorKind, Happened, json,
+};
+use serde_json::Value as Json;
+use std::time::{Duration, Instant};
+
+/// The time between two looks at a database that others may have open.
+const LOOK_EVERY: Duration = Duration::from_millis(200);
+
+pub(super) fn run(args: &WatchArgs) -> Result<(), Failure> {
+    if let Some(bytes) = args.keep {
+        return keep(args, bytes);
+    }
+    let mut from = match &args.from[..] {
+        "start" => ChangesFrom::Start,
+        "now" => ChangesFrom::Now,
+        token => ChangesFrom::After(token.parse()?),
+    };
+    interrupt::listen()?;
+    let mut watch = Watch { output: Output::new(), left: args.limit.unwrap_or(u64::MAX) };
+    let mut changed = Instant::now();
+    while watch.left > 0 && !interrupt::is_asked() {
+        let database = match open::to_read(&args.database) {
+            Ok(database) => database,
+            Err(Failure::Engine(error)) if args.follow && error.kind() == ErrorKind::Busy => {
+                std::thread::sleep(LOOK_EVERY);
+                continue;
+            }
+            Err(error) => return Err(error),
+        };
+        let changes = database.changes(from)?;
+        let mut changes = match &args.name {
+            Some(name) => changes.only([name.clone()]),
+            None => changes,
+        };
+        if watch.print_all(&mut changes, args.follow)? {
+            changed = Instant::now();
+        }
+        from = ChangesFrom::After(changes.token());
+        drop(changes);
+        open::close(database)?;
+        let is_over = args.timeout.is_some_and(|timeout| changed.elapsed() >= timeout);
+        if !args.follow || is_over {
+            break;
+        }
+        std::thread::sleep(LOOK_EVERY.min(args.timeout.unwrap_or(LOOK_EVERY)));
+    }
+    watch.output.flush()
+}
+
+/// Makes the database keep changes.
+fn keep(args: &WatchArgs, bytes: u64) -> Result<(), Failure> {
+    let retention = ChangeRetention::bytes(bytes);
+    let retention = args.keep_for.map_or(retention, |age| retention.and_age(age));
+    let builder = Database::builder(&args.database).create_if_missing(false);
+    builder.change_retention(retention).open()?.close()?;
+    note(&format!("changes kept: {retention}"));
+    Ok(())
+}
+
+struct Watch {
+    output: Output,
+    left: u64,
+}
+
+impl Watch {
+    /// Prints what is delivered, until there is nothing more. Returns whether there was anything.
+    fn print_all(&mut self, changes: &mut Changes, waits: bool) -> Result<bool, Failure> {
+        let mut any = false;
+        while self.left > 0 && !interrupt::is_asked() {
+            let delivery = match waits {
+                true => changes.wait(LOOK_EVERY)?,
+                false => changes.poll()?,
+            };
+            let Some(delivery) = delivery else { break };
+            any = true;
+            self.print(&delivery)?;
+        }
+        self.output.flush()?;
+        Ok(any)
+    }
+
+    fn print(&mut self, delivery: &Delivery) -> Result<(), Failure> {
+        let token = delivery.token;
+        match &delivery.happened {
+            Happened::Commit(batch) => {
+                let changes = batch.changes();
+                let last = changes.len() - 1;
+                for (at, change) in changes.enumerate() {
+                    // Within a batch there is no place to continue.
+                    let token = Some(token).filter(|_| at == last);
+                    self.output.json(|out| put_change(token, &change, out))?;
+                }
+                self.left -= 1;
+                return Ok(());
+            }
+            Happened::Ingested { keyspace, start, end } => self.line(&[
+                ("token", Json::from(token.to_string())),
+                ("kind", "ingested".into()),
+                ("keyspace", keyspace.as_str().into()),
+                ("from", text(start)),
+                ("to", text(end)),
+            ])?,
+            Happened::Dropped { keyspace } => self.line(&[
+                ("token", Json::from(token.to_string())),
+                ("kind", "dropped".into()),
+                ("keyspace", keyspace.as_str().into()),
+            ])?,
+            _ => self.line(&[("token", Json::from(token.to_string())), ("kind", "gap".into())])?,
+        }
+        self.left -= 1;
+        Ok(())
+    }
+
+    fn line(&mut self, fields: &[(&str, Json)]) -> Result<(), Failure> {
+        self.output.json(|out| {
+            put_fields(fields, out);
+            out.push(b'}');
+            Ok(())
+        })
+    }
+}
+
+/// Appends `{"a":1,"b":2`, without the end.
+fn put_fields(fields: &[(&str, Json)], out: &mut Vec<u8>) {
+    for (at, (name, value)) in fields.iter().enumerate() {
+        let start = if at == 0 { '{' } else { ',' };
+        out.extend_from_slice(format!("{start}\"{name}\":{value}").as_bytes());
+    }
+}
+
+fn put_change(
+    token: Option<ChangeToken>,
+    change: &Change<'_>,
+    out: &mut Vec<u8>,
+) -> Result<(), Failure> {
+    let kind = match change.kind() {
+        ChangeKind::Put => "put",
+        ChangeKind::Merge if change.patch()?.is_some() => "patch",
+        ChangeKind::Merge => "merge",
+        ChangeKind::Delete => "delete",
+        _ => "delete_range",
+    };
+    put_fields(
+        &[
+            ("token", token.map_or(Json::Null, |token| token.to_string().into())),
+            ("seqno", change.seqno().get().into()),
+            ("kind", kind.into()),
+            ("keyspace", change.keyspace().into()),
+        ],
+        out,
+    );
+    let no_json = |error: flagstone::NoJson| Failure::Check(error.to_string());
+    out.extend_from_slice(b",\"key\":");
+    match change.key()? {
+        Some(key) => json::append_value_json(&key, out).map_err(no_json)?,
+        None => out.extend_from_slice(text(change.key_bytes()).to_string().as_bytes()),
+    }
+    if let Some(end) = change.end_bytes() {
+        out.extend_from_slice(format!(",\"to\":{}", text(end)).as_bytes());
+    }
+    if let Some(expires) = change.expires() {
+        let moment = Json::from(crate::units::show_moment(expires));
+        out.extend_from_slice(format!(",\"expires\":{moment}").as_bytes());
+    }
+    if let Some(document) = change.document()? {
+        out.extend_from_slice(b",\"document\":");
+        json::append_json(&document.root(), out).map_err(no_json)?;
+    } else if let Some(patch) = change.patch()? {
+        out.extend_from_slice(format!(",\"patch\":{}", Json::from(patch.to_string())).as_bytes());
+    } else if !change.value_bytes().is_empty() {
+        out.extend_from_slice(format!(",\"value\":{}", text(change.value_bytes())).as_bytes());
+    }
+    out.push(b'}');
+    Ok(())
+}
+
+/// Bytes as text, or in hexadecimal digits after `0x` if they are none.
+fn text(bytes: &[u8]) -> Json {
+    match std::str::from_utf8(bytes) {
+        Ok(text) if !text.contains(char::is_control) => text.into(),
+        _ => bytes.iter().fold(String::from("0x"), |hex, byte| format!("{hex}{byte:02x}")).into(),
+    }
+}

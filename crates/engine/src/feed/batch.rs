@@ -1,0 +1,179 @@
+//! What a reader of changes finds in a record of the log.
+
+use super::token::ChangeToken;
+use crate::commit::record::{self, Note};
+use crate::keyspace_core::KeyspaceCore;
+use crate::keyspaces::Keyspaces;
+use crate::open::each_op;
+use flagstone_base::{KeyspaceId, Kind, Moment, Result, SeqNo};
+use flagstone_env::names::{FileKind, path};
+use flagstone_wal::Record;
+use std::collections::BTreeSet;
+use std::ops::Range;
+use std::path::Path;
+use std::sync::Arc;
+
+/// What happened to a database.
+#[derive(Debug)]
+pub enum Found {
+    /// A commit.
+    Batch(FoundBatch),
+    /// Writes that were not logged, of which nothing is known.
+    Gap,
+    /// An ingest into a keyspace, of keys from `start` on, below `end`. It may have been refused.
+    Ingested {
+        /// The name of the keyspace.
+        keyspace: String,
+        /// No key is smaller.
+        start: Vec<u8>,
+        /// All keys are smaller.
+        end: Vec<u8>,
+    },
+    /// A keyspace was dropped.
+    Dropped {
+        /// The name that the keyspace had.
+        name: String,
+    },
+}
+
+/// The operations of one commit.
+#[derive(Default)]
+pub struct FoundBatch {
+    payload: Vec<u8>,
+    cores: Vec<Arc<KeyspaceCore>>,
+    ops: Vec<FoundOp>,
+}
+
+struct FoundOp {
+    core: usize,
+    kind: Kind,
+    expiry: Option<Moment>,
+    seqno: SeqNo,
+    key: Range<usize>,
+    value: Range<usize>,
+}
+
+/// One operation of a commit.
+#[derive(Clone, Copy)]
+pub struct FoundChange<'a> {
+    /// The keyspace that was written.
+    pub keyspace: &'a Arc<KeyspaceCore>,
+    /// The kind of the operation.
+    pub kind: Kind,
+    /// The moment from which on the key is absent, if a put has one.
+    pub expiry: Option<Moment>,
+    /// The SeqNo of the operation.
+    pub seqno: SeqNo,
+    /// The key; of a RangeDelete the start of the range.
+    pub key: &'a [u8],
+    /// The value; of a RangeDelete the end of the range.
+    pub value: &'a [u8],
+}
+
+impl FoundBatch {
+    /// The operations, in order.
+    pub fn changes(&self) -> impl ExactSizeIterator<Item = FoundChange<'_>> {
+        self.ops.iter().map(|op| FoundChange {
+            keyspace: &self.cores[op.core],
+            kind: op.kind,
+            expiry: op.expiry,
+            seqno: op.seqno,
+            key: &self.payload[op.key.clone()],
+            value: &self.payload[op.value.clone()],
+        })
+    }
+
+    /// The index of a keyspace of the catalog that is wanted and belongs to none other.
+    fn core(&mut self, id: KeyspaceId, reading: &Reading<'_>) -> Option<usize> {
+        if let Some(at) = self.cores.iter().rposition(|core| core.id == id) {
+            return Some(at);
+        }
+        let core = reading.keyspace(id)?;
+        self.cores.push(core);
+        Some(self.cores.len() - 1)
+    }
+}
+
+impl std::fmt::Debug for FoundBatch {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "FoundBatch({} operations)", self.ops.len())
+    }
+}
+
+/// What a reader needs to understand records.
+pub(super) struct Reading<'a> {
+    pub(super) dir: &'a Path,
+    pub(super) keyspaces: &'a Keyspaces,
+    /// The names of the keyspaces that are wanted; `None` for all.
+    pub(super) only: Option<&'a BTreeSet<String>>,
+}
+
+impl Reading<'_> {
+    fn wants(&self, name: &str) -> bool {
+        self.only.is_none_or(|only| only.contains(name))
+    }
+
+    fn keyspace(&self, id: KeyspaceId) -> Option<Arc<KeyspaceCore>> {
+        let core = self.keyspaces.get(id)?;
+        (core.record().owner().is_none() && self.wants(&core.name())).then_some(core)
+    }
+
+    /// Reads a record; `None` if nothing in it is wanted, or if it is of keyspaces that were
+    /// dropped since.
+    pub(super) fn read(&self, record: &Record<'_>) -> Result<Option<Found>> {
+        if record.kind == record::BATCH {
+            return self.read_batch(record);
+        }
+        let file = path(self.dir, FileKind::Wal, record.segment);
+        let note = Note::decode(record.kind, record.payload);
+        let note = note.transpose().map_err(|m| m.in_file(file.display(), record.offset))?;
+        Ok(match note {
+            Some(Note::Gap) => Some(Found::Gap),
+            Some(Note::Ingest { keyspace, start, end }) => self.keyspace(keyspace).map(|core| {
+                Found::Ingested { keyspace: core.name(), start: start.to_vec(), end: end.to_vec() }
+            }),
+            // A keyspace that exists was not dropped: the drop was refused.
+            Some(Note::Drop { keyspace, name }) => {
+                let is_gone = self.keyspaces.get(keyspace).is_none();
+                let name = Some(name).filter(|name| is_gone && self.wants(name));
+                name.map(|name| Found::Dropped { name: name.to_owned() })
+            }
+            // Definitions: the catalog has them.
+            None => None,
+        })
+    }
+
+    fn read_batch(&self, record: &Record<'_>) -> Result<Option<Found>> {
+        let mut batch = FoundBatch::default();
+        let base = record.payload.as_ptr().addr();
+        let range = |bytes: &[u8]| {
+            let start = bytes.as_ptr().addr() - base;
+            start..start + bytes.len()
+        };
+        // Most operations belong to the same keyspace as the operation before.
+        let mut last: Option<(KeyspaceId, Option<usize>)> = None;
+        let done = each_op(record, |seqno, op| {
+            let core = match last {
+                Some((id, core)) if id == op.keyspace => core,
+                _ => batch.core(op.keyspace, self),
+            };
+            last = Some((op.keyspace, core));
+            if let Some(core) = core {
+                let (kind, expiry) = (op.kind, op.expiry);
+                let (key, value) = (range(op.key), range(op.value));
+                batch.ops.push(FoundOp { core, kind, expiry, seqno, key, value });
+            }
+            Ok(())
+        });
+        let file = path(self.dir, FileKind::Wal, record.segment);
+        done.map_err(|refusal| refusal.in_file(&file, record.offset))??;
+        if batch.ops.is_empty() {
+            return Ok(None);
+        }
+        batch.payload = record.payload.to_vec();
+        Ok(Some(Found::Batch(batch)))
+    }
+}
+
+/// Something that was found, and the position after it.
+pub type At = (ChangeToken, Found);

@@ -1,0 +1,146 @@
+//! One change: what a write did to a key.
+
+use crate::collection::Documents;
+use flagstone_base::{Error, ErrorKind, Kind, Malformed, Moment, Result, SeqNo, Slice};
+use flagstone_doc::sort_key::{self, Direction};
+use flagstone_doc::{Document, Patch, Value};
+use flagstone_engine::{FoundBatch, FoundChange};
+use std::fmt;
+use std::sync::Arc;
+
+/// The kind of a change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ChangeKind {
+    /// The key was set to a value or document.
+    Put,
+    /// An operand was merged into the value; in a collection, the document was patched.
+    Merge,
+    /// The key was removed, whether it was there or not.
+    Delete,
+    /// All keys of a range were removed.
+    DeleteRange,
+}
+
+/// The changes of one commit, in their order. A later change of a key counts more than an earlier
+/// one.
+#[derive(Debug)]
+pub struct ChangeBatch(pub(super) FoundBatch);
+
+impl ChangeBatch {
+    /// Returns the changes. A commit that wrote to other keyspaces than the reader wants, or to
+    /// some that were dropped since, has more.
+    pub fn changes(&self) -> impl ExactSizeIterator<Item = Change<'_>> {
+        self.0.changes().map(Change)
+    }
+}
+
+/// One change of a key. Keys and documents are decoded only when they are asked for.
+#[derive(Clone, Copy)]
+pub struct Change<'a>(FoundChange<'a>);
+
+impl<'a> Change<'a> {
+    /// Returns the name that the keyspace or collection has now.
+    pub fn keyspace(&self) -> String {
+        self.0.keyspace.name()
+    }
+
+    /// Returns the kind of the change.
+    pub const fn kind(&self) -> ChangeKind {
+        match self.0.kind {
+            Kind::Put => ChangeKind::Put,
+            Kind::Merge => ChangeKind::Merge,
+            Kind::Delete => ChangeKind::Delete,
+            Kind::RangeDelete => ChangeKind::DeleteRange,
+        }
+    }
+
+    /// Returns the SeqNo of the change. Later changes have larger ones.
+    pub const fn seqno(&self) -> SeqNo {
+        self.0.seqno
+    }
+
+    /// Returns the moment from which on the key is absent, if a put has one. No later change tells
+    /// that the key has expired.
+    pub const fn expires(&self) -> Option<Moment> {
+        self.0.expiry
+    }
+
+    /// Returns the bytes of the key as they are stored: of a collection the sort key of the primary
+    /// key. Of a range, its first key.
+    pub const fn key_bytes(&self) -> &'a [u8] {
+        self.0.key
+    }
+
+    /// Returns the end of a range of removed keys, which is excluded; `None` for other changes.
+    pub fn end_bytes(&self) -> Option<&'a [u8]> {
+        (self.0.kind == Kind::RangeDelete).then_some(self.0.value)
+    }
+
+    /// Returns the bytes of the new value, or of the operand of a merge; empty for deletes.
+    pub fn value_bytes(&self) -> &'a [u8] {
+        if self.0.kind == Kind::RangeDelete { &[] } else { self.0.value }
+    }
+
+    /// Returns whether the change is one of a collection.
+    pub fn is_of_documents(&self) -> bool {
+        self.documents().is_some()
+    }
+
+    /// Returns the primary key of the document; `None` for a range, and outside of collections.
+    ///
+    /// # Errors
+    /// Corruption if the bytes are not a key.
+    pub fn key(&self) -> Result<Option<Value>> {
+        if self.documents().is_none() || self.0.kind == Kind::RangeDelete {
+            return Ok(None);
+        }
+        let key = sort_key::decode(self.0.key, Direction::Ascending);
+        key.map(Some).map_err(|malformed| self.corrupt("a primary key", malformed))
+    }
+
+    /// Returns the new document; `None` for a patch or a delete, and outside of collections. It
+    /// does not depend on the database.
+    ///
+    /// # Errors
+    /// Corruption if the bytes are not a document.
+    pub fn document(&self) -> Result<Option<Document>> {
+        let Some(documents) = self.documents().filter(|_| self.0.kind == Kind::Put) else {
+            return Ok(None);
+        };
+        let (bytes, names) = (Slice::from(self.0.value.to_vec()), Arc::clone(&documents.names));
+        let document = Document::from_bytes(bytes, Some(names));
+        document.map(Some).map_err(|malformed| self.corrupt("a document", malformed))
+    }
+
+    /// Returns the patch of a document; `None` for other changes, and for a merge into a collection
+    /// with a fold of the user's. [`Patch::apply_to`] applies it to a copy of the document.
+    ///
+    /// # Errors
+    /// Corruption if the bytes are not a patch.
+    pub fn patch(&self) -> Result<Option<Patch>> {
+        let is_patch = |documents: &&Documents| documents.folds_patches();
+        let documents = self.documents().filter(|_| self.0.kind == Kind::Merge);
+        let Some(documents) = documents.filter(is_patch) else { return Ok(None) };
+        let patch = Patch::decode(self.0.value, Some(&documents.names));
+        patch.map(Some).map_err(|malformed| self.corrupt("a patch", malformed))
+    }
+
+    fn documents(&self) -> Option<&'a Documents> {
+        self.0.keyspace.attachment().downcast_ref()
+    }
+
+    #[cold]
+    fn corrupt(&self, what: &str, malformed: Malformed) -> Error {
+        let (name, seqno) = (self.keyspace(), self.0.seqno);
+        let text = format!("{what} of {name:?} in the change {seqno}, {malformed}");
+        Error::new(ErrorKind::Corruption, text)
+    }
+}
+
+impl fmt::Debug for Change<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let key = self.0.key.escape_ascii();
+        write!(f, "{} {:?} {:?} {key}", self.0.seqno, self.kind(), self.keyspace())
+    }
+}

@@ -1,0 +1,10 @@
+//! The change feed: what was committed, in order, for readers that follow.
+//!
+//! The engine delivers commits as bytes; [`Change`] gives them a meaning.
+
+mod change;
+
+mod feed;
+
+pub use change::{Change, ChangeBatch, ChangeKind};
+pub use feed::{Changes, Delivery, Happened};

@@ -1,0 +1,181 @@
+//! What is kept, and for how long.
+
+use super::{feed_files, keeping, kept, lines};
+use crate::support::{open, small};
+use flagstone::env::{Disk, Effect, Failure, Fault, Op};
+use flagstone::{ChangeRetention, ChangesFrom, Database, ErrorKind, Event};
+use flagstone_testkit::{Session, World};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+/// Writes about `count` segments of 1 MiB, and flushes, so that all but the last are released.
+fn fill(session: &Session, count: usize) {
+    let kv = session.db.keyspace("kv").unwrap();
+    for n in 0..count * 16 {
+        kv.put("big", vec![n as u8; 66_000]).unwrap();
+    }
+    session.db.flush().unwrap();
+}
+
+#[test]
+fn released_segments_are_renamed_and_still_read() {
+    let world = World::new(1);
+    let session = kept(&world);
+    fill(&session, 4);
+    let files = feed_files(&world);
+    assert!(files.len() >= 3, "{files:?}");
+    let delivered = session.db.changes(ChangesFrom::Start).unwrap().count();
+    assert_eq!(delivered, 64);
+    let report = session.db.stats().changes.unwrap();
+    assert!(report.segments > files.len() as u64, "the log itself counts: {report:?}");
+    assert!(report.bytes > 4 << 20, "{report:?}");
+    assert_eq!(report.newest_seqno, session.db.stats().visible_seqno);
+}
+
+#[test]
+fn the_oldest_go_first_beyond_the_bound_and_readers_are_told() {
+    let world = World::new(1);
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let events = Arc::clone(&told);
+    let (environment, executor) = world.environment();
+    let options = small().change_retention(ChangeRetention::bytes(3 << 20));
+    let builder = Database::builder(World::dir()).options(options).environment(environment);
+    let db = builder
+        .listener(move |event: &Event| {
+            if let Event::ChangesDropped { through, is_disk_full, .. } = event {
+                events.lock().unwrap().push((*through, *is_disk_full));
+            }
+        })
+        .open()
+        .unwrap();
+    let session = Session::of(&world, db, executor);
+    let mut slow = session.db.changes(ChangesFrom::Start).unwrap();
+    session.db.keyspace("kv").unwrap().put("a", "1").unwrap();
+    session.db.sync().unwrap();
+    assert_eq!(lines(&mut slow), ["kv put a=1"]);
+    let token = slow.token();
+    fill(&session, 3);
+    fill(&session, 6);
+    let dropped = told.lock().unwrap().last().copied().expect("an event");
+    assert!(!dropped.1);
+    let report = session.db.stats().changes.unwrap();
+    assert_eq!(report.oldest_seqno, dropped.0 + 1);
+    assert!(report.bytes < 6 << 20, "{report:?}");
+    for refused in
+        [slow.poll().unwrap_err(), session.db.changes(ChangesFrom::After(token)).unwrap_err()]
+    {
+        assert_eq!(refused.kind(), ErrorKind::TooOld, "{refused}");
+    }
+    let first = session.db.changes(ChangesFrom::Start).unwrap().next().unwrap().unwrap();
+    assert!(first.token.seqno().get() > dropped.0);
+}
+
+#[test]
+fn changes_older_than_the_bound_are_removed_by_the_next_flush() {
+    let world = World::new(1);
+    let retention = ChangeRetention::age(Duration::from_secs(3600));
+    let session = open(&world, &small().change_retention(retention));
+    fill(&session, 3);
+    let first = feed_files(&world);
+    assert!(!first.is_empty());
+    world.clock.advance(Duration::from_secs(1800));
+    fill(&session, 2);
+    assert!(first.iter().all(|name| feed_files(&world).contains(name)));
+    world.clock.advance(Duration::from_secs(1801));
+    fill(&session, 2);
+    let left = feed_files(&world);
+    assert!(!left.is_empty() && first.iter().all(|name| !left.contains(name)), "{left:?}");
+}
+
+#[test]
+fn a_full_disk_takes_what_is_kept_before_the_ballast() {
+    let world = World::new(1);
+    let session = open(&world, &keeping().ballast_bytes(1 << 20));
+    session.executor.run_all();
+    fill(&session, 4);
+    assert!(!feed_files(&world).is_empty());
+    let full = Fault::new(Effect::Fail(Failure::NoSpace));
+    world.disk.inject(full.on(&[Op::Append]));
+    let kv = session.db.keyspace("kv").unwrap();
+    let refused = (0..100).find_map(|_| kv.put("x", vec![0; 60_000]).err()).unwrap();
+    assert_eq!(refused.kind(), ErrorKind::OutOfSpace);
+    assert_eq!(feed_files(&world), [""; 0]);
+    kv.put("y", "1").unwrap();
+    session.db.sync().unwrap();
+    let left = lines(&mut session.db.changes(ChangesFrom::Start).unwrap());
+    assert_eq!(left.last().unwrap(), "kv put y=1");
+}
+
+#[test]
+fn a_database_open_for_reading_only_reads_what_is_kept() {
+    let world = World::new(1);
+    let session = kept(&world);
+    fill(&session, 2);
+    let mut changes = session.db.changes(ChangesFrom::Start).unwrap();
+    assert_eq!(changes.by_ref().count(), 32);
+    let token = changes.token();
+    session.db.keyspace("kv").unwrap().put("last", "1").unwrap();
+    drop(changes);
+    session.db.close().unwrap();
+    let before = world.files();
+    for world in [World::on(world.mem.clone(), 2), world.after_kill(3)] {
+        let session = world.open_read_only(&small()).unwrap();
+        assert_eq!(session.db.changes(ChangesFrom::Start).unwrap().count(), 33);
+        let mut rest = session.db.changes(ChangesFrom::After(token)).unwrap();
+        assert!(rest.wait(Duration::from_secs(3600)).unwrap().is_some());
+        assert!(rest.wait(Duration::from_secs(3600)).unwrap().is_none(), "it does not wait");
+        session.db.close().unwrap();
+        assert_eq!(world.files(), before);
+    }
+}
+
+/// A missing segment in the middle: what comes before it cannot be read, what comes after can.
+#[test]
+fn a_removed_segment_takes_everything_before_it() {
+    let world = World::new(1);
+    let session = kept(&world);
+    fill(&session, 5);
+    session.db.close().unwrap();
+    let files = feed_files(&world);
+    world.disk.remove(&World::path(&files[1])).unwrap();
+    let session = kept(&world);
+    let left = feed_files(&world);
+    assert_eq!(left, files[2..], "{files:?}");
+    let delivered = session.db.changes(ChangesFrom::Start).unwrap().count();
+    assert!(delivered > 16 && delivered < 64, "{delivered}");
+}
+
+#[test]
+fn damaged_segments_are_an_error_and_never_a_panic() {
+    let world = World::new(1);
+    let session = kept(&world);
+    let kv = session.db.keyspace("kv").unwrap();
+    for n in 0..20_u8 {
+        kv.put([n], vec![n; 20]).unwrap();
+    }
+    drop(kv);
+    session.db.close().unwrap();
+    let name = feed_files(&world).pop().unwrap();
+    let whole = world.mem.content(&World::path(&name)).unwrap();
+    for at in (0..whole.len()).filter(|at| at % 31 == 0 || (4608..4700).contains(at)) {
+        let world = World::on(world.mem.kill(), 1);
+        let mut bytes = whole.clone();
+        bytes[at] ^= 1 << (at % 8);
+        world.mem.put_content(&World::path(&name), &bytes);
+        let session = kept(&world);
+        let mut changes = session.db.changes(ChangesFrom::Start).unwrap();
+        let mut delivered = 0;
+        let error = loop {
+            match changes.poll() {
+                Ok(Some(_)) => delivered += 1,
+                Ok(None) => break None,
+                Err(error) => break Some(error),
+            }
+        };
+        match error {
+            Some(error) => assert_eq!(error.kind(), ErrorKind::Corruption, "byte {at}: {error}"),
+            // A damaged copy of the header, zeroes behind it, or a segment that was left out.
+            None => assert!(delivered == 20 || delivered == 0, "byte {at}: {delivered}"),
+        }
+    }
+}

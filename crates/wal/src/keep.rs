@@ -1,0 +1,344 @@
+//! Segments that recovery does not need any more, kept for readers of changes.
+//!
+//! ```text
+//! 000007.wal --released--> 000007-END-TIME.feed --bounds, full disk--> a spare, or removed
+//! ```
+//! The name holds the end of the segment's records and when it was released: the next header names
+//! the end, too, but after a clean close there is none yet. The kept segments and those of the log
+//! are one chain, in which each header names the segment before. If a segment is missing in it,
+//! everything before that is removed, so readers never miss anything unnoticed.
+//!
+//! A crash may come between the edit of the manifest that releases a segment and its rename. The
+//! next open finds such a file by the chain, and renames it.
+
+use crate::queue::Tail;
+use crate::reader::Recovered;
+use crate::record::RecordPlace;
+use crate::segment::{FIRST_RECORD, FLAG_COMPLETE, SegmentHeader, SegmentInfo};
+use crate::window::{Found, Window};
+use flagstone_base::{DatabaseId, FileNumber, Result, SeqNo};
+use flagstone_env::Disk;
+use flagstone_env::names::{FileKind, KeptSegment, Name, kept_segment, parse, path};
+use std::collections::{BTreeMap, VecDeque};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// How much of the log is kept for readers of changes when recovery does not need it any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Keep {
+    /// The most bytes that kept segments may take.
+    pub bytes: u64,
+    /// Segments that were released longer ago than this are removed.
+    pub age: Duration,
+}
+
+/// The kept segments that were removed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DroppedChanges {
+    /// The number of segments.
+    pub segments: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Changes up to this SeqNo cannot be read any more.
+    pub through: SeqNo,
+}
+
+/// The part of the log that readers of changes find.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ChangesInfo {
+    /// The number of segments, those of the log itself included.
+    pub segments: u64,
+    /// The bytes of these segments.
+    pub bytes: u64,
+    /// Changes up to this SeqNo cannot be read any more, or were never logged.
+    pub dropped_through: SeqNo,
+}
+
+/// One kept segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct KeptFile {
+    pub(crate) name: KeptSegment,
+    pub(crate) first_seqno: SeqNo,
+    /// The SeqNo from which on the segment holds nothing.
+    pub(crate) next_seqno: SeqNo,
+    /// The file has its new name.
+    pub(crate) is_renamed: bool,
+}
+
+impl KeptFile {
+    /// The two names that the file may have, the likelier one first.
+    pub(crate) fn paths(&self, dir: &Path) -> [PathBuf; 2] {
+        let names =
+            [dir.join(kept_segment(&self.name)), path(dir, FileKind::Wal, self.name.number)];
+        let [new, old] = names;
+        if self.is_renamed { [new, old] } else { [old, new] }
+    }
+}
+
+/// The kept segments of a log, and from where on readers of changes may read it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct KeptSegments {
+    /// Oldest first.
+    pub(crate) files: VecDeque<KeptFile>,
+    /// Segments with smaller numbers do not note what the log does not hold; `None`: segments are
+    /// not kept.
+    complete_from: Option<u64>,
+    /// Changes up to this SeqNo cannot be read.
+    pub(crate) dropped_through: SeqNo,
+}
+
+impl KeptSegments {
+    /// Finds the kept segments of a log that is opened for writing, and removes the files that
+    /// neither recovery nor readers of changes need.
+    pub(crate) fn take_over(
+        disk: &dyn Disk,
+        dir: &Path,
+        database: DatabaseId,
+        keep: Option<Keep>,
+        recovered: &Recovered,
+    ) -> Result<Self> {
+        let mut found = Candidates::list(disk, dir, recovered)?;
+        let mut kept = Self::default();
+        if keep.is_some() {
+            kept = found.chain(disk, dir, (database, recovered))?;
+            kept.complete_from = Some(match recovered.is_complete {
+                true => 0,
+                false => recovered.tail().map_or(0, |tail| tail.segment + 1),
+            });
+        }
+        for file in &mut kept.files {
+            if !file.is_renamed {
+                let [old, new] = file.paths(dir);
+                disk.rename(&old, &new)?;
+                file.is_renamed = true;
+            }
+        }
+        for name in found.by_number.into_values().flat_map(|candidate| candidate.names) {
+            disk.remove(&dir.join(name))?;
+        }
+        Ok(kept)
+    }
+
+    /// Keeps a segment that is released at `now`, if segments are kept and this one is complete.
+    pub(crate) fn take(&mut self, segment: &SegmentInfo, now: u64) -> Option<KeptFile> {
+        if self.complete_from.is_none_or(|from| segment.number.0 < from) {
+            return None;
+        }
+        let name = KeptSegment { number: segment.number, end: segment.bytes, released: now };
+        let (first_seqno, next_seqno) = (segment.first_seqno, segment.next_seqno);
+        let file = KeptFile { name, first_seqno, next_seqno, is_renamed: false };
+        self.files.push_back(file);
+        Some(file)
+    }
+
+    pub(crate) fn holds(&self, number: u64) -> bool {
+        self.files.iter().any(|file| file.name.number.0 == number)
+    }
+
+    /// Returns whether readers of changes may read the segment `number` of the log.
+    pub(crate) fn is_complete(&self, number: u64) -> bool {
+        self.complete_from.is_some_and(|from| number >= from)
+    }
+
+    /// The end of the last kept segment, which the first segment of the log continues.
+    pub(crate) fn tail(&self) -> Option<Tail> {
+        let last = self.files.back()?.name;
+        Some(Tail { segment: last.number.0, end: last.end })
+    }
+
+    pub(crate) fn bytes(&self) -> u64 {
+        self.files.iter().map(|file| file.name.end).sum()
+    }
+
+    /// Takes out the oldest segments as long as `is_over` says so, which is called with the bytes
+    /// that are left.
+    pub(crate) fn drop_while(&mut self, is_over: impl Fn(u64, &KeptFile) -> bool) -> Vec<KeptFile> {
+        let (mut dropped, mut bytes) = (Vec::new(), self.bytes());
+        while let Some(oldest) = self.files.front().copied().filter(|file| is_over(bytes, file)) {
+            self.files.pop_front();
+            bytes -= oldest.name.end;
+            self.dropped_through =
+                self.dropped_through.max(SeqNo::new(oldest.next_seqno.get().saturating_sub(1)));
+            dropped.push(oldest);
+        }
+        dropped
+    }
+}
+
+/// The segments of a log that is not open for writing, for readers of changes.
+pub struct LogFiles {
+    pub(crate) dir: PathBuf,
+    pub(crate) database: DatabaseId,
+    /// Oldest first: the kept segments, then those of the log.
+    pub(crate) files: Vec<KeptFile>,
+    pub(crate) dropped_through: SeqNo,
+}
+
+impl LogFiles {
+    /// Finds what readers of changes may read of a log that was `recovered`, whose database has
+    /// given no SeqNo after `last`. Changes nothing.
+    ///
+    /// # Errors
+    /// Errors of the disk.
+    pub fn find(
+        disk: &dyn Disk,
+        dir: &Path,
+        database: DatabaseId,
+        recovered: &Recovered,
+        last: SeqNo,
+    ) -> Result<Self> {
+        let mut found = Candidates::list(disk, dir, recovered)?;
+        let mut kept = found.chain(disk, dir, (database, recovered))?;
+        if recovered.is_complete {
+            kept.complete_from = Some(0);
+            recovered.segments.iter().for_each(|segment| {
+                let _at_the_end = kept.take(segment, 0);
+            });
+        }
+        let files: Vec<_> = kept.files.into();
+        let dropped_through = if files.is_empty() { last } else { kept.dropped_through };
+        Ok(Self { dir: dir.to_owned(), database, files, dropped_through })
+    }
+
+    /// The part of the log that readers of changes find.
+    pub fn changes_info(&self) -> ChangesInfo {
+        ChangesInfo {
+            segments: self.files.len() as u64,
+            bytes: self.files.iter().map(|file| file.name.end).sum(),
+            dropped_through: self.dropped_through,
+        }
+    }
+}
+
+/// A file that may be a kept segment.
+#[derive(Default)]
+struct Candidate {
+    /// Its names: more than one after a crash, at most.
+    names: Vec<String>,
+    kept: Option<KeptSegment>,
+}
+
+/// The files of a directory that recovery does not need.
+struct Candidates {
+    by_number: BTreeMap<u64, Candidate>,
+}
+
+impl Candidates {
+    fn list(disk: &dyn Disk, dir: &Path, recovered: &Recovered) -> Result<Self> {
+        let mut by_number = BTreeMap::<u64, Candidate>::new();
+        for name in disk.list(dir)? {
+            if let Name::Kept(kept) = parse(&name) {
+                let candidate = by_number.entry(kept.number.0).or_default();
+                candidate.names.push(name);
+                candidate.kept = Some(kept);
+            }
+        }
+        for number in &recovered.useless {
+            let candidate = by_number.entry(number.0).or_default();
+            candidate.names.push(flagstone_env::names::name(FileKind::Wal, *number));
+        }
+        Ok(Self { by_number })
+    }
+
+    /// Takes the segments out that the log continues without a gap.
+    fn chain(
+        &mut self,
+        disk: &dyn Disk,
+        dir: &Path,
+        (database, recovered): (DatabaseId, &Recovered),
+    ) -> Result<KeptSegments> {
+        let mut kept = KeptSegments::default();
+        let oldest = recovered.segments.first();
+        if oldest.is_some() && !recovered.is_complete {
+            return Ok(kept);
+        }
+        let mut next_seqno = oldest.map(|oldest| oldest.first_seqno);
+        let mut wanted = match oldest {
+            Some(_) => recovered.before.map(|tail| (tail.segment, Some(tail.end))),
+            None => self.last_whole(disk, dir)?.map(|number| (number, None)),
+        };
+        while let Some((number, end)) = wanted {
+            let Some(candidate) = self.by_number.get(&number) else { break };
+            let Some((window, header)) = candidate.open(disk, dir, number, database)? else {
+                break;
+            };
+            let len = window.end();
+            if let (Some(end), Some(kept)) = (end, candidate.kept)
+                && end != kept.end
+            {
+                break;
+            }
+            let end = match end.or(candidate.kept.map(|kept| kept.end)) {
+                Some(end) => end,
+                None => end_of_records(window, &header)?,
+            };
+            if end > len {
+                break;
+            }
+            let released = candidate.kept.map_or(0, |kept| kept.released);
+            let name = KeptSegment { number: FileNumber(number), end, released };
+            let next = next_seqno.unwrap_or(SeqNo::MAX);
+            let (is_renamed, first_seqno) = (candidate.kept == Some(name), header.first_seqno);
+            kept.files.push_front(KeptFile { name, first_seqno, next_seqno: next, is_renamed });
+            next_seqno = Some(first_seqno);
+            let before = (header.previous, Some(header.previous_end));
+            wanted = Some(before).filter(|before| (1..number).contains(&before.0));
+        }
+        for file in &kept.files {
+            self.by_number.remove(&file.name.number.0);
+        }
+        let first = kept.files.front().map(|file| file.first_seqno).or(next_seqno);
+        kept.dropped_through =
+            first.map_or(SeqNo::ZERO, |first| SeqNo::new(first.get().saturating_sub(1)));
+        Ok(kept)
+    }
+
+    /// The number of the newest file that holds a segment.
+    fn last_whole(&self, disk: &dyn Disk, dir: &Path) -> Result<Option<u64>> {
+        for (number, candidate) in self.by_number.iter().rev() {
+            let is_begun = |name: &String| -> Result<bool> {
+                let found = Window::open(disk, &dir.join(name))?.header()?;
+                Ok(found.is_some_and(|found| found.header.number() == *number))
+            };
+            if candidate.names.first().map_or(Ok(false), is_begun)? {
+                return Ok(Some(*number));
+            }
+        }
+        Ok(None)
+    }
+}
+
+impl Candidate {
+    /// Opens the file if it is the segment `number`, and notes what it does not hold.
+    fn open(
+        &self,
+        disk: &dyn Disk,
+        dir: &Path,
+        number: u64,
+        database: DatabaseId,
+    ) -> Result<Option<(Window, SegmentHeader)>> {
+        let [name] = &self.names[..] else { return Ok(None) };
+        let mut window = Window::open(disk, &dir.join(name))?;
+        let Some(found) = window.header()? else { return Ok(None) };
+        let header = found.header;
+        let is_whole = header.number() == number
+            && header.label.database == database
+            && header.has(FLAG_COMPLETE)
+            && header.check_readable(window.path(), database).is_ok();
+        Ok(is_whole.then_some((window, header)))
+    }
+}
+
+/// Reads the records of a segment up to the first that is not valid, and returns their end.
+fn end_of_records(mut window: Window, header: &SegmentHeader) -> Result<u64> {
+    let mut place =
+        RecordPlace { segment: header.number(), salt: header.salt, offset: FIRST_RECORD };
+    let mut next = header.first_seqno;
+    while let Found::Record(header, _) = window.record(place)?
+        && header.first_seqno == next
+    {
+        next = header.next_seqno();
+        place.offset += header.framed_len();
+    }
+    Ok(place.offset)
+}

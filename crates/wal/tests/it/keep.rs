@@ -1,0 +1,145 @@
+//! Segments that are kept for readers of changes, and what these readers find.
+
+use crate::{ID, SMALL, create, dir, enqueue, mem, open, payload, recover, release_through};
+use flagstone_base::{ErrorKind, Result, SeqNo};
+use flagstone_env::names::{Name, parse};
+use flagstone_env::{Disk, MemDisk};
+use flagstone_wal::{ChangeSource, Keep, Log, LogCursor, LogFiles, LogOptions};
+use std::sync::Arc;
+use std::time::Duration;
+
+const KEPT: LogOptions =
+    LogOptions { keep: Some(Keep { bytes: 1 << 20, age: Duration::MAX }), ..SMALL };
+
+/// The SeqNos of the records that the cursor finds now.
+fn follow(source: ChangeSource<'_>, cursor: &mut LogCursor) -> Result<Vec<u64>> {
+    let mut found = Vec::new();
+    loop {
+        let next = cursor.next(source, SeqNo::MAX, |record| {
+            assert_eq!(record.payload, payload(record.first_seqno.get()));
+            Ok(record.first_seqno.get())
+        });
+        match next? {
+            Some(seqno) => found.push(seqno),
+            None => return Ok(found),
+        }
+    }
+}
+
+fn all_after(log: &Log, seqno: u64) -> Result<Vec<u64>> {
+    follow(ChangeSource::Log(log), &mut LogCursor::after(SeqNo::new(seqno)))
+}
+
+fn commit(log: &Log, seqnos: std::ops::RangeInclusive<u64>) {
+    seqnos.for_each(|seqno| log.sync_through(enqueue(log, seqno).unwrap()).unwrap());
+}
+
+fn kept_files(disk: &MemDisk) -> usize {
+    let names = disk.list(dir()).unwrap();
+    names.iter().filter(|name| matches!(parse(name), Name::Kept(_))).count()
+}
+
+fn range(from: u64, to: u64) -> Vec<u64> {
+    (from..=to).collect()
+}
+
+#[test]
+fn records_are_found_in_order_from_any_place_once_they_are_synced() {
+    let disk = mem();
+    let log = open(&disk, KEPT);
+    let mut cursor = LogCursor::after(SeqNo::ZERO);
+    let last = (1..=50).map(|seqno| enqueue(&log, seqno).unwrap()).last().unwrap();
+    log.write_through(last).unwrap();
+    let found = follow(ChangeSource::Log(&log), &mut cursor).unwrap();
+    assert!(found.len() < 50, "the last segment is not synced");
+    log.sync_through(last).unwrap();
+    let rest = follow(ChangeSource::Log(&log), &mut cursor).unwrap();
+    assert_eq!([found, rest].concat(), range(1, 50));
+    commit(&log, 51..=100);
+    assert_eq!(follow(ChangeSource::Log(&log), &mut cursor).unwrap(), range(51, 100));
+    assert!(release_through(&log, 100).unwrap() > 3);
+    assert_eq!(kept_files(&disk), log.changes_info().segments as usize - 1);
+    for after in [0, 1, 37, 99, 100] {
+        assert_eq!(all_after(&log, after).unwrap(), range(after + 1, 100));
+    }
+}
+
+#[test]
+fn a_log_continues_kept_segments_after_a_clean_end_and_after_a_crash() {
+    let disk = mem();
+    let log = open(&disk, KEPT);
+    commit(&log, 1..=40);
+    let from = log.next_number();
+    log.remove_files().unwrap();
+    drop(log);
+    let names = disk.list(dir()).unwrap();
+    assert!(names.iter().all(|name| matches!(parse(name), Name::Kept(_))), "{names:?}");
+    let (recovered, seqnos) = recover(&disk, Some(from.0)).unwrap();
+    assert_eq!(seqnos, [0; 0]);
+    let files = LogFiles::find(&disk, dir(), ID, &recovered, SeqNo::new(40)).unwrap();
+    let mut cursor = LogCursor::after(SeqNo::new(7));
+    assert_eq!(follow(ChangeSource::Files(&files, &disk), &mut cursor).unwrap(), range(8, 40));
+    let log = create(Arc::new(disk.clone()), KEPT, &recovered).unwrap();
+    log.begin_changes(SeqNo::new(40));
+    commit(&log, 41..=80);
+    assert_eq!(all_after(&log, 0).unwrap(), range(1, 80));
+    // The manifest says where the log begins, and no file was renamed before the crash.
+    let needed = log.segments().last().unwrap().number;
+    let crashed = disk.crash_losing_unsynced();
+    let (recovered, _) = recover(&crashed, Some(needed.0)).unwrap();
+    let before = kept_files(&crashed);
+    let log = create(Arc::new(crashed.clone()), KEPT, &recovered).unwrap();
+    assert!(kept_files(&crashed) > before);
+    commit(&log, 81..=120);
+    assert_eq!(all_after(&log, 0).unwrap(), range(1, 120));
+}
+
+#[test]
+fn what_is_beyond_the_bound_is_removed_and_a_reader_of_it_is_told() {
+    let disk = mem();
+    let keep = Some(Keep { bytes: 20_000, age: Duration::MAX });
+    let log = open(&disk, LogOptions { keep, ..KEPT });
+    commit(&log, 1..=30);
+    let mut slow = LogCursor::after(SeqNo::ZERO);
+    let first = slow.next(ChangeSource::Log(&log), SeqNo::MAX, |record| Ok(record.first_seqno));
+    assert_eq!(first.unwrap(), Some(SeqNo::new(1)));
+    commit(&log, 31..=200);
+    release_through(&log, 200).unwrap();
+    let dropped = log.trim_changes().unwrap();
+    assert!(dropped.segments > 2 && dropped.through > SeqNo::new(30), "{dropped:?}");
+    assert_eq!(log.changes_info().dropped_through, dropped.through);
+    assert!(log.changes_info().bytes < 60_000);
+    let oldest = dropped.through.get();
+    assert_eq!(all_after(&log, oldest).unwrap(), range(oldest + 1, 200));
+    for refused in [follow(ChangeSource::Log(&log), &mut slow), all_after(&log, oldest - 1)] {
+        assert_eq!(refused.unwrap_err().kind(), ErrorKind::TooOld);
+    }
+    log.drop_changes().unwrap();
+    assert_eq!(kept_files(&disk), 0);
+}
+
+#[test]
+fn without_keeping_released_segments_are_used_again_and_kept_ones_are_removed() {
+    let disk = mem();
+    let log = open(&disk, KEPT);
+    commit(&log, 1..=60);
+    release_through(&log, 60).unwrap();
+    assert!(kept_files(&disk) > 0);
+    let needed = log.segments()[0].number;
+    drop(log);
+    let (recovered, _) = recover(&disk, Some(needed.0)).unwrap();
+    let log = create(Arc::new(disk.clone()), SMALL, &recovered).unwrap();
+    assert_eq!(kept_files(&disk), 0);
+    commit(&log, 61..=120);
+    release_through(&log, 120).unwrap();
+    assert_eq!(kept_files(&disk), 0);
+    let needed = log.segments()[0].number;
+    drop(log);
+    // What was logged in between does not note gaps, so no reader may read it.
+    let (recovered, _) = recover(&disk, Some(needed.0)).unwrap();
+    let log = create(Arc::new(disk.clone()), KEPT, &recovered).unwrap();
+    log.begin_changes(SeqNo::new(120));
+    commit(&log, 121..=140);
+    assert_eq!(all_after(&log, 119).unwrap_err().kind(), ErrorKind::TooOld);
+    assert_eq!(all_after(&log, 120).unwrap(), range(121, 140));
+}
