@@ -1,7 +1,9 @@
 //! Arguments of index.
 
 use super::CollectionArgs;
+use crate::units;
 use clap::{Args, Parser, Subcommand};
+use std::time::Duration;
 
 /// Create, list or drop indexes of a collection
 #[derive(Args, Debug)]
@@ -50,6 +52,10 @@ pub(crate) struct IndexOptions {
     /// Only documents that match this filter, as '{"score":{"$gt":0}}'
     #[arg(long = "where", value_name = "FILTER")]
     pub(crate) filter: Option<String>,
+    /// Documents expire this long after the date in the field, as in 7d: RFC 3339, or seconds since
+    /// 1970
+    #[arg(long, value_name = "TIME", value_parser = units::duration_of)]
+    pub(crate) expire_after: Option<Duration>,
     /// The memory budget, as in 512MiB [default: a quarter of the machine's, 64 MiB to 4 GiB]
     #[arg(long, value_name = "BYTES", value_parser = flagstone::parse_bytes)]
     pub(crate) memory: Option<u64>,
@@ -76,6 +82,7 @@ impl CreateIndexArgs {
             unique: before.unique || after.unique,
             sparse: before.sparse || after.sparse,
             filter: after.filter.or(before.filter),
+            expire_after: after.expire_after.or(before.expire_after),
             memory: after.memory.or(before.memory),
         };
         Ok((fields, options))

@@ -74,6 +74,9 @@ fn index_of(fields: &[String], options: &IndexOptions) -> Result<Index, Failure>
     if options.sparse {
         index = index.sparse();
     }
+    if let Some(time) = options.expire_after {
+        index = index.expire_after(time);
+    }
     if let Some(filter) = &options.filter {
         let filter =
             Filter::parse(filter).map_err(|error| Failure::Usage(format!("--where: {error}")))?;
@@ -105,6 +108,7 @@ fn list(args: &ListIndexesArgs) -> Result<(), Failure> {
             "unique": index.is_unique,
             "sparse": index.is_sparse,
             "where": index.only,
+            "expires_after_seconds": index.expires_after.map(|time| time.as_secs_f64()),
             "ready": index.is_ready,
             "entries": index.entries,
         });

@@ -177,6 +177,10 @@ fn indexes_are_created_listed_kept_and_dropped() {
     place.ok("delete db c 1 --json-key");
     assert_eq!(ids(&place, "find db c {\"sub\":\"rust\"} --sort -score"), [5, 7, 2]);
     assert!(place.ok("verify db").contains("hold"));
+    place.ok("index create db c by_end end --expire-after 7d");
+    let listed = place.ok("index list db c --json");
+    assert!(listed.contains(r#""expires_after_seconds":604800.0"#), "{listed}");
+    place.ok("index drop db c by_end");
     place.ok("index create db c ids id --unique");
     place.fails("put db c 8 --json-key {\"id\":7}", 1, "ids");
     place.ok("index drop db c by_sub");

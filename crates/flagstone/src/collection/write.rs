@@ -91,7 +91,7 @@ pub(crate) fn in_batch(
     key: &[u8],
     change: Change<'_>,
 ) -> Result<()> {
-    let (effect, value) = change.entry();
+    let (effect, value) = index::with_date(stored, change.entry())?;
     batch.push(stored.bytes(), effect, key, value)
 }
 

@@ -1,11 +1,14 @@
 //! The definition of an index: what a user asks for, and its checked form.
 
-use super::field::IndexField;
+use super::field::{Computed, IndexField};
 use flagstone_base::{Error, Malformed, Result};
 use flagstone_doc::{Direction, FieldPath, Filter, Matcher, View};
+use std::time::Duration;
 
 /// The most fields of an index.
 pub(crate) const FIELDS_MAX: usize = 16;
+/// The longest time that documents may live after their date: 1,000 years.
+const AFTER_MAX: Duration = Duration::from_secs(1000 * 366 * 86_400);
 /// The longest name of an index in bytes.
 const NAME_BYTES_MAX: usize = 128;
 
@@ -29,12 +32,14 @@ pub struct Index {
     is_unique: bool,
     is_sparse: bool,
     only: Option<Filter>,
+    expires: Option<Duration>,
 }
 
 impl Index {
     /// An index on `field`. Of an array each distinct element gets an entry.
     pub fn on(field: impl Into<String>) -> Self {
-        Self { fields: vec![field.into()], is_unique: false, is_sparse: false, only: None }
+        let fields = vec![field.into()];
+        Self { fields, is_unique: false, is_sparse: false, only: None, expires: None }
     }
 
     /// Adds a field, which orders the entries that are equal in the fields before it. An index has
@@ -67,6 +72,35 @@ impl Index {
         self
     }
 
+    /// Makes documents expire this long after the date in the field, as TTL indexes of MongoDB do:
+    /// a [`DateTime`](crate::DateTime), a number of seconds since 1970, or text in the form of
+    /// RFC 3339, such as `2026-12-31T00:00:00Z`. Of an array the earliest one counts. A document
+    /// without a date does not expire, and neither does one that a [partial](Index::only) index
+    /// leaves out. Of several such indexes the earliest moment counts.
+    ///
+    /// In such a collection the date alone decides: the moment of
+    /// [`EntryOptions::expires`](crate::EntryOptions::expires) is not used. The documents that are
+    /// there are written again while the index is created. Dropping the index leaves the moments of
+    /// documents as they are until they are written again.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = flagstone::Database::open(dir.path())?;
+    /// use flagstone::Index;
+    /// use std::time::Duration;
+    /// let sessions = db.collection("sessions")?;
+    /// let a_week = Duration::from_secs(7 * 86_400);
+    /// sessions.create_index("by_seen", Index::on("$.seen").expire_after(a_week))?;
+    /// sessions.put_json("new", r#"{"seen":4102444800}"#)?;
+    /// sessions.put_json("old", r#"{"seen":"2001-01-01T00:00:00Z"}"#)?;
+    /// assert_eq!((sessions.count()?, sessions.get("old")?.is_none()), (1, true));
+    /// # Ok::<(), flagstone::Error>(())
+    /// ```
+    pub fn expire_after(mut self, time: Duration) -> Self {
+        self.expires = Some(time);
+        self
+    }
+
     /// Holds only documents that match `filter`.
     pub fn only(mut self, filter: Filter) -> Self {
         self.only = Some(filter);
@@ -81,6 +115,8 @@ pub(crate) struct Definition {
     pub(crate) is_unique: bool,
     pub(crate) is_sparse: bool,
     pub(crate) only: Option<Only>,
+    /// Documents expire this long after the date in the first field.
+    pub(crate) expires: Option<Duration>,
 }
 
 /// The documents of a partial index.
@@ -101,15 +137,15 @@ impl Definition {
     /// # Errors
     /// InvalidInput for a name, a field or a filter that cannot be.
     pub(crate) fn new(name: &str, index: &Index) -> Result<Self> {
-        let Index { fields, is_unique, is_sparse, only } = index;
+        let Index { fields, is_unique, is_sparse, only, expires } = index;
         let refused = |error: Error| error.context(format_args!("index {name:?}"));
         let fields = fields.iter().map(|field| IndexField::parse(field)).collect::<Result<_>>();
         let only = only.clone().map(Only::new).transpose().map_err(refused)?;
-        let (is_unique, is_sparse) = (*is_unique, *is_sparse);
+        let (is_unique, is_sparse, expires) = (*is_unique, *is_sparse, *expires);
         let name = name.to_owned();
         let fields =
             fields.map_err(|error: Error| error.context(format_args!("index {name:?}")))?;
-        Self { name, fields, is_unique, is_sparse, only }.checked()
+        Self { name, fields, is_unique, is_sparse, only, expires }.checked()
     }
 
     /// Refuses a definition that cannot be.
@@ -126,6 +162,15 @@ impl Definition {
                 "index {name:?} has {} fields: expected 1 to {FIELDS_MAX}",
                 fields.len()
             )));
+        }
+        if let Some(time) = self.expires {
+            let is_date = |field: &IndexField| field.computed == Computed::Value;
+            if fields.len() > 1 || !fields.iter().all(is_date) || time > AFTER_MAX {
+                return Err(Error::invalid(format!(
+                    "index {name:?}, by which documents expire: expected one field that is a path, \
+                     and at most 1,000 years"
+                )));
+            }
         }
         for (at, field) in fields.iter().enumerate() {
             let is_twice =

@@ -18,12 +18,15 @@ mod note;
 
 mod state;
 
+mod expiry;
+
 pub(crate) use definition::Definition;
 pub use definition::Index;
 pub(crate) use entries::{Entries, EntryChange, Refusal, Seen, State, differences, value_of};
 pub(crate) use entry::{
     Flags, above, component_len, decode_component, parts, range_end, range_start,
 };
+pub(crate) use expiry::{by_date, decides as dates_decide};
 pub(crate) use field::Computed;
 pub(crate) use note::{Status, encode as encode_note};
 pub(crate) use state::{CONTENT, IndexState, index_of};

@@ -6,6 +6,7 @@ use super::entries::Seen;
 use super::field::IndexField;
 use flagstone_base::{Error, ErrorKind, Result, SeqNo};
 use flagstone_doc::{Arrays, Document, Filter, Value, View, doc};
+use std::time::Duration;
 
 /// The version of notes that this code writes.
 const VERSION: i64 = 1;
@@ -24,7 +25,7 @@ pub(crate) struct Status {
 /// # Errors
 /// InvalidInput if the filter of a partial index is too long for a document.
 pub(crate) fn encode(definition: &Definition, status: Status) -> Result<Vec<u8>> {
-    let Definition { fields, is_unique, is_sparse, only, .. } = definition;
+    let Definition { fields, is_unique, is_sparse, only, expires, .. } = definition;
     let texts: Value = fields.iter().map(|field| field.to_string()).collect();
     let mut note = doc!({ "index": VERSION, "fields": (texts) });
     let flags = [("unique", *is_unique), ("sparse", *is_sparse), ("cut", status.seen.cut)];
@@ -33,6 +34,9 @@ pub(crate) fn encode(definition: &Definition, status: Status) -> Result<Vec<u8>>
     }
     if let Some(only) = only {
         note.set("only", only.filter.to_string())?;
+    }
+    if let Some(time) = expires {
+        note.set("expires_after", u64::try_from(time.as_millis()).unwrap_or(u64::MAX))?;
     }
     let arrays = &status.seen.arrays[..fields.len()];
     if arrays.iter().any(|arrays| !arrays.is_none()) {
@@ -73,6 +77,7 @@ pub(crate) fn decode(name: &str, note: &[u8]) -> Result<(Definition, Status)> {
         is_unique: flag("unique"),
         is_sparse: flag("sparse"),
         only: only.map_err(|error: Error| damaged(&format!("a filter: {error}")))?,
+        expires: number("expires_after").map(Duration::from_millis),
     };
     let definition = definition.checked()?;
     let mut seen = Seen { cut: flag("cut"), ..Seen::default() };
@@ -120,7 +125,12 @@ mod tests {
             r#""usable_from":7}"#
         );
         assert_eq!(text(&all, status), golden);
-        for note in [text(&plain, Status::default()), text(&all, status)] {
+        let expiring = Index::on("$.at").expire_after(Duration::from_secs(90));
+        let expiring = Definition::new("a", &expiring).unwrap();
+        let golden = r#"{"index":1,"fields":["at"],"expires_after":90000}"#;
+        assert_eq!(text(&expiring, Status::default()), golden);
+        let expiring = text(&expiring, Status::default());
+        for note in [text(&plain, Status::default()), text(&all, status), expiring] {
             let (definition, status) = decode("a", note.as_bytes()).unwrap();
             assert_eq!(text(&definition, status), note);
         }

@@ -5,11 +5,12 @@ use super::entry_change::EntryWrite;
 use super::unique;
 use crate::collection::core::Documents;
 use crate::index::{
-    Entries, EntryChange, IndexState, Refusal, Seen, State, Status, differences, index_of, value_of,
+    Entries, EntryChange, IndexState, Refusal, Seen, State, Status, by_date, dates_decide,
+    differences, index_of, value_of,
 };
 use flagstone_base::{Error, ErrorKind, Kind, Malformed, Moment, Result};
 use flagstone_doc::View;
-use flagstone_engine::{Effect, HeldBatch, KeyspaceCore};
+use flagstone_engine::{Effect, HeldBatch, HeldOp, KeyspaceCore};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -121,12 +122,28 @@ impl Changes {
             let old = held.get(op.keyspace, op.key)?;
             let old = old.value.as_deref().map(|bytes| (bytes, old.expiry));
             let new = match op.effect.kind() {
-                Kind::Put => Some((op.value, op.effect.expiry())),
+                Kind::Put => Some((op.value, self.expiry_of(&op)?)),
                 _ => None,
             };
             self.add(op.keyspace, op.key, old, new)?;
         }
         Ok(())
+    }
+
+    /// Returns when the document of a put expires. If a date in it decides, and the write does not
+    /// know that, another write of the document is added.
+    fn expiry_of(&mut self, op: &HeldOp<'_>) -> Result<Option<Moment>> {
+        let given = op.effect.expiry();
+        let expiry = expiry_by_date(op.keyspace, op.value, given)?;
+        if expiry != given {
+            self.list.push(EntryWrite {
+                core: Arc::clone(op.keyspace),
+                key: op.key.to_vec(),
+                put: Some((op.value.to_vec(), expiry)),
+                primary_key: Vec::new(),
+            });
+        }
+        Ok(expiry)
     }
 
     /// Returns the changes, and what the catalog must know of indexes before they are committed.
@@ -158,6 +175,21 @@ impl Changes {
         }
         Ok(())
     }
+}
+
+/// Returns when the document `bytes` of `owner` expires, if a write gives it the expiry `given`.
+///
+/// # Errors
+/// Corruption if the bytes are not a document.
+pub(super) fn expiry_by_date(
+    owner: &KeyspaceCore,
+    bytes: &[u8],
+    given: Option<Moment>,
+) -> Result<Option<Moment>> {
+    let documents = owner.attachment().downcast_ref::<Documents>();
+    let Some(documents) = documents.filter(|_| dates_decide(owner)) else { return Ok(given) };
+    let found = root((bytes, None), documents).and_then(|root| by_date(owner, &root));
+    Ok(found.map_err(|malformed| corrupt(owner, malformed))?.or(given))
 }
 
 fn root<'a>((bytes, _): Stated<'a>, documents: &'a Documents) -> Result<View<'a>, Malformed> {

@@ -2,7 +2,7 @@
 //! commit, and the changes of the indexes become a part of it.
 
 use super::blind::is_blind;
-use super::changes::Changes;
+use super::changes::{Changes, expiry_by_date};
 use crate::collection::stored::Stored;
 use crate::collection::write::Rewrite;
 use flagstone_base::{ErrorKind, KeyRange, Kind, Result};
@@ -85,6 +85,7 @@ pub(in crate::collection) fn one(
     (effect, value): (Effect, &[u8]),
 ) -> Result<()> {
     let (engine, mut batch) = (stored.engine(), Batch::default());
+    let (effect, value) = with_date(stored, (effect, value))?;
     batch.push(stored.bytes(), effect, key, value)?;
     start_held(engine, batch, engine.options().durability, true)?.wait()
 }
@@ -105,8 +106,9 @@ pub(in crate::collection) fn rewrite(
         let old = old.map(|bytes| (bytes, found.expiry));
         let mut changes = Changes::default();
         if kind == Kind::Put {
-            changes.add(core, key, old, Some((&bytes, found.expiry)))?;
-            held.push(core, Effect::put(found.expiry), key, &bytes)?;
+            let expiry = expiry_by_date(core, &bytes, found.expiry)?;
+            changes.add(core, key, old, Some((&bytes, expiry)))?;
+            held.push(core, Effect::put(expiry), key, &bytes)?;
         } else {
             changes.add(core, key, old, None)?;
             held.push(core, Kind::Delete, key, b"")?;
@@ -116,6 +118,42 @@ pub(in crate::collection) fn rewrite(
     })?;
     ticket.map_or(Ok(()), |ticket| ticket.wait())?;
     Ok(is_written)
+}
+
+/// Returns the entry of a write with the expiry that the date in its document says, if a date
+/// decides.
+pub(in crate::collection) fn with_date<'a>(
+    stored: &Stored,
+    (effect, value): (Effect, &'a [u8]),
+) -> Result<(Effect, &'a [u8])> {
+    let is_put = effect.kind() == Kind::Put && stored.is_indexed();
+    let expiry = |given| expiry_by_date(stored.bytes(), value, given);
+    let effect = if is_put { Effect::put(expiry(effect.expiry())?) } else { effect };
+    Ok((effect, value))
+}
+
+/// Writes those documents again that expire at another moment by a date in them.
+pub(super) fn apply_dates(stored: &Stored) -> Result<()> {
+    let core = stored.bytes();
+    let mut scan = core.scan_range(KeyRange::ALL);
+    while scan.advance()? {
+        let key = scan.key();
+        let hold = stored.engine().hold(Batch::default()).key(core, key);
+        let (ticket, ()) = hold.commit(|held| {
+            let found = held.get(core, key)?;
+            let Some(bytes) = found.value.as_deref() else { return Ok(()) };
+            let expiry = expiry_by_date(core, bytes, found.expiry)?;
+            if expiry == found.expiry {
+                return Ok(());
+            }
+            let mut changes = Changes::default();
+            changes.add(core, key, Some((bytes, found.expiry)), Some((bytes, expiry)))?;
+            held.push(core, Effect::put(expiry), key, bytes)?;
+            changes.finish(held)
+        })?;
+        ticket.map_or(Ok(()), |ticket| ticket.wait())?;
+    }
+    Ok(())
 }
 
 /// Removes the documents of a range of encoded keys, in steps of a bounded number of documents. A

@@ -1,12 +1,14 @@
 //! Creates, lists and drops the indexes of a collection.
 
 use super::build::{Watch, build};
+use super::commit::apply_dates;
 use crate::collection::stored::Stored;
 use crate::index::{CONTENT, Definition, Index, IndexState, Status, encode_note, index_of};
 use flagstone_base::{Error, Result};
 use flagstone_engine::content::KeyspaceContent;
 use flagstone_engine::{Keyspace, KeyspaceOptions, Routing, WantedOwned};
 use std::fmt;
+use std::time::Duration;
 
 /// An index as the catalog describes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,6 +24,8 @@ pub struct IndexInfo {
     pub is_sparse: bool,
     /// The filter that the documents of a partial index match.
     pub only: Option<String>,
+    /// How long after the date in the field documents expire, if they do.
+    pub expires_after: Option<Duration>,
     /// Whether queries can use the index; if not, it is still to be built.
     pub is_ready: bool,
     /// About how many entries it has.
@@ -30,7 +34,8 @@ pub struct IndexInfo {
 
 impl fmt::Display for IndexInfo {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { name, fields, is_unique, is_sparse, only, is_ready, entries } = self;
+        let Self { name, fields, is_unique, is_sparse, only, expires_after, is_ready, entries } =
+            self;
         write!(f, "{name} on {}", fields.join(", "))?;
         for (is_set, word) in [(*is_unique, "unique"), (*is_sparse, "sparse")] {
             if is_set {
@@ -40,6 +45,9 @@ impl fmt::Display for IndexInfo {
         if let Some(only) = only {
             write!(f, ", only {only}")?;
         }
+        if let Some(time) = expires_after {
+            write!(f, ", documents expire {time:?} after it")?;
+        }
         write!(f, ", about {entries} entries")?;
         if *is_ready { Ok(()) } else { f.write_str(", still to be built") }
     }
@@ -47,13 +55,14 @@ impl fmt::Display for IndexInfo {
 
 impl IndexInfo {
     fn of(owned: &Keyspace, index: &IndexState) -> Self {
-        let Definition { name, fields, is_unique, is_sparse, only } = &index.definition;
+        let Definition { name, fields, is_unique, is_sparse, only, expires } = &index.definition;
         Self {
             name: name.clone(),
             fields: fields.iter().map(|field| field.to_string()).collect(),
             is_unique: *is_unique,
             is_sparse: *is_sparse,
             only: only.as_ref().map(|only| only.filter.to_string()),
+            expires_after: *expires,
             is_ready: index.usable_from().is_some(),
             entries: owned.approximate_count(),
         }
@@ -110,6 +119,10 @@ fn build_alone(
     if !is_new {
         // A build that was interrupted, or a repair, may have left entries without documents.
         owned.clear()?;
+    }
+    if index.definition.expires.is_some() {
+        // Documents that are written from now on expire by the index.
+        apply_dates(stored)?;
     }
     Ok(build(stored, (owned, index), watch))
 }

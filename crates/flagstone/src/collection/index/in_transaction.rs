@@ -2,7 +2,7 @@
 //! transaction, so its queries see them.
 
 use super::blind::is_blind;
-use super::changes::Changes;
+use super::changes::{Changes, expiry_by_date};
 use super::entry_change::EntryWrite;
 use super::unique::{holder, violation};
 use crate::collection::stored::Stored;
@@ -66,10 +66,13 @@ impl Own<'_> {
         let (old, expiry) = self.transaction.get_with_expiry(core, key)?;
         let mut changes = Changes::default();
         let old = old.as_deref().map(|bytes| (bytes, expiry));
-        let stated = new.map(|(bytes, options)| (bytes, options.expires));
+        let stated = match new {
+            Some((bytes, options)) => Some((bytes, expiry_by_date(core, bytes, options.expires)?)),
+            None => None,
+        };
         changes.add(core, key, old, stated)?;
         let (mut list, unseen) = changes.into_parts();
-        let effect = new.map_or(Kind::Delete.into(), |(_, options)| options.effect());
+        let effect = stated.map_or(Kind::Delete.into(), |(_, expiry)| Effect::put(expiry));
         let bytes = new.map_or(&b""[..], |(bytes, _)| bytes);
         self.check_room(core, &list, key.len() + bytes.len())?;
         let claims = self.claims_of(&list, key)?;

@@ -2,6 +2,7 @@
 
 mod build;
 mod crashes;
+mod dates;
 mod edges;
 mod model;
 mod random;

@@ -1,0 +1,196 @@
+//! Documents that expire by the date in the field of an index.
+
+use crate::support::{open, small};
+use flagstone::{Collection, EntryOptions, ErrorKind, Filter, Index, Moment, Patch, Value, doc};
+use flagstone_testkit::{Rng, Session, World, rounds, seed};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+const HOUR: u64 = 3600;
+
+fn by_date() -> Index {
+    Index::on("$.at").expire_after(Duration::from_secs(HOUR))
+}
+
+fn seconds(session: &Session) -> u64 {
+    session.db.now().millis() / 1000
+}
+
+fn keys(users: &Collection) -> Vec<String> {
+    users.scan_all().map(|entry| entry.unwrap().0.to_string().replace('"', "")).collect()
+}
+
+#[test]
+fn a_document_and_its_entries_expire_after_the_date_in_it_however_it_is_written() {
+    let world = World::new(1);
+    let session = open(&world, &small());
+    let users = session.db.collection("users").unwrap();
+    users.create_index("by_at", by_date()).unwrap();
+    users.create_index("by_name", Index::on("$.name")).unwrap();
+    let now = seconds(&session);
+    let json = |ago: u64| format!(r#"{{"name":"x","at":{}}}"#, now - ago);
+    users.put_json("put", json(10)).unwrap();
+    users.put_value("value", &doc!({ "name": "x", "at": (now - 10) })).unwrap();
+    let far = EntryOptions::new().expires(Moment::from_millis(u64::MAX >> 20));
+    users.put_json_with("given", json(10), far).unwrap();
+    let mut batch = session.db.batch();
+    batch.put_value(&users, "batch", &doc!({ "name": "x", "at": (now - 10) })).unwrap();
+    session.db.commit(batch).unwrap();
+    session
+        .db
+        .transaction(|tx| tx.put_value(&users, "tx", &doc!({ "name": "x", "at": (now - 10) })))
+        .unwrap();
+    users.put_json("never", r#"{"name":"x"}"#).unwrap();
+    users.put_json("late", format!(r#"{{"name":"x","at":{}}}"#, now + 9 * HOUR)).unwrap();
+    users.put_json("over", json(2 * HOUR)).unwrap();
+    let all = ["batch", "given", "late", "never", "put", "tx", "value"];
+    assert_eq!(keys(&users), all);
+    let moment = Moment::from_millis((now - 10 + HOUR) * 1000);
+    for key in ["put", "value", "given", "batch", "tx"] {
+        assert_eq!(users.expiry(key).unwrap(), Some(moment), "{key}");
+    }
+    assert_eq!(users.expiry("never").unwrap(), None);
+    let by_name = |users: &Collection| users.find(Filter::field("name").eq("x")).count().unwrap();
+    assert_eq!(by_name(&users), 7);
+    world.clock.advance(Duration::from_secs(HOUR));
+    assert_eq!(keys(&users), ["late", "never"]);
+    assert_eq!(by_name(&users), 2);
+    users.verify_indexes().unwrap();
+    session.db.compact().unwrap();
+    assert_eq!(keys(&users), ["late", "never"]);
+}
+
+#[test]
+fn a_change_of_the_date_changes_the_expiry_and_a_blind_patch_keeps_it() {
+    let world = World::new(1);
+    let session = open(&world, &small());
+    let users = session.db.collection("users").unwrap();
+    users.create_index("by_at", by_date()).unwrap();
+    let now = seconds(&session);
+    let at = |offset: u64| Some(Moment::from_millis((now + offset + HOUR) * 1000));
+    users.put_value("a", &doc!({ "at": (now), "n": 1 })).unwrap();
+    users.patch("a", &Patch::new().inc("n", 1)).unwrap();
+    assert_eq!(users.expiry("a").unwrap(), at(0));
+    users.patch("a", &Patch::new().set("at", now + 50)).unwrap();
+    assert_eq!(users.expiry("a").unwrap(), at(50));
+    users.update("a", |document| document.set("at", now + 20)).unwrap();
+    assert_eq!(users.expiry("a").unwrap(), at(20), "earlier than before");
+    session.db.transaction(|tx| tx.patch(&users, "a", &Patch::new().inc("at", 10))).unwrap();
+    assert_eq!(users.expiry("a").unwrap(), at(30));
+    users.patch("a", &Patch::new().unset("at")).unwrap();
+    assert_eq!(users.expiry("a").unwrap(), None);
+    users.verify_indexes().unwrap();
+}
+
+#[test]
+fn documents_that_are_there_get_their_expiry_when_the_index_is_created() {
+    let world = World::new(1);
+    let session = open(&world, &small());
+    let users = session.db.collection("users").unwrap();
+    let now = seconds(&session);
+    users.put_value("new", &doc!({ "at": (now) })).unwrap();
+    users.put_value("old", &doc!({ "at": (now - 2 * HOUR) })).unwrap();
+    users.put_value("none", &doc!({ "at": "tomorrow" })).unwrap();
+    users.put_value("kept", &doc!({ "at": (now - 2 * HOUR), "keep": true })).unwrap();
+    let index = by_date().only(Filter::field("keep").ne(true));
+    users.create_index("by_at", index).unwrap();
+    assert_eq!(keys(&users), ["kept", "new", "none"]);
+    assert_eq!(users.indexes()[0].expires_after, Some(Duration::from_secs(HOUR)));
+    users.verify_indexes().unwrap();
+    // The earliest of several counts.
+    let sooner = Index::on("at").expire_after(Duration::from_secs(60));
+    users.create_index("sooner", sooner).unwrap();
+    assert_eq!(keys(&users), ["new", "none"]);
+    assert_eq!(users.expiry("new").unwrap(), Some(Moment::from_millis((now + 60) * 1000)));
+    assert!(users.drop_index("sooner").unwrap());
+    users.put_value("new", &doc!({ "at": (now) })).unwrap();
+    assert_eq!(users.expiry("new").unwrap(), Some(Moment::from_millis((now + HOUR) * 1000)));
+}
+
+#[test]
+fn an_expiry_needs_one_field_that_is_a_path() {
+    let world = World::new(1);
+    let session = open(&world, &small());
+    let users = session.db.collection("users").unwrap();
+    let day = Duration::from_secs(86_400);
+    for refused in [
+        Index::on("a").then("b").expire_after(day),
+        Index::on("length(a)").expire_after(day),
+        Index::on("a").expire_after(Duration::MAX),
+    ] {
+        let error = users.create_index("x", refused).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidInput);
+        assert!(error.to_string().contains("one field that is a path"), "{error}");
+    }
+}
+
+/// A model that knows the date of each document.
+#[test]
+fn a_collection_with_dates_is_equal_to_a_model_whatever_is_written() {
+    let seed = seed("a_collection_with_dates_is_equal_to_a_model_whatever_is_written", 5);
+    for round in 0..rounds(4, 60) {
+        let mut rng = Rng::new(seed + round);
+        let world = World::new(seed + round);
+        let mut session = open(&world, &small());
+        let mut users = session.db.collection("users").unwrap();
+        let mut model: BTreeMap<String, Value> = BTreeMap::new();
+        for step in 0..150 {
+            let key = format!("k{}", rng.below(12));
+            let at = seconds(&session) + rng.below(200) - 100;
+            match rng.below(10) {
+                0..4 => {
+                    let document = doc!({ "at": (at), "n": 1 });
+                    users.put_value(key.as_str(), &document).unwrap();
+                    model.insert(key, document);
+                }
+                4 => {
+                    users.put_value(key.as_str(), &doc!({ "n": 1 })).unwrap();
+                    model.insert(key, doc!({ "n": 1 }));
+                }
+                5 => {
+                    users.delete(key.as_str()).unwrap();
+                    model.remove(&key);
+                }
+                6 | 7 => {
+                    let patch = match rng.percent(50) {
+                        true => Patch::new().set("at", at),
+                        false => Patch::new().inc("n", 1),
+                    };
+                    users.patch(key.as_str(), &patch).unwrap();
+                    if let Some(document) = model.get_mut(&key) {
+                        assert!(patch.apply_to(document));
+                    }
+                }
+                8 => world.clock.advance(Duration::from_secs(rng.below(40))),
+                _ if step > 20 && users.indexes().is_empty() => {
+                    let index = Index::on("at").expire_after(Duration::from_secs(30));
+                    users.create_index("by_at", index).unwrap();
+                }
+                _ if rng.percent(50) => session.db.flush().unwrap(),
+                _ => {
+                    drop(users);
+                    session.db.close().unwrap();
+                    session = open(&world, &small());
+                    users = session.db.collection("users").unwrap();
+                }
+            }
+            if !users.indexes().is_empty() {
+                let now = session.db.now().millis();
+                let lives = |document: &Value| {
+                    let at = document.get("at").and_then(Value::as_u64);
+                    at.is_none_or(|at| (at + 30) * 1000 > now)
+                };
+                model.retain(|_, document| lives(document));
+            }
+            let found: BTreeMap<String, Value> = users
+                .scan_all()
+                .map(|entry| {
+                    let (key, document) = entry.unwrap();
+                    (key.as_str().unwrap().to_owned(), document.to_value())
+                })
+                .collect();
+            assert_eq!(found, model, "round {round}, step {step}");
+        }
+        users.verify_indexes().unwrap();
+    }
+}
