@@ -57,6 +57,14 @@ impl TreeContext {
         path(&self.dir, FileKind::Table, number)
     }
 
+    /// Syncs the directory, so that the names of finished tables survive a power cut.
+    ///
+    /// # Errors
+    /// Io, OutOfSpace.
+    pub fn sync_names(&self) -> Result<()> {
+        self.files.or_close_some(|| self.disk.sync_dir(&self.dir))
+    }
+
     /// Opens the table of the manifest's record `meta`.
     ///
     /// # Errors

@@ -10,8 +10,13 @@ use flagstone_base::Result;
 use flagstone_tree::Tree;
 use std::sync::Arc;
 
-/// Flushes `trees` beside their writers, and again as long as that leaves the next flush less than
-/// half of the work.
+/// How often an ingest flushes beside writers.
+const FLUSHES_MAX: u32 = 12;
+/// Writers may wait for the flush of this many bytes.
+const LITTLE: u64 = 256 << 10;
+
+/// Flushes `trees` beside their writers, and again as long as that leaves the next flush at least
+/// an eighth less to do: what is left at the end is what they write during a flush of as much.
 ///
 /// # Errors
 /// The error of a flush; Poisoned, Closed.
@@ -19,14 +24,23 @@ pub(crate) fn flush_most(upkeep: &Arc<Upkeep>, trees: &[Arc<Tree>]) -> Result<()
     let unflushed = || trees.iter().filter(|tree| tree.oldest_unflushed().is_some());
     let bytes = || unflushed().map(|tree| tree.active_bytes() + tree.sealed_bytes()).sum();
     let mut left: u64 = bytes();
-    while left > 0 {
+    for _ in 0..FLUSHES_MAX {
+        if left == 0 {
+            break;
+        }
         flush_trees(upkeep, trees)?;
         let before = std::mem::replace(&mut left, bytes());
-        if left > before / 2 {
+        if left <= LITTLE || left > before - before / 8 {
             break;
         }
     }
     Ok(())
+}
+
+/// Waits until no flush is under way or waits for its turn. Failures are left to those who need
+/// these flushes.
+pub(crate) fn wait_for_other_flushes(upkeep: &Arc<Upkeep>) {
+    let _failed = flush_trees(upkeep, &[]);
 }
 
 /// Flushes `trees` until all their entries are in tables. That ends only if nothing is written to

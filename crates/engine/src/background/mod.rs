@@ -49,7 +49,7 @@ pub(crate) use expiry_timer::ExpiryTimer;
 pub(crate) use failures::resume_later;
 pub use full::CompactProgress;
 pub(crate) use full::compact_trees;
-pub(crate) use ingest::{after_ingest, flush_most, flush_until_empty};
+pub(crate) use ingest::{after_ingest, flush_most, flush_until_empty, wait_for_other_flushes};
 pub(crate) use install::make_current;
 pub(crate) use pace::Pace;
 pub(crate) use run::{

@@ -21,11 +21,18 @@ pub(crate) fn flush_all(upkeep: &Arc<Upkeep>) -> Result<()> {
     wait_for_flushes(upkeep, Flushes::is_flushed)
 }
 
-/// Seals the memtables of `trees` and waits until everything sealed is installed.
+/// Seals the memtables of `trees` and waits until what they had is in tables, or until everything
+/// sealed is installed: a seal leaves out a tree whose flush has failed. Without trees, waits
+/// for all flushes.
 pub(crate) fn flush_trees(upkeep: &Arc<Upkeep>, trees: &[Arc<Tree>]) -> Result<()> {
     let ids: Vec<TreeId> = trees.iter().map(|tree| tree.id()).collect();
-    seal(upkeep, Take::Now(&ids), None);
-    wait_for_flushes(upkeep, Flushes::is_flushed)
+    let through = SeqNo::new(upkeep.history.numbering.lock().next.get() - 1);
+    if !ids.is_empty() {
+        seal(upkeep, Take::Now(&ids), None);
+    }
+    let is_in_tables = |tree: &Arc<Tree>| tree.oldest_unflushed().is_none_or(|at| at > through);
+    let are_in_tables = || !trees.is_empty() && trees.iter().all(is_in_tables);
+    wait_for_flushes(upkeep, |flushes, goal| flushes.is_flushed(goal) || are_in_tables())
 }
 
 /// Flushes everything acknowledged so far, and returns the state right after it. Writes and
@@ -102,7 +109,7 @@ pub(crate) fn flush_replayed(upkeep: &Arc<Upkeep>, through: SeqNo) -> Result<()>
 ///
 /// # Errors
 /// The error of a failed flush, when nothing else is left to flush.
-fn wait_for_flushes(upkeep: &Arc<Upkeep>, is_done: fn(&Flushes, u64) -> bool) -> Result<()> {
+fn wait_for_flushes(upkeep: &Arc<Upkeep>, is_done: impl Fn(&Flushes, u64) -> bool) -> Result<()> {
     let _waiter = upkeep.work.await_flushes();
     let (goal, failures) = {
         let mut queue = upkeep.work.lock();

@@ -151,7 +151,7 @@ impl Commits {
             }
             drop(held);
             room.wait()?;
-            (held, _) = self.hold(write);
+            (held, _) = self.hold(write, true)?;
         }
     }
 
@@ -174,7 +174,7 @@ impl Commits {
         loop {
             let (own, has_reads) = match is_held {
                 true => (None, false),
-                false => self.hold(write),
+                false => self.hold(write, wait)?,
             };
             if has_reads {
                 return Ok((None, own));
@@ -198,15 +198,15 @@ impl Commits {
 
     /// Locks what `write` writes and depends on. Returns whether its merges must be resolved; then
     /// what they read is locked, too. If not, no entry of their keys gets an expiry before the
-    /// locks are released.
+    /// locks are released. Returns Busy if it may not `wait`, and would wait for an ingest.
     #[inline]
-    fn hold<'a>(&'a self, write: &Write<'a>) -> (Option<Held<'a>>, bool) {
+    fn hold<'a>(&'a self, write: &Write<'a>, wait: bool) -> Result<(Option<Held<'a>>, bool)> {
         loop {
             let has_reads = resolve::is_needed(write);
-            let held = self.stripes.hold(write, has_reads);
+            let held = self.stripes.hold(write, has_reads, wait).ok_or_else(busy_with_ingest)?;
             // The keyspace may have got its first expiry meanwhile.
             if has_reads == resolve::is_needed(write) {
-                return (Some(held), has_reads);
+                return Ok((Some(held), has_reads));
             }
         }
     }
@@ -256,8 +256,7 @@ impl Commits {
         let mut numbering = self.history.numbering.lock();
         while is_tree_held(&numbering, targets) {
             if !wait {
-                let text = "writers wait for an ingest into the same keyspace";
-                return Err(Error::new(ErrorKind::Busy, text));
+                return Err(busy_with_ingest());
             }
             self.history.released.wait(&mut numbering);
         }
@@ -390,6 +389,11 @@ impl Commits {
         }
         Ok(())
     }
+}
+
+#[cold]
+fn busy_with_ingest() -> Error {
+    Error::new(ErrorKind::Busy, "writers wait for an ingest into the same keyspace")
 }
 
 /// Returns whether an ingest holds a tree of `write`.

@@ -70,23 +70,32 @@ impl Stripes {
     }
 
     /// Locks everything that `write` writes or depends on. `has_reads` tells whether the write
-    /// reads the values that its merges change.
+    /// reads the values that its merges change. Returns `None` if it would wait for an ingest, and
+    /// may not `wait`.
     #[inline]
-    pub(crate) fn hold<'a>(&'a self, write: &Write<'a>, has_reads: bool) -> Held<'a> {
+    pub(crate) fn hold<'a>(
+        &'a self,
+        write: &Write<'a>,
+        has_reads: bool,
+        wait: bool,
+    ) -> Option<Held<'a>> {
         if let ([op], [], false) = (write.ops, write.conditions, has_reads)
             && op.kind != Kind::RangeDelete
         {
             let keyspace = write.keyspaces[usize::from(op.keyspace)].id;
             let stripe = self.lock(Self::of(keyspace, op.hash));
-            return Held { _gates: SmallVec::new(), _stripes: SmallVec::from_buf([stripe]) };
+            return Some(Held { _gates: SmallVec::new(), _stripes: SmallVec::from_buf([stripe]) });
         }
-        self.hold_many(write, has_reads)
+        self.hold_many(write, has_reads, wait)
     }
 
-    fn hold_many<'a>(&'a self, write: &Write<'a>, has_reads: bool) -> Held<'a> {
-        let gates = gates(write.keyspaces, write, has_reads);
+    fn hold_many<'a>(&'a self, write: &Write<'a>, has_reads: bool, wait: bool) -> Option<Held<'a>> {
+        let gates = match wait {
+            true => gates(write.keyspaces, write, has_reads),
+            false => try_gates(write.keyspaces, write, has_reads)?,
+        };
         let stripes = self.lock_all(stripes_of(write));
-        Held { _gates: gates, _stripes: stripes }
+        Some(Held { _gates: gates, _stripes: stripes })
     }
 
     /// Locks everything that `write` writes or depends on, and the keys with the hashes `also` of
@@ -150,30 +159,51 @@ fn stripes_of(write: &Write<'_>) -> impl Iterator<Item = u16> {
     written.chain(write.conditions.iter().map(move |c| of(c.keyspace, c.hash)))
 }
 
+type Gates<'a> = SmallVec<[HeldGate<'a>; 1]>;
+
 /// Locks the gates of the keyspaces in which `write` deletes ranges, has conditions, or reads.
-fn gates<'a>(
+fn gates<'a>(keyspaces: &'a [Arc<KeyspaceCore>], write: &Write<'_>, has_reads: bool) -> Gates<'a> {
+    let pass = |core: &'a KeyspaceCore, is_alone| match is_alone {
+        true => core.gate.pass_alone(),
+        false => core.gate.pass(),
+    };
+    needed_gates(keyspaces, write, has_reads).map(|(core, is_alone)| pass(core, is_alone)).collect()
+}
+
+/// As [`gates`]. Returns `None` if that would wait for an ingest.
+fn try_gates<'a>(
     keyspaces: &'a [Arc<KeyspaceCore>],
     write: &Write<'_>,
     has_reads: bool,
-) -> SmallVec<[HeldGate<'a>; 1]> {
+) -> Option<Gates<'a>> {
+    let pass = |core: &'a KeyspaceCore, is_alone| match is_alone {
+        true => core.gate.try_pass_alone(),
+        false => core.gate.try_pass(),
+    };
+    needed_gates(keyspaces, write, has_reads).map(|(core, is_alone)| pass(core, is_alone)).collect()
+}
+
+/// The keyspaces whose gates `write` passes, by id, and whether it passes alone.
+fn needed_gates<'a>(
+    keyspaces: &'a [Arc<KeyspaceCore>],
+    write: &Write<'_>,
+    has_reads: bool,
+) -> impl Iterator<Item = (&'a KeyspaceCore, bool)> {
     let deletes_range = |at: usize| {
         let mut ops = write.ops.iter();
         ops.any(|op| op.kind == Kind::RangeDelete && usize::from(op.keyspace) == at)
     };
     let has_range = write.ops.iter().any(|op| op.kind == Kind::RangeDelete);
-    if !has_range && write.conditions.is_empty() && !has_reads {
-        return SmallVec::new();
-    }
-    let mut keyspaces: SmallVec<[(usize, &'a KeyspaceCore); 4]> =
-        keyspaces.iter().map(|core| &**core).enumerate().collect();
-    keyspaces.sort_unstable_by_key(|(_, core)| core.id);
-    let gate = |(at, core): (usize, &'a KeyspaceCore)| {
-        if has_range && deletes_range(at) {
-            return Some(core.gate.pass_alone());
+    let mut needed: SmallVec<[(&'a KeyspaceCore, bool); 4]> = SmallVec::new();
+    if has_range || has_reads || !write.conditions.is_empty() {
+        for (at, core) in keyspaces.iter().enumerate() {
+            let is_alone = has_range && deletes_range(at);
+            let mut conditions = write.conditions.iter();
+            if is_alone || has_reads || conditions.any(|c| usize::from(c.keyspace) == at) {
+                needed.push((&**core, is_alone));
+            }
         }
-        let mut conditions = write.conditions.iter();
-        let depends = has_reads || conditions.any(|c| usize::from(c.keyspace) == at);
-        depends.then(|| core.gate.pass())
-    };
-    keyspaces.into_iter().filter_map(gate).collect()
+        needed.sort_unstable_by_key(|(core, _)| core.id);
+    }
+    needed.into_iter()
 }

@@ -54,4 +54,27 @@ mod tests {
         assert_eq!(kv.count().unwrap(), 1);
         assert!(db.start(&batch, Durability::Buffered, false).is_ok());
     }
+
+    /// It waited at the gate of the keyspace for the flush at the end of an ingest.
+    #[test]
+    fn a_batch_with_a_condition_that_must_not_wait_is_told_to_retry_at_the_end_of_an_ingest() {
+        let dir = tempfile::tempdir().unwrap();
+        let db = testing::open(dir.path()).unwrap();
+        let kv = db.keyspace("kv").unwrap();
+        let mut conditional = Batch::default();
+        conditional.expect_absent(&kv, b"a").unwrap();
+        conditional.put(&kv, b"a", b"1").unwrap();
+        let mut emptying = Batch::default();
+        emptying.delete_range(&kv, b"a", b"b").unwrap();
+        let gate = kv.core().gate.pass_for_ingest();
+        for batch in [&conditional, &emptying] {
+            let started = db.try_start(batch, Durability::Buffered).unwrap();
+            assert!(matches!(started, TryCommit::RetryAfter(_)));
+        }
+        drop(gate);
+        for batch in [&conditional, &emptying] {
+            let started = db.try_start(batch, Durability::Buffered).unwrap();
+            assert!(matches!(started, TryCommit::Started { .. }));
+        }
+    }
 }

@@ -2,9 +2,11 @@
 
 use crate::background::{
     Claims, after_ingest, flush_most, flush_until_empty, make_current, make_history_durable,
+    wait_for_other_flushes,
 };
 use crate::change::{rule_out, set_in_doubt};
 use crate::commit::{before_write, number_tables};
+use crate::gate::HeldGate;
 use crate::history::HeldTrees;
 use crate::keyspace_core::KeyspaceCore;
 use crate::manifest::Manifest;
@@ -16,6 +18,9 @@ use std::sync::Arc;
 
 /// What an edit has besides its tables, in bytes: numbers, seldom definitions.
 const EDIT_BYTES_BESIDES: u64 = 256;
+
+/// How often an ingest waits for a moment without a flush. A flush that fails does not end.
+const HOLD_TRIES: u32 = 4;
 
 /// The tables that an ingest has written. They are abandoned when this is dropped.
 #[derive(Default)]
@@ -107,9 +112,7 @@ fn number_and_install(
     (written, trees): (&mut Written, &[Arc<Tree>]),
     span: (&[u8], &[u8]),
 ) -> Result<SeqNo> {
-    // Held until the entries are visible: no update may overwrite what it has not read.
-    let _gate = core.gate.pass_alone();
-    let held = HeldTrees::new(&parts.history, trees);
+    let (_gate, held) = hold(parts, core, trees);
     flush_until_empty(&parts.upkeep, trees)?;
     // Little is left to sync once all commits wait.
     sync_log(parts)?;
@@ -167,6 +170,31 @@ pub(super) fn install_below(
     }
     after_ingest(&parts.upkeep, &trees);
     Ok(())
+}
+
+/// Holds `trees`, so that nothing is written to them. The gate is held until the entries are
+/// visible: no update may overwrite what it has not read. Flushes go one after another, so this
+/// waits before for those that are under way, and tries again if another one begins meanwhile,
+/// unless there is nothing to flush.
+fn hold<'a>(
+    parts: &'a Parts,
+    core: &'a KeyspaceCore,
+    trees: &'a [Arc<Tree>],
+) -> (HeldGate<'a>, HeldTrees<'a>) {
+    let has_unflushed = || trees.iter().any(|tree| tree.oldest_unflushed().is_some());
+    let mut tries = 0;
+    loop {
+        tries += 1;
+        if has_unflushed() {
+            wait_for_other_flushes(&parts.upkeep);
+        }
+        let gate = core.gate.pass_for_ingest();
+        let held = HeldTrees::new(&parts.history, trees);
+        let is_free = !parts.upkeep.work.is_flush_pending() || !has_unflushed();
+        if is_free || tries == HOLD_TRIES {
+            return (gate, held);
+        }
+    }
 }
 
 /// Syncs the log, unless all of it is.

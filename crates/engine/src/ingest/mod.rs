@@ -16,6 +16,7 @@
 
 mod install;
 mod number;
+mod pace;
 
 mod floor;
 mod write;

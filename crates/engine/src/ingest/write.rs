@@ -3,6 +3,7 @@
 use super::floor::Floor;
 use super::install::{Written, install, install_below};
 use super::number::{check_may_ingest, take_seqno};
+use super::pace::IngestPace;
 use crate::background::{schedule_splits, sweep};
 use crate::event::Event;
 use crate::handle::Handle;
@@ -38,6 +39,7 @@ pub struct Ingest {
     /// The partition of the last key.
     at: usize,
     written: Written,
+    pace: IngestPace,
     first_key: Vec<u8>,
     last_key: Vec<u8>,
     entries: u64,
@@ -98,6 +100,7 @@ impl Ingest {
             writers: core.trees().iter().map(|_| None).collect(),
             at: 0,
             written: Written::default(),
+            pace: IngestPace::new(parts),
             first_key: Vec::new(),
             last_key: Vec::new(),
             entries: 0,
@@ -132,7 +135,10 @@ impl Ingest {
         if self.entries > 0 && key <= self.last_key.as_slice() {
             return Err(out_of_order(&self.last_key, key));
         }
-        if let Err(error) = self.add(key, value, expiry) {
+        let added = self.add(key, value, expiry);
+        let parts = self.handle.parts();
+        let paced = added.and_then(|()| self.pace.after(parts, key.len() + value.len()));
+        if let Err(error) = paced {
             self.fail(&error);
             return Err(error);
         }
@@ -221,6 +227,8 @@ impl Ingest {
         if self.written.is_empty() {
             return Ok(report);
         }
+        // Once for all partitions.
+        parts.reads.trees.sync_names()?;
         let end = [&self.last_key[..], &[0]].concat();
         let span = (self.first_key.as_slice(), end.as_slice());
         match &self.floor {

@@ -195,6 +195,15 @@ impl<T> RwLock<T> {
         self.0.read().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Takes the lock shared unless a thread holds it exclusively.
+    pub fn try_read(&self) -> Option<RwLockReadGuard<'_, T>> {
+        match self.0.try_read() {
+            Ok(held) => Some(held),
+            Err(TryLockError::Poisoned(held)) => Some(held.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
+    }
+
     /// Waits until no thread holds the lock, and takes it exclusively.
     pub fn write(&self) -> RwLockWriteGuard<'_, T> {
         self.0.write().unwrap_or_else(PoisonError::into_inner)

@@ -3,7 +3,7 @@
 
 use crate::ingest::{entries, key};
 use crate::support::{hashed, open, owned, small, small_with};
-use flagstone::env::{Effect, Failure, Fault};
+use flagstone::env::{Effect, Failure, Fault, Op};
 use flagstone::{Database, Durability, ErrorKind, Ingest, Keyspace, Routing};
 use flagstone_testkit::{Session, World, dump};
 
@@ -43,6 +43,21 @@ fn shows_ingest(kv: &Keyspace) -> bool {
     let new = count(kv, "new");
     assert!(new == 0 || (new, count(kv, "old")) == (TO - FROM, FROM), "{new} entries");
     new > 0
+}
+
+/// Each partition synced the directory by itself.
+#[test]
+fn the_names_of_the_tables_of_all_partitions_are_synced_at_once() {
+    let world = World::new(1);
+    let session = open(&world, &small());
+    let kv = session.db.keyspace_with("kv", hashed(8)).unwrap();
+    let mut ingest = Ingest::new(&kv).unwrap();
+    for (key, value) in entries(0, 200, "new") {
+        ingest.put(key, value).unwrap();
+    }
+    let second = Fault::new(Effect::Fail(Failure::Io)).on(&[Op::SyncDir]).nth(2);
+    world.disk.inject(second.forever());
+    assert_eq!(ingest.finish().unwrap().tables, 8);
 }
 
 #[test]

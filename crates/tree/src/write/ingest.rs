@@ -88,9 +88,12 @@ impl Ingest {
         self.outputs.add(entry, check)
     }
 
-    /// Finishes the last table. Returns an edit with all tables: they and their names are synced.
-    /// It gets levels by [`choose_levels`] and a SeqNo by [`TreeEdit::set_seqno`]. Pass it to
-    /// the manifest, then to [`Tree::install`] or [`Tree::abandon`].
+    /// Finishes the last table. Returns an edit with all tables, which are synced. Their names are
+    /// not: [`TreeContext::sync_names`] syncs those of all trees. The edit gets levels by
+    /// [`choose_levels`] and a SeqNo by [`TreeEdit::set_seqno`]. Pass it to the manifest, then to
+    /// [`Tree::install`] or [`Tree::abandon`].
+    ///
+    /// [`TreeContext::sync_names`]: crate::TreeContext::sync_names
     ///
     /// # Errors
     /// As [`Ingest::cut_before`].
@@ -98,7 +101,7 @@ impl Ingest {
         self.outputs.finish()?;
         self.check_finished()?;
         let mut edit = TreeEdit::new(self.tree.id());
-        edit.added = self.outputs.into_added()?;
+        edit.added = self.outputs.into_added();
         Ok(edit)
     }
 

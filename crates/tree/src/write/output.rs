@@ -227,29 +227,28 @@ impl Outputs {
         self.finish_table(tree.options().bounds.as_ref().and_then(|bounds| bounds.upper()))
     }
 
-    /// Returns an edit that adds the finished tables, and says how far `retention` dropped entries.
-    pub(super) fn into_edit(self, retention: &Retention) -> Result<TreeEdit> {
-        let mut edit = TreeEdit::new(self.tree.id());
-        edit.watermark = retention.watermark();
-        edit.expired_through = retention.expired_through();
-        edit.untraced_through = retention.untraced_through();
-        edit.added = self.into_added()?;
-        Ok(edit)
-    }
-
-    /// Syncs the directory, so that the names of the tables survive a power cut. Returns the
-    /// finished tables.
-    pub(super) fn into_added(mut self) -> Result<Vec<(u8, TableMeta)>> {
-        let context = self.tree.context();
+    /// Syncs the directory, so that the names of the tables survive a power cut. Returns an edit
+    /// that adds the finished tables, and says how far `retention` dropped entries.
+    pub(super) fn into_edit(mut self, retention: &Retention) -> Result<TreeEdit> {
         if !self.created.is_empty()
-            && let Err(error) = context.files.or_close_some(|| context.disk.sync_dir(&context.dir))
+            && let Err(error) = self.tree.context().sync_names()
         {
             self.remove_files();
             return Err(error);
         }
+        let mut edit = TreeEdit::new(self.tree.id());
+        edit.watermark = retention.watermark();
+        edit.expired_through = retention.expired_through();
+        edit.untraced_through = retention.untraced_through();
+        edit.added = self.into_added();
+        Ok(edit)
+    }
+
+    /// Returns the finished tables, whose names need not be synced yet.
+    pub(super) fn into_added(mut self) -> Vec<(u8, TableMeta)> {
         self.created.clear();
         let level = self.plan.level;
-        Ok(std::mem::take(&mut self.finished).into_iter().map(|meta| (level, meta)).collect())
+        std::mem::take(&mut self.finished).into_iter().map(|meta| (level, meta)).collect()
     }
 
     /// Bytes of the tables finished so far.

@@ -196,6 +196,7 @@ impl BenchTree {
             ingest.put(key.as_bytes(), value.as_bytes(), None).unwrap();
         }
         let mut edit = ingest.finish().unwrap();
+        self.tree.context().sync_names().unwrap();
         self.last = file_seqno.plus(1);
         choose_levels(&self.tree, &mut edit, may_go_down);
         edit.set_seqno(self.last);
