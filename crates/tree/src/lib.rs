@@ -16,6 +16,7 @@ mod damage;
 mod fold;
 mod ranges;
 mod read_load;
+mod write_load;
 
 mod options;
 mod scans;
@@ -71,3 +72,4 @@ pub use tree::{LevelStats, Tree, TreeReport, TreeStats};
 pub use version::{Known, LEVELS, TableHandle, TreeEdit, Version};
 pub use view::{MemtableRef, View};
 pub use write::{Compaction, Flush, Ingest, IngestOptions, choose_levels};
+pub use write_load::WriteLoad;

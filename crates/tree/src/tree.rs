@@ -229,6 +229,12 @@ impl Tree {
         self.view.load().active.bytes()
     }
 
+    /// Counts a writer of `key` as one that had to wait for others, for tests.
+    #[doc(hidden)]
+    pub fn note_wait(&self, key: &[u8]) {
+        self.view.load().active.note_wait(key);
+    }
+
     /// Memory of the sealed memtables, in bytes.
     pub fn sealed_bytes(&self) -> u64 {
         self.view.load().sealed.iter().map(|table| table.bytes()).sum()

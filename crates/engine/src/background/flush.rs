@@ -245,6 +245,7 @@ impl FlushJob {
         if flush.has_ranges() && self.claims.take(&tree) {
             flush = flush.removing_hidden();
         }
+        self.upkeep.splits.note_load(&tree, flush.load());
         let (keyspace, partition) = self.upkeep.keyspaces.partition_of(&tree);
         self.upkeep.health.tell(&Event::FlushStarted { keyspace, partition });
         let started = self.upkeep.setup.now();

@@ -1,4 +1,5 @@
-//! Splits a tree that has grown in two, and merges neighbours that have stayed small.
+//! Splits a tree that has grown in two, and one whose writers contend in up to four; merges
+//! neighbours that have stayed small.
 //!
 //! ```text
 //! one edit, synced:  the record with another bound, the tables of the new trees
@@ -21,16 +22,20 @@ use crate::event::Event;
 use crate::history::HeldTrees;
 use crate::keyspace_core::KeyspaceCore;
 use crate::manifest::{Edit, Manifest};
+use crate::options::partitions_by_cores;
 use crate::partition::{PARTITIONS_MAX, Route};
 use flagstone_base::{Result, SeqNo, TreeId};
 use flagstone_env::sync::atomic::Ordering;
-use flagstone_tree::{Successor, Tree, inherited, replace, retire, split_key};
+use flagstone_tree::{Successor, Tree, WriteLoad, inherited, replace, retire, split_key};
 use std::slice::from_ref;
 use std::sync::Arc;
 
 /// Neighbours are merged if together they take at most one part in this many of the size at which a
 /// tree is split.
 const MERGE_PARTS: u64 = 4;
+/// A tree whose writers contend is cut into at most this many: each further split would wait until
+/// the tables of this one are trimmed.
+const LOAD_PARTS: usize = 4;
 
 /// Notes `tree`, whose tables take `bytes` now, if it is large enough for a split.
 pub(crate) fn note_size(upkeep: &Upkeep, tree: &Arc<Tree>, bytes: u64) {
@@ -51,8 +56,8 @@ pub(crate) fn note_divided(upkeep: &Upkeep) {
 
 /// Splits and merges what is due. Flushes and compactions may be due afterwards.
 pub(super) fn change_layouts(upkeep: &Arc<Upkeep>) {
-    for tree in upkeep.splits.large() {
-        let split = upkeep.health.run_step("a split", || split(upkeep, &tree));
+    for (tree, load) in upkeep.splits.due() {
+        let split = upkeep.health.run_step("a split", || split(upkeep, &tree, load.as_deref()));
         end(upkeep, &tree, split);
     }
     for id in upkeep.splits.take_divided() {
@@ -96,15 +101,18 @@ fn end(upkeep: &Upkeep, tree: &Tree, split: Result<Split>) {
     }
 }
 
-fn split(upkeep: &Arc<Upkeep>, tree: &Arc<Tree>) -> Result<Split> {
+fn split(upkeep: &Arc<Upkeep>, tree: &Arc<Tree>, load: Option<&WriteLoad>) -> Result<Split> {
     let Some(core) = upkeep.keyspaces.get(tree.options().keyspace) else { return Ok(Split::Never) };
     let layout = core.layout();
     let Some(at) = layout.trees.iter().position(|other| Arc::ptr_eq(other, tree)) else {
         return Ok(Split::Never);
     };
-    let is_large = tree.table_bytes() >= upkeep.setup.options.split_bytes;
+    let limit = upkeep.setup.options.split_bytes;
+    let is_large = limit > 0 && tree.table_bytes() >= limit;
+    let load = load.filter(|_| limit > 0).map(|load| cuts_of_load(load, tree, layout.trees.len()));
+    let load = load.filter(|cuts| !cuts.is_empty());
     let may_grow = layout.trees.len() < PARTITIONS_MAX && layout.route.is_range();
-    if !is_large || !may_grow {
+    if (!is_large && load.is_none()) || !may_grow {
         return Ok(Split::Never);
     }
     // Until its tables are trimmed, its size is not known.
@@ -112,23 +120,45 @@ fn split(upkeep: &Arc<Upkeep>, tree: &Arc<Tree>) -> Result<Split> {
         return Ok(Split::Later);
     }
     let Some(_stopped) = Stopped::take(upkeep, from_ref(tree)) else { return Ok(Split::Later) };
-    let Some(cut) = split_key(tree) else { return Ok(Split::Never) };
+    let is_by_load = load.is_some();
+    let cuts = load.unwrap_or_else(|| split_key(tree).into_iter().collect());
+    if cuts.is_empty() {
+        return Ok(Split::Never);
+    }
     let mut guard = upkeep.edits.manifest.lock();
     let Some(manifest) = guard.as_mut() else { return Ok(Split::Never) };
     let Some(record) = manifest.state().catalog.by_id(core.id) else { return Ok(Split::Never) };
     if is_kept(upkeep, &core) {
         return Ok(Split::Later);
     }
-    let first = manifest.state().catalog.counters().next_tree;
-    let Some(second) = first.0.checked_add(1) else { return Ok(Split::Never) };
-    let record = record.split(at, cut.clone(), [first, TreeId(second)]);
+    let first = manifest.state().catalog.counters().next_tree.0;
+    let Some(last) = first.checked_add(cuts.len() as u32) else { return Ok(Split::Never) };
+    let trees: Vec<TreeId> = (first..=last).map(TreeId).collect();
+    let record = record.split(at, &cuts, &trees);
     change(upkeep, manifest, &core, Change { old: from_ref(tree), at, record, through: None })?;
     drop(guard);
     upkeep.splits.note_divided(core.id);
-    upkeep.splits.splits.fetch_add(1, Ordering::Relaxed);
-    let keyspace = core.name();
-    upkeep.health.tell(&Event::PartitionSplit { keyspace, partition: at, bound: cut });
+    if is_by_load {
+        upkeep.splits.note_split_by_load(core.id, upkeep.setup.now());
+    }
+    upkeep.splits.splits.fetch_add(cuts.len() as u64, Ordering::Relaxed);
+    for (partition, bound) in (at..).zip(cuts) {
+        let keyspace = core.name();
+        upkeep.health.tell(&Event::PartitionSplit { keyspace, partition, bound });
+    }
     Ok(Split::Done)
+}
+
+/// The keys at which `load` cuts `tree`, one of `partitions`. None if there are partitions for all
+/// cores already.
+fn cuts_of_load(load: &WriteLoad, tree: &Tree, partitions: usize) -> Vec<Vec<u8>> {
+    let more = partitions_by_cores().saturating_sub(partitions);
+    let bounds = tree.options().bounds.as_deref().cloned().unwrap_or_default();
+    let is_inside = |cut: &Vec<u8>| bounds.contains(cut) && cut.as_slice() > bounds.lower();
+    let parts = LOAD_PARTS.min(more + 1);
+    let cuts = [parts, 2].into_iter().filter(|parts| *parts > 1 && more > 0);
+    let mut cuts = cuts.map(|parts| load.cuts(parts)).filter(|cuts| cuts.iter().all(is_inside));
+    cuts.find(|cuts| !cuts.is_empty()).unwrap_or_default()
 }
 
 /// Returns whether something keeps the trees of `core` as they are.
@@ -147,6 +177,9 @@ fn merge(upkeep: &Arc<Upkeep>, core: &Arc<KeyspaceCore>) -> Result<bool> {
     let record = core.record();
     if record.given.is_none() {
         upkeep.splits.note_whole(core.id);
+        return Ok(false);
+    }
+    if upkeep.splits.must_stay(core.id, upkeep.setup.now()) {
         return Ok(false);
     }
     let Some(at) = small_neighbours(upkeep, core, &record) else { return Ok(false) };

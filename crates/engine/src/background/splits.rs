@@ -3,7 +3,7 @@
 use flagstone_base::{KeyspaceId, TreeId};
 use flagstone_env::sync::Mutex;
 use flagstone_env::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use flagstone_tree::Tree;
+use flagstone_tree::{Tree, WriteLoad};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,6 +11,9 @@ use std::time::Duration;
 /// A table that reaches across the bounds of its tree is trimmed within this time, even if other
 /// compactions wait.
 const TRIM_WITHIN: Duration = Duration::from_secs(60);
+
+/// After a split because of load, no partitions of the keyspace merge for this long.
+const STAY_FOR: Duration = Duration::from_secs(600);
 
 /// The splits and merges of an open database: done, due, and kept waiting.
 #[derive(Default)]
@@ -28,6 +31,10 @@ pub(crate) struct Splits {
 struct SplitsDue {
     /// Trees that have grown beyond the limit.
     large: BTreeMap<TreeId, Arc<Tree>>,
+    /// Trees whose writers contended while the memtable was filled that was flushed last.
+    loaded: BTreeMap<TreeId, (Arc<Tree>, Arc<WriteLoad>)>,
+    /// When a tree of a keyspace was last split because of load.
+    loaded_since: HashMap<KeyspaceId, Duration>,
     /// What keeps some of them from being split may have ended.
     may_split: bool,
     /// Keyspaces with partitions that a split has made.
@@ -65,6 +72,33 @@ impl Splits {
         due.may_split = true;
     }
 
+    /// Notes the `load` of the memtables of `tree` that are about to be flushed.
+    pub(super) fn note_load(&self, tree: &Arc<Tree>, load: WriteLoad) {
+        let is_contended = load.is_contended() && tree.successors().is_none();
+        let mut due = self.due.lock();
+        match is_contended {
+            true => drop(due.loaded.insert(tree.id(), (Arc::clone(tree), Arc::new(load)))),
+            false => drop(due.loaded.remove(&tree.id())),
+        }
+        due.may_split |= is_contended;
+    }
+
+    /// Notes that a tree of `keyspace` was split because of load at the time `now`.
+    pub(super) fn note_split_by_load(&self, keyspace: KeyspaceId, now: Duration) {
+        self.due.lock().loaded_since.insert(keyspace, now);
+    }
+
+    /// Returns whether partitions of `keyspace` stay at the time `now` although they are small.
+    pub(super) fn must_stay(&self, keyspace: KeyspaceId, now: Duration) -> bool {
+        let mut due = self.due.lock();
+        let stays = |since: &Duration| now.saturating_sub(*since) < STAY_FOR;
+        let must_stay = due.loaded_since.get(&keyspace).is_some_and(stays);
+        if !must_stay {
+            due.loaded_since.remove(&keyspace);
+        }
+        must_stay
+    }
+
     /// Notes that something has ended that keeps trees from being split: a flush, a compaction, a
     /// cut, an ingest.
     pub(crate) fn try_again(&self) {
@@ -75,12 +109,19 @@ impl Splits {
     pub(super) fn forget(&self, tree: TreeId) {
         let mut due = self.due.lock();
         due.large.remove(&tree);
+        due.loaded.remove(&tree);
         due.sharing.remove(&tree);
     }
 
-    /// The trees that have grown beyond the limit.
-    pub(super) fn large(&self) -> Vec<Arc<Tree>> {
-        self.due.lock().large.values().cloned().collect()
+    /// The trees that have grown beyond the limit, and those whose writers contend, with their
+    /// load.
+    pub(super) fn due(&self) -> Vec<(Arc<Tree>, Option<Arc<WriteLoad>>)> {
+        let due = self.due.lock();
+        let is_loaded = |id: &TreeId| due.loaded.contains_key(id);
+        let large = due.large.iter().filter(|(id, _)| !is_loaded(id));
+        let large = large.map(|(_, tree)| (Arc::clone(tree), None));
+        let loaded = due.loaded.values();
+        large.chain(loaded.map(|(tree, load)| (Arc::clone(tree), Some(Arc::clone(load))))).collect()
     }
 
     /// Notes a keyspace with partitions that a split has made.
@@ -90,7 +131,9 @@ impl Splits {
 
     /// Notes that a keyspace has no such partitions any more.
     pub(super) fn note_whole(&self, keyspace: KeyspaceId) {
-        self.due.lock().divided.remove(&keyspace);
+        let mut due = self.due.lock();
+        due.divided.remove(&keyspace);
+        due.loaded_since.remove(&keyspace);
     }
 
     /// Notes that writers are idle.
@@ -113,7 +156,8 @@ impl Splits {
     pub(super) fn arm(&self) -> bool {
         let is_due = {
             let mut due = self.due.lock();
-            (std::mem::take(&mut due.may_split) && !due.large.is_empty()) || due.may_merge
+            let is_any = !(due.large.is_empty() && due.loaded.is_empty());
+            (std::mem::take(&mut due.may_split) && is_any) || due.may_merge
         };
         is_due && !self.is_queued.swap(true, Ordering::AcqRel)
     }
@@ -140,5 +184,134 @@ impl Splits {
     pub(super) fn is_trim_late(&self, tree: &Tree, now: Duration) -> bool {
         let due = self.due.lock();
         due.sharing.get(&tree.id()).is_some_and(|since| now.saturating_sub(*since) >= TRIM_WITHIN)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::options::partitions_by_cores;
+    use crate::partition::Route;
+    use crate::testing::Builder;
+    use crate::{Engine, Environment, Keyspace, KeyspaceOptions, Options, Routing};
+    use flagstone_env::{Executor, ManualClock, MemDisk, SeededRandom, StepExecutor};
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    /// A keyspace with a thousand keys in one partition, far below the size of a split.
+    struct Store {
+        clock: Arc<ManualClock>,
+        steps: Arc<StepExecutor>,
+        db: Engine,
+        kv: Keyspace,
+    }
+
+    impl Store {
+        fn new(options: Options) -> Self {
+            let (clock, steps) = (Arc::<ManualClock>::default(), Arc::<StepExecutor>::default());
+            let environment = Environment {
+                disk: Arc::new(MemDisk::default()),
+                clock: Arc::<ManualClock>::clone(&clock),
+                random: Arc::new(SeededRandom::new(1)),
+                executor: Some(Arc::<StepExecutor>::clone(&steps)),
+            };
+            let builder = Builder::at("db").options(options).environment(environment);
+            let db = builder.open().unwrap();
+            let auto = KeyspaceOptions::new().routing(Routing::Auto);
+            let kv = db.keyspace_with("kv", auto).unwrap();
+            Self { clock, steps, db, kv }
+        }
+
+        fn fill(&self) {
+            (0..1000_u32).for_each(|n| self.kv.put(n.to_be_bytes(), [7; 100]).unwrap());
+        }
+
+        /// Fills the memtables while writers of `keys` wait for others, and flushes them.
+        fn load(&self, keys: impl Iterator<Item = u32>) {
+            self.fill();
+            for key in keys.map(u32::to_be_bytes) {
+                let core = self.kv.core();
+                core.layout().tree_of(&key, core.hash(&key)).note_wait(&key);
+            }
+            self.db.flush().unwrap();
+            self.steps.run_all();
+        }
+
+        /// Lets a time pass in which nobody writes.
+        fn idle(&self, time: Duration) {
+            self.clock.advance(time);
+            for _ in 0..100 {
+                if !self.steps.assist() {
+                    break;
+                }
+            }
+        }
+
+        fn partitions(&self) -> usize {
+            self.kv.core().trees().len()
+        }
+
+        fn bounds(&self) -> Vec<u32> {
+            let Route::Range { bounds, .. } = &self.kv.core().layout().route else { panic!() };
+            bounds.iter().map(|bound| u32::from_be_bytes(bound[..].try_into().unwrap())).collect()
+        }
+    }
+
+    /// The keys below `end`, again and again in an order far from theirs.
+    fn mixed(end: u32) -> impl Iterator<Item = u32> {
+        (0..8000_u32).map(move |n| (n.wrapping_mul(0x9E37_79B9) >> 16) % end)
+    }
+
+    const SOON: Duration = Duration::from_secs(2);
+
+    #[test]
+    fn a_small_partition_is_cut_where_its_writers_wait() {
+        let store = Store::new(Options::default());
+        store.load(mixed(200));
+        let bounds = store.bounds();
+        assert_eq!(bounds.len(), 3, "{bounds:?}");
+        for (bound, wanted) in bounds.iter().zip([50, 100, 150]) {
+            assert!(bound.abs_diff(wanted) < 25, "{bounds:?}");
+        }
+        assert_eq!((store.db.stats().splits, store.kv.count().unwrap()), (3, 1000));
+        store.idle(SOON);
+        store.db.verify().unwrap();
+    }
+
+    #[test]
+    fn partitions_are_no_more_than_keep_all_cores_busy() {
+        let store = Store::new(Options::default());
+        for _ in 0..6 {
+            store.load(mixed(1000));
+            store.idle(SOON);
+        }
+        assert!((4..=partitions_by_cores()).contains(&store.partitions()));
+    }
+
+    #[test]
+    fn what_load_has_split_merges_only_long_after() {
+        let store = Store::new(Options::default());
+        store.load(mixed(1000));
+        let rest = || {
+            store.fill();
+            store.db.flush().unwrap();
+            store.idle(SOON);
+        };
+        (0..8).for_each(|_| rest());
+        assert_eq!((store.partitions(), store.db.stats().merges), (4, 0));
+        store.clock.advance(super::STAY_FOR);
+        (0..8).for_each(|_| rest());
+        assert_eq!((store.partitions(), store.kv.count().unwrap()), (1, 1000));
+    }
+
+    #[test]
+    fn a_load_that_a_cut_would_not_divide_splits_nothing() {
+        let store = Store::new(Options::default());
+        store.load(0..8000);
+        store.load(std::iter::repeat_n(7, 8000));
+        store.load(mixed(1000).take(200));
+        assert_eq!(store.partitions(), 1);
+        let whole = Store::new(Options::default().split_bytes(0));
+        whole.load(mixed(1000));
+        assert_eq!(whole.partitions(), 1, "without the option nothing splits");
     }
 }

@@ -294,7 +294,7 @@ mod tests {
             let records = [record.clone()];
             changed(&catalog, &CatalogChange { altered: &records, ..NOTHING })
         };
-        let split = before.split(1, b"p".to_vec(), [TreeId(3), TreeId(4)]);
+        let split = before.split(1, &[b"p".to_vec()], &[TreeId(3), TreeId(4)]);
         let after = altered(&split).unwrap();
         assert_eq!(after.trees().collect::<Vec<_>>(), [TreeId(1), TreeId(3), TreeId(4)]);
         assert_eq!(after.counters().next_tree, TreeId(5));
@@ -303,8 +303,8 @@ mod tests {
             let error = altered(&record).unwrap_err().to_string();
             assert!(error.contains(text), "{error}");
         };
-        refused(before.split(1, b"p".to_vec(), [TreeId(2), TreeId(4)]), "other bounds");
-        refused(before.split(1, b"p".to_vec(), [TreeId(4), TreeId(4)]), "assigned before");
+        refused(before.split(1, &[b"p".to_vec()], &[TreeId(2), TreeId(4)]), "other bounds");
+        refused(before.split(1, &[b"p".to_vec()], &[TreeId(4), TreeId(4)]), "assigned before");
         let given = Some(vec![b"p".to_vec()]);
         refused(KeyspaceRecord { given, ..split.clone() }, "another way");
         let route = Route::Range { bounds: vec![b"h".to_vec()], seed: before.route.seed() };

@@ -161,13 +161,14 @@ impl KeyspaceRecord {
         self.given_bounds().iter().any(|given| given == bound)
     }
 
-    /// Returns the record with `partition` cut in two at the key `bound`, each with a new tree.
-    pub(crate) fn split(&self, partition: usize, bound: Vec<u8>, trees: [TreeId; 2]) -> Self {
+    /// Returns the record with `partition` cut at the keys `cuts`, each part with one of the new
+    /// `trees`.
+    pub(crate) fn split(&self, partition: usize, cuts: &[Vec<u8>], trees: &[TreeId]) -> Self {
         let mut split = self.clone();
         split.given = Some(self.given_bounds().to_vec());
-        split.trees.splice(partition..=partition, trees);
+        split.trees.splice(partition..=partition, trees.iter().copied());
         if let Route::Range { bounds, .. } = &mut split.route {
-            bounds.insert(partition, bound);
+            bounds.splice(partition..partition, cuts.iter().cloned());
         }
         split
     }
@@ -477,13 +478,16 @@ mod tests {
     #[test]
     fn a_split_keeps_the_bounds_of_the_user_and_a_merge_undoes_it() {
         let before = record(Routing::Range(vec![b"g".to_vec()]), "bytes");
-        let split = before.split(1, b"p".to_vec(), [TreeId(20), TreeId(21)]);
+        let split = before.split(1, &[b"p".to_vec()], &[TreeId(20), TreeId(21)]);
         assert_eq!(split.trees, [TreeId(9), TreeId(20), TreeId(21)]);
         assert_eq!(split.routing(), before.routing());
         let bytes = encoded(&split);
         assert_eq!(bytes[bytes.len() - 4..], [71, 2, 1, b'g']);
         assert_eq!(KeyspaceRecord::decode(&bytes), Ok(split.clone()));
         assert!(split.is_given(b"g") && !split.is_given(b"p"));
+        let thirds = before.split(0, &[b"b".to_vec(), b"d".to_vec()], &[20, 21, 22].map(TreeId));
+        assert_eq!(thirds.trees, [20, 21, 22, 10].map(TreeId));
+        assert_eq!(KeyspaceRecord::decode(&encoded(&thirds)), Ok(thirds));
         let merged = split.merged(1, TreeId(22));
         assert_eq!((merged.given.clone(), &merged.route), (None, &before.route));
         assert_eq!(merged.trees, [TreeId(9), TreeId(22)]);

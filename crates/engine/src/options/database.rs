@@ -44,8 +44,13 @@ pub struct Options {
     /// Split a partition of a keyspace with ranges of keys ([`Routing::Range`](crate::Routing)) in
     /// two when its tables take this many bytes, at least 1 KiB, and merge neighbours that a split
     /// has made while together they take less than a quarter of it. A split writes one edit and
-    /// stops no writer. A keyspace has at most 256 partitions. 0: they stay as they are. Default:
-    /// 256 MiB, eight full tables.
+    /// stops no writer. A keyspace has at most 256 partitions.
+    ///
+    /// A partition of any size is also split, in up to four, when a fourth of its writers wait for
+    /// one another: at the keys that divide what they write evenly, and into no more partitions
+    /// than a keyspace has by default. For ten minutes these do not merge.
+    ///
+    /// 0: partitions stay as they are. Default: 256 MiB, eight full tables.
     pub split_bytes: u64,
     /// Read blocks that are not in the cache past the page cache of the operating system
     /// (`O_DIRECT`), where it supports that: for data much larger than the machine's memory, which

@@ -12,8 +12,9 @@ pub enum Routing {
     /// By ranges of the key itself, given the ascending first keys of the second and all later
     /// partitions (at most 255). A scan reads the partitions one after another.
     ///
-    /// Partitions split in two when they have grown, and merge while they are small:
-    /// [`Options::split_bytes`](crate::Options::split_bytes). The bounds given here stay.
+    /// Partitions split when they have grown or when their writers contend, and merge while they
+    /// are small: [`Options::split_bytes`](crate::Options::split_bytes). The bounds given here
+    /// stay.
     Range(Vec<Vec<u8>>),
     /// By ranges of the key whose bounds are found while the keyspace grows. The same as
     /// [`Routing::Range`] without bounds, as which it is stored.
@@ -23,8 +24,7 @@ pub enum Routing {
 impl Routing {
     /// The default: hash partitions, the next power of two of the processor's cores within 4..=32.
     pub(crate) fn by_cores() -> Self {
-        let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        Self::Hash(cores.next_power_of_two().clamp(4, 32) as u16)
+        Self::Hash(partitions_by_cores() as u16)
     }
 
     /// The number of partitions of a new keyspace.
@@ -63,6 +63,12 @@ impl Routing {
             }
         }
     }
+}
+
+/// How many partitions keep all cores busy: the next power of two of their number within 4..=32.
+pub(crate) fn partitions_by_cores() -> usize {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    cores.next_power_of_two().clamp(4, 32)
 }
 
 macro_rules! define {

@@ -11,5 +11,6 @@ pub use changes::ChangeRetention;
 pub use database::Options;
 pub use durability::Durability;
 pub(crate) use durability::check_interval;
+pub(crate) use keyspace::partitions_by_cores;
 pub use keyspace::{KeyspaceOptions, Routing};
 pub use size::parse_bytes;

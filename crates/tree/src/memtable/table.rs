@@ -8,13 +8,14 @@ use crate::arena::ChunkPool;
 use crate::context::TreeContext;
 use crate::fold::Fold;
 use crate::ranges::{OwnedRange, RangeSet};
+use crate::write_load::{Waits, WriteLoad};
 use flagstone_base::check::changed;
 use flagstone_base::flip::{self, Site};
 use flagstone_base::hash::remix;
 use flagstone_base::{EntryCheck, EntryRef, Error, ErrorKind, Kind, Result, SeqNo, Slice, Trailer};
-use flagstone_env::sync::Mutex;
 use flagstone_env::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use flagstone_env::sync::{ArcSwapOption, Guard};
+use flagstone_env::sync::{Mutex, MutexGuard};
 use flagstone_sst::RangeDelete;
 use std::sync::{Arc, OnceLock};
 
@@ -55,6 +56,8 @@ struct Writer {
     ranges_count: u64,
     ranges_sum: u64,
     is_uncharged: bool,
+    /// The writers that had to wait for one another, if some had.
+    waits: Option<Box<Waits>>,
 }
 
 /// Deleted ranges: a set, and the few that were added since the set was made.
@@ -224,7 +227,10 @@ impl Memtable {
         };
         let mut room = Vec::new();
         let entry = flip::arrived(Site::Memtable, entry, &mut room);
-        let mut writer = self.writer.lock();
+        let mut writer = match self.writer.try_lock() {
+            Some(writer) => writer,
+            None => self.wait_to_write(entry.key),
+        };
         let (mut is_long, mut is_more) = (false, true);
         if entry.kind() == Kind::RangeDelete {
             writer.ranges_count += 1;
@@ -241,6 +247,29 @@ impl Memtable {
         self.entries.fetch_add(u64::from(is_more), Ordering::Relaxed);
         self.last.fetch_max(entry.seqno().get(), Ordering::AcqRel);
         Ok(is_long)
+    }
+
+    /// Waits for other writers, as a writer of `key`.
+    #[cold]
+    fn wait_to_write(&self, key: &[u8]) -> MutexGuard<'_, Writer> {
+        let mut writer = self.writer.lock();
+        writer.waits.get_or_insert_default().note(key);
+        writer
+    }
+
+    /// Counts a writer of `key` that has waited for others, for tests.
+    pub(crate) fn note_wait(&self, key: &[u8]) {
+        drop(self.wait_to_write(key));
+    }
+
+    /// How much its writers waited for one another. Nothing if it has keys of several trees: those
+    /// have come of a split since.
+    pub(crate) fn load(&self) -> WriteLoad {
+        if self.is_shared() {
+            return WriteLoad::default();
+        }
+        let waits = self.writer.lock().waits.as_deref().cloned();
+        WriteLoad::new(self.entries(), waits.unwrap_or_default())
     }
 
     /// Adds the state of `key` at `seqno` next to its merge operands. The memtable must have an

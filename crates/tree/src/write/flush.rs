@@ -16,6 +16,7 @@ use crate::pick::{coarse, fences};
 use crate::ranges::RangeSet;
 use crate::tree::Tree;
 use crate::version::{TableHandle, TreeEdit, Version};
+use crate::write_load::WriteLoad;
 use flagstone_base::{FileNumber, Moment, Result, SeqNo};
 use std::sync::Arc;
 
@@ -117,6 +118,11 @@ impl Flush {
         self.may_remove =
             self.work.is_none() && self.has_ranges() && self.tree.compaction_slot.take();
         self
+    }
+
+    /// How much the writers of its memtables waited for one another.
+    pub fn load(&self) -> WriteLoad {
+        self.tables.iter().map(|table| table.load()).fold(WriteLoad::default(), WriteLoad::and)
     }
 
     /// The memory of its memtables, in bytes.

@@ -2,7 +2,7 @@
 
 use crate::bench_tree::{BenchTree, small_options};
 use flagstone_base::{EntryRef, KeyRange, Kind, SeqNo};
-use flagstone_tree::{Direction, ScanOptions};
+use flagstone_tree::{Direction, Flush, ScanOptions};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -57,6 +57,32 @@ fn readers_see_everything_published_in_order_while_writers_insert() {
         writers.into_iter().for_each(|writer| writer.join().unwrap());
         done.store(true, Ordering::Release);
     });
+}
+
+/// A round in which no writer finds the lock taken says nothing, so there are many.
+#[test]
+fn writers_that_wait_for_one_another_are_counted() {
+    for _ in 0..1000 {
+        let (tree, next) = (BenchTree::new(small_options()), AtomicU64::new(1));
+        let insert = || {
+            for _ in 0..200 {
+                let seqno = SeqNo::new(next.fetch_add(1, Ordering::SeqCst));
+                let memtable = tree.tree.reserve(seqno);
+                let entry = EntryRef::new(b"key", seqno, Kind::Put, &[7; 2000]);
+                memtable.insert(entry, tree.hash(b"key")).unwrap();
+            }
+        };
+        std::thread::scope(|scope| {
+            (0..4).for_each(|_| drop(scope.spawn(insert)));
+        });
+        let last = SeqNo::new(next.load(Ordering::SeqCst));
+        tree.tree.seal(last);
+        let flush = Flush::start(&tree.tree, SeqNo::MAX, &[], last, &[]).unwrap();
+        if flush.load().waits() > 0 {
+            return;
+        }
+    }
+    panic!("no writer waited");
 }
 
 /// Readers at any moment while a counter is incremented: shortcuts are added next to what they
