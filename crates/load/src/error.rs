@@ -11,7 +11,8 @@ pub enum LoadError {
     /// The input or the arguments are wrong: a bad document, or a file that cannot be used. The
     /// text says where.
     Usage(String),
-    /// The key of a document exists, and the load was to stop at that. The text says where.
+    /// The key of a document, or its value in a unique index, exists, and the load was to stop
+    /// there. The text says where.
     Exists(String),
     /// A file could not be read or written, or a thread could not be started.
     Io(String),

@@ -10,7 +10,7 @@ use crate::marks::{self, Marks, Position};
 use crate::table::{RecordParser, Table};
 use crate::totals::{Count, OnCommit, Totals};
 use flagstone::bulk::Chunk;
-use flagstone::{Batch, Collection, Database, Durability, EntryOptions};
+use flagstone::{Batch, Collection, Database, Durability, EntryOptions, Error, ErrorKind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -36,6 +36,11 @@ impl Mode {
     pub(crate) const fn needs_text(self) -> bool {
         matches!(self, Self::Insert | Self::Merge)
     }
+
+    /// Returns whether `error` says that a document exists that was to be inserted.
+    pub(crate) fn is_conflict(self, error: &Error) -> bool {
+        self == Self::Insert && error.kind() == ErrorKind::Conflict
+    }
 }
 
 /// What the parsers and writers of a load share.
@@ -44,6 +49,8 @@ pub(crate) struct Job {
     pub(crate) collection: Collection,
     pub(crate) key_path: String,
     pub(crate) mode: Mode,
+    /// Whether writers get the text of documents: the mode needs it, or an index may refuse some.
+    pub(crate) keeps_text: bool,
     pub(crate) entry: EntryOptions,
     pub(crate) durability: Durability,
     /// Whether a key that exists ends the load, if documents are inserted.
@@ -74,7 +81,7 @@ pub(crate) struct Work {
     pub(crate) is_end: bool,
     /// Copies of the chunk's bad documents.
     pub(crate) bad: Vec<u8>,
-    /// Where the documents come from, if they are inserted or merged.
+    /// Where the documents come from, if the job keeps the text.
     pub(crate) source: Option<Source>,
     pub(crate) number: u64,
     pub(crate) _permit: Arc<Permit>,

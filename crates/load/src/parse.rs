@@ -51,7 +51,7 @@ struct Open {
     end: Position,
     /// How many batches of the chunk this lane has got.
     part: u32,
-    /// If documents are inserted or merged, their numbers in the chunk.
+    /// If the text is kept, the numbers of the documents in the chunk.
     documents: Vec<u32>,
     /// If documents are inserted, the hashes of their keys.
     keys: HashSet<u64>,
@@ -138,7 +138,7 @@ impl<'a> Parse<'a> {
         if inserts {
             open.keys.insert(hash);
         }
-        if job.mode.needs_text() {
+        if job.keeps_text {
             open.documents.push(number);
         }
         if open.batch.bytes() >= job.batch_bytes {
@@ -155,10 +155,14 @@ impl<'a> Parse<'a> {
         bad: Bad,
         copies: &mut Vec<u8>,
     ) -> Result<(), LoadError> {
-        let (inside, reason) = match bad {
+        let (inside, mut reason) = match bad {
             Bad::Load(error) => return Err(error),
             Bad::Document(inside, reason) => (inside, reason),
         };
+        let is_end = inside > 0 && inside >= text.1.trim_ascii_end().len();
+        if is_end && self.text.table.is_none() && !reason.contains(", found ") {
+            reason.push_str(", found the end of the line: a document is on one line");
+        }
         let input = &self.job.inputs[self.text.input];
         let described = places.describe(input, text, (inside, &reason));
         if !self.job.bad.are_copied() {
@@ -180,7 +184,7 @@ impl<'a> Parse<'a> {
     fn take(&mut self, lane: usize) -> Work {
         let open = &mut self.open[lane];
         open.keys.clear();
-        let source = self.job.mode.needs_text().then(|| Source {
+        let source = self.job.keeps_text.then(|| Source {
             text: Arc::clone(&self.text),
             documents: std::mem::take(&mut open.documents),
         });

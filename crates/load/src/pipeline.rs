@@ -4,7 +4,7 @@ use crate::bad_documents::BadDocuments;
 use crate::control::Control;
 use crate::error::LoadError;
 use crate::gate::Gate;
-use crate::input::{Form, Input};
+use crate::input::{Form, Format, Input};
 use crate::job::{Job, Mode};
 use crate::lane::Lane;
 use crate::marks::{self, Marks, Position};
@@ -164,7 +164,11 @@ impl Plan {
             ("--mode", format!("{:?}", self.mode).to_lowercase()),
         ];
         for input in &self.inputs {
-            settings.push(("the file", format!("{:?} as {:?}", input.name, input.format)));
+            let format = match &input.format {
+                Format::Json => "JSON".to_owned(),
+                table @ Format::Table(_) => format!("{table:?}"),
+            };
+            settings.push(("the file", format!("{:?} as {format}", input.name)));
         }
         Marks::open(&self.database, &collection, &settings, self.writers).map(Some)
     }
@@ -173,11 +177,13 @@ impl Plan {
         let parsers = usize::from(self.parsers);
         let writers = marks.as_ref().map_or(usize::from(self.writers), Marks::writers);
         let chunks_max = 2 * parsers as u64 + CHUNKS_AHEAD;
+        let keeps_text = self.mode.needs_text() || !self.collection.indexes().is_empty();
         Job {
             database: self.database,
             collection: self.collection,
             key_path: self.key_path,
             mode: self.mode,
+            keeps_text,
             entry: self.entry,
             durability: self.durability,
             stops_on_error: self.stops_on_error,

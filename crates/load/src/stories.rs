@@ -262,9 +262,61 @@ fn a_key_that_exists_ends_an_insert_that_is_to_stop_at_errors() {
     let twice = (1..lines.keys.len()).find(|n| lines.keys[..*n].contains(&lines.keys[*n])).unwrap();
     let plan = plan((&database, &collection), lines.inputs(), (1, 1, 1));
     let plan = Plan { mode: Mode::Insert, stops_on_error: true, ..plan };
-    let failure = plan.run(&mut Unwatched).unwrap().failure.unwrap();
+    let outcome = plan.run(&mut Unwatched).unwrap();
+    let failure = outcome.failure.unwrap();
     let expected = format!("plain.jsonl:{}:1: a document with this key exists", twice + 1);
     assert!(matches!(&failure, LoadError::Exists(text) if text.ends_with(&expected)), "{failure}");
+    assert_eq!(outcome.count.documents, twice as u64, "what is before it is loaded");
+    assert!(found(&collection) == lines.expected(Mode::Insert, 0..twice, Expected::new()));
+}
+
+/// Values of a unique index repeat. With one writer the first document of a value is loaded, and
+/// with more of them one of those that have it; a load that is stopped continues exactly.
+#[test]
+fn documents_that_a_unique_index_refuses_are_left_out_and_no_others() {
+    let seed = seed("unique", 4);
+    let mut rng = Rng::new(seed);
+    let dir = tempfile::tempdir().unwrap();
+    let (input, bad) = (dir.path().join("in.jsonl"), dir.path().join("bad.txt"));
+    let values: Vec<usize> = (0..20_000).map(|_| rng.index(15_000)).collect();
+    let line = |(n, v)| format!("{{\"id\":{n},\"n\":{n},\"v\":{v},\"pad\":\"{v:0>99}\"}}\n");
+    let text: String = values.iter().enumerate().map(line).collect();
+    std::fs::write(&input, &text).unwrap();
+    let mut seen = std::collections::HashSet::new();
+    let first = |n: &i64| seen.insert(values[*n as usize]);
+    let first: Vec<i64> = (0..values.len() as i64).filter(first).collect();
+    for (mode, threads) in
+        [(Mode::Upsert, (1, 3, 1)), (Mode::Insert, (2, 2, 1)), (Mode::Upsert, (1, 3, 4))]
+    {
+        let database = Database::open(dir.path().join(format!("{mode:?} {threads:?}"))).unwrap();
+        let collection = database.collection("c").unwrap();
+        collection.create_index("by_v", flagstone::Index::on("v").unique()).unwrap();
+        let mut sum = Count::default();
+        for round in 0.. {
+            assert!(round < 100, "a load makes progress");
+            let inputs = vec![Input::open(&input).unwrap()];
+            let copied = BadDocuments::copy_to(&bad, &[]).unwrap();
+            let plan = plan((&database, &collection), inputs, threads);
+            let plan = Plan { mode, bad: copied, resumes: true, ..plan };
+            let outcome = plan.run(&mut StopAfter(4000, false)).unwrap();
+            assert!(outcome.failure.is_none(), "{:?}", outcome.failure);
+            sum.documents += outcome.count.documents;
+            sum.bad += outcome.count.bad;
+            sum.existing += outcome.count.existing;
+            if !outcome.is_interrupted {
+                break;
+            }
+        }
+        let loaded: Vec<i64> = found(&collection).into_keys().collect();
+        assert_eq!(loaded.len(), first.len());
+        assert!(threads.2 > 1 || loaded == first, "{mode:?} {threads:?}");
+        let expected = (first.len() as u64, (values.len() - first.len()) as u64, 0);
+        assert_eq!((sum.documents, sum.bad, sum.existing), expected);
+        let copied = std::fs::read_to_string(&bad).unwrap();
+        assert_eq!(copied.lines().count(), 2 * (values.len() - first.len()));
+        database.verify().unwrap();
+        database.close().unwrap();
+    }
 }
 
 #[test]

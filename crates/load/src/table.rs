@@ -35,6 +35,44 @@ impl TableFormat {
         Self { delimiter, has_quotes, fields: None, is_text: false, ignores_blanks: false }
     }
 
+    /// Refuses a record with a quote that is not closed, or with text after a closing quote: the
+    /// parser would take the rest of the file for a field, or drop the quotes. A quote inside of a
+    /// field that does not begin with one is text.
+    fn check_quotes(&self, record: &[u8]) -> Result<(), BadRecord> {
+        let mut at = 0;
+        while self.has_quotes && at < record.len() {
+            if record[at] != b'"' {
+                // Up to the next field. What follows the end of the line was taken for a record.
+                let Some(end) = memchr::memchr(self.delimiter, &record[at..]) else { break };
+                at += end + 1;
+                continue;
+            }
+            let open = at;
+            at += 1;
+            loop {
+                let Some(quote) = memchr::memchr(b'"', &record[at..]) else {
+                    let reason = "a quote is not closed".to_owned();
+                    return Err(BadRecord { at: open, reason });
+                };
+                at += quote + 1;
+                match record.get(at) {
+                    Some(b'"') => at += 1,
+                    Some(byte) if *byte == self.delimiter => {
+                        at += 1;
+                        break;
+                    }
+                    None | Some(b'\r' | b'\n') => return Ok(()),
+                    Some(_) => {
+                        let reason = "text after a closing quote: expected the end of the field \
+                                      there, or each quote inside of it twice";
+                        return Err(BadRecord { at, reason: reason.to_owned() });
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// Returns a parser of records.
     pub(crate) fn reader(&self) -> csv_core::Reader {
         csv_core::ReaderBuilder::new().delimiter(self.delimiter).quoting(self.has_quotes).build()
@@ -91,7 +129,7 @@ impl Table {
     pub(crate) fn new(format: &TableFormat, names: &[String]) -> Result<Self, String> {
         let mut root = Node::Map(Vec::new());
         for (column, name) in names.iter().enumerate() {
-            root.add(name, column).map_err(|why| format!("column {}: {why}", column + 1))?;
+            root.add(name, name, column).map_err(|why| format!("column {}: {why}", column + 1))?;
         }
         Ok(Self { format: format.clone(), columns: names.len(), root })
     }
@@ -103,6 +141,7 @@ impl Table {
     pub(crate) fn with_header(format: &TableFormat, record: &[u8]) -> Result<Self, String> {
         let record = std::str::from_utf8(record)
             .map_err(|_not_utf8| "expected names of fields in UTF-8".to_owned())?;
+        format.check_quotes(record.as_bytes()).map_err(|bad| bad.reason)?;
         let mut parser = RecordParser::new(format);
         parser.parse(record.as_bytes());
         let names: Vec<String> =
@@ -126,6 +165,7 @@ impl Table {
             let reason = "expected text in UTF-8".to_owned();
             return Err(BadRecord { at: error.valid_up_to(), reason });
         }
+        self.format.check_quotes(record)?;
         parser.parse(record);
         let found = parser.fields;
         if found > self.columns {
@@ -178,13 +218,14 @@ impl Table {
 }
 
 impl Node {
-    fn add(&mut self, path: &str, column: usize) -> Result<(), String> {
+    /// Adds the column `whole`, of which `path` is the rest that leads on from here.
+    fn add(&mut self, whole: &str, path: &str, column: usize) -> Result<(), String> {
         let (name, rest) = path.split_once('.').map_or((path, None), |(a, b)| (a, Some(b)));
         if name.is_empty() {
-            return Err(format!("expected the name of a field, found {path:?}"));
+            return Err(format!("expected the name of a field, found {whole:?}"));
         }
         let Self::Map(children) = self else {
-            return Err(format!("{name:?} is inside of a field that is a column itself"));
+            return Err(format!("{whole:?} is inside of a field that is a column itself"));
         };
         let mut quoted = Vec::new();
         append_text(name, &mut quoted);
@@ -195,11 +236,11 @@ impl Node {
             (None, None) => children.push((quoted, Self::Column(column))),
             (None, Some(rest)) => {
                 let mut child = Self::Map(Vec::new());
-                child.add(rest, column)?;
+                child.add(whole, rest, column)?;
                 children.push((quoted, child));
             }
-            (Some(at), Some(rest)) => children[at].1.add(rest, column)?,
-            (Some(_), None) => return Err(format!("the name {name:?} is there twice")),
+            (Some(at), Some(rest)) => children[at].1.add(whole, rest, column)?,
+            (Some(_), None) => return Err(format!("the name {whole:?} is there twice")),
         }
         Ok(())
     }
@@ -310,6 +351,11 @@ mod tests {
             json(&csv, "a,\"b,c\"", "\"x,\r\n\"\"y\"\"\",\"\u{e9}\t\\\"\r\n"),
             Ok("{\"a\":\"x,\\u000d\\u000a\\\"y\\\"\",\"b,c\":\"\u{e9}\\u0009\\\\\"}".into())
         );
+        assert_eq!(
+            json(&csv, "a,b", "5\" x 7\",\"\"\r\n"),
+            Ok("{\"a\":\"5\\\" x 7\\\"\",\"b\":\"\"}".into()),
+            "a quote inside of a field that does not begin with one"
+        );
         let tsv = TableFormat::tsv();
         assert_eq!(
             json(&tsv, "a\tb", "\"x\t1"),
@@ -338,12 +384,19 @@ mod tests {
         for (header, record, reason) in [
             ("a,b", "1,2,3", "expected at most 2 fields, found 3"),
             ("a,,b", "", "column 2: expected the name of a field, found \"\""),
-            ("a.,b", "", "column 1: expected the name of a field, found \"\""),
+            ("a.,b", "", "column 1: expected the name of a field, found \"a.\""),
             ("a,b,a", "", "column 3: the name \"a\" is there twice"),
-            ("a,a.b", "", "column 2: \"b\" is inside of a field that is a column itself"),
+            ("a,a.b", "", "column 2: \"a.b\" is inside of a field that is a column itself"),
+            ("a,b", "1,\"2\n", "a quote is not closed"),
+            ("a,b", "\"1\",\"2\"\"", "a quote is not closed"),
+            ("a,\"b", "", "a quote is not closed"),
             ("a.b,a", "", "column 2: the name \"a\" is there twice"),
         ] {
             assert_eq!(json(&csv, header, record), Err(reason.into()), "{header}");
+        }
+        for record in ["\"x\"y,1", "1,\"x\" ", "1,\"x\" \"y\"", "\"a\"\"\"b,1"] {
+            let refused = json(&csv, "a,b", record).unwrap_err();
+            assert!(refused.starts_with("text after a closing quote"), "{record}: {refused}");
         }
         let table = Table::with_header(&csv, b"a,b").unwrap();
         let (mut parser, mut out) = (RecordParser::new(&csv), Vec::new());

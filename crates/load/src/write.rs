@@ -3,8 +3,9 @@
 use crate::bad_documents::Places;
 use crate::error::LoadError;
 use crate::job::{Job, Mode, Source, ToJson, Work};
+use crate::marks::Position;
 use crate::totals::Count;
-use flagstone::{Batch, DocumentParser, ErrorKind, JsonOptions, MergePatch, ParsedDocument};
+use flagstone::{Batch, DocumentParser, Error, ErrorKind, JsonOptions, MergePatch, ParsedDocument};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -24,12 +25,12 @@ impl Drop for Writer {
 impl Writer {
     pub(crate) fn run(self) {
         while let Some(work) = self.job.lanes[self.lane].pop() {
-            let (rank, is_end) = (work.rank, work.is_end);
+            let (rank, number, is_end) = (work.rank, work.number, work.is_end);
             if let Err(failure) = self.write(work) {
+                let is_document = matches!(failure, LoadError::Exists(_) | LoadError::Usage(_));
                 // Those of the database come first.
-                let is_exists = matches!(failure, LoadError::Exists(_));
-                let rank = if is_exists { rank } else { (0, 0) };
-                self.job.control.fail(rank, 0, failure);
+                let (rank, last) = if is_document { (rank, number) } else { ((0, 0), 0) };
+                self.job.control.fail(rank, last, failure);
                 return;
             }
             if is_end {
@@ -39,22 +40,34 @@ impl Writer {
     }
 
     fn write(&self, mut work: Work) -> Result<(), LoadError> {
-        self.job.bad.write(&work.bad)?;
+        let job = &*self.job;
+        job.bad.write(&work.bad)?;
         let mut count = work.count;
-        if self.job.mode == Mode::Merge {
-            return self.merge(&work, count);
-        }
-        if !work.batch.is_empty() {
-            let batch = std::mem::take(&mut work.batch);
-            match (self.commit_marked(batch, &work), work.source.take()) {
-                (Err(error), Some(source)) if error.kind() == ErrorKind::Conflict => {
-                    self.insert_new(&work, &source, &mut count)?;
-                }
-                (committed, _) => committed?,
+        let source = work.source.take();
+        let written = match &source {
+            Some(source) if job.mode == Mode::Merge && !source.documents.is_empty() => {
+                self.each_alone(&work, source, &mut count)
             }
-        }
-        self.job.totals.add(count);
-        Ok(())
+            _ if work.batch.is_empty() => Ok(()),
+            _ => {
+                let batch = std::mem::take(&mut work.batch);
+                match (self.commit_marked(batch, &work), &source) {
+                    (Err(error), Some(source)) if job.mode.is_conflict(&error) => {
+                        self.insert_new(&work, source, &mut count)
+                    }
+                    (Err(error), Some(source)) if is_refusal(&error) => {
+                        self.each_alone(&work, source, &mut count)
+                    }
+                    (Ok(()), _) => Ok(()),
+                    (Err(error), _) => {
+                        count.documents = 0;
+                        Err(error.into())
+                    }
+                }
+            }
+        };
+        job.totals.add(count);
+        written
     }
 
     /// Commits `batch` with the mark of this writer.
@@ -83,59 +96,114 @@ impl Writer {
     /// Inserts the documents of `source` whose keys do not exist, and counts the others.
     #[cold]
     fn insert_new(&self, work: &Work, source: &Source, count: &mut Count) -> Result<(), LoadError> {
+        if self.job.stops_on_error {
+            return self.each_alone(work, source, count);
+        }
         loop {
+            count.documents = 0;
             let New { batch, existing, copies, inserted } = self.new_of(source)?;
-            count.existing = existing;
-            count.documents = inserted;
             match self.commit_marked(batch, work) {
-                Ok(()) => return self.job.bad.write(&copies),
+                Ok(()) => {
+                    (count.documents, count.existing) = (inserted, existing);
+                    return self.job.bad.write(&copies);
+                }
                 // Another writer of this collection was faster.
                 Err(error) if error.kind() == ErrorKind::Conflict => {}
+                Err(error) if is_refusal(&error) => return self.each_alone(work, source, count),
                 Err(error) => return Err(error.into()),
             }
         }
     }
 
-    /// Merges the documents of `work`, one after another.
-    fn merge(&self, work: &Work, mut count: Count) -> Result<(), LoadError> {
+    /// Writes the documents of `source` one after another: they are merged, or the database has
+    /// refused one of them.
+    #[cold]
+    fn each_alone(&self, work: &Work, source: &Source, count: &mut Count) -> Result<(), LoadError> {
         let job = &*self.job;
-        let Some(source) = work.source.as_ref().filter(|source| !source.documents.is_empty())
-        else {
-            job.totals.add(count);
-            return Ok(());
-        };
         let text = &*source.text;
         let mut places = Places::new(&text.chunk);
         let mut copies = Vec::new();
-        self.each(source, |at, document, json, parsed| {
-            let started = Instant::now();
-            let patch = MergePatch::parse(json)?.upsert();
-            let merged = parsed.merge(&patch);
-            if let Some(hear) = &job.on_commit {
-                hear(started.elapsed());
+        count.documents = 0;
+        let written = self.each(source, |at, document, json, parsed| {
+            let mark = text.place(at + 1);
+            let (reason, stops, failure): (_, _, fn(String) -> LoadError) =
+                match self.write_one(json, parsed, mark)? {
+                    One::Written => {
+                        count.documents += 1;
+                        return Ok(());
+                    }
+                    One::Exists => {
+                        count.existing += 1;
+                        (EXISTS.to_owned(), job.stops_on_error, LoadError::Exists)
+                    }
+                    One::Refused(error) => {
+                        count.bad += 1;
+                        let is_there = error.kind() == ErrorKind::Duplicate;
+                        let failure = if is_there { LoadError::Exists } else { LoadError::Usage };
+                        (error.to_string(), !job.bad.are_copied(), failure)
+                    }
+                };
+            if !stops && !job.bad.are_copied() {
+                return Ok(());
             }
-            // The result may be too long.
-            let error = match merged {
-                Err(error) if error.kind() == ErrorKind::InvalidInput => error,
-                other => return other.map(drop).map_err(LoadError::from),
-            };
-            let reason = error.to_string();
             let described = places.describe(&job.inputs[text.input], (at, document), (0, &reason));
-            if !job.bad.are_copied() {
-                return Err(LoadError::Usage(described));
+            if stops {
+                return Err(failure(described));
             }
             places.append_copy((at, document), &described, &mut copies);
-            (count.documents, count.bad) = (count.documents - 1, count.bad + 1);
             Ok(())
-        })?;
+        });
         job.bad.write(&copies)?;
-        if let Some(marks) = &job.marks {
-            let mut mark = job.database.batch();
-            marks.put(&mut mark, self.lane, work.end)?;
-            self.commit(mark)?;
+        written?;
+        let Some(marks) = &job.marks else { return Ok(()) };
+        let mut mark = job.database.batch();
+        marks.put(&mut mark, self.lane, work.end)?;
+        Ok(self.commit(mark)?)
+    }
+
+    /// Writes a document by itself; `mark` is the place after it.
+    fn write_one(
+        &self,
+        json: &[u8],
+        parsed: &ParsedDocument<'_>,
+        mark: Position,
+    ) -> Result<One, LoadError> {
+        let job = &*self.job;
+        let mut batch = job.database.batch();
+        let written = match job.mode {
+            Mode::Merge => {
+                let started = Instant::now();
+                let patch = MergePatch::parse(json)?.upsert();
+                let merged = parsed.merge(&patch).map(drop);
+                if let Some(hear) = &job.on_commit {
+                    hear(started.elapsed());
+                }
+                merged
+            }
+            Mode::Insert if parsed.exists()? => return Ok(One::Exists),
+            Mode::Insert => {
+                let put = parsed.insert(&mut batch, job.entry);
+                put.map_err(Error::from).and_then(|()| self.commit_one(batch, mark))
+            }
+            Mode::Upsert => {
+                let put = parsed.put(&mut batch, job.entry);
+                put.map_err(Error::from).and_then(|()| self.commit_one(batch, mark))
+            }
+        };
+        match written {
+            Ok(()) => Ok(One::Written),
+            Err(error) if job.mode.is_conflict(&error) => Ok(One::Exists),
+            Err(error) if is_refusal(&error) => Ok(One::Refused(error)),
+            Err(error) => Err(error.into()),
         }
-        job.totals.add(count);
-        Ok(())
+    }
+
+    /// Commits the batch of one document with the mark of this writer.
+    fn commit_one(&self, mut batch: Batch, mark: Position) -> flagstone::Result<()> {
+        if let Some(marks) = &self.job.marks {
+            marks.put(&mut batch, self.lane, mark)?;
+        }
+        self.commit(batch)
     }
 
     /// Calls `found` with the offset, the text, the JSON and the result of parsing of each document
@@ -155,7 +223,7 @@ impl Writer {
             }
             // It was parsed before, so it is well-formed.
             let Ok(json) = to_json.json(text.table.as_deref(), document) else { continue };
-            let parsed = parser.parse(json, &self.job.key_path).map_err(flagstone::Error::from)?;
+            let parsed = parser.parse(json, &self.job.key_path).map_err(Error::from)?;
             found(at, document, json, &parsed)?;
         }
         Ok(())
@@ -170,24 +238,38 @@ impl Writer {
         self.each(source, |at, document, _json, parsed| {
             if !parsed.exists()? {
                 let inserted = parsed.insert(&mut new.batch, job.entry);
-                inserted.map_err(flagstone::Error::from)?;
+                inserted.map_err(Error::from)?;
                 new.inserted += 1;
                 return Ok(());
             }
             new.existing += 1;
-            if !job.stops_on_error && !job.bad.are_copied() {
-                return Ok(());
+            if job.bad.are_copied() {
+                let input = &job.inputs[text.input];
+                let described = places.describe(input, (at, document), (0, EXISTS));
+                places.append_copy((at, document), &described, &mut new.copies);
             }
-            let reason = (0, "a document with this key exists");
-            let described = places.describe(&job.inputs[text.input], (at, document), reason);
-            if job.stops_on_error {
-                return Err(LoadError::Exists(described));
-            }
-            places.append_copy((at, document), &described, &mut new.copies);
             Ok(())
         })?;
         Ok(new)
     }
+}
+
+/// Why a document is not inserted.
+const EXISTS: &str = "a document with this key exists";
+
+/// What became of a document that was written by itself.
+enum One {
+    Written,
+    /// A document of its key exists.
+    Exists,
+    /// The database does not take it: an index has its value already or cannot hold it, or it is
+    /// too long.
+    Refused(Error),
+}
+
+/// Returns whether the database refused documents, and would take others.
+fn is_refusal(error: &Error) -> bool {
+    matches!(error.kind(), ErrorKind::Duplicate | ErrorKind::InvalidInput)
 }
 
 /// Documents whose keys do not exist, and what is known of the others.
