@@ -2,6 +2,7 @@
 
 use crate::failure::Failure;
 use crate::output::{self, Output};
+use crate::units::counted;
 use flagstone::{Map, Value};
 
 /// Prints documents as rows. The first ones decide columns and widths.
@@ -12,6 +13,8 @@ pub(crate) struct Grid {
     /// The fields that no column shows, for lack of width.
     hidden: usize,
     width: usize,
+    /// The names of columns that come first, in this order.
+    wanted: Vec<String>,
 }
 
 struct Column {
@@ -26,9 +29,11 @@ const FIRST: usize = 200;
 const CELL: usize = 40;
 
 impl Grid {
-    /// Creates a table of at most `width` characters.
-    pub(crate) const fn new(width: usize) -> Self {
-        Self { output: Output::new(), first: Vec::new(), columns: None, hidden: 0, width }
+    /// Creates a table of at most `width` characters. Columns of the names `wanted` come first, in
+    /// this order.
+    pub(crate) const fn new(width: usize, wanted: Vec<String>) -> Self {
+        let output = Output::new();
+        Self { output, first: Vec::new(), columns: None, hidden: 0, width, wanted }
     }
 
     /// Adds a row.
@@ -49,7 +54,8 @@ impl Grid {
         self.begin()?;
         self.output.flush()?;
         if self.hidden > 0 {
-            let text = format!("{} more fields: --project chooses, --format json", self.hidden);
+            let fields = counted(self.hidden as u64, "more field");
+            let text = format!("{fields}: choose by --project, or print all by --format json");
             output::note(&text);
         }
         Ok(())
@@ -76,6 +82,8 @@ impl Grid {
                 }),
             }
         }
+        let place = |column: &Column| self.wanted.iter().position(|name| *name == column.name);
+        columns.sort_by_key(|column| place(column).unwrap_or(usize::MAX));
         let all = columns.len();
         let mut used = 0;
         let fits = |column: &Column| {

@@ -1,10 +1,25 @@
-//! Ctrl-C and the signal to terminate: the first asks for a clean stop, the second stops at once.
+//! Ctrl-C and the signal to terminate: the first asks for a clean stop, the second stops at once. A
+//! command that only reads stops at the first.
 
 use crate::failure::Failure;
+use crate::output;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 static IS_ASKED: AtomicBool = AtomicBool::new(false);
 static LISTENS: AtomicBool = AtomicBool::new(false);
+/// The directory of temporary files of a command that only reads.
+static SCRATCH: Mutex<Option<PathBuf>> = Mutex::new(None);
+
+/// Makes Ctrl-C end a command that only reads: at once, after its directory of temporary files is
+/// removed. `None`: there is nothing to remove any more.
+pub(crate) fn end_with(scratch: Option<&Path>) -> Result<(), Failure> {
+    *SCRATCH.lock().unwrap_or_else(PoisonError::into_inner) = scratch.map(Path::to_owned);
+    if scratch.is_some() { listen() } else { Ok(()) }
+}
 
 /// Makes the first Ctrl-C a request to stop.
 pub(crate) fn listen() -> Result<(), Failure> {
@@ -12,10 +27,15 @@ pub(crate) fn listen() -> Result<(), Failure> {
         return Ok(());
     }
     let handler = || {
+        if let Some(scratch) = SCRATCH.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            // The command may be creating a file there.
+            (0..3).any(|_| std::fs::remove_dir_all(&scratch).is_ok() || !scratch.exists());
+            std::process::exit(130);
+        }
         if IS_ASKED.swap(true, Ordering::AcqRel) {
             std::process::exit(130);
         }
-        crate::output::note("stopping; press Ctrl-C again to stop without closing");
+        output::note("stopping; press Ctrl-C again to stop without closing");
     };
     ctrlc::set_handler(handler)
         .map_err(|error| Failure::Io(format!("cannot listen for Ctrl-C: {error}")))
@@ -28,10 +48,76 @@ pub(crate) fn reset() {
 
 /// Returns an error if a stop was requested: for loops that only read.
 pub(crate) fn check() -> Result<(), Failure> {
-    if is_asked() { Err(Failure::Interrupted("stopped before the end".to_owned())) } else { Ok(()) }
+    if is_asked() || output::is_silent() { Err(stopped()) } else { Ok(()) }
 }
+
+fn stopped() -> Failure {
+    Failure::Interrupted("stopped before the end".to_owned())
+}
+
+/// Runs a command that only reads, in a thread of its own. Returns when it ends or a stop is
+/// requested: a long sort, say, does not hear of it, and runs on without a reader.
+pub(crate) fn run_to_read(
+    work: impl FnOnce() -> Result<(), Failure> + Send + 'static,
+) -> Result<(), Failure> {
+    let (sender, outcome) = mpsc::channel();
+    let abandoned = Arc::new(AtomicBool::new(false));
+    let flag = Arc::clone(&abandoned);
+    let run = move || {
+        output::silence_with(flag);
+        let _nobody_waits = sender.send(work());
+    };
+    std::thread::Builder::new()
+        .spawn(run)
+        .map_err(|error| Failure::Io(format!("cannot start a thread: {error}")))?;
+    loop {
+        match outcome.recv_timeout(PATIENCE) {
+            Ok(outcome) => return outcome,
+            Err(RecvTimeoutError::Timeout) if !is_asked() => {}
+            Err(RecvTimeoutError::Timeout) => {
+                abandoned.store(true, Ordering::Release);
+                return Err(stopped());
+            }
+            Err(RecvTimeoutError::Disconnected) => {
+                return Err(Failure::Io("the command ended by a panic".to_owned()));
+            }
+        }
+    }
+}
+
+/// How often a command that runs is asked to stop.
+const PATIENCE: Duration = Duration::from_millis(50);
 
 /// Returns whether a stop was requested.
 pub(crate) fn is_asked() -> bool {
     IS_ASKED.load(Ordering::Acquire)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_that_does_not_hear_of_a_stop_is_left_alone_and_prints_nothing() {
+        assert!(run_to_read(|| Ok(())).is_ok());
+        assert!(matches!(run_to_read(|| Err(Failure::Check("x".into()))), Err(Failure::Check(_))));
+        let (ended, outcome) = mpsc::channel();
+        let (leave, left) = mpsc::channel();
+        IS_ASKED.store(true, Ordering::Release);
+        let stopped = run_to_read(move || {
+            // A sort: it ends long after the stop.
+            let _left = left.recv();
+            let printed = output::write_all(b"WRONG: this must not be printed\n");
+            let _gone = ended.send((printed, check()));
+            Ok(())
+        });
+        assert!(matches!(stopped, Err(Failure::Interrupted(_))), "{stopped:?}");
+        // The next command runs, and the one before still stays silent.
+        reset();
+        leave.send(()).unwrap();
+        let (printed, checked) = outcome.recv().unwrap();
+        assert!(matches!(printed, Err(Failure::Interrupted(_))), "{printed:?}");
+        assert!(matches!(checked, Err(Failure::Interrupted(_))), "{checked:?}");
+        assert!(check().is_ok());
+    }
 }

@@ -5,11 +5,11 @@
 #![allow(clippy::print_stdout, reason = "a command-line tool prints")]
 
 mod failure;
-mod interrupt;
 mod output;
 mod units;
 
 mod grid;
+mod interrupt;
 
 mod progress;
 

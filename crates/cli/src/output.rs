@@ -2,7 +2,26 @@
 
 use crate::failure::Failure;
 use flagstone::{Document, Value};
+use std::cell::RefCell;
 use std::io::{ErrorKind, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+thread_local! {
+    /// Set when nobody waits any more for the command that this thread runs.
+    static SILENCE: RefCell<Option<Arc<AtomicBool>>> = const { RefCell::new(None) };
+}
+
+/// Lets this thread print nothing once `flag` is set.
+pub(crate) fn silence_with(flag: Arc<AtomicBool>) {
+    SILENCE.set(Some(flag));
+}
+
+/// Returns whether this thread must print nothing, because its command was given up.
+pub(crate) fn is_silent() -> bool {
+    let is_set = |flag: &Arc<AtomicBool>| flag.load(Ordering::Acquire);
+    SILENCE.with_borrow(|flag| flag.as_ref().is_some_and(is_set))
+}
 
 /// The buffer of stdout.
 pub(crate) struct Output {
@@ -93,6 +112,9 @@ impl Drop for Output {
 
 /// Writes `bytes` to stdout at once.
 pub(crate) fn write_all(bytes: &[u8]) -> Result<(), Failure> {
+    if is_silent() {
+        return Err(Failure::Interrupted("stopped before the end".to_owned()));
+    }
     let mut stdout = std::io::stdout().lock();
     let written = stdout.write_all(bytes).and_then(|()| stdout.flush());
     written.map_err(|error| match error.kind() {
@@ -103,5 +125,8 @@ pub(crate) fn write_all(bytes: &[u8]) -> Result<(), Failure> {
 
 /// Writes a line to stderr. Errors are ignored.
 pub(crate) fn note(text: &str) {
+    if is_silent() {
+        return;
+    }
     let _closed = writeln!(std::io::stderr(), "{text}");
 }

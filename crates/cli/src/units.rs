@@ -66,6 +66,12 @@ pub(crate) fn grouped(number: u64) -> String {
     indicatif::HumanCount(number).to_string()
 }
 
+/// Returns 1 and `document` as `1 document`, 1234 as `1,234 documents`.
+pub(crate) fn counted(number: u64, noun: &str) -> String {
+    let plural = if number == 1 { "" } else { "s" };
+    format!("{} {noun}{plural}", grouped(number))
+}
+
 /// A rate as a whole number a second.
 pub(crate) fn per_second(count: u64, time: Duration) -> u64 {
     (count as f64 / time.as_secs_f64().max(1e-9)) as u64
@@ -127,6 +133,8 @@ mod tests {
         assert_eq!(grouped(0), "0");
         assert_eq!(grouped(999), "999");
         assert_eq!(grouped(1_234_567), "1,234,567");
+        assert_eq!(counted(1, "document"), "1 document");
+        assert_eq!(counted(1_234_567, "document"), "1,234,567 documents");
         assert_eq!(show_bytes(999), "999 B");
         assert_eq!(show_bytes(1000), "1.00 KB");
         assert_eq!(show_bytes(12_345_678), "12.3 MB");

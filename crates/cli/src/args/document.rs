@@ -131,6 +131,10 @@ pub(crate) struct UpdateArgs {
     /// Merge a JSON Merge Patch (RFC 7396); `-` reads it from stdin
     #[arg(long, value_name = "JSON", conflicts_with = "blind")]
     pub(crate) merge_patch: Option<String>,
+    /// With --where, count the documents that a change or a condition does not apply to, and
+    /// continue
+    #[arg(long)]
+    pub(crate) keep_going: bool,
     /// Do not read the document: a missing one, or changes that do not apply, are no error
     #[arg(long)]
     pub(crate) blind: bool,
@@ -156,32 +160,34 @@ const CHANGES: [&str; 16] = [
     "merge_patch",
 ];
 
-/// Conditions of an update
+/// The heading of conditions in the help.
+const CONDITIONS: &str = "Conditions";
+
+/// Conditions of an update.
 #[derive(Args, Debug)]
-#[command(next_help_heading = "Conditions")]
 pub(crate) struct ConditionArgs {
     /// Change nothing unless there is a value at the path
-    #[arg(long, value_name = "PATH")]
+    #[arg(long, value_name = "PATH", help_heading = CONDITIONS)]
     pub(crate) if_exists: Vec<String>,
     /// Change nothing if there is a value at the path
-    #[arg(long, value_name = "PATH")]
+    #[arg(long, value_name = "PATH", help_heading = CONDITIONS)]
     pub(crate) if_missing: Vec<String>,
     /// Change nothing unless the value at the path is equal
-    #[arg(long, value_name = "PATH=JSON")]
+    #[arg(long, value_name = "PATH=JSON", help_heading = CONDITIONS)]
     pub(crate) if_eq: Vec<String>,
     /// Change nothing if the value at the path is equal
-    #[arg(long, value_name = "PATH=JSON")]
+    #[arg(long, value_name = "PATH=JSON", help_heading = CONDITIONS)]
     pub(crate) if_ne: Vec<String>,
     /// Change nothing unless the value at the path is less
-    #[arg(long, value_name = "PATH=JSON")]
+    #[arg(long, value_name = "PATH=JSON", help_heading = CONDITIONS)]
     pub(crate) if_lt: Vec<String>,
     /// Change nothing unless the value at the path is less or equal
-    #[arg(long, value_name = "PATH=JSON")]
+    #[arg(long, value_name = "PATH=JSON", help_heading = CONDITIONS)]
     pub(crate) if_lte: Vec<String>,
     /// Change nothing unless the value at the path is greater
-    #[arg(long, value_name = "PATH=JSON")]
+    #[arg(long, value_name = "PATH=JSON", help_heading = CONDITIONS)]
     pub(crate) if_gt: Vec<String>,
     /// Change nothing unless the value at the path is greater or equal
-    #[arg(long, value_name = "PATH=JSON")]
+    #[arg(long, value_name = "PATH=JSON", help_heading = CONDITIONS)]
     pub(crate) if_gte: Vec<String>,
 }

@@ -27,8 +27,8 @@ pub(crate) struct CommentsArgs {
     /// The seed: another seed gives other comments
     #[arg(long, value_name = "S", default_value_t = 1)]
     pub(crate) seed: u64,
-    /// The file to write [default: stdout]
-    #[arg(long, value_name = "FILE")]
+    /// The file to write, or - for stdout [default: -]
+    #[arg(long, short, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
     /// Threads that generate comments [default: the processor's cores]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]

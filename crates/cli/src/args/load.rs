@@ -12,7 +12,8 @@ use std::path::PathBuf;
 /// A document replaces the one with its key; --mode says what else to do. Of documents with one key
 /// the last one in the input wins, whatever the number of threads. Without --bad-lines the load
 /// stops at the first document that cannot be loaded: everything before it is loaded then, nothing
-/// after it.
+/// after it. What an index refuses is noticed when it is written: some documents after it may be
+/// loaded by then.
 ///
 /// In a table, --type csv or tsv, the first record names the fields; a dot leads into a map, as in
 /// author.name. A field that is a number in JSON (12, -1.10, 1e400) is that number exactly; all
@@ -46,11 +47,11 @@ pub(crate) struct LoadArgs {
     /// (2026-12-31T00:00:00Z)
     #[arg(long, value_name = "WHEN", value_parser = units::expiry)]
     pub(crate) expires: Option<Expiry>,
-    /// Drop the collection first, if it exists
+    /// Drop the collection with its indexes first, if it exists
     #[arg(long)]
     pub(crate) drop: bool,
     /// With --mode insert, stop at the first document whose key exists
-    #[arg(long, alias = "stopOnError", conflicts_with = "bad_lines")]
+    #[arg(long, conflicts_with = "bad_lines")]
     pub(crate) stop_on_error: bool,
     /// Continue a load of the same files that was stopped or killed and had --resume, too: each
     /// document is loaded once. How far a load came is kept in the database until it is complete
@@ -95,6 +96,9 @@ pub(crate) struct Mongoimport {
     /// A file may be one JSON array
     #[arg(long = "jsonArray", hide = true)]
     _json_array: bool,
+    /// With --mode insert, --stop-on-error; other modes stop at bad documents anyway
+    #[arg(id = "stopOnError", long = "stopOnError", hide = true, conflicts_with = "bad_lines")]
+    pub(crate) stop_on_error: bool,
     /// The last document of a key wins
     #[arg(long = "maintainInsertionOrder", hide = true)]
     _maintain_insertion_order: bool,

@@ -23,7 +23,7 @@ pub(crate) use index::{
 };
 pub(crate) use load::{FormatArg, LoadArgs, ModeArg, ProgressForm};
 pub(crate) use query::{DistinctArgs, ExportArgs, FindArgs, FormArg, HintArgs};
-pub(crate) use scan::{CollectionArgs, CountArgs, KeysArgs, ScanArgs};
+pub(crate) use scan::{CollectionArgs, CollectionsArgs, CountArgs, DropArgs, KeysArgs, ScanArgs};
 pub(crate) use shell::{CompletionsArgs, ManArgs, ShellArgs};
 pub(crate) use upkeep::{
     CheckpointArgs, CompactArgs, InspectArgs, RepairArgs, StatsArgs, VerifyArgs,
@@ -59,6 +59,8 @@ pub(crate) enum Command {
     Export(ExportArgs),
     Watch(WatchArgs),
     Index(IndexArgs),
+    Collections(CollectionsArgs),
+    Drop(DropArgs),
     Backup(BackupArgs),
     Restore(RestoreArgs),
     Checkpoint(CheckpointArgs),

@@ -92,15 +92,15 @@ pub(crate) struct DistinctArgs {
 
 /// Write documents to a file: JSON lines, or paths of them as CSV or TSV
 ///
-/// The file appears when it is complete. A name that ends in .zst is compressed by zstd. Without a
-/// filter all documents are written.
+/// The file appears when it is complete. A name that ends in .zst is compressed by zstd, one in .gz
+/// by gzip. Without a filter all documents are written.
 #[derive(Args, Debug)]
 pub(crate) struct ExportArgs {
     #[command(flatten)]
     pub(crate) collection: CollectionArgs,
     /// The filter, as that of find [default: all documents]
     pub(crate) filter: Option<String>,
-    /// The file [default: stdout]
+    /// The file, or - for stdout [default: -]
     #[arg(long, short, value_name = "FILE", value_hint = ValueHint::FilePath, alias = "out")]
     pub(crate) output: Option<PathBuf>,
     /// The format [default: csv or tsv for a file whose name ends in it, else json]

@@ -1,4 +1,5 @@
-//! Arguments of the commands on many documents: scan, count, keys.
+//! Arguments of the commands on many documents: scan, count, keys; on collections as a whole:
+//! collections, drop.
 
 use clap::{Args, ValueHint};
 use std::path::PathBuf;
@@ -40,6 +41,24 @@ pub(crate) struct ScanArgs {
     /// The keys of --from and --to are JSON values
     #[arg(long)]
     pub(crate) json_key: bool,
+}
+
+/// List the collections, one a line
+#[derive(Args, Debug)]
+pub(crate) struct CollectionsArgs {
+    /// The directory of the database
+    #[arg(value_name = "DB", value_hint = ValueHint::DirPath)]
+    pub(crate) database: PathBuf,
+}
+
+/// Remove a collection with all its documents and indexes
+///
+/// This takes a moment, however many documents there are; delete --where {} removes them one by one
+/// and keeps the indexes.
+#[derive(Args, Debug)]
+pub(crate) struct DropArgs {
+    #[command(flatten)]
+    pub(crate) collection: CollectionArgs,
 }
 
 /// Count the documents, or those that match a filter

@@ -3,7 +3,7 @@
 use crate::args::BackupArgs;
 use crate::failure::Failure;
 use crate::output::{self, Output};
-use crate::units::show_bytes;
+use crate::units::{counted, show_bytes};
 use flagstone::{BackupInfo, Backups, Database, DateTime};
 use std::path::Path;
 
@@ -25,12 +25,14 @@ pub(super) fn run(args: &BackupArgs) -> Result<(), Failure> {
     let backups = Backups::in_dir(dir);
     if let Some(newest) = args.keep {
         let dropped = backups.keep(usize::try_from(newest).unwrap_or(usize::MAX))?;
-        output::note(&format!(
-            "dropped {} generations, {} tables of {}",
-            dropped.generations,
-            dropped.tables,
-            show_bytes(dropped.bytes)
-        ));
+        if dropped.generations > 0 {
+            output::note(&format!(
+                "dropped {}, {} of {}",
+                counted(dropped.generations as u64, "generation"),
+                counted(dropped.tables as u64, "table"),
+                show_bytes(dropped.bytes)
+            ));
+        }
     }
     if args.list {
         list(&backups)?;

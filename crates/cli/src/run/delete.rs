@@ -12,7 +12,9 @@ pub(super) fn run(args: &DeleteArgs) -> Result<(), Failure> {
     let collection = open::collection(&database, &target.collection)?;
     let done = match (&filter, &key) {
         (Some(filter), _) => many::run(&collection.delete_many(filter), "removed"),
-        (None, Some(key)) if !collection.remove(key.clone())? => Err(open::no_target(target)),
+        (None, Some(key)) if !collection.remove(key.clone())? => {
+            Err(open::no_target(target, &collection))
+        }
         (None, _) => Ok(()),
     };
     open::close(database)?;

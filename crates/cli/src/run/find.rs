@@ -1,6 +1,7 @@
 //! `find`: documents that match a filter, groups of them, or how they would be found.
 
-use super::query::{Asked, Rows, hint};
+use super::open;
+use super::query::{self, Asked, Rows, hint};
 use crate::args::{FindArgs, FormArg};
 use crate::failure::Failure;
 use crate::interrupt;
@@ -9,13 +10,18 @@ use flagstone::{Cursor, Explain, Find, Group, Map, Value};
 use std::io::IsTerminal;
 
 pub(super) fn run(args: &FindArgs) -> Result<(), Failure> {
-    let group = args.group.as_deref().map(Group::parse).transpose()?;
+    let group = args.group.as_deref().map(query::group).transpose()?;
+    let sort = args.sort.as_deref().map(query::check_sort).transpose()?;
     let asked = Asked::open(&args.collection, args.filter.as_deref())?;
-    let find = find(&asked, args);
+    if let Some(index) = &args.hint.index {
+        open::check_index(&asked.collection, index).map_err(Failure::Usage)?;
+    }
+    let find = find(&asked, args, sort);
     if args.explain || args.analyze {
         return explain(&find, group.as_ref(), args);
     }
-    let mut rows = Rows::new(args.format);
+    let mut rows = Rows::new(args.format, columns(args));
+    let mut next = None;
     if let Some(group) = &group {
         for value in find.group(group)? {
             interrupt::check()?;
@@ -25,21 +31,25 @@ pub(super) fn run(args: &FindArgs) -> Result<(), Failure> {
         let page = find.page(documents)?;
         for (key, document) in page.documents {
             let value = document.root().to_value()?;
-            rows.value(if args.keys { entry(key, value) } else { value })?;
+            rows.value(match (args.keys, &rows) {
+                (false, _) => value,
+                (true, Rows::Json(_)) => entry(key, value),
+                (true, Rows::Table(_)) => keyed(key, value),
+            })?;
         }
-        if let Some(next) = page.next {
-            output::note(&format!("next page: --page {documents} --after {next}"));
-        }
+        next = page.next.map(|next| format!("next page: --page {documents} --after {next}"));
     } else {
         print(find.run()?, args.keys, &mut rows)?;
     }
-    rows.end()
+    rows.end()?;
+    next.iter().for_each(|next| output::note(next));
+    Ok(())
 }
 
-fn find(asked: &Asked, args: &FindArgs) -> Find<'static> {
+fn find(asked: &Asked, args: &FindArgs, sort: Option<&str>) -> Find<'static> {
     let mut find = asked.find().skip(args.skip);
-    if let Some(sort) = &args.sort {
-        find = find.sort(sort.as_str());
+    if let Some(sort) = sort {
+        find = find.sort(sort);
     }
     if let Some(limit) = args.limit {
         find = find.limit(limit);
@@ -65,7 +75,7 @@ fn print(mut cursor: Cursor<'_>, keys: bool, rows: &mut Rows) -> Result<(), Fail
             Rows::Json(output) => output.json(|line| Ok(cursor.append_json(line)?))?,
             Rows::Table(grid) => {
                 let value = cursor.document()?.root().to_value()?;
-                grid.row(if keys { entry(cursor.key()?, value) } else { value })?;
+                grid.row(if keys { keyed(cursor.key()?, value) } else { value })?;
             }
         }
     }
@@ -78,6 +88,29 @@ fn entry(key: Value, document: Value) -> Value {
     map.insert("key", key);
     map.insert("document", document);
     Value::Map(map)
+}
+
+/// The column of keys in a table.
+const KEY_COLUMN: &str = "(key)";
+
+/// The fields of a document after its key, which is a column of a table.
+fn keyed(key: Value, document: Value) -> Value {
+    let fields = match document {
+        Value::Map(fields) => fields,
+        other => std::iter::once((Value::from("value"), other)).collect(),
+    };
+    let key = std::iter::once((Value::from(KEY_COLUMN), key));
+    Value::Map(
+        key.chain(fields.iter().map(|(name, value)| (name.clone(), value.clone()))).collect(),
+    )
+}
+
+/// The columns in the order in which they were asked for: the first names of the paths.
+fn columns(args: &FindArgs) -> Vec<String> {
+    let paths = args.project.as_deref().unwrap_or_default().split(',').map(str::trim);
+    let names = paths.map(|path| path.strip_prefix("$.").unwrap_or(path));
+    let names = names.map(|path| path.split(['.', '[']).next().unwrap_or(path));
+    std::iter::once(KEY_COLUMN).chain(names).map(str::to_owned).collect()
 }
 
 fn explain(find: &Find<'_>, group: Option<&Group>, args: &FindArgs) -> Result<(), Failure> {

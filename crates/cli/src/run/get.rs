@@ -16,7 +16,7 @@ pub(super) fn run(args: &GetArgs) -> Result<(), Failure> {
     if !paths.is_empty() {
         let look = |root: &View<'_>| paths.iter().map(|path| path.values(root)).collect();
         let found: Option<Vec<Vec<Value>>> = collection.look(key, look)?;
-        let found = found.ok_or_else(|| open::no_document(&args.key))?;
+        let found = found.ok_or_else(|| open::no_document(&args.key, &collection))?;
         for value in found.iter().flatten() {
             output.key(value, true)?;
         }
@@ -29,7 +29,8 @@ pub(super) fn run(args: &GetArgs) -> Result<(), Failure> {
             ))),
         };
     }
-    let document = collection.get(key.clone())?.ok_or_else(|| open::no_document(&args.key))?;
+    let found = collection.get(key.clone())?;
+    let document = found.ok_or_else(|| open::no_document(&args.key, &collection))?;
     match args.expires {
         true => output.line(&collection.expiry(key)?.map_or("never".into(), show_moment))?,
         false => output.document(&document)?,

@@ -7,7 +7,7 @@ use crate::args::{
 use crate::failure::Failure;
 use crate::interrupt;
 use crate::output::{Output, note};
-use crate::units::grouped;
+use crate::units::{counted, grouped};
 use flagstone::{BuildProgress, Filter, Index};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::json;
@@ -32,6 +32,8 @@ fn create(args: &CreateIndexArgs) -> Result<(), Failure> {
     let index = index_of(fields, &options)?;
     let database = open::to_write(&args.collection.database, options.memory)?;
     let collection = open::collection(&database, &args.collection)?;
+    let is_known =
+        collection.indexes().iter().any(|known| known.name == args.index && known.is_ready);
     interrupt::listen()?;
     let started = Instant::now();
     let bar = bar();
@@ -53,13 +55,17 @@ fn create(args: &CreateIndexArgs) -> Result<(), Failure> {
         let text = format!("stopped: there is no index {}", args.index);
         return Err(Failure::Interrupted(text));
     }
-    note(&format!(
-        "index {}: {} entries of {} documents in {:.1} s",
-        args.index,
-        grouped(entries),
-        grouped(documents),
-        started.elapsed().as_secs_f64()
-    ));
+    note(&match is_known {
+        true => format!("index {} is there already", args.index),
+        false => format!(
+            "index {}: {} {} of {} in {:.1} s",
+            args.index,
+            grouped(entries),
+            if entries == 1 { "entry" } else { "entries" },
+            counted(documents, "document"),
+            started.elapsed().as_secs_f64()
+        ),
+    });
     Ok(())
 }
 
@@ -120,11 +126,8 @@ fn list(args: &ListIndexesArgs) -> Result<(), Failure> {
 fn drop_one(args: &DropIndexArgs) -> Result<(), Failure> {
     let database = open::to_write(&args.collection.database, None)?;
     let collection = open::collection(&database, &args.collection)?;
-    let was_there = collection.drop_index(&args.index)?;
+    let known = open::check_index(&collection, &args.index).map_err(Failure::NotFound);
+    let dropped = known.and_then(|()| Ok(collection.drop_index(&args.index).map(drop)?));
     open::close(database)?;
-    if was_there {
-        return Ok(());
-    }
-    let (index, collection) = (&args.index, &args.collection.name);
-    Err(Failure::NotFound(format!("there is no index {index} of {collection}")))
+    dropped
 }

@@ -6,7 +6,7 @@ use crate::failure::Failure;
 use crate::interrupt;
 use crate::output::note;
 use crate::progress::{Progress, rates};
-use crate::units::{grouped, show_bytes};
+use crate::units::{counted, grouped, show_bytes};
 use flagstone::{Collection, Database, KeyspaceOptions, Options, Routing};
 use flagstone_load::{BadDocuments, Format, Input, LoadError, Mode, Outcome, Plan, TableFormat};
 use std::path::{Path, PathBuf};
@@ -28,7 +28,7 @@ pub(super) fn run(args: &LoadArgs) -> Result<(), Failure> {
     let is_new = !args.collection.database.exists();
     let database = open::or_make(&args.collection.database, args.memory, args.durability)?;
     if args.drop {
-        database.drop_keyspace(&args.collection.name)?;
+        drop_collection(&database, &args.collection.name)?;
     }
     let collection = collection(&database, args)?;
     interrupt::listen()?;
@@ -50,7 +50,7 @@ pub(super) fn run(args: &LoadArgs) -> Result<(), Failure> {
         durability: args.durability,
         memory_budget: args.memory.unwrap_or(Options::default().memory_budget),
         bad,
-        stops_on_error: args.stop_on_error,
+        stops_on_error: args.stop_on_error || args.mongoimport.stop_on_error,
         resumes: args.resume,
         on_commit: None,
     };
@@ -61,7 +61,9 @@ pub(super) fn run(args: &LoadArgs) -> Result<(), Failure> {
     let closing = closing.elapsed();
     let outcome = outcome?;
     report(args, is_new, &outcome);
-    note(&format!("closed in {:.1} s", closing.as_secs_f64()));
+    if !open::is_shell() {
+        note(&format!("closed in {:.1} s", closing.as_secs_f64()));
+    }
     match outcome {
         Outcome { failure: Some(failure), .. } => Err(failure.into()),
         Outcome { is_interrupted: true, .. } => {
@@ -70,6 +72,18 @@ pub(super) fn run(args: &LoadArgs) -> Result<(), Failure> {
         }
         _ => Ok(closed?),
     }
+}
+
+/// Drops a collection with its indexes, if it exists, and names them: a load fills no index again.
+fn drop_collection(database: &Database, name: &str) -> Result<(), Failure> {
+    let Some(collection) = database.existing_collection(name)? else { return Ok(()) };
+    let indexes: Vec<String> = collection.indexes().into_iter().map(|index| index.name).collect();
+    drop(collection);
+    database.drop_keyspace(name)?;
+    if !indexes.is_empty() {
+        note(&format!("dropped {name} and its indexes: {}", indexes.join(", ")));
+    }
+    Ok(())
 }
 
 /// Refuses options that would do nothing.
@@ -85,12 +99,12 @@ fn check_table_options(args: &LoadArgs) -> Result<(), Failure> {
     {
         return Err(Failure::Usage(format!("{option} is for tables: --type csv or tsv")));
     }
+    if args.stop_on_error && args.mode != ModeArg::Insert {
+        return Err(Failure::Usage("--stop-on-error is for --mode insert".to_owned()));
+    }
     if args.expires.is_some() && args.mode == ModeArg::Merge {
         let text = "--expires is for new documents: --mode merge keeps the expiry of the old ones";
         return Err(Failure::Usage(text.to_owned()));
-    }
-    if args.stop_on_error && args.mode != ModeArg::Insert {
-        return Err(Failure::Usage("--stop-on-error is for --mode insert".to_owned()));
     }
     Ok(())
 }
@@ -144,8 +158,8 @@ fn report(args: &LoadArgs, is_new: bool, outcome: &Outcome) {
         note(&format!("continued at byte {} of {name}", grouped(*offset)));
     }
     note(&format!(
-        "{} documents loaded into {} of {}{}: {} of JSON in {:.1} s, {}",
-        grouped(count.documents),
+        "{} loaded into {} of {}{}: {} of JSON in {:.1} s, {}",
+        counted(count.documents, "document"),
         args.collection.name,
         args.collection.database.display(),
         if is_new { " (new)" } else { "" },
@@ -153,10 +167,13 @@ fn report(args: &LoadArgs, is_new: bool, outcome: &Outcome) {
         took.as_secs_f64(),
         rates(*took, *count)
     ));
-    if count.existing > 0 {
-        note(&format!("{} documents not loaded: their keys exist", grouped(count.existing)));
+    match count.existing {
+        0 => {}
+        1 => note("1 document not loaded: its key exists"),
+        more => note(&format!("{} documents not loaded: their keys exist", grouped(more))),
     }
     if let Some(path) = &args.bad_lines {
-        note(&format!("{} bad documents copied to {}", grouped(count.bad), path.display()));
+        let copied = counted(count.bad + count.existing, "document");
+        note(&format!("{copied} copied to {}", path.display()));
     }
 }

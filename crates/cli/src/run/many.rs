@@ -3,7 +3,7 @@
 use crate::failure::Failure;
 use crate::interrupt;
 use crate::output::note;
-use crate::units::grouped;
+use crate::units::{counted, grouped};
 use flagstone::{Changed, WriteMany};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::IsTerminal;
@@ -18,18 +18,25 @@ pub(super) fn run(write: &WriteMany, done: &str) -> Result<(), Failure> {
     let spinner = spinner();
     let written = run_parts(write, |sum| {
         if let Some(spinner) = &spinner {
-            spinner.set_message(format!("{} documents {done}", grouped(sum.modified)));
+            spinner.set_message(format!("{} {done}", counted(sum.modified, "document")));
         }
     });
     if let Some(spinner) = spinner {
         spinner.finish_and_clear();
     }
     let (sum, failure) = written;
-    let unchanged = match sum.matched - sum.modified {
+    let unchanged = match sum.matched - sum.modified - sum.refused {
         0 => String::new(),
         same => format!(", {} more match and stay as they are", grouped(same)),
     };
-    note(&format!("{} documents {done}{unchanged}", grouped(sum.modified)));
+    let refused = match sum.refused {
+        0 => String::new(),
+        refused => format!(", to {} the change does not apply", counted(refused, "document")),
+    };
+    // What is wrong from the start is not a result.
+    if sum.matched > 0 || failure.is_none() {
+        note(&format!("{} {done}{unchanged}{refused}", counted(sum.modified, "document")));
+    }
     failure.map_or(Ok(()), Err)
 }
 
@@ -47,6 +54,7 @@ fn run_parts(write: &WriteMany, watch: impl Fn(&Changed)) -> (Changed, Option<Fa
         };
         sum.matched += done.matched;
         sum.modified += done.modified;
+        sum.refused += done.refused;
         sum.next = done.next;
         watch(&sum);
         if failure.is_some() || sum.next.is_none() {

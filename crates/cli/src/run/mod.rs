@@ -2,6 +2,7 @@
 
 mod backup;
 mod checkpoint;
+mod collections;
 mod compact;
 mod completions;
 mod count;
@@ -48,6 +49,8 @@ pub(crate) fn run(command: Command) -> Result<(), Failure> {
         Command::Export(args) => export::run(&args),
         Command::Watch(args) => watch::run(&args),
         Command::Index(args) => index::run(&args),
+        Command::Collections(args) => collections::list(&args),
+        Command::Drop(args) => collections::drop_one(&args),
         Command::Count(args) => count::run(&args),
         Command::Keys(args) => keys::run(&args),
         Command::Backup(args) => backup::run(&args),

@@ -18,9 +18,14 @@ fn held(path: &Path) -> Option<Database> {
     HELD.get().filter(|(known, _)| known == path).map(|(_, database)| database.clone())
 }
 
+/// Returns whether a shell keeps the database open between commands.
+pub(super) fn is_shell() -> bool {
+    HELD.get().is_some()
+}
+
 /// Closes what a command has opened, unless a shell keeps it open.
 pub(super) fn close(database: Database) -> Result<(), Failure> {
-    if HELD.get().is_some() { Ok(()) } else { Ok(database.close()?) }
+    if is_shell() { Ok(()) } else { Ok(database.close()?) }
 }
 
 /// Opens the database in `path` for reading.
@@ -67,14 +72,53 @@ pub(super) fn collection(
     database: &Database,
     args: &CollectionArgs,
 ) -> Result<Collection, Failure> {
-    database.existing_collection(&args.name)?.ok_or_else(|| {
-        let database = args.database.display();
-        Failure::NotFound(format!("there is no collection {:?} in {database}", args.name))
-    })
+    if let Some(collection) = database.existing_collection(&args.name)? {
+        return Ok(collection);
+    }
+    let there = listed(&collections(database));
+    let (name, database) = (&args.name, args.database.display());
+    Err(Failure::NotFound(format!(
+        "there is no collection {name:?} in {database}, which has {there}"
+    )))
 }
 
-/// Reads a key: plain text, or with `json` any JSON.
+/// Returns the names of all collections.
+pub(super) fn collections(database: &Database) -> Vec<String> {
+    let known = database.keyspaces().into_iter();
+    let documents = known.filter(|info| info.content.starts_with("documents"));
+    documents.map(|info| info.name).collect()
+}
+
+/// Names for a message: `none`, or the first ten.
+fn listed(names: &[String]) -> String {
+    const MOST: usize = 10;
+    match names.len() {
+        0 => "none".to_owned(),
+        count @ ..=MOST => names[..count].join(", "),
+        count => format!("{} and {} more", names[..MOST].join(", "), count - MOST),
+    }
+}
+
+/// Refuses an index that does not exist, with this text.
+pub(super) fn check_index(collection: &Collection, index: &str) -> Result<(), String> {
+    let names: Vec<String> = collection.indexes().into_iter().map(|index| index.name).collect();
+    if names.iter().any(|name| name == index) {
+        return Ok(());
+    }
+    let (collection, there) = (collection.name(), listed(&names));
+    Err(format!("there is no index {index} of {collection}, which has {there}"))
+}
+
+/// Reads a key: plain text, or with `json` any JSON. A key may begin with a minus, but two are more
+/// likely an option that does not exist.
 pub(super) fn key(text: &str, json: bool) -> Result<Value, Failure> {
+    if !json && text.starts_with("--") {
+        let text = format!(
+            "there is no option {text}; a key that begins with -- is given as JSON: \
+             --json-key '\"{text}\"'"
+        );
+        return Err(Failure::Usage(text));
+    }
     if !json {
         return Ok(Value::from(text));
     }
@@ -87,9 +131,9 @@ pub(super) fn target_key(args: &TargetArgs) -> Result<Option<Value>, Failure> {
 }
 
 /// The failure when the key has no document.
-pub(super) fn no_target(args: &TargetArgs) -> Failure {
+pub(super) fn no_target(args: &TargetArgs, collection: &Collection) -> Failure {
     let key = args.key.as_deref().unwrap_or_default();
-    Failure::NotFound(format!("there is no document {key} in {}", args.collection.name))
+    missing(key, args.json_key, collection)
 }
 
 /// The key of a document.
@@ -98,6 +142,18 @@ pub(super) fn key_of(args: &KeyArgs) -> Result<Value, Failure> {
 }
 
 /// The failure when a key has no document.
-pub(super) fn no_document(args: &KeyArgs) -> Failure {
-    Failure::NotFound(format!("there is no document {} in {}", args.key, args.collection.name))
+pub(super) fn no_document(args: &KeyArgs, collection: &Collection) -> Failure {
+    missing(&args.key, args.json_key, collection)
+}
+
+/// The failure when `key` has no document. Says if the key that it is as JSON, or as text, has one.
+fn missing(key: &str, is_json: bool, collection: &Collection) -> Failure {
+    let other = if is_json { Some(Value::from(key)) } else { flagstone::json::parse(key).ok() };
+    let has_one = |key: Value| collection.look(key, |_| Ok(())).is_ok_and(|found| found.is_some());
+    let hint = match (other.is_some_and(has_one), is_json) {
+        (false, _) => "",
+        (true, false) => "; with --json-key there is one",
+        (true, true) => "; without --json-key there is one",
+    };
+    Failure::NotFound(format!("there is no document {key} in {}{hint}", collection.name()))
 }

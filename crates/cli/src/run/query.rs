@@ -4,8 +4,10 @@ use super::open;
 use crate::args::{CollectionArgs, FormArg, HintArgs};
 use crate::failure::Failure;
 use crate::grid::Grid;
+use crate::interrupt;
 use crate::output::Output;
-use flagstone::{Collection, Database, Filter, Find, Hint, Value};
+use flagstone::env::{Random, SystemRandom};
+use flagstone::{Collection, Database, Filter, Find, Group, Hint, Value};
 use std::path::PathBuf;
 
 /// A database that is open for reading, and a directory for what does not fit into memory.
@@ -20,8 +22,12 @@ impl Asked {
     /// Reads a filter, or one of all documents, and opens a collection, which must exist.
     pub(super) fn open(args: &CollectionArgs, text: Option<&str>) -> Result<Self, Failure> {
         let filter = filter(text.unwrap_or("{}"))?;
-        let name = format!("flagstone-{}", std::process::id());
+        // Nobody else can guess the name, and create it first.
+        let name = format!("flagstone-{}-{:016x}", std::process::id(), SystemRandom.next_u64());
         let scratch = std::env::temp_dir().join(name);
+        if !open::is_shell() {
+            interrupt::end_with(Some(&scratch))?;
+        }
         let database = open::to_read_with_scratch(&args.database, &scratch)?;
         let collection = open::collection(&database, args)?;
         Ok(Self { collection, filter, database: Some(database), scratch })
@@ -36,6 +42,7 @@ impl Asked {
 impl Drop for Asked {
     fn drop(&mut self) {
         drop(self.database.take());
+        let _listening = interrupt::end_with(None);
         // Only a query that did not fit into memory has created it. It is empty by now.
         let _missing = std::fs::remove_dir(&self.scratch);
     }
@@ -43,7 +50,37 @@ impl Drop for Asked {
 
 /// Reads a filter.
 pub(super) fn filter(text: &str) -> Result<Filter, Failure> {
-    Filter::parse(text).map_err(|error| Failure::Usage(format!("the filter: {error}")))
+    Filter::parse(text).map_err(|error| {
+        let text = error.to_string();
+        Failure::Usage(format!("the filter{}", text.strip_prefix("filter").unwrap_or(&text)))
+    })
+}
+
+/// Returns the text of a sort, unless it is in the manner of another language: `score desc` would be
+/// a field of this name.
+pub(super) fn check_sort(text: &str) -> Result<&str, Failure> {
+    let is_strange = |part: &str| {
+        let part = part.trim().to_ascii_lowercase();
+        [" asc", " desc", ":1", ":-1"].iter().any(|end| part.ends_with(end))
+    };
+    match text.trim_start().starts_with(['{', '$']) || !text.split(',').any(is_strange) {
+        true => Ok(text),
+        false => Err(Failure::Usage(format!(
+            "the sort {text:?}: expected paths, with a minus for descending order: -score,created"
+        ))),
+    }
+}
+
+/// Reads a group.
+pub(super) fn group(text: &str) -> Result<Group, Failure> {
+    if !text.contains(':') && (text.contains(" as ") || text.contains('(') || text == "count") {
+        let text = format!(
+            "the group {text:?}: expected paths, a colon, and what to compute, as in \
+             'subreddit: count as n'; without paths, one group: ': {text}'"
+        );
+        return Err(Failure::Usage(text));
+    }
+    Ok(Group::parse(text)?)
 }
 
 /// Returns the hint of the arguments, if there is one.
@@ -61,8 +98,9 @@ pub(super) enum Rows {
 }
 
 impl Rows {
-    /// Returns what prints in this form. Without one, a terminal gets a table.
-    pub(super) fn new(form: Option<FormArg>) -> Self {
+    /// Returns what prints in this form. Without one, a terminal gets a table, whose first columns
+    /// are `columns`.
+    pub(super) fn new(form: Option<FormArg>, columns: Vec<String>) -> Self {
         let terminal = console::Term::stdout();
         let form = form.unwrap_or(match terminal.is_term() {
             true => FormArg::Table,
@@ -72,7 +110,7 @@ impl Rows {
             FormArg::Json => Self::Json(Output::new()),
             FormArg::Table => {
                 let width = terminal.size_checked().map_or(usize::MAX, |(_, width)| width.into());
-                Self::Table(Grid::new(width))
+                Self::Table(Grid::new(width, columns))
             }
         }
     }

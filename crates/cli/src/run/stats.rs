@@ -4,7 +4,7 @@ use super::open;
 use crate::args::StatsArgs;
 use crate::failure::Failure;
 use crate::output::Output;
-use crate::units::{grouped, show_bytes};
+use crate::units::{counted, grouped, show_bytes};
 use flagstone::{KeyspaceStats, LevelReport, Routing, Stats};
 use serde_json::{Value, json};
 use std::fmt::Write;
@@ -75,8 +75,9 @@ pub(super) fn draw(stats: &Stats) -> String {
 
 fn draw_keyspace(out: &mut String, keyspace: &KeyspaceStats) {
     let info = &keyspace.info;
-    let partitions = keyspace.partitions;
-    let head = format!("{} ({}, {partitions} {})", info.name, info.content, kind(&info.routing));
+    let partitions = counted(keyspace.partitions as u64, kind(&info.routing));
+    let of = info.owner.as_ref().map_or(String::new(), |owner| format!(" of {owner}"));
+    let head = format!("{} ({}{of}, {partitions})", info.name, info.content);
     let column = if info.expires { "     expiring" } else { "" };
     let _always =
         writeln!(out, "{head}\n  level   tables       bytes      entries   tombstones{column}");
@@ -104,8 +105,8 @@ fn draw_keyspace(out: &mut String, keyspace: &KeyspaceStats) {
 
 const fn kind(routing: &Routing) -> &'static str {
     match routing {
-        Routing::Hash(_) => "hash partitions",
-        Routing::Range(_) | Routing::Auto => "range partitions",
+        Routing::Hash(_) => "hash partition",
+        Routing::Range(_) | Routing::Auto => "range partition",
     }
 }
 
@@ -184,6 +185,7 @@ fn keyspace_to_json(keyspace: &KeyspaceStats) -> Value {
     };
     json!({
         "name": keyspace.info.name,
+        "owner": keyspace.info.owner,
         "content": keyspace.info.content,
         "partitions": keyspace.partitions,
         "expires": keyspace.info.expires,

@@ -17,12 +17,19 @@ pub(super) fn run(args: &UpdateArgs) -> Result<(), Failure> {
     // With a filter there is no key: what is in its place is the first change.
     let key = if target.filter.is_some() { None } else { open::target_key(target)? };
     let filter = target.filter.as_deref().map(query::filter).transpose()?;
+    if args.keep_going && filter.is_none() {
+        return Err(Failure::Usage("--keep-going is for --where".to_owned()));
+    }
     let change = change(args)?;
     let database = open::to_write(&target.collection.database, None)?;
     let collection = open::collection(&database, &target.collection)?;
     let done = match (filter, key, &change) {
         (Some(filter), _, Change::Patch(patch)) if !args.blind && !patch.is_upsert() => {
-            many::run(&collection.update_many(filter, patch), "changed")
+            let mut write = collection.update_many(filter, patch);
+            if args.keep_going {
+                write = write.keep_going();
+            }
+            many::run(&write, "changed")
         }
         (Some(_), ..) => {
             let text = "--where changes documents that are there, without --upsert, --default, \
@@ -31,7 +38,7 @@ pub(super) fn run(args: &UpdateArgs) -> Result<(), Failure> {
         }
         (None, key, _) => {
             let found = key.map(|key| apply(&collection, key, &change, args.blind)).transpose()?;
-            if found == Some(true) { Ok(()) } else { Err(open::no_target(target)) }
+            if found == Some(true) { Ok(()) } else { Err(open::no_target(target, &collection)) }
         }
     };
     open::close(database)?;
@@ -151,6 +158,9 @@ fn value(text: &str, json: &str) -> Result<Value, Failure> {
 }
 
 fn parted<'a>(text: &'a str, expected: &str) -> Result<(&'a str, &'a str), Failure> {
+    if text.starts_with("--") {
+        return Err(Failure::Usage(format!("there is no option {text}")));
+    }
     let parts = text.split_once('=').filter(|(path, _)| !path.is_empty());
     parts.ok_or_else(|| Failure::Usage(format!("{text:?}: expected {expected}")))
 }

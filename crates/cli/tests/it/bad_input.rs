@@ -62,6 +62,10 @@ fn bad_json_and_bad_arguments_make_no_database() {
     place.fails("put db c k {\"a\":}", 2, "line 1, column 6");
     place.fails("put db c [1 --json-key {}", 2, "the key: JSON, line 1, column 3");
     place.fails("update db c k a", 2, "expected PATH=JSON");
+    for args in ["put db c --json-kei {}", "get db c --pth", "update db c --unst a=1"] {
+        place.fails(args, 2, "there is no option --");
+    }
+    place.fails("update db c --where {} --set a=1", 2, "there is no option --set");
     place.fails("update db c k a=x", 2, "text needs its quotes");
     for (when, text) in [
         ("soon", "expected a duration such as 90s, 15m, 2h or 7d, or a moment"),

@@ -133,11 +133,45 @@ fn an_insert_leaves_documents_that_exist_and_counts_them() {
     let bad = place.read("bad.txt");
     assert!(bad.contains("# in.jsonl:2:1: a document with this key exists\n{\"id\":2}\n"), "{bad}");
     assert_eq!(bad.lines().count(), 8);
+    let said = place.run("load db c in.jsonl --mode insert --bad-lines bad.txt");
+    assert!(said.stderr.contains("\n4 documents copied to bad.txt\n"), "{said:?}");
     let stops = "load db c in.jsonl --mode insert --stop-on-error --writers 1";
     place.fails(stops, 1, "in.jsonl:1:1: a document with this key exists");
     let last = place.ok("load db c in.jsonl --mode insert --progress json");
     let last: Value = serde_json::from_str(last.lines().last().unwrap()).unwrap();
     assert_eq!((&last["documents"], &last["existing_documents"]), (&0.into(), &4.into()));
+}
+
+/// One document more after those that an index refuses, so that nothing is left out with them.
+#[test]
+fn a_document_that_an_index_refuses_is_reported_with_its_line() {
+    let place = Place::new();
+    place.ok("put db c 0 --json-key {\"id\":0,\"v\":2}");
+    place.ok("index create db c by_v v --unique --sparse");
+    place.ok("index create db c by_ab a b");
+    let lines = [
+        r#"{"id":1,"v":1}"#,
+        r#"{"id":2,"v":2}"#,
+        r#"{"id":3,"v":3}"#,
+        r#"{"id":4,"a":[1],"b":[2]}"#,
+        r#"{"id":5}"#,
+    ];
+    place.file("in.jsonl", lines.join("\n"));
+    for mode in ["upsert", "insert", "merge"] {
+        place.ok(&format!("checkpoint db {mode}"));
+        let load = format!("load {mode} c in.jsonl --mode {mode} --writers 1");
+        let text = "in.jsonl:2:1: unique index \"by_v\" has the value 2 of key 0 already";
+        place.fails(&load, 1, text);
+        assert_eq!(place.ok(&format!("keys {mode} c")), "0\n1\n", "{mode}");
+        place.ok(&format!("{load} --bad-lines bad.txt"));
+        assert_eq!(place.ok(&format!("keys {mode} c")), "0\n1\n3\n5\n", "{mode}");
+        let bad = place.read("bad.txt");
+        assert!(bad.contains(&format!("# {text}: key 2 cannot have it\n{}\n", lines[1])), "{bad}");
+        assert!(bad.contains(&format!("\n{}\n", lines[3])) && bad.contains("in.jsonl:4:1: "));
+        // Of those that are inserted, the first exists by now.
+        assert_eq!(bad.lines().count(), if mode == "insert" { 6 } else { 4 }, "{bad}");
+        place.ok(&format!("verify {mode}"));
+    }
 }
 
 #[test]
@@ -206,6 +240,9 @@ fn a_bad_table_is_refused_with_its_place() {
         ("id,a\n1,2\n2,\"x\ny\"\n3,4,5\n", "in.csv:5:1: expected at most 2 fields, found 3"),
         ("id,a,a\n1", "in.csv:1:1: the header: column 3: the name \"a\" is there twice"),
         ("key,a\n1,2\n", "in.csv:2:1: there is no field \"id\""),
+        ("id,a\n1,\"x\n2,y\n3,z\n", "in.csv:2:3: a quote is not closed"),
+        ("id,a\n1,\"x\"y\n", "in.csv:2:6: text after a closing quote: expected the end"),
+        ("id,\"a\n1,2\n", "in.csv:1:1: the header: a quote is not closed"),
     ] {
         place.file("in.csv", text);
         place.fails("load db c in.csv", 2, expected);
@@ -226,8 +263,17 @@ fn drop_and_expiry_and_the_spellings_of_mongoimport() {
     place.ok("put db c other {}");
     place.ok("load db c in.jsonl --upsertFields k --numInsertionWorkers 3 --jsonArray");
     assert_eq!(place.ok("count db c"), "3\n");
-    place.ok("load db c in.jsonl --key k --drop --partitions 2 --maintainInsertionOrder");
+    place.ok("index create db c by_k k");
+    let dropped = "load db c in.jsonl --key k --drop --partitions 2 --maintainInsertionOrder";
+    let dropped = place.run(dropped);
+    assert!(
+        dropped.stderr.starts_with("dropped c and its indexes: by_k\n2 documents"),
+        "{dropped:?}"
+    );
     assert_eq!(place.ok("count db c"), "2\n");
+    assert_eq!(place.ok("index list db c"), "");
+    place.ok("load db c in.jsonl --key k --stopOnError");
+    place.fails("load db c in.jsonl --key k --mode insert --stopOnError", 1, "exists");
     place.ok("load db c in.jsonl --key k --expires 2100-01-01T00:00:00Z");
     assert_eq!(place.ok("get db c 1 --json-key --expires"), "2100-01-01T00:00:00Z\n");
     place.ok("load db gone in.jsonl --key k --expires 1ms");
@@ -249,6 +295,8 @@ fn a_bad_line_stops_the_load_with_its_place_and_reason() {
     refused(b"{\"id\":\"\xFF\"}", "in.jsonl:1:8: expected text in UTF-8");
     refused(b"\xFF\xFE{\0", "in.jsonl:1:1: expected");
     refused(b"{\"id\":1}\n  {\"id\":2", "in.jsonl:2:10: expected");
+    let several = "in.jsonl:1:2: expected a name in quotes, found the end of the line: a document";
+    refused(b"{\n  \"id\": 1\n}\n", several);
     refused(b"7\n", "in.jsonl:1:1: there is no field");
     refused(format!("{{\"id\":1,\"x\":{}", "[".repeat(1000)).as_bytes(), "in.jsonl:1:");
     refused(b"[{\"id\":1},\n {\"id\":2} {\"id\":3}]", "in.jsonl:2:11: expected");

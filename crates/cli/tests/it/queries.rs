@@ -92,6 +92,8 @@ fn a_table_shows_fields_as_columns() {
         "",
     ];
     assert_eq!(table, expected.join("\n"));
+    let table = place.ok("find db c {\"id\":3} --project sub,id --format table --keys");
+    assert_eq!(table, "(key)  sub  id\n-----  ---  --\n    3  go    3\n");
     let groups = place.ok("find db c --group 'sub: count as n' --format table --sort -n --limit 1");
     assert_eq!(groups, "sub   n\n----  -\nrust  3\n");
 }
@@ -110,14 +112,17 @@ fn a_plan_is_explained() {
 fn what_cannot_be_asked_is_refused_with_its_place() {
     let place = posts();
     for (args, text) in [
-        ("find db c {\"a\":}", "the filter: "),
+        ("find db c {\"a\":}", "the filter, byte 5: "),
         ("find db c {\"a\":{\"$foo\":1}}", "$foo"),
         ("find db c --sort $.a[", "sort, byte 0: expected a path"),
         ("find db c --group 'sub: median(score)'", "median"),
-        ("find db c --index missing", "missing"),
+        ("find db c --group 'count as n'", "as in 'subreddit: count as n'"),
+        ("find db c --sort 'score desc'", "with a minus for descending order"),
+        ("export db c --sort id,score:-1", "with a minus for descending order"),
+        ("find db c --index missing", "there is no index missing of c, which has none"),
         ("find db c --index a --scan", "cannot be used with"),
         ("find db c --page 2 --limit 1", "cannot be used with"),
-        ("count db c {\"a\":", "the filter: "),
+        ("count db c {\"a\":", "the filter, byte"),
         ("distinct db c $.a[", ""),
         ("export db c --fields id", "--fields is for tables"),
         ("export db c --type csv", "a table needs its columns"),
@@ -125,7 +130,7 @@ fn what_cannot_be_asked_is_refused_with_its_place() {
     ] {
         place.fails(args, 2, text);
     }
-    place.fails("find db other {}", 1, "there is no collection \"other\"");
+    place.fails("find db other {}", 1, "there is no collection \"other\" in db, which has c\n");
     assert!(place.files("db", ".part").is_empty());
 }
 
@@ -158,6 +163,36 @@ fn documents_are_exported_as_json_and_as_tables() {
 }
 
 #[test]
+fn an_export_goes_into_what_is_there_and_replaces_only_files() {
+    let place = posts();
+    let expected = place.ok("export db c --sort id");
+    assert_eq!(place.ok("export db c --sort id --output -"), expected);
+    place.file("old.jsonl", "old");
+    std::os::unix::fs::symlink("old.jsonl", place.path("link")).unwrap();
+    std::os::unix::fs::symlink("new.jsonl", place.path("ahead")).unwrap();
+    for (link, file) in [("link", "old.jsonl"), ("ahead", "new.jsonl")] {
+        place.ok(&format!("export db c --sort id --output {link}"));
+        assert!(place.path(link).is_symlink() && place.read(file) == expected, "{link}");
+    }
+    let made = std::process::Command::new("mkfifo").arg(place.path("pipe")).status().unwrap();
+    assert!(made.success());
+    let pipe = place.path("pipe");
+    let reader = std::thread::spawn(move || std::fs::read_to_string(pipe).unwrap());
+    place.ok("export db c --sort id --output pipe");
+    assert_eq!(reader.join().unwrap(), expected);
+    place.ok("export db c --output all.jsonl.gz --sort id");
+    let packed = std::fs::read(place.path("all.jsonl.gz")).unwrap();
+    assert_eq!(packed[..2], [0x1f, 0x8b]);
+    place.ok("load copy c all.jsonl.gz");
+    assert_eq!(place.ok("export copy c --sort id"), expected);
+    std::fs::create_dir(place.path("dir")).unwrap();
+    place.fails("export db c --output dir", 3, "cannot write dir: Is a directory");
+    assert!(place.files(".", ".part").is_empty());
+    assert_eq!(place.ok("export db c {\"id\":6} --type csv --fields 'id, sub'"), "id,sub\n6,zig\n");
+    assert_eq!(place.ok("generate comments --count 2 --output -").lines().count(), 2);
+}
+
+#[test]
 fn indexes_are_created_listed_kept_and_dropped() {
     let place = posts();
     let made = place.run("index create db c by_sub $.sub '-$.score'");
@@ -182,9 +217,15 @@ fn indexes_are_created_listed_kept_and_dropped() {
     assert!(listed.contains(r#""expires_after_seconds":604800.0"#), "{listed}");
     place.ok("index drop db c by_end");
     place.ok("index create db c ids id --unique");
+    let again = place.run("index create db c ids id --unique");
+    assert_eq!((again.code, &again.stderr[..]), (0, "index ids is there already\n"));
     place.fails("put db c 8 --json-key {\"id\":7}", 1, "ids");
     place.ok("index drop db c by_sub");
-    place.fails("index drop db c by_sub", 1, "there is no index by_sub of c");
+    place.fails(
+        "index drop db c by_sub",
+        1,
+        "there is no index by_sub of c, which has names, ids\n",
+    );
     for (args, code, text) in [
         ("index create db c ids id", 2, "ids"),
         ("index create db c x $.a[", 2, "expected"),
@@ -201,6 +242,19 @@ fn indexes_are_created_listed_kept_and_dropped() {
 }
 
 #[test]
+fn collections_are_listed_and_dropped_with_their_indexes() {
+    let place = posts();
+    place.ok("index create db c by_sub sub");
+    place.ok("put db other k {}");
+    assert_eq!(place.ok("collections db"), "c\nother\n");
+    place.fails("drop db by_sub", 1, "there is no collection");
+    assert_eq!(place.ok("drop db c"), "");
+    place.fails("drop db c", 1, "there is no collection \"c\" in db, which has other\n");
+    assert_eq!(place.ok("collections db"), "other\n");
+    assert!(!place.ok("stats db").contains("by_sub"));
+}
+
+#[test]
 fn all_documents_that_match_are_removed() {
     let place = posts();
     let removed = place.run("delete db c --where {\"sub\":\"rust\"}");
@@ -209,7 +263,7 @@ fn all_documents_that_match_are_removed() {
     let none = place.run("delete db c --where {\"sub\":\"rust\"}");
     assert_eq!((none.code, &none.stderr[..]), (0, "0 documents removed\n"));
     place.fails("delete db c", 2, "required");
-    place.fails("delete db c --where {\"a\":", 2, "the filter: ");
+    place.fails("delete db c --where {\"a\":", 2, "the filter, byte");
     place.fails("delete db c --where {} --json-key", 2, "cannot be used with");
     let lines: String = (0..25_000).map(|n| format!("{{\"id\":{n}}}\n")).collect();
     place.file("many.jsonl", lines);
@@ -232,8 +286,14 @@ fn all_documents_that_match_are_changed() {
     assert_eq!(place.ok("count db c {\"sub\":\"zig\"}"), "0\n");
     // A document that the change does not apply to stops the rest.
     place.fails("update db c --where {} --inc sub=1", 2, "does not apply");
+    let gone_on = place.run("update db c --where {} --inc score=1 --keep-going");
+    let said = "5 documents changed, to 1 document the change does not apply\n";
+    assert_eq!((gone_on.code, &gone_on.stderr[..]), (0, said));
+    place.fails("update db c 2 --json-key --inc score=1 --keep-going", 2, "--where");
+    let empty = place.run("update db c --where {}");
+    assert_eq!(empty.stderr, "flagstone: a patch without changes\n");
     place.fails("update db c --where {} --upsert a=1", 2, "--where changes documents");
     place.fails("update db c --where {} a", 2, "expected PATH=JSON");
-    place.fails("update db c --where {\"a\": a=1", 2, "the filter: ");
+    place.fails("update db c --where {\"a\": a=1", 2, "the filter, byte");
     place.fails("update db c", 2, "required");
 }
