@@ -1,11 +1,13 @@
 //! `export`: documents to a file, as JSON lines or as a table of chosen paths.
 
-use super::query::Asked;
+use super::query::{self, Asked};
 use crate::args::{ExportArgs, FormatArg};
 use crate::failure::Failure;
-use crate::units::grouped;
+use crate::units::counted;
 use crate::{interrupt, output};
 use flagstone::{Cursor, FieldPath, Reached, View};
+use flate2::Compression;
+use flate2::write::GzEncoder;
 use std::fs::File;
 use std::io::{BufWriter, ErrorKind, Write};
 use std::ops::ControlFlow;
@@ -13,10 +15,11 @@ use std::path::{Path, PathBuf};
 
 pub(super) fn run(args: &ExportArgs) -> Result<(), Failure> {
     let form = Form::of(args)?;
+    let sort = args.sort.as_deref().map(query::check_sort).transpose()?;
     let asked = Asked::open(&args.collection, args.filter.as_deref())?;
     let mut find = asked.find();
-    if let Some(sort) = &args.sort {
-        find = find.sort(sort.as_str());
+    if let Some(sort) = sort {
+        find = find.sort(sort);
     }
     if let Some(limit) = args.limit {
         find = find.limit(limit);
@@ -25,13 +28,13 @@ pub(super) fn run(args: &ExportArgs) -> Result<(), Failure> {
         find = find.project(project.as_str());
     }
     let cursor = find.run()?;
-    let Some(path) = &args.output else {
+    let Some(path) = args.output.as_deref().filter(|path| *path != Path::new("-")) else {
         let mut stdout = std::io::stdout().lock();
         write(cursor, &form, &mut stdout, Path::new("stdout"))?;
         return flush(&mut stdout, Path::new("stdout"));
     };
     let count = to_file(cursor, &form, path)?;
-    output::note(&format!("{} documents written to {}", grouped(count), path.display()));
+    output::note(&format!("{} written to {}", counted(count, "document"), path.display()));
     Ok(())
 }
 
@@ -46,7 +49,8 @@ impl Form {
     fn of(args: &ExportArgs) -> Result<Self, Failure> {
         let name = args.output.as_deref().and_then(Path::file_name).unwrap_or_default();
         let name = name.to_string_lossy().to_lowercase();
-        let named = match name.strip_suffix(".zst").unwrap_or(&name).rsplit_once('.') {
+        let packed = name.strip_suffix(".zst").or(name.strip_suffix(".gz"));
+        let named = match packed.unwrap_or(&name).rsplit_once('.') {
             Some((_, "csv")) => FormatArg::Csv,
             Some((_, "tsv")) => FormatArg::Tsv,
             _ => FormatArg::Json,
@@ -64,8 +68,8 @@ impl Form {
             let text = "a table needs its columns, as in --fields id,author.name";
             return Err(Failure::Usage(text.to_owned()));
         }
-        let column = |text: &String| match FieldPath::parse(text) {
-            Ok(path) => Ok((text.clone(), path)),
+        let column = |text: &String| match FieldPath::parse(text.trim()) {
+            Ok(path) => Ok((text.trim().to_owned(), path)),
             Err(error) => Err(Failure::Usage(format!("--fields {text}: {error}"))),
         };
         Ok(Self::Table(args.fields.iter().map(column).collect::<Result<_, _>>()?, delimiter))
@@ -153,32 +157,62 @@ fn append_field(n: usize, field: &[u8], delimiter: u8, line: &mut Vec<u8>) {
     line.push(b'"');
 }
 
-/// Writes to a file beside `path`, which takes its name in the end.
+/// Writes to a file beside `path`, which takes its name in the end. What is no regular file, such as
+/// a pipe, is written itself; of a link, the file that it leads to is replaced.
 fn to_file(cursor: Cursor<'_>, form: &Form, path: &Path) -> Result<u64, Failure> {
-    let mut part = path.as_os_str().to_owned();
+    let target = std::fs::canonicalize(path);
+    let is_new_or_file = match &target {
+        Ok(target) => target.is_file(),
+        // A link that leads to nothing yet is written through.
+        Err(_) => path.symlink_metadata().is_err(),
+    };
+    if !is_new_or_file {
+        let file = File::create(path).map_err(|error| Failure::io("write", path, &error))?;
+        return packed(cursor, form, file, (path, path));
+    }
+    let target = target.unwrap_or_else(|_missing| path.to_owned());
+    let mut part = target.as_os_str().to_owned();
     part.push(".part");
     let part = PathBuf::from(part);
     let file = File::create(&part).map_err(|error| Failure::io("create", &part, &error))?;
-    let written = if path.extension().is_some_and(|end| end == "zst") {
-        let failed = |error: std::io::Error| Failure::io("write", &part, &error);
-        zstd::Encoder::new(file, 3).map_err(failed).and_then(|mut encoder| {
-            let count = write(cursor, form, &mut encoder, &part)?;
-            encoder.finish().map_err(failed)?;
-            Ok(count)
-        })
-    } else {
-        let mut file = BufWriter::new(file);
-        let written = write(cursor, form, &mut file, &part);
-        written.and_then(|count| flush(&mut file, &part).map(|()| count))
-    };
-    let renamed = written.and_then(|count| {
-        std::fs::rename(&part, path).map_err(|error| Failure::io("create", path, &error))?;
+    let renamed = packed(cursor, form, file, (path, &part)).and_then(|count| {
+        std::fs::rename(&part, &target).map_err(|error| Failure::io("create", path, &error))?;
         Ok(count)
     });
     if renamed.is_err() {
         let _missing = std::fs::remove_file(&part);
     }
     renamed
+}
+
+/// Writes to `file`, compressed as the end of `path` says. Errors name the file `part`.
+fn packed(
+    cursor: Cursor<'_>,
+    form: &Form,
+    file: File,
+    (path, part): (&Path, &Path),
+) -> Result<u64, Failure> {
+    let failed = |error: std::io::Error| Failure::io("write", part, &error);
+    match path.extension().and_then(|end| end.to_str()) {
+        Some("zst") => {
+            let mut encoder = zstd::Encoder::new(file, 3).map_err(failed)?;
+            let count = write(cursor, form, &mut encoder, part)?;
+            encoder.finish().map_err(failed)?;
+            Ok(count)
+        }
+        Some("gz") => {
+            let mut encoder = GzEncoder::new(file, Compression::default());
+            let count = write(cursor, form, &mut encoder, part)?;
+            encoder.finish().map_err(failed)?;
+            Ok(count)
+        }
+        _ => {
+            let mut file = BufWriter::new(file);
+            let count = write(cursor, form, &mut file, part)?;
+            flush(&mut file, part)?;
+            Ok(count)
+        }
+    }
 }
 
 /// How many bytes are written at once.

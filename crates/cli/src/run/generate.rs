@@ -3,7 +3,7 @@
 use crate::args::{CommentsArgs, Generate, GenerateArgs};
 use crate::failure::Failure;
 use crate::output::note;
-use crate::units::{grouped, per_second, show_bytes};
+use crate::units::{counted, per_second, show_bytes};
 use flagstone_comments::Comments;
 use std::fs::File;
 use std::io::{self, ErrorKind, Write};
@@ -25,27 +25,22 @@ fn comments(args: &CommentsArgs) -> Result<(), Failure> {
         writer.flush()?;
         Ok(made)
     };
-    let made: io::Result<u64> = match &args.output {
+    let output = args.output.as_deref().filter(|path| *path != Path::new("-"));
+    let made: io::Result<u64> = match output {
         Some(path) => {
             let mut file = File::create(path).map_err(|e| Failure::io("create", path, &e))?;
             make(&mut file)
         }
         None => make(&mut io::stdout().lock()),
     };
-    let bytes = made.map_err(|error| match (error.kind(), &args.output) {
+    let bytes = made.map_err(|error| match (error.kind(), output) {
         (ErrorKind::BrokenPipe, None) => Failure::OutputClosed,
-        (_, output) => {
-            Failure::io("write", output.as_deref().unwrap_or(Path::new("stdout")), &error)
-        }
+        (_, output) => Failure::io("write", output.unwrap_or(Path::new("stdout")), &error),
     })?;
-    if args.output.is_some() {
+    if output.is_some() {
         let took = started.elapsed();
-        let (count, rate) = (grouped(args.count), show_bytes(per_second(bytes, took)));
-        note(&format!(
-            "{count} comments, {} in {:.1} s: {rate}/s",
-            show_bytes(bytes),
-            took.as_secs_f64()
-        ));
+        let (count, rate) = (counted(args.count, "comment"), show_bytes(per_second(bytes, took)));
+        note(&format!("{count}, {} in {:.1} s: {rate}/s", show_bytes(bytes), took.as_secs_f64()));
     }
     Ok(())
 }
