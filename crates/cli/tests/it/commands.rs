@@ -375,6 +375,21 @@ fn generated_comments_depend_on_seed_and_number_alone() {
 }
 
 #[test]
+fn a_key_that_is_there_in_another_form_is_hinted_at() {
+    let place = Place::new();
+    place.ok("put db c 7 --json-key {\"n\":1}");
+    place.ok("put db c 8 {}");
+    for command in ["get db c 7", "get db c 7 --path n", "delete db c 7", "update db c 7 n=2"] {
+        place.fails(command, 1, "there is no document 7 in c; with --json-key there is one\n");
+    }
+    place.fails("get db c 8 --json-key", 1, "; without --json-key there is one\n");
+    place.fails("get db c 9", 1, "there is no document 9 in c\n");
+    // A key may look like an option if it is given as JSON.
+    place.ok("put db c --json-key '\"--x\"' {}");
+    assert!(place.ok("keys db c").contains("--x\n"));
+}
+
+#[test]
 fn a_reader_that_goes_away_ends_a_command_quietly() {
     let place = Place::new();
     place.ok("generate comments --count 3000 --output in.jsonl");
@@ -448,10 +463,14 @@ fn a_shell_runs_commands_on_one_open_database() {
     assert!(rest.is_some_and(|stats| stats.contains("c (documents, ")), "{ran:?}");
     // It was closed, and what it wrote is there.
     assert_eq!(place.ok("count db c"), "3\n");
-    let help = place.run_with("shell db --read-only", b"help\nhelp scan\nexit\ncount nothing\n");
+    let script = b"help\nhelp scan\nfind --help\ncount c ;\nget c k1;\nexit\ncount nothing\n";
+    let help = place.run_with("shell db --read-only", script);
     assert_eq!(help.code, 0, "{help:?}");
     assert!(help.stdout.contains("without the name of the database"), "{help:?}");
-    assert!(help.stdout.contains("--reverse"), "{help:?}");
+    assert!(help.stdout.contains("--reverse") && help.stdout.contains("\n  distinct "), "{help:?}");
+    assert!(help.stdout.contains("Usage: find [OPTIONS] <COLLECTION> [FILTER]\n"), "{help:?}");
+    assert!(!help.stdout.contains("<DB>") && !help.stdout.contains("directory of the database"));
+    assert!(help.stdout.ends_with("\n3\n{\"a\":2}\n"), "{help:?}");
 }
 
 #[test]
@@ -466,6 +485,8 @@ fn a_script_of_a_shell_ends_at_the_first_command_that_fails() {
         ("backup dir\n", 2, "backup works outside of the shell"),
         ("shell db\n", 2, "shell works outside of the shell"),
         ("help nothing\n", 2, "there is no command nothing"),
+        ("index\n", 2, "expected one of these after index: create, list, drop"),
+        ("index creat c x a\n", 2, "unrecognized subcommand 'creat'"),
         ("put c k {\"a\":\n", 2, "a quote or a bracket is open"),
     ] {
         let ran = place.run_with("shell db", format!("count c\n{script}count c\n").as_bytes());

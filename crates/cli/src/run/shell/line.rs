@@ -19,7 +19,7 @@ pub(super) fn words(line: &str) -> Option<Vec<String>> {
                 continue;
             }
         }
-        if rest.is_empty() || rest.starts_with('#') {
+        if rest.is_empty() || rest.starts_with('#') || is_end(rest) {
             return Some(words);
         }
         let (word, after) = match rest.as_bytes().first() {
@@ -29,6 +29,11 @@ pub(super) fn words(line: &str) -> Option<Vec<String>> {
         words.push(word);
         rest = after;
     }
+}
+
+/// Returns whether `text` is a semicolon at the end of a line, as other shells want it.
+fn is_end(text: &str) -> bool {
+    text.strip_prefix(';').is_some_and(|after| after.trim().is_empty())
 }
 
 /// Returns the JSON at the beginning of `text`, and what follows.
@@ -61,7 +66,7 @@ fn plain(text: &str) -> Option<(String, &str)> {
             Some(open) if open == c => quote = None,
             Some(_) => word.push(c),
             None if c == '"' || c == '\'' => quote = Some(c),
-            None if c.is_whitespace() => return Some((word, &text[at..])),
+            None if c.is_whitespace() || is_end(&text[at..]) => return Some((word, &text[at..])),
             None => word.push(c),
         }
     }
@@ -85,6 +90,10 @@ mod tests {
             ("put c 'a b' {\"x\\\"}\":1}", Some("put|c|a b|{\"x\\\"}\":1}")),
             ("update c k name='\"x y\"' # why", Some("update|c|k|name=\"x y\"")),
             ("count \"\" c", Some("count||c")),
+            ("count c;", Some("count|c")),
+            ("count c {\"a\":\";\"} ; \n", Some("count|c|{\"a\":\";\"}")),
+            ("get c 'k;' ", Some("get|c|k;")),
+            ("get c a;b", Some("get|c|a;b")),
             ("find c {\"a\":\n [1,\n2]}", Some("find|c|{\"a\":\n [1,\n2]}")),
             ("find c \\\n --limit 1", Some("find|c|--limit|1")),
             ("find c {\"a\": [1}", None),

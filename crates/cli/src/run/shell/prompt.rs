@@ -25,12 +25,13 @@ pub(super) fn run(session: &Session) -> Result<(), Failure> {
     let mut editor: Editor<Prompt<'_>, FileHistory> =
         Editor::with_config(config).map_err(failed)?;
     editor.set_helper(Some(Prompt(session)));
-    let history = history_file();
+    let mut history = history_file();
     if let Some(history) = &history {
         // There is none before the first time.
         let _missing = editor.load_history(history);
+        let _refused = history.parent().map(std::fs::create_dir_all);
     }
-    output::note("help lists what can be done, Ctrl-D ends");
+    output::note("help lists the commands, Ctrl-D ends");
     loop {
         let line = match editor.readline("flagstone> ") {
             Ok(line) => line,
@@ -39,6 +40,12 @@ pub(super) fn run(session: &Session) -> Result<(), Failure> {
             Err(error) => return Err(failed(error)),
         };
         let _kept = editor.add_history_entry(&line);
+        if let Some(file) = &history
+            && let Err(error) = editor.append_history(file)
+        {
+            output::note(&format!("the history is not kept: {error}"));
+            history = None;
+        }
         let Some(words) = line::words(&line) else { continue };
         let started = Instant::now();
         match session.run(&words) {
@@ -46,12 +53,6 @@ pub(super) fn run(session: &Session) -> Result<(), Failure> {
             Ok(true) if words.is_empty() => {}
             Ok(true) => output::note(&format!("{:.1} ms", started.elapsed().as_secs_f64() * 1e3)),
             Err(failure) => drop(failure.report()),
-        }
-    }
-    if let Some(history) = &history {
-        let kept = history.parent().map_or(Ok(()), std::fs::create_dir_all);
-        if let Err(error) = kept.map_err(Into::into).and_then(|()| editor.save_history(history)) {
-            output::note(&format!("the history is not kept: {error}"));
         }
     }
     Ok(())

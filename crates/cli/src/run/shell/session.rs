@@ -1,14 +1,17 @@
 //! The commands of a shell: those of the tool, without the name of the database.
 
+use super::super::open;
 use super::complete::{Names, OUTSIDE};
-use crate::args::{Args, Command};
+use crate::args::{Args, Command as Task};
 use crate::failure::Failure;
 use crate::interrupt;
-use crate::output::{self, Output};
-use clap::{CommandFactory, Parser};
+use crate::output;
+use clap::error::ErrorKind;
+use clap::{Command, CommandFactory, Parser};
 use flagstone::{Database, Value};
 use std::cell::RefCell;
 use std::collections::{BTreeSet, HashMap};
+use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
 /// A shell and its database.
@@ -16,7 +19,7 @@ pub(super) struct Session {
     path: PathBuf,
     database: Database,
     /// Runs a command of the tool.
-    run: fn(Command) -> Result<(), Failure>,
+    run: fn(Task) -> Result<(), Failure>,
     /// The paths of documents of a collection, once they were asked for.
     paths: RefCell<HashMap<String, Vec<String>>>,
 }
@@ -30,17 +33,19 @@ const HELP: &str = "Commands are those of the tool, without the name of the data
 
     count comments
     scan comments --from e --limit 3
-    get comments ewbzg5c --path author
+    find comments {\"score\": {\"$gte\": 10}} --sort -score --limit 5
 
 JSON needs no quotes around it. A line goes on while a quote or a bracket is open, or after \\.
-Also: collections, help COMMAND, exit. Tab completes commands, options, collections and paths.
+Tab completes commands, options, collections, paths, indexes and files. help COMMAND explains one,
+exit or Ctrl-D ends.
+
 ";
 
 impl Session {
     pub(super) fn new(
         path: &Path,
         database: &Database,
-        run: fn(Command) -> Result<(), Failure>,
+        run: fn(Task) -> Result<(), Failure>,
     ) -> Self {
         let (path, database) = (path.to_owned(), database.clone());
         Self { path, database, run, paths: RefCell::default() }
@@ -52,25 +57,29 @@ impl Session {
         match words[..] {
             [] => {}
             ["exit" | "quit", ..] => return Ok(false),
-            ["help"] => output::write_all(HELP.as_bytes())?,
+            ["help"] => help_of_all()?,
             ["help", ref names @ ..] => help(names)?,
-            ["collections"] => {
-                let mut output = Output::new();
-                for name in self.collections() {
-                    output.line(&name)?;
-                }
-                output.flush()?;
-            }
             [name, ..] if OUTSIDE.contains(&name) => {
                 let text = format!("{name} works outside of the shell: flagstone {name}");
                 return Err(Failure::Usage(text));
             }
             _ => {
-                let args = Args::try_parse_from(self.with_database(&words));
-                let args = args.map_err(|error| Failure::Usage(without_usage(&error)))?;
+                let args = match Args::try_parse_from(self.with_database(&words)) {
+                    Ok(args) => args,
+                    Err(error) if error.kind() == ErrorKind::DisplayHelp => {
+                        help(&words[..names_in(&words).1])?;
+                        return Ok(true);
+                    }
+                    Err(error) => return Err(Failure::Usage(without_usage(&error, &words))),
+                };
                 interrupt::reset();
                 self.paths.borrow_mut().clear();
-                (self.run)(args.command)?;
+                if only_reads(&args.command) {
+                    let run = self.run;
+                    interrupt::run_to_read(move || run(args.command))?;
+                } else {
+                    (self.run)(args.command)?;
+                }
             }
         }
         Ok(true)
@@ -78,31 +87,77 @@ impl Session {
 
     /// Returns the words as the tool expects them: with the database after the command.
     fn with_database(&self, words: &[&str]) -> Vec<std::ffi::OsString> {
-        let mut command = Args::command();
-        let mut names = 0;
-        while let Some(next) = words.get(names).and_then(|name| command.find_subcommand(name)) {
-            command = next.clone();
-            names += 1;
-        }
-        let (names, rest) = words.split_at(names.max(1).min(words.len()));
+        let (command, names) = names_in(words);
+        // What follows is to be the name of a command, and is none.
+        let is_part = command.has_subcommands();
+        let database = (!is_part).then(|| self.path.clone().into_os_string());
+        let (names, rest) = words.split_at(names);
         let all = std::iter::once("flagstone").chain(names.iter().copied()).map(Into::into);
-        let rest = rest.iter().copied().map(Into::into);
-        all.chain(std::iter::once(self.path.clone().into_os_string())).chain(rest).collect()
+        all.chain(database).chain(rest.iter().copied().map(Into::into)).collect()
     }
 }
 
-/// Prints the help of a command.
+/// Returns whether a command may be left alone at Ctrl-C, since it changes nothing. The others stop
+/// by themselves where they can.
+const fn only_reads(command: &Task) -> bool {
+    matches!(
+        command,
+        Task::Get(_)
+            | Task::Scan(_)
+            | Task::Find(_)
+            | Task::Count(_)
+            | Task::Distinct(_)
+            | Task::Keys(_)
+            | Task::Collections(_)
+            | Task::Stats(_)
+            | Task::Verify(_)
+    )
+}
+
+/// Returns the command at the beginning of `words`, and how many words its name has.
+fn names_in(words: &[&str]) -> (Command, usize) {
+    let (mut command, mut names) = (Args::command(), 0);
+    while let Some(next) = words.get(names).and_then(|name| command.find_subcommand(name)) {
+        command = next.clone();
+        names += 1;
+    }
+    (command, names)
+}
+
+/// Prints how the shell is used, and its commands.
+fn help_of_all() -> Result<(), Failure> {
+    let mut text = HELP.to_owned();
+    for command in Args::command().get_subcommands() {
+        let name = command.get_name();
+        if OUTSIDE.contains(&name) || name == "help" {
+            continue;
+        }
+        let about = command.get_about().map(ToString::to_string).unwrap_or_default();
+        // Writing to a string does not fail.
+        let _always = writeln!(text, "  {name:<12} {about}");
+    }
+    output::write_all(text.as_bytes())
+}
+
+/// Prints the help of a command, without the database, which a shell knows.
 fn help(names: &[&str]) -> Result<(), Failure> {
     let mut command = Args::command();
     for name in names {
         let next = command.find_subcommand(name).cloned();
         command = next.ok_or_else(|| Failure::Usage(format!("there is no command {name}")))?;
     }
-    output::write_all(command.render_long_help().to_string().as_bytes())
+    const DATABASE: &str = "  <DB>\n          The directory of the database\n\n";
+    let text = command.bin_name(names.join(" ")).render_long_help().to_string();
+    output::write_all(text.replace(DATABASE, "").replace(" <DB>", "").as_bytes())
 }
 
 /// Returns the error of a command that is not understood, without the usage outside of a shell.
-fn without_usage(error: &clap::Error) -> String {
+fn without_usage(error: &clap::Error, words: &[&str]) -> String {
+    if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+        let (command, _) = names_in(words);
+        let known: Vec<&str> = command.get_subcommands().map(Command::get_name).collect();
+        return format!("expected one of these after {}: {}", words.join(" "), known.join(", "));
+    }
     let text = error.render().to_string();
     let text = text.split("\n\nUsage:").next().unwrap_or_default();
     text.trim_start_matches("error: ").trim_end().to_owned()
@@ -110,9 +165,13 @@ fn without_usage(error: &clap::Error) -> String {
 
 impl Names for Session {
     fn collections(&self) -> Vec<String> {
-        let known = self.database.keyspaces();
-        let documents = known.into_iter().filter(|info| info.content.starts_with("documents"));
-        documents.map(|info| info.name).collect()
+        open::collections(&self.database)
+    }
+
+    fn indexes(&self, collection: &str) -> Vec<String> {
+        let known = self.database.existing_collection(collection).ok().flatten();
+        let known = known.map(|collection| collection.indexes()).unwrap_or_default();
+        known.into_iter().map(|index| index.name).collect()
     }
 
     fn paths(&self, collection: &str) -> Vec<String> {
