@@ -157,8 +157,8 @@ fn append_field(n: usize, field: &[u8], delimiter: u8, line: &mut Vec<u8>) {
     line.push(b'"');
 }
 
-/// Writes to a file beside `path`, which takes its name in the end. What is no regular file, such as
-/// a pipe, is written itself; of a link, the file that it leads to is replaced.
+/// Writes to a file beside `path`, which takes its name in the end. What is no regular file, such
+/// as a pipe, is written itself; of a link, the file that it leads to is replaced.
 fn to_file(cursor: Cursor<'_>, form: &Form, path: &Path) -> Result<u64, Failure> {
     let target = std::fs::canonicalize(path);
     let is_new_or_file = match &target {

@@ -56,8 +56,8 @@ pub(super) fn filter(text: &str) -> Result<Filter, Failure> {
     })
 }
 
-/// Returns the text of a sort, unless it is in the manner of another language: `score desc` would be
-/// a field of this name.
+/// Returns the text of a sort, unless it is in the manner of another language: `score desc` would
+/// be a field of this name.
 pub(super) fn check_sort(text: &str) -> Result<&str, Failure> {
     let is_strange = |part: &str| {
         let part = part.trim().to_ascii_lowercase();

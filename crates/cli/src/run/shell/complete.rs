@@ -72,8 +72,8 @@ enum Wanted<'a> {
     File,
 }
 
-/// Returns what the next word after `words` is to be. `done` is their text, and `word` what there is
-/// of the next one.
+/// Returns what the next word after `words` is to be. `done` is their text, and `word` what there
+/// is of the next one.
 fn wanted<'a>(words: &[&'a str], done: &str, word: &str) -> Wanted<'a> {
     let nothing = || Wanted::Words(Vec::new());
     let mut command = Args::command();
