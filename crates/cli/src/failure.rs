@@ -10,7 +10,7 @@ use std::process::ExitCode;
 /// Why a command did not do what it was asked.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// A document, collection or database does not exist.
+    /// A document, collection or index does not exist. A missing database is an error of opening.
     NotFound(String),
     /// A check found something wrong.
     Check(String),
