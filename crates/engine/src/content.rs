@@ -16,6 +16,10 @@ use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
 
+/// The content of an owned keyspace without entries: batches that write to its owner keep the
+/// values that the keys had before, for readers of changes.
+pub const OLD_VALUES: &str = "old values";
+
 /// A keyspace whose content is to be opened.
 #[derive(Clone, Copy, Debug)]
 pub struct Described<'a> {

@@ -1,7 +1,7 @@
 //! The inside of a keyspace: its trees, and the objects of its content.
 
 use crate::catalog::KeyspaceRecord;
-use crate::content::{Content, Definition, DefinitionKind, DefinitionTable};
+use crate::content::{Content, Definition, DefinitionKind, DefinitionTable, OLD_VALUES};
 use crate::fold::Fold;
 use crate::gate::Gate;
 use crate::partition::{Layout, Layouts, Route};
@@ -258,6 +258,13 @@ impl KeyspaceCore {
     /// [`Content`](crate::content::Content).
     pub const fn attachment(&self) -> &Arc<dyn Any + Send + Sync> {
         &self.attachment
+    }
+
+    /// Returns whether batches keep the values that its keys had before, for readers of changes:
+    /// it owns a keyspace of content [`OLD_VALUES`](crate::content::OLD_VALUES).
+    pub fn keeps_old(&self) -> bool {
+        let set = self.owned_set();
+        set.keyspaces.iter().any(|core| core.record.load().content.as_str() == OLD_VALUES)
     }
 
     /// The number of the keyspace that owns this one.

@@ -6,7 +6,7 @@ use crate::index::{self, IndexState};
 use flagstone_base::{Error, ErrorKind, Result};
 use flagstone_engine::WantedContent;
 use flagstone_engine::content::{
-    Content, ContentFactory, DefinitionKind, Described, KeyspaceContent,
+    Content, ContentFactory, DefinitionKind, Described, KeyspaceContent, OLD_VALUES,
 };
 use flagstone_engine::fold::Fold;
 use std::fmt;
@@ -104,6 +104,7 @@ impl ContentFactory for Contents {
             }
             typed if typed.starts_with(TYPED) => {}
             index::CONTENT if keyspace.owned.is_some() => return index_content(keyspace),
+            OLD_VALUES if keyspace.owned.is_some() => {}
             unknown => {
                 let text = format!(
                     "keyspace {:?} holds {unknown}, which this version of flagstone does not know",

@@ -175,6 +175,10 @@ fn put_change(
         let moment = Json::from(crate::units::show_moment(expires));
         out.extend_from_slice(format!(",\"expires\":{moment}").as_bytes());
     }
+    if let Some(old) = change.old_document()? {
+        out.extend_from_slice(b",\"old\":");
+        json::append_json(&old.root(), out).map_err(no_json)?;
+    }
     if let Some(document) = change.document()? {
         out.extend_from_slice(b",\"document\":");
         json::append_json(&document.root(), out).map_err(no_json)?;

@@ -1,10 +1,12 @@
 //! The payloads of write-ahead-log records.
 //!
 //! ```text
-//! kind 1, batch       op*
+//! kind 1, batch       op*  old*
 //!     op := tag:u8  [expiry:u64]  keyspace:varint  key:bytes  value:bytes
 //!     op i of the record has SeqNo first + i; a Delete has an empty value,
 //!     a RangeDelete has the end of the range as its value
+//!     old := op:varint  0:u8 | op:varint  1:u8  value:bytes
+//!     the value that the key of operation number `op` had before the batch, or that it was absent
 //! kind 2, definition  keyspace:varint  kind:varint  first_id:varint  item:bytes*
 //!     takes one SeqNo
 //! kinds 3 to 5        notes for readers of changes, only while changes are kept
@@ -184,6 +186,42 @@ pub(crate) fn put_head(out: &mut Vec<u8>, op: &LoggedOp<'_>) -> (usize, usize) {
     (key_at, out.len())
 }
 
+/// Appends to a batch, after its operations, the value that the key of operation number `at` had
+/// before.
+pub(crate) fn put_old(out: &mut Vec<u8>, at: usize, value: Option<&[u8]>) {
+    put_varint(out, at as u64);
+    out.push(u8::from(value.is_some()));
+    if let Some(value) = value {
+        put_bytes(out, value);
+    }
+}
+
+/// Reads the values before a batch of `count` operations, up to the end of the batch. They come in
+/// the order of the operations.
+pub(crate) fn read_olds<'a>(
+    decoder: &mut Decoder<'a>,
+    count: u32,
+    mut visit: impl FnMut(usize, Option<&'a [u8]>),
+) -> Result<(), Malformed> {
+    let mut next = 0;
+    while !decoder.is_done() {
+        let at = decoder.position();
+        let op = decoder.varint_u32("the number of an operation")?;
+        if !(next..count).contains(&op) {
+            return Err(Malformed { at, expected: "the number of a later operation of the batch" });
+        }
+        next = op + 1;
+        let at = decoder.position();
+        let value = match decoder.u8("whether there was a value")? {
+            0 => None,
+            1 => Some(decoder.bytes("the value before")?),
+            _ => return Err(Malformed { at, expected: "0 or 1" }),
+        };
+        visit(op as usize, value);
+    }
+    Ok(())
+}
+
 /// Reads the next operation of a batch.
 pub(crate) fn read_op<'a>(decoder: &mut Decoder<'a>) -> Result<LoggedOp<'a>, Refusal> {
     let at = decoder.position();
@@ -270,6 +308,26 @@ mod tests {
             out[0] = tag;
             let refusal = read_op(&mut Decoder::new(&out)).unwrap_err();
             assert!(matches!(refusal, Refusal::Malformed(_)), "{tag:#x}: {refusal:?}");
+        }
+    }
+
+    #[test]
+    fn values_before_a_batch_have_their_golden_bytes_and_come_back() {
+        let mut out = Vec::new();
+        put_old(&mut out, 1, Some(b"xy"));
+        put_old(&mut out, 300, None);
+        assert_eq!(out, b"\x01\x01\x02xy\xAC\x02\x00");
+        let read = |bytes: &[u8], count| {
+            let mut found = Vec::new();
+            let visit = |at, value: Option<&[u8]>| found.push((at, value.map(<[u8]>::to_vec)));
+            read_olds(&mut Decoder::new(bytes), count, visit).map(|()| found)
+        };
+        assert_eq!(read(&out, 301), Ok(vec![(1, Some(b"xy".to_vec())), (300, None)]));
+        assert!(read(&out, 300).is_err(), "no such operation");
+        assert!(read(&[out.as_slice(), &out].concat(), 301).is_err(), "not in order");
+        assert!(read(b"\x00\x02", 1).is_err());
+        for end in [1, 2, 3, 4, 6] {
+            assert!(read(&out[..end], 301).is_err(), "{end}");
         }
     }
 

@@ -1,10 +1,10 @@
 //! What a reader of changes finds in a record of the log.
 
 use super::token::ChangeToken;
-use crate::commit::record::{self, Note};
+use crate::commit::record::{self, LoggedOp, Note};
 use crate::keyspace_core::KeyspaceCore;
 use crate::keyspaces::Keyspaces;
-use crate::open::each_op;
+use crate::open::each_op_and_old;
 use flagstone_base::{KeyspaceId, Kind, Moment, Result, SeqNo};
 use flagstone_env::names::{FileKind, path};
 use flagstone_wal::Record;
@@ -51,6 +51,8 @@ struct FoundOp {
     seqno: SeqNo,
     key: Range<usize>,
     value: Range<usize>,
+    /// Where the value before is, if it was kept: `Some(None)` if there was none.
+    old: Option<Option<Range<usize>>>,
 }
 
 /// One operation of a commit.
@@ -68,6 +70,9 @@ pub struct FoundChange<'a> {
     pub key: &'a [u8],
     /// The value; of a RangeDelete the end of the range.
     pub value: &'a [u8],
+    /// The value that the key had before the commit, if that was kept: `Some(None)` if it was
+    /// absent.
+    pub old: Option<Option<&'a [u8]>>,
 }
 
 impl FoundBatch {
@@ -80,6 +85,7 @@ impl FoundBatch {
             seqno: op.seqno,
             key: &self.payload[op.key.clone()],
             value: &self.payload[op.value.clone()],
+            old: op.old.clone().map(|old| old.map(|old| &self.payload[old])),
         })
     }
 
@@ -152,7 +158,8 @@ impl Reading<'_> {
         };
         // Most operations belong to the same keyspace as the operation before.
         let mut last: Option<(KeyspaceId, Option<usize>)> = None;
-        let done = each_op(record, |seqno, op| {
+        let mut olds = Vec::new();
+        let visit_op = |seqno, op: LoggedOp<'_>| {
             let core = match last {
                 Some((id, core)) if id == op.keyspace => core,
                 _ => batch.core(op.keyspace, self),
@@ -161,14 +168,22 @@ impl Reading<'_> {
             if let Some(core) = core {
                 let (kind, expiry) = (op.kind, op.expiry);
                 let (key, value) = (range(op.key), range(op.value));
-                batch.ops.push(FoundOp { core, kind, expiry, seqno, key, value });
+                batch.ops.push(FoundOp { core, kind, expiry, seqno, key, value, old: None });
             }
             Ok(())
-        });
+        };
+        let note_old = |at: usize, old: Option<&[u8]>| olds.push((at, old.map(range)));
+        let done = each_op_and_old(record, visit_op, note_old);
         let file = path(self.dir, FileKind::Wal, record.segment);
         done.map_err(|refusal| refusal.in_file(&file, record.offset))??;
         if batch.ops.is_empty() {
             return Ok(None);
+        }
+        for (at, old) in olds {
+            let seqno = record.first_seqno.plus(at as u64);
+            if let Ok(at) = batch.ops.binary_search_by_key(&seqno, |op| op.seqno) {
+                batch.ops[at].old = Some(old);
+            }
         }
         batch.payload = record.payload.to_vec();
         Ok(Some(Found::Batch(batch)))

@@ -54,6 +54,11 @@ impl History {
         self.log.is_none()
     }
 
+    /// Returns whether changes are kept for readers.
+    pub(crate) fn keeps_changes(&self) -> bool {
+        self.log.as_ref().is_some_and(Log::keeps_changes)
+    }
+
     pub(crate) fn log_bytes(&self) -> u64 {
         self.log.as_ref().map_or(0, Log::bytes)
     }

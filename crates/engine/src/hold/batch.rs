@@ -1,5 +1,6 @@
 //! A batch whose locks are held: what it changes can be read, and writes be added.
 
+use crate::commit::record::put_old;
 use crate::commit::{Batch, Effect, HeldValues};
 use crate::handle::Handle;
 use crate::history::VersionToken;
@@ -146,6 +147,32 @@ impl<'a> HeldBatch<'a> {
     /// Closed.
     pub fn set_note(&self, owned: &KeyspaceCore, note: &[u8]) -> Result<()> {
         set_note(self.handle.parts(), owned, note)
+    }
+
+    /// Adds the values that keys had before to the payload of the batch, if their keyspaces keep
+    /// them. Called when the batch is complete.
+    ///
+    /// # Errors
+    /// InvalidInput for more bytes than a batch may have; Io, Corruption, Closed.
+    pub(super) fn keep_old(&mut self) -> Result<()> {
+        let keeps: Vec<bool> = self.batch.keyspaces.iter().map(|core| core.keeps_old()).collect();
+        if !keeps.contains(&true) || !self.handle.parts().history.keeps_changes() {
+            return Ok(());
+        }
+        let mut olds = Vec::new();
+        for at in 0..self.batch.len() {
+            if !keeps[usize::from(self.batch.ops[at].keyspace)] {
+                continue;
+            }
+            let (keyspace, effect, key, _) = self.batch.operation(at);
+            if matches!(effect.kind(), Kind::Put | Kind::Delete) {
+                let found = self.snapshot.find(keyspace, key)?;
+                put_old(&mut olds, at, found.value.as_deref());
+            }
+        }
+        self.handle.parts().commits.check_batch_bytes(self.batch.bytes() + olds.len())?;
+        self.batch.payload.extend_from_slice(&olds);
+        Ok(())
     }
 
     /// The completed batch, and the locks of the values.

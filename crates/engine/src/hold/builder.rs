@@ -138,6 +138,7 @@ impl<'a> Hold<'a> {
             let _inside = parts.health.run_inside(Inside::Update);
             let mut held = HeldBatch::new(self.handle, std::mem::take(&mut self.batch), snapshot);
             complete(&mut held)?;
+            held.keep_old()?;
             let (batch, values) = held.into_parts();
             self.batch = batch;
             values

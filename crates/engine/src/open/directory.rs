@@ -70,6 +70,27 @@ pub(super) fn check_tables_exist(
     Ok(())
 }
 
+/// Removes what is kept for readers of changes if the disk has no more than `needed` bytes left.
+/// Returns whether it did.
+pub(super) fn free_kept(
+    disk: &dyn Disk,
+    dir: &Path,
+    files: &[String],
+    needed: u64,
+) -> Result<bool> {
+    let kept = files.iter().filter(|name| matches!(names::parse(name), Name::Kept(_)));
+    if kept.clone().next().is_none() || disk.free_bytes(dir).is_ok_and(|free| free > needed) {
+        return Ok(false);
+    }
+    for name in kept {
+        match disk.remove(&dir.join(name)) {
+            Err(error) if !error.is_missing_file() => return Err(error),
+            _ => {}
+        }
+    }
+    Ok(true)
+}
+
 /// Removes what a crash left: temporary files and spill files, and tables and manifests that
 /// nothing names. Returns how many files were removed.
 pub(super) fn remove_leftovers(

@@ -1,7 +1,9 @@
 //! Opening a database: creates one in an empty directory, or recovers an existing one.
 
 use super::build_keyspace::build_keyspaces;
-use super::directory::{check_tables_exist, lock_directory, no_database, remove_leftovers};
+use super::directory::{
+    check_tables_exist, free_kept, lock_directory, no_database, remove_leftovers,
+};
 use super::replay::{self, CheckedLog};
 use crate::background::{note_deletes, note_divided, note_size, schedule_after_open, watch};
 use crate::ballast::{self, find_ballast};
@@ -211,11 +213,12 @@ impl Opening {
     fn start_writing(&mut self, visible: SeqNo, history: HistoryId) -> Result<Writable> {
         let Config { environment, options, dir, .. } = &self.config;
         let disk = &environment.disk;
-        // The ballast comes first: a full disk has no room for a manifest.
-        let ballast = find_ballast(&**disk, dir, &self.files, options.ballast())?;
         // A snapshot of the manifest is no longer than the manifest.
         let needed = self.loaded.as_ref().map_or(0, |loaded| loaded.valid_end);
         let needed = needed + options.segment_bytes();
+        // Kept changes and the ballast come first: a full disk has no room for a manifest.
+        free_kept(&**disk, dir, &self.files, needed)?;
+        let ballast = find_ballast(&**disk, dir, &self.files, options.ballast())?;
         let with_needed = |error| with_bytes_needed(dir, needed, error);
         let location = Location {
             disk: Arc::clone(disk),

@@ -165,9 +165,19 @@ fn unknown(dir: &Path, record: &Record<'_>) -> Error {
 
 /// Calls `visit` for every operation of a batch with its SeqNo. A record that holds more or fewer
 /// operations than its count says is malformed.
-pub(crate) fn each_op(
+fn each_op(
+    record: &Record<'_>,
+    visit: impl FnMut(SeqNo, LoggedOp<'_>) -> Result<()>,
+) -> Result<Result<()>, Refusal> {
+    each_op_and_old(record, visit, |_op, _old| {})
+}
+
+/// As [`each_op`], and calls `visit_old` with the number of each operation whose key's value before
+/// was kept, and that value.
+pub(crate) fn each_op_and_old(
     record: &Record<'_>,
     mut visit: impl FnMut(SeqNo, LoggedOp<'_>) -> Result<()>,
+    visit_old: impl FnMut(usize, Option<&[u8]>),
 ) -> Result<Result<()>, Refusal> {
     let mut decoder = Decoder::new(record.payload);
     for i in 0..record.count {
@@ -176,7 +186,7 @@ pub(crate) fn each_op(
             return Ok(Err(error));
         }
     }
-    decoder.finish("the end of the batch")?;
+    record::read_olds(&mut decoder, record.count, visit_old)?;
     Ok(Ok(()))
 }
 

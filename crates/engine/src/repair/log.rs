@@ -95,7 +95,7 @@ pub(super) fn decode<'a>(record: &Record<'a>) -> Result<Decoded<'a>, Malformed> 
                     Err(Refusal::Flags { .. }) => return Ok(Decoded::Unknown),
                 }
             }
-            decoder.finish("the end of the batch")?;
+            record::read_olds(&mut decoder, record.count, |_op, _old| {})?;
             Ok(Decoded::Operations(operations))
         }
         kind => match Note::decode(kind, record.payload) {

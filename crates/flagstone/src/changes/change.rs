@@ -113,6 +113,25 @@ impl<'a> Change<'a> {
         document.map(Some).map_err(|malformed| self.corrupt("a document", malformed))
     }
 
+    /// Returns whether the commit has kept what the key had before:
+    /// [`Collection::keep_old_documents`](crate::Collection::keep_old_documents).
+    pub const fn has_old(&self) -> bool {
+        self.0.old.is_some()
+    }
+
+    /// Returns the document before the commit; `None` if there was none, or if it was not kept.
+    ///
+    /// # Errors
+    /// Corruption if the bytes are not a document.
+    pub fn old_document(&self) -> Result<Option<Document>> {
+        let (Some(Some(old)), Some(documents)) = (self.0.old, self.documents()) else {
+            return Ok(None);
+        };
+        let names = Arc::clone(&documents.names);
+        let document = Document::from_bytes(Slice::from(old.to_vec()), Some(names));
+        document.map(Some).map_err(|malformed| self.corrupt("an old document", malformed))
+    }
+
     /// Returns the patch of a document; `None` for other changes, and for a merge into a collection
     /// with a fold of the user's. [`Patch::apply_to`] applies it to a copy of the document.
     ///

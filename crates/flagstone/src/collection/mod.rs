@@ -28,6 +28,7 @@ mod view;
 
 mod handle;
 mod indexes;
+mod old;
 mod patches;
 mod queries;
 

@@ -5,11 +5,11 @@ use crate::index::index_of;
 use flagstone_doc::EncodedPatch;
 use flagstone_engine::KeyspaceCore;
 
-/// Returns whether no index of `owner` has to see what `operand` makes of a document: it creates
-/// none, and touches no path that an index reads.
+/// Returns whether no index of `owner`, and no reader of old documents, has to see what `operand`
+/// makes of a document: it creates none, and touches no path that an index reads.
 pub(super) fn is_blind(owner: &KeyspaceCore, operand: &[u8]) -> bool {
     let Some(documents) = owner.attachment().downcast_ref::<Documents>() else { return false };
-    if !documents.folds_patches() {
+    if !documents.folds_patches() || owner.keeps_old() {
         return false;
     }
     let Ok(patch) = EncodedPatch::of(operand, Some(documents.names())) else { return false };

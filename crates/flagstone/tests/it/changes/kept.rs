@@ -107,6 +107,19 @@ fn a_full_disk_takes_what_is_kept_before_the_ballast() {
 }
 
 #[test]
+fn an_open_on_a_full_disk_takes_what_is_kept() {
+    let world = World::new(1);
+    let session = kept(&world);
+    fill(&session, 3);
+    session.db.close().unwrap();
+    assert!(!feed_files(&world).is_empty());
+    world.disk.set_room(Some(1000));
+    let session = kept(&world);
+    assert_eq!(feed_files(&world), [""; 0]);
+    session.db.keyspace("kv").unwrap().put("a", "1").unwrap();
+}
+
+#[test]
 fn a_database_open_for_reading_only_reads_what_is_kept() {
     let world = World::new(1);
     let session = kept(&world);

@@ -3,6 +3,7 @@
 
 mod crashes;
 mod kept;
+mod old;
 mod replica;
 mod stories;
 mod waiting;

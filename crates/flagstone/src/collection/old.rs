@@ -1,0 +1,64 @@
+//! Collections that keep the documents before changes, for readers of changes.
+
+use super::handle::Collection;
+use super::stored::Stored;
+use flagstone_base::Result;
+use flagstone_engine::content::{KeyspaceContent, OLD_VALUES};
+use flagstone_engine::{KeyspaceOptions, Routing, WantedOwned};
+
+/// The name of the keyspace that marks such a collection. It has no entries.
+const NAME: &str = "old documents";
+
+/// Changes.
+impl Collection {
+    /// Keeps the document before each change in the log, for readers of
+    /// [changes](crate::Database::changes), or ends that. From then on every write of a document
+    /// reads the old one, patches become puts of the whole document, and the log holds both.
+    /// [`Collection::clear`] keeps none. Without [`Options::change_retention`](
+    /// crate::Options::change_retention) nothing is kept.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// use flagstone::{ChangeRetention, ChangesFrom, Database, Happened, Patch};
+    /// let keep = ChangeRetention::bytes(1 << 30);
+    /// let db = Database::builder(dir.path()).change_retention(keep).open()?;
+    /// let users = db.collection("users")?;
+    /// users.keep_old_documents(true)?;
+    /// users.put_json("ada", r#"{"age":36}"#)?;
+    /// users.patch("ada", &Patch::new().inc("age", 1))?;
+    /// db.sync()?;
+    /// let mut ages = Vec::new();
+    /// for delivery in db.changes(ChangesFrom::Start)? {
+    ///     let Happened::Commit(batch) = delivery?.happened else { continue };
+    ///     for change in batch.changes() {
+    ///         let old = change.old_document()?.map(|document| document.int("age"));
+    ///         ages.push((old, change.document()?.map(|document| document.int("age"))));
+    ///     }
+    /// }
+    /// assert_eq!(ages, [(None, Some(36)), (Some(36), Some(37))]);
+    /// # Ok::<(), flagstone::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// InvalidInput for an index of the name `old documents`, or inside a closure; OutOfSpace, Io,
+    /// Poisoned, Closed.
+    pub fn keep_old_documents(&self, on: bool) -> Result<()> {
+        match (on, self.keeps_old_documents()) {
+            (true, false) => mark(&self.0),
+            (false, true) => self.0.engine().drop_owned(self.0.bytes(), NAME).map(|_was_there| ()),
+            _ => Ok(()),
+        }
+    }
+
+    /// Returns whether the collection keeps the documents before changes.
+    pub fn keeps_old_documents(&self) -> bool {
+        self.0.bytes().keeps_old()
+    }
+}
+
+fn mark(stored: &Stored) -> Result<()> {
+    let options = KeyspaceOptions::new().routing(Routing::Range(Vec::new()));
+    let content = KeyspaceContent::of(OLD_VALUES);
+    let wanted = WantedOwned { name: NAME, content, options: &options, note: b"" };
+    stored.engine().create_owned(stored.bytes(), &wanted).map(|_created| ())
+}
