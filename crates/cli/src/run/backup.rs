@@ -28,8 +28,8 @@ pub(super) fn run(args: &BackupArgs) -> Result<(), Failure> {
         if dropped.generations > 0 {
             output::note(&format!(
                 "dropped {}, {} of {}",
-                counted(dropped.generations as u64, "generation"),
-                counted(dropped.tables as u64, "table"),
+                counted(dropped.generations, "generation"),
+                counted(dropped.tables, "table"),
                 show_bytes(dropped.bytes)
             ));
         }
