@@ -1,7 +1,7 @@
 //! Random options, which must not change results.
 
 use crate::rng::Rng;
-use flagstone::{Compression, Durability, KeyspaceOptions, Options, Routing};
+use flagstone::{ChangeRetention, Compression, Durability, KeyspaceOptions, Options, Routing};
 use std::time::Duration;
 
 /// Returns options of a small database: 1 to 4 MiB of memory, so that memtables are tiny.
@@ -14,6 +14,13 @@ pub fn random_options(rng: &mut Rng) -> Options {
         Durability::Group,
         Durability::Each,
     ];
+    let retentions = [
+        None,
+        None,
+        Some(ChangeRetention::OFF),
+        Some(ChangeRetention::bytes(64 << 10)),
+        Some(ChangeRetention::bytes(4 << 20)),
+    ];
     Options::new()
         .memory_budget(rng.between(1 << 20, 4 << 20))
         .memtable_bytes(rng.percent(30).then(|| rng.between(64 << 10, 128 << 10)))
@@ -22,6 +29,7 @@ pub fn random_options(rng: &mut Rng) -> Options {
         .durability(*rng.pick(&durabilities))
         .compaction_workers(rng.between(1, 3) as usize)
         .entry_checks(rng.percent(80))
+        .change_retention(*rng.pick(&retentions))
 }
 
 /// Returns options of a keyspace: 1 to 8 partitions by hash or range, any compression and block

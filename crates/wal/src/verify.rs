@@ -5,6 +5,7 @@
 //! that end. Segments may be released during a verification. The ledger drops a segment before its
 //! file changes, so an error counts only if the ledger still has the segment.
 
+use crate::keep::KeptFile;
 use crate::log::Log;
 use crate::reader::{Content, Listed, Record, content, read_through};
 use crate::segment::{
@@ -33,6 +34,7 @@ impl Log {
     /// Checks the log, whose files `listed` names as the manifest does. Each listed file must be
     /// there. In each segment these are checked: both copies of the header, the length of the file,
     /// what the header says of the segment before and of the manifest, and every record, in order.
+    /// Of segments that are kept for readers of changes the header and every record are checked.
     /// `visit` is called with each record. A quick verification reads only the records of the last
     /// segment. For a segment that was begun before the log was opened, one copy of the header is
     /// enough, and the file may end in the other one, as for recovery. Writers may run meanwhile
@@ -61,12 +63,51 @@ impl Log {
                 Err(_released) => {}
             }
         }
+        report.records += self.verify_kept(is_quick, visit)?;
         for number in &listed.files {
             if !segments.iter().any(|segment| segment.number == *number) {
                 self.verify_unbegun(*number)?;
             }
         }
         Ok(report)
+    }
+
+    /// Checks the segments that are kept for readers of changes, which no report counts: their
+    /// headers, and every record unless the verification is quick. Returns the number of records.
+    fn verify_kept(&self, is_quick: bool, visit: Visit<'_>) -> Result<u64> {
+        let files = self.ledger.lock().kept.files.clone();
+        let mut records = 0;
+        for file in files {
+            match self.verify_kept_file(&file, is_quick, &mut *visit) {
+                Ok(read) => records += read,
+                Err(error) if self.ledger.lock().kept.holds(file.name.number.0) => {
+                    return Err(error);
+                }
+                Err(_dropped) => {}
+            }
+        }
+        Ok(records)
+    }
+
+    fn verify_kept_file(&self, file: &KeptFile, is_quick: bool, visit: Visit<'_>) -> Result<u64> {
+        let [path, other] = file.paths(&self.dir);
+        let mut window = match Window::open(&*self.disk, &path) {
+            // It was just renamed.
+            Err(error) if error.is_missing_file() => open(self, &other)?,
+            opened => opened?,
+        };
+        let (number, end, len) = (file.name.number, file.name.end, window.end());
+        if len < end {
+            let text = format!("the file ends here, expected {end} bytes");
+            return Err(Error::corruption(path.display(), len, text));
+        }
+        let found = window.header()?.filter(|found| found.header.number() == number.0);
+        let Some(found) = found else {
+            let text = format!("expected the header of segment {number}");
+            return Err(Error::corruption(path.display(), 0, text));
+        };
+        found.header.check_readable(&path, self.known().0)?;
+        if is_quick { Ok(0) } else { Ok(read_through(window, found, end, visit)?.records) }
     }
 
     fn holds(&self, number: FileNumber) -> bool {

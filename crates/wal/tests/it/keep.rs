@@ -1,6 +1,8 @@
 //! Segments that are kept for readers of changes, and what these readers find.
 
-use crate::{ID, SMALL, create, dir, enqueue, mem, open, payload, recover, release_through};
+use crate::{
+    ID, SMALL, all_files, create, dir, enqueue, mem, open, payload, recover, release_through,
+};
 use flagstone_base::{ErrorKind, Result, SeqNo};
 use flagstone_env::names::{Name, parse};
 use flagstone_env::{Disk, MemDisk};
@@ -116,6 +118,32 @@ fn what_is_beyond_the_bound_is_removed_and_a_reader_of_it_is_told() {
     }
     log.drop_changes().unwrap();
     assert_eq!(kept_files(&disk), 0);
+}
+
+#[test]
+fn a_verification_reads_kept_segments() {
+    let disk = mem();
+    let log = open(&disk, KEPT);
+    commit(&log, 1..=60);
+    release_through(&log, 60).unwrap();
+    let listed = all_files(&disk, None);
+    let verify = |is_quick| log.verify(&listed, is_quick, &mut |_record| Ok(()));
+    assert_eq!(verify(false).unwrap().records, 60);
+    let names = disk.list(dir()).unwrap();
+    let name = names.iter().find(|name| matches!(parse(name), Name::Kept(_))).unwrap();
+    let path = dir().join(name);
+    let whole = disk.content(&path).unwrap();
+    for (at, is_seen_quickly) in [(4640, false), (0, true)] {
+        let mut bytes = whole.clone();
+        bytes[at] ^= 1;
+        // Without a header when both copies are damaged.
+        bytes[4096 + at % 4096] ^= u8::from(is_seen_quickly);
+        disk.put_content(&path, &bytes);
+        assert_eq!(verify(false).unwrap_err().kind(), ErrorKind::Corruption);
+        assert_eq!(verify(true).is_err(), is_seen_quickly);
+    }
+    disk.put_content(&path, &whole);
+    verify(false).unwrap();
 }
 
 #[test]
