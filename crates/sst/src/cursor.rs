@@ -10,8 +10,11 @@ use std::sync::Arc;
 
 /// A row of reads continues across cached blocks if there are fewer than this many in a row.
 const STEP_MAX: usize = 4;
-/// In a row, a cursor reads ahead as many bytes as the row has read so far, but at least this many
-/// if it may.
+/// The number of blocks of a row that are read one at a time. A short scan seldom needs more, and a
+/// block that it does not need costs more than a read saves.
+const ALONE: u32 = 4;
+/// Then a cursor reads ahead as many bytes as the row has read so far, but at least this many if it
+/// may.
 const AHEAD_MIN: u64 = 16 << 10;
 /// The limit on one read ahead; `ahead_bytes` can lower it.
 const AHEAD_MAX: u64 = 256 << 10;
@@ -32,8 +35,8 @@ pub struct CursorOptions {
     /// checksum verified: a bit of a cached block may have flipped since it was read.
     pub use_cache: bool,
     /// Whether to read ahead as much as allowed from the first block on. If not set, a cursor
-    /// begins by reading one block. When it misses the next block, in either direction, it reads as
-    /// many bytes as this row of blocks has read so far, at least 16 KiB.
+    /// begins by reading one block at a time. When it has missed four blocks in a row, in either
+    /// direction, it reads as many bytes as this row has read so far, at least 16 KiB.
     pub readahead: bool,
     /// The limit on one read ahead, which the cursor keeps outside the cache: at most 256 KiB. A
     /// larger block is read alone. Without `readahead` this memory comes from the
@@ -65,9 +68,10 @@ struct Ahead {
     bytes: Vec<u8>,
     /// The file offset of `bytes`.
     offset: u64,
-    /// The last block missed, the bytes read for the row of blocks that ends with it, and whether
-    /// that row goes backwards.
+    /// The last block missed, the misses before it and the bytes read for the row of blocks that
+    /// ends with it, and whether that row goes backwards.
     last_missed: Option<usize>,
+    row_misses: u32,
     row_bytes: u64,
     is_back: bool,
 }
@@ -361,7 +365,7 @@ impl TableCursor {
         let most = self.options.ahead_bytes;
         let wanted = if self.options.readahead {
             most
-        } else if self.ahead.row_bytes > 0 {
+        } else if self.ahead.row_misses >= ALONE {
             self.ahead.row_bytes.max(AHEAD_MIN).min(most)
         } else {
             0
@@ -429,8 +433,10 @@ impl Ahead {
         let last = self.last_missed.replace(number);
         let is_back = last.is_some_and(|last| number < last);
         let follows = last.is_some_and(|last| (1..=STEP_MAX).contains(&last.abs_diff(number)));
-        if !follows || is_back != self.is_back {
-            self.row_bytes = 0;
+        if follows && is_back == self.is_back {
+            self.row_misses = self.row_misses.saturating_add(1);
+        } else {
+            (self.row_misses, self.row_bytes) = (0, 0);
         }
         self.is_back = is_back && follows;
     }

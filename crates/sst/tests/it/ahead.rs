@@ -82,7 +82,7 @@ fn a_cursor_reads_more_at_once_the_longer_it_goes() {
     let mut row = 0;
     for (i, &read) in long[..long.len() - 1].iter().enumerate() {
         match i {
-            0 => assert!(read <= BLOCK_MAX, "{long:?}"),
+            ..4 => assert!(read <= BLOCK_MAX, "{long:?}"),
             _ => assert!(is_about(row.clamp(16 << 10, 256 << 10), read), "read {i} of {long:?}"),
         }
         row += read;
