@@ -77,7 +77,7 @@ pub use number::{EXPONENT_MAX, Number};
 pub use patch::{EncodedPatch, JsonPatch, MergePatch, NotApplied, Patch, Patcher};
 pub use path_error::PathError;
 pub use pointer::Pointer;
-pub use projection::{Projection, Projector};
+pub use projection::{Composer, Projection, Projector};
 pub use sort::SortSpec;
 pub use sort_key::Direction;
 #[cfg(feature = "serde")]

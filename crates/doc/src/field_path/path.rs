@@ -14,6 +14,8 @@ pub(crate) enum Step {
     Index(usize),
     /// Digits in a dotted path: an element of an array, or the field of this name of a map.
     Either(usize, FieldName),
+    /// The primary key of the document, which is no part of it.
+    Key,
 }
 
 impl Step {
@@ -29,7 +31,7 @@ impl Step {
     pub(crate) const fn name(&self) -> Option<&FieldName> {
         match self {
             Self::Name(name) | Self::Either(_, name) => Some(name),
-            Self::Index(_) => None,
+            Self::Index(_) | Self::Key => None,
         }
     }
 
@@ -41,7 +43,7 @@ impl Step {
                 let is_plain = !text.contains('.') && index(text).is_none();
                 is_plain && !(is_first && text.starts_with('$'))
             }
-            Self::Index(_) => false,
+            Self::Index(_) | Self::Key => false,
             Self::Either(..) => true,
         }
     }
@@ -100,6 +102,16 @@ impl FieldPath {
     pub fn of_names<N: AsRef<str>>(names: impl IntoIterator<Item = N>) -> Self {
         let name = |name: N| Step::Name(FieldName::new(name.as_ref()));
         Self::of(names.into_iter().map(name).collect())
+    }
+
+    /// Returns the path of the primary key, which only a filter has: `$key`.
+    pub fn primary_key() -> Self {
+        Self::of(vec![Step::Key])
+    }
+
+    /// Returns whether the path is that of the primary key.
+    pub fn is_primary_key(&self) -> bool {
+        matches!(&*self.steps, [Step::Key])
     }
 
     /// Returns whether the path is that of the whole document.
@@ -165,6 +177,7 @@ impl fmt::Display for FieldPath {
                     f.write_str(name.as_str())?;
                 }
                 (_, Step::Index(index) | Step::Either(index, _)) => write!(f, "[{index}]")?,
+                (_, Step::Key) => f.write_str("key")?,
                 (false, Step::Name(name)) => {
                     f.write_str("['")?;
                     put_name(name.as_str(), f)?;

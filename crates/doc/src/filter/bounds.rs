@@ -64,6 +64,10 @@ impl Keys<'_> {
             Node::All(parts) => self.all(parts),
             Node::Any(parts) => Sets::any(parts.iter().map(|part| self.of(part))),
             Node::Not(part) => self.negated(self.of(part)),
+            // A primary key is one value, also if it is an array.
+            Node::Field(path, test) if path.steps() == self.path && path.is_primary_key() => {
+                test_keys::of_single(test)
+            }
             Node::Field(path, test) if path.steps() == self.path => {
                 test_keys::of(test, self.arrays)
             }
@@ -156,8 +160,14 @@ impl Filter {
         Bounds { keys: sets.over, exact, whole: exact && mine.len() == parts.len() }
     }
 
+    /// Returns the primary keys of documents that may match.
+    pub fn key_bounds(&self) -> Bounds {
+        self.bounds(&FieldPath::primary_key(), Arrays::NONE)
+    }
+
     /// Returns all paths that the filter reads, in order and distinct. A path inside of an
-    /// `$elemMatch` is given as a whole, after the path of the array.
+    /// `$elemMatch` is given as a whole, after the path of the array. A condition on the primary
+    /// key has a [path](FieldPath::primary_key), too.
     pub fn paths(&self) -> Vec<FieldPath> {
         let mut paths = Vec::new();
         self.node.collect_paths(&mut paths);

@@ -86,6 +86,21 @@ impl Filter {
         FieldTest { path: path.try_into().map_err(Into::into) }
     }
 
+    /// Begins a condition on the primary key of the document: `$key` in the text. Only queries and
+    /// writes by filter know the key; [`Filter::compile`] refuses such a filter.
+    ///
+    /// ```
+    /// use flagstone_doc::Filter;
+    /// let filter = Filter::key().gte(10).and(Filter::field("score").lt(5));
+    /// assert_eq!(filter.to_string(), r#"{"$key":{"$gte":10},"score":{"$lt":5}}"#);
+    /// assert_eq!(Filter::parse(&filter.to_string())?, filter);
+    /// assert!(filter.compile().is_err());
+    /// # Ok::<(), flagstone_doc::FilterError>(())
+    /// ```
+    pub fn key() -> FieldTest {
+        FieldTest { path: Ok(FieldPath::primary_key()) }
+    }
+
     /// Begins a condition on the element itself, for [`FieldTest::elem_match`].
     pub fn value() -> FieldTest {
         FieldTest { path: Ok(FieldPath::root()) }
@@ -150,8 +165,25 @@ impl Filter {
     /// Compiles the filter for any number of documents.
     ///
     /// # Errors
-    /// The errors of [`Filter::check`].
+    /// The errors of [`Filter::check`]; also if the filter reads the [primary key](Filter::key).
     pub fn compile(&self) -> Result<Matcher, FilterError> {
+        if self.node.reads_key() {
+            return Err(FilterError {
+                what: "filter",
+                offset: None,
+                place: "$key".to_owned(),
+                expected: "conditions on the document alone".into(),
+                found: "one on its key, which only queries know".to_owned(),
+            });
+        }
+        self.compile_with_key()
+    }
+
+    /// Compiles the filter for documents whose keys are known: see [`Matcher::matches_with_key`].
+    ///
+    /// # Errors
+    /// The errors of [`Filter::check`].
+    pub fn compile_with_key(&self) -> Result<Matcher, FilterError> {
         self.check().map(|()| Matcher::new(&self.node))
     }
 }
@@ -341,6 +373,9 @@ impl FieldTest {
         // The condition holds for any element; only an error of the path counts.
         let array = self.test(Test::Element(Box::new(Node::everything())));
         let fault = array.fault.or(filter.fault);
+        if fault.is_none() && filter.node.reads_key() {
+            return Filter::faulty("$key", "a path, since an element has no key".to_owned());
+        }
         Filter::nested(filter.depth, fault, || match array.node {
             Node::Field(path, _) => Node::Field(path, Test::Element(Box::new(filter.node))),
             other => other,

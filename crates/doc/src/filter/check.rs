@@ -1,8 +1,13 @@
 //! The compiled form of conditions, and their evaluation on stored documents.
 
+use super::intervals::KeySet;
 use super::model::{Node, Scope, Test};
 use super::probe::Probe;
+use super::sets::Sets;
+use super::test_keys;
+use crate::encode::Encoder;
 use crate::field_path::{FieldPath, Reached};
+use crate::sort_key::{self, Direction};
 use crate::view::View;
 use flagstone_base::Malformed;
 use std::ops::ControlFlow;
@@ -13,7 +18,23 @@ pub(super) enum Check {
     All(Box<[Check]>),
     Any(Box<[Check]>),
     Not(Box<Check>),
-    Field { path: FieldPath, test: FieldCheck, opens_arrays: bool },
+    Field {
+        path: FieldPath,
+        test: FieldCheck,
+        opens_arrays: bool,
+    },
+    /// A test of the primary key.
+    Key(KeyCheck),
+}
+
+/// A test of the primary key, which is given by its sort key.
+#[derive(Debug)]
+pub(super) struct KeyCheck {
+    /// The test holds for no other keys.
+    over: KeySet,
+    /// It holds for all of them.
+    is_exact: bool,
+    test: FieldCheck,
 }
 
 /// The test of what a path reaches.
@@ -38,6 +59,7 @@ impl Check {
             Node::All(parts) => Self::All(Self::sorted(parts, scope)),
             Node::Any(parts) => Self::Any(Self::sorted(parts, scope)),
             Node::Not(part) => Self::Not(Box::new(Self::of(part, scope))),
+            Node::Field(path, test) if path.is_primary_key() => Self::Key(KeyCheck::of(test)),
             Node::Field(path, test) => Self::Field {
                 path: path.clone(),
                 test: FieldCheck::of(test),
@@ -60,15 +82,17 @@ impl Check {
             }
             Self::Not(part) => part.cost(),
             Self::Field { path, test, .. } => test.cost().saturating_add(10 * path.len()),
+            Self::Key(key) if key.is_exact => 1,
+            Self::Key(key) => key.test.cost().saturating_add(50),
         }
     }
 
-    /// Returns whether the condition holds for the value of `root`.
-    pub(super) fn holds(&self, root: &View<'_>) -> Result<bool, Malformed> {
+    /// Returns whether the condition holds for the value of `root`, the document of `key`.
+    pub(super) fn holds(&self, root: &View<'_>, key: &[u8]) -> Result<bool, Malformed> {
         match self {
             Self::All(parts) => {
                 for part in parts {
-                    if !part.holds(root)? {
+                    if !part.holds(root, key)? {
                         return Ok(false);
                     }
                 }
@@ -76,13 +100,14 @@ impl Check {
             }
             Self::Any(parts) => {
                 for part in parts {
-                    if part.holds(root)? {
+                    if part.holds(root, key)? {
                         return Ok(true);
                     }
                 }
                 Ok(false)
             }
-            Self::Not(part) => part.holds(root).map(|holds| !holds),
+            Self::Not(part) => part.holds(root, key).map(|holds| !holds),
+            Self::Key(check) => check.holds(key),
             Self::Field { path, test, opens_arrays } => {
                 let mut found = false;
                 path.reach(root, |reached| {
@@ -92,6 +117,27 @@ impl Check {
                 Ok(found)
             }
         }
+    }
+}
+
+impl KeyCheck {
+    fn of(test: &Test) -> Self {
+        let Sets { over, under } = test_keys::of_single(test);
+        Self { is_exact: over == under, over, test: FieldCheck::of(test) }
+    }
+
+    fn holds(&self, key: &[u8]) -> Result<bool, Malformed> {
+        if !self.over.contains(key) {
+            return Ok(false);
+        }
+        if self.is_exact {
+            return Ok(true);
+        }
+        let value = sort_key::decode(key, Direction::Ascending)?;
+        let mut bytes = Vec::new();
+        let encoded = Encoder::new().encode(&value, None, &mut bytes);
+        encoded.map_err(|_refused| Malformed { at: 0, expected: "a primary key" })?;
+        self.test.holds(&Reached::Value(View::of(&bytes, None)?), false)
     }
 }
 
@@ -143,7 +189,7 @@ impl FieldCheck {
             Self::Element { needs_map, check } => {
                 for item in value.items()? {
                     let item = item?;
-                    if (!needs_map || item.is_map()) && check.holds(&item)? {
+                    if (!needs_map || item.is_map()) && check.holds(&item, &[])? {
                         return Ok(true);
                     }
                 }

@@ -150,6 +150,12 @@ impl KeySet {
         Self::of(out)
     }
 
+    pub(super) fn contains(&self, key: &[u8]) -> bool {
+        let after = self.intervals.partition_point(|interval| interval.from.as_slice() <= key);
+        let last = after.checked_sub(1).map(|at| &self.intervals[at]);
+        last.is_some_and(|last| last.to.as_ref().is_none_or(|to| key < to.as_slice()))
+    }
+
     pub(super) fn is_subset_of(&self, other: &Self) -> bool {
         self.intersection(other) == *self
     }

@@ -26,7 +26,16 @@ impl Matcher {
     /// If the bytes read are malformed.
     #[inline]
     pub fn matches(&self, root: &View<'_>) -> Result<bool, Malformed> {
-        self.check.holds(root)
+        self.check.holds(root, &[])
+    }
+
+    /// Returns whether a document matches, `key` being the ascending sort key of its primary key.
+    ///
+    /// # Errors
+    /// If the bytes read are malformed.
+    #[inline]
+    pub fn matches_with_key(&self, root: &View<'_>, key: &[u8]) -> Result<bool, Malformed> {
+        self.check.holds(root, key)
     }
 }
 

@@ -15,6 +15,12 @@ mod pattern;
 
 mod model;
 
+mod intervals;
+
+mod sets;
+
+mod test_keys;
+
 mod probe;
 
 mod check;
@@ -31,13 +37,9 @@ mod parse;
 
 mod print;
 
-mod intervals;
-
-mod sets;
-
-mod test_keys;
-
 mod bounds;
+
+mod alternatives;
 
 mod implies;
 

@@ -183,6 +183,16 @@ impl Node {
         }
     }
 
+    /// Returns whether the condition reads the primary key.
+    pub(super) fn reads_key(&self) -> bool {
+        match self {
+            Self::All(parts) | Self::Any(parts) => parts.iter().any(Self::reads_key),
+            Self::Not(part) => part.reads_key(),
+            Self::Field(path, Test::Element(node)) => path.is_primary_key() || node.reads_key(),
+            Self::Field(path, _) => path.is_primary_key(),
+        }
+    }
+
     /// Returns whether some path in the condition is not the empty one, so that it can hold for
     /// maps alone.
     pub(super) fn names_a_field(&self) -> bool {

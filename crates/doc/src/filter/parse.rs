@@ -70,7 +70,7 @@ impl Filter {
     }
 
     fn read(cursor: &mut Cursor<'_>) -> Result<Self, FilterError> {
-        let mut parser = Parser { conditions: 0, depth: 0, deepest: 0 };
+        let mut parser = Parser { conditions: 0, depth: 0, deepest: 0, elements: 0 };
         let node = parser.document(cursor)?;
         Ok(Self::of(node, parser.deepest))
     }
@@ -93,6 +93,8 @@ struct Parser {
     /// The number of negations, alternatives and elements around the current place.
     depth: usize,
     deepest: usize,
+    /// The number of elements around the current place.
+    elements: usize,
 }
 
 impl Parser {
@@ -141,8 +143,10 @@ impl Parser {
             "$nor" => {
                 self.nested(cursor, |parser, cursor| parser.list(cursor).map(|list| not(any(list))))
             }
+            "$key" if self.elements == 0 => self.condition(cursor, &FieldPath::primary_key()),
+            "$key" => Err(cursor.refuse_name("a path, since an element has no key")),
             _ if name.starts_with('$') && !is_path(name) => {
-                Err(cursor.refuse_name("a path, $and, $or or $nor"))
+                Err(cursor.refuse_name("a path, $key, $and, $or or $nor"))
             }
             _ => {
                 let path = FieldPath::parse(name)
@@ -238,7 +242,10 @@ impl Parser {
                 None => Err(cursor.refuse("an integer from 0 on")),
             },
             "$elemMatch" => {
-                let node = self.nested(cursor, Self::element)?;
+                self.elements += 1;
+                let node = self.nested(cursor, Self::element);
+                self.elements -= 1;
+                let node = node?;
                 Ok(field(Test::Element(Box::new(node))))
             }
             "$not" => match cursor.value() {

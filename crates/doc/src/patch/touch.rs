@@ -117,6 +117,8 @@ fn meets(steps: &mut dyn Iterator<Item = &str>, path: &[Step]) -> bool {
                 Step::Name(name) => name.as_str() == step,
                 Step::Index(wanted) => index == Some(*wanted),
                 Step::Either(wanted, name) => index == Some(*wanted) || name.as_str() == step,
+                // A patch does not change the key.
+                Step::Key => false,
             };
             if may_be && at + 1 == path.len() {
                 return true;

@@ -7,5 +7,8 @@ mod spec;
 
 mod apply;
 
+mod compose;
+
 pub use apply::Projector;
+pub use compose::Composer;
 pub use spec::Projection;

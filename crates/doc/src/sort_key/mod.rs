@@ -8,15 +8,19 @@ mod decode;
 mod encode;
 mod number;
 mod skip;
+mod turn;
 
 pub use decode::{decode, decode_first, is_readable};
 pub use encode::{Direction, directed, encode, encode_view, extract};
 pub(crate) use encode::{of, of_pairs};
 pub use skip::first_len;
+pub use turn::{as_int, turned};
 
 /// The key of a value that is missing, in an index: one byte, before the keys of all values. It is
 /// no sort key: nothing decodes to it.
 pub const MISSING: u8 = 0x04;
+/// The sort key of null: one byte.
+pub const NULL: u8 = kind::NULL;
 
 /// The first byte of each kind of sort key.
 pub(crate) mod kind {

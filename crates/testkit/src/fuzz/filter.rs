@@ -3,7 +3,7 @@
 use super::document::{names, value};
 use super::{bounded, join, note, split};
 use flagstone_doc::{
-    Arrays, Direction, Encoder, Filter, IndexKeys, Names, Value, View, doc, validate,
+    Arrays, Direction, Encoder, Filter, IndexKeys, Names, Value, View, doc, sort_key, validate,
 };
 
 /// Reads a document and the text of a filter.
@@ -24,9 +24,11 @@ pub(super) fn body(bytes: &[u8]) {
     assert!(filter.implies(&again), "a filter implies itself");
     let names = names();
     let Ok(view) = View::of(document, Some(&names)) else { return note("no document") };
-    let matcher = filter.compile().expect("a parsed filter has no error");
-    let matches = bounded(document.len(), 600, "a match", || matcher.matches(&view));
-    let others = again.compile().expect("nor a printed one").matches(&view);
+    let matcher = filter.compile_with_key().expect("a parsed filter has no error");
+    let key = [sort_key::NULL];
+    let matches = bounded(document.len(), 600, "a match", || matcher.matches_with_key(&view, &key));
+    let again = again.compile_with_key().expect("nor a printed one");
+    let others = again.matches_with_key(&view, &key);
     assert_eq!(matches.is_ok(), others.is_ok(), "{printed}");
     note(format_args!("{matches:?} {}", filter.paths().len()));
     if validate(document, Some(&names)).is_ok() {
@@ -39,7 +41,9 @@ pub(super) fn body(bytes: &[u8]) {
 /// Asserts that a document that matches has a key in the bounds of every path.
 fn check_bounds(filter: &Filter, view: &View<'_>, matches: bool) {
     let mut keys = IndexKeys::new();
-    for path in filter.paths().iter().take(4) {
+    let paths = filter.paths();
+    // The document has no key of its own.
+    for path in paths.iter().filter(|path| !path.is_primary_key()).take(4) {
         keys.collect(path, view).expect("a valid document is read");
         for arrays in [keys.arrays(), Arrays::ANY] {
             let bounds = filter.bounds(path, arrays);
@@ -73,6 +77,7 @@ pub(super) fn seeds() -> Vec<Vec<u8>> {
         r#"{"id":"evn2i5p","score":{"$gte":1,"$lt":10.5}}"#,
         r#"{"$or":[{"tags":{"$all":["a","b"]}},{"a.b":{"$in":[1,"x",null,[2]]}}],"n":null}"#,
         r#"{"a":{"$elemMatch":{"b":{"$gt":1},"$nor":[{"c":{"$exists":true}}]}}}"#,
+        r#"{"$key":{"$gte":1,"$size":2},"$or":[{"id":1},{"$key":{"$ne":null}}]}"#,
         r#"{"a.b":{"$not":{"$size":2,"$elemMatch":{"$gt":1,"$ne":5}}},"$.a[0]":{"$type":"map"}}"#,
         r#"{"long":{"$prefix":"xx","$contains":"x","$regex":"^x+$","$options":"i"}}"#,
         r#"{"odd":{"$gt":1e399},"big":{"$mod":[7,3]},"time":{"$date":{"$micros":5}}}"#,
