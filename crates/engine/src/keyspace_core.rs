@@ -9,7 +9,7 @@ use flagstone_base::hash::key_hash;
 use flagstone_base::{Error, ErrorKind, KeyspaceId, Result};
 use flagstone_env::sync::ArcSwap;
 use flagstone_env::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicUsize, Ordering};
-use flagstone_tree::{Tree, TreeContext, TreeOptions};
+use flagstone_tree::{SampledKeys, Tree, TreeContext, TreeOptions, sampled_keys, tables_stamp};
 use smallvec::SmallVec;
 use std::any::Any;
 use std::sync::Arc;
@@ -270,6 +270,17 @@ impl KeyspaceCore {
     /// The number of the keyspace that owns this one.
     pub fn owner(&self) -> Option<KeyspaceId> {
         self.record.load().owner()
+    }
+
+    /// Returns a sample of about `most` keys that are in tables, chosen by their hash. The samples
+    /// that tables carry are read on first use.
+    pub fn sampled_keys(&self, most: u64) -> SampledKeys {
+        sampled_keys(self.trees(), most)
+    }
+
+    /// Returns a number that differs when the tables have changed.
+    pub fn tables_stamp(&self) -> u64 {
+        tables_stamp(self.trees())
     }
 
     /// The bytes that the layer above keeps with an owned keyspace.

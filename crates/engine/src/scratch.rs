@@ -7,7 +7,7 @@
 
 use crate::health::Health;
 use crate::setup::Setup;
-use flagstone_base::{DatabaseId, Error, Result};
+use flagstone_base::{DatabaseId, Error, ErrorKind, Result};
 use flagstone_env::names::{self, Name};
 use flagstone_env::sync::Mutex;
 use flagstone_env::{Disk, DiskLock, LockMode, ReadFile, WriteFile};
@@ -83,6 +83,39 @@ impl Scratch {
         let file = ScratchFile { disk: Arc::clone(disk), path, database, number };
         let writer = disk.create(&file.path)?;
         Ok((file, writer))
+    }
+
+    /// The bytes of the disk of the database that temporary files leave to writers: as many as the
+    /// memtables hold, so that all can be flushed. In a scratch directory none are kept back.
+    pub fn bytes_kept_back(&self) -> u64 {
+        match self.setup.scratch_dir {
+            Some(_) => 0,
+            None => self.setup.options.memtable_share(),
+        }
+    }
+
+    /// Refuses `more` bytes of a temporary file if they would leave writers too little of the disk.
+    ///
+    /// # Errors
+    /// OutOfSpace.
+    pub fn check_room(&self, more: u64) -> Result<()> {
+        let kept = self.bytes_kept_back();
+        if kept == 0 {
+            return Ok(());
+        }
+        let dir = &self.setup.dir;
+        // A disk that does not say how much is free refuses when it is full.
+        match self.setup.environment.disk.free_bytes(dir) {
+            Ok(free) if free < kept.saturating_add(more) => Err(Error::new(
+                ErrorKind::OutOfSpace,
+                format!(
+                    "{}: {free} bytes are free, of which {kept} are kept back for writers: a sort \
+                     cannot spill {more} more (a scratch directory may be on another disk)",
+                    dir.display()
+                ),
+            )),
+            _ => Ok(()),
+        }
     }
 
     /// Locks the scratch directory and empties it, unless that was done before.

@@ -41,6 +41,7 @@ mod work_slot;
 mod tree;
 
 mod replace;
+mod sampled_keys;
 mod split_key;
 
 mod read;
@@ -64,6 +65,7 @@ pub use read::{Found, Now, ScanOptions, TreeScan, written_after};
 #[doc(hidden)]
 pub use read_load::seed_sampling;
 pub use replace::{Successor, inherited, replace, retire};
+pub use sampled_keys::{SampledKeys, sampled_keys, tables_stamp};
 pub use scans::Scans;
 pub use scrub::Scrub;
 pub use space::Space;
