@@ -68,7 +68,8 @@ pub use collection::query::{
     IntoProjection, IntoSort, Page, PageToken, PlanInfo, WriteMany,
 };
 pub use collection::{
-    BuildProgress, Collection, DocumentScan, IndexInfo, IndexVerifyReport, StoredView,
+    BuildProgress, Collection, DocumentScan, IndexInfo, IndexStatistics, IndexVerifyReport,
+    StoredView,
 };
 pub use database::{Builder, Database};
 pub use document_parser::{DocumentParser, ParsedDocument, Refused};

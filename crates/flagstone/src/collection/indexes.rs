@@ -1,7 +1,7 @@
 //! The indexes of a collection, as users see them.
 
 use super::handle::Collection;
-use super::index::{self, BuildProgress, IndexInfo, IndexVerifyReport};
+use super::index::{self, BuildProgress, IndexInfo, IndexStatistics, IndexVerifyReport};
 use crate::index::Index;
 use flagstone_base::Result;
 use flagstone_doc::Value;
@@ -66,6 +66,16 @@ impl Collection {
     /// Returns the indexes in the order of their creation.
     pub fn indexes(&self) -> Vec<IndexInfo> {
         index::list(&self.0)
+    }
+
+    /// Returns what is known of the values of the complete index `name`: how many distinct ones
+    /// there are, about, and the least and the greatest. The planner of queries uses the same
+    /// sample.
+    ///
+    /// # Errors
+    /// InvalidInput if there is no such index, or it is still to be built; Io, Corruption, Closed.
+    pub fn index_statistics(&self, name: &str) -> Result<IndexStatistics> {
+        index::statistics(&self.0, name)
     }
 
     /// Removes the index `name`. Returns false if there is none.

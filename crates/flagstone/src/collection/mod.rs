@@ -34,7 +34,7 @@ mod queries;
 
 pub(crate) use core::{Documents, PATCH_FOLD, patch_version};
 pub use handle::Collection;
-pub use index::{BuildProgress, IndexInfo, IndexVerifyReport};
+pub use index::{BuildProgress, IndexInfo, IndexStatistics, IndexVerifyReport};
 pub use scan::DocumentScan;
 pub(crate) use stored::Stored;
 pub use view::StoredView;

@@ -10,10 +10,12 @@
 //! knows that the component is cut. No component begins with FF, and no primary key, so `component
 //! FF` is above every entry with this component.
 
+use super::definition::FIELDS_MAX;
 use flagstone_base::Malformed;
 use flagstone_base::hash::key_hash;
 use flagstone_doc::sort_key::{self, MISSING};
 use flagstone_doc::{Direction, Value};
+use std::ops::Range;
 
 /// The length of a component that was cut.
 pub(crate) const CUT_BYTES: usize = 1024;
@@ -43,11 +45,6 @@ impl Flags {
 
     pub(crate) const fn has(self, other: Self) -> bool {
         self.0 & other.0 == other.0
-    }
-
-    /// Returns whether the components decode to what the document holds.
-    pub(crate) const fn are_exact(self) -> bool {
-        self.0 == 0
     }
 
     fn of(byte: u8) -> Result<Self, Malformed> {
@@ -108,26 +105,44 @@ pub(crate) fn decode_component(
     Ok(Some(value))
 }
 
-/// Returns the length of the components at the start of the key of an entry, and whether one of
-/// them is cut.
-pub(crate) fn components_len(
+/// Where each component of an entry ends in its key.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Ends([u16; FIELDS_MAX]);
+
+// The components of an entry together are no longer than what an end can say.
+const _: () = assert!(FIELDS_MAX * CUT_BYTES <= u16::MAX as usize);
+
+impl Ends {
+    /// Returns where component number `field` is in the key.
+    #[inline]
+    pub(crate) fn range(&self, field: usize) -> Range<usize> {
+        let end = |field: usize| self.0.get(field).map_or(0, |end| usize::from(*end));
+        field.checked_sub(1).map_or(0, end)..end(field)
+    }
+}
+
+/// Finds the components at the start of the key of an entry: their ends, the length of all, and
+/// whether one of them is cut.
+fn components_of(
     key: &[u8],
     directions: impl IntoIterator<Item = Direction>,
-) -> Result<(usize, bool), Malformed> {
-    let (mut at, mut is_cut) = (0, false);
-    for direction in directions {
+) -> Result<(Ends, usize, bool), Malformed> {
+    let (mut ends, mut at, mut is_cut) = (Ends::default(), 0, false);
+    for (end, direction) in ends.0.iter_mut().zip(directions) {
         let (len, cut) = component_len(&key[at..], direction)
             .map_err(|malformed| Malformed { at: at + malformed.at, ..malformed })?;
         at += len;
         is_cut |= cut;
+        *end = at as u16;
     }
-    Ok((at, is_cut))
+    Ok((ends, at, is_cut))
 }
 
 /// A stored entry, taken apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Parts<'a> {
     pub(crate) components: &'a [u8],
+    pub(crate) ends: Ends,
     pub(crate) primary_key: &'a [u8],
     pub(crate) flags: Flags,
 }
@@ -139,7 +154,7 @@ pub(crate) fn parts<'a>(
     directions: impl IntoIterator<Item = Direction>,
     is_unique: bool,
 ) -> Result<Parts<'a>, Malformed> {
-    let (len, is_cut) = components_len(key, directions)?;
+    let (ends, len, is_cut) = components_of(key, directions)?;
     let (components, rest) = key.split_at(len);
     let (flags, primary_key) = match (is_unique, value) {
         (false, []) => (Flags::default(), rest),
@@ -159,7 +174,7 @@ pub(crate) fn parts<'a>(
     if flags.has(Flags::CUT) != is_cut {
         return Err(Malformed { at: 0, expected: "the flag of a cut component" });
     }
-    Ok(Parts { components, primary_key, flags })
+    Ok(Parts { components, ends, primary_key, flags })
 }
 
 /// Appends the value of an entry.
@@ -288,19 +303,22 @@ mod tests {
         put_value(Flags::ELEMENT, Some(&primary_key), &mut value);
         let unique = parts(&key, &value, directions(), true).unwrap();
         assert_eq!(unique.components, &key[..len]);
+        let components: Vec<&[u8]> = (0..3).map(|field| &key[unique.ends.range(field)]).collect();
+        assert_eq!((components[0], components[1]), (&b"\x60rust\0"[..], &b"\xFB\xFE"[..]));
+        assert_eq!(components.concat(), key);
         assert_eq!((unique.primary_key, unique.flags), (&primary_key[..], Flags::ELEMENT));
         let mut plain = key.clone();
         plain.extend_from_slice(&primary_key);
         let plain_parts = parts(&plain, b"", directions(), false).unwrap();
         assert_eq!(plain_parts.components, &key[..len]);
         assert_eq!(plain_parts.primary_key, primary_key);
-        assert!(plain_parts.flags.are_exact());
+        assert_eq!(plain_parts.flags, Flags::default());
         assert!(parts(&key, b"", directions(), false).is_err(), "no primary key");
         assert!(parts(&plain, b"\x02", directions(), false).is_err(), "nothing is cut");
         assert!(parts(&plain, b"\x08", directions(), false).is_err(), "an unknown flag");
         assert!(parts(&plain, &value, directions(), true).is_err(), "bytes at the end");
         for cut in 0..len {
-            assert!(components_len(&plain[..cut], directions()).is_err(), "cut at {cut}");
+            assert!(components_of(&plain[..cut], directions()).is_err(), "cut at {cut}");
         }
     }
 

@@ -9,12 +9,12 @@
 mod field;
 
 mod definition;
-#[allow(dead_code, reason = "covered queries will use the rest of it")]
 mod entry;
 
 mod entries;
 
 mod note;
+mod statistics;
 
 mod state;
 
@@ -24,9 +24,9 @@ pub(crate) use definition::Definition;
 pub use definition::Index;
 pub(crate) use entries::{Entries, EntryChange, Refusal, Seen, State, differences, value_of};
 pub(crate) use entry::{
-    Flags, above, component_len, decode_component, parts, range_end, range_start,
+    Ends, Flags, Parts, above, component_len, decode_component, parts, range_end, range_start,
 };
 pub(crate) use expiry::{by_date, decides as dates_decide};
-pub(crate) use field::Computed;
+pub(crate) use field::{Computed, IndexField};
 pub(crate) use note::{Status, encode as encode_note};
 pub(crate) use state::{CONTENT, IndexState, index_of};

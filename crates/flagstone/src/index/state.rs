@@ -3,11 +3,13 @@
 use super::definition::{Definition, FIELDS_MAX};
 use super::entries::Seen;
 use super::note::{self, Status};
+use super::statistics::{SAMPLED_MAX, Statistics};
 use flagstone_base::{Error, ErrorKind, Result, SeqNo};
 use flagstone_doc::{Arrays, FieldPath};
 use flagstone_engine::KeyspaceCore;
 use flagstone_env::sync::Mutex;
 use flagstone_env::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::Arc;
 
 /// The content of the keyspace of an index, in the catalog.
 pub(crate) const CONTENT: &str = "index";
@@ -28,6 +30,8 @@ pub(crate) struct IndexState {
     usable_from: AtomicU64,
     /// A call builds the index.
     is_building: AtomicBool,
+    /// What a sample of the entries tells, once a query has asked. Held for the exchange alone.
+    statistics: Mutex<Option<Arc<Statistics>>>,
 }
 
 /// One call builds an index, until this is dropped.
@@ -58,6 +62,7 @@ impl IndexState {
             cut: AtomicBool::new(false),
             usable_from: AtomicU64::new(0),
             is_building: AtomicBool::new(false),
+            statistics: Mutex::default(),
         };
         state.show(status);
         Ok(state)
@@ -85,6 +90,21 @@ impl IndexState {
             u64::MAX => None,
             seqno => Some(SeqNo::new(seqno)),
         }
+    }
+
+    /// Returns statistics of the entries in the tables of `core`, which holds them. They are taken
+    /// again when the tables have changed.
+    pub(crate) fn statistics(&self, core: &KeyspaceCore) -> Arc<Statistics> {
+        let stamp = core.tables_stamp();
+        if let Some(known) = self.statistics.lock().as_ref()
+            && known.stamp() == stamp
+        {
+            return Arc::clone(known);
+        }
+        let keys = core.sampled_keys(SAMPLED_MAX).keys;
+        let taken = Arc::new(Statistics::new(&self.definition, keys, stamp));
+        *self.statistics.lock() = Some(Arc::clone(&taken));
+        taken
     }
 
     /// Begins the build of the index.

@@ -164,9 +164,12 @@ fn a_full_disk_is_out_of_space_and_keeps_no_file() {
     let db = world.open();
     let entries = drawn(&SeededRandom::new(5), 5_000);
     let scratch = scratch(&db);
-    world.faults.set_room(Some(150_000));
+    // Writers keep what they need to flush.
+    let kept = scratch.bytes_kept_back();
+    world.faults.set_room(Some(kept + 150_000));
     let refused = sorted(&scratch, options(32 << 10), &entries).err().unwrap();
     assert_eq!(refused.kind(), ErrorKind::OutOfSpace, "{refused}");
+    assert!(refused.to_string().contains("are kept back for writers"), "{refused}");
     assert_eq!(world.spill_files("db"), 0);
     // The room is free again, and enough for a smaller sort.
     let fewer = entries[..600].to_vec();

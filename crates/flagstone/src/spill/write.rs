@@ -13,6 +13,7 @@ pub(super) struct SpillWriter {
     // Declared before the file: the handle is closed before the name is removed.
     writer: Box<dyn WriteFile>,
     file: ScratchFile,
+    scratch: Arc<Scratch>,
     block_bytes: usize,
     /// The header of the current block, to be filled in, and its entries.
     block: Vec<u8>,
@@ -47,14 +48,17 @@ pub(super) struct Run {
 
 impl SpillWriter {
     /// Creates a file whose blocks have about `block_bytes`.
-    pub(super) fn create(scratch: &Scratch, block_bytes: usize) -> Result<Self> {
+    pub(super) fn create(scratch: &Arc<Scratch>, block_bytes: usize) -> Result<Self> {
+        scratch.check_room(block_bytes as u64)?;
         let (file, mut writer) = scratch.create()?;
         let mut header = Vec::new();
         put_header(file.database(), file.number(), &mut header);
         writer.append(&header)?;
         let block = Vec::with_capacity(block_bytes);
         let last_key = Vec::new();
-        Ok(Self { writer, file, block_bytes, block, last_key, run: None, runs: Vec::new() })
+        let scratch = Arc::clone(scratch);
+        let (run, runs) = (None, Vec::new());
+        Ok(Self { writer, file, scratch, block_bytes, block, last_key, run, runs })
     }
 
     /// The number of bytes written.
@@ -82,6 +86,7 @@ impl SpillWriter {
     }
 
     fn write_block(&mut self) -> Result<()> {
+        self.scratch.check_room(self.block.len() as u64)?;
         let (header, entries) = self.block.split_at_mut(BLOCK_HEADER);
         let crc = block_checksum(self.file.number(), self.writer.position(), entries);
         let mut filled = Vec::with_capacity(BLOCK_HEADER);

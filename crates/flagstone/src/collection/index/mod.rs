@@ -19,10 +19,10 @@ mod changes;
 mod commit;
 mod in_transaction;
 
-#[allow(dead_code, reason = "covered queries will use the rest of it")]
 mod scan;
 
 mod build;
+mod statistics;
 
 mod create;
 
@@ -36,5 +36,7 @@ pub(super) use create::{create, drop, list};
 pub(crate) use in_transaction::{Own, Pending};
 pub(super) use scan::entries;
 pub(super) use scan::{IndexRange, IndexScan, Reader, UsableIndex, usable};
+pub use statistics::IndexStatistics;
+pub(super) use statistics::statistics;
 pub use verify::IndexVerifyReport;
 pub(crate) use verify::verify;

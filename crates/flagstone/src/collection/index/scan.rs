@@ -3,8 +3,8 @@
 use crate::collection::decode;
 use crate::collection::stored::Stored;
 use crate::index::{
-    Definition, Flags, IndexState, above, component_len, decode_component, index_of, parts,
-    range_end, range_start,
+    Definition, Ends, Flags, IndexState, Parts, above, component_len, decode_component, index_of,
+    parts, range_end, range_start,
 };
 use flagstone_base::key::KeyRange;
 use flagstone_base::{Error, ErrorKind, Malformed, Result, SeqNo};
@@ -57,6 +57,21 @@ impl UsableIndex {
     /// Returns the SeqNo from which on readers may use the index.
     pub(crate) const fn usable_from(&self) -> SeqNo {
         self.usable_from
+    }
+
+    /// Estimates how many of `total` entries are in `ranges`; returns also the size of the sample.
+    /// `None` if there is none that is large enough.
+    pub(crate) fn estimate(&self, ranges: &[IndexRange], total: u64) -> Option<(u64, u64)> {
+        let statistics = self.state()?.statistics(&self.core);
+        let entries = statistics.entries_in(ranges.iter().map(|range| &range.0), total)?;
+        Some((entries, statistics.sampled()))
+    }
+
+    /// Returns the size of the sample, and about how many distinct values the first fields have, for
+    /// each number of fields, in an index of `total` entries.
+    pub(super) fn distinct(&self, total: u64) -> (u64, Vec<u64>) {
+        let statistics = self.state().map(|state| state.statistics(&self.core));
+        statistics.map_or_else(Default::default, |one| (one.sampled(), one.distinct(total)))
     }
 
     /// Returns where on the path of field number `field` any document ever had an array.
@@ -115,6 +130,23 @@ impl IndexRange {
         Self(KeyRange { start: Bound::Included(prefix.to_vec()), end })
     }
 
+    /// The entries that begin with the whole components `prefix`, of documents with these stored
+    /// keys.
+    pub(crate) fn of_keys(prefix: &[u8], keys: &KeyRange) -> Self {
+        let with = |key: &Vec<u8>| [prefix, key].concat();
+        let start = match &keys.start {
+            Bound::Included(key) => Bound::Included(with(key)),
+            Bound::Excluded(key) => Bound::Excluded(with(key)),
+            Bound::Unbounded => Bound::Included(prefix.to_vec()),
+        };
+        let end = match &keys.end {
+            Bound::Included(key) => Bound::Included(with(key)),
+            Bound::Excluded(key) => Bound::Excluded(with(key)),
+            Bound::Unbounded => Bound::Excluded(above(prefix)),
+        };
+        Self(KeyRange { start, end })
+    }
+
     /// The entries that begin with the whole components `prefix`, and whose next component is at
     /// least `start`, and below `end` if that is given. Bounds that are too long for a component
     /// are cut so that no entry is lost.
@@ -128,15 +160,48 @@ impl IndexRange {
     }
 }
 
+impl IndexRange {
+    /// The part of the range after the entry with this key; `None` if it is empty.
+    pub(crate) fn after(mut self, key: &[u8]) -> Option<Self> {
+        let is_before = match &self.0.start {
+            Bound::Included(start) | Bound::Excluded(start) => start.as_slice() <= key,
+            Bound::Unbounded => true,
+        };
+        if is_before {
+            self.0.start = Bound::Excluded(key.to_vec());
+        }
+        match &self.0.end {
+            Bound::Included(end) | Bound::Excluded(end) if end.as_slice() <= key => None,
+            _ => Some(self),
+        }
+    }
+
+    /// The part of the range before the entry with this key; `None` if it is empty.
+    pub(crate) fn before(mut self, key: &[u8]) -> Option<Self> {
+        let is_after = match &self.0.end {
+            Bound::Included(end) | Bound::Excluded(end) => end.as_slice() >= key,
+            Bound::Unbounded => true,
+        };
+        if is_after {
+            self.0.end = Bound::Excluded(key.to_vec());
+        }
+        match &self.0.start {
+            Bound::Included(start) | Bound::Excluded(start) if start.as_slice() >= key => None,
+            _ => Some(self),
+        }
+    }
+}
+
 enum Source<'a> {
     Snapshot(Scan),
     Transaction(Box<TransactionScan<'a>>),
 }
 
-/// The lengths of the parts of the current entry.
+/// Where the parts of the current entry are.
 #[derive(Clone, Copy, Default)]
 struct Place {
     components: usize,
+    ends: Ends,
     flags: Flags,
 }
 
@@ -162,7 +227,8 @@ impl IndexScan<'_> {
             let is_unique = definition.is_unique;
             let parts = parts(self.key(), self.value(), definition.directions(), is_unique);
             let parts = parts.map_err(|malformed| self.corrupt(malformed))?;
-            self.place = Place { components: parts.components.len(), flags: parts.flags };
+            let Parts { components, ends, flags, .. } = parts;
+            self.place = Place { components: components.len(), ends, flags };
         }
         Ok(has_next)
     }
@@ -186,8 +252,9 @@ impl IndexScan<'_> {
         }
     }
 
+    /// Returns the error of an entry that cannot be decoded.
     #[cold]
-    fn corrupt(&self, malformed: Malformed) -> Error {
+    pub(crate) fn corrupt(&self, malformed: Malformed) -> Error {
         let text = format!("an entry of index {:?}, {malformed}", self.core.name());
         Error::new(ErrorKind::Corruption, text)
     }
@@ -206,13 +273,19 @@ impl IndexScan<'_> {
         }
     }
 
-    /// Returns whether the components decode to just what the document holds.
-    pub(crate) const fn is_exact(&self) -> bool {
-        self.place.flags.are_exact()
+    /// Returns the component of field number `field`, in its direction.
+    #[inline]
+    pub(crate) fn component(&self, field: usize) -> &[u8] {
+        self.key().get(self.place.ends.range(field)).unwrap_or_default()
     }
 
-    /// Decodes the components; `None` is a missing value. One that is cut is returned as its bytes:
-    /// see [`IndexScan::is_exact`].
+    /// Returns what the components do not say of the document.
+    #[inline]
+    pub(crate) const fn flags(&self) -> Flags {
+        self.place.flags
+    }
+
+    /// Decodes the components; `None` is a missing value. One that is cut is returned as its bytes.
     ///
     /// # Errors
     /// Corruption if they are damaged.

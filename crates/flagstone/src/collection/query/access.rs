@@ -1,11 +1,17 @@
 //! The ways to find the documents of a query.
 
+use super::ask::{Ask, Need};
+use super::cover::{Cover, Given, cover};
+use super::index_order::{IndexOrder, Order};
+use super::key_access;
+use super::known::Known;
 use super::source::Source;
 use super::spec::Spec;
+use super::token::PageToken;
 use crate::collection::Stored;
 use crate::collection::index::{IndexRange, Reader, UsableIndex, usable};
 use crate::index::{Computed, Definition};
-use flagstone_doc::{Arrays, Bounds, Direction, Filter, Interval, SortSpec, sort_key};
+use flagstone_doc::{Bounds, Direction, FieldPath, Filter, Interval, sort_key};
 use std::fmt::Write;
 
 /// The most ranges of one index that a plan reads. A filter with more is checked on the documents.
@@ -25,21 +31,19 @@ pub(super) struct IndexAccess {
     pub(super) may_repeat: bool,
     /// Entries are in the order of the primary keys: all components are the same.
     pub(super) is_key_ordered: bool,
-    /// The entries have the order of the sort: forward, or in reverse.
-    pub(super) order: Option<Order>,
+    /// The entries have the order of the sort.
+    pub(super) order: Option<IndexOrder>,
     /// Documents with an entry in the ranges are those that match the filter.
     pub(super) is_exact: bool,
+    /// The paths that the ranges bound, and whether they express all conditions on these.
+    pub(super) bounded: Vec<FieldPath>,
+    pub(super) are_bounds_exact: bool,
+    /// The entries have all that the query takes.
+    pub(super) cover: Option<Cover>,
 }
 
 /// The name of an index that cannot serve a query, and the reason.
 pub(super) type Refused = (String, &'static str);
-
-/// In which direction entries are read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Order {
-    Forward,
-    Reverse,
-}
 
 /// Ranges that grow field by field.
 struct Prefixes {
@@ -50,30 +54,13 @@ struct Prefixes {
     fields: usize,
 }
 
-/// What is known of an index at the time of the query.
-struct Known<'a> {
-    index: &'a UsableIndex,
-    definition: &'a Definition,
-    /// Own writes of a transaction may have arrays and long values that the index has not noted.
-    is_certain: bool,
-}
-
-impl Known<'_> {
-    fn arrays(&self, field: usize) -> Arrays {
-        if self.is_certain { self.index.arrays(field) } else { Arrays::ANY }
-    }
-
-    fn has_cut(&self) -> bool {
-        !self.is_certain || self.index.has_cut()
-    }
-}
-
 /// Returns what each complete index can do for the query, and the names of those that cannot serve
 /// it, with the reason. `None` if no document can match.
 pub(super) fn index_accesses(
     stored: &Stored,
     source: &Source<'_>,
     spec: &Spec,
+    ask: &Ask,
 ) -> Option<(Vec<IndexAccess>, Vec<Refused>)> {
     let (mut accesses, mut refused) = (Vec::new(), Vec::new());
     for index in usable(stored) {
@@ -85,7 +72,7 @@ pub(super) fn index_accesses(
         }
         let is_certain = source.has_no_own_writes();
         let known = Known { index: &index, definition, is_certain };
-        accesses.push(access(&known, name, spec)?);
+        accesses.push(access(&known, name, spec, ask)?);
     }
     Some((accesses, refused))
 }
@@ -103,8 +90,7 @@ fn check_serves(
     if definition.only.as_ref().is_some_and(|only| !filter.implies(&only.filter)) {
         return Err("it is partial, and the filter does not imply its condition");
     }
-    let implies_value =
-        |path: &flagstone_doc::FieldPath| filter.implies(&Filter::field(path.clone()).exists());
+    let implies_value = |path: &FieldPath| filter.implies(&Filter::field(path.clone()).exists());
     if definition.is_sparse && !definition.fields.iter().any(|field| implies_value(&field.path)) {
         return Err("it is sparse, and the filter does not imply that one of its fields exists");
     }
@@ -112,7 +98,7 @@ fn check_serves(
 }
 
 /// Returns what an index can do. `None` if no document can match.
-fn access(known: &Known<'_>, name: String, spec: &Spec) -> Option<IndexAccess> {
+fn access(known: &Known<'_>, name: String, spec: &Spec, ask: &Ask) -> Option<IndexAccess> {
     let Known { index, definition, .. } = known;
     let mut bounded = Prefixes { prefixes: vec![Vec::new()], ranges: None, fields: 0 };
     let mut are_exact = true;
@@ -130,30 +116,84 @@ fn access(known: &Known<'_>, name: String, spec: &Spec) -> Option<IndexAccess> {
         are_exact &= bounds.is_exact();
     }
     let Prefixes { prefixes, ranges, fields } = bounded;
-    let read = &definition.fields[..fields];
-    let is_covered = |path: &flagstone_doc::FieldPath| read.iter().any(|field| field.path == *path);
-    let is_exact = are_exact && !known.has_cut() && spec.filter.paths().iter().all(is_covered);
+    let mut read: Vec<FieldPath> =
+        definition.fields[..fields].iter().map(|field| field.path.clone()).collect();
     let are_points = ranges.is_none();
     let is_one = prefixes.len() == 1;
     let is_multi = (0..definition.fields.len()).any(|at| !known.arrays(at).is_none());
+    let fixed = if are_points { fields } else { fields.saturating_sub(1) };
     let order = match &spec.sort {
-        Some(sort) if is_one && !known.has_cut() => order(known, sort, (fields, are_points)),
+        Some(sort) if is_one && !known.has_cut() => IndexOrder::of(known, sort, fixed),
         _ => None,
     };
     let is_whole = are_points && fields == definition.fields.len();
-    let ranges = ranges
+    let is_key_ordered = is_whole && is_one;
+    let mut ranges = ranges
         .unwrap_or_else(|| prefixes.iter().map(|prefix| IndexRange::of_prefix(prefix)).collect());
+    if let ([prefix], true, false) = (&*prefixes, is_key_ordered, definition.is_unique)
+        && let Some(is_exact) = bound_keys(&mut ranges, prefix, spec)
+    {
+        are_exact &= is_exact;
+        read.push(FieldPath::primary_key());
+    }
+    let are_bounds_exact = are_exact && !known.has_cut();
+    let is_exact = are_bounds_exact && spec.filter.paths().iter().all(|path| read.contains(path));
+    // What is before the position of a token is not read.
+    let order = order.filter(|order| match (&spec.after, prefixes.first()) {
+        (Some(token), Some(prefix)) if ask.need == Need::Sort => {
+            order.ties() == token.ties && start(&mut ranges, order, prefix, token)
+        }
+        _ => true,
+    });
+    let has_order = ask.need == Need::Sort && order.is_some();
+    let cover = cover(known, spec, ask, Given { is_exact, is_key_ordered, has_order });
     Some(IndexAccess {
         index: (*index).clone(),
         name,
-        may_repeat: is_multi && !(is_whole && is_one),
-        is_key_ordered: is_whole && is_one,
+        may_repeat: is_multi && !is_key_ordered,
+        is_key_ordered,
         ranges,
         fields,
         are_points,
         order,
         is_exact,
+        bounded: read,
+        are_bounds_exact,
+        cover,
     })
+}
+
+/// Bounds the entries with the components `prefix` by their last part, the key of the document.
+/// Returns whether that expresses all conditions on the key, or `None` if there are none.
+fn bound_keys(ranges: &mut Vec<IndexRange>, prefix: &[u8], spec: &Spec) -> Option<bool> {
+    let keys = spec.filter.key_bounds();
+    let is_bounded = !keys.is_everything() && keys.intervals().len() <= RANGES_MAX;
+    if is_bounded {
+        let range = |keys: &Interval| IndexRange::of_keys(prefix, &key_access::range(keys));
+        *ranges = keys.intervals().iter().map(range).collect();
+    }
+    // The position of a token without a sort is a key.
+    if let (None, Some(token)) = (&spec.sort, &spec.after) {
+        let key = [prefix, &token.key].concat();
+        *ranges = std::mem::take(ranges).into_iter().filter_map(|it| it.after(&key)).collect();
+    }
+    is_bounded.then(|| keys.is_exact())
+}
+
+/// Begins the ranges after the position of `token`. Returns false if it has none in the index.
+fn start(
+    ranges: &mut Vec<IndexRange>,
+    order: &IndexOrder,
+    prefix: &[u8],
+    token: &PageToken,
+) -> bool {
+    let Ok(key) = order.entry_key(prefix, token) else { return false };
+    let after = |range: IndexRange| match order.direction {
+        Order::Forward => range.after(&key),
+        Order::Reverse => range.before(&key),
+    };
+    *ranges = std::mem::take(ranges).into_iter().filter_map(after).collect();
+    true
 }
 
 impl Prefixes {
@@ -196,50 +236,28 @@ impl Prefixes {
     }
 }
 
-/// Returns how the entries give the order of `sort`, if they do: after fields with one value, the
-/// fields must be those of the sort, all in its directions or all in the other ones, and no
-/// document may have several keys there.
-fn order(known: &Known<'_>, sort: &SortSpec, (fields, are_points): (usize, bool)) -> Option<Order> {
-    let definition = known.definition;
-    let fixed = if are_points { fields } else { fields.saturating_sub(1) };
-    let has_one_key = |at: usize| known.arrays(at).is_none();
-    let is_fixed = |path: &flagstone_doc::FieldPath| {
-        (0..fixed).any(|at| definition.fields[at].path == *path && has_one_key(at))
-    };
-    if (0..definition.fields.len()).any(|at| !has_one_key(at)) {
-        return None;
-    }
-    let mut rest = (fixed..definition.fields.len()).map(|at| &definition.fields[at]);
-    let mut order = None;
-    for (path, direction) in sort.parts() {
-        if is_fixed(path) {
-            continue;
-        }
-        let field = rest.next()?;
-        if field.path != *path || field.computed != Computed::Value {
-            return None;
-        }
-        let wanted = if field.direction == *direction { Order::Forward } else { Order::Reverse };
-        if order.get_or_insert(wanted) != &wanted {
-            return None;
-        }
-    }
-    Some(order.unwrap_or(Order::Forward))
-}
-
 impl IndexAccess {
-    /// Says what is read, for users.
-    pub(super) fn shown(&self) -> String {
+    /// Says what is read, for users. `counts` is set if the query takes no more than a count does.
+    pub(super) fn shown(&self, counts: bool) -> String {
         let mut text = match (self.fields, self.ranges.len()) {
             (0, _) => "all of its entries".to_owned(),
             (fields, 1) => format!("one range, bounded in {fields} of its fields"),
             (fields, ranges) => format!("{ranges} ranges, bounded in {fields} of its fields"),
         };
-        if self.is_exact {
-            // Writing to a string does not fail.
-            let _infallible = write!(text, "; exact, so a count reads no document");
-        }
+        // Writing to a string does not fail.
+        let _infallible = match &self.cover {
+            _ if self.is_exact && counts => write!(text, "; exact, so no document is read"),
+            Some(_) => write!(text, "; covers the query, so no document is read"),
+            None if self.is_exact => write!(text, "; exact, so a count reads no document"),
+            None => Ok(()),
+        };
         text
+    }
+
+    /// Returns the direction in which entries are read, in the order of the sort or in any.
+    pub(super) fn direction(&self, has_order: bool) -> Order {
+        let order = self.order.as_ref().filter(|_| has_order);
+        order.map_or(Order::Forward, |order| order.direction)
     }
 
     /// Returns where entries are read.

@@ -2,6 +2,7 @@
 
 use super::ordered::Ordered;
 use super::projector::Projector;
+use super::token::Ties;
 use crate::collection::{Stored, decode};
 use flagstone_base::{Error, Result, Slice};
 use flagstone_doc::json::append_json;
@@ -31,7 +32,7 @@ impl<'t> Cursor<'t> {
         projector: Option<Projector>,
         (skip, limit): (u64, Option<u64>),
     ) -> Self {
-        // A sort has projected already.
+        // A sort has projected already, or an index that has all fields.
         let projector = projector.filter(|_| !rows.is_projected());
         let left = limit.unwrap_or(u64::MAX);
         Self { stored: stored.clone(), rows, projector, skip, left, is_at_document: false }
@@ -135,9 +136,9 @@ impl<'t> Cursor<'t> {
         }
     }
 
-    /// The position of the current document for a page token: its sort key, and its stored key.
-    pub(super) fn position(&self) -> (Vec<u8>, Vec<u8>) {
-        (self.rows.sort_key().to_vec(), self.rows.key().to_vec())
+    /// The position of the current document for a page token, and its stored key.
+    pub(super) fn position(&self) -> ((Ties, Vec<u8>), Vec<u8>) {
+        (self.rows.position(), self.rows.key().to_vec())
     }
 
     pub(super) const fn rows(&self) -> &Ordered<'t> {

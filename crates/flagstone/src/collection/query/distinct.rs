@@ -5,6 +5,7 @@ use super::spec::Spec;
 use crate::collection::{Stored, decode};
 use crate::spill::{SortOptions, Sorted, Sorter};
 use flagstone_base::Result;
+use flagstone_base::bytes::assign;
 use flagstone_doc::{FieldPath, IndexKeys, Value, sort_key};
 use std::collections::HashSet;
 
@@ -32,19 +33,29 @@ pub(super) fn run(
     let options = SortOptions { memory, limit, distinct: true, share: 2 };
     let mut sorter = Sorter::new(stored.bytes().scratch(), options);
     let (mut seen, mut seen_bytes) = (HashSet::<Box<[u8]>>::new(), 0);
-    let mut keys = IndexKeys::new();
-    while rows.advance()? {
-        decode::look(stored, rows.bytes(), |root| keys.collect(path, root))?;
-        for key in keys.iter().filter(|key| **key != [sort_key::MISSING]) {
-            if seen.contains(key) {
-                continue;
-            }
-            sorter.push(key, b"")?;
-            if seen_bytes < memory {
-                seen_bytes += key.len() + SEEN_OVERHEAD;
-                seen.insert(key.into());
-            }
+    let mut add = |key: &[u8]| {
+        if key == [sort_key::MISSING] || seen.contains(key) {
+            return Ok(());
         }
+        if seen_bytes < memory {
+            seen_bytes += key.len() + SEEN_OVERHEAD;
+            seen.insert(key.into());
+        }
+        sorter.push(key, b"")
+    };
+    let (mut keys, mut turned, mut last) = (IndexKeys::new(), Vec::new(), Vec::new());
+    while rows.advance()? {
+        if let Some((entry, [place])) = rows.values() {
+            let (component, direction) = place.of(entry);
+            // Entries of one value are often neighbours.
+            if component != last {
+                assign(&mut last, component);
+                add(sort_key::turned(component, direction, &mut turned))?;
+            }
+            continue;
+        }
+        decode::look(stored, rows.bytes(), |root| keys.collect(path, root))?;
+        keys.iter().try_for_each(&mut add)?;
     }
     drop((rows, seen));
     let (sorted, skip) = (sorter.finish()?, spec.skip);

@@ -1,5 +1,6 @@
 //! The builder of queries.
 
+use super::ask::{Ask, Need, Wanted};
 use super::cursor::Cursor;
 use super::distinct::{self, Distinct};
 use super::explain::{Actual, Explain};
@@ -7,7 +8,7 @@ use super::group::{Group, Groups};
 use super::input::{IntoProjection, IntoSort};
 use super::ordered::{Ordered, SortJob};
 use super::page::{self, Page};
-use super::plan::{self, Need};
+use super::plan::{self, Chooser};
 use super::projector::Projector;
 use super::rows::Rows;
 use super::source::{Reads, Source};
@@ -130,7 +131,7 @@ impl<'t> Find<'t> {
     /// Io, Corruption, Closed.
     pub fn run(&self) -> Result<Cursor<'t>> {
         self.check()?;
-        self.cursor(&self.source(), self.need(self.spec.after.is_some()))
+        self.cursor(&self.source(), self.ask(self.need(self.spec.after.is_some())))
     }
 
     /// Says how the query would be run, and why. Runs nothing.
@@ -149,8 +150,12 @@ impl<'t> Find<'t> {
     /// As [`Find::run`].
     pub fn explain(&self) -> Result<Explain> {
         self.check()?;
-        let need = self.need(self.spec.after.is_some());
-        let choice = plan::choose(&self.stored, &self.source(), &self.spec, need)?;
+        self.explained(&self.ask(self.need(self.spec.after.is_some())))
+    }
+
+    fn explained(&self, ask: &Ask) -> Result<Explain> {
+        let source = self.source();
+        let choice = Chooser::new(&self.stored, &source, &self.spec, ask).choose()?;
         let sorts = self.spec.sort.is_some() && !choice.has_order();
         Ok(Explain { plans: choice.plans, sorts, actual: None })
     }
@@ -175,7 +180,9 @@ impl<'t> Find<'t> {
     /// # Errors
     /// As [`Find::group`].
     pub fn explain_analyze_group(&self, group: &Group) -> Result<Explain> {
-        let explain = self.explain()?;
+        self.check()?;
+        group.check()?;
+        let explain = self.explained(&Ask::new(Need::Any, group.wanted()))?;
         let mut groups = self.group(group)?;
         let mut rows = 0;
         for group in &mut groups {
@@ -209,7 +216,16 @@ impl<'t> Find<'t> {
             let all = self.stored.bytes().count()?;
             return Ok(all.saturating_sub(spec.skip).min(spec.limit.unwrap_or(u64::MAX)));
         }
-        let mut rows = plan::rows(&self.stored, &self.source(), spec, Need::Any, false)?.rows;
+        if spec.after.is_some() && spec.sort.is_some() {
+            // The position is one in the order of the sort.
+            let (mut cursor, mut count) = (self.run()?, 0);
+            while cursor.advance()? {
+                count += 1;
+            }
+            return Ok(count);
+        }
+        let ask = Ask::new(Need::Any, Wanted::Key);
+        let mut rows = plan::rows(&self.stored, &self.source(), spec, ask)?.rows;
         let (mut count, last) = (0, spec.last().unwrap_or(u64::MAX));
         while count < last && rows.advance()? {
             count += 1;
@@ -239,7 +255,7 @@ impl<'t> Find<'t> {
         self.check()?;
         self.check_no_token("distinct values")?;
         let path = FieldPath::parse(path)?;
-        let rows = self.rows(&self.source())?;
+        let rows = self.rows(Wanted::Distinct(path.clone()))?;
         distinct::run(&self.stored, &self.spec, &path, rows)
     }
 
@@ -252,7 +268,7 @@ impl<'t> Find<'t> {
         self.check()?;
         self.check_no_token("groups")?;
         group.check()?;
-        let rows = self.rows(&self.source())?;
+        let rows = self.rows(group.wanted())?;
         Groups::run(&self.stored, &self.spec, group, rows)
     }
 
@@ -260,8 +276,8 @@ impl<'t> Find<'t> {
     /// token of the position after them. Without a sort they come in the order of their keys.
     ///
     /// Each page is read from a snapshot of its own: a document that moves between two pages, since
-    /// its sort key changes, may be missed or repeated. A page of a query that is sorted in memory
-    /// reads all documents that match.
+    /// its sort key changes, may be missed or repeated. A page in the order of an index reads no
+    /// more than its documents; one that is sorted in memory reads all documents that match.
     ///
     /// ```
     /// # let dir = tempfile::tempdir().unwrap();
@@ -281,7 +297,8 @@ impl<'t> Find<'t> {
     /// ```
     ///
     /// # Errors
-    /// As [`Find::run`]; InvalidInput for a query with a limit or a skip.
+    /// As [`Find::run`]; InvalidInput for a query with a limit or a skip, and for a token whose order
+    /// only an index had that is gone.
     pub fn page(&self, documents: u64) -> Result<Page> {
         self.check()?;
         if self.spec.limit.is_some() || self.spec.skip > 0 {
@@ -290,9 +307,8 @@ impl<'t> Find<'t> {
         let mut one_more = self.clone();
         one_more.spec.limit = Some(documents.saturating_add(1));
         let source = self.source();
-        // A page sorts in memory: its token is a position in that order.
-        let need = if self.spec.sort.is_some() { Need::Any } else { Need::Keys };
-        let cursor = one_more.cursor(&source, need)?;
+        let ask = Ask { is_paged: true, ..one_more.ask(self.need(true)) };
+        let cursor = one_more.cursor(&source, ask)?;
         page::take(cursor, documents, &self.stored, &self.spec, &source)
     }
 
@@ -311,9 +327,15 @@ impl<'t> Find<'t> {
         self.reads.source(&self.stored)
     }
 
-    /// The documents that match, in any order.
-    fn rows(&self, source: &Source<'t>) -> Result<Rows<'t>> {
-        plan::rows(&self.stored, source, &self.spec, Need::Any, true).map(|found| found.rows)
+    /// What is wanted of the documents that match, in any order.
+    fn rows(&self, wanted: Wanted) -> Result<Rows<'t>> {
+        let ask = Ask::new(Need::Any, wanted);
+        plan::rows(&self.stored, &self.source(), &self.spec, ask).map(|found| found.rows)
+    }
+
+    /// What a cursor asks for.
+    fn ask(&self, need: Need) -> Ask {
+        Ask::new(need, Wanted::of(self.spec.projection.as_ref()))
     }
 
     /// What the documents of a cursor need: the order of the sort, or that of the keys.
@@ -325,14 +347,14 @@ impl<'t> Find<'t> {
         }
     }
 
-    fn cursor(&self, source: &Source<'t>, need: Need) -> Result<Cursor<'t>> {
+    fn cursor(&self, source: &Source<'t>, ask: Ask) -> Result<Cursor<'t>> {
         let Spec { projection, sort, skip, limit, .. } = &self.spec;
-        let plan::Found { rows, is_sorted } =
-            plan::rows(&self.stored, source, &self.spec, need, true)?;
+        let plan::Found { rows, order, is_sorted } =
+            plan::rows(&self.stored, source, &self.spec, ask)?;
         let mut projector = projection.as_ref().map(Projector::new);
         let rows = match sort {
-            _ if is_sorted => Ordered::Streamed(Box::new(rows)),
-            None => Ordered::Streamed(Box::new(rows)),
+            _ if is_sorted => Ordered::Streamed(Box::new(rows), order),
+            None => Ordered::Streamed(Box::new(rows), None),
             Some(sort) => {
                 let options = SortOptions {
                     memory: self.spec.memory(&self.stored),
@@ -340,11 +362,10 @@ impl<'t> Find<'t> {
                     distinct: false,
                     share: 1,
                 };
-                let after = self.spec.after.as_ref().map(PageToken::position);
                 let job = SortJob {
                     stored: &self.stored,
                     sort: Some(sort),
-                    after: after.as_deref(),
+                    after: self.spec.after.as_ref(),
                     options,
                     // With a limit most documents are dropped before they would be returned.
                     projector: projector.as_mut().filter(|_| limit.is_none()),

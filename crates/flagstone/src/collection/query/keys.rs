@@ -1,10 +1,12 @@
 //! The primary keys that the entries of an index give.
 
-use super::access::{IndexAccess, Order};
+use super::access::IndexAccess;
+use super::index_order::Order;
 use super::source::Source;
 use crate::collection::index::IndexScan;
 use crate::spill::Sorted;
 use flagstone_base::Result;
+use std::cmp::Ordering;
 use std::collections::VecDeque;
 
 /// The entries of the ranges of an index, in their order or in reverse.
@@ -54,6 +56,12 @@ impl<'t> Entries<'t> {
         self.scan.as_ref().map_or(&[], |scan| scan.primary_key())
     }
 
+    /// The current entry.
+    #[inline]
+    pub(super) fn entry(&self) -> Option<&IndexScan<'t>> {
+        self.scan.as_deref()
+    }
+
     pub(super) const fn read(&self) -> u64 {
         self.read
     }
@@ -67,9 +75,11 @@ pub(super) enum Keys<'t> {
     Known(VecDeque<Vec<u8>>, u64),
     /// In the order of the keys, each once, and how many entries there were.
     Sorted(Box<Sorted>, u64),
+    /// Those that both have, which are ascending; and the last key of the second.
+    Both(Box<Self>, Box<Self>, Vec<u8>),
 }
 
-impl Keys<'_> {
+impl<'t> Keys<'t> {
     /// Sets `key` to the next key. Returns false at the end.
     pub(super) fn next(&mut self, key: &mut Vec<u8>) -> Result<bool> {
         match self {
@@ -86,6 +96,29 @@ impl Keys<'_> {
                 key.extend_from_slice(sorted.key());
                 Ok(has_next)
             }
+            Self::Both(first, second, other) => {
+                if !first.next(key)? || !second.next(other)? {
+                    return Ok(false);
+                }
+                loop {
+                    let has_next = match key.as_slice().cmp(other) {
+                        Ordering::Equal => return Ok(true),
+                        Ordering::Less => first.next(key)?,
+                        Ordering::Greater => second.next(other)?,
+                    };
+                    if !has_next {
+                        return Ok(false);
+                    }
+                }
+            }
+        }
+    }
+
+    /// The entry of the key that was returned last, if keys come straight from entries.
+    pub(super) fn entry(&self) -> Option<&IndexScan<'t>> {
+        match self {
+            Self::Entries(entries) => entries.entry(),
+            Self::Known(..) | Self::Sorted(..) | Self::Both(..) => None,
         }
     }
 
@@ -94,6 +127,7 @@ impl Keys<'_> {
         match self {
             Self::Entries(entries) => entries.read(),
             Self::Known(_, read) | Self::Sorted(_, read) => *read,
+            Self::Both(first, second, _) => first.read() + second.read(),
         }
     }
 }

@@ -18,15 +18,24 @@
 mod input;
 mod token;
 
+mod ask;
 mod spec;
 
 mod source;
 
 mod projector;
 
+mod key_access;
+mod known;
+
+mod cover;
+mod index_order;
+
 mod access;
 
 mod keys;
+
+mod covered;
 
 mod rows;
 

@@ -4,20 +4,22 @@
 //! key in the sorter     sort key | stored key of the document | its length u16, big-endian
 //! value                 the document, or its projection
 //! ```
-//! The stored key decides between documents with one sort key. It ends the key, so its length
-//! decides nothing.
+//! The stored key decides between documents with one sort key, ascending or descending. It ends the
+//! key, so its length decides nothing.
 
+use super::index_order::IndexOrder;
 use super::projector::Projector;
 use super::rows::{Rows, Work};
+use super::token::{PageToken, Ties};
 use crate::collection::{Stored, decode};
 use crate::spill::{SortOptions, Sorted, Sorter, Spilled};
 use flagstone_base::{Result, Slice};
-use flagstone_doc::{IndexKeys, SortSpec, View};
+use flagstone_doc::{Direction, IndexKeys, SortSpec, View, sort_key};
 
 /// The documents that match, in the order that was asked for.
 pub(super) enum Ordered<'t> {
-    /// As the plan finds them.
-    Streamed(Box<Rows<'t>>),
+    /// As the plan finds them, and how an index has the order of the sort, if it has.
+    Streamed(Box<Rows<'t>>, Option<IndexOrder>),
     Sorted(SortedRows),
 }
 
@@ -28,6 +30,10 @@ pub(super) struct SortedRows {
     work: Work,
     /// The values are projections.
     is_projected: bool,
+    /// The direction of the stored keys of documents with one sort key, and the stored key of the
+    /// current document if it is descending.
+    ties: Direction,
+    key: Vec<u8>,
 }
 
 /// How documents are sorted.
@@ -35,8 +41,8 @@ pub(super) struct SortJob<'a> {
     pub(super) stored: &'a Stored,
     /// `None` sorts by the stored keys.
     pub(super) sort: Option<&'a SortSpec>,
-    /// Only documents after this position count: a sort key and a stored key.
-    pub(super) after: Option<&'a [u8]>,
+    /// Only documents after the position of this token count.
+    pub(super) after: Option<&'a PageToken>,
     pub(super) options: SortOptions,
     /// Projects each document before it is sorted.
     pub(super) projector: Option<&'a mut Projector>,
@@ -47,6 +53,9 @@ impl SortJob<'_> {
     pub(super) fn run(mut self, mut rows: Rows<'_>) -> Result<SortedRows> {
         let mut sorter = Sorter::new(self.stored.bytes().scratch(), self.options);
         let (mut key, mut keys) = (Vec::new(), IndexKeys::new());
+        let is_projected = rows.is_projected();
+        let ties = self.after.map_or(Direction::Ascending, |token| token.ties.direction());
+        let after = self.after.map(PageToken::position);
         while rows.advance()? {
             key.clear();
             if let Some(sort) = self.sort {
@@ -54,23 +63,26 @@ impl SortJob<'_> {
                     sort.key(root, &mut keys, &mut key)
                 })?;
             }
-            key.extend_from_slice(rows.key());
-            if self.after.is_some_and(|after| key.as_slice() <= after) {
+            let start = key.len();
+            sort_key::directed(rows.key(), ties, &mut key);
+            if after.as_ref().is_some_and(|after| key <= *after) {
                 continue;
             }
-            // A key has at most 65,535 bytes.
-            key.extend_from_slice(&(rows.key().len() as u16).to_be_bytes());
+            // A key of a collection is shorter than 65,535 bytes.
+            key.extend_from_slice(&((key.len() - start) as u16).to_be_bytes());
             match &mut self.projector {
-                Some(projector) => {
+                Some(projector) if !is_projected => {
                     sorter.push(&key, projector.apply(&rows.view()?, self.stored.names())?)?
                 }
-                None => sorter.push(&key, rows.bytes())?,
+                _ => sorter.push(&key, rows.bytes())?,
             }
         }
-        let (work, is_projected) = (rows.work(), self.projector.is_some());
+        let is_projected = self.projector.is_some() || is_projected;
+        let work = rows.work();
         // What the scan holds is free before the merge begins.
         drop(rows);
-        Ok(SortedRows { stored: self.stored.clone(), sorted: sorter.finish()?, work, is_projected })
+        let (stored, sorted) = (self.stored.clone(), sorter.finish()?);
+        Ok(SortedRows { stored, sorted, work, is_projected, ties, key: Vec::new() })
     }
 }
 
@@ -80,33 +92,52 @@ fn split(key: &[u8]) -> (&[u8], &[u8]) {
     both.split_at(both.len().saturating_sub(usize::from(u16::from_be_bytes(*len))))
 }
 
+impl SortedRows {
+    fn advance(&mut self) -> Result<bool> {
+        let has_next = self.sorted.advance()?;
+        if has_next && self.ties == Direction::Descending {
+            let (_, key) = split(self.sorted.key());
+            let _turned = sort_key::turned(key, self.ties, &mut self.key);
+        }
+        Ok(has_next)
+    }
+}
+
 impl Ordered<'_> {
     pub(super) fn advance(&mut self) -> Result<bool> {
         match self {
-            Self::Streamed(rows) => rows.advance(),
-            Self::Sorted(rows) => rows.sorted.advance(),
+            Self::Streamed(rows, _) => rows.advance(),
+            Self::Sorted(rows) => rows.advance(),
         }
     }
 
     /// The stored key of the document.
     pub(super) fn key(&self) -> &[u8] {
         match self {
-            Self::Streamed(rows) => rows.key(),
+            Self::Streamed(rows, _) => rows.key(),
+            Self::Sorted(rows) if rows.ties == Direction::Descending => &rows.key,
             Self::Sorted(rows) => split(rows.sorted.key()).1,
         }
     }
 
-    /// The document's sort key, if it was sorted.
-    pub(super) fn sort_key(&self) -> &[u8] {
+    /// What a token says of the current document's position besides its stored key.
+    pub(super) fn position(&self) -> (Ties, Vec<u8>) {
         match self {
-            Self::Streamed(_) => &[],
-            Self::Sorted(rows) => split(rows.sorted.key()).0,
+            Self::Streamed(rows, Some(order)) => {
+                let position = rows.entry().map(|entry| order.position(entry));
+                (order.ties(), position.unwrap_or_default())
+            }
+            Self::Streamed(_, None) => (Ties::default(), Vec::new()),
+            Self::Sorted(rows) => {
+                let is_reverse = rows.ties == Direction::Descending;
+                (Ties { index: 0, is_reverse }, split(rows.sorted.key()).0.to_vec())
+            }
         }
     }
 
     pub(super) fn view(&self) -> Result<View<'_>> {
         match self {
-            Self::Streamed(rows) => rows.view(),
+            Self::Streamed(rows, _) => rows.view(),
             Self::Sorted(rows) => decode::view(&rows.stored, rows.sorted.value()),
         }
     }
@@ -114,31 +145,34 @@ impl Ordered<'_> {
     /// Returns the stored document.
     pub(super) fn slice(&self) -> Slice {
         match self {
-            Self::Streamed(rows) => rows.slice(),
+            Self::Streamed(rows, _) => rows.slice(),
             Self::Sorted(rows) => Slice::copy_of(rows.sorted.value()),
         }
     }
 
-    pub(super) const fn is_projected(&self) -> bool {
-        matches!(self, Self::Sorted(SortedRows { is_projected: true, .. }))
+    pub(super) fn is_projected(&self) -> bool {
+        match self {
+            Self::Streamed(rows, _) => rows.is_projected(),
+            Self::Sorted(rows) => rows.is_projected,
+        }
     }
 
     pub(super) fn work(&self) -> Work {
         match self {
-            Self::Streamed(rows) => rows.work(),
+            Self::Streamed(rows, _) => rows.work(),
             Self::Sorted(rows) => rows.work,
         }
     }
 
     pub(super) fn spilled(&self) -> Spilled {
         match self {
-            Self::Streamed(_) => Spilled::default(),
+            Self::Streamed(..) => Spilled::default(),
             Self::Sorted(rows) => rows.sorted.spilled(),
         }
     }
 
     pub(super) fn park(&mut self) {
-        if let Self::Streamed(rows) = self {
+        if let Self::Streamed(rows, _) = self {
             rows.park();
         }
     }

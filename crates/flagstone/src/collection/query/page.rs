@@ -35,10 +35,10 @@ pub(super) fn take(
         }
     }
     let next = match position {
-        Some((sort_key, key)) if cursor.advance()? => Some(PageToken {
+        Some(((ties, sort_key), key)) if cursor.advance()? => Some(PageToken {
             query: spec.hash(stored),
             history: source.history(stored),
-            index: 0,
+            ties,
             sort_key,
             key,
         }),

@@ -1,9 +1,11 @@
 //! The documents that match a filter, in the order in which the plan finds them.
 
+use super::cover::Place;
+use super::covered::Covered;
 use super::keys::Keys;
 use super::source::{Source, SourceScan};
+use crate::collection::index::IndexScan;
 use crate::collection::{Stored, decode};
-use flagstone_base::key::KeyRange;
 use flagstone_base::{Result, Slice};
 use flagstone_doc::{Matcher, View};
 use std::collections::VecDeque;
@@ -34,8 +36,10 @@ pub(super) struct Rows<'t> {
 /// Where documents come from, before they are matched.
 enum Found<'t> {
     Nothing,
-    Scan(SourceScan<'t>),
+    Scan(Box<SourceScan<'t>>),
     Fetch(Box<Fetch<'t>>),
+    /// Not the documents, but what an index says of them.
+    Covered(Box<Covered<'t>>),
 }
 
 /// Documents that are read by the keys that an index gives.
@@ -65,16 +69,9 @@ impl<'t> Rows<'t> {
         Self::new(stored, Found::Nothing, None)
     }
 
-    /// The documents of `range` that match.
-    pub(super) fn scan(
-        stored: &Stored,
-        source: &Source<'t>,
-        range: KeyRange,
-        ordered: bool,
-        matcher: Option<Matcher>,
-    ) -> Result<Self> {
-        let scan = source.scan(stored, range, ordered)?;
-        Ok(Self::new(stored, Found::Scan(scan), matcher))
+    /// The documents of a scan that match.
+    pub(super) fn scan(stored: &Stored, scan: SourceScan<'t>, matcher: Option<Matcher>) -> Self {
+        Self::new(stored, Found::Scan(Box::new(scan)), matcher)
     }
 
     /// The documents of keys that match.
@@ -82,23 +79,34 @@ impl<'t> Rows<'t> {
         Self::new(stored, Found::Fetch(Box::new(fetch)), matcher)
     }
 
+    /// What entries of an index say of the documents that match.
+    pub(super) fn covered(stored: &Stored, covered: Covered<'t>, matcher: Option<Matcher>) -> Self {
+        Self::new(stored, Found::Covered(Box::new(covered)), matcher)
+    }
+
     /// Moves to the next document that matches. Returns false at the end.
     pub(super) fn advance(&mut self) -> Result<bool> {
         let advanced = self.try_advance();
         if !matches!(advanced, Ok(true)) {
-            self.note_entries();
+            self.work = self.work();
             self.found = Found::Nothing;
         }
         advanced
     }
 
     fn try_advance(&mut self) -> Result<bool> {
+        if let Found::Covered(covered) = &mut self.found {
+            let has_next = covered.advance(&self.stored, self.matcher.as_ref())?;
+            self.work.matched += u64::from(has_next);
+            return Ok(has_next);
+        }
         while self.step()? {
             let Some(matcher) = &self.matcher else {
                 self.work.matched += 1;
                 return Ok(true);
             };
-            if decode::look(&self.stored, self.bytes(), |root| matcher.matches(root))? {
+            let (bytes, key) = (self.bytes(), self.key());
+            if decode::look(&self.stored, bytes, |root| matcher.matches_with_key(root, key))? {
                 self.work.matched += 1;
                 return Ok(true);
             }
@@ -109,7 +117,7 @@ impl<'t> Rows<'t> {
     /// Moves to the next document.
     fn step(&mut self) -> Result<bool> {
         match &mut self.found {
-            Found::Nothing => Ok(false),
+            Found::Nothing | Found::Covered(_) => Ok(false),
             Found::Scan(scan) => {
                 let has_next = scan.advance()?;
                 self.work.documents += u64::from(has_next);
@@ -123,27 +131,23 @@ impl<'t> Rows<'t> {
         }
     }
 
-    fn note_entries(&mut self) {
-        if let Found::Fetch(fetch) = &self.found {
-            self.work.entries = fetch.keys.read();
-        }
-    }
-
     /// The stored key of the document.
     pub(super) fn key(&self) -> &[u8] {
         match &self.found {
             Found::Nothing => &[],
             Found::Scan(scan) => scan.key(),
             Found::Fetch(fetch) => &fetch.key,
+            Found::Covered(covered) => covered.key(),
         }
     }
 
-    /// The stored document, in place.
+    /// The stored document, or what an index says of it, in place.
     pub(super) fn bytes(&self) -> &[u8] {
         match &self.found {
             Found::Nothing => &[],
             Found::Scan(scan) => scan.value_bytes(),
             Found::Fetch(fetch) => &fetch.document,
+            Found::Covered(covered) => covered.bytes(),
         }
     }
 
@@ -153,7 +157,32 @@ impl<'t> Rows<'t> {
             Found::Nothing => Slice::EMPTY,
             Found::Scan(scan) => scan.value(),
             Found::Fetch(fetch) => fetch.document.clone(),
+            Found::Covered(covered) => covered.slice(),
         }
+    }
+
+    /// The entry that has all that the query takes, and where the values are, in its order; `None`
+    /// if there is a document.
+    #[inline]
+    pub(super) fn values(&self) -> Option<(&IndexScan<'t>, &[Place])> {
+        match &self.found {
+            Found::Covered(covered) => covered.values(),
+            _ => None,
+        }
+    }
+
+    /// The entry that gave the document, if the documents come in the order of entries.
+    pub(super) fn entry(&self) -> Option<&IndexScan<'t>> {
+        match &self.found {
+            Found::Fetch(fetch) if fetch.keeps_order => fetch.keys.entry(),
+            Found::Covered(covered) => covered.entry(),
+            _ => None,
+        }
+    }
+
+    /// Returns whether the documents are projected already.
+    pub(super) fn is_projected(&self) -> bool {
+        matches!(&self.found, Found::Covered(covered) if covered.is_projected())
     }
 
     pub(super) fn view(&self) -> Result<View<'_>> {
@@ -162,8 +191,10 @@ impl<'t> Rows<'t> {
 
     pub(super) fn work(&self) -> Work {
         let mut work = self.work;
-        if let Found::Fetch(fetch) = &self.found {
-            work.entries = fetch.keys.read();
+        match &self.found {
+            Found::Fetch(fetch) => work.entries = fetch.keys.read(),
+            Found::Covered(covered) => (work.entries, work.documents) = covered.read_so_far(),
+            Found::Nothing | Found::Scan(_) => {}
         }
         work
     }

@@ -4,6 +4,7 @@ use crate::collection::Stored;
 use flagstone_base::key::KeyRange;
 use flagstone_base::{Result, SeqNo, Slice};
 use flagstone_engine::{Scan, Snapshot, Transaction, TransactionScan};
+use std::collections::VecDeque;
 
 /// Where a query is to read, before it runs.
 #[derive(Clone)]
@@ -32,21 +33,34 @@ impl<'t> Reads<'t> {
 }
 
 impl<'t> Source<'t> {
-    /// Scans the documents of a range of stored keys: in the order of the keys, or, if `ordered` is
-    /// not asked for, in the order that costs least.
+    /// Scans the documents of ranges of stored keys, one range after another: in the order of the
+    /// keys, or, if `ordered` is not asked for, in the order that costs least.
     pub(super) fn scan(
         &self,
         stored: &Stored,
-        range: KeyRange,
+        ranges: VecDeque<KeyRange>,
         ordered: bool,
     ) -> Result<SourceScan<'t>> {
+        let mut scan = SourceScan {
+            stored: stored.clone(),
+            source: self.clone(),
+            ordered,
+            left: ranges,
+            current: None,
+        };
+        // Errors of the first range are reported at once.
+        scan.next_range()?;
+        Ok(scan)
+    }
+
+    fn scan_one(&self, stored: &Stored, range: KeyRange, ordered: bool) -> Result<OneScan<'t>> {
         Ok(match self {
             Self::Snapshot(snapshot) => {
                 let scan = snapshot.scan(stored.bytes(), range)?;
-                SourceScan::Snapshot(if ordered { scan } else { scan.unordered() })
+                OneScan::Snapshot(if ordered { scan } else { scan.unordered() })
             }
             Self::Transaction(transaction) => {
-                SourceScan::Transaction(Box::new(transaction.scan(stored.bytes(), range)?))
+                OneScan::Transaction(Box::new(transaction.scan(stored.bytes(), range)?))
             }
         })
     }
@@ -86,43 +100,71 @@ impl<'t> Source<'t> {
 }
 
 /// A scan of stored documents.
-pub(super) enum SourceScan<'t> {
+pub(super) struct SourceScan<'t> {
+    stored: Stored,
+    source: Source<'t>,
+    ordered: bool,
+    /// The ranges after the current one.
+    left: VecDeque<KeyRange>,
+    current: Option<OneScan<'t>>,
+}
+
+/// A scan of one range.
+enum OneScan<'t> {
     Snapshot(Scan),
     Transaction(Box<TransactionScan<'t>>),
 }
 
 impl SourceScan<'_> {
+    fn next_range(&mut self) -> Result<()> {
+        self.current = match self.left.pop_front() {
+            Some(range) => Some(self.source.scan_one(&self.stored, range, self.ordered)?),
+            None => None,
+        };
+        Ok(())
+    }
+
     pub(super) fn advance(&mut self) -> Result<bool> {
-        match self {
-            Self::Snapshot(scan) => scan.advance(),
-            Self::Transaction(scan) => scan.advance(),
+        loop {
+            let has_next = match &mut self.current {
+                None => return Ok(false),
+                Some(OneScan::Snapshot(scan)) => scan.advance()?,
+                Some(OneScan::Transaction(scan)) => scan.advance()?,
+            };
+            if has_next {
+                return Ok(true);
+            }
+            self.next_range()?;
         }
     }
 
     pub(super) fn key(&self) -> &[u8] {
-        match self {
-            Self::Snapshot(scan) => scan.key(),
-            Self::Transaction(scan) => scan.key(),
+        match &self.current {
+            None => &[],
+            Some(OneScan::Snapshot(scan)) => scan.key(),
+            Some(OneScan::Transaction(scan)) => scan.key(),
         }
     }
 
     /// The document, in place.
     pub(super) fn value_bytes(&self) -> &[u8] {
-        match self {
-            Self::Snapshot(scan) => scan.value_bytes(),
-            Self::Transaction(scan) => scan.value_bytes(),
+        match &self.current {
+            None => &[],
+            Some(OneScan::Snapshot(scan)) => scan.value_bytes(),
+            Some(OneScan::Transaction(scan)) => scan.value_bytes(),
         }
     }
 
     pub(super) fn value(&self) -> Slice {
-        match self {
-            Self::Snapshot(scan) => scan.value(),
-            Self::Transaction(scan) => scan.value(),
+        match &self.current {
+            None => Slice::EMPTY,
+            Some(OneScan::Snapshot(scan)) => scan.value(),
+            Some(OneScan::Transaction(scan)) => scan.value(),
         }
     }
 
     pub(super) fn park(&mut self) {
-        if let Self::Snapshot(scan) = self {
+        if let Some(OneScan::Snapshot(scan)) = &mut self.current {
             scan.park();
         }
     }

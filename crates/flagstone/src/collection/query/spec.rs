@@ -20,6 +20,10 @@ pub enum Hint {
     Scan,
     /// Read the index with this name.
     Index(String),
+    /// Read indexes for the alternatives of an `$or`, and unite what they find.
+    Union,
+    /// Read two indexes, and fetch what both find.
+    Intersection,
 }
 
 impl Hint {

@@ -1,19 +1,24 @@
 //! Tokens: positions in a query that survive the process.
 //!
 //! ```text
-//! token    version u8 | query u64 | history u64 | index u32 | sort key | stored key | crc32c u32
+//! token    version u8 | query u64 | history u64 | index u32 | reverse u8 | sort key | stored key
+//!          | crc32c u32
 //!          both keys with their lengths as varints; written in the letters of base64url
 //! ```
-//! `query` is a hash of what was asked, `history` that of the database, `index` the keyspace whose
-//! order the query had, 0 for none. Only the query that made a token can use it.
+//! `query` is a hash of what was asked, `history` that of the database. Documents with one sort key
+//! are in the order of their stored keys, descending if `reverse` is 1; then any plan can continue,
+//! and `index` is 0. An index with more fields than the sort has an order of its own: `index` is
+//! its keyspace then, and the components of the entry are in the place of the sort key. Only the
+//! query that made a token can use it.
 
 use flagstone_base::checksum::{crc32c, fits};
 use flagstone_base::codec::{put_bytes, put_u32, put_u64};
 use flagstone_base::{Decoder, Error, Malformed, Result};
+use flagstone_doc::sort_key::{self, Direction};
 use std::fmt;
 use std::str::FromStr;
 
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 /// The text of a token has at most this many characters: two keys of 65,535 bytes, and what sort
 /// keys take beyond that.
 const TEXT_MAX: usize = 1 << 20;
@@ -28,16 +33,28 @@ const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxy
 pub struct PageToken {
     pub(super) query: u64,
     pub(super) history: u64,
-    /// The index whose order the query had; 0 for none.
-    pub(super) index: u32,
+    /// Where among equal sort keys the position is, and in which index, if only one has the order.
+    pub(super) ties: Ties,
+    /// The sort key, or the components of the entry.
     pub(super) sort_key: Vec<u8>,
     pub(super) key: Vec<u8>,
+}
+
+/// The order of documents with one sort key.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Ties {
+    /// The index whose entries decide; 0 if the stored keys decide.
+    pub(super) index: u32,
+    /// They are read in reverse.
+    pub(super) is_reverse: bool,
 }
 
 impl PageToken {
     /// The position in the order of a sort in memory.
     pub(super) fn position(&self) -> Vec<u8> {
-        [&self.sort_key[..], &self.key].concat()
+        let mut position = self.sort_key.clone();
+        sort_key::directed(&self.key, self.ties.direction(), &mut position);
+        position
     }
 
     /// Refuses a token of another query or another database.
@@ -65,7 +82,8 @@ impl PageToken {
         let mut out = vec![VERSION];
         put_u64(&mut out, self.query);
         put_u64(&mut out, self.history);
-        put_u32(&mut out, self.index);
+        put_u32(&mut out, self.ties.index);
+        out.push(u8::from(self.ties.is_reverse));
         put_bytes(&mut out, &self.sort_key);
         put_bytes(&mut out, &self.key);
         let crc = crc32c(&out);
@@ -76,12 +94,15 @@ impl PageToken {
     fn from_bytes(bytes: &[u8]) -> Result<Self, Malformed> {
         let mut decoder = Decoder::new(bytes);
         if decoder.u8("the version of a token")? != VERSION {
-            return Err(Malformed { at: 0, expected: "a token of version 1" });
+            return Err(Malformed { at: 0, expected: "a token of version 2" });
         }
         let token = Self {
             query: decoder.u64("the hash of a query")?,
             history: decoder.u64("the history of a database")?,
-            index: decoder.u32("the id of an index")?,
+            ties: Ties {
+                index: decoder.u32("the id of an index")?,
+                is_reverse: decoder.u8("a direction")? != 0,
+            },
             sort_key: decoder.bytes("a sort key")?.to_vec(),
             key: decoder.bytes("a key")?.to_vec(),
         };
@@ -92,6 +113,13 @@ impl PageToken {
             true => Ok(token),
             false => Err(Malformed { at, expected: "the checksum of the token" }),
         }
+    }
+}
+
+impl Ties {
+    /// The direction of the stored keys of documents with one sort key.
+    pub(super) const fn direction(self) -> Direction {
+        if self.is_reverse { Direction::Descending } else { Direction::Ascending }
     }
 }
 
@@ -148,7 +176,7 @@ mod tests {
 
     fn token(sort_key: &[u8], key: &[u8]) -> PageToken {
         let (sort_key, key) = (sort_key.to_vec(), key.to_vec());
-        PageToken { query: 1, history: 2, index: 3, sort_key, key }
+        PageToken { query: 1, history: 2, ties: Ties { index: 3, is_reverse: true }, sort_key, key }
     }
 
     #[test]
@@ -159,7 +187,7 @@ mod tests {
             assert!(text.bytes().all(|byte| LETTERS.contains(&byte)), "{text}");
             assert_eq!(text.parse::<PageToken>().unwrap(), token);
         }
-        assert_eq!(token(b"", b"a").to_string(), "AQEAAAAAAAAAAgAAAAAAAAADAAAAAAFhFNlwvA");
+        assert_eq!(token(b"", b"a").to_string(), "AgEAAAAAAAAAAgAAAAAAAAADAAAAAQABYf4ibZw");
     }
 
     #[test]
@@ -168,7 +196,7 @@ mod tests {
         for (wrong, expected) in [
             (String::new(), "character 0: expected the version of a token"),
             (text.replace('A', "+"), "character 0: expected a letter, a digit, - or _"),
-            (format!("B{}", &text[1..]), "character 0: expected a token of version 1"),
+            (format!("B{}", &text[1..]), "character 0: expected a token of version 2"),
             (text[..12].to_owned(), "expected the history of a database"),
             (text[..text.len() - 1].to_owned(), "expected"),
             (format!("{text}AAAA"), "expected"),

@@ -4,9 +4,10 @@
 //! its key and is changed only if it still matches. So every document is changed by itself, and an
 //! error or a crash leaves those before it changed: the last key is the position to resume from.
 
+use super::ask::{Ask, Need, Wanted};
 use super::source::{Reads, Source};
 use super::spec::{Hint, Spec};
-use super::token::PageToken;
+use super::token::{PageToken, Ties};
 use super::{plan, rows::Rows};
 use crate::collection::conditional::{self, Outcome};
 use crate::collection::index::Own;
@@ -155,8 +156,8 @@ impl WriteMany {
 
     /// The documents that match, in the order of their keys.
     fn rows<'t>(&self, source: &Source<'t>) -> Result<Rows<'t>> {
-        let found = plan::rows(&self.stored, source, &self.spec, plan::Need::Keys, false)?;
-        Ok(found.rows)
+        let ask = Ask::new(Need::Keys, Wanted::Key);
+        plan::rows(&self.stored, source, &self.spec, ask).map(|found| found.rows)
     }
 
     /// The patch as it is stored. Empty for a delete.
@@ -176,7 +177,9 @@ impl WriteMany {
         matcher: Option<&Matcher>,
     ) -> Result<Outcome> {
         let condition = |document: &[u8]| match matcher {
-            Some(matcher) => decode::look(&self.stored, document, |root| matcher.matches(root)),
+            Some(matcher) => {
+                decode::look(&self.stored, document, |root| matcher.matches_with_key(root, key))
+            }
             None => Ok(true),
         };
         match &self.action {
@@ -203,7 +206,7 @@ impl Run<'_> {
         let source = Reads::Now.source(stored);
         let matcher = match spec.filter.is_everything() {
             true => None,
-            false => Some(spec.filter.compile()?),
+            false => Some(spec.filter.compile_with_key()?),
         };
         let operand = self.many.operand()?;
         let (query, history) = (spec.hash(stored), source.history(stored));
@@ -217,7 +220,8 @@ impl Run<'_> {
             left -= 1;
             self.one(rows.key(), &operand, matcher.as_ref())?;
             let key = rows.key().to_vec();
-            self.last = Some(PageToken { query, history, index: 0, sort_key: Vec::new(), key });
+            let (ties, sort_key) = (Ties::default(), Vec::new());
+            self.last = Some(PageToken { query, history, ties, sort_key, key });
         }
         Ok(())
     }

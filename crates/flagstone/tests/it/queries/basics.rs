@@ -225,3 +225,25 @@ fn an_explanation_says_what_was_read_and_spilled() {
     let grouped = collection.find("{}").explain_analyze_group(&group).unwrap();
     assert_eq!(grouped.actual.map(|actual| (actual.rows, actual.documents)), Some((2, 3000)));
 }
+
+#[test]
+fn a_sort_leaves_writers_the_space_that_they_need() {
+    let world = World::new(1);
+    let session = world.open(&small().memory_budget(64 << 20)).unwrap();
+    let collection = session.db.collection_with("comments", hashed(2)).unwrap();
+    fill(&collection, 3000);
+    let sorted = || collection.find("{}").sort("-n").memory(1).run().map(keys);
+    let expected = sorted().unwrap();
+    // Much is free, but no more than writers may need to flush their memtables.
+    world.disk.set_room(Some(30 << 20));
+    let refused = sorted().unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::OutOfSpace);
+    assert!(refused.to_string().contains("are kept back for writers"), "{refused}");
+    fill(&collection, 3001);
+    session.db.flush().unwrap();
+    assert_eq!(collection.count().unwrap(), 3001);
+    // What fits into memory is sorted.
+    assert_eq!(keys(collection.find("{}").sort("-n").limit(2).run().unwrap()), [3000, 2999]);
+    world.disk.set_room(None);
+    assert_eq!(sorted().unwrap()[1..], expected);
+}

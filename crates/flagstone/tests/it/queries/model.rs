@@ -1,6 +1,7 @@
 //! A collection in memory, and what a query of it should return. It knows only plain dotted names.
 
 use flagstone::{Document, Filter, Matcher, Value};
+use flagstone_doc::sort_key::{self, Direction};
 use flagstone_testkit::Rng;
 use std::collections::BTreeMap;
 
@@ -15,15 +16,18 @@ impl Model {
     /// The documents that match, in the order of their keys. Another test compares the matcher with
     /// a reference.
     pub(super) fn find(&self, filter: &Filter) -> Vec<(Value, Value)> {
-        let matcher = filter.compile().unwrap();
-        let is_match = |value: &Value| matches(&matcher, value);
-        let found = self.0.iter().filter(|(_, value)| is_match(value));
+        let matcher = filter.compile_with_key().unwrap();
+        let is_match = |key: &Value, value: &Value| matches(&matcher, key, value);
+        let found = self.0.iter().filter(|(key, value)| is_match(key, value));
         found.map(|(key, value)| (key.clone(), value.clone())).collect()
     }
 }
 
-fn matches(matcher: &Matcher, value: &Value) -> bool {
-    matcher.matches(&Document::from_value(value).unwrap().root()).unwrap()
+fn matches(matcher: &Matcher, key: &Value, value: &Value) -> bool {
+    let mut stored = Vec::new();
+    sort_key::encode(key, Direction::Ascending, &mut stored);
+    let document = Document::from_value(value).unwrap();
+    matcher.matches_with_key(&document.root(), &stored).unwrap()
 }
 
 /// What `path` reaches in `value`, an array at its end as a whole, and whether it passes an array.
@@ -81,9 +85,23 @@ pub(super) fn compare(a: &[Reached], b: &[Reached], sort: &[(&str, bool)]) -> st
     orders.find(|order| order.is_ne()).unwrap_or(std::cmp::Ordering::Equal)
 }
 
-/// A random document with fields of several types, arrays and gaps.
+/// The fields of [`document`].
+pub(super) const PATHS: [&str; 6] = ["a", "n", "tags", "in.b", "k", "o.x"];
+
+/// A random document with fields of several types, arrays and gaps; now and then no map.
 pub(super) fn document(rng: &mut Rng) -> Value {
+    if rng.percent(2) {
+        return scalar(rng);
+    }
     let mut map = flagstone::Map::new();
+    if rng.percent(80) {
+        map.insert("k", scalar(rng));
+    }
+    match rng.below(5) {
+        0 => drop(map.insert("o", scalar(rng))),
+        1 => drop(map.insert("o", Value::object())),
+        _ => drop(map.insert("o", flagstone::doc!({"x": (scalar(rng)), "y": 1}))),
+    }
     if rng.percent(90) {
         map.insert("a", value(rng));
     }
@@ -123,6 +141,18 @@ fn value(rng: &mut Rng) -> Value {
     }
 }
 
+/// A random value that is no array; rarely one that is too long for an index.
+fn scalar(rng: &mut Rng) -> Value {
+    match rng.below(12) {
+        0 => Value::Null,
+        1 => Value::from(rng.percent(50)),
+        2 | 3 => Value::from(*rng.pick(&["", "a", "ab", "b", "zz"])),
+        4 if rng.percent(20) => Value::from("a".repeat(1020 + rng.index(8))),
+        5 if rng.percent(20) => flagstone::doc!({"z": 1, "y": (number(rng))}),
+        _ => number(rng),
+    }
+}
+
 /// A random filter over the fields of [`document`].
 pub(super) fn filter(rng: &mut Rng, depth: u32) -> Filter {
     if depth > 0 && rng.percent(40) {
@@ -133,7 +163,16 @@ pub(super) fn filter(rng: &mut Rng, depth: u32) -> Filter {
             _ => Filter::none(parts),
         };
     }
-    let field = Filter::field(*rng.pick(&["a", "n", "tags", "in.b"]));
+    if rng.percent(8) {
+        let key = rng.below(320) as i64 - 10;
+        return match rng.below(4) {
+            0 => Filter::key().eq(key),
+            1 => Filter::key().one_of([key, key / 2, key + 1]),
+            2 => Filter::key().gte(key),
+            _ => Filter::key().lt(key),
+        };
+    }
+    let field = Filter::field(*rng.pick(&PATHS));
     match rng.below(9) {
         0 => field.eq(value(rng)),
         1 => field.ne(value(rng)),
@@ -150,7 +189,7 @@ pub(super) fn filter(rng: &mut Rng, depth: u32) -> Filter {
 
 /// A random sort, with its text.
 pub(super) fn sort(rng: &mut Rng) -> (Vec<(&'static str, bool)>, String) {
-    let mut paths = vec!["a", "n", "tags", "in.b", "none"];
+    let mut paths = [&PATHS[..], &["none"]].concat();
     let mut sort = Vec::new();
     for _ in 0..=rng.below(2) {
         sort.push((paths.swap_remove(rng.index(paths.len())), rng.percent(50)));
@@ -159,4 +198,20 @@ pub(super) fn sort(rng: &mut Rng) -> (Vec<(&'static str, bool)>, String) {
         |(path, descending): &(&str, bool)| format!("{}{path}", if *descending { "-" } else { "" });
     let text = sort.iter().map(text).collect::<Vec<_>>().join(",");
     (sort, text)
+}
+
+/// The text of a value, with the fields of maps in the order of their names.
+pub(super) fn text(value: &Value) -> String {
+    match value {
+        Value::Map(map) => {
+            let mut fields: Vec<String> =
+                map.iter().map(|(name, value)| format!("{name}:{}", text(value))).collect();
+            fields.sort();
+            format!("{{{}}}", fields.join(","))
+        }
+        Value::Array(items) => {
+            format!("[{}]", items.iter().map(text).collect::<Vec<_>>().join(","))
+        }
+        other => other.to_string(),
+    }
 }

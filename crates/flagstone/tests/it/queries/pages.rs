@@ -2,7 +2,7 @@
 
 use super::model;
 use crate::support::{hashed, small};
-use flagstone::{Collection, ErrorKind, Find, Page, PageToken, Value, doc};
+use flagstone::{Collection, ErrorKind, Find, Hint, Index, Page, PageToken, Value, doc};
 use flagstone_testkit::Rng;
 use flagstone_testkit::{World, seed};
 
@@ -113,4 +113,120 @@ fn a_page_has_neither_limit_nor_skip_and_values_have_no_pages() {
     assert_eq!(collection.find("{}").after(&token).count().unwrap(), 399);
     let rest = collection.find("{}").after(&token).skip(398).run().unwrap();
     assert_eq!(rest.map(|entry| entry.unwrap().0).collect::<Vec<_>>(), [Value::from(399)]);
+}
+
+/// Documents of which many have one sort key.
+fn tied(world: &World) -> (flagstone_testkit::Session, Collection) {
+    let session = world.open(&small()).unwrap();
+    let collection = session.db.collection_with("documents", hashed(3)).unwrap();
+    for key in 0..500_i64 {
+        let document = doc!({"k": key % 7, "s": key % 3, "pad": "x".repeat(30)});
+        collection.put_value(key, &document).unwrap();
+    }
+    (session, collection)
+}
+
+#[test]
+fn a_page_in_the_order_of_an_index_reads_its_documents_alone() {
+    let world = World::new(1);
+    let (_session, collection) = tied(&world);
+    collection.create_index("s_k", Index::on("s").then("-k")).unwrap();
+    for (filter, sort, total) in [
+        (r#"{"s":1}"#, "-k", 167),
+        (r#"{"s":1}"#, "k", 167),
+        (r#"{"s":1}"#, "s,-k", 167),
+        ("{}", "s,-k", 500),
+        ("{}", "-s,k", 500),
+        (r#"{"s":2,"k":{"$gte":2,"$lt":5}}"#, "k", 71),
+    ] {
+        let find = || collection.find(filter).sort(sort).hint(Hint::index("s_k"));
+        let whole = texts(&find().page(1000).unwrap());
+        assert_eq!(whole.len(), total, "{filter} {sort}");
+        assert_eq!(paged(find, 9), whole, "{filter} {sort}");
+        // Far from the beginning as near to it.
+        let page = find().page(total as u64 - 9).unwrap();
+        let after = find().after(&page.next.unwrap()).limit(5);
+        let explain = after.explain_analyze().unwrap();
+        let actual = explain.actual.unwrap();
+        assert!(!explain.sorts && actual.rows == 5, "{filter} {sort}: {explain}");
+        assert!(actual.documents <= 6 && actual.entries <= 9, "{filter} {sort}: {explain}");
+        assert_eq!(
+            find().after(&find().page(total as u64 - 9).unwrap().next.unwrap()).count().unwrap(),
+            9
+        );
+        // Without the index the rest is sorted in memory, and is the same.
+        let page = find().page(100.min(total as u64 / 2)).unwrap();
+        let rest = collection.find(filter).sort(sort).hint(Hint::Scan);
+        let rest = texts(&rest.after(&page.next.unwrap()).page(1000).unwrap());
+        assert_eq!(rest, whole[page.documents.len()..], "{filter} {sort}");
+    }
+}
+
+#[test]
+fn pages_that_were_sorted_in_memory_continue_in_an_index() {
+    let world = World::new(1);
+    let (_session, collection) = tied(&world);
+    let find = || collection.find("{}").sort("k");
+    let whole = texts(&find().page(1000).unwrap());
+    let page = find().page(77).unwrap();
+    collection.create_index("k", Index::on("k")).unwrap();
+    let after = find().after(page.next.as_ref().unwrap());
+    assert_eq!(texts(&after.page(1000).unwrap()), whole[77..]);
+    let actual = after.limit(3).explain_analyze().unwrap().actual.unwrap();
+    assert!(actual.documents <= 4, "{actual:?}");
+    // The other direction has the keys of one value in reverse, and goes on so without the index.
+    let find = || collection.find("{}").sort("-k");
+    let page = find().page(77).unwrap();
+    let rest = find().after(page.next.as_ref().unwrap()).page(1000).unwrap();
+    assert_eq!(rest.documents.len(), 500 - 77);
+    collection.drop_index("k").unwrap();
+    let again = find().after(page.next.as_ref().unwrap()).page(1000).unwrap();
+    assert_eq!(texts(&again), texts(&rest));
+}
+
+#[test]
+fn a_position_that_only_an_index_has_is_refused_without_it() {
+    let world = World::new(1);
+    let (_session, collection) = tied(&world);
+    collection.create_index("k_s", Index::on("k").then("s")).unwrap();
+    let find = || collection.find("{}").sort("-k").hint(Hint::index("k_s"));
+    let whole = texts(&find().page(1000).unwrap());
+    assert_eq!(paged(find, 31), whole);
+    let token = find().page(31).unwrap().next.unwrap();
+    let kind = |find: Find<'_>| {
+        let refused = find.after(&token).page(5).unwrap_err();
+        assert!(refused.to_string().contains("the order of an index that is gone"), "{refused}");
+        refused.kind()
+    };
+    assert_eq!(kind(collection.find("{}").sort("-k").hint(Hint::Scan)), ErrorKind::InvalidInput);
+    // An array on a path ends the order.
+    collection.put_value(1000, &doc!({"k": [1, 2]})).unwrap();
+    assert_eq!(kind(collection.find("{}").sort("-k")), ErrorKind::InvalidInput);
+    collection.drop_index("k_s").unwrap();
+    assert_eq!(kind(collection.find("{}").sort("-k")), ErrorKind::InvalidInput);
+}
+
+#[test]
+fn a_unique_index_and_missing_values_have_positions_too() {
+    let world = World::new(1);
+    let session = world.open(&small()).unwrap();
+    let collection = session.db.collection("documents").unwrap();
+    for key in 0..60_i64 {
+        let value = match key % 4 {
+            0 => Value::from(key),
+            1 => Value::from(format!("text {key}")),
+            2 => Value::number(&format!("{key}.5")).unwrap(),
+            _ => doc!({"m": key}),
+        };
+        collection.put_value(key, &doc!({"u": value, "v": 1})).unwrap();
+    }
+    collection.put_value(100, &doc!({"v": 1})).unwrap();
+    collection.put_value(101, &doc!({"u": null, "v": 1})).unwrap();
+    collection.create_index("u", Index::on("-u").unique()).unwrap();
+    for sort in ["u", "-u"] {
+        let find = || collection.find("{}").sort(sort).project("u").hint(Hint::index("u"));
+        let scanned = collection.find("{}").sort(sort).project("u").hint(Hint::Scan);
+        let whole = texts(&scanned.page(1000).unwrap());
+        assert_eq!(paged(find, 4), whole, "{sort}");
+    }
 }

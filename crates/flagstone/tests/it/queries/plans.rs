@@ -201,3 +201,43 @@ fn pages_by_an_index_are_those_of_a_scan() {
         assert_eq!(paged(Hint::index("by_group")), scanned);
     }
 }
+
+#[test]
+fn an_estimate_follows_the_values_that_the_tables_have() {
+    let world = World::new(1);
+    let (session, collection) = filled(&world);
+    let skewed = |from: i64| {
+        for n in from..from + 6000 {
+            let value = if n % 20 == 0 { n } else { 7 };
+            collection.put_value(10_000 + n, &doc!({"s": value, "t": n % 4})).unwrap();
+        }
+    };
+    skewed(0);
+    collection.create_index("s_t", Index::on("s").then("t")).unwrap();
+    let rows = |filter: &str| {
+        let find = collection.find(filter).hint(Hint::index("s_t"));
+        let explain = find.explain().unwrap();
+        assert!(explain.to_string().contains("sampled ones"), "{explain}");
+        explain.plans[0].rows
+    };
+    // Nine in ten of these documents have one value. A rule of thumb would say one in ten.
+    let popular = rows(r#"{"s":7}"#);
+    assert!((5000..6400).contains(&popular), "{popular}");
+    let half = rows(r#"{"s":7,"t":{"$lt":2}}"#);
+    assert!((1800..3900).contains(&half), "{half}");
+    let statistics = collection.index_statistics("s_t").unwrap();
+    assert!(statistics.entries.abs_diff(9000) < 100, "{statistics:?}");
+    assert!((40..800).contains(&statistics.distinct[0]), "{statistics:?}");
+    assert_eq!(statistics.first, [None, None]);
+    assert_eq!(statistics.last[0], Some(Value::from(5980)));
+    assert!(statistics.to_string().contains("sampled entries"), "{statistics}");
+    // What is deleted counts no more when the tables have changed.
+    collection.delete_many(r#"{"s":7}"#).run().unwrap();
+    session.db.flush().unwrap();
+    session.db.compact().unwrap();
+    skewed(20_001);
+    let explain = collection.find(r#"{"s":{"$gt":7}}"#).hint(Hint::index("s_t")).explain().unwrap();
+    assert!(explain.plans[0].rows < 1500, "{explain}");
+    let refused = collection.index_statistics("none").unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::InvalidInput);
+}

@@ -48,7 +48,13 @@ impl Groups {
         let mut sorter = Sorter::new(stored.bytes().scratch(), options);
         let mut table = Table::new(group, memory);
         while rows.advance()? {
-            decode::look(stored, rows.bytes(), |root| table.add(root))?;
+            match rows.values() {
+                Some((entry, places)) => {
+                    let value = |at: usize| places.get(at).map(|place| place.of(entry));
+                    table.add_keys(value).map_err(|malformed| entry.corrupt(malformed))?;
+                }
+                None => decode::look(stored, rows.bytes(), |root| table.add(root))?,
+            }
             if table.is_full() {
                 table.empty_into(&mut sorter)?;
             }

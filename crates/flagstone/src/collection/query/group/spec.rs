@@ -1,5 +1,6 @@
 //! What groups are formed by, and what they accumulate.
 
+use crate::collection::query::ask::Wanted;
 use flagstone_base::{Error, Result};
 use flagstone_doc::FieldPath;
 use std::fmt;
@@ -209,6 +210,15 @@ impl Group {
             ))),
             None => Ok(()),
         }
+    }
+
+    /// What the groups take from each document: the values that they are formed by, then those of
+    /// the accumulators other than counts.
+    pub(in crate::collection::query) fn wanted(&self) -> Wanted {
+        let taking = || self.accumulators.iter().filter(|one| one.kind != Kind::Count);
+        let paths = taking().map(|accumulator| &accumulator.path);
+        let paths = self.by.iter().chain(paths).cloned().collect();
+        Wanted::Values { paths, equal: taking().next().is_none() }
     }
 
     /// The names of the fields of a group.

@@ -2,6 +2,7 @@
 
 use super::spec::Kind;
 use super::sum::Sum;
+use flagstone_base::bytes::assign;
 use flagstone_base::codec::{put_bytes, put_varint};
 use flagstone_base::{Decoder, Malformed, Result};
 use flagstone_doc::sort_key::{self, Direction};
@@ -58,6 +59,32 @@ impl State {
             Self::Least(_) | Self::Greatest(_) if value.is_null() => {}
             Self::Least(best) => best.offer(value, buffers, |new, old| new < old)?,
             Self::Greatest(best) => best.offer(value, buffers, |new, old| new > old)?,
+        }
+        Ok(())
+    }
+
+    /// Adds one document to a count.
+    pub(super) const fn add_one(&mut self) {
+        if let Self::Count(count) = self {
+            *count += 1;
+        }
+    }
+
+    /// Adds the value of a sort key that decodes to just what the document holds.
+    pub(super) fn add_key(
+        &mut self,
+        key: &[u8],
+        direction: Direction,
+        buffers: &mut Buffers,
+    ) -> Result<(), Malformed> {
+        match self {
+            Self::Count(_) => self.add_one(),
+            Self::Sum(sum) => drop(sum.add_key(key, direction)?),
+            Self::Mean(sum, count) => *count += u64::from(sum.add_key(key, direction)?),
+            Self::Least(best) => best.offer_key(key, direction, buffers, |new, old| new < old)?,
+            Self::Greatest(best) => {
+                best.offer_key(key, direction, buffers, |new, old| new > old)?
+            }
         }
         Ok(())
     }
@@ -154,6 +181,27 @@ impl Best {
         self.document.clear();
         let encoded = encoder.encode_view(value, None, &mut self.document);
         // A part of a document is no larger than what an encoder takes.
+        encoded.map(drop).map_err(|_damaged| Malformed { at: 0, expected: "a value" })
+    }
+
+    /// Keeps the value of a sort key if it is better than the best one so far.
+    fn offer_key(
+        &mut self,
+        key: &[u8],
+        direction: Direction,
+        buffers: &mut Buffers,
+        is_better: impl FnOnce(&[u8], &[u8]) -> bool,
+    ) -> Result<(), Malformed> {
+        let Buffers { key: buffer, encoder } = buffers;
+        let key = sort_key::turned(key, direction, buffer);
+        let is_none = matches!(key, [sort_key::MISSING | sort_key::NULL]);
+        if is_none || !self.key.is_empty() && !is_better(key, &self.key) {
+            return Ok(());
+        }
+        assign(&mut self.key, key);
+        let value = sort_key::decode(key, Direction::Ascending)?;
+        self.document.clear();
+        let encoded = encoder.encode(&value, None, &mut self.document);
         encoded.map(drop).map_err(|_damaged| Malformed { at: 0, expected: "a value" })
     }
 

@@ -2,7 +2,7 @@
 
 use flagstone_base::codec::put_bytes;
 use flagstone_base::{Decoder, Error, Malformed, Result};
-use flagstone_doc::{Value, View, exact_sum};
+use flagstone_doc::{Direction, Value, View, exact_sum, sort_key};
 
 /// The digits of an average that is not exact.
 const DIGITS: usize = 34;
@@ -33,7 +33,28 @@ impl Sum {
         if !value.is_number() {
             return Ok(false);
         }
-        match value.to_value()? {
+        Ok(self.add_number(value.to_value()?))
+    }
+
+    /// Adds the value of a sort key that decodes to just what the document holds, if it is a
+    /// number. Returns whether it is one.
+    #[inline]
+    pub(super) fn add_key(&mut self, key: &[u8], direction: Direction) -> Result<bool, Malformed> {
+        if let Some(int) = sort_key::as_int(key, direction) {
+            self.add_int(i128::from(int));
+            return Ok(true);
+        }
+        let mut turned = Vec::new();
+        match sort_key::turned(key, direction, &mut turned) {
+            [sort_key::MISSING] => Ok(false),
+            key => Ok(self.add_number(sort_key::decode(key, Direction::Ascending)?)),
+        }
+    }
+
+    /// Adds a value if it is a number. Returns whether it is one.
+    fn add_number(&mut self, value: Value) -> bool {
+        match value {
+            Value::Int(int) => self.add_int(i128::from(int)),
             Value::Float(float) if float.is_nan() => self.marks |= NOT_A_NUMBER,
             Value::Float(f64::INFINITY) => self.marks |= ABOVE_ALL,
             Value::Float(f64::NEG_INFINITY) => self.marks |= BELOW_ALL,
@@ -43,9 +64,10 @@ impl Sum {
                     self.add_other(&number);
                 }
             }
-            number => self.add_other(&number),
+            number @ Value::Number(_) => self.add_other(&number),
+            _ => return false,
         }
-        Ok(true)
+        true
     }
 
     fn add_int(&mut self, int: i128) {

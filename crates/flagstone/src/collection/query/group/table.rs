@@ -3,6 +3,7 @@
 use super::spec::{Accumulator, Group, Kind};
 use super::state::{Buffers, State};
 use crate::spill::Sorter;
+use flagstone_base::bytes::assign;
 use flagstone_base::hash::key_hash;
 use flagstone_base::{Malformed, Result};
 use flagstone_doc::sort_key::{self, Direction};
@@ -21,6 +22,11 @@ pub(super) struct Table<'g> {
     bytes: usize,
     memory: usize,
     key: Vec<u8>,
+    /// The group that entries of an index were added to last: its key, and its states, which are
+    /// not in `groups` meanwhile.
+    current: Vec<u8>,
+    states: Option<Box<[State]>>,
+    turned: Vec<u8>,
     encoded: Vec<u8>,
     buffers: Buffers,
 }
@@ -33,6 +39,9 @@ impl<'g> Table<'g> {
             bytes: 0,
             memory,
             key: Vec::new(),
+            current: Vec::new(),
+            states: None,
+            turned: Vec::new(),
             encoded: Vec::new(),
             buffers: Buffers::new(),
         }
@@ -40,6 +49,7 @@ impl<'g> Table<'g> {
 
     /// Adds a document.
     pub(super) fn add(&mut self, document: &View<'_>) -> Result<(), Malformed> {
+        self.settle();
         self.key.clear();
         for path in &self.group.by {
             put_value(path, document, &mut self.key)?;
@@ -47,10 +57,8 @@ impl<'g> Table<'g> {
         let states = match self.groups.get_mut(self.key.as_slice()) {
             Some(states) => states,
             None => {
-                let accumulators = self.group.accumulators.iter();
-                let states = accumulators.map(|accumulator| State::new(accumulator.kind)).collect();
-                let of_states = self.group.accumulators.len() * size_of::<State>();
-                self.bytes += self.key.len() + of_states + ENTRY_OVERHEAD;
+                let (states, bytes) = new_states(self.group, &self.key);
+                self.bytes += bytes;
                 self.groups.entry(self.key.as_slice().into()).or_insert(states)
             }
         };
@@ -62,12 +70,71 @@ impl<'g> Table<'g> {
         Ok(())
     }
 
+    /// Adds a document by the sort keys of its values, which `key_of` gives by their places: first
+    /// those that groups are formed by, then those of the accumulators that take values. Entries of
+    /// one group are often neighbours, and cost no lookup then.
+    pub(super) fn add_keys<'k>(
+        &mut self,
+        key_of: impl Fn(usize) -> Option<(&'k [u8], Direction)>,
+    ) -> Result<(), Malformed> {
+        const WHAT: Malformed = Malformed { at: 0, expected: "a component for each value" };
+        self.key.clear();
+        let by = self.group.by.len();
+        for at in 0..by {
+            let (key, direction) = key_of(at).ok_or(WHAT)?;
+            match sort_key::turned(key, direction, &mut self.turned) {
+                // A missing value counts as null.
+                [sort_key::MISSING] => self.key.push(sort_key::NULL),
+                key => self.key.extend_from_slice(key),
+            }
+        }
+        if self.states.is_none() || self.key != self.current {
+            self.enter();
+        }
+        let (mut at, states) = (by, self.states.iter_mut().flatten());
+        for (state, accumulator) in states.zip(&self.group.accumulators) {
+            if accumulator.kind == Kind::Count {
+                state.add_one();
+                continue;
+            }
+            let (key, direction) = key_of(at).ok_or(WHAT)?;
+            at += 1;
+            let before = state.heap_bytes();
+            state.add_key(key, direction, &mut self.buffers)?;
+            self.bytes = self.bytes + state.heap_bytes() - before;
+        }
+        Ok(())
+    }
+
+    /// Takes the states of the group of `key` out of the table.
+    fn enter(&mut self) {
+        self.settle();
+        assign(&mut self.current, &self.key);
+        let states = self.groups.get_mut(self.key.as_slice()).map(std::mem::take);
+        self.states = Some(states.unwrap_or_else(|| {
+            let (states, bytes) = new_states(self.group, &self.key);
+            self.bytes += bytes;
+            self.groups.insert(self.key.as_slice().into(), Box::default());
+            states
+        }));
+    }
+
+    /// Puts the states that were taken out back.
+    fn settle(&mut self) {
+        if let Some(states) = self.states.take()
+            && let Some(place) = self.groups.get_mut(self.current.as_slice())
+        {
+            *place = states;
+        }
+    }
+
     pub(super) const fn is_full(&self) -> bool {
         self.bytes >= self.memory
     }
 
     /// Moves all groups to the sorter.
     pub(super) fn empty_into(&mut self, sorter: &mut Sorter) -> Result<()> {
+        self.settle();
         for (key, states) in self.groups.drain() {
             self.encoded.clear();
             states.iter().for_each(|state| state.encode(&mut self.encoded));
@@ -76,6 +143,13 @@ impl<'g> Table<'g> {
         self.bytes = 0;
         Ok(())
     }
+}
+
+/// The states of a new group, and the bytes that it takes.
+fn new_states(group: &Group, key: &[u8]) -> (Box<[State]>, usize) {
+    let states = group.accumulators.iter().map(|accumulator| State::new(accumulator.kind));
+    let of_states = group.accumulators.len() * size_of::<State>();
+    (states.collect(), key.len() + of_states + ENTRY_OVERHEAD)
 }
 
 fn accumulate(

@@ -4,245 +4,191 @@
 //! certain than statistics, and what was read is used if the index is chosen. Beyond that the
 //! number of entries is estimated.
 
+use super::candidate::{Candidate, FETCH};
+use super::planner::{Choice, Chosen, Plan, Planner};
+use super::several::{intersection, union};
 use crate::collection::Stored;
-use crate::collection::query::access::{IndexAccess, Order, index_accesses};
+use crate::collection::query::access::{IndexAccess, Refused, index_accesses};
+use crate::collection::query::ask::{Ask, Need};
 use crate::collection::query::explain::PlanInfo;
-use crate::collection::query::keys::Entries;
+use crate::collection::query::key_access::KeyAccess;
 use crate::collection::query::source::Source;
 use crate::collection::query::spec::{Hint, Spec};
 use flagstone_base::{Error, Result};
 use std::collections::VecDeque;
-use std::sync::Arc;
 
-/// The most entries of an index that are read to estimate its cost.
-const PROBED_MAX: usize = 128;
-/// Of an index, a range is estimated to have one part in this many, one value of each field ..
+/// Of the keys, a range is estimated to have one part in this many, unless few are found in it.
 const RANGE_PARTS: u64 = 3;
-/// .. one part in this many.
-const VALUE_PARTS: u64 = 10;
-/// A document that is read by its key costs as much as this many in a scan ..
-const FETCH: u64 = 3;
-/// .. and as much as a scan reads is cheaper for entries, this many.
-const ENTRIES_PER_DOCUMENT: u64 = 4;
+/// The most documents that are read to estimate the cost of a range of keys.
+const PROBED_MAX: u64 = 16;
 
-/// The chosen plan, and all plans, the chosen one first.
-pub(in crate::collection::query) struct Choice {
-    pub(super) chosen: Chosen,
-    pub(in crate::collection::query) plans: Vec<PlanInfo>,
-}
+/// Chooses a plan for a query.
+pub(in crate::collection::query) struct Chooser<'a, 't>(pub(super) Planner<'a, 't>);
 
-pub(super) enum Chosen {
-    /// No document can match.
-    Nothing,
-    Scan,
-    Index {
-        access: IndexAccess,
-        /// The keys of all entries, in the order of the access, if there are few.
-        known: Option<VecDeque<Vec<u8>>>,
-        /// The entries are read in the order of the sort.
-        has_order: bool,
-    },
-}
-
-impl Choice {
-    /// Returns whether the plan has the order of the sort.
-    pub(in crate::collection::query) const fn has_order(&self) -> bool {
-        matches!(self.chosen, Chosen::Nothing | Chosen::Index { has_order: true, .. })
+impl<'a, 't> Chooser<'a, 't> {
+    pub(in crate::collection::query) fn new(
+        stored: &'a Stored,
+        source: &'a Source<'t>,
+        spec: &'a Spec,
+        ask: &'a Ask,
+    ) -> Self {
+        let documents = stored.bytes().approximate_count();
+        Self(Planner { stored, source, spec, ask, documents, is_part: false })
     }
-}
 
-/// What a query needs of its plan.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::collection::query) enum Need {
-    /// The documents in any order.
-    Any,
-    /// In the order of their stored keys.
-    Keys,
-    /// In the order of the sort if an index has it; the caller sorts if not.
-    Sort,
-}
-
-struct Candidate {
-    access: IndexAccess,
-    known: Option<VecDeque<Vec<u8>>>,
-    has_order: bool,
-    info: PlanInfo,
-}
-
-/// Chooses a plan.
-///
-/// # Errors
-/// InvalidInput for a hint that names no index, or one that lacks documents which may match; errors
-/// of reading.
-pub(in crate::collection::query) fn choose(
-    stored: &Stored,
-    source: &Source<'_>,
-    spec: &Spec,
-    need: Need,
-) -> Result<Choice> {
-    let documents = stored.bytes().approximate_count();
-    let Some((accesses, refused)) = index_accesses(stored, source, spec) else {
-        let notes = vec!["no document can match the filter".to_owned()];
-        let info = PlanInfo { access: "nothing".to_owned(), notes, rows: 0, cost: 0 };
-        check_hint(stored, spec, &[], &[])?;
-        return Ok(Choice { chosen: Chosen::Nothing, plans: vec![info] });
-    };
-    check_hint(stored, spec, &accesses, &refused)?;
-    let mut candidates = Vec::new();
-    for access in accesses {
-        candidates.push(Candidate::new(stored, source, spec, need, access, documents)?);
-    }
-    let rows = candidates.iter().map(|one| one.info.rows).min().unwrap_or(documents);
-    let scan = scan_info(spec, need, documents, rows.min(documents));
-    let scan_cost = match spec.hint {
-        Some(Hint::Scan) => 0,
-        Some(Hint::Index(_)) => u64::MAX,
-        None => scan.cost,
-    };
-    candidates.sort_by_key(|one| one.info.cost);
-    if let Some(Hint::Index(name)) = &spec.hint {
-        candidates.sort_by_key(|one| one.access.name != *name);
-    }
-    let is_index = candidates.first().is_some_and(|first| {
-        first.info.cost < scan_cost || matches!(spec.hint, Some(Hint::Index(_)))
-    });
-    let mut plans: Vec<PlanInfo> = candidates.iter().map(|one| one.info.clone()).collect();
-    plans.insert(usize::from(is_index), scan);
-    if spec.hint.is_some() {
-        plans[0].notes.push("the hint names it".to_owned());
-    }
-    plans.extend(refused.into_iter().map(|(name, reason)| PlanInfo {
-        access: format!("index {name:?}"),
-        notes: vec![format!("cannot serve the query: {reason}")],
-        rows: 0,
-        cost: 0,
-    }));
-    let chosen = match candidates.into_iter().next() {
-        Some(Candidate { access, known, has_order, .. }) if is_index => {
-            Chosen::Index { access, known, has_order }
-        }
-        _ => Chosen::Scan,
-    };
-    Ok(Choice { chosen, plans })
-}
-
-fn check_hint(
-    stored: &Stored,
-    spec: &Spec,
-    accesses: &[IndexAccess],
-    refused: &[(String, &'static str)],
-) -> Result<()> {
-    let Some(Hint::Index(wanted)) = &spec.hint else { return Ok(()) };
-    if accesses.iter().any(|access| access.name == *wanted) {
-        return Ok(());
-    }
-    let collection = stored.bytes().name();
-    Err(Error::invalid(match refused.iter().find(|(name, _)| name == wanted) {
-        Some((_, reason)) => format!("the hint names index {wanted:?}, but {reason}"),
-        None => format!(
-            "the hint names index {wanted:?}: collection {collection:?} has no complete index of \
-             that name"
-        ),
-    }))
-}
-
-/// The scan of all documents, of which about `rows` match.
-fn scan_info(spec: &Spec, need: Need, documents: u64, rows: u64) -> PlanInfo {
-    let mut notes = Vec::new();
-    let cost = match spec.last() {
-        // It ends when it has found enough.
-        Some(last) if need != Need::Sort && rows > 0 => {
-            notes.push(format!("ends after {last} documents that match"));
-            last.saturating_mul(documents.div_ceil(rows)).min(documents)
-        }
-        _ => documents,
-    };
-    PlanInfo { access: "scan of all documents".to_owned(), notes, rows: documents, cost }
-}
-
-impl Candidate {
-    fn new(
-        stored: &Stored,
-        source: &Source<'_>,
-        spec: &Spec,
-        need: Need,
-        access: IndexAccess,
-        documents: u64,
-    ) -> Result<Self> {
-        let has_order = need == Need::Sort && access.order.is_some();
-        let order = access.order.filter(|_| has_order).unwrap_or(Order::Forward);
-        let known = probe(source, &access, order)?;
-        let total = entries_of(stored, &access);
-        let entries = match &known {
-            Some(keys) => keys.len() as u64,
-            None => estimated(&access, total).max(2 * PROBED_MAX as u64),
+    /// Chooses a plan.
+    ///
+    /// # Errors
+    /// InvalidInput for a hint that names no index, or one that lacks documents which may match;
+    /// errors of reading.
+    pub(in crate::collection::query) fn choose(&self) -> Result<Choice> {
+        let Planner { stored, source, spec, ask, documents, .. } = self.0;
+        let found = index_accesses(stored, source, spec, ask);
+        let (Some((accesses, refused)), Some(keys)) = (found, KeyAccess::of(&spec.filter)) else {
+            self.check_hint(&[], &[])?;
+            return Ok(nothing());
         };
-        let mut fetched = entries.min(documents);
-        if let Some(last) = spec.last()
-            && (need != Need::Sort || has_order)
-        {
-            let matching = if access.is_exact { last } else { last.saturating_mul(RANGE_PARTS) };
-            fetched = fetched.min(matching);
+        self.check_hint(&accesses, &refused)?;
+        let mut candidates = Vec::new();
+        for access in accesses {
+            candidates.push(Candidate::new(&self.0, access)?);
         }
-        let read = if has_order || access.is_key_ordered { fetched } else { entries };
-        let cost = read / ENTRIES_PER_DOCUMENT + fetched * FETCH + 1;
-        let mut notes = vec![access.shown()];
-        if known.is_some() {
-            notes.push(format!("{entries} entries, counted"));
-        } else {
-            notes.push(format!("about {entries} of {total} entries"));
+        let has_order_of_token = self.keep_order(&mut candidates)?;
+        let rows = candidates.iter().map(|one| one.rows()).min().unwrap_or(documents);
+        let scan = self.by_keys(keys, rows)?;
+        let several = self.several(&candidates)?;
+        let mut plans: Vec<Plan> = candidates.into_iter().map(Candidate::into_plan).collect();
+        plans.push(scan);
+        plans.extend(several);
+        plans.sort_by_key(|plan| (!self.is_hinted(plan, has_order_of_token), plan.info.cost));
+        let is_hinted = plans.first().is_some_and(|plan| self.is_hinted(plan, has_order_of_token));
+        if !is_hinted {
+            let text = "the hint asks for several indexes, but the filter has no conditions on two";
+            return Err(Error::invalid(text));
         }
-        if has_order {
-            notes.push("has the order of the sort".to_owned());
+        let mut infos: Vec<PlanInfo> = plans.iter().map(|plan| plan.info.clone()).collect();
+        if spec.hint.is_some() {
+            infos[0].notes.push("the hint names it".to_owned());
         }
-        let info = PlanInfo {
-            access: format!("index {:?}", access.name),
-            notes,
-            rows: entries.min(documents),
-            cost,
+        infos.extend(refused.into_iter().map(|(name, reason)| PlanInfo {
+            access: format!("index {name:?}"),
+            notes: vec![format!("cannot serve the query: {reason}")],
+            rows: 0,
+            cost: 0,
+        }));
+        let chosen = plans.into_iter().next().map_or(Chosen::Nothing, |plan| plan.chosen);
+        Ok(Choice { chosen, plans: infos })
+    }
+
+    /// Unions and intersections of indexes.
+    fn several(&self, candidates: &[Candidate]) -> Result<Vec<Plan>> {
+        let is_single = matches!(self.0.spec.hint, Some(Hint::Scan | Hint::Index(_)));
+        if self.0.is_part || is_single {
+            return Ok(Vec::new());
+        }
+        let choose = |part: Planner<'_, '_>| Chooser(part).choose();
+        let mut plans: Vec<Plan> = union(&self.0, choose)?.into_iter().collect();
+        plans.extend(intersection(&self.0, candidates));
+        Ok(plans)
+    }
+
+    /// Returns whether the hint and the token, if there are any, take the plan.
+    fn is_hinted(&self, plan: &Plan, has_order_of_token: bool) -> bool {
+        if has_order_of_token {
+            return matches!(plan.chosen, Chosen::Index { .. });
+        }
+        match (&self.0.spec.hint, &plan.chosen) {
+            (None, _) | (Some(Hint::Scan), Chosen::Keys(_)) => true,
+            (Some(Hint::Index(name)), Chosen::Index { access, .. }) => access.name == *name,
+            (Some(Hint::Union), Chosen::Several(several)) => several.is_union,
+            (Some(Hint::Intersection), Chosen::Several(several)) => !several.is_union,
+            _ => false,
+        }
+    }
+
+    /// Keeps only the index whose order a token has, if it has the order of one. Returns whether it
+    /// has.
+    fn keep_order(&self, candidates: &mut Vec<Candidate>) -> Result<bool> {
+        let token = self.0.spec.after.as_ref().filter(|_| self.0.ask.need == Need::Sort);
+        let Some(index) = token.map(|token| token.ties.index).filter(|index| *index != 0) else {
+            return Ok(false);
         };
-        Ok(Self { access, known, has_order, info })
-    }
-}
-
-/// Reads the first entries. Returns their keys if these are all.
-fn probe(
-    source: &Source<'_>,
-    access: &IndexAccess,
-    order: Order,
-) -> Result<Option<VecDeque<Vec<u8>>>> {
-    // All entries of an index are known by their number.
-    if access.fields == 0 {
-        return Ok(None);
-    }
-    let mut entries = Entries::new(access, source, order);
-    let mut keys = VecDeque::new();
-    while entries.advance()? {
-        if keys.len() == PROBED_MAX {
-            return Ok(None);
+        candidates.retain(|one| one.has_order && one.access.index.core().id().0 == index);
+        let is_hinted = match (&self.0.spec.hint, candidates.first()) {
+            (None, Some(_)) => true,
+            (Some(Hint::Index(name)), Some(one)) => one.access.name == *name,
+            _ => false,
+        };
+        match is_hinted {
+            true => Ok(true),
+            false => Err(Error::invalid(
+                "the token is a position in the order of an index that is gone, or has this order \
+                 no more, or is not the one of the hint: expected a query from the first page on",
+            )),
         }
-        keys.push_back(entries.key().to_vec());
     }
-    Ok(Some(keys))
+
+    fn check_hint(&self, accesses: &[IndexAccess], refused: &[Refused]) -> Result<()> {
+        let Some(Hint::Index(wanted)) = &self.0.spec.hint else { return Ok(()) };
+        if accesses.iter().any(|access| access.name == *wanted) {
+            return Ok(());
+        }
+        let collection = self.0.stored.bytes().name();
+        Err(Error::invalid(match refused.iter().find(|(name, _)| name == wanted) {
+            Some((_, reason)) => format!("the hint names index {wanted:?}, but {reason}"),
+            None => format!(
+                "the hint names index {wanted:?}: collection {collection:?} has no complete index \
+                 of that name"
+            ),
+        }))
+    }
+
+    /// The documents of some keys, or a scan of all documents, of which about `rows` match.
+    fn by_keys(&self, keys: KeyAccess, rows: u64) -> Result<Plan> {
+        let (mut notes, mut is_counted) = (Vec::new(), false);
+        let found = match &keys {
+            KeyAccess::All => self.0.documents,
+            KeyAccess::Points(points) => points.len() as u64,
+            KeyAccess::Ranges(ranges) => {
+                let few = self.few(ranges.clone())?;
+                is_counted = few.is_some();
+                few.unwrap_or((self.0.documents / RANGE_PARTS).max(2 * PROBED_MAX))
+            }
+        };
+        if is_counted {
+            notes.push(format!("{found} documents, counted"));
+        }
+        let each = if matches!(keys, KeyAccess::Points(_)) { FETCH } else { 1 };
+        let rows = rows.min(found);
+        let cost = match self.0.last() {
+            // It ends when it has found enough.
+            Some(last) if self.0.ask.need != Need::Sort && rows > 0 => {
+                notes.push(format!("ends after {last} documents that match"));
+                last.saturating_mul(found.div_ceil(rows)).min(found)
+            }
+            _ => found,
+        };
+        let info = PlanInfo { access: keys.shown(), notes, rows: found, cost: cost * each };
+        Ok(Plan { chosen: Chosen::Keys(keys.after(self.0.spec)), info })
+    }
+
+    /// Counts the documents of ranges of keys, if there are few.
+    fn few(&self, ranges: VecDeque<flagstone_base::key::KeyRange>) -> Result<Option<u64>> {
+        let mut scan = self.0.source.scan(self.0.stored, ranges, true)?;
+        let mut count = 0;
+        while scan.advance()? {
+            count += 1;
+            if count > PROBED_MAX {
+                return Ok(None);
+            }
+        }
+        Ok(Some(count))
+    }
 }
 
-fn estimated(access: &IndexAccess, total: u64) -> u64 {
-    let mut values =
-        if access.are_points { access.fields } else { access.fields.saturating_sub(1) };
-    let mut part = total;
-    while values > 0 && part > 0 {
-        part /= VALUE_PARTS;
-        values -= 1;
-    }
-    if !access.are_points && access.fields > 0 {
-        part /= RANGE_PARTS;
-    }
-    part.saturating_mul(access.ranges.len().max(1) as u64).min(total)
-}
-
-/// About how many entries an index has, from counters.
-fn entries_of(stored: &Stored, access: &IndexAccess) -> u64 {
-    let owned = stored.engine().owned(stored.bytes());
-    let is_it = |owned: &&flagstone_engine::Keyspace| Arc::ptr_eq(owned, access.index.core());
-    owned.iter().find(is_it).map_or(0, flagstone_engine::Keyspace::approximate_count)
+/// The plan of a filter that no document can match.
+fn nothing() -> Choice {
+    let notes = vec!["no document can match the filter".to_owned()];
+    let info = PlanInfo { access: "nothing".to_owned(), notes, rows: 0, cost: 0 };
+    Choice { chosen: Chosen::Nothing, plans: vec![info] }
 }

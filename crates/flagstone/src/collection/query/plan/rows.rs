@@ -1,67 +1,92 @@
 //! Runs a plan.
 
-use super::choose::{Choice, Chosen, Need, choose};
+use super::choose::Chooser;
+use super::gather::Gather;
+use super::planner::{Choice, Chosen};
 use crate::collection::Stored;
-use crate::collection::query::access::{IndexAccess, Order};
+use crate::collection::query::access::IndexAccess;
+use crate::collection::query::ask::{Ask, Need};
+use crate::collection::query::covered::Covered;
+use crate::collection::query::index_order::IndexOrder;
+use crate::collection::query::key_access::KeyAccess;
 use crate::collection::query::keys::{Entries, Keys};
+use crate::collection::query::projector::Projector;
 use crate::collection::query::rows::{Fetch, Rows};
 use crate::collection::query::source::Source;
 use crate::collection::query::spec::Spec;
-use crate::spill::{SortOptions, Sorter};
-use flagstone_base::Result;
-use flagstone_base::key::KeyRange;
+use flagstone_base::{Error, Result};
 use std::collections::VecDeque;
-use std::ops::Bound;
 
 /// The documents that match, and whether they have the order of the sort.
 pub(in crate::collection::query) struct Found<'t> {
     pub(in crate::collection::query) rows: Rows<'t>,
     pub(in crate::collection::query) is_sorted: bool,
+    /// How an index gives that order.
+    pub(in crate::collection::query) order: Option<IndexOrder>,
 }
 
-/// Returns the documents that match. `reads_documents` is false for a query that needs their keys
-/// alone.
+/// Returns the documents that match, or what an index says of them if that is all that is asked for.
 pub(in crate::collection::query) fn rows<'t>(
     stored: &Stored,
     source: &Source<'t>,
     spec: &Spec,
-    need: Need,
-    reads_documents: bool,
+    ask: Ask,
 ) -> Result<Found<'t>> {
-    // The order of an index decides between equal sort keys in its own way: a position after a
-    // token is one in the order of a sort in memory.
-    let need = if spec.after.is_some() && need == Need::Sort { Need::Any } else { need };
     if let Some(token) = &spec.after {
         token.check(spec.hash(stored), source.history(stored))?;
     }
-    let Choice { chosen, .. } = choose(stored, source, spec, need)?;
+    let Choice { chosen, .. } = Chooser::new(stored, source, spec, &ask).choose()?;
     let matcher = match spec.filter.is_everything() {
         true => None,
-        false => Some(spec.filter.compile()?),
+        false => Some(spec.filter.compile_with_key()?),
     };
     let position = match &spec.sort {
         None => spec.after.as_ref().map(|token| token.key.clone()),
         Some(_) => None,
     };
+    let gather = Gather { stored, source, memory: spec.memory(stored) };
     match chosen {
-        Chosen::Nothing => Ok(Found { rows: Rows::nothing(stored), is_sorted: true }),
-        Chosen::Scan => {
-            let start = position.map_or(Bound::Unbounded, Bound::Excluded);
-            let range = KeyRange { start, end: Bound::Unbounded };
-            let ordered = need == Need::Keys;
-            let rows = Rows::scan(stored, source, range, ordered, matcher)?;
-            Ok(Found { rows, is_sorted: false })
+        Chosen::Nothing => Ok(Found { rows: Rows::nothing(stored), is_sorted: true, order: None }),
+        Chosen::Keys(KeyAccess::Points(points)) => {
+            let fetch = Fetch::new(source, Keys::Known(points, 0), true, true);
+            let rows = Rows::fetch(stored, fetch, matcher);
+            Ok(Found { rows, is_sorted: false, order: None })
+        }
+        Chosen::Keys(keys) => {
+            let scan = source.scan(stored, keys.into_ranges(), ask.need == Need::Keys)?;
+            let rows = Rows::scan(stored, scan, matcher);
+            Ok(Found { rows, is_sorted: false, order: None })
+        }
+        Chosen::Several(several) => {
+            let is_exact = several.is_exact && !ask.wanted.reads_documents();
+            let keys = gather.several(several)?;
+            let matcher = matcher.filter(|_| !is_exact);
+            let fetch = Fetch::new(source, keys, true, !is_exact).after(position);
+            let rows = Rows::fetch(stored, fetch, matcher);
+            Ok(Found { rows, is_sorted: false, order: None })
+        }
+        Chosen::Index { access, has_order, .. } if access.cover.is_some() => {
+            let entries = Entries::new(&access, source, access.direction(has_order));
+            let matcher = matcher.filter(|_| !access.is_exact);
+            let projector = spec.projection.as_ref().map(Projector::new);
+            let covered = access
+                .cover
+                .and_then(|cover| Covered::new(source, entries, cover, projector, position));
+            let covered = covered.ok_or_else(|| Error::invalid("an index that covers a query"))?;
+            let rows = Rows::covered(stored, covered, matcher);
+            Ok(Found { rows, is_sorted: has_order, order: access.order })
         }
         Chosen::Index { access, known, has_order } => {
             let keys = match has_order {
-                true => in_order(&access, source, known),
-                false => by_key(stored, spec, source, &access, (known, need))?,
+                true => in_order(&access, source, known.filter(|_| !ask.is_paged)),
+                false => gather.by_key(&access, known, ask.need == Need::Keys, 1)?,
             };
             let keeps_order = has_order || !matches!(keys, Keys::Entries(..));
-            let is_exact = access.is_exact && !reads_documents;
+            let is_exact = access.is_exact && !ask.wanted.reads_documents();
             let matcher = matcher.filter(|_| !is_exact);
             let fetch = Fetch::new(source, keys, keeps_order, !is_exact).after(position);
-            Ok(Found { rows: Rows::fetch(stored, fetch, matcher), is_sorted: has_order })
+            let rows = Rows::fetch(stored, fetch, matcher);
+            Ok(Found { rows, is_sorted: has_order, order: access.order })
         }
     }
 }
@@ -77,38 +102,6 @@ fn in_order<'t>(
             let read = keys.len() as u64;
             Keys::Known(keys, read)
         }
-        None => {
-            let order = access.order.unwrap_or(Order::Forward);
-            Keys::Entries(Box::new(Entries::new(access, source, order)))
-        }
+        None => Keys::Entries(Box::new(Entries::new(access, source, access.direction(true)))),
     }
-}
-
-/// The keys, each once; in their order if that is needed, or costs nothing.
-fn by_key<'t>(
-    stored: &Stored,
-    spec: &Spec,
-    source: &Source<'t>,
-    access: &IndexAccess,
-    (known, need): (Option<VecDeque<Vec<u8>>>, Need),
-) -> Result<Keys<'t>> {
-    if let Some(keys) = known {
-        let read = keys.len() as u64;
-        let mut keys: Vec<Vec<u8>> = keys.into();
-        keys.sort_unstable();
-        keys.dedup();
-        return Ok(Keys::Known(keys.into(), read));
-    }
-    let mut entries = Entries::new(access, source, Order::Forward);
-    let is_ordered = access.is_key_ordered || need != Need::Keys;
-    if is_ordered && !access.may_repeat {
-        return Ok(Keys::Entries(Box::new(entries)));
-    }
-    let memory = spec.memory(stored);
-    let options = SortOptions { memory, limit: None, distinct: true, share: 1 };
-    let mut sorter = Sorter::new(stored.bytes().scratch(), options);
-    while entries.advance()? {
-        sorter.push(entries.key(), b"")?;
-    }
-    Ok(Keys::Sorted(Box::new(sorter.finish()?), entries.read()))
 }

@@ -1,0 +1,70 @@
+//! What a query needs of its plan, and takes from the documents that it finds.
+
+use flagstone_doc::{FieldPath, Projection};
+
+/// What a query needs of its plan.
+#[derive(Clone, Debug)]
+pub(super) struct Ask {
+    pub(super) need: Need,
+    pub(super) wanted: Wanted,
+    /// Positions are asked for, to continue there.
+    pub(super) is_paged: bool,
+}
+
+impl Ask {
+    pub(super) const fn new(need: Need, wanted: Wanted) -> Self {
+        Self { need, wanted, is_paged: false }
+    }
+}
+
+/// The order that a query needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Need {
+    /// The documents in any order.
+    Any,
+    /// In the order of their stored keys.
+    Keys,
+    /// In the order of the sort if an index has it; the caller sorts if not.
+    Sort,
+}
+
+/// What a query takes from each document that matches.
+#[derive(Clone, Debug)]
+pub(super) enum Wanted {
+    /// Its key alone.
+    Key,
+    /// All of it.
+    Document,
+    /// The fields that a projection keeps.
+    Fields(Vec<FieldPath>),
+    /// The distinct values at a path. It does not matter which document has them.
+    Distinct(FieldPath),
+    /// The values at these paths, for a group. If `equal`, the least value equal to each suffices:
+    /// `1.1` for `1.10`.
+    Values { paths: Vec<FieldPath>, equal: bool },
+}
+
+impl Wanted {
+    /// What a cursor of the query takes.
+    pub(super) fn of(projection: Option<&Projection>) -> Self {
+        match projection {
+            Some(fields) if fields.is_inclusion() => Self::Fields(fields.paths().to_vec()),
+            _ => Self::Document,
+        }
+    }
+
+    /// The paths of the values that are taken; `None` if that is not all.
+    pub(super) fn paths(&self) -> Option<&[FieldPath]> {
+        match self {
+            Self::Key => Some(&[]),
+            Self::Document => None,
+            Self::Fields(paths) | Self::Values { paths, .. } => Some(paths),
+            Self::Distinct(path) => Some(std::slice::from_ref(path)),
+        }
+    }
+
+    /// Returns whether the documents themselves are read, unless an index covers what is taken.
+    pub(super) const fn reads_documents(&self) -> bool {
+        !matches!(self, Self::Key)
+    }
+}

@@ -1,0 +1,157 @@
+//! Whether the entries of an index have all that a query takes from its documents.
+//!
+//! An entry proves what its document holds only if
+//! - no document has an array on a path of the index, so that the entry is the only one of its
+//!   document. Distinct values need that only of the paths of the filter;
+//! - none of its components is cut, and, where the text of a number counts, none differs from what
+//!   the document holds;
+//! - for a projection: a missing field of a field is not enough, since the outer one may be there,
+//!   and one component at least has a value, since the document may be no map.
+//!
+//! Of an entry that does not prove it the document is read.
+
+use super::ask::{Ask, Need, Wanted};
+use super::known::Known;
+use super::spec::Spec;
+use crate::collection::index::IndexScan;
+use crate::index::{Computed, Flags, IndexField};
+use flagstone_doc::sort_key::MISSING;
+use flagstone_doc::{Composer, Direction, FieldPath};
+
+/// How the entries of an index serve a query without documents.
+#[derive(Clone, Debug)]
+pub(super) struct Cover {
+    /// Where the values are that the query takes, in its order.
+    pub(super) wanted: Vec<Place>,
+    /// What is composed of each entry: paths, and where their values are.
+    pub(super) paths: Vec<FieldPath>,
+    pub(super) places: Vec<Place>,
+    /// The whole filter is checked on what is composed.
+    pub(super) is_checked: bool,
+    /// What is composed is what the projection keeps.
+    pub(super) is_projected: bool,
+    /// For a projection: the fields of which one has a value if the document is a map with any of
+    /// them.
+    pub(super) of_maps: Option<Vec<Place>>,
+    /// Of an entry with this flag the document is read.
+    pub(super) unless: Flags,
+}
+
+/// Where a value is in the entries.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Place {
+    pub(super) field: usize,
+    pub(super) direction: Direction,
+    /// The path has more than one step.
+    pub(super) is_inner: bool,
+}
+
+/// What is known of an access when it is asked whether it covers the query.
+#[derive(Clone, Copy)]
+pub(super) struct Given {
+    pub(super) is_exact: bool,
+    pub(super) is_key_ordered: bool,
+    pub(super) has_order: bool,
+}
+
+/// Returns how an index covers the query; `None` if it does not.
+pub(super) fn cover(known: &Known<'_>, spec: &Spec, ask: &Ask, given: Given) -> Option<Cover> {
+    let wanted = ask.wanted.paths()?;
+    // A count by exact bounds needs not even the values.
+    if !ask.wanted.reads_documents() && given.is_exact {
+        return None;
+    }
+    if ask.need == Need::Keys && !given.is_key_ordered {
+        return None;
+    }
+    let mut filtered = if given.is_exact { Vec::new() } else { spec.filter.paths() };
+    // Every entry has the key of its document.
+    filtered.retain(|path| !path.is_primary_key());
+    let fields = &known.definition.fields;
+    let place = |path: &FieldPath| {
+        let field = fields
+            .iter()
+            .position(|field| field.path == *path && field.computed == Computed::Value)?;
+        Some(Place { field, direction: fields[field].direction, is_inner: path.len() > 1 })
+    };
+    let is_single = |field: usize| known.arrays(field).is_none();
+    let is_proof = match &ask.wanted {
+        Wanted::Distinct(_) => {
+            spec.filter.paths().iter().filter_map(place).all(|place| is_single(place.field))
+        }
+        _ => (0..fields.len()).all(is_single),
+    };
+    if !is_proof {
+        return None;
+    }
+    let mut paths = Vec::new();
+    let mut add = |path: &FieldPath| {
+        if !paths.contains(path) {
+            paths.push(path.clone());
+        }
+    };
+    let is_projection = matches!(ask.wanted, Wanted::Fields(_));
+    if is_projection {
+        wanted.iter().for_each(&mut add);
+    }
+    filtered.iter().for_each(&mut add);
+    if let (Need::Sort | Need::Any, Some(sort), false) = (ask.need, &spec.sort, given.has_order)
+        && is_projection
+    {
+        sort.parts().iter().for_each(|(path, _)| add(path));
+    }
+    Composer::new(&paths)?;
+    let is_equal = matches!(
+        ask.wanted,
+        Wanted::Key | Wanted::Distinct(_) | Wanted::Values { equal: true, .. }
+    );
+    Some(Cover {
+        wanted: wanted.iter().map(place).collect::<Option<_>>()?,
+        places: paths.iter().map(place).collect::<Option<_>>()?,
+        is_projected: is_projection && paths.len() == wanted.len(),
+        paths,
+        is_checked: !given.is_exact && !spec.filter.is_everything(),
+        of_maps: is_projection.then(|| of_maps(known)),
+        unless: if is_equal { Flags::CUT } else { Flags::INEXACT },
+    })
+}
+
+/// The fields whose values only maps have.
+fn of_maps(known: &Known<'_>) -> Vec<Place> {
+    let fields = known.definition.fields.iter().enumerate();
+    let of_maps =
+        fields.filter(|(_, field)| Composer::new(std::slice::from_ref(&field.path)).is_some());
+    let place = |(at, field): (usize, &IndexField)| Place {
+        field: at,
+        direction: field.direction,
+        is_inner: field.path.len() > 1,
+    };
+    of_maps.map(place).collect()
+}
+
+impl Cover {
+    /// Returns whether the entry has all that the query takes.
+    #[inline]
+    pub(super) fn is_proof(&self, entry: &IndexScan<'_>) -> bool {
+        if entry.flags().has(self.unless) {
+            return false;
+        }
+        let Some(of_maps) = &self.of_maps else { return true };
+        let is_missing = |place: &Place| place.is_missing(entry);
+        !of_maps.iter().all(is_missing)
+            && !self.wanted.iter().any(|place| place.is_inner && place.is_missing(entry))
+    }
+}
+
+impl Place {
+    /// Returns the component of an entry there.
+    #[inline]
+    pub(super) fn of<'e>(&self, entry: &'e IndexScan<'_>) -> (&'e [u8], Direction) {
+        (entry.component(self.field), self.direction)
+    }
+
+    fn is_missing(&self, entry: &IndexScan<'_>) -> bool {
+        let mask = if self.direction == Direction::Descending { 0xFF } else { 0 };
+        entry.component(self.field).first() == Some(&(MISSING ^ mask))
+    }
+}

@@ -1,0 +1,146 @@
+//! The order of a sort that the entries of an index have, and positions in it.
+//!
+//! Entries of one value of each field of the sort are in the order of the fields after these, then
+//! of the stored keys. If the sort has all fields, a position is a sort key and a stored key,
+//! whatever plan continues there. If not, only this index has the order, and a position is one of
+//! its entries.
+
+use super::known::Known;
+use super::token::{PageToken, Ties};
+use crate::collection::index::IndexScan;
+use crate::index::{Computed, IndexField};
+use flagstone_base::Malformed;
+use flagstone_doc::sort_key::{self, MISSING};
+use flagstone_doc::{Direction, FieldPath, SortSpec};
+
+/// In which direction entries are read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Order {
+    Forward,
+    Reverse,
+}
+
+/// How the entries of an index have the order of a sort.
+#[derive(Clone, Debug)]
+pub(super) struct IndexOrder {
+    pub(super) direction: Order,
+    /// The keyspace of the index.
+    index: u32,
+    /// No field comes after those of the sort.
+    is_whole: bool,
+    is_unique: bool,
+    /// Where the parts of the sort are.
+    parts: Vec<Part>,
+    /// The fields of the index that have one value in all entries that are read, and the directions
+    /// of all.
+    fixed: usize,
+    directions: Vec<Direction>,
+}
+
+/// A part of a sort.
+#[derive(Clone, Copy, Debug)]
+struct Part {
+    /// The field of the index.
+    field: usize,
+    direction: Direction,
+}
+
+impl IndexOrder {
+    /// Returns how the entries give the order of `sort`, if they do: after `fixed` fields with one
+    /// value, the fields must be those of the sort, all in its directions or all in the other ones,
+    /// and no document may have several keys there.
+    pub(super) fn of(known: &Known<'_>, sort: &SortSpec, fixed: usize) -> Option<Self> {
+        let fields = &known.definition.fields;
+        if (0..fields.len()).any(|at| !known.arrays(at).is_none()) {
+            return None;
+        }
+        let is_it = |field: &IndexField, path: &FieldPath| {
+            field.path == *path && field.computed == Computed::Value
+        };
+        let (mut next, mut order, mut parts) = (fixed, None, Vec::new());
+        for (path, direction) in sort.parts() {
+            if let Some(field) = fields[..fixed].iter().position(|field| is_it(field, path)) {
+                parts.push(Part { field, direction: *direction });
+                continue;
+            }
+            let field = fields.get(next).filter(|field| is_it(field, path))?;
+            let wanted =
+                if field.direction == *direction { Order::Forward } else { Order::Reverse };
+            if order.get_or_insert(wanted) != &wanted {
+                return None;
+            }
+            parts.push(Part { field: next, direction: *direction });
+            next += 1;
+        }
+        Some(Self {
+            direction: order.unwrap_or(Order::Forward),
+            index: known.id(),
+            is_whole: next == fields.len(),
+            is_unique: known.definition.is_unique,
+            parts,
+            fixed,
+            directions: known.definition.directions().collect(),
+        })
+    }
+
+    /// The order of documents with one sort key.
+    pub(super) fn ties(&self) -> Ties {
+        let index = if self.is_whole { 0 } else { self.index };
+        Ties { index, is_reverse: self.direction == Order::Reverse }
+    }
+
+    /// What a token has in the place of the sort key, of the document of `entry`.
+    pub(super) fn position(&self, entry: &IndexScan<'_>) -> Vec<u8> {
+        if !self.is_whole {
+            return entry.components().to_vec();
+        }
+        let (mut out, mut turned) = (Vec::new(), Vec::new());
+        for Part { field, direction } in &self.parts {
+            let key =
+                sort_key::turned(entry.component(*field), self.directions[*field], &mut turned);
+            sort_key::directed(key, *direction, &mut out);
+        }
+        out
+    }
+
+    /// Returns the key of the entry that is at the position of `token`, or would be there. `prefix`
+    /// is the one value of the fixed fields.
+    ///
+    /// # Errors
+    /// If the token has no sort key.
+    pub(super) fn entry_key(&self, prefix: &[u8], token: &PageToken) -> Result<Vec<u8>, Malformed> {
+        let mut out;
+        if self.is_whole {
+            out = prefix.to_vec();
+            let (mut rest, mut turned) = (token.sort_key.as_slice(), Vec::new());
+            for Part { field, direction } in &self.parts {
+                let (part, after) = rest.split_at(part_len(rest, *direction)?);
+                rest = after;
+                if *field >= self.fixed {
+                    let key = sort_key::turned(part, *direction, &mut turned);
+                    sort_key::directed(key, self.directions[*field], &mut out);
+                }
+            }
+        } else {
+            out = token.sort_key.clone();
+        }
+        if !self.is_unique {
+            out.extend_from_slice(&token.key);
+        }
+        Ok(out)
+    }
+}
+
+/// Returns the length of the first part of a sort key.
+fn part_len(bytes: &[u8], direction: Direction) -> Result<usize, Malformed> {
+    let missing = match direction {
+        Direction::Ascending => (MISSING, 1),
+        Direction::Descending => (!MISSING, 2),
+    };
+    let len = match bytes.first() {
+        Some(first) if *first == missing.0 => Some(missing.1),
+        _ => sort_key::first_len(bytes, direction)?,
+    };
+    len.filter(|len| *len <= bytes.len())
+        .ok_or(Malformed { at: bytes.len(), expected: "a sort key with all of its parts" })
+}

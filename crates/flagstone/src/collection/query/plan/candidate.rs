@@ -1,0 +1,134 @@
+//! One index as a plan, with its cost.
+
+use super::planner::{Chosen, Plan, Planner};
+use crate::collection::Stored;
+use crate::collection::query::access::IndexAccess;
+use crate::collection::query::ask::Need;
+use crate::collection::query::explain::PlanInfo;
+use crate::collection::query::index_order::Order;
+use crate::collection::query::keys::Entries;
+use crate::collection::query::source::Source;
+use flagstone_base::Result;
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// The most entries of an index that are read to estimate its cost.
+const PROBED_MAX: usize = 128;
+/// Without statistics a range is estimated to have one part in this many of an index, one value of
+/// each field ..
+const RANGE_PARTS: u64 = 3;
+/// .. one part in this many.
+const VALUE_PARTS: u64 = 10;
+/// A document that is read by its key costs as much as this many in a scan ..
+pub(super) const FETCH: u64 = 3;
+/// .. and as much as a scan reads is cheaper for entries, this many.
+pub(super) const ENTRIES_PER_DOCUMENT: u64 = 4;
+
+pub(super) struct Candidate {
+    pub(super) access: IndexAccess,
+    pub(super) known: Option<VecDeque<Vec<u8>>>,
+    pub(super) has_order: bool,
+    /// How many entries it reads, about.
+    pub(super) entries: u64,
+    info: PlanInfo,
+}
+
+impl Candidate {
+    pub(super) fn new(planner: &Planner<'_, '_>, access: IndexAccess) -> Result<Self> {
+        let Planner { stored, source, ask, documents, .. } = *planner;
+        let has_order = ask.need == Need::Sort && access.order.is_some();
+        let known = probe(source, &access, access.direction(has_order))?;
+        let total = entries_of(stored, &access);
+        let (entries, source_of_entries) = match &known {
+            Some(keys) => (keys.len() as u64, "counted".to_owned()),
+            None => estimated(&access, total),
+        };
+        let mut found = entries.min(documents);
+        if let Some(last) = planner.last()
+            && (ask.need != Need::Sort || has_order)
+        {
+            let matching = if access.is_exact { last } else { last.saturating_mul(RANGE_PARTS) };
+            found = found.min(matching);
+        }
+        let counts = !ask.wanted.reads_documents();
+        let reads_none = access.cover.is_some() || (access.is_exact && counts);
+        // Entries that need no sort are read as the query goes on.
+        let is_streamed = access.cover.is_some() && ask.need == Need::Any;
+        let is_streamed = has_order || access.is_key_ordered || is_streamed;
+        let read = if is_streamed { found } else { entries };
+        let fetched = if reads_none { 0 } else { found };
+        let cost = read / ENTRIES_PER_DOCUMENT + fetched * FETCH + 1;
+        let mut notes = vec![access.shown(counts)];
+        notes.push(match known.is_some() {
+            true => format!("{entries} entries, {source_of_entries}"),
+            false => format!("about {entries} of {total} entries, {source_of_entries}"),
+        });
+        if has_order {
+            notes.push("has the order of the sort".to_owned());
+        }
+        let access_text = format!("index {:?}", access.name);
+        let info = PlanInfo { access: access_text, notes, rows: entries.min(documents), cost };
+        Ok(Self { access, known, has_order, entries, info })
+    }
+
+    /// About how many documents it finds.
+    pub(super) const fn rows(&self) -> u64 {
+        self.info.rows
+    }
+
+    pub(super) fn into_plan(self) -> Plan {
+        let Self { access, known, has_order, info, .. } = self;
+        Plan { chosen: Chosen::Index { access: Box::new(access), known, has_order }, info }
+    }
+}
+
+/// Reads the first entries. Returns their keys if these are all.
+fn probe(
+    source: &Source<'_>,
+    access: &IndexAccess,
+    order: Order,
+) -> Result<Option<VecDeque<Vec<u8>>>> {
+    // All entries of an index are known by their number.
+    if access.fields == 0 {
+        return Ok(None);
+    }
+    let mut entries = Entries::new(access, source, order);
+    let mut keys = VecDeque::new();
+    while entries.advance()? {
+        if keys.len() == PROBED_MAX {
+            return Ok(None);
+        }
+        keys.push_back(entries.key().to_vec());
+    }
+    Ok(Some(keys))
+}
+
+/// Estimates how many entries the ranges have, more than those that were probed; returns also how.
+fn estimated(access: &IndexAccess, total: u64) -> (u64, String) {
+    let least = 2 * PROBED_MAX as u64;
+    if access.fields == 0 {
+        return (total.max(least), "all".to_owned());
+    }
+    if let Some((entries, sampled)) = access.index.estimate(&access.ranges, total) {
+        return (entries.max(least), format!("by {sampled} sampled ones"));
+    }
+    let mut values =
+        if access.are_points { access.fields } else { access.fields.saturating_sub(1) };
+    let mut part = total;
+    while values > 0 && part > 0 {
+        part /= VALUE_PARTS;
+        values -= 1;
+    }
+    if !access.are_points {
+        part /= RANGE_PARTS;
+    }
+    let entries = part.saturating_mul(access.ranges.len().max(1) as u64).min(total);
+    (entries.max(least), "by a rule of thumb".to_owned())
+}
+
+/// About how many entries an index has, from counters.
+fn entries_of(stored: &Stored, access: &IndexAccess) -> u64 {
+    let owned = stored.engine().owned(stored.bytes());
+    let is_it = |owned: &&flagstone_engine::Keyspace| Arc::ptr_eq(owned, access.index.core());
+    owned.iter().find(is_it).map_or(0, flagstone_engine::Keyspace::approximate_count)
+}

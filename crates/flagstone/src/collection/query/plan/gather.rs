@@ -1,0 +1,110 @@
+//! Gathers the keys that plans find.
+
+use super::planner::{Part, Several};
+use crate::collection::Stored;
+use crate::collection::query::access::IndexAccess;
+use crate::collection::query::index_order::Order;
+use crate::collection::query::keys::{Entries, Keys};
+use crate::collection::query::source::Source;
+use crate::spill::{SortOptions, Sorter};
+use flagstone_base::Result;
+use std::collections::VecDeque;
+
+/// Where keys are gathered, and in how much memory.
+#[derive(Clone, Copy)]
+pub(super) struct Gather<'a, 't> {
+    pub(super) stored: &'a Stored,
+    pub(super) source: &'a Source<'t>,
+    pub(super) memory: usize,
+}
+
+impl<'t> Gather<'_, 't> {
+    fn sorter(&self, share: usize) -> Sorter {
+        let memory = self.memory / share;
+        let options = SortOptions { memory, limit: None, distinct: true, share };
+        Sorter::new(self.stored.bytes().scratch(), options)
+    }
+
+    /// The keys of an index, each once; ascending if `is_ordered`, or if that costs nothing.
+    pub(super) fn by_key(
+        &self,
+        access: &IndexAccess,
+        known: Option<VecDeque<Vec<u8>>>,
+        is_ordered: bool,
+        share: usize,
+    ) -> Result<Keys<'t>> {
+        if let Some(keys) = known {
+            let read = keys.len() as u64;
+            return Ok(Keys::Known(sorted(keys.into()), read));
+        }
+        let mut entries = Entries::new(access, self.source, Order::Forward);
+        if (access.is_key_ordered || !is_ordered) && !access.may_repeat {
+            return Ok(Keys::Entries(Box::new(entries)));
+        }
+        let mut sorter = self.sorter(share);
+        while entries.advance()? {
+            sorter.push(entries.key(), b"")?;
+        }
+        Ok(Keys::Sorted(Box::new(sorter.finish()?), entries.read()))
+    }
+
+    /// The keys of several plans, ascending and each once.
+    pub(super) fn several(&self, several: Several) -> Result<Keys<'t>> {
+        let mut parts = several.parts;
+        if several.is_union {
+            return self.union(parts);
+        }
+        let share = parts.len();
+        let (Some(Part::Index { access: b, known: known_b }), Some(Part::Index { access, known })) =
+            (parts.pop(), parts.pop())
+        else {
+            return Ok(Keys::Known(VecDeque::new(), 0));
+        };
+        let first = self.by_key(&access, known, true, share)?;
+        let second = self.by_key(&b, known_b, true, share)?;
+        Ok(Keys::Both(Box::new(first), Box::new(second), Vec::new()))
+    }
+
+    fn union(&self, parts: Vec<Part>) -> Result<Keys<'t>> {
+        let are_known = parts.iter().all(|part| !matches!(part, Part::Index { known: None, .. }));
+        if are_known {
+            let (mut all, mut read) = (Vec::new(), 0);
+            for part in parts {
+                match part {
+                    Part::Points(points) => all.extend(points),
+                    Part::Index { known, .. } => {
+                        let known = known.unwrap_or_default();
+                        read += known.len() as u64;
+                        all.extend(known);
+                    }
+                }
+            }
+            return Ok(Keys::Known(sorted(all), read));
+        }
+        let (mut sorter, mut read) = (self.sorter(1), 0);
+        for part in parts {
+            match part {
+                Part::Points(keys) => keys.iter().try_for_each(|key| sorter.push(key, b""))?,
+                Part::Index { known: Some(keys), .. } => {
+                    read += keys.len() as u64;
+                    keys.iter().try_for_each(|key| sorter.push(key, b""))?;
+                }
+                Part::Index { access, known: None } => {
+                    let mut entries = Entries::new(&access, self.source, Order::Forward);
+                    while entries.advance()? {
+                        sorter.push(entries.key(), b"")?;
+                    }
+                    read += entries.read();
+                }
+            }
+        }
+        Ok(Keys::Sorted(Box::new(sorter.finish()?), read))
+    }
+}
+
+/// Sorts keys and removes repeated ones.
+fn sorted(mut keys: Vec<Vec<u8>>) -> VecDeque<Vec<u8>> {
+    keys.sort_unstable();
+    keys.dedup();
+    keys.into()
+}

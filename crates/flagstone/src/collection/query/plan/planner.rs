@@ -1,0 +1,88 @@
+//! What a plan is chosen for, and what plans are.
+
+use crate::collection::Stored;
+use crate::collection::query::access::IndexAccess;
+use crate::collection::query::ask::{Ask, Wanted};
+use crate::collection::query::explain::PlanInfo;
+use crate::collection::query::key_access::KeyAccess;
+use crate::collection::query::source::Source;
+use crate::collection::query::spec::Spec;
+use std::collections::VecDeque;
+
+/// What a plan is chosen for.
+#[derive(Clone, Copy)]
+pub(super) struct Planner<'a, 't> {
+    pub(super) stored: &'a Stored,
+    pub(super) source: &'a Source<'t>,
+    pub(super) spec: &'a Spec,
+    pub(super) ask: &'a Ask,
+    /// About how many documents there are.
+    pub(super) documents: u64,
+    /// The query is a part of another one, so only one index or a scan may serve it.
+    pub(super) is_part: bool,
+}
+
+/// Keys that are gathered from several plans.
+pub(super) struct Several {
+    /// Documents of any part, not only of all parts.
+    pub(super) is_union: bool,
+    pub(super) parts: Vec<Part>,
+    /// The documents of the keys are just those that match.
+    pub(super) is_exact: bool,
+}
+
+/// A plan whose keys are gathered.
+pub(super) enum Part {
+    /// The documents of single keys, which may be missing.
+    Points(VecDeque<Vec<u8>>),
+    Index {
+        access: Box<IndexAccess>,
+        known: Option<VecDeque<Vec<u8>>>,
+    },
+}
+
+/// The chosen plan, and all plans, the chosen one first.
+pub(in crate::collection::query) struct Choice {
+    pub(super) chosen: Chosen,
+    pub(in crate::collection::query) plans: Vec<PlanInfo>,
+}
+
+pub(super) enum Chosen {
+    /// No document can match.
+    Nothing,
+    /// Documents by their keys, or all.
+    Keys(KeyAccess),
+    Index {
+        access: Box<IndexAccess>,
+        /// The keys of all entries, in the order of the access, if there are few.
+        known: Option<VecDeque<Vec<u8>>>,
+        /// The entries are read in the order of the sort.
+        has_order: bool,
+    },
+    /// Keys from several plans.
+    Several(Several),
+}
+
+/// A plan with its cost.
+pub(super) struct Plan {
+    pub(super) chosen: Chosen,
+    pub(super) info: PlanInfo,
+}
+
+impl Choice {
+    /// Returns whether the plan has the order of the sort.
+    pub(in crate::collection::query) const fn has_order(&self) -> bool {
+        matches!(self.chosen, Chosen::Nothing | Chosen::Index { has_order: true, .. })
+    }
+}
+
+impl Planner<'_, '_> {
+    /// The documents after which the query ends, if they come in an order that suffices.
+    pub(super) fn last(&self) -> Option<u64> {
+        match self.ask.wanted {
+            // The limit is that of values or groups.
+            Wanted::Distinct(_) | Wanted::Values { .. } => None,
+            _ => self.spec.last(),
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! Plans that take keys from several indexes: the union of alternatives, and the intersection of
+//! two conditions.
+
+use super::candidate::{Candidate, ENTRIES_PER_DOCUMENT, FETCH};
+use super::planner::{Choice, Chosen, Part, Plan, Planner, Several};
+use crate::collection::query::access::IndexAccess;
+use crate::collection::query::ask::{Ask, Need, Wanted};
+use crate::collection::query::explain::PlanInfo;
+use crate::collection::query::key_access::KeyAccess;
+use crate::collection::query::spec::{Hint, Spec};
+use flagstone_base::Result;
+use flagstone_doc::{FieldPath, Filter};
+
+/// The most alternatives that are planned by themselves.
+const ALTERNATIVES_MAX: usize = 64;
+
+/// Returns the cheapest plan that unites the documents of alternatives, each by its own index.
+pub(super) fn union(
+    planner: &Planner<'_, '_>,
+    choose: impl Fn(Planner<'_, '_>) -> Result<Choice>,
+) -> Result<Option<Plan>> {
+    let mut best: Option<Plan> = None;
+    for alternatives in planner.spec.filter.alternatives(ALTERNATIVES_MAX) {
+        if let Some(plan) = united(planner, alternatives, &choose)?
+            && best.as_ref().is_none_or(|best| plan.info.cost < best.info.cost)
+        {
+            best = Some(plan);
+        }
+    }
+    Ok(best)
+}
+
+/// Unites the documents of `alternatives`. `None` if one of them needs a scan.
+fn united(
+    planner: &Planner<'_, '_>,
+    alternatives: Vec<Filter>,
+    choose: &impl Fn(Planner<'_, '_>) -> Result<Choice>,
+) -> Result<Option<Plan>> {
+    let (mut parts, mut notes, mut is_exact) = (Vec::new(), Vec::new(), true);
+    let (mut entries, mut rows) = (0, 0_u64);
+    for filter in alternatives {
+        let spec = Spec::new(filter);
+        let ask = Ask::new(Need::Any, Wanted::Key);
+        let part = Planner { spec: &spec, ask: &ask, is_part: true, ..*planner };
+        // The hint is for the whole query: a part of it may take any index.
+        let choice = choose(part)?;
+        let Some(info) = choice.plans.first() else { continue };
+        notes.push(format!("{} (rows ~{})", info.access, info.rows));
+        rows += info.rows;
+        match choice.chosen {
+            Chosen::Nothing => {}
+            Chosen::Keys(KeyAccess::Points(points)) => {
+                is_exact = false;
+                parts.push(Part::Points(points));
+            }
+            Chosen::Index { access, known, .. } if access.fields > 0 => {
+                is_exact &= access.is_exact;
+                entries += info.rows;
+                parts.push(Part::Index { access, known });
+            }
+            // A scan for one alternative serves the others, too.
+            _ => return Ok(None),
+        }
+    }
+    let rows = rows.min(planner.documents);
+    let several = Several { is_union: true, parts, is_exact };
+    Ok(Some(plan(planner, several, notes, (entries, rows))))
+}
+
+/// Returns the plan that fetches what two indexes find, if both are worth it.
+pub(super) fn intersection(planner: &Planner<'_, '_>, candidates: &[Candidate]) -> Option<Plan> {
+    let is_hinted = planner.spec.hint == Some(Hint::Intersection);
+    // Few documents are fetched sooner than another index is read.
+    let is_useful = |one: &&Candidate| one.access.fields > 0 && (is_hinted || one.known.is_none());
+    let mut useful: Vec<&Candidate> = candidates.iter().filter(is_useful).collect();
+    useful.sort_by_key(|one| one.entries);
+    let first = useful.first()?;
+    let adds = |one: &&&Candidate| one.access.bounded.iter().any(|path| !has(&first.access, path));
+    let second = useful[1..].iter().find(adds)?;
+    let rows = u128::from(first.entries) * u128::from(second.entries);
+    let rows = (rows / u128::from(planner.documents.max(1))) as u64 + 1;
+    let paths = planner.spec.filter.paths();
+    let is_exact = [first, second].iter().all(|one| one.access.are_bounds_exact)
+        && paths.iter().all(|path| has(&first.access, path) || has(&second.access, path));
+    let notes = [first, second].map(|one| {
+        format!("index {:?} ({} entries or about as many)", one.access.name, one.entries)
+    });
+    let part = |one: &Candidate| Part::Index {
+        access: Box::new(one.access.clone()),
+        known: one.known.clone(),
+    };
+    let parts = vec![part(first), part(second)];
+    let several = Several { is_union: false, parts, is_exact };
+    let entries = first.entries + second.entries;
+    Some(plan(planner, several, notes.into(), (entries, rows.min(first.entries))))
+}
+
+/// Returns whether the bounds of an index express the conditions on `path`.
+fn has(access: &IndexAccess, path: &FieldPath) -> bool {
+    access.bounded.contains(path)
+}
+
+fn plan(
+    planner: &Planner<'_, '_>,
+    several: Several,
+    mut notes: Vec<String>,
+    (entries, rows): (u64, u64),
+) -> Plan {
+    let is_read = planner.ask.wanted.reads_documents() || !several.is_exact;
+    // Keys are read, and sorted.
+    let gathered = 2 * entries / ENTRIES_PER_DOCUMENT;
+    let cost = gathered + if is_read { rows * FETCH } else { 0 } + 1;
+    if !is_read {
+        notes.push("exact, so no document is read".to_owned());
+    }
+    let access = match several.is_union {
+        true => format!("union of {} plans", several.parts.len()),
+        false => format!("intersection of {} indexes", several.parts.len()),
+    };
+    let info = PlanInfo { access, notes, rows, cost };
+    Plan { chosen: Chosen::Several(several), info }
+}
