@@ -8,7 +8,7 @@ use crate::failure::Failure;
 use crate::interrupt;
 use crate::output::{Output, note};
 use crate::units::{counted, grouped};
-use flagstone::{BuildProgress, Filter, Index};
+use flagstone::{BuildProgress, Filter, Index, Value};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::json;
 use std::io::IsTerminal;
@@ -103,9 +103,17 @@ fn bar() -> Option<ProgressBar> {
 fn list(args: &ListIndexesArgs) -> Result<(), Failure> {
     let database = open::to_read(&args.collection.database)?;
     let mut output = Output::new();
-    for index in open::collection(&database, &args.collection)?.indexes() {
+    let collection = open::collection(&database, &args.collection)?;
+    for index in collection.indexes() {
+        let statistics = match index.is_ready {
+            true => Some(collection.index_statistics(&index.name)?),
+            false => None,
+        };
         if !args.json {
             output.line(&index.to_string())?;
+            if let Some(statistics) = statistics {
+                output.line(&format!("    {statistics}"))?;
+            }
             continue;
         }
         let line = json!({
@@ -117,10 +125,19 @@ fn list(args: &ListIndexesArgs) -> Result<(), Failure> {
             "expires_after_seconds": index.expires_after.map(|time| time.as_secs_f64()),
             "ready": index.is_ready,
             "entries": index.entries,
+            "sampled": statistics.as_ref().map(|it| it.sampled),
+            "distinct": statistics.as_ref().map(|it| &it.distinct),
+            "first": statistics.as_ref().map(|it| values(&it.first)),
+            "last": statistics.as_ref().map(|it| values(&it.last)),
         });
         output.line(&line.to_string())?;
     }
     output.flush()
+}
+
+/// The values of an entry as text; null is a missing one.
+fn values(values: &[Option<Value>]) -> Vec<Option<String>> {
+    values.iter().map(|value| value.as_ref().map(Value::to_string)).collect()
 }
 
 fn drop_one(args: &DropIndexArgs) -> Result<(), Failure> {

@@ -5,19 +5,40 @@ use crate::args::StatsArgs;
 use crate::failure::Failure;
 use crate::output::Output;
 use crate::units::{counted, grouped, show_bytes};
-use flagstone::{KeyspaceStats, LevelReport, Routing, Stats};
+use flagstone::{Database, KeyspaceStats, LevelReport, Routing, Stats};
 use serde_json::{Value, json};
 use std::fmt::Write;
 
 pub(super) fn run(args: &StatsArgs) -> Result<(), Failure> {
-    let stats = open::to_read(&args.database)?.stats();
+    let database = open::to_read(&args.database)?;
+    let stats = database.stats();
     let mut output = Output::new();
     if args.json {
         output.line(&to_json(&stats).to_string())?;
     } else {
         output.line(draw(&stats).trim_end())?;
+        for (name, text) in indexes(&database, &stats)? {
+            output.line(&format!("{name:<14} {text}"))?;
+        }
     }
     output.flush()
+}
+
+/// What is known of the values of each complete index.
+fn indexes(database: &Database, stats: &Stats) -> Result<Vec<(String, String)>, Failure> {
+    let mut found = Vec::new();
+    for owner in stats.keyspaces.iter().filter(|one| one.info.content == "documents") {
+        let Some(collection) = database.existing_collection(&owner.info.name)? else { continue };
+        for index in collection.indexes().into_iter().filter(|index| index.is_ready) {
+            // The other figures are shown if a table is damaged.
+            let text = match collection.index_statistics(&index.name) {
+                Ok(statistics) => statistics.to_string(),
+                Err(error) => format!("cannot be read: {error}"),
+            };
+            found.push((format!("index {}.{}", owner.info.name, index.name), text));
+        }
+    }
+    Ok(found)
 }
 
 /// The statistics as a table for people.
