@@ -323,13 +323,6 @@ impl Keyspace {
     pub fn count(&self) -> Result<u64> {
         count(&self.handle, &self.core)
     }
-
-    /// Returns about how many keys there are, from counters alone. A tombstone in a table counts as
-    /// one key less: too few if it deletes nothing older, as one of a put that expired before its
-    /// flush.
-    pub fn approximate_count(&self) -> u64 {
-        self.core.trees().iter().map(|tree| tree.approximate_entries()).sum()
-    }
 }
 
 /// Batches and snapshots take a keyspace without its handle.

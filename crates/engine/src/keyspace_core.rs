@@ -272,6 +272,13 @@ impl KeyspaceCore {
         self.record.load().owner()
     }
 
+    /// Returns about how many keys there are, from counters alone. A tombstone in a table counts as
+    /// one key less: too few if it deletes nothing older, as one of a put that expired before its
+    /// flush.
+    pub fn approximate_count(&self) -> u64 {
+        self.trees().iter().map(|tree| tree.approximate_entries()).sum()
+    }
+
     /// Returns a sample of about `most` keys that are in tables, chosen by their hash. The samples
     /// that tables carry are read on first use.
     pub fn sampled_keys(&self, most: u64) -> SampledKeys {

@@ -37,9 +37,7 @@ pub(in crate::collection) fn statistics(stored: &Stored, name: &str) -> Result<I
         let mut scan = index.scan(reader, &IndexRange::all(), is_reverse)?;
         if scan.advance()? { scan.decode() } else { Ok(Vec::new()) }
     };
-    let owned = stored.engine().owned(stored.bytes());
-    let entries = owned.iter().find(|owned| owned.name() == name);
-    let entries = entries.map_or(0, flagstone_engine::Keyspace::approximate_count);
+    let entries = index.core().approximate_count();
     let (sampled, distinct) = index.distinct(entries);
     Ok(IndexStatistics { entries, sampled, distinct, first: end(false)?, last: end(true)? })
 }

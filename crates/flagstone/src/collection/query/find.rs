@@ -156,7 +156,8 @@ impl<'t> Find<'t> {
 
     fn explained(&self, ask: &Ask) -> Result<Explain> {
         let source = self.source();
-        let choice = Chooser::new(&self.stored, &source, &self.spec, ask).choose()?;
+        let chooser = Chooser::new(&self.stored, &source, &self.spec, ask);
+        let choice = chooser.explaining().choose()?;
         let sorts = self.spec.sort.is_some() && !choice.has_order();
         Ok(Explain { plans: choice.plans, sorts, actual: None })
     }

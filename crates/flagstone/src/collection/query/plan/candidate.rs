@@ -1,7 +1,6 @@
 //! One index as a plan, with its cost.
 
 use super::planner::{Chosen, Plan, Planner};
-use crate::collection::Stored;
 use crate::collection::query::access::IndexAccess;
 use crate::collection::query::ask::Need;
 use crate::collection::query::explain::PlanInfo;
@@ -10,10 +9,11 @@ use crate::collection::query::keys::Entries;
 use crate::collection::query::source::Source;
 use flagstone_base::Result;
 use std::collections::VecDeque;
-use std::sync::Arc;
 
 /// The most entries of an index that are read to estimate its cost.
 const PROBED_MAX: usize = 128;
+/// If a sample says that there are more entries than these, a probe would not find the end.
+const MANY: u64 = 16 * PROBED_MAX as u64;
 /// Without statistics a range is estimated to have one part in this many of an index, one value of
 /// each field ..
 const RANGE_PARTS: u64 = 3;
@@ -35,14 +35,10 @@ pub(super) struct Candidate {
 
 impl Candidate {
     pub(super) fn new(planner: &Planner<'_, '_>, access: IndexAccess) -> Result<Self> {
-        let Planner { stored, source, ask, documents, .. } = *planner;
+        let Planner { ask, documents, .. } = *planner;
         let has_order = ask.need == Need::Sort && access.order.is_some();
-        let known = probe(source, &access, access.direction(has_order))?;
-        let total = entries_of(stored, &access);
-        let (entries, source_of_entries) = match &known {
-            Some(keys) => (keys.len() as u64, "counted".to_owned()),
-            None => estimated(&access, total),
-        };
+        let total = access.index.core().approximate_count();
+        let (known, entries, how) = Self::count(planner, &access, has_order, total)?;
         let mut found = entries.min(documents);
         if let Some(last) = planner.last()
             && (ask.need != Need::Sort || has_order)
@@ -58,17 +54,49 @@ impl Candidate {
         let read = if is_streamed { found } else { entries };
         let fetched = if reads_none { 0 } else { found };
         let cost = read / ENTRIES_PER_DOCUMENT + fetched * FETCH + 1;
-        let mut notes = vec![access.shown(counts)];
-        notes.push(match known.is_some() {
-            true => format!("{entries} entries, {source_of_entries}"),
-            false => format!("about {entries} of {total} entries, {source_of_entries}"),
+        let notes = planner.notes(|| {
+            let number = match how {
+                How::Counted => format!("{entries} entries, counted"),
+                How::All => format!("about {entries} of {total} entries, all"),
+                How::Sampled(sampled) => {
+                    format!("about {entries} of {total} entries, by {sampled} sampled ones")
+                }
+                How::Guessed => {
+                    format!("about {entries} of {total} entries, by a rule of thumb")
+                }
+            };
+            let order = has_order.then(|| "has the order of the sort".to_owned());
+            [access.shown(counts), number].into_iter().chain(order).collect()
         });
-        if has_order {
-            notes.push("has the order of the sort".to_owned());
-        }
-        let access_text = format!("index {:?}", access.name);
-        let info = PlanInfo { access: access_text, notes, rows: entries.min(documents), cost };
+        let text = planner.text(|| format!("index {:?}", access.name));
+        let info = PlanInfo { access: text, notes, rows: entries.min(documents), cost };
         Ok(Self { access, known, has_order, entries, info })
+    }
+
+    /// Counts the entries of the ranges, or estimates how many there are. Returns also their keys,
+    /// if they were counted.
+    fn count(
+        planner: &Planner<'_, '_>,
+        access: &IndexAccess,
+        has_order: bool,
+        total: u64,
+    ) -> Result<(Option<VecDeque<Vec<u8>>>, u64, How)> {
+        let estimate = estimated(access, total);
+        // A query that ends soon reads few entries, however many there are.
+        let ends_soon = planner.last().is_some_and(|last| last <= PROBED_MAX as u64);
+        let is_known = match estimate {
+            (_, How::All) => true,
+            (entries, How::Sampled(_)) => entries > MANY,
+            _ => false,
+        };
+        if !is_known && !(has_order && ends_soon) {
+            let known = probe(planner.source, access, access.direction(has_order))?;
+            if let Some(keys) = known {
+                let count = keys.len() as u64;
+                return Ok((Some(keys), count, How::Counted));
+            }
+        }
+        Ok((None, estimate.0, estimate.1))
     }
 
     /// About how many documents it finds.
@@ -82,16 +110,22 @@ impl Candidate {
     }
 }
 
+/// How the number of entries is known.
+#[derive(Clone, Copy)]
+enum How {
+    Counted,
+    All,
+    /// By this many sampled entries.
+    Sampled(u64),
+    Guessed,
+}
+
 /// Reads the first entries. Returns their keys if these are all.
 fn probe(
     source: &Source<'_>,
     access: &IndexAccess,
     order: Order,
 ) -> Result<Option<VecDeque<Vec<u8>>>> {
-    // All entries of an index are known by their number.
-    if access.fields == 0 {
-        return Ok(None);
-    }
     let mut entries = Entries::new(access, source, order);
     let mut keys = VecDeque::new();
     while entries.advance()? {
@@ -103,14 +137,15 @@ fn probe(
     Ok(Some(keys))
 }
 
-/// Estimates how many entries the ranges have, more than those that were probed; returns also how.
-fn estimated(access: &IndexAccess, total: u64) -> (u64, String) {
+/// Estimates how many entries the ranges have, more than a probe would read.
+fn estimated(access: &IndexAccess, total: u64) -> (u64, How) {
     let least = 2 * PROBED_MAX as u64;
+    // All entries of an index are known by their number.
     if access.fields == 0 {
-        return (total.max(least), "all".to_owned());
+        return (total.max(least), How::All);
     }
     if let Some((entries, sampled)) = access.index.estimate(&access.ranges, total) {
-        return (entries.max(least), format!("by {sampled} sampled ones"));
+        return (entries.max(least), How::Sampled(sampled));
     }
     let mut values =
         if access.are_points { access.fields } else { access.fields.saturating_sub(1) };
@@ -123,12 +158,5 @@ fn estimated(access: &IndexAccess, total: u64) -> (u64, String) {
         part /= RANGE_PARTS;
     }
     let entries = part.saturating_mul(access.ranges.len().max(1) as u64).min(total);
-    (entries.max(least), "by a rule of thumb".to_owned())
-}
-
-/// About how many entries an index has, from counters.
-fn entries_of(stored: &Stored, access: &IndexAccess) -> u64 {
-    let owned = stored.engine().owned(stored.bytes());
-    let is_it = |owned: &&flagstone_engine::Keyspace| Arc::ptr_eq(owned, access.index.core());
-    owned.iter().find(is_it).map_or(0, flagstone_engine::Keyspace::approximate_count)
+    (entries.max(least), How::Guessed)
 }

@@ -33,7 +33,13 @@ impl<'a, 't> Chooser<'a, 't> {
         ask: &'a Ask,
     ) -> Self {
         let documents = stored.bytes().approximate_count();
-        Self(Planner { stored, source, spec, ask, documents, is_part: false })
+        Self(Planner { stored, source, spec, ask, documents, is_part: false, explains: false })
+    }
+
+    /// Makes texts for users, too.
+    pub(in crate::collection::query) const fn explaining(mut self) -> Self {
+        self.0.explains = true;
+        self
     }
 
     /// Chooses a plan.
@@ -66,9 +72,22 @@ impl<'a, 't> Chooser<'a, 't> {
             let text = "the hint asks for several indexes, but the filter has no conditions on two";
             return Err(Error::invalid(text));
         }
-        let mut infos: Vec<PlanInfo> = plans.iter().map(|plan| plan.info.clone()).collect();
-        if spec.hint.is_some() {
-            infos[0].notes.push("the hint names it".to_owned());
+        let infos = self.infos(&plans, refused);
+        let chosen = plans.into_iter().next().map_or(Chosen::Nothing, |plan| plan.chosen);
+        Ok(Choice { chosen, plans: infos })
+    }
+
+    /// What users see of the plans: the chosen one first.
+    fn infos(&self, plans: &[Plan], refused: Vec<Refused>) -> Vec<PlanInfo> {
+        let Planner { spec, explains, .. } = self.0;
+        let shown = if explains { plans.len() } else { 1 };
+        let mut infos: Vec<PlanInfo> =
+            plans.iter().take(shown).map(|plan| plan.info.clone()).collect();
+        if !explains {
+            return infos;
+        }
+        if let (Some(_), Some(first)) = (&spec.hint, infos.first_mut()) {
+            first.notes.push("the hint names it".to_owned());
         }
         infos.extend(refused.into_iter().map(|(name, reason)| PlanInfo {
             access: format!("index {name:?}"),
@@ -76,8 +95,7 @@ impl<'a, 't> Chooser<'a, 't> {
             rows: 0,
             cost: 0,
         }));
-        let chosen = plans.into_iter().next().map_or(Chosen::Nothing, |plan| plan.chosen);
-        Ok(Choice { chosen, plans: infos })
+        infos
     }
 
     /// Unions and intersections of indexes.
@@ -156,19 +174,20 @@ impl<'a, 't> Chooser<'a, 't> {
             }
         };
         if is_counted {
-            notes.push(format!("{found} documents, counted"));
+            notes.push(self.0.text(|| format!("{found} documents, counted")));
         }
         let each = if matches!(keys, KeyAccess::Points(_)) { FETCH } else { 1 };
         let rows = rows.min(found);
         let cost = match self.0.last() {
             // It ends when it has found enough.
             Some(last) if self.0.ask.need != Need::Sort && rows > 0 => {
-                notes.push(format!("ends after {last} documents that match"));
+                notes.push(self.0.text(|| format!("ends after {last} documents that match")));
                 last.saturating_mul(found.div_ceil(rows)).min(found)
             }
             _ => found,
         };
-        let info = PlanInfo { access: keys.shown(), notes, rows: found, cost: cost * each };
+        let access = self.0.text(|| keys.shown());
+        let info = PlanInfo { access, notes, rows: found, cost: cost * each };
         Ok(Plan { chosen: Chosen::Keys(keys.after(self.0.spec)), info })
     }
 

@@ -20,6 +20,8 @@ pub(super) struct Planner<'a, 't> {
     pub(super) documents: u64,
     /// The query is a part of another one, so only one index or a scan may serve it.
     pub(super) is_part: bool,
+    /// Texts for users are wanted: they take longer than the plan of a small query.
+    pub(super) explains: bool,
 }
 
 /// Keys that are gathered from several plans.
@@ -77,6 +79,16 @@ impl Choice {
 }
 
 impl Planner<'_, '_> {
+    /// Returns a text for users, if texts are wanted.
+    pub(super) fn text(&self, make: impl FnOnce() -> String) -> String {
+        if self.explains { make() } else { String::new() }
+    }
+
+    /// Returns notes for users, if texts are wanted.
+    pub(super) fn notes(&self, make: impl FnOnce() -> Vec<String>) -> Vec<String> {
+        if self.explains { make() } else { Vec::new() }
+    }
+
     /// The documents after which the query ends, if they come in an order that suffices.
     pub(super) fn last(&self) -> Option<u64> {
         match self.ask.wanted {

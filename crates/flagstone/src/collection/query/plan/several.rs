@@ -45,7 +45,7 @@ fn united(
         // The hint is for the whole query: a part of it may take any index.
         let choice = choose(part)?;
         let Some(info) = choice.plans.first() else { continue };
-        notes.push(format!("{} (rows ~{})", info.access, info.rows));
+        notes.push(planner.text(|| format!("{} (rows ~{})", info.access, info.rows)));
         rows += info.rows;
         match choice.chosen {
             Chosen::Nothing => {}
@@ -83,7 +83,7 @@ pub(super) fn intersection(planner: &Planner<'_, '_>, candidates: &[Candidate]) 
     let is_exact = [first, second].iter().all(|one| one.access.are_bounds_exact)
         && paths.iter().all(|path| has(&first.access, path) || has(&second.access, path));
     let notes = [first, second].map(|one| {
-        format!("index {:?} ({} entries or about as many)", one.access.name, one.entries)
+        planner.text(|| format!("index {:?}, about {} entries", one.access.name, one.entries))
     });
     let part = |one: &Candidate| Part::Index {
         access: Box::new(one.access.clone()),
@@ -113,10 +113,10 @@ fn plan(
     if !is_read {
         notes.push("exact, so no document is read".to_owned());
     }
-    let access = match several.is_union {
+    let access = planner.text(|| match several.is_union {
         true => format!("union of {} plans", several.parts.len()),
         false => format!("intersection of {} indexes", several.parts.len()),
-    };
+    });
     let info = PlanInfo { access, notes, rows, cost };
     Plan { chosen: Chosen::Several(several), info }
 }
