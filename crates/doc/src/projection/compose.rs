@@ -146,7 +146,8 @@ impl<'k, F: Fn(usize) -> (&'k [u8], Direction)> Compose<'_, F> {
         }
     }
 
-    /// Appends the value of a sort key. Frequent types are not decoded to a [`Value`](crate::Value).
+    /// Appends the value of a sort key. Integers and plain text are not decoded to a
+    /// [`Value`](crate::Value).
     fn value(&mut self, key: &[u8], direction: Direction) -> Result<()> {
         if let Some(int) = sort_key::as_int(key, direction) {
             self.encoder.builder.int(int);

@@ -67,8 +67,8 @@ impl UsableIndex {
         Some((entries, statistics.sampled()))
     }
 
-    /// Returns the size of the sample, and about how many distinct values the first fields have, for
-    /// each number of fields, in an index of `total` entries.
+    /// Returns the size of the sample, and about how many distinct values the first fields have,
+    /// for each number of fields, in an index of `total` entries.
     pub(super) fn distinct(&self, total: u64) -> (u64, Vec<u64>) {
         let statistics = self.state().map(|state| state.statistics(&self.core));
         statistics.map_or_else(Default::default, |one| (one.sampled(), one.distinct(total)))

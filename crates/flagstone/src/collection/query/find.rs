@@ -70,8 +70,8 @@ impl<'t> Find<'t> {
     }
 
     /// Sets which fields of the documents are returned: a
-    /// [`Projection`](crate::Projection), or its text: `id,author.name`, `-body`. Fields come in the
-    /// order of the document, or, if an index alone answers, in that of the projection.
+    /// [`Projection`](crate::Projection), or its text: `id,author.name`, `-body`. Fields come in
+    /// the order of the document, or, if an index alone answers, in that of the projection.
     pub fn project(mut self, projection: impl IntoProjection) -> Self {
         self.spec.projection = self.note(projection.into_projection());
         self
@@ -299,8 +299,8 @@ impl<'t> Find<'t> {
     /// ```
     ///
     /// # Errors
-    /// As [`Find::run`]; InvalidInput for a query with a limit or a skip, and for a token whose order
-    /// only an index had that is gone.
+    /// As [`Find::run`]; InvalidInput for a query with a limit or a skip, and for a token whose
+    /// order only an index had that is gone.
     pub fn page(&self, documents: u64) -> Result<Page> {
         self.check()?;
         if self.spec.limit.is_some() || self.spec.skip > 0 {

@@ -25,7 +25,7 @@ pub(in crate::collection::query) struct Found<'t> {
     pub(in crate::collection::query) order: Option<IndexOrder>,
 }
 
-/// Returns the documents that match, or what an index says of them if that is all that is asked for.
+/// Returns the documents that match, or what an index says of them if no more is asked for.
 pub(in crate::collection::query) fn rows<'t>(
     stored: &Stored,
     source: &Source<'t>,
