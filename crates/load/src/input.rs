@@ -18,7 +18,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Format {
-    /// JSON lines or one JSON array: the first bytes tell which.
+    /// JSON lines, one JSON array, or documents on several lines each: the beginning tells which.
     #[default]
     Json,
     /// A table of records.
@@ -53,8 +53,19 @@ pub(crate) enum Form {
 /// A stream, decompressed.
 pub(crate) struct Stream {
     pub(crate) text: Box<dyn Read + Send>,
-    pub(crate) is_array: bool,
+    pub(crate) shape: Shape,
     pub(crate) consumed: Consumed,
+}
+
+/// How JSON documents follow one another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Shape {
+    /// A document a line.
+    Lines,
+    /// The elements of one array.
+    Array,
+    /// One after another, on as many lines as each has.
+    Documents,
 }
 
 /// The number of bytes read of a stream, before decompression.
@@ -118,7 +129,7 @@ impl Input {
                     read_head(&mut At { file: &file, offset: 0 }, &mut head).map_err(refused)?;
                 // Files of the kernel have the length 0 and are not empty.
                 let is_as_told = (len as u64) <= about.len();
-                let is_lines = format == Format::Json && !begins_array(&head[..len]);
+                let is_lines = format == Format::Json && shape_of(&head[..len]) == Shape::Lines;
                 if is_as_told && is_lines && !is_compressed(&head[..len]) {
                     let form = Form::Plain(file, Mutex::default());
                     return Ok(Self { name, bytes: Some(about.len()), form, format });
@@ -177,12 +188,8 @@ impl Stream {
             Box::new(whole)
         };
         let (head, len) = head_of(&mut text)?;
-        let is_array = begins_array(&head[..len]);
-        Ok(Self {
-            text: Box::new(Cursor::new(head).take(len as u64).chain(text)),
-            is_array,
-            consumed,
-        })
+        let shape = shape_of(&head[..len]);
+        Ok(Self { text: Box::new(Cursor::new(head).take(len as u64).chain(text)), shape, consumed })
     }
 }
 
@@ -209,9 +216,16 @@ fn is_compressed(head: &[u8]) -> bool {
     head.starts_with(&ZSTD_MAGIC) || head.starts_with(&GZIP_MAGIC)
 }
 
-fn begins_array(head: &[u8]) -> bool {
-    let text = head.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(head);
-    text.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'[')
+/// Returns the shape of the text that begins so. A first line that is an opening brace alone is the
+/// beginning of a document on several lines: it is no line of JSON.
+fn shape_of(head: &[u8]) -> Shape {
+    let text = head.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(head).trim_ascii_start();
+    let first = text.split(|byte| *byte == b'\n').next().unwrap_or_default();
+    match text.first() {
+        Some(b'[') => Shape::Array,
+        _ if first.len() < text.len() && first.trim_ascii_end() == b"{" => Shape::Documents,
+        _ => Shape::Lines,
+    }
 }
 
 /// A reader of a file from an offset on, which does not move the file's own position.

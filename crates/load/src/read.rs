@@ -3,7 +3,7 @@
 use crate::control::Control;
 use crate::error::LoadError;
 use crate::gate::{Gate, Permit};
-use crate::input::{At, Form, Format, Input, Stream};
+use crate::input::{At, Form, Format, Input, Shape, Stream};
 use crate::marks::Position;
 use crate::records::{Records, RecordsError};
 use crate::table::{Table, TableFormat};
@@ -179,15 +179,17 @@ impl Reader {
     }
 
     fn read_stream(&self, task: &Task, stream: Stream) -> Result<(), Stopped> {
-        let Stream { text, is_array, consumed } = stream;
+        let Stream { text, shape, consumed } = stream;
         let with_consumed = |chunk: Chunk| (chunk, consumed.take());
-        if is_array {
-            let mut elements = Elements::of_stream(text, LINE_BYTES_MAX);
-            self.send_all(task, None, || Ok(elements.next_chunk()?.map(with_consumed)))
-        } else {
-            let mut lines = Lines::of_stream(text, LINE_BYTES_MAX);
-            self.send_all(task, None, || Ok(lines.next_chunk()?.map(with_consumed)))
-        }
+        let mut elements = match shape {
+            Shape::Array => Elements::of_stream(text, LINE_BYTES_MAX),
+            Shape::Documents => Elements::of_documents(text, LINE_BYTES_MAX),
+            Shape::Lines => {
+                let mut lines = Lines::of_stream(text, LINE_BYTES_MAX);
+                return self.send_all(task, None, || Ok(lines.next_chunk()?.map(with_consumed)));
+            }
+        };
+        self.send_all(task, None, || Ok(elements.next_chunk()?.map(with_consumed)))
     }
 
     fn read_table(&self, task: &Task, stream: Stream, format: &TableFormat) -> Result<(), Stopped> {

@@ -6,8 +6,8 @@ use clap::{Args, ValueEnum, ValueHint};
 use flagstone::{Durability, parse_bytes};
 use std::path::PathBuf;
 
-/// Load documents from files of JSON lines, a JSON array or a table, plain or compressed by zstd or
-/// gzip
+/// Load documents from files of JSON, as lines or an array, or of a table, plain or compressed by
+/// zstd or gzip
 ///
 /// A document replaces the one with its key; --mode says what else to do. Of documents with one key
 /// the last one in the input wins, whatever the number of threads. Without --bad-lines the load
@@ -122,7 +122,7 @@ pub(crate) enum ModeArg {
 /// The format of files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum FormatArg {
-    /// JSON lines or one JSON array.
+    /// JSON lines, one JSON array, or documents on several lines each.
     Json,
     /// Comma-separated values, quotes as in RFC 4180.
     Csv,

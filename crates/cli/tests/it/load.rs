@@ -20,6 +20,8 @@ fn every_form_of_input_gives_the_same_documents() {
     place.file("plain.jsonl", &text);
     place.file("crlf.jsonl", format!("\u{feff}\n{}", text.replace('\n', "\r\n\r\n").trim_end()));
     place.file("array.json", &array);
+    let pretty = text.replace("{\"id", "{\n  \"id").replace(",\"pad", ",\r\n  \"pad");
+    place.file("pretty.json", pretty.replace("\"}", "\"\n}"));
     place.file("lines.zst", zstd::encode_all(text.as_bytes(), 1).unwrap());
     place.file("array.zst", zstd::encode_all(array.as_bytes(), 1).unwrap());
     let mut frames = zstd::encode_all(&text.as_bytes()[..1000], 1).unwrap();
@@ -36,6 +38,7 @@ fn every_form_of_input_gives_the_same_documents() {
         "plain.jsonl",
         "crlf.jsonl",
         "array.json",
+        "pretty.json",
         "lines.zst",
         "array.zst",
         "frames.zst",
@@ -295,8 +298,11 @@ fn a_bad_line_stops_the_load_with_its_place_and_reason() {
     refused(b"{\"id\":\"\xFF\"}", "in.jsonl:1:8: expected text in UTF-8");
     refused(b"\xFF\xFE{\0", "in.jsonl:1:1: expected");
     refused(b"{\"id\":1}\n  {\"id\":2", "in.jsonl:2:10: expected");
-    let several = "in.jsonl:1:2: expected a name in quotes, found the end of the line: a document";
-    refused(b"{\n  \"id\": 1\n}\n", several);
+    let several = "in.jsonl:2:9: expected a name in quotes, found the end of the line: a document";
+    refused(b"{\"id\":0}\n{\"id\":1,\n \"x\":2}\n", several);
+    refused(b"{\n \"id\": 1\n}\n{\n \"no\": 2\n}", "in.jsonl:4:1: there is no field \"id\"");
+    refused(b"{\n \"id\": 1\n}\n{\n \"id\": 2,\n}", "in.jsonl:6:1: expected a name in quotes");
+    refused(b"{\n \"id\": 1\n}\n{\n \"id\": 2", "in.jsonl:5:9: expected the end of the document");
     refused(b"7\n", "in.jsonl:1:1: there is no field");
     refused(format!("{{\"id\":1,\"x\":{}", "[".repeat(1000)).as_bytes(), "in.jsonl:1:");
     refused(b"[{\"id\":1},\n {\"id\":2} {\"id\":3}]", "in.jsonl:2:11: expected");

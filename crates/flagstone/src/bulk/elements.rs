@@ -1,8 +1,10 @@
-//! One JSON array as a stream, cut into chunks of whole elements.
+//! One JSON array as a stream, cut into chunks of whole elements; or documents after one another,
+//! each on as many lines as it has.
 //!
 //! Looks only at brackets, commas and strings; whether an element is JSON is left to the parser. A
 //! comma at depth one ends an element. The bracket that closes the array ends the stream, and only
-//! white space may follow.
+//! white space may follow. Without an array, a bracket that leads back to depth one ends a
+//! document.
 
 use super::chunk::{BYTE_ORDER_MARK, CHUNK_BYTES, Chunk, Place, fill, is_space};
 use std::fmt;
@@ -30,6 +32,8 @@ pub struct Elements<R> {
     drops: bool,
     /// Whether the last token was a comma, so that an element must follow.
     after_comma: bool,
+    /// Whether the elements are those of an array.
+    is_array: bool,
     found: Vec<Range<usize>>,
     element_bytes_max: usize,
 }
@@ -63,9 +67,21 @@ impl<R: Read> Elements<R> {
             start: None,
             drops: false,
             after_comma: false,
+            is_array: true,
             found: Vec::new(),
             element_bytes_max,
         }
+    }
+
+    /// Creates a reader of the documents that `input` holds one after another, with white space
+    /// between them: maps and arrays. A document over `document_bytes_max` bytes is cut as an
+    /// element is.
+    pub const fn of_documents(input: R, document_bytes_max: usize) -> Self {
+        let mut elements = Self::of_stream(input, document_bytes_max);
+        elements.is_array = false;
+        elements.state = State::Inside;
+        elements.depth = 1;
+        elements
     }
 
     /// Returns the next chunk, or `None` at the end of the array.
@@ -134,6 +150,9 @@ impl<R: Read> Elements<R> {
     #[inline]
     fn inside(&mut self, byte: u8) -> Result<(), ElementsError> {
         match byte {
+            b',' | b']' | b'}' if self.depth == 1 && !self.is_array => {
+                return Err(self.refused("a document"));
+            }
             b',' if self.depth == 1 => {
                 self.end_element("an element before the comma")?;
                 self.after_comma = true;
@@ -153,7 +172,13 @@ impl<R: Read> Elements<R> {
                 }
                 match byte {
                     b'[' | b'{' => self.depth += 1,
-                    b']' | b'}' => self.depth -= 1,
+                    b']' | b'}' => {
+                        self.depth -= 1;
+                        if self.depth == 1 && !self.is_array {
+                            self.seen += 1;
+                            return self.end_element("a document");
+                        }
+                    }
                     b'"' => self.state = State::Text,
                     _ => {}
                 }
@@ -229,7 +254,9 @@ impl<R: Read> Elements<R> {
         match self.state {
             State::After => Ok(None),
             State::Before => Err(self.refused("an array")),
-            _ => Err(self.refused("the end of the array")),
+            _ if self.is_array => Err(self.refused("the end of the array")),
+            _ if self.start.is_some() => Err(self.refused("the end of the document")),
+            _ => Ok(None),
         }
     }
 
@@ -245,7 +272,8 @@ impl<R: Read> Elements<R> {
 pub enum ElementsError {
     /// The input failed.
     Input(io::Error),
-    /// The text is not an array of elements with commas between them.
+    /// The text is not an array of elements with commas between them, or does not hold documents
+    /// one after another.
     NoArray {
         /// The place at which the text is wrong.
         place: Place,
@@ -308,6 +336,38 @@ mod tests {
             ["1:2 {\"a\":[1,{\"b\":2}]}", "2:3 \"x,]}\\\"[\"", "2:14 []", "2:18 null"]
         );
         assert_eq!(whole("[\"\\\\\",\"é\",3]").unwrap(), ["1:2 \"\\\\\"", "1:7 \"é\"", "1:11 3"]);
+    }
+
+    #[test]
+    fn documents_end_where_their_brackets_close() {
+        let documents = |text: &str| {
+            let all = |step| {
+                let mut reader = Elements::of_documents(Dripping(text.as_bytes(), step), 1 << 20);
+                let mut found = Vec::new();
+                while let Some(chunk) = reader.next_chunk().map_err(|error| error.to_string())? {
+                    for (at, document) in chunk.documents() {
+                        let place = chunk.place.unwrap().after(&chunk.bytes[..at]);
+                        found.push(format!("{place} {}", String::from_utf8_lossy(document)));
+                    }
+                }
+                Ok(found)
+            };
+            let found: Result<Vec<String>, String> = all(usize::MAX);
+            assert_eq!(found, all(1), "{text}");
+            found
+        };
+        assert_eq!(documents(" \n ").unwrap(), [""; 0]);
+        assert_eq!(
+            documents("\u{feff}{\n \"a\": \"}{\"\n}\n{\"b\":[{},[]]}[1] {\n}").unwrap(),
+            ["1:1 {\n \"a\": \"}{\"\n}", "4:1 {\"b\":[{},[]]}", "4:14 [1]", "4:18 {\n}"]
+        );
+        for (text, error) in [
+            ("{\n}\n,{}", "3:1: expected a document"),
+            ("{\n}}", "2:2: expected a document"),
+            ("{\n {", "2:3: expected the end of the document"),
+        ] {
+            assert_eq!(documents(text).unwrap_err(), error, "{text}");
+        }
     }
 
     #[test]
