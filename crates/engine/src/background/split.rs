@@ -188,8 +188,11 @@ fn merge(upkeep: &Arc<Upkeep>, core: &Arc<KeyspaceCore>) -> Result<bool> {
         return Ok(false);
     }
     if old.iter().any(|tree| tree.oldest_unflushed().is_some()) {
-        // The end of the flush leads here again, once writers are idle.
-        seal(upkeep, Take::Trees(&old.iter().map(|tree| tree.id()).collect::<Vec<_>>()), None);
+        // The end of the flush leads here again.
+        let is_flushing = old.iter().any(|tree| tree.sealed_count() > 0);
+        if upkeep.splits.delay_merge(core.id, is_flushing, upkeep.setup.now()) {
+            seal(upkeep, Take::Trees(&old.iter().map(|tree| tree.id()).collect::<Vec<_>>()), None);
+        }
         return Ok(false);
     }
     let Some(_stopped) = Stopped::take(upkeep, old) else { return Ok(false) };
@@ -212,7 +215,7 @@ fn merge(upkeep: &Arc<Upkeep>, core: &Arc<KeyspaceCore>) -> Result<bool> {
     change(upkeep, manifest, core, Change { old, at, record, through: Some(through) })?;
     drop(held);
     drop(guard);
-    upkeep.splits.merges.fetch_add(1, Ordering::Relaxed);
+    upkeep.splits.note_merged(core.id);
     let keyspace = core.name();
     upkeep.health.tell(&Event::PartitionsMerged { keyspace, partition: at });
     Ok(true)
@@ -346,5 +349,88 @@ impl Drop for Stopped {
     fn drop(&mut self) {
         self.trees.iter().for_each(|tree| tree.let_flush());
         self.upkeep.work.ring();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::stories::world::World;
+    use crate::{Engine, Keyspace, KeyspaceOptions, Options, Routing};
+    use flagstone_env::{Lane, Random, SeededRandom};
+    use std::time::Duration;
+
+    const KEYS: u32 = 4000;
+
+    /// A keyspace with several partitions, nearly everything in which was deleted.
+    fn shrunk(world: &World) -> (Engine, Keyspace) {
+        let options =
+            Options { memory_budget: 4 << 20, split_bytes: 512 << 10, ..Options::default() };
+        let db = world.builder().options(options).open().unwrap();
+        let auto = KeyspaceOptions::new().routing(Routing::Auto);
+        let kv = db.keyspace_with("kv", auto).unwrap();
+        let random = SeededRandom::new(3);
+        for n in 0..KEYS {
+            let words = (0..125).flat_map(|_| random.next_u64().to_le_bytes());
+            kv.put((n * 1237 % KEYS).to_be_bytes(), words.collect::<Vec<_>>()).unwrap();
+            if n % 400 == 399 {
+                db.flush().unwrap();
+                world.steps.run_all();
+            }
+        }
+        kv.delete_range(0_u32.to_be_bytes()..KEYS.to_be_bytes()).unwrap();
+        db.flush().unwrap();
+        world.steps.run_all();
+        db.compact().unwrap();
+        world.steps.run_all();
+        assert!(kv.core().trees().len() > 4, "{} partitions", kv.core().trees().len());
+        (db, kv)
+    }
+
+    /// Queues what waits for a time, which has passed.
+    fn ring_timers(world: &World) {
+        for _ in 0..3 {
+            world.steps.ring_timer();
+        }
+    }
+
+    /// Writes a little into each partition.
+    fn trickle(kv: &Keyspace) {
+        for n in (0..KEYS).step_by(200) {
+            kv.put(n.to_be_bytes(), "1").unwrap();
+        }
+    }
+
+    /// They were flushed each time, and merged a second later if nobody had written by then.
+    #[test]
+    fn small_neighbours_that_are_written_now_and_then_merge() {
+        let world = World::new();
+        let (db, kv) = shrunk(&world);
+        for _ in 0..20 {
+            trickle(&kv);
+            world.clock.advance(Duration::from_secs(2));
+            ring_timers(&world);
+            world.steps.run_all();
+        }
+        assert_eq!(kv.core().trees().len(), 1);
+        assert_eq!(kv.count().unwrap(), 20);
+        db.verify().unwrap();
+    }
+
+    #[test]
+    fn small_neighbours_that_are_written_all_the_time_are_not_flushed_again_and_again() {
+        let world = World::new();
+        let (db, kv) = shrunk(&world);
+        let before = db.stats().flushes;
+        for _ in 0..20 {
+            trickle(&kv);
+            world.clock.advance(Duration::from_secs(2));
+            ring_timers(&world);
+            while world.steps.step(Lane::Flush) || world.steps.step(Lane::Compaction) {
+                trickle(&kv);
+            }
+        }
+        let flushes = db.stats().flushes - before;
+        assert!(flushes <= 4, "{flushes} trees were flushed in 40 seconds");
+        assert!(kv.core().trees().len() > 1, "there was no moment to merge all");
     }
 }

@@ -15,6 +15,10 @@ const TRIM_WITHIN: Duration = Duration::from_secs(60);
 /// After a split because of load, no partitions of the keyspace merge for this long.
 const STAY_FOR: Duration = Duration::from_secs(600);
 
+/// Small neighbours of a keyspace are flushed to be merged at most once in this time, unless they
+/// are merged: somebody may write to them all the time.
+const FLUSH_EVERY: Duration = Duration::from_secs(60);
+
 /// The splits and merges of an open database: done, due, and kept waiting.
 #[derive(Default)]
 pub(crate) struct Splits {
@@ -41,6 +45,10 @@ struct SplitsDue {
     divided: BTreeSet<KeyspaceId>,
     /// Writers are idle, so small neighbours among these may be merged.
     may_merge: bool,
+    /// Keyspaces whose small neighbours are being flushed, to be merged as soon as that has ended.
+    flushing: BTreeSet<KeyspaceId>,
+    /// When that was last begun, if they were not merged since.
+    flushed: HashMap<KeyspaceId, Duration>,
     /// Trees with tables that reach across their bounds, and since when.
     sharing: HashMap<TreeId, Duration>,
 }
@@ -134,6 +142,33 @@ impl Splits {
         let mut due = self.due.lock();
         due.divided.remove(&keyspace);
         due.loaded_since.remove(&keyspace);
+        due.flushed.remove(&keyspace);
+    }
+
+    /// Notes that neighbours in `keyspace` can be merged once what they have is in tables. Returns
+    /// whether to flush them now; `is_flushing` if that has been begun.
+    pub(super) fn delay_merge(
+        &self,
+        keyspace: KeyspaceId,
+        is_flushing: bool,
+        now: Duration,
+    ) -> bool {
+        let mut due = self.due.lock();
+        let is_late = |last: &Duration| now.saturating_sub(*last) >= FLUSH_EVERY;
+        let may_flush = !is_flushing && due.flushed.get(&keyspace).is_none_or(is_late);
+        if may_flush {
+            due.flushed.insert(keyspace, now);
+        }
+        if may_flush || is_flushing {
+            due.flushing.insert(keyspace);
+        }
+        may_flush
+    }
+
+    /// Notes that neighbours in `keyspace` were merged.
+    pub(super) fn note_merged(&self, keyspace: KeyspaceId) {
+        self.due.lock().flushed.remove(&keyspace);
+        self.merges.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Notes that writers are idle.
@@ -143,12 +178,13 @@ impl Splits {
     }
 
     /// Returns the keyspaces in which small neighbours may be merged. The next call returns none
-    /// until writers are idle again.
+    /// until writers are idle again, or until neighbours were flushed.
     pub(super) fn take_divided(&self) -> Vec<KeyspaceId> {
         let mut due = self.due.lock();
+        let flushing = std::mem::take(&mut due.flushing);
         match std::mem::take(&mut due.may_merge) {
             true => due.divided.iter().copied().collect(),
-            false => Vec::new(),
+            false => due.divided.intersection(&flushing).copied().collect(),
         }
     }
 
@@ -156,7 +192,8 @@ impl Splits {
     pub(super) fn arm(&self) -> bool {
         let is_due = {
             let mut due = self.due.lock();
-            let is_any = !(due.large.is_empty() && due.loaded.is_empty());
+            let is_any =
+                !(due.large.is_empty() && due.loaded.is_empty() && due.flushing.is_empty());
             (std::mem::take(&mut due.may_split) && is_any) || due.may_merge
         };
         is_due && !self.is_queued.swap(true, Ordering::AcqRel)
