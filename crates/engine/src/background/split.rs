@@ -354,9 +354,14 @@ impl Drop for Stopped {
 
 #[cfg(test)]
 mod tests {
+    use crate::background::splits::Splits;
     use crate::stories::world::World;
     use crate::{Engine, Keyspace, KeyspaceOptions, Options, Routing};
+    use flagstone_base::{FileNumber, TreeId};
     use flagstone_env::{Lane, Random, SeededRandom};
+    use flagstone_sst::TableMeta;
+    use flagstone_tree::{KeyBounds, Known, Tree, TreeEdit, TreeOptions, Version};
+    use std::sync::Arc;
     use std::time::Duration;
 
     const KEYS: u32 = 4000;
@@ -398,6 +403,33 @@ mod tests {
         for n in (0..KEYS).step_by(200) {
             kv.put(n.to_be_bytes(), "1").unwrap();
         }
+    }
+
+    /// Each flush of a tree that is large and cannot be split began its minute again.
+    #[test]
+    fn a_tree_that_is_not_split_is_trimmed_in_time() {
+        let world = World::new();
+        let db = world.open();
+        let kv = db.keyspace("kv").unwrap();
+        let context = kv.core().trees()[0].context();
+        let meta = TableMeta {
+            number: FileNumber(99),
+            smallest: b"a".to_vec(),
+            largest: b"z".to_vec(),
+            ..TableMeta::default()
+        };
+        let edit = TreeEdit { added: vec![(6, meta)], ..TreeEdit::new(TreeId(99)) };
+        let version = Version::open(context, &edit, &mut Known::default()).unwrap();
+        let bounds = Some(Arc::new(KeyBounds::new(b"m".to_vec(), None)));
+        let options = TreeOptions { bounds, ..TreeOptions::default() };
+        let tree = Tree::new(TreeId(99), Arc::clone(context), options, version);
+        assert!(tree.shares_tables());
+        let splits = Splits::default();
+        let at = Duration::from_secs;
+        splits.note_sharing(&tree, at(1));
+        splits.forget(tree.id());
+        splits.note_sharing(&tree, at(40));
+        assert!(!splits.is_trim_late(&tree, at(60)) && splits.is_trim_late(&tree, at(61)));
     }
 
     /// They were flushed each time, and merged a second later if nobody had written by then.

@@ -118,7 +118,6 @@ impl Splits {
         let mut due = self.due.lock();
         due.large.remove(&tree);
         due.loaded.remove(&tree);
-        due.sharing.remove(&tree);
     }
 
     /// The trees that have grown beyond the limit, and those whose writers contend, with their
