@@ -309,7 +309,10 @@ impl Drop for RunningTree {
 impl Claim {
     fn take(upkeep: &Arc<Upkeep>, tree: &Arc<Tree>) -> Option<Self> {
         let mut queue = upkeep.work.lock();
-        queue.compacting.insert(tree.id()).then(|| {
+        // A split may have ended just now. Whoever replaces a tree claims it meanwhile, so under
+        // the lock a tree that nobody claims is either replaced or stays.
+        let is_free = tree.successors().is_none() && queue.compacting.insert(tree.id());
+        is_free.then(|| {
             queue.compacting_for_callers += 1;
             Self { upkeep: Arc::clone(upkeep), tree: Arc::clone(tree) }
         })
@@ -356,8 +359,28 @@ impl Drop for Claim {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing;
+    use crate::stories::world::World;
+    use crate::{KeyspaceOptions, Options, Routing, testing};
     use flagstone_base::ErrorKind;
+
+    /// It was compacted as an empty tree, and those that had replaced it were left out.
+    #[test]
+    fn a_tree_that_a_split_has_just_replaced_is_not_claimed() {
+        let world = World::new();
+        let options = Options { split_bytes: 1024, ..Options::default() };
+        let db = world.builder().options(options).open().unwrap();
+        let auto = KeyspaceOptions::new().routing(Routing::Auto);
+        let kv = db.keyspace_with("kv", auto).unwrap();
+        let old = Arc::clone(&kv.core().trees()[0]);
+        let upkeep = &kv.handle().parts().upkeep;
+        assert!(Claim::take(upkeep, &old).is_some());
+        (0..200_u8).for_each(|n| kv.put([n], vec![n; 1000]).unwrap());
+        db.flush().unwrap();
+        world.steps.run_all();
+        assert!(old.successors().is_some());
+        assert!(Claim::take(upkeep, &old).is_none());
+        assert!(!upkeep.work.lock().compacting.contains(&old.id()));
+    }
 
     #[test]
     fn a_participant_that_is_dropped_with_a_tree_fails_its_call() {
