@@ -34,7 +34,7 @@ use crate::scratch::Scratch;
 use crate::setup::Setup;
 use flagstone_base::{Moment, SeqNo};
 use flagstone_env::DiskLock;
-use flagstone_env::sync::atomic::AtomicBool;
+use flagstone_env::sync::atomic::{AtomicBool, AtomicU64};
 use flagstone_env::sync::{Mutex, RwLock};
 use flagstone_tree::TreeContext;
 use flagstone_wal::{Log, LogFiles};
@@ -155,6 +155,7 @@ impl Lower {
             expiry_timer: ExpiryTimer::default(),
             splits: Splits::default(),
             cuts: RwLock::default(),
+            fills: AtomicU64::default(),
         }
     }
 

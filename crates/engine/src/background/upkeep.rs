@@ -18,7 +18,7 @@ use crate::queue::{Queue, Work};
 use crate::setup::Setup;
 use flagstone_base::{Moment, TreeId};
 use flagstone_env::Lane;
-use flagstone_env::sync::atomic::AtomicBool;
+use flagstone_env::sync::atomic::{AtomicBool, AtomicU64};
 use flagstone_env::sync::{Mutex, RwLock};
 use flagstone_tree::TreeContext;
 use std::sync::Arc;
@@ -51,9 +51,11 @@ pub(crate) struct Upkeep {
     pub(crate) is_look_queued: AtomicBool,
     pub(crate) expiry_timer: ExpiryTimer,
     pub(crate) splits: Splits,
-    /// Held by ingests from before their number until they are installed, and alone by a cut that
-    /// was taken in vain.
+    /// Held by ingests from before their number until they are installed, by fills while they are
+    /// installed, and alone by a cut that was taken in vain.
     pub(crate) cuts: RwLock<()>,
+    /// How often tables were installed below newer entries. Raised under the manifest's lock.
+    pub(crate) fills: AtomicU64,
 }
 
 impl Upkeep {

@@ -7,6 +7,7 @@ use super::upkeep::Upkeep;
 use crate::queue::{Cut, CutRequest, Flushes, Queue};
 use flagstone_base::{Error, ErrorKind, Result, SeqNo, TreeId};
 use flagstone_env::sync::Mutex;
+use flagstone_env::sync::atomic::Ordering;
 use flagstone_tree::Tree;
 use flagstone_wal::Log;
 use std::sync::Arc;
@@ -38,7 +39,8 @@ pub(crate) fn flush_trees(upkeep: &Arc<Upkeep>, trees: &[Arc<Tree>]) -> Result<(
 /// Flushes everything acknowledged so far, and returns the state right after it. Writes and
 /// compactions continue meanwhile. If a keyspace was created or dropped during the cut, its catalog
 /// is newer than its writes, and the cut is taken again. So it is if tables were ingested, whose
-/// entries are newer than the cut; then ingests wait for the next one.
+/// entries are newer than the cut, or are those of newer documents; then ingests wait for the next
+/// one.
 ///
 /// # Errors
 /// Busy if that happens again and again; otherwise the error of a flush.
@@ -54,9 +56,11 @@ pub(crate) fn cut(upkeep: &Arc<Upkeep>) -> Result<Cut> {
 
 fn try_cut(upkeep: &Arc<Upkeep>) -> Result<Cut> {
     let closed = || upkeep.setup.closed_meanwhile();
+    let fills = || upkeep.fills.load(Ordering::Acquire);
     let epoch = || {
         let manifest = upkeep.edits.manifest.lock();
-        manifest.as_ref().map(|m| m.state().catalog.counters().epoch).ok_or_else(closed)
+        let manifest = manifest.as_ref().ok_or_else(closed)?;
+        Ok::<_, Error>((manifest.state().catalog.counters().epoch, fills()))
     };
     for attempt in 0..CUTS_MAX {
         let _no_ingests = (attempt > 0).then(|| upkeep.cuts.write());
@@ -66,7 +70,9 @@ fn try_cut(upkeep: &Arc<Upkeep>) -> Result<Cut> {
         seal_all_and_cut(upkeep, CutRequest::new(&result));
         wait_for_flushes(upkeep, Flushes::is_flushed)?;
         let cut = result.lock().take().ok_or_else(closed)?;
-        if cut.state.catalog.counters().epoch == before && cut.holds_nothing_newer() {
+        // What a fill has installed before is of documents that the cut has.
+        let is_same = (cut.state.catalog.counters().epoch, fills()) == before;
+        if is_same && cut.holds_nothing_newer() {
             return Ok(cut);
         }
     }

@@ -6,7 +6,7 @@ use crate::stories::world::World;
 use crate::{Batch, Effect, Engine, ErrorKind, Keyspace};
 use flagstone_base::Moment;
 use flagstone_base::key::KeyRange;
-use flagstone_env::{Effect as DiskEffect, Failure, Fault, SeededRandom};
+use flagstone_env::{Effect as DiskEffect, Executor, Failure, Fault, Lane, Progress, SeededRandom};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -22,8 +22,12 @@ fn range(number: u8) -> KeyRange {
 }
 
 /// The entries of the documents of a range, in their order.
-fn entries(fill: &Fill, kv: &Keyspace, number: u8) -> Result<BTreeMap<Vec<u8>, Option<Moment>>> {
-    let mut scan = fill.snapshot().scan(kv, range(number))?;
+fn entries(
+    fill: &Fill,
+    kv: &Keyspace,
+    range: KeyRange,
+) -> Result<BTreeMap<Vec<u8>, Option<Moment>>> {
+    let mut scan = fill.snapshot().scan(kv, range)?;
     let mut entries = BTreeMap::new();
     while scan.advance()? {
         let expiry = fill.snapshot().find(kv, scan.key())?.lives_until();
@@ -41,7 +45,7 @@ fn fill(
     let fill = db.begin_fill(owned)?;
     between();
     let mut ingest = fill.ingest()?;
-    for (key, expiry) in entries(&fill, kv, number)? {
+    for (key, expiry) in entries(&fill, kv, range(number))? {
         ingest.put(&key, b"", expiry)?;
     }
     between();
@@ -160,6 +164,42 @@ fn newer_entries_win_over_an_ingest_below_them_however_they_are_compacted() {
         levels.iter().map(|level| (level.deletes, level.level)).collect::<Vec<_>>(),
         [(0, 6)]
     );
+}
+
+/// The entries have the SeqNo of the floor, which is in the cut, though their documents are not.
+#[test]
+fn a_checkpoint_has_no_entries_of_documents_that_came_after_it() {
+    let world = World::new();
+    let (db, kv) = open(&world);
+    kv.put("k1", "old").unwrap();
+    let owned = index(&db, &kv, "late");
+    let floor = Arc::new(Floor::set(kv.handle(), owned.core()).unwrap());
+    let mut begun = Some((db.clone(), kv.clone(), floor));
+    // The first step of the checkpoint, which has sealed the memtables by then.
+    let job = move || {
+        if let Some((db, kv, floor)) = begun.take() {
+            let mut batch = Batch::default();
+            batch.put(&kv, "k2", "new").unwrap();
+            commit(&db, batch).unwrap();
+            let filling = Fill { floor, snapshot: Snapshot::new(kv.handle()) };
+            let mut ingest = filling.ingest().unwrap();
+            for (key, expiry) in entries(&filling, &kv, KeyRange::ALL).unwrap() {
+                ingest.put(&key, b"", expiry).unwrap();
+            }
+            ingest.finish().unwrap();
+        }
+        Progress::Done
+    };
+    db.keyspace("other").unwrap().put("a", "1").unwrap();
+    world.steps.submit(Lane::Flush, Box::new(job));
+    db.checkpoint("copy").unwrap();
+    // With other background work: a close ends that of its executor.
+    let copy = World::on(world.disk.clone()).builder_at("copy").open().unwrap();
+    let kv = copy.keyspace("kv").unwrap();
+    let documents: Vec<_> = all(&kv).iter().map(|(key, value)| entry(value, key)).collect();
+    for key in all(&copy.owned(&kv)[0]).keys() {
+        assert!(documents.contains(key), "{} is of no document", key.escape_ascii());
+    }
 }
 
 #[test]

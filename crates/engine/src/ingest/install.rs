@@ -13,6 +13,7 @@ use crate::manifest::Manifest;
 use crate::parts::Parts;
 use crate::supply::supply;
 use flagstone_base::{Result, SeqNo};
+use flagstone_env::sync::atomic::Ordering;
 use flagstone_tree::{Tree, TreeEdit, choose_levels};
 use std::sync::Arc;
 
@@ -156,6 +157,8 @@ pub(super) fn install_below(
     make_history_durable(&parts.upkeep)?;
     sync_log(parts)?;
     {
+        // Waits for a cut that fills or ingests have spoiled.
+        let _turn = parts.upkeep.cuts.read();
         let mut claims = Claims::new(&parts.upkeep);
         let mut guard = parts.edits.manifest.lock();
         let manifest = guard.as_mut().ok_or_else(|| parts.setup.closed_meanwhile())?;
@@ -164,6 +167,7 @@ pub(super) fn install_below(
         written.choose_levels(&mut claims);
         written.set_seqno_below(floor);
         let edits = std::mem::take(&mut written.edits);
+        parts.upkeep.fills.fetch_add(1, Ordering::Release);
         // If it is refused, a crash may bring it back. Then the entries are as right as before:
         // what came after them is in the log.
         make_current(&parts.upkeep, manifest, &edits, None)?;

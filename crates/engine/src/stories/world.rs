@@ -27,13 +27,17 @@ impl World {
     }
 
     pub(crate) fn builder(&self) -> Builder {
+        self.builder_at("db")
+    }
+
+    pub(crate) fn builder_at(&self, dir: &str) -> Builder {
         let environment = Environment {
             disk: Arc::new(self.faults.clone()),
             clock: Arc::<ManualClock>::clone(&self.clock),
             random: Arc::new(SeededRandom::new(1)),
             executor: Some(Arc::<StepExecutor>::clone(&self.steps)),
         };
-        Builder::at("db").environment(environment).memory_budget(4 << 20)
+        Builder::at(dir).environment(environment).memory_budget(4 << 20)
     }
 
     pub(crate) fn open(&self) -> Engine {
