@@ -33,6 +33,20 @@ pub(crate) fn commit<'p>(
     act_on_due(parts, write, committed)
 }
 
+/// Like [`commit`], for a write whose locks are `held`. If it may not wait, returns Busy, and has
+/// done nothing, where that would wait for an ingest or a merge of partitions.
+pub(crate) fn commit_held(
+    parts: &Parts,
+    write: &Write<'_>,
+    durability: Durability,
+    held: Held<'_>,
+    may_wait: bool,
+) -> Result<Committed> {
+    let room = Room { admitted: None, may_wait };
+    let committed = parts.commits.write(write, durability, Some(held), room);
+    act_on_due(parts, write, committed)
+}
+
 /// Like [`commit`], but returns Busy, and has done nothing, where that would wait for room for the
 /// values that merges become.
 pub(crate) fn try_commit<'p>(

@@ -92,6 +92,19 @@ pub(crate) fn admit_update(throttle: &Throttle, bytes: usize) -> Result<Option<A
     Ok(Some(admitted))
 }
 
+/// Like [`admit_update`], but returns Busy where that would wait.
+pub(super) fn try_admit_update(throttle: &Throttle, bytes: usize) -> Result<Option<Admitted<'_>>> {
+    let Some(mut admitted) = count_write(throttle, bytes) else { return Ok(None) };
+    let bytes = admitted.bytes;
+    if bytes <= throttle.setup.batch_bytes_max() {
+        if !try_count(throttle, &throttle.stall.updates.bytes, bytes, false) {
+            return Err(throttle.no_room(StallCause::Memory, bytes));
+        }
+        admitted.updating = bytes;
+    }
+    Ok(Some(admitted))
+}
+
 /// Waits until `bytes` fit beside the memtables and what `turns` counts, and counts them there.
 #[cold]
 fn take_turn(throttle: &Throttle, turns: &Turns, bytes: u64) -> Result<()> {

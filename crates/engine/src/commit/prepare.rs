@@ -5,7 +5,7 @@
 //!     -> stripes of values, if the caller asks -> numbering, as for any write
 //! ```
 
-use super::admission::admit_update;
+use super::admission::{admit_update, try_admit_update};
 use super::admitted::Admitted;
 use super::batch::{Batch, OP_OVERHEAD};
 use super::condition::check_at_moment;
@@ -87,13 +87,18 @@ impl Commits {
     }
 
     /// Waits until there is room for what was added to `batch` under its locks, besides what was
-    /// admitted before.
+    /// admitted before. Returns Busy instead if it may not `wait`.
     pub(crate) fn admit_prepared(
         &self,
         batch: &Batch,
         admitted: Option<&Admitted<'_>>,
+        wait: bool,
     ) -> Result<Option<Admitted<'_>>> {
         let before = admitted.map_or(0, |admitted| admitted.bytes as usize);
-        admit_update(&self.throttle, batch.payload.len().saturating_sub(before))
+        let more = batch.payload.len().saturating_sub(before);
+        match wait {
+            true => admit_update(&self.throttle, more),
+            false => try_admit_update(&self.throttle, more),
+        }
     }
 }

@@ -10,7 +10,7 @@ use crate::inside::Inside;
 use crate::keyspace_core::{KeyspaceCore, Trees};
 use crate::options::{Durability, check_interval};
 use crate::read::Snapshot;
-use crate::write::commit;
+use crate::write::commit_held;
 use flagstone_base::key::{KEY_BYTES_MAX, check_key};
 use flagstone_base::{Error, Kind, Result};
 use flagstone_env::sync::atomic::Ordering;
@@ -147,7 +147,7 @@ impl<'a> Hold<'a> {
             return Ok(None);
         }
         let more = match is_pressed {
-            true => parts.commits.admit_prepared(&self.batch, admitted.as_ref())?,
+            true => parts.commits.admit_prepared(&self.batch, admitted.as_ref(), self.wait)?,
             false => None,
         };
         if let Some(core) = cores.first() {
@@ -201,7 +201,7 @@ impl<'a> Hold<'a> {
         let write = self.batch.as_write();
         let write = large.as_ref().map_or(write, |large| large.as_write(write));
         let AllHeld { keys, values } = held;
-        let committed = commit(self.handle.parts(), &write, self.durability, Some(keys), None);
+        let committed = commit_held(self.handle.parts(), &write, self.durability, keys, self.wait);
         drop(values);
         committed
     }

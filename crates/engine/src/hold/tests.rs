@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::content::KeyspaceContent;
+use crate::history::HeldTrees;
 use crate::stories::world::World;
 use crate::testing::Builder;
 use crate::{
@@ -109,6 +110,27 @@ pub(crate) fn check(kv: &Keyspace, indexes: &[Keyspace]) {
         let found: BTreeSet<_> = all(index).into_keys().collect();
         assert_eq!(found, expected, "{index:?}");
     }
+}
+
+/// It waited for the end of the ingest, and kept the locks of its documents meanwhile.
+#[test]
+fn a_batch_that_must_not_wait_is_busy_while_an_index_is_held() {
+    let world = World::new();
+    let (db, kv) = open(&world);
+    let by_value = index(&db, &kv, "by value");
+    let parts = kv.handle().parts();
+    let put = |wait| {
+        let mut batch = Batch::default();
+        batch.put(&kv, "a", "1").unwrap();
+        db.hold(batch).wait(wait).commit(keep).map(drop)
+    };
+    let held = HeldTrees::new(&parts.history, by_value.core().trees());
+    assert_eq!(put(false).unwrap_err().kind(), ErrorKind::Busy);
+    drop(held);
+    assert!(!parts.commits.stripes.is_any_held());
+    assert_eq!(kv.get("a").unwrap(), None);
+    put(true).unwrap();
+    check(&kv, &[by_value]);
 }
 
 #[test]
