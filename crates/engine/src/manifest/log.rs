@@ -205,9 +205,6 @@ impl Manifest {
         }
     }
 
-    /// Starts a new file when this one is too long. The edits are safe in this one, so a failure
-    /// here does not fail the append: it is tried again much later, or the next append reports the
-    /// poison.
     /// Begins a new file now if an edit of `bytes` would make this one too long, so that the append
     /// of the edit does not. If the disk refuses that, the append tries later.
     pub(crate) fn roll_before(&mut self, bytes: u64) {
@@ -217,6 +214,9 @@ impl Manifest {
         }
     }
 
+    /// Starts a new file when this one is too long. The edits are safe in this one, so a failure
+    /// here does not fail the append: it is tried again much later, or the next append reports the
+    /// poison.
     fn roll_when_long(&mut self) {
         if self.file.end < self.roll_at {
             return;
