@@ -124,7 +124,8 @@ pub enum Event {
         keyspace: String,
         /// The index of the partition. The second half is the next one.
         partition: usize,
-        /// The first key of the second half.
+        /// The first key of the second half; of a hash partition its first hash, eight bytes, the
+        /// most significant first.
         bound: Vec<u8>,
     },
     /// Two neighbouring partitions were merged.

@@ -152,6 +152,7 @@ impl KeyspaceCore {
             tables: record.tables,
             fold: self.fold.clone(),
             bounds: record.route.bounds_of(partition).map(Arc::new),
+            hashes: record.hashes_of_part(partition),
             ..TreeOptions::default()
         }
     }

@@ -2,7 +2,7 @@
 
 use crate::expiries::Expiries;
 use flagstone_base::fields::{FieldWriter, Fields, narrow, number};
-use flagstone_base::{Compression, FileNumber, Malformed, Moment, SeqNo, Undecoded};
+use flagstone_base::{Compression, Decoder, FileNumber, Malformed, Moment, SeqNo, Undecoded};
 use std::fmt;
 use std::ops::Bound;
 
@@ -57,6 +57,9 @@ pub struct TableMeta {
     pub salt: u32,
     /// When the entries expire that have an expiry.
     pub expiries: Expiries,
+    /// The first and the last hash that a key of the table may have, as the router computes it.
+    /// `None` if that was not limited. Only the manifest has it.
+    pub hashes: Option<(u64, u64)>,
 }
 
 const FIELDS: Fields = Fields::of("table field");
@@ -85,6 +88,7 @@ const EXPIRING: u64 = 20;
 const EXPIRY_MIN: u64 = 21;
 const EXPIRY_MEDIAN: u64 = 22;
 const EXPIRY_MAX: u64 = 23;
+const HASHES: u64 = 25;
 
 impl TableMeta {
     /// Appends the record as tagged fields to `out`. The fields do not tell where they end, so a
@@ -119,6 +123,9 @@ impl TableMeta {
         fields.number_unless_zero(EXPIRY_MIN, min.millis());
         fields.number_unless_zero(EXPIRY_MEDIAN, median.millis());
         fields.number_unless_zero(EXPIRY_MAX, max.millis());
+        if let Some((first, last)) = self.hashes {
+            fields.bytes(HASHES, &[first.to_le_bytes(), last.to_le_bytes()].concat());
+        }
     }
 
     /// Decodes what [`TableMeta::encode`] appended, which must be all of `bytes`.
@@ -133,6 +140,7 @@ impl TableMeta {
                 SMALLEST => meta.smallest = field.to_vec(),
                 LARGEST => meta.largest = field.to_vec(),
                 COMPRESSION => meta.compression = Compression::of_setting(field)?,
+                HASHES => meta.hashes = Some(decode_hashes(field)?),
                 _ => return meta.set_number(tag, field),
             }
             Ok(true)
@@ -232,6 +240,15 @@ impl TableMeta {
     }
 }
 
+fn decode_hashes(field: &[u8]) -> Result<(u64, u64), Undecoded> {
+    let mut decoder = Decoder::new(field);
+    let (first, last) = (decoder.u64("a first hash")?, decoder.u64("a last hash")?);
+    match first <= last && decoder.is_done() {
+        true => Ok((first, last)),
+        false => Err(Malformed { at: 0, expected: "two hashes in order" }.into()),
+    }
+}
+
 /// For example `000042 [a..m] #3..#9 120 entries 2.1 MiB zstd 1`. A `)` replaces the `]` if the end
 /// is exclusive. The compression is left out if it is not known.
 impl fmt::Display for TableMeta {
@@ -306,6 +323,24 @@ mod tests {
                 let _ = TableMeta::decode(&bytes[..len]);
             }
         }
+    }
+
+    #[test]
+    fn hashes_are_encoded_last_and_must_be_in_order() {
+        let encoded = |hashes| {
+            let mut bytes = Vec::new();
+            TableMeta { hashes, ..meta() }.encode(&mut bytes);
+            bytes
+        };
+        let before = encoded(None);
+        let bytes = encoded(Some((1, u64::MAX)));
+        let field = [&[25, 16, 1, 0, 0, 0, 0, 0, 0, 0][..], &[0xFF; 8]].concat();
+        assert_eq!(bytes, [&before[..], &field].concat());
+        assert_eq!(TableMeta::decode(&bytes).unwrap().hashes, Some((1, u64::MAX)));
+        assert!(TableMeta::decode(&encoded(Some((2, 1)))).is_err());
+        assert!(TableMeta::decode(&[&before[..], &[25, 2, 1, 1]].concat()).is_err());
+        let longer = [&before[..], &[25, 17], &[0; 17]].concat();
+        assert!(TableMeta::decode(&longer).is_err());
     }
 
     #[test]

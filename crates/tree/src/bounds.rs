@@ -81,6 +81,39 @@ impl KeyBounds {
     }
 }
 
+/// The hashes from `first` through `last`: those of the keys of one hash partition.
+///
+/// A split gives all tables and memtables to both halves. Each half skips what has another hash,
+/// and writes such a table again without it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HashBounds {
+    first: u64,
+    last: u64,
+}
+
+impl HashBounds {
+    /// The hashes from `first` through `last`, which is not below it.
+    pub const fn new(first: u64, last: u64) -> Self {
+        Self { first, last }
+    }
+
+    /// The first and the last hash.
+    pub const fn ends(self) -> (u64, u64) {
+        (self.first, self.last)
+    }
+
+    /// Returns whether `hash` is one of these.
+    #[inline]
+    pub const fn contains(self, hash: u64) -> bool {
+        self.first <= hash && hash <= self.last
+    }
+
+    /// Returns whether all keys that the table may have are of these hashes.
+    pub fn contains_table(self, meta: &TableMeta) -> bool {
+        meta.hashes.is_some_and(|(first, last)| self.first <= first && last <= self.last)
+    }
+}
+
 /// Returns whether all keys within the bound `upper` are below `key`.
 #[inline]
 pub(crate) fn ends_before(upper: Bound<&[u8]>, key: &[u8]) -> bool {

@@ -50,7 +50,7 @@ mod verify;
 mod write;
 
 pub use arena::ChunkPool;
-pub use bounds::KeyBounds;
+pub use bounds::{HashBounds, KeyBounds};
 pub use context::{Obsolete, TreeContext, Unfinished};
 pub use counters::TreeCounters;
 pub use damage::{Damage, Damages};

@@ -1,6 +1,6 @@
 //! The options of a tree.
 
-use crate::bounds::KeyBounds;
+use crate::bounds::{HashBounds, KeyBounds};
 use crate::fold::Fold;
 use flagstone_base::{KeyspaceId, TreeId};
 use flagstone_sst::{BuilderOptions, FilterKey, TableMeta, TableOptions};
@@ -77,6 +77,9 @@ pub struct TreeOptions {
     /// The keys of the tree, if its keyspace is cut into ranges of keys. Its tables may have
     /// others, which it neither reads nor writes again.
     pub bounds: Option<Arc<KeyBounds>>,
+    /// The hashes of the keys of the tree, if it is a part of a hash partition that was split. Its
+    /// tables may have others, which it neither reads nor writes again.
+    pub hashes: Option<HashBounds>,
     /// The fold that interprets merge operands. Without one, reading an operand is an error.
     pub fold: Option<Arc<dyn Fold>>,
 }
@@ -99,6 +102,7 @@ impl Default for TreeOptions {
             check: OutputCheck::DEFAULT,
             fold_bytes: 4 << 20,
             bounds: None,
+            hashes: None,
             fold: None,
         }
     }
@@ -109,6 +113,12 @@ impl TreeOptions {
     /// to two trees.
     pub fn reaches_across(&self, table: &TableMeta) -> bool {
         self.bounds.as_ref().is_some_and(|bounds| !bounds.contains_table(table))
+            || self.hashes.is_some_and(|hashes| !hashes.contains_table(table))
+    }
+
+    /// Returns whether a table may reach across the bounds of the tree.
+    pub const fn has_bounds(&self) -> bool {
+        self.bounds.is_some() || self.hashes.is_some()
     }
 
     /// How a table of `tree` is built, for the last level or another one.

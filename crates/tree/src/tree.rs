@@ -443,7 +443,7 @@ impl Tree {
     /// Returns whether the tree has a table that reaches across its bounds.
     pub fn shares_tables(&self) -> bool {
         let view = self.view.load();
-        self.options.bounds.is_some()
+        self.options.has_bounds()
             && view.version.tables().any(|(_, table)| self.options.reaches_across(table.meta()))
     }
 

@@ -23,10 +23,12 @@ use crate::history::HeldTrees;
 use crate::keyspace_core::KeyspaceCore;
 use crate::manifest::{Edit, Manifest};
 use crate::options::partitions_by_cores;
-use crate::partition::{PARTITIONS_MAX, Route};
+use crate::partition::{Layout, PARTITIONS_MAX, Route};
 use flagstone_base::{Result, SeqNo, TreeId};
 use flagstone_env::sync::atomic::Ordering;
-use flagstone_tree::{Successor, Tree, WriteLoad, inherited, replace, retire, split_key};
+use flagstone_tree::{
+    HashBounds, Successor, Tree, WriteLoad, inherited, replace, retire, split_key,
+};
 use std::slice::from_ref;
 use std::sync::Arc;
 
@@ -36,13 +38,25 @@ const MERGE_PARTS: u64 = 4;
 /// A tree whose writers contend is cut into at most this many: each further split would wait until
 /// the tables of this one are trimmed.
 const LOAD_PARTS: usize = 4;
+/// A hash partition is split at this many times the size of a range: every scan merges all of them.
+const HASH_TIMES: u64 = 8;
 
 /// Notes `tree`, whose tables take `bytes` now, if it is large enough for a split.
 pub(crate) fn note_size(upkeep: &Upkeep, tree: &Arc<Tree>, bytes: u64) {
     let limit = upkeep.setup.options.split_bytes;
-    if limit > 0 && bytes >= limit && tree.successors().is_none() {
+    if limit == 0 || bytes < limit || tree.successors().is_some() {
+        return;
+    }
+    let core = upkeep.keyspaces.get(tree.options().keyspace);
+    if core.is_some_and(|core| bytes >= limit_of(upkeep, &core.layout().route)) {
         upkeep.splits.note_large(tree);
     }
+}
+
+/// The bytes at which a partition of `route` is split.
+fn limit_of(upkeep: &Upkeep, route: &Route) -> u64 {
+    let times = if route.is_range() { 1 } else { HASH_TIMES };
+    upkeep.setup.options.split_bytes.saturating_mul(times)
 }
 
 /// Notes the keyspaces with partitions that a split has made. Called after an open.
@@ -107,12 +121,10 @@ fn split(upkeep: &Arc<Upkeep>, tree: &Arc<Tree>, load: Option<&WriteLoad>) -> Re
     let Some(at) = layout.trees.iter().position(|other| Arc::ptr_eq(other, tree)) else {
         return Ok(Split::Never);
     };
-    let limit = upkeep.setup.options.split_bytes;
+    let limit = limit_of(upkeep, &layout.route);
     let is_large = limit > 0 && tree.table_bytes() >= limit;
-    let load = load.filter(|_| limit > 0).map(|load| cuts_of_load(load, tree, layout.trees.len()));
-    let load = load.filter(|cuts| !cuts.is_empty());
-    let may_grow = layout.trees.len() < PARTITIONS_MAX && layout.route.is_range();
-    if (!is_large && load.is_none()) || !may_grow {
+    let load = load.filter(|_| limit > 0).and_then(|load| Cuts::of_load(load, tree, layout, at));
+    if (!is_large && load.is_none()) || layout.trees.len() >= PARTITIONS_MAX {
         return Ok(Split::Never);
     }
     // Until its tables are trimmed, its size is not known.
@@ -121,10 +133,9 @@ fn split(upkeep: &Arc<Upkeep>, tree: &Arc<Tree>, load: Option<&WriteLoad>) -> Re
     }
     let Some(_stopped) = Stopped::take(upkeep, from_ref(tree)) else { return Ok(Split::Later) };
     let is_by_load = load.is_some();
-    let cuts = load.unwrap_or_else(|| split_key(tree).into_iter().collect());
-    if cuts.is_empty() {
+    let Some(cuts) = load.or_else(|| Cuts::of_size(tree, layout, at)) else {
         return Ok(Split::Never);
-    }
+    };
     let mut guard = upkeep.edits.manifest.lock();
     let Some(manifest) = guard.as_mut() else { return Ok(Split::Never) };
     let Some(record) = manifest.state().catalog.by_id(core.id) else { return Ok(Split::Never) };
@@ -134,31 +145,81 @@ fn split(upkeep: &Arc<Upkeep>, tree: &Arc<Tree>, load: Option<&WriteLoad>) -> Re
     let first = manifest.state().catalog.counters().next_tree.0;
     let Some(last) = first.checked_add(cuts.len() as u32) else { return Ok(Split::Never) };
     let trees: Vec<TreeId> = (first..=last).map(TreeId).collect();
-    let record = record.split(at, &cuts, &trees);
+    let record = match &cuts {
+        Cuts::Keys(cuts) => record.split(at, cuts, &trees),
+        Cuts::Hashes(cuts) => record.split_hashes(at, cuts, &trees),
+    };
     change(upkeep, manifest, &core, Change { old: from_ref(tree), at, record, through: None })?;
     drop(guard);
-    upkeep.splits.note_divided(core.id);
+    if layout.route.is_range() {
+        upkeep.splits.note_divided(core.id);
+    }
     if is_by_load {
         upkeep.splits.note_split_by_load(core.id, upkeep.setup.now());
     }
     upkeep.splits.splits.fetch_add(cuts.len() as u64, Ordering::Relaxed);
-    for (partition, bound) in (at..).zip(cuts) {
+    for (partition, bound) in (at..).zip(cuts.bounds()) {
         let keyspace = core.name();
         upkeep.health.tell(&Event::PartitionSplit { keyspace, partition, bound });
     }
     Ok(Split::Done)
 }
 
-/// The keys at which `load` cuts `tree`, one of `partitions`. None if there are partitions for all
-/// cores already.
-fn cuts_of_load(load: &WriteLoad, tree: &Tree, partitions: usize) -> Vec<Vec<u8>> {
-    let more = partitions_by_cores().saturating_sub(partitions);
-    let bounds = tree.options().bounds.as_deref().cloned().unwrap_or_default();
-    let is_inside = |cut: &Vec<u8>| bounds.contains(cut) && cut.as_slice() > bounds.lower();
-    let parts = LOAD_PARTS.min(more + 1);
-    let cuts = [parts, 2].into_iter().filter(|parts| *parts > 1 && more > 0);
-    let mut cuts = cuts.map(|parts| load.cuts(parts)).filter(|cuts| cuts.iter().all(is_inside));
-    cuts.find(|cuts| !cuts.is_empty()).unwrap_or_default()
+/// Where a partition is cut: at least one place.
+enum Cuts {
+    Keys(Vec<Vec<u8>>),
+    Hashes(Vec<u64>),
+}
+
+impl Cuts {
+    /// Cuts `tree`, the one at `at` in `layout`, in two of about the same size. `None` if it
+    /// cannot be cut.
+    fn of_size(tree: &Tree, layout: &Layout, at: usize) -> Option<Self> {
+        match layout.route.hashes_of(at) {
+            Some(hashes) => Self::of_hashes(hashes, 2),
+            None => split_key(tree).map(|key| Self::Keys(vec![key])),
+        }
+    }
+
+    /// Cuts `tree` where it divides the `load`. `None` also if there are partitions for all cores
+    /// already.
+    fn of_load(load: &WriteLoad, tree: &Tree, layout: &Layout, at: usize) -> Option<Self> {
+        let more = partitions_by_cores().saturating_sub(layout.trees.len());
+        let parts = [LOAD_PARTS.min(more + 1), 2];
+        let mut parts = parts.into_iter().filter(|parts| *parts > 1 && more > 0);
+        if let Some(hashes) = layout.route.hashes_of(at) {
+            // Hashes spread every load but that of few keys.
+            return Self::of_hashes(hashes, parts.next()?);
+        }
+        let bounds = tree.options().bounds.as_deref().cloned().unwrap_or_default();
+        let is_inside = |cut: &Vec<u8>| bounds.contains(cut) && cut.as_slice() > bounds.lower();
+        let mut cuts =
+            parts.map(|parts| load.cuts(parts)).filter(|cuts| cuts.iter().all(is_inside));
+        cuts.find(|cuts| !cuts.is_empty()).map(Self::Keys)
+    }
+
+    /// Cuts `hashes` into even `parts`.
+    fn of_hashes(hashes: HashBounds, parts: usize) -> Option<Self> {
+        let (first, last) = hashes.ends();
+        let step = (u128::from(last - first) + 1) / parts as u128;
+        let cut = |part| (u128::from(first) + part as u128 * step) as u64;
+        (step > 0).then(|| Self::Hashes((1..parts).map(cut).collect()))
+    }
+
+    fn len(&self) -> usize {
+        match self {
+            Self::Keys(cuts) => cuts.len(),
+            Self::Hashes(cuts) => cuts.len(),
+        }
+    }
+
+    /// The cuts as events show them.
+    fn bounds(self) -> Vec<Vec<u8>> {
+        match self {
+            Self::Keys(cuts) => cuts,
+            Self::Hashes(cuts) => cuts.iter().map(|cut| cut.to_be_bytes().to_vec()).collect(),
+        }
+    }
 }
 
 /// Returns whether something keeps the trees of `core` as they are.

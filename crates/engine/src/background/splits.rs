@@ -204,7 +204,7 @@ impl Splits {
 
     /// Notes whether `tree` has tables that reach across its bounds.
     pub(super) fn note_sharing(&self, tree: &Tree, now: Duration) {
-        if tree.options().bounds.is_none() {
+        if !tree.options().has_bounds() {
             return;
         }
         let is_sharing = tree.shares_tables();
@@ -243,6 +243,10 @@ mod tests {
 
     impl Store {
         fn new(options: Options) -> Self {
+            Self::with(options, Routing::Auto)
+        }
+
+        fn with(options: Options, routing: Routing) -> Self {
             let (clock, steps) = (Arc::<ManualClock>::default(), Arc::<StepExecutor>::default());
             let environment = Environment {
                 disk: Arc::new(MemDisk::default()),
@@ -252,8 +256,8 @@ mod tests {
             };
             let builder = Builder::at("db").options(options).environment(environment);
             let db = builder.open().unwrap();
-            let auto = KeyspaceOptions::new().routing(Routing::Auto);
-            let kv = db.keyspace_with("kv", auto).unwrap();
+            let routed = KeyspaceOptions::new().routing(routing);
+            let kv = db.keyspace_with("kv", routed).unwrap();
             Self { clock, steps, db, kv }
         }
 
@@ -311,6 +315,20 @@ mod tests {
         assert_eq!((store.db.stats().splits, store.kv.count().unwrap()), (3, 1000));
         store.idle(SOON);
         store.db.verify().unwrap();
+    }
+
+    #[test]
+    fn a_hash_partition_whose_writers_wait_is_cut_evenly() {
+        let store = Store::with(Options::default(), Routing::Hash(2));
+        store.load(mixed(1000));
+        let core = store.kv.core();
+        assert_eq!(store.partitions(), 4.max(partitions_by_cores().min(8)));
+        let Route::Hash { starts, .. } = &core.layout().route else { panic!() };
+        assert!(starts.windows(2).all(|pair| pair[1] - pair[0] > 1 << 60), "{starts:?}");
+        assert_eq!(store.kv.count().unwrap(), 1000);
+        store.idle(SOON);
+        store.db.verify().unwrap();
+        assert_eq!(core.record().routing(), Routing::Hash(2), "as it was created");
     }
 
     #[test]

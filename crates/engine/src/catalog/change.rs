@@ -3,6 +3,7 @@
 use super::keyspaces::{Catalog, CatalogChange, Counters};
 use super::owned::OwnedRecord;
 use super::record::KeyspaceRecord;
+use crate::partition::Route;
 use flagstone_base::{Error, ErrorKind, KeyspaceId, Result, TreeId};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -111,6 +112,7 @@ impl<'a> ChangedCatalog<'a> {
             trees: record.trees.clone(),
             route: record.route.clone(),
             given: record.given.clone(),
+            given_hashes: record.given_hashes,
             // The mark may be set, and is never cleared.
             expires: found.expires || record.expires,
             // Another version of the fold. Whether it can read the operands of the present one is
@@ -149,18 +151,24 @@ impl<'a> ChangedCatalog<'a> {
     /// new.
     fn divide(&mut self, found: &KeyspaceRecord, record: &'a KeyspaceRecord) -> Result<()> {
         let id = record.id;
-        let is_same = found.route.is_range()
-            && record.route.is_range()
+        let is_same = found.route.is_range() == record.route.is_range()
             && found.route.seed() == record.route.seed()
-            && found.given_bounds() == record.given_bounds();
+            && found.routing() == record.routing();
         if !is_same {
-            return Err(wrong(format!("{id} is divided in another way than by ranges of keys")));
+            return Err(wrong(format!("{id} is divided in another way than before")));
+        }
+        if let (Route::Hash { starts: before, .. }, Route::Hash { starts, .. }) =
+            (&found.route, &record.route)
+            && before.iter().any(|start| starts.binary_search(start).is_err())
+        {
+            return Err(wrong(format!("{id} has hash partitions merged, which stay apart")));
         }
         let mut kept = BTreeSet::new();
         for (partition, &tree) in record.trees.iter().enumerate() {
             if let Some(before) = found.trees.iter().position(|known| *known == tree) {
-                let bounds = (found.route.bounds_of(before), record.route.bounds_of(partition));
-                if !kept.insert(tree) || bounds.0 != bounds.1 {
+                let part =
+                    |of: &KeyspaceRecord, at| (of.route.bounds_of(at), of.route.hashes_of(at));
+                if !kept.insert(tree) || part(found, before) != part(record, partition) {
                     return Err(wrong(format!("{id} keeps {tree} with other bounds")));
                 }
             } else if tree < self.catalog.counters().next_tree
@@ -211,7 +219,6 @@ mod tests {
     use super::*;
     use crate::catalog::{KeyspaceContent, Wanted, check_name};
     use crate::options::{KeyspaceOptions, Routing};
-    use crate::partition::Route;
 
     const NOTHING: CatalogChange<'_> =
         CatalogChange { created: &[], altered: &[], dropped: &[], counters: None };
@@ -310,11 +317,17 @@ mod tests {
         let route = Route::Range { bounds: vec![b"h".to_vec()], seed: before.route.seed() };
         refused(KeyspaceRecord { route, ..before.clone() }, "another way");
         let hashed = with(&catalog, &["h"]);
-        let mut record = (**hashed.get("h").unwrap()).clone();
-        record.trees[0] = TreeId(9);
-        let records = [record];
-        let change = CatalogChange { altered: &records, ..NOTHING };
-        assert!(changed(&hashed, &change).is_err(), "hash partitions stay");
+        let before = (**hashed.get("h").unwrap()).clone();
+        let altered = |record: KeyspaceRecord| {
+            changed(&hashed, &CatalogChange { altered: &[record], ..NOTHING })
+        };
+        let new = [hashed.counters().next_tree, TreeId(hashed.counters().next_tree.0 + 1)];
+        let split = before.split_hashes(1, &[3 << 62], &new);
+        let after = altered(split.clone()).unwrap();
+        let change = CatalogChange { altered: &[before.clone()], ..NOTHING };
+        let error = changed(&after, &change).unwrap_err().to_string();
+        assert!(error.contains("merged"), "{error}");
+        assert!(altered(before.split_hashes(0, &[3 << 60], &[before.trees[1], new[0]])).is_err());
     }
 
     #[test]

@@ -4,11 +4,12 @@ use super::name::check_name;
 use super::owned::OwnedRecord;
 use super::routing_text::RoutingText;
 use crate::options::{KeyspaceOptions, Routing};
-use crate::partition::{Route, hash_start};
+use crate::partition::{PARTITIONS_MAX, Route, hash_start};
 use flagstone_base::codec::{put_bytes, put_u64, put_varint};
 use flagstone_base::fields::{FieldWriter, Fields, narrow};
 use flagstone_base::{Decoder, KeyspaceId, Malformed, TreeId, Undecoded};
 use flagstone_sst::TableOptions;
+use flagstone_tree::HashBounds;
 use std::fmt;
 
 /// The longest text of a [`KeyspaceContent`], in bytes.
@@ -66,6 +67,9 @@ pub(crate) struct KeyspaceRecord {
     pub(crate) tables: TableOptions,
     /// The bounds that the keyspace was created with, if splits have added others.
     pub(crate) given: Option<Vec<Vec<u8>>>,
+    /// The number of hash partitions that the keyspace was created with, if splits have added
+    /// others.
+    pub(crate) given_hashes: Option<u16>,
     /// Whether entries may expire. An edit sets it before the first expiring entry is written; it
     /// is never cleared.
     pub(crate) expires: bool,
@@ -90,6 +94,7 @@ const OWNER: u64 = 65;
 const NOTE: u64 = 67;
 const DOUBTFUL: u64 = 69;
 const GIVEN: u64 = 71;
+const GIVEN_HASHES: u64 = 73;
 
 const ROUTE_HASH: u8 = 1;
 const ROUTE_RANGE: u8 = 2;
@@ -122,6 +127,7 @@ impl KeyspaceRecord {
             fold: options.fold.clone(),
             tables: options.over(TableOptions::default()),
             given: None,
+            given_hashes: None,
             expires: false,
             owned: None,
         }
@@ -141,7 +147,8 @@ impl KeyspaceRecord {
     pub(crate) fn routing(&self) -> Routing {
         match &self.route {
             Route::Hash { starts, .. } => {
-                Routing::Hash(u16::try_from(starts.len()).unwrap_or(u16::MAX))
+                let all = u16::try_from(starts.len()).unwrap_or(u16::MAX);
+                Routing::Hash(self.given_hashes.unwrap_or(all))
             }
             Route::Range { .. } => Routing::Range(self.given_bounds().to_vec()),
         }
@@ -171,6 +178,27 @@ impl KeyspaceRecord {
             bounds.splice(partition..partition, cuts.iter().cloned());
         }
         split
+    }
+
+    /// Returns the record with the hash partition `partition` cut at the hashes `cuts`, each part
+    /// with one of the new `trees`.
+    pub(crate) fn split_hashes(&self, partition: usize, cuts: &[u64], trees: &[TreeId]) -> Self {
+        let mut split = self.clone();
+        split.trees.splice(partition..=partition, trees.iter().copied());
+        if let Route::Hash { starts, .. } = &mut split.route {
+            let all = u16::try_from(starts.len()).unwrap_or(u16::MAX);
+            split.given_hashes = self.given_hashes.or(Some(all));
+            starts.splice(partition + 1..partition + 1, cuts.iter().copied());
+        }
+        split
+    }
+
+    /// The hashes of `partition`, if it is a part of a hash partition that was split.
+    pub(crate) fn hashes_of_part(&self, partition: usize) -> Option<HashBounds> {
+        let given = usize::from(self.given_hashes?);
+        let part = self.route.hashes_of(partition)?;
+        let is_part = (0..given).all(|at| part != given_part(at, given));
+        is_part.then_some(part)
     }
 
     /// Returns the record with `partition` and the next one made one, with a new tree.
@@ -227,6 +255,9 @@ impl KeyspaceRecord {
             given.iter().for_each(|bound| put_bytes(&mut bytes, bound));
             fields.bytes(GIVEN, &bytes);
         }
+        if let Some(given) = self.given_hashes {
+            fields.number(GIVEN_HASHES, u64::from(given));
+        }
     }
 
     /// Decodes all of `bytes`, as [`KeyspaceRecord::encode`] wrote them.
@@ -240,6 +271,7 @@ impl KeyspaceRecord {
             fold: None,
             tables: TableOptions::default(),
             given: None,
+            given_hashes: None,
             expires: false,
             owned: None,
         };
@@ -279,10 +311,19 @@ impl KeyspaceRecord {
             EXPIRES | DOUBTFUL => {
                 return Err(Malformed { at: 0, expected: "an empty field" }.into());
             }
+            GIVEN_HASHES => self.given_hashes = Some(narrow(field)?),
             GIVEN => self.given = Some(decode_bounds(&mut Decoder::new(field))?),
             _ => return self.tables.set(tag, field),
         }
         Ok(true)
+    }
+
+    /// Returns whether `starts` has the hash partitions that the keyspace was created with, and
+    /// others if it was split.
+    fn has_given(&self, starts: &[u64]) -> bool {
+        let Some(given) = self.given_hashes.map(usize::from) else { return true };
+        let has = |at| starts.binary_search(&hash_start(at, given)).is_ok();
+        (1..starts.len()).contains(&given) && (0..given).all(has)
     }
 
     /// Checks that the fields fit one another. The error says what was expected.
@@ -304,9 +345,13 @@ impl KeyspaceRecord {
             return Err("as many trees as partitions");
         }
         let is_sound = match &self.route {
-            Route::Hash { .. } => self.given.is_none(),
+            Route::Hash { starts, .. } => {
+                self.given.is_none() && starts.len() <= PARTITIONS_MAX && self.has_given(starts)
+            }
             // Sorted, so each bound is found.
-            Route::Range { bounds, .. } => Routing::Range(bounds.clone()).check().is_ok(),
+            Route::Range { bounds, .. } => {
+                self.given_hashes.is_none() && Routing::Range(bounds.clone()).check().is_ok()
+            }
         };
         if !is_sound || self.routing().check().is_err() {
             return Err("a routing within its bounds");
@@ -322,6 +367,12 @@ impl KeyspaceRecord {
         }
         Ok(())
     }
+}
+
+/// The hashes of partition `at` of `given` even ones.
+fn given_part(at: usize, given: usize) -> HashBounds {
+    let last = if at + 1 < given { hash_start(at + 1, given) - 1 } else { u64::MAX };
+    HashBounds::new(hash_start(at, given), last)
 }
 
 fn encode_route(route: &Route) -> Vec<u8> {
@@ -391,7 +442,7 @@ impl fmt::Display for KeyspaceRecord {
         if self.expires {
             f.write_str(", entries expire")?;
         }
-        if self.given.is_some() {
+        if self.given.is_some() || self.given_hashes.is_some() {
             write!(f, ", split into {} partitions", self.trees.len())?;
         }
         let Some(OwnedRecord { owner, note, is_doubtful }) = &self.owned else { return Ok(()) };
@@ -497,6 +548,29 @@ mod tests {
         };
         refused(vec![b"x".to_vec()]);
         refused(vec![b"g".to_vec(), b"p".to_vec()]);
+    }
+
+    #[test]
+    fn a_split_of_hashes_keeps_the_partitions_of_the_user() {
+        let before = record(Routing::Hash(2), "bytes");
+        let split = before.split_hashes(1, &[3 << 62], &[TreeId(20), TreeId(21)]);
+        assert_eq!(split.trees, [9, 20, 21].map(TreeId));
+        assert_eq!(split.routing(), Routing::Hash(2));
+        let parts: Vec<_> = (0..3).map(|at| split.hashes_of_part(at)).collect();
+        let (upper, last) = (HashBounds::new(1 << 63, (3 << 62) - 1), 3 << 62);
+        assert_eq!(parts, [None, Some(upper), Some(HashBounds::new(last, u64::MAX))]);
+        let bytes = encoded(&split);
+        assert_eq!(bytes[bytes.len() - 3..], [73, 1, 2]);
+        assert_eq!(KeyspaceRecord::decode(&bytes), Ok(split.clone()));
+        assert_eq!(before.hashes_of_part(1), None);
+        let again = split.split_hashes(2, &[7 << 61], &[TreeId(22), TreeId(23)]);
+        assert_eq!((again.routing(), again.trees.len()), (Routing::Hash(2), 4));
+        for given in [0, 3, 4] {
+            let wrong = KeyspaceRecord { given_hashes: Some(given), ..split.clone() };
+            assert!(KeyspaceRecord::decode(&encoded(&wrong)).is_err(), "{given}");
+        }
+        let range = KeyspaceRecord { given_hashes: Some(1), ..record(Routing::Auto, "bytes") };
+        assert!(KeyspaceRecord::decode(&encoded(&range)).is_err());
     }
 
     #[test]

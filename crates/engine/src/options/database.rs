@@ -50,6 +50,9 @@ pub struct Options {
     /// one another: at the keys that divide what they write evenly, and into no more partitions
     /// than a keyspace has by default. For ten minutes these do not merge.
     ///
+    /// A hash partition is split in two at eight times this size, since every scan merges all of
+    /// them. Hash partitions never merge.
+    ///
     /// 0: partitions stay as they are. Default: 256 MiB, eight full tables.
     pub split_bytes: u64,
     /// Read blocks that are not in the cache past the page cache of the operating system

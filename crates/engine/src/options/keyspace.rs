@@ -7,7 +7,7 @@ use flagstone_sst::TableOptions;
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Routing {
     /// By ranges of the hash of the key, 1 to 256 partitions. The load is even for any keys; a scan
-    /// merges all partitions.
+    /// merges all partitions. Large ones split, too.
     Hash(u16),
     /// By ranges of the key itself, given the ascending first keys of the second and all later
     /// partitions (at most 255). A scan reads the partitions one after another.

@@ -1,10 +1,10 @@
 //! Key to partition: by ranges of the hash space, or by ranges of keys.
 //!
 //! Hash partition `i` of `n` begins at `ceil(i * 2^64 / n)`. The catalog stores the starts, so a
-//! partition can be split in two later without touching the others. There is no remainder and no
+//! partition can be split without touching the others. There is no remainder and no
 //! absolute value: every hash, including the smallest and the largest, lies in exactly one range.
 
-use flagstone_tree::KeyBounds;
+use flagstone_tree::{HashBounds, KeyBounds};
 use std::ops::RangeInclusive;
 
 /// The routing of one keyspace, ready for lookups.
@@ -82,6 +82,13 @@ impl Route {
         Some(KeyBounds::new(lower, bounds.get(partition).cloned()))
     }
 
+    /// The hashes of the keys of a partition. `None` if it is a range of keys.
+    pub(crate) fn hashes_of(&self, partition: usize) -> Option<HashBounds> {
+        let Self::Hash { starts, .. } = self else { return None };
+        let last = starts.get(partition + 1).map_or(u64::MAX, |next| next - 1);
+        Some(HashBounds::new(*starts.get(partition)?, last))
+    }
+
     /// Returns whether the partitions, one after another, are in key order.
     pub(crate) const fn is_ordered(&self) -> bool {
         match self {
@@ -142,6 +149,16 @@ mod tests {
         let route = Route::Hash { starts: vec![0, 10, 20, 1 << 63], seed: 0 };
         for (hash, expected) in [(0, 0), (9, 0), (10, 1), (19, 1), (20, 2), (1 << 63, 3)] {
             assert_eq!(route.partition(b"k", hash), expected);
+        }
+    }
+
+    #[test]
+    fn hash_partitions_hold_all_hashes_once() {
+        let route = Route::Hash { starts: vec![0, 10, 1 << 63], seed: 0 };
+        let ends: Vec<_> = (0..3).map(|at| route.hashes_of(at).unwrap().ends()).collect();
+        assert_eq!(ends, [(0, 9), (10, (1 << 63) - 1), (1 << 63, u64::MAX)]);
+        for hash in [0, 9, 10, u64::MAX] {
+            assert!(route.hashes_of(route.partition(b"k", hash)).unwrap().contains(hash));
         }
     }
 

@@ -36,6 +36,8 @@ pub(super) fn carry_over(
         Some(salvage) => rewrite(repair, &salvage, listed)?,
         None => None,
     };
+    // It has the keys of the same trees.
+    let left = left.map(|meta| TableMeta { hashes: listed.meta.hashes, ..meta });
     // Two trees may have the table.
     for tree in state.trees.values_mut() {
         if let Some((level, _)) = tree.tables.remove(&number) {

@@ -118,6 +118,97 @@ fn neighbours_that_stay_small_merge_but_not_across_a_bound_of_the_user() {
     assert_eq!(dump(&kv).unwrap(), left());
 }
 
+fn open_hashed(world: &World) -> (Session, Keyspace) {
+    let session = world.open(&splitting().split_bytes(1 << 10)).unwrap();
+    let options = KeyspaceOptions::new().routing(Routing::Hash(2));
+    let kv = session.db.keyspace_with("kv", options).unwrap();
+    (session, kv)
+}
+
+#[test]
+fn a_hash_partition_splits_when_it_has_grown_and_holds_the_same_before_and_after() {
+    let world = World::new(8);
+    let (session, kv) = open_hashed(&world);
+    fill(&session, &kv, mixed());
+    let split = partitions(&session);
+    assert!(split > 6, "{split} partitions");
+    assert_eq!(session.db.stats().splits, split as u64 - 2);
+    assert_eq!(dump(&kv).unwrap(), expected(0..4000));
+    assert_eq!(kv.count().unwrap(), 4000);
+    assert_eq!(kv.scan_unordered().count(), 4000);
+    for n in (0..4000).step_by(37) {
+        assert_eq!(kv.get(key(n)).unwrap().unwrap(), value(n));
+    }
+    session.db.verify().unwrap();
+    assert_eq!(kv.routing(), Routing::Hash(2), "as it was created");
+    drop((kv, session));
+    let (session, kv) = open_hashed(&world);
+    assert_eq!(partitions(&session), split);
+    assert_eq!(dump(&kv).unwrap(), expected(0..4000));
+    kv.delete_range(key(10)..key(3990)).unwrap();
+    session.db.flush().unwrap();
+    session.db.compact().unwrap();
+    (0..4).for_each(|_| session.settle());
+    assert_eq!(dump(&kv).unwrap(), expected((0..10).chain(3990..4000)));
+    assert_eq!((partitions(&session), session.db.stats().merges), (split, 0));
+    session.db.verify().unwrap();
+}
+
+#[test]
+fn snapshots_and_scans_see_the_past_through_splits_of_hash_partitions() {
+    let world = World::new(9);
+    let (session, kv) = open_hashed(&world);
+    fill(&session, &kv, 0..300);
+    let snapshot = session.db.snapshot();
+    let mut forward = snapshot.scan(&kv, key(0)..).unwrap();
+    let mut back = snapshot.scan(&kv, key(0)..).unwrap().rev();
+    let before: Vec<_> = expected(0..300).into_iter().collect();
+    let next = |scan: &mut flagstone::Scan| {
+        let (key, value) = scan.next().unwrap().unwrap();
+        (key.to_vec(), value.to_vec())
+    };
+    for (at, pair) in before.iter().enumerate().take(10) {
+        assert_eq!(next(&mut forward), *pair);
+        assert_eq!(next(&mut back), before[299 - at]);
+    }
+    (0..300).for_each(|n| kv.put(key(n), b"new").unwrap());
+    fill(&session, &kv, (300..4000).rev());
+    let split = session.db.stats().splits;
+    assert!(split > 4, "{split} splits");
+    for pair in &before[10..200] {
+        assert_eq!(next(&mut forward), *pair);
+    }
+    kv.delete_range(key(0)..key(4000)).unwrap();
+    session.db.flush().unwrap();
+    session.settle();
+    assert!(before[200..].iter().all(|pair| next(&mut forward) == *pair));
+    assert!(before[..290].iter().rev().all(|pair| next(&mut back) == *pair));
+    assert!(forward.next().is_none() && back.next().is_none());
+    assert_eq!(kv.count().unwrap(), 0);
+}
+
+#[test]
+fn copies_and_repairs_of_split_hash_partitions_hold_the_same() {
+    let world = World::new(10);
+    let (session, kv) = open_hashed(&world);
+    fill(&session, &kv, mixed().take(1500));
+    (0..200).for_each(|n| kv.delete(key(n)).unwrap());
+    let all = dump(&kv).unwrap();
+    assert!(session.db.stats().splits > 0);
+    session.db.checkpoint("copy").unwrap();
+    session.db.clone().close().unwrap();
+    drop((kv, session));
+    let repair = flagstone::Repair::of("/db").on_disk(std::sync::Arc::new(world.mem.clone()));
+    repair.into_dir("/repaired").unwrap();
+    for dir in ["copy", "/repaired"] {
+        let builder = flagstone::Database::builder(dir).options(splitting());
+        let db = builder.environment(world.environment().0).open().unwrap();
+        let kv = db.existing_keyspace("kv").unwrap().unwrap();
+        assert_eq!(dump(&kv).unwrap(), all, "{dir}");
+        db.verify().unwrap();
+    }
+}
+
 #[test]
 fn without_the_option_nothing_splits() {
     let world = World::new(3);

@@ -2,8 +2,10 @@
 //! reversed).
 
 use super::run_cursor::RunCursor;
+use crate::bounds::HashBounds;
 use crate::memtable::{History, MemCursor};
-use crate::options::Direction;
+use crate::options::{Direction, TreeOptions};
+use flagstone_base::hash::key_hash;
 use flagstone_base::heap::{heapify, replace_first, sift_down};
 use flagstone_base::key::key_front;
 use flagstone_base::{EntryCheck, EntryRef, Result, SeqNo, Slice};
@@ -18,13 +20,91 @@ const HUGE_VALUE: usize = 1 << 20;
 pub(crate) enum Source {
     Memory(MemCursor),
     Run(RunCursor),
+    /// One that has keys of other hash partitions, too.
+    Part(Box<Part>),
+}
+
+/// The entries of a source whose keys have the hashes of one partition.
+pub(crate) struct Part {
+    source: Source,
+    hashes: HashBounds,
+    seed: u64,
+}
+
+// Not inlined into the functions of `Source`, which would call themselves.
+impl Part {
+    #[inline(never)]
+    fn entry(&self) -> Option<EntryRef<'_>> {
+        self.source.entry()
+    }
+
+    #[inline(never)]
+    fn value(&self) -> Slice {
+        self.source.value()
+    }
+
+    #[inline(never)]
+    fn memory(&self) -> Option<&MemCursor> {
+        self.source.memory()
+    }
+
+    fn seek(&mut self, from: Bound<&[u8]>) -> Result<()> {
+        self.source.seek(from)?;
+        self.skip_others()
+    }
+
+    #[inline(never)]
+    fn next(&mut self) -> Result<()> {
+        self.source.next()?;
+        self.skip_others()
+    }
+
+    fn skip_others(&mut self) -> Result<()> {
+        while !self.is_own() {
+            self.source.next()?;
+        }
+        Ok(())
+    }
+
+    /// Returns whether the current entry is one of the partition, or the source has ended.
+    fn is_own(&self) -> bool {
+        if let Source::Run(cursor) = &self.source
+            && cursor.meta().is_some_and(|meta| self.hashes.contains_table(meta))
+        {
+            return true;
+        }
+        let is_own = |entry: EntryRef<'_>| self.hashes.contains(key_hash(entry.key, self.seed));
+        self.source.entry().is_none_or(is_own)
+    }
 }
 
 impl Source {
+    /// Returns the part of this source that is of the tree with these `options`, if it may have
+    /// keys of others, as `reaches` tells. Bounds of keys are up to the caller.
+    pub(crate) fn within(self, options: &TreeOptions, reaches: bool) -> Self {
+        match options.hashes.filter(|_| reaches) {
+            Some(hashes) => {
+                Self::Part(Box::new(Part { source: self, hashes, seed: options.hash_seed }))
+            }
+            None => self,
+        }
+    }
+
+    /// The cursor over a memtable, if it is one.
+    #[inline]
+    fn memory(&self) -> Option<&MemCursor> {
+        match self {
+            Self::Memory(cursor) => Some(cursor),
+            Self::Run(_) => None,
+            Self::Part(part) => part.memory(),
+        }
+    }
+
     fn seek(&mut self, from: Bound<&[u8]>) -> Result<()> {
         match self {
             Self::Memory(cursor) => cursor.seek(from),
             Self::Run(cursor) => cursor.seek(from)?,
+            Self::Part(part) => part.seek(from)?,
         }
         Ok(())
     }
@@ -34,6 +114,7 @@ impl Source {
         match self {
             Self::Memory(cursor) => cursor.next(),
             Self::Run(cursor) => cursor.next()?,
+            Self::Part(part) => part.next()?,
         }
         Ok(())
     }
@@ -43,6 +124,7 @@ impl Source {
         match self {
             Self::Memory(cursor) => cursor.entry(),
             Self::Run(cursor) => cursor.entry(),
+            Self::Part(part) => part.entry(),
         }
     }
 
@@ -50,6 +132,7 @@ impl Source {
         match self {
             Self::Memory(_) => 0,
             Self::Run(cursor) => cursor.block_bytes(),
+            Self::Part(part) => part.source.block_bytes(),
         }
     }
 
@@ -58,6 +141,15 @@ impl Source {
         match self {
             Self::Memory(_) => false,
             Self::Run(cursor) => cursor.release_block(),
+            Self::Part(part) => part.source.release_block(),
+        }
+    }
+
+    fn table(&self) -> Option<(&Path, u64)> {
+        match self {
+            Self::Memory(_) => None,
+            Self::Run(cursor) => cursor.table(),
+            Self::Part(part) => part.source.table(),
         }
     }
 
@@ -65,6 +157,7 @@ impl Source {
         match self {
             Self::Memory(_) => Ok(()),
             Self::Run(cursor) => cursor.reload_block(),
+            Self::Part(part) => part.source.reload_block(),
         }
     }
 
@@ -72,6 +165,8 @@ impl Source {
         Ok(match self {
             Self::Memory(cursor) => Self::Memory(cursor.again(direction, history)),
             Self::Run(cursor) => Self::Run(cursor.again(direction, history)?),
+            // All of `history` is of one key.
+            Self::Part(part) => part.source.again(direction, history)?,
         })
     }
 
@@ -82,6 +177,7 @@ impl Source {
                 cursor.entry().map(|entry| Slice::copy_of(entry.value)).unwrap_or_default()
             }
             Self::Run(cursor) => cursor.value(),
+            Self::Part(part) => part.value(),
         }
     }
 }
@@ -207,10 +303,7 @@ impl MergeCursor {
     /// The file of the current entry, and the offset of its block. `None` for an entry of a
     /// memtable.
     pub(crate) fn table(&self) -> Option<(&Path, u64)> {
-        match &self.sources[self.heap.first()?.place] {
-            Source::Memory(_) => None,
-            Source::Run(cursor) => cursor.table(),
-        }
+        self.sources[self.heap.first()?.place].table()
     }
 
     /// The current entry if it is known to be the only one of its key: then the caller need not
@@ -228,9 +321,10 @@ impl MergeCursor {
     /// or one computed from a block with a valid checksum. `seed` is that of the keyspace.
     #[inline]
     pub(crate) fn check(&self, seed: u64) -> Option<EntryCheck> {
-        match &self.sources[self.heap.first()?.place] {
-            Source::Memory(cursor) => cursor.check(),
-            Source::Run(cursor) => Some(EntryCheck::of_entry(&cursor.entry()?, seed)),
+        let source = &self.sources[self.heap.first()?.place];
+        match source.memory() {
+            Some(cursor) => cursor.check(),
+            None => Some(EntryCheck::of_entry(&source.entry()?, seed)),
         }
     }
 
@@ -240,7 +334,7 @@ impl MergeCursor {
     /// Corruption if the entry changed in its memtable.
     pub(crate) fn verify(&self, seed: u64) -> Result<()> {
         let Some(top) = self.heap.first() else { return Ok(()) };
-        let Source::Memory(cursor) = &self.sources[top.place] else { return Ok(()) };
+        let Some(cursor) = self.sources[top.place].memory() else { return Ok(()) };
         match (cursor.check(), cursor.entry()) {
             (Some(check), Some(entry)) => check.verify(&entry, seed),
             _ => Ok(()),
@@ -257,7 +351,7 @@ impl MergeCursor {
     #[inline]
     pub(crate) fn is_in_memory(&self) -> bool {
         let top = self.heap.first().map(|top| &self.sources[top.place]);
-        matches!(top, Some(Source::Memory(_)))
+        top.is_some_and(|source| source.memory().is_some())
     }
 
     /// Bytes of the current blocks of all sources.

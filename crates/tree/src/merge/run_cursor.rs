@@ -5,7 +5,7 @@ use crate::options::Direction;
 use crate::version::{Run, TableHandle, ends_before};
 use flagstone_base::key::successor;
 use flagstone_base::{EntryRef, Result, SeqNo, Slice};
-use flagstone_sst::{CursorOptions, TableCursor};
+use flagstone_sst::{CursorOptions, TableCursor, TableMeta};
 use std::ops::Bound;
 use std::path::Path;
 use std::sync::Arc;
@@ -155,6 +155,12 @@ impl RunCursor {
         }
         self.skip_ends()?;
         Ok(true)
+    }
+
+    /// The record of the table of the current entry.
+    #[inline]
+    pub(crate) fn meta(&self) -> Option<&TableMeta> {
+        self.cursor.as_ref().map(|_| self.run[self.at].meta())
     }
 
     /// Bytes of the current block.

@@ -10,7 +10,9 @@ use std::sync::Arc;
 /// tree. `None` if no table reaches across the bounds of the tree. Pure; the cost is proportional
 /// to the number of tables.
 pub fn pick_trim(version: &Version, options: &TreeOptions) -> Option<Job> {
-    options.bounds.as_ref()?;
+    if !options.has_bounds() {
+        return None;
+    }
     let reaches = version
         .tables()
         .filter(|(_, table)| options.reaches_across(table.meta()) && !table.is_quarantined());

@@ -21,6 +21,8 @@ const UNSHOWN_MIN: u64 = 1 << 20;
 /// The cursors over one view.
 pub(super) struct Pinned {
     pub(super) view: Arc<View>,
+    /// The views of the further trees.
+    pub(super) others: Vec<Arc<View>>,
     pub(super) merge: MergeCursor,
     pub(super) ranges: Vec<RangeSource>,
     /// The walk has processed the entry that the cursors are on.

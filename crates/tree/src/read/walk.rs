@@ -42,6 +42,8 @@ impl Default for ScanOptions {
 /// The part of a scan that only its own thread accesses.
 pub(super) struct Walk {
     tree: Arc<Tree>,
+    /// The further trees of a scan whose tree was split by hashes: it merges all.
+    others: Vec<Arc<Tree>>,
     /// The keys of `range` that lie in the tree.
     range: KeyRange,
     /// Set once the tree was replaced.
@@ -88,6 +90,7 @@ impl Walk {
         let is_done = range.is_empty();
         Self {
             tree,
+            others: Vec::new(),
             range,
             moved: None,
             at,
@@ -170,10 +173,10 @@ impl Walk {
     /// Reads the value of the current key again, after it was released.
     #[cold]
     pub(super) fn find_again(&mut self, held: &mut Held) -> Result<()> {
-        let view = self.view();
+        let (view, others) = self.views();
         let key = std::mem::take(&mut self.key);
         self.has_key = false;
-        let mut pinned = self.open(view);
+        let mut pinned = self.open(view, others);
         let found = pinned.merge.seek(Bound::Included(&key));
         let found = found.and_then(|()| self.step(&mut pinned));
         let is_same = self.key == key;
@@ -206,7 +209,7 @@ impl Walk {
                 return Ok(pinned);
             }
             (self.until_check, self.is_settled) = (ENTRIES_PER_CHECK, false);
-            if self.tree.is_current(&pinned.view) {
+            if self.tree.is_current(&pinned.view) && self.are_current(&pinned.others) {
                 return Ok(pinned);
             }
         }
@@ -216,8 +219,8 @@ impl Walk {
     #[cold]
     fn pin_again(&mut self) -> Result<Box<Pinned>> {
         (self.until_check, self.is_settled) = (ENTRIES_PER_CHECK, false);
-        let view = self.view();
-        let mut pinned = self.open(view);
+        let (view, others) = self.views();
+        let mut pinned = self.open(view, others);
         let bound = |bound: &Bound<Vec<u8>>| bound.clone();
         let from = match (self.has_key, self.direction) {
             (true, _) => Bound::Excluded(self.key.clone()),
@@ -228,16 +231,45 @@ impl Walk {
         Ok(pinned)
     }
 
-    /// Returns the current view of the tree. If the tree was replaced, moves to the one that has
-    /// the position of the scan.
-    fn view(&mut self) -> Arc<View> {
+    /// Returns whether `views` are those of the further trees now.
+    fn are_current(&self, views: &[Arc<View>]) -> bool {
+        self.others.iter().zip(views).all(|(tree, view)| tree.is_current(view))
+    }
+
+    /// Returns the current views of the tree, and of the further ones. If the tree was replaced,
+    /// moves to the one that has the position of the scan, or to all parts of it.
+    fn views(&mut self) -> (Arc<View>, Vec<Arc<View>>) {
         loop {
             let view = self.tree.view();
-            if !view.is_retired() {
-                return view;
+            let others: Vec<Arc<View>> = self.others.iter().map(|tree| tree.view()).collect();
+            if !view.is_retired() && others.iter().all(|view| !view.is_retired()) {
+                return (view, others);
             }
-            self.follow();
+            if !self.divide() {
+                self.follow();
+            }
         }
+    }
+
+    /// Replaces those of the trees that were split by hashes by their parts. Returns whether there
+    /// were any.
+    fn divide(&mut self) -> bool {
+        let parts_of = |tree: &Arc<Tree>| {
+            let parts = tree.successors()?;
+            parts.iter().all(|part| part.options().hashes.is_some()).then(|| parts.to_vec())
+        };
+        let (mut trees, mut is_divided) = (Vec::new(), false);
+        for tree in std::iter::once(&self.tree).chain(&self.others) {
+            let parts = parts_of(tree);
+            is_divided |= parts.is_some();
+            trees.extend(parts.unwrap_or_else(|| vec![Arc::clone(tree)]));
+        }
+        if is_divided {
+            let others = trees.split_off(1);
+            self.others = others;
+            self.tree = trees.swap_remove(0);
+        }
+        is_divided
     }
 
     #[cold]
@@ -293,10 +325,27 @@ impl Walk {
         !self.range.is_empty()
     }
 
-    fn open(&self, view: Arc<View>) -> Box<Pinned> {
+    fn open(&self, view: Arc<View>, others: Vec<Arc<View>>) -> Box<Pinned> {
+        let all = || std::iter::once(&view).chain(&others);
+        let runs: usize = all().map(|view| view.version.newest_first().count()).sum();
         // Few sources are the rule: a vector that grows begins with room for four large ones.
-        let most = view.memtables().count() + view.version.newest_first().count();
-        let (mut sources, mut ranges) = (Vec::with_capacity(most), Vec::new());
+        let memtables: usize = all().map(|view| view.memtables().count()).sum();
+        let (mut sources, mut ranges) = (Vec::with_capacity(memtables + runs), Vec::new());
+        self.open_tree(&self.tree, (&view, runs), (&mut sources, &mut ranges));
+        for (tree, view) in self.others.iter().zip(&others) {
+            self.open_tree(tree, (view, runs), (&mut sources, &mut ranges));
+        }
+        let merge = MergeCursor::new(sources, self.direction);
+        Box::new(Pinned { view, others, merge, ranges, is_handled: false })
+    }
+
+    /// Adds the sources of `tree` in its `view`. `runs` is the number of the runs of all trees.
+    fn open_tree(
+        &self,
+        tree: &Tree,
+        (view, runs): (&View, usize),
+        (sources, ranges): (&mut Vec<Source>, &mut Vec<RangeSource>),
+    ) {
         let mut deleted = Vec::new();
         for table in view.memtables() {
             // Skip a memtable whose entries are all newer than the scan.
@@ -305,12 +354,12 @@ impl Walk {
                 deleted.extend(own.iter().map(Arc::clone));
                 let shortcuts = Shortcuts::Read(deleted.clone());
                 let cursor = MemCursor::new(Arc::clone(table), self.at, self.direction, shortcuts);
-                sources.push(Source::Memory(cursor));
+                let source = Source::Memory(cursor).within(tree.options(), table.is_shared());
+                sources.push(source);
                 ranges.extend(own.into_iter().map(RangeSource::of_memory));
             }
         }
         let options = CursorOptions { fill_cache: self.options.fill_cache, ..CursorOptions::SCAN };
-        let runs = view.version.newest_first().count();
         let options = options.shared_by(runs * self.options.scans);
         for run in view.version.newest_first() {
             let within = Span::within_range(&self.range, run);
@@ -322,10 +371,11 @@ impl Walk {
                 continue;
             }
             ranges.extend(RangeSource::of_run(&part));
-            sources.push(Source::Run(RunCursor::new(part, self.direction, options)));
+            let reaches = tree.options().hashes.is_some()
+                && part.iter().any(|table| tree.options().reaches_across(table.meta()));
+            let cursor = RunCursor::new(part, self.direction, options);
+            sources.push(Source::Run(cursor).within(tree.options(), reaches));
         }
-        let merge = MergeCursor::new(sources, self.direction);
-        Box::new(Pinned { view, merge, ranges, is_handled: false })
     }
 
     /// Returns the tables of `part` that have entries visible to the scan.

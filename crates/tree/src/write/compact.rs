@@ -252,8 +252,9 @@ impl Compaction {
             let part: Run = run.iter().filter(is_read).map(Arc::clone).collect();
             if !part.is_empty() {
                 entries += part.iter().map(|table| table.meta().entries).sum::<u64>();
+                let reaches = part.iter().any(|t| self.tree.options().reaches_across(t.meta()));
                 let cursor = RunCursor::new(part, Direction::Forward, options);
-                sources.push(Source::Run(cursor));
+                sources.push(Source::Run(cursor).within(self.tree.options(), reaches));
             }
         }
         let mut merge = MergeCursor::new(sources, Direction::Forward);
@@ -307,7 +308,7 @@ impl Drop for Compaction {
 /// the keys of another tree in them. Such tables are left out or, if there are no others, written
 /// again.
 fn without_shared_moves(version: &Version, mut job: Job, tree: &Tree) -> Job {
-    if !job.is_move || tree.options().bounds.is_none() {
+    if !job.is_move || !tree.options().has_bounds() {
         return job;
     }
     let tables = version.tables().map(|(_, table)| table.meta());

@@ -264,8 +264,10 @@ impl Flush {
             boundary.is_some_and(|at| is_one_stripe && ranges.set().covering(key, at) <= oldest)
         }));
         let cursor = |table: &Arc<Memtable>| {
-            let (table, shortcuts) = (Arc::clone(table), shortcuts.clone());
-            Source::Memory(MemCursor::new(table, SeqNo::MAX, Direction::Forward, shortcuts))
+            let (table, shortcuts, is_shared) =
+                (Arc::clone(table), shortcuts.clone(), table.is_shared());
+            let cursor = MemCursor::new(table, SeqNo::MAX, Direction::Forward, shortcuts);
+            Source::Memory(cursor).within(self.tree.options(), is_shared)
         };
         let sources = self.tables.iter().map(cursor).collect();
         MergeCursor::new(sources, Direction::Forward)

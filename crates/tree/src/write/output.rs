@@ -1,6 +1,7 @@
 //! The tables that a flush or compaction writes: cut by size, never between entries of one key.
 
 use super::ranges::RangesToWrite;
+use crate::bounds::HashBounds;
 use crate::merge::Retention;
 use crate::options::OutputCheck;
 use crate::tree::Tree;
@@ -179,7 +180,8 @@ impl Outputs {
         }
         if let Some(mut builder) = self.builder.take() {
             self.plan.ranges.write(&self.lower, next, &mut builder)?;
-            let meta = builder.finish()?;
+            let mut meta = builder.finish()?;
+            meta.hashes = self.tree.options().hashes.map(HashBounds::ends);
             if self.replaces {
                 self.tree.context().unfinished.note(meta.number, meta.bytes);
             }
