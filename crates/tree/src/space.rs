@@ -7,8 +7,10 @@
 
 use crate::context::TreeContext;
 use crate::merge::{AllRanges, Retention};
+use crate::options::TreeOptions;
 use crate::ranges::RangeSet;
 use crate::version::{LEVELS, TableHandle, Version};
+use flagstone_base::hash::key_hash;
 use flagstone_base::{Kind, SeqNo, Trailer};
 use flagstone_env::sync::Mutex;
 use flagstone_sst::{RangeDelete, SAMPLED_ENTRY_BYTES, Sample, SampledEntry};
@@ -57,6 +59,8 @@ impl Space {
 pub(crate) struct Rules {
     retention: Retention,
     folds: bool,
+    /// The options of the tree if its tables may have keys of others.
+    bounded: Option<TreeOptions>,
     /// Keys are used whose hash begins with this many zero bits.
     shift: u8,
 }
@@ -68,9 +72,14 @@ struct Item<'a> {
 }
 
 impl Rules {
-    /// Returns the rules for `version`. `folds` tells whether merge operands can be folded. An
-    /// estimate uses at most about `keys_max` keys.
-    pub(crate) fn new(retention: Retention, folds: bool, version: &Version, keys_max: u64) -> Self {
+    /// Returns the rules for `version` of a tree with these `options`. An estimate uses at most
+    /// about `keys_max` keys.
+    pub(crate) fn new(
+        retention: Retention,
+        options: &TreeOptions,
+        version: &Version,
+        keys_max: u64,
+    ) -> Self {
         let metas = version.tables().map(|(_, table)| table.meta());
         let (entries, bytes) = metas.fold((0_u64, 0_u64), |(entries, bytes), meta| {
             (entries.saturating_add(meta.entries), bytes.saturating_add(meta.bytes))
@@ -78,14 +87,15 @@ impl Rules {
         let wanted = (bytes / BYTES_A_KEY).clamp(KEYS_MIN, KEYS_MAX).min(keys_max);
         // The largest power of two that leaves enough keys.
         let shift = (entries / wanted).checked_ilog2().unwrap_or(0) as u8;
-        Self { retention, folds, shift }
+        let bounded = options.has_bounds().then(|| options.clone());
+        Self { retention, folds: options.fold.is_some(), bounded, shift }
     }
 
     /// Estimates a whole tree.
     pub(crate) fn estimate_tree(&self, version: &Version) -> Space {
         let tables = version.tables().map(|(level, table)| (level, Arc::clone(table)));
         let tables: Vec<(u8, Arc<TableHandle>)> = tables.collect();
-        let bytes = tables.iter().map(|(_, table)| table.meta().bytes).sum();
+        let bytes = tables.iter().map(|(_, table)| table.meta().bytes / self.sharers(table)).sum();
         if hardly_any(version, bytes) {
             return Space { bytes, live: bytes };
         }
@@ -96,27 +106,33 @@ impl Rules {
     /// to the last level, where tombstones are dropped. Reads the samples that are not in memory
     /// yet.
     pub(crate) fn estimate(&self, tables: &[(u8, Arc<TableHandle>)], is_last: bool) -> Space {
-        let bytes: u64 = tables.iter().map(|(_, table)| table.meta().bytes).sum();
         let samples: Vec<(&TableHandle, Option<Arc<Sample>>)> =
             tables.iter().map(|(_, table)| (&**table, table.sample(self.shift))).collect();
         let shift = samples.iter().filter_map(|(_, sample)| Some(sample.as_ref()?.shift())).max();
         let shift = shift.unwrap_or(0).max(self.shift);
         let mut items: Vec<Item<'_>> = Vec::new();
-        let (mut raw, mut raw_unknown) = (0, 0);
+        let (mut bytes, mut raw, mut raw_unknown) = (0, 0, 0);
         for (table, sample) in &samples {
-            let table_raw = raw_bytes(table);
-            raw += table_raw;
+            let (table_bytes, table_raw) = (table.meta().bytes, raw_bytes(table));
+            let sharers = self.sharers(table);
             let Some(sample) = sample else {
-                raw_unknown += table_raw;
+                bytes += table_bytes / sharers;
+                raw += table_raw / sharers;
+                raw_unknown += table_raw / sharers;
                 continue;
             };
             let chosen = |entry: &&SampledEntry| entry.hash.leading_zeros() >= u32::from(shift);
+            let chosen = sample.entries().iter().filter(chosen);
+            let own = chosen.clone().filter(|entry| self.is_own(entry));
+            let part = match self.reaches_across(table) {
+                true => part_of(own.clone(), chosen),
+                false => 1.0,
+            };
+            // What others had of a table that only this tree holds is garbage.
+            bytes += if sharers > 1 { (table_bytes as f64 * part) as u64 } else { table_bytes };
+            raw += (table_raw as f64 * part) as u64;
             items.extend(
-                sample
-                    .entries()
-                    .iter()
-                    .filter(chosen)
-                    .map(|entry| Item { trailer: Trailer::new(entry.seqno, entry.kind), entry }),
+                own.map(|entry| Item { trailer: Trailer::new(entry.seqno, entry.kind), entry }),
             );
         }
         items.sort_unstable_by(|a, b| {
@@ -135,6 +151,24 @@ impl Rules {
         let live = raw_alive * packed(tables);
         let kept = self.kept_bytes_of_ranges(tables, ranges.set(), is_last);
         Space { bytes, live: (live as u64).saturating_add(kept) }
+    }
+
+    /// Returns whether `table` may have keys of other trees.
+    fn reaches_across(&self, table: &TableHandle) -> bool {
+        self.bounded.as_ref().is_some_and(|options| options.reaches_across(table.meta()))
+    }
+
+    /// The number of trees that hold a part of `table` each.
+    fn sharers(&self, table: &TableHandle) -> u64 {
+        if self.reaches_across(table) { u64::from(table.holders().max(1)) } else { 1 }
+    }
+
+    /// Returns whether the tree has the key of `entry`. One that was cut counts as its own.
+    fn is_own(&self, entry: &SampledEntry) -> bool {
+        let Some(options) = &self.bounded else { return true };
+        let hash = || key_hash(&entry.key, options.hash_seed);
+        options.bounds.as_ref().is_none_or(|bounds| bounds.contains(&entry.key))
+            && options.hashes.is_none_or(|own| !entry.is_whole || own.contains(hash()))
     }
 
     /// Returns how many bytes the deleted ranges of `tables` take after a compaction.
@@ -205,6 +239,16 @@ impl Rules {
         // If nothing older exists, the operands become a value too.
         alive + if is_last { waiting.into_iter().max().unwrap_or(0) } else { waiting.iter().sum() }
     }
+}
+
+/// Returns which part of the bytes of `all` those of `own` are; one if there are none.
+fn part_of<'a>(
+    own: impl Iterator<Item = &'a SampledEntry>,
+    all: impl Iterator<Item = &'a SampledEntry>,
+) -> f64 {
+    let own: u64 = own.map(|entry| entry.bytes).sum();
+    let all: u64 = all.map(|entry| entry.bytes).sum();
+    if all == 0 { 1.0 } else { own as f64 / all as f64 }
 }
 
 /// Returns whether so little is above the last level that it cannot turn much of the last level

@@ -481,7 +481,7 @@ impl Tree {
     fn rules(&self, version: &Version, snapshots: &[SeqNo], visible: SeqNo) -> Rules {
         let retention = Retention::new(snapshots, visible, None, self.keeps_tombstones());
         let keys_max = self.spaces.keys_max(&self.context);
-        Rules::new(retention, self.options.fold.is_some(), version, keys_max)
+        Rules::new(retention, &self.options, version, keys_max)
     }
 
     /// Returns whether reads outweighed writes lately: then [`Policy::Leveling`] is the best

@@ -2,10 +2,13 @@
 //! compactions that are picked to free it.
 
 use crate::bench_tree::{BenchTree, small_options};
-use flagstone_base::Kind;
 use flagstone_base::hash::remix;
+use flagstone_base::{Kind, TreeId};
 use flagstone_env::{Random, SeededRandom};
-use flagstone_tree::{Compaction, Space, TreeOptions};
+use flagstone_tree::{
+    Compaction, HashBounds, KeyBounds, Space, Successor, Tree, TreeOptions, inherited, replace,
+    retire,
+};
 use std::sync::Arc;
 
 const KEYS: u64 = 20_000;
@@ -54,6 +57,56 @@ fn check(what: &str, tree: &mut BenchTree) {
     assert!(off < 0.04, "{what}: {told:?}, left {left}");
     let after = space(tree);
     assert!(after.garbage() <= after.bytes / 50, "{what}: {after:?}");
+}
+
+/// The trees that two halves of the keys of `tree` are split into.
+fn halves(tree: &BenchTree, is_hashed: bool) -> Vec<Arc<Tree>> {
+    let middle = key(KEYS / 2).into_bytes();
+    let bounded = |half| match half {
+        0 => KeyBounds::new(Vec::new(), Some(middle.clone())),
+        _ => KeyBounds::new(middle.clone(), None),
+    };
+    let hashes = |half| match half {
+        0 => HashBounds::new(0, u64::MAX / 2),
+        _ => HashBounds::new(u64::MAX / 2 + 1, u64::MAX),
+    };
+    let old = std::slice::from_ref(&tree.tree);
+    let new = (0..2).map(|half| {
+        let mut options = options();
+        match is_hashed {
+            true => options.hashes = Some(hashes(half)),
+            false => options.bounds = Some(Arc::new(bounded(half))),
+        }
+        let bounds = options.bounds.as_deref().cloned().unwrap_or_default();
+        Successor { edit: inherited(old, TreeId(20 + half), &bounds), options }
+    });
+    let new = replace(old, new.collect()).unwrap();
+    retire(old, &new);
+    new
+}
+
+/// Each half counted the tables of both as its own.
+#[test]
+fn two_trees_count_what_they_share_once() {
+    for is_hashed in [false, true] {
+        let mut tree = filled(options());
+        for n in (0..KEYS / 2).map(|n| n * 2) {
+            tree.write(Kind::Put, key(n).as_bytes(), &value(n, 1));
+        }
+        tree.flush();
+        let whole = space(&tree);
+        assert!(whole.garbage() > whole.bytes / 5, "{whole:?}");
+        let halves = halves(&tree, is_hashed);
+        let spaces: Vec<Space> = halves.iter().map(|half| half.space(&[], tree.last)).collect();
+        let sum = |of: fn(&Space) -> u64| spaces.iter().map(of).sum::<u64>();
+        for (told, wanted) in [
+            (sum(|space| space.bytes), whole.bytes),
+            (sum(|space| space.live), whole.live),
+            (sum(|space| space.garbage()), whole.garbage()),
+        ] {
+            assert!(told.abs_diff(wanted) < whole.bytes / 20, "{spaces:?} of {whole:?}");
+        }
+    }
 }
 
 #[test]
