@@ -149,12 +149,9 @@ impl Filter {
     pub fn bounds(&self, path: &FieldPath, arrays: Arrays) -> Bounds {
         let keys = Keys { path: path.steps(), arrays, is_complete: true };
         let parts = self.node.conjuncts();
-        let reads = |part: &&Node| {
-            let mut paths = Vec::new();
-            part.collect_paths(&mut paths);
-            paths.contains(path)
-        };
-        let mine: Vec<Node> = parts.iter().filter(reads).cloned().collect();
+        // A condition that reads no path at all may never hold: then no key is allowed.
+        let concerns = |part: &&Node| part.reads(path.steps()) || part.reads_nothing();
+        let mine: Vec<Node> = parts.iter().filter(concerns).cloned().collect();
         let sets = keys.all(&mine);
         let exact = sets.over == sets.under;
         Bounds { keys: sets.over, exact, whole: exact && mine.len() == parts.len() }
@@ -165,9 +162,9 @@ impl Filter {
         self.bounds(&FieldPath::primary_key(), Arrays::NONE)
     }
 
-    /// Returns all paths that the filter reads, in order and distinct. A path inside of an
-    /// `$elemMatch` is given as a whole, after the path of the array. A condition on the primary
-    /// key has a [path](FieldPath::primary_key), too.
+    /// Returns all paths that the filter reads, in order and distinct. Of an `$elemMatch` it is the
+    /// path of the array, inside of which all others are. A condition on the primary key has a
+    /// [path](FieldPath::primary_key), too.
     pub fn paths(&self) -> Vec<FieldPath> {
         let mut paths = Vec::new();
         self.node.collect_paths(&mut paths);

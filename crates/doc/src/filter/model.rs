@@ -2,7 +2,7 @@
 
 use super::pattern::Pattern;
 use crate::encode::Encoder;
-use crate::field_path::FieldPath;
+use crate::field_path::{FieldPath, Step};
 use crate::value::Value;
 use crate::value_type::ValueType;
 use crate::view::View;
@@ -163,23 +163,37 @@ impl Node {
         }
     }
 
-    /// Appends all paths that the condition reads; one in an element after that of the array.
+    /// Appends all paths that the condition reads. Of a condition on elements it is the path of the
+    /// array, because all that the condition reads is in there.
     pub(super) fn collect_paths(&self, out: &mut Vec<FieldPath>) {
         match self {
             Self::All(parts) | Self::Any(parts) => {
                 parts.iter().for_each(|part| part.collect_paths(out));
             }
             Self::Not(part) => part.collect_paths(out),
-            Self::Field(path, test) => {
-                out.push(path.clone());
-                if let Test::Element(node) = test {
-                    let start = out.len();
-                    node.collect_paths(out);
-                    for inner in &mut out[start..] {
-                        *inner = path.join(inner);
-                    }
-                }
+            Self::Field(path, _) => out.push(path.clone()),
+        }
+    }
+
+    /// Returns whether the condition reads the path of these steps.
+    pub(super) fn reads(&self, steps: &[Step]) -> bool {
+        match self {
+            Self::All(parts) | Self::Any(parts) => parts.iter().any(|part| part.reads(steps)),
+            Self::Not(part) => part.reads(steps),
+            Self::Field(array, Test::Element(node)) => {
+                let rest = steps.strip_prefix(array.steps());
+                rest.is_some_and(|rest| rest.is_empty() || node.reads(rest))
             }
+            Self::Field(path, _) => path.steps() == steps,
+        }
+    }
+
+    /// Returns whether the condition reads no path at all, so that it always holds or never does.
+    pub(super) fn reads_nothing(&self) -> bool {
+        match self {
+            Self::All(parts) | Self::Any(parts) => parts.iter().all(Self::reads_nothing),
+            Self::Not(part) => part.reads_nothing(),
+            Self::Field(..) => false,
         }
     }
 

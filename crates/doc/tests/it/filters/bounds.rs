@@ -114,12 +114,37 @@ fn alternatives_unite_and_other_paths_do_not_count() {
 }
 
 #[test]
+fn a_condition_that_never_holds_allows_no_keys_of_any_path() {
+    for never in [r#"{"b":{"$all":[]}}"#, r#"{"$nor":[{}]}"#, r#"{"$nor":[{"$or":[{},{"a":1}]}]}"#]
+    {
+        let filter = format!(r#"{{"$and":[{{"a":1}},{never}]}}"#);
+        for arrays in [Arrays::NONE, Arrays::ANY] {
+            let bounds = bounds(&filter, "a", arrays);
+            assert!(bounds.is_nothing() && bounds.is_exact(), "{filter}: {}", shown(&bounds));
+        }
+    }
+    assert_eq!(shown(&bounds(r#"{"a":1,"$nor":[{"$nor":[{}]}]}"#, "a", Arrays::ANY)), "1");
+}
+
+#[test]
 fn all_paths_are_known() {
     let filter = r#"{"a.b":1,"$or":[{"c":{"$ne":1}},{"a.b":2}],"d":{"$elemMatch":{"x":1,"$":2}}}"#;
     let paths = Filter::parse(filter).unwrap().paths();
     let paths: Vec<_> = paths.iter().map(ToString::to_string).collect();
-    assert_eq!(paths, ["a.b", "c", "d", "d.x"]);
+    assert_eq!(paths, ["a.b", "c", "d"]);
     assert!(Filter::everything().paths().is_empty());
+}
+
+#[test]
+fn conditions_in_many_arrays_take_memory_in_proportion_to_their_text() {
+    // If each condition got its whole path, these would be 10 GB of names.
+    let steps = vec!["a"; 500].join(".");
+    let leaves: Vec<String> = (0..4_000).map(|n| format!(r#""b{n}":1"#)).collect();
+    let (open, close) = (format!(r#"{{"{steps}":{{"$elemMatch":"#).repeat(60), "}}".repeat(60));
+    let filter = Filter::parse(&format!("{open}{{{}}}{close}", leaves.join(","))).unwrap();
+    assert_eq!(filter.paths().len(), 1);
+    let bounds = filter.bounds(&FieldPath::parse(&steps).unwrap(), Arrays::ANY);
+    assert!(!bounds.is_everything() && !bounds.is_exact());
 }
 
 #[test]
@@ -130,5 +155,16 @@ fn long_lists_take_time_in_proportion_to_their_length() {
         assert_eq!(bounds.is_nothing(), arrays.is_none());
     }
     assert!(many.implies(&Filter::field("a").one_of(0..60_000)));
+    let others: Vec<String> = (0..3_000).map(|n| format!(r#"{{"a":{{"$ne":{n}}}}}"#)).collect();
+    for text in [
+        format!(r#"{{"$and":[{}]}}"#, others.join(",")),
+        format!(
+            r#"{{"a":{{"$elemMatch":{{"$and":[{}]}}}}}}"#,
+            others.join(",").replace("\"a\"", "\"$\"")
+        ),
+    ] {
+        let bounds = bounds(&text, "a", Arrays::NONE);
+        assert!(bounds.intervals().len() > 3_000);
+    }
     assert_eq!(Filter::parse(&many.to_string()).unwrap(), many);
 }
