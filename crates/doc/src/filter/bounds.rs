@@ -79,12 +79,9 @@ impl Keys<'_> {
     /// Conditions that must all hold. Different keys of one document may meet them, so only sets
     /// of documents with one key may be intersected.
     fn all(&self, parts: &[Node]) -> Sets {
-        let each = parts.iter().map(|part| self.of(part));
+        let each: Vec<Sets> = parts.iter().map(|part| self.of(part)).collect();
         if self.arrays.is_none() {
-            return each.fold(Sets::exactly(KeySet::everything()), |all, part| Sets {
-                over: all.over.intersection(&part.over),
-                under: all.under.intersection(&part.under),
-            });
+            return Sets::all(&each);
         }
         let mut over = KeySet::everything();
         let mut unders = Vec::new();

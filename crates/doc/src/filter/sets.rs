@@ -6,6 +6,7 @@
 use super::intervals::KeySet;
 
 /// What the keys of one path say about a condition.
+#[derive(Clone)]
 pub(super) struct Sets {
     pub(super) over: KeySet,
     pub(super) under: KeySet,
@@ -23,6 +24,23 @@ impl Sets {
     /// Nothing is known.
     pub(super) fn unknown() -> Self {
         Self::at_most(KeySet::everything())
+    }
+
+    /// Returns the keys for which all of several conditions hold, each of which tests one key.
+    pub(super) fn all(each: &[Self]) -> Self {
+        match each {
+            [] => Self::exactly(KeySet::everything()),
+            [only] => only.clone(),
+            // By halves: one after another, many sets of many intervals take quadratic time.
+            _ => {
+                let (left, right) = each.split_at(each.len() / 2);
+                let (left, right) = (Self::all(left), Self::all(right));
+                Self {
+                    over: left.over.intersection(&right.over),
+                    under: left.under.intersection(&right.under),
+                }
+            }
+        }
     }
 
     /// Returns the keys for which one of several conditions holds.

@@ -42,12 +42,7 @@ fn of_element(node: &Node) -> Sets {
 
 fn element(node: &Node) -> Sets {
     match node {
-        Node::All(parts) => {
-            parts.iter().map(element).fold(Sets::exactly(KeySet::everything()), |all, part| Sets {
-                over: all.over.intersection(&part.over),
-                under: all.under.intersection(&part.under),
-            })
-        }
+        Node::All(parts) => Sets::all(&parts.iter().map(element).collect::<Vec<_>>()),
         Node::Any(parts) => Sets::any(parts.iter().map(element)),
         Node::Not(part) => {
             let part = element(part);
