@@ -56,7 +56,9 @@ impl Arrays {
     /// element that is a map is no array itself.
     #[must_use]
     pub(crate) const fn inside(self, steps: usize) -> Self {
-        if steps < 63 { Self(self.0 >> steps & !1) } else { Self::ANY }
+        // The last bit stays: its arrays may be any number of steps further.
+        let last = self.0 & 1 << 63;
+        if steps < 63 { Self((self.0 >> steps | last) & !1) } else { Self::ANY }
     }
 }
 

@@ -102,6 +102,19 @@ fn conditions_within_an_element_intersect_if_there_are_no_arrays_in_it() {
 }
 
 #[test]
+fn arrays_beyond_63_steps_are_not_forgotten_in_elements_of_elements() {
+    let [outer, inner] = [40, 39].map(|steps| vec!["a"; steps].join("."));
+    let range = r#"{"z":{"$gte":1,"$lte":5}}"#;
+    let filter =
+        format!(r#"{{"{outer}":{{"$elemMatch":{{"{inner}":{{"$elemMatch":{range}}}}}}}}}"#);
+    let path = format!("{outer}.{inner}.z");
+    let bounds = |bits| shown(&bounds(&filter, &path, Arrays::from_bits(bits)));
+    // The last bit is for the arrays after 79 and 80 steps.
+    assert_eq!(bounds(1 << 40 | 1 << 63), "1..4d");
+    assert_eq!(bounds(1 << 40), "1..after 5");
+}
+
+#[test]
 fn alternatives_unite_and_other_paths_do_not_count() {
     let filter = r#"{"$or":[{"a":1},{"a":{"$gt":5}},{"a":{"$gt":9}}],"b":2}"#;
     let bounds = |path| bounds(filter, path, Arrays::ANY);
