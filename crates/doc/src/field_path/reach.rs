@@ -3,6 +3,7 @@
 use super::path::{FieldPath, Step};
 use crate::view::View;
 use flagstone_base::Malformed;
+use std::collections::HashSet;
 use std::ops::ControlFlow;
 
 /// What a path finds at one of its ends.
@@ -84,7 +85,8 @@ impl FieldPath {
     /// - a name is looked up in each element that is a map; it is missing where such a map lacks
     ///   it, and other elements give nothing, not even something missing;
     /// - an index leads to the element there; a step of digits in a dotted path also leads to the
-    ///   field of this name in each element that is a map. Beyond the end there is nothing.
+    ///   field of this name in each element that is a map. Beyond the end there is nothing. Where
+    ///   several such steps lead to one array in several ways, it is crossed once.
     ///
     /// So `a.b` reaches nothing at all in `{"a":[]}` and in `{"a":[1]}`.
     ///
@@ -95,7 +97,9 @@ impl FieldPath {
         root: &View<'a>,
         visit: impl FnMut(Reached<'a>) -> Result<ControlFlow<()>, Malformed>,
     ) -> Result<Trace, Malformed> {
-        let mut walk = Walk { visit, trace: Trace::default(), len: self.len() };
+        let mut forks = self.steps().iter().filter(|step| matches!(step, Step::Either(..)));
+        let crossed = forks.nth(1).map(|_second| HashSet::new());
+        let mut walk = Walk { visit, trace: Trace::default(), len: self.len(), crossed };
         let _complete_or_not = walk.follow(*root, self.steps())?;
         Ok(walk.trace)
     }
@@ -106,6 +110,10 @@ struct Walk<V> {
     trace: Trace,
     /// The number of all steps of the path.
     len: usize,
+    /// The arrays that were crossed, by their offsets, and the steps that were left. A step of
+    /// digits has two ways, so several such steps lead to one place in many ways: 2^n for n arrays
+    /// in one another. `None` if the path has at most one such step.
+    crossed: Option<HashSet<(usize, usize)>>,
 }
 
 impl<'a, V: FnMut(Reached<'a>) -> Flow> Walk<V> {
@@ -129,6 +137,12 @@ impl<'a, V: FnMut(Reached<'a>) -> Flow> Walk<V> {
     /// Follows `step`, then `rest`, in the elements of an array.
     fn cross(&mut self, array: &View<'a>, step: &Step, rest: &[Step]) -> Flow {
         self.trace.arrays = self.trace.arrays.with(self.len - 1 - rest.len());
+        if let Some(crossed) = &mut self.crossed
+            && array.is_full_container()
+            && !crossed.insert((array.offset(), rest.len()))
+        {
+            return Ok(ControlFlow::Continue(()));
+        }
         if let Step::Index(index) | Step::Either(index, _) = step
             && let Some(item) = array.at(*index)?
             && self.follow(item, rest)?.is_break()

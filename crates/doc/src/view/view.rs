@@ -259,6 +259,12 @@ impl<'a> View<'a> {
         self.tag == tag::MAP_4 && self.form == forms::PAIRS
     }
 
+    /// Returns the offset of the payload in the document. No two containers that are not empty have
+    /// the same.
+    pub(crate) const fn offset(&self) -> usize {
+        self.at
+    }
+
     /// Returns the table of the document's field names.
     pub(crate) const fn names(&self) -> Option<&'a Names> {
         self.names

@@ -33,6 +33,22 @@ fn reached(text: &str, json: &str) -> String {
 }
 
 #[test]
+fn an_array_that_steps_of_digits_reach_in_many_ways_is_crossed_once() {
+    // Each `[{"0":..}]` is passed by one step or by two.
+    assert_eq!(reached("a.0.0", r#"{"a":[{"0":[5]}]}"#), "[5] 5");
+    let twice = r#"{"a":[{"0":[{"0":[5]}]}]}"#;
+    assert_eq!(reached("a.0.0.0", twice), r#"{"0":[5]} [5] [5] 5"#);
+    // So 50 in one another have 2^50 ways through them, and few ends.
+    let nested = format!(r#"{{"a":{}7{}}}"#, r#"[{"0":"#.repeat(50), "}]".repeat(50));
+    for (steps, sevens) in [(49, 0), (100, 1), (101, 0)] {
+        let found = reached(&format!("a{}", ".0".repeat(steps)), &nested);
+        let found: Vec<&str> = found.split(' ').collect();
+        assert!(found.len() < 1000, "{steps}: {}", found.len());
+        assert_eq!(found.iter().filter(|end| **end == "7").count(), sevens, "{steps}");
+    }
+}
+
+#[test]
 fn a_path_passes_through_arrays_one_level_at_a_time() {
     for (text, json, expected) in [
         ("a", r#"{"a":5}"#, "5"),
