@@ -70,7 +70,7 @@ impl Filter {
     }
 
     fn read(cursor: &mut Cursor<'_>) -> Result<Self, FilterError> {
-        let mut parser = Parser { conditions: 0, depth: 0, deepest: 0, elements: 0 };
+        let mut parser = Parser { conditions: 0, patterns: 0, depth: 0, deepest: 0, elements: 0 };
         let node = parser.document(cursor)?;
         Ok(Self::of(node, parser.deepest))
     }
@@ -86,10 +86,14 @@ impl FromStr for Filter {
 
 /// The most conditions in a filter. Lists of values do not count.
 const CONDITIONS_MAX: usize = 10_000;
+/// The most regular expressions in a filter: each may take 1 MiB.
+const PATTERNS_MAX: usize = 100;
 
 struct Parser {
     /// The number of conditions so far.
     conditions: usize,
+    /// The number of regular expressions among them.
+    patterns: usize,
     /// The number of negations, alternatives and elements around the current place.
     depth: usize,
     deepest: usize,
@@ -199,7 +203,7 @@ impl Parser {
                 continue;
             }
             parts.push(cursor.inside_field(i, |cursor| match (name, options) {
-                ("$regex", Some(options)) => regex(cursor, path, options),
+                ("$regex", Some(options)) => self.pattern(cursor, path, options),
                 _ => self.operator(cursor, name, path),
             })?);
         }
@@ -235,7 +239,7 @@ impl Parser {
             "$type" => types(cursor).map(|types| field(Test::Type(types))),
             "$prefix" => text(cursor).map(|text| field(Test::Prefix(text.into()))),
             "$contains" => text(cursor).map(|text| field(Test::Contains(text.into()))),
-            "$regex" => regex(cursor, path, &Value::from("")),
+            "$regex" => self.pattern(cursor, path, &Value::from("")),
             "$mod" => remainder(cursor).map(field),
             "$size" => match cursor.value().as_u64() {
                 Some(elements) => Ok(field(Test::Size(elements))),
@@ -255,6 +259,19 @@ impl Parser {
             },
             _ => Err(cursor.refuse_name(OPERATOR)),
         }
+    }
+
+    fn pattern(
+        &mut self,
+        cursor: &Cursor<'_>,
+        path: &FieldPath,
+        options: &Value,
+    ) -> Result<Node, FilterError> {
+        self.patterns += 1;
+        if self.patterns > PATTERNS_MAX {
+            return Err(cursor.refuse(format!("at most {PATTERNS_MAX} patterns in a filter")));
+        }
+        regex(cursor, path, options)
     }
 
     /// Parses the condition on an element: operators for the element itself, or a document of

@@ -57,6 +57,11 @@ fn hostile_text_is_refused_in_short_time() {
     for (text, expected) in [
         (format!("{{\"$or\":[{}]}}", many("{}", 100_000)), "at most 10000 conditions in a filter"),
         (format!("{{\"$and\":[{}]}}", many(r#"{"$or":[{"a":1},{"b":1}]}"#, 9000)), "at most 10000"),
+        // Each takes a hundred kilobytes and more.
+        (
+            format!("{{\"$or\":[{}]}}", many(r#"{"a":{"$regex":"\\pL{5}"}}"#, 101)),
+            "at most 100 patterns in a filter",
+        ),
         ("[".repeat(100_000), ""),
         (format!("{{\"a\":{}", "[".repeat(100_000)), ""),
         (format!("{{\"a\":{{\"$regex\":\"{}\"}}}}", "(".repeat(4000)), "a regular expression"),
