@@ -115,16 +115,14 @@ fn pairs(cursor: &mut Cursor<'_>) -> Result<Value, FilterError> {
     let Value::Array(items) = cursor.value() else {
         return Err(cursor.refuse("an array of pairs"));
     };
-    let mut map = Map::new();
-    for i in 0..items.len() {
-        let pair = cursor.inside_item(i, |cursor| match cursor.value() {
-            Value::Array(pair) if pair.len() == 2 => {
-                Ok((cursor.inside_item(0, read)?, cursor.inside_item(1, read)?))
-            }
-            _ => Err(cursor.refuse("a pair: [key, value]")),
-        })?;
-        map.insert(pair.0, pair.1);
-    }
+    let pair = |cursor: &mut Cursor<'_>| match cursor.value() {
+        Value::Array(pair) if pair.len() == 2 => {
+            Ok((cursor.inside_item(0, read)?, cursor.inside_item(1, read)?))
+        }
+        _ => Err(cursor.refuse("a pair: [key, value]")),
+    };
+    let map: Map =
+        (0..items.len()).map(|i| cursor.inside_item(i, pair)).collect::<Result<_, _>>()?;
     Ok(Value::Map(map))
 }
 

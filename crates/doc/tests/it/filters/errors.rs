@@ -90,6 +90,9 @@ fn many_conditions_are_written_and_analysed_in_short_time() {
     }
     let other = Filter::parse(&format!("{{\"$and\":[{}]}}", ors[1..1001].join(","))).unwrap();
     let _certain_or_not = filter.implies(&other);
+    let pairs: Vec<String> = (0..100_000).map(|key| format!("[{key},1]")).collect();
+    let pairs = Filter::parse(&format!(r#"{{"a":{{"$pairs":[{}]}}}}"#, pairs.join(","))).unwrap();
+    assert!(pairs.to_string().ends_with("[99999,1]]}}}"));
 }
 
 #[test]
