@@ -1,6 +1,7 @@
 //! A projection, and its texts.
 
 use super::tree::Level;
+use crate::depth::DEPTH_MAX;
 use crate::field_path::FieldPath;
 use crate::filter::{Cursor, FilterError, parse_json};
 use crate::show::quoted;
@@ -100,6 +101,9 @@ impl Projection {
     fn read(&mut self, cursor: &mut Cursor<'_>, above: &FieldPath) -> Result<(), FilterError> {
         cursor.each_field("a map of paths and 0 or 1", |cursor, name| {
             let path = parsed(name).map_err(|expected| cursor.refuse_name(expected))?;
+            if above.len() + path.len() > DEPTH_MAX {
+                return Err(cursor.refuse_name("a path of at most 512 steps, with those around it"));
+            }
             let path = above.join(&path);
             let is_kept = match cursor.value() {
                 Value::Map(map) if !map.is_empty() => return self.read(cursor, &path),

@@ -125,6 +125,17 @@ fn a_projection_that_is_not_well_formed_is_refused() {
     assert!(Projection::include(many).is_err());
 }
 
+#[test]
+fn a_path_of_nested_maps_has_at_most_512_steps() {
+    let steps = vec!["a"; 300].join(".");
+    let expected = "expected a path of at most 512 steps";
+    let refused = Projection::parse(&format!(r#"{{"{steps}":{{"{steps}":1}}}}"#)).unwrap_err();
+    assert!(refused.to_string().contains(expected), "{refused}");
+    // Deep enough to overflow the stack where the tree of paths is walked.
+    let deep = format!("{}1{}", format!(r#"{{"{steps}":"#).repeat(250), "}".repeat(250));
+    assert!(Projection::parse(&deep).unwrap_err().to_string().contains(expected));
+}
+
 /// A second projection, path by path, of values in memory.
 fn reference(value: &Value, paths: &[Vec<&str>], keeps: bool) -> Option<Value> {
     match value {
