@@ -284,6 +284,22 @@ fn nesting_beyond_the_limit_is_refused() {
     assert_eq!(add("/a/x").unwrap_err().kind(), ErrorKind::InvalidInput);
 }
 
+/// Every field would be compared with every other one: 10^10 times.
+#[test]
+fn merges_of_many_fields_take_time_in_proportion_to_their_number() {
+    let map = |names: std::ops::Range<u32>, value: Value| -> Value {
+        Value::Map(names.map(|n| (format!("n{n}"), value.clone())).collect())
+    };
+    let mut document = Value::object();
+    MergePatch::from_value(map(0..150_000, 1.into())).unwrap().apply_to(&mut document);
+    assert_eq!(document, map(0..150_000, 1.into()));
+    MergePatch::from_value(map(50_000..200_000, doc!({ "x": null, "y": 2 })))
+        .unwrap()
+        .apply_to(&mut document);
+    MergePatch::from_value(map(0..50_000, Value::Null)).unwrap().apply_to(&mut document);
+    assert_eq!(document, map(50_000..200_000, doc!({ "y": 2 })));
+}
+
 /// Merges in memory and on the bytes, with names inside and with ids.
 fn merged(document: &Value, patch: &Value) -> Value {
     let patch = MergePatch::from_value(patch.clone()).unwrap();

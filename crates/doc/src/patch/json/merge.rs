@@ -5,6 +5,7 @@ use crate::json::{JsonOptions, JsonParser};
 use crate::map::Map;
 use crate::value::Value;
 use flagstone_base::{Error, Result};
+use std::collections::HashMap;
 
 /// A JSON Merge Patch by RFC 7396: its fields replace those of the same names, maps in maps are
 /// merged, and null removes a field.
@@ -91,14 +92,22 @@ fn merge(target: &mut Value, patch: &Value) {
         *target = Value::object();
     }
     let Value::Map(map) = target else { return };
-    for (key, value) in fields {
-        let name = key.as_str().unwrap_or_default();
-        match (value, map.get_mut(name)) {
-            (Value::Null, _) => drop(map.remove(name)),
-            (value, Some(inner)) => merge(inner, value),
-            (value, None) => drop(map.insert(name, without_nulls(value))),
+    // A lookup in a map walks its pairs, so each map is walked once.
+    let mut left: HashMap<&str, &Value> =
+        fields.iter().filter_map(|(key, value)| Some((key.as_str()?, value))).collect();
+    map.pairs_mut().retain_mut(|(key, inner)| {
+        match key.as_str().and_then(|name| left.remove(name)) {
+            None => true,
+            Some(Value::Null) => false,
+            Some(value) => {
+                merge(inner, value);
+                true
+            }
         }
-    }
+    });
+    let is_new = |key: &Value| key.as_str().is_some_and(|name| left.contains_key(name));
+    let new = fields.iter().filter(|(key, value)| !value.is_null() && is_new(key));
+    map.pairs_mut().extend(new.map(|(key, value)| (key.clone(), without_nulls(value))));
 }
 
 /// Returns what merging `patch` into nothing gives.
