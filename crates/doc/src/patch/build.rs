@@ -272,7 +272,8 @@ impl Patch {
     /// Returns whether applying the patch may change what `path` reaches in a document.
     ///
     /// False is certain, true is not: it means that the path of a change begins with `path`, or
-    /// `path` begins with it. The document that an upsert creates is not considered.
+    /// `path` begins with it, or that the change may add to an array an element without what `path`
+    /// reaches in the others. The document that an upsert creates is not considered.
     pub fn touches(&self, path: &FieldPath) -> bool {
         let touches = |part: &Part| {
             let steps = part.path.split('.');

@@ -73,7 +73,7 @@ pub(super) fn touches<'s>(
     new_name: Option<&'s str>,
     path: &FieldPath,
 ) -> bool {
-    changed(kind, steps, new_name, |steps| meets(steps, path.steps()))
+    changed(kind, steps, new_name, |steps| meets(steps, path.steps(), kind.brings_names()))
 }
 
 /// Calls `meets` with the steps to each place that a part changes, until it returns true.
@@ -102,13 +102,14 @@ fn is_index(step: &str) -> bool {
 
 /// Returns whether `steps` lead to a part of what a path reaches, or the reverse. The path passes
 /// through arrays by itself, so a step that is an index may lead to an element that it does not
-/// name.
-fn meets(steps: &mut dyn Iterator<Item = &str>, path: &[Step]) -> bool {
+/// name. `creates` is set if what is missing on the steps is created.
+fn meets(steps: &mut dyn Iterator<Item = &str>, path: &[Step], creates: bool) -> bool {
     if path.is_empty() {
         return true;
     }
     // The numbers of steps of `path` that the steps so far may have passed.
     let mut passed = vec![0];
+    let mut is_in_element = false;
     for step in steps {
         let index = step.parse().ok();
         let mut next = Vec::with_capacity(passed.len() + 1);
@@ -131,8 +132,10 @@ fn meets(steps: &mut dyn Iterator<Item = &str>, path: &[Step]) -> bool {
             }
         }
         if next.is_empty() {
-            return false;
+            // A new element lacks what the path reaches in the others. It was not missing before.
+            return creates && is_in_element;
         }
+        is_in_element |= index.is_some();
         passed = next;
     }
     true
@@ -169,12 +172,24 @@ mod tests {
         for path in ["items", "items.price", "items.3", "items.3.price.x", "$.items[3].price"] {
             assert!(touched(&patch, path), "{path}");
         }
-        for path in ["items.name", "price", "items.4.price", "$.items[4]", "item"] {
+        for path in ["price", "item", "item.price"] {
             assert!(!touched(&patch, path), "{path}");
         }
-        let nested = Patch::new().set("a.0.0.0.0.b", 1);
+        let nested = Patch::new().unset("a.0.0.0.0.b");
         assert!(touched(&nested, "a.0.0.b") && touched(&nested, "a.b"));
         assert!(!touched(&nested, "a.0.0.c"));
+    }
+
+    #[test]
+    fn an_element_that_may_be_new_lacks_what_a_path_reaches_in_the_others() {
+        for patch in [Patch::new().set("items.3.price", 1), Patch::new().push("items.3.x.y", 1)] {
+            for path in ["items.name", "items.4.name", "items.x.z", "$.items[3].name"] {
+                assert!(touched(&patch, path), "{patch}: {path}");
+            }
+        }
+        for patch in [Patch::new().unset("items.3.price"), Patch::new().pull("items.3.x", 1)] {
+            assert!(!touched(&patch, "items.name"), "{patch}");
+        }
     }
 
     #[test]
@@ -191,6 +206,6 @@ mod tests {
         }
         // The element may be a map with the field 7.
         assert!(touched(&Patch::new().set("tags.3", 1), "tags.7"));
-        assert!(!touched(&Patch::new().set("tags.3.x", 1), "tags.7"));
+        assert!(!touched(&Patch::new().unset("tags.3.x"), "tags.7"));
     }
 }
