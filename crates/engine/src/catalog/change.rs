@@ -324,7 +324,7 @@ mod tests {
         let new = [hashed.counters().next_tree, TreeId(hashed.counters().next_tree.0 + 1)];
         let split = before.split_hashes(1, &[3 << 62], &new);
         let after = altered(split.clone()).unwrap();
-        let change = CatalogChange { altered: &[before.clone()], ..NOTHING };
+        let change = CatalogChange { altered: std::slice::from_ref(&before), ..NOTHING };
         let error = changed(&after, &change).unwrap_err().to_string();
         assert!(error.contains("merged"), "{error}");
         assert!(altered(before.split_hashes(0, &[3 << 60], &[before.trees[1], new[0]])).is_err());

@@ -26,7 +26,7 @@ pub(super) const ENTRIES_PER_DOCUMENT: u64 = 4;
 
 pub(super) struct Candidate {
     pub(super) access: IndexAccess,
-    pub(super) known: Option<VecDeque<Vec<u8>>>,
+    pub(super) known: Option<KnownKeys>,
     pub(super) has_order: bool,
     /// How many entries it reads, about.
     pub(super) entries: u64,
@@ -80,7 +80,7 @@ impl Candidate {
         access: &IndexAccess,
         has_order: bool,
         total: u64,
-    ) -> Result<(Option<VecDeque<Vec<u8>>>, u64, How)> {
+    ) -> Result<(Option<KnownKeys>, u64, How)> {
         let estimate = estimated(access, total);
         // A query that ends soon reads few entries, however many there are.
         let ends_soon = planner.last().is_some_and(|last| last <= PROBED_MAX as u64);
@@ -89,7 +89,7 @@ impl Candidate {
             (entries, How::Sampled(_)) => entries > MANY,
             _ => false,
         };
-        if !is_known && !(has_order && ends_soon) {
+        if !(is_known || has_order && ends_soon) {
             let known = probe(planner.source, access, access.direction(has_order))?;
             if let Some(keys) = known {
                 let count = keys.len() as u64;
@@ -110,6 +110,9 @@ impl Candidate {
     }
 }
 
+/// The keys of all entries that a candidate would read.
+type KnownKeys = VecDeque<Vec<u8>>;
+
 /// How the number of entries is known.
 #[derive(Clone, Copy)]
 enum How {
@@ -121,11 +124,7 @@ enum How {
 }
 
 /// Reads the first entries. Returns their keys if these are all.
-fn probe(
-    source: &Source<'_>,
-    access: &IndexAccess,
-    order: Order,
-) -> Result<Option<VecDeque<Vec<u8>>>> {
+fn probe(source: &Source<'_>, access: &IndexAccess, order: Order) -> Result<Option<KnownKeys>> {
     let mut entries = Entries::new(access, source, order);
     let mut keys = VecDeque::new();
     while entries.advance()? {
