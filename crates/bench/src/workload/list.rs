@@ -216,7 +216,7 @@ pub const WORKLOADS: &[Workload] = &[
     Workload {
         name: "short-scan",
         about: "Scans of 50 entries and inserts, half and half",
-        takes: &[&["records", "limit", "as-written"], ENTRIES, STORE, TIME],
+        takes: &[&["records", "limit", "distribution", "as-written"], ENTRIES, STORE, TIME],
         defaults: &[("threads", "2")],
         run: Run::Alone(short_scans),
         ..FILLED

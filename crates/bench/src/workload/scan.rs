@@ -1,8 +1,8 @@
-//! Scans: of a whole store of small entries, and of 50 entries while others are inserted.
+//! Scans: of a whole store of small entries, and of few entries while others are inserted.
 
 use super::caller::{Caller, head};
 use super::fill::FilledStore;
-use super::{Case, Keys, random};
+use super::{Case, Distribution, Keys, Zipf, random};
 use crate::engine::{Engine, Outcome};
 use crate::options::Pace;
 use crate::record::{OpKind, Summary};
@@ -85,14 +85,20 @@ pub(super) fn short_scans(case: &Case<'_>) -> Outcome<Summary> {
     let (filled, state) = FilledStore::ready(case)?;
     let mut recorder = case.record(&filled.opened, &state)?;
     let engine = &*filled.opened.engine;
+    let records = options.records;
+    let zipf = (options.distribution == Distribution::Zipfian).then(|| Zipf::new(records));
     let workers = crew(options.pace.threads, |thread| {
-        let mut caller = Caller::new(engine, &options.data, &filled.values);
+        let (mut caller, zipf) = (Caller::new(engine, &options.data, &filled.values), &zipf);
         let mut random = random(options.data.seed, thread);
         // The record that this thread inserts next.
-        let mut next = options.records + thread;
+        let mut next = records + thread;
         move |meter: &mut Meter<'_>| {
             if random.below(2) == 0 {
-                caller.scan(random.below(options.records), options.limit, meter)?;
+                let from = match zipf {
+                    Some(zipf) => zipf.draw(&mut random),
+                    None => random.below(records),
+                };
+                caller.scan(from, options.limit, meter)?;
             } else {
                 caller.put(next, 0, meter)?;
                 next += threads;

@@ -6,8 +6,8 @@ use flagstone_bench::engine::{Outcome, open_flagstone};
 use flagstone_bench::options::Isolation;
 use flagstone_bench::record::{OpKind, Summary, read_file};
 use flagstone_bench::workload::{
-    DeviceOptions, Options, Pattern, SEQUENTIAL_PHASES, Series, Stage, UpdateHow, ValueKind,
-    Workload,
+    DeviceOptions, Distribution, Options, Pattern, SEQUENTIAL_PHASES, Series, Stage, UpdateHow,
+    ValueKind, Workload,
 };
 use std::path::Path;
 use std::time::Duration;
@@ -114,12 +114,14 @@ fn scans_see_every_entry() {
     assert_eq!(summary.ops, 2 * 2 * 70_000);
     assert_eq!(summary.figures["scanned"], 280_000.0);
 
-    let options = Options { records: 5000, ..options(2, 2000) };
-    let summary = run("short-scan", &options, stage(&place, None));
-    let count = |kind| summary.latency[&kind].count;
-    assert_eq!(count(OpKind::Scan) + count(OpKind::Put), 2000);
-    assert!(summary.figures["scanned"] <= 50.0 * count(OpKind::Scan) as f64);
-    assert!(summary.figures["scanned"] > 45.0 * count(OpKind::Scan) as f64);
+    for distribution in [Distribution::Uniform, Distribution::Zipfian] {
+        let options = Options { records: 5000, distribution, ..options(2, 2000) };
+        let summary = run("short-scan", &options, stage(&place, None));
+        let count = |kind| summary.latency[&kind].count;
+        assert_eq!(count(OpKind::Scan) + count(OpKind::Put), 2000);
+        assert!(summary.figures["scanned"] <= 50.0 * count(OpKind::Scan) as f64);
+        assert!(summary.figures["scanned"] > 45.0 * count(OpKind::Scan) as f64);
+    }
 }
 
 #[test]
