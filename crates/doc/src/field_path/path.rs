@@ -163,10 +163,12 @@ impl FieldPath {
 }
 
 impl fmt::Display for FieldPath {
-    /// Writes the dotted form if the path has one, and a JSONPath if not.
+    /// Writes the dotted form if the path has one, and a JSONPath if not. `{:#}` writes a JSONPath.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut places = self.steps.iter().enumerate();
-        let is_dotted = !self.is_root() && places.all(|(i, step)| step.has_dotted_text(i == 0));
+        let is_dotted = !f.alternate()
+            && !self.is_root()
+            && places.all(|(i, step)| step.has_dotted_text(i == 0));
         if !is_dotted {
             f.write_char('$')?;
         }

@@ -78,14 +78,24 @@ fn refused(text: &str, at: usize, expected: &str) -> Error {
     Error::invalid(format!("index field {text:?}, character {position}: expected {expected}"))
 }
 
-impl fmt::Display for IndexField {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.direction == Direction::Descending {
-            f.write_str("-")?;
-        }
+impl IndexField {
+    fn text(&self, path: fmt::Arguments<'_>) -> String {
+        let sign = if self.direction == Direction::Descending { "-" } else { "" };
         match self.computed.name() {
-            Some(name) => write!(f, "{name}({})", self.path),
-            None => write!(f, "{}", self.path),
+            Some(name) => format!("{sign}{name}({path})"),
+            None => format!("{sign}{path}"),
+        }
+    }
+}
+
+impl fmt::Display for IndexField {
+    /// Writes the text that [`IndexField::parse`] reads back: the catalog keeps it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = self.text(format_args!("{}", self.path));
+        // The name of a field may begin with `-`, or look like a function.
+        match Self::parse(&text) {
+            Ok(field) if field == *self => f.write_str(&text),
+            _ => f.write_str(&self.text(format_args!("{:#}", self.path))),
         }
     }
 }
@@ -98,6 +108,11 @@ mod tests {
     fn the_text_of_a_field_comes_back() {
         for text in ["a", "-a.b", "length(title)", "-lower(author.name)"] {
             assert_eq!(IndexField::parse(text).unwrap().to_string(), text);
+        }
+        for text in ["$['-a']", "-$['-a'].b", "$['length(x)']", "-$['lower(x)']", "$['f(x)']"] {
+            let field = IndexField::parse(text).unwrap();
+            assert_eq!(field.computed, Computed::Value, "{text}");
+            assert_eq!(IndexField::parse(&field.to_string()).unwrap(), field, "{text}: {field}");
         }
         let field = IndexField::parse("-length($.a.b)").unwrap();
         assert_eq!((field.computed, field.direction), (Computed::Length, Direction::Descending));

@@ -188,6 +188,36 @@ fn a_malformed_definition_is_refused_with_its_place() {
 }
 
 #[test]
+fn a_patch_that_adds_an_element_may_bring_a_document_into_a_partial_index() {
+    let (_world, session) = world();
+    let without_x = Filter::field("a.x").eq(Value::Null);
+    let documents = indexed(&session, Index::on("k").only(without_x));
+    documents.put_json(1, r#"{"k":7,"a":[]}"#).unwrap();
+    assert!(texts(&documents).is_empty(), "nothing is reached in an empty array");
+    documents.patch(1, &Patch::new().set("a.0.b", 1)).unwrap();
+    assert_eq!(texts(&documents), ["7 -> 1"]);
+    documents.verify_indexes().unwrap();
+}
+
+#[test]
+fn the_name_of_a_field_may_look_like_a_direction_or_a_function() {
+    let (world, session) = world();
+    let documents = session.db.collection("documents").unwrap();
+    for name in ["-a", "length(x)", "f(x)"] {
+        documents.create_index(name, Index::on(format!("$['{name}']")).unique().sparse()).unwrap();
+    }
+    drop((documents, session));
+    let session = open(&world, &small());
+    let documents = session.db.collection("documents").unwrap();
+    for (key, name) in ["-a", "length(x)", "f(x)"].iter().enumerate() {
+        documents.put_json(key, format!(r#"{{"{name}":1,"a":1,"x":"y"}}"#)).unwrap();
+        let twin = documents.put_json(9, format!(r#"{{"{name}":1}}"#)).unwrap_err();
+        assert_eq!(twin.kind(), ErrorKind::Duplicate, "{name}");
+    }
+    documents.verify_indexes().unwrap();
+}
+
+#[test]
 fn a_dropped_or_renamed_collection_takes_its_indexes_along() {
     let (world, session) = world();
     let documents = indexed(&session, Index::on("$.v"));
