@@ -129,6 +129,13 @@ impl Only {
     pub(crate) fn new(filter: Filter) -> Result<Self> {
         Ok(Self { matcher: filter.compile()?, filter })
     }
+
+    /// As [`Only::new`], for a filter that a user has built. The catalog keeps its text, which the
+    /// parser may refuse: it counts more levels than the builder.
+    fn of_user(filter: &Filter) -> Result<Self> {
+        filter.check()?;
+        Self::new(Filter::parse(&filter.to_string())?)
+    }
 }
 
 impl Definition {
@@ -140,7 +147,7 @@ impl Definition {
         let Index { fields, is_unique, is_sparse, only, expires } = index;
         let refused = |error: Error| error.context(format_args!("index {name:?}"));
         let fields = fields.iter().map(|field| IndexField::parse(field)).collect::<Result<_>>();
-        let only = only.clone().map(Only::new).transpose().map_err(refused)?;
+        let only = only.as_ref().map(Only::of_user).transpose().map_err(refused)?;
         let (is_unique, is_sparse, expires) = (*is_unique, *is_sparse, *expires);
         let name = name.to_owned();
         let fields =

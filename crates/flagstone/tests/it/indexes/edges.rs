@@ -218,6 +218,20 @@ fn the_name_of_a_field_may_look_like_a_direction_or_a_function() {
 }
 
 #[test]
+fn a_filter_that_the_catalog_cannot_keep_is_refused() {
+    let (_world, session) = world();
+    let documents = session.db.collection("documents").unwrap();
+    // Each level has two alternatives beside each other, which the text joins by one level more.
+    let pair = |n: i32| Filter::field("x").eq(n).or(Filter::field("y").eq(n));
+    let deep = (0..40).fold(pair(0), |inner, n| pair(n).and(inner.or(Filter::field("z").eq(n))));
+    deep.check().unwrap();
+    let refused = documents.create_index("a", Index::on("a").only(deep)).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::InvalidInput);
+    assert!(refused.to_string().contains("conditions at most 64 deep"), "{refused}");
+    assert!(documents.indexes().is_empty());
+}
+
+#[test]
 fn a_dropped_or_renamed_collection_takes_its_indexes_along() {
     let (world, session) = world();
     let documents = indexed(&session, Index::on("$.v"));
