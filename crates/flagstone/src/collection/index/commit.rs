@@ -6,7 +6,7 @@ use super::changes::{Changes, expiry_by_date};
 use crate::collection::stored::Stored;
 use crate::collection::write::Rewrite;
 use flagstone_base::{ErrorKind, KeyRange, Kind, Result};
-use flagstone_engine::{Batch, Durability, Effect, Engine, Ticket, TryCommit};
+use flagstone_engine::{Batch, Durability, Effect, Engine, OP_OVERHEAD, Ticket, TryCommit};
 use std::time::Duration;
 
 /// Batches of at least this many bytes are not copied by a commit.
@@ -159,25 +159,42 @@ pub(super) fn apply_dates(stored: &Stored) -> Result<()> {
 /// Removes the documents of a range of encoded keys, in steps of a bounded number of documents. A
 /// step is one commit.
 pub(in crate::collection) fn remove_range(stored: &Stored, range: KeyRange) -> Result<()> {
-    let engine = stored.engine();
     // Half of what a batch may take: the other half is for the entries.
     let bytes_max = (stored.bytes().batch_bytes_max() / 2).min(STEP_BYTES) as usize;
     let mut scan = stored.bytes().scan_range(range);
     loop {
-        let (mut batch, mut has_more) = (Batch::default(), false);
-        while batch.len() < STEP_DOCUMENTS && batch.bytes() < bytes_max {
+        let (mut keys, mut bytes, mut has_more) = (Vec::new(), 0, false);
+        while keys.len() < STEP_DOCUMENTS && bytes < bytes_max {
             has_more = scan.advance()?;
             if !has_more {
                 break;
             }
-            batch.delete(stored.bytes(), scan.key())?;
+            bytes += scan.key().len() + OP_OVERHEAD;
+            keys.push(scan.key().to_vec());
         }
-        if !batch.is_empty() {
+        if !keys.is_empty() {
             scan.park();
-            start_held(engine, batch, engine.options().durability, true)?.wait()?;
+            remove_all(stored, &keys)?;
         }
         if !has_more {
             return Ok(());
         }
+    }
+}
+
+/// Removes the documents of these keys, by one commit if the changes of their entries fit into it.
+fn remove_all(stored: &Stored, keys: &[Vec<u8>]) -> Result<()> {
+    let (engine, mut batch) = (stored.engine(), Batch::default());
+    for key in keys {
+        batch.delete(stored.bytes(), key)?;
+    }
+    let removed = start_held(engine, batch, engine.options().durability, true);
+    match removed.and_then(|ticket| ticket.wait()) {
+        Err(error) if error.kind() == ErrorKind::InvalidInput && keys.len() > 1 => {
+            let (first, rest) = keys.split_at(keys.len() / 2);
+            remove_all(stored, first)?;
+            remove_all(stored, rest)
+        }
+        removed => removed,
     }
 }

@@ -165,6 +165,19 @@ fn thousands_of_documents_have_one_value() {
 }
 
 #[test]
+fn a_range_of_documents_with_more_entries_than_a_batch_takes_is_removed() {
+    let (_world, session) = world();
+    let documents = indexed(&session, Index::on("$.v"));
+    for key in 0..60 {
+        let array: Value = (0..300).map(|n| key * 1000 + n).collect();
+        documents.put_value(key, &doc!({ "v": (array) })).unwrap();
+    }
+    documents.delete_range(5..55).unwrap();
+    assert_eq!(documents.count().unwrap(), 10);
+    documents.verify_indexes().unwrap();
+}
+
+#[test]
 fn a_malformed_definition_is_refused_with_its_place() {
     let (_world, session) = world();
     let documents = session.db.collection("documents").unwrap();
