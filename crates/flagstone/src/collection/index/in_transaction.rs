@@ -75,7 +75,7 @@ impl Own<'_> {
         let effect = stated.map_or(Kind::Delete.into(), |(_, expiry)| Effect::put(expiry));
         let bytes = new.map_or(&b""[..], |(bytes, _)| bytes);
         self.check_room(core, &list, key.len() + bytes.len())?;
-        let claims = self.claims_of(&list, key)?;
+        let claims = self.claims_of(&mut list, key)?;
         self.transaction.write(core, effect, key, bytes)?;
         list.sort_by_key(|change| change.put.is_some());
         for change in &list {
@@ -170,18 +170,27 @@ impl Own<'_> {
         )))
     }
 
-    /// Returns the claims of unique values among `list`, the changes of the document `key`.
-    fn claims_of(&self, list: &[EntryWrite], key: &[u8]) -> Result<Vec<(Place, Claim)>> {
+    /// Returns the claims of unique values among `list`, the changes of the document `key`. Drops
+    /// removals of entries that another document holds, as [`super::unique::check`] does.
+    fn claims_of(&self, list: &mut Vec<EntryWrite>, key: &[u8]) -> Result<Vec<(Place, Claim)>> {
         let mut claims = Vec::new();
-        for change in list.iter().filter(|change| !change.primary_key.is_empty()) {
+        for change in std::mem::take(list) {
+            if change.primary_key.is_empty() {
+                list.push(change);
+                continue;
+            }
             let value = self.transaction.get(&change.core, &change.key)?;
             let before = value.as_deref().and_then(holder);
-            if let Some(other) = before.filter(|before| *before != key && change.put.is_some()) {
-                return Err(violation(&change.core, &change.key, key, other));
+            if let Some(other) = before.filter(|before| *before != key) {
+                match change.put {
+                    Some(_) => return Err(violation(&change.core, &change.key, key, other)),
+                    None => continue,
+                }
             }
             let claim =
                 Claim { core: Arc::clone(&change.core), before: before.map(<[u8]>::to_vec) };
             claims.push(((change.core.id().0, change.key.clone()), claim));
+            list.push(change);
         }
         Ok(claims)
     }

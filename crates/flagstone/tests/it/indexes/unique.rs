@@ -110,6 +110,30 @@ fn of_two_transactions_that_give_one_value_the_second_conflicts_and_then_finds_i
 }
 
 #[test]
+fn a_transaction_takes_no_value_that_another_document_got_while_the_index_was_built() {
+    let session = open(&World::new(1), &small());
+    let (db, users) = (&session.db, session.db.collection("users").unwrap());
+    for key in 0..600 {
+        users.put_value(key, &doc!({ "email": key })).unwrap();
+    }
+    let mut has_moved = false;
+    let moves = |progress: flagstone::BuildProgress| {
+        if progress.entries_written == 0 && !std::mem::replace(&mut has_moved, true) {
+            // The index does not have the entry of 599 yet, so 700 may get its value.
+            users.put_value(700, &doc!({ "email": 599 })).unwrap();
+            db.transaction(|tx| tx.delete_document(&users, 599)).unwrap();
+        }
+        std::ops::ControlFlow::Continue(())
+    };
+    let built = users.create_index_with("by_email", Index::on("$.email").unique(), moves);
+    assert!(built.unwrap().is_continue());
+    users.verify_indexes().unwrap();
+    assert_eq!(users.find(r#"{"email":599}"#).count().unwrap(), 1);
+    let refused = users.put_value(701, &doc!({ "email": 599 })).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Duplicate);
+}
+
+#[test]
 fn an_index_that_comes_or_goes_conflicts_with_open_transactions() {
     let session = open(&World::new(1), &small());
     let (db, users) = (&session.db, users(&session.db));
