@@ -91,7 +91,9 @@ fn check_serves(
         return Err("it is partial, and the filter does not imply its condition");
     }
     let implies_value = |path: &FieldPath| filter.implies(&Filter::field(path.clone()).exists());
-    if definition.is_sparse && !definition.fields.iter().any(|field| implies_value(&field.path)) {
+    // Not every value has a length.
+    let mut fields = definition.fields.iter().filter(|field| field.computed != Computed::Length);
+    if definition.is_sparse && !fields.any(|field| implies_value(&field.path)) {
         return Err("it is sparse, and the filter does not imply that one of its fields exists");
     }
     Ok(())

@@ -133,6 +133,19 @@ fn a_partial_or_sparse_index_serves_only_filters_that_imply_it() {
 }
 
 #[test]
+fn a_sparse_index_of_lengths_lacks_values_without_a_length() {
+    let world = World::new(1);
+    let (_session, collection) = filled(&world);
+    collection.create_index("length", Index::on("length(n)").sparse()).unwrap();
+    collection.create_index("lower", Index::on("lower(rare)").sparse()).unwrap();
+    assert_eq!(collection.find(r#"{"n":{"$exists":true}}"#).count().unwrap(), 3000);
+    let hinted = collection.find(r#"{"n":{"$gte":0}}"#).hint(Hint::index("length"));
+    assert!(hinted.count().unwrap_err().to_string().contains("it is sparse"));
+    let hinted = collection.find(r#"{"rare":{"$gte":0}}"#).hint(Hint::index("lower"));
+    assert_eq!(hinted.count().unwrap(), 300);
+}
+
+#[test]
 fn an_index_that_is_newer_than_the_snapshot_is_not_used() {
     let world = World::new(1);
     let (session, collection) = filled(&world);
