@@ -58,6 +58,21 @@ fn pages_together_are_the_whole_query() {
 }
 
 #[test]
+fn a_count_after_a_token_is_that_of_the_documents_after_it() {
+    let world = World::new(1);
+    let (_session, collection) = filled(&world);
+    for sort in ["", "-n"] {
+        let find = || match sort {
+            "" => collection.find("{}"),
+            sort => collection.find("{}").sort(sort),
+        };
+        let token = find().page(150).unwrap().next.unwrap();
+        assert_eq!(find().after(&token).count().unwrap(), 250, "{sort}");
+        assert_eq!(find().after(&token).skip(20).limit(500).count().unwrap(), 230, "{sort}");
+    }
+}
+
+#[test]
 fn pages_continue_after_a_reopen_and_after_their_document_is_gone() {
     let world = World::new(1);
     let (session, collection) = filled(&world);
