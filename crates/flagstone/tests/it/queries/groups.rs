@@ -117,6 +117,23 @@ fn filled() -> (World, Collection) {
 }
 
 #[test]
+fn groups_are_sorted_by_a_field_whose_name_is_a_path() {
+    let world = World::new(1);
+    let session = world.open(&small()).unwrap();
+    let posts = session.db.collection("posts").unwrap();
+    for (key, name) in ["b", "d", "a", "c"].iter().enumerate() {
+        posts.put_value(key, &doc!({ "author": { "name": (*name) } })).unwrap();
+    }
+    let by_name = Group::by("author.name").count("votes.n");
+    let names = |sort: &str| -> Vec<String> {
+        let groups = posts.find("{}").sort(sort).limit(2).group(&by_name).unwrap();
+        groups.map(|group| group.unwrap().get("author.name").unwrap().to_string()).collect()
+    };
+    assert_eq!(names("-author.name"), ["\"d\"", "\"c\""]);
+    assert_eq!(names("-votes.n,author.name"), ["\"a\"", "\"b\""]);
+}
+
+#[test]
 fn sort_skip_and_limit_are_those_of_groups() {
     let (_world, collection) = filled();
     let group = Group::parse("who: count as n, sum(n) as total").unwrap();

@@ -10,7 +10,7 @@ use crate::encoders;
 use crate::spill::{SortOptions, Sorted, Sorter, Spilled};
 use flagstone_base::{Decoder, Error, ErrorKind, Result};
 use flagstone_doc::sort_key::{self, Direction};
-use flagstone_doc::{IndexKeys, Map, SortSpec, Value, View};
+use flagstone_doc::{FieldPath, IndexKeys, Map, SortSpec, Value, View};
 
 /// The table and the sorter have half of the memory each.
 const SHARE: usize = 2;
@@ -68,7 +68,8 @@ impl Groups {
         let sorted = match &spec.sort {
             Some(sort) => {
                 let limit = spec.last().map(|last| last.try_into().unwrap_or(usize::MAX));
-                Some(merged.sort(sort, SortOptions { limit, ..options })?)
+                let sort = of_fields(sort, &merged.group)?;
+                Some(merged.sort(&sort, SortOptions { limit, ..options })?)
             }
             None => None,
         };
@@ -178,6 +179,18 @@ impl Merged {
         }
         sorter.finish()
     }
+}
+
+/// Returns the sort of the fields of groups. The name of a field may be a path with points: it is
+/// that field then, and nothing inside of another one.
+fn of_fields(sort: &SortSpec, group: &Group) -> Result<SortSpec> {
+    let names: Vec<String> = group.names().collect();
+    let field = |(path, direction): &(FieldPath, Direction)| {
+        let name = path.to_string();
+        let path = if names.contains(&name) { FieldPath::of_names([name]) } else { path.clone() };
+        (path, *direction)
+    };
+    Ok(SortSpec::new(sort.parts().iter().map(field))?)
 }
 
 /// Adds to an error of an accumulator which group and which field it is of.
