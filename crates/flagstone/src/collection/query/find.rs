@@ -79,8 +79,8 @@ impl<'t> Find<'t> {
 
     /// Sets the order: a [`SortSpec`](crate::SortSpec), or its text: `-score,created` sorts by
     /// score, the highest first, and then by creation. Documents with one sort key come in the
-    /// order of their primary keys, ascending or descending. Without a sort the order is not
-    /// specified.
+    /// order of their primary keys, ascending or descending; if an index gives the order, its
+    /// further fields decide first. Without a sort the order is not specified.
     pub fn sort(mut self, sort: impl IntoSort) -> Self {
         self.spec.sort = self.note(sort.into_sort());
         self
@@ -236,7 +236,8 @@ impl<'t> Find<'t> {
     }
 
     /// Returns the distinct values at `path` of the documents, in their total order. An element of
-    /// an array counts as a value; a missing value does not. Limit and skip count values.
+    /// an array counts as a value, and so does an empty array; a missing value does not. Limit and
+    /// skip count values.
     ///
     /// ```
     /// # let dir = tempfile::tempdir().unwrap();
