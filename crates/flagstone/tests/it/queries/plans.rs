@@ -89,6 +89,20 @@ fn a_count_by_an_exact_index_reads_no_document() {
 }
 
 #[test]
+fn a_count_by_an_index_heeds_conditions_that_read_no_path() {
+    let world = World::new(1);
+    let (_session, collection) = filled(&world);
+    collection.create_index("by_group", Index::on("group")).unwrap();
+    collection.create_index("rare", Index::on("n").only(Filter::field("n").lt(5))).unwrap();
+    for never in [r#"{"n":{"$all":[]}}"#, r#"{"$nor":[{}]}"#] {
+        assert_eq!(collection.find(never).count().unwrap(), 0, "{never}");
+        let both = format!(r#"{{"$and":[{{"group":7}},{never}]}}"#);
+        assert_eq!(collection.find(both.as_str()).count().unwrap(), 0, "{both}");
+        assert!(keys(&collection.find(both.as_str())).is_empty(), "{both}");
+    }
+}
+
+#[test]
 fn a_document_with_several_matching_elements_is_found_once() {
     let world = World::new(1);
     let (session, collection) = filled(&world);
