@@ -1,7 +1,7 @@
 //! The entries that a document has in an index, and what differs between two states of a document.
 
 use super::definition::{Definition, FIELDS_MAX};
-use super::entry::{Flags, Whole, put_component, put_value};
+use super::entry::{CUT_BYTES, Flags, Whole, put_component, put_value};
 use super::field::{Computed, IndexField};
 use flagstone_base::key::KEY_BYTES_MAX;
 use flagstone_base::{Error, Malformed, Moment};
@@ -78,19 +78,22 @@ impl Entries {
         }
         let multi = multi_field(index, &fields)?;
         let mut entries = Self { seen: seen(&fields), ..Self::default() };
-        let count = multi.map_or(1, |at| fields[at].list.len());
-        for nth in 0..count {
-            entries.push(&fields, multi.map(|at| (at, nth)), (index.is_unique, primary_key))?;
-        }
-        entries.sort();
-        match entries.places.len() <= ENTRIES_MAX {
-            true => Ok(entries),
-            false => Err(Refusal::Unfit(Error::invalid(format!(
-                "the document has {} entries in index {:?}: expected at most {ENTRIES_MAX}",
-                entries.places.len(),
+        // They are counted before they take memory: each has the primary key and all components.
+        let distinct = |at: usize| fields[at].distinct(index.is_unique).map(move |nth| (at, nth));
+        let count = multi.map_or(1, |at| distinct(at).count());
+        if count > ENTRIES_MAX {
+            return Err(Refusal::Unfit(Error::invalid(format!(
+                "the document has {count} entries in index {:?}: expected at most {ENTRIES_MAX}",
                 index.name
-            )))),
+            ))));
         }
+        let owner = (index.is_unique, primary_key);
+        match multi {
+            Some(at) => distinct(at).try_for_each(|nth| entries.push(&fields, Some(nth), owner))?,
+            None => entries.push(&fields, None, owner)?,
+        }
+        sort(&entries.bytes, &mut entries.places);
+        Ok(entries)
     }
 
     /// Adds the entry of the component `multi` of its field, and the one of each other field.
@@ -128,23 +131,22 @@ impl Entries {
         Ok(())
     }
 
-    /// Sorts the entries, and unites those with one key.
-    fn sort(&mut self) {
-        let Self { bytes, places, .. } = self;
-        places.sort_by(|(a, _), (b, _)| bytes[a.clone()].cmp(&bytes[b.clone()]));
-        places.dedup_by(|(later, flags), (kept, united)| {
-            let is_same = bytes[later.clone()] == bytes[kept.clone()];
-            if is_same {
-                *united = united.with(*flags);
-            }
-            is_same
-        });
-    }
-
     /// Returns the keys of the entries with their flags, ascending.
     pub(crate) fn iter(&self) -> impl ExactSizeIterator<Item = (&[u8], Flags)> {
         self.places.iter().map(|(range, flags)| (&self.bytes[range.clone()], *flags))
     }
+}
+
+/// Sorts places by their bytes, and unites those with the same bytes.
+fn sort(bytes: &[u8], places: &mut Vec<(Range<usize>, Flags)>) {
+    places.sort_by(|(a, _), (b, _)| bytes[a.clone()].cmp(&bytes[b.clone()]));
+    places.dedup_by(|(later, flags), (kept, united)| {
+        let is_same = bytes[later.clone()] == bytes[kept.clone()];
+        if is_same {
+            *united = united.with(*flags);
+        }
+        is_same
+    });
 }
 
 fn seen(fields: &[Components]) -> Seen {
@@ -213,7 +215,23 @@ impl Components {
             let list = components.list.iter_mut();
             list.for_each(|(_, flags)| *flags = flags.with(Flags::ELEMENT));
         }
+        if field.computed != Computed::Value {
+            sort(&components.bytes, &mut components.list);
+        }
         Ok(components)
+    }
+
+    /// Returns the places of the components that give entries of their own. Without a hash of the
+    /// whole value, components that are cut to the same bytes give one.
+    fn distinct(&self, is_unique: bool) -> impl Iterator<Item = usize> {
+        let shown = move |(range, _): &(Range<usize>, Flags)| match is_unique {
+            true => &self.bytes[range.clone()],
+            false => &self.bytes[range.start..range.end.min(range.start + CUT_BYTES)],
+        };
+        let is_new = move |at: &usize| {
+            at.checked_sub(1).is_none_or(|last| shown(&self.list[last]) != shown(&self.list[*at]))
+        };
+        (0..self.list.len()).filter(is_new)
     }
 
     /// Ends the component that begins at `start` of the bytes.
@@ -386,6 +404,34 @@ mod tests {
         let long = format!(r#"{{"a":"{}"}}"#, "x".repeat(1022));
         assert_eq!(flags(Index::on("a"), &long), [Flags::CUT.with(Flags::INEXACT)]);
         assert_eq!(flags(Index::on("a"), &long.replacen('x', "", 1)), [exact]);
+    }
+
+    #[test]
+    fn a_document_of_too_many_entries_is_refused_before_they_take_memory() {
+        // Each entry would have this key: 12 GB in all.
+        let key = vec![b'k'; 60_000];
+        let refused = |index: &Index, element: &dyn Fn(u32) -> String| {
+            let elements: Vec<String> = (0..200_000).map(element).collect();
+            let json = format!(r#"{{"a":[{}]}}"#, elements.join(","));
+            let definition = Definition::new("a", index).unwrap();
+            let document = Document::from_json(&json).unwrap();
+            match Entries::of(&definition, &document.root(), &key) {
+                Err(Refusal::Unfit(error)) => error.to_string(),
+                other => format!("{} entries", other.unwrap().iter().len()),
+            }
+        };
+        let many = refused(&Index::on("a"), &|n| n.to_string());
+        assert!(many.starts_with("the document has 200000 entries"), "{many}");
+        let lower = Index::on("lower(a)");
+        assert_eq!(
+            refused(&lower, &|n| format!("\"{}\"", ["a", "A", "b"][n as usize % 3])),
+            "2 entries"
+        );
+        let long = "x".repeat(1100);
+        let cut = |n: u32| if n < 12_000 { format!("\"{long}{n}\"") } else { "0".to_owned() };
+        assert_eq!(refused(&Index::on("-a"), &cut), "2 entries");
+        let unique = refused(&Index::on("a").unique(), &cut);
+        assert!(unique.starts_with("the document has 12001 entries"), "{unique}");
     }
 
     #[test]
