@@ -8,6 +8,7 @@ use flagstone_base::Moment;
 use flagstone_base::key::KeyRange;
 use flagstone_env::{Effect as DiskEffect, Executor, Failure, Fault, Lane, Progress, SeededRandom};
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// Ranges of keys that are filled one after another.
@@ -200,6 +201,41 @@ fn a_checkpoint_has_no_entries_of_documents_that_came_after_it() {
     for key in all(&copy.owned(&kv)[0]).keys() {
         assert!(documents.contains(key), "{} is of no document", key.escape_ascii());
     }
+}
+
+/// Else a unique value could be given twice: the one who looks after the ingest for values that two
+/// documents have does not see the write either.
+#[test]
+fn an_ingest_ends_after_the_writers_that_did_not_see_its_entries() {
+    let world = World::new();
+    let (db, kv) = open(&world);
+    let owned = index(&db, &kv, "late");
+    let mut ingest = db.begin_fill(&owned).unwrap().ingest().unwrap();
+    ingest.put(b"value", b"first", None).unwrap();
+    let has_ended = AtomicBool::new(false);
+    let mut batch = Batch::default();
+    batch.put(&kv, "k", "v").unwrap();
+    std::thread::scope(|scope| {
+        let (ticket, ()) = db
+            .hold(batch)
+            .commit(|held| {
+                held.lock_also(&[(Arc::clone(&owned), b"value".to_vec())])?;
+                assert!(held.get(&owned, b"value")?.value.is_none());
+                scope.spawn(|| {
+                    ingest.finish().unwrap();
+                    has_ended.store(true, Ordering::SeqCst);
+                });
+                while owned.get("value")?.is_none() {
+                    std::thread::yield_now();
+                }
+                (0..10_000).for_each(|_| std::thread::yield_now());
+                assert!(!has_ended.load(Ordering::SeqCst), "this write is not visible yet");
+                held.push(&owned, Effect::put(None), b"value", b"second")
+            })
+            .unwrap();
+        ticket.unwrap().wait().unwrap();
+    });
+    assert_eq!(owned.get("value").unwrap().as_deref(), Some(&b"second"[..]));
 }
 
 #[test]

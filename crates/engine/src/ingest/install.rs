@@ -144,7 +144,8 @@ fn number_and_install(
 }
 
 /// Installs the tables in `written` with the SeqNo of a floor, below everything newer. They survive
-/// a power cut then, and so does everything that was visible before. Writers do not wait.
+/// a power cut then, and so does everything that was visible before. Writers do not wait. Those
+/// that did not see the entries, and hold keys, have ended when this returns.
 pub(super) fn install_below(
     parts: &Parts,
     core: &Arc<KeyspaceCore>,
@@ -172,6 +173,8 @@ pub(super) fn install_below(
         // what came after them is in the log.
         make_current(&parts.upkeep, manifest, &edits, None)?;
     }
+    // A writer may have looked for one of the entries before. What it writes is visible now.
+    parts.commits.stripes.wait_for_holders();
     after_ingest(&parts.upkeep, &trees);
     Ok(())
 }
