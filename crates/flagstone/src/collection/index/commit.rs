@@ -66,8 +66,18 @@ pub(crate) fn try_start(
     }
 }
 
+/// Returns the durability of a commit that changes documents with indexes: it is always logged. It
+/// changes the entries of the document that was there before. If a crash lost the write of that
+/// document and kept this one, entries of an even earlier document would stay.
+pub(super) const fn logged(durability: Durability) -> Durability {
+    match durability {
+        Durability::None => Durability::Buffered,
+        logged => logged,
+    }
+}
+
 fn start_held(engine: &Engine, batch: Batch, durability: Durability, wait: bool) -> Result<Ticket> {
-    let hold = engine.hold(batch).durability(durability).wait(wait);
+    let hold = engine.hold(batch).durability(logged(durability)).wait(wait);
     let hold = hold.resolve(&|owner, _key, operand| !is_blind(owner, operand));
     let (ticket, ()) = hold.commit(|held| {
         let mut changes = Changes::default();
@@ -97,8 +107,9 @@ pub(in crate::collection) fn rewrite(
     key: &[u8],
     decide: impl FnOnce(Option<&[u8]>) -> Result<Rewrite>,
 ) -> Result<bool> {
-    let core = stored.bytes();
-    let hold = stored.engine().hold(Batch::default()).key(core, key);
+    let (core, engine) = (stored.bytes(), stored.engine());
+    let durability = logged(engine.options().durability);
+    let hold = engine.hold(Batch::default()).key(core, key).durability(durability);
     let (ticket, is_written) = hold.commit(|held| {
         let found = held.get(core, key)?;
         let old = found.value.as_deref();

@@ -3,6 +3,7 @@
 
 use super::blind::is_blind;
 use super::changes::{Changes, expiry_by_date};
+use super::commit::logged;
 use super::entry_change::EntryWrite;
 use super::unique::{holder, violation};
 use crate::collection::stored::Stored;
@@ -207,6 +208,7 @@ impl Pending {
         transaction: Transaction,
         durability: Durability,
     ) -> Result<Option<Ticket>> {
+        let durability = logged(durability);
         if self.claims.is_empty() && self.unseen.is_empty() {
             return engine.start_transaction(transaction, durability);
         }

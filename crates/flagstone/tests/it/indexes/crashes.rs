@@ -4,7 +4,10 @@
 use super::model::{Computed, Documents, Spec, check};
 use crate::support::{hashed, small_with};
 use flagstone::env::{Effect, Failure, Fault, Op};
-use flagstone::{Batch, Collection, Durability, ErrorKind, Options, Patch, Result, Value, doc};
+use flagstone::{
+    Batch, Collection, Durability, ErrorKind, Index, Options, Patch, Result, TransactionOptions,
+    Value, doc,
+};
 use flagstone_testkit::{Rng, Session, World, rounds, seed};
 
 const SPECS: [&Spec; 2] = [
@@ -98,6 +101,43 @@ fn model_of(documents: &Collection) -> Documents {
         (key.as_i64().unwrap() as u32, (document.to_value(), None))
     });
     entries.collect()
+}
+
+/// The unlogged write had removed the entry of the document before it. A crash lost that write and
+/// kept the logged one after it, so the first entry stayed, beside that of another value.
+#[test]
+fn a_logged_write_after_an_unlogged_one_leaves_no_entry_of_an_earlier_document() {
+    for in_transaction in [false, true] {
+        for unique in [false, true] {
+            let world = World::new(3);
+            let session = world.open(&small_with(Durability::Buffered)).unwrap();
+            let documents = session.db.collection("documents").unwrap();
+            let index = if unique { Index::on("v").unique() } else { Index::on("v") };
+            documents.create_index("v", index).unwrap();
+            let put = |value: i64, durability: Durability| {
+                if in_transaction {
+                    let options = TransactionOptions::new().durability(durability);
+                    let mut tx = session.db.begin_with(options).unwrap();
+                    tx.put_value(&documents, 1, &doc!({ "v": (value) })).unwrap();
+                    return tx.commit().unwrap();
+                }
+                let mut batch = Batch::default();
+                batch.put_value(&documents, 1, &doc!({ "v": (value) })).unwrap();
+                session.db.commit_with(batch, durability).unwrap();
+            };
+            put(1, Durability::Group);
+            session.db.flush().unwrap();
+            put(2, Durability::None);
+            put(3, Durability::Group);
+            let after = world.after_kill(1);
+            drop((documents, session));
+            let session = after.open(&small_with(Durability::Buffered)).unwrap();
+            let documents = session.db.collection("documents").unwrap();
+            documents.verify_indexes().unwrap();
+            let entries = documents.index_entries("v").unwrap();
+            assert_eq!(entries, [(vec![Some(Value::from(3))], Value::from(1))]);
+        }
+    }
 }
 
 #[test]
