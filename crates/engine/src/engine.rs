@@ -215,17 +215,22 @@ impl Engine {
     /// Busy without `wait`; Conflict, InvalidInput, OutOfSpace, Io, Poisoned, Closed: then none of
     /// the writes has happened.
     pub fn start(&self, batch: &Batch, durability: Durability, wait: bool) -> Result<Ticket> {
-        self.start_large(batch, None, durability, wait)
+        self.start_large(batch, &mut None, durability, wait)
     }
 
     /// Like [`Engine::start`] with `wait`. The log shares the payload of a large batch; nothing
-    /// else holds it when this returns.
+    /// else holds it when this returns. `batch` is whole again after a Conflict, and after no other
+    /// result.
     ///
     /// # Errors
     /// Same as [`Engine::start`].
-    pub fn start_owned(&self, mut batch: Batch, durability: Durability) -> Result<Ticket> {
-        let large = LargeWrite::of_batch(&mut batch);
-        self.start_large(&batch, large, durability, true)
+    pub fn start_owned(&self, batch: &mut Batch, durability: Durability) -> Result<Ticket> {
+        let mut large = LargeWrite::of_batch(batch);
+        let started = self.start_large(batch, &mut large, durability, true);
+        if let Some(large) = large {
+            batch.payload = large.give_back();
+        }
+        started
     }
 
     /// Like [`Engine::start`], but never sleeps until flushes or compactions have caught up:
@@ -274,7 +279,7 @@ impl Engine {
     fn start_large(
         &self,
         batch: &Batch,
-        large: Option<LargeWrite>,
+        large: &mut Option<LargeWrite>,
         durability: Durability,
         wait: bool,
     ) -> Result<Ticket> {
@@ -285,13 +290,15 @@ impl Engine {
         let mut admitted =
             before_write(&parts.commits.throttle, write.len(), wait, || trees_of(&write))?;
         let committed = match wait {
-            true => commit(parts, &write, durability, None, admitted.as_mut())?,
-            false => try_commit(parts, &write, durability, admitted.as_mut())?,
+            true => commit(parts, &write, durability, None, admitted.as_mut()),
+            false => try_commit(parts, &write, durability, admitted.as_mut()),
         };
-        // The memory is freed before the room for it is given to others.
-        drop(large);
+        if !committed.as_ref().is_err_and(|error| error.kind() == ErrorKind::Conflict) {
+            // The memory is freed before the room for it is given to others.
+            *large = None;
+        }
         drop(admitted);
-        Ok(self.ticket(&committed, durability))
+        Ok(self.ticket(&committed?, durability))
     }
 
     /// Prepares `batch` for a commit that is completed under its locks: see [`Hold`].
@@ -358,7 +365,8 @@ impl Engine {
         }
         let batch = transaction.into_batch()?;
         if batch.prepared.is_empty() {
-            return self.start_owned(batch, durability).map(Some);
+            let mut batch = batch;
+            return self.start_owned(&mut batch, durability).map(Some);
         }
         // What it has written to owned keyspaces needs the locks of their owners.
         Ok(self.hold(batch).durability(durability).commit(|_held| Ok(()))?.0)

@@ -274,15 +274,15 @@ impl Keyspace {
         write::admission_for(self.parts(), &self.core, key, bytes)
     }
 
-    /// Sets `key` to `value`, whose buffer it takes over, until `expiry` if that is given.
-    /// `admitted` is the result of [`Keyspace::admission_for`], if that was called.
+    /// Sets `key` to `value`, whose buffer it takes over, until `expiry` if that is given. After a
+    /// Conflict `value` is what it was. `admitted` is the result of [`Keyspace::admission_for`], if that was called.
     ///
     /// # Errors
     /// Same as [`Keyspace::put`].
     pub fn put_encoded(
         &self,
         key: &[u8],
-        (value, expiry): (Vec<u8>, Option<Moment>),
+        (value, expiry): (&mut Vec<u8>, Option<Moment>),
         admitted: Option<Admitted<'_>>,
     ) -> Result<()> {
         write::put_encoded(self.parts(), &self.core, key, (value, expiry), admitted)

@@ -12,7 +12,7 @@ use crate::keyspace_core::{KeyspaceCore, Trees};
 use crate::options::Durability;
 use crate::parts::Parts;
 use flagstone_base::key::{check_key, check_value};
-use flagstone_base::{Kind, Moment, Result, SeqNo};
+use flagstone_base::{ErrorKind, Kind, Moment, Result, SeqNo};
 use flagstone_env::sync::atomic::Ordering;
 use std::cell::RefCell;
 use std::slice::from_ref;
@@ -124,29 +124,39 @@ pub(crate) fn admission_for<'p>(
     before_write(&parts.commits.throttle, bytes, true, || core.tree_of(key, core.hash(key)))
 }
 
-/// Sets `key` to `value`, whose buffer it takes over, until `expiry` if that is given. `admitted`
-/// is the result of [`admission_for`], if that was called.
+/// Sets `key` to `value`, whose buffer it takes over, until `expiry` if that is given. After a
+/// Conflict `value` is what it was. `admitted` is the result of [`admission_for`], if that was
+/// called.
 pub(crate) fn put_encoded(
     parts: &Parts,
     core: &Arc<KeyspaceCore>,
     key: &[u8],
-    (value, expiry): (Vec<u8>, Option<Moment>),
+    (value, expiry): (&mut Vec<u8>, Option<Moment>),
     admitted: Option<Admitted<'_>>,
 ) -> Result<()> {
     if value.len() < LARGE_WRITE && admitted.is_none() {
-        return write_one(parts, core, Effect::put(expiry), key, &value);
+        return write_one(parts, core, Effect::put(expiry), key, value);
     }
     check_key(key)?;
-    check_value(&value)?;
-    let admitted = match admitted {
+    check_value(value)?;
+    let mut admitted = match admitted {
         None => admission_for(parts, core, key, value.len())?,
         Some(mut admitted) => {
             admitted.grow_to(value.len());
             Some(admitted)
         }
     };
-    let large = LargeWrite::of_value(core, Effect::put(expiry), key, value);
-    commit_large(parts, core, large, admitted, None)
+    let (large, op) = LargeWrite::of_value(core, Effect::put(expiry), key, std::mem::take(value));
+    let durability = parts.setup.options.durability;
+    let write = large.as_write(write_of(core, &[], from_ref(&op)));
+    let committed = commit(parts, &write, durability, None, admitted.as_mut());
+    if committed.as_ref().is_err_and(|error| error.kind() == ErrorKind::Conflict) {
+        *value = large.give_back();
+    } else {
+        drop(large);
+    }
+    drop(admitted);
+    parts.log.wait_durable(committed?.lsn, durability)
 }
 
 /// Reads `key`, calls `change` to find out what to write (`None`: nothing), and writes it. No other

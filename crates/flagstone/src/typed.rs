@@ -121,8 +121,8 @@ impl<K: KeyCodec, V, C: Codec<V>> Typed<K, V, C> {
         options: EntryOptions,
     ) -> Result<()> {
         let key = self.key_bytes(key)?;
-        let entry = (self.value_bytes(value)?, options.expires);
-        self.keyspace.0.put_encoded(&key, entry, None)
+        let mut value = self.value_bytes(value)?;
+        self.keyspace.0.put_encoded(&key, (&mut value, options.expires), None)
     }
 
     /// Returns the moment from which on `key` is absent; `None` if it has no expiry, or is absent

@@ -274,7 +274,7 @@ mod tests {
         let parts = kv.handle().parts();
         let throttle = &parts.commits.throttle;
         for i in 0..3_u8 {
-            kv.put_encoded(&[i], (vec![i; 3 * MIB], Some(Moment::MAX)), None).unwrap();
+            kv.put_encoded(&[i], (&mut vec![i; 3 * MIB], Some(Moment::MAX)), None).unwrap();
         }
         db.flush().unwrap();
         for i in 0..12_u8 {

@@ -84,6 +84,12 @@ impl LargeWrite {
         is_large.then(|| Self { head: Vec::new(), shared: Arc::new(std::mem::take(payload)) })
     }
 
+    /// Returns the buffer that was taken over, after a commit that was refused.
+    pub(crate) fn give_back(mut self) -> Vec<u8> {
+        let shared = std::mem::take(&mut self.shared);
+        Arc::try_unwrap(shared).unwrap_or_else(|shared| shared.to_vec())
+    }
+
     /// Returns `write` with this payload.
     pub(crate) fn as_write<'a>(&'a self, write: Write<'a>) -> Write<'a> {
         Write { payload: &self.head, shared: Some(&self.shared), ..write }

@@ -58,7 +58,7 @@ fn was_indexed(stored: &Stored, error: &Error) -> bool {
 pub(super) fn put(
     stored: &Stored,
     key: &[u8],
-    (bytes, options): (Vec<u8>, EntryOptions),
+    (mut bytes, options): (Vec<u8>, EntryOptions),
     admission: Option<Admitted<'_>>,
 ) -> Result<()> {
     if stored.is_indexed() {
@@ -66,8 +66,13 @@ pub(super) fn put(
         return index::one(stored, key, (options.effect(), &bytes));
     }
     if admission.is_some() || bytes.len() >= COPIED_MAX {
-        // Its buffer is given away, so it cannot be put again: a Conflict is returned.
-        return stored.bytes().put_encoded(key, (bytes, options.expires), admission);
+        let entry = (&mut bytes, options.expires);
+        return match stored.bytes().put_encoded(key, entry, admission) {
+            Err(error) if was_indexed(stored, &error) => {
+                index::one(stored, key, (options.effect(), &bytes))
+            }
+            written => written,
+        };
     }
     one(stored, key, Change::Put(&bytes, options))
 }

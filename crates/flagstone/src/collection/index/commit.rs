@@ -5,7 +5,7 @@ use super::blind::is_blind;
 use super::changes::{Changes, expiry_by_date};
 use crate::collection::stored::Stored;
 use crate::collection::write::Rewrite;
-use flagstone_base::{ErrorKind, KeyRange, Kind, Result};
+use flagstone_base::{Error, ErrorKind, KeyRange, Kind, Result};
 use flagstone_engine::{Batch, Durability, Effect, Engine, OP_OVERHEAD, Ticket, TryCommit};
 use std::time::Duration;
 
@@ -24,29 +24,36 @@ const STEP_BYTES: u64 = 1 << 20;
 /// # Errors
 /// Duplicate for a value that a unique index has already; InvalidInput for a document that an index
 /// cannot hold; else as [`Engine::start`].
-pub(crate) fn start(engine: &Engine, batch: Batch, durability: Durability) -> Result<Ticket> {
+pub(crate) fn start(engine: &Engine, mut batch: Batch, durability: Durability) -> Result<Ticket> {
     if batch.has_owned() {
         return start_held(engine, batch, durability, true);
     }
-    if batch.bytes() >= COPIED_MAX {
-        // The memory of a large batch is given away, so it cannot be committed again: if the first
-        // index is created at this moment, a Conflict is returned.
-        return engine.start_owned(batch, durability);
-    }
-    match engine.start(&batch, durability, true) {
-        Err(error) if error.kind() == ErrorKind::Conflict && batch.has_owned() => {
-            start_held(engine, batch, durability, true)
-        }
+    let started = match batch.bytes() >= COPIED_MAX {
+        true => engine.start_owned(&mut batch, durability),
+        false => engine.start(&batch, durability, true),
+    };
+    match started {
+        Err(error) if was_indexed(&batch, &error) => start_held(engine, batch, durability, true),
         started => started,
     }
 }
 
+/// Returns whether a batch that failed with `error` must be prepared again: the first index of one
+/// of its collections was created after the batch was looked at. If it was another Conflict, the
+/// batch fails again.
+fn was_indexed(batch: &Batch, error: &Error) -> bool {
+    error.kind() == ErrorKind::Conflict && batch.has_owned()
+}
+
 /// As [`start`], but returns Busy where that would wait for flushes or compactions.
 pub(crate) fn start_now(engine: &Engine, batch: &Batch, durability: Durability) -> Result<Ticket> {
-    match batch.has_owned() {
-        true => start_held(engine, batch.copied(), durability, false),
-        false => engine.start(batch, durability, false),
+    if !batch.has_owned() {
+        match engine.start(batch, durability, false) {
+            Err(error) if was_indexed(batch, &error) => {}
+            started => return started,
+        }
     }
+    start_held(engine, batch.copied(), durability, false)
 }
 
 /// As [`start`], but returns after which time to try again where that would wait for flushes or
@@ -57,7 +64,10 @@ pub(crate) fn try_start(
     durability: Durability,
 ) -> Result<TryCommit> {
     if !batch.has_owned() {
-        return engine.try_start(batch, durability);
+        match engine.try_start(batch, durability) {
+            Err(error) if was_indexed(batch, &error) => {}
+            started => return started,
+        }
     }
     match start_held(engine, batch.copied(), durability, false) {
         Ok(ticket) => Ok(TryCommit::Started { ticket, pause: Duration::ZERO }),

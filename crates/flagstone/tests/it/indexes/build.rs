@@ -151,6 +151,20 @@ fn the_first_index_conflicts_with_no_write() {
                 documents.delete(key).unwrap();
             }
         });
+        scope.spawn(|| {
+            // Their buffers are given to the log.
+            let large = doc!({ "n": 1, "text": ("x".repeat(70_000)) });
+            for key in (50..53_u32).cycle().take_while(|_| !is_done.load(Ordering::Relaxed)) {
+                documents.put_value(key, &large).unwrap();
+                let mut batch = Batch::default();
+                batch.put_value(&documents, key, &large).unwrap();
+                if key == 51 {
+                    db.commit(batch).unwrap();
+                } else if let Err(error) = db.try_commit(&batch) {
+                    assert_eq!(error.kind(), ErrorKind::Busy, "{error}");
+                }
+            }
+        });
         for _ in 0..30 {
             documents.create_index("by_n", BY_N.index()).unwrap();
             documents.verify_indexes().unwrap();
