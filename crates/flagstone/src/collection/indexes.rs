@@ -13,8 +13,10 @@ impl Collection {
     /// meanwhile. From then on every write of a document changes the entries of the index in the
     /// same commit.
     ///
-    /// If there is such an index, nothing happens. If a crash has interrupted its build, it is
-    /// built now.
+    /// If there is such an index, nothing happens. If a crash or the close of the database has
+    /// interrupted its build, it is completed now: the documents that were done are not read again.
+    /// Until then writes keep the index, and queries do not use it; [`Collection::indexes`] says
+    /// how far it is. A unique index is built from the beginning.
     ///
     /// ```
     /// # let dir = tempfile::tempdir().unwrap();
@@ -32,8 +34,9 @@ impl Collection {
     ///
     /// # Cost
     /// All documents are read once. Their entries are sorted in a sixteenth of the memory budget,
-    /// at most 64 MiB, and in files on disk if that is too little, and become tables. At the end
-    /// all memtables are flushed. A write of an indexed collection reads the old document first, so
+    /// at most 64 MiB, and in files on disk if that is too little, and become tables: each time
+    /// when there are sixteen times as many bytes, which a crash does not undo. First, all
+    /// memtables are flushed. A write of an indexed collection reads the old document first, so
     /// it costs about a get more, and a put for each entry that changes.
     ///
     /// # Errors
@@ -44,7 +47,7 @@ impl Collection {
     /// removed; if that fails, it is not used, and this call can be repeated.
     pub fn create_index(&self, name: &str, index: Index) -> Result<()> {
         let watch = &mut |_progress: BuildProgress| ControlFlow::Continue(());
-        index::create(&self.0, name, &index, watch).map(|_complete| ())
+        index::create(&self.0, name, &index, None, watch).map(|_complete| ())
     }
 
     /// As [`Collection::create_index`], and reports progress to `watch` after every
@@ -59,7 +62,23 @@ impl Collection {
         index: Index,
         mut watch: impl FnMut(BuildProgress) -> ControlFlow<()>,
     ) -> Result<ControlFlow<()>> {
-        let is_complete = index::create(&self.0, name, &index, &mut watch)?;
+        let is_complete = index::create(&self.0, name, &index, None, &mut watch)?;
+        Ok(if is_complete { ControlFlow::Continue(()) } else { ControlFlow::Break(()) })
+    }
+
+    /// As [`Collection::create_index_with`], with parts of about this many bytes. For tests.
+    ///
+    /// # Errors
+    /// As [`Collection::create_index`].
+    #[doc(hidden)]
+    pub fn create_index_in_parts(
+        &self,
+        name: &str,
+        index: Index,
+        part_bytes: u64,
+        mut watch: impl FnMut(BuildProgress) -> ControlFlow<()>,
+    ) -> Result<ControlFlow<()>> {
+        let is_complete = index::create(&self.0, name, &index, Some(part_bytes), &mut watch)?;
         Ok(if is_complete { ControlFlow::Continue(()) } else { ControlFlow::Break(()) })
     }
 

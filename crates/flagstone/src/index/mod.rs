@@ -28,5 +28,5 @@ pub(crate) use entry::{
 };
 pub(crate) use expiry::{by_date, decides as dates_decide};
 pub(crate) use field::{Computed, IndexField};
-pub(crate) use note::{Status, encode as encode_note};
+pub(crate) use note::{Built, Status, encode as encode_note};
 pub(crate) use state::{CONTENT, IndexState, index_of};

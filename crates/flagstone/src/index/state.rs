@@ -2,7 +2,7 @@
 
 use super::definition::{Definition, FIELDS_MAX};
 use super::entries::Seen;
-use super::note::{self, Status};
+use super::note::{self, Built, Status};
 use super::statistics::{SAMPLED_MAX, Statistics};
 use flagstone_base::{Error, ErrorKind, Result, SeqNo};
 use flagstone_doc::{Arrays, FieldPath};
@@ -52,23 +52,23 @@ impl IndexState {
     pub(crate) fn open(name: &str, note: &[u8], is_doubtful: bool) -> Result<Self> {
         let (definition, mut status) = note::decode(name, note)?;
         if is_doubtful {
-            status.usable_from = None;
+            (status.usable_from, status.built) = (None, None);
         }
         let state = Self {
             paths: definition.paths(),
             definition,
-            status: Mutex::new(status),
+            status: Mutex::new(status.clone()),
             arrays: std::array::from_fn(|_| AtomicU64::new(0)),
             cut: AtomicBool::new(false),
             usable_from: AtomicU64::new(0),
             is_building: AtomicBool::new(false),
             statistics: Mutex::default(),
         };
-        state.show(status);
+        state.show(&status);
         Ok(state)
     }
 
-    fn show(&self, status: Status) {
+    fn show(&self, status: &Status) {
         for (shown, arrays) in self.arrays.iter().zip(status.seen.arrays) {
             shown.store(arrays.bits(), Ordering::Release);
         }
@@ -107,6 +107,11 @@ impl IndexState {
         taken
     }
 
+    /// Returns the part of the build that is done, if the index is not complete.
+    pub(crate) fn built(&self) -> Option<Built> {
+        self.status.lock().built.clone()
+    }
+
     /// Begins the build of the index.
     ///
     /// # Errors
@@ -129,12 +134,12 @@ impl IndexState {
         store: impl FnOnce(&[u8]) -> Result<()>,
     ) -> Result<()> {
         let mut status = self.status.lock();
-        let mut next = *status;
+        let mut next = status.clone();
         change(&mut next);
         if next != *status {
-            store(&note::encode(&self.definition, next)?)?;
+            store(&note::encode(&self.definition, &next)?)?;
+            self.show(&next);
             *status = next;
-            self.show(next);
         }
         Ok(())
     }

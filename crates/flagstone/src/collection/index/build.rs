@@ -3,27 +3,50 @@
 //!
 //! ```text
 //! snapshot: documents --> entries --> sorter, which spills --> ingested below newer entries
+//!           part by part, in the order of their keys           the note: all below a key are done
 //! writers meanwhile -----------------------------------------> entries, which win
 //! ```
+//! After a crash the next build takes a new snapshot, and begins at the key of the note: writers
+//! have kept the entries of the documents below it. So an entry may be ingested only if no crash
+//! loses its document: what the snapshot sees is durable first.
+//!
+//! A unique index has one part. Between two builds a writer may give the value of a document that
+//! is not done to one that is done: the rest of the build would not notice.
 
 use super::show::shown_key;
 use super::unique::{holder, violation};
 use crate::collection::stored::Stored;
-use crate::index::{Entries, IndexState, Refusal, Seen, value_of};
+use crate::index::{Built, Entries, IndexState, Refusal, Seen, Status, value_of};
 use crate::spill::{SortOptions, Sorted, Sorter};
+use flagstone_base::bytes::assign;
 use flagstone_base::key::KeyRange;
 use flagstone_base::{Error, ErrorKind, Moment, Result};
 use flagstone_doc::View;
-use flagstone_engine::{Fill, Keyspace, KeyspaceCore, Snapshot};
+use flagstone_engine::{Fill, Keyspace, KeyspaceCore, Scan, Snapshot};
 use std::fmt;
-use std::ops::ControlFlow;
+use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
 
 /// The memory of the sorter: a part of the memory budget, within bounds.
 const SORT_PARTS: u64 = 16;
 const SORT_BYTES: std::ops::RangeInclusive<u64> = (256 << 10)..=(64 << 20);
-/// Progress is reported once for this many documents or entries.
+/// A part has about this many times the memory of the sorter.
+const PART_SORTS: u64 = 16;
+/// The key at which a part ends has at most this many bytes.
+const BOUND_BYTES_MAX: usize = 1 << 10;
+/// Progress is reported once for this many documents or entries, and for some of the first.
 const REPORT_EVERY: u64 = 256;
+const REPORT_FIRST: u64 = 32;
+
+/// Returns the bytes of a key that a note keeps.
+fn front(key: &[u8]) -> &[u8] {
+    &key[..key.len().min(BOUND_BYTES_MAX)]
+}
+
+/// Returns whether what a note keeps of `next` is above `last`, the key before it.
+fn divides(last: &[u8], next: &[u8]) -> bool {
+    last < front(next)
+}
 
 /// How far the build of an index is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -53,7 +76,8 @@ impl fmt::Display for BuildProgress {
 /// Is told of the progress, and may cancel the build.
 pub(super) type Watch<'w> = &'w mut dyn FnMut(BuildProgress) -> ControlFlow<()>;
 
-/// Builds the index in `owned`, which `stored` has. Returns false if `watch` has cancelled it.
+/// Builds the index in `owned`, which `stored` has, or what an earlier build has left. A part has
+/// about `part_bytes`. Returns false if `watch` has cancelled it.
 ///
 /// # Errors
 /// InvalidInput for a document that the index cannot hold, Duplicate for a value that two documents
@@ -62,24 +86,39 @@ pub(super) type Watch<'w> = &'w mut dyn FnMut(BuildProgress) -> ControlFlow<()>;
 pub(super) fn build(
     stored: &Stored,
     (owned, index): (&Keyspace, &IndexState),
+    part_bytes: Option<u64>,
     watch: Watch<'_>,
 ) -> Result<bool> {
     let engine = stored.engine();
     let fill = engine.begin_fill(owned)?;
+    // A document of the snapshot may not be logged, or not be synced. Later ones are logged
+    // together with their entries.
+    engine.flush()?;
     let snapshot = fill.snapshot();
-    let mut build = Build { stored, owned, index, watch, progress: BuildProgress::default() };
-    build.progress.documents_total = stored.bytes().approximate_count();
-    let Some(sorted) = build.sorted(snapshot)? else { return Ok(false) };
-    if build.ingest(&fill, sorted)?.is_break() {
-        return Ok(false);
+    let mut build = Build::new(stored, (owned, index), part_bytes, watch);
+    let below = index.built().unwrap_or_default().below;
+    let rest = KeyRange { start: Bound::Included(below), end: Bound::Unbounded };
+    let mut scan = snapshot.scan(stored.bytes(), rest)?;
+    let mut has_next = scan.advance()?;
+    loop {
+        let Some(sorted) = build.sorted(snapshot, &mut scan, &mut has_next)? else {
+            return Ok(false);
+        };
+        if build.ingest(&fill, sorted)?.is_break() {
+            return Ok(false);
+        }
+        if !has_next {
+            break;
+        }
+        build.note_done(scan.key())?;
     }
     if index.definition.is_unique {
         build.check_unique(snapshot)?;
     }
-    // A document of the snapshot may not be logged: the index is used once all of them are durable.
-    engine.flush()?;
-    let store = |note: &[u8]| engine.set_note(owned, note);
-    index.change(|status| status.usable_from = Some(fill.seqno()), store)?;
+    let complete = |status: &mut Status| {
+        (status.usable_from, status.built) = (Some(fill.seqno()), None);
+    };
+    index.change(complete, |note| engine.set_note(owned, note))?;
     Ok(true)
 }
 
@@ -89,29 +128,59 @@ struct Build<'a, 'w> {
     index: &'a IndexState,
     watch: Watch<'w>,
     progress: BuildProgress,
+    /// The memory of the sorter.
+    memory: u64,
+    /// A part has at least this many bytes of entries, if it is not the last.
+    part_bytes: u64,
 }
 
-impl Build<'_, '_> {
-    /// Returns the entries of all documents of `snapshot` in their order; `None` if the build was
-    /// cancelled.
-    fn sorted(&mut self, snapshot: &Snapshot) -> Result<Option<Sorted>> {
-        let budget = self.owned.options().memory_budget / SORT_PARTS;
-        let memory = budget.clamp(*SORT_BYTES.start(), *SORT_BYTES.end()) as usize;
+impl<'a, 'w> Build<'a, 'w> {
+    fn new(
+        stored: &'a Stored,
+        (owned, index): (&'a Keyspace, &'a IndexState),
+        part_bytes: Option<u64>,
+        watch: Watch<'w>,
+    ) -> Self {
+        let memory = owned.options().memory_budget / SORT_PARTS;
+        let memory = memory.clamp(*SORT_BYTES.start(), *SORT_BYTES.end());
+        let part_bytes = match index.definition.is_unique {
+            true => u64::MAX,
+            false => part_bytes.unwrap_or(memory * PART_SORTS),
+        };
+        let Built { documents, entries, .. } = index.built().unwrap_or_default();
+        let documents_total = stored.bytes().approximate_count();
+        let progress =
+            BuildProgress { documents, documents_total, entries, entries_written: entries };
+        Self { stored, owned, index, watch, progress, memory, part_bytes }
+    }
+
+    /// Returns the entries of the next part in their order; `None` if the build was cancelled.
+    /// `scan` is at the first document of the part, and then at the first one after it, if there
+    /// `has_next`.
+    fn sorted(
+        &mut self,
+        snapshot: &Snapshot,
+        scan: &mut Scan,
+        has_next: &mut bool,
+    ) -> Result<Option<Sorted>> {
+        let memory = self.memory as usize;
         let options = SortOptions { memory, limit: None, distinct: false, share: 1 };
-        let mut sorter = Sorter::new(self.stored.bytes().scratch(), options);
         let core = self.stored.bytes();
-        let mut scan = snapshot.scan(core, KeyRange::ALL)?;
+        let mut sorter = Sorter::new(core.scratch(), options);
         let mut seen = self.index.seen();
-        while scan.advance()? {
+        let (mut bytes, mut last) = (0, Vec::new());
+        while *has_next && (bytes < self.part_bytes || !divides(&last, scan.key())) {
             let entries = self.entries_of(scan.key(), scan.value_bytes())?;
             seen = seen.with(entries.seen);
             // Looked up only where entries expire at all.
             let expiry = snapshot.expiry(core, scan.key())?;
-            self.push(&mut sorter, scan.key(), (&entries, expiry))?;
+            bytes += self.push(&mut sorter, scan.key(), (&entries, expiry))?;
+            assign(&mut last, scan.key());
             self.progress.documents += 1;
             if self.report(self.progress.documents).is_break() {
                 return Ok(None);
             }
+            *has_next = scan.advance()?;
         }
         self.note(seen)?;
         sorter.finish().map(Some)
@@ -133,16 +202,17 @@ impl Build<'_, '_> {
         sorter: &mut Sorter,
         primary_key: &[u8],
         (entries, expiry): (&Entries, Option<Moment>),
-    ) -> Result<()> {
-        let mut value = Vec::new();
+    ) -> Result<u64> {
+        let (mut value, mut bytes) = (Vec::new(), 0);
         for (key, flags) in entries.iter() {
             value.clear();
             value.extend_from_slice(&expiry.map_or(0, Moment::millis).to_be_bytes());
             value_of(&self.index.definition, flags, primary_key, &mut value);
             sorter.push(key, &value)?;
+            bytes += (key.len() + value.len()) as u64;
             self.progress.entries += 1;
         }
-        Ok(())
+        Ok(bytes)
     }
 
     /// Makes what was seen known to the catalog.
@@ -151,10 +221,19 @@ impl Build<'_, '_> {
         self.index.change(|status| status.seen = status.seen.with(seen), store)
     }
 
+    /// Notes that the entries of all documents before the key `next` are in tables.
+    fn note_done(&self, next: &[u8]) -> Result<()> {
+        let BuildProgress { documents, entries, .. } = self.progress;
+        let built = Built { below: front(next).to_vec(), documents, entries };
+        let store = |note: &[u8]| self.stored.engine().set_note(self.owned, note);
+        self.index.change(|status| status.built = Some(built), store)
+    }
+
     fn report(&mut self, count: u64) -> ControlFlow<()> {
-        match count % REPORT_EVERY {
-            0 => (self.watch)(self.progress),
-            _ => ControlFlow::Continue(()),
+        let is_first = count < REPORT_FIRST && count.is_power_of_two();
+        match is_first || count.is_multiple_of(REPORT_EVERY) {
+            true => (self.watch)(self.progress),
+            false => ControlFlow::Continue(()),
         }
     }
 

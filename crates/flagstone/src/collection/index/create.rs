@@ -30,12 +30,15 @@ pub struct IndexInfo {
     pub is_ready: bool,
     /// About how many entries it has.
     pub entries: u64,
+    /// Of an index that is still to be built: how many documents an interrupted build has done.
+    pub documents_done: u64,
 }
 
 impl fmt::Display for IndexInfo {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { name, fields, is_unique, is_sparse, only, expires_after, is_ready, entries } =
-            self;
+        let Self {
+            name, fields, is_unique, is_sparse, only, expires_after, is_ready, entries, ..
+        } = self;
         write!(f, "{name} on {}", fields.join(", "))?;
         for (is_set, word) in [(*is_unique, "unique"), (*is_sparse, "sparse")] {
             if is_set {
@@ -49,7 +52,11 @@ impl fmt::Display for IndexInfo {
             write!(f, ", documents expire {time:?} after it")?;
         }
         write!(f, ", about {entries} entries")?;
-        if *is_ready { Ok(()) } else { f.write_str(", still to be built") }
+        match (*is_ready, self.documents_done) {
+            (true, _) => Ok(()),
+            (false, 0) => f.write_str(", still to be built"),
+            (false, done) => write!(f, ", still to be built: {done} documents are done"),
+        }
     }
 }
 
@@ -65,6 +72,7 @@ impl IndexInfo {
             expires_after: *expires,
             is_ready: index.usable_from().is_some(),
             entries: owned.approximate_count(),
+            documents_done: index.built().map_or(0, |built| built.documents),
         }
     }
 }
@@ -75,12 +83,13 @@ pub(in crate::collection) fn list(stored: &Stored) -> Vec<IndexInfo> {
     owned.iter().filter_map(|owned| Some(IndexInfo::of(owned, index_of(owned)?))).collect()
 }
 
-/// Creates the index `name`, and returns when it is complete. Returns false if `watch` has
-/// cancelled it.
+/// Creates the index `name`, and returns when it is complete. A part of the build has entries of
+/// about `part_bytes`. Returns false if `watch` has cancelled it.
 pub(in crate::collection) fn create(
     stored: &Stored,
     name: &str,
     index: &Index,
+    part_bytes: Option<u64>,
     watch: Watch<'_>,
 ) -> Result<bool> {
     let definition = Definition::new(name, index)?;
@@ -91,7 +100,7 @@ pub(in crate::collection) fn create(
     if index_of(&owned).is_some_and(|index| index.usable_from().is_some()) {
         return Ok(true);
     }
-    let built = build_alone(stored, (&owned, is_new), watch)?;
+    let built = build_alone(stored, (&owned, is_new), part_bytes, watch)?;
     if !matches!(built, Ok(true)) {
         let dropped = drop(stored, name);
         // The first error is the one that says what is wrong.
@@ -106,6 +115,7 @@ pub(in crate::collection) fn create(
 fn build_alone(
     stored: &Stored,
     (owned, is_new): (&Keyspace, bool),
+    part_bytes: Option<u64>,
     watch: Watch<'_>,
 ) -> Result<Result<bool>> {
     let Some(index) = index_of(owned) else {
@@ -116,7 +126,7 @@ fn build_alone(
         // Another call has completed it since this one looked.
         return Ok(Ok(true));
     }
-    if !is_new {
+    if !is_new && index.built().is_none() {
         // A build that was interrupted, or a repair, may have left entries without documents.
         owned.clear()?;
     }
@@ -124,7 +134,7 @@ fn build_alone(
         // Documents that are written from now on expire by the index.
         apply_dates(stored)?;
     }
-    Ok(build(stored, (owned, index), watch))
+    Ok(build(stored, (owned, index), part_bytes, watch))
 }
 
 fn find(stored: &Stored, name: &str) -> Option<Keyspace> {
@@ -132,7 +142,7 @@ fn find(stored: &Stored, name: &str) -> Option<Keyspace> {
 }
 
 fn create_empty(stored: &Stored, definition: &Definition) -> Result<Keyspace> {
-    let note = encode_note(definition, Status::default())?;
+    let note = encode_note(definition, &Status::default())?;
     let options = KeyspaceOptions::new().routing(Routing::Range(Vec::new()));
     let content = KeyspaceContent::of(CONTENT);
     let wanted = WantedOwned { name: &definition.name, content, options: &options, note: &note };
@@ -141,7 +151,7 @@ fn create_empty(stored: &Stored, definition: &Definition) -> Result<Keyspace> {
 
 /// Refuses an index that is there with another definition.
 fn same(owned: Keyspace, wanted: &Definition) -> Result<Keyspace> {
-    let text = |definition: &Definition| encode_note(definition, Status::default());
+    let text = |definition: &Definition| encode_note(definition, &Status::default());
     let known = index_of(&owned).map(|index| text(&index.definition)).transpose()?;
     let wanted_text = text(wanted)?;
     if known.as_ref() == Some(&wanted_text) {

@@ -6,4 +6,5 @@ mod dates;
 mod edges;
 mod model;
 mod random;
+mod resume;
 mod unique;
