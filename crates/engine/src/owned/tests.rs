@@ -136,16 +136,6 @@ fn a_keyspace_that_owns_others_refuses_writes_that_are_not_prepared() {
     };
     conflict(posts.put("a", "2"));
     conflict(posts.put("a", vec![0; 1 << 17]));
-    // The buffers of large writes come back, so they can be prepared again.
-    let mut large = vec![7; 1 << 17];
-    let address = large.as_ptr();
-    conflict(posts.put_encoded(b"a", (&mut large, None), None));
-    assert_eq!((large.as_ptr(), large.len()), (address, 1 << 17));
-    let mut batch = Batch::default();
-    batch.put(&posts, "a", &large).unwrap();
-    let bytes = batch.bytes();
-    conflict(db.start_owned(&mut batch, db.options().durability).map(drop));
-    assert_eq!(batch.bytes(), bytes);
     conflict(posts.delete_range([0_u8]..[9]));
     let mut batch = Batch::default();
     batch.put(&posts, "a", "2").unwrap();
