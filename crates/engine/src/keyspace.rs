@@ -275,7 +275,8 @@ impl Keyspace {
     }
 
     /// Sets `key` to `value`, whose buffer it takes over, until `expiry` if that is given. After a
-    /// Conflict `value` is what it was. `admitted` is the result of [`Keyspace::admission_for`], if that was called.
+    /// Conflict `value` is what it was. `admitted` is the result of [`Keyspace::admission_for`], if
+    /// that was called.
     ///
     /// # Errors
     /// Same as [`Keyspace::put`].
