@@ -1,6 +1,6 @@
 //! Opening for the commands: reading changes no file, and only writing creates what is missing.
 
-use crate::args::{CollectionArgs, KeyArgs, TargetArgs};
+use crate::args::{CollectionArgs, KeyArgs, TargetArgs, WatchArgs};
 use crate::failure::Failure;
 use flagstone::{Builder, Collection, Database, Durability, Value};
 use std::path::{Path, PathBuf};
@@ -79,6 +79,19 @@ pub(super) fn collection(
     let (name, database) = (&args.name, args.database.display());
     Err(Failure::NotFound(format!(
         "there is no collection {name:?} in {database}, which has {there}"
+    )))
+}
+
+/// Refuses a keyspace of `watch` that does not exist.
+pub(super) fn check_keyspace(database: &Database, args: &WatchArgs) -> Result<(), Failure> {
+    let Some(name) = &args.name else { return Ok(()) };
+    let names: Vec<String> = database.keyspaces().into_iter().map(|info| info.name).collect();
+    if names.contains(name) {
+        return Ok(());
+    }
+    let (database, there) = (args.database.display(), listed(&names));
+    Err(Failure::NotFound(format!(
+        "there is no keyspace {name:?} in {database}, which has {there}"
     )))
 }
 

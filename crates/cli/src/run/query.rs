@@ -61,7 +61,7 @@ pub(super) fn filter(text: &str) -> Result<Filter, Failure> {
 pub(super) fn check_sort(text: &str) -> Result<&str, Failure> {
     let is_strange = |part: &str| {
         let part = part.trim().to_ascii_lowercase();
-        [" asc", " desc", ":1", ":-1"].iter().any(|end| part.ends_with(end))
+        [" asc", " desc", ":asc", ":desc", ":1", ":-1"].iter().any(|end| part.ends_with(end))
     };
     match text.trim_start().starts_with(['{', '$']) || !text.split(',').any(is_strange) {
         true => Ok(text),

@@ -47,6 +47,8 @@ pub(super) fn run(args: &WatchArgs) -> Result<(), Failure> {
         };
         if watch.print_all(&mut changes, args.follow)? {
             changed = Instant::now();
+        } else if !args.follow {
+            open::check_keyspace(&database, args)?;
         }
         from = ChangesFrom::After(changes.token());
         drop(changes);

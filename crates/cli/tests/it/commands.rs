@@ -102,6 +102,7 @@ fn watch_prints_what_was_committed_from_a_token_on() {
     assert_eq!(place.ok("watch db --from now"), "");
     assert_eq!(watched(&place.ok("watch db --follow --timeout 1ms")).1, expected);
     place.fails("watch db --from 12", 2, "change token");
+    place.fails("watch db nosuch", 1, "there is no keyspace \"nosuch\" in db, which has");
     place.fails("watch db --timeout 1s", 2, "--follow");
     place.ok("watch db --keep 0");
     place.fails("watch db", 2, "change_retention");

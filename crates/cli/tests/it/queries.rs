@@ -119,6 +119,7 @@ fn what_cannot_be_asked_is_refused_with_its_place() {
         ("find db c --group 'count as n'", "as in 'subreddit: count as n'"),
         ("find db c --sort 'score desc'", "with a minus for descending order"),
         ("export db c --sort id,score:-1", "with a minus for descending order"),
+        ("find db c {} --sort score:desc", "with a minus for descending order"),
         ("find db c --index missing", "there is no index missing of c, which has none"),
         ("find db c --index a --scan", "cannot be used with"),
         ("find db c --page 2 --limit 1", "cannot be used with"),

@@ -78,7 +78,8 @@ impl Statistics {
             end.saturating_sub(start) as u64
         };
         let hits: u64 = ranges.map(within).sum();
-        // A range without a sampled entry has about half as many as one entry stands for.
+        // One sampled entry stands for several entries. A range without a sampled entry is taken to
+        // have half as many.
         let entries = u128::from(2 * hits + 1) * u128::from(total) / (2 * self.keys.len()) as u128;
         Some((entries as u64).min(total))
     }

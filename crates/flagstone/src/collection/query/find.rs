@@ -71,7 +71,7 @@ impl<'t> Find<'t> {
 
     /// Sets which fields of the documents are returned: a
     /// [`Projection`](crate::Projection), or its text: `id,author.name`, `-body`. Fields come in
-    /// the order of the document, or, if an index alone answers, in that of the projection.
+    /// the order of the document, or in that of the projection if an index covers the query.
     pub fn project(mut self, projection: impl IntoProjection) -> Self {
         self.spec.projection = self.note(projection.into_projection());
         self

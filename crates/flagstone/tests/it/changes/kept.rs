@@ -187,7 +187,7 @@ fn damaged_segments_are_an_error_and_never_a_panic() {
         };
         match error {
             Some(error) => assert_eq!(error.kind(), ErrorKind::Corruption, "byte {at}: {error}"),
-            // A damaged copy of the header, zeroes behind it, or a segment that was left out.
+            // A damaged copy of the header, zeroes after the records, or a segment left out.
             None => assert!(delivered == 20 || delivered == 0, "byte {at}: {delivered}"),
         }
     }

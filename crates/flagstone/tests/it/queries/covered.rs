@@ -1,4 +1,5 @@
-//! Queries that an index answers alone, and documents that its entries do not prove.
+//! Queries that an index covers, and documents that are read because its entries do not prove
+//! enough.
 
 use crate::support::{hashed, small};
 use flagstone::{Actual, Collection, Find, Group, Hint, Index, Patch, Result, Value, doc};
