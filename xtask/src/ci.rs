@@ -26,11 +26,15 @@ enum Work {
     Docs(&'static [&'static str]),
 }
 
-const STEPS: [Step; 13] = [
+const STEPS: [Step; 15] = [
     Step { name: "fmt", work: Work::Cargo(&["fmt", "--all", "--", "--check"]) },
     Step {
         name: "peers",
         work: Work::Cargo(&["fmt", "--manifest-path", "peers/Cargo.toml", "--", "--check"]),
+    },
+    Step {
+        name: "python",
+        work: Work::Cargo(&["fmt", "--manifest-path", "python/Cargo.toml", "--", "--check"]),
     },
     // Prints one line, and fails if the lock file does not fit the manifests: no other step builds
     // the peers. Without RocksDB, whose sources are large.
@@ -43,6 +47,16 @@ const STEPS: [Step; 13] = [
             "--no-default-features",
             "--manifest-path",
             "peers/Cargo.toml",
+        ]),
+    },
+    Step {
+        name: "lock-py",
+        work: Work::Cargo(&[
+            "tree",
+            "--locked",
+            "--depth=0",
+            "--manifest-path",
+            "python/Cargo.toml",
         ]),
     },
     Step { name: "deny", work: Work::Deny },
@@ -252,12 +266,14 @@ mod tests {
             let took = Duration::from_millis(1500);
             Ending { ok: step.name != "clippy", took, note: String::new() }
         });
-        assert_eq!(seen, ["fmt", "peers", "lock", "deny", "tidy", "clippy"]);
+        assert_eq!(seen, ["fmt", "peers", "python", "lock", "lock-py", "deny", "tidy", "clippy"]);
         let expected = "\
 ==== summary
 fmt       ok          1.5 s
 peers     ok          1.5 s
+python    ok          1.5 s
 lock      ok          1.5 s
+lock-py   ok          1.5 s
 deny      ok          1.5 s
 tidy      ok          1.5 s
 clippy    FAILED      1.5 s

@@ -13,6 +13,7 @@ mod examples;
 mod fuzz;
 mod peers;
 mod programs;
+mod python;
 mod shuttle;
 mod tidy;
 
@@ -22,11 +23,11 @@ use std::process::ExitCode;
 const HELP: &str = "\
 cargo xtask COMMAND
 
-  ci              all checks of a change, up to the first that fails: fmt, also of peers/, the lock
-                  file of peers/, deny (where cargo-deny is installed), tidy, clippy, also of
-                  flagstone without serde, tests, examples, shuttle (30 s), smoke (each workload
-                  of flagstone-bench for a moment), sim (60 s), docs. shuttle and sim take the same
-                  seeds each time, so that a failure is one of the change
+  ci              all checks of a change, up to the first that fails: fmt, also of peers/ and
+                  python/, the lock files of both, deny (where cargo-deny is installed), tidy,
+                  clippy, also of flagstone without serde, tests, examples, shuttle (30 s), smoke
+                  (each workload of flagstone-bench for a moment), sim (60 s), docs. shuttle and sim
+                  take the same seeds each time, so that a failure is one of the change
   deny            checks licences, sources, advisories and double versions of outside crates
                   against deny.toml; needs cargo-deny
   examples        runs each program of crates/flagstone/examples
@@ -40,6 +41,10 @@ cargo xtask COMMAND
                   cells, engines, sizes or times only prints the tables, unless --write is given;
                   so does --quick, which takes minutes. `cargo xtask peers help` lists OPTIONS
   peers --lint    runs clippy over that program, without RocksDB
+  python [--release] [-- ARGUMENTS]
+                  builds the wheel of the Python package (python/), installs it into a virtual
+                  environment in python/target, and runs pytest, mypy and stubtest; after -- only
+                  pytest, with ARGUMENTS. Needs Python 3.10 or newer and its package index
   shuttle [--seconds N] [--seed N] [--model NAME]
                   runs the models of concurrency (crates/flagstone/tests/models) under random
                   schedules, N seconds in all (60); a failure prints how to repeat it
@@ -102,6 +107,7 @@ fn perform(root: &Path, words: &[&str]) -> Option<bool> {
         ["soak", ref options @ ..] => programs::run(root, &["stress", "soak"], options),
         ["memory", ref options @ ..] => programs::run(root, &["memory"], options),
         ["peers", ref options @ ..] => peers::run(root, options),
+        ["python", ref options @ ..] => python::run(root, options),
         ["fuzz", ref options @ ..] => fuzz::run(root, options),
         ["fixtures", ref names @ ..] => programs::add_fixtures(root, names),
         [] | ["help" | "--help" | "-h"] => {

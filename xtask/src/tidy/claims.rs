@@ -6,8 +6,9 @@ use super::tree::{Finding, Tree, finding};
 const CLAIM: &str = "Cargo.toml";
 
 /// The other places: a file, and the text before and after the version.
-const PLACES: [(&str, &str, &str); 4] = [
+const PLACES: [(&str, &str, &str); 5] = [
     ("peers/Cargo.toml", "rust-version = \"", "\""),
+    ("python/Cargo.toml", "rust-version = \"", "\""),
     ("README.md", "a Rust toolchain (", " or newer)"),
     ("CONTRIBUTING.md", "Rust ", ", the `rust-version`"),
     (".github/workflows/ci.yml", "toolchain: [\"", "\""),

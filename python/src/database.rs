@@ -1,0 +1,195 @@
+//! `flagstone.open` and `flagstone.Database`.
+
+use crate::keyspace::Keyspace;
+use crate::opened::Opened;
+use crate::options;
+use pyo3::exceptions::PyKeyError;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyString};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// An open database: a directory that one process writes. `flagstone.open` returns it.
+///
+/// As a context manager it is closed at the end of the block. Otherwise it is closed when the last
+/// of its handles is gone, and at the latest when the interpreter exits.
+///
+///     >>> import flagstone
+///     >>> with flagstone.open("data") as db:
+///     ...     db.keyspace("sessions")[b"alice"] = b"1"
+#[pyclass(module = "flagstone._flagstone", frozen)]
+pub(crate) struct Database {
+    opened: Arc<Opened>,
+}
+
+impl Database {
+    pub(crate) fn opened(&self) -> &Arc<Opened> {
+        &self.opened
+    }
+}
+
+/// Opens the database in the directory `path`, or creates it.
+///
+/// - `read_only`: changes no file; others may read at the same time.
+/// - `create`: whether a database is created if there is none.
+/// - `memory`: for memtables, cache and everything else together: bytes, or text such as
+///   `"512MiB"`; by default a quarter of the machine's memory, at most 4 GiB.
+/// - `durability`: when a write returns. `"buffered"`, the default, survives the death of the
+///   process; `"group"` and `"each"` survive a power cut; a number is the seconds between syncs in
+///   the background; `"none"` writes no log.
+/// - `document_bytes_max`: the longest document that collections accept, `"16MiB"` by default.
+/// - `keep_changes`: how long changes are kept for readers of `Database.changes`: a `timedelta`,
+///   or bytes of log; `False` keeps none. It is stored: without it, as it was set last.
+/// - `compaction_workers`: threads that compact; by default half the cores.
+/// - `scratch`: the directory of temporary files, by default that of the database.
+///
+/// Raises `Busy` if the database is open already, here or in another process, `InvalidInput` for an
+/// option out of range, `Unsupported` if a newer flagstone wrote it, `Io`, `Corruption`.
+///
+///     >>> db = flagstone.open("data", memory="64MiB", durability="group")
+///     >>> db.close()
+#[pyfunction]
+#[pyo3(signature = (
+    path,
+    *,
+    read_only=false,
+    create=true,
+    memory=None,
+    durability=None,
+    document_bytes_max=None,
+    keep_changes=None,
+    compaction_workers=None,
+    scratch=None,
+))]
+#[expect(clippy::too_many_arguments, reason = "keywords, which Python names at each call")]
+pub(crate) fn open(
+    py: Python<'_>,
+    path: PathBuf,
+    read_only: bool,
+    create: bool,
+    memory: Option<&Bound<'_, PyAny>>,
+    durability: Option<&Bound<'_, PyAny>>,
+    document_bytes_max: Option<&Bound<'_, PyAny>>,
+    keep_changes: Option<&Bound<'_, PyAny>>,
+    compaction_workers: Option<usize>,
+    scratch: Option<PathBuf>,
+) -> PyResult<Database> {
+    let mut builder = flagstone::Database::builder(&path).create_if_missing(create);
+    if let Some(memory) = memory {
+        builder = builder.memory_budget(options::bytes("memory", memory)?);
+    }
+    if let Some(durability) = durability {
+        builder = builder.durability(options::durability(durability)?);
+    }
+    if let Some(bytes) = document_bytes_max {
+        let bytes = options::bytes("document_bytes_max", bytes)?;
+        builder = builder.document_bytes_max(usize::try_from(bytes).unwrap_or(usize::MAX));
+    }
+    if let Some(retention) = keep_changes {
+        builder = builder.change_retention(options::retention(retention)?);
+    }
+    if let Some(threads) = compaction_workers {
+        builder = builder.compaction_workers(threads);
+    }
+    if let Some(directory) = scratch {
+        builder = builder.scratch_dir(directory);
+    }
+    let opened = Opened::open(py, path, read_only, || match read_only {
+        true => builder.open_read_only(),
+        false => builder.open(),
+    })?;
+    Ok(Database { opened })
+}
+
+#[pymethods]
+impl Database {
+    /// The directory of the database.
+    #[getter]
+    fn path(&self) -> PathBuf {
+        self.opened.path.clone()
+    }
+
+    /// Whether the database was opened for reading only.
+    #[getter]
+    fn read_only(&self) -> bool {
+        self.opened.is_read_only
+    }
+
+    /// Whether the database was closed.
+    #[getter]
+    fn closed(&self) -> bool {
+        self.opened.is_closed()
+    }
+
+    /// Returns the keyspace `name`, and creates it if there is none. With `create=False` raises
+    /// `KeyError` then.
+    #[pyo3(signature = (name, *, create=true))]
+    fn keyspace(&self, py: Python<'_>, name: &str, create: bool) -> PyResult<Keyspace> {
+        let database = &self.opened.database;
+        // A database that is open for reading creates nothing.
+        let found = if create && !self.opened.is_read_only {
+            self.opened.run(py, || database.keyspace(name).map(Some))?
+        } else {
+            self.opened.run(py, || database.existing_keyspace(name))?
+        };
+        let found = found.ok_or_else(|| PyKeyError::new_err(name.to_owned()))?;
+        Ok(Keyspace::new(&self.opened, found))
+    }
+
+    /// Returns what the database holds: a dict of names and contents, `bytes` for a keyspace and
+    /// `documents` for a collection.
+    fn keyspaces<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let listed = self.opened.run(py, || Ok(self.opened.database.keyspaces()))?;
+        let names = PyDict::new(py);
+        for keyspace in listed.iter().filter(|keyspace| keyspace.owner.is_none()) {
+            names.set_item(&keyspace.name, &keyspace.content)?;
+        }
+        Ok(names)
+    }
+
+    /// Removes the keyspace or collection `name` with all it holds. Returns whether there was one.
+    fn drop(&self, py: Python<'_>, name: &str) -> PyResult<bool> {
+        self.opened.run(py, || self.opened.database.drop_keyspace(name))
+    }
+
+    /// Renames a keyspace or collection. Its handles stay valid.
+    fn rename(&self, py: Python<'_>, old: &str, new: &str) -> PyResult<()> {
+        self.opened.run(py, || self.opened.database.rename_keyspace(old, new))
+    }
+
+    /// Makes everything that was written so far survive a power cut.
+    fn sync(&self, py: Python<'_>) -> PyResult<()> {
+        self.opened.run(py, || self.opened.database.sync())
+    }
+
+    /// Writes what is only in memory into tables.
+    fn flush(&self, py: Python<'_>) -> PyResult<()> {
+        self.opened.run(py, || self.opened.database.flush())
+    }
+
+    /// Flushes what is only in memory, syncs, and closes the database for all handles. Does nothing
+    /// if it is closed already.
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
+        self.opened.close(py)
+    }
+
+    fn __enter__<'py>(slf: PyRef<'py, Self>, py: Python<'py>) -> PyResult<PyRef<'py, Self>> {
+        slf.opened.check(py)?;
+        Ok(slf)
+    }
+
+    #[pyo3(signature = (*_raised))]
+    fn __exit__(&self, py: Python<'_>, _raised: &Bound<'_, pyo3::types::PyTuple>) -> PyResult<()> {
+        self.opened.close(py)
+    }
+
+    fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
+        let path = PyString::new(py, &self.opened.path.display().to_string()).repr()?.to_string();
+        let state = match (self.opened.is_closed(), self.opened.is_read_only) {
+            (true, _) => ", closed",
+            (false, true) => ", read-only",
+            (false, false) => "",
+        };
+        Ok(format!("<flagstone.Database {path}{state}>"))
+    }
+}

@@ -1,0 +1,60 @@
+//! Errors of the engine as Python exceptions: one class a kind, defined in `flagstone.errors`.
+
+use flagstone::{Error, ErrorKind};
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::PyType;
+
+/// Returns the name of the class of `kind`.
+const fn class_of(kind: ErrorKind) -> &'static str {
+    match kind {
+        ErrorKind::InvalidInput => "InvalidInput",
+        ErrorKind::Busy => "Busy",
+        ErrorKind::Conflict => "Conflict",
+        ErrorKind::ConditionFailed => "ConditionFailed",
+        ErrorKind::Duplicate => "Duplicate",
+        ErrorKind::TooOld => "TooOld",
+        ErrorKind::Io => "Io",
+        ErrorKind::OutOfSpace => "OutOfSpace",
+        ErrorKind::Poisoned => "Poisoned",
+        ErrorKind::Corruption => "Corruption",
+        ErrorKind::Unsupported => "Unsupported",
+        ErrorKind::Closed => "Closed",
+        // A kind that is newer than this file.
+        _ => "Error",
+    }
+}
+
+/// Returns the exception of an error of the engine. An error of the operating system keeps its
+/// number in `errno`.
+#[cold]
+pub(crate) fn raised(py: Python<'_>, error: &Error) -> PyErr {
+    let raised = named(py, class_of(error.kind()), error.to_string());
+    if let Some(code) = error.io_error().and_then(std::io::Error::raw_os_error) {
+        // An exception of another class has no such attribute to be set: it is one of ours.
+        let _ = raised.value(py).setattr("errno", code);
+    }
+    raised
+}
+
+/// Returns an exception of the class `name` of `flagstone.errors`.
+#[cold]
+pub(crate) fn named(py: Python<'_>, name: &str, text: impl Into<String>) -> PyErr {
+    match class(py, name) {
+        Ok(class) => PyErr::from_type(class, (text.into(),)),
+        Err(error) => error,
+    }
+}
+
+/// Returns an `InvalidInput`: the caller passed an argument that can never work.
+#[cold]
+pub(crate) fn invalid(py: Python<'_>, text: impl Into<String>) -> PyErr {
+    named(py, "InvalidInput", text)
+}
+
+fn class<'py>(py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyType>> {
+    static MODULE: PyOnceLock<Py<PyModule>> = PyOnceLock::new();
+    let module = MODULE
+        .get_or_try_init(py, || PyModule::import(py, "flagstone.errors").map(Bound::unbind))?;
+    Ok(module.bind(py).getattr(name)?.cast_into::<PyType>()?)
+}

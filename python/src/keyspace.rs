@@ -1,0 +1,343 @@
+//! `flagstone.Keyspace`: a mutable mapping of bytes to bytes.
+
+use crate::bytes::Bytes;
+use crate::error::{invalid, raised};
+use crate::fork::OfProcess;
+use crate::opened::Opened;
+use crate::scan::{Part, Scan};
+use crate::time;
+use crate::views;
+use flagstone::{Result, Slice};
+use pyo3::exceptions::PyKeyError;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyTuple};
+use std::ops::Bound as End;
+use std::sync::Arc;
+
+/// A named, ordered map of bytes to bytes: a `MutableMapping` whose keys come in their order.
+///
+/// A key has 1 to 65,535 bytes, a value at most 512 MiB and a quarter of the memory budget. Handles
+/// may be used by any number of threads.
+///
+///     >>> kv = db.keyspace("sessions")
+///     >>> kv[b"alice"] = b"1"
+///     >>> kv.update({b"albert": b"2", b"bob": b"3"})
+///     >>> list(kv.items(prefix=b"al"))
+///     [(b'albert', b'2'), (b'alice', b'1')]
+///     >>> list(kv.keys(start=b"alice", reverse=True))
+///     [b'bob', b'alice']
+///     >>> del kv[b"bob"]
+///     >>> b"bob" in kv
+///     False
+#[pyclass(module = "flagstone._flagstone", frozen, mapping)]
+pub(crate) struct Keyspace {
+    opened: Arc<Opened>,
+    keyspace: OfProcess<flagstone::Keyspace>,
+}
+
+impl Keyspace {
+    pub(crate) fn new(opened: &Arc<Opened>, keyspace: flagstone::Keyspace) -> Self {
+        Self { opened: Arc::clone(opened), keyspace: OfProcess::new(keyspace) }
+    }
+
+    fn run<T: Send>(
+        &self,
+        py: Python<'_>,
+        work: impl FnOnce(&flagstone::Keyspace) -> Result<T> + Send,
+    ) -> PyResult<T> {
+        self.opened.run(py, || work(&self.keyspace))
+    }
+
+    fn find(&self, py: Python<'_>, key: &Bytes) -> PyResult<Option<Slice>> {
+        self.run(py, |keyspace| keyspace.get(key))
+    }
+
+    /// Returns the entries of a range.
+    fn scan(&self, py: Python<'_>, range: Range, part: Part) -> PyResult<Scan> {
+        let Range { start, end, prefix, reverse } = range;
+        if prefix.is_some() && (start.is_some() || end.is_some()) {
+            return Err(invalid(py, "expected a prefix, or a start and an end, found both"));
+        }
+        let scan = self.run(py, |keyspace| {
+            Ok(match prefix {
+                Some(prefix) => keyspace.prefix(prefix),
+                None => keyspace.scan::<Bytes>((
+                    start.map_or(End::Unbounded, End::Included),
+                    end.map_or(End::Unbounded, End::Excluded),
+                )),
+            })
+        })?;
+        Ok(Scan::new(&self.opened, if reverse { scan.rev() } else { scan }, part))
+    }
+}
+
+/// The keys that a scan reads, and in which order.
+#[derive(Default)]
+struct Range {
+    start: Option<Bytes>,
+    end: Option<Bytes>,
+    prefix: Option<Bytes>,
+    reverse: bool,
+}
+
+#[pymethods]
+impl Keyspace {
+    /// The name of the keyspace.
+    #[getter]
+    fn name(&self, py: Python<'_>) -> PyResult<String> {
+        self.opened.check(py)?;
+        Ok(self.keyspace.name())
+    }
+
+    fn __getitem__<'py>(&self, py: Python<'py>, key: Bytes) -> PyResult<Bound<'py, PyBytes>> {
+        match self.find(py, &key)? {
+            Some(value) => Ok(PyBytes::new(py, &value)),
+            None => Err(missing(py, &key)),
+        }
+    }
+
+    fn __setitem__(&self, py: Python<'_>, key: Bytes, value: Bytes) -> PyResult<()> {
+        self.run(py, |keyspace| keyspace.put(key, value))
+    }
+
+    fn __delitem__(&self, py: Python<'_>, key: Bytes) -> PyResult<()> {
+        match self.run(py, |keyspace| keyspace.remove(&key))? {
+            true => Ok(()),
+            false => Err(missing(py, &key)),
+        }
+    }
+
+    fn __contains__(&self, py: Python<'_>, key: Bytes) -> PyResult<bool> {
+        Ok(self.find(py, &key)?.is_some())
+    }
+
+    /// Counts the keys, which reads all of them; `approximate_len` is much faster.
+    fn __len__(&self, py: Python<'_>) -> PyResult<usize> {
+        Ok(self.run(py, flagstone::Keyspace::count)?.try_into()?)
+    }
+
+    fn __bool__(&self, py: Python<'_>) -> PyResult<bool> {
+        self.run(py, |keyspace| keyspace.scan_all().advance())
+    }
+
+    fn __iter__(&self, py: Python<'_>) -> PyResult<Scan> {
+        self.scan(py, Range::default(), Part::Keys)
+    }
+
+    fn __reversed__(&self, py: Python<'_>) -> PyResult<Scan> {
+        self.scan(py, Range { reverse: true, ..Range::default() }, Part::Keys)
+    }
+
+    fn __eq__(slf: &Bound<'_, Self>, other: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
+        views::equal(slf.as_any(), other)
+    }
+
+    /// Returns the value of `key`, or `default` if there is none.
+    #[pyo3(signature = (key, default=None))]
+    fn get(&self, py: Python<'_>, key: Bytes, default: Option<Py<PyAny>>) -> PyResult<Py<PyAny>> {
+        Ok(match self.find(py, &key)? {
+            Some(value) => PyBytes::new(py, &value).into_any().unbind(),
+            None => default.unwrap_or_else(|| py.None()),
+        })
+    }
+
+    /// Returns the values of many keys, all as of one moment: a list in the order of `keys`, with
+    /// `None` for a key without a value.
+    fn get_many<'py>(
+        &self,
+        py: Python<'py>,
+        keys: &Bound<'py, PyAny>,
+    ) -> PyResult<Vec<Option<Bound<'py, PyBytes>>>> {
+        let keys: Vec<Bytes> =
+            keys.try_iter()?.map(|key| key?.extract()).collect::<PyResult<_>>()?;
+        let values = self.run(py, |keyspace| keyspace.multi_get(keys))?;
+        Ok(values.iter().map(|value| value.as_ref().map(|value| PyBytes::new(py, value))).collect())
+    }
+
+    /// Sets `key` to `value`, as `kv[key] = value` does. It expires at `expires`: a `datetime` with
+    /// a time zone, or a `timedelta` from now; to the millisecond.
+    #[pyo3(signature = (key, value, *, expires=None))]
+    fn put(
+        &self,
+        py: Python<'_>,
+        key: Bytes,
+        value: Bytes,
+        expires: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<()> {
+        let options = time::entry_options(expires, || self.opened.database.now())?;
+        self.run(py, |keyspace| keyspace.put_with(key, value, options))
+    }
+
+    /// Returns when `key` expires: a `datetime` in UTC, or `None` if never, or without a value.
+    fn expiry<'py>(&self, py: Python<'py>, key: Bytes) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let expiry = self.run(py, |keyspace| keyspace.expiry(key))?;
+        expiry.map(|moment| time::datetime_of(py, moment)).transpose()
+    }
+
+    /// Removes `key` if it is there. Unlike `del kv[key]` it reads nothing.
+    fn delete(&self, py: Python<'_>, key: Bytes) -> PyResult<()> {
+        self.run(py, |keyspace| keyspace.delete(key))
+    }
+
+    /// Removes all keys from `start` on and before `end`, however many: the cost does not depend on
+    /// their number. Without `start`, from the first key; without `end`, to the last.
+    #[pyo3(signature = (start=None, end=None))]
+    fn delete_range(
+        &self,
+        py: Python<'_>,
+        start: Option<Bytes>,
+        end: Option<Bytes>,
+    ) -> PyResult<()> {
+        self.run(py, |keyspace| {
+            keyspace.delete_range::<Bytes>((
+                start.map_or(End::Unbounded, End::Included),
+                end.map_or(End::Unbounded, End::Excluded),
+            ))
+        })
+    }
+
+    /// Removes all keys.
+    fn clear(&self, py: Python<'_>) -> PyResult<()> {
+        self.run(py, flagstone::Keyspace::clear)
+    }
+
+    /// Returns about how many keys there are, from counters alone.
+    fn approximate_len(&self, py: Python<'_>) -> PyResult<u64> {
+        self.run(py, |keyspace| Ok(keyspace.approximate_count()))
+    }
+
+    /// Returns a view of the keys: all of them, those from `start` on and before `end`, or those
+    /// that begin with `prefix`.
+    #[pyo3(signature = (start=None, end=None, *, prefix=None, reverse=false))]
+    fn keys<'py>(
+        slf: &Bound<'py, Self>,
+        start: Option<Bound<'py, PyAny>>,
+        end: Option<Bound<'py, PyAny>>,
+        prefix: Option<Bound<'py, PyAny>>,
+        reverse: bool,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        views::of(slf.as_any(), "KeysOfRange", (start, end, prefix, reverse))
+    }
+
+    /// Returns a view of the values, in the order of their keys. See `keys`.
+    #[pyo3(signature = (start=None, end=None, *, prefix=None, reverse=false))]
+    fn values<'py>(
+        slf: &Bound<'py, Self>,
+        start: Option<Bound<'py, PyAny>>,
+        end: Option<Bound<'py, PyAny>>,
+        prefix: Option<Bound<'py, PyAny>>,
+        reverse: bool,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        views::of(slf.as_any(), "ValuesOfRange", (start, end, prefix, reverse))
+    }
+
+    /// Returns a view of the pairs of key and value, in the order of the keys. See `keys`.
+    #[pyo3(signature = (start=None, end=None, *, prefix=None, reverse=false))]
+    fn items<'py>(
+        slf: &Bound<'py, Self>,
+        start: Option<Bound<'py, PyAny>>,
+        end: Option<Bound<'py, PyAny>>,
+        prefix: Option<Bound<'py, PyAny>>,
+        reverse: bool,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        views::of(slf.as_any(), "ItemsOfRange", (start, end, prefix, reverse))
+    }
+
+    /// Removes `key` and returns its value; without one returns `default`, or raises `KeyError`.
+    #[pyo3(signature = (key, *default))]
+    fn pop(&self, py: Python<'_>, key: Bytes, default: &Bound<'_, PyTuple>) -> PyResult<Py<PyAny>> {
+        views::check_default(default)?;
+        match self.find(py, &key)? {
+            Some(value) => {
+                self.run(py, |keyspace| keyspace.delete(&key))?;
+                Ok(PyBytes::new(py, &value).into_any().unbind())
+            }
+            None if default.is_empty() => Err(missing(py, &key)),
+            None => Ok(default.get_item(0)?.unbind()),
+        }
+    }
+
+    /// Removes the first key and returns it with its value; raises `KeyError` if there is none.
+    fn popitem<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        views::mixin(slf.as_any(), "popitem")
+    }
+
+    /// Returns the value of `key`; without one sets it to `default`.
+    fn setdefault<'py>(
+        &self,
+        py: Python<'py>,
+        key: Bytes,
+        default: Bytes,
+    ) -> PyResult<Bound<'py, PyBytes>> {
+        if let Some(value) = self.find(py, &key)? {
+            return Ok(PyBytes::new(py, &value));
+        }
+        self.run(py, |keyspace| keyspace.put(&key, &default))?;
+        Ok(PyBytes::new(py, default.as_ref()))
+    }
+
+    /// Sets the pairs of a mapping, or of an iterable of pairs, in batches. Each batch is written
+    /// as a whole; `Database.batch` writes all or nothing.
+    fn update(&self, py: Python<'_>, entries: &Bound<'_, PyAny>) -> PyResult<()> {
+        let pairs = views::pairs_of(entries)?;
+        let mut batch = self.opened.database.batch();
+        for pair in pairs.try_iter()? {
+            let (key, value): (Bytes, Bytes) = pair?.extract()?;
+            batch.put(&self.keyspace, key, value).map_err(|error| raised(py, &error))?;
+            if batch.len() >= UPDATE_ENTRIES || batch.bytes() >= UPDATE_BYTES {
+                let full = std::mem::take(&mut batch);
+                self.opened.run(py, || self.opened.database.commit(full))?;
+            }
+        }
+        self.opened.run(py, || self.opened.database.commit(batch))
+    }
+
+    fn __repr__(&self, py: Python<'_>) -> String {
+        let name = match self.opened.check(py) {
+            Ok(()) => self.keyspace.name(),
+            Err(_closed) => return "<flagstone.Keyspace of a closed database>".into(),
+        };
+        format!("<flagstone.Keyspace {name:?}>")
+    }
+
+    /// Returns an iterator over a range, for the views.
+    #[pyo3(signature = (part, start, end, prefix, reverse))]
+    fn _scan(
+        &self,
+        py: Python<'_>,
+        part: &str,
+        start: Option<Bytes>,
+        end: Option<Bytes>,
+        prefix: Option<Bytes>,
+        reverse: bool,
+    ) -> PyResult<Scan> {
+        let part = match part {
+            "keys" => Part::Keys,
+            "values" => Part::Values,
+            _ => Part::Items,
+        };
+        self.scan(py, Range { start, end, prefix, reverse }, part)
+    }
+
+    /// Returns whether `key` lies in a range, for the views.
+    fn _holds(
+        &self,
+        key: Bytes,
+        start: Option<Bytes>,
+        end: Option<Bytes>,
+        prefix: Option<Bytes>,
+    ) -> bool {
+        let key = key.as_ref();
+        start.is_none_or(|start| key >= start.as_ref())
+            && end.is_none_or(|end| key < end.as_ref())
+            && prefix.is_none_or(|prefix| key.starts_with(prefix.as_ref()))
+    }
+}
+
+/// An update is committed in batches of this many entries, or of this many bytes.
+const UPDATE_ENTRIES: usize = 4096;
+const UPDATE_BYTES: usize = 1 << 20;
+
+fn missing(py: Python<'_>, key: &Bytes) -> PyErr {
+    PyKeyError::new_err(PyBytes::new(py, key.as_ref()).unbind())
+}

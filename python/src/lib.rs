@@ -1,0 +1,43 @@
+//! The Python module `flagstone._flagstone`: handles of databases, keyspaces and what belongs to
+//! them. The package `flagstone` (folder `package/`) re-exports them and adds what is easier in
+//! Python.
+//!
+//! ```text
+//!   Python call --> handle (one file each) --> Opened::run --> flagstone
+//!                                               checks the process and earlier panics, releases
+//!                                               the GIL, catches panics, maps errors
+//! ```
+//! **Every call of the engine passes [`opened::Opened::run`].** Modules are listed from the ground
+//! up.
+
+mod error;
+mod fork;
+mod opened;
+
+mod bytes;
+mod options;
+mod time;
+mod views;
+
+mod scan;
+
+mod keyspace;
+
+mod database;
+
+use pyo3::prelude::*;
+
+/// Handles of flagstone databases; the package `flagstone` re-exports them.
+#[pymodule(gil_used = false)]
+mod _flagstone {
+    #[pymodule_export]
+    use super::database::{Database, open};
+    #[pymodule_export]
+    use super::fork::_after_fork;
+    #[pymodule_export]
+    use super::keyspace::Keyspace;
+    #[pymodule_export]
+    use super::opened::{_close_all, _panic};
+    #[pymodule_export]
+    use super::scan::Scan;
+}

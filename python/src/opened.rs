@@ -1,0 +1,150 @@
+//! A database that is open in this process, and the one place where the engine is called.
+
+use crate::error::{named, raised};
+use crate::fork::OfProcess;
+use flagstone::{Database, Result};
+use pyo3::prelude::*;
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+
+/// What all handles of one open database share. Dropping the last of them closes the database.
+pub(crate) struct Opened {
+    pub(crate) database: OfProcess<Database>,
+    pub(crate) path: PathBuf,
+    pub(crate) is_read_only: bool,
+    is_closed: AtomicBool,
+    /// The text of the first panic.
+    panicked: OnceLock<String>,
+}
+
+/// The open databases, which are closed when the interpreter exits.
+static OPEN: Mutex<Vec<Weak<Opened>>> = Mutex::new(Vec::new());
+
+impl Opened {
+    /// Opens a database by `open`.
+    pub(crate) fn open(
+        py: Python<'_>,
+        path: PathBuf,
+        is_read_only: bool,
+        open: impl FnOnce() -> Result<Database> + Send,
+    ) -> PyResult<Arc<Self>> {
+        let database = match py.detach(|| catch_unwind(AssertUnwindSafe(open))) {
+            Ok(opened) => opened.map_err(|error| raised(py, &error))?,
+            Err(panic) => return Err(named(py, "InternalError", text_of(&*panic))),
+        };
+        let opened = Arc::new(Self {
+            database: OfProcess::new(database),
+            path,
+            is_read_only,
+            is_closed: AtomicBool::new(false),
+            panicked: OnceLock::new(),
+        });
+        let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
+        open.retain(|other| other.strong_count() > 0);
+        open.push(Arc::downgrade(&opened));
+        Ok(opened)
+    }
+
+    /// Runs `work` without the GIL. Every call of the engine is made here.
+    ///
+    /// A panic becomes an `InternalError`, and so does every later call but the close: nobody knows
+    /// in which state the panic left the engine.
+    pub(crate) fn run<T: Send>(
+        &self,
+        py: Python<'_>,
+        work: impl FnOnce() -> Result<T> + Send,
+    ) -> PyResult<T> {
+        self.check(py)?;
+        self.run_unchecked(py, work)
+    }
+
+    fn run_unchecked<T: Send>(
+        &self,
+        py: Python<'_>,
+        work: impl FnOnce() -> Result<T> + Send,
+    ) -> PyResult<T> {
+        match py.detach(|| catch_unwind(AssertUnwindSafe(work))) {
+            Ok(result) => result.map_err(|error| raised(py, &error)),
+            Err(panic) => {
+                let text = text_of(&*panic);
+                let text = self.panicked.get_or_init(|| text);
+                Err(named(py, "InternalError", text.clone()))
+            }
+        }
+    }
+
+    /// Refuses handles of another process, of a closed database, and after a panic.
+    pub(crate) fn check(&self, py: Python<'_>) -> PyResult<()> {
+        if !self.database.is_here() {
+            let text = format!(
+                "{} was opened by the parent of this process: a forked child opens it anew, once \
+                 the parent has closed it",
+                self.path.display()
+            );
+            return Err(named(py, "Forked", text));
+        }
+        if self.is_closed.load(Ordering::Acquire) {
+            let text = format!("the database {} was closed: open it again", self.path.display());
+            return Err(named(py, "Closed", text));
+        }
+        match self.panicked.get() {
+            Some(text) => {
+                let text = format!("an earlier call has failed inside of flagstone: {text}");
+                Err(named(py, "InternalError", text))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Returns whether the database was closed by [`Opened::close`].
+    pub(crate) fn is_closed(&self) -> bool {
+        self.is_closed.load(Ordering::Acquire)
+    }
+
+    /// Closes the database for all handles. Does nothing if it is closed already.
+    pub(crate) fn close(&self, py: Python<'_>) -> PyResult<()> {
+        if !self.database.is_here() || self.is_closed.swap(true, Ordering::AcqRel) {
+            return Ok(());
+        }
+        self.run_unchecked(py, || Database::clone(&self.database).close())
+    }
+}
+
+impl Drop for Opened {
+    fn drop(&mut self) {
+        if self.database.is_here() && !self.is_closed() {
+            // The listeners of the engine hear of errors; there is nobody here to raise them to.
+            let close = || {
+                let _ = Database::clone(&self.database).close();
+            };
+            // Other threads go on meanwhile. Without an interpreter there is nothing to release.
+            if Python::try_attach(|py| py.detach(close)).is_none() {
+                let _ = Database::clone(&self.database).close();
+            }
+        }
+    }
+}
+
+/// Closes the databases that are open. The package calls it when the interpreter exits.
+#[pyfunction]
+pub(crate) fn _close_all(py: Python<'_>) -> PyResult<()> {
+    let open = std::mem::take(&mut *OPEN.lock().unwrap_or_else(PoisonError::into_inner));
+    open.iter().filter_map(Weak::upgrade).try_for_each(|opened| opened.close(py))
+}
+
+/// Panics inside of a call of `database`, for the tests of what follows.
+#[pyfunction]
+pub(crate) fn _panic(py: Python<'_>, database: &crate::database::Database) -> PyResult<()> {
+    #[expect(clippy::panic, reason = "the purpose of the function")]
+    database.opened().run(py, || panic!("a panic for a test"))
+}
+
+/// Returns the text of a panic.
+fn text_of(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().copied();
+    let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+    format!("flagstone panicked: {}", text.unwrap_or("without a text"))
+}
