@@ -175,7 +175,7 @@ impl KeyspaceCore {
 
     /// Returns whether entries may have an expiry.
     #[inline]
-    pub(crate) fn expires(&self) -> bool {
+    pub fn expires(&self) -> bool {
         self.expires.load(Ordering::Acquire)
     }
 

@@ -86,6 +86,19 @@ impl<'a> HeldBatch<'a> {
         Ok(HeldValue { value: found.value, expiry, version })
     }
 
+    /// Returns the put of `key` that is stored before the batch, and its expiry, whether or not it
+    /// has expired.
+    ///
+    /// # Errors
+    /// As [`HeldBatch::get`].
+    pub fn get_stored(
+        &self,
+        keyspace: &Arc<KeyspaceCore>,
+        key: &[u8],
+    ) -> Result<(Option<Slice>, Option<Moment>)> {
+        self.snapshot.get_stored(keyspace, key)
+    }
+
     /// Scans the entries of `range` before the batch, in key order. Nothing is missing of a range
     /// that the batch deletes in a keyspace that owns others, and nothing of the entries under a
     /// value that is locked.
@@ -98,7 +111,7 @@ impl<'a> HeldBatch<'a> {
 
     /// The moment by which the batch judges expiries.
     pub fn moment(&self) -> Moment {
-        moment_of(self.handle, &self.snapshot)
+        self.snapshot.judged_by()
     }
 
     /// Locks `values`, any bytes that stand for unique values in owned keyspaces: no other batch
@@ -178,14 +191,5 @@ impl<'a> HeldBatch<'a> {
     /// The completed batch, and the locks of the values.
     pub(super) fn into_parts(self) -> (Batch, Option<HeldValues<'a>>) {
         (self.batch, self.values)
-    }
-}
-
-/// The moment by which `snapshot` judges expiries. Where it sees no entry that expires, any moment
-/// agrees with it.
-pub(super) fn moment_of(handle: &Handle, snapshot: &Snapshot) -> Moment {
-    match snapshot.moment() {
-        Moment::MAX => handle.parts().history.clock.now(),
-        moment => moment,
     }
 }

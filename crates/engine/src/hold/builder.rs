@@ -1,6 +1,6 @@
 //! Takes the locks of a batch, has it completed, and commits it.
 
-use super::batch::{HeldBatch, moment_of};
+use super::batch::HeldBatch;
 use crate::commit::{
     Admitted, Batch, Committed, Held, HeldValues, LargeWrite, Locked, Resolves, Ticket,
     before_write,
@@ -123,7 +123,7 @@ impl<'a> Hold<'a> {
         let locked = Locked { cores: &cores, keys: &keys };
         let register = || {
             let snapshot = Snapshot::new(self.handle);
-            let moment = moment_of(self.handle, &snapshot);
+            let moment = snapshot.judged_by();
             (snapshot, moment)
         };
         let (keys, snapshot) = parts.commits.hold_to_prepare(

@@ -6,7 +6,7 @@ use super::pin::Pin;
 use crate::history::ReadPoint;
 use crate::keyspace_core::KeyspaceCore;
 use crate::partition::{Layout, Route};
-use flagstone_base::{KeyRange, Result, Slice};
+use flagstone_base::{KeyRange, Moment, Result, Slice};
 use flagstone_tree::{Direction, ScanOptions, Tree, TreeScan};
 use std::collections::VecDeque;
 use std::ops::Bound;
@@ -24,6 +24,7 @@ pub struct Scan {
     range: KeyRange,
     direction: Direction,
     unordered: bool,
+    with_expired: bool,
     state: ScanState,
 }
 
@@ -43,6 +44,7 @@ impl Scan {
             range,
             direction: Direction::Forward,
             unordered: false,
+            with_expired: false,
             state: ScanState::Unstarted,
         }
     }
@@ -68,6 +70,14 @@ impl Scan {
     #[must_use]
     pub const fn unordered(mut self) -> Self {
         self.unordered = true;
+        self
+    }
+
+    /// Returns entries that have expired, too, unless they were removed from tables. Must be called
+    /// before the first entry is taken.
+    #[must_use]
+    pub const fn with_expired(mut self) -> Self {
+        self.with_expired = true;
         self
     }
 
@@ -199,6 +209,7 @@ impl Scan {
     /// Starts the scan of one tree, one of `scans` that run at once.
     fn scan_of(&self, tree: &Arc<Tree>, scans: usize) -> TreeScan {
         let (range, ReadPoint { seqno, moment }) = (self.range.clone(), self.pin.point());
+        let moment = if self.with_expired { Moment::ZERO } else { moment };
         let options = ScanOptions { scans, moment, ..ScanOptions::default() };
         tree.scan(range, seqno, self.direction, options)
     }

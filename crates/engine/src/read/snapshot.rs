@@ -3,7 +3,7 @@
 use super::pin::Pin;
 use super::scan::Scan;
 use crate::handle::Handle;
-use crate::history::VersionToken;
+use crate::history::{ReadPoint, VersionToken};
 use crate::keyspace_core::KeyspaceCore;
 use flagstone_base::key::{KeyRange, check_key};
 use flagstone_base::{Moment, Result, SeqNo, Slice};
@@ -57,12 +57,46 @@ impl Snapshot {
         }
     }
 
+    /// Returns the put of `key` that was stored, and its expiry, whether or not it had expired.
+    /// What has expired may be removed from tables at any time.
+    ///
+    /// # Errors
+    /// Same as [`Snapshot::get`].
+    pub fn get_stored(
+        &self,
+        keyspace: &Arc<KeyspaceCore>,
+        key: &[u8],
+    ) -> Result<(Option<Slice>, Option<Moment>)> {
+        let at = ReadPoint { moment: Moment::ZERO, ..self.pin.point() };
+        let found = self.find_at(keyspace, key, at)?;
+        let expiry = found.lives_until();
+        Ok((found.value, expiry))
+    }
+
+    /// Returns whether an entry with this expiry had expired when the snapshot was taken.
+    pub fn has_expired(&self, expiry: Moment) -> bool {
+        expiry <= self.judged_by()
+    }
+
+    /// The moment by which the snapshot judges expiries. Where it sees no entry that expires, any
+    /// moment agrees with it.
+    pub(crate) fn judged_by(&self) -> Moment {
+        match self.moment() {
+            Moment::MAX => self.pin.parts().history.clock.now(),
+            moment => moment,
+        }
+    }
+
     /// Returns the newest entry that `key` had.
     pub(crate) fn find(&self, keyspace: &Arc<KeyspaceCore>, key: &[u8]) -> Result<Found> {
+        self.find_at(keyspace, key, self.pin.point())
+    }
+
+    fn find_at(&self, keyspace: &Arc<KeyspaceCore>, key: &[u8], at: ReadPoint) -> Result<Found> {
         self.pin.handle().check_same(keyspace)?;
         check_key(key)?;
         let reads = &self.pin.parts().reads;
-        reads.get_found(keyspace, key, keyspace.hash(key), Some(self.pin.point()))
+        reads.get_found(keyspace, key, keyspace.hash(key), Some(at))
     }
 
     /// The moment by which the snapshot judges expiries. MAX if it sees no entry that expires.

@@ -117,6 +117,29 @@ impl Transaction {
         })
     }
 
+    /// Returns the put of `key` that is stored with the transaction's writes, and its expiry,
+    /// whether or not it has expired. That is no read of the transaction.
+    ///
+    /// # Errors
+    /// Same as [`Snapshot::get`].
+    pub fn get_stored(
+        &self,
+        keyspace: &Arc<KeyspaceCore>,
+        key: &[u8],
+    ) -> Result<(Option<Slice>, Option<Moment>)> {
+        match self.own.get(keyspace, key) {
+            None => self.snapshot.get_stored(keyspace, key),
+            Some(Own::Put { value, expiry, .. }) => Ok((Some(value.clone()), *expiry)),
+            Some(Own::Delete) => Ok((None, None)),
+            Some(own @ Own::Merge(_)) => {
+                let (base, expiry) = self.snapshot.get_stored(keyspace, key)?;
+                let value = own.over(keyspace, key, base.as_deref());
+                let expiry = expiry.filter(|_| value.is_some());
+                Ok((value, expiry))
+            }
+        }
+    }
+
     /// Returns the value of `key` as the transaction sees it.
     ///
     /// # Errors
@@ -183,17 +206,8 @@ impl Transaction {
     }
 
     fn put(&self, expiry: Option<Moment>, value: Slice) -> Own {
-        let has_expired = expiry.is_some_and(|expiry| expiry <= self.moment());
+        let has_expired = expiry.is_some_and(|expiry| self.snapshot.has_expired(expiry));
         Own::Put { value, expiry, has_expired }
-    }
-
-    /// The moment by which the transaction judges expiries. Where its snapshot sees no entry that
-    /// expires, any moment agrees with it.
-    fn moment(&self) -> Moment {
-        match self.snapshot.moment() {
-            Moment::MAX => self.parts().history.clock.now(),
-            moment => moment,
-        }
     }
 
     /// Merges `operand` into the value of `key`. Where the transaction has written the value, or

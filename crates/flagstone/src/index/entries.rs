@@ -304,14 +304,16 @@ pub(crate) enum EntryChange<'a> {
     Delete(&'a [u8]),
 }
 
-/// Calls `emit` with what changes the entries of `old` into those of `new`, in the order of the
-/// keys. If the expiry differs, every entry is put again.
+/// Calls `emit` with what changes the entries of the first state into those of the second, in the
+/// order of the keys. If the expiry differs, every entry is put again. So are all entries of a
+/// unique index that expire: who writes the document locks its values then.
 pub(crate) fn differences<'a, E>(
-    old: Option<State<'a>>,
-    new: Option<State<'a>>,
+    (old, new): (Option<State<'a>>, Option<State<'a>>),
+    is_unique: bool,
     mut emit: impl FnMut(EntryChange<'a>) -> Result<(), E>,
 ) -> Result<(), E> {
-    let is_same_expiry = match (&old, &new) {
+    let stays = match (&old, &new) {
+        (Some(State { expiry: Some(_), .. }), Some(_)) if is_unique => false,
         (Some(old), Some(new)) => old.expiry == new.expiry,
         _ => true,
     };
@@ -329,7 +331,7 @@ pub(crate) fn differences<'a, E>(
         let gone = if order.is_le() { old.next() } else { None };
         let come = if order.is_ge() { new.next() } else { None };
         match (gone, come) {
-            (Some((_, before)), Some((_, flags))) if before == flags && is_same_expiry => {}
+            (Some((_, before)), Some((_, flags))) if before == flags && stays => {}
             (_, Some((key, flags))) => emit(EntryChange::Put(key, flags))?,
             (Some((key, _)), None) => emit(EntryChange::Delete(key))?,
             (None, None) => {}
@@ -456,9 +458,9 @@ mod tests {
         let index = Index::on("a");
         let (old, new) =
             (entries(&index, r#"{"a":[1,2,3.0]}"#), entries(&index, r#"{"a":[2,3,4]}"#));
-        let changes = |old: Option<State<'_>>, new: Option<State<'_>>| {
+        let changes_of = |is_unique, old: Option<State<'_>>, new: Option<State<'_>>| {
             let mut found = Vec::new();
-            differences(old, new, |change| {
+            differences((old, new), is_unique, |change| {
                 found.push(match change {
                     EntryChange::Put(key, _) => format!("+{}", key[1]),
                     EntryChange::Delete(key) => format!("-{}", key[1]),
@@ -468,6 +470,7 @@ mod tests {
             .unwrap();
             found
         };
+        let changes = |old, new| changes_of(false, old, new);
         let state = |entries, expiry: Option<u64>| {
             Some(State { entries, expiry: expiry.map(Moment::from_millis) })
         };
@@ -479,5 +482,8 @@ mod tests {
         assert_eq!(changes(state(&old, None), None), ["-1", "-2", "-3"]);
         assert!(changes(None, None).is_empty());
         assert!(changes(state(&new, Some(9)), state(&new, Some(9))).is_empty());
+        assert!(changes_of(true, state(&new, None), state(&new, None)).is_empty());
+        let all = changes_of(true, state(&new, Some(9)), state(&new, Some(9)));
+        assert_eq!(all, ["+2", "+3", "+4"]);
     }
 }

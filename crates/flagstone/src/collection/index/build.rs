@@ -12,7 +12,12 @@
 //!
 //! A unique index has one part. Between two builds a writer may give the value of a document that
 //! is not done to one that is done: the rest of the build would not notice.
+//!
+//! What has expired is indexed, too, because it comes back if the clock was wrong. Where such a
+//! document cannot be in the index, with the value of another one for example, it is removed, and
+//! the build takes a new snapshot.
 
+use super::commit::remove_expired;
 use super::show::shown_key;
 use super::unique::{holder, violation};
 use crate::collection::stored::Stored;
@@ -22,7 +27,7 @@ use flagstone_base::bytes::assign;
 use flagstone_base::key::KeyRange;
 use flagstone_base::{Error, ErrorKind, Moment, Result};
 use flagstone_doc::View;
-use flagstone_engine::{Fill, Keyspace, KeyspaceCore, Scan, Snapshot};
+use flagstone_engine::{Fill, Keyspace, KeyspaceCore, Scan};
 use std::fmt;
 use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
@@ -90,36 +95,27 @@ pub(super) fn build(
     watch: Watch<'_>,
 ) -> Result<bool> {
     let engine = stored.engine();
-    let fill = engine.begin_fill(owned)?;
-    // A document of the snapshot may not be logged, or not be synced. Later ones are logged
-    // together with their entries.
-    engine.flush()?;
-    let snapshot = fill.snapshot();
-    let mut build = Build::new(stored, (owned, index), part_bytes, watch);
-    let below = index.built().unwrap_or_default().below;
-    let rest = KeyRange { start: Bound::Included(below), end: Bound::Unbounded };
-    let mut scan = snapshot.scan(stored.bytes(), rest)?;
-    let mut has_next = scan.advance()?;
     loop {
-        let Some(sorted) = build.sorted(snapshot, &mut scan, &mut has_next)? else {
-            return Ok(false);
-        };
-        if build.ingest(&fill, sorted)?.is_break() {
+        let fill = engine.begin_fill(owned)?;
+        // A document of the snapshot may not be logged, or not be synced. Later ones are logged
+        // together with their entries.
+        engine.flush()?;
+        let mut build = Build::new(stored, (owned, index), (part_bytes, &fill), &mut *watch);
+        if build.run()?.is_break() {
             return Ok(false);
         }
-        if !has_next {
-            break;
+        let mut misfits = build.misfits;
+        if misfits.is_empty() {
+            let complete = |status: &mut Status| {
+                (status.usable_from, status.built) = (Some(fill.seqno()), None);
+            };
+            index.change(complete, |note| engine.set_note(owned, note))?;
+            return Ok(true);
         }
-        build.note_done(scan.key())?;
+        drop(fill);
+        misfits.sort_unstable();
+        misfits.iter().try_for_each(|key| remove_expired(stored, key))?;
     }
-    if index.definition.is_unique {
-        build.check_unique(snapshot)?;
-    }
-    let complete = |status: &mut Status| {
-        (status.usable_from, status.built) = (Some(fill.seqno()), None);
-    };
-    index.change(complete, |note| engine.set_note(owned, note))?;
-    Ok(true)
 }
 
 struct Build<'a, 'w> {
@@ -132,13 +128,16 @@ struct Build<'a, 'w> {
     memory: u64,
     /// A part has at least this many bytes of entries, if it is not the last.
     part_bytes: u64,
+    fill: &'a Fill,
+    /// The keys of documents that have expired and cannot be in the index.
+    misfits: Vec<Vec<u8>>,
 }
 
 impl<'a, 'w> Build<'a, 'w> {
     fn new(
         stored: &'a Stored,
         (owned, index): (&'a Keyspace, &'a IndexState),
-        part_bytes: Option<u64>,
+        (part_bytes, fill): (Option<u64>, &'a Fill),
         watch: Watch<'w>,
     ) -> Self {
         let memory = owned.options().memory_budget / SORT_PARTS;
@@ -151,30 +150,49 @@ impl<'a, 'w> Build<'a, 'w> {
         let documents_total = stored.bytes().approximate_count();
         let progress =
             BuildProgress { documents, documents_total, entries, entries_written: entries };
-        Self { stored, owned, index, watch, progress, memory, part_bytes }
+        let misfits = Vec::new();
+        Self { stored, owned, index, watch, progress, memory, part_bytes, fill, misfits }
+    }
+
+    /// Builds part by part, until one has misfits.
+    fn run(&mut self) -> Result<ControlFlow<()>> {
+        let snapshot = self.fill.snapshot();
+        let below = self.index.built().unwrap_or_default().below;
+        let rest = KeyRange { start: Bound::Included(below), end: Bound::Unbounded };
+        let mut scan = snapshot.scan(self.stored.bytes(), rest)?.with_expired();
+        let mut has_next = scan.advance()?;
+        loop {
+            let Some(sorted) = self.sorted(&mut scan, &mut has_next)? else {
+                return Ok(ControlFlow::Break(()));
+            };
+            if self.ingest(sorted)?.is_break() {
+                return Ok(ControlFlow::Break(()));
+            }
+            if !has_next || !self.misfits.is_empty() {
+                break;
+            }
+            self.note_done(scan.key())?;
+        }
+        if self.index.definition.is_unique && self.misfits.is_empty() {
+            self.check_unique()?;
+        }
+        Ok(ControlFlow::Continue(()))
     }
 
     /// Returns the entries of the next part in their order; `None` if the build was cancelled.
     /// `scan` is at the first document of the part, and then at the first one after it, if there
     /// `has_next`.
-    fn sorted(
-        &mut self,
-        snapshot: &Snapshot,
-        scan: &mut Scan,
-        has_next: &mut bool,
-    ) -> Result<Option<Sorted>> {
+    fn sorted(&mut self, scan: &mut Scan, has_next: &mut bool) -> Result<Option<Sorted>> {
         let memory = self.memory as usize;
         let options = SortOptions { memory, limit: None, distinct: false, share: 1 };
-        let core = self.stored.bytes();
-        let mut sorter = Sorter::new(core.scratch(), options);
+        let mut sorter = Sorter::new(self.stored.bytes().scratch(), options);
         let mut seen = self.index.seen();
         let (mut bytes, mut last) = (0, Vec::new());
         while *has_next && (bytes < self.part_bytes || !divides(&last, scan.key())) {
-            let entries = self.entries_of(scan.key(), scan.value_bytes())?;
-            seen = seen.with(entries.seen);
-            // Looked up only where entries expire at all.
-            let expiry = snapshot.expiry(core, scan.key())?;
-            bytes += self.push(&mut sorter, scan.key(), (&entries, expiry))?;
+            if let Some((entries, expiry)) = self.read(scan.key(), scan.value_bytes())? {
+                seen = seen.with(entries.seen);
+                bytes += self.push(&mut sorter, scan.key(), (&entries, expiry))?;
+            }
             assign(&mut last, scan.key());
             self.progress.documents += 1;
             if self.report(self.progress.documents).is_break() {
@@ -184,6 +202,31 @@ impl<'a, 'w> Build<'a, 'w> {
         }
         self.note(seen)?;
         sorter.finish().map(Some)
+    }
+
+    /// Returns the entries of a document, and when they expire; `None` if it is a misfit, or gone.
+    fn read(&mut self, key: &[u8], document: &[u8]) -> Result<Option<(Entries, Option<Moment>)>> {
+        let (core, snapshot) = (self.stored.bytes(), self.fill.snapshot());
+        let mut expiry = None;
+        // Looked up only where entries expire at all.
+        if core.expires() {
+            let (stored, at) = snapshot.get_stored(core, key)?;
+            if stored.is_none() {
+                // It had expired, and has been removed since the scan has read it.
+                return Ok(None);
+            }
+            expiry = at;
+        }
+        match self.entries_of(key, document) {
+            Err(error)
+                if error.kind() == ErrorKind::InvalidInput
+                    && expiry.is_some_and(|expiry| snapshot.has_expired(expiry)) =>
+            {
+                self.misfits.push(key.to_vec());
+                Ok(None)
+            }
+            entries => Ok(Some((entries?, expiry))),
+        }
     }
 
     fn entries_of(&self, key: &[u8], document: &[u8]) -> Result<Entries> {
@@ -237,9 +280,10 @@ impl<'a, 'w> Build<'a, 'w> {
         }
     }
 
-    fn ingest(&mut self, fill: &Fill, mut sorted: Sorted) -> Result<ControlFlow<()>> {
-        let mut ingest = fill.ingest()?;
-        let mut last: Option<(Vec<u8>, Vec<u8>)> = None;
+    /// Ingests the entries of a part, unless there are misfits.
+    fn ingest(&mut self, mut sorted: Sorted) -> Result<ControlFlow<()>> {
+        let mut ingest = self.fill.ingest()?;
+        let mut last: Option<Unique> = None;
         while sorted.advance()? {
             let Some((expiry, value)) = sorted.value().split_first_chunk::<8>() else {
                 return Err(Error::new(ErrorKind::Corruption, "a spilled entry without expiry"));
@@ -247,37 +291,44 @@ impl<'a, 'w> Build<'a, 'w> {
             let expiry = u64::from_be_bytes(*expiry);
             let expiry = (expiry > 0).then(|| Moment::from_millis(expiry));
             if self.index.definition.is_unique {
-                self.check_distinct(last.as_ref(), sorted.key(), value)?;
-                last = Some((sorted.key().to_vec(), value.to_vec()));
+                let holder = holder(value).unwrap_or_default().to_vec();
+                let next = Unique { entry: sorted.key().to_vec(), holder, expiry };
+                last = Some(self.distinct(last, next)?);
             }
-            ingest.put(sorted.key(), value, expiry)?;
+            if self.misfits.is_empty() {
+                ingest.put(sorted.key(), value, expiry)?;
+            }
             self.progress.entries_written += 1;
             if self.report(self.progress.entries_written).is_break() {
                 return Ok(ControlFlow::Break(()));
             }
         }
-        ingest.finish()?;
+        if self.misfits.is_empty() {
+            ingest.finish()?;
+        }
         Ok((self.watch)(self.progress))
     }
 
-    fn check_distinct(
-        &self,
-        last: Option<&(Vec<u8>, Vec<u8>)>,
-        key: &[u8],
-        value: &[u8],
-    ) -> Result<()> {
-        let Some((_, before)) = last.filter(|(last, _)| last == key) else { return Ok(()) };
-        let primary_key = |value: &[u8]| holder(value).unwrap_or_default().to_vec();
-        Err(violation(self.owned, key, &primary_key(value), &primary_key(before)))
+    /// Returns the one of two entries in a row that stays. If they have one value, the document of
+    /// the other one is a misfit, which has expired, and before the one that stays.
+    fn distinct(&mut self, last: Option<Unique>, next: Unique) -> Result<Unique> {
+        let Some(last) = last.filter(|last| last.entry == next.entry) else { return Ok(next) };
+        let ends = |unique: &Unique| unique.expiry.unwrap_or(Moment::MAX);
+        let (goes, stays) = if ends(&last) <= ends(&next) { (last, next) } else { (next, last) };
+        if !goes.expiry.is_some_and(|expiry| self.fill.snapshot().has_expired(expiry)) {
+            return Err(violation(self.owned, &stays.entry, &stays.holder, &goes.holder));
+        }
+        self.misfits.push(goes.holder);
+        Ok(stays)
     }
 
     /// Finds a value that a writer has given to a second document before the entry of the first one
     /// was ingested. From now on writers see that entry.
-    fn check_unique(&self, then: &Snapshot) -> Result<()> {
-        let now = self.owned.snapshot();
+    fn check_unique(&mut self) -> Result<()> {
+        let (then, now) = (self.fill.snapshot(), self.owned.snapshot());
         let core: &Arc<KeyspaceCore> = self.owned;
-        let mut old = then.scan(core, KeyRange::ALL)?;
-        let mut new = now.scan(core, KeyRange::ALL)?;
+        let mut old = then.scan(core, KeyRange::ALL)?.with_expired();
+        let mut new = now.scan(core, KeyRange::ALL)?.with_expired();
         let mut has_new = new.advance()?;
         while old.advance()? {
             while has_new && new.key() < old.key() {
@@ -297,12 +348,28 @@ impl<'a, 'w> Build<'a, 'w> {
             if before == after {
                 continue;
             }
-            let Some(document) = now.get(self.stored.bytes(), before)? else { continue };
+            let (Some(document), expiry) = now.get_stored(self.stored.bytes(), before)? else {
+                continue;
+            };
             let entries = self.entries_of(before, &document)?;
-            if entries.iter().any(|(key, _)| key == old.key()) {
-                return Err(violation(self.owned, old.key(), after, before));
+            if !entries.iter().any(|(key, _)| key == old.key()) {
+                continue;
+            }
+            let has_expired = |expiry: Option<Moment>| expiry.is_some_and(|at| now.has_expired(at));
+            let (_, other) = now.get_stored(core, new.key())?;
+            match (has_expired(expiry), has_expired(other)) {
+                (true, _) => self.misfits.push(before.to_vec()),
+                (false, true) => self.misfits.push(after.to_vec()),
+                (false, false) => return Err(violation(self.owned, old.key(), after, before)),
             }
         }
         Ok(())
     }
+}
+
+/// An entry of a unique index.
+struct Unique {
+    entry: Vec<u8>,
+    holder: Vec<u8>,
+    expiry: Option<Moment>,
 }

@@ -1,5 +1,8 @@
 //! The index entries that change with the documents of one commit. They are computed and checked
 //! under the locks of the commit, and become a part of it.
+//!
+//! Old documents count whether or not they have expired. The clock may be wrong: once it is set
+//! right, a document that counted as expired is back, and so must be its entries, and no others.
 
 use super::entry_change::EntryWrite;
 use super::unique;
@@ -8,10 +11,11 @@ use crate::index::{
     Entries, EntryChange, IndexState, Refusal, Seen, State, Status, by_date, dates_decide,
     differences, index_of, value_of,
 };
-use flagstone_base::{Error, ErrorKind, Kind, Malformed, Moment, Result};
+use flagstone_base::{Error, ErrorKind, Kind, Malformed, Moment, Result, Slice};
 use flagstone_doc::View;
 use flagstone_engine::{Effect, HeldBatch, HeldOp, KeyspaceCore};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 use std::sync::Arc;
 
 /// The bytes of a document with its expiry.
@@ -23,16 +27,30 @@ pub(super) struct Changes {
     pub(super) list: Vec<EntryWrite>,
     /// What the catalog must know of indexes before the commit.
     unseen: Vec<(Arc<KeyspaceCore>, Seen)>,
+    /// The collections in which documents with unique values may expire.
+    owners: Vec<Arc<KeyspaceCore>>,
+    /// The documents of these that are written.
+    written: BTreeSet<(u32, Vec<u8>)>,
+}
+
+/// A document that has expired, and gives up a unique value.
+struct GivesWay {
+    owner: Arc<KeyspaceCore>,
+    key: Vec<u8>,
+    bytes: Slice,
+    /// The changes of its removal in the list.
+    changes: Range<usize>,
 }
 
 impl Changes {
-    /// Adds what changes when the document of `key` in `owner` goes from `old` to `new`.
+    /// Adds what changes when the document of `key` in `owner` goes from `old`, the stored one, to
+    /// `new`.
     ///
     /// # Errors
     /// InvalidInput if an index cannot hold `new`; Corruption.
     pub(super) fn add(
         &mut self,
-        owner: &KeyspaceCore,
+        owner: &Arc<KeyspaceCore>,
         key: &[u8],
         old: Option<Stated<'_>>,
         new: Option<Stated<'_>>,
@@ -43,7 +61,15 @@ impl Changes {
         let corrupt = |malformed| corrupt(owner, malformed);
         let old_root = old.map(|old| root(old, documents)).transpose().map_err(corrupt)?;
         let new_root = new.map(|new| root(new, documents)).transpose().map_err(corrupt)?;
-        for core in &owner.owned_set().keyspaces {
+        let set = owner.owned_set();
+        let is_unique = |core| index_of(core).is_some_and(|index| index.definition.is_unique);
+        if owner.expires() && set.keyspaces.iter().any(|core| is_unique(core)) {
+            if self.owners.iter().all(|known| known.id() != owner.id()) {
+                self.owners.push(Arc::clone(owner));
+            }
+            self.written.insert((owner.id().0, key.to_vec()));
+        }
+        for core in &set.keyspaces {
             let Some(index) = index_of(core) else { continue };
             let of = |root: Option<View<'_>>| {
                 root.map(|root| Entries::of(&index.definition, &root, key)).transpose()
@@ -78,7 +104,7 @@ impl Changes {
         }
         let expiry = new.and_then(|new| new.expiry);
         let is_unique = index.definition.is_unique;
-        differences(old, new, |change| {
+        differences((old, new), is_unique, |change| {
             let (key, put) = match change {
                 EntryChange::Delete(key) => (key, None),
                 EntryChange::Put(key, flags) => {
@@ -119,8 +145,8 @@ impl Changes {
         }
         for at in last.into_values() {
             let op = held.op(at);
-            let old = held.get(op.keyspace, op.key)?;
-            let old = old.value.as_deref().map(|bytes| (bytes, old.expiry));
+            let (old, expiry) = held.get_stored(op.keyspace, op.key)?;
+            let old = old.as_deref().map(|bytes| (bytes, expiry));
             let new = match op.effect.kind() {
                 Kind::Put => Some((op.value, self.expiry_of(&op)?)),
                 _ => None,
@@ -146,6 +172,32 @@ impl Changes {
         Ok(expiry)
     }
 
+    /// Adds the removal of each document that has expired and has a unique value that is given to
+    /// another one. If the clock is wrong, and then set right, only one of them may be there.
+    fn remove_expired_holders(&mut self, held: &HeldBatch<'_>) -> Result<Vec<GivesWay>> {
+        let mut giving_way: Vec<GivesWay> = Vec::new();
+        for (core, key) in unique::expired_holders(held, &self.list)? {
+            let owner = self.owners.iter().find(|owner| Some(owner.id()) == core.owner());
+            let Some(owner) = owner.map(Arc::clone) else { continue };
+            let is_written = self.written.contains(&(owner.id().0, key.clone()));
+            if is_written || held.get(&owner, &key)?.value.is_some() {
+                continue;
+            }
+            let (Some(bytes), expiry) = held.get_stored(&owner, &key)? else { continue };
+            let first = self.list.len();
+            self.add(&owner, &key, Some((&bytes, expiry)), None)?;
+            self.list.push(EntryWrite {
+                core: Arc::clone(&owner),
+                key: key.clone(),
+                put: None,
+                primary_key: Vec::new(),
+            });
+            let changes = first..self.list.len();
+            giving_way.push(GivesWay { owner, key, bytes, changes });
+        }
+        Ok(giving_way)
+    }
+
     /// Returns the changes, and what the catalog must know of indexes before they are committed.
     pub(super) fn into_parts(self) -> (Vec<EntryWrite>, Vec<(Arc<KeyspaceCore>, Seen)>) {
         (self.list, self.unseen)
@@ -157,6 +209,14 @@ impl Changes {
     /// # Errors
     /// Duplicate for a value that another document has; those of [`HeldBatch::set_note`].
     pub(super) fn finish(mut self, held: &mut HeldBatch<'_>) -> Result<()> {
+        let giving_way = self.remove_expired_holders(held)?;
+        unique::lock(held, &self.list)?;
+        for GivesWay { owner, key, bytes, changes } in giving_way.into_iter().rev() {
+            // Another commit may have removed or replaced it before the values were locked.
+            if held.get_stored(&owner, &key)?.0.as_ref() != Some(&bytes) {
+                self.list.drain(changes);
+            }
+        }
         unique::check(held, &mut self.list)?;
         for (core, seen) in &self.unseen {
             let Some(index) = index_of(core) else { continue };

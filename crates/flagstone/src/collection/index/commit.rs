@@ -5,7 +5,7 @@ use super::blind::is_blind;
 use super::changes::{Changes, expiry_by_date};
 use crate::collection::stored::Stored;
 use crate::collection::write::Rewrite;
-use flagstone_base::{Error, ErrorKind, KeyRange, Kind, Result};
+use flagstone_base::{Error, ErrorKind, KeyRange, Kind, Moment, Result};
 use flagstone_engine::{Batch, Durability, Effect, Engine, OP_OVERHEAD, Ticket, TryCommit};
 use std::time::Duration;
 
@@ -122,9 +122,14 @@ pub(in crate::collection) fn rewrite(
     let hold = engine.hold(Batch::default()).key(core, key).durability(durability);
     let (ticket, is_written) = hold.commit(|held| {
         let found = held.get(core, key)?;
-        let old = found.value.as_deref();
-        let Some((kind, bytes)) = decide(old)?.entry() else { return Ok(false) };
-        let old = old.map(|bytes| (bytes, found.expiry));
+        let Some((kind, bytes)) = decide(found.value.as_deref())?.entry() else {
+            return Ok(false);
+        };
+        let (old, old_expiry) = match found.value {
+            None => held.get_stored(core, key)?,
+            old => (old, found.expiry),
+        };
+        let old = old.as_deref().map(|bytes| (bytes, old_expiry));
         let mut changes = Changes::default();
         if kind == Kind::Put {
             let expiry = expiry_by_date(core, &bytes, found.expiry)?;
@@ -153,23 +158,25 @@ pub(in crate::collection) fn with_date<'a>(
     Ok((effect, value))
 }
 
-/// Writes those documents again that expire at another moment by a date in them.
+/// Writes those documents again that expire at another moment by a date in them. What has expired
+/// stays so.
 pub(super) fn apply_dates(stored: &Stored) -> Result<()> {
     let core = stored.bytes();
-    let mut scan = core.scan_range(KeyRange::ALL);
+    let durability = logged(stored.engine().options().durability);
+    let mut scan = core.scan_range(KeyRange::ALL).with_expired();
     while scan.advance()? {
         let key = scan.key();
-        let hold = stored.engine().hold(Batch::default()).key(core, key);
+        let hold = stored.engine().hold(Batch::default()).key(core, key).durability(durability);
         let (ticket, ()) = hold.commit(|held| {
-            let found = held.get(core, key)?;
-            let Some(bytes) = found.value.as_deref() else { return Ok(()) };
-            let expiry = expiry_by_date(core, bytes, found.expiry)?;
-            if expiry == found.expiry {
+            let (Some(bytes), old) = held.get_stored(core, key)? else { return Ok(()) };
+            let expiry = expiry_by_date(core, &bytes, old)?;
+            let has_expired = |expiry: Option<Moment>| expiry.is_some_and(|at| at <= held.moment());
+            if expiry == old || (has_expired(old) && !has_expired(expiry)) {
                 return Ok(());
             }
             let mut changes = Changes::default();
-            changes.add(core, key, Some((bytes, found.expiry)), Some((bytes, expiry)))?;
-            held.push(core, Effect::put(expiry), key, bytes)?;
+            changes.add(core, key, Some((&bytes, old)), Some((&bytes, expiry)))?;
+            held.push(core, Effect::put(expiry), key, &bytes)?;
             changes.finish(held)
         })?;
         ticket.map_or(Ok(()), |ticket| ticket.wait())?;
@@ -177,12 +184,30 @@ pub(super) fn apply_dates(stored: &Stored) -> Result<()> {
     Ok(())
 }
 
+/// Removes the document of the encoded `key` if it has expired.
+pub(super) fn remove_expired(stored: &Stored, key: &[u8]) -> Result<()> {
+    let (core, engine) = (stored.bytes(), stored.engine());
+    let durability = logged(engine.options().durability);
+    let hold = engine.hold(Batch::default()).key(core, key).durability(durability);
+    let (ticket, ()) = hold.commit(|held| {
+        let (Some(bytes), expiry) = held.get_stored(core, key)? else { return Ok(()) };
+        if expiry.is_none_or(|expiry| expiry > held.moment()) {
+            return Ok(());
+        }
+        let mut changes = Changes::default();
+        changes.add(core, key, Some((&bytes, expiry)), None)?;
+        held.push(core, Kind::Delete, key, b"")?;
+        changes.finish(held)
+    })?;
+    ticket.map_or(Ok(()), |ticket| ticket.wait())
+}
+
 /// Removes the documents of a range of encoded keys, in steps of a bounded number of documents. A
 /// step is one commit.
 pub(in crate::collection) fn remove_range(stored: &Stored, range: KeyRange) -> Result<()> {
     // Half of what a batch may take: the other half is for the entries.
     let bytes_max = (stored.bytes().batch_bytes_max() / 2).min(STEP_BYTES) as usize;
-    let mut scan = stored.bytes().scan_range(range);
+    let mut scan = stored.bytes().scan_range(range).with_expired();
     loop {
         let (mut keys, mut bytes, mut has_more) = (Vec::new(), 0, false);
         while keys.len() < STEP_DOCUMENTS && bytes < bytes_max {

@@ -64,7 +64,10 @@ impl Own<'_> {
     ) -> Result<()> {
         let core = stored.bytes();
         self.note_set(core);
-        let (old, expiry) = self.transaction.get_with_expiry(core, key)?;
+        let (mut old, mut expiry) = self.transaction.get_with_expiry(core, key)?;
+        if old.is_none() && core.expires() {
+            (old, expiry) = self.transaction.get_stored(core, key)?;
+        }
         let mut changes = Changes::default();
         let old = old.as_deref().map(|bytes| (bytes, expiry));
         let stated = match new {
@@ -73,6 +76,7 @@ impl Own<'_> {
         };
         changes.add(core, key, old, stated)?;
         let (mut list, unseen) = changes.into_parts();
+        self.remove_expired_holders(stored, &list)?;
         let effect = stated.map_or(Kind::Delete.into(), |(_, expiry)| Effect::put(expiry));
         let bytes = new.map_or(&b""[..], |(bytes, _)| bytes);
         self.check_room(core, &list, key.len() + bytes.len())?;
@@ -145,6 +149,25 @@ impl Own<'_> {
         Ok(true)
     }
 
+    /// Removes the documents that have expired and have a unique value that `list` gives to another
+    /// one.
+    fn remove_expired_holders(&mut self, stored: &Stored, list: &[EntryWrite]) -> Result<()> {
+        for change in list.iter().filter(|change| !change.primary_key.is_empty()) {
+            if change.put.is_none() || !change.core.expires() {
+                continue;
+            }
+            let (found, _) = self.transaction.get_stored(&change.core, &change.key)?;
+            let Some(holder) = found.as_deref().and_then(holder) else { continue };
+            if holder != change.primary_key
+                && self.transaction.get(&change.core, &change.key)?.is_none()
+                && self.transaction.get(stored.bytes(), holder)?.is_none()
+            {
+                self.write(stored, holder, None)?;
+            }
+        }
+        Ok(())
+    }
+
     /// Notes with which indexes the writes to `core` are prepared.
     fn note_set(&mut self, core: &Keyspace) {
         self.transaction.note_set(core);
@@ -182,11 +205,15 @@ impl Own<'_> {
             }
             let value = self.transaction.get(&change.core, &change.key)?;
             let before = value.as_deref().and_then(holder);
-            if let Some(other) = before.filter(|before| *before != key) {
-                match change.put {
-                    Some(_) => return Err(violation(&change.core, &change.key, key, other)),
-                    None => continue,
-                }
+            if let Some(other) = before.filter(|before| *before != key)
+                && change.put.is_some()
+            {
+                return Err(violation(&change.core, &change.key, key, other));
+            }
+            let (stored, _) = self.transaction.get_stored(&change.core, &change.key)?;
+            let stored = stored.as_deref().and_then(holder);
+            if change.put.is_none() && stored.is_some_and(|stored| stored != key) {
+                continue;
             }
             let claim =
                 Claim { core: Arc::clone(&change.core), before: before.map(<[u8]>::to_vec) };

@@ -18,23 +18,56 @@ fn place(change: &EntryWrite) -> Place<'_> {
     (change.core.id().0, &change.key)
 }
 
-/// Locks the unique values that `changes` give and take, and refuses those that another document
-/// has. Drops removals of entries that another document holds: while an index is built, the entry
-/// of a document may be missing, and its value be given to another one.
+fn is_unique(change: &&EntryWrite) -> bool {
+    !change.primary_key.is_empty()
+}
+
+/// Returns the documents that have expired and have a unique value that `changes` give to another
+/// one, each with the keyspace of its index.
+pub(super) fn expired_holders(
+    held: &HeldBatch<'_>,
+    changes: &[EntryWrite],
+) -> Result<Vec<(Arc<KeyspaceCore>, Vec<u8>)>> {
+    let mut expired = Vec::new();
+    for change in changes.iter().filter(is_unique) {
+        if change.put.is_none() || !change.core.expires() {
+            continue;
+        }
+        let (found, expiry) = held.get_stored(&change.core, &change.key)?;
+        let holder = found.as_deref().and_then(holder);
+        let holder = holder.filter(|holder| *holder != change.primary_key);
+        if let (Some(holder), Some(expiry)) = (holder, expiry)
+            && expiry <= held.moment()
+        {
+            expired.push((Arc::clone(&change.core), holder.to_vec()));
+        }
+    }
+    Ok(expired)
+}
+
+/// Locks the unique values that `changes` give and take.
 ///
 /// # Errors
-/// Duplicate; errors of reading.
-pub(super) fn check(held: &mut HeldBatch<'_>, changes: &mut Vec<EntryWrite>) -> Result<()> {
-    let is_unique = |change: &&EntryWrite| !change.primary_key.is_empty();
+/// InvalidInput if the values of the batch are locked already.
+pub(super) fn lock(held: &mut HeldBatch<'_>, changes: &[EntryWrite]) -> Result<()> {
     let keys: Vec<(Arc<KeyspaceCore>, Vec<u8>)> = changes
         .iter()
         .filter(is_unique)
         .map(|change| (Arc::clone(&change.core), change.key.clone()))
         .collect();
-    if keys.is_empty() {
+    if keys.is_empty() { Ok(()) } else { held.lock_also(&keys) }
+}
+
+/// Refuses unique values, which are locked, that another document has. Drops removals of entries
+/// that another document holds: while an index is built, the entry of a document may be missing,
+/// and its value be given to another one.
+///
+/// # Errors
+/// Duplicate; errors of reading.
+pub(super) fn check(held: &HeldBatch<'_>, changes: &mut Vec<EntryWrite>) -> Result<()> {
+    if !changes.iter().any(|change| is_unique(&change)) {
         return Ok(());
     }
-    held.lock_also(&keys)?;
     let mut given: HashMap<Place<'_>, &[u8]> = HashMap::new();
     let mut taken: HashSet<(Place<'_>, &[u8])> = HashSet::new();
     for change in changes.iter().filter(is_unique) {
@@ -48,14 +81,15 @@ pub(super) fn check(held: &mut HeldBatch<'_>, changes: &mut Vec<EntryWrite>) -> 
     }
     let mut stale = Vec::new();
     for (at, change) in changes.iter().enumerate().filter(|(_, change)| is_unique(change)) {
-        let found = held.get(&change.core, &change.key)?;
-        let Some(holder) = found.value.as_deref().and_then(holder) else { continue };
+        let (found, expiry) = held.get_stored(&change.core, &change.key)?;
+        let Some(holder) = found.as_deref().and_then(holder) else { continue };
         if holder == change.primary_key {
             continue;
         }
+        let has_expired = expiry.is_some_and(|expiry| expiry <= held.moment());
         if change.put.is_none() {
             stale.push(at);
-        } else if !taken.contains(&(place(change), holder)) {
+        } else if !has_expired && !taken.contains(&(place(change), holder)) {
             return Err(duplicate(change, holder));
         }
     }

@@ -1,6 +1,7 @@
 //! Indexes of collections: they agree with the documents, whatever happens.
 
 mod build;
+mod clock;
 mod crashes;
 mod dates;
 mod edges;
