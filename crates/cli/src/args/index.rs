@@ -71,12 +71,16 @@ struct After {
 
 impl CreateIndexArgs {
     /// Returns the fields and the options. A field may begin with a minus, so the parser takes the
-    /// options after the fields for fields; here they are parsed.
-    pub(crate) fn parts(&self) -> Result<(&[String], IndexOptions), clap::Error> {
+    /// options after the fields, and a `--` after them, for fields; here they are parsed. After a
+    /// `--` there are fields alone.
+    pub(crate) fn parts(&self) -> Result<(Vec<String>, IndexOptions), clap::Error> {
+        let mut parts = self.fields.splitn(2, |text| text == "--");
+        let (first, last) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
         let is_option = |text: &String| text.starts_with("--");
-        let fields = self.fields.iter().position(is_option).unwrap_or(self.fields.len());
-        let (fields, after) = self.fields.split_at(fields);
+        let fields = first.iter().position(is_option).unwrap_or(first.len());
+        let (fields, after) = first.split_at(fields);
         let After { options: after } = After::try_parse_from(after)?;
+        let fields = [fields, last].concat();
         let before = self.options.clone();
         let options = IndexOptions {
             unique: before.unique || after.unique,
@@ -130,5 +134,18 @@ mod tests {
         assert_eq!((options.filter.as_deref(), options.memory), (Some("{}"), Some(1 << 20)));
         let Create { args } = Create::try_parse_from("create db c i a --uniqe".split(' ')).unwrap();
         assert!(args.parts().unwrap_err().to_string().contains("--uniqe"));
+        for (words, expected) in [
+            ("create db c i -- -$.a", "-$.a"),
+            ("create db c i -- -a -b", "-a -b"),
+            ("create db c i a -- -$.b c", "a -$.b c"),
+            ("create db c i -a -- -b", "-a -b"),
+            ("create db c i -a --unique -- -b", "-a -b"),
+            ("create db c i --unique -- -a", "-a"),
+        ] {
+            let Create { args } = Create::try_parse_from(words.split(' ')).unwrap();
+            let (fields, options) = args.parts().unwrap();
+            assert_eq!(fields.join(" "), expected, "{words}");
+            assert_eq!(options.unique, words.contains("unique"), "{words}");
+        }
     }
 }

@@ -29,7 +29,7 @@ fn create(args: &CreateIndexArgs) -> Result<(), Failure> {
         let text = text.split("\n\n").next().unwrap_or_default();
         Failure::Usage(text.trim_start_matches("error: ").to_owned())
     })?;
-    let index = index_of(fields, &options)?;
+    let index = index_of(&fields, &options)?;
     let database = open::to_write(&args.collection.database, options.memory)?;
     let collection = open::collection(&database, &args.collection)?;
     let is_known =

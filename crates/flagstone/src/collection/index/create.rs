@@ -34,12 +34,13 @@ pub struct IndexInfo {
     pub documents_done: u64,
 }
 
-impl fmt::Display for IndexInfo {
+/// What was asked for: `on subreddit, -score, unique`.
+struct Asked<'a>(&'a IndexInfo);
+
+impl fmt::Display for Asked<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            name, fields, is_unique, is_sparse, only, expires_after, is_ready, entries, ..
-        } = self;
-        write!(f, "{name} on {}", fields.join(", "))?;
+        let IndexInfo { fields, is_unique, is_sparse, only, expires_after, .. } = self.0;
+        write!(f, "on {}", fields.join(", "))?;
         for (is_set, word) in [(*is_unique, "unique"), (*is_sparse, "sparse")] {
             if is_set {
                 write!(f, ", {word}")?;
@@ -51,8 +52,14 @@ impl fmt::Display for IndexInfo {
         if let Some(time) = expires_after {
             write!(f, ", documents expire {time:?} after it")?;
         }
-        write!(f, ", about {entries} entries")?;
-        match (*is_ready, self.documents_done) {
+        Ok(())
+    }
+}
+
+impl fmt::Display for IndexInfo {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}, about {} entries", self.name, Asked(self), self.entries)?;
+        match (self.is_ready, self.documents_done) {
             (true, _) => Ok(()),
             (false, 0) => f.write_str(", still to be built"),
             (false, done) => write!(f, ", still to be built: {done} documents are done"),
@@ -61,8 +68,9 @@ impl fmt::Display for IndexInfo {
 }
 
 impl IndexInfo {
-    fn of(owned: &Keyspace, index: &IndexState) -> Self {
-        let Definition { name, fields, is_unique, is_sparse, only, expires } = &index.definition;
+    /// An index with this definition, without entries.
+    fn new(definition: &Definition) -> Self {
+        let Definition { name, fields, is_unique, is_sparse, only, expires } = definition;
         Self {
             name: name.clone(),
             fields: fields.iter().map(|field| field.to_string()).collect(),
@@ -70,9 +78,18 @@ impl IndexInfo {
             is_sparse: *is_sparse,
             only: only.as_ref().map(|only| only.filter.to_string()),
             expires_after: *expires,
+            is_ready: false,
+            entries: 0,
+            documents_done: 0,
+        }
+    }
+
+    fn of(owned: &Keyspace, index: &IndexState) -> Self {
+        Self {
             is_ready: index.usable_from().is_some(),
             entries: owned.approximate_count(),
             documents_done: index.built().map_or(0, |built| built.documents),
+            ..Self::new(&index.definition)
         }
     }
 }
@@ -152,17 +169,18 @@ fn create_empty(stored: &Stored, definition: &Definition) -> Result<Keyspace> {
 /// Refuses an index that is there with another definition.
 fn same(owned: Keyspace, wanted: &Definition) -> Result<Keyspace> {
     let text = |definition: &Definition| encode_note(definition, &Status::default());
-    let known = index_of(&owned).map(|index| text(&index.definition)).transpose()?;
-    let wanted_text = text(wanted)?;
-    if known.as_ref() == Some(&wanted_text) {
+    let Some(known) = index_of(&owned) else {
+        return Err(Error::invalid(format!("keyspace {:?} holds no index", owned.name())));
+    };
+    if text(&known.definition)? == text(wanted)? {
         return Ok(owned);
     }
-    let show = |note: &[u8]| String::from_utf8_lossy(note).into_owned();
+    let (known, wanted) = (IndexInfo::new(&known.definition), IndexInfo::new(wanted));
     Err(Error::invalid(format!(
         "there is an index {:?} already, with another definition: {} where {} was asked for",
         wanted.name,
-        show(&known.unwrap_or_default()),
-        show(&wanted_text)
+        Asked(&known),
+        Asked(&wanted)
     )))
 }
 

@@ -197,7 +197,13 @@ fn a_malformed_definition_is_refused_with_its_place() {
     assert!(documents.indexes().is_empty());
     documents.create_index("a", Index::on("$.a")).unwrap();
     documents.create_index("a", Index::on("a")).unwrap();
-    assert!(refused("a", Index::on("-$.a")).contains("another definition"));
+    let positive = Filter::field("b").gt(0);
+    let other = Index::on("-$.a").then("lower($['b.c'])").unique().sparse().only(positive);
+    assert_eq!(
+        refused("a", other),
+        "there is an index \"a\" already, with another definition: on a where on -a, \
+         lower($['b.c']), unique, sparse, only {\"b\":{\"$gt\":0}} was asked for"
+    );
 }
 
 #[test]
