@@ -1,7 +1,8 @@
-//! The alternatives of a filter, each by itself.
+//! Parts of a filter: its alternatives, each by itself, and the conditions on other paths.
 
 use super::build::Filter;
 use super::model::{Node, all};
+use crate::field_path::FieldPath;
 
 impl Filter {
     /// Returns the filter as alternatives, for each `$or` that it must meet: each list has filters
@@ -32,5 +33,24 @@ impl Filter {
             found.push(alternatives.iter().map(with).collect());
         }
         found
+    }
+
+    /// Returns the filter without the conditions that read no paths but those for which `is_known`
+    /// is true. A document that meets these conditions matches the rest if it matches the filter,
+    /// and only then.
+    ///
+    /// ```
+    /// use flagstone_doc::{FieldPath, Filter};
+    /// let filter = Filter::parse(r#"{"a":1,"b":{"$gt":2},"$or":[{"a":1},{"c":3}]}"#)?;
+    /// let a = FieldPath::parse("a").unwrap();
+    /// let rest = filter.without(|path| *path == a);
+    /// assert_eq!(rest.to_string(), r#"{"b":{"$gt":2},"$or":[{"a":1},{"c":3}]}"#);
+    /// # Ok::<(), flagstone_doc::FilterError>(())
+    /// ```
+    #[must_use]
+    pub fn without(&self, is_known: impl Fn(&FieldPath) -> bool) -> Self {
+        let is_left =
+            |part: &&Node| part.reads_nothing() || !part.all_paths(&mut |path| is_known(path));
+        Self::of(all(self.node.conjuncts().iter().filter(is_left).cloned()), self.depth)
     }
 }

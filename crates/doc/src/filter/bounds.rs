@@ -78,8 +78,8 @@ impl Keys<'_> {
 
     /// Conditions that must all hold. Different keys of one document may meet them, so only sets
     /// of documents with one key may be intersected.
-    fn all(&self, parts: &[Node]) -> Sets {
-        let each: Vec<Sets> = parts.iter().map(|part| self.of(part)).collect();
+    fn all<'n>(&self, parts: impl IntoIterator<Item = &'n Node>) -> Sets {
+        let each: Vec<Sets> = parts.into_iter().map(|part| self.of(part)).collect();
         if self.arrays.is_none() {
             return Sets::all(&each);
         }
@@ -144,19 +144,42 @@ impl Filter {
     /// # Ok::<(), flagstone_base::Error>(())
     /// ```
     pub fn bounds(&self, path: &FieldPath, arrays: Arrays) -> Bounds {
-        let keys = Keys { path: path.steps(), arrays, is_complete: true };
+        self.bounds_of(path.steps(), arrays)
+    }
+
+    fn bounds_of(&self, path: &[Step], arrays: Arrays) -> Bounds {
         let parts = self.node.conjuncts();
         // A condition that reads no path at all may never hold: then no key is allowed.
-        let concerns = |part: &&Node| part.reads(path.steps()) || part.reads_nothing();
-        let mine: Vec<Node> = parts.iter().filter(concerns).cloned().collect();
-        let sets = keys.all(&mine);
+        let concerns = |part: &&Node| part.reads(path) || part.reads_nothing();
+        let mut mine = parts.iter().filter(concerns);
+        // Most filters have one condition on a path, and most of these are of one value.
+        match (mine.next(), mine.next()) {
+            (None, _) => {
+                let keys = KeySet::everything();
+                return Bounds { keys, exact: true, whole: parts.is_empty() };
+            }
+            (Some(Node::Field(at, test)), None) if at.steps() == path => {
+                if let Some(point) = test_keys::point(test) {
+                    let keys = KeySet { intervals: vec![point] };
+                    return Bounds { keys, exact: true, whole: parts.len() == 1 };
+                }
+            }
+            _ => {}
+        }
+        let keys = Keys { path, arrays, is_complete: true };
+        let sets = keys.all(parts.iter().filter(concerns));
         let exact = sets.over == sets.under;
-        Bounds { keys: sets.over, exact, whole: exact && mine.len() == parts.len() }
+        Bounds { keys: sets.over, exact, whole: exact && parts.iter().all(|part| concerns(&part)) }
     }
 
     /// Returns the primary keys of documents that may match.
     pub fn key_bounds(&self) -> Bounds {
-        self.bounds(&FieldPath::primary_key(), Arrays::NONE)
+        self.bounds_of(&[Step::Key], Arrays::NONE)
+    }
+
+    /// Returns whether `holds` is true for all paths of [`Filter::paths`].
+    pub fn all_paths(&self, mut holds: impl FnMut(&FieldPath) -> bool) -> bool {
+        self.node.all_paths(&mut holds)
     }
 
     /// Returns all paths that the filter reads, in order and distinct. Of an `$elemMatch` it is the

@@ -175,6 +175,15 @@ impl Node {
         }
     }
 
+    /// Returns whether `holds` is true for all paths of [`Node::collect_paths`].
+    pub(super) fn all_paths(&self, holds: &mut impl FnMut(&FieldPath) -> bool) -> bool {
+        match self {
+            Self::All(parts) | Self::Any(parts) => parts.iter().all(|part| part.all_paths(holds)),
+            Self::Not(part) => part.all_paths(holds),
+            Self::Field(path, _) => holds(path),
+        }
+    }
+
     /// Returns whether the condition reads the path of these steps.
     pub(super) fn reads(&self, steps: &[Step]) -> bool {
         match self {

@@ -30,6 +30,17 @@ pub(super) fn of(test: &Test, arrays: Arrays) -> Sets {
     }
 }
 
+/// Returns the one key of documents for which the test holds, and of no others, if there is such a
+/// key whatever arrays there are.
+pub(super) fn point(test: &Test) -> Option<Interval> {
+    let Test::Compare(Comparison::Equal, operand) = test else { return None };
+    match &*operand.value {
+        // A missing value equals null, and an array equals one that is an element.
+        Value::Null | Value::Array(_) => None,
+        value => Some(Interval::point(key(value))),
+    }
+}
+
 /// Returns the keys of elements for which the condition holds. Each element has one key.
 fn of_element(node: &Node) -> Sets {
     let found = element(node);

@@ -28,6 +28,10 @@ pub fn validate<'a>(bytes: &'a [u8], names: Option<&'a Names>) -> Result<View<'a
 
 fn check(view: &View<'_>, depth: usize) -> Result<(), Malformed> {
     if let Some(text) = view.as_text_bytes() {
+        // Most texts are short and ASCII, which takes less time than a call for all of UTF-8.
+        if text.is_ascii() {
+            return Ok(());
+        }
         return simdutf8::basic::from_utf8(text)
             .map(|_| ())
             .map_err(|_not_utf8| view.malformed("text in UTF-8"));

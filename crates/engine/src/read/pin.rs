@@ -7,9 +7,12 @@ use crate::parts::Parts;
 use flagstone_base::SeqNo;
 use std::sync::Arc;
 
-/// A registered reader of a database that stays open.
+/// A registered reader of a database that stays open. A clone counts one reference, and takes no
+/// lock.
 #[derive(Clone)]
-pub(crate) struct Pin {
+pub(crate) struct Pin(Arc<Pinned>);
+
+struct Pinned {
     handle: Arc<Handle>,
     registered: Registered,
 }
@@ -18,23 +21,23 @@ impl Pin {
     /// Registers a reader of what is visible now.
     pub(crate) fn new(handle: &Arc<Handle>) -> Self {
         let registered = handle.parts().history.register();
-        Self { handle: Arc::clone(handle), registered }
+        Self(Arc::new(Pinned { handle: Arc::clone(handle), registered }))
     }
 
-    pub(crate) const fn seqno(&self) -> SeqNo {
-        self.registered.seqno()
+    pub(crate) fn seqno(&self) -> SeqNo {
+        self.0.registered.seqno()
     }
 
     /// The SeqNo and the moment.
-    pub(crate) const fn point(&self) -> ReadPoint {
-        self.registered.point()
+    pub(crate) fn point(&self) -> ReadPoint {
+        self.0.registered.point()
     }
 
-    pub(crate) const fn handle(&self) -> &Arc<Handle> {
-        &self.handle
+    pub(crate) fn handle(&self) -> &Arc<Handle> {
+        &self.0.handle
     }
 
     pub(crate) fn parts(&self) -> &Parts {
-        self.handle.parts()
+        self.0.handle.parts()
     }
 }

@@ -21,6 +21,7 @@ use std::sync::Arc;
 pub struct Scan {
     core: Arc<KeyspaceCore>,
     pin: Pin,
+    /// Moved to the scan of the last tree once that begins.
     range: KeyRange,
     direction: Direction,
     unordered: bool,
@@ -169,7 +170,11 @@ impl Scan {
                 return Ok(true);
             }
             let Some(next) = rest.pop_front() else { return Ok(false) };
-            let scan = self.scan_of(&next, 1);
+            let range = match rest.is_empty() {
+                true => std::mem::replace(&mut self.range, KeyRange::ALL),
+                false => self.range.clone(),
+            };
+            let scan = self.scan_of(&next, range, 1);
             if let ScanState::Chained(current, _) = &mut self.state {
                 *current = Some(Box::new(scan));
             }
@@ -183,7 +188,8 @@ impl Scan {
         let layout = self.core.layout();
         if !layout.route.is_ordered() && !self.unordered {
             let count = layout.trees.len();
-            let scans = layout.trees.iter().map(|tree| self.scan_of(tree, count)).collect();
+            let scans = layout.trees.iter();
+            let scans = scans.map(|tree| self.scan_of(tree, self.range.clone(), count)).collect();
             return ScanState::Merged(Merge::new(scans, self.direction));
         }
         let trees = &layout.trees[self.partitions_of_range(layout)];
@@ -207,8 +213,8 @@ impl Scan {
     }
 
     /// Starts the scan of one tree, one of `scans` that run at once.
-    fn scan_of(&self, tree: &Arc<Tree>, scans: usize) -> TreeScan {
-        let (range, ReadPoint { seqno, moment }) = (self.range.clone(), self.pin.point());
+    fn scan_of(&self, tree: &Arc<Tree>, range: KeyRange, scans: usize) -> TreeScan {
+        let ReadPoint { seqno, moment } = self.pin.point();
         let moment = if self.with_expired { Moment::ZERO } else { moment };
         let options = ScanOptions { scans, moment, ..ScanOptions::default() };
         tree.scan(range, seqno, self.direction, options)

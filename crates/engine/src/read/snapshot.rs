@@ -100,11 +100,11 @@ impl Snapshot {
     }
 
     /// The moment by which the snapshot judges expiries. MAX if it sees no entry that expires.
-    pub(crate) const fn moment(&self) -> Moment {
+    pub(crate) fn moment(&self) -> Moment {
         self.pin.point().moment
     }
 
-    pub(crate) const fn handle(&self) -> &Arc<Handle> {
+    pub(crate) fn handle(&self) -> &Arc<Handle> {
         self.pin.handle()
     }
 

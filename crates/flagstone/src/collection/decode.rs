@@ -14,7 +14,7 @@ const DOCUMENT: &str = "a stored document";
 /// # Errors
 /// Corruption if the bytes are not a document, here and in the functions below.
 pub(crate) fn document(stored: &Stored, bytes: Slice) -> Result<Document> {
-    let names = Arc::clone(&stored.documents.names);
+    let names = Arc::clone(&stored.documents().names);
     Document::from_bytes(bytes, Some(names))
         .map_err(|malformed| stored.corrupt(DOCUMENT, malformed))
 }

@@ -434,7 +434,7 @@ impl Collection {
     /// assert!(bytes < 11);
     /// # Ok::<(), flagstone::Error>(())
     /// ```
-    pub const fn stored(&self) -> StoredView<'_> {
+    pub fn stored(&self) -> StoredView<'_> {
         StoredView::new(self.0.bytes())
     }
 }

@@ -7,12 +7,15 @@ use flagstone_doc::Names;
 use flagstone_engine::{Engine, Keyspace};
 use std::sync::Arc;
 
-/// The keyspace of a collection, with what is needed to encode and decode its documents.
+/// The keyspace of a collection, with what is needed to encode and decode its documents. A clone
+/// counts one reference: each query makes several, and threads contend for the counts.
 #[derive(Clone)]
-pub(crate) struct Stored {
+pub(crate) struct Stored(Arc<Parts>);
+
+struct Parts {
     engine: Engine,
     keyspace: Keyspace,
-    pub(super) documents: Arc<Documents>,
+    documents: Arc<Documents>,
 }
 
 impl Stored {
@@ -22,7 +25,9 @@ impl Stored {
     /// InvalidInput if the keyspace is not a collection.
     pub(super) fn new(engine: &Engine, keyspace: Keyspace) -> Result<Self> {
         match Arc::clone(keyspace.attachment()).downcast() {
-            Ok(documents) => Ok(Self { engine: engine.clone(), keyspace, documents }),
+            Ok(documents) => {
+                Ok(Self(Arc::new(Parts { engine: engine.clone(), keyspace, documents })))
+            }
             Err(_other) => {
                 Err(Error::invalid(format!("{:?} is not a collection", keyspace.name())))
             }
@@ -30,37 +35,42 @@ impl Stored {
     }
 
     pub(super) fn name(&self) -> String {
-        self.keyspace.name()
+        self.bytes().name()
     }
 
     /// Returns the engine's keyspace of the stored bytes.
     #[inline]
-    pub(crate) const fn bytes(&self) -> &Keyspace {
-        &self.keyspace
+    pub(crate) fn bytes(&self) -> &Keyspace {
+        &self.0.keyspace
     }
 
     /// Returns the database of the collection.
-    pub(crate) const fn engine(&self) -> &Engine {
-        &self.engine
+    pub(crate) fn engine(&self) -> &Engine {
+        &self.0.engine
+    }
+
+    /// Returns what all handles of the collection share.
+    pub(super) fn documents(&self) -> &Documents {
+        &self.0.documents
     }
 
     /// Returns whether the collection has indexes, or one that is being built.
     #[inline]
     pub(crate) fn is_indexed(&self) -> bool {
-        self.keyspace.has_owned()
+        self.bytes().has_owned()
     }
 
     pub(crate) fn names(&self) -> &Names {
-        &self.documents.names
+        &self.0.documents.names
     }
 
     pub(crate) fn document_bytes_max(&self) -> usize {
-        self.keyspace.options().document_bytes_max
+        self.bytes().options().document_bytes_max
     }
 
     /// Returns the document `old` of `key` after the merge of `operand`.
     pub(super) fn fold(&self, key: &[u8], old: Option<&[u8]>, operand: &[u8]) -> Option<Vec<u8>> {
-        match self.keyspace.fold() {
+        match self.bytes().fold() {
             Some(fold) => fold.fold(key, old, &[operand]),
             None => old.map(<[u8]>::to_vec),
         }

@@ -45,7 +45,7 @@ pub(super) fn remove(stored: &Stored, key: &[u8]) -> Result<bool> {
 pub(crate) fn patch(stored: &Stored, to: Destination<'_>, key: &[u8], patch: &Patch) -> Result<()> {
     check_version(stored, patch)?;
     let operand = encode::patch(stored, patch)?;
-    if stored.documents.patches.is_some() {
+    if stored.documents().patches.is_some() {
         let change = Change::Patch(&operand);
         return match to {
             Destination::Database => write::one(stored, key, change),
@@ -76,7 +76,7 @@ pub(crate) fn patch_in_batch(
     key: &Value,
     patch: &Patch,
 ) -> Result<()> {
-    if stored.documents.patches.is_none() {
+    if stored.documents().patches.is_none() {
         return Err(Error::invalid(format!(
             "collection {:?} does not fold patches, so a batch cannot hold one for it",
             stored.name()
@@ -128,7 +128,7 @@ pub(super) fn patched(
 /// Refuses to write a patch as a merge operand that the collection's fold in the catalog does not
 /// know: an older flagstone would open the collection and lose the patch.
 fn check_version(stored: &Stored, patch: &Patch) -> Result<()> {
-    let Some(fold) = &stored.documents.patches else { return Ok(()) };
+    let Some(fold) = &stored.documents().patches else { return Ok(()) };
     if patch.version() <= fold.version() {
         return Ok(());
     }
@@ -142,7 +142,7 @@ fn check_version(stored: &Stored, patch: &Patch) -> Result<()> {
 
 /// Makes the newest fold of patches that of the collection. Returns false if it is already.
 pub(super) fn upgrade(stored: &Stored) -> Result<bool> {
-    let Some(fold) = &stored.documents.patches else {
+    let Some(fold) = &stored.documents().patches else {
         return Err(Error::invalid(format!(
             "collection {:?} has another fold, or none, so it cannot get {PATCH_FOLD:?}",
             stored.name()
@@ -176,10 +176,10 @@ fn refusal(stored: &Stored, patch: &Patch, operand: &[u8], old: Option<&[u8]>) -
 }
 
 pub(super) fn patch_fold(stored: &Stored) -> Arc<PatchFold> {
-    if let Some(fold) = &stored.documents.patches {
+    if let Some(fold) = &stored.documents().patches {
         return Arc::clone(fold);
     }
-    Arc::new(PatchFold::new(Arc::clone(&stored.documents.names)))
+    Arc::new(PatchFold::new(Arc::clone(&stored.documents().names)))
 }
 
 #[cfg(test)]

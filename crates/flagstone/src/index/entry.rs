@@ -122,20 +122,40 @@ impl Ends {
 }
 
 /// Finds the components at the start of the key of an entry: their ends, the length of all, and
-/// whether one of them is cut.
+/// whether one of them is cut, and whether the first is the known one.
+///
+/// `known` is a component that is not cut, or nothing. If the key begins with it, that is its first
+/// component: entries of one value follow one another, and searching the end of a text costs more
+/// than a comparison.
 fn components_of(
     key: &[u8],
     directions: impl IntoIterator<Item = Direction>,
-) -> Result<(Ends, usize, bool), Malformed> {
+    known: &[u8],
+) -> Result<(Ends, usize, bool, bool), Malformed> {
     let (mut ends, mut at, mut is_cut) = (Ends::default(), 0, false);
-    for (end, direction) in ends.0.iter_mut().zip(directions) {
+    let mut fields = ends.0.iter_mut().zip(directions);
+    let is_known = begins_with(key, known);
+    if is_known {
+        at = known.len();
+        if let Some((end, _)) = fields.next() {
+            *end = at as u16;
+        }
+    }
+    for (end, direction) in fields {
         let (len, cut) = component_len(&key[at..], direction)
             .map_err(|malformed| Malformed { at: at + malformed.at, ..malformed })?;
         at += len;
         is_cut |= cut;
         *end = at as u16;
     }
-    Ok((ends, at, is_cut))
+    Ok((ends, at, is_cut, is_known))
+}
+
+/// Returns whether `known`, if it is not empty, is the first component of `key`.
+#[inline]
+fn begins_with(key: &[u8], known: &[u8]) -> bool {
+    // After an ascending number FF begins its fraction.
+    !known.is_empty() && key.starts_with(known) && key.get(known.len()) != Some(&ABOVE)
 }
 
 /// A stored entry, taken apart.
@@ -145,16 +165,19 @@ pub(crate) struct Parts<'a> {
     pub(crate) ends: Ends,
     pub(crate) primary_key: &'a [u8],
     pub(crate) flags: Flags,
+    /// The first component is the known one.
+    pub(crate) is_known: bool,
 }
 
-/// Takes a stored entry apart.
+/// Takes a stored entry apart. `known` is nothing, or a first component that it may have: one of
+/// another entry, which is not cut.
 pub(crate) fn parts<'a>(
-    key: &'a [u8],
-    value: &'a [u8],
+    (key, value): (&'a [u8], &'a [u8]),
     directions: impl IntoIterator<Item = Direction>,
     is_unique: bool,
+    known: &[u8],
 ) -> Result<Parts<'a>, Malformed> {
-    let (ends, len, is_cut) = components_of(key, directions)?;
+    let (ends, len, is_cut, is_known) = components_of(key, directions, known)?;
     let (components, rest) = key.split_at(len);
     let (flags, primary_key) = match (is_unique, value) {
         (false, []) => (Flags::default(), rest),
@@ -174,7 +197,7 @@ pub(crate) fn parts<'a>(
     if flags.has(Flags::CUT) != is_cut {
         return Err(Malformed { at: 0, expected: "the flag of a cut component" });
     }
-    Ok(Parts { components, ends, primary_key, flags })
+    Ok(Parts { components, ends, primary_key, flags, is_known })
 }
 
 /// Appends the value of an entry.
@@ -301,7 +324,7 @@ mod tests {
         let primary_key = sort_key_of(&Value::from("id"));
         let mut value = Vec::new();
         put_value(Flags::ELEMENT, Some(&primary_key), &mut value);
-        let unique = parts(&key, &value, directions(), true).unwrap();
+        let unique = parts((&key, &value), directions(), true, b"").unwrap();
         assert_eq!(unique.components, &key[..len]);
         let components: Vec<&[u8]> = (0..3).map(|field| &key[unique.ends.range(field)]).collect();
         assert_eq!((components[0], components[1]), (&b"\x60rust\0"[..], &b"\xFB\xFE"[..]));
@@ -309,16 +332,43 @@ mod tests {
         assert_eq!((unique.primary_key, unique.flags), (&primary_key[..], Flags::ELEMENT));
         let mut plain = key.clone();
         plain.extend_from_slice(&primary_key);
-        let plain_parts = parts(&plain, b"", directions(), false).unwrap();
+        let plain_parts = parts((&plain, b""), directions(), false, b"").unwrap();
         assert_eq!(plain_parts.components, &key[..len]);
         assert_eq!(plain_parts.primary_key, primary_key);
         assert_eq!(plain_parts.flags, Flags::default());
-        assert!(parts(&key, b"", directions(), false).is_err(), "no primary key");
-        assert!(parts(&plain, b"\x02", directions(), false).is_err(), "nothing is cut");
-        assert!(parts(&plain, b"\x08", directions(), false).is_err(), "an unknown flag");
-        assert!(parts(&plain, &value, directions(), true).is_err(), "bytes at the end");
+        assert!(parts((&key, b""), directions(), false, b"").is_err(), "no primary key");
+        assert!(parts((&plain, b"\x02"), directions(), false, b"").is_err(), "nothing is cut");
+        assert!(parts((&plain, b"\x08"), directions(), false, b"").is_err(), "an unknown flag");
+        assert!(parts((&plain, &value), directions(), true, b"").is_err(), "bytes at the end");
         for cut in 0..len {
-            assert!(components_of(&plain[..cut], directions()).is_err(), "cut at {cut}");
+            assert!(components_of(&plain[..cut], directions(), b"").is_err(), "cut at {cut}");
+        }
+    }
+
+    #[test]
+    fn a_known_first_component_changes_nothing() {
+        let keys = |text: &str| match Value::number(text) {
+            Some(number) => sort_key_of(&number),
+            None => sort_key_of(&Value::from(text)),
+        };
+        let texts = ["7", "7.5", "70", "-7", "-7.5", "a", "ab", "a\u{0}", "a\u{0}b", "0", "1e40"];
+        for direction in BOTH {
+            let component = |text: &str| {
+                let mut out = Vec::new();
+                put_component(&keys(text), direction, &mut out);
+                out
+            };
+            for (first, other) in texts.iter().flat_map(|a| texts.iter().map(move |b| (a, b))) {
+                let entry = [component(first), component(other), keys("key")].concat();
+                let read = |known: &[u8]| {
+                    let both = [direction, direction];
+                    let read = parts((&entry, b""), both, false, known).unwrap();
+                    (read.ends.range(0), read.ends.range(1), read.primary_key, read.is_known)
+                };
+                let (plain, known) = (read(b""), read(&component(other)));
+                assert_eq!((plain.0, plain.1, plain.2), (known.0, known.1, known.2));
+                assert_eq!((plain.3, known.3), (false, first == other), "{first} {other}");
+            }
         }
     }
 

@@ -84,6 +84,17 @@ impl IndexState {
         Seen { arrays, cut: self.cut.load(Ordering::Acquire) }
     }
 
+    /// Returns where on the path of field number `field` an array was seen.
+    pub(crate) fn arrays(&self, field: usize) -> Arrays {
+        let bits = self.arrays.get(field).map(|bits| bits.load(Ordering::Acquire));
+        bits.map_or(Arrays::ANY, Arrays::from_bits)
+    }
+
+    /// Returns whether a component was ever cut.
+    pub(crate) fn has_cut(&self) -> bool {
+        self.cut.load(Ordering::Acquire)
+    }
+
     /// Returns the SeqNo from which on readers may use the index; `None` while it is being built.
     pub(crate) fn usable_from(&self) -> Option<SeqNo> {
         match self.usable_from.load(Ordering::Acquire) {

@@ -76,14 +76,13 @@ impl UsableIndex {
 
     /// Returns where on the path of field number `field` any document ever had an array.
     pub(crate) fn arrays(&self, field: usize) -> Arrays {
-        let seen = self.state().map(|state| state.seen());
-        seen.and_then(|seen| seen.arrays.get(field).copied()).unwrap_or(Arrays::ANY)
+        self.state().map_or(Arrays::ANY, |state| state.arrays(field))
     }
 
     /// Returns whether a value over 1 KiB was ever seen: then the order of entries with one cut
     /// component is not that of their values.
     pub(crate) fn has_cut(&self) -> bool {
-        self.state().is_none_or(|state| state.seen().cut)
+        self.state().is_none_or(|state| state.has_cut())
     }
 
     /// Scans the entries of `range`.
@@ -114,7 +113,8 @@ impl UsableIndex {
                 Source::Transaction(Box::new(if is_reverse { scan.rev() } else { scan }))
             }
         };
-        Ok(IndexScan { core: Arc::clone(&self.core), source, place: Place::default() })
+        let (core, place) = (Arc::clone(&self.core), Place::default());
+        Ok(IndexScan { core, source, place, first: Vec::new() })
     }
 }
 
@@ -210,6 +210,8 @@ pub(crate) struct IndexScan<'a> {
     core: Arc<KeyspaceCore>,
     source: Source<'a>,
     place: Place,
+    /// The first component of the current entry, if none is cut.
+    first: Vec<u8>,
 }
 
 impl IndexScan<'_> {
@@ -224,13 +226,26 @@ impl IndexScan<'_> {
         };
         if has_next {
             let definition = self.definition()?;
-            let is_unique = definition.is_unique;
-            let parts = parts(self.key(), self.value(), definition.directions(), is_unique);
+            let (entry, is_unique) = ((self.key(), self.value()), definition.is_unique);
+            let parts = parts(entry, definition.directions(), is_unique, &self.first);
             let parts = parts.map_err(|malformed| self.corrupt(malformed))?;
-            let Parts { components, ends, flags, .. } = parts;
+            let Parts { components, ends, flags, is_known, .. } = parts;
             self.place = Place { components: components.len(), ends, flags };
+            if !is_known {
+                self.note_first();
+            }
         }
         Ok(has_next)
+    }
+
+    /// Remembers the first component of the current entry, which the next one may have, too.
+    fn note_first(&mut self) {
+        let mut first = std::mem::take(&mut self.first);
+        first.clear();
+        if !self.place.flags.has(Flags::CUT) {
+            first.extend_from_slice(self.component(0));
+        }
+        self.first = first;
     }
 
     fn definition(&self) -> Result<&Definition> {

@@ -111,7 +111,7 @@ impl Verify<'_> {
         let mut scan = self.snapshot.scan(self.owned, KeyRange::ALL)?;
         while scan.advance()? {
             let (entry, value) = (scan.key(), scan.value_bytes());
-            let parts = parts(entry, value, definition.directions(), definition.is_unique)
+            let parts = parts((entry, value), definition.directions(), definition.is_unique, b"")
                 .map_err(|malformed| self.corrupt(format_args!("an entry, {malformed}")))?;
             let key = parts.primary_key;
             let has_it = match self.snapshot.get(self.stored.bytes(), key)? {

@@ -12,16 +12,19 @@ use crate::collection::Stored;
 use crate::collection::index::{IndexRange, Reader, UsableIndex, usable};
 use crate::index::{Computed, Definition};
 use flagstone_doc::{Bounds, Direction, FieldPath, Filter, Interval, sort_key};
+use std::borrow::Cow;
 use std::fmt::Write;
 
 /// The most ranges of one index that a plan reads. A filter with more is checked on the documents.
 const RANGES_MAX: usize = 256;
 
+/// A value whose sort key is longer may be cut in an index, so it is no prefix of its entries.
+const POINT_MAX: usize = 1000;
+
 /// One way to find documents by an index: ranges of its entries.
 #[derive(Clone)]
 pub(super) struct IndexAccess {
     pub(super) index: UsableIndex,
-    pub(super) name: String,
     /// In the order of the entries.
     pub(super) ranges: Vec<IndexRange>,
     /// How many fields of the index the ranges bound, and whether each range is one value of each.
@@ -35,8 +38,9 @@ pub(super) struct IndexAccess {
     pub(super) order: Option<IndexOrder>,
     /// Documents with an entry in the ranges are those that match the filter.
     pub(super) is_exact: bool,
-    /// The paths that the ranges bound, and whether they express all conditions on these.
-    pub(super) bounded: Vec<FieldPath>,
+    /// The ranges bound the primary key, too, and whether they express all conditions on what they
+    /// bound.
+    pub(super) bounds_keys: bool,
     pub(super) are_bounds_exact: bool,
     /// The entries have all that the query takes.
     pub(super) cover: Option<Cover>,
@@ -55,24 +59,27 @@ struct Prefixes {
 }
 
 /// Returns what each complete index can do for the query, and the names of those that cannot serve
-/// it, with the reason. `None` if no document can match.
+/// it, with the reason. `None` if no document can match. Those that are never better than a scan
+/// are left out unless `all` is set.
 pub(super) fn index_accesses(
     stored: &Stored,
     source: &Source<'_>,
-    spec: &Spec,
-    ask: &Ask,
+    (spec, ask): (&Spec, &Ask),
+    all: bool,
 ) -> Option<(Vec<IndexAccess>, Vec<Refused>)> {
     let (mut accesses, mut refused) = (Vec::new(), Vec::new());
     for index in usable(stored) {
         let Some(definition) = index.definition() else { continue };
-        let name = definition.name.clone();
         if let Err(reason) = check_serves(&index, definition, source, &spec.filter) {
-            refused.push((name, reason));
+            refused.push((definition.name.clone(), reason));
             continue;
         }
         let is_certain = source.has_no_own_writes();
         let known = Known { index: &index, definition, is_certain };
-        accesses.push(access(&known, name, spec, ask)?);
+        let access = access(&known, spec, ask)?;
+        if all || access.may_pay(definition, ask) {
+            accesses.push(access);
+        }
     }
     Some((accesses, refused))
 }
@@ -100,7 +107,7 @@ fn check_serves(
 }
 
 /// Returns what an index can do. `None` if no document can match.
-fn access(known: &Known<'_>, name: String, spec: &Spec, ask: &Ask) -> Option<IndexAccess> {
+fn access(known: &Known<'_>, spec: &Spec, ask: &Ask) -> Option<IndexAccess> {
     let Known { index, definition, .. } = known;
     let mut bounded = Prefixes { prefixes: vec![Vec::new()], ranges: None, fields: 0 };
     let mut are_exact = true;
@@ -118,8 +125,6 @@ fn access(known: &Known<'_>, name: String, spec: &Spec, ask: &Ask) -> Option<Ind
         are_exact &= bounds.is_exact();
     }
     let Prefixes { prefixes, ranges, fields } = bounded;
-    let mut read: Vec<FieldPath> =
-        definition.fields[..fields].iter().map(|field| field.path.clone()).collect();
     let are_points = ranges.is_none();
     let is_one = prefixes.len() == 1;
     let is_multi = (0..definition.fields.len()).any(|at| !known.arrays(at).is_none());
@@ -132,14 +137,15 @@ fn access(known: &Known<'_>, name: String, spec: &Spec, ask: &Ask) -> Option<Ind
     let is_key_ordered = is_whole && is_one;
     let mut ranges = ranges
         .unwrap_or_else(|| prefixes.iter().map(|prefix| IndexRange::of_prefix(prefix)).collect());
+    let mut bounds_keys = false;
     if let ([prefix], true, false) = (&*prefixes, is_key_ordered, definition.is_unique)
         && let Some(is_exact) = bound_keys(&mut ranges, prefix, spec)
     {
-        are_exact &= is_exact;
-        read.push(FieldPath::primary_key());
+        (are_exact, bounds_keys) = (are_exact && is_exact, true);
     }
     let are_bounds_exact = are_exact && !known.has_cut();
-    let is_exact = are_bounds_exact && spec.filter.paths().iter().all(|path| read.contains(path));
+    let is_read = |path: &FieldPath| is_bounded((definition, fields, bounds_keys), path);
+    let is_exact = are_bounds_exact && spec.filter.all_paths(is_read);
     // What is before the position of a token is not read.
     let order = order.filter(|order| match (&spec.after, prefixes.first()) {
         (Some(token), Some(prefix)) if ask.need == Need::Sort => {
@@ -151,7 +157,6 @@ fn access(known: &Known<'_>, name: String, spec: &Spec, ask: &Ask) -> Option<Ind
     let cover = cover(known, spec, ask, Given { is_exact, is_key_ordered, has_order });
     Some(IndexAccess {
         index: (*index).clone(),
-        name,
         may_repeat: is_multi && !is_key_ordered,
         is_key_ordered,
         ranges,
@@ -159,10 +164,20 @@ fn access(known: &Known<'_>, name: String, spec: &Spec, ask: &Ask) -> Option<Ind
         are_points,
         order,
         is_exact,
-        bounded: read,
+        bounds_keys,
         are_bounds_exact,
         cover,
     })
+}
+
+/// Returns whether ranges that bound so many fields of an index, and the primary key if that is
+/// set, bound `path`.
+fn is_bounded(
+    (definition, fields, bounds_keys): (&Definition, usize, bool),
+    path: &FieldPath,
+) -> bool {
+    definition.fields.iter().take(fields).any(|field| field.path == *path)
+        || bounds_keys && path.is_primary_key()
 }
 
 /// Bounds the entries with the components `prefix` by their last part, the key of the document.
@@ -210,9 +225,14 @@ impl Prefixes {
             intervals.reverse();
         }
         self.fields += 1;
+        if let ([prefix], [only]) = (&mut *self.prefixes, &*intervals)
+            && let Some(point) = only.as_point().filter(|point| point.len() < POINT_MAX)
+        {
+            sort_key::directed(point, direction, prefix);
+            return true;
+        }
         let points: Option<Vec<&[u8]>> = intervals.iter().map(|one| one.as_point()).collect();
-        // A long value is cut in the index, so it is no prefix.
-        let points = points.filter(|points| points.iter().all(|point| point.len() < 1000));
+        let points = points.filter(|points| points.iter().all(|point| point.len() < POINT_MAX));
         let pairs = |prefix: &Vec<u8>| {
             let prefix = prefix.clone();
             intervals.iter().map(move |interval| {
@@ -239,6 +259,37 @@ impl Prefixes {
 }
 
 impl IndexAccess {
+    /// The name of the index.
+    pub(super) fn name(&self) -> &str {
+        self.index.definition().map_or("", |definition| &definition.name)
+    }
+
+    /// Returns whether the ranges bound `path`.
+    pub(super) fn bounds(&self, path: &FieldPath) -> bool {
+        let definition = self.index.definition();
+        definition
+            .is_some_and(|definition| is_bounded((definition, self.fields, self.bounds_keys), path))
+    }
+
+    /// Returns the conditions that entries in the ranges do not prove. An entry and its document
+    /// are of one commit, so a document has no need to be checked for what its entry says.
+    pub(super) fn unproven<'f>(&self, filter: &'f Filter) -> Cow<'f, Filter> {
+        match (self.is_exact, self.are_bounds_exact && self.fields > 0) {
+            (true, _) => Cow::Owned(Filter::everything()),
+            (false, true) => Cow::Owned(filter.without(|path| self.bounds(path))),
+            (false, false) => Cow::Borrowed(filter),
+        }
+    }
+
+    /// Returns whether the access may cost less than a scan. If not, it reads an entry of each
+    /// document for nothing.
+    fn may_pay(&self, definition: &Definition, ask: &Ask) -> bool {
+        let has_order = ask.need == Need::Sort && self.order.is_some();
+        let reads_none = self.cover.is_some() || self.is_exact && !ask.wanted.reads_documents();
+        let has_all = definition.only.is_none() && !definition.is_sparse;
+        self.fields > 0 || !has_all || has_order || reads_none
+    }
+
     /// Says what is read, for users. `counts` is set if the query takes no more than a count does.
     pub(super) fn shown(&self, counts: bool) -> String {
         let mut text = match (self.fields, self.ranges.len()) {

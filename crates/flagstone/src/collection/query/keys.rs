@@ -2,32 +2,31 @@
 
 use super::access::IndexAccess;
 use super::index_order::Order;
+use super::key_list::KeyList;
 use super::source::Source;
 use crate::collection::index::IndexScan;
 use crate::spill::Sorted;
 use flagstone_base::Result;
 use std::cmp::Ordering;
-use std::collections::VecDeque;
+use std::ops::Range;
+use std::sync::Arc;
 
 /// The entries of the ranges of an index, in their order or in reverse.
 pub(super) struct Entries<'t> {
-    access: IndexAccess,
+    access: Arc<IndexAccess>,
     source: Source<'t>,
     is_reverse: bool,
     /// The ranges that are still to be read.
-    left: VecDeque<usize>,
+    left: Range<usize>,
     scan: Option<Box<IndexScan<'t>>>,
     read: u64,
 }
 
 impl<'t> Entries<'t> {
-    pub(super) fn new(access: &IndexAccess, source: &Source<'t>, order: Order) -> Self {
+    pub(super) fn new(access: &Arc<IndexAccess>, source: &Source<'t>, order: Order) -> Self {
         let is_reverse = order == Order::Reverse;
-        let mut left: VecDeque<usize> = (0..access.ranges.len()).collect();
-        if is_reverse {
-            left.make_contiguous().reverse();
-        }
-        let (access, source) = (access.clone(), source.clone());
+        let left = 0..access.ranges.len();
+        let (access, source) = (Arc::clone(access), source.clone());
         Self { access, source, is_reverse, left, scan: None, read: 0 }
     }
 
@@ -40,7 +39,8 @@ impl<'t> Entries<'t> {
                 self.read += 1;
                 return Ok(true);
             }
-            let Some(next) = self.left.pop_front() else {
+            let next = if self.is_reverse { self.left.next_back() } else { self.left.next() };
+            let Some(next) = next else {
                 self.scan = None;
                 return Ok(false);
             };
@@ -72,7 +72,7 @@ pub(super) enum Keys<'t> {
     /// As the entries come.
     Entries(Box<Entries<'t>>),
     /// Those of all entries, which were read to estimate the cost, and how many entries there were.
-    Known(VecDeque<Vec<u8>>, u64),
+    Known(KeyList, u64),
     /// In the order of the keys, each once, and how many entries there were.
     Sorted(Box<Sorted>, u64),
     /// Those that both have, which are ascending; and the last key of the second.
@@ -89,7 +89,12 @@ impl<'t> Keys<'t> {
                 key.extend_from_slice(entries.key());
                 Ok(has_next)
             }
-            Self::Known(keys, _) => Ok(keys.pop_front().map(|next| *key = next).is_some()),
+            Self::Known(keys, _) => {
+                let Some(next) = keys.next() else { return Ok(false) };
+                key.clear();
+                key.extend_from_slice(next);
+                Ok(true)
+            }
             Self::Sorted(sorted, _) => {
                 let has_next = sorted.advance()?;
                 key.clear();

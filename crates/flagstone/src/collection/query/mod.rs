@@ -26,6 +26,7 @@ mod source;
 mod projector;
 
 mod key_access;
+mod key_list;
 mod known;
 
 mod cover;

@@ -2,13 +2,13 @@
 
 use super::cover::Place;
 use super::covered::Covered;
+use super::key_list::KeyList;
 use super::keys::Keys;
 use super::source::{Source, SourceScan};
 use crate::collection::index::IndexScan;
 use crate::collection::{Stored, decode};
 use flagstone_base::{Result, Slice};
 use flagstone_doc::{Matcher, View};
-use std::collections::VecDeque;
 
 /// How many keys are sorted at once, to read their documents in the order of the keys.
 const BATCH: usize = 512;
@@ -53,7 +53,7 @@ pub(super) struct Fetch<'t> {
     reads_documents: bool,
     /// Only keys after this one count.
     after: Option<Vec<u8>>,
-    batch: VecDeque<Vec<u8>>,
+    batch: KeyList,
     batch_len: usize,
     key: Vec<u8>,
     document: Slice,
@@ -220,7 +220,7 @@ impl<'t> Fetch<'t> {
             keeps_order,
             reads_documents,
             after: None,
-            batch: VecDeque::new(),
+            batch: KeyList::default(),
             batch_len: 1,
             key: Vec::new(),
             document: Slice::EMPTY,
@@ -253,16 +253,18 @@ impl<'t> Fetch<'t> {
         if self.keeps_order {
             return self.keys.next(&mut self.key);
         }
-        if self.batch.is_empty() {
-            let mut batch = Vec::new();
-            while batch.len() < self.batch_len && self.keys.next(&mut self.key)? {
-                batch.push(std::mem::take(&mut self.key));
+        if self.batch.is_done() {
+            self.batch.clear();
+            while self.batch.len() < self.batch_len && self.keys.next(&mut self.key)? {
+                self.batch.push(&self.key);
             }
-            batch.sort_unstable();
-            self.batch = batch.into();
+            self.batch.sort();
             // A query that stops early has read few keys in vain.
             self.batch_len = (2 * self.batch_len).min(BATCH);
         }
-        Ok(self.batch.pop_front().map(|key| self.key = key).is_some())
+        let Some(key) = self.batch.next() else { return Ok(false) };
+        self.key.clear();
+        self.key.extend_from_slice(key);
+        Ok(true)
     }
 }

@@ -5,10 +5,11 @@ use crate::collection::query::access::IndexAccess;
 use crate::collection::query::ask::Need;
 use crate::collection::query::explain::PlanInfo;
 use crate::collection::query::index_order::Order;
+use crate::collection::query::key_list::KeyList;
 use crate::collection::query::keys::Entries;
 use crate::collection::query::source::Source;
 use flagstone_base::Result;
-use std::collections::VecDeque;
+use std::sync::Arc;
 
 /// The most entries of an index that are read to estimate its cost.
 const PROBED_MAX: usize = 128;
@@ -25,8 +26,9 @@ pub(super) const FETCH: u64 = 3;
 pub(super) const ENTRIES_PER_DOCUMENT: u64 = 4;
 
 pub(super) struct Candidate {
-    pub(super) access: IndexAccess,
-    pub(super) known: Option<KnownKeys>,
+    pub(super) access: Arc<IndexAccess>,
+    /// The keys of all entries that it would read, if they were counted.
+    pub(super) known: Option<KeyList>,
     pub(super) has_order: bool,
     /// How many entries it reads, about.
     pub(super) entries: u64,
@@ -34,11 +36,17 @@ pub(super) struct Candidate {
 }
 
 impl Candidate {
-    pub(super) fn new(planner: &Planner<'_, '_>, access: IndexAccess) -> Result<Self> {
+    /// `is_only` says that there is no other candidate.
+    pub(super) fn new(
+        planner: &Planner<'_, '_>,
+        access: IndexAccess,
+        is_only: bool,
+    ) -> Result<Self> {
+        let access = Arc::new(access);
         let Planner { ask, documents, .. } = *planner;
         let has_order = ask.need == Need::Sort && access.order.is_some();
         let total = access.index.core().approximate_count();
-        let (known, entries, how) = Self::count(planner, &access, has_order, total)?;
+        let (known, entries, how) = Self::count(planner, &access, (has_order, is_only), total)?;
         let mut found = entries.min(documents);
         if let Some(last) = planner.last()
             && (ask.need != Need::Sort || has_order)
@@ -68,7 +76,7 @@ impl Candidate {
             let order = has_order.then(|| "has the order of the sort".to_owned());
             [access.shown(counts), number].into_iter().chain(order).collect()
         });
-        let text = planner.text(|| format!("index {:?}", access.name));
+        let text = planner.text(|| format!("index {:?}", access.name()));
         let info = PlanInfo { access: text, notes, rows: entries.min(documents), cost };
         Ok(Self { access, known, has_order, entries, info })
     }
@@ -77,24 +85,38 @@ impl Candidate {
     /// if they were counted.
     fn count(
         planner: &Planner<'_, '_>,
-        access: &IndexAccess,
-        has_order: bool,
+        access: &Arc<IndexAccess>,
+        (has_order, is_only): (bool, bool),
         total: u64,
-    ) -> Result<(Option<KnownKeys>, u64, How)> {
-        let estimate = estimated(access, total);
+    ) -> Result<(Option<KeyList>, u64, How)> {
         // A query that ends soon reads few entries, however many there are.
         let ends_soon = planner.last().is_some_and(|last| last <= PROBED_MAX as u64);
+        let is_probed = access.fields > 0 && !(has_order && ends_soon);
+        let probe = || probe(planner.source, access, access.direction(has_order));
+        let counted = |keys: KeyList| {
+            let count = keys.len() as u64;
+            (Some(keys), count, How::Counted)
+        };
+        // Few entries are read in less time than the sample is searched for their number. Of
+        // several indexes one may have too many to look at all.
+        if is_probed
+            && is_only
+            && access.are_points
+            && let Some(keys) = probe()?
+        {
+            return Ok(counted(keys));
+        }
+        let estimate = estimated(access, total);
         let is_known = match estimate {
             (_, How::All) => true,
             (entries, How::Sampled(_)) => entries > MANY,
             _ => false,
         };
-        if !(is_known || has_order && ends_soon) {
-            let known = probe(planner.source, access, access.direction(has_order))?;
-            if let Some(keys) = known {
-                let count = keys.len() as u64;
-                return Ok((Some(keys), count, How::Counted));
-            }
+        if is_probed
+            && !(is_known || is_only && access.are_points)
+            && let Some(keys) = probe()?
+        {
+            return Ok(counted(keys));
         }
         Ok((None, estimate.0, estimate.1))
     }
@@ -106,12 +128,9 @@ impl Candidate {
 
     pub(super) fn into_plan(self) -> Plan {
         let Self { access, known, has_order, info, .. } = self;
-        Plan { chosen: Chosen::Index { access: Box::new(access), known, has_order }, info }
+        Plan { chosen: Chosen::Index { access, known, has_order }, info }
     }
 }
-
-/// The keys of all entries that a candidate would read.
-type KnownKeys = VecDeque<Vec<u8>>;
 
 /// How the number of entries is known.
 #[derive(Clone, Copy)]
@@ -124,14 +143,14 @@ enum How {
 }
 
 /// Reads the first entries. Returns their keys if these are all.
-fn probe(source: &Source<'_>, access: &IndexAccess, order: Order) -> Result<Option<KnownKeys>> {
+fn probe(source: &Source<'_>, access: &Arc<IndexAccess>, order: Order) -> Result<Option<KeyList>> {
     let mut entries = Entries::new(access, source, order);
-    let mut keys = VecDeque::new();
+    let mut keys = KeyList::default();
     while entries.advance()? {
         if keys.len() == PROBED_MAX {
             return Ok(None);
         }
-        keys.push_back(entries.key().to_vec());
+        keys.push(entries.key());
     }
     Ok(Some(keys))
 }

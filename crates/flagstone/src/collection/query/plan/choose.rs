@@ -49,15 +49,18 @@ impl<'a, 't> Chooser<'a, 't> {
     /// errors of reading.
     pub(in crate::collection::query) fn choose(&self) -> Result<Choice> {
         let Planner { stored, source, spec, ask, documents, .. } = self.0;
-        let found = index_accesses(stored, source, spec, ask);
+        // A user who asks sees also what cannot pay.
+        let all = self.0.explains || spec.hint.is_some();
+        let found = index_accesses(stored, source, (spec, ask), all);
         let (Some((accesses, refused)), Some(keys)) = (found, KeyAccess::of(&spec.filter)) else {
             self.check_hint(&[], &[])?;
             return Ok(nothing());
         };
         self.check_hint(&accesses, &refused)?;
-        let mut candidates = Vec::new();
+        let is_only = accesses.iter().filter(|access| access.fields > 0).count() == 1;
+        let mut candidates = Vec::with_capacity(accesses.len());
         for access in accesses {
-            candidates.push(Candidate::new(&self.0, access)?);
+            candidates.push(Candidate::new(&self.0, access, is_only)?);
         }
         let has_order_of_token = self.keep_order(&mut candidates)?;
         let rows = candidates.iter().map(|one| one.rows()).min().unwrap_or(documents);
@@ -117,7 +120,7 @@ impl<'a, 't> Chooser<'a, 't> {
         }
         match (&self.0.spec.hint, &plan.chosen) {
             (None, _) | (Some(Hint::Scan), Chosen::Keys(_)) => true,
-            (Some(Hint::Index(name)), Chosen::Index { access, .. }) => access.name == *name,
+            (Some(Hint::Index(name)), Chosen::Index { access, .. }) => access.name() == *name,
             (Some(Hint::Union), Chosen::Several(several)) => several.is_union,
             (Some(Hint::Intersection), Chosen::Several(several)) => !several.is_union,
             _ => false,
@@ -134,7 +137,7 @@ impl<'a, 't> Chooser<'a, 't> {
         candidates.retain(|one| one.has_order && one.access.index.core().id().0 == index);
         let is_hinted = match (&self.0.spec.hint, candidates.first()) {
             (None, Some(_)) => true,
-            (Some(Hint::Index(name)), Some(one)) => one.access.name == *name,
+            (Some(Hint::Index(name)), Some(one)) => one.access.name() == *name,
             _ => false,
         };
         match is_hinted {
@@ -148,7 +151,7 @@ impl<'a, 't> Chooser<'a, 't> {
 
     fn check_hint(&self, accesses: &[IndexAccess], refused: &[Refused]) -> Result<()> {
         let Some(Hint::Index(wanted)) = &self.0.spec.hint else { return Ok(()) };
-        if accesses.iter().any(|access| access.name == *wanted) {
+        if accesses.iter().any(|access| access.name() == *wanted) {
             return Ok(());
         }
         let collection = self.0.stored.bytes().name();
@@ -174,14 +177,15 @@ impl<'a, 't> Chooser<'a, 't> {
             }
         };
         if is_counted {
-            notes.push(self.0.text(|| format!("{found} documents, counted")));
+            notes.extend(self.0.notes(|| vec![format!("{found} documents, counted")]));
         }
         let each = if matches!(keys, KeyAccess::Points(_)) { FETCH } else { 1 };
         let rows = rows.min(found);
         let cost = match self.0.last() {
             // It ends when it has found enough.
             Some(last) if self.0.ask.need != Need::Sort && rows > 0 => {
-                notes.push(self.0.text(|| format!("ends after {last} documents that match")));
+                let note = || vec![format!("ends after {last} documents that match")];
+                notes.extend(self.0.notes(note));
                 last.saturating_mul(found.div_ceil(rows)).min(found)
             }
             _ => found,

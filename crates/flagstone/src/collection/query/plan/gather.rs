@@ -4,11 +4,12 @@ use super::planner::{Part, Several};
 use crate::collection::Stored;
 use crate::collection::query::access::IndexAccess;
 use crate::collection::query::index_order::Order;
+use crate::collection::query::key_list::KeyList;
 use crate::collection::query::keys::{Entries, Keys};
 use crate::collection::query::source::Source;
 use crate::spill::{SortOptions, Sorter};
 use flagstone_base::Result;
-use std::collections::VecDeque;
+use std::sync::Arc;
 
 /// Where keys are gathered, and in how much memory.
 #[derive(Clone, Copy)]
@@ -28,14 +29,14 @@ impl<'t> Gather<'_, 't> {
     /// The keys of an index, each once; ascending if `is_ordered`, or if that costs nothing.
     pub(super) fn by_key(
         &self,
-        access: &IndexAccess,
-        known: Option<VecDeque<Vec<u8>>>,
+        access: &Arc<IndexAccess>,
+        known: Option<KeyList>,
         is_ordered: bool,
         share: usize,
     ) -> Result<Keys<'t>> {
         if let Some(keys) = known {
             let read = keys.len() as u64;
-            return Ok(Keys::Known(sorted(keys.into()), read));
+            return Ok(Keys::Known(keys.sorted(), read));
         }
         let mut entries = Entries::new(access, self.source, Order::Forward);
         if (access.is_key_ordered || !is_ordered) && !access.may_repeat {
@@ -58,7 +59,7 @@ impl<'t> Gather<'_, 't> {
         let (Some(Part::Index { access: b, known: known_b }), Some(Part::Index { access, known })) =
             (parts.pop(), parts.pop())
         else {
-            return Ok(Keys::Known(VecDeque::new(), 0));
+            return Ok(Keys::Known(KeyList::default(), 0));
         };
         let first = self.by_key(&access, known, true, share)?;
         let second = self.by_key(&b, known_b, true, share)?;
@@ -68,18 +69,18 @@ impl<'t> Gather<'_, 't> {
     fn union(&self, parts: Vec<Part>) -> Result<Keys<'t>> {
         let are_known = parts.iter().all(|part| !matches!(part, Part::Index { known: None, .. }));
         if are_known {
-            let (mut all, mut read) = (Vec::new(), 0);
+            let (mut all, mut read) = (KeyList::default(), 0);
             for part in parts {
                 match part {
-                    Part::Points(points) => all.extend(points),
+                    Part::Points(points) => points.iter().for_each(|key| all.push(key)),
                     Part::Index { known, .. } => {
                         let known = known.unwrap_or_default();
                         read += known.len() as u64;
-                        all.extend(known);
+                        known.iter().for_each(|key| all.push(key));
                     }
                 }
             }
-            return Ok(Keys::Known(sorted(all), read));
+            return Ok(Keys::Known(all.sorted(), read));
         }
         let (mut sorter, mut read) = (self.sorter(1), 0);
         for part in parts {
@@ -100,11 +101,4 @@ impl<'t> Gather<'_, 't> {
         }
         Ok(Keys::Sorted(Box::new(sorter.finish()?), read))
     }
-}
-
-/// Sorts keys and removes repeated ones.
-fn sorted(mut keys: Vec<Vec<u8>>) -> VecDeque<Vec<u8>> {
-    keys.sort_unstable();
-    keys.dedup();
-    keys.into()
 }

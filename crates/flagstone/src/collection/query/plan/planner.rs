@@ -5,9 +5,11 @@ use crate::collection::query::access::IndexAccess;
 use crate::collection::query::ask::{Ask, Wanted};
 use crate::collection::query::explain::PlanInfo;
 use crate::collection::query::key_access::KeyAccess;
+use crate::collection::query::key_list::KeyList;
 use crate::collection::query::source::Source;
 use crate::collection::query::spec::Spec;
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 /// What a plan is chosen for.
 #[derive(Clone, Copy)]
@@ -38,8 +40,8 @@ pub(super) enum Part {
     /// The documents of single keys, which may be missing.
     Points(VecDeque<Vec<u8>>),
     Index {
-        access: Box<IndexAccess>,
-        known: Option<VecDeque<Vec<u8>>>,
+        access: Arc<IndexAccess>,
+        known: Option<KeyList>,
     },
 }
 
@@ -55,9 +57,9 @@ pub(super) enum Chosen {
     /// Documents by their keys, or all.
     Keys(KeyAccess),
     Index {
-        access: Box<IndexAccess>,
+        access: Arc<IndexAccess>,
         /// The keys of all entries, in the order of the access, if there are few.
-        known: Option<VecDeque<Vec<u8>>>,
+        known: Option<KeyList>,
         /// The entries are read in the order of the sort.
         has_order: bool,
     },

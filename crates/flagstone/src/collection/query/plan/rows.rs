@@ -9,13 +9,15 @@ use crate::collection::query::ask::{Ask, Need};
 use crate::collection::query::covered::Covered;
 use crate::collection::query::index_order::IndexOrder;
 use crate::collection::query::key_access::KeyAccess;
+use crate::collection::query::key_list::KeyList;
 use crate::collection::query::keys::{Entries, Keys};
 use crate::collection::query::projector::Projector;
 use crate::collection::query::rows::{Fetch, Rows};
 use crate::collection::query::source::Source;
 use crate::collection::query::spec::Spec;
 use flagstone_base::{Error, Result};
-use std::collections::VecDeque;
+use flagstone_doc::Filter;
+use std::sync::Arc;
 
 /// The documents that match, and whether they have the order of the sort.
 pub(in crate::collection::query) struct Found<'t> {
@@ -36,10 +38,11 @@ pub(in crate::collection::query) fn rows<'t>(
         token.check(spec.hash(stored), source.history(stored))?;
     }
     let Choice { chosen, .. } = Chooser::new(stored, source, spec, &ask).choose()?;
-    let matcher = match spec.filter.is_everything() {
-        true => None,
-        false => Some(spec.filter.compile_with_key()?),
+    let matcher = |filter: &Filter| match filter.is_everything() {
+        true => Ok(None),
+        false => filter.compile_with_key().map(Some),
     };
+    let everything = Filter::everything();
     let position = match &spec.sort {
         None => spec.after.as_ref().map(|token| token.key.clone()),
         Some(_) => None,
@@ -48,33 +51,34 @@ pub(in crate::collection::query) fn rows<'t>(
     match chosen {
         Chosen::Nothing => Ok(Found { rows: Rows::nothing(stored), is_sorted: true, order: None }),
         Chosen::Keys(KeyAccess::Points(points)) => {
-            let fetch = Fetch::new(source, Keys::Known(points, 0), true, true);
-            let rows = Rows::fetch(stored, fetch, matcher);
+            let fetch = Fetch::new(source, Keys::Known(points.into(), 0), true, true);
+            let rows = Rows::fetch(stored, fetch, matcher(&spec.filter)?);
             Ok(Found { rows, is_sorted: false, order: None })
         }
         Chosen::Keys(keys) => {
             let scan = source.scan(stored, keys.into_ranges(), ask.need == Need::Keys)?;
-            let rows = Rows::scan(stored, scan, matcher);
+            let rows = Rows::scan(stored, scan, matcher(&spec.filter)?);
             Ok(Found { rows, is_sorted: false, order: None })
         }
         Chosen::Several(several) => {
             let is_exact = several.is_exact && !ask.wanted.reads_documents();
             let keys = gather.several(several)?;
-            let matcher = matcher.filter(|_| !is_exact);
             let fetch = Fetch::new(source, keys, true, !is_exact).after(position);
-            let rows = Rows::fetch(stored, fetch, matcher);
+            let left = if is_exact { &everything } else { &spec.filter };
+            let rows = Rows::fetch(stored, fetch, matcher(left)?);
             Ok(Found { rows, is_sorted: false, order: None })
         }
         Chosen::Index { access, has_order, .. } if access.cover.is_some() => {
             let entries = Entries::new(&access, source, access.direction(has_order));
-            let matcher = matcher.filter(|_| !access.is_exact);
             let projector = spec.projection.as_ref().map(Projector::new);
-            let covered = access
-                .cover
-                .and_then(|cover| Covered::new(source, entries, cover, projector, position));
+            let cover = access.cover.clone();
+            let covered =
+                cover.and_then(|cover| Covered::new(source, entries, cover, projector, position));
             let covered = covered.ok_or_else(|| Error::invalid("an index that covers a query"))?;
-            let rows = Rows::covered(stored, covered, matcher);
-            Ok(Found { rows, is_sorted: has_order, order: access.order })
+            let left = access.unproven(&spec.filter);
+            let rows = Rows::covered(stored, covered, matcher(&left)?);
+            let order = access.order.clone().filter(|_| has_order);
+            Ok(Found { rows, is_sorted: has_order, order })
         }
         Chosen::Index { access, known, has_order } => {
             let keys = match has_order {
@@ -82,20 +86,21 @@ pub(in crate::collection::query) fn rows<'t>(
                 false => gather.by_key(&access, known, ask.need == Need::Keys, 1)?,
             };
             let keeps_order = has_order || !matches!(keys, Keys::Entries(..));
-            let is_exact = access.is_exact && !ask.wanted.reads_documents();
-            let matcher = matcher.filter(|_| !is_exact);
-            let fetch = Fetch::new(source, keys, keeps_order, !is_exact).after(position);
-            let rows = Rows::fetch(stored, fetch, matcher);
-            Ok(Found { rows, is_sorted: has_order, order: access.order })
+            let reads = ask.wanted.reads_documents() || !access.is_exact;
+            let fetch = Fetch::new(source, keys, keeps_order, reads).after(position);
+            let left = access.unproven(&spec.filter);
+            let rows = Rows::fetch(stored, fetch, matcher(&left)?);
+            let order = access.order.clone().filter(|_| has_order);
+            Ok(Found { rows, is_sorted: has_order, order })
         }
     }
 }
 
 /// The keys in the order of the sort.
 fn in_order<'t>(
-    access: &IndexAccess,
+    access: &Arc<IndexAccess>,
     source: &Source<'t>,
-    known: Option<VecDeque<Vec<u8>>>,
+    known: Option<KeyList>,
 ) -> Keys<'t> {
     match known {
         Some(keys) => {

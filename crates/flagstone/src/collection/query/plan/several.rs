@@ -3,13 +3,13 @@
 
 use super::candidate::{Candidate, ENTRIES_PER_DOCUMENT, FETCH};
 use super::planner::{Choice, Chosen, Part, Plan, Planner, Several};
-use crate::collection::query::access::IndexAccess;
 use crate::collection::query::ask::{Ask, Need, Wanted};
 use crate::collection::query::explain::PlanInfo;
 use crate::collection::query::key_access::KeyAccess;
 use crate::collection::query::spec::{Hint, Spec};
 use flagstone_base::Result;
-use flagstone_doc::{FieldPath, Filter};
+use flagstone_doc::Filter;
+use std::sync::Arc;
 
 /// The most alternatives that are planned by themselves.
 const ALTERNATIVES_MAX: usize = 64;
@@ -75,29 +75,25 @@ pub(super) fn intersection(planner: &Planner<'_, '_>, candidates: &[Candidate]) 
     let mut useful: Vec<&Candidate> = candidates.iter().filter(is_useful).collect();
     useful.sort_by_key(|one| one.entries);
     let first = useful.first()?;
-    let adds = |one: &&&Candidate| one.access.bounded.iter().any(|path| !has(&first.access, path));
+    let paths = planner.spec.filter.paths();
+    let adds = |one: &&&Candidate| {
+        let mut added = paths.iter().filter(|path| !first.access.bounds(path));
+        added.any(|path| one.access.bounds(path))
+    };
     let second = useful[1..].iter().find(adds)?;
     let rows = u128::from(first.entries) * u128::from(second.entries);
     let rows = (rows / u128::from(planner.documents.max(1))) as u64 + 1;
-    let paths = planner.spec.filter.paths();
     let is_exact = [first, second].iter().all(|one| one.access.are_bounds_exact)
-        && paths.iter().all(|path| has(&first.access, path) || has(&second.access, path));
+        && paths.iter().all(|path| first.access.bounds(path) || second.access.bounds(path));
     let notes = [first, second].map(|one| {
-        planner.text(|| format!("index {:?}, about {} entries", one.access.name, one.entries))
+        planner.text(|| format!("index {:?}, about {} entries", one.access.name(), one.entries))
     });
-    let part = |one: &Candidate| Part::Index {
-        access: Box::new(one.access.clone()),
-        known: one.known.clone(),
-    };
+    let part =
+        |one: &Candidate| Part::Index { access: Arc::clone(&one.access), known: one.known.clone() };
     let parts = vec![part(first), part(second)];
     let several = Several { is_union: false, parts, is_exact };
     let entries = first.entries + second.entries;
     Some(plan(planner, several, notes.into(), (entries, rows.min(first.entries))))
-}
-
-/// Returns whether the bounds of an index express the conditions on `path`.
-fn has(access: &IndexAccess, path: &FieldPath) -> bool {
-    access.bounded.contains(path)
 }
 
 fn plan(

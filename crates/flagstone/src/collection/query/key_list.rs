@@ -1,0 +1,81 @@
+//! Stored keys in one piece of memory.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+
+/// Stored keys, which are taken one after another.
+#[derive(Clone, Debug, Default)]
+pub(super) struct KeyList {
+    bytes: Vec<u8>,
+    places: Vec<Range<u32>>,
+    /// The place of the key that is taken next.
+    next: usize,
+}
+
+impl KeyList {
+    /// Adds a key at the end. A list has less than 4 GiB of keys: those of a probe, of a batch, or
+    /// of one filter.
+    pub(super) fn push(&mut self, key: &[u8]) {
+        let start = self.bytes.len() as u32;
+        self.bytes.extend_from_slice(key);
+        self.places.push(start..self.bytes.len() as u32);
+    }
+
+    /// The number of keys, those that were taken included.
+    pub(super) const fn len(&self) -> usize {
+        self.places.len()
+    }
+
+    fn at(&self, place: &Range<u32>) -> &[u8] {
+        &self.bytes[place.start as usize..place.end as usize]
+    }
+
+    /// Returns whether all keys were taken.
+    pub(super) const fn is_done(&self) -> bool {
+        self.next >= self.places.len()
+    }
+
+    /// Takes the next key.
+    pub(super) fn next(&mut self) -> Option<&[u8]> {
+        let place = self.places.get(self.next)?.clone();
+        self.next += 1;
+        Some(self.at(&place))
+    }
+
+    /// All keys, those that were taken included.
+    pub(super) fn iter(&self) -> impl Iterator<Item = &[u8]> {
+        self.places.iter().map(|place| self.at(place))
+    }
+
+    /// Sorts the keys.
+    pub(super) fn sort(&mut self) {
+        let Self { bytes, places, .. } = self;
+        let key = |place: &Range<u32>| &bytes[place.start as usize..place.end as usize];
+        places.sort_unstable_by(|a, b| key(a).cmp(key(b)));
+    }
+
+    /// Sorts the keys, and removes repeated ones.
+    #[must_use]
+    pub(super) fn sorted(mut self) -> Self {
+        self.sort();
+        let Self { bytes, places, .. } = &mut self;
+        let key = |place: &Range<u32>| &bytes[place.start as usize..place.end as usize];
+        places.dedup_by(|a, b| key(a) == key(b));
+        self
+    }
+
+    /// Removes all keys.
+    pub(super) fn clear(&mut self) {
+        self.bytes.clear();
+        self.places.clear();
+        self.next = 0;
+    }
+}
+
+impl From<VecDeque<Vec<u8>>> for KeyList {
+    fn from(keys: VecDeque<Vec<u8>>) -> Self {
+        let mut list = Self::default();
+        keys.iter().for_each(|key| list.push(key));
+        list
+    }
+}
