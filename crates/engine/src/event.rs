@@ -58,7 +58,8 @@ impl fmt::Display for DamagedTable {
     }
 }
 
-/// Something that happened in a database.
+/// Something that happened in a database. An index is named after its collection:
+/// `comments/by_author`.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Event {

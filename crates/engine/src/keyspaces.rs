@@ -64,7 +64,7 @@ impl Keyspaces {
     }
 
     /// The name for a text: that of an owned keyspace follows the name of its owner.
-    fn full_name(&self, keyspace: &KeyspaceCore) -> String {
+    pub(crate) fn full_name(&self, keyspace: &KeyspaceCore) -> String {
         match keyspace.owner().and_then(|owner| self.get(owner)) {
             Some(owner) => format!("{}/{}", owner.name(), keyspace.name()),
             None => keyspace.name(),

@@ -1,7 +1,7 @@
 //! The one place where edits become current: the manifest first, then the trees, then the log and
 //! files they free.
 
-use super::split::note_size;
+use super::split_size::note_size;
 use super::sweep::sweep;
 use super::upkeep::Upkeep;
 use super::watch::watch;

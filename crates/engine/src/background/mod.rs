@@ -27,6 +27,8 @@ mod watch;
 
 mod expired;
 
+mod split_size;
+
 mod garbage;
 mod install;
 
@@ -34,6 +36,10 @@ mod compact;
 mod flush;
 mod pick;
 
+mod cuts;
+mod relayout;
+
+mod merge;
 mod split;
 
 mod run;
@@ -51,6 +57,7 @@ pub use full::CompactProgress;
 pub(crate) use full::compact_trees;
 pub(crate) use ingest::{after_ingest, flush_most, flush_until_empty, wait_for_other_flushes};
 pub(crate) use install::make_current;
+pub(crate) use merge::note_divided;
 pub(crate) use pace::Pace;
 pub(crate) use run::{
     act, act_after_commit, note_deletes, schedule, schedule_after_open, schedule_splits,
@@ -58,7 +65,7 @@ pub(crate) use run::{
 pub(crate) use scrub::Scrubber;
 #[cfg(test)]
 pub(crate) use seal::seal_all;
-pub(crate) use split::{note_divided, note_size};
+pub(crate) use split_size::note_size;
 pub(crate) use splits::Splits;
 pub(crate) use sweep::sweep;
 pub(crate) use upkeep::Upkeep;

@@ -46,12 +46,8 @@ pub(super) fn next_compaction(upkeep: &Arc<Upkeep>) -> Option<CompactionJob> {
                 return Some(job);
             }
         }
-        {
-            let mut queue = upkeep.work.lock();
-            upkeep.may_compact(&queue).then_some(())?;
-            if !queue.compacting.insert(tree.id()) {
-                continue;
-            }
+        if !take_to_compact(upkeep, &tree)? {
+            continue;
         }
         if let Some(job) = start_compaction(upkeep, &tree) {
             return Some(job);
@@ -59,6 +55,16 @@ pub(super) fn next_compaction(upkeep: &Arc<Upkeep>) -> Option<CompactionJob> {
         upkeep.work.lock().compacting.remove(&tree.id());
     }
     space.and_then(|_due| start_for_space(upkeep))
+}
+
+/// Marks `tree` as being compacted, unless it is already, or is about to be split. Returns `None`
+/// when all workers are busy.
+fn take_to_compact(upkeep: &Upkeep, tree: &Tree) -> Option<bool> {
+    if upkeep.splits.keeps_free(tree.id()) {
+        return Some(false);
+    }
+    let mut queue = upkeep.work.lock();
+    upkeep.may_compact(&queue).then(|| queue.compacting.insert(tree.id()))
 }
 
 fn start_compaction(upkeep: &Arc<Upkeep>, tree: &Arc<Tree>) -> Option<CompactionJob> {
@@ -109,12 +115,8 @@ fn start_for_space(upkeep: &Arc<Upkeep>) -> Option<CompactionJob> {
     let moment = upkeep.expire_through();
     let (snapshots, visible) = upkeep.history.live();
     for tree in candidates {
-        {
-            let mut queue = upkeep.work.lock();
-            upkeep.may_compact(&queue).then_some(())?;
-            if !queue.compacting.insert(tree.id()) {
-                continue;
-            }
+        if !take_to_compact(upkeep, &tree)? {
+            continue;
         }
         let version = Arc::clone(tree.view().version());
         let picked = tree.pick_space(&snapshots, visible);

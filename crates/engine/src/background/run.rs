@@ -8,9 +8,10 @@
 use super::deletes::has_deletes;
 use super::expired::watch_expired;
 use super::flush::next_flush;
+use super::merge::merge_small;
 use super::pick::{measure_pressure, next_compaction};
 use super::seal::{Take, seal};
-use super::split::change_layouts;
+use super::split::split_due;
 use super::sweep::sweep;
 use super::upkeep::{SETTLE_AFTER, Upkeep};
 use crate::due::Due;
@@ -75,18 +76,21 @@ pub(crate) fn schedule_splits(upkeep: &Arc<Upkeep>) {
         return;
     }
     let job = job_of(upkeep, |upkeep| {
-        // Reset first: what becomes due from here on needs another job.
-        upkeep.splits.disarm();
-        change_layouts(upkeep);
+        split_due(upkeep);
+        upkeep.splits.take_divided().into_iter().for_each(|id| merge_small(upkeep, id));
         // What has to wait is tried again by the end of what it waits for.
-        schedule_flush(upkeep);
-        schedule_compactions(upkeep);
+        upkeep.splits.disarm();
+        schedule(upkeep);
         Progress::Done
     });
     upkeep.setup.executor.submit(Lane::Flush, job);
 }
 
 fn schedule_flush(upkeep: &Arc<Upkeep>) {
+    if upkeep.splits.is_queued() {
+        // The next flush would keep the split from its turn, again and again.
+        return;
+    }
     let Some(mut job) = next_flush(upkeep) else { return };
     let after = Arc::clone(upkeep);
     let step = move || {

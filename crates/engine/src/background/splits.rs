@@ -23,7 +23,7 @@ const FLUSH_EVERY: Duration = Duration::from_secs(60);
 #[derive(Default)]
 pub(crate) struct Splits {
     due: Mutex<SplitsDue>,
-    /// A job that splits and merges is queued.
+    /// A job that splits and merges is queued, or runs.
     is_queued: AtomicBool,
     /// Cuts that are being taken. Trees stay as they are meanwhile.
     cuts: AtomicU64,
@@ -51,6 +51,14 @@ struct SplitsDue {
     flushed: HashMap<KeyspaceId, Duration>,
     /// Trees with tables that reach across their bounds, and since when.
     sharing: HashMap<TreeId, Duration>,
+    /// Trees that wait only for the end of their flush or compaction to be split.
+    awaited: BTreeSet<TreeId>,
+}
+
+impl SplitsDue {
+    fn is_due(&self, tree: TreeId) -> bool {
+        self.large.contains_key(&tree) || self.loaded.contains_key(&tree)
+    }
 }
 
 /// A cut that is being taken, until it is dropped.
@@ -118,6 +126,23 @@ impl Splits {
         let mut due = self.due.lock();
         due.large.remove(&tree);
         due.loaded.remove(&tree);
+        due.awaited.remove(&tree);
+    }
+
+    /// Notes whether `tree` waits only for the end of its flush or compaction.
+    pub(super) fn note_awaited(&self, tree: TreeId, is_awaited: bool) {
+        let mut due = self.due.lock();
+        match is_awaited {
+            true => due.awaited.insert(tree),
+            false => due.awaited.remove(&tree),
+        };
+    }
+
+    /// Returns whether no compaction of `tree` should start before the next try to split it. Under
+    /// steady writes one always follows another.
+    pub(super) fn keeps_free(&self, tree: TreeId) -> bool {
+        let due = self.due.lock();
+        due.awaited.contains(&tree) || (self.is_queued() && due.is_due(tree))
     }
 
     /// The trees that have grown beyond the limit, and those whose writers contend, with their
@@ -189,13 +214,20 @@ impl Splits {
 
     /// Returns whether a job should be queued that splits and merges.
     pub(super) fn arm(&self) -> bool {
-        let is_due = {
-            let mut due = self.due.lock();
-            let is_any =
-                !(due.large.is_empty() && due.loaded.is_empty() && due.flushing.is_empty());
-            (std::mem::take(&mut due.may_split) && is_any) || due.may_merge
-        };
-        is_due && !self.is_queued.swap(true, Ordering::AcqRel)
+        let mut due = self.due.lock();
+        if self.is_queued() {
+            // When the job ends, this is called again.
+            return false;
+        }
+        let is_any = !(due.large.is_empty() && due.loaded.is_empty() && due.flushing.is_empty());
+        let is_due = (std::mem::take(&mut due.may_split) && is_any) || due.may_merge;
+        self.is_queued.store(is_due, Ordering::Release);
+        is_due
+    }
+
+    /// Returns whether the job is queued, or runs. It starts what is due when it ends.
+    pub(super) fn is_queued(&self) -> bool {
+        self.is_queued.load(Ordering::Acquire)
     }
 
     pub(super) fn disarm(&self) {
@@ -216,20 +248,27 @@ impl Splits {
     }
 
     /// Returns whether the tables of `tree` that reach across its bounds must be trimmed before
-    /// other compactions.
+    /// other compactions: they have waited long, or the next split of the tree waits for that.
     pub(super) fn is_trim_late(&self, tree: &Tree, now: Duration) -> bool {
         let due = self.due.lock();
-        due.sharing.get(&tree.id()).is_some_and(|since| now.saturating_sub(*since) >= TRIM_WITHIN)
+        let is_late = |since: &Duration| now.saturating_sub(*since) >= TRIM_WITHIN;
+        let since = due.sharing.get(&tree.id());
+        since.is_some_and(|since| is_late(since) || due.is_due(tree.id()))
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::Splits;
     use crate::options::partitions_by_cores;
     use crate::partition::Route;
+    use crate::stories::world::World;
     use crate::testing::Builder;
     use crate::{Engine, Environment, Keyspace, KeyspaceOptions, Options, Routing};
-    use flagstone_env::{Executor, ManualClock, MemDisk, SeededRandom, StepExecutor};
+    use flagstone_base::{FileNumber, TreeId};
+    use flagstone_env::{Executor, ManualClock, MemDisk, Random, SeededRandom, StepExecutor};
+    use flagstone_sst::TableMeta;
+    use flagstone_tree::{KeyBounds, Known, Tree, TreeEdit, TreeOptions, Version};
     use std::sync::Arc;
     use std::time::Duration;
 
@@ -367,5 +406,55 @@ mod tests {
         let whole = Store::new(Options::default().split_bytes(0));
         whole.load(mixed(1000));
         assert_eq!(whole.partitions(), 1, "without the option nothing splits");
+    }
+
+    /// Each flush of a tree that is large and cannot be split began its minute again.
+    #[test]
+    fn a_tree_that_is_not_split_is_trimmed_in_time() {
+        let world = World::new();
+        let db = world.open();
+        let kv = db.keyspace("kv").unwrap();
+        let context = kv.core().trees()[0].context();
+        let meta = TableMeta {
+            number: FileNumber(99),
+            smallest: b"a".to_vec(),
+            largest: b"z".to_vec(),
+            ..TableMeta::default()
+        };
+        let edit = TreeEdit { added: vec![(6, meta)], ..TreeEdit::new(TreeId(99)) };
+        let version = Version::open(context, &edit, &mut Known::default()).unwrap();
+        let bounds = Some(Arc::new(KeyBounds::new(b"m".to_vec(), None)));
+        let options = TreeOptions { bounds, ..TreeOptions::default() };
+        let tree = Tree::new(TreeId(99), Arc::clone(context), options, version);
+        assert!(tree.shares_tables());
+        let splits = Splits::default();
+        let at = Duration::from_secs;
+        splits.note_sharing(&tree, at(1));
+        splits.forget(tree.id());
+        splits.note_sharing(&tree, at(40));
+        assert!(!splits.is_trim_late(&tree, at(60)) && splits.is_trim_late(&tree, at(61)));
+    }
+
+    /// Writes `mib` without a pause, so that background work runs only where the writer waits for
+    /// it.
+    fn write_steadily(kv: &Keyspace, mib: u64) {
+        let random = SeededRandom::new(7);
+        for _ in 0..mib << 10 {
+            let words = (0..128).flat_map(|_| random.next_u64().to_le_bytes());
+            kv.put(random.next_u64().to_be_bytes(), words.collect::<Vec<_>>()).unwrap();
+        }
+    }
+
+    /// A flush or a compaction of the tree that ended was followed by the next one before the split
+    /// had its turn, and tables that reach across the new bounds were trimmed last.
+    #[test]
+    fn a_tree_that_is_flushed_and_compacted_all_the_time_is_split() {
+        let options =
+            Options { memory_budget: 4 << 20, split_bytes: 2 << 20, ..Options::default() };
+        let store = Store::new(options);
+        write_steadily(&store.kv, 64);
+        let largest = store.kv.core().trees().iter().map(|tree| tree.table_bytes()).max().unwrap();
+        assert!(largest < 8 << 20, "{largest} bytes in one of {}", store.partitions());
+        store.db.verify().unwrap();
     }
 }

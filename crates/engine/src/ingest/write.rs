@@ -238,7 +238,7 @@ impl Ingest {
             }
         }
         let IngestReport { entries, tables, bytes, .. } = report;
-        let keyspace = self.core.name();
+        let keyspace = parts.keyspaces.full_name(&self.core);
         parts.health.tell(&Event::Ingested { keyspace, entries, tables, bytes });
         Ok(report)
     }

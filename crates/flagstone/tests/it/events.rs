@@ -1,9 +1,10 @@
 //! Events name what users know: keyspaces and their partitions.
 
 use crate::support::{hashed, small};
-use flagstone::{Database, Event, Routing};
+use flagstone::{Database, Event, Index, Routing, doc};
 use flagstone_testkit::World;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 #[test]
 fn flushes_and_compactions_are_told_by_keyspace_and_partition() {
@@ -67,5 +68,46 @@ fn a_removed_file_is_told_by_the_number_in_its_name() {
         let name = format!("{number:06}.sst");
         assert!(tables.contains(&name) && !world.files().contains(&name), "{name}: {tables:?}");
         assert_eq!(*text, format!("file {number:06} removed"));
+    }
+}
+
+/// An index was named without its collection.
+#[test]
+fn the_partitions_of_an_index_are_told_with_the_name_of_its_collection() {
+    let world = World::new(1);
+    let (environment, executor) = world.environment();
+    let heard = Arc::<Mutex<Vec<String>>>::default();
+    let told = Arc::clone(&heard);
+    let listener = move |event: &Event| {
+        let (keyspace, what) = match event {
+            Event::PartitionSplit { keyspace, .. } => (keyspace, "split"),
+            Event::PartitionsMerged { keyspace, .. } => (keyspace, "merged"),
+            Event::Ingested { keyspace, .. } => (keyspace, "ingested"),
+            _ => return,
+        };
+        told.lock().unwrap().push(format!("{keyspace} {what}"));
+    };
+    let options = small().split_bytes(8 << 10);
+    let builder = Database::builder(World::dir()).options(options).environment(environment);
+    let db = builder.listener(listener).open().unwrap();
+    let docs = db.collection_with("docs", hashed(1)).unwrap();
+    let put = |n: u32| {
+        let name = flagstone_base::hash::remix(u64::from(n)).to_string();
+        docs.put_value(n, &doc!({"name": name})).unwrap();
+    };
+    (0..200).for_each(put);
+    docs.create_index("by_name", Index::on("name")).unwrap();
+    (200..1500).for_each(put);
+    db.flush().unwrap();
+    executor.run_all();
+    docs.clear().unwrap();
+    for _ in 0..5 {
+        executor.run_all();
+        world.clock.advance(Duration::from_secs(2));
+        executor.ring_timer();
+    }
+    let heard = heard.lock().unwrap();
+    for what in ["ingested", "split", "merged"] {
+        assert!(heard.contains(&format!("docs/by_name {what}")), "{what}: {heard:?}");
     }
 }
