@@ -76,6 +76,9 @@ pub struct Content {
     pub definitions: Vec<DefinitionTable>,
     /// Kept for the layer above; the engine does not use it.
     pub attachment: Arc<dyn Any + Send + Sync>,
+    /// Bytes above every key, if the content has such. Without them a removal of all keys needs the
+    /// largest possible key, which takes 64 KiB.
+    pub above_keys: Option<&'static [u8]>,
 }
 
 /// Identifies a table of definitions of a keyspace. Stored in the log and the manifest.

@@ -12,7 +12,7 @@ use crate::parts::Parts;
 use crate::read::{Pin, Scan, Snapshot, TryGet, count};
 use crate::scratch::Scratch;
 use crate::write;
-use flagstone_base::key::{KEY_BYTES_MAX, KeyRange, check_key, next_key};
+use flagstone_base::key::{KeyRange, check_key, next_key};
 use flagstone_base::{ErrorKind, KeyspaceId, Kind, Moment, Result, Slice};
 use std::fmt;
 use std::ops::{Bound, Deref, RangeBounds};
@@ -186,6 +186,18 @@ impl Keyspace {
         }
     }
 
+    /// Returns the error with which every write of the caller would fail.
+    ///
+    /// # Errors
+    /// InvalidInput inside a closure that may not write, if the keyspace was dropped, or if the
+    /// database is open for reading only; Poisoned, Closed.
+    pub fn check_may_write(&self) -> Result<()> {
+        let health = &self.parts().health;
+        health.check_may_write()?;
+        health.check_open_for_writing()?;
+        self.core.check_not_dropped()
+    }
+
     /// Creates a batch that removes all keys of `range`.
     fn batch_without(&self, range: KeyRange) -> Result<Batch> {
         let mut batch = Batch::default();
@@ -209,10 +221,10 @@ impl Keyspace {
             }
             Bound::Excluded(end) => end,
             Bound::Unbounded => {
-                // The largest possible key.
-                let last = vec![0xFF; KEY_BYTES_MAX];
-                batch.delete(&self.core, &last)?;
-                last
+                for (kind, key, end) in self.core.removals_from(start) {
+                    batch.push(&self.core, kind, &key, &end)?;
+                }
+                return Ok(batch);
             }
         };
         if start < end {

@@ -6,7 +6,8 @@ use crate::fold::Fold;
 use crate::gate::Gate;
 use crate::partition::{Layout, Layouts, Route};
 use flagstone_base::hash::key_hash;
-use flagstone_base::{Error, ErrorKind, KeyspaceId, Result};
+use flagstone_base::key::KEY_BYTES_MAX;
+use flagstone_base::{Error, ErrorKind, KeyspaceId, Kind, Result};
 use flagstone_env::sync::ArcSwap;
 use flagstone_env::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicUsize, Ordering};
 use flagstone_tree::{SampledKeys, Tree, TreeContext, TreeOptions, sampled_keys, tables_stamp};
@@ -32,6 +33,8 @@ pub struct KeyspaceCore {
     pub(crate) definitions: Vec<DefinitionTable>,
     /// The object that the layer above keeps with the keyspace.
     pub(crate) attachment: Arc<dyn Any + Send + Sync>,
+    /// Bytes above every key, if the content has such.
+    above_keys: Option<&'static [u8]>,
     /// Entries carry checks.
     pub(crate) entry_checks: bool,
     /// Entries may have an expiry. Never reset.
@@ -86,6 +89,7 @@ impl KeyspaceCore {
             fold: content.fold,
             definitions: content.definitions,
             attachment: content.attachment,
+            above_keys: content.above_keys,
             expires: AtomicBool::new(record.expires),
             status: AtomicU8::new(0),
             owned: ArcSwap::from(Arc::<OwnedSet>::default()),
@@ -119,6 +123,22 @@ impl KeyspaceCore {
     /// Replaces the layout. Called under the locks of the manifest and the numbering.
     pub(crate) fn set_layout(&self, route: Route, trees: Vec<Arc<Tree>>) {
         self.layouts.replace(route, trees);
+    }
+
+    /// The writes that remove all keys from `start` on: kind, key, and the end of a range.
+    pub(crate) fn removals_from(&self, start: Vec<u8>) -> Vec<(Kind, Vec<u8>, Vec<u8>)> {
+        let (mut removals, end) = match self.above_keys {
+            Some(above) => (Vec::new(), above.to_vec()),
+            // The end of a range is excluded, so the largest possible key is removed by itself.
+            None => {
+                let last = vec![0xFF; KEY_BYTES_MAX];
+                (vec![(Kind::Delete, last.clone(), Vec::new())], last)
+            }
+        };
+        if start < end {
+            removals.push((Kind::RangeDelete, start, end));
+        }
+        removals
     }
 
     /// Keeps the layout as it is until [`KeyspaceCore::end_ingest`]. Called under the lock of the

@@ -75,7 +75,7 @@ impl ContentFactory for Contents {
             }
             _ => Vec::new(),
         };
-        Ok(Content { fold, definitions, attachment: table })
+        Ok(Content { fold, definitions, attachment: table, above_keys: None })
     }
 
     fn defines(&self, content: &KeyspaceContent, _kind: DefinitionKind) -> bool {

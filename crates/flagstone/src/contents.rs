@@ -3,6 +3,7 @@
 
 use crate::collection::{Documents, PATCH_FOLD, patch_version};
 use crate::index::{self, IndexState};
+use crate::sort_keys::ABOVE_KEYS;
 use flagstone_base::{Error, ErrorKind, Result};
 use flagstone_engine::WantedContent;
 use flagstone_engine::content::{
@@ -89,7 +90,12 @@ impl Contents {
 fn index_content(keyspace: Described<'_>) -> Result<Content> {
     let (note, is_doubtful) = keyspace.owned.map_or((&b""[..], true), |o| (o.note, o.is_doubtful));
     let state = IndexState::open(keyspace.name, note, is_doubtful)?;
-    Ok(Content { fold: None, definitions: Vec::new(), attachment: Arc::new(state) })
+    Ok(Content {
+        fold: None,
+        definitions: Vec::new(),
+        attachment: Arc::new(state),
+        above_keys: Some(ABOVE_KEYS),
+    })
 }
 
 impl ContentFactory for Contents {
@@ -117,6 +123,7 @@ impl ContentFactory for Contents {
             fold: self.fold(keyspace)?,
             definitions: Vec::new(),
             attachment: Arc::new(()),
+            above_keys: None,
         })
     }
 

@@ -6,6 +6,9 @@ use flagstone_doc::sort_key::{self, Direction};
 use flagstone_doc::{DEPTH_MAX, Value};
 use std::ops::{Bound, RangeBounds};
 
+/// Above every sort key, in both directions: none begins with this byte.
+pub(crate) const ABOVE_KEYS: &[u8] = &[0xFF];
+
 /// Appends the sort key of `value`.
 ///
 /// # Errors

@@ -11,8 +11,8 @@ use crate::keyspace_core::{KeyspaceCore, Trees};
 use crate::options::{Durability, check_interval};
 use crate::read::Snapshot;
 use crate::write::commit_held;
-use flagstone_base::key::{KEY_BYTES_MAX, check_key};
-use flagstone_base::{Error, Kind, Result};
+use flagstone_base::key::check_key;
+use flagstone_base::{Error, Result};
 use flagstone_env::sync::atomic::Ordering;
 use std::sync::Arc;
 
@@ -218,10 +218,10 @@ pub(crate) fn empty(
     let mut hold = Hold::new(handle, batch).durability(Durability::Group);
     // The batch waits for no room, since it frees more than it takes.
     let committed = hold.run(false, &mut |held| {
-        let last = vec![0xFF; KEY_BYTES_MAX];
         for owned in &core.owned_set().keyspaces {
-            held.push(owned, Kind::Delete, &last, b"")?;
-            held.push(owned, Kind::RangeDelete, &[0], &last)?;
+            for (kind, key, end) in owned.removals_from(vec![0]) {
+                held.push(owned, kind, &key, &end)?;
+            }
             emptied.push(Arc::clone(owned));
         }
         Ok(())

@@ -1,5 +1,6 @@
 //! What a collection has besides its entries: the names of fields, and the fold of patches.
 
+use crate::sort_keys::ABOVE_KEYS;
 use flagstone_base::{Error, ErrorKind, Result};
 use flagstone_doc::{Names, Patcher};
 use flagstone_engine::content::{Content, DefinitionKind, DefinitionTable, Definitions};
@@ -57,7 +58,8 @@ impl Documents {
     fn into_content(self, fold: Option<Arc<dyn Fold>>) -> Content {
         let table = Arc::new(NameTable(Arc::clone(&self.names)));
         let names = DefinitionTable::new(DefinitionKind::NAMES, table, self.names.shared_len());
-        Content { fold, definitions: vec![names], attachment: Arc::new(self) }
+        let (definitions, attachment) = (vec![names], Arc::new(self));
+        Content { fold, definitions, attachment, above_keys: Some(ABOVE_KEYS) }
     }
 }
 

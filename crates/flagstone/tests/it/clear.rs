@@ -3,7 +3,7 @@
 use crate::support::{folding, hashed, open, small, small_with};
 use flagstone::env::names::FileKind;
 use flagstone::env::{Effect, Failure, Fault, Op};
-use flagstone::{Durability, ErrorKind, Keyspace};
+use flagstone::{Durability, ErrorKind, Index, Keyspace, Value, doc};
 use flagstone_testkit::{Session, World, dump};
 
 fn tables(session: &Session) -> u64 {
@@ -207,4 +207,44 @@ fn a_flush_that_fails_delays_the_room_and_not_the_emptying() {
     session.db.flush().unwrap();
     session.settle();
     assert_eq!(tables(&session), 0);
+}
+
+/// The removal had a key of 64 KiB twice for each index, so a small database refused it.
+#[test]
+fn a_collection_with_many_indexes_is_emptied_in_a_small_database() {
+    let world = World::new(9);
+    let session = open(&world, &small());
+    let docs = session.db.collection_with("docs", hashed(2)).unwrap();
+    for n in 0..12 {
+        let fields = if n % 2 == 0 { ["v", "n"] } else { ["-v", "-n"] };
+        let index = Index::on(fields[0]).then(fields[1]);
+        docs.create_index(&format!("index {n}"), index).unwrap();
+    }
+    let values = || {
+        let long = Value::from("\u{10FFFF}".repeat(600));
+        let map = Value::from(vec![Value::from(f64::MAX)]);
+        [
+            Value::Null,
+            Value::from(true),
+            Value::from(u64::MAX),
+            long,
+            map,
+            Value::from(vec![0xFF_u8; 9]),
+        ]
+    };
+    for (n, value) in values().into_iter().enumerate() {
+        docs.put_value(value.clone(), &doc!({"v": value, "n": n})).unwrap();
+    }
+    session.db.flush().unwrap();
+    docs.put_value(7, &doc!({"v": "in memory"})).unwrap();
+    docs.clear().unwrap();
+    assert_eq!(docs.count().unwrap(), 0);
+    session.db.verify().unwrap();
+    session.settle();
+    assert_eq!(tables(&session), 0, "nothing is left in any index");
+    docs.put_value(8, &doc!({"v": 1})).unwrap();
+    assert_eq!(docs.find(r#"{"v":1}"#).count().unwrap(), 1);
+    let after = open(&world.after_kill(1), &small());
+    assert_eq!(after.db.collection("docs").unwrap().count().unwrap(), 1);
+    after.db.verify().unwrap();
 }

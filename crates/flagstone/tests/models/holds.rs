@@ -20,7 +20,12 @@ struct Bytes;
 
 impl ContentFactory for Bytes {
     fn open(&self, _keyspace: Described<'_>) -> Result<Content> {
-        Ok(Content { fold: None, definitions: Vec::new(), attachment: Arc::new(()) })
+        Ok(Content {
+            fold: None,
+            definitions: Vec::new(),
+            attachment: Arc::new(()),
+            above_keys: None,
+        })
     }
 
     fn defines(&self, _content: &KeyspaceContent, _kind: DefinitionKind) -> bool {
