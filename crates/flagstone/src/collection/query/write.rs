@@ -46,7 +46,8 @@ pub struct Changed {
     pub matched: u64,
     /// Documents that were changed or removed. A patch may leave a document as it is.
     pub modified: u64,
-    /// Documents that the patch does not apply to, if [`WriteMany::keep_going`] was called.
+    /// Documents that the patch does not apply to, or whose values an index refuses, if
+    /// [`WriteMany::keep_going`] was called.
     pub refused: u64,
     /// Where to continue, after a limit or an error; `None` if all documents were looked at.
     pub next: Option<PageToken>,
@@ -102,7 +103,8 @@ impl WriteMany {
         self
     }
 
-    /// Counts the documents that the patch does not apply to, and goes on, instead of stopping with
+    /// Counts the documents that the patch does not apply to, and those that would get values which
+    /// an index refuses, such as a duplicate of a unique one. It goes on instead of stopping with
     /// an error.
     pub const fn keep_going(mut self) -> Self {
         self.keeps_going = true;
@@ -117,7 +119,8 @@ impl WriteMany {
     /// # Errors
     /// InvalidInput for a malformed filter, a patch that does not apply to a document, a token of
     /// another write, or inside the closure of an update or a transaction; ConditionFailed;
-    /// OutOfSpace, Io, Corruption, Poisoned, Closed.
+    /// Duplicate for a value that a unique index has already; OutOfSpace, Io, Corruption, Poisoned,
+    /// Closed.
     pub fn run(&self) -> Result<Changed, Interrupted> {
         let mut run = Run { many: self, done: Changed::default(), last: self.spec.after.clone() };
         match run.all() {
@@ -231,13 +234,15 @@ impl Run<'_> {
         let outcome = match outcome {
             Ok(outcome) => outcome,
             Err(error) => {
-                let refusals = [ErrorKind::InvalidInput, ErrorKind::ConditionFailed];
-                let is_refusal = refusals.contains(&error.kind());
+                use ErrorKind::{ConditionFailed, Duplicate, InvalidInput};
+                let is_refusal = matches!(error.kind(), InvalidInput | ConditionFailed | Duplicate);
                 let key = decode::primary_key(&self.many.stored, key)?;
                 let error = error.context(format_args!("document {key}"));
                 return match is_refusal && self.many.keeps_going {
                     false => Err(error),
                     true => {
+                        // Where nothing can be written, the fault is not that of the document.
+                        self.many.stored.bytes().check_may_write()?;
                         self.done.matched += 1;
                         self.done.refused += 1;
                         Ok(())

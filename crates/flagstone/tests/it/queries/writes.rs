@@ -1,7 +1,7 @@
 //! Updates and deletes by filter.
 
 use crate::support::{hashed, small};
-use flagstone::{Changed, Collection, ErrorKind, Patch, doc};
+use flagstone::{Changed, Collection, ErrorKind, Index, Patch, doc};
 use flagstone_testkit::{Session, World};
 
 fn opened(world: &World, count: i64) -> (Session, Collection) {
@@ -149,4 +149,44 @@ fn a_transaction_changes_what_it_sees_and_all_or_nothing() {
     tx.commit().unwrap();
     assert_eq!(collection.find(r#"{"seen":true}"#).count().unwrap(), 10);
     assert_eq!(collection.count().unwrap(), 10);
+}
+
+/// It stopped at the first of them.
+#[test]
+fn documents_that_a_unique_index_refuses_are_counted() {
+    let world = World::new(1);
+    let (_session, collection) = opened(&world, 10);
+    collection.create_index("by_n", Index::on("n").unique()).unwrap();
+    let patch = Patch::new().set("n", 7);
+    let failed = collection.update_many("{}", &patch).run().unwrap_err();
+    assert_eq!(failed.error.kind(), ErrorKind::Duplicate, "{failed}");
+    let done = collection.update_many("{}", &patch).keep_going().run().unwrap();
+    assert_eq!(counts(&done), (10, 0, 9, false));
+}
+
+/// Every document was counted as one that the patch does not apply to.
+#[test]
+fn a_write_that_may_not_happen_at_all_refuses_no_documents() {
+    let world = World::new(1);
+    let (session, collection) = opened(&world, 10);
+    let many = collection.update_many("{}", &Patch::new().inc("n", 1)).keep_going();
+    let mut inside = None;
+    collection
+        .update(3, |_document| {
+            inside = Some(many.run());
+            Ok(())
+        })
+        .unwrap();
+    let failed = inside.unwrap().unwrap_err();
+    assert_eq!(failed.error.kind(), ErrorKind::InvalidInput);
+    assert_eq!((failed.done.matched, failed.done.refused), (0, 0), "{failed}");
+    let mut outcome = None;
+    session
+        .db
+        .transaction(|_tx| {
+            outcome = Some(many.run());
+            Ok(())
+        })
+        .unwrap();
+    assert!(outcome.unwrap().is_err());
 }
