@@ -39,7 +39,12 @@ fn a_merge_beside_a_refused_ingest_comes_before_it_or_is_refused() {
                 while !is_over.load(Ordering::Relaxed) {
                     match kv.merge([3], "x") {
                         Ok(()) => drop(merged.fetch_add(1, Ordering::Relaxed)),
-                        Err(error) => assert_eq!(error.kind(), ErrorKind::Io, "{error}"),
+                        // Writers that fill the memory meanwhile wait for a flush, which fails
+                        // because there is no new manifest.
+                        Err(error) => assert!(
+                            matches!(error.kind(), ErrorKind::Io | ErrorKind::OutOfSpace),
+                            "{error}"
+                        ),
                     }
                 }
             });
