@@ -44,6 +44,12 @@ impl Keyspace {
         self.handle.parts()
     }
 
+    /// Notes a writer of `key` that has waited for others: a model of splits by load has too few.
+    #[cfg(feature = "shuttle")]
+    pub fn note_wait(&self, key: &[u8]) {
+        self.core.layout().tree_of(key, self.core.hash(key)).note_wait(key);
+    }
+
     /// The options that the database was opened with.
     pub fn options(&self) -> &Options {
         &self.parts().setup.options

@@ -89,29 +89,43 @@ fn readers_see_whole_batches_while_tables_are_compacted() {
 fn readers_see_whole_batches_while_partitions_split() {
     static SPLITS: AtomicU64 = AtomicU64::new(0);
     explore("readers_see_whole_batches_while_partitions_split", || {
-        let world = World::new(1);
-        let db = open(&world, options(Durability::Buffered).split_bytes(1 << 10));
-        let routing = KeyspaceOptions::new().routing(Routing::Auto);
-        let kv = db.keyspace_with("kv", routing).unwrap();
-        // Two tables that begin apart, of bytes that cannot be compressed.
-        let mut state = 1_u32;
-        let mut byte = || {
-            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-            (state >> 24) as u8
-        };
-        for keys in [["00", "99"], ["bb", "zz"]] {
-            for key in keys {
-                kv.put(key, (0..500).map(|_| byte()).collect::<Vec<u8>>()).unwrap();
-            }
-            db.flush().unwrap();
-        }
-        write_and_read(&db, &kv, |db| {
-            db.flush().unwrap();
-            db.flush().unwrap();
-        });
-        SPLITS.fetch_add(db.stats().splits, Ordering::Relaxed);
+        SPLITS.fetch_add(beside_splits(Routing::Auto, 500), Ordering::Relaxed);
     });
     assert!(SPLITS.load(Ordering::Relaxed) > 0, "no split");
+}
+
+/// Both parts of a hash partition have all its tables, and skip the keys of the other.
+#[test]
+fn readers_see_whole_batches_while_hash_partitions_split() {
+    static SPLITS: AtomicU64 = AtomicU64::new(0);
+    explore("readers_see_whole_batches_while_hash_partitions_split", || {
+        SPLITS.fetch_add(beside_splits(Routing::Hash(1), 3000), Ordering::Relaxed);
+    });
+    assert!(SPLITS.load(Ordering::Relaxed) > 0, "no split");
+}
+
+/// Returns how many splits of partitions with values of `bytes` there were.
+fn beside_splits(routing: Routing, bytes: usize) -> u64 {
+    let world = World::new(1);
+    let db = open(&world, options(Durability::Buffered).split_bytes(1 << 10));
+    let kv = db.keyspace_with("kv", KeyspaceOptions::new().routing(routing)).unwrap();
+    // Two tables that begin apart, of bytes that cannot be compressed.
+    let mut state = 1_u32;
+    let mut byte = || {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        (state >> 24) as u8
+    };
+    for keys in [["00", "99"], ["bb", "zz"]] {
+        for key in keys {
+            kv.put(key, (0..bytes).map(|_| byte()).collect::<Vec<u8>>()).unwrap();
+        }
+        db.flush().unwrap();
+    }
+    write_and_read(&db, &kv, |db| {
+        db.flush().unwrap();
+        db.flush().unwrap();
+    });
+    db.stats().splits
 }
 
 /// A checkpoint beside writers holds whole batches, as of one moment after the last acknowledged

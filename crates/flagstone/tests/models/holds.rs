@@ -42,6 +42,11 @@ impl ContentFactory for Bytes {
 }
 
 fn opened(world: &World) -> (Engine, Keyspace) {
+    opened_with(world, Routing::Hash(2))
+}
+
+/// An engine, and a keyspace of bytes with this routing.
+pub(crate) fn opened_with(world: &World, routing: Routing) -> (Engine, Keyspace) {
     let environment = world.environment().0;
     let environment = Environment {
         disk: environment.disk,
@@ -55,7 +60,7 @@ fn opened(world: &World) -> (Engine, Keyspace) {
     config.options.compaction_workers = 1;
     let db = Engine::open(config).unwrap();
     let wanted = WantedContent { content: KeyspaceContent::of("bytes"), fold_if_new: None };
-    let options = KeyspaceOptions::new().routing(Routing::Hash(2));
+    let options = KeyspaceOptions::new().routing(routing);
     let kv = db.keyspace_of("kv", &wanted, Some(&options)).unwrap();
     (db, kv)
 }
