@@ -20,11 +20,10 @@ pub(crate) enum Work {
     AbsentGet,
     /// Gets right after the last put of a store of six times the memory.
     WrittenGet,
-    /// Scans of 50 entries and puts of new keys, half and half, right after the last put of such a
-    /// store.
-    WrittenScans,
-    /// Scans of 50 entries and puts of new keys, half and half.
-    ShortScans,
+    /// Short scans and puts of new keys, half and half.
+    ShortScans(ShortScans),
+    /// The workload E of YCSB: short scans, and a few inserts.
+    YcsbE,
     /// Scans of whole stores of small entries.
     FullScan,
     /// Synced puts of 128 bytes.
@@ -68,7 +67,8 @@ impl Work {
             Self::Fill => "fill".to_owned(),
             Self::CachedGet { .. } | Self::PagedGet | Self::WrittenGet => "cached-get".to_owned(),
             Self::AbsentGet => "absent-get".to_owned(),
-            Self::ShortScans | Self::WrittenScans => "short-scan".to_owned(),
+            Self::ShortScans(_) => "short-scan".to_owned(),
+            Self::YcsbE => "ycsb-e".to_owned(),
             Self::FullScan => "full-scan".to_owned(),
             Self::Durable => "durable-writers".to_owned(),
             Self::Transactions { .. } => "transactions".to_owned(),
@@ -78,6 +78,48 @@ impl Work {
             Self::IndexWrite { .. } => "index-write".to_owned(),
             Self::IndexBuild => "index-build".to_owned(),
         }
+    }
+}
+
+/// Which short scans, of which store.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct ShortScans {
+    /// Entries of a scan.
+    pub(crate) limit: usize,
+    /// Where scans begin.
+    pub(crate) distribution: Distribution,
+    /// Values of 100 bytes instead of 1 KiB.
+    pub(crate) small: bool,
+    /// Right after the last put of the store: nothing is flushed, compacted or read before.
+    pub(crate) written: bool,
+}
+
+impl ShortScans {
+    /// Returns all of them: those of filled stores, then those of written ones.
+    fn all() -> impl Iterator<Item = Self> {
+        let limits = |written, small, distribution| {
+            [10, 50, 100].map(|limit| Self { limit, distribution, small, written })
+        };
+        let starts = move |written, small| {
+            [Distribution::Uniform, Distribution::Zipfian]
+                .into_iter()
+                .flat_map(move |distribution| limits(written, small, distribution))
+        };
+        [(false, false), (false, true), (true, false), (true, true)]
+            .into_iter()
+            .flat_map(move |(written, small)| starts(written, small))
+    }
+
+    fn name(self) -> String {
+        let written = if self.written { "written-" } else { "" };
+        let small = if self.small { "-small" } else { "" };
+        let zipfian = if self.distribution == Distribution::Zipfian { "-zipfian" } else { "" };
+        format!("{written}scan-{}{small}{zipfian}", self.limit)
+    }
+
+    /// Returns whether scans are of 50 entries of a kilobyte and begin anywhere.
+    fn is_plain(self) -> bool {
+        self.limit == 50 && !self.small && self.distribution == Distribution::Uniform
     }
 }
 
@@ -154,9 +196,16 @@ pub(crate) fn all() -> Vec<Cell> {
     add("cold-get-32", &["reads"], cold(None), 32, READERS);
     add("cold-get-4k-32", &["blocks"], cold(Some(4 << 10)), 32, LOGS);
     add("cold-get-16k-32", &["blocks"], cold(Some(16 << 10)), 32, LOGS);
-    add("scan-50", &["scans"], Work::ShortScans, 2, EVERYONE);
     add("written-get", &["written"], Work::WrittenGet, 2, LOGS);
-    add("written-scan-50", &["written"], Work::WrittenScans, 2, LOGS);
+    for scans in ShortScans::all() {
+        let (groups, engines): (&[_], _) = match (scans.is_plain(), scans.written) {
+            (true, false) => (&["scans", "short-scans"], EVERYONE),
+            (true, true) => (&["written", "short-scans"], LOGS),
+            (false, _) => (&["short-scans"], LOGS),
+        };
+        add(&scans.name(), groups, Work::ShortScans(scans), 2, engines);
+    }
+    add("ycsb-e", &["short-scans"], Work::YcsbE, 4, LOGS);
     add("full-scan", &["scans"], Work::FullScan, 2, SCANNERS);
     add("overwrite-4", &["space"], Work::Overwrite { pattern: Pattern::Random }, 4, LOGS);
     add("queue-4", &["space"], Work::Overwrite { pattern: Pattern::Queue }, 4, LOGS);
@@ -219,9 +268,11 @@ pub(crate) fn select(words: &[String]) -> Result<Vec<Cell>, String> {
 /// The sizes of filled stores.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Scale {
-    /// Entries of 1 KiB that `fill`, `paged-get`, `absent-get` and `scan-50` put.
+    /// Entries of 1 KiB that `fill`, `paged-get`, `absent-get`, `scan-N` and `ycsb-e` put; of 100
+    /// bytes, four times as many.
     pub(crate) entries: u64,
-    /// Entries of 1 KiB that `written-get` and `written-scan-50` put.
+    /// Entries of 1 KiB that `written-get` and `written-scan-N` put; of 100 bytes, four times as
+    /// many.
     pub(crate) written_entries: u64,
     /// Entries of 1 KiB that `cached-get` puts.
     pub(crate) cached_entries: u64,

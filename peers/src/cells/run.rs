@@ -79,10 +79,19 @@ impl Setup<'_> {
         let times = |factor: f64| Duration::from_secs_f64(self.seconds * factor);
         options.pace.seconds = times(1.0);
         match self.cell.work {
-            Work::Mix { sustained: false, .. }
-            | Work::PagedGet
-            | Work::AbsentGet
-            | Work::ShortScans => {}
+            Work::Mix { sustained: false, .. } | Work::PagedGet | Work::AbsentGet => {}
+            Work::ShortScans(scans) => {
+                (options.limit, options.distribution) = (scans.limit, scans.distribution);
+                options.as_written = scans.written;
+                if scans.written {
+                    options.records = self.scale.written_entries;
+                }
+                if scans.small {
+                    options.data.value_bytes = 100;
+                    options.records *= 4;
+                }
+            }
+            Work::YcsbE => options.data.value_bytes = 1000,
             Work::Mix { sustained: true, .. } => {
                 options.pace.seconds = times(6.0);
                 options.pace.closing_sync = true;
@@ -100,7 +109,7 @@ impl Setup<'_> {
                 (options.isolation, options.distribution) = (isolation, distribution);
                 options.records = self.scale.cached_entries;
             }
-            Work::WrittenGet | Work::WrittenScans => {
+            Work::WrittenGet => {
                 options.as_written = true;
                 options.records = self.scale.written_entries;
             }
