@@ -14,7 +14,7 @@
 //!
 //! Readers take none of them: they load the visible SeqNo, then a tree's view.
 
-use crate::background::{Deletes, ExpiryTimer, Pace, Scrubber, Splits, Upkeep, act};
+use crate::background::{Deletes, ExpiryTimer, Growth, Pace, Scrubber, Splits, Upkeep, act};
 use crate::ballast::{self, Ballast};
 use crate::commit::{Commits, RecentWrites, Stall, Stripes, Throttle};
 use crate::content::ContentFactory;
@@ -149,6 +149,7 @@ impl Lower {
             log: Arc::clone(&self.log),
             deletes: Deletes::default(),
             pace: Pace::default(),
+            growth: Growth::default(),
             full_since: Mutex::default(),
             is_settling: AtomicBool::new(false),
             is_look_queued: AtomicBool::new(false),

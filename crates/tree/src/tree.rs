@@ -484,6 +484,14 @@ impl Tree {
         Rules::new(retention, &self.options, version, keys_max)
     }
 
+    /// Counts a read of `weight`.
+    #[inline]
+    pub(crate) fn note_read(&self, weight: u32) {
+        if self.reads.note(weight) {
+            self.reads.judge(self.view.load().memtables().map(|table| table.entries()).sum());
+        }
+    }
+
     /// Returns whether reads outweighed writes lately: then [`Policy::Leveling`] is the best
     /// policy.
     pub fn is_read_heavy(&self) -> bool {

@@ -10,6 +10,7 @@
 
 mod deletes;
 mod expiry_timer;
+mod idle;
 mod pace;
 mod splits;
 
@@ -55,6 +56,7 @@ pub(crate) use expiry_timer::ExpiryTimer;
 pub(crate) use failures::resume_later;
 pub use full::CompactProgress;
 pub(crate) use full::compact_trees;
+pub(crate) use idle::Growth;
 pub(crate) use ingest::{after_ingest, flush_most, flush_until_empty, wait_for_other_flushes};
 pub(crate) use install::make_current;
 pub(crate) use merge::note_divided;

@@ -85,7 +85,8 @@ fn start_compaction(upkeep: &Arc<Upkeep>, tree: &Arc<Tree>) -> Option<Compaction
         None if policy == Policy::Leveling => expired.or_else(hidden),
         job => job.or(expired),
     };
-    let job = job.or(trim);
+    // While the tree is written, its next merges of runs trim most tables anyway.
+    let job = job.or(trim.filter(|_| policy == Policy::Leveling));
     let Some(job) = job else {
         unwatch(upkeep, tree, view.version(), (policy, oldest));
         if let Some(at) = next_expiry(view.version(), moment) {

@@ -8,12 +8,13 @@
 use super::deletes::has_deletes;
 use super::expired::watch_expired;
 use super::flush::next_flush;
+use super::idle::SETTLE_AFTER;
 use super::merge::merge_small;
 use super::pick::{measure_pressure, next_compaction};
 use super::seal::{Take, seal};
 use super::split::split_due;
 use super::sweep::sweep;
-use super::upkeep::{SETTLE_AFTER, Upkeep};
+use super::upkeep::Upkeep;
 use crate::due::Due;
 use crate::keyspace_core::Trees;
 use crate::setup::job_of;
@@ -178,11 +179,15 @@ fn settle_later(upkeep: &Arc<Upkeep>) {
     if upkeep.is_settling.swap(true, Ordering::AcqRel) {
         return;
     }
+    upkeep.growth.watch(upkeep.setup.now(), upkeep.memory.memtable_bytes());
     let job = job_of(upkeep, |upkeep| {
         // Reset first: a flush that ends after this needs another job.
         upkeep.is_settling.swap(false, Ordering::AcqRel);
         let now = upkeep.setup.now();
-        if upkeep.work.since_flush(now).is_some_and(|since| since < SETTLE_AFTER) {
+        let full = upkeep.setup.options.memtable_share() / 2;
+        upkeep.growth.check(now, upkeep.memory.memtable_bytes(), full);
+        let is_flushed = upkeep.work.since_flush(now).is_some_and(|since| since < SETTLE_AFTER);
+        if is_flushed || upkeep.growth.is_fast(now) {
             settle_later(upkeep);
         } else {
             upkeep.memory.give_to_readers();

@@ -2,6 +2,7 @@
 
 use super::deletes::Deletes;
 use super::expiry_timer::ExpiryTimer;
+use super::idle::{Growth, SETTLE_AFTER};
 use super::pace::Pace;
 use super::splits::Splits;
 use crate::ballast::Ballast;
@@ -24,10 +25,6 @@ use flagstone_tree::TreeContext;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// When no flush has ended for this long, writers count as idle, and trees are compacted for
-/// readers.
-pub(super) const SETTLE_AFTER: Duration = Duration::from_secs(1);
-
 /// The background work of an open database.
 pub(crate) struct Upkeep {
     pub(crate) setup: Arc<Setup>,
@@ -43,6 +40,7 @@ pub(crate) struct Upkeep {
     pub(crate) log: Arc<LogUpkeep>,
     pub(crate) deletes: Deletes,
     pub(crate) pace: Pace,
+    pub(crate) growth: Growth,
     /// When the disk became full, if it is.
     pub(crate) full_since: Mutex<Option<Duration>>,
     /// A job that checks whether writers are idle is scheduled.
@@ -61,8 +59,9 @@ pub(crate) struct Upkeep {
 impl Upkeep {
     /// Returns whether writers are idle.
     pub(super) fn writers_are_idle(&self) -> bool {
-        let since = self.work.since_flush(self.setup.now());
-        since.is_none_or(|since| since >= SETTLE_AFTER) && !self.work.is_flush_pending()
+        let now = self.setup.now();
+        let has_settled = self.work.since_flush(now).is_none_or(|since| since >= SETTLE_AFTER);
+        has_settled && !self.growth.is_fast(now) && !self.work.is_flush_pending()
     }
 
     pub(super) fn is_log_long(&self) -> bool {

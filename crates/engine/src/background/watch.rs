@@ -6,6 +6,7 @@
 //! changed --> watched --nothing found--> not searched, if no snapshot is older than the tree
 //!              ^   \-------------------> held back, if one is: until the oldest such one is gone
 //!              |    \------------------> until idle, while writers are active: until they are idle
+//!              |                         or the tree is mostly read
 //!              \___________________________________________________/
 //! ```
 
@@ -26,6 +27,9 @@ pub(super) fn watch_again(upkeep: &Upkeep) {
     let Queue { watched, until_idle, held_back, .. } = &mut *queue;
     if is_idle {
         watched.append(until_idle);
+    } else {
+        // Those that are mostly read now need not wait.
+        watched.extend(until_idle.extract_if(.., |_, tree| tree.is_read_heavy()));
     }
     let still_held = match oldest {
         Some(oldest) => held_back.split_off(&(oldest, TreeId(0))),

@@ -175,6 +175,48 @@ fn writers_that_wait_for_compactions_learn_why_these_fail() {
     kv.put("b", "x").unwrap();
 }
 
+/// One partition is flushed seldom, however fast it is written. Its writers counted as idle a
+/// second after each flush, and its tables were compacted all the time. Only scans call for that.
+#[test]
+fn writers_that_are_seldom_flushed_are_not_idle_and_scans_get_few_runs() {
+    let world = World::new();
+    let db = world.builder().memory_budget(64 << 20).open().unwrap();
+    let kv = keyspace(&db, "a");
+    let upkeep = &kv.handle().parts().upkeep;
+    let runs = || kv.core().trees()[0].pressure(flagstone_tree::Policy::Leveling).l0_runs;
+    let step_all = || {
+        (0..100).for_each(|_| {
+            world.steps.ring_timer();
+            world.steps.step(Lane::Flush);
+            world.steps.step(Lane::Compaction);
+        });
+    };
+    for i in 0..8_u8 {
+        ["a", "m", "z"].into_iter().for_each(|key| kv.put(key, [i]).unwrap());
+        seal_all(upkeep);
+        kv.put("m", "keeps the tree busy").unwrap();
+        schedule(upkeep);
+        while upkeep.work.is_flush_pending() {
+            world.steps.step(Lane::Flush);
+        }
+    }
+    let before = runs();
+    assert!(before >= 6, "{before} runs");
+    let write = |second: u8| {
+        (0..50_u8).for_each(|n| kv.put([second, n], [7; 60_000]).unwrap());
+        world.clock.advance(Duration::from_secs(1));
+        step_all();
+    };
+    (0..2).for_each(write);
+    assert_eq!(runs(), before);
+    // Reads are sampled, with seeds of their own.
+    for _ in 0..20_000 {
+        assert!(kv.scan("a"..).advance().unwrap());
+    }
+    (2..4).for_each(write);
+    assert!(runs() < 4, "{} runs", runs());
+}
+
 /// While writers work, the runs of a tree wait in its first level; when writers are idle, the tree
 /// is compacted. A compaction of a tree that was not out of shape was never requested, so tables of
 /// ordered keys stayed.

@@ -132,7 +132,7 @@ impl Tree {
         at: SeqNo,
         now: Now<'_>,
     ) -> Result<Found> {
-        self.reads.note(1);
+        self.note_read(1);
         let mut lookup = Lookup::new(at, now);
         self.look_up(view, key, remix(key_hash), &mut lookup)?;
         self.finish(key, lookup)
@@ -156,7 +156,7 @@ impl Tree {
         if !lookup.is_done && !self.look_up_cached(view, key, hash, &mut lookup)? {
             return Ok(None);
         }
-        self.reads.note(1);
+        self.note_read(1);
         self.finish(key, lookup).map(Some)
     }
 

@@ -35,7 +35,7 @@ impl Tree {
         direction: Direction,
         options: ScanOptions,
     ) -> TreeScan {
-        self.reads.note(SCAN_WEIGHT);
+        self.note_read(SCAN_WEIGHT);
         let held = Owned::new(Held::new(&self.context().cache));
         let walk = Walk::new(Arc::clone(self), range, (at, direction), options);
         TreeScan { held, walk, known: None }
