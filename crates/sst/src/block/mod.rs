@@ -18,6 +18,7 @@ mod builder;
 mod view;
 
 mod check;
+mod search;
 
 pub(crate) use builder::BlockBuilder;
 pub(crate) use check::check_entries;

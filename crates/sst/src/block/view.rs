@@ -2,9 +2,8 @@
 
 use super::{SEQNO_WIDTH_MAX, TRAILER_BYTES, fingerprint};
 use crate::prefetch::prefetch;
-use flagstone_base::bytes::{order, same};
+use flagstone_base::bytes::same;
 use flagstone_base::{Decoder, Kind, Malformed, Moment, SeqNo, Slice, Tag, Trailer};
-use std::cmp::Ordering;
 use std::ops::{ControlFlow, Deref, Range};
 
 /// Bytes of the places, and cache lines of the columns, that are prefetched before a search: all
@@ -24,7 +23,7 @@ pub(crate) struct Block<B = Slice> {
     fingerprints_at: u32,
     seqno_width: u8,
     offset_width: u8,
-    restart_shift: u8,
+    pub(super) restart_shift: u8,
 }
 
 /// The places of one entry's parts in its block.
@@ -255,7 +254,7 @@ impl<B: Deref<Target = [u8]>> Block<B> {
 
     /// Returns the key of the restart `index`, which must be whole.
     #[inline]
-    fn restart_key(&self, index: usize) -> Result<&[u8], Malformed> {
+    pub(super) fn restart_key(&self, index: usize) -> Result<&[u8], Malformed> {
         let parsed = self.parse(index)?;
         if parsed.shared != 0 {
             return Err(Malformed {
@@ -264,32 +263,6 @@ impl<B: Deref<Target = [u8]>> Block<B> {
             });
         }
         Ok(&self.bytes[parsed.suffix()])
-    }
-
-    /// Compares entry `index` with (`key`, `at`).
-    fn compare(&self, index: usize, key: &[u8], at: SeqNo) -> Result<Ordering, Malformed> {
-        let parsed = self.parse(index)?;
-        let shared = self.shared(index, parsed.shared as usize)?;
-        let (front, back) = key.split_at(shared.len().min(key.len()));
-        Ok(order(shared, front)
-            .then_with(|| order(&self.bytes[parsed.suffix()], back))
-            .then_with(|| at.cmp(&parsed.trailer.seqno())))
-    }
-
-    /// Returns the index of the first entry at or after (`key`, `at`), or [`Block::count`] if there
-    /// is none.
-    pub(crate) fn lower_bound(&self, key: &[u8], at: SeqNo) -> Result<usize, Malformed> {
-        // First search the restarts, whose keys are whole, then the entries between two restarts.
-        let restarts = ((self.count() - 1) >> self.restart_shift) + 1;
-        let group = first_where(0, restarts, |r| {
-            Ok(self.compare(r << self.restart_shift, key, at)? != Ordering::Less)
-        })?;
-        if group == 0 {
-            return Ok(0);
-        }
-        let start = ((group - 1) << self.restart_shift) + 1;
-        let end = (group << self.restart_shift).min(self.count());
-        first_where(start, end, |i| Ok(self.compare(i, key, at)? != Ordering::Less))
     }
 
     /// Returns whether entry `index` has the key `key`.
@@ -361,25 +334,6 @@ impl Block {
         }
         Ok(Some(last_matched == Some(self.count() - 1)))
     }
-}
-
-/// Returns the first number in `start..end` for which `holds` is true. All numbers before it must
-/// be false, all after it true.
-#[inline]
-fn first_where(
-    mut start: usize,
-    mut end: usize,
-    mut holds: impl FnMut(usize) -> Result<bool, Malformed>,
-) -> Result<usize, Malformed> {
-    while start < end {
-        let middle = start + (end - start) / 2;
-        if holds(middle)? {
-            end = middle;
-        } else {
-            start = middle + 1;
-        }
-    }
-    Ok(start)
 }
 
 #[cfg(test)]
