@@ -116,8 +116,9 @@ fn columns(args: &FindArgs) -> Vec<String> {
 fn explain(find: &Find<'_>, group: Option<&Group>, args: &FindArgs) -> Result<(), Failure> {
     let explain: Explain = match group {
         Some(group) if args.analyze => find.explain_analyze_group(group)?,
-        _ if args.analyze => find.explain_analyze()?,
-        _ => find.explain()?,
+        Some(group) => find.explain_group(group)?,
+        None if args.analyze => find.explain_analyze()?,
+        None => find.explain()?,
     };
     let is_json = match args.format {
         Some(form) => form == FormArg::Json,

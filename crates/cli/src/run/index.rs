@@ -8,9 +8,9 @@ use crate::failure::Failure;
 use crate::interrupt;
 use crate::output::{Output, note};
 use crate::units::{counted, grouped};
-use flagstone::{BuildProgress, Filter, Index, Value};
+use flagstone::{BuildProgress, Filter, Index, IndexInfo, IndexStatistics, Value};
 use indicatif::{ProgressBar, ProgressStyle};
-use serde_json::json;
+use serde_json::{Value as Json, json};
 use std::io::IsTerminal;
 use std::ops::ControlFlow;
 use std::time::Instant;
@@ -116,23 +116,27 @@ fn list(args: &ListIndexesArgs) -> Result<(), Failure> {
             }
             continue;
         }
-        let line = json!({
-            "name": index.name,
-            "fields": index.fields,
-            "unique": index.is_unique,
-            "sparse": index.is_sparse,
-            "where": index.only,
-            "expires_after_seconds": index.expires_after.map(|time| time.as_secs_f64()),
-            "ready": index.is_ready,
-            "entries": index.entries,
-            "sampled": statistics.as_ref().map(|it| it.sampled),
-            "distinct": statistics.as_ref().map(|it| &it.distinct),
-            "first": statistics.as_ref().map(|it| values(&it.first)),
-            "last": statistics.as_ref().map(|it| values(&it.last)),
-        });
-        output.line(&line.to_string())?;
+        output.line(&to_json(&index, statistics.as_ref()).to_string())?;
     }
     output.flush()
+}
+
+/// An index as JSON, with what is known of its values.
+pub(super) fn to_json(index: &IndexInfo, statistics: Option<&IndexStatistics>) -> Json {
+    json!({
+        "name": index.name,
+        "fields": index.fields,
+        "unique": index.is_unique,
+        "sparse": index.is_sparse,
+        "where": index.only,
+        "expires_after_seconds": index.expires_after.map(|time| time.as_secs_f64()),
+        "ready": index.is_ready,
+        "entries": index.entries,
+        "sampled": statistics.map(|it| it.sampled),
+        "distinct": statistics.map(|it| &it.distinct),
+        "first": statistics.map(|it| values(&it.first)),
+        "last": statistics.map(|it| values(&it.last)),
+    })
 }
 
 /// The values of an entry as text; null is a missing one.

@@ -1,11 +1,11 @@
 //! `stats`: levels, sizes, amplification and cache hits, as a table or as JSON.
 
-use super::open;
+use super::{index, open};
 use crate::args::StatsArgs;
 use crate::failure::Failure;
 use crate::output::Output;
 use crate::units::{counted, grouped, show_bytes};
-use flagstone::{Database, KeyspaceStats, LevelReport, Routing, Stats};
+use flagstone::{Database, IndexInfo, IndexStatistics, KeyspaceStats, LevelReport, Routing, Stats};
 use serde_json::{Value, json};
 use std::fmt::Write;
 
@@ -14,31 +14,54 @@ pub(super) fn run(args: &StatsArgs) -> Result<(), Failure> {
     let stats = database.stats();
     let mut output = Output::new();
     if args.json {
-        output.line(&to_json(&stats).to_string())?;
+        let mut all = to_json(&stats);
+        let indexes = indexes(&database, &stats)?;
+        all["indexes"] = indexes.iter().map(index_to_json).collect();
+        output.line(&all.to_string())?;
     } else {
         output.line(draw(&stats).trim_end())?;
-        for (name, text) in indexes(&database, &stats)? {
+        for Known { owner, index, statistics } in indexes(&database, &stats)? {
+            let name = format!("index {owner}.{}", index.name);
+            let text = match statistics {
+                None => continue,
+                Some(Ok(statistics)) => statistics.to_string(),
+                Some(Err(error)) => format!("cannot be read: {error}"),
+            };
             output.line(&format!("{name:<14} {text}"))?;
         }
     }
     output.flush()
 }
 
-/// What is known of the values of each complete index.
-fn indexes(database: &Database, stats: &Stats) -> Result<Vec<(String, String)>, Failure> {
+/// An index of the collection `owner`, and what is known of its values if it is complete. The other
+/// figures are shown if a table is damaged.
+struct Known {
+    owner: String,
+    index: IndexInfo,
+    statistics: Option<Result<IndexStatistics, flagstone::Error>>,
+}
+
+/// All indexes.
+fn indexes(database: &Database, stats: &Stats) -> Result<Vec<Known>, Failure> {
     let mut found = Vec::new();
     for owner in stats.keyspaces.iter().filter(|one| one.info.content == "documents") {
         let Some(collection) = database.existing_collection(&owner.info.name)? else { continue };
-        for index in collection.indexes().into_iter().filter(|index| index.is_ready) {
-            // The other figures are shown if a table is damaged.
-            let text = match collection.index_statistics(&index.name) {
-                Ok(statistics) => statistics.to_string(),
-                Err(error) => format!("cannot be read: {error}"),
-            };
-            found.push((format!("index {}.{}", owner.info.name, index.name), text));
+        for index in collection.indexes() {
+            let statistics = index.is_ready.then(|| collection.index_statistics(&index.name));
+            found.push(Known { owner: owner.info.name.clone(), index, statistics });
         }
     }
     Ok(found)
+}
+
+fn index_to_json(known: &Known) -> Value {
+    let statistics = known.statistics.as_ref();
+    let mut json = index::to_json(&known.index, statistics.and_then(|it| it.as_ref().ok()));
+    json["collection"] = known.owner.as_str().into();
+    if let Some(Err(error)) = statistics {
+        json["error"] = error.to_string().into();
+    }
+    json
 }
 
 /// The statistics as a table for people.

@@ -1,8 +1,8 @@
 //! `watch`: what was committed, in order.
 //!
 //! A database is open in one process that writes, or in several that read. So to follow it means to
-//! open it, print what is new, close it, and look again later. In a shell, which has it open, a
-//! reader waits.
+//! open it, print what is new, close it, and look again when its files have changed. In a shell,
+//! which has it open, a reader waits.
 
 use super::open;
 use crate::args::WatchArgs;
@@ -14,10 +14,14 @@ use flagstone::{
     ErrorKind, Happened, json,
 };
 use serde_json::Value as Json;
-use std::time::{Duration, Instant};
+use std::ffi::OsString;
+use std::path::Path;
+use std::time::{Duration, Instant, SystemTime};
 
 /// The time between two looks at a database that others may have open.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
+/// File systems have time stamps of two seconds at most.
+const SETTLED: Duration = Duration::from_secs(3);
 
 pub(super) fn run(args: &WatchArgs) -> Result<(), Failure> {
     if let Some(bytes) = args.keep {
@@ -31,7 +35,17 @@ pub(super) fn run(args: &WatchArgs) -> Result<(), Failure> {
     interrupt::listen()?;
     let mut watch = Watch { output: Output::new(), left: args.limit.unwrap_or(u64::MAX) };
     let mut changed = Instant::now();
+    let mut seen = None;
     while watch.left > 0 && !interrupt::is_asked() {
+        let is_over = args.timeout.is_some_and(|timeout| changed.elapsed() >= timeout);
+        let files = Files::of(&args.database);
+        if files.is_some() && files == seen {
+            if is_over {
+                break;
+            }
+            std::thread::sleep(LOOK_EVERY.min(args.timeout.unwrap_or(LOOK_EVERY)));
+            continue;
+        }
         let database = match open::to_read(&args.database) {
             Ok(database) => database,
             Err(Failure::Engine(error)) if args.follow && error.kind() == ErrorKind::Busy => {
@@ -53,6 +67,7 @@ pub(super) fn run(args: &WatchArgs) -> Result<(), Failure> {
         from = ChangesFrom::After(changes.token());
         drop(changes);
         open::close(database)?;
+        seen = files;
         let is_over = args.timeout.is_some_and(|timeout| changed.elapsed() >= timeout);
         if !args.follow || is_over {
             break;
@@ -70,6 +85,27 @@ fn keep(args: &WatchArgs, bytes: u64) -> Result<(), Failure> {
     builder.change_retention(retention).open()?.close()?;
     note(&format!("changes kept: {retention}"));
     Ok(())
+}
+
+/// The files of a database as they were before it was opened, if all had been left alone for a
+/// while: as long as they are the same, there is nothing new, and no need to open it.
+#[derive(PartialEq, Eq)]
+struct Files(Vec<(OsString, u64, SystemTime)>);
+
+impl Files {
+    /// `None` if a file was written just now: a later write could have the same time stamp.
+    fn of(database: &Path) -> Option<Self> {
+        let mut files = Vec::new();
+        for entry in std::fs::read_dir(database).ok()? {
+            let entry = entry.ok()?;
+            let metadata = entry.metadata().ok()?;
+            files.push((entry.file_name(), metadata.len(), metadata.modified().ok()?));
+        }
+        files.sort_unstable();
+        let now = SystemTime::now();
+        let is_old = |time: &SystemTime| now.duration_since(*time).is_ok_and(|age| age > SETTLED);
+        files.iter().all(|(_, _, time)| is_old(time)).then_some(Self(files))
+    }
 }
 
 struct Watch {
@@ -198,5 +234,36 @@ fn text(bytes: &[u8]) -> Json {
     match std::str::from_utf8(bytes) {
         Ok(text) if !text.contains(char::is_control) => text.into(),
         _ => bytes.iter().fold(String::from("0x"), |hex, byte| format!("{hex}{byte:02x}")).into(),
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "test code")]
+mod tests {
+    use super::*;
+    use std::fs::{self, File};
+
+    #[test]
+    fn files_are_the_same_until_one_is_written() {
+        let dir = std::env::temp_dir().join(format!("flagstone-watch-{}", std::process::id()));
+        fs::create_dir_all(&dir).unwrap();
+        let write = |name: &str, seconds: u64| {
+            fs::write(dir.join(name), name).unwrap();
+            let file = File::options().write(true).open(dir.join(name)).unwrap();
+            file.set_modified(SystemTime::now() - Duration::from_secs(seconds)).unwrap();
+        };
+        let seen = || Files::of(&dir);
+        write("a.wal", 100);
+        assert!(seen().is_some() && seen() == seen());
+        let before = seen();
+        write("a.wal", 50);
+        assert!(seen().is_some() && seen() != before, "the same length, written later");
+        let before = seen();
+        write("b.wal", 100);
+        assert!(seen().is_some() && seen() != before);
+        // A write that follows could leave the same time stamp.
+        write("b.wal", 0);
+        assert!(seen().is_none());
+        fs::remove_dir_all(&dir).unwrap();
     }
 }

@@ -200,6 +200,15 @@ fn indexes_are_created_listed_kept_and_dropped() {
     assert!(made.code == 0, "{made:?}");
     assert!(made.stderr.starts_with("index by_sub: 6 entries of 6 documents"), "{made:?}");
     place.ok("index create db c names by.name --sparse --where {\"score\":{\"$gt\":0}}");
+    let stats: Value = serde_json::from_str(&place.ok("stats db --json")).unwrap();
+    let known: Vec<String> = stats["indexes"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|index| format!("{} {} {}", index["collection"], index["name"], index["entries"]))
+        .collect();
+    assert_eq!(known[0], r#""c" "by_sub" 6"#);
+    assert!(known[1].starts_with(r#""c" "names" "#) && stats["indexes"][0]["distinct"].is_array());
     let listed = place.ok("index list db c --json");
     let listed: Vec<Value> =
         listed.lines().map(|line| serde_json::from_str(line).unwrap()).collect();

@@ -17,7 +17,7 @@ use crate::value::Value;
 use crate::view::{Body, View};
 use crate::view_order::same;
 use flagstone_base::key::VALUE_BYTES_MAX;
-use flagstone_base::{Malformed, Result};
+use flagstone_base::{Error, Malformed, Result};
 
 /// A change at one place; a document is its argument.
 #[derive(Clone, Copy)]
@@ -56,12 +56,14 @@ impl Patcher {
     /// names table `names`. A [`Patcher::defining`] defines the names of new fields.
     ///
     /// On the bytes, each operation costs a copy of the document and a walk to its place; for many
-    /// operations, none of which copies, the document is decoded once.
+    /// operations the document is decoded once, and may be longer than `bytes_max` between two of
+    /// them.
     ///
     /// # Errors
     /// ConditionFailed if a `test` fails, InvalidInput if another operation is impossible, or would
-    /// make the document nested deeper than 512 or longer than `bytes_max` and than it is. The text
-    /// names the operation. Corruption if the bytes read are not a document.
+    /// make the document nested deeper than 512 or longer than `bytes_max` and than it is, or if
+    /// the copies of many operations take more than 64 MiB in total. The text names the operation.
+    /// Corruption if the bytes read are not a document.
     pub fn apply_json_patch(
         &mut self,
         patch: &JsonPatch,
@@ -69,11 +71,14 @@ impl Patcher {
         names: Option<&Names>,
         bytes_max: usize,
     ) -> Result<Vec<u8>> {
-        let copies = |operation: &Operation| matches!(operation.action, Action::Copy(_));
-        if patch.len() > self.parts_max(Some(document)) && !patch.operations.iter().any(copies) {
-            return self.decode_and_change(document, names, |value| patch.apply_to(value));
-        }
         let bytes_max = bytes_max.max(document.len());
+        if patch.len() > self.parts_max(Some(document)) {
+            let bytes = self.decode_and_change(document, names, |value| patch.apply_to(value))?;
+            return match bytes.len() <= bytes_max {
+                true => Ok(bytes),
+                false => Err(Error::invalid(format!("JSON Patch: {TOO_LARGE}"))),
+            };
+        }
         let mut target = Target { bytes: document.to_vec(), names, bytes_max };
         for (at, operation) in patch.operations.iter().enumerate() {
             let done = self.operate(operation, &mut target);
@@ -221,7 +226,7 @@ impl Patcher {
                     Change::Replace(document) => {
                         places::replace(&mut root, place, argument(document)?)?;
                     }
-                    Change::Remove => places::remove(&mut root, place)?,
+                    Change::Remove => drop(places::remove(&mut root, place)?),
                 }
                 target.bytes = self.encoded(&root, target.names)?;
                 target.check_size()

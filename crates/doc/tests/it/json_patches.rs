@@ -270,6 +270,37 @@ fn copies_of_copies_are_refused_at_the_limit() {
     }
 }
 
+/// On the bytes each copy would cost the whole document.
+#[test]
+fn many_copies_decode_the_document_once_and_are_bounded() {
+    let copies = |from: &str, count: usize| {
+        let copy = |_| doc!({ "op": "copy", "from": from, "path": "/to" });
+        JsonPatch::from_value(&(0..count).map(copy).collect()).unwrap()
+    };
+    let document = doc!({ "large": "x", "small": [1, 2], "to": null });
+    let result = patched(&document, &copies("/small", 1000)).unwrap();
+    assert_eq!(result.get("to"), document.get("small"));
+    let document = doc!({ "large": ("x".repeat(1 << 20)), "small": [1, 2], "to": null });
+    let bytes = encoded(&document, None);
+    let apply = |patch: &JsonPatch| Patcher::new().apply_json_patch(patch, &bytes, None, 4 << 20);
+    assert!(apply(&copies("/large", 2)).is_ok());
+    let error = apply(&copies("/large", 1000)).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidInput);
+    assert!(error.to_string().starts_with("JSON Patch, /6"), "{error}");
+    // Moves copy nothing.
+    let there_and_back = (0..500).flat_map(|_| {
+        let to = |from: &str, path: &str| doc!({ "op": "move", "from": from, "path": path });
+        [to("/large", "/moved"), to("/moved", "/large")]
+    });
+    let moves = JsonPatch::from_value(&there_and_back.collect()).unwrap();
+    assert_eq!(decoded(&apply(&moves).unwrap(), None), document);
+    // Together they are too long, though each is not.
+    let each = |n: usize| doc!({ "op": "copy", "from": "/large", "path": (format!("/n{n}")) });
+    let small = (0..600).map(|_| doc!({ "op": "test", "path": "/to", "value": null }));
+    let patch = JsonPatch::from_value(&(0..4).map(each).chain(small).collect()).unwrap();
+    assert!(apply(&patch).unwrap_err().to_string().ends_with("larger than its limit"));
+}
+
 #[test]
 fn nesting_beyond_the_limit_is_refused() {
     let nested = (0..511).fold(Value::from(1), |inner, _| Value::Array(vec![inner]));

@@ -35,7 +35,7 @@ impl Operation {
         let path: Vec<&str> = self.path.tokens().collect();
         match &self.action {
             Action::Add(value) => places::add(root, &path, value.clone())?,
-            Action::Remove => places::remove(root, &path)?,
+            Action::Remove => drop(places::remove(root, &path)?),
             Action::Replace(value) => places::replace(root, &path, value.clone())?,
             Action::Test(value) => match places::at(root, &path) {
                 Some(found) if found == value => {}
@@ -48,11 +48,12 @@ impl Operation {
                 if from == path && matches!(self.action, Action::Move(_)) {
                     return Ok(());
                 }
-                *room = room.checked_sub(inline_bytes(value)).ok_or(TOO_LARGE)?;
-                let value = value.clone();
-                if matches!(self.action, Action::Move(_)) {
-                    places::remove(root, &from)?;
-                }
+                let value = if matches!(self.action, Action::Move(_)) {
+                    places::remove(root, &from)?
+                } else {
+                    *room = room.checked_sub(inline_bytes(value)).ok_or(TOO_LARGE)?;
+                    value.clone()
+                };
                 places::add(root, &path, value)?;
             }
         }

@@ -47,18 +47,17 @@ pub(in crate::patch) fn add(
     Ok(())
 }
 
-/// Removes the value at the place.
-pub(in crate::patch) fn remove(root: &mut Value, tokens: &[&str]) -> Result<(), &'static str> {
+/// Removes the value at the place, and returns it.
+pub(in crate::patch) fn remove(root: &mut Value, tokens: &[&str]) -> Result<Value, &'static str> {
     let Some((last, above)) = tokens.split_last() else { return Err(WHOLE) };
     match at_mut(root, above) {
-        Some(Value::Map(map)) => map.remove(last).map(drop).ok_or(NO_VALUE),
+        Some(Value::Map(map)) => map.remove(last).ok_or(NO_VALUE),
         Some(Value::Array(items)) => {
             let at = index(last).ok_or(NO_INDEX)?;
             if at >= items.len() {
                 return Err(NO_VALUE);
             }
-            items.remove(at);
-            Ok(())
+            Ok(items.remove(at))
         }
         _ => Err(NO_PARENT),
     }

@@ -23,6 +23,8 @@ pub struct Cursor<'t> {
     skip: u64,
     left: u64,
     is_at_document: bool,
+    /// What the next step has found, if it was made already.
+    ahead: Option<bool>,
 }
 
 impl<'t> Cursor<'t> {
@@ -35,17 +37,27 @@ impl<'t> Cursor<'t> {
         // A sort has projected already, or an index that has all fields.
         let projector = projector.filter(|_| !rows.is_projected());
         let left = limit.unwrap_or(u64::MAX);
-        Self { stored: stored.clone(), rows, projector, skip, left, is_at_document: false }
+        let stored = stored.clone();
+        Self { stored, rows, projector, skip, left, is_at_document: false, ahead: None }
+    }
+
+    /// Finds the first document, so that an error of the plan is noticed.
+    pub(super) fn look_ahead(&mut self) -> Result<()> {
+        self.ahead = Some(self.step()?);
+        Ok(())
     }
 
     /// Moves to the next document. Returns false at the end.
     ///
     /// # Errors
-    /// Io, Corruption; InvalidInput if the collection was dropped meanwhile. The cursor has ended
-    /// then.
+    /// Io, Corruption; InvalidInput if the collection was dropped meanwhile, or the index that the
+    /// cursor reads. The cursor has ended then.
     pub fn advance(&mut self) -> Result<bool> {
         self.is_at_document = false;
-        self.is_at_document = self.step().inspect_err(|_failed| self.left = 0)?;
+        self.is_at_document = match self.ahead.take() {
+            Some(is_found) => is_found,
+            None => self.step().inspect_err(|_failed| self.left = 0)?,
+        };
         Ok(self.is_at_document)
     }
 

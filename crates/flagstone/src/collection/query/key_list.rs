@@ -30,6 +30,11 @@ impl KeyList {
         &self.bytes[place.start as usize..place.end as usize]
     }
 
+    /// The bytes of all keys, those that were taken included.
+    pub(super) const fn bytes(&self) -> usize {
+        self.bytes.len()
+    }
+
     /// Returns whether all keys were taken.
     pub(super) const fn is_done(&self) -> bool {
         self.next >= self.places.len()

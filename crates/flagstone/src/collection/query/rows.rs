@@ -10,8 +10,11 @@ use crate::collection::{Stored, decode};
 use flagstone_base::{Result, Slice};
 use flagstone_doc::{Matcher, View};
 
-/// How many keys are sorted at once, to read their documents in the order of the keys.
-const BATCH: usize = 512;
+/// How many keys are sorted at once, to read their documents in the order of the keys: as many as a
+/// popular value has, so that each block is read and decompressed once for all of its documents.
+const BATCH: usize = 1 << 16;
+/// The bytes of a batch.
+const BATCH_BYTES: usize = 1 << 20;
 
 /// How much a query has read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -255,7 +258,10 @@ impl<'t> Fetch<'t> {
         }
         if self.batch.is_done() {
             self.batch.clear();
-            while self.batch.len() < self.batch_len && self.keys.next(&mut self.key)? {
+            while self.batch.len() < self.batch_len
+                && self.batch.bytes() < BATCH_BYTES
+                && self.keys.next(&mut self.key)?
+            {
                 self.batch.push(&self.key);
             }
             self.batch.sort();

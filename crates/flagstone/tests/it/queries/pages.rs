@@ -122,12 +122,58 @@ fn a_page_has_neither_limit_nor_skip_and_values_have_no_pages() {
     kind(collection.find("{}").skip(3).page(1).unwrap_err());
     kind(collection.find("{}").after(&token).distinct("n").err().unwrap());
     kind(collection.find("{}").after(&token).group(&flagstone::Group::by("n")).err().unwrap());
-    let empty = collection.find("{}").page(0).unwrap();
-    assert!(empty.documents.is_empty() && empty.next.is_none());
+    // It would have no position after it, as if there were no documents.
+    let empty = collection.find("{}").page(0).unwrap_err();
+    assert_eq!(empty.to_string(), "a page of 0 documents: expected at least 1");
+    assert_eq!(collection.find("{}").limit(0).run().unwrap().count(), 0);
+    assert_eq!(collection.find("{}").limit(0).count().unwrap(), 0);
     // A cursor and a count may begin after a token, too.
     assert_eq!(collection.find("{}").after(&token).count().unwrap(), 399);
     let rest = collection.find("{}").after(&token).skip(398).run().unwrap();
     assert_eq!(rest.map(|entry| entry.unwrap().0).collect::<Vec<_>>(), [Value::from(399)]);
+}
+
+#[test]
+fn a_query_that_is_explained_takes_only_its_own_tokens() {
+    let world = World::new(1);
+    let (_session, collection) = filled(&world);
+    let token = collection.find("{}").sort("n").page(1).unwrap().next.unwrap();
+    assert!(collection.find("{}").sort("n").after(&token).explain().is_ok());
+    let other = collection.find("{}").sort("-n").after(&token);
+    for refused in [other.explain(), other.explain_analyze()] {
+        assert!(refused.unwrap_err().to_string().contains("another query"));
+    }
+    let group = flagstone::Group::by("n").count("count");
+    let grouped = other.explain_group(&group).unwrap_err();
+    assert!(grouped.to_string().contains("cannot begin after a page token"), "{grouped}");
+}
+
+#[test]
+fn groups_are_explained_by_what_they_take() {
+    let world = World::new(1);
+    let (_session, collection) = filled(&world);
+    collection.create_index("by_n", Index::on("n")).unwrap();
+    let (find, group) = (collection.find("{}"), flagstone::Group::by("n").count("count"));
+    assert_eq!(find.explain().unwrap().plans[0].access, "scan of all documents");
+    let explain = find.explain_group(&group).unwrap();
+    assert_eq!(explain.plans[0].access, r#"index "by_n""#, "{explain}");
+    assert!(explain.actual.is_none());
+    let analyzed = find.explain_analyze_group(&group).unwrap();
+    assert_eq!(analyzed.actual.unwrap().documents, 0, "{analyzed}");
+}
+
+/// A page token of a sort key of a mebibyte and more.
+#[test]
+fn pages_of_a_sort_by_long_texts_go_on_after_their_tokens() {
+    let world = World::new(1);
+    let session = world.open(&small().memory_budget(64 << 20)).unwrap();
+    let collection = session.db.collection("long").unwrap();
+    for n in 0..3 {
+        let text = format!("{}{n}", "x".repeat(1 << 20));
+        collection.put_value(n, &doc!({ "text": text, "n": n })).unwrap();
+    }
+    let all = paged(|| collection.find("{}").sort("text").project("n"), 1);
+    assert_eq!(all.len(), 3);
 }
 
 /// Documents of which many have one sort key.

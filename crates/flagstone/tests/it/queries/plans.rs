@@ -268,3 +268,30 @@ fn an_estimate_follows_the_values_that_the_tables_have() {
     let refused = collection.index_statistics("none").unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::InvalidInput);
 }
+
+#[test]
+fn queries_plan_again_when_their_index_is_dropped_meanwhile() {
+    let world = World::new(1);
+    let session = world.open(&small()).unwrap();
+    let collection = session.db.collection("documents").unwrap();
+    for n in 0..300 {
+        collection.put_value(n, &doc!({ "kind": (n % 3), "n": n })).unwrap();
+    }
+    let is_done = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for _ in 0..150 {
+                collection.create_index("by_kind", Index::on("kind").then("n")).unwrap();
+                collection.drop_index("by_kind").unwrap();
+            }
+            is_done.store(true, std::sync::atomic::Ordering::Release);
+        });
+        while !is_done.load(std::sync::atomic::Ordering::Acquire) {
+            let find = collection.find(r#"{"kind":1}"#).sort("n");
+            assert_eq!(find.count().unwrap(), 100);
+            assert_eq!(find.page(10).unwrap().documents.len(), 10);
+            assert_eq!(find.first().unwrap().unwrap().0, 1.into());
+            assert_eq!(find.clone().distinct("kind").unwrap().count(), 1);
+        }
+    });
+}

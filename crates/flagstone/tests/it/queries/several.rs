@@ -110,6 +110,10 @@ fn two_conditions_with_many_documents_each_are_intersected() {
         assert_eq!(keys(&both), keys(&find.clone().hint(Hint::Scan).sort("n")), "{filter}");
         assert_eq!(both.count().unwrap(), find.hint(Hint::Scan).count().unwrap(), "{filter}");
     }
+    // The index with the fewest entries has the fields of the others: they are intersected.
+    collection.create_index("both", Index::on("kind").then("group")).unwrap();
+    let both = collection.find(r#"{"kind":4,"group":7}"#).hint(Hint::Intersection);
+    assert_eq!(keys(&both), expected);
     // With one index there is nothing to intersect.
     let one = collection.find(r#"{"kind":4}"#).hint(Hint::Intersection);
     assert!(one.count().unwrap_err().to_string().contains("asks for several indexes"));

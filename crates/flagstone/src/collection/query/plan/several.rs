@@ -11,6 +11,8 @@ use flagstone_base::Result;
 use flagstone_doc::Filter;
 use std::sync::Arc;
 
+/// The most indexes of which pairs are considered: those that have the fewest entries.
+const INTERSECTED_MAX: usize = 16;
 /// The most alternatives that are planned by themselves.
 const ALTERNATIVES_MAX: usize = 64;
 
@@ -74,15 +76,26 @@ pub(super) fn intersection(planner: &Planner<'_, '_>, candidates: &[Candidate]) 
     let is_useful = |one: &&Candidate| one.access.fields > 0 && (is_hinted || one.known.is_none());
     let mut useful: Vec<&Candidate> = candidates.iter().filter(is_useful).collect();
     useful.sort_by_key(|one| one.entries);
-    let first = useful.first()?;
+    useful.truncate(INTERSECTED_MAX);
     let paths = planner.spec.filter.paths();
-    let adds = |one: &&&Candidate| {
+    let adds = |first: &Candidate, second: &Candidate| {
         let mut added = paths.iter().filter(|path| !first.access.bounds(path));
-        added.any(|path| one.access.bounds(path))
+        added.any(|path| second.access.bounds(path))
     };
-    let second = useful[1..].iter().find(adds)?;
-    let rows = u128::from(first.entries) * u128::from(second.entries);
-    let rows = (rows / u128::from(planner.documents.max(1))) as u64 + 1;
+    let found = |first: &Candidate, second: &Candidate| {
+        let rows = u128::from(first.entries) * u128::from(second.entries);
+        (rows / u128::from(planner.documents.max(1))) as u64 + 1
+    };
+    // The first may have a field of the second, and the second all of the first.
+    let pairs = useful.iter().enumerate().flat_map(|(at, first)| {
+        useful[at + 1..].iter().filter(|second| adds(first, second)).map(move |one| (*first, *one))
+    });
+    let cost = |(first, second): &(&Candidate, &Candidate)| {
+        let fetched = found(first, second).min(first.entries) * FETCH;
+        2 * (first.entries + second.entries) / ENTRIES_PER_DOCUMENT + fetched
+    };
+    let (first, second) = pairs.min_by_key(cost)?;
+    let rows = found(first, second);
     let is_exact = [first, second].iter().all(|one| one.access.are_bounds_exact)
         && paths.iter().all(|path| first.access.bounds(path) || second.access.bounds(path));
     let notes = [first, second].map(|one| {

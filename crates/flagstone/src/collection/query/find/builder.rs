@@ -1,0 +1,122 @@
+//! The builder of queries.
+
+use crate::collection::Stored;
+use crate::collection::query::input::{IntoProjection, IntoSort};
+use crate::collection::query::source::Reads;
+use crate::collection::query::spec::{Hint, Spec};
+use crate::collection::query::token::PageToken;
+use flagstone_base::{Error, Result};
+use flagstone_doc::Filter;
+use std::fmt;
+
+/// A query over a collection, which runs when one of the methods after the setters is called:
+/// [`run`](Find::run), [`count`](Find::count), [`distinct`](Find::distinct),
+/// [`group`](Find::group), [`page`](Find::page).
+/// [`Collection::find`](crate::Collection::find) begins one.
+///
+/// What is malformed, in the filter or another part, is reported when it runs.
+///
+/// ```
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let db = flagstone::Database::open(dir.path())?;
+/// let comments = db.collection("comments")?;
+/// comments.put_json("a", r#"{"subreddit":"rust","score":7,"body":"yes"}"#)?;
+/// comments.put_json("b", r#"{"subreddit":"rust","score":12,"body":"no"}"#)?;
+/// comments.put_json("c", r#"{"subreddit":"cats","score":20,"body":"!"}"#)?;
+///
+/// let best = comments.find(r#"{"subreddit":"rust"}"#).sort("-score").project("score").limit(10);
+/// let mut found = Vec::new();
+/// for comment in best.run()? {
+///     let (key, document) = comment?;
+///     found.push((key.to_string(), document.to_json().unwrap()));
+/// }
+/// assert_eq!(found[0], (r#""b""#.to_owned(), r#"{"score":12}"#.to_owned()));
+/// assert_eq!(found.len(), 2);
+/// # Ok::<(), flagstone::Error>(())
+/// ```
+#[derive(Clone)]
+#[must_use = "a query does nothing until it is run"]
+pub struct Find<'t> {
+    pub(super) stored: Stored,
+    pub(super) reads: Reads<'t>,
+    pub(super) spec: Spec,
+    /// The first error of a setter.
+    pub(super) fault: Option<Error>,
+}
+
+impl<'t> Find<'t> {
+    pub(crate) fn new(stored: &Stored, reads: Reads<'t>, filter: Result<Filter>) -> Self {
+        let (filter, fault) = match filter {
+            Ok(filter) => (filter, None),
+            Err(error) => (Filter::everything(), Some(error)),
+        };
+        Self { stored: stored.clone(), reads, spec: Spec::new(filter), fault }
+    }
+
+    /// Keeps the error of a setter, unless there is one before it.
+    fn note<T>(&mut self, given: Result<T>) -> Option<T> {
+        given.map_err(|error| self.fault.get_or_insert(error)).ok()
+    }
+
+    /// Sets which fields of the documents are returned: a
+    /// [`Projection`](crate::Projection), or its text: `id,author.name`, `-body`. Fields come in
+    /// the order of the document, or in that of the projection if an index covers the query.
+    pub fn project(mut self, projection: impl IntoProjection) -> Self {
+        self.spec.projection = self.note(projection.into_projection());
+        self
+    }
+
+    /// Sets the order: a [`SortSpec`](crate::SortSpec), or its text: `-score,created` sorts by
+    /// score, the highest first, and then by creation. Documents with one sort key come in the
+    /// order of their primary keys, ascending or descending; if an index gives the order, its
+    /// further fields decide first. Without a sort the order is not specified.
+    pub fn sort(mut self, sort: impl IntoSort) -> Self {
+        self.spec.sort = self.note(sort.into_sort());
+        self
+    }
+
+    /// Leaves the first `documents` out. They are found nevertheless: to read on after a page,
+    /// [`Find::page`] costs less.
+    pub const fn skip(mut self, documents: u64) -> Self {
+        self.spec.skip = documents;
+        self
+    }
+
+    /// Ends after `documents`: after none of them if it is 0, as `LIMIT 0` of SQL. A sort with a
+    /// small limit needs memory for these documents alone.
+    pub const fn limit(mut self, documents: u64) -> Self {
+        self.spec.limit = Some(documents);
+        self
+    }
+
+    /// Sets the bytes of memory for a sort or a group: without it, one part in 16 of the memory
+    /// budget, from 1 MiB to 64 MiB. What exceeds it is written to temporary files.
+    pub const fn memory(mut self, bytes: usize) -> Self {
+        self.spec.memory = Some(bytes);
+        self
+    }
+
+    /// Sets how the documents are found, whatever the planner would choose.
+    pub fn hint(mut self, hint: Hint) -> Self {
+        self.spec.hint = Some(hint);
+        self
+    }
+
+    /// Begins after the position of `token`, which a page of the same query returned.
+    pub fn after(mut self, token: &PageToken) -> Self {
+        self.spec.after = Some(token.clone());
+        self
+    }
+
+    /// As [`Find::after`], with the text of a token.
+    pub fn after_text(mut self, token: &str) -> Self {
+        self.spec.after = self.note(token.parse());
+        self
+    }
+}
+
+impl fmt::Debug for Find<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Find({:?}, {})", self.stored.bytes().name(), self.spec.filter)
+    }
+}

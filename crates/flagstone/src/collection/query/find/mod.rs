@@ -1,0 +1,9 @@
+//! Queries, as users ask them.
+
+mod builder;
+
+mod run;
+
+mod explain;
+
+pub use builder::Find;

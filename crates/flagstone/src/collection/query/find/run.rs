@@ -1,0 +1,250 @@
+//! Runs queries.
+
+use super::builder::Find;
+use crate::collection::query::ask::{Ask, Need, Wanted};
+use crate::collection::query::cursor::Cursor;
+use crate::collection::query::distinct::{self, Distinct};
+use crate::collection::query::group::{Group, Groups};
+use crate::collection::query::ordered::{Ordered, SortJob};
+use crate::collection::query::page::{self, Page};
+use crate::collection::query::plan;
+use crate::collection::query::projector::Projector;
+use crate::collection::query::rows::Rows;
+use crate::collection::query::source::{Reads, Source};
+use crate::collection::query::spec::Spec;
+use crate::spill::SortOptions;
+use flagstone_base::{Error, ErrorKind, Result};
+use flagstone_doc::{Document, FieldPath, Value};
+
+/// How often a query is planned, at most, if indexes are dropped and created all the time.
+const PLANS_MAX: usize = 16;
+
+/// Running.
+impl<'t> Find<'t> {
+    /// Runs the query. Documents that need no sort are read as the cursor moves.
+    ///
+    /// # Errors
+    /// InvalidInput for a malformed part, a token of another query, a sort that exceeds its memory
+    /// in a database that is open for reading without a directory for temporary files; OutOfSpace,
+    /// Io, Corruption, Closed.
+    pub fn run(&self) -> Result<Cursor<'t>> {
+        self.check()?;
+        self.planned(|| {
+            let ask = self.ask(self.need(self.spec.after.is_some()));
+            let mut cursor = self.cursor(&self.source(), ask)?;
+            cursor.look_ahead()?;
+            Ok(cursor)
+        })
+    }
+
+    /// Runs `run` again if it has failed and an index was dropped or created meanwhile: the plan
+    /// may have been to read that index.
+    fn planned<R>(&self, run: impl Fn() -> Result<R>) -> Result<R> {
+        let epoch = || self.stored.bytes().owned_set().epoch;
+        for _ in 1..PLANS_MAX {
+            let before = epoch();
+            match run() {
+                Err(error) if error.kind() == ErrorKind::InvalidInput && epoch() != before => {}
+                done => return done,
+            }
+        }
+        run()
+    }
+
+    /// Returns the first document.
+    ///
+    /// # Errors
+    /// As [`Find::run`].
+    pub fn first(&self) -> Result<Option<(Value, Document)>> {
+        self.clone().limit(self.spec.limit.unwrap_or(1).min(1)).run()?.next().transpose()
+    }
+
+    /// Returns the number of documents. A limit and a skip count, a sort does not.
+    ///
+    /// # Errors
+    /// As [`Find::run`].
+    pub fn count(&self) -> Result<u64> {
+        self.check()?;
+        self.planned(|| self.counted())
+    }
+
+    fn counted(&self) -> Result<u64> {
+        let spec = &self.spec;
+        if let Reads::Now = self.reads
+            && spec.filter.is_everything()
+            && spec.after.is_none()
+            && spec.hint.is_none()
+        {
+            let all = self.stored.bytes().count()?;
+            return Ok(all.saturating_sub(spec.skip).min(spec.limit.unwrap_or(u64::MAX)));
+        }
+        if spec.after.is_some() && spec.sort.is_some() {
+            // The position is one in the order of the sort.
+            let (mut cursor, mut count) = (self.run()?, 0);
+            while cursor.advance()? {
+                count += 1;
+            }
+            return Ok(count);
+        }
+        let ask = Ask::new(Need::Any, Wanted::Key);
+        let mut rows = plan::rows(&self.stored, &self.source(), spec, ask)?.rows;
+        let (mut count, last) = (0, spec.last().unwrap_or(u64::MAX));
+        while count < last && rows.advance()? {
+            count += 1;
+        }
+        Ok(count.saturating_sub(spec.skip))
+    }
+
+    /// Returns the distinct values at `path` of the documents, in their total order. An element of
+    /// an array counts as a value, and so does an empty array; a missing value does not. Limit and
+    /// skip count values.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = flagstone::Database::open(dir.path())?;
+    /// # let posts = db.collection("posts")?;
+    /// posts.put_json("a", r#"{"tags":["new","hot"]}"#)?;
+    /// posts.put_json("b", r#"{"tags":["hot"]}"#)?;
+    /// let tags: Result<Vec<_>, _> = posts.find("{}").distinct("tags")?.collect();
+    /// assert_eq!(tags?, ["hot".into(), "new".into()]);
+    /// # Ok::<(), flagstone::Error>(())
+    /// ```
+    ///
+    /// A number comes in its shortest form: `1.1` for `1.10`.
+    ///
+    /// # Errors
+    /// As [`Find::run`]; InvalidInput for a malformed path.
+    pub fn distinct(&self, path: &str) -> Result<Distinct> {
+        self.check()?;
+        self.check_no_token("distinct values")?;
+        let path = FieldPath::parse(path)?;
+        self.planned(|| {
+            let rows = self.rows(Wanted::Distinct(path.clone()))?;
+            distinct::run(&self.stored, &self.spec, &path, rows)
+        })
+    }
+
+    /// Returns the groups of the documents and what they accumulate: see [`Group`]. Sort, limit and
+    /// skip are those of the groups.
+    ///
+    /// # Errors
+    /// As [`Find::run`]; InvalidInput for a malformed group, or a sum of more than 1,000 digits.
+    pub fn group(&self, group: &Group) -> Result<Groups> {
+        self.check()?;
+        self.check_no_token("groups")?;
+        group.check()?;
+        self.planned(|| {
+            let rows = self.rows(group.wanted())?;
+            Groups::run(&self.stored, &self.spec, group, rows)
+        })
+    }
+
+    /// Returns the next `documents` after the position of [`Find::after`], or the first ones, and a
+    /// token of the position after them. Without a sort they come in the order of their keys.
+    ///
+    /// Each page is read from a snapshot of its own: a document that moves between two pages, since
+    /// its sort key changes, may be missed or repeated. A page in the order of an index reads no
+    /// more than its documents; one that is sorted in memory reads all documents that match.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = flagstone::Database::open(dir.path())?;
+    /// # let notes = db.collection("notes")?;
+    /// for n in 0..5 {
+    ///     notes.put_json(n, format!(r#"{{"n":{n}}}"#))?;
+    /// }
+    /// let even = || notes.find(r#"{"n":{"$mod":[2,0]}}"#).sort("-n");
+    /// let page = even().page(2)?;
+    /// assert_eq!(page.documents.len(), 2);
+    /// let text = page.next.expect("there is one more").to_string();
+    /// let page = even().after_text(&text).page(2)?;
+    /// assert_eq!(page.documents[0].1.int("n"), 0);
+    /// assert!(page.next.is_none());
+    /// # Ok::<(), flagstone::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Find::run`]; InvalidInput for a page of 0 documents, which has no position after it, a
+    /// query with a limit or a skip, and for a token whose order only an index had that is gone.
+    pub fn page(&self, documents: u64) -> Result<Page> {
+        self.check()?;
+        if self.spec.limit.is_some() || self.spec.skip > 0 {
+            return Err(Error::invalid("a page has a length: expected no limit and no skip"));
+        }
+        if documents == 0 {
+            return Err(Error::invalid("a page of 0 documents: expected at least 1"));
+        }
+        let mut one_more = self.clone();
+        one_more.spec.limit = Some(documents.saturating_add(1));
+        self.planned(|| {
+            let source = self.source();
+            let ask = Ask { is_paged: true, ..one_more.ask(self.need(true)) };
+            let cursor = one_more.cursor(&source, ask)?;
+            page::take(cursor, documents, &self.stored, &self.spec, &source)
+        })
+    }
+
+    pub(super) fn check(&self) -> Result<()> {
+        self.fault.clone().map_or(Ok(()), Err)
+    }
+
+    pub(super) fn check_no_token(&self, what: &str) -> Result<()> {
+        match self.spec.after {
+            Some(_) => Err(Error::invalid(format!("{what} cannot begin after a page token"))),
+            None => Ok(()),
+        }
+    }
+
+    pub(super) fn source(&self) -> Source<'t> {
+        self.reads.source(&self.stored)
+    }
+
+    /// What is wanted of the documents that match, in any order.
+    fn rows(&self, wanted: Wanted) -> Result<Rows<'t>> {
+        let ask = Ask::new(Need::Any, wanted);
+        plan::rows(&self.stored, &self.source(), &self.spec, ask).map(|found| found.rows)
+    }
+
+    /// What a cursor asks for.
+    pub(super) fn ask(&self, need: Need) -> Ask {
+        Ask::new(need, Wanted::of(self.spec.projection.as_ref()))
+    }
+
+    /// What the documents of a cursor need: the order of the sort, or that of the keys.
+    pub(super) const fn need(&self, by_key: bool) -> Need {
+        match (&self.spec.sort, by_key) {
+            (Some(_), _) => Need::Sort,
+            (None, true) => Need::Keys,
+            (None, false) => Need::Any,
+        }
+    }
+
+    fn cursor(&self, source: &Source<'t>, ask: Ask) -> Result<Cursor<'t>> {
+        let Spec { projection, sort, skip, limit, .. } = &self.spec;
+        let plan::Found { rows, order, is_sorted } =
+            plan::rows(&self.stored, source, &self.spec, ask)?;
+        let mut projector = projection.as_ref().map(Projector::new);
+        let rows = match sort {
+            _ if is_sorted => Ordered::Streamed(Box::new(rows), order),
+            None => Ordered::Streamed(Box::new(rows), None),
+            Some(sort) => {
+                let options = SortOptions {
+                    memory: self.spec.memory(&self.stored),
+                    limit: self.spec.last().map(|last| last.try_into().unwrap_or(usize::MAX)),
+                    distinct: false,
+                    share: 1,
+                };
+                let job = SortJob {
+                    stored: &self.stored,
+                    sort: Some(sort),
+                    after: self.spec.after.as_ref(),
+                    options,
+                    // With a limit most documents are dropped before they would be returned.
+                    projector: projector.as_mut().filter(|_| limit.is_none()),
+                };
+                Ordered::Sorted(job.run(rows)?)
+            }
+        };
+        Ok(Cursor::new(&self.stored, rows, projector, (*skip, *limit)))
+    }
+}
