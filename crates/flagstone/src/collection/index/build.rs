@@ -27,7 +27,7 @@ use flagstone_base::bytes::assign;
 use flagstone_base::key::KeyRange;
 use flagstone_base::{Error, ErrorKind, Moment, Result};
 use flagstone_doc::View;
-use flagstone_engine::{Fill, Keyspace, KeyspaceCore, Scan};
+use flagstone_engine::{Fill, Keyspace, KeyspaceCore, Scan, Snapshot};
 use std::fmt;
 use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
@@ -104,8 +104,8 @@ pub(super) fn build(
         if build.run()?.is_break() {
             return Ok(false);
         }
-        let mut misfits = build.misfits;
-        if misfits.is_empty() {
+        let (mut misfits, is_outdated) = (build.misfits, build.is_outdated);
+        if misfits.is_empty() && !is_outdated {
             let complete = |status: &mut Status| {
                 (status.usable_from, status.built) = (Some(fill.seqno()), None);
             };
@@ -131,6 +131,8 @@ struct Build<'a, 'w> {
     fill: &'a Fill,
     /// The keys of documents that have expired and cannot be in the index.
     misfits: Vec<Vec<u8>>,
+    /// An entry of the snapshot is hidden by what a writer did before it was ingested.
+    is_outdated: bool,
 }
 
 impl<'a, 'w> Build<'a, 'w> {
@@ -150,8 +152,18 @@ impl<'a, 'w> Build<'a, 'w> {
         let documents_total = stored.bytes().approximate_count();
         let progress =
             BuildProgress { documents, documents_total, entries, entries_written: entries };
-        let misfits = Vec::new();
-        Self { stored, owned, index, watch, progress, memory, part_bytes, fill, misfits }
+        Self {
+            stored,
+            owned,
+            index,
+            watch,
+            progress,
+            memory,
+            part_bytes,
+            fill,
+            misfits: Vec::new(),
+            is_outdated: false,
+        }
     }
 
     /// Builds part by part, until one has misfits.
@@ -322,8 +334,8 @@ impl<'a, 'w> Build<'a, 'w> {
         Ok(stays)
     }
 
-    /// Finds a value that a writer has given to a second document before the entry of the first one
-    /// was ingested. From now on writers see that entry.
+    /// Finds what went wrong with a value that a writer has given to a second document before the
+    /// entry of the first one was ingested. From now on writers see that entry.
     fn check_unique(&mut self) -> Result<()> {
         let (then, now) = (self.fill.snapshot(), self.owned.snapshot());
         let core: &Arc<KeyspaceCore> = self.owned;
@@ -334,36 +346,43 @@ impl<'a, 'w> Build<'a, 'w> {
             while has_new && new.key() < old.key() {
                 has_new = new.advance()?;
             }
-            if !has_new {
-                return Ok(());
-            }
-            if new.key() != old.key() {
+            let Some(before) = holder(old.value_bytes()) else { continue };
+            let after = match has_new && new.key() == old.key() {
+                true => holder(new.value_bytes()),
+                false => None,
+            };
+            if after == Some(before) {
                 continue;
             }
-            let (Some(before), Some(after)) =
-                (holder(old.value_bytes()), holder(new.value_bytes()))
-            else {
+            let Some(expiry) = self.expiry_in(&now, before, old.key())? else { continue };
+            let Some(after) = after else {
+                // The second document gave it up again, and its removal hides the entry.
+                self.is_outdated = true;
                 continue;
             };
-            if before == after {
-                continue;
-            }
-            let (Some(document), expiry) = now.get_stored(self.stored.bytes(), before)? else {
-                continue;
-            };
-            let entries = self.entries_of(before, &document)?;
-            if !entries.iter().any(|(key, _)| key == old.key()) {
-                continue;
-            }
             let has_expired = |expiry: Option<Moment>| expiry.is_some_and(|at| now.has_expired(at));
-            let (_, other) = now.get_stored(core, new.key())?;
-            match (has_expired(expiry), has_expired(other)) {
-                (true, _) => self.misfits.push(before.to_vec()),
-                (false, true) => self.misfits.push(after.to_vec()),
-                (false, false) => return Err(violation(self.owned, old.key(), after, before)),
+            match self.expiry_in(&now, after, old.key())? {
+                None => self.is_outdated = true,
+                Some(_) if has_expired(expiry) => self.misfits.push(before.to_vec()),
+                Some(other) if has_expired(other) => self.misfits.push(after.to_vec()),
+                Some(_) => return Err(violation(self.owned, old.key(), after, before)),
             }
         }
         Ok(())
+    }
+
+    /// Returns when the document of `key` expires, if `now` has it and it has this entry.
+    fn expiry_in(
+        &self,
+        now: &Snapshot,
+        key: &[u8],
+        entry: &[u8],
+    ) -> Result<Option<Option<Moment>>> {
+        let (Some(document), expiry) = now.get_stored(self.stored.bytes(), key)? else {
+            return Ok(None);
+        };
+        let entries = self.entries_of(key, &document)?;
+        Ok(entries.iter().any(|(found, _)| found == entry).then_some(expiry))
     }
 }
 

@@ -176,7 +176,7 @@ impl Changes {
     /// another one. If the clock is wrong, and then set right, only one of them may be there.
     fn remove_expired_holders(&mut self, held: &HeldBatch<'_>) -> Result<Vec<GivesWay>> {
         let mut giving_way: Vec<GivesWay> = Vec::new();
-        for (core, key) in unique::expired_holders(held, &self.list)? {
+        for (core, entry, key) in unique::expired_holders(held, &self.list)? {
             let owner = self.owners.iter().find(|owner| Some(owner.id()) == core.owner());
             let Some(owner) = owner.map(Arc::clone) else { continue };
             let is_written = self.written.contains(&(owner.id().0, key.clone()));
@@ -186,6 +186,12 @@ impl Changes {
             let (Some(bytes), expiry) = held.get_stored(&owner, &key)? else { continue };
             let first = self.list.len();
             self.add(&owner, &key, Some((&bytes, expiry)), None)?;
+            // The entry may be one of an earlier document, which was removed from tables before it.
+            let has_it = |change: &EntryWrite| change.core.id() == core.id() && change.key == entry;
+            if !self.list[first..].iter().any(has_it) {
+                self.list.truncate(first);
+                continue;
+            }
             self.list.push(EntryWrite {
                 core: Arc::clone(&owner),
                 key: key.clone(),

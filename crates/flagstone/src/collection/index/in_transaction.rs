@@ -158,10 +158,19 @@ impl Own<'_> {
             }
             let (found, _) = self.transaction.get_stored(&change.core, &change.key)?;
             let Some(holder) = found.as_deref().and_then(holder) else { continue };
-            if holder != change.primary_key
-                && self.transaction.get(&change.core, &change.key)?.is_none()
-                && self.transaction.get(stored.bytes(), holder)?.is_none()
+            if holder == change.primary_key
+                || self.transaction.get(&change.core, &change.key)?.is_some()
+                || self.transaction.get(stored.bytes(), holder)?.is_some()
             {
+                continue;
+            }
+            let (old, expiry) = self.transaction.get_stored(stored.bytes(), holder)?;
+            let mut removal = Changes::default();
+            let old = old.as_deref().map(|bytes| (bytes, expiry));
+            removal.add(stored.bytes(), holder, old, None)?;
+            // The entry may be one of an earlier document, which was removed from tables before it.
+            let has_it = |of: &EntryWrite| of.core.id() == change.core.id() && of.key == change.key;
+            if removal.list.iter().any(has_it) {
                 self.write(stored, holder, None)?;
             }
         }

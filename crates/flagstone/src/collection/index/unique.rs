@@ -22,12 +22,12 @@ fn is_unique(change: &&EntryWrite) -> bool {
     !change.primary_key.is_empty()
 }
 
-/// Returns the documents that have expired and have a unique value that `changes` give to another
-/// one, each with the keyspace of its index.
-pub(super) fn expired_holders(
-    held: &HeldBatch<'_>,
-    changes: &[EntryWrite],
-) -> Result<Vec<(Arc<KeyspaceCore>, Vec<u8>)>> {
+/// An entry, by its keyspace and its key, and the primary key that it holds.
+type Holder = (Arc<KeyspaceCore>, Vec<u8>, Vec<u8>);
+
+/// Returns the entries that have expired among the unique values that `changes` give to other
+/// documents.
+pub(super) fn expired_holders(held: &HeldBatch<'_>, changes: &[EntryWrite]) -> Result<Vec<Holder>> {
     let mut expired = Vec::new();
     for change in changes.iter().filter(is_unique) {
         if change.put.is_none() || !change.core.expires() {
@@ -39,7 +39,7 @@ pub(super) fn expired_holders(
         if let (Some(holder), Some(expiry)) = (holder, expiry)
             && expiry <= held.moment()
         {
-            expired.push((Arc::clone(&change.core), holder.to_vec()));
+            expired.push((Arc::clone(&change.core), change.key.clone(), holder.to_vec()));
         }
     }
     Ok(expired)

@@ -3,6 +3,7 @@
 use crate::support::{open, small, threaded};
 use flagstone::{Batch, Collection, Database, ErrorKind, Index, Patch, Result, doc};
 use flagstone_testkit::World;
+use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 fn users(db: &Database) -> Collection {
@@ -69,6 +70,26 @@ fn values_that_are_cut_are_compared_as_a_whole() {
     users.put_value(1, &long("c")).unwrap();
     users.put_value(3, &long("a")).unwrap();
     users.verify_indexes().unwrap();
+}
+
+/// The removal of the entry was newer than what the build ingested: the first document had none.
+#[test]
+fn a_value_that_a_second_document_has_for_a_while_during_a_build_stays_with_the_first() {
+    let session = open(&World::new(1), &small());
+    let users = session.db.collection("users").unwrap();
+    users.put_json(1, r#"{"email":"a"}"#).unwrap();
+    let (index, mut has_written) = (Index::on("email").unique(), false);
+    let built = users.create_index_with("by_email", index, |progress| {
+        if progress.documents == 1 && !std::mem::replace(&mut has_written, true) {
+            users.put_json(2, r#"{"email":"a"}"#).unwrap();
+            users.put_json(2, r#"{"email":"b"}"#).unwrap();
+        }
+        ControlFlow::Continue(())
+    });
+    assert!(built.unwrap().is_continue());
+    users.verify_indexes().unwrap();
+    let refused = users.put_json(3, r#"{"email":"a"}"#).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Duplicate);
 }
 
 #[test]
