@@ -261,6 +261,19 @@ impl Patch {
         self.upsert || self.default.is_some()
     }
 
+    /// Returns the document to which the patch is applied where there is none: the default, or an
+    /// empty map; `None` if the patch creates none.
+    ///
+    /// ```
+    /// use flagstone_doc::{Patch, Value, doc};
+    /// let patch = Patch::new().upsert_from(doc!({ "plan": "free" })).inc("visits", 1);
+    /// assert_eq!(patch.upserted(), Some(doc!({ "plan": "free" })));
+    /// assert_eq!(Patch::new().upsert().upserted(), Some(Value::object()));
+    /// ```
+    pub fn upserted(&self) -> Option<Value> {
+        self.is_upsert().then(|| self.default.clone().unwrap_or_else(Value::object))
+    }
+
     /// Returns the version of the fold that knows all of the patch: 1 for `patch/1`, 2 for
     /// `patch/2`.
     pub fn version(&self) -> u8 {

@@ -133,7 +133,8 @@ impl<'a> Change<'a> {
     }
 
     /// Returns the patch of a document; `None` for other changes, and for a merge into a collection
-    /// with a fold of the user's. [`Patch::apply_to`] applies it to a copy of the document.
+    /// with a fold of the user's. [`Patch::apply_to`] applies it to a copy of the document, or to
+    /// what [`Patch::upserted`] returns if there is none.
     ///
     /// # Errors
     /// Corruption if the bytes are not a patch.

@@ -1,8 +1,9 @@
 //! Turns changes into calls of the database.
 
+use super::document::{Edit, Fields, LIST_MAX, LISTS, Missing, PAD, pad, unpacked};
 use super::life::Handle;
-use super::model::{LIST_MAX, PAD, SLOTS, key_bytes, operand_bytes, pad, value_bytes};
-use super::step::{Change, Edit, Lasts, Missing};
+use super::model::{SLOTS, key_bytes, operand_bytes, value_bytes};
+use super::step::{Change, Lasts};
 use flagstone::{Batch, Document, EntryOptions, Patch, Result, Value, doc};
 
 /// The handles of the slots that are written.
@@ -35,21 +36,31 @@ pub(super) fn patch_of(missing: Missing, edits: &[Edit]) -> Patch {
 }
 
 /// Returns the options of a put that is dated; `None` if it has none.
-fn options_of(lasts: Lasts) -> Option<EntryOptions> {
+pub(super) fn options_of(lasts: Lasts) -> Option<EntryOptions> {
     lasts.expiry().map(|moment| EntryOptions::new().expires(moment))
 }
 
-fn document_of(fields: &[(u16, i16)]) -> Result<Document> {
+pub(super) fn document_of(fields: &[(u16, i16)]) -> Result<Document> {
+    let fields = fields.iter().map(|(name, number)| (*name, i64::from(*number))).collect();
+    Document::from_value(&value_of(&fields))
+}
+
+/// Returns the document with these fields and lists.
+pub(super) fn value_of(fields: &Fields) -> Value {
     let mut value = Value::object();
     if let Value::Map(map) = &mut value {
         for (name, number) in fields {
             match *name {
-                PAD => map.insert("pad", pad(*number)),
-                name => map.insert(format!("f{name}"), i64::from(*number)),
+                PAD => map.insert("pad", pad(*number as i16)),
+                list if list >= LISTS => {
+                    let items: Value = unpacked(*number).into_iter().map(i64::from).collect();
+                    map.insert(format!("l{}", list - LISTS), items)
+                }
+                name => map.insert(format!("f{name}"), *number),
             };
         }
     }
-    Document::from_value(&value)
+    value
 }
 
 /// Fills a batch with changes.

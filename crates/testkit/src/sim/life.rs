@@ -1,9 +1,11 @@
 //! An open database of the simulator, with its snapshots, scans and tickets.
 
+use super::document::{Fields, LIST_MAX, LISTS, PAD, document_bytes, packed, pad};
 use super::executor::Shuffled;
+use super::indexes::{Built, INDEXES, SPECS};
 use super::model::{Digests, Entries, KEYS, KINDS, Key, Kind, SLOTS, State, digest_of};
-use super::model::{Fields, LIST_MAX, LISTS, PAD, document_bytes, key_bytes, key_of, packed, pad};
-use super::oracle::Shown;
+use super::model::{key_bytes, key_of};
+use super::search::Shown;
 use super::step::Change;
 use flagstone::{
     Collection, Database, DocumentScan, Keyspace, KeyspaceOptions, Moment, Result, Scan, Snapshot,
@@ -231,11 +233,12 @@ pub(super) fn expiring_slots(db: &Database) -> [bool; SLOTS] {
     std::array::from_fn(expires)
 }
 
-/// Returns the digests of the content of a database, and how it judges expiries.
+/// Returns the digests of the content of a database, and how it judges expiries. Indexes must agree
+/// with their documents.
 pub(super) fn show(db: &Database, options: &[KeyspaceOptions]) -> Result<Shown> {
     let known: Vec<String> = db.keyspaces().into_iter().map(|info| info.name).collect();
     let (mut digests, mut is_there): (Digests, _) = ([0; SLOTS], [false; SLOTS]);
-    let (expires, moment) = (expiring_slots(db), db.now());
+    let (expires, moment, mut indexes) = (expiring_slots(db), db.now(), Default::default());
     for slot in 0..SLOTS {
         is_there[slot] = known.contains(&name_of(slot));
         if is_there[slot] {
@@ -246,7 +249,21 @@ pub(super) fn show(db: &Database, options: &[KeyspaceOptions]) -> Result<Shown> 
                 entries.push((key, value, if asks { handle.expiry(key)? } else { None }));
             }
             digests[slot] = digest_of(slot, &entries);
+            if let Some(collection) = handle.collection() {
+                indexes = built(collection);
+                collection.verify_indexes()?;
+            }
         }
     }
-    Ok(Shown { digests, is_there, expires, moment })
+    Ok(Shown { digests, is_there, expires, moment, indexes })
+}
+
+/// Returns how far each index is.
+pub(super) fn built(collection: &Collection) -> [Built; INDEXES] {
+    let infos = collection.indexes();
+    SPECS.each_ref().map(|spec| match infos.iter().find(|info| info.name == spec.name) {
+        None => Built::No,
+        Some(info) if info.is_ready => Built::Ready,
+        Some(_) => Built::Partly,
+    })
 }

@@ -6,24 +6,37 @@
 //!                           |  executor: background work in any interleaving
 //!                           |  place: the disk, its faults, its power; the wall clock
 //!                           |  oracle: the history, and what each Durability promised of it
+//!                           |  indexes, ask: what indexes refuse, and what queries mean
+//!                           |  replica: a reader of changes, compared commit by commit
 //!                           +-----------> shrink: fewer steps that still fail
 //! ```
 //! The same seed gives the same history, operation for operation.
 
+mod ask;
 mod changes;
 mod clock;
 mod conditions;
 mod disk;
+mod document;
+mod document_writes;
+mod events;
 mod executor;
+mod find;
+mod follow;
+mod index_steps;
+mod indexes;
 mod ingest;
 mod life;
 mod model;
 mod oracle;
 mod place;
 mod plan;
+mod plan_documents;
 mod read;
 mod recover;
+mod replica;
 mod run;
+mod search;
 mod setting;
 mod shrink;
 mod step;

@@ -1,19 +1,22 @@
 //! The expected content of a database of the simulator. There are few keys, so that operations
 //! meet. A digest follows each change, so that states are compared quickly.
 
-use super::step::{Change, Edit, Missing, ValueOf};
+use super::document::{Fields, document_bytes, fields_of, patched};
+use super::step::{Change, ValueOf};
 use crate::rng::Rng;
 use crate::workload::Workload;
 use flagstone::Moment;
 use flagstone::fold::{AddI64, Append, Fold};
 use flagstone_base::hash::{key_hash, remix};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
 
 /// The number of keyspaces and collections.
 pub(super) const SLOTS: usize = 5;
 /// The number of keys of a slot.
 pub(super) const KEYS: usize = 48;
+/// The slot that has documents.
+pub(super) const DOCUMENTS: usize = 3;
 /// A key: its rank among all keys.
 pub(super) type Key = u8;
 /// The entries of a slot in the order of their keys; documents in the form of [`document_bytes`].
@@ -81,49 +84,6 @@ pub(super) fn operand_bytes(slot: usize, seed: u32) -> Vec<u8> {
 
 /// The length from which the engine treats values as large.
 pub(super) const LARGE_FROM: u32 = 64 << 10;
-/// The field that makes a document large: a text of [`pad`].
-pub(super) const PAD: u16 = u16::MAX - 1;
-
-/// Returns the text of a pad, four letters for each unit of its number.
-pub(super) fn pad(number: i16) -> String {
-    "pad ".repeat(number as usize)
-}
-
-/// Lists are kept with fields: the list `n` is the field `LISTS + n`.
-pub(super) const LISTS: u16 = 1 << 15;
-/// The number of lists of a document.
-pub(super) const LIST_COUNT: u16 = 3;
-/// The most numbers of a list.
-pub(super) const LIST_MAX: usize = 14;
-
-/// Returns a list of numbers below 16 as one number: four bits each after a 1, the first on top.
-pub(super) fn packed(list: &[u8]) -> i64 {
-    list.iter().fold(1, |packed, number| packed << 4 | i64::from(*number))
-}
-
-fn unpacked(packed: i64) -> Vec<u8> {
-    let digits = (63 - packed.leading_zeros()) / 4;
-    (0..digits).rev().map(|at| (packed >> (4 * at)) as u8 & 15).collect()
-}
-
-/// A document: field number to value.
-pub(super) type Fields = BTreeMap<u16, i64>;
-
-/// Returns the fields of a document as bytes. Equal documents have equal bytes.
-pub(super) fn document_bytes(fields: &Fields) -> Vec<u8> {
-    let pair =
-        |(name, value): (&u16, &i64)| [&name.to_le_bytes()[..], &value.to_le_bytes()].concat();
-    fields.iter().flat_map(pair).collect()
-}
-
-pub(super) fn fields_of(bytes: &[u8]) -> Fields {
-    let pair = |pair: &[u8]| {
-        let (name, value) = pair.split_at(2);
-        (u16::from_le_bytes([name[0], name[1]]), i64::from_le_bytes(value.try_into().unwrap()))
-    };
-    bytes.chunks(10).map(pair).collect()
-}
-
 fn hash_of(slot: usize, key: Key, value: &[u8], expiry: Option<Moment>) -> u64 {
     let expiry = expiry.map_or(0, |expiry| remix(expiry.millis() ^ 1));
     key_hash(&[key], key_hash(value, slot as u64 + 1) ^ expiry)
@@ -145,7 +105,8 @@ pub(super) struct Entry {
 }
 
 impl Entry {
-    fn is_alive(&self, at: Moment) -> bool {
+    /// Returns whether the entry has not expired at `at`.
+    pub(super) fn is_alive(&self, at: Moment) -> bool {
         self.expiry.is_none_or(|expiry| expiry > at)
     }
 }
@@ -234,6 +195,12 @@ impl State {
         self.range(slot, (0, KEYS as Key), at)
     }
 
+    /// Returns the entries of a slot, those that have expired, too.
+    pub(super) fn stored(&self, slot: usize) -> impl Iterator<Item = (Key, &Entry)> {
+        let entries = self.slots[slot].entries.iter().enumerate();
+        entries.filter_map(|(key, entry)| Some((key as Key, entry.as_ref()?)))
+    }
+
     /// Returns whether an entry of the slot has an expiry, also if it has expired.
     pub(super) fn has_expiries(&self, slot: usize) -> bool {
         self.slots[slot].expiring > 0
@@ -316,73 +283,6 @@ impl State {
         let expiry = self.get(slot, key, at).and_then(|entry| entry.expiry);
         let expiry = expiry.filter(|_| value.is_some());
         Change::Made(slot, key, value, expiry)
-    }
-}
-
-/// Returns what a patch makes of a document; `None` if it does not apply.
-pub(super) fn patched(old: Option<Fields>, missing: Missing, edits: &[Edit]) -> Option<Fields> {
-    let mut fields = match (old, missing) {
-        (Some(old), _) => old,
-        (None, Missing::Nothing) => return None,
-        (None, Missing::Empty) => Fields::default(),
-        (None, Missing::Default(value)) => [(0, value.into())].into(),
-    };
-    for edit in edits {
-        match *edit {
-            Edit::Set(name, value) => drop(fields.insert(name, value.into())),
-            Edit::Add(name, value) => *fields.entry(name).or_default() += i64::from(value),
-            Edit::IfLess(name, value) => {
-                fields.get(&name).filter(|found| **found < i64::from(value))?;
-            }
-            Edit::IfMissing(name) if fields.contains_key(&name) => return None,
-            Edit::IfMissing(_) => {}
-            Edit::Collect(name, number) => insert(&mut fields, name, |list| {
-                (!list.contains(&number)).then_some((list.len(), number))
-            })?,
-            Edit::Insert(name, position, number) => insert(&mut fields, name, |list| {
-                let len = list.len() as i64;
-                let at = i64::from(position);
-                let at = if at < 0 { (len + at).max(0) } else { at.min(len) };
-                Some((at as usize, number))
-            })?,
-            Edit::Pull(name, number) => {
-                remove(&mut fields, name, |list| list.retain(|item| *item != number));
-            }
-            Edit::Pop(name, true) => remove(&mut fields, name, |list| {
-                list.splice(..list.len().min(1), []);
-            }),
-            Edit::Pop(name, false) => remove(&mut fields, name, |list| {
-                list.pop();
-            }),
-        }
-    }
-    Some(fields)
-}
-
-/// Inserts into a list what `place` returns. Returns `None` if the list is full.
-fn insert(
-    fields: &mut Fields,
-    name: u16,
-    place: impl FnOnce(&[u8]) -> Option<(usize, u8)>,
-) -> Option<()> {
-    let list = fields.entry(LISTS + name).or_insert(packed(&[]));
-    let mut numbers = unpacked(*list);
-    if numbers.len() >= LIST_MAX {
-        return None;
-    }
-    if let Some((at, number)) = place(&numbers) {
-        numbers.insert(at, number);
-    }
-    *list = packed(&numbers);
-    Some(())
-}
-
-/// Changes a list by `change`, if there is one.
-fn remove(fields: &mut Fields, name: u16, change: impl FnOnce(&mut Vec<u8>)) {
-    if let Some(list) = fields.get_mut(&(LISTS + name)) {
-        let mut numbers = unpacked(*list);
-        change(&mut numbers);
-        *list = packed(&numbers);
     }
 }
 

@@ -12,38 +12,14 @@
 //! are alive at the moment of its clock. Where entries may expire, merges and patches are resolved
 //! when they are written, so an event has their results: a crash may lose what they were made of.
 
-use super::model::{Digests, Entries, Entry, KEYS, Key, SLOTS, State};
+use super::events::{Event, Refused, apply_all, without};
+use super::indexes::{self, Built, Fate, INDEXES, SPECS};
+use super::model::{DOCUMENTS, Digests, Entries, Entry, KEYS, Key, SLOTS, State};
 use super::place::Crash;
+use super::search::{Search, Shown};
 use super::step::Change;
 use flagstone::{Durability, Moment};
-
-#[derive(Clone)]
-struct Event {
-    changes: Vec<Change>,
-    id: u64,
-    is_logged: bool,
-    /// The state after the event.
-    after: State,
-}
-
-/// An ingest that the disk has refused.
-struct Refused {
-    slot: usize,
-    changes: Vec<Change>,
-    id: u64,
-}
-
-/// The content of a recovered database.
-pub(super) struct Shown {
-    /// The digest of each slot.
-    pub(super) digests: Digests,
-    /// Whether each slot exists.
-    pub(super) is_there: [bool; SLOTS],
-    /// Whether its entries may expire.
-    pub(super) expires: [bool; SLOTS],
-    /// The moment by which the database has judged.
-    pub(super) moment: Moment,
-}
+use std::collections::BTreeSet;
 
 /// Whether a slot exists.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -55,6 +31,14 @@ pub(super) enum Existence {
     MaybeMade,
     /// Removing it returned an error, and a crash could still remove it.
     MaybeDropped,
+}
+
+/// A commit as the change feed should deliver it.
+pub(super) struct Logged {
+    pub(super) id: u64,
+    pub(super) is_logged: bool,
+    /// The state after it.
+    pub(super) after: State,
 }
 
 /// The history of a database and its guarantees, see above.
@@ -78,11 +62,23 @@ pub(super) struct Oracle {
     /// Ingests that a crash may bring back. No write to their slots was accepted after them.
     refused: Vec<Refused>,
     pub(super) existence: [Existence; SLOTS],
+    /// The indexes of the collection, as the open database says.
+    pub(super) indexes: [Built; INDEXES],
+    /// The indexes whose creation or removal returned an error: a crash may do it or undo it.
+    pub(super) doubtful_indexes: [bool; INDEXES],
+    /// The commits since the change feed was compared.
+    pub(super) log: Vec<Logged>,
+    /// Whether a crash has changed the history in a way that the log does not tell.
+    pub(super) is_log_broken: bool,
+    /// The last event that the change feed has delivered.
+    pub(super) delivered: u64,
     last_id: u64,
 }
 
-fn apply_all(state: &mut State, changes: &[Change], id: u64) {
-    changes.iter().for_each(|change| state.apply(change, id));
+/// Returns the keys of the documents that are written.
+fn documents_of(changes: &[Change]) -> BTreeSet<Key> {
+    let documents = changes.iter().filter(|change| change.slot() == DOCUMENTS);
+    documents.flat_map(Change::keys).collect()
 }
 
 /// Returns the slots into which `changes` put entries with an expiry.
@@ -126,8 +122,33 @@ impl Oracle {
         self.refused.retain(|refused| changes.iter().all(|change| change.slot() != refused.slot));
         apply_all(&mut self.now, &changes, id);
         let after = self.now.clone();
+        if !changes.is_empty() {
+            self.log.push(Logged { id, is_logged, after: after.clone() });
+        }
         self.events.push(Event { changes, id, is_logged, after });
         id
+    }
+
+    pub(super) fn has_indexes(&self) -> bool {
+        self.indexes != [Built::No; INDEXES]
+    }
+
+    /// Returns whether `changes` write documents that have indexes: such commits are always logged.
+    pub(super) fn is_indexed(&self, changes: &[Change]) -> bool {
+        self.has_indexes() && changes.iter().any(|change| change.slot() == DOCUMENTS)
+    }
+
+    /// Returns what the indexes make of a write.
+    pub(super) fn fate(&self, changes: &[Change]) -> Fate {
+        if !self.is_indexed(changes) {
+            return Fate::Accepted;
+        }
+        if self.has_doubt() {
+            return Fate::Either;
+        }
+        let mut after = self.now.clone();
+        apply_all(&mut after, &self.resolved(changes.to_vec()), 0);
+        indexes::fate(&self.indexes, &after, &documents_of(changes), self.moment)
     }
 
     /// Notes the slots whose entries may expire, as the open database says.
@@ -145,8 +166,23 @@ impl Oracle {
     }
 
     /// Returns `changes` as the database writes them now: merges and patches are resolved where
-    /// entries may expire, also if this batch brings the first one that does.
+    /// entries may expire, also if this batch brings the first one that does. A document that has
+    /// expired is removed if its unique value is given to another one.
     fn resolved(&self, changes: Vec<Change>) -> Vec<Change> {
+        let is_indexed = self.is_indexed(&changes);
+        let changed = if is_indexed { documents_of(&changes) } else { BTreeSet::new() };
+        let mut changes = self.with_merges_resolved(changes);
+        if is_indexed && self.now.has_expiries(DOCUMENTS) {
+            let mut after = self.now.clone();
+            apply_all(&mut after, &changes, 0);
+            let states = (&self.now, &after);
+            let gone = indexes::giving_way(&self.indexes, states, &changed, self.moment);
+            changes.extend(gone.into_iter().map(|key| Change::Delete(DOCUMENTS, key)));
+        }
+        changes
+    }
+
+    fn with_merges_resolved(&self, changes: Vec<Change>) -> Vec<Change> {
         let mut resolves = expiring(&changes);
         (0..SLOTS).for_each(|slot| resolves[slot] |= self.resolves[slot]);
         let is_resolved = |change: &Change| change.is_folded() && resolves[change.slot()];
@@ -187,13 +223,15 @@ impl Oracle {
         (self.kept_all, self.logged_kill, self.logged_power_cut) = (0, 0, 0);
     }
 
-    /// Notes that everything logged so far survives any crash.
-    pub(super) fn keep_logged(&mut self) {
-        if self.events.iter().all(|event| event.is_logged) {
+    /// Notes that everything logged so far survives any crash. Returns whether that is everything.
+    pub(super) fn keep_logged(&mut self) -> bool {
+        let is_all = self.events.iter().all(|event| event.is_logged);
+        if is_all {
             self.keep_all();
         } else {
             self.promise(Durability::Each, self.last_id);
         }
+        is_all
     }
 
     /// Notes that a slot is gone for good, whatever happens to earlier events.
@@ -201,6 +239,10 @@ impl Oracle {
         self.existence[slot] = Existence::No;
         self.expires[slot] = false;
         self.refused.retain(|refused| refused.slot != slot);
+        self.is_log_broken = true;
+        if slot == DOCUMENTS {
+            (self.indexes, self.doubtful_indexes) = Default::default();
+        }
         self.now.clear(slot);
         let mut is_there = [true; SLOTS];
         is_there[slot] = false;
@@ -244,6 +286,9 @@ impl Oracle {
         shown: &Shown,
     ) -> Result<(), String> {
         let (survivors, existence) = self.judge(crash, shown)?;
+        self.cut_log(&survivors)?;
+        self.is_log_broken |= self.existence != existence;
+        (self.indexes, self.doubtful_indexes) = (shown.indexes, Default::default());
         let safe = if is_on_device {
             survivors.len()
         } else {
@@ -273,6 +318,30 @@ impl Oracle {
         Ok(())
     }
 
+    /// Leaves of the log what a crash has left.
+    fn cut_log(&mut self, survivors: &[Event]) -> Result<(), String> {
+        let ids: BTreeSet<u64> = survivors.iter().map(|event| event.id).collect();
+        let is_lost = |id: u64| !ids.contains(&id);
+        let lost: BTreeSet<u64> =
+            self.events.iter().map(|event| event.id).filter(|id| is_lost(*id)).collect();
+        if let Some(id) = lost.iter().find(|id| **id <= self.delivered) {
+            return Err(format!("event {id} was delivered to a reader of changes, and is lost"));
+        }
+        // The feed may tell of lost writes that were not logged.
+        self.is_log_broken |=
+            self.log.iter().any(|logged| lost.contains(&logged.id) && !logged.is_logged);
+        self.log.retain(|logged| !lost.contains(&logged.id));
+        let is_new = |event: &&Event| event.id > self.last_id && !event.changes.is_empty();
+        for event in survivors.iter().filter(is_new) {
+            let after = event.after.clone();
+            self.log.push(Logged { id: event.id, is_logged: true, after });
+        }
+        // A refused ingest has come back.
+        let known: BTreeSet<u64> = self.events.iter().map(|event| event.id).collect();
+        self.is_log_broken |= ids.iter().any(|id| *id <= self.last_id && !known.contains(id));
+        Ok(())
+    }
+
     /// Compares like [`Oracle::recover`], for a crash after which the history does not continue.
     pub(super) fn check(&self, crash: Crash, shown: &Shown) -> Result<(), String> {
         self.judge(crash, shown).map(|_| ())
@@ -284,6 +353,7 @@ impl Oracle {
         shown: &Shown,
     ) -> Result<(Vec<Event>, [Existence; SLOTS]), String> {
         let existence = self.judge_existence(shown)?;
+        self.judge_indexes(shown)?;
         let mut all = self.events.clone();
         if let Some((changes, state)) = &self.doubtful {
             let (changes, id) = (changes.clone(), self.last_id + 1);
@@ -296,6 +366,16 @@ impl Oracle {
         let (base, refused) = (&self.base, &self.refused[..]);
         let found = Search { base, all: &all, refused, shown, kept: self.kept_all, promised };
         Ok((found.with_refused(found.run()?), existence))
+    }
+
+    fn judge_indexes(&self, shown: &Shown) -> Result<(), String> {
+        for (at, spec) in SPECS.iter().enumerate().filter(|_| shown.is_there[DOCUMENTS]) {
+            let (was, is) = (self.indexes[at], shown.indexes[at]);
+            if was != is && !self.doubtful_indexes[at] {
+                return Err(format!("index {:?} was {was:?} before, and is {is:?}", spec.name));
+            }
+        }
+        Ok(())
     }
 
     fn judge_existence(&self, shown: &Shown) -> Result<[Existence; SLOTS], String> {
@@ -314,139 +394,5 @@ impl Oracle {
             }
         }
         Ok(shown.is_there.map(|is| if is { Existence::Yes } else { Existence::No }))
-    }
-}
-
-/// Returns a history without the missing slots.
-fn without(mut base: State, events: &[Event], is_there: [bool; SLOTS]) -> (State, Vec<Event>) {
-    (0..SLOTS).filter(|slot| !is_there[*slot]).for_each(|slot| base.clear(slot));
-    let mut state = base.clone();
-    let strip = |event: &Event| {
-        let mut event = event.clone();
-        event.changes.retain(|change| is_there[change.slot()]);
-        apply_all(&mut state, &event.changes, event.id);
-        event.after = state.clone();
-        event
-    };
-    let events = events.iter().map(strip).collect();
-    (base, events)
-}
-
-/// The search for the cut of history that a database shows.
-struct Search<'a> {
-    base: &'a State,
-    all: &'a [Event],
-    refused: &'a [Refused],
-    shown: &'a Shown,
-    kept: usize,
-    promised: usize,
-}
-
-impl Search<'_> {
-    /// Returns whether the database shows this state. [`Existence`] judges entries that are missing
-    /// with their keyspace. An entry that has expired is not seen; but if the keyspace does not
-    /// know of expiries, no write of such an entry has survived.
-    fn is_shown(&self, state: &State) -> bool {
-        (0..SLOTS).all(|slot| self.fits(slot, state) || self.come_back(slot, state).is_some())
-    }
-
-    fn fits(&self, slot: usize, state: &State) -> bool {
-        let is_same = state.digest(slot, self.shown.moment) == self.shown.digests[slot];
-        let may_expire = self.shown.expires[slot] || !state.has_expiries(slot);
-        !self.shown.is_there[slot] || (is_same && may_expire)
-    }
-
-    /// Returns the refused ingest that the database shows in a slot, on top of this state.
-    fn come_back(&self, slot: usize, state: &State) -> Option<&Refused> {
-        self.refused.iter().filter(|refused| refused.slot == slot).find(|refused| {
-            let mut state = state.clone();
-            apply_all(&mut state, &refused.changes, refused.id);
-            self.fits(slot, &state)
-        })
-    }
-
-    /// Returns the events that survived, with the refused ingests that came back.
-    fn with_refused(&self, mut survivors: Vec<Event>) -> Vec<Event> {
-        let mut state = self.base.clone();
-        survivors.iter().for_each(|event| apply_all(&mut state, &event.changes, event.id));
-        for slot in (0..SLOTS).filter(|slot| !self.fits(*slot, &state)) {
-            let Some(Refused { changes, id, .. }) = self.come_back(slot, &state) else { continue };
-            let at = survivors.partition_point(|event| event.id < *id);
-            let (changes, after) = (changes.clone(), state.clone());
-            survivors.insert(at, Event { changes, id: *id, is_logged: true, after });
-        }
-        survivors
-    }
-
-    /// Returns the events that survived.
-    fn run(&self) -> Result<Vec<Event>, String> {
-        let mut less = None;
-        for len in (0..=self.all.len()).rev() {
-            let state = len.checked_sub(1).map_or(self.base, |last| &self.all[last].after);
-            if !self.is_shown(state) {
-                continue;
-            }
-            let is_kept = len >= self.kept
-                && self.all[len..self.promised.max(len)].iter().all(|event| !event.is_logged);
-            if is_kept {
-                return Ok(self.all[..len].to_vec());
-            }
-            less = less.or(Some(len));
-        }
-        if let Some(survivors) = self.with_holes() {
-            return Ok(survivors);
-        }
-        let (count, Self { kept, promised, .. }) = (self.all.len(), self);
-        Err(match less {
-            Some(len) => format!(
-                "{len} of {count} events are there; {kept} were promised, logged ones up to \
-                 {promised}"
-            ),
-            None => format!(
-                "no cut of history: {count} events, {kept} promised, logged ones up to {promised}; \
-                 {}",
-                self.nearest()
-            ),
-        })
-    }
-
-    /// Looks for a cut with logged events after it, between which unlogged ones are lost.
-    fn with_holes(&self) -> Option<Vec<Event>> {
-        let mut at_cut = self.base.clone();
-        for cut in 0..self.all.len() {
-            if cut >= self.kept && !self.all[cut].is_logged {
-                let (mut state, mut survivors) = (at_cut.clone(), self.all[..cut].to_vec());
-                for (at, event) in self.all.iter().enumerate().skip(cut) {
-                    if at >= self.promised && self.is_shown(&state) {
-                        return Some(survivors);
-                    }
-                    if event.is_logged {
-                        apply_all(&mut state, &event.changes, event.id);
-                        survivors.push(event.clone());
-                    }
-                }
-                if self.is_shown(&state) {
-                    return Some(survivors);
-                }
-            }
-            apply_all(&mut at_cut, &self.all[cut].changes, self.all[cut].id);
-        }
-        None
-    }
-
-    /// Describes the slots that differ, for the lengths at which the fewest do.
-    fn nearest(&self) -> String {
-        let after = self.all.iter().map(|event| &event.after);
-        let differing = |state: &State| -> Vec<usize> {
-            let digests = state.digests(self.shown.moment);
-            (0..SLOTS).filter(|slot| digests[*slot] != self.shown.digests[*slot]).collect()
-        };
-        let all: Vec<_> = [self.base].into_iter().chain(after).map(differing).enumerate().collect();
-        let fewest = all.iter().map(|(_, slots)| slots.len()).min().unwrap_or(0);
-        let nearest: Vec<_> = all.iter().filter(|(_, slots)| slots.len() == fewest).collect();
-        format!(
-            "nearest (events, slots that differ): {nearest:?}, there: {:?}",
-            self.shown.is_there
-        )
     }
 }

@@ -1,10 +1,12 @@
 //! Draws the steps of a history from a seed.
 
 use super::disk::FailureRates;
-use super::model::{KEYS, KINDS, Key, Kind, LARGE_FROM, LIST_COUNT, PAD, SLOTS};
+use super::document::{Edit, LIST_COUNT, Missing, PAD};
+use super::model::{DOCUMENTS, KEYS, KINDS, Key, Kind, LARGE_FROM, SLOTS};
 use super::place::Crash;
+use super::plan_documents::Documents;
 use super::setting::{Ills, Profile, Setting, durability};
-use super::step::{Change, Edit, Ending, Expect, How, Lasts, Missing, Planned, Step, ValueOf};
+use super::step::{Change, Ending, Expect, How, Lasts, Planned, Step, ValueOf};
 use super::times::Times;
 use crate::rng::Rng;
 use flagstone::env::names::FileKind;
@@ -19,8 +21,10 @@ pub fn plan(seed: u64) -> Vec<Planned> {
     let (larges, times) = (Rng::new(remix(seed ^ 5)), Times::new(seed, profile.expiring));
     let (names, may_be_large, ingests) = (1, false, Rng::new(remix(seed ^ 9)));
     let (patches, steps) = (Rng::new(remix(seed ^ 11)), vec![]);
+    let documents = Documents::new(seed, profile.expiring[DOCUMENTS]);
     let mut planner = Planner {
         rng,
+        documents,
         flips,
         larges,
         times,
@@ -49,6 +53,8 @@ struct Planner {
     ingests: Rng,
     /// A generator for array changes and conditions of patches alone, for the same reason.
     patches: Rng,
+    /// Indexes and queries, for the same reason.
+    documents: Documents,
     profile: Profile,
     /// The number of field names used so far.
     names: u16,
@@ -79,6 +85,9 @@ impl Planner {
                 self.steps.push(Planned { step, seed: self.times.number() });
             }
             self.ingest();
+            if let Some(step) = self.documents.step() {
+                self.steps.push(Planned { step, seed: self.documents.number() });
+            }
             let step = self.step();
             self.push(step);
         }

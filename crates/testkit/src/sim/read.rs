@@ -1,8 +1,9 @@
 //! The steps that read. Every result is compared.
 
 use super::conditions::{Token, VALUES_DIFFER_FROM};
+use super::document::document_bytes;
 use super::life::{AnyScan, Check, Handle, Taken, Underway, fields_of, show};
-use super::model::{Entries, KEYS, KINDS, Key, Kind, SLOTS, document_bytes, key_bytes};
+use super::model::{Entries, KEYS, KINDS, Key, Kind, SLOTS, key_bytes};
 use super::run::Run;
 use super::step::{Step, Which, place_of};
 use crate::driver::{owned, turned};

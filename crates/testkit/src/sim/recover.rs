@@ -69,6 +69,7 @@ impl Run {
     fn end_life(&mut self, next: Place) {
         self.totals.faults += self.place.hits();
         self.has_lost_dirty |= self.place.failing.has_lost_dirty();
+        self.feed_has_failed |= self.place.has_failed();
         let was_poisoned = self.life.as_ref().is_some_and(|life| life.is_poisoned);
         self.totals.poisoned += u64::from(was_poisoned);
         // The last handle must not write to the disk that the crash has left.
@@ -152,7 +153,7 @@ impl Run {
         self.clocks.begin(self.oracle.moment);
         self.life = Some(Life::new(db, executor));
         self.lives += 1;
-        Ok(())
+        self.follow(true)
     }
 
     /// Closes the database and opens it again with other options.

@@ -1,11 +1,13 @@
 //! Runs a history: lives of one database, from crash to crash.
 
+use super::ask::Pages;
 use super::clock::{Clocks, move_clock};
 use super::conditions::Token;
 use super::life::{Check, Life};
 use super::model::{Key, State};
 use super::oracle::Oracle;
 use super::place::Place;
+use super::replica::Replica;
 use super::setting::Setting;
 use super::step::{Planned, Step};
 use flagstone::env::MemDisk;
@@ -47,6 +49,10 @@ pub struct Totals {
     pub copies: u64,
     /// The lives that ended poisoned.
     pub poisoned: u64,
+    /// The builds of indexes that came to an end.
+    pub indexes: u64,
+    /// The commits that the change feed has delivered.
+    pub delivered: u64,
 }
 
 impl AddAssign for Totals {
@@ -63,6 +69,8 @@ impl AddAssign for Totals {
         self.steps += other.steps;
         self.copies += other.copies;
         self.poisoned += other.poisoned;
+        self.indexes += other.indexes;
+        self.delivered += other.delivered;
     }
 }
 
@@ -70,11 +78,13 @@ impl fmt::Display for Totals {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { histories, kills, power_cuts, faults, flips, commits, .. } = self;
         let Self { ingests, large, expiring, steps, copies, poisoned, .. } = self;
+        let Self { indexes, delivered, .. } = self;
         write!(
             f,
             "{histories} histories, {} crashes ({kills} kills, {power_cuts} power cuts), {faults} \
              faults, {flips} flipped bits, {commits} commits, {ingests} ingests, {large} large \
-             values, {expiring} expiries, {steps} steps, {copies} checkpoints, {poisoned} poisoned",
+             values, {expiring} expiries, {indexes} indexes, {delivered} delivered changes, \
+             {steps} steps, {copies} checkpoints, {poisoned} poisoned",
             kills + power_cuts
         )
     }
@@ -127,6 +137,14 @@ pub(super) struct Run {
     pub(super) versions: HashMap<VersionToken, (u64, usize, Key)>,
     /// The events that may be ingests: all their keys have one version.
     pub(super) ingested: HashSet<u64>,
+    /// Queries of which pages were read.
+    pub(super) pages: Vec<Pages>,
+    /// The number of indexes and collections that were dropped.
+    pub(super) dropped_indexes: u64,
+    /// A reader of changes.
+    pub(super) replica: Option<Replica>,
+    /// Whether the disk has failed since the reader has begun, before this life.
+    pub(super) feed_has_failed: bool,
     pub(super) totals: Totals,
     /// Whether a failed sync has lost unsynced data, and no power cut has followed.
     pub(super) has_lost_dirty: bool,
@@ -190,6 +208,10 @@ fn run_steps(seed: u64, plan: &[Planned]) -> Result<Outcome, Failure> {
         tokens: Vec::new(),
         versions: HashMap::new(),
         ingested: HashSet::new(),
+        pages: Vec::new(),
+        dropped_indexes: 0,
+        replica: None,
+        feed_has_failed: false,
         totals: Totals { histories: 1, ..Totals::default() },
         has_lost_dirty: false,
         fingerprint: 0,
@@ -236,6 +258,7 @@ impl Run {
             Step::PowerAt(nth) => self.place.faults.cut_power_at(*nth),
             Step::Heal => return self.heal(),
             Step::Reopen => return self.reopen(planned.seed),
+            Step::Documents(step) => return self.document_step(step),
             step if self.clock_step(step)? => {}
             step if self.write_step(step)? => {}
             step => self.read_step(step)?,

@@ -1,10 +1,11 @@
 //! Draws the start of a history from a seed: its emphasis, its options, its keyspaces.
 
 use super::model::{KINDS, Kind, SLOTS};
+use super::plan_documents::Documents;
 use super::times::Times;
 use crate::options::random_keyspace;
 use crate::rng::Rng;
-use flagstone::{Durability, KeyspaceOptions, Options};
+use flagstone::{ChangeRetention, Durability, KeyspaceOptions, Options};
 use flagstone_base::hash::remix;
 use std::time::Duration;
 
@@ -21,6 +22,8 @@ pub(super) struct Profile {
     pub(super) ills: Ills,
     /// The percentage of the puts into each slot that have an expiry.
     pub(super) expiring: [u64; SLOTS],
+    /// How many bytes of changes are kept.
+    pub(super) changes_bytes: u64,
 }
 
 /// The troubles of a disk.
@@ -38,11 +41,14 @@ pub(super) struct Setting {
     pub(super) profile: Profile,
     pub(super) options: Options,
     pub(super) keyspaces: Vec<KeyspaceOptions>,
+    /// Whether the database keeps changes for readers.
+    pub(super) keeps_changes: bool,
 }
 
 impl Setting {
     pub(super) fn draw(seed: u64) -> Self {
         let mut rng = Rng::new(remix(seed ^ 1));
+        let keeps_changes = Documents::draw_keeps_changes(seed);
         let profile = Profile {
             unlogged_percent: *rng.pick(&[0, 0, 10, 30, 100]),
             synced_percent: *rng.pick(&[10, 50, 80]),
@@ -50,6 +56,7 @@ impl Setting {
             large_percent: *Rng::new(remix(seed ^ 4)).pick(&[0, 0, 2, 10]),
             ills: *rng.pick(&[Ills::None, Ills::None, Ills::Faults, Ills::Failures, Ills::Full]),
             expiring: Times::draw_expiring(seed),
+            changes_bytes: if keeps_changes { 1 << 30 } else { 0 },
         };
         let keyspace = |kind: Kind| {
             let fold = match kind {
@@ -60,7 +67,7 @@ impl Setting {
             random_keyspace(&mut rng, fold)
         };
         let keyspaces = KINDS.map(keyspace).to_vec();
-        Self { profile, options: draw_options(&mut rng, &profile), keyspaces }
+        Self { profile, options: draw_options(&mut rng, &profile), keyspaces, keeps_changes }
     }
 }
 
@@ -73,6 +80,7 @@ pub(super) fn draw_options(rng: &mut Rng, profile: &Profile) -> Options {
         .direct_reads(rng.percent(20))
         .durability(durability(rng, profile))
         .compaction_workers(rng.between(1, 3) as usize)
+        .change_retention(Some(ChangeRetention::bytes(profile.changes_bytes)))
 }
 
 /// Draws the durability of a commit.

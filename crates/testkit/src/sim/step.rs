@@ -1,7 +1,9 @@
 //! The steps of a history. A step does not depend on others, so that others can be left out.
 
+use super::ask::{Ask, Order};
 use super::disk::FailureRates;
-use super::model::{KINDS, Key, Kind, LARGE_FROM, PAD, fields_of};
+use super::document::{Edit, Missing, PAD, fields_of};
+use super::model::{KINDS, Key, Kind, LARGE_FROM};
 use super::place::Crash;
 use flagstone::env::Fault;
 use flagstone::{Durability, Moment};
@@ -42,37 +44,6 @@ impl Lasts {
             Self::Forever | Self::For(_) => None,
         }
     }
-}
-
-/// A part of a patch of a field, which has a number, or of a list, which has one of its own.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Edit {
-    /// Sets the value.
-    Set(u16, i16),
-    /// Adds to the field.
-    Add(u16, i16),
-    /// Applies the patch only if the field is less.
-    IfLess(u16, i16),
-    /// Applies the patch only if there is no such field.
-    IfMissing(u16),
-    /// Adds a number to a list if it is new there. The patch applies only if the list is not full.
-    Collect(u16, u8),
-    /// Inserts a number into a list at a position. The patch applies only if the list is not full.
-    Insert(u16, i8, u8),
-    /// Removes a number from a list.
-    Pull(u16, u8),
-    /// Removes the first or the last number of a list.
-    Pop(u16, bool),
-}
-
-/// What a patch makes where there is no document.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Missing {
-    Nothing,
-    /// An empty document, to which it is applied.
-    Empty,
-    /// A document with this value of field 0, to which it is applied.
-    Default(i16),
 }
 
 /// An operation of a batch: slot, key, and what it does.
@@ -187,6 +158,40 @@ pub(super) fn place_of(len: usize, which: Which) -> Option<usize> {
     (len > 0).then(|| which % len)
 }
 
+/// How an index is built.
+#[derive(Clone, Debug)]
+pub(super) struct Build {
+    pub(super) part_bytes: u64,
+    /// Batches that are committed meanwhile.
+    pub(super) beside: Vec<Vec<Change>>,
+    /// The build is cancelled when it reports progress for this time.
+    pub(super) cancels_at: Option<u8>,
+    /// Cuts the power at the operation with this number.
+    pub(super) power_at: Option<u64>,
+}
+
+/// A step on the collection: its indexes, queries and transactions.
+#[derive(Clone, Debug)]
+pub(super) enum DocumentStep {
+    /// Creates the index with this number, or continues its build.
+    CreateIndex(usize, Build),
+    /// Drops the index with this number.
+    DropIndex(usize),
+    /// Runs a query by every plan, sorted or not, with at most so many documents. It reads now, or
+    /// a snapshot. With an odd limit, sorts get little memory.
+    Find(Ask, Option<Order>, u64, Option<Which>),
+    /// Reads the first page of a query, of at most so many documents.
+    Page(Ask, Order, u64),
+    /// Reads the next page of a query, perhaps one of an earlier life.
+    NextPage(Which, u64),
+    /// Patches or removes at most so many documents that match.
+    WriteMany(Ask, Option<Vec<Edit>>, u64),
+    /// Makes changes in a transaction, and commits it or not.
+    Transact(Vec<Change>, bool),
+    /// Reads the change feed, with a sync before it or not.
+    Follow(bool),
+}
+
 /// A step: a call of the database, or an event in its world.
 #[derive(Clone, Debug)]
 pub(super) enum Step {
@@ -255,6 +260,8 @@ pub(super) enum Step {
     ReadAll,
     /// Reads and checks every table.
     Verify,
+    /// A step on the collection.
+    Documents(DocumentStep),
     /// Makes an operation of the disk fail.
     Fault(Fault),
     /// Flips a bit of the key or value of an entry on its way into a table, after this number of
@@ -301,6 +308,10 @@ impl Step {
     pub(super) fn drop_change(&mut self, nth: usize) -> bool {
         match self {
             Self::Commit(changes, ..) if nth < changes.len() => {
+                changes.remove(nth);
+                true
+            }
+            Self::Documents(DocumentStep::Transact(changes, _)) if nth < changes.len() => {
                 changes.remove(nth);
                 true
             }

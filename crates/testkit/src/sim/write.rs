@@ -2,12 +2,14 @@
 
 use super::changes::{Handles, fill, patch_of, write_one};
 use super::conditions::{Judge, Verdict};
+use super::document::{Edit, Missing, fields_of, patched};
+use super::indexes::{Fate, INDEXES};
 use super::ingest;
 use super::life::{Check, Handle, expiring_slots, name_of};
-use super::model::{KEYS, KINDS, Key, Kind, SLOTS, fields_of, key_bytes, patched};
+use super::model::{DOCUMENTS, KEYS, KINDS, Key, Kind, SLOTS, key_bytes};
 use super::oracle::Existence;
 use super::run::{Copy, Run};
-use super::step::{Change, Edit, Expect, How, Lasts, Missing, Step, ValueOf, Which, place_of};
+use super::step::{Change, Expect, How, Lasts, Step, ValueOf, Which, place_of};
 use crate::rng::Rng;
 use flagstone::{Batch, Collection, Durability, Error, ErrorKind, Result};
 use std::path::PathBuf;
@@ -21,6 +23,9 @@ impl Run {
     pub(super) fn write_step(&mut self, step: &Step) -> Check<bool> {
         let Some(life) = &self.life else { return Ok(false) };
         self.oracle.note_expires(expiring_slots(&life.db))?;
+        if !self.settle_indexes()? {
+            return Ok(true);
+        }
         match step {
             Step::Commit(changes, how, expect) => self.commit(changes, *how, *expect)?,
             Step::Single(change) => self.single(change)?,
@@ -32,7 +37,12 @@ impl Run {
             Step::Wait(which) => self.wait(*which)?,
             Step::Drop(slot) => self.drop_slot(*slot)?,
             Step::Clear(slot) => self.clear(*slot)?,
-            Step::Sync => self.upkeep(|run| run.oracle.keep_logged(), |db| db.sync())?,
+            Step::Sync => self.upkeep(
+                |run| {
+                    run.oracle.keep_logged();
+                },
+                |db| db.sync(),
+            )?,
             Step::Flush => self.upkeep(|run| run.oracle.keep_all(), |db| db.flush())?,
             Step::Compact => self.upkeep(|run| run.oracle.keep_all(), |db| db.compact())?,
             Step::Checkpoint => self.checkpoint()?,
@@ -58,7 +68,7 @@ impl Run {
     }
 
     /// Returns the handles of `slots`, or `None` if one cannot be created.
-    fn handles(&mut self, slots: impl Iterator<Item = usize>) -> Check<Option<Handles>> {
+    pub(super) fn handles(&mut self, slots: impl Iterator<Item = usize>) -> Check<Option<Handles>> {
         let mut handles: Handles = [const { None }; SLOTS];
         for slot in slots {
             let Some(life) = &mut self.life else { return Ok(None) };
@@ -87,7 +97,7 @@ impl Run {
         Ok(self.handles([slot].into_iter())?.and_then(|mut handles| handles[slot].take()))
     }
 
-    fn commit(&mut self, changes: &[Change], how: How, expect: Option<Expect>) -> Check {
+    pub(super) fn commit(&mut self, changes: &[Change], how: How, expect: Option<Expect>) -> Check {
         let changes = &self.dated(changes);
         let expected_slot = match expect {
             Some(Expect::Absent(slot, _) | Expect::Unchanged(_, slot, _)) => Some(slot),
@@ -99,17 +109,30 @@ impl Run {
         };
         let slots = changes.iter().map(Change::slot).chain(expected_slot);
         let Some(handles) = self.handles(slots)? else { return Ok(()) };
+        // A batch that is prepared with the indexes of the collection is always logged.
+        // Without a snapshot a condition on one is left out.
+        let has_snapshot = self.life.as_ref().is_some_and(|life| !life.snapshots.is_empty());
+        let expected_slot = match expect {
+            Some(Expect::Unchanged(..)) if !has_snapshot => None,
+            _ => expected_slot,
+        };
+        let mut prepared = changes.iter().map(Change::slot).chain(expected_slot);
+        let is_logged = self.oracle.has_indexes() && prepared.any(|slot| slot == DOCUMENTS);
+        let logged = |durability| match durability {
+            Durability::None if is_logged => Durability::Buffered,
+            durability => durability,
+        };
         let mut batch = Batch::default();
         fill(&mut batch, &handles, changes).map_err(|error| format!("a batch: {error:?}"))?;
         let Some(life) = &self.life else { return Ok(()) };
         let (oracle, lives, tokens) = (&self.oracle, self.lives, &self.tokens[..]);
         let judge = Judge { oracle, life, lives, tokens };
         let verdict = expect.map(|expect| judge.expect(&mut batch, &handles, expect));
-        let usual = self.setting.options.durability;
+        let usual = logged(self.setting.options.durability);
         match how {
             How::With(durability) => {
                 let done = life.db.commit_with(batch, durability);
-                self.written(changes, durability, verdict, done)
+                self.written(changes, logged(durability), verdict, done)
             }
             How::Plain => {
                 let done = life.db.commit(batch);
@@ -138,7 +161,7 @@ impl Run {
     }
 
     /// Handles a write that returned.
-    fn written(
+    pub(super) fn written(
         &mut self,
         changes: &[Change],
         durability: Durability,
@@ -147,6 +170,10 @@ impl Run {
     ) -> Check {
         match done {
             Ok(()) => {
+                let durability = match durability {
+                    Durability::None if self.oracle.is_indexed(changes) => Durability::Buffered,
+                    durability => durability,
+                };
                 let id = self.wrote(changes, durability, verdict)?;
                 self.oracle.promise(durability, id);
                 Ok(())
@@ -165,6 +192,9 @@ impl Run {
         if self.life.as_ref().is_some_and(|life| life.is_poisoned) {
             return Err("a write after Poisoned was acknowledged".into());
         }
+        if self.oracle.fate(changes) == Fate::Refused {
+            return Err("a write that an index refuses was acknowledged".into());
+        }
         if verdict == Some(Verdict::Conflict) {
             return Err("a condition that does not hold was taken for one that does".into());
         }
@@ -179,7 +209,8 @@ impl Run {
         self.totals.large += changes.iter().filter(|change| change.is_large()).count() as u64;
         let expiring = changes.iter().filter(|change| change.expiry().is_some());
         self.totals.expiring += expiring.count() as u64;
-        let id = self.oracle.happened(changes.to_vec(), durability != Durability::None);
+        let is_logged = durability != Durability::None || self.oracle.is_indexed(changes);
+        let id = self.oracle.happened(changes.to_vec(), is_logged);
         if let Some(life) = &mut self.life {
             life.note_written(changes, id);
         }
@@ -187,11 +218,16 @@ impl Run {
     }
 
     /// Returns changes that are written now, with the moments at which their entries expire.
-    fn dated(&self, changes: &[Change]) -> Vec<Change> {
+    pub(super) fn dated(&self, changes: &[Change]) -> Vec<Change> {
         changes.iter().map(|change| change.clone().dated(self.oracle.moment)).collect()
     }
 
-    fn refused(&mut self, changes: &[Change], verdict: Option<Verdict>, error: &Error) -> Check {
+    pub(super) fn refused(
+        &mut self,
+        changes: &[Change],
+        verdict: Option<Verdict>,
+        error: &Error,
+    ) -> Check {
         if error.kind() == ErrorKind::Conflict {
             return match verdict {
                 Some(Verdict::Holds) => Err(format!("a condition that holds: {error}")),
@@ -199,12 +235,25 @@ impl Run {
                 None => Err(format!("a conflict without a condition: {error}")),
             };
         }
+        if matches!(error.kind(), ErrorKind::Duplicate | ErrorKind::InvalidInput)
+            && self.is_refused_by_index(changes, error)
+        {
+            return Ok(());
+        }
         let was_poisoned = self.life.as_ref().is_none_or(|life| life.is_poisoned);
         let is_unknown = error.kind() == ErrorKind::Poisoned || self.place.faults.is_off();
         if is_unknown && !was_poisoned && !self.oracle.has_doubt() {
             self.oracle.doubt(changes.to_vec());
         }
         self.excuse(error)
+    }
+
+    /// Returns whether the reason of an error is an index, or the bytes that indexes add to a
+    /// batch.
+    fn is_refused_by_index(&self, changes: &[Change], error: &Error) -> bool {
+        let is_too_large = error.to_string().contains("a quarter of the memory budget");
+        self.oracle.fate(changes) != Fate::Accepted
+            || (is_too_large && self.oracle.is_indexed(changes))
     }
 
     fn wait(&mut self, which: Which) -> Check {
@@ -372,6 +421,7 @@ impl Run {
             Ok(_) => {
                 life.handles[slot] = None;
                 life.generations[slot] += 1;
+                self.dropped_indexes += 1;
                 // Everything earlier is durable first, unless the disk was full.
                 if was_there != Some(false) && !self.place.has_failed() {
                     self.oracle.keep_all();
@@ -380,6 +430,9 @@ impl Run {
                 Ok(())
             }
             Err(error) => {
+                if slot == DOCUMENTS {
+                    self.oracle.doubtful_indexes = [true; INDEXES];
+                }
                 if was_there == Some(true) {
                     self.oracle.existence[slot] = Existence::MaybeDropped;
                 }

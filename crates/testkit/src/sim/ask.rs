@@ -1,0 +1,123 @@
+//! The queries of the simulator: filters and sorts of its documents, and what they mean.
+
+use super::document::{Fields, LIST_COUNT, LISTS, unpacked};
+use crate::rng::Rng;
+use flagstone::Filter;
+
+/// A condition on a field or a list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Test {
+    Equal(u16, i16),
+    AtLeast(u16, i16),
+    Below(u16, i16),
+    OneOf(u16, [i16; 2]),
+    Missing(u16),
+    /// The list has this number.
+    Has(u16, u8),
+    /// The list has a number of at least this.
+    HasAtLeast(u16, u8),
+}
+
+/// A filter: all or any of some conditions. Without conditions it matches everything.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Ask {
+    tests: Vec<Test>,
+    is_any: bool,
+}
+
+/// The order of a query: a field, and whether it is descending.
+pub(super) type Order = (u16, bool);
+
+/// A query whose pages are read, over lives.
+pub(super) struct Pages {
+    pub(super) ask: Ask,
+    pub(super) order: Order,
+    /// The text of the token.
+    pub(super) token: String,
+    /// The rank of the last document in the order.
+    pub(super) last: i64,
+    /// The number of indexes and collections that were dropped before.
+    pub(super) dropped: u64,
+}
+
+impl Test {
+    fn draw(rng: &mut Rng) -> Self {
+        let (field, number) = (rng.below(3) as u16, rng.below(12) as i16 - 1);
+        let (list, item) = (rng.below(u64::from(LIST_COUNT)) as u16, rng.below(6) as u8);
+        match rng.below(10) {
+            0 | 1 => Self::Equal(field, number),
+            2 | 3 => Self::AtLeast(field, number),
+            4 => Self::Below(field, number),
+            5 => Self::OneOf(field, [number, number + 3]),
+            6 => Self::Missing(field),
+            7 | 8 => Self::Has(list, item),
+            _ => Self::HasAtLeast(list, item),
+        }
+    }
+
+    fn filter(self) -> Filter {
+        let field = |name: u16| Filter::field(format!("f{name}").as_str());
+        let list = |name: u16| Filter::field(format!("l{name}").as_str());
+        match self {
+            Self::Equal(name, number) => field(name).eq(i64::from(number)),
+            Self::AtLeast(name, number) => field(name).gte(i64::from(number)),
+            Self::Below(name, number) => field(name).lt(i64::from(number)),
+            Self::OneOf(name, numbers) => field(name).one_of(numbers.map(i64::from)),
+            Self::Missing(name) => field(name).is_missing(),
+            Self::Has(name, item) => list(name).eq(i64::from(item)),
+            Self::HasAtLeast(name, item) => list(name).gte(i64::from(item)),
+        }
+    }
+
+    fn holds(self, fields: &Fields) -> bool {
+        let value = |name: u16| fields.get(&name).copied();
+        let list = |name: u16| fields.get(&(LISTS + name)).map_or(Vec::new(), |l| unpacked(*l));
+        match self {
+            Self::Equal(name, number) => value(name) == Some(number.into()),
+            Self::AtLeast(name, number) => value(name).is_some_and(|v| v >= number.into()),
+            Self::Below(name, number) => value(name).is_some_and(|v| v < number.into()),
+            Self::OneOf(name, numbers) => {
+                value(name).is_some_and(|v| numbers.iter().any(|n| v == i64::from(*n)))
+            }
+            Self::Missing(name) => value(name).is_none(),
+            Self::Has(name, item) => list(name).contains(&item),
+            Self::HasAtLeast(name, item) => list(name).into_iter().any(|found| found >= item),
+        }
+    }
+}
+
+impl Ask {
+    pub(super) fn draw(rng: &mut Rng) -> Self {
+        let tests = (0..rng.below(4)).map(|_| Test::draw(rng)).collect();
+        Self { tests, is_any: rng.percent(30) }
+    }
+
+    pub(super) fn filter(&self) -> Filter {
+        let filters = self.tests.iter().map(|test| test.filter());
+        match self.is_any {
+            _ if self.tests.is_empty() => Filter::everything(),
+            true => Filter::any(filters),
+            false => Filter::all(filters),
+        }
+    }
+
+    /// Returns whether a document matches.
+    pub(super) fn holds(&self, fields: &Fields) -> bool {
+        let mut tests = self.tests.iter();
+        match self.is_any && !self.tests.is_empty() {
+            true => tests.any(|test| test.holds(fields)),
+            false => tests.all(|test| test.holds(fields)),
+        }
+    }
+}
+
+/// The text of a sort.
+pub(super) fn sort_text((field, is_descending): Order) -> String {
+    format!("{}f{field}", if is_descending { "-" } else { "" })
+}
+
+/// Returns a number whose order is that of documents in a sort. What is missing comes first.
+pub(super) fn rank((field, is_descending): Order, fields: &Fields) -> i64 {
+    let rank = fields.get(&field).map_or(i64::MIN / 2, |value| *value);
+    if is_descending { -rank } else { rank }
+}

@@ -1,0 +1,146 @@
+//! The documents of the simulator: fields that have numbers, and patches of them.
+
+use std::collections::BTreeMap;
+
+/// The field that makes a document large: a text of [`pad`].
+pub(super) const PAD: u16 = u16::MAX - 1;
+
+/// Returns the text of a pad, four letters for each unit of its number.
+pub(super) fn pad(number: i16) -> String {
+    "pad ".repeat(number as usize)
+}
+
+/// Lists are kept with fields: the list `n` is the field `LISTS + n`.
+pub(super) const LISTS: u16 = 1 << 15;
+/// The number of lists of a document.
+pub(super) const LIST_COUNT: u16 = 3;
+/// The most numbers of a list.
+pub(super) const LIST_MAX: usize = 14;
+
+/// Returns a list of numbers below 16 as one number: four bits each after a 1, the first on top.
+pub(super) fn packed(list: &[u8]) -> i64 {
+    list.iter().fold(1, |packed, number| packed << 4 | i64::from(*number))
+}
+
+/// Returns the numbers of a list.
+pub(super) fn unpacked(packed: i64) -> Vec<u8> {
+    let digits = (63 - packed.leading_zeros()) / 4;
+    (0..digits).rev().map(|at| (packed >> (4 * at)) as u8 & 15).collect()
+}
+
+/// A document: field number to value.
+pub(super) type Fields = BTreeMap<u16, i64>;
+
+/// Returns the fields of a document as bytes. Equal documents have equal bytes.
+pub(super) fn document_bytes(fields: &Fields) -> Vec<u8> {
+    let pair =
+        |(name, value): (&u16, &i64)| [&name.to_le_bytes()[..], &value.to_le_bytes()].concat();
+    fields.iter().flat_map(pair).collect()
+}
+
+/// Returns the fields of a document from their bytes.
+pub(super) fn fields_of(bytes: &[u8]) -> Fields {
+    let pair = |pair: &[u8]| {
+        let (name, value) = pair.split_at(2);
+        (u16::from_le_bytes([name[0], name[1]]), i64::from_le_bytes(value.try_into().unwrap()))
+    };
+    bytes.chunks(10).map(pair).collect()
+}
+
+/// A part of a patch of a field, which has a number, or of a list, which has one of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Edit {
+    /// Sets the value.
+    Set(u16, i16),
+    /// Adds to the field.
+    Add(u16, i16),
+    /// Applies the patch only if the field is less.
+    IfLess(u16, i16),
+    /// Applies the patch only if there is no such field.
+    IfMissing(u16),
+    /// Adds a number to a list if it is new there. The patch applies only if the list is not full.
+    Collect(u16, u8),
+    /// Inserts a number into a list at a position. The patch applies only if the list is not full.
+    Insert(u16, i8, u8),
+    /// Removes a number from a list.
+    Pull(u16, u8),
+    /// Removes the first or the last number of a list.
+    Pop(u16, bool),
+}
+
+/// What a patch makes where there is no document.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Missing {
+    Nothing,
+    /// An empty document, to which it is applied.
+    Empty,
+    /// A document with this value of field 0, to which it is applied.
+    Default(i16),
+}
+
+/// Returns what a patch makes of a document; `None` if it does not apply.
+pub(super) fn patched(old: Option<Fields>, missing: Missing, edits: &[Edit]) -> Option<Fields> {
+    let mut fields = match (old, missing) {
+        (Some(old), _) => old,
+        (None, Missing::Nothing) => return None,
+        (None, Missing::Empty) => Fields::default(),
+        (None, Missing::Default(value)) => [(0, value.into())].into(),
+    };
+    for edit in edits {
+        match *edit {
+            Edit::Set(name, value) => drop(fields.insert(name, value.into())),
+            Edit::Add(name, value) => *fields.entry(name).or_default() += i64::from(value),
+            Edit::IfLess(name, value) => {
+                fields.get(&name).filter(|found| **found < i64::from(value))?;
+            }
+            Edit::IfMissing(name) if fields.contains_key(&name) => return None,
+            Edit::IfMissing(_) => {}
+            Edit::Collect(name, number) => insert(&mut fields, name, |list| {
+                (!list.contains(&number)).then_some((list.len(), number))
+            })?,
+            Edit::Insert(name, position, number) => insert(&mut fields, name, |list| {
+                let len = list.len() as i64;
+                let at = i64::from(position);
+                let at = if at < 0 { (len + at).max(0) } else { at.min(len) };
+                Some((at as usize, number))
+            })?,
+            Edit::Pull(name, number) => {
+                remove(&mut fields, name, |list| list.retain(|item| *item != number));
+            }
+            Edit::Pop(name, true) => remove(&mut fields, name, |list| {
+                list.splice(..list.len().min(1), []);
+            }),
+            Edit::Pop(name, false) => remove(&mut fields, name, |list| {
+                list.pop();
+            }),
+        }
+    }
+    Some(fields)
+}
+
+/// Inserts into a list what `place` returns. Returns `None` if the list is full.
+fn insert(
+    fields: &mut Fields,
+    name: u16,
+    place: impl FnOnce(&[u8]) -> Option<(usize, u8)>,
+) -> Option<()> {
+    let list = fields.entry(LISTS + name).or_insert(packed(&[]));
+    let mut numbers = unpacked(*list);
+    if numbers.len() >= LIST_MAX {
+        return None;
+    }
+    if let Some((at, number)) = place(&numbers) {
+        numbers.insert(at, number);
+    }
+    *list = packed(&numbers);
+    Some(())
+}
+
+/// Changes a list by `change`, if there is one.
+fn remove(fields: &mut Fields, name: u16, change: impl FnOnce(&mut Vec<u8>)) {
+    if let Some(list) = fields.get_mut(&(LISTS + name)) {
+        let mut numbers = unpacked(*list);
+        change(&mut numbers);
+        *list = packed(&numbers);
+    }
+}

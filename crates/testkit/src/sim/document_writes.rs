@@ -1,0 +1,188 @@
+//! The steps that write documents by a filter, or in a transaction.
+
+use super::ask::Ask;
+use super::changes::{Handles, patch_of};
+use super::document::{Edit, Missing, document_bytes, fields_of, patched};
+use super::indexes::Fate;
+use super::life::{self, Check, Handle};
+use super::model::{DOCUMENTS, Key, key_bytes};
+use super::run::Run;
+use super::step::{Change, DocumentStep};
+use flagstone::{Collection, Document, ErrorKind, Result, Transaction};
+
+impl Run {
+    /// Runs a step on the collection.
+    pub(super) fn document_step(&mut self, step: &DocumentStep) -> Check {
+        match step {
+            DocumentStep::CreateIndex(at, build) => self.create_index(*at, build),
+            DocumentStep::DropIndex(at) => self.drop_index(*at),
+            DocumentStep::Find(ask, order, limit, snapshot) => {
+                self.find(ask, *order, *limit, *snapshot)
+            }
+            DocumentStep::Page(ask, order, length) => self.page(ask, *order, *length),
+            DocumentStep::NextPage(which, length) => self.next_page(*which, *length),
+            DocumentStep::WriteMany(ask, edits, limit) => {
+                self.write_many(ask, edits.as_deref(), *limit)
+            }
+            DocumentStep::Transact(changes, commits) => self.transact(changes, *commits),
+            DocumentStep::Follow(syncs) => self.follow(*syncs),
+        }
+    }
+
+    /// Patches or removes documents that match, each by itself.
+    fn write_many(&mut self, ask: &Ask, edits: Option<&[Edit]>, limit: u64) -> Check {
+        if self.oracle.has_doubt() || !self.settle_indexes()? {
+            return Ok(());
+        }
+        let Some(collection) = self.collection()? else { return Ok(()) };
+        let entries = self.oracle.entries(DOCUMENTS).into_iter();
+        let matching: Vec<(Key, Vec<u8>)> =
+            entries.filter(|(_, bytes)| ask.holds(&fields_of(bytes))).collect();
+        let has_more = matching.len() as u64 > limit;
+        let many = match edits {
+            Some(edits) => collection.update_many(ask.filter(), &patch_of(Missing::Nothing, edits)),
+            None => collection.delete_many(ask.filter()),
+        };
+        let done = many.limit(limit).keep_going().run();
+        let (changed, error) = match done {
+            Ok(changed) => (changed, None),
+            Err(interrupted) => (interrupted.done, Some(interrupted.error)),
+        };
+        let (mut matched, mut modified, mut refused) = (0, 0, 0);
+        for (key, bytes) in matching.into_iter().take(limit as usize) {
+            let is_last = error.is_some() && modified == changed.modified;
+            matched += 1;
+            let Some(change) = self.change_of(key, &bytes, edits) else {
+                refused += 1;
+                continue;
+            };
+            if matches!(&change, Change::Made(_, _, made, _) if made.as_ref() == Some(&bytes)) {
+                continue;
+            }
+            match (self.oracle.fate(std::slice::from_ref(&change)), &error) {
+                (Fate::Accepted, Some(error)) if is_last => {
+                    return self.refused(&[change], None, error);
+                }
+                (Fate::Refused | Fate::Either, Some(_)) if is_last => return Ok(()),
+                (Fate::Refused, _) => {
+                    refused += 1;
+                    continue;
+                }
+                (Fate::Either, _) if !self.is_written(&collection, key, &bytes)? => {
+                    refused += 1;
+                    continue;
+                }
+                _ => {}
+            }
+            modified += 1;
+            let durability = self.setting.options.durability;
+            self.written(&[change], durability, None, Ok(()))?;
+        }
+        if let Some(error) = error {
+            return self.excuse(&error);
+        }
+        let found = (changed.matched, changed.modified, changed.refused, changed.next.is_some());
+        match found == (matched, modified, refused, has_more) {
+            true => Ok(()),
+            false => Err(format!(
+                "a write of {} by filter (matched, modified, refused, more): {found:?}, expected \
+                 {:?}",
+                ask.filter(),
+                (matched, modified, refused, has_more)
+            )),
+        }
+    }
+
+    /// Returns what is written to a document; `None` if the edits do not apply.
+    fn change_of(&self, key: Key, bytes: &[u8], edits: Option<&[Edit]>) -> Option<Change> {
+        let Some(edits) = edits else { return Some(Change::Delete(DOCUMENTS, key)) };
+        patched(Some(fields_of(bytes)), Missing::Nothing, edits)?;
+        let patch = Change::Patch(DOCUMENTS, key, Missing::Nothing, edits.to_vec());
+        Some(self.oracle.now.resolved(&patch, self.oracle.moment))
+    }
+
+    /// Returns whether a document is another than `before`.
+    fn is_written(&mut self, collection: &Collection, key: Key, before: &[u8]) -> Check<bool> {
+        let found = collection.get(i64::from(key));
+        let Some(found) = self.excused(found)? else { return Ok(false) };
+        let now = found.map(|found| document_bytes(&life::fields_of(&found.to_value())));
+        Ok(now.as_deref() != Some(before))
+    }
+
+    /// Makes changes in a transaction. Each is judged by itself.
+    fn transact(&mut self, changes: &[Change], commits: bool) -> Check {
+        if self.oracle.has_doubt() || !self.settle_indexes()? {
+            return Ok(());
+        }
+        let changes = self.dated(changes);
+        let Some(handles) = self.handles(changes.iter().map(Change::slot))? else {
+            return Ok(());
+        };
+        let Some(life) = &self.life else { return Ok(()) };
+        let begun = life.db.begin();
+        let Some(mut transaction) = self.excused(begun)? else { return Ok(()) };
+        let mut made: Vec<Change> = Vec::new();
+        for change in changes {
+            if self.may_be_nothing(&change) {
+                continue;
+            }
+            let before = made.clone();
+            // The last put or delete of a key counts.
+            if !change.is_folded() {
+                made.retain(|earlier| {
+                    earlier.slot() != change.slot() || earlier.keys() != change.keys()
+                });
+            }
+            made.push(change);
+            let (fate, change) = (self.oracle.fate(&made), &made[made.len() - 1]);
+            let done = write_in(&mut transaction, &handles, change);
+            match (done, fate) {
+                (Ok(()), Fate::Refused) => {
+                    return Err("a transaction wrote what an index refuses".into());
+                }
+                (Ok(()), _) => {}
+                (Err(error), Fate::Refused | Fate::Either)
+                    if matches!(error.kind(), ErrorKind::Duplicate | ErrorKind::InvalidInput) =>
+                {
+                    made = before;
+                }
+                (Err(error), _) => {
+                    self.excuse(&error)?;
+                    made = before;
+                }
+            }
+        }
+        if !commits || made.is_empty() {
+            return Ok(());
+        }
+        let done = transaction.commit();
+        let durability = self.setting.options.durability;
+        self.written(&made, durability, None, done)
+    }
+    /// Returns whether a patch finds no document, and may or may not remove one that has expired.
+    fn may_be_nothing(&self, change: &Change) -> bool {
+        let Change::Patch(slot, key, Missing::Nothing, _) = *change else { return false };
+        let is_stored = self.oracle.now.stored(slot).any(|(known, _)| known == key);
+        is_stored && self.oracle.get(slot, key).is_none()
+    }
+}
+
+fn write_in(transaction: &mut Transaction, handles: &Handles, change: &Change) -> Result<()> {
+    match (&handles[change.slot()], change) {
+        (Some(Handle::Documents(collection)), Change::Document(_, key, fields, lasts)) => {
+            let document: Document = super::changes::document_of(fields)?;
+            let (key, options) = (i64::from(*key), super::changes::options_of(*lasts));
+            transaction.put_document_with(collection, key, &document, options.unwrap_or_default())
+        }
+        (Some(Handle::Documents(collection)), Change::Delete(_, key)) => {
+            transaction.delete_document(collection, i64::from(*key))
+        }
+        (Some(Handle::Documents(collection)), Change::Patch(_, key, missing, edits)) => {
+            transaction.patch(collection, i64::from(*key), &patch_of(*missing, edits))
+        }
+        (Some(Handle::Bytes(keyspace)), Change::Delete(_, key)) => {
+            transaction.delete(keyspace, key_bytes(*key))
+        }
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,202 @@
+//! The steps that query the collection. Every plan must find what the filter means.
+
+use super::ask::{Ask, Order, Pages, rank, sort_text};
+use super::document::{Fields, fields_of};
+use super::indexes::{Built, SPECS};
+use super::life::{self, Check};
+use super::model::{DOCUMENTS, Entries, Key};
+use super::run::Run;
+use super::step::{Which, place_of};
+use flagstone::{Document, Error, Find, Hint, Result, Value};
+
+const PAGES_MAX: usize = 4;
+
+/// Returns the keys and fields of what a query has found.
+fn found(entries: impl Iterator<Item = Result<(Value, Document)>>) -> Result<Vec<(Key, Fields)>> {
+    entries
+        .map(|entry| {
+            let (key, document) = entry?;
+            let key = key.as_i64().and_then(|key| Key::try_from(key).ok());
+            Ok((key.unwrap_or(Key::MAX), life::fields_of(&document.to_value())))
+        })
+        .collect()
+}
+
+/// Returns whether a plan that a hint asks for does not fit the query.
+fn is_unfit(error: &Error) -> bool {
+    let text = error.to_string();
+    text.starts_with("the hint names index") || text.starts_with("the hint asks for")
+}
+
+/// Returns the documents among `entries` that match.
+fn matching(entries: Entries, ask: &Ask) -> Vec<(Key, Fields)> {
+    let entries = entries.into_iter().map(|(key, bytes)| (key, fields_of(&bytes)));
+    entries.filter(|(_, fields)| ask.holds(fields)).collect()
+}
+
+impl Run {
+    /// Returns no hint, and one for each plan there is.
+    fn hints(&self) -> Vec<Option<Hint>> {
+        let ready = (0..SPECS.len()).filter(|at| self.oracle.indexes[*at] == Built::Ready);
+        let indexes = ready.map(|at| Some(Hint::index(SPECS[at].name)));
+        let others = [None, Some(Hint::Scan), Some(Hint::Union), Some(Hint::Intersection)];
+        others.into_iter().chain(indexes).collect()
+    }
+
+    /// Runs a query by every plan.
+    pub(super) fn find(
+        &mut self,
+        ask: &Ask,
+        order: Option<Order>,
+        limit: u64,
+        snapshot: Option<Which>,
+    ) -> Check {
+        if self.oracle.has_doubt() {
+            return Ok(());
+        }
+        let Some(collection) = self.collection()? else { return Ok(()) };
+        let Some(life) = &self.life else { return Ok(()) };
+        let taken = snapshot.and_then(|which| place_of(life.snapshots.len(), which));
+        let taken = taken.map(|at| &life.snapshots[at]);
+        let taken = taken.filter(|t| t.generations[DOCUMENTS] == life.generations[DOCUMENTS]);
+        let entries = match taken {
+            None => self.oracle.entries(DOCUMENTS),
+            Some(taken) => taken.state.entries(DOCUMENTS, taken.moment),
+        };
+        let expected = matching(entries, ask);
+        let mut answers = Vec::new();
+        for hint in self.hints() {
+            let find = match taken {
+                None => collection.find(ask.filter()),
+                Some(taken) => taken.snapshot.find(&collection, ask.filter()),
+            };
+            let find = if limit % 2 == 1 { find.memory(1) } else { find };
+            let find = if let Some(hint) = &hint { find.hint(hint.clone()) } else { find };
+            let answer = compare(&find, &expected, order, limit);
+            answers.push((hint, answer));
+        }
+        for (hint, answer) in answers {
+            match answer {
+                Ok(Ok(())) => {}
+                Ok(Err(what)) => return Err(format!("{} by {hint:?}: {what}", ask.filter())),
+                Err(error) if hint.is_some() && is_unfit(&error) => {}
+                Err(error) => self.excuse(&error)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads the first page of a query.
+    pub(super) fn page(&mut self, ask: &Ask, order: Order, length: u64) -> Check {
+        if self.oracle.has_doubt() {
+            return Ok(());
+        }
+        self.read_page(ask.clone(), order, None, length)
+    }
+
+    /// Reads the next page of a query.
+    pub(super) fn next_page(&mut self, which: Which, length: u64) -> Check {
+        let Some(at) = place_of(self.pages.len(), which) else { return Ok(()) };
+        if self.oracle.has_doubt() {
+            return Ok(());
+        }
+        let pages = self.pages.remove(at);
+        self.read_page(pages.ask.clone(), pages.order, Some(pages), length)
+    }
+
+    fn read_page(&mut self, ask: Ask, order: Order, before: Option<Pages>, length: u64) -> Check {
+        let Some(collection) = self.collection()? else { return Ok(()) };
+        let find = collection.find(ask.filter()).sort(sort_text(order).as_str());
+        let find = before.iter().fold(find, |find, before| find.after_text(&before.token));
+        let page = match find.page(length) {
+            Ok(page) => page,
+            Err(error) => {
+                let was_dropped = before.is_some_and(|b| b.dropped < self.dropped_indexes);
+                let text = error.to_string();
+                let is_refusal = text.starts_with("the token is");
+                return if was_dropped && is_refusal { Ok(()) } else { self.excuse(&error) };
+            }
+        };
+        let rows = found(page.documents.into_iter().map(Ok));
+        let Some(rows) = self.excused(rows)? else { return Ok(()) };
+        let expected = matching(self.oracle.entries(DOCUMENTS), &ask);
+        let last = before.map(|before| before.last);
+        judge_page(&rows, &expected, (order, last), length, page.next.is_some())
+            .map_err(|what| format!("a page of {} sorted by {order:?}: {what}", ask.filter()))?;
+        if let (Some(token), Some((_, fields))) = (page.next, rows.last()) {
+            let last = rank(order, fields);
+            let (token, dropped) = (token.to_string(), self.dropped_indexes);
+            self.pages.push(Pages { ask, order, token, last, dropped });
+            let extra = self.pages.len().saturating_sub(PAGES_MAX);
+            self.pages.drain(..extra);
+        }
+        Ok(())
+    }
+}
+
+/// Compares the results of a query. The inner error says what is wrong.
+fn compare(
+    find: &Find<'_>,
+    expected: &[(Key, Fields)],
+    order: Option<Order>,
+    limit: u64,
+) -> Result<Check> {
+    let count = find.count()?;
+    if count != expected.len() as u64 {
+        return Ok(Err(format!("a count of {count}, expected {}", expected.len())));
+    }
+    let mut rows = found(find.run()?)?;
+    rows.sort();
+    if rows != expected {
+        let keys = |rows: &[(Key, Fields)]| rows.iter().map(|row| row.0).collect::<Vec<_>>();
+        return Ok(Err(format!("keys {:?}, expected {:?}", keys(&rows), keys(expected))));
+    }
+    let Some(order) = order else { return Ok(Ok(())) };
+    let sorted = find.clone().sort(sort_text(order).as_str()).skip(limit / 4).limit(limit);
+    let ranks = |rows: &[(Key, Fields)]| -> Vec<i64> {
+        rows.iter().map(|(_, fields)| rank(order, fields)).collect()
+    };
+    let rows = ranks(&found(sorted.run()?)?);
+    let mut all = ranks(expected);
+    all.sort_unstable();
+    let part: Vec<i64> = all.into_iter().skip(limit as usize / 4).take(limit as usize).collect();
+    Ok(match rows == part {
+        true => Ok(()),
+        false => Err(format!("sorted by {order:?}: {rows:?}, expected {part:?}")),
+    })
+}
+
+/// Judges one page after the position `last`. The order of documents with one rank is not known.
+fn judge_page(
+    rows: &[(Key, Fields)],
+    expected: &[(Key, Fields)],
+    (order, last): (Order, Option<i64>),
+    length: u64,
+    has_more: bool,
+) -> Check {
+    let of = |(_, fields): &(Key, Fields)| rank(order, fields);
+    if let Some((key, _)) = rows.iter().find(|row| !expected.contains(row)) {
+        return Err(format!("key {key} does not match, or is another document"));
+    }
+    if !rows.is_sorted_by_key(of) {
+        return Err("it is not sorted".into());
+    }
+    let from = last.unwrap_or(i64::MIN);
+    if rows.iter().any(|row| of(row) < from) {
+        return Err("it begins before the page before it has ended".into());
+    }
+    // Where it ends within equal ranks, some of these may be missing.
+    let to = if has_more { rows.last().map_or(i64::MIN, of) } else { i64::MAX };
+    let is_missing = |row: &&(Key, Fields)| {
+        let rank = of(row);
+        let is_inside = rank < to && (rank > from || last.is_none());
+        is_inside && !rows.contains(row)
+    };
+    if let Some((key, _)) = expected.iter().find(is_missing) {
+        return Err(format!("key {key} is missing"));
+    }
+    match has_more && rows.len() as u64 != length {
+        true => Err(format!("{} documents of {length}, and there are more", rows.len())),
+        false => Ok(()),
+    }
+}

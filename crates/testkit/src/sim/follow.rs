@@ -1,0 +1,151 @@
+//! A reader of changes: a replica that follows the change feed, over crashes, too. After each
+//! commit that is delivered it must be what the history says.
+
+use super::life::Check;
+use super::model::Digests;
+use super::oracle::Logged;
+use super::replica::{Replica, apply};
+use super::run::Run;
+use flagstone::{ChangesFrom, ErrorKind, Happened, Moment};
+use flagstone_base::flip;
+
+impl Run {
+    /// Reads the changes since the last time, and compares each commit with the history. With
+    /// `syncs` everything must be delivered.
+    pub(super) fn follow(&mut self, syncs: bool) -> Check {
+        if !self.setting.keeps_changes || self.oracle.has_doubt() {
+            return Ok(());
+        }
+        let Some(life) = &self.life else { return Ok(()) };
+        let db = life.db.clone();
+        if syncs && self.replica.is_some() {
+            if self.excused(db.sync())?.is_none() {
+                return Ok(());
+            }
+            self.oracle.keep_logged();
+        }
+        if let Some(mut replica) = self.replica.take() {
+            let is_known = !self.oracle.is_log_broken
+                && self.oracle.log.iter().all(|of| of.is_logged && !self.ingested.contains(&of.id));
+            let done = match is_known {
+                true => self.follow_known(&db, &mut replica, syncs)?,
+                false => self.drain(&db, &replica)?,
+            };
+            if done && is_known {
+                self.replica = Some(replica);
+                return Ok(());
+            }
+        }
+        // Begins again here, with nothing that a crash may lose.
+        if self.excused(db.sync())?.is_none() || !self.oracle.keep_logged() {
+            return Ok(());
+        }
+        let begun = db.changes(ChangesFrom::Now);
+        let Some(changes) = self.excused(begun)? else { return Ok(()) };
+        self.oracle.log.clear();
+        self.oracle.is_log_broken = false;
+        self.oracle.delivered = 0;
+        self.feed_has_failed = false;
+        let (token, state) = (changes.token(), self.oracle.now.clone());
+        self.replica = Some(Replica { token, state, has_read: false });
+        Ok(())
+    }
+
+    /// Reads what is delivered where unlogged commits and ingests came between.
+    fn drain(&mut self, db: &flagstone::Database, replica: &Replica) -> Check<bool> {
+        let mut token = replica.token;
+        match db.changes(ChangesFrom::After(token)) {
+            Ok(changes) => {
+                for delivery in changes {
+                    let Some(delivery) = self.excused(delivery)? else { return Ok(false) };
+                    if delivery.token.seqno() < token.seqno() {
+                        return Err("the tokens of changes go back".into());
+                    }
+                    token = delivery.token;
+                }
+                Ok(true)
+            }
+            Err(error) if error.kind() == ErrorKind::TooOld && self.may_be_too_old(replica) => {
+                Ok(false)
+            }
+            Err(error) => self.excuse(&error).map(|()| false),
+        }
+    }
+
+    /// Returns whether the feed may have a gap, or too little, because the disk has failed.
+    fn may_have_gap(&self) -> bool {
+        self.feed_has_failed || self.place.has_failed() || flip::count() > 0
+    }
+
+    /// Returns whether the position may be older than what is kept: a full disk costs changes, and
+    /// a segment without records is not kept, nor what its end was.
+    fn may_be_too_old(&self, replica: &Replica) -> bool {
+        self.may_have_gap() || self.oracle.log.is_empty() || !replica.has_read
+    }
+
+    /// Follows the feed where every commit must be delivered. Returns whether it was read.
+    fn follow_known(
+        &mut self,
+        db: &flagstone::Database,
+        replica: &mut Replica,
+        is_synced: bool,
+    ) -> Check<bool> {
+        let mut changes = match db.changes(ChangesFrom::After(replica.token)) {
+            Ok(changes) => changes,
+            Err(error) if error.kind() == ErrorKind::TooOld && self.may_be_too_old(replica) => {
+                return Ok(false);
+            }
+            Err(error) => return self.excuse(&error).map(|()| false),
+        };
+        // What has expired need not be the same: a crash may have lost a write of it unseen.
+        let moment = self.oracle.moment;
+        let mut delivered = 0;
+        loop {
+            let polled = changes.poll();
+            let Some(polled) = self.excused(polled)? else { return Ok(false) };
+            let Some(delivery) = polled else { break };
+            let Happened::Commit(batch) = &delivery.happened else {
+                // A failed write of the log is told as a gap, a failed ingest as one.
+                return match self.may_have_gap() {
+                    true => Ok(false),
+                    false => Err(format!("the feed has {:?}, not a commit", delivery.happened)),
+                };
+            };
+            let before = replica.state.digests(moment);
+            apply(&mut replica.state, batch)?;
+            (replica.token, replica.has_read) = (delivery.token, true);
+            let found = replica.state.digests(moment);
+            let Some(at) = next_like(&self.oracle.log[delivered..], moment, (before, found)) else {
+                let next = self.oracle.log.get(delivered).map(|logged| logged.id);
+                return Err(format!("the feed differs from the history at event {next:?}"));
+            };
+            delivered += at + 1;
+            self.oracle.delivered = self.oracle.log[delivered - 1].id;
+            self.totals.delivered += 1;
+        }
+        let rest = self.oracle.log.split_off(delivered);
+        self.oracle.log = rest;
+        // Of commits that together changed nothing, a crash may have lost all.
+        let now = replica.state.digests(moment);
+        match self.oracle.log.last() {
+            Some(last) if is_synced && last.after.digests(moment) != now => {
+                Err(format!("{} synced commits are not delivered", self.oracle.log.len()))
+            }
+            Some(_) if is_synced => {
+                self.oracle.log.clear();
+                Ok(true)
+            }
+            _ => Ok(true),
+        }
+    }
+}
+
+/// Returns the place of the commit in `log` that leads to `found`. Those before it, which a crash
+/// may have lost, lead from `before` to the same.
+fn next_like(log: &[Logged], moment: Moment, (before, found): (Digests, Digests)) -> Option<usize> {
+    let digests = |at: usize| log[at].after.digests(moment);
+    let is_next = |at: &usize| {
+        at.checked_sub(1).is_none_or(|last| digests(last) == before) && digests(*at) == found
+    };
+    (0..log.len()).find(is_next)
+}

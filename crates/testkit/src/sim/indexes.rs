@@ -1,0 +1,259 @@
+//! The indexes of the collection of the simulator: what they hold, and what they refuse.
+
+use super::document::{Fields, LISTS, fields_of, unpacked};
+use super::model::{DOCUMENTS, Key, State};
+use flagstone::{Filter, Index, Moment};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The number of indexes that there may be.
+pub(super) const INDEXES: usize = 8;
+
+/// The part of a document that a field of an index reads.
+#[derive(Clone, Copy)]
+enum Part {
+    Field(u16),
+    List(u16),
+}
+
+/// The definition of an index.
+pub(super) struct Spec {
+    pub(super) name: &'static str,
+    /// The parts, and whether each is descending.
+    parts: &'static [(Part, bool)],
+    pub(super) is_unique: bool,
+    is_sparse: bool,
+    /// Holds only documents whose field 0 is at least this.
+    least: Option<i64>,
+}
+
+use Part::{Field, List};
+
+const fn plain(name: &'static str, parts: &'static [(Part, bool)]) -> Spec {
+    Spec { name, parts, is_unique: false, is_sparse: false, least: None }
+}
+
+pub(super) const SPECS: [Spec; INDEXES] = [
+    plain("f0", &[(Field(0), false)]),
+    plain("f1_desc_f0", &[(Field(1), true), (Field(0), false)]),
+    plain("l0", &[(List(0), false)]),
+    Spec { is_unique: true, is_sparse: true, ..plain("unique", &[(Field(1), false)]) },
+    Spec { is_sparse: true, ..plain("sparse", &[(Field(2), true)]) },
+    Spec { least: Some(3), ..plain("partial", &[(Field(1), false), (List(1), true)]) },
+    plain("two_lists", &[(List(1), false), (List(2), false)]),
+    Spec {
+        is_unique: true,
+        least: Some(0),
+        ..plain("pair", &[(Field(0), true), (Field(2), false)])
+    },
+];
+
+/// One component of an entry: `None` where the document has no value.
+type Component = Option<i64>;
+/// The component of an empty list.
+const EMPTY: i64 = i64::MIN;
+
+/// How far an index is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Built {
+    #[default]
+    No,
+    /// It is there, and its build was interrupted.
+    Partly,
+    Ready,
+}
+
+/// What the indexes make of a write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fate {
+    Accepted,
+    /// It depends on what an unfinished build has seen.
+    Either,
+    Refused,
+}
+
+/// A build of an index, as far as it is known before.
+pub(super) enum Outcome {
+    /// It succeeds, and removes these documents, which have expired.
+    Complete(Vec<Key>),
+    Refused,
+}
+
+impl Spec {
+    pub(super) fn index(&self) -> Index {
+        let text = |(part, is_descending): &(Part, bool)| {
+            let sign = if *is_descending { "-" } else { "" };
+            match part {
+                Field(n) => format!("{sign}f{n}"),
+                List(n) => format!("{sign}l{n}"),
+            }
+        };
+        let mut index = Index::on(text(&self.parts[0]));
+        for part in &self.parts[1..] {
+            index = index.then(text(part));
+        }
+        if self.is_unique {
+            index = index.unique();
+        }
+        if self.is_sparse {
+            index = index.sparse();
+        }
+        match self.least {
+            Some(least) => index.only(Filter::field("f0").gte(least)),
+            None => index,
+        }
+    }
+
+    /// Returns whether a build may remove documents that have expired.
+    pub(super) fn may_remove(&self) -> bool {
+        let lists = self.parts.iter().filter(|(part, _)| matches!(part, List(_)));
+        self.is_unique || lists.count() > 1
+    }
+
+    /// Returns the entries of a document; `None` if the index cannot hold it.
+    fn entries(&self, fields: &Fields) -> Option<BTreeSet<Vec<Component>>> {
+        if let Some(least) = self.least
+            && fields.get(&0).is_none_or(|value| *value < least)
+        {
+            return Some(BTreeSet::new());
+        }
+        let (mut entries, mut lists) = (BTreeSet::from([Vec::new()]), 0);
+        for (part, _) in self.parts {
+            let components: BTreeSet<Component> = match part {
+                Field(n) => [fields.get(n).copied()].into(),
+                List(n) => match fields.get(&(LISTS + n)) {
+                    None => [None].into(),
+                    Some(list) => {
+                        lists += 1;
+                        let numbers = unpacked(*list);
+                        match numbers.is_empty() {
+                            true => [Some(EMPTY)].into(),
+                            false => numbers.into_iter().map(|n| Some(n.into())).collect(),
+                        }
+                    }
+                },
+            };
+            entries = entries
+                .iter()
+                .flat_map(|entry| {
+                    components.iter().map(move |component| [&entry[..], &[*component]].concat())
+                })
+                .collect();
+        }
+        if self.is_sparse {
+            entries.retain(|entry| entry.iter().any(Option::is_some));
+        }
+        (lists <= 1 || entries.is_empty()).then_some(entries)
+    }
+
+    fn entries_at(&self, state: &State, key: Key) -> BTreeSet<Vec<Component>> {
+        let stored = state.stored(DOCUMENTS).find(|(known, _)| *known == key);
+        stored.and_then(|(_, entry)| self.entries(&fields_of(&entry.bytes))).unwrap_or_default()
+    }
+
+    /// Returns what a build of the index does with these documents.
+    pub(super) fn build(&self, state: &State, now: Moment) -> Outcome {
+        let mut removed = BTreeSet::new();
+        let mut holders: BTreeMap<Vec<Component>, Vec<(Moment, Key)>> = BTreeMap::new();
+        for (key, entry) in state.stored(DOCUMENTS) {
+            match self.entries(&fields_of(&entry.bytes)) {
+                None if entry.is_alive(now) => return Outcome::Refused,
+                None => drop(removed.insert(key)),
+                Some(entries) => {
+                    let end = entry.expiry.unwrap_or(Moment::MAX);
+                    entries
+                        .into_iter()
+                        .for_each(|e| holders.entry(e).or_default().push((end, key)));
+                }
+            }
+        }
+        if self.is_unique {
+            for mut of_one in holders.into_values() {
+                of_one.sort_unstable();
+                of_one.pop();
+                if of_one.iter().any(|(end, _)| *end > now) {
+                    return Outcome::Refused;
+                }
+                removed.extend(of_one.into_iter().map(|(_, key)| key));
+            }
+        }
+        Outcome::Complete(removed.into_iter().collect())
+    }
+}
+
+/// Returns what the index number `at` makes of a write of `changed`, after which there is `state`.
+fn fate_of(
+    (at, built): (usize, Built),
+    state: &State,
+    changed: &BTreeSet<Key>,
+    now: Moment,
+) -> Fate {
+    let spec = &SPECS[at];
+    let is_changed = |(key, _): &(Key, _)| changed.contains(key);
+    let refused = if built == Built::Ready { Fate::Refused } else { Fate::Either };
+    let mut fate = Fate::Accepted;
+    for (key, entry) in state.stored(DOCUMENTS).filter(is_changed) {
+        let Some(entries) = spec.entries(&fields_of(&entry.bytes)) else { return refused };
+        if !spec.is_unique || entries.is_empty() {
+            continue;
+        }
+        for (other, held) in state.stored(DOCUMENTS).filter(|(other, _)| *other != key) {
+            let has_expired = !held.is_alive(now);
+            if has_expired && !changed.contains(&other) {
+                continue;
+            }
+            let others = spec.entries(&fields_of(&held.bytes)).unwrap_or_default();
+            if others.is_disjoint(&entries) {
+                continue;
+            }
+            // Both may be written with a moment in the past.
+            if !has_expired && built == Built::Ready {
+                return Fate::Refused;
+            }
+            fate = Fate::Either;
+        }
+    }
+    fate
+}
+
+/// Returns what the indexes make of a write of the documents `changed`, after which there is
+/// `state`.
+pub(super) fn fate(
+    indexes: &[Built; INDEXES],
+    state: &State,
+    changed: &BTreeSet<Key>,
+    now: Moment,
+) -> Fate {
+    let there = indexes.iter().copied().enumerate().filter(|(_, built)| *built != Built::No);
+    let fates = there.map(|index| fate_of(index, state, changed, now));
+    fates.fold(Fate::Accepted, |all, one| match (all, one) {
+        (Fate::Refused, _) | (_, Fate::Refused) => Fate::Refused,
+        (Fate::Either, _) | (_, Fate::Either) => Fate::Either,
+        _ => Fate::Accepted,
+    })
+}
+
+/// Returns the documents that have expired and whose unique values a write of `changed`, which
+/// leads from `before` to `after`, gives to others: the write removes them.
+pub(super) fn giving_way(
+    indexes: &[Built; INDEXES],
+    (before, after): (&State, &State),
+    changed: &BTreeSet<Key>,
+    now: Moment,
+) -> BTreeSet<Key> {
+    let mut gone = BTreeSet::new();
+    for (at, spec) in SPECS.iter().enumerate() {
+        if !spec.is_unique || indexes[at] != Built::Ready {
+            continue;
+        }
+        let given: BTreeSet<_> =
+            changed.iter().flat_map(|key| spec.entries_at(after, *key)).collect();
+        let expired = before.stored(DOCUMENTS).filter(|(_, entry)| !entry.is_alive(now));
+        for (key, entry) in expired.filter(|(key, _)| !changed.contains(key)) {
+            let entries = spec.entries(&fields_of(&entry.bytes)).unwrap_or_default();
+            if !entries.is_disjoint(&given) {
+                gone.insert(key);
+            }
+        }
+    }
+    gone
+}

@@ -1,0 +1,82 @@
+//! A replica that follows the change feed.
+
+use super::changes::value_of;
+use super::document::{document_bytes, fields_of};
+use super::life::{self, Check, name_of};
+use super::model::{DOCUMENTS, KEYS, KINDS, Key, Kind, SLOTS, State, key_bytes, key_of};
+use super::step::Change;
+use flagstone::fold::{AddI64, Append, Fold};
+use flagstone::{ChangeBatch, ChangeKind, ChangeToken, Moment};
+use flagstone_doc::Value;
+use flagstone_doc::sort_key::{self, Direction};
+
+/// A copy of the database, and the position of the feed up to which it was copied.
+pub(super) struct Replica {
+    pub(super) token: ChangeToken,
+    pub(super) state: State,
+    /// Whether a commit was delivered.
+    pub(super) has_read: bool,
+}
+
+/// Applies a delivered commit to a replica.
+pub(super) fn apply(state: &mut State, batch: &ChangeBatch) -> Check {
+    for change in batch.changes() {
+        let name = change.keyspace();
+        let slot = (0..SLOTS).find(|slot| name_of(*slot) == name);
+        let Some(slot) = slot else { return Err(format!("a change of keyspace {name:?}")) };
+        if change.kind() == ChangeKind::DeleteRange {
+            let end = change.end_bytes().unwrap_or_default();
+            for key in (0..KEYS as Key).filter(|key| {
+                let stored = stored_key(slot, *key);
+                (change.key_bytes()..end).contains(&&stored[..])
+            }) {
+                state.apply(&Change::Delete(slot, key), 0);
+            }
+            continue;
+        }
+        let Some(key) = key_in(slot, change.key_bytes()) else { continue };
+        let old = state.get(slot, key, Moment::ZERO).map(|entry| entry.bytes.to_vec());
+        let malformed = |error: flagstone::Error| format!("a change of slot {slot}: {error}");
+        let value = match (change.kind(), KINDS[slot]) {
+            (ChangeKind::Delete, _) => None,
+            (ChangeKind::Put, Kind::Documents) => {
+                let document = change.document().map_err(malformed)?;
+                document.map(|document| document_bytes(&life::fields_of(&document.to_value())))
+            }
+            (ChangeKind::Put, _) => Some(change.value_bytes().to_vec()),
+            (_, Kind::Documents) => {
+                let Some(patch) = change.patch().map_err(malformed)? else {
+                    return Err("a change of a document without its patch".into());
+                };
+                let before = old.as_deref().map(|old| value_of(&fields_of(old)));
+                let Some(mut document) = before.or_else(|| patch.upserted()) else { continue };
+                match patch.apply_to(&mut document) {
+                    true => Some(document_bytes(&life::fields_of(&document))),
+                    false => old,
+                }
+            }
+            (_, Kind::Counters) => {
+                AddI64.fold(key_bytes(key), old.as_deref(), &[change.value_bytes()])
+            }
+            (_, _) => Append.fold(key_bytes(key), old.as_deref(), &[change.value_bytes()]),
+        };
+        state.apply(&Change::Made(slot, key, value, change.expires()), 0);
+    }
+    Ok(())
+}
+
+fn stored_key(slot: usize, key: Key) -> Vec<u8> {
+    if slot != DOCUMENTS {
+        return key_bytes(key).to_vec();
+    }
+    let mut stored = Vec::new();
+    sort_key::encode(&Value::from(i64::from(key)), Direction::Ascending, &mut stored);
+    stored
+}
+
+fn key_in(slot: usize, stored: &[u8]) -> Option<Key> {
+    match slot == DOCUMENTS {
+        true => (0..KEYS as Key).find(|key| stored_key(slot, *key) == stored),
+        false => key_of(stored),
+    }
+}
