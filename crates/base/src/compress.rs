@@ -1,6 +1,7 @@
 //! Compression of blocks: none, lz4 for speed, zstd for space.
 
 use crate::codec::Malformed;
+use crate::dictionary::{Packer, Unpacker};
 use crate::error::{Error, ErrorKind, Result};
 use std::cell::RefCell;
 use std::fmt;
@@ -75,7 +76,7 @@ impl Compression {
             }
         };
         match packed {
-            Some(len) if len < raw.len() - raw.len() / 8 => {
+            Some(len) if is_worth(len, raw.len()) => {
                 out.truncate(start + len);
                 true
             }
@@ -85,6 +86,55 @@ impl Compression {
             }
         }
     }
+}
+
+/// The byte on disk that names zstd with the dictionary of the table.
+pub const DICTIONARY_TAG: u8 = 3;
+
+/// How one block is compressed.
+#[derive(Clone, Copy, Debug)]
+pub enum Packing<'a> {
+    /// By itself.
+    Alone(Compression),
+    /// By zstd, with a dictionary.
+    With(&'a Packer),
+}
+
+impl From<Compression> for Packing<'_> {
+    fn from(compression: Compression) -> Self {
+        Self::Alone(compression)
+    }
+}
+
+impl Packing<'_> {
+    /// The byte that names the compression on disk.
+    pub const fn tag(self) -> u8 {
+        match self {
+            Self::Alone(compression) => compression.tag(),
+            Self::With(_) => DICTIONARY_TAG,
+        }
+    }
+
+    /// Appends the compressed form of `raw` to `out` and returns true. If that would save less than
+    /// one eighth, leaves `out` unchanged and returns false.
+    pub fn compress(self, raw: &[u8], out: &mut Vec<u8>) -> bool {
+        match self {
+            Self::Alone(compression) => compression.compress(raw, out),
+            Self::With(packer) => {
+                let start = out.len();
+                let shrank = packer.pack(raw, out).is_some_and(|len| is_worth(len, raw.len()));
+                if !shrank {
+                    out.truncate(start);
+                }
+                shrank
+            }
+        }
+    }
+}
+
+/// Returns whether `packed` bytes save an eighth of `raw` bytes.
+const fn is_worth(packed: usize, raw: usize) -> bool {
+    packed < raw - raw / 8
 }
 
 fn zstd_compress(level: u8, raw: &[u8], out: &mut [u8]) -> Option<usize> {
@@ -108,17 +158,24 @@ pub const fn raw_len_max(tag: u8, packed: usize) -> usize {
     match tag {
         0 => packed,
         1 => packed.saturating_mul(255),
-        2 => (packed / 4 + 1).saturating_mul(128 << 10),
+        2 | DICTIONARY_TAG => (packed / 4 + 1).saturating_mul(128 << 10),
         _ => usize::MAX,
     }
 }
 
 /// Decompresses `packed`, which was compressed with `tag`, into `raw`, and must fill it exactly.
+/// `dictionary` is that of the table, if it has one.
 ///
 /// # Errors
 /// Corruption when `packed` cannot be decompressed to that many bytes; the content of `raw` is then
-/// undefined. Unsupported for an unknown tag. The caller adds the file and the offset.
-pub fn decompress(tag: u8, packed: &[u8], raw: &mut [u8]) -> Result<()> {
+/// undefined. Corruption, too, when a dictionary is needed and there is none. Unsupported for an
+/// unknown tag. The caller adds the file and the offset.
+pub fn decompress(
+    tag: u8,
+    packed: &[u8],
+    raw: &mut [u8],
+    dictionary: Option<&Unpacker>,
+) -> Result<()> {
     let len = match tag {
         0 if packed.len() == raw.len() => {
             raw.copy_from_slice(packed);
@@ -127,10 +184,22 @@ pub fn decompress(tag: u8, packed: &[u8], raw: &mut [u8]) -> Result<()> {
         0 => None,
         1 => lz4_flex::block::decompress_into(packed, raw).ok(),
         2 => zstd_decompress(packed, raw),
+        DICTIONARY_TAG => match dictionary {
+            Some(dictionary) => dictionary.unpack(packed, raw),
+            None => {
+                return Err(Error::new(
+                    ErrorKind::Corruption,
+                    "a block is compressed with a dictionary: expected one in its table",
+                ));
+            }
+        },
         _ => {
             return Err(Error::new(
                 ErrorKind::Unsupported,
-                format!("unknown compression tag {tag}: expected 0 (none), 1 (lz4) or 2 (zstd)"),
+                format!(
+                    "unknown compression tag {tag}: expected 0 (none), 1 (lz4), 2 (zstd) or 3 \
+                     (zstd with a dictionary)"
+                ),
             ));
         }
     };
@@ -159,6 +228,7 @@ fn zstd_decompress(packed: &[u8], raw: &mut [u8]) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::dictionary::DICTIONARY_BYTES_MAX;
 
     #[test]
     fn compressed_bytes_survive_a_round_trip_and_incompressible_ones_are_refused() {
@@ -168,7 +238,7 @@ mod tests {
             assert!(compression.compress(&text, &mut out));
             let decompress = |packed: &[u8], len| {
                 let mut raw = vec![0xAA; len];
-                decompress(compression.tag(), packed, &mut raw).map(|()| raw)
+                decompress(compression.tag(), packed, &mut raw, None).map(|()| raw)
             };
             assert_eq!(decompress(&out[4..], text.len()).unwrap(), text);
             assert!(decompress(&out[4..], text.len() + 1).is_err());
@@ -179,10 +249,54 @@ mod tests {
             assert_eq!(out, b"head");
         }
         let mut raw = [0; 3];
-        decompress(0, b"abc", &mut raw).unwrap();
+        decompress(0, b"abc", &mut raw, None).unwrap();
         assert_eq!(raw, *b"abc");
-        assert!(decompress(0, b"abcd", &mut raw).is_err());
-        assert!(decompress(9, b"", &mut []).is_err());
+        assert!(decompress(0, b"abcd", &mut raw, None).is_err());
+        assert!(decompress(9, b"", &mut [], None).is_err());
+    }
+
+    #[test]
+    fn small_blocks_shrink_with_a_dictionary_and_open_only_with_the_same() {
+        let packer = |word: &str| {
+            let samples: Vec<String> =
+                (0..600).map(|n| format!("{word} {}: {word}s of {}; ", n * 7919, n % 13)).collect();
+            let lens: Vec<usize> = samples.iter().map(String::len).collect();
+            Packer::train(samples.concat().as_bytes(), &lens, 1 << 10, 1).unwrap()
+        };
+        let (packer, other) = (packer("comment"), packer("picture"));
+        let raw = b"comment 123456: comments of 5; comment 98765: comments of 12; ";
+        let (mut alone, mut with) = (Vec::new(), b"head".to_vec());
+        assert!(!Compression::Zstd(1).compress(&raw[..30], &mut alone));
+        assert!(Packing::With(&packer).compress(raw, &mut with));
+        let packed = &with[4..];
+        assert!(packed.len() * 3 < raw.len() * 2, "{} bytes", packed.len());
+        let unpack = |packed: &[u8], len, dictionary: Option<&Packer>| {
+            let mut back = vec![0; len];
+            let dictionary = dictionary.map(|packer| Unpacker::new(packer.bytes()).unwrap());
+            decompress(DICTIONARY_TAG, packed, &mut back, dictionary.as_ref()).map(|()| back)
+        };
+        assert_eq!(unpack(packed, raw.len(), Some(&packer)).unwrap(), raw);
+        assert_ne!(unpack(packed, raw.len(), Some(&other)).ok().as_deref(), Some(&raw[..]));
+        assert!(unpack(packed, raw.len() + 1, Some(&packer)).is_err());
+        assert!(unpack(&packed[1..], raw.len(), Some(&packer)).is_err());
+        let error = unpack(packed, raw.len(), None).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Corruption);
+        let mut out = b"head".to_vec();
+        assert!(!Packing::With(&packer).compress(b"#", &mut out));
+        assert_eq!(out, b"head");
+    }
+
+    #[test]
+    fn bytes_that_are_no_dictionary_are_refused() {
+        assert!(Unpacker::new(b"").is_none() && Packer::new(Vec::new(), 1).is_none());
+        assert!(Unpacker::new(&[7; 1000]).is_none());
+        let magic = [0x37, 0xA4, 0x30, 0xEC];
+        assert!(Unpacker::new(&magic).is_none());
+        let empty = [&magic[..], &[0; 300]].concat();
+        assert!(Unpacker::new(&empty).is_none(), "its tables are missing");
+        let long = [&magic[..], &[0; DICTIONARY_BYTES_MAX]].concat();
+        assert!(Unpacker::new(&long).is_none() && Packer::new(long, 1).is_none());
+        assert!(Packer::train(b"ab", &[1, 1], 1 << 10, 1).is_none());
     }
 
     #[test]

@@ -8,7 +8,10 @@ pub mod error;
 pub mod bytes;
 pub mod checksum;
 pub mod codec;
+pub mod dictionary;
+
 pub mod compress;
+
 pub mod hash;
 pub mod heap;
 pub mod number;

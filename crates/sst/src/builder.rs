@@ -4,9 +4,11 @@ use crate::block::{BlockBuilder, check_entries};
 use crate::compressibility::Compressibility;
 use crate::expiries::ExpirySampler;
 use crate::filter::Filter;
-use crate::format::{BLOCK_RAW_MAX, EXPIRIES, FOOTER_BYTES, Footer, HEADER_BYTES, INDEX_IN_PARTS};
+use crate::format::{BLOCK_RAW_MAX, FOOTER_BYTES, Footer, HEADER_BYTES};
+use crate::format::{DICTIONARY, EXPIRIES, INDEX_IN_PARTS};
 use crate::format::{TableLabel, encode_header, seal_block, section_raw_max};
 use crate::index_builder::{BuiltIndex, IndexBuilder};
+use crate::learned::{BLOCK_PART, Dictionary, HeldBlock, Learned, choose, short_block_bytes};
 use crate::meta::TableMeta;
 use crate::options::{BuilderOptions, TableIdent};
 use crate::output::Output;
@@ -14,16 +16,20 @@ use crate::properties::{FilterParts, Handle, Properties, Sections};
 use crate::ranges::{RangeDelete, RangesBuilder, encode_attachments};
 use crate::sample::Sampler;
 use flagstone_base::bytes::order;
+use flagstone_base::compress::Packing;
 use flagstone_base::hash::{key_hash, remix};
 use flagstone_base::key::{check_key, check_value};
 use flagstone_base::{Compression, EntryCheck, EntryRef, Error, Kind, Result, SeqNo};
 use flagstone_env::WriteFile;
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
+use std::mem::take;
+use std::sync::Arc;
 
 /// Writes one table.
 ///
-/// Memory: a block or two, the gathered output (256 KiB, and as much again for each append that a
+/// Memory: a block or two (until a dictionary is chosen, the blocks of its sample, and 10 MiB while
+/// one is trained), the gathered output (256 KiB, and as much again for each append that a
 /// streamed file has queued), 8 bytes a distinct key for the filter, about 20 bytes a block for the
 /// index, and the range deletes and attachments.
 ///
@@ -34,6 +40,14 @@ pub struct TableBuilder {
     ident: TableIdent,
     options: BuilderOptions,
     block: BlockBuilder,
+    /// A block ends before it is longer than this.
+    block_bytes: usize,
+    /// What is known about dictionaries, and the one of this table once it is chosen.
+    learned: Learned,
+    dictionary: Option<Arc<Dictionary>>,
+    /// The blocks by which a dictionary will be chosen, and their bytes. `None` once it is chosen,
+    /// or if there will be none.
+    sample: Option<(Vec<HeldBlock>, usize)>,
     /// The checks of the entries in `block`; empty if the options turn checks off.
     checks: Vec<EntryCheck>,
     stored: Vec<u8>,
@@ -86,11 +100,20 @@ impl TableBuilder {
             ..Properties::default()
         };
         let index = IndexBuilder::new(HEADER_BYTES as u64, options.index_part_blocks);
+        let (tables, sample) = (options.tables, options.dictionary_level().map(|_| <_>::default()));
+        let block_bytes = match sample {
+            Some(_) => short_block_bytes(tables.block_bytes),
+            None => tables.block_bytes,
+        };
         Ok(Self {
             output,
             ident,
             options,
             block: BlockBuilder::default(),
+            block_bytes,
+            learned: Learned::Nothing,
+            dictionary: None,
+            sample,
             checks: Vec::new(),
             stored: Vec::new(),
             compressibility: Compressibility::default(),
@@ -108,6 +131,20 @@ impl TableBuilder {
             attachments: BTreeMap::new(),
             properties,
         })
+    }
+
+    /// Tells the builder what the table before, of the same keys, has taught about dictionaries. To
+    /// be called before the first entry.
+    pub fn learn(&mut self, learned: Learned) {
+        if matches!(learned, Learned::Unhelpful) && self.is_empty() {
+            (self.sample, self.block_bytes) = (None, self.options.tables.block_bytes);
+        }
+        self.learned = learned;
+    }
+
+    /// What is known about dictionaries now, for the next table.
+    pub fn learned(&self) -> Learned {
+        self.learned.clone()
     }
 
     /// Adds a put, delete or merge operand. Entries must come strictly in [`EntryRef::order`].
@@ -148,9 +185,7 @@ impl TableBuilder {
             self.hash(entry.key);
         }
         let size = entry.key.len() + entry.value.len() + 16;
-        if !self.block.is_empty()
-            && self.block.bytes_estimated() + size > self.options.tables.block_bytes
-        {
+        if !self.block.is_empty() && self.block.bytes_estimated() + size > self.block_bytes {
             self.finish_block()?;
         }
         if self.block.is_empty() {
@@ -275,7 +310,10 @@ impl TableBuilder {
     pub fn bytes_estimated(&self) -> u64 {
         let filter =
             self.filter_hashes.len() as u64 * u64::from(self.options.tables.filter_bits) / 8;
-        let rest = self.block.bytes_estimated() + self.index.bytes() + self.ranges.bytes() + 400;
+        let held = self.sample.as_ref().map_or(0, |(_, bytes)| bytes / BLOCK_PART);
+        let dictionary = self.dictionary.as_ref().map_or(0, |it| it.packer().bytes().len());
+        let blocks = held + self.block.bytes_estimated();
+        let rest = blocks + dictionary + self.index.bytes() + self.ranges.bytes() + 400;
         self.output.position() + filter + rest as u64
     }
 
@@ -300,37 +338,107 @@ impl TableBuilder {
     }
 
     fn finish_block(&mut self) -> Result<()> {
+        let last = self.last.take();
+        let done = self.end_block(last.as_ref().map_or(&[], |(key, _)| key));
+        self.last = last;
+        done
+    }
+
+    /// Ends the current block, whose last key is `last`: writes it, or adds it to the sample.
+    fn end_block(&mut self, last: &[u8]) -> Result<()> {
         if self.block.is_empty() {
             return Ok(());
         }
-        let raw = self.block.finish();
+        let (mut checks, first) = (take(&mut self.checks), take(&mut self.block_first));
+        if let Some((sample, bytes)) = &mut self.sample {
+            let raw = self.block.take();
+            *bytes += raw.len();
+            sample.push(HeldBlock { raw, checks, first, last: last.to_vec() });
+            let is_full = *bytes >= self.options.dictionary_sample_bytes;
+            return if is_full { self.choose_dictionary() } else { Ok(()) };
+        }
+        let mut block = take(&mut self.block);
+        let done = self.write_block(block.finish(), &checks, (&first.0, first.1), last);
+        block.clear();
+        checks.clear();
+        (self.block, self.checks, self.block_first) = (block, checks, first);
+        done
+    }
+
+    /// Writes a finished block, whose last key is `last`.
+    fn write_block(
+        &mut self,
+        raw: &[u8],
+        checks: &[EntryCheck],
+        first: (&[u8], SeqNo),
+        last: &[u8],
+    ) -> Result<()> {
         let raw_len = raw.len() as u64;
         let offset = self.output.position();
         let compression =
             self.compressibility.choose(self.options.compression(), raw, &mut self.stored);
-        let shrank = seal_block(raw, compression, self.ident, offset, &mut self.stored);
+        let packing = match (&self.dictionary, compression) {
+            (Some(dictionary), Compression::Zstd(_)) => Packing::With(dictionary.packer()),
+            _ => compression.into(),
+        };
+        let shrank = seal_block(raw, packing, self.ident, offset, &mut self.stored);
         self.compressibility.note(shrank);
         // The check comes after compression, so that it also finds a bit that flipped before or
         // during it.
         if self.options.entry_checks {
-            check_entries(raw, &self.checks, self.options.hash_seed)?;
-            self.checks.clear();
+            check_entries(raw, checks, self.options.hash_seed)?;
         }
-        self.block.clear();
         self.output.append(&self.stored)?;
         self.properties.data_blocks += 1;
         self.properties.data_bytes_raw += raw_len;
         self.properties.block_bytes_max = self.properties.block_bytes_max.max(raw_len);
         let len = self.stored.len() as u64;
         if self.stored.capacity() > 4 << 20 {
-            let stored = std::mem::take(&mut self.stored).capacity();
+            let stored = take(&mut self.stored).capacity();
             flagstone_env::os::freed(stored);
         }
-        let first = (self.block_first.0.as_slice(), self.block_first.1);
         self.index.add(len, first, self.block_before.as_deref());
         let before = self.block_before.get_or_insert_default();
         before.clear();
-        before.extend_from_slice(self.last.as_ref().map_or(&[], |(key, _)| key.as_slice()));
+        before.extend_from_slice(last);
+        Ok(())
+    }
+
+    /// Chooses a dictionary by the sample, or none, and writes the blocks of the sample.
+    fn choose_dictionary(&mut self) -> Result<()> {
+        let Some((sample, _)) = self.sample.take() else { return Ok(()) };
+        if let Some(level) = self.options.dictionary_level() {
+            self.learned = choose(&sample, &self.learned, level);
+        }
+        let Learned::Dictionary(dictionary) = &self.learned else { return self.join(&sample) };
+        self.dictionary = Some(Arc::clone(dictionary));
+        sample.into_iter().try_for_each(|block| {
+            let first = (block.first.0.as_slice(), block.first.1);
+            self.write_block(&block.raw, &block.checks, first, &block.last)
+        })
+    }
+
+    /// Writes the entries of short blocks in blocks of the full length, because the table gets no
+    /// dictionary. The last of these is the current block then.
+    fn join(&mut self, sample: &[HeldBlock]) -> Result<()> {
+        self.block_bytes = self.options.tables.block_bytes;
+        let mut last = Vec::new();
+        for held in sample {
+            held.visit(|entry, fingerprint, check| {
+                let size = entry.key.len() + entry.value.len() + 16;
+                if self.block.bytes_estimated() + size > self.block_bytes {
+                    self.end_block(&last)?;
+                }
+                if self.block.is_empty() {
+                    self.block_first = (entry.key.to_vec(), entry.seqno());
+                }
+                self.block.add(entry, u64::from(fingerprint));
+                self.checks.extend(check);
+                last.clear();
+                last.extend_from_slice(entry.key);
+                Ok(())
+            })?;
+        }
         Ok(())
     }
 
@@ -399,6 +507,12 @@ impl TableBuilder {
         if let Some(raw) = self.sampler.encode() {
             sections.sample = Some(self.section(&raw, compression)?);
         }
+        if let Some(dictionary) = self.dictionary.take() {
+            // Never compressed: it holds what the blocks have in common, once.
+            self.properties.dictionary_share = dictionary.share();
+            let bytes = dictionary.packer().bytes();
+            sections.dictionary = Some(self.section(bytes, Compression::None)?);
+        }
         // Never compressed: the index is read at every open.
         sections.index = Some(self.section(index, Compression::None)?);
         Ok(sections)
@@ -427,6 +541,10 @@ impl TableBuilder {
             return Err(Error::invalid("a table without entries"));
         }
         self.finish_block()?;
+        if let Some((sample, _)) = self.sample.take() {
+            self.join(&sample)?;
+        }
+        self.finish_block()?;
         let first = self.properties.content.smallest.clone();
         self.bound(first);
         let filter_parts = self.filter()?;
@@ -441,6 +559,9 @@ impl TableBuilder {
         let mut read_incompatible = if index_parts.is_some() { INDEX_IN_PARTS } else { 0 };
         if self.properties.content.expiries.count > 0 {
             read_incompatible |= EXPIRIES;
+        }
+        if self.properties.sections.dictionary.is_some() {
+            read_incompatible |= DICTIONARY;
         }
         let label = TableLabel::new(self.ident, read_incompatible);
         let footer = Footer { properties, tail_offset, label }.encode();

@@ -17,7 +17,8 @@ use crate::options::TableIdent;
 use crate::properties::Handle;
 use flagstone_base::checksum::{crc32c_of_parts, fits};
 use flagstone_base::codec::{put_u32, put_u64};
-use flagstone_base::compress::{decompress, raw_len_max};
+use flagstone_base::compress::{Packing, decompress, raw_len_max};
+use flagstone_base::dictionary::Unpacker;
 use flagstone_base::key::VALUE_BYTES_MAX;
 use flagstone_base::label::{checked, put_checksum};
 use flagstone_base::large_buffer::reserve_large;
@@ -35,8 +36,11 @@ use std::sync::Arc;
 pub(crate) const INDEX_IN_PARTS: u32 = 1;
 /// A feature that a reader must know: entries have expiries. Only the footer has this bit.
 pub(crate) const EXPIRIES: u32 = 2;
+/// A feature that a reader must know: blocks are compressed with the dictionary of the table. Only
+/// the footer has this bit.
+pub(crate) const DICTIONARY: u32 = 4;
 const HEADER: FileFormat = FileFormat {
-    read_features: INDEX_IN_PARTS | EXPIRIES,
+    read_features: INDEX_IN_PARTS | EXPIRIES | DICTIONARY,
     ..FileFormat::new("table", *b"FSSTHEAD", 1)
 };
 const FOOTER: FileFormat = FileFormat { magic: *b"FSSTFOOT", ..HEADER };
@@ -164,21 +168,22 @@ fn block_crc(ident: TableIdent, offset: u64, body: &[u8]) -> u32 {
 
 /// Writes the stored block of `raw` at `offset` to `out`, replacing what `out` held. Returns
 /// whether the payload is compressed.
-pub(crate) fn seal_block(
+pub(crate) fn seal_block<'a>(
     raw: &[u8],
-    compression: Compression,
+    packing: impl Into<Packing<'a>>,
     ident: TableIdent,
     offset: u64,
     out: &mut Vec<u8>,
 ) -> bool {
+    let packing = packing.into();
     out.clear();
     if raw.len() >= LARGE_BUFFER {
         // An upper bound on the compressed length.
         reserve_large(out, raw.len() + raw.len() / 64 + 1024);
     }
-    let shrank = compression.compress(raw, out);
+    let shrank = packing.compress(raw, out);
     let tag = if shrank {
-        compression.tag()
+        packing.tag()
     } else {
         out.extend_from_slice(raw);
         Compression::None.tag()
@@ -215,7 +220,7 @@ pub(crate) const fn section_raw_max(stored: u64) -> u64 {
     stored.saturating_mul(SECTION_SHRINK_MAX)
 }
 
-/// Checks and decompresses the stored block at `offset` into memory from `take`. Refuses a block of
+/// Checks and decompresses the section at `offset` into memory from `take`. Refuses a section of
 /// more than `raw_max` raw bytes.
 pub(crate) fn open_block<B: DerefMut<Target = [u8]>>(
     stored: &[u8],
@@ -225,27 +230,40 @@ pub(crate) fn open_block<B: DerefMut<Target = [u8]>>(
     file: &Path,
     take: impl FnOnce(usize) -> B,
 ) -> Result<B> {
+    open_data_block(stored, (ident, offset), raw_max, file, None, take)
+}
+
+/// Does the same as [`open_block`] for a data block, with the `dictionary` of the table.
+pub(crate) fn open_data_block<B: DerefMut<Target = [u8]>>(
+    stored: &[u8],
+    (ident, offset): (TableIdent, u64),
+    raw_max: usize,
+    file: &Path,
+    dictionary: Option<&Unpacker>,
+    take: impl FnOnce(usize) -> B,
+) -> Result<B> {
     let (payload, raw_len, tag) = check_block(stored, ident, offset)
         .and_then(|block| check_raw_len(block, raw_max))
         .map_err(|wrong| wrong.in_file(file.display(), offset))?;
     let mut raw = take(raw_len);
-    decompress(tag, payload, &mut raw)
+    decompress(tag, payload, &mut raw, dictionary)
         .map_err(|error| error.context(format_args!("{}, offset {offset}", file.display())))?;
     Ok(raw)
 }
 
-/// Does the same as [`open_block`], but an uncompressed block stays in the memory of `stored`.
+/// Does the same as [`open_data_block`], but an uncompressed block stays in the memory of `stored`.
 pub(crate) fn open_owned_block(
     mut stored: Buffer,
-    ident: TableIdent,
-    offset: u64,
+    (ident, offset): (TableIdent, u64),
     raw_max: usize,
     file: &Path,
+    dictionary: Option<&Unpacker>,
     buffers: &Arc<Buffers>,
 ) -> Result<Buffer> {
     let tag_at = stored.len().saturating_sub(5);
     if stored.get(tag_at) != Some(&Compression::None.tag()) {
-        return open_block(&stored, ident, offset, raw_max, file, |len| buffers.take(len));
+        let take = |len| buffers.take(len);
+        return open_data_block(&stored, (ident, offset), raw_max, file, dictionary, take);
     }
     let (_payload, raw_len, _tag) = check_block(&stored, ident, offset)
         .and_then(|block| check_raw_len(block, raw_max))
@@ -283,7 +301,7 @@ mod tests {
         let open = |ident, offset| {
             let mut owned = buffers.take(stored.len());
             owned.copy_from_slice(&stored);
-            open_owned_block(owned, ident, offset, 100, Path::new("f"), &buffers)
+            open_owned_block(owned, (ident, offset), 100, Path::new("f"), None, &buffers)
         };
         assert_eq!(&open(IDENT, 64).unwrap()[..], b"some bytes");
         assert_eq!(open(IDENT, 65).err().unwrap().kind(), ErrorKind::Corruption);

@@ -99,6 +99,7 @@ fn say_table(out: &mut dyn Write, table: &Arc<Table>, options: InspectOptions) -
         ("range deletes", sections.range_deletes),
         ("attachments", sections.attachments),
         ("sample", sections.sample),
+        ("dictionary", sections.dictionary),
         ("filter", sections.filter),
         ("index", sections.index),
     ] {

@@ -33,6 +33,7 @@ mod index_parts;
 
 mod cache;
 mod compressibility;
+mod learned;
 mod output;
 
 mod builder;
@@ -57,6 +58,7 @@ pub use cursor::{CursorOptions, TableCursor};
 pub use expiries::Expiries;
 pub use flagstone_base::Compression;
 pub use inspect::{InspectOptions, identify, inspect};
+pub use learned::{Dictionary, Learned};
 pub use meta::TableMeta;
 pub use options::{BuilderOptions, FilterKey, TableIdent, TableOptions};
 pub use properties::Properties;

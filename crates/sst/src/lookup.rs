@@ -146,7 +146,8 @@ impl Table {
         self.file.read_block_at(&mut stored, handle.offset)?;
         // Parts are stored uncompressed, so they are no longer than their stored bytes.
         let raw_max = handle.len as usize;
-        let raw = open_owned_block(stored, self.ident, handle.offset, raw_max, path, buffers)?;
+        let place = (self.ident, handle.offset);
+        let raw = open_owned_block(stored, place, raw_max, path, None, buffers)?;
         let part = parts.part(number, &raw).and_then(|part| self.check_block_lens(part));
         part.map_err(|wrong| wrong.in_file(path.display(), handle.offset))
     }

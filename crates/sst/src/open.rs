@@ -11,6 +11,7 @@ use crate::options::{INDEX_PART_BLOCKS_MAX, TableIdent};
 use crate::properties::{FilterParts, Handle, Properties};
 use crate::ranges::check_ranges;
 use crate::table::{Filtering, Table};
+use flagstone_base::dictionary::Unpacker;
 use flagstone_base::{Compression, Error, Malformed, Result};
 use flagstone_env::ReadFile;
 use std::sync::Arc;
@@ -75,6 +76,7 @@ impl Opening<'_> {
         let raw_max = properties.block_bytes_max.min(BLOCK_RAW_MAX as u64);
         let index = self.index(&properties, raw_max)?;
         let filter = self.filter(&properties, raw_max)?;
+        let dictionary = self.dictionary(&properties)?;
         if let Some(handle) = properties.sections.range_deletes {
             // Range deletes are only checked here. A reader that needs them reads them again and
             // keeps them in its own form.
@@ -93,6 +95,7 @@ impl Opening<'_> {
             ident: self.ident,
             index,
             filter,
+            dictionary,
             properties,
             footer: self.tail.footer,
             meta,
@@ -102,6 +105,17 @@ impl Opening<'_> {
             pin: self.pin,
             file: self.file,
         }))
+    }
+
+    /// Prepares the dictionary. Whatever the memory allows: no block is read without it.
+    fn dictionary(&mut self, properties: &Properties) -> Result<Option<Unpacker>> {
+        let Some(handle) = properties.sections.dictionary else { return Ok(None) };
+        let dictionary = plain(self.stored(handle)?, self.ident, handle).and_then(|bytes| {
+            Unpacker::new(bytes).ok_or(Malformed { at: 0, expected: "a dictionary of zstd" })
+        });
+        let dictionary = dictionary.map_err(|wrong| self.wrong(handle, wrong))?;
+        self.pin.add(dictionary.memory() as u64);
+        Ok(Some(dictionary))
     }
 
     /// Returns the stored bytes of a section.
@@ -246,7 +260,7 @@ impl Opening<'_> {
     }
 }
 
-/// Bytes that an open table holds in memory besides index and filter.
+/// Bytes that an open table holds in memory besides index, filter and dictionary.
 fn small_bytes(contents: [Option<&TableMeta>; 2]) -> u64 {
     let bounds = |meta: &TableMeta| meta.smallest.capacity() + meta.largest.capacity();
     let bounds: usize = contents.into_iter().flatten().map(bounds).sum();

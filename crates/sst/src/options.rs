@@ -6,7 +6,7 @@
 
 use flagstone_base::fields::{FieldWriter, narrow};
 use flagstone_base::{
-    Compression, DatabaseId, Error, FileNumber, KeyspaceId, Result, TreeId, Undecoded,
+    Compression, DatabaseId, Error, FileNumber, KeyspaceId, Malformed, Result, TreeId, Undecoded,
 };
 use std::fmt::{self, Display};
 use std::ops::RangeInclusive;
@@ -37,6 +37,22 @@ macro_rules! each_table_option {
             /// Bits of filter for each key, 0 (no filter) to 20. Default: 10, so that about one
             /// absent key in a hundred costs a read.
             18 filter_bits: u8 = 10, 0..=20;
+            /// Whether tables of the deepest level have a dictionary, if
+            /// [`bottom_compression`](#structfield.bottom_compression) is zstd: up to 15 KiB of
+            /// what their blocks have in common, stored once in each table. Their blocks are then
+            /// shorter, a fourth of [`block_bytes`](#structfield.block_bytes) but at least 1 KiB,
+            /// and compress about as well. An uncached get decompresses a fourth of the bytes.
+            ///
+            /// Default: false. It is meant for values that are small and alike, such as documents.
+            ///
+            /// A table has a dictionary only if its entries take at least 1 MiB, and if a trial
+            /// with its first entries takes at most a sixteenth more bytes than long blocks do.
+            ///
+            /// Cost: writing such a table takes about half as much CPU time again for compression,
+            /// and sometimes 60 ms to train a dictionary, with 10 MiB of memory. Compactions hand a
+            /// dictionary on while it does its work. An open table takes about 42 KiB more, and
+            /// four times as much for its index (92 bytes for each `block_bytes`).
+            20 bottom_dictionary: bool = false, ();
         }
     };
 }
@@ -152,6 +168,27 @@ macro_rules! number_option {
 
 number_option!(u8 usize);
 
+impl OptionValue for bool {
+    type Bounds = ();
+
+    fn check(&self, _name: &str, (): &()) -> Result<()> {
+        Ok(())
+    }
+
+    /// Appends the field if the option is on: off is the default of all.
+    fn encode(&self, tag: u64, fields: &mut FieldWriter<'_>) {
+        fields.number_unless_zero(tag, u64::from(*self));
+    }
+
+    fn decode(field: &[u8]) -> Result<Self, Undecoded> {
+        match narrow::<u8>(field)? {
+            0 => Ok(false),
+            1 => Ok(true),
+            _ => Err(Malformed { at: 0, expected: "0 or 1" }.into()),
+        }
+    }
+}
+
 impl OptionValue for Compression {
     type Bounds = ();
 
@@ -198,6 +235,9 @@ pub struct BuilderOptions {
     /// takes less than a page of 4 KiB in the file and 6 KB in memory, and a table of 32 MiB has
     /// eight parts.
     pub index_part_blocks: usize,
+    /// The raw bytes of the first blocks by which a dictionary is chosen. A smaller table has none.
+    /// Default 1 MiB. The builder holds them in memory.
+    pub dictionary_sample_bytes: usize,
     /// The keyspace of the table. The table records it for repair; nothing else uses it.
     pub keyspace: KeyspaceId,
     /// The keyspace that owns that of the table, or 0. The table records it for repair, too.
@@ -219,6 +259,7 @@ impl Default for BuilderOptions {
             hash_seed: 0,
             filter_key: FilterKey::WHOLE,
             index_part_blocks: 256,
+            dictionary_sample_bytes: 1 << 20,
             keyspace: KeyspaceId(0),
             owner: KeyspaceId(0),
             tree: TreeId(0),
@@ -240,6 +281,16 @@ impl BuilderOptions {
         match self.is_bottom {
             true => self.tables.bottom_compression,
             false => self.tables.compression,
+        }
+    }
+
+    /// The level of zstd, if the table may have a dictionary.
+    pub(crate) const fn dictionary_level(&self) -> Option<u8> {
+        match self.compression() {
+            Compression::Zstd(level) if self.is_bottom && self.tables.bottom_dictionary => {
+                Some(level)
+            }
+            _ => None,
         }
     }
 
@@ -291,6 +342,7 @@ mod tests {
         bottom_compression: Compression::None,
         block_bytes: 1024,
         filter_bits: 0,
+        bottom_dictionary: true,
     };
 
     fn encoded(options: TableOptions) -> Vec<u8> {
@@ -317,6 +369,7 @@ mod tests {
         assert_eq!(set(62, &[1]), Ok(false));
         assert!(matches!(set(18, &[0x80, 2]), Err(Undecoded::Malformed(_))));
         assert!(matches!(set(16, &[1, 1]), Err(Undecoded::Malformed(_))));
+        assert!(matches!(set(20, &[2]), Err(Undecoded::Malformed(_))));
         let newer = Undecoded::Newer { at: 0, what: "compression", number: 9 };
         assert_eq!(set(12, &[9, 1, 4]), Err(newer));
     }
@@ -335,7 +388,8 @@ mod tests {
 
     #[test]
     fn they_show_as_names_and_values() {
-        let text = "compression lz4, bottom_compression zstd 1, block_bytes 16384, filter_bits 10";
+        let text = "compression lz4, bottom_compression zstd 1, block_bytes 16384, \
+                    filter_bits 10, bottom_dictionary false";
         assert_eq!(TableOptions::default().to_string(), text);
     }
 }

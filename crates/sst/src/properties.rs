@@ -32,6 +32,9 @@ pub struct Properties {
     /// The sample covers one key in two to this power. `None` in a table of an older flagstone,
     /// which has no sample.
     pub sample_shift: Option<u8>,
+    /// The stored bytes that the dictionary of the data blocks left of 1,024 raw ones when it was
+    /// trained; 0 if the table has no dictionary.
+    pub dictionary_share: u32,
     /// The places of the sections.
     pub(crate) sections: Sections,
 }
@@ -57,6 +60,8 @@ pub(crate) struct Sections {
     pub(crate) range_deletes: Option<Handle>,
     pub(crate) attachments: Option<Handle>,
     pub(crate) sample: Option<Handle>,
+    /// The dictionary of the data blocks.
+    pub(crate) dictionary: Option<Handle>,
     /// The whole filter, in the tail of an older table.
     pub(crate) filter: Option<Handle>,
     /// The filter parts, between the data blocks and the tail.
@@ -88,6 +93,7 @@ const DATA_BYTES_RAW: u64 = 7;
 const BLOCK_BYTES_MAX: u64 = 8;
 const SAMPLE_SHIFT: u64 = 9;
 const OWNER: u64 = 10;
+const DICTIONARY_SHARE: u64 = 11;
 const SECTION_RANGE_DELETES: u64 = 32;
 const SECTION_ATTACHMENTS: u64 = 33;
 const SECTION_FILTER: u64 = 34;
@@ -95,6 +101,7 @@ const SECTION_INDEX: u64 = 35;
 const FILTER_PARTS: u64 = 36;
 const SECTION_SAMPLE: u64 = 37;
 const INDEX_PARTS: u64 = 38;
+const SECTION_DICTIONARY: u64 = 39;
 
 impl Properties {
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
@@ -113,6 +120,7 @@ impl Properties {
             fields.number(SAMPLE_SHIFT, u64::from(shift));
         }
         fields.number_unless_zero(OWNER, u64::from(self.owner.0));
+        fields.number_unless_zero(DICTIONARY_SHARE, u64::from(self.dictionary_share));
         for (tag, handle) in [
             (SECTION_RANGE_DELETES, self.sections.range_deletes),
             (SECTION_ATTACHMENTS, self.sections.attachments),
@@ -126,9 +134,11 @@ impl Properties {
         if let Some(parts) = self.sections.filter_parts {
             fields.bytes(FILTER_PARTS, &pair(parts.offset, u64::from(parts.blocks)));
         }
-        for (tag, handle) in
-            [(SECTION_SAMPLE, self.sections.sample), (INDEX_PARTS, self.sections.index_parts)]
-        {
+        for (tag, handle) in [
+            (SECTION_SAMPLE, self.sections.sample),
+            (INDEX_PARTS, self.sections.index_parts),
+            (SECTION_DICTIONARY, self.sections.dictionary),
+        ] {
             if let Some(handle) = handle {
                 fields.bytes(tag, &pair(handle.offset, handle.len));
             }
@@ -160,6 +170,8 @@ impl Properties {
             FILTER_PARTS => self.sections.filter_parts = Some(filter_parts(field)?),
             SECTION_SAMPLE => self.sections.sample = Some(handle(field)?),
             INDEX_PARTS => self.sections.index_parts = Some(handle(field)?),
+            SECTION_DICTIONARY => self.sections.dictionary = Some(handle(field)?),
+            DICTIONARY_SHARE => self.dictionary_share = narrow(field)?,
             _ => return Ok(false),
         }
         Ok(true)
@@ -213,11 +225,13 @@ mod tests {
             data_bytes_raw: 2,
             block_bytes_max: 3,
             sample_shift: Some(4),
+            dictionary_share: 200,
             sections: Sections {
                 index: Some(Handle { offset: u64::MAX, len: 7 }),
                 filter_parts: Some(FilterParts { offset: 64, blocks: 513 }),
                 sample: Some(Handle { offset: 7, len: 99 }),
                 index_parts: Some(Handle { offset: 8, len: 98 }),
+                dictionary: Some(Handle { offset: 9, len: 97 }),
                 ..Sections::default()
             },
         };

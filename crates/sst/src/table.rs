@@ -5,7 +5,8 @@ use crate::block::Block;
 use crate::buffers::Buffer;
 use crate::cache::{BlockCache, BlockKey, Pin};
 use crate::filter::Filter;
-use crate::format::{BLOCK_RAW_MAX, Footer, open_block, open_owned_block, section_raw_max};
+use crate::format::{BLOCK_RAW_MAX, Footer, section_raw_max};
+use crate::format::{open_block, open_data_block, open_owned_block};
 use crate::index::Index;
 use crate::index_parts::{IndexParts, TableIndex};
 use crate::lookup::CacheUse;
@@ -15,6 +16,7 @@ use crate::options::TableIdent;
 use crate::properties::{FilterParts, Handle, Properties};
 use crate::ranges::{RangeDeletes, decode_attachments};
 use crate::sample::Sample;
+use flagstone_base::dictionary::Unpacker;
 use flagstone_base::{Error, FileNumber, Malformed, Result, SeqNo, Slice, Trailer};
 use flagstone_env::ReadFile;
 use std::fmt;
@@ -28,6 +30,8 @@ pub struct Table {
     pub(crate) ident: TableIdent,
     pub(crate) index: TableIndex,
     pub(crate) filter: Filtering,
+    /// The dictionary of the data blocks.
+    pub(crate) dictionary: Option<Unpacker>,
     pub(crate) properties: Properties,
     pub(crate) footer: Footer,
     pub(crate) meta: Option<TableMeta>,
@@ -157,7 +161,8 @@ impl Table {
         let mut stored = buffers.take(handle.len as usize);
         self.file.read_block_at(&mut stored, handle.offset)?;
         let (path, raw_max) = (self.file.path(), handle.len as usize);
-        let raw = open_owned_block(stored, self.ident, handle.offset, raw_max, path, buffers)?;
+        let place = (self.ident, handle.offset);
+        let raw = open_owned_block(stored, place, raw_max, path, None, buffers)?;
         let part = Block::opaque(Slice::from_owner(raw));
         let answer = parts.may_contain(part.bytes(), hash);
         self.cache.insert(key, part);
@@ -212,6 +217,21 @@ impl Table {
         sample.map(Some).map_err(|wrong| wrong.in_file(self.file.path().display(), handle.offset))
     }
 
+    /// Reads the dictionary of the data blocks from the file. Returns `None` if there is none. An
+    /// open table keeps a prepared form of it alone.
+    ///
+    /// # Errors
+    /// Corruption; any error of reading the file.
+    pub fn dictionary(&self) -> Result<Option<Vec<u8>>> {
+        let Some(handle) = self.properties.sections.dictionary else { return Ok(None) };
+        let mut section = self.read_stored_section(handle)?;
+        let payload = plain(&section, self.ident, handle)
+            .map_err(|wrong| wrong.in_file(self.file.path().display(), handle.offset))?
+            .len();
+        section.truncate(payload);
+        Ok(Some(section))
+    }
+
     /// Reads a small section from the file and decompresses it.
     fn read_section(&self, handle: Handle) -> Result<Vec<u8>> {
         let (stored, path) = (self.read_stored_section(handle)?, self.file.path());
@@ -252,8 +272,8 @@ impl Table {
     }
 
     /// Bytes that the table holds in memory outside the cache: its index or the top of it, its
-    /// filter if memory allowed it, and its properties. [`BlockCache::pinned_bytes`] includes them
-    /// until the table is dropped.
+    /// filter if memory allowed it, its dictionary, and its properties.
+    /// [`BlockCache::pinned_bytes`] includes them until the table is dropped.
     pub const fn resident_bytes(&self) -> u64 {
         self.pin.bytes()
     }
@@ -300,8 +320,10 @@ impl Table {
         let buffers = self.cache.buffers();
         let mut stored = buffers.take(handle.len as usize);
         self.file.read_block_at(&mut stored, handle.offset)?;
-        let (raw_max, path) = (self.raw_max(), self.file.path());
-        let raw = open_owned_block(stored, self.ident, handle.offset, raw_max, path, buffers)?;
+        let (raw_max, path, place) =
+            (self.raw_max(), self.file.path(), (self.ident, handle.offset));
+        let dictionary = self.dictionary.as_ref();
+        let raw = open_owned_block(stored, place, raw_max, path, dictionary, buffers)?;
         self.new_block(number, raw, fill)
     }
 
@@ -312,8 +334,9 @@ impl Table {
         stored: &[u8],
         fill: bool,
     ) -> Result<Block> {
-        let path = self.file.path();
-        let raw = open_block(stored, self.ident, offset, self.raw_max(), path, |len| {
+        let (path, place) = (self.file.path(), (self.ident, offset));
+        let dictionary = self.dictionary.as_ref();
+        let raw = open_data_block(stored, place, self.raw_max(), path, dictionary, |len| {
             self.cache.buffers().take(len)
         })?;
         self.new_block(number, raw, fill)

@@ -42,7 +42,8 @@ pub fn random_keyspace(rng: &mut Rng, fold: Option<&str>) -> KeyspaceOptions {
         .compression(*rng.pick(&compressions))
         .bottom_compression(*rng.pick(&compressions))
         .block_bytes(1 << rng.between(10, 16))
-        .filter_bits(*rng.pick(&[0, 1, 5, 10, 10, 20]));
+        .filter_bits(*rng.pick(&[0, 1, 5, 10, 10, 20]))
+        .bottom_dictionary(rng.percent(50));
     options.fold = fold.map(str::to_owned);
     options
 }

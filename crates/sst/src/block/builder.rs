@@ -84,6 +84,14 @@ impl BlockBuilder {
         &self.raw
     }
 
+    /// Finishes the block and empties it. Returns the raw block.
+    pub(crate) fn take(&mut self) -> Vec<u8> {
+        self.finish();
+        let raw = std::mem::take(&mut self.raw);
+        self.clear();
+        raw
+    }
+
     /// Empties the block for the next one.
     pub(crate) fn clear(&mut self) {
         // Free the buffer of a block with a huge value instead of keeping it until the table is

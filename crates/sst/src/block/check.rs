@@ -46,8 +46,9 @@ pub(crate) fn check_entries(raw: &[u8], checks: &[EntryCheck], seed: u64) -> Res
     Ok(())
 }
 
+/// Returns the error that a raw block in memory cannot be read.
 #[cold]
-fn unreadable(wrong: Malformed) -> Error {
+pub(crate) fn unreadable(wrong: Malformed) -> Error {
     changed(format_args!("a block, byte {}: expected {}", wrong.at, wrong.expected))
 }
 

@@ -21,7 +21,7 @@ mod check;
 mod search;
 
 pub(crate) use builder::BlockBuilder;
-pub(crate) use check::check_entries;
+pub(crate) use check::{check_entries, unreadable};
 pub(crate) use view::{Block, Parsed};
 
 /// The length of the trailer.

@@ -2,7 +2,7 @@
 
 use super::survey::Salvage;
 use crate::block::Block;
-use crate::format::{BLOCK_RAW_MAX, open_block};
+use crate::format::{BLOCK_RAW_MAX, open_data_block};
 use flagstone_base::{EntryRef, Malformed, Result, Slice, Trailer};
 use std::ops::Range;
 use std::sync::Arc;
@@ -67,10 +67,11 @@ impl SalvageCursor {
 
     fn open_next(&mut self) -> Result<bool> {
         let Some(&handle) = self.salvage.blocks.get(self.next_block) else { return Ok(false) };
-        let Salvage { file, ident, global, .. } = &*self.salvage;
+        let Salvage { file, ident, global, dictionary, .. } = &*self.salvage;
         let mut stored = vec![0; handle.len as usize];
         file.read_exact_at(&mut stored, handle.offset)?;
-        let raw = open_block(&stored, *ident, handle.offset, BLOCK_RAW_MAX, file.path(), |len| {
+        let (place, dictionary) = ((*ident, handle.offset), dictionary.as_ref());
+        let raw = open_data_block(&stored, place, BLOCK_RAW_MAX, file.path(), dictionary, |len| {
             vec![0; len]
         })?;
         let block = Block::new(Slice::from(raw), *global)

@@ -4,13 +4,16 @@ use super::cursor::visit_entries;
 use super::walk::{block_end, seek_block};
 use crate::block::Block;
 use crate::cache::BlockCache;
-use crate::format::{BLOCK_RAW_MAX, FOOTER_BYTES, HEADER_BYTES, decode_header, open_block};
+use crate::format::{BLOCK_RAW_MAX, BLOCK_TRAILER_BYTES, FOOTER_BYTES, HEADER_BYTES};
+use crate::format::{decode_header, open_block, open_data_block};
 use crate::meta::TableMeta;
 use crate::open::read_tail;
 use crate::options::TableIdent;
 use crate::properties::{Handle, Properties};
 use crate::ranges::{RangeDeletes, decode_attachments};
 use crate::table::Table;
+use flagstone_base::compress::DICTIONARY_TAG;
+use flagstone_base::dictionary::{Unpacker, may_be_dictionary};
 use flagstone_base::{EntryRef, Error, Result, SeqNo, Slice};
 use flagstone_env::ReadFile;
 use flagstone_env::disk::Access;
@@ -22,6 +25,8 @@ use std::sync::Arc;
 const WALKED_BYTES_MAX: u64 = 1 << 30;
 /// A part that the system cannot read is lost in pieces of this size.
 const READ_BYTES: usize = 64 << 10;
+/// The place of the compression in a stored block, counted from its end.
+const TAG_FROM_END: usize = 5;
 
 /// The readable contents of a damaged table.
 pub struct Salvage {
@@ -29,6 +34,8 @@ pub struct Salvage {
     pub(super) ident: TableIdent,
     pub(super) global: Option<SeqNo>,
     pub(super) blocks: Vec<Handle>,
+    /// The dictionary of the blocks. Without it the blocks that need it are lost.
+    pub(super) dictionary: Option<Unpacker>,
     properties: Option<Properties>,
     range_deletes: Option<RangeDeletes>,
     attachments: Option<Vec<(u32, Slice)>>,
@@ -62,6 +69,7 @@ impl Salvage {
             ident,
             global: known.and_then(|meta| meta.global_seqno),
             blocks: Vec::new(),
+            dictionary: None,
             properties: None,
             range_deletes: None,
             attachments: None,
@@ -115,6 +123,8 @@ impl Survey<'_> {
         self.salvage.properties = Some(table.properties().clone());
         self.salvage.range_deletes = table.range_deletes().ok();
         self.salvage.attachments = table.attachments().ok();
+        let dictionary = table.dictionary().ok().flatten();
+        self.salvage.dictionary = dictionary.and_then(|bytes| Unpacker::new(&bytes));
         for handle in blocks {
             // The index was checked: no block is longer than the file.
             let mut stored = vec![0; handle.len as usize];
@@ -184,6 +194,11 @@ impl Survey<'_> {
                 _ => None,
             };
         }
+        // The dictionary can be told from all other blocks, so it is found without the properties.
+        self.salvage.dictionary = blocks.iter().rev().find_map(|handle| {
+            let payload = stored(*handle)?.split_last_chunk::<BLOCK_TRAILER_BYTES>()?.0;
+            Unpacker::new(&may_be_dictionary(payload).then(|| open(*handle).ok()).flatten()?)
+        });
         let mut at = HEADER_BYTES as u64;
         for handle in blocks {
             if data_end.is_some_and(|end| handle.offset >= end) {
@@ -194,8 +209,14 @@ impl Survey<'_> {
             }
             at = handle.offset + handle.len;
             // A block with a valid checksum but without entries is a part of the filter, or a
-            // section.
-            let _no_entries = self.take(handle, stored(handle).unwrap_or_default());
+            // section. One that needs a dictionary has entries.
+            let block = stored(handle).unwrap_or_default();
+            let tag = block.len().checked_sub(TAG_FROM_END).map(|at| block[at]);
+            if let Err(error) = self.take(handle, block)
+                && tag == Some(DICTIONARY_TAG)
+            {
+                self.lose(handle.offset..at, &error);
+            }
         }
         let end = data_end.unwrap_or(behind);
         if end > at {
@@ -206,10 +227,10 @@ impl Survey<'_> {
     /// Accepts a block if all of its entries can be read and are in order.
     fn take(&mut self, handle: Handle, stored: &[u8]) -> Result<()> {
         let path = self.salvage.file.path();
+        let place = (self.salvage.ident, handle.offset);
+        let dictionary = self.salvage.dictionary.as_ref();
         let raw =
-            open_block(stored, self.salvage.ident, handle.offset, BLOCK_RAW_MAX, path, |len| {
-                vec![0; len]
-            })?;
+            open_data_block(stored, place, BLOCK_RAW_MAX, path, dictionary, |len| vec![0; len])?;
         let wrong = |wrong: flagstone_base::Malformed| wrong.in_file(path.display(), handle.offset);
         let block = Block::new(Slice::from(raw), self.salvage.global).map_err(wrong)?;
         let mut last = self.last.clone();

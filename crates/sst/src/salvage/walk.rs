@@ -7,6 +7,7 @@
 use crate::format::{BLOCK_RAW_MAX, BLOCK_TRAILER_BYTES, place};
 use crate::options::TableIdent;
 use flagstone_base::Compression;
+use flagstone_base::compress::DICTIONARY_TAG;
 
 /// After damage, this many offsets are tried as the start of a block, ..
 const SOUGHT_PLACES: usize = 16 << 10;
@@ -54,7 +55,7 @@ pub(super) fn block_end(
         let Some(payload) = len.checked_sub(trailer).filter(|payload| *payload > 0) else {
             continue;
         };
-        if block[len - 1] > Compression::Zstd(1).tag() || word(block, len) != Some(!crc) {
+        if block[len - 1] > DICTIONARY_TAG || word(block, len) != Some(!crc) {
             continue;
         }
         let raw = word(block, payload)? as usize;

@@ -120,7 +120,7 @@ fn a_newer_version_or_unknown_feature_is_unsupported_not_corrupt() {
     let (_, good) = write(&folder, Compression::None);
     let footer = good.len() - 80;
     // The version, and a feature that a reader must know.
-    for (place, value) in [(footer + 28 + 8, 2), (footer + 28 + 16, 4)] {
+    for (place, value) in [(footer + 28 + 8, 2), (footer + 28 + 16, 8)] {
         let mut newer = good.clone();
         newer[place] = value;
         let crc = flagstone_base::checksum::crc32c(&newer[footer..footer + 76]);

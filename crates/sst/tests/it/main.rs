@@ -5,6 +5,7 @@
 mod ahead;
 mod bytes;
 mod damage;
+mod dictionary;
 mod filter_parts;
 mod index_parts;
 mod map;

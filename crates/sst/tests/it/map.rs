@@ -58,10 +58,13 @@ fn random_options(dice: &mut Dice) -> BuilderOptions {
         block_bytes: dice.pick(&[64, 200, 1000, 4096, 16 << 10]),
         compression: dice.pick(&[Compression::None, Compression::Lz4, Compression::Zstd(1)]),
         filter_bits: dice.pick(&[0, 10, 10, 16]),
+        bottom_dictionary: dice.below(2) == 0,
         ..TableOptions::default()
     };
     BuilderOptions {
         tables,
+        is_bottom: dice.below(2) == 0,
+        dictionary_sample_bytes: dice.pick(&[1, 5_000, 20_000, 1 << 20]),
         index_part_blocks: dice.pick(&[1, 2, 3, 7, 256]),
         hash_seed: dice.word(),
         ..BuilderOptions::default()

@@ -139,7 +139,8 @@ fn a_file_is_shown_frame_by_frame_even_when_it_is_damaged() {
          offset 64: snapshot of 12 bytes\n  last SeqNo #0\n  next file 000002\n  \
          next keyspace 1, next tree 1, epoch 0\n\
          offset 84: edit of 55 bytes\n  created keyspace 1 \"a\": bytes, 1 hash partition, \
-         compression lz4, bottom_compression zstd 1, block_bytes 16384, filter_bits 10\n\
+         compression lz4, bottom_compression zstd 1, block_bytes 16384, filter_bits 10, \
+         bottom_dictionary false\n\
          offset 147: edit of 5 bytes\n  last SeqNo #300\n"
     );
     let mut broken = bytes;
