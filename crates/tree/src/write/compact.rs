@@ -11,7 +11,7 @@ use crate::ranges::RangeSet;
 use crate::tree::Tree;
 use crate::version::{LEVELS, Run, Span, TableHandle, TreeEdit, Version, ends_before};
 use flagstone_base::{FileNumber, Moment, Result, SeqNo};
-use flagstone_sst::{CursorOptions, RangeDelete};
+use flagstone_sst::{CursorOptions, Learned, RangeDelete};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use std::sync::Arc;
@@ -195,6 +195,7 @@ impl Compaction {
             level: self.job.output_level,
             table_bytes: table_bytes_max(&self.version, options),
             attachments,
+            learned: self.learned()?,
             ranges: RangesToWrite::new(&ranges, &mut retention, |piece| {
                 below.is_empty_under(piece)
             }),
@@ -215,6 +216,30 @@ impl Compaction {
             expected,
             is_written,
         })
+    }
+
+    /// Returns the dictionary of an input, or else of the newest table of the last level, if that
+    /// is where the outputs go.
+    fn learned(&self) -> Result<Learned> {
+        let options = self.tree.table_options();
+        if usize::from(self.job.output_level) != LEVELS - 1 || !options.bottom_dictionary {
+            return Ok(Learned::Nothing);
+        }
+        let of = |handle: &TableHandle| -> Result<Option<Learned>> {
+            let table = handle.open()?;
+            let bytes = table.dictionary().map_err(|error| handle.noted(error))?;
+            let (share, compression) =
+                (table.properties().dictionary_share, options.bottom_compression);
+            Ok(bytes.map(|bytes| Learned::of_table(bytes, share, compression)))
+        };
+        for input in self.inputs() {
+            if let Some(learned) = of(input)? {
+                return Ok(learned);
+            }
+        }
+        // Damage to a table that is no input does not stop the compaction.
+        let newest = self.version.level(LEVELS - 1).iter().max_by_key(|table| table.number());
+        Ok(newest.and_then(|table| of(table).ok().flatten()).unwrap_or_default())
     }
 
     /// Returns the fences of the tree, and the first keys of the tables of the output level that

@@ -18,6 +18,7 @@ use crate::tree::Tree;
 use crate::version::{TableHandle, TreeEdit, Version};
 use crate::write_load::WriteLoad;
 use flagstone_base::{FileNumber, Moment, Result, SeqNo};
+use flagstone_sst::Learned;
 use std::sync::Arc;
 
 /// Small memtables are flushed together up to this many bytes.
@@ -217,6 +218,7 @@ impl Flush {
             level: 0,
             table_bytes: options.table_bytes / 4,
             attachments: self.attachments.iter().cloned().collect(),
+            learned: Learned::Nothing,
             ranges: RangesToWrite::new(&ranges, &mut retention, |_| is_bottom),
             fences: coarse(fences(&version, options), self.bytes(), options),
         };

@@ -17,7 +17,7 @@ use super::ranges::RangesToWrite;
 use crate::tree::Tree;
 use crate::version::{LEVELS, Span, TreeEdit, Version, ends_before};
 use flagstone_base::{EntryCheck, EntryRef, Moment, Result, SeqNo, Trailer};
-use flagstone_sst::TableMeta;
+use flagstone_sst::{Learned, TableMeta};
 use std::sync::Arc;
 
 const DEEPEST: u8 = LEVELS as u8 - 1;
@@ -51,6 +51,7 @@ impl Ingest {
             level: likely_level(tree.view().version(), first),
             table_bytes: tree.options().table_bytes,
             attachments: options.attachments.iter().cloned().collect(),
+            learned: Learned::Nothing,
             ranges: RangesToWrite::none(),
             fences: Vec::new(),
         };

@@ -9,7 +9,7 @@ use crate::version::{LEVELS, TreeEdit};
 use flagstone_base::check::changed;
 use flagstone_base::flip::{self, Site};
 use flagstone_base::{EntryCheck, EntryRef, FileNumber, Result};
-use flagstone_sst::{BuilderOptions, Table, TableBuilder, TableIdent, TableMeta};
+use flagstone_sst::{BuilderOptions, Learned, Table, TableBuilder, TableIdent, TableMeta};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -21,6 +21,8 @@ pub(super) struct OutputPlan {
     pub(super) level: u8,
     pub(super) table_bytes: u64,
     pub(super) attachments: BTreeMap<u32, Vec<u8>>,
+    /// What is known about dictionaries: from older tables, then from each table written.
+    pub(super) learned: Learned,
     /// The deleted ranges to write, cut at the bounds of the tables.
     pub(super) ranges: RangesToWrite,
     /// The first keys of the tables of the level that stay, sorted: no new table reaches across
@@ -143,6 +145,7 @@ impl Outputs {
             ..tree.options().builder_options(tree.id(), is_bottom, context.entry_checks)
         };
         let mut builder = TableBuilder::new(file, ident, options)?;
+        builder.learn(self.plan.learned.clone());
         for (id, bytes) in &self.plan.attachments {
             builder.attach(*id, bytes);
         }
@@ -180,6 +183,7 @@ impl Outputs {
         }
         if let Some(mut builder) = self.builder.take() {
             self.plan.ranges.write(&self.lower, next, &mut builder)?;
+            self.plan.learned = builder.learned();
             let mut meta = builder.finish()?;
             meta.hashes = self.tree.options().hashes.map(HashBounds::ends);
             if self.replaces {

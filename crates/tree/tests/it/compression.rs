@@ -63,3 +63,53 @@ fn another_compression_is_given_to_all_tables_by_the_next_full_compaction() {
         assert!(!tree.compact_full());
     }
 }
+
+/// Returns the dictionaries of the tables of the last level.
+fn dictionaries(tree: &BenchTree) -> Vec<Option<Vec<u8>>> {
+    let view = tree.tree.view();
+    let tables = view.version().tables().filter(|(level, _)| *level == 6);
+    tables.map(|(_, table)| table.open().unwrap().dictionary().unwrap()).collect()
+}
+
+#[test]
+fn compactions_give_the_last_level_dictionaries_and_hand_them_on() {
+    let mut options = small_options();
+    options.table_bytes = 1 << 20;
+    options.tables.bottom_dictionary = true;
+    let value = |i: u32| {
+        let hash = |of: u8| key_hash(&[of], u64::from(i)) % 100_000;
+        let (author, votes, body) = (hash(1), hash(2) % 90, [hash(3), hash(4), hash(5)]);
+        format!("author: user{author}, subreddit: sub{}, votes: {votes}, body: {body:?}", i % 500)
+    };
+    let mut tree = BenchTree::new(options.clone());
+    let write = |tree: &mut BenchTree| {
+        for i in 0..16_000 {
+            tree.put(&format!("k{i:05}"), &value(i));
+        }
+        tree.flush();
+        while tree.compact_once() {}
+    };
+    write(&mut tree);
+    tree.compact_full();
+    let first = dictionaries(&tree);
+    let dictionary = first.iter().flatten().next().expect("a dictionary").clone();
+    assert!(first.iter().flatten().all(|other| *other == dictionary));
+    // The same again, also after an open.
+    for _ in 0..2 {
+        write(&mut tree);
+        tree.compact_full();
+        let again = dictionaries(&tree);
+        assert!(again.iter().flatten().count() > 0);
+        assert!(again.iter().flatten().all(|other| *other == dictionary));
+        tree.reopen();
+    }
+    for i in [0, 7999, 15_999] {
+        let found = tree.get(format!("k{i:05}").as_bytes(), tree.last);
+        assert_eq!(found, Some(value(i).into_bytes()));
+    }
+    options.tables.bottom_dictionary = false;
+    tree.reopen_with(options);
+    write(&mut tree);
+    tree.compact_full();
+    assert!(dictionaries(&tree).iter().all(Option::is_none));
+}
