@@ -1,8 +1,14 @@
 //! `flagstone.open` and `flagstone.Database`.
 
+use crate::collection::Collection;
+use crate::decode::Decimals;
+use crate::error::is_conflict;
+use crate::groups::{Batch, Snapshot, Transaction};
 use crate::keyspace::Keyspace;
 use crate::opened::Opened;
 use crate::options;
+use crate::stats;
+use flagstone::{Isolation, TransactionOptions};
 use pyo3::exceptions::PyKeyError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
@@ -20,6 +26,7 @@ use std::sync::Arc;
 #[pyclass(module = "flagstone._flagstone", frozen)]
 pub(crate) struct Database {
     opened: Arc<Opened>,
+    decimals: Decimals,
 }
 
 impl Database {
@@ -42,6 +49,9 @@ impl Database {
 ///   or bytes of log; `False` keeps none. It is stored: without it, as it was set last.
 /// - `compaction_workers`: threads that compact; by default half the cores.
 /// - `scratch`: the directory of temporary files, by default that of the database.
+/// - `decimal`: how numbers of documents come that are no integers: `"auto"`, the default, as a
+///   float where its text is the number's, else as a `Decimal`; `"always"` as a `Decimal`;
+///   `"float"` as a float.
 ///
 /// Raises `Busy` if the database is open already, here or in another process, `InvalidInput` for an
 /// option out of range, `Unsupported` if a newer flagstone wrote it, `Io`, `Corruption`.
@@ -60,6 +70,7 @@ impl Database {
     keep_changes=None,
     compaction_workers=None,
     scratch=None,
+    decimal="auto",
 ))]
 #[expect(clippy::too_many_arguments, reason = "keywords, which Python names at each call")]
 pub(crate) fn open(
@@ -73,7 +84,9 @@ pub(crate) fn open(
     keep_changes: Option<&Bound<'_, PyAny>>,
     compaction_workers: Option<usize>,
     scratch: Option<PathBuf>,
+    decimal: &str,
 ) -> PyResult<Database> {
+    let decimals = Decimals::parse(py, decimal)?;
     let mut builder = flagstone::Database::builder(&path).create_if_missing(create);
     if let Some(memory) = memory {
         builder = builder.memory_budget(options::bytes("memory", memory)?);
@@ -98,7 +111,14 @@ pub(crate) fn open(
         true => builder.open_read_only(),
         false => builder.open(),
     })?;
-    Ok(Database { opened })
+    Ok(Database { opened, decimals })
+}
+
+fn transaction_options(serializable: bool) -> TransactionOptions {
+    match serializable {
+        true => TransactionOptions::new().isolation(Isolation::Serializable),
+        false => TransactionOptions::new(),
+    }
 }
 
 #[pymethods]
@@ -134,6 +154,108 @@ impl Database {
         };
         let found = found.ok_or_else(|| PyKeyError::new_err(name.to_owned()))?;
         Ok(Keyspace::new(&self.opened, found))
+    }
+
+    /// Returns the collection `name`, and creates it if there is none. With `create=False` raises
+    /// `KeyError` then. `decimal`: as in `flagstone.open`, for this handle.
+    #[pyo3(signature = (name, *, create=true, decimal=None))]
+    fn collection(
+        &self,
+        py: Python<'_>,
+        name: &str,
+        create: bool,
+        decimal: Option<&str>,
+    ) -> PyResult<Collection> {
+        let database = &self.opened.database;
+        let decimals = decimal.map_or(Ok(self.decimals), |text| Decimals::parse(py, text))?;
+        let found = if create && !self.opened.is_read_only {
+            self.opened.run(py, || database.collection(name).map(Some))?
+        } else {
+            self.opened.run(py, || database.existing_collection(name))?
+        };
+        let found = found.ok_or_else(|| PyKeyError::new_err(name.to_owned()))?;
+        Ok(Collection::new(&self.opened, found, decimals))
+    }
+
+    /// Begins a batch: writes that happen together or not at all. See `Batch`.
+    fn batch(&self, py: Python<'_>) -> PyResult<Batch> {
+        self.opened.check(py)?;
+        Ok(Batch::new(&self.opened))
+    }
+
+    /// Begins a transaction. See `Transaction`, and `transact` for one that is tried again.
+    ///
+    /// With `serializable=True` its reads count, too: nothing that it has read was changed when it
+    /// commits.
+    #[pyo3(signature = (*, serializable=false))]
+    fn transaction(&self, py: Python<'_>, serializable: bool) -> PyResult<Transaction> {
+        let options = transaction_options(serializable);
+        let begun = self.opened.run(py, || self.opened.database.begin_with(options))?;
+        Ok(Transaction::new(&self.opened, begun))
+    }
+
+    /// Calls `work` with a transaction, commits it, and returns what `work` has returned. After a
+    /// `Conflict` calls it again on a new transaction, up to `retries` times. An exception of
+    /// `work` ends the transaction without effect.
+    ///
+    ///     >>> c = db.collection("counters")
+    ///     >>> c["n"] = {"n": 0}
+    ///     >>> def count(tx):
+    ///     ...     tx[c]["n"]["n"] += 1
+    ///     ...     return tx[c]["n"]["n"]
+    ///     >>> db.transact(count)
+    ///     1
+    #[pyo3(signature = (work, *, serializable=false, retries=100))]
+    fn transact<'py>(
+        &self,
+        py: Python<'py>,
+        work: &Bound<'py, PyAny>,
+        serializable: bool,
+        retries: u32,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        for tries_left in (0..=retries).rev() {
+            let transaction = Bound::new(py, self.transaction(py, serializable)?)?;
+            let done = work
+                .call1((&transaction,))
+                .and_then(|returned| transaction.get().commit(py).map(|()| returned));
+            match done {
+                Err(error) if tries_left > 0 && is_conflict(py, &error) => py.check_signals()?,
+                Err(error) => {
+                    // The first error counts, also if the database is closed by now.
+                    let _ = transaction.get().rollback(py);
+                    return Err(error);
+                }
+                Ok(returned) => return Ok(returned),
+            }
+        }
+        unreachable!("the last try returns")
+    }
+
+    /// Returns the database as of now, for reading. See `Snapshot`.
+    fn snapshot(&self, py: Python<'_>) -> PyResult<Snapshot> {
+        let taken = self.opened.run(py, || Ok(self.opened.database.snapshot()))?;
+        Ok(Snapshot::new(&self.opened, taken))
+    }
+
+    /// Copies what is new into the backups in the directory `path`, which is created if it is not
+    /// there, and verifies the copies. Returns the text of the report.
+    fn backup(&self, py: Python<'_>, path: PathBuf) -> PyResult<String> {
+        let report = self.opened.run(py, || self.opened.database.backup(path))?;
+        Ok(report.to_string())
+    }
+
+    /// Reads everything, compares it with its checksums, and indexes with their documents. Returns
+    /// the text of the report; raises `Corruption` for the first damage.
+    fn verify(&self, py: Python<'_>) -> PyResult<String> {
+        let report = self.opened.run(py, || self.opened.database.verify())?;
+        Ok(report.to_string())
+    }
+
+    /// Returns counters and sizes of all parts of the database: a dict, with one for each keyspace
+    /// under `keyspaces`.
+    fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let stats = self.opened.run(py, || Ok(self.opened.database.stats()))?;
+        stats::to_dict(py, &stats)
     }
 
     /// Returns what the database holds: a dict of names and contents, `bytes` for a keyspace and

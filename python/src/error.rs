@@ -52,6 +52,11 @@ pub(crate) fn invalid(py: Python<'_>, text: impl Into<String>) -> PyErr {
     named(py, "InvalidInput", text)
 }
 
+/// Returns whether `error` is a `Conflict`.
+pub(crate) fn is_conflict(py: Python<'_>, error: &PyErr) -> bool {
+    class(py, "Conflict").is_ok_and(|conflict| error.is_instance(py, &conflict))
+}
+
 fn class<'py>(py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyType>> {
     static MODULE: PyOnceLock<Py<PyModule>> = PyOnceLock::new();
     let module = MODULE

@@ -1,12 +1,13 @@
 //! `flagstone.Keyspace`: a mutable mapping of bytes to bytes.
 
+use crate::access::Entries;
 use crate::bytes::Bytes;
 use crate::error::{invalid, raised};
 use crate::fork::OfProcess;
 use crate::opened::Opened;
 use crate::scan::{Part, Scan};
-use crate::time;
-use crate::views;
+use crate::through::Through;
+use crate::{time, views};
 use flagstone::{Result, Slice};
 use pyo3::exceptions::PyKeyError;
 use pyo3::prelude::*;
@@ -32,43 +33,81 @@ use std::sync::Arc;
 #[pyclass(module = "flagstone._flagstone", frozen, mapping)]
 pub(crate) struct Keyspace {
     opened: Arc<Opened>,
-    keyspace: OfProcess<flagstone::Keyspace>,
+    entries: OfProcess<Entries>,
 }
 
 impl Keyspace {
     pub(crate) fn new(opened: &Arc<Opened>, keyspace: flagstone::Keyspace) -> Self {
-        Self { opened: Arc::clone(opened), keyspace: OfProcess::new(keyspace) }
+        let entries = Entries { keyspace, through: Through::Live };
+        Self { opened: Arc::clone(opened), entries: OfProcess::new(entries) }
+    }
+
+    /// Returns a handle of the same keyspace that reads and writes `through` something else.
+    pub(crate) fn through(&self, through: Through) -> Self {
+        let entries = Entries { keyspace: self.entries.keyspace.clone(), through };
+        Self { opened: Arc::clone(&self.opened), entries: OfProcess::new(entries) }
+    }
+
+    pub(crate) fn opened(&self) -> &Arc<Opened> {
+        &self.opened
     }
 
     fn run<T: Send>(
         &self,
         py: Python<'_>,
+        work: impl FnOnce(&Entries) -> Result<T> + Send,
+    ) -> PyResult<T> {
+        self.opened.run(py, || work(&self.entries))
+    }
+
+    /// The keyspace itself, for what neither snapshots nor transactions do.
+    fn run_live<T: Send>(
+        &self,
+        py: Python<'_>,
+        what: &str,
         work: impl FnOnce(&flagstone::Keyspace) -> Result<T> + Send,
     ) -> PyResult<T> {
-        self.opened.run(py, || work(&self.keyspace))
+        self.opened.run(py, || {
+            self.entries.through.live(what)?;
+            work(&self.entries.keyspace)
+        })
     }
 
     fn find(&self, py: Python<'_>, key: &Bytes) -> PyResult<Option<Slice>> {
-        self.run(py, |keyspace| keyspace.get(key))
+        self.run(py, |entries| entries.get(key.as_ref()))
     }
 
     /// Returns the entries of a range.
     fn scan(&self, py: Python<'_>, range: Range, part: Part) -> PyResult<Scan> {
         let Range { start, end, prefix, reverse } = range;
-        if prefix.is_some() && (start.is_some() || end.is_some()) {
-            return Err(invalid(py, "expected a prefix, or a start and an end, found both"));
-        }
-        let scan = self.run(py, |keyspace| {
-            Ok(match prefix {
-                Some(prefix) => keyspace.prefix(prefix),
-                None => keyspace.scan::<Bytes>((
-                    start.map_or(End::Unbounded, End::Included),
-                    end.map_or(End::Unbounded, End::Excluded),
-                )),
-            })
-        })?;
-        Ok(Scan::new(&self.opened, if reverse { scan.rev() } else { scan }, part))
+        let slice = |bytes: Bytes| Slice::copy_of(bytes.as_ref());
+        let range = match prefix {
+            Some(_) if start.is_some() || end.is_some() => {
+                return Err(invalid(py, "expected a prefix, or a start and an end, found both"));
+            }
+            Some(prefix) => prefix_range(prefix.as_ref()),
+            None => (
+                start.map_or(End::Unbounded, |start| End::Included(slice(start))),
+                end.map_or(End::Unbounded, |end| End::Excluded(slice(end))),
+            ),
+        };
+        let source = self.run(py, |entries| entries.scan(range, reverse, part))?;
+        Ok(Scan::new(&self.opened, source, part))
     }
+}
+
+/// Returns the keys that begin with `prefix`.
+fn prefix_range(prefix: &[u8]) -> (End<Slice>, End<Slice>) {
+    let mut end = prefix.to_vec();
+    while end.pop_if(|last| *last == u8::MAX).is_some() {}
+    let end = match end.last_mut() {
+        Some(last) => {
+            *last += 1;
+            End::Excluded(Slice::from(end))
+        }
+        None => End::Unbounded,
+    };
+    (End::Included(Slice::copy_of(prefix)), end)
 }
 
 /// The keys that a scan reads, and in which order.
@@ -86,7 +125,7 @@ impl Keyspace {
     #[getter]
     fn name(&self, py: Python<'_>) -> PyResult<String> {
         self.opened.check(py)?;
-        Ok(self.keyspace.name())
+        Ok(self.entries.keyspace.name())
     }
 
     fn __getitem__<'py>(&self, py: Python<'py>, key: Bytes) -> PyResult<Bound<'py, PyBytes>> {
@@ -97,11 +136,13 @@ impl Keyspace {
     }
 
     fn __setitem__(&self, py: Python<'_>, key: Bytes, value: Bytes) -> PyResult<()> {
-        self.run(py, |keyspace| keyspace.put(key, value))
+        self.run(py, |entries| {
+            entries.put(key.as_ref(), value.as_ref(), flagstone::EntryOptions::new())
+        })
     }
 
     fn __delitem__(&self, py: Python<'_>, key: Bytes) -> PyResult<()> {
-        match self.run(py, |keyspace| keyspace.remove(&key))? {
+        match self.run(py, |entries| entries.remove(key.as_ref()))? {
             true => Ok(()),
             false => Err(missing(py, &key)),
         }
@@ -113,11 +154,14 @@ impl Keyspace {
 
     /// Counts the keys, which reads all of them; `approximate_len` is much faster.
     fn __len__(&self, py: Python<'_>) -> PyResult<usize> {
-        Ok(self.run(py, flagstone::Keyspace::count)?.try_into()?)
+        Ok(self.run(py, Entries::count)?.try_into()?)
     }
 
     fn __bool__(&self, py: Python<'_>) -> PyResult<bool> {
-        self.run(py, |keyspace| keyspace.scan_all().advance())
+        self.run(py, |entries| {
+            let mut keys = entries.scan((End::Unbounded, End::Unbounded), false, Part::Keys)?;
+            keys.next().transpose().map(|first| first.is_some())
+        })
     }
 
     fn __iter__(&self, py: Python<'_>) -> PyResult<Scan> {
@@ -150,7 +194,7 @@ impl Keyspace {
     ) -> PyResult<Vec<Option<Bound<'py, PyBytes>>>> {
         let keys: Vec<Bytes> =
             keys.try_iter()?.map(|key| key?.extract()).collect::<PyResult<_>>()?;
-        let values = self.run(py, |keyspace| keyspace.multi_get(keys))?;
+        let values = self.run(py, |entries| entries.get_many(keys))?;
         Ok(values.iter().map(|value| value.as_ref().map(|value| PyBytes::new(py, value))).collect())
     }
 
@@ -165,18 +209,18 @@ impl Keyspace {
         expires: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<()> {
         let options = time::entry_options(expires, || self.opened.database.now())?;
-        self.run(py, |keyspace| keyspace.put_with(key, value, options))
+        self.run(py, |entries| entries.put(key.as_ref(), value.as_ref(), options))
     }
 
     /// Returns when `key` expires: a `datetime` in UTC, or `None` if never, or without a value.
     fn expiry<'py>(&self, py: Python<'py>, key: Bytes) -> PyResult<Option<Bound<'py, PyAny>>> {
-        let expiry = self.run(py, |keyspace| keyspace.expiry(key))?;
+        let expiry = self.run_live(py, "expiry", |keyspace| keyspace.expiry(key))?;
         expiry.map(|moment| time::datetime_of(py, moment)).transpose()
     }
 
     /// Removes `key` if it is there. Unlike `del kv[key]` it reads nothing.
     fn delete(&self, py: Python<'_>, key: Bytes) -> PyResult<()> {
-        self.run(py, |keyspace| keyspace.delete(key))
+        self.run(py, |entries| entries.delete(key.as_ref()))
     }
 
     /// Removes all keys from `start` on and before `end`, however many: the cost does not depend on
@@ -188,7 +232,7 @@ impl Keyspace {
         start: Option<Bytes>,
         end: Option<Bytes>,
     ) -> PyResult<()> {
-        self.run(py, |keyspace| {
+        self.run_live(py, "delete_range", |keyspace| {
             keyspace.delete_range::<Bytes>((
                 start.map_or(End::Unbounded, End::Included),
                 end.map_or(End::Unbounded, End::Excluded),
@@ -198,12 +242,12 @@ impl Keyspace {
 
     /// Removes all keys.
     fn clear(&self, py: Python<'_>) -> PyResult<()> {
-        self.run(py, flagstone::Keyspace::clear)
+        self.run_live(py, "clear", flagstone::Keyspace::clear)
     }
 
     /// Returns about how many keys there are, from counters alone.
     fn approximate_len(&self, py: Python<'_>) -> PyResult<u64> {
-        self.run(py, |keyspace| Ok(keyspace.approximate_count()))
+        self.run_live(py, "approximate_len", |keyspace| Ok(keyspace.approximate_count()))
     }
 
     /// Returns a view of the keys: all of them, those from `start` on and before `end`, or those
@@ -249,7 +293,7 @@ impl Keyspace {
         views::check_default(default)?;
         match self.find(py, &key)? {
             Some(value) => {
-                self.run(py, |keyspace| keyspace.delete(&key))?;
+                self.run(py, |entries| entries.delete(key.as_ref()))?;
                 Ok(PyBytes::new(py, &value).into_any().unbind())
             }
             None if default.is_empty() => Err(missing(py, &key)),
@@ -272,7 +316,9 @@ impl Keyspace {
         if let Some(value) = self.find(py, &key)? {
             return Ok(PyBytes::new(py, &value));
         }
-        self.run(py, |keyspace| keyspace.put(&key, &default))?;
+        self.run(py, |entries| {
+            entries.put(key.as_ref(), default.as_ref(), flagstone::EntryOptions::new())
+        })?;
         Ok(PyBytes::new(py, default.as_ref()))
     }
 
@@ -280,24 +326,32 @@ impl Keyspace {
     /// as a whole; `Database.batch` writes all or nothing.
     fn update(&self, py: Python<'_>, entries: &Bound<'_, PyAny>) -> PyResult<()> {
         let pairs = views::pairs_of(entries)?;
+        self.opened.check(py)?;
         let mut batch = self.opened.database.batch();
         for pair in pairs.try_iter()? {
             let (key, value): (Bytes, Bytes) = pair?.extract()?;
-            batch.put(&self.keyspace, key, value).map_err(|error| raised(py, &error))?;
+            if !matches!(self.entries.through, Through::Live) {
+                self.__setitem__(py, key, value)?;
+                continue;
+            }
+            batch.put(&self.entries.keyspace, key, value).map_err(|error| raised(py, &error))?;
             if batch.len() >= UPDATE_ENTRIES || batch.bytes() >= UPDATE_BYTES {
                 let full = std::mem::take(&mut batch);
                 self.opened.run(py, || self.opened.database.commit(full))?;
             }
+        }
+        if batch.is_empty() {
+            return Ok(());
         }
         self.opened.run(py, || self.opened.database.commit(batch))
     }
 
     fn __repr__(&self, py: Python<'_>) -> String {
         let name = match self.opened.check(py) {
-            Ok(()) => self.keyspace.name(),
+            Ok(()) => self.entries.keyspace.name(),
             Err(_closed) => return "<flagstone.Keyspace of a closed database>".into(),
         };
-        format!("<flagstone.Keyspace {name:?}>")
+        format!("<flagstone.Keyspace {name:?}{}>", self.entries.through.suffix())
     }
 
     /// Returns an iterator over a range, for the views.
@@ -311,12 +365,7 @@ impl Keyspace {
         prefix: Option<Bytes>,
         reverse: bool,
     ) -> PyResult<Scan> {
-        let part = match part {
-            "keys" => Part::Keys,
-            "values" => Part::Values,
-            _ => Part::Items,
-        };
-        self.scan(py, Range { start, end, prefix, reverse }, part)
+        self.scan(py, Range { start, end, prefix, reverse }, Part::parse(part))
     }
 
     /// Returns whether `key` lies in a range, for the views.

@@ -14,14 +14,33 @@ mod error;
 mod fork;
 mod opened;
 
+mod ahead;
 mod bytes;
+mod models;
 mod options;
+mod stats;
 mod time;
 mod views;
 
+mod decode;
+mod document;
+mod keys;
+mod selection;
+mod update;
+mod value;
+
+mod access;
+mod chunks;
+mod through;
+
+mod rows;
 mod scan;
 
+mod collection;
+mod find;
 mod keyspace;
+
+mod groups;
 
 mod database;
 
@@ -31,13 +50,23 @@ use pyo3::prelude::*;
 #[pymodule(gil_used = false)]
 mod _flagstone {
     #[pymodule_export]
+    use super::collection::Collection;
+    #[pymodule_export]
     use super::database::{Database, open};
     #[pymodule_export]
+    use super::document::Document;
+    #[pymodule_export]
+    use super::find::Find;
+    #[pymodule_export]
     use super::fork::_after_fork;
+    #[pymodule_export]
+    use super::groups::{Batch, Snapshot, Transaction};
     #[pymodule_export]
     use super::keyspace::Keyspace;
     #[pymodule_export]
     use super::opened::{_close_all, _panic};
+    #[pymodule_export]
+    use super::rows::Rows;
     #[pymodule_export]
     use super::scan::Scan;
 }

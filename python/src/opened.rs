@@ -5,6 +5,7 @@ use crate::fork::OfProcess;
 use flagstone::{Database, Result};
 use pyo3::prelude::*;
 use std::any::Any;
+use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -125,6 +126,27 @@ impl Drop for Opened {
                 let _ = Database::clone(&self.database).close();
             }
         }
+    }
+}
+
+/// Ctrl-C during a long call of the engine, which asks now and then whether it goes on.
+#[derive(Default)]
+pub(crate) struct Interrupt(Mutex<Option<PyErr>>);
+
+impl Interrupt {
+    /// Returns `Break` once a handler of signals has raised an exception.
+    pub(crate) fn check(&self) -> ControlFlow<()> {
+        let mut raised = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if raised.is_none() {
+            // Without an interpreter there is nobody to ask.
+            *raised = Python::try_attach(|py| py.check_signals().err()).flatten();
+        }
+        if raised.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    }
+
+    /// Raises the exception, if there is one.
+    pub(crate) fn raise(self) -> PyResult<()> {
+        self.0.into_inner().unwrap_or_else(PoisonError::into_inner).map_or(Ok(()), Err)
     }
 }
 

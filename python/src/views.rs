@@ -22,6 +22,20 @@ pub(crate) fn of<'py>(
     views.bind(py).getattr(name)?.call1((mapping, start, end, prefix, reverse))
 }
 
+/// Returns a view of a whole mapping: an object of the class `name` of `collections.abc`.
+pub(crate) fn whole<'py>(mapping: &Bound<'py, PyAny>, name: &str) -> PyResult<Bound<'py, PyAny>> {
+    static ABC: PyOnceLock<Py<PyModule>> = PyOnceLock::new();
+    let py = mapping.py();
+    let abc =
+        ABC.get_or_try_init(py, || PyModule::import(py, "collections.abc").map(Bound::unbind))?;
+    abc.bind(py).getattr(name)?.call1((mapping,))
+}
+
+/// Returns the first documents of a collection or a query as a table in HTML.
+pub(crate) fn html<'py>(of: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+    PyModule::import(of.py(), "flagstone.show")?.getattr("table")?.call1((of,))
+}
+
 /// Calls the method `name` that `collections.abc.MutableMapping` builds from the others.
 pub(crate) fn mixin<'py>(mapping: &Bound<'py, PyAny>, name: &str) -> PyResult<Bound<'py, PyAny>> {
     mutable_mapping(mapping.py())?.getattr(name)?.call1((mapping,))

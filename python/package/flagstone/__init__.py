@@ -4,16 +4,33 @@
 >>> with flagstone.open("data") as db:
 ...     kv = db.keyspace("sessions")
 ...     kv[b"alice"] = b"1"
-...     list(kv.items(prefix=b"al"))
+...     print(list(kv.items(prefix=b"al")))
+...     c = db.collection("comments")
+...     c["evn2i5p"] = {"author": "x", "score": 1}
+...     print([doc["author"] for key, doc in c.find({"score": {"$gte": 1}})])
 [(b'alice', b'1')]
+['x']
 """
 
 import atexit as _atexit
 import os as _os
+from collections.abc import Mapping as _Mapping
 from collections.abc import MutableMapping as _MutableMapping
 
 from . import _flagstone
-from ._flagstone import Database, Keyspace, Scan, open
+from ._flagstone import (
+    Batch,
+    Collection,
+    Database,
+    Document,
+    Find,
+    Keyspace,
+    Rows,
+    Scan,
+    Snapshot,
+    Transaction,
+    open,
+)
 from .errors import (
     Busy,
     Closed,
@@ -33,6 +50,8 @@ from .errors import (
 )
 
 _MutableMapping.register(Keyspace)
+_MutableMapping.register(Collection)
+_Mapping.register(Document)
 _atexit.register(_flagstone._close_all)
 if hasattr(_os, "register_at_fork"):
     _os.register_at_fork(after_in_child=_flagstone._after_fork)
@@ -40,14 +59,18 @@ if hasattr(_os, "register_at_fork"):
 __version__ = "0.1.0"
 
 __all__ = [
+    "Batch",
     "Busy",
     "Closed",
+    "Collection",
     "ConditionFailed",
     "Conflict",
     "Corruption",
     "Database",
+    "Document",
     "Duplicate",
     "Error",
+    "Find",
     "Forked",
     "InternalError",
     "InvalidInput",
@@ -55,8 +78,11 @@ __all__ = [
     "Keyspace",
     "OutOfSpace",
     "Poisoned",
+    "Rows",
     "Scan",
+    "Snapshot",
     "TooOld",
+    "Transaction",
     "Unsupported",
     "open",
 ]

@@ -19,7 +19,7 @@ const fn top(name: &'static str, below: &'static [&'static str]) -> Row {
 }
 
 /// All crates, from the ground up. The picture is in `ARCHITECTURE.md`.
-const ROWS: [Row; 15] = [
+const ROWS: [Row; 16] = [
     row("base", &[]),
     row("env", &["base"]),
     row("doc", &["base"]),
@@ -30,6 +30,7 @@ const ROWS: [Row; 15] = [
     top("flagstone", &["base", "env", "doc", "engine"]),
     top("testkit", &["base", "env", "doc", "wal", "sst", "tree", "flagstone"]),
     top("load", &["flagstone"]),
+    top("arrow", &["flagstone"]),
     row("comments", &[]),
     top("cli", &["flagstone", "load", "comments"]),
     top("bench", &["flagstone", "load", "comments"]),

@@ -9,7 +9,7 @@ use crate::parts::Parts;
 use crate::read::Snapshot;
 use flagstone_base::key::{KeyRange, check_key, check_value};
 use flagstone_base::{Error, Kind, Moment, Result, SeqNo, Slice};
-use std::cell::RefCell;
+use flagstone_env::sync::Mutex;
 use std::sync::Arc;
 
 /// What a transaction promises beside others.
@@ -34,7 +34,7 @@ pub struct Transaction {
     /// The sets of owned keyspaces that were noted.
     prepared: Vec<Prepared>,
     /// What was read, if the transaction is serializable.
-    reads: Option<RefCell<ReadSet>>,
+    reads: Option<Mutex<ReadSet>>,
 }
 
 impl Transaction {
@@ -51,7 +51,7 @@ impl Transaction {
             }
         };
         let snapshot = Snapshot::new(handle);
-        let reads = watch.map(|watch| RefCell::new(ReadSet::new(watch, snapshot.seqno())));
+        let reads = watch.map(|watch| Mutex::new(ReadSet::new(watch, snapshot.seqno())));
         Ok(Self { snapshot, own: OwnWrites::default(), prepared: Vec::new(), reads })
     }
 
@@ -81,7 +81,7 @@ impl Transaction {
 
     fn note_read(&self, keyspace: &Arc<KeyspaceCore>, key: &[u8]) {
         if let Some(reads) = &self.reads {
-            reads.borrow_mut().add_key(keyspace, key);
+            reads.lock().add_key(keyspace, key);
         }
     }
 

@@ -5,7 +5,7 @@ use crate::commit::{RangeRead, ReadSet};
 use crate::keyspace_core::KeyspaceCore;
 use crate::read::Scan;
 use flagstone_base::{KeyRange, Result, Slice};
-use std::cell::RefCell;
+use flagstone_env::sync::Mutex;
 use std::cmp::Ordering;
 use std::collections::btree_map::Range;
 use std::ops::Bound;
@@ -23,7 +23,7 @@ pub struct TransactionScan<'t> {
     /// The next of the own writes.
     next_own: Option<(&'t Vec<u8>, &'t Own)>,
     current: Current<'t>,
-    reads: Option<(&'t RefCell<ReadSet>, RangeRead)>,
+    reads: Option<(&'t Mutex<ReadSet>, RangeRead)>,
 }
 
 /// Where the scan of the snapshot is.
@@ -52,9 +52,9 @@ impl<'t> TransactionScan<'t> {
         (core, range): (&Arc<KeyspaceCore>, KeyRange),
         base: Scan,
         own: Option<Range<'t, Vec<u8>, Own>>,
-        reads: Option<&'t RefCell<ReadSet>>,
+        reads: Option<&'t Mutex<ReadSet>>,
     ) -> Self {
-        let reads = reads.map(|reads| (reads, reads.borrow_mut().add_range(core, &range)));
+        let reads = reads.map(|reads| (reads, reads.lock().add_range(core, &range)));
         Self {
             core: Arc::clone(core),
             range,
@@ -177,7 +177,7 @@ impl<'t> TransactionScan<'t> {
 impl Drop for TransactionScan<'_> {
     fn drop(&mut self) {
         if let Some((reads, read)) = self.reads {
-            reads.borrow_mut().narrow(&self.core, read, &self.range_read());
+            reads.lock().narrow(&self.core, read, &self.range_read());
         }
     }
 }

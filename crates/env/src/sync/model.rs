@@ -79,6 +79,11 @@ impl<T> Mutex<T> {
     pub const fn new(value: T) -> Self {
         Self(shuttle::sync::Mutex::new(value))
     }
+
+    /// Consumes the mutex and returns the value.
+    pub fn into_inner(self) -> T {
+        self.0.into_inner().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl<T: ?Sized> Mutex<T> {

@@ -248,3 +248,10 @@ impl<'t> Find<'t> {
         Ok(Cursor::new(&self.stored, rows, projector, (*skip, *limit)))
     }
 }
+
+/// A query may be run by one thread and read by another.
+const _: fn() = || {
+    fn is_send<T: Send>() {}
+    is_send::<Cursor<'static>>();
+    is_send::<Find<'static>>();
+};

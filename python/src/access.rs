@@ -1,0 +1,324 @@
+//! Reads and writes of a keyspace or a collection, through whatever its handle belongs to.
+
+use crate::ahead::Source;
+use crate::chunks::Chunks;
+use crate::rows::Row;
+use crate::scan::Part;
+use crate::selection::{Selected, Selection};
+use crate::through::{Through, no_reads, no_writes, read_snapshot};
+use flagstone::{
+    Collection, Database, Document, EntryOptions, Error, Keyspace, Patch, Result, Slice, Value,
+    json,
+};
+use std::collections::VecDeque;
+use std::ops::Bound;
+
+/// A keyspace, and what it is read and written through.
+pub(crate) struct Entries {
+    pub(crate) keyspace: Keyspace,
+    pub(crate) through: Through,
+}
+
+impl Entries {
+    pub(crate) fn get(&self, key: &[u8]) -> Result<Option<Slice>> {
+        match &self.through {
+            Through::Live => self.keyspace.get(key),
+            Through::Snapshot(snapshot) => {
+                read_snapshot(snapshot, |snapshot| snapshot.get(&self.keyspace, key))
+            }
+            Through::Transaction(tx) => tx.with(|tx| tx.get(&self.keyspace, key)),
+            Through::Batch(_) => Err(no_reads()),
+        }
+    }
+
+    pub(crate) fn put(&self, key: &[u8], value: &[u8], options: EntryOptions) -> Result<()> {
+        match &self.through {
+            Through::Live => self.keyspace.put_with(key, value, options),
+            Through::Snapshot(_) => Err(no_writes()),
+            Through::Transaction(tx) => {
+                tx.with(|tx| tx.put_with(&self.keyspace, key, value, options))
+            }
+            Through::Batch(batch) => {
+                batch.with(|batch| batch.put_with(&self.keyspace, key, value, options))
+            }
+        }
+    }
+
+    pub(crate) fn delete(&self, key: &[u8]) -> Result<()> {
+        match &self.through {
+            Through::Live => self.keyspace.delete(key),
+            Through::Snapshot(_) => Err(no_writes()),
+            Through::Transaction(tx) => tx.with(|tx| tx.delete(&self.keyspace, key)),
+            Through::Batch(batch) => batch.with(|batch| batch.delete(&self.keyspace, key)),
+        }
+    }
+
+    /// Removes a key and returns whether it was there. A batch does not know, and returns true.
+    pub(crate) fn remove(&self, key: &[u8]) -> Result<bool> {
+        match &self.through {
+            Through::Live => self.keyspace.remove(key),
+            Through::Batch(_) => self.delete(key).map(|()| true),
+            Through::Snapshot(_) | Through::Transaction(_) => {
+                let is_there = self.get(key)?.is_some();
+                self.delete(key)?;
+                Ok(is_there)
+            }
+        }
+    }
+
+    pub(crate) fn get_many<K: AsRef<[u8]>>(&self, keys: Vec<K>) -> Result<Vec<Option<Slice>>> {
+        match &self.through {
+            Through::Live => self.keyspace.multi_get(keys),
+            _ => keys.iter().map(|key| self.get(key.as_ref())).collect(),
+        }
+    }
+
+    pub(crate) fn scan(
+        &self,
+        range: (Bound<Slice>, Bound<Slice>),
+        is_reverse: bool,
+        part: Part,
+    ) -> Result<Source<(Slice, Slice)>> {
+        let scan = match &self.through {
+            Through::Live => self.keyspace.scan::<Slice>(range),
+            Through::Snapshot(snapshot) => {
+                read_snapshot(snapshot, |snapshot| snapshot.scan::<Slice>(&self.keyspace, range))?
+            }
+            Through::Transaction(tx) => {
+                return Ok(Box::new(Chunks {
+                    transaction: tx.clone(),
+                    of: self.keyspace.clone(),
+                    range,
+                    is_reverse,
+                    ready: VecDeque::new(),
+                    has_ended: false,
+                }));
+            }
+            Through::Batch(_) => return Err(no_reads()),
+        };
+        let mut scan = if is_reverse { scan.rev() } else { scan };
+        Ok(Box::new(std::iter::from_fn(move || match scan.advance() {
+            Ok(false) => None,
+            Err(error) => Some(Err(error)),
+            Ok(true) => {
+                let (mut key, mut value) = (Slice::default(), Slice::default());
+                if part != Part::Values {
+                    key = Slice::copy_of(scan.key());
+                }
+                if part != Part::Keys {
+                    value = scan.value();
+                }
+                Some(Ok((key, value)))
+            }
+        })))
+    }
+
+    pub(crate) fn count(&self) -> Result<u64> {
+        match &self.through {
+            Through::Live => self.keyspace.count(),
+            _ => {
+                let keys = self.scan((Bound::Unbounded, Bound::Unbounded), false, Part::Keys)?;
+                count(keys)
+            }
+        }
+    }
+}
+
+/// A collection, and what it is read and written through.
+pub(crate) struct Documents {
+    pub(crate) collection: Collection,
+    pub(crate) through: Through,
+}
+
+impl Documents {
+    pub(crate) fn get(&self, key: &Value) -> Result<Option<Document>> {
+        match &self.through {
+            Through::Live => self.collection.get(key),
+            Through::Snapshot(snapshot) => {
+                read_snapshot(snapshot, |snapshot| snapshot.get_document(&self.collection, key))
+            }
+            Through::Transaction(tx) => tx.with(|tx| tx.get_document(&self.collection, key)),
+            Through::Batch(_) => Err(no_reads()),
+        }
+    }
+
+    /// Returns what a path selects in a document; `None` without a document.
+    pub(crate) fn select(&self, key: &Value, selection: &Selection) -> Result<Option<Selected>> {
+        if let Through::Live = self.through {
+            return self.collection.look(key, |root| selection.select(root));
+        }
+        let wrong = |error| Error::new(flagstone::ErrorKind::Corruption, format!("{error}"));
+        let document = self.get(key)?;
+        document.map(|document| selection.select(&document.root()).map_err(wrong)).transpose()
+    }
+
+    pub(crate) fn json(&self, key: &Value) -> Result<Option<String>> {
+        let Some(document) = self.get(key)? else { return Ok(None) };
+        let mut text = Vec::with_capacity(3 * document.as_bytes().len());
+        json::append_json(&document.root(), &mut text)
+            .map_err(|no_json| Error::invalid(no_json.to_string()))?;
+        let not_text = |_| Error::new(flagstone::ErrorKind::Corruption, "JSON that is not UTF-8");
+        String::from_utf8(text).map(Some).map_err(not_text)
+    }
+
+    pub(crate) fn put(&self, key: Value, value: &Value, options: EntryOptions) -> Result<()> {
+        let collection = &self.collection;
+        match &self.through {
+            Through::Live => collection.put_value_with(key, value, options),
+            Through::Snapshot(_) => Err(no_writes()),
+            Through::Transaction(tx) => {
+                tx.with(|tx| tx.put_value_with(collection, key, value, options))
+            }
+            Through::Batch(batch) => {
+                batch.with(|batch| batch.put_value_with(collection, key, value, options))
+            }
+        }
+    }
+
+    pub(crate) fn put_json(&self, key: Value, text: &str) -> Result<()> {
+        let collection = &self.collection;
+        match &self.through {
+            Through::Live => collection.put_json(key, text),
+            Through::Snapshot(_) => Err(no_writes()),
+            Through::Transaction(tx) => tx.with(|tx| tx.put_json(collection, key, text)),
+            Through::Batch(batch) => {
+                let document =
+                    Document::from_json(text).map_err(|error| Error::invalid(error.to_string()))?;
+                batch.with(|batch| batch.put_document(collection, key, &document))
+            }
+        }
+    }
+
+    /// Sets documents: a live collection in batches of about `bytes`.
+    pub(crate) fn put_all(
+        &self,
+        documents: Vec<(Value, Value)>,
+        bytes: usize,
+        database: &Database,
+    ) -> Result<()> {
+        let mut batch = database.batch();
+        for (key, document) in documents {
+            if !matches!(self.through, Through::Live) {
+                self.put(key, &document, EntryOptions::new())?;
+                continue;
+            }
+            batch.put_value(&self.collection, key, &document)?;
+            if batch.bytes() >= bytes {
+                database.commit(std::mem::take(&mut batch))?;
+            }
+        }
+        if batch.is_empty() { Ok(()) } else { database.commit(batch) }
+    }
+
+    pub(crate) fn delete(&self, key: Value) -> Result<()> {
+        let collection = &self.collection;
+        match &self.through {
+            Through::Live => collection.delete(key),
+            Through::Snapshot(_) => Err(no_writes()),
+            Through::Transaction(tx) => tx.with(|tx| tx.delete_document(collection, key)),
+            Through::Batch(batch) => batch.with(|batch| batch.delete_document(collection, key)),
+        }
+    }
+
+    /// Removes a document and returns whether it was there. A batch does not know: it returns true.
+    pub(crate) fn remove(&self, key: Value) -> Result<bool> {
+        match &self.through {
+            Through::Live => self.collection.remove(key),
+            Through::Batch(_) => self.delete(key).map(|()| true),
+            Through::Snapshot(_) | Through::Transaction(_) => {
+                let is_there = self.get(&key)?.is_some();
+                self.delete(key)?;
+                Ok(is_there)
+            }
+        }
+    }
+
+    /// Changes a document and returns whether it was there. A batch does not know: it returns true.
+    pub(crate) fn patch(&self, key: Value, patch: &Patch) -> Result<bool> {
+        let collection = &self.collection;
+        match &self.through {
+            Through::Live => collection.apply_patch(key, patch),
+            Through::Snapshot(_) => Err(no_writes()),
+            Through::Transaction(tx) => tx.with(|tx| tx.apply_patch(collection, key, patch)),
+            Through::Batch(batch) => {
+                batch.with(|batch| batch.patch(collection, key, patch)).map(|()| true)
+            }
+        }
+    }
+
+    /// Sets the value at a path of names, which is there or whose last name is not.
+    pub(crate) fn set_in(
+        &self,
+        key: Value,
+        names: &[Box<str>],
+        value: Option<Value>,
+    ) -> Result<()> {
+        let Through::Transaction(tx) = &self.through else { return Err(no_writes()) };
+        let change = |document: &mut flagstone::DocumentMut| {
+            let gone = || Error::invalid("the document has changed: read it again");
+            let Some((last, way)) = names.split_last() else { return Err(gone()) };
+            let mut map = document.value_mut();
+            for name in way {
+                let Value::Map(inside) = map else { return Err(gone()) };
+                map = inside.get_mut(name).ok_or_else(gone)?;
+            }
+            let Value::Map(map) = map else { return Err(gone()) };
+            match value {
+                Some(value) => drop(map.insert(&**last, value)),
+                None => drop(map.remove(last)),
+            }
+            Ok(())
+        };
+        match tx.with(|tx| tx.update_document(&self.collection, key, change))? {
+            true => Ok(()),
+            false => Err(Error::invalid("the document was removed")),
+        }
+    }
+
+    pub(crate) fn scan(
+        &self,
+        range: (Bound<Value>, Bound<Value>),
+        is_reverse: bool,
+        part: Part,
+    ) -> Result<Source<Row>> {
+        let scan = match &self.through {
+            Through::Live => self.collection.scan::<Value>(range)?,
+            Through::Snapshot(snapshot) => read_snapshot(snapshot, |snapshot| {
+                snapshot.scan_documents::<Value>(&self.collection, range)
+            })?,
+            Through::Transaction(tx) => {
+                let chunks = Chunks {
+                    transaction: tx.clone(),
+                    of: self.collection.clone(),
+                    range,
+                    is_reverse,
+                    ready: VecDeque::new(),
+                    has_ended: false,
+                };
+                return Ok(Box::new(chunks.map(row)));
+            }
+            Through::Batch(_) => return Err(no_reads()),
+        };
+        let scan = if is_reverse { scan.rev() } else { scan };
+        Ok(match part {
+            Part::Keys => Box::new(scan.keys().map(|key| key.map(|key| (key, None)))),
+            Part::Values | Part::Items => Box::new(scan.map(row)),
+        })
+    }
+
+    pub(crate) fn count(&self) -> Result<u64> {
+        match &self.through {
+            Through::Live => self.collection.count(),
+            _ => count(self.scan((Bound::Unbounded, Bound::Unbounded), false, Part::Keys)?),
+        }
+    }
+}
+
+/// A key with its document, as iterators return it.
+pub(crate) fn row(entry: Result<(Value, Document)>) -> Result<Row> {
+    entry.map(|(key, document)| (key, Some(document)))
+}
+
+fn count<T>(mut entries: Source<T>) -> Result<u64> {
+    entries.try_fold(0, |count, entry| entry.map(|_| count + 1))
+}

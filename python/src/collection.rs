@@ -1,0 +1,563 @@
+//! `flagstone.Collection`: a mutable mapping of keys to documents.
+
+use crate::access::Documents;
+use crate::decode::{self, Decimals};
+use crate::document::{Document, Edited};
+use crate::error::invalid;
+use crate::find::Find;
+use crate::fork::OfProcess;
+use crate::keys::{Range, key_of, missing, text_range};
+use crate::opened::{Interrupt, Opened};
+use crate::rows::Rows;
+use crate::scan::Part;
+use crate::selection::Selection;
+use crate::through::Through;
+use crate::{models, time, update, value, views};
+use flagstone::{Index, Result, Value};
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyTuple};
+use std::ops::Bound as End;
+use std::sync::{Arc, Mutex};
+
+/// A named, ordered map of keys to documents, with indexes and queries: a `MutableMapping`.
+///
+/// A key is any value but a map, such as text or an `int`. A document is mostly a dict, and may be
+/// any value; what has no form in a document is a `TypeError` that names its path. Documents come
+/// back lazily, see `Document`; numbers come back exactly.
+///
+///     >>> c = db.collection("comments")
+///     >>> c["evn2i5p"] = {"author": "x", "score": 1, "subreddit": "rust"}
+///     >>> c.update("evn2i5p", inc={"score": 1}, set={"edited": True})
+///     True
+///     >>> c.get("evn2i5p", path="$.score")
+///     2
+///     >>> c.create_index("by_sub", "$.subreddit", "-$.score")
+///     >>> [key for key, doc in c.find({"subreddit": "rust", "score": {"$gte": 2}})]
+///     ['evn2i5p']
+#[pyclass(module = "flagstone._flagstone", frozen, mapping)]
+pub(crate) struct Collection {
+    opened: Arc<Opened>,
+    documents: OfProcess<Documents>,
+    decimals: Decimals,
+}
+
+impl Collection {
+    pub(crate) fn new(
+        opened: &Arc<Opened>,
+        collection: flagstone::Collection,
+        decimals: Decimals,
+    ) -> Self {
+        let documents = Documents { collection, through: Through::Live };
+        Self { opened: Arc::clone(opened), documents: OfProcess::new(documents), decimals }
+    }
+
+    /// Returns a handle of the same collection that reads and writes `through` something else.
+    pub(crate) fn through(&self, through: Through) -> Self {
+        let documents = Documents { collection: self.documents.collection.clone(), through };
+        Self {
+            opened: Arc::clone(&self.opened),
+            documents: OfProcess::new(documents),
+            decimals: self.decimals,
+        }
+    }
+
+    pub(crate) fn opened(&self) -> &Arc<Opened> {
+        &self.opened
+    }
+
+    fn run<T: Send>(
+        &self,
+        py: Python<'_>,
+        work: impl FnOnce(&Documents) -> Result<T> + Send,
+    ) -> PyResult<T> {
+        self.opened.run(py, || work(&self.documents))
+    }
+
+    /// The collection itself, for what neither snapshots nor transactions do.
+    fn run_live<T: Send>(
+        &self,
+        py: Python<'_>,
+        what: &str,
+        work: impl FnOnce(&flagstone::Collection) -> Result<T> + Send,
+    ) -> PyResult<T> {
+        self.opened.run(py, || {
+            self.documents.through.live(what)?;
+            work(&self.documents.collection)
+        })
+    }
+
+    fn look_up(&self, py: Python<'_>, key: &Value) -> PyResult<Option<flagstone::Document>> {
+        self.run(py, |documents| documents.get(key))
+    }
+
+    fn scan(&self, py: Python<'_>, range: Range, part: Part) -> PyResult<Rows> {
+        let Range { start, end, prefix, is_reverse } = range;
+        let range = match prefix {
+            Some(_) if start.is_some() || end.is_some() => {
+                return Err(invalid(py, "expected a prefix, or a start and an end, found both"));
+            }
+            Some(prefix) => text_range(py, prefix)?,
+            None => (
+                start.map_or(End::Unbounded, End::Included),
+                end.map_or(End::Unbounded, End::Excluded),
+            ),
+        };
+        let source = self.run(py, |documents| documents.scan(range, is_reverse, part))?;
+        Ok(Rows::new(&self.opened, source, part, self.decimals))
+    }
+
+    fn put(&self, py: Python<'_>, key: Value, document: &Bound<'_, PyAny>) -> PyResult<()> {
+        let value = value::of_python(document, "$")?;
+        self.run(py, |documents| documents.put(key, &value, flagstone::EntryOptions::new()))
+    }
+}
+
+#[pymethods]
+impl Collection {
+    /// The name of the collection.
+    #[getter]
+    fn name(&self, py: Python<'_>) -> PyResult<String> {
+        self.opened.check(py)?;
+        Ok(self.documents.collection.name())
+    }
+
+    fn __getitem__<'py>(
+        &self,
+        py: Python<'py>,
+        key: &Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let value = key_of(key)?;
+        let document = self.look_up(py, &value)?.ok_or_else(|| missing(key))?;
+        let Documents { collection, through } = &*self.documents;
+        let Through::Transaction(_) = through else {
+            return Document::of(py, document, self.decimals);
+        };
+        let documents = Documents { collection: collection.clone(), through: through.clone() };
+        let edited = Edited {
+            opened: Arc::clone(&self.opened),
+            documents: OfProcess::new(documents),
+            key: value,
+            now: Mutex::new(document),
+        };
+        Document::of_edited(py, edited, self.decimals)
+    }
+
+    fn __setitem__(
+        &self,
+        py: Python<'_>,
+        key: &Bound<'_, PyAny>,
+        document: &Bound<'_, PyAny>,
+    ) -> PyResult<()> {
+        self.put(py, key_of(key)?, document)
+    }
+
+    fn __delitem__(&self, py: Python<'_>, key: &Bound<'_, PyAny>) -> PyResult<()> {
+        let value = key_of(key)?;
+        match self.run(py, |documents| documents.remove(value))? {
+            true => Ok(()),
+            false => Err(missing(key)),
+        }
+    }
+
+    fn __contains__(&self, py: Python<'_>, key: &Bound<'_, PyAny>) -> PyResult<bool> {
+        Ok(self.look_up(py, &key_of(key)?)?.is_some())
+    }
+
+    /// Counts the documents, which reads all keys; `approximate_len` is much faster.
+    fn __len__(&self, py: Python<'_>) -> PyResult<usize> {
+        Ok(self.run(py, Documents::count)?.try_into()?)
+    }
+
+    fn __bool__(&self, py: Python<'_>) -> PyResult<bool> {
+        self.run(py, |documents| {
+            let mut keys = documents.scan((End::Unbounded, End::Unbounded), false, Part::Keys)?;
+            keys.next().transpose().map(|first| first.is_some())
+        })
+    }
+
+    fn __iter__(&self, py: Python<'_>) -> PyResult<Rows> {
+        self.scan(py, Range::default(), Part::Keys)
+    }
+
+    fn __reversed__(&self, py: Python<'_>) -> PyResult<Rows> {
+        self.scan(py, Range { is_reverse: true, ..Range::default() }, Part::Keys)
+    }
+
+    fn __eq__(slf: &Bound<'_, Self>, other: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
+        views::equal(slf.as_any(), other)
+    }
+
+    /// Returns the document of `key`, or `default` if there is none.
+    ///
+    /// With `path`, returns what the path selects in the document, and decodes nothing else: the
+    /// value at `author.name` or `$.author.name`, and for a JSONPath such as `$.tags[*]` the list
+    /// of its values. With `type`, returns an instance of this dataclass, pydantic model, msgspec
+    /// struct, or of any class that can be called with the document's fields.
+    #[pyo3(signature = (key, default=None, *, path=None, r#type=None))]
+    fn get<'py>(
+        &self,
+        py: Python<'py>,
+        key: &Bound<'py, PyAny>,
+        default: Option<Bound<'py, PyAny>>,
+        path: Option<&str>,
+        r#type: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let default_or_none = || default.clone().unwrap_or_else(|| py.None().into_bound(py));
+        let key = key_of(key)?;
+        let Some(path) = path else {
+            let Some(document) = self.look_up(py, &key)? else { return Ok(default_or_none()) };
+            return match r#type {
+                None => Document::of(py, document, self.decimals),
+                Some(class) => {
+                    let decoded = decode::view(py, &document.root(), self.decimals)?;
+                    models::build(class, &decoded)
+                }
+            };
+        };
+        let selection = Selection::parse(py, path)?;
+        match self.run(py, |documents| documents.select(&key, &selection))? {
+            None => Ok(default_or_none()),
+            Some(selected) => {
+                let selected = selected.to_python(py, self.decimals, default.clone())?;
+                r#type.map_or(Ok(selected.clone()), |class| models::build(class, &selected))
+            }
+        }
+    }
+
+    /// Returns the JSON text of the document of `key`, or `None` if there is none: with all numbers
+    /// as they were written.
+    fn get_json(&self, py: Python<'_>, key: &Bound<'_, PyAny>) -> PyResult<Option<String>> {
+        let key = key_of(key)?;
+        self.run(py, |documents| documents.json(&key))
+    }
+
+    /// Sets the document of `key`, as `c[key] = document` does. It expires at `expires`: a
+    /// `datetime` with a time zone, or a `timedelta` from now; to the millisecond.
+    #[pyo3(name = "put", signature = (key, document, *, expires=None))]
+    fn put_entry(
+        &self,
+        py: Python<'_>,
+        key: &Bound<'_, PyAny>,
+        document: &Bound<'_, PyAny>,
+        expires: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<()> {
+        let (key, document) = (key_of(key)?, value::of_python(document, "$")?);
+        let options = time::entry_options(expires, || self.opened.database.now())?;
+        self.run(py, |documents| documents.put(key, &document, options))
+    }
+
+    /// Sets the document of `key` to the one in JSON text, with all numbers as they are written.
+    fn put_json(&self, py: Python<'_>, key: &Bound<'_, PyAny>, json: &str) -> PyResult<()> {
+        let key = key_of(key)?;
+        self.run(py, |documents| documents.put_json(key, json))
+    }
+
+    /// Returns when the document of `key` expires: a `datetime` in UTC, or `None`.
+    fn expiry<'py>(
+        &self,
+        py: Python<'py>,
+        key: &Bound<'py, PyAny>,
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let key = key_of(key)?;
+        let expiry = self.run_live(py, "expiry", |collection| collection.expiry(key))?;
+        expiry.map(|moment| time::datetime_of(py, moment)).transpose()
+    }
+
+    /// Removes the document of `key` if there is one. Unlike `del c[key]` it does not say whether.
+    fn delete(&self, py: Python<'_>, key: &Bound<'_, PyAny>) -> PyResult<()> {
+        let key = key_of(key)?;
+        self.run(py, |documents| documents.delete(key))
+    }
+
+    /// Removes all documents with keys from `start` on and before `end`. Without `start`, from the
+    /// first key; without `end`, to the last.
+    #[pyo3(signature = (start=None, end=None))]
+    fn delete_range(
+        &self,
+        py: Python<'_>,
+        start: Option<&Bound<'_, PyAny>>,
+        end: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<()> {
+        let Range { start, end, .. } = Range::of(start, end, None, false)?;
+        self.run_live(py, "delete_range", |collection| {
+            collection.delete_range::<Value>((
+                start.map_or(End::Unbounded, End::Included),
+                end.map_or(End::Unbounded, End::Excluded),
+            ))
+        })
+    }
+
+    /// Removes all documents.
+    fn clear(&self, py: Python<'_>) -> PyResult<()> {
+        self.run_live(py, "clear", flagstone::Collection::clear)
+    }
+
+    /// Returns about how many documents there are, from counters alone.
+    fn approximate_len(&self, py: Python<'_>) -> PyResult<u64> {
+        self.run_live(py, "approximate_len", |collection| Ok(collection.approximate_count()))
+    }
+
+    /// Returns a view of the keys: all of them, those from `start` on and before `end`, or those
+    /// that are text and begin with `prefix`.
+    #[pyo3(signature = (start=None, end=None, *, prefix=None, reverse=false))]
+    fn keys<'py>(
+        slf: &Bound<'py, Self>,
+        start: Option<Bound<'py, PyAny>>,
+        end: Option<Bound<'py, PyAny>>,
+        prefix: Option<Bound<'py, PyAny>>,
+        reverse: bool,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        views::of(slf.as_any(), "KeysOfRange", (start, end, prefix, reverse))
+    }
+
+    /// Returns a view of the documents, in the order of their keys. See `keys`.
+    #[pyo3(signature = (start=None, end=None, *, prefix=None, reverse=false))]
+    fn values<'py>(
+        slf: &Bound<'py, Self>,
+        start: Option<Bound<'py, PyAny>>,
+        end: Option<Bound<'py, PyAny>>,
+        prefix: Option<Bound<'py, PyAny>>,
+        reverse: bool,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        views::of(slf.as_any(), "ValuesOfRange", (start, end, prefix, reverse))
+    }
+
+    /// Returns a view of the pairs of key and document, in the order of the keys. See `keys`.
+    #[pyo3(signature = (start=None, end=None, *, prefix=None, reverse=false))]
+    fn items<'py>(
+        slf: &Bound<'py, Self>,
+        start: Option<Bound<'py, PyAny>>,
+        end: Option<Bound<'py, PyAny>>,
+        prefix: Option<Bound<'py, PyAny>>,
+        reverse: bool,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        views::of(slf.as_any(), "ItemsOfRange", (start, end, prefix, reverse))
+    }
+
+    /// Removes the document of `key` and returns it; without one returns `default`, or raises
+    /// `KeyError`.
+    #[pyo3(signature = (key, *default))]
+    fn pop<'py>(
+        &self,
+        py: Python<'py>,
+        key: &Bound<'py, PyAny>,
+        default: &Bound<'py, PyTuple>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        views::check_default(default)?;
+        let value = key_of(key)?;
+        match self.look_up(py, &value)? {
+            Some(document) => {
+                self.run(py, |documents| documents.delete(value))?;
+                Document::of(py, document, self.decimals)
+            }
+            None if default.is_empty() => Err(missing(key)),
+            None => default.get_item(0),
+        }
+    }
+
+    /// Removes the first document and returns its key and it; raises `KeyError` if there is none.
+    fn popitem<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        views::mixin(slf.as_any(), "popitem")
+    }
+
+    /// Returns the document of `key`; without one sets it to `default`.
+    #[pyo3(signature = (key, default=None))]
+    fn setdefault<'py>(
+        &self,
+        py: Python<'py>,
+        key: &Bound<'py, PyAny>,
+        default: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let value = key_of(key)?;
+        if let Some(document) = self.look_up(py, &value)? {
+            return Document::of(py, document, self.decimals);
+        }
+        self.put(py, value, default.unwrap_or(&py.None().into_bound(py)))?;
+        self.__getitem__(py, key)
+    }
+
+    /// Changes the document of `key`: `update(key, set={"a.b": 1}, inc={"n": 1}, unset=["c"])`.
+    /// Returns whether there was one. All changes happen together, and no other write of the key
+    /// comes between.
+    ///
+    /// The changes: `set`, `inc`, `mul`, `min`, `max`, `push`, `add_to_set` and `pull`, each a dict
+    /// of paths and values; `unset`, a path or a list of them; `rename`, a dict of paths and new
+    /// names. With `where`, a dict of paths and values, the document is changed only if it has
+    /// these values; else this raises `ConditionFailed`. With `upsert=True`, or a document to begin
+    /// with, a missing document is created.
+    ///
+    /// Without changes, `update(documents)` sets the documents of a mapping, or of an iterable of
+    /// pairs, in batches, as `dict.update` does.
+    #[pyo3(signature = (key, **changes))]
+    fn update<'py>(
+        &self,
+        py: Python<'py>,
+        key: &Bound<'py, PyAny>,
+        changes: Option<&Bound<'py, PyDict>>,
+    ) -> PyResult<Option<bool>> {
+        let Some(changes) = changes.filter(|changes| update::has_changes(Some(*changes))) else {
+            if key.cast::<pyo3::types::PyString>().is_ok() {
+                let text =
+                    "update: expected changes of the document, such as set={..}, or a mapping";
+                return Err(PyTypeError::new_err(text));
+            }
+            return self.update_all(py, key).map(|()| None);
+        };
+        let (key, patch) = (key_of(key)?, update::patch(py, changes)?);
+        self.run(py, |documents| documents.patch(key, &patch)).map(Some)
+    }
+
+    /// Creates the index `name` on fields, and returns when it is complete: `"$.author"`,
+    /// `"author"`, and descending `"-$.score"`. `unique` refuses two documents with one value,
+    /// `sparse` leaves out documents without a value, and `only`, a filter, all that do not match.
+    /// Does nothing if there is this index. Ctrl-C removes what was built.
+    #[pyo3(signature = (name, *fields, unique=false, sparse=false, only=None))]
+    fn create_index(
+        &self,
+        py: Python<'_>,
+        name: &str,
+        fields: Vec<String>,
+        unique: bool,
+        sparse: bool,
+        only: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<()> {
+        let (first, more) = match fields.split_first() {
+            Some(split) => split,
+            None => return Err(invalid(py, "create_index: expected a field, found none")),
+        };
+        let mut index = more.iter().fold(Index::on(first), |index, field| index.then(field));
+        if unique {
+            index = index.unique();
+        }
+        if sparse {
+            index = index.sparse();
+        }
+        if let Some(filter) = only {
+            index = index.only(crate::find::filter_of(Some(filter))?);
+        }
+        let interrupt = Interrupt::default();
+        self.run_live(py, "create_index", |collection| {
+            collection.create_index_with(name, index, |_progress| interrupt.check()).map(drop)
+        })?;
+        interrupt.raise()
+    }
+
+    /// Removes the index `name`. Returns whether there was one.
+    fn drop_index(&self, py: Python<'_>, name: &str) -> PyResult<bool> {
+        self.run_live(py, "drop_index", |collection| collection.drop_index(name))
+    }
+
+    /// Returns the names of the indexes with their fields: `{"by_sub": "subreddit, -score"}`.
+    fn indexes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let indexes = self.run_live(py, "indexes", |collection| Ok(collection.indexes()))?;
+        let names = PyDict::new(py);
+        for index in &indexes {
+            names.set_item(&index.name, index.fields.join(", "))?;
+        }
+        Ok(names)
+    }
+
+    /// Begins a query for the documents that match `filter`, a dict such as `{"score": {"$gte":
+    /// 10}}`; all documents without one. It runs when it is iterated over, counted, and so on.
+    ///
+    /// - `sort`: paths, the most significant first: `"-score"`, or a list of such.
+    /// - `fields`: the paths that documents keep, or without them with `-` before each.
+    /// - `skip`, `limit`: which documents of the result.
+    #[pyo3(signature = (filter=None, *, sort=None, fields=None, skip=0, limit=None))]
+    fn find(
+        slf: &Bound<'_, Self>,
+        filter: Option<&Bound<'_, PyAny>>,
+        sort: Option<&Bound<'_, PyAny>>,
+        fields: Option<&Bound<'_, PyAny>>,
+        skip: u64,
+        limit: Option<u64>,
+    ) -> PyResult<Find> {
+        Find::new(slf, filter, sort, fields, (skip, limit))
+    }
+
+    /// Returns the first document that `find` finds, as a pair of key and document, or `None`.
+    #[pyo3(signature = (filter=None, *, sort=None))]
+    fn find_one<'py>(
+        slf: &Bound<'py, Self>,
+        filter: Option<&Bound<'py, PyAny>>,
+        sort: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
+        Find::new(slf, filter, sort, None, (0, Some(1)))?.first(slf.py())
+    }
+
+    fn __repr__(&self, py: Python<'_>) -> String {
+        if self.opened.check(py).is_err() {
+            return "<flagstone.Collection of a closed database>".into();
+        }
+        let name = self.documents.collection.name();
+        format!("<flagstone.Collection {name:?}{}>", self.documents.through.suffix())
+    }
+
+    fn _repr_html_<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        views::html(slf.as_any())
+    }
+
+    /// Returns an iterator over a range, for the views.
+    fn _scan(
+        &self,
+        py: Python<'_>,
+        part: &str,
+        start: Option<&Bound<'_, PyAny>>,
+        end: Option<&Bound<'_, PyAny>>,
+        prefix: Option<&Bound<'_, PyAny>>,
+        reverse: bool,
+    ) -> PyResult<Rows> {
+        self.scan(py, Range::of(start, end, prefix, reverse)?, Part::parse(part))
+    }
+
+    /// Returns whether `key` lies in a range, for the views.
+    fn _holds(
+        &self,
+        key: &Bound<'_, PyAny>,
+        start: Option<&Bound<'_, PyAny>>,
+        end: Option<&Bound<'_, PyAny>>,
+        prefix: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<bool> {
+        let key = key_of(key)?;
+        let Range { start, end, prefix, .. } = Range::of(start, end, prefix, false)?;
+        let has_prefix = prefix.is_none_or(|prefix| match (key.as_str(), prefix.as_str()) {
+            (Some(key), Some(prefix)) => key.starts_with(prefix),
+            _ => false,
+        });
+        Ok(start.is_none_or(|start| key >= start) && end.is_none_or(|end| key < end) && has_prefix)
+    }
+}
+
+/// An update of many documents is committed in batches of so many, or of about so many bytes.
+const UPDATE_DOCUMENTS: usize = 4096;
+const UPDATE_BYTES: usize = 1 << 20;
+
+impl Collection {
+    fn update_all(&self, py: Python<'_>, documents: &Bound<'_, PyAny>) -> PyResult<()> {
+        let pairs = views::pairs_of(documents)?;
+        let mut ready = Vec::new();
+        for pair in pairs.try_iter()? {
+            let (key, document): (Bound<'_, PyAny>, Bound<'_, PyAny>) = pair?.extract()?;
+            ready.push((key_of(&key)?, value::of_python(&document, "$")?));
+            if ready.len() == UPDATE_DOCUMENTS {
+                self.commit_some(py, &mut ready)?;
+            }
+        }
+        self.commit_some(py, &mut ready)
+    }
+
+    fn commit_some(&self, py: Python<'_>, ready: &mut Vec<(Value, Value)>) -> PyResult<()> {
+        let ready = std::mem::take(ready);
+        self.run(py, |documents| documents.put_all(ready, UPDATE_BYTES, &self.opened.database))
+    }
+
+    /// Returns what queries of this handle read.
+    pub(crate) fn documents(&self) -> &Documents {
+        &self.documents
+    }
+
+    pub(crate) const fn decimals(&self) -> Decimals {
+        self.decimals
+    }
+}

@@ -1,0 +1,268 @@
+//! `flagstone.Find`: a query over a collection.
+
+use crate::access::{Documents, row};
+use crate::ahead::Source;
+use crate::collection::Collection;
+use crate::decode::{self, Decimals};
+use crate::document::Document;
+use crate::error::{invalid, raised};
+use crate::fork::OfProcess;
+use crate::keys::joined;
+use crate::opened::Opened;
+use crate::rows::{Row, Rows};
+use crate::scan::Part;
+use crate::through::{Through, no_reads, read_snapshot};
+use crate::{update, value, views};
+use flagstone::{Filter, Projection, Result, SortSpec, Value};
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList, PyString};
+use std::sync::Arc;
+
+/// A query: `Collection.find` makes it. It runs when it is iterated over, which gives pairs of key
+/// and document, or when one of its methods is called; each time anew.
+///
+///     >>> c = db.collection("comments")
+///     >>> c.update({n: {"score": n, "author": "x" if n % 2 else "y"} for n in range(10)})
+///     >>> find = c.find({"score": {"$gte": 3}}, sort="-score", limit=2)
+///     >>> [(key, doc["author"]) for key, doc in find]
+///     [(9, 'x'), (8, 'y')]
+///     >>> c.find({"author": "x"}).count()
+///     5
+#[pyclass(module = "flagstone._flagstone", frozen)]
+pub(crate) struct Find {
+    opened: Arc<Opened>,
+    documents: OfProcess<Documents>,
+    decimals: Decimals,
+    query: Query,
+}
+
+/// What is asked for.
+#[derive(Clone)]
+pub(crate) struct Query {
+    filter: Filter,
+    sort: Option<SortSpec>,
+    fields: Option<Projection>,
+    skip: u64,
+    limit: Option<u64>,
+}
+
+impl Query {
+    fn on<'t>(&self, mut find: flagstone::Find<'t>) -> flagstone::Find<'t> {
+        if let Some(sort) = &self.sort {
+            find = find.sort(sort);
+        }
+        if let Some(fields) = &self.fields {
+            find = find.project(fields);
+        }
+        if let Some(limit) = self.limit {
+            find = find.limit(limit);
+        }
+        find.skip(self.skip)
+    }
+}
+
+impl Find {
+    pub(crate) fn new(
+        collection: &Bound<'_, Collection>,
+        filter: Option<&Bound<'_, PyAny>>,
+        sort: Option<&Bound<'_, PyAny>>,
+        fields: Option<&Bound<'_, PyAny>>,
+        (skip, limit): (u64, Option<u64>),
+    ) -> PyResult<Self> {
+        let (py, collection) = (collection.py(), collection.get());
+        let wrong = |error: flagstone::FilterError| invalid(py, error.to_string());
+        let sort = sort.map(|sort| joined("sort", sort)).transpose()?;
+        let fields = fields.map(|fields| joined("fields", fields)).transpose()?;
+        let query = Query {
+            filter: filter_of(filter)?,
+            sort: sort.map(|sort| SortSpec::parse(&sort)).transpose().map_err(wrong)?,
+            fields: fields.map(|fields| Projection::parse(&fields)).transpose().map_err(wrong)?,
+            skip,
+            limit,
+        };
+        collection.opened().check(py)?;
+        let Documents { collection: of, through } = collection.documents();
+        let documents = Documents { collection: of.clone(), through: through.clone() };
+        Ok(Self {
+            opened: Arc::clone(collection.opened()),
+            documents: OfProcess::new(documents),
+            decimals: collection.decimals(),
+            query,
+        })
+    }
+
+    /// Runs `ask` on the query.
+    pub(crate) fn ask<T: Send>(
+        &self,
+        py: Python<'_>,
+        ask: impl FnOnce(flagstone::Find<'_>) -> Result<T> + Send,
+    ) -> PyResult<T> {
+        let Self { query, .. } = self;
+        self.opened.run(py, || {
+            let Documents { collection, through } = &*self.documents;
+            match through {
+                Through::Live => ask(query.on(collection.find(&query.filter))),
+                Through::Snapshot(snapshot) => read_snapshot(snapshot, |snapshot| {
+                    ask(query.on(snapshot.find(collection, &query.filter)))
+                }),
+                Through::Transaction(tx) => {
+                    tx.with(|tx| ask(query.on(tx.find(collection, &query.filter))))
+                }
+                Through::Batch(_) => Err(no_reads()),
+            }
+        })
+    }
+
+    /// Returns a cursor that does not depend on a transaction.
+    pub(crate) fn cursor(&self) -> Result<flagstone::Cursor<'static>> {
+        let Documents { collection, through } = &*self.documents;
+        match through {
+            Through::Live => self.query.on(collection.find(&self.query.filter)).run(),
+            Through::Snapshot(snapshot) => read_snapshot(snapshot, |snapshot| {
+                self.query.on(snapshot.find(collection, &self.query.filter)).run()
+            }),
+            Through::Transaction(_) | Through::Batch(_) => Err(flagstone::Error::invalid(
+                "this is done by the database or a snapshot, not by a transaction or a batch",
+            )),
+        }
+    }
+
+    /// Returns the documents. Those of a transaction are read at once: it may write while the
+    /// iterator is there.
+    fn rows(&self, py: Python<'_>, part: Part) -> PyResult<Rows> {
+        let source: Source<Row> = if let Through::Transaction(_) = self.documents.through {
+            let all = self.ask(py, |find| find.run()?.map(row).collect::<Result<Vec<_>>>())?;
+            Box::new(all.into_iter().map(Ok))
+        } else {
+            Box::new(self.opened.run(py, || self.cursor())?.map(row))
+        };
+        Ok(Rows::new(&self.opened, source, part, self.decimals))
+    }
+}
+
+/// Returns the filter of a dict, or of JSON text.
+pub(crate) fn filter_of(filter: Option<&Bound<'_, PyAny>>) -> PyResult<Filter> {
+    let Some(filter) = filter else { return Ok(Filter::everything()) };
+    let wrong = |error: flagstone::FilterError| invalid(filter.py(), error.to_string());
+    if let Ok(text) = filter.cast::<PyString>() {
+        return Filter::parse(&text.to_cow()?).map_err(wrong);
+    }
+    Filter::from_value(&value::of_python(filter, "filter")?).map_err(wrong)
+}
+
+#[pymethods]
+impl Find {
+    fn __iter__(&self, py: Python<'_>) -> PyResult<Rows> {
+        self.rows(py, Part::Items)
+    }
+
+    /// Returns an iterator over the keys alone.
+    fn keys(&self, py: Python<'_>) -> PyResult<Rows> {
+        self.rows(py, Part::Keys)
+    }
+
+    /// Returns an iterator over the documents alone.
+    fn values(&self, py: Python<'_>) -> PyResult<Rows> {
+        self.rows(py, Part::Values)
+    }
+
+    /// Returns the number of documents; an index may give it without reading them.
+    fn count(&self, py: Python<'_>) -> PyResult<u64> {
+        self.ask(py, |find| find.count())
+    }
+
+    /// Returns the first document as a pair of key and document, or `None`.
+    pub(crate) fn first<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let Some((key, document)) = self.ask(py, |find| find.first())? else { return Ok(None) };
+        let key = decode::key(py, &key, self.decimals)?;
+        let document = Document::of(py, document, self.decimals)?;
+        Ok(Some((key, document).into_pyobject(py)?.into_any()))
+    }
+
+    /// Returns the distinct values at `path`, in their order; each element of an array counts.
+    fn distinct<'py>(&self, py: Python<'py>, path: &str) -> PyResult<Bound<'py, PyList>> {
+        let values: Vec<Value> =
+            self.ask(py, |find| find.distinct(path)?.collect::<Result<Vec<_>>>())?;
+        let values = values.iter().map(|value| decode::value(py, value, self.decimals));
+        PyList::new(py, values.collect::<PyResult<Vec<_>>>()?)
+    }
+
+    /// Changes all documents that match, as `Collection.update` does: `find.update(inc={"n": 1})`.
+    /// Returns how many were changed.
+    #[pyo3(signature = (**changes))]
+    fn update(&self, py: Python<'_>, changes: Option<&Bound<'_, PyDict>>) -> PyResult<u64> {
+        let empty = PyDict::new(py);
+        let patch = update::patch(py, changes.unwrap_or(&empty))?;
+        self.check_write(py)?;
+        let Documents { collection, through } = &*self.documents;
+        let filter = &self.query.filter;
+        self.opened.run(py, || match through {
+            Through::Live => Ok(collection.update_many(filter, &patch).run()?.modified),
+            Through::Transaction(tx) => {
+                tx.with(|tx| Ok(tx.update_many(collection, filter, &patch)?.modified))
+            }
+            Through::Snapshot(_) | Through::Batch(_) => Err(crate::through::no_writes()),
+        })
+    }
+
+    /// Removes all documents that match. Returns how many.
+    fn delete(&self, py: Python<'_>) -> PyResult<u64> {
+        self.check_write(py)?;
+        let Documents { collection, through } = &*self.documents;
+        let filter = &self.query.filter;
+        self.opened.run(py, || match through {
+            Through::Live => Ok(collection.delete_many(filter).run()?.modified),
+            Through::Transaction(tx) => {
+                tx.with(|tx| Ok(tx.delete_many(collection, filter)?.modified))
+            }
+            Through::Snapshot(_) | Through::Batch(_) => Err(crate::through::no_writes()),
+        })
+    }
+
+    /// Says how the query is run, and why; with `analyze` runs it, and says what was read.
+    #[pyo3(signature = (*, analyze=false))]
+    fn explain(&self, py: Python<'_>, analyze: bool) -> PyResult<String> {
+        self.ask(py, |find| match analyze {
+            true => find.explain_analyze(),
+            false => find.explain(),
+        })
+        .map(|explain| explain.to_string())
+    }
+
+    fn __repr__(&self) -> String {
+        let Query { filter, sort, fields, skip, limit } = &self.query;
+        let mut text = format!("<flagstone.Find {filter}");
+        let add = |text: &mut String, name: &str, value: String| {
+            text.push_str(&format!(", {name}={value}"));
+        };
+        if let Some(sort) = sort {
+            add(&mut text, "sort", sort.to_string());
+        }
+        if let Some(fields) = fields {
+            add(&mut text, "fields", fields.to_string());
+        }
+        if *skip > 0 {
+            add(&mut text, "skip", skip.to_string());
+        }
+        if let Some(limit) = limit {
+            add(&mut text, "limit", limit.to_string());
+        }
+        text + ">"
+    }
+
+    fn _repr_html_<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        views::html(slf.as_any())
+    }
+}
+
+impl Find {
+    /// A write by filter knows no order and no bounds: what it would leave out is an error.
+    fn check_write(&self, py: Python<'_>) -> PyResult<()> {
+        let Query { sort, skip, limit, fields, .. } = &self.query;
+        if sort.is_some() || *skip > 0 || limit.is_some() || fields.is_some() {
+            let text = "a write by filter takes no sort, fields, skip or limit";
+            return Err(raised(py, &flagstone::Error::invalid(text)));
+        }
+        Ok(())
+    }
+}

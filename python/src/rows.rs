@@ -1,0 +1,60 @@
+//! Iterators over the documents of a collection or of a query.
+
+use crate::ahead::{Ahead, Source};
+use crate::decode::{self, Decimals};
+use crate::document::Document;
+use crate::fork::OfProcess;
+use crate::opened::Opened;
+use crate::scan::Part;
+use flagstone::Value;
+use pyo3::prelude::*;
+use std::sync::Arc;
+
+/// A key and its document; `None` if only keys are asked for.
+pub(crate) type Row = (Value, Option<flagstone::Document>);
+
+/// An iterator over documents, as of the moment of its creation. It may be kept for as long as you
+/// like, and shared by threads.
+#[pyclass(module = "flagstone._flagstone", frozen)]
+pub(crate) struct Rows {
+    opened: Arc<Opened>,
+    part: Part,
+    decimals: Decimals,
+    rows: OfProcess<Ahead<Row>>,
+}
+
+impl Rows {
+    pub(crate) fn new(
+        opened: &Arc<Opened>,
+        source: Source<Row>,
+        part: Part,
+        decimals: Decimals,
+    ) -> Self {
+        let weigh = |(_, document): &Row| document.as_ref().map_or(16, |d| d.as_bytes().len());
+        let rows = OfProcess::new(Ahead::new(source, weigh));
+        Self { opened: Arc::clone(opened), part, decimals, rows }
+    }
+}
+
+#[pymethods]
+impl Rows {
+    fn __iter__(slf: PyRef<'_, Self>) -> PyRef<'_, Self> {
+        slf
+    }
+
+    fn __next__<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        self.opened.check(py)?;
+        let next = match self.rows.ready() {
+            Some(row) => Some(row),
+            None => self.opened.run(py, || self.rows.next())?,
+        };
+        let Some((key, document)) = next else { return Ok(None) };
+        let key = || decode::key(py, &key, self.decimals);
+        let document = document.map(|document| Document::of(py, document, self.decimals));
+        Ok(Some(match (self.part, document) {
+            (Part::Values, Some(document)) => document?,
+            (Part::Items, Some(document)) => (key()?, document?).into_pyobject(py)?.into_any(),
+            (Part::Keys, _) | (_, None) => key()?,
+        }))
+    }
+}

@@ -1,0 +1,58 @@
+//! Paths of a reader, and what they select in a document.
+
+use crate::decode::{self, Decimals};
+use crate::error::invalid;
+use flagstone::{JsonPath, Value, View};
+use pyo3::prelude::*;
+
+/// A path: dotted, or a JSONPath.
+pub(crate) enum Selection {
+    Dotted(String),
+    Path(JsonPath),
+}
+
+/// What a path has selected.
+pub(crate) enum Selected {
+    One(Option<Value>),
+    Many(Vec<Value>),
+}
+
+impl Selection {
+    pub(crate) fn parse(py: Python<'_>, path: &str) -> PyResult<Self> {
+        if !path.starts_with('$') {
+            return Ok(Self::Dotted(path.to_owned()));
+        }
+        let parsed = JsonPath::parse(path).map_err(|error| invalid(py, error.to_string()))?;
+        Ok(Self::Path(parsed))
+    }
+
+    pub(crate) fn select(&self, root: &View<'_>) -> Result<Selected, flagstone::Malformed> {
+        Ok(match self {
+            Self::Dotted(path) => {
+                Selected::One(root.path(path)?.map(|view| view.to_value()).transpose()?)
+            }
+            Self::Path(path) if path.is_single() => {
+                Selected::One(path.first(root)?.map(|view| view.to_value()).transpose()?)
+            }
+            Self::Path(path) => {
+                let values = path.nodes(root).map(|node| node?.view().to_value());
+                Selected::Many(values.collect::<Result<_, _>>()?)
+            }
+        })
+    }
+}
+
+impl Selected {
+    pub(crate) fn to_python<'py>(
+        self,
+        py: Python<'py>,
+        decimals: Decimals,
+        default: Option<Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        match self {
+            Self::One(Some(value)) => decode::value(py, &value, decimals),
+            Self::One(None) => Ok(default.unwrap_or_else(|| py.None().into_bound(py))),
+            Self::Many(values) => decode::value(py, &Value::Array(values), decimals),
+        }
+    }
+}

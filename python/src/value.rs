@@ -1,0 +1,286 @@
+//! Python values as values of documents, exactly, or a `TypeError` that names the path.
+//!
+//! ```text
+//!   None bool int str bytes list dict        as they are; an int of any size
+//!   float                                    a binary float
+//!   decimal.Decimal                          the number with its digits
+//!   datetime with a time zone, uuid.UUID     datetime, uuid
+//!   tuple                                    an array
+//!   Document, Mapping                        a map
+//!   dataclass, pydantic, msgspec, to_dict(), numpy   what they say of themselves
+//! ```
+
+use crate::document::Document;
+use crate::error::invalid;
+use flagstone::{DateTime, Map, Value};
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{
+    PyBool, PyByteArray, PyBytes, PyDate, PyDateTime, PyDelta, PyDeltaAccess, PyDict, PyFloat,
+    PyInt, PyList, PyMapping, PyMemoryView, PyString, PyTuple, PyType, PyTzInfo, PyTzInfoAccess,
+};
+use std::fmt::Write;
+
+/// The deepest nesting that documents may have. It also ends values that contain themselves.
+const DEPTH_MAX: usize = 512;
+
+/// Returns the value of a Python object. `what` begins the path in messages: `$` for a document.
+pub(crate) fn of_python(object: &Bound<'_, PyAny>, what: &str) -> PyResult<Value> {
+    read(object, 0).map_err(|refused| refused.raise(object.py(), what))
+}
+
+/// Why a value has no form.
+enum Refused {
+    /// The reason, and the steps to the part, from the inside to the outside.
+    Here(String, Vec<Step>),
+    /// An exception of Python.
+    Raised(PyErr),
+    TooDeep,
+}
+
+enum Step {
+    Field(String),
+    Index(usize),
+}
+
+impl From<PyErr> for Refused {
+    fn from(error: PyErr) -> Self {
+        Self::Raised(error)
+    }
+}
+
+impl Refused {
+    fn inside(mut self, step: impl FnOnce() -> Step) -> Self {
+        if let Self::Here(_, steps) = &mut self {
+            steps.push(step());
+        }
+        self
+    }
+
+    #[cold]
+    fn raise(self, py: Python<'_>, what: &str) -> PyErr {
+        match self {
+            Self::Raised(error) => error,
+            Self::TooDeep => {
+                let text = format!("{what}: nested deeper than {DEPTH_MAX} levels, or in itself");
+                invalid(py, text)
+            }
+            Self::Here(reason, steps) => {
+                let mut path = what.to_owned();
+                for step in steps.iter().rev() {
+                    // A String takes everything that is written to it.
+                    let _ = match step {
+                        Step::Index(index) => write!(path, "[{index}]"),
+                        Step::Field(name) if is_plain(name) => write!(path, ".{name}"),
+                        Step::Field(name) => write!(path, "[{name:?}]"),
+                    };
+                }
+                PyTypeError::new_err(format!("{path}: {reason}"))
+            }
+        }
+    }
+}
+
+fn is_plain(name: &str) -> bool {
+    !name.is_empty() && name.chars().all(|c| c.is_alphanumeric() || c == '_')
+}
+
+type Read<T = Value> = Result<T, Refused>;
+
+fn read(object: &Bound<'_, PyAny>, depth: usize) -> Read {
+    if let Ok(text) = object.cast::<PyString>() {
+        return text_of(text).map(Value::Text);
+    }
+    if object.is_none() {
+        return Ok(Value::Null);
+    }
+    // Before int, of which bool is a subclass.
+    if let Ok(bool) = object.cast::<PyBool>() {
+        return Ok(Value::Bool(bool.is_true()));
+    }
+    if let Ok(int) = object.cast::<PyInt>() {
+        return int_of(int);
+    }
+    if let Ok(float) = object.cast::<PyFloat>() {
+        return Ok(Value::Float(float.value()));
+    }
+    if depth > DEPTH_MAX {
+        return Err(Refused::TooDeep);
+    }
+    if let Ok(dict) = object.cast::<PyDict>() {
+        return map(dict.iter().map(Ok), depth);
+    }
+    if let Ok(list) = object.cast::<PyList>() {
+        return array(list.iter(), depth);
+    }
+    if let Ok(tuple) = object.cast::<PyTuple>() {
+        return array(tuple.iter(), depth);
+    }
+    if let Ok(document) = object.cast::<Document>() {
+        return Ok(document.get().to_value(object.py())?);
+    }
+    bytes_or_time(object)?.map_or_else(|| other(object, depth), Ok)
+}
+
+fn text_of(text: &Bound<'_, PyString>) -> Read<String> {
+    match text.to_cow() {
+        Ok(text) => Ok(text.into_owned()),
+        Err(_lone) => {
+            Err(Refused::Here("text with a lone surrogate, which is not UTF-8".into(), Vec::new()))
+        }
+    }
+}
+
+fn int_of(int: &Bound<'_, PyInt>) -> Read {
+    if let Ok(int) = int.extract::<i64>() {
+        return Ok(Value::Int(int));
+    }
+    // A Decimal has the digits of an int of any size; Python limits the length of the text of an
+    // int.
+    literal(&decimal_type(int.py())?.call1((int,))?)
+}
+
+/// Returns the number of a `Decimal`.
+fn literal(decimal: &Bound<'_, PyAny>) -> Read {
+    let text = decimal.str()?;
+    let text = text.to_cow()?;
+    Value::number(&text).ok_or_else(|| {
+        Refused::Here(
+            format!("Decimal({text:?}) is not a finite number; a float may be one"),
+            Vec::new(),
+        )
+    })
+}
+
+fn array<'py>(items: impl Iterator<Item = Bound<'py, PyAny>>, depth: usize) -> Read {
+    let item = |(index, item)| read(&item, depth + 1).map_err(|e| e.inside(|| Step::Index(index)));
+    items.enumerate().map(item).collect::<Read<Vec<_>>>().map(Value::Array)
+}
+
+fn map<'py>(
+    pairs: impl Iterator<Item = PyResult<(Bound<'py, PyAny>, Bound<'py, PyAny>)>>,
+    depth: usize,
+) -> Read {
+    let mut read_pairs = Vec::new();
+    for pair in pairs {
+        let (key, value) = pair?;
+        let name = || Step::Field(key.str().map_or_else(|_| "?".into(), |text| text.to_string()));
+        let value = read(&value, depth + 1).map_err(|refused| refused.inside(name))?;
+        read_pairs.push((read(&key, depth + 1).map_err(|refused| refused.inside(name))?, value));
+    }
+    let given = read_pairs.len();
+    let map: Map = read_pairs.into_iter().collect();
+    if map.len() < given {
+        return Err(Refused::Here(
+            "a map with two keys that are equal in a document".into(),
+            Vec::new(),
+        ));
+    }
+    Ok(Value::Map(map))
+}
+
+/// Returns bytes, datetimes, decimals and UUIDs.
+fn bytes_or_time(object: &Bound<'_, PyAny>) -> Read<Option<Value>> {
+    let py = object.py();
+    if let Ok(bytes) = object.cast::<PyBytes>() {
+        return Ok(Some(Value::Bytes(bytes.as_bytes().to_vec())));
+    }
+    if let Ok(bytes) = object.cast::<PyByteArray>() {
+        return Ok(Some(Value::Bytes(bytes.to_vec())));
+    }
+    if object.cast::<PyMemoryView>().is_ok() {
+        return Ok(Some(Value::Bytes(object.call_method0("tobytes")?.extract()?)));
+    }
+    if let Ok(at) = object.cast::<PyDateTime>() {
+        return datetime(at).map(Some);
+    }
+    if object.is_instance(decimal_type(py)?)? {
+        return literal(object).map(Some);
+    }
+    if object.is_instance(uuid_type(py)?)? {
+        let bytes: [u8; 16] = object.getattr("bytes")?.extract()?;
+        return Ok(Some(Value::Uuid(bytes)));
+    }
+    Ok(None)
+}
+
+fn datetime(at: &Bound<'_, PyDateTime>) -> Read {
+    let py = at.py();
+    let here = |reason: &str| Refused::Here(reason.into(), Vec::new());
+    if at.get_tzinfo().is_none() {
+        return Err(here("a datetime without a time zone is no point in time; add tzinfo"));
+    }
+    // A pandas.Timestamp.
+    if at.getattr_opt("nanosecond")?.is_some_and(|nanos| nanos.is_truthy().unwrap_or(true)) {
+        return Err(here("a time finer than microseconds"));
+    }
+    let utc = PyTzInfo::utc(py)?.to_owned();
+    let epoch = PyDateTime::new(py, 1970, 1, 1, 0, 0, 0, 0, Some(&utc))?;
+    let since = at.sub(epoch)?;
+    let since = since.cast::<PyDelta>().map_err(PyErr::from)?;
+    let seconds = i64::from(since.get_days()) * 86_400 + i64::from(since.get_seconds());
+    let micros = seconds * 1_000_000 + i64::from(since.get_microseconds());
+    Ok(Value::DateTime(DateTime::from_micros(micros)))
+}
+
+/// Returns the value of an object that says itself what it consists of.
+fn other(object: &Bound<'_, PyAny>, depth: usize) -> Read {
+    let py = object.py();
+    // A class is no value, though it has the attributes that its instances have.
+    if object.cast::<PyType>().is_err() {
+        if let Ok(mapping) = object.cast::<PyMapping>() {
+            let pairs = mapping.items()?;
+            return map(pairs.iter().map(|pair| pair.extract()), depth);
+        }
+        if object.hasattr("__dataclass_fields__")? || object.hasattr("__attrs_attrs__")? {
+            return fields(object, depth);
+        }
+        if let Some(names) = object.getattr_opt("__struct_fields__")? {
+            let names: Vec<String> = names.extract()?;
+            return attributes(object, names, depth);
+        }
+        // pydantic; then what other libraries have; then numpy, whose numbers have `tolist`, too.
+        for method in ["model_dump", "to_dict", "tolist"] {
+            if let Some(method) = object.getattr_opt(method)? {
+                return read(&method.call0()?, depth + 1);
+            }
+        }
+    }
+    let found = object.get_type().fully_qualified_name()?;
+    let hint =
+        if object.cast::<PyDate>().is_ok() { "; a datetime with a time zone has one" } else { "" };
+    let _ = py;
+    Err(Refused::Here(format!("{found} has no form in a document{hint}"), Vec::new()))
+}
+
+/// Returns the fields of a dataclass or an attrs class.
+fn fields(object: &Bound<'_, PyAny>, depth: usize) -> Read {
+    let names = match object.getattr_opt("__dataclass_fields__")? {
+        Some(fields) => fields.cast::<PyDict>().map_err(PyErr::from)?.keys().extract()?,
+        None => {
+            let all = object.getattr("__attrs_attrs__")?;
+            let name = |field: PyResult<Bound<'_, PyAny>>| field?.getattr("name")?.extract();
+            all.try_iter()?.map(name).collect::<PyResult<Vec<String>>>()?
+        }
+    };
+    attributes(object, names, depth)
+}
+
+fn attributes(object: &Bound<'_, PyAny>, names: Vec<String>, depth: usize) -> Read {
+    let pair = |name: String| {
+        let value = object.getattr(name.as_str())?;
+        Ok((PyString::new(object.py(), &name).into_any(), value))
+    };
+    map(names.into_iter().map(pair), depth)
+}
+
+pub(crate) fn decimal_type(py: Python<'_>) -> PyResult<&Bound<'_, PyType>> {
+    static CLASS: PyOnceLock<Py<PyType>> = PyOnceLock::new();
+    CLASS.import(py, "decimal", "Decimal")
+}
+
+pub(crate) fn uuid_type(py: Python<'_>) -> PyResult<&Bound<'_, PyType>> {
+    static CLASS: PyOnceLock<Py<PyType>> = PyOnceLock::new();
+    CLASS.import(py, "uuid", "UUID")
+}
