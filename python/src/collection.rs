@@ -12,7 +12,7 @@ use crate::rows::Rows;
 use crate::scan::Part;
 use crate::selection::Selection;
 use crate::through::Through;
-use crate::{models, time, update, value, views};
+use crate::{load, models, time, update, value, views};
 use flagstone::{Index, Result, Value};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
@@ -456,6 +456,52 @@ impl Collection {
             names.set_item(&index.name, index.fields.join(", "))?;
         }
         Ok(names)
+    }
+
+    /// Loads the documents of a file, or of a list of files: JSON lines, one JSON array, CSV or
+    /// TSV, plain or compressed (.zst, .gz). Returns what was done: a dict of `documents`,
+    /// `existing`, `bytes` and `seconds`.
+    ///
+    /// - `key`: the path of the primary key in each document.
+    /// - `mode`: `"upsert"` replaces documents, `"insert"` keeps those that are there, `"merge"`
+    ///   merges into them.
+    /// - `format`: `"json"`, `"csv"` or `"tsv"`, if the name of the file does not say it.
+    /// - `progress`: `True` for a bar, or a function of documents, bytes and all bytes.
+    /// - `resume`: whether to go on where a load of the same files that had this set was stopped.
+    ///
+    /// The first bad document ends the load with `InvalidInput`. What was read before is loaded,
+    /// also at Ctrl-C.
+    #[pyo3(signature = (
+        files, *, key="id", mode="upsert", format=None, progress=None, resume=false
+    ))]
+    #[expect(clippy::too_many_arguments, reason = "keywords, which Python names at each call")]
+    fn load<'py>(
+        &self,
+        py: Python<'py>,
+        files: &Bound<'py, PyAny>,
+        key: &str,
+        mode: &str,
+        format: Option<&str>,
+        progress: Option<&Bound<'py, PyAny>>,
+        resume: bool,
+    ) -> PyResult<Bound<'py, PyDict>> {
+        let wanted = load::Wanted { key, mode, format, resume };
+        self.run_live(py, "load", |_| Ok(()))?;
+        let collection = &self.documents.collection;
+        let bar = match progress.map(|given| given.extract::<bool>()) {
+            Some(Ok(true)) => {
+                Some(PyModule::import(py, "flagstone.progress")?.getattr("Bar")?.call0()?)
+            }
+            Some(Ok(false)) | None => {
+                return load::run(&self.opened, collection, files, &wanted, None);
+            }
+            Some(Err(_function)) => None,
+        };
+        let done = load::run(&self.opened, collection, files, &wanted, bar.as_ref().or(progress));
+        if let Some(bar) = bar {
+            bar.call_method0("close")?;
+        }
+        done
     }
 
     /// Begins a query for the documents that match `filter`, a dict such as `{"score": {"$gte":

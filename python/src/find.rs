@@ -2,6 +2,7 @@
 
 use crate::access::{Documents, row};
 use crate::ahead::Source;
+use crate::arrow::{ArrowSource, Wanted};
 use crate::collection::Collection;
 use crate::decode::{self, Decimals};
 use crate::document::Document;
@@ -15,7 +16,7 @@ use crate::through::{Through, no_reads, read_snapshot};
 use crate::{update, value, views};
 use flagstone::{Filter, Projection, Result, SortSpec, Value};
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList, PyString};
+use pyo3::types::{PyCapsule, PyDict, PyList, PyString};
 use std::sync::Arc;
 
 /// A query: `Collection.find` makes it. It runs when it is iterated over, which gives pairs of key
@@ -111,6 +112,10 @@ impl Find {
                 Through::Batch(_) => Err(no_reads()),
             }
         })
+    }
+
+    pub(crate) fn opened(&self) -> &Arc<Opened> {
+        &self.opened
     }
 
     /// Returns a cursor that does not depend on a transaction.
@@ -217,6 +222,44 @@ impl Find {
             }
             Through::Snapshot(_) | Through::Batch(_) => Err(crate::through::no_writes()),
         })
+    }
+
+    /// Returns the documents as columns, for pyarrow, polars, pandas and DuckDB. See `ArrowSource`.
+    ///
+    /// - `columns`: a dict of names and paths, `{"author": "$.author"}`, or of names and pairs of
+    ///   path and type, `{"score": ("$.score", "int64")}`; or a list of paths. `"$key"` is the
+    ///   primary key. Without it, a column for each field that the sample has.
+    /// - `key`: without `columns`, the name of the column of the keys; `None` leaves it out.
+    /// - `sample`: how many documents the types of columns are inferred from.
+    /// - `on_mismatch`: whether a value that does not fit its column is an `"error"` that names key
+    ///   and column, or becomes `"null"`.
+    /// - `batch_rows`: the rows of a record batch.
+    ///
+    /// The types: bool, int64, float64, decimal(P,S), number (any number, as text), text, bytes,
+    /// timestamp, uuid, json (anything, as JSON text), list(TYPE).
+    #[pyo3(signature = (
+        columns=None, *, key=Some("_key"), sample=1000, on_mismatch="error", batch_rows=16384
+    ))]
+    fn arrow(
+        slf: &Bound<'_, Self>,
+        columns: Option<&Bound<'_, PyAny>>,
+        key: Option<&str>,
+        sample: usize,
+        on_mismatch: &str,
+        batch_rows: usize,
+    ) -> PyResult<ArrowSource> {
+        let wanted = Wanted { columns, key, sample, on_mismatch, rows: batch_rows };
+        ArrowSource::new(slf, &wanted)
+    }
+
+    /// Runs the query and returns all of its columns as an Arrow stream: `polars.DataFrame(find)`.
+    #[pyo3(signature = (requested_schema=None))]
+    fn __arrow_c_stream__<'py>(
+        slf: &Bound<'py, Self>,
+        requested_schema: Option<Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyCapsule>> {
+        let all = Self::arrow(slf, None, Some("_key"), 1000, "error", 16_384)?;
+        all.__arrow_c_stream__(slf.py(), requested_schema)
     }
 
     /// Says how the query is run, and why; with `analyze` runs it, and says what was read.

@@ -36,6 +36,9 @@ mod through;
 mod rows;
 mod scan;
 
+mod load;
+
+mod arrow;
 mod collection;
 mod find;
 mod keyspace;
@@ -49,6 +52,8 @@ use pyo3::prelude::*;
 /// Handles of flagstone databases; the package `flagstone` re-exports them.
 #[pymodule(gil_used = false)]
 mod _flagstone {
+    #[pymodule_export]
+    use super::arrow::{ArrowBatch, ArrowBatches, ArrowSource};
     #[pymodule_export]
     use super::collection::Collection;
     #[pymodule_export]

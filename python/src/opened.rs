@@ -2,7 +2,7 @@
 
 use crate::error::{named, raised};
 use crate::fork::OfProcess;
-use flagstone::{Database, Result};
+use flagstone::{Database, Error, ErrorKind, Result};
 use pyo3::prelude::*;
 use std::any::Any;
 use std::ops::ControlFlow;
@@ -77,24 +77,41 @@ impl Opened {
         }
     }
 
+    /// Runs `work` in a thread of a consumer, which may hold the GIL or not.
+    pub(crate) fn run_in_any_thread<T>(&self, work: impl FnOnce() -> Result<T>) -> Result<T> {
+        self.usable().map_err(|(_class, text)| Error::new(ErrorKind::Closed, text))?;
+        match catch_unwind(AssertUnwindSafe(work)) {
+            Ok(result) => result,
+            Err(panic) => {
+                let text = text_of(&*panic);
+                Err(Error::new(ErrorKind::Poisoned, self.panicked.get_or_init(|| text).as_str()))
+            }
+        }
+    }
+
     /// Refuses handles of another process, of a closed database, and after a panic.
     pub(crate) fn check(&self, py: Python<'_>) -> PyResult<()> {
+        self.usable().map_err(|(class, text)| named(py, class, text))
+    }
+
+    /// The error is the name of an exception and its text.
+    fn usable(&self) -> std::result::Result<(), (&'static str, String)> {
         if !self.database.is_here() {
             let text = format!(
                 "{} was opened by the parent of this process: a forked child opens it anew, once \
                  the parent has closed it",
                 self.path.display()
             );
-            return Err(named(py, "Forked", text));
+            return Err(("Forked", text));
         }
         if self.is_closed.load(Ordering::Acquire) {
             let text = format!("the database {} was closed: open it again", self.path.display());
-            return Err(named(py, "Closed", text));
+            return Err(("Closed", text));
         }
         match self.panicked.get() {
             Some(text) => {
                 let text = format!("an earlier call has failed inside of flagstone: {text}");
-                Err(named(py, "InternalError", text))
+                Err(("InternalError", text))
             }
             None => Ok(()),
         }

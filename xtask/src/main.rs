@@ -42,9 +42,9 @@ cargo xtask COMMAND
                   so does --quick, which takes minutes. `cargo xtask peers help` lists OPTIONS
   peers --lint    runs clippy over that program, without RocksDB
   python [--release] [-- ARGUMENTS]
-                  builds the wheel of the Python package (python/), installs it into a virtual
-                  environment in python/target, and runs pytest, mypy and stubtest; after -- only
-                  pytest, with ARGUMENTS. Needs Python 3.10 or newer and its package index
+                  tests crates/arrow, builds the wheel of the Python package (python/), installs it
+                  into a virtual environment in python/target, and runs pytest, mypy and stubtest;
+                  after -- only pytest, with ARGUMENTS. Needs Python 3.10 or newer and its package index
   shuttle [--seconds N] [--seed N] [--model NAME]
                   runs the models of concurrency (crates/flagstone/tests/models) under random
                   schedules, N seconds in all (60); a failure prints how to repeat it

@@ -43,6 +43,11 @@ pub(crate) fn run(root: &Path, words: &[&str]) -> bool {
     }
     let folder = root.join("python");
     let Some(python) = environment(&folder) else { return false };
+    println!("tests of crates/arrow");
+    let test = ["test", "--quiet", "--locked", "-p", "flagstone-arrow"];
+    if given.is_empty() && !succeeds(crate::ci::cargo(&folder).args(test)) {
+        return false;
+    }
     let Some(wheel) = wheel(&folder, &python, own.contains(&"--release")) else { return false };
     let install = ["-m", "pip", "install", "--quiet", "--force-reinstall", "--no-deps"];
     if !succeeds(Command::new(&python).args(install).arg(wheel)) {

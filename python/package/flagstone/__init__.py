@@ -19,6 +19,9 @@ from collections.abc import MutableMapping as _MutableMapping
 
 from . import _flagstone
 from ._flagstone import (
+    ArrowBatch,
+    ArrowBatches,
+    ArrowSource,
     Batch,
     Collection,
     Database,
@@ -49,6 +52,8 @@ from .errors import (
     Unsupported,
 )
 
+from .frames import connect, scan
+
 _MutableMapping.register(Keyspace)
 _MutableMapping.register(Collection)
 _Mapping.register(Document)
@@ -59,6 +64,9 @@ if hasattr(_os, "register_at_fork"):
 __version__ = "0.1.0"
 
 __all__ = [
+    "ArrowBatch",
+    "ArrowBatches",
+    "ArrowSource",
     "Batch",
     "Busy",
     "Closed",
@@ -84,5 +92,7 @@ __all__ = [
     "TooOld",
     "Transaction",
     "Unsupported",
+    "connect",
     "open",
+    "scan",
 ]

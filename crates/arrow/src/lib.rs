@@ -1,0 +1,33 @@
+//! Documents of flagstone as Arrow record batches, filled from their stored bytes: no document is
+//! decoded.
+//!
+//! ```no_run
+//! let db = flagstone::Database::open("data")?;
+//! let comments = db.collection("comments")?;
+//! comments.put_json("a", r#"{"author":"x","score":1}"#)?;
+//!
+//! use flagstone_arrow::{Column, Columns, OnMismatch, Stream};
+//! let columns = Columns::new([Column::key("key"), Column::path("author", "$.author")?])?;
+//! let columns = columns.inferred(&mut comments.find("{}").run()?, 1000)?;
+//! let mut stream = Stream::new(columns, comments.find("{}").run()?, OnMismatch::Error, 8192);
+//! let batch = stream.next().expect("there is one")?;
+//! assert_eq!(batch.num_rows(), 1);
+//! # Ok::<(), flagstone::Error>(())
+//! ```
+//! Modules are listed from the ground up.
+
+mod kind;
+
+mod digits;
+
+mod infer;
+
+mod fill;
+
+mod column;
+
+mod stream;
+
+pub use column::{Column, Columns};
+pub use kind::{Kind, PRECISION_MAX};
+pub use stream::{OnMismatch, Stream};

@@ -1,0 +1,284 @@
+//! `flagstone.ArrowSource`: a query as an Arrow stream, by the PyCapsule interface.
+
+use crate::error::{invalid, raised};
+use crate::find::Find;
+use crate::opened::Opened;
+use arrow_array::ffi_stream::FFI_ArrowArrayStream;
+use arrow_array::{RecordBatch, RecordBatchReader};
+use arrow_schema::ffi::FFI_ArrowSchema;
+use arrow_schema::{ArrowError, SchemaRef};
+use flagstone::{Error, Result};
+use flagstone_arrow::{Column, Columns, Kind, OnMismatch, Stream};
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+use pyo3::types::{PyCapsule, PyDict, PyList, PyString, PyTuple};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// The path of the primary key.
+const KEY: &str = "$key";
+
+/// A query as a table of Arrow, which pyarrow, polars, pandas and DuckDB read:
+/// `pyarrow.table(source)`, `polars.DataFrame(source)`, `SELECT .. FROM source`. Each reader runs
+/// the query anew. `Find.arrow` makes it.
+#[pyclass(module = "flagstone._flagstone", frozen)]
+pub(crate) struct ArrowSource {
+    find: Py<Find>,
+    columns: Columns,
+    on_mismatch: OnMismatch,
+    rows: usize,
+}
+
+/// How `Find.arrow` was called.
+pub(crate) struct Wanted<'a, 'py> {
+    pub(crate) columns: Option<&'a Bound<'py, PyAny>>,
+    pub(crate) key: Option<&'a str>,
+    pub(crate) sample: usize,
+    pub(crate) on_mismatch: &'a str,
+    pub(crate) rows: usize,
+}
+
+impl ArrowSource {
+    pub(crate) fn new(find: &Bound<'_, Find>, wanted: &Wanted<'_, '_>) -> PyResult<Self> {
+        let py = find.py();
+        let on_mismatch = match wanted.on_mismatch {
+            "error" => OnMismatch::Error,
+            "null" => OnMismatch::Null,
+            other => {
+                let text = format!("on_mismatch {other:?}: expected \"error\" or \"null\"");
+                return Err(invalid(py, text));
+            }
+        };
+        if wanted.rows == 0 {
+            return Err(invalid(py, "batch_rows: expected at least 1, found 0"));
+        }
+        let asked = wanted.columns.map(columns_of).transpose()?;
+        let query = find.get();
+        let opened = query.opened();
+        let (sample, key) = (wanted.sample, wanted.key);
+        let columns = opened.run(py, || match asked {
+            None => Columns::of_fields(&mut query.cursor()?, sample, key),
+            Some(columns) => Columns::new(columns)?.inferred(&mut query.cursor()?, sample),
+        })?;
+        Ok(Self { find: find.clone().unbind(), columns, on_mismatch, rows: wanted.rows })
+    }
+
+    fn stream(&self, py: Python<'_>) -> PyResult<Reader> {
+        let find = self.find.get();
+        let stream = find.opened().run(py, || {
+            let cursor = find.cursor()?;
+            Ok(Stream::new(self.columns.clone(), cursor, self.on_mismatch, self.rows))
+        })?;
+        Ok(Reader {
+            opened: Arc::clone(find.opened()),
+            schema: stream.schema(),
+            stream: Some(stream),
+        })
+    }
+}
+
+/// Returns the columns of `{"name": "$.path"}`, `{"name": ("$.path", "int64")}` or a list of paths.
+fn columns_of(given: &Bound<'_, PyAny>) -> PyResult<Vec<Column>> {
+    let py = given.py();
+    let column = |name: &str, path: &str| match path {
+        KEY => Ok(Column::key(name)),
+        path => Column::path(name, path).map_err(|error| raised(py, &error)),
+    };
+    if let Ok(dict) = given.cast::<PyDict>() {
+        let mut columns = Vec::new();
+        for (name, place) in dict.iter() {
+            let name: String = name.extract()?;
+            if let Ok(path) = place.cast::<PyString>() {
+                columns.push(column(&name, &path.to_cow()?)?);
+                continue;
+            }
+            let pair = place.cast::<PyTuple>().ok().and_then(|pair| pair.extract().ok());
+            let Some((path, kind)): Option<(String, String)> = pair else {
+                let text = format!("column {name}: expected a path, or a pair of path and type");
+                return Err(PyTypeError::new_err(text));
+            };
+            let kind = Kind::parse(&kind).map_err(|error| raised(py, &error))?;
+            columns.push(column(&name, &path)?.of(kind));
+        }
+        return Ok(columns);
+    }
+    let wrong = "columns: expected a dict of names and paths, or a list of paths";
+    let paths: Vec<String> = given
+        .cast::<PyList>()
+        .ok()
+        .and_then(|list| list.extract().ok())
+        .ok_or_else(|| PyTypeError::new_err(wrong))?;
+    paths.iter().map(|path| column(path.strip_prefix("$.").unwrap_or(path), path)).collect()
+}
+
+#[pymethods]
+impl ArrowSource {
+    /// The names of the columns and their types: `{"author": "text", "score": "int64"}`.
+    #[getter]
+    fn types<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let types = PyDict::new(py);
+        for (name, kind) in self.columns.kinds() {
+            types.set_item(name, kind.to_string())?;
+        }
+        Ok(types)
+    }
+
+    /// Runs the query and returns its record batches as a PyCapsule of an `ArrowArrayStream`. A
+    /// schema that is asked for is not looked at: the consumer casts.
+    #[pyo3(signature = (requested_schema=None))]
+    pub(crate) fn __arrow_c_stream__<'py>(
+        &self,
+        py: Python<'py>,
+        requested_schema: Option<Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyCapsule>> {
+        let _ = requested_schema;
+        capsule(py, self.stream(py)?)
+    }
+
+    /// Returns the schema as a PyCapsule of an `ArrowSchema`.
+    fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {
+        let schema = FFI_ArrowSchema::try_from(&*self.columns.schema())
+            .map_err(|error| invalid(py, error.to_string()))?;
+        PyCapsule::new_with_value(py, schema, c"arrow_schema")
+    }
+
+    /// Returns a source of these columns alone, in this order.
+    fn select(&self, py: Python<'_>, names: Vec<String>) -> PyResult<Self> {
+        let columns = self.columns.select(&names).map_err(|error| raised(py, &error))?;
+        let (on_mismatch, rows) = (self.on_mismatch, self.rows);
+        Ok(Self { find: self.find.clone_ref(py), columns, on_mismatch, rows })
+    }
+
+    /// Returns a batch without rows, for its schema.
+    fn _empty(&self) -> ArrowBatch {
+        ArrowBatch { batch: RecordBatch::new_empty(self.columns.schema()) }
+    }
+
+    /// Returns an iterator over the record batches, each of them an Arrow stream of one batch.
+    fn batches(&self, py: Python<'_>) -> PyResult<ArrowBatches> {
+        Ok(ArrowBatches { reader: Mutex::new(self.stream(py)?) })
+    }
+
+    /// Returns all of it as a table of pyarrow, which must be installed.
+    fn to_pyarrow<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        PyModule::import(slf.py(), "pyarrow")?.getattr("table")?.call1((slf,))
+    }
+
+    /// Returns all of it as a `DataFrame` of polars, which must be installed.
+    fn to_polars<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        PyModule::import(slf.py(), "polars")?.getattr("DataFrame")?.call1((slf,))
+    }
+
+    /// Returns all of it as a `DataFrame` of pandas; pandas and pyarrow must be installed.
+    fn to_pandas<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        Self::to_pyarrow(slf)?.call_method0("to_pandas")
+    }
+
+    fn __repr__(&self) -> String {
+        let columns: Vec<_> =
+            self.columns.kinds().map(|(name, kind)| format!("{name}: {kind}")).collect();
+        format!("<flagstone.ArrowSource {}>", columns.join(", "))
+    }
+}
+
+/// An iterator over record batches, each of them an Arrow stream of one batch.
+#[pyclass(module = "flagstone._flagstone", frozen)]
+pub(crate) struct ArrowBatches {
+    reader: Mutex<Reader>,
+}
+
+#[pymethods]
+impl ArrowBatches {
+    fn __iter__(slf: PyRef<'_, Self>) -> PyRef<'_, Self> {
+        slf
+    }
+
+    fn __next__(&self, py: Python<'_>) -> PyResult<Option<ArrowBatch>> {
+        let next =
+            py.detach(|| self.reader.lock().unwrap_or_else(PoisonError::into_inner).next_batch());
+        let batch = next.transpose().map_err(|error| raised(py, &error))?;
+        Ok(batch.map(|batch| ArrowBatch { batch }))
+    }
+}
+
+/// A record batch: an Arrow stream of one batch.
+#[pyclass(module = "flagstone._flagstone", frozen)]
+pub(crate) struct ArrowBatch {
+    batch: RecordBatch,
+}
+
+#[pymethods]
+impl ArrowBatch {
+    fn __len__(&self) -> usize {
+        self.batch.num_rows()
+    }
+
+    /// Returns the batch as a PyCapsule of an `ArrowArrayStream`.
+    #[pyo3(signature = (requested_schema=None))]
+    fn __arrow_c_stream__<'py>(
+        &self,
+        py: Python<'py>,
+        requested_schema: Option<Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyCapsule>> {
+        let _ = requested_schema;
+        let one = std::iter::once(Ok(self.batch.clone()));
+        capsule(py, arrow_array::RecordBatchIterator::new(one, self.batch.schema()))
+    }
+}
+
+fn capsule<'py>(
+    py: Python<'py>,
+    reader: impl RecordBatchReader + Send + 'static,
+) -> PyResult<Bound<'py, PyCapsule>> {
+    let stream = FFI_ArrowArrayStream::new(Box::new(reader));
+    PyCapsule::new_with_value(py, stream, c"arrow_array_stream")
+}
+
+/// A stream that its consumer reads in any thread, with the GIL or without.
+struct Reader {
+    opened: Arc<Opened>,
+    schema: SchemaRef,
+    stream: Option<Stream>,
+}
+
+impl Reader {
+    fn next_batch(&mut self) -> Option<Result<RecordBatch>> {
+        let stream = self.stream.as_mut()?;
+        match self.opened.run_in_any_thread(|| stream.next().transpose()) {
+            Ok(Some(batch)) => Some(Ok(batch)),
+            Ok(None) => None,
+            Err(error) => {
+                self.forget();
+                Some(Err(error))
+            }
+        }
+    }
+
+    /// Ends the stream. What belongs to another process is not touched.
+    fn forget(&mut self) {
+        let stream = self.stream.take();
+        if !self.opened.database.is_here() {
+            std::mem::forget(stream);
+        }
+    }
+}
+
+impl Drop for Reader {
+    fn drop(&mut self) {
+        self.forget();
+    }
+}
+
+impl Iterator for Reader {
+    type Item = std::result::Result<RecordBatch, ArrowError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let next = self.next_batch()?;
+        Some(next.map_err(|error: Error| ArrowError::ExternalError(Box::new(error))))
+    }
+}
+
+impl RecordBatchReader for Reader {
+    fn schema(&self) -> SchemaRef {
+        SchemaRef::clone(&self.schema)
+    }
+}

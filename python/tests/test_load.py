@@ -1,0 +1,149 @@
+"""Loading files: what is loaded, progress, interrupts, kills."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import signal
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import flagstone
+import pytest
+from flagstone.progress import Bar
+
+
+@pytest.fixture
+def c(db: flagstone.Database) -> flagstone.Collection:
+    return db.collection("c")
+
+
+def lines(path: Path, documents: int) -> Path:
+    with path.open("w") as file:
+        for n in range(documents):
+            file.write(json.dumps({"id": n, "text": "x" * 100, "in": {"key": f"k{n}"}}) + "\n")
+    return path
+
+
+def test_files_of_all_kinds_are_loaded(c: flagstone.Collection, tmp_path: Path) -> None:
+    plain = lines(tmp_path / "a.jsonl", 1000)
+    done = c.load(plain)
+    assert done["documents"] == 1000 and done["bytes"] > 100_000 and done["seconds"] > 0
+    assert len(c) == 1000 and c[7]["in"]["key"] == "k7"
+
+    packed = tmp_path / "a.jsonl.gz"
+    packed.write_bytes(gzip.compress(plain.read_bytes()))
+    table = tmp_path / "t.csv"
+    table.write_text("id,price\na,1.10\nb,2\n")
+    c.clear()
+    assert c.load([packed, table], key="$.id")["documents"] == 1002
+    assert c.get_json("a") == '{"id":"a","price":1.10}'
+    assert c.load(str(plain), key="in.key")["documents"] == 1000 and "k999" in c
+    assert c.load(plain, mode="insert")["existing"] == 1000
+
+
+def test_a_bad_document_is_an_error_that_names_its_place(
+    c: flagstone.Collection, tmp_path: Path
+) -> None:
+    path = tmp_path / "bad.jsonl"
+    path.write_text('{"id":1}\n{"id":2,}\n')
+    with pytest.raises(flagstone.InvalidInput, match=r"bad\.jsonl.*2"):
+        c.load(path)
+    assert list(c) == [1]
+    with pytest.raises(flagstone.Io, match="none"):
+        c.load(tmp_path / "none.jsonl")
+    with pytest.raises(flagstone.InvalidInput, match='mode "replace"'):
+        c.load(path, mode="replace")  # type: ignore[arg-type]
+    with pytest.raises(flagstone.InvalidInput, match='format "xml"'):
+        c.load(path, format="xml")  # type: ignore[arg-type]
+
+
+def test_progress_is_reported_and_may_stop_a_load(
+    c: flagstone.Collection, tmp_path: Path
+) -> None:
+    path = lines(tmp_path / "a.jsonl", 1000)
+    calls: list[tuple[int, int, int | None]] = []
+    c.load(path, progress=lambda *call: calls.append(call))
+    size = path.stat().st_size
+    assert calls[-1] == (1000, size, size)
+
+    def stop(documents: int, done: int, total: int | None) -> None:
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        c.load(path, progress=stop)
+
+
+def test_a_bar_shows_how_far_a_load_is(
+    c: flagstone.Collection, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    c.load(lines(tmp_path / "a.jsonl", 1000), progress=True)
+    shown = capsys.readouterr().err
+    assert f"[{'#' * 30}] 1,000 documents, 100%" in shown and shown.endswith("\n")
+    text = io.StringIO()
+    bar = Bar(text)
+    bar(5, 10, None)
+    bar.close()
+    assert text.getvalue() == "\r5 documents in 0 s\n"
+
+
+def test_an_interrupt_ends_a_load_and_keeps_what_was_read(tmp_path: Path) -> None:
+    lines(tmp_path / "a.jsonl", 200_000)
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            textwrap.dedent(
+                """
+                import os, signal, sys, flagstone
+                from pathlib import Path
+                with flagstone.open(Path(sys.argv[1]) / "db") as db:
+                    c = db.collection("c")
+                    def interrupt(documents, done, total):
+                        if documents:
+                            os.kill(os.getpid(), signal.SIGINT)
+                    try:
+                        c.load(Path(sys.argv[1]) / "a.jsonl", progress=interrupt)
+                    except KeyboardInterrupt:
+                        print(0 < len(c))
+                """
+            ),
+            str(tmp_path),
+        ],
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert (done.stdout.strip(), done.stderr) == ("True", "")
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="this system has no kill -9")
+def test_a_killed_load_continues(tmp_path: Path) -> None:
+    lines(tmp_path / "a.jsonl", 100_000)
+    code = """
+        import sys, flagstone
+        from pathlib import Path
+        db = flagstone.open(Path(sys.argv[1]) / "db")
+        def tell(documents, done, total):
+            print(documents, flush=True)
+        done = db.collection("c").load(
+            Path(sys.argv[1]) / "a.jsonl", resume=True, progress=tell
+        )
+    """
+    load = [sys.executable, "-c", textwrap.dedent(code), str(tmp_path)]
+    process = subprocess.Popen(load, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    for line in process.stdout:
+        if int(line) > 0:
+            process.kill()
+            break
+    process.stdout.read()
+    process.wait()
+    subprocess.run(load, check=True, stdout=subprocess.DEVNULL, timeout=120)
+    with flagstone.open(tmp_path / "db") as db:
+        c = db.collection("c")
+        assert len(c) == 100_000 and c[99_999]["id"] == 99_999
+        assert db.verify()
