@@ -44,7 +44,8 @@ cargo xtask COMMAND
   python [--release] [-- ARGUMENTS]
                   tests crates/arrow, builds the wheel of the Python package (python/), installs it
                   into a virtual environment in python/target, and runs pytest, mypy and stubtest;
-                  after -- only pytest, with ARGUMENTS. Needs Python 3.10 or newer and its package index
+                  after -- only pytest, with ARGUMENTS. Needs Python 3.10 or newer and its package
+                  index
   shuttle [--seconds N] [--seed N] [--model NAME]
                   runs the models of concurrency (crates/flagstone/tests/models) under random
                   schedules, N seconds in all (60); a failure prints how to repeat it
