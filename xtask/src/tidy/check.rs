@@ -2,6 +2,7 @@
 
 use super::tree::{Finding, Tree};
 use super::{arrows, circles, claims, columns, links, order, places, sizes, words};
+use std::io::{self, Write};
 use std::path::Path;
 
 /// Checks the repository at `root` and prints what is wrong. Returns true if nothing is. With
@@ -15,18 +16,24 @@ pub(crate) fn run(root: &Path, long: bool) -> bool {
         }
     };
     let findings = findings(&tree);
-    for finding in &findings {
-        println!("{finding}");
+    // A reader that has seen enough, such as `head`, changes nothing of the result.
+    let _unread = print(&tree, &findings, long, &mut std::io::stdout().lock());
+    findings.is_empty()
+}
+
+/// Prints the findings and the reports.
+fn print(tree: &Tree, findings: &[Finding], long: bool, out: &mut dyn Write) -> io::Result<()> {
+    for finding in findings {
+        writeln!(out, "{finding}")?;
     }
     let reports = [circles::report, sizes::report];
-    for line in reports.iter().flat_map(|report| report(&tree, long)) {
-        println!("{line}");
+    for line in reports.iter().flat_map(|report| report(tree, long)) {
+        writeln!(out, "{line}")?;
     }
     match findings.len() {
-        0 => println!("tidy: {} files, nothing to fix", tree.len()),
-        n => println!("tidy: {} files, {n} to fix", tree.len()),
+        0 => writeln!(out, "tidy: {} files, nothing to fix", tree.len()),
+        n => writeln!(out, "tidy: {} files, {n} to fix", tree.len()),
     }
-    findings.is_empty()
 }
 
 /// Returns the findings of all rules, in the order of files and lines.
@@ -85,5 +92,16 @@ mod tests {
         for (line, start) in found.iter().zip(starts) {
             assert!(line.starts_with(start), "{line} does not begin with {start}");
         }
+    }
+
+    /// It was a panic, with `println!`.
+    #[test]
+    fn a_reader_that_closes_the_pipe_ends_the_report() {
+        let tree = Tree::of(&[("crates/base/src/lib.rs", "fn f() { todo!() }")]);
+        let findings = findings(&tree);
+        let (reader, mut writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let refused = print(&tree, &findings, false, &mut writer).unwrap_err();
+        assert_eq!(refused.kind(), io::ErrorKind::BrokenPipe);
     }
 }
