@@ -45,6 +45,7 @@ pub(crate) fn open_or_create(
     parts.health.check_may_wait("the creation of a keyspace")?;
     let mut options = asked.cloned().unwrap_or_default();
     options.fold = options.fold.or_else(|| wanted.fold_if_new.map(str::to_owned));
+    options.bottom_dictionary.get_or_insert(wanted.dictionary_if_new);
     let mut guard = parts.edits.manifest.lock();
     if let Some(found) = find_all(parts, names, wanted, asked)? {
         return Ok(found);
@@ -360,6 +361,8 @@ pub struct WantedContent<'a> {
     pub content: KeyspaceContent,
     /// The fold of a new keyspace whose options name none.
     pub fold_if_new: Option<&'a str>,
+    /// Whether the tables of a new keyspace have dictionaries, unless its options say.
+    pub dictionary_if_new: bool,
 }
 
 pub(crate) fn check_content(core: &KeyspaceCore, content: &KeyspaceContent) -> Result<()> {

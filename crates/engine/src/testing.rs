@@ -185,7 +185,11 @@ pub(crate) fn open_read_only(dir: impl AsRef<Path>) -> Result<Engine> {
 }
 
 fn bytes() -> WantedContent<'static> {
-    WantedContent { content: KeyspaceContent::of("bytes"), fold_if_new: None }
+    WantedContent {
+        content: KeyspaceContent::of("bytes"),
+        fold_if_new: None,
+        dictionary_if_new: false,
+    }
 }
 
 impl Engine {
@@ -209,7 +213,11 @@ impl Engine {
 
     /// A keyspace with a table of definitions.
     pub(crate) fn named(&self, name: &str) -> Result<(Keyspace, Arc<Table>)> {
-        let content = WantedContent { content: KeyspaceContent::of("named"), fold_if_new: None };
+        let content = WantedContent {
+            content: KeyspaceContent::of("named"),
+            fold_if_new: None,
+            dictionary_if_new: false,
+        };
         let keyspace = self.keyspace_of(name, &content, None)?;
         let table = Arc::clone(keyspace.attachment()).downcast().unwrap();
         Ok((keyspace, table))

@@ -17,22 +17,28 @@ const BYTES: &str = "bytes";
 const DOCUMENTS: &str = "documents";
 const TYPED: &str = "keys of codec ";
 
+/// Returns the content of this text, without a fold or dictionaries.
+fn plain(content: &str) -> WantedContent<'static> {
+    let content = KeyspaceContent::of(content);
+    WantedContent { content, fold_if_new: None, dictionary_if_new: false }
+}
+
 /// Returns the content of a keyspace of bytes.
 pub(crate) fn bytes() -> WantedContent<'static> {
-    WantedContent { content: KeyspaceContent::of(BYTES), fold_if_new: None }
+    plain(BYTES)
 }
 
 /// Returns the content of a collection. A new one folds patches unless its options name another
-/// fold.
+/// fold, and its tables have dictionaries unless its options say otherwise.
 pub(crate) fn documents() -> WantedContent<'static> {
-    WantedContent { content: KeyspaceContent::of(DOCUMENTS), fold_if_new: Some(PATCH_FOLD) }
+    WantedContent { fold_if_new: Some(PATCH_FOLD), dictionary_if_new: true, ..plain(DOCUMENTS) }
 }
 
 /// Returns the content of a typed keyspace with codecs of these names.
 pub(crate) fn typed(key_codec: &str, value_codec: &str) -> WantedContent<'static> {
     let (key_codec, value_codec) = (Quoted(key_codec), Quoted(value_codec));
     let content = format!("{TYPED}{key_codec} and values of codec {value_codec}");
-    WantedContent { content: KeyspaceContent::of(content), fold_if_new: None }
+    plain(&content)
 }
 
 /// The name of a codec in quotes. The escapes must never change: a backslash precedes quotes and

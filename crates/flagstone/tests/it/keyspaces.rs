@@ -202,6 +202,35 @@ fn an_altered_keyspace_writes_its_next_tables_by_the_new_options() {
 }
 
 #[test]
+fn new_collections_have_dictionaries_unless_told_otherwise() {
+    let world = World::new(11);
+    let db = open(&world, &small()).db;
+    db.collection("documents").unwrap();
+    db.collection_with("plain", hashed(1).bottom_dictionary(false)).unwrap();
+    db.keyspace("bytes").unwrap();
+    db.keyspace_with("asked", hashed(1).bottom_dictionary(true)).unwrap();
+    let has = |db: &flagstone::Database| -> Vec<(String, Option<bool>)> {
+        let all = db.keyspaces();
+        all.into_iter().map(|info| (info.name, info.options.bottom_dictionary)).collect()
+    };
+    let expected = [("asked", true), ("bytes", false), ("documents", true), ("plain", false)];
+    let expected: Vec<_> =
+        expected.into_iter().map(|(name, has)| (name.to_owned(), Some(has))).collect();
+    let sorted = |mut all: Vec<_>| {
+        all.sort();
+        all
+    };
+    assert_eq!(sorted(has(&db)), expected);
+    drop(db);
+    let db = open(&world.after_power_cut(0), &small()).db;
+    assert_eq!(sorted(has(&db)), expected);
+    let documents = db.collection_with("documents", KeyspaceOptions::new()).unwrap();
+    documents.put_json("a", r#"{"n":1}"#).unwrap();
+    db.compact().unwrap();
+    assert!(documents.get("a").unwrap().is_some());
+}
+
+#[test]
 fn what_is_fixed_at_creation_cannot_be_altered_and_is_named() {
     let world = World::new(8);
     let db = open(&world, &small()).db;

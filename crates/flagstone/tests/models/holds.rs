@@ -59,7 +59,11 @@ pub(crate) fn opened_with(world: &World, routing: Routing) -> (Engine, Keyspace)
     config.options.memory_budget = 1 << 20;
     config.options.compaction_workers = 1;
     let db = Engine::open(config).unwrap();
-    let wanted = WantedContent { content: KeyspaceContent::of("bytes"), fold_if_new: None };
+    let wanted = WantedContent {
+        content: KeyspaceContent::of("bytes"),
+        fold_if_new: None,
+        dictionary_if_new: false,
+    };
     let options = KeyspaceOptions::new().routing(routing);
     let kv = db.keyspace_of("kv", &wanted, Some(&options)).unwrap();
     (db, kv)
