@@ -264,7 +264,13 @@ impl Run {
             _ => false,
         };
         if !same {
-            return Err(format!("get_versioned of slot {slot}, key {key} differs"));
+            let found = found.map(|(version, value)| (version, value.to_vec()));
+            let expected = entry.map(|entry| (entry.event, &entry.bytes, entry.expiry));
+            return Err(format!(
+                "get_versioned of slot {slot}, key {key} at {}: found {found:?}, expected (event, \
+                 value, expiry) {expected:?}",
+                self.oracle.moment
+            ));
         }
         let (Some((version, value)), Some(entry)) = (found, entry) else { return Ok(None) };
         let generation = self.life.as_ref().map_or(0, |life| life.generations[slot]);

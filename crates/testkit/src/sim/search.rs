@@ -19,6 +19,11 @@ pub(super) struct Shown {
     pub(super) indexes: [Built; INDEXES],
 }
 
+/// Returns the place of a refused ingest among the events of a history.
+fn place_of(refused: &Refused, events: &[Event]) -> usize {
+    events.partition_point(|event| event.id < refused.id)
+}
+
 /// The search for the cut of history that a database shows.
 pub(super) struct Search<'a> {
     pub(super) base: &'a State,
@@ -30,11 +35,12 @@ pub(super) struct Search<'a> {
 }
 
 impl Search<'_> {
-    /// Returns whether the database shows this state. [`Existence`] judges entries that are missing
-    /// with their keyspace. An entry that has expired is not seen; but if the keyspace does not
-    /// know of expiries, no write of such an entry has survived.
-    fn is_shown(&self, state: &State) -> bool {
-        (0..SLOTS).all(|slot| self.fits(slot, state) || self.come_back(slot, state).is_some())
+    /// Returns whether the database shows the state after these survivors. [`Existence`] judges
+    /// entries that are missing with their keyspace. An entry that has expired is not seen; but if
+    /// the keyspace does not know of expiries, no write of such an entry has survived.
+    fn is_shown(&self, state: &State, survivors: &[Event]) -> bool {
+        let has_come_back = |slot| self.come_back(slot, survivors).is_some();
+        (0..SLOTS).all(|slot| self.fits(slot, state) || has_come_back(slot))
     }
 
     fn fits(&self, slot: usize, state: &State) -> bool {
@@ -43,11 +49,18 @@ impl Search<'_> {
         !self.shown.is_there[slot] || (is_same && may_expire)
     }
 
-    /// Returns the refused ingest that the database shows in a slot, on top of this state.
-    fn come_back(&self, slot: usize, state: &State) -> Option<&Refused> {
+    /// Returns the refused ingest that the database shows in a slot, with these survivors. It comes
+    /// back at its place among them: a commit after it whose fate is unknown hides what it wrote.
+    fn come_back(&self, slot: usize, survivors: &[Event]) -> Option<&Refused> {
         self.refused.iter().filter(|refused| refused.slot == slot).find(|refused| {
-            let mut state = state.clone();
+            let (before, after) = survivors.split_at(place_of(refused, survivors));
+            let mut state = self.base.clone();
+            let apply = |state: &mut State, event: &Event| {
+                apply_all(state, &event.changes, event.id);
+            };
+            before.iter().for_each(|event| apply(&mut state, event));
             apply_all(&mut state, &refused.changes, refused.id);
+            after.iter().for_each(|event| apply(&mut state, event));
             self.fits(slot, &state)
         })
     }
@@ -57,10 +70,11 @@ impl Search<'_> {
         let mut state = self.base.clone();
         survivors.iter().for_each(|event| apply_all(&mut state, &event.changes, event.id));
         for slot in (0..SLOTS).filter(|slot| !self.fits(*slot, &state)) {
-            let Some(Refused { changes, id, .. }) = self.come_back(slot, &state) else { continue };
-            let at = survivors.partition_point(|event| event.id < *id);
-            let (changes, after) = (changes.clone(), state.clone());
-            survivors.insert(at, Event { changes, id: *id, is_logged: true, after });
+            let Some(refused) = self.come_back(slot, &survivors) else { continue };
+            let (at, after) = (place_of(refused, &survivors), state.clone());
+            let Refused { changes, id, .. } = refused;
+            survivors
+                .insert(at, Event { changes: changes.clone(), id: *id, is_logged: true, after });
         }
         survivors
     }
@@ -70,7 +84,7 @@ impl Search<'_> {
         let mut less = None;
         for len in (0..=self.all.len()).rev() {
             let state = len.checked_sub(1).map_or(self.base, |last| &self.all[last].after);
-            if !self.is_shown(state) {
+            if !self.is_shown(state, &self.all[..len]) {
                 continue;
             }
             let is_kept = len >= self.kept
@@ -104,7 +118,7 @@ impl Search<'_> {
             if cut >= self.kept && !self.all[cut].is_logged {
                 let (mut state, mut survivors) = (at_cut.clone(), self.all[..cut].to_vec());
                 for (at, event) in self.all.iter().enumerate().skip(cut) {
-                    if at >= self.promised && self.is_shown(&state) {
+                    if at >= self.promised && self.is_shown(&state, &survivors) {
                         return Some(survivors);
                     }
                     if event.is_logged {
@@ -112,7 +126,7 @@ impl Search<'_> {
                         survivors.push(event.clone());
                     }
                 }
-                if self.is_shown(&state) {
+                if self.is_shown(&state, &survivors) {
                     return Some(survivors);
                 }
             }
@@ -135,5 +149,48 @@ impl Search<'_> {
             "nearest (events, slots that differ): {nearest:?}, there: {:?}",
             self.shown.is_there
         )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sim::step::{Change, Lasts, ValueOf};
+
+    #[test]
+    fn a_refused_ingest_that_has_expired_does_not_hide_a_later_commit() {
+        let at = Moment::from_millis;
+        let put = |seed, lasts| Change::Put(4, 29, ValueOf { len: 20, seed }, lasts);
+        let refused = Refused { slot: 4, changes: vec![put(1, Lasts::Until(at(10)))], id: 1 };
+        let mut after = State::default();
+        apply_all(&mut after, &[put(2, Lasts::Forever)], 2);
+        let doubtful = Event {
+            changes: vec![put(2, Lasts::Forever)],
+            id: 2,
+            is_logged: true,
+            after: after.clone(),
+        };
+        let survivors = |state: &State| {
+            let refused = std::slice::from_ref(&refused);
+            let shown = Shown {
+                digests: state.digests(at(20)),
+                is_there: [true; SLOTS],
+                expires: [true; SLOTS],
+                moment: at(20),
+                indexes: Default::default(),
+            };
+            let search = Search {
+                base: &State::default(),
+                all: &[doubtful.clone()],
+                refused,
+                shown: &shown,
+                kept: 0,
+                promised: 0,
+            };
+            let ids = |found: Vec<Event>| found.iter().map(|event| event.id).collect::<Vec<_>>();
+            search.run().map(|found| ids(search.with_refused(found)))
+        };
+        assert_eq!(survivors(&State::default()), Ok(vec![]));
+        assert_eq!(survivors(&after), Ok(vec![2]));
     }
 }
