@@ -72,10 +72,9 @@ impl Chunked for Keyspace {
         most: usize,
     ) -> Result<Vec<(Slice, Slice)>> {
         let scan = transaction.scan::<Slice>(self, range)?;
-        let pair = |entry: Result<_>| entry.map(|(key, value)| (Slice::from(key), value));
         match is_reverse {
-            true => scan.rev().map(pair).take(most).collect(),
-            false => scan.map(pair).take(most).collect(),
+            true => scan.rev().take(most).collect(),
+            false => scan.take(most).collect(),
         }
     }
 }

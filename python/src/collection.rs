@@ -1,6 +1,7 @@
 //! `flagstone.Collection`: a mutable mapping of keys to documents.
 
 use crate::access::Documents;
+use crate::changes::{Asked, Changes, Timeout};
 use crate::decode::{self, Decimals};
 use crate::document::{Document, Edited};
 use crate::error::invalid;
@@ -219,7 +220,7 @@ impl Collection {
         match self.run(py, |documents| documents.select(&key, &selection))? {
             None => Ok(default_or_none()),
             Some(selected) => {
-                let selected = selected.to_python(py, self.decimals, default.clone())?;
+                let selected = selected.into_python(py, self.decimals, default.clone())?;
                 r#type.map_or(Ok(selected.clone()), |class| models::build(class, &selected))
             }
         }
@@ -446,6 +447,23 @@ impl Collection {
     /// Removes the index `name`. Returns whether there was one.
     fn drop_index(&self, py: Python<'_>, name: &str) -> PyResult<bool> {
         self.run_live(py, "drop_index", |collection| collection.drop_index(name))
+    }
+
+    /// Begins to read the changes of the collection: what was written, in order, by any handle. The
+    /// database must keep changes: `keep_changes` of `flagstone.open`. See `Database.changes`.
+    #[pyo3(signature = (start=None, *, timeout=Timeout::ZERO))]
+    fn changes(&self, py: Python<'_>, start: Option<&str>, timeout: Timeout) -> PyResult<Changes> {
+        let name = self.run_live(py, "changes", |collection| Ok(collection.name()))?;
+        let (names, decimals) = (Some(vec![name]), self.decimals);
+        Changes::new(py, &self.opened, Asked { start, timeout, names, decimals })
+    }
+
+    /// Sets whether each write stores the document that it replaces with its change, which has it
+    /// as `Change.old`. It is stored. Each write then reads the old document, and the change of a
+    /// patch has the whole document.
+    #[pyo3(signature = (on=true))]
+    fn keep_old_documents(&self, py: Python<'_>, on: bool) -> PyResult<()> {
+        self.run_live(py, "keep_old_documents", |collection| collection.keep_old_documents(on))
     }
 
     /// Returns the names of the indexes with their fields: `{"by_sub": "subreddit, -score"}`.

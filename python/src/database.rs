@@ -1,5 +1,6 @@
 //! `flagstone.open` and `flagstone.Database`.
 
+use crate::changes::{Asked, Changes, Timeout};
 use crate::collection::Collection;
 use crate::decode::Decimals;
 use crate::error::is_conflict;
@@ -235,6 +236,30 @@ impl Database {
     fn snapshot(&self, py: Python<'_>) -> PyResult<Snapshot> {
         let taken = self.opened.run(py, || Ok(self.opened.database.snapshot()))?;
         Ok(Snapshot::new(&self.opened, taken))
+    }
+
+    /// Begins to read changes: what was written, in order, each commit once and as a whole. See
+    /// `Changes`. The database must keep them: `keep_changes` of `flagstone.open`.
+    ///
+    /// - `start`: `None` begins with the oldest change that is kept, `"now"` with the first commit
+    ///   after the call, and a token where an earlier reader was.
+    /// - `names`: the keyspaces and collections; all without.
+    /// - `timeout`: how long each change is waited for, a `timedelta` or seconds. `0` ends after
+    ///   what was written before, and `None` waits without a bound. Ctrl-C ends the wait.
+    ///
+    /// Raises `TooOld` if changes after `start` are not kept any more, here or later: read
+    /// everything again then. `InvalidInput` if changes are not kept, and for a token of another
+    /// history, such as that of a restored backup.
+    #[pyo3(signature = (start=None, *, names=None, timeout=Timeout::ZERO))]
+    fn changes(
+        &self,
+        py: Python<'_>,
+        start: Option<&str>,
+        names: Option<Vec<String>>,
+        timeout: Timeout,
+    ) -> PyResult<Changes> {
+        let decimals = self.decimals;
+        Changes::new(py, &self.opened, Asked { start, timeout, names, decimals })
     }
 
     /// Copies what is new into the backups in the directory `path`, which is created if it is not

@@ -238,7 +238,7 @@ impl Document {
         let selection = Selection::parse(py, path)?;
         let found =
             self.read(py, |view| selection.select(view).map_err(|error| malformed(py, error)))?;
-        found.to_python(py, self.decimals, default)
+        found.into_python(py, self.decimals, default)
     }
 
     /// Returns a view of the names of the fields.

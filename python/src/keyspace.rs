@@ -2,6 +2,8 @@
 
 use crate::access::Entries;
 use crate::bytes::Bytes;
+use crate::changes::{Asked, Changes, Timeout};
+use crate::decode::Decimals;
 use crate::error::{invalid, raised};
 use crate::fork::OfProcess;
 use crate::opened::Opened;
@@ -248,6 +250,15 @@ impl Keyspace {
     /// Returns about how many keys there are, from counters alone.
     fn approximate_len(&self, py: Python<'_>) -> PyResult<u64> {
         self.run_live(py, "approximate_len", |keyspace| Ok(keyspace.approximate_count()))
+    }
+
+    /// Begins to read the changes of the keyspace: what was written, in order, by any handle. The
+    /// database must keep changes: `keep_changes` of `flagstone.open`. See `Database.changes`.
+    #[pyo3(signature = (start=None, *, timeout=Timeout::ZERO))]
+    fn changes(&self, py: Python<'_>, start: Option<&str>, timeout: Timeout) -> PyResult<Changes> {
+        let name = self.run_live(py, "changes", |keyspace| Ok(keyspace.name()))?;
+        let (names, decimals) = (Some(vec![name]), Decimals::default());
+        Changes::new(py, &self.opened, Asked { start, timeout, names, decimals })
     }
 
     /// Returns a view of the keys: all of them, those from `start` on and before `end`, or those

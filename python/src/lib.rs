@@ -36,6 +36,7 @@ mod through;
 mod rows;
 mod scan;
 
+mod changes;
 mod load;
 
 mod arrow;
@@ -54,6 +55,8 @@ use pyo3::prelude::*;
 mod _flagstone {
     #[pymodule_export]
     use super::arrow::{ArrowBatch, ArrowBatches, ArrowSource};
+    #[pymodule_export]
+    use super::changes::{Change, Changes};
     #[pymodule_export]
     use super::collection::Collection;
     #[pymodule_export]

@@ -43,7 +43,7 @@ impl Selection {
 }
 
 impl Selected {
-    pub(crate) fn to_python<'py>(
+    pub(crate) fn into_python<'py>(
         self,
         py: Python<'py>,
         decimals: Decimals,

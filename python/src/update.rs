@@ -7,8 +7,11 @@ use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyList, PyString};
 
+/// Adds a change of a path to a patch.
+type Add = fn(Patch, &str, Value) -> Patch;
+
 /// The changes that take a dict of paths and values.
-const PAIRS: [(&str, fn(Patch, &str, Value) -> Patch); 9] = [
+const PAIRS: [(&str, Add); 9] = [
     ("set", |patch, path, value| patch.set(path, value)),
     ("inc", |patch, path, value| patch.inc(path, value)),
     ("mul", |patch, path, value| patch.mul(path, value)),
