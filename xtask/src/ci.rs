@@ -94,7 +94,17 @@ const STEPS: [Step; 15] = [
     Step { name: "shuttle", work: Work::Xtask(&["shuttle", "--seconds", "30", "--seed", "1"]) },
     Step {
         name: "smoke",
-        work: Work::Cargo(&["test", "--locked", "-p", "flagstone-bench", "--", "--ignored"]),
+        // With `-p flagstone-bench` cargo would build most crates again, with fewer features.
+        work: Work::Cargo(&[
+            "test",
+            "--locked",
+            "--workspace",
+            "--test",
+            "it",
+            "--",
+            "--ignored",
+            "smoke::",
+        ]),
     },
     Step { name: "sim", work: Work::Xtask(&["sim", "--seconds", "60", "--seed", "1000"]) },
     Step { name: "docs", work: Work::Docs(&["doc", "--locked", "--workspace", "--no-deps"]) },
@@ -327,7 +337,8 @@ clippy FAILED; to run it alone: cargo clippy --locked --workspace --all-targets 
         assert_eq!(line("tidy"), "cargo xtask tidy");
         assert_eq!(line("examples"), "cargo xtask examples");
         assert_eq!(line("shuttle"), "cargo xtask shuttle --seconds 30 --seed 1");
-        assert_eq!(line("smoke"), "cargo test --locked -p flagstone-bench -- --ignored");
+        let smoke = "cargo test --locked --workspace --test it -- --ignored smoke::";
+        assert_eq!(line("smoke"), smoke);
         assert_eq!(line("sim"), "cargo xtask sim --seconds 60 --seed 1000");
         let docs = "RUSTDOCFLAGS='-D warnings' cargo doc --locked --workspace --no-deps";
         assert_eq!(line("docs"), docs);

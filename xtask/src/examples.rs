@@ -2,23 +2,32 @@
 
 use crate::ci::cargo;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 
 /// The folder of the examples. Every file in it is run, so none is forgotten.
 const FOLDER: &str = "crates/flagstone/examples";
 
+/// Builds the examples of all crates as `cargo test --workspace` does, and not of one crate: that
+/// would build most crates again, with fewer features.
+const BUILD: [&str; 5] = ["build", "--locked", "-q", "--workspace", "--examples"];
+
 /// Runs all examples without arguments, up to the first that fails. Returns whether all succeeded.
 pub(crate) fn run(root: &Path) -> bool {
-    let names = match names(root) {
-        Ok(names) => names,
+    let (names, built) = match names(root).and_then(|names| Ok((names, folder_of_built()?))) {
+        Ok(found) => found,
         Err(error) => {
             println!("cannot list {FOLDER}: {error}");
             return false;
         }
     };
+    if !cargo(root).args(BUILD).status().is_ok_and(|status| status.success()) {
+        return false;
+    }
     names.iter().all(|name| {
-        println!("---- cargo {}", words(name).join(" "));
-        let ok = cargo(root).args(words(name)).status().is_ok_and(|status| status.success());
+        println!("---- cargo run -p flagstone --example {name}");
+        let program = Command::new(built.join(name)).current_dir(root).status();
+        let ok = program.is_ok_and(|status| status.success());
         if !ok {
             println!("---- the example {name} failed");
         }
@@ -26,9 +35,10 @@ pub(crate) fn run(root: &Path) -> bool {
     })
 }
 
-/// Returns the arguments with which cargo runs the example `name`.
-fn words(name: &str) -> [&str; 7] {
-    ["run", "--locked", "-q", "-p", "flagstone", "--example", name]
+/// Returns the folder of the programs that [`BUILD`] makes. This program is built with the same
+/// profile into the same target folder.
+fn folder_of_built() -> io::Result<PathBuf> {
+    Ok(std::env::current_exe()?.with_file_name("examples"))
 }
 
 /// The names of the examples, in order.
@@ -54,7 +64,6 @@ mod tests {
         for name in ["batches", "bulk_load", "bytes", "counter", "documents", "typed_structs"] {
             assert!(names.iter().any(|found| found == name), "{name}");
         }
-        assert_eq!(words("bytes")[1], "--locked");
-        assert_eq!(words("bytes")[5..], ["--example", "bytes"]);
+        assert_eq!(BUILD[1], "--locked");
     }
 }
