@@ -43,7 +43,8 @@ macro_rules! each_table_option {
             /// shorter, a fourth of [`block_bytes`](#structfield.block_bytes) but at least 1 KiB,
             /// and compress about as well. An uncached get decompresses a fourth of the bytes.
             ///
-            /// Default: false. It is meant for values that are small and alike, such as documents.
+            /// Default: true for new collections, else false. It is meant for values that are small
+            /// and alike, such as documents.
             ///
             /// A table has a dictionary only if its entries take at least 1 MiB, and if a trial
             /// with its first entries takes at most a sixteenth more bytes than long blocks do.
