@@ -1,7 +1,7 @@
 //! `flagstone.ArrowSource`: a query as an Arrow stream, by the PyCapsule interface.
 
 use crate::error::{invalid, raised};
-use crate::find::Find;
+use crate::find::{Find, filter_of};
 use crate::opened::Opened;
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
 use arrow_array::{RecordBatch, RecordBatchReader};
@@ -146,6 +146,36 @@ impl ArrowSource {
         let columns = self.columns.select(&names).map_err(|error| raised(py, &error))?;
         let (on_mismatch, rows) = (self.on_mismatch, self.rows);
         Ok(Self { find: self.find.clone_ref(py), columns, on_mismatch, rows })
+    }
+
+    /// Returns for each column its name, the path by which filters find its values, and its type;
+    /// nothing if filters cannot be pushed down.
+    fn _paths(&self) -> Vec<(String, String, String)> {
+        if !self.find.get().is_whole() {
+            return Vec::new();
+        }
+        let paths = self.columns.filter_paths().zip(self.columns.kinds());
+        paths.map(|(path, (name, kind))| (name.to_owned(), path, kind.to_string())).collect()
+    }
+
+    /// Returns a source of the documents that match `filter`, too.
+    fn _filtered(&self, py: Python<'_>, filter: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let find = self.find.get().filtered(filter_of(Some(filter))?);
+        let wrong = || invalid(py, "a query with skip, limit or fields is not filtered further");
+        let find = Py::new(py, find.ok_or_else(wrong)?)?;
+        let Self { columns, on_mismatch, rows, .. } = self;
+        Ok(Self { find, columns: columns.clone(), on_mismatch: *on_mismatch, rows: *rows })
+    }
+
+    /// Says how the query is run, and why: see `Find.explain`.
+    fn explain(&self, py: Python<'_>) -> PyResult<String> {
+        self.find.get().explain(py, false)
+    }
+
+    /// Whether what does not fit becomes null.
+    #[getter]
+    fn _has_nulls_for_misfits(&self) -> bool {
+        self.on_mismatch == OnMismatch::Null
     }
 
     /// Returns a batch without rows, for its schema.

@@ -13,7 +13,7 @@ use crate::rows::Rows;
 use crate::scan::Part;
 use crate::selection::Selection;
 use crate::through::Through;
-use crate::{load, models, time, update, value, views};
+use crate::{load, load_arrow, models, time, update, value, views};
 use flagstone::{Index, Result, Value};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
@@ -520,6 +520,42 @@ impl Collection {
             bar.call_method0("close")?;
         }
         done
+    }
+
+    /// Loads the rows of an Arrow stream as documents: of a table or a reader of pyarrow, a frame
+    /// of polars or pandas, a result of DuckDB, or anything else with `__arrow_c_stream__`.
+    /// Returns what was done: a dict of `documents` and `existing`.
+    ///
+    /// - `key`: the column of the primary key, or a dotted path in the columns.
+    /// - `mode`: `"upsert"` replaces documents, `"insert"` keeps those that are there, `"merge"`
+    ///   merges into them.
+    /// - `keep_key`: whether the column of the key is a field of the documents, too.
+    /// - `nulls`: whether a null is `"keep"`, a field that is null, or `"drop"`, no field.
+    /// - `naive`: whether a timestamp without a time zone is an `"error"`, or taken as `"utc"`.
+    /// - `progress`: a function of the documents so far.
+    ///
+    /// Values are exact: decimals keep their digits, dates are the datetimes at which they begin in
+    /// UTC. A value without a form in a document ends the load with `InvalidInput`, which names
+    /// row and column, a stream that fails with `Io`. The rows before are loaded, also at Ctrl-C.
+    #[pyo3(signature = (
+        reader, *, key="id", mode="upsert", keep_key=true, nulls="keep", naive="error",
+        progress=None
+    ))]
+    #[expect(clippy::too_many_arguments, reason = "keywords, which Python names at each call")]
+    fn load_arrow<'py>(
+        &self,
+        py: Python<'py>,
+        reader: &Bound<'py, PyAny>,
+        key: &str,
+        mode: &str,
+        keep_key: bool,
+        nulls: &str,
+        naive: &str,
+        progress: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyDict>> {
+        let wanted = load_arrow::Wanted { key, mode, keep_key, nulls, naive };
+        self.run_live(py, "load_arrow", |_| Ok(()))?;
+        load_arrow::run(&self.opened, &self.documents.collection, reader, &wanted, progress)
     }
 
     /// Begins a query for the documents that match `filter`, a dict such as `{"score": {"$gte":

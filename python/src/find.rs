@@ -92,6 +92,30 @@ impl Find {
         })
     }
 
+    /// Returns the same query for the documents that match `filter`, too. `None` if they cannot be
+    /// told before it is run: the result was cut, or lacks fields.
+    pub(crate) fn filtered(&self, filter: Filter) -> Option<Self> {
+        if !self.is_whole() {
+            return None;
+        }
+        let Documents { collection, through } = &*self.documents;
+        let documents = Documents { collection: collection.clone(), through: through.clone() };
+        let mut query = self.query.clone();
+        query.filter = query.filter.and(filter);
+        Some(Self {
+            opened: Arc::clone(&self.opened),
+            documents: OfProcess::new(documents),
+            decimals: self.decimals,
+            query,
+        })
+    }
+
+    /// Returns whether the query gives whole documents, and all that match.
+    pub(crate) const fn is_whole(&self) -> bool {
+        let Query { fields, skip, limit, .. } = &self.query;
+        fields.is_none() && *skip == 0 && limit.is_none()
+    }
+
     /// Runs `ask` on the query.
     pub(crate) fn ask<T: Send>(
         &self,
@@ -264,7 +288,7 @@ impl Find {
 
     /// Says how the query is run, and why; with `analyze` runs it, and says what was read.
     #[pyo3(signature = (*, analyze=false))]
-    fn explain(&self, py: Python<'_>, analyze: bool) -> PyResult<String> {
+    pub(crate) fn explain(&self, py: Python<'_>, analyze: bool) -> PyResult<String> {
         self.ask(py, |find| match analyze {
             true => find.explain_analyze(),
             false => find.explain(),

@@ -37,7 +37,9 @@ mod rows;
 mod scan;
 
 mod changes;
+mod incoming;
 mod load;
+mod load_arrow;
 
 mod arrow;
 mod collection;

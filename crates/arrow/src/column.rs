@@ -187,6 +187,20 @@ impl Columns {
         self.0.iter().map(|column| (column.name.as_str(), column.kind()))
     }
 
+    /// Returns the paths by which a filter finds the values of the columns. It may find more than
+    /// these: a path of a filter passes through arrays.
+    pub fn filter_paths(&self) -> impl Iterator<Item = String> {
+        self.0.iter().map(|column| match &column.place {
+            Place::Key => "$key".to_owned(),
+            Place::Field(name) => {
+                let quoted: String = name.chars().map(escaped).collect();
+                format!("$[\"{quoted}\"]")
+            }
+            Place::Dotted(path) => path.clone(),
+            Place::Path(path) => path.as_str().to_owned(),
+        })
+    }
+
     /// Returns the Arrow schema. A column without a type is one of JSON text.
     pub fn schema(&self) -> SchemaRef {
         let field = |column: &Column| column.kind().field(&column.name);
@@ -197,6 +211,15 @@ impl Columns {
 impl Column {
     pub(crate) fn kind(&self) -> Kind {
         self.kind.clone().unwrap_or(Kind::Json)
+    }
+}
+
+/// Returns a character as a quoted name of a JSONPath has it.
+fn escaped(c: char) -> String {
+    match c {
+        '"' | '\\' => format!("\\{c}"),
+        c if c < ' ' => format!("\\u{:04x}", u32::from(c)),
+        c => c.to_string(),
     }
 }
 

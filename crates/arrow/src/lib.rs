@@ -1,5 +1,5 @@
 //! Documents of flagstone as Arrow record batches, filled from their stored bytes: no document is
-//! decoded.
+//! decoded. And record batches as documents: [`load()`].
 //!
 //! ```no_run
 //! let db = flagstone::Database::open("data")?;
@@ -28,6 +28,15 @@ mod column;
 
 mod stream;
 
+mod import;
+
+mod cast;
+mod cells;
+
+mod load;
+
 pub use column::{Column, Columns};
+pub use import::imported;
 pub use kind::{Kind, PRECISION_MAX};
+pub use load::{LoadMode, LoadOptions, Loaded, load};
 pub use stream::{OnMismatch, Stream};

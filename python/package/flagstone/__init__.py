@@ -54,7 +54,7 @@ from .errors import (
     Unsupported,
 )
 
-from .frames import connect, scan
+from .frames import connect, explain_scan, scan
 
 _MutableMapping.register(Keyspace)
 _MutableMapping.register(Collection)
@@ -97,6 +97,7 @@ __all__ = [
     "Transaction",
     "Unsupported",
     "connect",
+    "explain_scan",
     "open",
     "scan",
 ]

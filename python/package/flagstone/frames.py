@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from . import pushdown
+
 if TYPE_CHECKING:
     import duckdb
     import polars
@@ -15,14 +17,19 @@ if TYPE_CHECKING:
 def scan(source: Collection | Find, columns: Any = None, **options: Any) -> polars.LazyFrame:
     """Returns a `LazyFrame` of polars over a collection or a query.
 
-    Only the columns that the frame needs are read, and a limit ends the reading. `columns` and the
-    options are those of `Find.arrow`.
+    Only the columns that the frame needs are read, and a limit ends the reading. Comparisons of a
+    column with a literal, `is_in`, `is_between`, `is_null`, `starts_with`, and what `&` and `|` make
+    of them, are pushed down, so that indexes are used: see `explain_scan`. A document that cannot
+    match is not read: if one of its values does not fit its column, nobody notices.
+
+    `columns` and the options are those of `Find.arrow`.
     """
     import polars
     from polars.io.plugins import register_io_source
 
     find = source.find() if hasattr(source, "find") else source
     whole = find.arrow(columns, **options)
+    paths = pushdown.Columns(whole)
     empty = polars.DataFrame(whole._empty())
 
     def read(
@@ -31,14 +38,25 @@ def scan(source: Collection | Find, columns: Any = None, **options: Any) -> pola
         n_rows: int | None,
         batch_size: int | None,
     ) -> Iterator[polars.DataFrame]:
-        wanted = whole if with_columns is None else whole.select(with_columns)
+        wanted = whole
+        if predicate is not None:
+            found = pushdown.of_polars(predicate, paths)
+            if found is not None:
+                wanted = wanted._filtered(found)
+        if with_columns is not None:
+            needed = set(with_columns)
+            if predicate is not None:
+                needed.update(predicate.meta.root_names())
+            # Of no column at all, the rows are counted by one.
+            names = [name for name in whole.types if name in needed] or list(whole.types)[:1]
+            wanted = wanted.select(names)
         left = n_rows
         for batch in wanted.batches():
             frame = polars.DataFrame(batch)
-            if with_columns is not None:
-                frame = frame.select(with_columns)
             if predicate is not None:
                 frame = frame.filter(predicate)
+            if with_columns is not None:
+                frame = frame.select(with_columns)
             if left is not None:
                 frame = frame.head(left)
                 left -= len(frame)
@@ -49,11 +67,41 @@ def scan(source: Collection | Find, columns: Any = None, **options: Any) -> pola
     return register_io_source(read, schema=empty.schema, is_pure=False)
 
 
+def explain_scan(
+    source: Collection | Find, predicate: polars.Expr, columns: Any = None, **options: Any
+) -> str:
+    """Says how `scan(source, columns).filter(predicate)` reads the collection: by which filter and
+    which index, and why. Nothing is read for it.
+    """
+    import polars
+    from polars.io.plugins import register_io_source
+
+    find = source.find() if hasattr(source, "find") else source
+    whole = find.arrow(columns, **options)
+    empty = polars.DataFrame(whole._empty())
+    plans = []
+
+    def read(
+        with_columns: list[str] | None,
+        predicate: polars.Expr | None,
+        n_rows: int | None,
+        batch_size: int | None,
+    ) -> Iterator[polars.DataFrame]:
+        paths = pushdown.Columns(whole)
+        found = None if predicate is None else pushdown.of_polars(predicate, paths)
+        plans.append((whole if found is None else whole._filtered(found)).explain())
+        yield empty if with_columns is None else empty.select(with_columns)
+
+    register_io_source(read, schema=empty.schema, is_pure=False).filter(predicate).collect()
+    return "\n".join(plans)
+
+
 def connect(db: Database, **options: Any) -> duckdb.DuckDBPyConnection:
     """Returns a connection of DuckDB in which every collection that is not empty is a table.
 
     Each query reads the collections anew. The options are those of `Find.arrow`. A field of the
-    documents is a column if a sample of them has it; see `Find.arrow`.
+    documents is a column if a sample of them has it; see `Find.arrow`. If pyarrow is installed, only
+    the columns that a query needs are read, and simple conditions use indexes.
     """
     import duckdb
 
@@ -62,8 +110,48 @@ def connect(db: Database, **options: Any) -> duckdb.DuckDBPyConnection:
         if content == "documents":
             collection = db.collection(name, create=False)
             if collection:
-                connection.register(name, collection.find().arrow(**options))
+                connection.register(name, table_of(collection.find().arrow(**options)))
     return connection
 
 
-__all__ = ["connect", "scan"]
+def table_of(source: Any) -> Any:
+    """Returns what DuckDB reads a source by: with pyarrow, a dataset, to which it passes columns
+    and conditions.
+    """
+    try:
+        from pyarrow import (  # type: ignore[import-untyped, unused-ignore]
+            RecordBatchReader,
+            dataset,
+            schema,
+        )
+    except ImportError:
+        return source
+    paths = pushdown.Columns(source)
+
+    class Table(dataset.Dataset):  # type: ignore[misc, unused-ignore]
+        def __init__(self) -> None:
+            pass
+
+        @property
+        def schema(self) -> Any:
+            return schema(source)
+
+        def scanner(self, columns: Any = None, filter: Any = None, **more: Any) -> Any:
+            read = source
+            if filter is not None:
+                found = pushdown.of_pyarrow(filter, paths)
+                if found is not None:
+                    read = read._filtered(found)
+            if columns is not None:
+                text = "" if filter is None else str(filter)
+                needed = [name for name in source.types if name in columns or name in text]
+                read = read.select(needed or list(source.types)[:1])
+            # The whole filter: what was pushed down may hold for more.
+            return dataset.Scanner.from_batches(
+                RecordBatchReader.from_stream(read), columns=columns, filter=filter
+            )
+
+    return Table()
+
+
+__all__ = ["connect", "explain_scan", "scan"]

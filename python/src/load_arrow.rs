@@ -1,0 +1,73 @@
+//! `Collection.load_arrow`: documents from an Arrow stream, by the PyCapsule interface.
+
+use crate::error::invalid;
+use crate::incoming::{Incoming, stream_of};
+use crate::opened::{Interrupt, Opened};
+use flagstone::{Collection, Error, ErrorKind};
+use flagstone_arrow::{LoadMode, LoadOptions};
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use std::ops::ControlFlow;
+
+/// How `Collection.load_arrow` was called.
+pub(crate) struct Wanted<'a> {
+    pub(crate) key: &'a str,
+    pub(crate) mode: &'a str,
+    pub(crate) keep_key: bool,
+    pub(crate) nulls: &'a str,
+    pub(crate) naive: &'a str,
+}
+
+impl Wanted<'_> {
+    fn options(&self, py: Python<'_>) -> PyResult<LoadOptions> {
+        let mut options = LoadOptions::new(self.key.strip_prefix("$.").unwrap_or(self.key));
+        let one_of = |name: &str, given: &str, known: &[&str]| {
+            known.iter().position(|known| *known == given).ok_or_else(|| {
+                let text = format!("{name} {given:?}: expected one of {known:?}");
+                invalid(py, text)
+            })
+        };
+        let modes = [LoadMode::Upsert, LoadMode::Insert, LoadMode::Merge];
+        options.mode = modes[one_of("mode", self.mode, &["upsert", "insert", "merge"])?];
+        options.drops_nulls = one_of("nulls", self.nulls, &["keep", "drop"])? == 1;
+        options.naive_is_utc = one_of("naive", self.naive, &["error", "utc"])? == 1;
+        options.drops_key = !self.keep_key;
+        Ok(options)
+    }
+}
+
+/// Loads a stream and returns what was done. `progress` is called with the documents so far.
+pub(crate) fn run<'py>(
+    opened: &Opened,
+    collection: &Collection,
+    reader: &Bound<'py, PyAny>,
+    wanted: &Wanted<'_>,
+    progress: Option<&Bound<'py, PyAny>>,
+) -> PyResult<Bound<'py, PyDict>> {
+    let py = reader.py();
+    let options = wanted.options(py)?;
+    let stream = stream_of(reader)?;
+    let (interrupt, mut raised) = (Interrupt::default(), None);
+    let progress = progress.map(|call| call.clone().unbind());
+    let loaded = opened.run(py, || {
+        let mut reader = Incoming::new(stream).map_err(|error| {
+            Error::new(ErrorKind::Io, format!("the Arrow stream has no schema: {error}"))
+        })?;
+        let watch = |so_far: flagstone_arrow::Loaded| {
+            if let Some(call) = &progress {
+                let called = Python::try_attach(|py| call.call1(py, (so_far.documents,)).err());
+                raised = called.flatten();
+            }
+            if raised.is_some() { ControlFlow::Break(()) } else { interrupt.check() }
+        };
+        flagstone_arrow::load(&opened.database, collection, &mut reader, &options, watch)
+    })?;
+    interrupt.raise()?;
+    if let Some(error) = raised {
+        return Err(error);
+    }
+    let report = PyDict::new(py);
+    report.set_item("documents", loaded.documents)?;
+    report.set_item("existing", loaded.existing)?;
+    Ok(report)
+}
