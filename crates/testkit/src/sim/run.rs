@@ -155,6 +155,8 @@ thread_local! {
     /// The current step, and the message of a panic in it.
     static AT: Cell<usize> = const { Cell::new(0) };
     static PANIC: RefCell<Option<String>> = const { RefCell::new(None) };
+    /// Whether this thread runs a history: then a panic is a result of it.
+    static RUNS: Cell<bool> = const { Cell::new(false) };
 }
 
 /// Prints every further step and error, to find the cause of a failure.
@@ -177,11 +179,14 @@ fn print(text: impl FnOnce() -> String) {
 pub fn run(seed: u64, plan: &[Planned]) -> Result<Outcome, Failure> {
     static HOOK: Once = Once::new();
     HOOK.call_once(|| {
-        std::panic::set_hook(Box::new(|info| {
-            PANIC.set(Some(format!("a panic: {info}")));
+        let print = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |info| match RUNS.get() {
+            true => PANIC.set(Some(format!("a panic: {info}"))),
+            false => print(info),
         }));
     });
     let guarded = || {
+        RUNS.set(true);
         std::panic::catch_unwind(|| run_steps(seed, plan)).unwrap_or_else(|_payload| {
             let what = PANIC.take().unwrap_or_else(|| "a panic".into());
             Err(Failure { at: AT.get(), what })
