@@ -175,8 +175,8 @@ pub struct LogFiles {
 }
 
 impl LogFiles {
-    /// Finds what readers of changes may read of a log that was `recovered`, whose database has
-    /// given no SeqNo after `last`. Changes nothing.
+    /// Finds what readers of changes may read of a log that was `recovered`. Nothing in the log or
+    /// the tables is newer than `last`. Changes nothing.
     ///
     /// # Errors
     /// Errors of the disk.

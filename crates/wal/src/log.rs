@@ -323,7 +323,7 @@ impl Log {
             return Err(no_segment());
         }
         for record in records {
-            if record.first_seqno > queue.next_seqno() && !queue.is_session_new() {
+            if record.first_seqno > queue.next_seqno() && !queue.may_skip() {
                 queue.push_void(record.first_seqno, synced);
             }
             queue.push(record.header(), record.payload, record.shared, synced);
@@ -333,7 +333,7 @@ impl Log {
 
     /// The offset up to which `segment`, for which a record is being framed, is known to be synced.
     #[inline]
-    fn synced_offset(&self, segment: u64) -> u32 {
+    pub(crate) fn synced_offset(&self, segment: u64) -> u32 {
         let found = self.synced_mark.load(Ordering::Acquire);
         if found >> 32 == segment & 0xFFFF_FFFF { found as u32 } else { 0 }
     }

@@ -14,6 +14,7 @@
 use crate::keep::{ChangesInfo, DroppedChanges, KeptFile};
 use crate::log::{Ledger, Log, Preparing};
 use crate::queue::Spare;
+use crate::record::HEADER_BYTES;
 use crate::segment::SegmentInfo;
 use flagstone_base::{FileNumber, Result, SeqNo};
 use flagstone_env::names::{FileKind, Name, parse};
@@ -284,9 +285,14 @@ impl Log {
         u64::try_from(wall.as_millis()).unwrap_or(u64::MAX).min((1 << 48) - 1)
     }
 
-    /// Notes that `seqno` is the last one that the database has given when it is opened. If the
-    /// log holds no changes, none up to it can be read.
+    /// Notes that nothing in the log or the tables is newer than `seqno` when the database is
+    /// opened. If the log holds no changes, none up to it can be read. If changes are kept, the
+    /// session's first record is preceded by voids for the SeqNos that are skipped after `seqno`:
+    /// so the first SeqNo of the segment says from where on nothing is missing.
     pub fn begin_changes(&self, seqno: SeqNo) {
+        if self.keeps_changes() {
+            self.queue.lock().void_after(seqno);
+        }
         let mut ledger = self.ledger.lock();
         if let Some(last) = ledger.kept.files.back_mut() {
             // After a clean close no header says where the last segment ended.
@@ -297,6 +303,21 @@ impl Log {
         if is_empty {
             ledger.kept.dropped_through = seqno;
         }
+    }
+
+    /// Voids the SeqNos through `seqno`, which the log will never hold, if changes are kept. It is
+    /// written with the next record or sync. Returns false, and has done nothing, if the
+    /// manifest must list more files first.
+    pub fn void_through(&self, seqno: SeqNo) -> bool {
+        if !self.keeps_changes() {
+            return true;
+        }
+        let mut queue = self.queue.lock();
+        let has_room = queue.has_room(HEADER_BYTES as u64);
+        if has_room {
+            queue.push_void(seqno.plus(1), |segment| self.synced_offset(segment));
+        }
+        has_room
     }
 
     /// The part of the log that readers of changes find.

@@ -96,6 +96,8 @@ pub(crate) struct Queue {
     /// The file of the current segment was prepared, so it need not grow.
     is_prepared: bool,
     is_session_new: bool,
+    /// SeqNos that the session skips at its start are voided.
+    voids_first: bool,
     /// Readers of changes read the log: writes that may be missing in it are noted.
     is_complete: bool,
     tail: Option<Tail>,
@@ -152,6 +154,7 @@ impl Queue {
             begin_segment: true,
             is_prepared: false,
             is_session_new: true,
+            voids_first: false,
             is_complete: beginning.is_complete,
             tail: beginning.tail,
             next_number: beginning.next_number,
@@ -173,9 +176,15 @@ impl Queue {
         self.next_seqno
     }
 
-    /// Returns whether no record was framed since the log was opened.
-    pub(crate) const fn is_session_new(&self) -> bool {
-        self.is_session_new
+    /// Returns whether the next record may skip SeqNos: as the first one since the log was opened.
+    pub(crate) const fn may_skip(&self) -> bool {
+        self.is_session_new && !self.voids_first
+    }
+
+    /// Lets the session go on after `seqno`: what it skips is voided.
+    pub(crate) fn void_after(&mut self, seqno: SeqNo) {
+        self.next_seqno = self.next_seqno.max(seqno.plus(1));
+        self.voids_first = true;
     }
 
     /// The offset up to which the current segment is filled.

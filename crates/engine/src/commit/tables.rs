@@ -10,7 +10,7 @@ use flagstone_base::{Result, SeqNo};
 
 /// Gives the next SeqNo to tables of `keyspace`, or to nothing: all later commits wait until it is
 /// published. The tables have keys from the first of `span` up to the second, which is excluded.
-/// Returns `None` if the manifest must grant more SeqNos first.
+/// Returns `None` if the manifest must grant more SeqNos or files first.
 ///
 /// # Errors
 /// InvalidInput if the keyspace was dropped; Poisoned, Closed.
@@ -35,6 +35,9 @@ pub(crate) fn number_tables<'a>(
         if !note_for_readers(history, &mut numbering, (record::INGEST, &note), 1)?.is_made {
             return Ok(None);
         }
+    } else if history.log.as_ref().is_some_and(|log| !log.void_through(seqno)) {
+        // Readers of changes miss nothing, and see that in the log.
+        return Ok(None);
     }
     numbering.next = seqno.plus(1);
     if let Some((key, end)) = span

@@ -159,7 +159,7 @@ impl Opening {
             true => Writable::default(),
             false => self.start_writing(visible, history)?,
         };
-        let log_files = self.find_log_files(visible)?;
+        let log_files = self.find_log_files()?;
         let executor = executor(&self.config)?;
         let setup = Setup {
             id: self.id,
@@ -201,11 +201,12 @@ impl Opening {
     }
 
     /// Finds what readers of changes may read of a log that is not written.
-    fn find_log_files(&self, last: SeqNo) -> Result<Option<LogFiles>> {
+    fn find_log_files(&self) -> Result<Option<LogFiles>> {
         let Config { environment, dir, .. } = &self.config;
         if !self.read_only || !self.state.retention.is_some_and(ChangeRetention::is_on) {
             return Ok(None);
         }
+        let last = self.log.last_kept(&self.state);
         LogFiles::find(&*environment.disk, dir, self.id, &self.log.recovered, last).map(Some)
     }
 
@@ -249,7 +250,7 @@ impl Opening {
         let (random, recovered) = (Arc::clone(&environment.random), &self.log.recovered);
         let log = Log::create(Arc::clone(disk), dir, self.id, random, log_options, recovered);
         let log = log.map_err(with_needed)?.with_clock(Arc::clone(&environment.clock));
-        log.begin_changes(visible);
+        log.begin_changes(self.log.last_kept(&self.state));
         Ok(Writable { manifest: Some(manifest), log: Some(log), ballast, removed_files })
     }
 }

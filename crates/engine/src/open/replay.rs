@@ -29,12 +29,17 @@ impl CheckedLog {
     /// The largest SeqNo that a write has, or may have had: after a crash it is unknown which
     /// writes were lost.
     pub(crate) fn last_seqno(&self, state: &ManifestState) -> SeqNo {
+        let granted = if state.clean_close { SeqNo::ZERO } else { state.seqno_ceiling };
+        self.last_kept(state).max(granted)
+    }
+
+    /// The largest SeqNo that a write has which was not lost, or a later one.
+    pub(crate) fn last_kept(&self, state: &ManifestState) -> SeqNo {
         let trees = state.trees.values();
         let tables = trees.flat_map(|tree| tree.tables.values()).map(|(_, meta)| meta.seqnos().1);
         let flushed = state.trees.values().filter_map(|tree| tree.flushed_through);
         let known = tables.chain(flushed).max().unwrap_or_default();
-        let granted = if state.clean_close { SeqNo::ZERO } else { state.seqno_ceiling };
-        known.max(state.last_seqno).max(self.last).max(granted)
+        known.max(state.last_seqno).max(self.last)
     }
 }
 

@@ -47,7 +47,7 @@ impl Run {
         self.oracle.delivered = 0;
         self.feed_has_failed = false;
         let (token, state) = (changes.token(), self.oracle.now.clone());
-        self.replica = Some(Replica { token, state, has_read: false });
+        self.replica = Some(Replica { token, state });
         Ok(())
     }
 
@@ -65,9 +65,7 @@ impl Run {
                 }
                 Ok(true)
             }
-            Err(error) if error.kind() == ErrorKind::TooOld && self.may_be_too_old(replica) => {
-                Ok(false)
-            }
+            Err(error) if error.kind() == ErrorKind::TooOld && self.may_be_too_old() => Ok(false),
             Err(error) => self.excuse(&error).map(|()| false),
         }
     }
@@ -78,9 +76,9 @@ impl Run {
     }
 
     /// Returns whether the position may be older than what is kept: a full disk costs changes, and
-    /// a segment without records is not kept, nor what its end was.
-    fn may_be_too_old(&self, replica: &Replica) -> bool {
-        self.may_have_gap() || self.oracle.log.is_empty() || !replica.has_read
+    /// so does a crash that loses everything since the position.
+    fn may_be_too_old(&self) -> bool {
+        self.may_have_gap() || self.oracle.log.is_empty()
     }
 
     /// Follows the feed where every commit must be delivered. Returns whether it was read.
@@ -92,7 +90,7 @@ impl Run {
     ) -> Check<bool> {
         let mut changes = match db.changes(ChangesFrom::After(replica.token)) {
             Ok(changes) => changes,
-            Err(error) if error.kind() == ErrorKind::TooOld && self.may_be_too_old(replica) => {
+            Err(error) if error.kind() == ErrorKind::TooOld && self.may_be_too_old() => {
                 return Ok(false);
             }
             Err(error) => return self.excuse(&error).map(|()| false),
@@ -113,7 +111,7 @@ impl Run {
             };
             let before = replica.state.digests(moment);
             apply(&mut replica.state, batch)?;
-            (replica.token, replica.has_read) = (delivery.token, true);
+            replica.token = delivery.token;
             let found = replica.state.digests(moment);
             let Some(at) = next_like(&self.oracle.log[delivered..], moment, (before, found)) else {
                 let next = self.oracle.log.get(delivered).map(|logged| logged.id);

@@ -14,8 +14,6 @@ use flagstone_doc::sort_key::{self, Direction};
 pub(super) struct Replica {
     pub(super) token: ChangeToken,
     pub(super) state: State,
-    /// Whether a commit was delivered.
-    pub(super) has_read: bool,
 }
 
 /// Applies a delivered commit to a replica.

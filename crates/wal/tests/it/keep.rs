@@ -120,6 +120,36 @@ fn what_is_beyond_the_bound_is_removed_and_a_reader_of_it_is_told() {
     assert_eq!(kept_files(&disk), 0);
 }
 
+/// The first SeqNo of a session says where the one before has ended, also if numbers are skipped.
+#[test]
+fn when_all_of_a_session_is_removed_a_reader_at_its_end_has_missed_nothing() {
+    let disk = mem();
+    let log = open(&disk, KEPT);
+    commit(&log, 1..=40);
+    let from = log.next_number();
+    log.remove_files().unwrap();
+    drop(log);
+    let (recovered, _) = recover(&disk, Some(from.0)).unwrap();
+    let log = create(Arc::new(disk.clone()), KEPT, &recovered).unwrap();
+    log.begin_changes(SeqNo::new(42));
+    commit(&log, 1000..=1040);
+    assert_eq!(all_after(&log, 30).unwrap(), [range(31, 40), range(1000, 1040)].concat());
+    let first = log.segments()[0].number;
+    drop(log);
+    let (whole, _) = recover(&disk, Some(first.0)).unwrap();
+    for name in disk.list(dir()).unwrap() {
+        if matches!(parse(&name), Name::Kept(_)) {
+            disk.remove(&dir().join(name)).unwrap();
+        }
+    }
+    let log = create(Arc::new(disk.clone()), KEPT, &whole).unwrap();
+    log.begin_changes(SeqNo::new(1040));
+    for after in [42, 43, 999] {
+        assert_eq!(all_after(&log, after).unwrap(), range(1000, 1040));
+    }
+    assert_eq!(all_after(&log, 41).unwrap_err().kind(), ErrorKind::TooOld);
+}
+
 #[test]
 fn a_verification_reads_kept_segments() {
     let disk = mem();

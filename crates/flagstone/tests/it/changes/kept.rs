@@ -3,7 +3,7 @@
 use super::{feed_files, keeping, kept, lines};
 use crate::support::{open, small};
 use flagstone::env::{Disk, Effect, Failure, Fault, Op};
-use flagstone::{ChangeRetention, ChangesFrom, Database, ErrorKind, Event};
+use flagstone::{ChangeRetention, ChangesFrom, Database, ErrorKind, Event, Index};
 use flagstone_testkit::{Session, World};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -139,6 +139,75 @@ fn a_database_open_for_reading_only_reads_what_is_kept() {
         assert!(rest.wait(Duration::from_secs(3600)).unwrap().is_none(), "it does not wait");
         session.db.close().unwrap();
         assert_eq!(world.files(), before);
+    }
+}
+
+/// After a crash the SeqNos begin far above. The position before them was too old, although nothing
+/// came between.
+#[test]
+fn a_reader_that_has_missed_nothing_goes_on_after_crashes_and_closes() {
+    for is_first_empty in [true, false] {
+        let mut world = World::new(1);
+        let session = kept(&world);
+        let kv = session.db.keyspace("kv").unwrap();
+        if !is_first_empty {
+            kv.put("a", "0").unwrap();
+            session.db.flush().unwrap();
+        }
+        session.db.sync().unwrap();
+        let token = session.db.changes(ChangesFrom::Now).unwrap().token();
+        drop(kv);
+        let (mut session, mut expected) = (Some(session), Vec::new());
+        for n in 0..6 {
+            world = match n % 3 {
+                0 => world.after_kill(n),
+                1 => world.after_power_cut(n),
+                _ => {
+                    session.take().unwrap().db.close().unwrap();
+                    World::on(world.mem.clone(), n)
+                }
+            };
+            drop(session.take());
+            let opened = kept(&world);
+            let rest =
+                || opened.db.changes(ChangesFrom::After(token)).map(|mut rest| lines(&mut rest));
+            assert_eq!(rest().unwrap(), expected, "opening {n}");
+            // Some lives write nothing.
+            if n % 2 == 1 {
+                opened.db.keyspace("kv").unwrap().put("b", n.to_string()).unwrap();
+                opened.db.sync().unwrap();
+                expected.push(format!("kv put b={n}"));
+                assert_eq!(rest().unwrap(), expected, "life {n}");
+            }
+            session = Some(opened);
+        }
+    }
+}
+
+/// The build of an index takes SeqNos that no record has.
+#[test]
+fn the_build_of_an_index_makes_no_position_too_old() {
+    let world = World::new(1);
+    let session = kept(&world);
+    let documents = session.db.collection("documents").unwrap();
+    documents.put_json(1, r#"{"v":1}"#).unwrap();
+    drop(documents);
+    session.db.close().unwrap();
+    feed_files(&world).iter().for_each(|name| world.disk.remove(&World::path(name)).unwrap());
+    let session = kept(&world);
+    let token = session.db.changes(ChangesFrom::Now).unwrap().token();
+    let documents = session.db.collection("documents").unwrap();
+    documents.create_index("v", Index::on("v")).unwrap();
+    assert!(session.db.stats().visible_seqno > token.seqno().get(), "a build takes SeqNos");
+    drop(documents);
+    session.db.close().unwrap();
+    for n in 0..2 {
+        let session = kept(&world);
+        let mut rest = session.db.changes(ChangesFrom::After(token)).unwrap();
+        assert_eq!(rest.by_ref().count(), n, "opening {n}");
+        session.db.keyspace("kv").unwrap().put("a", n.to_string()).unwrap();
+        drop(rest);
+        session.db.close().unwrap();
     }
 }
 
