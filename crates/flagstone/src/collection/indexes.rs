@@ -44,7 +44,8 @@ impl Collection {
     /// or a document that the index cannot hold: arrays on two of its paths, or more than 10,000
     /// entries. Duplicate for a value that two documents have in a unique index. Busy while another
     /// call builds it. OutOfSpace, Io, Corruption, Poisoned, Closed. After an error the index is
-    /// removed; if that fails, it is not used, and this call can be repeated.
+    /// removed; if that fails, it is not used, and this call can be repeated. A continued build
+    /// keeps what is done, unless a document is the reason.
     pub fn create_index(&self, name: &str, index: Index) -> Result<()> {
         let watch = &mut |_progress: BuildProgress| ControlFlow::Continue(());
         index::create(&self.0, name, &index, None, watch).map(|_complete| ())

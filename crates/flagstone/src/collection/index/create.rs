@@ -4,7 +4,7 @@ use super::build::{Watch, build};
 use super::commit::apply_dates;
 use crate::collection::stored::Stored;
 use crate::index::{CONTENT, Definition, Index, IndexState, Status, encode_note, index_of};
-use flagstone_base::{Error, Result};
+use flagstone_base::{Error, ErrorKind, Result};
 use flagstone_engine::content::KeyspaceContent;
 use flagstone_engine::{Keyspace, KeyspaceOptions, Routing, WantedOwned};
 use std::fmt;
@@ -118,7 +118,7 @@ pub(in crate::collection) fn create(
         return Ok(true);
     }
     let built = build_alone(stored, (&owned, is_new), part_bytes, watch)?;
-    if !matches!(built, Ok(true)) {
+    if !is_kept(&built, is_new) {
         let dropped = drop(stored, name);
         // The first error is the one that says what is wrong.
         if built.is_ok() {
@@ -126,6 +126,17 @@ pub(in crate::collection) fn create(
         }
     }
     built
+}
+
+/// Returns whether an index stays after its build. A continued build that has failed for another
+/// reason than its documents, such as a full disk, can be continued again.
+fn is_kept(built: &Result<bool>, is_new: bool) -> bool {
+    match built {
+        Ok(is_complete) => *is_complete,
+        Err(error) => {
+            !is_new && !matches!(error.kind(), ErrorKind::Duplicate | ErrorKind::InvalidInput)
+        }
+    }
 }
 
 /// Builds the index in `owned`. The outer error is that another call builds it.

@@ -226,6 +226,54 @@ fn a_build_that_finds_the_disk_full_says_so_and_leaves_documents_and_no_index() 
     check(&documents, &[&BY_N], &before, session.db.now());
 }
 
+/// A continued build that found the disk full dropped the index, with what the first build and the
+/// continued one had done.
+#[test]
+fn a_continued_build_that_finds_the_disk_full_can_be_continued_again() {
+    let world = World::new(1);
+    let session = open(&world, &small());
+    let documents = session.db.collection("documents").unwrap();
+    fill(&session.db, &documents, 2000, Durability::Buffered);
+    session.db.flush().unwrap();
+    let mut after = None;
+    let crash = |progress: BuildProgress| {
+        if progress.documents >= 500 && after.is_none() {
+            after = Some(world.after_power_cut(3));
+        }
+        ControlFlow::Continue(())
+    };
+    let built = documents.create_index_in_parts("by_n", BY_N.index(), 4 << 10, crash);
+    assert!(built.unwrap().is_continue());
+    let world = after.unwrap();
+    let session = open(&world, &small());
+    let documents = session.db.collection("documents").unwrap();
+    let first = documents.indexes()[0].documents_done;
+    assert!((1..2000).contains(&first), "{first}");
+    let watch = |progress: BuildProgress| {
+        if progress.documents >= 1200 {
+            world.disk.set_room(Some(0));
+        }
+        ControlFlow::Continue(())
+    };
+    let built = documents.create_index_in_parts("by_n", BY_N.index(), 4 << 10, watch);
+    assert_eq!(built.unwrap_err().kind(), ErrorKind::OutOfSpace);
+    let done = documents.indexes()[0].documents_done;
+    assert!(done > first, "{done} after {first}");
+    world.disk.set_room(None);
+    // Writers keep it up to date meanwhile.
+    documents.put_value(3, &value(3, 5)).unwrap();
+    let mut least = u64::MAX;
+    let watch = |progress: BuildProgress| {
+        least = least.min(progress.documents);
+        ControlFlow::Continue(())
+    };
+    let built = documents.create_index_in_parts("by_n", BY_N.index(), 4 << 10, watch);
+    assert!(built.unwrap().is_continue());
+    assert!(least >= done, "{least}, {done} were done");
+    check(&documents, &[&BY_N], &model_of(&documents), session.db.now());
+    session.db.verify().unwrap();
+}
+
 #[test]
 fn the_entries_of_documents_that_were_written_without_a_log_are_durable_after_them() {
     let options = small_with(Durability::None);
