@@ -28,6 +28,7 @@ use crate::transaction::{Isolation, Transaction, pause_after};
 use crate::verify;
 use crate::write::{commit, try_commit};
 use flagstone_base::{Error, ErrorKind, Moment, Result};
+use flagstone_wal::Log;
 use std::fmt;
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -350,18 +351,26 @@ impl Engine {
         Transaction::begin(&self.handle, isolation)
     }
 
-    /// Makes the writes of `transaction` visible together. Returns no ticket if there are none:
-    /// then nothing is checked, since its snapshot is a state that the database had.
+    /// Makes the writes of `transaction` visible together. If there are none, nothing is checked,
+    /// since its snapshot is a state that the database had. Then the ticket is that of everything
+    /// before it, which the transaction may have read.
     ///
     /// # Errors
-    /// Conflict if another commit came between; otherwise those of [`Engine::start`].
+    /// Conflict if another commit came between; otherwise those of [`Engine::start`]. Without
+    /// writes only InvalidInput and Closed.
     pub fn start_transaction(
         &self,
         transaction: Transaction,
         durability: Durability,
     ) -> Result<Option<Ticket>> {
         if transaction.is_empty() {
-            return self.parts().health.check_open().map(|()| None);
+            self.parts().health.check_open()?;
+            if let Durability::Interval(interval) = durability {
+                check_interval(interval)?;
+            }
+            let log = self.parts().history.log.as_ref().filter(|_| durability.is_logged());
+            let read = Committed { last: transaction.seqno(), lsn: log.map(Log::enqueued) };
+            return Ok(Some(self.ticket(&read, durability)));
         }
         let batch = transaction.into_batch()?;
         if batch.prepared.is_empty() {

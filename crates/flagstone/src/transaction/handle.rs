@@ -84,7 +84,8 @@ impl Transaction {
     }
 
     /// Makes all writes of the transaction visible together. A transaction without writes needs no
-    /// check, and its commit writes nothing.
+    /// check, and its commit writes nothing: it waits until what was read is as durable as a write
+    /// would be.
     ///
     /// # Errors
     /// Conflict if another commit came between: begin again, since what was read is out of date.

@@ -155,10 +155,18 @@ impl Run {
         if !commits || made.is_empty() {
             return Ok(());
         }
-        let done = transaction.commit();
+        let (is_empty, done) = (transaction.is_empty(), transaction.commit());
         let durability = self.setting.options.durability;
+        if is_empty {
+            // No patch has changed anything. A poisoned database can still be read.
+            if self.excused(done)?.is_some() {
+                self.oracle.promise(durability, self.oracle.last_id());
+            }
+            return Ok(());
+        }
         self.written(&made, durability, None, done)
     }
+
     /// Returns whether a patch finds no document, and may or may not remove one that has expired.
     fn may_be_nothing(&self, change: &Change) -> bool {
         let Change::Patch(slot, key, Missing::Nothing, _) = *change else { return false };

@@ -4,7 +4,7 @@
 use crate::support::{hashed, open, small, small_with};
 use flagstone::env::names::FileKind;
 use flagstone::env::{Effect, Executor, Failure, Fault, Op};
-use flagstone::{Durability, ErrorKind, Event, Listener};
+use flagstone::{Durability, ErrorKind, Event, Isolation, Listener, TransactionOptions};
 use flagstone_testkit::World;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -29,6 +29,49 @@ fn a_synced_commit_without_operations_makes_what_is_before_it_durable() {
             let kv = open(&after, &small()).db.keyspace("kv").unwrap();
             assert!(kv.get("buffered").unwrap().is_some(), "{durability:?}, {with_condition}");
         }
+    }
+}
+
+/// Rule 30: a transaction that has written nothing was committed at once, and a power cut took what
+/// it had read.
+#[test]
+fn a_synced_transaction_without_writes_makes_what_it_has_read_durable() {
+    for durability in [Durability::Group, Durability::Each] {
+        for isolation in [Isolation::Snapshot, Isolation::Serializable] {
+            let world = World::new(1);
+            let session = open(&world, &small());
+            let kv = session.db.keyspace_with("kv", hashed(1)).unwrap();
+            kv.put("buffered", "1").unwrap();
+            let options = TransactionOptions::new().durability(durability).isolation(isolation);
+            let tx = session.db.begin_with(options).unwrap();
+            assert!(tx.get(&kv, "buffered").unwrap().is_some());
+            tx.commit().unwrap();
+            let after = World::on(world.mem.crash_losing_unsynced(), 1);
+            let kv = open(&after, &small()).db.keyspace("kv").unwrap();
+            assert!(kv.get("buffered").unwrap().is_some(), "{durability:?}, {isolation:?}");
+        }
+    }
+}
+
+/// What a poisoned database has read is durable, or the commit says that it need not be.
+#[test]
+fn a_transaction_without_writes_in_a_poisoned_database_promises_what_is_synced() {
+    let (world, options) = (World::new(1), small());
+    let session = open(&world, &options);
+    let kv = session.db.keyspace_with("kv", hashed(1)).unwrap();
+    kv.put("synced", "1").unwrap();
+    session.db.sync().unwrap();
+    let commit = |durability| {
+        let options = TransactionOptions::new().durability(durability);
+        session.db.begin_with(options).unwrap().commit()
+    };
+    kv.put("buffered", "1").unwrap();
+    let fault = Fault::new(Effect::Fail(Failure::Io)).on(&[Op::Sync]);
+    world.disk.inject(fault.of(FileKind::Wal));
+    assert_eq!(session.db.sync().unwrap_err().kind(), ErrorKind::Poisoned);
+    commit(Durability::Buffered).unwrap();
+    for durability in [Durability::Group, Durability::Each] {
+        assert_eq!(commit(durability).unwrap_err().kind(), ErrorKind::Poisoned);
     }
 }
 
