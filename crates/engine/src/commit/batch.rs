@@ -251,6 +251,11 @@ impl Batch {
         self.keyspaces.iter().any(|keyspace| keyspace.has_owned())
     }
 
+    /// Returns whether the batch writes a keyspace that owns others. Conditions are no writes.
+    pub(crate) fn writes_owner(&self) -> bool {
+        self.ops.iter().any(|op| self.keyspaces[usize::from(op.keyspace)].has_owned())
+    }
+
     /// The number of bytes that the batch takes in the log.
     pub fn bytes(&self) -> usize {
         self.payload.len()

@@ -60,7 +60,8 @@ impl<'a> Hold<'a> {
         self
     }
 
-    /// Sets the durability of the commit. The default is that of the database.
+    /// Sets the durability of the commit. The default is that of the database. A batch that writes
+    /// a keyspace which owns others is logged, also with `None`.
     #[must_use]
     pub const fn durability(mut self, durability: Durability) -> Self {
         self.durability = durability;
@@ -84,8 +85,8 @@ impl<'a> Hold<'a> {
         mut self,
         complete: impl FnOnce(&mut HeldBatch<'_>) -> Result<T>,
     ) -> Result<(Option<Ticket>, T)> {
-        let (durability, handle) = (self.durability, self.handle);
-        if let Durability::Interval(interval) = durability {
+        let handle = self.handle;
+        if let Durability::Interval(interval) = self.durability {
             check_interval(interval)?;
         }
         let (mut complete, mut completed) = (Some(complete), None);
@@ -96,7 +97,7 @@ impl<'a> Hold<'a> {
             Ok(())
         })?;
         let value = completed.ok_or_else(|| handle.parts().setup.closed())?;
-        let log = || Arc::clone(&handle.parts().log);
+        let (log, durability) = (|| Arc::clone(&handle.parts().log), self.durability);
         let ticket = committed.map(|Committed { last, lsn }| Ticket {
             log: log(),
             lsn,
@@ -146,6 +147,7 @@ impl<'a> Hold<'a> {
         if self.batch.is_empty() {
             return Ok(None);
         }
+        self.log_owned();
         let more = match is_pressed {
             true => parts.commits.admit_prepared(&self.batch, admitted.as_ref(), self.wait)?,
             false => None,
@@ -191,6 +193,15 @@ impl<'a> Hold<'a> {
             if self.batch.prepared.iter().all(|known| known.owner != core.id) {
                 self.batch.prepared.push(core.prepared());
             }
+        }
+    }
+
+    /// Has a batch logged that writes a keyspace which owns others. It changes what these hold of
+    /// the value that was there before. If a crash lost the write of that value and kept this one,
+    /// entries of an even earlier value would stay.
+    fn log_owned(&mut self) {
+        if self.durability == Durability::None && self.batch.writes_owner() {
+            self.durability = Durability::Buffered;
         }
     }
 

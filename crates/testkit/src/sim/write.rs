@@ -109,30 +109,17 @@ impl Run {
         };
         let slots = changes.iter().map(Change::slot).chain(expected_slot);
         let Some(handles) = self.handles(slots)? else { return Ok(()) };
-        // A batch that is prepared with the indexes of the collection is always logged.
-        // Without a snapshot a condition on one is left out.
-        let has_snapshot = self.life.as_ref().is_some_and(|life| !life.snapshots.is_empty());
-        let expected_slot = match expect {
-            Some(Expect::Unchanged(..)) if !has_snapshot => None,
-            _ => expected_slot,
-        };
-        let mut prepared = changes.iter().map(Change::slot).chain(expected_slot);
-        let is_logged = self.oracle.has_indexes() && prepared.any(|slot| slot == DOCUMENTS);
-        let logged = |durability| match durability {
-            Durability::None if is_logged => Durability::Buffered,
-            durability => durability,
-        };
         let mut batch = Batch::default();
         fill(&mut batch, &handles, changes).map_err(|error| format!("a batch: {error:?}"))?;
         let Some(life) = &self.life else { return Ok(()) };
         let (oracle, lives, tokens) = (&self.oracle, self.lives, &self.tokens[..]);
         let judge = Judge { oracle, life, lives, tokens };
         let verdict = expect.map(|expect| judge.expect(&mut batch, &handles, expect));
-        let usual = logged(self.setting.options.durability);
+        let usual = self.setting.options.durability;
         match how {
             How::With(durability) => {
                 let done = life.db.commit_with(batch, durability);
-                self.written(changes, logged(durability), verdict, done)
+                self.written(changes, durability, verdict, done)
             }
             How::Plain => {
                 let done = life.db.commit(batch);

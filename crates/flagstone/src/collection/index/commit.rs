@@ -76,18 +76,8 @@ pub(crate) fn try_start(
     }
 }
 
-/// Returns the durability of a commit that changes documents with indexes: it is always logged. It
-/// changes the entries of the document that was there before. If a crash lost the write of that
-/// document and kept this one, entries of an even earlier document would stay.
-pub(super) const fn logged(durability: Durability) -> Durability {
-    match durability {
-        Durability::None => Durability::Buffered,
-        logged => logged,
-    }
-}
-
 fn start_held(engine: &Engine, batch: Batch, durability: Durability, wait: bool) -> Result<Ticket> {
-    let hold = engine.hold(batch).durability(logged(durability)).wait(wait);
+    let hold = engine.hold(batch).durability(durability).wait(wait);
     let hold = hold.resolve(&|owner, _key, operand| !is_blind(owner, operand));
     let (ticket, ()) = hold.commit(|held| {
         let mut changes = Changes::default();
@@ -118,8 +108,7 @@ pub(in crate::collection) fn rewrite(
     decide: impl FnOnce(Option<&[u8]>) -> Result<Rewrite>,
 ) -> Result<bool> {
     let (core, engine) = (stored.bytes(), stored.engine());
-    let durability = logged(engine.options().durability);
-    let hold = engine.hold(Batch::default()).key(core, key).durability(durability);
+    let hold = engine.hold(Batch::default()).key(core, key);
     let (ticket, is_written) = hold.commit(|held| {
         let found = held.get(core, key)?;
         let Some((kind, bytes)) = decide(found.value.as_deref())?.entry() else {
@@ -162,11 +151,10 @@ pub(in crate::collection) fn with_date<'a>(
 /// stays so.
 pub(super) fn apply_dates(stored: &Stored) -> Result<()> {
     let core = stored.bytes();
-    let durability = logged(stored.engine().options().durability);
     let mut scan = core.scan_range(KeyRange::ALL).with_expired();
     while scan.advance()? {
         let key = scan.key();
-        let hold = stored.engine().hold(Batch::default()).key(core, key).durability(durability);
+        let hold = stored.engine().hold(Batch::default()).key(core, key);
         let (ticket, ()) = hold.commit(|held| {
             let (Some(bytes), old) = held.get_stored(core, key)? else { return Ok(()) };
             let expiry = expiry_by_date(core, &bytes, old)?;
@@ -187,8 +175,7 @@ pub(super) fn apply_dates(stored: &Stored) -> Result<()> {
 /// Removes the document of the encoded `key` if it has expired.
 pub(super) fn remove_expired(stored: &Stored, key: &[u8]) -> Result<()> {
     let (core, engine) = (stored.bytes(), stored.engine());
-    let durability = logged(engine.options().durability);
-    let hold = engine.hold(Batch::default()).key(core, key).durability(durability);
+    let hold = engine.hold(Batch::default()).key(core, key);
     let (ticket, ()) = hold.commit(|held| {
         let (Some(bytes), expiry) = held.get_stored(core, key)? else { return Ok(()) };
         if expiry.is_none_or(|expiry| expiry > held.moment()) {

@@ -3,7 +3,6 @@
 
 use super::blind::is_blind;
 use super::changes::{Changes, expiry_by_date};
-use super::commit::logged;
 use super::entry_change::EntryWrite;
 use super::unique::{holder, violation};
 use crate::collection::stored::Stored;
@@ -244,7 +243,6 @@ impl Pending {
         transaction: Transaction,
         durability: Durability,
     ) -> Result<Option<Ticket>> {
-        let durability = logged(durability);
         if self.claims.is_empty() && self.unseen.is_empty() {
             return engine.start_transaction(transaction, durability);
         }

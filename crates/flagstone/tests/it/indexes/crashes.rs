@@ -140,6 +140,32 @@ fn a_logged_write_after_an_unlogged_one_leaves_no_entry_of_an_earlier_document()
     }
 }
 
+/// A batch was logged because a condition named a collection with indexes.
+#[test]
+fn a_condition_on_documents_with_indexes_does_not_have_a_batch_logged() {
+    let world = World::new(3);
+    let session = world.open(&small_with(Durability::Buffered)).unwrap();
+    let documents = session.db.collection("documents").unwrap();
+    documents.create_index("v", Index::on("v")).unwrap();
+    let kv = session.db.keyspace("kv").unwrap();
+    let commit = |expected: i64, writes: Option<i64>| {
+        let mut batch = Batch::default();
+        batch.expect_no_document(&documents, expected).unwrap();
+        batch.put(&kv, expected.to_be_bytes(), "1").unwrap();
+        if let Some(key) = writes {
+            batch.put_value(&documents, key, &doc!({ "v": 1 })).unwrap();
+        }
+        session.db.commit_with(batch, Durability::None)
+    };
+    let logged = || session.db.stats().wal_bytes_written;
+    let before = logged();
+    commit(1, None).unwrap();
+    assert_eq!(logged(), before, "nothing is logged");
+    commit(2, Some(9)).unwrap();
+    assert!(logged() > before, "a document with indexes is");
+    assert_eq!(commit(9, None).unwrap_err().kind(), ErrorKind::Conflict);
+}
+
 #[test]
 fn indexes_agree_with_documents_after_a_crash_at_any_change_of_the_disk() {
     let seed = seed("indexes_agree_with_documents_after_a_crash_at_any_change_of_the_disk", 5);
