@@ -79,7 +79,7 @@ fn start_compaction(upkeep: &Arc<Upkeep>, tree: &Arc<Tree>) -> Option<Compaction
     }
     let oldest = snapshots.iter().copied().min();
     let hidden = || pick_hidden(view.version(), tree.options(), oldest.unwrap_or(visible));
-    let mut trim = pick_trim(view.version(), tree.options());
+    let mut trim = pick_trim(view.version(), tree.options(), tree.floor());
     let late = trim.take_if(|_| upkeep.splits.is_trim_late(tree, upkeep.setup.now()));
     let job = match late.or_else(|| pick_of(tree, view.version(), policy)) {
         None if policy == Policy::Leveling => expired.or_else(hidden),

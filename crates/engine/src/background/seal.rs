@@ -15,10 +15,10 @@ use std::cmp::Reverse;
 use std::collections::HashSet;
 use std::sync::Arc;
 
-/// A seal of the largest memtables takes at least this part of their share, from as many trees as
-/// needed. With thousands of trees that hold little, one tree a flush would cost a sync for next to
-/// nothing.
-const GROUP_PARTS: u64 = 64;
+/// A seal of the largest memtables takes at least one part in this many of their share, from as
+/// many trees as needed. With many trees that hold little, one tree a flush would cost two syncs
+/// and an edit for a few MiB.
+const GROUP_PARTS: u64 = 16;
 
 /// The memtables that a seal takes.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -48,7 +48,7 @@ fn split(upkeep: &Arc<Upkeep>, tree: &Arc<Tree>, load: Option<&WriteLoad>) -> Re
     let Some(at) = layout.trees.iter().position(|other| Arc::ptr_eq(other, tree)) else {
         return Ok(Split::Never);
     };
-    let limit = limit_of(upkeep, &layout.route);
+    let limit = limit_of(upkeep, &layout.route, tree);
     let is_large = limit > 0 && tree.table_bytes() >= limit;
     let load = load.filter(|_| limit > 0).and_then(|load| Cuts::of_load(load, tree, layout, at));
     if (!is_large && load.is_none()) || layout.trees.len() >= PARTITIONS_MAX {

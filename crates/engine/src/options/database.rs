@@ -42,9 +42,10 @@ pub struct Options {
     /// While a flush runs a memtable may grow beyond this size.
     pub memtable_bytes: Option<u64>,
     /// Split a partition of a keyspace with ranges of keys ([`Routing::Range`](crate::Routing)) in
-    /// two when its tables take this many bytes, at least 1 KiB, and merge neighbours that a split
-    /// has made while together they take less than a quarter of it. A split writes one edit and
-    /// stops no writer. A keyspace has at most 256 partitions.
+    /// two when its tables take about this many bytes, at least 1 KiB, and merge neighbours that a
+    /// split has made while together they take less than a quarter of it. Partitions that grow
+    /// alike are not all split at once: one of several is split at 0.63 to 1.28 times this size. A
+    /// split writes one edit and stops no writer. A keyspace has at most 256 partitions.
     ///
     /// A partition of any size is also split, in up to four, when a fourth of its writers wait for
     /// one another: at the keys that divide what they write evenly, and into no more partitions

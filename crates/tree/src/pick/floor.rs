@@ -21,7 +21,7 @@ use flagstone_base::{FileNumber, SeqNo};
 use flagstone_sst::TableMeta;
 use std::collections::BTreeSet;
 
-fn is_older(meta: &TableMeta, floor: SeqNo) -> bool {
+pub(super) fn is_older(meta: &TableMeta, floor: SeqNo) -> bool {
     meta.seqnos().1 <= floor
 }
 

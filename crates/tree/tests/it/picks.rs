@@ -5,7 +5,8 @@ use flagstone_base::{Compression, FileNumber, Moment, SeqNo, TreeId};
 use flagstone_env::MemDisk;
 use flagstone_sst::{Expiries, TableMeta, TableOptions};
 use flagstone_tree::{
-    Policy, TreeEdit, TreeOptions, Version, next_expiry, pick, pick_expired, pressure,
+    KeyBounds, Policy, TreeEdit, TreeOptions, Version, next_expiry, pick, pick_expired, pick_trim,
+    pressure,
 };
 
 /// Parses a table: `L1 7 a..f #3 2000` is level, number, bounds, SeqNo and bytes. The word
@@ -423,4 +424,59 @@ fn an_edit_that_does_not_fit_is_refused() {
     let mut edit = TreeEdit::new(TreeId(3));
     edit.added.push((7, TableMeta { number: FileNumber(2), ..meta }));
     assert!(apply(&edit).is_err());
+}
+
+/// Picks a trim in a tree that has the keys from m on.
+fn trimmed(floor: Option<u64>, job_bytes_min: u64, tables: &[&str]) -> String {
+    let bounds = Some(std::sync::Arc::new(KeyBounds::new(b"m".to_vec(), None)));
+    let options = TreeOptions { bounds, job_bytes_min, ..options() };
+    let job = pick_trim(&version(tables), &options, floor.map(SeqNo::new));
+    job.map_or_else(|| "nothing".to_owned(), |job| job.to_string())
+}
+
+/// Each table was a job of its own, and an edit.
+#[test]
+fn tables_of_l0_that_reach_across_a_bound_are_trimmed_together() {
+    let tables = [
+        "L0 1 a..p #5 100",
+        "L0 2 c..r #6 100",
+        "L0 3 s..t #6 90",
+        "L0 4 d..q #7 100",
+        "L6 5 a..z #3 50",
+        "L6 6 zz..zzz #3 50",
+    ];
+    assert_eq!(trimmed(None, 1000, &tables), "bounds: L0 000004 000002 000001 -> L0");
+    let alone = ["L0 4 d..q #7 100", "L6 5 a..z #3 50"];
+    assert_eq!(trimmed(None, 1000, &alone), "bounds: L6 000005 -> L6", "the smallest");
+    assert_eq!(trimmed(None, 1000, &["L0 3 s..t #6 90"]), "nothing");
+}
+
+#[test]
+fn runs_that_are_trimmed_together_are_no_more_than_one_job_takes() {
+    let tables = [
+        "L0 1 a..p #5 900",
+        "L0 2 c..r #6 300",
+        "L0 3 a..t #7 300",
+        "L0 4 d..q #8 300",
+        "L0 5 d..q #9 300",
+    ];
+    assert_eq!(trimmed(None, 1000, &tables), "bounds: L0 000004 000003 000002 -> L0");
+    assert_eq!(trimmed(None, 500, &tables), "bounds: L0 000002 -> L0");
+}
+
+/// Merged without table 3, which stays, the entries of 4 would count as older than those of 3, or
+/// those of 2 as newer.
+#[test]
+fn runs_that_are_trimmed_together_take_along_what_lies_between() {
+    let between = ["L0 2 c..r #6 100", "L0 3 p..t #7 90", "L0 4 d..s #8 100"];
+    assert_eq!(trimmed(None, 1000, &between), "bounds: L0 000004 000003 000002 -> L0");
+    let large = ["L0 2 c..r #6 100", "L0 3 p..t #7 290", "L0 4 d..s #8 101"];
+    assert_eq!(trimmed(None, 1000, &large), "bounds: L0 000002 -> L0", "not much more than these");
+}
+
+#[test]
+fn a_trim_does_not_merge_across_a_floor() {
+    let tables = ["L0 1 a..p #5 50", "L0 2 c..r #6 100", "L0 3 a..t #7 100", "L0 4 d..q #8 100"];
+    assert_eq!(trimmed(Some(6), 1000, &tables), "bounds: L0 000002 000001 -> L0");
+    assert_eq!(trimmed(Some(5), 1000, &tables), "bounds: L0 000001 -> L0");
 }

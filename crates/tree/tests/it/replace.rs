@@ -253,7 +253,7 @@ fn finish<T>(mut step: impl FnMut() -> flagstone_base::Result<Option<T>>) -> T {
 }
 
 fn trim_of(tree: &Tree) -> Option<Job> {
-    pick_trim(tree.view().version(), tree.options())
+    pick_trim(tree.view().version(), tree.options(), tree.floor())
 }
 
 fn rest_of(scan: &mut TreeScan) -> Entries {
