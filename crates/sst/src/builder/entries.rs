@@ -1,29 +1,24 @@
-//! Writes a table: entries in order, then the sections, then the footer.
+//! The builder of a table, and how it takes entries and range deletes.
 
 use crate::block::{BlockBuilder, check_entries};
 use crate::compressibility::Compressibility;
 use crate::expiries::ExpirySampler;
-use crate::filter::Filter;
-use crate::format::{BLOCK_RAW_MAX, FOOTER_BYTES, Footer, HEADER_BYTES};
-use crate::format::{DICTIONARY, EXPIRIES, INDEX_IN_PARTS};
-use crate::format::{TableLabel, encode_header, seal_block, section_raw_max};
-use crate::index_builder::{BuiltIndex, IndexBuilder};
-use crate::learned::{BLOCK_PART, Dictionary, HeldBlock, Learned, choose, short_block_bytes};
+use crate::format::{HEADER_BYTES, encode_header};
+use crate::index_builder::IndexBuilder;
+use crate::learned::{BLOCK_PART, Dictionary, HeldBlock, Learned, short_block_bytes};
 use crate::meta::TableMeta;
 use crate::options::{BuilderOptions, TableIdent};
 use crate::output::Output;
-use crate::properties::{FilterParts, Handle, Properties, Sections};
-use crate::ranges::{RangeDelete, RangesBuilder, encode_attachments};
+use crate::properties::Properties;
+use crate::ranges::{RangeDelete, RangesBuilder};
 use crate::sample::Sampler;
 use flagstone_base::bytes::order;
-use flagstone_base::compress::Packing;
 use flagstone_base::hash::{key_hash, remix};
 use flagstone_base::key::{check_key, check_value};
-use flagstone_base::{Compression, EntryCheck, EntryRef, Error, Kind, Result, SeqNo};
+use flagstone_base::{EntryCheck, EntryRef, Error, Kind, Result, SeqNo};
 use flagstone_env::WriteFile;
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
-use std::mem::take;
 use std::sync::Arc;
 
 /// Writes one table.
@@ -36,37 +31,37 @@ use std::sync::Arc;
 /// A builder that is dropped before [`TableBuilder::finish`], or after an error, leaves a file that
 /// is not a table. The caller removes it.
 pub struct TableBuilder {
-    output: Output,
-    ident: TableIdent,
-    options: BuilderOptions,
-    block: BlockBuilder,
+    pub(super) output: Output,
+    pub(super) ident: TableIdent,
+    pub(super) options: BuilderOptions,
+    pub(super) block: BlockBuilder,
     /// A block ends before it is longer than this.
-    block_bytes: usize,
+    pub(super) block_bytes: usize,
     /// What is known about dictionaries, and the one of this table once it is chosen.
-    learned: Learned,
-    dictionary: Option<Arc<Dictionary>>,
+    pub(super) learned: Learned,
+    pub(super) dictionary: Option<Arc<Dictionary>>,
     /// The blocks by which a dictionary will be chosen, and their bytes. `None` once it is chosen,
     /// or if there will be none.
-    sample: Option<(Vec<HeldBlock>, usize)>,
+    pub(super) sample: Option<(Vec<HeldBlock>, usize)>,
     /// The checks of the entries in `block`; empty if the options turn checks off.
-    checks: Vec<EntryCheck>,
-    stored: Vec<u8>,
-    compressibility: Compressibility,
-    index: IndexBuilder,
+    pub(super) checks: Vec<EntryCheck>,
+    pub(super) stored: Vec<u8>,
+    pub(super) compressibility: Compressibility,
+    pub(super) index: IndexBuilder,
     /// The first key of the current block and its SeqNo, and the last key before that block.
-    block_first: (Vec<u8>, SeqNo),
-    block_before: Option<Vec<u8>>,
-    last: Option<(Vec<u8>, SeqNo)>,
+    pub(super) block_first: (Vec<u8>, SeqNo),
+    pub(super) block_before: Option<Vec<u8>>,
+    pub(super) last: Option<(Vec<u8>, SeqNo)>,
     /// The hash of the last key, plain and remixed, and the remixed hashes for the filter.
-    last_key_hash: u64,
-    last_hash: u64,
-    filter_hashes: Vec<u64>,
-    filter_last: Vec<u8>,
-    sampler: Sampler,
-    expiries: ExpirySampler,
-    ranges: RangesBuilder,
-    attachments: BTreeMap<u32, Vec<u8>>,
-    properties: Properties,
+    pub(super) last_key_hash: u64,
+    pub(super) last_hash: u64,
+    pub(super) filter_hashes: Vec<u64>,
+    pub(super) filter_last: Vec<u8>,
+    pub(super) sampler: Sampler,
+    pub(super) expiries: ExpirySampler,
+    pub(super) ranges: RangesBuilder,
+    pub(super) attachments: BTreeMap<u32, Vec<u8>>,
+    pub(super) properties: Properties,
 }
 
 impl TableBuilder {
@@ -335,247 +330,6 @@ impl TableBuilder {
     /// The last key added.
     pub fn last_key(&self) -> Option<&[u8]> {
         self.last.as_ref().map(|(key, _)| key.as_slice())
-    }
-
-    fn finish_block(&mut self) -> Result<()> {
-        let last = self.last.take();
-        let done = self.end_block(last.as_ref().map_or(&[], |(key, _)| key));
-        self.last = last;
-        done
-    }
-
-    /// Ends the current block, whose last key is `last`: writes it, or adds it to the sample.
-    fn end_block(&mut self, last: &[u8]) -> Result<()> {
-        if self.block.is_empty() {
-            return Ok(());
-        }
-        let (mut checks, first) = (take(&mut self.checks), take(&mut self.block_first));
-        if let Some((sample, bytes)) = &mut self.sample {
-            let raw = self.block.take();
-            *bytes += raw.len();
-            sample.push(HeldBlock { raw, checks, first, last: last.to_vec() });
-            let is_full = *bytes >= self.options.dictionary_sample_bytes;
-            return if is_full { self.choose_dictionary() } else { Ok(()) };
-        }
-        let mut block = take(&mut self.block);
-        let done = self.write_block(block.finish(), &checks, (&first.0, first.1), last);
-        block.clear();
-        checks.clear();
-        (self.block, self.checks, self.block_first) = (block, checks, first);
-        done
-    }
-
-    /// Writes a finished block, whose last key is `last`.
-    fn write_block(
-        &mut self,
-        raw: &[u8],
-        checks: &[EntryCheck],
-        first: (&[u8], SeqNo),
-        last: &[u8],
-    ) -> Result<()> {
-        let raw_len = raw.len() as u64;
-        let offset = self.output.position();
-        let compression =
-            self.compressibility.choose(self.options.compression(), raw, &mut self.stored);
-        let packing = match (&self.dictionary, compression) {
-            (Some(dictionary), Compression::Zstd(_)) => Packing::With(dictionary.packer()),
-            _ => compression.into(),
-        };
-        let shrank = seal_block(raw, packing, self.ident, offset, &mut self.stored);
-        self.compressibility.note(shrank);
-        // The check comes after compression, so that it also finds a bit that flipped before or
-        // during it.
-        if self.options.entry_checks {
-            check_entries(raw, checks, self.options.hash_seed)?;
-        }
-        self.output.append(&self.stored)?;
-        self.properties.data_blocks += 1;
-        self.properties.data_bytes_raw += raw_len;
-        self.properties.block_bytes_max = self.properties.block_bytes_max.max(raw_len);
-        let len = self.stored.len() as u64;
-        if self.stored.capacity() > 4 << 20 {
-            let stored = take(&mut self.stored).capacity();
-            flagstone_env::os::freed(stored);
-        }
-        self.index.add(len, first, self.block_before.as_deref());
-        let before = self.block_before.get_or_insert_default();
-        before.clear();
-        before.extend_from_slice(last);
-        Ok(())
-    }
-
-    /// Chooses a dictionary by the sample, or none, and writes the blocks of the sample.
-    fn choose_dictionary(&mut self) -> Result<()> {
-        let Some((sample, _)) = self.sample.take() else { return Ok(()) };
-        if let Some(level) = self.options.dictionary_level() {
-            self.learned = choose(&sample, &self.learned, level);
-        }
-        let Learned::Dictionary(dictionary) = &self.learned else { return self.join(&sample) };
-        self.dictionary = Some(Arc::clone(dictionary));
-        sample.into_iter().try_for_each(|block| {
-            let first = (block.first.0.as_slice(), block.first.1);
-            self.write_block(&block.raw, &block.checks, first, &block.last)
-        })
-    }
-
-    /// Writes the entries of short blocks in blocks of the full length, because the table gets no
-    /// dictionary. The last of these is the current block then.
-    fn join(&mut self, sample: &[HeldBlock]) -> Result<()> {
-        self.block_bytes = self.options.tables.block_bytes;
-        let mut last = Vec::new();
-        for held in sample {
-            held.visit(|entry, fingerprint, check| {
-                let size = entry.key.len() + entry.value.len() + 16;
-                if self.block.bytes_estimated() + size > self.block_bytes {
-                    self.end_block(&last)?;
-                }
-                if self.block.is_empty() {
-                    self.block_first = (entry.key.to_vec(), entry.seqno());
-                }
-                self.block.add(entry, u64::from(fingerprint));
-                self.checks.extend(check);
-                last.clear();
-                last.extend_from_slice(entry.key);
-                Ok(())
-            })?;
-        }
-        Ok(())
-    }
-
-    /// Writes one section after the data blocks.
-    fn section(&mut self, raw: &[u8], compression: Compression) -> Result<Handle> {
-        if raw.len() > BLOCK_RAW_MAX {
-            return Err(Error::invalid(format!(
-                "a section of a table has {} bytes: expected at most {BLOCK_RAW_MAX}",
-                raw.len()
-            )));
-        }
-        let offset = self.output.position();
-        seal_block(raw, compression, self.ident, offset, &mut self.stored);
-        if section_raw_max(self.stored.len() as u64) < raw.len() as u64 {
-            seal_block(raw, Compression::None, self.ident, offset, &mut self.stored);
-        }
-        self.output.append(&self.stored)?;
-        let largest = &mut self.properties.block_bytes_max;
-        *largest = (*largest).max(raw.len() as u64);
-        Ok(Handle { offset, len: self.stored.len() as u64 })
-    }
-
-    /// Writes the filter parts, directly after the data blocks.
-    fn filter(&mut self) -> Result<Option<FilterParts>> {
-        if self.filter_hashes.is_empty() {
-            return Ok(None);
-        }
-        let filter = Filter::build(&self.filter_hashes, self.options.tables.filter_bits);
-        self.filter_hashes = Vec::new();
-        let (offset, blocks) = (self.output.position(), filter.blocks().len() as u32);
-        for part in filter.parts() {
-            self.section(&part, Compression::None)?;
-        }
-        Ok(Some(FilterParts { offset, blocks }))
-    }
-
-    /// Writes the parts of an index in parts, directly before the tail. Returns their place, and
-    /// the section for the tail.
-    fn index(&mut self) -> Result<(Option<Handle>, Vec<u8>)> {
-        let next = IndexBuilder::new(HEADER_BYTES as u64, self.options.index_part_blocks);
-        match std::mem::replace(&mut self.index, next).finish() {
-            BuiltIndex::Whole(section) => Ok((None, section)),
-            BuiltIndex::InParts { parts, top } => {
-                let offset = self.output.position();
-                for part in parts {
-                    self.section(&part, Compression::None)?;
-                }
-                let len = self.output.position() - offset;
-                Ok((Some(Handle { offset, len }), top.encode(offset)))
-            }
-        }
-    }
-
-    fn sections(&mut self, index: &[u8]) -> Result<Sections> {
-        let compression = self.options.compression();
-        let mut sections = Sections::default();
-        if !self.ranges.is_empty() {
-            // Never compressed: in memory range deletes take many times their stored bytes.
-            let mut ranges = std::mem::take(&mut self.ranges);
-            sections.range_deletes = Some(self.section(ranges.section(), Compression::None)?);
-        }
-        if !self.attachments.is_empty() {
-            let raw = encode_attachments(&self.attachments);
-            sections.attachments = Some(self.section(&raw, compression)?);
-        }
-        if let Some(raw) = self.sampler.encode() {
-            sections.sample = Some(self.section(&raw, compression)?);
-        }
-        if let Some(dictionary) = self.dictionary.take() {
-            // Never compressed: it holds what the blocks have in common, once.
-            self.properties.dictionary_share = dictionary.share();
-            let bytes = dictionary.packer().bytes();
-            sections.dictionary = Some(self.section(bytes, Compression::None)?);
-        }
-        // Never compressed: the index is read at every open.
-        sections.index = Some(self.section(index, Compression::None)?);
-        Ok(sections)
-    }
-
-    /// Sets the bounds to cover entries and range deletes.
-    fn bound(&mut self, first: Vec<u8>) {
-        let content = &mut self.properties.content;
-        let entries_first = (content.entries > 0).then_some(first.as_slice());
-        let firsts = [self.ranges.smallest(), entries_first].into_iter().flatten();
-        content.smallest = firsts.min().unwrap_or_default().to_vec();
-        let end = self.ranges.largest().unwrap_or_default();
-        let last = self.last.as_ref().map_or(&[][..], |(key, _)| key);
-        content.largest_exclusive = end > last;
-        content.largest = end.max(last).to_vec();
-    }
-
-    /// Writes the sections and the footer, and syncs the file (not its directory). Returns the
-    /// record of the table for the manifest.
-    ///
-    /// # Errors
-    /// InvalidInput for a table with neither entries nor range deletes; any error of writing or
-    /// syncing the file.
-    pub fn finish(mut self) -> Result<TableMeta> {
-        if self.is_empty() {
-            return Err(Error::invalid("a table without entries"));
-        }
-        self.finish_block()?;
-        if let Some((sample, _)) = self.sample.take() {
-            self.join(&sample)?;
-        }
-        self.finish_block()?;
-        let first = self.properties.content.smallest.clone();
-        self.bound(first);
-        let filter_parts = self.filter()?;
-        let (index_parts, index) = self.index()?;
-        let tail_offset = self.output.position();
-        self.properties.sections = Sections { filter_parts, index_parts, ..self.sections(&index)? };
-        self.properties.sample_shift = Some(self.sampler.shift());
-        self.properties.content.expiries = self.expiries.summary();
-        let mut raw = Vec::new();
-        self.properties.encode(&mut raw);
-        let properties = self.section(&raw, Compression::None)?;
-        let mut read_incompatible = if index_parts.is_some() { INDEX_IN_PARTS } else { 0 };
-        if self.properties.content.expiries.count > 0 {
-            read_incompatible |= EXPIRIES;
-        }
-        if self.properties.sections.dictionary.is_some() {
-            read_incompatible |= DICTIONARY;
-        }
-        let label = TableLabel::new(self.ident, read_incompatible);
-        let footer = Footer { properties, tail_offset, label }.encode();
-        debug_assert_eq!(footer.len(), FOOTER_BYTES);
-        self.output.append(&footer)?;
-        let (bytes, checksum) = self.output.finish()?;
-        let tail_bytes = bytes - tail_offset;
-        Ok(TableMeta {
-            bytes,
-            tail_bytes,
-            checksum,
-            salt: self.ident.salt,
-            ..self.properties.content
-        })
     }
 }
 
