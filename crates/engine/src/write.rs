@@ -12,7 +12,7 @@ use crate::keyspace_core::{KeyspaceCore, Trees};
 use crate::options::Durability;
 use crate::parts::Parts;
 use flagstone_base::key::{check_key, check_value};
-use flagstone_base::{ErrorKind, Kind, Moment, Result, SeqNo};
+use flagstone_base::{Error, ErrorKind, Kind, Moment, Result, SeqNo};
 use flagstone_env::sync::atomic::Ordering;
 use std::cell::RefCell;
 use std::slice::from_ref;
@@ -94,7 +94,7 @@ pub(crate) fn write_one(
         // Checked before the value is copied.
         parts.commits.check_batch_bytes(value.len())?;
         let large = LargeWrite::of_slice(core, effect, key, value);
-        return commit_large(parts, core, large, admitted, None);
+        return commit_large(parts, core, large, (admitted, None), None);
     }
     let mut payload = PAYLOAD.take();
     payload.clear();
@@ -139,24 +139,15 @@ pub(crate) fn put_encoded(
     }
     check_key(key)?;
     check_value(value)?;
-    let mut admitted = match admitted {
+    let admitted = match admitted {
         None => admission_for(parts, core, key, value.len())?,
         Some(mut admitted) => {
             admitted.grow_to(value.len());
             Some(admitted)
         }
     };
-    let (large, op) = LargeWrite::of_value(core, Effect::put(expiry), key, std::mem::take(value));
-    let durability = parts.setup.options.durability;
-    let write = large.as_write(write_of(core, &[], from_ref(&op)));
-    let committed = commit(parts, &write, durability, None, admitted.as_mut());
-    if committed.as_ref().is_err_and(|error| error.kind() == ErrorKind::Conflict) {
-        *value = large.give_back();
-    } else {
-        drop(large);
-    }
-    drop(admitted);
-    parts.log.wait_durable(committed?.lsn, durability)
+    let large = LargeWrite::of_value(core, Effect::put(expiry), key, std::mem::take(value));
+    commit_large(parts, core, large, (admitted, None), Some(value))
 }
 
 /// Reads `key`, calls `change` to find out what to write (`None`: nothing), and writes it. No other
@@ -189,7 +180,7 @@ pub(crate) fn read_modify_write(
     if admitted.is_some() {
         core.updated_bytes.store(value.len(), Ordering::Relaxed);
         let large = LargeWrite::of_value(core, effect, key, value);
-        return commit_large(parts, core, large, admitted, Some(held)).map(|()| true);
+        return commit_large(parts, core, large, (admitted, Some(held)), None).map(|()| true);
     }
     if like_the_last > 0 {
         core.updated_bytes.store(0, Ordering::Relaxed);
@@ -214,19 +205,23 @@ pub(crate) fn commit_batch(parts: &Parts, batch: &Batch) -> Result<()> {
     parts.log.wait_durable(committed.lsn, durability)
 }
 
-/// Commits a large write. Frees its memory, then its admission, before it waits for a sync.
+/// Commits a large write. Frees its memory, then its admission, before it waits for a sync. After a
+/// Conflict the value is back in `refused`, if that is given.
 fn commit_large(
     parts: &Parts,
     core: &Arc<KeyspaceCore>,
     (large, op): (LargeWrite, Op),
-    admitted: Option<Admitted<'_>>,
-    held: Option<Held<'_>>,
+    (mut admitted, held): (Option<Admitted<'_>>, Option<Held<'_>>),
+    refused: Option<&mut Vec<u8>>,
 ) -> Result<()> {
     let durability = parts.setup.options.durability;
     let write = large.as_write(write_of(core, &[], from_ref(&op)));
-    let mut admitted = admitted;
     let committed = commit(parts, &write, durability, held, admitted.as_mut());
-    drop(large);
+    let is_conflict = |error: &Error| error.kind() == ErrorKind::Conflict;
+    match refused.filter(|_| committed.as_ref().is_err_and(is_conflict)) {
+        Some(value) => *value = large.give_back(),
+        None => drop(large),
+    }
     drop(admitted);
     parts.log.wait_durable(committed?.lsn, durability)
 }
