@@ -7,8 +7,9 @@ use std::sync::Arc;
 
 /// A hash partition is split at this many times the size of a range: every scan merges all of them.
 const HASH_TIMES: u64 = 8;
-/// Of these parts of the average limit the first turn has this many, and each one after it so many
-/// more. The last turn has twice as many as the first, as a tree has bytes before and after a split.
+/// Of these parts of the average limit the first turn has this many, and each later one so many
+/// more. The last turn has about twice as many as the first, as a tree has bytes before and after
+/// a split.
 const TURN_PARTS: u64 = 32;
 const TURN_LEAST: u64 = 20;
 const TURN_STEP: u64 = 3;
