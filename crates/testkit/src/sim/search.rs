@@ -181,7 +181,7 @@ mod tests {
             };
             let search = Search {
                 base: &State::default(),
-                all: &[doubtful.clone()],
+                all: std::slice::from_ref(&doubtful),
                 refused,
                 shown: &shown,
                 kept: 0,
