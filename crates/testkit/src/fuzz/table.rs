@@ -185,19 +185,25 @@ pub(super) fn seeds() -> Vec<Vec<u8>> {
     seeds
 }
 
-/// A table whose blocks share a dictionary, if one can be trained on so little.
+/// A table whose blocks share a dictionary.
 fn with_dictionary() -> Vec<u8> {
     let tables =
         TableOptions { block_bytes: 1024, bottom_dictionary: true, ..TableOptions::default() };
     let sampled = BuilderOptions { dictionary_sample_bytes: 24 << 10, ..tables.into() };
-    table(BuilderOptions { is_bottom: true, ..sampled }, |builder| {
+    let bytes = table(BuilderOptions { is_bottom: true, ..sampled }, |builder| {
         for n in 0..600_u32 {
             let (key, n) = (format!("key{n:03}"), n.wrapping_mul(0x9E37_79B9));
             let value = format!("author: user{}, score: {}, subreddit: {}", n, n % 97, n % 13);
             let entry = EntryRef::new(key.as_bytes(), SeqNo::new(9), Kind::Put, value.as_bytes());
             builder.add(entry).unwrap();
         }
-    })
+    });
+    let disk = MemDisk::default();
+    disk.put_content(Path::new(PATH), &bytes);
+    let file = disk.open(Path::new(PATH)).unwrap();
+    let table = Table::open(file, IDENT, None, &BlockCache::new(0)).unwrap();
+    assert!(table.dictionary().unwrap().is_some(), "nothing mutates a dictionary");
+    bytes
 }
 
 fn options_of_long_keys() -> TableOptions {
