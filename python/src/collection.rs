@@ -629,7 +629,8 @@ impl Collection {
     }
 }
 
-/// An update of many documents is committed in batches of so many, or of about so many bytes.
+/// An update of many documents is committed in batches of at most this number of documents, and of
+/// about [`UPDATE_BYTES`].
 const UPDATE_DOCUMENTS: usize = 4096;
 const UPDATE_BYTES: usize = 1 << 20;
 

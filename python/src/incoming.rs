@@ -94,7 +94,7 @@ pub(crate) fn stream_of(reader: &Bound<'_, PyAny>) -> PyResult<FFI_ArrowArrayStr
     let capsule = method.call0()?;
     let capsule = capsule.cast::<PyCapsule>().map_err(PyErr::from)?;
     let pointer = capsule.pointer_checked(Some(c"arrow_array_stream"))?;
-    #[expect(unsafe_code, reason = "the interface hands out a pointer")]
+    #[expect(unsafe_code, reason = "a capsule holds a C pointer")]
     // SAFETY: a capsule of this name holds a valid stream, which is moved out of it: the capsule is
     // kept until then, and does not release a stream that was moved.
     let stream = unsafe { FFI_ArrowArrayStream::from_raw(pointer.cast().as_ptr()) };

@@ -119,7 +119,8 @@ pub(crate) fn times(array: &dyn Array) -> Option<Box<dyn Fn(usize) -> i64 + '_>>
     }
 }
 
-/// Returns the datetime of `time` units of so many microseconds, or of nanoseconds.
+/// Returns the datetime of `time` units since 1970. A unit is `micros_per_unit` microseconds, or a
+/// nanosecond if that is `None`.
 ///
 /// # Errors
 /// The reason why there is none.

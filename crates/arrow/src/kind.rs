@@ -19,7 +19,7 @@ pub enum Kind {
     Int64,
     /// Numbers that equal the shortest text of a float, and floats.
     Float64,
-    /// Numbers of at most so many digits, of which so many come after the point.
+    /// Numbers with a precision and a scale: their digits at most, and those after the point.
     Decimal(u8, u8),
     /// Any numbers, as their text.
     NumberText,

@@ -56,11 +56,11 @@ pub struct Loaded {
     pub existing: u64,
 }
 
-/// A batch is committed when it exceeds so many bytes.
+/// A batch is committed when it exceeds this number of bytes.
 const BATCH_BYTES: usize = 1 << 20;
 
-/// Loads all rows of `reader`, each as the document of its key. After each commit `watch` hears how
-/// much was done, and may end the load there.
+/// Loads all rows of `reader`, each as the document of its key. `watch` is called after each
+/// commit with what was done so far, and may end the load.
 ///
 /// Rows are committed in batches of about 1 MiB, in their order. Memory is bounded by one of these
 /// and one batch of the reader.

@@ -7,9 +7,9 @@ use std::sync::Arc;
 
 /// A hash partition is split at this many times the size of a range: every scan merges all of them.
 const HASH_TIMES: u64 = 8;
-/// Of these parts of the average limit the first turn has this many, and each later one so many
-/// more. The last turn has about twice as many as the first, as a tree has bytes before and after
-/// a split.
+/// The limit of a tree is `TURN_LEAST + TURN_STEP * turn` parts of the average limit, out of
+/// `TURN_PARTS`. The limit of the last turn is about twice that of the first: a split halves the
+/// bytes of a tree.
 const TURN_PARTS: u64 = 32;
 const TURN_LEAST: u64 = 20;
 const TURN_STEP: u64 = 3;
@@ -28,8 +28,8 @@ pub(crate) fn note_size(upkeep: &Upkeep, tree: &Arc<Tree>, bytes: u64) {
 }
 
 /// The bytes at which `tree`, a partition of `route`, is split: 5/8 to 41/32 of the option, by the
-/// turn of the tree. The halves of partitions that grow alike would all be split, and then trimmed,
-/// at the same time.
+/// turn of the tree. With one limit, partitions that grow alike would all be split, and then
+/// trimmed, at the same time.
 pub(super) fn limit_of(upkeep: &Upkeep, route: &Route, tree: &Tree) -> u64 {
     let times = if route.is_range() { 1 } else { HASH_TIMES };
     let average = upkeep.setup.options.split_bytes.saturating_mul(times);
