@@ -65,7 +65,9 @@ impl Run {
                 }
                 Ok(true)
             }
-            Err(error) if error.kind() == ErrorKind::TooOld && self.may_be_too_old() => Ok(false),
+            Err(error) if error.kind() == ErrorKind::TooOld && self.may_be_too_old(replica) => {
+                Ok(false)
+            }
             Err(error) => self.excuse(&error).map(|()| false),
         }
     }
@@ -76,9 +78,13 @@ impl Run {
     }
 
     /// Returns whether the position may be older than what is kept: a full disk costs changes, and
-    /// so does a crash that loses everything since the position.
-    fn may_be_too_old(&self) -> bool {
-        self.may_have_gap() || self.oracle.log.is_empty()
+    /// so does a crash that loses everything since the position. It may have lost all commits of
+    /// the history's log if they changed nothing that is left: their entries may have expired.
+    fn may_be_too_old(&self, replica: &Replica) -> bool {
+        let moment = self.oracle.moment;
+        let state = replica.state.digests(moment);
+        let is_as_before = |last: &Logged| last.after.digests(moment) == state;
+        self.may_have_gap() || self.oracle.log.last().is_none_or(is_as_before)
     }
 
     /// Follows the feed where every commit must be delivered. Returns whether it was read.
@@ -90,7 +96,7 @@ impl Run {
     ) -> Check<bool> {
         let mut changes = match db.changes(ChangesFrom::After(replica.token)) {
             Ok(changes) => changes,
-            Err(error) if error.kind() == ErrorKind::TooOld && self.may_be_too_old() => {
+            Err(error) if error.kind() == ErrorKind::TooOld && self.may_be_too_old(replica) => {
                 return Ok(false);
             }
             Err(error) => return self.excuse(&error).map(|()| false),
