@@ -177,7 +177,7 @@ impl Filler {
                     items.append(Some(&item?))?;
                 }
                 self.bytes += std::mem::take(&mut items.bytes);
-                // A batch ends long before so many items: each counts a byte at least.
+                // A batch ends long before this many items: each counts a byte at least.
                 ends.push(i32::try_from(items.len()).unwrap_or(i32::MAX));
                 valid.append_non_null();
                 Some(())

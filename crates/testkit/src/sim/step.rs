@@ -177,14 +177,14 @@ pub(super) enum DocumentStep {
     CreateIndex(usize, Build),
     /// Drops the index with this number.
     DropIndex(usize),
-    /// Runs a query by every plan, sorted or not, with at most so many documents. It reads now, or
-    /// a snapshot. With an odd limit, sorts get little memory.
+    /// Runs a query by every plan, sorted or not, with at most this many documents. It reads now,
+    /// or a snapshot. With an odd limit, sorts get little memory.
     Find(Ask, Option<Order>, u64, Option<Which>),
-    /// Reads the first page of a query, of at most so many documents.
+    /// Reads the first page of a query, of at most this many documents.
     Page(Ask, Order, u64),
     /// Reads the next page of a query, perhaps one of an earlier life.
     NextPage(Which, u64),
-    /// Patches or removes at most so many documents that match.
+    /// Patches or removes at most this many documents that match.
     WriteMany(Ask, Option<Vec<Edit>>, u64),
     /// Makes changes in a transaction, and commits it or not.
     Transact(Vec<Change>, bool),

@@ -170,7 +170,7 @@ fn access(known: &Known<'_>, spec: &Spec, ask: &Ask) -> Option<IndexAccess> {
     })
 }
 
-/// Returns whether ranges that bound so many fields of an index, and the primary key if that is
+/// Returns whether ranges that bound this many fields of an index, and the primary key if that is
 /// set, bound `path`.
 fn is_bounded(
     (definition, fields, bounds_keys): (&Definition, usize, bool),
