@@ -226,6 +226,16 @@ impl<'a> Decoder<'a> {
         Ok(self.array::<1>(expected)?[0])
     }
 
+    /// Reads a byte that is 0 for false or 1 for true.
+    pub fn flag(&mut self, expected: &'static str) -> Result<bool, Malformed> {
+        let at = self.at;
+        match self.u8(expected)? {
+            0 => Ok(false),
+            1 => Ok(true),
+            _ => Err(Malformed { at, expected }),
+        }
+    }
+
     /// Reads a little-endian u16.
     #[inline]
     pub fn u16(&mut self, expected: &'static str) -> Result<u16, Malformed> {
@@ -338,6 +348,18 @@ mod tests {
         too_large[9] = 2;
         assert!(Decoder::new(&too_large).varint("v").is_err());
         assert_eq!(Decoder::new(&[0x80]).varint("v"), Err(Malformed { at: 1, expected: "v" }));
+    }
+
+    #[test]
+    fn a_flag_is_zero_or_one() {
+        let flag = |byte| {
+            let bytes = [7, byte];
+            let mut decoder = Decoder::new(&bytes);
+            decoder.u8("v")?;
+            decoder.flag("f")
+        };
+        assert_eq!((flag(0), flag(1)), (Ok(false), Ok(true)));
+        assert_eq!(flag(2), Err(Malformed { at: 1, expected: "f" }));
     }
 
     #[test]

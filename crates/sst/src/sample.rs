@@ -108,7 +108,7 @@ impl Sample {
             if entry_bytes > ENTRY_BYTES_MAX {
                 return Err(Malformed { at, expected: "an entry of at most a gigabyte" });
             }
-            let is_whole = decoder.u8("whether a sampled key is whole")? != 0;
+            let is_whole = decoder.flag("whether a sampled key is whole, 0 or 1")?;
             let at = decoder.position();
             let shared = decoder.varint_usize("the shared front of a sampled key")?;
             let suffix = decoder.bytes("a sampled key")?;

@@ -83,21 +83,22 @@ pub(crate) fn decode(name: &str, note: &[u8]) -> Result<(Definition, Status)> {
             format!("the note of index {name:?} has version {version:?}: expected {VERSION}");
         return Err(Error::new(ErrorKind::Unsupported, text));
     }
-    let fields =
-        fields_of(&document).map_err(|error| error.context(format_args!("index {name:?}")))?;
+    let fields = fields_of(&document).map_err(|error| damaged(&format!("fields: {error}")))?;
     let flag = |name: &str| document.get(name).and_then(|view| view.as_bool()).unwrap_or(false);
     let number = |name: &str| document.get(name).and_then(|view| view.as_u64());
     let only = document.get("only").and_then(|view| view.as_str());
     let only = only.map(|text| Only::new(Filter::parse(text)?)).transpose();
     let definition = Definition {
         name: name.to_owned(),
-        fields: fields.ok_or_else(|| damaged("the fields"))?,
+        fields: fields.ok_or_else(|| damaged("a list of fields"))?,
         is_unique: flag("unique"),
         is_sparse: flag("sparse"),
         only: only.map_err(|error: Error| damaged(&format!("a filter: {error}")))?,
         expires: number("expires_after").map(Duration::from_millis),
     };
-    let definition = definition.checked()?;
+    let definition = definition
+        .checked()
+        .map_err(|error| damaged(&format!("a definition that is allowed: {error}")))?;
     let mut seen = Seen { cut: flag("cut"), ..Seen::default() };
     for (at, arrays) in seen.arrays[..definition.fields.len()].iter_mut().enumerate() {
         *arrays = Arrays::from_bits(number(&format!("arrays.{at}")).unwrap_or(0));
@@ -188,7 +189,9 @@ mod tests {
             let note = format!(r#"{{"index":1,"fields":["a"],"built":{{"below":"{below}"}}}}"#);
             assert_eq!(kind(&note), Some(ErrorKind::Corruption), "{below}");
         }
-        assert!(kind(r#"{"index":1,"fields":[]}"#).is_some());
-        assert!(kind(r#"{"index":1,"fields":["a","a"]}"#).is_some());
+        for fields in ["[]", r#"["a","a"]"#, r##"["$["]"##, "[1]", r#""a""#] {
+            let note = format!(r#"{{"index":1,"fields":{fields}}}"#);
+            assert_eq!(kind(&note), Some(ErrorKind::Corruption), "{fields}");
+        }
     }
 }

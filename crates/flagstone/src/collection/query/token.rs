@@ -111,7 +111,7 @@ impl PageToken {
             history: decoder.u64("the history of a database")?,
             ties: Ties {
                 index: decoder.u32("the id of an index")?,
-                is_reverse: decoder.u8("a direction")? != 0,
+                is_reverse: decoder.flag("a direction, 0 or 1")?,
             },
             sort_key: decoder.bytes("a sort key")?.to_vec(),
             key: decoder.bytes("a key")?.to_vec(),
@@ -215,6 +215,15 @@ mod tests {
             let refused = wrong.parse::<PageToken>().unwrap_err().to_string();
             assert!(refused.contains("a page token, ") && refused.contains(expected), "{refused}");
         }
+        // A direction that is neither 0 nor 1, under a checksum that fits.
+        let mut bytes = token(b"s", b"key").to_bytes();
+        let direction = 1 + 8 + 8 + 4;
+        bytes[direction] = 2;
+        bytes.truncate(bytes.len() - 4);
+        let crc = crc32c(&bytes);
+        put_u32(&mut bytes, crc);
+        let wrong = PageToken::from_bytes(&bytes).unwrap_err();
+        assert_eq!((wrong.at, wrong.expected), (direction, "a direction, 0 or 1"));
         // Whichever letter is another one, the token is refused.
         for at in 0..text.len() {
             let mut damaged = text.clone().into_bytes();
