@@ -86,7 +86,10 @@ impl fmt::Debug for Packer {
 }
 
 /// A dictionary, prepared to decompress.
-pub struct Unpacker(DecoderDictionary<'static>);
+pub struct Unpacker {
+    bytes: Box<[u8]>,
+    prepared: DecoderDictionary<'static>,
+}
 
 impl Unpacker {
     /// Prepares the dictionary `bytes`. Returns `None` if that is not a dictionary.
@@ -94,12 +97,18 @@ impl Unpacker {
         if !may_be_dictionary(bytes) {
             return None;
         }
-        DecoderDictionary::try_copy(bytes).ok().map(Self)
+        let prepared = DecoderDictionary::try_copy(bytes).ok()?;
+        Some(Self { bytes: bytes.into(), prepared })
     }
 
-    /// Bytes of memory that the prepared dictionary takes: 27 KiB more than the dictionary.
+    /// The bytes of the dictionary.
+    pub const fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// Bytes of memory that the prepared dictionary takes: 27 KiB more than twice the dictionary.
     pub fn memory(&self) -> usize {
-        self.0.as_ddict().sizeof()
+        self.bytes.len() + self.prepared.as_ddict().sizeof()
     }
 
     /// Decompresses `packed` into `raw`. Returns the number of bytes written.
@@ -111,7 +120,7 @@ impl Unpacker {
             if context.is_none() {
                 *context = DCtx::try_create();
             }
-            context.as_mut()?.decompress_using_ddict(raw, packed, self.0.as_ddict()).ok()
+            context.as_mut()?.decompress_using_ddict(raw, packed, self.prepared.as_ddict()).ok()
         })
     }
 }

@@ -4,6 +4,7 @@
 use crate::allowance::Allowance;
 use crate::block::Block;
 use crate::buffers::{Buffers, bytes_for};
+use crate::dictionaries::{Dictionaries, SharedDictionary};
 use crate::format::BLOCK_TRAILER_BYTES;
 use crate::index::Index;
 use quick_cache::sync::{Cache, DefaultLifecycle};
@@ -124,6 +125,7 @@ pub struct BlockCache {
     fitted: Mutex<u64>,
     pinned: AtomicU64,
     scans: Allowance,
+    dictionaries: Dictionaries<Pin>,
     /// The initial capacity, and the number of steps in which the capacity moves below it.
     full: u64,
     steps: u64,
@@ -161,6 +163,7 @@ impl BlockCache {
             fitted: Mutex::new(full),
             pinned: AtomicU64::new(0),
             scans: Allowance::beside(bytes),
+            dictionaries: Dictionaries::new(),
             full,
             steps,
         })
@@ -243,6 +246,16 @@ impl BlockCache {
         self.buffers.clear();
     }
 
+    /// Returns the dictionary `bytes` as other open tables have it, or prepares it and counts its
+    /// memory. Returns `None` if `bytes` are not a dictionary.
+    pub(crate) fn dictionary(self: &Arc<Self>, bytes: &[u8]) -> Option<Arc<PinnedDictionary>> {
+        self.dictionaries.share(bytes, |memory| {
+            let mut pin = Pin::new(self);
+            pin.add(memory as u64);
+            pin
+        })
+    }
+
     /// The buffers that blocks are read into.
     pub(crate) const fn buffers(&self) -> &Arc<Buffers> {
         &self.buffers
@@ -319,8 +332,11 @@ impl BlockCache {
     }
 }
 
-/// The memory that one open table holds. It reduces the capacity of the cache until the pin is
-/// dropped.
+/// A dictionary whose memory is counted in the cache.
+pub(crate) type PinnedDictionary = SharedDictionary<Pin>;
+
+/// The memory that one open table, or a dictionary, holds. It reduces the capacity of the cache
+/// until the pin is dropped.
 pub(crate) struct Pin {
     cache: Arc<BlockCache>,
     bytes: u64,

@@ -18,6 +18,7 @@ mod properties;
 
 mod allowance;
 mod buffers;
+mod dictionaries;
 mod format;
 
 mod block;

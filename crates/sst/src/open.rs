@@ -1,6 +1,6 @@
 //! Opens a table: reads its tail, and as much of index and filter as memory allows.
 
-use crate::cache::{BlockCache, Pin};
+use crate::cache::{BlockCache, Pin, PinnedDictionary};
 use crate::filter::Filter;
 use crate::format::{BLOCK_RAW_MAX, BLOCK_TRAILER_BYTES, FILE_BYTES_MIN, FOOTER_BYTES, Footer};
 use crate::format::{check_block, open_block};
@@ -11,7 +11,6 @@ use crate::options::{INDEX_PART_BLOCKS_MAX, TableIdent};
 use crate::properties::{FilterParts, Handle, Properties};
 use crate::ranges::check_ranges;
 use crate::table::{Filtering, Table};
-use flagstone_base::dictionary::Unpacker;
 use flagstone_base::{Compression, Error, Malformed, Result};
 use flagstone_env::ReadFile;
 use std::sync::Arc;
@@ -108,14 +107,13 @@ impl Opening<'_> {
     }
 
     /// Prepares the dictionary. Whatever the memory allows: no block is read without it.
-    fn dictionary(&mut self, properties: &Properties) -> Result<Option<Unpacker>> {
+    fn dictionary(&self, properties: &Properties) -> Result<Option<Arc<PinnedDictionary>>> {
         let Some(handle) = properties.sections.dictionary else { return Ok(None) };
         let dictionary = plain(self.stored(handle)?, self.ident, handle).and_then(|bytes| {
-            Unpacker::new(bytes).ok_or(Malformed { at: 0, expected: "a dictionary of zstd" })
+            let shared = self.cache.dictionary(bytes);
+            shared.ok_or(Malformed { at: 0, expected: "a dictionary of zstd" })
         });
-        let dictionary = dictionary.map_err(|wrong| self.wrong(handle, wrong))?;
-        self.pin.add(dictionary.memory() as u64);
-        Ok(Some(dictionary))
+        dictionary.map(Some).map_err(|wrong| self.wrong(handle, wrong))
     }
 
     /// Returns the stored bytes of a section.

@@ -3,7 +3,7 @@
 use crate::allowance::Allowance;
 use crate::block::Block;
 use crate::buffers::Buffer;
-use crate::cache::{BlockCache, BlockKey, Pin};
+use crate::cache::{BlockCache, BlockKey, Pin, PinnedDictionary};
 use crate::filter::Filter;
 use crate::format::{BLOCK_RAW_MAX, Footer, section_raw_max};
 use crate::format::{open_block, open_data_block, open_owned_block};
@@ -31,7 +31,7 @@ pub struct Table {
     pub(crate) index: TableIndex,
     pub(crate) filter: Filtering,
     /// The dictionary of the data blocks.
-    pub(crate) dictionary: Option<Unpacker>,
+    pub(crate) dictionary: Option<Arc<PinnedDictionary>>,
     pub(crate) properties: Properties,
     pub(crate) footer: Footer,
     pub(crate) meta: Option<TableMeta>,
@@ -272,10 +272,11 @@ impl Table {
     }
 
     /// Bytes that the table holds in memory outside the cache: its index or the top of it, its
-    /// filter if memory allowed it, its dictionary, and its properties.
-    /// [`BlockCache::pinned_bytes`] includes them until the table is dropped.
-    pub const fn resident_bytes(&self) -> u64 {
-        self.pin.bytes()
+    /// filter if memory allowed it, its properties, and its dictionary, which it may share with
+    /// other tables. [`BlockCache::pinned_bytes`] includes them, a shared dictionary once, until
+    /// the table is dropped.
+    pub fn resident_bytes(&self) -> u64 {
+        self.pin.bytes() + self.dictionary.as_ref().map_or(0, |shared| shared.pin.bytes())
     }
 
     /// Removes all blocks of the table from the cache. For a table that a compaction replaced.
@@ -322,7 +323,7 @@ impl Table {
         self.file.read_block_at(&mut stored, handle.offset)?;
         let (raw_max, path, place) =
             (self.raw_max(), self.file.path(), (self.ident, handle.offset));
-        let dictionary = self.dictionary.as_ref();
+        let dictionary = self.unpacker();
         let raw = open_owned_block(stored, place, raw_max, path, dictionary, buffers)?;
         self.new_block(number, raw, fill)
     }
@@ -335,7 +336,7 @@ impl Table {
         fill: bool,
     ) -> Result<Block> {
         let (path, place) = (self.file.path(), (self.ident, offset));
-        let dictionary = self.dictionary.as_ref();
+        let dictionary = self.unpacker();
         let raw = open_data_block(stored, place, self.raw_max(), path, dictionary, |len| {
             self.cache.buffers().take(len)
         })?;
@@ -350,6 +351,11 @@ impl Table {
     /// The limit on the raw length of a block, in bytes.
     pub(crate) fn raw_max(&self) -> usize {
         self.properties.block_bytes_max.min(BLOCK_RAW_MAX as u64) as usize
+    }
+
+    /// The dictionary of the data blocks.
+    fn unpacker(&self) -> Option<&Unpacker> {
+        self.dictionary.as_ref().map(|shared| &shared.unpacker)
     }
 
     fn new_block(&self, number: usize, raw: Buffer, fill: bool) -> Result<Block> {

@@ -5,7 +5,7 @@ use flagstone_base::{DatabaseId, ErrorKind, Result, SeqNo};
 use flagstone_env::Disk;
 use flagstone_sst::{
     BlockCache, BuilderOptions, CursorOptions, InspectOptions, Learned, Salvage, SalvageCursor,
-    TableBuilder, TableIdent, TableMeta, TableOptions, inspect,
+    Table, TableBuilder, TableIdent, TableMeta, TableOptions, inspect,
 };
 use std::sync::Arc;
 
@@ -102,6 +102,55 @@ fn blocks_are_short_and_the_table_is_the_map_it_was_written_from() {
     let mut text = String::new();
     inspect(&folder.disk, &folder.path(), InspectOptions::default(), &mut text).unwrap();
     assert!(text.contains("section  dictionary") && !text.contains("DAMAGED"), "{text}");
+}
+
+/// Writes a table with the dictionary that `learned` has, and puts what follows there.
+fn hand_on(folder: &Folder, learned: &mut Learned, entries: &[Entry]) -> TableMeta {
+    let write = |builder: &mut TableBuilder| {
+        builder.learn(std::mem::replace(learned, Learned::Nothing));
+        entries.iter().try_for_each(|entry| builder.add(entry.as_ref()))?;
+        *learned = builder.learned();
+        Ok(())
+    };
+    folder.write(options(true), write).unwrap()
+}
+
+#[test]
+fn open_tables_with_one_dictionary_share_it() {
+    let (comments, posts) = (alike("comment", 3000), alike("post", 3000));
+    let folders = [Folder::new(), Folder::new(), Folder::new()];
+    let (mut learned, mut of_posts) = (Learned::Nothing, Learned::Nothing);
+    let metas = [
+        hand_on(&folders[0], &mut learned, &comments),
+        hand_on(&folders[1], &mut learned, &comments),
+        hand_on(&folders[2], &mut of_posts, &posts),
+    ];
+    let cache = BlockCache::new(1 << 20);
+    let open = |at: usize| folders[at].open_in(Some(&metas[at]), &cache).unwrap();
+    let (first, second, other) = (open(0), open(1), open(2));
+    let dictionary = |table: &Table| table.dictionary().unwrap().unwrap();
+    assert_eq!(dictionary(&first), dictionary(&second));
+    assert_ne!(dictionary(&first), dictionary(&other));
+    let alone: u64 = [&first, &second, &other].iter().map(|table| table.resident_bytes()).sum();
+    let prepared = (26 << 10) + 2 * dictionary(&first).len() as u64;
+    let shared = alone - cache.pinned_bytes();
+    assert!((prepared..prepared + 4096).contains(&shared), "{shared}, one takes {prepared}");
+
+    // It stays while a table has it, and is prepared again afterwards.
+    drop(first);
+    let read = |table: &Arc<Table>, entries: &[Entry]| {
+        for entry in entries.iter().step_by(97) {
+            assert_eq!(get(table, &entry.key, SeqNo::MAX.get()).unwrap()[0], *entry);
+        }
+    };
+    read(&second, &comments);
+    read(&other, &posts);
+    assert_eq!(cache.pinned_bytes(), second.resident_bytes() + other.resident_bytes());
+    drop(second);
+    assert_eq!(cache.pinned_bytes(), other.resident_bytes());
+    read(&open(0), &comments);
+    drop(other);
+    assert_eq!(cache.pinned_bytes(), 0);
 }
 
 #[test]
