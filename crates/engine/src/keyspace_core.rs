@@ -288,6 +288,12 @@ impl KeyspaceCore {
         set.keyspaces.iter().any(|core| core.record.load().content.as_str() == OLD_VALUES)
     }
 
+    /// The partition that holds `key` now. A split or a merge may change it at any time.
+    #[inline]
+    pub fn partition_of(&self, key: &[u8]) -> usize {
+        self.layout().route.partition(key, self.hash(key))
+    }
+
     /// The number of the keyspace that owns this one.
     pub fn owner(&self) -> Option<KeyspaceId> {
         self.record.load().owner()

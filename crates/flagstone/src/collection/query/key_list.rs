@@ -59,6 +59,19 @@ impl KeyList {
         places.sort_unstable_by(|a, b| key(a).cmp(key(b)));
     }
 
+    /// Sorts the keys by the number that `part_of` gives each, and those with one number as
+    /// [`KeyList::sort`] does.
+    pub(super) fn sort_by_part(&mut self, part_of: impl Fn(&[u8]) -> usize) {
+        let Self { bytes, places, .. } = self;
+        let key = |place: &Range<u32>| &bytes[place.start as usize..place.end as usize];
+        let mut parts: Vec<_> =
+            places.drain(..).map(|place| (part_of(key(&place)), place)).collect();
+        parts.sort_unstable_by(|(part_a, a), (part_b, b)| {
+            part_a.cmp(part_b).then_with(|| key(a).cmp(key(b)))
+        });
+        places.extend(parts.into_iter().map(|(_, place)| place));
+    }
+
     /// Sorts the keys, and removes repeated ones.
     #[must_use]
     pub(super) fn sorted(mut self) -> Self {
@@ -82,5 +95,23 @@ impl From<VecDeque<Vec<u8>>> for KeyList {
         let mut list = Self::default();
         keys.iter().for_each(|key| list.push(key));
         list
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_are_sorted_part_by_part() {
+        let mut list = KeyList::default();
+        for key in ["a2", "b1", "a1", "c2", "b2", "c1", "b1"] {
+            list.push(key.as_bytes());
+        }
+        list.sort_by_part(|key| usize::from(key[1] == b'1'));
+        let sorted: Vec<_> = list.iter().map(|key| std::str::from_utf8(key).unwrap()).collect();
+        assert_eq!(sorted, ["a2", "b2", "c2", "a1", "b1", "b1", "c1"]);
+        list.sort();
+        assert!(list.iter().is_sorted());
     }
 }

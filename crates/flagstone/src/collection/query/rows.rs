@@ -10,8 +10,9 @@ use crate::collection::{Stored, decode};
 use flagstone_base::{Result, Slice};
 use flagstone_doc::{Matcher, View};
 
-/// How many keys are sorted at once, to read their documents in the order of the keys: as many as a
-/// popular value has, so that each block is read and decompressed once for all of its documents.
+/// How many keys are sorted at once, to read their documents in the order in which they are stored:
+/// as many as a popular value has, so that each block is read and decompressed once for all of its
+/// documents.
 const BATCH: usize = 1 << 16;
 /// The bytes of a batch.
 const BATCH_BYTES: usize = 1 << 20;
@@ -49,8 +50,8 @@ enum Found<'t> {
 pub(super) struct Fetch<'t> {
     source: Source<'t>,
     keys: Keys<'t>,
-    /// Documents come in the order of `keys`. Otherwise those of a batch come in the order of their
-    /// stored keys, which reads each block once.
+    /// Documents come in the order of `keys`. Otherwise those of a batch come one partition after
+    /// another, each in the order of its stored keys, which reads each block once.
     keeps_order: bool,
     /// Documents are read. Otherwise their keys suffice.
     reads_documents: bool,
@@ -236,7 +237,7 @@ impl<'t> Fetch<'t> {
     }
 
     fn advance(&mut self, stored: &Stored) -> Result<bool> {
-        while self.next_key()? {
+        while self.next_key(stored)? {
             if self.after.as_ref().is_some_and(|after| self.key <= *after) {
                 continue;
             }
@@ -252,7 +253,7 @@ impl<'t> Fetch<'t> {
         Ok(false)
     }
 
-    fn next_key(&mut self) -> Result<bool> {
+    fn next_key(&mut self, stored: &Stored) -> Result<bool> {
         if self.keeps_order {
             return self.keys.next(&mut self.key);
         }
@@ -264,7 +265,7 @@ impl<'t> Fetch<'t> {
             {
                 self.batch.push(&self.key);
             }
-            self.batch.sort();
+            self.batch.sort_by_part(|key| stored.bytes().partition_of(key));
             // A query that stops early has read few keys in vain.
             self.batch_len = (2 * self.batch_len).min(BATCH);
         }

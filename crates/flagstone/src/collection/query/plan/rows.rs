@@ -85,7 +85,9 @@ pub(in crate::collection::query) fn rows<'t>(
                 true => in_order(&access, source, known.filter(|_| !ask.is_paged)),
                 false => gather.by_key(&access, known, ask.need == Need::Keys, 1)?,
             };
-            let keeps_order = has_order || !matches!(keys, Keys::Entries(..));
+            // Entries that are read where keys must ascend are in the order of the keys.
+            let keeps_order =
+                has_order || ask.need == Need::Keys || !matches!(keys, Keys::Entries(..));
             let reads = ask.wanted.reads_documents() || !access.is_exact;
             let fetch = Fetch::new(source, keys, keeps_order, reads).after(position);
             let left = access.unproven(&spec.filter);
