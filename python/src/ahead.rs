@@ -1,6 +1,6 @@
 //! Reading ahead: an iterator of Python takes entries one by one, and visits the engine for many.
 
-use flagstone::{Error, Result};
+use flagstone::{Error, ErrorKind, Result};
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
 
@@ -35,7 +35,11 @@ impl<T> Ahead<T> {
 
     /// Returns an entry that is ready, which needs no visit of the engine.
     pub(crate) fn ready(&self) -> Option<T> {
-        self.0.try_lock().ok()?.ready.pop_front()
+        let mut state = self.0.try_lock().ok()?;
+        if state.failed.as_ref().is_some_and(is_interrupt) {
+            return None;
+        }
+        state.ready.pop_front()
     }
 
     /// Returns the next entry, or `None` at the end.
@@ -44,11 +48,19 @@ impl<T> Ahead<T> {
         if state.ready.is_empty() {
             state.fill();
         }
+        if let Some(error) = state.failed.as_ref().filter(|error| is_interrupt(error)) {
+            // The caller gets an exception instead of the entries: none may be left out later.
+            return Err(error.clone());
+        }
         match state.ready.pop_front() {
             Some(entry) => Ok(Some(entry)),
             None => state.failed.take().map_or(Ok(None), Err),
         }
     }
+}
+
+fn is_interrupt(error: &Error) -> bool {
+    error.kind() == ErrorKind::Interrupted
 }
 
 impl<T> State<T> {

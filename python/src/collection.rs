@@ -8,10 +8,11 @@ use crate::error::invalid;
 use crate::find::Find;
 use crate::fork::OfProcess;
 use crate::keys::{Range, key_of, missing, text_range};
-use crate::opened::{Interrupt, Opened};
+use crate::opened::Opened;
 use crate::rows::Rows;
 use crate::scan::Part;
-use crate::selection::Selection;
+use crate::selection::{Selected, Selection};
+use crate::signals::Interrupt;
 use crate::through::Through;
 use crate::{load, load_arrow, models, time, update, value, views};
 use flagstone::{Index, Result, Value};
@@ -218,7 +219,8 @@ impl Collection {
         };
         let selection = Selection::parse(py, path)?;
         match self.run(py, |documents| documents.select(&key, &selection))? {
-            None => Ok(default_or_none()),
+            // What is not there is no instance of the class.
+            None | Some(Selected::One(None)) => Ok(default_or_none()),
             Some(selected) => {
                 let selected = selected.into_python(py, self.decimals, default.clone())?;
                 r#type.map_or(Ok(selected.clone()), |class| models::build(class, &selected))
@@ -438,7 +440,9 @@ impl Collection {
             index = index.only(crate::find::filter_of(Some(filter))?);
         }
         let interrupt = Interrupt::default();
-        self.run_live(py, "create_index", |collection| {
+        let Documents { collection, through } = &*self.documents;
+        self.opened.run_unwatched(py, || {
+            through.live("create_index")?;
             collection.create_index_with(name, index, |_progress| interrupt.check()).map(drop)
         })?;
         interrupt.raise()

@@ -8,7 +8,7 @@ use pyo3::types::{
     PyTzInfo,
 };
 
-use crate::error::{invalid, named};
+use crate::error::{guarded, invalid, named};
 use crate::value::{decimal_type, uuid_type};
 
 /// How numbers come that are neither integers nor binary floats.
@@ -41,6 +41,10 @@ pub(crate) fn view<'py>(
     view: &View<'_>,
     decimals: Decimals,
 ) -> PyResult<Bound<'py, PyAny>> {
+    guarded(py, || part(py, view, decimals))
+}
+
+fn part<'py>(py: Python<'py>, view: &View<'_>, decimals: Decimals) -> PyResult<Bound<'py, PyAny>> {
     let wrong = |error: Malformed| malformed(py, error);
     if let Some(text) = view.as_str() {
         return Ok(PyString::new(py, text).into_any());
@@ -48,7 +52,7 @@ pub(crate) fn view<'py>(
     if view.is_array() {
         let list = PyList::empty(py);
         for item in view.items().map_err(wrong)? {
-            list.append(self::view(py, &item.map_err(wrong)?, decimals)?)?;
+            list.append(part(py, &item.map_err(wrong)?, decimals)?)?;
         }
         return Ok(list.into_any());
     }
@@ -56,7 +60,7 @@ pub(crate) fn view<'py>(
         let dict = PyDict::new(py);
         for field in view.fields().map_err(wrong)? {
             let (name, value) = field.map_err(wrong)?;
-            let value = self::view(py, &value, decimals)?;
+            let value = part(py, &value, decimals)?;
             match name {
                 FieldKey::Name(name) => dict.set_item(name, value)?,
                 FieldKey::Value(name) => {

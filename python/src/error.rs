@@ -4,6 +4,8 @@ use flagstone::{Error, ErrorKind};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyType;
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// Returns the name of the class of `kind`.
 const fn class_of(kind: ErrorKind) -> &'static str {
@@ -20,6 +22,7 @@ const fn class_of(kind: ErrorKind) -> &'static str {
         ErrorKind::Corruption => "Corruption",
         ErrorKind::Unsupported => "Unsupported",
         ErrorKind::Closed => "Closed",
+        ErrorKind::Interrupted => "Interrupted",
         // A kind that is newer than this file.
         _ => "Error",
     }
@@ -50,6 +53,22 @@ pub(crate) fn named(py: Python<'_>, name: &str, text: impl Into<String>) -> PyEr
 #[cold]
 pub(crate) fn invalid(py: Python<'_>, text: impl Into<String>) -> PyErr {
     named(py, "InvalidInput", text)
+}
+
+/// Runs `work`, which holds the GIL and calls no database, such as the conversion of an argument. A
+/// panic becomes an `InternalError`.
+pub(crate) fn guarded<T>(py: Python<'_>, work: impl FnOnce() -> PyResult<T>) -> PyResult<T> {
+    match catch_unwind(AssertUnwindSafe(work)) {
+        Ok(done) => done,
+        Err(panic) => Err(named(py, "InternalError", text_of(&*panic))),
+    }
+}
+
+/// Returns the text of a panic.
+pub(crate) fn text_of(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().copied();
+    let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+    format!("flagstone panicked: {}", text.unwrap_or("without a text"))
 }
 
 /// Returns whether `error` is a `Conflict`.

@@ -6,7 +6,7 @@ use crate::arrow::{ArrowSource, Wanted};
 use crate::collection::Collection;
 use crate::decode::{self, Decimals};
 use crate::document::Document;
-use crate::error::{invalid, raised};
+use crate::error::{guarded, invalid, raised};
 use crate::fork::OfProcess;
 use crate::keys::joined;
 use crate::opened::Opened;
@@ -74,13 +74,16 @@ impl Find {
         let wrong = |error: flagstone::FilterError| invalid(py, error.to_string());
         let sort = sort.map(|sort| joined("sort", sort)).transpose()?;
         let fields = fields.map(|fields| joined("fields", fields)).transpose()?;
-        let query = Query {
-            filter: filter_of(filter)?,
-            sort: sort.map(|sort| SortSpec::parse(&sort)).transpose().map_err(wrong)?,
-            fields: fields.map(|fields| Projection::parse(&fields)).transpose().map_err(wrong)?,
-            skip,
-            limit,
-        };
+        let filter = filter_of(filter)?;
+        let query = guarded(py, || {
+            Ok(Query {
+                filter,
+                sort: sort.map(|sort| SortSpec::parse(&sort)).transpose().map_err(wrong)?,
+                fields: fields.map(|text| Projection::parse(&text)).transpose().map_err(wrong)?,
+                skip,
+                limit,
+            })
+        })?;
         collection.opened().check(py)?;
         let Documents { collection: of, through } = collection.documents();
         let documents = Documents { collection: of.clone(), through: through.clone() };
@@ -174,9 +177,11 @@ pub(crate) fn filter_of(filter: Option<&Bound<'_, PyAny>>) -> PyResult<Filter> {
     let Some(filter) = filter else { return Ok(Filter::everything()) };
     let wrong = |error: flagstone::FilterError| invalid(filter.py(), error.to_string());
     if let Ok(text) = filter.cast::<PyString>() {
-        return Filter::parse(&text.to_cow()?).map_err(wrong);
+        let text = text.to_cow()?;
+        return guarded(filter.py(), || Filter::parse(&text).map_err(wrong));
     }
-    Filter::from_value(&value::of_python(filter, "filter")?).map_err(wrong)
+    let value = value::of_python(filter, "filter")?;
+    guarded(filter.py(), || Filter::from_value(&value).map_err(wrong))
 }
 
 #[pymethods]

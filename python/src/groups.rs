@@ -95,9 +95,10 @@ impl Batch {
     #[pyo3(signature = (*raised))]
     fn __exit__(&self, py: Python<'_>, raised: &Bound<'_, PyTuple>) -> PyResult<()> {
         if raised.get_item(0).is_ok_and(|class| !class.is_none()) {
-            self.opened.check(py)?;
-            drop(self.pending.take());
-            return Ok(());
+            return self.opened.run(py, || {
+                drop(self.pending.take());
+                Ok(())
+            });
         }
         match self.opened.run(py, || self.pending.with(|_| Ok(())).map(|()| true).or(Ok(false)))? {
             true => self.commit(py),
@@ -153,9 +154,11 @@ impl Transaction {
 
     /// Ends the transaction without effect.
     pub(crate) fn rollback(&self, py: Python<'_>) -> PyResult<()> {
-        self.opened.check(py)?;
-        drop(self.current.take());
-        Ok(())
+        // A read of another thread may hold the lock, and ask for the GIL.
+        self.opened.run(py, || {
+            drop(self.current.take());
+            Ok(())
+        })
     }
 
     fn __enter__(slf: PyRef<'_, Self>) -> PyRef<'_, Self> {
@@ -207,9 +210,10 @@ impl Snapshot {
 
     /// Releases what the snapshot keeps. Its handles cannot read any more.
     fn release(&self, py: Python<'_>) -> PyResult<()> {
-        self.opened.check(py)?;
-        drop(self.snapshot.lock().unwrap_or_else(PoisonError::into_inner).take());
-        Ok(())
+        self.opened.run(py, || {
+            drop(self.snapshot.lock().unwrap_or_else(PoisonError::into_inner).take());
+            Ok(())
+        })
     }
 
     fn __enter__(slf: PyRef<'_, Self>) -> PyRef<'_, Self> {

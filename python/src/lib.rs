@@ -12,6 +12,8 @@
 
 mod error;
 mod fork;
+mod signals;
+
 mod opened;
 
 mod ahead;
@@ -79,4 +81,6 @@ mod _flagstone {
     use super::rows::Rows;
     #[pymodule_export]
     use super::scan::Scan;
+    #[pymodule_export]
+    use super::signals::_interrupt_at;
 }

@@ -1,7 +1,8 @@
 //! `Collection.load`: documents from files, with progress and Ctrl-C.
 
 use crate::error::{invalid, named, raised};
-use crate::opened::{Interrupt, Opened};
+use crate::opened::Opened;
+use crate::signals::Interrupt;
 use flagstone::Collection;
 use flagstone_load::{Count, Format, Input, LoadError, Mode, Outcome, Plan, TableFormat, Watcher};
 use pyo3::prelude::*;
@@ -58,7 +59,7 @@ pub(crate) fn run<'py>(
         raised: Mutex::new(None),
     };
     // The outcome comes back inside of Ok: a load that failed has its own errors.
-    let ended = opened.run(py, || Ok(plan.run(&mut watch)))?;
+    let ended = opened.run_unwatched(py, || Ok(plan.run(&mut watch)))?;
     let Watch { interrupt, raised, .. } = watch;
     interrupt.raise()?;
     if let Some(error) = raised.into_inner().unwrap_or_default() {

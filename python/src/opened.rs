@@ -1,11 +1,10 @@
 //! A database that is open in this process, and the one place where the engine is called.
 
-use crate::error::{named, raised};
+use crate::error::{guarded, named, raised, text_of};
 use crate::fork::OfProcess;
+use crate::signals;
 use flagstone::{Database, Error, ErrorKind, Result};
 use pyo3::prelude::*;
-use std::any::Any;
-use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -49,11 +48,26 @@ impl Opened {
         Ok(opened)
     }
 
-    /// Runs `work` without the GIL. Every call of the engine is made here.
+    /// Runs `work` without the GIL. Every call of the engine is made here. Ctrl-C ends a long one.
     ///
     /// A panic becomes an `InternalError`, and so does every later call but the close: nobody knows
     /// in which state the panic left the engine.
     pub(crate) fn run<T: Send>(
+        &self,
+        py: Python<'_>,
+        work: impl FnOnce() -> Result<T> + Send,
+    ) -> PyResult<T> {
+        self.check(py)?;
+        let done = self.run_unchecked(py, || signals::watched(work));
+        // The exception of a handler of signals is raised whatever the call has returned.
+        match signals::raised() {
+            Some(raised) => Err(raised),
+            None => done,
+        }
+    }
+
+    /// As [`Opened::run`], for `work` that asks for Ctrl-C itself: see [`signals::Interrupt`].
+    pub(crate) fn run_unwatched<T: Send>(
         &self,
         py: Python<'_>,
         work: impl FnOnce() -> Result<T> + Send,
@@ -146,27 +160,6 @@ impl Drop for Opened {
     }
 }
 
-/// Ctrl-C during a long call of the engine, which asks now and then whether it goes on.
-#[derive(Default)]
-pub(crate) struct Interrupt(Mutex<Option<PyErr>>);
-
-impl Interrupt {
-    /// Returns `Break` once a handler of signals has raised an exception.
-    pub(crate) fn check(&self) -> ControlFlow<()> {
-        let mut raised = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if raised.is_none() {
-            // Without an interpreter there is nobody to ask.
-            *raised = Python::try_attach(|py| py.check_signals().err()).flatten();
-        }
-        if raised.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-    }
-
-    /// Raises the exception, if there is one.
-    pub(crate) fn raise(self) -> PyResult<()> {
-        self.0.into_inner().unwrap_or_else(PoisonError::into_inner).map_or(Ok(()), Err)
-    }
-}
-
 /// Closes the databases that are open. The package calls it when the interpreter exits.
 #[pyfunction]
 pub(crate) fn _close_all(py: Python<'_>) -> PyResult<()> {
@@ -174,16 +167,14 @@ pub(crate) fn _close_all(py: Python<'_>) -> PyResult<()> {
     open.iter().filter_map(Weak::upgrade).try_for_each(|opened| opened.close(py))
 }
 
-/// Panics inside of a call of `database`, for the tests of what follows.
+/// Panics inside of a call of `database`, for the tests of what follows; without one in the
+/// conversion of an argument.
 #[pyfunction]
-pub(crate) fn _panic(py: Python<'_>, database: &crate::database::Database) -> PyResult<()> {
-    #[expect(clippy::panic, reason = "the purpose of the function")]
-    database.opened().run(py, || panic!("a panic for a test"))
-}
-
-/// Returns the text of a panic.
-fn text_of(panic: &(dyn Any + Send)) -> String {
-    let text = panic.downcast_ref::<&str>().copied();
-    let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
-    format!("flagstone panicked: {}", text.unwrap_or("without a text"))
+#[pyo3(signature = (database=None))]
+#[expect(clippy::panic, reason = "the purpose of the function")]
+pub(crate) fn _panic(py: Python<'_>, database: Option<&crate::database::Database>) -> PyResult<()> {
+    match database {
+        Some(database) => database.opened().run(py, || panic!("a panic for a test")),
+        None => guarded(py, || panic!("a panic for a test")),
+    }
 }

@@ -1,7 +1,7 @@
 //! Paths of a reader, and what they select in a document.
 
 use crate::decode::{self, Decimals};
-use crate::error::invalid;
+use crate::error::{guarded, invalid};
 use flagstone::{JsonPath, Value, View};
 use pyo3::prelude::*;
 
@@ -22,8 +22,10 @@ impl Selection {
         if !path.starts_with('$') {
             return Ok(Self::Dotted(path.to_owned()));
         }
-        let parsed = JsonPath::parse(path).map_err(|error| invalid(py, error.to_string()))?;
-        Ok(Self::Path(parsed))
+        guarded(py, || {
+            let parsed = JsonPath::parse(path).map_err(|error| invalid(py, error.to_string()))?;
+            Ok(Self::Path(parsed))
+        })
     }
 
     pub(crate) fn select(&self, root: &View<'_>) -> Result<Selected, flagstone::Malformed> {

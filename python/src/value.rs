@@ -11,7 +11,7 @@
 //! ```
 
 use crate::document::Document;
-use crate::error::invalid;
+use crate::error::{guarded, invalid};
 use flagstone::{DateTime, Map, Value};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
@@ -27,7 +27,8 @@ const DEPTH_MAX: usize = 512;
 
 /// Returns the value of a Python object. `what` begins the path in messages: `$` for a document.
 pub(crate) fn of_python(object: &Bound<'_, PyAny>, what: &str) -> PyResult<Value> {
-    read(object, 0).map_err(|refused| refused.raise(object.py(), what))
+    let py = object.py();
+    guarded(py, || read(object, 0).map_err(|refused| refused.raise(py, what)))
 }
 
 /// Why a value has no form.

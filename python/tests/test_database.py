@@ -187,6 +187,14 @@ def test_a_panic_is_an_internal_error_and_ends_the_use(
         assert not again.keyspace("kv")
 
 
+def test_a_panic_in_an_argument_is_an_internal_error_and_harms_nothing(
+    db: flagstone.Database,
+) -> None:
+    with pytest.raises(flagstone.InternalError, match="a panic for a test"):
+        _flagstone._panic()
+    db.keyspace("kv")[b"a"] = b"1"
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
 def test_a_forked_child_gets_an_error_and_harms_nothing(tmp_path: Path) -> None:
     done = run(

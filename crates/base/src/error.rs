@@ -40,6 +40,8 @@ pub enum ErrorKind {
     Unsupported,
     /// The database was closed: open it again.
     Closed,
+    /// The caller's [`interruptible`](crate::interrupt::interruptible) has ended the call.
+    Interrupted,
 }
 
 impl fmt::Display for ErrorKind {
@@ -57,6 +59,7 @@ impl fmt::Display for ErrorKind {
             Self::Corruption => "corruption",
             Self::Unsupported => "unsupported",
             Self::Closed => "closed",
+            Self::Interrupted => "interrupted",
         })
     }
 }

@@ -9,6 +9,7 @@ pub mod bytes;
 pub mod checksum;
 pub mod codec;
 pub mod dictionary;
+pub mod interrupt;
 
 pub mod compress;
 

@@ -3,7 +3,7 @@
 
 use crate::manifest::ManifestState;
 use flagstone_base::checksum::Crc32c;
-use flagstone_base::{Error, Result};
+use flagstone_base::{Error, Result, interrupt};
 use flagstone_env::disk::{Access, create_dir_synced};
 use flagstone_env::names::{self, Name};
 use flagstone_env::{Disk, LockMode, ReadFile};
@@ -122,6 +122,7 @@ fn read_file(source: &dyn ReadFile, mut visit: impl FnMut(&[u8]) -> Result<()>) 
     let (mut at, mut sum) = (0, Crc32c::default());
     while at < source.len() {
         let piece = &mut buffer[..COPIED_AT_ONCE.min((source.len() - at) as usize)];
+        interrupt::check()?;
         source.read_exact_at(piece, at)?;
         sum.update(piece);
         visit(piece)?;

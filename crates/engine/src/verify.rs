@@ -13,7 +13,7 @@ use crate::manifest::{Manifest, ManifestState, verify_file};
 use crate::open::{check, check_record};
 use crate::parts::Parts;
 use crate::stats::VerifyReport;
-use flagstone_base::{Error, ErrorKind, FileNumber, KeyspaceId, Result};
+use flagstone_base::{Error, ErrorKind, FileNumber, KeyspaceId, Result, interrupt};
 use flagstone_env::names::{FileKind, name, path};
 use flagstone_tree::Tree;
 use flagstone_wal::{Listed, Log, LogReport};
@@ -34,6 +34,7 @@ fn verify_all(parts: &Parts, is_quick: bool) -> Result<VerifyReport> {
         Some(log) => {
             let manifest = verify_manifest(parts, log)?;
             let mut visit = |record: flagstone_wal::Record<'_>| {
+                interrupt::check()?;
                 // Keyspaces may have been created since the manifest was read.
                 let next = manifest.next_keyspace.max(parts.keyspaces.after_newest());
                 check_record(&parts.setup.dir, &record, next)

@@ -74,6 +74,7 @@ pub use collection::{
 pub use database::{Builder, Database};
 pub use document_parser::{DocumentParser, ParsedDocument, Refused};
 pub use entry::{CommitOptions, EntryOptions};
+pub use flagstone_base::interrupt::interruptible;
 pub use flagstone_base::{
     Compression, Decoder, Error, ErrorKind, Malformed, Moment, Result, SeqNo, Slice,
 };

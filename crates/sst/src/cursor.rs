@@ -4,7 +4,7 @@ use crate::allowance::Allowance;
 use crate::block::{Block, Parsed};
 use crate::lookup::{CacheUse, Nearby};
 use crate::table::Table;
-use flagstone_base::{EntryRef, Kind, Malformed, Result, SeqNo, Slice, Trailer};
+use flagstone_base::{EntryRef, Kind, Malformed, Result, SeqNo, Slice, Trailer, interrupt};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -194,6 +194,7 @@ impl TableCursor {
         }
         self.valid = false;
         if self.number + 1 < self.table.index.count() {
+            interrupt::check()?;
             self.enter(self.number + 1)?;
             return self.move_to(0);
         }
@@ -210,7 +211,10 @@ impl TableCursor {
         }
         self.valid = false;
         match self.number.checked_sub(1) {
-            Some(number) => self.enter_at_end(number),
+            Some(number) => {
+                interrupt::check()?;
+                self.enter_at_end(number)
+            }
             None => Ok(()),
         }
     }

@@ -9,7 +9,7 @@ use crate::ranges::RangeDeletes;
 use crate::sample::Sampler;
 use crate::table::Table;
 use flagstone_base::hash::{key_hash, remix};
-use flagstone_base::{EntryRef, Kind, Result, SeqNo};
+use flagstone_base::{EntryRef, Kind, Result, SeqNo, interrupt};
 use std::fmt;
 use std::sync::Arc;
 
@@ -52,6 +52,7 @@ impl Table {
         self.check_header()?;
         let mut walk = Walk::new(self);
         let checksum = self.read_stored(|index, number, stored| {
+            interrupt::check()?;
             let place = (number, index.offset(number));
             walk.block((index, number), &self.open_stored(place, stored, false)?)
         })?;

@@ -10,7 +10,7 @@ use crate::merge::{MergeCursor, RangeSource, RunCursor, Source};
 use crate::options::Direction;
 use crate::tree::{Tree, TreeReport};
 use crate::version::{Run, TableHandle, Version};
-use flagstone_base::{EntryRef, Error, Result, SeqNo};
+use flagstone_base::{EntryRef, Error, Result, SeqNo, interrupt};
 use flagstone_sst::CursorOptions;
 use std::ops::Bound;
 use std::sync::Arc;
@@ -110,6 +110,7 @@ fn check_order(version: &Version) -> Result<()> {
                 None => Error::corruption("a table", 0, found),
             });
         }
+        interrupt::tick()?;
         merge.next()?;
     }
     Ok(())

@@ -57,6 +57,10 @@ class Forked(Closed):
     """The handle belongs to the parent of this process."""
 
 
+class Interrupted(Error):
+    """An exception such as KeyboardInterrupt has ended an iteration: begin it anew."""
+
+
 class InternalError(Error):
     """A call has failed because of a bug in flagstone. The database refuses all further calls."""
 
@@ -71,6 +75,7 @@ __all__ = [
     "Error",
     "Forked",
     "InternalError",
+    "Interrupted",
     "InvalidInput",
     "Io",
     "OutOfSpace",

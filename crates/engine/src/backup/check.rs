@@ -57,8 +57,10 @@ pub(super) fn verify(disk: &dyn Disk, dir: &Path) -> Result<BackupVerifyReport> 
     for (file, (meta, generations)) in tables {
         report.tables += 1;
         report.bytes += meta.bytes;
-        if let Err(error) = check_table(disk, &dir.join(&file), &meta, &mut unpaced) {
-            report.damage.push(BackupDamage { file, generations, error });
+        match check_table(disk, &dir.join(&file), &meta, &mut unpaced) {
+            Ok(()) => {}
+            Err(error) if error.kind() == ErrorKind::Interrupted => return Err(error),
+            Err(error) => report.damage.push(BackupDamage { file, generations, error }),
         }
     }
     Ok(report)

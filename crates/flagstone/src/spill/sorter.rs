@@ -4,7 +4,7 @@ use super::buffer::{Buffer, PLACE_BYTES};
 use super::merge::Merge;
 use super::write::{Run, SpillWriter};
 use flagstone_base::bytes::{assign, order};
-use flagstone_base::{Error, Result};
+use flagstone_base::{Error, Result, interrupt};
 use flagstone_engine::Scratch;
 use std::sync::Arc;
 
@@ -231,6 +231,7 @@ impl Sorter {
     fn merge_to(&self, writer: &mut SpillWriter, group: Vec<Run>) -> Result<()> {
         let mut merge = Merge::new(group, self.options.distinct, self.limit);
         while merge.advance()? {
+            interrupt::tick()?;
             writer.put(merge.key(), merge.value())?;
         }
         writer.end_run()

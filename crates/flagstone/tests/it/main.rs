@@ -29,6 +29,7 @@ mod indexes;
 mod ingest;
 mod ingest_failures;
 mod input;
+mod interrupts;
 mod keyspaces;
 mod kill;
 mod large;

@@ -7,7 +7,7 @@ use super::keys::Keys;
 use super::source::{Source, SourceScan};
 use crate::collection::index::IndexScan;
 use crate::collection::{Stored, decode};
-use flagstone_base::{Result, Slice};
+use flagstone_base::{Result, Slice, interrupt};
 use flagstone_doc::{Matcher, View};
 
 /// How many keys are sorted at once, to read their documents in the order in which they are stored:
@@ -120,6 +120,7 @@ impl<'t> Rows<'t> {
 
     /// Moves to the next document.
     fn step(&mut self) -> Result<bool> {
+        interrupt::tick()?;
         match &mut self.found {
             Found::Nothing | Found::Covered(_) => Ok(false),
             Found::Scan(scan) => {

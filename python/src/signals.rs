@@ -1,0 +1,97 @@
+//! Ctrl-C during a call of the engine, in which Python runs no handlers of signals.
+
+use pyo3::prelude::*;
+use std::cell::{Cell, RefCell};
+use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// A call asks Python for signals this often. Shorter ones never wait for the GIL.
+const ASK_EVERY: Duration = Duration::from_millis(50);
+
+/// The questions up to a SIGINT, in a test; else 0.
+static TEST: AtomicU64 = AtomicU64::new(0);
+
+thread_local! {
+    /// When the call of this thread asks next; none before its first question.
+    static NEXT: Cell<Option<Instant>> = const { Cell::new(None) };
+    /// The exception that a handler has raised.
+    static RAISED: RefCell<Option<PyErr>> = const { RefCell::new(None) };
+}
+
+/// Runs `work`, which the engine ends once a handler of signals has raised an exception.
+pub(crate) fn watched<T>(work: impl FnOnce() -> T) -> T {
+    NEXT.set(None);
+    flagstone::interruptible(is_over, work)
+}
+
+/// Returns the exception that has ended the last call of this thread.
+pub(crate) fn raised() -> Option<PyErr> {
+    RAISED.with(RefCell::take)
+}
+
+fn is_over() -> bool {
+    if TEST.load(Ordering::Relaxed) > 0 {
+        return ask();
+    }
+    let now = Instant::now();
+    if NEXT.get().is_some_and(|next| now < next) {
+        return RAISED.with_borrow(Option::is_some);
+    }
+    let is_first = NEXT.replace(Some(now + ASK_EVERY)).is_none();
+    !is_first && ask()
+}
+
+/// Keeps what a handler raises. Returns whether one has.
+fn ask() -> bool {
+    if let Some(error) = asked() {
+        RAISED.set(Some(error));
+    }
+    RAISED.with_borrow(Option::is_some)
+}
+
+/// Runs the handlers of signals that have come, and returns what they have raised.
+fn asked() -> Option<PyErr> {
+    if TEST.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)) == Ok(1)
+    {
+        return Python::try_attach(interrupted).flatten();
+    }
+    // Without an interpreter there is nobody to ask.
+    Python::try_attach(|py| py.check_signals().err()).flatten()
+}
+
+/// Sends a SIGINT to this process, as Ctrl-C does.
+fn interrupted(py: Python<'_>) -> Option<PyErr> {
+    let signal = py.import("signal").and_then(|signal| {
+        signal.call_method1("raise_signal", (signal.getattr("SIGINT")?,))?;
+        py.check_signals()
+    });
+    signal.err()
+}
+
+/// Has each question of a call ask Python, and the one of this number find a SIGINT: for tests.
+#[pyfunction]
+pub(crate) fn _interrupt_at(question: u64) {
+    TEST.store(question, Ordering::Relaxed);
+}
+
+/// Ctrl-C during a call that the engine itself interrupts where it suits the call.
+#[derive(Default)]
+pub(crate) struct Interrupt(Mutex<Option<PyErr>>);
+
+impl Interrupt {
+    /// Returns `Break` once a handler of signals has raised an exception.
+    pub(crate) fn check(&self) -> ControlFlow<()> {
+        let mut raised = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if raised.is_none() {
+            *raised = asked();
+        }
+        if raised.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    }
+
+    /// Raises the exception, if there is one.
+    pub(crate) fn raise(self) -> PyResult<()> {
+        self.0.into_inner().unwrap_or_else(PoisonError::into_inner).map_or(Ok(()), Err)
+    }
+}
