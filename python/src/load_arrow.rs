@@ -2,7 +2,8 @@
 
 use crate::error::invalid;
 use crate::incoming::{Incoming, stream_of};
-use crate::opened::{Interrupt, Opened};
+use crate::opened::Opened;
+use crate::signals::Interrupt;
 use flagstone::{Collection, Error, ErrorKind};
 use flagstone_arrow::{LoadMode, LoadOptions};
 use pyo3::prelude::*;
@@ -49,7 +50,7 @@ pub(crate) fn run<'py>(
     let stream = stream_of(reader)?;
     let (interrupt, mut raised) = (Interrupt::default(), None);
     let progress = progress.map(|call| call.clone().unbind());
-    let loaded = opened.run(py, || {
+    let loaded = opened.run_unwatched(py, || {
         let mut reader = Incoming::new(stream).map_err(|error| {
             Error::new(ErrorKind::Io, format!("the Arrow stream has no schema: {error}"))
         })?;

@@ -56,7 +56,7 @@ def test_every_public_thing_is_described() -> None:
                     assert value.__doc__, f"{name}.{member}"
 
 
-@pytest.mark.parametrize("page", ["docs/guide/python.md", "python/README.md"])
+@pytest.mark.parametrize("page", ["README.md", "docs/guide/python.md", "python/README.md"])
 def test_the_blocks_of_a_page_are_a_program(page: str, tmp_path: Path) -> None:
     if not (ROOT / page).exists():
         pytest.skip("not in a checkout")

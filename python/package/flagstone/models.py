@@ -18,7 +18,7 @@ def build(cls: Any, value: Any) -> Any:
     if hasattr(cls, "model_validate"):
         return cls.model_validate(value)
     if hasattr(cls, "__struct_fields__"):
-        import msgspec  # type: ignore[import-not-found]  # of the caller, whose class it is
+        import msgspec  # of the caller, whose class it is
 
         return msgspec.convert(value, cls)
     if dataclasses.is_dataclass(cls):

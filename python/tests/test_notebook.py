@@ -1,0 +1,44 @@
+"""The notebook of the examples runs from its first cell to its last."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+NOTEBOOK = Path(__file__).parents[1] / "examples" / "comments.ipynb"
+
+# What a cell returns is shown in a notebook; here its plot is drawn into a file.
+LAST = """
+figure.savefig("plot.png", dpi=60)
+assert {text.get_text() for text in axes.texts} >= {name for name, *_ in COMMUNITIES}
+"""
+
+
+@pytest.mark.skipif(not NOTEBOOK.exists(), reason="not in a checkout")
+def test_the_notebook_runs(tmp_path: Path) -> None:
+    cells = json.loads(NOTEBOOK.read_text())["cells"]
+    code = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
+    done = subprocess.run(
+        [sys.executable, "-c", "\n".join([*code, LAST])],
+        cwd=tmp_path,
+        env={**os.environ, "MPLBACKEND": "agg", "MPLCONFIGDIR": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "85,000 comments" in done.stdout
+    assert (tmp_path / "plot.png").stat().st_size > 20_000
+
+
+@pytest.mark.skipif(not NOTEBOOK.exists(), reason="not in a checkout")
+def test_the_notebook_is_stored_with_its_plot() -> None:
+    cells = json.loads(NOTEBOOK.read_text())["cells"]
+    outputs = [output for cell in cells for output in cell.get("outputs", [])]
+    assert any("image/png" in output.get("data", {}) for output in outputs)
+    assert not any(output["output_type"] == "error" for output in outputs)
