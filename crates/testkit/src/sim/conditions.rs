@@ -98,7 +98,9 @@ impl Judge<'_> {
         if added.is_err() || is_other || self.oracle.has_doubt() {
             return Verdict::Unknown;
         }
-        match life.written[slot][usize::from(key)] > taken.last_id {
+        let written = life.written[slot][usize::from(key)];
+        match written > taken.last_id {
+            true if life.unchanged.get(&(slot, key)) == Some(&written) => Verdict::Unknown,
             true => Verdict::Conflict,
             false if self.oracle.get(slot, key).is_some() => Verdict::Holds,
             false => Verdict::Unknown,

@@ -164,7 +164,42 @@ impl Run {
             }
             return Ok(());
         }
-        self.written(&made, durability, None, done)
+        let (last_id, before) = (self.oracle.last_id(), self.only_patched(&made));
+        self.written(&made, durability, None, done)?;
+        if self.oracle.last_id() > last_id {
+            self.note_unchanged(before);
+        }
+        Ok(())
+    }
+
+    /// Returns the documents of an indexed collection that `changes` patch and do not write
+    /// otherwise, with their bytes.
+    fn only_patched(&self, changes: &[Change]) -> Vec<(Key, Option<Vec<u8>>)> {
+        if !self.oracle.is_indexed(changes) {
+            return Vec::new();
+        }
+        let of_documents = changes.iter().filter(|change| change.slot() == DOCUMENTS);
+        let (patches, others): (Vec<&Change>, Vec<&Change>) =
+            of_documents.partition(|change| matches!(change, Change::Patch(..)));
+        let keys = patches.iter().flat_map(|change| change.keys());
+        keys.filter(|key| others.iter().all(|change| !change.keys().contains(key)))
+            .map(|key| (key, self.bytes_of(key)))
+            .collect()
+    }
+
+    /// Notes the documents that the last event patched without a change. Such a patch is a write
+    /// only if it stays an operand, which depends on the paths of the indexes.
+    fn note_unchanged(&mut self, before: Vec<(Key, Option<Vec<u8>>)>) {
+        let id = self.oracle.last_id();
+        let is_same = |(key, bytes): &(Key, Option<Vec<u8>>)| self.bytes_of(*key) == *bytes;
+        let same: Vec<_> = before.into_iter().filter(is_same).collect();
+        if let Some(life) = &mut self.life {
+            life.unchanged.extend(same.into_iter().map(|(key, _)| ((DOCUMENTS, key), id)));
+        }
+    }
+
+    fn bytes_of(&self, key: Key) -> Option<Vec<u8>> {
+        self.oracle.get(DOCUMENTS, key).map(|entry| entry.bytes.to_vec())
     }
 
     /// Returns whether a patch finds no document, and may or may not remove one that has expired.

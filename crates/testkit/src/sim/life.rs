@@ -11,6 +11,7 @@ use flagstone::{
     Collection, Database, DocumentScan, Keyspace, KeyspaceOptions, Moment, Result, Scan, Snapshot,
     Ticket, Value,
 };
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// The result of a check. The error says what is wrong.
@@ -168,6 +169,8 @@ pub(super) struct Life {
     pub(super) handles: [Option<Handle>; SLOTS],
     /// The number of times that each slot was dropped.
     pub(super) generations: [u32; SLOTS],
+    /// The events that have changed nothing of a document that they patch, and may have written it.
+    pub(super) unchanged: BTreeMap<(usize, Key), u64>,
     /// The last event of this life that wrote each key.
     pub(super) written: [[u64; KEYS]; SLOTS],
     pub(super) snapshots: Vec<Taken>,
@@ -184,6 +187,7 @@ impl Life {
             executor,
             handles: [const { None }; SLOTS],
             generations: [0; SLOTS],
+            unchanged: BTreeMap::new(),
             written: [[0; KEYS]; SLOTS],
             snapshots: Vec::new(),
             scans: Vec::new(),
