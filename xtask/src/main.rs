@@ -46,6 +46,9 @@ cargo xtask COMMAND
                   into a virtual environment in python/target, and runs pytest, mypy and stubtest;
                   after -- only pytest, with ARGUMENTS. Needs Python 3.10 or newer and its package
                   index
+  python --bench [-- ARGUMENTS]
+                  measures a release build of the package beside other packages, and writes
+                  docs/bench/python.md; with ARGUMENTS (see python/bench/figures.py) it prints only
   shuttle [--seconds N] [--seed N] [--model NAME]
                   runs the models of concurrency (crates/flagstone/tests/models) under random
                   schedules, N seconds in all (60); a failure prints how to repeat it

@@ -1,5 +1,6 @@
 //! `cargo xtask python`: builds the wheel of the Python package in `python/`, a cargo workspace of
-//! its own, installs it into a virtual environment, and runs its tests and type checkers.
+//! its own, installs it into a virtual environment, and runs its tests and type checkers. With
+//! `--bench` it measures the package instead, and writes `docs/bench/python.md`.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -7,6 +8,8 @@ use std::process::{Command, Stdio};
 /// Below `python/`, and removed with its build.
 const ENVIRONMENT: &str = "target/venv";
 const WHEELS: &str = "target/wheels";
+/// The page of the figures.
+const PAGE: &str = "docs/bench/python.md";
 
 const MISSING: &str = "\
 Python 3.10 or newer with its modules venv and pip is needed:
@@ -16,7 +19,7 @@ Python 3.10 or newer with its modules venv and pip is needed:
 Another one than python3: PYTHON=/usr/bin/python3.12 cargo xtask python.";
 
 const UNREACHABLE: &str = "\
-The packages of python/requirements.txt could not be installed: see above. They come from the
+The packages that are needed could not be installed: see above. They come from the
 package index of Python, or from the one that pip is configured for.";
 
 /// The checks of an installed package, after its tests: each a name, the words after the Python of
@@ -31,14 +34,21 @@ const CHECKS: [(&str, &[&str]); 3] = [
 ];
 
 /// Builds, installs and tests. Returns true if all succeeded. `--release` builds as a release does;
-/// what follows `--` goes to pytest, and the type checkers do not run then.
+/// what follows `--` goes to pytest, and the type checkers do not run then. `--bench` measures.
 pub(crate) fn run(root: &Path, words: &[&str]) -> bool {
     let (own, given) = match words.iter().position(|word| *word == "--") {
         Some(at) => (&words[..at], &words[at + 1..]),
         None => (words, &[][..]),
     };
+    if own == ["--bench"] {
+        return bench(root, given);
+    }
     if own.iter().any(|word| *word != "--release") {
-        eprintln!("expected --release, or -- and arguments of pytest, found: {}", own.join(" "));
+        eprintln!(
+            "expected --release or --bench, or -- and arguments of pytest or of the benchmark, \
+             found: {}",
+            own.join(" ")
+        );
         return false;
     }
     let folder = root.join("python");
@@ -48,9 +58,7 @@ pub(crate) fn run(root: &Path, words: &[&str]) -> bool {
     if given.is_empty() && !succeeds(crate::ci::cargo(&folder).args(test)) {
         return false;
     }
-    let Some(wheel) = wheel(&folder, &python, own.contains(&"--release")) else { return false };
-    let install = ["-m", "pip", "install", "--quiet", "--force-reinstall", "--no-deps"];
-    if !succeeds(Command::new(&python).args(install).arg(wheel)) {
+    if !installs(&folder, &python, own.contains(&"--release")) {
         return false;
     }
     let checks = if given.is_empty() { &CHECKS[..] } else { &CHECKS[..1] };
@@ -58,6 +66,49 @@ pub(crate) fn run(root: &Path, words: &[&str]) -> bool {
         println!("{name}");
         succeeds(Command::new(&python).current_dir(&folder).args(*words).args(given))
     })
+}
+
+/// Measures a release build of the package beside other packages. Writes the page, or only prints
+/// it if `given`, the arguments of the benchmark, choose something else than it shows.
+fn bench(root: &Path, given: &[&str]) -> bool {
+    let folder = root.join("python");
+    let Some(python) = environment(&folder) else { return false };
+    let install = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-r"];
+    let mut others = Command::new(&python);
+    if !succeeds(others.current_dir(&folder).args(install).arg("bench/requirements.txt")) {
+        eprintln!("{UNREACHABLE}");
+        return false;
+    }
+    println!("the tool");
+    let tool = ["build", "--quiet", "--release", "--locked", "-p", "flagstone-cli"];
+    if !succeeds(crate::ci::cargo(root).args(tool)) || !installs(&folder, &python, true) {
+        return false;
+    }
+    let mut measure = Command::new(&python);
+    measure.current_dir(root).args(["python/bench/figures.py", "--tool"]);
+    measure.arg(root.join("target/release/flagstone")).args(given);
+    if let Some(commit) = commit(root) {
+        measure.args(["--commit", &commit]);
+    }
+    if given.is_empty() {
+        measure.args(["--out", PAGE]);
+    }
+    succeeds(&mut measure)
+}
+
+/// Returns the commit that is checked out.
+fn commit(root: &Path) -> Option<String> {
+    let words = ["rev-parse", "--short", "HEAD"];
+    let output = Command::new("git").current_dir(root).args(words).output().ok()?;
+    let name = String::from_utf8(output.stdout).ok()?;
+    output.status.success().then(|| name.trim().to_owned())
+}
+
+/// Builds the wheel and installs it.
+fn installs(folder: &Path, python: &Path, is_release: bool) -> bool {
+    let Some(wheel) = wheel(folder, python, is_release) else { return false };
+    let install = ["-m", "pip", "install", "--quiet", "--force-reinstall", "--no-deps"];
+    succeeds(Command::new(python).args(install).arg(wheel))
 }
 
 /// Makes the virtual environment with all packages, if it is not there, and returns its Python.
@@ -134,6 +185,7 @@ mod tests {
     fn only_known_options_are_taken() {
         assert!(!run(Path::new("nowhere"), &["--fast"]));
         assert!(!run(Path::new("nowhere"), &["-k", "name"]));
+        assert!(!run(Path::new("nowhere"), &["--bench", "--release"]));
     }
 
     #[test]
