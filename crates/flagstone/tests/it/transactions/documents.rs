@@ -2,8 +2,8 @@
 
 use crate::support::{folding, hashed, open, small};
 use flagstone::{
-    Collection, EntryOptions, ErrorKind, Keyspace, KeyspaceOptions, Patch, Plain, Transaction,
-    Value, doc,
+    Collection, EntryOptions, ErrorKind, Index, Keyspace, KeyspaceOptions, Patch, Plain,
+    Transaction, Value, doc,
 };
 use flagstone_testkit::{Session, World};
 use std::time::Duration;
@@ -147,4 +147,29 @@ fn a_new_name_of_a_field_survives_with_the_transaction_that_brought_it() {
     let documents = session.db.collection("documents").unwrap();
     assert_eq!(documents.get("z").unwrap().unwrap().int("never used before"), 1);
     assert!(session.db.keyspace("kv").unwrap().get("z").unwrap().is_some());
+}
+
+#[test]
+fn a_patch_that_changes_nothing_is_a_write_where_it_stays_an_operand() {
+    let world = World::new(2);
+    let (session, documents) = collection(&world, hashed(2));
+    let no_changes = |key: &str, field: &str| {
+        let since = session.db.snapshot().version();
+        let mut tx = session.db.begin().unwrap();
+        tx.patch(&documents, key, &Patch::new().set(field, 1)).unwrap();
+        tx.put_value(&documents, "other", &doc!({})).unwrap();
+        tx.commit().unwrap();
+        let mut batch = session.db.batch();
+        batch.expect_document_unchanged_since(&documents, key, since).unwrap();
+        session.db.commit(batch).map_err(|error| error.kind())
+    };
+    // No document, or the same value.
+    for key in ["missing", "a"] {
+        assert_eq!(no_changes(key, "n"), Err(ErrorKind::Conflict), "{key}, without an index");
+    }
+    documents.create_index("by_n", Index::on("n")).unwrap();
+    for key in ["missing", "a"] {
+        assert_eq!(no_changes(key, "n"), Ok(()), "{key}, with an index on the path");
+    }
+    assert_eq!(no_changes("missing", "m"), Err(ErrorKind::Conflict), "another path");
 }
