@@ -15,6 +15,7 @@ mod database;
 mod document;
 mod edit;
 mod filter;
+mod index;
 mod json;
 mod json_patch;
 mod jsonpath;
@@ -23,6 +24,7 @@ mod patch;
 mod run;
 mod sort_key;
 mod table;
+mod token;
 mod tools;
 
 pub use mutate::Mutator;
@@ -63,7 +65,7 @@ const fn checked(
 }
 
 /// All targets.
-pub const TARGETS: [Target; 12] = [
+pub const TARGETS: [Target; 14] = [
     checked("table", "a table: frame, index, filter, blocks", table::body, table::seeds),
     checked("log", "segments and the operations in them", database::log, database::log_seeds),
     checked("manifest", "a manifest", database::manifest, database::manifest_seeds),
@@ -75,6 +77,8 @@ pub const TARGETS: [Target; 12] = [
     plain("json", "JSON", json::body, json::seeds),
     plain("jsonpath", "a document and a JSONPath", jsonpath::body, jsonpath::seeds),
     plain("filter", "a document and a filter", filter::body, filter::seeds),
+    plain("index", "a document and the definition of an index", index::body, index::seeds),
+    checked("token", "a page token or a change token", token::body, token::seeds),
     plain("sort_key", "two sort keys", sort_key::body, sort_key::seeds),
 ];
 

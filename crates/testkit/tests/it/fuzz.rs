@@ -80,6 +80,16 @@ fn hostile_filters_do_no_harm() {
 }
 
 #[test]
+fn hostile_definitions_of_indexes_do_no_harm() {
+    replay("index", 300);
+}
+
+#[test]
+fn hostile_tokens_do_no_harm() {
+    replay("token", 2000);
+}
+
+#[test]
 fn hostile_sort_keys_do_no_harm_and_order_as_their_values() {
     replay("sort_key", 10_000);
 }
