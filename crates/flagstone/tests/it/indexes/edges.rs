@@ -1,7 +1,9 @@
 //! Values and documents at the limits of an index.
 
 use crate::support::{open, small, small_with};
-use flagstone::{Batch, Collection, Durability, ErrorKind, Filter, Index, Patch, Value, doc};
+use flagstone::{
+    Batch, Collection, Durability, ErrorKind, Filter, Find, Hint, Index, Patch, Value, doc,
+};
 use flagstone_testkit::{Session, World};
 
 fn world() -> (World, Session) {
@@ -146,21 +148,35 @@ fn a_primary_key_that_leaves_no_room_for_an_entry_is_refused() {
 }
 
 #[test]
-fn thousands_of_documents_have_one_value() {
-    let (_world, session) = world();
+fn a_million_documents_have_one_value() {
+    const ALL: i64 = 1_000_000;
+    let world = World::new(1);
+    let session = open(&world, &small().memory_budget(64 << 20));
     let documents = indexed(&session, Index::on("$.subreddit"));
-    for first in (0..5000).step_by(500) {
+    let keys = |find: Find<'_>| -> Vec<i64> {
+        find.run().unwrap().map(|entry| entry.unwrap().0.as_i64().unwrap()).collect()
+    };
+    // Of one value the entries are in the order of the keys.
+    let all = || documents.find(r#"{"subreddit":"rust"}"#).hint(Hint::index("a"));
+    let rust = || all().sort("subreddit");
+    for first in (0..ALL).step_by(10_000) {
         let mut batch = Batch::default();
-        for key in first..first + 500 {
+        for key in first..first + 10_000 {
             batch.put_value(&documents, key, &doc!({ "subreddit": "rust" })).unwrap();
         }
         session.db.commit(batch).unwrap();
     }
-    let entries = documents.index_entries("a").unwrap();
-    let keys: Vec<i64> = entries.iter().map(|(_, key)| key.as_i64().unwrap()).collect();
-    assert!(keys.is_sorted() && keys.len() == 5000);
-    documents.delete_range(100..4900).unwrap();
-    assert_eq!(documents.index_entries("a").unwrap().len(), 200);
+    assert_eq!(all().count().unwrap(), ALL as u64);
+    assert_eq!(keys(rust().limit(3)), [0, 1, 2]);
+    assert_eq!(keys(rust().skip(ALL as u64 - 2)), [ALL - 2, ALL - 1]);
+    // One document more, less and moved: each is one entry among a million.
+    documents.put_json(ALL, r#"{"subreddit":"rust"}"#).unwrap();
+    documents.delete(500_000).unwrap();
+    documents.patch(500_001, &Patch::new().set("subreddit", "go")).unwrap();
+    assert_eq!(all().count().unwrap(), ALL as u64 - 1);
+    documents.delete_range(100..ALL - 100).unwrap();
+    assert!(keys(rust()).into_iter().eq((0..100).chain(ALL - 100..=ALL)));
+    assert!(keys(documents.find(r#"{"subreddit":"go"}"#)).is_empty());
     documents.verify_indexes().unwrap();
 }
 

@@ -291,3 +291,37 @@ fn a_unique_index_and_missing_values_have_positions_too() {
         assert_eq!(paged(find, 4), whole, "{sort}");
     }
 }
+
+#[test]
+fn a_page_without_a_sort_has_the_order_of_keys_through_an_index_in_another_order() {
+    let world = World::new(1);
+    let session = world.open(&small()).unwrap();
+    let collection = session.db.collection_with("documents", hashed(3)).unwrap();
+    for key in 0..500_i64 {
+        collection.put_value(key, &doc!({ "n": (499 - key), "s": "x" })).unwrap();
+    }
+    collection.create_index("n", Index::on("n")).unwrap();
+    let filter = r#"{"n":{"$gte":100}}"#;
+    // With its documents, and covered.
+    for paths in [None, Some("n")] {
+        let find = |hint: Hint| {
+            let find = collection.find(filter).hint(hint);
+            paths.map_or(find.clone(), |paths| find.project(paths))
+        };
+        let by_index = || find(Hint::index("n"));
+        assert!(by_index().explain().unwrap().plans[0].access.starts_with("index \"n\""));
+        let page = by_index().page(1000).unwrap();
+        let keys: Vec<i64> = page.documents.iter().map(|(key, _)| key.as_i64().unwrap()).collect();
+        assert!(keys.iter().copied().eq(0..400), "{paths:?}: {keys:?}");
+        let whole = texts(&page);
+        for length in [1, 7, 399] {
+            assert_eq!(paged(by_index, length), whole, "{paths:?} {length}");
+        }
+        // A page of the scan continues in the index, and the other way round.
+        for (first, then) in [(Hint::Scan, Hint::index("n")), (Hint::index("n"), Hint::Scan)] {
+            let token = find(first).page(150).unwrap().next.unwrap();
+            let rest = find(then).after(&token).page(1000).unwrap();
+            assert_eq!(texts(&rest), whole[150..], "{paths:?}");
+        }
+    }
+}

@@ -255,3 +255,67 @@ const _: fn() = || {
     is_send::<Cursor<'static>>();
     is_send::<Find<'static>>();
 };
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Database, Index, doc};
+    use std::cell::Cell;
+
+    #[test]
+    fn a_query_whose_index_is_dropped_before_it_is_read_is_planned_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let db = Database::open(dir.path()).unwrap();
+        let collection = db.collection("documents").unwrap();
+        for key in 0..300 {
+            collection.put_value(key, &doc!({ "n": (key % 2) })).unwrap();
+        }
+        collection.create_index("n", Index::on("n")).unwrap();
+        let find = collection.find(r#"{"n":1}"#);
+        let (runs, first) = (Cell::new(0), Cell::new(None));
+        let count = find.planned(|| {
+            runs.set(runs.get() + 1);
+            let mut rows = find.rows(Wanted::Key)?;
+            // The plan is made, and no entry of the index was read since.
+            if runs.get() == 1 {
+                collection.drop_index("n").unwrap();
+            }
+            let mut count = 0;
+            loop {
+                match rows.advance() {
+                    Ok(true) => count += 1,
+                    Ok(false) => return Ok(count),
+                    Err(error) => {
+                        first.set(Some(error.kind()));
+                        return Err(error);
+                    }
+                }
+            }
+        });
+        assert_eq!((count.unwrap(), runs.get()), (150, 2));
+        assert_eq!(first.get(), Some(ErrorKind::InvalidInput));
+    }
+
+    #[test]
+    fn only_a_plan_that_may_be_out_of_date_is_made_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let collection = Database::open(dir.path()).unwrap().collection("documents").unwrap();
+        let find = collection.find("{}");
+        let runs = |kind: ErrorKind, changes: bool| {
+            let runs = Cell::new(0);
+            let done = find.planned(|| -> Result<()> {
+                runs.set(runs.get() + 1);
+                if changes {
+                    collection.create_index("n", Index::on("n")).unwrap();
+                    collection.drop_index("n").unwrap();
+                }
+                Err(Error::new(kind, "expected"))
+            });
+            assert_eq!(done.unwrap_err().kind(), kind);
+            runs.get()
+        };
+        assert_eq!(runs(ErrorKind::InvalidInput, false), 1, "the user's mistake");
+        assert_eq!(runs(ErrorKind::Corruption, true), 1);
+        assert_eq!(runs(ErrorKind::InvalidInput, true), PLANS_MAX, "not without end");
+    }
+}
