@@ -1,7 +1,7 @@
 //! All workloads: name, help, options, defaults and code of each. Arguments, headers of result
 //! files and tables follow from that.
 
-use super::comments::{Questions, builds, writes};
+use super::comments::{Questions, builds, postings, writes};
 use super::documents::{
     DocumentTrials, describe_get, describe_load, describe_update, run_gets, run_load, run_updates,
 };
@@ -321,6 +321,17 @@ pub const WORKLOADS: &[Workload] = &[
         takes: &[&["comments"], COMMENTS, STORE, TIME],
         defaults: &[("threads", "1")],
         run: Run::Alone(builds),
+        ..FILLED
+    },
+    Workload {
+        name: "postings",
+        about: "Keys with any number of values: the ids of comments by author, or by subreddit\n\n\
+                Entries are put one by one, flushed and compacted. Then an operation reads all \
+                values of a key; each key is as likely as any other.",
+        takes: &[&["comments", "by"], COMMENTS, STORE, TIME],
+        refuses: &["closing-sync"],
+        defaults: &[("threads", "2"), ("comments", "1000000"), ("by", "author,subreddit")],
+        run: Run::Alone(postings),
         ..FILLED
     },
 ];

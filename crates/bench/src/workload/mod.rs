@@ -39,7 +39,9 @@ pub use device::{DeviceFile, DeviceOptions, measure_reads};
 pub use keys::{KeyOrder, Keys, mix64, random};
 pub use list::{Series, WORKLOADS, Workload};
 pub use mix::{Mix, burn_like, run_mix, run_yardstick};
-pub use options::{Asks, DataOptions, Distribution, DocumentOptions, Options, Pattern, UpdateHow};
+pub use options::{
+    Asks, DataOptions, Distribution, DocumentOptions, Options, Pattern, PostedBy, UpdateHow,
+};
 pub use sequential::SEQUENTIAL_PHASES;
 pub use stage::{Case, Opened, Stage, StoreDir, Trials};
 pub use values::{ValueKind, Values};

@@ -191,6 +191,9 @@ pub struct DocumentOptions {
     /// The number of indexes: by author, by subreddit and score, by time, by thread
     #[arg(long, value_name = "N", default_value = "1", value_parser = within::<usize>(0, 4))]
     pub indexes: usize,
+    /// What the ids of comments are kept by
+    #[arg(long, value_name = "FIELD", value_enum, default_value = "author")]
+    pub by: PostedBy,
     /// Replace comments that are there, drawn at random, instead of inserting new ones
     #[arg(long)]
     pub replace: bool,
@@ -213,6 +216,16 @@ pub enum Asks {
     Best,
     /// For each subreddit the number of comments and the sum of their scores
     Groups,
+}
+
+/// What the ids of comments are kept by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum PostedBy {
+    /// Most authors have a few
+    Author,
+    /// Few subreddits, some with a large part of all
+    Subreddit,
 }
 
 /// What becomes garbage.

@@ -6,7 +6,7 @@ use flagstone_bench::record::read_dir;
 use flagstone_bench::workload::WORKLOADS;
 
 /// The commands and the numbers of their trials; `{s}` is the seconds of a trial.
-const COMMANDS: [(&str, usize); 30] = [
+const COMMANDS: [(&str, usize); 31] = [
     ("put-heavy --partitions 1,2 --threads 1,2 --closing-sync --seconds {s} --resume", 2 * 2),
     ("get-heavy --threads 2 --telling-deletes --seconds {s}", 1),
     ("get-heavy --partitions 1,2 --threads 1 --seconds {s}", 2),
@@ -41,6 +41,7 @@ const COMMANDS: [(&str, usize); 30] = [
     ("ask --comments 3000 --seconds {s}", 6),
     ("index-write --comments 2000 --replace --seconds {s}", 3),
     ("index-build --comments 3000 --seconds {s}", 1),
+    ("postings --comments 3000 --by author,subreddit --seconds {s}", 2),
 ];
 /// Commands that need a device: file systems in memory refuse them.
 const OF_DEVICES: [(&str, usize); 2] = [

@@ -16,13 +16,20 @@ const AUTHORS_MAX: usize = 200_000;
 
 /// The fields of a comment that questions use.
 #[derive(Deserialize)]
-struct Fields<'a> {
+pub(super) struct Fields<'a> {
     #[serde(borrow)]
-    author: Cow<'a, str>,
+    pub(super) author: Cow<'a, str>,
     #[serde(borrow)]
-    subreddit: Cow<'a, str>,
+    pub(super) subreddit: Cow<'a, str>,
     score: i64,
     created_utc: i64,
+}
+
+impl<'a> Fields<'a> {
+    /// Reads them from the comment in `json`.
+    pub(super) fn of(json: &'a str) -> Outcome<Self> {
+        Ok(serde_json::from_str(json)?)
+    }
 }
 
 /// The comments of a subreddit.
@@ -44,7 +51,7 @@ pub(super) struct Tally {
 impl Tally {
     /// Adds the comment in `json`.
     pub(super) fn add(&mut self, json: &str) -> Outcome<()> {
-        let found: Fields<'_> = serde_json::from_str(json)?;
+        let found = Fields::of(json)?;
         match self.authors.get_mut(&*found.author) {
             Some(count) => *count += 1,
             None => drop(self.authors.insert(found.author.into_owned(), 1)),
