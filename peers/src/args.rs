@@ -21,7 +21,7 @@ per trial, in a fresh directory that is removed afterwards. Writes result files,
                      trials of garbage three times
                      [default: 20, those of the group headline 60]
   --memory BYTES     memtables and caches of an engine: 512MiB, 1GiB [default: 512MiB]
-  --partitions N     hash partitions of flagstone [default: 4]
+  --partitions N     hash partitions of flagstone [default: a range of keys that splits]
   --seed N           the seed of keys and values [default: 1]
   --scale full|quick the size of filled stores: a million entries, or a tenth [default: full]
   --out DIR          result files: DIR/CELL/ENGINE-ROUND.jsonl [default: peers-results]
@@ -58,8 +58,9 @@ pub(crate) struct Options {
     pub(crate) seconds: Option<f64>,
     /// The bytes of memory for memtables and caches.
     pub(crate) memory_bytes: u64,
-    /// The number of hash partitions, for engines that have them.
-    pub(crate) partitions: u16,
+    /// The number of hash partitions, for engines that have them; if not set, ranges of keys that
+    /// split.
+    pub(crate) partitions: Option<u16>,
     /// The seed of keys and values.
     pub(crate) seed: u64,
     /// The sizes of filled stores.
@@ -97,7 +98,7 @@ fn options(words: &[String]) -> Result<Options, String> {
         rounds: 3,
         seconds: None,
         memory_bytes: 512 << 20,
-        partitions: 4,
+        partitions: None,
         seed: 1,
         scale: Scale::FULL,
         out: "peers-results".into(),
@@ -136,7 +137,7 @@ fn options(words: &[String]) -> Result<Options, String> {
             }
             "--partitions" => {
                 let count = value.parse().ok().filter(|count| (1..=256).contains(count));
-                options.partitions = count.ok_or_else(|| wrong("1 to 256"))?;
+                options.partitions = Some(count.ok_or_else(|| wrong("1 to 256"))?);
             }
             "--seed" => options.seed = value.parse().map_err(|_| wrong("a number"))?,
             "--scale" => {
@@ -164,13 +165,14 @@ impl Options {
             ("--rounds", round.to_string()),
             ("--seconds", self.seconds_of(cell).to_string()),
             ("--memory", self.memory_bytes.to_string()),
-            ("--partitions", self.partitions.to_string()),
             ("--seed", self.seed.to_string()),
             ("--scale", scale.to_owned()),
             ("--out", self.out.display().to_string()),
             ("--dir", self.dir.display().to_string()),
         ];
-        let pairs = words.into_iter().flat_map(|(name, value)| [name.to_owned(), value]);
+        let partitions = self.partitions.map(|count| ("--partitions", count.to_string()));
+        let pairs =
+            words.into_iter().chain(partitions).flat_map(|(name, value)| [name.to_owned(), value]);
         std::iter::once("trial".to_owned()).chain(pairs).collect()
     }
 
@@ -232,7 +234,7 @@ mod tests {
         assert_eq!(again.cells[0].name, "durable-32");
         assert_eq!(again.engines[0].to_string(), "fjall:blobs");
         assert_eq!((again.rounds, again.seconds, again.seed), (2, Some(1.5), 7));
-        assert_eq!((again.memory_bytes, again.partitions), (64 << 20, 2));
+        assert_eq!((again.memory_bytes, again.partitions), (64 << 20, Some(2)));
         assert_eq!(again.scale, Scale::QUICK);
         let file = again.result_file(&again.cells[0], &again.engines[0], 2);
         assert_eq!(file, PathBuf::from("o/durable-32/fjall-blobs-2.jsonl"));

@@ -2,7 +2,7 @@
 //! header of a result file. A field has the same name in all three; its comment is the help text.
 
 use crate::record::Described;
-use clap::builder::RangedU64ValueParser;
+use clap::builder::{ArgPredicate, RangedU64ValueParser};
 use clap::{Args, Command, ValueEnum};
 use flagstone::{Durability, Routing, parse_bytes};
 use serde::{Serialize, Serializer};
@@ -21,11 +21,17 @@ pub struct StoreOptions {
     #[arg(skip)]
     #[serde(skip)]
     pub dir: PathBuf,
-    /// Partitions, with --routing hash and range
+    /// Partitions, with --routing hash and range; given alone, hash partitions
     #[arg(long, value_name = "N", default_value = "4", value_parser = within::<u16>(1, 256))]
     pub partitions: u16,
     /// How keys find their partition
-    #[arg(long, value_name = "HOW", value_enum, default_value_t)]
+    #[arg(
+        long,
+        value_name = "HOW",
+        value_enum,
+        default_value_t,
+        default_value_if("partitions", ArgPredicate::IsPresent, "hash")
+    )]
     pub routing: Routed,
     /// Split a partition with a range of keys at this many bytes; 0 never [default: the engine's]
     #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
@@ -72,9 +78,9 @@ pub struct StoreOptions {
 #[serde(rename_all = "kebab-case")]
 pub enum Routed {
     /// By ranges of their hash
-    #[default]
     Hash,
     /// By ranges of the keys: one at first, which splits and merges
+    #[default]
     Auto,
     /// By ranges of the keys, cut so that each gets as many of all strings of eight bytes; they
     /// split and merge, too

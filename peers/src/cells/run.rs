@@ -3,6 +3,7 @@
 use super::list::{Cell, Scale, Work};
 use flagstone::Durability;
 use flagstone_bench::engine::Outcome;
+use flagstone_bench::options::Routed;
 use flagstone_bench::record::{Described, Summary};
 use flagstone_bench::workload::{Case, Mix, Options, Stage, Workload, run_mix};
 use std::time::Duration;
@@ -18,8 +19,9 @@ pub(crate) struct Setup<'a> {
     pub(crate) memory_bytes: u64,
     /// The sizes of filled stores.
     pub(crate) scale: Scale,
-    /// The number of hash partitions, for engines that have them.
-    pub(crate) partitions: u16,
+    /// The number of hash partitions, for engines that have them; if not set, ranges of keys that
+    /// split.
+    pub(crate) partitions: Option<u16>,
     /// The seed of keys and values.
     pub(crate) seed: u64,
 }
@@ -72,7 +74,9 @@ impl Setup<'_> {
 
     fn options(&self) -> Options {
         let mut options = Options { records: self.scale.entries, limit: 50, ..Options::default() };
-        options.store.partitions = self.partitions;
+        if let Some(partitions) = self.partitions {
+            (options.store.routing, options.store.partitions) = (Routed::Hash, partitions);
+        }
         options.store.memory_bytes = self.memory_bytes;
         options.data.seed = self.seed;
         options.pace.threads = self.cell.threads;

@@ -202,7 +202,10 @@ mod tests {
         let options =
             Options { memory_budget: 1 << 20, durability: Durability::None, ..Options::default() };
         let db = Builder::at("db").options(options).environment(environment).open().unwrap();
-        let (kv, other) = (db.keyspace("kv").unwrap(), db.keyspace("other").unwrap());
+        // Memtables of one tree would be more than half full.
+        let four = KeyspaceOptions::new().routing(Routing::Hash(4));
+        let kv = db.keyspace_with("kv", four).unwrap();
+        let other = db.keyspace("other").unwrap();
         let work = &kv.handle().parts().upkeep.work;
         let fault = Fault::new(Effect::Fail(Failure::Io)).on(&[Op::Create]);
         disk.inject(fault.of(FileKind::Table).forever());

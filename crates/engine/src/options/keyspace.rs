@@ -16,17 +16,12 @@ pub enum Routing {
     /// are small: [`Options::split_bytes`](crate::Options::split_bytes). The bounds given here
     /// stay.
     Range(Vec<Vec<u8>>),
-    /// By ranges of the key whose bounds are found while the keyspace grows. The same as
-    /// [`Routing::Range`] without bounds, as which it is stored.
+    /// By ranges of the key whose bounds are found while the keyspace grows: one tree at first. The
+    /// same as [`Routing::Range`] without bounds, as which it is stored. The default.
     Auto,
 }
 
 impl Routing {
-    /// The default: hash partitions, the next power of two of the processor's cores within 4..=32.
-    pub(crate) fn by_cores() -> Self {
-        Self::Hash(partitions_by_cores() as u16)
-    }
-
     /// The number of partitions of a new keyspace.
     pub fn partitions(&self) -> usize {
         match self {
@@ -85,8 +80,8 @@ macro_rules! define {
         #[derive(Clone, Debug, Default, PartialEq, Eq)]
         #[non_exhaustive]
         pub struct KeyspaceOptions {
-            /// How keys find their partition. Fixed at creation. Default: hash partitions, the next
-            /// power of two of the processor's cores within 4..=32.
+            /// How keys find their partition. Fixed at creation. Default: [`Routing::Auto`], ranges
+            /// of the key that split and merge by themselves.
             pub routing: Option<Routing>,
             $($(#[$doc])* pub $name: Option<$type>,)*
             /// The name of the fold that combines merge operands, registered with `Builder::fold`
@@ -158,7 +153,7 @@ impl KeyspaceOptions {
 
     /// The routing of a new keyspace.
     pub(crate) fn routing_of_new(&self) -> Routing {
-        self.routing.clone().unwrap_or_else(Routing::by_cores).stored()
+        self.routing.clone().unwrap_or(Routing::Auto).stored()
     }
 
     /// Refuses values that are out of range.
