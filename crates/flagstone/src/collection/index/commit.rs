@@ -148,7 +148,7 @@ pub(in crate::collection) fn with_date<'a>(
 }
 
 /// Writes those documents again that expire at another moment by a date in them. What has expired
-/// stays so.
+/// gets no later moment: the clock may be far ahead, and set right later.
 pub(super) fn apply_dates(stored: &Stored) -> Result<()> {
     let core = stored.bytes();
     let mut scan = core.scan_range(KeyRange::ALL).with_expired();
@@ -158,8 +158,9 @@ pub(super) fn apply_dates(stored: &Stored) -> Result<()> {
         let (ticket, ()) = hold.commit(|held| {
             let (Some(bytes), old) = held.get_stored(core, key)? else { return Ok(()) };
             let expiry = expiry_by_date(core, &bytes, old)?;
-            let has_expired = |expiry: Option<Moment>| expiry.is_some_and(|at| at <= held.moment());
-            if expiry == old || (has_expired(old) && !has_expired(expiry)) {
+            let has_expired = old.is_some_and(|at| at <= held.moment());
+            let end = |expiry: Option<Moment>| expiry.unwrap_or(Moment::MAX);
+            if expiry == old || (has_expired && end(expiry) > end(old)) {
                 return Ok(());
             }
             let mut changes = Changes::default();

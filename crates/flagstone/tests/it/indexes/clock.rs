@@ -129,3 +129,30 @@ fn a_document_that_has_expired_gives_way_to_a_new_index() {
     assert_eq!(keys(&documents), ["0", "c", "d", "e", "z"]);
     assert_eq!(documents.index_entries("by_u").unwrap().len(), 5);
 }
+
+#[test]
+fn an_index_by_date_that_is_built_then_brings_nothing_back_that_has_expired() {
+    let world = World::new(1);
+    world.clock.set_wall(100 * DAY);
+    let session = open(&world, &small());
+    let documents = session.db.collection("documents").unwrap();
+    // By their dates both last until the day 103.
+    let document = doc!({ "at": (102 * DAY.as_secs()) });
+    put(&session.db, &documents, "over", &document);
+    let later = EntryOptions::new().expires(session.db.now().after(2 * DAY));
+    documents.put_value_with("hidden", &document, later).unwrap();
+    world.clock.advance(DAY);
+    assert_eq!(keys(&documents), ["hidden"]);
+    world.clock.set_wall(200 * DAY);
+    assert_eq!(documents.count().unwrap(), 0);
+    documents.create_index("by_at", Index::on("at").expire_after(DAY)).unwrap();
+    drop(documents);
+    session.db.close().unwrap();
+    world.clock.set_wall(101 * DAY);
+    let session = open(&world, &small());
+    let documents = session.db.collection("documents").unwrap();
+    documents.verify_indexes().unwrap();
+    assert_eq!(keys(&documents), ["hidden"]);
+    world.clock.advance(DAY);
+    assert_eq!(keys(&documents), [""; 0]);
+}
