@@ -44,8 +44,8 @@ impl Keyspace {
         self.handle.parts()
     }
 
-    /// Notes a writer of `key` that has waited for others: a model of splits by load has too few.
-    #[cfg(feature = "shuttle")]
+    /// Counts a writer of `key` as one that had to wait for others, for tests, in which too few do.
+    #[doc(hidden)]
     pub fn note_wait(&self, key: &[u8]) {
         self.core.layout().tree_of(key, self.core.hash(key)).note_wait(key);
     }

@@ -18,6 +18,12 @@ impl Keyspace {
         self.0.name()
     }
 
+    /// Counts a writer of `key` as one that had to wait for others. For tests of splits by load.
+    #[doc(hidden)]
+    pub fn note_wait(&self, key: impl AsRef<[u8]>) {
+        self.0.note_wait(key.as_ref());
+    }
+
     /// Returns how the keys are spread over partitions.
     #[inline]
     pub fn routing(&self) -> Routing {

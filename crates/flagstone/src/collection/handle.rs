@@ -45,6 +45,14 @@ impl Collection {
         self.0.name()
     }
 
+    /// Counts a writer of `key` as one that had to wait for others. For tests of splits by load.
+    #[doc(hidden)]
+    pub fn note_wait(&self, key: impl Into<Value>) {
+        if let Ok(key) = sort_keys::of_primary(&key.into()) {
+            self.0.bytes().note_wait(&key);
+        }
+    }
+
     /// Sets the document of `key`. The encoded key has at most 65,535 bytes; the document has at
     /// most [`Options::document_bytes_max`](crate::Options::document_bytes_max), 16 MiB by default.
     ///

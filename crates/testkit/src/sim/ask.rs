@@ -1,15 +1,17 @@
 //! The queries of the simulator: filters and sorts of its documents, and what they mean.
 
-use super::document::{Fields, LIST_COUNT, LISTS, unpacked};
+use super::document::{
+    DATE, DATE_IN, Fields, LIST_COUNT, LISTS, dated_field, path_of, unpacked, value_of_field,
+};
 use crate::rng::Rng;
-use flagstone::Filter;
+use flagstone::{Filter, Moment};
 
 /// A condition on a field or a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Test {
     Equal(u16, i16),
-    AtLeast(u16, i16),
-    Below(u16, i16),
+    AtLeast(u16, i64),
+    Below(u16, i64),
     OneOf(u16, [i16; 2]),
     Missing(u16),
     /// The list has this number.
@@ -28,6 +30,12 @@ pub(super) struct Ask {
 /// The order of a query: a field, and whether it is descending.
 pub(super) type Order = (u16, bool);
 
+/// Draws an order.
+pub(super) fn draw_order(rng: &mut Rng) -> Order {
+    let field = if rng.percent(15) { DATE } else { rng.below(3) as u16 };
+    (field, rng.percent(50))
+}
+
 /// A query whose pages are read, over lives.
 pub(super) struct Pages {
     pub(super) ask: Ask,
@@ -42,12 +50,20 @@ pub(super) struct Pages {
 
 impl Test {
     fn draw(rng: &mut Rng) -> Self {
+        if rng.percent(15) {
+            let millis = rng.below(120_000) as i64 - 60_000;
+            return match rng.below(3) {
+                0 => Self::AtLeast(DATE_IN, millis),
+                1 => Self::Below(DATE_IN, millis),
+                _ => Self::Missing(DATE),
+            };
+        }
         let (field, number) = (rng.below(3) as u16, rng.below(12) as i16 - 1);
         let (list, item) = (rng.below(u64::from(LIST_COUNT)) as u16, rng.below(6) as u8);
         match rng.below(10) {
             0 | 1 => Self::Equal(field, number),
-            2 | 3 => Self::AtLeast(field, number),
-            4 => Self::Below(field, number),
+            2 | 3 => Self::AtLeast(field, number.into()),
+            4 => Self::Below(field, number.into()),
             5 => Self::OneOf(field, [number, number + 3]),
             6 => Self::Missing(field),
             7 | 8 => Self::Has(list, item),
@@ -55,13 +71,28 @@ impl Test {
         }
     }
 
+    /// Returns the test as a step at `now` means it.
+    fn dated(self, now: Moment) -> Self {
+        match self {
+            Self::AtLeast(name, value) => {
+                let (name, value) = dated_field((name, value), now);
+                Self::AtLeast(name, value)
+            }
+            Self::Below(name, value) => {
+                let (name, value) = dated_field((name, value), now);
+                Self::Below(name, value)
+            }
+            other => other,
+        }
+    }
+
     fn filter(self) -> Filter {
-        let field = |name: u16| Filter::field(format!("f{name}").as_str());
+        let field = |name: u16| Filter::field(path_of(name).as_str());
         let list = |name: u16| Filter::field(format!("l{name}").as_str());
         match self {
             Self::Equal(name, number) => field(name).eq(i64::from(number)),
-            Self::AtLeast(name, number) => field(name).gte(i64::from(number)),
-            Self::Below(name, number) => field(name).lt(i64::from(number)),
+            Self::AtLeast(name, number) => field(name).gte(value_of_field(name, number)),
+            Self::Below(name, number) => field(name).lt(value_of_field(name, number)),
             Self::OneOf(name, numbers) => field(name).one_of(numbers.map(i64::from)),
             Self::Missing(name) => field(name).is_missing(),
             Self::Has(name, item) => list(name).eq(i64::from(item)),
@@ -74,8 +105,8 @@ impl Test {
         let list = |name: u16| fields.get(&(LISTS + name)).map_or(Vec::new(), |l| unpacked(*l));
         match self {
             Self::Equal(name, number) => value(name) == Some(number.into()),
-            Self::AtLeast(name, number) => value(name).is_some_and(|v| v >= number.into()),
-            Self::Below(name, number) => value(name).is_some_and(|v| v < number.into()),
+            Self::AtLeast(name, number) => value(name).is_some_and(|v| v >= number),
+            Self::Below(name, number) => value(name).is_some_and(|v| v < number),
             Self::OneOf(name, numbers) => {
                 value(name).is_some_and(|v| numbers.iter().any(|n| v == i64::from(*n)))
             }
@@ -90,6 +121,12 @@ impl Ask {
     pub(super) fn draw(rng: &mut Rng) -> Self {
         let tests = (0..rng.below(4)).map(|_| Test::draw(rng)).collect();
         Self { tests, is_any: rng.percent(30) }
+    }
+
+    /// Returns the filter as a step at `now` means it.
+    pub(super) fn dated(&self, now: Moment) -> Self {
+        let tests = self.tests.iter().map(|test| test.dated(now)).collect();
+        Self { tests, is_any: self.is_any }
     }
 
     pub(super) fn filter(&self) -> Filter {
@@ -113,7 +150,7 @@ impl Ask {
 
 /// The text of a sort.
 pub(super) fn sort_text((field, is_descending): Order) -> String {
-    format!("{}f{field}", if is_descending { "-" } else { "" })
+    format!("{}{}", if is_descending { "-" } else { "" }, path_of(field))
 }
 
 /// Returns a number whose order is that of documents in a sort. What is missing comes first.

@@ -1,6 +1,6 @@
 //! Turns changes into calls of the database.
 
-use super::document::{Edit, Fields, LIST_MAX, LISTS, Missing, PAD, pad, unpacked};
+use super::document::{DATE, Edit, Fields, LIST_MAX, Missing, PAD, pad, path_of, value_of_field};
 use super::life::Handle;
 use super::model::{SLOTS, key_bytes, operand_bytes, value_bytes};
 use super::step::{Change, Lasts};
@@ -19,7 +19,7 @@ pub(super) fn patch_of(missing: Missing, edits: &[Edit]) -> Patch {
     let list = |name: u16| format!("l{name}");
     let not_full = |patch: Patch, name: u16| patch.if_missing(format!("l{name}.{}", LIST_MAX - 1));
     edits.iter().fold(patch, |patch, edit| match *edit {
-        Edit::Set(name, value) => patch.set(field(name), i64::from(value)),
+        Edit::Set(name, value) => patch.set(path_of(name), value_of_field(name, value)),
         Edit::Add(name, value) => patch.inc(field(name), i64::from(value)),
         Edit::IfLess(name, value) => patch.if_lt(field(name), i64::from(value)),
         Edit::IfMissing(name) => patch.if_missing(field(name)),
@@ -40,9 +40,8 @@ pub(super) fn options_of(lasts: Lasts) -> Option<EntryOptions> {
     lasts.expiry().map(|moment| EntryOptions::new().expires(moment))
 }
 
-pub(super) fn document_of(fields: &[(u16, i16)]) -> Result<Document> {
-    let fields = fields.iter().map(|(name, number)| (*name, i64::from(*number))).collect();
-    Document::from_value(&value_of(&fields))
+pub(super) fn document_of(fields: &[(u16, i64)]) -> Result<Document> {
+    Document::from_value(&value_of(&fields.iter().copied().collect()))
 }
 
 /// Returns the document with these fields and lists.
@@ -50,14 +49,7 @@ pub(super) fn value_of(fields: &Fields) -> Value {
     let mut value = Value::object();
     if let Value::Map(map) = &mut value {
         for (name, number) in fields {
-            match *name {
-                PAD => map.insert("pad", pad(*number as i16)),
-                list if list >= LISTS => {
-                    let items: Value = unpacked(*number).into_iter().map(i64::from).collect();
-                    map.insert(format!("l{}", list - LISTS), items)
-                }
-                name => map.insert(format!("f{name}"), *number),
-            };
+            map.insert(path_of(*name), value_of_field(*name, *number));
         }
     }
     value
@@ -123,8 +115,14 @@ pub(super) fn write_one(handle: &Handle, change: &Change) -> Result<()> {
             keyspace.delete_range(key_bytes(*from)..key_bytes(*to))
         }
         (Handle::Documents(collection), Change::Document(_, key, fields, lasts)) => {
-            let field = |&(name, value): &(u16, i16)| match name {
-                PAD => format!("\"pad\":\"{}\"", pad(value)),
+            // JSON has no dates.
+            if fields.iter().any(|(name, _)| *name == DATE) {
+                let (key, document) = (i64::from(*key), document_of(fields)?);
+                let options = options_of(*lasts).unwrap_or_default();
+                return collection.put_with(key, &document, options);
+            }
+            let field = |&(name, value): &(u16, i64)| match name {
+                PAD => format!("\"pad\":\"{}\"", pad(value as i16)),
                 name => format!("\"f{name}\":{value}"),
             };
             let json: Vec<_> = fields.iter().map(field).collect();

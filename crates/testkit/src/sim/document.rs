@@ -1,9 +1,48 @@
 //! The documents of the simulator: fields that have numbers, and patches of them.
 
+use flagstone::{DateTime, Moment, Value};
 use std::collections::BTreeMap;
 
 /// The field that makes a document large: a text of [`pad`].
 pub(super) const PAD: u16 = u16::MAX - 1;
+
+/// The field that has a date, in milliseconds since 1970.
+pub(super) const DATE: u16 = u16::MAX - 2;
+/// In a step, a date that is this many milliseconds after the step.
+pub(super) const DATE_IN: u16 = u16::MAX - 3;
+
+/// Returns a field and its value as a step at `now` means them.
+pub(super) fn dated_field((name, value): (u16, i64), now: Moment) -> (u16, i64) {
+    match name {
+        DATE_IN => (DATE, now.millis().saturating_add_signed(value) as i64),
+        _ => (name, value),
+    }
+}
+
+/// Returns the path of a field or list.
+pub(super) fn path_of(name: u16) -> String {
+    match name {
+        DATE | DATE_IN => "at".to_owned(),
+        PAD => "pad".to_owned(),
+        list if list >= LISTS => format!("l{}", list - LISTS),
+        name => format!("f{name}"),
+    }
+}
+
+/// Returns the value of a field or list that the model keeps as `number`.
+pub(super) fn value_of_field(name: u16, number: i64) -> Value {
+    match name {
+        DATE => Value::from(DateTime::from_micros(number * 1000)),
+        PAD => Value::from(pad(number as i16)),
+        list if list >= LISTS => unpacked(number).into_iter().map(i64::from).collect(),
+        _ => Value::from(number),
+    }
+}
+
+/// Returns the value of a field or list of a document.
+pub(super) fn value_at(fields: &Fields, name: u16) -> Option<Value> {
+    fields.get(&name).map(|number| value_of_field(name, *number))
+}
 
 /// Returns the text of a pad, four letters for each unit of its number.
 pub(super) fn pad(number: i16) -> String {
@@ -51,7 +90,7 @@ pub(super) fn fields_of(bytes: &[u8]) -> Fields {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Edit {
     /// Sets the value.
-    Set(u16, i16),
+    Set(u16, i64),
     /// Adds to the field.
     Add(u16, i16),
     /// Applies the patch only if the field is less.
@@ -66,6 +105,19 @@ pub(super) enum Edit {
     Pull(u16, u8),
     /// Removes the first or the last number of a list.
     Pop(u16, bool),
+}
+
+impl Edit {
+    /// Returns the edit as a step at `now` means it.
+    pub(super) fn dated(self, now: Moment) -> Self {
+        match self {
+            Self::Set(name, value) => {
+                let (name, value) = dated_field((name, value), now);
+                Self::Set(name, value)
+            }
+            other => other,
+        }
+    }
 }
 
 /// What a patch makes where there is no document.
@@ -88,7 +140,7 @@ pub(super) fn patched(old: Option<Fields>, missing: Missing, edits: &[Edit]) -> 
     };
     for edit in edits {
         match *edit {
-            Edit::Set(name, value) => drop(fields.insert(name, value.into())),
+            Edit::Set(name, value) => drop(fields.insert(name, value)),
             Edit::Add(name, value) => *fields.entry(name).or_default() += i64::from(value),
             Edit::IfLess(name, value) => {
                 fields.get(&name).filter(|found| **found < i64::from(value))?;

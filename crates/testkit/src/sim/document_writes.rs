@@ -2,13 +2,14 @@
 
 use super::ask::Ask;
 use super::changes::{Handles, patch_of};
+use super::conditions::Verdict;
 use super::document::{Edit, Missing, document_bytes, fields_of, patched};
 use super::indexes::Fate;
 use super::life::{self, Check, Handle};
-use super::model::{DOCUMENTS, Key, key_bytes};
+use super::model::{DOCUMENTS, Key, key_bytes, operand_bytes, value_bytes};
 use super::run::Run;
 use super::step::{Change, DocumentStep};
-use flagstone::{Collection, Document, ErrorKind, Result, Transaction};
+use flagstone::{Collection, Document, Durability, ErrorKind, Result, Transaction};
 
 impl Run {
     /// Runs a step on the collection.
@@ -25,6 +26,11 @@ impl Run {
                 self.write_many(ask, edits.as_deref(), *limit)
             }
             DocumentStep::Transact(changes, commits) => self.transact(changes, *commits),
+            DocumentStep::Contest(contest) => self.contest(contest),
+            DocumentStep::Summarize(ask, summary, snapshot) => {
+                self.summarize(ask, summary, *snapshot)
+            }
+            DocumentStep::KeepOld(on) => self.keep_old(*on),
             DocumentStep::Follow(syncs) => self.follow(*syncs),
         }
     }
@@ -34,6 +40,10 @@ impl Run {
         if self.oracle.has_doubt() || !self.settle_indexes()? {
             return Ok(());
         }
+        let now = self.oracle.moment;
+        let (ask, edits) = (&ask.dated(now), edits.map(|of| of.iter().map(|it| it.dated(now))));
+        let edits = edits.map(Iterator::collect::<Vec<Edit>>);
+        let edits = edits.as_deref();
         let Some(collection) = self.collection()? else { return Ok(()) };
         let entries = self.oracle.entries(DOCUMENTS).into_iter();
         let matching: Vec<(Key, Vec<u8>)> =
@@ -121,6 +131,24 @@ impl Run {
         let Some(life) = &self.life else { return Ok(()) };
         let begun = life.db.begin();
         let Some(mut transaction) = self.excused(begun)? else { return Ok(()) };
+        let made = self.make_in(&mut transaction, &handles, changes)?;
+        if !commits || made.is_empty() {
+            return Ok(());
+        }
+        if transaction.is_empty() {
+            return self.end_empty(transaction);
+        }
+        let (durability, done) = (self.setting.options.durability, transaction.commit());
+        self.written_by_transaction(&made, durability, None, done)
+    }
+
+    /// Makes changes in a transaction, and returns those that were not refused.
+    pub(super) fn make_in(
+        &mut self,
+        transaction: &mut Transaction,
+        handles: &Handles,
+        changes: Vec<Change>,
+    ) -> Check<Vec<Change>> {
         let mut made: Vec<Change> = Vec::new();
         for change in changes {
             if self.may_be_nothing(&change) {
@@ -135,7 +163,7 @@ impl Run {
             }
             made.push(change);
             let (fate, change) = (self.oracle.fate(&made), &made[made.len() - 1]);
-            let done = write_in(&mut transaction, &handles, change);
+            let done = write_in(transaction, handles, change);
             match (done, fate) {
                 (Ok(()), Fate::Refused) => {
                     return Err("a transaction wrote what an index refuses".into());
@@ -152,24 +180,55 @@ impl Run {
                 }
             }
         }
-        if !commits || made.is_empty() {
-            return Ok(());
+        Ok(made)
+    }
+
+    /// Commits a transaction in which no patch has changed anything. A poisoned database can still
+    /// be read.
+    pub(super) fn end_empty(&mut self, transaction: Transaction) -> Check {
+        let done = transaction.commit();
+        if self.excused(done)?.is_some() {
+            self.oracle.promise(self.setting.options.durability, self.oracle.last_id());
         }
-        let (is_empty, done) = (transaction.is_empty(), transaction.commit());
-        let durability = self.setting.options.durability;
-        if is_empty {
-            // No patch has changed anything. A poisoned database can still be read.
-            if self.excused(done)?.is_some() {
-                self.oracle.promise(durability, self.oracle.last_id());
-            }
-            return Ok(());
-        }
-        let (last_id, before) = (self.oracle.last_id(), self.only_patched(&made));
-        self.written(&made, durability, None, done)?;
+        Ok(())
+    }
+
+    /// Handles the commit of a transaction that has made `changes`.
+    pub(super) fn written_by_transaction(
+        &mut self,
+        changes: &[Change],
+        durability: Durability,
+        verdict: Option<Verdict>,
+        done: Result<()>,
+    ) -> Check {
+        let changes = &self.without_idle(changes);
+        let (last_id, before) = (self.oracle.last_id(), self.only_patched(changes));
+        self.written(changes, durability, verdict, done)?;
         if self.oracle.last_id() > last_id {
             self.note_unchanged(before);
         }
         Ok(())
+    }
+
+    /// Returns `changes` without the patches that change nothing, where old documents are kept: there
+    /// a transaction reads all that it patches, and writes no such patch.
+    fn without_idle(&self, changes: &[Change]) -> Vec<Change> {
+        if !self.oracle.keeps_old {
+            return changes.to_vec();
+        }
+        let mut kept: Vec<Change> = Vec::new();
+        for change in changes {
+            let bytes = |made: &[Change]| match *change {
+                Change::Patch(slot, key, ..) => self.oracle.after(made).stored_bytes(slot, key),
+                _ => None,
+            };
+            let before = bytes(&kept);
+            kept.push(change.clone());
+            if matches!(change, Change::Patch(..)) && bytes(&kept) == before {
+                kept.pop();
+            }
+        }
+        kept
     }
 
     /// Returns the documents of an indexed collection that `changes` patch and do not write
@@ -222,6 +281,13 @@ fn write_in(transaction: &mut Transaction, handles: &Handles, change: &Change) -
         }
         (Some(Handle::Documents(collection)), Change::Patch(_, key, missing, edits)) => {
             transaction.patch(collection, i64::from(*key), &patch_of(*missing, edits))
+        }
+        (Some(Handle::Bytes(keyspace)), Change::Put(slot, key, value, lasts)) => {
+            let options = super::changes::options_of(*lasts).unwrap_or_default();
+            transaction.put_with(keyspace, key_bytes(*key), value_bytes(*slot, *value), options)
+        }
+        (Some(Handle::Bytes(keyspace)), Change::Merge(slot, key, seed)) => {
+            transaction.merge(keyspace, key_bytes(*key), operand_bytes(*slot, *seed))
         }
         (Some(Handle::Bytes(keyspace)), Change::Delete(_, key)) => {
             transaction.delete(keyspace, key_bytes(*key))

@@ -7,6 +7,7 @@ use super::life::{self, Check};
 use super::model::{DOCUMENTS, Entries, Key};
 use super::run::Run;
 use super::step::{Which, place_of};
+use super::summary::Summary;
 use flagstone::{Document, Error, Find, Hint, Result, Value};
 
 const PAGES_MAX: usize = 4;
@@ -51,9 +52,36 @@ impl Run {
         limit: u64,
         snapshot: Option<Which>,
     ) -> Check {
+        self.by_every_plan(ask, snapshot, |find, expected| {
+            let find = if limit % 2 == 1 { find.memory(1) } else { find };
+            compare(&find, expected, order, limit)
+        })
+    }
+
+    /// Sums up what a query finds by every plan.
+    pub(super) fn summarize(
+        &mut self,
+        ask: &Ask,
+        summary: &Summary,
+        snapshot: Option<Which>,
+    ) -> Check {
+        self.by_every_plan(ask, snapshot, |find, expected| {
+            let documents: Vec<&Fields> = expected.iter().map(|(_, fields)| fields).collect();
+            summary.compare(&find, &documents)
+        })
+    }
+
+    /// Compares a query of now, or of a snapshot, by every plan with the documents that match.
+    fn by_every_plan(
+        &mut self,
+        ask: &Ask,
+        snapshot: Option<Which>,
+        compare: impl Fn(Find<'_>, &[(Key, Fields)]) -> Result<Check>,
+    ) -> Check {
         if self.oracle.has_doubt() {
             return Ok(());
         }
+        let ask = ask.dated(self.oracle.moment);
         let Some(collection) = self.collection()? else { return Ok(()) };
         let Some(life) = &self.life else { return Ok(()) };
         let taken = snapshot.and_then(|which| place_of(life.snapshots.len(), which));
@@ -63,17 +91,15 @@ impl Run {
             None => self.oracle.entries(DOCUMENTS),
             Some(taken) => taken.state.entries(DOCUMENTS, taken.moment),
         };
-        let expected = matching(entries, ask);
+        let expected = matching(entries, &ask);
         let mut answers = Vec::new();
         for hint in self.hints() {
             let find = match taken {
                 None => collection.find(ask.filter()),
                 Some(taken) => taken.snapshot.find(&collection, ask.filter()),
             };
-            let find = if limit % 2 == 1 { find.memory(1) } else { find };
             let find = if let Some(hint) = &hint { find.hint(hint.clone()) } else { find };
-            let answer = compare(&find, &expected, order, limit);
-            answers.push((hint, answer));
+            answers.push((hint, compare(find, &expected)));
         }
         for (hint, answer) in answers {
             match answer {
@@ -91,7 +117,7 @@ impl Run {
         if self.oracle.has_doubt() {
             return Ok(());
         }
-        self.read_page(ask.clone(), order, None, length)
+        self.read_page(ask.dated(self.oracle.moment), order, None, length)
     }
 
     /// Reads the next page of a query.

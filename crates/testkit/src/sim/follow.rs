@@ -3,6 +3,7 @@
 
 use super::life::Check;
 use super::model::Digests;
+use super::old_documents;
 use super::oracle::Logged;
 use super::replica::{Replica, apply};
 use super::run::Run;
@@ -115,7 +116,7 @@ impl Run {
                     false => Err(format!("the feed has {:?}, not a commit", delivery.happened)),
                 };
             };
-            let before = replica.state.digests(moment);
+            let (state, before) = (replica.state.clone(), replica.state.digests(moment));
             apply(&mut replica.state, batch)?;
             replica.token = delivery.token;
             let found = replica.state.digests(moment);
@@ -123,6 +124,8 @@ impl Run {
                 let next = self.oracle.log.get(delivered).map(|logged| logged.id);
                 return Err(format!("the feed differs from the history at event {next:?}"));
             };
+            let has_old = self.oracle.log[delivered + at].has_old;
+            old_documents::judge(&state, batch, has_old)?;
             delivered += at + 1;
             self.oracle.delivered = self.oracle.log[delivered - 1].id;
             self.totals.delivered += 1;

@@ -1,6 +1,6 @@
 //! The steps that create and drop indexes.
 
-use super::indexes::{Built, Outcome, SPECS};
+use super::indexes::{BY_DATE, Built, Outcome, SPECS, rewritten};
 use super::life::{Check, Handle, built};
 use super::model::DOCUMENTS;
 use super::run::Run;
@@ -24,16 +24,32 @@ impl Run {
         }
         let Some(collection) = self.collection()? else { return Ok(()) };
         let spec = &SPECS[at];
+        if at == BY_DATE && self.has_partly_unique() {
+            return Ok(());
+        }
         let was_ready = self.oracle.indexes[at] == Built::Ready;
         let outcome = match was_ready {
             true => Outcome::Complete(Vec::new()),
             false => spec.build(&self.oracle.now, self.oracle.moment),
         };
+        // What the build writes again, or removes, since it has expired.
+        let mut changes = match at == BY_DATE && !was_ready {
+            true => self.rewrites(),
+            false => Vec::new(),
+        };
+        let outcome = match outcome {
+            Outcome::Complete(removed) => {
+                changes.extend(removed.into_iter().map(|key| Change::Delete(DOCUMENTS, key)));
+                Some(changes)
+            }
+            Outcome::Refused => None,
+        };
         if let Some(nth) = build.power_at {
             self.place.faults.cut_power_at(nth);
         }
         // Where documents are removed, the order of that and other writes is not known.
-        let removes = self.setting.profile.expiring[DOCUMENTS] > 0 && spec.may_remove();
+        let removes =
+            at == BY_DATE || (self.setting.profile.expiring[DOCUMENTS] > 0 && spec.may_remove());
         let mut beside = build.beside.iter().filter(|_| !removes && !was_ready);
         if !was_ready {
             self.oracle.indexes[at] = Built::Partly;
@@ -64,42 +80,46 @@ impl Run {
     fn created(
         &mut self,
         at: usize,
-        outcome: Outcome,
+        changes: Option<Vec<Change>>,
         wrote: bool,
         done: flagstone::Result<ControlFlow<()>>,
     ) -> Check {
         let is = self.oracle.indexes[at];
         let state = (&self.oracle.now, self.oracle.moment);
         let is_refused_now = matches!(SPECS[at].build(state.0, state.1), Outcome::Refused);
-        let removed = match outcome {
-            Outcome::Refused => None,
-            Outcome::Complete(removed) => Some(removed),
-        };
-        match (done, removed) {
-            (Ok(ControlFlow::Break(())), _) if is == Built::No => Ok(()),
-            (Ok(ControlFlow::Continue(())), Some(removed)) if is == Built::Ready => {
+        match (done, changes) {
+            (Ok(ControlFlow::Break(())), changes) if is == Built::No => {
+                // Documents are written again before the first report.
+                let rewrites = changes.unwrap_or_default().into_iter();
+                self.changed(rewrites.filter(|it| matches!(it, Change::Made(..))).collect());
+                Ok(())
+            }
+            (Ok(ControlFlow::Continue(())), Some(changes)) if is == Built::Ready => {
                 if wrote && is_refused_now {
                     return Err(format!("index {at} was built over documents that it refuses"));
                 }
-                self.remove_expired(&removed);
-                if !wrote && !removed.is_empty() {
+                let is_empty = changes.is_empty();
+                self.changed(changes);
+                if !wrote && !is_empty {
                     self.oracle.keep_all();
                 }
                 Ok(())
             }
             (Ok(done), _) => Err(format!("the build of index {at} is {done:?}, and it is {is:?}")),
-            (Err(error), removed) => {
+            (Err(error), changes) => {
                 let is_refusal =
                     matches!(error.kind(), ErrorKind::Duplicate | ErrorKind::InvalidInput);
                 // A write that was refused or undone meanwhile may be the reason.
-                if is_refusal && (removed.is_none() || wrote) {
+                if is_refusal && (changes.is_none() || wrote) {
                     self.oracle.doubtful_indexes[at] |= self.place.has_failed();
                     return Ok(());
                 }
                 self.doubt_index(at, &error)?;
-                if let Some(removed) = removed.filter(|removed| !removed.is_empty()) {
-                    // How many of them were removed is not known. The life ends here.
-                    self.remove_expired(&removed);
+                if let Some(changes) = changes.filter(|changes| !changes.is_empty()) {
+                    // How many of them were made is not known. The life ends here.
+                    let expires = self.oracle.expires;
+                    self.changed(changes);
+                    self.oracle.expires = expires;
                     self.place.faults.cut_power_at(1);
                     self.life = None;
                 }
@@ -108,10 +128,23 @@ impl Run {
         }
     }
 
-    /// Notes that a build has removed documents that had expired, one by one.
-    fn remove_expired(&mut self, removed: &[super::model::Key]) {
-        for key in removed {
-            self.oracle.happened(vec![Change::Delete(DOCUMENTS, *key)], true);
+    /// Returns whether the build of a unique index was interrupted.
+    fn has_partly_unique(&self) -> bool {
+        let mut indexes = self.oracle.indexes.iter().zip(&SPECS);
+        indexes.any(|(built, spec)| spec.is_unique && *built == Built::Partly)
+    }
+
+    /// Returns the documents that the index by date writes again, since they expire at another
+    /// moment by it.
+    fn rewrites(&self) -> Vec<Change> {
+        let rewritten = rewritten(&self.oracle.now, self.oracle.moment).into_iter();
+        rewritten.map(|(key, bytes, at)| Change::Made(DOCUMENTS, key, Some(bytes), at)).collect()
+    }
+
+    /// Notes that a build has made these changes of documents, one by one.
+    fn changed(&mut self, changes: Vec<Change>) {
+        for change in changes {
+            self.oracle.happened(vec![change], true);
         }
     }
 
@@ -141,18 +174,20 @@ impl Run {
         }
     }
 
-    /// Drops a unique index whose build was interrupted, before documents are written that expire:
-    /// which of those it removes depends on how far the build is. Returns whether there is none.
+    /// Drops a unique index, or one by date, whose build was interrupted, before documents are written
+    /// that expire: which of those it changes depends on how far the build is. Returns whether there
+    /// is none.
     pub(super) fn settle_indexes(&mut self) -> Check<bool> {
         if self.setting.profile.expiring[DOCUMENTS] == 0 {
             return Ok(true);
         }
         for (at, spec) in SPECS.iter().enumerate() {
-            if spec.is_unique && self.oracle.indexes[at] == Built::Partly {
+            if spec.changes_documents() && self.oracle.indexes[at] == Built::Partly {
                 self.drop_index(at)?;
             }
         }
-        let is_partly = |at: usize| SPECS[at].is_unique && self.oracle.indexes[at] == Built::Partly;
+        let is_partly =
+            |at: usize| SPECS[at].changes_documents() && self.oracle.indexes[at] == Built::Partly;
         Ok(!(0..SPECS.len()).any(is_partly))
     }
 }

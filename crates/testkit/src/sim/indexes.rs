@@ -1,12 +1,17 @@
 //! The indexes of the collection of the simulator: what they hold, and what they refuse.
 
-use super::document::{Fields, LISTS, fields_of, unpacked};
-use super::model::{DOCUMENTS, Key, State};
+use super::document::{DATE, Fields, LISTS, fields_of, path_of, unpacked};
+use super::model::{DOCUMENTS, Entry, Key, State};
 use flagstone::{Filter, Index, Moment};
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 /// The number of indexes that there may be.
-pub(super) const INDEXES: usize = 8;
+pub(super) const INDEXES: usize = 10;
+/// The index by whose date documents expire.
+pub(super) const BY_DATE: usize = INDEXES - 1;
+/// How long after their date.
+const EXPIRE_AFTER: Duration = Duration::from_secs(30);
 
 /// The part of a document that a field of an index reads.
 #[derive(Clone, Copy)]
@@ -45,7 +50,28 @@ pub(super) const SPECS: [Spec; INDEXES] = [
         least: Some(0),
         ..plain("pair", &[(Field(0), true), (Field(2), false)])
     },
+    plain("dates", &[(Field(DATE), true), (Field(0), false)]),
+    plain("by_date", &[(Field(DATE), false)]),
 ];
+
+/// Returns when a document expires by the date in it.
+pub(super) fn expiry_by_date(fields: &Fields) -> Option<Moment> {
+    let millis = *fields.get(&DATE)?;
+    Some(Moment::from_millis(u64::try_from(millis).unwrap_or(0).max(1)).after(EXPIRE_AFTER))
+}
+
+/// Returns the documents, with the moments at which they expire, that the index by date writes again
+/// when it is built. What has expired stays so, whatever the clock shows later.
+pub(super) fn rewritten(state: &State, now: Moment) -> Vec<(Key, Vec<u8>, Option<Moment>)> {
+    let end = |expiry: Option<Moment>| expiry.unwrap_or(Moment::MAX);
+    let rewritten = |(key, entry): (Key, &Entry)| {
+        let expiry = expiry_by_date(&fields_of(&entry.bytes));
+        let is_later = end(expiry) > end(entry.expiry);
+        let stays = expiry == entry.expiry || (!entry.is_alive(now) && is_later);
+        (!stays).then(|| (key, entry.bytes.to_vec(), expiry))
+    };
+    state.stored(DOCUMENTS).filter_map(rewritten).collect()
+}
 
 /// One component of an entry: `None` where the document has no value.
 type Component = Option<i64>;
@@ -83,8 +109,8 @@ impl Spec {
         let text = |(part, is_descending): &(Part, bool)| {
             let sign = if *is_descending { "-" } else { "" };
             match part {
-                Field(n) => format!("{sign}f{n}"),
-                List(n) => format!("{sign}l{n}"),
+                Field(n) => format!("{sign}{}", path_of(*n)),
+                List(n) => format!("{sign}{}", path_of(LISTS + n)),
             }
         };
         let mut index = Index::on(text(&self.parts[0]));
@@ -97,10 +123,18 @@ impl Spec {
         if self.is_sparse {
             index = index.sparse();
         }
+        if self.name == SPECS[BY_DATE].name {
+            index = index.expire_after(EXPIRE_AFTER);
+        }
         match self.least {
             Some(least) => index.only(Filter::field("f0").gte(least)),
             None => index,
         }
+    }
+
+    /// Returns whether a write of an unfinished index may change other documents, or their expiry.
+    pub(super) fn changes_documents(&self) -> bool {
+        self.is_unique || self.name == SPECS[BY_DATE].name
     }
 
     /// Returns whether a build may remove documents that have expired.

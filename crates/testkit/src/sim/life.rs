@@ -1,6 +1,6 @@
 //! An open database of the simulator, with its snapshots, scans and tickets.
 
-use super::document::{Fields, LIST_MAX, LISTS, PAD, document_bytes, packed, pad};
+use super::document::{DATE, Fields, LIST_MAX, LISTS, PAD, document_bytes, packed, pad};
 use super::executor::Shuffled;
 use super::indexes::{Built, INDEXES, SPECS};
 use super::model::{Digests, Entries, KEYS, KINDS, Key, Kind, SLOTS, State, digest_of};
@@ -44,6 +44,14 @@ impl Handle {
         match self {
             Self::Bytes(_) => None,
             Self::Documents(collection) => Some(collection),
+        }
+    }
+
+    /// Counts a writer of a key as one that had to wait for others.
+    pub(super) fn note_wait(&self, key: Key) {
+        match self {
+            Self::Bytes(keyspace) => keyspace.note_wait(key_bytes(key)),
+            Self::Documents(collection) => collection.note_wait(i64::from(key)),
         }
     }
 
@@ -120,6 +128,9 @@ pub(super) fn fields_of(value: &Value) -> Fields {
         let number = name.as_str().and_then(|name| name.strip_prefix('f')?.parse().ok());
         match value {
             Value::Int(value) => (number.unwrap_or(u16::MAX), *value),
+            Value::DateTime(time) if name.as_str() == Some("at") => {
+                (DATE, time.as_micros().div_euclid(1000))
+            }
             text if name.as_str() == Some("pad") => {
                 text.as_str().and_then(pad_of).unwrap_or((u16::MAX, 0))
             }
@@ -243,6 +254,7 @@ pub(super) fn show(db: &Database, options: &[KeyspaceOptions]) -> Result<Shown> 
     let known: Vec<String> = db.keyspaces().into_iter().map(|info| info.name).collect();
     let (mut digests, mut is_there): (Digests, _) = ([0; SLOTS], [false; SLOTS]);
     let (expires, moment, mut indexes) = (expiring_slots(db), db.now(), Default::default());
+    let mut keeps_old = false;
     for slot in 0..SLOTS {
         is_there[slot] = known.contains(&name_of(slot));
         if is_there[slot] {
@@ -255,11 +267,12 @@ pub(super) fn show(db: &Database, options: &[KeyspaceOptions]) -> Result<Shown> 
             digests[slot] = digest_of(slot, &entries);
             if let Some(collection) = handle.collection() {
                 indexes = built(collection);
+                keeps_old = collection.keeps_old_documents();
                 collection.verify_indexes()?;
             }
         }
     }
-    Ok(Shown { digests, is_there, expires, moment, indexes })
+    Ok(Shown { digests, is_there, expires, moment, indexes, keeps_old })
 }
 
 /// Returns how far each index is.

@@ -6,8 +6,10 @@
 //!                           |  executor: background work in any interleaving
 //!                           |  place: the disk, its faults, its power; the wall clock
 //!                           |  oracle: the history, and what each Durability promised of it
-//!                           |  indexes, ask: what indexes refuse, and what queries mean
-//!                           |  replica: a reader of changes, compared commit by commit
+//!                           |  indexes, resolve: what indexes refuse, and what becomes of a write
+//!                           |  ask, summary: what queries mean, and groups of what they find
+//!                           |  contest: transactions, and commits that come between
+//!                           |  replica, old_documents: a reader of changes, commit by commit
 //!                           +-----------> shrink: fewer steps that still fail
 //! ```
 //! The same seed gives the same history, operation for operation.
@@ -16,6 +18,7 @@ mod ask;
 mod changes;
 mod clock;
 mod conditions;
+mod contest;
 mod disk;
 mod document;
 mod document_writes;
@@ -28,6 +31,7 @@ mod indexes;
 mod ingest;
 mod life;
 mod model;
+mod old_documents;
 mod oracle;
 mod place;
 mod plan;
@@ -35,11 +39,13 @@ mod plan_documents;
 mod read;
 mod recover;
 mod replica;
+mod resolve;
 mod run;
 mod search;
 mod setting;
 mod shrink;
 mod step;
+mod summary;
 mod times;
 mod write;
 

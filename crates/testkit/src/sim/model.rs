@@ -201,6 +201,16 @@ impl State {
         entries.filter_map(|(key, entry)| Some((key as Key, entry.as_ref()?)))
     }
 
+    /// Returns the entry of a key, also if it has expired.
+    pub(super) fn entry(&self, slot: usize, key: Key) -> Option<&Entry> {
+        self.slots[slot].entries[usize::from(key)].as_ref()
+    }
+
+    /// Returns the value of a key, also if it has expired.
+    pub(super) fn stored_bytes(&self, slot: usize, key: Key) -> Option<Vec<u8>> {
+        self.entry(slot, key).map(|entry| entry.bytes.to_vec())
+    }
+
     /// Returns whether an entry of the slot has an expiry, also if it has expired.
     pub(super) fn has_expiries(&self, slot: usize) -> bool {
         self.slots[slot].expiring > 0
@@ -246,7 +256,7 @@ impl State {
                 (from..to).for_each(|key| self.set((slot, key), (None, None), event));
             }
             Change::Document(slot, key, ref fields, lasts) => {
-                let fields: Fields = fields.iter().map(|(n, v)| (*n, i64::from(*v))).collect();
+                let fields: Fields = fields.iter().copied().collect();
                 let value = Some(document_bytes(&fields));
                 self.set((slot, key), (value, lasts.expiry()), event);
             }

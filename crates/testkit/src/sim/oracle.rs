@@ -13,7 +13,7 @@
 //! when they are written, so an event has their results: a crash may lose what they were made of.
 
 use super::events::{Event, Refused, apply_all, without};
-use super::indexes::{self, Built, Fate, INDEXES, SPECS};
+use super::indexes::{Built, INDEXES, SPECS};
 use super::model::{DOCUMENTS, Digests, Entries, Entry, KEYS, Key, SLOTS, State};
 use super::place::Crash;
 use super::search::{Search, Shown};
@@ -37,6 +37,8 @@ pub(super) enum Existence {
 pub(super) struct Logged {
     pub(super) id: u64,
     pub(super) is_logged: bool,
+    /// Whether it tells the documents before its changes, if that is known.
+    pub(super) has_old: Option<bool>,
     /// The state after it.
     pub(super) after: State,
 }
@@ -51,7 +53,7 @@ pub(super) struct Oracle {
     /// The moment by which the database judges.
     pub(super) moment: Moment,
     /// Whether an entry with an expiry was acknowledged in each slot.
-    expires: [bool; SLOTS],
+    pub(super) expires: [bool; SLOTS],
     /// The slots in which the database resolves merges and patches when they are written.
     pub(super) resolves: [bool; SLOTS],
     kept_all: usize,
@@ -66,6 +68,10 @@ pub(super) struct Oracle {
     pub(super) indexes: [Built; INDEXES],
     /// The indexes whose creation or removal returned an error: a crash may do it or undo it.
     pub(super) doubtful_indexes: [bool; INDEXES],
+    /// Whether the collection keeps the documents before changes, as the open database says.
+    pub(super) keeps_old: bool,
+    /// Whether a crash may begin or end that.
+    pub(super) is_old_doubtful: bool,
     /// The commits since the change feed was compared.
     pub(super) log: Vec<Logged>,
     /// Whether a crash has changed the history in a way that the log does not tell.
@@ -73,21 +79,6 @@ pub(super) struct Oracle {
     /// The last event that the change feed has delivered.
     pub(super) delivered: u64,
     last_id: u64,
-}
-
-/// Returns the keys of the documents that are written.
-fn documents_of(changes: &[Change]) -> BTreeSet<Key> {
-    let documents = changes.iter().filter(|change| change.slot() == DOCUMENTS);
-    documents.flat_map(Change::keys).collect()
-}
-
-/// Returns the slots into which `changes` put entries with an expiry.
-fn expiring(changes: &[Change]) -> [bool; SLOTS] {
-    let mut expires = [false; SLOTS];
-    for change in changes.iter().filter(|change| change.expiry().is_some()) {
-        expires[change.slot()] = true;
-    }
-    expires
 }
 
 impl Oracle {
@@ -116,14 +107,15 @@ impl Oracle {
         self.last_id += 1;
         let id = self.last_id;
         let changes = self.resolved(changes);
-        for (slot, expires) in expiring(&changes).into_iter().enumerate() {
+        for (slot, expires) in self.expires_after(&changes).into_iter().enumerate() {
             self.expires[slot] |= expires;
         }
         self.refused.retain(|refused| changes.iter().all(|change| change.slot() != refused.slot));
         apply_all(&mut self.now, &changes, id);
         let after = self.now.clone();
         if !changes.is_empty() {
-            self.log.push(Logged { id, is_logged, after: after.clone() });
+            let has_old = Some(self.keeps_old);
+            self.log.push(Logged { id, is_logged, has_old, after: after.clone() });
         }
         self.events.push(Event { changes, id, is_logged, after });
         id
@@ -133,22 +125,11 @@ impl Oracle {
         self.indexes != [Built::No; INDEXES]
     }
 
-    /// Returns whether `changes` write documents that have indexes: such commits are always logged.
+    /// Returns whether `changes` write documents that have indexes, or of which older ones are kept:
+    /// such commits are always logged.
     pub(super) fn is_indexed(&self, changes: &[Change]) -> bool {
-        self.has_indexes() && changes.iter().any(|change| change.slot() == DOCUMENTS)
-    }
-
-    /// Returns what the indexes make of a write.
-    pub(super) fn fate(&self, changes: &[Change]) -> Fate {
-        if !self.is_indexed(changes) {
-            return Fate::Accepted;
-        }
-        if self.has_doubt() {
-            return Fate::Either;
-        }
-        let mut after = self.now.clone();
-        apply_all(&mut after, &self.resolved(changes.to_vec()), 0);
-        indexes::fate(&self.indexes, &after, &documents_of(changes), self.moment)
+        (self.has_indexes() || self.keeps_old)
+            && changes.iter().any(|change| change.slot() == DOCUMENTS)
     }
 
     /// Notes the slots whose entries may expire, as the open database says.
@@ -163,40 +144,6 @@ impl Oracle {
             None => Ok(()),
             Some(slot) => Err(format!("slot {slot} has expiries, and the database knows of none")),
         }
-    }
-
-    /// Returns `changes` as the database writes them now: merges and patches are resolved where
-    /// entries may expire, also if this batch brings the first one that does. A document that has
-    /// expired is removed if its unique value is given to another one.
-    fn resolved(&self, changes: Vec<Change>) -> Vec<Change> {
-        let is_indexed = self.is_indexed(&changes);
-        let changed = if is_indexed { documents_of(&changes) } else { BTreeSet::new() };
-        let mut changes = self.with_merges_resolved(changes);
-        if is_indexed && self.now.has_expiries(DOCUMENTS) {
-            let mut after = self.now.clone();
-            apply_all(&mut after, &changes, 0);
-            let states = (&self.now, &after);
-            let gone = indexes::giving_way(&self.indexes, states, &changed, self.moment);
-            changes.extend(gone.into_iter().map(|key| Change::Delete(DOCUMENTS, key)));
-        }
-        changes
-    }
-
-    fn with_merges_resolved(&self, changes: Vec<Change>) -> Vec<Change> {
-        let mut resolves = expiring(&changes);
-        (0..SLOTS).for_each(|slot| resolves[slot] |= self.resolves[slot]);
-        let is_resolved = |change: &Change| change.is_folded() && resolves[change.slot()];
-        if !changes.iter().any(is_resolved) {
-            return changes;
-        }
-        let mut state = self.now.clone();
-        let resolve = |change: Change| {
-            let change =
-                if is_resolved(&change) { state.resolved(&change, self.moment) } else { change };
-            state.apply(&change, 0);
-            change
-        };
-        changes.into_iter().map(resolve).collect()
     }
 
     /// The number of the last event.
@@ -242,6 +189,7 @@ impl Oracle {
         self.is_log_broken = true;
         if slot == DOCUMENTS {
             (self.indexes, self.doubtful_indexes) = Default::default();
+            (self.keeps_old, self.is_old_doubtful) = Default::default();
         }
         self.now.clear(slot);
         let mut is_there = [true; SLOTS];
@@ -289,6 +237,7 @@ impl Oracle {
         self.cut_log(&survivors)?;
         self.is_log_broken |= self.existence != existence;
         (self.indexes, self.doubtful_indexes) = (shown.indexes, Default::default());
+        (self.keeps_old, self.is_old_doubtful) = (shown.keeps_old, false);
         let safe = if is_on_device {
             survivors.len()
         } else {
@@ -334,7 +283,7 @@ impl Oracle {
         let is_new = |event: &&Event| event.id > self.last_id && !event.changes.is_empty();
         for event in survivors.iter().filter(is_new) {
             let after = event.after.clone();
-            self.log.push(Logged { id: event.id, is_logged: true, after });
+            self.log.push(Logged { id: event.id, is_logged: true, has_old: None, after });
         }
         // A refused ingest has come back.
         let known: BTreeSet<u64> = self.events.iter().map(|event| event.id).collect();
@@ -369,6 +318,10 @@ impl Oracle {
     }
 
     fn judge_indexes(&self, shown: &Shown) -> Result<(), String> {
+        let (was, is) = (self.keeps_old, shown.keeps_old);
+        if shown.is_there[DOCUMENTS] && was != is && !self.is_old_doubtful {
+            return Err(format!("old documents were kept before: {was}, now: {is}"));
+        }
         for (at, spec) in SPECS.iter().enumerate().filter(|_| shown.is_there[DOCUMENTS]) {
             let (was, is) = (self.indexes[at], shown.indexes[at]);
             if was != is && !self.doubtful_indexes[at] {

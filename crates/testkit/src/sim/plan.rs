@@ -21,6 +21,7 @@ pub fn plan(seed: u64) -> Vec<Planned> {
     let (larges, times) = (Rng::new(remix(seed ^ 5)), Times::new(seed, profile.expiring));
     let (names, may_be_large, ingests) = (1, false, Rng::new(remix(seed ^ 9)));
     let (patches, steps) = (Rng::new(remix(seed ^ 11)), vec![]);
+    let splits = Rng::new(remix(seed ^ 14));
     let documents = Documents::new(seed, profile.expiring[DOCUMENTS]);
     let mut planner = Planner {
         rng,
@@ -29,6 +30,7 @@ pub fn plan(seed: u64) -> Vec<Planned> {
         larges,
         times,
         ingests,
+        splits,
         patches,
         profile,
         names,
@@ -51,6 +53,8 @@ struct Planner {
     times: Times,
     /// A generator for ingests alone, for the same reason.
     ingests: Rng,
+    /// A generator for splits by load alone, for the same reason.
+    splits: Rng,
     /// A generator for array changes and conditions of patches alone, for the same reason.
     patches: Rng,
     /// Indexes and queries, for the same reason.
@@ -85,6 +89,7 @@ impl Planner {
                 self.steps.push(Planned { step, seed: self.times.number() });
             }
             self.ingest();
+            self.contend();
             if let Some(step) = self.documents.step() {
                 self.steps.push(Planned { step, seed: self.documents.number() });
             }
@@ -108,8 +113,17 @@ impl Planner {
             true => Lasts::For(self.ingests.between(1, 60_000) as i64),
             false => Lasts::Forever,
         };
-        let step = Step::Ingest(slot, self.ingests.number() as u32, lasts);
+        let seed = self.ingests.number() as u32;
+        let step = Step::Ingest(slot, seed, lasts, self.documents.batches());
         self.steps.push(Planned { step, seed: self.ingests.number() });
+    }
+
+    /// Plans that writers of a slot have waited for one another, sometimes.
+    fn contend(&mut self) {
+        if self.splits.percent(4) {
+            let step = Step::Contend(self.splits.index(SLOTS));
+            self.steps.push(Planned { step, seed: self.splits.number() });
+        }
     }
 
     fn ills(&mut self) {
@@ -240,13 +254,14 @@ impl Planner {
             return match self.rng.below(10) {
                 0..=1 => Change::Delete(slot, key),
                 2..=4 => {
-                    let mut fields: Vec<_> =
-                        (0..self.rng.between(1, 8)).map(|_| (self.name(), self.number())).collect();
+                    let mut fields: Vec<_> = (0..self.rng.between(1, 8))
+                        .map(|_| (self.name(), self.number().into()))
+                        .collect();
                     fields.sort_unstable();
                     fields.dedup_by_key(|field| field.0);
                     if self.is_large() {
                         let fours = LARGE_FROM / 4 + self.larges.below(10_000) as u32;
-                        fields.push((PAD, fours as i16));
+                        fields.push((PAD, fours.into()));
                     }
                     Change::Document(slot, key, fields, self.times.lasts(slot))
                 }
@@ -277,7 +292,7 @@ impl Planner {
         edits.dedup_by_key(|edit| edit.0);
         let edit = |(name, number, adds): (u16, i16, bool)| match adds {
             true => Edit::Add(name, number),
-            false => Edit::Set(name, number),
+            false => Edit::Set(name, number.into()),
         };
         let mut edits: Vec<_> = edits.into_iter().map(edit).collect();
         let mut missing = if self.rng.percent(70) { Missing::Empty } else { Missing::Nothing };

@@ -1,10 +1,12 @@
 //! Draws the steps on the collection: its indexes, queries and transactions.
 
-use super::ask::Ask;
-use super::document::{Edit, LIST_COUNT, Missing};
-use super::indexes::INDEXES;
-use super::model::{DOCUMENTS, KEYS, Key};
-use super::step::{Build, Change, DocumentStep, Lasts, Step};
+use super::ask::{Ask, draw_order};
+use super::contest::Contest;
+use super::document::{DATE, DATE_IN, Edit, LIST_COUNT, Missing};
+use super::indexes::{BY_DATE, INDEXES};
+use super::model::{DOCUMENTS, KEYS, KINDS, Key, Kind, SLOTS};
+use super::step::{Build, Change, DocumentStep, Lasts, Step, ValueOf};
+use super::summary::Summary;
 use crate::rng::Rng;
 use flagstone_base::hash::remix;
 
@@ -40,17 +42,19 @@ impl Documents {
             return None;
         }
         let rng = &mut self.rng;
-        let (which, at) = (rng.index(100), rng.index(INDEXES));
-        Some(Step::Documents(match rng.below(20) {
+        // Documents that expire by a date need a history in which documents may expire.
+        let indexes = if self.expiring > 0 { INDEXES } else { BY_DATE };
+        let (which, at) = (rng.index(100), rng.index(indexes));
+        Some(Step::Documents(match rng.below(28) {
             0..=3 => DocumentStep::CreateIndex(at, self.build()),
             4 => DocumentStep::DropIndex(at),
             5..=7 => {
-                let order = rng.percent(60).then(|| (rng.below(3) as u16, rng.percent(50)));
+                let order = rng.percent(60).then(|| draw_order(rng));
                 let (ask, limit) = (Ask::draw(rng), rng.below(30));
                 DocumentStep::Find(ask, order, limit, rng.percent(30).then_some(which))
             }
             8 => {
-                let (ask, order) = (Ask::draw(rng), (rng.below(3) as u16, rng.percent(50)));
+                let (ask, order) = (Ask::draw(rng), draw_order(rng));
                 DocumentStep::Page(ask, order, rng.between(1, 6))
             }
             9 => DocumentStep::NextPage(which, rng.between(1, 12)),
@@ -63,6 +67,12 @@ impl Documents {
                 DocumentStep::Transact(changes, self.rng.percent(85))
             }
             13 => DocumentStep::Follow(rng.percent(50)),
+            20..=22 => {
+                let (ask, summary) = (Ask::draw(rng), Summary::draw(rng, &[0, 1, 2, DATE]));
+                DocumentStep::Summarize(ask, summary, rng.percent(30).then_some(which))
+            }
+            23..=26 => DocumentStep::Contest(self.contest()),
+            27 => DocumentStep::KeepOld(rng.percent(70)),
             _ => {
                 let changes = (0..rng.between(1, 4)).map(|_| self.change()).collect();
                 return Some(Step::Commit(changes, super::step::How::Plain, None));
@@ -82,21 +92,71 @@ impl Documents {
         Build { part_bytes, beside, cancels_at, power_at }
     }
 
+    /// Draws a transaction and a commit beside it, which often write the same keys.
+    fn contest(&mut self) -> Contest {
+        let hot: Vec<(usize, Key)> = (0..self.rng.between(1, 4))
+            .map(|_| {
+                let slot = if self.rng.percent(60) { DOCUMENTS } else { self.rng.index(SLOTS) };
+                (slot, self.rng.below(KEYS as u64) as Key)
+            })
+            .collect();
+        let change = |documents: &mut Self| match documents.rng.percent(70) {
+            true => {
+                let (slot, key) = *documents.rng.pick(&hot);
+                documents.change_of(slot, key)
+            }
+            false => documents.change(),
+        };
+        let ours = (0..self.rng.below(4)).map(|_| change(self)).collect();
+        let theirs = (0..self.rng.between(1, 3)).map(|_| change(self)).collect();
+        let reads = (0..self.rng.below(3)).map(|_| *self.rng.pick(&hot)).collect();
+        let scans = self.rng.percent(20).then(|| *self.rng.pick(&[0, 1, 2, 4]));
+        Contest { ours, theirs, reads, scans, is_serializable: self.rng.percent(40) }
+    }
+
+    /// Draws a write of a key.
+    fn change_of(&mut self, slot: usize, key: Key) -> Change {
+        if slot == DOCUMENTS {
+            return self.change_at(key);
+        }
+        let (seed, lasts) = (self.rng.number() as u32, Lasts::Forever);
+        match self.rng.below(10) {
+            0 | 1 => Change::Delete(slot, key),
+            2..=5 if KINDS[slot] != Kind::Plain => Change::Merge(slot, key, seed),
+            _ => Change::Put(slot, key, ValueOf { len: self.rng.below(60) as u32, seed }, lasts),
+        }
+    }
+
+    /// Draws batches of documents that are written beside an ingest.
+    pub(super) fn batches(&mut self) -> Vec<Vec<Change>> {
+        let batches = if self.rng.percent(50) { self.rng.below(3) } else { 0 };
+        let batch = |_| (0..self.rng.between(1, 3)).map(|_| self.change()).collect();
+        (0..batches).map(batch).collect()
+    }
+
     /// Draws a write of one document, with values that often meet.
     fn change(&mut self) -> Change {
+        let key = self.rng.below(KEYS as u64) as Key;
+        self.change_at(key)
+    }
+
+    fn change_at(&mut self, key: Key) -> Change {
         let lasts = match self.rng.percent(self.expiring) {
             true => Lasts::For(self.rng.between(1, 60_000) as i64),
             false => Lasts::Forever,
         };
         let rng = &mut self.rng;
-        let key = rng.below(KEYS as u64) as Key;
         match rng.below(10) {
             0 => Change::Delete(DOCUMENTS, key),
             1..=5 => {
                 let most = [9, 60, 5];
                 let fields = (0..3_u16).filter(|_| rng.percent(70)).collect::<Vec<_>>();
-                let field = |name: u16| (name, rng.below(most[usize::from(name)]) as i16 - 1);
-                Change::Document(DOCUMENTS, key, fields.into_iter().map(field).collect(), lasts)
+                let field = |name: u16| (name, rng.below(most[usize::from(name)]) as i64 - 1);
+                let mut fields: Vec<(u16, i64)> = fields.into_iter().map(field).collect();
+                if rng.percent(40) {
+                    fields.push((DATE_IN, date(rng)));
+                }
+                Change::Document(DOCUMENTS, key, fields, lasts)
             }
             _ => {
                 let missing = if rng.percent(70) { Missing::Nothing } else { Missing::Empty };
@@ -106,11 +166,23 @@ impl Documents {
     }
 }
 
+/// Draws a date, in milliseconds from the step on.
+fn date(rng: &mut Rng) -> i64 {
+    match rng.below(20) {
+        0 => i64::from(i32::MIN) * 1000,
+        1 => rng.below(4 * 3_600_000) as i64,
+        _ => rng.below(120_000) as i64 - 60_000,
+    }
+}
+
 fn edits(rng: &mut Rng) -> Vec<Edit> {
+    if rng.percent(15) {
+        return vec![Edit::Set(DATE_IN, date(rng))];
+    }
     let (field, list) = (rng.below(3) as u16, rng.below(u64::from(LIST_COUNT)) as u16);
     let item = rng.below(6) as u8;
     let edit = match rng.below(8) {
-        0..=2 => Edit::Set(field, rng.below(40) as i16),
+        0..=2 => Edit::Set(field, rng.below(40) as i64),
         3 => Edit::Add(field, rng.below(5) as i16),
         4..=6 => Edit::Collect(list, item),
         _ => Edit::Pull(list, item),

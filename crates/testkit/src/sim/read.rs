@@ -340,7 +340,7 @@ fn take<T>(from: &mut Vec<T>, which: Which) {
     }
 }
 
-fn canonical(found: Option<Document>) -> Option<Vec<u8>> {
+pub(super) fn canonical(found: Option<Document>) -> Option<Vec<u8>> {
     found.map(|document| document_bytes(&fields_of(&document.to_value())))
 }
 

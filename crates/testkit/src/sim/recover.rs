@@ -58,6 +58,10 @@ impl Run {
         self.recover(crash, &mut rng)
     }
 
+    fn count_splits(&mut self) {
+        self.totals.splits += self.life.as_ref().map_or(0, |life| life.db.stats().splits);
+    }
+
     fn count(&mut self, crash: Crash) {
         match crash {
             Crash::Kill => self.totals.kills += 1,
@@ -74,6 +78,7 @@ impl Run {
         self.totals.poisoned += u64::from(was_poisoned);
         // The last handle must not write to the disk that the crash has left.
         self.place.faults.cut_power_at(1);
+        self.count_splits();
         self.life = None;
         self.place = next;
         self.clocks.note(self.place.wall());
@@ -159,6 +164,7 @@ impl Run {
     /// Closes the database and opens it again with other options.
     pub(super) fn reopen(&mut self, seed: u64) -> Check {
         let mut rng = Rng::new(seed);
+        self.count_splits();
         let Some(mut life) = self.life.take() else { return Ok(()) };
         let is_poisoned = life.is_poisoned;
         life.snapshots.clear();

@@ -72,7 +72,8 @@ fn stored_key(slot: usize, key: Key) -> Vec<u8> {
     stored
 }
 
-fn key_in(slot: usize, stored: &[u8]) -> Option<Key> {
+/// Returns the key whose stored bytes these are.
+pub(super) fn key_in(slot: usize, stored: &[u8]) -> Option<Key> {
     match slot == DOCUMENTS {
         true => (0..KEYS as Key).find(|key| stored_key(slot, *key) == stored),
         false => key_of(stored),

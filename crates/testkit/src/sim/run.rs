@@ -53,6 +53,10 @@ pub struct Totals {
     pub indexes: u64,
     /// The commits that the change feed has delivered.
     pub delivered: u64,
+    /// The transactions that another commit came before.
+    pub conflicts: u64,
+    /// The splits of partitions.
+    pub splits: u64,
 }
 
 impl AddAssign for Totals {
@@ -71,6 +75,8 @@ impl AddAssign for Totals {
         self.poisoned += other.poisoned;
         self.indexes += other.indexes;
         self.delivered += other.delivered;
+        self.conflicts += other.conflicts;
+        self.splits += other.splits;
     }
 }
 
@@ -78,13 +84,13 @@ impl fmt::Display for Totals {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { histories, kills, power_cuts, faults, flips, commits, .. } = self;
         let Self { ingests, large, expiring, steps, copies, poisoned, .. } = self;
-        let Self { indexes, delivered, .. } = self;
+        let Self { indexes, delivered, conflicts, splits, .. } = self;
         write!(
             f,
             "{histories} histories, {} crashes ({kills} kills, {power_cuts} power cuts), {faults} \
              faults, {flips} flipped bits, {commits} commits, {ingests} ingests, {large} large \
              values, {expiring} expiries, {indexes} indexes, {delivered} delivered changes, \
-             {steps} steps, {copies} checkpoints, {poisoned} poisoned",
+             {conflicts} conflicts, {splits} splits, {steps} steps, {copies} checkpoints, {poisoned} poisoned",
             kills + power_cuts
         )
     }
@@ -264,6 +270,7 @@ impl Run {
             Step::Heal => return self.heal(),
             Step::Reopen => return self.reopen(planned.seed),
             Step::Documents(step) => return self.document_step(step),
+            Step::Contend(slot) => return self.contend(*slot, planned.seed),
             step if self.clock_step(step)? => {}
             step if self.write_step(step)? => {}
             step => self.read_step(step)?,

@@ -17,6 +17,8 @@ pub(super) struct Shown {
     pub(super) moment: Moment,
     /// The indexes of the collection.
     pub(super) indexes: [Built; INDEXES],
+    /// Whether the collection keeps the documents before changes.
+    pub(super) keeps_old: bool,
 }
 
 /// Returns the place of a refused ingest among the events of a history.
@@ -178,6 +180,7 @@ mod tests {
                 expires: [true; SLOTS],
                 moment: at(20),
                 indexes: Default::default(),
+                keeps_old: false,
             };
             let search = Search {
                 base: &State::default(),

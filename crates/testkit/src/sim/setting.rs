@@ -5,7 +5,7 @@ use super::plan_documents::Documents;
 use super::times::Times;
 use crate::options::random_keyspace;
 use crate::rng::Rng;
-use flagstone::{ChangeRetention, Durability, KeyspaceOptions, Options};
+use flagstone::{ChangeRetention, Durability, KeyspaceOptions, Options, Routing};
 use flagstone_base::hash::remix;
 use std::time::Duration;
 
@@ -66,7 +66,14 @@ impl Setting {
             };
             random_keyspace(&mut rng, fold)
         };
-        let keyspaces = KINDS.map(keyspace).to_vec();
+        let mut keyspaces = KINDS.map(keyspace).to_vec();
+        // The generator of these is one of its own, so that other options stay what they were.
+        let mut routings = Rng::new(remix(seed ^ 15));
+        for options in &mut keyspaces {
+            if routings.percent(15) {
+                *options = options.clone().routing(Routing::Auto);
+            }
+        }
         Self { profile, options: draw_options(&mut rng, &profile), keyspaces, keeps_changes }
     }
 }

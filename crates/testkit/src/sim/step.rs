@@ -1,10 +1,12 @@
 //! The steps of a history. A step does not depend on others, so that others can be left out.
 
 use super::ask::{Ask, Order};
+use super::contest::Contest;
 use super::disk::FailureRates;
-use super::document::{Edit, Missing, PAD, fields_of};
+use super::document::{Edit, Missing, PAD, dated_field, fields_of};
 use super::model::{KINDS, Key, Kind, LARGE_FROM};
 use super::place::Crash;
+use super::summary::Summary;
 use flagstone::env::Fault;
 use flagstone::{Durability, Moment};
 use flagstone_base::flip::Part;
@@ -58,7 +60,7 @@ pub(super) enum Change {
     /// Removes all keys from the first up to the second, which stays.
     DeleteRange(usize, Key, Key),
     /// Sets a document.
-    Document(usize, Key, Vec<(u16, i16)>, Lasts),
+    Document(usize, Key, Vec<(u16, i64)>, Lasts),
     /// Patches a document.
     Patch(usize, Key, Missing, Vec<Edit>),
     /// Sets or removes a key: what a write that reads first has made of it, and its expiry.
@@ -78,10 +80,17 @@ impl Change {
         }
     }
 
-    /// Returns the change as it is written at `now`, with its moment of expiry.
+    /// Returns the change as it is written at `now`, with its moment of expiry and its dates.
     pub(super) fn dated(mut self, now: Moment) -> Self {
         if let Self::Put(.., lasts) | Self::Document(.., lasts) = &mut self {
             *lasts = lasts.dated(now);
+        }
+        match &mut self {
+            Self::Document(_, _, fields, _) => {
+                fields.iter_mut().for_each(|field| *field = dated_field(*field, now));
+            }
+            Self::Patch(.., edits) => edits.iter_mut().for_each(|edit| *edit = edit.dated(now)),
+            _ => {}
         }
         self
     }
@@ -188,6 +197,12 @@ pub(super) enum DocumentStep {
     WriteMany(Ask, Option<Vec<Edit>>, u64),
     /// Makes changes in a transaction, and commits it or not.
     Transact(Vec<Change>, bool),
+    /// Commits a transaction after another commit that has come between.
+    Contest(Contest),
+    /// Sums up what a query finds now, or in a snapshot, by every plan.
+    Summarize(Ask, Summary, Option<Which>),
+    /// Begins or ends to keep the documents before changes.
+    KeepOld(bool),
     /// Reads the change feed, with a sync before it or not.
     Follow(bool),
 }
@@ -214,8 +229,11 @@ pub(super) enum Step {
     /// Writes many values in the order of their keys, logged or not, and flushes, as a bulk load
     /// does. With an odd seed their expiries are spread over the time that they last.
     Load(usize, u32, Durability, Lasts),
-    /// Ingests some keys of a slot, which the seed chooses, with entries that last as long.
-    Ingest(usize, u32, Lasts),
+    /// Ingests some keys of a slot, which the seed chooses, with entries that last as long. These
+    /// batches are committed before the ingest ends.
+    Ingest(usize, u32, Lasts, Vec<Vec<Change>>),
+    /// Counts writers of random keys of a slot that had to wait for others.
+    Contend(usize),
     /// Waits for a ticket.
     Wait(Which),
     /// Takes the version of a key.
@@ -315,6 +333,7 @@ impl Step {
                 changes.remove(nth);
                 true
             }
+            Self::Documents(DocumentStep::Contest(contest)) => contest.drop_change(nth),
             _ => false,
         }
     }

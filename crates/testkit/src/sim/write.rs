@@ -4,7 +4,6 @@ use super::changes::{Handles, fill, patch_of, write_one};
 use super::conditions::{Judge, Verdict};
 use super::document::{Edit, Missing, fields_of, patched};
 use super::indexes::{Fate, INDEXES};
-use super::ingest;
 use super::life::{Check, Handle, expiring_slots, name_of};
 use super::model::{DOCUMENTS, KEYS, KINDS, Key, Kind, SLOTS, key_bytes};
 use super::oracle::Existence;
@@ -33,7 +32,9 @@ impl Run {
             Step::Load(slot, seed, durability, lasts) => {
                 self.load(*slot, *seed, (*durability, *lasts))?;
             }
-            Step::Ingest(slot, seed, lasts) => self.ingest(*slot, *seed, *lasts)?,
+            Step::Ingest(slot, seed, lasts, beside) => {
+                self.ingest((*slot, *seed, *lasts), beside)?;
+            }
             Step::Wait(which) => self.wait(*which)?,
             Step::Drop(slot) => self.drop_slot(*slot)?,
             Step::Clear(slot) => self.clear(*slot)?,
@@ -204,9 +205,15 @@ impl Run {
         Ok(id)
     }
 
-    /// Returns changes that are written now, with the moments at which their entries expire.
+    /// Returns changes that are written now, with the moments at which their entries expire. Among
+    /// several, documents that have expired already are left out where an index would have to know
+    /// in which order they are written: which of two with one unique value gives way, and what a
+    /// patch finds after a write of a date that is over.
     pub(super) fn dated(&self, changes: &[Change]) -> Vec<Change> {
-        changes.iter().map(|change| change.clone().dated(self.oracle.moment)).collect()
+        let dated = changes.iter().map(|change| change.clone().dated(self.oracle.moment));
+        let is_left_out =
+            changes.len() > 1 && (self.oracle.has_unique() || self.oracle.dates_decide());
+        dated.filter(|change| !is_left_out || !self.oracle.has_expired(change)).collect()
     }
 
     pub(super) fn refused(
@@ -363,37 +370,6 @@ impl Run {
         self.upkeep(|run| run.oracle.keep_all(), |db| db.flush())
     }
 
-    /// Ingests some keys of a slot, all of them or none.
-    fn ingest(&mut self, slot: usize, seed: u32, lasts: Lasts) -> Check {
-        let Some(handle) = self.handle(slot)? else { return Ok(()) };
-        let Some(keyspace) = handle.keyspace() else { return Ok(()) };
-        let changes = self.dated(&ingest::ingested(slot, seed, lasts));
-        let earlier = self.oracle.last_id();
-        let done = ingest::ingest(keyspace, &changes);
-        self.totals.ingests += u64::from(done.is_ok());
-        if changes.is_empty() {
-            return self.excused(done).map(|_| ());
-        }
-        if let Err(error) = &done
-            && error.kind() != ErrorKind::Poisoned
-            && !self.place.faults.is_off()
-        {
-            // If the manifest did not take the edit, a crash may show that it has.
-            self.oracle.refuse(slot, changes.clone());
-        }
-        let is_done = done.is_ok();
-        // Synced, whatever the database's durability.
-        self.written(&changes, Durability::Each, None, done)?;
-        // A doubtful one gets the next number if it is found after a crash.
-        let last = self.oracle.last_id() + u64::from(!is_done);
-        self.ingested.extend(earlier + 1..=last);
-        // Everything earlier is durable first, unless the disk was full.
-        if is_done && !self.place.has_failed() {
-            self.oracle.keep_all();
-        }
-        Ok(())
-    }
-
     fn drop_slot(&mut self, slot: usize) -> Check {
         let Some(life) = &mut self.life else { return Ok(()) };
         let was_there = match self.oracle.existence[slot] {
@@ -419,6 +395,7 @@ impl Run {
             Err(error) => {
                 if slot == DOCUMENTS {
                     self.oracle.doubtful_indexes = [true; INDEXES];
+                    self.oracle.is_old_doubtful = true;
                 }
                 if was_there == Some(true) {
                     self.oracle.existence[slot] = Existence::MaybeDropped;

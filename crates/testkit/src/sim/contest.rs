@@ -1,0 +1,188 @@
+//! Transactions that are committed after another commit has come between.
+//!
+//! ```text
+//! begin -- ours: writes -- reads -- theirs: a commit -- the same reads -- commit of ours
+//! ```
+//! The first committer wins: if theirs has written a key of ours, or one that a serializable
+//! transaction has read, ours must get Conflict, so that no update is lost. If not, it must not.
+
+use super::conditions::Verdict;
+use super::life::{Check, Handle};
+use super::model::{DOCUMENTS, KEYS, Key, SLOTS, State, key_bytes};
+use super::run::Run;
+use super::step::{Change, How};
+use crate::driver::owned;
+use flagstone::{ErrorKind, Isolation, Transaction, TransactionOptions};
+use std::collections::BTreeSet;
+
+/// A transaction and the commit that comes between.
+#[derive(Clone, Debug)]
+pub(super) struct Contest {
+    pub(super) ours: Vec<Change>,
+    pub(super) theirs: Vec<Change>,
+    /// Keys that the transaction reads.
+    pub(super) reads: Vec<(usize, Key)>,
+    /// A slot that the transaction scans.
+    pub(super) scans: Option<usize>,
+    pub(super) is_serializable: bool,
+}
+
+impl Contest {
+    /// Removes the `nth` change, if there is one.
+    pub(super) fn drop_change(&mut self, nth: usize) -> bool {
+        let ours = self.ours.len();
+        match nth {
+            nth if nth < ours => drop(self.ours.remove(nth)),
+            nth if nth < ours + self.theirs.len() => drop(self.theirs.remove(nth - ours)),
+            _ => return false,
+        }
+        true
+    }
+
+    fn slots(&self) -> impl Iterator<Item = usize> {
+        let written = self.ours.iter().chain(&self.theirs).map(Change::slot);
+        written.chain(self.reads.iter().map(|(slot, _)| *slot)).chain(self.scans)
+    }
+}
+
+/// What a transaction has done before others come between.
+struct Ours<'a> {
+    contest: &'a Contest,
+    made: Vec<Change>,
+    /// The state that it sees.
+    seen: State,
+    /// The last event before it.
+    since: u64,
+}
+
+impl Ours<'_> {
+    /// The keys that it has written.
+    fn written(&self) -> impl Iterator<Item = (usize, Key)> {
+        self.made.iter().flat_map(|change| change.keys().map(|key| (change.slot(), key)))
+    }
+}
+
+impl Run {
+    /// Commits a transaction after another commit that has come between.
+    pub(super) fn contest(&mut self, contest: &Contest) -> Check {
+        if self.oracle.has_doubt() || !self.settle_indexes()? {
+            return Ok(());
+        }
+        let ours = self.dated(&contest.ours);
+        let Some(handles) = self.handles(contest.slots())? else { return Ok(()) };
+        let isolation =
+            if contest.is_serializable { Isolation::Serializable } else { Isolation::Snapshot };
+        let Some(life) = &self.life else { return Ok(()) };
+        let begun = life.db.begin_with(TransactionOptions::new().isolation(isolation));
+        let Some(mut transaction) = self.excused(begun)? else { return Ok(()) };
+        let before = self.oracle.now.clone();
+        let made = self.make_in(&mut transaction, &handles, ours)?;
+        let seen = self.oracle.after(&made);
+        if made.iter().any(|change| self.may_be_left_out(change, &before, &seen)) {
+            return Ok(());
+        }
+        let ours = Ours { contest, seen, since: self.oracle.last_id(), made };
+        self.read_in(&transaction, &handles, &ours)?;
+        self.commit(&contest.theirs, How::Plain, None)?;
+        if self.oracle.has_doubt() || self.life.is_none() {
+            return Ok(());
+        }
+        self.read_in(&transaction, &handles, &ours)?;
+        if transaction.is_empty() {
+            return self.end_empty(transaction);
+        }
+        let verdict = self.verdict(&ours);
+        let done = transaction.commit();
+        let is_conflict = done.as_ref().is_err_and(|error| error.kind() == ErrorKind::Conflict);
+        self.totals.conflicts += u64::from(is_conflict);
+        let durability = self.setting.options.durability;
+        self.written_by_transaction(&ours.made, durability, Some(verdict), done)
+    }
+
+    /// Returns whether a transaction may not write this change: a patch of an indexed document that
+    /// changes nothing, unless it stays an operand, which would change what theirs writes.
+    fn may_be_left_out(&self, change: &Change, before: &State, after: &State) -> bool {
+        let Change::Patch(slot, key, ..) = *change else { return false };
+        let is_same = before.stored_bytes(slot, key) == after.stored_bytes(slot, key);
+        is_same && self.oracle.is_indexed(std::slice::from_ref(change))
+    }
+
+    /// Reads in a transaction. It must see its snapshot and its own writes.
+    fn read_in(
+        &mut self,
+        transaction: &Transaction,
+        handles: &super::changes::Handles,
+        ours: &Ours<'_>,
+    ) -> Check {
+        let moment = self.oracle.moment;
+        for (slot, key) in &ours.contest.reads {
+            let found = match &handles[*slot] {
+                Some(Handle::Bytes(keyspace)) => {
+                    transaction.get(keyspace, key_bytes(*key)).map(owned)
+                }
+                Some(Handle::Documents(collection)) => transaction
+                    .get_document(collection, i64::from(*key))
+                    .map(super::read::canonical),
+                None => continue,
+            };
+            let Some(found) = self.excused(found)? else { continue };
+            let expected = ours.seen.get(*slot, *key, moment).map(|entry| entry.bytes.to_vec());
+            if found != expected {
+                return Err(format!("a transaction reads another value of slot {slot}, key {key}"));
+            }
+        }
+        let Some(slot) = ours.contest.scans else { return Ok(()) };
+        let found = match &handles[slot] {
+            Some(Handle::Bytes(keyspace)) => {
+                transaction.scan::<&[u8]>(keyspace, ..).and_then(|it| {
+                    it.map(|entry| entry.map(|(key, value)| (key.to_vec(), value.to_vec())))
+                        .collect()
+                })
+            }
+            _ => return Ok(()),
+        };
+        let Some(found): Option<Vec<_>> = self.excused(found)? else { return Ok(()) };
+        let expected = ours.seen.entries(slot, moment).into_iter();
+        let expected: Vec<_> =
+            expected.map(|(key, value)| (key_bytes(key).to_vec(), value)).collect();
+        match found == expected {
+            true => Ok(()),
+            false => Err(format!("a scan of slot {slot} in a transaction finds something else")),
+        }
+    }
+
+    /// Returns what must become of a transaction.
+    fn verdict(&self, ours: &Ours<'_>) -> Verdict {
+        let Some(life) = &self.life else { return Verdict::Unknown };
+        let written = |(slot, key): (usize, Key)| life.written[slot][usize::from(key)] > ours.since;
+        let surely = |(slot, key): (usize, Key)| {
+            let event = life.written[slot][usize::from(key)];
+            written((slot, key)) && life.unchanged.get(&(slot, key)) != Some(&event)
+        };
+        let is_serializable = ours.contest.is_serializable;
+        let keys = |slot: usize| (0..KEYS as Key).map(move |key| (slot, key));
+        let scanned = ours.contest.scans.filter(|slot| *slot != DOCUMENTS);
+        // What it reads of its own writes is no read.
+        let is_own = |at: &(usize, Key)| ours.written().any(|own| own == *at);
+        let read = ours.contest.reads.iter().copied().chain(scanned.into_iter().flat_map(keys));
+        let read: Vec<_> = read.filter(|at| !is_own(at)).collect();
+        let must = match is_serializable {
+            true => read.into_iter().any(surely),
+            false => ours.written().any(surely),
+        };
+        if must {
+            return Verdict::Conflict;
+        }
+        let slots: BTreeSet<usize> = match is_serializable {
+            true => (0..SLOTS).filter(|slot| ours.contest.slots().any(|of| of == *slot)).collect(),
+            false => BTreeSet::new(),
+        };
+        let is_absent = |(slot, key): (usize, Key)| self.oracle.get(slot, key).is_none();
+        // A commit that the disk has refused is one that came between, for serializable ones.
+        let may = (is_serializable && self.place.has_failed())
+            || slots.into_iter().flat_map(keys).any(written)
+            || (!is_serializable && ours.written().any(|at| written(at) || is_absent(at)))
+            || (self.oracle.has_unique() && ours.written().any(|(slot, _)| slot == DOCUMENTS));
+        if may { Verdict::Unknown } else { Verdict::Holds }
+    }
+}

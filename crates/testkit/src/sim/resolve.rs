@@ -1,0 +1,151 @@
+//! What the database makes of changes when it writes them: merges and patches are resolved where
+//! entries may expire, dates in documents decide when these expire, and documents that have expired
+//! give way to others with their unique values.
+
+use super::document::{DATE, Edit, fields_of};
+use super::events::apply_all;
+use super::indexes::{self, BY_DATE, Built, Fate, SPECS, expiry_by_date};
+use super::model::{DOCUMENTS, Key, SLOTS, State};
+use super::oracle::Oracle;
+use super::step::Change;
+use std::collections::BTreeSet;
+
+/// Returns the keys of the documents that are written.
+fn documents_of(changes: &[Change]) -> BTreeSet<Key> {
+    let documents = changes.iter().filter(|change| change.slot() == DOCUMENTS);
+    documents.flat_map(Change::keys).collect()
+}
+
+/// Returns the slots into which `changes` put entries with an expiry.
+fn expiring(changes: &[Change]) -> [bool; SLOTS] {
+    let mut expires = [false; SLOTS];
+    for change in changes.iter().filter(|change| change.expiry().is_some()) {
+        expires[change.slot()] = true;
+    }
+    expires
+}
+
+/// Returns a put of a document that expires by its date.
+fn by_date(change: Change, state: &State) -> Change {
+    let (slot, key, bytes) = match change {
+        Change::Document(slot, key, ..) => {
+            let mut after = state.clone();
+            after.apply(&change, 0);
+            (slot, key, after.stored_bytes(slot, key))
+        }
+        Change::Made(slot, key, bytes, _) => (slot, key, bytes),
+        other => return other,
+    };
+    let expiry = bytes.as_deref().and_then(|bytes| expiry_by_date(&fields_of(bytes)));
+    Change::Made(slot, key, bytes, expiry)
+}
+
+impl Oracle {
+    /// Returns the slots of which the database must know that entries expire once it has written
+    /// `changes`. By date, the last write of a document in a batch counts.
+    pub(super) fn expires_after(&self, changes: &[Change]) -> [bool; SLOTS] {
+        let mut expires = expiring(changes);
+        if self.dates_decide() {
+            let documents = documents_of(changes).into_iter();
+            let last = |key| {
+                let of =
+                    |change: &&Change| change.slot() == DOCUMENTS && change.keys().contains(&key);
+                changes.iter().rev().find(of)
+            };
+            expires[DOCUMENTS] = documents.filter_map(last).any(|change| change.expiry().is_some());
+        }
+        expires
+    }
+
+    /// Returns whether dates decide when documents expire.
+    pub(super) fn dates_decide(&self) -> bool {
+        self.indexes[BY_DATE] != Built::No
+    }
+
+    /// Returns whether there is a unique index, whose values may be those of other documents.
+    pub(super) fn has_unique(&self) -> bool {
+        let mut indexes = self.indexes.iter().zip(&SPECS);
+        indexes.any(|(built, spec)| spec.is_unique && *built != Built::No)
+    }
+
+    /// Returns whether a write of a document now gives it a moment that is over.
+    pub(super) fn has_expired(&self, change: &Change) -> bool {
+        let date = |date: Option<i64>| match date {
+            Some(_) if !self.dates_decide() => None,
+            date => expiry_by_date(&date.into_iter().map(|date| (DATE, date)).collect()),
+        };
+        let expiry = match change {
+            Change::Document(_, _, fields, lasts) => {
+                let of = fields.iter().find(|(name, _)| *name == DATE).map(|(_, value)| *value);
+                if self.dates_decide() { date(of) } else { lasts.expiry() }
+            }
+            Change::Patch(.., edits) => date(edits.iter().rev().find_map(|edit| match edit {
+                Edit::Set(DATE, value) => Some(*value),
+                _ => None,
+            })),
+            _ => None,
+        };
+        expiry.is_some_and(|expiry| expiry <= self.moment)
+    }
+
+    /// Returns what the indexes make of a write.
+    pub(super) fn fate(&self, changes: &[Change]) -> Fate {
+        if !self.is_indexed(changes) {
+            return Fate::Accepted;
+        }
+        if self.has_doubt() {
+            return Fate::Either;
+        }
+        let after = self.after(changes);
+        indexes::fate(&self.indexes, &after, &documents_of(changes), self.moment)
+    }
+
+    /// Returns the state after a write of `changes`.
+    pub(super) fn after(&self, changes: &[Change]) -> State {
+        let mut after = self.now.clone();
+        apply_all(&mut after, &self.resolved(changes.to_vec()), 0);
+        after
+    }
+
+    /// Returns `changes` as the database writes them now: merges and patches are resolved where
+    /// entries may expire, also if this batch brings the first one that does. A document that has
+    /// expired is removed if its unique value is given to another one.
+    pub(super) fn resolved(&self, changes: Vec<Change>) -> Vec<Change> {
+        let is_indexed = self.is_indexed(&changes);
+        let changed = if is_indexed { documents_of(&changes) } else { BTreeSet::new() };
+        let mut changes = self.with_merges_resolved(changes);
+        if is_indexed && self.now.has_expiries(DOCUMENTS) {
+            let mut after = self.now.clone();
+            apply_all(&mut after, &changes, 0);
+            let states = (&self.now, &after);
+            let gone = indexes::giving_way(&self.indexes, states, &changed, self.moment);
+            changes.extend(gone.into_iter().map(|key| Change::Delete(DOCUMENTS, key)));
+        }
+        changes
+    }
+
+    fn with_merges_resolved(&self, changes: Vec<Change>) -> Vec<Change> {
+        let mut resolves = expiring(&changes);
+        (0..SLOTS).for_each(|slot| resolves[slot] |= self.resolves[slot]);
+        let dates_decide = self.dates_decide();
+        let is_dated = |change: &Change| dates_decide && change.slot() == DOCUMENTS;
+        // Where old documents are kept, a patch becomes the document that it makes.
+        let is_read = |change: &Change| self.keeps_old && change.slot() == DOCUMENTS;
+        let is_resolved = |change: &Change| {
+            change.is_folded() && (resolves[change.slot()] || is_dated(change) || is_read(change))
+        };
+        if !changes.iter().any(|change| is_resolved(change) || is_dated(change)) {
+            return changes;
+        }
+        let mut state = self.now.clone();
+        let resolve = |change: Change| {
+            let dated = is_dated(&change);
+            let change =
+                if is_resolved(&change) { state.resolved(&change, self.moment) } else { change };
+            let change = if dated { by_date(change, &state) } else { change };
+            state.apply(&change, 0);
+            change
+        };
+        changes.into_iter().map(resolve).collect()
+    }
+}
