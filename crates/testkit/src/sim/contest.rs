@@ -10,40 +10,10 @@ use super::conditions::Verdict;
 use super::life::{Check, Handle};
 use super::model::{DOCUMENTS, KEYS, Key, SLOTS, State, key_bytes};
 use super::run::Run;
-use super::step::{Change, How};
+use super::step::{Change, Contest, How};
 use crate::driver::owned;
 use flagstone::{ErrorKind, Isolation, Transaction, TransactionOptions};
 use std::collections::BTreeSet;
-
-/// A transaction and the commit that comes between.
-#[derive(Clone, Debug)]
-pub(super) struct Contest {
-    pub(super) ours: Vec<Change>,
-    pub(super) theirs: Vec<Change>,
-    /// Keys that the transaction reads.
-    pub(super) reads: Vec<(usize, Key)>,
-    /// A slot that the transaction scans.
-    pub(super) scans: Option<usize>,
-    pub(super) is_serializable: bool,
-}
-
-impl Contest {
-    /// Removes the `nth` change, if there is one.
-    pub(super) fn drop_change(&mut self, nth: usize) -> bool {
-        let ours = self.ours.len();
-        match nth {
-            nth if nth < ours => drop(self.ours.remove(nth)),
-            nth if nth < ours + self.theirs.len() => drop(self.theirs.remove(nth - ours)),
-            _ => return false,
-        }
-        true
-    }
-
-    fn slots(&self) -> impl Iterator<Item = usize> {
-        let written = self.ours.iter().chain(&self.theirs).map(Change::slot);
-        written.chain(self.reads.iter().map(|(slot, _)| *slot)).chain(self.scans)
-    }
-}
 
 /// What a transaction has done before others come between.
 struct Ours<'a> {

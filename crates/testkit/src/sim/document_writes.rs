@@ -210,8 +210,8 @@ impl Run {
         Ok(())
     }
 
-    /// Returns `changes` without the patches that change nothing, where old documents are kept: there
-    /// a transaction reads all that it patches, and writes no such patch.
+    /// Returns `changes` without the patches that change nothing, where old documents are kept: a
+    /// transaction reads all that it patches there, and writes no such patch.
     fn without_idle(&self, changes: &[Change]) -> Vec<Change> {
         if !self.oracle.keeps_old {
             return changes.to_vec();

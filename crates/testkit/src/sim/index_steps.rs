@@ -174,9 +174,9 @@ impl Run {
         }
     }
 
-    /// Drops a unique index, or one by date, whose build was interrupted, before documents are written
-    /// that expire: which of those it changes depends on how far the build is. Returns whether there
-    /// is none.
+    /// Drops a unique index, or one by date, whose build was interrupted, before documents are
+    /// written that expire: which of those it changes depends on how far the build is. Returns
+    /// whether there is none.
     pub(super) fn settle_indexes(&mut self) -> Check<bool> {
         if self.setting.profile.expiring[DOCUMENTS] == 0 {
             return Ok(true);

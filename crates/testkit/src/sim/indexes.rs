@@ -60,8 +60,8 @@ pub(super) fn expiry_by_date(fields: &Fields) -> Option<Moment> {
     Some(Moment::from_millis(u64::try_from(millis).unwrap_or(0).max(1)).after(EXPIRE_AFTER))
 }
 
-/// Returns the documents, with the moments at which they expire, that the index by date writes again
-/// when it is built. What has expired stays so, whatever the clock shows later.
+/// Returns the documents, with the moments at which they expire, that the index by date writes
+/// again when it is built. What has expired stays so, whatever the clock shows later.
 pub(super) fn rewritten(state: &State, now: Moment) -> Vec<(Key, Vec<u8>, Option<Moment>)> {
     let end = |expiry: Option<Moment>| expiry.unwrap_or(Moment::MAX);
     let rewritten = |(key, entry): (Key, &Entry)| {

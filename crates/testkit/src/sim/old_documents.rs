@@ -1,4 +1,4 @@
-//! Documents before changes: the step that keeps them, and what a reader of changes is told of them.
+//! Documents before changes: the step that keeps them, and what a reader of changes is told.
 
 use super::document::document_bytes;
 use super::life::{Check, fields_of};

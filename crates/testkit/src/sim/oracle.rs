@@ -125,7 +125,7 @@ impl Oracle {
         self.indexes != [Built::No; INDEXES]
     }
 
-    /// Returns whether `changes` write documents that have indexes, or of which older ones are kept:
+    /// Returns whether `changes` write documents that have indexes, or of which old ones are kept:
     /// such commits are always logged.
     pub(super) fn is_indexed(&self, changes: &[Change]) -> bool {
         (self.has_indexes() || self.keeps_old)

@@ -1,11 +1,10 @@
 //! Draws the steps on the collection: its indexes, queries and transactions.
 
 use super::ask::{Ask, draw_order};
-use super::contest::Contest;
 use super::document::{DATE, DATE_IN, Edit, LIST_COUNT, Missing};
 use super::indexes::{BY_DATE, INDEXES};
 use super::model::{DOCUMENTS, KEYS, KINDS, Key, Kind, SLOTS};
-use super::step::{Build, Change, DocumentStep, Lasts, Step, ValueOf};
+use super::step::{Build, Change, Contest, DocumentStep, Lasts, Step, ValueOf};
 use super::summary::Summary;
 use crate::rng::Rng;
 use flagstone_base::hash::remix;

@@ -90,7 +90,8 @@ impl fmt::Display for Totals {
             "{histories} histories, {} crashes ({kills} kills, {power_cuts} power cuts), {faults} \
              faults, {flips} flipped bits, {commits} commits, {ingests} ingests, {large} large \
              values, {expiring} expiries, {indexes} indexes, {delivered} delivered changes, \
-             {conflicts} conflicts, {splits} splits, {steps} steps, {copies} checkpoints, {poisoned} poisoned",
+             {conflicts} conflicts, {splits} splits, {steps} steps, {copies} checkpoints, \
+             {poisoned} poisoned",
             kills + power_cuts
         )
     }

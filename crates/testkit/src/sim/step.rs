@@ -1,7 +1,6 @@
 //! The steps of a history. A step does not depend on others, so that others can be left out.
 
 use super::ask::{Ask, Order};
-use super::contest::Contest;
 use super::disk::FailureRates;
 use super::document::{Edit, Missing, PAD, dated_field, fields_of};
 use super::model::{KINDS, Key, Kind, LARGE_FROM};
@@ -177,6 +176,37 @@ pub(super) struct Build {
     pub(super) cancels_at: Option<u8>,
     /// Cuts the power at the operation with this number.
     pub(super) power_at: Option<u64>,
+}
+
+/// A transaction and the commit that comes between.
+#[derive(Clone, Debug)]
+pub(super) struct Contest {
+    pub(super) ours: Vec<Change>,
+    pub(super) theirs: Vec<Change>,
+    /// Keys that the transaction reads.
+    pub(super) reads: Vec<(usize, Key)>,
+    /// A slot that the transaction scans.
+    pub(super) scans: Option<usize>,
+    pub(super) is_serializable: bool,
+}
+
+impl Contest {
+    /// Removes the `nth` change, if there is one.
+    pub(super) fn drop_change(&mut self, nth: usize) -> bool {
+        let ours = self.ours.len();
+        match nth {
+            nth if nth < ours => drop(self.ours.remove(nth)),
+            nth if nth < ours + self.theirs.len() => drop(self.theirs.remove(nth - ours)),
+            _ => return false,
+        }
+        true
+    }
+
+    /// Returns the slots of which it needs handles.
+    pub(super) fn slots(&self) -> impl Iterator<Item = usize> {
+        let written = self.ours.iter().chain(&self.theirs).map(Change::slot);
+        written.chain(self.reads.iter().map(|(slot, _)| *slot)).chain(self.scans)
+    }
 }
 
 /// A step on the collection: its indexes, queries and transactions.
