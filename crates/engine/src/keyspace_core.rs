@@ -306,6 +306,11 @@ impl KeyspaceCore {
         self.trees().iter().map(|tree| tree.approximate_entries()).sum()
     }
 
+    /// Returns the bytes of the tables on disk.
+    pub fn table_bytes(&self) -> u64 {
+        self.trees().iter().map(|tree| tree.table_bytes()).sum()
+    }
+
     /// Returns a sample of about `most` keys that are in tables, chosen by their hash. The samples
     /// that tables carry are read on first use.
     pub fn sampled_keys(&self, most: u64) -> SampledKeys {

@@ -64,8 +64,9 @@ pub use batch::Batch;
 pub use changes::{Change, ChangeBatch, ChangeKind, Changes, Delivery, Happened};
 pub use codec::{AsKey, Codec, KeyCodec, Plain, Serde};
 pub use collection::query::{
-    Actual, Changed, Cursor, Distinct, Explain, Find, Group, Groups, Hint, Interrupted, IntoFilter,
-    IntoProjection, IntoSort, Page, PageToken, PlanInfo, WriteMany,
+    Actual, Changed, Cursor, Distinct, EntryValues, Explain, Find, Group, Groups, Hint,
+    IndexedValue, Interrupted, IntoFilter, IntoProjection, IntoSort, Page, PageToken, PlanInfo,
+    ValuePart, ValueRow, Values, WriteMany,
 };
 pub use collection::{
     BuildProgress, Collection, DocumentScan, IndexInfo, IndexStatistics, IndexVerifyReport,
@@ -74,7 +75,7 @@ pub use collection::{
 pub use database::{Builder, Database};
 pub use document_parser::{DocumentParser, ParsedDocument, Refused};
 pub use entry::{CommitOptions, EntryOptions};
-pub use flagstone_base::interrupt::interruptible;
+pub use flagstone_base::interrupt::{check as interrupt_check, interrupted, interruptible};
 pub use flagstone_base::{
     Compression, Decoder, Error, ErrorKind, Malformed, Moment, Result, SeqNo, Slice,
 };

@@ -14,13 +14,27 @@ pub use decode::{decode, decode_first, is_readable};
 pub use encode::{Direction, directed, encode, encode_view, extract};
 pub(crate) use encode::{of, of_pairs};
 pub use skip::first_len;
-pub use turn::{as_int, turned};
+pub use turn::{as_bool, as_datetime, as_int, as_text, is_container, turned};
 
 /// The key of a value that is missing, in an index: one byte, before the keys of all values. It is
 /// no sort key: nothing decodes to it.
 pub const MISSING: u8 = 0x04;
 /// The sort key of null: one byte.
 pub const NULL: u8 = kind::NULL;
+
+/// Returns the first and the last byte with which the keys of each type begin, but those of null.
+pub const fn type_ranges() -> [(u8, u8); 8] {
+    [
+        (kind::FALSE, kind::TRUE),
+        (kind::NOT_A_NUMBER, kind::ABOVE_ALL),
+        (kind::TEXT, kind::TEXT),
+        (kind::BYTES, kind::BYTES),
+        (kind::DATE_TIME, kind::DATE_TIME),
+        (kind::UUID, kind::UUID),
+        (kind::ARRAY, kind::ARRAY),
+        (kind::MAP, kind::MAP),
+    ]
+}
 
 /// The first byte of each kind of sort key.
 pub(crate) mod kind {

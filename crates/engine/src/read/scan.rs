@@ -25,6 +25,7 @@ pub struct Scan {
     range: KeyRange,
     direction: Direction,
     unordered: bool,
+    fills_cache: bool,
     with_expired: bool,
     state: ScanState,
 }
@@ -45,6 +46,7 @@ impl Scan {
             range,
             direction: Direction::Forward,
             unordered: false,
+            fills_cache: true,
             with_expired: false,
             state: ScanState::Unstarted,
         }
@@ -71,6 +73,14 @@ impl Scan {
     #[must_use]
     pub const fn unordered(mut self) -> Self {
         self.unordered = true;
+        self
+    }
+
+    /// Reads blocks that are not cached without inserting them into the cache, for a scan of more
+    /// than the cache holds. Must be called before the first entry is taken.
+    #[must_use]
+    pub const fn without_filling_cache(mut self) -> Self {
+        self.fills_cache = false;
         self
     }
 
@@ -216,7 +226,7 @@ impl Scan {
     fn scan_of(&self, tree: &Arc<Tree>, range: KeyRange, scans: usize) -> TreeScan {
         let ReadPoint { seqno, moment } = self.pin.point();
         let moment = if self.with_expired { Moment::ZERO } else { moment };
-        let options = ScanOptions { scans, moment, ..ScanOptions::default() };
+        let options = ScanOptions { fill_cache: self.fills_cache, scans, moment };
         tree.scan(range, seqno, self.direction, options)
     }
 }

@@ -22,6 +22,7 @@ mod in_transaction;
 mod scan;
 
 mod build;
+mod extremes;
 mod statistics;
 
 mod create;

@@ -118,7 +118,19 @@ impl UsableIndex {
     }
 }
 
+impl From<KeyRange> for IndexRange {
+    /// The entries with these keys.
+    fn from(keys: KeyRange) -> Self {
+        Self(keys)
+    }
+}
+
 impl IndexRange {
+    /// The keys of the entries.
+    pub(crate) const fn keys(&self) -> &KeyRange {
+        &self.0
+    }
+
     /// All entries.
     pub(crate) fn all() -> Self {
         Self(KeyRange::ALL)
@@ -292,6 +304,12 @@ impl IndexScan<'_> {
     #[inline]
     pub(crate) fn component(&self, field: usize) -> &[u8] {
         self.key().get(self.place.ends.range(field)).unwrap_or_default()
+    }
+
+    /// Returns the key of the current entry, and where its components end.
+    #[inline]
+    pub(crate) fn place(&self) -> (&[u8], &Ends) {
+        (self.key(), &self.place.ends)
     }
 
     /// Returns what the components do not say of the document.

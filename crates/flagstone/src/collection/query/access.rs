@@ -84,6 +84,18 @@ pub(super) fn index_accesses(
     Some((accesses, refused))
 }
 
+/// Returns the complete indexes that have an entry for every document.
+pub(super) fn with_all_documents(
+    stored: &Stored,
+    source: &Source<'_>,
+) -> impl Iterator<Item = UsableIndex> {
+    let everything = Filter::everything();
+    usable(stored).into_iter().filter(move |index| {
+        let definition = index.definition();
+        definition.is_some_and(|it| check_serves(index, it, source, &everything).is_ok())
+    })
+}
+
 /// Refuses an index that does not have all documents that may match.
 fn check_serves(
     index: &UsableIndex,

@@ -9,11 +9,13 @@ pub(super) struct Ask {
     pub(super) wanted: Wanted,
     /// Positions are asked for, to continue there.
     pub(super) is_paged: bool,
+    /// All documents may be read, and they are more than the cache should hold.
+    pub(super) is_bulk: bool,
 }
 
 impl Ask {
     pub(super) const fn new(need: Need, wanted: Wanted) -> Self {
-        Self { need, wanted, is_paged: false }
+        Self { need, wanted, is_paged: false, is_bulk: false }
     }
 }
 
@@ -37,6 +39,9 @@ pub(super) enum Wanted {
     Document,
     /// The fields that a projection keeps.
     Fields(Vec<FieldPath>),
+    /// The values at these paths, each by itself: the least value equal to each suffices, unless
+    /// the reader asks for the document.
+    Columns(Vec<FieldPath>),
     /// The distinct values at a path. It does not matter which document has them.
     Distinct(FieldPath),
     /// The values at these paths, for a group. If `equal`, the least value equal to each suffices:
@@ -58,7 +63,7 @@ impl Wanted {
         match self {
             Self::Key => Some(&[]),
             Self::Document => None,
-            Self::Fields(paths) | Self::Values { paths, .. } => Some(paths),
+            Self::Fields(paths) | Self::Columns(paths) | Self::Values { paths, .. } => Some(paths),
             Self::Distinct(path) => Some(std::slice::from_ref(path)),
         }
     }

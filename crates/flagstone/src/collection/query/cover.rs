@@ -103,7 +103,7 @@ pub(super) fn cover(known: &Known<'_>, spec: &Spec, ask: &Ask, given: Given) -> 
     Composer::new(&paths)?;
     let is_equal = matches!(
         ask.wanted,
-        Wanted::Key | Wanted::Distinct(_) | Wanted::Values { equal: true, .. }
+        Wanted::Key | Wanted::Columns(_) | Wanted::Distinct(_) | Wanted::Values { equal: true, .. }
     );
     Some(Cover {
         wanted: wanted.iter().map(place).collect::<Option<_>>()?,

@@ -1,8 +1,10 @@
 //! The cursor of a query: documents, one after another.
 
+use super::cover::Place;
 use super::ordered::Ordered;
 use super::projector::Projector;
 use super::token::Ties;
+use crate::collection::index::IndexScan;
 use crate::collection::{Stored, decode};
 use flagstone_base::{Error, Result, Slice};
 use flagstone_doc::json::append_json;
@@ -122,6 +124,20 @@ impl<'t> Cursor<'t> {
         }
     }
 
+    /// Returns a view of the current document, and its stored key.
+    pub(super) fn document_and_key(&mut self) -> Result<(View<'_>, &[u8])> {
+        self.check()?;
+        let key = self.rows.key();
+        let view = match &mut self.projector {
+            Some(projector) => {
+                let bytes = projector.apply(&self.rows.view()?, self.stored.names())?;
+                decode::view(&self.stored, bytes)?
+            }
+            None => self.rows.view()?,
+        };
+        Ok((view, key))
+    }
+
     /// Appends the current document as JSON without spaces.
     ///
     /// # Errors
@@ -151,6 +167,13 @@ impl<'t> Cursor<'t> {
     /// The position of the current document for a page token, and its stored key.
     pub(super) fn position(&self) -> ((Ties, Vec<u8>), Vec<u8>) {
         (self.rows.position(), self.rows.key().to_vec())
+    }
+
+    /// The entry that has all that the query takes, and where the values are; `None` if there is a
+    /// document, or no row at all.
+    #[inline]
+    pub(super) fn values(&self) -> Option<(&IndexScan<'t>, &[Place])> {
+        if self.is_at_document { self.rows.values() } else { None }
     }
 
     pub(super) const fn rows(&self) -> &Ordered<'t> {

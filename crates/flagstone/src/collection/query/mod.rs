@@ -52,18 +52,21 @@ mod group;
 
 mod page;
 
+mod values;
+
 mod find;
 mod write;
 
 pub use cursor::Cursor;
 pub use distinct::Distinct;
 pub use explain::{Actual, Explain, PlanInfo};
-pub use find::Find;
+pub use find::{Find, ValuePart};
 pub use group::{Group, Groups};
 pub use input::{IntoFilter, IntoProjection, IntoSort};
 pub use page::Page;
 pub(crate) use source::Reads;
 pub use spec::Hint;
 pub use token::PageToken;
+pub use values::{EntryValues, IndexedValue, ValueRow, Values};
 pub(crate) use write::Action;
 pub use write::{Changed, Interrupted, WriteMany};

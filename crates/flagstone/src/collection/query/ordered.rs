@@ -7,10 +7,12 @@
 //! The stored key decides between documents with one sort key, ascending or descending. It ends the
 //! key, so its length decides nothing.
 
+use super::cover::Place;
 use super::index_order::IndexOrder;
 use super::projector::Projector;
 use super::rows::{Rows, Work};
 use super::token::{PageToken, Ties};
+use crate::collection::index::IndexScan;
 use crate::collection::{Stored, decode};
 use crate::spill::{SortOptions, Sorted, Sorter, Spilled};
 use flagstone_base::{Result, Slice};
@@ -103,7 +105,7 @@ impl SortedRows {
     }
 }
 
-impl Ordered<'_> {
+impl<'t> Ordered<'t> {
     pub(super) fn advance(&mut self) -> Result<bool> {
         match self {
             Self::Streamed(rows, _) => rows.advance(),
@@ -132,6 +134,16 @@ impl Ordered<'_> {
                 let is_reverse = rows.ties == Direction::Descending;
                 (Ties { index: 0, is_reverse }, split(rows.sorted.key()).0.to_vec())
             }
+        }
+    }
+
+    /// The entry that has all that the query takes, and where the values are, in its order; `None`
+    /// if there is a document.
+    #[inline]
+    pub(super) fn values(&self) -> Option<(&IndexScan<'t>, &[Place])> {
+        match self {
+            Self::Streamed(rows, _) => rows.values(),
+            Self::Sorted(_) => None,
         }
     }
 

@@ -33,13 +33,12 @@ impl<'t> Reads<'t> {
 }
 
 impl<'t> Source<'t> {
-    /// Scans the documents of ranges of stored keys, one range after another: in the order of the
-    /// keys, or, if `ordered` is not asked for, in the order that costs least.
+    /// Scans the documents of ranges of stored keys, one range after another.
     pub(super) fn scan(
         &self,
         stored: &Stored,
         ranges: VecDeque<KeyRange>,
-        ordered: bool,
+        ordered: Ordering,
     ) -> Result<SourceScan<'t>> {
         let mut scan = SourceScan {
             stored: stored.clone(),
@@ -53,11 +52,15 @@ impl<'t> Source<'t> {
         Ok(scan)
     }
 
-    fn scan_one(&self, stored: &Stored, range: KeyRange, ordered: bool) -> Result<OneScan<'t>> {
+    fn scan_one(&self, stored: &Stored, range: KeyRange, ordered: Ordering) -> Result<OneScan<'t>> {
         Ok(match self {
             Self::Snapshot(snapshot) => {
                 let scan = snapshot.scan(stored.bytes(), range)?;
-                OneScan::Snapshot(if ordered { scan } else { scan.unordered() })
+                OneScan::Snapshot(match ordered {
+                    Ordering::ByKey => scan,
+                    Ordering::Any => scan.unordered(),
+                    Ordering::AnyInBulk => scan.unordered().without_filling_cache(),
+                })
             }
             Self::Transaction(transaction) => {
                 OneScan::Transaction(Box::new(transaction.scan(stored.bytes(), range)?))
@@ -99,11 +102,22 @@ impl<'t> Source<'t> {
     }
 }
 
+/// The order of a scan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ordering {
+    /// That of the keys.
+    ByKey,
+    /// The one that costs least.
+    Any,
+    /// The same, and the cache stays as it is.
+    AnyInBulk,
+}
+
 /// A scan of stored documents.
 pub(super) struct SourceScan<'t> {
     stored: Stored,
     source: Source<'t>,
-    ordered: bool,
+    ordered: Ordering,
     /// The ranges after the current one.
     left: VecDeque<KeyRange>,
     current: Option<OneScan<'t>>,

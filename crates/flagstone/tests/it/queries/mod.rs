@@ -12,4 +12,5 @@ mod random;
 mod real;
 mod sets;
 mod several;
+mod values;
 mod writes;

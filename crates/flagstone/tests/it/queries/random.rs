@@ -2,6 +2,7 @@
 //! memory so small that sorts spill, across flushes, compactions and reopens.
 
 use super::model::{self, Model};
+use super::values::compare_values;
 use crate::support::{hashed, small};
 use flagstone::{
     Collection, Database, Document, ErrorKind, Filter, Find, Group, Hint, Index, Projection,
@@ -81,6 +82,7 @@ fn compare_one<'t>(
     compare_sorted(rng, expected, find, context);
     compare_distinct(rng, expected, find, context);
     compare_projected(rng, expected, find, context);
+    compare_values(rng, expected, find, context);
     compare_groups(rng, find, context);
 }
 

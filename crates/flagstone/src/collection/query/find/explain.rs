@@ -39,7 +39,7 @@ impl Find<'_> {
         self.explained(&Ask::new(Need::Any, group.wanted()))
     }
 
-    fn explained(&self, ask: &Ask) -> Result<Explain> {
+    pub(super) fn explained(&self, ask: &Ask) -> Result<Explain> {
         let source = self.source();
         if let Some(token) = &self.spec.after {
             token.check(self.spec.hash(&self.stored), source.history(&self.stored))?;

@@ -5,5 +5,7 @@ mod builder;
 mod run;
 
 mod explain;
+mod values;
 
 pub use builder::Find;
+pub use values::ValuePart;

@@ -39,7 +39,7 @@ impl<'t> Find<'t> {
 
     /// Runs `run` again if it has failed and an index was dropped or created meanwhile: the plan
     /// may have been to read that index.
-    fn planned<R>(&self, run: impl Fn() -> Result<R>) -> Result<R> {
+    pub(super) fn planned<R>(&self, run: impl Fn() -> Result<R>) -> Result<R> {
         let epoch = || self.stored.bytes().owned_set().epoch;
         for _ in 1..PLANS_MAX {
             let before = epoch();
@@ -219,7 +219,7 @@ impl<'t> Find<'t> {
         }
     }
 
-    fn cursor(&self, source: &Source<'t>, ask: Ask) -> Result<Cursor<'t>> {
+    pub(super) fn cursor(&self, source: &Source<'t>, ask: Ask) -> Result<Cursor<'t>> {
         let Spec { projection, sort, skip, limit, .. } = &self.spec;
         let plan::Found { rows, order, is_sorted } =
             plan::rows(&self.stored, source, &self.spec, ask)?;

@@ -12,7 +12,7 @@ use crate::collection::query::access::{IndexAccess, Refused, index_accesses};
 use crate::collection::query::ask::{Ask, Need};
 use crate::collection::query::explain::PlanInfo;
 use crate::collection::query::key_access::KeyAccess;
-use crate::collection::query::source::Source;
+use crate::collection::query::source::{Ordering, Source};
 use crate::collection::query::spec::{Hint, Spec};
 use flagstone_base::{Error, Result};
 use std::collections::VecDeque;
@@ -197,7 +197,7 @@ impl<'a, 't> Chooser<'a, 't> {
 
     /// Counts the documents of ranges of keys, if there are few.
     fn few(&self, ranges: VecDeque<flagstone_base::key::KeyRange>) -> Result<Option<u64>> {
-        let mut scan = self.0.source.scan(self.0.stored, ranges, true)?;
+        let mut scan = self.0.source.scan(self.0.stored, ranges, Ordering::ByKey)?;
         let mut count = 0;
         while scan.advance()? {
             count += 1;

@@ -22,7 +22,9 @@ mod several;
 mod choose;
 mod gather;
 
+mod parts;
+
 mod rows;
 
 pub(super) use choose::Chooser;
-pub(super) use rows::{Found, rows};
+pub(super) use rows::{Found, Part, parts, rows};

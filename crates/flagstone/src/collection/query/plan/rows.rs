@@ -13,7 +13,7 @@ use crate::collection::query::key_list::KeyList;
 use crate::collection::query::keys::{Entries, Keys};
 use crate::collection::query::projector::Projector;
 use crate::collection::query::rows::{Fetch, Rows};
-use crate::collection::query::source::Source;
+use crate::collection::query::source::{Ordering, Source};
 use crate::collection::query::spec::Spec;
 use flagstone_base::{Error, Result};
 use flagstone_doc::Filter;
@@ -38,6 +38,42 @@ pub(in crate::collection::query) fn rows<'t>(
         token.check(spec.hash(stored), source.history(stored))?;
     }
     let Choice { chosen, .. } = Chooser::new(stored, source, spec, &ask).choose()?;
+    found(stored, source, (spec, &ask), chosen)
+}
+
+/// A part of a plan, which a thread of its own may run.
+pub(in crate::collection::query) struct Part(Chosen);
+
+/// Returns the parts of the plan of a query without order, skip and limit: at most `most` of them.
+/// Each document that matches is in one of them.
+pub(in crate::collection::query) fn parts(
+    stored: &Stored,
+    source: &Source<'_>,
+    (spec, ask): (&Spec, &Ask),
+    most: usize,
+) -> Result<Vec<Part>> {
+    let Choice { chosen, .. } = Chooser::new(stored, source, spec, ask).choose()?;
+    Ok(chosen.into_parts(stored, most).into_iter().map(Part).collect())
+}
+
+impl Part {
+    /// Returns the documents of the part that match.
+    pub(in crate::collection::query) fn run<'t>(
+        self,
+        stored: &Stored,
+        source: &Source<'t>,
+        (spec, ask): (&Spec, &Ask),
+    ) -> Result<Rows<'t>> {
+        Ok(found(stored, source, (spec, ask), self.0)?.rows)
+    }
+}
+
+fn found<'t>(
+    stored: &Stored,
+    source: &Source<'t>,
+    (spec, ask): (&Spec, &Ask),
+    chosen: Chosen,
+) -> Result<Found<'t>> {
     let matcher = |filter: &Filter| match filter.is_everything() {
         true => Ok(None),
         false => filter.compile_with_key().map(Some),
@@ -56,7 +92,12 @@ pub(in crate::collection::query) fn rows<'t>(
             Ok(Found { rows, is_sorted: false, order: None })
         }
         Chosen::Keys(keys) => {
-            let scan = source.scan(stored, keys.into_ranges(), ask.need == Need::Keys)?;
+            let ordered = match ask.need {
+                Need::Keys => Ordering::ByKey,
+                _ if ask.is_bulk => Ordering::AnyInBulk,
+                _ => Ordering::Any,
+            };
+            let scan = source.scan(stored, keys.into_ranges(), ordered)?;
             let rows = Rows::scan(stored, scan, matcher(&spec.filter)?);
             Ok(Found { rows, is_sorted: false, order: None })
         }
