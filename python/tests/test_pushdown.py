@@ -9,7 +9,7 @@ from typing import Any
 
 import flagstone
 import pytest
-from flagstone import pushdown
+from flagstone import pushdown, pushdown_pyarrow
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -224,7 +224,11 @@ def test_duckdb_finds_what_it_finds_in_a_table(db: flagstone.Database) -> None:
         "s = 'ab'", "s > 'a'", "s = '\"'", "s = '\\'", "s = ''''", "s = '\u00e9\u00e9'", "b", "NOT b",
         "t = '2020-01-02T00:00:00Z'::TIMESTAMPTZ", "m.x > 290", "i BETWEEN 3 AND 4 AND NOT b",
         "(i > 3 AND i < 6) OR s IS NULL", "s LIKE 'a%'", "_key > 290", "i = 3 OR f > 70",
-        "s = 'a) or (i == 3'",
+        "s = 'a) or (i == 3'", "f IN (1.5, 2, 99)", "f = 0.25 OR i = 3", "f < 1e-3 AND i = 3",
+        "s IN ('a', 'b', '\"', '''', '\\')", "s IN ('a\",\n  \"b', 'aa') AND i < 7",
+        "t IN ('2020-01-02T00:00:00Z'::TIMESTAMPTZ, '2020-01-03T00:00:00Z'::TIMESTAMPTZ)",
+        "t > '2020-01-03T00:00:00Z'::TIMESTAMPTZ AND f <= 60 AND i IN (1, 5, 9)",
+        f"i IN ({', '.join(map(str, range(1, 90, 2)))}) AND b", "f IN ('nan'::DOUBLE, 1)",
     ]
     for condition in conditions:
         for wanted in ("_key", "_key, i, s", "count(*)", "s, count(*)"):
@@ -233,23 +237,80 @@ def test_duckdb_finds_what_it_finds_in_a_table(db: flagstone.Database) -> None:
             assert sql_rows(connection, sql) == sql_rows(plain, sql), sql
 
 
+def test_what_duckdb_pushes_down_is_read(db: flagstone.Database) -> None:
+    duckdb = pytest.importorskip("duckdb")
+    dataset = pytest.importorskip("pyarrow.dataset")
+    pa = pytest.importorskip("pyarrow")
+    c = db.collection("c")
+    c["a"] = {"i": 1, "s": "x", "f": 0.5, "b": True, "t": DAY}
+    source = c.find().arrow()
+    columns, found = pushdown.Columns(source), []
+
+    class Table(dataset.Dataset):  # type: ignore[misc, unused-ignore]
+        def __init__(self) -> None:
+            pass
+
+        @property
+        def schema(self) -> Any:
+            return pa.schema(source)
+
+        def scanner(self, filter: Any = None, **more: Any) -> Any:
+            found.append(pushdown_pyarrow.of_pyarrow(filter, columns))
+            reader = pa.RecordBatchReader.from_stream(source)
+            return dataset.Scanner.from_batches(reader, filter=filter, **more)
+
+    connection = duckdb.connect()
+    connection.register("c", Table())
+    i, s, f, t = '$["i"]', '$["s"]', '$["f"]', '$["t"]'
+    time = "'2020-01-01T00:00:00Z'::TIMESTAMPTZ"
+    cases: list[tuple[str, Any]] = [
+        ("i IN (1, 5, 9)", {i: {"$in": [1, 5, 9]}}),
+        ("s IN ('x', 'a\"b', 'c\\d')", {s: {"$in": ["x", 'a"b', "c\\d"]}}),
+        ("f IN (0.5, 1e30)", {f: {"$in": [0.5, 1e30]}}),
+        ("f < 0.1", {f: {"$lt": 0.1}}),
+        (f"t >= {time}", {t: {"$gte": DAY}}),
+        ("s = 'a\"b' AND f = 2", {"$and": [{s: {"$eq": 'a"b'}}, {f: {"$eq": 2.0}}]}),
+        # One value that looks like two.
+        ("s IN ('a\",\n  \"b', 'x')", None),
+        # The text leaves some out.
+        (f"i IN ({', '.join(map(str, range(0, 200, 2)))})", None),
+    ]
+    for condition, expected in cases:
+        connection.execute(f"SELECT i FROM c WHERE {condition}").fetchall()
+        assert found[-1] == expected, condition
+
+
 def test_the_filters_of_duckdb_are_read(db: flagstone.Database) -> None:
     field = pytest.importorskip("pyarrow.dataset").field
     c = db.collection("c")
-    c["a"] = {"i": 1, "s": "x", "f": 0.5, "b": True}
+    c["a"] = {"i": 1, "s": "x", "f": 0.5, "b": True, "t": DAY}
     columns = pushdown.Columns(c.find().arrow())
-    i, s = '$["i"]', '$["s"]'
+    i, s, f, t = '$["i"]', '$["s"]', '$["f"]', '$["t"]'
 
     def read(expression: Any) -> Any:
-        return pushdown.of_pyarrow(expression, columns)
+        return pushdown_pyarrow.of_pyarrow(expression, columns)
 
     assert read(field("i") > 5) == {i: {"$gt": 5}}
     assert read((field("i") == 5) & (field("s") == "x")) == {
         "$and": [{i: {"$eq": 5}}, {s: {"$eq": "x"}}]
     }
-    assert read((field("i") == 5) | (field("f") == 0.5)) is None
-    assert read((field("i") == 5) & (field("f") >= 0.1)) == {i: {"$eq": 5}}
-    assert read((field("s") == 'a")') & (field("i") == 5)) == {i: {"$eq": 5}}
+    assert read((field("i") == 5) | (field("f") == 0.5)) == {
+        "$or": [{i: {"$eq": 5}}, {f: {"$eq": 0.5}}]
+    }
+    assert read((field("i") == 5) & (field("f") <= 1 / 3)) == {
+        "$and": [{i: {"$eq": 5}}, {f: {"$lte": 1 / 3}}]
+    }
+    assert read((field("s") == 'a")\n') & (field("i") == 5)) == {i: {"$eq": 5}}
+    assert read((field("s") == 'a")\\') & (field("i") == 5)) == {
+        "$and": [{s: {"$eq": 'a")\\'}}, {i: {"$eq": 5}}]
+    }
+    assert read((field("t") > DAY) & field("t").is_valid()) == {
+        "$and": [{t: {"$gt": DAY}}, {t: {"$exists": True}}]
+    }
+    # What is not understood is left out, and with it what the text may not tell exactly.
+    assert read((field("i") == 5) & (field("f") <= 0.5) & field("s").is_null(nan_is_null=True)) == {
+        i: {"$eq": 5}
+    }
     assert read((field("i") == 5) & field("i").isin([5, 6])) == {i: {"$eq": 5}}
     assert read((field("i") + 1 == 5) & (field("i") == 4)) is None
     assert read(~(field("i") == 4)) is None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from . import pushdown
+from . import pushdown, pushdown_pyarrow
 
 if TYPE_CHECKING:
     import duckdb
@@ -139,7 +139,7 @@ def table_of(source: Any) -> Any:
         def scanner(self, columns: Any = None, filter: Any = None, **more: Any) -> Any:
             read = source
             if filter is not None:
-                found = pushdown.of_pyarrow(filter, paths)
+                found = pushdown_pyarrow.of_pyarrow(filter, paths)
                 if found is not None:
                     read = read._filtered(found)
             if columns is not None:

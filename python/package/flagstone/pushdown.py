@@ -1,4 +1,4 @@
-"""Predicates of polars and DuckDB as filters.
+"""Predicates of polars as filters; those of DuckDB are in `pushdown_pyarrow`.
 
 A filter that is pushed down finds every document of which the predicate may hold, and maybe more:
 the engine that has the predicate applies it to what was found. So what has no translation is left
@@ -10,7 +10,6 @@ from __future__ import annotations
 import io
 import json
 import math
-import re
 from datetime import datetime, timedelta, timezone
 from decimal import Decimal
 from typing import Any
@@ -206,113 +205,4 @@ def _time(micros: int) -> datetime | None:
         return None
 
 
-# The text of an expression of pyarrow, which has no other public form. What its text may have
-# rounded or escaped is `other`: floats, times, strings with a backslash.
-_TOKEN = re.compile(
-    r"\s*(?:(?P<name>[A-Za-z_][A-Za-z0-9_]*)"
-    r"|(?P<int>-?\d+)(?![\w.:+-])"
-    r'|"(?P<text>[^"\\]*)"'
-    r"|(?P<other>" r'"(?:[^"\\]|\\.)*"' r"|-?\d[\w.:+-]*(?: \d[\w.:+-]*)?)"
-    r"|(?P<sign>==|!=|>=|<=|[()><,{}=:\[\]]))"
-)
-_SIGNS = {">": "$gt", ">=": "$gte", "<": "$lt", "<=": "$lte", "==": "$eq", "!=": "$ne"}
-
-
-def of_pyarrow(expression: Any, columns: Columns) -> Filter:
-    """Returns the filter of an expression of pyarrow, as far as it has one."""
-    plain = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-    # The text does not quote names: with others it could be read in two ways.
-    if not columns or not all(plain.fullmatch(name) for name in columns.names()):
-        return None
-    try:
-        return _Pyarrow(str(expression), columns).all()
-    except (ValueError, LookupError):
-        return None
-
-
-class _Pyarrow:
-    """Reads the text of an expression."""
-
-    def __init__(self, text: str, columns: Columns) -> None:
-        self._columns = columns
-        self._tokens: list[tuple[str, str]] = []
-        at = 0
-        while at < len(text):
-            match = _TOKEN.match(text, at)
-            if match is None:
-                raise ValueError(text)
-            at = match.end()
-            kind = match.lastgroup or ""
-            self._tokens.append((kind, match[kind]))
-        self._at = 0
-
-    def all(self) -> Filter:
-        found = self._expression()
-        if self._at != len(self._tokens):
-            raise ValueError("more than an expression")
-        return found
-
-    def _next(self) -> tuple[str, str]:
-        token = self._tokens[self._at]
-        self._at += 1
-        return token
-
-    def _expect(self, sign: str) -> None:
-        if self._next() != ("sign", sign):
-            raise ValueError(f"expected {sign}")
-
-    def _expression(self) -> Filter:
-        kind, token = self._next()
-        if (kind, token) == ("sign", "("):
-            if self._tokens[self._at][0] == "name" and self._tokens[self._at + 1][0] == "sign":
-                following = self._tokens[self._at + 1][1]
-                if following in _SIGNS:
-                    return self._comparison()
-            left = self._expression()
-            word = self._next()
-            right = self._expression()
-            self._expect(")")
-            if word == ("name", "and"):
-                return both(left, right)
-            if word == ("name", "or"):
-                return either(left, right)
-            raise ValueError(f"expected and, or; found {word[1]}")
-        if kind == "name" and self._tokens[self._at] == ("sign", "("):
-            return self._call(token)
-        if kind == "name" and self._columns.kind(token) == "bool":
-            return self._columns.compare(token, "$eq", True)
-        raise ValueError(f"an expression that begins with {token}")
-
-    def _call(self, function: str) -> Filter:
-        """Reads the arguments of a function, and returns the filter of those that have one."""
-        kind, name = self._tokens[self._at + 1]
-        depth, counts_nan = 0, False
-        while True:
-            token = self._next()
-            counts_nan |= token == ("name", "true")
-            depth += (token == ("sign", "(")) - (token == ("sign", ")"))
-            if depth == 0:
-                break
-        if kind != "name" or name not in self._columns:
-            return None
-        if function == "is_valid":
-            return self._columns.is_not_null(name)
-        is_null = function == "is_null" and not counts_nan
-        return self._columns.is_null(name) if is_null else None
-
-    def _comparison(self) -> Filter:
-        _, name = self._next()
-        sign = _SIGNS[self._next()[1]]
-        kind, token = self._next()
-        self._expect(")")
-        column = self._columns.kind(name)
-        if (kind, column) == ("int", "int64"):
-            return self._columns.compare(name, sign, int(token))
-        if (kind, column) == ("text", "text"):
-            return self._columns.compare(name, sign, token)
-        if (kind, column) == ("name", "bool") and token in ("true", "false"):
-            return self._columns.compare(name, sign, token == "true")
-        return None
-
-
-__all__ = ["Columns", "of_polars", "of_pyarrow"]
+__all__ = ["Columns", "of_polars"]
