@@ -3,12 +3,13 @@
 use crate::error::{invalid, raised};
 use crate::find::{Find, filter_of};
 use crate::opened::Opened;
+use crate::signals;
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
 use arrow_array::{RecordBatch, RecordBatchReader};
 use arrow_schema::ffi::FFI_ArrowSchema;
 use arrow_schema::{ArrowError, SchemaRef};
 use flagstone::{Error, Result};
-use flagstone_arrow::{Column, Columns, Kind, OnMismatch, Stream};
+use flagstone_arrow::{Column, Columns, Kind, OnMismatch, Stream, StreamOptions};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyDict, PyList, PyString, PyTuple};
@@ -16,6 +17,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// The path of the primary key.
 const KEY: &str = "$key";
+/// The most threads of a stream.
+const THREADS_MAX: usize = 64;
 
 /// A query as a table of Arrow, which pyarrow, polars, pandas and DuckDB read:
 /// `pyarrow.table(source)`, `polars.DataFrame(source)`, `SELECT .. FROM source`. Each reader runs
@@ -24,9 +27,13 @@ const KEY: &str = "$key";
 pub(crate) struct ArrowSource {
     find: Py<Find>,
     columns: Columns,
-    on_mismatch: OnMismatch,
-    rows: usize,
+    options: StreamOptions,
+    /// The exception that has ended a stream of it, until it is raised.
+    interrupt: Interrupt,
 }
+
+/// The exception of a handler of signals.
+type Interrupt = Arc<Mutex<Option<PyErr>>>;
 
 /// How `Find.arrow` was called.
 pub(crate) struct Wanted<'a, 'py> {
@@ -35,6 +42,7 @@ pub(crate) struct Wanted<'a, 'py> {
     pub(crate) sample: usize,
     pub(crate) on_mismatch: &'a str,
     pub(crate) rows: usize,
+    pub(crate) threads: Option<usize>,
 }
 
 impl ArrowSource {
@@ -48,32 +56,66 @@ impl ArrowSource {
                 return Err(invalid(py, text));
             }
         };
-        if wanted.rows == 0 {
-            return Err(invalid(py, "batch_rows: expected at least 1, found 0"));
+        for (name, count) in [("batch_rows", Some(wanted.rows)), ("threads", wanted.threads)] {
+            if count == Some(0) {
+                return Err(invalid(py, format!("{name}: expected at least 1, found 0")));
+            }
         }
+        let mut options = StreamOptions { on_mismatch, rows: wanted.rows, ..Default::default() };
+        options.threads =
+            wanted.threads.map_or(options.threads, |threads| threads.min(THREADS_MAX));
         let asked = wanted.columns.map(columns_of).transpose()?;
         let query = find.get();
         let opened = query.opened();
         let (sample, key) = (wanted.sample, wanted.key);
         let columns = opened.run(py, || match asked {
-            None => Columns::of_fields(&mut query.cursor()?, sample, key),
-            Some(columns) => Columns::new(columns)?.inferred(&mut query.cursor()?, sample),
+            None => Columns::of_fields(&query.detached()?, sample, key),
+            Some(columns) => match Columns::new(columns)? {
+                // Errors of the query are noticed now, as with a sample.
+                columns if columns.are_typed() => query.detached()?.explain().map(|_| columns),
+                columns => columns.inferred(&query.detached()?, sample),
+            },
         })?;
-        Ok(Self { find: find.clone().unbind(), columns, on_mismatch, rows: wanted.rows })
+        let interrupt = Interrupt::default();
+        Ok(Self { find: find.clone().unbind(), columns, options, interrupt })
     }
 
-    fn stream(&self, py: Python<'_>) -> PyResult<Reader> {
+    /// Returns the same source with other columns, or of another query.
+    fn with(&self, find: Py<Find>, columns: Columns) -> Self {
+        Self { find, columns, options: self.options, interrupt: Interrupt::default() }
+    }
+
+    fn stream(&self, py: Python<'_>, threads: usize) -> PyResult<Reader> {
+        signals::note_main_thread(py)?;
         let find = self.find.get();
+        let options = StreamOptions { threads: threads.min(self.options.threads), ..self.options };
         let stream = find.opened().run(py, || {
-            let cursor = find.cursor()?;
-            Ok(Stream::new(self.columns.clone(), cursor, self.on_mismatch, self.rows))
+            let find = find.detached()?;
+            Stream::new(&self.columns, &find, options)
         })?;
         Ok(Reader {
             opened: Arc::clone(find.opened()),
             schema: stream.schema(),
             stream: Some(stream),
+            interrupt: Arc::clone(&self.interrupt),
         })
     }
+
+    /// Has a package read the source, by this function of it. Ctrl-C raises its own exception, and
+    /// not what the package makes of it.
+    fn read_by<'py>(
+        slf: &Bound<'py, Self>,
+        package: &str,
+        name: &str,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let py = slf.py();
+        let read = PyModule::import(py, package)?.getattr(name)?.call1((slf,));
+        read.map_err(|error| taken(&slf.get().interrupt).unwrap_or(error))
+    }
+}
+
+fn taken(interrupt: &Interrupt) -> Option<PyErr> {
+    interrupt.lock().unwrap_or_else(PoisonError::into_inner).take()
 }
 
 /// Returns the columns of `{"name": "$.path"}`, `{"name": ("$.path", "int64")}` or a list of paths.
@@ -131,7 +173,7 @@ impl ArrowSource {
         requested_schema: Option<Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyCapsule>> {
         let _ = requested_schema;
-        capsule(py, self.stream(py)?)
+        capsule(py, self.stream(py, usize::MAX)?)
     }
 
     /// Returns the schema as a PyCapsule of an `ArrowSchema`.
@@ -144,8 +186,7 @@ impl ArrowSource {
     /// Returns a source of these columns alone, in this order.
     fn select(&self, py: Python<'_>, names: Vec<String>) -> PyResult<Self> {
         let columns = self.columns.select(&names).map_err(|error| raised(py, &error))?;
-        let (on_mismatch, rows) = (self.on_mismatch, self.rows);
-        Ok(Self { find: self.find.clone_ref(py), columns, on_mismatch, rows })
+        Ok(self.with(self.find.clone_ref(py), columns))
     }
 
     /// Returns for each column its name, the path by which filters find its values, and its type;
@@ -163,19 +204,21 @@ impl ArrowSource {
         let find = self.find.get().filtered(filter_of(Some(filter))?);
         let wrong = || invalid(py, "a query with skip, limit or fields is not filtered further");
         let find = Py::new(py, find.ok_or_else(wrong)?)?;
-        let Self { columns, on_mismatch, rows, .. } = self;
-        Ok(Self { find, columns: columns.clone(), on_mismatch: *on_mismatch, rows: *rows })
+        Ok(self.with(find, self.columns.clone()))
     }
 
     /// Says how the query is run, and why: see `Find.explain`.
     fn explain(&self, py: Python<'_>) -> PyResult<String> {
-        self.find.get().explain(py, false)
+        let find = self.find.get();
+        let explain =
+            find.opened().run(py, || Stream::explain(&self.columns, &find.detached()?))?;
+        Ok(explain.to_string())
     }
 
     /// Whether what does not fit becomes null.
     #[getter]
     fn _has_nulls_for_misfits(&self) -> bool {
-        self.on_mismatch == OnMismatch::Null
+        self.options.on_mismatch == OnMismatch::Null
     }
 
     /// Returns a batch without rows, for its schema.
@@ -184,18 +227,21 @@ impl ArrowSource {
     }
 
     /// Returns an iterator over the record batches, each of them an Arrow stream of one batch.
-    fn batches(&self, py: Python<'_>) -> PyResult<ArrowBatches> {
-        Ok(ArrowBatches { reader: Mutex::new(self.stream(py)?) })
+    /// `threads` bounds the threads that fill them further.
+    #[pyo3(signature = (*, threads=None))]
+    fn batches(&self, py: Python<'_>, threads: Option<usize>) -> PyResult<ArrowBatches> {
+        let threads = threads.map_or(usize::MAX, |threads| threads.max(1));
+        Ok(ArrowBatches { reader: Mutex::new(self.stream(py, threads)?) })
     }
 
     /// Returns all of it as a table of pyarrow, which must be installed.
     fn to_pyarrow<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
-        PyModule::import(slf.py(), "pyarrow")?.getattr("table")?.call1((slf,))
+        Self::read_by(slf, "pyarrow", "table")
     }
 
     /// Returns all of it as a `DataFrame` of polars, which must be installed.
     fn to_polars<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
-        PyModule::import(slf.py(), "polars")?.getattr("DataFrame")?.call1((slf,))
+        Self::read_by(slf, "polars", "DataFrame")
     }
 
     /// Returns all of it as a `DataFrame` of pandas; pandas and pyarrow must be installed.
@@ -223,9 +269,12 @@ impl ArrowBatches {
     }
 
     fn __next__(&self, py: Python<'_>) -> PyResult<Option<ArrowBatch>> {
-        let next =
-            py.detach(|| self.reader.lock().unwrap_or_else(PoisonError::into_inner).next_batch());
-        let batch = next.transpose().map_err(|error| raised(py, &error))?;
+        let (next, interrupt) = py.detach(|| {
+            let mut reader = self.reader.lock().unwrap_or_else(PoisonError::into_inner);
+            (reader.next_batch(), taken(&reader.interrupt))
+        });
+        let batch =
+            next.transpose().map_err(|error| interrupt.unwrap_or_else(|| raised(py, &error)))?;
         Ok(batch.map(|batch| ArrowBatch { batch }))
     }
 }
@@ -268,12 +317,21 @@ struct Reader {
     opened: Arc<Opened>,
     schema: SchemaRef,
     stream: Option<Stream>,
+    interrupt: Interrupt,
 }
 
 impl Reader {
     fn next_batch(&mut self) -> Option<Result<RecordBatch>> {
         let stream = self.stream.as_mut()?;
-        match self.opened.run_in_any_thread(|| stream.next().transpose()) {
+        let next = self
+            .opened
+            .run_in_any_thread(|| signals::watched_in_main_thread(|| stream.next().transpose()));
+        if let Some(raised) = signals::raised() {
+            *self.interrupt.lock().unwrap_or_else(PoisonError::into_inner) = Some(raised);
+            self.forget();
+            return Some(Err(next.err().unwrap_or_else(flagstone::interrupted)));
+        }
+        match next {
             Ok(Some(batch)) => Some(Ok(batch)),
             Ok(None) => None,
             Err(error) => {

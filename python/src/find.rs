@@ -147,11 +147,16 @@ impl Find {
 
     /// Returns a cursor that does not depend on a transaction.
     pub(crate) fn cursor(&self) -> Result<flagstone::Cursor<'static>> {
+        self.detached()?.run()
+    }
+
+    /// Returns the query, which does not depend on a transaction.
+    pub(crate) fn detached(&self) -> Result<flagstone::Find<'static>> {
         let Documents { collection, through } = &*self.documents;
         match through {
-            Through::Live => self.query.on(collection.find(&self.query.filter)).run(),
+            Through::Live => Ok(self.query.on(collection.find(&self.query.filter))),
             Through::Snapshot(snapshot) => read_snapshot(snapshot, |snapshot| {
-                self.query.on(snapshot.find(collection, &self.query.filter)).run()
+                Ok(self.query.on(snapshot.find(collection, &self.query.filter)))
             }),
             Through::Transaction(_) | Through::Batch(_) => Err(flagstone::Error::invalid(
                 "this is done by the database or a snapshot, not by a transaction or a batch",
@@ -263,12 +268,16 @@ impl Find {
     /// - `on_mismatch`: whether a value that does not fit its column is an `"error"` that names key
     ///   and column, or becomes `"null"`.
     /// - `batch_rows`: the rows of a record batch.
+    /// - `threads`: how many threads fill batches, at most; `None` takes as many as cores,
+    ///   up to 8. Without a `sort` the rows have no particular order.
     ///
     /// The types: bool, int64, float64, decimal(P,S), number (any number, as text), text, bytes,
     /// timestamp, uuid, json (anything, as JSON text), list(TYPE).
     #[pyo3(signature = (
-        columns=None, *, key=Some("_key"), sample=1000, on_mismatch="error", batch_rows=16384
+        columns=None, *, key=Some("_key"), sample=1000, on_mismatch="error", batch_rows=16384,
+        threads=None
     ))]
+    #[expect(clippy::too_many_arguments, reason = "keywords of Python")]
     fn arrow(
         slf: &Bound<'_, Self>,
         columns: Option<&Bound<'_, PyAny>>,
@@ -276,8 +285,9 @@ impl Find {
         sample: usize,
         on_mismatch: &str,
         batch_rows: usize,
+        threads: Option<usize>,
     ) -> PyResult<ArrowSource> {
-        let wanted = Wanted { columns, key, sample, on_mismatch, rows: batch_rows };
+        let wanted = Wanted { columns, key, sample, on_mismatch, rows: batch_rows, threads };
         ArrowSource::new(slf, &wanted)
     }
 
@@ -287,7 +297,7 @@ impl Find {
         slf: &Bound<'py, Self>,
         requested_schema: Option<Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyCapsule>> {
-        let all = Self::arrow(slf, None, Some("_key"), 1000, "error", 16_384)?;
+        let all = Self::arrow(slf, None, Some("_key"), 1000, "error", 16_384, None)?;
         all.__arrow_c_stream__(slf.py(), requested_schema)
     }
 

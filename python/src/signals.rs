@@ -1,10 +1,13 @@
 //! Ctrl-C during a call of the engine, in which Python runs no handlers of signals.
 
+use pyo3::ffi;
 use pyo3::prelude::*;
 use std::cell::{Cell, RefCell};
+use std::marker::PhantomData;
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
+use std::thread::ThreadId;
 use std::time::{Duration, Instant};
 
 /// A call asks Python for signals this often. Shorter ones never wait for the GIL.
@@ -24,6 +27,31 @@ thread_local! {
 pub(crate) fn watched<T>(work: impl FnOnce() -> T) -> T {
     NEXT.set(None);
     flagstone::interruptible(is_over, work)
+}
+
+/// The thread in which Python runs handlers of signals, once a call was made there.
+static MAIN: OnceLock<ThreadId> = OnceLock::new();
+
+/// Remembers the main thread of Python, if this is it.
+pub(crate) fn note_main_thread(py: Python<'_>) -> PyResult<()> {
+    if MAIN.get().is_none() {
+        let threading = py.import("threading")?;
+        let here = threading.call_method0("current_thread")?;
+        if here.is(threading.call_method0("main_thread")?) {
+            let _is_set = MAIN.set(std::thread::current().id());
+        }
+    }
+    Ok(())
+}
+
+/// As [`watched`], for one of many short calls: they ask together as often as one long call. Only
+/// the main thread asks. Another one would run no handlers, and may belong to a consumer that waits
+/// for it with the GIL.
+pub(crate) fn watched_in_main_thread<T>(work: impl FnOnce() -> T) -> T {
+    if MAIN.get() == Some(&std::thread::current().id()) {
+        return flagstone::interruptible(is_over, work);
+    }
+    work()
 }
 
 /// Returns the exception that has ended the last call of this thread.
@@ -51,8 +79,37 @@ fn ask() -> bool {
     RAISED.with_borrow(Option::is_some)
 }
 
+/// The GIL, held for a question. A package that was called with it may have released it before it
+/// asked for a batch, which PyO3 does not know: it takes a thread that it has attached for one that
+/// holds the GIL.
+struct Held(ffi::PyGILState_STATE, PhantomData<*const ()>);
+
+impl Held {
+    /// `None` without an interpreter.
+    #[expect(
+        unsafe_code,
+        reason = "PyO3 does not notice that another package has released the GIL"
+    )]
+    fn take() -> Option<Self> {
+        // SAFETY: the interpreter is there, and whoever holds the GIL may take it again. `drop`
+        // releases it in the same thread, since the type is not `Send`.
+        unsafe {
+            (ffi::Py_IsInitialized() != 0).then(|| Self(ffi::PyGILState_Ensure(), PhantomData))
+        }
+    }
+}
+
+impl Drop for Held {
+    #[expect(unsafe_code, reason = "as in `take`")]
+    fn drop(&mut self) {
+        // SAFETY: `take` has made this state, in this thread.
+        unsafe { ffi::PyGILState_Release(self.0) }
+    }
+}
+
 /// Runs the handlers of signals that have come, and returns what they have raised.
 fn asked() -> Option<PyErr> {
+    let _held = Held::take()?;
     if TEST.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)) == Ok(1)
     {
         return Python::try_attach(interrupted).flatten();

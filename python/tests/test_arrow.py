@@ -120,6 +120,7 @@ def test_a_value_that_does_not_fit_is_an_error_or_null(c: flagstone.Collection) 
         ({"columns": ["a", "$.a"]}, flagstone.InvalidInput, "two columns named"),
         ({"on_mismatch": "ignore"}, flagstone.InvalidInput, "ignore"),
         ({"batch_rows": 0}, flagstone.InvalidInput, "at least 1"),
+        ({"threads": 0}, flagstone.InvalidInput, "at least 1"),
     ],
 )
 def test_wrong_columns_are_refused(
@@ -146,6 +147,77 @@ def test_batches_hold_what_json_loads_reads(c: flagstone.Collection) -> None:
         assert table.num_rows == len(all)
 
     check()
+
+
+ODD = st.sampled_from(
+    [
+        None, True, 0, 1, -(2**63), 2**63, 2**70, 0.0, -0.0, 0.1, 1e300, Decimal("1.10"), "", "a",
+        "a\0b", "long" * 400, {}, {"y": 1, "x": [1]}, b"\0", uuid.UUID(int=1),
+        datetime.datetime(2020, 1, 1, tzinfo=UTC),
+    ]
+)
+
+
+def test_an_index_fills_columns_as_documents_do(c: flagstone.Collection) -> None:
+    c.create_index("i", "$.a", "-$.b")
+    kinds = st.sampled_from(["int64", "float64", "text", "bool", "timestamp", "decimal(40,2)"])
+    documents = st.dictionaries(st.sampled_from("ab"), ODD)
+
+    @given(st.lists(documents, min_size=1, max_size=20), kinds, kinds)
+    def check(all: list[dict[str, Any]], a: str, b: str) -> None:
+        c.clear()
+        c.update(enumerate(all))
+        columns: dict[str, Any] = {"_key": "$key", "a": ("$.a", a), "b": ("$.b", b)}
+        covered = c.find().arrow(columns, on_mismatch="null")
+        assert "covers the query" in covered.explain()
+        # A field that no index has.
+        columns["other"] = ("$.other", "json")
+        scanned = c.find().arrow(columns, on_mismatch="null")
+        assert "covers the query" not in scanned.explain()
+        found = sorted(rows(covered), key=lambda row: row["_key"])
+        expected = sorted(rows(scanned), key=lambda row: row["_key"])
+        assert repr(found) == repr([{n: row[n] for n in ("_key", "a", "b")} for row in expected])
+
+    check()
+
+
+def test_several_threads_fill_a_stream_of_one_moment(
+    db: flagstone.Database, c: flagstone.Collection
+) -> None:
+    count = 70_000
+    c.update((n, {"n": n, "s": f"s{n % 9}"}) for n in range(count))
+    c.create_index("i", "$.s", "$.n")
+    db.flush()
+    for columns in ({"n": ("$.n", "int64")}, {"n": ("$.n", "int64"), "t": ("$.t", "json")}):
+        source = c.find().arrow(columns, batch_rows=1000, threads=3)
+        readers = [pa.RecordBatchReader.from_stream(source) for _ in range(2)]
+        c.find({"s": "s1"}).delete()
+        c.update((n, {"n": -1, "s": "s2"}) for n in range(0, count, 3))
+        for reader in readers:
+            found = reader.read_all()["n"].to_pylist()
+            assert sorted(found) == list(range(count))
+        del readers
+        c.update((n, {"n": n, "s": f"s{n % 9}"}) for n in range(count))
+    # One that is dropped half-way ends its threads.
+    batches = source.batches()
+    assert len(next(batches)) == 1000
+    del batches
+
+
+def test_what_an_index_knows_widens_the_types(c: flagstone.Collection) -> None:
+    c.update({n: {"id": n, "n": n, "s": "text", "f": 1} for n in range(50)})
+    # Not in the sample, which has the order of the query.
+    c.update({99: {"id": 99, "n": 2**64, "s": 1, "f": 0.5}})
+    find = c.find(sort="id")
+    columns = {"n": "$.n", "s": "$.s", "f": "$.f"}
+    assert find.arrow(columns, sample=50).types == {"n": "int64", "s": "text", "f": "int64"}
+    for name in "nsf":
+        c.create_index(name, name)
+    widened = {"n": "decimal(20,0)", "s": "json", "f": "float64"}
+    assert find.arrow(columns, sample=50).types == widened
+    assert find.arrow(sample=50, key=None).types == {"id": "int64", **widened}
+    assert pa.table(c.find().arrow(columns, sample=50)).num_rows == 51
+    assert c.find({"n": {"$lte": 2**64}}, sort="id").arrow(columns, sample=50).types["n"] == "int64"
 
 
 def test_a_source_is_read_as_often_as_one_likes(

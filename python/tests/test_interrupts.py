@@ -57,6 +57,8 @@ CALLS: dict[str, Call] = {
     "find of a snapshot": lambda db, _: list(db.snapshot()[c(db)].find(NONE)),
     "find of a transaction": lambda db, _: in_transaction(db, lambda c: list(c.find(NONE))),
     "explain": lambda db, _: c(db).find(NONE).explain(analyze=True),
+    "arrow": lambda db, _: list(c(db).find().arrow({"n": "$.n"}, batch_rows=100).batches()),
+    "to_pyarrow": lambda db, _: c(db).find().arrow({"n": "$.n"}, batch_rows=100).to_pyarrow(),
     "keys": lambda db, _: list(db.keyspace("kv")),
     "verify": lambda db, _: db.verify(),
     "backup": lambda db, folder: db.backup(folder / "backup"),
@@ -117,6 +119,63 @@ def test_an_iterator_that_was_interrupted_leaves_nothing_out(folder: Path) -> No
         for _ in range(2):
             with pytest.raises(flagstone.Interrupted):
                 next(rows)
+
+
+def test_a_package_that_reads_an_interrupted_stream_raises_its_own_exception(folder: Path) -> None:
+    pa = pytest.importorskip("pyarrow")
+    with flagstone.open(folder / "db", memory="64MiB") as db:
+        source = c(db).find().arrow({"n": ("$.n", "int64")}, batch_rows=100)
+        capsule = source.__arrow_c_stream__()
+        reader = pa.RecordBatchReader._import_from_c_capsule(capsule)
+        _flagstone._interrupt_at(2)
+        with pytest.raises(pa.ArrowException, match="interrupted"):
+            reader.read_all()
+        _flagstone._interrupt_at(0)
+        assert pa.table(source).num_rows == DOCUMENTS
+
+
+@pytest.mark.parametrize("consumer", ["batches", "polars", "pyarrow", "duckdb"])
+def test_ctrl_c_ends_a_stream_of_several_threads(consumer: str, tmp_path: Path) -> None:
+    for package in ("polars", "pyarrow", "duckdb"):
+        pytest.importorskip(package)
+    code = """
+        import os, signal, sys, threading, time, flagstone
+        with flagstone.open(sys.argv[1], memory="64MiB") as db:
+            c, consumer = db.collection("c"), sys.argv[2]
+            c.update((n, {"n": n, "text": "x" * 100}) for n in range(70_000))
+            db.flush()
+            columns = {"n": ("$.n", "int64"), "text": ("$.text", "text")}
+            source = c.find().arrow(columns, batch_rows=500, threads=3)
+            connection = flagstone.connect(db, columns=columns, batch_rows=500, threads=3)
+            threading.Timer(1, os.kill, (os.getpid(), signal.SIGINT)).start()
+            begun = time.monotonic()
+            try:
+                while time.monotonic() < begun + 60:
+                    if consumer == "batches":
+                        for batch in source.batches():
+                            pass
+                    elif consumer == "polars":
+                        source.to_polars()
+                    elif consumer == "pyarrow":
+                        source.to_pyarrow()
+                    else:
+                        connection.execute("SELECT sum(n), max(text) FROM c").fetchall()
+                print("not interrupted")
+            except (KeyboardInterrupt, RuntimeError) as error:
+                print(type(error).__name__)
+            # What follows is not disturbed.
+            print(len(c.find({"n": {"$lt": 10}}).arrow(columns).to_pyarrow()))
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code), str(tmp_path / "db"), consumer],
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    # DuckDB has an exception of its own.
+    ended = ("KeyboardInterrupt", "RuntimeError") if consumer == "duckdb" else ("KeyboardInterrupt",)
+    assert done.stdout.split() in [[name, "10"] for name in ended], (done.stdout, done.stderr)
 
 
 def test_threads_that_share_a_snapshot_do_not_wait_for_each_other_for_ever(folder: Path) -> None:

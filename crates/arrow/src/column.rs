@@ -3,7 +3,7 @@
 use crate::infer::Seen;
 use crate::kind::Kind;
 use arrow_schema::{Schema, SchemaRef};
-use flagstone::{Cursor, Document, Error, JsonPath, Malformed, Result, View};
+use flagstone::{Cursor, Document, Error, FieldPath, Find, JsonPath, Malformed, Result, View};
 use std::sync::Arc;
 
 /// A column: a name, a place in the documents, and a type, unless it is to be inferred.
@@ -23,6 +23,39 @@ pub(crate) enum Place {
     Path(JsonPath),
 }
 
+/// A place that is looked up in many documents.
+pub(crate) enum Lookup {
+    Key,
+    /// The ids of its names are remembered.
+    Names(FieldPath),
+    Other(Place),
+}
+
+impl Lookup {
+    pub(crate) fn new(place: &Place) -> Self {
+        // In an array such a step of a dotted path may be a position.
+        let is_position = |step: &str| step.bytes().all(|b| b.is_ascii_digit() || b == b'+');
+        match (place, place.field_path()) {
+            (Place::Key, _) => Self::Key,
+            (Place::Dotted(path), _) if path.split('.').any(is_position) => {
+                Self::Other(place.clone())
+            }
+            (_, Some(path)) if !path.is_root() => Self::Names(path),
+            _ => Self::Other(place.clone()),
+        }
+    }
+
+    /// Returns the value in a document.
+    #[inline]
+    pub(crate) fn find<'a>(&self, root: &View<'a>) -> Result<Option<View<'a>>, Malformed> {
+        match self {
+            Self::Key => Ok(None),
+            Self::Names(path) => path.get(root),
+            Self::Other(place) => place.find(root),
+        }
+    }
+}
+
 impl Place {
     /// Returns the value in a document.
     pub(crate) fn find<'a>(&self, root: &View<'a>) -> Result<Option<View<'a>>, Malformed> {
@@ -31,6 +64,23 @@ impl Place {
             Self::Field(name) => root.get(name),
             Self::Dotted(path) => root.path(path),
             Self::Path(path) => path.first(root),
+        }
+    }
+}
+
+impl Place {
+    /// Returns the path of the values in an index. That of the whole document, which no index has,
+    /// stands for a place that has none. Every entry has the key.
+    pub(crate) fn field_path(&self) -> Option<FieldPath> {
+        match self {
+            Self::Key => None,
+            Self::Field(name) => Some(FieldPath::of_names([name])),
+            Self::Dotted(path) => {
+                Some(FieldPath::parse(path).unwrap_or_else(|_| FieldPath::root()))
+            }
+            Self::Path(path) => {
+                Some(FieldPath::parse(path.as_str()).unwrap_or_else(|_| FieldPath::root()))
+            }
         }
     }
 }
@@ -97,54 +147,55 @@ impl Columns {
         Ok(Self(columns))
     }
 
-    /// Returns the columns of all fields that the first documents of `cursor` have, at most
-    /// `sample` of them, after one of the keys named `key`, if that is given. Their types are
-    /// inferred.
+    /// Returns the columns of all fields that the first documents of `find` have, at most `sample`
+    /// of them, after one of the keys named `key`, if that is given. Their types are inferred.
     ///
     /// # Errors
-    /// Those of the cursor. InvalidInput if a field is named as the column of the keys.
-    pub fn of_fields(cursor: &mut Cursor<'_>, sample: usize, key: Option<&str>) -> Result<Self> {
+    /// Those of the query. InvalidInput if a field is named as the column of the keys.
+    pub fn of_fields(find: &Find<'_>, sample: usize, key: Option<&str>) -> Result<Self> {
         let mut seen = Seen::default();
         let mut columns: Vec<Column> = key.into_iter().map(Column::key).collect();
-        let mut keys = Seen::default();
+        let (mut keys, mut cursor) = (Seen::default(), find.run()?);
         for _ in 0..sample {
             if !cursor.advance()? {
                 break;
             }
-            add_key(&mut keys, cursor)?;
+            add_key(&mut keys, &cursor)?;
             let view = cursor.view()?;
             seen.add(&view).map_err(malformed)?;
         }
         for column in &mut columns {
             column.kind = Some(keys.kind());
         }
-        let names = seen.names();
-        let kinds = match seen.kind() {
-            Kind::Struct(fields) => fields,
+        if !seen.is_struct() {
             // Documents that are no maps, or maps of anything: one column.
-            other => {
-                columns.push(Column::path("document", "$")?.of(other));
-                return Self::new(columns);
-            }
-        };
-        columns.extend(
-            names.into_iter().zip(kinds).map(|(name, (_, kind))| Column::field(name).of(kind)),
-        );
+            columns.push(Column::path("document", "$")?.of(seen.kind()));
+            return Self::new(columns);
+        }
+        for (name, mut seen) in seen.into_fields() {
+            let column = Column::field(name);
+            add_extremes(&mut seen, find, &column)?;
+            columns.push(column.of(seen.kind()));
+        }
         Self::new(columns)
     }
 
+    /// Returns whether all columns have a type.
+    pub fn are_typed(&self) -> bool {
+        self.0.iter().all(|column| column.kind.is_some())
+    }
+
     /// Returns the same columns with types: those that have none get the type that holds the values
-    /// of the first documents of `cursor`, at most `sample` of them.
+    /// of the first documents of `find`, at most `sample` of them, and the least and the greatest
+    /// one of each type, if an index tells them.
     ///
     /// # Errors
-    /// Those of the cursor.
-    pub fn inferred(mut self, cursor: &mut Cursor<'_>, sample: usize) -> Result<Self> {
-        let mut open: Vec<(&mut Column, Seen)> = self
-            .0
-            .iter_mut()
-            .filter(|column| column.kind.is_none())
-            .map(|column| (column, Seen::default()))
-            .collect();
+    /// Those of the query.
+    pub fn inferred(mut self, find: &Find<'_>, sample: usize) -> Result<Self> {
+        let open = self.0.iter_mut().filter(|column| column.kind.is_none());
+        let mut open: Vec<(&mut Column, Seen)> =
+            open.map(|column| (column, Seen::default())).collect();
+        let mut cursor = find.run()?;
         if !open.is_empty() {
             for _ in 0..sample {
                 if !cursor.advance()? {
@@ -152,7 +203,7 @@ impl Columns {
                 }
                 for (column, seen) in &mut open {
                     if let Place::Key = column.place {
-                        add_key(seen, cursor)?;
+                        add_key(seen, &cursor)?;
                         continue;
                     }
                     let found = column.place.find(&cursor.view()?).map_err(malformed)?;
@@ -162,7 +213,8 @@ impl Columns {
                 }
             }
         }
-        for (column, seen) in open {
+        for (column, mut seen) in open {
+            add_extremes(&mut seen, find, column)?;
             column.kind = Some(seen.kind());
         }
         Ok(self)
@@ -201,6 +253,17 @@ impl Columns {
         })
     }
 
+    /// Returns the paths of the values in indexes, one for each column but those of the key. Of a
+    /// column for which entries would not suffice it is that of the whole document: to read most
+    /// documents one by one costs more than a scan.
+    pub(crate) fn paths(&self) -> Vec<FieldPath> {
+        let path = |column: &Column| {
+            let path = column.place.field_path()?;
+            Some(if column.kind().is_of_sort_key() { path } else { FieldPath::root() })
+        };
+        self.0.iter().filter_map(path).collect()
+    }
+
     /// Returns the Arrow schema. A column without a type is one of JSON text.
     pub fn schema(&self) -> SchemaRef {
         let field = |column: &Column| column.kind().field(&column.name);
@@ -226,6 +289,15 @@ fn escaped(c: char) -> String {
 fn add_key(seen: &mut Seen, cursor: &Cursor<'_>) -> Result<()> {
     let key = Document::from_value(&cursor.key()?)?;
     seen.add(&key.root()).map_err(malformed)
+}
+
+/// Adds the least and the greatest value of each type, if an index tells them.
+fn add_extremes(seen: &mut Seen, find: &Find<'_>, column: &Column) -> Result<()> {
+    let Some(path) = column.place.field_path() else { return Ok(()) };
+    for value in find.extremes(&path)?.into_iter().flatten() {
+        seen.add(&Document::from_value(&value)?.root()).map_err(malformed)?;
+    }
+    Ok(())
 }
 
 /// The error of stored bytes that cannot be read.

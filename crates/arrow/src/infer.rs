@@ -81,9 +81,14 @@ impl Seen {
         Ok(())
     }
 
-    /// Returns the names of the fields, in the order in which they were seen.
-    pub(crate) fn names(&self) -> Vec<String> {
-        self.fields.iter().flatten().map(|(name, _)| name.clone()).collect()
+    /// Returns whether [`Seen::kind`] is a struct.
+    pub(crate) fn is_struct(&self) -> bool {
+        matches!(self.kind(), Kind::Struct(_))
+    }
+
+    /// Returns the fields in the order in which they were seen.
+    pub(crate) fn into_fields(self) -> Vec<(String, Self)> {
+        self.fields.unwrap_or_default()
     }
 
     /// Returns the type that holds all that was seen.

@@ -100,6 +100,12 @@ impl Kind {
         }
     }
 
+    /// Returns whether the values of this type are told by their sort keys: not the text of a
+    /// number, nor the order of fields.
+    pub(crate) const fn is_of_sort_key(&self) -> bool {
+        !matches!(self, Self::NumberText | Self::Json | Self::List(_) | Self::Struct(_))
+    }
+
     /// Returns a nullable field of this type.
     pub(crate) fn field(&self, name: &str) -> Field {
         Field::new(name, self.data_type(), true)

@@ -6,10 +6,10 @@
 //! let comments = db.collection("comments")?;
 //! comments.put_json("a", r#"{"author":"x","score":1}"#)?;
 //!
-//! use flagstone_arrow::{Column, Columns, OnMismatch, Stream};
+//! use flagstone_arrow::{Column, Columns, Stream, StreamOptions};
 //! let columns = Columns::new([Column::key("key"), Column::path("author", "$.author")?])?;
-//! let columns = columns.inferred(&mut comments.find("{}").run()?, 1000)?;
-//! let mut stream = Stream::new(columns, comments.find("{}").run()?, OnMismatch::Error, 8192);
+//! let columns = columns.inferred(&comments.find("{}"), 1000)?;
+//! let mut stream = Stream::new(&columns, &comments.find("{}"), StreamOptions::default())?;
 //! let batch = stream.next().expect("there is one")?;
 //! assert_eq!(batch.num_rows(), 1);
 //! # Ok::<(), flagstone::Error>(())
@@ -26,6 +26,10 @@ mod fill;
 
 mod column;
 
+mod batch;
+
+mod parallel;
+
 mod stream;
 
 mod import;
@@ -36,7 +40,8 @@ mod cells;
 mod load;
 
 pub use column::{Column, Columns};
+pub use fill::OnMismatch;
 pub use import::imported;
 pub use kind::{Kind, PRECISION_MAX};
 pub use load::{LoadMode, LoadOptions, Loaded, load};
-pub use stream::{OnMismatch, Stream};
+pub use stream::{Stream, StreamOptions};

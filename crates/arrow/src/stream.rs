@@ -1,84 +1,89 @@
-//! Record batches from a cursor, one after another.
+//! Record batches of a query, one after another.
 
-use crate::column::{Columns, Place, malformed};
-use crate::fill::{Filler, Unfit};
+use crate::batch::{Batcher, Filled};
+use crate::column::Columns;
+use crate::fill::OnMismatch;
+use crate::parallel::Threads;
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
-use flagstone::{Cursor, Document, Error, Result};
-
-/// What becomes of a value that does not fit the type of its column.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum OnMismatch {
-    /// The stream ends with an error that names key, column and value.
-    #[default]
-    Error,
-    /// It becomes null; in an array or a map, only the part that does not fit.
-    Null,
-}
+use flagstone::{Explain, Find, Result, Values};
 
 /// A batch ends with the document that exceeds this many bytes, far below the 2 GiB that the
 /// offsets of text reach.
 const BATCH_BYTES: usize = 64 << 20;
+/// The parts for each thread: those that are done first take more.
+const PARTS_PER_THREAD: usize = 8;
+/// The most threads, if nobody says how many.
+const THREADS_MAX: usize = 8;
 
-/// An iterator over record batches. It ends after an error. Memory is bounded by one batch.
+/// How a stream is filled.
+#[derive(Clone, Copy, Debug)]
+pub struct StreamOptions {
+    /// What becomes of a value that does not fit the type of its column.
+    pub on_mismatch: OnMismatch,
+    /// The rows of a batch, at most.
+    pub rows: usize,
+    /// The threads that fill batches, at most. With one of them the reader fills each batch itself.
+    pub threads: usize,
+}
+
+impl Default for StreamOptions {
+    fn default() -> Self {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        Self { on_mismatch: OnMismatch::Error, rows: 16_384, threads: cores.min(THREADS_MAX) }
+    }
+}
+
+/// An iterator over record batches. It ends after an error. Memory is bounded by a few batches for
+/// each thread.
+///
+/// The rows have the order of the query, if it has a sort; else no particular one. All of them are
+/// of one moment.
 pub struct Stream {
     schema: SchemaRef,
-    columns: Columns,
-    fillers: Vec<Filler>,
-    /// `None` after the end.
-    cursor: Option<Cursor<'static>>,
-    rows: usize,
+    source: Source,
+}
+
+enum Source {
+    One(Box<Values<'static>>, Box<Batcher>),
+    Many(Threads),
+    Ended,
 }
 
 impl Stream {
-    /// Creates a stream of batches of at most `rows` documents, at least one.
-    pub fn new(
-        columns: Columns,
-        cursor: Cursor<'static>,
-        on_mismatch: OnMismatch,
-        rows: usize,
-    ) -> Self {
-        let nulls = on_mismatch == OnMismatch::Null;
-        let fillers = columns.0.iter().map(|column| Filler::new(&column.kind(), nulls)).collect();
-        Self { schema: columns.schema(), columns, fillers, cursor: Some(cursor), rows: rows.max(1) }
+    /// Runs the query.
+    ///
+    /// # Errors
+    /// As [`Find::run`].
+    pub fn new(columns: &Columns, find: &Find<'static>, options: StreamOptions) -> Result<Self> {
+        let schema = columns.schema();
+        let StreamOptions { on_mismatch, rows, threads } = options;
+        let most = threads.saturating_mul(PARTS_PER_THREAD);
+        let mut parts = find.value_parts(&columns.paths(), if threads > 1 { most } else { 1 })?;
+        let threads = threads.min(parts.len());
+        let batcher = || Batcher::new(columns, on_mismatch, (rows, BATCH_BYTES / threads.max(1)));
+        let source = match (parts.pop(), threads) {
+            (None, _) => Source::Ended,
+            (Some(only), 0 | 1) => Source::One(Box::new(only.run()?), Box::new(batcher())),
+            (Some(last), _) => {
+                parts.push(last);
+                Source::Many(Threads::start(parts, threads, batcher)?)
+            }
+        };
+        Ok(Self { schema, source })
+    }
+
+    /// Says how the query of a stream is run, and why.
+    ///
+    /// # Errors
+    /// As [`Find::run`].
+    pub fn explain(columns: &Columns, find: &Find<'static>) -> Result<Explain> {
+        find.explain_values(&columns.paths())
     }
 
     /// Returns the schema of all batches.
     pub fn schema(&self) -> SchemaRef {
         SchemaRef::clone(&self.schema)
-    }
-
-    fn fill(&mut self, cursor: &mut Cursor<'static>) -> Result<usize> {
-        let mut rows = 0;
-        while rows < self.rows && self.fillers.iter().map(|f| f.bytes).sum::<usize>() < BATCH_BYTES
-        {
-            if !cursor.advance()? {
-                break;
-            }
-            rows += 1;
-            for (column, filler) in self.columns.0.iter().zip(&mut self.fillers) {
-                let filled = if let Place::Key = column.place {
-                    let key = Document::from_value(&cursor.key()?)?;
-                    filler.append(Some(&key.root()))
-                } else {
-                    let view = cursor.view()?;
-                    let found = column.place.find(&view).map_err(malformed)?;
-                    filler.append(found.as_ref())
-                };
-                match filled {
-                    Ok(()) => {}
-                    Err(Unfit::Malformed(error)) => return Err(malformed(error)),
-                    Err(Unfit::Here(expected, found)) => {
-                        return Err(Error::invalid(format!(
-                            "document {}, column {}: expected {expected}, found {found}",
-                            cursor.key()?,
-                            column.name
-                        )));
-                    }
-                }
-            }
-        }
-        Ok(rows)
     }
 }
 
@@ -86,22 +91,26 @@ impl Iterator for Stream {
     type Item = Result<RecordBatch>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        let mut cursor = self.cursor.take()?;
-        let rows = match self.fill(&mut cursor) {
-            Ok(0) => return None,
-            Ok(rows) => rows,
-            Err(error) => return Some(Err(error)),
+        let next = match &mut self.source {
+            Source::One(values, batcher) => next_of(values, batcher).transpose(),
+            Source::Many(threads) => threads.next(),
+            Source::Ended => None,
         };
-        let arrays = self.fillers.iter_mut().map(Filler::finish).collect::<Result<_, _>>();
-        let batch = arrays.and_then(|arrays| RecordBatch::try_new(self.schema(), arrays));
-        Some(match batch {
-            Ok(batch) => {
-                debug_assert_eq!(batch.num_rows(), rows);
-                self.cursor = Some(cursor);
-                Ok(batch)
-            }
-            Err(error) => Err(Error::invalid(format!("a record batch: {error}"))),
-        })
+        if !matches!(next, Some(Ok(_))) {
+            self.source = Source::Ended;
+        }
+        next
+    }
+}
+
+fn next_of(values: &mut Values<'_>, batcher: &mut Batcher) -> Result<Option<RecordBatch>> {
+    // Documents that have just expired give no row, so a batch may end without one.
+    loop {
+        let filled = batcher.fill(values)?;
+        let batch = batcher.finish()?;
+        if batch.is_some() || filled == Filled::All {
+            return Ok(batch);
+        }
     }
 }
 

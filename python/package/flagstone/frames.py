@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from . import Collection, Database, Find
 
 
+# Rows that one thread reads as fast as several do.
+_FEW = 20_000
+
+
 def scan(source: Collection | Find, columns: Any = None, **options: Any) -> polars.LazyFrame:
     """Returns a `LazyFrame` of polars over a collection or a query.
 
@@ -51,7 +55,8 @@ def scan(source: Collection | Find, columns: Any = None, **options: Any) -> pola
             names = [name for name in whole.types if name in needed] or list(whole.types)[:1]
             wanted = wanted.select(names)
         left = n_rows
-        for batch in wanted.batches():
+        # Few rows are there before threads are.
+        for batch in wanted.batches(threads=1 if n_rows is not None and n_rows < _FEW else None):
             frame = polars.DataFrame(batch)
             if predicate is not None:
                 frame = frame.filter(predicate)
@@ -114,6 +119,18 @@ def connect(db: Database, **options: Any) -> duckdb.DuckDBPyConnection:
     return connection
 
 
+class _Unfiltered:
+    """What DuckDB takes of a scanner. It reads the stream as it comes: a scanner of pyarrow would
+    hand each batch through threads of its own.
+    """
+
+    def __init__(self, source: Any, reader: Any) -> None:
+        self._source, self._reader = source, reader
+
+    def to_reader(self) -> Any:
+        return self._reader.from_stream(self._source)
+
+
 def table_of(source: Any) -> Any:
     """Returns what DuckDB reads a source by: with pyarrow, a dataset, to which it passes columns
     and conditions.
@@ -146,6 +163,8 @@ def table_of(source: Any) -> Any:
                 text = "" if filter is None else str(filter)
                 needed = [name for name in source.types if name in columns or name in text]
                 read = read.select(needed or list(source.types)[:1])
+            if filter is None and columns is not None:
+                return _Unfiltered(read.select(columns), RecordBatchReader)
             # The whole filter: what was pushed down may hold for more.
             return dataset.Scanner.from_batches(
                 RecordBatchReader.from_stream(read), columns=columns, filter=filter

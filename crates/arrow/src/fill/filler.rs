@@ -13,6 +13,16 @@ use arrow_schema::{ArrowError, DataType, Fields};
 use flagstone::{Malformed, View, json};
 use std::sync::Arc;
 
+/// What becomes of a value that does not fit the type of its column.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnMismatch {
+    /// The stream ends with an error that names key, column and value.
+    #[default]
+    Error,
+    /// It becomes null; in an array or a map, only the part that does not fit.
+    Null,
+}
+
 /// A value that does not fit its column.
 pub(crate) enum Unfit {
     /// The type that was expected, and the value that was found.
@@ -30,15 +40,17 @@ type Filled<T = ()> = Result<T, Unfit>;
 
 /// A column that is being filled.
 pub(crate) struct Filler {
-    kind: Kind,
-    values: Values,
+    pub(crate) kind: Kind,
+    pub(crate) values: Values,
     /// About how many bytes the values take.
     pub(crate) bytes: usize,
     /// Whether what does not fit becomes null.
     nulls: bool,
+    /// For text that is not in one piece.
+    pub(crate) buffer: Vec<u8>,
 }
 
-enum Values {
+pub(crate) enum Values {
     Bool(BooleanBuilder),
     Int64(Int64Builder),
     Float64(Float64Builder),
@@ -86,7 +98,7 @@ impl Filler {
                     .collect(),
             },
         };
-        Self { kind: kind.clone(), values, bytes: 0, nulls }
+        Self { kind: kind.clone(), values, bytes: 0, nulls, buffer: Vec::new() }
     }
 
     /// Appends a value; null if it is missing. After an error the column cannot be used.
@@ -105,7 +117,7 @@ impl Filler {
         Ok(())
     }
 
-    fn append_null(&mut self) {
+    pub(crate) fn append_null(&mut self) {
         self.bytes += 1;
         match &mut self.values {
             Values::Bool(values) => values.append_null(),
@@ -129,7 +141,7 @@ impl Filler {
     }
 
     /// Appends a value that is not null. Returns false, and appends nothing, if it does not fit.
-    fn append_value(&mut self, view: &View<'_>) -> Filled<bool> {
+    pub(crate) fn append_value(&mut self, view: &View<'_>) -> Filled<bool> {
         self.bytes += 8;
         let appended = match (&mut self.values, &self.kind) {
             (Values::Bool(values), _) => view.as_bool().map(|bool| values.append_value(bool)),

@@ -1,0 +1,8 @@
+//! Columns that are filled value by value: from stored bytes, and from entries of indexes.
+
+mod filler;
+
+mod indexed;
+
+pub use filler::OnMismatch;
+pub(crate) use filler::{Filler, Unfit};
