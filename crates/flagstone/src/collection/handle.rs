@@ -340,6 +340,20 @@ impl Collection {
         found.map(|bytes| decode::look(&self.0, &bytes, read)).transpose()
     }
 
+    /// Calls `read` with a view of the stored document of `key` from memory alone, as
+    /// [`Keyspace::try_get`](crate::Keyspace::try_get).
+    ///
+    /// # Errors
+    /// As [`Collection::look`].
+    pub fn try_look<R>(
+        &self,
+        key: impl Into<Value>,
+        read: impl FnOnce(&View<'_>) -> Result<R, Malformed>,
+    ) -> Result<TryGet<R>> {
+        let found = self.0.bytes().try_get(&sort_keys::of_primary(&key.into())?)?;
+        found.and_then(|bytes| decode::look(&self.0, &bytes, read))
+    }
+
     /// Reads the document of `key`, lets `change` change it, and writes it. No other write of the
     /// key comes between, so concurrent increments are never lost. Returns false if there is no
     /// such document. Nothing is written if nothing was changed.
