@@ -26,6 +26,8 @@ mod fill;
 
 mod column;
 
+mod mark;
+
 mod batch;
 
 mod parallel;
@@ -43,5 +45,6 @@ pub use column::{Column, Columns};
 pub use fill::OnMismatch;
 pub use import::imported;
 pub use kind::{Kind, PRECISION_MAX};
-pub use load::{LoadMode, LoadOptions, Loaded, load};
+pub use load::{LoadMode, LoadOptions, Loaded, check, load};
+pub use mark::Marks;
 pub use stream::{Stream, StreamOptions};

@@ -2,6 +2,7 @@
 
 use crate::cells::{self, Reading};
 use arrow_array::{RecordBatch, RecordBatchReader};
+use arrow_schema::Schema;
 use flagstone::{Batch, Collection, Database, Error, ErrorKind, MergePatch, Result, Value};
 use std::collections::HashSet;
 use std::ops::ControlFlow;
@@ -45,6 +46,10 @@ impl LoadOptions {
             naive_is_utc: false,
         }
     }
+
+    const fn reading(&self) -> Reading {
+        Reading { naive_is_utc: self.naive_is_utc, drops_nulls: self.drops_nulls }
+    }
 }
 
 /// What a load has done so far. All of it is acknowledged with the durability of the database.
@@ -54,6 +59,15 @@ pub struct Loaded {
     pub documents: u64,
     /// Rows that were left out, since their keys exist.
     pub existing: u64,
+}
+
+/// Checks whether [`load`] takes rows of this schema.
+///
+/// # Errors
+/// InvalidInput for a type of a column that has no form in a document, and for two columns of one
+/// name.
+pub fn check(schema: &Schema, options: &LoadOptions) -> Result<()> {
+    cells::check(schema.fields(), options.reading())
 }
 
 /// A batch is committed when it exceeds this number of bytes.
@@ -77,8 +91,8 @@ pub fn load(
     options: &LoadOptions,
     mut watch: impl FnMut(Loaded) -> ControlFlow<()>,
 ) -> Result<Loaded> {
-    let reading = Reading { naive_is_utc: options.naive_is_utc, drops_nulls: options.drops_nulls };
-    cells::check(reader.schema().fields(), reading)?;
+    let reading = options.reading();
+    check(&reader.schema(), options)?;
     let mut load = Load {
         database,
         collection,

@@ -107,9 +107,12 @@ impl Watcher for Progress {
     }
 }
 
-/// `123,456 documents/s, 156 MB/s`.
+/// `123,456 documents/s, 156 MB/s`. The bytes are those of JSON.
 pub(crate) fn rates(took: Duration, count: Count) -> String {
     let documents = grouped(per_second(count.documents, took));
+    if count.json_bytes == 0 {
+        return format!("{documents} documents/s");
+    }
     let bytes = show_bytes(per_second(count.json_bytes, took));
     format!("{documents} documents/s, {bytes}/s")
 }

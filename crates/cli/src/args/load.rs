@@ -18,6 +18,10 @@ use std::path::PathBuf;
 /// In a table, --type csv or tsv, the first record names the fields; a dot leads into a map, as in
 /// author.name. A field that is a number in JSON (12, -1.10, 1e400) is that number exactly; all
 /// others are text, such as 007, true and empty fields.
+///
+/// Of Parquet and Arrow files the columns are the fields of the documents, and values are exact.
+/// One thread reads and writes; a row that cannot be loaded ends the load, and all rows before it
+/// are loaded.
 #[derive(Args, Debug)]
 pub(crate) struct LoadArgs {
     #[command(flatten)]
@@ -31,7 +35,8 @@ pub(crate) struct LoadArgs {
     /// What to do with a document whose key may exist
     #[arg(long, value_name = "MODE", default_value = "upsert")]
     pub(crate) mode: ModeArg,
-    /// The format of the files [default: csv or tsv for names that end in it, else json]
+    /// The format of the files [default: csv, tsv, parquet or arrow for names that end in it, else
+    /// json]
     #[arg(long = "type", value_name = "TYPE")]
     pub(crate) format: Option<FormatArg>,
     /// The names of a table's fields, as in id,author.name,score: its first record is data then
@@ -40,9 +45,13 @@ pub(crate) struct LoadArgs {
     /// Every field of a table stays text
     #[arg(long)]
     pub(crate) all_text: bool,
-    /// Leave empty fields of a table out of the documents
+    /// Leave empty fields of a table, or null ones of Parquet and Arrow, out of the documents
     #[arg(long, alias = "ignoreBlanks")]
     pub(crate) ignore_blanks: bool,
+    /// Take timestamps of Parquet and Arrow that have no time zone as UTC; they are refused
+    /// otherwise, for they are often local times
+    #[arg(long)]
+    pub(crate) naive_utc: bool,
     /// When the documents expire: after a duration (90s, 2h, 7d) or at a time
     /// (2026-12-31T00:00:00Z)
     #[arg(long, value_name = "WHEN", value_parser = units::expiry)]
@@ -123,11 +132,16 @@ pub(crate) enum ModeArg {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum FormatArg {
     /// JSON lines, one JSON array, or documents on several lines each.
+    #[value(alias = "jsonl")]
     Json,
     /// Comma-separated values, quotes as in RFC 4180.
     Csv,
     /// Tab-separated values, without quotes.
     Tsv,
+    /// Apache Parquet, in a build with the feature parquet.
+    Parquet,
+    /// Arrow IPC, as a file (Feather) or as a stream, in a build with the feature parquet.
+    Arrow,
 }
 
 /// The form of progress.

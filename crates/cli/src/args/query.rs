@@ -90,10 +90,13 @@ pub(crate) struct DistinctArgs {
     pub(crate) limit: Option<u64>,
 }
 
-/// Write documents to a file: JSON lines, or paths of them as CSV or TSV
+/// Write documents to a file: JSON lines, or paths of them as CSV, TSV, Parquet or Arrow
 ///
 /// The file appears when it is complete. A name that ends in .zst is compressed by zstd, one in .gz
 /// by gzip. Without a filter all documents are written.
+///
+/// The columns of Parquet and Arrow have types, which are inferred from all documents before the
+/// first is written. Values of different types are a column of JSON text.
 #[derive(Args, Debug)]
 pub(crate) struct ExportArgs {
     #[command(flatten)]
@@ -103,16 +106,23 @@ pub(crate) struct ExportArgs {
     /// The file, or - for stdout [default: -]
     #[arg(long, short, value_name = "FILE", value_hint = ValueHint::FilePath, alias = "out")]
     pub(crate) output: Option<PathBuf>,
-    /// The format [default: csv or tsv for a file whose name ends in it, else json]
-    #[arg(long = "type", value_name = "TYPE")]
+    /// The format [default: csv, tsv, parquet or arrow for a file whose name ends in it, else json]
+    #[arg(long = "type", value_name = "TYPE", visible_alias = "format")]
     pub(crate) format: Option<super::FormatArg>,
     /// The paths that are the columns of CSV or TSV, as in id,author.name,score; the first line has
-    /// their names
+    /// their names. Of Parquet and Arrow they are all fields by default
     #[arg(long, value_name = "PATHS", value_delimiter = ',')]
     pub(crate) fields: Vec<String>,
     /// Of JSON, only these paths, or all but these, as in -body
     #[arg(long, value_name = "PATHS", allow_hyphen_values = true, conflicts_with = "fields")]
     pub(crate) project: Option<String>,
+    /// Of Parquet and Arrow, begin with a column of this name, of the primary keys
+    #[arg(long, value_name = "NAME")]
+    pub(crate) key: Option<String>,
+    /// Of Parquet and Arrow, infer the types from the first N documents alone, which saves reading
+    /// all of them twice: a value that does not fit ends the export then, and no file appears
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) sample: Option<u64>,
     /// Sort by these paths, as find does [default: any order, which is faster]
     #[arg(long, value_name = "PATHS", allow_hyphen_values = true)]
     pub(crate) sort: Option<String>,

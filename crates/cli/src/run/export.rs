@@ -1,6 +1,8 @@
 //! `export`: documents to a file, as JSON lines or as a table of chosen paths.
 
+use super::columnar;
 use super::query::{self, Asked};
+use super::target;
 use crate::args::{ExportArgs, FormatArg};
 use crate::failure::Failure;
 use crate::units::counted;
@@ -11,9 +13,12 @@ use flate2::write::GzEncoder;
 use std::fs::File;
 use std::io::{BufWriter, ErrorKind, Write};
 use std::ops::ControlFlow;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 pub(super) fn run(args: &ExportArgs) -> Result<(), Failure> {
+    if let Some(form) = columnar::Form::of(args.format, args.output.as_deref()) {
+        return columnar::export(args, form);
+    }
     let form = Form::of(args)?;
     let sort = args.sort.as_deref().map(query::check_sort).transpose()?;
     let asked = Asked::open(&args.collection, args.filter.as_deref())?;
@@ -33,7 +38,7 @@ pub(super) fn run(args: &ExportArgs) -> Result<(), Failure> {
         write(cursor, &form, &mut stdout, Path::new("stdout"))?;
         return flush(&mut stdout, Path::new("stdout"));
     };
-    let count = to_file(cursor, &form, path)?;
+    let count = target::write(path, |file, part| packed(cursor, &form, file, (path, part)))?;
     output::note(&format!("{} written to {}", counted(count, "document"), path.display()));
     Ok(())
 }
@@ -47,6 +52,10 @@ enum Form {
 
 impl Form {
     fn of(args: &ExportArgs) -> Result<Self, Failure> {
+        if args.key.is_some() || args.sample.is_some() {
+            let text = "--key and --sample are for Parquet and Arrow";
+            return Err(Failure::Usage(text.to_owned()));
+        }
         let name = args.output.as_deref().and_then(Path::file_name).unwrap_or_default();
         let name = name.to_string_lossy().to_lowercase();
         let packed = name.strip_suffix(".zst").or(name.strip_suffix(".gz"));
@@ -57,7 +66,8 @@ impl Form {
         };
         let delimiter = match args.format.unwrap_or(named) {
             FormatArg::Json if args.fields.is_empty() => return Ok(Self::Json),
-            FormatArg::Json => {
+            // The others have columns of their own.
+            FormatArg::Json | FormatArg::Parquet | FormatArg::Arrow => {
                 let text = "--fields is for tables: --type csv or tsv; JSON has --project";
                 return Err(Failure::Usage(text.to_owned()));
             }
@@ -155,34 +165,6 @@ fn append_field(n: usize, field: &[u8], delimiter: u8, line: &mut Vec<u8>) {
         line.extend_from_slice(if *byte == b'"' { b"\"\"" } else { std::slice::from_ref(byte) });
     }
     line.push(b'"');
-}
-
-/// Writes to a file beside `path`, which takes its name in the end. What is no regular file, such
-/// as a pipe, is written itself; of a link, the file that it leads to is replaced.
-fn to_file(cursor: Cursor<'_>, form: &Form, path: &Path) -> Result<u64, Failure> {
-    let target = std::fs::canonicalize(path);
-    let is_new_or_file = match &target {
-        Ok(target) => target.is_file(),
-        // A link that leads to nothing yet is written through.
-        Err(_) => path.symlink_metadata().is_err(),
-    };
-    if !is_new_or_file {
-        let file = File::create(path).map_err(|error| Failure::io("write", path, &error))?;
-        return packed(cursor, form, file, (path, path));
-    }
-    let target = target.unwrap_or_else(|_missing| path.to_owned());
-    let mut part = target.as_os_str().to_owned();
-    part.push(".part");
-    let part = PathBuf::from(part);
-    let file = File::create(&part).map_err(|error| Failure::io("create", &part, &error))?;
-    let renamed = packed(cursor, form, file, (path, &part)).and_then(|count| {
-        std::fs::rename(&part, &target).map_err(|error| Failure::io("create", path, &error))?;
-        Ok(count)
-    });
-    if renamed.is_err() {
-        let _missing = std::fs::remove_file(&part);
-    }
-    renamed
 }
 
 /// Writes to `file`, compressed as the end of `path` says. Errors name the file `part`.

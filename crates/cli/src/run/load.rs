@@ -1,6 +1,6 @@
 //! `load`: documents from files into a collection.
 
-use super::{expiry, open};
+use super::{columnar, expiry, open};
 use crate::args::{FormatArg, LoadArgs, ModeArg, ProgressForm};
 use crate::failure::Failure;
 use crate::interrupt;
@@ -14,6 +14,10 @@ use std::time::Instant;
 
 pub(super) fn run(args: &LoadArgs) -> Result<(), Failure> {
     // Everything that can be refused is refused before the database is created.
+    let is_columnar = |path: &PathBuf| columnar::Form::of(args.format, Some(path)).is_some();
+    if args.files.iter().any(is_columnar) {
+        return columnar::load(args);
+    }
     expiry::check(args.expires)?;
     check_table_options(args)?;
     let open = |path: &PathBuf| Input::open_as(path, format_of(args, path));
@@ -26,11 +30,7 @@ pub(super) fn run(args: &LoadArgs) -> Result<(), Failure> {
         None => BadDocuments::stop(),
     };
     let is_new = !args.collection.database.exists();
-    let database = open::or_make(&args.collection.database, args.memory, args.durability)?;
-    if args.drop {
-        drop_collection(&database, &args.collection.name)?;
-    }
-    let collection = collection(&database, args)?;
+    let (database, collection) = target(args)?;
     interrupt::listen()?;
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let plan = Plan {
@@ -74,6 +74,16 @@ pub(super) fn run(args: &LoadArgs) -> Result<(), Failure> {
     }
 }
 
+/// Opens the database and the collection that the documents go to.
+pub(super) fn target(args: &LoadArgs) -> Result<(Database, Collection), Failure> {
+    let database = open::or_make(&args.collection.database, args.memory, args.durability)?;
+    if args.drop {
+        drop_collection(&database, &args.collection.name)?;
+    }
+    let collection = collection(&database, args)?;
+    Ok((database, collection))
+}
+
 /// Drops a collection with its indexes, if it exists, and names them: a load fills no index again.
 fn drop_collection(database: &Database, name: &str) -> Result<(), Failure> {
     let Some(collection) = database.existing_collection(name)? else { return Ok(()) };
@@ -99,6 +109,10 @@ fn check_table_options(args: &LoadArgs) -> Result<(), Failure> {
     {
         return Err(Failure::Usage(format!("{option} is for tables: --type csv or tsv")));
     }
+    if args.naive_utc {
+        let text = "--naive-utc is for timestamps of Parquet and Arrow";
+        return Err(Failure::Usage(text.to_owned()));
+    }
     if args.stop_on_error && args.mode != ModeArg::Insert {
         return Err(Failure::Usage("--stop-on-error is for --mode insert".to_owned()));
     }
@@ -121,7 +135,8 @@ fn format_of(args: &LoadArgs, path: &Path) -> Format {
         }
     });
     let mut table = match format {
-        FormatArg::Json => return Format::Json,
+        // Files of columns are loaded elsewhere.
+        FormatArg::Json | FormatArg::Parquet | FormatArg::Arrow => return Format::Json,
         FormatArg::Csv => TableFormat::csv(),
         FormatArg::Tsv => TableFormat::tsv(),
     };
@@ -143,7 +158,7 @@ fn collection(database: &Database, args: &LoadArgs) -> Result<Collection, Failur
     })
 }
 
-fn progress(args: &LoadArgs) -> Progress {
+pub(super) fn progress(args: &LoadArgs) -> Progress {
     match args.progress {
         Some(ProgressForm::Json) => Progress::json(),
         Some(ProgressForm::Bar) => Progress::Bar(None),

@@ -3,6 +3,7 @@
 mod backup;
 mod checkpoint;
 mod collections;
+mod columnar;
 mod compact;
 mod completions;
 mod count;
@@ -28,6 +29,7 @@ mod restore;
 mod scan;
 mod shell;
 mod stats;
+mod target;
 mod update;
 mod verify;
 mod watch;

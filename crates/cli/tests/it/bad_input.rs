@@ -125,6 +125,32 @@ fn options_that_would_do_nothing_are_refused() {
 }
 
 #[test]
+fn options_of_columns_are_refused_for_json() {
+    let place = Place::new();
+    place.file("in.jsonl", "{\"id\":\"a\"}\n");
+    place.fails("load db c in.jsonl --naive-utc", 2, "--naive-utc is for timestamps of Parquet");
+    place.ok("load db c in.jsonl");
+    place.fails("export db c --sample 9", 2, "--key and --sample are for Parquet and Arrow");
+    place.fails("export db c --key id -o x.csv --fields id", 2, "--key and --sample are for");
+}
+
+/// `cargo xtask python` tests a build that has the feature.
+#[cfg(not(feature = "parquet"))]
+#[test]
+fn a_build_without_parquet_says_how_to_get_it() {
+    let place = Place::new();
+    place.file("in.parquet", "PAR1");
+    for command in ["load db c in.parquet", "load db c - --type arrow", "load db c in.feather"] {
+        place.fails(command, 2, "cargo build --release -p flagstone-cli --features parquet");
+        assert!(!place.path("db").exists(), "{command} made a database");
+    }
+    place.ok("put db c k {}");
+    for command in ["export db c -o x.parquet", "export db c --format arrow"] {
+        place.fails(command, 2, "cargo build --release -p flagstone-cli --features parquet");
+    }
+}
+
+#[test]
 fn other_partitions_than_the_stored_are_refused() {
     let place = Place::new();
     place.file("in.jsonl", "{\"id\":1}");

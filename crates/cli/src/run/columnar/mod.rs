@@ -1,0 +1,61 @@
+//! Parquet and Arrow files, in a build with the feature `parquet`. Another build knows them by name
+//! and says how to get one.
+
+#[cfg(feature = "parquet")]
+mod read;
+#[cfg(feature = "parquet")]
+mod write;
+
+#[cfg(feature = "parquet")]
+pub(super) use self::{read::load, write::export};
+
+use crate::args::FormatArg;
+#[cfg(not(feature = "parquet"))]
+use crate::args::{ExportArgs, LoadArgs};
+#[cfg(not(feature = "parquet"))]
+use crate::failure::Failure;
+use std::path::Path;
+
+/// A format whose files hold columns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Form {
+    Parquet,
+    Arrow,
+}
+
+impl Form {
+    /// Returns the form that `--type` names, or else the end of the file's name.
+    pub(super) fn of(format: Option<FormatArg>, path: Option<&Path>) -> Option<Self> {
+        match format {
+            Some(FormatArg::Parquet) => return Some(Self::Parquet),
+            Some(FormatArg::Arrow) => return Some(Self::Arrow),
+            Some(FormatArg::Json | FormatArg::Csv | FormatArg::Tsv) => return None,
+            None => {}
+        }
+        let end = path?.extension()?.to_str()?.to_lowercase();
+        match end.as_str() {
+            "parquet" => Some(Self::Parquet),
+            "arrow" | "arrows" | "feather" => Some(Self::Arrow),
+            _ => None,
+        }
+    }
+}
+
+/// Refuses an export.
+#[cfg(not(feature = "parquet"))]
+pub(super) fn export(_: &ExportArgs, _: Form) -> Result<(), Failure> {
+    Err(left_out())
+}
+
+/// Refuses a load.
+#[cfg(not(feature = "parquet"))]
+pub(super) fn load(_: &LoadArgs) -> Result<(), Failure> {
+    Err(left_out())
+}
+
+#[cfg(not(feature = "parquet"))]
+fn left_out() -> Failure {
+    let text = "this flagstone was built without Parquet and Arrow, which take 38 \
+                more crates; with them: cargo build --release -p flagstone-cli --features parquet";
+    Failure::Usage(text.to_owned())
+}

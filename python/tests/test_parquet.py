@@ -1,0 +1,324 @@
+"""The tool with its feature `parquet`: what it writes is read equal by pyarrow, polars and DuckDB,
+and what they write is loaded equal.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import subprocess
+from collections.abc import Callable
+from datetime import date, datetime, timezone
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import duckdb
+import flagstone
+import polars as pl
+import pyarrow as pa  # type: ignore[import-untyped]
+import pyarrow.feather as feather  # type: ignore[import-untyped]
+import pyarrow.parquet as pq  # type: ignore[import-untyped]
+import pytest
+
+TOOL = os.environ.get("FLAGSTONE_TOOL")
+pytestmark = pytest.mark.skipif(TOOL is None, reason="cargo xtask python builds the tool for it")
+
+UTC = timezone.utc
+Rows = list[dict[str, Any]]
+
+DOCUMENTS: dict[str, dict[str, Any]] = {
+    "a": {
+        "text": "plain",
+        "int": 1,
+        "float": 0.1,
+        "exact": Decimal("1.10"),
+        "big": 2**64,
+        "yes": True,
+        "at": datetime(2024, 5, 6, 7, 8, 9, 123456, UTC),
+        "id": UUID("12345678-1234-5678-1234-567812345678"),
+        "bytes": b"\x00\xff",
+        "tags": ["x", "y"],
+        "author": {"name": "ada", "langs": [{"name": "rust"}, {"name": "c"}]},
+        "mixed": 12,
+    },
+    "b": {"text": "grüße ☃", "int": -(2**63), "float": -1e300, "tags": [], "mixed": "text"},
+    "c": {"yes": False, "author": {"name": "", "age": 7}, "mixed": {"deep": [1, "two"]}},
+    "d": {"text": "", "exact": Decimal("-12345678901234567890.5"), "mixed": [1, "two"]},
+}
+COLUMNS = list(DOCUMENTS["a"])
+# Of the structs, what is missing is null in a table.
+AUTHORS = [
+    {"name": "ada", "langs": [{"name": "rust"}, {"name": "c"}], "age": None},
+    None,
+    {"name": "", "langs": None, "age": 7},
+    None,
+]
+
+
+def run(folder: Path, *words: str, code: int = 0) -> str:
+    """Runs the tool and returns what it printed."""
+    assert TOOL is not None
+    done = subprocess.run([TOOL, *words], cwd=folder, capture_output=True, text=True, timeout=120)
+    assert done.returncode == code, done.stderr
+    return done.stderr if code else done.stdout
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    """A database `db` with a collection `c`, in the folder that is returned."""
+    with flagstone.open(tmp_path / "db") as db:
+        db.collection("c").update(DOCUMENTS)
+    return tmp_path
+
+
+def read(folder: Path, name: str = "db") -> dict[Any, Any]:
+    with flagstone.open(folder / name, read_only=True) as db:
+        return {key: document.to_dict() for key, document in db.collection("c").items()}
+
+
+def without_nulls(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: without_nulls(part) for name, part in value.items() if part is not None}
+    return [without_nulls(part) for part in value] if isinstance(value, list) else value
+
+
+def expected(column: str) -> list[Any]:
+    """Returns what a table has in a column, without extension types."""
+    values = [document.get(column) for document in DOCUMENTS.values()]
+    if column == "author":
+        return AUTHORS
+    if column == "id":
+        return [value and value.bytes for value in values]
+    if column == "mixed":
+        return [
+            value if value is None else json.dumps(value, separators=(",", ":"))
+            for value in values
+        ]
+    return values
+
+
+def plain(value: Any) -> Any:
+    return value.bytes if isinstance(value, UUID) else value
+
+
+def by_pyarrow(file: Path) -> dict[str, list[Any]]:
+    table = pq.read_table(file)
+    return {name: [plain(v) for v in table[name].to_pylist()] for name in table.column_names}
+
+
+def by_polars(file: Path) -> dict[str, list[Any]]:
+    frame = pl.read_parquet(file)
+    return {name: [plain(v) for v in frame[name].to_list()] for name in frame.columns}
+
+
+def by_duckdb(file: Path) -> dict[str, list[Any]]:
+    connection = duckdb.connect(config={"TimeZone": "UTC"})
+    found = connection.execute(f"SELECT * FROM '{file}'")
+    names = [column[0] for column in found.description]
+    columns = zip(*found.fetchall(), strict=True)
+    return {name: [plain(v) for v in column] for name, column in zip(names, columns, strict=True)}
+
+
+@pytest.mark.parametrize("reader", [by_pyarrow, by_polars, by_duckdb])
+def test_a_file_of_parquet_is_read_equal(
+    store: Path, reader: Callable[[Path], dict[str, list[Any]]]
+) -> None:
+    run(store, "export", "db", "c", "--sort", "$key", "--key", "key", "--output", "c.parquet")
+    found = reader(store / "c.parquet")
+    assert list(found) == ["key", *COLUMNS]
+    assert found["key"] == list(DOCUMENTS)
+    for column in COLUMNS:
+        assert found[column] == expected(column), column
+
+
+@pytest.mark.parametrize("name", ["c.parquet", "c.arrow"])
+def test_what_was_written_is_loaded_equal(store: Path, name: str) -> None:
+    run(store, "export", "db", "c", "--key", "key", "--output", name)
+    run(store, "load", "again", "c", name, "--key", "key", "--ignore-blanks")
+    found = read(store, "again")
+    for document in found.values():
+        del document["key"]
+    assert found == DOCUMENTS
+    # Numbers keep their scale, and text of JSON is JSON again.
+    assert found["a"]["exact"].as_tuple().exponent == -2
+    assert found["c"]["mixed"] == {"deep": [1, "two"]}
+
+
+def test_files_and_streams_of_arrow_are_read_equal(store: Path) -> None:
+    words = ["export", "db", "c", "--sort", "$key"]
+    run(store, *words, "--output", "c.arrow")
+    assert TOOL is not None
+    piped = subprocess.run(
+        [TOOL, *words, "--format", "arrow"], cwd=store, capture_output=True, check=True
+    )
+    (store / "c.arrows").write_bytes(piped.stdout)
+    tables = [
+        pa.ipc.open_file(store / "c.arrow").read_all(),
+        pa.ipc.open_stream(piped.stdout).read_all(),
+    ]
+    for table in tables:
+        for column in COLUMNS:
+            assert [plain(v) for v in table[column].to_pylist()] == expected(column), column
+    frame = pl.read_ipc(store / "c.arrow")
+    assert frame["tags"].to_list() == expected("tags")
+    run(store, "load", "again", "c", "c.arrows", "--key", "text", code=2)
+
+
+def test_a_filter_and_columns_choose(store: Path) -> None:
+    fields = "author.name,$key,$.tags[0],missing"
+    run(store, "export", "db", "c", '{"int":{"$gt":0}}', "-o", "c.parquet", "--fields", fields)
+    assert pq.read_table(store / "c.parquet").to_pylist() == [
+        {"author.name": "ada", "$key": "a", "tags[0]": "x", "missing": None}
+    ]
+    run(store, "export", "db", "c", '{"int":7}', "-o", "none.parquet", "--fields", "int")
+    assert pq.read_table(store / "none.parquet").num_rows == 0
+
+
+def test_a_sample_of_types_that_does_not_hold_ends_the_export(store: Path) -> None:
+    words = ["export", "db", "c", "--sort", "$key", "-o", "c.parquet", "--sample", "1"]
+    text = run(store, *words, code=2)
+    assert "document" in text and "column" in text and "expected" in text
+    assert not list(store.glob("c.parquet*"))
+
+
+def test_generated_comments_pass_through_a_file(tmp_path: Path) -> None:
+    run(tmp_path, "generate", "comments", "--count", "20000", "--output", "c.jsonl")
+    run(tmp_path, "load", "db", "c", "c.jsonl")
+    run(tmp_path, "export", "db", "c", "--output", "c.parquet")
+    lines = [json.loads(line) for line in (tmp_path / "c.jsonl").read_text().splitlines()]
+    wanted = {line["id"]: without_nulls(line) for line in lines}
+    rows = pq.read_table(tmp_path / "c.parquet").to_pylist()
+    assert {row["id"] for row in rows} == set(wanted)
+    run(tmp_path, "load", "again", "c", "c.parquet", "--ignore-blanks")
+    found = read(tmp_path, "again")
+    assert len(found) == len(wanted)
+    assert all(without_nulls(found[key]) == wanted[key] for key in wanted)
+    frame = pl.read_parquet(tmp_path / "c.parquet", columns=["score"])
+    mean = sum(line["score"] for line in lines) / len(lines)
+    assert frame["score"].mean() == pytest.approx(mean)
+
+
+TABLE = pa.table(
+    {
+        "id": pa.array([f"k{n}" for n in range(3000)]),
+        "n": pa.array(range(3000), pa.int16()),
+        "price": pa.array([Decimal(n) / 100 for n in range(3000)], pa.decimal128(9, 2)),
+        "day": pa.array([date(2024, 1, 1 + n % 28) for n in range(3000)]),
+        "tags": pa.array([[str(n)] * (n % 3) for n in range(3000)]),
+        "author": pa.array([{"name": f"x{n % 7}", "age": n} for n in range(3000)]),
+    }
+)
+WANTED = {
+    row["id"]: {
+        **row,
+        "day": datetime.combine(row["day"], datetime.min.time(), UTC),
+    }
+    for row in TABLE.to_pylist()
+}
+
+
+@pytest.mark.parametrize("compression", ["none", "snappy", "zstd", "gzip", "lz4"])
+def test_files_of_pyarrow_are_loaded_equal(tmp_path: Path, compression: str) -> None:
+    pq.write_table(TABLE, tmp_path / "t.parquet", compression=compression, row_group_size=1000)
+    run(tmp_path, "load", "db", "c", "t.parquet")
+    assert read(tmp_path) == WANTED
+
+
+def test_files_of_polars_duckdb_and_feather_are_loaded_equal(tmp_path: Path) -> None:
+    frame = pl.from_arrow(TABLE)
+    assert isinstance(frame, pl.DataFrame)
+    frame.write_parquet(tmp_path / "polars.parquet")
+    frame.write_ipc(tmp_path / "polars.arrow", compression="zstd")
+    # DuckDB finds the table by the name of the variable.
+    connection = duckdb.connect()
+    connection.register("t", TABLE)
+    connection.execute(f"COPY t TO '{tmp_path / 'duckdb.parquet'}' (FORMAT parquet)")
+    feather.write_feather(TABLE, str(tmp_path / "t.feather"))
+    for name in ("polars.parquet", "polars.arrow", "duckdb.parquet", "t.feather"):
+        run(tmp_path, "load", name + ".db", "c", name)
+        assert read(tmp_path, name + ".db") == WANTED, name
+
+
+def test_modes_keep_and_merge(tmp_path: Path) -> None:
+    with flagstone.open(tmp_path / "db") as db:
+        db.collection("c")["k1"] = {"id": "k1", "n": -1, "old": True}
+    pq.write_table(TABLE.slice(0, 3).select(["id", "n"]), tmp_path / "t.parquet")
+    run(tmp_path, "load", "db", "c", "t.parquet", "--mode", "insert")
+    assert read(tmp_path)["k1"]["n"] == -1 and len(read(tmp_path)) == 3
+    run(tmp_path, "load", "db", "c", "t.parquet", "--mode", "merge")
+    assert read(tmp_path)["k1"] == {"id": "k1", "n": 1, "old": True}
+
+
+def test_what_has_no_form_is_refused_before_anything_is_written(tmp_path: Path) -> None:
+    naive = pa.table({"id": ["a"], "at": pa.array([datetime(2024, 1, 1)])})
+    pq.write_table(naive, tmp_path / "naive.parquet")
+    text = run(tmp_path, "load", "db", "c", "naive.parquet", code=2)
+    assert "naive.parquet" in text and "column at" in text and "--naive-utc" in text
+    assert not (tmp_path / "db").exists()
+    run(tmp_path, "load", "db", "c", "naive.parquet", "--naive-utc")
+    assert read(tmp_path)["a"]["at"] == datetime(2024, 1, 1, tzinfo=UTC)
+    for option in ("--resume", "--all-text"):
+        assert option in run(tmp_path, "load", "db2", "c", "naive.parquet", option, code=2)
+    assert not (tmp_path / "db2").exists()
+
+
+def test_a_row_without_a_key_ends_the_load_and_what_was_loaded_is_said(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"id": ["a", "b", None, "d"]}), tmp_path / "t.parquet")
+    text = run(tmp_path, "load", "db", "c", "t.parquet", code=2)
+    assert "t.parquet" in text and "row 2" in text and "2 documents were loaded" in text
+    assert list(read(tmp_path)) == ["a", "b"]
+
+
+def test_files_that_are_none_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "text.parquet").write_text("id,score\n1,2\n")
+    (tmp_path / "text.arrow").write_text("id,score\n1,2\n")
+    (tmp_path / "empty.parquet").touch()
+    for name, wanted in (
+        ("text.parquet", "begins with PAR1"),
+        ("text.arrow", "begins with ARROW1"),
+        ("empty.parquet", "begins with PAR1"),
+        ("missing.parquet", "No such file"),
+    ):
+        text = run(tmp_path, "load", "db", "c", name, code=3)
+        assert name in text and wanted in text
+    pq.write_table(TABLE, tmp_path / "b.parquet", compression="brotli")
+    assert "b.parquet" in run(tmp_path, "load", "db", "c", "b.parquet", code=3)
+    assert run(tmp_path, "count", "db", "c") == "0\n"
+
+
+@pytest.mark.parametrize("name", ["t.parquet", "t.arrow", "t.arrows"])
+def test_damaged_files_end_with_an_error_and_what_was_loaded_is_there(
+    tmp_path: Path, name: str
+) -> None:
+    file = tmp_path / name
+    small = TABLE.slice(0, 500)
+    if name == "t.parquet":
+        pq.write_table(small, file, row_group_size=100)
+    else:
+        new = pa.ipc.new_file if name == "t.arrow" else pa.ipc.new_stream
+        with new(str(file), small.schema) as writer:
+            writer.write_table(small, max_chunksize=100)
+    whole, draw = file.read_bytes(), random.Random(19)
+    assert TOOL is not None
+    for turn in range(60):
+        damaged = bytearray(whole)
+        if turn % 3 == 0:
+            del damaged[draw.randrange(len(whole)) :]
+        else:
+            for _ in range(1 + turn % 3):
+                damaged[draw.randrange(len(whole))] ^= 1 << draw.randrange(8)
+        file.write_bytes(damaged)
+        done = subprocess.run(
+            [TOOL, "load", f"db{turn}", "c", name],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+        # A byte of a value is another value; Parquet of pyarrow has no checksums.
+        assert done.returncode in (0, 2, 3), (turn, done.stderr)
+        if done.returncode:
+            assert name in done.stderr, (turn, done.stderr)
