@@ -3,6 +3,7 @@
 
 use std::cell::RefCell;
 use std::fmt;
+use std::sync::{Mutex, PoisonError};
 use zstd::dict::{DecoderDictionary, EncoderDictionary, from_continuous};
 use zstd::zstd_safe::{CCtx, DCtx, compress_bound};
 
@@ -85,10 +86,16 @@ impl fmt::Debug for Packer {
     }
 }
 
+/// Idle contexts that a dictionary keeps, of some 100 KiB each.
+const CONTEXTS_MAX: usize = 4;
+
 /// A dictionary, prepared to decompress.
 pub struct Unpacker {
     bytes: Box<[u8]>,
     prepared: DecoderDictionary<'static>,
+    /// Zstandard takes the tables of a dictionary for cold memory, and a slower way to decompress,
+    /// if a context had another dictionary for the block before. So a context always has the same.
+    contexts: Mutex<Vec<DCtx<'static>>>,
 }
 
 impl Unpacker {
@@ -98,7 +105,7 @@ impl Unpacker {
             return None;
         }
         let prepared = DecoderDictionary::try_copy(bytes).ok()?;
-        Some(Self { bytes: bytes.into(), prepared })
+        Some(Self { bytes: bytes.into(), prepared, contexts: Mutex::default() })
     }
 
     /// The bytes of the dictionary.
@@ -113,15 +120,15 @@ impl Unpacker {
 
     /// Decompresses `packed` into `raw`. Returns the number of bytes written.
     pub(crate) fn unpack(&self, packed: &[u8], raw: &mut [u8]) -> Option<usize> {
-        thread_local! {
-            static CONTEXT: RefCell<Option<DCtx<'static>>> = const { RefCell::new(None) };
+        let lock = || self.contexts.lock().unwrap_or_else(PoisonError::into_inner);
+        let idle = lock().pop();
+        let mut context = idle.map_or_else(DCtx::try_create, Some)?;
+        let len = context.decompress_using_ddict(raw, packed, self.prepared.as_ddict()).ok();
+        let mut contexts = lock();
+        if contexts.len() < CONTEXTS_MAX {
+            contexts.push(context);
         }
-        CONTEXT.with_borrow_mut(|context| {
-            if context.is_none() {
-                *context = DCtx::try_create();
-            }
-            context.as_mut()?.decompress_using_ddict(raw, packed, self.prepared.as_ddict()).ok()
-        })
+        len
     }
 }
 

@@ -1,8 +1,7 @@
 //! Dictionaries that open tables share. A compaction hands its dictionary on, so most tables of a
 //! tree have the same one.
 //!
-//! One prepared form takes some 57 KiB. Zstandard also decompresses a block in a slower way if the
-//! block before it, of the same thread, had another prepared form.
+//! One prepared form takes some 57 KiB, and its contexts more.
 
 use flagstone_base::dictionary::Unpacker;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
