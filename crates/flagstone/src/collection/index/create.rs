@@ -154,6 +154,12 @@ fn build_alone(
         // Another call has completed it since this one looked.
         return Ok(Ok(true));
     }
+    let prepared = prepare(stored, (owned, index), is_new);
+    Ok(prepared.and_then(|()| build(stored, (owned, index), part_bytes, watch)))
+}
+
+/// Prepares the build of an index: what an earlier one has left, and the moments of documents.
+fn prepare(stored: &Stored, (owned, index): (&Keyspace, &IndexState), is_new: bool) -> Result<()> {
     if !is_new && index.built().is_none() {
         // A build that was interrupted, or a repair, may have left entries without documents.
         owned.clear()?;
@@ -162,7 +168,7 @@ fn build_alone(
         // Documents that are written from now on expire by the index.
         apply_dates(stored)?;
     }
-    Ok(build(stored, (owned, index), part_bytes, watch))
+    Ok(())
 }
 
 fn find(stored: &Stored, name: &str) -> Option<Keyspace> {

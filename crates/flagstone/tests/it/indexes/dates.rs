@@ -1,6 +1,8 @@
 //! Documents that expire by the date in the field of an index.
 
 use crate::support::{open, small};
+use flagstone::env::names::FileKind;
+use flagstone::env::{Effect, Failure, Fault, Op};
 use flagstone::{Collection, EntryOptions, ErrorKind, Filter, Index, Moment, Patch, Value, doc};
 use flagstone_testkit::{Rng, Session, World, rounds, seed};
 use std::collections::BTreeMap;
@@ -105,6 +107,26 @@ fn documents_that_are_there_get_their_expiry_when_the_index_is_created() {
     assert!(users.drop_index("sooner").unwrap());
     users.put_value("new", &doc!({ "at": (now) })).unwrap();
     assert_eq!(users.expiry("new").unwrap(), Some(Moment::from_millis((now + HOUR) * 1000)));
+}
+
+#[test]
+fn an_index_by_date_that_fails_on_a_full_disk_is_not_there() {
+    let world = World::new(1);
+    let session = open(&world, &small());
+    let users = session.db.collection("users").unwrap();
+    let now = seconds(&session);
+    users.put_value("a", &doc!({ "at": (now) })).unwrap();
+    // The first that a build by date writes to the log is a document with its moment.
+    let full = Fault::new(Effect::Fail(Failure::NoSpace)).on(&[Op::Append]).of(FileKind::Wal);
+    world.disk.inject(full);
+    let refused = users.create_index("by_at", by_date()).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::OutOfSpace);
+    world.disk.heal();
+    assert_eq!(users.indexes(), []);
+    users.put_value("a", &doc!({ "at": (now - 2 * HOUR) })).unwrap();
+    assert_eq!(keys(&users), ["a"]);
+    users.create_index("by_at", by_date()).unwrap();
+    assert_eq!(keys(&users), [""; 0]);
 }
 
 #[test]
