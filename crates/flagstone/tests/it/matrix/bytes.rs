@@ -1,6 +1,6 @@
 //! Every byte of every file is flipped once, one after another; in long runs every bit.
 
-use super::victim::Ending;
+use super::victim::{Ending, dictionary_of};
 use super::{Victim, frames, newest_segment, records};
 use flagstone::env::names::{CURRENT, FileKind};
 use flagstone_testkit::{World, is_long, seed};
@@ -10,16 +10,16 @@ use flagstone_testkit::{World, is_long, seed};
 /// `names`.
 fn flip_all(
     victim: &Victim,
-    name: &str,
-    content: &[u8],
+    (name, content): (&str, &[u8]),
     names: &[&str],
+    wanted: impl Fn(usize) -> bool,
     least: impl Fn(usize) -> usize,
 ) {
     // Reading changes nothing, so one disk serves for all.
     let world = victim.damaged(&[]);
     let path = World::path(name);
     let mut refused = 0;
-    for at in 0..content.len() {
+    for at in (0..content.len()).filter(|at| is_long() || wanted(*at)) {
         for bit in 0..8 {
             if !is_long() && bit != at % 8 {
                 continue;
@@ -49,15 +49,31 @@ fn victim(test: &str) -> Victim {
 fn every_byte_of_a_table_is_right_or_refused() {
     let victim = victim("every_byte_of_a_table_is_right_or_refused");
     for (name, content) in victim.files(FileKind::Table) {
-        flip_all(&victim, &name, &content, &[&name], |_| victim.newest());
+        flip_all(&victim, (&name, &content), &[&name], |_| true, |_| victim.newest());
     }
+}
+
+/// Each read decompresses a MiB, so that not every byte is flipped: those of the header of the
+/// dictionary and of the end of the file are, and of the others one in 97; in long runs all.
+#[test]
+fn the_bytes_of_a_table_with_a_dictionary_are_right_or_refused() {
+    let seed = seed("the_bytes_of_a_table_with_a_dictionary_are_right_or_refused", 21);
+    let victim = Victim::with_dictionary(seed);
+    let (name, content) = victim.files(FileKind::Table).pop().unwrap();
+    let dictionary = dictionary_of(&content).unwrap();
+    let wanted = |at: usize| {
+        at.is_multiple_of(97)
+            || (dictionary..dictionary + 32).contains(&at)
+            || at + 200 > content.len()
+    };
+    flip_all(&victim, (&name, &content), &[&name], wanted, |_| victim.newest());
 }
 
 #[test]
 fn every_byte_of_current_is_right_or_refused() {
     let victim = victim("every_byte_of_current_is_right_or_refused");
     let content = victim.image.content(&World::path(CURRENT)).unwrap();
-    flip_all(&victim, CURRENT, &content, &[CURRENT], |_| victim.newest());
+    flip_all(&victim, (CURRENT, &content), &[CURRENT], |_| true, |_| victim.newest());
 }
 
 #[test]
@@ -69,7 +85,7 @@ fn every_byte_of_the_manifest_but_its_last_frame_is_right_or_refused() {
         let last = *frames(&victim, &name).last().unwrap();
         // Without the last edit a table or segment of the edit before may be missing.
         let least = |at| if at < last { victim.newest() } else { 0 };
-        flip_all(&victim, &name, &content, &["00"], least);
+        flip_all(&victim, (&name, &content), &["00"], |_| true, least);
     }
 }
 

@@ -4,7 +4,10 @@
 
 use super::{Image, Victim, image, options};
 use crate::support::hashed;
-use flagstone::{Collection, Database, Keyspace, KeyspaceOptions, Patch, Routing};
+use flagstone::env::names::FileKind;
+use flagstone::{
+    Collection, Compression, Database, Ingest, Keyspace, KeyspaceOptions, Patch, Routing,
+};
 use flagstone_testkit::{Rng, Session, World};
 
 /// The life of a database that is watched.
@@ -145,4 +148,50 @@ impl Victim {
         }
         Self { image: life.world.mem.kill(), history: life.history, past: life.past }
     }
+
+    /// A database whose one table has a dictionary, with some commits in the log alone.
+    pub(super) fn with_dictionary(seed: u64) -> Self {
+        let world = World::new(seed);
+        let session = world.open(&options()).unwrap();
+        let history = vec![image(&session.db)];
+        let mut life = Life { world, session, history, past: Vec::new(), rng: Rng::new(seed) };
+        life.step(|db, rng| {
+            // The log would keep what is put.
+            let mut ingest = Ingest::new(&texts(db)).unwrap();
+            for n in 0..TEXTS {
+                ingest.put(format!("text {n:03}"), text(rng)).unwrap();
+            }
+            ingest.finish().unwrap();
+        });
+        // What is above it makes a compaction write the table again.
+        life.step(|db, _| texts(db).put("text 000", "above").unwrap());
+        life.session.db.compact().unwrap();
+        life.look_back();
+        for n in 0..3 {
+            life.step(|db, _| texts(db).put(format!("text {n:03}"), "in the log").unwrap());
+        }
+        let victim = Self { image: life.world.mem.kill(), history: life.history, past: life.past };
+        let tables = victim.files(FileKind::Table);
+        assert!(tables.len() == 1 && dictionary_of(&tables[0].1).is_some(), "no dictionary");
+        victim
+    }
+}
+
+/// How many texts a table with a dictionary has. Only tables of a MiB or more have one.
+const TEXTS: usize = 300;
+
+fn texts(db: &Database) -> Keyspace {
+    let options = hashed(1).bottom_dictionary(true).bottom_compression(Compression::Zstd(1));
+    db.keyspace_with("texts", options).unwrap()
+}
+
+/// A text of 4 KiB: sentences of which a dictionary has all, and a long block few twice.
+fn text(rng: &mut Rng) -> Vec<u8> {
+    let sentence = |n: u64| Rng::new(n).bytes(60);
+    (0..68).flat_map(|_| sentence(rng.below(200))).collect()
+}
+
+/// Returns where the dictionary of a table begins, if it has one.
+pub(super) fn dictionary_of(table: &[u8]) -> Option<usize> {
+    table.windows(4).position(|bytes| bytes == [0x37, 0xA4, 0x30, 0xEC])
 }
