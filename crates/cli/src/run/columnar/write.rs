@@ -14,7 +14,7 @@ use arrow_array::RecordBatch;
 use arrow_ipc::writer::{FileWriter, StreamWriter};
 use arrow_schema::{ArrowError, SchemaRef};
 use flagstone::Find;
-use flagstone_arrow::{Column, Columns, Marks, Stream, StreamOptions};
+use flagstone_arrow::{Column, Columns, Kind, Marks, Stream, StreamOptions};
 use parquet::arrow::ArrowWriter;
 use parquet::basic::Compression;
 use parquet::errors::ParquetError;
@@ -49,7 +49,7 @@ pub(in super::super) fn export(args: &ExportArgs, form: Form) -> Result<(), Fail
     };
     // The order matters to the types if it decides which documents are written.
     let columns = columns(args, fields, &find_of(args.limit.is_some()))?;
-    let types: Vec<_> = columns.kinds().map(|(name, kind)| format!("{name} {kind}")).collect();
+    let types: Vec<_> = columns.kinds().map(|(name, kind)| shown(name, &kind)).collect();
     let marks = Marks::new(&columns);
     // By one thread, so that a file of the same documents has the same order.
     let options = StreamOptions { rows: ROWS, threads: 1, ..StreamOptions::default() };
@@ -71,6 +71,15 @@ pub(in super::super) fn export(args: &ExportArgs, form: Form) -> Result<(), Fail
         types[..types.len().min(SHOWN)].join(", ")
     ));
     Ok(())
+}
+
+/// Returns a column for a note, without the parts of its type.
+fn shown(name: &str, kind: &Kind) -> String {
+    match kind {
+        Kind::Struct(_) => format!("{name} struct"),
+        Kind::List(_) => format!("{name} list"),
+        other => format!("{name} {other}"),
+    }
 }
 
 /// Refuses options that would do nothing, and names that promise another compression.
