@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import doctest
-import re
 import subprocess
 import sys
 from pathlib import Path
 
 import flagstone
 import pytest
+from pages import PAGES, ROOT, of_page
 from flagstone import _flagstone
-
-ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.parametrize("name", sorted(_flagstone.__all__))
@@ -56,14 +54,14 @@ def test_every_public_thing_is_described() -> None:
                     assert value.__doc__, f"{name}.{member}"
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/guide/python.md", "python/README.md"])
+@pytest.mark.parametrize("page", PAGES)
 def test_the_blocks_of_a_page_are_a_program(page: str, tmp_path: Path) -> None:
     if not (ROOT / page).exists():
         pytest.skip("not in a checkout")
-    blocks = re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(), re.DOTALL)
-    assert blocks
+    program = of_page(page)
+    assert program
     done = subprocess.run(
-        [sys.executable, "-c", "\n".join(blocks)],
+        [sys.executable, "-c", program],
         cwd=tmp_path,
         capture_output=True,
         text=True,

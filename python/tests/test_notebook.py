@@ -9,8 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-
-NOTEBOOK = Path(__file__).parents[1] / "examples" / "comments.ipynb"
+from pages import NOTEBOOK, of_notebook
 
 # What a cell returns is shown in a notebook; here its plot is drawn into a file.
 LAST = """
@@ -21,10 +20,8 @@ assert {text.get_text() for text in axes.texts} >= {name for name, *_ in COMMUNI
 
 @pytest.mark.skipif(not NOTEBOOK.exists(), reason="not in a checkout")
 def test_the_notebook_runs(tmp_path: Path) -> None:
-    cells = json.loads(NOTEBOOK.read_text())["cells"]
-    code = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
     done = subprocess.run(
-        [sys.executable, "-c", "\n".join([*code, LAST])],
+        [sys.executable, "-c", of_notebook() + LAST],
         cwd=tmp_path,
         env={**os.environ, "MPLBACKEND": "agg", "MPLCONFIGDIR": str(tmp_path)},
         capture_output=True,

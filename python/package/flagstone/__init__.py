@@ -57,9 +57,9 @@ from .errors import (
 
 from .frames import connect, explain_scan, scan
 
-_MutableMapping.register(Keyspace)
-_MutableMapping.register(Collection)
-_Mapping.register(Document)
+_MutableMapping.register(Keyspace)  # pyright: ignore[reportAttributeAccessIssue]
+_MutableMapping.register(Collection)  # pyright: ignore[reportAttributeAccessIssue]
+_Mapping.register(Document)  # pyright: ignore[reportAttributeAccessIssue]
 _atexit.register(_flagstone._close_all)
 if hasattr(_os, "register_at_fork"):
     _os.register_at_fork(after_in_child=_flagstone._after_fork)

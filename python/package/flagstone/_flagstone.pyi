@@ -1,3 +1,6 @@
+# Keys and defaults by keyword, and two forms of `update`, are more than a mapping has.
+# pyright: reportIncompatibleMethodOverride=false, reportOverlappingOverload=false
+
 from collections.abc import (
     Callable,
     ItemsView,

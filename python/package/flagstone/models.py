@@ -23,7 +23,7 @@ def build(cls: Any, value: Any) -> Any:
         return msgspec.convert(value, cls)
     if dataclasses.is_dataclass(cls):
         return _dataclass(cls, value)
-    if isinstance(value, dict) and callable(cls) and not issubclass(cls, dict):
+    if isinstance(value, dict) and isinstance(cls, type) and not issubclass(cls, dict):
         return cls(**value)
     return cls(value)
 
