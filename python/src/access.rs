@@ -7,8 +7,8 @@ use crate::scan::Part;
 use crate::selection::{Selected, Selection};
 use crate::through::{Through, no_reads, no_writes, read_snapshot};
 use flagstone::{
-    Collection, Database, Document, EntryOptions, Error, Keyspace, Patch, Result, Slice, Value,
-    json,
+    Collection, Database, Document, EntryOptions, Error, Keyspace, Patch, Result, Slice, TryGet,
+    Value, json,
 };
 use std::collections::VecDeque;
 use std::ops::Bound;
@@ -28,6 +28,14 @@ impl Entries {
             }
             Through::Transaction(tx) => tx.with(|tx| tx.get(&self.keyspace, key)),
             Through::Batch(_) => Err(no_reads()),
+        }
+    }
+
+    /// As [`Entries::get`], but reads no file and waits for nothing.
+    pub(crate) fn try_get(&self, key: &[u8]) -> Result<TryGet<Slice>> {
+        match &self.through {
+            Through::Live => self.keyspace.try_get(key),
+            _ => Ok(TryGet::WouldRead),
         }
     }
 
@@ -142,6 +150,14 @@ impl Documents {
         }
     }
 
+    /// As [`Documents::get`], but reads no file and waits for nothing.
+    pub(crate) fn try_get(&self, key: &Value) -> Result<TryGet<Document>> {
+        match &self.through {
+            Through::Live => self.collection.try_get(key),
+            _ => Ok(TryGet::WouldRead),
+        }
+    }
+
     /// Returns what a path selects in a document; `None` without a document.
     pub(crate) fn select(&self, key: &Value, selection: &Selection) -> Result<Option<Selected>> {
         if let Through::Live = self.through {
@@ -152,13 +168,25 @@ impl Documents {
         document.map(|document| selection.select(&document.root()).map_err(wrong)).transpose()
     }
 
-    pub(crate) fn json(&self, key: &Value) -> Result<Option<String>> {
-        let Some(document) = self.get(key)? else { return Ok(None) };
-        let mut text = Vec::with_capacity(3 * document.as_bytes().len());
-        json::append_json(&document.root(), &mut text)
-            .map_err(|no_json| Error::invalid(no_json.to_string()))?;
-        let not_text = |_| Error::new(flagstone::ErrorKind::Corruption, "JSON that is not UTF-8");
-        String::from_utf8(text).map(Some).map_err(not_text)
+    /// Appends the document as JSON text. Returns whether there is one.
+    pub(crate) fn json(&self, key: &Value, out: &mut Vec<u8>) -> Result<bool> {
+        if let Through::Live = self.through {
+            let found = self.collection.look(key, |root| Ok(json::append_json(root, out)))?;
+            return Ok(found.transpose()?.is_some());
+        }
+        let document = self.get(key)?;
+        Ok(document.map(|document| json::append_json(&document.root(), out)).transpose()?.is_some())
+    }
+
+    /// As [`Documents::json`], but reads no file and waits for nothing.
+    pub(crate) fn try_json(&self, key: &Value, out: &mut Vec<u8>) -> Result<TryGet<()>> {
+        match &self.through {
+            Through::Live => self
+                .collection
+                .try_look(key, |root| Ok(json::append_json(root, out)))?
+                .and_then(|appended| appended.map_err(Error::from)),
+            _ => Ok(TryGet::WouldRead),
+        }
     }
 
     pub(crate) fn put(&self, key: Value, value: &Value, options: EntryOptions) -> Result<()> {

@@ -15,10 +15,10 @@ use crate::selection::{Selected, Selection};
 use crate::signals::Interrupt;
 use crate::through::Through;
 use crate::{load, load_arrow, models, time, update, value, views};
-use flagstone::{Index, Result, Value};
+use flagstone::{Index, Result, TryGet, Value};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyTuple};
+use pyo3::types::{PyDict, PyString, PyTuple};
 use std::ops::Bound as End;
 use std::sync::{Arc, Mutex};
 
@@ -90,7 +90,11 @@ impl Collection {
     }
 
     fn look_up(&self, py: Python<'_>, key: &Value) -> PyResult<Option<flagstone::Document>> {
-        self.run(py, |documents| documents.get(key))
+        match self.opened.run_attached(py, || self.documents.try_get(key))? {
+            TryGet::Found(document) => Ok(Some(document)),
+            TryGet::Absent => Ok(None),
+            TryGet::WouldRead => self.run(py, |documents| documents.get(key)),
+        }
     }
 
     fn scan(&self, py: Python<'_>, range: Range, part: Part) -> PyResult<Rows> {
@@ -114,6 +118,9 @@ impl Collection {
         self.run(py, |documents| documents.put(key, &value, flagstone::EntryOptions::new()))
     }
 }
+
+/// The room for the JSON text of a document before it is known to be longer.
+const JSON_BYTES: usize = 4 << 10;
 
 #[pymethods]
 impl Collection {
@@ -230,9 +237,19 @@ impl Collection {
 
     /// Returns the JSON text of the document of `key`, or `None` if there is none: with all numbers
     /// as they were written.
-    fn get_json(&self, py: Python<'_>, key: &Bound<'_, PyAny>) -> PyResult<Option<String>> {
-        let key = key_of(key)?;
-        self.run(py, |documents| documents.json(&key))
+    fn get_json<'py>(
+        &self,
+        py: Python<'py>,
+        key: &Bound<'py, PyAny>,
+    ) -> PyResult<Option<Bound<'py, PyString>>> {
+        let (key, mut text) = (key_of(key)?, Vec::with_capacity(JSON_BYTES));
+        let found = self.opened.run_attached(py, || self.documents.try_json(&key, &mut text))?;
+        let is_there = match found {
+            TryGet::Found(()) => true,
+            TryGet::Absent => false,
+            TryGet::WouldRead => self.run(py, |documents| documents.json(&key, &mut text))?,
+        };
+        is_there.then(|| PyString::from_bytes(py, &text)).transpose()
     }
 
     /// Sets the document of `key`, as `c[key] = document` does. It expires at `expires`: a
@@ -400,7 +417,7 @@ impl Collection {
         changes: Option<&Bound<'py, PyDict>>,
     ) -> PyResult<Option<bool>> {
         let Some(changes) = changes.filter(|changes| update::has_changes(Some(*changes))) else {
-            if key.cast::<pyo3::types::PyString>().is_ok() {
+            if key.cast::<PyString>().is_ok() {
                 let text =
                     "update: expected changes of the document, such as set={..}, or a mapping";
                 return Err(PyTypeError::new_err(text));

@@ -10,7 +10,7 @@ use crate::opened::Opened;
 use crate::scan::{Part, Scan};
 use crate::through::Through;
 use crate::{time, views};
-use flagstone::{Result, Slice};
+use flagstone::{Result, Slice, TryGet};
 use pyo3::exceptions::PyKeyError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyTuple};
@@ -76,7 +76,12 @@ impl Keyspace {
     }
 
     fn find(&self, py: Python<'_>, key: &Bytes) -> PyResult<Option<Slice>> {
-        self.run(py, |entries| entries.get(key.as_ref()))
+        let key = key.as_ref();
+        match self.opened.run_attached(py, || self.entries.try_get(key))? {
+            TryGet::Found(value) => Ok(Some(value)),
+            TryGet::Absent => Ok(None),
+            TryGet::WouldRead => self.run(py, |entries| entries.get(key)),
+        }
     }
 
     /// Returns the entries of a range.

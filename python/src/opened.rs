@@ -76,12 +76,29 @@ impl Opened {
         self.run_unchecked(py, work)
     }
 
+    /// Runs `work` with the GIL: a get that memory answers takes about as long as to release the
+    /// GIL and to take it again. `work` must neither read a file nor wait.
+    #[inline]
+    pub(crate) fn run_attached<T>(
+        &self,
+        py: Python<'_>,
+        work: impl FnOnce() -> Result<T>,
+    ) -> PyResult<T> {
+        self.check(py)?;
+        self.done(py, catch_unwind(AssertUnwindSafe(work)))
+    }
+
     fn run_unchecked<T: Send>(
         &self,
         py: Python<'_>,
         work: impl FnOnce() -> Result<T> + Send,
     ) -> PyResult<T> {
-        match py.detach(|| catch_unwind(AssertUnwindSafe(work))) {
+        let done = py.detach(|| catch_unwind(AssertUnwindSafe(work)));
+        self.done(py, done)
+    }
+
+    fn done<T>(&self, py: Python<'_>, done: std::thread::Result<Result<T>>) -> PyResult<T> {
+        match done {
             Ok(result) => result.map_err(|error| raised(py, &error)),
             Err(panic) => {
                 let text = text_of(&*panic);
