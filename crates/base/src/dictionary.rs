@@ -86,7 +86,7 @@ impl fmt::Debug for Packer {
     }
 }
 
-/// Idle contexts that a dictionary keeps, of some 100 KiB each.
+/// The most idle contexts that a dictionary keeps.
 const CONTEXTS_MAX: usize = 4;
 
 /// A dictionary, prepared to decompress.
