@@ -3,7 +3,9 @@
 use super::{feed_files, keeping, kept, lines};
 use crate::support::{open, small};
 use flagstone::env::{Disk, Effect, Failure, Fault, Op};
-use flagstone::{ChangeRetention, ChangesFrom, Database, ErrorKind, Event, Index};
+use flagstone::{
+    ChangeRetention, ChangesFrom, Database, ErrorKind, Event, Index, KeyspaceOptions, Routing,
+};
 use flagstone_testkit::{Session, World};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -92,6 +94,9 @@ fn a_full_disk_takes_what_is_kept_before_the_ballast() {
     let world = World::new(1);
     let session = open(&world, &keeping().ballast_bytes(1 << 20));
     session.executor.run_all();
+    // So that the log meets the full disk, not a flush.
+    let four = KeyspaceOptions::new().routing(Routing::Hash(4));
+    session.db.keyspace_with("kv", four).unwrap();
     fill(&session, 4);
     assert!(!feed_files(&world).is_empty());
     let full = Fault::new(Effect::Fail(Failure::NoSpace));
