@@ -132,11 +132,9 @@ def by_polars(file: Path) -> dict[str, list[Any]]:
 
 
 def by_duckdb(file: Path) -> dict[str, list[Any]]:
-    connection = duckdb.connect()
-    found = connection.execute(f"SELECT * FROM '{file}'")
-    names = [column[0] for column in found.description]
-    columns = zip(*found.fetchall(), strict=True)
-    return {name: [plain(v) for v in column] for name, column in zip(names, columns, strict=True)}
+    # As Python objects its times need a package of time zones.
+    table: Any = duckdb.connect().execute(f"SELECT * FROM '{file}'").to_arrow_table()
+    return {name: [plain(v) for v in table[name].to_pylist()] for name in table.column_names}
 
 
 @pytest.mark.parametrize("reader", [by_pyarrow, by_polars, by_duckdb])
