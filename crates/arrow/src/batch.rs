@@ -15,7 +15,7 @@ pub(crate) struct Batcher {
     lookups: Vec<Lookup>,
     fillers: Vec<Filler>,
     rows: usize,
-    /// A batch ends with the document that exceeds so many rows or bytes.
+    /// A batch ends with the document that exceeds this many rows or bytes.
     rows_max: usize,
     bytes_max: usize,
 }

@@ -239,7 +239,7 @@ fn what_has_expired_has_no_row() {
     }
 }
 
-/// So many that several threads are worth it, in tables, which have the samples of keys.
+/// Enough documents for several threads; they are in tables, which have samples of keys.
 const MANY: i64 = 70_000;
 
 fn many(with_index: bool) -> (Database, Collection) {

@@ -98,7 +98,7 @@ impl Run {
         }
     }
 
-    /// Notes so many waits of writers of random keys of a slot that the next flush finds its
+    /// Notes enough waits of writers of random keys of a slot for the next flush to find its
     /// partitions contended.
     pub(super) fn contend(&mut self, slot: usize, seed: u64) -> Check {
         let Some(handle) = self.handle(slot)? else { return Ok(()) };
