@@ -21,10 +21,8 @@ pub struct StoreOptions {
     #[arg(skip)]
     #[serde(skip)]
     pub dir: PathBuf,
-    /// Partitions, with --routing hash and range; given alone, hash partitions
-    #[arg(long, value_name = "N", default_value = "4", value_parser = within::<u16>(1, 256))]
-    pub partitions: u16,
     /// How keys find their partition
+    // Before `partitions`, whose default value would count as given.
     #[arg(
         long,
         value_name = "HOW",
@@ -33,6 +31,9 @@ pub struct StoreOptions {
         default_value_if("partitions", ArgPredicate::IsPresent, "hash")
     )]
     pub routing: Routed,
+    /// Partitions, with --routing hash and range; given alone, hash partitions
+    #[arg(long, value_name = "N", default_value = "4", value_parser = within::<u16>(1, 256))]
+    pub partitions: u16,
     /// Split a partition with a range of keys at this many bytes; 0 never [default: the engine's]
     #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
     pub split_bytes: Option<u64>,
@@ -241,6 +242,7 @@ pub(crate) fn spelled<S: Serializer>(durability: &Durability, to: S) -> Result<S
 #[cfg(test)]
 mod tests {
     use super::*;
+    use clap::FromArgMatches;
 
     #[test]
     fn options_are_described_by_their_long_names_as_numbers() {
@@ -254,6 +256,20 @@ mod tests {
         assert_eq!((&pace["threads"], &pace["seconds"]), (&4.into(), &20.0.into()));
         let pace = Pace { operations: Some(7), ..Pace::default() };
         assert_eq!(describe(&pace)["operations"], 7);
+    }
+
+    #[test]
+    fn a_number_of_partitions_alone_means_hash_partitions() {
+        let routing = |words: &[&str]| {
+            let command = StoreOptions::augment_args(Command::new("test").no_binary_name(true));
+            let matches = command.try_get_matches_from(words).unwrap();
+            StoreOptions::from_arg_matches(&matches).unwrap().chosen_routing()
+        };
+        assert_eq!(routing(&[]), Routing::Auto);
+        assert_eq!(routing(&["--partitions", "2"]), Routing::Hash(2));
+        assert_eq!(routing(&["--partitions", "2", "--routing", "auto"]), Routing::Auto);
+        assert_eq!(routing(&["--routing", "hash"]), Routing::Hash(4));
+        assert_eq!(StoreOptions::default().chosen_routing(), Routing::Auto);
     }
 
     #[test]
