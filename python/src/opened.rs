@@ -76,8 +76,9 @@ impl Opened {
         self.run_unchecked(py, work)
     }
 
-    /// Runs `work` with the GIL: a get that memory answers takes about as long as to release the
-    /// GIL and to take it again. `work` must neither read a file nor wait.
+    /// Runs `work` with the GIL, for a get that memory answers: it is over before another thread
+    /// would have the GIL, and to release it is a chance to lose the turn. `work` must neither read
+    /// a file nor wait.
     #[inline]
     pub(crate) fn run_attached<T>(
         &self,

@@ -18,6 +18,8 @@ enum Work {
     Deny,
     /// The example programs of crate `flagstone`.
     Examples,
+    /// The Python package, where Python is installed and can get its packages.
+    Python,
     /// `cargo xtask` with these arguments.
     Xtask(&'static [&'static str]),
     /// `cargo` with these arguments.
@@ -26,7 +28,7 @@ enum Work {
     Docs(&'static [&'static str]),
 }
 
-const STEPS: [Step; 15] = [
+const STEPS: [Step; 16] = [
     Step { name: "fmt", work: Work::Cargo(&["fmt", "--all", "--", "--check"]) },
     Step {
         name: "peers",
@@ -108,6 +110,7 @@ const STEPS: [Step; 15] = [
     },
     Step { name: "sim", work: Work::Xtask(&["sim", "--seconds", "60", "--seed", "1000"]) },
     Step { name: "docs", work: Work::Docs(&["doc", "--locked", "--workspace", "--no-deps"]) },
+    Step { name: "package", work: Work::Python },
 ];
 
 /// The parts of a toolchain that the steps need: the cargo command, and the component it is in.
@@ -120,6 +123,7 @@ impl fmt::Display for Step {
             Work::Tidy => f.write_str("cargo xtask tidy"),
             Work::Deny => f.write_str("cargo xtask deny"),
             Work::Examples => f.write_str("cargo xtask examples"),
+            Work::Python => f.write_str("cargo xtask python"),
             Work::Xtask(words) => write!(f, "cargo xtask {}", words.join(" ")),
             Work::Cargo(words) => write!(f, "cargo {}", words.join(" ")),
             Work::Docs(words) => write!(f, "RUSTDOCFLAGS='-D warnings' cargo {}", words.join(" ")),
@@ -200,6 +204,7 @@ fn perform(root: &Path, step: &Step) -> Ending {
         Work::Tidy => (tidy::run(root, false), String::new()),
         Work::Deny => crate::deny::step(root),
         Work::Examples => (crate::examples::run(root), String::new()),
+        Work::Python => crate::python::step(root),
         Work::Xtask(words) => (crate::perform(root, words) == Some(true), String::new()),
         Work::Cargo(words) => (succeeds(cargo(root).args(words)), String::new()),
         Work::Docs(words) => {
@@ -294,6 +299,7 @@ shuttle   not run
 smoke     not run
 sim       not run
 docs      not run
+package   not run
 clippy FAILED; to run it alone: cargo clippy --locked --workspace --all-targets -- -D warnings";
         assert_eq!(summary(&STEPS, &endings), expected);
     }
@@ -366,8 +372,8 @@ clippy FAILED; to run it alone: cargo clippy --locked --workspace --all-targets 
             match step.work {
                 // Formatting resolves no dependencies, and has no such option.
                 Work::Tidy | Work::Deny | Work::Cargo(["fmt", ..]) => {}
-                // Its own test looks at its words.
-                Work::Examples => {}
+                // Their own tests look at their words.
+                Work::Examples | Work::Python => {}
                 Work::Xtask(words) => assert!(["shuttle", "sim"].contains(&words[0])),
                 Work::Cargo(words) | Work::Docs(words) => {
                     assert_eq!(words[1], "--locked", "{step}");

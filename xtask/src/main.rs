@@ -26,8 +26,9 @@ cargo xtask COMMAND
   ci              all checks of a change, up to the first that fails: fmt, also of peers/ and
                   python/, the lock files of both, deny (where cargo-deny is installed), tidy,
                   clippy, also of flagstone without serde, tests, examples, shuttle (30 s), smoke
-                  (each workload of flagstone-bench for a moment), sim (60 s), docs. shuttle and sim
-                  take the same seeds each time, so that a failure is one of the change
+                  (each workload of flagstone-bench for a moment), sim (60 s), docs, the tests of
+                  the Python package (where Python 3.10 and its packages can be had). shuttle and
+                  sim take the same seeds each time, so that a failure is one of the change
   deny            checks licences, sources, advisories and double versions of outside crates
                   against deny.toml; needs cargo-deny
   examples        runs each program of crates/flagstone/examples
@@ -42,10 +43,11 @@ cargo xtask COMMAND
                   so does --quick, which takes minutes. `cargo xtask peers help` lists OPTIONS
   peers --lint    runs clippy over that program, without RocksDB
   python [--release] [-- ARGUMENTS]
-                  tests crates/arrow, builds the wheel of the Python package (python/), installs it
-                  into a virtual environment in python/target, and runs pytest, mypy and stubtest;
-                  after -- only pytest, with ARGUMENTS. Needs Python 3.10 or newer and its package
-                  index
+                  tests crates/arrow, builds the tool with Parquet and the wheel of the Python
+                  package (python/), installs it into a virtual environment in python/target, and
+                  runs clippy over all of these, pytest, mypy, stubtest and pyright (if Node is
+                  there); after -- only pytest, with ARGUMENTS. Needs Python 3.10 or newer and its
+                  package index
   python --bench [-- ARGUMENTS]
                   measures a release build of the package beside other packages, and writes
                   docs/bench/python.md; with ARGUMENTS (see python/bench/figures.py) it prints only

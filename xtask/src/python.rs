@@ -1,6 +1,9 @@
 //! `cargo xtask python`: builds the wheel of the Python package in `python/`, a cargo workspace of
 //! its own, installs it into a virtual environment, and runs its tests and type checkers. With
 //! `--bench` it measures the package instead, and writes `docs/bench/python.md`.
+//!
+//! A build for tests uses the folder `target` of the engine's workspace: with the same profile and
+//! features, what comes from the registry is compiled once for both.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -22,11 +25,14 @@ const UNREACHABLE: &str = "\
 The packages that are needed could not be installed: see above. They come from the
 package index of Python, or from the one that pip is configured for.";
 
-/// The checks of an installed package, after its tests: each a name, the words after the Python of
-/// the environment, and the folder it is run in, from `python/`.
+/// The examples of the documents, for type checkers. Below `python/`.
+const EXAMPLES: &str = "target/examples";
+
+/// The checks of an installed package, run in `python/`: each a name, and the words after the
+/// Python of the environment.
 const CHECKS: [(&str, &[&str]); 3] = [
     ("pytest", &["-m", "pytest"]),
-    ("mypy", &["-m", "mypy", "--strict", "tests", "package/flagstone"]),
+    ("mypy", &["-m", "mypy", "--strict", "tests", "package/flagstone", EXAMPLES]),
     (
         "stubtest",
         &["-m", "mypy.stubtest", "flagstone._flagstone", "--mypy-config-file", "pyproject.toml"],
@@ -51,28 +57,158 @@ pub(crate) fn run(root: &Path, words: &[&str]) -> bool {
         );
         return false;
     }
+    let python = match environment(&root.join("python")) {
+        Ok(python) => python,
+        Err(missing) => {
+            eprintln!("{missing}");
+            return false;
+        }
+    };
+    let build = Build { root, python, is_release: own.contains(&"--release") };
+    if given.is_empty() {
+        build.lints() && Build::of_arrow(root) && build.checks(&[])
+    } else {
+        build.checks(given)
+    }
+}
+
+/// The step of `cargo xtask ci`: all but clippy, which would compile everything again. Without
+/// Python or its packages it succeeds, and the note says what is missing.
+pub(crate) fn step(root: &Path) -> (bool, String) {
     let folder = root.join("python");
-    let Some(python) = environment(&folder) else { return false };
-    println!("tests of crates/arrow");
-    let test = ["test", "--quiet", "--locked", "-p", "flagstone-arrow"];
-    if given.is_empty() && !succeeds(crate::ci::cargo(&folder).args(test)) {
-        return false;
+    // The network is slow, and so is the compiler: together they take no longer than one of them.
+    let (environment, is_tested) = std::thread::scope(|scope| {
+        if system_python().is_none() {
+            return (Err(MISSING), true);
+        }
+        let made = scope.spawn(|| environment(&folder));
+        let is_tested = Build::of_arrow(root);
+        (made.join().unwrap_or(Err(UNREACHABLE)), is_tested)
+    });
+    match environment {
+        _ if !is_tested => (false, String::new()),
+        Err(missing) => {
+            println!("{missing}");
+            let what = missing.lines().next().unwrap_or_default();
+            (true, format!("not run: {}", what.trim_end_matches([':', '.'])))
+        }
+        Ok(python) => (Build { root, python, is_release: false }.checks(&[]), String::new()),
     }
-    if !installs(&folder, &python, own.contains(&"--release")) {
-        return false;
+}
+
+/// What is built and tested.
+struct Build<'a> {
+    root: &'a Path,
+    /// That of the environment.
+    python: PathBuf,
+    is_release: bool,
+}
+
+impl Build<'_> {
+    fn of_arrow(root: &Path) -> bool {
+        println!("tests of crates/arrow");
+        let mut test = crate::ci::cargo(&root.join("python"));
+        test.args(["test", "--quiet", "--locked", "-p", "flagstone-arrow"]);
+        succeeds(shared(root, &mut test))
     }
-    let checks = if given.is_empty() { &CHECKS[..] } else { &CHECKS[..1] };
-    checks.iter().all(|(name, words)| {
-        println!("{name}");
-        succeeds(Command::new(&python).current_dir(&folder).args(*words).args(given))
-    })
+
+    /// Runs clippy over what `cargo xtask ci` does not compile.
+    fn lints(&self) -> bool {
+        println!("clippy");
+        let package = ["clippy", "--quiet", "--locked", "--workspace", "--all-targets"];
+        let mut package = with(crate::ci::cargo(&self.root.join("python")), &package);
+        let tool = ["clippy", "--quiet", "--locked", "-p", "flagstone-cli", "--all-targets"];
+        let mut tool = with(crate::ci::cargo(self.root), &tool);
+        tool.args(["--features", "parquet"]);
+        [&mut package, &mut tool]
+            .into_iter()
+            .all(|lint| succeeds(shared(self.root, lint.args(["--", "-D", "warnings"]))))
+    }
+
+    /// Builds the tool with Parquet, installs the wheel, and runs pytest; without arguments for it
+    /// also the type checkers.
+    fn checks(&self, given: &[&str]) -> bool {
+        let folder = self.root.join("python");
+        println!("the tool with Parquet");
+        let Some(tool) = self.tool() else { return false };
+        if !installs(self.root, &self.python, self.is_release) {
+            return false;
+        }
+        let mut examples = Command::new(&self.python);
+        if !succeeds(examples.current_dir(&folder).args(["tests/pages.py", EXAMPLES])) {
+            return false;
+        }
+        let checks = if given.is_empty() { &CHECKS[..] } else { &CHECKS[..1] };
+        let is_well = checks.iter().all(|(name, words)| {
+            println!("{name}");
+            let mut check = Command::new(&self.python);
+            check.current_dir(&folder).env("FLAGSTONE_TOOL", &tool);
+            succeeds(check.args(*words).args(given))
+        });
+        is_well && (!given.is_empty() || self.pyright())
+    }
+
+    /// Builds the tool with all features and returns its path.
+    fn tool(&self) -> Option<PathBuf> {
+        let words =
+            ["build", "--quiet", "--locked", "-p", "flagstone-cli", "--features", "parquet"];
+        let mut build = with(crate::ci::cargo(self.root), &words);
+        // A copy: the next build of the usual tool takes the place of this one.
+        let folder = self.root.join("target/parquet");
+        let _ = std::fs::create_dir_all(&folder);
+        if !succeeds(shared(self.root, &mut build)) {
+            return None;
+        }
+        let (built, tool) = (target(self.root).join("debug/flagstone"), folder.join("flagstone"));
+        std::fs::copy(built, &tool).ok()?;
+        Some(tool)
+    }
+
+    /// Runs pyright where it can be installed: it is a program of Node.
+    fn pyright(&self) -> bool {
+        println!("pyright");
+        let folder = self.root.join("python");
+        let run = |words: &[&str]| {
+            let mut pyright = Command::new(&self.python);
+            pyright.current_dir(&folder).args(["-m", "pyright", "--pythonpath"]);
+            pyright.arg(&self.python).args(words);
+            pyright
+        };
+        let is_there = run(&["--version"]).output().is_ok_and(|output| output.status.success());
+        if !is_there {
+            println!("pyright is not run: it needs Node and its package index, npm");
+            return true;
+        }
+        succeeds(&mut run(&[]))
+    }
+}
+
+fn with(mut command: Command, words: &[&str]) -> Command {
+    command.args(words);
+    command
+}
+
+/// Returns the folder of builds for tests.
+fn target(root: &Path) -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from)
+}
+
+/// Lets a command build in the folder of builds for tests.
+fn shared<'a>(root: &Path, command: &'a mut Command) -> &'a mut Command {
+    command.env("CARGO_TARGET_DIR", target(root))
 }
 
 /// Measures a release build of the package beside other packages. Writes the page, or only prints
 /// it if `given`, the arguments of the benchmark, choose something else than it shows.
 fn bench(root: &Path, given: &[&str]) -> bool {
     let folder = root.join("python");
-    let Some(python) = environment(&folder) else { return false };
+    let python = match environment(&folder) {
+        Ok(python) => python,
+        Err(missing) => {
+            eprintln!("{missing}");
+            return false;
+        }
+    };
     let install = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-r"];
     let mut others = Command::new(&python);
     if !succeeds(others.current_dir(&folder).args(install).arg("bench/requirements.txt")) {
@@ -81,7 +217,7 @@ fn bench(root: &Path, given: &[&str]) -> bool {
     }
     println!("the tool");
     let tool = ["build", "--quiet", "--release", "--locked", "-p", "flagstone-cli"];
-    if !succeeds(crate::ci::cargo(root).args(tool)) || !installs(&folder, &python, true) {
+    if !succeeds(crate::ci::cargo(root).args(tool)) || !installs(root, &python, true) {
         return false;
     }
     let mut measure = Command::new(&python);
@@ -105,42 +241,40 @@ fn commit(root: &Path) -> Option<String> {
 }
 
 /// Builds the wheel and installs it.
-fn installs(folder: &Path, python: &Path, is_release: bool) -> bool {
-    let Some(wheel) = wheel(folder, python, is_release) else { return false };
+fn installs(root: &Path, python: &Path, is_release: bool) -> bool {
+    let Some(wheel) = wheel(root, python, is_release) else { return false };
     let install = ["-m", "pip", "install", "--quiet", "--force-reinstall", "--no-deps"];
     succeeds(Command::new(python).args(install).arg(wheel))
 }
 
-/// Makes the virtual environment with all packages, if it is not there, and returns its Python.
-fn environment(folder: &Path) -> Option<PathBuf> {
-    let Some(system) = system_python() else {
-        eprintln!("{MISSING}");
-        return None;
-    };
+/// Makes the virtual environment with all packages, if it is not there, and returns its Python, or
+/// what is missing.
+fn environment(folder: &Path) -> Result<PathBuf, &'static str> {
+    let system = system_python().ok_or(MISSING)?;
     let environment = folder.join(ENVIRONMENT);
     let python = environment.join("bin/python");
-    let wanted = std::fs::read_to_string(folder.join("requirements.txt")).ok()?;
+    let wanted = std::fs::read_to_string(folder.join("requirements.txt")).unwrap_or_default();
     // Written last: an environment without it is incomplete.
     let mark = environment.join("requirements.txt");
     if std::fs::read_to_string(&mark).is_ok_and(|installed| installed == wanted) {
-        return Some(python);
+        return Ok(python);
     }
     println!("a virtual environment in python/{ENVIRONMENT}");
     if !succeeds(Command::new(system).args(["-m", "venv", "--clear"]).arg(&environment)) {
-        eprintln!("{MISSING}");
-        return None;
+        return Err(MISSING);
     }
     let install = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-r"];
     if !succeeds(Command::new(&python).current_dir(folder).args(install).arg("requirements.txt")) {
-        eprintln!("{UNREACHABLE}");
-        return None;
+        return Err(UNREACHABLE);
     }
-    std::fs::write(mark, wanted).ok()?;
-    Some(python)
+    // Without it the next run only makes the environment again.
+    let _ = std::fs::write(mark, wanted);
+    Ok(python)
 }
 
 /// Builds the wheel and returns its path.
-fn wheel(folder: &Path, python: &Path, is_release: bool) -> Option<PathBuf> {
+fn wheel(root: &Path, python: &Path, is_release: bool) -> Option<PathBuf> {
+    let folder = root.join("python");
     let wheels = folder.join(WHEELS);
     // One wheel at a time: its name says neither what it was built from nor how.
     let _ = std::fs::remove_dir_all(&wheels);
@@ -149,6 +283,9 @@ fn wheel(folder: &Path, python: &Path, is_release: bool) -> Option<PathBuf> {
     println!("the wheel, profile {profile}");
     let mut build = Command::new(python);
     build.current_dir(folder).args(words).arg(&wheels);
+    if !is_release {
+        shared(root, &mut build);
+    }
     if !succeeds(&mut build) {
         return None;
     }
@@ -188,6 +325,17 @@ mod tests {
         assert!(!run(Path::new("nowhere"), &["--bench", "--release"]));
     }
 
+    /// A lock file that a run may update itself guards nothing.
+    #[test]
+    fn every_build_keeps_the_lock_file() {
+        let text = include_str!("python.rs");
+        let (code, _tests) = text.split_once("#[cfg(test)]").expect("it has tests");
+        let builds = ["[\"test\", ", "[\"build\", ", "[\"clippy\", ", "\"maturin\", \"build\", "];
+        let lines = code.lines().filter(|line| builds.iter().any(|build| line.contains(build)));
+        assert_eq!(lines.clone().count(), 6);
+        lines.for_each(|line| assert!(line.contains("\"--locked\""), "{line}"));
+    }
+
     #[test]
     fn every_check_uses_a_module_that_is_installed() {
         let wanted = std::fs::read_to_string(crate::root().join("python/requirements.txt"));
@@ -198,6 +346,6 @@ mod tests {
             let package = words[1].split('.').next().unwrap_or_default();
             assert!(names.contains(&package), "{name}");
         }
-        assert!(names.contains(&"maturin"));
+        assert!(names.contains(&"maturin") && names.contains(&"pyright"));
     }
 }
