@@ -86,7 +86,7 @@ pub(super) fn compare(a: &[Reached], b: &[Reached], sort: &[(&str, bool)]) -> st
 }
 
 /// The fields of [`document`].
-pub(super) const PATHS: [&str; 6] = ["a", "n", "tags", "in.b", "k", "o.x"];
+pub(super) const PATHS: [&str; 7] = ["a", "n", "tags", "in.b", "k", "o.x", "at"];
 
 /// A random document with fields of several types, arrays and gaps; now and then no map.
 pub(super) fn document(rng: &mut Rng) -> Value {
@@ -119,8 +119,23 @@ pub(super) fn document(rng: &mut Rng) -> Value {
         let inner = if rng.percent(30) { vec![inner, value(rng)].into() } else { inner };
         map.insert("in", inner);
     }
+    if rng.percent(70) {
+        map.insert("at", date(rng));
+    }
     map.insert("pad", "x".repeat(rng.index(40)));
     Value::Map(map)
+}
+
+/// A date that no clock of a test reaches, in seconds; now and then what is no date.
+fn date(rng: &mut Rng) -> Value {
+    const FAR: i64 = 9_000_000_000;
+    let second = |rng: &mut Rng| Value::from(FAR + rng.below(30) as i64);
+    match rng.below(10) {
+        0 => Value::Null,
+        1 => Value::from(*rng.pick(&["", "a", "soon"])),
+        2 => Value::Array((0..rng.below(3)).map(|_| second(rng)).collect()),
+        _ => second(rng),
+    }
 }
 
 fn number(rng: &mut Rng) -> Value {
@@ -172,7 +187,10 @@ pub(super) fn filter(rng: &mut Rng, depth: u32) -> Filter {
             _ => Filter::key().lt(key),
         };
     }
-    let field = Filter::field(*rng.pick(&PATHS));
+    let path = *rng.pick(&PATHS);
+    let field = Filter::field(path);
+    let value = if path == "at" { date } else { value };
+    let number = if path == "at" { date } else { number };
     match rng.below(9) {
         0 => field.eq(value(rng)),
         1 => field.ne(value(rng)),

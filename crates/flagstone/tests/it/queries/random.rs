@@ -10,6 +10,7 @@ use flagstone::{
 };
 use flagstone_testkit::Rng;
 use flagstone_testkit::{World, rounds, seed};
+use std::time::Duration;
 
 /// Sets a random document, or removes one.
 fn change(rng: &mut Rng, collection: &Collection, model: &mut Model) {
@@ -116,7 +117,7 @@ fn compare_projected<'t>(
 
 /// Compares groups with those of a scan, which another test compares with a model.
 fn compare_groups<'t>(rng: &mut Rng, find: &impl Fn() -> Find<'t>, context: &str) {
-    let by = ["", "k", "n", "o.x", "k, n", "a", "in.b"];
+    let by = ["", "k", "n", "o.x", "k, n", "a", "in.b", "at"];
     let accumulators =
         ["count as c", "count as c, sum(n) as s, avg(k) as m", "min(k) as lo, max(o.x) as hi"];
     let text = format!("{}: {}", rng.pick(&by), rng.pick(&accumulators));
@@ -248,6 +249,7 @@ fn indexes() -> Vec<(&'static str, Index)> {
         ("k_n", Index::on("k").then("-n")),
         ("o_k", Index::on("-o.x").then("k").then("n")),
         ("k_some", Index::on("n").then("k").only(Filter::field("k").exists())),
+        ("date", Index::on("at").expire_after(Duration::from_secs(60))),
     ]
 }
 
