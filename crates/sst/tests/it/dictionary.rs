@@ -71,8 +71,8 @@ fn dictionary_of(learned: Learned, entries: &[Entry]) -> (Learned, Option<Vec<u8
     (after, folder.open(Some(&meta)).unwrap().dictionary().unwrap())
 }
 
-/// Another version of zstd may train another dictionary and write other frames, so only what is read
-/// is compared.
+/// Another version of zstd may train another dictionary and write other frames, so only what is
+/// read is compared.
 #[test]
 fn a_table_of_an_earlier_build_is_read() {
     let (folder, entries) = (Folder::new(), alike("comment", 260));
