@@ -303,26 +303,26 @@ mod tests {
 
     #[test]
     fn there_is_a_trial_for_each_combination_with_a_name_of_its_own() {
-        assert_eq!(names(&[BALANCED]), ["balanced-flagstone-p4-t4"]);
+        assert_eq!(names(&[BALANCED]), ["balanced-flagstone-p1-t4"]);
         assert_eq!(
             names(&[BALANCED, "--threads", "1,8", "--durability", "none,interval:10ms"]),
             [
-                "balanced-flagstone-p4-t1-none",
-                "balanced-flagstone-p4-t8-none",
-                "balanced-flagstone-p4-t1-interval-10ms",
-                "balanced-flagstone-p4-t8-interval-10ms",
+                "balanced-flagstone-p1-t1-none",
+                "balanced-flagstone-p1-t8-none",
+                "balanced-flagstone-p1-t1-interval-10ms",
+                "balanced-flagstone-p1-t8-interval-10ms",
             ]
         );
         assert_eq!(names(&["durability"]).len(), 21);
-        assert_eq!(names(&["sizes"])[1], "sizes-flagstone-p4-t2-4GB");
-        assert_eq!(names(&["larger"])[0], "larger-flagstone-p4-t1-4KiB");
+        assert_eq!(names(&["sizes"])[1], "sizes-flagstone-p1-t2-4GB");
+        assert_eq!(names(&["larger"])[0], "larger-flagstone-p1-t1-4KiB");
         let load = ["load", "--readers", "1,2", "--parsers", "3", "a.json", "b,c.json"];
-        assert_eq!(names(&load), ["load-flagstone-p4-t6-r1-c3", "load-flagstone-p4-t7-r2-c3"]);
+        assert_eq!(names(&load), ["load-flagstone-p1-t6-r1-c3", "load-flagstone-p1-t7-r2-c3"]);
         assert_eq!(given(&load).2[1].options.documents.files.len(), 2);
         let update = names(&["update", "--how", "merge", "--threads", "8"]);
-        assert_eq!(update, ["update-flagstone-p4-t8-merge"]);
+        assert_eq!(update, ["update-flagstone-p1-t8-merge"]);
         let get = names(&["get", "--path", "a.b", "--seed=1,2"]);
-        assert_eq!(get, ["get-flagstone-p4-t2-path-a.b-1", "get-flagstone-p4-t2-path-a.b-2"]);
+        assert_eq!(get, ["get-flagstone-p1-t2-path-a.b-1", "get-flagstone-p1-t2-path-a.b-2"]);
         let larger = given(&["larger", "--block-bytes", "0,16KiB", "--threads", "3"]).2;
         let found = larger.iter().map(|trial| trial.options.store.block_bytes);
         assert_eq!(found.collect::<Vec<_>>(), [None, Some(16 << 10)]);
@@ -394,7 +394,7 @@ mod tests {
             done += 1;
             write(trial, &stage)
         });
-        let expected = "1 of 3 trials failed: balanced-flagstone-p4-t2: no space";
+        let expected = "1 of 3 trials failed: balanced-flagstone-p1-t2: no space";
         assert_eq!((failed.unwrap_err().to_string().as_str(), done), (expected, 2));
     }
 }

@@ -15,7 +15,7 @@ fn a_mix_writes_a_header_rows_and_a_summary() {
     let place = Place::new();
     let stdout = place.ok(&format!("put-heavy --operations 5000 --threads 2 {SMALL}"));
     assert!(stdout.contains("5000 ops in"), "{stdout}");
-    let lines = lines(&place, "bench-results/put-heavy-flagstone-p4-t2.jsonl");
+    let lines = lines(&place, "bench-results/put-heavy-flagstone-p1-t2.jsonl");
     let (header, summary) = (&lines[0], &lines[lines.len() - 1]);
     assert_eq!(header["type"], "header");
     assert_eq!(header["workload"], "put-heavy");

@@ -208,14 +208,14 @@ fn a_page_and_pictures_are_made_of_results() {
         assert_eq!(png[16..20], 460u32.to_be_bytes(), "{figure}");
     }
     place.ok("report r --csv tables");
-    let table = place.read("tables/balanced-flagstone-p4-t2.csv");
+    let table = place.read("tables/balanced-flagstone-p1-t2.csv");
     let lines: Vec<&str> = table.lines().collect();
     assert!(lines[0].starts_with("# {\"type\":\"header\"") && lines[2].starts_with("t,dt,ops,"));
     let puts = lines[2].split(',').position(|name| name == "latency.put.count").unwrap();
     let sum: u64 =
         lines[3..].iter().filter_map(|l| l.split(',').nth(puts)?.parse::<u64>().ok()).sum();
     assert!(lines.len() > 3 && (500..800).contains(&sum), "{sum} of 2,000 operations are puts");
-    let events = place.read("tables/balanced-flagstone-p4-t2.events.csv");
+    let events = place.read("tables/balanced-flagstone-p1-t2.events.csv");
     assert!(events.starts_with("t,until,kind,bytes,what\n"), "{events}");
     assert!(place.read("r/report.html").starts_with("<!doctype html>"));
 }

@@ -3,7 +3,7 @@
 
 use flagstone::Database;
 use flagstone_bench::engine::{Outcome, open_flagstone};
-use flagstone_bench::options::Isolation;
+use flagstone_bench::options::{Isolation, Routed};
 use flagstone_bench::record::{OpKind, Summary, read_file};
 use flagstone_bench::workload::{
     DeviceOptions, Distribution, Options, Pattern, SEQUENTIAL_PHASES, Series, Stage, UpdateHow,
@@ -20,7 +20,8 @@ fn stage<'a>(dir: &'a Path, out: Option<&'a Path>) -> Stage<'a> {
 /// A small store, values of 100 bytes, this many operations of these threads.
 fn options(threads: usize, operations: u64) -> Options {
     let mut options = Options::default();
-    (options.store.partitions, options.store.memory_bytes) = (2, 8 << 20);
+    (options.store.routing, options.store.partitions) = (Routed::Hash, 2);
+    options.store.memory_bytes = 8 << 20;
     options.data.value_bytes = 100;
     (options.pace.threads, options.pace.operations) = (threads, Some(operations));
     options.pace.interval = Duration::from_millis(50);
