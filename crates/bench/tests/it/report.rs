@@ -33,6 +33,12 @@ fn full() -> Vec<Trial> {
         *trial = lasting_long(trial.clone());
     }
     trials.push(lasting_long(one("balanced-flagstone-p2-t2")));
+    trials.extend(["hash", "auto"].map(|routing| {
+        let mut trial = one("balanced-flagstone-p2-t2");
+        trial.header.workload = "short-scan".into();
+        trial.header.options.insert("routing".into(), routing.into());
+        trial
+    }));
     trials
 }
 
@@ -83,6 +89,7 @@ fn a_full_folder_shows_every_figure() {
         "best",
         "by-threads",
         "by-partitions",
+        "routings",
         "size-rate",
         "engines",
         "latency",

@@ -6,6 +6,7 @@ mod trials;
 
 mod documents;
 mod engines;
+mod routing;
 mod special;
 
 use super::model::Material;
@@ -17,6 +18,8 @@ type Section = (&'static str, &'static str, &'static str, fn(&Material<'_>, &mut
 
 const MIXES: &str = "flagstone-bench put-heavy (balanced, delete-heavy, get-heavy) \
                      --partitions 1,4,8,16 --threads 1,4,8,16,32 --out DIR";
+const ROUTINGS: &str = "flagstone-bench put-heavy (balanced, delete-heavy, get-heavy, short-scan) \
+                        --routing hash,range,auto --threads 1,4,16 --out DIR";
 const ENGINES: &str = "result files of several engines in one folder: cargo xtask peers";
 const LATENCY: &str = "any workload of flagstone-bench that times single operations";
 const LOAD: &str =
@@ -31,10 +34,11 @@ const OTHER: &str = "flagstone-bench larger, full-scan, cached-get, ... --out DI
 const RUNS: &str = "any workload of flagstone-bench with at least five intervals";
 
 /// All sections, in the order of the page.
-pub(super) const SECTIONS: [Section; 18] = [
+pub(super) const SECTIONS: [Section; 19] = [
     ("best", "Best rate by partitions", MIXES, mixes::best),
     ("threads", "Rate by threads", MIXES, mixes::by_threads),
     ("partitions", "Rate by partitions", MIXES, mixes::by_partitions),
+    ("routings", "Rate by routing", ROUTINGS, routing::routings),
     ("size-rate", "Size against rate", MIXES, mixes::size_rate),
     ("engines", "Engines side by side", ENGINES, engines::engines),
     ("latency", "Latency", LATENCY, engines::latency),
