@@ -360,7 +360,7 @@ impl Drop for Claim {
 mod tests {
     use super::*;
     use crate::stories::world::World;
-    use crate::{KeyspaceOptions, Options, Routing, testing};
+    use crate::{KeyspaceOptions, Options, Routing};
     use flagstone_base::ErrorKind;
 
     /// It was compacted as an empty tree, and those that had replaced it were left out.
@@ -384,8 +384,9 @@ mod tests {
 
     #[test]
     fn a_participant_that_is_dropped_with_a_tree_fails_its_call() {
-        let dir = tempfile::tempdir().unwrap();
-        let db = testing::open(dir.path()).unwrap();
+        // No worker of its own takes the tree meanwhile.
+        let world = World::new();
+        let db = world.builder().open().unwrap();
         let kv = db.keyspace("kv").unwrap();
         kv.put("a", "1").unwrap();
         db.flush().unwrap();
