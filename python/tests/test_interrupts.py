@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 import textwrap
@@ -17,7 +18,11 @@ DOCUMENTS = 5_000
 
 @pytest.fixture(autouse=True)
 def no_interrupt_of_another_test() -> Iterator[None]:
+    # Python leaves SIGINT alone where it was started with it ignored, as a shell starts what runs
+    # in the background.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
+    signal.signal(signal.SIGINT, before)
     _flagstone._interrupt_at(0)
 
 
@@ -140,6 +145,7 @@ def test_ctrl_c_ends_a_stream_of_several_threads(consumer: str, tmp_path: Path) 
         pytest.importorskip(package)
     code = """
         import os, signal, sys, threading, time, flagstone
+        signal.signal(signal.SIGINT, signal.default_int_handler)
         with flagstone.open(sys.argv[1], memory="64MiB") as db:
             c, consumer = db.collection("c"), sys.argv[2]
             c.update((n, {"n": n, "text": "x" * 100}) for n in range(70_000))
