@@ -246,7 +246,7 @@ def test_what_duckdb_pushes_down_is_read(db: flagstone.Database) -> None:
     source = c.find().arrow()
     columns, found = pushdown.Columns(source), []
 
-    class Table(dataset.Dataset):  # type: ignore[misc, unused-ignore]
+    class Table(dataset.Dataset):  # type: ignore[misc, name-defined, unused-ignore]
         def __init__(self) -> None:
             pass
 

@@ -72,8 +72,8 @@ pub(crate) fn run(root: &Path, words: &[&str]) -> bool {
 }
 
 /// The step of `cargo xtask ci`: all but clippy, which would compile everything again, and the tool
-/// with Parquet, which takes a minute. Without Python or its packages it succeeds, and the note says
-/// what is missing.
+/// with Parquet, which takes a minute. Without Python or its packages it succeeds, and the note
+/// says what is missing.
 pub(crate) fn step(root: &Path) -> (bool, String) {
     let folder = root.join("python");
     // The network is slow, and so is the compiler: together they take no longer than one of them.

@@ -191,7 +191,7 @@ class _Pyarrow:
         return token == "true" if kind == "name" else token
 
     def _type(self, name: str) -> Any:
-        import pyarrow as pa
+        import pyarrow as pa  # type: ignore[import-untyped, unused-ignore]
 
         types = {"int64": pa.int64(), "float64": pa.float64(), "text": pa.string()}
         types.update({"bool": pa.bool_(), "timestamp": pa.timestamp("us", "UTC")})
@@ -228,8 +228,10 @@ def _field(name: str) -> Any:
 
 def _is_in(name: str, values: list[Any], of: Any) -> Any:
     import pyarrow as pa
-    from pyarrow import compute
+    import pyarrow.compute  # type: ignore[import-untyped, unused-ignore]
 
+    # The module makes its functions when it is imported.
+    compute: Any = pyarrow.compute
     is_in = _field(name).isin(pa.array(values, of))
     return compute.if_else(_field(name).is_valid(), is_in, pa.scalar(None, pa.bool_()))
 
