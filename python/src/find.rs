@@ -277,7 +277,6 @@ impl Find {
         columns=None, *, key=Some("_key"), sample=1000, on_mismatch="error", batch_rows=16384,
         threads=None
     ))]
-    #[expect(clippy::too_many_arguments, reason = "keywords of Python")]
     fn arrow(
         slf: &Bound<'_, Self>,
         columns: Option<&Bound<'_, PyAny>>,

@@ -102,8 +102,14 @@ impl Threads {
         self.stop.store(true, Ordering::Release);
         // Whoever waits to send a batch goes on, and ends.
         self.batches = None;
-        let ended = self.threads.drain(..).map(JoinHandle::join);
-        ended.filter_map(std::result::Result::err).last()
+        let mut panic = None;
+        for thread in self.threads.drain(..) {
+            // All are waited for, also after a panic of one.
+            if let Err(found) = thread.join() {
+                panic = Some(found);
+            }
+        }
+        panic
     }
 }
 

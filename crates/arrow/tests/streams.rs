@@ -1,5 +1,7 @@
 //! Streams of an index and of several threads equal those that one thread fills from documents.
 
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests may")]
+
 use arrow_array::{Array, RecordBatch};
 use flagstone::env::{Clock, ManualClock, MemDisk, SystemClock};
 use flagstone::{
@@ -375,7 +377,7 @@ fn an_index_widens_what_a_sample_has_inferred() {
     for (at, name) in names.iter().enumerate() {
         // Descending is no different, and further fields do not matter.
         let index = if at % 2 == 0 { Index::on(*name) } else { Index::on(format!("-{name}")) };
-        documents.create_index(*name, index.then("other")).unwrap();
+        documents.create_index(name, index.then("other")).unwrap();
     }
     assert_eq!(kinds("{}"), ["float64", "decimal(20,0)", "json", "int64", "int64"]);
     // Of what a filter leaves out nothing is known.
