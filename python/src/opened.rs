@@ -76,9 +76,9 @@ impl Opened {
         self.run_unchecked(py, work)
     }
 
-    /// Runs `work` with the GIL, for a get that memory answers: it is over before another thread
-    /// would have the GIL, and to release it is a chance to lose the turn. `work` must neither read
-    /// a file nor wait.
+    /// Runs `work` without releasing the GIL, for a get of what is in memory. Such a get is short,
+    /// and a thread that releases the GIL may wait long to get it back. `work` must neither read a
+    /// file nor wait.
     #[inline]
     pub(crate) fn run_attached<T>(
         &self,

@@ -27,7 +27,7 @@ cargo xtask COMMAND
                   python/, the lock files of both, deny (where cargo-deny is installed), tidy,
                   clippy, also of flagstone without serde, tests, examples, shuttle (30 s), smoke
                   (each workload of flagstone-bench for a moment), sim (60 s), docs, the tests of
-                  the Python package (where Python 3.10 and its packages can be had). shuttle and
+                  the Python package (where Python 3.10 or newer is available). shuttle and
                   sim take the same seeds each time, so that a failure is one of the change
   deny            checks licences, sources, advisories and double versions of outside crates
                   against deny.toml; needs cargo-deny

@@ -30,7 +30,7 @@ pub(super) fn routings(material: &Material<'_>, page: &mut Page) {
     page.table(&table(&sides));
 }
 
-/// The workloads that were measured with at least two routings, as the cells order them.
+/// Returns the workloads that were measured with at least two routings.
 fn sides<'a>(material: &Material<'a>) -> Vec<Side<'a>> {
     let mut sides: Vec<Side<'a>> = Vec::new();
     for (at, routing) in ROUTINGS.iter().enumerate() {
@@ -54,15 +54,11 @@ fn sides<'a>(material: &Material<'a>) -> Vec<Side<'a>> {
     sides
 }
 
-/// `hash, 4 partitions`; a range that splits has one partition only at first.
+/// Returns the name of a routing, with its number of partitions if it has several.
 fn label(at: usize, cells: &[Cell<'_>]) -> String {
-    let partitions = cells.first().map_or(1, |cell| cell.partitions);
-    let is_fixed = partitions > 1;
-    let routing = ROUTINGS[at];
-    if is_fixed {
-        format!("{routing}, {}", plural(partitions, "partition"))
-    } else {
-        routing.into()
+    match (ROUTINGS[at], cells.first().map_or(1, |cell| cell.partitions)) {
+        (routing, 1) => routing.to_owned(),
+        (routing, several) => format!("{routing}, {}", plural(several, "partition")),
     }
 }
 
