@@ -4,6 +4,7 @@ use crate::allowance::Allowance;
 use crate::block::{Block, Parsed};
 use crate::lookup::{CacheUse, Nearby};
 use crate::table::Table;
+use flagstone_base::bytes::same;
 use flagstone_base::{EntryRef, Kind, Malformed, Result, SeqNo, Slice, Trailer, interrupt};
 use std::ops::Range;
 use std::sync::Arc;
@@ -60,6 +61,17 @@ impl CursorOptions {
         let share = (4 << 20) / cursors.max(1) as u64;
         Self { ahead_bytes: share.clamp(AHEAD_MIN, AHEAD_MAX), ..self }
     }
+}
+
+/// What follows in the block of a cursor: see [`TableCursor::next_near`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Near {
+    /// The entry of a larger key, which the cursor is on now.
+    Key,
+    /// An older entry of the same key, which the cursor is on now.
+    Version,
+    /// No entry. The cursor has not moved.
+    None,
 }
 
 /// Stored blocks that were read ahead.
@@ -219,6 +231,25 @@ impl TableCursor {
         }
     }
 
+    /// Moves to the next entry if it is in the current block. An entry that cannot be parsed counts
+    /// as none: [`TableCursor::next`] returns its error.
+    #[inline]
+    pub fn next_near(&mut self) -> Near {
+        let index = self.index + 1;
+        let Some(block) = self.block.as_ref().filter(|block| self.valid && index < block.count())
+        else {
+            return Near::None;
+        };
+        let kept = self.kept(block, index);
+        let Ok(parsed) = block.parse(index) else { return Near::None };
+        let Ok(front) = front(block, index, &parsed, kept) else { return Near::None };
+        let is_version = has_key(&self.key, block, &parsed, front);
+        assemble(&mut self.key, block, &parsed, front);
+        let restart = block.restart_of(index);
+        self.settle(index, restart, &parsed);
+        if is_version { Near::Version } else { Near::Key }
+    }
+
     /// Returns whether the cursor is on an entry.
     #[inline]
     pub const fn valid(&self) -> bool {
@@ -325,26 +356,15 @@ impl TableCursor {
         let Some(block) = &self.block else {
             return Ok(());
         };
-        let result = block.parse(index).and_then(|parsed| {
-            let restart = block.restart_of(index);
-            assemble(
-                &mut self.key,
-                block,
-                index,
-                &parsed,
-                (self.restart == restart).then_some(self.restart_bytes),
-            )?;
-            self.restart = restart;
-            self.restart_bytes =
-                if index == restart { self.key.len() } else { parsed.shared as usize };
+        let (restart, kept) = (block.restart_of(index), self.kept(block, index));
+        let found = block.parse(index).and_then(|parsed| {
+            let front = front(block, index, &parsed, kept)?;
+            assemble(&mut self.key, block, &parsed, front);
             Ok(parsed)
         });
-        match result {
+        match found {
             Ok(parsed) => {
-                self.index = index;
-                self.trailer = parsed.trailer;
-                self.value = parsed.value();
-                self.valid = true;
+                self.settle(index, restart, &parsed);
                 Ok(())
             }
             Err(wrong) => {
@@ -352,6 +372,24 @@ impl TableCursor {
                 Err(self.table.wrong_in_block(self.number, wrong))
             }
         }
+    }
+
+    /// Returns how many leading bytes of the key come from the restart of entry `index`, if it is
+    /// that of the current entry.
+    #[inline]
+    fn kept(&self, block: &Block, index: usize) -> Option<usize> {
+        (self.restart == block.restart_of(index)).then_some(self.restart_bytes)
+    }
+
+    /// Makes entry `index`, whose key is assembled, the current one.
+    #[inline]
+    fn settle(&mut self, index: usize, restart: usize, parsed: &Parsed) {
+        self.restart = restart;
+        self.restart_bytes = if index == restart { self.key.len() } else { parsed.shared as usize };
+        self.index = index;
+        self.trailer = parsed.trailer;
+        self.value = parsed.value();
+        self.valid = true;
     }
 
     /// Reads block `number` from the file, and the blocks beyond it if this miss continues a row.
@@ -453,21 +491,38 @@ impl Ahead {
     }
 }
 
-/// Sets `key` to the key of entry `index`. `kept` is the number of its leading bytes that already
-/// come from the same restart's key.
+/// Returns the first bytes of the key of entry `index`, which it shares with that of its restart;
+/// `None` if the key of the cursor begins with them. `kept` is the number of bytes that this one
+/// shares with that of the same restart.
 #[inline]
-fn assemble(
-    key: &mut Vec<u8>,
-    block: &Block,
+fn front<'a>(
+    block: &'a Block,
     index: usize,
     parsed: &Parsed,
     kept: Option<usize>,
-) -> Result<(), Malformed> {
+) -> Result<Option<&'a [u8]>, Malformed> {
     let shared = parsed.shared as usize;
     match kept {
-        Some(kept) if shared <= kept => key.truncate(shared),
-        _ => {
-            let front = block.shared(index, shared)?;
+        Some(kept) if shared <= kept => Ok(None),
+        _ => block.shared(index, shared).map(Some),
+    }
+}
+
+/// Returns whether an entry has the key `key`. If it has no `front`, it shares its first bytes.
+#[inline]
+fn has_key(key: &[u8], block: &Block, parsed: &Parsed, front: Option<&[u8]>) -> bool {
+    let (shared, suffix) = (parsed.shared as usize, parsed.suffix());
+    key.len() == shared + suffix.len()
+        && same(&block.bytes()[suffix], &key[shared..])
+        && front.is_none_or(|front| same(front, &key[..shared]))
+}
+
+/// Sets `key` to the key of an entry. If it has no `front`, `key` begins with its first bytes.
+#[inline]
+fn assemble(key: &mut Vec<u8>, block: &Block, parsed: &Parsed, front: Option<&[u8]>) {
+    match front {
+        None => key.truncate(parsed.shared as usize),
+        Some(front) => {
             key.clear();
             key.extend_from_slice(front);
         }
@@ -482,5 +537,4 @@ fn assemble(
         }
         _ => key.extend_from_slice(&block.bytes()[suffix]),
     }
-    Ok(())
 }

@@ -55,7 +55,7 @@ mod crafted;
 pub use allowance::Allowance;
 pub use builder::TableBuilder;
 pub use cache::{BlockCache, CacheStats};
-pub use cursor::{CursorOptions, TableCursor};
+pub use cursor::{CursorOptions, Near, TableCursor};
 pub use expiries::Expiries;
 pub use flagstone_base::Compression;
 pub use inspect::{InspectOptions, identify, inspect};

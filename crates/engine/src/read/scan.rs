@@ -113,6 +113,22 @@ impl Scan {
         self.end(readable.and(advanced))
     }
 
+    /// Moves to entries that follow the current one and are quick to reach, at most `most`, and
+    /// calls `visit` with key and value of each, as long as it returns true: false leaves the entry
+    /// as the next one. Returns how many were visited: the last of them is the current entry then.
+    ///
+    /// Call it after each [`Scan::advance`]: together they read long ranges faster than `advance`
+    /// alone. 0 does not mean the end of the scan. `visit` must not wait for other threads.
+    #[inline]
+    pub fn visit_near(&mut self, most: usize, visit: impl FnMut(&[u8], &[u8]) -> bool) -> usize {
+        match &mut self.state {
+            ScanState::Chained(Some(scan), _) if self.core.check_readable().is_ok() => {
+                scan.visit_near(most, visit)
+            }
+            _ => 0,
+        }
+    }
+
     /// Ends the scan, because nothing is left or reading failed.
     #[cold]
     fn end(&mut self, ended: Result<bool>) -> Result<bool> {

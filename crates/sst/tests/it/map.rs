@@ -3,7 +3,7 @@
 use crate::tools::{Dice, Entry, Folder, get, plain, seed};
 use flagstone_base::{Compression, Kind, SeqNo};
 use flagstone_sst::{
-    BlockCache, BuilderOptions, CursorOptions, FilterKey, Table, TableCursor, TableOptions,
+    BlockCache, BuilderOptions, CursorOptions, FilterKey, Near, Table, TableCursor, TableOptions,
 };
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -93,6 +93,24 @@ fn check_walks(cursor: &mut TableCursor, entries: &[Entry]) {
         cursor.prev().unwrap();
     }
     assert!(!cursor.valid());
+    check_near_walk(cursor, entries);
+}
+
+/// Walks within each block, and steps over its end as usual.
+fn check_near_walk(cursor: &mut TableCursor, entries: &[Entry]) {
+    cursor.seek_first().unwrap();
+    for pair in entries.windows(2) {
+        let is_version = pair[0].key == pair[1].key;
+        match cursor.next_near() {
+            Near::None => {
+                assert_eq!(here(cursor).as_ref(), Some(&pair[0]));
+                cursor.next().unwrap();
+            }
+            near => assert_eq!(near == Near::Version, is_version),
+        }
+        assert_eq!(here(cursor).as_ref(), Some(&pair[1]));
+    }
+    assert_eq!(cursor.next_near(), Near::None);
 }
 
 /// Returns a key that is present, or near a present one.
@@ -159,7 +177,9 @@ fn walk_from(cursor: &mut TableCursor, dice: &mut Dice, entries: &[Entry], from:
             return;
         }
         if dice.below(2) == 0 {
-            cursor.next().unwrap();
+            if dice.below(2) == 0 || cursor.next_near() == Near::None {
+                cursor.next().unwrap();
+            }
             at += 1;
         } else {
             cursor.prev().unwrap();

@@ -9,6 +9,7 @@ use flagstone_base::hash::key_hash;
 use flagstone_base::heap::{heapify, replace_first, sift_down};
 use flagstone_base::key::key_front;
 use flagstone_base::{EntryCheck, EntryRef, Result, SeqNo, Slice};
+use flagstone_sst::Near;
 use std::cmp::Ordering;
 use std::ops::Bound;
 use std::path::Path;
@@ -288,6 +289,45 @@ impl MergeCursor {
             }
         }
         self.hold_one_huge()
+    }
+
+    /// Moves to the entries that follow in the block of the current one, at most `most`, as long as
+    /// all other sources have larger keys, and `visit` returns true for each: false leaves it as the
+    /// next entry. Returns how many were visited. Only forwards.
+    #[inline]
+    pub(crate) fn visit_near(
+        &mut self,
+        most: usize,
+        mut visit: impl FnMut(EntryRef<'_>) -> bool,
+    ) -> usize {
+        let Self { sources, heap, .. } = self;
+        let Some((top, others)) = heap.split_first_mut() else { return 0 };
+        let (before, rest) = sources.split_at_mut(top.place);
+        let Some((Source::Run(cursor), after)) = rest.split_first_mut() else { return 0 };
+        let Some(cursor) = cursor.in_table() else { return 0 };
+        let key_of = |other: &Standing| match other.place.checked_sub(top.place + 1) {
+            Some(place) => after[place].entry().map(|entry| entry.key),
+            None => before[other.place].entry().map(|entry| entry.key),
+        };
+        // One of the first two is the least of the heap below the top.
+        let limit = others.iter().take(2).filter_map(key_of).min();
+        let mut visited = 0;
+        while visited < most {
+            let near = cursor.next_near();
+            if near == Near::None {
+                break;
+            }
+            let entry = cursor.entry();
+            if near == Near::Key && limit.is_none_or(|limit| entry.key < limit) && visit(entry) {
+                visited += 1;
+                continue;
+            }
+            // Back within a block that was just read.
+            let _cannot_fail = cursor.prev();
+            break;
+        }
+        top.front = key_front(cursor.entry().key);
+        visited
     }
 
     #[inline]

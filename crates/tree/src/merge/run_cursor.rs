@@ -114,6 +114,12 @@ impl RunCursor {
         if cursor.valid() { Ok(()) } else { self.skip_ends() }
     }
 
+    /// The cursor over the current table, to move within its block.
+    #[inline]
+    pub(crate) fn in_table(&mut self) -> Option<&mut TableCursor> {
+        self.cursor.as_mut()
+    }
+
     /// Skips entries up to `limit` that are in tables whose newest SeqNo is below `seqno`. Returns
     /// whether it skipped any table.
     pub(crate) fn skip_older(&mut self, limit: Bound<&[u8]>, seqno: SeqNo) -> Result<bool> {

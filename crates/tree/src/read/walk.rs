@@ -17,6 +17,8 @@ use std::sync::Arc;
 const ENTRIES_PER_CHECK: u32 = 256;
 /// After this many keys deleted by one range a scan skips the rest of the range.
 const COVERED_BEFORE_JUMP: u32 = 8;
+/// The limit on the visits that are left out after one in vain.
+const LEFT_OUT_MAX: u32 = 63;
 /// After a value of at least this many bytes the memory of the scan is counted again.
 const LARGE_VALUE: usize = 64 << 10;
 
@@ -65,6 +67,9 @@ pub(super) struct Walk {
     is_settled: bool,
     until_check: u32,
     covered_keys: u32,
+    /// After visits in vain this many are left out, and still to be left out.
+    left_out: u32,
+    to_leave_out: u32,
 }
 
 /// The way of a scan whose tree was replaced: through all trees that have replaced it.
@@ -105,6 +110,8 @@ impl Walk {
             is_settled: true,
             until_check: 0,
             covered_keys: 0,
+            left_out: 0,
+            to_leave_out: 0,
         }
     }
 
@@ -168,6 +175,59 @@ impl Walk {
                 }
             }
         }
+    }
+
+    /// Moves to the live keys that follow in the block of the current one, at most `most`, as long
+    /// as `visit` returns true for key and value: false leaves the key as the next one. Returns how
+    /// many were visited. Whatever needs more than a look at the block ends the visit, so 0 does not
+    /// mean the end.
+    #[inline]
+    pub(super) fn visit_near(
+        &mut self,
+        held: &mut Held,
+        most: usize,
+        mut visit: impl FnMut(&[u8], &[u8]) -> bool,
+    ) -> usize {
+        let is_current = matches!(held.value, Value::Current) && self.has_key;
+        let is_merged = self.options.scans > 1;
+        let Some(pinned) = held.pinned.as_mut().filter(|pinned| {
+            is_current && !is_merged && pinned.is_handled && pinned.ranges.is_empty()
+        }) else {
+            return 0;
+        };
+        if self.direction != Direction::Forward {
+            return 0;
+        }
+        if self.to_leave_out > 0 {
+            self.to_leave_out -= 1;
+            return 0;
+        }
+        let (range, at, moment) = (&self.range, self.at, self.options.moment);
+        let most = most.min(self.until_check as usize);
+        let visited = pinned.merge.visit_near(most, |entry| {
+            let is_near = entry.kind() == Kind::Put
+                && entry.seqno() <= at
+                && !entry.trailer.is_expired_at(moment)
+                && entry.value.len() < LARGE_VALUE
+                && range.ends_behind(entry.key);
+            is_near && visit(entry.key, entry.value)
+        });
+        if visited == 0 {
+            // Sources that alternate: each visit costs a step forth and a step back.
+            self.left_out = (2 * self.left_out + 1).min(LEFT_OUT_MAX);
+            self.to_leave_out = self.left_out;
+            return 0;
+        }
+        self.left_out = 0;
+        self.until_check -= visited as u32;
+        let len = pinned.merge.entry().map_or(0, |entry| {
+            assign(&mut self.key, entry.key);
+            entry.value.len()
+        });
+        held.begin(true);
+        held.value = Value::Current;
+        self.note_value(len);
+        visited
     }
 
     /// Reads the value of the current key again, after it was released.

@@ -5,7 +5,7 @@ use crate::bench_tree::{Append, AppendApart, BenchTree, first_full, small_option
 use crate::random::Rng;
 use flagstone_base::{KeyRange, Kind, Moment, SeqNo};
 use flagstone_tree::{
-    Compaction, Direction, Flush, Fold, Policy, ScanOptions, TreeEdit, TreeOptions, pick,
+    Compaction, Direction, Flush, Fold, Policy, ScanOptions, TreeEdit, TreeOptions, TreeScan, pick,
     pick_expired,
 };
 use std::collections::{BTreeMap, VecDeque};
@@ -164,10 +164,31 @@ impl Run {
                 if self.rng.below(20) == 0 {
                     scan.park();
                 }
+                if self.rng.below(2) == 0 {
+                    self.visit_near(&mut scan, &mut found);
+                }
             }
             assert_eq!(found, expected, "{range:?} at {at} {direction:?}\n{}", self.real.dump());
             expected.reverse();
         }
+    }
+
+    /// Visits some of the keys that follow in a block.
+    fn visit_near(&self, scan: &mut TreeScan, found: &mut Vec<(Vec<u8>, Vec<u8>)>) {
+        let (before, most) = (found.len(), self.rng.below(8) as usize);
+        let visited = scan.visit_near(most, |key, value| {
+            let is_taken = self.rng.below(6) > 0;
+            if is_taken {
+                found.push((key.to_vec(), value.to_vec()));
+            }
+            is_taken
+        });
+        assert_eq!(visited, found.len() - before);
+        assert!(visited <= most);
+        // The last one is current, with its value.
+        let (key, value) = found.last().unwrap();
+        assert_eq!((scan.key(), &*scan.value()), (key.as_slice(), value.as_slice()));
+        assert_eq!(scan.value_bytes(), value);
     }
 
     /// Begins, continues or installs something: everything interleaves.

@@ -5,6 +5,7 @@ use flagstone_base::{ErrorKind, KeyRange, Kind, SeqNo};
 use flagstone_tree::{
     Compaction, Direction, Flush, JobReason, Policy, ScanOptions, TreeOptions, pick_hidden,
 };
+use std::ops::Bound;
 
 fn keys(tree: &BenchTree, direction: Direction) -> Vec<String> {
     let mut scan = tree.tree.scan(KeyRange::ALL, tree.last, direction, ScanOptions::default());
@@ -469,4 +470,50 @@ fn filters_work_in_a_tree_that_is_one_of_256() {
         }
     }
     assert!(asked > 2000 && passed * 25 < asked, "{passed} of {asked} passed");
+}
+
+/// A block has several entries here, so most keys are visited. What is no live key of its own ends
+/// a visit: an older version, a deletion, a key of another source.
+#[test]
+fn a_visit_goes_through_a_block_and_stops_at_what_needs_more() {
+    let mut tree = BenchTree::new(small_options());
+    for n in 0..100 {
+        tree.put(&format!("k{n:03}"), "old");
+    }
+    tree.snapshots.push(tree.last);
+    for n in (0..100).step_by(10) {
+        tree.put(&format!("k{n:03}"), "new");
+    }
+    tree.write(Kind::Delete, b"k055", b"");
+    tree.flush();
+    tree.compact_full();
+    tree.put("k033", "newer");
+    let scanned = |start: Bound<Vec<u8>>, direction| {
+        let range = KeyRange { start, end: Bound::Excluded(b"k090".to_vec()) };
+        let mut scan = tree.tree.scan(range, tree.last, direction, ScanOptions::default());
+        let (mut found, mut visited) = (Vec::new(), 0);
+        while scan.advance().unwrap() {
+            found.push((scan.key().to_vec(), scan.value().to_vec()));
+            visited += scan.visit_near(usize::MAX, |key, value| {
+                found.push((key.to_vec(), value.to_vec()));
+                true
+            });
+        }
+        (found, visited)
+    };
+    let value = |n: usize| match n {
+        33 => b"newer".to_vec(),
+        n if n.is_multiple_of(10) => b"new".to_vec(),
+        _ => b"old".to_vec(),
+    };
+    let expected = |n: usize| (format!("k{n:03}").into_bytes(), value(n));
+    let all: Vec<_> = (0..90).filter(|n| *n != 55).map(expected).collect();
+    let (found, visited) = scanned(Bound::Unbounded, Direction::Forward);
+    assert_eq!(found, all);
+    assert!(visited > 40, "{visited} keys were visited");
+    let (found, _) = scanned(Bound::Excluded(b"k030".to_vec()), Direction::Forward);
+    assert_eq!(found, all[31..]);
+    let (found, visited) = scanned(Bound::Unbounded, Direction::Reverse);
+    assert_eq!(found, all.iter().rev().cloned().collect::<Vec<_>>());
+    assert_eq!(visited, 0);
 }
