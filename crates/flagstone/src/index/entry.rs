@@ -169,6 +169,14 @@ pub(crate) struct Parts<'a> {
     pub(crate) is_known: bool,
 }
 
+impl<'a> Parts<'a> {
+    /// Returns the component of field number `field`, in its direction.
+    #[inline]
+    pub(crate) fn component(&self, field: usize) -> &'a [u8] {
+        self.components.get(self.ends.range(field)).unwrap_or_default()
+    }
+}
+
 /// Takes a stored entry apart. `known` is nothing, or a first component that it may have: one of
 /// another entry, which is not cut.
 pub(crate) fn parts<'a>(

@@ -217,6 +217,20 @@ struct Place {
     flags: Flags,
 }
 
+impl Place {
+    fn of(parts: &Parts<'_>) -> Self {
+        Self { components: parts.components.len(), ends: parts.ends, flags: parts.flags }
+    }
+}
+
+/// Remembers the first component of an entry, which the next one may have, too.
+fn note_first(first: &mut Vec<u8>, parts: &Parts<'_>) {
+    first.clear();
+    if !parts.flags.has(Flags::CUT) {
+        first.extend_from_slice(parts.component(0));
+    }
+}
+
 /// A cursor over entries.
 pub(crate) struct IndexScan<'a> {
     core: Arc<KeyspaceCore>,
@@ -241,23 +255,37 @@ impl IndexScan<'_> {
             let (entry, is_unique) = ((self.key(), self.value()), definition.is_unique);
             let parts = parts(entry, definition.directions(), is_unique, &self.first);
             let parts = parts.map_err(|malformed| self.corrupt(malformed))?;
-            let Parts { components, ends, flags, is_known, .. } = parts;
-            self.place = Place { components: components.len(), ends, flags };
+            let is_known = parts.is_known;
+            self.place = Place::of(&parts);
             if !is_known {
-                self.note_first();
+                let mut first = std::mem::take(&mut self.first);
+                note_first(&mut first, &self.parts());
+                self.first = first;
             }
         }
         Ok(has_next)
     }
 
-    /// Remembers the first component of the current entry, which the next one may have, too.
-    fn note_first(&mut self) {
-        let mut first = std::mem::take(&mut self.first);
-        first.clear();
-        if !self.place.flags.has(Flags::CUT) {
-            first.extend_from_slice(self.component(0));
-        }
-        self.first = first;
+    /// Moves to entries that follow the current one and are quick to reach, as
+    /// [`Scan::visit_near`]. An entry that is damaged is left as the next one.
+    #[inline]
+    pub(crate) fn visit_near(
+        &mut self,
+        most: usize,
+        mut visit: impl FnMut(&Parts<'_>) -> bool,
+    ) -> usize {
+        let Self { core, source, place, first } = self;
+        let (Source::Snapshot(scan), Some(state)) = (source, index_of(core)) else { return 0 };
+        let definition = &state.definition;
+        scan.visit_near(most, |key, value| {
+            let parts = parts((key, value), definition.directions(), definition.is_unique, first);
+            let Some(parts) = parts.ok().filter(&mut visit) else { return false };
+            *place = Place::of(&parts);
+            if !parts.is_known {
+                note_first(first, &parts);
+            }
+            true
+        })
     }
 
     fn definition(&self) -> Result<&Definition> {
@@ -300,22 +328,12 @@ impl IndexScan<'_> {
         }
     }
 
-    /// Returns the component of field number `field`, in its direction.
+    /// Returns the parts of the current entry.
     #[inline]
-    pub(crate) fn component(&self, field: usize) -> &[u8] {
-        self.key().get(self.place.ends.range(field)).unwrap_or_default()
-    }
-
-    /// Returns the key of the current entry, and where its components end.
-    #[inline]
-    pub(crate) fn place(&self) -> (&[u8], &Ends) {
-        (self.key(), &self.place.ends)
-    }
-
-    /// Returns what the components do not say of the document.
-    #[inline]
-    pub(crate) const fn flags(&self) -> Flags {
-        self.place.flags
+    pub(crate) fn parts(&self) -> Parts<'_> {
+        let Place { ends, flags, .. } = self.place;
+        let components = self.components();
+        Parts { components, ends, primary_key: self.primary_key(), flags, is_known: false }
     }
 
     /// Decodes the components; `None` is a missing value. One that is cut is returned as its bytes.

@@ -13,8 +13,7 @@
 use super::ask::{Ask, Need, Wanted};
 use super::known::Known;
 use super::spec::Spec;
-use crate::collection::index::IndexScan;
-use crate::index::{Computed, Flags, IndexField};
+use crate::index::{Computed, Flags, IndexField, Parts};
 use flagstone_doc::sort_key::MISSING;
 use flagstone_doc::{Composer, Direction, FieldPath};
 
@@ -132,8 +131,8 @@ fn of_maps(known: &Known<'_>) -> Vec<Place> {
 impl Cover {
     /// Returns whether the entry has all that the query takes.
     #[inline]
-    pub(super) fn is_proof(&self, entry: &IndexScan<'_>) -> bool {
-        if entry.flags().has(self.unless) {
+    pub(super) fn is_proof(&self, entry: &Parts<'_>) -> bool {
+        if entry.flags.has(self.unless) {
             return false;
         }
         let Some(of_maps) = &self.of_maps else { return true };
@@ -146,11 +145,11 @@ impl Cover {
 impl Place {
     /// Returns the component of an entry there.
     #[inline]
-    pub(super) fn of<'e>(&self, entry: &'e IndexScan<'_>) -> (&'e [u8], Direction) {
+    pub(super) fn of<'e>(&self, entry: &Parts<'e>) -> (&'e [u8], Direction) {
         (entry.component(self.field), self.direction)
     }
 
-    fn is_missing(&self, entry: &IndexScan<'_>) -> bool {
+    fn is_missing(&self, entry: &Parts<'_>) -> bool {
         let mask = if self.direction == Direction::Descending { 0xFF } else { 0 };
         entry.component(self.field).first() == Some(&(MISSING ^ mask))
     }

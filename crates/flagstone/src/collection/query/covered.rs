@@ -4,6 +4,7 @@ use super::cover::{Cover, Place};
 use super::keys::Entries;
 use super::projector::Projector;
 use super::source::Source;
+use super::values::EntryValues;
 use crate::collection::index::IndexScan;
 use crate::collection::{Stored, decode};
 use flagstone_base::{Result, Slice};
@@ -54,11 +55,11 @@ impl<'t> Covered<'t> {
     /// Moves to the next entry that matches. Returns false at the end.
     pub(super) fn advance(&mut self, stored: &Stored, matcher: Option<&Matcher>) -> Result<bool> {
         while self.entries.advance()? {
-            let Some(entry) = self.entries.entry() else { break };
-            if self.after.as_ref().is_some_and(|after| entry.primary_key() <= after.as_slice()) {
+            let Some(entry) = self.entries.entry().map(IndexScan::parts) else { break };
+            if self.after.as_ref().is_some_and(|after| entry.primary_key <= after.as_slice()) {
                 continue;
             }
-            if !self.cover.is_proof(entry) {
+            if !self.cover.is_proof(&entry) {
                 if self.read(stored, matcher)? {
                     return Ok(true);
                 }
@@ -68,12 +69,12 @@ impl<'t> Covered<'t> {
             if self.composes {
                 self.bytes.clear();
                 let (places, names) = (&self.cover.places, stored.names());
-                let key_of = |at: usize| places.get(at).map_or(NOTHING, |place| place.of(entry));
+                let key_of = |at: usize| places.get(at).map_or(NOTHING, |place| place.of(&entry));
                 self.composer.compose(key_of, Some(names), &mut self.bytes)?;
             }
             let is_match = match matcher {
                 Some(matcher) => decode::look(stored, &self.bytes, |root| {
-                    matcher.matches_with_key(root, entry.primary_key())
+                    matcher.matches_with_key(root, entry.primary_key)
                 })?,
                 None => true,
             };
@@ -82,6 +83,27 @@ impl<'t> Covered<'t> {
             }
         }
         Ok(false)
+    }
+
+    /// Moves to entries that follow, prove their documents and are quick to reach, as
+    /// [`Scan::visit_near`](flagstone_engine::Scan::visit_near). Only without a filter.
+    #[inline]
+    pub(super) fn visit_near(
+        &mut self,
+        most: usize,
+        mut visit: impl FnMut(EntryValues<'_>) -> bool,
+    ) -> usize {
+        if self.composes || self.after.is_some() {
+            return 0;
+        }
+        let Self { entries, cover, .. } = self;
+        let visited = entries.visit_near(most, |entry| {
+            cover.is_proof(entry) && visit(EntryValues::new(*entry, &cover.wanted))
+        });
+        if visited > 0 {
+            self.document = None;
+        }
+        visited
     }
 
     /// Reads the document of the entry. Returns whether it matches.

@@ -4,6 +4,7 @@ use super::cover::Place;
 use super::ordered::Ordered;
 use super::projector::Projector;
 use super::token::Ties;
+use super::values::ValueRow;
 use crate::collection::index::IndexScan;
 use crate::collection::{Stored, decode};
 use flagstone_base::{Error, Result, Slice};
@@ -76,6 +77,26 @@ impl<'t> Cursor<'t> {
         }
         self.left -= 1;
         Ok(true)
+    }
+
+    /// Visits rows that follow and are quick to reach, at most `most`, as [`Rows::visit_near`].
+    /// There is no current document then.
+    ///
+    /// [`Rows::visit_near`]: super::rows::Rows::visit_near
+    #[inline]
+    pub(super) fn visit_near(
+        &mut self,
+        most: usize,
+        visit: impl FnMut(ValueRow<'_>) -> bool,
+    ) -> usize {
+        self.is_at_document = false;
+        if self.ahead.is_some() || self.skip > 0 || self.projector.is_some() {
+            return 0;
+        }
+        let most = most.min(usize::try_from(self.left).unwrap_or(usize::MAX));
+        let visited = self.rows.visit_near(most, visit);
+        self.left -= visited as u64;
+        visited
     }
 
     /// The stored form of the current document's key: a sort key. Empty before the first document

@@ -46,7 +46,7 @@ pub(super) fn run(
     let (mut keys, mut turned, mut last) = (IndexKeys::new(), Vec::new(), Vec::new());
     while rows.advance()? {
         if let Some((entry, [place])) = rows.values() {
-            let (component, direction) = place.of(entry);
+            let (component, direction) = place.of(&entry.parts());
             // Entries of one value are often neighbours.
             if component != last {
                 assign(&mut last, component);

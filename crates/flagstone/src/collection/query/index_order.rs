@@ -96,8 +96,11 @@ impl IndexOrder {
         }
         let (mut out, mut turned) = (Vec::new(), Vec::new());
         for Part { field, direction } in &self.parts {
-            let key =
-                sort_key::turned(entry.component(*field), self.directions[*field], &mut turned);
+            let key = sort_key::turned(
+                entry.parts().component(*field),
+                self.directions[*field],
+                &mut turned,
+            );
             sort_key::directed(key, *direction, &mut out);
         }
         out

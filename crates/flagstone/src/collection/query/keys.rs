@@ -5,6 +5,7 @@ use super::index_order::Order;
 use super::key_list::KeyList;
 use super::source::Source;
 use crate::collection::index::IndexScan;
+use crate::index::Parts;
 use crate::spill::Sorted;
 use flagstone_base::Result;
 use std::cmp::Ordering;
@@ -49,6 +50,19 @@ impl<'t> Entries<'t> {
             let scan = self.access.index.scan(reader, range, self.is_reverse)?;
             self.scan = Some(Box::new(scan));
         }
+    }
+
+    /// Moves to entries that follow and are quick to reach, as
+    /// [`Scan::visit_near`](flagstone_engine::Scan::visit_near).
+    #[inline]
+    pub(super) fn visit_near(
+        &mut self,
+        most: usize,
+        visit: impl FnMut(&Parts<'_>) -> bool,
+    ) -> usize {
+        let visited = self.scan.as_mut().map_or(0, |scan| scan.visit_near(most, visit));
+        self.read += visited as u64;
+        visited
     }
 
     /// The stored key of the document.

@@ -12,6 +12,7 @@ use super::index_order::IndexOrder;
 use super::projector::Projector;
 use super::rows::{Rows, Work};
 use super::token::{PageToken, Ties};
+use super::values::ValueRow;
 use crate::collection::index::IndexScan;
 use crate::collection::{Stored, decode};
 use crate::spill::{SortOptions, Sorted, Sorter, Spilled};
@@ -110,6 +111,19 @@ impl<'t> Ordered<'t> {
         match self {
             Self::Streamed(rows, _) => rows.advance(),
             Self::Sorted(rows) => rows.advance(),
+        }
+    }
+
+    /// As [`Rows::visit_near`].
+    #[inline]
+    pub(super) fn visit_near(
+        &mut self,
+        most: usize,
+        visit: impl FnMut(ValueRow<'_>) -> bool,
+    ) -> usize {
+        match self {
+            Self::Streamed(rows, _) => rows.visit_near(most, visit),
+            Self::Sorted(_) => 0,
         }
     }
 

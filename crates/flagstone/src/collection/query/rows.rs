@@ -5,6 +5,7 @@ use super::covered::Covered;
 use super::key_list::KeyList;
 use super::keys::Keys;
 use super::source::{Source, SourceScan};
+use super::values::{IndexedValue, ValueRow};
 use crate::collection::index::IndexScan;
 use crate::collection::{Stored, decode};
 use flagstone_base::{Result, Slice, interrupt};
@@ -116,6 +117,48 @@ impl<'t> Rows<'t> {
             }
         }
         Ok(false)
+    }
+
+    /// Moves to documents that follow and are quick to reach, as
+    /// [`Scan::visit_near`](flagstone_engine::Scan::visit_near). Returns how many were visited: of
+    /// the others that were passed, the filter has left out all.
+    #[inline]
+    pub(super) fn visit_near(
+        &mut self,
+        most: usize,
+        mut visit: impl FnMut(ValueRow<'_>) -> bool,
+    ) -> usize {
+        let Self { stored, found, matcher, work } = self;
+        let matched = match (found, &*matcher) {
+            (Found::Covered(covered), None) => {
+                covered.visit_near(most, |entry| visit(ValueRow::Entry(entry)))
+            }
+            (Found::Scan(scan), matcher) => {
+                let (names, mut matched) = (stored.names(), 0);
+                let passed = scan.visit_near(most, |key, document| {
+                    let Ok(root) = View::of(document, Some(names)) else { return false };
+                    let is_match = match matcher.as_ref() {
+                        Some(matcher) => matcher.matches_with_key(&root, key),
+                        None => Ok(true),
+                    };
+                    match is_match {
+                        Ok(true) => {
+                            let is_taken =
+                                visit(ValueRow::Document(root, IndexedValue::of_key(key)));
+                            matched += usize::from(is_taken);
+                            is_taken
+                        }
+                        Ok(false) => true,
+                        Err(_reported_by_advance) => false,
+                    }
+                });
+                work.documents += passed as u64;
+                matched
+            }
+            _ => 0,
+        };
+        work.matched += matched as u64;
+        matched
     }
 
     /// Moves to the next document.

@@ -152,6 +152,19 @@ impl SourceScan<'_> {
         }
     }
 
+    /// Moves to documents that follow and are quick to reach, as [`Scan::visit_near`].
+    #[inline]
+    pub(super) fn visit_near(
+        &mut self,
+        most: usize,
+        visit: impl FnMut(&[u8], &[u8]) -> bool,
+    ) -> usize {
+        match &mut self.current {
+            Some(OneScan::Snapshot(scan)) => scan.visit_near(most, visit),
+            _ => 0,
+        }
+    }
+
     pub(super) fn key(&self) -> &[u8] {
         match &self.current {
             None => &[],

@@ -13,39 +13,58 @@ fn paths(texts: &[&str]) -> Vec<FieldPath> {
     texts.iter().map(|text| FieldPath::parse(text).unwrap()).collect()
 }
 
-/// Reads all rows, and counts those that were entries.
+/// Reads all rows, and counts those that were entries: one by one, or also those that are near. With
+/// `reads_all` reads all documents.
 fn read(mut values: Values<'_>, texts: &[&str], reads_all: bool) -> (Vec<Row>, usize) {
     let (mut rows, mut entries) = (Vec::new(), 0);
-    let shown = |value: Value| Some(value).filter(|value| !value.is_null());
     while values.advance().unwrap() {
         let key = values.key().unwrap();
         if reads_all {
             assert!(values.read_document().unwrap());
             assert!(matches!(values.row().unwrap(), ValueRow::Document(..)));
         }
-        let row = match values.row().unwrap() {
-            ValueRow::Document(view, stored) => {
-                assert_eq!(stored.to_value().unwrap(), key);
-                let found = texts.iter().map(|text| view.path(text).unwrap());
-                found.map(|found| shown(found?.to_value().unwrap())).collect()
+        let row = values.row().unwrap();
+        entries += usize::from(matches!(row, ValueRow::Entry(_)));
+        rows.push(taken(&row, texts));
+        assert_eq!(rows.last().unwrap().0, key);
+        if reads_all {
+            continue;
+        }
+        // Now and then a few rows, or one that is left as the next.
+        let (before, most) = (rows.len(), [usize::MAX, 3, 0, 50][rows.len() % 4]);
+        let visited = values.visit_near(most, |row| {
+            if rows.len() % 11 == 7 && rows.len() > before {
+                return false;
             }
-            ValueRow::Entry(entry) => {
-                entries += 1;
-                assert_eq!(entry.key().to_value().unwrap(), key);
-                assert!(entry.get(texts.len()).is_null());
-                (0..texts.len())
-                    .map(|at| {
-                        let value = shown(entry.get(at).to_value().unwrap());
-                        assert_eq!(entry.get(at).is_null(), value.is_none());
-                        value
-                    })
-                    .collect()
-            }
-        };
-        rows.push((key, row));
+            entries += usize::from(matches!(row, ValueRow::Entry(_)));
+            rows.push(taken(&row, texts));
+            true
+        });
+        assert_eq!(visited, rows.len() - before);
+        assert!(values.row().is_err(), "a visit leaves no current row");
     }
     rows.sort();
     (rows, entries)
+}
+
+fn taken(row: &ValueRow<'_>, texts: &[&str]) -> Row {
+    let shown = |value: Value| Some(value).filter(|value| !value.is_null());
+    match row {
+        ValueRow::Document(view, key) => {
+            let found = texts.iter().map(|text| view.path(text).unwrap());
+            let found = found.map(|found| shown(found?.to_value().unwrap()));
+            (key.to_value().unwrap(), found.collect())
+        }
+        ValueRow::Entry(entry) => {
+            assert!(entry.get(texts.len()).is_null());
+            let value = |at| {
+                let value = shown(entry.get(at).to_value().unwrap());
+                assert_eq!(entry.get(at).is_null(), value.is_none());
+                value
+            };
+            (entry.key().to_value().unwrap(), (0..texts.len()).map(value).collect())
+        }
+    }
 }
 
 /// Compares the values of a random set of paths with those of a model.

@@ -5,6 +5,7 @@ use super::state::State;
 use super::table::Table;
 use crate::collection::query::rows::{Rows, Work};
 use crate::collection::query::spec::Spec;
+use crate::collection::query::values::ValueRow;
 use crate::collection::{Stored, decode};
 use crate::encoders;
 use crate::spill::{SortOptions, Sorted, Sorter, Spilled};
@@ -50,11 +51,22 @@ impl Groups {
         while rows.advance()? {
             match rows.values() {
                 Some((entry, places)) => {
-                    let value = |at: usize| places.get(at).map(|place| place.of(entry));
+                    let parts = entry.parts();
+                    let value = |at: usize| places.get(at).map(|place| place.of(&parts));
                     table.add_keys(value).map_err(|malformed| entry.corrupt(malformed))?;
                 }
                 None => decode::look(stored, rows.bytes(), |root| table.add(root))?,
             }
+            // What cannot be added is the next row, which reports it.
+            rows.visit_near(usize::MAX, |row| {
+                let is_added = !table.is_full()
+                    && match &row {
+                        ValueRow::Entry(entry) => table.add_keys(|at| entry.component(at)),
+                        ValueRow::Document(root, _) => table.add(root),
+                    }
+                    .is_ok();
+                is_added
+            });
             if table.is_full() {
                 table.empty_into(&mut sorter)?;
             }

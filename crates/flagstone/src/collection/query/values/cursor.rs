@@ -4,7 +4,6 @@ use super::value::{EntryValues, IndexedValue};
 use crate::collection::query::cursor::Cursor;
 use crate::collection::query::source::Source;
 use crate::collection::{Stored, decode};
-use crate::index::Flags;
 use flagstone_base::{Error, Result, Slice};
 use flagstone_doc::{Value, View};
 use std::fmt;
@@ -73,8 +72,20 @@ impl<'t> Values<'t> {
         let Some((entry, places)) = self.cursor.values() else {
             return Err(Error::invalid("a cursor between two rows"));
         };
-        let is_faithful = !entry.flags().has(Flags::INEXACT);
-        Ok(ValueRow::Entry(EntryValues::new(entry, places, is_faithful)))
+        Ok(ValueRow::Entry(EntryValues::new(entry.parts(), places)))
+    }
+
+    /// Visits rows that follow the last one and are quick to reach, at most `most`, and calls
+    /// `visit` with each, as long as it returns true: false leaves the row as the next one. Returns
+    /// how many were visited. There is no current document then.
+    ///
+    /// Call it after each [`Values::advance`]: together they read faster than `advance` alone, for
+    /// what a call costs is spread over the entries of a block. 0 does not mean the end. `visit`
+    /// must not wait for other threads.
+    #[inline]
+    pub fn visit_near(&mut self, most: usize, visit: impl FnMut(ValueRow<'_>) -> bool) -> usize {
+        self.document = None;
+        self.cursor.visit_near(most, visit)
     }
 
     /// Reads the document of the current row, which is no entry from then on. Returns false if

@@ -1,8 +1,7 @@
 //! Values in the entries of indexes: sort keys, read in place.
 
-use crate::collection::index::IndexScan;
 use crate::collection::query::cover::Place;
-use crate::index::Ends;
+use crate::index::{Flags, Parts};
 use flagstone_base::Malformed;
 use flagstone_doc::sort_key::{self, Direction, MISSING, NULL};
 use flagstone_doc::{DateTime, Value};
@@ -11,11 +10,8 @@ use std::fmt;
 /// What an entry of an index says of its document.
 #[derive(Clone, Copy)]
 pub struct EntryValues<'a> {
-    key: &'a [u8],
-    ends: &'a Ends,
+    entry: Parts<'a>,
     places: &'a [Place],
-    entry: &'a IndexScan<'a>,
-    is_faithful: bool,
 }
 
 /// A value in an entry of an index. It equals that of the document, but a number may have another
@@ -28,15 +24,14 @@ pub struct IndexedValue<'a> {
 
 impl<'a> EntryValues<'a> {
     #[inline]
-    pub(super) fn new(entry: &'a IndexScan<'a>, places: &'a [Place], is_faithful: bool) -> Self {
-        let (key, ends) = entry.place();
-        Self { key, ends, places, entry, is_faithful }
+    pub(in crate::collection::query) const fn new(entry: Parts<'a>, places: &'a [Place]) -> Self {
+        Self { entry, places }
     }
 
     /// Returns the primary key of the document.
     #[inline]
     pub fn key(&self) -> IndexedValue<'a> {
-        IndexedValue::of_key(self.entry.primary_key())
+        IndexedValue::of_key(self.entry.primary_key)
     }
 
     /// Returns the value at the path of this position among those that were asked for; a missing
@@ -44,24 +39,30 @@ impl<'a> EntryValues<'a> {
     #[inline]
     pub fn get(&self, at: usize) -> IndexedValue<'a> {
         const NOTHING: &[u8] = &[MISSING];
-        let found = self.places.get(at).and_then(|place| {
-            let key = self.key.get(self.ends.range(place.field))?;
-            Some(IndexedValue { key, direction: place.direction })
-        });
-        found.unwrap_or(IndexedValue { key: NOTHING, direction: Direction::Ascending })
+        let (key, direction) = self.component(at).unwrap_or((NOTHING, Direction::Ascending));
+        IndexedValue { key, direction }
+    }
+
+    /// Returns the sort key at the path of this position, in its direction.
+    #[inline]
+    pub(in crate::collection::query) fn component(
+        &self,
+        at: usize,
+    ) -> Option<(&'a [u8], Direction)> {
+        self.places.get(at).map(|place| place.of(&self.entry))
     }
 
     /// Returns whether all numbers of the entry have the text that they have in the document, as
     /// far as numbers have a text, and a zero its sign.
     #[inline]
     pub const fn is_faithful(&self) -> bool {
-        self.is_faithful
+        !self.entry.flags.has(Flags::INEXACT)
     }
 }
 
 impl<'a> IndexedValue<'a> {
     #[inline]
-    pub(super) const fn of_key(key: &'a [u8]) -> Self {
+    pub(in crate::collection::query) const fn of_key(key: &'a [u8]) -> Self {
         Self { key, direction: Direction::Ascending }
     }
 
