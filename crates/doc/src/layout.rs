@@ -124,7 +124,11 @@ pub(crate) fn heap_len(tag: u8, fixed: &[u8]) -> usize {
     if !tag::is_in_heap(tag) {
         return 0;
     }
-    fixed.get(..width(tag)).map_or(0, |bytes| unsigned(bytes) as usize)
+    match fixed.first_chunk() {
+        // One load and a mask instead of a copy: the widths are 1, 2 and 4.
+        Some(bytes) => (u64::from_le_bytes(*bytes) & ((1 << (8 * width(tag))) - 1)) as usize,
+        None => fixed.get(..width(tag)).map_or(0, |bytes| unsigned(bytes) as usize),
+    }
 }
 
 /// Decodes a little-endian unsigned integer of at most 8 bytes.

@@ -84,4 +84,4 @@ pub use sort_key::Direction;
 pub use structs::adapt;
 pub use value::Value;
 pub use value_type::ValueType;
-pub use view::{FieldKey, Fields, Items, View, validate};
+pub use view::{FieldKey, Fields, Items, OpenView, View, validate};

@@ -5,6 +5,7 @@
 //! costs two array accesses. A lookup by name probes the levels in turn; it nearly always ends in
 //! the first one.
 
+use crate::json::json_key;
 use flagstone_base::{Error, ErrorKind, Result, hash::key_hash};
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
@@ -19,8 +20,14 @@ pub const NAME_BYTES_MAX: usize = 512;
 const FIRST_LEVEL: u32 = 64;
 const LEVELS: usize = 11;
 
+/// A name, and how JSON has it before a value: `,"name":`.
+struct Name {
+    text: Box<str>,
+    json: Box<[u8]>,
+}
+
 struct Level {
-    names: Box<[OnceLock<Box<str>>]>,
+    names: Box<[OnceLock<Name>]>,
     /// Hash table of id plus one; zero is a free slot.
     slots: Box<[AtomicU32]>,
 }
@@ -89,11 +96,22 @@ impl Names {
     /// Returns the name with this id.
     #[inline]
     pub fn lookup(&self, id: u32) -> Option<&str> {
+        self.name(id).map(|name| &*name.text)
+    }
+
+    /// Returns the name with this id as JSON has it before a value: `,"name":`.
+    #[inline]
+    pub(crate) fn json(&self, id: u32) -> Option<&[u8]> {
+        self.name(id).map(|name| &*name.json)
+    }
+
+    #[inline]
+    fn name(&self, id: u32) -> Option<&Name> {
         if id >= NAMES_MAX {
             return None;
         }
         let (level, place) = place(id);
-        Some(self.levels[level].get()?.names[place].get()?)
+        self.levels[level].get()?.names[place].get()
     }
 
     /// Returns the id of `name` if it is defined.
@@ -172,7 +190,7 @@ impl Names {
                 slots: std::iter::repeat_with(|| AtomicU32::new(0)).take(2 * size).collect(),
             }
         });
-        level.names[place].get_or_init(|| name.into());
+        level.names[place].get_or_init(|| Name { text: name.into(), json: json_key(name) });
         let mut at = hash as usize & (level.slots.len() - 1);
         while level.slots[at].load(Ordering::Relaxed) != 0 {
             at = (at + 1) & (level.slots.len() - 1);

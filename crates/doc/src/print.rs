@@ -2,23 +2,27 @@
 
 /// Appends the decimal digits of `value`.
 pub(super) fn put_u64(value: u64, out: &mut Vec<u8>) {
-    let mut digits = [0; 20];
-    let mut at = digits.len();
-    let mut rest = value;
+    let len = value.checked_ilog10().map_or(1, |log| log as usize + 1);
+    let mut digits = [0; DIGITS_MAX];
+    let (mut at, mut rest) = (len, value);
     while rest >= 100 {
         at -= 2;
         digits[at..at + 2].copy_from_slice(&two_digits(rest % 100));
         rest /= 100;
     }
     if rest >= 10 {
-        at -= 2;
-        digits[at..at + 2].copy_from_slice(&two_digits(rest));
+        digits[..2].copy_from_slice(&two_digits(rest));
     } else {
-        at -= 1;
-        digits[at] = b'0' + rest as u8;
+        digits[0] = b'0' + rest as u8;
     }
-    out.extend_from_slice(&digits[at..]);
+    // A copy of fixed length needs no call. The bytes after the digits are removed again.
+    let end = out.len() + len;
+    out.extend_from_slice(&digits);
+    out.truncate(end);
 }
+
+/// The digits of the largest `u64`.
+const DIGITS_MAX: usize = 20;
 
 const fn two_digits(value: u64) -> [u8; 2] {
     [b'0' + (value / 10) as u8, b'0' + (value % 10) as u8]

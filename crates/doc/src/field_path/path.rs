@@ -2,7 +2,7 @@
 
 use crate::field_name::FieldName;
 use crate::jsonpath::put_name;
-use crate::view::View;
+use crate::view::{OpenView, View};
 use flagstone_base::Malformed;
 use std::fmt::{self, Write};
 use std::sync::Arc;
@@ -127,8 +127,41 @@ impl FieldPath {
     /// # Errors
     /// If the bytes read are malformed.
     pub fn get<'a>(&self, root: &View<'a>) -> Result<Option<View<'a>>, Malformed> {
-        let mut value = *root;
-        for step in &*self.steps {
+        match &*self.steps {
+            [Step::Name(name)] => root.field(name),
+            steps => Self::get_by(steps, *root),
+        }
+    }
+
+    /// As [`FieldPath::get`], in a document that is opened for several paths.
+    ///
+    /// ```
+    /// # use flagstone_doc::{Document, FieldPath};
+    /// let post = Document::from_json(r#"{"a":1,"b":{"c":2}}"#)?;
+    /// let root = post.root().opened()?;
+    /// for (path, value) in [("a", 1), ("b.c", 2)] {
+    ///     let found = FieldPath::parse(path)?.get_opened(&root)?;
+    ///     assert_eq!(found.and_then(|view| view.as_i64()), Some(value));
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// If the bytes read are malformed.
+    #[inline]
+    pub fn get_opened<'a>(&self, root: &OpenView<'a>) -> Result<Option<View<'a>>, Malformed> {
+        match &*self.steps {
+            [Step::Name(name)] => root.field(name),
+            [Step::Name(name), steps @ ..] => match root.field(name)? {
+                Some(value) => Self::get_by(steps, value),
+                None => Ok(None),
+            },
+            steps => Self::get_by(steps, root.view),
+        }
+    }
+
+    fn get_by<'a>(steps: &[Step], mut value: View<'a>) -> Result<Option<View<'a>>, Malformed> {
+        for step in steps {
             let next = match step {
                 Step::Name(name) => value.field(name)?,
                 Step::Either(index, _) if value.is_array() => value.at(*index)?,

@@ -122,19 +122,51 @@ fn put_items(view: &View<'_>, depth: usize, out: &mut Vec<u8>) -> Result<(), NoJ
 
 fn put_fields(view: &View<'_>, depth: usize, out: &mut Vec<u8>) -> Result<(), NoJson> {
     let depth = depth.checked_sub(1).ok_or(view.malformed("nesting of at most 512 levels"))?;
-    out.push(b'{');
-    for (i, field) in view.fields()?.enumerate() {
-        let (key, value) = field?;
-        let FieldKey::Name(name) = key else {
-            return Err(NoJson::KeyIsNotText { path: String::new() });
-        };
-        put_comma(i, out);
-        put_text(name.as_bytes(), out);
-        out.push(b':');
-        put_view(&value, depth, out).map_err(|error| error.below(&name))?;
+    let start = out.len();
+    match view.known_names()? {
+        Some((body, names)) => {
+            let mut place = body.start();
+            while place.index < body.count {
+                let id = body.id(place.index);
+                let key = names.json(id).ok_or(view.malformed("defined names"))?;
+                out.extend_from_slice(key);
+                let value = body.next(&mut place)?;
+                put_view(&value, depth, out)
+                    .map_err(|error| error.below(&names.lookup(id).unwrap_or_default()))?;
+            }
+        }
+        None => {
+            for field in view.fields()? {
+                let (key, value) = field?;
+                let FieldKey::Name(name) = key else {
+                    return Err(NoJson::KeyIsNotText { path: String::new() });
+                };
+                put_key(name, out);
+                put_view(&value, depth, out).map_err(|error| error.below(&name))?;
+            }
+        }
+    }
+    // Every name has a comma before it.
+    match out.get_mut(start) {
+        Some(first) => *first = b'{',
+        None => out.push(b'{'),
     }
     out.push(b'}');
     Ok(())
+}
+
+/// Appends a name as it stands before a value: `,"name":`.
+fn put_key(name: &str, out: &mut Vec<u8>) {
+    out.push(b',');
+    put_text(name.as_bytes(), out);
+    out.push(b':');
+}
+
+/// Returns a name as it stands before a value: `,"name":`.
+pub(crate) fn json_key(name: &str) -> Box<[u8]> {
+    let mut json = Vec::with_capacity(name.len() + 4);
+    put_key(name, &mut json);
+    json.into()
 }
 
 fn put_comma(index: usize, out: &mut Vec<u8>) {
@@ -143,8 +175,13 @@ fn put_comma(index: usize, out: &mut Vec<u8>) {
     }
 }
 
+#[inline]
 fn put_bool(value: bool, out: &mut Vec<u8>) {
-    out.extend_from_slice(if value { b"true" } else { b"false" });
+    // Copies of fixed length need no call.
+    match value {
+        true => out.extend_from_slice(b"true"),
+        false => out.extend_from_slice(b"false"),
+    }
 }
 
 fn put_float(value: f64, out: &mut Vec<u8>) -> Result<(), NoJson> {

@@ -198,21 +198,34 @@ impl<'a> Body<'a> {
 
     /// Returns the value at `place`.
     #[inline]
-    pub(crate) fn value(&self, place: Place) -> Result<View<'a>, Malformed> {
-        let tag = self.tag(place.index);
-        let fixed = &self.values[place.fixed..place.fixed + width(tag)];
+    pub(crate) fn value(&self, mut place: Place) -> Result<View<'a>, Malformed> {
+        self.next(&mut place)
+    }
+
+    /// Returns the value at `place`, and moves `place` to the next one. After an error `place` is
+    /// meaningless.
+    // Inlined always: a view that is returned in memory is stored in pieces and loaded as a whole,
+    // which waits for all of them.
+    #[inline(always)]
+    pub(crate) fn next(&self, place: &mut Place) -> Result<View<'a>, Malformed> {
+        let Place { index, fixed: fixed_at, heap: heap_at } = *place;
+        let tag = self.tag(index);
+        let fixed_end = fixed_at + width(tag);
+        (place.index, place.fixed) = (index + 1, fixed_end);
+        let names = self.names;
         if !tag::is_in_heap(tag) {
             if tag::is_reserved(tag) {
-                return Err(self.refuse(place.fixed, "a tag that this version knows"));
+                return Err(self.refuse(fixed_at, "a tag that this version knows"));
             }
-            let at = self.at + place.fixed;
-            return Ok(View { tag, form: 0, at, payload: fixed, names: self.names });
+            let payload = &self.values[fixed_at..fixed_end];
+            return Ok(View { tag, form: 0, at: self.at + fixed_at, payload, names });
         }
-        let len = heap_len(tag, fixed);
-        let Some(payload) = self.values.get(place.heap..).and_then(|heap| heap.get(..len)) else {
-            return Err(self.refuse(place.fixed, "a length within the heap"));
+        let len = heap_len(tag, &self.values[fixed_at..]);
+        let Some(payload) = self.values.get(heap_at..).and_then(|heap| heap.get(..len)) else {
+            return Err(self.refuse(fixed_at, "a length within the heap"));
         };
-        View::of_heap(tag, payload, self.at + place.heap, self.names)
+        place.heap = heap_at + len;
+        View::of_heap(tag, payload, self.at + heap_at, names)
     }
 
     /// Makes an error about the bytes `at` bytes after the beginning of the fixed area.
@@ -266,6 +279,15 @@ impl<'a> Body<'a> {
             return Err(self.refuse(0, "a names table for the document"));
         };
         Ok(names.id(name).and_then(|id| self.find_id(id)))
+    }
+
+    /// Returns the id of the name of field `index`, in a map whose names are in the table.
+    #[inline]
+    pub(crate) fn id(&self, index: usize) -> u32 {
+        if self.form == form::IDS_1 {
+            return self.keys.get(index).copied().map_or(0, u32::from);
+        }
+        self.keys.as_chunks().0.get(index).map_or(0, |id| u16::from_le_bytes(*id).into())
     }
 
     /// Returns the index of the field whose name has this id.

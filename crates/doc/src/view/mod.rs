@@ -8,5 +8,5 @@ mod walk;
 
 pub(crate) use body::{Areas, Body, Place, Slot};
 pub use check::validate;
-pub use view::View;
+pub use view::{OpenView, View};
 pub use walk::{FieldKey, Fields, Items};

@@ -35,11 +35,9 @@ impl<'a> Iterator for Items<'a> {
         if place.index == body.count {
             return None;
         }
-        let value = body.value(*place);
+        let value = body.next(place);
         if value.is_err() {
             place.index = body.count;
-        } else {
-            body.step(place);
         }
         Some(value)
     }
@@ -82,15 +80,11 @@ fn field<'a>(
     keys: &mut Decoder<'a>,
 ) -> Result<(FieldKey<'a>, View<'a>), Malformed> {
     let key = if body.form == form::PAIRS {
-        let key = body.value(*place)?;
-        body.step(place);
-        FieldKey::Value(key)
+        FieldKey::Value(body.next(place)?)
     } else {
         FieldKey::Name(name(body, keys)?)
     };
-    let value = body.value(*place)?;
-    body.step(place);
-    Ok((key, value))
+    Ok((key, body.next(place)?))
 }
 
 impl<'a> Iterator for Fields<'a> {
