@@ -5,7 +5,8 @@ use crate::fill::{Filler, OnMismatch, Unfit};
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 use flagstone::{
-    Document, EntryValues, Error, ErrorKind, IndexedValue, Result, ValueRow, Values, View,
+    Document, EntryValues, Error, ErrorKind, IndexedValue, Malformed, Result, ValueRow, Values,
+    View,
 };
 
 /// One batch after another, filled from any number of cursors.
@@ -13,8 +14,12 @@ pub(crate) struct Batcher {
     schema: SchemaRef,
     columns: Columns,
     lookups: Vec<Lookup>,
+    /// For each column, which of the paths that are asked for is its own.
+    paths: Vec<usize>,
     fillers: Vec<Filler>,
     rows: usize,
+    /// The number of columns that have a value of the next row.
+    filled: usize,
     /// A batch ends with the document that exceeds this many rows or bytes.
     rows_max: usize,
     bytes_max: usize,
@@ -32,14 +37,22 @@ pub(crate) enum Filled {
 impl Batcher {
     pub(crate) fn new(columns: &Columns, on_mismatch: OnMismatch, limits: (usize, usize)) -> Self {
         let nulls = on_mismatch == OnMismatch::Null;
-        let fillers: Vec<_> =
-            columns.0.iter().map(|column| Filler::new(&column.kind(), nulls)).collect();
+        let lookups: Vec<_> = columns.0.iter().map(|column| Lookup::new(&column.place)).collect();
+        // The key is not asked for by a path.
+        let paths = lookups.iter().scan(0, |next, lookup| {
+            let path = *next;
+            *next += usize::from(!matches!(lookup, Lookup::Key));
+            Some(path)
+        });
+        let fillers = columns.0.iter().map(|column| Filler::new(&column.kind(), nulls)).collect();
         Self {
             schema: columns.schema(),
             columns: columns.clone(),
-            lookups: columns.0.iter().map(|column| Lookup::new(&column.place)).collect(),
+            paths: paths.collect(),
+            lookups,
             fillers,
             rows: 0,
+            filled: 0,
             rows_max: limits.0.max(1),
             bytes_max: limits.1,
         }
@@ -47,98 +60,101 @@ impl Batcher {
 
     /// Takes documents of `values` until the batch is full.
     pub(crate) fn fill(&mut self, values: &mut Values<'_>) -> Result<Filled> {
-        while self.rows < self.rows_max
-            && self.fillers.iter().map(|filler| filler.bytes).sum::<usize>() < self.bytes_max
-        {
+        while !self.is_full() {
             if !values.advance()? {
                 return Ok(Filled::All);
             }
             self.add(values)?;
+            // What is not taken is the next document.
+            values.visit_near(self.rows_max - self.rows, |row| self.takes(&row));
         }
         Ok(Filled::Batch)
     }
 
+    #[inline]
+    fn is_full(&self) -> bool {
+        self.rows >= self.rows_max
+            || self.fillers.iter().map(|filler| filler.bytes).sum::<usize>() >= self.bytes_max
+    }
+
     /// Adds the current document: by the entry of an index, as far as that says what it holds.
-    #[inline]
     fn add(&mut self, values: &mut Values<'_>) -> Result<()> {
-        let mut from = 0;
-        let mut added = match values.row()? {
-            ValueRow::Document(root, key) => Some(self.add_document(0, &root, key)),
-            ValueRow::Entry(entry) => {
-                from = self.add_entry(&entry)?;
-                (from == self.fillers.len()).then_some(Ok(()))
-            }
-        };
-        if added.is_none() {
-            if !values.read_document()? && from == 0 {
-                // An entry without a document expires at this moment.
-                return Ok(());
-            }
-            added = match values.row()? {
-                ValueRow::Document(root, key) => Some(self.add_document(from, &root, key)),
-                ValueRow::Entry(_) => None,
-            };
+        if self.add_row(&values.row()?).map_err(|unfit| self.refused(unfit, values))? {
+            return Ok(());
         }
-        match added {
-            Some(Ok(())) => self.rows += 1,
-            Some(Err((at, unfit))) => return Err(self.refused(at, unfit, values)),
-            None => return Err(lost(values)),
+        if !values.read_document()? && self.filled == 0 {
+            // An entry without a document expires at this moment.
+            return Ok(());
+        }
+        match self.add_row(&values.row()?).map_err(|unfit| self.refused(unfit, values))? {
+            true => Ok(()),
+            false => Err(lost(values)),
+        }
+    }
+
+    /// Returns whether the row is added. [`Batcher::add`] does the rest for one that is not.
+    #[inline]
+    fn takes(&mut self, row: &ValueRow<'_>) -> bool {
+        !self.is_full() && self.add_row(row).unwrap_or(false)
+    }
+
+    /// Appends the row to the columns that have no value of it yet. Returns false if the entry does
+    /// not say enough: its document is to be added instead.
+    #[inline]
+    fn add_row(&mut self, row: &ValueRow<'_>) -> Result<bool, Unfit> {
+        match row {
+            ValueRow::Document(root, key) => self.add_document(root, *key)?,
+            ValueRow::Entry(entry) if !self.add_entry(entry)? => return Ok(false),
+            ValueRow::Entry(_) => {}
+        }
+        self.filled = 0;
+        self.rows += 1;
+        Ok(true)
+    }
+
+    /// Appends what the entry says, up to the first column that needs the document. Returns whether
+    /// all columns have a value.
+    #[inline]
+    fn add_entry(&mut self, entry: &EntryValues<'_>) -> Result<bool, Malformed> {
+        let is_faithful = entry.is_faithful();
+        let columns = self.lookups.iter().zip(&mut self.fillers).zip(&self.paths);
+        for ((lookup, filler), path) in columns.skip(self.filled) {
+            let is_appended = match lookup {
+                Lookup::Key => filler.append_indexed(entry.key(), true),
+                _ => filler.append_indexed(entry.get(*path), is_faithful),
+            };
+            if !is_appended? {
+                return Ok(false);
+            }
+            self.filled += 1;
+        }
+        Ok(true)
+    }
+
+    /// Appends the values of a document. After an error the batch cannot be used.
+    #[inline]
+    fn add_document(&mut self, root: &View<'_>, key: IndexedValue<'_>) -> Result<(), Unfit> {
+        let opened = root.opened()?;
+        let columns = self.lookups.iter().zip(&mut self.fillers);
+        for (lookup, filler) in columns.skip(self.filled) {
+            match lookup {
+                Lookup::Key => append_key(filler, key)?,
+                lookup => filler.append(lookup.find(root, &opened)?.as_ref())?,
+            }
+            self.filled += 1;
         }
         Ok(())
     }
 
-    /// Appends what the entry says to the columns, up to the first that needs the document. Returns
-    /// how many have got a value.
-    #[inline]
-    fn add_entry(&mut self, entry: &EntryValues<'_>) -> Result<usize> {
-        let (is_faithful, mut path) = (entry.is_faithful(), 0);
-        for (at, (lookup, filler)) in self.lookups.iter().zip(&mut self.fillers).enumerate() {
-            let filled = if let Lookup::Key = lookup {
-                filler.append_indexed(entry.key(), true)
-            } else {
-                // The paths that were asked for are those of the other columns.
-                path += 1;
-                filler.append_indexed(entry.get(path - 1), is_faithful)
-            };
-            if !filled.map_err(malformed)? {
-                return Ok(at);
-            }
-        }
-        Ok(self.fillers.len())
-    }
-
-    /// Appends the values of a document to the columns from number `from` on. The error has the
-    /// number of the column.
-    #[inline]
-    fn add_document(
-        &mut self,
-        from: usize,
-        root: &View<'_>,
-        key: IndexedValue<'_>,
-    ) -> Result<(), (usize, Unfit)> {
-        let columns = self.lookups.iter().zip(&mut self.fillers).enumerate();
-        for (at, (lookup, filler)) in columns.skip(from) {
-            let filled = match lookup {
-                Lookup::Key => append_key(filler, key),
-                lookup => match lookup.find(root) {
-                    Ok(found) => filler.append(found.as_ref()),
-                    Err(malformed) => Err(Unfit::Malformed(malformed)),
-                },
-            };
-            filled.map_err(|unfit| (at, unfit))?;
-        }
-        Ok(())
-    }
-
-    /// The error of a value that does not fit column number `at`.
+    /// The error of a value that does not fit the next column.
     #[cold]
-    fn refused(&self, at: usize, unfit: Unfit, values: &Values<'_>) -> Error {
+    fn refused(&self, unfit: Unfit, values: &Values<'_>) -> Error {
         match (unfit, values.key()) {
             (Unfit::Malformed(error), _) => malformed(error),
             (_, Err(error)) => error,
             (Unfit::Here(expected, found), Ok(key)) => Error::invalid(format!(
                 "document {key}, column {}: expected {expected}, found {found}",
-                self.columns.0[at].name
+                self.columns.0[self.filled].name
             )),
         }
     }

@@ -3,7 +3,9 @@
 use crate::infer::Seen;
 use crate::kind::Kind;
 use arrow_schema::{Schema, SchemaRef};
-use flagstone::{Cursor, Document, Error, FieldPath, Find, JsonPath, Malformed, Result, View};
+use flagstone::{
+    Cursor, Document, Error, FieldPath, Find, JsonPath, Malformed, OpenView, Result, View,
+};
 use std::sync::Arc;
 
 /// A column: a name, a place in the documents, and a type, unless it is to be inferred.
@@ -45,12 +47,16 @@ impl Lookup {
         }
     }
 
-    /// Returns the value in a document.
+    /// Returns the value in a document, which `opened` is, too.
     #[inline]
-    pub(crate) fn find<'a>(&self, root: &View<'a>) -> Result<Option<View<'a>>, Malformed> {
+    pub(crate) fn find<'a>(
+        &self,
+        root: &View<'a>,
+        opened: &OpenView<'a>,
+    ) -> Result<Option<View<'a>>, Malformed> {
         match self {
             Self::Key => Ok(None),
-            Self::Names(path) => path.get(root),
+            Self::Names(path) => path.get_opened(opened),
             Self::Other(place) => place.find(root),
         }
     }
