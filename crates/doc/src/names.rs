@@ -5,7 +5,7 @@
 //! costs two array accesses. A lookup by name probes the levels in turn; it nearly always ends in
 //! the first one.
 
-use crate::json::json_key;
+use crate::print::json_key;
 use flagstone_base::{Error, ErrorKind, Result, hash::key_hash};
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};

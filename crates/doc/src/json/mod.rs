@@ -3,12 +3,10 @@
 mod error;
 mod options;
 mod parse;
-mod scan;
 mod text;
 mod write;
 
 pub use error::{JsonError, NoJson};
 pub use options::{JsonOptions, Surrogates};
 pub use parse::{JsonParser, parse};
-pub(crate) use write::json_key;
 pub use write::{append_json, append_value_json};

@@ -7,12 +7,12 @@
 
 use super::error::JsonError;
 use super::options::{JsonOptions, Surrogates};
-use super::scan::{special, specials};
 use super::text::unescape;
 use crate::encode::{BuildError, Builder, Container, Duplicates, NONE, forget_large, put_literal};
 use crate::layout::tag;
 use crate::names::Names;
 use crate::number::Literal;
+use crate::print::{special, specials};
 use crate::value::Value;
 use crate::view::View;
 

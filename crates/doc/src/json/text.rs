@@ -1,7 +1,7 @@
-//! Reads and writes JSON strings with escapes.
+//! Reads JSON strings with escapes.
 
 use super::options::Surrogates;
-use super::scan::{special, specials};
+use crate::print::special;
 
 /// An error: its offset, and what was expected there.
 pub(super) type Refusal = (usize, &'static str);
@@ -81,117 +81,4 @@ fn hex(json: &[u8], at: usize) -> Result<u32, Refusal> {
         value = value << 4 | digit.ok_or((at, "four hexadecimal digits"))?;
     }
     Ok(value)
-}
-
-/// Appends `text` in quotes, with escapes.
-///
-/// Texts are short, so no piece is copied by a library call: whole blocks are appended, and what is
-/// too much is removed again.
-#[inline]
-pub(super) fn put_text(text: &[u8], out: &mut Vec<u8>) {
-    out.push(b'"');
-    let mut rest = text;
-    while let Some((block, after)) = rest.split_first_chunk::<16>() {
-        if specials(block) != 0 {
-            return put_escaped(rest, out);
-        }
-        out.extend_from_slice(block);
-        rest = after;
-    }
-    let mut last = padded(rest);
-    if specials(&last) & ((1 << rest.len()) - 1) != 0 {
-        return put_escaped(rest, out);
-    }
-    last[rest.len()] = b'"';
-    let end = out.len() + rest.len() + 1;
-    out.extend_from_slice(&last);
-    out.truncate(end);
-}
-
-/// Appends the rest of a text that has escapes, and the closing quote.
-fn put_escaped(text: &[u8], out: &mut Vec<u8>) {
-    let mut at = 0;
-    loop {
-        let end = special(text, at);
-        out.extend_from_slice(&text[at..end]);
-        let Some(byte) = text.get(end) else { break };
-        put_escape(*byte, out);
-        at = end + 1;
-    }
-    out.push(b'"');
-}
-
-/// Returns fewer than 16 bytes as a block, with zeros after them. Loads overlap, so a few of fixed
-/// length do for all lengths.
-#[inline]
-fn padded(bytes: &[u8]) -> [u8; 16] {
-    let len = bytes.len();
-    let word = if let (Some(front), Some(back)) = (bytes.first_chunk(), bytes.last_chunk()) {
-        let (front, back) = (u64::from_le_bytes(*front), u64::from_le_bytes(*back));
-        u128::from(front) | u128::from(back) << (8 * (len - 8))
-    } else if let (Some(front), Some(back)) = (bytes.first_chunk(), bytes.last_chunk()) {
-        let (front, back) = (u32::from_le_bytes(*front), u32::from_le_bytes(*back));
-        u128::from(front) | u128::from(back) << (8 * (len - 4))
-    } else if let [first, .., last] = bytes {
-        let middle = u128::from(bytes[len / 2]) << (8 * (len / 2));
-        u128::from(*first) | middle | u128::from(*last) << (8 * (len - 1))
-    } else {
-        bytes.first().copied().map_or(0, u128::from)
-    };
-    word.to_le_bytes()
-}
-
-#[cold]
-fn put_escape(byte: u8, out: &mut Vec<u8>) {
-    const HEX: &[u8; 16] = b"0123456789abcdef";
-    let short = match byte {
-        b'\n' => b'n',
-        b'\t' => b't',
-        b'\r' => b'r',
-        0x08 => b'b',
-        0x0C => b'f',
-        b'"' | b'\\' => byte,
-        _ => {
-            out.extend_from_slice(b"\\u00");
-            out.push(HEX[usize::from(byte >> 4)]);
-            out.push(HEX[usize::from(byte & 0xF)]);
-            return;
-        }
-    };
-    out.extend_from_slice(&[b'\\', short]);
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Writes byte by byte.
-    fn plain(text: &[u8]) -> Vec<u8> {
-        let mut out = vec![b'"'];
-        for byte in text {
-            match byte {
-                b'"' | b'\\' | 0..0x20 => put_escape(*byte, &mut out),
-                _ => out.push(*byte),
-            }
-        }
-        out.push(b'"');
-        out
-    }
-
-    #[test]
-    fn texts_of_every_length_are_written_with_a_special_byte_anywhere() {
-        let letters: Vec<u8> = (0..70).map(|i| b'a' + i % 26).collect();
-        for len in 0..letters.len() {
-            let mut out = b"before".to_vec();
-            put_text(&letters[..len], &mut out);
-            assert_eq!(out, [b"before", &*plain(&letters[..len])].concat());
-            for (at, byte) in (0..len).flat_map(|at| [(at, b'"'), (at, b'\n'), (at, 0)]) {
-                let mut text = letters[..len].to_vec();
-                text[at] = byte;
-                let mut out = Vec::new();
-                put_text(&text, &mut out);
-                assert_eq!(out, plain(&text), "{len} {at} {byte}");
-            }
-        }
-    }
 }

@@ -5,12 +5,11 @@
 //! key that is not text, a datetime outside the years 0 to 9999.
 
 use super::error::NoJson;
-use super::text::put_text;
 use crate::datetime::DateTime;
 use crate::depth::DEPTH_MAX;
 use crate::layout::{tag, unsigned};
 use crate::number::float_text;
-use crate::print::{put_base64, put_decimal, put_i64, put_u64};
+use crate::print::{put_base64, put_decimal, put_i64, put_key, put_text, put_u64};
 use crate::uuid::UuidText;
 use crate::value::Value;
 use crate::view::{FieldKey, View};
@@ -153,20 +152,6 @@ fn put_fields(view: &View<'_>, depth: usize, out: &mut Vec<u8>) -> Result<(), No
     }
     out.push(b'}');
     Ok(())
-}
-
-/// Appends a name as it stands before a value: `,"name":`.
-fn put_key(name: &str, out: &mut Vec<u8>) {
-    out.push(b',');
-    put_text(name.as_bytes(), out);
-    out.push(b':');
-}
-
-/// Returns a name as it stands before a value: `,"name":`.
-pub(crate) fn json_key(name: &str) -> Box<[u8]> {
-    let mut json = Vec::with_capacity(name.len() + 4);
-    put_key(name, &mut json);
-    json.into()
 }
 
 fn put_comma(index: usize, out: &mut Vec<u8>) {

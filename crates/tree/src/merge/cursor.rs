@@ -292,8 +292,8 @@ impl MergeCursor {
     }
 
     /// Moves to the entries that follow in the block of the current one, at most `most`, as long as
-    /// all other sources have larger keys, and `visit` returns true for each: false leaves it as the
-    /// next entry. Returns how many were visited. Only forwards.
+    /// all other sources have larger keys, and `visit` returns true for each: false leaves it as
+    /// the next entry. Returns how many were visited. Only forwards.
     #[inline]
     pub(crate) fn visit_near(
         &mut self,

@@ -65,9 +65,9 @@ impl TreeScan {
         }
     }
 
-    /// Moves to the live keys that follow in the block of the current one, at most `most`, and calls
-    /// `visit` with each and its value, as long as it returns true: false leaves the key as the next
-    /// one. Returns how many were visited: the last of them is the current key then.
+    /// Moves to the live keys that follow in the block of the current one, at most `most`, and
+    /// calls `visit` with each and its value, as long as it returns true: false leaves the key as
+    /// the next one. Returns how many were visited: the last of them is the current key then.
     ///
     /// It costs less than [`TreeScan::advance`] for each, but visits only what is quick to reach: 0
     /// does not mean the end of the range. Call it after each `advance`. `visit` must not wait.

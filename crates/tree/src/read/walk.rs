@@ -179,8 +179,8 @@ impl Walk {
 
     /// Moves to the live keys that follow in the block of the current one, at most `most`, as long
     /// as `visit` returns true for key and value: false leaves the key as the next one. Returns how
-    /// many were visited. Whatever needs more than a look at the block ends the visit, so 0 does not
-    /// mean the end.
+    /// many were visited. Whatever needs more than a look at the block ends the visit, so 0 does
+    /// not mean the end.
     #[inline]
     pub(super) fn visit_near(
         &mut self,

@@ -13,8 +13,8 @@ fn paths(texts: &[&str]) -> Vec<FieldPath> {
     texts.iter().map(|text| FieldPath::parse(text).unwrap()).collect()
 }
 
-/// Reads all rows, and counts those that were entries: one by one, or also those that are near. With
-/// `reads_all` reads all documents.
+/// Reads all rows, some of them by visits, and counts those that were entries. With `reads_all`
+/// reads all documents, one by one.
 fn read(mut values: Values<'_>, texts: &[&str], reads_all: bool) -> (Vec<Row>, usize) {
     let (mut rows, mut entries) = (Vec::new(), 0);
     while values.advance().unwrap() {

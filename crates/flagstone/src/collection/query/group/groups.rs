@@ -59,13 +59,14 @@ impl Groups {
             }
             // What cannot be added is the next row, which reports it.
             rows.visit_near(usize::MAX, |row| {
-                let is_added = !table.is_full()
-                    && match &row {
-                        ValueRow::Entry(entry) => table.add_keys(|at| entry.component(at)),
-                        ValueRow::Document(root, _) => table.add(root),
-                    }
-                    .is_ok();
-                is_added
+                if table.is_full() {
+                    return false;
+                }
+                let added = match &row {
+                    ValueRow::Entry(entry) => table.add_keys(|at| entry.component(at)),
+                    ValueRow::Document(root, _) => table.add(root),
+                };
+                added.is_ok()
             });
             if table.is_full() {
                 table.empty_into(&mut sorter)?;

@@ -1,11 +1,11 @@
 //! The cursor over values.
 
-use super::value::{EntryValues, IndexedValue};
+use super::value::{EntryValues, IndexedValue, ValueRow};
 use crate::collection::query::cursor::Cursor;
 use crate::collection::query::source::Source;
 use crate::collection::{Stored, decode};
 use flagstone_base::{Error, Result, Slice};
-use flagstone_doc::{Value, View};
+use flagstone_doc::Value;
 use std::fmt;
 
 /// The documents that a query finds, of which only the values at some paths are wanted:
@@ -19,15 +19,6 @@ pub struct Values<'t> {
     cursor: Cursor<'t>,
     /// The document of the current entry, if it was asked for.
     document: Option<Slice>,
-}
-
-/// What is known of one document.
-#[derive(Debug)]
-pub enum ValueRow<'a> {
-    /// All of it, or its projection, and its primary key.
-    Document(View<'a>, IndexedValue<'a>),
-    /// The values at the paths that were asked for.
-    Entry(EntryValues<'a>),
 }
 
 impl<'t> Values<'t> {

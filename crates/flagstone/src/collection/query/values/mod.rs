@@ -5,5 +5,5 @@ mod value;
 
 mod cursor;
 
-pub use cursor::{ValueRow, Values};
-pub use value::{EntryValues, IndexedValue};
+pub use cursor::Values;
+pub use value::{EntryValues, IndexedValue, ValueRow};

@@ -4,8 +4,17 @@ use crate::collection::query::cover::Place;
 use crate::index::{Flags, Parts};
 use flagstone_base::Malformed;
 use flagstone_doc::sort_key::{self, Direction, MISSING, NULL};
-use flagstone_doc::{DateTime, Value};
+use flagstone_doc::{DateTime, Value, View};
 use std::fmt;
+
+/// What is known of one document.
+#[derive(Debug)]
+pub enum ValueRow<'a> {
+    /// All of it, or its projection, and its primary key.
+    Document(View<'a>, IndexedValue<'a>),
+    /// The values at the paths that were asked for.
+    Entry(EntryValues<'a>),
+}
 
 /// What an entry of an index says of its document.
 #[derive(Clone, Copy)]

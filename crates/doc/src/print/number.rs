@@ -1,7 +1,7 @@
 //! Writes numbers and bytes as characters.
 
 /// Appends the decimal digits of `value`.
-pub(super) fn put_u64(value: u64, out: &mut Vec<u8>) {
+pub(crate) fn put_u64(value: u64, out: &mut Vec<u8>) {
     let len = value.checked_ilog10().map_or(1, |log| log as usize + 1);
     let mut digits = [0; DIGITS_MAX];
     let (mut at, mut rest) = (len, value);
@@ -29,7 +29,7 @@ const fn two_digits(value: u64) -> [u8; 2] {
 }
 
 /// Appends an integer in decimal.
-pub(super) fn put_i64(value: i64, out: &mut Vec<u8>) {
+pub(crate) fn put_i64(value: i64, out: &mut Vec<u8>) {
     if value < 0 {
         out.push(b'-');
     }
@@ -57,7 +57,7 @@ pub(crate) fn put_decimal(coefficient: i64, scale: u8, out: &mut Vec<u8>) {
 }
 
 /// Appends bytes in base64 with padding (RFC 4648, section 4).
-pub(super) fn put_base64(bytes: &[u8], out: &mut Vec<u8>) {
+pub(crate) fn put_base64(bytes: &[u8], out: &mut Vec<u8>) {
     const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     for group in bytes.chunks(3) {
         let byte = |i: usize| u32::from(group.get(i).copied().unwrap_or(0));
@@ -70,7 +70,7 @@ pub(super) fn put_base64(bytes: &[u8], out: &mut Vec<u8>) {
 }
 
 /// Decodes base64 with padding; `None` if `text` is not that.
-pub(super) fn base64(text: &str) -> Option<Vec<u8>> {
+pub(crate) fn base64(text: &str) -> Option<Vec<u8>> {
     let sextet = |byte: &u8| match byte {
         b'A'..=b'Z' => Some(byte - b'A'),
         b'a'..=b'z' => Some(byte - b'a' + 26),

@@ -8,7 +8,7 @@ fn is_special(byte: u8) -> bool {
 /// Returns the offset of the first quote, backslash or control byte in `text[at..]`, or
 /// `text.len()` if there is none.
 #[inline]
-pub(super) fn special(text: &[u8], mut at: usize) -> usize {
+pub(crate) fn special(text: &[u8], mut at: usize) -> usize {
     while let Some(block) = text.get(at..).and_then(|rest| rest.first_chunk::<16>()) {
         let mask = specials(block);
         if mask != 0 {
@@ -26,7 +26,7 @@ pub(super) fn special(text: &[u8], mut at: usize) -> usize {
 #[cfg(target_arch = "x86_64")]
 #[inline]
 #[expect(unsafe_code, reason = "SSE2 has to be named to be used, though every x86-64 has it")]
-pub(super) fn specials(block: &[u8; 16]) -> u32 {
+pub(crate) fn specials(block: &[u8; 16]) -> u32 {
     use std::arch::x86_64::{
         _mm_cmpeq_epi8, _mm_min_epu8, _mm_movemask_epi8, _mm_or_si128, _mm_set_epi64x,
         _mm_set1_epi8,
@@ -49,7 +49,7 @@ pub(super) fn specials(block: &[u8; 16]) -> u32 {
 /// Returns a mask with one bit for each special byte of the block.
 #[cfg(not(target_arch = "x86_64"))]
 #[inline]
-pub(super) fn specials(block: &[u8; 16]) -> u32 {
+pub(crate) fn specials(block: &[u8; 16]) -> u32 {
     block.iter().enumerate().fold(0, |mask, (i, byte)| mask | u32::from(is_special(*byte)) << i)
 }
 

@@ -1,0 +1,9 @@
+//! Writes values as characters.
+
+mod number;
+mod special;
+mod text;
+
+pub(crate) use number::{base64, put_base64, put_decimal, put_i64, put_u64};
+pub(crate) use special::{special, specials};
+pub(crate) use text::{json_key, put_key, put_text};
