@@ -67,8 +67,9 @@ impl Compression {
         let packed = match self {
             Self::None => return false,
             Self::Lz4 => {
-                out.resize(start + lz4_flex::block::get_maximum_output_size(raw.len()), 0);
-                lz4_flex::block::compress_into(raw, &mut out[start..]).ok()
+                let Ok(most) = lz4::block::compress_bound(raw.len()) else { return false };
+                out.resize(start + most, 0);
+                lz4::block::compress_to_buffer(raw, None, false, &mut out[start..]).ok()
             }
             Self::Zstd(level) => {
                 out.resize(start + zstd::zstd_safe::compress_bound(raw.len()), 0);
@@ -182,7 +183,9 @@ pub fn decompress(
             Some(packed.len())
         }
         0 => None,
-        1 => lz4_flex::block::decompress_into(packed, raw).ok(),
+        1 => i32::try_from(raw.len())
+            .ok()
+            .and_then(|len| lz4::block::decompress_to_buffer(packed, Some(len), raw).ok()),
         2 => zstd_decompress(packed, raw),
         DICTIONARY_TAG => match dictionary {
             Some(dictionary) => dictionary.unpack(packed, raw),

@@ -70,7 +70,7 @@ fn independent_blocks_of_lines_compress_like_the_prototype() {
     {
         let mut packed = [0; 3];
         for block in lines.chunks(bytes) {
-            packed[0] += lz4_flex::block::compress(block).len();
+            packed[0] += lz4::block::compress(block, None, false).unwrap().len();
             packed[1] += zstd::bulk::compress(block, 1).unwrap().len();
             packed[2] += zstd::bulk::compress(block, 3).unwrap().len();
         }
