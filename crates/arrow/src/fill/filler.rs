@@ -1,5 +1,6 @@
 //! Columns that are filled value by value from stored bytes.
 
+use super::indexed::LastText;
 use crate::digits::Digits;
 use crate::infer::float_of;
 use crate::kind::{Kind, PRECISION_128};
@@ -7,7 +8,7 @@ use arrow_array::builder::{
     BinaryBuilder, BooleanBuilder, Decimal128Builder, Decimal256Builder, FixedSizeBinaryBuilder,
     Float64Builder, Int64Builder, StringBuilder, TimestampMicrosecondBuilder,
 };
-use arrow_array::{ArrayRef, ListArray, StructArray};
+use arrow_array::{Array, ArrayRef, ListArray, StructArray};
 use arrow_buffer::{NullBufferBuilder, OffsetBuffer, i256};
 use arrow_schema::{ArrowError, DataType, Fields};
 use flagstone::{Malformed, View, json};
@@ -48,6 +49,7 @@ pub(crate) struct Filler {
     nulls: bool,
     /// For text that is not in one piece.
     pub(crate) buffer: Vec<u8>,
+    pub(super) last: LastText,
 }
 
 pub(crate) enum Values {
@@ -98,7 +100,14 @@ impl Filler {
                     .collect(),
             },
         };
-        Self { kind: kind.clone(), values, bytes: 0, nulls, buffer: Vec::new() }
+        Self {
+            kind: kind.clone(),
+            values,
+            bytes: 0,
+            nulls,
+            buffer: Vec::new(),
+            last: LastText::default(),
+        }
     }
 
     /// Appends a value; null if it is missing. After an error the column cannot be used.
@@ -230,11 +239,24 @@ impl Filler {
         self.bytes = 0;
         Ok(match &mut self.values {
             Values::Bool(values) => Arc::new(values.finish()),
-            Values::Int64(values) => Arc::new(values.finish()),
-            Values::Float64(values) => Arc::new(values.finish()),
+            // The next batch is about as large, and need not grow.
+            Values::Int64(values) => {
+                let array = values.finish();
+                *values = Int64Builder::with_capacity(array.len());
+                Arc::new(array)
+            }
+            Values::Float64(values) => {
+                let array = values.finish();
+                *values = Float64Builder::with_capacity(array.len());
+                Arc::new(array)
+            }
             Values::Decimal128(values) => Arc::new(values.finish()),
             Values::Decimal256(values) => Arc::new(values.finish()),
-            Values::Text(values) => Arc::new(values.finish()),
+            Values::Text(values) => {
+                let array = values.finish();
+                *values = StringBuilder::with_capacity(array.len(), array.value_data().len());
+                Arc::new(array)
+            }
             Values::Bytes(values) => Arc::new(values.finish()),
             Values::Timestamp(values) => Arc::new(values.finish()),
             Values::Uuid(values) => Arc::new(values.finish()),

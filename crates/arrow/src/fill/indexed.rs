@@ -21,10 +21,12 @@ impl Filler {
         }
         let appended = match (&mut self.values, &self.kind) {
             (Values::Int64(values), _) => value.as_i64().map(|int| values.append_value(int)),
-            (Values::Text(values), Kind::Text) => value.as_text(&mut self.buffer)?.map(|text| {
-                self.bytes += text.len();
-                values.append_value(text);
-            }),
+            (Values::Text(values), Kind::Text) => {
+                self.last.read(value, &mut self.buffer)?.map(|text| {
+                    self.bytes += text.len();
+                    values.append_value(text);
+                })
+            }
             (Values::Bool(values), _) => value.as_bool().map(|bool| values.append_value(bool)),
             (Values::Timestamp(values), _) => {
                 value.as_datetime().map(|at| values.append_value(at.as_micros()))
@@ -63,4 +65,31 @@ fn float(value: IndexedValue<'_>, is_faithful: bool) -> Result<Option<f64>, Malf
     };
     // A zero may have a sign that its key does not tell.
     Ok(float.filter(|float| is_faithful || !(*float == 0.0 || float.is_nan())))
+}
+
+/// The last text of a column, and its bytes in the entry: entries of one value are neighbours, and a
+/// comparison costs less than finding the end of a text and checking it.
+#[derive(Default)]
+pub(super) struct LastText {
+    key: Vec<u8>,
+    text: String,
+}
+
+impl LastText {
+    /// Returns the text of a value, if it is one.
+    #[inline]
+    fn read(
+        &mut self,
+        value: IndexedValue<'_>,
+        buffer: &mut Vec<u8>,
+    ) -> Result<Option<&str>, Malformed> {
+        if value.bytes() != self.key {
+            let Some(text) = value.as_text(buffer)? else { return Ok(None) };
+            self.text.clear();
+            self.text.push_str(text);
+            self.key.clear();
+            self.key.extend_from_slice(value.bytes());
+        }
+        Ok(Some(&self.text))
+    }
 }

@@ -12,6 +12,7 @@
 
 use super::definition::FIELDS_MAX;
 use flagstone_base::Malformed;
+use flagstone_base::bytes::same;
 use flagstone_base::hash::key_hash;
 use flagstone_doc::sort_key::{self, MISSING};
 use flagstone_doc::{Direction, Value};
@@ -155,7 +156,8 @@ fn components_of(
 #[inline]
 fn begins_with(key: &[u8], known: &[u8]) -> bool {
     // After an ascending number FF begins its fraction.
-    !known.is_empty() && key.starts_with(known) && key.get(known.len()) != Some(&ABOVE)
+    let Some((front, back)) = key.split_at_checked(known.len()) else { return false };
+    !known.is_empty() && same(front, known) && back.first() != Some(&ABOVE)
 }
 
 /// A stored entry, taken apart.
