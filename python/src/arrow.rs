@@ -9,7 +9,9 @@ use arrow_array::{RecordBatch, RecordBatchReader};
 use arrow_schema::ffi::FFI_ArrowSchema;
 use arrow_schema::{ArrowError, SchemaRef};
 use flagstone::{Error, Result};
-use flagstone_arrow::{Column, Columns, Kind, OnMismatch, Stream, StreamOptions};
+use flagstone_arrow::{
+    Column, Columns, KeyColumn, Kind, OnMismatch, PRECISION_128, Stream, StreamOptions,
+};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyDict, PyList, PyString, PyTuple};
@@ -17,6 +19,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// The path of the primary key.
 const KEY: &str = "$key";
+/// The name of its column, unless a field has it or another is asked for.
+pub(crate) const KEY_NAME: &str = "_key";
 /// The most threads of a stream.
 const THREADS_MAX: usize = 64;
 
@@ -67,7 +71,12 @@ impl ArrowSource {
         let asked = wanted.columns.map(columns_of).transpose()?;
         let query = find.get();
         let opened = query.opened();
-        let (sample, key) = (wanted.sample, wanted.key);
+        let sample = wanted.sample;
+        let key = match wanted.key {
+            None => KeyColumn::None,
+            Some(KEY_NAME) => KeyColumn::Free(KEY_NAME),
+            Some(name) => KeyColumn::Named(name),
+        };
         let columns = opened.run(py, || match asked {
             None => Columns::of_fields(&query.detached()?, sample, key),
             Some(columns) => match Columns::new(columns)? {
@@ -221,6 +230,19 @@ impl ArrowSource {
         self.options.on_mismatch == OnMismatch::Null
     }
 
+    /// Refuses a column of decimals that `reader` does not have.
+    fn _check_decimals(&self, py: Python<'_>, reader: &str) -> PyResult<()> {
+        let wide = self.columns.kinds().find(|(_, kind)| kind.digits_max() > PRECISION_128);
+        let Some((name, kind)) = wide else { return Ok(()) };
+        Err(invalid(
+            py,
+            format!(
+                "column {name}: {kind}: {reader} has decimals of up to {PRECISION_128} digits; the \
+                 type number is the text of numbers with any"
+            ),
+        ))
+    }
+
     /// Returns a batch without rows, for its schema.
     fn _empty(&self) -> ArrowBatch {
         ArrowBatch { batch: RecordBatch::new_empty(self.columns.schema()) }
@@ -241,6 +263,7 @@ impl ArrowSource {
 
     /// Returns all of it as a `DataFrame` of polars, which must be installed.
     fn to_polars<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        slf.get()._check_decimals(slf.py(), "polars")?;
         Self::read_by(slf, "polars", "DataFrame")
     }
 

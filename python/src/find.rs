@@ -263,7 +263,8 @@ impl Find {
     /// - `columns`: a dict of names and paths, `{"author": "$.author"}`, or of names and pairs of
     ///   path and type, `{"score": ("$.score", "int64")}`; or a list of paths. `"$key"` is the
     ///   primary key. Without it, a column for each field that the sample has.
-    /// - `key`: without `columns`, the name of the column of the keys; `None` leaves it out.
+    /// - `key`: without `columns`, the name of the column of the keys; `None` leaves it out. If
+    ///   the documents have a field `_key`, the default is `_key_1`, and so on.
     /// - `sample`: how many documents the types of columns are inferred from.
     /// - `on_mismatch`: whether a value that does not fit its column is an `"error"` that names key
     ///   and column, or becomes `"null"`.
@@ -272,7 +273,10 @@ impl Find {
     ///   up to 8. Without a `sort` the rows have no particular order.
     ///
     /// The types: bool, int64, float64, decimal(P,S), number (any number, as text), text, bytes,
-    /// timestamp, uuid, json (anything, as JSON text), list(TYPE).
+    /// timestamp, uuid, json (anything, as JSON text), list(TYPE), struct(NAME: TYPE, ..). Decimals
+    /// are inferred up to 38 digits, and numbers with more are text: polars and DuckDB have no
+    /// decimals of more. In a column of JSON `{"$numberDouble":"NaN"}` is a float that is not
+    /// finite, `{"$pairs":[[key, value], ..]}` a map with keys that are not text.
     #[pyo3(signature = (
         columns=None, *, key=Some("_key"), sample=1000, on_mismatch="error", batch_rows=16384,
         threads=None

@@ -16,6 +16,37 @@ pub struct Column {
     pub(crate) kind: Option<Kind>,
 }
 
+/// The name of the column of whole documents, if these are no maps of names.
+const DOCUMENT: &str = "document";
+
+/// The column of the primary keys beside those of all fields.
+#[derive(Clone, Copy, Debug)]
+pub enum KeyColumn<'a> {
+    /// There is none.
+    None,
+    /// It has this name, which no field may have.
+    Named(&'a str),
+    /// It has this name, or the first of `name_1`, `name_2` and so on that no field has.
+    Free(&'a str),
+}
+
+impl KeyColumn<'_> {
+    /// Returns the name, which must not be taken.
+    fn name(self, is_taken: impl Fn(&str) -> bool) -> Result<Option<String>> {
+        match self {
+            Self::None => Ok(None),
+            Self::Named(name) if is_taken(name) => Err(Error::invalid(format!(
+                "the documents have a field {name:?}: give the column of the keys another name, or \
+                 leave it out"
+            ))),
+            Self::Free(name) if is_taken(name) => {
+                Ok((1_u64..).map(|n| format!("{name}_{n}")).find(|name| !is_taken(name)))
+            }
+            Self::Named(name) | Self::Free(name) => Ok(Some(name.to_owned())),
+        }
+    }
+}
+
 /// Where the values of a column are.
 #[derive(Clone)]
 pub(crate) enum Place {
@@ -154,28 +185,34 @@ impl Columns {
     }
 
     /// Returns the columns of all fields that the first documents of `find` have, at most `sample`
-    /// of them, after one of the keys named `key`, if that is given. Their types are inferred.
+    /// of them, after one of the keys, if it is asked for. Their types are inferred. Without any
+    /// document there is the column of the keys alone.
     ///
     /// # Errors
-    /// Those of the query. InvalidInput if a field is named as the column of the keys.
-    pub fn of_fields(find: &Find<'_>, sample: usize, key: Option<&str>) -> Result<Self> {
-        let mut seen = Seen::default();
-        let mut columns: Vec<Column> = key.into_iter().map(Column::key).collect();
-        let (mut keys, mut cursor) = (Seen::default(), find.run()?);
-        for _ in 0..sample {
-            if !cursor.advance()? {
-                break;
-            }
+    /// Those of the query. InvalidInput if a field has the name that the column of the keys shall
+    /// have.
+    pub fn of_fields(find: &Find<'_>, sample: usize, key: KeyColumn<'_>) -> Result<Self> {
+        let (mut seen, mut keys, mut count) = (Seen::default(), Seen::default(), 0);
+        let mut cursor = find.run()?;
+        while count < sample && cursor.advance()? {
+            count += 1;
             add_key(&mut keys, &cursor)?;
             let view = cursor.view()?;
             seen.add(&view).map_err(malformed)?;
         }
-        for column in &mut columns {
-            column.kind = Some(keys.kind());
-        }
-        if !seen.is_struct() {
+        let is_struct = seen.is_struct();
+        let fields = if is_struct { seen.fields() } else { &[] };
+        let key = key.name(|name| match is_struct {
+            true => fields.iter().any(|(field, _)| field == name),
+            false => name == DOCUMENT,
+        })?;
+        let mut columns: Vec<Column> =
+            key.map(|name| Column::key(name).of(keys.kind())).into_iter().collect();
+        if !is_struct {
             // Documents that are no maps, or maps of anything: one column.
-            columns.push(Column::path("document", "$")?.of(seen.kind()));
+            if count > 0 || columns.is_empty() {
+                columns.push(Column::path(DOCUMENT, "$")?.of(seen.kind()));
+            }
             return Self::new(columns);
         }
         for (name, mut seen) in seen.into_fields() {

@@ -1,12 +1,12 @@
 //! The type of a column from a sample of its values.
 //!
-//! Integers become decimals, or text if they have too many digits; a number with a fraction is a
-//! float as long as each number equals the shortest text of a float. Values of different types, and
-//! maps with keys that are no names, become JSON text. So does a column that the sample shows
-//! nothing of: it takes everything.
+//! Integers become decimals of up to 38 digits, which polars and DuckDB have, too, and text beyond; a
+//! number with a fraction is a float as long as each number equals the shortest text of a float.
+//! Values of different types, and maps with keys that are no names, become JSON text. So does a
+//! column that the sample shows nothing of: it takes everything.
 
 use crate::digits::Digits;
-use crate::kind::{Kind, PRECISION_MAX};
+use crate::kind::{Kind, PRECISION_128};
 use flagstone::{FieldKey, Malformed, Value, ValueType, View};
 
 /// A struct of more fields than this is JSON text: maps whose names are data.
@@ -87,6 +87,11 @@ impl Seen {
     }
 
     /// Returns the fields in the order in which they were seen.
+    pub(crate) fn fields(&self) -> &[(String, Self)] {
+        self.fields.as_deref().unwrap_or_default()
+    }
+
+    /// Returns the same.
     pub(crate) fn into_fields(self) -> Vec<(String, Self)> {
         self.fields.unwrap_or_default()
     }
@@ -144,8 +149,8 @@ impl Numbers {
         if (self.has_fraction || self.has_limit) && !self.has_other_than_float {
             return Kind::Float64;
         }
-        if !self.has_limit && precision <= u64::from(PRECISION_MAX) {
-            // Both are at most 76.
+        if !self.has_limit && precision <= u64::from(PRECISION_128) {
+            // Both are at most 38.
             return Kind::Decimal(precision as u8, self.scale as u8);
         }
         Kind::NumberText

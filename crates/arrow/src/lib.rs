@@ -17,6 +17,7 @@
 //! Modules are listed from the ground up.
 
 mod kind;
+mod kind_text;
 
 mod digits;
 
@@ -41,10 +42,10 @@ mod cells;
 
 mod load;
 
-pub use column::{Column, Columns};
+pub use column::{Column, Columns, KeyColumn};
 pub use fill::OnMismatch;
 pub use import::imported;
-pub use kind::{Kind, PRECISION_MAX};
+pub use kind::{Kind, PRECISION_128, PRECISION_MAX};
 pub use load::{LoadMode, LoadOptions, Loaded, check, load};
 pub use mark::Marks;
 pub use stream::{Stream, StreamOptions};

@@ -7,7 +7,7 @@ use flagstone::env::{Clock, ManualClock, MemDisk, SystemClock};
 use flagstone::{
     Collection, Database, EntryOptions, Environment, ErrorKind, Find, Index, Moment, Value,
 };
-use flagstone_arrow::{Column, Columns, Kind, OnMismatch, Stream, StreamOptions};
+use flagstone_arrow::{Column, Columns, KeyColumn, Kind, OnMismatch, Stream, StreamOptions};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -368,7 +368,7 @@ fn an_index_widens_what_a_sample_has_inferred() {
         let find = documents.find(filter).sort("id");
         let columns = Columns::new(names.map(|name| Column::path(name, name).unwrap())).unwrap();
         let columns = columns.inferred(&find, 50).unwrap();
-        let of_fields = Columns::of_fields(&find, 50, None).unwrap();
+        let of_fields = Columns::of_fields(&find, 50, KeyColumn::None).unwrap();
         assert!(columns.kinds().eq(of_fields.kinds().filter(|(name, _)| *name != "id")));
         columns.kinds().map(|(_, kind)| kind.to_string()).collect::<Vec<_>>()
     };

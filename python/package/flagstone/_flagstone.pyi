@@ -271,6 +271,7 @@ class Collection(MutableMapping[Any, Any]):
         format: Literal["json", "jsonl", "csv", "tsv"] | None = None,
         progress: bool | Callable[[int, int, int | None], object] | None = None,
         resume: bool = False,
+        bad_lines: str | PathLike[str] | None = None,
     ) -> dict[str, Any]: ...
     def load_arrow(
         self,
@@ -278,7 +279,7 @@ class Collection(MutableMapping[Any, Any]):
         *,
         key: str = "id",
         mode: Literal["upsert", "insert", "merge"] = "upsert",
-        keep_key: bool = True,
+        keep_key: bool | None = None,
         nulls: Literal["keep", "drop"] = "keep",
         naive: Literal["error", "utc"] = "error",
         progress: Callable[[int], object] | None = None,
@@ -456,6 +457,7 @@ class ArrowSource:
     def _filtered(self, filter: Mapping[str, Any]) -> ArrowSource: ...
     @property
     def _has_nulls_for_misfits(self) -> bool: ...
+    def _check_decimals(self, reader: str) -> None: ...
     def to_pyarrow(self) -> Any: ...
     def to_polars(self) -> Any: ...
     def to_pandas(self) -> Any: ...

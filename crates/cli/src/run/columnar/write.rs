@@ -14,7 +14,7 @@ use arrow_array::RecordBatch;
 use arrow_ipc::writer::{FileWriter, StreamWriter};
 use arrow_schema::{ArrowError, SchemaRef};
 use flagstone::Find;
-use flagstone_arrow::{Column, Columns, Kind, Marks, Stream, StreamOptions};
+use flagstone_arrow::{Column, Columns, KeyColumn, Kind, Marks, Stream, StreamOptions};
 use parquet::arrow::ArrowWriter;
 use parquet::basic::Compression;
 use parquet::errors::ParquetError;
@@ -108,7 +108,8 @@ fn column(path: &str) -> Result<Column, Failure> {
 fn columns(args: &ExportArgs, fields: Vec<Column>, find: &Find<'_>) -> Result<Columns, Failure> {
     let sample = args.sample.map_or(usize::MAX, |rows| usize::try_from(rows).unwrap_or(usize::MAX));
     if fields.is_empty() {
-        return Ok(Columns::of_fields(find, sample, args.key.as_deref())?);
+        let key = args.key.as_deref().map_or(KeyColumn::None, KeyColumn::Named);
+        return Ok(Columns::of_fields(find, sample, key)?);
     }
     let key = args.key.as_deref().map(Column::key);
     Ok(Columns::new(key.into_iter().chain(fields))?.inferred(find, sample)?)
