@@ -1,6 +1,7 @@
 //! Columns that are filled value by value from stored bytes.
 
 use super::indexed::LastText;
+use super::json_text;
 use crate::digits::Digits;
 use crate::infer::float_of;
 use crate::kind::{Kind, PRECISION_128};
@@ -11,7 +12,7 @@ use arrow_array::builder::{
 use arrow_array::{Array, ArrayRef, ListArray, StructArray};
 use arrow_buffer::{NullBufferBuilder, OffsetBuffer, i256};
 use arrow_schema::{ArrowError, DataType, Fields};
-use flagstone::{Malformed, View, json};
+use flagstone::{FieldKey, Malformed, View};
 use std::sync::Arc;
 
 /// What becomes of a value that does not fit the type of its column.
@@ -186,16 +187,15 @@ impl Filler {
                 Some(())
             }
             (Values::Text(values), Kind::Json) => {
-                let mut text = Vec::new();
-                let is_json = json::append_json(view, &mut text).is_ok();
-                String::from_utf8(text).ok().filter(|_| is_json).map(|text| {
-                    self.bytes += text.len();
-                    values.append_value(text);
-                })
+                let text = json_text::of(view, &mut self.buffer)?;
+                self.bytes += text.len();
+                values.append_value(text);
+                Some(())
             }
             (Values::List { ends, valid, items }, _) if view.is_array() => {
-                for item in view.items()? {
-                    items.append(Some(&item?))?;
+                for (at, item) in view.items()?.enumerate() {
+                    let appended = items.append(Some(&item?));
+                    appended.map_err(|unfit| unfit.inside(&format!("[{at}]")))?;
                 }
                 self.bytes += std::mem::take(&mut items.bytes);
                 // A batch ends long before this many items: each counts a byte at least.
@@ -204,10 +204,21 @@ impl Filler {
                 Some(())
             }
             (Values::Struct { valid, fields }, _) if view.is_map() => {
-                for (name, field) in fields {
+                // A map that becomes null leaves no parts behind.
+                if self.nulls && surplus(view, fields)?.is_some() {
+                    return Ok(false);
+                }
+                let mut found = 0;
+                for (name, field) in fields.iter_mut() {
                     let value = view.get(name)?;
+                    found += usize::from(value.is_some());
                     field.append(value.as_ref()).map_err(|unfit| unfit.inside(name))?;
                     self.bytes += std::mem::take(&mut field.bytes);
+                }
+                if found < view.len()?
+                    && let Some(surplus) = surplus(view, fields)?
+                {
+                    return Err(Unfit::Here(self.kind.to_string(), surplus));
                 }
                 valid.append_non_null();
                 Some(())
@@ -286,6 +297,24 @@ impl Unfit {
             Self::Malformed(error) => Self::Malformed(error),
         }
     }
+}
+
+/// Returns what a map has that a struct of `fields` would lose, for messages. A field that is null
+/// is none: in columns it is as one that is missing.
+fn surplus(view: &View<'_>, fields: &[(String, Filler)]) -> Filled<Option<String>> {
+    for field in view.fields()? {
+        let (name, value) = match field? {
+            (FieldKey::Name(name), value) => (name, value),
+            (FieldKey::Value(key), value) => match key.as_str() {
+                Some(name) => (name, value),
+                None => return Ok(Some(format!("the key {}: {}", shown(&key), shown(&value)))),
+            },
+        };
+        if !value.is_null() && !fields.iter().any(|(known, _)| known == name) {
+            return Ok(Some(format!("the field {name}: {}", shown(&value))));
+        }
+    }
+    Ok(None)
 }
 
 /// Returns the float that the number equals, or whose shortest text it equals.

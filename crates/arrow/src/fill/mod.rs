@@ -1,5 +1,7 @@
 //! Columns that are filled value by value: from stored bytes, and from entries of indexes.
 
+mod json_text;
+
 mod filler;
 
 mod indexed;

@@ -1,0 +1,172 @@
+//! The types that a sample gives hold the sample, and no value is lost on the way to its column.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests may")]
+
+use arrow_array::cast::AsArray;
+use arrow_array::{Array, ArrayRef};
+use flagstone::env::MemDisk;
+use flagstone::{Collection, Database, DateTime, Environment, Map, Value};
+use flagstone_arrow::{Column, Columns, KeyColumn, Kind, OnMismatch, Stream, StreamOptions};
+use std::sync::Arc;
+
+fn collection() -> (Database, Collection) {
+    let environment = Environment { disk: Arc::new(MemDisk::default()), ..Environment::default() };
+    let database = Database::builder("db").environment(environment).open().unwrap();
+    let collection = database.collection("c").unwrap();
+    (database, collection)
+}
+
+/// The column of one field, with the type that is given or inferred from `sample` documents.
+fn column(c: &Collection, kind: Option<&str>, sample: usize) -> Columns {
+    let column = Column::field("m");
+    let column = match kind {
+        Some(kind) => column.of(Kind::parse(kind).unwrap()),
+        None => column,
+    };
+    Columns::new([column]).unwrap().inferred(&c.find("{}"), sample).unwrap()
+}
+
+/// The values of a column of one batch, or the error.
+fn read(c: &Collection, columns: &Columns, on_mismatch: OnMismatch) -> Result<ArrayRef, String> {
+    let options = StreamOptions { on_mismatch, threads: 1, ..StreamOptions::default() };
+    let mut stream = Stream::new(columns, &c.find("{}"), options).unwrap();
+    let batch = stream.next().unwrap().map_err(|error| error.to_string())?;
+    Ok(Arc::clone(batch.column(0)))
+}
+
+/// Fields that the type lacks were left out without a word.
+#[test]
+fn a_field_that_a_struct_lacks_does_not_fit() {
+    let (_database, c) = collection();
+    for n in 0..15 {
+        c.put_json(n, r#"{"m":{"x":1}}"#).unwrap();
+    }
+    c.put_json(15, r#"{"m":{"x":1,"y":[2]}}"#).unwrap();
+    let columns = column(&c, None, 10);
+    assert_eq!(columns.kinds().next().unwrap().1.to_string(), "struct(x: int64)");
+    let error = read(&c, &columns, OnMismatch::Error).unwrap_err();
+    assert!(error.contains("document 15, column m: expected struct(x: int64)"), "{error}");
+    assert!(error.ends_with("found the field y: [2]"), "{error}");
+    let found = read(&c, &columns, OnMismatch::Null).unwrap();
+    assert_eq!((found.len(), found.null_count()), (16, 1));
+    let x = found.as_struct().column(0);
+    assert!(found.is_null(15) && x.is_null(15) && x.null_count() == 1);
+    // What the whole sample has is held.
+    assert!(read(&c, &column(&c, None, 16), OnMismatch::Error).is_ok());
+}
+
+#[test]
+fn a_struct_in_a_list_or_a_struct_refuses_other_fields_too() {
+    let (_database, c) = collection();
+    c.put_json(1, r#"{"m":[{"x":{"a":1}},{"x":{"a":1,"b":2}}]}"#).unwrap();
+    let columns = column(&c, Some("list(struct(x: struct(a: int64)))"), 0);
+    let error = read(&c, &columns, OnMismatch::Error).unwrap_err();
+    assert!(error.contains("expected [1]: x: struct(a: int64), found the field b: 2"), "{error}");
+    let found = read(&c, &columns, OnMismatch::Null).unwrap();
+    let items = found.as_list::<i32>().value(0);
+    let x = items.as_struct().column(0);
+    assert_eq!((found.null_count(), items.null_count()), (0, 0));
+    assert_eq!((x.is_null(0), x.is_null(1)), (false, true));
+}
+
+#[test]
+fn a_key_that_is_no_name_does_not_fit_a_struct_and_a_null_loses_nothing() {
+    let (_database, c) = collection();
+    c.put_json(1, r#"{"m":{"x":1,"y":null}}"#).unwrap();
+    let columns = column(&c, Some("struct(x: int64)"), 0);
+    assert!(read(&c, &columns, OnMismatch::Error).is_ok());
+    let inner: Map = [(Value::from("x"), Value::from(1)), (Value::from(7), Value::from(2))]
+        .into_iter()
+        .collect();
+    let mut map = Map::new();
+    map.insert("m", Value::Map(inner));
+    c.put_value(2, &Value::Map(map)).unwrap();
+    let error = read(&c, &columns, OnMismatch::Error).unwrap_err();
+    assert!(error.ends_with("found the key 7: 2"), "{error}");
+    assert_eq!(read(&c, &columns, OnMismatch::Null).unwrap().null_count(), 1);
+}
+
+#[test]
+fn what_json_lacks_has_a_form_in_a_column_of_json() {
+    let (_database, c) = collection();
+    let odd: Map = [(Value::from(7), Value::Float(f64::NEG_INFINITY))].into_iter().collect();
+    let values = [
+        (Value::Float(f64::NAN), r#"{"$numberDouble":"NaN"}"#),
+        (Value::Map(odd), r#"{"$pairs":[[7,{"$numberDouble":"-Infinity"}]]}"#),
+        (DateTime::from_micros(i64::MAX).into(), r#"{"$date":{"$micros":9223372036854775807}}"#),
+        (DateTime::from_micros(0).into(), r#""1970-01-01T00:00:00Z""#),
+        (Value::Array(vec![Value::Float(0.5)]), "[0.5]"),
+    ];
+    for (n, (value, _)) in values.iter().enumerate() {
+        let mut map = Map::new();
+        map.insert("m", value.clone());
+        c.put_value(n as i64, &Value::Map(map)).unwrap();
+    }
+    let columns = column(&c, None, 10);
+    assert_eq!(columns.kinds().next().unwrap().1, Kind::Json);
+    let found = read(&c, &columns, OnMismatch::Error).unwrap();
+    let texts: Vec<_> = found.as_string::<i32>().iter().flatten().collect();
+    assert_eq!(texts, values.map(|(_, text)| text));
+}
+
+/// A value of any type, with parts of any type.
+fn value(draw: &mut impl FnMut(usize) -> usize, depth: usize) -> Value {
+    const NUMBERS: [&str; 9] =
+        ["1.10", "1e400", "-0.0", "3e0", "9007199254740993", "1e-40", "1e37", "0.1", "1e60"];
+    const FLOATS: [f64; 5] = [f64::NAN, f64::INFINITY, -0.0, 0.5, 1e300];
+    match draw(if depth == 0 { 9 } else { 11 }) {
+        0 => Value::Null,
+        1 => Value::Bool(draw(2) == 0),
+        2 => Value::Int([0, -1, i64::MAX, i64::MIN][draw(4)]),
+        3 => Value::number(NUMBERS[draw(9)]).unwrap(),
+        4 => Value::Float(FLOATS[draw(5)]),
+        5 => Value::from(["", "a", "\u{0}é"][draw(3)]),
+        6 => Value::Bytes(vec![255; draw(3)]),
+        7 => DateTime::from_micros([0, i64::MIN, i64::MAX][draw(3)]).into(),
+        8 => Value::Uuid([7; 16]),
+        9 => Value::Array((0..draw(4)).map(|_| value(draw, depth - 1)).collect()),
+        _ => {
+            let mut map = Map::new();
+            for _ in 0..draw(4) {
+                match draw(8) {
+                    0 => map.insert(value(draw, 0), value(draw, depth - 1)),
+                    name => map.insert(["x", "y", "z"][name % 3], value(draw, depth - 1)),
+                };
+            }
+            Value::Map(map)
+        }
+    }
+}
+
+/// The default must not fail on documents that the engine stores.
+#[test]
+fn the_types_of_a_sample_hold_the_sample() {
+    let mut state = 19_u64;
+    let mut draw = |below: usize| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (state >> 33) as usize % below
+    };
+    let (_database, c) = collection();
+    for round in 0..1_500 {
+        c.delete_many("{}").run().unwrap();
+        for _ in 0..1 + draw(4) {
+            let mut document = Map::new();
+            for name in ["m", "n"] {
+                // Values of one type are more often in a column of that type.
+                document.insert(name, value(&mut draw, round % 4));
+            }
+            let key = match draw(3) {
+                0 => Value::Float(f64::NAN),
+                1 => "k".into(),
+                _ => Value::Int(draw(9) as i64),
+            };
+            c.put_value(key, &Value::Map(document)).unwrap();
+        }
+        let columns = Columns::of_fields(&c.find("{}"), 10, KeyColumn::Named("key")).unwrap();
+        let types: Vec<_> = columns.kinds().map(|(_, kind)| kind.to_string()).collect();
+        let options = StreamOptions { threads: 1, ..StreamOptions::default() };
+        for batch in Stream::new(&columns, &c.find("{}"), options).unwrap() {
+            assert!(batch.is_ok(), "round {round}: {types:?}: {batch:?}");
+        }
+    }
+}
