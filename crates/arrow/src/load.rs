@@ -1,9 +1,13 @@
 //! Record batches into a collection.
 
 use crate::cells::{self, Reading};
+use crate::column::malformed;
 use arrow_array::{RecordBatch, RecordBatchReader};
 use arrow_schema::Schema;
-use flagstone::{Batch, Collection, Database, Error, ErrorKind, MergePatch, Result, Value};
+use flagstone::{
+    Batch, Collection, Database, Document, Error, ErrorKind, FieldPath, Filter, Matcher,
+    MergePatch, Result, Value,
+};
 use std::collections::HashSet;
 use std::ops::ControlFlow;
 
@@ -33,6 +37,10 @@ pub struct LoadOptions {
     pub drops_nulls: bool,
     /// Whether timestamps without a zone are taken as UTC. They are refused otherwise.
     pub naive_is_utc: bool,
+    /// The rows that are loaded, as documents of all columns. It has no conditions on `$key`.
+    pub filter: Option<Filter>,
+    /// The columns that become fields; without them all do. Filter and key may be of others.
+    pub fields: Option<Vec<String>>,
 }
 
 impl LoadOptions {
@@ -44,7 +52,35 @@ impl LoadOptions {
             drops_key: false,
             drops_nulls: false,
             naive_is_utc: false,
+            filter: None,
+            fields: None,
         }
+    }
+
+    /// Returns the numbers of the columns that a load reads: as fields, for the key and for the
+    /// filter.
+    ///
+    /// # Errors
+    /// InvalidInput for a field that is no column.
+    pub fn columns(&self, schema: &Schema) -> Result<Vec<usize>> {
+        for field in self.fields.iter().flatten() {
+            if schema.column_with_name(field).is_none() {
+                let names = schema.fields().iter().map(|field| field.name().as_str());
+                let names = names.collect::<Vec<_>>().join(", ");
+                return Err(Error::invalid(format!("there is no column {field:?} among {names}")));
+            }
+        }
+        let is_read = |at: &usize| self.reads(schema.field(*at).name());
+        Ok((0..schema.fields().len()).filter(is_read).collect())
+    }
+
+    fn reads(&self, column: &str) -> bool {
+        let Some(fields) = &self.fields else { return true };
+        let is_of_key = self.key == column || self.key.split('.').next() == Some(column);
+        let path = FieldPath::of_names([column]);
+        let is_read = |filter: &Filter| filter.paths().iter().any(|read| read.overlaps(&path));
+        let is_field = fields.iter().any(|field| field == column);
+        is_field || is_of_key || self.filter.as_ref().is_some_and(is_read)
     }
 
     const fn reading(&self) -> Reading {
@@ -59,15 +95,20 @@ pub struct Loaded {
     pub documents: u64,
     /// Rows that were left out, since their keys exist.
     pub existing: u64,
+    /// Rows that were read, also those that the filter leaves out.
+    pub rows: u64,
 }
 
 /// Checks whether [`load`] takes rows of this schema.
 ///
 /// # Errors
-/// InvalidInput for a type of a column that has no form in a document, and for two columns of one
-/// name.
+/// InvalidInput for a type of a column that has no form in a document, for two columns of one
+/// name, for a field that is no column, and for a filter that does not compile.
 pub fn check(schema: &Schema, options: &LoadOptions) -> Result<()> {
-    cells::check(schema.fields(), options.reading())
+    let columns = options.columns(schema)?;
+    options.filter.as_ref().map_or(Ok(()), |filter| filter.compile().map(|_matcher| ()))?;
+    let read: Vec<_> = columns.into_iter().map(|at| &schema.fields()[at]).collect();
+    cells::check(&read, options.reading())
 }
 
 /// A batch is committed when it exceeds this number of bytes.
@@ -101,6 +142,7 @@ pub fn load(
         batch: database.batch(),
         pending: Vec::new(),
         keys: HashSet::new(),
+        matcher: options.filter.as_ref().map(Filter::compile).transpose()?,
         row: 0,
     };
     let ended = load.all(reader, reading, &mut watch);
@@ -130,6 +172,7 @@ struct Load<'a> {
     pending: Vec<(u64, Value, Value)>,
     /// The keys of the batch, if rows are inserted.
     keys: HashSet<Value>,
+    matcher: Option<Matcher>,
     /// The rows that were read.
     row: u64,
 }
@@ -159,7 +202,9 @@ impl Load<'_> {
         reading: Reading,
         watch: &mut dyn FnMut(Loaded) -> ControlFlow<()>,
     ) -> Result<ControlFlow<()>> {
-        let read = cells::rows(batch, reading)?;
+        let columns = self.options.columns(batch.schema_ref())?;
+        let chosen = batch.project(&columns).map_err(|error| Error::invalid(error.to_string()))?;
+        let read = cells::rows(&chosen, reading)?;
         for row in 0..batch.num_rows() {
             let document = read(row).map_err(|unread| {
                 let column = unread.path.trim_start_matches('.');
@@ -167,6 +212,7 @@ impl Load<'_> {
             })?;
             self.add(document).map_err(|error| self.at(self.row, error))?;
             self.row += 1;
+            self.loaded.rows = self.row;
             if self.batch.bytes() >= BATCH_BYTES || self.options.mode == LoadMode::Merge {
                 self.commit()?;
                 if watch(self.loaded).is_break() {
@@ -182,9 +228,18 @@ impl Load<'_> {
         error.context(format!("row {row}"))
     }
 
-    /// Adds a row to the batch.
+    /// Adds a row to the batch, if the filter lets it pass.
     fn add(&mut self, mut document: Value) -> Result<()> {
+        if let Some(matcher) = &self.matcher
+            && !matcher.matches(&Document::from_value(&document)?.root()).map_err(malformed)?
+        {
+            return Ok(());
+        }
         let key = self.key(&mut document)?;
+        if let (Some(fields), Value::Map(map)) = (&self.options.fields, &mut document) {
+            let is_kept = |name: &Value| fields.iter().any(|field| name.as_str() == Some(field));
+            *map = std::mem::take(map).into_iter().filter(|(name, _)| is_kept(name)).collect();
+        }
         match self.options.mode {
             LoadMode::Merge => {}
             LoadMode::Insert => {

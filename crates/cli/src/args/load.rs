@@ -39,9 +39,14 @@ pub(crate) struct LoadArgs {
     /// json]
     #[arg(long = "type", value_name = "TYPE")]
     pub(crate) format: Option<FormatArg>,
-    /// The names of a table's fields, as in id,author.name,score: its first record is data then
+    /// The names of a table's fields, as in id,author.name,score: its first record is data then. Of
+    /// Parquet and Arrow, the columns that become fields; others are not read
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     pub(crate) fields: Vec<String>,
+    /// Load only rows of Parquet and Arrow that match, as in '{"score":{"$gte":10}}': a filter of
+    /// the documents that their columns make
+    #[arg(long, value_name = "FILTER")]
+    pub(crate) filter: Option<String>,
     /// Every field of a table stays text
     #[arg(long)]
     pub(crate) all_text: bool,

@@ -109,6 +109,10 @@ fn check_table_options(args: &LoadArgs) -> Result<(), Failure> {
     {
         return Err(Failure::Usage(format!("{option} is for tables: --type csv or tsv")));
     }
+    if args.filter.is_some() {
+        let text = "--filter is for Parquet and Arrow";
+        return Err(Failure::Usage(text.to_owned()));
+    }
     if args.naive_utc {
         let text = "--naive-utc is for timestamps of Parquet and Arrow";
         return Err(Failure::Usage(text.to_owned()));

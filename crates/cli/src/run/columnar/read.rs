@@ -11,9 +11,10 @@ use crate::units::{counted, grouped};
 use arrow_array::{RecordBatch, RecordBatchReader};
 use arrow_ipc::reader::{FileReader, StreamReader};
 use arrow_schema::{ArrowError, SchemaRef};
-use flagstone::{Collection, Database};
+use flagstone::{Collection, Database, Filter};
 use flagstone_arrow::{LoadMode, LoadOptions, Loaded};
 use flagstone_load::{Count, Watcher};
+use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use std::fs::File;
 use std::io::{BufReader, Read, Seek, SeekFrom};
@@ -26,8 +27,8 @@ use std::time::Instant;
 pub(in super::super) fn load(args: &LoadArgs) -> Result<(), Failure> {
     // Everything that can be refused is refused before the database is created.
     check(args)?;
-    let options = options(args);
-    let sources = args.files.iter().map(|path| Source::open(path, args));
+    let options = options(args)?;
+    let sources = args.files.iter().map(|path| Source::open(path, args, &options));
     let sources = sources.collect::<Result<Vec<_>, _>>()?;
     for source in &sources {
         flagstone_arrow::check(&source.schema(), &options).map_err(|error| source.at(&error))?;
@@ -70,7 +71,6 @@ pub(in super::super) fn load(args: &LoadArgs) -> Result<(), Failure> {
 /// Refuses options that would do nothing.
 fn check(args: &LoadArgs) -> Result<(), Failure> {
     let options = [
-        ("--fields", !args.fields.is_empty()),
         ("--all-text", args.all_text),
         ("--bad-lines", args.bad_lines.is_some()),
         ("--resume", args.resume),
@@ -90,8 +90,10 @@ fn check(args: &LoadArgs) -> Result<(), Failure> {
     Ok(())
 }
 
-fn options(args: &LoadArgs) -> LoadOptions {
-    LoadOptions {
+fn options(args: &LoadArgs) -> Result<LoadOptions, Failure> {
+    let filter = args.filter.as_deref().map(Filter::parse).transpose();
+    let fields = args.fields.iter().map(|field| field.trim().to_owned()).collect();
+    Ok(LoadOptions {
         mode: match args.mode {
             ModeArg::Upsert => LoadMode::Upsert,
             ModeArg::Insert => LoadMode::Insert,
@@ -99,8 +101,10 @@ fn options(args: &LoadArgs) -> LoadOptions {
         },
         drops_nulls: args.ignore_blanks,
         naive_is_utc: args.naive_utc,
+        filter: filter.map_err(|error| Failure::Usage(format!("--filter: {error}")))?,
+        fields: (!args.fields.is_empty()).then_some(fields),
         ..LoadOptions::new(args.key.strip_prefix("$.").unwrap_or(&args.key))
-    }
+    })
 }
 
 /// A load that runs.
@@ -124,7 +128,7 @@ impl Run<'_> {
             self.count.documents = before.documents + so_far.documents;
             self.count.existing = before.existing + so_far.existing;
             if let Some(rows) = rows {
-                let part = (so_far.documents + so_far.existing) as f64 / rows.max(1) as f64;
+                let part = so_far.rows as f64 / rows.max(1) as f64;
                 self.count.input_bytes = before.input_bytes + (bytes as f64 * part) as u64;
             }
             self.progress.tick(self.start.elapsed(), self.count);
@@ -154,14 +158,18 @@ struct Source {
 }
 
 impl Source {
-    fn open(path: &Path, args: &LoadArgs) -> Result<Self, Failure> {
+    /// Opens a file for the columns that a load with these options reads.
+    fn open(path: &Path, args: &LoadArgs, options: &LoadOptions) -> Result<Self, Failure> {
         let wrong = |why: String| Failure::Io(format!("{}: {why}", path.display()));
+        let refused =
+            |error: flagstone::Error| Failure::Usage(format!("{}: {error}", path.display()));
         let form = Form::of(args.format, Some(path)).unwrap_or(Form::Parquet);
         if path == Path::new("-") {
             if form == Form::Parquet || args.files.len() > 1 {
                 let text = "stdin can be one stream of Arrow; a Parquet file is read from its end";
                 return Err(Failure::Usage(text.to_owned()));
             }
+            // It tells its columns once: all of them are read.
             let reader = guarded(|| StreamReader::try_new(std::io::stdin(), None));
             let reader = Box::new(reader.map_err(wrong)?);
             return Ok(Self { name: "stdin".into(), reader, rows: None, bytes: None });
@@ -182,11 +190,18 @@ impl Source {
                 let opened = guarded(|| ParquetRecordBatchReaderBuilder::try_new(file));
                 let builder = opened.map_err(wrong)?;
                 let rows = u64::try_from(builder.metadata().file_metadata().num_rows()).ok();
+                let columns = options.columns(builder.schema()).map_err(refused)?;
+                let mask = ProjectionMask::roots(builder.parquet_schema(), columns);
+                let builder = builder.with_projection(mask);
                 let reader = Box::new(guarded(|| builder.build()).map_err(wrong)?);
                 Ok(Self { name, reader, rows, bytes })
             }
             Form::Arrow if magic == *b"ARROW1" => {
-                let reader = guarded(|| FileReader::try_new(BufReader::new(file), None));
+                let reader = guarded(|| FileReader::try_new(BufReader::new(&file), None));
+                let schema = reader.map_err(wrong)?.schema();
+                let columns = options.columns(&schema).map_err(refused)?;
+                file.rewind().map_err(|error| Failure::io("read", path, &error))?;
+                let reader = guarded(|| FileReader::try_new(BufReader::new(file), Some(columns)));
                 Ok(Self { name, reader: Box::new(reader.map_err(wrong)?), rows: None, bytes })
             }
             // The mark of a message, in streams of version 0.15 or newer.
