@@ -499,7 +499,7 @@ impl Collection {
 
     /// Loads the documents of a file, or of a list of files: JSON lines, one JSON array, CSV or
     /// TSV, plain or compressed (.zst, .gz). Returns what was done: a dict of `documents`,
-    /// `existing`, `bytes` and `seconds`.
+    /// `existing`, `bad`, `bytes` and `seconds`.
     ///
     /// - `key`: the path of the primary key in each document.
     /// - `mode`: `"upsert"` replaces documents, `"insert"` keeps those that are there, `"merge"`
@@ -507,11 +507,13 @@ impl Collection {
     /// - `format`: `"json"`, `"csv"` or `"tsv"`, if the name of the file does not say it.
     /// - `progress`: `True` for a bar, or a function of documents, bytes and all bytes.
     /// - `resume`: whether to go on where a load of the same files that had this set was stopped.
+    /// - `bad_lines`: a file that documents are copied to which cannot be loaded, with `"insert"`
+    ///   also those whose keys exist, each after a line `# file:line:column: reason`.
     ///
-    /// The first bad document ends the load with `InvalidInput`. What was read before is loaded,
-    /// also at Ctrl-C.
+    /// Without `bad_lines` the first bad document ends the load with `InvalidInput`. What was read
+    /// before is loaded, also at Ctrl-C.
     #[pyo3(signature = (
-        files, *, key="id", mode="upsert", format=None, progress=None, resume=false
+        files, *, key="id", mode="upsert", format=None, progress=None, resume=false, bad_lines=None
     ))]
     #[expect(clippy::too_many_arguments, reason = "keywords, which Python names at each call")]
     fn load<'py>(
@@ -523,8 +525,9 @@ impl Collection {
         format: Option<&str>,
         progress: Option<&Bound<'py, PyAny>>,
         resume: bool,
+        bad_lines: Option<std::path::PathBuf>,
     ) -> PyResult<Bound<'py, PyDict>> {
-        let wanted = load::Wanted { key, mode, format, resume };
+        let wanted = load::Wanted { key, mode, format, resume, bad_lines };
         self.run_live(py, "load", |_| Ok(()))?;
         let collection = &self.documents.collection;
         let bar = match progress.map(|given| given.extract::<bool>()) {
@@ -550,7 +553,8 @@ impl Collection {
     /// - `key`: the column of the primary key, or a dotted path in the columns.
     /// - `mode`: `"upsert"` replaces documents, `"insert"` keeps those that are there, `"merge"`
     ///   merges into them.
-    /// - `keep_key`: whether the column of the key is a field of the documents, too.
+    /// - `keep_key`: whether the column of the key is a field of the documents, too. By default it
+    ///   is, but for a column `_key` or `_key_1`, as `Find.arrow` names what is no field.
     /// - `nulls`: whether a null is `"keep"`, a field that is null, or `"drop"`, no field.
     /// - `naive`: whether a timestamp without a time zone is an `"error"`, or taken as `"utc"`.
     /// - `progress`: a function of the documents so far.
@@ -559,7 +563,7 @@ impl Collection {
     /// UTC. A value without a form in a document ends the load with `InvalidInput`, which names
     /// row and column, a stream that fails with `Io`. The rows before are loaded, also at Ctrl-C.
     #[pyo3(signature = (
-        reader, *, key="id", mode="upsert", keep_key=true, nulls="keep", naive="error",
+        reader, *, key="id", mode="upsert", keep_key=None, nulls="keep", naive="error",
         progress=None
     ))]
     #[expect(clippy::too_many_arguments, reason = "keywords, which Python names at each call")]
@@ -569,7 +573,7 @@ impl Collection {
         reader: &Bound<'py, PyAny>,
         key: &str,
         mode: &str,
-        keep_key: bool,
+        keep_key: Option<bool>,
         nulls: &str,
         naive: &str,
         progress: Option<&Bound<'py, PyAny>>,

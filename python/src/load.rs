@@ -4,7 +4,9 @@ use crate::error::{invalid, named, raised};
 use crate::opened::Opened;
 use crate::signals::Interrupt;
 use flagstone::Collection;
-use flagstone_load::{Count, Format, Input, LoadError, Mode, Outcome, Plan, TableFormat, Watcher};
+use flagstone_load::{
+    BadDocuments, Count, Format, Input, LoadError, Mode, Outcome, Plan, TableFormat, Watcher,
+};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 use std::path::{Path, PathBuf};
@@ -17,6 +19,8 @@ pub(crate) struct Wanted<'a> {
     pub(crate) mode: &'a str,
     pub(crate) format: Option<&'a str>,
     pub(crate) resume: bool,
+    /// The file that documents are copied to which cannot be loaded.
+    pub(crate) bad_lines: Option<PathBuf>,
 }
 
 /// Loads files and returns what was done. `progress` is called with the documents and the bytes
@@ -52,6 +56,9 @@ pub(crate) fn run<'py>(
     plan.key_path = wanted.key.strip_prefix("$.").unwrap_or(wanted.key).to_owned();
     plan.mode = mode;
     plan.resumes = wanted.resume;
+    if let Some(path) = &wanted.bad_lines {
+        plan.bad = BadDocuments::copy_to(path, &paths).map_err(|error| failed(py, &error))?;
+    }
     let mut watch = Watch {
         interrupt: Interrupt::default(),
         progress: progress.map(|call| call.clone().unbind()),
@@ -75,6 +82,7 @@ fn report(py: Python<'_>, outcome: Outcome) -> PyResult<Bound<'_, PyDict>> {
     let report = PyDict::new(py);
     report.set_item("documents", count.documents)?;
     report.set_item("existing", count.existing)?;
+    report.set_item("bad", count.bad)?;
     report.set_item("bytes", count.json_bytes)?;
     report.set_item("seconds", took.as_secs_f64())?;
     Ok(report)

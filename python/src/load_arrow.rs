@@ -1,5 +1,6 @@
 //! `Collection.load_arrow`: documents from an Arrow stream, by the PyCapsule interface.
 
+use crate::arrow::KEY_NAME;
 use crate::error::invalid;
 use crate::incoming::{Incoming, stream_of};
 use crate::opened::Opened;
@@ -14,7 +15,7 @@ use std::ops::ControlFlow;
 pub(crate) struct Wanted<'a> {
     pub(crate) key: &'a str,
     pub(crate) mode: &'a str,
-    pub(crate) keep_key: bool,
+    pub(crate) keep_key: Option<bool>,
     pub(crate) nulls: &'a str,
     pub(crate) naive: &'a str,
 }
@@ -32,9 +33,18 @@ impl Wanted<'_> {
         options.mode = modes[one_of("mode", self.mode, &["upsert", "insert", "merge"])?];
         options.drops_nulls = one_of("nulls", self.nulls, &["keep", "drop"])? == 1;
         options.naive_is_utc = one_of("naive", self.naive, &["error", "utc"])? == 1;
-        options.drops_key = !self.keep_key;
+        options.drops_key = !self.keep_key.unwrap_or(!is_added(&options.key));
         Ok(options)
     }
+}
+
+/// Returns whether a column has a name that `Find.arrow` gives to the primary keys: `_key`, or
+/// `_key_1` beside a field of that name.
+fn is_added(name: &str) -> bool {
+    name.strip_prefix(KEY_NAME).is_some_and(|rest| match rest.strip_prefix('_') {
+        Some(number) => !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit()),
+        None => rest.is_empty(),
+    })
 }
 
 /// Loads a stream and returns what was done. `progress` is called with the documents so far.

@@ -61,6 +61,27 @@ def test_a_bad_document_is_an_error_that_names_its_place(
         c.load(path, format="xml")  # type: ignore[arg-type]
 
 
+def test_bad_documents_are_copied_and_the_load_goes_on(
+    c: flagstone.Collection, tmp_path: Path
+) -> None:
+    path, bad = tmp_path / "a.jsonl", tmp_path / "bad.jsonl"
+    path.write_text('{"id":1}\n{"id":2,}\n{"name":"no key"}\n{"id":3}\n')
+    done = c.load(path, bad_lines=bad)
+    assert (done["documents"], done["bad"], list(c)) == (2, 2, [1, 3])
+    copied = bad.read_text().splitlines()
+    assert copied[1::2] == ['{"id":2,}', '{"name":"no key"}']
+    assert copied[0].startswith(f"# {path}:2:") and copied[2].startswith(f"# {path}:3:")
+    # Each load begins the file anew; with "insert" it gets what exists, too.
+    path.write_text('{"id":3}\n{"id":4}\n')
+    done = c.load(path, mode="insert", bad_lines=str(bad))
+    assert (done["documents"], done["existing"], done["bad"]) == (1, 1, 0)
+    assert bad.read_text().splitlines()[1::2] == ['{"id":3}']
+    with pytest.raises(flagstone.InvalidInput, match="bad lines would overwrite it"):
+        c.load(path, bad_lines=path)
+    with pytest.raises(flagstone.Io, match="none"):
+        c.load(path, bad_lines=tmp_path / "none" / "bad.jsonl")
+
+
 def test_progress_is_reported_and_may_stop_a_load(
     c: flagstone.Collection, tmp_path: Path
 ) -> None:
