@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import warnings
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from . import pushdown, pushdown_pyarrow
+from .errors import InvalidInput
 
 if TYPE_CHECKING:
     import duckdb
@@ -33,6 +35,7 @@ def scan(source: Collection | Find, columns: Any = None, **options: Any) -> pola
 
     find = source.find() if hasattr(source, "find") else source
     whole = find.arrow(columns, **options)
+    whole._check_decimals("polars")
     paths = pushdown.Columns(whole)
     empty = polars.DataFrame(whole._empty())
 
@@ -83,6 +86,7 @@ def explain_scan(
 
     find = source.find() if hasattr(source, "find") else source
     whole = find.arrow(columns, **options)
+    whole._check_decimals("polars")
     empty = polars.DataFrame(whole._empty())
     plans = []
 
@@ -101,22 +105,63 @@ def explain_scan(
     return "\n".join(plans)
 
 
-def connect(db: Database, **options: Any) -> duckdb.DuckDBPyConnection:
-    """Returns a connection of DuckDB in which every collection that is not empty is a table.
+def connect(
+    db: Database,
+    *,
+    tables: Mapping[str, str] | None = None,
+    connection: duckdb.DuckDBPyConnection | None = None,
+    **options: Any,
+) -> duckdb.DuckDBPyConnection:
+    """Returns a connection of DuckDB in which every collection is a table.
 
     Each query reads the collections anew. The options are those of `Find.arrow`. A field of the
-    documents is a column if a sample of them has it; see `Find.arrow`. If pyarrow is installed, only
-    the columns that a query needs are read, and simple conditions use indexes.
+    documents is a column if a sample of them has it; see `Find.arrow`. An empty collection has the
+    column of the keys alone. Collections and fields that are new are seen after another
+    `connect(db, connection=connection)`, which registers all tables again. If pyarrow is installed,
+    only the columns that a query needs are read, and simple conditions use indexes.
+
+    `tables` says which collections are tables, and their names: `{"t": "comments"}`. For DuckDB
+    names that differ only in case are one name: of two such collections, `tables` must rename one.
+    A collection that cannot be a table with these options is left out with a warning, unless
+    `tables` names it.
     """
     import duckdb
 
-    connection = duckdb.connect()
-    for name, content in db.keyspaces().items():
-        if content == "documents":
-            collection = db.collection(name, create=False)
-            if collection:
-                connection.register(name, table_of(collection.find().arrow(**options)))
+    names = [name for name, content in db.keyspaces().items() if content == "documents"]
+    chosen = {name: name for name in names} if tables is None else dict(tables)
+    _check_names(chosen)
+    sources, refused = {}, []
+    for table, name in chosen.items():
+        try:
+            source = db.collection(name, create=False).find().arrow(**options)
+            source._check_decimals("DuckDB")
+        except InvalidInput as error:
+            refused.append(InvalidInput(f"collection {name!r} is no table: {error}"))
+            continue
+        sources[table] = source
+    if refused and (tables is not None or not sources):
+        raise refused[0]
+    for error in refused:
+        warnings.warn(str(error), stacklevel=2)
+    connection = duckdb.connect() if connection is None else connection
+    for table, source in sources.items():
+        connection.register(table, table_of(source))
     return connection
+
+
+def _check_names(tables: Mapping[str, str]) -> None:
+    """Refuses names of tables that are one name to DuckDB, which takes the last one of them."""
+    seen: dict[str, str] = {}
+    for name in tables:
+        # Of the letters with case, those of ASCII alone are folded.
+        folded = "".join(c.lower() if c.isascii() else c for c in name)
+        other = seen.setdefault(folded, name)
+        if other != name:
+            example = {other: tables[other], name + "_1": tables[name]}
+            raise InvalidInput(
+                f"tables {other!r} and {name!r}: to DuckDB their names are one; choose others, as "
+                f"in connect(db, tables={example})"
+            )
 
 
 class _Unfiltered:
