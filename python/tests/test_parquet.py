@@ -149,6 +149,26 @@ def test_a_file_of_parquet_is_read_equal(
         assert found[column] == expected(column), column
 
 
+WIDE = ["1" * 39, "-" + "9" * 76 + ".5", "1e60", "7"]
+
+
+@pytest.mark.parametrize("reader", [by_pyarrow, by_polars, by_duckdb])
+def test_numbers_of_many_digits_are_text_in_a_file_of_parquet(
+    tmp_path: Path, reader: Callable[[Path], dict[str, list[Any]]]
+) -> None:
+    with flagstone.open(tmp_path / "db") as db:
+        for n, literal in enumerate(WIDE):
+            part = literal if n == 0 else "0"
+            text = f'{{"wide":{literal},"in":[{{"wide":{literal}}}],"most":{"9" * 38},"n":{part}}}'
+            db.collection("c").put_json(n, text)
+    run(tmp_path, "export", "db", "c", "--key", "key", "--output", "c.parquet")
+    found = in_order(reader(tmp_path / "c.parquet"))
+    assert found["wide"] == WIDE
+    assert found["in"] == [[{"wide": literal}] for literal in WIDE]
+    assert found["most"] == [Decimal("9" * 38)] * len(WIDE)
+    assert found["n"] == [WIDE[0], "0", "0", "0"]
+
+
 @pytest.mark.parametrize("name", ["c.parquet", "c.arrow"])
 def test_what_was_written_is_loaded_equal(store: Path, name: str) -> None:
     run(store, "export", "db", "c", "--key", "key", "--output", name)
@@ -256,6 +276,33 @@ def test_files_of_polars_duckdb_and_feather_are_loaded_equal(tmp_path: Path) -> 
     for name in ("polars.parquet", "polars.arrow", "duckdb.parquet", "t.feather"):
         run(tmp_path, "load", name + ".db", "c", name)
         assert read(tmp_path, name + ".db") == exact(WANTED), name
+
+
+@pytest.mark.parametrize("name", ["t.parquet", "t.arrow", "t.arrows"])
+def test_rows_and_columns_of_a_file_are_chosen(tmp_path: Path, name: str) -> None:
+    # A column of a type without a form does no harm if it is not read.
+    times = pa.array([None] * 3000, pa.time64("us"))
+    table = TABLE if name == "t.arrows" else TABLE.append_column("time", times)
+    if name == "t.parquet":
+        pq.write_table(table, tmp_path / name, row_group_size=1000)
+    else:
+        new = pa.ipc.new_file if name == "t.arrow" else pa.ipc.new_stream
+        with new(str(tmp_path / name), table.schema) as writer:
+            writer.write_table(table, max_chunksize=1000)
+    words = ["load", "db", "c", name, "--fields", "n,tags"]
+    run(tmp_path, *words, "--filter", '{"author.age":{"$gte":2990},"tags":"2993"}')
+    assert read(tmp_path) == {"k2993": {"n": 2993, "tags": ["2993", "2993"]}}
+    run(tmp_path, "load", "all", "c", name, "--fields", "id, n")
+    assert read(tmp_path, "all")["k7"] == {"id": "k7", "n": 7} and len(read(tmp_path, "all")) == 3000
+    for option, value, text in (
+        ("--fields", "id,name", 'no column "name" among id, n, price'),
+        ("--filter", '{"n":{"$foo":1}}', "$foo"),
+        ("--filter", '{"$key":"k1"}', "$key"),
+    ):
+        assert text in run(tmp_path, "load", "none", "c", name, option, value, code=2)
+    assert not (tmp_path / "none").exists()
+    (tmp_path / "t.jsonl").write_text('{"id":1}\n')
+    assert "--filter" in run(tmp_path, "load", "none", "c", "t.jsonl", "--filter", "{}", code=2)
 
 
 def test_modes_keep_and_merge(tmp_path: Path) -> None:
