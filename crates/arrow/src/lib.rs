@@ -46,6 +46,6 @@ pub use column::{Column, Columns, KeyColumn};
 pub use fill::OnMismatch;
 pub use import::imported;
 pub use kind::{Kind, PRECISION_128, PRECISION_MAX};
-pub use load::{LoadMode, LoadOptions, Loaded, check, load};
+pub use load::{LoadMode, LoadOptions, LoadWatcher, Loaded, check, load};
 pub use mark::Marks;
 pub use stream::{Stream, StreamOptions};

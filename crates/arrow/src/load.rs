@@ -41,6 +41,8 @@ pub struct LoadOptions {
     pub filter: Option<Filter>,
     /// The columns that become fields; without them all do. Filter and key may be of others.
     pub fields: Option<Vec<String>>,
+    /// Rows before this one are not loaded: a load that was stopped has done so.
+    pub first_row: u64,
 }
 
 impl LoadOptions {
@@ -54,6 +56,7 @@ impl LoadOptions {
             naive_is_utc: false,
             filter: None,
             fields: None,
+            first_row: 0,
         }
     }
 
@@ -95,8 +98,50 @@ pub struct Loaded {
     pub documents: u64,
     /// Rows that were left out, since their keys exist.
     pub existing: u64,
+    /// Rows that were left out, since they cannot be loaded.
+    pub bad: u64,
     /// Rows that were read, also those that the filter leaves out.
     pub rows: u64,
+}
+
+/// What a load tells its caller, and asks. A function of what was done so far is one.
+pub trait LoadWatcher {
+    /// Called after each commit with what was done so far. `Break` ends the load.
+    fn watch(&mut self, so_far: Loaded) -> ControlFlow<()>;
+
+    /// Called with a row that cannot be loaded, and its document, if it has one. The load goes on
+    /// without it, unless an error is returned: by default `error`, which names the row.
+    ///
+    /// # Errors
+    /// What ends the load.
+    fn refuse(&mut self, error: Error, document: Option<&Value>) -> Result<()> {
+        let _ = document;
+        Err(error)
+    }
+
+    /// Called with a row that is not inserted, since its key exists.
+    ///
+    /// # Errors
+    /// What ends the load.
+    fn leave(&mut self, row: u64, document: &Value) -> Result<()> {
+        let _ = (row, document);
+        Ok(())
+    }
+
+    /// Called before a batch is committed: with it all rows before `row` are loaded.
+    ///
+    /// # Errors
+    /// What ends the load.
+    fn mark(&mut self, batch: &mut Batch, row: u64) -> Result<()> {
+        let _ = (batch, row);
+        Ok(())
+    }
+}
+
+impl<F: FnMut(Loaded) -> ControlFlow<()>> LoadWatcher for F {
+    fn watch(&mut self, so_far: Loaded) -> ControlFlow<()> {
+        self(so_far)
+    }
 }
 
 /// Checks whether [`load`] takes rows of this schema.
@@ -114,8 +159,7 @@ pub fn check(schema: &Schema, options: &LoadOptions) -> Result<()> {
 /// A batch is committed when it exceeds this number of bytes.
 const BATCH_BYTES: usize = 1 << 20;
 
-/// Loads all rows of `reader`, each as the document of its key. `watch` is called after each
-/// commit with what was done so far, and may end the load.
+/// Loads all rows of `reader`, each as the document of its key. `watcher` may end the load.
 ///
 /// Rows are committed in batches of about 1 MiB, in their order. Memory is bounded by one of these
 /// and one batch of the reader.
@@ -123,21 +167,21 @@ const BATCH_BYTES: usize = 1 << 20;
 /// # Errors
 /// All rows before the one that failed are loaded, and the error says how many these are.
 /// InvalidInput for a type of a column that has no form in a document, before anything is read; for
-/// a value without one, a missing key, and what [`Collection::put_value`] refuses: these name row
-/// and column. Io for a reader that fails. Those of the database.
+/// a value without one, a missing key, and what [`Collection::put_value`] refuses, unless the
+/// watcher goes on: these name row and column. Io for a reader that fails. Those of the database.
 pub fn load(
     database: &Database,
     collection: &Collection,
     reader: &mut dyn RecordBatchReader,
     options: &LoadOptions,
-    mut watch: impl FnMut(Loaded) -> ControlFlow<()>,
+    mut watcher: impl LoadWatcher,
 ) -> Result<Loaded> {
-    let reading = options.reading();
     check(&reader.schema(), options)?;
     let mut load = Load {
         database,
         collection,
         options,
+        watcher: &mut watcher,
         loaded: Loaded::default(),
         batch: database.batch(),
         pending: Vec::new(),
@@ -145,19 +189,20 @@ pub fn load(
         matcher: options.filter.as_ref().map(Filter::compile).transpose()?,
         row: 0,
     };
-    let ended = load.all(reader, reading, &mut watch);
+    let ended = load.all(reader);
     // What came before the row that failed is loaded.
     let ended = match (ended, load.commit()) {
         (Err(failed), Ok(())) | (_, Err(failed)) => Err(failed),
         (Ok(()), Ok(())) => Ok(()),
     };
+    let loaded = load.loaded;
     match ended {
         Ok(()) => {
-            let _at_the_end = watch(load.loaded);
-            Ok(load.loaded)
+            let _at_the_end = watcher.watch(loaded);
+            Ok(loaded)
         }
         Err(error) => {
-            Err(error.context(format!("{} documents were loaded, and then", load.loaded.documents)))
+            Err(error.context(format!("{} documents were loaded, and then", loaded.documents)))
         }
     }
 }
@@ -166,6 +211,7 @@ struct Load<'a> {
     database: &'a Database,
     collection: &'a Collection,
     options: &'a LoadOptions,
+    watcher: &'a mut dyn LoadWatcher,
     loaded: Loaded,
     batch: Batch,
     /// The rows of the batch: their numbers, keys and documents.
@@ -178,82 +224,103 @@ struct Load<'a> {
 }
 
 impl Load<'_> {
-    fn all(
-        &mut self,
-        reader: &mut dyn RecordBatchReader,
-        reading: Reading,
-        watch: &mut dyn FnMut(Loaded) -> ControlFlow<()>,
-    ) -> Result<()> {
+    fn all(&mut self, reader: &mut dyn RecordBatchReader) -> Result<()> {
         for batch in reader {
             let batch = batch.map_err(|error| {
                 let text = format!("the Arrow stream failed after {} rows: {error}", self.row);
                 Error::new(ErrorKind::Io, text)
             })?;
-            if self.rows(&batch, reading, watch)?.is_break() {
+            // A stream of small batches is watched, too.
+            if self.rows(&batch)?.is_break() || self.watcher.watch(self.loaded).is_break() {
                 break;
             }
         }
         Ok(())
     }
 
-    fn rows(
-        &mut self,
-        batch: &RecordBatch,
-        reading: Reading,
-        watch: &mut dyn FnMut(Loaded) -> ControlFlow<()>,
-    ) -> Result<ControlFlow<()>> {
+    fn rows(&mut self, batch: &RecordBatch) -> Result<ControlFlow<()>> {
         let columns = self.options.columns(batch.schema_ref())?;
         let chosen = batch.project(&columns).map_err(|error| Error::invalid(error.to_string()))?;
-        let read = cells::rows(&chosen, reading)?;
-        for row in 0..batch.num_rows() {
-            let document = read(row).map_err(|unread| {
-                let column = unread.path.trim_start_matches('.');
-                Error::invalid(format!("row {}, column {column}: {}", self.row, unread.reason))
-            })?;
-            self.add(document).map_err(|error| self.at(self.row, error))?;
+        let read = cells::rows(&chosen, self.options.reading())?;
+        let done = self.options.first_row.saturating_sub(self.row).min(batch.num_rows() as u64);
+        self.row += done;
+        for row in done as usize..batch.num_rows() {
+            match read(row) {
+                Ok(document) => self.add(document)?,
+                Err(unread) => {
+                    let column = unread.path.trim_start_matches('.');
+                    let text = format!("row {}, column {column}: {}", self.row, unread.reason);
+                    self.refuse(Error::invalid(text), None)?;
+                }
+            }
             self.row += 1;
             self.loaded.rows = self.row;
             if self.batch.bytes() >= BATCH_BYTES || self.options.mode == LoadMode::Merge {
                 self.commit()?;
-                if watch(self.loaded).is_break() {
+                if self.watcher.watch(self.loaded).is_break() {
                     return Ok(ControlFlow::Break(()));
                 }
             }
         }
-        // A stream of small batches is watched, too.
-        Ok(watch(self.loaded))
+        self.loaded.rows = self.row;
+        Ok(ControlFlow::Continue(()))
     }
 
-    fn at(&self, row: u64, error: Error) -> Error {
-        error.context(format!("row {row}"))
+    /// Leaves out a row that cannot be loaded, if the watcher goes on.
+    fn refuse(&mut self, error: Error, document: Option<&Value>) -> Result<()> {
+        if !is_of_rows(error.kind()) {
+            return Err(error);
+        }
+        self.watcher.refuse(error, document)?;
+        self.loaded.bad += 1;
+        Ok(())
+    }
+
+    /// Leaves out a row whose key exists.
+    fn leave(&mut self, row: u64, document: &Value) -> Result<()> {
+        self.watcher.leave(row, document)?;
+        self.loaded.existing += 1;
+        Ok(())
     }
 
     /// Adds a row to the batch, if the filter lets it pass.
     fn add(&mut self, mut document: Value) -> Result<()> {
-        if let Some(matcher) = &self.matcher
-            && !matcher.matches(&Document::from_value(&document)?.root()).map_err(malformed)?
-        {
-            return Ok(());
+        let row = self.row;
+        match self.put(&mut document) {
+            Ok(Some(key)) => self.pending.push((row, key, document)),
+            Ok(None) => {}
+            Err(error) => self.refuse(error.context(format!("row {row}")), Some(&document))?,
         }
-        let key = self.key(&mut document)?;
-        if let (Some(fields), Value::Map(map)) = (&self.options.fields, &mut document) {
+        Ok(())
+    }
+
+    /// Puts a document into the batch and returns its key, if it shall be loaded. The document
+    /// loses what is no field of it.
+    fn put(&mut self, document: &mut Value) -> Result<Option<Value>> {
+        if let Some(matcher) = &self.matcher
+            && !matcher.matches(&Document::from_value(document)?.root()).map_err(malformed)?
+        {
+            return Ok(None);
+        }
+        let key = self.key(document)?;
+        if let (Some(fields), Value::Map(map)) = (&self.options.fields, &mut *document) {
             let is_kept = |name: &Value| fields.iter().any(|field| name.as_str() == Some(field));
             *map = std::mem::take(map).into_iter().filter(|(name, _)| is_kept(name)).collect();
         }
         match self.options.mode {
             LoadMode::Merge => {}
             LoadMode::Insert => {
-                if !self.keys.insert(key.clone()) {
-                    self.loaded.existing += 1;
-                    return Ok(());
+                if self.keys.contains(&key) {
+                    self.leave(self.row, document)?;
+                    return Ok(None);
                 }
-                self.batch.put_value(self.collection, key.clone(), &document)?;
+                self.batch.put_value(self.collection, key.clone(), document)?;
                 self.batch.expect_no_document(self.collection, key.clone())?;
+                self.keys.insert(key.clone());
             }
-            LoadMode::Upsert => self.batch.put_value(self.collection, key.clone(), &document)?,
+            LoadMode::Upsert => self.batch.put_value(self.collection, key.clone(), document)?,
         }
-        self.pending.push((self.row, key, document));
-        Ok(())
+        Ok(Some(key))
     }
 
     fn key(&self, document: &mut Value) -> Result<Value> {
@@ -274,13 +341,14 @@ impl Load<'_> {
     }
 
     fn commit(&mut self) -> Result<()> {
-        let batch = std::mem::replace(&mut self.batch, self.database.batch());
+        let mut batch = std::mem::replace(&mut self.batch, self.database.batch());
         let rows = std::mem::take(&mut self.pending);
         self.keys.clear();
         if rows.is_empty() {
             return Ok(());
         }
         if self.options.mode != LoadMode::Merge {
+            self.watcher.mark(&mut batch, self.row)?;
             match self.database.commit(batch) {
                 Ok(()) => {
                     self.loaded.documents += rows.len() as u64;
@@ -291,34 +359,51 @@ impl Load<'_> {
                 Err(error) => return Err(error),
             }
         }
-        rows.into_iter().try_for_each(|(row, key, document)| {
-            self.write_one(key, document).map_err(|error| self.at(row, error))
-        })
+        let (mut done, mut ended) = (self.row, Ok(()));
+        for (row, key, document) in rows {
+            ended = self.write_one(row, key, &document);
+            if ended.is_err() {
+                done = row;
+                break;
+            }
+        }
+        let mut mark = self.database.batch();
+        self.watcher.mark(&mut mark, done)?;
+        if !mark.is_empty() {
+            self.database.commit(mark)?;
+        }
+        ended
     }
 
-    /// Writes a row by itself.
-    fn write_one(&mut self, key: Value, document: Value) -> Result<()> {
+    /// Writes a row by itself, or leaves it out.
+    fn write_one(&mut self, row: u64, key: Value, document: &Value) -> Result<()> {
+        match self.written(key, document) {
+            Ok(true) => self.loaded.documents += 1,
+            Ok(false) => self.leave(row, document)?,
+            Err(error) => self.refuse(error.context(format!("row {row}")), Some(document))?,
+        }
+        Ok(())
+    }
+
+    /// Writes a document by itself. Returns whether it was written: its key may exist.
+    fn written(&self, key: Value, document: &Value) -> Result<bool> {
         match self.options.mode {
             LoadMode::Merge => {
-                let patch = MergePatch::from_value(document)?.upsert();
+                let patch = MergePatch::from_value(document.clone())?.upsert();
                 self.collection.merge_patch(key, &patch)?;
             }
-            LoadMode::Upsert => self.collection.put_value(key, &document)?,
+            LoadMode::Upsert => self.collection.put_value(key, document)?,
             LoadMode::Insert => {
                 let mut batch = self.database.batch();
-                batch.put_value(self.collection, key.clone(), &document)?;
+                batch.put_value(self.collection, key.clone(), document)?;
                 batch.expect_no_document(self.collection, key)?;
                 match self.database.commit(batch) {
-                    Err(error) if error.kind() == ErrorKind::Conflict => {
-                        self.loaded.existing += 1;
-                        return Ok(());
-                    }
+                    Err(error) if error.kind() == ErrorKind::Conflict => return Ok(false),
                     committed => committed?,
                 }
             }
         }
-        self.loaded.documents += 1;
-        Ok(())
+        Ok(true)
     }
 }
 

@@ -93,7 +93,10 @@ impl BadDocuments {
     }
 
     /// Empties the file at the start of a load, unless the load continues another one.
-    pub(crate) fn begin(&self, continues: bool) -> Result<(), LoadError> {
+    ///
+    /// # Errors
+    /// When the file cannot be emptied.
+    pub fn begin(&self, continues: bool) -> Result<(), LoadError> {
         let Some((path, file)) = &self.copies else { return Ok(()) };
         let mut file = file.lock().unwrap_or_else(PoisonError::into_inner);
         let is_file = file.get_ref().metadata().is_ok_and(|about| about.is_file());
@@ -106,19 +109,25 @@ impl BadDocuments {
     }
 
     /// Returns whether bad documents are copied to a file.
-    pub(crate) const fn are_copied(&self) -> bool {
+    pub const fn are_copied(&self) -> bool {
         self.copies.is_some()
     }
 
     /// Writes copies of bad documents to the file, if there is one.
-    pub(crate) fn write(&self, copies: &[u8]) -> Result<(), LoadError> {
+    ///
+    /// # Errors
+    /// When the file cannot be written.
+    pub fn write(&self, copies: &[u8]) -> Result<(), LoadError> {
         let Some((path, file)) = &self.copies else { return Ok(()) };
         let mut file = file.lock().unwrap_or_else(PoisonError::into_inner);
         file.write_all(copies).map_err(|error| LoadError::io("write", path, &error))
     }
 
     /// Writes buffered bytes to the file.
-    pub(crate) fn flush(&self) -> Result<(), LoadError> {
+    ///
+    /// # Errors
+    /// When the file cannot be written.
+    pub fn flush(&self) -> Result<(), LoadError> {
         let Some((path, file)) = &self.copies else { return Ok(()) };
         let mut file = file.lock().unwrap_or_else(PoisonError::into_inner);
         file.flush().map_err(|error| LoadError::io("write", path, &error))

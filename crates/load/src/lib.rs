@@ -61,6 +61,7 @@ pub use bad_documents::BadDocuments;
 pub use error::LoadError;
 pub use input::{Format, Input, MakeLines};
 pub use job::Mode;
+pub use marks::{Marks, Position, remove as remove_marks};
 pub use pipeline::{Outcome, Plan, Unwatched, Watcher};
 pub use table::TableFormat;
 pub use totals::{Count, OnCommit};

@@ -4,15 +4,19 @@
 use crate::error::LoadError;
 use flagstone::{Batch, Database, Keyspace, KeyspaceOptions, Routing};
 
-/// A place in the inputs: the number of the input, and an offset in its text.
+/// A place in the inputs: the number of the input, and an offset in its text; of tables with typed
+/// columns, a number of rows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Position {
-    pub(crate) input: usize,
-    pub(crate) offset: u64,
+pub struct Position {
+    /// The number of the input, from 0.
+    pub input: usize,
+    /// What is before the place in this input.
+    pub offset: u64,
 }
 
 /// The marks of one load.
-pub(crate) struct Marks {
+#[derive(Debug)]
+pub struct Marks {
     keyspace: Keyspace,
     /// The keys of the marks begin with it: the name of the collection and a zero byte.
     prefix: Vec<u8>,
@@ -29,8 +33,8 @@ impl Marks {
     /// or begins new ones. `settings` are the other settings that must be the same.
     ///
     /// # Errors
-    /// Usage when the load that was stopped had other inputs or settings.
-    pub(crate) fn open(
+    /// Usage when the load that was stopped had other inputs or settings. Those of the database.
+    pub fn open(
         database: &Database,
         collection: &str,
         settings: &[(&str, String)],
@@ -100,7 +104,7 @@ impl Marks {
     }
 
     /// Returns whether there was a load that was stopped.
-    pub(crate) const fn continue_one(&self) -> bool {
+    pub const fn continue_one(&self) -> bool {
         self.continues
     }
 
@@ -110,7 +114,7 @@ impl Marks {
     }
 
     /// Returns the first place whose document may not be loaded yet.
-    pub(crate) fn start(&self) -> Position {
+    pub fn start(&self) -> Position {
         self.loaded.iter().min().copied().unwrap_or_default()
     }
 
@@ -120,19 +124,20 @@ impl Marks {
     }
 
     /// Puts into `batch` that the documents of `writer` before `place` are loaded with it.
-    pub(crate) fn put(
-        &self,
-        batch: &mut Batch,
-        writer: usize,
-        place: Position,
-    ) -> flagstone::Result<()> {
+    ///
+    /// # Errors
+    /// As [`Batch::put`].
+    pub fn put(&self, batch: &mut Batch, writer: usize, place: Position) -> flagstone::Result<()> {
         let Position { input, offset } = place;
         batch.put(&self.keyspace, self.key(writer as u16), format!("{input} {offset}"))
     }
 }
 
 /// Removes the marks of loads into `collection`: the next load begins at the start.
-pub(crate) fn remove(database: &Database, collection: &str) -> Result<(), LoadError> {
+///
+/// # Errors
+/// Those of the database.
+pub fn remove(database: &Database, collection: &str) -> Result<(), LoadError> {
     let Some(keyspace) = database.existing_keyspace(KEYSPACE)? else { return Ok(()) };
     let start = [collection.as_bytes(), b"\0"].concat();
     let end = [collection.as_bytes(), b"\x01"].concat();

@@ -20,8 +20,8 @@ use std::path::PathBuf;
 /// others are text, such as 007, true and empty fields.
 ///
 /// Of Parquet and Arrow files the columns are the fields of the documents, and values are exact.
-/// One thread reads and writes; a row that cannot be loaded ends the load, and all rows before it
-/// are loaded.
+/// One thread reads and writes; a row that cannot be loaded ends the load, unless --bad-lines is
+/// given, and all rows before it are loaded.
 #[derive(Args, Debug)]
 pub(crate) struct LoadArgs {
     #[command(flatten)]
@@ -91,7 +91,7 @@ pub(crate) struct LoadArgs {
     #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
     pub(crate) memory: Option<u64>,
     /// Copy documents that cannot be loaded to this file, each after a line
-    /// `# file:line:column: reason`, and continue
+    /// `# file:line:column: reason`, of Parquet and Arrow `# file: row N: reason`, and continue
     #[arg(long, value_name = "FILE")]
     pub(crate) bad_lines: Option<PathBuf>,
     /// Progress as one line of JSON a second on stdout; otherwise a bar when stderr is a terminal

@@ -2,6 +2,9 @@
 //! and says how to get one.
 
 #[cfg(feature = "parquet")]
+mod source;
+
+#[cfg(feature = "parquet")]
 mod read;
 #[cfg(feature = "parquet")]
 mod write;

@@ -2,25 +2,19 @@
 
 use super::super::{load as json, open};
 use super::Form;
+use super::source::Source;
 use crate::args::{LoadArgs, ModeArg};
 use crate::failure::Failure;
 use crate::interrupt;
 use crate::output::note;
 use crate::progress::{Progress, rates};
 use crate::units::{counted, grouped};
-use arrow_array::{RecordBatch, RecordBatchReader};
-use arrow_ipc::reader::{FileReader, StreamReader};
-use arrow_schema::{ArrowError, SchemaRef};
-use flagstone::{Collection, Database, Filter};
-use flagstone_arrow::{LoadMode, LoadOptions, Loaded};
-use flagstone_load::{Count, Watcher};
-use parquet::arrow::ProjectionMask;
-use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
-use std::fs::File;
-use std::io::{BufReader, Read, Seek, SeekFrom};
+use arrow_array::RecordBatchReader;
+use flagstone::{Batch, Collection, Database, Error, ErrorKind, Filter, Value};
+use flagstone_arrow::{LoadMode, LoadOptions, LoadWatcher, Loaded};
+use flagstone_load::{BadDocuments, Count, LoadError, Marks, Position, Watcher, remove_marks};
 use std::ops::ControlFlow;
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Instant;
 
 /// Loads the files, one after another.
@@ -33,24 +27,48 @@ pub(in super::super) fn load(args: &LoadArgs) -> Result<(), Failure> {
     for source in &sources {
         flagstone_arrow::check(&source.schema(), &options).map_err(|error| source.at(&error))?;
     }
+    let bad = match &args.bad_lines {
+        Some(path) => BadDocuments::copy_to(path, &args.files)?,
+        None => BadDocuments::stop(),
+    };
     let is_new = !args.collection.database.exists();
     let (database, collection) = json::target(args)?;
     interrupt::listen()?;
+    let marks = marks(args, &database)?;
+    let start = marks.as_ref().map_or(Position::default(), Marks::start);
+    check_rows(&sources, start)?;
+    bad.begin(marks.as_ref().is_some_and(Marks::continue_one))?;
     let mut run = Run {
         progress: json::progress(args),
         start: Instant::now(),
         count: Count::default(),
         database: &database,
         collection: &collection,
-        options: &options,
+        bad,
+        marks,
     };
     run.progress.start(sources.iter().map(|source| source.bytes).sum());
-    let ended = sources.into_iter().try_for_each(|source| run.load(source));
+    let later = sources.into_iter().enumerate().skip(start.input);
+    let ended = later.map(|(input, source)| {
+        let first_row = if input == start.input { start.offset } else { 0 };
+        run.load(input, source, &LoadOptions { first_row, ..options.clone() })
+    });
+    let ended = ended.collect::<Result<(), _>>().and_then(|()| Ok(run.bad.flush()?));
+    if ended.is_ok() && run.marks.is_some() {
+        remove_marks(&database, &collection.name())?;
+    }
+    let continued = run.marks.as_ref().is_some_and(Marks::continue_one);
     let (took, count) = (run.start.elapsed(), run.count);
     run.progress.end(took, count);
+    drop(run);
     drop(collection);
     // The database is closed in any case, so that the next command has nothing to replay.
     let closed = open::close(database);
+    if continued {
+        let name = args.files.get(start.input).map(|path| path.display());
+        let name = name.map_or_else(String::new, |name| format!(" of {name}"));
+        note(&format!("continued at row {}{name}", grouped(start.offset)));
+    }
     note(&format!(
         "{} loaded into {} of {}{} in {:.1} s, {}",
         counted(count.documents, "document"),
@@ -65,15 +83,50 @@ pub(in super::super) fn load(args: &LoadArgs) -> Result<(), Failure> {
         1 => note("1 document not loaded: its key exists"),
         more => note(&format!("{} documents not loaded: their keys exist", grouped(more))),
     }
+    if let Some(path) = &args.bad_lines {
+        let copied = counted(count.bad + count.existing, "row");
+        note(&format!("{copied} copied to {}", path.display()));
+    }
     ended.and(closed)
+}
+
+/// Opens the marks of the load that is continued, or removes those of an earlier one.
+fn marks(args: &LoadArgs, database: &Database) -> Result<Option<Marks>, LoadError> {
+    let collection = &args.collection.name;
+    if !args.resume {
+        remove_marks(database, collection)?;
+        return Ok(None);
+    }
+    let mut settings = vec![
+        ("--key", args.key.clone()),
+        ("--mode", format!("{:?}", args.mode).to_lowercase()),
+        ("--fields", args.fields.join(",")),
+        ("--filter", args.filter.clone().unwrap_or_default()),
+    ];
+    let files = args.files.iter().map(|path| ("the file", format!("{path:?} by rows")));
+    settings.extend(files);
+    Marks::open(database, collection, &settings, 1).map(Some)
+}
+
+/// Refuses a file that is shorter than when a load came to `start`.
+fn check_rows(sources: &[Source], start: Position) -> Result<(), Failure> {
+    match sources.get(start.input) {
+        Some(Source { name, rows: Some(rows), .. }) if start.offset > *rows => {
+            Err(Failure::Usage(format!(
+                "{} has {rows} rows: the load that was stopped came to row {}; without --resume \
+                 the load begins at the start",
+                name.display(),
+                start.offset
+            )))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Refuses options that would do nothing.
 fn check(args: &LoadArgs) -> Result<(), Failure> {
     let options = [
         ("--all-text", args.all_text),
-        ("--bad-lines", args.bad_lines.is_some()),
-        ("--resume", args.resume),
         ("--expires", args.expires.is_some()),
         ("--stop-on-error", args.stop_on_error || args.mongoimport.stop_on_error),
         ("--parsers", args.parsers.is_some()),
@@ -115,28 +168,26 @@ struct Run<'a> {
     count: Count,
     database: &'a Database,
     collection: &'a Collection,
-    options: &'a LoadOptions,
+    bad: BadDocuments,
+    /// How far the load came, if it can be continued.
+    marks: Option<Marks>,
 }
 
 impl Run<'_> {
-    fn load(&mut self, mut source: Source) -> Result<(), Failure> {
+    /// Loads the file number `input`.
+    fn load(
+        &mut self,
+        input: usize,
+        mut source: Source,
+        options: &LoadOptions,
+    ) -> Result<(), Failure> {
+        let bytes = source.bytes.unwrap_or(0);
         let before = self.count;
-        let (bytes, rows) = (source.bytes.unwrap_or(0), source.rows);
-        let (name, schema) = (source.name.clone(), source.schema());
-        let mut reader = Named { inner: &mut source, schema };
-        let watch = |so_far: Loaded| {
-            self.count.documents = before.documents + so_far.documents;
-            self.count.existing = before.existing + so_far.existing;
-            if let Some(rows) = rows {
-                let part = so_far.rows as f64 / rows.max(1) as f64;
-                self.count.input_bytes = before.input_bytes + (bytes as f64 * part) as u64;
-            }
-            self.progress.tick(self.start.elapsed(), self.count);
-            if interrupt::is_asked() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-        };
-        let loaded =
-            flagstone_arrow::load(self.database, self.collection, &mut reader, self.options, watch);
-        loaded.map_err(|error| Failure::Engine(error.context(name.display().to_string())))?;
+        let (name, rows) = (source.name.display().to_string(), source.rows);
+        let (database, collection) = (self.database, self.collection);
+        let file = File { run: self, before, input, name: &name, rows, bytes };
+        flagstone_arrow::load(database, collection, &mut source, options, file)
+            .map_err(|error| Failure::Engine(error.context(&name)))?;
         self.count.input_bytes = before.input_bytes + bytes;
         match interrupt::is_asked() {
             true => {
@@ -148,123 +199,67 @@ impl Run<'_> {
     }
 }
 
-/// A file that is open.
-struct Source {
-    name: PathBuf,
-    reader: Box<dyn RecordBatchReader>,
-    /// The number of its rows, if it says so.
+/// A file that is being loaded.
+struct File<'a, 'b> {
+    run: &'a mut Run<'b>,
+    /// What was done before it.
+    before: Count,
+    input: usize,
+    name: &'a str,
     rows: Option<u64>,
-    bytes: Option<u64>,
+    bytes: u64,
 }
 
-impl Source {
-    /// Opens a file for the columns that a load with these options reads.
-    fn open(path: &Path, args: &LoadArgs, options: &LoadOptions) -> Result<Self, Failure> {
-        let wrong = |why: String| Failure::Io(format!("{}: {why}", path.display()));
-        let refused =
-            |error: flagstone::Error| Failure::Usage(format!("{}: {error}", path.display()));
-        let form = Form::of(args.format, Some(path)).unwrap_or(Form::Parquet);
-        if path == Path::new("-") {
-            if form == Form::Parquet || args.files.len() > 1 {
-                let text = "stdin can be one stream of Arrow; a Parquet file is read from its end";
-                return Err(Failure::Usage(text.to_owned()));
+impl File<'_, '_> {
+    /// Copies a row to the file of those that are not loaded.
+    fn copy(&self, why: &str, document: Option<&Value>) -> flagstone::Result<()> {
+        let mut copy = format!("# {}: {why}\n", self.name).into_bytes();
+        if let Some(document) = document {
+            let start = copy.len();
+            if flagstone::json::append_value_json(document, &mut copy).is_err() {
+                // What JSON lacks is shown for people.
+                copy.truncate(start);
+                copy.extend_from_slice(document.to_string().as_bytes());
             }
-            // It tells its columns once: all of them are read.
-            let reader = guarded(|| StreamReader::try_new(std::io::stdin(), None));
-            let reader = Box::new(reader.map_err(wrong)?);
-            return Ok(Self { name: "stdin".into(), reader, rows: None, bytes: None });
+            copy.push(b'\n');
         }
-        let mut file = File::open(path).map_err(|error| Failure::io("open", path, &error))?;
-        let mut magic = [0; 6];
-        let found = first(&mut file, &mut magic)
-            .map_err(|error| Failure::io("read", path, &error))?
-            .escape_ascii()
-            .to_string();
-        let bytes = file.metadata().ok().map(|metadata| metadata.len());
-        let name = path.to_owned();
-        match form {
-            Form::Parquet if !magic.starts_with(b"PAR1") => Err(wrong(format!(
-                "expected a Parquet file, which begins with PAR1, found \"{found}\""
-            ))),
-            Form::Parquet => {
-                let opened = guarded(|| ParquetRecordBatchReaderBuilder::try_new(file));
-                let builder = opened.map_err(wrong)?;
-                let rows = u64::try_from(builder.metadata().file_metadata().num_rows()).ok();
-                let columns = options.columns(builder.schema()).map_err(refused)?;
-                let mask = ProjectionMask::roots(builder.parquet_schema(), columns);
-                let builder = builder.with_projection(mask);
-                let reader = Box::new(guarded(|| builder.build()).map_err(wrong)?);
-                Ok(Self { name, reader, rows, bytes })
-            }
-            Form::Arrow if magic == *b"ARROW1" => {
-                let reader = guarded(|| FileReader::try_new(BufReader::new(&file), None));
-                let schema = reader.map_err(wrong)?.schema();
-                let columns = options.columns(&schema).map_err(refused)?;
-                file.rewind().map_err(|error| Failure::io("read", path, &error))?;
-                let reader = guarded(|| FileReader::try_new(BufReader::new(file), Some(columns)));
-                Ok(Self { name, reader: Box::new(reader.map_err(wrong)?), rows: None, bytes })
-            }
-            // The mark of a message, in streams of version 0.15 or newer.
-            Form::Arrow if magic.starts_with(&[0xff; 4]) => {
-                let reader = guarded(|| StreamReader::try_new(BufReader::new(file), None));
-                Ok(Self { name, reader: Box::new(reader.map_err(wrong)?), rows: None, bytes })
-            }
-            Form::Arrow => Err(wrong(format!(
-                "expected an Arrow file, which begins with ARROW1, or an Arrow stream, found \
-                 \"{found}\""
-            ))),
+        let written = self.run.bad.write(&copy);
+        written.map_err(|error| Error::new(ErrorKind::Io, error.to_string()))
+    }
+}
+
+impl LoadWatcher for File<'_, '_> {
+    fn watch(&mut self, so_far: Loaded) -> ControlFlow<()> {
+        let count = &mut self.run.count;
+        count.documents = self.before.documents + so_far.documents;
+        count.existing = self.before.existing + so_far.existing;
+        count.bad = self.before.bad + so_far.bad;
+        if let Some(rows) = self.rows {
+            let part = so_far.rows as f64 / rows.max(1) as f64;
+            count.input_bytes = self.before.input_bytes + (self.bytes as f64 * part) as u64;
+        }
+        self.run.progress.tick(self.run.start.elapsed(), self.run.count);
+        if interrupt::is_asked() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    }
+
+    fn refuse(&mut self, error: Error, document: Option<&Value>) -> flagstone::Result<()> {
+        match self.run.bad.are_copied() {
+            true => self.copy(&error.to_string(), document),
+            false => Err(error),
         }
     }
 
-    fn schema(&self) -> SchemaRef {
-        self.reader.schema()
-    }
-
-    fn at(&self, error: &flagstone::Error) -> Failure {
-        Failure::Usage(format!("{}: {error}", self.name.display()))
-    }
-}
-
-/// Reads the first bytes of a file, as many as there are, and goes back to its begin.
-fn first<'a>(file: &mut File, bytes: &'a mut [u8]) -> std::io::Result<&'a [u8]> {
-    let mut length = 0;
-    while length < bytes.len() {
-        match file.read(&mut bytes[length..])? {
-            0 => break,
-            more => length += more,
+    fn leave(&mut self, row: u64, document: &Value) -> flagstone::Result<()> {
+        match self.run.bad.are_copied() {
+            true => {
+                self.copy(&format!("row {row}: a document with this key exists"), Some(document))
+            }
+            false => Ok(()),
         }
     }
-    // A pipe cannot be read again, and a Parquet file not without going to its end.
-    file.seek(SeekFrom::Start(0))?;
-    Ok(&bytes[..length])
-}
 
-/// The batches of a source.
-struct Named<'a> {
-    inner: &'a mut Source,
-    schema: SchemaRef,
-}
-
-impl Iterator for Named<'_> {
-    type Item = Result<RecordBatch, ArrowError>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        let next = guarded(|| self.inner.reader.next().transpose());
-        next.map_err(|why| ArrowError::ExternalError(why.into())).transpose()
-    }
-}
-
-impl RecordBatchReader for Named<'_> {
-    fn schema(&self) -> SchemaRef {
-        SchemaRef::clone(&self.schema)
-    }
-}
-
-/// Reads by the libraries of these formats. A file that makes one panic is damaged as others are.
-fn guarded<T, E: std::fmt::Display>(read: impl FnOnce() -> Result<T, E>) -> Result<T, String> {
-    match catch_unwind(AssertUnwindSafe(read)) {
-        Ok(Ok(read)) => Ok(read),
-        Ok(Err(error)) => Err(error.to_string()),
-        Err(_panic) => Err("the file is damaged: its reader panicked".to_owned()),
+    fn mark(&mut self, batch: &mut Batch, row: u64) -> flagstone::Result<()> {
+        let Some(marks) = &self.run.marks else { return Ok(()) };
+        marks.put(batch, 0, Position { input: self.input, offset: row })
     }
 }
