@@ -68,8 +68,11 @@ impl ArrowSource {
         let mut options = StreamOptions { on_mismatch, rows: wanted.rows, ..Default::default() };
         options.threads =
             wanted.threads.map_or(options.threads, |threads| threads.min(THREADS_MAX));
-        let asked = wanted.columns.map(columns_of).transpose()?;
         let query = find.get();
+        let asked = match wanted.columns {
+            Some(columns) => Some(columns_of(columns)?),
+            None => query.columns().map(<[Column]>::to_vec),
+        };
         let opened = query.opened();
         let sample = wanted.sample;
         let key = match wanted.key {
@@ -128,7 +131,7 @@ fn taken(interrupt: &Interrupt) -> Option<PyErr> {
 }
 
 /// Returns the columns of `{"name": "$.path"}`, `{"name": ("$.path", "int64")}` or a list of paths.
-fn columns_of(given: &Bound<'_, PyAny>) -> PyResult<Vec<Column>> {
+pub(crate) fn columns_of(given: &Bound<'_, PyAny>) -> PyResult<Vec<Column>> {
     let py = given.py();
     let column = |name: &str, path: &str| match path {
         KEY => Ok(Column::key(name)),

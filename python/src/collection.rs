@@ -1,6 +1,7 @@
 //! `flagstone.Collection`: a mutable mapping of keys to documents.
 
 use crate::access::Documents;
+use crate::arrow::ArrowSource;
 use crate::changes::{Asked, Changes, Timeout};
 use crate::decode::{self, Decimals};
 use crate::document::{Document, Edited};
@@ -18,7 +19,7 @@ use crate::{load, load_arrow, models, time, update, value, views};
 use flagstone::{Index, Result, TryGet, Value};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyString, PyTuple};
+use pyo3::types::{PyCapsule, PyDict, PyString, PyTuple};
 use std::ops::Bound as End;
 use std::sync::{Arc, Mutex};
 
@@ -589,7 +590,10 @@ impl Collection {
     /// - `sort`: paths, the most significant first: `"-score"`, or a list of such.
     /// - `fields`: the paths that documents keep, or without them with `-` before each.
     /// - `skip`, `limit`: which documents of the result.
-    #[pyo3(signature = (filter=None, *, sort=None, fields=None, skip=0, limit=None))]
+    /// - `columns`: those of its Arrow streams: see `Find.arrow`.
+    #[pyo3(signature = (
+        filter=None, *, sort=None, fields=None, skip=0, limit=None, columns=None
+    ))]
     fn find(
         slf: &Bound<'_, Self>,
         filter: Option<&Bound<'_, PyAny>>,
@@ -597,8 +601,38 @@ impl Collection {
         fields: Option<&Bound<'_, PyAny>>,
         skip: u64,
         limit: Option<u64>,
+        columns: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Find> {
-        Find::new(slf, filter, sort, fields, (skip, limit))
+        Find::new(slf, filter, sort, fields, (skip, limit))?.of_columns(columns)
+    }
+
+    /// Returns all documents as columns: see `Find.arrow`, which has the same arguments.
+    #[pyo3(signature = (
+        columns=None, *, key=Some("_key"), sample=1000, on_mismatch="error", batch_rows=16384,
+        threads=None
+    ))]
+    fn arrow(
+        slf: &Bound<'_, Self>,
+        columns: Option<&Bound<'_, PyAny>>,
+        key: Option<&str>,
+        sample: usize,
+        on_mismatch: &str,
+        batch_rows: usize,
+        threads: Option<usize>,
+    ) -> PyResult<ArrowSource> {
+        let all = Bound::new(slf.py(), Find::new(slf, None, None, None, (0, None))?)?;
+        Find::arrow(&all, columns, key, sample, on_mismatch, batch_rows, threads)
+    }
+
+    /// Reads all documents as an Arrow stream: `pyarrow.table(collection)`. polars takes every
+    /// mapping for one of columns: `polars.DataFrame(collection.arrow())`.
+    #[pyo3(signature = (requested_schema=None))]
+    fn __arrow_c_stream__<'py>(
+        slf: &Bound<'py, Self>,
+        requested_schema: Option<Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyCapsule>> {
+        let all = Bound::new(slf.py(), Find::new(slf, None, None, None, (0, None))?)?;
+        Find::__arrow_c_stream__(&all, requested_schema)
     }
 
     /// Returns the first document that `find` finds, as a pair of key and document, or `None`.

@@ -2,7 +2,7 @@
 
 use crate::access::{Documents, row};
 use crate::ahead::Source;
-use crate::arrow::{ArrowSource, Wanted};
+use crate::arrow::{ArrowSource, Wanted, columns_of};
 use crate::collection::Collection;
 use crate::decode::{self, Decimals};
 use crate::document::Document;
@@ -15,6 +15,7 @@ use crate::scan::Part;
 use crate::through::{Through, no_reads, read_snapshot};
 use crate::{update, value, views};
 use flagstone::{Filter, Projection, Result, SortSpec, Value};
+use flagstone_arrow::Column;
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyDict, PyList, PyString};
 use std::sync::Arc;
@@ -35,6 +36,8 @@ pub(crate) struct Find {
     documents: OfProcess<Documents>,
     decimals: Decimals,
     query: Query,
+    /// The columns of its Arrow streams, if they were chosen with it.
+    columns: Option<Vec<Column>>,
 }
 
 /// What is asked for.
@@ -92,7 +95,18 @@ impl Find {
             documents: OfProcess::new(documents),
             decimals: collection.decimals(),
             query,
+            columns: None,
         })
+    }
+
+    /// Returns the same query with these columns in its Arrow streams.
+    pub(crate) fn of_columns(self, columns: Option<&Bound<'_, PyAny>>) -> PyResult<Self> {
+        Ok(Self { columns: columns.map(columns_of).transpose()?, ..self })
+    }
+
+    /// Returns the columns of its Arrow streams, if they were chosen.
+    pub(crate) fn columns(&self) -> Option<&[Column]> {
+        self.columns.as_deref()
     }
 
     /// Returns the same query for the documents that match `filter`, too. `None` if they cannot be
@@ -110,6 +124,7 @@ impl Find {
             documents: OfProcess::new(documents),
             decimals: self.decimals,
             query,
+            columns: self.columns.clone(),
         })
     }
 
@@ -262,7 +277,8 @@ impl Find {
     ///
     /// - `columns`: a dict of names and paths, `{"author": "$.author"}`, or of names and pairs of
     ///   path and type, `{"score": ("$.score", "int64")}`; or a list of paths. `"$key"` is the
-    ///   primary key. Without it, a column for each field that the sample has.
+    ///   primary key. Without it those of `Collection.find`, or a column for each field that the
+    ///   sample has.
     /// - `key`: without `columns`, the name of the column of the keys; `None` leaves it out. If
     ///   the documents have a field `_key`, the default is `_key_1`, and so on.
     /// - `sample`: how many documents the types of columns are inferred from.
@@ -281,7 +297,7 @@ impl Find {
         columns=None, *, key=Some("_key"), sample=1000, on_mismatch="error", batch_rows=16384,
         threads=None
     ))]
-    fn arrow(
+    pub(crate) fn arrow(
         slf: &Bound<'_, Self>,
         columns: Option<&Bound<'_, PyAny>>,
         key: Option<&str>,
@@ -296,7 +312,7 @@ impl Find {
 
     /// Runs the query and returns all of its columns as an Arrow stream: `polars.DataFrame(find)`.
     #[pyo3(signature = (requested_schema=None))]
-    fn __arrow_c_stream__<'py>(
+    pub(crate) fn __arrow_c_stream__<'py>(
         slf: &Bound<'py, Self>,
         requested_schema: Option<Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyCapsule>> {

@@ -81,6 +81,31 @@ def _plain(value: Any) -> Any:
     return None if isinstance(value, float) and math.isnan(value) else value
 
 
+def test_a_collection_is_a_table_itself(db: flagstone.Database, c: flagstone.Collection) -> None:
+    c.update({n: {"n": n, "s": "x"} for n in range(5)})
+    # polars takes a mapping for one of columns.
+    for rows in (pa.table(c).num_rows, len(pl.DataFrame(c.arrow())), len(c.arrow().to_pandas())):
+        assert rows == 5
+    assert c.arrow({"n": "$.n"}).types == {"n": "int64"}
+    assert duckdb.sql("SELECT sum(n) FROM c").fetchall() == [(10,)]
+    with db.snapshot() as snapshot:
+        c[9] = {"n": 9}
+        assert (pa.table(snapshot[c]).num_rows, pa.table(c).num_rows) == (5, 6)
+    copy = db.collection("copy")
+    assert copy.load_arrow(c, key="_key")["documents"] == 6 and copy[9]["n"] == 9
+
+
+def test_a_query_carries_its_columns(c: flagstone.Collection) -> None:
+    c.update({n: {"n": n, "s": "x"} for n in range(5)})
+    find = c.find({"n": {"$gt": 2}}, columns={"k": "$key", "n": ("$.n", "float64")}, sort="-n")
+    assert find.arrow().types == {"k": "int64", "n": "float64"}
+    assert pl.DataFrame(find).rows() == [(4, 4.0), (3, 3.0)]
+    assert find.arrow(["$.s"]).types == {"s": "text"}
+    assert flagstone.scan(find).filter(pl.col("n") > 3).collect().rows() == [(4, 4.0)]
+    with pytest.raises(flagstone.InvalidInput, match="names and indexes alone"):
+        c.find(columns={"n": "$.n[*]"})
+
+
 def test_numbers_of_many_digits_are_text_that_all_packages_read(
     db: flagstone.Database, c: flagstone.Collection
 ) -> None:

@@ -49,6 +49,7 @@ _R = TypeVar("_R")
 _Decimals: TypeAlias = Literal["auto", "always", "float"]
 _Timeout: TypeAlias = float | timedelta | None
 _Changes: TypeAlias = Mapping[str, Any]
+_Columns: TypeAlias = Mapping[str, str | tuple[str, str]] | list[str]
 _Paths: TypeAlias = str | list[str]
 _Durability: TypeAlias = Literal["none", "buffered", "group", "each"] | float | timedelta
 
@@ -295,7 +296,19 @@ class Collection(MutableMapping[Any, Any]):
         fields: _Paths | None = None,
         skip: int = 0,
         limit: int | None = None,
+        columns: _Columns | None = None,
     ) -> Find: ...
+    def arrow(
+        self,
+        columns: _Columns | None = None,
+        *,
+        key: str | None = ...,
+        sample: int = 1000,
+        on_mismatch: Literal["error", "null"] = "error",
+        batch_rows: int = 16384,
+        threads: int | None = None,
+    ) -> ArrowSource: ...
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object: ...
     def find_one(
         self, filter: Mapping[str, Any] | str | None = None, *, sort: _Paths | None = None
     ) -> tuple[Any, Any] | None: ...
@@ -348,7 +361,7 @@ class Find:
     def delete(self) -> int: ...
     def arrow(
         self,
-        columns: Mapping[str, str | tuple[str, str]] | list[str] | None = None,
+        columns: _Columns | None = None,
         *,
         key: str | None = ...,
         sample: int = 1000,
