@@ -246,6 +246,11 @@ impl ArrowSource {
         ))
     }
 
+    /// Returns a source with texts as views, as polars holds them.
+    fn _with_text_views(&self, py: Python<'_>) -> Self {
+        self.with(self.find.clone_ref(py), self.columns.clone().with_text_views())
+    }
+
     /// Returns a batch without rows, for its schema.
     fn _empty(&self) -> ArrowBatch {
         ArrowBatch { batch: RecordBatch::new_empty(self.columns.schema()) }
@@ -266,8 +271,9 @@ impl ArrowSource {
 
     /// Returns all of it as a `DataFrame` of polars, which must be installed.
     fn to_polars<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
-        slf.get()._check_decimals(slf.py(), "polars")?;
-        Self::read_by(slf, "polars", "DataFrame")
+        let py = slf.py();
+        slf.get()._check_decimals(py, "polars")?;
+        Self::read_by(&Bound::new(py, slf.get()._with_text_views(py))?, "polars", "DataFrame")
     }
 
     /// Returns all of it as a `DataFrame` of pandas; pandas and pyarrow must be installed.

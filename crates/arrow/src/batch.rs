@@ -44,7 +44,7 @@ impl Batcher {
             *next += usize::from(!matches!(lookup, Lookup::Key));
             Some(path)
         });
-        let fillers = columns.0.iter().map(|column| Filler::new(&column.kind(), nulls)).collect();
+        let fillers = columns.0.iter().map(|column| Filler::of(column, nulls)).collect();
         Self {
             schema: columns.schema(),
             columns: columns.clone(),

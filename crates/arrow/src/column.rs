@@ -2,7 +2,7 @@
 
 use crate::infer::Seen;
 use crate::kind::Kind;
-use arrow_schema::{Schema, SchemaRef};
+use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use flagstone::{
     Cursor, Document, Error, FieldPath, Find, JsonPath, Malformed, OpenView, Result, View,
 };
@@ -14,6 +14,8 @@ pub struct Column {
     pub(crate) name: String,
     pub(crate) place: Place,
     pub(crate) kind: Option<Kind>,
+    /// Texts are views, see [`Columns::with_text_views`].
+    has_views: bool,
 }
 
 /// The name of the column of whole documents, if these are no maps of names.
@@ -125,13 +127,13 @@ impl Place {
 impl Column {
     /// A column of the primary keys.
     pub fn key(name: impl Into<String>) -> Self {
-        Self { name: name.into(), place: Place::Key, kind: None }
+        Self { name: name.into(), place: Place::Key, kind: None, has_views: false }
     }
 
     /// A column of the values of one field of the documents, which may contain points.
     pub fn field(name: impl Into<String>) -> Self {
         let name = name.into();
-        Self { place: Place::Field(name.clone()), name, kind: None }
+        Self { place: Place::Field(name.clone()), name, kind: None, has_views: false }
     }
 
     /// A column of the values at `path`: dotted, or a JSONPath of names and indexes alone.
@@ -151,7 +153,7 @@ impl Column {
         } else {
             Place::Dotted(path.to_owned())
         };
-        Ok(Self { name: name.into(), place, kind: None })
+        Ok(Self { name: name.into(), place, kind: None, has_views: false })
     }
 
     /// The same column with this type.
@@ -307,9 +309,21 @@ impl Columns {
         self.0.iter().filter_map(path).collect()
     }
 
+    /// Returns the same columns, with those of text as views: Arrow's `Utf8View`, as polars holds
+    /// texts. Short texts are in their views, so they cost less to fill and to read. Not all
+    /// packages know the type.
+    #[must_use]
+    pub fn with_text_views(mut self) -> Self {
+        self.0.iter_mut().for_each(|column| column.has_views = true);
+        self
+    }
+
     /// Returns the Arrow schema. A column without a type is one of JSON text.
     pub fn schema(&self) -> SchemaRef {
-        let field = |column: &Column| column.kind().field(&column.name);
+        let field = |column: &Column| match column.is_view() {
+            true => Field::new(&column.name, DataType::Utf8View, true),
+            false => column.kind().field(&column.name),
+        };
         Arc::new(Schema::new(self.0.iter().map(field).collect::<Vec<_>>()))
     }
 }
@@ -317,6 +331,10 @@ impl Columns {
 impl Column {
     pub(crate) fn kind(&self) -> Kind {
         self.kind.clone().unwrap_or(Kind::Json)
+    }
+
+    pub(crate) fn is_view(&self) -> bool {
+        self.has_views && self.kind == Some(Kind::Text)
     }
 }
 

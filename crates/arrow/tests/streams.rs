@@ -2,10 +2,12 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests may")]
 
-use arrow_array::{Array, RecordBatch};
+use arrow_array::cast::AsArray;
+use arrow_array::{Array, RecordBatch, StringArray};
+use arrow_schema::DataType;
 use flagstone::env::{Clock, ManualClock, MemDisk, SystemClock};
 use flagstone::{
-    Collection, Database, EntryOptions, Environment, ErrorKind, Find, Index, Moment, Value,
+    Collection, Database, EntryOptions, Environment, ErrorKind, Find, Index, Moment, Value, doc,
 };
 use flagstone_arrow::{Column, Columns, KeyColumn, Kind, OnMismatch, Stream, StreamOptions};
 use std::sync::Arc;
@@ -261,6 +263,44 @@ fn many(with_index: bool) -> (Database, Collection) {
 
 fn of_many() -> Columns {
     columns(&[("key", "$key", "int64"), ("a", "$.a", "int64"), ("b", "$.b", "text")])
+}
+
+#[test]
+fn views_are_the_same_texts() {
+    let db = database();
+    let documents = db.collection("c").unwrap();
+    fill(&documents);
+    for n in 0..3_000 {
+        let text = "long enough for a buffer ".repeat(n % 5);
+        documents.put_value(format!("view {n:05}"), &doc!({"a": text, "b": n as i64})).unwrap();
+    }
+    let columns = columns(&[("a", "$.a", "text"), ("b", "$.b", "int64"), ("c", "$.c", "json")]);
+    let covered = columns.select(&["a", "b"]).unwrap();
+    for index in [None, Some(Index::on("$.a").then("$.b")), Some(Index::on("-$.a").then("$.b"))] {
+        let has_index = index.is_some();
+        if let Some(index) = index {
+            documents.create_index("i", index).unwrap();
+        }
+        for columns in [&columns, &covered] {
+            let find = documents.find("{}");
+            let views = columns.clone().with_text_views();
+            let stream = Stream::new(&views, &find, options(1)).unwrap();
+            assert_eq!(stream.schema().field(0).data_type(), &DataType::Utf8View);
+            assert_eq!(stream.schema().fields()[1..], columns.schema().fields()[1..]);
+            let views = stream.map(|batch| {
+                let batch = batch.unwrap();
+                let mut arrays = batch.columns().to_vec();
+                let texts: StringArray = arrays[0].as_string_view().iter().collect();
+                arrays[0] = Arc::new(texts);
+                RecordBatch::try_new(columns.schema(), arrays).unwrap()
+            });
+            let texts = Stream::new(columns, &find, options(1)).unwrap().map(Result::unwrap);
+            assert!(views.eq(texts), "with an index: {has_index}");
+        }
+        if has_index {
+            documents.drop_index("i").unwrap();
+        }
+    }
 }
 
 #[test]

@@ -34,7 +34,7 @@ def scan(source: Collection | Find, columns: Any = None, **options: Any) -> pola
     from polars.io.plugins import register_io_source
 
     find = source.find() if hasattr(source, "find") else source
-    whole = find.arrow(columns, **options)
+    whole = find.arrow(columns, **options)._with_text_views()
     whole._check_decimals("polars")
     paths = pushdown.Columns(whole)
     empty = polars.DataFrame(whole._empty())
@@ -85,7 +85,7 @@ def explain_scan(
     from polars.io.plugins import register_io_source
 
     find = source.find() if hasattr(source, "find") else source
-    whole = find.arrow(columns, **options)
+    whole = find.arrow(columns, **options)._with_text_views()
     whole._check_decimals("polars")
     empty = polars.DataFrame(whole._empty())
     plans = []

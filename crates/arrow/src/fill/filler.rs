@@ -2,12 +2,13 @@
 
 use super::indexed::LastText;
 use super::json_text;
+use crate::column::Column;
 use crate::digits::Digits;
 use crate::infer::float_of;
 use crate::kind::{Kind, PRECISION_128};
 use arrow_array::builder::{
     BinaryBuilder, BooleanBuilder, Decimal128Builder, Decimal256Builder, FixedSizeBinaryBuilder,
-    Float64Builder, Int64Builder, StringBuilder, TimestampMicrosecondBuilder,
+    Float64Builder, Int64Builder, StringBuilder, StringViewBuilder, TimestampMicrosecondBuilder,
 };
 use arrow_array::{Array, ArrayRef, ListArray, StructArray};
 use arrow_buffer::{NullBufferBuilder, OffsetBuffer, i256};
@@ -60,6 +61,7 @@ pub(crate) enum Values {
     Decimal128(Decimal128Builder),
     Decimal256(Decimal256Builder),
     Text(StringBuilder),
+    TextView(StringViewBuilder),
     Bytes(BinaryBuilder),
     Timestamp(TimestampMicrosecondBuilder),
     Uuid(FixedSizeBinaryBuilder),
@@ -68,6 +70,15 @@ pub(crate) enum Values {
 }
 
 impl Filler {
+    /// A filler of a whole column.
+    pub(crate) fn of(column: &Column, nulls: bool) -> Self {
+        let mut filler = Self::new(&column.kind(), nulls);
+        if column.is_view() {
+            filler.values = Values::TextView(StringViewBuilder::new());
+        }
+        filler
+    }
+
     pub(crate) fn new(kind: &Kind, nulls: bool) -> Self {
         let values = match kind {
             Kind::Bool => Values::Bool(BooleanBuilder::new()),
@@ -136,6 +147,7 @@ impl Filler {
             Values::Decimal128(values) => values.append_null(),
             Values::Decimal256(values) => values.append_null(),
             Values::Text(values) => values.append_null(),
+            Values::TextView(values) => values.append_null(),
             Values::Bytes(values) => values.append_null(),
             Values::Timestamp(values) => values.append_null(),
             Values::Uuid(values) => values.append_null(),
@@ -177,6 +189,10 @@ impl Filler {
                 scaled.and_then(|text| i256::from_string(&text)).map(|int| values.append_value(int))
             }
             (Values::Text(values), Kind::Text) => view.as_str().map(|text| {
+                self.bytes += text.len();
+                values.append_value(text);
+            }),
+            (Values::TextView(values), _) => view.as_str().map(|text| {
                 self.bytes += text.len();
                 values.append_value(text);
             }),
@@ -237,6 +253,7 @@ impl Filler {
             Values::Decimal128(values) => values.len(),
             Values::Decimal256(values) => values.len(),
             Values::Text(values) => values.len(),
+            Values::TextView(values) => values.len(),
             Values::Bytes(values) => values.len(),
             Values::Timestamp(values) => values.len(),
             Values::Uuid(values) => values.len(),
@@ -266,6 +283,11 @@ impl Filler {
             Values::Text(values) => {
                 let array = values.finish();
                 *values = StringBuilder::with_capacity(array.len(), array.value_data().len());
+                Arc::new(array)
+            }
+            Values::TextView(values) => {
+                let array = values.finish();
+                *values = StringViewBuilder::with_capacity(array.len());
                 Arc::new(array)
             }
             Values::Bytes(values) => Arc::new(values.finish()),

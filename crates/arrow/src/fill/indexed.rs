@@ -27,6 +27,10 @@ impl Filler {
                     values.append_value(text);
                 })
             }
+            (Values::TextView(values), _) => self.last.read(value, &mut self.buffer)?.map(|text| {
+                self.bytes += text.len();
+                values.append_value(text);
+            }),
             (Values::Bool(values), _) => value.as_bool().map(|bool| values.append_value(bool)),
             (Values::Timestamp(values), _) => {
                 value.as_datetime().map(|at| values.append_value(at.as_micros()))
