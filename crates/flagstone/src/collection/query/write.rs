@@ -122,7 +122,9 @@ impl WriteMany {
     /// Duplicate for a value that a unique index has already; OutOfSpace, Io, Corruption, Poisoned,
     /// Closed.
     pub fn run(&self) -> Result<Changed, Interrupted> {
-        let mut run = Run { many: self, done: Changed::default(), last: self.spec.after.clone() };
+        let left = self.spec.limit.unwrap_or(u64::MAX);
+        let last = self.spec.after.clone();
+        let mut run = Run { many: self, done: Changed::default(), left, last };
         match run.all() {
             Ok(()) => Ok(run.done),
             Err(error) => {
@@ -135,18 +137,21 @@ impl WriteMany {
     /// Changes the documents of a transaction.
     pub(crate) fn run_in(&self, mut own: Own<'_>) -> Result<Changed> {
         self.fault.clone().map_or(Ok(()), Err)?;
-        let mut keys = Vec::new();
-        let mut bytes = 0;
-        let source = Reads::Transaction(&*own.transaction).source(&self.stored);
-        let mut rows = self.rows(&source)?;
-        while rows.advance()? {
-            bytes += rows.key().len() as u64;
-            if bytes > self.stored.bytes().batch_bytes_max() {
-                return Err(Error::invalid("more documents match than a transaction can write"));
+        let keys = plan::planned(&self.stored, || {
+            let (mut keys, mut bytes) = (Vec::new(), 0);
+            let source = Reads::Transaction(&*own.transaction).source(&self.stored);
+            let mut rows = self.rows(&source)?;
+            while rows.advance()? {
+                bytes += rows.key().len() as u64;
+                if bytes > self.stored.bytes().batch_bytes_max() {
+                    return Err(Error::invalid(
+                        "more documents match than a transaction can write",
+                    ));
+                }
+                keys.push(rows.key().to_vec());
             }
-            keys.push(rows.key().to_vec());
-        }
-        drop((rows, source));
+            Ok(keys)
+        })?;
         let mut done = Changed::default();
         let operand = self.operand()?;
         for key in keys {
@@ -159,8 +164,12 @@ impl WriteMany {
 
     /// The documents that match, in the order of their keys.
     fn rows<'t>(&self, source: &Source<'t>) -> Result<Rows<'t>> {
+        self.rows_of(&self.spec, source)
+    }
+
+    fn rows_of<'t>(&self, spec: &Spec, source: &Source<'t>) -> Result<Rows<'t>> {
         let ask = Ask::new(Need::Keys, Wanted::Key);
-        plan::rows(&self.stored, source, &self.spec, ask).map(|found| found.rows)
+        plan::rows(&self.stored, source, spec, ask).map(|found| found.rows)
     }
 
     /// The patch as it is stored. Empty for a delete.
@@ -198,6 +207,8 @@ impl WriteMany {
 struct Run<'a> {
     many: &'a WriteMany,
     done: Changed,
+    /// How many documents may still be looked at.
+    left: u64,
     /// The position of the last document that was looked at.
     last: Option<PageToken>,
 }
@@ -206,27 +217,36 @@ impl Run<'_> {
     fn all(&mut self) -> Result<()> {
         let WriteMany { stored, spec, fault, .. } = self.many;
         fault.clone().map_or(Ok(()), Err)?;
-        let source = Reads::Now.source(stored);
         let matcher = match spec.filter.is_everything() {
             true => None,
             false => Some(spec.filter.compile_with_key()?),
         };
         let operand = self.many.operand()?;
+        // If the index is dropped that is read, the rest is found by another plan.
+        plan::planned(stored, || self.pass(&operand, matcher.as_ref()))?
+    }
+
+    /// Changes the documents after the last one. The outer error is one of finding them.
+    fn pass(&mut self, operand: &[u8], matcher: Option<&Matcher>) -> Result<Result<()>> {
+        let WriteMany { stored, spec, .. } = self.many;
+        let source = Reads::Now.source(stored);
         let (query, history) = (spec.hash(stored), source.history(stored));
-        let mut rows = self.many.rows(&source)?;
-        let mut left = spec.limit.unwrap_or(u64::MAX);
+        let spec = Spec { after: self.last.clone(), ..spec.clone() };
+        let mut rows = self.many.rows_of(&spec, &source)?;
         while rows.advance()? {
-            if left == 0 {
+            if self.left == 0 {
                 self.done.next = self.last.clone();
                 break;
             }
-            left -= 1;
-            self.one(rows.key(), &operand, matcher.as_ref())?;
+            self.left -= 1;
+            if let Err(error) = self.one(rows.key(), operand, matcher) {
+                return Ok(Err(error));
+            }
             let key = rows.key().to_vec();
             let (ties, sort_key) = (Ties::default(), Vec::new());
             self.last = Some(PageToken { query, history, ties, sort_key, key });
         }
-        Ok(())
+        Ok(Ok(()))
     }
 
     fn one(&mut self, key: &[u8], operand: &[u8], matcher: Option<&Matcher>) -> Result<()> {

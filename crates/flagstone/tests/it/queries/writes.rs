@@ -3,6 +3,7 @@
 use crate::support::{hashed, small};
 use flagstone::{Changed, Collection, ErrorKind, Index, Patch, doc};
 use flagstone_testkit::{Session, World};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 fn opened(world: &World, count: i64) -> (Session, Collection) {
     let session = world.open(&small()).unwrap();
@@ -189,4 +190,30 @@ fn a_write_that_may_not_happen_at_all_refuses_no_documents() {
         })
         .unwrap();
     assert!(outcome.unwrap().is_err());
+}
+
+/// An index may be dropped while a write reads it: the write goes on where it is.
+#[test]
+fn a_write_goes_on_when_its_index_is_dropped() {
+    let world = World::new(1);
+    let (_session, collection) = opened(&world, 3_000);
+    let is_over = AtomicBool::new(false);
+    let filter = r#"{"n":{"$gte":100,"$lt":200}}"#;
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_over.load(Ordering::Relaxed) {
+                collection.create_index("by_n", Index::on("n")).unwrap();
+                collection.drop_index("by_n").unwrap();
+            }
+        });
+        let written = (0..150).try_for_each(|_| {
+            let done = collection.update_many(filter, &Patch::new().inc("hits", 1)).run();
+            done.map(|done| assert_eq!(counts(&done), (100, 100, 0, false)))
+        });
+        is_over.store(true, Ordering::Relaxed);
+        written.unwrap();
+    });
+    for n in [100, 150, 199] {
+        assert_eq!(collection.get(n).unwrap().unwrap().int("hits"), 150);
+    }
 }

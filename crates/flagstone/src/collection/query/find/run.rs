@@ -13,11 +13,8 @@ use crate::collection::query::rows::Rows;
 use crate::collection::query::source::{Reads, Source};
 use crate::collection::query::spec::Spec;
 use crate::spill::SortOptions;
-use flagstone_base::{Error, ErrorKind, Result};
+use flagstone_base::{Error, Result};
 use flagstone_doc::{Document, FieldPath, Value};
-
-/// How often a query is planned, at most, if indexes are dropped and created all the time.
-const PLANS_MAX: usize = 16;
 
 /// Running.
 impl<'t> Find<'t> {
@@ -37,18 +34,9 @@ impl<'t> Find<'t> {
         })
     }
 
-    /// Runs `run` again if it has failed and an index was dropped or created meanwhile: the plan
-    /// may have been to read that index.
+    /// As [`plan::planned`].
     pub(super) fn planned<R>(&self, run: impl Fn() -> Result<R>) -> Result<R> {
-        let epoch = || self.stored.bytes().owned_set().epoch;
-        for _ in 1..PLANS_MAX {
-            let before = epoch();
-            match run() {
-                Err(error) if error.kind() == ErrorKind::InvalidInput && epoch() != before => {}
-                done => return done,
-            }
-        }
-        run()
+        plan::planned(&self.stored, run)
     }
 
     /// Returns the first document.
@@ -259,7 +247,9 @@ const _: fn() = || {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::collection::query::plan::PLANS_MAX;
     use crate::{Database, Index, doc};
+    use flagstone_base::ErrorKind;
     use std::cell::Cell;
 
     #[test]

@@ -13,6 +13,8 @@
 //! may match: it is complete, as old as the snapshot, and, if it is partial or sparse, the filter
 //! implies that.
 
+mod again;
+
 mod planner;
 
 mod candidate;
@@ -26,5 +28,8 @@ mod parts;
 
 mod rows;
 
+#[cfg(test)]
+pub(super) use again::PLANS_MAX;
+pub(super) use again::planned;
 pub(super) use choose::Chooser;
 pub(super) use rows::{Found, Part, parts, rows};
