@@ -91,7 +91,7 @@ impl Seen {
         self.fields.as_deref().unwrap_or_default()
     }
 
-    /// Returns the same.
+    /// Returns the fields themselves.
     pub(crate) fn into_fields(self) -> Vec<(String, Self)> {
         self.fields.unwrap_or_default()
     }

@@ -42,6 +42,9 @@ mod cells;
 
 mod load;
 
+#[cfg(test)]
+mod load_stories;
+
 pub use column::{Column, Columns, KeyColumn};
 pub use fill::OnMismatch;
 pub use import::imported;

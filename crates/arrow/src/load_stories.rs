@@ -1,0 +1,145 @@
+//! Loads of record batches: rows that are chosen, left out and continued.
+
+use crate::load::{LoadMode, LoadOptions, LoadWatcher, Loaded, load};
+use arrow_array::{ArrayRef, Int64Array, RecordBatch, RecordBatchIterator, StringArray};
+use flagstone::env::MemDisk;
+use flagstone::{Batch, Collection, Database, Environment, Error, Filter, Result, Value};
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+fn database() -> Result<(Database, Collection)> {
+    let environment = Environment { disk: Arc::new(MemDisk::default()), ..Environment::default() };
+    let database = Database::builder("db").environment(environment).open()?;
+    let collection = database.collection("c")?;
+    Ok((database, collection))
+}
+
+/// Batches of three rows: a key, of which one may be missing, and a number.
+fn batches(keys: &[Option<&str>]) -> Vec<RecordBatch> {
+    let numbers: Vec<i64> = (0..keys.len() as i64).collect();
+    let batch = |(keys, numbers): (&[Option<&str>], &[i64])| {
+        let id: ArrayRef = Arc::new(StringArray::from(keys.to_vec()));
+        let n: ArrayRef = Arc::new(Int64Array::from(numbers.to_vec()));
+        RecordBatch::try_from_iter_with_nullable([("id", id, true), ("n", n, true)]).ok()
+    };
+    keys.chunks(3).zip(numbers.chunks(3)).filter_map(batch).collect()
+}
+
+/// Notes what it is told, and goes on.
+#[derive(Default)]
+struct Notes {
+    /// Whether a row that cannot be loaded ends the load.
+    stops: bool,
+    lines: Vec<String>,
+    marks: Vec<u64>,
+}
+
+impl LoadWatcher for &mut Notes {
+    fn watch(&mut self, _so_far: Loaded) -> ControlFlow<()> {
+        ControlFlow::Continue(())
+    }
+
+    fn refuse(&mut self, error: Error, document: Option<&Value>) -> Result<()> {
+        if self.stops {
+            return Err(error);
+        }
+        self.lines.push(format!("{error}: {}", document.unwrap_or(&Value::Null)));
+        Ok(())
+    }
+
+    fn leave(&mut self, row: u64, document: &Value) -> Result<()> {
+        self.lines.push(format!("row {row} exists: {document}"));
+        Ok(())
+    }
+
+    fn mark(&mut self, _batch: &mut Batch, row: u64) -> Result<()> {
+        self.marks.push(row);
+        Ok(())
+    }
+}
+
+/// Loads rows with these keys.
+fn loaded(
+    (database, collection): &(Database, Collection),
+    keys: &[Option<&str>],
+    options: &LoadOptions,
+    notes: &mut Notes,
+) -> Result<Loaded> {
+    let batches = batches(keys);
+    let schema = batches[0].schema();
+    let mut reader = RecordBatchIterator::new(batches.into_iter().map(Ok), schema);
+    load(database, collection, &mut reader, options, notes)
+}
+
+fn all(collection: &Collection) -> Result<Vec<String>> {
+    let (mut cursor, mut all) = (collection.find("{}").run()?, Vec::new());
+    while cursor.advance()? {
+        all.push(format!("{} {}", cursor.key()?, cursor.view()?));
+    }
+    Ok(all)
+}
+
+const KEYS: [Option<&str>; 7] =
+    [Some("a"), Some("b"), None, Some("c"), Some("a"), Some("d"), Some("e")];
+
+#[test]
+fn a_filter_chooses_rows_and_fields_choose_columns() -> Result<()> {
+    let opened = database()?;
+    let options = LoadOptions {
+        filter: Some(Filter::parse(r#"{"n":{"$gte":3},"id":{"$ne":"d"}}"#)?),
+        fields: Some(vec!["n".to_owned()]),
+        ..LoadOptions::new("id")
+    };
+    let done = loaded(&opened, &KEYS, &options, &mut Notes::default())?;
+    assert_eq!((done.documents, done.rows), (3, 7));
+    assert_eq!(all(&opened.1)?, [r#""a" {"n":4}"#, r#""c" {"n":3}"#, r#""e" {"n":6}"#]);
+    let fields = Some(vec!["n".to_owned(), "name".to_owned()]);
+    let unknown = LoadOptions { fields, ..LoadOptions::new("id") };
+    let refused = loaded(&opened, &KEYS, &unknown, &mut Notes::default());
+    let text = refused.err().map(|error| error.to_string()).unwrap_or_default();
+    assert!(text.contains(r#"no column "name" among id, n"#), "{text}");
+    Ok(())
+}
+
+#[test]
+fn rows_that_cannot_be_loaded_are_left_out_if_the_watcher_goes_on() -> Result<()> {
+    let opened = database()?;
+    opened.1.put_json("d", "{}")?;
+    let options = LoadOptions { mode: LoadMode::Insert, ..LoadOptions::new("id") };
+    let mut notes = Notes::default();
+    let done = loaded(&opened, &KEYS, &options, &mut notes)?;
+    assert_eq!((done.documents, done.existing, done.bad, done.rows), (4, 2, 1, 7));
+    assert_eq!(
+        notes.lines,
+        [
+            r#"row 2: column id: expected a key, found none: {"id":null,"n":2}"#,
+            r#"row 4 exists: {"id":"a","n":4}"#,
+            r#"row 5 exists: {"id":"d","n":5}"#,
+        ]
+    );
+    Ok(())
+}
+
+#[test]
+fn a_load_that_failed_is_continued_at_its_last_mark() -> Result<()> {
+    for mode in [LoadMode::Upsert, LoadMode::Insert, LoadMode::Merge] {
+        let opened = database()?;
+        let options = LoadOptions { mode, ..LoadOptions::new("id") };
+        let mut notes = Notes { stops: true, ..Notes::default() };
+        let failed = loaded(&opened, &KEYS, &options, &mut notes);
+        let text = failed.err().map(|error| error.to_string()).unwrap_or_default();
+        assert!(text.starts_with("2 documents were loaded, and then: row 2: "), "{text}");
+        assert_eq!(notes.marks.last(), Some(&2));
+        // Nothing before the mark is written again.
+        opened.1.put_json("b", r#"{"changed":true}"#)?;
+        let options = LoadOptions { first_row: 2, ..options };
+        let keys = KEYS.map(|key| Some(key.unwrap_or("new")));
+        let done = loaded(&opened, &keys, &options, &mut notes)?;
+        assert_eq!(done.rows, 7);
+        let all = all(&opened.1)?;
+        assert_eq!(all[1], r#""b" {"changed":true}"#);
+        assert_eq!(all.len(), 6);
+        assert_eq!(notes.marks.last(), Some(&7));
+    }
+    Ok(())
+}
