@@ -113,8 +113,8 @@ def test_a_field_that_the_sample_lacks_is_never_lost(c: flagstone.Collection) ->
     c[1400] = {"m": {"x": 1, "y": 2}, "l": [{"x": 1}, {"y": 2}]}
     columns: dict[str, Any] = {"k": "$key", "m": "$.m", "l": "$.l"}
     for name, text in (
-        ("m", r"expected struct\(x: int64\), found the field y: 2"),
-        ("l", r"expected \[1\]: struct\(x: int64\), found the field y: 2"),
+        ("m", "expected a struct without the field y, found 2; a larger sample"),
+        ("l", r"expected \[1\]: a struct without the field y, found 2"),
     ):
         with pytest.raises(Exception, match=f"document 1400, column {name}: {text}"):
             pa.table(c.find().arrow({name: f"$.{name}"}))

@@ -141,8 +141,8 @@ def connect(
         sources[table] = source
     if refused and (tables is not None or not sources):
         raise refused[0]
-    for error in refused:
-        warnings.warn(str(error), stacklevel=2)
+    for left_out in refused:
+        warnings.warn(str(left_out), stacklevel=2)
     connection = duckdb.connect() if connection is None else connection
     for table, source in sources.items():
         connection.register(table, table_of(source))

@@ -232,9 +232,9 @@ impl Filler {
                     self.bytes += std::mem::take(&mut field.bytes);
                 }
                 if found < view.len()?
-                    && let Some(surplus) = surplus(view, fields)?
+                    && let Some((expected, found)) = surplus(view, fields)?
                 {
-                    return Err(Unfit::Here(self.kind.to_string(), surplus));
+                    return Err(Unfit::Here(expected, found));
                 }
                 valid.append_non_null();
                 Some(())
@@ -321,19 +321,28 @@ impl Unfit {
     }
 }
 
-/// Returns what a map has that a struct of `fields` would lose, for messages. A field that is null
-/// is none: in columns it is as one that is missing.
-fn surplus(view: &View<'_>, fields: &[(String, Filler)]) -> Filled<Option<String>> {
+/// Returns what a map has that a struct of `fields` would lose, for messages: what was expected
+/// instead, and what was found. A field that is null is none: in columns it is as one that is
+/// missing.
+fn surplus(
+    view: &View<'_>,
+    fields: &[(String, Filler)],
+) -> Result<Option<(String, String)>, Malformed> {
+    const REMEDY: &str = "a larger sample, or a type that is given, may have the field";
     for field in view.fields()? {
         let (name, value) = match field? {
             (FieldKey::Name(name), value) => (name, value),
             (FieldKey::Value(key), value) => match key.as_str() {
                 Some(name) => (name, value),
-                None => return Ok(Some(format!("the key {}: {}", shown(&key), shown(&value)))),
+                None => {
+                    let expected = format!("a struct without the key {}", shown(&key));
+                    return Ok(Some((expected, shown(&value))));
+                }
             },
         };
         if !value.is_null() && !fields.iter().any(|(known, _)| known == name) {
-            return Ok(Some(format!("the field {name}: {}", shown(&value))));
+            let expected = format!("a struct without the field {name}");
+            return Ok(Some((expected, format!("{}; {REMEDY}", shown(&value)))));
         }
     }
     Ok(None)
