@@ -1,7 +1,7 @@
 //! The type of a column from a sample of its values.
 //!
-//! Integers become decimals of up to 38 digits, which polars and DuckDB have, too, and text beyond; a
-//! number with a fraction is a float as long as each number equals the shortest text of a float.
+//! Integers become decimals of up to 38 digits, which polars and DuckDB have, too, and text beyond;
+//! a number with a fraction is a float as long as each number equals the shortest text of a float.
 //! Values of different types, and maps with keys that are no names, become JSON text. So does a
 //! column that the sample shows nothing of: it takes everything.
 

@@ -1,12 +1,23 @@
-//! The types of columns, and the Arrow types that they are.
+//! The types of columns: the Arrow types that they are, and their text, written and read back.
+//!
+//! ```text
+//! bool  int64  float64  number  text  bytes  timestamp  uuid  json
+//! decimal(10,2)    list(int64)    struct(name: text, "first name": list(text))
+//! ```
+//! A name of letters, digits and `_` has no quotes; others have them, with the escapes of JSON.
 
 use arrow_schema::{DataType, Field, TimeUnit};
+use flagstone::{Document, Error, Result, Value};
+use std::fmt;
 use std::sync::Arc;
 
 /// The most digits of a decimal column.
 pub const PRECISION_MAX: u8 = 76;
 /// The most digits that 128 bits hold, and the most of polars and DuckDB.
 pub const PRECISION_128: u8 = 38;
+
+/// The most types within one another, as in documents.
+const DEPTH_MAX: usize = 512;
 
 /// The type of a column. All columns are nullable: a missing field is null.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,6 +49,26 @@ pub enum Kind {
 }
 
 impl Kind {
+    /// Parses the text of a type, as `Display` writes it: `bool`, `int64`, `float64`,
+    /// `decimal(10,2)`, `number`, `text`, `bytes`, `timestamp`, `uuid`, `json`, `list(int64)`,
+    /// `struct(name: text, tags: list(text))`. A name may be in quotes, as a string of JSON.
+    ///
+    /// # Errors
+    /// InvalidInput for another text, a decimal of more than 76 digits, and a struct without
+    /// fields or with two of one name.
+    pub fn parse(text: &str) -> Result<Self> {
+        let mut parser = Parser { rest: text };
+        match parser.kind(DEPTH_MAX) {
+            Some(kind) if parser.skipped().rest.is_empty() => Ok(kind),
+            _ => Err(Error::invalid(format!(
+                "column type {text:?}: expected bool, int64, float64, decimal(P,S) with P up to \
+                 {PRECISION_MAX}, number, text, bytes, timestamp, uuid, json, list(TYPE) or \
+                 struct(NAME: TYPE, ..), at {:?}",
+                parser.rest
+            ))),
+        }
+    }
+
     /// Returns the Arrow type.
     pub fn data_type(&self) -> DataType {
         match self {
@@ -81,5 +112,225 @@ impl Kind {
     /// Returns a nullable field of this type.
     pub(crate) fn field(&self, name: &str) -> Field {
         Field::new(name, self.data_type(), true)
+    }
+}
+
+/// What is left of a text. After a `None` it begins where the text is wrong.
+struct Parser<'a> {
+    rest: &'a str,
+}
+
+impl<'a> Parser<'a> {
+    fn kind(&mut self, depth: usize) -> Option<Kind> {
+        let depth = depth.checked_sub(1)?;
+        let before = self.skipped().rest;
+        let kind = match self.word() {
+            "bool" => Kind::Bool,
+            "int64" => Kind::Int64,
+            "float64" => Kind::Float64,
+            "number" => Kind::NumberText,
+            "text" => Kind::Text,
+            "bytes" => Kind::Bytes,
+            "timestamp" => Kind::Timestamp,
+            "uuid" => Kind::Uuid,
+            "json" => Kind::Json,
+            "decimal" => {
+                self.sign('(')?;
+                let precision = self.number().filter(|p| (1..=PRECISION_MAX).contains(p))?;
+                self.sign(',')?;
+                let scale = self.number().filter(|scale| *scale <= precision)?;
+                self.sign(')')?;
+                Kind::Decimal(precision, scale)
+            }
+            "list" => {
+                self.sign('(')?;
+                let items = self.kind(depth)?;
+                self.sign(')')?;
+                Kind::List(Box::new(items))
+            }
+            "struct" => Kind::Struct(self.fields(depth)?),
+            _ => {
+                self.rest = before;
+                return None;
+            }
+        };
+        Some(kind)
+    }
+
+    fn fields(&mut self, depth: usize) -> Option<Vec<(String, Kind)>> {
+        let mut fields: Vec<(String, Kind)> = Vec::new();
+        self.sign('(')?;
+        loop {
+            let before = self.skipped().rest;
+            let name = self.name()?;
+            if fields.iter().any(|(other, _)| *other == name) {
+                self.rest = before;
+                return None;
+            }
+            self.sign(':')?;
+            fields.push((name, self.kind(depth)?));
+            if self.sign(',').is_none() {
+                self.sign(')')?;
+                return Some(fields);
+            }
+        }
+    }
+
+    fn name(&mut self) -> Option<String> {
+        if !self.skipped().rest.starts_with('"') {
+            return Some(self.word()).filter(|word| !word.is_empty()).map(str::to_owned);
+        }
+        // The quote that ends it is the first that is not escaped.
+        let mut is_escaped = false;
+        let end = self.rest[1..].find(|c| {
+            let ends = c == '"' && !is_escaped;
+            is_escaped = c == '\\' && !is_escaped;
+            ends
+        })?;
+        let (quoted, rest) = self.rest.split_at(end + 2);
+        let document = Document::from_json(quoted).ok()?;
+        let name = document.root().as_str()?.to_owned();
+        self.rest = rest;
+        Some(name)
+    }
+
+    fn number(&mut self) -> Option<u8> {
+        let before = self.skipped().rest;
+        let number = self.word().parse().ok();
+        if number.is_none() {
+            self.rest = before;
+        }
+        number
+    }
+
+    fn sign(&mut self, sign: char) -> Option<()> {
+        self.rest = self.skipped().rest.strip_prefix(sign)?;
+        Some(())
+    }
+
+    /// Takes the letters, digits and `_` that follow.
+    fn word(&mut self) -> &'a str {
+        let end = self.skipped().rest.find(|c| !is_plain(c)).unwrap_or(self.rest.len());
+        let (word, rest) = self.rest.split_at(end);
+        self.rest = rest;
+        word
+    }
+
+    /// Leaves out spaces.
+    fn skipped(&mut self) -> &mut Self {
+        self.rest = self.rest.trim_start_matches(' ');
+        self
+    }
+}
+
+fn is_plain(c: char) -> bool {
+    c.is_alphanumeric() || c == '_'
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Bool => f.write_str("bool"),
+            Self::Int64 => f.write_str("int64"),
+            Self::Float64 => f.write_str("float64"),
+            Self::Decimal(precision, scale) => write!(f, "decimal({precision},{scale})"),
+            Self::NumberText => f.write_str("number"),
+            Self::Text => f.write_str("text"),
+            Self::Bytes => f.write_str("bytes"),
+            Self::Timestamp => f.write_str("timestamp"),
+            Self::Uuid => f.write_str("uuid"),
+            Self::Json => f.write_str("json"),
+            Self::List(items) => write!(f, "list({items})"),
+            Self::Struct(fields) => {
+                f.write_str("struct(")?;
+                for (index, (name, kind)) in fields.iter().enumerate() {
+                    f.write_str(if index == 0 { "" } else { ", " })?;
+                    match !name.is_empty() && name.chars().all(is_plain) {
+                        true => f.write_str(name)?,
+                        // Text shows as a string of JSON.
+                        false => write!(f, "{}", Value::from(name.as_str()))?,
+                    }
+                    write!(f, ": {kind}")?;
+                }
+                f.write_str(")")
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The kinds that `draw` chooses: each number decides one thing.
+    fn kind(draw: &mut impl FnMut(u64) -> u64, depth: u8) -> Kind {
+        const NAMES: [&str; 9] =
+            ["a", "first name", "", "x: int64, y", "(", "\"quoted\\", "\n\u{1}é", "list", "α_1"];
+        match draw(if depth == 0 { 10 } else { 12 }) {
+            0 => Kind::Bool,
+            1 => Kind::Int64,
+            2 => Kind::Float64,
+            3 => {
+                let precision = 1 + draw(u64::from(PRECISION_MAX)) as u8;
+                Kind::Decimal(precision, draw(u64::from(precision) + 1) as u8)
+            }
+            4 => Kind::NumberText,
+            5 => Kind::Text,
+            6 => Kind::Bytes,
+            7 => Kind::Timestamp,
+            8 => Kind::Uuid,
+            9 => Kind::Json,
+            10 => Kind::List(Box::new(kind(draw, depth - 1))),
+            _ => {
+                let (first, count) = (draw(9) as usize, 1 + draw(4) as usize);
+                let name = |n: usize| NAMES[(first + n) % NAMES.len()].to_owned();
+                Kind::Struct((0..count).map(|n| (name(n), kind(draw, depth - 1))).collect())
+            }
+        }
+    }
+
+    #[test]
+    fn the_text_of_every_kind_is_read_back() {
+        let mut state = 19_u64;
+        let mut draw = |below: u64| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (state >> 33) % below
+        };
+        for _ in 0..5_000 {
+            let kind = kind(&mut draw, 4);
+            let text = kind.to_string();
+            assert_eq!(Kind::parse(&text).ok(), Some(kind), "{text}");
+        }
+    }
+
+    #[test]
+    fn spaces_and_quotes_are_free() {
+        let parsed = Kind::parse(" struct( a:int64 ,\"b\" : list( decimal( 4 , 2 ) ) ) ");
+        assert_eq!(
+            parsed.map(|kind| kind.to_string()).ok().as_deref(),
+            Some("struct(a: int64, b: list(decimal(4,2)))")
+        );
+    }
+
+    #[test]
+    fn another_text_is_refused_where_it_is_wrong() {
+        for (text, at) in [
+            ("int32", "int32"),
+            ("", ""),
+            ("decimal(77,0)", ",0)"),
+            ("decimal(2,3)", ")"),
+            ("list(int64", ""),
+            ("list(int64))", ")"),
+            ("struct()", ")"),
+            ("struct(a: int64, a: text)", "a: text)"),
+            ("struct(a int64)", "int64)"),
+            ("struct(a: int64,)", ")"),
+            ("struct(\"a: int64)", "\"a: int64)"),
+            ("text json", "json"),
+        ] {
+            let error = Kind::parse(text).map_err(|error| error.to_string()).unwrap_err();
+            assert!(error.ends_with(&format!("at {at:?}")), "{text}: {error}");
+        }
+        assert!(Kind::parse(&"list(".repeat(1_000_000)).is_err());
     }
 }

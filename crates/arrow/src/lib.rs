@@ -17,7 +17,6 @@
 //! Modules are listed from the ground up.
 
 mod kind;
-mod kind_text;
 
 mod digits;
 
