@@ -329,6 +329,8 @@ fn surplus(
     fields: &[(String, Filler)],
 ) -> Result<Option<(String, String)>, Malformed> {
     const REMEDY: &str = "a larger sample, or a type that is given, may have the field";
+    // Documents often have their fields in the same order.
+    let mut next = 0;
     for field in view.fields()? {
         let (name, value) = match field? {
             (FieldKey::Name(name), value) => (name, value),
@@ -340,9 +342,14 @@ fn surplus(
                 }
             },
         };
-        if !value.is_null() && !fields.iter().any(|(known, _)| known == name) {
-            let expected = format!("a struct without the field {name}");
-            return Ok(Some((expected, format!("{}; {REMEDY}", shown(&value)))));
+        let mut places = (next..fields.len()).chain(0..next.min(fields.len()));
+        match places.find(|at| fields[*at].0 == name) {
+            Some(at) => next = at + 1,
+            None if value.is_null() => {}
+            None => {
+                let expected = format!("a struct without the field {name}");
+                return Ok(Some((expected, format!("{}; {REMEDY}", shown(&value)))));
+            }
         }
     }
     Ok(None)
