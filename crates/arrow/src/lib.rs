@@ -22,9 +22,9 @@ mod digits;
 
 mod infer;
 
-mod fill;
-
 mod column;
+
+mod fill;
 
 mod mark;
 

@@ -71,8 +71,8 @@ fn float(value: IndexedValue<'_>, is_faithful: bool) -> Result<Option<f64>, Malf
     Ok(float.filter(|float| is_faithful || !(*float == 0.0 || float.is_nan())))
 }
 
-/// The last text of a column, and its bytes in the entry: entries of one value are neighbours, and a
-/// comparison costs less than finding the end of a text and checking it.
+/// The last text of a column, and its bytes in the entry: entries of one value are neighbours, and
+/// a comparison costs less than finding the end of a text and checking it.
 #[derive(Default)]
 pub(super) struct LastText {
     key: Vec<u8>,
