@@ -74,6 +74,44 @@ impl Entries {
         }
     }
 
+    /// Removes a key and returns its value, if it is there. No other write of it comes between.
+    pub(crate) fn take(&self, database: &Database, key: &[u8]) -> Result<Option<Slice>> {
+        self.through.transact(database, |tx| {
+            let value = tx.get(&self.keyspace, key)?;
+            if value.is_some() {
+                tx.delete(&self.keyspace, key)?;
+            }
+            Ok(value)
+        })
+    }
+
+    /// Removes the first key and returns it with its value; `None` only if no key is left.
+    pub(crate) fn take_first(&self, database: &Database) -> Result<Option<(Slice, Slice)>> {
+        self.through.transact(database, |tx| {
+            let first = tx.scan::<Slice>(&self.keyspace, ..)?.next().transpose()?;
+            if let Some((key, _)) = &first {
+                tx.delete(&self.keyspace, key)?;
+            }
+            Ok(first)
+        })
+    }
+
+    /// Returns the value of a key. Sets it to `value` first if there is none.
+    pub(crate) fn get_or_put(
+        &self,
+        database: &Database,
+        key: &[u8],
+        value: &[u8],
+    ) -> Result<Option<Slice>> {
+        self.through.transact(database, |tx| {
+            let found = tx.get(&self.keyspace, key)?;
+            if found.is_none() {
+                tx.put(&self.keyspace, key, value)?;
+            }
+            Ok(found)
+        })
+    }
+
     pub(crate) fn get_many<K: AsRef<[u8]>>(&self, keys: Vec<K>) -> Result<Vec<Option<Slice>>> {
         match &self.through {
             Through::Live => self.keyspace.multi_get(keys),
@@ -259,6 +297,44 @@ impl Documents {
                 Ok(is_there)
             }
         }
+    }
+
+    /// Removes a document and returns it, if it is there. No other write of it comes between.
+    pub(crate) fn take(&self, database: &Database, key: &Value) -> Result<Option<Document>> {
+        self.through.transact(database, |tx| {
+            let document = tx.get_document(&self.collection, key)?;
+            if document.is_some() {
+                tx.delete_document(&self.collection, key)?;
+            }
+            Ok(document)
+        })
+    }
+
+    /// Removes the first document and returns it with its key; `None` only if none is left.
+    pub(crate) fn take_first(&self, database: &Database) -> Result<Option<(Value, Document)>> {
+        self.through.transact(database, |tx| {
+            let first = tx.scan_documents::<Value>(&self.collection, ..)?.next().transpose()?;
+            if let Some((key, _)) = &first {
+                tx.delete_document(&self.collection, key)?;
+            }
+            Ok(first)
+        })
+    }
+
+    /// Returns a document. Sets it to `value` first if there is none.
+    pub(crate) fn get_or_put(
+        &self,
+        database: &Database,
+        key: &Value,
+        value: &Value,
+    ) -> Result<Option<Document>> {
+        self.through.transact(database, |tx| {
+            if let Some(found) = tx.get_document(&self.collection, key)? {
+                return Ok(Some(found));
+            }
+            tx.put_value(&self.collection, key, value)?;
+            tx.get_document(&self.collection, key)
+        })
     }
 
     /// Changes a document and returns whether it was there. A batch does not know: it returns true.

@@ -17,7 +17,7 @@ use crate::signals::Interrupt;
 use crate::through::Through;
 use crate::{load, load_arrow, models, time, update, value, views};
 use flagstone::{Index, Result, TryGet, Value};
-use pyo3::exceptions::PyTypeError;
+use pyo3::exceptions::{PyKeyError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyDict, PyString, PyTuple};
 use std::ops::Bound as End;
@@ -120,6 +120,29 @@ impl Collection {
     }
 }
 
+impl Collection {
+    /// Returns the document of `key`, which a transaction can change.
+    fn handed_out<'py>(
+        &self,
+        py: Python<'py>,
+        key: Value,
+        document: flagstone::Document,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let Documents { collection, through } = &*self.documents;
+        let Through::Transaction(_) = through else {
+            return Document::of(py, document, self.decimals);
+        };
+        let documents = Documents { collection: collection.clone(), through: through.clone() };
+        let edited = Edited {
+            opened: Arc::clone(&self.opened),
+            documents: OfProcess::new(documents),
+            key,
+            now: Mutex::new(document),
+        };
+        Document::of_edited(py, edited, self.decimals)
+    }
+}
+
 /// The room for the JSON text of a document before it is known to be longer.
 const JSON_BYTES: usize = 4 << 10;
 
@@ -139,18 +162,7 @@ impl Collection {
     ) -> PyResult<Bound<'py, PyAny>> {
         let value = key_of(key)?;
         let document = self.look_up(py, &value)?.ok_or_else(|| missing(key))?;
-        let Documents { collection, through } = &*self.documents;
-        let Through::Transaction(_) = through else {
-            return Document::of(py, document, self.decimals);
-        };
-        let documents = Documents { collection: collection.clone(), through: through.clone() };
-        let edited = Edited {
-            opened: Arc::clone(&self.opened),
-            documents: OfProcess::new(documents),
-            key: value,
-            now: Mutex::new(document),
-        };
-        Document::of_edited(py, edited, self.decimals)
+        self.handed_out(py, value, document)
     }
 
     fn __setitem__(
@@ -357,7 +369,7 @@ impl Collection {
     }
 
     /// Removes the document of `key` and returns it; without one returns `default`, or raises
-    /// `KeyError`.
+    /// `KeyError`. Of several threads, one gets the document.
     #[pyo3(signature = (key, *default))]
     fn pop<'py>(
         &self,
@@ -367,22 +379,33 @@ impl Collection {
     ) -> PyResult<Bound<'py, PyAny>> {
         views::check_default(default)?;
         let value = key_of(key)?;
-        match self.look_up(py, &value)? {
-            Some(document) => {
-                self.run(py, |documents| documents.delete(value))?;
-                Document::of(py, document, self.decimals)
+        let database = &self.opened.database;
+        // What is not there needs no transaction, which would wait for a sync.
+        let found = match self.opened.run_attached(py, || self.documents.try_get(&value))? {
+            TryGet::Absent => None,
+            TryGet::Found(_) | TryGet::WouldRead => {
+                self.run(py, |documents| documents.take(database, &value))?
             }
+        };
+        match found {
+            Some(document) => Document::of(py, document, self.decimals),
             None if default.is_empty() => Err(missing(key)),
             None => default.get_item(0),
         }
     }
 
     /// Removes the first document and returns its key and it; raises `KeyError` if there is none.
-    fn popitem<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
-        views::mixin(slf.as_any(), "popitem")
+    /// Each of several threads gets another one.
+    fn popitem<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyAny>)> {
+        let database = &self.opened.database;
+        let first = self.run(py, |documents| documents.take_first(database))?;
+        let none_left = || PyKeyError::new_err("popitem: no document is left");
+        let (key, document) = first.ok_or_else(none_left)?;
+        Ok((decode::key(py, &key, self.decimals)?, Document::of(py, document, self.decimals)?))
     }
 
-    /// Returns the document of `key`; without one sets it to `default`.
+    /// Returns the document of `key`; without one sets it to `default`. Of several threads, all get
+    /// the document that one has set.
     #[pyo3(signature = (key, default=None))]
     fn setdefault<'py>(
         &self,
@@ -391,11 +414,17 @@ impl Collection {
         default: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let value = key_of(key)?;
-        if let Some(document) = self.look_up(py, &value)? {
-            return Document::of(py, document, self.decimals);
-        }
-        self.put(py, value, default.unwrap_or(&py.None().into_bound(py)))?;
-        self.__getitem__(py, key)
+        let found = match self.look_up(py, &value)? {
+            Some(document) => Some(document),
+            None => {
+                let default = value::of_python(default.unwrap_or(&py.None().into_bound(py)), "$")?;
+                let database = &self.opened.database;
+                self.run(py, |documents| documents.get_or_put(database, &value, &default))?
+            }
+        };
+        // The default may have expired already, by an index.
+        let document = found.ok_or_else(|| missing(key))?;
+        self.handed_out(py, value, document)
     }
 
     /// Changes the document of `key`: `update(key, set={"a.b": 1}, inc={"n": 1}, unset=["c"])`.

@@ -304,25 +304,39 @@ impl Keyspace {
     }
 
     /// Removes `key` and returns its value; without one returns `default`, or raises `KeyError`.
+    /// Of several threads, one gets the value.
     #[pyo3(signature = (key, *default))]
     fn pop(&self, py: Python<'_>, key: Bytes, default: &Bound<'_, PyTuple>) -> PyResult<Py<PyAny>> {
         views::check_default(default)?;
-        match self.find(py, &key)? {
-            Some(value) => {
-                self.run(py, |entries| entries.delete(key.as_ref()))?;
-                Ok(PyBytes::new(py, &value).into_any().unbind())
+        let (key_bytes, database) = (key.as_ref(), &self.opened.database);
+        // What is not there needs no transaction, which would wait for a sync.
+        let found = match self.opened.run_attached(py, || self.entries.try_get(key_bytes))? {
+            TryGet::Absent => None,
+            TryGet::Found(_) | TryGet::WouldRead => {
+                self.run(py, |entries| entries.take(database, key_bytes))?
             }
+        };
+        match found {
+            Some(value) => Ok(PyBytes::new(py, &value).into_any().unbind()),
             None if default.is_empty() => Err(missing(py, &key)),
             None => Ok(default.get_item(0)?.unbind()),
         }
     }
 
-    /// Removes the first key and returns it with its value; raises `KeyError` if there is none.
-    fn popitem<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
-        views::mixin(slf.as_any(), "popitem")
+    /// Removes the first key and returns it with its value; raises `KeyError` if there is none. Each
+    /// of several threads gets another one.
+    fn popitem<'py>(
+        &self,
+        py: Python<'py>,
+    ) -> PyResult<(Bound<'py, PyBytes>, Bound<'py, PyBytes>)> {
+        let database = &self.opened.database;
+        let first = self.run(py, |entries| entries.take_first(database))?;
+        let (key, value) = first.ok_or_else(|| PyKeyError::new_err("popitem: no key is left"))?;
+        Ok((PyBytes::new(py, &key), PyBytes::new(py, &value)))
     }
 
-    /// Returns the value of `key`; without one sets it to `default`.
+    /// Returns the value of `key`; without one sets it to `default`. Of several threads, all get the
+    /// value that one has set.
     fn setdefault<'py>(
         &self,
         py: Python<'py>,
@@ -332,10 +346,9 @@ impl Keyspace {
         if let Some(value) = self.find(py, &key)? {
             return Ok(PyBytes::new(py, &value));
         }
-        self.run(py, |entries| {
-            entries.put(key.as_ref(), default.as_ref(), flagstone::EntryOptions::new())
-        })?;
-        Ok(PyBytes::new(py, default.as_ref()))
+        let (key, default, database) = (key.as_ref(), default.as_ref(), &self.opened.database);
+        let found = self.run(py, |entries| entries.get_or_put(database, key, default))?;
+        Ok(PyBytes::new(py, found.as_deref().unwrap_or(default)))
     }
 
     /// Sets the pairs of a mapping, or of an iterable of pairs, in batches. Each batch is written

@@ -4,7 +4,7 @@
 //! is read and written goes through the one or the other.
 
 use crate::fork::OfProcess;
-use flagstone::{Batch, Error, Result, Snapshot, Transaction};
+use flagstone::{Batch, Database, Error, Result, Snapshot, Transaction, TransactionOptions};
 use std::sync::{Arc, Mutex, PoisonError};
 
 #[derive(Clone)]
@@ -37,6 +37,26 @@ impl Through {
                 );
                 Err(Error::invalid(text))
             }
+        }
+    }
+}
+
+impl Through {
+    /// Runs `change` in a transaction: in that of the handle, or of a live one in its own, again
+    /// after each conflict until it has its way. Each conflict is the success of another writer.
+    pub(crate) fn transact<T>(
+        &self,
+        database: &Database,
+        change: impl FnMut(&mut Transaction) -> Result<T>,
+    ) -> Result<T> {
+        match self {
+            Self::Live => {
+                let options = TransactionOptions::new().retries(u32::MAX);
+                database.transaction_with(options, change)
+            }
+            Self::Snapshot(_) => Err(no_writes()),
+            Self::Transaction(tx) => tx.with(change),
+            Self::Batch(_) => Err(no_reads()),
         }
     }
 }

@@ -36,11 +36,6 @@ pub(crate) fn html<'py>(of: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
     PyModule::import(of.py(), "flagstone.show")?.getattr("table")?.call1((of,))
 }
 
-/// Calls the method `name` that `collections.abc.MutableMapping` builds from the others.
-pub(crate) fn mixin<'py>(mapping: &Bound<'py, PyAny>, name: &str) -> PyResult<Bound<'py, PyAny>> {
-    mutable_mapping(mapping.py())?.getattr(name)?.call1((mapping,))
-}
-
 /// Refuses more than one default of a `pop`.
 pub(crate) fn check_default(default: &Bound<'_, PyTuple>) -> PyResult<()> {
     match default.len() {
