@@ -5,10 +5,12 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import re
 import signal
 import subprocess
 import sys
 import textwrap
+import types
 from pathlib import Path
 
 import flagstone
@@ -98,17 +100,104 @@ def test_progress_is_reported_and_may_stop_a_load(
         c.load(path, progress=stop)
 
 
-def test_a_bar_shows_how_far_a_load_is(
+def test_a_file_of_stderr_gets_the_last_line_alone(
     c: flagstone.Collection, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     c.load(lines(tmp_path / "a.jsonl", 1000), progress=True)
     shown = capsys.readouterr().err
-    assert f"[{'#' * 30}] 1,000 documents, 100%" in shown and shown.endswith("\n")
-    text = io.StringIO()
-    bar = Bar(text)
-    bar(5, 10, None)
+    assert re.fullmatch(
+        r"100%\|#{30}\| 1,000 documents \[\d\d:\d\d, [\d,]+/s\]\n", shown
+    )
+
+
+class Clock(Bar):
+    """A bar with a clock of its own."""
+
+    now = 100.0
+
+    @staticmethod
+    def _now() -> float:
+        return Clock.now
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def shown_by(bar: Bar, to: io.StringIO) -> list[str]:
+    """Returns the lines of a load of 1,000 documents, one each ten seconds, and the last one."""
+    Clock.now = 100.0
+    for documents in (0, 250, 500):
+        Clock.now += 10
+        bar(documents, documents * 10, 10_000)
+    Clock.now += 0.01
+    bar(501, 5_010, 10_000)  # too soon after the line before
+    Clock.now += 20
+    bar(1_000, 10_000, 10_000)
     bar.close()
-    assert text.getvalue() == "\r5 documents in 0 s\n"
+    return to.getvalue().split("\r")
+
+
+def test_a_terminal_shows_rate_and_times(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "100")
+    Clock.now, to = 100.0, Terminal()
+    lines = [line.rstrip() for line in shown_by(Clock(to), to)]
+    assert lines == [
+        "",
+        f"  0%|{'.' * 30}| 0 documents [00:10<?, 0/s]",
+        f" 25%|{'#' * 7}{'.' * 23}| 250 documents [00:20<00:30, 25/s]",
+        f" 50%|{'#' * 15}{'.' * 15}| 500 documents [00:30<00:20, 25/s]",
+        f"100%|{'#' * 30}| 1,000 documents [00:50<00:00, 25/s]",
+        f"100%|{'#' * 30}| 1,000 documents [00:50, 20/s]",
+    ]
+    monkeypatch.setenv("COLUMNS", "20")
+    Clock.now, to = 100.0, Terminal()
+    assert max(len(line.rstrip("\n")) for line in shown_by(Clock(to), to)) == 19
+
+
+def test_without_a_terminal_there_is_the_last_line_and_without_a_total_no_bar() -> None:
+    Clock.now, to = 100.0, io.StringIO()
+    assert shown_by(Clock(to), to) == [f"100%|{'#' * 30}| 1,000 documents [00:50, 20/s]\n"]
+    Clock.now, to = 100.0, io.StringIO()
+    bar = Clock(to)
+    Clock.now += 7200
+    bar(72_000)
+    bar.close()
+    assert to.getvalue() == "72,000 documents [2:00:00, 10/s]\n"
+
+
+def test_a_notebook_updates_one_display(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shown: list[str] = []
+
+    class Handle:
+        def update(self, what: object) -> None:
+            shown.append(repr(what))
+
+    def display(what: object, *, display_id: bool) -> Handle:
+        assert display_id
+        shown.append(repr(what))
+        return Handle()
+
+    shell = types.SimpleNamespace(kernel=object())
+    ipython = types.ModuleType("IPython")
+    ipython.get_ipython = lambda: shell  # type: ignore[attr-defined]
+    displays = types.ModuleType("IPython.display")
+    displays.display = display  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "IPython", ipython)
+    monkeypatch.setitem(sys.modules, "IPython.display", displays)
+    Clock.now = 100.0
+    shown_by(Clock(), io.StringIO())
+    assert shown[0] == "0 documents" and len(shown) == 6
+    assert shown[-1] == f"100%|{'#' * 30}| 1,000 documents [00:50, 20/s]"
+    assert capsys.readouterr().err == ""
+    # A shell in a terminal has no kernel.
+    del shell.kernel
+    shown.clear()
+    shown_by(Clock(), io.StringIO())
+    assert shown == [] and capsys.readouterr().err.count("\n") == 1
 
 
 def test_an_interrupt_ends_a_load_and_keeps_what_was_read(tmp_path: Path) -> None:

@@ -259,6 +259,18 @@ def test_a_value_of_a_unique_index_names_its_row(c: flagstone.Collection) -> Non
     assert sorted(c) == list(range(70))
 
 
+def test_progress_is_shown(
+    c: flagstone.Collection, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = pa.table({"id": [1, 2, 3]})
+    c.load_arrow(rows, progress=True)
+    assert capsys.readouterr().err.startswith("3 documents [00:00, ")
+    c.load_arrow(rows, progress=False)
+    assert capsys.readouterr().err == ""
+    with pytest.raises(TypeError, match="progress: expected True for a bar, or a function"):
+        c.load_arrow(rows, progress=5)  # type: ignore[arg-type]
+
+
 def test_progress_is_told_and_may_end_the_load(c: flagstone.Collection) -> None:
     rows = table(id=(list(range(60_000)),), v=(["x" * 100] * 60_000,))
     told: list[int] = []
