@@ -1,5 +1,6 @@
 //! `flagstone.ArrowSource`: a query as an Arrow stream, by the PyCapsule interface.
 
+use crate::arg;
 use crate::error::{invalid, raised};
 use crate::find::{Find, filter_of};
 use crate::opened::Opened;
@@ -27,7 +28,15 @@ const THREADS_MAX: usize = 64;
 /// A query as a table of Arrow, which pyarrow, polars, pandas and DuckDB read:
 /// `pyarrow.table(source)`, `polars.DataFrame(source)`, `SELECT .. FROM source`. Each reader runs
 /// the query anew. `Find.arrow` makes it.
-#[pyclass(module = "flagstone._flagstone", frozen)]
+///
+///     >>> c = db.collection("c")
+///     >>> c.update({"a": {"n": 1}, "b": {"n": 2}})
+///     >>> source = c.find({"n": {"$gte": 2}}).arrow()
+///     >>> source
+///     <flagstone.ArrowSource _key: text, n: int64>
+///     >>> source.to_pyarrow().to_pylist()
+///     [{'_key': 'b', 'n': 2}]
+#[pyclass(module = "flagstone._flagstone", frozen, weakref)]
 pub(crate) struct ArrowSource {
     find: Py<Find>,
     columns: Columns,
@@ -196,7 +205,16 @@ impl ArrowSource {
     }
 
     /// Returns a source of these columns alone, in this order.
-    fn select(&self, py: Python<'_>, names: Vec<String>) -> PyResult<Self> {
+    ///
+    ///     >>> c = db.collection("c")
+    ///     >>> c["a"] = {"n": 1, "m": 2}
+    ///     >>> c.arrow().select(["m"])
+    ///     <flagstone.ArrowSource m: int64>
+    fn select(
+        &self,
+        py: Python<'_>,
+        #[pyo3(from_py_with = arg::names)] names: Vec<String>,
+    ) -> PyResult<Self> {
         let columns = self.columns.select(&names).map_err(|error| raised(py, &error))?;
         Ok(self.with(self.find.clone_ref(py), columns))
     }
@@ -259,9 +277,14 @@ impl ArrowSource {
     /// Returns an iterator over the record batches, each of them an Arrow stream of one batch.
     /// `threads` bounds the threads that fill them further.
     #[pyo3(signature = (*, threads=None))]
-    fn batches(&self, py: Python<'_>, threads: Option<usize>) -> PyResult<ArrowBatches> {
+    fn batches(
+        &self,
+        py: Python<'_>,
+        #[pyo3(from_py_with = arg::threads)] threads: Option<usize>,
+    ) -> PyResult<ArrowBatches> {
         let threads = threads.map_or(usize::MAX, |threads| threads.max(1));
-        Ok(ArrowBatches { reader: Mutex::new(self.stream(py, threads)?) })
+        let opened = Arc::clone(self.find.get().opened());
+        Ok(ArrowBatches { opened, reader: Mutex::new(self.stream(py, threads)?) })
     }
 
     /// Returns all of it as a table of pyarrow, which must be installed.
@@ -270,6 +293,11 @@ impl ArrowSource {
     }
 
     /// Returns all of it as a `DataFrame` of polars, which must be installed.
+    ///
+    ///     >>> c = db.collection("c")
+    ///     >>> c.update({n: {"n": n} for n in range(5)})
+    ///     >>> c.arrow().to_polars()["n"].sum()
+    ///     10
     fn to_polars<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         let py = slf.py();
         slf.get()._check_decimals(py, "polars")?;
@@ -289,8 +317,14 @@ impl ArrowSource {
 }
 
 /// An iterator over record batches, each of them an Arrow stream of one batch.
-#[pyclass(module = "flagstone._flagstone", frozen)]
+///
+///     >>> c = db.collection("c")
+///     >>> c.update({n: {"n": n} for n in range(5)})
+///     >>> [len(batch) for batch in c.arrow(batch_rows=2, threads=1).batches()]
+///     [2, 2, 1]
+#[pyclass(module = "flagstone._flagstone", frozen, weakref)]
 pub(crate) struct ArrowBatches {
+    opened: Arc<Opened>,
     reader: Mutex<Reader>,
 }
 
@@ -301,6 +335,8 @@ impl ArrowBatches {
     }
 
     fn __next__(&self, py: Python<'_>) -> PyResult<Option<ArrowBatch>> {
+        // First of all: in a forked child the lock may be held for ever.
+        self.opened.check(py)?;
         let (next, interrupt) = py.detach(|| {
             let mut reader = self.reader.lock().unwrap_or_else(PoisonError::into_inner);
             (reader.next_batch(), taken(&reader.interrupt))
@@ -312,7 +348,14 @@ impl ArrowBatches {
 }
 
 /// A record batch: an Arrow stream of one batch.
-#[pyclass(module = "flagstone._flagstone", frozen)]
+///
+///     >>> import pyarrow
+///     >>> c = db.collection("c")
+///     >>> c["a"] = {"n": 1}
+///     >>> [batch] = c.arrow().batches()
+///     >>> pyarrow.table(batch).to_pylist()
+///     [{'_key': 'a', 'n': 1}]
+#[pyclass(module = "flagstone._flagstone", frozen, weakref)]
 pub(crate) struct ArrowBatch {
     batch: RecordBatch,
 }

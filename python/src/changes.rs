@@ -37,7 +37,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 ///     >>> del c["ada"]
 ///     >>> [change.kind for change in c.changes(start=changes.token)]
 ///     ['delete']
-#[pyclass(module = "flagstone._flagstone", frozen)]
+#[pyclass(module = "flagstone._flagstone", frozen, weakref)]
 pub(crate) struct Changes {
     opened: Arc<Opened>,
     state: OfProcess<Mutex<State>>,
@@ -66,7 +66,14 @@ struct State {
 /// - `"dropped"`: the keyspace was dropped.
 ///
 /// `old` is the document before the change, in a collection with `keep_old_documents(True)`.
-#[pyclass(module = "flagstone._flagstone", frozen)]
+///
+///     >>> db.close()
+///     >>> db = flagstone.open("kept", keep_changes="64MiB")
+///     >>> db.keyspace("kv")[b"a"] = b"1"
+///     >>> change = next(db.changes())
+///     >>> change.kind, change.name, change.key, change.value
+///     ('put', 'kv', b'a', b'1')
+#[pyclass(module = "flagstone._flagstone", frozen, weakref)]
 pub(crate) struct Change {
     found: Found,
     decimals: Decimals,
@@ -182,6 +189,16 @@ impl Changes {
 
 impl State {
     /// Returns the next change, after a wait of at most `pause` if there is one.
+    ///
+    ///     >>> db.close()
+    ///     >>> db = flagstone.open("waited", keep_changes="64MiB")
+    ///     >>> kv = db.keyspace("kv")
+    ///     >>> changes = kv.changes()
+    ///     >>> kv[b"a"] = b"1"
+    ///     >>> changes.next(timeout=1)
+    ///     <flagstone.Change put "kv" b'a'>
+    ///     >>> changes.next(timeout=0) is None
+    ///     True
     fn next(&mut self, pause: Option<Duration>) -> Result<Option<Found>> {
         // A commit may have no change that the reader wants.
         while self.ready.is_empty() {

@@ -1,6 +1,7 @@
 //! `flagstone.Collection`: a mutable mapping of keys to documents.
 
 use crate::access::Documents;
+use crate::arg;
 use crate::arrow::ArrowSource;
 use crate::changes::{Asked, Changes, Timeout};
 use crate::decode::{self, Decimals};
@@ -15,7 +16,7 @@ use crate::scan::Part;
 use crate::selection::{Selected, Selection};
 use crate::signals::Interrupt;
 use crate::through::Through;
-use crate::{load, load_arrow, models, time, update, value, views};
+use crate::{load, load_arrow, models, options, time, update, value, views};
 use flagstone::{Index, Result, TryGet, Value};
 use pyo3::exceptions::{PyKeyError, PyTypeError};
 use pyo3::prelude::*;
@@ -38,7 +39,7 @@ use std::sync::{Arc, Mutex};
 ///     >>> c.create_index("by_sub", "$.subreddit", "-$.score")
 ///     >>> [key for key, doc in c.find({"subreddit": "rust", "score": {"$gte": 2}})]
 ///     ['evn2i5p']
-#[pyclass(module = "flagstone._flagstone", frozen, mapping)]
+#[pyclass(module = "flagstone._flagstone", frozen, mapping, weakref)]
 pub(crate) struct Collection {
     opened: Arc<Opened>,
     documents: OfProcess<Documents>,
@@ -216,13 +217,18 @@ impl Collection {
     /// value at `author.name` or `$.author.name`, and for a JSONPath such as `$.tags[*]` the list
     /// of its values. With `type`, returns an instance of this dataclass, pydantic model, msgspec
     /// struct, or of any class that can be called with the document's fields.
+    ///
+    ///     >>> c = db.collection("comments")
+    ///     >>> c["a"] = {"author": {"name": "x"}, "tags": ["p", "q"]}
+    ///     >>> c.get("a", path="author.name"), c.get("a", path="$.tags[*]"), c.get("b")
+    ///     ('x', ['p', 'q'], None)
     #[pyo3(signature = (key, default=None, *, path=None, r#type=None))]
     fn get<'py>(
         &self,
         py: Python<'py>,
         key: &Bound<'py, PyAny>,
         default: Option<Bound<'py, PyAny>>,
-        path: Option<&str>,
+        #[pyo3(from_py_with = arg::path)] path: Option<&str>,
         r#type: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let default_or_none = || default.clone().unwrap_or_else(|| py.None().into_bound(py));
@@ -250,6 +256,11 @@ impl Collection {
 
     /// Returns the JSON text of the document of `key`, or `None` if there is none: with all numbers
     /// as they were written.
+    ///
+    ///     >>> c = db.collection("prices")
+    ///     >>> c.put_json("a", '{"price":1.10}')
+    ///     >>> c.get_json("a")
+    ///     '{"price":1.10}'
     fn get_json<'py>(
         &self,
         py: Python<'py>,
@@ -267,6 +278,10 @@ impl Collection {
 
     /// Sets the document of `key`, as `c[key] = document` does. It expires at `expires`: a
     /// `datetime` with a time zone, or a `timedelta` from now; to the millisecond.
+    ///
+    ///     >>> from datetime import timedelta
+    ///     >>> c = db.collection("sessions")
+    ///     >>> c.put("alice", {"n": 1}, expires=timedelta(hours=1))
     #[pyo3(name = "put", signature = (key, document, *, expires=None))]
     fn put_entry(
         &self,
@@ -281,7 +296,12 @@ impl Collection {
     }
 
     /// Sets the document of `key` to the one in JSON text, with all numbers as they are written.
-    fn put_json(&self, py: Python<'_>, key: &Bound<'_, PyAny>, json: &str) -> PyResult<()> {
+    fn put_json(
+        &self,
+        py: Python<'_>,
+        key: &Bound<'_, PyAny>,
+        #[pyo3(from_py_with = arg::json)] json: &str,
+    ) -> PyResult<()> {
         let key = key_of(key)?;
         self.run(py, |documents| documents.put_json(key, json))
     }
@@ -333,13 +353,18 @@ impl Collection {
 
     /// Returns a view of the keys: all of them, those from `start` on and before `end`, or those
     /// that are text and begin with `prefix`.
+    ///
+    ///     >>> c = db.collection("c")
+    ///     >>> c.update({"a1": {}, "a2": {}, "b1": {}})
+    ///     >>> list(c.keys(prefix="a")), list(c.keys("a2", reverse=True))
+    ///     (['a1', 'a2'], ['b1', 'a2'])
     #[pyo3(signature = (start=None, end=None, *, prefix=None, reverse=false))]
     fn keys<'py>(
         slf: &Bound<'py, Self>,
         start: Option<Bound<'py, PyAny>>,
         end: Option<Bound<'py, PyAny>>,
         prefix: Option<Bound<'py, PyAny>>,
-        reverse: bool,
+        #[pyo3(from_py_with = arg::reverse)] reverse: bool,
     ) -> PyResult<Bound<'py, PyAny>> {
         views::of(slf.as_any(), "KeysOfRange", (start, end, prefix, reverse))
     }
@@ -351,7 +376,7 @@ impl Collection {
         start: Option<Bound<'py, PyAny>>,
         end: Option<Bound<'py, PyAny>>,
         prefix: Option<Bound<'py, PyAny>>,
-        reverse: bool,
+        #[pyo3(from_py_with = arg::reverse)] reverse: bool,
     ) -> PyResult<Bound<'py, PyAny>> {
         views::of(slf.as_any(), "ValuesOfRange", (start, end, prefix, reverse))
     }
@@ -363,13 +388,18 @@ impl Collection {
         start: Option<Bound<'py, PyAny>>,
         end: Option<Bound<'py, PyAny>>,
         prefix: Option<Bound<'py, PyAny>>,
-        reverse: bool,
+        #[pyo3(from_py_with = arg::reverse)] reverse: bool,
     ) -> PyResult<Bound<'py, PyAny>> {
         views::of(slf.as_any(), "ItemsOfRange", (start, end, prefix, reverse))
     }
 
     /// Removes the document of `key` and returns it; without one returns `default`, or raises
     /// `KeyError`. Of several threads, one gets the document.
+    ///
+    ///     >>> c = db.collection("c")
+    ///     >>> c["a"] = {"n": 1}
+    ///     >>> c.pop("a"), c.pop("a", None)
+    ///     (Document({'n': 1}), None)
     #[pyo3(signature = (key, *default))]
     fn pop<'py>(
         &self,
@@ -406,6 +436,12 @@ impl Collection {
 
     /// Returns the document of `key`; without one sets it to `default`. Of several threads, all get
     /// the document that one has set.
+    ///
+    ///     >>> c = db.collection("c")
+    ///     >>> c.setdefault("a", {"n": 1})
+    ///     Document({'n': 1})
+    ///     >>> c.setdefault("a", {"n": 2})
+    ///     Document({'n': 1})
     #[pyo3(signature = (key, default=None))]
     fn setdefault<'py>(
         &self,
@@ -439,6 +475,15 @@ impl Collection {
     ///
     /// Without changes, `update(documents)` sets the documents of a mapping, or of an iterable of
     /// pairs, in batches, as `dict.update` does.
+    ///
+    ///     >>> c = db.collection("c")
+    ///     >>> c.update({"a": {"n": 1, "tags": []}})
+    ///     >>> c.update("a", inc={"n": 1}, push={"tags": "new"}, where={"n": 1})
+    ///     True
+    ///     >>> c.update("b", inc={"n": 1}, upsert=True)
+    ///     True
+    ///     >>> c["a"], c["b"]
+    ///     (Document({'n': 2, 'tags': ['new']}), Document({'n': 1}))
     #[pyo3(signature = (key, **changes))]
     fn update<'py>(
         &self,
@@ -462,16 +507,25 @@ impl Collection {
     /// `"author"`, and descending `"-$.score"`. `unique` refuses two documents with one value,
     /// `sparse` leaves out documents without a value, and `only`, a filter, all that do not match.
     /// Does nothing if there is this index. Ctrl-C removes what was built.
+    ///
+    ///     >>> c = db.collection("comments")
+    ///     >>> c.create_index("by_sub", "subreddit", "-score", only={"score": {"$gt": 0}})
+    ///     >>> c.indexes()
+    ///     {'by_sub': 'subreddit, -score'}
     #[pyo3(signature = (name, *fields, unique=false, sparse=false, only=None))]
     fn create_index(
         &self,
         py: Python<'_>,
-        name: &str,
-        fields: Vec<String>,
-        unique: bool,
-        sparse: bool,
+        #[pyo3(from_py_with = arg::name)] name: &str,
+        fields: &Bound<'_, PyTuple>,
+        #[pyo3(from_py_with = arg::unique)] unique: bool,
+        #[pyo3(from_py_with = arg::sparse)] sparse: bool,
         only: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<()> {
+        let fields = fields.iter().map(|field| {
+            field.extract().map_err(|_other| options::expected("fields", "paths as text", &field))
+        });
+        let fields: Vec<String> = fields.collect::<PyResult<_>>()?;
         let (first, more) = match fields.split_first() {
             Some(split) => split,
             None => return Err(invalid(py, "create_index: expected a field, found none")),
@@ -496,14 +550,23 @@ impl Collection {
     }
 
     /// Removes the index `name`. Returns whether there was one.
-    fn drop_index(&self, py: Python<'_>, name: &str) -> PyResult<bool> {
+    fn drop_index(
+        &self,
+        py: Python<'_>,
+        #[pyo3(from_py_with = arg::name)] name: &str,
+    ) -> PyResult<bool> {
         self.run_live(py, "drop_index", |collection| collection.drop_index(name))
     }
 
     /// Begins to read the changes of the collection: what was written, in order, by any handle. The
     /// database must keep changes: `keep_changes` of `flagstone.open`. See `Database.changes`.
     #[pyo3(signature = (start=None, *, timeout=Timeout::ZERO))]
-    fn changes(&self, py: Python<'_>, start: Option<&str>, timeout: Timeout) -> PyResult<Changes> {
+    fn changes(
+        &self,
+        py: Python<'_>,
+        #[pyo3(from_py_with = arg::start)] start: Option<&str>,
+        timeout: Timeout,
+    ) -> PyResult<Changes> {
         let name = self.run_live(py, "changes", |collection| Ok(collection.name()))?;
         let (names, decimals) = (Some(vec![name]), self.decimals);
         Changes::new(py, &self.opened, Asked { start, timeout, names, decimals })
@@ -513,7 +576,11 @@ impl Collection {
     /// as `Change.old`. It is stored. Each write then reads the old document, and the change of a
     /// patch has the whole document.
     #[pyo3(signature = (on=true))]
-    fn keep_old_documents(&self, py: Python<'_>, on: bool) -> PyResult<()> {
+    fn keep_old_documents(
+        &self,
+        py: Python<'_>,
+        #[pyo3(from_py_with = arg::on)] on: bool,
+    ) -> PyResult<()> {
         self.run_live(py, "keep_old_documents", |collection| collection.keep_old_documents(on))
     }
 
@@ -535,13 +602,20 @@ impl Collection {
     /// - `mode`: `"upsert"` replaces documents, `"insert"` keeps those that are there, `"merge"`
     ///   merges into them.
     /// - `format`: `"json"`, `"csv"` or `"tsv"`, if the name of the file does not say it.
-    /// - `progress`: `True` for a bar, or a function of documents, bytes and all bytes.
+    /// - `progress`: `True` for a bar, in a terminal or a notebook, or a function of documents,
+    ///   bytes and all bytes.
     /// - `resume`: whether to go on where a load of the same files that had this set was stopped.
     /// - `bad_lines`: a file that documents are copied to which cannot be loaded, with `"insert"`
     ///   also those whose keys exist, each after a line `# file:line:column: reason`.
     ///
     /// Without `bad_lines` the first bad document ends the load with `InvalidInput`. What was read
     /// before is loaded, also at Ctrl-C.
+    ///
+    ///     >>> with open("comments.jsonl", "w") as file:
+    ///     ...     _ = file.write('{"id": "a", "score": 1}\n{"id": "b", "score": 2}\n')
+    ///     >>> c = db.collection("comments")
+    ///     >>> c.load("comments.jsonl", key="id")["documents"]
+    ///     2
     #[pyo3(signature = (
         files, *, key="id", mode="upsert", format=None, progress=None, resume=false, bad_lines=None
     ))]
@@ -550,30 +624,19 @@ impl Collection {
         &self,
         py: Python<'py>,
         files: &Bound<'py, PyAny>,
-        key: &str,
-        mode: &str,
-        format: Option<&str>,
+        #[pyo3(from_py_with = arg::key)] key: &str,
+        #[pyo3(from_py_with = arg::mode)] mode: &str,
+        #[pyo3(from_py_with = arg::format)] format: Option<&str>,
         progress: Option<&Bound<'py, PyAny>>,
-        resume: bool,
-        bad_lines: Option<std::path::PathBuf>,
+        #[pyo3(from_py_with = arg::resume)] resume: bool,
+        #[pyo3(from_py_with = arg::bad_lines)] bad_lines: Option<std::path::PathBuf>,
     ) -> PyResult<Bound<'py, PyDict>> {
         let wanted = load::Wanted { key, mode, format, resume, bad_lines };
         self.run_live(py, "load", |_| Ok(()))?;
         let collection = &self.documents.collection;
-        let bar = match progress.map(|given| given.extract::<bool>()) {
-            Some(Ok(true)) => {
-                Some(PyModule::import(py, "flagstone.progress")?.getattr("Bar")?.call0()?)
-            }
-            Some(Ok(false)) | None => {
-                return load::run(&self.opened, collection, files, &wanted, None);
-            }
-            Some(Err(_function)) => None,
-        };
-        let done = load::run(&self.opened, collection, files, &wanted, bar.as_ref().or(progress));
-        if let Some(bar) = bar {
-            bar.call_method0("close")?;
-        }
-        done
+        with_progress(py, progress, |progress| {
+            load::run(&self.opened, collection, files, &wanted, progress)
+        })
     }
 
     /// Loads the rows of an Arrow stream as documents: of a table or a reader of pyarrow, a frame
@@ -587,11 +650,18 @@ impl Collection {
     ///   is, but for a column `_key` or `_key_1`, as `Find.arrow` names what is no field.
     /// - `nulls`: whether a null is `"keep"`, a field that is null, or `"drop"`, no field.
     /// - `naive`: whether a timestamp without a time zone is an `"error"`, or taken as `"utc"`.
-    /// - `progress`: a function of the documents so far.
+    /// - `progress`: `True` for a line as of `load`, or a function of the documents so far.
     ///
     /// Values are exact: decimals keep their digits, dates are the datetimes at which they begin in
     /// UTC. A value without a form in a document ends the load with `InvalidInput`, which names
     /// row and column, a stream that fails with `Io`. The rows before are loaded, also at Ctrl-C.
+    ///
+    ///     >>> import pyarrow
+    ///     >>> c = db.collection("comments")
+    ///     >>> c.load_arrow(pyarrow.table({"id": ["a", "b"], "score": [1, 2]}))
+    ///     {'documents': 2, 'existing': 0}
+    ///     >>> c["b"]
+    ///     Document({'id': 'b', 'score': 2})
     #[pyo3(signature = (
         reader, *, key="id", mode="upsert", keep_key=None, nulls="keep", naive="error",
         progress=None
@@ -601,16 +671,19 @@ impl Collection {
         &self,
         py: Python<'py>,
         reader: &Bound<'py, PyAny>,
-        key: &str,
-        mode: &str,
-        keep_key: Option<bool>,
-        nulls: &str,
-        naive: &str,
+        #[pyo3(from_py_with = arg::key)] key: &str,
+        #[pyo3(from_py_with = arg::mode)] mode: &str,
+        #[pyo3(from_py_with = arg::keep_key)] keep_key: Option<bool>,
+        #[pyo3(from_py_with = arg::nulls)] nulls: &str,
+        #[pyo3(from_py_with = arg::naive)] naive: &str,
         progress: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyDict>> {
         let wanted = load_arrow::Wanted { key, mode, keep_key, nulls, naive };
         self.run_live(py, "load_arrow", |_| Ok(()))?;
-        load_arrow::run(&self.opened, &self.documents.collection, reader, &wanted, progress)
+        let collection = &self.documents.collection;
+        with_progress(py, progress, |progress| {
+            load_arrow::run(&self.opened, collection, reader, &wanted, progress)
+        })
     }
 
     /// Begins a query for the documents that match `filter`, a dict such as `{"score": {"$gte":
@@ -620,6 +693,11 @@ impl Collection {
     /// - `fields`: the paths that documents keep, or without them with `-` before each.
     /// - `skip`, `limit`: which documents of the result.
     /// - `columns`: those of its Arrow streams: see `Find.arrow`.
+    ///
+    ///     >>> c = db.collection("comments")
+    ///     >>> c.update({n: {"score": n, "author": "x"} for n in range(5)})
+    ///     >>> list(c.find({"score": {"$gte": 2}}, sort="-score", fields="score", limit=2))
+    ///     [(4, Document({'score': 4})), (3, Document({'score': 3}))]
     #[pyo3(signature = (
         filter=None, *, sort=None, fields=None, skip=0, limit=None, columns=None
     ))]
@@ -628,14 +706,19 @@ impl Collection {
         filter: Option<&Bound<'_, PyAny>>,
         sort: Option<&Bound<'_, PyAny>>,
         fields: Option<&Bound<'_, PyAny>>,
-        skip: u64,
-        limit: Option<u64>,
+        #[pyo3(from_py_with = arg::skip)] skip: u64,
+        #[pyo3(from_py_with = arg::limit)] limit: Option<u64>,
         columns: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Find> {
         Find::new(slf, filter, sort, fields, (skip, limit))?.of_columns(columns)
     }
 
     /// Returns all documents as columns: see `Find.arrow`, which has the same arguments.
+    ///
+    ///     >>> c = db.collection("comments")
+    ///     >>> c["a"] = {"author": {"name": "x"}, "score": 1}
+    ///     >>> c.arrow({"author": "$.author.name", "score": ("$.score", "float64")})
+    ///     <flagstone.ArrowSource author: text, score: float64>
     #[pyo3(signature = (
         columns=None, *, key=Some("_key"), sample=1000, on_mismatch="error", batch_rows=16384,
         threads=None
@@ -643,11 +726,11 @@ impl Collection {
     fn arrow(
         slf: &Bound<'_, Self>,
         columns: Option<&Bound<'_, PyAny>>,
-        key: Option<&str>,
-        sample: usize,
-        on_mismatch: &str,
-        batch_rows: usize,
-        threads: Option<usize>,
+        #[pyo3(from_py_with = arg::key)] key: Option<&str>,
+        #[pyo3(from_py_with = arg::sample)] sample: usize,
+        #[pyo3(from_py_with = arg::on_mismatch)] on_mismatch: &str,
+        #[pyo3(from_py_with = arg::batch_rows)] batch_rows: usize,
+        #[pyo3(from_py_with = arg::threads)] threads: Option<usize>,
     ) -> PyResult<ArrowSource> {
         let all = Bound::new(slf.py(), Find::new(slf, None, None, None, (0, None))?)?;
         Find::arrow(&all, columns, key, sample, on_mismatch, batch_rows, threads)
@@ -665,6 +748,11 @@ impl Collection {
     }
 
     /// Returns the first document that `find` finds, as a pair of key and document, or `None`.
+    ///
+    ///     >>> c = db.collection("comments")
+    ///     >>> c.update({n: {"score": n} for n in range(5)})
+    ///     >>> c.find_one(sort="-score")
+    ///     (4, Document({'score': 4}))
     #[pyo3(signature = (filter=None, *, sort=None))]
     fn find_one<'py>(
         slf: &Bound<'py, Self>,
@@ -694,7 +782,7 @@ impl Collection {
         start: Option<&Bound<'_, PyAny>>,
         end: Option<&Bound<'_, PyAny>>,
         prefix: Option<&Bound<'_, PyAny>>,
-        reverse: bool,
+        #[pyo3(from_py_with = arg::reverse)] reverse: bool,
     ) -> PyResult<Rows> {
         self.scan(py, Range::of(start, end, prefix, reverse)?, Part::parse(part))
     }
@@ -715,6 +803,21 @@ impl Collection {
         });
         Ok(start.is_none_or(|start| key >= start) && end.is_none_or(|end| key < end) && has_prefix)
     }
+}
+
+/// Runs `load` with the function that it calls with its progress: `progress`, or a bar for `True`.
+fn with_progress<'py, T>(
+    py: Python<'py>,
+    progress: Option<&Bound<'py, PyAny>>,
+    load: impl FnOnce(Option<&Bound<'py, PyAny>>) -> PyResult<T>,
+) -> PyResult<T> {
+    let Some(progress) = progress else { return load(None) };
+    let call = PyModule::import(py, "flagstone.progress")?.call_method1("of", (progress,))?;
+    let done = load((!call.is_none()).then_some(&call));
+    if !call.is(progress) && !call.is_none() {
+        call.call_method0("close")?;
+    }
+    done
 }
 
 /// An update of many documents is committed in batches of at most this number of documents, and of

@@ -1,5 +1,6 @@
 //! `flagstone.open` and `flagstone.Database`.
 
+use crate::arg;
 use crate::changes::{Asked, Changes, Timeout};
 use crate::collection::Collection;
 use crate::decode::Decimals;
@@ -24,7 +25,7 @@ use std::sync::Arc;
 ///     >>> import flagstone
 ///     >>> with flagstone.open("data") as db:
 ///     ...     db.keyspace("sessions")[b"alice"] = b"1"
-#[pyclass(module = "flagstone._flagstone", frozen)]
+#[pyclass(module = "flagstone._flagstone", frozen, weakref)]
 pub(crate) struct Database {
     opened: Arc<Opened>,
     decimals: Decimals,
@@ -76,16 +77,16 @@ impl Database {
 #[expect(clippy::too_many_arguments, reason = "keywords, which Python names at each call")]
 pub(crate) fn open(
     py: Python<'_>,
-    path: PathBuf,
-    read_only: bool,
-    create: bool,
+    #[pyo3(from_py_with = arg::path)] path: PathBuf,
+    #[pyo3(from_py_with = arg::read_only)] read_only: bool,
+    #[pyo3(from_py_with = arg::create)] create: bool,
     memory: Option<&Bound<'_, PyAny>>,
     durability: Option<&Bound<'_, PyAny>>,
     document_bytes_max: Option<&Bound<'_, PyAny>>,
     keep_changes: Option<&Bound<'_, PyAny>>,
-    compaction_workers: Option<usize>,
-    scratch: Option<PathBuf>,
-    decimal: &str,
+    #[pyo3(from_py_with = arg::compaction_workers)] compaction_workers: Option<usize>,
+    #[pyo3(from_py_with = arg::scratch)] scratch: Option<PathBuf>,
+    #[pyo3(from_py_with = arg::decimal)] decimal: &str,
 ) -> PyResult<Database> {
     let decimals = Decimals::parse(py, decimal)?;
     let mut builder = flagstone::Database::builder(&path).create_if_missing(create);
@@ -144,8 +145,18 @@ impl Database {
 
     /// Returns the keyspace `name`, and creates it if there is none. With `create=False` raises
     /// `KeyError` then.
+    ///
+    ///     >>> db.keyspace("sessions")[b"alice"] = b"1"
+    ///     >>> db.keyspace("typo", create=False)
+    ///     Traceback (most recent call last):
+    ///     KeyError: 'typo'
     #[pyo3(signature = (name, *, create=true))]
-    fn keyspace(&self, py: Python<'_>, name: &str, create: bool) -> PyResult<Keyspace> {
+    fn keyspace(
+        &self,
+        py: Python<'_>,
+        #[pyo3(from_py_with = arg::name)] name: &str,
+        #[pyo3(from_py_with = arg::create)] create: bool,
+    ) -> PyResult<Keyspace> {
         let database = &self.opened.database;
         // A database that is open for reading creates nothing.
         let found = if create && !self.opened.is_read_only {
@@ -159,13 +170,18 @@ impl Database {
 
     /// Returns the collection `name`, and creates it if there is none. With `create=False` raises
     /// `KeyError` then. `decimal`: as in `flagstone.open`, for this handle.
+    ///
+    ///     >>> c = db.collection("prices", decimal="always")
+    ///     >>> c.put_json("a", '{"price":1.5}')
+    ///     >>> c["a"]["price"]
+    ///     Decimal('1.5')
     #[pyo3(signature = (name, *, create=true, decimal=None))]
     fn collection(
         &self,
         py: Python<'_>,
-        name: &str,
-        create: bool,
-        decimal: Option<&str>,
+        #[pyo3(from_py_with = arg::name)] name: &str,
+        #[pyo3(from_py_with = arg::create)] create: bool,
+        #[pyo3(from_py_with = arg::decimal)] decimal: Option<&str>,
     ) -> PyResult<Collection> {
         let database = &self.opened.database;
         let decimals = decimal.map_or(Ok(self.decimals), |text| Decimals::parse(py, text))?;
@@ -179,6 +195,13 @@ impl Database {
     }
 
     /// Begins a batch: writes that happen together or not at all. See `Batch`.
+    ///
+    ///     >>> kv = db.keyspace("kv")
+    ///     >>> with db.batch() as batch:
+    ///     ...     batch[kv][b"a"] = b"1"
+    ///     ...     batch[kv][b"b"] = b"2"
+    ///     >>> len(kv)
+    ///     2
     fn batch(&self, py: Python<'_>) -> PyResult<Batch> {
         self.opened.check(py)?;
         Ok(Batch::new(&self.opened))
@@ -188,8 +211,19 @@ impl Database {
     ///
     /// With `serializable=True` its reads count, too: nothing that it has read was changed when it
     /// commits.
+    ///
+    ///     >>> c = db.collection("accounts")
+    ///     >>> c["alice"] = {"balance": 100}
+    ///     >>> with db.transaction() as tx:
+    ///     ...     tx[c]["alice"]["balance"] -= 30
+    ///     >>> c["alice"]["balance"]
+    ///     70
     #[pyo3(signature = (*, serializable=false))]
-    fn transaction(&self, py: Python<'_>, serializable: bool) -> PyResult<Transaction> {
+    fn transaction(
+        &self,
+        py: Python<'_>,
+        #[pyo3(from_py_with = arg::serializable)] serializable: bool,
+    ) -> PyResult<Transaction> {
         let options = transaction_options(serializable);
         let begun = self.opened.run(py, || self.opened.database.begin_with(options))?;
         Ok(Transaction::new(&self.opened, begun))
@@ -211,8 +245,8 @@ impl Database {
         &self,
         py: Python<'py>,
         work: &Bound<'py, PyAny>,
-        serializable: bool,
-        retries: u32,
+        #[pyo3(from_py_with = arg::serializable)] serializable: bool,
+        #[pyo3(from_py_with = arg::retries)] retries: u32,
     ) -> PyResult<Bound<'py, PyAny>> {
         for tries_left in (0..=retries).rev() {
             let transaction = Bound::new(py, self.transaction(py, serializable)?)?;
@@ -233,6 +267,12 @@ impl Database {
     }
 
     /// Returns the database as of now, for reading. See `Snapshot`.
+    ///
+    ///     >>> kv = db.keyspace("kv")
+    ///     >>> with db.snapshot() as snapshot:
+    ///     ...     kv[b"a"] = b"1"
+    ///     ...     b"a" in snapshot[kv]
+    ///     False
     fn snapshot(&self, py: Python<'_>) -> PyResult<Snapshot> {
         let taken = self.opened.run(py, || Ok(self.opened.database.snapshot()))?;
         Ok(Snapshot::new(&self.opened, taken))
@@ -250,12 +290,19 @@ impl Database {
     /// Raises `TooOld` if changes after `start` are not kept any more, here or later: read
     /// everything again then. `InvalidInput` if changes are not kept, and for a token of another
     /// history, such as that of a restored backup.
+    ///
+    ///     >>> db.close()
+    ///     >>> db = flagstone.open("all", keep_changes="64MiB")
+    ///     >>> db.keyspace("kv")[b"a"] = b"1"
+    ///     >>> db.collection("c")["a"] = {"n": 1}
+    ///     >>> [(change.name, change.kind) for change in db.changes()]
+    ///     [('kv', 'put'), ('c', 'put')]
     #[pyo3(signature = (start=None, *, names=None, timeout=Timeout::ZERO))]
     fn changes(
         &self,
         py: Python<'_>,
-        start: Option<&str>,
-        names: Option<Vec<String>>,
+        #[pyo3(from_py_with = arg::start)] start: Option<&str>,
+        #[pyo3(from_py_with = arg::names)] names: Option<Vec<String>>,
         timeout: Timeout,
     ) -> PyResult<Changes> {
         let decimals = self.decimals;
@@ -264,7 +311,11 @@ impl Database {
 
     /// Copies what is new into the backups in the directory `path`, which is created if it is not
     /// there, and verifies the copies. Returns the text of the report.
-    fn backup(&self, py: Python<'_>, path: PathBuf) -> PyResult<String> {
+    fn backup(
+        &self,
+        py: Python<'_>,
+        #[pyo3(from_py_with = arg::path)] path: PathBuf,
+    ) -> PyResult<String> {
         let report = self.opened.run(py, || self.opened.database.backup(path))?;
         Ok(report.to_string())
     }
@@ -278,6 +329,10 @@ impl Database {
 
     /// Returns counters and sizes of all parts of the database: a dict, with one for each keyspace
     /// under `keyspaces`.
+    ///
+    ///     >>> db.keyspace("kv")[b"a"] = b"1"
+    ///     >>> list(db.stats()["keyspaces"])
+    ///     ['kv']
     fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let stats = self.opened.run(py, || Ok(self.opened.database.stats()))?;
         stats::to_dict(py, &stats)
@@ -285,6 +340,10 @@ impl Database {
 
     /// Returns what the database holds: a dict of names and contents, `bytes` for a keyspace and
     /// `documents` for a collection.
+    ///
+    ///     >>> kv, c = db.keyspace("kv"), db.collection("c")
+    ///     >>> db.keyspaces()
+    ///     {'c': 'documents', 'kv': 'bytes'}
     fn keyspaces<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let listed = self.opened.run(py, || Ok(self.opened.database.keyspaces()))?;
         let names = PyDict::new(py);
@@ -295,12 +354,17 @@ impl Database {
     }
 
     /// Removes the keyspace or collection `name` with all it holds. Returns whether there was one.
-    fn drop(&self, py: Python<'_>, name: &str) -> PyResult<bool> {
+    fn drop(&self, py: Python<'_>, #[pyo3(from_py_with = arg::name)] name: &str) -> PyResult<bool> {
         self.opened.run(py, || self.opened.database.drop_keyspace(name))
     }
 
     /// Renames a keyspace or collection. Its handles stay valid.
-    fn rename(&self, py: Python<'_>, old: &str, new: &str) -> PyResult<()> {
+    fn rename(
+        &self,
+        py: Python<'_>,
+        #[pyo3(from_py_with = arg::old)] old: &str,
+        #[pyo3(from_py_with = arg::new)] new: &str,
+    ) -> PyResult<()> {
         self.opened.run(py, || self.opened.database.rename_keyspace(old, new))
     }
 

@@ -2,6 +2,7 @@
 
 use crate::access::{Documents, row};
 use crate::ahead::Source;
+use crate::arg;
 use crate::arrow::{ArrowSource, Wanted, columns_of};
 use crate::collection::Collection;
 use crate::decode::{self, Decimals};
@@ -30,7 +31,7 @@ use std::sync::Arc;
 ///     [(9, 'x'), (8, 'y')]
 ///     >>> c.find({"author": "x"}).count()
 ///     5
-#[pyclass(module = "flagstone._flagstone", frozen)]
+#[pyclass(module = "flagstone._flagstone", frozen, weakref)]
 pub(crate) struct Find {
     opened: Arc<Opened>,
     documents: OfProcess<Documents>,
@@ -221,6 +222,11 @@ impl Find {
     }
 
     /// Returns the number of documents; an index may give it without reading them.
+    ///
+    ///     >>> c = db.collection("c")
+    ///     >>> c.update({n: {"n": n} for n in range(10)})
+    ///     >>> c.find({"n": {"$lt": 3}}).count()
+    ///     3
     fn count(&self, py: Python<'_>) -> PyResult<u64> {
         self.ask(py, |find| find.count())
     }
@@ -234,7 +240,16 @@ impl Find {
     }
 
     /// Returns the distinct values at `path`, in their order; each element of an array counts.
-    fn distinct<'py>(&self, py: Python<'py>, path: &str) -> PyResult<Bound<'py, PyList>> {
+    ///
+    ///     >>> c = db.collection("c")
+    ///     >>> c.update({"a": {"tags": ["p", "q"]}, "b": {"tags": ["q"]}})
+    ///     >>> c.find().distinct("tags")
+    ///     ['p', 'q']
+    fn distinct<'py>(
+        &self,
+        py: Python<'py>,
+        #[pyo3(from_py_with = arg::path)] path: &str,
+    ) -> PyResult<Bound<'py, PyList>> {
         let values: Vec<Value> =
             self.ask(py, |find| find.distinct(path)?.collect::<Result<Vec<_>>>())?;
         let values = values.iter().map(|value| decode::value(py, value, self.decimals));
@@ -243,6 +258,11 @@ impl Find {
 
     /// Changes all documents that match, as `Collection.update` does: `find.update(inc={"n": 1})`.
     /// Returns how many were changed.
+    ///
+    ///     >>> c = db.collection("c")
+    ///     >>> c.update({n: {"n": n} for n in range(10)})
+    ///     >>> c.find({"n": {"$lt": 3}}).update(set={"small": True})
+    ///     3
     #[pyo3(signature = (**changes))]
     fn update(&self, py: Python<'_>, changes: Option<&Bound<'_, PyDict>>) -> PyResult<u64> {
         let empty = PyDict::new(py);
@@ -260,6 +280,11 @@ impl Find {
     }
 
     /// Removes all documents that match. Returns how many.
+    ///
+    ///     >>> c = db.collection("c")
+    ///     >>> c.update({n: {"n": n} for n in range(10)})
+    ///     >>> c.find({"n": {"$lt": 3}}).delete()
+    ///     3
     fn delete(&self, py: Python<'_>) -> PyResult<u64> {
         self.check_write(py)?;
         let Documents { collection, through } = &*self.documents;
@@ -293,6 +318,11 @@ impl Find {
     /// are inferred up to 38 digits, and numbers with more are text: polars and DuckDB have no
     /// decimals of more. In a column of JSON `{"$numberDouble":"NaN"}` is a float that is not
     /// finite, `{"$pairs":[[key, value], ..]}` a map with keys that are not text.
+    ///
+    ///     >>> c = db.collection("c")
+    ///     >>> c.update({n: {"n": n} for n in range(10)})
+    ///     >>> c.find({"n": {"$gte": 8}}).arrow(["n"]).to_pyarrow()["n"].to_pylist()
+    ///     [8, 9]
     #[pyo3(signature = (
         columns=None, *, key=Some("_key"), sample=1000, on_mismatch="error", batch_rows=16384,
         threads=None
@@ -300,11 +330,11 @@ impl Find {
     pub(crate) fn arrow(
         slf: &Bound<'_, Self>,
         columns: Option<&Bound<'_, PyAny>>,
-        key: Option<&str>,
-        sample: usize,
-        on_mismatch: &str,
-        batch_rows: usize,
-        threads: Option<usize>,
+        #[pyo3(from_py_with = arg::key)] key: Option<&str>,
+        #[pyo3(from_py_with = arg::sample)] sample: usize,
+        #[pyo3(from_py_with = arg::on_mismatch)] on_mismatch: &str,
+        #[pyo3(from_py_with = arg::batch_rows)] batch_rows: usize,
+        #[pyo3(from_py_with = arg::threads)] threads: Option<usize>,
     ) -> PyResult<ArrowSource> {
         let wanted = Wanted { columns, key, sample, on_mismatch, rows: batch_rows, threads };
         ArrowSource::new(slf, &wanted)
@@ -321,8 +351,17 @@ impl Find {
     }
 
     /// Says how the query is run, and why; with `analyze` runs it, and says what was read.
+    ///
+    ///     >>> c = db.collection("c")
+    ///     >>> c.create_index("by_n", "n")
+    ///     >>> "by_n" in c.find({"n": 1}).explain()
+    ///     True
     #[pyo3(signature = (*, analyze=false))]
-    pub(crate) fn explain(&self, py: Python<'_>, analyze: bool) -> PyResult<String> {
+    pub(crate) fn explain(
+        &self,
+        py: Python<'_>,
+        #[pyo3(from_py_with = arg::analyze)] analyze: bool,
+    ) -> PyResult<String> {
         self.ask(py, |find| match analyze {
             true => find.explain_analyze(),
             false => find.explain(),

@@ -52,7 +52,7 @@ fn check_same(py: Python<'_>, one: &Arc<Opened>, other: &Arc<Opened>) -> PyResul
 ///     True
 ///     >>> c["a"]["n"]
 ///     2
-#[pyclass(module = "flagstone._flagstone", frozen)]
+#[pyclass(module = "flagstone._flagstone", frozen, weakref)]
 pub(crate) struct Batch {
     opened: Arc<Opened>,
     pending: Arc<Pending>,
@@ -125,7 +125,7 @@ impl Batch {
 ///     True
 ///     >>> c["bob"]["balance"]
 ///     30
-#[pyclass(module = "flagstone._flagstone", frozen)]
+#[pyclass(module = "flagstone._flagstone", frozen, weakref)]
 pub(crate) struct Transaction {
     opened: Arc<Opened>,
     current: Arc<Current>,
@@ -188,7 +188,7 @@ impl Transaction {
 ///     ...     kv[b"a"] = b"2"
 ///     ...     snapshot[kv][b"a"]
 ///     b'1'
-#[pyclass(module = "flagstone._flagstone", frozen)]
+#[pyclass(module = "flagstone._flagstone", frozen, weakref)]
 pub(crate) struct Snapshot {
     opened: Arc<Opened>,
     snapshot: Arc<OfProcess<Mutex<Option<flagstone::Snapshot>>>>,

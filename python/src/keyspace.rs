@@ -1,6 +1,7 @@
 //! `flagstone.Keyspace`: a mutable mapping of bytes to bytes.
 
 use crate::access::Entries;
+use crate::arg;
 use crate::bytes::Bytes;
 use crate::changes::{Asked, Changes, Timeout};
 use crate::decode::Decimals;
@@ -32,7 +33,7 @@ use std::sync::Arc;
 ///     >>> del kv[b"bob"]
 ///     >>> b"bob" in kv
 ///     False
-#[pyclass(module = "flagstone._flagstone", frozen, mapping)]
+#[pyclass(module = "flagstone._flagstone", frozen, mapping, weakref)]
 pub(crate) struct Keyspace {
     opened: Arc<Opened>,
     entries: OfProcess<Entries>,
@@ -194,6 +195,11 @@ impl Keyspace {
 
     /// Returns the values of many keys, all as of one moment: a list in the order of `keys`, with
     /// `None` for a key without a value.
+    ///
+    ///     >>> kv = db.keyspace("kv")
+    ///     >>> kv[b"a"] = b"1"
+    ///     >>> kv.get_many([b"b", b"a"])
+    ///     [None, b'1']
     fn get_many<'py>(
         &self,
         py: Python<'py>,
@@ -207,6 +213,12 @@ impl Keyspace {
 
     /// Sets `key` to `value`, as `kv[key] = value` does. It expires at `expires`: a `datetime` with
     /// a time zone, or a `timedelta` from now; to the millisecond.
+    ///
+    ///     >>> from datetime import timedelta
+    ///     >>> kv = db.keyspace("sessions")
+    ///     >>> kv.put(b"alice", b"1", expires=timedelta(hours=1))
+    ///     >>> kv.expiry(b"alice") is None
+    ///     False
     #[pyo3(signature = (key, value, *, expires=None))]
     fn put(
         &self,
@@ -260,7 +272,12 @@ impl Keyspace {
     /// Begins to read the changes of the keyspace: what was written, in order, by any handle. The
     /// database must keep changes: `keep_changes` of `flagstone.open`. See `Database.changes`.
     #[pyo3(signature = (start=None, *, timeout=Timeout::ZERO))]
-    fn changes(&self, py: Python<'_>, start: Option<&str>, timeout: Timeout) -> PyResult<Changes> {
+    fn changes(
+        &self,
+        py: Python<'_>,
+        #[pyo3(from_py_with = arg::start)] start: Option<&str>,
+        timeout: Timeout,
+    ) -> PyResult<Changes> {
         let name = self.run_live(py, "changes", |keyspace| Ok(keyspace.name()))?;
         let (names, decimals) = (Some(vec![name]), Decimals::default());
         Changes::new(py, &self.opened, Asked { start, timeout, names, decimals })
@@ -268,13 +285,20 @@ impl Keyspace {
 
     /// Returns a view of the keys: all of them, those from `start` on and before `end`, or those
     /// that begin with `prefix`.
+    ///
+    ///     >>> kv = db.keyspace("kv")
+    ///     >>> kv.update({b"a1": b"", b"a2": b"", b"b1": b""})
+    ///     >>> list(kv.keys(prefix=b"a", reverse=True))
+    ///     [b'a2', b'a1']
+    ///     >>> list(kv.keys(b"a2"))
+    ///     [b'a2', b'b1']
     #[pyo3(signature = (start=None, end=None, *, prefix=None, reverse=false))]
     fn keys<'py>(
         slf: &Bound<'py, Self>,
         start: Option<Bound<'py, PyAny>>,
         end: Option<Bound<'py, PyAny>>,
         prefix: Option<Bound<'py, PyAny>>,
-        reverse: bool,
+        #[pyo3(from_py_with = arg::reverse)] reverse: bool,
     ) -> PyResult<Bound<'py, PyAny>> {
         views::of(slf.as_any(), "KeysOfRange", (start, end, prefix, reverse))
     }
@@ -286,7 +310,7 @@ impl Keyspace {
         start: Option<Bound<'py, PyAny>>,
         end: Option<Bound<'py, PyAny>>,
         prefix: Option<Bound<'py, PyAny>>,
-        reverse: bool,
+        #[pyo3(from_py_with = arg::reverse)] reverse: bool,
     ) -> PyResult<Bound<'py, PyAny>> {
         views::of(slf.as_any(), "ValuesOfRange", (start, end, prefix, reverse))
     }
@@ -298,13 +322,18 @@ impl Keyspace {
         start: Option<Bound<'py, PyAny>>,
         end: Option<Bound<'py, PyAny>>,
         prefix: Option<Bound<'py, PyAny>>,
-        reverse: bool,
+        #[pyo3(from_py_with = arg::reverse)] reverse: bool,
     ) -> PyResult<Bound<'py, PyAny>> {
         views::of(slf.as_any(), "ItemsOfRange", (start, end, prefix, reverse))
     }
 
     /// Removes `key` and returns its value; without one returns `default`, or raises `KeyError`.
     /// Of several threads, one gets the value.
+    ///
+    ///     >>> kv = db.keyspace("kv")
+    ///     >>> kv[b"a"] = b"1"
+    ///     >>> kv.pop(b"a"), kv.pop(b"a", None)
+    ///     (b'1', None)
     #[pyo3(signature = (key, *default))]
     fn pop(&self, py: Python<'_>, key: Bytes, default: &Bound<'_, PyTuple>) -> PyResult<Py<PyAny>> {
         views::check_default(default)?;
@@ -337,6 +366,10 @@ impl Keyspace {
 
     /// Returns the value of `key`; without one sets it to `default`. Of several threads, all get the
     /// value that one has set.
+    ///
+    ///     >>> kv = db.keyspace("kv")
+    ///     >>> kv.setdefault(b"a", b"1"), kv.setdefault(b"a", b"2")
+    ///     (b'1', b'1')
     fn setdefault<'py>(
         &self,
         py: Python<'py>,
@@ -392,7 +425,7 @@ impl Keyspace {
         start: Option<Bytes>,
         end: Option<Bytes>,
         prefix: Option<Bytes>,
-        reverse: bool,
+        #[pyo3(from_py_with = arg::reverse)] reverse: bool,
     ) -> PyResult<Scan> {
         self.scan(py, Range { start, end, prefix, reverse }, Part::parse(part))
     }

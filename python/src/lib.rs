@@ -24,6 +24,7 @@ mod stats;
 mod time;
 mod views;
 
+mod arg;
 mod decode;
 mod document;
 mod keys;

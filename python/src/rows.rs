@@ -15,7 +15,19 @@ pub(crate) type Row = (Value, Option<flagstone::Document>);
 
 /// An iterator over documents, as of the moment of its creation. It may be kept for as long as you
 /// like, and shared by threads.
-#[pyclass(module = "flagstone._flagstone", frozen)]
+///
+/// In a transaction an iterator over a collection, unlike one over a query, reads some hundred
+/// documents at a time, each time what the transaction has written by then: whether it meets a
+/// document that was written meanwhile depends on where it is. `list(tx[c].items())` reads all
+/// before anything is written.
+///
+///     >>> c = db.collection("c")
+///     >>> c.update({"a": {"n": 1}, "b": {"n": 2}})
+///     >>> documents = iter(c.values())
+///     >>> del c["b"]
+///     >>> [doc["n"] for doc in documents]
+///     [1, 2]
+#[pyclass(module = "flagstone._flagstone", frozen, weakref)]
 pub(crate) struct Rows {
     opened: Arc<Opened>,
     part: Part,

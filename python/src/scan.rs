@@ -28,7 +28,18 @@ impl Part {
 
 /// An iterator over the entries of a keyspace, as of the moment of its creation. It may be kept for
 /// as long as you like, and shared by threads.
-#[pyclass(module = "flagstone._flagstone", frozen)]
+///
+/// In a transaction it reads some hundred entries at a time, each time what the transaction has
+/// written by then: whether it meets a key that was written meanwhile depends on where it is.
+/// `list(tx[kv].items())` reads all before anything is written.
+///
+///     >>> kv = db.keyspace("kv")
+///     >>> kv.update({b"a": b"1", b"b": b"2"})
+///     >>> keys = iter(kv)
+///     >>> kv[b"c"] = b"3"
+///     >>> list(keys)
+///     [b'a', b'b']
+#[pyclass(module = "flagstone._flagstone", frozen, weakref)]
 pub(crate) struct Scan {
     opened: Arc<Opened>,
     part: Part,

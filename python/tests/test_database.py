@@ -204,9 +204,13 @@ def test_a_forked_child_gets_an_error_and_harms_nothing(tmp_path: Path) -> None:
         kv = db.keyspace("kv")
         kv[b"a"] = b"1"
         scan = iter(kv)
+        c = db.collection("c")
+        c["a"] = {"n": 1}
+        batches = c.arrow().batches()
         child = os.fork()
         if child == 0:
             for call in (lambda: kv[b"a"], lambda: kv.put(b"b", b""), lambda: next(scan),
+                         lambda: next(batches), lambda: kv.pop(b"a"), lambda: kv.popitem(),
                          lambda: db.keyspace("kv"), lambda: kv.name):
                 try:
                     call()
@@ -215,7 +219,7 @@ def test_a_forked_child_gets_an_error_and_harms_nothing(tmp_path: Path) -> None:
                 else:
                     sys.exit(1)
             db.close()
-            del kv, db, scan
+            del kv, db, scan, c, batches
             gc.collect()
             sys.exit(7)  # with the handlers of an exit
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
