@@ -5,12 +5,14 @@ from __future__ import annotations
 import doctest
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 
 import flagstone
 import pytest
 from pages import PAGES, ROOT, of_page
-from flagstone import _flagstone
+from flagstone import _flagstone, errors, frames, models, progress, show, views
 
 
 @pytest.mark.parametrize("name", sorted(_flagstone.__all__))
@@ -36,22 +38,46 @@ def test_examples_of_docstrings_run(
                 opened.close()
 
 
-def test_the_example_of_the_package_runs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+MODULES = [flagstone, errors, frames, models, progress, show, views]
+
+
+@pytest.mark.parametrize("module", MODULES, ids=lambda module: module.__name__)
+def test_the_examples_of_the_package_run(
+    module: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    result = doctest.testmod(flagstone)
-    assert result.attempted and not result.failed
+    result = doctest.testmod(module)
+    assert not result.failed
+    assert result.attempted or module is show
+
+
+def undescribed(thing: object, name: str) -> Iterator[str]:
+    """Returns the names of what a public thing has and does not describe."""
+    if not getattr(thing, "__doc__", None):
+        yield name
+    if isinstance(thing, type) and thing.__module__.startswith("flagstone"):
+        for member, value in vars(thing).items():
+            if not member.startswith("_") and not getattr(value, "__doc__", None):
+                yield f"{name}.{member}"
 
 
 def test_every_public_thing_is_described() -> None:
-    for name in flagstone.__all__:
-        thing = getattr(flagstone, name)
-        assert thing.__doc__, name
-        if isinstance(thing, type) and thing.__module__ == "flagstone._flagstone":
-            for member, value in vars(thing).items():
-                if not member.startswith("_") and callable(value):
-                    assert value.__doc__, f"{name}.{member}"
+    missing: list[str] = []
+    for module in [*MODULES, _flagstone]:
+        assert module.__doc__
+        for name in getattr(module, "__all__", vars(module)):
+            if not name.startswith("_"):
+                missing += undescribed(getattr(module, name), f"{module.__name__}.{name}")
+    assert missing == []
+
+
+def test_every_class_has_an_example() -> None:
+    classes = [getattr(_flagstone, name) for name in _flagstone.__all__]
+    for thing in classes:
+        if isinstance(thing, type):
+            assert ">>>" in (thing.__doc__ or ""), thing.__name__
+    for call in (flagstone.open, flagstone.scan, flagstone.explain_scan, flagstone.connect):
+        assert ">>>" in (call.__doc__ or "")
 
 
 @pytest.mark.parametrize("page", PAGES)

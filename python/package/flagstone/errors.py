@@ -2,7 +2,15 @@
 
 
 class Error(Exception):
-    """The base class of all exceptions of flagstone."""
+    """The base class of all exceptions of flagstone. The text says what was wrong, and where.
+
+    >>> import flagstone
+    >>> try:
+    ...     flagstone.open("none", create=False)
+    ... except flagstone.Error as error:
+    ...     print(type(error).__name__)
+    Io
+    """
 
 
 class InvalidInput(Error, ValueError):

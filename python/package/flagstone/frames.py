@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from . import pushdown, pushdown_pyarrow
+from . import _flagstone, pushdown, pushdown_pyarrow
 from .errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -29,11 +29,19 @@ def scan(source: Collection | Find, columns: Any = None, **options: Any) -> pola
     match is not read: if one of its values does not fit its column, nobody notices.
 
     `columns` and the options are those of `Find.arrow`.
+
+    >>> import flagstone, polars
+    >>> with flagstone.open("scanned") as db:
+    ...     c = db.collection("comments")
+    ...     c.update({n: {"score": n, "author": "xyz"[n % 3]} for n in range(9)})
+    ...     frame = flagstone.scan(c).filter(polars.col("score") >= 6)
+    ...     frame.select("author", "score").sort("score").collect().rows()
+    [('x', 6), ('y', 7), ('z', 8)]
     """
     import polars
     from polars.io.plugins import register_io_source
 
-    find = source.find() if hasattr(source, "find") else source
+    find = _query_of(source)
     whole = find.arrow(columns, **options)._with_text_views()
     whole._check_decimals("polars")
     paths = pushdown.Columns(whole)
@@ -75,16 +83,34 @@ def scan(source: Collection | Find, columns: Any = None, **options: Any) -> pola
     return register_io_source(read, schema=empty.schema, is_pure=False)
 
 
+def _query_of(source: Any) -> Find:
+    """Returns the query of a collection, or the query that was given."""
+    if isinstance(source, _flagstone.Collection):
+        return source.find()
+    if isinstance(source, _flagstone.Find):
+        return source
+    found = type(source).__name__
+    raise TypeError(f"source: expected a Collection or a Find, found {found}")
+
+
 def explain_scan(
     source: Collection | Find, predicate: polars.Expr, columns: Any = None, **options: Any
 ) -> str:
     """Says how `scan(source, columns).filter(predicate)` reads the collection: by which filter and
     which index, and why. Nothing is read for it.
+
+    >>> import flagstone, polars
+    >>> with flagstone.open("explained") as db:
+    ...     c = db.collection("comments")
+    ...     c.update({n: {"score": n} for n in range(9)})
+    ...     c.create_index("by_score", "score")
+    ...     "by_score" in flagstone.explain_scan(c, polars.col("score") == 6)
+    True
     """
     import polars
     from polars.io.plugins import register_io_source
 
-    find = source.find() if hasattr(source, "find") else source
+    find = _query_of(source)
     whole = find.arrow(columns, **options)._with_text_views()
     whole._check_decimals("polars")
     empty = polars.DataFrame(whole._empty())
@@ -124,6 +150,13 @@ def connect(
     names that differ only in case are one name: of two such collections, `tables` must rename one.
     A collection that cannot be a table with these options is left out with a warning, unless
     `tables` names it.
+
+    >>> import flagstone
+    >>> with flagstone.open("connected") as db:
+    ...     db.collection("comments").update({n: {"score": n} for n in range(9)})
+    ...     with flagstone.connect(db) as connection:
+    ...         connection.sql("SELECT sum(score) FROM comments").fetchall()
+    [(36,)]
     """
     import duckdb
 

@@ -14,6 +14,12 @@ def build(cls: Any, value: Any) -> Any:
     A field of a dataclass that is a dataclass itself, or a list or dict of them, is built as well.
     Other values are taken as they are: a dataclass checks nothing. pydantic and msgspec check, and
     raise what they raise.
+
+    >>> @dataclasses.dataclass
+    ... class User:
+    ...     name: str
+    >>> build(User, {"name": "ada"})
+    User(name='ada')
     """
     if hasattr(cls, "model_validate"):
         return cls.model_validate(value)

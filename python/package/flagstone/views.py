@@ -70,7 +70,15 @@ class _Range(Generic[K]):
 
 
 class KeysOfRange(_Range[K], KeysView[K]):
-    """The keys, in their order."""
+    """The keys, in their order: a set, as the keys of a `dict`.
+
+    >>> import flagstone
+    >>> with flagstone.open("keys") as db:
+    ...     c = db.collection("c")
+    ...     c.update({"a": {"n": 1}, "b": {"n": 2}, "c": {"n": 3}})
+    ...     print(sorted(c.keys("b") & {"a", "b"}), len(c.keys("b")), "a" in c.keys("b"))
+    ['b'] 2 False
+    """
 
     _part = "keys"
 
@@ -83,7 +91,15 @@ class KeysOfRange(_Range[K], KeysView[K]):
 
 
 class ValuesOfRange(_Range[Any], ValuesView[V]):
-    """The values, in the order of their keys."""
+    """The values, in the order of their keys.
+
+    >>> import flagstone
+    >>> with flagstone.open("values") as db:
+    ...     c = db.collection("c")
+    ...     c.update({"a": {"n": 1}, "b": {"n": 2}})
+    ...     [doc["n"] for doc in reversed(c.values())]
+    [2, 1]
+    """
 
     _part = "values"
 
@@ -92,7 +108,15 @@ class ValuesOfRange(_Range[Any], ValuesView[V]):
 
 
 class ItemsOfRange(_Range[K], ItemsView[K, V]):
-    """The pairs of a key and its value, in the order of the keys."""
+    """The pairs of a key and its value, in the order of the keys.
+
+    >>> import flagstone
+    >>> with flagstone.open("items") as db:
+    ...     kv = db.keyspace("kv")
+    ...     kv.update({b"a": b"1", b"b": b"2"})
+    ...     dict(kv.items(b"b"))
+    {b'b': b'2'}
+    """
 
     _part = "items"
 
@@ -109,3 +133,6 @@ class ItemsOfRange(_Range[K], ItemsView[K, V]):
         except KeyError:
             return False
         return bool(found == value) and self._holds(key)
+
+
+__all__ = ["ItemsOfRange", "KeysOfRange", "ValuesOfRange"]
