@@ -135,10 +135,10 @@ class _Polars:
         name = inputs[0].get("Column")
         if "Boolean" in function:
             function = function["Boolean"]
-            if function == "Not" and name in self._columns:
-                return self._bool(name, False)
             if name not in self._columns:
                 return None
+            if function == "Not":
+                return self._bool(name, False)
             if function == "IsNull":
                 return self._columns.is_null(name)
             if function == "IsNotNull":
