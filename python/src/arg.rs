@@ -3,10 +3,11 @@
 //!
 //! `#[pyo3(from_py_with = arg::create)] create: bool` takes an argument so.
 
+use crate::error::invalid;
 use crate::options::expected;
-use pyo3::exceptions::PyTypeError;
+use pyo3::exceptions::{PyOverflowError, PyTypeError};
 use pyo3::prelude::*;
-use pyo3::types::PyString;
+use pyo3::types::{PyBool, PyString};
 use std::path::PathBuf;
 
 /// A plain type of arguments.
@@ -37,11 +38,25 @@ macro_rules! plain {
     )*};
 }
 
+macro_rules! count {
+    ($($type:ty)*) => {$(
+        impl Plain<'_> for $type {
+            const EXPECTED: &'static str = "an int from 0 on";
+
+            fn of(given: &Bound<'_, PyAny>) -> PyResult<Self> {
+                match given.is_instance_of::<PyBool>() {
+                    true => Err(PyTypeError::new_err(Self::EXPECTED)),
+                    false => given.extract(),
+                }
+            }
+        }
+    )*};
+}
+
+count! { u32 u64 usize }
+
 plain! {
     bool: "True or False";
-    u32: "an int from 0 on";
-    u64: "an int from 0 on";
-    usize: "an int from 0 on";
     PathBuf: "a path";
     Vec<String>: "a list of text";
 }
@@ -58,7 +73,10 @@ impl<'a, T: Plain<'a>> Plain<'a> for Option<T> {
 fn named<'a, T: Plain<'a>>(name: &str, given: &'a Bound<'_, PyAny>) -> PyResult<T> {
     T::of(given).map_err(|error| match error.is_instance_of::<PyTypeError>(given.py()) {
         true => expected(name, T::EXPECTED, given),
-        // Such as a number that is too large.
+        // A number below 0, or one that is too large.
+        false if error.is_instance_of::<PyOverflowError>(given.py()) => {
+            invalid(given.py(), format!("{name}: expected {}, found {given}", T::EXPECTED))
+        }
         false => error,
     })
 }

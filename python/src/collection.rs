@@ -236,7 +236,7 @@ impl Collection {
         let Some(path) = path else {
             let Some(document) = self.look_up(py, &key)? else { return Ok(default_or_none()) };
             return match r#type {
-                None => Document::of(py, document, self.decimals),
+                None => self.handed_out(py, key, document),
                 Some(class) => {
                     let decoded = decode::view(py, &document.root(), self.decimals)?;
                     models::build(class, &decoded)

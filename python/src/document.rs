@@ -103,7 +103,24 @@ impl Document {
             let next = view.get(name).map_err(|error| malformed(py, error))?;
             view = next.ok_or_else(|| PyKeyError::new_err(name.to_string()))?;
         }
+        // The transaction may have written something else there.
+        if !self.names.is_empty() && !has_names(py, &view)? {
+            let path = self.names.join(".");
+            return Err(invalid(py, format!("{path} is no map of names any more")));
+        }
         read(&view)
+    }
+
+    /// Returns a value that is no map of names. In a document of a transaction its parts refuse to
+    /// be changed, for nobody would write that.
+    fn decoded<'py>(&self, py: Python<'py>, view: &View<'_>) -> PyResult<Bound<'py, PyAny>> {
+        let value = decode::view(py, view, self.decimals)?;
+        match self.bytes {
+            Held::Edited(_) if view.is_array() || view.is_map() => {
+                PyModule::import(py, "flagstone.parts")?.call_method1("fixed", (value,))
+            }
+            _ => Ok(value),
+        }
     }
 
     /// Sets a field, or removes it, in the transaction that the document belongs to.
@@ -132,7 +149,7 @@ impl Document {
         view: &View<'_>,
     ) -> PyResult<Bound<'py, PyAny>> {
         if !has_names(py, view)? {
-            return decode::view(py, view, self.decimals);
+            return self.decoded(py, view);
         }
         let names = self.names.iter().cloned().chain([name.into()]).collect();
         let inner = Self { bytes: self.bytes.clone(), names, decimals: self.decimals };
@@ -161,7 +178,8 @@ impl Document {
     ) -> PyResult<Bound<'py, PyAny>> {
         let missing = || PyKeyError::new_err(name.clone().unbind());
         let text = name.cast::<PyString>().map_err(|_no_text| missing())?;
-        let text = text.to_cow()?;
+        // A text with a lone surrogate is no name.
+        let text = text.to_cow().map_err(|_no_utf8| missing())?;
         self.read(py, |view| {
             let found = view.get(&text).map_err(|error| malformed(py, error))?;
             self.field(py, &text, &found.ok_or_else(missing)?)
@@ -182,7 +200,8 @@ impl Document {
 
     fn __contains__(&self, py: Python<'_>, name: &Bound<'_, PyAny>) -> PyResult<bool> {
         let Ok(name) = name.cast::<PyString>() else { return Ok(false) };
-        let name = name.to_cow()?;
+        // A text with a lone surrogate is no name.
+        let Ok(name) = name.to_cow() else { return Ok(false) };
         self.read(py, |view| Ok(view.get(&name).map_err(|error| malformed(py, error))?.is_some()))
     }
 

@@ -65,7 +65,20 @@ fn check(stream: &mut FFI_ArrowArrayStream, code: c_int) -> Result<(), ArrowErro
         (!text.is_null()).then(|| CStr::from_ptr(text).to_string_lossy().into_owned())
     };
     let text = text.unwrap_or_else(|| format!("error {code}"));
-    Err(ArrowError::CDataInterface(text))
+    Err(ArrowError::CDataInterface(without_traceback(&text)))
+}
+
+/// Returns the first line, and the last one of a traceback of Python, which names the exception.
+fn without_traceback(text: &str) -> String {
+    let Some((front, traceback)) = text.split_once("Traceback (most recent call last)") else {
+        return text.to_owned();
+    };
+    let first = front.lines().next().unwrap_or_default().trim();
+    let last = traceback.lines().map(str::trim_end).rfind(|line| !line.is_empty());
+    match last.filter(|last| !first.contains(last)) {
+        Some(last) => format!("{first}: {last}"),
+        None => first.to_owned(),
+    }
 }
 
 impl Iterator for Incoming {

@@ -7,6 +7,7 @@ use crate::opened::Opened;
 use crate::signals::Interrupt;
 use flagstone::{Collection, Error, ErrorKind};
 use flagstone_arrow::{LoadMode, LoadOptions};
+use pyo3::exceptions::PyKeyboardInterrupt;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use std::ops::ControlFlow;
@@ -72,11 +73,16 @@ pub(crate) fn run<'py>(
             if raised.is_some() { ControlFlow::Break(()) } else { interrupt.check() }
         };
         flagstone_arrow::load(&opened.database, collection, &mut reader, &options, watch)
-    })?;
+    });
     interrupt.raise()?;
     if let Some(error) = raised {
         return Err(error);
     }
+    // The C interface has a text of an exception, and not the exception: Ctrl-C is told by its name.
+    let loaded = loaded.map_err(|error| match error.value(py).to_string() {
+        text if text.contains("KeyboardInterrupt") => PyKeyboardInterrupt::new_err(()),
+        _ => error,
+    })?;
     let report = PyDict::new(py);
     report.set_item("documents", loaded.documents)?;
     report.set_item("existing", loaded.existing)?;

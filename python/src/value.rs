@@ -206,6 +206,10 @@ fn bytes_or_time(object: &Bound<'_, PyAny>) -> Read<Option<Value>> {
     Ok(None)
 }
 
+/// The microseconds at which the years begin in UTC.
+const YEAR_1: i64 = -62_135_596_800_000_000;
+const YEAR_10000: i64 = 253_402_300_800_000_000;
+
 fn datetime(at: &Bound<'_, PyDateTime>) -> Read {
     let py = at.py();
     let here = |reason: &str| Refused::Here(reason.into(), Vec::new());
@@ -222,6 +226,9 @@ fn datetime(at: &Bound<'_, PyDateTime>) -> Read {
     let since = since.cast::<PyDelta>().map_err(PyErr::from)?;
     let seconds = i64::from(since.get_days()) * 86_400 + i64::from(since.get_seconds());
     let micros = seconds * 1_000_000 + i64::from(since.get_microseconds());
+    if !(YEAR_1..YEAR_10000).contains(&micros) {
+        return Err(here("a datetime that in UTC is outside of the years 1 to 9999"));
+    }
     Ok(Value::DateTime(DateTime::from_micros(micros)))
 }
 
@@ -237,11 +244,17 @@ fn other(object: &Bound<'_, PyAny>, depth: usize) -> Read {
         if object.hasattr("__dataclass_fields__")? || object.hasattr("__attrs_attrs__")? {
             return fields(object, depth);
         }
-        if let Some(names) = object.getattr_opt("__struct_fields__")? {
-            let names: Vec<String> = names.extract()?;
-            return attributes(object, names, depth);
+        if object.hasattr("__struct_fields__")? {
+            return read(&builtins_of_struct(object)?, depth + 1);
         }
-        // pydantic; then what other libraries have; then numpy, whose numbers have `tolist`, too.
+        if object.get_type().hasattr("model_fields")? {
+            // Of pydantic. Documents have the names that JSON has.
+            let named = PyDict::new(py);
+            named.set_item("by_alias", true)?;
+            let dumped = object.call_method("model_dump", (), Some(&named))?;
+            return read(&dumped, depth + 1);
+        }
+        // What other libraries have; then numpy, whose numbers have `tolist`, too.
         for method in ["model_dump", "to_dict", "tolist"] {
             if let Some(method) = object.getattr_opt(method)? {
                 return read(&method.call0()?, depth + 1);
@@ -257,15 +270,33 @@ fn other(object: &Bound<'_, PyAny>, depth: usize) -> Read {
 
 /// Returns the fields of a dataclass or an attrs class.
 fn fields(object: &Bound<'_, PyAny>, depth: usize) -> Read {
-    let names = match object.getattr_opt("__dataclass_fields__")? {
-        Some(fields) => fields.cast::<PyDict>().map_err(PyErr::from)?.keys().extract()?,
-        None => {
-            let all = object.getattr("__attrs_attrs__")?;
-            let name = |field: PyResult<Bound<'_, PyAny>>| field?.getattr("name")?.extract();
-            all.try_iter()?.map(name).collect::<PyResult<Vec<String>>>()?
-        }
+    let py = object.py();
+    // Without class variables and arguments of the constructor alone.
+    let all = match object.hasattr("__dataclass_fields__")? {
+        true => PyModule::import(py, "dataclasses")?.call_method1("fields", (object,))?,
+        false => object.getattr("__attrs_attrs__")?,
     };
-    attributes(object, names, depth)
+    let name = |field: PyResult<Bound<'_, PyAny>>| field?.getattr("name")?.extract();
+    attributes(object, all.try_iter()?.map(name).collect::<PyResult<_>>()?, depth)
+}
+
+/// Returns what msgspec makes of a struct, with the names, tags and arrays that its class has; what
+/// has a form in documents stays as it is.
+fn builtins_of_struct<'py>(object: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+    let py = object.py();
+    let types = PyTuple::new(
+        py,
+        [
+            py.get_type::<PyBytes>(),
+            py.get_type::<PyByteArray>(),
+            py.get_type::<PyDateTime>(),
+            decimal_type(py)?.clone(),
+            uuid_type(py)?.clone(),
+        ],
+    )?;
+    let named = PyDict::new(py);
+    named.set_item("builtin_types", types)?;
+    PyModule::import(py, "msgspec")?.getattr("to_builtins")?.call((object,), Some(&named))
 }
 
 fn attributes(object: &Bound<'_, PyAny>, names: Vec<String>, depth: usize) -> Read {

@@ -52,7 +52,7 @@ fn check_type(data_type: &DataType, reading: Reading) -> Result<(), String> {
         }
         DataType::Timestamp(_, None) if !reading.naive_is_utc => Err(format!(
             "{data_type} has no time zone, so its values are no points in time; give it one, or \
-             pass naive=\"utc\", as an option --naive-utc"
+             pass naive=\"utc\", or --naive-utc to the tool"
         )),
         DataType::List(item)
         | DataType::LargeList(item)

@@ -38,11 +38,17 @@ def _dataclass(cls: Any, value: Any) -> Any:
     if not isinstance(value, dict):
         raise TypeError(f"{cls.__name__}: expected a map, found {type(value).__name__}")
     hints = typing.get_type_hints(cls)
-    names = {field.name for field in dataclasses.fields(cls) if field.init}
-    unknown = sorted(value.keys() - names)
+    fields = {field.name: field.init for field in dataclasses.fields(cls)}
+    unknown = sorted(value.keys() - fields.keys())
     if unknown:
         raise TypeError(f"{cls.__name__} has no field {unknown[0]!r}")
-    return cls(**{name: _of_hint(hints.get(name), part) for name, part in value.items()})
+    parts = {name: _of_hint(hints.get(name), part) for name, part in value.items()}
+    built = cls(**{name: part for name, part in parts.items() if fields[name]})
+    for name, part in parts.items():
+        if not fields[name]:
+            # The constructor does not take it.
+            object.__setattr__(built, name, part)
+    return built
 
 
 def _of_hint(hint: Any, value: Any) -> Any:

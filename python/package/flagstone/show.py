@@ -7,6 +7,8 @@ import itertools
 from collections.abc import Mapping
 from typing import Any
 
+from .errors import Error
+
 ROWS = 10
 COLUMNS = 12
 TEXT = 60
@@ -21,7 +23,7 @@ def table(of: Any) -> str:
             names.update(dict.fromkeys(document))
     shown = list(names)[:COLUMNS]
     lines = [f"<p><code>{html.escape(repr(of))}</code></p>", "<table>", "<thead><tr>"]
-    lines += [f"<th>{html.escape(name)}</th>" for name in ["key", *shown]]
+    lines += [f"<th>{html.escape(str(name))}</th>" for name in ["key", *shown]]
     lines += ["</tr></thead>", "<tbody>"]
     for key, document in rows[:ROWS]:
         cells = [_cell(key)]
@@ -42,7 +44,11 @@ def table(of: Any) -> str:
 
 
 def _cell(value: Any) -> str:
-    text = value.json() if hasattr(value, "json") else str(value)
+    try:
+        text = value.json() if hasattr(value, "json") else str(value)
+    except Error:
+        # A part has no JSON form.
+        text = repr(value)
     if len(text) > TEXT:
         text = text[: TEXT - 1] + "\u2026"
     return html.escape(text)

@@ -83,7 +83,7 @@ impl Stored {
             return Ok(bytes);
         }
         Err(Error::invalid(format!(
-            "a document of {} bytes: expected at most {limit} (Options::document_bytes_max)",
+            "a document of {} bytes: expected at most {limit} (option document_bytes_max)",
             bytes.len()
         )))
     }
