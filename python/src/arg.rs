@@ -1,5 +1,5 @@
-//! Arguments of plain types: one of a wrong type is a `TypeError` that names the argument. PyO3 names
-//! it in a note alone, which Python 3.10 does not have.
+//! Arguments of plain types: one of a wrong type is a `TypeError` that names the argument. PyO3
+//! names it in a note alone, which Python 3.10 does not have.
 //!
 //! `#[pyo3(from_py_with = arg::create)] create: bool` takes an argument so.
 

@@ -352,8 +352,8 @@ impl Keyspace {
         }
     }
 
-    /// Removes the first key and returns it with its value; raises `KeyError` if there is none. Each
-    /// of several threads gets another one.
+    /// Removes the first key and returns it with its value; raises `KeyError` if there is none.
+    /// Each of several threads gets another one.
     fn popitem<'py>(
         &self,
         py: Python<'py>,
@@ -364,8 +364,8 @@ impl Keyspace {
         Ok((PyBytes::new(py, &key), PyBytes::new(py, &value)))
     }
 
-    /// Returns the value of `key`; without one sets it to `default`. Of several threads, all get the
-    /// value that one has set.
+    /// Returns the value of `key`; without one sets it to `default`. Of several threads, all get
+    /// the value that one has set.
     ///
     ///     >>> kv = db.keyspace("kv")
     ///     >>> kv.setdefault(b"a", b"1"), kv.setdefault(b"a", b"2")

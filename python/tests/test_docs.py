@@ -12,7 +12,17 @@ from types import ModuleType
 import flagstone
 import pytest
 from pages import PAGES, ROOT, of_page
-from flagstone import _flagstone, errors, frames, models, progress, show, views
+from flagstone import (
+    _flagstone,
+    errors,
+    frames,
+    models,
+    progress,
+    pushdown,
+    pushdown_pyarrow,
+    show,
+    views,
+)
 
 
 @pytest.mark.parametrize("name", sorted(_flagstone.__all__))
@@ -39,6 +49,7 @@ def test_examples_of_docstrings_run(
 
 
 MODULES = [flagstone, errors, frames, models, progress, show, views]
+INNER = [_flagstone, pushdown, pushdown_pyarrow]
 
 
 @pytest.mark.parametrize("module", MODULES, ids=lambda module: module.__name__)
@@ -63,7 +74,7 @@ def undescribed(thing: object, name: str) -> Iterator[str]:
 
 def test_every_public_thing_is_described() -> None:
     missing: list[str] = []
-    for module in [*MODULES, _flagstone]:
+    for module in MODULES + INNER:
         assert module.__doc__
         for name in getattr(module, "__all__", vars(module)):
             if not name.startswith("_"):

@@ -36,9 +36,11 @@ class Columns:
         return bool(self._of)
 
     def names(self) -> list[str]:
+        """Returns the names of the columns that filters find."""
         return list(self._of)
 
     def kind(self, name: str) -> str:
+        """Returns the type of a column; nothing for one that filters do not find."""
         return self._of[name][1] if name in self._of else ""
 
     def compare(self, name: str, operator: str, value: Any) -> Filter:
@@ -51,12 +53,15 @@ class Columns:
         return found
 
     def one_of(self, name: str, values: list[Any]) -> Filter:
+        """Returns the filter of `is_in`."""
         return {self._of[name][0]: {"$in": values}}
 
     def prefix(self, name: str, prefix: str) -> Filter:
+        """Returns the filter of `starts_with`."""
         return {self._of[name][0]: {"$prefix": prefix}}
 
     def is_null(self, name: str) -> Filter:
+        """Returns the filter of `is_null`."""
         path, _ = self._of[name]
         # A key is never null. A value that does not fit is one that a filter does not see as null.
         if path == "$key" or self.may_be_misfit:
@@ -64,17 +69,20 @@ class Columns:
         return {"$or": [{path: None}, {path: {"$exists": False}}]}
 
     def is_not_null(self, name: str) -> Filter:
+        """Returns the filter of `is_not_null`."""
         path, _ = self._of[name]
         return None if path == "$key" else {path: {"$exists": True}}
 
 
 def both(left: Filter, right: Filter) -> Filter:
+    """Returns the filter of documents that match both."""
     if left is None or right is None:
         return right if left is None else left
     return {"$and": [left, right]}
 
 
 def either(left: Filter, right: Filter) -> Filter:
+    """Returns the filter of documents that match one of them."""
     return None if left is None or right is None else {"$or": [left, right]}
 
 
