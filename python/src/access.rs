@@ -171,6 +171,7 @@ impl Entries {
 }
 
 /// A collection, and what it is read and written through.
+#[derive(Clone)]
 pub(crate) struct Documents {
     pub(crate) collection: Collection,
     pub(crate) through: Through,
@@ -350,23 +351,35 @@ impl Documents {
         }
     }
 
-    /// Sets the value at a path of names, which is there or whose last name is not.
+    /// Sets the value at a path of names, or removes it. `expected` is what must be there.
     pub(crate) fn set_in(
         &self,
         key: Value,
         names: &[Box<str>],
+        expected: Option<&Value>,
         value: Option<Value>,
     ) -> Result<()> {
         let Through::Transaction(tx) = &self.through else { return Err(no_writes()) };
         let change = |document: &mut flagstone::DocumentMut| {
             let gone = || Error::invalid("the document has changed: read it again");
-            let Some((last, way)) = names.split_last() else { return Err(gone()) };
-            let mut map = document.value_mut();
+            let is_expected =
+                |now: Option<&Value>| expected.is_none_or(|expected| now == Some(expected));
+            let mut place = document.value_mut();
+            let Some((last, way)) = names.split_last() else {
+                if !is_expected(Some(place)) {
+                    return Err(gone());
+                }
+                *place = value.unwrap_or(Value::Null);
+                return Ok(());
+            };
             for name in way {
-                let Value::Map(inside) = map else { return Err(gone()) };
-                map = inside.get_mut(name).ok_or_else(gone)?;
+                let Value::Map(inside) = place else { return Err(gone()) };
+                place = inside.get_mut(name).ok_or_else(gone)?;
             }
-            let Value::Map(map) = map else { return Err(gone()) };
+            let Value::Map(map) = place else { return Err(gone()) };
+            if !is_expected(map.get(last)) {
+                return Err(gone());
+            }
             match value {
                 Some(value) => drop(map.insert(&**last, value)),
                 None => drop(map.remove(last)),

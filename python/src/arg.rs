@@ -1,96 +1,147 @@
-//! Arguments of plain types: one of a wrong type is a `TypeError` that names the argument. PyO3
-//! names it in a note alone, which Python 3.10 does not have.
+//! Arguments of Python by their names: an error says which one it is, what is expected and what was
+//! found. A wrong type is a `TypeError`; a value out of range is an `InvalidInput`, a `ValueError`.
+//! PyO3 names an argument in a note alone, which Python 3.10 does not have.
 //!
 //! `#[pyo3(from_py_with = arg::create)] create: bool` takes an argument so.
 
 use crate::error::invalid;
-use crate::options::expected;
-use pyo3::exceptions::{PyOverflowError, PyTypeError};
+use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyString};
+use pyo3::types::{PyBool, PyByteArray, PyBytes, PyFloat, PyMapping, PyString};
 use std::path::PathBuf;
 
-/// A plain type of arguments.
-pub(crate) trait Plain<'a>: Sized {
-    /// What a call should have passed.
-    const EXPECTED: &'static str;
-
-    fn of(given: &'a Bound<'_, PyAny>) -> PyResult<Self>;
+/// A type of arguments.
+pub(crate) trait Argument<'a>: Sized {
+    fn of(name: &str, given: &'a Bound<'_, PyAny>) -> PyResult<Self>;
 }
 
-impl<'a> Plain<'a> for &'a str {
-    const EXPECTED: &'static str = "text";
-
-    fn of(given: &'a Bound<'_, PyAny>) -> PyResult<Self> {
-        given.cast::<PyString>()?.to_str()
+impl<'a> Argument<'a> for &'a str {
+    fn of(name: &str, given: &'a Bound<'_, PyAny>) -> PyResult<Self> {
+        let Ok(text) = given.cast::<PyString>() else {
+            return Err(expected(name, "text", given));
+        };
+        text.to_str().map_err(|_lone| expected(name, "text without lone surrogates", given))
     }
 }
 
-macro_rules! plain {
-    ($($type:ty: $expected:literal;)*) => {$(
-        impl Plain<'_> for $type {
-            const EXPECTED: &'static str = $expected;
-
-            fn of(given: &Bound<'_, PyAny>) -> PyResult<Self> {
-                given.extract()
-            }
-        }
-    )*};
-}
-
-macro_rules! count {
-    ($($type:ty)*) => {$(
-        impl Plain<'_> for $type {
-            const EXPECTED: &'static str = "an int from 0 on";
-
-            fn of(given: &Bound<'_, PyAny>) -> PyResult<Self> {
-                match given.is_instance_of::<PyBool>() {
-                    true => Err(PyTypeError::new_err(Self::EXPECTED)),
-                    false => given.extract(),
-                }
-            }
-        }
-    )*};
-}
-
-count! { u32 u64 usize }
-
-plain! {
-    bool: "True or False";
-    PathBuf: "a path";
-    Vec<String>: "a list of text";
-}
-
-impl<'a, T: Plain<'a>> Plain<'a> for Option<T> {
-    const EXPECTED: &'static str = T::EXPECTED;
-
-    fn of(given: &'a Bound<'_, PyAny>) -> PyResult<Self> {
-        if given.is_none() { Ok(None) } else { T::of(given).map(Some) }
+impl Argument<'_> for bool {
+    fn of(name: &str, given: &Bound<'_, PyAny>) -> PyResult<Self> {
+        // A bool of numpy is one, too.
+        given.extract().map_err(|_other| expected(name, "True or False", given))
     }
 }
 
-/// Returns the argument `name`.
-fn named<'a, T: Plain<'a>>(name: &str, given: &'a Bound<'_, PyAny>) -> PyResult<T> {
-    T::of(given).map_err(|error| match error.is_instance_of::<PyTypeError>(given.py()) {
-        true => expected(name, T::EXPECTED, given),
-        // A number below 0, or one that is too large.
-        false if error.is_instance_of::<PyOverflowError>(given.py()) => {
-            invalid(given.py(), format!("{name}: expected {}, found {given}", T::EXPECTED))
+impl Argument<'_> for u64 {
+    fn of(name: &str, given: &Bound<'_, PyAny>) -> PyResult<Self> {
+        const NUMBER: &str = "an int from 0 on";
+        if given.is_instance_of::<PyBool>() || given.is_instance_of::<PyFloat>() {
+            return Err(expected(name, NUMBER, given));
         }
-        false => error,
-    })
+        given.extract().map_err(|error: PyErr| {
+            match error.is_instance_of::<PyTypeError>(given.py()) {
+                true => expected(name, NUMBER, given),
+                // Negative, or beyond 64 bits.
+                false => out_of_range(name, NUMBER, given),
+            }
+        })
+    }
 }
 
-macro_rules! arguments {
+impl Argument<'_> for usize {
+    fn of(name: &str, given: &Bound<'_, PyAny>) -> PyResult<Self> {
+        // More than there is memory for is as good as any number.
+        Ok(Self::try_from(u64::of(name, given)?).unwrap_or(Self::MAX))
+    }
+}
+
+impl Argument<'_> for u32 {
+    fn of(name: &str, given: &Bound<'_, PyAny>) -> PyResult<Self> {
+        Ok(Self::try_from(u64::of(name, given)?).unwrap_or(Self::MAX))
+    }
+}
+
+impl Argument<'_> for PathBuf {
+    /// A path: text, bytes or an object with `__fspath__`.
+    fn of(name: &str, given: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let os = given.py().import("os")?;
+        let path = os.call_method1("fspath", (given,));
+        let path = path.map_err(|_other| expected(name, "a path", given))?;
+        os.call_method1("fsdecode", (path,))?.extract()
+    }
+}
+
+impl Argument<'_> for Vec<String> {
+    fn of(name: &str, given: &Bound<'_, PyAny>) -> PyResult<Self> {
+        texts(given).ok_or_else(|| expected(name, "a list of text", given))
+    }
+}
+
+impl<'a, T: Argument<'a>> Argument<'a> for Option<T> {
+    fn of(name: &str, given: &'a Bound<'_, PyAny>) -> PyResult<Self> {
+        if given.is_none() { Ok(None) } else { T::of(name, given).map(Some) }
+    }
+}
+
+/// Defines the conversion of the arguments of these names.
+macro_rules! named {
     ($($name:ident)*) => {$(
-        pub(crate) fn $name<'a, T: Plain<'a>>(given: &'a Bound<'_, PyAny>) -> PyResult<T> {
-            named(stringify!($name), given)
+        pub(crate) fn $name<'a, T: Argument<'a>>(given: &'a Bound<'_, PyAny>) -> PyResult<T> {
+            T::of(stringify!($name), given)
         }
     )*};
 }
 
-arguments! {
+named! {
     analyze bad_lines batch_rows compaction_workers create decimal format json keep_key key
-    limit mode naive name names new nulls old on on_mismatch path read_only
-    resume retries reverse sample scratch serializable skip sparse start threads unique
+    limit mode naive name names new nulls old on on_mismatch path read_only resume retries reverse sample
+    scratch serializable skip sparse start threads unique
+}
+
+/// Returns the items of a list, a tuple or another iterable; `None` for what is none, and for a
+/// mapping.
+pub(crate) fn items<'py>(given: &Bound<'py, PyAny>) -> Option<Vec<Bound<'py, PyAny>>> {
+    if !is_iterable(given) || given.cast::<PyMapping>().is_ok() {
+        return None;
+    }
+    given.try_iter().ok()?.collect::<PyResult<_>>().ok()
+}
+
+/// Returns whether `given` is an iterable, but for text and bytes, whose items are not meant.
+pub(crate) fn is_iterable(given: &Bound<'_, PyAny>) -> bool {
+    let is_one = given.is_instance_of::<PyString>()
+        || given.is_instance_of::<PyBytes>()
+        || given.is_instance_of::<PyByteArray>();
+    !is_one && given.try_iter().is_ok()
+}
+
+/// Returns the texts of a list, a tuple or another iterable.
+pub(crate) fn texts(given: &Bound<'_, PyAny>) -> Option<Vec<String>> {
+    items(given)?.iter().map(|item| item.extract().ok()).collect()
+}
+
+/// Refuses what is not a function.
+pub(crate) fn check_callable(name: &str, what: &str, given: &Bound<'_, PyAny>) -> PyResult<()> {
+    if given.is_callable() { Ok(()) } else { Err(expected(name, what, given)) }
+}
+
+/// Returns the error of an argument of a wrong type.
+#[cold]
+pub(crate) fn expected(name: &str, expected: &str, given: &Bound<'_, PyAny>) -> PyErr {
+    PyTypeError::new_err(format!("{name}: expected {expected}, found {}", shown(given)))
+}
+
+/// Returns the error of an argument of the right type that has no meaning.
+#[cold]
+pub(crate) fn out_of_range(name: &str, expected: &str, given: &Bound<'_, PyAny>) -> PyErr {
+    invalid(given.py(), format!("{name}: expected {expected}, found {}", shown(given)))
+}
+
+fn shown(given: &Bound<'_, PyAny>) -> String {
+    const MOST: usize = 60;
+    let Ok(text) = given.repr() else { return "another value".into() };
+    let text = text.to_string_lossy();
+    match text.char_indices().nth(MOST) {
+        Some((end, _)) => format!("{}..", &text[..end]),
+        None => text.into_owned(),
+    }
 }

@@ -13,9 +13,8 @@ use flagstone::{Error, Result};
 use flagstone_arrow::{
     Column, Columns, KeyColumn, Kind, OnMismatch, PRECISION_128, Stream, StreamOptions,
 };
-use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
-use pyo3::types::{PyCapsule, PyDict, PyList, PyString, PyTuple};
+use pyo3::types::{PyCapsule, PyDict, PyMapping, PyString};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// The path of the primary key.
@@ -122,6 +121,11 @@ impl ArrowSource {
         })
     }
 
+    /// Returns the exception of a handler of signals that has ended a stream of it.
+    pub(crate) fn interrupted(&self) -> Option<PyErr> {
+        taken(&self.interrupt)
+    }
+
     /// Has a package read the source, by this function of it. Ctrl-C raises its own exception, and
     /// not what the package makes of it.
     fn read_by<'py>(
@@ -146,30 +150,29 @@ pub(crate) fn columns_of(given: &Bound<'_, PyAny>) -> PyResult<Vec<Column>> {
         KEY => Ok(Column::key(name)),
         path => Column::path(name, path).map_err(|error| raised(py, &error)),
     };
-    if let Ok(dict) = given.cast::<PyDict>() {
+    if let Ok(mapping) = given.cast::<PyMapping>() {
         let mut columns = Vec::new();
-        for (name, place) in dict.iter() {
-            let name: String = name.extract()?;
+        for pair in mapping.items()?.iter() {
+            let (name, place): (Bound<'_, PyAny>, Bound<'_, PyAny>) = pair.extract()?;
+            let name: String = name
+                .extract()
+                .map_err(|_other: PyErr| arg::expected("columns", "names that are text", &name))?;
             if let Ok(path) = place.cast::<PyString>() {
                 columns.push(column(&name, &path.to_cow()?)?);
                 continue;
             }
-            let pair = place.cast::<PyTuple>().ok().and_then(|pair| pair.extract().ok());
-            let Some((path, kind)): Option<(String, String)> = pair else {
-                let text = format!("column {name}: expected a path, or a pair of path and type");
-                return Err(PyTypeError::new_err(text));
+            let pair = arg::texts(&place).filter(|pair| pair.len() == 2);
+            let Some([path, kind]) = pair.as_deref() else {
+                let expected = "a path, or a pair of path and type";
+                return Err(arg::expected(&format!("column {name}"), expected, &place));
             };
-            let kind = Kind::parse(&kind).map_err(|error| raised(py, &error))?;
-            columns.push(column(&name, &path)?.of(kind));
+            let kind = Kind::parse(kind).map_err(|error| raised(py, &error))?;
+            columns.push(column(&name, path)?.of(kind));
         }
         return Ok(columns);
     }
-    let wrong = "columns: expected a dict of names and paths, or a list of paths";
-    let paths: Vec<String> = given
-        .cast::<PyList>()
-        .ok()
-        .and_then(|list| list.extract().ok())
-        .ok_or_else(|| PyTypeError::new_err(wrong))?;
+    let wrong = "a dict of names and paths, or a list of paths";
+    let paths = arg::texts(given).ok_or_else(|| arg::expected("columns", wrong, given))?;
     paths.iter().map(|path| column(path.strip_prefix("$.").unwrap_or(path), path)).collect()
 }
 

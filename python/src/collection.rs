@@ -5,7 +5,8 @@ use crate::arg;
 use crate::arrow::ArrowSource;
 use crate::changes::{Asked, Changes, Timeout};
 use crate::decode::{self, Decimals};
-use crate::document::{Document, Edited};
+use crate::document::Document;
+use crate::edits::Edited;
 use crate::error::invalid;
 use crate::find::Find;
 use crate::fork::OfProcess;
@@ -16,13 +17,13 @@ use crate::scan::Part;
 use crate::selection::{Selected, Selection};
 use crate::signals::Interrupt;
 use crate::through::Through;
-use crate::{load, load_arrow, models, options, time, update, value, views};
+use crate::{load, load_arrow, models, time, update, value, views};
 use flagstone::{Index, Result, TryGet, Value};
 use pyo3::exceptions::{PyKeyError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyDict, PyString, PyTuple};
 use std::ops::Bound as End;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 /// A named, ordered map of keys to documents, with indexes and queries: a `MutableMapping`.
 ///
@@ -112,7 +113,8 @@ impl Collection {
             ),
         };
         let source = self.run(py, |documents| documents.scan(range, is_reverse, part))?;
-        Ok(Rows::new(&self.opened, source, part, self.decimals))
+        let rows = Rows::new(&self.opened, source, part, self.decimals);
+        Ok(rows.edited_in(&self.documents))
     }
 
     fn put(&self, py: Python<'_>, key: Value, document: &Bound<'_, PyAny>) -> PyResult<()> {
@@ -129,17 +131,10 @@ impl Collection {
         key: Value,
         document: flagstone::Document,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let Documents { collection, through } = &*self.documents;
-        let Through::Transaction(_) = through else {
+        let Through::Transaction(_) = self.documents.through else {
             return Document::of(py, document, self.decimals);
         };
-        let documents = Documents { collection: collection.clone(), through: through.clone() };
-        let edited = Edited {
-            opened: Arc::clone(&self.opened),
-            documents: OfProcess::new(documents),
-            key,
-            now: Mutex::new(document),
-        };
+        let edited = Edited::new(&self.opened, &self.documents, key, document);
         Document::of_edited(py, edited, self.decimals)
     }
 }
@@ -484,19 +479,20 @@ impl Collection {
     ///     True
     ///     >>> c["a"], c["b"]
     ///     (Document({'n': 2, 'tags': ['new']}), Document({'n': 1}))
-    #[pyo3(signature = (key, **changes))]
+    #[pyo3(signature = (key, *_wrong, **changes))]
     fn update<'py>(
         &self,
         py: Python<'py>,
         key: &Bound<'py, PyAny>,
+        _wrong: &Bound<'py, PyTuple>,
         changes: Option<&Bound<'py, PyDict>>,
     ) -> PyResult<Option<bool>> {
+        if !_wrong.is_empty() {
+            let text = "update: expected changes of the document by keyword, such as \
+                        update(key, set={\"score\": 1}); c[key] = document sets all of it";
+            return Err(PyTypeError::new_err(text));
+        }
         let Some(changes) = changes.filter(|changes| update::has_changes(Some(*changes))) else {
-            if key.cast::<PyString>().is_ok() {
-                let text =
-                    "update: expected changes of the document, such as set={..}, or a mapping";
-                return Err(PyTypeError::new_err(text));
-            }
             return self.update_all(py, key).map(|()| None);
         };
         let (key, patch) = (key_of(key)?, update::patch(py, changes)?);
@@ -523,7 +519,7 @@ impl Collection {
         only: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<()> {
         let fields = fields.iter().map(|field| {
-            field.extract().map_err(|_other| options::expected("fields", "paths as text", &field))
+            field.extract().map_err(|_other| arg::expected("fields", "paths as text", &field))
         });
         let fields: Vec<String> = fields.collect::<PyResult<_>>()?;
         let (first, more) = match fields.split_first() {
@@ -827,6 +823,10 @@ const UPDATE_BYTES: usize = 1 << 20;
 
 impl Collection {
     fn update_all(&self, py: Python<'_>, documents: &Bound<'_, PyAny>) -> PyResult<()> {
+        if !documents.hasattr("items")? && !arg::is_iterable(documents) {
+            let what = "changes of the document, such as set={..}, or a mapping or pairs";
+            return Err(arg::expected("update", what, documents));
+        }
         let pairs = views::pairs_of(documents)?;
         let mut ready = Vec::new();
         for pair in pairs.try_iter()? {

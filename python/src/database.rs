@@ -248,6 +248,7 @@ impl Database {
         #[pyo3(from_py_with = arg::serializable)] serializable: bool,
         #[pyo3(from_py_with = arg::retries)] retries: u32,
     ) -> PyResult<Bound<'py, PyAny>> {
+        arg::check_callable("work", "a function of a transaction", work)?;
         for tries_left in (0..=retries).rev() {
             let transaction = Bound::new(py, self.transaction(py, serializable)?)?;
             let done = work

@@ -1,7 +1,6 @@
 //! Values of documents as Python values.
 
 use flagstone::{FieldKey, Malformed, Value, View};
-use pyo3::exceptions::PyOverflowError;
 use pyo3::prelude::*;
 use pyo3::types::{
     PyBool, PyBytes, PyDateTime, PyDelta, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple,
@@ -9,7 +8,8 @@ use pyo3::types::{
 };
 
 use crate::error::{guarded, invalid, named};
-use crate::value::{decimal_type, uuid_type};
+use crate::value::{decimal_type, step_of, uuid_type};
+use std::ops::RangeInclusive;
 
 /// How numbers come that are neither integers nor binary floats.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -41,7 +41,51 @@ pub(crate) fn view<'py>(
     view: &View<'_>,
     decimals: Decimals,
 ) -> PyResult<Bound<'py, PyAny>> {
-    guarded(py, || part(py, view, decimals))
+    view_at(py, view, decimals, || "$".into())
+}
+
+/// As [`view`]; `path` says in messages where the part is.
+pub(crate) fn view_at<'py>(
+    py: Python<'py>,
+    view: &View<'_>,
+    decimals: Decimals,
+    path: impl FnOnce() -> String,
+) -> PyResult<Bound<'py, PyAny>> {
+    guarded(py, || part(py, view, decimals)).map_err(|error| {
+        let beyond = view.to_value().ok().and_then(|value| beyond_years(&value));
+        beyond.map_or(error, |rest| beyond_python(py, &(path() + &rest)))
+    })
+}
+
+/// The microseconds since 1970 of the years 1 to 9999, which Python has.
+pub(crate) const YEARS: RangeInclusive<i64> = -62_135_596_800_000_000..=253_402_300_799_999_999;
+
+/// Returns the path to the first datetime that Python does not have.
+fn beyond_years(value: &Value) -> Option<String> {
+    match value {
+        Value::DateTime(at) => (!YEARS.contains(&at.as_micros())).then(String::new),
+        Value::Array(items) => items
+            .iter()
+            .enumerate()
+            .find_map(|(index, item)| Some(format!("[{index}]{}", beyond_years(item)?))),
+        Value::Map(map) => map.iter().find_map(|(name, value)| {
+            let step = match name {
+                Value::Text(name) => step_of(name),
+                other => format!("[{other:?}]"),
+            };
+            match (beyond_years(name), beyond_years(value)) {
+                (None, None) => None,
+                (_, inside) => Some(step + &inside.unwrap_or_default()),
+            }
+        }),
+        _ => None,
+    }
+}
+
+#[cold]
+fn beyond_python(py: Python<'_>, path: &str) -> PyErr {
+    let text = "a datetime beyond the years 1 to 9999, which Python does not have";
+    invalid(py, format!("{path}: {text}"))
 }
 
 fn part<'py>(py: Python<'py>, view: &View<'_>, decimals: Decimals) -> PyResult<Bound<'py, PyAny>> {
@@ -64,7 +108,7 @@ fn part<'py>(py: Python<'py>, view: &View<'_>, decimals: Decimals) -> PyResult<B
             match name {
                 FieldKey::Name(name) => dict.set_item(name, value)?,
                 FieldKey::Value(name) => {
-                    let name = key(py, &name.to_value().map_err(wrong)?, decimals)?;
+                    let name = tupled(py, &name.to_value().map_err(wrong)?, decimals)?;
                     if dict.contains(&name)? {
                         let text = format!("a map with two keys that Python takes for one: {name}");
                         return Err(invalid(py, text));
@@ -84,15 +128,22 @@ pub(crate) fn value<'py>(
     value: &Value,
     decimals: Decimals,
 ) -> PyResult<Bound<'py, PyAny>> {
+    whole(py, value, decimals).map_err(|error| match beyond_years(value) {
+        Some(rest) => beyond_python(py, &format!("${rest}")),
+        None => error,
+    })
+}
+
+fn whole<'py>(py: Python<'py>, value: &Value, decimals: Decimals) -> PyResult<Bound<'py, PyAny>> {
     match value {
         Value::Array(items) => {
-            let items = items.iter().map(|item| self::value(py, item, decimals));
+            let items = items.iter().map(|item| whole(py, item, decimals));
             Ok(PyList::new(py, items.collect::<PyResult<Vec<_>>>()?)?.into_any())
         }
         Value::Map(map) => {
             let dict = PyDict::new(py);
             for (name, value) in map.iter() {
-                dict.set_item(key(py, name, decimals)?, self::value(py, value, decimals)?)?;
+                dict.set_item(tupled(py, name, decimals)?, whole(py, value, decimals)?)?;
             }
             Ok(dict.into_any())
         }
@@ -106,12 +157,19 @@ pub(crate) fn key<'py>(
     value: &Value,
     decimals: Decimals,
 ) -> PyResult<Bound<'py, PyAny>> {
+    tupled(py, value, decimals).map_err(|error| match beyond_years(value) {
+        Some(rest) => beyond_python(py, &format!("the key{rest}")),
+        None => error,
+    })
+}
+
+fn tupled<'py>(py: Python<'py>, value: &Value, decimals: Decimals) -> PyResult<Bound<'py, PyAny>> {
     match value {
         Value::Array(items) => {
-            let items = items.iter().map(|item| key(py, item, decimals));
+            let items = items.iter().map(|item| tupled(py, item, decimals));
             Ok(PyTuple::new(py, items.collect::<PyResult<Vec<_>>>()?)?.into_any())
         }
-        other => self::value(py, other, decimals),
+        other => whole(py, other, decimals),
     }
 }
 
@@ -140,13 +198,16 @@ fn number<'py>(py: Python<'py>, literal: &str, decimals: Decimals) -> PyResult<B
     if digits.bytes().all(|digit| digit.is_ascii_digit()) && literal != "-0" {
         return py.get_type::<PyInt>().call1((decimal()?,));
     }
-    let float = literal.parse::<f64>().ok().filter(|float| float.is_finite());
-    match (decimals, float) {
-        (Decimals::Float, Some(float)) => Ok(PyFloat::new(py, float).into_any()),
-        (Decimals::Auto, Some(float)) if is_text_of(float, literal) => {
-            Ok(PyFloat::new(py, float).into_any())
-        }
-        _ => decimal(),
+    float_of(literal, decimals).map_or_else(decimal, |float| Ok(PyFloat::new(py, float).into_any()))
+}
+
+/// Returns the float that a number comes as, if it does.
+pub(crate) fn float_of(literal: &str, decimals: Decimals) -> Option<f64> {
+    let float = literal.parse::<f64>().ok().filter(|float| float.is_finite())?;
+    match decimals {
+        Decimals::Float => Some(float),
+        Decimals::Auto => is_text_of(float, literal).then_some(float),
+        Decimals::Always => None,
     }
 }
 
@@ -175,10 +236,8 @@ fn datetime(py: Python<'_>, micros: i64) -> PyResult<Bound<'_, PyAny>> {
     let days = micros.div_euclid(DAY) as i32;
     let (seconds, micros) = ((in_day / 1_000_000) as i32, (in_day % 1_000_000) as i32);
     let delta = PyDelta::new(py, days, seconds, micros, true)?;
-    epoch.add(delta).map_err(|error| match error.is_instance_of::<PyOverflowError>(py) {
-        true => invalid(py, "a datetime beyond the years 1 to 9999, which Python does not have"),
-        false => error,
-    })
+    // Callers that know the path say where it is.
+    epoch.add(delta)
 }
 
 /// The error of a document that cannot be read.

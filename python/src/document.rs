@@ -1,10 +1,9 @@
 //! `flagstone.Document`: a mapping that decodes what is asked for.
 
-use crate::access::Documents;
+use crate::arg;
 use crate::decode::{self, Decimals, malformed};
+use crate::edits::{self, Edited};
 use crate::error::invalid;
-use crate::fork::OfProcess;
-use crate::opened::Opened;
 use crate::selection::Selection;
 use crate::{value, views};
 use flagstone::{FieldKey, Value, View};
@@ -12,7 +11,7 @@ use pyo3::IntoPyObjectExt;
 use pyo3::exceptions::{PyKeyError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 /// A document, or a map in one: a `Mapping` of names to values. It keeps its stored bytes, and
 /// decodes what is read: `doc["a"]["b"]` decodes that value alone. It does not change, also when
@@ -29,7 +28,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 ///     '{"author":{"name":"x"},"score":1}'
 ///     >>> doc.to_dict() == doc == {"author": {"name": "x"}, "score": 1}
 ///     True
-#[pyclass(module = "flagstone._flagstone", frozen, mapping)]
+#[pyclass(module = "flagstone._flagstone", weakref, frozen, mapping)]
 pub(crate) struct Document {
     bytes: Held,
     /// The names of the fields on the way from the root to the map.
@@ -44,21 +43,11 @@ enum Held {
     Edited(Arc<Edited>),
 }
 
-/// A document of a transaction, which is changed by assignments.
-pub(crate) struct Edited {
-    pub(crate) opened: Arc<Opened>,
-    pub(crate) documents: OfProcess<Documents>,
-    pub(crate) key: Value,
-    pub(crate) now: Mutex<flagstone::Document>,
-}
-
 impl Held {
     fn now(&self) -> flagstone::Document {
         match self {
             Self::Read(document) => document.clone(),
-            Self::Edited(edited) => {
-                edited.now.lock().unwrap_or_else(PoisonError::into_inner).clone()
-            }
+            Self::Edited(edited) => edited.now(),
         }
     }
 }
@@ -83,11 +72,12 @@ impl Document {
         edited: Edited,
         decimals: Decimals,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let bytes = Held::Edited(Arc::new(edited));
-        let root = bytes.now();
+        let edited = Arc::new(edited);
+        let root = edited.now();
         if !has_names(py, &root.root())? {
-            return decode::view(py, &root.root(), decimals);
+            return edits::part(py, &edited, Vec::new(), &root.root(), decimals);
         }
+        let bytes = Held::Edited(edited);
         Ok(Self { bytes, names: Vec::new(), decimals }.into_pyobject(py)?.into_any())
     }
 
@@ -101,44 +91,34 @@ impl Document {
         let mut view = document.root();
         for name in &self.names {
             let next = view.get(name).map_err(|error| malformed(py, error))?;
-            view = next.ok_or_else(|| PyKeyError::new_err(name.to_string()))?;
+            view = next.ok_or_else(|| self.replaced(py))?;
         }
-        // The transaction may have written something else there.
-        if !self.names.is_empty() && !has_names(py, &view)? {
-            let path = self.names.join(".");
-            return Err(invalid(py, format!("{path} is no map of names any more")));
+        // What it was taken from may have another value there by now.
+        if let Held::Edited(_) = self.bytes
+            && !has_names(py, &view)?
+        {
+            return Err(self.replaced(py));
         }
         read(&view)
     }
 
-    /// Returns a value that is no map of names. In a document of a transaction its parts refuse to
-    /// be changed, for nobody would write that.
-    fn decoded<'py>(&self, py: Python<'py>, view: &View<'_>) -> PyResult<Bound<'py, PyAny>> {
-        let value = decode::view(py, view, self.decimals)?;
-        match self.bytes {
-            Held::Edited(_) if view.is_array() || view.is_map() => {
-                PyModule::import(py, "flagstone.parts")?.call_method1("fixed", (value,))
-            }
-            _ => Ok(value),
-        }
+    #[cold]
+    fn replaced(&self, py: Python<'_>) -> PyErr {
+        let path = value::path_of(self.names.iter().map(|name| &**name));
+        invalid(py, format!("{path} is no map any more, since the document was changed"))
     }
 
     /// Sets a field, or removes it, in the transaction that the document belongs to.
-    fn change(&self, py: Python<'_>, name: &str, value: Option<Value>) -> PyResult<()> {
+    fn change(&self, py: Python<'_>, name: &str, value: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
         let Held::Edited(edited) = &self.bytes else {
             let text =
                 "a Document does not change: use Collection.update, or set the whole document";
             return Err(PyTypeError::new_err(text));
         };
         let names: Vec<Box<str>> = self.names.iter().cloned().chain([name.into()]).collect();
-        let now = edited.opened.run(py, || {
-            edited.documents.set_in(edited.key.clone(), &names, value)?;
-            edited.documents.get(&edited.key)
-        })?;
-        if let Some(now) = now {
-            *edited.now.lock().unwrap_or_else(PoisonError::into_inner) = now;
-        }
-        Ok(())
+        let path = || value::path_of(names.iter().map(|name| &**name));
+        let value = value.map(|value| value::of_python(value, &path())).transpose()?;
+        edited.set(py, &names, value)
     }
 
     /// Returns the value of a field: a `Document` if it is a map of names.
@@ -148,10 +128,18 @@ impl Document {
         name: &str,
         view: &View<'_>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        if !has_names(py, view)? {
-            return self.decoded(py, view);
+        let has_names = has_names(py, view)?;
+        if let (Held::Read(_), false) = (&self.bytes, has_names) {
+            let path = || {
+                let names = self.names.iter().map(|name| &**name);
+                value::path_of(names.chain([name]))
+            };
+            return decode::view_at(py, view, self.decimals, path);
         }
         let names = self.names.iter().cloned().chain([name.into()]).collect();
+        if let (Held::Edited(edited), false) = (&self.bytes, has_names) {
+            return edits::part(py, edited, names, view, self.decimals);
+        }
         let inner = Self { bytes: self.bytes.clone(), names, decimals: self.decimals };
         Ok(inner.into_pyobject(py)?.into_any())
     }
@@ -178,20 +166,28 @@ impl Document {
     ) -> PyResult<Bound<'py, PyAny>> {
         let missing = || PyKeyError::new_err(name.clone().unbind());
         let text = name.cast::<PyString>().map_err(|_no_text| missing())?;
-        // A text with a lone surrogate is no name.
-        let text = text.to_cow().map_err(|_no_utf8| missing())?;
+        // No name has a lone surrogate.
+        let text = text.to_cow().map_err(|_lone| missing())?;
         self.read(py, |view| {
             let found = view.get(&text).map_err(|error| malformed(py, error))?;
             self.field(py, &text, &found.ok_or_else(missing)?)
         })
     }
 
-    fn __setitem__(&self, py: Python<'_>, name: &str, value: &Bound<'_, PyAny>) -> PyResult<()> {
-        let value = value::of_python(value, "$")?;
+    fn __setitem__(
+        &self,
+        py: Python<'_>,
+        #[pyo3(from_py_with = arg::name)] name: &str,
+        value: &Bound<'_, PyAny>,
+    ) -> PyResult<()> {
         self.change(py, name, Some(value))
     }
 
-    fn __delitem__(&self, py: Python<'_>, name: &str) -> PyResult<()> {
+    fn __delitem__(
+        &self,
+        py: Python<'_>,
+        #[pyo3(from_py_with = arg::name)] name: &str,
+    ) -> PyResult<()> {
         if !self.read(py, |view| Ok(view.get(name).is_ok_and(|found| found.is_some())))? {
             return Err(PyKeyError::new_err(name.to_owned()));
         }
@@ -200,7 +196,6 @@ impl Document {
 
     fn __contains__(&self, py: Python<'_>, name: &Bound<'_, PyAny>) -> PyResult<bool> {
         let Ok(name) = name.cast::<PyString>() else { return Ok(false) };
-        // A text with a lone surrogate is no name.
         let Ok(name) = name.to_cow() else { return Ok(false) };
         self.read(py, |view| Ok(view.get(&name).map_err(|error| malformed(py, error))?.is_some()))
     }
@@ -236,22 +231,32 @@ impl Document {
     fn get<'py>(
         &self,
         py: Python<'py>,
-        name: &str,
+        name: &Bound<'py, PyAny>,
         default: Option<Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        self.read(py, |view| match view.get(name).map_err(|error| malformed(py, error))? {
-            Some(found) => self.field(py, name, &found),
+        // As a dict, which has no other keys.
+        let name = name.cast::<PyString>().ok().and_then(|name| name.to_cow().ok());
+        let Some(name) = name else {
+            return Ok(default.unwrap_or_else(|| py.None().into_bound(py)));
+        };
+        self.read(py, |view| match view.get(&name).map_err(|error| malformed(py, error))? {
+            Some(found) => self.field(py, &name, &found),
             None => Ok(default.unwrap_or_else(|| py.None().into_bound(py))),
         })
     }
 
     /// Returns what `path` selects: the value at a dotted path or a JSONPath of names and indexes,
     /// or `default` if there is none; for any other JSONPath, the list of its values.
+    ///
+    ///     >>> c = db.collection("c")
+    ///     >>> c["a"] = {"votes": [{"by": "x"}, {"by": "y"}]}
+    ///     >>> c["a"].path("votes.1.by"), c["a"].path("$.votes[*].by"), c["a"].path("none", 0)
+    ///     ('y', ['x', 'y'], 0)
     #[pyo3(signature = (path, default=None))]
     fn path<'py>(
         &self,
         py: Python<'py>,
-        path: &str,
+        #[pyo3(from_py_with = arg::path)] path: &str,
         default: Option<Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let selection = Selection::parse(py, path)?;
@@ -277,7 +282,8 @@ impl Document {
 
     /// Decodes all of it: dicts, lists and scalars.
     fn to_dict<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        self.read(py, |view| decode::view(py, view, self.decimals))
+        let path = || value::path_of(self.names.iter().map(|name| &**name));
+        self.read(py, |view| decode::view_at(py, view, self.decimals, path))
     }
 
     /// Returns the JSON text, with all numbers as they were written. Raises `InvalidInput` if a

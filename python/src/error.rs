@@ -32,12 +32,22 @@ const fn class_of(kind: ErrorKind) -> &'static str {
 /// number in `errno`.
 #[cold]
 pub(crate) fn raised(py: Python<'_>, error: &Error) -> PyErr {
-    let raised = named(py, class_of(error.kind()), error.to_string());
+    let raised = named(py, class_of(error.kind()), in_python(error.to_string()));
     if let Some(code) = error.io_error().and_then(std::io::Error::raw_os_error) {
         // An exception of another class has no such attribute to be set: it is one of ours.
         let _ = raised.value(py).setattr("errno", code);
     }
     raised
+}
+
+/// Returns a message of the engine with the names that Python has for what it names.
+fn in_python(text: String) -> String {
+    const NAMES: [(&str, &str); 2] =
+        [("a retention of changes", "keep_changes"), (", or --naive-utc to the tool", "")];
+    NAMES.iter().fold(text, |text, (name, python)| match text.contains(name) {
+        true => text.replace(name, python),
+        false => text,
+    })
 }
 
 /// Returns an exception of the class `name` of `flagstone.errors`.

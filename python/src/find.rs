@@ -7,6 +7,7 @@ use crate::arrow::{ArrowSource, Wanted, columns_of};
 use crate::collection::Collection;
 use crate::decode::{self, Decimals};
 use crate::document::Document;
+use crate::edits::Edited;
 use crate::error::{guarded, invalid, raised};
 use crate::fork::OfProcess;
 use crate::keys::joined;
@@ -189,7 +190,9 @@ impl Find {
         } else {
             Box::new(self.opened.run(py, || self.cursor())?.map(row))
         };
-        Ok(Rows::new(&self.opened, source, part, self.decimals))
+        let rows = Rows::new(&self.opened, source, part, self.decimals);
+        // What lacks fields is not the document.
+        Ok(if self.query.fields.is_none() { rows.edited_in(&self.documents) } else { rows })
     }
 }
 
@@ -233,9 +236,15 @@ impl Find {
 
     /// Returns the first document as a pair of key and document, or `None`.
     pub(crate) fn first<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
-        let Some((key, document)) = self.ask(py, |find| find.first())? else { return Ok(None) };
-        let key = decode::key(py, &key, self.decimals)?;
-        let document = Document::of(py, document, self.decimals)?;
+        let Some((value, document)) = self.ask(py, |find| find.first())? else { return Ok(None) };
+        let key = decode::key(py, &value, self.decimals)?;
+        let document = match self.documents.through {
+            Through::Transaction(_) if self.query.fields.is_none() => {
+                let edited = Edited::new(&self.opened, &self.documents, value, document);
+                Document::of_edited(py, edited, self.decimals)?
+            }
+            _ => Document::of(py, document, self.decimals)?,
+        };
         Ok(Some((key, document).into_pyobject(py)?.into_any()))
     }
 
@@ -340,13 +349,56 @@ impl Find {
         ArrowSource::new(slf, &wanted)
     }
 
-    /// Runs the query and returns all of its columns as an Arrow stream: `polars.DataFrame(find)`.
+    /// Returns the query as a table of pyarrow, which must be installed: `find.arrow(..)` with the
+    /// same arguments, and its `to_pyarrow()`.
+    #[pyo3(signature = (columns=None, **options))]
+    fn to_pyarrow<'py>(
+        slf: &Bound<'py, Self>,
+        columns: Option<Bound<'py, PyAny>>,
+        options: Option<&Bound<'py, PyDict>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        slf.call_method("arrow", (columns,), options)?.call_method0("to_pyarrow")
+    }
+
+    /// Returns the query as a `DataFrame` of polars, which must be installed: `find.arrow(..)` with
+    /// the same arguments, and its `to_polars()`.
+    ///
+    ///     >>> c = db.collection("c")
+    ///     >>> c.update({n: {"n": n} for n in range(10)})
+    ///     >>> c.find({"n": {"$gte": 8}}, sort="n").to_polars({"n": "$.n"}).rows()
+    ///     [(8,), (9,)]
+    #[pyo3(signature = (columns=None, **options))]
+    fn to_polars<'py>(
+        slf: &Bound<'py, Self>,
+        columns: Option<Bound<'py, PyAny>>,
+        options: Option<&Bound<'py, PyDict>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        slf.call_method("arrow", (columns,), options)?.call_method0("to_polars")
+    }
+
+    /// Returns the query as a `DataFrame` of pandas; pandas and pyarrow must be installed:
+    /// `find.arrow(..)` with the same arguments, and its `to_pandas()`.
+    ///
+    ///     >>> c = db.collection("c")
+    ///     >>> c.update({n: {"n": n} for n in range(10)})
+    ///     >>> int(c.find().to_pandas({"n": "$.n"})["n"].sum())
+    ///     45
+    #[pyo3(signature = (columns=None, **options))]
+    fn to_pandas<'py>(
+        slf: &Bound<'py, Self>,
+        columns: Option<Bound<'py, PyAny>>,
+        options: Option<&Bound<'py, PyDict>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        slf.call_method("arrow", (columns,), options)?.call_method0("to_pandas")
+    }
+
+    /// Runs the query and returns its columns as an Arrow stream: `polars.DataFrame(find)`.
     #[pyo3(signature = (requested_schema=None))]
     pub(crate) fn __arrow_c_stream__<'py>(
         slf: &Bound<'py, Self>,
         requested_schema: Option<Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyCapsule>> {
-        let all = Self::arrow(slf, None, Some("_key"), 1000, "error", 16_384, None)?;
+        let all = Self::whole(slf)?;
         all.__arrow_c_stream__(slf.py(), requested_schema)
     }
 
@@ -396,6 +448,11 @@ impl Find {
 }
 
 impl Find {
+    /// Returns its columns.
+    pub(crate) fn whole(slf: &Bound<'_, Self>) -> PyResult<ArrowSource> {
+        Self::arrow(slf, None, Some("_key"), 1000, "error", 16_384, None)
+    }
+
     /// A write by filter knows no order and no bounds: what it would leave out is an error.
     fn check_write(&self, py: Python<'_>) -> PyResult<()> {
         let Query { sort, skip, limit, fields, .. } = &self.query;

@@ -1,11 +1,11 @@
 //! Keys and ranges of keys of a collection, and lists of paths.
 
+use crate::arg;
 use crate::error::invalid;
 use crate::value;
 use flagstone::Value;
-use pyo3::exceptions::{PyKeyError, PyTypeError};
+use pyo3::exceptions::PyKeyError;
 use pyo3::prelude::*;
-use pyo3::types::PyList;
 use std::ops::Bound as End;
 
 /// The keys that a scan reads, and in which order.
@@ -62,9 +62,6 @@ pub(crate) fn joined(name: &str, given: &Bound<'_, PyAny>) -> PyResult<String> {
     if let Ok(text) = given.extract::<String>() {
         return Ok(text);
     }
-    let wrong =
-        || PyTypeError::new_err(format!("{name}: expected a path as text, or a list of them"));
-    let list = given.cast::<PyList>().map_err(|_other| wrong())?;
-    let paths: Vec<String> = list.extract().map_err(|_other| wrong())?;
-    Ok(paths.join(","))
+    let wrong = || arg::expected(name, "a path as text, or a list of them", given);
+    Ok(arg::texts(given).ok_or_else(wrong)?.join(","))
 }

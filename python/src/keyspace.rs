@@ -387,6 +387,9 @@ impl Keyspace {
     /// Sets the pairs of a mapping, or of an iterable of pairs, in batches. Each batch is written
     /// as a whole; `Database.batch` writes all or nothing.
     fn update(&self, py: Python<'_>, entries: &Bound<'_, PyAny>) -> PyResult<()> {
+        if !entries.hasattr("items")? && !arg::is_iterable(entries) {
+            return Err(arg::expected("update", "a mapping or pairs", entries));
+        }
         let pairs = views::pairs_of(entries)?;
         self.opened.check(py)?;
         let mut batch = self.opened.database.batch();

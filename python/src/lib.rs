@@ -17,6 +17,7 @@ mod signals;
 mod opened;
 
 mod ahead;
+mod arg;
 mod bytes;
 mod models;
 mod options;
@@ -24,7 +25,6 @@ mod stats;
 mod time;
 mod views;
 
-mod arg;
 mod decode;
 mod document;
 mod keys;
@@ -34,6 +34,7 @@ mod value;
 
 mod access;
 mod chunks;
+mod edits;
 mod through;
 
 mod rows;
@@ -68,6 +69,8 @@ mod _flagstone {
     use super::database::{Database, open};
     #[pymodule_export]
     use super::document::Document;
+    #[pymodule_export]
+    use super::edits::Part;
     #[pymodule_export]
     use super::find::Find;
     #[pymodule_export]

@@ -1,5 +1,6 @@
 //! `Collection.load`: documents from files, with progress and Ctrl-C.
 
+use crate::arg::{self, Argument};
 use crate::error::{invalid, named, raised};
 use crate::opened::Opened;
 use crate::signals::Interrupt;
@@ -8,7 +9,7 @@ use flagstone_load::{
     BadDocuments, Count, Format, Input, LoadError, Mode, Outcome, Plan, TableFormat, Watcher,
 };
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList};
+use pyo3::types::PyDict;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::time::Duration;
@@ -42,9 +43,11 @@ pub(crate) fn run<'py>(
             return Err(invalid(py, text));
         }
     };
-    let paths: Vec<PathBuf> = match files.cast::<PyList>() {
-        Ok(list) => list.extract()?,
-        Err(_one) => vec![files.extract()?],
+    let paths: Vec<PathBuf> = match arg::items(files) {
+        Some(files) => {
+            files.iter().map(|file| PathBuf::of("files", file)).collect::<PyResult<_>>()?
+        }
+        None => vec![PathBuf::of("files", files)?],
     };
     let inputs = paths.iter().map(|path| {
         let format = format_of(py, path, wanted.format)?;

@@ -1,13 +1,13 @@
 //! `Collection.load_arrow`: documents from an Arrow stream, by the PyCapsule interface.
 
-use crate::arrow::KEY_NAME;
+use crate::arrow::{ArrowSource, KEY_NAME};
 use crate::error::invalid;
-use crate::incoming::{Incoming, stream_of};
+use crate::find::Find;
+use crate::incoming::{Failure, Incoming, stream_of};
 use crate::opened::Opened;
 use crate::signals::Interrupt;
 use flagstone::{Collection, Error, ErrorKind};
 use flagstone_arrow::{LoadMode, LoadOptions};
-use pyo3::exceptions::PyKeyboardInterrupt;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use std::ops::ControlFlow;
@@ -58,11 +58,20 @@ pub(crate) fn run<'py>(
 ) -> PyResult<Bound<'py, PyDict>> {
     let py = reader.py();
     let options = wanted.options(py)?;
-    let stream = stream_of(reader)?;
-    let (interrupt, mut raised) = (Interrupt::default(), None);
+    // Ctrl-C in a query of ours is kept with its source.
+    let source = match reader.cast::<Find>() {
+        Ok(find) => Some(Bound::new(py, Find::whole(find)?)?),
+        Err(_other) if reader.cast::<crate::collection::Collection>().is_ok() => {
+            let find = reader.call_method0("find")?;
+            Some(Bound::new(py, Find::whole(find.cast()?)?)?)
+        }
+        Err(_other) => reader.cast::<ArrowSource>().ok().cloned(),
+    };
+    let given = stream_of(source.as_ref().map_or(reader, |source| source.as_any()))?;
+    let (interrupt, failure, mut raised) = (Interrupt::default(), Failure::default(), None);
     let progress = progress.map(|call| call.clone().unbind());
     let loaded = opened.run_unwatched(py, || {
-        let mut reader = Incoming::new(stream).map_err(|error| {
+        let mut reader = Incoming::new(given, failure.clone()).map_err(|error| {
             Error::new(ErrorKind::Io, format!("the Arrow stream has no schema: {error}"))
         })?;
         let watch = |so_far: flagstone_arrow::Loaded| {
@@ -73,18 +82,26 @@ pub(crate) fn run<'py>(
             if raised.is_some() { ControlFlow::Break(()) } else { interrupt.check() }
         };
         flagstone_arrow::load(&opened.database, collection, &mut reader, &options, watch)
+            .map_err(plain)
     });
     interrupt.raise()?;
-    if let Some(error) = raised {
+    if let Some(error) = raised.or_else(|| source.and_then(|source| source.get().interrupted())) {
         return Err(error);
     }
-    // The C interface has a text of an exception, and not the exception: Ctrl-C is told by its name.
-    let loaded = loaded.map_err(|error| match error.value(py).to_string() {
-        text if text.contains("KeyboardInterrupt") => PyKeyboardInterrupt::new_err(()),
-        _ => error,
-    })?;
+    let loaded = loaded.map_err(|error| failure.raised(py, error))?;
     let report = PyDict::new(py);
     report.set_item("documents", loaded.documents)?;
     report.set_item("existing", loaded.existing)?;
     Ok(report)
 }
+
+/// The name of the interface says nothing to who reads the message.
+fn plain(error: Error) -> Error {
+    let text = error.to_string();
+    match text.contains(INTERFACE) {
+        true => Error::new(error.kind(), text.replacen(INTERFACE, "", 1)),
+        false => error,
+    }
+}
+
+const INTERFACE: &str = "C Data interface error: ";

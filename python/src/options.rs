@@ -1,8 +1,8 @@
 //! The options of `flagstone.open`, as Python values.
 
+use crate::arg::{Argument, expected, out_of_range};
 use crate::error::{invalid, raised};
 use flagstone::{ChangeRetention, Durability, parse_bytes};
-use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDelta, PyString};
 use std::time::Duration;
@@ -14,10 +14,10 @@ pub(crate) fn bytes(name: &str, given: &Bound<'_, PyAny>) -> PyResult<u64> {
         return parse_bytes(text.to_cow()?.as_ref())
             .map_err(|error| raised(py, &error.context(name)));
     }
-    if given.is_instance_of::<PyBool>() {
-        return Err(expected(name, "a number of bytes", given));
+    if given.is_instance_of::<PyBool>() || given.extract::<f64>().is_err() {
+        return Err(expected(name, "a number of bytes, or text such as \"512MiB\"", given));
     }
-    given.extract().map_err(|_other| expected(name, "a number of bytes from 0 on", given))
+    u64::of(name, given)
 }
 
 /// A durability: its name, or for an interval a `timedelta` or the seconds.
@@ -54,7 +54,7 @@ pub(crate) fn retention(given: &Bound<'_, PyAny>) -> PyResult<ChangeRetention> {
 /// A time: a `timedelta` or seconds.
 pub(crate) fn duration(name: &str, given: &Bound<'_, PyAny>) -> PyResult<Duration> {
     if given.cast::<PyDelta>().is_ok() {
-        return given.extract().map_err(|_negative| expected(name, "a time from 0 on", given));
+        return given.extract().map_err(|_negative| out_of_range(name, "a time from 0 on", given));
     }
     if given.is_instance_of::<PyBool>() {
         return Err(expected(name, "a timedelta or seconds", given));
@@ -63,11 +63,5 @@ pub(crate) fn duration(name: &str, given: &Bound<'_, PyAny>) -> PyResult<Duratio
         return Err(expected(name, "a timedelta or seconds", given));
     };
     let time = Duration::try_from_secs_f64(seconds);
-    time.map_err(|_range| expected(name, "seconds from 0 on", given))
-}
-
-/// Returns the error of an argument of a wrong type or out of range.
-pub(crate) fn expected(name: &str, expected: &str, given: &Bound<'_, PyAny>) -> PyErr {
-    let found = given.repr().map_or_else(|_error| "another value".into(), |text| text.to_string());
-    PyTypeError::new_err(format!("{name}: expected {expected}, found {found}"))
+    time.map_err(|_range| out_of_range(name, "seconds from 0 on", given))
 }

@@ -1,11 +1,14 @@
 //! Iterators over the documents of a collection or of a query.
 
+use crate::access::Documents;
 use crate::ahead::{Ahead, Source};
 use crate::decode::{self, Decimals};
 use crate::document::Document;
+use crate::edits::Edited;
 use crate::fork::OfProcess;
 use crate::opened::Opened;
 use crate::scan::Part;
+use crate::through::Through;
 use flagstone::Value;
 use pyo3::prelude::*;
 use std::sync::Arc;
@@ -33,6 +36,8 @@ pub(crate) struct Rows {
     part: Part,
     decimals: Decimals,
     rows: OfProcess<Ahead<Row>>,
+    /// The transaction that changes of the documents are written to.
+    edits: Option<OfProcess<Documents>>,
 }
 
 impl Rows {
@@ -44,7 +49,30 @@ impl Rows {
     ) -> Self {
         let weigh = |(_, document): &Row| document.as_ref().map_or(16, |d| d.as_bytes().len());
         let rows = OfProcess::new(Ahead::new(source, weigh));
-        Self { opened: Arc::clone(opened), part, decimals, rows }
+        Self { opened: Arc::clone(opened), part, decimals, rows, edits: None }
+    }
+
+    /// Lets the documents be changed, if `documents` are those of a transaction.
+    pub(crate) fn edited_in(mut self, documents: &Documents) -> Self {
+        if let Through::Transaction(_) = documents.through {
+            self.edits = Some(OfProcess::new(documents.clone()));
+        }
+        self
+    }
+
+    fn document_of<'py>(
+        &self,
+        py: Python<'py>,
+        key: &Value,
+        document: flagstone::Document,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        match &self.edits {
+            None => Document::of(py, document, self.decimals),
+            Some(documents) => {
+                let edited = Edited::new(&self.opened, documents, key.clone(), document);
+                Document::of_edited(py, edited, self.decimals)
+            }
+        }
     }
 }
 
@@ -61,8 +89,8 @@ impl Rows {
             None => self.opened.run(py, || self.rows.next())?,
         };
         let Some((key, document)) = next else { return Ok(None) };
+        let document = document.map(|document| self.document_of(py, &key, document));
         let key = || decode::key(py, &key, self.decimals);
-        let document = document.map(|document| Document::of(py, document, self.decimals));
         Ok(Some(match (self.part, document) {
             (Part::Values, Some(document)) => document?,
             (Part::Items, Some(document)) => (key()?, document?).into_pyobject(py)?.into_any(),

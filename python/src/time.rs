@@ -1,5 +1,6 @@
 //! Moments at which entries expire: a `datetime` with a time zone, or a `timedelta` from now.
 
+use crate::arg::out_of_range;
 use flagstone::{EntryOptions, Moment};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
@@ -13,7 +14,9 @@ pub(crate) fn entry_options(
 ) -> PyResult<EntryOptions> {
     let Some(expires) = expires else { return Ok(EntryOptions::new()) };
     let moment = if expires.cast::<PyDelta>().is_ok() {
-        now().after(expires.extract::<Duration>()?)
+        let after = expires.extract::<Duration>();
+        now()
+            .after(after.map_err(|_negative| out_of_range("expires", "a time from 0 on", expires))?)
     } else if let Ok(at) = expires.cast::<PyDateTime>() {
         if at.get_tzinfo().is_none() {
             let text = "expires: expected a datetime with a time zone, found one without";

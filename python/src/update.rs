@@ -1,11 +1,12 @@
 //! The changes of `Collection.update`, as a patch.
 
+use crate::arg;
 use crate::error::invalid;
 use crate::value;
 use flagstone::{Patch, Value};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyDict, PyList, PyString};
+use pyo3::types::{PyBool, PyDict, PyMapping, PyString};
 
 /// Adds a change of a path to a patch.
 type Add = fn(Patch, &str, Value) -> Patch;
@@ -54,10 +55,8 @@ pub(crate) fn patch(py: Python<'_>, keywords: &Bound<'_, PyDict>) -> PyResult<Pa
                 patch = patch.unset(path_of(&name, &given)?);
             }
             "unset" => {
-                let paths = given
-                    .try_iter()
-                    .and_then(|paths| PyList::new(py, paths.collect::<PyResult<Vec<_>>>()?))?;
-                for path in paths.iter() {
+                let wrong = || arg::expected(&name, "a path, or a list of them", &given);
+                for path in arg::items(&given).ok_or_else(wrong)? {
                     patch = patch.unset(path_of(&name, &path)?);
                 }
             }
@@ -85,23 +84,21 @@ pub(crate) fn patch(py: Python<'_>, keywords: &Bound<'_, PyDict>) -> PyResult<Pa
     Ok(patch)
 }
 
-fn dict<'a, 'py>(name: &str, given: &'a Bound<'py, PyAny>) -> PyResult<&'a Bound<'py, PyDict>> {
-    given.cast::<PyDict>().map_err(|_other| {
-        let text = format!("{name}: expected a dict of paths and values, found {}", type_of(given));
-        PyTypeError::new_err(text)
-    })
+fn dict<'py>(name: &str, given: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyDict>> {
+    if let Ok(dict) = given.cast::<PyDict>() {
+        return Ok(dict.clone());
+    }
+    let Ok(mapping) = given.cast::<PyMapping>() else {
+        return Err(arg::expected(name, "a dict of paths and values", given));
+    };
+    let dict = PyDict::new(given.py());
+    dict.update(mapping)?;
+    Ok(dict)
 }
 
 /// Returns a dotted path; `$.a.b` is one, too.
 fn path_of(name: &str, given: &Bound<'_, PyAny>) -> PyResult<String> {
-    let Ok(text) = given.cast::<PyString>() else {
-        let text = format!("{name}: expected a path as text, found {}", type_of(given));
-        return Err(PyTypeError::new_err(text));
-    };
-    let text = text.to_cow()?;
+    let wrong = |_other: PyErr| arg::expected(name, "a path as text", given);
+    let text: String = given.extract().map_err(wrong)?;
     Ok(text.strip_prefix("$.").unwrap_or(&text).to_owned())
-}
-
-fn type_of(given: &Bound<'_, PyAny>) -> String {
-    given.get_type().name().map_or_else(|_error| "another type".into(), |name| name.to_string())
 }

@@ -10,15 +10,18 @@
 //!   dataclass, pydantic, msgspec, to_dict(), numpy   what they say of themselves
 //! ```
 
+use crate::decode;
 use crate::document::Document;
 use crate::error::{guarded, invalid};
+use crate::models;
 use flagstone::{DateTime, Map, Value};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{
     PyBool, PyByteArray, PyBytes, PyDate, PyDateTime, PyDelta, PyDeltaAccess, PyDict, PyFloat,
-    PyInt, PyList, PyMapping, PyMemoryView, PyString, PyTuple, PyType, PyTzInfo, PyTzInfoAccess,
+    PyFrozenSet, PyInt, PyList, PyMapping, PyMemoryView, PySet, PyString, PyTime, PyTuple, PyType,
+    PyTzInfo, PyTzInfoAccess,
 };
 use std::fmt::Write;
 
@@ -73,8 +76,7 @@ impl Refused {
                     // A String takes everything that is written to it.
                     let _ = match step {
                         Step::Index(index) => write!(path, "[{index}]"),
-                        Step::Field(name) if is_plain(name) => write!(path, ".{name}"),
-                        Step::Field(name) => write!(path, "[{name:?}]"),
+                        Step::Field(name) => write!(path, "{}", step_of(name)),
                     };
                 }
                 PyTypeError::new_err(format!("{path}: {reason}"))
@@ -83,8 +85,15 @@ impl Refused {
     }
 }
 
-fn is_plain(name: &str) -> bool {
-    !name.is_empty() && name.chars().all(|c| c.is_alphanumeric() || c == '_')
+/// Returns the step of a path to the field `name`, for messages.
+pub(crate) fn step_of(name: &str) -> String {
+    let is_plain = !name.is_empty() && name.chars().all(|c| c.is_alphanumeric() || c == '_');
+    if is_plain { format!(".{name}") } else { format!("[{name:?}]") }
+}
+
+/// Returns the text of a path of names, for messages.
+pub(crate) fn path_of<'a>(names: impl Iterator<Item = &'a str>) -> String {
+    names.fold("$".into(), |path, name| path + &step_of(name))
 }
 
 type Read<T = Value> = Result<T, Refused>;
@@ -206,13 +215,12 @@ fn bytes_or_time(object: &Bound<'_, PyAny>) -> Read<Option<Value>> {
     Ok(None)
 }
 
-/// The microseconds at which the years begin in UTC.
-const YEAR_1: i64 = -62_135_596_800_000_000;
-const YEAR_10000: i64 = 253_402_300_800_000_000;
-
 fn datetime(at: &Bound<'_, PyDateTime>) -> Read {
     let py = at.py();
     let here = |reason: &str| Refused::Here(reason.into(), Vec::new());
+    if at.get_type().name()? == "NaTType" {
+        return Err(here("pandas.NaT is no point in time; None is a value that is missing"));
+    }
     if at.get_tzinfo().is_none() {
         return Err(here("a datetime without a time zone is no point in time; add tzinfo"));
     }
@@ -226,15 +234,15 @@ fn datetime(at: &Bound<'_, PyDateTime>) -> Read {
     let since = since.cast::<PyDelta>().map_err(PyErr::from)?;
     let seconds = i64::from(since.get_days()) * 86_400 + i64::from(since.get_seconds());
     let micros = seconds * 1_000_000 + i64::from(since.get_microseconds());
-    if !(YEAR_1..YEAR_10000).contains(&micros) {
-        return Err(here("a datetime that in UTC is outside of the years 1 to 9999"));
+    // A time zone may shift the first and the last hours of what Python has beyond it.
+    if !decode::YEARS.contains(&micros) {
+        return Err(here("a datetime that in UTC is beyond the years 1 to 9999"));
     }
     Ok(Value::DateTime(DateTime::from_micros(micros)))
 }
 
 /// Returns the value of an object that says itself what it consists of.
 fn other(object: &Bound<'_, PyAny>, depth: usize) -> Read {
-    let py = object.py();
     // A class is no value, though it has the attributes that its instances have.
     if object.cast::<PyType>().is_err() {
         if let Ok(mapping) = object.cast::<PyMapping>() {
@@ -244,62 +252,50 @@ fn other(object: &Bound<'_, PyAny>, depth: usize) -> Read {
         if object.hasattr("__dataclass_fields__")? || object.hasattr("__attrs_attrs__")? {
             return fields(object, depth);
         }
-        if object.hasattr("__struct_fields__")? {
-            return read(&builtins_of_struct(object)?, depth + 1);
-        }
-        if object.get_type().hasattr("model_fields")? {
-            // Of pydantic. Documents have the names that JSON has.
-            let named = PyDict::new(py);
-            named.set_item("by_alias", true)?;
-            let dumped = object.call_method("model_dump", (), Some(&named))?;
-            return read(&dumped, depth + 1);
+        // Structs of msgspec and models of pydantic have names and forms of their own.
+        if object.hasattr("__struct_fields__")? || object.hasattr("model_dump")? {
+            return read(&models::dump(object)?, depth + 1);
         }
         // What other libraries have; then numpy, whose numbers have `tolist`, too.
-        for method in ["model_dump", "to_dict", "tolist"] {
+        for method in ["to_dict", "tolist"] {
             if let Some(method) = object.getattr_opt(method)? {
                 return read(&method.call0()?, depth + 1);
             }
         }
     }
     let found = object.get_type().fully_qualified_name()?;
-    let hint =
-        if object.cast::<PyDate>().is_ok() { "; a datetime with a time zone has one" } else { "" };
-    let _ = py;
+    let hint = hint(object)?;
     Err(Refused::Here(format!("{found} has no form in a document{hint}"), Vec::new()))
+}
+
+/// Returns what has a form instead.
+fn hint(object: &Bound<'_, PyAny>) -> PyResult<&'static str> {
+    static ENUM: PyOnceLock<Py<PyType>> = PyOnceLock::new();
+    let py = object.py();
+    Ok(if object.cast::<PyDate>().is_ok() {
+        "; a datetime with a time zone has one, and so has isoformat()"
+    } else if object.cast::<PyTime>().is_ok() {
+        "; its isoformat() has one"
+    } else if object.cast::<PyDelta>().is_ok() {
+        "; its total_seconds() has one"
+    } else if object.cast::<PySet>().is_ok() || object.cast::<PyFrozenSet>().is_ok() {
+        "; a list has one"
+    } else if object.is_instance(ENUM.import(py, "enum", "Enum")?)? {
+        "; its value may have one"
+    } else {
+        ""
+    })
 }
 
 /// Returns the fields of a dataclass or an attrs class.
 fn fields(object: &Bound<'_, PyAny>, depth: usize) -> Read {
-    let py = object.py();
-    // Without class variables and arguments of the constructor alone.
     let all = match object.hasattr("__dataclass_fields__")? {
-        true => PyModule::import(py, "dataclasses")?.call_method1("fields", (object,))?,
+        // Class variables and arguments of the constructor alone are no fields.
+        true => object.py().import("dataclasses")?.call_method1("fields", (object,))?,
         false => object.getattr("__attrs_attrs__")?,
     };
-    let name = |field: PyResult<Bound<'_, PyAny>>| field?.getattr("name")?.extract();
-    attributes(object, all.try_iter()?.map(name).collect::<PyResult<_>>()?, depth)
-}
-
-/// Returns what msgspec makes of a struct, with the names, tags and arrays that its class has; what
-/// has a form in documents stays as it is.
-fn builtins_of_struct<'py>(object: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-    let py = object.py();
-    let types = PyTuple::new(
-        py,
-        [
-            py.get_type::<PyBytes>(),
-            py.get_type::<PyByteArray>(),
-            py.get_type::<PyDateTime>(),
-            decimal_type(py)?.clone(),
-            uuid_type(py)?.clone(),
-        ],
-    )?;
-    let named = PyDict::new(py);
-    named.set_item("builtin_types", types)?;
-    PyModule::import(py, "msgspec")?.getattr("to_builtins")?.call((object,), Some(&named))
-}
-
-fn attributes(object: &Bound<'_, PyAny>, names: Vec<String>, depth: usize) -> Read {
+    let names = all.try_iter()?.map(|field| field?.getattr("name")?.extract());
+    let names: Vec<String> = names.collect::<PyResult<_>>()?;
     let pair = |name: String| {
         let value = object.getattr(name.as_str())?;
         Ok((PyString::new(object.py(), &name).into_any(), value))

@@ -308,3 +308,24 @@ def test_pandas_reads_a_query(c: flagstone.Collection) -> None:
     c.update({n: {"n": n} for n in range(10)})
     frame = c.find().arrow({"n": "$.n"}).to_pandas()
     assert frame["n"].sum() == 45
+
+
+def test_a_query_has_columns_of_its_own(c: flagstone.Collection) -> None:
+    pl = pytest.importorskip("polars")
+    pytest.importorskip("pandas")
+    c.update((n, {"author": "xy"[n % 2], "score": n}) for n in range(6))
+    find = c.find({"score": {"$gte": 2}}, sort="score", columns={"author": "$.author", "n": "$.score"})
+    rows = [("x", 2), ("y", 3), ("x", 4), ("y", 5)]
+    assert find.arrow().types == {"author": "text", "n": "int64"}
+    assert find.to_polars().rows() == pl.DataFrame(find).rows() == rows
+    assert find.to_pandas()["n"].tolist() == [2, 3, 4, 5]
+    assert find.to_pyarrow({"n": ("$.score", "float64")}, batch_rows=2).schema.names == ["n"]
+    assert flagstone.scan(find).filter(pl.col("n") > 3).collect().rows() == rows[2:]
+    assert find.first() == (2, {"author": "x", "score": 2})
+    assert c.arrow({"n": "$.score"}, threads=1).to_polars()["n"].sum() == 15
+    assert c.arrow(key=None).types == c.find().arrow(key=None).types
+    with pytest.raises(TypeError, match="columns: expected"):
+        c.find(columns=5)  # type: ignore[arg-type]
+    for call in (c.find, c.find().to_pandas, c.arrow):
+        with pytest.raises(flagstone.InvalidInput, match="JSONPath, character 3"):
+            call(columns={"a": "$["})

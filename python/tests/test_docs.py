@@ -14,6 +14,7 @@ import pytest
 from pages import PAGES, ROOT, of_page
 from flagstone import (
     _flagstone,
+    edits,
     errors,
     frames,
     models,
@@ -49,7 +50,7 @@ def test_examples_of_docstrings_run(
 
 
 MODULES = [flagstone, errors, frames, models, progress, show, views]
-INNER = [_flagstone, pushdown, pushdown_pyarrow]
+INNER = [_flagstone, edits, pushdown, pushdown_pyarrow]
 
 
 @pytest.mark.parametrize("module", MODULES, ids=lambda module: module.__name__)
@@ -83,7 +84,8 @@ def test_every_public_thing_is_described() -> None:
 
 
 def test_every_class_has_an_example() -> None:
-    classes = [getattr(_flagstone, name) for name in _flagstone.__all__]
+    public = [name for name in _flagstone.__all__ if not name.startswith("_")]
+    classes = [getattr(_flagstone, name) for name in public]
     for thing in classes:
         if isinstance(thing, type):
             assert ">>>" in (thing.__doc__ or ""), thing.__name__

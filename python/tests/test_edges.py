@@ -1,8 +1,7 @@
-"""What a user may try beside the usual: edits of parts, models with special fields, odd arguments."""
+"""What a user may try beside the usual: models with special fields, odd arguments."""
 
 from __future__ import annotations
 
-import copy
 import dataclasses
 import datetime
 import math
@@ -22,37 +21,6 @@ def c(db: flagstone.Database) -> flagstone.Collection:
     return db.collection("c")
 
 
-def test_parts_of_a_transaction_are_written_or_refuse_to_change(
-    db: flagstone.Database, c: flagstone.Collection
-) -> None:
-    c["a"] = {"tags": ["a"], "l": [{"q": 1}], "m": {"x": 1}, "n": 1}
-    with db.transaction() as tx:
-        document = tx[c]["a"]
-        document["n"] += 1
-        document["m"]["x"] = 2
-        document["tags"] += ["b"]
-        tx[c].get("a")["new"] = 5
-        for edit in (
-            lambda: document["tags"].append("c"),
-            lambda: document["tags"].sort(),
-            lambda: document["l"][0].update(q=2),
-        ):
-            with pytest.raises(TypeError, match="does not change in place"):
-                edit()
-        with pytest.raises(TypeError, match="does not change in place"):
-            document["l"][0]["q"] = 2
-        with pytest.raises(TypeError, match="does not change in place"):
-            del document["tags"][0]
-        assert document["tags"] == ["a", "b"] and isinstance(document["tags"], list)
-        plain = copy.deepcopy(document["l"])
-        plain[0]["q"] = 3
-        document["l"] = plain
-    assert c["a"] == {"tags": ["a", "b"], "l": [{"q": 3}], "m": {"x": 2}, "n": 2, "new": 5}
-    # Outside of a transaction lists are copies, as they always were.
-    c["a"]["tags"].append("mine")
-    assert c["a"]["tags"] == ["a", "b"]
-
-
 def test_a_part_that_was_replaced_says_so(
     db: flagstone.Database, c: flagstone.Collection
 ) -> None:
@@ -62,7 +30,7 @@ def test_a_part_that_was_replaced_says_so(
         part = document["m"]
         document["m"] = [1, 2]
         for read in (lambda: len(part), lambda: list(part), lambda: part["x"], lambda: repr(part)):
-            with pytest.raises(flagstone.InvalidInput, match="m is no map of names any more"):
+            with pytest.raises(flagstone.InvalidInput, match="m is no map any more"):
                 read()
 
 
@@ -79,7 +47,7 @@ def test_a_time_that_python_cannot_read_back_is_refused(c: flagstone.Collection)
         datetime.datetime(1, 1, 1, tzinfo=east),
         datetime.datetime(9999, 12, 31, 23, tzinfo=west),
     ):
-        with pytest.raises(TypeError, match=r"\$\.t: a datetime that in UTC is outside"):
+        with pytest.raises(TypeError, match=r"\$\.t: a datetime that in UTC is beyond"):
             c["a"] = {"t": at}
     for at in (
         datetime.datetime(1, 1, 1, tzinfo=UTC),

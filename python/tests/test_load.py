@@ -210,6 +210,8 @@ def test_an_interrupt_ends_a_load_and_keeps_what_was_read(tmp_path: Path) -> Non
                 """
                 import os, signal, sys, flagstone
                 from pathlib import Path
+                # A shell starts what runs in the background with the signal ignored.
+                signal.signal(signal.SIGINT, signal.default_int_handler)
                 with flagstone.open(Path(sys.argv[1]) / "db") as db:
                     c = db.collection("c")
                     def interrupt(documents, done, total):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import math
+import signal
 import uuid
 from collections.abc import Iterator
 from decimal import Decimal
@@ -11,6 +12,7 @@ from typing import Any
 
 import flagstone
 import pytest
+from flagstone import _flagstone
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -348,3 +350,69 @@ def test_polars_pandas_and_duckdb_are_loaded(c: flagstone.Collection) -> None:
     c.clear()
     c.load_arrow(pandas.DataFrame({"id": [1, 2], "x": [0.5, None]}))
     assert c[1].to_dict() == {"id": 1, "x": 0.5}
+
+
+class Wrapped:
+    """A stream of which only the C interface is seen."""
+
+    def __init__(self, reader: Any) -> None:
+        self.reader = reader
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        return self.reader.__arrow_c_stream__()
+
+
+def failing(error: BaseException | None) -> Any:
+    """A reader whose producer raises after two batches, or gets a real SIGINT."""
+    schema = pa.schema([("id", pa.int64())])
+
+    def batches() -> Iterator[Any]:
+        for n in range(2):
+            yield pa.record_batch({"id": [n]}, schema=schema)
+        if error is not None:
+            raise error
+        signal.raise_signal(signal.SIGINT)
+
+    return pa.RecordBatchReader.from_batches(schema, batches())
+
+
+@pytest.mark.parametrize("wrap", [lambda reader: reader, Wrapped])
+def test_ctrl_c_of_a_producer_stays_one(wrap: Any, c: flagstone.Collection) -> None:
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        for error in (KeyboardInterrupt(), None):
+            with pytest.raises(KeyboardInterrupt):
+                c.load_arrow(wrap(failing(error)))
+            assert list(c) == [0, 1]
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def test_an_exception_of_a_producer_is_a_cause(c: flagstone.Collection) -> None:
+    cause = ValueError("of two\nlines")
+    with pytest.raises(flagstone.Io) as raised:
+        c.load_arrow(failing(cause))
+    text = "2 documents were loaded, and then: the Arrow stream failed after 2 rows: ValueError: "
+    assert str(raised.value) == text + "of two\nlines" and raised.value.__cause__ is cause
+    with pytest.raises(flagstone.Io) as raised:
+        c.load_arrow(Wrapped(failing(cause)))
+    assert str(raised.value) == text + "of two\nlines" and raised.value.__cause__ is None
+    with pytest.raises(SystemExit):
+        c.load_arrow(failing(SystemExit(3)))
+
+
+def test_ctrl_c_of_a_query_of_ours_stays_one(
+    db: flagstone.Database, c: flagstone.Collection
+) -> None:
+    c.update((n, {"n": n}) for n in range(2000))
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        for reader in (c.find(), c.find().arrow({"n": "$.n"}, batch_rows=100)):
+            _flagstone._interrupt_at(2)
+            with pytest.raises(KeyboardInterrupt):
+                while True:
+                    db.collection("copy").load_arrow(reader, key="n")
+            _flagstone._interrupt_at(0)
+    finally:
+        signal.signal(signal.SIGINT, before)
+        _flagstone._interrupt_at(0)

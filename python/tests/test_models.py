@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime
+import enum
+import pathlib
+import uuid
 from decimal import Decimal
-from typing import Optional
+from typing import ClassVar, Optional, Union
 
 import flagstone
 import msgspec
@@ -74,3 +78,148 @@ def test_structs_of_msgspec(c: flagstone.Collection) -> None:
     c["wrong"] = {"name": "l", "points": [{"x": "one"}]}
     with pytest.raises(msgspec.ValidationError, match="points"):
         c.get("wrong", type=Line)
+
+
+@dataclasses.dataclass(frozen=True)
+class Job:
+    count: ClassVar[int] = 7
+    name: str
+    extra: dataclasses.InitVar[int] = 0
+    length: int = dataclasses.field(init=False, default=0)
+    tags: list[str] = dataclasses.field(default_factory=list)
+
+    def __post_init__(self, extra: int) -> None:
+        object.__setattr__(self, "length", len(self.name) + extra)
+
+
+def test_fields_of_dataclasses(c: flagstone.Collection) -> None:
+    job = Job("n", extra=5, tags=["t"])
+    c["j"] = job
+    assert c["j"] == {"name": "n", "length": 6, "tags": ["t"]}
+    # What the constructor does not take keeps its value.
+    assert c.get("j", type=Job) == job
+    c["j"] = {"name": "n", "other": 1}
+    with pytest.raises(TypeError, match="Job has no field 'other'"):
+        c.get("j", type=Job)
+
+
+class Color(enum.Enum):
+    RED = "red"
+
+
+class Inner(pydantic.BaseModel):
+    some_name: int = pydantic.Field(alias="someName")
+
+
+class Outer(pydantic.BaseModel):
+    day: datetime.date
+    color: Color
+    tags: set[uuid.UUID]
+    raw: bytes
+    at: datetime.datetime
+    took: datetime.timedelta
+    place: pathlib.PurePosixPath
+    link: pydantic.AnyUrl
+    pair: tuple[int, Color]
+    by_color: dict[Color, int]
+    inner: list[Inner]
+    only_read: int = pydantic.Field(validation_alias=pydantic.AliasChoices("a", "b"))
+
+
+class Renamed(pydantic.BaseModel):
+    inner: Inner
+    written: int = pydantic.Field(serialization_alias="w")
+
+
+def test_aliases_and_other_types_of_pydantic(c: flagstone.Collection) -> None:
+    outer = Outer(  # type: ignore[call-arg]
+        day=datetime.date(2024, 5, 6), color=Color.RED, tags={uuid.UUID(int=1)}, raw=b"\xff",
+        at=AT, took=datetime.timedelta(seconds=90), place=pathlib.PurePosixPath("/a"),
+        link=pydantic.AnyUrl("http://a.b/c"), pair=(1, Color.RED), by_color={Color.RED: 2},
+        inner=[Inner(someName=3)], a=5,  # pyright: ignore[reportCallIssue]
+    )  # fmt: skip
+    c["o"] = outer
+    assert c.get("o", type=Outer) == outer
+    doc = c["o"]
+    assert (doc["day"], doc["color"], doc["raw"]) == ("2024-05-06", "red", b"\xff")
+    assert doc["tags"] == [uuid.UUID(int=1)] and doc["at"] == AT and doc["only_read"] == 5
+    assert doc["inner"] == [{"someName": 3}] and doc["by_color"] == {"red": 2}
+    # An alias that is written and not read: then all have their names.
+    renamed = Renamed(inner=Inner(someName=1), written=2)
+    c["r"] = renamed
+    assert c["r"] == {"inner": {"some_name": 1}, "written": 2}
+    assert c.get("r", type=Renamed) == renamed
+
+    class Secret(pydantic.BaseModel):
+        key: pydantic.SecretStr
+
+    with pytest.raises(TypeError, match=r"\$\.key: pydantic.*SecretStr has no form"):
+        c["s"] = Secret(key=pydantic.SecretStr("k"))
+
+
+class Base(msgspec.Struct, tag_field="kind", rename="camel"):
+    pass
+
+
+class Cat(Base, tag="cat"):
+    nice_name: str
+
+
+class Dog(Base, tag="dog"):
+    nice_name: str
+    age: Union[int, msgspec.UnsetType] = msgspec.UNSET
+
+
+class Row(msgspec.Struct, array_like=True):
+    x: int
+    pet: Union[Cat, Dog]
+
+
+class Zoo(msgspec.Struct, rename="kebab"):
+    all_pets: list[Union[Cat, Dog]]
+    raw: bytes
+    at: datetime.datetime
+    id: uuid.UUID
+    price: Decimal
+    day: datetime.date
+    color: Color
+    tags: set[int]
+    row: Row
+
+
+def test_names_tags_and_types_of_msgspec(c: flagstone.Collection) -> None:
+    zoo = Zoo(
+        [Cat("a"), Dog("b"), Dog("c", age=2)], b"\xff", AT, uuid.UUID(int=1), Decimal("1.10"),
+        datetime.date(2024, 5, 6), Color.RED, {1, 2}, Row(1, Cat("d")),
+    )  # fmt: skip
+    c["z"] = zoo
+    assert c.get("z", type=Zoo) == zoo
+    doc = c["z"]
+    assert doc["all-pets"][1:] == [
+        {"kind": "dog", "niceName": "b"},
+        {"kind": "dog", "niceName": "c", "age": 2},
+    ]
+    assert doc["row"] == [1, {"kind": "cat", "niceName": "d"}] and doc["raw"] == b"\xff"
+    assert (doc["day"], doc["color"], doc["id"]) == ("2024-05-06", "red", uuid.UUID(int=1))
+    assert c.get("z", path="all-pets.2", type=Union[Cat, Dog]) == Dog("c", age=2)  # type: ignore[call-overload]
+    c["row"] = Row(2, Dog("e"))
+    assert c["row"] == [2, {"kind": "dog", "niceName": "e"}]
+    assert c.get("row", type=Row) == Row(2, Dog("e"))
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (Color.RED, "Color has no form in a document; its value may have one"),
+        ({1}, "set has no form in a document; a list has one"),
+        (frozenset(), "frozenset has no form in a document; a list has one"),
+        (datetime.date(2024, 5, 6), "date has no form in a document; a datetime with a time zone"),
+        (datetime.time(1), "time has no form in a document; its isoformat"),
+        (datetime.timedelta(1), "timedelta has no form in a document; its total_seconds"),
+    ],
+)
+def test_what_has_no_form_says_what_has_one(
+    value: object, text: str, c: flagstone.Collection
+) -> None:
+    with pytest.raises(TypeError, match=rf"^\$\.in\[0\]: .*{text}"):
+        c["a"] = {"in": [value]}

@@ -79,6 +79,13 @@ pub struct Content {
     /// Bytes above every key, if the content has such. Without them a removal of all keys needs the
     /// largest possible key, which takes 64 KiB.
     pub above_keys: Option<&'static [u8]>,
+    /// Returns a key as messages show it: [`escaped`] unless the content knows better.
+    pub key_text: fn(&[u8]) -> String,
+}
+
+/// Returns the bytes of a key as text.
+pub fn escaped(key: &[u8]) -> String {
+    key.escape_ascii().to_string()
 }
 
 /// Identifies a table of definitions of a keyspace. Stored in the log and the manifest.

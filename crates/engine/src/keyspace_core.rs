@@ -35,6 +35,7 @@ pub struct KeyspaceCore {
     pub(crate) attachment: Arc<dyn Any + Send + Sync>,
     /// Bytes above every key, if the content has such.
     above_keys: Option<&'static [u8]>,
+    key_text: fn(&[u8]) -> String,
     /// Entries carry checks.
     pub(crate) entry_checks: bool,
     /// Entries may have an expiry. Never reset.
@@ -90,6 +91,7 @@ impl KeyspaceCore {
             definitions: content.definitions,
             attachment: content.attachment,
             above_keys: content.above_keys,
+            key_text: content.key_text,
             expires: AtomicBool::new(record.expires),
             status: AtomicU8::new(0),
             owned: ArcSwap::from(Arc::<OwnedSet>::default()),
@@ -100,6 +102,11 @@ impl KeyspaceCore {
             entry_checks: false,
             record: ArcSwap::from(record),
         }
+    }
+
+    /// Returns a key as messages show it.
+    pub(crate) fn key_text(&self, key: &[u8]) -> String {
+        (self.key_text)(key)
     }
 
     /// Adds the trees of a keyspace that nobody uses yet.

@@ -3,7 +3,7 @@
 use crate::change::WantedContent;
 use crate::content::{
     Content, ContentFactory, DefinitionKind, DefinitionTable, Definitions, Described,
-    KeyspaceContent,
+    KeyspaceContent, escaped,
 };
 use crate::event::Listener;
 use crate::fold::{AddI64, Append, Fold};
@@ -75,7 +75,7 @@ impl ContentFactory for Contents {
             }
             _ => Vec::new(),
         };
-        Ok(Content { fold, definitions, attachment: table, above_keys: None })
+        Ok(Content { fold, definitions, attachment: table, above_keys: None, key_text: escaped })
     }
 
     fn defines(&self, content: &KeyspaceContent, _kind: DefinitionKind) -> bool {

@@ -7,7 +7,7 @@ use crate::sort_keys::ABOVE_KEYS;
 use flagstone_base::{Error, ErrorKind, Result};
 use flagstone_engine::WantedContent;
 use flagstone_engine::content::{
-    Content, ContentFactory, DefinitionKind, Described, KeyspaceContent, OLD_VALUES,
+    Content, ContentFactory, DefinitionKind, Described, KeyspaceContent, OLD_VALUES, escaped,
 };
 use flagstone_engine::fold::Fold;
 use std::fmt;
@@ -101,6 +101,7 @@ fn index_content(keyspace: Described<'_>) -> Result<Content> {
         definitions: Vec::new(),
         attachment: Arc::new(state),
         above_keys: Some(ABOVE_KEYS),
+        key_text: escaped,
     })
 }
 
@@ -130,6 +131,7 @@ impl ContentFactory for Contents {
             definitions: Vec::new(),
             attachment: Arc::new(()),
             above_keys: None,
+            key_text: escaped,
         })
     }
 

@@ -44,6 +44,15 @@ pub(crate) fn of_primary(key: &Value) -> Result<Vec<u8>> {
     Ok(out)
 }
 
+/// Returns the primary key of a stored key as messages show it.
+pub(crate) fn text_of(key: &[u8]) -> String {
+    match sort_key::decode(key, Direction::Ascending) {
+        Ok(value) => value.to_string(),
+        // The end of a range need not be a key.
+        Err(_no_key) => key.escape_ascii().to_string(),
+    }
+}
+
 /// Checks a sort key that was taken from a document.
 ///
 /// # Errors

@@ -15,9 +15,9 @@ from datetime import datetime, timedelta
 from os import PathLike
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Literal, Protocol, TypeAlias, TypeVar, final, overload
+from typing import Any, Literal, Protocol, TypeAlias, TypedDict, TypeVar, final, overload
 
-from typing_extensions import Buffer, Self
+from typing_extensions import Buffer, Never, Self, Unpack
 
 from .views import ItemsOfRange, KeysOfRange, ValuesOfRange
 
@@ -37,6 +37,7 @@ __all__ = [
     "Scan",
     "Snapshot",
     "Transaction",
+    "_Part",
     "_after_fork",
     "_close_all",
     "_interrupt_at",
@@ -49,9 +50,17 @@ _R = TypeVar("_R")
 _Decimals: TypeAlias = Literal["auto", "always", "float"]
 _Timeout: TypeAlias = float | timedelta | None
 _Changes: TypeAlias = Mapping[str, Any]
-_Columns: TypeAlias = Mapping[str, str | tuple[str, str]] | list[str]
-_Paths: TypeAlias = str | list[str]
+_Columns: TypeAlias = Mapping[str, str | tuple[str, str]] | list[str] | tuple[str, ...]
+_File: TypeAlias = str | bytes | PathLike[str] | PathLike[bytes]
+_Paths: TypeAlias = str | list[str] | tuple[str, ...]
 _Durability: TypeAlias = Literal["none", "buffered", "group", "each"] | float | timedelta
+
+class _ArrowOptions(TypedDict, total=False):
+    key: str | None
+    sample: int
+    on_mismatch: Literal["error", "null"]
+    batch_rows: int
+    threads: int | None
 
 class _ArrowStream(Protocol):
     def __arrow_c_stream__(self, requested_schema: object = None) -> object: ...
@@ -60,7 +69,7 @@ class _HasItems(Protocol):
     def items(self) -> Iterable[tuple[Buffer, Buffer]]: ...
 
 def open(
-    path: str | PathLike[str],
+    path: _File,
     *,
     read_only: bool = False,
     create: bool = True,
@@ -69,7 +78,7 @@ def open(
     document_bytes_max: int | str | None = None,
     keep_changes: int | str | timedelta | Literal[False] | None = None,
     compaction_workers: int | None = None,
-    scratch: str | PathLike[str] | None = None,
+    scratch: _File | None = None,
     decimal: _Decimals = "auto",
 ) -> Database: ...
 
@@ -95,10 +104,10 @@ class Database:
         self,
         start: str | None = None,
         *,
-        names: list[str] | None = None,
+        names: Iterable[str] | None = None,
         timeout: _Timeout = ...,
     ) -> Changes: ...
-    def backup(self, path: str | PathLike[str]) -> str: ...
+    def backup(self, path: _File) -> str: ...
     def verify(self) -> str: ...
     def stats(self) -> dict[str, Any]: ...
     def keyspaces(self) -> dict[str, str]: ...
@@ -236,12 +245,14 @@ class Collection(MutableMapping[Any, Any]):
     def popitem(self) -> tuple[Any, Any]: ...
     def setdefault(self, key: Any, default: Any = None) -> Any: ...
     @overload  # type: ignore[override]
-    def update(self, key: Mapping[Any, Any] | Iterable[tuple[Any, Any]]) -> None: ...
+    def update(
+        self, key: Mapping[Any, Any] | Iterable[tuple[Any, Any]], *_wrong: Never
+    ) -> None: ...
     @overload
     def update(
         self,
         key: Any,
-        *,
+        *_wrong: Never,
         set: _Changes = ...,
         inc: _Changes = ...,
         mul: _Changes = ...,
@@ -265,14 +276,14 @@ class Collection(MutableMapping[Any, Any]):
     ) -> None: ...
     def load(
         self,
-        files: str | PathLike[str] | list[str | PathLike[str]],
+        files: _File | Iterable[_File],
         *,
         key: str = "id",
         mode: Literal["upsert", "insert", "merge"] = "upsert",
         format: Literal["json", "jsonl", "csv", "tsv"] | None = None,
         progress: bool | Callable[[int, int, int | None], object] | None = None,
         resume: bool = False,
-        bad_lines: str | PathLike[str] | None = None,
+        bad_lines: _File | None = None,
     ) -> dict[str, Any]: ...
     def load_arrow(
         self,
@@ -326,7 +337,7 @@ class Document(Mapping[str, Any]):
     def __iter__(self) -> Iterator[str]: ...
     def __eq__(self, other: object, /) -> bool: ...
     def __ne__(self, other: object, /) -> bool: ...
-    def get(self, name: str, default: Any = None) -> Any: ...
+    def get(self, name: Any, default: Any = None) -> Any: ...
     def path(self, path: str, default: Any = None) -> Any: ...
     def keys(self) -> KeysView[str]: ...
     def values(self) -> ValuesView[Any]: ...
@@ -369,6 +380,15 @@ class Find:
         batch_rows: int = 16384,
         threads: int | None = None,
     ) -> ArrowSource: ...
+    def to_pyarrow(
+        self, columns: _Columns | None = None, **options: Unpack[_ArrowOptions]
+    ) -> Any: ...
+    def to_polars(
+        self, columns: _Columns | None = None, **options: Unpack[_ArrowOptions]
+    ) -> Any: ...
+    def to_pandas(
+        self, columns: _Columns | None = None, **options: Unpack[_ArrowOptions]
+    ) -> Any: ...
     def __arrow_c_stream__(self, requested_schema: object = None) -> object: ...
     def explain(self, *, analyze: bool = False) -> str: ...
     def _repr_html_(self) -> str: ...
@@ -462,7 +482,7 @@ class ArrowSource:
     def types(self) -> dict[str, str]: ...
     def __arrow_c_stream__(self, requested_schema: object = None) -> object: ...
     def __arrow_c_schema__(self) -> object: ...
-    def select(self, names: list[str]) -> ArrowSource: ...
+    def select(self, names: Iterable[str]) -> ArrowSource: ...
     def _with_text_views(self) -> ArrowSource: ...
     def _empty(self) -> ArrowBatch: ...
     def batches(self, *, threads: int | None = None) -> ArrowBatches: ...
@@ -490,6 +510,10 @@ class ArrowBatch:
 class Scan(Iterator[_T]):
     def __iter__(self) -> Self: ...
     def __next__(self) -> _T: ...
+
+@final
+class _Part:
+    def replace(self, value: Any) -> None: ...
 
 def _after_fork() -> None: ...
 def _close_all() -> None: ...

@@ -1,11 +1,121 @@
-"""Documents as instances of classes: dataclasses, pydantic models, msgspec structs and others."""
+"""Instances of classes as documents, and back: dataclasses, pydantic models, msgspec structs."""
 
 from __future__ import annotations
 
+import collections
 import dataclasses
+import datetime
+import decimal
+import enum
+import functools
+import ipaddress
+import pathlib
 import types
 import typing
+import uuid
+from collections.abc import Iterator
 from typing import Any
+
+# What documents have natively, beside what JSON has.
+_NATIVE = (bytes, bytearray, datetime.datetime, uuid.UUID, decimal.Decimal)
+
+# What pydantic writes as text that it reads again.
+_TEXTS = (
+    datetime.date,
+    datetime.time,
+    datetime.timedelta,
+    pathlib.PurePath,
+    ipaddress.IPv4Address,
+    ipaddress.IPv6Address,
+    ipaddress.IPv4Interface,
+    ipaddress.IPv6Interface,
+    ipaddress.IPv4Network,
+    ipaddress.IPv6Network,
+)
+
+
+def dump(model: Any) -> Any:
+    """Returns what a model of pydantic or a struct of msgspec consists of.
+
+    Fields have the names that the class gives them outside of Python, such as aliases, if it reads
+    these again. What documents have natively stays what it is: bytes, datetimes, decimals, UUIDs.
+    Of other values msgspec and pydantic say the form: dates and times are text, members of an
+    `Enum` are their values, sets are lists.
+    """
+    if hasattr(model, "__struct_fields__"):
+        import msgspec  # of the caller, whose class it is
+
+        return msgspec.to_builtins(model, builtin_types=_NATIVE, enc_hook=_in_struct)
+    cls: Any = type(model)
+    if not hasattr(cls, "model_fields"):
+        return model.model_dump()
+    return _with_form(model.model_dump(by_alias=_reads_aliases(cls)))
+
+
+def _in_struct(value: Any) -> Any:
+    if hasattr(value, "model_dump"):
+        return dump(value)
+    raise NotImplementedError(f"{type(value).__qualname__} has no form in a document")
+
+
+def _with_form(value: Any) -> Any:
+    """Returns what pydantic has dumped with values that documents have. What has no form is left:
+    the message names its path.
+    """
+    if isinstance(value, dict):
+        return {_with_form(name): _with_form(part) for name, part in value.items()}
+    if isinstance(value, enum.Enum):
+        return _with_form(value.value)
+    if isinstance(value, tuple):
+        return tuple(_with_form(item) for item in value)
+    if isinstance(value, (list, set, frozenset, collections.deque)):
+        return [_with_form(item) for item in value]
+    if isinstance(value, _NATIVE):
+        return value
+    if isinstance(value, _TEXTS):
+        if isinstance(value, pathlib.PurePath):
+            return str(value)
+        import pydantic_core
+
+        return pydantic_core.to_jsonable_python(value)
+    # The URLs of pydantic.
+    if type(value).__module__.startswith("pydantic") and type(value).__name__.endswith("Url"):
+        return str(value)
+    return value
+
+
+@functools.lru_cache(maxsize=1024)
+def _reads_aliases(cls: Any) -> bool:
+    """Returns whether the class, and those in its fields, read all aliases that they write."""
+    return all(
+        _key(name, field) in _keys(name, field)
+        for model in _models(cls, set())
+        for name, field in model.model_fields.items()
+    )
+
+
+def _key(name: str, field: Any) -> str:
+    return str(field.serialization_alias or name)
+
+
+def _keys(name: str, field: Any) -> list[str]:
+    """Returns under which keys a field is read, if names are taken, too."""
+    alias = field.validation_alias
+    choices = getattr(alias, "choices", [alias])
+    return [name, *(choice for choice in choices if isinstance(choice, str))]
+
+
+def _models(hint: Any, seen: set[Any]) -> Iterator[Any]:
+    """Returns the models of pydantic in a type."""
+    if hasattr(hint, "model_fields"):
+        if hint not in seen:
+            seen.add(hint)
+            yield hint
+            for field in hint.model_fields.values():
+                yield from _models(field.annotation, seen)
+        return
+    for argument in typing.get_args(hint):
+        yield from _models(argument, seen)
 
 
 def build(cls: Any, value: Any) -> Any:
@@ -22,8 +132,8 @@ def build(cls: Any, value: Any) -> Any:
     User(name='ada')
     """
     if hasattr(cls, "model_validate"):
-        return cls.model_validate(value)
-    if hasattr(cls, "__struct_fields__"):
+        return _validated(cls, value)
+    if hasattr(cls, "__struct_fields__") or _is_union_of_structs(cls):
         import msgspec  # of the caller, whose class it is
 
         return msgspec.convert(value, cls)
@@ -31,22 +141,42 @@ def build(cls: Any, value: Any) -> Any:
         return _dataclass(cls, value)
     if isinstance(value, dict) and isinstance(cls, type) and not issubclass(cls, dict):
         return cls(**value)
+    if not callable(cls):
+        raise TypeError(f"type: expected a class or a function, found {cls!r}")
     return cls(value)
+
+
+def _validated(cls: Any, value: Any) -> Any:
+    if not hasattr(cls, "model_fields") or not _takes_names():
+        return cls.model_validate(value)
+    return cls.model_validate(value, by_alias=True, by_name=True)
+
+
+@functools.cache
+def _takes_names() -> bool:
+    import pydantic
+
+    return tuple(map(int, pydantic.VERSION.split(".")[:2])) >= (2, 11)
+
+
+def _is_union_of_structs(cls: Any) -> bool:
+    is_union = typing.get_origin(cls) in (typing.Union, types.UnionType)
+    return is_union and any(hasattr(each, "__struct_fields__") for each in typing.get_args(cls))
 
 
 def _dataclass(cls: Any, value: Any) -> Any:
     if not isinstance(value, dict):
         raise TypeError(f"{cls.__name__}: expected a map, found {type(value).__name__}")
     hints = typing.get_type_hints(cls)
-    fields = {field.name: field.init for field in dataclasses.fields(cls)}
-    unknown = sorted(value.keys() - fields.keys())
+    fields = {field.name: field for field in dataclasses.fields(cls)}
+    unknown = sorted(str(name) for name in value.keys() - fields.keys())
     if unknown:
         raise TypeError(f"{cls.__name__} has no field {unknown[0]!r}")
     parts = {name: _of_hint(hints.get(name), part) for name, part in value.items()}
-    built = cls(**{name: part for name, part in parts.items() if fields[name]})
+    built = cls(**{name: part for name, part in parts.items() if fields[name].init})
     for name, part in parts.items():
-        if not fields[name]:
-            # The constructor does not take it.
+        if not fields[name].init:
+            # A frozen one lets nobody else set what its constructor does not take.
             object.__setattr__(built, name, part)
     return built
 
@@ -75,4 +205,4 @@ def _of_hint(hint: Any, value: Any) -> Any:
     return value
 
 
-__all__ = ["build"]
+__all__ = ["build", "dump"]

@@ -83,7 +83,7 @@ fn check_condition(
         ErrorKind::Conflict,
         format!(
             "key {} of keyspace {:?} is {state}, {expected}",
-            condition.key.escape_ascii(),
+            keyspace.key_text(&condition.key),
             keyspace.name()
         ),
     ))
@@ -121,7 +121,7 @@ fn check_unchanged(
         let here = reads.history.id.0;
         format!("is in history {here:016x}, expected to be unchanged since {token}")
     };
-    let (key, name) = (key.escape_ascii(), keyspace.name());
+    let (key, name) = (keyspace.key_text(key), keyspace.name());
     let text = format!("key {key} of keyspace {name:?} {what}");
     Err(Error::new(ErrorKind::Conflict, text))
 }

@@ -196,11 +196,12 @@ impl Reads {
 
     #[cold]
     fn conflict(&self, write: &RecentWrite<'_>, seqno: SeqNo) -> Error {
-        let (name, key) = (self.core.name(), write.key.escape_ascii());
+        let (name, key) = (self.core.name(), self.core.key_text(write.key));
         let what = match write.end {
             None => format!("key {key} of keyspace {name:?} was written"),
             Some(end) => {
-                format!("the range {key}..{} of keyspace {name:?} was deleted", end.escape_ascii())
+                let end = self.core.key_text(end);
+                format!("the range {key}..{end} of keyspace {name:?} was deleted")
             }
         };
         let text = format!("{what} at {seqno}, after a serializable transaction had read it");

@@ -1,6 +1,6 @@
 //! What a collection has besides its entries: the names of fields, and the fold of patches.
 
-use crate::sort_keys::ABOVE_KEYS;
+use crate::sort_keys::{self, ABOVE_KEYS};
 use flagstone_base::{Error, ErrorKind, Result};
 use flagstone_doc::{Names, Patcher};
 use flagstone_engine::content::{Content, DefinitionKind, DefinitionTable, Definitions};
@@ -59,7 +59,8 @@ impl Documents {
         let table = Arc::new(NameTable(Arc::clone(&self.names)));
         let names = DefinitionTable::new(DefinitionKind::NAMES, table, self.names.shared_len());
         let (definitions, attachment) = (vec![names], Arc::new(self));
-        Content { fold, definitions, attachment, above_keys: Some(ABOVE_KEYS) }
+        let key_text = sort_keys::text_of;
+        Content { fold, definitions, attachment, above_keys: Some(ABOVE_KEYS), key_text }
     }
 }
 
