@@ -93,8 +93,8 @@ macro_rules! named {
 
 named! {
     analyze bad_lines batch_rows compaction_workers create decimal format json keep_key key
-    limit mode naive name names new nulls old on on_mismatch path read_only resume retries reverse sample
-    scratch serializable skip sparse start threads unique
+    limit mode naive name names new nulls old on on_mismatch path read_only resume retries
+    reverse sample scratch serializable skip sparse start threads unique
 }
 
 /// Returns the items of a list, a tuple or another iterable; `None` for what is none, and for a
