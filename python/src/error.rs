@@ -43,7 +43,7 @@ pub(crate) fn raised(py: Python<'_>, error: &Error) -> PyErr {
 /// Returns a message of the engine with the names that Python has for what it names.
 fn in_python(text: String) -> String {
     const NAMES: [(&str, &str); 2] =
-        [("a retention of changes", "keep_changes"), (", or --naive-utc to the tool", "")];
+        [("Options::change_retention", "keep_changes"), (", or --naive-utc to the tool", "")];
     NAMES.iter().fold(text, |text, (name, python)| match text.contains(name) {
         true => text.replace(name, python),
         false => text,

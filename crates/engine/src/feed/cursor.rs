@@ -49,7 +49,7 @@ impl Changes {
         let (id, visible) = (parts.history.id, parts.history.visible());
         let source = source(parts).ok_or_else(|| {
             Error::invalid(format!(
-                "{} keeps no changes: open it with a retention of changes",
+                "{} keeps no changes: open it with Options::change_retention",
                 parts.setup.dir.display()
             ))
         })?;
