@@ -77,7 +77,8 @@ impl Incoming {
         let array = match &mut self.batches {
             Batches::Reader(reader) => {
                 let read = Python::try_attach(|py| next_of(py, reader));
-                read.unwrap_or(Ok(None)).map_err(|(text, raised)| {
+                let is_ending = || ArrowError::CDataInterface("the interpreter is ending".into());
+                read.ok_or_else(is_ending)?.map_err(|(text, raised)| {
                     self.failure.set(Raised::Exception(raised));
                     ArrowError::CDataInterface(text)
                 })?

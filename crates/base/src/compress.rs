@@ -183,9 +183,7 @@ pub fn decompress(
             Some(packed.len())
         }
         0 => None,
-        1 => i32::try_from(raw.len())
-            .ok()
-            .and_then(|len| lz4::block::decompress_to_buffer(packed, Some(len), raw).ok()),
+        1 => lz4_decompress(packed, raw),
         2 => zstd_decompress(packed, raw),
         DICTIONARY_TAG => match dictionary {
             Some(dictionary) => dictionary.unpack(packed, raw),
@@ -213,6 +211,13 @@ pub fn decompress(
         ErrorKind::Corruption,
         format!("a compressed block (tag {tag}) does not decode to {} bytes", raw.len()),
     ))
+}
+
+fn lz4_decompress(packed: &[u8], raw: &mut [u8]) -> Option<usize> {
+    // The C library takes both lengths as i32, and the crate checks only that of `raw`.
+    i32::try_from(packed.len()).ok()?;
+    let len = i32::try_from(raw.len()).ok()?;
+    lz4::block::decompress_to_buffer(packed, Some(len), raw).ok()
 }
 
 fn zstd_decompress(packed: &[u8], raw: &mut [u8]) -> Option<usize> {

@@ -20,7 +20,7 @@ pub const NAME_BYTES_MAX: usize = 512;
 const FIRST_LEVEL: u32 = 64;
 const LEVELS: usize = 11;
 
-/// A name, and how JSON has it before a value: `,"name":`.
+/// A name, and its form in JSON with the punctuation: `,"name":`.
 struct Name {
     text: Box<str>,
     json: Box<[u8]>,
@@ -99,7 +99,7 @@ impl Names {
         self.name(id).map(|name| &*name.text)
     }
 
-    /// Returns the name with this id as JSON has it before a value: `,"name":`.
+    /// Returns the name with this id in JSON, with the punctuation: `,"name":`.
     #[inline]
     pub(crate) fn json(&self, id: u32) -> Option<&[u8]> {
         self.name(id).map(|name| &*name.json)

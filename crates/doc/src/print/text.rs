@@ -27,14 +27,14 @@ pub(crate) fn put_text(text: &[u8], out: &mut Vec<u8>) {
     out.truncate(end);
 }
 
-/// Appends a name as it stands before a value: `,"name":`.
+/// Appends the name of a field with its punctuation: `,"name":`.
 pub(crate) fn put_key(name: &str, out: &mut Vec<u8>) {
     out.push(b',');
     put_text(name.as_bytes(), out);
     out.push(b':');
 }
 
-/// Returns a name as it stands before a value: `,"name":`.
+/// Returns the name of a field with its punctuation: `,"name":`.
 pub(crate) fn json_key(name: &str) -> Box<[u8]> {
     let mut json = Vec::with_capacity(name.len() + 4);
     put_key(name, &mut json);

@@ -17,8 +17,8 @@ use std::sync::Arc;
 const ENTRIES_PER_CHECK: u32 = 256;
 /// After this many keys deleted by one range a scan skips the rest of the range.
 const COVERED_BEFORE_JUMP: u32 = 8;
-/// The limit on the visits that are left out after one in vain.
-const LEFT_OUT_MAX: u32 = 63;
+/// The most visits that are skipped after one that found nothing.
+const SKIPPED_MAX: u32 = 63;
 /// After a value of at least this many bytes the memory of the scan is counted again.
 const LARGE_VALUE: usize = 64 << 10;
 
@@ -67,9 +67,10 @@ pub(super) struct Walk {
     is_settled: bool,
     until_check: u32,
     covered_keys: u32,
-    /// After visits in vain this many are left out, and still to be left out.
-    left_out: u32,
-    to_leave_out: u32,
+    /// The number of visits that were skipped after the last one that found nothing, and how many
+    /// of them are left.
+    skipped: u32,
+    to_skip: u32,
 }
 
 /// The way of a scan whose tree was replaced: through all trees that have replaced it.
@@ -110,8 +111,8 @@ impl Walk {
             is_settled: true,
             until_check: 0,
             covered_keys: 0,
-            left_out: 0,
-            to_leave_out: 0,
+            skipped: 0,
+            to_skip: 0,
         }
     }
 
@@ -179,8 +180,8 @@ impl Walk {
 
     /// Moves to the live keys that follow in the block of the current one, at most `most`, as long
     /// as `visit` returns true for key and value: false leaves the key as the next one. Returns how
-    /// many were visited. Whatever needs more than a look at the block ends the visit, so 0 does
-    /// not mean the end.
+    /// many were visited. An entry that needs another source or another block ends the visit, so 0
+    /// does not mean the end of the range.
     #[inline]
     pub(super) fn visit_near(
         &mut self,
@@ -198,8 +199,8 @@ impl Walk {
         if self.direction != Direction::Forward {
             return 0;
         }
-        if self.to_leave_out > 0 {
-            self.to_leave_out -= 1;
+        if most == 0 || self.to_skip > 0 {
+            self.to_skip = self.to_skip.saturating_sub(1);
             return 0;
         }
         let (range, at, moment) = (&self.range, self.at, self.options.moment);
@@ -213,12 +214,12 @@ impl Walk {
             is_near && visit(entry.key, entry.value)
         });
         if visited == 0 {
-            // Sources that alternate: each visit costs a step forth and a step back.
-            self.left_out = (2 * self.left_out + 1).min(LEFT_OUT_MAX);
-            self.to_leave_out = self.left_out;
+            // If sources alternate, a visit costs a step forward and a step back.
+            self.skipped = (2 * self.skipped + 1).min(SKIPPED_MAX);
+            self.to_skip = self.skipped;
             return 0;
         }
-        self.left_out = 0;
+        self.skipped = 0;
         self.until_check -= visited as u32;
         let len = pinned.merge.entry().map_or(0, |entry| {
             assign(&mut self.key, entry.key);

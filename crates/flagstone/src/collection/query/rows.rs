@@ -120,8 +120,8 @@ impl<'t> Rows<'t> {
     }
 
     /// Moves to documents that follow and are quick to reach, as
-    /// [`Scan::visit_near`](flagstone_engine::Scan::visit_near). Returns how many were visited: of
-    /// the others that were passed, the filter has left out all.
+    /// [`Scan::visit_near`](flagstone_engine::Scan::visit_near). Passes those that do not match the
+    /// filter. Returns how many matched and were visited.
     #[inline]
     pub(super) fn visit_near(
         &mut self,
