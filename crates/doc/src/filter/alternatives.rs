@@ -50,7 +50,7 @@ impl Filter {
     #[must_use]
     pub fn without(&self, is_known: impl Fn(&FieldPath) -> bool) -> Self {
         let is_left =
-            |part: &&Node| part.reads_nothing() || !part.all_paths(&mut |path| is_known(path));
+            |part: &&Node| part.is_constant() || !part.all_paths(&mut |path| is_known(path));
         Self::of(all(self.node.conjuncts().iter().filter(is_left).cloned()), self.depth)
     }
 }

@@ -64,6 +64,7 @@ impl Keys<'_> {
             Node::All(parts) => self.all(parts),
             Node::Any(parts) => Sets::any(parts.iter().map(|part| self.of(part))),
             Node::Not(part) => self.negated(self.of(part)),
+            Node::Field(..) if node.is_constant() => Sets::exactly(KeySet::nothing()),
             // A primary key is one value, also if it is an array.
             Node::Field(path, test) if path.steps() == self.path && path.is_primary_key() => {
                 test_keys::of_single(test)
@@ -149,8 +150,8 @@ impl Filter {
 
     fn bounds_of(&self, path: &[Step], arrays: Arrays) -> Bounds {
         let parts = self.node.conjuncts();
-        // A condition that reads no path at all may never hold: then no key is allowed.
-        let concerns = |part: &&Node| part.reads(path) || part.reads_nothing();
+        // A condition on no path may never hold: then no key is allowed.
+        let concerns = |part: &&Node| part.reads(path) || part.is_constant();
         let mut mine = parts.iter().filter(concerns);
         // Most filters have one condition on a path, and most of these are of one value.
         match (mine.next(), mine.next()) {

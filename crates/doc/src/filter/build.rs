@@ -311,8 +311,8 @@ impl FieldTest {
 
     /// Each of `values` equals the value, or an element of the array.
     pub fn all_of<V: Into<Value>>(self, values: impl IntoIterator<Item = V>) -> Filter {
-        let mut parts = values.into_iter().map(|value| self.clone().eq(value)).peekable();
-        if parts.peek().is_some() { Filter::all(parts) } else { Filter::nothing() }
+        let parts: Vec<Filter> = values.into_iter().map(|value| self.clone().eq(value)).collect();
+        if parts.is_empty() { self.test(Test::never()) } else { Filter::all(parts) }
     }
 
     /// There is a value, even null.
@@ -329,7 +329,7 @@ impl FieldTest {
     pub fn is_of_type(self, types: impl IntoIterator<Item = ValueType>) -> Filter {
         let types = types.into_iter().fold(TypeSet::default(), TypeSet::with);
         if types == TypeSet::default() {
-            return Filter::nothing();
+            return self.test(Test::never());
         }
         self.test(Test::Type(types))
     }

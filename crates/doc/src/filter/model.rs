@@ -51,6 +51,14 @@ pub(super) enum Test {
     Element(Box<Node>),
 }
 
+impl Test {
+    /// The test that no value passes. Unlike [`Node::nothing`] its condition has a path: of an
+    /// element a path other than the empty one expects a map.
+    pub(super) const fn never() -> Self {
+        Self::In(Vec::new())
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Comparison {
     Equal,
@@ -197,12 +205,12 @@ impl Node {
         }
     }
 
-    /// Returns whether the condition reads no path at all, so that it always holds or never does.
-    pub(super) fn reads_nothing(&self) -> bool {
+    /// Returns whether the condition is the same for all documents: it always holds or never does.
+    pub(super) fn is_constant(&self) -> bool {
         match self {
-            Self::All(parts) | Self::Any(parts) => parts.iter().all(Self::reads_nothing),
-            Self::Not(part) => part.reads_nothing(),
-            Self::Field(..) => false,
+            Self::All(parts) | Self::Any(parts) => parts.iter().all(Self::is_constant),
+            Self::Not(part) => part.is_constant(),
+            Self::Field(_, test) => *test == Test::never(),
         }
     }
 

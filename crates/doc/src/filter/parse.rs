@@ -319,7 +319,10 @@ fn every(operands: &[Operand], path: &FieldPath) -> Node {
     let equal = |operand: &Operand| {
         Node::Field(path.clone(), Test::Compare(Comparison::Equal, operand.clone()))
     };
-    if operands.is_empty() { Node::nothing() } else { all(operands.iter().map(equal)) }
+    match operands {
+        [] => Node::Field(path.clone(), Test::never()),
+        _ => all(operands.iter().map(equal)),
+    }
 }
 
 fn text<'v>(cursor: &Cursor<'v>) -> Result<&'v str, FilterError> {

@@ -128,8 +128,12 @@ fn alternatives_unite_and_other_paths_do_not_count() {
 
 #[test]
 fn a_condition_that_never_holds_allows_no_keys_of_any_path() {
-    for never in [r#"{"b":{"$all":[]}}"#, r#"{"$nor":[{}]}"#, r#"{"$nor":[{"$or":[{},{"a":1}]}]}"#]
-    {
+    for never in [
+        r#"{"b":{"$all":[]}}"#,
+        r#"{"b":{"$in":[]}}"#,
+        r#"{"$nor":[{}]}"#,
+        r#"{"$nor":[{"$or":[{},{"a":1}]}]}"#,
+    ] {
         let filter = format!(r#"{{"$and":[{{"a":1}},{never}]}}"#);
         for arrays in [Arrays::NONE, Arrays::ANY] {
             let bounds = bounds(&filter, "a", arrays);

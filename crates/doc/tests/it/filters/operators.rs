@@ -273,6 +273,12 @@ fn one_element_must_meet_all_conditions_of_an_elem_match() {
     );
     check(r#"{"a":{"$elemMatch":{"$size":1}}}"#, &[r#"{"a":[[7]]}"#], &[r#"{"a":[7]}"#]);
     check(r#"{"a":{"$elemMatch":{"$not":{"$gt":5}}}}"#, &[r#"{"a":[9,1]}"#], &[r#"{"a":[9]}"#]);
+    // A field of a scalar is not missing: the element must be a map.
+    check(
+        r#"{"a":{"$elemMatch":{"x":{"$not":{"$all":[]}}}}}"#,
+        &[r#"{"a":[{}]}"#],
+        &[r#"{"a":[null]}"#],
+    );
     check(r#"{"a":{"$elemMatch":{}}}"#, &[r#"{"a":[1]}"#], &[r#"{"a":[]}"#, r#"{"a":1}"#]);
 }
 
