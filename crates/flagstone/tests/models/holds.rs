@@ -6,7 +6,7 @@ use flagstone::env::sync::shuttle::thread;
 use flagstone::{Durability, ErrorKind, Result};
 use flagstone_base::key::KeyRange;
 use flagstone_engine::content::{
-    Content, ContentFactory, DefinitionKind, Described, KeyspaceContent,
+    Content, ContentFactory, DefinitionKind, Described, KeyspaceContent, escaped,
 };
 use flagstone_engine::{
     Batch, Config, Engine, Environment, HeldBatch, Keyspace, KeyspaceOptions, Kind, Routing,
@@ -25,6 +25,7 @@ impl ContentFactory for Bytes {
             definitions: Vec::new(),
             attachment: Arc::new(()),
             above_keys: None,
+            key_text: escaped,
         })
     }
 
