@@ -32,7 +32,10 @@ class Runs:
         self.found: dict[tuple[str, str], list[float]] = {}
 
     def work(self, label: str, name: str, **arguments: Any) -> None:
-        """Runs a workload in a process of its own."""
+        """Runs a workload in a process of its own, once all that was written is on disk: the first
+        store of a round would be measured beside the writes of the last workload.
+        """
+        os.sync()
         command = [sys.executable, str(HERE / "work.py"), name, json.dumps(arguments)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode != 0:
@@ -60,6 +63,7 @@ def measure(runs: Runs, options: argparse.Namespace, comments: Path) -> None:
         tool, plain = folder / "tool", folder / "plain"
         for used in (tool, plain):
             shutil.rmtree(used, ignore_errors=True)
+        os.sync()
         started = time.perf_counter()
         subprocess.run(
             [options.tool, "load", tool, "comments", comments, "--memory", f"{BUDGET_MIB}MiB"],
