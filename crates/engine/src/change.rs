@@ -137,7 +137,7 @@ pub(crate) fn drop_keyspace(parts: &Parts, name: &str) -> Result<bool> {
     // The set of owned keyspaces changes under the manifest's lock, too.
     let mut dropped = core.owned_set().keyspaces.clone();
     dropped.push(Arc::clone(&core));
-    append_drop(parts, manifest, &dropped, || set_in_doubt(parts, &core))?;
+    append_drop(parts, manifest, &dropped, || set_in_doubt(parts, &core), || ())?;
     drop(guard);
     after_drop(parts, &dropped);
     Ok(true)
@@ -154,12 +154,14 @@ fn tell_of_drop(parts: &Parts, name: &str) -> Result<()> {
 }
 
 /// Drops the keyspaces `cores` by one edit. `note_doubt` is called if it is refused, and a crash
-/// could bring it back.
+/// could bring it back. `detach` takes them from their owner, before any of them refuses to be
+/// read: a reader that is refused finds that the set of its owner has changed.
 pub(crate) fn append_drop(
     parts: &Parts,
     manifest: &mut Manifest,
     cores: &[Arc<KeyspaceCore>],
     note_doubt: impl FnOnce(),
+    detach: impl FnOnce(),
 ) -> Result<()> {
     let keyspaces_dropped = cores.iter().map(|core| core.id).collect();
     let edit = Edit { keyspaces_dropped, ..Edit::default() };
@@ -167,6 +169,7 @@ pub(crate) fn append_drop(
     {
         // Commits check the keyspace under this lock: none gets SeqNos after the drop.
         let mut numbering = parts.history.numbering.lock();
+        detach();
         for core in cores {
             core.set_dropped();
             core.trees().iter().for_each(|tree| numbering.forget(tree));

@@ -93,9 +93,7 @@ pub(crate) fn drop_one(parts: &Parts, owner: &KeyspaceCore, name: &str) -> Resul
             return Ok(false);
         }
         // If a crash brings a refused drop back, it removes what nothing else needs.
-        append_drop(parts, manifest, &dropped, || ())?;
-        let _numbering = parts.history.numbering.lock();
-        owner.set_owned(kept);
+        append_drop(parts, manifest, &dropped, || (), || owner.set_owned(kept))?;
         dropped
     };
     after_drop(parts, &dropped);
