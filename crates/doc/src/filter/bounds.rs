@@ -150,7 +150,7 @@ impl Filter {
 
     fn bounds_of(&self, path: &[Step], arrays: Arrays) -> Bounds {
         let parts = self.node.conjuncts();
-        // A condition on no path may never hold: then no key is allowed.
+        // A constant condition concerns every path: if it never holds, no key is allowed.
         let concerns = |part: &&Node| part.reads(path) || part.is_constant();
         let mut mine = parts.iter().filter(concerns);
         // Most filters have one condition on a path, and most of these are of one value.

@@ -52,8 +52,8 @@ pub(super) enum Test {
 }
 
 impl Test {
-    /// The test that no value passes. Unlike [`Node::nothing`] its condition has a path: of an
-    /// element a path other than the empty one expects a map.
+    /// The test that no value passes. Its condition keeps its path, unlike [`Node::nothing`]: in an
+    /// `$elemMatch` a path other than the empty one means that the element must be a map.
     pub(super) const fn never() -> Self {
         Self::In(Vec::new())
     }

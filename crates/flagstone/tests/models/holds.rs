@@ -1,5 +1,5 @@
-//! Batches that are completed under their locks, beside changes of what their keyspace owns. The
-//! engine alone: a layer above would keep the index.
+//! Batches that are completed under their locks, and reads, beside changes of what their keyspace
+//! owns. The engine alone: a layer above would keep the index.
 
 use crate::explore::{explore, yielding};
 use flagstone::env::sync::shuttle::thread;
@@ -119,6 +119,28 @@ fn keys(keyspace: &Keyspace) -> BTreeSet<Vec<u8>> {
         keys.insert(scan.key().to_vec());
     }
     keys
+}
+
+/// A layer above plans a read again if the set of indexes has changed meanwhile.
+#[test]
+fn an_index_that_refuses_to_be_read_is_no_longer_in_its_set() {
+    explore("an_index_that_refuses_to_be_read_is_no_longer_in_its_set", || {
+        let (db, kv) = opened(&World::new(1));
+        let index = index(&db, &kv);
+        let epoch = kv.owned_set().epoch;
+        let reads = {
+            let kv = kv.clone();
+            thread::spawn(move || {
+                for _ in 0..8 {
+                    let Err(error) = index.get("a") else { continue };
+                    assert_eq!(error.kind(), ErrorKind::InvalidInput);
+                    assert_ne!(kv.owned_set().epoch, epoch);
+                }
+            })
+        };
+        assert!(db.drop_owned(&kv, "index").unwrap());
+        reads.join().unwrap();
+    });
 }
 
 /// What is not visible when the index has been created was prepared with it.
