@@ -1,5 +1,6 @@
 //! Keys and ranges of keys. Keys are always compared as unsigned bytes.
 
+use crate::bytes::order;
 use crate::error::{Error, Result};
 use std::ops::Bound;
 
@@ -73,8 +74,8 @@ impl KeyRange {
     #[inline]
     pub fn starts_before(&self, key: &[u8]) -> bool {
         match &self.start {
-            Bound::Included(start) => key >= start.as_slice(),
-            Bound::Excluded(start) => key > start.as_slice(),
+            Bound::Included(start) => order(key, start).is_ge(),
+            Bound::Excluded(start) => order(key, start).is_gt(),
             Bound::Unbounded => true,
         }
     }
@@ -92,8 +93,8 @@ impl KeyRange {
     #[inline]
     pub fn ends_behind(&self, key: &[u8]) -> bool {
         match &self.end {
-            Bound::Included(end) => key <= end.as_slice(),
-            Bound::Excluded(end) => key < end.as_slice(),
+            Bound::Included(end) => order(key, end).is_le(),
+            Bound::Excluded(end) => order(key, end).is_lt(),
             Bound::Unbounded => true,
         }
     }

@@ -240,13 +240,31 @@ impl TableCursor {
         else {
             return Near::None;
         };
+        // Each form has a path of its own: where they meet, the processor would wait for what was
+        // parsed to come back from memory.
+        match block.parse_short(index) {
+            Some(parsed) => self.pass(index, &parsed),
+            None => self.next_near_long(index),
+        }
+    }
+
+    /// As [`TableCursor::next_near`], to an entry of any form.
+    #[inline(never)]
+    fn next_near_long(&mut self, index: usize) -> Near {
+        let parsed = self.block.as_ref().and_then(|block| block.parse_long(index).ok());
+        parsed.map_or(Near::None, |parsed| self.pass(index, &parsed))
+    }
+
+    /// Moves to entry `index` of the current block, the next one.
+    #[inline(always)]
+    fn pass(&mut self, index: usize, parsed: &Parsed) -> Near {
+        let Some(block) = &self.block else { return Near::None };
         let kept = self.kept(block, index);
-        let Ok(parsed) = block.parse(index) else { return Near::None };
-        let Ok(front) = front(block, index, &parsed, kept) else { return Near::None };
-        let is_version = has_key(&self.key, block, &parsed, front);
-        assemble(&mut self.key, block, &parsed, front);
+        let Ok(front) = front(block, index, parsed, kept) else { return Near::None };
+        let is_version = has_key(&self.key, block, parsed, front);
+        assemble(&mut self.key, block, parsed, front);
         let restart = block.restart_of(index);
-        self.settle(index, restart, &parsed);
+        self.settle(index, restart, parsed);
         if is_version { Near::Version } else { Near::Key }
     }
 

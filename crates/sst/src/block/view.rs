@@ -176,24 +176,30 @@ impl<B: Deref<Target = [u8]>> Block<B> {
     /// Parses entry `index`, which must be below [`Block::count`].
     #[inline(always)]
     pub(crate) fn parse(&self, index: usize) -> Result<Parsed, Malformed> {
+        match self.parse_short(index) {
+            Some(parsed) => Ok(parsed),
+            None => self.parse_long(index),
+        }
+    }
+
+    /// Finds the parts of entry `index` if its lengths take one byte each, and it has no flags.
+    #[inline(always)]
+    pub(crate) fn parse_short(&self, index: usize) -> Option<Parsed> {
         let place = self.place(index);
         let at = self.offset_in(place);
         let entries = &self.bytes[..self.places_at as usize];
-        let Some(&[tag, shared, suffix, value]) = entries.get(at..).and_then(|e| e.first_chunk())
-        else {
-            return self.parse_long(place);
-        };
-        // Lengths of one byte, and no flags.
+        let &[tag, shared, suffix, value] = entries.get(at..)?.first_chunk()?;
         if ((shared | suffix | value) & 0x80) | (tag & 0xF0) != 0 {
-            return self.parse_long(place);
+            return None;
         }
         let lens = [shared.into(), suffix.into(), value.into()];
-        self.parsed(place, (Kind::from_u8(tag), None), at + 4, lens)
+        self.parsed(place, (Kind::from_u8(tag), None), at + 4, lens).ok()
     }
 
-    /// As [`Block::parse`], for lengths of more than one byte, and entries with flags.
+    /// As [`Block::parse`], for entries of any form.
     #[inline(never)]
-    fn parse_long(&self, place: u128) -> Result<Parsed, Malformed> {
+    pub(crate) fn parse_long(&self, index: usize) -> Result<Parsed, Malformed> {
+        let place = self.place(index);
         let at = self.offset_in(place);
         let entries = &self.bytes[..self.places_at as usize];
         let mut decoder = Decoder::new(entries.get(at..).unwrap_or_default());

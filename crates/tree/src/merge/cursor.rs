@@ -5,6 +5,7 @@ use super::run_cursor::RunCursor;
 use crate::bounds::HashBounds;
 use crate::memtable::{History, MemCursor};
 use crate::options::{Direction, TreeOptions};
+use flagstone_base::bytes::order;
 use flagstone_base::hash::key_hash;
 use flagstone_base::heap::{heapify, replace_first, sift_down};
 use flagstone_base::key::key_front;
@@ -311,6 +312,7 @@ impl MergeCursor {
         };
         // One of the first two is the least of the heap below the top.
         let limit = others.iter().take(2).filter_map(key_of).min();
+        let is_first = |key: &[u8]| limit.is_none_or(|limit: &[u8]| order(key, limit).is_lt());
         let mut visited = 0;
         while visited < most {
             let near = cursor.next_near();
@@ -318,7 +320,7 @@ impl MergeCursor {
                 break;
             }
             let entry = cursor.entry();
-            if near == Near::Key && limit.is_none_or(|limit| entry.key < limit) && visit(entry) {
+            if near == Near::Key && is_first(entry.key) && visit(entry) {
                 visited += 1;
                 continue;
             }
