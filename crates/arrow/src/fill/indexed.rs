@@ -87,7 +87,7 @@ impl LastText {
         value: IndexedValue<'_>,
         buffer: &mut Vec<u8>,
     ) -> Result<Option<&str>, Malformed> {
-        if value.bytes() != self.key {
+        if !value.has_bytes(&self.key) {
             let Some(text) = value.as_text(buffer)? else { return Ok(None) };
             self.text.clear();
             self.text.push_str(text);

@@ -6,6 +6,8 @@ use flagstone_base::Malformed;
 
 /// The first byte of a fraction, and the last escaped byte of a run.
 const MORE: u8 = 0xFF;
+/// A number with more bytes before its fraction is kept by its exponent.
+const NUMBER_BYTES_MAX: u8 = 8;
 /// From this byte on the first byte of an exponent says how many bytes follow.
 const LONG_EXPONENT: u8 = 0xF8;
 
@@ -15,7 +17,27 @@ const LONG_EXPONENT: u8 = 0xF8;
 ///
 /// # Errors
 /// If `bytes` do not begin with a sort key.
+#[inline]
 pub fn first_len(bytes: &[u8], direction: Direction) -> Result<Option<usize>, Malformed> {
+    if direction == Direction::Ascending
+        && let Some(len) = whole_number_len(bytes)
+    {
+        return Ok(Some(len));
+    }
+    first_len_of_any(bytes, direction)
+}
+
+/// Returns the length of an ascending positive number that is whole and below 2^64, if another byte
+/// follows it. Most numbers are such.
+#[inline]
+fn whole_number_len(bytes: &[u8]) -> Option<usize> {
+    let len = usize::from(bytes.first()?.checked_sub(kind::POSITIVE)?);
+    let next = bytes.get(1 + len)?;
+    (len <= usize::from(NUMBER_BYTES_MAX) && *next != MORE).then_some(1 + len)
+}
+
+#[inline(never)]
+fn first_len_of_any(bytes: &[u8], direction: Direction) -> Result<Option<usize>, Malformed> {
     let descending = direction == Direction::Descending;
     let mut skip = Skip { bytes, at: 0, mask: if descending { 0xFF } else { 0 } };
     let Some(()) = skip.value()? else { return Ok(None) };
@@ -100,8 +122,8 @@ impl Skip<'_> {
     }
 
     fn number(&mut self, class: u8) -> Result<Option<()>, Malformed> {
-        const SMALLEST: u8 = kind::NEGATIVE - 8;
-        const LARGEST: u8 = kind::POSITIVE + 8;
+        const SMALLEST: u8 = kind::NEGATIVE - NUMBER_BYTES_MAX;
+        const LARGEST: u8 = kind::POSITIVE + NUMBER_BYTES_MAX;
         Ok(match class {
             kind::NOT_A_NUMBER | kind::BELOW_ALL | kind::ZERO | kind::ABOVE_ALL => Some(()),
             kind::HUGE_NEGATIVE => self.by_exponent(0xFF, 0xFF),

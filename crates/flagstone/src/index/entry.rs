@@ -122,8 +122,8 @@ impl Ends {
     }
 }
 
-/// Finds the components at the start of the key of an entry: their ends, the length of all, and
-/// whether one of them is cut, and whether the first is the known one.
+/// Finds the components at the start of the key of an entry, and writes their ends to `ends`.
+/// Returns the length of all, whether one of them is cut, and whether the first is the known one.
 ///
 /// `known` is a component that is not cut, or nothing. If the key begins with it, that is its first
 /// component: entries of one value follow one another, and searching the end of a text costs more
@@ -132,8 +132,9 @@ fn components_of(
     key: &[u8],
     directions: impl IntoIterator<Item = Direction>,
     known: &[u8],
-) -> Result<(Ends, usize, bool, bool), Malformed> {
-    let (mut ends, mut at, mut is_cut) = (Ends::default(), 0, false);
+    ends: &mut Ends,
+) -> Result<(usize, bool, bool), Malformed> {
+    let (mut at, mut is_cut) = (0, false);
     let mut fields = ends.0.iter_mut().zip(directions);
     let is_known = begins_with(key, known);
     if is_known {
@@ -149,7 +150,7 @@ fn components_of(
         is_cut |= cut;
         *end = at as u16;
     }
-    Ok((ends, at, is_cut, is_known))
+    Ok((at, is_cut, is_known))
 }
 
 /// Returns whether `known`, if it is not empty, is the first component of `key`.
@@ -164,7 +165,7 @@ fn begins_with(key: &[u8], known: &[u8]) -> bool {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Parts<'a> {
     pub(crate) components: &'a [u8],
-    pub(crate) ends: Ends,
+    pub(crate) ends: &'a Ends,
     pub(crate) primary_key: &'a [u8],
     pub(crate) flags: Flags,
     /// The first component is the known one.
@@ -180,14 +181,16 @@ impl<'a> Parts<'a> {
 }
 
 /// Takes a stored entry apart. `known` is nothing, or a first component that it may have: one of
-/// another entry, which is not cut.
+/// another entry, which is not cut. The ends of the components are written to `ends`.
+#[inline]
 pub(crate) fn parts<'a>(
     (key, value): (&'a [u8], &'a [u8]),
     directions: impl IntoIterator<Item = Direction>,
     is_unique: bool,
     known: &[u8],
+    ends: &'a mut Ends,
 ) -> Result<Parts<'a>, Malformed> {
-    let (ends, len, is_cut, is_known) = components_of(key, directions, known)?;
+    let (len, is_cut, is_known) = components_of(key, directions, known, ends)?;
     let (components, rest) = key.split_at(len);
     let (flags, primary_key) = match (is_unique, value) {
         (false, []) => (Flags::default(), rest),
@@ -334,7 +337,8 @@ mod tests {
         let primary_key = sort_key_of(&Value::from("id"));
         let mut value = Vec::new();
         put_value(Flags::ELEMENT, Some(&primary_key), &mut value);
-        let unique = parts((&key, &value), directions(), true, b"").unwrap();
+        let (mut ends, mut others) = (Ends::default(), Ends::default());
+        let unique = parts((&key, &value), directions(), true, b"", &mut ends).unwrap();
         assert_eq!(unique.components, &key[..len]);
         let components: Vec<&[u8]> = (0..3).map(|field| &key[unique.ends.range(field)]).collect();
         assert_eq!((components[0], components[1]), (&b"\x60rust\0"[..], &b"\xFB\xFE"[..]));
@@ -342,16 +346,20 @@ mod tests {
         assert_eq!((unique.primary_key, unique.flags), (&primary_key[..], Flags::ELEMENT));
         let mut plain = key.clone();
         plain.extend_from_slice(&primary_key);
-        let plain_parts = parts((&plain, b""), directions(), false, b"").unwrap();
+        let plain_parts = parts((&plain, b""), directions(), false, b"", &mut others).unwrap();
         assert_eq!(plain_parts.components, &key[..len]);
         assert_eq!(plain_parts.primary_key, primary_key);
         assert_eq!(plain_parts.flags, Flags::default());
-        assert!(parts((&key, b""), directions(), false, b"").is_err(), "no primary key");
-        assert!(parts((&plain, b"\x02"), directions(), false, b"").is_err(), "nothing is cut");
-        assert!(parts((&plain, b"\x08"), directions(), false, b"").is_err(), "an unknown flag");
-        assert!(parts((&plain, &value), directions(), true, b"").is_err(), "bytes at the end");
+        let is_refused = |entry, is_unique| {
+            parts(entry, directions(), is_unique, b"", &mut Ends::default()).is_err()
+        };
+        assert!(is_refused((&key, b""), false), "no primary key");
+        assert!(is_refused((&plain, b"\x02"), false), "nothing is cut");
+        assert!(is_refused((&plain, b"\x08"), false), "an unknown flag");
+        assert!(is_refused((&plain, &value), true), "bytes at the end");
         for cut in 0..len {
-            assert!(components_of(&plain[..cut], directions(), b"").is_err(), "cut at {cut}");
+            let found = components_of(&plain[..cut], directions(), b"", &mut Ends::default());
+            assert!(found.is_err(), "cut at {cut}");
         }
     }
 
@@ -371,9 +379,10 @@ mod tests {
             for (first, other) in texts.iter().flat_map(|a| texts.iter().map(move |b| (a, b))) {
                 let entry = [component(first), component(other), keys("key")].concat();
                 let read = |known: &[u8]| {
-                    let both = [direction, direction];
-                    let read = parts((&entry, b""), both, false, known).unwrap();
-                    (read.ends.range(0), read.ends.range(1), read.primary_key, read.is_known)
+                    let (both, mut ends) = ([direction, direction], Ends::default());
+                    let read = parts((&entry, b""), both, false, known, &mut ends).unwrap();
+                    let key = read.primary_key.to_vec();
+                    (read.ends.range(0), read.ends.range(1), key, read.is_known)
                 };
                 let (plain, known) = (read(b""), read(&component(other)));
                 assert_eq!((plain.0, plain.1, plain.2), (known.0, known.1, known.2));

@@ -219,7 +219,7 @@ struct Place {
 
 impl Place {
     fn of(parts: &Parts<'_>) -> Self {
-        Self { components: parts.components.len(), ends: parts.ends, flags: parts.flags }
+        Self { components: parts.components.len(), ends: *parts.ends, flags: parts.flags }
     }
 }
 
@@ -253,7 +253,8 @@ impl IndexScan<'_> {
         if has_next {
             let definition = self.definition()?;
             let (entry, is_unique) = ((self.key(), self.value()), definition.is_unique);
-            let parts = parts(entry, definition.directions(), is_unique, &self.first);
+            let (directions, mut ends) = (definition.directions(), Ends::default());
+            let parts = parts(entry, directions, is_unique, &self.first, &mut ends);
             let parts = parts.map_err(|malformed| self.corrupt(malformed))?;
             let is_known = parts.is_known;
             self.place = Place::of(&parts);
@@ -277,15 +278,24 @@ impl IndexScan<'_> {
         let Self { core, source, place, first } = self;
         let (Source::Snapshot(scan), Some(state)) = (source, index_of(core)) else { return 0 };
         let definition = &state.definition;
-        scan.visit_near(most, |key, value| {
-            let parts = parts((key, value), definition.directions(), definition.is_unique, first);
+        // Those of the last entry that was visited, and those of the one after it: to copy them for
+        // each entry takes longer than to find them.
+        let (mut ends, mut next) = ([Ends::default(); 2], 0);
+        let visited = scan.visit_near(most, |key, value| {
+            let (entry, directions) = ((key, value), definition.directions());
+            let parts = parts(entry, directions, definition.is_unique, first, &mut ends[next]);
             let Some(parts) = parts.ok().filter(&mut visit) else { return false };
-            *place = Place::of(&parts);
+            (place.components, place.flags) = (parts.components.len(), parts.flags);
             if !parts.is_known {
                 note_first(first, &parts);
             }
+            next = 1 - next;
             true
-        })
+        });
+        if visited > 0 {
+            place.ends = ends[1 - next];
+        }
+        visited
     }
 
     fn definition(&self) -> Result<&Definition> {
@@ -331,8 +341,8 @@ impl IndexScan<'_> {
     /// Returns the parts of the current entry.
     #[inline]
     pub(crate) fn parts(&self) -> Parts<'_> {
-        let Place { ends, flags, .. } = self.place;
-        let components = self.components();
+        let Place { ends, flags, .. } = &self.place;
+        let (components, flags) = (self.components(), *flags);
         Parts { components, ends, primary_key: self.primary_key(), flags, is_known: false }
     }
 

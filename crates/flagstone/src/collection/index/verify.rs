@@ -2,7 +2,7 @@
 
 use super::show::{shown_components, shown_key};
 use crate::collection::stored::Stored;
-use crate::index::{Entries, IndexState, Refusal, index_of, parts, value_of};
+use crate::index::{Ends, Entries, IndexState, Refusal, index_of, parts, value_of};
 use flagstone_base::key::KeyRange;
 use flagstone_base::{Error, ErrorKind, Result};
 use flagstone_doc::View;
@@ -111,7 +111,9 @@ impl Verify<'_> {
         let mut scan = self.snapshot.scan(self.owned, KeyRange::ALL)?;
         while scan.advance()? {
             let (entry, value) = (scan.key(), scan.value_bytes());
-            let parts = parts((entry, value), definition.directions(), definition.is_unique, b"")
+            let (directions, is_unique) = (definition.directions(), definition.is_unique);
+            let mut ends = Ends::default();
+            let parts = parts((entry, value), directions, is_unique, b"", &mut ends)
                 .map_err(|malformed| self.corrupt(format_args!("an entry, {malformed}")))?;
             let key = parts.primary_key;
             let has_it = match self.snapshot.get(self.stored.bytes(), key)? {

@@ -3,6 +3,7 @@
 use crate::collection::query::cover::Place;
 use crate::index::{Flags, Parts};
 use flagstone_base::Malformed;
+use flagstone_base::bytes::same;
 use flagstone_doc::sort_key::{self, Direction, MISSING, NULL};
 use flagstone_doc::{DateTime, Value, View};
 use std::fmt;
@@ -80,6 +81,12 @@ impl<'a> IndexedValue<'a> {
     #[inline]
     pub const fn bytes(&self) -> &'a [u8] {
         self.key
+    }
+
+    /// Returns whether [`IndexedValue::bytes`] are `bytes`, quickly.
+    #[inline]
+    pub fn has_bytes(&self, bytes: &[u8]) -> bool {
+        same(self.key, bytes)
     }
 
     /// The first byte of the ascending sort key.
