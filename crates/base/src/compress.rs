@@ -5,6 +5,7 @@ use crate::dictionary::{Packer, Unpacker};
 use crate::error::{Error, ErrorKind, Result};
 use std::cell::RefCell;
 use std::fmt;
+use std::str::FromStr;
 
 /// The compression of blocks. A block that compression shrinks by less than one eighth is stored
 /// uncompressed.
@@ -24,6 +25,24 @@ impl fmt::Display for Compression {
             Self::None => f.write_str("none"),
             Self::Lz4 => f.write_str("lz4"),
             Self::Zstd(level) => write!(f, "zstd {level}"),
+        }
+    }
+}
+
+impl FromStr for Compression {
+    type Err = Error;
+
+    /// Reads what `Display` writes: `none`, `lz4`, or `zstd` and a level, such as `zstd 3`.
+    fn from_str(text: &str) -> Result<Self> {
+        let level = |text: &str| text.strip_prefix("zstd ")?.parse().ok();
+        match (text, level(text)) {
+            ("none", _) => Ok(Self::None),
+            ("lz4", _) => Ok(Self::Lz4),
+            (_, Some(level)) => Ok(Self::Zstd(level)),
+            _ => {
+                let expected = "expected none, lz4, or zstd and a level, such as \"zstd 3\"";
+                Err(Error::invalid(format!("compression {text:?}: {expected}")))
+            }
         }
     }
 }
@@ -261,6 +280,21 @@ mod tests {
         assert_eq!(raw, *b"abc");
         assert!(decompress(0, b"abcd", &mut raw, None).is_err());
         assert!(decompress(9, b"", &mut [], None).is_err());
+    }
+
+    #[test]
+    fn a_compression_is_read_as_it_is_written() {
+        for compression in [Compression::None, Compression::Lz4, Compression::Zstd(19)] {
+            assert_eq!(compression.to_string().parse::<Compression>().unwrap(), compression);
+        }
+        for text in ["", "zstd", "zstd ", "zstd -1", "zstd 256", "zstd 3 ", "LZ4", "snappy"] {
+            let error = text.parse::<Compression>().unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::InvalidInput);
+            assert!(
+                error.to_string().contains(&format!("{text:?}: expected none, lz4")),
+                "{error}"
+            );
+        }
     }
 
     #[test]

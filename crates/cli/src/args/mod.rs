@@ -23,7 +23,9 @@ pub(crate) use index::{
 };
 pub(crate) use load::{FormatArg, LoadArgs, ModeArg, ProgressForm};
 pub(crate) use query::{DistinctArgs, ExportArgs, FindArgs, FormArg, HintArgs};
-pub(crate) use scan::{CollectionArgs, CollectionsArgs, CountArgs, DropArgs, KeysArgs, ScanArgs};
+pub(crate) use scan::{
+    AlterArgs, CollectionArgs, CollectionsArgs, CountArgs, DropArgs, KeysArgs, ScanArgs,
+};
 pub(crate) use shell::{CompletionsArgs, ManArgs, ShellArgs};
 pub(crate) use upkeep::{
     CheckpointArgs, CompactArgs, InspectArgs, RepairArgs, StatsArgs, VerifyArgs,
@@ -60,6 +62,7 @@ pub(crate) enum Command {
     Watch(WatchArgs),
     Index(IndexArgs),
     Collections(CollectionsArgs),
+    Alter(AlterArgs),
     Drop(DropArgs),
     Backup(BackupArgs),
     Restore(RestoreArgs),

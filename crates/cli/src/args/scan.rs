@@ -1,7 +1,8 @@
 //! Arguments of the commands on many documents: scan, count, keys; on collections as a whole:
-//! collections, drop.
+//! collections, alter, drop.
 
 use clap::{Args, ValueHint};
+use flagstone::{Compression, parse_bytes};
 use std::path::PathBuf;
 
 /// Which collection.
@@ -59,6 +60,38 @@ pub(crate) struct CollectionsArgs {
 pub(crate) struct DropArgs {
     #[command(flatten)]
     pub(crate) collection: CollectionArgs,
+}
+
+/// Change how the tables of a collection are written from now on
+///
+/// Tables that are there change when they are compacted; the command compact rewrites those whose
+/// compression differs. Tables of indexes stay as they are. A compression is none, lz4, or zstd and a level of 1 to 19: "zstd 3".
+#[derive(Args, Debug)]
+#[group(required = true, multiple = true, args = [
+    "compression",
+    "bottom_compression",
+    "bottom_dictionary",
+    "block_bytes",
+    "filter_bits",
+])]
+pub(crate) struct AlterArgs {
+    #[command(flatten)]
+    pub(crate) collection: CollectionArgs,
+    /// The compression of tables that are rewritten soon [a new collection has lz4]
+    #[arg(long)]
+    pub(crate) compression: Option<Compression>,
+    /// The compression of the deepest level, which holds most of the data [a new one has zstd 1]
+    #[arg(long, value_name = "COMPRESSION")]
+    pub(crate) bottom_compression: Option<Compression>,
+    /// Whether tables of the deepest level have a dictionary for zstd [a new one has true]
+    #[arg(long, value_name = "BOOL")]
+    pub(crate) bottom_dictionary: Option<bool>,
+    /// The bytes of a block before compression, 1KiB to 1MiB [a new one has 16KiB]
+    #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
+    pub(crate) block_bytes: Option<u64>,
+    /// The bits of filter for each key, 0 to 20 [a new one has 10]
+    #[arg(long, value_name = "BITS")]
+    pub(crate) filter_bits: Option<u8>,
 }
 
 /// Count the documents, or those that match a filter

@@ -52,6 +52,7 @@ pub(crate) fn run(command: Command) -> Result<(), Failure> {
         Command::Watch(args) => watch::run(&args),
         Command::Index(args) => index::run(&args),
         Command::Collections(args) => collections::list(&args),
+        Command::Alter(args) => collections::alter(&args),
         Command::Drop(args) => collections::drop_one(&args),
         Command::Count(args) => count::run(&args),
         Command::Keys(args) => keys::run(&args),

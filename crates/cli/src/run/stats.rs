@@ -5,7 +5,10 @@ use crate::args::StatsArgs;
 use crate::failure::Failure;
 use crate::output::Output;
 use crate::units::{counted, grouped, show_bytes};
-use flagstone::{Database, IndexInfo, IndexStatistics, KeyspaceStats, LevelReport, Routing, Stats};
+use flagstone::{
+    Database, IndexInfo, IndexStatistics, KeyspaceOptions, KeyspaceStats, LevelReport, Routing,
+    Stats,
+};
 use serde_json::{Value, json};
 use std::fmt::Write;
 
@@ -139,12 +142,27 @@ fn draw_keyspace(out: &mut String, keyspace: &KeyspaceStats) {
     if let Some(written) = write_amplification(keyspace) {
         let _always = write!(amplification, ", write {} since opened", times(Some(written)));
     }
+    if let Some(options) = shown_options(&info.options) {
+        let _always = writeln!(out, "  options: {options}");
+    }
     let memtables = show_bytes(keyspace.memtable_bytes);
     let _always = writeln!(
         out,
         "  amplification: {amplification}; {memtables} in memtables; {} field names\n",
         grouped(keyspace.names)
     );
+}
+
+/// The options of tables, which are all set.
+fn shown_options(options: &KeyspaceOptions) -> Option<String> {
+    let dictionary = if options.bottom_dictionary? { " with dictionaries" } else { "" };
+    Some(format!(
+        "{}, {}{dictionary} at the deepest level; blocks of {} bytes; {} filter bits a key",
+        options.compression?,
+        options.bottom_compression?,
+        grouped(options.block_bytes? as u64),
+        options.filter_bits?
+    ))
 }
 
 const fn kind(routing: &Routing) -> &'static str {
@@ -227,11 +245,19 @@ fn keyspace_to_json(keyspace: &KeyspaceStats) -> Value {
             "expiring": level.expiring,
         })
     };
+    let options = &keyspace.info.options;
     json!({
         "name": keyspace.info.name,
         "owner": keyspace.info.owner,
         "content": keyspace.info.content,
         "partitions": keyspace.partitions,
+        "options": {
+            "compression": options.compression.map(|compression| compression.to_string()),
+            "bottom_compression": options.bottom_compression.map(|compression| compression.to_string()),
+            "bottom_dictionary": options.bottom_dictionary,
+            "block_bytes": options.block_bytes,
+            "filter_bits": options.filter_bits,
+        },
         "expires": keyspace.info.expires,
         "levels": keyspace.levels.iter().map(level).collect::<Vec<_>>(),
         "memtable_bytes": keyspace.memtable_bytes,

@@ -270,6 +270,48 @@ fn collections_are_listed_and_dropped_with_their_indexes() {
 }
 
 #[test]
+fn a_collection_is_altered_and_compacted_to_its_new_compression() {
+    let place = posts();
+    let lines: String = (0..20_000).map(|n| format!("{{\"id\":{n},\"t\":\"t{n}\"}}\n")).collect();
+    place.file("many.jsonl", lines);
+    place.ok("load db many many.jsonl");
+    place.ok("compact db");
+    let bytes = || {
+        let stats: serde_json::Value = serde_json::from_str(&place.ok("stats db --json")).unwrap();
+        let keyspaces = stats["keyspaces"].as_array().unwrap().clone();
+        let many = keyspaces.into_iter().find(|keyspace| keyspace["name"] == "many").unwrap();
+        let levels = many["levels"].as_array().unwrap();
+        let bytes: u64 = levels.iter().map(|level| level["bytes"].as_u64().unwrap()).sum();
+        (bytes, many["options"].clone())
+    };
+    let (before, options) = bytes();
+    assert_eq!(
+        (&options["bottom_compression"], &options["block_bytes"]),
+        (&"zstd 1".into(), &16384.into())
+    );
+    place
+        .ok("alter db many --bottom-compression none --block-bytes 4KiB --bottom-dictionary false");
+    assert_eq!(bytes().0, before, "only tables that are written from now on");
+    place.ok("compact db");
+    let (after, options) = bytes();
+    assert!(after > 2 * before, "{before} {after}");
+    assert_eq!(
+        (&options["bottom_compression"], &options["block_bytes"]),
+        (&"none".into(), &4096.into())
+    );
+    assert!(
+        place
+            .ok("stats db")
+            .contains("options: lz4, none at the deepest level; blocks of 4,096 bytes")
+    );
+    assert_eq!(place.ok("count db many"), "20000\n");
+    place.fails("alter db many", 2, "required");
+    place.fails("alter db many --compression snappy", 2, "expected none, lz4, or zstd and a level");
+    place.fails("alter db many --filter-bits 21", 2, "filter_bits is 21: expected 0 to 20");
+    place.fails("alter db other --filter-bits 3", 1, "there is no collection \"other\"");
+}
+
+#[test]
 fn all_documents_that_match_are_removed() {
     let place = posts();
     let removed = place.run("delete db c --where {\"sub\":\"rust\"}");
