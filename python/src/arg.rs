@@ -47,18 +47,18 @@ impl Argument<'_> for u64 {
     }
 }
 
-impl Argument<'_> for usize {
-    fn of(name: &str, given: &Bound<'_, PyAny>) -> PyResult<Self> {
-        // More than there is memory for is as good as any number.
-        Ok(Self::try_from(u64::of(name, given)?).unwrap_or(Self::MAX))
-    }
+/// A number beyond its type has the effect of the largest: none of these options has so much.
+macro_rules! shorter {
+    ($($type:ty)*) => {$(
+        impl Argument<'_> for $type {
+            fn of(name: &str, given: &Bound<'_, PyAny>) -> PyResult<Self> {
+                Ok(Self::try_from(u64::of(name, given)?).unwrap_or(Self::MAX))
+            }
+        }
+    )*};
 }
 
-impl Argument<'_> for u32 {
-    fn of(name: &str, given: &Bound<'_, PyAny>) -> PyResult<Self> {
-        Ok(Self::try_from(u64::of(name, given)?).unwrap_or(Self::MAX))
-    }
-}
+shorter! { u8 u16 u32 usize }
 
 impl Argument<'_> for PathBuf {
     /// A path: text, bytes or an object with `__fspath__`.

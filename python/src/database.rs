@@ -9,6 +9,7 @@ use crate::groups::{Batch, Snapshot, Transaction};
 use crate::keyspace::Keyspace;
 use crate::opened::Opened;
 use crate::options;
+use crate::signals::Interrupt;
 use crate::stats;
 use flagstone::{Isolation, TransactionOptions};
 use pyo3::exceptions::PyKeyError;
@@ -146,21 +147,38 @@ impl Database {
     /// Returns the keyspace `name`, and creates it if there is none. With `create=False` raises
     /// `KeyError` then.
     ///
-    ///     >>> db.keyspace("sessions")[b"alice"] = b"1"
+    /// `options` apply when it is created. Raises `InvalidInput` if it exists and one of them
+    /// differs: `alter` changes all but the first.
+    ///
+    /// - `hash_partitions`: keys are spread over this many partitions by their hash, 1 to 256: for
+    ///   many threads that write. By default partitions are ranges of keys that split by
+    ///   themselves.
+    /// - `compression`: of tables that are rewritten soon: `"none"`, `"lz4"`, the default, or
+    ///   `"zstd"` and a level of 1 to 19: `"zstd 3"`.
+    /// - `bottom_compression`: of the deepest level, which holds most of the data; `"zstd 1"` by
+    ///   default. `"lz4"` takes more space and is read faster.
+    /// - `bottom_dictionary`: whether tables of that level have a dictionary for zstd; by default
+    ///   those of collections.
+    /// - `block_bytes`: bytes of a block before compression, 1 KiB to 1 MiB, `"16KiB"` by default.
+    /// - `filter_bits`: bits of filter for each key, 0 to 20, 10 by default.
+    ///
+    ///     >>> db.keyspace("sessions", hash_partitions=8)[b"alice"] = b"1"
     ///     >>> db.keyspace("typo", create=False)
     ///     Traceback (most recent call last):
     ///     KeyError: 'typo'
-    #[pyo3(signature = (name, *, create=true))]
+    #[pyo3(signature = (name, *, create=true, **options))]
     fn keyspace(
         &self,
         py: Python<'_>,
         #[pyo3(from_py_with = arg::name)] name: &str,
         #[pyo3(from_py_with = arg::create)] create: bool,
+        options: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Keyspace> {
         let database = &self.opened.database;
+        let options = options::keyspace(options)?;
         // A database that is open for reading creates nothing.
         let found = if create && !self.opened.is_read_only {
-            self.opened.run(py, || database.keyspace(name).map(Some))?
+            self.opened.run(py, || database.keyspace_with(name, options).map(Some))?
         } else {
             self.opened.run(py, || database.existing_keyspace(name))?
         };
@@ -169,24 +187,27 @@ impl Database {
     }
 
     /// Returns the collection `name`, and creates it if there is none. With `create=False` raises
-    /// `KeyError` then. `decimal`: as in `flagstone.open`, for this handle.
+    /// `KeyError` then. `decimal`: as in `flagstone.open`, for this handle. `options`: as in
+    /// `keyspace`.
     ///
     ///     >>> c = db.collection("prices", decimal="always")
     ///     >>> c.put_json("a", '{"price":1.5}')
     ///     >>> c["a"]["price"]
     ///     Decimal('1.5')
-    #[pyo3(signature = (name, *, create=true, decimal=None))]
+    #[pyo3(signature = (name, *, create=true, decimal=None, **options))]
     fn collection(
         &self,
         py: Python<'_>,
         #[pyo3(from_py_with = arg::name)] name: &str,
         #[pyo3(from_py_with = arg::create)] create: bool,
         #[pyo3(from_py_with = arg::decimal)] decimal: Option<&str>,
+        options: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Collection> {
         let database = &self.opened.database;
+        let options = options::keyspace(options)?;
         let decimals = decimal.map_or(Ok(self.decimals), |text| Decimals::parse(py, text))?;
         let found = if create && !self.opened.is_read_only {
-            self.opened.run(py, || database.collection(name).map(Some))?
+            self.opened.run(py, || database.collection_with(name, options).map(Some))?
         } else {
             self.opened.run(py, || database.existing_collection(name))?
         };
@@ -352,6 +373,35 @@ impl Database {
             names.set_item(&keyspace.name, &keyspace.content)?;
         }
         Ok(names)
+    }
+
+    /// Changes options of the keyspace or collection `name`: those of `keyspace`, but for
+    /// `hash_partitions`. They apply to tables that are written from then on; `compact` rewrites
+    /// the others.
+    ///
+    ///     >>> c = db.collection("comments")
+    ///     >>> db.alter("comments", bottom_compression="lz4")
+    ///     >>> db.compact()
+    #[pyo3(signature = (name, **options))]
+    fn alter(
+        &self,
+        py: Python<'_>,
+        #[pyo3(from_py_with = arg::name)] name: &str,
+        options: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<()> {
+        let options = options::keyspace(options)?;
+        self.opened.run(py, || self.opened.database.alter_keyspace(name, options))
+    }
+
+    /// Merges all tables down to the deepest level: drops what was overwritten and deleted, and
+    /// gives all tables their final compression. It takes long for large databases; Ctrl-C ends it,
+    /// and what is done stays done. Reads and writes go on meanwhile.
+    fn compact(&self, py: Python<'_>) -> PyResult<()> {
+        let interrupt = Interrupt::default();
+        let compact = || self.opened.database.compact_with(|_progress| interrupt.check());
+        let done = self.opened.run_unwatched(py, compact);
+        interrupt.raise()?;
+        done.map(|_all| ())
     }
 
     /// Removes the keyspace or collection `name` with all it holds. Returns whether there was one.

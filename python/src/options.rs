@@ -1,11 +1,59 @@
-//! The options of `flagstone.open`, as Python values.
+//! The options of databases and of keyspaces, as Python values.
 
 use crate::arg::{Argument, expected, out_of_range};
 use crate::error::{invalid, raised};
-use flagstone::{ChangeRetention, Durability, parse_bytes};
+use flagstone::{ChangeRetention, Compression, Durability, KeyspaceOptions, Routing, parse_bytes};
+use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyDelta, PyString};
+use pyo3::types::{PyBool, PyDelta, PyDict, PyString};
 use std::time::Duration;
+
+/// The options of a keyspace or collection, by their names.
+pub(crate) fn keyspace(given: Option<&Bound<'_, PyDict>>) -> PyResult<KeyspaceOptions> {
+    const NAMES: &str = "hash_partitions, compression, bottom_compression, bottom_dictionary, \
+                         block_bytes or filter_bits";
+    let mut options = KeyspaceOptions::new();
+    let Some(given) = given else { return Ok(options) };
+    for (name, value) in given {
+        let name: String = name.extract()?;
+        options = match name.as_str() {
+            "hash_partitions" => options.routing(Routing::Hash(u16::of(&name, &value)?)),
+            "compression" => options.compression(compression(&name, &value)?),
+            "bottom_compression" => options.bottom_compression(compression(&name, &value)?),
+            "bottom_dictionary" => options.bottom_dictionary(bool::of(&name, &value)?),
+            "block_bytes" => {
+                let bytes = bytes(&name, &value)?;
+                options.block_bytes(usize::try_from(bytes).unwrap_or(usize::MAX))
+            }
+            "filter_bits" => options.filter_bits(u8::of(&name, &value)?),
+            _ => return Err(PyTypeError::new_err(format!("option {name}: expected {NAMES}"))),
+        };
+    }
+    Ok(options)
+}
+
+/// The stored options of a keyspace, by the names under which they are given.
+pub(crate) fn of_keyspace<'py>(
+    py: Python<'py>,
+    stored: &KeyspaceOptions,
+) -> PyResult<Bound<'py, PyDict>> {
+    let options = PyDict::new(py);
+    if let Some(Routing::Hash(partitions)) = stored.routing {
+        options.set_item("hash_partitions", partitions)?;
+    }
+    options.set_item("compression", stored.compression.map(|c| c.to_string()))?;
+    options.set_item("bottom_compression", stored.bottom_compression.map(|c| c.to_string()))?;
+    options.set_item("bottom_dictionary", stored.bottom_dictionary)?;
+    options.set_item("block_bytes", stored.block_bytes)?;
+    options.set_item("filter_bits", stored.filter_bits)?;
+    Ok(options)
+}
+
+/// A compression by its name.
+fn compression(name: &str, given: &Bound<'_, PyAny>) -> PyResult<Compression> {
+    let parsed: flagstone::Result<_> = <&str>::of(name, given)?.parse();
+    parsed.map_err(|error| raised(given.py(), &error.context(name)))
+}
 
 /// A number of bytes: an `int`, or text such as `"512MiB"`.
 pub(crate) fn bytes(name: &str, given: &Bound<'_, PyAny>) -> PyResult<u64> {

@@ -1,5 +1,6 @@
 //! Statistics of a database as dicts.
 
+use crate::options;
 use flagstone::{KeyspaceStats, Stats};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -37,6 +38,7 @@ fn of_keyspace<'py>(py: Python<'py>, stats: &KeyspaceStats) -> PyResult<Bound<'p
     let dict = PyDict::new(py);
     dict.set_item("content", &stats.info.content)?;
     dict.set_item("owner", &stats.info.owner)?;
+    dict.set_item("options", options::of_keyspace(py, &stats.info.options)?)?;
     dict.set_item("partitions", stats.partitions)?;
     for (name, value) in [
         ("memtable_bytes", stats.memtable_bytes),

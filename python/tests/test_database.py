@@ -77,6 +77,80 @@ def test_the_last_handle_closes_the_database(tmp_path: Path) -> None:
         assert db.keyspace("kv")[b"a"] == b"1"
 
 
+def test_options_of_a_keyspace_are_stored_and_compared(db: flagstone.Database) -> None:
+    kv = db.keyspace(
+        "kv",
+        hash_partitions=8,
+        compression="none",
+        bottom_compression="zstd 3",
+        bottom_dictionary=True,
+        block_bytes="4KiB",
+        filter_bits=12,
+    )
+    assert db.stats()["keyspaces"]["kv"]["partitions"] == 8
+    assert db.stats()["keyspaces"]["kv"]["options"] == {
+        "hash_partitions": 8,
+        "compression": "none",
+        "bottom_compression": "zstd 3",
+        "bottom_dictionary": True,
+        "block_bytes": 4096,
+        "filter_bits": 12,
+    }
+    kv[b"a"] = b"1"
+    # What is not given is not compared.
+    assert db.keyspace("kv")[b"a"] == db.keyspace("kv", block_bytes=4096)[b"a"] == b"1"
+    with pytest.raises(flagstone.InvalidInput, match="filter_bits 12.*filter_bits 10"):
+        db.keyspace("kv", filter_bits=10)
+    with pytest.raises(flagstone.InvalidInput):
+        db.collection("c", block_bytes=100)
+    assert db.keyspaces() == {"kv": "bytes"}, "what is refused creates nothing"
+    db.collection("c", bottom_compression="lz4")
+    options = db.stats()["keyspaces"]["c"]["options"]
+    assert options["bottom_compression"] == "lz4" and "hash_partitions" not in options
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "expected"),
+    [
+        ({"compression": "snappy"}, ValueError, 'compression.*"snappy": expected none, lz4'),
+        ({"bottom_compression": "zstd 20"}, ValueError, "zstd 20.*1 to 19|1 to 19"),
+        ({"compression": 3}, TypeError, "compression: expected text, found 3"),
+        ({"block_bytes": "16 apples"}, ValueError, "block_bytes"),
+        ({"filter_bits": 300}, ValueError, "0 to 20"),
+        ({"filter_bits": True}, TypeError, "filter_bits: expected an int"),
+        ({"hash_partitions": 0}, ValueError, "1 to 256"),
+        ({"hash_partitions": 1 << 70}, ValueError, "hash_partitions"),
+        ({"bottom_dictionary": "yes"}, TypeError, "True or False"),
+        ({"blockbytes": 4096}, TypeError, "option blockbytes: expected hash_partitions, comp"),
+    ],
+)
+def test_an_option_out_of_range_names_itself_and_what_is_expected(
+    db: flagstone.Database, options: dict[str, object], error: type[Exception], expected: str
+) -> None:
+    calls = (db.keyspace, db.collection, db.alter)
+    for call in calls:
+        with pytest.raises(error, match=expected):
+            call("kv", **options)  # type: ignore[arg-type]
+    assert db.keyspaces() == {}
+
+
+def test_a_compact_after_alter_rewrites_the_tables(db: flagstone.Database) -> None:
+    c = db.collection("c", bottom_compression="none", bottom_dictionary=False)
+    c.update({n: {"text": "the same words " * 20, "n": n} for n in range(5000)})
+    db.compact()
+    before = db.stats()["keyspaces"]["c"]["table_bytes"]
+    db.alter("c", bottom_compression="zstd 3")
+    assert db.stats()["keyspaces"]["c"]["options"]["bottom_compression"] == "zstd 3"
+    assert db.stats()["keyspaces"]["c"]["table_bytes"] == before
+    db.compact()
+    assert db.stats()["keyspaces"]["c"]["table_bytes"] * 5 < before
+    assert len(c) == 5000 and c[77]["n"] == 77
+    with pytest.raises(flagstone.InvalidInput, match="no keyspace"):
+        db.alter("d", filter_bits=3)
+    with pytest.raises(flagstone.InvalidInput):
+        db.alter("c", hash_partitions=4)  # type: ignore[call-arg]
+
+
 def test_keyspaces_are_listed_renamed_and_dropped(db: flagstone.Database) -> None:
     a = db.keyspace("a")
     db.keyspace("b")

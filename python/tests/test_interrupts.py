@@ -50,6 +50,11 @@ def in_transaction(db: flagstone.Database, work: Callable[[flagstone.Collection]
         work(tx[c(db)])
 
 
+def compact_a_change(db: flagstone.Database) -> None:
+    db.keyspace("kv")[bytes(4)] = b"y" * 100
+    db.compact()
+
+
 CALLS: dict[str, Call] = {
     "len": lambda db, _: len(c(db)),
     "len of a keyspace": lambda db, _: len(db.keyspace("kv")),
@@ -66,6 +71,7 @@ CALLS: dict[str, Call] = {
     "to_pyarrow": lambda db, _: c(db).find().arrow({"n": "$.n"}, batch_rows=100).to_pyarrow(),
     "keys": lambda db, _: list(db.keyspace("kv")),
     "verify": lambda db, _: db.verify(),
+    "compact": lambda db, _: compact_a_change(db),
     "backup": lambda db, folder: db.backup(folder / "backup"),
     "create_index": lambda db, _: c(db).create_index("by_text", "text"),
     "update": lambda db, _: c(db).find({"n": {"$gte": 0}}).update(set={"m": 1}),
