@@ -65,7 +65,8 @@ pub(crate) struct DropArgs {
 /// Change how the tables of a collection are written from now on
 ///
 /// Tables that are there change when they are compacted; the command compact rewrites those whose
-/// compression differs. Tables of indexes stay as they are. A compression is none, lz4, or zstd and a level of 1 to 19: "zstd 3".
+/// compression differs. Tables of indexes stay as they are. A compression is none, lz4, or zstd and
+/// a level of 1 to 19: "zstd 3".
 #[derive(Args, Debug)]
 #[group(required = true, multiple = true, args = [
     "compression",

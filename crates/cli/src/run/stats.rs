@@ -252,8 +252,8 @@ fn keyspace_to_json(keyspace: &KeyspaceStats) -> Value {
         "content": keyspace.info.content,
         "partitions": keyspace.partitions,
         "options": {
-            "compression": options.compression.map(|compression| compression.to_string()),
-            "bottom_compression": options.bottom_compression.map(|compression| compression.to_string()),
+            "compression": options.compression.map(|it| it.to_string()),
+            "bottom_compression": options.bottom_compression.map(|it| it.to_string()),
             "bottom_dictionary": options.bottom_dictionary,
             "block_bytes": options.block_bytes,
             "filter_bits": options.filter_bits,
