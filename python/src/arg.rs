@@ -47,8 +47,8 @@ impl Argument<'_> for u64 {
     }
 }
 
-/// A number beyond its type has the effect of the largest: none of these options has so much.
-macro_rules! shorter {
+/// Numbers that are at most so large in any use: a larger one has the effect of the largest.
+macro_rules! clamped {
     ($($type:ty)*) => {$(
         impl Argument<'_> for $type {
             fn of(name: &str, given: &Bound<'_, PyAny>) -> PyResult<Self> {
@@ -58,7 +58,18 @@ macro_rules! shorter {
     )*};
 }
 
-shorter! { u8 u16 u32 usize }
+clamped! { u32 usize }
+
+/// Returns a number up to `most`.
+pub(crate) fn up_to<T: TryFrom<u64>>(
+    name: &str,
+    most: u64,
+    given: &Bound<'_, PyAny>,
+) -> PyResult<T> {
+    let number = u64::of(name, given)?;
+    let fits = T::try_from(number).ok().filter(|_| number <= most);
+    fits.ok_or_else(|| out_of_range(name, &format!("an int up to {most}"), given))
+}
 
 impl Argument<'_> for PathBuf {
     /// A path: text, bytes or an object with `__fspath__`.

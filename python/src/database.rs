@@ -147,20 +147,23 @@ impl Database {
     /// Returns the keyspace `name`, and creates it if there is none. With `create=False` raises
     /// `KeyError` then.
     ///
-    /// `options` apply when it is created. Raises `InvalidInput` if it exists and one of them
-    /// differs: `alter` changes all but the first.
+    /// The options are set when it is created, and stored with it. Raises `InvalidInput` if it
+    /// exists and one that is given differs: `alter` changes all but `hash_partitions`.
     ///
-    /// - `hash_partitions`: keys are spread over this many partitions by their hash, 1 to 256: for
-    ///   many threads that write. By default partitions are ranges of keys that split by
+    /// - `hash_partitions`: the keys are spread over this many partitions by their hash, 1 to 256:
+    ///   for many threads that write. By default partitions are ranges of keys, which split by
     ///   themselves.
-    /// - `compression`: of tables that are rewritten soon: `"none"`, `"lz4"`, the default, or
+    /// - `compression`: that of all levels but the deepest: `"none"`, `"lz4"`, the default, or
     ///   `"zstd"` and a level of 1 to 19: `"zstd 3"`.
-    /// - `bottom_compression`: of the deepest level, which holds most of the data; `"zstd 1"` by
-    ///   default. `"lz4"` takes more space and is read faster.
-    /// - `bottom_dictionary`: whether tables of that level have a dictionary for zstd; by default
-    ///   those of collections.
-    /// - `block_bytes`: bytes of a block before compression, 1 KiB to 1 MiB, `"16KiB"` by default.
-    /// - `filter_bits`: bits of filter for each key, 0 to 20, 10 by default.
+    /// - `bottom_compression`: that of the deepest level, which holds most of the data. Default:
+    ///   `"zstd 1"`. `"lz4"` takes more space and is read faster. Data that is written in the order
+    ///   of its keys has `compression` until `compact`.
+    /// - `bottom_dictionary`: whether tables of the deepest level have a dictionary for zstd.
+    ///   Default: `True` for collections, `False` for keyspaces.
+    /// - `block_bytes`: bytes of a block before compression, 1 KiB to 1 MiB. Default: `"16KiB"`.
+    /// - `filter_bits`: bits of filter for each key, 0 to 20. Default: 10.
+    ///
+    /// Indexes have the default options.
     ///
     ///     >>> db.keyspace("sessions", hash_partitions=8)[b"alice"] = b"1"
     ///     >>> db.keyspace("typo", create=False)
@@ -175,12 +178,12 @@ impl Database {
         options: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Keyspace> {
         let database = &self.opened.database;
-        let options = options::keyspace(options)?;
+        let options = options::of_new("keyspace", "create", options)?;
         // A database that is open for reading creates nothing.
         let found = if create && !self.opened.is_read_only {
             self.opened.run(py, || database.keyspace_with(name, options).map(Some))?
         } else {
-            self.opened.run(py, || database.existing_keyspace(name))?
+            self.opened.run(py, || database.existing_keyspace_with(name, options))?
         };
         let found = found.ok_or_else(|| PyKeyError::new_err(name.to_owned()))?;
         Ok(Keyspace::new(&self.opened, found))
@@ -204,12 +207,12 @@ impl Database {
         options: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Collection> {
         let database = &self.opened.database;
-        let options = options::keyspace(options)?;
+        let options = options::of_new("collection", "create, decimal", options)?;
         let decimals = decimal.map_or(Ok(self.decimals), |text| Decimals::parse(py, text))?;
         let found = if create && !self.opened.is_read_only {
             self.opened.run(py, || database.collection_with(name, options).map(Some))?
         } else {
-            self.opened.run(py, || database.existing_collection(name))?
+            self.opened.run(py, || database.existing_collection_with(name, options))?
         };
         let found = found.ok_or_else(|| PyKeyError::new_err(name.to_owned()))?;
         Ok(Collection::new(&self.opened, found, decimals))
@@ -375,9 +378,11 @@ impl Database {
         Ok(names)
     }
 
-    /// Changes options of the keyspace or collection `name`: those of `keyspace`, but for
-    /// `hash_partitions`. They apply to tables that are written from then on; `compact` rewrites
-    /// the others.
+    /// Changes options of the keyspace or collection `name`, which are those of `keyspace`, but for
+    /// `hash_partitions`. They apply to tables written from then on. `compact` rewrites tables of
+    /// another compression; other changes come with later compactions. Indexes do not change.
+    ///
+    /// Raises `InvalidInput` if there is no `name`, or for a value out of range.
     ///
     ///     >>> c = db.collection("comments")
     ///     >>> db.alter("comments", bottom_compression="lz4")
@@ -389,13 +394,17 @@ impl Database {
         #[pyo3(from_py_with = arg::name)] name: &str,
         options: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<()> {
-        let options = options::keyspace(options)?;
+        let options = options::to_alter(options)?;
         self.opened.run(py, || self.opened.database.alter_keyspace(name, options))
     }
 
     /// Merges all tables down to the deepest level: drops what was overwritten and deleted, and
-    /// gives all tables their final compression. It takes long for large databases; Ctrl-C ends it,
-    /// and what is done stays done. Reads and writes go on meanwhile.
+    /// gives all tables their final compression. This takes a long time for large databases. Ctrl-C
+    /// ends it, and what is done stays done. Reads and writes go on meanwhile.
+    ///
+    ///     >>> kv = db.keyspace("kv")
+    ///     >>> kv[b"a"] = b"1"
+    ///     >>> db.compact()
     fn compact(&self, py: Python<'_>) -> PyResult<()> {
         let interrupt = Interrupt::default();
         let compact = || self.opened.database.compact_with(|_progress| interrupt.check());

@@ -1,6 +1,6 @@
 //! The options of databases and of keyspaces, as Python values.
 
-use crate::arg::{Argument, expected, out_of_range};
+use crate::arg::{Argument, expected, out_of_range, up_to};
 use crate::error::{invalid, raised};
 use flagstone::{ChangeRetention, Compression, Durability, KeyspaceOptions, Routing, parse_bytes};
 use pyo3::exceptions::PyTypeError;
@@ -8,16 +8,42 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDelta, PyDict, PyString};
 use std::time::Duration;
 
-/// The options of a keyspace or collection, by their names.
-pub(crate) fn keyspace(given: Option<&Bound<'_, PyDict>>) -> PyResult<KeyspaceOptions> {
-    const NAMES: &str = "hash_partitions, compression, bottom_compression, bottom_dictionary, \
-                         block_bytes or filter_bits";
+/// The options of tables.
+const TABLES: &str =
+    "compression, bottom_compression, bottom_dictionary, block_bytes or filter_bits";
+
+/// The options of a keyspace or collection, by their names. `call` is the function that they are
+/// given to, and `others` what else it takes.
+pub(crate) fn of_new(
+    call: &str,
+    others: &str,
+    given: Option<&Bound<'_, PyDict>>,
+) -> PyResult<KeyspaceOptions> {
+    let others = format!("{others}, hash_partitions, {TABLES}");
+    read(given, |name| unknown(call, name, &others))
+}
+
+/// The options that `alter` changes, one at least.
+pub(crate) fn to_alter(given: Option<&Bound<'_, PyDict>>) -> PyResult<KeyspaceOptions> {
+    if given.is_none_or(|given| given.is_empty()) {
+        return Err(PyTypeError::new_err(format!("alter() without an option: expected {TABLES}")));
+    }
+    read(given, |name| unknown("alter", name, TABLES))
+}
+
+fn unknown(call: &str, name: &str, expected: &str) -> PyErr {
+    PyTypeError::new_err(format!("{call}() has no argument {name:?}: expected {expected}"))
+}
+
+fn read(
+    given: Option<&Bound<'_, PyDict>>,
+    unknown: impl Fn(&str) -> PyErr,
+) -> PyResult<KeyspaceOptions> {
     let mut options = KeyspaceOptions::new();
-    let Some(given) = given else { return Ok(options) };
-    for (name, value) in given {
+    for (name, value) in given.into_iter().flatten() {
         let name: String = name.extract()?;
         options = match name.as_str() {
-            "hash_partitions" => options.routing(Routing::Hash(u16::of(&name, &value)?)),
+            "hash_partitions" => options.routing(Routing::Hash(up_to(&name, 256, &value)?)),
             "compression" => options.compression(compression(&name, &value)?),
             "bottom_compression" => options.bottom_compression(compression(&name, &value)?),
             "bottom_dictionary" => options.bottom_dictionary(bool::of(&name, &value)?),
@@ -25,8 +51,8 @@ pub(crate) fn keyspace(given: Option<&Bound<'_, PyDict>>) -> PyResult<KeyspaceOp
                 let bytes = bytes(&name, &value)?;
                 options.block_bytes(usize::try_from(bytes).unwrap_or(usize::MAX))
             }
-            "filter_bits" => options.filter_bits(u8::of(&name, &value)?),
-            _ => return Err(PyTypeError::new_err(format!("option {name}: expected {NAMES}"))),
+            "filter_bits" => options.filter_bits(up_to(&name, 20, &value)?),
+            _ => return Err(unknown(&name)),
         };
     }
     Ok(options)

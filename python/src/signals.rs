@@ -135,20 +135,35 @@ pub(crate) fn _interrupt_at(question: u64) {
 
 /// Ctrl-C during a call that the engine itself interrupts where it suits the call.
 #[derive(Default)]
-pub(crate) struct Interrupt(Mutex<Option<PyErr>>);
+pub(crate) struct Interrupt(Mutex<Questions>);
+
+/// What the questions of a call have found.
+#[derive(Default)]
+struct Questions {
+    raised: Option<PyErr>,
+    /// When the call asks next; none before its first question.
+    next: Option<Instant>,
+}
 
 impl Interrupt {
     /// Returns `Break` once a handler of signals has raised an exception.
     pub(crate) fn check(&self) -> ControlFlow<()> {
-        let mut raised = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if raised.is_none() {
-            *raised = asked();
+        let mut questions = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = Instant::now();
+        let is_due = questions.next.is_none_or(|next| now >= next);
+        if questions.raised.is_none() && (is_due || TEST.load(Ordering::Relaxed) > 0) {
+            questions.next = Some(now + ASK_EVERY);
+            questions.raised = asked();
         }
-        if raised.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        match questions.raised {
+            Some(_) => ControlFlow::Break(()),
+            None => ControlFlow::Continue(()),
+        }
     }
 
     /// Raises the exception, if there is one.
     pub(crate) fn raise(self) -> PyResult<()> {
-        self.0.into_inner().unwrap_or_else(PoisonError::into_inner).map_or(Ok(()), Err)
+        let questions = self.0.into_inner().unwrap_or_else(PoisonError::into_inner);
+        questions.raised.map_or(Ok(()), Err)
     }
 }

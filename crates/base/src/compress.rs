@@ -32,17 +32,16 @@ impl fmt::Display for Compression {
 impl FromStr for Compression {
     type Err = Error;
 
-    /// Reads what `Display` writes: `none`, `lz4`, or `zstd` and a level, such as `zstd 3`.
+    /// Reads what `Display` writes: `none`, `lz4`, or `zstd` and a level of 1 to 19.
     fn from_str(text: &str) -> Result<Self> {
-        let level = |text: &str| text.strip_prefix("zstd ")?.parse().ok();
-        match (text, level(text)) {
-            ("none", _) => Ok(Self::None),
-            ("lz4", _) => Ok(Self::Lz4),
-            (_, Some(level)) => Ok(Self::Zstd(level)),
-            _ => {
-                let expected = "expected none, lz4, or zstd and a level, such as \"zstd 3\"";
-                Err(Error::invalid(format!("compression {text:?}: {expected}")))
-            }
+        let zstd = |level: &u8| Self::Zstd(*level).to_string() == text;
+        match text {
+            "none" => Ok(Self::None),
+            "lz4" => Ok(Self::Lz4),
+            _ => (1..=19).find(zstd).map(Self::Zstd).ok_or_else(|| {
+                let expected = "expected none, lz4, or zstd and a level of 1 to 19: \"zstd 3\"";
+                Error::invalid(format!("{text:?}: {expected}"))
+            }),
         }
     }
 }
@@ -287,7 +286,9 @@ mod tests {
         for compression in [Compression::None, Compression::Lz4, Compression::Zstd(19)] {
             assert_eq!(compression.to_string().parse::<Compression>().unwrap(), compression);
         }
-        for text in ["", "zstd", "zstd ", "zstd -1", "zstd 256", "zstd 3 ", "LZ4", "snappy"] {
+        for text in
+            ["", "zstd", "zstd ", "zstd 0", "zstd 20", "zstd +3", "zstd 3 ", "LZ4", "snappy"]
+        {
             let error = text.parse::<Compression>().unwrap_err();
             assert_eq!(error.kind(), ErrorKind::InvalidInput);
             assert!(

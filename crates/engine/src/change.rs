@@ -57,6 +57,20 @@ pub(crate) fn open_or_create(
     find_all(parts, names, wanted, asked)?.ok_or_else(|| parts.setup.closed())
 }
 
+/// Returns the keyspace `name` if it exists, or an error if it is of another kind.
+pub(crate) fn existing(
+    parts: &Parts,
+    name: &str,
+    wanted: &WantedContent<'_>,
+    asked: Option<&KeyspaceOptions>,
+) -> Result<Option<Arc<KeyspaceCore>>> {
+    if let Some(options) = asked {
+        options.check()?;
+    }
+    let core = parts.keyspaces.named(name);
+    core.map(|core| check_same(core, wanted, asked)).transpose()
+}
+
 /// Returns the keyspaces `names` if all exist, or an error if one exists and is of another kind.
 fn find_all(
     parts: &Parts,

@@ -2,7 +2,7 @@
 
 use crate::background::{CompactProgress, compact_trees, flush_all, sweep};
 use crate::backup::BackupReport;
-use crate::change::{self, WantedContent, check_content};
+use crate::change::{self, WantedContent};
 use crate::checkpoint::{self, CheckpointReport};
 use crate::commit::{
     Batch, Committed, LargeWrite, Ticket, TryCommit, TryWrite, before_write, retry_after, trees_of,
@@ -115,12 +115,16 @@ impl Engine {
     /// Opens the keyspace `name` if it exists.
     ///
     /// # Errors
-    /// InvalidInput if it has other content; Closed.
-    pub fn existing(&self, name: &str, wanted: &WantedContent<'_>) -> Result<Option<Keyspace>> {
+    /// InvalidInput if it has other content, or if an option that is set differs; Closed.
+    pub fn existing(
+        &self,
+        name: &str,
+        wanted: &WantedContent<'_>,
+        options: Option<&KeyspaceOptions>,
+    ) -> Result<Option<Keyspace>> {
         self.parts().health.check_open()?;
-        let Some(core) = self.parts().keyspaces.named(name) else { return Ok(None) };
-        check_content(&core, &wanted.content)?;
-        Ok(Some(self.handle_of(core)))
+        let core = change::existing(self.parts(), name, wanted, options)?;
+        Ok(core.map(|core| self.handle_of(core)))
     }
 
     pub(crate) fn handle_of(&self, core: Arc<KeyspaceCore>) -> Keyspace {

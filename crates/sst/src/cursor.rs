@@ -240,18 +240,18 @@ impl TableCursor {
         else {
             return Near::None;
         };
-        // Each form has a path of its own: where they meet, the processor would wait for what was
-        // parsed to come back from memory.
+        // The two forms are not joined into one result, which would go through memory, and the
+        // reader would wait for it.
         match block.parse_short(index) {
             Some(parsed) => self.pass(index, &parsed),
-            None => self.next_near_long(index),
+            None => self.next_near_any(index),
         }
     }
 
     /// As [`TableCursor::next_near`], to an entry of any form.
     #[inline(never)]
-    fn next_near_long(&mut self, index: usize) -> Near {
-        let parsed = self.block.as_ref().and_then(|block| block.parse_long(index).ok());
+    fn next_near_any(&mut self, index: usize) -> Near {
+        let parsed = self.block.as_ref().and_then(|block| block.parse_any(index).ok());
         parsed.map_or(Near::None, |parsed| self.pass(index, &parsed))
     }
 

@@ -64,9 +64,9 @@ pub(crate) struct DropArgs {
 
 /// Change how the tables of a collection are written from now on
 ///
-/// Tables that are there change when they are compacted; the command compact rewrites those whose
-/// compression differs. Tables of indexes stay as they are. A compression is none, lz4, or zstd and
-/// a level of 1 to 19: "zstd 3".
+/// Existing tables change when they are compacted. The command compact rewrites those whose
+/// compression differs. Indexes do not change. A compression is none, lz4, or zstd and a level of 1
+/// to 19: "zstd 3".
 #[derive(Args, Debug)]
 #[group(required = true, multiple = true, args = [
     "compression",
@@ -78,19 +78,21 @@ pub(crate) struct DropArgs {
 pub(crate) struct AlterArgs {
     #[command(flatten)]
     pub(crate) collection: CollectionArgs,
-    /// The compression of tables that are rewritten soon [a new collection has lz4]
+    /// The compression of all levels but the deepest [default of new collections: lz4]
     #[arg(long)]
     pub(crate) compression: Option<Compression>,
-    /// The compression of the deepest level, which holds most of the data [a new one has zstd 1]
+    /// The compression of the deepest level, which holds most of the data [default of new
+    /// collections: zstd 1]
     #[arg(long, value_name = "COMPRESSION")]
     pub(crate) bottom_compression: Option<Compression>,
-    /// Whether tables of the deepest level have a dictionary for zstd [a new one has true]
+    /// Whether tables of the deepest level have a dictionary for zstd [default of new collections:
+    /// true]
     #[arg(long, value_name = "BOOL")]
     pub(crate) bottom_dictionary: Option<bool>,
-    /// The bytes of a block before compression, 1KiB to 1MiB [a new one has 16KiB]
+    /// The bytes of a block before compression, 1KiB to 1MiB [default of new collections: 16KiB]
     #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
     pub(crate) block_bytes: Option<u64>,
-    /// The bits of filter for each key, 0 to 20 [a new one has 10]
+    /// The bits of filter for each key, 0 to 20 [default of new collections: 10]
     #[arg(long, value_name = "BITS")]
     pub(crate) filter_bits: Option<u8>,
 }

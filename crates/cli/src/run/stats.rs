@@ -6,8 +6,8 @@ use crate::failure::Failure;
 use crate::output::Output;
 use crate::units::{counted, grouped, show_bytes};
 use flagstone::{
-    Database, IndexInfo, IndexStatistics, KeyspaceOptions, KeyspaceStats, LevelReport, Routing,
-    Stats,
+    Compression, Database, IndexInfo, IndexStatistics, KeyspaceOptions, KeyspaceStats, LevelReport,
+    Routing, Stats,
 };
 use serde_json::{Value, json};
 use std::fmt::Write;
@@ -155,7 +155,9 @@ fn draw_keyspace(out: &mut String, keyspace: &KeyspaceStats) {
 
 /// The options of tables, which are all set.
 fn shown_options(options: &KeyspaceOptions) -> Option<String> {
-    let dictionary = if options.bottom_dictionary? { " with dictionaries" } else { "" };
+    let has_dictionaries =
+        options.bottom_dictionary? && matches!(options.bottom_compression?, Compression::Zstd(_));
+    let dictionary = if has_dictionaries { " with dictionaries" } else { "" };
     Some(format!(
         "{}, {}{dictionary} at the deepest level; blocks of {} bytes; {} filter bits a key",
         options.compression?,
@@ -246,12 +248,17 @@ fn keyspace_to_json(keyspace: &KeyspaceStats) -> Value {
         })
     };
     let options = &keyspace.info.options;
+    let hash_partitions = match keyspace.info.routing {
+        Routing::Hash(partitions) => Some(partitions),
+        Routing::Range(_) | Routing::Auto => None,
+    };
     json!({
         "name": keyspace.info.name,
         "owner": keyspace.info.owner,
         "content": keyspace.info.content,
         "partitions": keyspace.partitions,
         "options": {
+            "hash_partitions": hash_partitions,
             "compression": options.compression.map(|it| it.to_string()),
             "bottom_compression": options.bottom_compression.map(|it| it.to_string()),
             "bottom_dictionary": options.bottom_dictionary,

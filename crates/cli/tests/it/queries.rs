@@ -305,8 +305,19 @@ fn a_collection_is_altered_and_compacted_to_its_new_compression() {
             .contains("options: lz4, none at the deepest level; blocks of 4,096 bytes")
     );
     assert_eq!(place.ok("count db many"), "20000\n");
+    place.ok("alter db many --bottom-compression lz4 --bottom-dictionary true --filter-bits 0");
+    assert!(place.ok("stats db").contains("options: lz4, lz4 at the deepest level;"));
+    let options = bytes().1;
+    assert_eq!((&options["compression"], &options["filter_bits"]), (&"lz4".into(), &0.into()));
+    assert_eq!(options["bottom_dictionary"], true);
+    let level = place.run("alter db many --bottom-compression 'zstd 19'");
+    assert_eq!((level.code, &bytes().1["bottom_compression"]), (0, &"zstd 19".into()));
     place.fails("alter db many", 2, "required");
-    place.fails("alter db many --compression snappy", 2, "expected none, lz4, or zstd and a level");
+    place.fails(
+        "alter db many --compression snappy",
+        2,
+        "expected none, lz4, or zstd and a level of 1",
+    );
     place.fails("alter db many --filter-bits 21", 2, "filter_bits is 21: expected 0 to 20");
     place.fails("alter db other --filter-bits 3", 1, "there is no collection \"other\"");
 }

@@ -6,7 +6,7 @@ use flagstone_base::Malformed;
 
 /// The first byte of a fraction, and the last escaped byte of a run.
 const MORE: u8 = 0xFF;
-/// A number with more bytes before its fraction is kept by its exponent.
+/// The floor of a number takes at most this many bytes. Numbers from 2^63 on have an exponent.
 const NUMBER_BYTES_MAX: u8 = 8;
 /// From this byte on the first byte of an exponent says how many bytes follow.
 const LONG_EXPONENT: u8 = 0xF8;
@@ -27,7 +27,7 @@ pub fn first_len(bytes: &[u8], direction: Direction) -> Result<Option<usize>, Ma
     first_len_of_any(bytes, direction)
 }
 
-/// Returns the length of an ascending positive number that is whole and below 2^64, if another byte
+/// Returns the length of an ascending positive number that is whole and below 2^63, if another byte
 /// follows it. Most numbers are such.
 #[inline]
 fn whole_number_len(bytes: &[u8]) -> Option<usize> {
@@ -178,6 +178,8 @@ mod tests {
             "256",
             "-256",
             "9223372036854775807",
+            "9223372036854775808",
+            "18446744073709551615",
             "1e30",
             "-1e30",
             "1e400",

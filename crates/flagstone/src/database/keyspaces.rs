@@ -53,7 +53,20 @@ impl Database {
     /// # Errors
     /// InvalidInput when the name is that of a collection or a typed keyspace; Closed.
     pub fn existing_keyspace(&self, name: &str) -> Result<Option<Keyspace>> {
-        Ok(self.0.existing(name, &contents::bytes())?.map(Keyspace))
+        Ok(self.0.existing(name, &contents::bytes(), None)?.map(Keyspace))
+    }
+
+    /// As [`Database::existing_keyspace`], and compares `options` with those that are stored.
+    ///
+    /// # Errors
+    /// As [`Database::existing_keyspace`]; InvalidInput also for an option that is out of range, or
+    /// that differs: the text names both values.
+    pub fn existing_keyspace_with(
+        &self,
+        name: &str,
+        options: KeyspaceOptions,
+    ) -> Result<Option<Keyspace>> {
+        Ok(self.0.existing(name, &contents::bytes(), Some(&options))?.map(Keyspace))
     }
 
     /// Opens the collection `name` of documents, or creates it with default options.
@@ -78,7 +91,20 @@ impl Database {
     /// # Errors
     /// InvalidInput when the name is that of something else; Closed.
     pub fn existing_collection(&self, name: &str) -> Result<Option<Collection>> {
-        let found = self.0.existing(name, &contents::documents())?;
+        let found = self.0.existing(name, &contents::documents(), None)?;
+        found.map(|keyspace| Collection::new(&self.0, keyspace)).transpose()
+    }
+
+    /// As [`Database::existing_collection`], and compares `options` with those that are stored.
+    ///
+    /// # Errors
+    /// As [`Database::existing_keyspace_with`].
+    pub fn existing_collection_with(
+        &self,
+        name: &str,
+        options: KeyspaceOptions,
+    ) -> Result<Option<Collection>> {
+        let found = self.0.existing(name, &contents::documents(), Some(&options))?;
         found.map(|keyspace| Collection::new(&self.0, keyspace)).transpose()
     }
 
@@ -165,7 +191,7 @@ impl Database {
         &self,
         name: &str,
     ) -> Result<Option<Typed<K, V, C>>> {
-        let found = self.0.existing(name, &contents::typed(&K::key_name(), &C::name()))?;
+        let found = self.0.existing(name, &contents::typed(&K::key_name(), &C::name()), None)?;
         Ok(found.map(|keyspace| Typed::new(Keyspace(keyspace))))
     }
 

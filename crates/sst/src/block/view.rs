@@ -178,11 +178,12 @@ impl<B: Deref<Target = [u8]>> Block<B> {
     pub(crate) fn parse(&self, index: usize) -> Result<Parsed, Malformed> {
         match self.parse_short(index) {
             Some(parsed) => Ok(parsed),
-            None => self.parse_long(index),
+            None => self.parse_any(index),
         }
     }
 
     /// Finds the parts of entry `index` if its lengths take one byte each, and it has no flags.
+    /// `None` for any other form, and for damage, which [`Block::parse_any`] names.
     #[inline(always)]
     pub(crate) fn parse_short(&self, index: usize) -> Option<Parsed> {
         let place = self.place(index);
@@ -198,7 +199,7 @@ impl<B: Deref<Target = [u8]>> Block<B> {
 
     /// As [`Block::parse`], for entries of any form.
     #[inline(never)]
-    pub(crate) fn parse_long(&self, index: usize) -> Result<Parsed, Malformed> {
+    pub(crate) fn parse_any(&self, index: usize) -> Result<Parsed, Malformed> {
         let place = self.place(index);
         let at = self.offset_in(place);
         let entries = &self.bytes[..self.places_at as usize];

@@ -278,22 +278,21 @@ impl IndexScan<'_> {
         let Self { core, source, place, first } = self;
         let (Source::Snapshot(scan), Some(state)) = (source, index_of(core)) else { return 0 };
         let definition = &state.definition;
-        // Those of the last entry that was visited, and those of the one after it: to copy them for
-        // each entry takes longer than to find them.
-        let (mut ends, mut next) = ([Ends::default(); 2], 0);
+        let mut ends = Ends::default();
         let visited = scan.visit_near(most, |key, value| {
             let (entry, directions) = ((key, value), definition.directions());
-            let parts = parts(entry, directions, definition.is_unique, first, &mut ends[next]);
+            let parts = parts(entry, directions, definition.is_unique, first, &mut ends);
             let Some(parts) = parts.ok().filter(&mut visit) else { return false };
-            (place.components, place.flags) = (parts.components.len(), parts.flags);
             if !parts.is_known {
                 note_first(first, &parts);
             }
-            next = 1 - next;
             true
         });
         if visited > 0 {
-            place.ends = ends[1 - next];
+            // Finding the parts of the last entry again takes less time than keeping those of each.
+            let (entry, directions) = ((scan.key(), scan.value_bytes()), definition.directions());
+            let parts = parts(entry, directions, definition.is_unique, first, &mut ends);
+            *place = parts.map_or_else(|_was_found_before| Place::default(), |p| Place::of(&p));
         }
         visited
     }

@@ -83,7 +83,7 @@ impl<'a> IndexedValue<'a> {
         self.key
     }
 
-    /// Returns whether [`IndexedValue::bytes`] are `bytes`, quickly.
+    /// Returns whether [`IndexedValue::bytes`] are `bytes`. Compares without a library call.
     #[inline]
     pub fn has_bytes(&self, bytes: &[u8]) -> bool {
         same(self.key, bytes)
