@@ -47,7 +47,7 @@ impl Argument<'_> for u64 {
     }
 }
 
-/// Numbers that are at most so large in any use: a larger one has the effect of the largest.
+/// A number beyond the type counts as the largest of the type, which is beyond any use.
 macro_rules! clamped {
     ($($type:ty)*) => {$(
         impl Argument<'_> for $type {

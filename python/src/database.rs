@@ -408,9 +408,8 @@ impl Database {
     fn compact(&self, py: Python<'_>) -> PyResult<()> {
         let interrupt = Interrupt::default();
         let compact = || self.opened.database.compact_with(|_progress| interrupt.check());
-        let done = self.opened.run_unwatched(py, compact);
-        interrupt.raise()?;
-        done.map(|_all| ())
+        self.opened.run_unwatched(py, compact)?;
+        interrupt.raise()
     }
 
     /// Removes the keyspace or collection `name` with all it holds. Returns whether there was one.

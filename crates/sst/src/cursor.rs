@@ -240,8 +240,8 @@ impl TableCursor {
         else {
             return Near::None;
         };
-        // The two forms are not joined into one result, which would go through memory, and the
-        // reader would wait for it.
+        // The two forms are not joined into one result: it would go through memory, and the
+        // processor would wait for it.
         match block.parse_short(index) {
             Some(parsed) => self.pass(index, &parsed),
             None => self.next_near_any(index),

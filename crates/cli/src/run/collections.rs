@@ -2,10 +2,10 @@
 //! written, `drop` removes one.
 
 use super::open;
-use crate::args::{AlterArgs, CollectionsArgs, DropArgs};
+use crate::args::{AlterArgs, CollectionArgs, CollectionsArgs, DropArgs};
 use crate::failure::Failure;
 use crate::output::Output;
-use flagstone::KeyspaceOptions;
+use flagstone::{Database, KeyspaceOptions};
 
 pub(super) fn list(args: &CollectionsArgs) -> Result<(), Failure> {
     let database = open::to_read(&args.database)?;
@@ -23,20 +23,21 @@ pub(super) fn alter(args: &AlterArgs) -> Result<(), Failure> {
     options.bottom_dictionary = args.bottom_dictionary;
     options.block_bytes = args.block_bytes.map(|bytes| bytes.try_into().unwrap_or(usize::MAX));
     options.filter_bits = args.filter_bits;
-    let database = open::to_write(&args.collection.database, None)?;
-    // Only a collection is altered, no keyspace of a program.
-    let known = open::collection(&database, &args.collection).map(drop);
-    let altered = known.and_then(|()| Ok(database.alter_keyspace(&args.collection.name, options)?));
-    open::close(database)?;
-    altered
+    change(&args.collection, |database, name| database.alter_keyspace(name, options))
 }
 
 pub(super) fn drop_one(args: &DropArgs) -> Result<(), Failure> {
-    let database = open::to_write(&args.collection.database, None)?;
-    // Only a collection is dropped, no keyspace of a program.
-    let known = open::collection(&database, &args.collection).map(drop);
-    let dropped =
-        known.and_then(|()| Ok(database.drop_keyspace(&args.collection.name).map(drop)?));
+    change(&args.collection, |database, name| database.drop_keyspace(name).map(drop))
+}
+
+/// Changes a collection, but no keyspace of a program.
+fn change(
+    args: &CollectionArgs,
+    change: impl FnOnce(&Database, &str) -> flagstone::Result<()>,
+) -> Result<(), Failure> {
+    let database = open::to_write(&args.database, None)?;
+    let known = open::collection(&database, args).map(drop);
+    let changed = known.and_then(|()| Ok(change(&database, &args.name)?));
     open::close(database)?;
-    dropped
+    changed
 }
