@@ -108,7 +108,10 @@ const STEPS: [Step; 16] = [
             "smoke::",
         ]),
     },
-    Step { name: "sim", work: Work::Xtask(&["sim", "--seconds", "60", "--seed", "1000"]) },
+    Step {
+        name: "sim",
+        work: Work::Xtask(&["sim", "--test-build", "--seconds", "60", "--seed", "1000"]),
+    },
     Step { name: "docs", work: Work::Docs(&["doc", "--locked", "--workspace", "--no-deps"]) },
     Step { name: "package", work: Work::Python },
 ];
@@ -345,7 +348,7 @@ clippy FAILED; to run it alone: cargo clippy --locked --workspace --all-targets 
         assert_eq!(line("shuttle"), "cargo xtask shuttle --seconds 30 --seed 1");
         let smoke = "cargo test --locked --workspace --test it -- --ignored smoke::";
         assert_eq!(line("smoke"), smoke);
-        assert_eq!(line("sim"), "cargo xtask sim --seconds 60 --seed 1000");
+        assert_eq!(line("sim"), "cargo xtask sim --test-build --seconds 60 --seed 1000");
         let docs = "RUSTDOCFLAGS='-D warnings' cargo doc --locked --workspace --no-deps";
         assert_eq!(line("docs"), docs);
     }

@@ -54,11 +54,12 @@ cargo xtask COMMAND
   shuttle [--seconds N] [--seed N] [--model NAME]
                   runs the models of concurrency (crates/flagstone/tests/models) under random
                   schedules, N seconds in all (60); a failure prints how to repeat it
-  sim [--seconds N | --hours N] [--seed S] [--threads N] [--only] [--trace]
+  sim [--test-build] [--seconds N | --hours N] [--seed S] [--threads N] [--only] [--trace]
                   runs the simulator: random histories on a disk in memory, with faults and
                   crashes, compared with the guarantees; by default 60 s from a random seed.
                   --only runs the history of that seed alone, --trace prints its steps. A
-                  failure prints its seed and the fewest steps that show it
+                  failure prints its seed and the fewest steps that show it. --test-build, first,
+                  takes the build of the tests, which is slower and need not be compiled again
   stress [--seconds N | --hours N] [--ends N] [--seed S] [--dir DIR]
                   a process works on a real database and is killed at a random moment; then
                   the database is compared with what was acknowledged; for 60 s or N kills
@@ -107,7 +108,7 @@ fn perform(root: &Path, words: &[&str]) -> Option<bool> {
         ["deny"] => deny::run(root),
         ["examples"] => examples::run(root),
         ["shuttle", ref options @ ..] => shuttle::run(root, options),
-        ["sim", ref options @ ..] => programs::run(root, &["simulate"], options),
+        ["sim", ref options @ ..] => programs::simulate(root, options),
         ["stress", ref options @ ..] => programs::run(root, &["stress", "kill"], options),
         ["powercut", ref options @ ..] => programs::run(root, &["stress", "power"], options),
         ["soak", ref options @ ..] => programs::run(root, &["stress", "soak"], options),

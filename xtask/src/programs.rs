@@ -3,6 +3,11 @@
 
 use crate::ci::cargo;
 use std::path::Path;
+use std::process::Command;
+
+/// Builds the programs as `cargo test --workspace` does.
+const TEST_BUILD: [&str; 7] =
+    ["test", "--locked", "--quiet", "--workspace", "--no-run", "--test", "it"];
 
 /// Builds a program, optimised and with assertions, and runs it with `options`. `program` is its
 /// name and the arguments before the options. Returns true if it succeeded.
@@ -11,6 +16,21 @@ pub(crate) fn run(root: &Path, program: &[&str], options: &[&str]) -> bool {
     let mut command = cargo(root);
     command.args(words(name)).arg("--").args(first).args(options);
     command.status().is_ok_and(|status| status.success())
+}
+
+/// Runs the simulator. With `--test-build` first it is the one that the tests have built: so `cargo
+/// xtask ci` need not compile everything once more.
+pub(crate) fn simulate(root: &Path, options: &[&str]) -> bool {
+    let ["--test-build", options @ ..] = options else {
+        return run(root, &["simulate"], options);
+    };
+    if !cargo(root).args(TEST_BUILD).status().is_ok_and(|status| status.success()) {
+        return false;
+    }
+    // This program is built with the same profile into the same folder.
+    let Ok(own) = std::env::current_exe() else { return false };
+    let mut simulate = Command::new(own.with_file_name("simulate"));
+    simulate.current_dir(root).args(options).status().is_ok_and(|status| status.success())
 }
 
 /// Adds fixtures of today's format: those of these names, and those that are not there yet. Takes
@@ -45,5 +65,6 @@ mod tests {
     fn programs_run_with_assertions() {
         assert_eq!(words("simulate")[3..5], ["--profile", "sim"]);
         assert_eq!(words("simulate")[8], "simulate");
+        assert_eq!(TEST_BUILD[1], "--locked");
     }
 }

@@ -4,8 +4,9 @@ use crate::ci::cargo;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-pub(crate) const TEST: [&str; 8] =
-    ["test", "--locked", "-q", "-p", "flagstone", "--features", "shuttle", "--test"];
+/// With `-p flagstone` cargo would build all outside crates again, with fewer features.
+pub(crate) const TEST: [&str; 7] =
+    ["test", "--locked", "-q", "--workspace", "--features", "flagstone/shuttle", "--test"];
 
 /// Runs the models as `options` say. Returns true if no schedule failed.
 pub(crate) fn run(root: &Path, options: &[&str]) -> bool {
