@@ -83,11 +83,13 @@ impl Sample {
         self
     }
 
-    /// Decodes the sample of a table whose properties record `shift`. Every entry gets the SeqNo
-    /// `global` if it is set.
+    /// Decodes the sample of a table whose properties record `shift`, thinned to `wanted`: all of it
+    /// is checked, and only what remains takes memory. Every entry gets the SeqNo `global` if it is
+    /// set.
     pub(crate) fn decode(
         bytes: &[u8],
         shift: u8,
+        wanted: u8,
         global: Option<SeqNo>,
     ) -> Result<Self, Malformed> {
         if shift > SHIFT_MAX {
@@ -95,7 +97,9 @@ impl Sample {
         }
         let mut decoder = Decoder::new(bytes);
         let count = decoder.varint("the number of sampled entries")?;
+        let kept = shift.max(wanted);
         let mut entries: Vec<SampledEntry> = Vec::new();
+        let mut key: Vec<u8> = Vec::with_capacity(KEY_BYTES_MAX);
         for _ in 0..count {
             let hash = decoder.u64("the hash of a sampled key")?;
             let seqno = SeqNo::new(decoder.varint("the SeqNo of a sampled entry")?);
@@ -112,17 +116,19 @@ impl Sample {
             let at = decoder.position();
             let shared = decoder.varint_usize("the shared front of a sampled key")?;
             let suffix = decoder.bytes("a sampled key")?;
-            let before = entries.last().map_or(&[][..], |entry| &entry.key[..]);
-            let shared = before.get(..shared).filter(|_| shared + suffix.len() <= KEY_BYTES_MAX);
-            let Some(shared) = shared else {
+            if shared > key.len() || shared + suffix.len() > KEY_BYTES_MAX {
                 return Err(Malformed { at, expected: "a sampled key of at most 64 bytes" });
-            };
-            let key = Slice::from([shared, suffix].concat());
-            let seqno = global.unwrap_or(seqno);
-            entries.push(SampledEntry { hash, seqno, kind, bytes: entry_bytes, key, is_whole });
+            }
+            key.truncate(shared);
+            key.extend_from_slice(suffix);
+            if is_chosen(hash, kept) {
+                let (seqno, key) = (global.unwrap_or(seqno), Slice::copy_of(&key));
+                entries.push(SampledEntry { hash, seqno, kind, bytes: entry_bytes, key, is_whole });
+            }
         }
         decoder.finish("the end of a sample")?;
-        Ok(Self { shift, entries })
+        entries.shrink_to_fit();
+        Ok(Self { shift: kept, entries })
     }
 }
 
@@ -241,9 +247,9 @@ mod tests {
         let first = [2, 2, 1, 0, 0, 0, 0, 0, 0, 0xAC, 2, 1, 7, 1, 0, 2, b'a', b'b'];
         let second = [0, 0, 0, 0, 0, 0, 0xFF, 0x0F, 2, 2, 71, 0, 1, 63];
         assert_eq!(bytes, [&first[..], &second, &[b'x'; 63]].concat());
-        let sample = Sample::decode(&bytes, 4, None).unwrap();
+        let sample = Sample::decode(&bytes, 4, 0, None).unwrap();
         assert_eq!(sample, sampler.sample);
-        let global = Sample::decode(&bytes, 4, Some(SeqNo::new(9))).unwrap();
+        let global = Sample::decode(&bytes, 4, 0, Some(SeqNo::new(9))).unwrap();
         assert!(global.entries().iter().all(|entry| entry.seqno == SeqNo::new(9)));
     }
 
@@ -263,6 +269,19 @@ mod tests {
     }
 
     #[test]
+    fn a_sample_that_is_decoded_in_part_is_that_of_fewer_keys() {
+        let sampler = sampler(10_000);
+        let bytes = sampler.encode().unwrap();
+        for wanted in [0, 4, 6, 9, 56] {
+            let part = Sample::decode(&bytes, sampler.shift(), wanted, None).unwrap();
+            assert_eq!(part, sampler.sample.clone().thinned(wanted), "{wanted}");
+        }
+        // What is left out is checked all the same.
+        let last = bytes.len() - 1;
+        assert!(Sample::decode(&bytes[..last], sampler.shift(), 56, None).is_err());
+    }
+
+    #[test]
     fn a_hot_key_does_not_crowd_out_the_others() {
         let mut sampler = Sampler::default();
         for seqno in (1..5000).rev() {
@@ -277,15 +296,15 @@ mod tests {
     #[test]
     fn damaged_samples_are_refused_or_read_but_never_panic() {
         let bytes = sampler(300).encode().unwrap();
-        assert!(Sample::decode(&bytes, 4, None).is_ok());
+        assert!(Sample::decode(&bytes, 4, 0, None).is_ok());
         for at in 0..bytes.len() {
-            let _ = Sample::decode(&bytes[..at], 4, None);
+            let _ = Sample::decode(&bytes[..at], 4, 0, None);
             for value in [0, 1, 4, 63, 127, 128, 255] {
                 let mut damaged = bytes.clone();
                 damaged[at] = value;
-                let _ = Sample::decode(&damaged, 4, None);
+                let _ = Sample::decode(&damaged, 4, 0, None);
             }
         }
-        assert!(Sample::decode(&bytes, 57, None).is_err());
+        assert!(Sample::decode(&bytes, 57, 0, None).is_err());
     }
 }

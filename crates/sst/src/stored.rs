@@ -31,7 +31,7 @@ impl Table {
             }
         })?;
         self.check_filter_parts()?;
-        let _checked = self.sample()?;
+        let _checked = self.sample(0)?;
         self.check_checksum(checksum)
     }
 

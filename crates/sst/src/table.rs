@@ -201,20 +201,26 @@ impl Table {
         decode_attachments(raw).map_err(|wrong| wrong.in_file(path.display(), handle.offset))
     }
 
-    /// Reads the sample from the file. Returns `None` for a table that was written without one.
+    /// Reads the sample from the file, reduced to one key in two to the power of `wanted`, or the
+    /// whole sample if that has no more. Returns `None` for a table that was written without one.
     ///
     /// # Errors
     /// Corruption; any error of reading the file.
-    pub fn sample(&self) -> Result<Option<Sample>> {
+    pub fn sample(&self, wanted: u8) -> Result<Option<Sample>> {
         let Some(shift) = self.properties.sample_shift else { return Ok(None) };
         let Some(handle) = self.properties.sections.sample else {
             // The sample has no entries.
-            let none = Sample::decode(&[0], shift, None);
+            let none = Sample::decode(&[0], shift, wanted, None);
             return none.map(Some).map_err(|wrong| wrong.in_file(self.file.path().display(), 0));
         };
         let raw = self.read_section(handle)?;
-        let sample = Sample::decode(&raw, shift, self.global);
+        let sample = Sample::decode(&raw, shift, wanted, self.global);
         sample.map(Some).map_err(|wrong| wrong.in_file(self.file.path().display(), handle.offset))
+    }
+
+    /// The whole sample has one key in two to this power. `None` for a table without a sample.
+    pub fn sample_shift(&self) -> Option<u8> {
+        self.properties.sample_shift
     }
 
     /// Reads the dictionary of the data blocks from the file. Returns `None` if there is none. An

@@ -59,7 +59,7 @@ impl Table {
         self.check_checksum(checksum)?;
         self.check_filter_parts()?;
         self.attachments()?;
-        if let Some(sample) = self.sample()?
+        if let Some(sample) = self.sample(0)?
             && sample != *walk.sampler.sample()
         {
             let offset = self.bytes() - FOOTER_BYTES as u64;

@@ -68,7 +68,7 @@ fn middle_of(
 fn sampled(version: &Version) -> Vec<(Vec<u8>, u64)> {
     let mut weights = Vec::new();
     for (_, table) in version.tables() {
-        let Some(sample) = table.open().and_then(|table| table.sample()).ok().flatten() else {
+        let Some(sample) = table.open().and_then(|table| table.sample(0)).ok().flatten() else {
             continue;
         };
         let weight = |bytes: u64| (bytes + 1).saturating_mul(1 << sample.shift().min(30));

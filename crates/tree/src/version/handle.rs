@@ -192,7 +192,10 @@ impl TableHandle {
     /// Returns the sample with about one key in two to the power of `shift`, or `None` if there is
     /// none.
     pub(crate) fn sample(&self, shift: u8) -> Option<Arc<Sample>> {
-        self.sample.get(shift, &self.context.cache, || self.open()?.sample())
+        self.sample.get(shift, &self.context.cache, || {
+            let table = self.open()?;
+            Ok(table.sample(shift)?.zip(table.sample_shift()))
+        })
     }
 
     /// Notes that one tree holds the table no more.

@@ -27,13 +27,14 @@ pub(super) struct SampleSlot {
 
 impl SampleSlot {
     /// Returns the sample with one key in two to the power of `shift`, or the closest that the
-    /// table has. `load` reads it from the file. The lock is held meanwhile, so that it is read
-    /// only once. The memory of the sample reduces the capacity of `cache`.
+    /// table has. `load` reads it from the file, and returns it with the shift of the whole sample
+    /// there. The lock is held meanwhile, so that it is read only once. The memory of the sample
+    /// reduces the capacity of `cache`.
     pub(super) fn get(
         &self,
         shift: u8,
         cache: &BlockCache,
-        load: impl FnOnce() -> Result<Option<Sample>>,
+        load: impl FnOnce() -> Result<Option<(Sample, u8)>>,
     ) -> Option<Arc<Sample>> {
         let mut held = self.held.lock();
         match &mut *held {
@@ -54,7 +55,7 @@ impl SampleSlot {
             }
             None => {}
         }
-        let read = match load() {
+        let (sample, shift_in_file) = match load() {
             Ok(Some(read)) => read,
             // A temporary failure, such as no free descriptor: the next call tries again.
             Err(error) if error.kind() != ErrorKind::Corruption => return None,
@@ -63,8 +64,7 @@ impl SampleSlot {
                 return None;
             }
         };
-        let shift_in_file = read.shift();
-        let sample = Arc::new(read.thinned(shift));
+        let sample = Arc::new(sample);
         cache.pin(sample.bytes());
         *held = Some(Held::Some { sample: Arc::clone(&sample), shift_in_file });
         Some(sample)
@@ -84,20 +84,21 @@ mod tests {
     use super::*;
     use flagstone_base::Error;
 
-    fn sample(shift: u8) -> Sample {
-        Sample::default().thinned(shift)
+    /// What is read of a sample with one key in 2^5 if `shift` is asked for.
+    fn read(shift: u8) -> Result<Option<(Sample, u8)>> {
+        Ok(Some((Sample::default().thinned(shift.max(5)), 5)))
     }
 
     #[test]
     fn a_sample_is_read_once_and_again_when_more_of_it_is_wanted() {
         let (slot, cache) = (SampleSlot::default(), BlockCache::new(1 << 20));
-        let never = || -> Result<Option<Sample>> { panic!("it is there") };
-        assert_eq!(slot.get(8, &cache, || Ok(Some(sample(5)))).unwrap().shift(), 8);
+        let never = || -> Result<Option<(Sample, u8)>> { panic!("it is there") };
+        assert_eq!(slot.get(8, &cache, || read(8)).unwrap().shift(), 8);
         assert_eq!(slot.get(9, &cache, never).unwrap().shift(), 8);
         assert_eq!(slot.get(10, &cache, never).unwrap().shift(), 10);
-        assert_eq!(slot.get(6, &cache, || Ok(Some(sample(5)))).unwrap().shift(), 6);
+        assert_eq!(slot.get(6, &cache, || read(6)).unwrap().shift(), 6);
         // The file has no larger sample.
-        assert_eq!(slot.get(2, &cache, || Ok(Some(sample(5)))).unwrap().shift(), 5);
+        assert_eq!(slot.get(2, &cache, || read(2)).unwrap().shift(), 5);
         assert_eq!(slot.get(1, &cache, never).unwrap().shift(), 5);
     }
 
@@ -108,7 +109,7 @@ mod tests {
             let damaged = || Err(Error::corruption("a table", 0, "damaged"));
             let load = || if fails { damaged() } else { Ok(None) };
             assert!(slot.get(4, &cache, load).is_none());
-            assert!(slot.get(4, &cache, || Ok(Some(sample(4)))).is_none());
+            assert!(slot.get(4, &cache, || read(4)).is_none());
         }
     }
 
@@ -117,10 +118,10 @@ mod tests {
         let (mut slot, cache) = (SampleSlot::default(), BlockCache::new(1 << 20));
         let failed = || Err(Error::invalid("no descriptor is free"));
         assert!(slot.get(4, &cache, failed).is_none());
-        assert!(slot.get(8, &cache, || Ok(Some(sample(4)))).is_some());
+        assert!(slot.get(8, &cache, || read(8)).is_some());
         // A larger sample is wanted: the old one is dropped, and counted no more.
         assert!(slot.get(5, &cache, failed).is_none());
-        assert!(slot.get(5, &cache, || Ok(Some(sample(4)))).is_some());
+        assert!(slot.get(5, &cache, || read(5)).is_some());
         slot.clear(&cache);
         assert_eq!(cache.pinned_bytes(), 0);
     }
