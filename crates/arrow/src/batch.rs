@@ -134,12 +134,17 @@ impl Batcher {
     /// Appends the values of a document. After an error the batch cannot be used.
     #[inline]
     fn add_document(&mut self, root: &View<'_>, key: IndexedValue<'_>) -> Result<(), Unfit> {
-        let opened = root.opened()?;
+        // Values are used where they were returned: a copy would wait for the parts to be stored.
+        let opened = root.opened();
+        let opened = opened.as_ref().map_err(|malformed| *malformed)?;
         let columns = self.lookups.iter().zip(&mut self.fillers);
         for (lookup, filler) in columns.skip(self.filled) {
             match lookup {
                 Lookup::Key => append_key(filler, key)?,
-                lookup => filler.append(lookup.find(root, &opened)?.as_ref())?,
+                lookup => {
+                    let found = lookup.find(root, opened);
+                    filler.append(found.as_ref().map_err(|malformed| *malformed)?.as_ref())?;
+                }
             }
             self.filled += 1;
         }

@@ -22,6 +22,7 @@ mod value;
 
 mod layout;
 mod names;
+mod utf8;
 
 mod field_name;
 

@@ -4,6 +4,7 @@ use super::decode::decode;
 use super::encode::Direction;
 use super::kind;
 use crate::datetime::DateTime;
+use crate::utf8::from_utf8;
 use crate::value::Value;
 use flagstone_base::Malformed;
 
@@ -114,7 +115,7 @@ pub fn as_text<'k>(
 #[inline]
 fn plain_text(key: &[u8]) -> Result<&str, Malformed> {
     let text = key.get(1..key.len().saturating_sub(1)).unwrap_or_default();
-    simdutf8::basic::from_utf8(text).map_err(|_not_utf8| Malformed { at: 1, expected: "UTF-8" })
+    from_utf8(text).ok_or(Malformed { at: 1, expected: "UTF-8" })
 }
 
 #[cfg(test)]

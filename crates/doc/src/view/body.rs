@@ -137,7 +137,12 @@ impl<'a> Body<'a> {
     pub(crate) fn place(&self, index: usize) -> Place {
         match self.tags {
             Tags::Each(tags) if !tag::is_in_heap(tags[index]) => {
-                Place { index, fixed: sum_of_widths(&tags[..index]), heap: self.heap_at }
+                // The widths of all tags are known: those of fewer tags are summed.
+                let fixed = match index <= tags.len() / 2 {
+                    true => sum_of_widths(&tags[..index]),
+                    false => self.heap_at - sum_of_widths(&tags[index..]),
+                };
+                Place { index, fixed, heap: self.heap_at }
             }
             Tags::One(tag) if !tag::is_in_heap(tag) => {
                 Place { index, fixed: width(tag) * index, heap: self.heap_at }

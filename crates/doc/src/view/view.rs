@@ -9,6 +9,7 @@ use crate::layout::{self, form as forms, heap_len, signed, tag, unsigned, width}
 use crate::map::Map;
 use crate::names::Names;
 use crate::number::Number;
+use crate::utf8::from_utf8;
 use crate::value::Value;
 use crate::value_type::ValueType;
 use flagstone_base::Malformed;
@@ -61,6 +62,8 @@ impl<'a> View<'a> {
     /// # Errors
     /// If the first bytes are not those of a document, or the document has a version that this
     /// release cannot read.
+    // Inlined up to the usual forms, for the reason that `Body::next` has.
+    #[inline]
     pub fn of(bytes: &'a [u8], names: Option<&'a Names>) -> Result<Self, Malformed> {
         let refuse = |at, expected| Malformed { at, expected };
         let (header, rest) = bytes.split_first().ok_or(refuse(0, "a document's first byte"))?;
@@ -73,13 +76,19 @@ impl<'a> View<'a> {
         let form = header & layout::FORM_BITS;
         let container = |tag| Self { tag, form, at: 1, payload: rest, names };
         match form {
-            forms::ARRAY | forms::ARRAY_OF_ONE_TAG => return Ok(container(tag::ARRAY_4)),
+            forms::ARRAY | forms::ARRAY_OF_ONE_TAG => Ok(container(tag::ARRAY_4)),
             forms::INLINE_NAMES | forms::IDS_1 | forms::IDS_2 | forms::PAIRS => {
-                return Ok(container(tag::MAP_4));
+                Ok(container(tag::MAP_4))
             }
-            forms::SHAPE => return Err(refuse(0, "a document without a shape")),
-            _ => {}
+            forms::SHAPE => Err(refuse(0, "a document without a shape")),
+            _ => Self::of_bare(rest, names),
         }
+    }
+
+    /// Creates the view of a document that is a single value: a tag, and its bytes.
+    #[inline(never)]
+    fn of_bare(rest: &'a [u8], names: Option<&'a Names>) -> Result<Self, Malformed> {
+        let refuse = |at, expected| Malformed { at, expected };
         let (tag, rest) = rest.split_first().ok_or(refuse(1, "a tag"))?;
         if tag::is_reserved(*tag) {
             return Err(refuse(1, "a tag that this version knows"));
@@ -195,7 +204,7 @@ impl<'a> View<'a> {
 
     /// Returns the text, if the value is text in UTF-8. All text of a valid document is UTF-8.
     pub fn as_str(&self) -> Option<&'a str> {
-        simdutf8::basic::from_utf8(self.as_text_bytes()?).ok()
+        from_utf8(self.as_text_bytes()?)
     }
 
     /// Returns the bytes, if the value is bytes.
@@ -445,8 +454,7 @@ impl<'a> View<'a> {
 
     fn decoded(&self, depth: usize) -> Result<Value, Malformed> {
         if let Some(text) = self.as_text_bytes() {
-            let text = simdutf8::basic::from_utf8(text)
-                .map_err(|_not_utf8| self.malformed("text in UTF-8"))?;
+            let text = from_utf8(text).ok_or_else(|| self.malformed("text in UTF-8"))?;
             return Ok(Value::Text(text.to_owned()));
         }
         let is_container = matches!(self.tag, tag::ARRAY_4 | tag::MAP_4);

@@ -182,19 +182,28 @@ impl<B: Deref<Target = [u8]>> Block<B> {
         }
     }
 
-    /// Finds the parts of entry `index` if its lengths take one byte each, and it has no flags.
-    /// `None` for any other form, and for damage, which [`Block::parse_any`] names.
+    /// Finds the parts of entry `index` if the lengths of its key take one byte each, that of its
+    /// value one or two, and it has no flags. `None` for any other form, and for damage, which
+    /// [`Block::parse_any`] names.
     #[inline(always)]
     pub(crate) fn parse_short(&self, index: usize) -> Option<Parsed> {
         let place = self.place(index);
         let at = self.offset_in(place);
         let entries = &self.bytes[..self.places_at as usize];
         let &[tag, shared, suffix, value] = entries.get(at..)?.first_chunk()?;
-        if ((shared | suffix | value) & 0x80) | (tag & 0xF0) != 0 {
+        if ((shared | suffix) & 0x80) | (tag & 0xF0) != 0 {
             return None;
         }
-        let lens = [shared.into(), suffix.into(), value.into()];
-        self.parsed(place, (Kind::from_u8(tag), None), at + 4, lens).ok()
+        let (suffix_at, value) = match value {
+            ..0x80 => (at + 4, usize::from(value)),
+            _ => match entries.get(at + 4)? {
+                // Another byte belongs to a longer length, or is damage.
+                high @ 1..0x80 => (at + 5, usize::from(value & 0x7F) | usize::from(*high) << 7),
+                _ => return None,
+            },
+        };
+        let lens = [shared.into(), suffix.into(), value];
+        self.parsed(place, (Kind::from_u8(tag), None), suffix_at, lens).ok()
     }
 
     /// As [`Block::parse`], for entries of any form.
