@@ -99,6 +99,14 @@ impl KeyRange {
         }
     }
 
+    /// Returns the [`key_front`] of the upper bound. A key with a smaller one is below that bound.
+    pub fn end_front(&self) -> u64 {
+        match &self.end {
+            Bound::Included(end) | Bound::Excluded(end) => key_front(end),
+            Bound::Unbounded => u64::MAX,
+        }
+    }
+
     /// Returns whether `key` is in the range.
     #[inline]
     pub fn contains(&self, key: &[u8]) -> bool {
@@ -159,6 +167,20 @@ mod tests {
             assert!(key_front(pair[0]) <= key_front(pair[1]), "{pair:?}");
         }
         assert!(key_front(b"ab") < key_front(b"abc"));
+    }
+
+    #[test]
+    fn a_key_with_a_lower_front_than_the_upper_bound_is_below_it() {
+        let keys: [&[u8]; 7] = [b"", b"\0", b"a", b"a\0", b"abcdefgh", b"abcdefgh\0", b"\xFF"];
+        for end in keys {
+            for end in [Bound::Included(end.to_vec()), Bound::Excluded(end.to_vec())] {
+                let range = KeyRange { start: Bound::Unbounded, end };
+                for key in keys.iter().filter(|key| key_front(key) < range.end_front()) {
+                    assert!(range.ends_behind(key), "{key:?} {range:?}");
+                }
+            }
+        }
+        assert!(keys.iter().all(|key| key_front(key) < KeyRange::ALL.end_front()));
     }
 
     #[test]

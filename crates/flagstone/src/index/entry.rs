@@ -182,8 +182,21 @@ impl<'a> Parts<'a> {
 
 /// Takes a stored entry apart. `known` is nothing, or a first component that it may have: one of
 /// another entry, which is not cut. The ends of the components are written to `ends`.
-#[inline]
+#[inline(never)]
 pub(crate) fn parts<'a>(
+    entry: (&'a [u8], &'a [u8]),
+    directions: impl IntoIterator<Item = Direction>,
+    is_unique: bool,
+    known: &[u8],
+    ends: &'a mut Ends,
+) -> Result<Parts<'a>, Malformed> {
+    parts_inlined(entry, directions, is_unique, known, ends)
+}
+
+/// As [`parts`], for loops over entries: a result in memory would be stored in pieces and loaded as
+/// a whole, which waits for all of them.
+#[inline(always)]
+pub(crate) fn parts_inlined<'a>(
     (key, value): (&'a [u8], &'a [u8]),
     directions: impl IntoIterator<Item = Direction>,
     is_unique: bool,

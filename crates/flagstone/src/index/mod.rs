@@ -24,7 +24,8 @@ pub(crate) use definition::Definition;
 pub use definition::Index;
 pub(crate) use entries::{Entries, EntryChange, Refusal, Seen, State, differences, value_of};
 pub(crate) use entry::{
-    Ends, Flags, Parts, above, component_len, decode_component, parts, range_end, range_start,
+    Ends, Flags, Parts, above, component_len, decode_component, parts, parts_inlined, range_end,
+    range_start,
 };
 pub(crate) use expiry::{by_date, decides as dates_decide};
 pub(crate) use field::{Computed, IndexField};

@@ -8,6 +8,7 @@ use crate::tree::Tree;
 use crate::version::{Run, Span, TableHandle};
 use crate::view::View;
 use flagstone_base::bytes::{assign, same};
+use flagstone_base::key::key_front;
 use flagstone_base::{Error, KeyRange, Kind, Moment, Result, SeqNo, Slice};
 use flagstone_sst::CursorOptions;
 use std::ops::Bound;
@@ -204,13 +205,14 @@ impl Walk {
             return 0;
         }
         let (range, at, moment) = (&self.range, self.at, self.options.moment);
+        let end = range.end_front();
         let most = most.min(self.until_check as usize);
         let visited = pinned.merge.visit_near(most, |entry| {
             let is_near = entry.kind() == Kind::Put
                 && entry.seqno() <= at
                 && !entry.trailer.is_expired_at(moment)
                 && entry.value.len() < LARGE_VALUE
-                && range.ends_behind(entry.key);
+                && (key_front(entry.key) < end || range.ends_behind(entry.key));
             is_near && visit(entry.key, entry.value)
         });
         if visited == 0 {

@@ -4,7 +4,7 @@ use super::build::{Watch, build};
 use super::commit::apply_dates;
 use crate::collection::stored::Stored;
 use crate::index::{CONTENT, Definition, Index, IndexState, Status, encode_note, index_of};
-use flagstone_base::{Error, ErrorKind, Result};
+use flagstone_base::{Compression, Error, ErrorKind, Result};
 use flagstone_engine::content::KeyspaceContent;
 use flagstone_engine::{Keyspace, KeyspaceOptions, Routing, WantedOwned};
 use std::fmt;
@@ -177,7 +177,11 @@ fn find(stored: &Stored, name: &str) -> Option<Keyspace> {
 
 fn create_empty(stored: &Stored, definition: &Definition) -> Result<Keyspace> {
     let note = encode_note(definition, &Status::default())?;
-    let options = KeyspaceOptions::new().routing(Routing::Range(Vec::new()));
+    // Queries read entries in runs, and decompress them more often than documents, of which they
+    // are a small part.
+    let options = KeyspaceOptions::new()
+        .routing(Routing::Range(Vec::new()))
+        .bottom_compression(Compression::Lz4);
     let content = KeyspaceContent::of(CONTENT);
     let wanted = WantedOwned { name: &definition.name, content, options: &options, note: &note };
     Ok(stored.engine().create_owned(stored.bytes(), &wanted)?.keyspace)

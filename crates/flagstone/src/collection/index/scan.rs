@@ -4,7 +4,7 @@ use crate::collection::decode;
 use crate::collection::stored::Stored;
 use crate::index::{
     Definition, Ends, Flags, IndexState, Parts, above, component_len, decode_component, index_of,
-    parts, range_end, range_start,
+    parts, parts_inlined, range_end, range_start,
 };
 use flagstone_base::key::KeyRange;
 use flagstone_base::{Error, ErrorKind, Malformed, Result, SeqNo};
@@ -281,10 +281,13 @@ impl IndexScan<'_> {
         let mut ends = Ends::default();
         let visited = scan.visit_near(most, |key, value| {
             let (entry, directions) = ((key, value), definition.directions());
-            let parts = parts(entry, directions, definition.is_unique, first, &mut ends);
-            let Some(parts) = parts.ok().filter(&mut visit) else { return false };
+            let parts = parts_inlined(entry, directions, definition.is_unique, first, &mut ends);
+            let Ok(parts) = &parts else { return false };
+            if !visit(parts) {
+                return false;
+            }
             if !parts.is_known {
-                note_first(first, &parts);
+                note_first(first, parts);
             }
             true
         });
