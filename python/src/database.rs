@@ -408,7 +408,8 @@ impl Database {
     fn compact(&self, py: Python<'_>) -> PyResult<()> {
         let interrupt = Interrupt::default();
         let compact = || self.opened.database.compact_with(|_progress| interrupt.check());
-        self.opened.run_unwatched(py, compact)?;
+        // Only the interrupt, which is raised next, ends it early.
+        let _ended = self.opened.run_unwatched(py, compact)?;
         interrupt.raise()
     }
 
