@@ -83,9 +83,9 @@ impl Sample {
         self
     }
 
-    /// Decodes the sample of a table whose properties record `shift`, thinned to `wanted`: all of it
-    /// is checked, and only what remains takes memory. Every entry gets the SeqNo `global` if it is
-    /// set.
+    /// Decodes the sample of a table whose properties record `shift`, thinned to `wanted`. It is
+    /// checked as a whole, and only what remains takes memory. Every entry gets the SeqNo `global`
+    /// if it is set.
     pub(crate) fn decode(
         bytes: &[u8],
         shift: u8,
