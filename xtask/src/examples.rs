@@ -1,8 +1,9 @@
 //! `cargo xtask examples`: runs each program of `crates/flagstone/examples`, which users copy.
 
 use crate::ci::cargo;
+use crate::programs::built;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 /// The folder of the examples. Every file in it is run, so none is forgotten.
@@ -14,7 +15,7 @@ const BUILD: [&str; 5] = ["build", "--locked", "-q", "--workspace", "--examples"
 
 /// Runs all examples without arguments, up to the first that fails. Returns whether all succeeded.
 pub(crate) fn run(root: &Path) -> bool {
-    let (names, built) = match names(root).and_then(|names| Ok((names, folder_of_built()?))) {
+    let (names, folder) = match names(root).and_then(|names| Ok((names, built("examples")?))) {
         Ok(found) => found,
         Err(error) => {
             println!("cannot list {FOLDER}: {error}");
@@ -26,19 +27,13 @@ pub(crate) fn run(root: &Path) -> bool {
     }
     names.iter().all(|name| {
         println!("---- cargo run -p flagstone --example {name}");
-        let program = Command::new(built.join(name)).current_dir(root).status();
+        let program = Command::new(folder.join(name)).current_dir(root).status();
         let ok = program.is_ok_and(|status| status.success());
         if !ok {
             println!("---- the example {name} failed");
         }
         ok
     })
-}
-
-/// Returns the folder of the programs that [`BUILD`] makes. This program is built with the same
-/// profile into the same target folder.
-fn folder_of_built() -> io::Result<PathBuf> {
-    Ok(std::env::current_exe()?.with_file_name("examples"))
 }
 
 /// The names of the examples, in order.

@@ -58,8 +58,9 @@ cargo xtask COMMAND
                   runs the simulator: random histories on a disk in memory, with faults and
                   crashes, compared with the guarantees; by default 60 s from a random seed.
                   --only runs the history of that seed alone, --trace prints its steps. A
-                  failure prints its seed and the fewest steps that show it. --test-build, first,
-                  takes the build of the tests, which is slower and need not be compiled again
+                  failure prints its seed and the fewest steps that show it. --test-build
+                  runs the program that the tests have built, as ci does: it is slower, but
+                  nothing has to be compiled
   stress [--seconds N | --hours N] [--ends N] [--seed S] [--dir DIR]
                   a process works on a real database and is killed at a random moment; then
                   the database is compared with what was acknowledged; for 60 s or N kills

@@ -134,7 +134,8 @@ impl Batcher {
     /// Appends the values of a document. After an error the batch cannot be used.
     #[inline]
     fn add_document(&mut self, root: &View<'_>, key: IndexedValue<'_>) -> Result<(), Unfit> {
-        // Values are used where they were returned: a copy would wait for the parts to be stored.
+        // What is returned is borrowed, not moved. A move loads a value as a whole right after its
+        // parts were stored, and the processor waits for these stores.
         let opened = root.opened();
         let opened = opened.as_ref().map_err(|malformed| *malformed)?;
         let columns = self.lookups.iter().zip(&mut self.fillers);

@@ -83,9 +83,9 @@ impl Sample {
         self
     }
 
-    /// Decodes the sample of a table whose properties record `shift`, thinned to `wanted`. It is
-    /// checked as a whole, and only what remains takes memory. Every entry gets the SeqNo `global`
-    /// if it is set.
+    /// Decodes the sample of a table whose properties record `shift`, thinned to `wanted`. All
+    /// entries are checked, but only those that remain take memory. Every entry gets the SeqNo
+    /// `global` if it is set.
     pub(crate) fn decode(
         bytes: &[u8],
         shift: u8,
@@ -97,11 +97,15 @@ impl Sample {
         }
         let mut decoder = Decoder::new(bytes);
         let count = decoder.varint("the number of sampled entries")?;
-        let kept = shift.max(wanted);
+        let thinned = shift.max(wanted);
         let mut entries: Vec<SampledEntry> = Vec::new();
         let mut key: Vec<u8> = Vec::with_capacity(KEY_BYTES_MAX);
         for _ in 0..count {
+            let at = decoder.position();
             let hash = decoder.u64("the hash of a sampled key")?;
+            if !is_chosen(hash, shift) {
+                return Err(Malformed { at, expected: "a hash that the sample takes" });
+            }
             let seqno = SeqNo::new(decoder.varint("the SeqNo of a sampled entry")?);
             let at = decoder.position();
             let kind = decoder.u8("the kind of a sampled entry")?;
@@ -121,14 +125,14 @@ impl Sample {
             }
             key.truncate(shared);
             key.extend_from_slice(suffix);
-            if is_chosen(hash, kept) {
+            if is_chosen(hash, thinned) {
                 let (seqno, key) = (global.unwrap_or(seqno), Slice::copy_of(&key));
                 entries.push(SampledEntry { hash, seqno, kind, bytes: entry_bytes, key, is_whole });
             }
         }
         decoder.finish("the end of a sample")?;
         entries.shrink_to_fit();
-        Ok(Self { shift: kept, entries })
+        Ok(Self { shift: thinned, entries })
     }
 }
 
@@ -297,14 +301,25 @@ mod tests {
     fn damaged_samples_are_refused_or_read_but_never_panic() {
         let bytes = sampler(300).encode().unwrap();
         assert!(Sample::decode(&bytes, 4, 0, None).is_ok());
+        let same = |bytes: &[u8]| {
+            let whole = Sample::decode(bytes, 4, 0, None);
+            for wanted in [6, 56] {
+                let part = Sample::decode(bytes, 4, wanted, None);
+                assert_eq!(part, whole.clone().map(|sample| sample.thinned(wanted)));
+            }
+        };
         for at in 0..bytes.len() {
-            let _ = Sample::decode(&bytes[..at], 4, 0, None);
+            same(&bytes[..at]);
             for value in [0, 1, 4, 63, 127, 128, 255] {
                 let mut damaged = bytes.clone();
                 damaged[at] = value;
-                let _ = Sample::decode(&damaged, 4, 0, None);
+                same(&damaged);
             }
         }
         assert!(Sample::decode(&bytes, 57, 0, None).is_err());
+        // The first entry has a hash that a sample of fewer keys would not take.
+        let first = u64::from_le_bytes(*bytes[1..].first_chunk().unwrap());
+        let wrong = Sample::decode(&bytes, first.leading_zeros() as u8 + 1, 0, None);
+        assert_eq!(wrong.unwrap_err().at, 1);
     }
 }

@@ -310,6 +310,11 @@ fn a_collection_is_altered_and_compacted_to_its_new_compression() {
     let options = bytes().1;
     assert_eq!((&options["compression"], &options["filter_bits"]), (&"lz4".into(), &0.into()));
     assert_eq!(options["bottom_dictionary"], true);
+    place.ok("alter db many --bottom-compression 'zstd 1'");
+    place.ok("index create db many by_n $.n");
+    let stats = place.ok("stats db");
+    let (_, of_index) = stats.split_once("by_n (index of many").unwrap();
+    assert!(of_index.contains("options: lz4, lz4 at the deepest level;"), "{stats}");
     let level = place.run("alter db many --bottom-compression 'zstd 19'");
     assert_eq!((level.code, &bytes().1["bottom_compression"]), (0, &"zstd 19".into()));
     place.fails("alter db many", 2, "required");

@@ -62,7 +62,7 @@ impl<'a> View<'a> {
     /// # Errors
     /// If the first bytes are not those of a document, or the document has a version that this
     /// release cannot read.
-    // Inlined up to the usual forms, for the reason that `Body::next` has.
+    // Inlined for the reason that `Body::next` gives; `of_bare`, which is rare, is not.
     #[inline]
     pub fn of(bytes: &'a [u8], names: Option<&'a Names>) -> Result<Self, Malformed> {
         let refuse = |at, expected| Malformed { at, expected };

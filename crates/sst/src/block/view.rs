@@ -27,7 +27,7 @@ pub(crate) struct Block<B = Slice> {
 }
 
 /// The places of one entry's parts in its block.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Parsed {
     pub(crate) trailer: Trailer,
     /// The number of bytes of the restart's key before the suffix.
@@ -431,6 +431,37 @@ mod tests {
             let block = Block::new(Slice::from(broken), None).unwrap();
             let expected = "a put, delete or merge";
             assert_eq!(block.parse(0).unwrap_err(), Malformed { at: 0, expected }, "{tag:#x}");
+        }
+    }
+
+    /// The first seven entries have values of these lengths: the last two have no short form.
+    const LENGTHS: [usize; 7] = [0, 127, 128, 300, 16_383, 16_384, 70_000];
+
+    #[test]
+    fn an_entry_has_a_short_form_up_to_16_kib_and_all_forms_are_read_as_one() {
+        let values = LENGTHS.map(|len| "v".repeat(len));
+        let keys = ["a", "ab", "abc", "b", "bc", "c", "d"];
+        let entries: Vec<_> = keys.iter().zip(&values).map(|(k, v)| (*k, 9, v.as_str())).collect();
+        let good = raw(&entries);
+        let block = Block::new(Slice::from(good.clone()), None).unwrap();
+        for (at, len) in LENGTHS.into_iter().enumerate() {
+            let parsed = block.parse_any(at).unwrap();
+            assert_eq!(parsed.value().len(), len);
+            assert_eq!(block.parse_short(at), (len < 16_384).then_some(parsed), "{len}");
+        }
+        // The parts of entries that are not values, and the columns after them.
+        let is_value = |at: usize| good[at] == b'v' && good.get(at + 1) == Some(&b'v');
+        for at in (0..good.len()).filter(|at| !is_value(*at)) {
+            for byte in [0, 1, 0x7F, 0x80, 0x81, 0xFF] {
+                let mut broken = good.clone();
+                broken[at] = byte;
+                let Ok(block) = Block::new(Slice::from(broken), None) else { continue };
+                for index in 0..block.count().min(LENGTHS.len()) {
+                    if let Some(short) = block.parse_short(index) {
+                        assert_eq!(block.parse_any(index), Ok(short), "byte {byte:#x} at {at}");
+                    }
+                }
+            }
         }
     }
 

@@ -205,6 +205,7 @@ impl Walk {
             return 0;
         }
         let (range, at, moment) = (&self.range, self.at, self.options.moment);
+        // Most keys differ from the bound in their first eight bytes.
         let end = range.end_front();
         let most = most.min(self.until_check as usize);
         let visited = pinned.merge.visit_near(most, |entry| {
@@ -212,7 +213,7 @@ impl Walk {
                 && entry.seqno() <= at
                 && !entry.trailer.is_expired_at(moment)
                 && entry.value.len() < LARGE_VALUE
-                && (key_front(entry.key) < end || range.ends_behind(entry.key));
+                && end.is_none_or(|end| key_front(entry.key) < end || range.ends_behind(entry.key));
             is_near && visit(entry.key, entry.value)
         });
         if visited == 0 {

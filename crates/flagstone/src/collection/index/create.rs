@@ -177,8 +177,8 @@ fn find(stored: &Stored, name: &str) -> Option<Keyspace> {
 
 fn create_empty(stored: &Stored, definition: &Definition) -> Result<Keyspace> {
     let note = encode_note(definition, &Status::default())?;
-    // Queries read entries in runs, and decompress them more often than documents, of which they
-    // are a small part.
+    // Queries read long runs of entries, and decompress them often. Entries are small beside the
+    // documents, so their larger size costs little.
     let options = KeyspaceOptions::new()
         .routing(Routing::Range(Vec::new()))
         .bottom_compression(Compression::Lz4);
