@@ -6,7 +6,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Builds the programs as `cargo test --workspace` does: integration tests need those of their crate.
+/// Builds the programs as `cargo test --workspace` does: integration tests need those of their
+/// crate.
 pub(crate) const TEST_BUILD: [&str; 7] =
     ["test", "--locked", "--quiet", "--workspace", "--no-run", "--test", "it"];
 

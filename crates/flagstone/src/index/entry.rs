@@ -193,8 +193,8 @@ pub(crate) fn parts<'a>(
     parts_inlined(entry, directions, is_unique, known, ends)
 }
 
-/// As [`parts`], for loops over entries. A result that is returned in memory is stored in pieces and
-/// loaded as a whole, and the processor waits for all stores.
+/// As [`parts`], for loops over entries. A result that is returned in memory is stored in pieces
+/// and loaded as a whole, and the processor waits for all stores.
 #[inline(always)]
 pub(crate) fn parts_inlined<'a>(
     (key, value): (&'a [u8], &'a [u8]),
