@@ -110,7 +110,8 @@ const STEPS: [Step; 16] = [
     },
     Step {
         name: "sim",
-        // An optimised build does 4.6 times the histories in this time, and takes three minutes.
+        // An optimised build does 4.6 times the histories in this time, and compiling it takes three
+        // minutes.
         work: Work::Xtask(&[
             "sim",
             "--test-build",
