@@ -110,7 +110,7 @@ const STEPS: [Step; 16] = [
     },
     Step {
         name: "sim",
-        // An optimised build does 4.6 times the histories in this time, and compiling it takes three
+        // An optimised build does 4.6 times the histories in this time. Compiling it takes three
         // minutes.
         work: Work::Xtask(&[
             "sim",
