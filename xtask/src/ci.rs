@@ -110,8 +110,7 @@ const STEPS: [Step; 16] = [
     },
     Step {
         name: "sim",
-        // An optimised build does 4.6 times the histories in this time. Compiling it takes three
-        // minutes.
+        // An optimised build does no more histories in this time, and compiles for three minutes.
         work: Work::Xtask(&[
             "sim",
             "--test-build",

@@ -59,7 +59,7 @@ cargo xtask COMMAND
                   crashes, compared with the guarantees; by default 60 s from a random seed.
                   --only runs the history of that seed alone, --trace prints its steps. A
                   failure prints its seed and the fewest steps that show it. --test-build
-                  runs the program that the tests have built, as ci does: it is slower, but
+                  runs the program that the tests have built, as ci does: after the tests
                   nothing has to be compiled
   stress [--seconds N | --hours N] [--ends N] [--seed S] [--dir DIR]
                   a process works on a real database and is killed at a random moment; then

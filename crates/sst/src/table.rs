@@ -202,7 +202,7 @@ impl Table {
     }
 
     /// Reads the sample from the file, reduced to one key in two to the power of `wanted`, or the
-    /// whole sample if that is as small. Returns `None` for a table that was written without one.
+    /// whole sample if that has no more. Returns `None` for a table that was written without one.
     ///
     /// # Errors
     /// Corruption; any error of reading the file.

@@ -137,7 +137,7 @@ impl<'a> Body<'a> {
     pub(crate) fn place(&self, index: usize) -> Place {
         match self.tags {
             Tags::Each(tags) if !tag::is_in_heap(tags[index]) => {
-                // The heap begins after all widths, so the shorter side of `index` is summed.
+                // The fixed area takes the sum of all widths, so summing the shorter side suffices.
                 let fixed = match index <= tags.len() / 2 {
                     true => sum_of_widths(&tags[..index]),
                     false => self.heap_at - sum_of_widths(&tags[index..]),

@@ -434,7 +434,7 @@ mod tests {
         }
     }
 
-    /// The first seven entries have values of these lengths: the last two have no short form.
+    /// The lengths of seven values. Entries with the last two have no short form.
     const LENGTHS: [usize; 7] = [0, 127, 128, 300, 16_383, 16_384, 70_000];
 
     #[test]
