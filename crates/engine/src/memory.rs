@@ -5,7 +5,7 @@
 //! ```
 //! Memtables take what writes need, and the cache has the rest. So a database that is only read
 //! caches more than twice as much as one with full memtables. The last eighth is for compactions,
-//! for memory of blocks that is kept for the next ones, and for what allocators round up. The
+//! for memory of blocks that is kept for the next ones, and for gaps between allocations. The
 //! border moves in steps: up by the commit that crosses it, down when an edit was installed, and
 //! all the way down when writers become idle.
 
@@ -25,7 +25,7 @@ const DOWN: u64 = 4;
 /// Memory that the cache gave up is returned to the system when it is at least one part in this
 /// many of the budget ..
 const GIVE_BACK: u64 = 16;
-/// .. and at least this many bytes: the call walks the whole heap.
+/// .. and at least this many bytes: the call walks the whole heap, and all blocks of the cache.
 const GIVE_BACK_MIN: u64 = 16 << 20;
 
 /// The memory of memtables and cache, and the border between them.
@@ -154,6 +154,7 @@ impl Memory {
             && most.compare_exchange(held, used, Ordering::Relaxed, Ordering::Relaxed).is_ok()
         {
             self.trees.cache.release_idle();
+            self.cached_most.store(self.trees.cache.used_bytes(), Ordering::Relaxed);
             flagstone_env::os::trim_memory();
         }
     }

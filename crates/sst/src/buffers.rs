@@ -3,11 +3,13 @@
 //! A full cache evicts a block for each that it inserts, usually one of about the same length. With
 //! an allocator this costs a search, zeroing memory that is overwritten next, and locks when one
 //! thread frees what another allocated. It also fragments memory: with 32 threads the blocks took
-//! half as much again as the cache.
+//! half as much again as the cache. And its pages are small, so the blocks of a large cache are in
+//! a heap of huge pages.
 
 use flagstone_base::large_buffer::capacity_for;
+use flagstone_env::memory::{HUGE_PAGE_BYTES, Heap, PIECE_BYTES_MAX, Piece};
 use flagstone_env::os::{LARGE_BUFFER, freed};
-use std::ops::{Deref, DerefMut};
+use std::ops::{Deref, DerefMut, Range};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 
@@ -15,10 +17,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 /// average.
 const STEPS: usize = 16;
 /// Buffers longer than 2^9 bytes and up to 2^18 bytes are kept.
-const KEPT_LOG2: std::ops::Range<usize> = 9..18;
+const KEPT_LOG2: Range<usize> = 9..18;
 const CLASSES: usize = (KEPT_LOG2.end - KEPT_LOG2.start) * STEPS;
 /// The least limit on idle bytes.
 const IDLE_BYTES_MIN: u64 = 64 << 10;
+/// A cache of at least this many bytes has a heap. A smaller one suffers less from small pages, and
+/// the last chunk of a heap is half empty.
+const HEAP_FROM: u64 = 16 * HUGE_PAGE_BYTES as u64;
 /// The number of lengths that `make_room` tries.
 const LOOKS: usize = 16;
 
@@ -29,6 +34,20 @@ pub(crate) struct Buffers {
     idle_bytes_max: AtomicU64,
     /// The length class where `make_room` starts next.
     hand: AtomicUsize,
+    heap: Option<Arc<Heap>>,
+    /// The most bytes of the heap.
+    heap_bytes_max: u64,
+    /// Bytes that came from the allocator because the heap had no room, since this was last looked
+    /// into.
+    beside_heap: AtomicU64,
+}
+
+/// The memory of a buffer.
+enum Memory {
+    /// From the heap.
+    Piece(Piece),
+    /// From the allocator: where there is no heap, where it is full, and for what is long.
+    Allocated(Box<[u8]>),
 }
 
 /// A value with cache lines of its own.
@@ -36,7 +55,7 @@ pub(crate) struct Buffers {
 struct Line<T>(T);
 
 /// The idle buffers of one length.
-type Idle = Line<Mutex<Vec<Box<[u8]>>>>;
+type Idle = Line<Mutex<Vec<Memory>>>;
 
 impl Buffers {
     /// Creates the buffers for a cache of `bytes`.
@@ -46,25 +65,51 @@ impl Buffers {
             idle_bytes: Line(AtomicU64::new(0)),
             idle_bytes_max: AtomicU64::new((bytes / 64).max(IDLE_BYTES_MIN)),
             hand: AtomicUsize::new(0),
+            heap: (bytes >= HEAP_FROM).then(|| Heap::new(bytes)),
+            heap_bytes_max: bytes,
+            beside_heap: AtomicU64::new(0),
         })
     }
 
     /// Returns a buffer of `len` bytes of arbitrary content. If another thread uses the same length
-    /// at this moment, the buffer comes from the allocator instead of waiting.
+    /// at this moment, the buffer is a new one.
     pub(crate) fn take(self: &Arc<Self>, len: usize) -> Buffer {
         let idle = class(len).and_then(|class| self.pop(class));
-        let new = || vec![0; capacity_for(bytes_for(len))].into_boxed_slice();
-        let bytes = idle.unwrap_or_else(new);
-        Buffer { bytes, len, home: Arc::clone(self) }
+        let memory = idle.unwrap_or_else(|| self.allocate(bytes_for(len)));
+        Buffer { memory, len, home: Arc::clone(self) }
     }
 
-    fn pop(&self, class: usize) -> Option<Box<[u8]>> {
+    fn allocate(&self, bytes: usize) -> Memory {
+        if let Some(heap) = self.heap.as_ref().filter(|_| bytes <= PIECE_BYTES_MAX) {
+            if let Some(piece) = heap.take(bytes) {
+                return Memory::Piece(piece);
+            }
+            self.beside_heap.fetch_add(bytes as u64, Ordering::Relaxed);
+        }
+        Memory::Allocated(vec![0; capacity_for(bytes)].into_boxed_slice())
+    }
+
+    /// Returns whether a 16th of the heap was allocated beside it although it is not full: what is
+    /// free are gaps that are too short. At the next call it is no longer so.
+    pub(crate) fn is_scattered(&self) -> bool {
+        let beside = self.beside_heap.load(Ordering::Relaxed);
+        let Some(heap) = self.heap.as_ref().filter(|_| beside > self.heap_bytes_max / 16) else {
+            return false;
+        };
+        let is_first = self
+            .beside_heap
+            .compare_exchange(beside, 0, Ordering::Relaxed, Ordering::Relaxed)
+            .is_ok();
+        is_first && heap.taken_bytes() < heap.bytes() / 8 * 7
+    }
+
+    fn pop(&self, class: usize) -> Option<Memory> {
         let bytes = self.idle[class].try_lock()?.pop()?;
         self.idle_bytes.0.fetch_sub(bytes.len() as u64, Ordering::Relaxed);
         Some(bytes)
     }
 
-    fn give_back(&self, bytes: Box<[u8]>) {
+    fn give_back(&self, bytes: Memory) {
         let Some(class) = class(bytes.len()) else {
             return;
         };
@@ -96,19 +141,42 @@ impl Buffers {
         false
     }
 
-    /// Frees all idle buffers.
+    /// Frees all idle buffers, and returns what is wholly free of the heap to the system.
     pub(crate) fn clear(&self) {
         for idle in &self.idle {
             let idle = std::mem::take(&mut *idle.0.lock().unwrap_or_else(PoisonError::into_inner));
             let bytes: usize = idle.iter().map(|bytes| bytes.len()).sum();
             self.idle_bytes.0.fetch_sub(bytes as u64, Ordering::Relaxed);
         }
+        if let Some(heap) = &self.heap {
+            heap.trim();
+        }
+    }
+
+    /// The addresses of the parts of the heap that are too many for a cache of `capacity` bytes, of
+    /// which it uses `used`, in the heap and beside it.
+    pub(crate) fn surplus(&self, capacity: u64, used: u64) -> Vec<Range<usize>> {
+        let Some(heap) = &self.heap else { return Vec::new() };
+        let beside = used.saturating_sub(heap.taken_bytes());
+        heap.surplus(capacity.saturating_sub(beside))
     }
 
     /// As [`Buffers::clear`], and keeps no buffer from now on.
     pub(crate) fn close(&self) {
         self.idle_bytes_max.store(0, Ordering::Relaxed);
         self.clear();
+    }
+
+    /// Bytes of the buffers in the heap.
+    #[cfg(test)]
+    pub(crate) fn taken_bytes(&self) -> u64 {
+        self.heap.as_ref().map_or(0, |heap| heap.taken_bytes())
+    }
+
+    /// Bytes that the heap has from the system.
+    #[cfg(test)]
+    pub(crate) fn heap_bytes(&self) -> u64 {
+        self.heap.as_ref().map_or(0, |heap| heap.bytes())
     }
 
     /// Bytes of idle buffers.
@@ -120,7 +188,7 @@ impl Buffers {
 
 impl Idle {
     /// Returns `None` if another thread holds the lock.
-    fn try_lock(&self) -> Option<MutexGuard<'_, Vec<Box<[u8]>>>> {
+    fn try_lock(&self) -> Option<MutexGuard<'_, Vec<Memory>>> {
         match self.0.try_lock() {
             Ok(idle) => Some(idle),
             Err(TryLockError::Poisoned(idle)) => Some(idle.into_inner()),
@@ -152,7 +220,7 @@ const fn class(len: usize) -> Option<usize> {
 
 /// Memory for a block. When dropped, it is kept for the next block.
 pub(crate) struct Buffer {
-    bytes: Box<[u8]>,
+    memory: Memory,
     len: usize,
     home: Arc<Buffers>,
 }
@@ -166,8 +234,8 @@ impl Buffer {
 
 impl Drop for Buffer {
     fn drop(&mut self) {
-        let bytes = self.bytes.len();
-        self.home.give_back(std::mem::take(&mut self.bytes));
+        let bytes = self.memory.len();
+        self.home.give_back(std::mem::take(&mut self.memory));
         if bytes >= LARGE_BUFFER {
             freed(bytes);
         }
@@ -178,19 +246,45 @@ impl Deref for Buffer {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        &self.bytes[..self.len]
+        &self.memory[..self.len]
     }
 }
 
 impl DerefMut for Buffer {
     fn deref_mut(&mut self) -> &mut [u8] {
-        &mut self.bytes[..self.len]
+        &mut self.memory[..self.len]
     }
 }
 
 impl AsRef<[u8]> for Buffer {
     fn as_ref(&self) -> &[u8] {
         self
+    }
+}
+
+impl Default for Memory {
+    fn default() -> Self {
+        Self::Allocated(Box::default())
+    }
+}
+
+impl Deref for Memory {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match self {
+            Self::Piece(piece) => piece,
+            Self::Allocated(bytes) => bytes,
+        }
+    }
+}
+
+impl DerefMut for Memory {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        match self {
+            Self::Piece(piece) => piece,
+            Self::Allocated(bytes) => bytes,
+        }
     }
 }
 
@@ -273,7 +367,9 @@ mod tests {
                 });
             }
         });
-        let idle = buffers.idle.iter().map(|idle| idle.try_lock().unwrap().concat().len() as u64);
+        let idle = buffers.idle.iter().map(|idle| {
+            idle.try_lock().unwrap().iter().map(|memory| memory.len() as u64).sum::<u64>()
+        });
         assert_eq!(buffers.idle_bytes(), idle.sum::<u64>());
         assert!(buffers.idle_bytes() <= IDLE_BYTES_MIN);
         buffers.clear();

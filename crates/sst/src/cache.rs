@@ -9,14 +9,15 @@ use crate::format::BLOCK_TRAILER_BYTES;
 use crate::index::Index;
 use quick_cache::sync::{Cache, DefaultLifecycle};
 use quick_cache::{OptionsBuilder, Weighter};
+use std::cell::RefCell;
 use std::fmt;
 use std::hash::{BuildHasher, Hash, Hasher};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Memory that a cached block takes besides its bytes: its slot, a share of the empty slots, and
-/// the allocation.
-const SLOT_BYTES: u64 = 160;
+/// the bookkeeping of its allocation.
+const SLOT_BYTES: u64 = 224;
 /// The counters are spread over this many cache lines, so that threads rarely contend for one.
 const COUNTER_LINES: usize = 16;
 
@@ -241,8 +242,30 @@ impl BlockCache {
         self.buffers.clear();
     }
 
-    /// Frees the buffers that are kept for the next blocks.
+    /// Frees the memory that is kept for the next blocks. If the heap of a large cache is longer
+    /// than its capacity needs, also removes the blocks in the emptiest parts of the heap, so that
+    /// their memory returns to the system. It walks all blocks then.
     pub fn release_idle(&self) {
+        self.buffers.clear();
+        let surplus = self.buffers.surplus(self.capacity(), self.used_bytes());
+        if surplus.is_empty() {
+            return;
+        }
+        let keys = RefCell::new(Vec::new());
+        self.blocks.retain(|key, cached| {
+            if let Cached::Block(block) = cached {
+                let place = block.bytes().as_ptr().addr();
+                let after = surplus.partition_point(|addresses| addresses.start <= place);
+                if after > 0 && surplus[after - 1].contains(&place) {
+                    keys.borrow_mut().push(*key);
+                }
+            }
+            true
+        });
+        // Outside of the lock of their shard: what is removed is freed here.
+        for key in keys.into_inner() {
+            self.blocks.remove(&key);
+        }
         self.buffers.clear();
     }
 
@@ -321,6 +344,9 @@ impl BlockCache {
 
     pub(crate) fn insert(&self, key: BlockKey, block: Block) {
         self.blocks.insert(key, Cached::Block(block));
+        if self.buffers.is_scattered() {
+            self.release_idle();
+        }
     }
 
     pub(crate) fn insert_index(&self, key: BlockKey, index: Arc<Index>) {
@@ -445,6 +471,71 @@ mod tests {
         let remembered_still = remembered(&still);
         assert!(remembered_still >= 64, "{remembered_still} of 128");
         assert_eq!(remembered(&moved), remembered_still);
+    }
+
+    #[test]
+    fn what_a_smaller_cache_has_freed_returns_to_the_system() {
+        let large: u64 = 128 << 20;
+        let cache = BlockCache::new(large);
+        let (heap, len) =
+            (|| cache.buffers.heap_bytes(), |number: u32| 9_000 + number as usize % 9);
+        let key = |block| BlockKey { table: 3, block };
+        for number in 0..8_000 {
+            let mut buffer = cache.buffers.take(len(number));
+            buffer.fill(number as u8);
+            cache.insert(key(number), Block::opaque(Slice::from_owner(buffer)));
+        }
+        let held = cache.peek(key(7_777)).unwrap();
+        let (full, used) = (heap(), cache.used_bytes());
+        assert!(full > used / 8 * 7 && full < used / 4 * 5, "{full} bytes for {used}");
+        // What is evicted leaves gaps between blocks that are used.
+        for number in (0..8_000).step_by(5).cycle().take(4_000) {
+            cache.get(key(number)).unwrap();
+        }
+        cache.set_capacity(large / 4);
+        assert!(heap() > cache.used_bytes() * 2, "{} bytes for {}", heap(), cache.used_bytes());
+        cache.release_idle();
+        let used = cache.used_bytes();
+        assert!(used > large / 6, "{used}");
+        assert!(heap() < large / 32 * 9 + (2 << 20), "{} bytes", heap());
+        cache.release_idle();
+        assert_eq!(cache.used_bytes(), used, "once is enough");
+        for number in 0..8_000 {
+            if let Some(block) = cache.peek(key(number)) {
+                assert!(block.bytes().iter().all(|byte| *byte == number as u8));
+                assert_eq!(block.bytes().len(), len(number));
+            }
+        }
+        assert!(held.bytes().iter().all(|byte| *byte == 7_777_u32 as u8));
+        drop(held);
+        cache.clear();
+        assert_eq!(heap(), 0);
+    }
+
+    #[test]
+    fn blocks_of_another_length_take_the_place_of_scattered_ones() {
+        let bytes: u64 = 64 << 20;
+        let cache = BlockCache::new(bytes);
+        let key = |block| BlockKey { table: 3, block };
+        let add = |number, len| {
+            let block = Block::opaque(Slice::from_owner(cache.buffers.take(len)));
+            cache.insert(key(number), block);
+        };
+        (0..20_000).for_each(|number| add(number, 4_000));
+        // Every third block stays, in all parts of the heap, since it is used.
+        for _turn in 0..4 {
+            (0..20_000).step_by(3).for_each(|number| drop(cache.get(key(number))));
+        }
+        for number in 20_000..24_000 {
+            add(number, 60_000);
+            cache.get(key(number));
+            if number % 10 == 0 {
+                (0..20_000).step_by(3).for_each(|number| drop(cache.get(key(number))));
+            }
+        }
+        let beside = cache.used_bytes().saturating_sub(cache.buffers.taken_bytes());
+        let all = cache.buffers.heap_bytes() + beside;
+        assert!(all < bytes / 16 * 21, "{all} bytes for a cache of {bytes}");
     }
 
     #[test]

@@ -300,7 +300,7 @@ impl Options {
 
     /// The bytes that the block cache may hold, indexes and filters included, while memtables may
     /// take `memtables`: the rest of seven eighths of the budget, but at least one eighth. The last
-    /// eighth is for compactions and for what allocators round up.
+    /// eighth is for compactions and for gaps between allocations.
     pub(crate) const fn cache_bytes(&self, memtables: u64) -> u64 {
         let eighth = self.memory_budget / 8;
         let left = (7 * eighth).saturating_sub(memtables);

@@ -15,7 +15,9 @@
 use super::versions::{KeyAt, Linked, StoredVersion, Versions, write_version};
 use crate::arena::{Bump, ChunkPool};
 use flagstone_base::bytes::same;
+use flagstone_env::memory::{HUGE_PAGE_BYTES, Pages};
 use std::alloc::{Layout, alloc_zeroed, handle_alloc_error};
+use std::ops::Deref;
 use std::ptr;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
@@ -29,10 +31,17 @@ const TABLES: usize = 14;
 pub(super) struct Store {
     /// The keys and versions themselves.
     pub(super) versions: Versions,
-    tables: [OnceLock<Box<[AtomicU64]>>; TABLES],
+    tables: [OnceLock<Slots>; TABLES],
     /// The number of tables. The last one is current.
     tables_len: AtomicUsize,
     tables_bytes: AtomicU64,
+}
+
+/// The slots of a table.
+enum Slots {
+    Allocated(Box<[AtomicU64]>),
+    /// Whole huge pages: every lookup reads another place.
+    Mapped(Pages),
 }
 
 /// The size of a memtable, actual or expected.
@@ -197,7 +206,7 @@ impl Store {
         if writer.keys < slots / 8 * 5 || len == TABLES {
             return;
         }
-        let table = zeroed_slots((slots * 4).max(writer.slots_first.max(SLOTS_MIN)));
+        let table = Slots::zeroed((slots * 4).max(writer.slots_first.max(SLOTS_MIN)));
         if let Some(old) = self.table() {
             for slot in old.iter().map(|slot| slot.load(Ordering::Relaxed)).filter(|&s| s != 0) {
                 claim(&table, slot);
@@ -232,18 +241,46 @@ fn claim(table: &[AtomicU64], slot: u64) {
     table[place].store(slot, Ordering::Release);
 }
 
-/// Allocates zeroed slots. The memory comes from the system untouched, so a large table costs only
-/// the pages that are used.
-fn zeroed_slots(len: usize) -> Box<[AtomicU64]> {
-    let Ok(layout) = Layout::array::<AtomicU64>(len) else { return Box::default() };
-    // SAFETY: `len` is at least SLOTS_MIN, so the layout's size is not zero.
-    let start = unsafe { alloc_zeroed(layout) }.cast::<AtomicU64>();
-    if start.is_null() {
-        handle_alloc_error(layout);
+impl Slots {
+    /// Allocates `len` slots, at least `SLOTS_MIN`, all zero. The memory comes from the system
+    /// untouched, so a large table costs only the pages that are used.
+    fn zeroed(len: usize) -> Self {
+        let Ok(layout) = Layout::array::<AtomicU64>(len) else {
+            return Self::Allocated(Box::default());
+        };
+        if layout.size().is_multiple_of(HUGE_PAGE_BYTES)
+            && let Some(pages) = Pages::new(layout.size())
+        {
+            return Self::Mapped(pages);
+        }
+        debug_assert!(len >= SLOTS_MIN);
+        // SAFETY: `len` is at least SLOTS_MIN, so the layout's size is not zero.
+        let start = unsafe { alloc_zeroed(layout) }.cast::<AtomicU64>();
+        if start.is_null() {
+            handle_alloc_error(layout);
+        }
+        // SAFETY: the memory has the layout of `len` AtomicU64, whose zero bytes are a valid value,
+        // and comes from the global allocator, as Box requires.
+        Self::Allocated(unsafe { Box::from_raw(ptr::slice_from_raw_parts_mut(start, len)) })
     }
-    // SAFETY: the memory has the layout of `len` AtomicU64, whose zero bytes are a valid value, and
-    // comes from the global allocator, as Box requires.
-    unsafe { Box::from_raw(ptr::slice_from_raw_parts_mut(start, len)) }
+}
+
+impl Deref for Slots {
+    type Target = [AtomicU64];
+
+    #[inline]
+    fn deref(&self) -> &[AtomicU64] {
+        match self {
+            Self::Allocated(slots) => slots,
+            Self::Mapped(pages) => {
+                let start = pages.start().cast::<AtomicU64>().as_ptr();
+                let len = pages.bytes() / size_of::<AtomicU64>();
+                // SAFETY: the pages are aligned and zeroed, live as long as `self`, and are used as
+                // slots alone.
+                unsafe { std::slice::from_raw_parts(start, len) }
+            }
+        }
+    }
 }
 
 /// Writes a key and its header to `place`.

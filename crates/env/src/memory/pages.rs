@@ -55,18 +55,17 @@ mod system {
     use super::HUGE_PAGE_BYTES;
     use std::ptr::{self, NonNull};
 
-    /// Maps more than is wanted, and unmaps the parts before and after the aligned one.
+    /// Maps `bytes` aligned. The system often places them so, each next to the one before: together
+    /// they are one mapping, of which a process may have 65,530. Else maps more, and unmaps the
+    /// parts before and after the aligned one.
     pub(super) fn map(bytes: usize) -> Option<NonNull<u8>> {
-        let wide = bytes.checked_add(HUGE_PAGE_BYTES)?;
-        let protection = libc::PROT_READ | libc::PROT_WRITE;
-        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
-        // SAFETY: a new private mapping at an address of the system's choice touches no other
-        // memory.
-        let found = unsafe { libc::mmap(ptr::null_mut(), wide, protection, flags, -1, 0) };
-        if found == libc::MAP_FAILED {
-            return None;
+        let found = map_anywhere(bytes)?;
+        if found.as_ptr().addr().is_multiple_of(HUGE_PAGE_BYTES) {
+            return Some(advised(found, bytes));
         }
-        let found = NonNull::new(found.cast::<u8>())?;
+        // SAFETY: nobody knows this mapping.
+        unsafe { unmap(found, bytes) };
+        let found = map_anywhere(bytes.checked_add(HUGE_PAGE_BYTES)?)?;
         let before = found.as_ptr().align_offset(HUGE_PAGE_BYTES);
         // SAFETY: `before` is below HUGE_PAGE_BYTES, so the place lies inside the mapping.
         let start = unsafe { found.add(before) };
@@ -80,10 +79,24 @@ mod system {
             // SAFETY: as above.
             unsafe { unmap(end, HUGE_PAGE_BYTES - before) };
         }
+        Some(advised(start, bytes))
+    }
+
+    fn map_anywhere(bytes: usize) -> Option<NonNull<u8>> {
+        let protection = libc::PROT_READ | libc::PROT_WRITE;
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+        // SAFETY: a new private mapping at an address of the system's choice touches no other
+        // memory.
+        let found = unsafe { libc::mmap(ptr::null_mut(), bytes, protection, flags, -1, 0) };
+        if found == libc::MAP_FAILED { None } else { NonNull::new(found.cast::<u8>()) }
+    }
+
+    /// Asks for huge pages for a mapping of our own.
+    fn advised(start: NonNull<u8>, bytes: usize) -> NonNull<u8> {
         // SAFETY: the range is mapped and belongs to us; the advice changes no content. A failure
         // is ignored: the advice is a hint, and a system without huge pages loses nothing.
         let _hint = unsafe { libc::madvise(start.as_ptr().cast(), bytes, libc::MADV_HUGEPAGE) };
-        Some(start)
+        start
     }
 
     /// # Safety
