@@ -112,9 +112,63 @@ impl Keyspace {
     pub fn try_get(&self, key: impl AsRef<[u8]>) -> Result<TryGet<Slice>> {
         let key = key.as_ref();
         check_key(key)?;
-        let found = self.parts().reads.try_get_found(&self.core, key, self.core.hash(key))?;
+        let reads = &self.parts().reads;
+        let found = reads.try_look_found(&self.core, key, self.core.hash(key), None)?;
         Ok(found
             .map_or(TryGet::WouldRead, |found| found.value.map_or(TryGet::Absent, TryGet::Found)))
+    }
+
+    /// Calls `read` with the value of `key` where it is stored, and returns what it returns; `None`
+    /// if the key is absent. A value in a memtable is not copied, unlike by [`Keyspace::get`]; one
+    /// that is folded of merge operands is made first.
+    ///
+    /// # Errors
+    /// Same as [`Keyspace::get`].
+    pub fn look<R>(
+        &self,
+        key: impl AsRef<[u8]>,
+        read: impl FnOnce(&[u8]) -> R,
+    ) -> Result<Option<R>> {
+        let key = key.as_ref();
+        check_key(key)?;
+        let (mut read, mut result) = (Some(read), None);
+        let mut look = |value: &[u8]| {
+            if let Some(read) = read.take() {
+                result = Some(read(value));
+            }
+        };
+        let (reads, hash) = (&self.parts().reads, self.core.hash(key));
+        let found = reads.look_found(&self.core, key, hash, None, Some(&mut look))?;
+        if let Some(folded) = &found.value {
+            look(folded);
+        }
+        Ok(result)
+    }
+
+    /// As [`Keyspace::look`], if memory can tell: no file is opened or read.
+    ///
+    /// # Errors
+    /// Same as [`Keyspace::get`].
+    pub fn try_look<R>(
+        &self,
+        key: impl AsRef<[u8]>,
+        read: impl FnOnce(&[u8]) -> R,
+    ) -> Result<TryGet<R>> {
+        let key = key.as_ref();
+        check_key(key)?;
+        let (mut read, mut result) = (Some(read), None);
+        let mut look = |value: &[u8]| {
+            if let Some(read) = read.take() {
+                result = Some(read(value));
+            }
+        };
+        let (reads, hash) = (&self.parts().reads, self.core.hash(key));
+        let found = reads.try_look_found(&self.core, key, hash, Some(&mut look))?;
+        let Some(found) = found else { return Ok(TryGet::WouldRead) };
+        if let Some(folded) = &found.value {
+            look(folded);
+        }
+        Ok(result.map_or(TryGet::Absent, TryGet::Found))
     }
 
     /// Returns the value of `key` with a token of the write that stored it.

@@ -9,7 +9,7 @@ use crate::keyspaces::Keyspaces;
 use crate::long_chains::LongChains;
 use crate::setup::Setup;
 use flagstone_base::{Error, Moment, Result, SeqNo};
-use flagstone_tree::{Found, Now, Tree, TreeContext};
+use flagstone_tree::{Found, Look, Now, Tree, TreeContext};
 use std::cell::Cell;
 use std::sync::Arc;
 
@@ -70,7 +70,29 @@ impl<'a> ReadMoment<'a> {
 }
 
 impl Reads {
-    /// Returns the newest entry of `key` as of `at`, which is registered, or as of now.
+    /// Returns the newest entry of `key` as of `at`, which is registered, or as of now. Passes its
+    /// value to `look` where it is stored whole.
+    #[inline]
+    pub(crate) fn look_found(
+        &self,
+        keyspace: &KeyspaceCore,
+        key: &[u8],
+        hash: u64,
+        at: Option<ReadPoint>,
+        look: Option<Look<'_>>,
+    ) -> Result<Found> {
+        let clock = &self.history.clock;
+        let found = match at {
+            None => self.find(keyspace, (key, hash), None, &|| clock.now(), look)?,
+            Some(at) => self.find(keyspace, (key, hash), Some(at.seqno), &|| at.moment, look)?,
+        };
+        if is_long(&found) {
+            self.note_long(keyspace, key, hash, &found);
+        }
+        Ok(found)
+    }
+
+    /// As [`Reads::look_found`], with the value in the result.
     #[inline]
     pub(crate) fn get_found(
         &self,
@@ -79,15 +101,7 @@ impl Reads {
         hash: u64,
         at: Option<ReadPoint>,
     ) -> Result<Found> {
-        let clock = &self.history.clock;
-        let found = match at {
-            None => self.find(keyspace, (key, hash), None, &|| clock.now())?,
-            Some(at) => self.find(keyspace, (key, hash), Some(at.seqno), &|| at.moment)?,
-        };
-        if is_long(&found) {
-            self.note_long(keyspace, key, hash, &found);
-        }
-        Ok(found)
+        self.look_found(keyspace, key, hash, at, None)
     }
 
     /// Returns the newest entry of `key` now, judged by `moment`.
@@ -98,16 +112,17 @@ impl Reads {
         hash: u64,
         moment: &ReadMoment<'_>,
     ) -> Result<Found> {
-        self.find(keyspace, (key, hash), None, &|| moment.get())
+        self.find(keyspace, (key, hash), None, &|| moment.get(), None)
     }
 
-    /// Like [`Reads::get_found`] as of now, but only from memory: returns `None` if a table must be
+    /// As [`Reads::look_found`] as of now, but only from memory: returns `None` if a table must be
     /// read.
-    pub(crate) fn try_get_found(
+    pub(crate) fn try_look_found(
         &self,
         keyspace: &KeyspaceCore,
         key: &[u8],
         hash: u64,
+        mut look: Option<Look<'_>>,
     ) -> Result<Option<Found>> {
         self.health.check_open()?;
         loop {
@@ -118,10 +133,11 @@ impl Reads {
             if view.watermark() > seqno {
                 continue;
             }
-            let found = tree.try_get(&view, (key, hash), seqno, &|| self.history.clock.now());
+            let now = || self.history.clock.now();
+            let found = tree.try_look(&view, (key, hash), seqno, &now, look.take());
             let found = found.map_err(|error| self.reported(error))?;
             let Some(found) = found else { return Ok(None) };
-            if found.value.is_none() {
+            if !found.is_present() {
                 keyspace.check_readable()?;
             }
             if is_long(&found) {
@@ -150,6 +166,7 @@ impl Reads {
         (key, hash): (&[u8], u64),
         at: Option<SeqNo>,
         now: Now<'_>,
+        mut look: Option<Look<'_>>,
     ) -> Result<Found> {
         self.health.check_open()?;
         loop {
@@ -164,9 +181,9 @@ impl Reads {
             }
             // The clock is read after the view is taken, and never runs backwards. So entries that
             // were removed from the view have expired for this reader, too.
-            let found = tree.get(&view, (key, hash), seqno, now);
+            let found = tree.look(&view, (key, hash), seqno, now, look.take());
             let found = found.map_err(|error| self.reported(error))?;
-            if found.value.is_none() {
+            if !found.is_present() {
                 keyspace.check_readable()?;
             }
             return Ok(found);
@@ -182,7 +199,7 @@ impl Reads {
         }
         // An error is left to the next reader of the key.
         let now = || self.history.clock.now();
-        let found = self.find(keyspace, (key, hash), None, &now).ok().filter(is_long);
+        let found = self.find(keyspace, (key, hash), None, &now, None).ok().filter(is_long);
         found.is_some_and(|found| self.note_value(keyspace, key, hash, &found))
     }
 
@@ -228,7 +245,7 @@ mod tests {
             kv.merge("key", "").unwrap();
             if n % 77 == 0 {
                 let sought = (&b"key"[..], core.hash(b"key"));
-                let found = reads.find(core, sought, None, &|| Moment::ZERO).unwrap();
+                let found = reads.find(core, sought, None, &|| Moment::ZERO, None).unwrap();
                 assert!(found.operands <= OPERANDS_MAX as u32, "{} at {n}", found.operands);
                 assert_eq!(kv.get("key").unwrap().unwrap(), n.to_le_bytes());
             }

@@ -53,6 +53,7 @@ mod verify;
 mod crafted;
 
 pub use allowance::Allowance;
+pub use block::StoredValue;
 pub use builder::TableBuilder;
 pub use cache::{BlockCache, CacheStats};
 pub use cursor::{CursorOptions, Near, TableCursor};

@@ -1,6 +1,7 @@
 //! Finds blocks in the index of an open table, whether the index is in memory or in parts; and gets
 //! that read no file.
 
+use crate::block::StoredValue;
 use crate::cache::BlockKey;
 use crate::filter::Filter;
 use crate::format::{BLOCK_TRAILER_BYTES, open_owned_block};
@@ -8,7 +9,7 @@ use crate::index::Index;
 use crate::index_parts::{IndexParts, TableIndex};
 use crate::properties::{FilterParts, Handle};
 use crate::table::{Filtering, Sought, Table};
-use flagstone_base::{Malformed, Result, SeqNo, Slice, Trailer};
+use flagstone_base::{Malformed, Result, SeqNo, Trailer};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -181,7 +182,7 @@ impl Table {
         key: &[u8],
         remixed_hash: u64,
         at: SeqNo,
-        visit: &mut dyn FnMut(Trailer, Slice) -> ControlFlow<()>,
+        visit: &mut dyn FnMut(Trailer, StoredValue<'_>) -> ControlFlow<()>,
     ) -> Result<bool> {
         if self.properties.filter_key == 0 {
             match self.may_contain_cached(remixed_hash) {
@@ -238,7 +239,7 @@ impl Table {
         index: &Index,
         mut number: usize,
         sought: Sought<'_>,
-        visit: &mut dyn FnMut(Trailer, Slice) -> ControlFlow<()>,
+        visit: &mut dyn FnMut(Trailer, StoredValue<'_>) -> ControlFlow<()>,
     ) -> Result<Option<bool>> {
         let end = index.blocks().end;
         loop {

@@ -1,7 +1,7 @@
 //! An open table: point reads, and reading blocks and sections.
 
 use crate::allowance::Allowance;
-use crate::block::Block;
+use crate::block::{Block, StoredValue};
 use crate::buffers::Buffer;
 use crate::cache::{BlockCache, BlockKey, Pin, PinnedDictionary};
 use crate::filter::Filter;
@@ -62,7 +62,7 @@ pub(crate) struct Sought<'a> {
 impl Table {
     /// Visits the entries of `key` with a SeqNo of at most `at`, newest first, until `visit` breaks
     /// off or no entry is left. `remixed_hash` is the hash of the key with the seed of its
-    /// keyspace. Values share the memory of their block.
+    /// keyspace.
     ///
     /// Cost when the block is cached: a filter probe, a binary search of the index in memory, a
     /// cache hit, and a search for one byte in the block. An index that is not in memory costs
@@ -76,7 +76,7 @@ impl Table {
         key: &[u8],
         remixed_hash: u64,
         at: SeqNo,
-        visit: &mut dyn FnMut(Trailer, Slice) -> ControlFlow<()>,
+        visit: &mut dyn FnMut(Trailer, StoredValue<'_>) -> ControlFlow<()>,
     ) -> Result<()> {
         if self.properties.filter_key == 0 && !self.may_contain(remixed_hash)? {
             return Ok(());
@@ -95,7 +95,7 @@ impl Table {
         &self,
         parts: &IndexParts,
         sought: Sought<'_>,
-        visit: &mut dyn FnMut(Trailer, Slice) -> ControlFlow<()>,
+        visit: &mut dyn FnMut(Trailer, StoredValue<'_>) -> ControlFlow<()>,
     ) -> Result<()> {
         let Some(mut part) = parts.find(sought.key, sought.at) else { return Ok(()) };
         let mut index = self.index_part(parts, part, CacheUse::Fill)?;
@@ -116,7 +116,7 @@ impl Table {
         index: &Index,
         mut number: usize,
         sought: Sought<'_>,
-        visit: &mut dyn FnMut(Trailer, Slice) -> ControlFlow<()>,
+        visit: &mut dyn FnMut(Trailer, StoredValue<'_>) -> ControlFlow<()>,
     ) -> Result<bool> {
         let end = index.blocks().end;
         loop {
@@ -428,7 +428,7 @@ mod tests {
             let mut get = || {
                 table
                     .get(b"key", hash, SeqNo::MAX, &mut |_, value| {
-                        held = Some(value);
+                        held = Some(value.to_slice());
                         ControlFlow::Break(())
                     })
                     .unwrap();

@@ -336,8 +336,8 @@ impl Collection {
         key: impl Into<Value>,
         read: impl FnOnce(&View<'_>) -> Result<R, Malformed>,
     ) -> Result<Option<R>> {
-        let found = self.0.bytes().get(&sort_keys::of_primary(&key.into())?)?;
-        found.map(|bytes| decode::look(&self.0, &bytes, read)).transpose()
+        let key = sort_keys::of_primary(&key.into())?;
+        self.0.bytes().look(&key, |bytes| decode::look(&self.0, bytes, read))?.transpose()
     }
 
     /// Calls `read` with a view of the stored document of `key` from memory alone, as
@@ -350,8 +350,9 @@ impl Collection {
         key: impl Into<Value>,
         read: impl FnOnce(&View<'_>) -> Result<R, Malformed>,
     ) -> Result<TryGet<R>> {
-        let found = self.0.bytes().try_get(&sort_keys::of_primary(&key.into())?)?;
-        found.and_then(|bytes| decode::look(&self.0, &bytes, read))
+        let key = sort_keys::of_primary(&key.into())?;
+        let found = self.0.bytes().try_look(&key, |bytes| decode::look(&self.0, bytes, read))?;
+        found.and_then(|read| read)
     }
 
     /// Reads the document of `key`, lets `change` change it, and writes it. No other write of the

@@ -2,8 +2,9 @@
 
 use crate::support::{folding, hashed, open, small};
 use flagstone::env::Op;
-use flagstone::{Keyspace, Slice, TryGet};
+use flagstone::{EntryOptions, Keyspace, Slice, TryGet};
 use flagstone_testkit::World;
+use std::time::Duration;
 
 /// Asserts that `try_get` says what `get` says without a read of the disk, or that it would read.
 /// Returns which.
@@ -15,6 +16,12 @@ fn agrees(world: &World, kv: &Keyspace, key: &[u8]) -> bool {
     let expected = kv.get(key).unwrap().map_or(TryGet::Absent, TryGet::Found);
     let is_known = tried != TryGet::WouldRead;
     assert!(!is_known || tried == expected, "{tried:?}, expected {expected:?}");
+    // A look sees what a get returns. Memory may tell more now: the get has read what it needed.
+    let looked = kv.try_look(key, Slice::copy_of).unwrap();
+    assert!(looked == expected || looked == TryGet::WouldRead, "{looked:?}, {expected:?}");
+    assert!(!is_known || looked == tried, "{looked:?}, {tried:?}");
+    let looked = kv.look(key, Slice::copy_of).unwrap();
+    assert_eq!(looked.map_or(TryGet::Absent, TryGet::Found), expected);
     is_known
 }
 
@@ -78,6 +85,43 @@ fn merge_operands_are_folded_when_all_of_them_and_their_base_are_in_memory() {
     let folded = TryGet::Found(Slice::from(b"ab".to_vec()));
     assert_eq!(kv.try_get("key").unwrap(), folded, "the base is in a cached block");
     assert!(agrees(&world, &kv, b"key"));
+}
+
+#[test]
+fn an_expired_value_is_not_looked_at() {
+    let world = World::new(5);
+    let session = open(&world, &small());
+    let kv = session.db.keyspace_with("kv", hashed(1)).unwrap();
+    let soon = EntryOptions::new().expires(session.db.now().after(Duration::from_secs(60)));
+    kv.put_with("key", "value", soon).unwrap();
+    let look = || kv.look("key", <[u8]>::len).unwrap();
+    assert_eq!(look(), Some(5));
+    world.clock.advance(Duration::from_secs(61));
+    assert_eq!((look(), kv.try_look("key", <[u8]>::len).unwrap()), (None, TryGet::Absent));
+    session.db.flush().unwrap();
+    assert!(look().is_none() && agrees(&world, &kv, b"key"));
+}
+
+#[test]
+fn a_look_may_write_and_a_panic_in_it_changes_nothing() {
+    let world = World::new(6);
+    let session = open(&world, &small());
+    let kv = session.db.keyspace_with("kv", hashed(1)).unwrap();
+    kv.put("key", "old").unwrap();
+    let seen = kv.look("key", |value| {
+        kv.put("key", "new").unwrap();
+        session.db.flush().unwrap();
+        let inner = kv.look("key", <[u8]>::to_vec).unwrap().unwrap();
+        (value.to_vec(), inner)
+    });
+    assert_eq!(seen.unwrap(), Some((b"old".to_vec(), b"new".to_vec())));
+    let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        kv.look("key", |_value| -> () { panic!("of the reader") })
+    }));
+    assert!(panicked.is_err());
+    assert!(agrees(&world, &kv, b"key"));
+    kv.clear().unwrap();
+    assert_eq!(kv.look("key", <[u8]>::len).unwrap(), None);
 }
 
 #[test]

@@ -22,6 +22,7 @@ mod search;
 
 pub(crate) use builder::BlockBuilder;
 pub(crate) use check::{check_entries, unreadable};
+pub use view::StoredValue;
 pub(crate) use view::{Block, Parsed};
 
 /// The length of the trailer.

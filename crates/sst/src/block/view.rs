@@ -10,6 +10,8 @@ use std::ops::{ControlFlow, Deref, Range};
 /// columns of a block of some 20 entries.
 const PLACES_FETCHED: usize = 128;
 const COLUMN_LINES: usize = 4;
+/// The cache lines of an entry that are prefetched before a get reads its key.
+const ENTRY_LINES: usize = 16;
 
 /// A decompressed data block with its trailer parsed. It owns a [`Slice`], shared and cheap to
 /// clone, or borrows its bytes.
@@ -167,6 +169,17 @@ impl<B: Deref<Target = [u8]>> Block<B> {
         self.offset_in(self.place(index))
     }
 
+    /// Prefetches entry `index`: a get that finds its key there needs the value next. Without this
+    /// it would wait for the first line, and only then for the others.
+    #[inline]
+    fn prefetch(&self, index: usize) {
+        let start = self.offset(index);
+        let after = if index + 1 < self.count() { self.offset(index + 1) } else { start };
+        let end = if after > start { after } else { self.places_at as usize };
+        let bytes = &self.bytes[..end.min(self.places_at as usize)];
+        prefetch(bytes, start, ENTRY_LINES);
+    }
+
     /// The SeqNo of entry `index`.
     #[cfg(test)]
     fn seqno(&self, index: usize) -> SeqNo {
@@ -293,6 +306,30 @@ impl<B: Deref<Target = [u8]>> Block<B> {
     }
 }
 
+/// A value in its block.
+pub struct StoredValue<'a> {
+    block: &'a Block,
+    at: Range<usize>,
+}
+
+impl StoredValue<'_> {
+    /// Returns the value with a share of the memory of its block.
+    #[inline]
+    pub fn to_slice(&self) -> Slice {
+        self.block.slice(self.at.clone())
+    }
+}
+
+impl Deref for StoredValue<'_> {
+    type Target = [u8];
+
+    #[inline]
+    fn deref(&self) -> &[u8] {
+        // The range comes from `Parsed`, so it is within the block.
+        &self.block.bytes[self.at.clone()]
+    }
+}
+
 impl Block {
     /// Wraps bytes that are not entries, so that they can be cached like a block.
     pub(crate) const fn opaque(bytes: Slice) -> Self {
@@ -325,7 +362,7 @@ impl Block {
         key: &[u8],
         remixed_hash: u64,
         at: SeqNo,
-        visit: &mut dyn FnMut(Trailer, Slice) -> ControlFlow<()>,
+        visit: &mut dyn FnMut(Trailer, StoredValue<'_>) -> ControlFlow<()>,
     ) -> Result<Option<bool>, Malformed> {
         let fingerprints = self.fingerprints();
         let mark = fingerprint(remixed_hash);
@@ -334,6 +371,7 @@ impl Block {
         while let Some(found) = memchr::memchr(mark, &fingerprints[from..]) {
             let index = from + found;
             from = index + 1;
+            self.prefetch(index);
             let parsed = self.parse(index)?;
             if !self.has_key(index, &parsed, key)? {
                 if last_matched.is_some() {
@@ -343,7 +381,7 @@ impl Block {
             }
             last_matched = Some(index);
             if parsed.trailer.seqno() <= at
-                && visit(parsed.trailer, self.slice(parsed.value())).is_break()
+                && visit(parsed.trailer, StoredValue { block: self, at: parsed.value() }).is_break()
             {
                 return Ok(None);
             }

@@ -24,13 +24,20 @@ pub struct Found {
     /// The number of merge operands folded for the value. Many operands make every get slow: write
     /// the value.
     pub operands: u32,
+    /// Whether the value was passed to [`Look`] and is not here.
+    pub was_seen: bool,
 }
 
 impl Found {
     /// Returns the moment from which on the value is absent. Returns `None` if there is no value,
     /// or if it does not expire.
     pub fn lives_until(&self) -> Option<Moment> {
-        self.expiry.filter(|_| self.value.is_some() && !self.has_expired)
+        self.expiry.filter(|_| self.is_present() && !self.has_expired)
+    }
+
+    /// Returns whether there is a value, here or where it was seen.
+    pub const fn is_present(&self) -> bool {
+        self.value.is_some() || self.was_seen
     }
 }
 
@@ -38,10 +45,16 @@ impl Found {
 /// is met, so a read that meets none asks no clock.
 pub type Now<'a> = &'a dyn Fn() -> Moment;
 
+/// Called with a value where it is stored, so that it is not copied, and at most once. Not called
+/// for a value that is folded of merge operands.
+pub type Look<'a> = &'a mut dyn FnMut(&[u8]);
+
 /// The state of a key as far as it is known.
-struct Lookup<'a> {
+struct Lookup<'a, 'l> {
     at: SeqNo,
     now: Now<'a>,
+    look: Option<Look<'l>>,
+    was_seen: bool,
     seqno: Option<SeqNo>,
     base: Option<Slice>,
     expiry: Option<Moment>,
@@ -53,11 +66,13 @@ struct Lookup<'a> {
     is_done: bool,
 }
 
-impl<'a> Lookup<'a> {
-    const fn new(at: SeqNo, now: Now<'a>) -> Self {
+impl<'a, 'l> Lookup<'a, 'l> {
+    const fn new(at: SeqNo, now: Now<'a>, look: Option<Look<'l>>) -> Self {
         Self {
             at,
             now,
+            look,
+            was_seen: false,
             expiry: None,
             has_expired: false,
             seqno: None,
@@ -68,9 +83,10 @@ impl<'a> Lookup<'a> {
         }
     }
 
-    /// Takes the next older entry. Returns false once the state is known.
+    /// Takes the next older entry, whose value is `value`; `owned` makes a slice of it. Returns
+    /// false once the state is known.
     #[inline]
-    fn visit(&mut self, trailer: Trailer, value: impl FnOnce() -> Slice) -> bool {
+    fn visit(&mut self, trailer: Trailer, value: &[u8], owned: impl FnOnce() -> Slice) -> bool {
         if trailer.seqno() < self.covered {
             self.is_done = true;
             return false;
@@ -78,11 +94,11 @@ impl<'a> Lookup<'a> {
         self.seqno.get_or_insert(trailer.seqno());
         match trailer.kind() {
             Kind::Merge => {
-                self.operands.push(value());
+                self.operands.push(owned());
                 return true;
             }
-            Kind::Put if trailer.has_expiry() => self.visit_expiring(trailer, value),
-            Kind::Put => self.base = Some(value()),
+            Kind::Put if trailer.has_expiry() => self.visit_expiring(trailer, value, owned),
+            Kind::Put => self.found(value, owned),
             Kind::Delete | Kind::RangeDelete => {}
         }
         self.is_done = true;
@@ -91,11 +107,23 @@ impl<'a> Lookup<'a> {
 
     /// Takes a put with an expiry. After that moment it is a tombstone.
     #[cold]
-    fn visit_expiring(&mut self, trailer: Trailer, value: impl FnOnce() -> Slice) {
+    fn visit_expiring(&mut self, trailer: Trailer, value: &[u8], owned: impl FnOnce() -> Slice) {
         self.expiry = trailer.expiry();
         self.has_expired = trailer.is_expired_at((self.now)());
         if !self.has_expired {
-            self.base = Some(value());
+            self.found(value, owned);
+        }
+    }
+
+    /// Takes the value of a put.
+    #[inline]
+    fn found(&mut self, value: &[u8], owned: impl FnOnce() -> Slice) {
+        match &mut self.look {
+            Some(look) if self.operands.is_empty() => {
+                look(value);
+                self.was_seen = true;
+            }
+            _ => self.base = Some(owned()),
         }
     }
 
@@ -132,25 +160,42 @@ impl Tree {
         at: SeqNo,
         now: Now<'_>,
     ) -> Result<Found> {
-        self.note_read(1);
-        let mut lookup = Lookup::new(at, now);
-        self.look_up(view, key, remix(key_hash), &mut lookup)?;
-        self.finish(key, lookup)
+        self.look(view, (key, key_hash), at, now, None)
     }
 
-    /// As [`Tree::get`], but from memory alone: memtables, and what is cached of tables. Returns
-    /// `None` if a file would have to be read.
+    /// As [`Tree::get`], but passes a value that is stored whole to `look`, if there is one.
     ///
     /// # Errors
-    /// Corruption of a block in memory; Unsupported as for [`Tree::get`].
-    pub fn try_get(
+    /// As [`Tree::get`].
+    #[inline]
+    pub fn look(
         &self,
         view: &View,
         (key, key_hash): (&[u8], u64),
         at: SeqNo,
         now: Now<'_>,
+        look: Option<Look<'_>>,
+    ) -> Result<Found> {
+        self.note_read(1);
+        let mut lookup = Lookup::new(at, now, look);
+        self.look_up(view, key, remix(key_hash), &mut lookup)?;
+        self.finish(key, lookup)
+    }
+
+    /// As [`Tree::look`], but from memory alone: memtables, and what is cached of tables. Returns
+    /// `None` if a file would have to be read; `look` was not called then.
+    ///
+    /// # Errors
+    /// Corruption of a block in memory; Unsupported as for [`Tree::get`].
+    pub fn try_look(
+        &self,
+        view: &View,
+        (key, key_hash): (&[u8], u64),
+        at: SeqNo,
+        now: Now<'_>,
+        look: Option<Look<'_>>,
     ) -> Result<Option<Found>> {
-        let mut lookup = Lookup::new(at, now);
+        let mut lookup = Lookup::new(at, now, look);
         let hash = remix(key_hash);
         look_up_memory(view, (key, hash), &mut lookup);
         if !lookup.is_done && !self.look_up_cached(view, key, hash, &mut lookup)? {
@@ -161,7 +206,7 @@ impl Tree {
     }
 
     #[inline]
-    fn finish(&self, key: &[u8], mut lookup: Lookup<'_>) -> Result<Found> {
+    fn finish(&self, key: &[u8], mut lookup: Lookup<'_, '_>) -> Result<Found> {
         if lookup.seqno.is_none() && lookup.covered > SeqNo::ZERO {
             lookup.seqno = Some(lookup.covered);
         }
@@ -172,8 +217,8 @@ impl Tree {
             let fold = self.options().fold.as_deref();
             fold_operands(fold, key, lookup.base.as_deref(), &lookup.operands)?
         };
-        let Lookup { seqno, expiry, has_expired, .. } = lookup;
-        Ok(Found { seqno, value, expiry, has_expired, operands })
+        let Lookup { seqno, expiry, has_expired, was_seen, .. } = lookup;
+        Ok(Found { seqno, value, expiry, has_expired, operands, was_seen })
     }
 
     /// The hash that the filters of tables know `key` by, if it is not that of the whole key.
@@ -191,7 +236,7 @@ impl Tree {
         view: &View,
         key: &[u8],
         hash: u64,
-        lookup: &mut Lookup<'_>,
+        lookup: &mut Lookup<'_, '_>,
     ) -> Result<bool> {
         let filter_hash = self.filter_hash(key);
         for run in view.version.newest_first() {
@@ -205,13 +250,15 @@ impl Tree {
             let may_contain = filter_hash.map_or(Some(true), |hash| file.may_contain_cached(hash));
             let Some(may_contain) = may_contain else { return Ok(false) };
             if may_contain {
-                let found =
-                    file.get_cached(key, hash, lookup.at, &mut |trailer, value| match lookup
-                        .visit(trailer, || value)
-                    {
+                let found = file.get_cached(
+                    key,
+                    hash,
+                    lookup.at,
+                    &mut |trailer, value| match lookup.visit(trailer, &value, || value.to_slice()) {
                         true => ControlFlow::Continue(()),
                         false => ControlFlow::Break(()),
-                    });
+                    },
+                );
                 // An entry that ends the search is enough, whatever is missing after it.
                 if !found.map_err(|error| table.noted(error))? && !lookup.is_done {
                     return Ok(false);
@@ -224,7 +271,13 @@ impl Tree {
         Ok(true)
     }
 
-    fn look_up(&self, view: &View, key: &[u8], hash: u64, lookup: &mut Lookup<'_>) -> Result<()> {
+    fn look_up(
+        &self,
+        view: &View,
+        key: &[u8],
+        hash: u64,
+        lookup: &mut Lookup<'_, '_>,
+    ) -> Result<()> {
         look_up_memory(view, (key, hash), lookup);
         if lookup.is_done {
             return Ok(());
@@ -239,12 +292,15 @@ impl Tree {
             let file = table.open()?;
             let may_contain = filter_hash.map_or(Ok(true), |hash| file.may_contain(hash));
             if may_contain.map_err(|error| table.noted(error))? {
-                let found = file.get(key, hash, lookup.at, &mut |trailer, value| match lookup
-                    .visit(trailer, || value)
-                {
-                    true => ControlFlow::Continue(()),
-                    false => ControlFlow::Break(()),
-                });
+                let found = file.get(
+                    key,
+                    hash,
+                    lookup.at,
+                    &mut |trailer, value| match lookup.visit(trailer, &value, || value.to_slice()) {
+                        true => ControlFlow::Continue(()),
+                        false => ControlFlow::Break(()),
+                    },
+                );
                 found.map_err(|error| table.noted(error))?;
             }
             if lookup.end_source() {
@@ -257,13 +313,13 @@ impl Tree {
 
 /// Searches the memtables, newest first, until the state of the key is known.
 #[inline]
-fn look_up_memory(view: &View, (key, hash): (&[u8], u64), lookup: &mut Lookup<'_>) {
+fn look_up_memory(view: &View, (key, hash): (&[u8], u64), lookup: &mut Lookup<'_, '_>) {
     for table in view.memtables() {
         let at = lookup.at;
         lookup.cover(table.covering(key, at));
         let covered = lookup.covered;
         table.get((key, hash), at, covered, |entry| {
-            lookup.visit(entry.trailer, || Slice::copy_of(entry.value))
+            lookup.visit(entry.trailer, entry.value, || Slice::copy_of(entry.value))
         });
         if lookup.end_source() {
             return;

@@ -254,6 +254,19 @@ impl BenchTree {
         found.value.map(|value| value.to_vec())
     }
 
+    /// As [`BenchTree::get_by`], where no other thread writes. A get and a look agree.
+    pub(crate) fn look_by(&self, key: &[u8], at: SeqNo, moment: Moment) -> Option<Vec<u8>> {
+        let (view, sought, mut seen) = (self.tree.view(), (key, self.hash(key)), None);
+        let found = self.tree.get(&view, sought, at, &|| moment).unwrap();
+        let mut look = |value: &[u8]| seen = Some(value.to_vec());
+        let looked = self.tree.look(&view, sought, at, &|| moment, Some(&mut look)).unwrap();
+        assert_eq!(looked.was_seen, seen.is_some());
+        let value = looked.value.as_deref().map(<[u8]>::to_vec).or(seen);
+        assert_eq!(value.as_deref(), found.value.as_deref());
+        assert_eq!((looked.seqno, looked.expiry), (found.seqno, found.expiry));
+        value
+    }
+
     pub(crate) fn found_in(&self, view: &View, key: &[u8]) -> flagstone_base::Result<Found> {
         self.tree.get(view, (key, self.hash(key)), self.last, &|| self.moment)
     }

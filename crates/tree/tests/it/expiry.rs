@@ -50,7 +50,7 @@ fn an_expired_put_is_absent_and_hides_what_is_older_wherever_it_lies() {
         tree.put("c", "3");
         to_place(&mut tree);
         for (millis, expected) in [(99, Some(b"new".to_vec())), (100, None), (101, None)] {
-            assert_eq!(tree.get_by(b"b", tree.last, at(millis)), expected, "at {millis}");
+            assert_eq!(tree.look_by(b"b", tree.last, at(millis)), expected, "at {millis}");
             let mut keys = if millis < 100 { vec!["a", "b", "c"] } else { vec!["a", "c"] };
             assert_eq!(scanned(&tree, Direction::Forward, at(millis)), keys);
             keys.reverse();
@@ -250,7 +250,7 @@ fn an_operand_over_a_base_that_expires_begins_with_an_absent_value_afterwards() 
     tree.write(Kind::Merge, b"k", b"+1");
     let check = |tree: &BenchTree, moments: &[(u64, &[u8])]| {
         for (millis, expected) in moments {
-            let found = tree.get_by(b"k", tree.last, at(*millis));
+            let found = tree.look_by(b"k", tree.last, at(*millis));
             assert_eq!(found.as_deref(), Some(*expected), "at {millis}");
             let options = ScanOptions { moment: at(*millis), ..ScanOptions::default() };
             for way in [Direction::Forward, Direction::Reverse] {

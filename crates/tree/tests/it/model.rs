@@ -133,7 +133,7 @@ impl Run {
         for _ in 0..count {
             let key = self.key();
             for (at, moment) in self.readers() {
-                let found = self.real.get_by(&key, at, moment);
+                let found = self.real.look_by(&key, at, moment);
                 let expected = self.model.get(&key, (at, moment));
                 let (key, dump) = (key.escape_ascii(), self.real.dump());
                 assert_eq!(found, expected, "{key} at {at} {moment}\n{dump}");
