@@ -5,7 +5,7 @@
 //! costs two array accesses. A lookup by name probes the levels in turn; it nearly always ends in
 //! the first one.
 
-use crate::print::json_key;
+use crate::print::JsonKey;
 use flagstone_base::{Error, ErrorKind, Result, hash::key_hash};
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
@@ -20,10 +20,9 @@ pub const NAME_BYTES_MAX: usize = 512;
 const FIRST_LEVEL: u32 = 64;
 const LEVELS: usize = 11;
 
-/// A name, and its form in JSON with the punctuation: `,"name":`.
 struct Name {
     text: Box<str>,
-    json: Box<[u8]>,
+    json: JsonKey,
 }
 
 struct Level {
@@ -99,10 +98,10 @@ impl Names {
         self.name(id).map(|name| &*name.text)
     }
 
-    /// Returns the name with this id in JSON, with the punctuation: `,"name":`.
+    /// Returns the name with this id in JSON.
     #[inline]
-    pub(crate) fn json(&self, id: u32) -> Option<&[u8]> {
-        self.name(id).map(|name| &*name.json)
+    pub(crate) fn json(&self, id: u32) -> Option<&JsonKey> {
+        self.name(id).map(|name| &name.json)
     }
 
     #[inline]
@@ -190,7 +189,7 @@ impl Names {
                 slots: std::iter::repeat_with(|| AtomicU32::new(0)).take(2 * size).collect(),
             }
         });
-        level.names[place].get_or_init(|| Name { text: name.into(), json: json_key(name) });
+        level.names[place].get_or_init(|| Name { text: name.into(), json: JsonKey::new(name) });
         let mut at = hash as usize & (level.slots.len() - 1);
         while level.slots[at].load(Ordering::Relaxed) != 0 {
             at = (at + 1) & (level.slots.len() - 1);

@@ -70,6 +70,8 @@ pub fn append_value_json(value: &Value, out: &mut Vec<u8>) -> Result<(), NoJson>
     Ok(())
 }
 
+/// Appends a value. Inlined, so that of most values no view is made in memory.
+#[inline(always)]
 fn put_view(view: &View<'_>, depth: usize, out: &mut Vec<u8>) -> Result<(), NoJson> {
     if let Some(text) = view.as_text_bytes() {
         put_text(text, out);
@@ -79,6 +81,12 @@ fn put_view(view: &View<'_>, depth: usize, out: &mut Vec<u8>) -> Result<(), NoJs
         put_i64(int, out);
         return Ok(());
     }
+    put_other(view, depth, out)
+}
+
+/// Appends a value that is neither a text nor a small integer.
+#[inline(never)]
+fn put_other(view: &View<'_>, depth: usize, out: &mut Vec<u8>) -> Result<(), NoJson> {
     let (tag, payload) = view.raw_scalar();
     match tag {
         tag::NULL => out.extend_from_slice(b"null"),
@@ -128,7 +136,7 @@ fn put_fields(view: &View<'_>, depth: usize, out: &mut Vec<u8>) -> Result<(), No
             while place.index < body.count {
                 let id = body.id(place.index);
                 let key = names.json(id).ok_or(view.malformed("defined names"))?;
-                out.extend_from_slice(key);
+                key.put(out);
                 let value = body.next(&mut place)?;
                 put_view(&value, depth, out)
                     .map_err(|error| error.below(&names.lookup(id).unwrap_or_default()))?;

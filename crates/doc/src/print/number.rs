@@ -2,30 +2,45 @@
 
 /// Appends the decimal digits of `value`.
 pub(crate) fn put_u64(value: u64, out: &mut Vec<u8>) {
-    let len = value.checked_ilog10().map_or(1, |log| log as usize + 1);
-    let mut digits = [0; DIGITS_MAX];
-    let (mut at, mut rest) = (len, value);
-    while rest >= 100 {
-        at -= 2;
-        digits[at..at + 2].copy_from_slice(&two_digits(rest % 100));
-        rest /= 100;
+    const GROUP: u64 = 100_000_000;
+    if value < GROUP {
+        return put_first(value, out);
     }
-    if rest >= 10 {
-        digits[..2].copy_from_slice(&two_digits(rest));
+    let (front, last) = (value / GROUP, value % GROUP);
+    if front < GROUP {
+        put_first(front, out);
     } else {
-        digits[0] = b'0' + rest as u8;
+        put_first(front / GROUP, out);
+        out.extend_from_slice(&eight_digits(front % GROUP).to_le_bytes());
     }
-    // A copy of fixed length needs no call. The bytes after the digits are removed again.
-    let end = out.len() + len;
-    out.extend_from_slice(&digits);
+    out.extend_from_slice(&eight_digits(last).to_le_bytes());
+}
+
+/// Appends the digits of a number below 10^8, without zeros before them.
+#[inline]
+fn put_first(value: u64, out: &mut Vec<u8>) {
+    let digits = eight_digits(value);
+    // The zeros before the digits are in the low bytes. The last digit stays even if it is one.
+    let zeros = ((digits - ZEROS) | 1 << 56).trailing_zeros() / 8;
+    let end = out.len() + 8 - zeros as usize;
+    // A copy of fixed length needs no call. What is too much is removed again.
+    out.extend_from_slice(&(digits >> (8 * zeros)).to_le_bytes());
     out.truncate(end);
 }
 
-/// The digits of the largest `u64`.
-const DIGITS_MAX: usize = 20;
+const ZEROS: u64 = u64::from_le_bytes([b'0'; 8]);
 
-const fn two_digits(value: u64) -> [u8; 2] {
-    [b'0' + (value / 10) as u8, b'0' + (value % 10) as u8]
+/// Returns the eight digits of a number below 10^8, the first in the lowest byte. All are computed
+/// at once, in the lanes of one word.
+#[inline]
+const fn eight_digits(value: u64) -> u64 {
+    // Two lanes of 32 bits with four digits each, then four of 16 bits with two, then eight bytes.
+    // The factors divide by 100 and 10: 10,486 / 2^20 and 103 / 2^10 are exact in these ranges.
+    let fours = (value / 10_000) | (value % 10_000) << 32;
+    let fronts = ((fours * 10_486) >> 20) & 0x0000_007F_0000_007F;
+    let twos = fronts | (fours - 100 * fronts) << 16;
+    let tens = ((twos * 103) >> 10) & 0x000F_000F_000F_000F;
+    ZEROS + (tens | (twos - 10 * tens) << 8)
 }
 
 /// Appends an integer in decimal.
@@ -111,9 +126,23 @@ mod tests {
     }
 
     #[test]
+    fn eight_digits_are_those_of_the_number() {
+        for value in (0..100_000_000).step_by(997).chain(0..10_001).chain([99_999_999]) {
+            assert_eq!(eight_digits(value).to_le_bytes(), *format!("{value:08}").as_bytes());
+        }
+    }
+
+    #[test]
     fn integers_and_decimals_are_written_whole() {
         for value in [0, 7, 10, 99, 100, 12345, -1, i64::MIN, i64::MAX] {
             assert_eq!(text(|out| put_i64(value, out)), value.to_string());
+        }
+        for exponent in 0..20 {
+            let power = 10_u64.pow(exponent);
+            let digits = 12_345_678_901_234_567_890 / 10_u64.pow(19 - exponent);
+            for value in [power - 1, power, power + 1, digits, u64::MAX / power] {
+                assert_eq!(text(|out| put_u64(value, out)), value.to_string());
+            }
         }
         for (coefficient, scale, expected) in [
             (110, 2, "1.10"),

@@ -17,13 +17,14 @@ pub(crate) fn put_text(text: &[u8], out: &mut Vec<u8>) {
         out.extend_from_slice(block);
         rest = after;
     }
-    let mut last = padded(rest);
-    if specials(&last) & ((1 << rest.len()) - 1) != 0 {
+    let last = padded(rest);
+    if specials(&last.to_le_bytes()) & ((1 << rest.len()) - 1) != 0 {
         return put_escaped(rest, out);
     }
-    last[rest.len()] = b'"';
+    // The quote is added in the register: a load of the block would wait for a store of one byte.
+    let last = last | u128::from(b'"') << (8 * rest.len());
     let end = out.len() + rest.len() + 1;
-    out.extend_from_slice(&last);
+    out.extend_from_slice(&last.to_le_bytes());
     out.truncate(end);
 }
 
@@ -34,11 +35,39 @@ pub(crate) fn put_key(name: &str, out: &mut Vec<u8>) {
     out.push(b':');
 }
 
-/// Returns the name of a field with its punctuation: `,"name":`.
-pub(crate) fn json_key(name: &str) -> Box<[u8]> {
-    let mut json = Vec::with_capacity(name.len() + 4);
-    put_key(name, &mut json);
-    json.into()
+/// The name of a field with its punctuation, `,"name":`, ready to be copied.
+pub(crate) enum JsonKey {
+    /// Most names: a block, and the length of the text in it. A copy of fixed length needs no call.
+    Short([u8; 30], u8),
+    Long(Box<[u8]>),
+}
+
+impl JsonKey {
+    pub(crate) fn new(name: &str) -> Self {
+        let mut text = Vec::with_capacity(name.len() + 4);
+        put_key(name, &mut text);
+        let mut block = [0; 30];
+        match block.get_mut(..text.len()) {
+            Some(short) => {
+                short.copy_from_slice(&text);
+                Self::Short(block, text.len() as u8)
+            }
+            None => Self::Long(text.into()),
+        }
+    }
+
+    /// Appends the name with its punctuation.
+    #[inline]
+    pub(crate) fn put(&self, out: &mut Vec<u8>) {
+        match self {
+            Self::Short(block, len) => {
+                let end = out.len() + usize::from(*len);
+                out.extend_from_slice(block);
+                out.truncate(end);
+            }
+            Self::Long(text) => out.extend_from_slice(text),
+        }
+    }
 }
 
 /// Appends the rest of a text that has escapes, and the closing quote.
@@ -54,12 +83,12 @@ fn put_escaped(text: &[u8], out: &mut Vec<u8>) {
     out.push(b'"');
 }
 
-/// Returns fewer than 16 bytes as a block, with zeros after them. Loads overlap, so a few of fixed
-/// length do for all lengths.
+/// Returns fewer than 16 bytes as a block in little-endian order, with zeros after them. Loads
+/// overlap, so a few of fixed length do for all lengths.
 #[inline]
-fn padded(bytes: &[u8]) -> [u8; 16] {
+fn padded(bytes: &[u8]) -> u128 {
     let len = bytes.len();
-    let word = if let (Some(front), Some(back)) = (bytes.first_chunk(), bytes.last_chunk()) {
+    if let (Some(front), Some(back)) = (bytes.first_chunk(), bytes.last_chunk()) {
         let (front, back) = (u64::from_le_bytes(*front), u64::from_le_bytes(*back));
         u128::from(front) | u128::from(back) << (8 * (len - 8))
     } else if let (Some(front), Some(back)) = (bytes.first_chunk(), bytes.last_chunk()) {
@@ -70,8 +99,7 @@ fn padded(bytes: &[u8]) -> [u8; 16] {
         u128::from(*first) | middle | u128::from(*last) << (8 * (len - 1))
     } else {
         bytes.first().copied().map_or(0, u128::from)
-    };
-    word.to_le_bytes()
+    }
 }
 
 #[cold]
@@ -109,6 +137,16 @@ mod tests {
         }
         out.push(b'"');
         out
+    }
+
+    #[test]
+    fn names_of_every_length_are_copied() {
+        for len in 0..70 {
+            let name = "n".repeat(len);
+            let mut out = b"{".to_vec();
+            JsonKey::new(&name).put(&mut out);
+            assert_eq!(out, format!("{{,\"{name}\":").as_bytes());
+        }
     }
 
     #[test]
