@@ -31,10 +31,14 @@ impl Entries {
         }
     }
 
-    /// As [`Entries::get`], but reads no file and waits for nothing.
-    pub(crate) fn try_get(&self, key: &[u8]) -> Result<TryGet<Slice>> {
+    /// Calls `read` with the value of a key, but reads no file and waits for nothing.
+    pub(crate) fn try_look<R>(
+        &self,
+        key: &[u8],
+        read: impl FnOnce(&[u8]) -> R,
+    ) -> Result<TryGet<R>> {
         match &self.through {
-            Through::Live => self.keyspace.try_get(key),
+            Through::Live => self.keyspace.try_look(key, read),
             _ => Ok(TryGet::WouldRead),
         }
     }

@@ -22,6 +22,7 @@ use flagstone::{Index, Result, TryGet, Value};
 use pyo3::exceptions::{PyKeyError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyDict, PyString, PyTuple};
+use std::cell::Cell;
 use std::ops::Bound as End;
 use std::sync::Arc;
 
@@ -139,8 +140,13 @@ impl Collection {
     }
 }
 
-/// The room for the JSON text of a document before it is known to be longer.
-const JSON_BYTES: usize = 4 << 10;
+/// A longer text of a document is freed once it is returned; a shorter one leaves its memory to the
+/// next.
+const TEXT_BYTES_KEPT: usize = 64 << 10;
+
+thread_local! {
+    static TEXT: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+}
 
 #[pymethods]
 impl Collection {
@@ -261,14 +267,19 @@ impl Collection {
         py: Python<'py>,
         key: &Bound<'py, PyAny>,
     ) -> PyResult<Option<Bound<'py, PyString>>> {
-        let (key, mut text) = (key_of(key)?, Vec::with_capacity(JSON_BYTES));
+        let (key, mut text) = (key_of(key)?, TEXT.take());
+        text.clear();
         let found = self.opened.run_attached(py, || self.documents.try_json(&key, &mut text))?;
         let is_there = match found {
             TryGet::Found(()) => true,
             TryGet::Absent => false,
             TryGet::WouldRead => self.run(py, |documents| documents.json(&key, &mut text))?,
         };
-        is_there.then(|| PyString::from_bytes(py, &text)).transpose()
+        let returned = is_there.then(|| PyString::from_bytes(py, &text)).transpose();
+        if text.capacity() <= TEXT_BYTES_KEPT {
+            TEXT.set(text);
+        }
+        returned
     }
 
     /// Sets the document of `key`, as `c[key] = document` does. It expires at `expires`: a

@@ -76,13 +76,26 @@ impl Keyspace {
         })
     }
 
-    fn find(&self, py: Python<'_>, key: &Bytes) -> PyResult<Option<Slice>> {
+    /// Returns what `read` returns for the value of a key.
+    fn look<R>(
+        &self,
+        py: Python<'_>,
+        key: &Bytes,
+        read: impl Fn(&[u8]) -> R,
+    ) -> PyResult<Option<R>> {
         let key = key.as_ref();
-        match self.opened.run_attached(py, || self.entries.try_get(key))? {
-            TryGet::Found(value) => Ok(Some(value)),
+        match self.opened.run_attached(py, || self.entries.try_look(key, &read))? {
+            TryGet::Found(result) => Ok(Some(result)),
             TryGet::Absent => Ok(None),
-            TryGet::WouldRead => self.run(py, |entries| entries.get(key)),
+            TryGet::WouldRead => {
+                let value = self.run(py, |entries| entries.get(key))?;
+                Ok(value.map(|value| read(&value)))
+            }
         }
+    }
+
+    fn find<'py>(&self, py: Python<'py>, key: &Bytes) -> PyResult<Option<Bound<'py, PyBytes>>> {
+        self.look(py, key, |value| bytes_of(py, value))?.transpose()
     }
 
     /// Returns the entries of a range.
@@ -127,6 +140,19 @@ struct Range {
     reverse: bool,
 }
 
+/// Returns `value` as `bytes`, or a `MemoryError`: `PyBytes::new` panics if there is no memory,
+/// which would pass for a panic of the engine.
+fn bytes_of<'py>(py: Python<'py>, value: &[u8]) -> PyResult<Bound<'py, PyBytes>> {
+    // A shorter one is not filled with zeros first.
+    if value.len() < 64 << 10 {
+        return Ok(PyBytes::new(py, value));
+    }
+    PyBytes::new_with(py, value.len(), |bytes| {
+        bytes.copy_from_slice(value);
+        Ok(())
+    })
+}
+
 #[pymethods]
 impl Keyspace {
     /// The name of the keyspace.
@@ -137,10 +163,7 @@ impl Keyspace {
     }
 
     fn __getitem__<'py>(&self, py: Python<'py>, key: Bytes) -> PyResult<Bound<'py, PyBytes>> {
-        match self.find(py, &key)? {
-            Some(value) => Ok(PyBytes::new(py, &value)),
-            None => Err(missing(py, &key)),
-        }
+        self.find(py, &key)?.ok_or_else(|| missing(py, &key))
     }
 
     fn __setitem__(&self, py: Python<'_>, key: Bytes, value: Bytes) -> PyResult<()> {
@@ -157,7 +180,7 @@ impl Keyspace {
     }
 
     fn __contains__(&self, py: Python<'_>, key: Bytes) -> PyResult<bool> {
-        Ok(self.find(py, &key)?.is_some())
+        Ok(self.look(py, &key, |_value| ())?.is_some())
     }
 
     /// Counts the keys, which reads all of them; `approximate_len` is much faster.
@@ -188,7 +211,7 @@ impl Keyspace {
     #[pyo3(signature = (key, default=None))]
     fn get(&self, py: Python<'_>, key: Bytes, default: Option<Py<PyAny>>) -> PyResult<Py<PyAny>> {
         Ok(match self.find(py, &key)? {
-            Some(value) => PyBytes::new(py, &value).into_any().unbind(),
+            Some(value) => value.into_any().unbind(),
             None => default.unwrap_or_else(|| py.None()),
         })
     }
@@ -339,12 +362,13 @@ impl Keyspace {
         views::check_default(default)?;
         let (key_bytes, database) = (key.as_ref(), &self.opened.database);
         // What is not there needs no transaction, which would wait for a sync.
-        let found = match self.opened.run_attached(py, || self.entries.try_get(key_bytes))? {
-            TryGet::Absent => None,
-            TryGet::Found(_) | TryGet::WouldRead => {
-                self.run(py, |entries| entries.take(database, key_bytes))?
-            }
-        };
+        let found =
+            match self.opened.run_attached(py, || self.entries.try_look(key_bytes, |_value| ()))? {
+                TryGet::Absent => None,
+                TryGet::Found(_) | TryGet::WouldRead => {
+                    self.run(py, |entries| entries.take(database, key_bytes))?
+                }
+            };
         match found {
             Some(value) => Ok(PyBytes::new(py, &value).into_any().unbind()),
             None if default.is_empty() => Err(missing(py, &key)),
@@ -377,7 +401,7 @@ impl Keyspace {
         default: Bytes,
     ) -> PyResult<Bound<'py, PyBytes>> {
         if let Some(value) = self.find(py, &key)? {
-            return Ok(PyBytes::new(py, &value));
+            return Ok(value);
         }
         let (key, default, database) = (key.as_ref(), default.as_ref(), &self.opened.database);
         let found = self.run(py, |entries| entries.get_or_put(database, key, default))?;

@@ -439,3 +439,19 @@ def test_a_database_gives_numbers_copies_and_proof(
     assert db.backup(tmp_path / "copy") and any((tmp_path / "copy").iterdir())
     with pytest.raises(flagstone.InvalidInput):
         db.keyspace("c")
+
+
+def test_texts_of_all_lengths_follow_one_another(tmp_path: Path) -> None:
+    with flagstone.open(tmp_path) as db:
+        c, kv = db.collection("c"), db.keyspace("kv")
+        texts = {str(n): '{"t":"' + "x" * n + '"}' for n in (0, 100, 70_000, 3, 1_000_000, 50)}
+        for key, text in texts.items():
+            c.put_json(key, text)
+            kv[key.encode()] = text.encode()
+        for _ in range(2):
+            for key, text in texts.items():
+                assert c.get_json(key) == text
+                assert c.get_json("absent") is None
+                assert kv[key.encode()] == text.encode()
+                assert kv.get(b"absent") is None
+            db.flush()
