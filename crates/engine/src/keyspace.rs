@@ -14,6 +14,7 @@ use crate::scratch::Scratch;
 use crate::write;
 use flagstone_base::key::{KeyRange, check_key, next_key};
 use flagstone_base::{ErrorKind, KeyspaceId, Kind, Moment, Result, Slice};
+use flagstone_tree::{Found, Look};
 use std::fmt;
 use std::ops::{Bound, Deref, RangeBounds};
 use std::sync::Arc;
@@ -131,18 +132,11 @@ impl Keyspace {
     ) -> Result<Option<R>> {
         let key = key.as_ref();
         check_key(key)?;
-        let (mut read, mut result) = (Some(read), None);
-        let mut look = |value: &[u8]| {
-            if let Some(read) = read.take() {
-                result = Some(read(value));
-            }
-        };
         let (reads, hash) = (&self.parts().reads, self.core.hash(key));
-        let found = reads.look_found(&self.core, key, hash, None, Some(&mut look))?;
-        if let Some(folded) = &found.value {
-            look(folded);
-        }
-        Ok(result)
+        let looked = look_by(read, |look| {
+            reads.look_found(&self.core, key, hash, None, Some(look)).map(Some)
+        })?;
+        Ok(looked.flatten())
     }
 
     /// As [`Keyspace::look`], if memory can tell: no file is opened or read.
@@ -156,19 +150,9 @@ impl Keyspace {
     ) -> Result<TryGet<R>> {
         let key = key.as_ref();
         check_key(key)?;
-        let (mut read, mut result) = (Some(read), None);
-        let mut look = |value: &[u8]| {
-            if let Some(read) = read.take() {
-                result = Some(read(value));
-            }
-        };
         let (reads, hash) = (&self.parts().reads, self.core.hash(key));
-        let found = reads.try_look_found(&self.core, key, hash, Some(&mut look))?;
-        let Some(found) = found else { return Ok(TryGet::WouldRead) };
-        if let Some(folded) = &found.value {
-            look(folded);
-        }
-        Ok(result.map_or(TryGet::Absent, TryGet::Found))
+        let looked = look_by(read, |look| reads.try_look_found(&self.core, key, hash, Some(look)))?;
+        Ok(looked.map_or(TryGet::WouldRead, |read| read.map_or(TryGet::Absent, TryGet::Found)))
     }
 
     /// Returns the value of `key` with a token of the write that stored it.
@@ -416,4 +400,24 @@ impl fmt::Debug for Keyspace {
 /// Returns `range` with owned bounds.
 pub fn owned_range<K: AsRef<[u8]>>(range: &impl RangeBounds<K>) -> KeyRange {
     KeyRange::of(range.start_bound().map(AsRef::as_ref), range.end_bound().map(AsRef::as_ref))
+}
+
+/// Returns what `read` returns for the value that `find` passes to it in place, or has folded;
+/// `Some(None)` if `find` finds no value, and `None` if it cannot tell.
+#[inline]
+fn look_by<R>(
+    read: impl FnOnce(&[u8]) -> R,
+    find: impl FnOnce(Look<'_>) -> Result<Option<Found>>,
+) -> Result<Option<Option<R>>> {
+    let (mut read, mut result) = (Some(read), None);
+    let mut look = |value: &[u8]| {
+        if let Some(read) = read.take() {
+            result = Some(read(value));
+        }
+    };
+    let Some(found) = find(&mut look)? else { return Ok(None) };
+    if let Some(folded) = &found.value {
+        look(folded);
+    }
+    Ok(Some(result))
 }

@@ -89,8 +89,8 @@ impl Buffers {
         Memory::Allocated(vec![0; capacity_for(bytes)].into_boxed_slice())
     }
 
-    /// Returns whether a 16th of the heap was allocated beside it although it is not full: what is
-    /// free are gaps that are too short. At the next call it is no longer so.
+    /// Returns whether a 16th of the heap's bytes was allocated beside the heap although it is not
+    /// full: then its gaps are too short. The count starts again with each call that looks into it.
     pub(crate) fn is_scattered(&self) -> bool {
         let beside = self.beside_heap.load(Ordering::Relaxed);
         let Some(heap) = self.heap.as_ref().filter(|_| beside > self.heap_bytes_max / 16) else {
@@ -153,8 +153,8 @@ impl Buffers {
         }
     }
 
-    /// The addresses of the parts of the heap that are too many for a cache of `capacity` bytes, of
-    /// which it uses `used`, in the heap and beside it.
+    /// The addresses of the parts of the heap that a cache of `capacity` bytes does not need. It
+    /// uses `used` bytes, in the heap and beside it.
     pub(crate) fn surplus(&self, capacity: u64, used: u64) -> Vec<Range<usize>> {
         let Some(heap) = &self.heap else { return Vec::new() };
         let beside = used.saturating_sub(heap.taken_bytes());

@@ -70,7 +70,7 @@ pub fn append_value_json(value: &Value, out: &mut Vec<u8>) -> Result<(), NoJson>
     Ok(())
 }
 
-/// Appends a value. Inlined, so that of most values no view is made in memory.
+/// Appends a value. Inlined, so that the views of most values stay in registers.
 #[inline(always)]
 fn put_view(view: &View<'_>, depth: usize, out: &mut Vec<u8>) -> Result<(), NoJson> {
     if let Some(text) = view.as_text_bytes() {

@@ -20,7 +20,7 @@ pub(crate) fn put_u64(value: u64, out: &mut Vec<u8>) {
 #[inline]
 fn put_first(value: u64, out: &mut Vec<u8>) {
     let digits = eight_digits(value);
-    // The zeros before the digits are in the low bytes. The last digit stays even if it is one.
+    // The zeros before the digits are in the low bytes. The last digit stays even if it is a zero.
     let zeros = ((digits - ZEROS) | 1 << 56).trailing_zeros() / 8;
     let end = out.len() + 8 - zeros as usize;
     // A copy of fixed length needs no call. What is too much is removed again.

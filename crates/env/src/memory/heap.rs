@@ -111,15 +111,16 @@ impl Heap {
         units * UNIT_BYTES as u64
     }
 
-    /// Returns the addresses of the chunks that are too many for pieces of `bytes`, in order. A
-    /// heap needs an eighth more than its pieces; the chunks in which the least is taken are too
-    /// many. Once their pieces are dropped, their memory returns to the system.
+    /// Returns the addresses of the chunks beyond those that pieces of `bytes` need, in order. The
+    /// pieces need nine eighths of their length, since gaps lie between them. The chunks in which
+    /// the least is taken come first. Once their pieces are dropped, their memory returns to the
+    /// system.
     pub fn surplus(&self, bytes: u64) -> Vec<Range<usize>> {
         let state = self.lock();
         let taken = |chunk: &Chunk| (chunk.taken, chunk.pages.start().as_ptr().addr());
         let mut chunks: Vec<(u32, usize)> = state.chunks.iter().flatten().map(taken).collect();
         drop(state);
-        let needed = (bytes / 8 * 9).div_ceil(HUGE_PAGE_BYTES as u64);
+        let needed = (bytes / 8).saturating_mul(9).div_ceil(HUGE_PAGE_BYTES as u64);
         let needed = usize::try_from(needed).unwrap_or(usize::MAX);
         chunks.sort_unstable();
         chunks.truncate(chunks.len().saturating_sub(needed));
@@ -169,8 +170,8 @@ impl Heap {
         }
         let mut place = self.dropped.swap(ptr::null_mut(), Ordering::Acquire);
         while let Some(dropped) = NonNull::new(place) {
-            // SAFETY: `push` has written it, the swap was the only one to take it, and its range is
-            // taken until the next line but one.
+            // SAFETY: `push` has written it, only this swap has taken it, and its range is taken
+            // until `give_back` below.
             let Dropped { next, range } = unsafe { dropped.read() };
             place = next;
             state.give_back(range);

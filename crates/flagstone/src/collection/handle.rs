@@ -314,6 +314,7 @@ impl Collection {
 
     /// Calls `read` with a view of the stored document of `key` and returns its result, or `None`
     /// if there is no such document. For several parts of a document, or parts that need no copy.
+    /// `read` should be short, as for [`Keyspace::look`](crate::Keyspace::look).
     ///
     /// ```
     /// # let dir = tempfile::tempdir().unwrap();

@@ -311,6 +311,20 @@ mod tests {
     }
 
     #[test]
+    fn a_large_table_is_in_pages_and_as_zero_as_a_small_one() {
+        for (len, is_mapped) in [(SLOTS_MIN, false), (1 << 18, true)] {
+            let slots = Slots::zeroed(len);
+            assert_eq!((slots.len(), matches!(slots, Slots::Mapped(_))), (len, is_mapped));
+            assert!(slots.iter().all(|slot| slot.load(Ordering::Relaxed) == 0));
+            for n in 1..=len as u64 / 2 {
+                claim(&slots, remix(n) << 32 | n);
+            }
+            let taken = slots.iter().filter(|slot| slot.load(Ordering::Relaxed) != 0);
+            assert_eq!(taken.count(), len / 2);
+        }
+    }
+
+    #[test]
     fn versions_are_chained_by_seqno_whatever_order_they_arrive_in() {
         let (store, pool) = (Store::new(), ChunkPool::new(0));
         let mut writer = StoreWriter::default();
