@@ -90,7 +90,7 @@ fn check_order(version: &Version) -> Result<()> {
         return Ok(());
     }
     let options = CursorOptions::COMPACTION.shared_by(runs.len());
-    let cursor = |run: &Run| RunCursor::new(Arc::clone(run), Direction::Forward, options);
+    let cursor = |run: &Run| RunCursor::new(run.clone(), Direction::Forward, options);
     let sources = runs.iter().map(|run| Source::Run(cursor(run))).collect();
     let ranges = runs.iter().map(|run| RangeSource::of_run(run)).collect::<Vec<_>>();
     let mut merge = MergeCursor::new(sources, Direction::Forward);

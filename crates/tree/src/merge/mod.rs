@@ -13,4 +13,4 @@ pub(crate) use chain::Chain;
 pub(crate) use cursor::{MergeCursor, Source};
 pub(crate) use deleted::{AllRanges, RangeSource};
 pub(crate) use retain::{Retention, fold_operands};
-pub(crate) use run_cursor::{RunCursor, part};
+pub(crate) use run_cursor::RunCursor;

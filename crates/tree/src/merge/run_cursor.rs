@@ -29,7 +29,7 @@ impl RunCursor {
     /// Returns another cursor over the same tables, on the first entry of `history` in its
     /// direction. The entries that it visits after those of `history` are meaningless.
     pub(crate) fn again(&self, direction: Direction, history: History<'_>) -> Result<Self> {
-        let mut again = Self::new(Arc::clone(&self.run), direction, self.options);
+        let mut again = Self::new(self.run.clone(), direction, self.options);
         let table = again.table_of(history.key);
         if let Some(table) =
             table.filter(|table| history.overlaps(again.run[*table].meta().seqnos()))
@@ -42,16 +42,11 @@ impl RunCursor {
 
     /// Returns the first table, in its direction, that may have `key` or keys beyond it.
     fn table_of(&self, key: &[u8]) -> Option<usize> {
-        let place = |is_before: &dyn Fn(&TableHandle) -> bool| {
-            self.run.partition_point(|table| is_before(table))
-        };
         match self.direction {
-            Direction::Forward => {
-                let at = place(&|table| ends_before(table.meta().upper(), key));
-                Some(at).filter(|&at| at < self.run.len())
-            }
+            Direction::Forward => Some(self.run.place_of(key)).filter(|&at| at < self.run.len()),
             Direction::Reverse => {
-                place(&|table| table.meta().smallest.as_slice() <= key).checked_sub(1)
+                let begins_before = |table: &Arc<TableHandle>| *table.meta().smallest <= *key;
+                self.run.partition_point(begins_before).checked_sub(1)
             }
         }
     }
@@ -224,9 +219,4 @@ fn position_in(cursor: &mut TableCursor, way: Direction, history: History<'_>) -
             if cursor.valid() { cursor.prev() } else { cursor.seek_last() }
         }
     }
-}
-
-/// Returns the tables of `run` in `places`, as a run of their own.
-pub(crate) fn part(run: &Run, places: std::ops::Range<usize>) -> Run {
-    if places == (0..run.len()) { Arc::clone(run) } else { run[places].into() }
 }

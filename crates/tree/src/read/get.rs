@@ -2,12 +2,10 @@
 
 use crate::merge::fold_operands;
 use crate::tree::Tree;
-use crate::version::{Run, TableHandle, ends_before};
 use crate::view::View;
 use flagstone_base::hash::{key_hash as hash_of, remix};
 use flagstone_base::{Kind, Moment, Result, SeqNo, Slice, Trailer};
 use std::ops::ControlFlow;
-use std::sync::Arc;
 
 /// The result of a get.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -240,7 +238,7 @@ impl Tree {
     ) -> Result<bool> {
         let filter_hash = self.filter_hash(key);
         for run in view.version.newest_first() {
-            let Some(table) = table_of(run, key) else { continue };
+            let Some(table) = run.table_of(key) else { continue };
             if table.meta().seqnos().0 > lookup.at {
                 continue;
             }
@@ -284,7 +282,7 @@ impl Tree {
         }
         let filter_hash = self.filter_hash(key);
         for run in view.version.newest_first() {
-            let Some(table) = table_of(run, key) else { continue };
+            let Some(table) = run.table_of(key) else { continue };
             if table.meta().seqnos().0 > lookup.at {
                 continue;
             }
@@ -325,11 +323,4 @@ fn look_up_memory(view: &View, (key, hash): (&[u8], u64), lookup: &mut Lookup<'_
             return;
         }
     }
-}
-
-/// Returns the table of a run whose bounds contain `key`.
-#[inline]
-pub(super) fn table_of<'a>(run: &'a Run, key: &[u8]) -> Option<&'a Arc<TableHandle>> {
-    let place = run.partition_point(|table| ends_before(table.meta().upper(), key));
-    run.get(place).filter(|table| table.meta().smallest.as_slice() <= key)
 }

@@ -430,7 +430,7 @@ impl Walk {
             if within.is_empty() {
                 continue;
             }
-            let part = self.seen(crate::merge::part(run, within));
+            let part = self.seen(run.part(within));
             if part.is_empty() {
                 continue;
             }

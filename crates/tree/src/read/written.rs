@@ -6,7 +6,6 @@
 //! searched     ^
 //! ```
 
-use super::get::table_of;
 use crate::tree::Tree;
 use crate::view::View;
 use flagstone_base::hash::remix;
@@ -62,7 +61,7 @@ fn newest_write(
     }
     let filter_hash = tree.filter_hash(key);
     for run in view.version.newest_first() {
-        let Some(table) = table_of(run, key) else { continue };
+        let Some(table) = run.table_of(key) else { continue };
         if table.meta().seqnos().1 <= above {
             continue;
         }

@@ -3,7 +3,8 @@
 
 use super::edit::TreeEdit;
 use super::handle::TableHandle;
-use super::levels::{LEVELS, Run, Version, check_run, wrong};
+use super::levels::{LEVELS, Version, check_run, wrong};
+use super::run::Run;
 use super::span::ends_before;
 use crate::context::TreeContext;
 use flagstone_base::{FileNumber, Result};
@@ -130,11 +131,8 @@ pub(crate) fn missing(number: FileNumber) -> flagstone_base::Error {
 }
 
 fn sorted(mut tables: Vec<Arc<TableHandle>>) -> Run {
-    if tables.is_empty() {
-        return Run::default();
-    }
     tables.sort_by(|a, b| a.meta().smallest.cmp(&b.meta().smallest));
-    tables.into()
+    Run::searched(tables)
 }
 
 /// Puts the tables of L0 into runs: each goes into the run above the newest older run that it
@@ -159,5 +157,5 @@ fn into_runs(mut tables: Vec<Arc<TableHandle>>) -> Vec<Run> {
         let place = place_in(&runs[at]);
         runs[at].insert(place, table);
     }
-    runs.into_iter().map(Run::from).collect()
+    runs.into_iter().map(Run::searched).collect()
 }

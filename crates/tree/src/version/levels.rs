@@ -9,6 +9,7 @@
 //! level. L0 tables are put into runs by SeqNo, never by the order of their installation.
 
 use super::handle::TableHandle;
+use super::run::Run;
 use super::span::ends_before;
 use flagstone_base::{Error, ErrorKind, Moment, Result, SeqNo};
 use flagstone_env::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -17,9 +18,6 @@ use std::sync::{Arc, LazyLock};
 
 /// The number of levels of a tree: L0 to L6.
 pub const LEVELS: usize = 7;
-
-/// Tables sorted by key, disjoint.
-pub(crate) type Run = Arc<[Arc<TableHandle>]>;
 
 /// The tables of a tree at one moment, by level.
 #[derive(Clone)]

@@ -7,11 +7,12 @@ mod span;
 
 mod apply;
 mod levels;
+mod run;
 
 pub use apply::Known;
 pub(crate) use apply::missing;
 pub use edit::TreeEdit;
 pub use handle::TableHandle;
-pub(crate) use levels::Run;
 pub use levels::{LEVELS, Version};
+pub(crate) use run::Run;
 pub(crate) use span::{Span, ends_before};

@@ -1,6 +1,7 @@
 //! Spans of keys: from a key up to a bound, as tables have them.
 
 use super::handle::TableHandle;
+use super::run::Run;
 pub(crate) use crate::bounds::ends_before;
 use flagstone_base::KeyRange;
 use flagstone_sst::TableMeta;
@@ -45,12 +46,10 @@ impl Span {
     }
 
     /// Returns the tables of a sorted, disjoint run that may have a key in `range`.
-    pub(crate) fn within_range(range: &KeyRange, run: &[Arc<TableHandle>]) -> Range<usize> {
+    pub(crate) fn within_range(range: &KeyRange, run: &Run) -> Range<usize> {
         let start = match &range.start {
             Bound::Unbounded => 0,
-            Bound::Included(key) | Bound::Excluded(key) => {
-                run.partition_point(|table| ends_before(table.meta().upper(), key))
-            }
+            Bound::Included(key) | Bound::Excluded(key) => run.place_of(key),
         };
         let end = run.partition_point(|table| range.ends_behind(&table.meta().smallest));
         start..end.max(start)

@@ -443,7 +443,7 @@ impl Below {
             run.iter().filter(stay).map(Arc::clone).collect()
         };
         let deeper = (usize::from(job.output_level) + 1..LEVELS).map(|at| version.level(at));
-        let runs = l0.iter().map(older).chain(deeper.map(Arc::clone));
+        let runs = l0.iter().map(older).chain(deeper.cloned());
         Self { levels: runs.filter(|run| !run.is_empty()).map(|run| (run, 0)).collect() }
     }
 
