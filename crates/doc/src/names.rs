@@ -98,12 +98,6 @@ impl Names {
         self.name(id).map(|name| &*name.text)
     }
 
-    /// Returns the name with this id in JSON.
-    #[inline]
-    pub(crate) fn json(&self, id: u32) -> Option<&JsonKey> {
-        self.name(id).map(|name| &name.json)
-    }
-
     #[inline]
     fn name(&self, id: u32) -> Option<&Name> {
         if id >= NAMES_MAX {
@@ -111,6 +105,13 @@ impl Names {
         }
         let (level, place) = place(id);
         self.levels[level].get()?.names[place].get()
+    }
+
+    /// Returns a reader of many names in JSON.
+    #[inline]
+    pub(crate) fn json_keys(&self) -> JsonKeys<'_> {
+        let first = self.levels[0].get().map_or(&[][..], |level| &level.names);
+        JsonKeys { first, names: self }
     }
 
     /// Returns the id of `name` if it is defined.
@@ -203,6 +204,25 @@ impl Names {
     /// logged, these are the ones that are not.
     pub fn since(&self, first: u32) -> impl Iterator<Item = (u32, &str)> {
         (first..self.len()).filter_map(|id| Some((id, self.lookup(id)?)))
+    }
+}
+
+/// The names of a table in JSON.
+pub(crate) struct JsonKeys<'a> {
+    /// The first level: most tables have no more names.
+    first: &'a [OnceLock<Name>],
+    names: &'a Names,
+}
+
+impl<'a> JsonKeys<'a> {
+    /// Returns the name with this id.
+    #[inline]
+    pub(crate) fn get(&self, id: u32) -> Option<&'a JsonKey> {
+        let name = match self.first.get(id as usize) {
+            Some(name) => name.get(),
+            None => self.names.name(id),
+        };
+        name.map(|name| &name.json)
     }
 }
 

@@ -9,4 +9,4 @@ mod write;
 pub use error::{JsonError, NoJson};
 pub use options::{JsonOptions, Surrogates};
 pub use parse::{JsonParser, parse};
-pub use write::{append_json, append_value_json};
+pub use write::{append_json, append_json_bytes, append_value_json};

@@ -9,7 +9,7 @@ use crate::datetime::DateTime;
 use crate::depth::DEPTH_MAX;
 use crate::layout::{tag, unsigned};
 use crate::number::float_text;
-use crate::print::{put_base64, put_decimal, put_i64, put_key, put_text, put_u64};
+use crate::print::{put_base64, put_decimal, put_i64, put_key, put_text, put_text_of, put_u64};
 use crate::uuid::UuidText;
 use crate::value::Value;
 use crate::view::{FieldKey, View};
@@ -22,12 +22,21 @@ use std::io::Write;
 /// hold a part of the text.
 pub fn append_json(view: &View<'_>, out: &mut Vec<u8>) -> Result<(), NoJson> {
     let start = out.len();
-    put_view(view, DEPTH_MAX, out)?;
+    append_json_bytes(view, out)?;
     // One UTF-8 check covers all strings: the quotes between them are ASCII.
     match simdutf8::basic::from_utf8(&out[start..]) {
         Ok(_) => Ok(()),
         Err(_) => Err(view.malformed("text in UTF-8").into()),
     }
+}
+
+/// As [`append_json`], but does not check the text: that of damaged bytes may not be UTF-8. For a
+/// caller that checks the whole text in any case.
+///
+/// # Errors
+/// As [`append_json`], other than for text that is not UTF-8.
+pub fn append_json_bytes(view: &View<'_>, out: &mut Vec<u8>) -> Result<(), NoJson> {
+    put_view(view, DEPTH_MAX, out)
 }
 
 /// Appends `value` as JSON without spaces.
@@ -77,6 +86,10 @@ fn put_view(view: &View<'_>, depth: usize, out: &mut Vec<u8>) -> Result<(), NoJs
         put_text(text, out);
         return Ok(());
     }
+    if let Some(text) = constant(view.raw_scalar().0) {
+        put_constant(text, out);
+        return Ok(());
+    }
     if let Some(int) = view.as_small_int() {
         put_i64(int, out);
         return Ok(());
@@ -84,16 +97,47 @@ fn put_view(view: &View<'_>, depth: usize, out: &mut Vec<u8>) -> Result<(), NoJs
     put_other(view, depth, out)
 }
 
-/// Appends a value that is neither a text nor a small integer.
+/// The texts of the tags that alone say what the value is: null, the booleans, what is empty, small
+/// integers. Most fields of a document may be of these, in any order, and a copy of fixed length
+/// needs no jump for each. The last byte is the length of the text; other tags have none.
+static CONSTANTS: [[u8; 8]; tag::TEXT as usize] = {
+    let mut texts = [[0; 8]; tag::TEXT as usize];
+    texts[tag::NULL as usize] = *b"null   \x04";
+    texts[tag::FALSE as usize] = *b"false  \x05";
+    texts[tag::TRUE as usize] = *b"true   \x04";
+    texts[tag::EMPTY_ARRAY as usize] = *b"[]     \x02";
+    texts[tag::EMPTY_MAP as usize] = *b"{}     \x02";
+    let mut small = tag::SMALL_INT;
+    while small < tag::TEXT {
+        let ones = b'0' + small.abs_diff(tag::SMALL_INT_ZERO) % 10;
+        let tens = b'0' + small.abs_diff(tag::SMALL_INT_ZERO) / 10;
+        texts[small as usize] = match small {
+            ..tag::SMALL_INT_ZERO => [b'-', ones, 0, 0, 0, 0, 0, 2],
+            _ if tens == b'0' => [ones, 0, 0, 0, 0, 0, 0, 1],
+            _ => [tens, ones, 0, 0, 0, 0, 0, 2],
+        };
+        small += 1;
+    }
+    texts
+};
+
+#[inline]
+fn constant(tag: u8) -> Option<&'static [u8; 8]> {
+    CONSTANTS.get(usize::from(tag)).filter(|text| text[7] > 0)
+}
+
+#[inline]
+fn put_constant(text: &[u8; 8], out: &mut Vec<u8>) {
+    let end = out.len() + usize::from(text[7]);
+    out.extend_from_slice(text);
+    out.truncate(end);
+}
+
+/// Appends a value that has a payload and is neither a text nor a signed integer.
 #[inline(never)]
 fn put_other(view: &View<'_>, depth: usize, out: &mut Vec<u8>) -> Result<(), NoJson> {
     let (tag, payload) = view.raw_scalar();
     match tag {
-        tag::NULL => out.extend_from_slice(b"null"),
-        tag::FALSE => put_bool(false, out),
-        tag::TRUE => put_bool(true, out),
-        tag::EMPTY_ARRAY => out.extend_from_slice(b"[]"),
-        tag::EMPTY_MAP => out.extend_from_slice(b"{}"),
         tag::ARRAY_4 => put_items(view, depth, out)?,
         tag::MAP_4 => put_fields(view, depth, out)?,
         tag::U64 => put_u64(unsigned(payload), out),
@@ -132,14 +176,23 @@ fn put_fields(view: &View<'_>, depth: usize, out: &mut Vec<u8>) -> Result<(), No
     let start = out.len();
     match view.known_names()? {
         Some((body, names)) => {
+            let keys = names.json_keys();
             let mut place = body.start();
-            while place.index < body.count {
+            while let Some(tag) = body.tag_at(place.index) {
                 let id = body.id(place.index);
-                let key = names.json(id).ok_or(view.malformed("defined names"))?;
+                let key = keys.get(id).ok_or(view.malformed("defined names"))?;
                 key.put(out);
-                let value = body.next(&mut place)?;
-                put_view(&value, depth, out)
-                    .map_err(|error| error.below(&names.lookup(id).unwrap_or_default()))?;
+                if tag >= tag::TEXT {
+                    put_text_of(body.from(place), usize::from(tag - tag::TEXT), out);
+                    place.skip(tag);
+                } else if let Some(text) = constant(tag) {
+                    put_constant(text, out);
+                    place.skip(tag);
+                } else {
+                    let value = body.next(&mut place)?;
+                    put_view(&value, depth, out)
+                        .map_err(|error| error.below(&names.lookup(id).unwrap_or_default()))?;
+                }
             }
         }
         None => {

@@ -6,4 +6,4 @@ mod text;
 
 pub(crate) use number::{base64, put_base64, put_decimal, put_i64, put_u64};
 pub(crate) use special::{special, specials};
-pub(crate) use text::{JsonKey, put_key, put_text};
+pub(crate) use text::{JsonKey, put_key, put_text, put_text_of};

@@ -9,6 +9,8 @@ use super::special::{special, specials};
 #[inline]
 pub(crate) fn put_text(text: &[u8], out: &mut Vec<u8>) {
     out.push(b'"');
+    let Some(last) = text.last_chunk::<16>() else { return put_short(text, out) };
+    let end = out.len() + text.len();
     let mut rest = text;
     while let Some((block, after)) = rest.split_first_chunk::<16>() {
         if specials(block) != 0 {
@@ -17,14 +19,46 @@ pub(crate) fn put_text(text: &[u8], out: &mut Vec<u8>) {
         out.extend_from_slice(block);
         rest = after;
     }
-    let last = padded(rest);
-    if specials(&last.to_le_bytes()) & ((1 << rest.len()) - 1) != 0 {
+    if specials(last) != 0 {
         return put_escaped(rest, out);
     }
-    // The quote is added in the register: a load of the block would wait for a store of one byte.
-    let last = last | u128::from(b'"') << (8 * rest.len());
-    let end = out.len() + rest.len() + 1;
+    // The last block overlaps the one before it, whatever the length: no jump depends on it.
+    let last = u128::from_le_bytes(*last) >> 8 | u128::from(b'"') << 120;
+    out.truncate(end - 15);
     out.extend_from_slice(&last.to_le_bytes());
+}
+
+/// Appends a text of fewer than 16 bytes and the closing quote.
+#[inline]
+fn put_short(text: &[u8], out: &mut Vec<u8>) {
+    put_block(padded(text), text.len(), out, text);
+}
+
+/// As [`put_text`], for the first `len` bytes of `bytes`, or all if they are fewer. If a block of
+/// them can be read, no jump depends on the length of a short text.
+#[inline]
+pub(crate) fn put_text_of(bytes: &[u8], len: usize, out: &mut Vec<u8>) {
+    match bytes.first_chunk::<16>() {
+        Some(block) if len < 16 => {
+            out.push(b'"');
+            let text = u128::from_le_bytes(*block) & ((1 << (8 * len)) - 1);
+            put_block(text, len, out, &block[..len]);
+        }
+        _ => put_text(bytes.get(..len).unwrap_or(bytes), out),
+    }
+}
+
+/// Appends the text of `len` bytes that begins `block`, with zeros after it, and the closing quote.
+/// `text` is the same.
+#[inline]
+fn put_block(block: u128, len: usize, out: &mut Vec<u8>, text: &[u8]) {
+    if specials(&block.to_le_bytes()) & ((1 << len) - 1) != 0 {
+        return put_escaped(text, out);
+    }
+    // The quote is added in the register: a load of the block would wait for a store of one byte.
+    let block = block | u128::from(b'"') << (8 * len);
+    let end = out.len() + len + 1;
+    out.extend_from_slice(&block.to_le_bytes());
     out.truncate(end);
 }
 
@@ -139,6 +173,18 @@ mod tests {
         out
     }
 
+    /// Writes `text` alone, and with others after it.
+    fn check(text: &[u8]) {
+        let mut out = b"before".to_vec();
+        put_text(text, &mut out);
+        assert_eq!(out, [b"before", &*plain(text)].concat(), "{text:?}");
+        for after in ["", "\"", "after it", "\\\"\n and more than a block after it"] {
+            let mut out = b"before".to_vec();
+            put_text_of(&[text, after.as_bytes()].concat(), text.len(), &mut out);
+            assert_eq!(out, [b"before", &*plain(text)].concat(), "{text:?}, then {after:?}");
+        }
+    }
+
     #[test]
     fn names_of_every_length_are_copied() {
         for len in 0..70 {
@@ -153,15 +199,11 @@ mod tests {
     fn texts_of_every_length_are_written_with_a_special_byte_anywhere() {
         let letters: Vec<u8> = (0..70).map(|i| b'a' + i % 26).collect();
         for len in 0..letters.len() {
-            let mut out = b"before".to_vec();
-            put_text(&letters[..len], &mut out);
-            assert_eq!(out, [b"before", &*plain(&letters[..len])].concat());
+            check(&letters[..len]);
             for (at, byte) in (0..len).flat_map(|at| [(at, b'"'), (at, b'\n'), (at, 0)]) {
                 let mut text = letters[..len].to_vec();
                 text[at] = byte;
-                let mut out = Vec::new();
-                put_text(&text, &mut out);
-                assert_eq!(out, plain(&text), "{len} {at} {byte}");
+                check(&text);
             }
         }
     }

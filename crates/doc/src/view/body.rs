@@ -58,6 +58,15 @@ pub(crate) struct Place {
     pub(crate) heap: usize,
 }
 
+impl Place {
+    /// Moves to the next value. This one has the tag `tag` and nothing in the heap.
+    #[inline]
+    pub(crate) fn skip(&mut self, tag: u8) {
+        self.index += 1;
+        self.fixed += width(tag);
+    }
+}
+
 impl<'a> Body<'a> {
     pub(crate) fn open(view: &View<'a>) -> Result<Self, Malformed> {
         let payload = view.payload;
@@ -126,6 +135,21 @@ impl<'a> Body<'a> {
             Tags::Each(tags) => tags[index],
             Tags::One(tag) => tag,
         }
+    }
+
+    /// Returns the tag of value `index`, if there is one.
+    #[inline]
+    pub(crate) fn tag_at(&self, index: usize) -> Option<u8> {
+        match self.tags {
+            Tags::Each(tags) => tags.get(index).copied(),
+            Tags::One(tag) => (index < self.count).then_some(tag),
+        }
+    }
+
+    /// Returns the bytes from the fixed area of the value at `place` on.
+    #[inline]
+    pub(crate) fn from(&self, place: Place) -> &'a [u8] {
+        self.values.get(place.fixed..).unwrap_or_default()
     }
 
     /// Returns the place of the first value.

@@ -88,9 +88,14 @@ fn mutated_documents_do_no_harm() {
             assert!(!valid);
             continue;
         };
-        let mut out = Vec::new();
+        let (mut out, mut unchecked) = (Vec::new(), Vec::new());
         let value = view.to_value();
         let json = json::append_json(&view, &mut out);
+        match (&json, json::append_json_bytes(&view, &mut unchecked)) {
+            (Ok(()), written) => assert!(written.is_ok() && unchecked == out, "{bytes:?}"),
+            (Err(_), Ok(())) => assert!(str::from_utf8(&unchecked).is_err(), "{bytes:?}"),
+            (Err(_), Err(_)) => {}
+        }
         let again = Encoder::new().encode_view(&view, None, &mut Vec::new());
         if valid {
             assert!(value.is_ok() && again.is_ok(), "a valid document can be read: {bytes:?}");
