@@ -221,12 +221,13 @@ impl Documents {
         Ok(document.map(|document| json::append_json(&document.root(), out)).transpose()?.is_some())
     }
 
-    /// As [`Documents::json`], but reads no file and waits for nothing.
+    /// As [`Documents::json`], but reads no file and waits for nothing, and does not check that the
+    /// text is UTF-8.
     pub(crate) fn try_json(&self, key: &Value, out: &mut Vec<u8>) -> Result<TryGet<()>> {
         match &self.through {
             Through::Live => self
                 .collection
-                .try_look(key, |root| Ok(json::append_json(root, out)))?
+                .try_look(key, |root| Ok(json::append_json_bytes(root, out)))?
                 .and_then(|appended| appended.map_err(Error::from)),
             _ => Ok(TryGet::WouldRead),
         }

@@ -275,7 +275,13 @@ impl Collection {
             TryGet::Absent => false,
             TryGet::WouldRead => self.run(py, |documents| documents.json(&key, &mut text))?,
         };
-        let returned = is_there.then(|| PyString::from_bytes(py, &text)).transpose();
+        let mut returned = is_there.then(|| PyString::from_bytes(py, &text)).transpose();
+        if returned.is_err() {
+            // Damaged text: the checked way says of what.
+            text.clear();
+            let is_there = self.run(py, |documents| documents.json(&key, &mut text))?;
+            returned = is_there.then(|| PyString::from_bytes(py, &text)).transpose();
+        }
         if text.capacity() <= TEXT_BYTES_KEPT {
             TEXT.set(text);
         }
