@@ -2,29 +2,27 @@
 
 use super::handle::TableHandle;
 use super::span::ends_before;
+use flagstone_base::bytes::same;
 use flagstone_base::key::key_front;
+use std::cmp::Ordering;
 use std::ops::{Bound, Deref, Range};
 use std::sync::Arc;
-
-/// With fewer tables, comparing whole keys is as fast as the search by their fronts.
-const FENCED_FROM: usize = 4;
 
 /// Tables sorted by key, disjoint.
 #[derive(Clone, Default)]
 pub(crate) struct Run {
     tables: Arc<[Arc<TableHandle>]>,
-    /// Of a run that gets search. A part of a run has none: it is read once.
+    /// Of a run that gets search. A part of a run has none, since it is read only once.
     fences: Option<Arc<Fences>>,
 }
 
 impl Run {
     /// Creates a run for gets.
     pub(super) fn searched(tables: Vec<Arc<TableHandle>>) -> Self {
-        if tables.is_empty() {
-            return Self::default();
-        }
-        let uppers = || tables.iter().map(|table| table.meta().upper());
-        let fences = (tables.len() >= FENCED_FROM).then(|| Arc::new(Fences::new(uppers)));
+        let Some((first, last)) = tables.first().zip(tables.last()) else { return Self::default() };
+        let ends = (first.meta().smallest.as_slice(), last.meta().upper());
+        let bounds = tables.iter().map(|table| (&*table.meta().smallest, table.meta().upper()));
+        let fences = Some(Arc::new(Fences::new(ends, bounds)));
         Self { tables: tables.into(), fences }
     }
 
@@ -40,18 +38,23 @@ impl Run {
     /// tables.
     #[inline]
     pub(crate) fn place_of(&self, key: &[u8]) -> usize {
-        let places = match &self.fences {
-            Some(fences) => fences.around(key),
-            None => 0..self.len(),
-        };
-        let start = places.start;
-        start + self[places].partition_point(|table| ends_before(table.meta().upper(), key))
+        let ends = |place: usize| ends_before(self[place].meta().upper(), key);
+        match &self.fences {
+            Some(fences) => fences.place_of(key, ends),
+            None => partition_point(0..self.len(), ends),
+        }
     }
 
     /// Returns the table whose bounds contain `key`.
     #[inline]
     pub(crate) fn table_of(&self, key: &[u8]) -> Option<&Arc<TableHandle>> {
-        self.get(self.place_of(key)).filter(|table| table.meta().smallest.as_slice() <= key)
+        let ends = |place: usize| ends_before(self[place].meta().upper(), key);
+        let begins = |place: usize| self[place].meta().smallest.as_slice() <= key;
+        let place = match &self.fences {
+            Some(fences) => fences.find(key, ends, begins)?,
+            None => Some(self.place_of(key)).filter(|&at| at < self.len() && begins(at))?,
+        };
+        Some(&self[place])
     }
 }
 
@@ -71,46 +74,98 @@ impl FromIterator<Arc<TableHandle>> for Run {
     }
 }
 
-/// The upper bounds of the tables of a run, cut to eight bytes each. They lie together, so a search
-/// reads few cache lines, and compares numbers. The tables, their records and the bounds
-/// themselves are three reads of memory a step.
+/// The bounds of the tables of a run, cut to eight bytes each. They lie together, so a search reads
+/// few cache lines, and compares numbers. The tables, their records and the bounds themselves are
+/// three reads of memory a step.
 struct Fences {
     /// What all bounds begin with.
     shared: Box<[u8]>,
-    /// The eight bytes of each bound that follow. They ascend.
-    fronts: Box<[u64]>,
+    /// The eight bytes of the bounds that follow. They ascend.
+    fronts: Box<[Fronts]>,
+}
+
+struct Fronts {
+    smallest: u64,
+    upper: u64,
 }
 
 impl Fences {
-    /// `uppers` are sorted; at least one.
-    fn new<'a, T: DoubleEndedIterator<Item = Bound<&'a [u8]>>>(uppers: impl Fn() -> T) -> Self {
-        let shared = match (uppers().next().and_then(key_at), uppers().next_back().and_then(key_at))
-        {
-            (Some(first), Some(last)) => {
-                let len = first.iter().zip(last).take_while(|(a, b)| a == b).count();
-                &first[..len]
-            }
-            _ => &[],
-        };
-        let front = |upper| key_at(upper).map_or(u64::MAX, |key| key_front(&key[shared.len()..]));
-        Self { shared: shared.into(), fronts: uppers().map(front).collect() }
+    /// `ends` are the first and the last of all bounds.
+    fn new<'a>(
+        ends: (&[u8], Bound<&[u8]>),
+        bounds: impl Iterator<Item = (&'a [u8], Bound<&'a [u8]>)>,
+    ) -> Self {
+        let (first, last) = (ends.0, key_at(ends.1).unwrap_or_default());
+        let shared = first.iter().zip(last).take_while(|(a, b)| a == b).count();
+        let fronts = bounds.map(|(smallest, upper)| Fronts {
+            smallest: key_front(&smallest[shared..]),
+            upper: key_at(upper).map_or(u64::MAX, |key| key_front(&key[shared..])),
+        });
+        Self { shared: first[..shared].into(), fronts: fronts.collect() }
     }
 
-    /// Returns the places of the bounds that must be compared as a whole with `key`: all before
-    /// them are below it, all after them are not.
+    /// Returns the front of `key` among the bounds, or where the key is if it is outside of all.
     #[inline]
-    fn around(&self, key: &[u8]) -> Range<usize> {
-        let Some(rest) = key.strip_prefix(&*self.shared) else {
-            let place = if key < &*self.shared { 0 } else { self.fronts.len() };
-            return place..place;
-        };
-        let front = key_front(rest);
-        let start = self.fronts.partition_point(|other| *other < front);
-        let is_equal = self.fronts.get(start) == Some(&front);
-        let equal =
-            if is_equal { self.fronts[start..].partition_point(|o| *o == front) } else { 0 };
-        start..start + equal
+    fn front_of(&self, key: &[u8]) -> Result<u64, Ordering> {
+        match key.split_at_checked(self.shared.len()) {
+            Some((head, rest)) if same(head, &self.shared) => Ok(key_front(rest)),
+            _ => Err(key.cmp(&self.shared)),
+        }
     }
+
+    /// Returns the place of the first table that does not end before the key of `front`, or the
+    /// number of tables. Asks `ends` of the tables for which the fronts do not tell.
+    #[inline]
+    fn place(&self, front: u64, ends: impl Fn(usize) -> bool) -> usize {
+        let start = self.fronts.partition_point(|other| other.upper < front);
+        if self.fronts.get(start).is_none_or(|other| other.upper != front) {
+            return start;
+        }
+        let equal = self.fronts[start..].partition_point(|other| other.upper == front);
+        partition_point(start..start + equal, ends)
+    }
+
+    /// As [`Fences::place`].
+    #[inline]
+    fn place_of(&self, key: &[u8], ends: impl Fn(usize) -> bool) -> usize {
+        match self.front_of(key) {
+            Ok(front) => self.place(front, ends),
+            Err(Ordering::Less) => 0,
+            Err(_) => self.fronts.len(),
+        }
+    }
+
+    /// Returns the place of the table whose bounds contain `key`. Asks `ends` and `begins`, whether
+    /// a table ends before the key and begins at it or before it, if the fronts do not tell.
+    #[inline]
+    fn find(
+        &self,
+        key: &[u8],
+        ends: impl Fn(usize) -> bool,
+        begins: impl Fn(usize) -> bool,
+    ) -> Option<usize> {
+        let front = self.front_of(key).ok()?;
+        let place = self.place(front, ends);
+        let contains = match self.fronts.get(place)?.smallest.cmp(&front) {
+            Ordering::Less => true,
+            Ordering::Equal => begins(place),
+            Ordering::Greater => false,
+        };
+        contains.then_some(place)
+    }
+}
+
+/// Returns the first of `places` for which `is_before` is false. It is true for all before that.
+#[inline]
+fn partition_point(mut places: Range<usize>, is_before: impl Fn(usize) -> bool) -> usize {
+    while !places.is_empty() {
+        let middle = places.start + places.len() / 2;
+        match is_before(middle) {
+            true => places.start = middle + 1,
+            false => places.end = middle,
+        }
+    }
+    places.start
 }
 
 fn key_at(bound: Bound<&[u8]>) -> Option<&[u8]> {
@@ -124,17 +179,19 @@ fn key_at(bound: Bound<&[u8]>) -> Option<&[u8]> {
 mod tests {
     use super::*;
 
-    /// Searches as [`Run::place_of`] does.
-    fn place_of(uppers: &[Bound<&[u8]>], key: &[u8]) -> usize {
-        let places = Fences::new(|| uppers.iter().copied()).around(key);
-        let start = places.start;
-        start + uppers[places].partition_point(|upper| ends_before(*upper, key))
-    }
+    type Bounds<'a> = (&'a [u8], Bound<&'a [u8]>);
 
-    fn check(uppers: &[Bound<&[u8]>], keys: &[&[u8]]) {
+    /// Compares the search by fences with one by whole keys.
+    fn check(tables: &[Bounds<'_>], keys: &[&[u8]]) {
+        let (Some(first), Some(last)) = (tables.first(), tables.last()) else { return };
+        let fences = Fences::new((first.0, last.1), tables.iter().copied());
         for key in keys {
-            let expected = uppers.partition_point(|upper| ends_before(*upper, key));
-            assert_eq!(place_of(uppers, key), expected, "{key:?} in {uppers:?}");
+            let ends = |place: usize| ends_before(tables[place].1, key);
+            let begins = |place: usize| tables[place].0 <= *key;
+            let place = tables.partition_point(|table| ends_before(table.1, key));
+            assert_eq!(fences.place_of(key, ends), place, "{key:?} in {tables:?}");
+            let found = Some(place).filter(|&at| at < tables.len() && begins(at));
+            assert_eq!(fences.find(key, ends, begins), found, "{key:?} in {tables:?}");
         }
     }
 
@@ -158,22 +215,27 @@ mod tests {
             let keys: Vec<&[u8]> = keys.iter().map(Vec::as_slice).collect();
             let ours = || keys.iter().copied().filter(|key| key.starts_with(prefix.as_bytes()));
             for step in [1, 2, 7, 50, 400] {
-                for bound in [Bound::Included, Bound::Excluded] {
-                    let mut uppers: Vec<_> = ours().step_by(step).map(bound).collect();
-                    check(&uppers, &keys);
-                    uppers.push(Bound::Unbounded);
-                    check(&uppers, &keys);
+                let chosen: Vec<_> = ours().step_by(step).collect();
+                let pairs = || chosen.as_chunks::<2>().0.iter();
+                let mut included: Vec<_> =
+                    pairs().map(|[from, to]| (*from, Bound::Included(*to))).collect();
+                check(&included, &keys);
+                // Each table begins where the one before it ends.
+                let touching = chosen.windows(2).map(|pair| (pair[0], Bound::Excluded(pair[1])));
+                check(&touching.collect::<Vec<_>>(), &keys);
+                if let Some(last) = included.last_mut() {
+                    last.1 = Bound::Unbounded;
                 }
+                check(&included, &keys);
             }
         }
     }
 
     #[test]
-    fn a_single_bound_is_its_own_prefix() {
-        let keys: [&[u8]; 6] =
-            [b"", b"a", b"ab", b"abc", b"ac", b"\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF"];
-        for upper in [Bound::Included(&b"ab"[..]), Bound::Excluded(b"ab"), Bound::Unbounded] {
-            check(&[upper], &keys);
+    fn a_table_may_hold_a_single_key() {
+        let keys: [&[u8]; 6] = [b"", b"a", b"ab", b"ab\0", b"abc", b"ac"];
+        for upper in [Bound::Included(&b"ab"[..]), Bound::Excluded(b"ab\0"), Bound::Unbounded] {
+            check(&[(b"ab", upper)], &keys);
         }
     }
 }
