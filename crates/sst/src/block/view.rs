@@ -169,14 +169,15 @@ impl<B: Deref<Target = [u8]>> Block<B> {
         self.offset_in(self.place(index))
     }
 
-    /// Prefetches entry `index`: a get that finds its key there needs the value next. Without this
-    /// it would wait for the first line, and only then for the others.
+    /// Prefetches entry `index` and the key of its restart: a get that finds its key there needs the
+    /// value next. Without this it would wait for the first line, and only then for the others.
     #[inline]
     fn prefetch(&self, index: usize) {
         let start = self.offset(index);
         let after = if index + 1 < self.count() { self.offset(index + 1) } else { start };
         let end = if after > start { after } else { self.places_at as usize };
         let bytes = &self.bytes[..end.min(self.places_at as usize)];
+        prefetch(bytes, self.offset(self.restart_of(index)), 1);
         prefetch(bytes, start, ENTRY_LINES);
     }
 
