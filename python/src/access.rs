@@ -223,7 +223,7 @@ impl Documents {
 
     /// As [`Documents::json`], but reads no file and waits for nothing, and does not check that the
     /// text is UTF-8.
-    pub(crate) fn try_json(&self, key: &Value, out: &mut Vec<u8>) -> Result<TryGet<()>> {
+    pub(crate) fn try_json(&self, key: Value, out: &mut Vec<u8>) -> Result<TryGet<()>> {
         match &self.through {
             Through::Live => self
                 .collection

@@ -267,20 +267,26 @@ impl Collection {
         py: Python<'py>,
         key: &Bound<'py, PyAny>,
     ) -> PyResult<Option<Bound<'py, PyString>>> {
-        let (key, mut text) = (key_of(key)?, TEXT.take());
+        let (value, mut text) = (key_of(key)?, TEXT.take());
         text.clear();
-        let found = self.opened.run_attached(py, || self.documents.try_json(&key, &mut text))?;
+        let found = self.opened.run_attached(py, || self.documents.try_json(value, &mut text))?;
+        let read = |text: &mut Vec<u8>| {
+            let value = key_of(key)?;
+            text.clear();
+            self.run(py, |documents| documents.json(&value, text))
+        };
         let is_there = match found {
             TryGet::Found(()) => true,
             TryGet::Absent => false,
-            TryGet::WouldRead => self.run(py, |documents| documents.json(&key, &mut text))?,
+            TryGet::WouldRead => read(&mut text)?,
         };
         let mut returned = is_there.then(|| PyString::from_bytes(py, &text)).transpose();
         if returned.is_err() {
             // Damaged text: the checked way says of what.
-            text.clear();
-            let is_there = self.run(py, |documents| documents.json(&key, &mut text))?;
-            returned = is_there.then(|| PyString::from_bytes(py, &text)).transpose();
+            returned = match read(&mut text)? {
+                true => PyString::from_bytes(py, &text).map(Some),
+                false => Ok(None),
+            };
         }
         if text.capacity() <= TEXT_BYTES_KEPT {
             TEXT.set(text);
