@@ -12,8 +12,8 @@ use std::sync::Arc;
 #[derive(Clone, Default)]
 pub(crate) struct Run {
     tables: Arc<[Arc<TableHandle>]>,
-    /// Of a run that gets search. A part of a run has none, since it is read only once.
-    fences: Option<Arc<Fences>>,
+    /// `None` for a part of a run, which has too few searches to pay for it.
+    fronts: Option<Arc<Fronts>>,
 }
 
 impl Run {
@@ -22,15 +22,15 @@ impl Run {
         let Some((first, last)) = tables.first().zip(tables.last()) else { return Self::default() };
         let ends = (first.meta().smallest.as_slice(), last.meta().upper());
         let bounds = tables.iter().map(|table| (&*table.meta().smallest, table.meta().upper()));
-        let fences = Some(Arc::new(Fences::new(ends, bounds)));
-        Self { tables: tables.into(), fences }
+        let fronts = Some(Arc::new(Fronts::new(ends, bounds)));
+        Self { tables: tables.into(), fronts }
     }
 
     /// Returns the tables in `places`, as a run of their own.
     pub(crate) fn part(&self, places: Range<usize>) -> Self {
         match places == (0..self.len()) {
             true => self.clone(),
-            false => Self { tables: self[places].into(), fences: None },
+            false => Self { tables: self[places].into(), fronts: None },
         }
     }
 
@@ -39,8 +39,8 @@ impl Run {
     #[inline]
     pub(crate) fn place_of(&self, key: &[u8]) -> usize {
         let ends = |place: usize| ends_before(self[place].meta().upper(), key);
-        match &self.fences {
-            Some(fences) => fences.place_of(key, ends),
+        match &self.fronts {
+            Some(fronts) => fronts.place_of(key, ends),
             None => partition_point(0..self.len(), ends),
         }
     }
@@ -50,8 +50,8 @@ impl Run {
     pub(crate) fn table_of(&self, key: &[u8]) -> Option<&Arc<TableHandle>> {
         let ends = |place: usize| ends_before(self[place].meta().upper(), key);
         let begins = |place: usize| self[place].meta().smallest.as_slice() <= key;
-        let place = match &self.fences {
-            Some(fences) => fences.find(key, ends, begins)?,
+        let place = match &self.fronts {
+            Some(fronts) => fronts.find(key, ends, begins)?,
             None => Some(self.place_of(key)).filter(|&at| at < self.len() && begins(at))?,
         };
         Some(&self[place])
@@ -70,26 +70,30 @@ impl Deref for Run {
 /// A part of a run.
 impl FromIterator<Arc<TableHandle>> for Run {
     fn from_iter<T: IntoIterator<Item = Arc<TableHandle>>>(tables: T) -> Self {
-        Self { tables: tables.into_iter().collect(), fences: None }
+        Self { tables: tables.into_iter().collect(), fronts: None }
     }
 }
 
 /// The bounds of the tables of a run, cut to eight bytes each. They lie together, so a search reads
-/// few cache lines, and compares numbers. The tables, their records and the bounds themselves are
-/// three reads of memory a step.
-struct Fences {
+/// few cache lines, and compares numbers. A search of the tables themselves would read three places
+/// of memory a step: the table, its record and the bound.
+///
+/// The cut follows what all bounds share. If that is little, but most bounds share more, their
+/// fronts are equal, and the bounds are compared as a whole.
+struct Fronts {
     /// What all bounds begin with.
     shared: Box<[u8]>,
-    /// The eight bytes of the bounds that follow. They ascend.
-    fronts: Box<[Fronts]>,
+    /// They ascend.
+    of_tables: Box<[Front]>,
 }
 
-struct Fronts {
+/// The bounds of a table: of each the eight bytes after what all share.
+struct Front {
     smallest: u64,
     upper: u64,
 }
 
-impl Fences {
+impl Fronts {
     /// `ends` are the first and the last of all bounds.
     fn new<'a>(
         ends: (&[u8], Bound<&[u8]>),
@@ -97,11 +101,13 @@ impl Fences {
     ) -> Self {
         let (first, last) = (ends.0, key_at(ends.1).unwrap_or_default());
         let shared = first.iter().zip(last).take_while(|(a, b)| a == b).count();
-        let fronts = bounds.map(|(smallest, upper)| Fronts {
-            smallest: key_front(&smallest[shared..]),
-            upper: key_at(upper).map_or(u64::MAX, |key| key_front(&key[shared..])),
+        // A shorter bound is that of tables that overlap. Such a run is refused after this.
+        let front = |key: &[u8]| key_front(key.get(shared..).unwrap_or_default());
+        let of_tables = bounds.map(|(smallest, upper)| Front {
+            smallest: front(smallest),
+            upper: key_at(upper).map_or(u64::MAX, front),
         });
-        Self { shared: first[..shared].into(), fronts: fronts.collect() }
+        Self { shared: first[..shared].into(), of_tables: of_tables.collect() }
     }
 
     /// Returns the front of `key` among the bounds, or where the key is if it is outside of all.
@@ -117,21 +123,21 @@ impl Fences {
     /// number of tables. Asks `ends` of the tables for which the fronts do not tell.
     #[inline]
     fn place(&self, front: u64, ends: impl Fn(usize) -> bool) -> usize {
-        let start = self.fronts.partition_point(|other| other.upper < front);
-        if self.fronts.get(start).is_none_or(|other| other.upper != front) {
+        let start = self.of_tables.partition_point(|other| other.upper < front);
+        if self.of_tables.get(start).is_none_or(|other| other.upper != front) {
             return start;
         }
-        let equal = self.fronts[start..].partition_point(|other| other.upper == front);
+        let equal = self.of_tables[start..].partition_point(|other| other.upper == front);
         partition_point(start..start + equal, ends)
     }
 
-    /// As [`Fences::place`].
+    /// As [`Fronts::place`].
     #[inline]
     fn place_of(&self, key: &[u8], ends: impl Fn(usize) -> bool) -> usize {
         match self.front_of(key) {
             Ok(front) => self.place(front, ends),
             Err(Ordering::Less) => 0,
-            Err(_) => self.fronts.len(),
+            Err(_) => self.of_tables.len(),
         }
     }
 
@@ -146,7 +152,7 @@ impl Fences {
     ) -> Option<usize> {
         let front = self.front_of(key).ok()?;
         let place = self.place(front, ends);
-        let contains = match self.fronts.get(place)?.smallest.cmp(&front) {
+        let contains = match self.of_tables.get(place)?.smallest.cmp(&front) {
             Ordering::Less => true,
             Ordering::Equal => begins(place),
             Ordering::Greater => false,
@@ -181,22 +187,22 @@ mod tests {
 
     type Bounds<'a> = (&'a [u8], Bound<&'a [u8]>);
 
-    /// Compares the search by fences with one by whole keys.
+    /// Compares the search by fronts with one by whole keys.
     fn check(tables: &[Bounds<'_>], keys: &[&[u8]]) {
         let (Some(first), Some(last)) = (tables.first(), tables.last()) else { return };
-        let fences = Fences::new((first.0, last.1), tables.iter().copied());
+        let fronts = Fronts::new((first.0, last.1), tables.iter().copied());
         for key in keys {
             let ends = |place: usize| ends_before(tables[place].1, key);
             let begins = |place: usize| tables[place].0 <= *key;
             let place = tables.partition_point(|table| ends_before(table.1, key));
-            assert_eq!(fences.place_of(key, ends), place, "{key:?} in {tables:?}");
+            assert_eq!(fronts.place_of(key, ends), place, "{key:?} in {tables:?}");
             let found = Some(place).filter(|&at| at < tables.len() && begins(at));
-            assert_eq!(fences.find(key, ends, begins), found, "{key:?} in {tables:?}");
+            assert_eq!(fronts.find(key, ends, begins), found, "{key:?} in {tables:?}");
         }
     }
 
     #[test]
-    fn fences_find_the_place_that_whole_keys_have() {
+    fn fronts_find_the_place_that_whole_keys_have() {
         // All keys of up to four of these bytes, after nothing, a short and a long prefix; bounds
         // that differ within eight bytes, after them, and in trailing zeros.
         let bytes = [0, 1, 0x7F, 0xFF];
@@ -217,16 +223,21 @@ mod tests {
             for step in [1, 2, 7, 50, 400] {
                 let chosen: Vec<_> = ours().step_by(step).collect();
                 let pairs = || chosen.as_chunks::<2>().0.iter();
-                let mut included: Vec<_> =
-                    pairs().map(|[from, to]| (*from, Bound::Included(*to))).collect();
-                check(&included, &keys);
+                let bound = |place: usize, to| match place % 3 {
+                    0 => Bound::Excluded(to),
+                    _ => Bound::Included(to),
+                };
+                let pairs = pairs().enumerate();
+                let mut apart: Vec<_> =
+                    pairs.map(|(place, [from, to])| (*from, bound(place, *to))).collect();
+                check(&apart, &keys);
                 // Each table begins where the one before it ends.
                 let touching = chosen.windows(2).map(|pair| (pair[0], Bound::Excluded(pair[1])));
                 check(&touching.collect::<Vec<_>>(), &keys);
-                if let Some(last) = included.last_mut() {
+                if let Some(last) = apart.last_mut() {
                     last.1 = Bound::Unbounded;
                 }
-                check(&included, &keys);
+                check(&apart, &keys);
             }
         }
     }

@@ -1,7 +1,7 @@
 //! Tests of which compaction is picked, as text.
 
 use crate::bench_tree::{context, first_full, small_options};
-use flagstone_base::{Compression, FileNumber, Moment, SeqNo, TreeId};
+use flagstone_base::{Compression, ErrorKind, FileNumber, Moment, Result, SeqNo, TreeId};
 use flagstone_env::MemDisk;
 use flagstone_sst::{Expiries, TableMeta, TableOptions};
 use flagstone_tree::{
@@ -13,6 +13,10 @@ use flagstone_tree::{
 /// `deletes` or `ranges` gives it some, `lz4` or `zstd` sets its compression. `@10-20-30` gives
 /// all 100 entries expiries: the first, middle and last moment; `%` before it only half of them.
 fn version(tables: &[&str]) -> Version {
+    try_version(tables).unwrap()
+}
+
+fn try_version(tables: &[&str]) -> Result<Version> {
     let mut edit = TreeEdit::new(TreeId(3));
     for line in tables {
         let words: Vec<&str> = line.split(' ').collect();
@@ -45,7 +49,7 @@ fn version(tables: &[&str]) -> Version {
         };
         edit.added.push((words[0][1..].parse().unwrap(), meta));
     }
-    Version::empty().apply(&context(&MemDisk::default(), 1, true), &edit).unwrap()
+    Version::empty().apply(&context(&MemDisk::default(), 1, true), &edit)
 }
 
 fn options() -> TreeOptions {
@@ -225,6 +229,22 @@ fn the_next_moment_to_look_at_a_tree_is_the_first_of_its_tables() {
     let next = |millis| next_expiry(&version, Moment::from_millis(millis)).map(Moment::millis);
     let moments = [0, 10, 15, 20, 30, 40].map(next);
     assert_eq!(moments, [Some(10), Some(15), Some(20), Some(30), Some(40), None]);
+}
+
+#[test]
+fn tables_of_one_level_that_overlap_are_refused() {
+    let level = |bounds: [&str; 2]| {
+        let [one, two] = bounds;
+        try_version(&[&format!("L1 1 {one} #3 100"), &format!("L1 2 {two} #5 100")])
+    };
+    let overlapping =
+        [["a..c", "b..d"], ["user1..z", "user2..user3"], ["mmm..z", "mmm..mmm"], ["a..b", "a..b"]];
+    for bounds in overlapping {
+        let error = level(bounds).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Corruption, "{bounds:?}");
+        assert!(error.to_string().contains("tables of one run overlap"), "{error}");
+    }
+    assert_eq!(level(["user1..user3", "user4..z"]).unwrap().tables().count(), 2);
 }
 
 #[test]
