@@ -30,8 +30,8 @@ pub fn append_json(view: &View<'_>, out: &mut Vec<u8>) -> Result<(), NoJson> {
     }
 }
 
-/// As [`append_json`], but does not check the text: that of damaged bytes may not be UTF-8. For a
-/// caller that checks the whole text in any case.
+/// As [`append_json`], but does not check that the text is UTF-8, which that of a damaged document
+/// may not be. For a caller that checks the whole text in any case.
 ///
 /// # Errors
 /// As [`append_json`], other than for text that is not UTF-8.
@@ -98,15 +98,15 @@ fn put_view(view: &View<'_>, depth: usize, out: &mut Vec<u8>) -> Result<(), NoJs
 }
 
 /// The texts of the tags that alone say what the value is: null, the booleans, what is empty, small
-/// integers. Most fields of a document may be of these, in any order, and a copy of fixed length
+/// integers. Half of the fields of a comment are of these, in any order, and a copy of fixed length
 /// needs no jump for each. The last byte is the length of the text; other tags have none.
 static CONSTANTS: [[u8; 8]; tag::TEXT as usize] = {
     let mut texts = [[0; 8]; tag::TEXT as usize];
-    texts[tag::NULL as usize] = *b"null   \x04";
-    texts[tag::FALSE as usize] = *b"false  \x05";
-    texts[tag::TRUE as usize] = *b"true   \x04";
-    texts[tag::EMPTY_ARRAY as usize] = *b"[]     \x02";
-    texts[tag::EMPTY_MAP as usize] = *b"{}     \x02";
+    texts[tag::NULL as usize] = *b"null\0\0\0\x04";
+    texts[tag::FALSE as usize] = *b"false\0\0\x05";
+    texts[tag::TRUE as usize] = *b"true\0\0\0\x04";
+    texts[tag::EMPTY_ARRAY as usize] = *b"[]\0\0\0\0\0\x02";
+    texts[tag::EMPTY_MAP as usize] = *b"{}\0\0\0\0\0\x02";
     let mut small = tag::SMALL_INT;
     while small < tag::TEXT {
         let ones = b'0' + small.abs_diff(tag::SMALL_INT_ZERO) % 10;
@@ -178,10 +178,11 @@ fn put_fields(view: &View<'_>, depth: usize, out: &mut Vec<u8>) -> Result<(), No
         Some((body, names)) => {
             let keys = names.json_keys();
             let mut place = body.start();
-            while let Some(tag) = body.tag_at(place.index) {
-                let id = body.id(place.index);
+            while place.index < body.count {
+                let (id, tag) = (body.id(place.index), body.tag(place.index));
                 let key = keys.get(id).ok_or(view.malformed("defined names"))?;
                 key.put(out);
+                // Texts and constants are most fields, and need no view.
                 if tag >= tag::TEXT {
                     put_text_of(body.from(place), usize::from(tag - tag::TEXT), out);
                     place.skip(tag);

@@ -22,7 +22,7 @@ pub(crate) fn put_text(text: &[u8], out: &mut Vec<u8>) {
     if specials(last) != 0 {
         return put_escaped(rest, out);
     }
-    // The last block overlaps the one before it, whatever the length: no jump depends on it.
+    // The last 15 bytes are written again, with the quote: no jump depends on how many are left.
     let last = u128::from_le_bytes(*last) >> 8 | u128::from(b'"') << 120;
     out.truncate(end - 15);
     out.extend_from_slice(&last.to_le_bytes());
@@ -34,8 +34,8 @@ fn put_short(text: &[u8], out: &mut Vec<u8>) {
     put_block(padded(text), text.len(), out, text);
 }
 
-/// As [`put_text`], for the first `len` bytes of `bytes`, or all if they are fewer. If a block of
-/// them can be read, no jump depends on the length of a short text.
+/// As [`put_text`], for the first `len` bytes of `bytes`. If a block of 16 bytes can be read, no
+/// jump depends on the length of a short text.
 #[inline]
 pub(crate) fn put_text_of(bytes: &[u8], len: usize, out: &mut Vec<u8>) {
     match bytes.first_chunk::<16>() {
@@ -44,12 +44,12 @@ pub(crate) fn put_text_of(bytes: &[u8], len: usize, out: &mut Vec<u8>) {
             let text = u128::from_le_bytes(*block) & ((1 << (8 * len)) - 1);
             put_block(text, len, out, &block[..len]);
         }
-        _ => put_text(bytes.get(..len).unwrap_or(bytes), out),
+        _ => put_text(&bytes[..len], out),
     }
 }
 
 /// Appends the text of `len` bytes that begins `block`, with zeros after it, and the closing quote.
-/// `text` is the same.
+/// `text` is that text as bytes, for the case that it has escapes.
 #[inline]
 fn put_block(block: u128, len: usize, out: &mut Vec<u8>, text: &[u8]) {
     if specials(&block.to_le_bytes()) & ((1 << len) - 1) != 0 {

@@ -129,27 +129,19 @@ impl<'a> Body<'a> {
         })
     }
 
+    /// Returns the tag of value `index`, which must be less than the number of values.
     #[inline]
-    fn tag(&self, index: usize) -> u8 {
+    pub(crate) fn tag(&self, index: usize) -> u8 {
         match self.tags {
             Tags::Each(tags) => tags[index],
             Tags::One(tag) => tag,
         }
     }
 
-    /// Returns the tag of value `index`, if there is one.
-    #[inline]
-    pub(crate) fn tag_at(&self, index: usize) -> Option<u8> {
-        match self.tags {
-            Tags::Each(tags) => tags.get(index).copied(),
-            Tags::One(tag) => (index < self.count).then_some(tag),
-        }
-    }
-
-    /// Returns the bytes from the fixed area of the value at `place` on.
+    /// Returns the bytes from the fixed area of the value at `place` on: at least its width.
     #[inline]
     pub(crate) fn from(&self, place: Place) -> &'a [u8] {
-        self.values.get(place.fixed..).unwrap_or_default()
+        &self.values[place.fixed..]
     }
 
     /// Returns the place of the first value.

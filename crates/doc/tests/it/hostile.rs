@@ -88,7 +88,7 @@ fn mutated_documents_do_no_harm() {
             assert!(!valid);
             continue;
         };
-        let (mut out, mut unchecked) = (Vec::new(), Vec::new());
+        let (mut out, mut unchecked, mut of_value) = (Vec::new(), Vec::new(), Vec::new());
         let value = view.to_value();
         let json = json::append_json(&view, &mut out);
         match (&json, json::append_json_bytes(&view, &mut unchecked)) {
@@ -99,8 +99,10 @@ fn mutated_documents_do_no_harm() {
         let again = Encoder::new().encode_view(&view, None, &mut Vec::new());
         if valid {
             assert!(value.is_ok() && again.is_ok(), "a valid document can be read: {bytes:?}");
+            let written = json::append_value_json(&value.unwrap(), &mut of_value);
+            assert_eq!(json.is_ok(), written.is_ok(), "{bytes:?}");
+            assert!(json.is_err() || out == of_value, "{bytes:?}");
         }
-        drop(json);
         for path in ["id", "tags.2.c", "pairs.two.1", "ints.2", "nothing", "long"] {
             if let Ok(Some(found)) = view.path(path) {
                 let _read = (found.as_str(), found.as_i64(), found.as_f64(), found.as_u64());
@@ -109,6 +111,23 @@ fn mutated_documents_do_no_harm() {
             }
         }
         let _document = Document::from_bytes(bytes, None);
+    }
+}
+
+#[test]
+fn text_that_is_not_utf8_is_refused_unless_the_caller_checks_it() {
+    // Maps of `a` and `b`, the text of `b` is damaged: with names, and with their ids.
+    let names = Names::new();
+    assert_eq!((names.intern("a"), names.intern("b")), (Some(0), Some(1)));
+    let with_names: &[u8] = b"\x12\x02\x01a\x01b\x25\x41\xFF";
+    let with_ids = b"\x1B\x02\x00\x01\x25\x41\xFF";
+    for bytes in [with_names, with_ids] {
+        let view = View::of(bytes, Some(&names)).unwrap();
+        let error = json::append_json(&view, &mut Vec::new()).unwrap_err();
+        assert!(error.to_string().contains("text in UTF-8"), "{error}");
+        let mut out = Vec::new();
+        json::append_json_bytes(&view, &mut out).unwrap();
+        assert_eq!(out, b"{\"a\":1,\"b\":\"\xFF\"}");
     }
 }
 

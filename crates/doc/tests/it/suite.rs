@@ -81,6 +81,24 @@ fn numbers_come_out_as_they_went_in() {
 }
 
 #[test]
+fn small_values_print_the_same_wherever_they_stand() {
+    let words = ["null", "false", "true", "[]", "{}"].map(str::to_owned);
+    for value in words.into_iter().chain((-30..300).map(|int: i32| int.to_string())) {
+        for text in
+            [value.clone(), format!("[{value},\"x\"]"), format!("{{\"a\":{value},\"b\":{value}}}")]
+        {
+            for names in [None, Some(&Names::new())] {
+                let mut bytes = Vec::new();
+                JsonParser::default().parse(text.as_bytes(), names, &mut bytes).unwrap();
+                let mut printed = Vec::new();
+                json::append_json(&View::of(&bytes, names).unwrap(), &mut printed).unwrap();
+                assert_eq!(String::from_utf8(printed).unwrap(), text);
+            }
+        }
+    }
+}
+
+#[test]
 fn an_error_names_the_position_and_what_was_expected() {
     let error = json::parse("{\"a\":1,\n \"é\": x}").unwrap_err();
     assert_eq!((error.offset, error.line, error.column), (15, 2, 7));

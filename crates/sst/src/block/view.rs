@@ -169,8 +169,8 @@ impl<B: Deref<Target = [u8]>> Block<B> {
         self.offset_in(self.place(index))
     }
 
-    /// Prefetches entry `index` and the key of its restart: a get that finds its key there needs
-    /// the value next. Without this it would wait for one line after another.
+    /// Prefetches entry `index`, and the beginning of its restart, which has the front of the key.
+    /// Without this, a get would wait for one line after another.
     #[inline]
     fn prefetch(&self, index: usize) {
         let start = self.offset(index);
