@@ -211,13 +211,13 @@ impl Documents {
         document.map(|document| selection.select(&document.root()).map_err(wrong)).transpose()
     }
 
-    /// Appends the document as JSON text. Returns whether there is one.
-    pub(crate) fn json(&self, key: &Value, out: &mut Vec<u8>) -> Result<bool> {
+    /// Appends the document as JSON text, which is checked. Returns whether there is one.
+    pub(crate) fn json(&self, key: Value, out: &mut Vec<u8>) -> Result<bool> {
         if let Through::Live = self.through {
             let found = self.collection.look(key, |root| Ok(json::append_json(root, out)))?;
             return Ok(found.transpose()?.is_some());
         }
-        let document = self.get(key)?;
+        let document = self.get(&key)?;
         Ok(document.map(|document| json::append_json(&document.root(), out)).transpose()?.is_some())
     }
 

@@ -19,7 +19,7 @@ use crate::signals::Interrupt;
 use crate::through::Through;
 use crate::{load, load_arrow, models, time, update, value, views};
 use flagstone::{Index, Result, TryGet, Value};
-use pyo3::exceptions::{PyKeyError, PyTypeError};
+use pyo3::exceptions::{PyKeyError, PyTypeError, PyUnicodeDecodeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyDict, PyString, PyTuple};
 use std::cell::Cell;
@@ -267,27 +267,28 @@ impl Collection {
         py: Python<'py>,
         key: &Bound<'py, PyAny>,
     ) -> PyResult<Option<Bound<'py, PyString>>> {
-        let (value, mut text) = (key_of(key)?, TEXT.take());
+        let mut text = TEXT.take();
         text.clear();
-        let found = self.opened.run_attached(py, || self.documents.try_json(value, &mut text))?;
-        let read = |text: &mut Vec<u8>| {
-            let value = key_of(key)?;
-            text.clear();
-            self.run(py, |documents| documents.json(&value, text))
-        };
-        let is_there = match found {
-            TryGet::Found(()) => true,
-            TryGet::Absent => false,
-            TryGet::WouldRead => read(&mut text)?,
-        };
-        let mut returned = is_there.then(|| PyString::from_bytes(py, &text)).transpose();
-        if returned.is_err() {
-            // Damaged text: the checked way says of what.
-            returned = match read(&mut text)? {
-                true => PyString::from_bytes(py, &text).map(Some),
-                false => Ok(None),
-            };
+        let mut found = TryGet::WouldRead;
+        if let Through::Live = self.documents.through {
+            let key = key_of(key)?;
+            found = self.opened.run_attached(py, || self.documents.try_json(key, &mut text))?;
         }
+        let read = |text: &mut Vec<u8>| {
+            let key = key_of(key)?;
+            text.clear();
+            let is_there = self.run(py, |documents| documents.json(key, text))?;
+            is_there.then(|| PyString::from_bytes(py, text)).transpose()
+        };
+        let returned = match found {
+            TryGet::Absent => Ok(None),
+            TryGet::WouldRead => read(&mut text),
+            TryGet::Found(()) => match PyString::from_bytes(py, &text) {
+                // A damaged document: the checked way says so.
+                Err(error) if error.is_instance_of::<PyUnicodeDecodeError>(py) => read(&mut text),
+                text => text.map(Some),
+            },
+        };
         if text.capacity() <= TEXT_BYTES_KEPT {
             TEXT.set(text);
         }
