@@ -49,6 +49,12 @@ class Runs:
     def median(self, label: str, measure: str) -> float:
         return statistics.median(self.found[(label, measure)])
 
+    def rates(self, label: str, measure: str) -> str:
+        """The median, with the least and the greatest of the rounds."""
+        found = self.found[(label, measure)]
+        median = f"{statistics.median(found):,.0f}"
+        return f"{median} ({min(found):,.0f} to {max(found):,.0f})"
+
 
 def measure(runs: Runs, options: argparse.Namespace, comments: Path) -> None:
     folder = runs.folder
@@ -94,7 +100,8 @@ def report(runs: Runs, options: argparse.Namespace) -> str:
         "# Figures of the Python package",
         "",
         f"`python/bench/figures.py --comments {options.comments} --records {options.records}`: "
-        f"medians of {options.rounds} rounds, each workload in a process of its own.",
+        f"medians of {options.rounds} rounds, and of rates the least and the greatest. Each "
+        "workload has a process of its own.",
         "",
         f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores, CPython "
         f"{platform.python_version()}, {', '.join(versions())}. Commit {options.commit}. Memory "
@@ -109,8 +116,8 @@ def report(runs: Runs, options: argparse.Namespace) -> str:
         "|---|---|---|",
     ]
     for engine in ("flagstone", "sqlite3", "lmdb", "rocksdict"):
-        put, get = (runs.median(engine, name) for name in ("put", "get"))
-        lines.append(f"| {engine} | {put:,.0f} | {get:,.0f} |")
+        put, get = (runs.rates(engine, name) for name in ("put", "get"))
+        lines.append(f"| {engine} | {put} | {get} |")
     lines += ["| *at least* | *80,000* | *700,000* |", ""]
     lines += [
         f"## Documents: {options.comments:,} comments, 1.2 KB of JSON each",
@@ -119,14 +126,15 @@ def report(runs: Runs, options: argparse.Namespace) -> str:
         "|---|---|---|---|",
     ]
     rate = runs.median("tool", "documents/s")
-    lines.append(f"| `flagstone load` of the tool | {rate:,.0f} | | |")
+    tool = runs.rates("tool", "documents/s")
+    lines.append(f"| `flagstone load` of the tool | {tool} | | |")
     for label, text, least in (
         ("load", "`c.load`", f"{0.9 * rate:,.0f}"),
         ("get_json", "`c.get_json`, cached", "400,000"),
         ("two columns", "two columns into polars", "1,000,000"),
     ):
-        found, peak = (runs.median(label, name) for name in ("documents/s", "peak MiB"))
-        lines.append(f"| {text} | {found:,.0f} | {least} | {peak:,.0f} |")
+        found, peak = runs.rates(label, "documents/s"), runs.median(label, "peak MiB")
+        lines.append(f"| {text} | {found} | {least} | {peak:,.0f} |")
     result = runs.median("two columns", "result MiB")
     lines += [
         "",
