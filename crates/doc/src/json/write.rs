@@ -30,8 +30,8 @@ pub fn append_json(view: &View<'_>, out: &mut Vec<u8>) -> Result<(), NoJson> {
     }
 }
 
-/// As [`append_json`], but does not check that the text is UTF-8, which that of a damaged document
-/// may not be. For a caller that checks the whole text in any case.
+/// As [`append_json`], but does not check that the text is UTF-8: in a damaged document it may not
+/// be. For a caller that checks the whole text anyway.
 ///
 /// # Errors
 /// As [`append_json`], other than for text that is not UTF-8.
@@ -97,9 +97,9 @@ fn put_view(view: &View<'_>, depth: usize, out: &mut Vec<u8>) -> Result<(), NoJs
     put_other(view, depth, out)
 }
 
-/// The texts of the tags that alone say what the value is: null, the booleans, what is empty, small
-/// integers. Half of the fields of a comment are of these, in any order, and a copy of fixed length
-/// needs no jump for each. The last byte is the length of the text; other tags have none.
+/// The JSON of values that their tag alone determines: null, the booleans, empty arrays and maps,
+/// small integers. Half of the fields of a comment are such, in any order, and a copy of fixed
+/// length replaces a jump for each. The last byte is the length of the text, 0 for other tags.
 static CONSTANTS: [[u8; 8]; tag::TEXT as usize] = {
     let mut texts = [[0; 8]; tag::TEXT as usize];
     texts[tag::NULL as usize] = *b"null\0\0\0\x04";
@@ -182,9 +182,9 @@ fn put_fields(view: &View<'_>, depth: usize, out: &mut Vec<u8>) -> Result<(), No
                 let (id, tag) = (body.id(place.index), body.tag(place.index));
                 let key = keys.get(id).ok_or(view.malformed("defined names"))?;
                 key.put(out);
-                // Texts and constants are most fields, and need no view.
+                // Most fields are texts or constants, which need no view.
                 if tag >= tag::TEXT {
-                    put_text_of(body.from(place), usize::from(tag - tag::TEXT), out);
+                    put_text_of(body.bytes_at(place), usize::from(tag - tag::TEXT), out);
                     place.skip(tag);
                 } else if let Some(text) = constant(tag) {
                     put_constant(text, out);

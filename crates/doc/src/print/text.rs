@@ -22,7 +22,7 @@ pub(crate) fn put_text(text: &[u8], out: &mut Vec<u8>) {
     if specials(last) != 0 {
         return put_escaped(rest, out);
     }
-    // The last 15 bytes are written again, with the quote: no jump depends on how many are left.
+    // Writes the last 15 bytes again, with the quote, so no jump depends on how many are left.
     let last = u128::from_le_bytes(*last) >> 8 | u128::from(b'"') << 120;
     out.truncate(end - 15);
     out.extend_from_slice(&last.to_le_bytes());

@@ -140,7 +140,7 @@ impl<'a> Body<'a> {
 
     /// Returns the bytes from the fixed area of the value at `place` on: at least its width.
     #[inline]
-    pub(crate) fn from(&self, place: Place) -> &'a [u8] {
+    pub(crate) fn bytes_at(&self, place: Place) -> &'a [u8] {
         &self.values[place.fixed..]
     }
 

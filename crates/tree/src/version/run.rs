@@ -2,7 +2,7 @@
 
 use super::handle::TableHandle;
 use super::span::ends_before;
-use flagstone_base::bytes::same;
+use flagstone_base::bytes::{common_prefix, same};
 use flagstone_base::key::key_front;
 use std::cmp::Ordering;
 use std::ops::{Bound, Deref, Range};
@@ -87,7 +87,7 @@ struct Fronts {
     of_tables: Box<[Front]>,
 }
 
-/// The bounds of a table: of each the eight bytes after what all share.
+/// The eight bytes of both bounds of a table that follow what all bounds share.
 struct Front {
     smallest: u64,
     upper: u64,
@@ -100,8 +100,8 @@ impl Fronts {
         bounds: impl Iterator<Item = (&'a [u8], Bound<&'a [u8]>)>,
     ) -> Self {
         let (first, last) = (ends.0, key_at(ends.1).unwrap_or_default());
-        let shared = first.iter().zip(last).take_while(|(a, b)| a == b).count();
-        // A shorter bound is that of tables that overlap. Such a run is refused after this.
+        let shared = common_prefix(first, last);
+        // Only tables that overlap can have a shorter bound. Such a run is refused after this.
         let front = |key: &[u8]| key_front(key.get(shared..).unwrap_or_default());
         let of_tables = bounds.map(|(smallest, upper)| Front {
             smallest: front(smallest),
@@ -110,7 +110,8 @@ impl Fronts {
         Self { shared: first[..shared].into(), of_tables: of_tables.collect() }
     }
 
-    /// Returns the front of `key` among the bounds, or where the key is if it is outside of all.
+    /// Returns the eight bytes of `key` that are compared, or, if the key does not begin as all
+    /// bounds do, whether it lies before or after them.
     #[inline]
     fn front_of(&self, key: &[u8]) -> Result<u64, Ordering> {
         match key.split_at_checked(self.shared.len()) {
@@ -141,8 +142,9 @@ impl Fronts {
         }
     }
 
-    /// Returns the place of the table whose bounds contain `key`. Asks `ends` and `begins`, whether
-    /// a table ends before the key and begins at it or before it, if the fronts do not tell.
+    /// Returns the place of the table whose bounds contain `key`. If the fronts do not tell, asks
+    /// `ends` whether a table ends before the key, and `begins` whether it begins at the key or
+    /// before it.
     #[inline]
     fn find(
         &self,
