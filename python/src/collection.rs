@@ -17,12 +17,11 @@ use crate::scan::Part;
 use crate::selection::{Selected, Selection};
 use crate::signals::Interrupt;
 use crate::through::Through;
-use crate::{load, load_arrow, models, time, update, value, views};
+use crate::{json_text, load, load_arrow, models, time, update, value, views};
 use flagstone::{Index, Result, TryGet, Value};
-use pyo3::exceptions::{PyKeyError, PyTypeError, PyUnicodeDecodeError};
+use pyo3::exceptions::{PyKeyError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyDict, PyString, PyTuple};
-use std::cell::Cell;
 use std::ops::Bound as End;
 use std::sync::Arc;
 
@@ -138,14 +137,6 @@ impl Collection {
         let edited = Edited::new(&self.opened, &self.documents, key, document);
         Document::of_edited(py, edited, self.decimals)
     }
-}
-
-/// A longer text of a document is freed once it is returned; a shorter one leaves its memory to the
-/// next.
-const TEXT_BYTES_KEPT: usize = 64 << 10;
-
-thread_local! {
-    static TEXT: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
 
 #[pymethods]
@@ -267,32 +258,7 @@ impl Collection {
         py: Python<'py>,
         key: &Bound<'py, PyAny>,
     ) -> PyResult<Option<Bound<'py, PyString>>> {
-        let mut text = TEXT.take();
-        text.clear();
-        let mut found = TryGet::WouldRead;
-        if let Through::Live = self.documents.through {
-            let key = key_of(key)?;
-            found = self.opened.run_attached(py, || self.documents.try_json(key, &mut text))?;
-        }
-        let read = |text: &mut Vec<u8>| {
-            let key = key_of(key)?;
-            text.clear();
-            let is_there = self.run(py, |documents| documents.json(key, text))?;
-            is_there.then(|| PyString::from_bytes(py, text)).transpose()
-        };
-        let returned = match found {
-            TryGet::Absent => Ok(None),
-            TryGet::WouldRead => read(&mut text),
-            TryGet::Found(()) => match PyString::from_bytes(py, &text) {
-                // A damaged document: the checked way says so.
-                Err(error) if error.is_instance_of::<PyUnicodeDecodeError>(py) => read(&mut text),
-                text => text.map(Some),
-            },
-        };
-        if text.capacity() <= TEXT_BYTES_KEPT {
-            TEXT.set(text);
-        }
-        returned
+        json_text::get(py, &self.opened, &self.documents, key)
     }
 
     /// Sets the document of `key`, as `c[key] = document` does. It expires at `expires`: a

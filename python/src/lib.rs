@@ -42,6 +42,7 @@ mod scan;
 
 mod changes;
 mod incoming;
+mod json_text;
 mod load;
 mod load_arrow;
 
