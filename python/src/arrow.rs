@@ -222,14 +222,17 @@ impl ArrowSource {
         Ok(self.with(self.find.clone_ref(py), columns))
     }
 
-    /// Returns for each column its name, the path by which filters find its values, and its type;
-    /// nothing if filters cannot be pushed down.
-    fn _paths(&self) -> Vec<(String, String, String)> {
+    /// Returns for each column its name, the path by which filters find its values, its type, and
+    /// whether that was given; nothing if filters cannot be pushed down.
+    fn _paths(&self) -> Vec<(String, String, String, bool)> {
         if !self.find.get().is_whole() {
             return Vec::new();
         }
         let paths = self.columns.filter_paths().zip(self.columns.kinds());
-        paths.map(|(path, (name, kind))| (name.to_owned(), path, kind.to_string())).collect()
+        paths
+            .zip(self.columns.casts())
+            .map(|((path, (name, kind)), casts)| (name.to_owned(), path, kind.to_string(), casts))
+            .collect()
     }
 
     /// Returns a source of the documents that match `filter`, too.

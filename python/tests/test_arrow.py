@@ -172,9 +172,32 @@ ODD = st.sampled_from(
     [
         None, True, 0, 1, -(2**63), 2**63, 2**70, 0.0, -0.0, 0.1, 1e300, Decimal("1.10"), "", "a",
         "a\0b", "long" * 400, {}, {"y": 1, "x": [1]}, b"\0", uuid.UUID(int=1),
-        datetime.datetime(2020, 1, 1, tzinfo=UTC),
+        datetime.datetime(2020, 1, 1, tzinfo=UTC), "2020-01-01t02:00:00.123456789+02:00",
     ]
 )
+
+
+def test_a_column_of_timestamps_takes_text_by_rfc_3339(c: flagstone.Collection) -> None:
+    """It refused all text, which is what times of JSON are."""
+    c.update(
+        {
+            1: {"at": "2001-01-01T00:00:00Z"},
+            2: {"at": "2001-01-01t02:00:00.123456789+02:00"},
+            3: {"at": "2016-12-31 23:59:60Z"},
+            4: {"at": datetime.datetime(2001, 1, 1, tzinfo=UTC)},
+        }
+    )
+    columns = {"_key": "$key", "at": ("$.at", "timestamp")}
+    found = {row["_key"]: row["at"] for row in rows(c.find().arrow(columns))}
+    assert found == {
+        1: datetime.datetime(2001, 1, 1, tzinfo=UTC),
+        2: datetime.datetime(2001, 1, 1, microsecond=123456, tzinfo=UTC),
+        3: datetime.datetime(2017, 1, 1, tzinfo=UTC),
+        4: datetime.datetime(2001, 1, 1, tzinfo=UTC),
+    }
+    c[5] = {"at": "2001-02-30T00:00:00Z"}
+    with pytest.raises(Exception, match='document 5, column at: expected timestamp, found "2001-02'):
+        rows(c.find().arrow(columns))
 
 
 def test_an_index_fills_columns_as_documents_do(c: flagstone.Collection) -> None:

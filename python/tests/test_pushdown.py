@@ -32,6 +32,8 @@ INTS = st.sampled_from([-(2**63), -1, 0, 1, 2, 3, 2**53, 2**53 + 1, 2**63 - 1])
 FLOATS = st.sampled_from([-math.inf, -1.5, -0.0, 0.0, 0.1, 1.0, 1.5, 2.0**53, 1e300, math.inf, math.nan])
 TEXTS = st.sampled_from(["", "a", "ab", "b", "\u00e9", "\U0001f600"])
 TIMES = st.sampled_from([DAY, DAY + datetime.timedelta(microseconds=1), DAY.replace(year=1)])
+# A column of timestamps takes them, too.
+TIME_TEXTS = st.sampled_from(["2020-01-01T00:00:00Z", "2020-01-01t01:00:00.0000019+01:00"])
 DECIMALS = st.sampled_from([Decimal("0"), Decimal("0.10"), Decimal("-1.5"), Decimal(10**17)])
 OF = {
     "i": INTS, "f": FLOATS, "s": TEXTS, "b": st.booleans(), "t": TIMES, "d": DECIMALS, "x": INTS,
@@ -50,7 +52,7 @@ DOCUMENTS = st.fixed_dictionaries(
         "f": maybe(FLOATS | st.sampled_from([1, 2, 2**53])),
         "s": maybe(TEXTS),
         "b": maybe(st.booleans()),
-        "t": maybe(TIMES),
+        "t": maybe(TIMES | TIME_TEXTS),
         "d": maybe(DECIMALS),
         "m": maybe(st.fixed_dictionaries({}, optional={"x": maybe(INTS)}) | INTS | st.just([])),
         "j": maybe(INTS | TEXTS | st.lists(INTS, max_size=2)),

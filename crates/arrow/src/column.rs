@@ -14,6 +14,8 @@ pub struct Column {
     pub(crate) name: String,
     pub(crate) place: Place,
     pub(crate) kind: Option<Kind>,
+    /// Its type was given, not inferred: text by RFC 3339 is a timestamp then.
+    pub(crate) is_cast: bool,
     /// Texts are views, see [`Columns::with_text_views`].
     has_views: bool,
 }
@@ -127,13 +129,19 @@ impl Place {
 impl Column {
     /// A column of the primary keys.
     pub fn key(name: impl Into<String>) -> Self {
-        Self { name: name.into(), place: Place::Key, kind: None, has_views: false }
+        Self { name: name.into(), place: Place::Key, kind: None, is_cast: false, has_views: false }
     }
 
     /// A column of the values of one field of the documents, which may contain points.
     pub fn field(name: impl Into<String>) -> Self {
         let name = name.into();
-        Self { place: Place::Field(name.clone()), name, kind: None, has_views: false }
+        Self {
+            place: Place::Field(name.clone()),
+            name,
+            kind: None,
+            is_cast: false,
+            has_views: false,
+        }
     }
 
     /// A column of the values at `path`: dotted, or a JSONPath of names and indexes alone.
@@ -153,12 +161,17 @@ impl Column {
         } else {
             Place::Dotted(path.to_owned())
         };
-        Ok(Self { name: name.into(), place, kind: None, has_views: false })
+        Ok(Self { name: name.into(), place, kind: None, is_cast: false, has_views: false })
     }
 
-    /// The same column with this type.
+    /// The same column with this type. If it is of timestamps, text by RFC 3339 is one.
     #[must_use]
     pub fn of(mut self, kind: Kind) -> Self {
+        self.is_cast = true;
+        self.inferred(kind)
+    }
+
+    fn inferred(mut self, kind: Kind) -> Self {
         self.kind = Some(kind);
         self
     }
@@ -209,18 +222,18 @@ impl Columns {
             false => name == DOCUMENT,
         })?;
         let mut columns: Vec<Column> =
-            key.map(|name| Column::key(name).of(keys.kind())).into_iter().collect();
+            key.map(|name| Column::key(name).inferred(keys.kind())).into_iter().collect();
         if !is_struct {
             // Documents that are no maps, or maps of anything: one column.
             if count > 0 || columns.is_empty() {
-                columns.push(Column::path(DOCUMENT, "$")?.of(seen.kind()));
+                columns.push(Column::path(DOCUMENT, "$")?.inferred(seen.kind()));
             }
             return Self::new(columns);
         }
         for (name, mut seen) in seen.into_fields() {
             let column = Column::field(name);
             add_extremes(&mut seen, find, &column)?;
-            columns.push(column.of(seen.kind()));
+            columns.push(column.inferred(seen.kind()));
         }
         Self::new(columns)
     }
@@ -307,6 +320,11 @@ impl Columns {
             Some(if column.kind().is_of_sort_key() { path } else { FieldPath::root() })
         };
         self.0.iter().filter_map(path).collect()
+    }
+
+    /// Returns for each column whether its type was given: one of timestamps takes text, too.
+    pub fn casts(&self) -> impl Iterator<Item = bool> {
+        self.0.iter().map(|column| column.is_cast)
     }
 
     /// Returns the same columns, with those of text as views: Arrow's `Utf8View`, as polars holds

@@ -3,9 +3,10 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests may")]
 
 use arrow_array::cast::AsArray;
+use arrow_array::types::TimestampMicrosecondType;
 use arrow_array::{Array, ArrayRef};
 use flagstone::env::MemDisk;
-use flagstone::{Collection, Database, DateTime, Environment, Map, Value};
+use flagstone::{Collection, Database, DateTime, Environment, Hint, Index, Map, Value, doc};
 use flagstone_arrow::{Column, Columns, KeyColumn, Kind, OnMismatch, Stream, StreamOptions};
 use std::sync::Arc;
 
@@ -83,6 +84,41 @@ fn a_key_that_is_no_name_does_not_fit_a_struct_and_a_null_loses_nothing() {
     c.put_value(2, &Value::Map(map)).unwrap();
     let error = read(&c, &columns, OnMismatch::Error).unwrap_err();
     assert!(error.ends_with("expected a struct without the key 7, found 2"), "{error}");
+    assert_eq!(read(&c, &columns, OnMismatch::Null).unwrap().null_count(), 1);
+}
+
+/// Times of JSON are text, which a column of timestamps refused.
+#[test]
+fn a_column_of_timestamps_takes_text_of_times() {
+    let (_database, c) = collection();
+    let times = [
+        ("2001-01-01T00:00:00Z", 978_307_200_000_000),
+        ("2001-01-01t02:00:00.123456789+02:00", 978_307_200_123_456),
+        ("2016-12-31 23:59:60z", 1_483_228_800_000_000),
+        ("1969-12-31T23:59:59.9999999-00:00", -1),
+    ];
+    for (n, (text, _)) in times.iter().enumerate() {
+        c.put_value(n as i64, &doc!({ "m": (*text) })).unwrap();
+    }
+    c.put_value(4, &doc!({ "m": (DateTime::from_micros(5)) })).unwrap();
+    let columns = column(&c, Some("timestamp"), 0);
+    let micros = |found: &ArrayRef| {
+        let values = found.as_primitive::<TimestampMicrosecondType>().iter().flatten();
+        values.collect::<std::collections::BTreeSet<_>>()
+    };
+    let expected = times.iter().map(|(_, micros)| *micros).chain([5]).collect();
+    assert_eq!(micros(&read(&c, &columns, OnMismatch::Error).unwrap()), expected);
+    // The same from the entries of an index.
+    c.create_index("m", Index::on("$.m")).unwrap();
+    let find = c.find(r#"{"m":{"$ne":null}}"#).hint(Hint::index("m")).project("m");
+    let options = StreamOptions { threads: 1, ..StreamOptions::default() };
+    let batches = Stream::new(&columns, &find, options).unwrap();
+    let found = batches.flat_map(|batch| micros(batch.unwrap().column(0)));
+    assert_eq!(found.collect::<std::collections::BTreeSet<_>>(), expected);
+    // Other text does not fit.
+    c.put_value(5, &doc!({ "m": "2001-02-30T00:00:00Z" })).unwrap();
+    let error = read(&c, &columns, OnMismatch::Error).unwrap_err();
+    assert!(error.contains("column m: expected timestamp, found \"2001-02-30"), "{error}");
     assert_eq!(read(&c, &columns, OnMismatch::Null).unwrap().null_count(), 1);
 }
 

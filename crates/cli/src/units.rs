@@ -20,10 +20,10 @@ pub(crate) fn expiry(text: &str) -> Result<Expiry, String> {
         None => {}
     }
     let time = DateTime::parse_rfc3339(text).map(DateTime::as_micros);
-    let micros: Option<u64> = time.and_then(|micros| micros.try_into().ok());
     let expected = "expected a duration such as 90s, 15m, 2h or 7d, or a moment such as \
                     2026-12-31T00:00:00Z";
-    let micros = micros.ok_or(expected)?;
+    let micros = u64::try_from(time.ok_or(expected)?);
+    let micros = micros.map_err(|_before_1970| "this moment has passed")?;
     Ok(Expiry::At(Moment::since_1970(Duration::from_micros(micros))))
 }
 
@@ -107,13 +107,16 @@ mod tests {
             ("250ms", Ok(Expiry::After(Duration::from_millis(250)))),
             ("2026-12-31T00:00:00Z", Ok(Expiry::At(Moment::from_millis(1_798_675_200_000)))),
             ("1970-01-01T01:00:00.0015+01:00", Ok(Expiry::At(Moment::from_millis(1)))),
+            ("1970-01-01t00:00:00.001999999z", Ok(Expiry::At(Moment::from_millis(1)))),
+            ("2016-12-31 23:59:60Z", Ok(Expiry::At(Moment::from_millis(1_483_228_800_000)))),
         ] {
             assert_eq!(expiry(text), expected, "{text}");
         }
         for text in ["", "2", "h", "2 h", "2h30", "-2h", "1.5h", "2y", "tomorrow", "2026-12-31"] {
             assert!(expiry(text).unwrap_err().contains("such as 90s"), "{text}");
         }
-        for text in ["99999999999999999999s", "18446744073709551615w", "1969-12-31T23:59:59Z"] {
+        assert_eq!(expiry("1969-12-31T23:59:59Z"), Err("this moment has passed".into()));
+        for text in ["99999999999999999999s", "18446744073709551615w", "2026-02-30T00:00:00Z"] {
             assert!(expiry(text).unwrap_err().contains("such as 90s"), "{text}");
         }
         assert_eq!(expiry("0h"), Err("expected more than 0".into()));

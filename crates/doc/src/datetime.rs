@@ -21,8 +21,14 @@ impl DateTime {
         self.0
     }
 
-    /// Parses RFC 3339 text such as `2019-08-01T02:00:00.5+02:00`. Returns `None` if `text` has
-    /// another form or is finer than microseconds.
+    /// Parses RFC 3339 text such as `2019-08-01T02:00:00.5+02:00`; `T` and `Z` may be lower-case,
+    /// and a space may stand for `T`. Returns `None` if `text` has another form, or names a day or
+    /// a time that no calendar has.
+    ///
+    /// What is finer than a microsecond is cut off, which is towards the past, also before 1970. A
+    /// leap second, `23:59:60` in UTC at the end of a month, is the first second of the next one,
+    /// as in Unix time. The offset `-00:00` says that the local offset is unknown: the time is in
+    /// UTC.
     pub fn parse_rfc3339(text: &str) -> Option<Self> {
         let (date, rest) = text.split_at_checked(10)?;
         let (separator, rest) = rest.split_at_checked(1)?;
@@ -30,7 +36,7 @@ impl DateTime {
         let [year, month, day] = numbers(date, b'-', [4, 2, 2])?;
         let [hour, minute, second] = numbers(time, b':', [2, 2, 2])?;
         let days = days_before(year, month, day)?;
-        let is_time = hour < 24 && minute < 60 && second < 60 && "Tt ".contains(separator);
+        let is_time = hour < 24 && minute < 60 && second <= 60 && "Tt ".contains(separator);
         let digits = rest
             .strip_prefix('.')
             .map_or(0, |rest| rest.bytes().take_while(u8::is_ascii_digit).count());
@@ -38,9 +44,12 @@ impl DateTime {
             return None;
         }
         let (fraction, zone) = rest.split_at(if digits == 0 { 0 } else { digits + 1 });
-        let micros = micros(fraction.trim_start_matches('.'))?;
-        let seconds = (hour * 60 + minute) * 60 + second - offset_seconds(zone)?;
-        Some(Self(days * DAY + seconds * SECOND + micros))
+        let of_day = (hour * 60 + minute) * 60 + second - offset_seconds(zone)?;
+        let seconds = days * DAY / SECOND + of_day;
+        if second == 60 && !begins_month(seconds) {
+            return None;
+        }
+        Some(Self(seconds * SECOND + micros(fraction.trim_start_matches('.'))))
     }
 
     /// Returns whether the year has four digits, so that the point has RFC 3339 text.
@@ -105,18 +114,19 @@ fn digits(text: &str, width: usize) -> Option<i64> {
     if is_number { text.parse().ok() } else { None }
 }
 
-/// Parses a fraction of a second as microseconds; `None` if it is finer than that.
-fn micros(fraction: &str) -> Option<i64> {
-    let (kept, finer) = fraction.split_at(fraction.len().min(6));
-    if finer.bytes().any(|digit| digit != b'0') {
-        return None;
-    }
-    Some(
-        kept.bytes()
-            .chain(std::iter::repeat(b'0'))
-            .take(6)
-            .fold(0, |value, digit| value * 10 + i64::from(digit - b'0')),
-    )
+/// Returns whether a month begins at this second.
+fn begins_month(seconds: i64) -> bool {
+    const DAY_SECONDS: i64 = DAY / SECOND;
+    seconds % DAY_SECONDS == 0 && civil(seconds / DAY_SECONDS).2 == 1
+}
+
+/// Returns the whole microseconds of a fraction of a second.
+fn micros(fraction: &str) -> i64 {
+    fraction
+        .bytes()
+        .chain(std::iter::repeat(b'0'))
+        .take(6)
+        .fold(0, |value, digit| value * 10 + i64::from(digit - b'0'))
 }
 
 /// Returns the seconds by which a zone is ahead of UTC.
@@ -172,7 +182,7 @@ mod tests {
             ("2019-08-01T02:00:00+02:00", Some(1_564_617_600 * SECOND)),
             ("2019-07-31t23:30:00.250-00:30", Some(1_564_617_600 * SECOND + 250_000)),
             ("2000-02-29 00:00:00.000005000z", Some(951_782_400 * SECOND + 5)),
-            ("2000-02-29T00:00:00.0000051Z", None),
+            ("2000-02-29T00:00:00.0000059Z", Some(951_782_400 * SECOND + 5)),
             ("1900-02-29T00:00:00Z", None),
             ("2019-08-01T00:00:60Z", None),
             ("2019-08-01T24:00:00Z", None),

@@ -26,7 +26,9 @@ class Columns:
     """The columns of a source: how filters find them, and how their values compare."""
 
     def __init__(self, source: Any) -> None:
-        self._of = {name: (path, kind) for name, path, kind in source._paths()}
+        paths = source._paths()
+        self._of = {name: (path, kind) for name, path, kind, _ in paths}
+        self._casts = {name for name, _, kind, casts in paths if casts and kind == "timestamp"}
         self.may_be_misfit = source._has_nulls_for_misfits
 
     def __contains__(self, name: object) -> bool:
@@ -50,11 +52,16 @@ class Columns:
         # To polars and DuckDB a NaN is greater than all numbers.
         if kind == "float64" and operator in ("$gt", "$gte"):
             return {"$or": [found, {path: {"$eq": math.nan}}]}
-        return found
+        return found if operator == "$ne" else self._or_text(name, found)
 
     def one_of(self, name: str, values: list[Any]) -> Filter:
         """Returns the filter of `is_in`."""
-        return {self._of[name][0]: {"$in": values}}
+        return self._or_text(name, {self._of[name][0]: {"$in": values}})
+
+    def _or_text(self, name: str, found: dict[str, Any]) -> Filter:
+        """Adds all text to what a filter finds in a column of timestamps that takes it."""
+        text = {self._of[name][0]: {"$type": "text"}}
+        return {"$or": [found, text]} if name in self._casts else found
 
     def prefix(self, name: str, prefix: str) -> Filter:
         """Returns the filter of `starts_with`."""

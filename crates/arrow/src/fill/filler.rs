@@ -13,7 +13,7 @@ use arrow_array::builder::{
 use arrow_array::{Array, ArrayRef, ListArray, StructArray};
 use arrow_buffer::{NullBufferBuilder, OffsetBuffer, i256};
 use arrow_schema::{ArrowError, DataType, Fields};
-use flagstone::{FieldKey, Malformed, View};
+use flagstone::{DateTime, FieldKey, Malformed, View};
 use std::sync::Arc;
 
 /// What becomes of a value that does not fit the type of its column.
@@ -49,6 +49,8 @@ pub(crate) struct Filler {
     pub(crate) bytes: usize,
     /// Whether what does not fit becomes null.
     nulls: bool,
+    /// Whether text by RFC 3339 is a timestamp.
+    pub(super) is_cast: bool,
     /// For text that is not in one piece.
     pub(crate) buffer: Vec<u8>,
     pub(super) last: LastText,
@@ -72,14 +74,14 @@ pub(crate) enum Values {
 impl Filler {
     /// A filler of a whole column.
     pub(crate) fn of(column: &Column, nulls: bool) -> Self {
-        let mut filler = Self::new(&column.kind(), nulls);
+        let mut filler = Self::new(&column.kind(), nulls, column.is_cast);
         if column.is_view() {
             filler.values = Values::TextView(StringViewBuilder::new());
         }
         filler
     }
 
-    pub(crate) fn new(kind: &Kind, nulls: bool) -> Self {
+    fn new(kind: &Kind, nulls: bool, is_cast: bool) -> Self {
         let values = match kind {
             Kind::Bool => Values::Bool(BooleanBuilder::new()),
             Kind::Int64 => Values::Int64(Int64Builder::new()),
@@ -102,13 +104,13 @@ impl Filler {
             Kind::List(items) => Values::List {
                 ends: vec![0],
                 valid: NullBufferBuilder::new(0),
-                items: Box::new(Self::new(items, nulls)),
+                items: Box::new(Self::new(items, nulls, is_cast)),
             },
             Kind::Struct(fields) => Values::Struct {
                 valid: NullBufferBuilder::new(0),
                 fields: fields
                     .iter()
-                    .map(|(name, kind)| (name.clone(), Self::new(kind, nulls)))
+                    .map(|(name, kind)| (name.clone(), Self::new(kind, nulls, is_cast)))
                     .collect(),
             },
         };
@@ -117,6 +119,7 @@ impl Filler {
             values,
             bytes: 0,
             nulls,
+            is_cast,
             buffer: Vec::new(),
             last: LastText::default(),
         }
@@ -170,7 +173,9 @@ impl Filler {
             (Values::Int64(values), _) => view.as_i64().map(|int| values.append_value(int)),
             (Values::Float64(values), _) => float_of_view(view)?.map(|f| values.append_value(f)),
             (Values::Timestamp(values), _) => {
-                view.as_datetime().map(|at| values.append_value(at.as_micros()))
+                let text = || view.as_str().filter(|_| self.is_cast);
+                let at = view.as_datetime().or_else(|| DateTime::parse_rfc3339(text()?));
+                at.map(|at| values.append_value(at.as_micros()))
             }
             (Values::Bytes(values), _) => view.as_bytes().map(|bytes| {
                 self.bytes += bytes.len();

@@ -3,7 +3,7 @@
 use super::filler::{Filler, Values};
 use crate::infer::float_of;
 use crate::kind::Kind;
-use flagstone::{Document, IndexedValue, Malformed};
+use flagstone::{DateTime, Document, IndexedValue, Malformed};
 
 impl Filler {
     /// Appends a value of an index, of which `is_faithful` says whether its number has the text
@@ -33,7 +33,14 @@ impl Filler {
             }),
             (Values::Bool(values), _) => value.as_bool().map(|bool| values.append_value(bool)),
             (Values::Timestamp(values), _) => {
-                value.as_datetime().map(|at| values.append_value(at.as_micros()))
+                let at = match value.as_datetime() {
+                    Some(at) => Some(at),
+                    None if !self.is_cast => None,
+                    None => {
+                        self.last.read(value, &mut self.buffer)?.and_then(DateTime::parse_rfc3339)
+                    }
+                };
+                at.map(|at| values.append_value(at.as_micros()))
             }
             (Values::Float64(values), _) => {
                 float(value, is_faithful)?.map(|float| values.append_value(float))

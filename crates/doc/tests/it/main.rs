@@ -16,6 +16,7 @@ mod real;
 #[cfg(feature = "serde")]
 mod structs;
 mod suite;
+mod times;
 
 use std::path::PathBuf;
 

@@ -75,7 +75,8 @@ fn date(definition: &Definition, root: &View<'_>) -> Result<Option<Moment>, Malf
 }
 
 /// The moment that a value says: a datetime, a number of seconds since 1970, or text in the form of
-/// RFC 3339. Dates before 1970 are the first millisecond after it began.
+/// RFC 3339. Dates before 1970 are the first millisecond after it began, as is the number
+/// -infinity; infinity is the last moment, and NaN none.
 fn moment(view: &View<'_>) -> Option<Moment> {
     let millis = if let Some(time) = view.as_datetime() {
         time.as_micros().div_euclid(1000)
@@ -112,7 +113,22 @@ mod tests {
         assert_eq!(millis("1970-01-01T00:00:02Z".into()), Some(2000));
         assert_eq!(millis((-7).into()), Some(1), "before 1970");
         assert_eq!(millis(i64::MAX.into()), Some(i64::MAX as u64));
+        assert_eq!(millis(f64::INFINITY.into()), Some(i64::MAX as u64));
+        assert_eq!(millis(f64::NEG_INFINITY.into()), Some(1));
+        assert_eq!(millis(f64::NAN.into()), None);
+        assert_eq!(millis(Value::number("1e400").unwrap()), Some(i64::MAX as u64));
+        assert_eq!(millis(Value::number("2.0005e3").unwrap()), Some(2_000_500));
         assert_eq!(millis(doc!([9, "x", 4, [1]])), Some(4000));
+        // All that RFC 3339 allows.
+        for text in [
+            "2001-01-01T00:00:00.123456789Z",
+            "2001-01-01t02:00:00.123999+02:00",
+            "2001-01-01 00:00:00.1239999999-00:00",
+        ] {
+            assert_eq!(millis(text.into()), Some(978_307_200_123), "{text}");
+        }
+        assert_eq!(millis("2016-12-31T23:59:60Z".into()), Some(1_483_228_800_000));
+        assert_eq!(millis("2001-02-30T00:00:00Z".into()), None);
         for none in [doc!(null), doc!(true), doc!("tomorrow"), doc!({ "a": 1 }), doc!([])] {
             assert_eq!(millis(none), None);
         }
