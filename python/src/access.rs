@@ -7,8 +7,8 @@ use crate::scan::Part;
 use crate::selection::{Selected, Selection};
 use crate::through::{Through, no_reads, no_writes, read_snapshot};
 use flagstone::{
-    Collection, Database, Document, EntryOptions, Error, Keyspace, Patch, Result, Slice, TryGet,
-    Value, json,
+    Collection, Database, Document, EntryOptions, Error, JsonMode, JsonOptions, Keyspace, Patch,
+    Result, Slice, TryGet, Value, json,
 };
 use std::collections::VecDeque;
 use std::ops::Bound;
@@ -212,23 +212,24 @@ impl Documents {
     }
 
     /// Appends the document as JSON text, which is checked. Returns whether there is one.
-    pub(crate) fn json(&self, key: Value, out: &mut Vec<u8>) -> Result<bool> {
+    pub(crate) fn json(&self, key: Value, mode: JsonMode, out: &mut Vec<u8>) -> Result<bool> {
         if let Through::Live = self.through {
-            let found = self.collection.look(key, |root| Ok(json::append_json(root, out)))?;
-            return Ok(found.transpose()?.is_some());
+            let found = self.collection.look(key, |root| json::append_json_as(root, mode, out))?;
+            return Ok(found.is_some());
         }
-        let document = self.get(&key)?;
-        Ok(document.map(|document| json::append_json(&document.root(), out)).transpose()?.is_some())
+        let Some(document) = self.get(&key)? else { return Ok(false) };
+        json::append_json_as(&document.root(), mode, out)
+            .map_err(|malformed| malformed.in_file("a document", 0))?;
+        Ok(true)
     }
 
-    /// As [`Documents::json`], but reads no file and waits for nothing, and does not check that the
-    /// text is UTF-8.
+    /// As [`Documents::json`] of plain JSON, but reads no file and waits for nothing, and does not
+    /// check that the text is UTF-8.
     pub(crate) fn try_json(&self, key: Value, out: &mut Vec<u8>) -> Result<TryGet<()>> {
         match &self.through {
-            Through::Live => self
-                .collection
-                .try_look(key, |root| Ok(json::append_json_bytes(root, out)))?
-                .and_then(|appended| appended.map_err(Error::from)),
+            Through::Live => {
+                self.collection.try_look(key, |root| json::append_json_bytes(root, out))
+            }
             _ => Ok(TryGet::WouldRead),
         }
     }
@@ -247,16 +248,31 @@ impl Documents {
         }
     }
 
-    pub(crate) fn put_json(&self, key: Value, text: &str) -> Result<()> {
+    pub(crate) fn put_json(&self, key: Value, text: &str, mode: JsonMode) -> Result<()> {
         let collection = &self.collection;
+        if mode == JsonMode::Extended {
+            let document = Document::from_json_with(text, JsonOptions::new().mode(mode))?;
+            return self.put_document(key, &document);
+        }
         match &self.through {
             Through::Live => collection.put_json(key, text),
             Through::Snapshot(_) => Err(no_writes()),
             Through::Transaction(tx) => tx.with(|tx| tx.put_json(collection, key, text)),
             Through::Batch(batch) => {
-                let document =
-                    Document::from_json(text).map_err(|error| Error::invalid(error.to_string()))?;
+                let document = Document::from_json(text)?;
                 batch.with(|batch| batch.put_document(collection, key, &document))
+            }
+        }
+    }
+
+    fn put_document(&self, key: Value, document: &Document) -> Result<()> {
+        let collection = &self.collection;
+        match &self.through {
+            Through::Live => collection.put(key, document),
+            Through::Snapshot(_) => Err(no_writes()),
+            Through::Transaction(tx) => tx.with(|tx| tx.put_document(collection, key, document)),
+            Through::Batch(batch) => {
+                batch.with(|batch| batch.put_document(collection, key, document))
             }
         }
     }

@@ -5,6 +5,7 @@
 //! `#[pyo3(from_py_with = arg::create)] create: bool` takes an argument so.
 
 use crate::error::invalid;
+use flagstone::JsonMode;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyByteArray, PyBytes, PyFloat, PyMapping, PyString};
@@ -103,9 +104,14 @@ macro_rules! named {
 }
 
 named! {
-    analyze bad_lines batch_rows compaction_workers create decimal format json keep_key key
-    limit mode naive name names new nulls old on on_mismatch path read_only resume retries
-    reverse sample scratch serializable skip sparse start threads unique
+    analyze bad_lines batch_rows compaction_workers create decimal extended_json format json
+    keep_key key limit mode naive name names new nulls old on on_mismatch path read_only resume
+    retries reverse sample scratch serializable skip sparse start threads unique
+}
+
+/// Returns the mode that the argument `extended_json` asks for.
+pub(crate) const fn json_mode(is_extended: bool) -> JsonMode {
+    if is_extended { JsonMode::Extended } else { JsonMode::Plain }
 }
 
 /// Returns the items of a list, a tuple or another iterable; `None` for what is none, and for a

@@ -247,18 +247,29 @@ impl Collection {
     }
 
     /// Returns the JSON text of the document of `key`, or `None` if there is none: with all numbers
-    /// as they were written.
+    /// as they were written. bytes, datetimes and UUIDs are text in it. With `extended_json=True`
+    /// they are forms of MongoDB's Extended JSON, which `put_json` reads back. What has no text,
+    /// such as a float that is not finite, is one in both.
     ///
     ///     >>> c = db.collection("prices")
     ///     >>> c.put_json("a", '{"price":1.10}')
     ///     >>> c.get_json("a")
     ///     '{"price":1.10}'
+    ///     >>> c["b"] = {"ratio": float("nan"), "raw": b"a"}
+    ///     >>> c.get_json("b")
+    ///     '{"ratio":{"$numberDouble":"NaN"},"raw":"YQ=="}'
+    ///     >>> c.put_json("c", c.get_json("b", extended_json=True), extended_json=True)
+    ///     >>> c["c"]
+    ///     Document({'ratio': nan, 'raw': b'a'})
+    #[pyo3(signature = (key, *, extended_json=false))]
     fn get_json<'py>(
         &self,
         py: Python<'py>,
         key: &Bound<'py, PyAny>,
+        #[pyo3(from_py_with = arg::extended_json)] extended_json: bool,
     ) -> PyResult<Option<Bound<'py, PyString>>> {
-        json_text::get(py, &self.opened, &self.documents, key)
+        let mode = arg::json_mode(extended_json);
+        json_text::get(py, &self.opened, &self.documents, key, mode)
     }
 
     /// Sets the document of `key`, as `c[key] = document` does. It expires at `expires`: a
@@ -281,14 +292,19 @@ impl Collection {
     }
 
     /// Sets the document of `key` to the one in JSON text, with all numbers as they are written.
+    /// With `extended_json=True` forms of MongoDB's Extended JSON are the values they stand for:
+    /// `{"$date":"2026-01-01T00:00:00Z"}`, `{"$binary":..}`, `{"$uuid":..}`, `{"$numberLong":"1"}`.
+    #[pyo3(signature = (key, json, *, extended_json=false))]
     fn put_json(
         &self,
         py: Python<'_>,
         key: &Bound<'_, PyAny>,
         #[pyo3(from_py_with = arg::json)] json: &str,
+        #[pyo3(from_py_with = arg::extended_json)] extended_json: bool,
     ) -> PyResult<()> {
         let key = key_of(key)?;
-        self.run(py, |documents| documents.put_json(key, json))
+        let mode = arg::json_mode(extended_json);
+        self.run(py, |documents| documents.put_json(key, json, mode))
     }
 
     /// Returns when the document of `key` expires: a `datetime` in UTC, or `None`.
@@ -593,6 +609,8 @@ impl Collection {
     /// - `resume`: whether to go on where a load of the same files that had this set was stopped.
     /// - `bad_lines`: a file that documents are copied to which cannot be loaded, with `"insert"`
     ///   also those whose keys exist, each after a line `# file:line:column: reason`.
+    /// - `extended_json`: whether forms of MongoDB's Extended JSON are the values they stand for,
+    ///   as of `put_json`.
     ///
     /// Without `bad_lines` the first bad document ends the load with `InvalidInput`. What was read
     /// before is loaded, also at Ctrl-C.
@@ -603,7 +621,8 @@ impl Collection {
     ///     >>> c.load("comments.jsonl", key="id")["documents"]
     ///     2
     #[pyo3(signature = (
-        files, *, key="id", mode="upsert", format=None, progress=None, resume=false, bad_lines=None
+        files, *, key="id", mode="upsert", format=None, progress=None, resume=false,
+        bad_lines=None, extended_json=false
     ))]
     #[expect(clippy::too_many_arguments, reason = "keywords, which Python names at each call")]
     fn load<'py>(
@@ -616,8 +635,10 @@ impl Collection {
         progress: Option<&Bound<'py, PyAny>>,
         #[pyo3(from_py_with = arg::resume)] resume: bool,
         #[pyo3(from_py_with = arg::bad_lines)] bad_lines: Option<std::path::PathBuf>,
+        #[pyo3(from_py_with = arg::extended_json)] extended_json: bool,
     ) -> PyResult<Bound<'py, PyDict>> {
-        let wanted = load::Wanted { key, mode, format, resume, bad_lines };
+        let json = arg::json_mode(extended_json);
+        let wanted = load::Wanted { key, mode, format, resume, bad_lines, json };
         self.run_live(py, "load", |_| Ok(()))?;
         let collection = &self.documents.collection;
         with_progress(py, progress, |progress| {

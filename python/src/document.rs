@@ -6,7 +6,7 @@ use crate::edits::{self, Edited};
 use crate::error::invalid;
 use crate::selection::Selection;
 use crate::{value, views};
-use flagstone::{FieldKey, Value, View};
+use flagstone::{FieldKey, JsonMode, Value, View};
 use pyo3::IntoPyObjectExt;
 use pyo3::exceptions::{PyKeyError, PyTypeError};
 use pyo3::prelude::*;
@@ -286,10 +286,14 @@ impl Document {
         self.read(py, |view| decode::view_at(py, view, self.decimals, path))
     }
 
-    /// Returns the JSON text, with all numbers as they were written. Raises `InvalidInput` if a
-    /// part has no JSON form, such as a float that is not finite.
-    fn json(&self, py: Python<'_>) -> PyResult<String> {
-        self.read(py, |view| json(py, view))
+    /// Returns the JSON text, with all numbers as they were written, as of `Collection.get_json`.
+    #[pyo3(signature = (*, extended_json=false))]
+    fn json(
+        &self,
+        py: Python<'_>,
+        #[pyo3(from_py_with = arg::extended_json)] extended_json: bool,
+    ) -> PyResult<String> {
+        self.read(py, |view| json(py, view, arg::json_mode(extended_json)))
     }
 
     fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
@@ -306,9 +310,8 @@ impl Document {
 }
 
 /// Returns the JSON text of a part of a document.
-pub(crate) fn json(py: Python<'_>, view: &View<'_>) -> PyResult<String> {
+pub(crate) fn json(py: Python<'_>, view: &View<'_>, mode: JsonMode) -> PyResult<String> {
     let mut text = Vec::new();
-    flagstone::json::append_json(view, &mut text)
-        .map_err(|error| invalid(py, error.to_string()))?;
+    flagstone::json::append_json_as(view, mode, &mut text).map_err(|error| malformed(py, error))?;
     Ok(String::from_utf8(text)?)
 }

@@ -325,8 +325,9 @@ impl Find {
     /// The types: bool, int64, float64, decimal(P,S), number (any number, as text), text, bytes,
     /// timestamp, uuid, json (anything, as JSON text), list(TYPE), struct(NAME: TYPE, ..). Decimals
     /// are inferred up to 38 digits, and numbers with more are text: polars and DuckDB have no
-    /// decimals of more. In a column of JSON `{"$numberDouble":"NaN"}` is a float that is not
-    /// finite, `{"$pairs":[[key, value], ..]}` a map with keys that are not text.
+    /// decimals of more. A timestamp that is asked for may be text by RFC 3339. In a column of JSON
+    /// `{"$numberDouble":"NaN"}` is a float that is not finite, `{"$pairs":[[key, value], ..]}` a
+    /// map with keys that are not text.
     ///
     ///     >>> c = db.collection("c")
     ///     >>> c.update({n: {"n": n} for n in range(10)})

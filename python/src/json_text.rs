@@ -4,7 +4,7 @@ use crate::access::Documents;
 use crate::keys::key_of;
 use crate::opened::Opened;
 use crate::through::Through;
-use flagstone::TryGet;
+use flagstone::{JsonMode, TryGet};
 use pyo3::exceptions::PyUnicodeDecodeError;
 use pyo3::prelude::*;
 use pyo3::types::PyString;
@@ -26,18 +26,19 @@ pub(crate) fn get<'py>(
     opened: &Opened,
     documents: &Documents,
     key: &Bound<'py, PyAny>,
+    mode: JsonMode,
 ) -> PyResult<Option<Bound<'py, PyString>>> {
     let mut text = TEXT.take();
     text.clear();
     let mut found = TryGet::WouldRead;
-    if let Through::Live = documents.through {
+    if let (Through::Live, JsonMode::Plain) = (&documents.through, mode) {
         let key = key_of(key)?;
         found = opened.run_attached(py, || documents.try_json(key, &mut text))?;
     }
     let read = |text: &mut Vec<u8>| {
         let key = key_of(key)?;
         text.clear();
-        let is_there = opened.run(py, || documents.json(key, text))?;
+        let is_there = opened.run(py, || documents.json(key, mode, text))?;
         is_there.then(|| PyString::from_bytes(py, text)).transpose()
     };
     let returned = match found {

@@ -4,7 +4,7 @@ use crate::arg::{self, Argument};
 use crate::error::{invalid, named, raised};
 use crate::opened::Opened;
 use crate::signals::Interrupt;
-use flagstone::Collection;
+use flagstone::{Collection, JsonMode};
 use flagstone_load::{
     BadDocuments, Count, Format, Input, LoadError, Mode, Outcome, Plan, TableFormat, Watcher,
 };
@@ -22,6 +22,7 @@ pub(crate) struct Wanted<'a> {
     pub(crate) resume: bool,
     /// The file that documents are copied to which cannot be loaded.
     pub(crate) bad_lines: Option<PathBuf>,
+    pub(crate) json: JsonMode,
 }
 
 /// Loads files and returns what was done. `progress` is called with the documents and the bytes
@@ -59,6 +60,7 @@ pub(crate) fn run<'py>(
     plan.key_path = wanted.key.strip_prefix("$.").unwrap_or(wanted.key).to_owned();
     plan.mode = mode;
     plan.resumes = wanted.resume;
+    plan.json = plan.json.mode(wanted.json);
     if let Some(path) = &wanted.bad_lines {
         plan.bad = BadDocuments::copy_to(path, &paths).map_err(|error| failed(py, &error))?;
     }

@@ -157,8 +157,44 @@ def test_maps_may_have_keys_of_other_types(c: flagstone.Collection) -> None:
     value = {"m": {1: "a", b"b": [2], ("t", 1): None}}
     c["k"] = value
     assert c["k"] == value and c["k"]["m"] == value["m"]
-    with pytest.raises(flagstone.InvalidInput, match="JSON"):
-        c["k"].json()
+    assert c.get_json("k") == (
+        '{"m":{"$pairs":[[1,"a"],["Yg==",[2]],[["t",1],null]]}}'
+    )
+    text = c["k"].json(extended_json=True)
+    c.put_json("again", text, extended_json=True)
+    assert c["again"] == value
+
+
+def test_what_json_lacks_comes_back_from_extended_json(
+    c: flagstone.Collection, tmp_path: Path
+) -> None:
+    """A float that is not finite raised, and dates, bytes and UUIDs came back as text."""
+    c["a"] = {"id": "a", "f": float("nan"), "i": [float("inf"), -float("inf")]}
+    plain = '{"id":"a","f":{"$numberDouble":"NaN"},"i":[{"$numberDouble":"Infinity"},'
+    plain += '{"$numberDouble":"-Infinity"}]}'
+    assert c.get_json("a") == c["a"].json() == plain
+    assert c.get_json("a", extended_json=True) == plain
+
+    @given(DOCUMENTS)
+    def check(value: Any) -> None:
+        c["k"] = value
+        text = c.get_json("k", extended_json=True)
+        assert text is not None
+        json.loads(text)
+        c.put_json("k2", text, extended_json=True)
+        assert c["k2"] == c["k"] and c.get_json("k2", extended_json=True) == text
+
+    check()
+    file = tmp_path / "f.jsonl"
+    file.write_text(
+        '{"id":1,"t":{"$date":{"$numberLong":"0"}}}\n{"id":2,"t":{"$date":"1970-01-01T00:00:00Z"}}\n'
+    )
+    c.load(file, extended_json=True)
+    assert c[1]["t"] == c[2]["t"] == datetime.datetime(1970, 1, 1, tzinfo=UTC)
+    c.load(file)
+    assert c[1]["t"] == {"$date": {"$numberLong": "0"}}
+    with pytest.raises(flagstone.InvalidInput, match="byte 5.*RFC 3339"):
+        c.put_json("bad", '{"t":{"$date":42}}', extended_json=True)
 
 
 class Laws(RuleBasedStateMachine):

@@ -62,7 +62,7 @@ def test_what_has_no_json_is_shown_in_notebooks(c: flagstone.Collection) -> None
     c["b"] = {1: 2}
     c["c"] = {"m": {"u": {1: 2}}}
     table = c._repr_html_()
-    assert "nan" in table and "<th>key</th>" in table
+    assert "NaN" in table and "<th>key</th>" in table
 
 
 @dataclasses.dataclass

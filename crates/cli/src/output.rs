@@ -1,7 +1,7 @@
 //! Stdout, buffered; a reader that went away ends the command quietly.
 
 use crate::failure::Failure;
-use flagstone::{Document, Value};
+use flagstone::{Document, JsonMode, Value, json};
 use std::cell::RefCell;
 use std::io::{ErrorKind, Write};
 use std::sync::Arc;
@@ -26,6 +26,7 @@ pub(crate) fn is_silent() -> bool {
 /// The buffer of stdout.
 pub(crate) struct Output {
     buffer: Vec<u8>,
+    mode: JsonMode,
 }
 
 /// The size at which the buffer is written out.
@@ -33,7 +34,12 @@ const BUFFER_BYTES: usize = 64 << 10;
 
 impl Output {
     pub(crate) const fn new() -> Self {
-        Self { buffer: Vec::new() }
+        Self::in_mode(JsonMode::Plain)
+    }
+
+    /// Returns one that writes documents and keys in this mode.
+    pub(crate) const fn in_mode(mode: JsonMode) -> Self {
+        Self { buffer: Vec::new(), mode }
     }
 
     /// Writes a line of text.
@@ -51,7 +57,7 @@ impl Output {
     /// Writes a document and its key as a line of JSON: `{"key":..,"document":..}`.
     pub(crate) fn entry(&mut self, key: &Value, document: &Document) -> Result<(), Failure> {
         self.buffer.extend_from_slice(b"{\"key\":");
-        self.put_value(key)?;
+        self.put_value(key);
         self.buffer.extend_from_slice(b",\"document\":");
         self.put_document(document)?;
         self.buffer.push(b'}');
@@ -61,9 +67,9 @@ impl Output {
     /// Writes a line of JSON that `append` appends.
     pub(crate) fn json(
         &mut self,
-        append: impl FnOnce(&mut Vec<u8>) -> Result<(), Failure>,
+        append: impl FnOnce(JsonMode, &mut Vec<u8>) -> Result<(), Failure>,
     ) -> Result<(), Failure> {
-        append(&mut self.buffer)?;
+        append(self.mode, &mut self.buffer)?;
         self.end_line()
     }
 
@@ -72,19 +78,17 @@ impl Output {
     pub(crate) fn key(&mut self, key: &Value, json: bool) -> Result<(), Failure> {
         match key.as_str() {
             Some(text) if !json => self.buffer.extend_from_slice(text.as_bytes()),
-            _ => self.put_value(key)?,
+            _ => self.put_value(key),
         }
         self.end_line()
     }
 
     fn put_document(&mut self, document: &Document) -> Result<(), Failure> {
-        flagstone::json::append_json(&document.root(), &mut self.buffer)
-            .map_err(|no_json| Failure::Check(no_json.to_string()))
+        Ok(json::append_json_as(&document.root(), self.mode, &mut self.buffer)?)
     }
 
-    fn put_value(&mut self, value: &Value) -> Result<(), Failure> {
-        flagstone::json::append_value_json(value, &mut self.buffer)
-            .map_err(|no_json| Failure::Check(no_json.to_string()))
+    fn put_value(&mut self, value: &Value) {
+        json::append_value_json_as(value, self.mode, &mut self.buffer);
     }
 
     fn end_line(&mut self) -> Result<(), Failure> {

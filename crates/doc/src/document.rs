@@ -1,8 +1,8 @@
 //! A whole document as users hold it: read in place, or decoded to be changed.
 
-use crate::encode::Encoder;
+use crate::encode::{Encoder, malformed};
 use crate::filter::Matcher;
-use crate::json::{JsonError, JsonParser, NoJson, append_json};
+use crate::json::{JsonError, JsonMode, JsonOptions, JsonParser, append_json_as};
 use crate::jsonpath::{JsonPath, Node};
 use crate::names::Names;
 use crate::pointer::Pointer;
@@ -49,11 +49,30 @@ impl Document {
     /// Parses JSON text into a self-contained document.
     ///
     /// # Errors
-    /// If `json` is not valid JSON or exceeds a limit of the default
-    /// [`JsonOptions`](crate::JsonOptions).
+    /// If `json` is not valid JSON or exceeds a limit of the default [`JsonOptions`].
     pub fn from_json(json: impl AsRef<[u8]>) -> Result<Self, JsonError> {
+        Self::from_json_with(json, JsonOptions::default())
+    }
+
+    /// As [`Document::from_json`], with options.
+    ///
+    /// ```
+    /// use flagstone_doc::{DateTime, Document, JsonMode, JsonOptions};
+    ///
+    /// let text = r#"{"seen":{"$date":"2019-08-01T00:00:00Z"},"ratio":{"$numberDouble":"NaN"}}"#;
+    /// let options = JsonOptions::new().mode(JsonMode::Extended);
+    /// let document = Document::from_json_with(text, options)?;
+    /// let seen = DateTime::from_micros(1_564_617_600_000_000);
+    /// assert_eq!(document.get("seen").and_then(|seen| seen.as_datetime()), Some(seen));
+    /// assert_eq!(document.to_json_as(JsonMode::Extended)?, text);
+    /// # Ok::<(), flagstone_base::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// If `json` is not valid JSON or exceeds a limit of the options.
+    pub fn from_json_with(json: impl AsRef<[u8]>, options: JsonOptions) -> Result<Self, JsonError> {
         let mut bytes = Vec::new();
-        JsonParser::default().parse(json.as_ref(), None, &mut bytes)?;
+        JsonParser::new(options).parse(json.as_ref(), None, &mut bytes)?;
         Ok(Self { bytes: bytes.into(), names: None })
     }
 
@@ -132,15 +151,24 @@ impl Document {
         self.root().to()
     }
 
-    /// Writes the document as JSON without spaces.
+    /// Writes the document as JSON without spaces. Types that JSON lacks become text; what has no
+    /// text, such as a float that is not finite, is written as in [`JsonMode::Extended`].
     ///
     /// # Errors
-    /// If a part of the document has no JSON form; the error names its path.
-    pub fn to_json(&self) -> Result<String, NoJson> {
+    /// Corruption. A document that was validated, as all are that a collection returns, has none.
+    pub fn to_json(&self) -> Result<String> {
+        self.to_json_as(JsonMode::Plain)
+    }
+
+    /// As [`Document::to_json`], in a mode.
+    ///
+    /// # Errors
+    /// As [`Document::to_json`].
+    pub fn to_json_as(&self, mode: JsonMode) -> Result<String> {
         let mut out = Vec::with_capacity(3 * self.bytes.len());
-        append_json(&self.root(), &mut out)?;
-        String::from_utf8(out)
-            .map_err(|_not_utf8| NoJson::Malformed(Malformed { at: 0, expected: "text in UTF-8" }))
+        append_json_as(&self.root(), mode, &mut out).map_err(malformed)?;
+        let not_utf8 = |_| malformed(Malformed { at: 0, expected: "text in UTF-8" });
+        String::from_utf8(out).map_err(not_utf8)
     }
 
     /// Decodes the document into a copy that can be changed.

@@ -68,7 +68,7 @@ pub use field_path::{Arrays, FieldPath, IndexKeys, Reached, Trace};
 pub use filter::{
     Bounds, FILTER_BYTES_MAX, FILTER_NESTING_MAX, FieldTest, Filter, FilterError, Interval, Matcher,
 };
-pub use json::{JsonError, JsonOptions, JsonParser, NoJson, Surrogates};
+pub use json::{JsonError, JsonMode, JsonOptions, JsonParser, Surrogates};
 pub use jsonpath::{
     JSONPATH_BYTES_MAX, JSONPATH_NESTING_MAX, JsonPath, Location, Node, Nodes, PathStep,
 };

@@ -83,8 +83,8 @@ pub use flagstone_base::{
 pub use flagstone_doc::adapt;
 pub use flagstone_doc::{
     DateTime, Document, DocumentMut, Duplicates, FieldKey, FieldPath, FieldTest, Filter,
-    FilterError, JsonError, JsonOptions, JsonPatch, JsonPath, Location, Map, Matcher, MergePatch,
-    NoJson, Node, Nodes, Number, OpenView, Patch, PathError, PathStep, Pointer, Projection,
+    FilterError, JsonError, JsonMode, JsonOptions, JsonPatch, JsonPath, Location, Map, Matcher,
+    MergePatch, Node, Nodes, Number, OpenView, Patch, PathError, PathStep, Pointer, Projection,
     Projector, Reached, SortSpec, Surrogates, Value, ValueType, View, doc, json,
 };
 pub use flagstone_engine::fold::{self, Fold};

@@ -10,7 +10,9 @@ use crate::marks::{self, Marks, Position};
 use crate::table::{RecordParser, Table};
 use crate::totals::{Count, OnCommit, Totals};
 use flagstone::bulk::Chunk;
-use flagstone::{Batch, Collection, Database, Durability, EntryOptions, Error, ErrorKind};
+use flagstone::{
+    Batch, Collection, Database, Durability, EntryOptions, Error, ErrorKind, JsonOptions,
+};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -58,6 +60,7 @@ pub(crate) struct Job {
     pub(crate) batch_bytes: usize,
     pub(crate) inputs: Arc<Vec<Input>>,
     pub(crate) bad: BadDocuments,
+    pub(crate) json: JsonOptions,
     pub(crate) on_commit: Option<OnCommit>,
     pub(crate) marks: Option<Marks>,
     pub(crate) control: Arc<Control>,

@@ -9,7 +9,7 @@ use crate::marks::Position;
 use crate::read::Parcel;
 use crate::totals::Count;
 use crossbeam_channel::{Receiver, RecvTimeoutError};
-use flagstone::{Batch, DocumentParser, ErrorKind, JsonOptions, ParsedDocument, Refused};
+use flagstone::{Batch, DocumentParser, ErrorKind, ParsedDocument, Refused};
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,7 +20,7 @@ const PATIENCE: Duration = Duration::from_millis(100);
 /// Runs a parser until there are no more chunks.
 pub(crate) fn run(job: &Arc<Job>, parcels: &Receiver<Parcel>) {
     let _parsing = Parsing(Arc::clone(job));
-    let mut parser = DocumentParser::new(&job.collection, JsonOptions::default());
+    let mut parser = DocumentParser::new(&job.collection, job.json);
     let mut to_json = ToJson::default();
     loop {
         match parcels.recv_timeout(PATIENCE) {

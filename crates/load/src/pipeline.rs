@@ -13,7 +13,7 @@ use crate::read::{Reader, Tasks};
 use crate::totals::{Count, OnCommit, Totals};
 use crate::write::Writer;
 use crossbeam_channel::{Receiver, RecvTimeoutError, bounded};
-use flagstone::{Collection, Database, Durability, EntryOptions, Options};
+use flagstone::{Collection, Database, Durability, EntryOptions, JsonMode, JsonOptions, Options};
 use std::fmt;
 use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex};
@@ -51,6 +51,8 @@ pub struct Plan {
     /// Whether the load continues one that was stopped and had this set, too: each document is put
     /// once. How far it came is in a keyspace of the database until it is complete.
     pub resumes: bool,
+    /// How JSON is read: forms of Extended JSON as values, if its mode says so.
+    pub json: JsonOptions,
     /// A function that receives the duration of each commit.
     pub on_commit: Option<OnCommit>,
 }
@@ -75,6 +77,7 @@ impl Plan {
             bad: BadDocuments::stop(),
             stops_on_error: false,
             resumes: false,
+            json: JsonOptions::new(),
             on_commit: None,
         }
     }
@@ -162,6 +165,7 @@ impl Plan {
         let mut settings = vec![
             ("--key", self.key_path.clone()),
             ("--mode", format!("{:?}", self.mode).to_lowercase()),
+            ("--extended-json", (self.json.mode == JsonMode::Extended).to_string()),
         ];
         for input in &self.inputs {
             let format = match &input.format {
@@ -190,6 +194,7 @@ impl Plan {
             batch_bytes: BATCH_BYTES.min(self.memory_budget / 16) as usize,
             inputs: Arc::new(self.inputs),
             bad: self.bad,
+            json: self.json,
             on_commit: self.on_commit,
             marks,
             control: Arc::default(),

@@ -5,7 +5,8 @@ use crate::error::LoadError;
 use crate::job::{Job, Mode, Source, ToJson, Work};
 use crate::marks::Position;
 use crate::totals::Count;
-use flagstone::{Batch, DocumentParser, Error, ErrorKind, JsonOptions, MergePatch, ParsedDocument};
+use flagstone::json::JsonParser;
+use flagstone::{Batch, DocumentParser, Error, ErrorKind, MergePatch, ParsedDocument};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -173,8 +174,9 @@ impl Writer {
         let written = match job.mode {
             Mode::Merge => {
                 let started = Instant::now();
-                let patch = MergePatch::parse(json)?.upsert();
-                let merged = parsed.merge(&patch).map(drop);
+                let value = JsonParser::new(job.json).parse_value(json).map_err(Error::from);
+                let patch = value.and_then(MergePatch::from_value);
+                let merged = patch.and_then(|patch| parsed.merge(&patch.upsert()).map(drop));
                 if let Some(hear) = &job.on_commit {
                     hear(started.elapsed());
                 }
@@ -214,7 +216,7 @@ impl Writer {
         mut found: impl FnMut(usize, &[u8], &[u8], &ParsedDocument<'_>) -> Result<(), LoadError>,
     ) -> Result<(), LoadError> {
         let text = &*source.text;
-        let mut parser = DocumentParser::new(&self.job.collection, JsonOptions::default());
+        let mut parser = DocumentParser::new(&self.job.collection, self.job.json);
         let mut to_json = ToJson::default();
         let mut wanted = source.documents.iter().peekable();
         for (number, (at, document)) in text.chunk.documents().enumerate() {

@@ -1,6 +1,6 @@
 //! Arguments of the commands on one document: get, put, delete, update.
 
-use super::CollectionArgs;
+use super::{CollectionArgs, JsonArgs};
 use crate::units::{self, Expiry};
 use clap::Args;
 
@@ -15,6 +15,8 @@ pub(crate) struct KeyArgs {
     /// KEY is a JSON value: 42, "text", [1,"a"]
     #[arg(long)]
     pub(crate) json_key: bool,
+    #[command(flatten)]
+    pub(crate) json_mode: JsonArgs,
 }
 
 /// Print the document of a key
@@ -57,6 +59,8 @@ pub(crate) struct TargetArgs {
     /// KEY is a JSON value: 42, "text", [1,"a"]
     #[arg(long, conflicts_with = "filter")]
     pub(crate) json_key: bool,
+    #[command(flatten)]
+    pub(crate) json_mode: JsonArgs,
     /// Instead of KEY: all documents that match this filter, as that of find. Each is changed by
     /// itself; Ctrl-C stops between two
     #[arg(long = "where", value_name = "FILTER")]

@@ -1,6 +1,6 @@
 //! Arguments of load.
 
-use super::CollectionArgs;
+use super::{CollectionArgs, JsonArgs};
 use crate::units::{self, Expiry};
 use clap::{Args, ValueEnum, ValueHint};
 use flagstone::{Durability, parse_bytes};
@@ -97,6 +97,8 @@ pub(crate) struct LoadArgs {
     /// Progress as one line of JSON a second on stdout; otherwise a bar when stderr is a terminal
     #[arg(long, value_name = "FORM")]
     pub(crate) progress: Option<ProgressForm>,
+    #[command(flatten)]
+    pub(crate) json_mode: JsonArgs,
     #[command(flatten)]
     pub(crate) mongoimport: Mongoimport,
 }

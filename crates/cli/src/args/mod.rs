@@ -24,7 +24,7 @@ pub(crate) use index::{
 pub(crate) use load::{FormatArg, LoadArgs, ModeArg, ProgressForm};
 pub(crate) use query::{DistinctArgs, ExportArgs, FindArgs, FormArg, HintArgs};
 pub(crate) use scan::{
-    AlterArgs, CollectionArgs, CollectionsArgs, CountArgs, DropArgs, KeysArgs, ScanArgs,
+    AlterArgs, CollectionArgs, CollectionsArgs, CountArgs, DropArgs, JsonArgs, KeysArgs, ScanArgs,
 };
 pub(crate) use shell::{CompletionsArgs, ManArgs, ShellArgs};
 pub(crate) use upkeep::{

@@ -1,6 +1,6 @@
 //! Arguments of the commands that ask: find, distinct, export.
 
-use super::CollectionArgs;
+use super::{CollectionArgs, JsonArgs};
 use clap::{Args, ValueEnum, ValueHint};
 use std::path::PathBuf;
 
@@ -52,6 +52,8 @@ pub(crate) struct FindArgs {
     /// The form of the output [default: table on a terminal, else json]
     #[arg(long, value_name = "FORM")]
     pub(crate) format: Option<FormArg>,
+    #[command(flatten)]
+    pub(crate) json_mode: JsonArgs,
 }
 
 /// How documents are found, whatever the planner would choose.
@@ -88,6 +90,8 @@ pub(crate) struct DistinctArgs {
     /// At most N values
     #[arg(long, value_name = "N")]
     pub(crate) limit: Option<u64>,
+    #[command(flatten)]
+    pub(crate) json_mode: JsonArgs,
 }
 
 /// Write documents to a file: JSON lines, or paths of them as CSV, TSV, Parquet or Arrow
@@ -129,4 +133,6 @@ pub(crate) struct ExportArgs {
     /// At most N documents
     #[arg(long, value_name = "N")]
     pub(crate) limit: Option<u64>,
+    #[command(flatten)]
+    pub(crate) json_mode: JsonArgs,
 }

@@ -2,7 +2,7 @@
 //! collections, alter, drop.
 
 use clap::{Args, ValueHint};
-use flagstone::{Compression, parse_bytes};
+use flagstone::{Compression, JsonMode, parse_bytes};
 use std::path::PathBuf;
 
 /// Which collection.
@@ -14,6 +14,22 @@ pub(crate) struct CollectionArgs {
     /// The collection
     #[arg(value_name = "COLLECTION")]
     pub(crate) name: String,
+}
+
+/// Which JSON.
+#[derive(Args, Clone, Copy, Debug)]
+pub(crate) struct JsonArgs {
+    /// JSON is Extended JSON of MongoDB, version 2, where it is read and where it is printed:
+    /// {"$date":"2026-12-31T00:00:00Z"}, {"$uuid":".."}, {"$binary":{"base64":"..","subType":"00"}}
+    /// and {"$numberDouble":"NaN"} are values, not maps
+    #[arg(long)]
+    pub(crate) extended_json: bool,
+}
+
+impl JsonArgs {
+    pub(crate) const fn mode(self) -> JsonMode {
+        if self.extended_json { JsonMode::Extended } else { JsonMode::Plain }
+    }
 }
 
 /// Print the documents of a range of keys, one a line, in the order of the keys
@@ -42,6 +58,8 @@ pub(crate) struct ScanArgs {
     /// The keys of --from and --to are JSON values
     #[arg(long)]
     pub(crate) json_key: bool,
+    #[command(flatten)]
+    pub(crate) json_mode: JsonArgs,
 }
 
 /// List the collections, one a line
@@ -120,4 +138,6 @@ pub(crate) struct KeysArgs {
     /// Print every key as JSON, text too
     #[arg(long)]
     pub(crate) json_key: bool,
+    #[command(flatten)]
+    pub(crate) json_mode: JsonArgs,
 }

@@ -1,5 +1,6 @@
 //! Arguments of watch.
 
+use super::JsonArgs;
 use crate::units;
 use clap::{Args, ValueHint};
 use std::path::PathBuf;
@@ -35,4 +36,6 @@ pub(crate) struct WatchArgs {
     /// With --keep: keep changes for at most this long
     #[arg(long, value_name = "TIME", value_parser = units::duration_of, requires = "keep")]
     pub(crate) keep_for: Option<Duration>,
+    #[command(flatten)]
+    pub(crate) json_mode: JsonArgs,
 }

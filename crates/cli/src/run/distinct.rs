@@ -12,7 +12,7 @@ pub(super) fn run(args: &DistinctArgs) -> Result<(), Failure> {
     if let Some(limit) = args.limit {
         find = find.limit(limit);
     }
-    let mut output = Output::new();
+    let mut output = Output::in_mode(args.json_mode.mode());
     for value in find.distinct(&args.path)? {
         interrupt::check()?;
         output.key(&value?, true)?;

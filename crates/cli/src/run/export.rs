@@ -7,7 +7,8 @@ use crate::args::{ExportArgs, FormatArg};
 use crate::failure::Failure;
 use crate::units::counted;
 use crate::{interrupt, output};
-use flagstone::{Cursor, FieldPath, Reached, View};
+use flagstone::json::append_json;
+use flagstone::{Cursor, FieldPath, JsonMode, Reached, View};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use std::fs::File;
@@ -17,6 +18,9 @@ use std::path::Path;
 
 pub(super) fn run(args: &ExportArgs) -> Result<(), Failure> {
     if let Some(form) = columnar::Form::of(args.format, args.output.as_deref()) {
+        if args.json_mode.extended_json {
+            return Err(Failure::Usage(NO_JSON.to_owned()));
+        }
         return columnar::export(args, form);
     }
     let form = Form::of(args)?;
@@ -43,9 +47,11 @@ pub(super) fn run(args: &ExportArgs) -> Result<(), Failure> {
     Ok(())
 }
 
+const NO_JSON: &str = "--extended-json is for JSON";
+
 /// How a document is written.
 enum Form {
-    Json,
+    Json(JsonMode),
     /// The columns, the byte between them, and whether there are quotes.
     Table(Vec<(String, FieldPath)>, u8),
 }
@@ -65,7 +71,9 @@ impl Form {
             _ => FormatArg::Json,
         };
         let delimiter = match args.format.unwrap_or(named) {
-            FormatArg::Json if args.fields.is_empty() => return Ok(Self::Json),
+            FormatArg::Json if args.fields.is_empty() => {
+                return Ok(Self::Json(args.json_mode.mode()));
+            }
             // The others have columns of their own.
             FormatArg::Json | FormatArg::Parquet | FormatArg::Arrow => {
                 let text = "--fields is for tables: --type csv or tsv; JSON has --project";
@@ -74,6 +82,9 @@ impl Form {
             FormatArg::Csv => b',',
             FormatArg::Tsv => b'\t',
         };
+        if args.json_mode.extended_json {
+            return Err(Failure::Usage(NO_JSON.to_owned()));
+        }
         if args.fields.is_empty() {
             let text = "a table needs its columns, as in --fields id,author.name";
             return Err(Failure::Usage(text.to_owned()));
@@ -96,10 +107,13 @@ impl Form {
 
     /// Appends the line of the cursor's document.
     fn line(&self, cursor: &mut Cursor<'_>, line: &mut Vec<u8>) -> Result<(), Failure> {
-        let Self::Table(columns, delimiter) = self else {
-            cursor.append_json(line)?;
-            line.push(b'\n');
-            return Ok(());
+        let (columns, delimiter) = match self {
+            Self::Table(columns, delimiter) => (columns, delimiter),
+            Self::Json(mode) => {
+                cursor.append_json_as(*mode, line)?;
+                line.push(b'\n');
+                return Ok(());
+            }
         };
         let view = cursor.view()?;
         let mut field = Vec::new();
@@ -139,10 +153,6 @@ fn append_value(view: &View<'_>, path: &FieldPath, out: &mut Vec<u8>) -> Result<
         }
     }
     Ok(())
-}
-
-fn append_json(value: &View<'_>, out: &mut Vec<u8>) -> Result<(), Failure> {
-    flagstone::json::append_json(value, out).map_err(|no_json| Failure::Check(no_json.to_string()))
 }
 
 /// Appends the field `n` of a line. CSV puts it in quotes where it needs them; TSV, which has none,

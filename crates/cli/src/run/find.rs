@@ -20,7 +20,7 @@ pub(super) fn run(args: &FindArgs) -> Result<(), Failure> {
     if args.explain || args.analyze {
         return explain(&find, group.as_ref(), args);
     }
-    let mut rows = Rows::new(args.format, columns(args));
+    let mut rows = Rows::new(args.format, columns(args), args.json_mode.mode());
     let mut next = None;
     if let Some(group) = &group {
         for value in find.group(group)? {
@@ -72,7 +72,9 @@ fn print(mut cursor: Cursor<'_>, keys: bool, rows: &mut Rows) -> Result<(), Fail
         interrupt::check()?;
         match rows {
             Rows::Json(output) if keys => output.entry(&cursor.key()?, &cursor.document()?)?,
-            Rows::Json(output) => output.json(|line| Ok(cursor.append_json(line)?))?,
+            Rows::Json(output) => {
+                output.json(|mode, line| Ok(cursor.append_json_as(mode, line)?))?;
+            }
             Rows::Table(grid) => {
                 let value = cursor.document()?.root().to_value()?;
                 grid.row(if keys { keyed(cursor.key()?, value) } else { value })?;

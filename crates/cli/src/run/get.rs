@@ -12,7 +12,7 @@ pub(super) fn run(args: &GetArgs) -> Result<(), Failure> {
     let paths = args.paths.iter().map(|text| Path::parse(text)).collect::<Result<Vec<_>, _>>()?;
     let database = open::to_read(&args.key.collection.database)?;
     let collection = open::collection(&database, &args.key.collection)?;
-    let mut output = Output::new();
+    let mut output = Output::in_mode(args.key.json_mode.mode());
     if !paths.is_empty() {
         let look = |root: &View<'_>| paths.iter().map(|path| path.values(root)).collect();
         let found: Option<Vec<Vec<Value>>> = collection.look(key, look)?;

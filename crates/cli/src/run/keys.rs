@@ -10,7 +10,7 @@ use flagstone::env::{Random, SeededRandom};
 pub(super) fn run(args: &KeysArgs) -> Result<(), Failure> {
     let database = open::to_read(&args.collection.database)?;
     let keys = open::collection(&database, &args.collection)?.scan_all().keys();
-    let mut output = Output::new();
+    let mut output = Output::in_mode(args.json_mode.mode());
     match args.sample {
         None => {
             for key in keys {

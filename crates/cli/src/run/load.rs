@@ -7,7 +7,7 @@ use crate::interrupt;
 use crate::output::note;
 use crate::progress::{Progress, rates};
 use crate::units::{counted, grouped, show_bytes};
-use flagstone::{Collection, Database, KeyspaceOptions, Options, Routing};
+use flagstone::{Collection, Database, JsonOptions, KeyspaceOptions, Options, Routing};
 use flagstone_load::{BadDocuments, Format, Input, LoadError, Mode, Outcome, Plan, TableFormat};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -16,6 +16,7 @@ pub(super) fn run(args: &LoadArgs) -> Result<(), Failure> {
     // Everything that can be refused is refused before the database is created.
     let is_columnar = |path: &PathBuf| columnar::Form::of(args.format, Some(path)).is_some();
     if args.files.iter().any(is_columnar) {
+        check_mode(args, false)?;
         return columnar::load(args);
     }
     expiry::check(args.expires)?;
@@ -52,6 +53,7 @@ pub(super) fn run(args: &LoadArgs) -> Result<(), Failure> {
         bad,
         stops_on_error: args.stop_on_error || args.mongoimport.stop_on_error,
         resumes: args.resume,
+        json: JsonOptions::new().mode(args.json_mode.mode()),
         on_commit: None,
     };
     let outcome = plan.run(&mut progress(args));
@@ -96,9 +98,18 @@ fn drop_collection(database: &Database, name: &str) -> Result<(), Failure> {
     Ok(())
 }
 
+/// Refuses `--extended-json` if there is no file of JSON.
+fn check_mode(args: &LoadArgs, has_json: bool) -> Result<(), Failure> {
+    match args.json_mode.extended_json && !has_json {
+        true => Err(Failure::Usage("--extended-json is for JSON".to_owned())),
+        false => Ok(()),
+    }
+}
+
 /// Refuses options that would do nothing.
 fn check_table_options(args: &LoadArgs) -> Result<(), Failure> {
     let is_table = |path: &PathBuf| matches!(format_of(args, path), Format::Table(_));
+    check_mode(args, !args.files.iter().all(is_table))?;
     let options = [
         ("--fields", !args.fields.is_empty()),
         ("--all-text", args.all_text),

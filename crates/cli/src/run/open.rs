@@ -1,8 +1,9 @@
 //! Opening for the commands: reading changes no file, and only writing creates what is missing.
 
-use crate::args::{CollectionArgs, KeyArgs, TargetArgs, WatchArgs};
+use crate::args::{CollectionArgs, JsonArgs, KeyArgs, TargetArgs, WatchArgs};
 use crate::failure::Failure;
-use flagstone::{Builder, Collection, Database, Durability, Value};
+use flagstone::json::JsonParser;
+use flagstone::{Builder, Collection, Database, Durability, JsonError, JsonOptions, Value};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
@@ -124,7 +125,7 @@ pub(super) fn check_index(collection: &Collection, index: &str) -> Result<(), St
 
 /// Reads a key: plain text, or with `json` any JSON. A key may begin with a minus, but two are more
 /// likely an option that does not exist.
-pub(super) fn key(text: &str, json: bool) -> Result<Value, Failure> {
+pub(super) fn key(text: &str, json: bool, mode: JsonArgs) -> Result<Value, Failure> {
     if !json && text.starts_with("--") {
         let text = format!(
             "there is no option {text}; a key that begins with -- is given as JSON: \
@@ -135,12 +136,18 @@ pub(super) fn key(text: &str, json: bool) -> Result<Value, Failure> {
     if !json {
         return Ok(Value::from(text));
     }
-    flagstone::json::parse(text).map_err(|error| Failure::Usage(format!("the key: {error}")))
+    value(text, mode).map_err(|error| Failure::Usage(format!("the key: {error}")))
+}
+
+/// Reads a value of JSON.
+pub(super) fn value(text: &str, mode: JsonArgs) -> Result<Value, JsonError> {
+    let options = JsonOptions::new().mode(mode.mode());
+    JsonParser::new(options).parse_value(text.as_bytes())
 }
 
 /// Returns the key of the document, if there is one.
 pub(super) fn target_key(args: &TargetArgs) -> Result<Option<Value>, Failure> {
-    args.key.as_ref().map(|text| key(text, args.json_key)).transpose()
+    args.key.as_ref().map(|text| key(text, args.json_key, args.json_mode)).transpose()
 }
 
 /// The failure when the key has no document.
@@ -151,7 +158,7 @@ pub(super) fn no_target(args: &TargetArgs, collection: &Collection) -> Failure {
 
 /// The key of a document.
 pub(super) fn key_of(args: &KeyArgs) -> Result<Value, Failure> {
-    key(&args.key, args.json_key)
+    key(&args.key, args.json_key, args.json_mode)
 }
 
 /// The failure when a key has no document.

@@ -3,7 +3,7 @@
 use super::{expiry, open};
 use crate::args::PutArgs;
 use crate::failure::Failure;
-use flagstone::{Document, Durability};
+use flagstone::{Document, Durability, JsonOptions};
 use std::io::Read;
 
 pub(super) fn run(args: &PutArgs) -> Result<(), Failure> {
@@ -13,7 +13,8 @@ pub(super) fn run(args: &PutArgs) -> Result<(), Failure> {
         None => stdin()?,
     };
     // Parsed before anything is created, so that bad JSON leaves no empty database.
-    let document = Document::from_json(&json)
+    let options = JsonOptions::new().mode(args.key.json_mode.mode());
+    let document = Document::from_json_with(&json, options)
         .map_err(|error| Failure::Usage(format!("the document: {error}")))?;
     expiry::check(args.expires)?;
     let database = open::or_make(&args.key.collection.database, None, Durability::default())?;
@@ -26,7 +27,7 @@ pub(super) fn run(args: &PutArgs) -> Result<(), Failure> {
 pub(super) fn stdin() -> Result<Vec<u8>, Failure> {
     let mut json = Vec::new();
     // One byte more than a document may have, so that the parser refuses longer ones.
-    let limit = flagstone::JsonOptions::default().bytes_max as u64 + 1;
+    let limit = JsonOptions::default().bytes_max as u64 + 1;
     std::io::stdin()
         .take(limit)
         .read_to_end(&mut json)

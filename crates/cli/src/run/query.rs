@@ -7,7 +7,7 @@ use crate::grid::Grid;
 use crate::interrupt;
 use crate::output::Output;
 use flagstone::env::{Random, SystemRandom};
-use flagstone::{Collection, Database, Filter, Find, Group, Hint, Value};
+use flagstone::{Collection, Database, Filter, Find, Group, Hint, JsonMode, Value};
 use std::path::PathBuf;
 
 /// A database that is open for reading, and a directory for what does not fit into memory.
@@ -100,14 +100,14 @@ pub(super) enum Rows {
 impl Rows {
     /// Returns what prints in this form. Without one, a terminal gets a table, whose first columns
     /// are `columns`.
-    pub(super) fn new(form: Option<FormArg>, columns: Vec<String>) -> Self {
+    pub(super) fn new(form: Option<FormArg>, columns: Vec<String>, mode: JsonMode) -> Self {
         let terminal = console::Term::stdout();
         let form = form.unwrap_or(match terminal.is_term() {
             true => FormArg::Table,
             false => FormArg::Json,
         });
         match form {
-            FormArg::Json => Self::Json(Output::new()),
+            FormArg::Json => Self::Json(Output::in_mode(mode)),
             FormArg::Table => {
                 let width = terminal.size_checked().map_or(usize::MAX, |(_, width)| width.into());
                 Self::Table(Grid::new(width, columns))

@@ -13,7 +13,7 @@ pub(super) fn run(args: &ScanArgs) -> Result<(), Failure> {
         return Err(Failure::Usage("--json-key is for the keys of --from and --to".to_owned()));
     }
     let bound = |key: &Option<String>| -> Result<Option<Value>, Failure> {
-        key.as_ref().map(|key| open::key(key, args.json_key)).transpose()
+        key.as_ref().map(|key| open::key(key, args.json_key, args.json_mode)).transpose()
     };
     let from = bound(&args.from)?.map_or(Bound::Unbounded, Bound::Included);
     let to = bound(&args.to)?.map_or(Bound::Unbounded, Bound::Excluded);
@@ -24,7 +24,7 @@ pub(super) fn run(args: &ScanArgs) -> Result<(), Failure> {
         None => collection.scan::<Value>((from, to))?,
     };
     let scan = if args.reverse { scan.rev() } else { scan };
-    let mut output = Output::new();
+    let mut output = Output::in_mode(args.json_mode.mode());
     for entry in scan.take(args.limit.unwrap_or(usize::MAX)) {
         let (key, document) = entry?;
         interrupt::check()?;

@@ -1,9 +1,12 @@
 //! `update`: changes a document by a patch, a JSON Patch or a JSON Merge Patch.
 
 use super::{many, open, put, query};
-use crate::args::{ConditionArgs, UpdateArgs};
+use crate::args::{ConditionArgs, JsonArgs, UpdateArgs};
 use crate::failure::Failure;
-use flagstone::{Collection, JsonPatch, MergePatch, Patch, Result, Value};
+use flagstone::json::JsonParser;
+use flagstone::{
+    Collection, Duplicates, JsonMode, JsonOptions, JsonPatch, MergePatch, Patch, Value,
+};
 
 /// A change that is read before the database is opened, so that bad input opens nothing.
 enum Change {
@@ -45,7 +48,12 @@ pub(super) fn run(args: &UpdateArgs) -> Result<(), Failure> {
     done
 }
 
-fn apply(collection: &Collection, key: Value, change: &Change, blind: bool) -> Result<bool> {
+fn apply(
+    collection: &Collection,
+    key: Value,
+    change: &Change,
+    blind: bool,
+) -> flagstone::Result<bool> {
     match change {
         Change::Patch(patch) if blind => collection.patch(key, patch).map(|()| true),
         Change::Patch(patch) => collection.apply_patch(key, patch),
@@ -64,13 +72,28 @@ fn change(args: &UpdateArgs) -> Result<Change, Failure> {
         return Err(Failure::Usage(text.to_owned()));
     }
     if let Some(json) = &args.json_patch {
-        return Ok(Change::Json(JsonPatch::parse(text(json)?)?));
+        let json = text(json)?;
+        return Ok(Change::Json(match args.target.json_mode.mode() {
+            JsonMode::Plain => JsonPatch::parse(json)?,
+            JsonMode::Extended => JsonPatch::from_value(&extended(&json)?)?,
+        }));
     }
     if let Some(json) = &args.merge_patch {
-        let patch = MergePatch::parse(text(json)?)?;
+        let json = text(json)?;
+        let patch = match args.target.json_mode.mode() {
+            JsonMode::Plain => MergePatch::parse(json)?,
+            JsonMode::Extended => MergePatch::from_value(extended(&json)?)?,
+        };
         return Ok(Change::Merge(if args.upsert { patch.upsert() } else { patch }));
     }
     Ok(Change::Patch(own))
+}
+
+/// Reads the Extended JSON of a patch.
+fn extended(json: &[u8]) -> Result<Value, Failure> {
+    let options = JsonOptions::new().mode(JsonMode::Extended).duplicates(Duplicates::Error);
+    let value = JsonParser::new(options).parse_value(json);
+    value.map_err(|error| Failure::Usage(format!("the patch: {error}")))
 }
 
 /// The fields to set. With a filter there is no key, so the first of them is in its place.
@@ -86,17 +109,18 @@ type With = fn(Patch, &str, Value) -> Patch;
 type At = fn(Patch, &str) -> Patch;
 
 fn patch(args: &UpdateArgs) -> Result<Patch, Failure> {
+    let mode = args.target.json_mode;
     let mut patch = if args.upsert { Patch::new().upsert() } else { Patch::new() };
     if let Some(json) = &args.default {
-        let default = flagstone::json::parse(json)
+        let default = open::value(json, mode)
             .map_err(|error| Failure::Usage(format!("--default {json:?}: {error}")))?;
         patch = patch.upsert_from(default);
     }
-    patch = with_conditions(patch, &args.conditions)?;
-    patch = with_all(patch, &changes(args), |patch, path, value| patch.set(path, value))?;
+    patch = with_conditions(patch, mode, &args.conditions)?;
+    patch = with_all(patch, mode, &changes(args), |patch, path, value| patch.set(path, value))?;
     patch = at_all(patch, &args.unset, |patch, path| patch.unset(path));
-    patch = with_all(patch, &args.inc, |patch, path, by| patch.inc(path, by))?;
-    patch = with_all(patch, &args.mul, |patch, path, by| patch.mul(path, by))?;
+    patch = with_all(patch, mode, &args.inc, |patch, path, by| patch.inc(path, by))?;
+    patch = with_all(patch, mode, &args.mul, |patch, path, by| patch.mul(path, by))?;
     for text in &args.rename {
         let (path, name) = parted(text, "PATH=NAME, as in old=new")?;
         patch = patch.rename(path, name);
@@ -109,7 +133,7 @@ fn patch(args: &UpdateArgs) -> Result<Patch, Failure> {
         (&args.pull, |patch, path, value| patch.pull(path, value)),
     ];
     for (texts, with) in with_values {
-        patch = with_all(patch, texts, with)?;
+        patch = with_all(patch, mode, texts, with)?;
     }
     patch = at_all(patch, &args.pop_first, |patch, path| patch.pop_first(path));
     patch = at_all(patch, &args.pop_last, |patch, path| patch.pop_last(path));
@@ -119,12 +143,16 @@ fn patch(args: &UpdateArgs) -> Result<Patch, Failure> {
         let place = rest.split_once(':').and_then(|(at, json)| Some((at.parse().ok()?, json)));
         let (position, json) =
             place.ok_or_else(|| Failure::Usage(format!("{text:?}: expected {EXPECTED}")))?;
-        patch = patch.push_at(path, position, value(text, json)?);
+        patch = patch.push_at(path, position, value(text, json, mode)?);
     }
     Ok(patch)
 }
 
-fn with_conditions(mut patch: Patch, args: &ConditionArgs) -> Result<Patch, Failure> {
+fn with_conditions(
+    mut patch: Patch,
+    mode: JsonArgs,
+    args: &ConditionArgs,
+) -> Result<Patch, Failure> {
     patch = at_all(patch, &args.if_exists, |patch, path| patch.if_exists(path));
     patch = at_all(patch, &args.if_missing, |patch, path| patch.if_missing(path));
     let with_values: [(&[String], With); 6] = [
@@ -135,23 +163,23 @@ fn with_conditions(mut patch: Patch, args: &ConditionArgs) -> Result<Patch, Fail
         (&args.if_gt, |patch, path, value| patch.if_gt(path, value)),
         (&args.if_gte, |patch, path, value| patch.if_gte(path, value)),
     ];
-    with_values.iter().try_fold(patch, |patch, (texts, with)| with_all(patch, texts, *with))
+    with_values.iter().try_fold(patch, |patch, (texts, with)| with_all(patch, mode, texts, *with))
 }
 
 fn at_all(patch: Patch, paths: &[String], at: At) -> Patch {
     paths.iter().fold(patch, |patch, path| at(patch, path))
 }
 
-fn with_all(patch: Patch, texts: &[String], with: With) -> Result<Patch, Failure> {
+fn with_all(patch: Patch, mode: JsonArgs, texts: &[String], with: With) -> Result<Patch, Failure> {
     texts.iter().try_fold(patch, |patch, text| {
         let (path, json) = parted(text, "PATH=JSON, as in score=7")?;
-        Ok(with(patch, path, value(text, json)?))
+        Ok(with(patch, path, value(text, json, mode)?))
     })
 }
 
 /// Parses the JSON part of `text`.
-fn value(text: &str, json: &str) -> Result<Value, Failure> {
-    flagstone::json::parse(json).map_err(|error| {
+fn value(text: &str, json: &str, mode: JsonArgs) -> Result<Value, Failure> {
+    open::value(json, mode).map_err(|error| {
         let hint = "text needs its quotes, as in name='\"x\"'";
         Failure::Usage(format!("{text:?}: the value: {error}; {hint}"))
     })

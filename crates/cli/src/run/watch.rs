@@ -11,7 +11,7 @@ use crate::interrupt;
 use crate::output::{Output, note};
 use flagstone::{
     Change, ChangeKind, ChangeRetention, ChangeToken, Changes, ChangesFrom, Database, Delivery,
-    ErrorKind, Happened, json,
+    ErrorKind, Happened, JsonMode, json,
 };
 use serde_json::Value as Json;
 use std::ffi::OsString;
@@ -33,7 +33,10 @@ pub(super) fn run(args: &WatchArgs) -> Result<(), Failure> {
         token => ChangesFrom::After(token.parse()?),
     };
     interrupt::listen()?;
-    let mut watch = Watch { output: Output::new(), left: args.limit.unwrap_or(u64::MAX) };
+    let mut watch = Watch {
+        output: Output::in_mode(args.json_mode.mode()),
+        left: args.limit.unwrap_or(u64::MAX),
+    };
     let mut changed = Instant::now();
     let mut seen = None;
     while watch.left > 0 && !interrupt::is_asked() {
@@ -139,7 +142,7 @@ impl Watch {
                 for (at, change) in changes.enumerate() {
                     // Within a batch there is no place to continue.
                     let token = Some(token).filter(|_| at == last);
-                    self.output.json(|out| put_change(token, &change, out))?;
+                    self.output.json(|mode, out| put_change(token, &change, mode, out))?;
                 }
                 self.left -= 1;
                 return Ok(());
@@ -163,7 +166,7 @@ impl Watch {
     }
 
     fn line(&mut self, fields: &[(&str, Json)]) -> Result<(), Failure> {
-        self.output.json(|out| {
+        self.output.json(|_, out| {
             put_fields(fields, out);
             out.push(b'}');
             Ok(())
@@ -182,6 +185,7 @@ fn put_fields(fields: &[(&str, Json)], out: &mut Vec<u8>) {
 fn put_change(
     token: Option<ChangeToken>,
     change: &Change<'_>,
+    mode: JsonMode,
     out: &mut Vec<u8>,
 ) -> Result<(), Failure> {
     let kind = match change.kind() {
@@ -200,10 +204,9 @@ fn put_change(
         ],
         out,
     );
-    let no_json = |error: flagstone::NoJson| Failure::Check(error.to_string());
     out.extend_from_slice(b",\"key\":");
     match change.key()? {
-        Some(key) => json::append_value_json(&key, out).map_err(no_json)?,
+        Some(key) => json::append_value_json_as(&key, mode, out),
         None => out.extend_from_slice(text(change.key_bytes()).to_string().as_bytes()),
     }
     if let Some(end) = change.end_bytes() {
@@ -215,11 +218,11 @@ fn put_change(
     }
     if let Some(old) = change.old_document()? {
         out.extend_from_slice(b",\"old\":");
-        json::append_json(&old.root(), out).map_err(no_json)?;
+        json::append_json_as(&old.root(), mode, out)?;
     }
     if let Some(document) = change.document()? {
         out.extend_from_slice(b",\"document\":");
-        json::append_json(&document.root(), out).map_err(no_json)?;
+        json::append_json_as(&document.root(), mode, out)?;
     } else if let Some(patch) = change.patch()? {
         out.extend_from_slice(format!(",\"patch\":{}", Json::from(patch.to_string())).as_bytes());
     } else if !change.value_bytes().is_empty() {

@@ -4,6 +4,7 @@
 
 mod bad_input;
 mod commands;
+mod extended;
 mod kill;
 mod load;
 mod queries;

@@ -13,7 +13,9 @@ mod encoder;
 
 #[cfg(feature = "serde")]
 pub(crate) use areas::{Frame, Scattered};
-pub(crate) use builder::{Builder, Container, forget_large};
+#[cfg(feature = "serde")]
+pub(crate) use builder::Builder;
+pub(crate) use builder::{Container, forget_large};
 pub use encoder::Encoder;
 pub(crate) use encoder::{check_depth, malformed, put_literal};
 pub(crate) use keys::BuildError;

@@ -1,36 +1,18 @@
-//! Values in the text of filters: JSON, and a map with one name for what JSON lacks.
+//! Values in the text of filters: JSON, and the forms of Extended JSON for what JSON lacks.
 //!
-//! ```text
-//! {"$date":"2019-08-01T00:00:00Z"}   {"$date":{"$micros":5}}   {"$uuid":"30313233-.."}
-//! {"$binary":"base64"}   {"$numberDouble":"NaN"}   {"$pairs":[[key, value], ..]}
-//! {"$literal":{"$a":1}}   a map with a name that begins with a dollar sign
-//! ```
+//! A map with any name that begins with a dollar sign is written as `$literal`, since most such
+//! names are operators.
 
 use super::cursor::Cursor;
 use super::error::FilterError;
-use crate::datetime::DateTime;
+use crate::json::{is_form, put_binary, put_date, put_not_finite, put_uuid, scalar};
 use crate::map::Map;
-use crate::print::{base64, put_base64};
-use crate::uuid::{UuidText, parse_uuid};
 use crate::value::Value;
 use std::fmt::{self, Write};
 
-const NAMES: [&str; 9] = [
-    "$date",
-    "$uuid",
-    "$binary",
-    "$numberDouble",
-    "$numberInt",
-    "$numberLong",
-    "$numberDecimal",
-    "$pairs",
-    "$literal",
-];
-
-/// Returns whether a map is a value in a form of this module.
+/// Returns whether a map is a value in a form of Extended JSON.
 pub(super) fn is_special(map: &Map) -> bool {
-    let first = map.iter().next().and_then(|(key, _)| key.as_str());
-    first.is_some_and(|name| NAMES.contains(&name))
+    map.iter().next().and_then(|(key, _)| key.as_str()).is_some_and(is_form)
 }
 
 /// Returns whether a name of a map begins with a dollar sign.
@@ -61,54 +43,25 @@ fn fields(cursor: &mut Cursor<'_>, map: &Map) -> Result<Map, FilterError> {
 
 fn special(cursor: &mut Cursor<'_>, map: &Map) -> Result<Value, FilterError> {
     let name = map.iter().next().and_then(|(key, _)| key.as_str()).unwrap_or_default();
-    if map.len() > 1 || !NAMES.contains(&name) {
-        return Err(cursor.refuse(
-            "a value; a map with a name that begins with '$' is written {\"$literal\":{..}}",
-        ));
-    }
-    let name = name.to_owned();
-    cursor.inside_field(0, |cursor| inner(cursor, &name))
-}
-
-/// Reads what follows the name of a special value.
-fn inner(cursor: &mut Cursor<'_>, name: &str) -> Result<Value, FilterError> {
-    let value = cursor.value();
-    let text = value.as_str();
-    let (read, expected) = match name {
-        "$literal" => match value {
-            Value::Map(map) => (Some(Value::Map(fields(cursor, map)?)), ""),
-            _ => (None, "a map"),
+    match (map.len(), name) {
+        (1, "$literal") => cursor.inside_field(0, |cursor| match cursor.value() {
+            Value::Map(map) => fields(cursor, map).map(Value::Map),
+            _ => Err(cursor.refuse("a map")),
+        }),
+        (1, "$pairs") => cursor.inside_field(0, pairs),
+        (len, name) if is_form(name) => match scalar(map) {
+            Ok(value) => Ok(value.unwrap_or_else(|| Value::Map(map.clone()))),
+            Err(expected) if len == 1 => {
+                cursor.inside_field(0, |cursor| Err(cursor.refuse(expected)))
+            }
+            Err(_) => Err(cursor.refuse(NO_VALUE)),
         },
-        "$pairs" => return pairs(cursor),
-        "$date" => (date(value), "an RFC 3339 date, or {\"$micros\": an integer}"),
-        "$uuid" => (text.and_then(parse_uuid).map(Value::Uuid), "a UUID of 8-4-4-4-12 digits"),
-        "$binary" => (text.and_then(base64).map(Value::Bytes), "base64 with padding"),
-        "$numberDouble" => {
-            let special = match text {
-                Some("NaN") => Some(f64::NAN),
-                Some("Infinity") => Some(f64::INFINITY),
-                Some("-Infinity") => Some(f64::NEG_INFINITY),
-                _ => None,
-            };
-            let number = text.and_then(Value::number);
-            (special.map(Value::Float).or(number), "the text of a number")
-        }
-        _ => (text.and_then(Value::number), "the text of a number"),
-    };
-    read.ok_or_else(|| cursor.refuse(expected))
-}
-
-fn date(value: &Value) -> Option<Value> {
-    let micros = |map: &Map| match map.iter().next() {
-        Some((key, micros)) if map.len() == 1 && key.as_str() == Some("$micros") => micros.as_i64(),
-        _ => None,
-    };
-    match value {
-        Value::Text(text) => DateTime::parse_rfc3339(text).map(Value::DateTime),
-        Value::Map(map) => micros(map).map(|micros| Value::DateTime(DateTime::from_micros(micros))),
-        _ => None,
+        _ => Err(cursor.refuse(NO_VALUE)),
     }
 }
+
+const NO_VALUE: &str =
+    "a value; a map with a name that begins with '$' is written {\"$literal\":{..}}";
 
 /// Reads a map with keys of any value.
 fn pairs(cursor: &mut Cursor<'_>) -> Result<Value, FilterError> {
@@ -132,21 +85,10 @@ pub(super) struct Literal<'a>(pub(super) &'a Value);
 impl fmt::Display for Literal<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
-            Value::Float(float) if float.is_nan() => f.write_str(r#"{"$numberDouble":"NaN"}"#),
-            Value::Float(float) if float.is_infinite() => {
-                let sign = if *float < 0.0 { "-" } else { "" };
-                write!(f, r#"{{"$numberDouble":"{sign}Infinity"}}"#)
-            }
-            Value::DateTime(time) if time.has_rfc3339() => write!(f, r#"{{"$date":"{time}"}}"#),
-            Value::DateTime(time) => {
-                write!(f, r#"{{"$date":{{"$micros":{}}}}}"#, time.as_micros())
-            }
-            Value::Uuid(bytes) => write!(f, r#"{{"$uuid":"{}"}}"#, UuidText(bytes)),
-            Value::Bytes(bytes) => {
-                let mut text = Vec::new();
-                put_base64(bytes, &mut text);
-                write!(f, r#"{{"$binary":"{}"}}"#, String::from_utf8_lossy(&text))
-            }
+            Value::Float(float) if !float.is_finite() => form(f, |out| put_not_finite(*float, out)),
+            Value::DateTime(time) => form(f, |out| put_date(*time, out)),
+            Value::Uuid(bytes) => form(f, |out| put_uuid(bytes, out)),
+            Value::Bytes(bytes) => form(f, |out| put_binary(bytes, out)),
             Value::Array(items) => {
                 f.write_char('[')?;
                 for (i, item) in items.iter().enumerate() {
@@ -169,6 +111,12 @@ impl fmt::Display for Literal<'_> {
             scalar => write!(f, "{scalar}"),
         }
     }
+}
+
+fn form(f: &mut fmt::Formatter<'_>, put: impl FnOnce(&mut Vec<u8>)) -> fmt::Result {
+    let mut text = Vec::new();
+    put(&mut text);
+    f.write_str(&String::from_utf8_lossy(&text))
 }
 
 struct Fields<'a>(&'a Map);

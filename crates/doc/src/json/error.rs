@@ -1,6 +1,6 @@
-//! Errors of JSON: why text is refused, and why a document has no JSON form.
+//! Why JSON text is refused.
 
-use flagstone_base::{Error, ErrorKind, Malformed};
+use flagstone_base::Error;
 use std::fmt;
 
 /// An error in JSON text: its position, what was expected and what was found.
@@ -54,79 +54,5 @@ impl std::error::Error for JsonError {}
 impl From<JsonError> for Error {
     fn from(error: JsonError) -> Self {
         Self::invalid(error.to_string())
-    }
-}
-
-/// The reason why a document has no JSON form. The path names the value concerned.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum NoJson {
-    /// A map has a key that is not text.
-    KeyIsNotText {
-        /// The dotted path of the map; empty for the root.
-        path: String,
-    },
-    /// A float is NaN or infinite.
-    NotFinite {
-        /// The dotted path of the float; empty for the root.
-        path: String,
-    },
-    /// A datetime is outside the years 0 to 9999.
-    NoDate {
-        /// The dotted path of the datetime; empty for the root.
-        path: String,
-    },
-    /// The bytes are not a valid document.
-    Malformed(Malformed),
-}
-
-impl NoJson {
-    /// Prepends a step to the path.
-    #[cold]
-    pub(super) fn below(mut self, step: &dyn fmt::Display) -> Self {
-        match &mut self {
-            Self::KeyIsNotText { path } | Self::NotFinite { path } | Self::NoDate { path } => {
-                *path = if path.is_empty() { step.to_string() } else { format!("{step}.{path}") };
-            }
-            Self::Malformed(_) => {}
-        }
-        self
-    }
-}
-
-impl From<Malformed> for NoJson {
-    fn from(malformed: Malformed) -> Self {
-        Self::Malformed(malformed)
-    }
-}
-
-fn place(path: &str) -> impl fmt::Display + '_ {
-    if path.is_empty() { "the document" } else { path }
-}
-
-impl fmt::Display for NoJson {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::KeyIsNotText { path } => {
-                write!(f, "{} is a map with a key that is not text: no JSON form", place(path))
-            }
-            Self::NotFinite { path } => {
-                write!(f, "{} is a number that is not finite: no JSON form", place(path))
-            }
-            Self::NoDate { path } => {
-                write!(f, "{} is a datetime outside the years 0 to 9999: no JSON form", place(path))
-            }
-            Self::Malformed(malformed) => write!(f, "a document, {malformed}"),
-        }
-    }
-}
-
-impl std::error::Error for NoJson {}
-
-impl From<NoJson> for Error {
-    fn from(error: NoJson) -> Self {
-        match error {
-            NoJson::Malformed(malformed) => malformed.in_file("a document", 0),
-            _ => Self::new(ErrorKind::InvalidInput, error.to_string()),
-        }
     }
 }

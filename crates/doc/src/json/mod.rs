@@ -1,12 +1,16 @@
 //! Reads and writes JSON; numbers stay exact in both directions.
 
 mod error;
+mod extended;
 mod options;
 mod parse;
 mod text;
 mod write;
 
-pub use error::{JsonError, NoJson};
-pub use options::{JsonOptions, Surrogates};
+pub use error::JsonError;
+pub(crate) use extended::{is_form, put_binary, put_date, put_not_finite, put_uuid, scalar};
+pub use options::{JsonMode, JsonOptions, Surrogates};
 pub use parse::{JsonParser, parse};
-pub use write::{append_json, append_json_bytes, append_value_json};
+pub use write::{
+    append_json, append_json_as, append_json_bytes, append_value_json, append_value_json_as,
+};

@@ -4,6 +4,24 @@ use crate::depth::DEPTH_MAX;
 use crate::encode::Duplicates;
 use flagstone_base::{Error, Result};
 
+/// How values are written that JSON lacks, and whether they are read back.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum JsonMode {
+    /// Bytes are text in base64, datetimes text by RFC 3339, UUIDs text in hexadecimal. What has no
+    /// such text is written as in [`Extended`](Self::Extended): a float that is not finite, a
+    /// datetime outside the years 0 to 9999, a map with keys that are not text. A parser reads all
+    /// of these as what they are in JSON: texts and maps.
+    #[default]
+    Plain,
+    /// Extended JSON of MongoDB, version 2: `{"$date":"2019-08-01T00:00:00Z"}`, `{"$uuid":".."}`,
+    /// `{"$binary":{"base64":"AQI=","subType":"00"}}`, `{"$numberDouble":"NaN"}`. Every document
+    /// comes back as an equal one: a map that has such a name itself is written
+    /// `{"$literal":{..}}`, one with keys that are not text `{"$pairs":[[key, value], ..]}`. The
+    /// parser also reads the canonical forms of numbers, such as `{"$numberLong":"1"}`. Types that
+    /// documents lack, such as `$oid`, stay maps.
+    Extended,
+}
+
 /// What the parser does with half a surrogate pair: `\ud800` alone is not a character.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Surrogates {
@@ -31,6 +49,8 @@ pub struct JsonOptions {
     pub duplicates: Duplicates,
     /// What the parser does with half a surrogate pair.
     pub surrogates: Surrogates,
+    /// Whether forms of Extended JSON are read as the values they stand for.
+    pub mode: JsonMode,
     /// The longest document, in bytes of JSON. The default is 16 MiB; split larger documents.
     pub bytes_max: usize,
 }
@@ -41,6 +61,7 @@ impl Default for JsonOptions {
             depth_max: 128,
             duplicates: Duplicates::Last,
             surrogates: Surrogates::Error,
+            mode: JsonMode::Plain,
             bytes_max: 16 << 20,
         }
     }
@@ -70,6 +91,13 @@ impl JsonOptions {
     #[must_use]
     pub const fn surrogates(mut self, surrogates: Surrogates) -> Self {
         self.surrogates = surrogates;
+        self
+    }
+
+    /// Sets [`JsonOptions::mode`].
+    #[must_use]
+    pub const fn mode(mut self, mode: JsonMode) -> Self {
+        self.mode = mode;
         self
     }
 

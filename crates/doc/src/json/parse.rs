@@ -6,9 +6,10 @@
 //! the measurements.
 
 use super::error::JsonError;
-use super::options::{JsonOptions, Surrogates};
+use super::extended;
+use super::options::{JsonMode, JsonOptions, Surrogates};
 use super::text::unescape;
-use crate::encode::{BuildError, Builder, Container, Duplicates, NONE, forget_large, put_literal};
+use crate::encode::{BuildError, Container, Duplicates, Encoder, NONE, forget_large, put_literal};
 use crate::layout::tag;
 use crate::names::Names;
 use crate::number::Literal;
@@ -21,8 +22,10 @@ use crate::view::View;
 /// of more than 1 MiB needed.
 pub struct JsonParser {
     options: JsonOptions,
-    builder: Builder,
+    encoder: Encoder,
     scratch: Vec<u8>,
+    /// Parses the forms of Extended JSON.
+    of_forms: Option<Box<JsonParser>>,
 }
 
 impl Default for JsonParser {
@@ -46,7 +49,7 @@ impl JsonParser {
         let depth_max = options.depth_max.min(crate::DEPTH_MAX);
         let bytes_max = options.bytes_max.min(flagstone_base::key::VALUE_BYTES_MAX);
         let options = JsonOptions { depth_max, bytes_max, ..options };
-        Self { options, builder: Builder::new(), scratch: Vec::new() }
+        Self { options, encoder: Encoder::new(), scratch: Vec::new(), of_forms: None }
     }
 
     /// Appends the document `json` in the binary form. With `names`, fields are stored as ids of
@@ -71,21 +74,22 @@ impl JsonParser {
             let at = std::str::from_utf8(json).err().map_or(0, |error| error.valid_up_to());
             return Err(JsonError::at(json, at, "text in UTF-8"));
         }
-        self.builder.start(names);
+        self.encoder.builder.start(names);
         let start = out.len();
         let mut run = Run {
             json,
             names,
             options: &self.options,
-            builder: &mut self.builder,
+            encoder: &mut self.encoder,
             scratch: &mut self.scratch,
+            of_forms: &mut self.of_forms,
             refusal: (0, ""),
         };
         let parsed = run.document(out);
         let (at, expected) = run.refusal;
         forget_large(&mut self.scratch);
         parsed.map_err(|_stop| {
-            self.builder.rest();
+            self.encoder.builder.rest();
             out.truncate(start);
             JsonError::at(json, at, expected)
         })
@@ -104,6 +108,8 @@ impl JsonParser {
     }
 }
 
+const TOO_DEEP: &str = "nesting of at most depth_max levels";
+
 /// The document was refused; [`Run`] holds the position and reason.
 struct Stop;
 
@@ -113,8 +119,9 @@ struct Run<'a> {
     json: &'a [u8],
     names: Option<&'a Names>,
     options: &'a JsonOptions,
-    builder: &'a mut Builder,
+    encoder: &'a mut Encoder,
     scratch: &'a mut Vec<u8>,
+    of_forms: &'a mut Option<Box<JsonParser>>,
     refusal: (usize, &'static str),
 }
 
@@ -142,6 +149,7 @@ impl Run<'_> {
     fn document(&mut self, out: &mut Vec<u8>) -> Result<u32, Stop> {
         let at = self.space(0);
         let (end, root) = match self.byte(at) {
+            b'{' if self.options.mode == JsonMode::Extended => self.extended_root(at)?,
             b'{' => (self.fields(at, 1, NONE)?, Some(self.map())),
             b'[' => (self.items(at, 1, NONE)?, Some(Container::Array)),
             _ => (self.value(at, 0, NONE)?, None),
@@ -150,7 +158,7 @@ impl Run<'_> {
         if end < self.json.len() {
             return self.refuse(end, "the end of the document");
         }
-        let finished = self.builder.finish(root, out);
+        let finished = self.encoder.builder.finish(root, out);
         finished.or_else(|error| self.not_built(error))
     }
 
@@ -184,17 +192,18 @@ impl Run<'_> {
 
     fn other_value(&mut self, at: usize, depth: usize, parent: u32) -> Result<usize, Stop> {
         match self.byte(at) {
+            b'{' if self.options.mode == JsonMode::Extended => self.extended_map(at, depth, parent),
             b'{' => {
-                let frame = self.builder.begin();
+                let frame = self.encoder.builder.begin();
                 let end = self.fields(at, depth + 1, parent)?;
-                let built = self.builder.end(frame, self.map());
+                let built = self.encoder.builder.end(frame, self.map());
                 built.or_else(|error| self.not_built(error))?;
                 Ok(end)
             }
             b'[' => {
-                let frame = self.builder.begin();
+                let frame = self.encoder.builder.begin();
                 let end = self.items(at, depth + 1, parent)?;
-                let built = self.builder.end(frame, Container::Array);
+                let built = self.encoder.builder.end(frame, Container::Array);
                 built.or_else(|error| self.not_built(error))?;
                 Ok(end)
             }
@@ -216,7 +225,7 @@ impl Run<'_> {
         if self.json[at..].first_chunk() != Some(word) {
             return self.refuse(at, "null, true or false");
         }
-        self.builder.tag(tag);
+        self.encoder.builder.tag(tag);
         Ok(at + N)
     }
 
@@ -227,7 +236,7 @@ impl Run<'_> {
             if mask != 0 {
                 let len = mask.trailing_zeros() as usize;
                 if block[len & 15] == b'"' {
-                    self.builder.short_text(block, len & 15);
+                    self.encoder.builder.short_text(block, len & 15);
                     return Ok(at + len + 1);
                 }
             }
@@ -238,11 +247,11 @@ impl Run<'_> {
     fn long_text(&mut self, at: usize) -> Result<usize, Stop> {
         let end = special(self.json, at);
         if self.byte(end) == b'"' && end < self.json.len() {
-            self.builder.text(&self.json[at..end]);
+            self.encoder.builder.text(&self.json[at..end]);
             return Ok(end + 1);
         }
         let end = self.unescaped(at)?;
-        self.builder.text(self.scratch);
+        self.encoder.builder.text(self.scratch);
         Ok(end)
     }
 
@@ -275,7 +284,7 @@ impl Run<'_> {
         if digits == 0 || digits > 18 || odd || matches!(self.byte(end), b'.' | b'e' | b'E') {
             return self.long_number(at);
         }
-        self.builder.int(if negative { -value } else { value });
+        self.encoder.builder.int(if negative { -value } else { value });
         Ok(end)
     }
 
@@ -283,7 +292,7 @@ impl Run<'_> {
         let rest = &self.json[at..];
         match Literal::scan(rest) {
             Ok(literal) => {
-                put_literal(self.builder, &literal, &rest[..literal.len]);
+                put_literal(&mut self.encoder.builder, &literal, &rest[..literal.len]);
                 Ok(at + literal.len)
             }
             Err((offset, expected)) => self.refuse(at + offset, expected),
@@ -292,7 +301,7 @@ impl Run<'_> {
 
     fn deeper(&mut self, at: usize, depth: usize) -> Result<(), Stop> {
         if depth > self.options.depth_max {
-            return self.refuse(at, "nesting of at most depth_max levels");
+            return self.refuse(at, TOO_DEEP);
         }
         Ok(())
     }
@@ -323,9 +332,9 @@ impl Run<'_> {
             return Ok(at + 1);
         }
         let mut previous = NONE;
-        let mut likely = self.builder.keys.memory.likely(parent, NONE);
+        let mut likely = self.encoder.builder.keys.memory.likely(parent, NONE);
         loop {
-            let predicted = self.builder.keys.memory.matches(likely, &self.json[at..]);
+            let predicted = self.encoder.builder.keys.memory.matches(likely, &self.json[at..]);
             let behind = if let Some((len, next)) = predicted {
                 self.key(likely, at);
                 (previous, likely) = (likely, next);
@@ -333,7 +342,7 @@ impl Run<'_> {
             } else {
                 let (slot, behind) = self.other_name(at, parent, previous)?;
                 previous = slot;
-                likely = self.builder.keys.memory.likely(parent, slot);
+                likely = self.encoder.builder.keys.memory.likely(parent, slot);
                 behind
             };
             at = self.value(behind, depth, previous)?;
@@ -348,11 +357,99 @@ impl Run<'_> {
         }
     }
 
+    /// Reads the map whose brace is at `at` and which is the document. It may be a form of Extended
+    /// JSON.
+    fn extended_root(&mut self, at: usize) -> Result<(usize, Option<Container>), Stop> {
+        if !self.begins_form(at) {
+            let end = self.fields(at, 1, NONE)?;
+            self.check_names(at, 0)?;
+            return Ok((end, Some(self.map())));
+        }
+        let (end, value) = self.form(at, 0)?;
+        let root = match &value {
+            Value::Map(map) => self.encoder.entries(map, self.names, NONE, 1).map(Some),
+            scalar => self.encoder.put(scalar, self.names, NONE, 0).map(|()| None),
+        };
+        Ok((end, root.or_else(|_too_large| self.not_built(BuildError::TooLarge))?))
+    }
+
+    /// Reads the map whose brace is at `at`, as [`Run::other_value`] does. It may be a form of
+    /// Extended JSON.
+    fn extended_map(&mut self, at: usize, depth: usize, parent: u32) -> Result<usize, Stop> {
+        if self.begins_form(at) {
+            let (end, value) = self.form(at, depth)?;
+            let put = self.encoder.put(&value, self.names, NONE, depth);
+            put.or_else(|_too_large| self.not_built(BuildError::TooLarge))?;
+            return Ok(end);
+        }
+        let frame = self.encoder.builder.begin();
+        let end = self.fields(at, depth + 1, parent)?;
+        self.check_names(at, frame.keys)?;
+        let built = self.encoder.builder.end(frame, self.map());
+        built.or_else(|error| self.not_built(error))?;
+        Ok(end)
+    }
+
+    /// Returns whether the first name of the map whose brace is at `at` is that of a form. In the
+    /// old form of `$binary`, `$type` may be before it.
+    fn begins_form(&mut self, at: usize) -> bool {
+        let at = self.space(at + 1);
+        let is_quoted = self.byte(at) == b'"' && matches!(self.byte(at + 1), b'$' | b'\\');
+        if !is_quoted || self.unescaped(at + 1).is_err() {
+            return false;
+        }
+        match str::from_utf8(self.scratch) {
+            Ok("$type") => {
+                let colon = self.space(end_of_text(self.json, at + 1));
+                let value = self.space(colon + 1);
+                let rest = self.json.get(value..).unwrap_or_default();
+                let end = match rest.first() {
+                    Some(b'"') => end_of_text(self.json, value + 1),
+                    _ => value + rest.iter().take_while(|byte| byte.is_ascii_digit()).count(),
+                };
+                let name = self.space(self.space(end) + 1);
+                self.json.get(name..).is_some_and(|rest| rest.starts_with(b"\"$binary\""))
+            }
+            Ok(name) => extended::is_form(name),
+            Err(_) => false,
+        }
+    }
+
+    /// Returns the end and the value of the form whose brace is at `at`. It is nested in `depth`
+    /// containers.
+    fn form(&mut self, at: usize, depth: usize) -> Result<(usize, Value), Stop> {
+        // A form has up to two levels of its own where its value has none.
+        let depth_max = self.options.depth_max.saturating_sub(depth);
+        let options = self.options.mode(JsonMode::Plain).depth_max(depth_max + 2);
+        let end = end_of_map(self.json, at);
+        let parser = self.of_forms.get_or_insert_with(|| Box::new(JsonParser::new(options)));
+        parser.options.depth_max = options.depth_max.min(crate::DEPTH_MAX);
+        let parsed = parser.parse_value(&self.json[at..end]);
+        match parsed.map(extended::read) {
+            Ok(Ok(value)) if value.is_within_depth(depth_max) => Ok((end, value)),
+            Ok(Ok(_)) => self.refuse(at, TOO_DEEP),
+            Ok(Err(expected)) => self.refuse(at, expected),
+            Err(error) => self.refuse(at + error.offset, error.expected),
+        }
+    }
+
+    /// Refuses the map at `at`, which is no form and whose names are those from `first` on, if one
+    /// of them is that of a form.
+    fn check_names(&mut self, at: usize, first: usize) -> Result<(), Stop> {
+        let keys = &self.encoder.builder.keys;
+        let is_form =
+            |slot: &u32| str::from_utf8(keys.memory.name(*slot)).is_ok_and(extended::is_form);
+        if keys.slots.get(first..).unwrap_or_default().iter().any(is_form) {
+            return self.refuse(at, extended::ALONE);
+        }
+        Ok(())
+    }
+
     #[inline]
     fn key(&mut self, slot: u32, at: usize) {
-        self.builder.keys.slots.push(slot);
+        self.encoder.builder.keys.slots.push(slot);
         if self.options.duplicates == Duplicates::Error {
-            self.builder.keys.places.push(at as u32 + 1);
+            self.encoder.builder.keys.places.push(at as u32 + 1);
         }
     }
 
@@ -367,17 +464,46 @@ impl Run<'_> {
         let slot = if self.json.get(end) == Some(&b'"') {
             let name = &self.json[at..end];
             end += 1;
-            self.builder.keys.memory.slot(name, self.names)
+            self.encoder.builder.keys.memory.slot(name, self.names)
         } else {
             end = self.unescaped(at)?;
-            self.builder.keys.memory.slot(self.scratch, self.names)
+            self.encoder.builder.keys.memory.slot(self.scratch, self.names)
         };
-        self.builder.keys.memory.learn(parent, previous, slot);
+        self.encoder.builder.keys.memory.learn(parent, previous, slot);
         self.key(slot, at - 1);
         let colon = self.space(end);
         if self.byte(colon) != b':' {
             return self.refuse(colon, "':'");
         }
         Ok((slot, self.space(colon + 1)))
+    }
+}
+
+/// Returns the offset after the map whose brace is at `at`; the end of the text if it does not end.
+fn end_of_map(json: &[u8], mut at: usize) -> usize {
+    let mut depth = 0_usize;
+    while let Some(byte) = json.get(at) {
+        at += 1;
+        match byte {
+            b'{' => depth += 1,
+            b'}' if depth == 1 => return at,
+            b'}' => depth -= 1,
+            b'"' => at = end_of_text(json, at),
+            _ => {}
+        }
+    }
+    at
+}
+
+/// Returns the offset after the closing quote of the string whose first byte is at `at`.
+fn end_of_text(json: &[u8], mut at: usize) -> usize {
+    loop {
+        at = special(json, at);
+        match json.get(at) {
+            Some(b'\\') => at += 2,
+            Some(b'"') => return at + 1,
+            Some(_) => at += 1,
+            None => return at.min(json.len()),
+        }
     }
 }

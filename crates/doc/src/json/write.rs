@@ -1,33 +1,45 @@
 //! Writes documents as JSON, from their bytes or from values in memory.
 //!
 //! Types that JSON lacks become text: bytes in base64, datetimes by RFC 3339, UUIDs in
-//! hexadecimal. A value without a faithful text is refused: a NaN or infinite float, a map with a
-//! key that is not text, a datetime outside the years 0 to 9999.
+//! hexadecimal. What has no such text is written in a form of Extended JSON: a float that is not
+//! finite, a datetime outside the years 0 to 9999, a map with a key that is not text. In the mode
+//! `Extended` all these types are.
 
-use super::error::NoJson;
+use super::extended;
+use super::options::JsonMode;
 use crate::datetime::DateTime;
 use crate::depth::DEPTH_MAX;
 use crate::layout::{tag, unsigned};
+use crate::map::Map;
 use crate::number::float_text;
 use crate::print::{put_base64, put_decimal, put_i64, put_key, put_text, put_text_of, put_u64};
 use crate::uuid::UuidText;
 use crate::value::Value;
 use crate::view::{FieldKey, View};
+use flagstone_base::Malformed;
 use std::io::Write;
 
 /// Appends the value of `view` as JSON without spaces.
 ///
 /// # Errors
-/// If a part of the value has no JSON form, or the bytes are not a valid document. `out` may then
-/// hold a part of the text.
-pub fn append_json(view: &View<'_>, out: &mut Vec<u8>) -> Result<(), NoJson> {
+/// If the bytes are not a valid document. `out` may then hold a part of the text.
+pub fn append_json(view: &View<'_>, out: &mut Vec<u8>) -> Result<(), Malformed> {
     let start = out.len();
     append_json_bytes(view, out)?;
-    // One UTF-8 check covers all strings: the quotes between them are ASCII.
-    match simdutf8::basic::from_utf8(&out[start..]) {
-        Ok(_) => Ok(()),
-        Err(_) => Err(view.malformed("text in UTF-8").into()),
+    check_utf8(view, &out[start..])
+}
+
+/// As [`append_json`], in a mode.
+///
+/// # Errors
+/// As [`append_json`].
+pub fn append_json_as(view: &View<'_>, mode: JsonMode, out: &mut Vec<u8>) -> Result<(), Malformed> {
+    let start = out.len();
+    match mode {
+        JsonMode::Plain => put_view::<PLAIN>(view, DEPTH_MAX, out)?,
+        JsonMode::Extended => put_view::<EXTENDED>(view, DEPTH_MAX, out)?,
     }
+    check_utf8(view, &out[start..])
 }
 
 /// As [`append_json`], but does not check that the text is UTF-8: in a damaged document it may not
@@ -35,53 +47,93 @@ pub fn append_json(view: &View<'_>, out: &mut Vec<u8>) -> Result<(), NoJson> {
 ///
 /// # Errors
 /// As [`append_json`], other than for text that is not UTF-8.
-pub fn append_json_bytes(view: &View<'_>, out: &mut Vec<u8>) -> Result<(), NoJson> {
-    put_view(view, DEPTH_MAX, out)
+pub fn append_json_bytes(view: &View<'_>, out: &mut Vec<u8>) -> Result<(), Malformed> {
+    put_view::<PLAIN>(view, DEPTH_MAX, out)
+}
+
+/// One check covers all strings: the quotes between them are ASCII.
+fn check_utf8(view: &View<'_>, text: &[u8]) -> Result<(), Malformed> {
+    match simdutf8::basic::from_utf8(text) {
+        Ok(_) => Ok(()),
+        Err(_) => Err(view.malformed("text in UTF-8")),
+    }
 }
 
 /// Appends `value` as JSON without spaces.
-///
-/// # Errors
-/// If a part of the value has no JSON form. `out` may then hold a part of the text.
-pub fn append_value_json(value: &Value, out: &mut Vec<u8>) -> Result<(), NoJson> {
+pub fn append_value_json(value: &Value, out: &mut Vec<u8>) {
+    put_value::<PLAIN>(value, out);
+}
+
+/// As [`append_value_json`], in a mode.
+pub fn append_value_json_as(value: &Value, mode: JsonMode, out: &mut Vec<u8>) {
+    match mode {
+        JsonMode::Plain => put_value::<PLAIN>(value, out),
+        JsonMode::Extended => put_value::<EXTENDED>(value, out),
+    }
+}
+
+/// The modes, as parameters of functions: each is compiled by itself.
+const PLAIN: bool = false;
+const EXTENDED: bool = true;
+
+fn put_value<const MODE: bool>(value: &Value, out: &mut Vec<u8>) {
     match value {
         Value::Null => out.extend_from_slice(b"null"),
         Value::Bool(value) => put_bool(*value, out),
         Value::Int(int) => put_i64(*int, out),
         Value::Number(number) => out.extend_from_slice(number.as_str().as_bytes()),
-        Value::Float(float) => put_float(*float, out)?,
+        Value::Float(float) => put_float(*float, out),
         Value::Text(text) => put_text(text.as_bytes(), out),
-        Value::Bytes(bytes) => put_bytes(bytes, out),
-        Value::DateTime(time) => put_datetime(*time, out)?,
-        Value::Uuid(bytes) => put_uuid(bytes, out),
+        Value::Bytes(bytes) => put_bytes::<MODE>(bytes, out),
+        Value::DateTime(time) => put_datetime::<MODE>(*time, out),
+        Value::Uuid(bytes) => put_uuid::<MODE>(bytes, out),
         Value::Array(items) => {
             out.push(b'[');
             for (i, item) in items.iter().enumerate() {
                 put_comma(i, out);
-                append_value_json(item, out).map_err(|error| error.below(&i))?;
+                put_value::<MODE>(item, out);
             }
             out.push(b']');
         }
-        Value::Map(map) => {
-            out.push(b'{');
-            for (i, (key, value)) in map.iter().enumerate() {
-                put_comma(i, out);
-                let Value::Text(name) = key else {
-                    return Err(NoJson::KeyIsNotText { path: String::new() });
-                };
-                put_text(name.as_bytes(), out);
-                out.push(b':');
-                append_value_json(value, out).map_err(|error| error.below(name))?;
+        Value::Map(map) if !map.has_only_names() => {
+            out.extend_from_slice(b"{\"$pairs\":[");
+            for (i, (key, value)) in map.sorted().into_iter().enumerate() {
+                out.extend_from_slice(if i > 0 { b",[" } else { b"[" });
+                put_value::<MODE>(key, out);
+                out.push(b',');
+                put_value::<MODE>(value, out);
+                out.push(b']');
             }
+            out.extend_from_slice(b"]}");
+        }
+        Value::Map(map) if MODE == EXTENDED && extended::needs_literal(map) => {
+            out.extend_from_slice(b"{\"$literal\":");
+            put_names::<MODE>(map, out);
             out.push(b'}');
         }
+        Value::Map(map) => put_names::<MODE>(map, out),
     }
-    Ok(())
+}
+
+/// Appends a map whose keys are names.
+fn put_names<const MODE: bool>(map: &Map, out: &mut Vec<u8>) {
+    out.push(b'{');
+    for (i, (key, value)) in map.iter().enumerate() {
+        put_comma(i, out);
+        put_text(key.as_str().unwrap_or_default().as_bytes(), out);
+        out.push(b':');
+        put_value::<MODE>(value, out);
+    }
+    out.push(b'}');
 }
 
 /// Appends a value. Inlined, so that the views of most values stay in registers.
 #[inline(always)]
-fn put_view(view: &View<'_>, depth: usize, out: &mut Vec<u8>) -> Result<(), NoJson> {
+fn put_view<const MODE: bool>(
+    view: &View<'_>,
+    depth: usize,
+    out: &mut Vec<u8>,
+) -> Result<(), Malformed> {
     if let Some(text) = view.as_text_bytes() {
         put_text(text, out);
         return Ok(());
@@ -94,7 +146,7 @@ fn put_view(view: &View<'_>, depth: usize, out: &mut Vec<u8>) -> Result<(), NoJs
         put_i64(int, out);
         return Ok(());
     }
-    put_other(view, depth, out)
+    put_other::<MODE>(view, depth, out)
 }
 
 /// The JSON of values that their tag alone determines: null, the booleans, empty arrays and maps,
@@ -135,44 +187,60 @@ fn put_constant(text: &[u8; 8], out: &mut Vec<u8>) {
 
 /// Appends a value that has a payload and is neither a text nor a signed integer.
 #[inline(never)]
-fn put_other(view: &View<'_>, depth: usize, out: &mut Vec<u8>) -> Result<(), NoJson> {
+fn put_other<const MODE: bool>(
+    view: &View<'_>,
+    depth: usize,
+    out: &mut Vec<u8>,
+) -> Result<(), Malformed> {
     let (tag, payload) = view.raw_scalar();
     match tag {
-        tag::ARRAY_4 => put_items(view, depth, out)?,
-        tag::MAP_4 => put_fields(view, depth, out)?,
+        tag::ARRAY_4 => put_items::<MODE>(view, depth, out)?,
+        tag::MAP_4 => put_fields::<MODE>(view, depth, out)?,
         tag::U64 => put_u64(unsigned(payload), out),
-        tag::FLOAT => put_float(f64::from_bits(unsigned(payload)), out)?,
+        tag::FLOAT => put_float(f64::from_bits(unsigned(payload)), out),
         tag::DECIMAL_4 | tag::DECIMAL_8 => {
             let (coefficient, scale) = view.as_decimal().unwrap_or_default();
             put_decimal(coefficient, scale, out);
         }
         tag::LITERAL_1 | tag::LITERAL_4 => {
             if crate::number::Literal::whole(payload).is_none() {
-                return Err(view.malformed("a number").into());
+                return Err(view.malformed("a number"));
             }
             out.extend_from_slice(payload);
         }
-        tag::BYTES_1 | tag::BYTES_4 => put_bytes(payload, out),
-        tag::DATE_TIME => put_datetime(view.as_datetime().unwrap_or_default(), out)?,
-        tag::UUID => put_uuid(view.as_uuid().unwrap_or(&[0; 16]), out),
-        _ => return Err(view.malformed("a tag that this version knows").into()),
+        tag::BYTES_1 | tag::BYTES_4 => put_bytes::<MODE>(payload, out),
+        tag::DATE_TIME => put_datetime::<MODE>(view.as_datetime().unwrap_or_default(), out),
+        tag::UUID => put_uuid::<MODE>(view.as_uuid().unwrap_or(&[0; 16]), out),
+        _ => return Err(view.malformed("a tag that this version knows")),
     }
     Ok(())
 }
 
-fn put_items(view: &View<'_>, depth: usize, out: &mut Vec<u8>) -> Result<(), NoJson> {
+fn put_items<const MODE: bool>(
+    view: &View<'_>,
+    depth: usize,
+    out: &mut Vec<u8>,
+) -> Result<(), Malformed> {
     let depth = depth.checked_sub(1).ok_or(view.malformed("nesting of at most 512 levels"))?;
     out.push(b'[');
     for (i, item) in view.items()?.enumerate() {
         put_comma(i, out);
-        put_view(&item?, depth, out).map_err(|error| error.below(&i))?;
+        put_view::<MODE>(&item?, depth, out)?;
     }
     out.push(b']');
     Ok(())
 }
 
-fn put_fields(view: &View<'_>, depth: usize, out: &mut Vec<u8>) -> Result<(), NoJson> {
+fn put_fields<const MODE: bool>(
+    view: &View<'_>,
+    depth: usize,
+    out: &mut Vec<u8>,
+) -> Result<(), Malformed> {
     let depth = depth.checked_sub(1).ok_or(view.malformed("nesting of at most 512 levels"))?;
+    let is_literal = MODE == EXTENDED && needs_literal(view)?;
+    if is_literal {
+        out.extend_from_slice(b"{\"$literal\":");
+    }
     let start = out.len();
     match view.known_names()? {
         Some((body, names)) => {
@@ -190,9 +258,7 @@ fn put_fields(view: &View<'_>, depth: usize, out: &mut Vec<u8>) -> Result<(), No
                     put_constant(text, out);
                     place.skip(tag);
                 } else {
-                    let value = body.next(&mut place)?;
-                    put_view(&value, depth, out)
-                        .map_err(|error| error.below(&names.lookup(id).unwrap_or_default()))?;
+                    put_view::<MODE>(&body.next(&mut place)?, depth, out)?;
                 }
             }
         }
@@ -200,10 +266,11 @@ fn put_fields(view: &View<'_>, depth: usize, out: &mut Vec<u8>) -> Result<(), No
             for field in view.fields()? {
                 let (key, value) = field?;
                 let FieldKey::Name(name) = key else {
-                    return Err(NoJson::KeyIsNotText { path: String::new() });
+                    out.truncate(start);
+                    return put_pairs::<MODE>(view, depth, out);
                 };
                 put_key(name, out);
-                put_view(&value, depth, out).map_err(|error| error.below(&name))?;
+                put_view::<MODE>(&value, depth, out)?;
             }
         }
     }
@@ -213,7 +280,53 @@ fn put_fields(view: &View<'_>, depth: usize, out: &mut Vec<u8>) -> Result<(), No
         None => out.push(b'{'),
     }
     out.push(b'}');
+    if is_literal {
+        out.push(b'}');
+    }
     Ok(())
+}
+
+/// Appends a map with a key that is not text.
+#[cold]
+fn put_pairs<const MODE: bool>(
+    view: &View<'_>,
+    depth: usize,
+    out: &mut Vec<u8>,
+) -> Result<(), Malformed> {
+    out.extend_from_slice(b"{\"$pairs\":[");
+    for (i, field) in view.fields()?.enumerate() {
+        let (key, value) = field?;
+        out.extend_from_slice(if i > 0 { b",[" } else { b"[" });
+        match key {
+            FieldKey::Name(name) => put_text(name.as_bytes(), out),
+            FieldKey::Value(key) => put_view::<MODE>(&key, depth, out)?,
+        }
+        out.push(b',');
+        put_view::<MODE>(&value, depth, out)?;
+        out.push(b']');
+    }
+    out.extend_from_slice(b"]}");
+    Ok(())
+}
+
+/// Returns whether a map has the name of a form, and must be written as `$literal`.
+fn needs_literal(view: &View<'_>) -> Result<bool, Malformed> {
+    let is_inside = |view: &View<'_>| view.is_array() || view.is_map();
+    let (mut has_form, mut is_deep) = (false, false);
+    for field in view.fields()? {
+        let (FieldKey::Name(name), value) = field? else { return Ok(false) };
+        has_form |= extended::is_form(name);
+        is_deep |= is_inside(&value) && name != "$binary";
+        if name == "$binary" && value.is_map() {
+            for field in value.fields()? {
+                is_deep |= is_inside(&field?.1);
+            }
+        }
+    }
+    // A deep map is none that stays as it is. It is not decoded: each level would be, with all
+    // below.
+    let must = |value: &Value| value.as_map().is_none_or(extended::needs_literal);
+    Ok(has_form && (is_deep || must(&view.to_value()?)))
 }
 
 fn put_comma(index: usize, out: &mut Vec<u8>) {
@@ -231,32 +344,36 @@ fn put_bool(value: bool, out: &mut Vec<u8>) {
     }
 }
 
-fn put_float(value: f64, out: &mut Vec<u8>) -> Result<(), NoJson> {
+fn put_float(value: f64, out: &mut Vec<u8>) {
     if !value.is_finite() {
-        return Err(NoJson::NotFinite { path: String::new() });
+        return extended::put_not_finite(value, out);
     }
     let mut text = [0; 48];
     let len = float_text(value, &mut text);
     out.extend_from_slice(&text[..len]);
-    Ok(())
 }
 
-fn put_bytes(bytes: &[u8], out: &mut Vec<u8>) {
+fn put_bytes<const MODE: bool>(bytes: &[u8], out: &mut Vec<u8>) {
+    if MODE == EXTENDED {
+        return extended::put_binary(bytes, out);
+    }
     out.push(b'"');
     put_base64(bytes, out);
     out.push(b'"');
 }
 
-fn put_datetime(time: DateTime, out: &mut Vec<u8>) -> Result<(), NoJson> {
-    if !time.has_rfc3339() {
-        return Err(NoJson::NoDate { path: String::new() });
+fn put_datetime<const MODE: bool>(time: DateTime, out: &mut Vec<u8>) {
+    if MODE == EXTENDED || !time.has_rfc3339() {
+        return extended::put_date(time, out);
     }
     // Writing to memory cannot fail.
     let _written = write!(out, "\"{time}\"");
-    Ok(())
 }
 
-fn put_uuid(bytes: &[u8; 16], out: &mut Vec<u8>) {
+fn put_uuid<const MODE: bool>(bytes: &[u8; 16], out: &mut Vec<u8>) {
+    if MODE == EXTENDED {
+        return extended::put_uuid(bytes, out);
+    }
     // Writing to memory cannot fail.
     let _written = write!(out, "\"{}\"", UuidText(bytes));
 }

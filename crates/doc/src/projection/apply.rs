@@ -3,12 +3,12 @@
 use super::spec::Projection;
 use super::tree::{Level, Named};
 use crate::encode::{Container, Duplicates, Encoder, NONE, check_depth, forget_large, malformed};
-use crate::json::{NoJson, append_json};
+use crate::json::{JsonMode, append_json_as};
 use crate::map::Map;
 use crate::names::Names;
 use crate::value::Value;
 use crate::view::{FieldKey, View};
-use flagstone_base::Result;
+use flagstone_base::{Malformed, Result};
 use std::fmt;
 
 /// Applies projections, and keeps memory between documents. It defines no names: names that the
@@ -55,23 +55,24 @@ impl Projector {
     /// Appends the projected value of `root` as JSON without spaces.
     ///
     /// # Errors
-    /// If a part that is kept has no JSON form, or the bytes are malformed.
+    /// If the bytes are malformed.
     pub fn json(
         &mut self,
         projection: &Projection,
         root: &View<'_>,
+        mode: JsonMode,
         out: &mut Vec<u8>,
-    ) -> Result<(), NoJson> {
+    ) -> Result<(), Malformed> {
         let mut bytes = std::mem::take(&mut self.bytes);
         bytes.clear();
         let names = root.names();
         let applied = self.apply(projection, root, names, &mut bytes);
         // A part of a document is no larger and no deeper than the document.
         let written = match applied {
-            Ok(_) => View::of(&bytes, names).map_err(NoJson::from),
-            Err(_) => Err(root.malformed("a document that can be projected").into()),
+            Ok(_) => View::of(&bytes, names),
+            Err(_) => Err(root.malformed("a document that can be projected")),
         };
-        let written = written.and_then(|view| append_json(&view, out));
+        let written = written.and_then(|view| append_json_as(&view, mode, out));
         forget_large(&mut bytes);
         self.bytes = bytes;
         written

@@ -19,11 +19,13 @@ const PATHS_MAX: usize = 10_000;
 /// array `votes`. Fields keep the order that they have in the document.
 ///
 /// ```
-/// use flagstone_doc::{Document, Projection, Projector};
+/// use flagstone_doc::{Document, JsonMode, Projection, Projector};
 /// let document = Document::from_json(r#"{"id":1,"votes":[{"user":"a","n":2},{"n":3}],"x":0}"#)?;
 /// let project = |text: &str| {
 ///     let mut json = Vec::new();
-///     Projector::new().json(&Projection::parse(text)?, &document.root(), &mut json)?;
+///     let projection = Projection::parse(text)?;
+///     let mut projector = Projector::new();
+///     projector.json(&projection, &document.root(), JsonMode::Plain, &mut json).unwrap();
 ///     Ok::<_, flagstone_base::Error>(String::from_utf8_lossy(&json).into_owned())
 /// };
 /// assert_eq!(project("id,votes.user")?, r#"{"id":1,"votes":[{"user":"a"},{}]}"#);

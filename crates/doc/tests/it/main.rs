@@ -3,6 +3,8 @@
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "tests may")]
 
+mod bson_corpus;
+mod extended;
 mod filters;
 mod golden;
 mod hostile;

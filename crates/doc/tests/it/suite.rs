@@ -1,7 +1,7 @@
 //! JSONTestSuite: the files that must be accepted or refused, and cases that the suite leaves open.
 
 use flagstone_doc::{
-    Document, Duplicates, JsonOptions, JsonParser, Names, Surrogates, Value, View, doc, json,
+    Document, Duplicates, JsonOptions, JsonParser, Names, Surrogates, Value, View, json,
 };
 
 #[test]
@@ -181,28 +181,6 @@ fn names_with_escapes_are_names_like_others() {
     }
     assert_eq!(names.len(), 2);
     assert!(parser.parse(br#"{"a"b":1}"#, Some(&names), &mut Vec::new()).is_err());
-}
-
-#[test]
-fn an_error_names_the_path_of_what_has_no_json_form() {
-    let mut inner = flagstone_doc::Map::new();
-    inner.insert(1, "one");
-    let value = doc!({ "a": [0, { "b": (Value::Map(inner)) }] });
-    let document = Document::from_value(&value).unwrap();
-    assert_eq!(document.to_value(), value);
-    let error = document.to_json().unwrap_err();
-    assert!(error.to_string().starts_with("a.1.b is a map with a key"), "{error}");
-    let nan = Document::from_value(&doc!({ "x": (f64::NAN) })).unwrap();
-    assert!(nan.to_json().unwrap_err().to_string().starts_with("x is a number"));
-    let far =
-        Document::from_value(&doc!({ "t": (flagstone_doc::DateTime::from_micros(i64::MAX)) }));
-    assert!(far.unwrap().to_json().unwrap_err().to_string().starts_with("t is a datetime outside"));
-    let other = doc!({ "t": (flagstone_doc::DateTime::from_micros(0)), "b": (vec![1_u8]) });
-    let text = Document::from_value(&other).unwrap().to_json().unwrap();
-    assert_eq!(text, r#"{"t":"1970-01-01T00:00:00Z","b":"AQ=="}"#);
-    let mut direct = Vec::new();
-    json::append_value_json(&other, &mut direct).unwrap();
-    assert_eq!(direct, text.as_bytes());
 }
 
 #[test]

@@ -64,8 +64,7 @@ pub(crate) fn encode(definition: &Definition, status: &Status) -> Result<Vec<u8>
         note.set("usable_from", usable_from.get())?;
     }
     let document = Document::from_value(&note)?;
-    let json = document.to_json().map_err(|error| Error::invalid(error.to_string()))?;
-    Ok(json.into_bytes())
+    Ok(document.to_json()?.into_bytes())
 }
 
 /// Reads the note of the index `name`.

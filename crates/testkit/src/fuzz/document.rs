@@ -2,9 +2,10 @@
 //! encoded again.
 
 use super::{bounded, note};
-use flagstone_doc::json::{append_json, append_value_json, parse};
+use flagstone_doc::json::{append_json, append_json_as, append_value_json};
 use flagstone_doc::{
-    DateTime, Direction, Document, Encoder, Map, Names, Value, View, doc, sort_key, validate,
+    DEPTH_MAX, DateTime, Direction, Document, Encoder, JsonMode, JsonOptions, JsonParser, Map,
+    Names, Value, View, doc, sort_key, validate,
 };
 
 /// Returns the names that every document of the target may use.
@@ -74,12 +75,18 @@ fn check_valid(view: &View<'_>, names: &Names) {
     sort_key::encode(&value, Direction::Ascending, &mut key);
     sort_key::encode_view(view, Direction::Ascending, &mut key_of_view).unwrap();
     assert_eq!(key, key_of_view, "a view gives another key");
-    let mut json = Vec::new();
-    if append_json(view, &mut json).is_ok() && value.is_within_depth(100) {
-        let parsed = parse(&json).unwrap();
+    let (mut json, mut extended) = (Vec::new(), Vec::new());
+    append_json(view, &mut json).unwrap();
+    append_json_as(view, JsonMode::Extended, &mut extended).unwrap();
+    // A map with keys that are not text takes three levels of JSON.
+    if value.is_within_depth(100) {
+        let deep = JsonOptions::new().depth_max(DEPTH_MAX);
+        let parsed = JsonParser::new(deep).parse_value(&json).unwrap();
         let mut written = Vec::new();
-        append_value_json(&parsed, &mut written).unwrap();
+        append_value_json(&parsed, &mut written);
         assert_eq!(written, json, "JSON is stable");
+        let parsed = JsonParser::new(deep.mode(JsonMode::Extended)).parse_value(&extended);
+        assert_eq!(parsed.as_ref(), Ok(&value), "it comes back from Extended JSON");
     }
     note(shape(&value, 3));
 }

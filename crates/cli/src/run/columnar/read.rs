@@ -215,12 +215,7 @@ impl File<'_, '_> {
     fn copy(&self, why: &str, document: Option<&Value>) -> flagstone::Result<()> {
         let mut copy = format!("# {}: {why}\n", self.name).into_bytes();
         if let Some(document) = document {
-            let start = copy.len();
-            if flagstone::json::append_value_json(document, &mut copy).is_err() {
-                // What JSON lacks is shown for people.
-                copy.truncate(start);
-                copy.extend_from_slice(document.to_string().as_bytes());
-            }
+            flagstone::json::append_value_json(document, &mut copy);
             copy.push(b'\n');
         }
         let written = self.run.bad.write(&copy);

@@ -3,7 +3,7 @@
 use super::both;
 use crate::random::check;
 use flagstone_doc::{
-    Document, FieldPath, Names, NoJson, Projection, Projector, Value, View, doc, validate,
+    Document, FieldPath, JsonMode, Names, Projection, Projector, Value, View, doc, validate,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -14,7 +14,7 @@ fn projected(text: &str, json: &str) -> String {
     let projection = Projection::parse(text).unwrap();
     let [inline, ids] = both(json).map(|document| {
         let (mut out, mut projector) = (Vec::new(), Projector::new());
-        projector.json(&projection, &document.root(), &mut out).unwrap();
+        projector.json(&projection, &document.root(), JsonMode::Plain, &mut out).unwrap();
         let names = document.names().map(|names| &**names);
         for target in [names, None, Some(&Names::new())] {
             let mut bytes = Vec::new();
@@ -73,8 +73,12 @@ fn keys_that_are_not_text_are_kept_unless_others_are_named() {
     assert_eq!(project("-m.a.x"), r#"{"m":{1:{"x":1},"a":{"y":3}}}"#);
     assert_eq!(project("m"), value.to_string());
     let mut out = Vec::new();
-    let all = Projector::new().json(&Projection::everything(), &document.root(), &mut out);
-    assert!(matches!(all, Err(NoJson::KeyIsNotText { path }) if path == "m"));
+    let all = Projection::everything();
+    Projector::new().json(&all, &document.root(), JsonMode::Plain, &mut out).unwrap();
+    assert_eq!(
+        String::from_utf8(out).unwrap(),
+        r#"{"m":{"$pairs":[[1,{"x":1}],["a",{"x":2,"y":3}]]}}"#
+    );
 }
 
 #[test]
@@ -83,7 +87,7 @@ fn a_projection_defines_no_names() {
     let names = Arc::new(Names::new());
     let view = View::of(document.as_bytes(), Some(&names)).unwrap();
     let (mut out, mut projector) = (Vec::new(), Projector::new());
-    projector.json(&Projection::parse("a.b").unwrap(), &view, &mut out).unwrap();
+    projector.json(&Projection::parse("a.b").unwrap(), &view, JsonMode::Plain, &mut out).unwrap();
     assert_eq!((&*out, names.len()), (&br#"{"a":{"b":1}}"#[..], 0));
     names.intern("a");
     let mut bytes = Vec::new();

@@ -86,7 +86,7 @@ fn an_error_names_the_place_and_what_was_expected() {
         (r#"{"a":{"$date":"yesterday"}}"#, 14, "a.$date", "an RFC 3339 date"),
         (r#"{"a":{"$uuid":"x"}}"#, 14, "a.$uuid", "a UUID"),
         (r#"{"a":{"$binary":"x"}}"#, 16, "a.$binary", "base64 with padding"),
-        (r#"{"a":{"$numberInt":"x"}}"#, 19, "a.$numberInt", "the text of a number"),
+        (r#"{"a":{"$numberInt":"x"}}"#, 19, "a.$numberInt", "the text of an integer of 32 bits"),
         (r#"{"a":[1,{"$gt":5}]}"#, 8, "a[1]", "a value; a map with a name"),
         (r#"{"a":{"$date":"2019-08-01T00:00:00Z","x":1}}"#, 5, "a", "a value; a map with a name"),
         (r#"{"a":{"$in":[[{"$pairs":[[1]]}]]}}"#, 25, "a.$in[0][0].$pairs[0]", "a pair"),

@@ -8,8 +8,8 @@ use super::values::ValueRow;
 use crate::collection::index::IndexScan;
 use crate::collection::{Stored, decode};
 use flagstone_base::{Error, Result, Slice};
-use flagstone_doc::json::append_json;
-use flagstone_doc::{Document, Value, View};
+use flagstone_doc::json::append_json_as;
+use flagstone_doc::{Document, JsonMode, Value, View};
 use std::fmt;
 
 /// The documents that a query finds, as of one moment: an iterator over primary keys and documents,
@@ -159,17 +159,26 @@ impl<'t> Cursor<'t> {
         Ok((view, key))
     }
 
-    /// Appends the current document as JSON without spaces.
+    /// Appends the current document as JSON without spaces, as [`Document::to_json`] writes it.
     ///
     /// # Errors
-    /// As [`Cursor::key`]; InvalidInput with the path of a part that has no JSON form.
+    /// As [`Cursor::key`].
     pub fn append_json(&mut self, out: &mut Vec<u8>) -> Result<()> {
+        self.append_json_as(JsonMode::Plain, out)
+    }
+
+    /// As [`Cursor::append_json`], in a mode.
+    ///
+    /// # Errors
+    /// As [`Cursor::key`].
+    pub fn append_json_as(&mut self, mode: JsonMode, out: &mut Vec<u8>) -> Result<()> {
         self.check()?;
         let view = self.rows.view()?;
-        match &mut self.projector {
-            Some(projector) => projector.json(&view, out),
-            None => append_json(&view, out).map_err(Error::from),
-        }
+        let appended = match &mut self.projector {
+            Some(projector) => projector.json(&view, mode, out),
+            None => append_json_as(&view, mode, out),
+        };
+        appended.map_err(|malformed| decode::corrupt(&self.stored, malformed))
     }
 
     /// Releases what the cursor holds in memory and keeps its position, for a slow reader: see

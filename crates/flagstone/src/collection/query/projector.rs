@@ -1,7 +1,7 @@
 //! Applies a projection to documents, one after another.
 
-use flagstone_base::{Error, Result};
-use flagstone_doc::{Names, Projection, View};
+use flagstone_base::{Malformed, Result};
+use flagstone_doc::{JsonMode, Names, Projection, View};
 
 /// A projection, with what it reuses from document to document.
 pub(super) struct Projector {
@@ -24,7 +24,12 @@ impl Projector {
     }
 
     /// Appends the projection of a document as JSON.
-    pub(super) fn json(&mut self, document: &View<'_>, out: &mut Vec<u8>) -> Result<()> {
-        self.projector.json(&self.projection, document, out).map_err(Error::from)
+    pub(super) fn json(
+        &mut self,
+        document: &View<'_>,
+        mode: JsonMode,
+        out: &mut Vec<u8>,
+    ) -> Result<(), Malformed> {
+        self.projector.json(&self.projection, document, mode, out)
     }
 }
