@@ -4,6 +4,7 @@ mod basics;
 mod covered;
 mod groups;
 mod keys;
+mod limits;
 mod model;
 mod pages;
 mod plain;
