@@ -19,6 +19,8 @@ pub struct TreeCounters {
     pub tables_moved: u64,
     /// The number of tables that were dropped unread because all their entries had expired.
     pub tables_expired: u64,
+    /// The number of keys without a live entry that scans have walked over.
+    pub dead_keys: u64,
 }
 
 #[derive(Default)]
@@ -30,6 +32,7 @@ pub(crate) struct Counters {
     compaction_bytes_written: AtomicU64,
     tables_moved: AtomicU64,
     tables_expired: AtomicU64,
+    dead_keys: AtomicU64,
 }
 
 impl Counters {
@@ -42,6 +45,12 @@ impl Counters {
         add(&self.compaction_bytes_written, work.compaction_bytes_written);
         add(&self.tables_moved, work.tables_moved);
         add(&self.tables_expired, work.tables_expired);
+        add(&self.dead_keys, work.dead_keys);
+    }
+
+    /// Counts keys without a live entry that a scan has walked over.
+    pub(crate) fn pass(&self, dead_keys: u64) {
+        self.dead_keys.fetch_add(dead_keys, Ordering::Relaxed);
     }
 
     pub(crate) fn get(&self) -> TreeCounters {
@@ -54,6 +63,7 @@ impl Counters {
             compaction_bytes_written: get(&self.compaction_bytes_written),
             tables_moved: get(&self.tables_moved),
             tables_expired: get(&self.tables_expired),
+            dead_keys: get(&self.dead_keys),
         }
     }
 }

@@ -26,6 +26,7 @@ mod arena;
 
 mod context;
 mod counters;
+mod gaps;
 mod memtable;
 
 mod version;

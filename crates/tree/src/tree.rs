@@ -8,6 +8,7 @@ use crate::bounds::KeyBounds;
 use crate::context::TreeContext;
 use crate::counters::{Counters, TreeCounters};
 use crate::deletes::{DeletedBytes, DeletesInMemory, deleted_bytes};
+use crate::gaps::Gaps;
 use crate::memtable::{Memtable, Size};
 use crate::merge::{AllRanges, Retention};
 use crate::options::TreeOptions;
@@ -33,6 +34,7 @@ pub struct Tree {
     /// How the next table is written.
     tables: Mutex<TableOptions>,
     view: ArcSwap<View>,
+    pub(crate) gaps: Arc<Gaps>,
     installing: Mutex<()>,
     swapping: Mutex<()>,
     pub(crate) flush_slot: WorkSlot,
@@ -102,17 +104,19 @@ impl Tree {
         options: TreeOptions,
         version: Version,
     ) -> Arc<Self> {
-        let active = Memtable::new(&context, options.fold.as_ref(), Size::default());
+        let gaps = Arc::default();
+        let active = Memtable::new(&context, (options.fold.as_ref(), &gaps), Size::default());
         let view = View { active, sealed: Vec::new(), version: version.shared() };
-        Self::with_view(id, context, options, view)
+        Self::with_view(id, context, options, (view, gaps))
     }
 
-    /// Creates a tree whose readers begin with `view`.
+    /// Creates a tree whose readers begin with a view, and whose active memtable notes writes in its
+    /// gaps.
     pub(crate) fn with_view(
         id: TreeId,
         context: Arc<TreeContext>,
         options: TreeOptions,
-        view: View,
+        (view, gaps): (View, Arc<Gaps>),
     ) -> Arc<Self> {
         Arc::new(Self {
             id,
@@ -120,6 +124,7 @@ impl Tree {
             tables: Mutex::new(options.tables),
             options,
             view: ArcSwap::from_pointee(view),
+            gaps,
             installing: Mutex::new(()),
             swapping: Mutex::new(()),
             flush_slot: WorkSlot::default(),
@@ -217,10 +222,13 @@ impl Tree {
         }
         view.active.seal(seal_seqno);
         // The size of the previous memtable: its hash table need not grow under load.
-        let active = Memtable::new(&self.context, self.options.fold.as_ref(), view.active.size());
+        let of_tree = (self.options.fold.as_ref(), &self.gaps);
+        let active = Memtable::new(&self.context, of_tree, view.active.size());
         let sealed = [std::slice::from_ref(&view.active), &view.sealed].concat();
         let version = Arc::clone(&view.version);
-        self.view.store(Arc::new(View { active, sealed, version }));
+        let next = Arc::new(View { active, sealed, version });
+        self.gaps.change(false, || self.view.store(next));
+        self.gaps.forget_idle();
         true
     }
 
@@ -356,7 +364,9 @@ impl Tree {
         let unflushed = |table: &&Arc<Memtable>| table.seal_seqno() > through;
         let sealed = view.sealed.iter().filter(unflushed).map(Arc::clone).collect();
         let (active, current) = (Arc::clone(&view.active), Arc::clone(&version));
-        self.view.store(Arc::new(View { active, sealed, version: current }));
+        let next = Arc::new(View { active, sealed, version: current });
+        let is_ingest = edit.added.iter().any(|(_, meta)| meta.global_seqno.is_some());
+        self.gaps.change(is_ingest, || self.view.store(next));
         drop(swapping);
         let flushed = view.sealed.iter().filter(|table| !unflushed(table));
         flushed.for_each(|table| table.stop_charging());
@@ -391,8 +401,10 @@ impl Tree {
         let view = self.view.load_full();
         view.version.tables().for_each(|(_, table)| table.set_removed());
         view.memtables().for_each(|table| table.stop_charging());
-        let (active, version) =
-            (Memtable::new(&self.context, None, Size::default()), Arc::new(Version::empty()));
+        let (active, version) = (
+            Memtable::new(&self.context, (None, &self.gaps), Size::default()),
+            Arc::new(Version::empty()),
+        );
         self.view.store(Arc::new(View { active, sealed: Vec::new(), version }));
         self.spaces.end_sharing();
         self.context.scans.rest_of(self.id);
@@ -403,7 +415,7 @@ impl Tree {
         let _one = self.installing.lock();
         let _swap = self.swapping.lock();
         let _only_once = self.successors.set(successors.into());
-        let active = Memtable::new(&self.context, None, Size::default());
+        let active = Memtable::new(&self.context, (None, &self.gaps), Size::default());
         let version = Arc::new(Version::retired());
         self.view.store(Arc::new(View { active, sealed: Vec::new(), version }));
         self.spaces.end_sharing();

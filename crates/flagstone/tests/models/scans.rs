@@ -65,3 +65,42 @@ fn a_scan_shows_the_same_beside_a_flush() {
         drop(scan);
     });
 }
+
+/// Consumers take the first entry of a queue beside one who puts back what was taken. A scan that
+/// remembers which keys are dead must see what was put among them, at whatever moment.
+#[test]
+fn what_is_put_back_into_a_queue_is_taken() {
+    explore("what_is_put_back_into_a_queue_is_taken", || {
+        let db = explore::open(&World::new(1), options(Durability::Buffered));
+        let kv = db.keyspace_with("kv", hashed(1)).unwrap();
+        (0..9_u8).for_each(|n| kv.put([n], "1").unwrap());
+        let take = |kv: &flagstone::Keyspace| {
+            let mut scan = kv.scan_all();
+            let found = scan.advance().unwrap().then(|| scan.key()[0]);
+            found.filter(|first| kv.remove([*first]).unwrap())
+        };
+        let consumer = {
+            let kv = kv.clone();
+            thread::spawn(move || (0..10).filter_map(|_| take(&kv)).count())
+        };
+        let flusher = thread::spawn({
+            let db = db.clone();
+            move || db.flush().unwrap()
+        });
+        let mut taken = (0..4).filter_map(|_| take(&kv)).count();
+        for n in [3, 0_u8] {
+            kv.put([n], "2").unwrap();
+            let mut scan = kv.scan_all();
+            let first = scan.advance().unwrap().then(|| scan.key()[0]);
+            let is_there = kv.get([n]).unwrap().is_some();
+            assert!(!is_there || first.is_some_and(|first| first <= n), "{n} behind {first:?}");
+        }
+        taken += consumer.join().unwrap();
+        flusher.join().unwrap();
+        while kv.scan_all().advance().unwrap() {
+            taken += take(&kv).into_iter().count();
+        }
+        let left: Vec<u8> = (0..9_u8).filter(|n| kv.get([*n]).unwrap().is_some()).collect();
+        assert!(left.is_empty() && (9..=11).contains(&taken), "{taken} taken, left {left:?}");
+    });
+}

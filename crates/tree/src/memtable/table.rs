@@ -7,6 +7,7 @@ use super::versions::StoredVersion;
 use crate::arena::ChunkPool;
 use crate::context::TreeContext;
 use crate::fold::Fold;
+use crate::gaps::Gaps;
 use crate::ranges::{OwnedRange, RangeSet};
 use crate::write_load::{Waits, WriteLoad};
 use flagstone_base::check::changed;
@@ -26,6 +27,8 @@ const NONE: u64 = u64::MAX;
 pub(crate) struct Memtable {
     context: Arc<TreeContext>,
     fold: Option<Arc<dyn Fold>>,
+    /// Those of the tree whose writers insert here.
+    gaps: Arc<Gaps>,
     store: Store,
     ordered: ArcSwapOption<Ordered>,
     ranges: ArcSwapOption<Ranges>,
@@ -70,16 +73,17 @@ struct Ranges {
 
 impl Memtable {
     /// Creates an empty memtable, expected to grow to `expected`. It takes no memory before the
-    /// first insert. `fold` combines merge operands of a key.
+    /// first insert. `fold` combines merge operands of a key, and `gaps` are those of its tree.
     pub(crate) fn new(
         context: &Arc<TreeContext>,
-        fold: Option<&Arc<dyn Fold>>,
+        (fold, gaps): (Option<&Arc<dyn Fold>>, &Arc<Gaps>),
         expected: Size,
     ) -> Arc<Self> {
         let store = StoreWriter::expecting(expected);
         Arc::new(Self {
             context: Arc::clone(context),
             fold: fold.map(Arc::clone),
+            gaps: Arc::clone(gaps),
             store: Store::new(),
             ordered: ArcSwapOption::empty(),
             ranges: ArcSwapOption::empty(),
@@ -240,13 +244,23 @@ impl Memtable {
             (is_long, is_more) = self.insert_key(&mut writer, entry, key_hash, check)?;
             if entry.kind() == Kind::Delete {
                 self.tombstones.fetch_add(1, Ordering::Relaxed);
+            } else if self.gaps.is_used() {
+                self.gaps.note(entry.key);
             }
         }
         self.charge(&writer);
+        // Under the lock, for `covers`.
+        self.last.fetch_max(entry.seqno().get(), Ordering::AcqRel);
         drop(writer);
         self.entries.fetch_add(u64::from(is_more), Ordering::Relaxed);
-        self.last.fetch_max(entry.seqno().get(), Ordering::AcqRel);
         Ok(is_long)
+    }
+
+    /// Returns whether nothing newer than `seqno` was inserted so far. Writers that come later find
+    /// what was set before the call, such as a watch of the gaps.
+    pub(crate) fn covers(&self, seqno: SeqNo) -> bool {
+        let _writer = self.writer.lock();
+        self.last() <= seqno
     }
 
     /// Waits for other writers, as a writer of `key`.

@@ -15,6 +15,7 @@ mod concurrent;
 mod expiry;
 mod faults;
 mod folds;
+mod gaps;
 mod ingest;
 mod model;
 mod models;
