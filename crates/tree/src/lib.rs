@@ -26,7 +26,7 @@ mod arena;
 
 mod context;
 mod counters;
-mod gaps;
+mod dead_ranges;
 mod memtable;
 
 mod version;

@@ -7,8 +7,8 @@
 use crate::bounds::KeyBounds;
 use crate::context::TreeContext;
 use crate::counters::{Counters, TreeCounters};
+use crate::dead_ranges::DeadRanges;
 use crate::deletes::{DeletedBytes, DeletesInMemory, deleted_bytes};
-use crate::gaps::Gaps;
 use crate::memtable::{Memtable, Size};
 use crate::merge::{AllRanges, Retention};
 use crate::options::TreeOptions;
@@ -34,7 +34,7 @@ pub struct Tree {
     /// How the next table is written.
     tables: Mutex<TableOptions>,
     view: ArcSwap<View>,
-    pub(crate) gaps: Arc<Gaps>,
+    pub(crate) dead_ranges: Arc<DeadRanges>,
     installing: Mutex<()>,
     swapping: Mutex<()>,
     pub(crate) flush_slot: WorkSlot,
@@ -104,19 +104,20 @@ impl Tree {
         options: TreeOptions,
         version: Version,
     ) -> Arc<Self> {
-        let gaps = Arc::default();
-        let active = Memtable::new(&context, (options.fold.as_ref(), &gaps), Size::default());
+        let dead_ranges = Arc::default();
+        let active =
+            Memtable::new(&context, (options.fold.as_ref(), &dead_ranges), Size::default());
         let view = View { active, sealed: Vec::new(), version: version.shared() };
-        Self::with_view(id, context, options, (view, gaps))
+        Self::with_view(id, context, options, (view, dead_ranges))
     }
 
-    /// Creates a tree whose readers begin with a view, and whose active memtable notes writes in its
-    /// gaps.
+    /// Creates a tree whose readers begin with a view. The writers of its active memtable note keys
+    /// in the dead ranges.
     pub(crate) fn with_view(
         id: TreeId,
         context: Arc<TreeContext>,
         options: TreeOptions,
-        (view, gaps): (View, Arc<Gaps>),
+        (view, dead_ranges): (View, Arc<DeadRanges>),
     ) -> Arc<Self> {
         Arc::new(Self {
             id,
@@ -124,7 +125,7 @@ impl Tree {
             tables: Mutex::new(options.tables),
             options,
             view: ArcSwap::from_pointee(view),
-            gaps,
+            dead_ranges,
             installing: Mutex::new(()),
             swapping: Mutex::new(()),
             flush_slot: WorkSlot::default(),
@@ -222,13 +223,13 @@ impl Tree {
         }
         view.active.seal(seal_seqno);
         // The size of the previous memtable: its hash table need not grow under load.
-        let of_tree = (self.options.fold.as_ref(), &self.gaps);
+        let of_tree = (self.options.fold.as_ref(), &self.dead_ranges);
         let active = Memtable::new(&self.context, of_tree, view.active.size());
         let sealed = [std::slice::from_ref(&view.active), &view.sealed].concat();
         let version = Arc::clone(&view.version);
         let next = Arc::new(View { active, sealed, version });
-        self.gaps.change(false, || self.view.store(next));
-        self.gaps.forget_idle();
+        self.dead_ranges.change(false, || self.view.store(next));
+        self.dead_ranges.forget_idle();
         true
     }
 
@@ -366,7 +367,7 @@ impl Tree {
         let (active, current) = (Arc::clone(&view.active), Arc::clone(&version));
         let next = Arc::new(View { active, sealed, version: current });
         let is_ingest = edit.added.iter().any(|(_, meta)| meta.global_seqno.is_some());
-        self.gaps.change(is_ingest, || self.view.store(next));
+        self.dead_ranges.change(is_ingest, || self.view.store(next));
         drop(swapping);
         let flushed = view.sealed.iter().filter(|table| !unflushed(table));
         flushed.for_each(|table| table.stop_charging());
@@ -402,7 +403,7 @@ impl Tree {
         view.version.tables().for_each(|(_, table)| table.set_removed());
         view.memtables().for_each(|table| table.stop_charging());
         let (active, version) = (
-            Memtable::new(&self.context, (None, &self.gaps), Size::default()),
+            Memtable::new(&self.context, (None, &self.dead_ranges), Size::default()),
             Arc::new(Version::empty()),
         );
         self.view.store(Arc::new(View { active, sealed: Vec::new(), version }));
@@ -415,7 +416,7 @@ impl Tree {
         let _one = self.installing.lock();
         let _swap = self.swapping.lock();
         let _only_once = self.successors.set(successors.into());
-        let active = Memtable::new(&self.context, (None, &self.gaps), Size::default());
+        let active = Memtable::new(&self.context, (None, &self.dead_ranges), Size::default());
         let version = Arc::new(Version::retired());
         self.view.store(Arc::new(View { active, sealed: Vec::new(), version }));
         self.spaces.end_sharing();

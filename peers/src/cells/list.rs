@@ -33,6 +33,8 @@ pub(crate) enum Work {
     /// Gets of a store of four times the memory without the page cache, which engines bypass if
     /// they can. Blocks have this many bytes, or the engine's own size.
     ColdGet { block_bytes: Option<usize> },
+    /// A queue whose first entry is taken and removed, as long as there are any and time is left.
+    Dequeue,
     /// Writes that turn a filled and compacted store into garbage, three times as long as others:
     /// the space it takes second by second, and afterwards.
     Overwrite { pattern: Pattern },
@@ -73,6 +75,7 @@ impl Work {
             Self::Durable => "durable-writers".to_owned(),
             Self::Transactions { .. } => "transactions".to_owned(),
             Self::ColdGet { .. } => "larger".to_owned(),
+            Self::Dequeue => "dequeue".to_owned(),
             Self::Overwrite { .. } => "overwrite".to_owned(),
             Self::Ask { .. } => "ask".to_owned(),
             Self::IndexWrite { .. } => "index-write".to_owned(),
@@ -209,6 +212,8 @@ pub(crate) fn all() -> Vec<Cell> {
     add("full-scan", &["scans"], Work::FullScan, 2, SCANNERS);
     add("overwrite-4", &["space"], Work::Overwrite { pattern: Pattern::Random }, 4, LOGS);
     add("queue-4", &["space"], Work::Overwrite { pattern: Pattern::Queue }, 4, LOGS);
+    add("dequeue-1", &["queues"], Work::Dequeue, 1, EVERYONE);
+    add("dequeue-4", &["queues"], Work::Dequeue, 4, EVERYONE);
     add("durable-1", &["durable"], Work::Durable, 1, EVERYONE);
     add("durable-32", &["durable", "headline"], Work::Durable, 32, EVERYONE);
     for (isolation, level) in
@@ -276,6 +281,8 @@ pub(crate) struct Scale {
     pub(crate) written_entries: u64,
     /// Entries of 1 KiB that `cached-get` puts.
     pub(crate) cached_entries: u64,
+    /// Entries of 100 bytes that are in the queue of `dequeue-N` at first.
+    pub(crate) queued_entries: u64,
     /// Entries of 1 KiB that `overwrite-4` replaces and `queue-4` keeps.
     pub(crate) overwritten_entries: u64,
     /// Entries of 16 + 16 bytes that `full-scan` puts.
@@ -293,6 +300,7 @@ impl Scale {
         entries: 1_000_000,
         written_entries: 3_000_000,
         cached_entries: 350_000,
+        queued_entries: 1_000_000,
         overwritten_entries: 500_000,
         small_entries: 10_000_000,
         cold_times: 4,
@@ -303,6 +311,7 @@ impl Scale {
         entries: 100_000,
         written_entries: 200_000,
         cached_entries: 35_000,
+        queued_entries: 20_000,
         overwritten_entries: 50_000,
         small_entries: 500_000,
         cold_times: 1,

@@ -121,6 +121,10 @@ impl Setup<'_> {
                 (options.data.value_bytes, options.rounds) = (16, 3);
                 options.records = self.scale.small_entries;
             }
+            Work::Dequeue => {
+                options.data.value_bytes = 100;
+                options.records = self.scale.queued_entries;
+            }
             Work::Overwrite { pattern } => {
                 (options.pattern, options.pace.seconds) = (pattern, times(3.0));
                 options.records = self.scale.overwritten_entries;

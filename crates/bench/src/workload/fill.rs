@@ -44,7 +44,8 @@ impl FilledStore {
         Ok((filled, state))
     }
 
-    fn as_written(case: &Case<'_>, records: u64) -> Outcome<Self> {
+    /// Opens an empty store and fills it.
+    pub(super) fn as_written(case: &Case<'_>, records: u64) -> Outcome<Self> {
         let opened = case.stage.open_fresh(&case.options.store)?;
         let data = &case.options.data;
         // During a compaction most of the store exists twice.

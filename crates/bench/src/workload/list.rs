@@ -2,6 +2,7 @@
 //! files and tables follow from that.
 
 use super::comments::{Questions, builds, postings, writes};
+use super::dequeue::dequeues;
 use super::documents::{
     DocumentTrials, describe_get, describe_load, describe_update, run_gets, run_load, run_updates,
 };
@@ -228,6 +229,17 @@ pub const WORKLOADS: &[Workload] = &[
         takes: &[&["records", "pattern"], ENTRIES, STORE, TIME],
         defaults: &[("records", "500000")],
         run: Run::Alone(overwrites),
+        ..FILLED
+    },
+    Workload {
+        name: "dequeue",
+        about: "A queue whose first entry is taken and removed until it is empty or the time is \
+                over\n\n\
+                The first entry is the one with the least key. An operation is an entry that was \
+                removed.",
+        refuses: &["closing-sync"],
+        defaults: &[("threads", "1,4"), ("records", "1000,32000,1000000"), ("value-size", "100")],
+        run: Run::Alone(dequeues),
         ..FILLED
     },
     Workload {

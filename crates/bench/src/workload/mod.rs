@@ -21,6 +21,7 @@ mod ingests;
 mod transactions;
 
 mod comments;
+mod dequeue;
 mod device;
 mod documents;
 mod larger;

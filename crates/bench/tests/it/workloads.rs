@@ -126,6 +126,19 @@ fn scans_see_every_entry() {
 }
 
 #[test]
+fn each_entry_of_a_queue_is_taken_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let place = dir.path().join("store");
+    let options = Options { records: 5000, ..options(4, 100_000) };
+    let summary = run("dequeue", &options, stage(&place, None));
+    assert_eq!((summary.ops, summary.figures["left"]), (5000, 0.0));
+    assert_eq!(summary.latency[&OpKind::Delete].count, 5000);
+    let some = Options { records: 5000, ..self::options(1, 2000) };
+    let summary = run("dequeue", &some, stage(&place, None));
+    assert_eq!((summary.ops, summary.figures["left"]), (2000, 3000.0));
+}
+
+#[test]
 fn overwrites_tell_the_room_that_is_taken_for_what_is_alive() {
     let dir = tempfile::tempdir().unwrap();
     for pattern in [Pattern::Random, Pattern::Queue] {

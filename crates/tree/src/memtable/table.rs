@@ -6,8 +6,8 @@ use super::store::{Size, Store, StoreWriter};
 use super::versions::StoredVersion;
 use crate::arena::ChunkPool;
 use crate::context::TreeContext;
+use crate::dead_ranges::DeadRanges;
 use crate::fold::Fold;
-use crate::gaps::Gaps;
 use crate::ranges::{OwnedRange, RangeSet};
 use crate::write_load::{Waits, WriteLoad};
 use flagstone_base::check::changed;
@@ -28,7 +28,7 @@ pub(crate) struct Memtable {
     context: Arc<TreeContext>,
     fold: Option<Arc<dyn Fold>>,
     /// Those of the tree whose writers insert here.
-    gaps: Arc<Gaps>,
+    dead_ranges: Arc<DeadRanges>,
     store: Store,
     ordered: ArcSwapOption<Ordered>,
     ranges: ArcSwapOption<Ranges>,
@@ -73,17 +73,17 @@ struct Ranges {
 
 impl Memtable {
     /// Creates an empty memtable, expected to grow to `expected`. It takes no memory before the
-    /// first insert. `fold` combines merge operands of a key, and `gaps` are those of its tree.
+    /// first insert. `fold` combines merge operands of a key; `dead_ranges` are those of its tree.
     pub(crate) fn new(
         context: &Arc<TreeContext>,
-        (fold, gaps): (Option<&Arc<dyn Fold>>, &Arc<Gaps>),
+        (fold, dead_ranges): (Option<&Arc<dyn Fold>>, &Arc<DeadRanges>),
         expected: Size,
     ) -> Arc<Self> {
         let store = StoreWriter::expecting(expected);
         Arc::new(Self {
             context: Arc::clone(context),
             fold: fold.map(Arc::clone),
-            gaps: Arc::clone(gaps),
+            dead_ranges: Arc::clone(dead_ranges),
             store: Store::new(),
             ordered: ArcSwapOption::empty(),
             ranges: ArcSwapOption::empty(),
@@ -244,8 +244,8 @@ impl Memtable {
             (is_long, is_more) = self.insert_key(&mut writer, entry, key_hash, check)?;
             if entry.kind() == Kind::Delete {
                 self.tombstones.fetch_add(1, Ordering::Relaxed);
-            } else if self.gaps.is_used() {
-                self.gaps.note(entry.key);
+            } else if self.dead_ranges.is_used() {
+                self.dead_ranges.note(entry.key);
             }
         }
         self.charge(&writer);
@@ -257,7 +257,7 @@ impl Memtable {
     }
 
     /// Returns whether nothing newer than `seqno` was inserted so far. Writers that come later find
-    /// what was set before the call, such as a watch of the gaps.
+    /// what was set before the call, such as a watch of the dead ranges.
     pub(crate) fn covers(&self, seqno: SeqNo) -> bool {
         let _writer = self.writer.lock();
         self.last() <= seqno

@@ -1,7 +1,7 @@
 //! The position of a scan, and how it moves from one key to the next.
 
 use super::held::{Held, Pinned, Value};
-use crate::gaps::{Finding, Skip, Watch};
+use crate::dead_ranges::{Finding, Skip, Watch};
 use crate::memtable::{MemCursor, Shortcuts};
 use crate::merge::{MergeCursor, RangeSource, RunCursor, Source, fold_operands};
 use crate::options::Direction;
@@ -19,12 +19,12 @@ use std::sync::Arc;
 const ENTRIES_PER_CHECK: u32 = 256;
 /// After this many keys deleted by one range a scan skips the rest of the range.
 const COVERED_BEFORE_JUMP: u32 = 8;
-/// After this many dead keys in a row a scan looks for a gap, and after that many it watches the
-/// tree in order to record one. Under assertions few, so that small histories meet them.
+/// After this many dead keys in a row a scan looks for a dead range, and after that many it watches
+/// the tree in order to record one. Under assertions few, so that small histories meet them.
 const DEAD_BEFORE_LOOK: u32 = if cfg!(debug_assertions) { 2 } else { 8 };
 const DEAD_BEFORE_WATCH: u32 = if cfg!(debug_assertions) { 4 } else { 64 };
-/// A gap that is skipped counts as this many dead keys, so that a chain of gaps becomes one.
-const DEAD_OF_GAP: u32 = 8;
+/// A dead range that is skipped counts as this many keys, so that a chain of them becomes one.
+const DEAD_OF_RANGE: u32 = 8;
 /// The most visits that are skipped after one that found nothing.
 const SKIPPED_MAX: u32 = 63;
 /// After a value of at least this many bytes the memory of the scan is counted again.
@@ -87,7 +87,7 @@ pub(super) struct Walk {
 struct DeadRun {
     /// How many there were.
     keys: u32,
-    /// After this many a gap is looked for.
+    /// After this many a dead range is looked for.
     next_look: u32,
     /// After this many a watch is opened, if none is.
     next_watch: u32,
@@ -97,7 +97,7 @@ struct DeadRun {
     /// first look, and backwards also if the scan has no bound.
     from: Option<Vec<u8>>,
     watch: Option<Watch>,
-    /// Gaps are neither looked for nor recorded.
+    /// DeadRanges are neither looked for nor recorded.
     is_off: bool,
 }
 
@@ -220,7 +220,7 @@ impl Walk {
                 }
                 Step::End if self.go_on() => {}
                 Step::End => {
-                    self.record_gap(None);
+                    self.record_dead_range(None);
                     self.tree.counters.pass(u64::from(self.dead.keys));
                     (self.is_done, self.is_settled) = (true, false);
                     return Ok(false);
@@ -341,9 +341,9 @@ impl Walk {
             (false, Direction::Forward) => bound(&self.range.start),
             (false, Direction::Reverse) => bound(&self.range.end),
         };
-        if !self.has_key && self.tree.gaps.is_used() && !self.is_divided() {
+        if !self.has_key && self.tree.dead_ranges.is_used() && !self.is_divided() {
             let from = self.first_place();
-            if self.skip_gaps(&mut pinned, from)? {
+            if self.skip_dead_ranges(&mut pinned, from)? {
                 return Ok(pinned);
             }
         }
@@ -373,12 +373,12 @@ impl Walk {
         }
     }
 
-    /// Moves the cursors behind the gaps that the next key, from `from` on, lies in. Returns whether
-    /// it does.
-    fn skip_gaps(&mut self, pinned: &mut Pinned, from: Option<Vec<u8>>) -> Result<bool> {
+    /// Moves the cursors behind the dead ranges that the next key, from `from` on, lies in. Returns
+    /// whether there are any.
+    fn skip_dead_ranges(&mut self, pinned: &mut Pinned, from: Option<Vec<u8>>) -> Result<bool> {
         let (now, direction) = ((self.at, self.options.moment), self.direction);
         let mut keys = 0;
-        let skip = self.tree.gaps.skip(from.as_deref(), direction, now, &mut keys);
+        let skip = self.tree.dead_ranges.skip(from.as_deref(), direction, now, &mut keys);
         #[cfg(debug_assertions)]
         self.assert_dead(from.as_deref(), &skip, keys);
         let (to, limit) = match &skip {
@@ -392,12 +392,12 @@ impl Walk {
             }
         };
         if self.dead.keys == 0 {
-            // The rest is recorded next to the gaps.
+            // The rest is recorded next to the dead ranges.
             self.dead.from = to.cloned();
         }
         pinned.merge.seek(limit.map(Vec::as_slice))?;
         pinned.is_handled = false;
-        self.dead.keys += DEAD_OF_GAP;
+        self.dead.keys += DEAD_OF_RANGE;
         self.dead.next_look = self.dead.keys + 1;
         Ok(true)
     }
@@ -414,7 +414,7 @@ impl Walk {
     fn restart_run(&mut self) {
         if self.dead.watch.is_some() {
             let key = std::mem::take(&mut self.key);
-            self.record_gap(Some(&key));
+            self.record_dead_range(Some(&key));
             self.key = key;
         }
         if self.dead.keys > 0 {
@@ -425,7 +425,7 @@ impl Walk {
     }
 
     /// Records what the watch, if one is open, has found up to the live key `until` or the end.
-    fn record_gap(&mut self, until: Option<&[u8]>) {
+    fn record_dead_range(&mut self, until: Option<&[u8]>) {
         let Some(watch) = self.dead.watch.take() else { return };
         if self.is_divided() {
             return;
@@ -440,7 +440,7 @@ impl Walk {
         watch.close(&Finding { until, at, moment, keys: u64::from(self.dead.keys) });
     }
 
-    /// Skips the gap that the next key lies in, or watches the tree in order to record one.
+    /// Skips the dead range that the next key lies in, or watches the tree in order to record one.
     #[cold]
     fn pass_dead(&mut self, pinned: &mut Pinned) -> Result<()> {
         self.dead.next_look = self.dead.keys.saturating_mul(2);
@@ -455,12 +455,12 @@ impl Walk {
                 (false, Direction::Reverse) => Some(successor(&self.key)),
             };
         }
-        if self.tree.gaps.is_used() {
+        if self.tree.dead_ranges.is_used() {
             let next = match self.direction {
                 Direction::Forward => successor(&self.key),
                 Direction::Reverse => self.key.clone(),
             };
-            self.skip_gaps(pinned, Some(next))?;
+            self.skip_dead_ranges(pinned, Some(next))?;
         }
         if self.dead.keys >= self.dead.next_watch && self.dead.watch.is_none() {
             self.dead.next_watch = self.dead.keys + DEAD_BEFORE_WATCH;
@@ -476,7 +476,7 @@ impl Walk {
     /// an entry that no writer will note and that the scan does not see.
     fn watch(&self, pinned: &Pinned) -> Option<Watch> {
         let (view, at) = (&pinned.view, self.at);
-        let watch = self.tree.gaps.watch(self.dead.from.as_deref(), self.direction)?;
+        let watch = self.tree.dead_ranges.watch(self.dead.from.as_deref(), self.direction)?;
         // In this order: what is published or inserted after these calls finds the watch.
         let is_quiet = self.tree.is_current(view)
             && view.active.covers(at)
@@ -486,7 +486,7 @@ impl Walk {
         is_quiet.then_some(watch)
     }
 
-    /// Reads small gaps, and finds nothing.
+    /// Reads small dead ranges, and finds nothing.
     #[cfg(debug_assertions)]
     fn assert_dead(&self, from: Option<&[u8]>, skip: &Skip, keys: u64) {
         const KEYS_MAX: u64 = 64;
@@ -515,7 +515,7 @@ impl Walk {
         let mut held = Held::new(&self.tree.context().cache);
         // An error is one of the disk.
         if let Ok(true) = walk.advance(&mut held) {
-            debug_assert!(walk.moved.is_some(), "a gap has a live key: {:?}", walk.key);
+            debug_assert!(walk.moved.is_some(), "a dead range has a live key: {:?}", walk.key);
         }
     }
 

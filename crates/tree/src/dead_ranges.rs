@@ -1,24 +1,25 @@
 //! Ranges of a tree that have no live key, remembered by scans and skipped by later ones.
 //!
 //! ```text
-//! a queue:   dead dead dead dead dead dead dead | job job job ..
-//! gaps:     [ 4,096 keys        )[ 512  )[ 64  )  ^ the next scan begins here
+//! a queue:      dead dead dead dead dead dead dead | job job job ..
+//! dead ranges:  [ 4,096 keys       )[ 512  )[ 64  ) ^ the next scan begins here
 //! ```
 //!
 //! Whoever takes the first entry of a range and deletes it leaves a tombstone in front of the next
-//! one. Without gaps each scan from there walks over all of them, so n takes cost n * n. A scan that
-//! has walked over many dead keys records the range; a write into the range cuts it.
+//! one. Without dead ranges each scan from there walks over all of them, so n takes cost n * n. A
+//! scan that has walked over many dead keys records the range; a write into the range cuts it.
 //!
-//! A gap holds for readers at its SeqNo or later. What makes that true, in this order:
+//! A dead range holds for readers at its SeqNo or later. What makes that true, in this order:
 //!
 //! 1. A walk opens a [`Watch`], then checks that no entry of the tree is newer than its own SeqNo,
 //!    and that no sealed memtable waits for one. So every later write finds the watch.
 //! 2. A writer first inserts its entry, then notes its key here, both under the lock of the
 //!    memtable. Its entry becomes visible only after that.
-//! 3. The walk closes the watch: what lies before the nearest key that was noted is a gap now.
+//! 3. The walk closes the watch: what lies before the nearest key that was noted is dead.
 //!
-//! Tables that bring entries with SeqNos of their own, an ingest, remove all gaps. New memtables
-//! are published under the lock of the gaps, so that their writers know of open watches.
+//! Tables that bring entries with SeqNos of their own, an ingest, remove all dead ranges. New
+//! memtables are published under the lock of the dead ranges, so that their writers know of open
+//! watches.
 
 use crate::options::Direction;
 use flagstone_base::key::successor;
@@ -29,15 +30,15 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
 
-/// The most gaps of one tree. Each takes its two keys and about 150 bytes.
-const GAPS_MAX: usize = 1024;
+/// The most dead ranges of one tree. Each takes its two keys and about 150 bytes.
+const RANGES_MAX: usize = 1024;
 /// The most walks that watch one tree at the same time.
 const WATCHES_MAX: usize = 32;
 
-/// The gaps of one tree.
+/// The dead ranges of one tree.
 #[derive(Default)]
-pub(crate) struct Gaps {
-    /// There is a gap or a watch. Set under the lock.
+pub(crate) struct DeadRanges {
+    /// There is a dead range or a watch. Set under the lock.
     is_used: AtomicBool,
     known: Mutex<Option<Box<Known>>>,
 }
@@ -45,14 +46,14 @@ pub(crate) struct Gaps {
 #[derive(Default)]
 struct Known {
     /// By their first keys. They do not overlap.
-    gaps: BTreeMap<Vec<u8>, Gap>,
+    ranges: BTreeMap<Vec<u8>, DeadRange>,
     watches: Vec<Watched>,
     next_watch: u64,
 }
 
 /// The range from its key in the map to `end` has no live key.
-struct Gap {
-    /// The first key behind the gap. `None` if it has no end.
+struct DeadRange {
+    /// The first key behind the dead range. `None` if it has no end.
     end: Option<Vec<u8>>,
     /// For readers at this SeqNo or later.
     at: SeqNo,
@@ -68,33 +69,33 @@ struct Gap {
 struct Watched {
     id: u64,
     direction: Direction,
-    /// Where the walk began: the first key of the gap or, backwards, the key behind it.
+    /// Where the walk began: the first key of the dead range or, backwards, the key behind it.
     from: Option<Vec<u8>>,
     /// The key nearest to `from` that was written since.
     dirty: Option<Vec<u8>>,
     is_broken: bool,
 }
 
-/// A walk over dead keys that will become a gap. Dropping it ends the watch without one.
+/// A walk over dead keys that will become a dead range. Dropping it ends the watch without one.
 pub(crate) struct Watch {
     /// `None` once it has ended.
-    gaps: Option<Arc<Gaps>>,
+    dead_ranges: Option<Arc<DeadRanges>>,
     id: u64,
 }
 
 impl Watch {
-    /// Ends the watch. What the walk has found becomes a gap, as far as nothing was written there.
+    /// Ends the watch. What the walk has found becomes a dead range, as far as nothing was written there.
     pub(crate) fn close(mut self, found: &Finding<'_>) {
-        if let Some(gaps) = self.gaps.take() {
-            gaps.end(self.id, Some(found));
+        if let Some(ranges) = self.dead_ranges.take() {
+            ranges.end(self.id, Some(found));
         }
     }
 }
 
 impl Drop for Watch {
     fn drop(&mut self) {
-        if let Some(gaps) = self.gaps.take() {
-            gaps.end(self.id, None);
+        if let Some(ranges) = self.dead_ranges.take() {
+            ranges.end(self.id, None);
         }
     }
 }
@@ -110,10 +111,10 @@ pub(crate) struct Finding<'a> {
     pub(crate) keys: u64,
 }
 
-/// Where a scan goes on after it has skipped gaps.
+/// Where a scan goes on after it has skipped dead ranges.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Skip {
-    /// There is no gap.
+    /// There is no dead range.
     Not,
     /// At this key or, backwards, below it.
     To(Vec<u8>),
@@ -121,7 +122,7 @@ pub(crate) enum Skip {
     All,
 }
 
-impl Gaps {
+impl DeadRanges {
     /// Returns whether writers must note their keys.
     #[inline]
     pub(crate) fn is_used(&self) -> bool {
@@ -160,7 +161,7 @@ impl Gaps {
         };
         known.watches.push(Watched { id, direction, from, dirty: None, is_broken: false });
         self.is_used.store(true, Ordering::Relaxed);
-        Some(Watch { gaps: Some(Arc::clone(self)), id })
+        Some(Watch { dead_ranges: Some(Arc::clone(self)), id })
     }
 
     fn end(&self, id: u64, found: Option<&Finding<'_>>) {
@@ -181,7 +182,7 @@ impl Gaps {
     pub(crate) fn change<T>(&self, is_foreign: bool, publish: impl FnOnce() -> T) -> T {
         let mut guard = self.known.lock();
         if let Some(known) = guard.as_deref_mut().filter(|_| is_foreign) {
-            known.gaps.clear();
+            known.ranges.clear();
             known.watches.iter_mut().for_each(|watch| watch.is_broken = true);
         }
         let published = publish();
@@ -189,17 +190,17 @@ impl Gaps {
         published
     }
 
-    /// Forgets the gaps that no scan has skipped since the last call.
+    /// Forgets the dead ranges that no scan has skipped since the last call.
     pub(crate) fn forget_idle(&self) {
         let mut guard = self.known.lock();
         if let Some(known) = guard.as_deref_mut() {
-            known.gaps.retain(|_, gap| std::mem::take(&mut gap.is_fresh));
+            known.ranges.retain(|_, dead| std::mem::take(&mut dead.is_fresh));
         }
         self.settle(&mut guard);
     }
 
     fn settle(&self, known: &mut Option<Box<Known>>) {
-        if known.as_ref().is_some_and(|k| k.gaps.is_empty() && k.watches.is_empty()) {
+        if known.as_ref().is_some_and(|k| k.ranges.is_empty() && k.watches.is_empty()) {
             self.is_used.store(false, Ordering::Relaxed);
             // Identities of watches are not used twice while one is open, and none is.
             *known = None;
@@ -208,7 +209,7 @@ impl Gaps {
 
     /// Returns where a scan at `at` and `moment` that wants the next key from `from` on goes on:
     /// the first key that it may find or, backwards, the key below all of which it may find one.
-    /// The gaps that it skips have about as many keys as are added to `skipped`.
+    /// The dead ranges that it skips have about as many keys as are added to `skipped`.
     pub(crate) fn skip(
         &self,
         from: Option<&[u8]>,
@@ -225,15 +226,15 @@ impl Gaps {
                 loop {
                     let place = if has_moved { &key[..] } else { from.unwrap_or_default() };
                     let range = (Bound::Unbounded, Bound::Included(place));
-                    let before = known.gaps.range_mut::<[u8], _>(range).next_back();
-                    let Some((_, gap)) =
-                        before.filter(|(_, gap)| gap.reaches(place) && gap.holds(at, moment))
+                    let before = known.ranges.range_mut::<[u8], _>(range).next_back();
+                    let Some((_, dead)) =
+                        before.filter(|(_, dead)| dead.reaches(place) && dead.holds(at, moment))
                     else {
                         return if has_moved { Skip::To(key) } else { Skip::Not };
                     };
-                    gap.is_fresh = true;
-                    *skipped += gap.keys;
-                    let Some(end) = &gap.end else { return Skip::All };
+                    dead.is_fresh = true;
+                    *skipped += dead.keys;
+                    let Some(end) = &dead.end else { return Skip::All };
                     key.clone_from(end);
                     has_moved = true;
                 }
@@ -246,22 +247,22 @@ impl Gaps {
                         Some(bound) => (Bound::Unbounded, Bound::Excluded(&bound[..])),
                         None => (Bound::Unbounded, Bound::Unbounded),
                     };
-                    let before = known.gaps.range_mut::<[u8], _>(range).next_back();
-                    let ends_there = |gap: &Gap| match (&gap.end, &bound) {
+                    let before = known.ranges.range_mut::<[u8], _>(range).next_back();
+                    let ends_there = |dead: &DeadRange| match (&dead.end, &bound) {
                         (None, _) => true,
                         (Some(_), None) => false,
                         (Some(end), Some(bound)) => end >= bound,
                     };
-                    let Some((start, gap)) =
-                        before.filter(|(_, gap)| ends_there(gap) && gap.holds(at, moment))
+                    let Some((start, dead)) =
+                        before.filter(|(_, dead)| ends_there(dead) && dead.holds(at, moment))
                     else {
                         return match bound {
                             Some(bound) if has_moved => Skip::To(bound),
                             _ => Skip::Not,
                         };
                     };
-                    gap.is_fresh = true;
-                    *skipped += gap.keys;
+                    dead.is_fresh = true;
+                    *skipped += dead.keys;
                     if start.is_empty() {
                         return Skip::All;
                     }
@@ -272,17 +273,17 @@ impl Gaps {
         }
     }
 
-    /// The gaps, for tests: start, end, SeqNo.
+    /// The dead ranges, for tests: start, end, SeqNo.
     #[cfg(test)]
     fn list(&self) -> Vec<(Vec<u8>, Option<Vec<u8>>, u64)> {
         let known = self.known.lock();
-        let gaps = known.iter().flat_map(|known| &known.gaps);
-        gaps.map(|(start, gap)| (start.clone(), gap.end.clone(), gap.at.get())).collect()
+        let ranges = known.iter().flat_map(|known| &known.ranges);
+        ranges.map(|(start, dead)| (start.clone(), dead.end.clone(), dead.at.get())).collect()
     }
 }
 
-impl Gap {
-    /// Returns whether the gap, which begins at or before `key`, has it.
+impl DeadRange {
+    /// Returns whether the dead range, which begins at or before `key`, has it.
     fn reaches(&self, key: &[u8]) -> bool {
         self.end.as_deref().is_none_or(|end| key < end)
     }
@@ -291,7 +292,7 @@ impl Gap {
         self.at <= at && self.moment <= moment
     }
 
-    /// The gap over both.
+    /// The dead range over both.
     fn with(self, other: &Self) -> Self {
         Self {
             at: self.at.max(other.at),
@@ -350,63 +351,65 @@ impl Watched {
 }
 
 impl Known {
-    /// Takes `key` out of the gap that has it.
+    /// Takes `key` out of the dead range that has it.
     fn cut(&mut self, key: &[u8]) {
         let range = (Bound::Unbounded, Bound::Included(key));
-        let Some((start, gap)) = self.gaps.range_mut::<[u8], _>(range).next_back() else { return };
-        if !gap.reaches(key) {
+        let Some((start, dead)) = self.ranges.range_mut::<[u8], _>(range).next_back() else {
+            return;
+        };
+        if !dead.reaches(key) {
             return;
         }
         let after = successor(key);
-        let rest = gap.reaches(&after).then(|| Gap {
-            end: gap.end.take(),
-            at: gap.at,
-            moment: gap.moment,
-            keys: gap.keys / 2,
-            is_fresh: gap.is_fresh,
+        let rest = dead.reaches(&after).then(|| DeadRange {
+            end: dead.end.take(),
+            at: dead.at,
+            moment: dead.moment,
+            keys: dead.keys / 2,
+            is_fresh: dead.is_fresh,
         });
-        gap.keys /= 2;
-        gap.end = Some(key.to_vec());
+        dead.keys /= 2;
+        dead.end = Some(key.to_vec());
         if start.as_slice() == key {
             let start = start.clone();
-            self.gaps.remove(&start);
+            self.ranges.remove(&start);
         }
         if let Some(rest) = rest {
             self.insert(after, rest);
         }
     }
 
-    /// Adds what a walk has found, but for what other gaps say already.
+    /// Adds what a walk has found, but for what other dead ranges say already.
     fn add(&mut self, watched: Watched, found: &Finding<'_>) {
         let direction = watched.direction;
         let (start, end) = watched.range(found.until);
         let mut pieces = Vec::new();
         let mut from = start.clone();
         let mut known: Vec<Vec<u8>> = Vec::new();
-        let before = self.gaps.range::<[u8], _>((Bound::Unbounded, Bound::Included(&start[..])));
+        let before = self.ranges.range::<[u8], _>((Bound::Unbounded, Bound::Included(&start[..])));
         known.extend(before.last().map(|(start, _)| start.clone()));
         let behind = match &end {
             Some(end) if *end <= start => return,
             Some(end) => (Bound::Excluded(&start[..]), Bound::Excluded(&end[..])),
             None => (Bound::Excluded(&start[..]), Bound::Unbounded),
         };
-        known.extend(self.gaps.range::<[u8], _>(behind).map(|(start, _)| start.clone()));
+        known.extend(self.ranges.range::<[u8], _>(behind).map(|(start, _)| start.clone()));
         let mut is_open = true;
         for other in known {
-            let Some(gap) = self.gaps.get(&other) else { continue };
-            if !gap.reaches(&from) {
+            let Some(dead) = self.ranges.get(&other) else { continue };
+            if !dead.reaches(&from) {
                 continue;
             }
-            let is_inside = other >= start && ends_by(gap.end.as_deref(), end.as_deref());
-            if is_inside && !gap.holds(found.at, found.moment) {
+            let is_inside = other >= start && ends_by(dead.end.as_deref(), end.as_deref());
+            if is_inside && !dead.holds(found.at, found.moment) {
                 // For later readers than the new one.
-                self.gaps.remove(&other);
+                self.ranges.remove(&other);
                 continue;
             }
             if from < other {
                 pieces.push((from, Some(other)));
             }
-            match gap.end.clone() {
+            match dead.end.clone() {
                 Some(behind) => from = behind,
                 None => {
                     is_open = false;
@@ -421,51 +424,53 @@ impl Known {
         let keys = found.keys / pieces.len().max(1) as u64;
         for (start, end) in pieces {
             let (at, moment) = (found.at, found.moment);
-            let gap = Gap { end, at, moment, keys: keys.max(1), is_fresh: true };
-            self.insert(start.clone(), gap);
+            let dead = DeadRange { end, at, moment, keys: keys.max(1), is_fresh: true };
+            self.insert(start.clone(), dead);
             self.join(&start, direction);
         }
     }
 
-    /// Joins the gap at `start` with its neighbours on the side from which the walk came, as long as
-    /// these are not much larger. So the oldest gap stays valid for readers that are late, and there
+    /// Joins the dead range at `start` with its neighbours on the side from which the walk came, as long as
+    /// these are not much larger. So the oldest dead range stays valid for readers that are late, and there
     /// are few.
     fn join(&mut self, start: &[u8], direction: Direction) {
         let mut start = start.to_vec();
         loop {
-            let Some(gap) = self.gaps.get(&start) else { return };
-            let (size, end) = (gap.keys, gap.end.clone());
+            let Some(dead) = self.ranges.get(&start) else { return };
+            let (size, end) = (dead.keys, dead.end.clone());
             let left = match direction {
                 Direction::Forward => {
                     let range = (Bound::Unbounded, Bound::Excluded(&start[..]));
-                    let before = self.gaps.range::<[u8], _>(range).next_back();
+                    let before = self.ranges.range::<[u8], _>(range).next_back();
                     before.filter(|(_, other)| other.end.as_ref() == Some(&start))
                 }
-                Direction::Reverse => end.as_ref().and_then(|end| self.gaps.get_key_value(end)),
+                Direction::Reverse => end.as_ref().and_then(|end| self.ranges.get_key_value(end)),
             };
-            let Some((other, gap)) = left.map(|(start, gap)| (start.clone(), gap)) else { return };
-            if gap.keys > size.saturating_mul(2) {
+            let Some((other, dead)) = left.map(|(start, dead)| (start.clone(), dead)) else {
+                return;
+            };
+            if dead.keys > size.saturating_mul(2) {
                 return;
             }
             let (low, high) = match direction {
                 Direction::Forward => (other, start),
                 Direction::Reverse => (start, other),
             };
-            let (Some(first), Some(second)) = (self.gaps.remove(&low), self.gaps.remove(&high))
+            let (Some(first), Some(second)) = (self.ranges.remove(&low), self.ranges.remove(&high))
             else {
                 return;
             };
-            self.gaps.insert(low.clone(), second.with(&first));
+            self.ranges.insert(low.clone(), second.with(&first));
             start = low;
         }
     }
 
-    fn insert(&mut self, start: Vec<u8>, gap: Gap) {
-        self.gaps.insert(start, gap);
-        if self.gaps.len() > GAPS_MAX {
-            let least = self.gaps.iter().min_by_key(|(_, gap)| (gap.is_fresh, gap.keys));
+    fn insert(&mut self, start: Vec<u8>, dead: DeadRange) {
+        self.ranges.insert(start, dead);
+        if self.ranges.len() > RANGES_MAX {
+            let least = self.ranges.iter().min_by_key(|(_, dead)| (dead.is_fresh, dead.keys));
             if let Some(least) = least.map(|(start, _)| start.clone()) {
-                self.gaps.remove(&least);
+                self.ranges.remove(&least);
             }
         }
     }
@@ -488,8 +493,13 @@ mod tests {
         Moment::from_millis(millis)
     }
 
-    fn record(gaps: &Arc<Gaps>, (from, until): (&[u8], &[u8]), at: u64, direction: Direction) {
-        let watch = gaps.watch(Some(from), direction).unwrap();
+    fn record(
+        ranges: &Arc<DeadRanges>,
+        (from, until): (&[u8], &[u8]),
+        at: u64,
+        direction: Direction,
+    ) {
+        let watch = ranges.watch(Some(from), direction).unwrap();
         close(watch, until, at);
     }
 
@@ -499,90 +509,90 @@ mod tests {
         watch.close(&Finding { until, at, moment, keys: 64 });
     }
 
-    fn skip(gaps: &Gaps, from: &[u8], direction: Direction, at: u64) -> Skip {
-        gaps.skip(Some(from), direction, (SeqNo::new(at), moment(at)), &mut 0)
+    fn skip(ranges: &DeadRanges, from: &[u8], direction: Direction, at: u64) -> Skip {
+        ranges.skip(Some(from), direction, (SeqNo::new(at), moment(at)), &mut 0)
     }
 
     #[test]
     fn a_gap_is_skipped_by_readers_at_its_seqno_or_later() {
-        let gaps = Arc::<Gaps>::default();
-        record(&gaps, (b"b", b"f"), 10, Direction::Forward);
-        assert_eq!(skip(&gaps, b"b", Direction::Forward, 10), Skip::To(b"f".to_vec()));
-        assert_eq!(skip(&gaps, b"e", Direction::Forward, 11), Skip::To(b"f".to_vec()));
-        assert_eq!(skip(&gaps, b"b", Direction::Forward, 9), Skip::Not);
-        assert_eq!(skip(&gaps, b"a", Direction::Forward, 10), Skip::Not);
-        assert_eq!(skip(&gaps, b"f", Direction::Forward, 10), Skip::Not);
-        assert_eq!(skip(&gaps, b"f", Direction::Reverse, 10), Skip::To(b"b".to_vec()));
-        assert_eq!(skip(&gaps, b"g", Direction::Reverse, 10), Skip::Not);
-        assert_eq!(skip(&gaps, b"b", Direction::Reverse, 10), Skip::Not);
+        let ranges = Arc::<DeadRanges>::default();
+        record(&ranges, (b"b", b"f"), 10, Direction::Forward);
+        assert_eq!(skip(&ranges, b"b", Direction::Forward, 10), Skip::To(b"f".to_vec()));
+        assert_eq!(skip(&ranges, b"e", Direction::Forward, 11), Skip::To(b"f".to_vec()));
+        assert_eq!(skip(&ranges, b"b", Direction::Forward, 9), Skip::Not);
+        assert_eq!(skip(&ranges, b"a", Direction::Forward, 10), Skip::Not);
+        assert_eq!(skip(&ranges, b"f", Direction::Forward, 10), Skip::Not);
+        assert_eq!(skip(&ranges, b"f", Direction::Reverse, 10), Skip::To(b"b".to_vec()));
+        assert_eq!(skip(&ranges, b"g", Direction::Reverse, 10), Skip::Not);
+        assert_eq!(skip(&ranges, b"b", Direction::Reverse, 10), Skip::Not);
         let late = (SeqNo::new(10), moment(9));
-        assert_eq!(gaps.skip(Some(b"b"), Direction::Forward, late, &mut 0), Skip::Not);
+        assert_eq!(ranges.skip(Some(b"b"), Direction::Forward, late, &mut 0), Skip::Not);
     }
 
     #[test]
     fn a_write_cuts_a_gap_in_two() {
-        let gaps = Arc::<Gaps>::default();
-        record(&gaps, (b"b", b"f"), 10, Direction::Forward);
-        gaps.note(b"d");
-        assert_eq!(skip(&gaps, b"b", Direction::Forward, 10), Skip::To(b"d".to_vec()));
-        assert_eq!(skip(&gaps, b"d", Direction::Forward, 10), Skip::Not);
-        assert_eq!(skip(&gaps, b"d\0", Direction::Forward, 10), Skip::To(b"f".to_vec()));
-        assert_eq!(skip(&gaps, b"f", Direction::Reverse, 10), Skip::To(b"d\0".to_vec()));
-        gaps.note(b"b");
-        assert_eq!(skip(&gaps, b"b\0", Direction::Forward, 10), Skip::To(b"d".to_vec()));
-        gaps.note(b"f");
-        gaps.note(b"a");
-        assert_eq!(gaps.list().len(), 2);
+        let ranges = Arc::<DeadRanges>::default();
+        record(&ranges, (b"b", b"f"), 10, Direction::Forward);
+        ranges.note(b"d");
+        assert_eq!(skip(&ranges, b"b", Direction::Forward, 10), Skip::To(b"d".to_vec()));
+        assert_eq!(skip(&ranges, b"d", Direction::Forward, 10), Skip::Not);
+        assert_eq!(skip(&ranges, b"d\0", Direction::Forward, 10), Skip::To(b"f".to_vec()));
+        assert_eq!(skip(&ranges, b"f", Direction::Reverse, 10), Skip::To(b"d\0".to_vec()));
+        ranges.note(b"b");
+        assert_eq!(skip(&ranges, b"b\0", Direction::Forward, 10), Skip::To(b"d".to_vec()));
+        ranges.note(b"f");
+        ranges.note(b"a");
+        assert_eq!(ranges.list().len(), 2);
     }
 
     #[test]
     fn a_write_during_the_walk_ends_the_gap_there() {
-        let gaps = Arc::<Gaps>::default();
-        let watch = gaps.watch(Some(b"b"), Direction::Forward).unwrap();
+        let ranges = Arc::<DeadRanges>::default();
+        let watch = ranges.watch(Some(b"b"), Direction::Forward).unwrap();
         for key in [b"x", b"d", b"e", b"a"] {
-            gaps.note(key);
+            ranges.note(key);
         }
         close(watch, b"f", 10);
-        assert_eq!(gaps.list(), [(b"b".to_vec(), Some(b"d".to_vec()), 10)]);
-        let gaps = Arc::<Gaps>::default();
-        let watch = gaps.watch(None, Direction::Reverse).unwrap();
+        assert_eq!(ranges.list(), [(b"b".to_vec(), Some(b"d".to_vec()), 10)]);
+        let ranges = Arc::<DeadRanges>::default();
+        let watch = ranges.watch(None, Direction::Reverse).unwrap();
         for key in [b"b", b"d", b"e"] {
-            gaps.note(key);
+            ranges.note(key);
         }
         close(watch, b"c", 10);
-        assert_eq!(gaps.list(), [(b"e\0".to_vec(), None, 10)]);
-        assert_eq!(gaps.skip(None, Direction::Reverse, (SeqNo::new(10), moment(10)), &mut 0), {
+        assert_eq!(ranges.list(), [(b"e\0".to_vec(), None, 10)]);
+        assert_eq!(ranges.skip(None, Direction::Reverse, (SeqNo::new(10), moment(10)), &mut 0), {
             Skip::To(b"e\0".to_vec())
         });
     }
 
     #[test]
     fn tables_with_entries_of_their_own_remove_all_gaps_and_break_watches() {
-        let gaps = Arc::<Gaps>::default();
-        record(&gaps, (b"b", b"f"), 10, Direction::Forward);
-        let watch = gaps.watch(Some(b"g"), Direction::Forward).unwrap();
-        gaps.change(false, || ());
-        assert_eq!(gaps.list().len(), 1);
-        gaps.change(true, || ());
+        let ranges = Arc::<DeadRanges>::default();
+        record(&ranges, (b"b", b"f"), 10, Direction::Forward);
+        let watch = ranges.watch(Some(b"g"), Direction::Forward).unwrap();
+        ranges.change(false, || ());
+        assert_eq!(ranges.list().len(), 1);
+        ranges.change(true, || ());
         close(watch, b"m", 10);
-        assert!(gaps.list().is_empty() && !gaps.is_used());
+        assert!(ranges.list().is_empty() && !ranges.is_used());
     }
 
     #[test]
     fn late_readers_skip_all_but_the_last_gaps_of_a_queue() {
-        let gaps = Arc::<Gaps>::default();
+        let ranges = Arc::<DeadRanges>::default();
         let key = |n: u64| n.to_be_bytes();
         for n in 0..4096_u64 {
-            record(&gaps, (&key(n), &key(n + 1)), 100 + n, Direction::Forward);
+            record(&ranges, (&key(n), &key(n + 1)), 100 + n, Direction::Forward);
         }
-        assert!(gaps.list().len() <= 14, "{}", gaps.list().len());
-        assert_eq!(skip(&gaps, &key(0), Direction::Forward, 9999), Skip::To(key(4096).to_vec()));
-        // Half a step before a gap that covers all, readers a thousand late skip half of it.
-        let gaps = Arc::<Gaps>::default();
+        assert!(ranges.list().len() <= 14, "{}", ranges.list().len());
+        assert_eq!(skip(&ranges, &key(0), Direction::Forward, 9999), Skip::To(key(4096).to_vec()));
+        // Half a step before a dead range that covers all, readers a thousand late skip half of it.
+        let ranges = Arc::<DeadRanges>::default();
         for n in 0..4095_u64 {
-            record(&gaps, (&key(n), &key(n + 1)), 100 + n, Direction::Forward);
+            record(&ranges, (&key(n), &key(n + 1)), 100 + n, Direction::Forward);
         }
-        let Skip::To(reached) = skip(&gaps, &key(0), Direction::Forward, 100 + 3100) else {
+        let Skip::To(reached) = skip(&ranges, &key(0), Direction::Forward, 100 + 3100) else {
             panic!("nothing was skipped")
         };
         assert!(reached[..] >= key(1024)[..], "{reached:?}");
@@ -590,32 +600,32 @@ mod tests {
 
     #[test]
     fn a_queue_at_the_back_is_skipped_backwards() {
-        let gaps = Arc::<Gaps>::default();
+        let ranges = Arc::<DeadRanges>::default();
         let key = |n: u64| n.to_be_bytes();
         for n in (1..1000_u64).rev() {
             let behind = [&key(n + 1)[..], &[0]].concat();
-            record(&gaps, (&behind, &key(n)), 2000 - n, Direction::Reverse);
+            record(&ranges, (&behind, &key(n)), 2000 - n, Direction::Reverse);
         }
-        assert!(gaps.list().len() <= 14, "{:?}", gaps.list().len());
-        let skipped = skip(&gaps, &key(1001), Direction::Reverse, 9999);
+        assert!(ranges.list().len() <= 14, "{:?}", ranges.list().len());
+        let skipped = skip(&ranges, &key(1001), Direction::Reverse, 9999);
         assert_eq!(skipped, Skip::Not);
-        let skipped = skip(&gaps, b"\0\0\0\0\0\0\x03\xE8\0", Direction::Reverse, 9999);
+        let skipped = skip(&ranges, b"\0\0\0\0\0\0\x03\xE8\0", Direction::Reverse, 9999);
         assert_eq!(skipped, Skip::To([&key(1)[..], &[0]].concat()));
     }
 
     #[test]
     fn gaps_that_no_scan_skips_are_forgotten() {
-        let gaps = Arc::<Gaps>::default();
-        record(&gaps, (b"b", b"f"), 10, Direction::Forward);
-        gaps.forget_idle();
-        assert_eq!(skip(&gaps, b"b", Direction::Forward, 10), Skip::To(b"f".to_vec()));
-        gaps.forget_idle();
-        assert_eq!(gaps.list().len(), 1);
-        gaps.forget_idle();
-        assert!(!gaps.is_used());
+        let ranges = Arc::<DeadRanges>::default();
+        record(&ranges, (b"b", b"f"), 10, Direction::Forward);
+        ranges.forget_idle();
+        assert_eq!(skip(&ranges, b"b", Direction::Forward, 10), Skip::To(b"f".to_vec()));
+        ranges.forget_idle();
+        assert_eq!(ranges.list().len(), 1);
+        ranges.forget_idle();
+        assert!(!ranges.is_used());
     }
 
-    /// A set of dead keys of two digits, whose gaps are recorded, cut and skipped at random.
+    /// A set of dead keys of two digits, whose dead ranges are recorded, cut and skipped at random.
     #[test]
     fn random_gaps_hold_only_dead_keys() {
         let mut random = 1_u64;
@@ -625,7 +635,7 @@ mod tests {
         };
         let name = |n: u64| format!("{n:02}").into_bytes();
         for _ in 0..300 {
-            let gaps = Arc::<Gaps>::default();
+            let ranges = Arc::<DeadRanges>::default();
             // The SeqNo since which each key is dead, if it is.
             let mut dead = [Some(0_u64); 100];
             for at in 1..200_u64 {
@@ -633,7 +643,7 @@ mod tests {
                 match draw(4) {
                     0 => {
                         let key = draw(100);
-                        gaps.note(&name(key));
+                        ranges.note(&name(key));
                         dead[key as usize] = None;
                     }
                     1 => {
@@ -642,7 +652,7 @@ mod tests {
                     }
                     _ => {
                         let from = draw(100);
-                        let watch = gaps.watch(Some(&name(from)), direction).unwrap();
+                        let watch = ranges.watch(Some(&name(from)), direction).unwrap();
                         let (mut until, mut keys) = (from, 0);
                         let is_dead = |n: u64| dead.get(n as usize).is_some_and(Option::is_some);
                         match direction {
@@ -668,7 +678,7 @@ mod tests {
                     }
                 }
                 let (from, at) = (draw(100), draw(at + 1));
-                let skip = skip(&gaps, &name(from), direction, at);
+                let skip = skip(&ranges, &name(from), direction, at);
                 let number = |key: &[u8]| {
                     let digits = std::str::from_utf8(&key[..2]).unwrap();
                     digits.parse::<u64>().unwrap() + u64::from(key.len() > 2)
