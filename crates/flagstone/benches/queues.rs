@@ -1,7 +1,7 @@
 //! The cost of a job of a queue, by the kind of the queue and the number of jobs.
 //!
-//! `cargo bench -p flagstone --bench queues [-- KIND .. JOBS ..]` prints microseconds of wall time a
-//! job. A job is taken from the queue and removed; in `index` it gets another state, so that it
+//! `cargo bench -p flagstone --bench queues [-- KIND .. JOBS ..]` prints microseconds of wall time
+//! per job. A job is taken from the queue and removed; in `index` it gets another state, so that it
 //! leaves the range of the index that the consumer asks for.
 
 #![allow(

@@ -84,7 +84,8 @@ pub(crate) struct Watch {
 }
 
 impl Watch {
-    /// Ends the watch. What the walk has found becomes a dead range, as far as nothing was written there.
+    /// Ends the watch. What the walk has found becomes a dead range, as far as nothing was written
+    /// there.
     pub(crate) fn close(mut self, found: &Finding<'_>) {
         if let Some(ranges) = self.dead_ranges.take() {
             ranges.end(self.id, Some(found));
@@ -430,9 +431,9 @@ impl Known {
         }
     }
 
-    /// Joins the dead range at `start` with its neighbours on the side from which the walk came, as long as
-    /// these are not much larger. So the oldest dead range stays valid for readers that are late, and there
-    /// are few.
+    /// Joins the dead range at `start` with its neighbours on the side from which the walk came, as
+    /// long as these are not much larger. So the oldest one stays valid for readers that are late,
+    /// and there are few.
     fn join(&mut self, start: &[u8], direction: Direction) {
         let mut start = start.to_vec();
         loop {

@@ -2,7 +2,10 @@
 
 mod get;
 mod held;
+
+mod dead_run;
 mod walk;
+
 mod written;
 
 mod scan;

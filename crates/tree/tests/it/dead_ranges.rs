@@ -1,8 +1,8 @@
 //! Ranges without a live key, which scans remember and skip.
 //!
-//! The story: a queue kept in the order of its keys, whose first entry is taken and deleted, cost 67
-//! us a job with 4,000 jobs and 492 us with 32,000, because each take walked over the tombstones of
-//! all before it.
+//! The story: a queue kept in the order of its keys, whose first entry is taken and deleted, cost
+//! 67 us a job with 4,000 jobs and 492 us with 32,000, because each take walked over the tombstones
+//! of all before it.
 
 use crate::bench_tree::{BenchTree, small_options};
 use flagstone_base::{KeyRange, Kind, Moment, SeqNo};
@@ -140,6 +140,8 @@ fn a_gap_of_expired_entries_holds_for_later_moments_only() {
     assert_eq!(count(&tree, 3000), 0);
 }
 
+type State = BTreeMap<Vec<u8>, Vec<u8>>;
+
 /// Puts, deletes, range deletes, flushes, ingests and compactions in a small space of keys, with
 /// scans from anywhere in both directions, of the newest state and of older ones.
 #[test]
@@ -148,7 +150,7 @@ fn scans_over_gaps_agree_with_a_model() {
         let mut rng = Rng::new(seed);
         let mut tree = BenchTree::new(small_options());
         // The states at the SeqNos that are still registered, the newest last.
-        let mut states: Vec<(SeqNo, BTreeMap<Vec<u8>, Vec<u8>>)> = vec![Default::default()];
+        let mut states: Vec<(SeqNo, State)> = vec![Default::default()];
         for _ in 0..1500 {
             let mut state = states.last().unwrap().1.clone();
             let name = key(rng.below(64));

@@ -1,0 +1,221 @@
+//! How a scan passes dead keys in a row: it skips dead ranges, and records them.
+
+use super::held::{Held, Pinned};
+use super::walk::Walk;
+use crate::dead_ranges::{Finding, Skip, Watch};
+use crate::options::Direction;
+use flagstone_base::key::successor;
+use flagstone_base::{KeyRange, Result};
+use std::ops::Bound;
+use std::sync::Arc;
+
+/// After this many dead keys in a row a scan looks for a dead range, and after that many it watches
+/// the tree in order to record one. Under assertions few, so that small histories meet them.
+const DEAD_BEFORE_LOOK: u32 = if cfg!(debug_assertions) { 2 } else { 8 };
+const DEAD_BEFORE_WATCH: u32 = if cfg!(debug_assertions) { 4 } else { 64 };
+/// A dead range that is skipped counts as this many keys, so that a chain of them becomes one.
+const DEAD_OF_RANGE: u32 = 8;
+
+/// Dead keys in a row.
+pub(super) struct DeadRun {
+    /// How many there were.
+    pub(super) keys: u32,
+    /// After this many a dead range is looked for.
+    pub(super) next_look: u32,
+    /// After this many a watch is opened, if none is.
+    next_watch: u32,
+    /// The scan has not found a live key yet.
+    is_first: bool,
+    /// Where the run begins: its first key or, backwards, the key behind it. `None` before the
+    /// first look, and backwards also if the scan has no bound.
+    from: Option<Vec<u8>>,
+    watch: Option<Watch>,
+    /// DeadRanges are neither looked for nor recorded.
+    is_off: bool,
+}
+
+impl DeadRun {
+    pub(super) const FIRST: Self = Self {
+        keys: 0,
+        next_look: DEAD_BEFORE_LOOK,
+        next_watch: DEAD_BEFORE_WATCH,
+        is_first: true,
+        from: None,
+        watch: None,
+        is_off: false,
+    };
+}
+
+impl Walk {
+    /// Returns whether several trees, or others than the first one, hold the keys of the scan.
+    pub(super) const fn is_divided(&self) -> bool {
+        !self.others.is_empty() || self.moved.is_some() || self.dead.is_off
+    }
+
+    /// Where the scan begins: the first key or, backwards, the key behind the last one, if it has a
+    /// bound.
+    pub(super) fn first_place(&self) -> Option<Vec<u8>> {
+        match (self.direction, &self.range) {
+            (Direction::Forward, KeyRange { start, .. }) => Some(match start {
+                Bound::Included(start) => start.clone(),
+                Bound::Excluded(start) => successor(start),
+                Bound::Unbounded => Vec::new(),
+            }),
+            (Direction::Reverse, KeyRange { end, .. }) => match end {
+                Bound::Included(end) => Some(successor(end)),
+                Bound::Excluded(end) => Some(end.clone()),
+                Bound::Unbounded => None,
+            },
+        }
+    }
+
+    /// Moves the cursors behind the dead ranges that the next key, from `from` on, lies in. Returns
+    /// whether there are any.
+    pub(super) fn skip_dead_ranges(
+        &mut self,
+        pinned: &mut Pinned,
+        from: Option<Vec<u8>>,
+    ) -> Result<bool> {
+        let (now, direction) = ((self.at, self.options.moment), self.direction);
+        let mut keys = 0;
+        let skip = self.tree.dead_ranges.skip(from.as_deref(), direction, now, &mut keys);
+        #[cfg(debug_assertions)]
+        self.assert_dead(from.as_deref(), &skip, keys);
+        let (to, limit) = match &skip {
+            Skip::Not => return Ok(false),
+            Skip::To(key) if direction == Direction::Forward => (Some(key), Bound::Included(key)),
+            Skip::To(key) => (Some(key), Bound::Excluded(key)),
+            // New cursors have no position, which is the end.
+            Skip::All => {
+                *pinned = *self.open(Arc::clone(&pinned.view), Vec::new());
+                return Ok(true);
+            }
+        };
+        if self.dead.keys == 0 {
+            // The rest is recorded next to the dead ranges.
+            self.dead.from = to.cloned();
+        }
+        pinned.merge.seek(limit.map(Vec::as_slice))?;
+        pinned.is_handled = false;
+        self.dead.keys += DEAD_OF_RANGE;
+        self.dead.next_look = self.dead.keys + 1;
+        Ok(true)
+    }
+
+    /// Records that a live key was found.
+    #[inline]
+    pub(super) fn end_run(&mut self) {
+        if self.dead.keys > 0 || self.dead.is_first {
+            self.restart_run();
+        }
+    }
+
+    #[cold]
+    fn restart_run(&mut self) {
+        if self.dead.watch.is_some() {
+            let key = std::mem::take(&mut self.key);
+            self.record_dead_range(Some(&key));
+            self.key = key;
+        }
+        if self.dead.keys > 0 {
+            self.tree.counters.pass(u64::from(self.dead.keys));
+        }
+        let is_off = self.dead.is_off;
+        self.dead = DeadRun { is_first: false, is_off, ..DeadRun::FIRST };
+    }
+
+    /// Records what the watch, if one is open, has found up to the live key `until` or the end.
+    pub(super) fn record_dead_range(&mut self, until: Option<&[u8]>) {
+        let Some(watch) = self.dead.watch.take() else { return };
+        if self.is_divided() {
+            return;
+        }
+        let bound = match self.direction {
+            Direction::Forward => &self.range.end,
+            Direction::Reverse => &self.range.start,
+        };
+        let end = bound.as_ref().map(Vec::as_slice);
+        let (at, moment) = (self.at, self.options.moment);
+        let until = until.map_or(end, Bound::Excluded);
+        watch.close(&Finding { until, at, moment, keys: u64::from(self.dead.keys) });
+    }
+
+    /// Skips the dead range that the next key lies in, or watches the tree in order to record one.
+    #[cold]
+    pub(super) fn pass_dead(&mut self, pinned: &mut Pinned) -> Result<()> {
+        self.dead.next_look = self.dead.keys.saturating_mul(2);
+        if self.is_divided() {
+            self.dead.watch = None;
+            return Ok(());
+        }
+        if self.dead.from.is_none() {
+            self.dead.from = match (self.dead.is_first, self.direction) {
+                (true, _) => self.first_place(),
+                (false, Direction::Forward) => Some(self.key.clone()),
+                (false, Direction::Reverse) => Some(successor(&self.key)),
+            };
+        }
+        if self.tree.dead_ranges.is_used() {
+            let next = match self.direction {
+                Direction::Forward => successor(&self.key),
+                Direction::Reverse => self.key.clone(),
+            };
+            self.skip_dead_ranges(pinned, Some(next))?;
+        }
+        if self.dead.keys >= self.dead.next_watch && self.dead.watch.is_none() {
+            self.dead.next_watch = self.dead.keys + DEAD_BEFORE_WATCH;
+            self.dead.watch = self.watch(pinned);
+        }
+        if self.dead.watch.is_none() {
+            self.dead.next_look = self.dead.next_look.min(self.dead.next_watch);
+        }
+        Ok(())
+    }
+
+    /// Opens a watch from the beginning of the dead keys. Returns `None` if there is, or may come,
+    /// an entry that no writer will note and that the scan does not see.
+    fn watch(&self, pinned: &Pinned) -> Option<Watch> {
+        let (view, at) = (&pinned.view, self.at);
+        let watch = self.tree.dead_ranges.watch(self.dead.from.as_deref(), self.direction)?;
+        // In this order: what is published or inserted after these calls finds the watch.
+        let is_quiet = self.tree.is_current(view)
+            && view.active.covers(at)
+            && view.sealed.iter().all(|table| table.is_complete() && table.last() <= at)
+            // No entry of a table is newer than this.
+            && view.version.flushed_through() <= at;
+        is_quiet.then_some(watch)
+    }
+
+    /// Reads small dead ranges, and finds nothing.
+    #[cfg(debug_assertions)]
+    fn assert_dead(&self, from: Option<&[u8]>, skip: &Skip, keys: u64) {
+        const KEYS_MAX: u64 = 64;
+        if keys > KEYS_MAX || *skip == Skip::Not {
+            return;
+        }
+        let to = match skip {
+            Skip::To(key) => Bound::Excluded(key.as_slice()),
+            _ => Bound::Unbounded,
+        };
+        let range = match (self.direction, skip) {
+            (Direction::Forward, _) => {
+                KeyRange::of(from.map_or(Bound::Unbounded, Bound::Included), to)
+            }
+            (Direction::Reverse, Skip::To(start)) => {
+                let end = from.map_or(Bound::Unbounded, Bound::Excluded);
+                KeyRange::of(Bound::Included(start), end)
+            }
+            (Direction::Reverse, _) => {
+                KeyRange::of(Bound::Unbounded, from.map_or(Bound::Unbounded, Bound::Excluded))
+            }
+        };
+        let way = (self.at, Direction::Forward);
+        let mut walk = Self::new(Arc::clone(&self.tree), range, way, self.options);
+        walk.dead.is_off = true;
+        let mut held = Held::new(&self.tree.context().cache);
+        // An error is one of the disk.
+        if let Ok(true) = walk.advance(&mut held) {
+            debug_assert!(walk.moved.is_some(), "a dead range has a live key: {:?}", walk.key);
+        }
+    }
+}
