@@ -140,13 +140,18 @@ pub(crate) fn insert_created(
 pub(crate) fn drop_keyspace(parts: &Parts, name: &str) -> Result<bool> {
     parts.health.check_may_change("the drop of a keyspace")?;
     parts.health.check_open_for_writing()?;
-    if parts.keyspaces.named(name).is_none() {
-        return Ok(false);
-    }
+    let Some(mut core) = parts.keyspaces.named(name) else { return Ok(false) };
     make_history_durable(&parts.upkeep)?;
-    tell_of_drop(parts, name)?;
-    let mut guard = parts.edits.manifest.lock();
-    let Some(core) = parts.keyspaces.named(name) else { return Ok(false) };
+    let mut guard = loop {
+        tell_of_drop(parts, &core)?;
+        let guard = parts.edits.manifest.lock();
+        // Another one may have got the name meanwhile, by a drop or a renaming.
+        let Some(now) = parts.keyspaces.named(name) else { return Ok(false) };
+        if now.id == core.id {
+            break guard;
+        }
+        core = now;
+    };
     let Some(manifest) = guard.as_mut() else { return Err(parts.setup.closed()) };
     // The set of owned keyspaces changes under the manifest's lock, too.
     let mut dropped = core.owned_set().keyspaces.clone();
@@ -159,9 +164,8 @@ pub(crate) fn drop_keyspace(parts: &Parts, name: &str) -> Result<bool> {
 
 /// Notes the drop of a keyspace in the log for readers of changes. They believe it only if the
 /// keyspace does not exist when they read the note.
-fn tell_of_drop(parts: &Parts, name: &str) -> Result<()> {
-    let Some(core) = parts.keyspaces.named(name) else { return Ok(()) };
-    while !note_drop(&parts.commits, &core).inspect_err(|e| parts.ballast.note_failure(e))? {
+fn tell_of_drop(parts: &Parts, core: &KeyspaceCore) -> Result<()> {
+    while !note_drop(&parts.commits, core).inspect_err(|e| parts.ballast.note_failure(e))? {
         supply(&parts.edits, 1)?;
     }
     Ok(())

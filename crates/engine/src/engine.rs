@@ -194,12 +194,18 @@ impl Engine {
         sets.flat_map(|set| set.keyspaces.iter().map(info).collect::<Vec<_>>()).collect()
     }
 
-    /// Removes the keyspace `name` of `owner`. Returns false if there is none.
+    /// Removes the keyspace of `owner` that `is_it` chooses, which must be no more than one.
+    /// Returns false if there is none. A caller that has worked with one asks for its number:
+    /// another caller may have replaced it by one of the same name.
     ///
     /// # Errors
     /// Same as [`Engine::create_owned`].
-    pub fn drop_owned(&self, owner: &KeyspaceCore, name: &str) -> Result<bool> {
-        owned::drop_one(self.parts(), owner, name)
+    pub fn drop_owned(
+        &self,
+        owner: &KeyspaceCore,
+        is_it: impl Fn(&KeyspaceCore) -> bool,
+    ) -> Result<bool> {
+        owned::drop_one(self.parts(), owner, &is_it)
     }
 
     /// Sets the bytes that the layer above keeps with an owned keyspace, durably, and ends the

@@ -3,13 +3,15 @@
 //! ```text
 //! writers keep the index:        d  d  d | d  d  d  d  d
 //! floor: a SeqNo, all d before         --+
-//! snapshot of the documents               --+
+//! snapshot of the documents            --+  no d between them
 //! ingest of its entries, with the SeqNo of the floor: each newer d wins
 //! ```
-//! A document that is written between the floor and the snapshot has its entries twice, and the
-//! newer ones win; they are the same. One that is deleted meanwhile is in no snapshot, and the
-//! tombstones of its entries are kept. So what is visible at the snapshot or later is right for
-//! the documents that were ingested, whatever writers do.
+//! A document that is written after the snapshot has its entries twice, and the newer ones win. The
+//! tombstones of those that it gives up are kept. So what is visible at the snapshot or later is
+//! right for the documents that were ingested, whatever writers do, where an entry is of one
+//! document for ever. Where one may pass to another document, as a unique value, the layer above
+//! looks after the ingest what writers did with it meanwhile: everything newer than the floor is
+//! newer than the snapshot, so the snapshot shows the entries that were ingested, all of them.
 //!
 //! A fill is in memory only. After a crash the next one takes a new floor and a new snapshot; what
 //! was ingested before stays right, because writers keep it.
@@ -34,9 +36,8 @@ impl Fill {
             let text = format!("keyspace {:?} has no owner: it is not filled", core.name());
             return Err(Error::invalid(text));
         }
-        let floor = Arc::new(Floor::set(handle, core)?);
-        // After the floor: every write that is not in the snapshot is newer than both.
-        Ok(Self { floor, snapshot: Snapshot::new(handle) })
+        let (floor, snapshot) = Floor::set(handle, core)?;
+        Ok(Self { floor: Arc::new(floor), snapshot })
     }
 
     /// The snapshot whose entries are to be ingested.

@@ -446,6 +446,11 @@ impl KeyspaceCore {
         }
     }
 
+    /// Returns whether the keyspace was dropped. Under the numbering lock: before the next number.
+    pub(crate) fn is_dropped(&self) -> bool {
+        self.status.load(Ordering::Acquire) & DROPPED != 0
+    }
+
     /// Notes that the keyspace was dropped.
     pub(crate) fn set_dropped(&self) {
         self.status.fetch_or(DROPPED, Ordering::AcqRel);

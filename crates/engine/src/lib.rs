@@ -71,8 +71,9 @@ mod write;
 
 mod change;
 
-mod ingest;
 mod read;
+
+mod ingest;
 
 mod feed;
 mod fill;
@@ -119,7 +120,7 @@ pub use keyspace::{Keyspace, owned_range};
 pub use keyspace_core::{KeyspaceCore, OwnedSet};
 pub use options::{ChangeRetention, Durability, KeyspaceOptions, Options, Routing, parse_bytes};
 pub use owned::{OwnedCreated, WantedOwned};
-pub use read::{Scan, Snapshot, TryGet};
+pub use read::{Scan, Snapshot, StoredPut, TryGet};
 pub use repair::{Loss, Repair, RepairReport};
 pub use scratch::{Scratch, ScratchFile};
 pub use stats::{

@@ -30,6 +30,8 @@ pub struct Batch {
     pub(crate) reads: Option<Box<ReadSet>>,
     /// The sets of owned keyspaces with which the writes were prepared.
     pub(crate) prepared: Vec<Prepared>,
+    /// The operations whose expiry the layer above has set, ascending, and the one that was given.
+    given: Vec<(u32, Option<Moment>)>,
 }
 
 /// The effect of an operation on its key: its kind, and when it expires.
@@ -272,6 +274,7 @@ impl Batch {
             has_expiry: self.has_expiry,
             reads: None,
             prepared: self.prepared.clone(),
+            given: self.given.clone(),
         }
     }
 
@@ -284,6 +287,7 @@ impl Batch {
         self.has_expiry = false;
         self.reads = None;
         self.prepared.clear();
+        self.given.clear();
     }
 
     fn expect(
@@ -322,6 +326,38 @@ impl Batch {
         self.has_expiry |= effect.expiry.is_some();
         self.ops.push(encode_op(&mut self.payload, keyspace, at, effect, key, value));
         Ok(())
+    }
+
+    /// As [`Batch::push`], for a put whose expiry a layer above has set where the caller `given`
+    /// another one. If the reason is gone at the commit, the given one counts.
+    ///
+    /// # Errors
+    /// Same as [`Batch::put`].
+    pub fn push_dated(
+        &mut self,
+        keyspace: &Arc<KeyspaceCore>,
+        (effect, given): (Effect, Option<Moment>),
+        key: &[u8],
+        value: &[u8],
+    ) -> Result<()> {
+        let at = self.ops.len() as u32;
+        self.push(keyspace, effect, key, value)?;
+        if effect.expiry != given {
+            self.given.push((at, given));
+        }
+        Ok(())
+    }
+
+    /// Returns whether a layer above has set expiries: then the batch is committed by
+    /// [`Engine::hold`](crate::Engine::hold).
+    pub fn is_dated(&self) -> bool {
+        !self.given.is_empty()
+    }
+
+    /// Returns the expiry that the caller gave operation number `at`, if it has another one.
+    pub(crate) fn given_of(&self, at: usize) -> Option<Option<Moment>> {
+        let found = self.given.binary_search_by_key(&at, |(at, _)| *at as usize);
+        found.ok().map(|found| self.given[found].1)
     }
 
     fn index_of(&mut self, core: &Arc<KeyspaceCore>) -> Result<u16> {

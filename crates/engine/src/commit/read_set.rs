@@ -1,4 +1,11 @@
-//! What a serializable transaction has read, for the check of its commit: keys, and ranges of keys.
+//! What a serializable transaction has read, for the check of its commit: keys, ranges of keys, and
+//! premises.
+//!
+//! A premise is what the plan of a query rests on besides entries: that an index is there, that no
+//! document has an array on its path. If it is gone, others may have written what the query means
+//! where nothing was read. The layer above has a number for it, and raises that before it lets a
+//! write happen which makes the premise wrong. That an index is there, and any other keyspace that
+//! was read, is looked up here.
 
 use super::recent::{CHUNK, RecentCommit, RecentWrite, Watch};
 use crate::keyspace_core::KeyspaceCore;
@@ -38,6 +45,13 @@ struct Reads {
     has_all: bool,
     keys: BTreeSet<Vec<u8>>,
     ranges: Vec<Interval>,
+    premise: Option<Premise>,
+}
+
+/// The number of a premise when it was relied on first.
+struct Premise {
+    now: Arc<AtomicU64>,
+    then: u64,
 }
 
 impl ReadSet {
@@ -83,6 +97,21 @@ impl ReadSet {
         }
     }
 
+    /// Adds what plans rest on that read the keyspace, or do not read it: the number for it is
+    /// `now`. Must be called before the plan looks at it.
+    pub(crate) fn add_premise(&mut self, core: &Arc<KeyspaceCore>, now: &Arc<AtomicU64>) {
+        let premise = || Premise { now: Arc::clone(now), then: now.load(Ordering::Acquire) };
+        self.of(core).premise.get_or_insert_with(premise);
+    }
+
+    /// Notes that the transaction itself has raised the number of a premise.
+    pub(crate) fn raise_premise(&mut self, id: KeyspaceId, (from, to): (u64, u64)) {
+        let premise = self.keyspaces.get_mut(&id).and_then(|reads| reads.premise.as_mut());
+        if let Some(premise) = premise.filter(|premise| premise.then == from) {
+            premise.then = to;
+        }
+    }
+
     /// Must be called after the last read, before the first check.
     pub(crate) fn settle(&mut self) {
         self.keyspaces.values_mut().for_each(Reads::settle);
@@ -95,6 +124,7 @@ impl ReadSet {
     /// # Errors
     /// Conflict if something that was read was written, or if the commits were forgotten.
     pub(crate) fn check(&self) -> Result<()> {
+        self.keyspaces.values().try_for_each(Reads::check)?;
         let mut since = SeqNo::new(self.since.load(Ordering::Relaxed));
         loop {
             let Ok(commits) = self.watch.commits_after(since) else {
@@ -128,7 +158,27 @@ impl ReadSet {
 impl Reads {
     fn new(core: &Arc<KeyspaceCore>) -> Self {
         let (keys, ranges) = (BTreeSet::new(), Vec::new());
-        Self { core: Arc::clone(core), bytes: 0, has_all: false, keys, ranges }
+        Self { core: Arc::clone(core), bytes: 0, has_all: false, keys, ranges, premise: None }
+    }
+
+    /// Refuses reads of what is gone, and plans that would be others now.
+    fn check(&self) -> Result<()> {
+        let name = || self.core.name();
+        let text = if self.core.is_dropped() {
+            format!(
+                "keyspace {:?} was dropped after a serializable transaction had read it",
+                name()
+            )
+        } else if self.premise.as_ref().is_some_and(Premise::is_gone) {
+            format!(
+                "the first document of its kind came into {:?} after a serializable transaction \
+                 had planned a query without any",
+                name()
+            )
+        } else {
+            return Ok(());
+        };
+        Err(Error::new(ErrorKind::Conflict, text))
     }
 
     fn push(&mut self, interval: Interval) {
@@ -206,6 +256,12 @@ impl Reads {
         };
         let text = format!("{what} at {seqno}, after a serializable transaction had read it");
         Error::new(ErrorKind::Conflict, text)
+    }
+}
+
+impl Premise {
+    fn is_gone(&self) -> bool {
+        self.now.load(Ordering::Acquire) != self.then
     }
 }
 

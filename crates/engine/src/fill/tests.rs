@@ -174,7 +174,7 @@ fn a_checkpoint_has_no_entries_of_documents_that_came_after_it() {
     let (db, kv) = open(&world);
     kv.put("k1", "old").unwrap();
     let owned = index(&db, &kv, "late");
-    let floor = Arc::new(Floor::set(kv.handle(), owned.core()).unwrap());
+    let floor = Arc::new(Floor::set(kv.handle(), owned.core()).unwrap().0);
     let mut begun = Some((db.clone(), kv.clone(), floor));
     // The first step of the checkpoint, which has sealed the memtables by then.
     let job = move || {
@@ -219,7 +219,7 @@ fn an_ingest_ends_after_the_writers_that_did_not_see_its_entries() {
         let (ticket, ()) = db
             .hold(batch)
             .commit(|held| {
-                held.lock_also(&[(Arc::clone(&owned), b"value".to_vec())])?;
+                held.lock_also(&[(Arc::clone(&owned), b"value".to_vec())]);
                 assert!(held.get(&owned, b"value")?.value.is_none());
                 scope.spawn(|| {
                     ingest.finish().unwrap();
@@ -255,7 +255,7 @@ fn a_keyspace_has_one_fill_at_a_time_and_an_owner() {
     assert!(!owned.is_filling());
     let mut ingest = db.begin_fill(&owned).unwrap().ingest().unwrap();
     ingest.put(b"a", b"", None).unwrap();
-    assert!(db.drop_owned(&kv, "late").unwrap());
+    assert!(db.drop_owned(&kv, |one| one.name() == "late").unwrap());
     let refused = ingest.finish().unwrap_err();
     assert!(refused.to_string().contains("was dropped"), "{refused}");
 }
@@ -329,4 +329,30 @@ fn a_fill_that_the_disk_refuses_can_be_done_again() {
             }
         }
     }
+}
+
+/// A write that came between the two was newer than the floor, so it hid what was ingested there,
+/// and no newer than the snapshot, so who compared that with later writes did not see it either.
+#[test]
+fn no_write_comes_between_the_floor_of_a_fill_and_its_snapshot() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = crate::testing::open(dir.path()).unwrap();
+    let kv = db.keyspace("kv").unwrap();
+    let owned = index(&db, &kv, "late");
+    let is_done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let writer = scope.spawn(|| {
+            while !is_done.load(Ordering::SeqCst) {
+                put(&db, &owned, "entry", "");
+            }
+        });
+        let between = (0..300).find_map(|_| {
+            let filling = db.begin_fill(&owned).unwrap();
+            let found = filling.snapshot().get_stored(&owned, b"entry").unwrap().seqno;
+            found.filter(|seqno| *seqno > filling.floor.seqno())
+        });
+        is_done.store(true, Ordering::SeqCst);
+        writer.join().unwrap();
+        assert_eq!(between, None);
+    });
 }

@@ -6,7 +6,7 @@ use crate::handle::Handle;
 use crate::history::VersionToken;
 use crate::keyspace_core::KeyspaceCore;
 use crate::note::set_note;
-use crate::read::{Scan, Snapshot};
+use crate::read::{Scan, Snapshot, StoredPut};
 use flagstone_base::key::KeyRange;
 use flagstone_base::{Error, Kind, Moment, Result, Slice};
 use std::sync::Arc;
@@ -86,16 +86,11 @@ impl<'a> HeldBatch<'a> {
         Ok(HeldValue { value: found.value, expiry, version })
     }
 
-    /// Returns the put of `key` that is stored before the batch, and its expiry, whether or not it
-    /// has expired.
+    /// Returns the put of `key` that is stored before the batch, whether or not it has expired.
     ///
     /// # Errors
     /// As [`HeldBatch::get`].
-    pub fn get_stored(
-        &self,
-        keyspace: &Arc<KeyspaceCore>,
-        key: &[u8],
-    ) -> Result<(Option<Slice>, Option<Moment>)> {
+    pub fn get_stored(&self, keyspace: &Arc<KeyspaceCore>, key: &[u8]) -> Result<StoredPut> {
         self.snapshot.get_stored(keyspace, key)
     }
 
@@ -116,18 +111,33 @@ impl<'a> HeldBatch<'a> {
 
     /// Locks `values`, any bytes that stand for unique values in owned keyspaces: no other batch
     /// holds one of them until this one is visible. Later reads see everything that was committed
-    /// before under these locks.
-    ///
-    /// # Errors
-    /// InvalidInput when called a second time: two batches could wait for each other.
-    pub fn lock_also(&mut self, values: &[(Arc<KeyspaceCore>, Vec<u8>)]) -> Result<()> {
-        if self.values.is_some() {
-            return Err(Error::invalid("the values of a batch are locked all at once"));
-        }
+    /// before under these locks. The values that were locked before are released first, since two
+    /// batches could wait for each other: what was read under them may be out of date.
+    pub fn lock_also(&mut self, values: &[(Arc<KeyspaceCore>, Vec<u8>)]) {
+        self.values = None;
         let values = values.iter().map(|(core, value)| (core.id, core.hash(value)));
         self.values = Some(self.handle.parts().commits.stripes.hold_values(values));
         self.snapshot = Snapshot::new(self.handle);
-        Ok(())
+    }
+
+    /// Returns whether a layer above has set expiries of the batch: see [`Batch::push_dated`].
+    pub fn is_dated(&self) -> bool {
+        self.batch.is_dated()
+    }
+
+    /// Returns the expiry that the caller gave operation number `at`, if the layer above has set
+    /// another one.
+    pub fn given(&self, at: usize) -> Option<Option<Moment>> {
+        self.batch.given_of(at)
+    }
+
+    /// Notes that this commit itself has raised the number of a premise of its transaction: see
+    /// [`Transaction::note_premise`](crate::Transaction::note_premise). What it has read before
+    /// is as right as it was.
+    pub fn raise_premise(&mut self, keyspace: &KeyspaceCore, (from, to): (u64, u64)) {
+        if let Some(reads) = &mut self.batch.reads {
+            reads.raise_premise(keyspace.id, (from, to));
+        }
     }
 
     /// Adds a write: of an owned keyspace, whose keys are protected by those of the owner, or of a

@@ -187,7 +187,8 @@ impl<'a> Hold<'a> {
     }
 
     /// Notes with which sets of owned keyspaces the batch is completed. Where a transaction has
-    /// noted an earlier set, that one counts.
+    /// noted an earlier set, that one counts: it has for each keyspace that it writes, also if that
+    /// owned none.
     fn note_prepared(&mut self, cores: &[Arc<KeyspaceCore>]) {
         for core in cores.iter().filter(|core| core.has_owned()) {
             if self.batch.prepared.iter().all(|known| known.owner != core.id) {

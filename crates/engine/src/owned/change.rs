@@ -78,8 +78,13 @@ pub(crate) fn create(
     Ok(last)
 }
 
-/// Drops the keyspace `name` of `owner`. Returns false if there is none.
-pub(crate) fn drop_one(parts: &Parts, owner: &KeyspaceCore, name: &str) -> Result<bool> {
+/// Drops the keyspace of `owner` that `is_it` chooses, under the locks. Returns false if there is
+/// none.
+pub(crate) fn drop_one(
+    parts: &Parts,
+    owner: &KeyspaceCore,
+    is_it: &dyn Fn(&KeyspaceCore) -> bool,
+) -> Result<bool> {
     check_change(parts, owner, &[])?;
     let dropped = {
         let _gate = owner.gate.pass_alone();
@@ -88,7 +93,7 @@ pub(crate) fn drop_one(parts: &Parts, owner: &KeyspaceCore, name: &str) -> Resul
         owner.check_not_dropped()?;
         let keyspaces = owner.owned_set().keyspaces.clone();
         let (dropped, kept): (Vec<_>, Vec<_>) =
-            keyspaces.into_iter().partition(|owned| owned.name() == name);
+            keyspaces.into_iter().partition(|owned| is_it(owned));
         if dropped.is_empty() {
             return Ok(false);
         }

@@ -89,8 +89,8 @@ fn what_cannot_be_owned_or_noted_is_refused() {
     refused(db.set_note(&by_name, long.as_bytes()), "expected at most 65536");
     refused(db.set_note(&posts, b""), "has no owner");
     db.set_note(&by_name, &long.as_bytes()[1..]).unwrap();
-    assert!(!db.drop_owned(&posts, "x").unwrap());
-    assert!(db.drop_owned(&posts, "by name").unwrap());
+    assert!(!db.drop_owned(&posts, |one| one.name() == "x").unwrap());
+    assert!(db.drop_owned(&posts, |one| one.name() == "by name").unwrap());
     refused(db.set_note(&by_name, b""), "was dropped");
     refused(by_name.put("a", "1"), "was dropped");
     assert!(db.drop_keyspace("posts").unwrap());
@@ -154,7 +154,7 @@ fn a_keyspace_that_owns_others_refuses_writes_that_are_not_prepared() {
     let db = reopened(&world);
     let posts = db.keyspace("posts").unwrap();
     conflict(posts.put("a", "2"));
-    assert!(db.drop_owned(&posts, "by name").unwrap());
+    assert!(db.drop_owned(&posts, |one| one.name() == "by name").unwrap());
     posts.put("a", "2").unwrap();
 }
 
@@ -176,7 +176,7 @@ fn history(db: &Engine) -> usize {
         0 => create(db, &posts, "x", "new").map(drop),
         1 => db.set_note(&find("x").unwrap(), b"ready"),
         2 => create(db, &posts, "y", "new").map(drop),
-        3 => db.drop_owned(&posts, "x").map(drop),
+        3 => db.drop_owned(&posts, |one| one.name() == "x").map(drop),
         _ => db.drop_keyspace("posts").map(drop),
     };
     (0..5).find(|&step| change(step).is_err()).unwrap_or(5)

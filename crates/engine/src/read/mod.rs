@@ -12,5 +12,5 @@ mod try_get;
 pub(crate) use count::count;
 pub(crate) use pin::Pin;
 pub use scan::Scan;
-pub use snapshot::Snapshot;
+pub use snapshot::{Snapshot, StoredPut};
 pub use try_get::TryGet;

@@ -17,6 +17,17 @@ pub struct Snapshot {
     pin: Pin,
 }
 
+/// The put of a key that is stored, whether or not it has expired.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct StoredPut {
+    /// The value, if there is one.
+    pub value: Option<Slice>,
+    /// The moment from which on the key is absent, if it has one.
+    pub expiry: Option<Moment>,
+    /// The SeqNo of its newest write, if there is a value and it is no write of a transaction.
+    pub seqno: Option<SeqNo>,
+}
+
 impl Snapshot {
     pub(crate) fn new(handle: &Arc<Handle>) -> Self {
         Self { pin: Pin::new(handle) }
@@ -57,20 +68,17 @@ impl Snapshot {
         }
     }
 
-    /// Returns the put of `key` that was stored, and its expiry, whether or not it had expired.
-    /// What has expired may be removed from tables at any time.
+    /// Returns the put of `key` that was stored, whether or not it had expired. What has expired
+    /// may be removed from tables at any time.
     ///
     /// # Errors
     /// Same as [`Snapshot::get`].
-    pub fn get_stored(
-        &self,
-        keyspace: &Arc<KeyspaceCore>,
-        key: &[u8],
-    ) -> Result<(Option<Slice>, Option<Moment>)> {
+    pub fn get_stored(&self, keyspace: &Arc<KeyspaceCore>, key: &[u8]) -> Result<StoredPut> {
         let at = ReadPoint { moment: Moment::ZERO, ..self.pin.point() };
         let found = self.find_at(keyspace, key, at)?;
-        let expiry = found.lives_until();
-        Ok((found.value, expiry))
+        let (expiry, seqno) = (found.lives_until(), found.seqno);
+        let seqno = seqno.filter(|_| found.value.is_some());
+        Ok(StoredPut { value: found.value, expiry, seqno })
     }
 
     /// Returns whether an entry with this expiry had expired when the snapshot was taken.

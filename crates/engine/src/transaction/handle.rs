@@ -6,10 +6,11 @@ use crate::commit::{Batch, Effect, OP_OVERHEAD, ReadSet};
 use crate::handle::Handle;
 use crate::keyspace_core::{KeyspaceCore, Prepared};
 use crate::parts::Parts;
-use crate::read::Snapshot;
+use crate::read::{Snapshot, StoredPut};
 use flagstone_base::key::{KeyRange, check_key, check_value};
 use flagstone_base::{Error, Kind, Moment, Result, SeqNo, Slice};
 use flagstone_env::sync::Mutex;
+use flagstone_env::sync::atomic::AtomicU64;
 use std::sync::Arc;
 
 /// What a transaction promises beside others.
@@ -117,26 +118,43 @@ impl Transaction {
         })
     }
 
-    /// Returns the put of `key` that is stored with the transaction's writes, and its expiry,
-    /// whether or not it has expired. That is no read of the transaction.
+    /// Returns the put of `key` that is stored with the transaction's writes, whether or not it has
+    /// expired. That is no read of the transaction.
     ///
     /// # Errors
     /// Same as [`Snapshot::get`].
-    pub fn get_stored(
-        &self,
-        keyspace: &Arc<KeyspaceCore>,
-        key: &[u8],
-    ) -> Result<(Option<Slice>, Option<Moment>)> {
+    pub fn get_stored(&self, keyspace: &Arc<KeyspaceCore>, key: &[u8]) -> Result<StoredPut> {
         match self.own.get(keyspace, key) {
             None => self.snapshot.get_stored(keyspace, key),
-            Some(Own::Put { value, expiry, .. }) => Ok((Some(value.clone()), *expiry)),
-            Some(Own::Delete) => Ok((None, None)),
+            Some(Own::Put { value, expiry, .. }) => {
+                Ok(StoredPut { value: Some(value.clone()), expiry: *expiry, seqno: None })
+            }
+            Some(Own::Delete) => Ok(StoredPut::default()),
             Some(own @ Own::Merge(_)) => {
-                let (base, expiry) = self.snapshot.get_stored(keyspace, key)?;
+                let StoredPut { value: base, expiry, .. } =
+                    self.snapshot.get_stored(keyspace, key)?;
                 let value = own.over(keyspace, key, base.as_deref());
                 let expiry = expiry.filter(|_| value.is_some());
-                Ok((value, expiry))
+                Ok(StoredPut { value, expiry, seqno: None })
             }
+        }
+    }
+
+    /// Returns the SeqNo of the put of `key` that was stored before the transaction, whether or not
+    /// it has expired. That is no read of the transaction.
+    ///
+    /// # Errors
+    /// Same as [`Snapshot::get`].
+    pub fn seqno_before(&self, keyspace: &Arc<KeyspaceCore>, key: &[u8]) -> Result<Option<SeqNo>> {
+        Ok(self.snapshot.get_stored(keyspace, key)?.seqno)
+    }
+
+    /// Notes that what the transaction reads rests on something that is true of `keyspace` as long
+    /// as `number` stays as it is, and on the keyspace being there. Must be called before that is
+    /// looked at. If it changes before the commit of a serializable transaction, it is a Conflict.
+    pub fn note_premise(&self, keyspace: &Arc<KeyspaceCore>, number: &Arc<AtomicU64>) {
+        if let Some(reads) = &self.reads {
+            reads.lock().add_premise(keyspace, number);
         }
     }
 
@@ -152,12 +170,11 @@ impl Transaction {
         Ok(self.get_with_expiry(keyspace, key.as_ref())?.0)
     }
 
-    /// Notes which keyspaces `keyspace` owns now, before the transaction writes to them what its
-    /// writes to `keyspace` mean for them. Its commit returns Conflict if that has changed.
+    /// Notes which keyspaces `keyspace` owns now. Called before it is looked up which ones it owns,
+    /// and before the transaction writes to them what its writes to `keyspace` mean for them, or
+    /// writes nothing there since there are none. Its commit returns Conflict if that has changed.
     pub fn note_set(&mut self, keyspace: &KeyspaceCore) {
-        if self.prepared.iter().all(|known| known.owner != keyspace.id) {
-            self.prepared.push(keyspace.prepared());
-        }
+        note_set(&mut self.prepared, keyspace);
     }
 
     /// Scans the entries of `range` as the transaction sees them, in key order.
@@ -222,6 +239,7 @@ impl Transaction {
         if is_blind {
             let commits = &self.snapshot.handle().parts().commits;
             let check = |bytes| commits.check_batch_bytes(bytes);
+            note_none(&mut self.prepared, keyspace);
             return self.own.add_operand(keyspace, key, operand, check);
         }
         let (base, expiry) = self.get_with_expiry(keyspace, key)?;
@@ -235,6 +253,7 @@ impl Transaction {
 
     fn set(&mut self, keyspace: &Arc<KeyspaceCore>, key: &[u8], own: Own) -> Result<()> {
         let commits = &self.snapshot.handle().parts().commits;
+        note_none(&mut self.prepared, keyspace);
         self.own.set(keyspace, key, own, |bytes| commits.check_batch_bytes(bytes))
     }
 
@@ -290,5 +309,24 @@ impl Transaction {
         batch.reads = Some(Box::new(reads));
         batch.prepared = self.prepared;
         Ok(batch)
+    }
+}
+
+/// Adds the set of `keyspace` to those that were noted. The first one of a keyspace counts.
+fn note_set(prepared: &mut Vec<Prepared>, keyspace: &KeyspaceCore) {
+    if prepared.iter().all(|known| known.owner != keyspace.id) {
+        prepared.push(keyspace.prepared());
+    }
+}
+
+/// As [`note_set`], for a write that is prepared for no owned keyspaces, as those of a keyspace
+/// without any are. One that is not noted is refused where the keyspace owns others.
+fn note_none(prepared: &mut Vec<Prepared>, keyspace: &KeyspaceCore) {
+    if prepared.iter().all(|known| known.owner != keyspace.id) {
+        let now = keyspace.prepared();
+        // After the number was read: if the first one has come in between, it is another number.
+        if !keyspace.has_owned() {
+            prepared.push(now);
+        }
     }
 }

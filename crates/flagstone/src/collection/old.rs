@@ -2,9 +2,10 @@
 
 use super::handle::Collection;
 use super::stored::Stored;
+use crate::index::index_of;
 use flagstone_base::Result;
 use flagstone_engine::content::{KeyspaceContent, OLD_VALUES};
-use flagstone_engine::{KeyspaceOptions, Routing, WantedOwned};
+use flagstone_engine::{KeyspaceCore, KeyspaceOptions, Routing, WantedOwned};
 
 /// The name of the keyspace that marks such a collection. It has no entries.
 const NAME: &str = "old documents";
@@ -45,7 +46,7 @@ impl Collection {
     pub fn keep_old_documents(&self, on: bool) -> Result<()> {
         match (on, self.keeps_old_documents()) {
             (true, false) => mark(&self.0),
-            (false, true) => self.0.engine().drop_owned(self.0.bytes(), NAME).map(|_was_there| ()),
+            (false, true) => unmark(&self.0),
             _ => Ok(()),
         }
     }
@@ -54,6 +55,11 @@ impl Collection {
     pub fn keeps_old_documents(&self) -> bool {
         self.0.bytes().keeps_old()
     }
+}
+
+fn unmark(stored: &Stored) -> Result<()> {
+    let is_it = |one: &KeyspaceCore| one.name() == NAME && index_of(one).is_none();
+    stored.engine().drop_owned(stored.bytes(), is_it).map(|_was_there| ())
 }
 
 fn mark(stored: &Stored) -> Result<()> {

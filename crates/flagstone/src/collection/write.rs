@@ -96,8 +96,7 @@ pub(crate) fn in_batch(
     key: &[u8],
     change: Change<'_>,
 ) -> Result<()> {
-    let (effect, value) = index::with_date(stored, change.entry())?;
-    batch.push(stored.bytes(), effect, key, value)
+    index::push_dated(stored, batch, key, change.entry())
 }
 
 /// Changes the document of the encoded `key` in a transaction.
@@ -107,6 +106,8 @@ pub(crate) fn in_transaction(
     key: &[u8],
     change: Change<'_>,
 ) -> Result<()> {
+    // Before it is looked up: an index that is created in between is a Conflict.
+    own.transaction.note_set(stored.bytes());
     if !stored.is_indexed() {
         let (effect, value) = change.entry();
         return own.transaction.write(stored.bytes(), effect, key, value);
@@ -143,10 +144,12 @@ pub(super) fn rewrite(
     decide: impl FnOnce(Option<&[u8]>) -> Result<Rewrite>,
 ) -> Result<bool> {
     match to {
-        Destination::Transaction(mut own) if stored.is_indexed() => {
-            own.rewrite(stored, key, decide)
-        }
-        Destination::Transaction(own) => {
+        Destination::Transaction(mut own) => {
+            // As in `in_transaction`.
+            own.transaction.note_set(stored.bytes());
+            if stored.is_indexed() {
+                return own.rewrite(stored, key, decide);
+            }
             let change = |old: Option<&[u8]>| decide(old).map(Rewrite::entry);
             own.transaction.read_modify_write(stored.bytes(), key, change)
         }

@@ -28,6 +28,8 @@ pub(crate) struct IndexState {
     cut: AtomicBool,
     /// The SeqNo from which on readers may use the index; `u64::MAX` while there is none.
     usable_from: AtomicU64,
+    /// Rises after more was seen in documents, and before they are written.
+    premise: Arc<AtomicU64>,
     /// A call builds the index.
     is_building: AtomicBool,
     /// What a sample of the entries tells, once a query has asked. Held for the exchange alone.
@@ -61,6 +63,7 @@ impl IndexState {
             arrays: std::array::from_fn(|_| AtomicU64::new(0)),
             cut: AtomicBool::new(false),
             usable_from: AtomicU64::new(0),
+            premise: Arc::default(),
             is_building: AtomicBool::new(false),
             statistics: Mutex::default(),
         };
@@ -82,6 +85,11 @@ impl IndexState {
         let arrays =
             std::array::from_fn(|at| Arrays::from_bits(self.arrays[at].load(Ordering::Acquire)));
         Seen { arrays, cut: self.cut.load(Ordering::Acquire) }
+    }
+
+    /// Returns the number of what plans rest on: it differs once more was seen.
+    pub(crate) const fn premise(&self) -> &Arc<AtomicU64> {
+        &self.premise
     }
 
     /// Returns where on the path of field number `field` an array was seen.
@@ -144,12 +152,40 @@ impl IndexState {
         change: impl FnOnce(&mut Status),
         store: impl FnOnce(&[u8]) -> Result<()>,
     ) -> Result<()> {
+        self.change_locked(&mut self.status.lock(), change, store)
+    }
+
+    /// Notes that this was seen in documents that are about to be written. Returns the number of
+    /// the premise before and after it.
+    ///
+    /// # Errors
+    /// As [`IndexState::change`].
+    pub(crate) fn note_seen(
+        &self,
+        seen: Seen,
+        store: impl FnOnce(&[u8]) -> Result<()>,
+    ) -> Result<(u64, u64)> {
         let mut status = self.status.lock();
+        let before = self.premise.load(Ordering::Acquire);
+        let change = |status: &mut Status| status.seen = status.seen.with(seen);
+        self.change_locked(&mut status, change, store)?;
+        Ok((before, self.premise.load(Ordering::Acquire)))
+    }
+
+    fn change_locked(
+        &self,
+        status: &mut Status,
+        change: impl FnOnce(&mut Status),
+        store: impl FnOnce(&[u8]) -> Result<()>,
+    ) -> Result<()> {
         let mut next = status.clone();
         change(&mut next);
         if next != *status {
             store(&note::encode(&self.definition, &next)?)?;
             self.show(&next);
+            if next.seen != status.seen {
+                self.premise.fetch_add(1, Ordering::AcqRel);
+            }
             *status = next;
         }
         Ok(())

@@ -3,8 +3,16 @@
 use crate::commits::{hashed, options};
 use crate::explore::{explore, open};
 use flagstone::env::sync::shuttle::thread;
-use flagstone::{Collection, Durability, ErrorKind, Hint, Index, Patch, doc};
+use flagstone::{
+    Collection, Durability, EntryOptions, ErrorKind, Hint, Index, Isolation, Patch, Result,
+    TransactionOptions, doc,
+};
 use flagstone_testkit::World;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A drop of an index and a put take about this many steps of the scheduler.
+const STEPS: usize = 1000;
 
 /// Documents that nobody changes.
 const STAY: std::ops::Range<i64> = 100..103;
@@ -102,6 +110,125 @@ fn a_unique_index_that_is_created_beside_writers_has_no_value_twice() {
                 assert!(is_refusal(&error), "{error}");
                 assert_eq!((twice, posts.indexes().len()), (2, 0), "{written:?}");
             }
+        }
+    });
+}
+
+/// The value of a document is given to another one and taken back, while an index is built that
+/// does not have the entry of the first one yet. It must have it in the end.
+#[test]
+fn a_value_that_is_given_and_taken_back_beside_a_unique_build_keeps_its_entry() {
+    explore("a_value_that_is_given_and_taken_back_beside_a_unique_build_keeps_its_entry", || {
+        let world = World::new(1);
+        let (_db, posts) = collection(&world, Durability::Buffered);
+        let writer = thread::spawn({
+            let posts = posts.clone();
+            move || {
+                for n in [0, 1] {
+                    let _refused = posts.put_value("x", &doc!({"v": n}));
+                    posts.put_value("x", &doc!({"v": "x"})).unwrap();
+                }
+            }
+        });
+        let built = posts.create_index("by_v", Index::on("v").unique());
+        writer.join().unwrap();
+        match built {
+            Ok(()) => {
+                check(&posts);
+                let refused = posts.put_value("second", &doc!({"v": 0})).unwrap_err();
+                assert_eq!(refused.kind(), ErrorKind::Duplicate);
+            }
+            Err(error) => assert_eq!(error.kind(), ErrorKind::Duplicate, "{error}"),
+        }
+    });
+}
+
+/// One document expires while it is renewed or changed, another one takes its unique value, and the
+/// clock ticks. Each that was acknowledged is there, unless it has expired; and no two have the
+/// value, even by a clock that was set right.
+#[test]
+fn of_a_document_that_expires_and_one_that_takes_its_value_one_is_left() {
+    explore("of_a_document_that_expires_and_one_that_takes_its_value_one_is_left", || {
+        let world = World::new(1);
+        world.clock.set_wall(Duration::from_secs(1000));
+        let (db, posts) = collection(&world, Durability::Buffered);
+        posts.create_index("by_v", Index::on("v").unique()).unwrap();
+        posts.create_index("by_n", Index::on("n")).unwrap();
+        let at = db.now().after(Duration::from_millis(1));
+        let expiring = EntryOptions::new().expires(at);
+        posts.put_value_with("session", &doc!({"v": 50, "n": 1}), expiring).unwrap();
+        let is_done = |done: Result<()>| match done {
+            Ok(()) => true,
+            Err(error) => {
+                let expected = [ErrorKind::Duplicate, ErrorKind::Conflict];
+                assert!(expected.contains(&error.kind()), "{error}");
+                false
+            }
+        };
+        let clock = Arc::clone(&world.clock);
+        let ticks = thread::spawn(move || clock.advance(Duration::from_millis(1)));
+        let taker = thread::spawn({
+            let posts = posts.clone();
+            move || is_done(posts.put_value("other", &doc!({"v": 50})))
+        });
+        let changer = thread::spawn({
+            let posts = posts.clone();
+            // It keeps the expiry, and gives the value up.
+            move || is_done(posts.update("session", |d| d.set("v", 51)).map(drop))
+        });
+        let renewed = is_done(posts.put_value("session", &doc!({"v": 50, "n": 1})));
+        let taken = taker.join().unwrap();
+        let _changed = changer.join().unwrap();
+        ticks.join().unwrap();
+        if renewed {
+            assert!(posts.get("session").unwrap().is_some(), "an acknowledged put is lost");
+        }
+        if taken {
+            assert!(posts.get("other").unwrap().is_some(), "an acknowledged put is lost");
+        }
+        posts.verify_indexes().unwrap();
+        drop(posts);
+        db.close().unwrap();
+        world.clock.set_wall(Duration::from_secs(1000));
+        let db = open(&world, options(Durability::Buffered));
+        let posts = db.collection_with("posts", hashed(2)).unwrap();
+        posts.verify_indexes().unwrap();
+        let with_it = posts.find(r#"{"v":50}"#).hint(Hint::Scan).count().unwrap();
+        assert!(with_it < 2, "two documents have one unique value");
+        assert_eq!(posts.find(r#"{"n":1}"#).count().unwrap(), {
+            posts.find(r#"{"n":1}"#).hint(Hint::Scan).count().unwrap()
+        });
+    });
+}
+
+/// A serializable transaction counts by an index. Another thread drops it, and writes what would be
+/// counted: before the commit, which must notice, or after it, and then it sees what was committed.
+#[test]
+fn a_serializable_count_beside_the_drop_of_its_index_misses_nothing() {
+    explore("a_serializable_count_beside_the_drop_of_its_index_misses_nothing", || {
+        let world = World::new(1);
+        let (db, posts) = collection(&world, Durability::Buffered);
+        posts.create_index("by_v", Index::on("v")).unwrap();
+        let dropper = thread::spawn({
+            let posts = posts.clone();
+            move || {
+                posts.drop_index("by_v").unwrap();
+                posts.put_value("phantom", &doc!({"v": 101})).unwrap();
+                posts.get("total").unwrap().is_some()
+            }
+        });
+        let mut tx =
+            db.begin_with(TransactionOptions::new().isolation(Isolation::Serializable)).unwrap();
+        let count = tx.find(&posts, r#"{"v":{"$gte":100}}"#).count().unwrap();
+        // About as many steps as the other thread takes.
+        (0..STEPS).for_each(|_| thread::yield_now());
+        tx.put_value(&posts, "total", &doc!({"total": (count as i64)})).unwrap();
+        let done = tx.commit();
+        let is_seen = dropper.join().unwrap();
+        match done {
+            // Who has written the fourth before the commit does not see the total of three.
+            Ok(()) => assert!(count == 4 || is_seen, "{count} documents of 4"),
+            Err(error) => assert_eq!(error.kind(), ErrorKind::Conflict, "{error}"),
         }
     });
 }

@@ -25,9 +25,9 @@ use crate::index::{Built, Entries, IndexState, Refusal, Seen, Status, value_of};
 use crate::spill::{SortOptions, Sorted, Sorter};
 use flagstone_base::bytes::assign;
 use flagstone_base::key::KeyRange;
-use flagstone_base::{Error, ErrorKind, Moment, Result};
+use flagstone_base::{Error, ErrorKind, Moment, Result, SeqNo};
 use flagstone_doc::View;
-use flagstone_engine::{Fill, Keyspace, KeyspaceCore, Scan, Snapshot};
+use flagstone_engine::{Fill, Keyspace, KeyspaceCore, Scan, Snapshot, StoredPut};
 use std::fmt;
 use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
@@ -106,8 +106,9 @@ pub(super) fn build(
         }
         let (mut misfits, is_outdated) = (build.misfits, build.is_outdated);
         if misfits.is_empty() && !is_outdated {
+            let usable_from = build.usable_from;
             let complete = |status: &mut Status| {
-                (status.usable_from, status.built) = (Some(fill.seqno()), None);
+                (status.usable_from, status.built) = (Some(usable_from), None);
             };
             index.change(complete, |note| engine.set_note(owned, note))?;
             return Ok(true);
@@ -133,6 +134,8 @@ struct Build<'a, 'w> {
     misfits: Vec<Vec<u8>>,
     /// An entry of the snapshot is hidden by what a writer did before it was ingested.
     is_outdated: bool,
+    /// From this SeqNo on the index agrees with its documents, if it is not outdated.
+    usable_from: SeqNo,
 }
 
 impl<'a, 'w> Build<'a, 'w> {
@@ -163,6 +166,7 @@ impl<'a, 'w> Build<'a, 'w> {
             fill,
             misfits: Vec::new(),
             is_outdated: false,
+            usable_from: fill.seqno(),
         }
     }
 
@@ -222,12 +226,12 @@ impl<'a, 'w> Build<'a, 'w> {
         let mut expiry = None;
         // Looked up only where entries expire at all.
         if core.expires() {
-            let (stored, at) = snapshot.get_stored(core, key)?;
-            if stored.is_none() {
+            let stored = snapshot.get_stored(core, key)?;
+            if stored.value.is_none() {
                 // It had expired, and has been removed since the scan has read it.
                 return Ok(None);
             }
-            expiry = at;
+            expiry = stored.expiry;
         }
         match self.entries_of(key, document) {
             Err(error)
@@ -273,7 +277,7 @@ impl<'a, 'w> Build<'a, 'w> {
     /// Makes what was seen known to the catalog.
     fn note(&self, seen: Seen) -> Result<()> {
         let store = |note: &[u8]| self.stored.engine().set_note(self.owned, note);
-        self.index.change(|status| status.seen = status.seen.with(seen), store)
+        self.index.note_seen(seen, store).map(|_premise| ())
     }
 
     /// Notes that the entries of all documents before the key `next` are in tables.
@@ -335,9 +339,11 @@ impl<'a, 'w> Build<'a, 'w> {
     }
 
     /// Finds what went wrong with a value that a writer has given to a second document before the
-    /// entry of the first one was ingested. From now on writers see that entry.
+    /// entry of the first one was ingested. From now on writers see that entry. A reader that is
+    /// older than this may see two documents with a value of which the index has one.
     fn check_unique(&mut self) -> Result<()> {
         let (then, now) = (self.fill.snapshot(), self.owned.snapshot());
+        self.usable_from = now.seqno();
         let core: &Arc<KeyspaceCore> = self.owned;
         let mut old = then.scan(core, KeyRange::ALL)?.with_expired();
         let mut new = now.scan(core, KeyRange::ALL)?.with_expired();
@@ -378,9 +384,8 @@ impl<'a, 'w> Build<'a, 'w> {
         key: &[u8],
         entry: &[u8],
     ) -> Result<Option<Option<Moment>>> {
-        let (Some(document), expiry) = now.get_stored(self.stored.bytes(), key)? else {
-            return Ok(None);
-        };
+        let found = now.get_stored(self.stored.bytes(), key)?;
+        let StoredPut { value: Some(document), expiry, .. } = found else { return Ok(None) };
         let entries = self.entries_of(key, &document)?;
         Ok(entries.iter().any(|(found, _)| found == entry).then_some(expiry))
     }

@@ -3,19 +3,24 @@
 //!
 //! Old documents count whether or not they have expired. The clock may be wrong: once it is set
 //! right, a document that counted as expired is back, and so must be its entries, and no others.
+//!
+//! A document that has expired is removed if another one gets its unique value. The key of the one
+//! that is removed is not locked as those are that are written: which one it is, is known too late
+//! for that. So where documents with unique values may expire, every commit also locks the keys of
+//! its documents together with the unique values, and looks then whether a document has changed
+//! since it was read: it was removed for another one, or written again. If so, all is done again.
 
 use super::entry_change::EntryWrite;
 use super::unique;
 use crate::collection::core::Documents;
 use crate::index::{
-    Entries, EntryChange, IndexState, Refusal, Seen, State, Status, by_date, dates_decide,
-    differences, index_of, value_of,
+    Entries, EntryChange, IndexState, Refusal, Seen, State, by_date, dates_decide, differences,
+    index_of, value_of,
 };
-use flagstone_base::{Error, ErrorKind, Kind, Malformed, Moment, Result, Slice};
+use flagstone_base::{Error, ErrorKind, Kind, Malformed, Moment, Result, SeqNo};
 use flagstone_doc::View;
-use flagstone_engine::{Effect, HeldBatch, HeldOp, KeyspaceCore};
-use std::collections::{BTreeMap, BTreeSet};
-use std::ops::Range;
+use flagstone_engine::{Effect, HeldBatch, HeldOp, KeyspaceCore, OwnedSet, StoredPut};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// The bytes of a document with its expiry.
@@ -27,20 +32,19 @@ pub(super) struct Changes {
     pub(super) list: Vec<EntryWrite>,
     /// What the catalog must know of indexes before the commit.
     unseen: Vec<(Arc<KeyspaceCore>, Seen)>,
-    /// The collections in which documents with unique values may expire.
-    owners: Vec<Arc<KeyspaceCore>>,
-    /// The documents of these that are written.
-    written: BTreeSet<(u32, Vec<u8>)>,
+    /// The collections with unique indexes, and whether their documents may expire.
+    owners: Vec<(Arc<KeyspaceCore>, bool)>,
+    /// The documents that are written where they may, and the newest write of each that is stored.
+    written: BTreeMap<Place, Option<SeqNo>>,
+    /// The documents of these that have expired, and give up a unique value.
+    giving_way: BTreeMap<Place, Option<SeqNo>>,
 }
 
-/// A document that has expired, and gives up a unique value.
-struct GivesWay {
-    owner: Arc<KeyspaceCore>,
-    key: Vec<u8>,
-    bytes: Slice,
-    /// The changes of its removal in the list.
-    changes: Range<usize>,
-}
+/// The keyspace and the key of a document.
+type Place = (u32, Vec<u8>);
+
+/// What a caller of [`Changes::commit`] does: adds the changes of its documents.
+type Fill<'f> = &'f mut dyn FnMut(&mut Changes, &HeldBatch<'_>) -> Result<()>;
 
 impl Changes {
     /// Adds what changes when the document of `key` in `owner` goes from `old`, the stored one, to
@@ -52,23 +56,37 @@ impl Changes {
         &mut self,
         owner: &Arc<KeyspaceCore>,
         key: &[u8],
-        old: Option<Stated<'_>>,
+        old: &StoredPut,
         new: Option<Stated<'_>>,
     ) -> Result<()> {
+        let set = owner.owned_set();
+        if has_unique(&set) {
+            let known = self.owners.iter().find(|(known, _)| known.id() == owner.id());
+            let expires = known.map_or_else(|| owner.expires(), |(_, expires)| *expires);
+            if known.is_none() {
+                self.owners.push((Arc::clone(owner), expires));
+            }
+            if expires {
+                self.written.insert(place(owner, key), old.seqno);
+            }
+        }
+        self.add_entries_of((owner, &set), key, old, new)
+    }
+
+    fn add_entries_of(
+        &mut self,
+        (owner, set): (&Arc<KeyspaceCore>, &OwnedSet),
+        key: &[u8],
+        old: &StoredPut,
+        new: Option<Stated<'_>>,
+    ) -> Result<()> {
+        let old = old.value.as_deref().map(|bytes| (bytes, old.expiry));
         let Some(documents) = owner.attachment().downcast_ref::<Documents>() else {
             return Ok(());
         };
         let corrupt = |malformed| corrupt(owner, malformed);
         let old_root = old.map(|old| root(old, documents)).transpose().map_err(corrupt)?;
         let new_root = new.map(|new| root(new, documents)).transpose().map_err(corrupt)?;
-        let set = owner.owned_set();
-        let is_unique = |core| index_of(core).is_some_and(|index| index.definition.is_unique);
-        if owner.expires() && set.keyspaces.iter().any(|core| is_unique(core)) {
-            if self.owners.iter().all(|known| known.id() != owner.id()) {
-                self.owners.push(Arc::clone(owner));
-            }
-            self.written.insert((owner.id().0, key.to_vec()));
-        }
         for core in &set.keyspaces {
             let Some(index) = index_of(core) else { continue };
             let of = |root: Option<View<'_>>| {
@@ -127,9 +145,11 @@ impl Changes {
     /// Adds what changes with the operations of `held`. The last one of a key counts.
     pub(super) fn add_held(&mut self, held: &HeldBatch<'_>) -> Result<()> {
         let mut last: BTreeMap<(u32, &[u8]), usize> = BTreeMap::new();
+        let mut dated = Dated::default();
         for at in 0..held.len() {
             let op = held.op(at);
-            if !op.keyspace.has_owned() {
+            dated.note(held, at);
+            if !op.keyspace.has_owned() && !held.is_dated() {
                 continue;
             }
             match op.effect.kind() {
@@ -138,6 +158,7 @@ impl Changes {
                 }
                 // It touches no path of any index.
                 Kind::Merge => {}
+                Kind::RangeDelete if !op.keyspace.has_owned() => {}
                 Kind::RangeDelete => {
                     return Err(Error::invalid("a range of an indexed collection in a batch"));
                 }
@@ -145,23 +166,23 @@ impl Changes {
         }
         for at in last.into_values() {
             let op = held.op(at);
-            let (old, expiry) = held.get_stored(op.keyspace, op.key)?;
-            let old = old.as_deref().map(|bytes| (bytes, expiry));
             let new = match op.effect.kind() {
-                Kind::Put => Some((op.value, self.expiry_of(&op)?)),
+                Kind::Put => Some((op.value, self.expiry_of(&op, dated.given(&op))?)),
                 _ => None,
             };
-            self.add(op.keyspace, op.key, old, new)?;
+            if op.keyspace.has_owned() {
+                self.add(op.keyspace, op.key, &held.get_stored(op.keyspace, op.key)?, new)?;
+            }
         }
         Ok(())
     }
 
-    /// Returns when the document of a put expires. If a date in it decides, and the write does not
-    /// know that, another write of the document is added.
-    fn expiry_of(&mut self, op: &HeldOp<'_>) -> Result<Option<Moment>> {
-        let given = op.effect.expiry();
+    /// Returns when the document of a put expires, to which its caller gave the expiry `given`. If
+    /// a date in it decides, and the write does not know that, or it does not decide any more,
+    /// another write of the document is added.
+    fn expiry_of(&mut self, op: &HeldOp<'_>, given: Option<Moment>) -> Result<Option<Moment>> {
         let expiry = expiry_by_date(op.keyspace, op.value, given)?;
-        if expiry != given {
+        if expiry != op.effect.expiry() {
             self.list.push(EntryWrite {
                 core: Arc::clone(op.keyspace),
                 key: op.key.to_vec(),
@@ -174,34 +195,33 @@ impl Changes {
 
     /// Adds the removal of each document that has expired and has a unique value that is given to
     /// another one. If the clock is wrong, and then set right, only one of them may be there.
-    fn remove_expired_holders(&mut self, held: &HeldBatch<'_>) -> Result<Vec<GivesWay>> {
-        let mut giving_way: Vec<GivesWay> = Vec::new();
+    fn remove_expired_holders(&mut self, held: &HeldBatch<'_>) -> Result<()> {
         for (core, entry, key) in unique::expired_holders(held, &self.list)? {
-            let owner = self.owners.iter().find(|owner| Some(owner.id()) == core.owner());
-            let Some(owner) = owner.map(Arc::clone) else { continue };
-            let is_written = self.written.contains(&(owner.id().0, key.clone()));
-            if is_written || held.get(&owner, &key)?.value.is_some() {
+            let Some(owner) = core.owner().and_then(|id| self.owner(id.0)) else { continue };
+            let owner = Arc::clone(owner);
+            let at = place(&owner, &key);
+            if self.written.contains_key(&at)
+                || self.giving_way.contains_key(&at)
+                || held.get(&owner, &key)?.value.is_some()
+            {
                 continue;
             }
-            let (Some(bytes), expiry) = held.get_stored(&owner, &key)? else { continue };
+            let old = held.get_stored(&owner, &key)?;
+            if old.value.is_none() {
+                continue;
+            }
             let first = self.list.len();
-            self.add(&owner, &key, Some((&bytes, expiry)), None)?;
+            self.add_entries_of((&owner, &owner.owned_set()), &key, &old, None)?;
             // The entry may be one of an earlier document, which was removed from tables before it.
             let has_it = |change: &EntryWrite| change.core.id() == core.id() && change.key == entry;
             if !self.list[first..].iter().any(has_it) {
                 self.list.truncate(first);
                 continue;
             }
-            self.list.push(EntryWrite {
-                core: Arc::clone(&owner),
-                key: key.clone(),
-                put: None,
-                primary_key: Vec::new(),
-            });
-            let changes = first..self.list.len();
-            giving_way.push(GivesWay { owner, key, bytes, changes });
+            self.list.push(EntryWrite { core: owner, key, put: None, primary_key: Vec::new() });
+            self.giving_way.insert(at, old.seqno);
         }
-        Ok(giving_way)
+        Ok(())
     }
 
     /// Returns the changes, and what the catalog must know of indexes before they are committed.
@@ -209,25 +229,78 @@ impl Changes {
         (self.list, self.unseen)
     }
 
-    /// Checks unique values, tells the catalog what is new to indexes, and makes the changes a part
-    /// of the commit.
+    /// Makes the changes that `fill` adds a part of the commit. It is called again if a document
+    /// was removed meanwhile for another one that has got its unique value.
     ///
     /// # Errors
-    /// Duplicate for a value that another document has; those of [`HeldBatch::set_note`].
-    pub(super) fn finish(mut self, held: &mut HeldBatch<'_>) -> Result<()> {
-        let giving_way = self.remove_expired_holders(held)?;
-        unique::lock(held, &self.list)?;
-        for GivesWay { owner, key, bytes, changes } in giving_way.into_iter().rev() {
-            // Another commit may have removed or replaced it before the values were locked.
-            if held.get_stored(&owner, &key)?.0.as_ref() != Some(&bytes) {
-                self.list.drain(changes);
+    /// Those of `fill`; Duplicate for a value that another document has; those of
+    /// [`HeldBatch::set_note`].
+    pub(super) fn commit(held: &mut HeldBatch<'_>, fill: Fill<'_>) -> Result<()> {
+        loop {
+            let mut changes = Self::default();
+            fill(&mut changes, held)?;
+            let own = changes.list.len();
+            changes.remove_expired_holders(held)?;
+            let locked = changes.locked();
+            if !locked.is_empty() {
+                held.lock_also(&locked);
+                if !changes.is_current(held, own)? {
+                    continue;
+                }
+            }
+            return changes.finish(held);
+        }
+    }
+
+    /// What is locked besides the keys that are written: unique values, and, where documents that
+    /// have them may expire, the keys of documents.
+    fn locked(&self) -> Vec<(Arc<KeyspaceCore>, Vec<u8>)> {
+        let mut locked = unique::values(&self.list);
+        for (id, key) in self.written.keys().chain(self.giving_way.keys()) {
+            locked.extend(self.owner(*id).map(|owner| (Arc::clone(owner), key.clone())));
+        }
+        locked
+    }
+
+    fn owner(&self, id: u32) -> Option<&Arc<KeyspaceCore>> {
+        self.owners.iter().map(|(owner, _)| owner).find(|owner| owner.id().0 == id)
+    }
+
+    /// Returns whether documents are still as they were read, and the same ones give way, now that
+    /// all is locked. The first `own` changes of the list are those of the caller.
+    fn is_current(&self, held: &HeldBatch<'_>, own: usize) -> Result<bool> {
+        // The first document that expires may have come meanwhile.
+        if self.owners.iter().any(|(owner, expires)| owner.expires() != *expires) {
+            return Ok(false);
+        }
+        if self.written.is_empty() {
+            return Ok(true);
+        }
+        for ((id, key), seqno) in &self.written {
+            if let Some(owner) = self.owner(*id)
+                && held.get_stored(owner, key)?.seqno != *seqno
+            {
+                return Ok(false);
             }
         }
+        // Values may have got another holder, and one that lived may have expired.
+        let mut again = Self {
+            list: self.list[..own].iter().map(EntryWrite::key_only).collect(),
+            owners: self.owners.clone(),
+            written: self.written.clone(),
+            ..Self::default()
+        };
+        again.remove_expired_holders(held)?;
+        Ok(again.giving_way == self.giving_way)
+    }
+
+    /// Checks unique values, which are locked, tells the catalog what is new to indexes, and makes
+    /// the changes a part of the commit.
+    fn finish(mut self, held: &mut HeldBatch<'_>) -> Result<()> {
         unique::check(held, &mut self.list)?;
         for (core, seen) in &self.unseen {
             let Some(index) = index_of(core) else { continue };
-            let change = |status: &mut Status| status.seen = status.seen.with(*seen);
-            index.change(change, |note| held.set_note(core, note))?;
+            index.note_seen(*seen, |note| held.set_note(core, note))?;
         }
         // An entry that one document gives up may be that of another one now.
         self.list.sort_by_key(|change| change.put.is_some());
@@ -240,6 +313,43 @@ impl Changes {
             }
         }
         Ok(())
+    }
+}
+
+fn place(owner: &KeyspaceCore, key: &[u8]) -> Place {
+    (owner.id().0, key.to_vec())
+}
+
+/// Returns whether one of these indexes is unique.
+pub(super) fn has_unique(set: &OwnedSet) -> bool {
+    let mut indexes = set.keyspaces.iter().filter_map(|core| index_of(core));
+    indexes.any(|index| index.definition.is_unique)
+}
+
+/// The puts of a batch whose expiry a date in the document has decided when the batch was filled:
+/// of each key the last one, its expiry, and the one that the caller gave.
+#[derive(Default)]
+struct Dated(BTreeMap<Place, (Option<Moment>, Option<Moment>)>);
+
+impl Dated {
+    fn note(&mut self, held: &HeldBatch<'_>, at: usize) {
+        if let Some(given) = held.given(at) {
+            let op = held.op(at);
+            self.0.insert(place(op.keyspace, op.key), (op.effect.expiry(), given));
+        }
+    }
+
+    /// Returns the expiry that the caller gave the last put of a key. A patch after it has kept the
+    /// expiry that it found.
+    fn given(&self, op: &HeldOp<'_>) -> Option<Moment> {
+        let expiry = op.effect.expiry();
+        if self.0.is_empty() {
+            return expiry;
+        }
+        match self.0.get(&place(op.keyspace, op.key)) {
+            Some((dated, given)) if *dated == expiry => *given,
+            _ => expiry,
+        }
     }
 }
 

@@ -2,11 +2,15 @@
 //! commit, and the changes of the indexes become a part of it.
 
 use super::blind::is_blind;
-use super::changes::{Changes, expiry_by_date};
+use super::changes::{Changes, Stated, expiry_by_date};
 use crate::collection::stored::Stored;
 use crate::collection::write::Rewrite;
 use flagstone_base::{Error, ErrorKind, KeyRange, Kind, Moment, Result};
-use flagstone_engine::{Batch, Durability, Effect, Engine, OP_OVERHEAD, Ticket, TryCommit};
+use flagstone_engine::{
+    Batch, Durability, Effect, Engine, HeldBatch, KeyspaceCore, OP_OVERHEAD, StoredPut, Ticket,
+    TryCommit,
+};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Batches of at least this many bytes are not copied by a commit.
@@ -25,7 +29,7 @@ const STEP_BYTES: u64 = 1 << 20;
 /// Duplicate for a value that a unique index has already; InvalidInput for a document that an index
 /// cannot hold; else as [`Engine::start`].
 pub(crate) fn start(engine: &Engine, mut batch: Batch, durability: Durability) -> Result<Ticket> {
-    if batch.has_owned() {
+    if is_prepared(&batch) {
         return start_held(engine, batch, durability, true);
     }
     let started = match batch.bytes() >= COPIED_MAX {
@@ -38,6 +42,12 @@ pub(crate) fn start(engine: &Engine, mut batch: Batch, durability: Durability) -
     }
 }
 
+/// Returns whether a commit of the batch depends on what is stored: it has collections with
+/// indexes, or expiries by the dates of an index that may have been dropped.
+fn is_prepared(batch: &Batch) -> bool {
+    batch.has_owned() || batch.is_dated()
+}
+
 /// Returns whether a batch that failed with `error` must be prepared again: the first index of one
 /// of its collections was created after the batch was looked at. If it was another Conflict, the
 /// batch fails again.
@@ -47,7 +57,7 @@ fn was_indexed(batch: &Batch, error: &Error) -> bool {
 
 /// As [`start`], but returns Busy where that would wait for flushes or compactions.
 pub(crate) fn start_now(engine: &Engine, batch: &Batch, durability: Durability) -> Result<Ticket> {
-    if !batch.has_owned() {
+    if !is_prepared(batch) {
         match engine.start(batch, durability, false) {
             Err(error) if was_indexed(batch, &error) => {}
             started => return started,
@@ -63,7 +73,7 @@ pub(crate) fn try_start(
     batch: &Batch,
     durability: Durability,
 ) -> Result<TryCommit> {
-    if !batch.has_owned() {
+    if !is_prepared(batch) {
         match engine.try_start(batch, durability) {
             Err(error) if was_indexed(batch, &error) => {}
             started => return started,
@@ -79,11 +89,8 @@ pub(crate) fn try_start(
 fn start_held(engine: &Engine, batch: Batch, durability: Durability, wait: bool) -> Result<Ticket> {
     let hold = engine.hold(batch).durability(durability).wait(wait);
     let hold = hold.resolve(&|owner, _key, operand| !is_blind(owner, operand));
-    let (ticket, ()) = hold.commit(|held| {
-        let mut changes = Changes::default();
-        changes.add_held(held)?;
-        changes.finish(held)
-    })?;
+    let commit = |held: &mut HeldBatch<'_>| Changes::commit(held, &mut Changes::add_held);
+    let (ticket, ()) = hold.commit(commit)?;
     // A batch without effect is done when everything before it is.
     ticket.map_or_else(|| engine.start(&Batch::default(), durability, wait), Ok)
 }
@@ -95,8 +102,7 @@ pub(in crate::collection) fn one(
     (effect, value): (Effect, &[u8]),
 ) -> Result<()> {
     let (engine, mut batch) = (stored.engine(), Batch::default());
-    let (effect, value) = with_date(stored, (effect, value))?;
-    batch.push(stored.bytes(), effect, key, value)?;
+    push_dated(stored, &mut batch, key, (effect, value))?;
     start_held(engine, batch, engine.options().durability, true)?.wait()
 }
 
@@ -114,37 +120,47 @@ pub(in crate::collection) fn rewrite(
         let Some((kind, bytes)) = decide(found.value.as_deref())?.entry() else {
             return Ok(false);
         };
-        let (old, old_expiry) = match found.value {
-            None => held.get_stored(core, key)?,
-            old => (old, found.expiry),
+        let (effect, new) = match kind {
+            Kind::Put => {
+                let expiry = expiry_by_date(core, &bytes, found.expiry)?;
+                (Effect::put(expiry), Some((bytes.as_slice(), expiry)))
+            }
+            _ => (Kind::Delete.into(), None),
         };
-        let old = old.as_deref().map(|bytes| (bytes, old_expiry));
-        let mut changes = Changes::default();
-        if kind == Kind::Put {
-            let expiry = expiry_by_date(core, &bytes, found.expiry)?;
-            changes.add(core, key, old, Some((&bytes, expiry)))?;
-            held.push(core, Effect::put(expiry), key, &bytes)?;
-        } else {
-            changes.add(core, key, old, None)?;
-            held.push(core, Kind::Delete, key, b"")?;
-        }
-        changes.finish(held)?;
+        change(held, core, key, new)?;
+        held.push(core, effect, key, &bytes)?;
         Ok(true)
     })?;
     ticket.map_or(Ok(()), |ticket| ticket.wait())?;
     Ok(is_written)
 }
 
-/// Returns the entry of a write with the expiry that the date in its document says, if a date
-/// decides.
-pub(in crate::collection) fn with_date<'a>(
+/// Adds the changes of the indexes when the document of `key`, which is locked, becomes `new`.
+fn change(
+    held: &mut HeldBatch<'_>,
+    core: &Arc<KeyspaceCore>,
+    key: &[u8],
+    new: Option<Stated<'_>>,
+) -> Result<()> {
+    Changes::commit(held, &mut |changes, held| {
+        changes.add(core, key, &held.get_stored(core, key)?, new)
+    })
+}
+
+/// Adds a write to `batch`, with the expiry that the date in its document says, if a date decides.
+pub(in crate::collection) fn push_dated(
     stored: &Stored,
-    (effect, value): (Effect, &'a [u8]),
-) -> Result<(Effect, &'a [u8])> {
-    let is_put = effect.kind() == Kind::Put && stored.is_indexed();
-    let expiry = |given| expiry_by_date(stored.bytes(), value, given);
-    let effect = if is_put { Effect::put(expiry(effect.expiry())?) } else { effect };
-    Ok((effect, value))
+    batch: &mut Batch,
+    key: &[u8],
+    (effect, value): (Effect, &[u8]),
+) -> Result<()> {
+    let core = stored.bytes();
+    if effect.kind() != Kind::Put || !stored.is_indexed() {
+        return batch.push(core, effect, key, value);
+    }
+    let given = effect.expiry();
+    let effect = Effect::put(expiry_by_date(core, value, given)?);
+    batch.push_dated(core, (effect, given), key, value)
 }
 
 /// Writes those documents again that expire at another moment by a date in them. What has expired
@@ -156,17 +172,18 @@ pub(super) fn apply_dates(stored: &Stored) -> Result<()> {
         let key = scan.key();
         let hold = stored.engine().hold(Batch::default()).key(core, key);
         let (ticket, ()) = hold.commit(|held| {
-            let (Some(bytes), old) = held.get_stored(core, key)? else { return Ok(()) };
+            let StoredPut { value: Some(bytes), expiry: old, .. } = held.get_stored(core, key)?
+            else {
+                return Ok(());
+            };
             let expiry = expiry_by_date(core, &bytes, old)?;
             let has_expired = old.is_some_and(|at| at <= held.moment());
             let end = |expiry: Option<Moment>| expiry.unwrap_or(Moment::MAX);
             if expiry == old || (has_expired && end(expiry) > end(old)) {
                 return Ok(());
             }
-            let mut changes = Changes::default();
-            changes.add(core, key, Some((&bytes, old)), Some((&bytes, expiry)))?;
-            held.push(core, Effect::put(expiry), key, &bytes)?;
-            changes.finish(held)
+            change(held, core, key, Some((&bytes, expiry)))?;
+            held.push(core, Effect::put(expiry), key, &bytes)
         })?;
         ticket.map_or(Ok(()), |ticket| ticket.wait())?;
     }
@@ -178,14 +195,12 @@ pub(super) fn remove_expired(stored: &Stored, key: &[u8]) -> Result<()> {
     let (core, engine) = (stored.bytes(), stored.engine());
     let hold = engine.hold(Batch::default()).key(core, key);
     let (ticket, ()) = hold.commit(|held| {
-        let (Some(bytes), expiry) = held.get_stored(core, key)? else { return Ok(()) };
+        let expiry = held.get_stored(core, key)?.expiry;
         if expiry.is_none_or(|expiry| expiry > held.moment()) {
             return Ok(());
         }
-        let mut changes = Changes::default();
-        changes.add(core, key, Some((&bytes, expiry)), None)?;
-        held.push(core, Kind::Delete, key, b"")?;
-        changes.finish(held)
+        change(held, core, key, None)?;
+        held.push(core, Kind::Delete, key, b"")
     })?;
     ticket.map_or(Ok(()), |ticket| ticket.wait())
 }

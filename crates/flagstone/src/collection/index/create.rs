@@ -6,7 +6,7 @@ use crate::collection::stored::Stored;
 use crate::index::{CONTENT, Definition, Index, IndexState, Status, encode_note, index_of};
 use flagstone_base::{Compression, Error, ErrorKind, Result};
 use flagstone_engine::content::KeyspaceContent;
-use flagstone_engine::{Keyspace, KeyspaceOptions, Routing, WantedOwned};
+use flagstone_engine::{Keyspace, KeyspaceCore, KeyspaceOptions, Routing, WantedOwned};
 use std::fmt;
 use std::time::Duration;
 
@@ -111,7 +111,11 @@ pub(in crate::collection) fn create(
 ) -> Result<bool> {
     let definition = Definition::new(name, index)?;
     let (owned, is_new) = match find(stored, name) {
-        None => (create_empty(stored, &definition)?, true),
+        None => match create_empty(stored, &definition) {
+            Ok(owned) => (owned, true),
+            // Another call may have created it since this one looked.
+            Err(error) => (same(find(stored, name).ok_or(error)?, &definition)?, false),
+        },
         Some(owned) => (same(owned, &definition)?, false),
     };
     if index_of(&owned).is_some_and(|index| index.usable_from().is_some()) {
@@ -119,7 +123,8 @@ pub(in crate::collection) fn create(
     }
     let built = build_alone(stored, (&owned, is_new), part_bytes, watch)?;
     if !is_kept(&built, is_new) {
-        let dropped = drop(stored, name);
+        // This index, not another one that has got its name meanwhile.
+        let dropped = stored.engine().drop_owned(stored.bytes(), |one| one.id() == owned.id());
         // The first error is the one that says what is wrong.
         if built.is_ok() {
             dropped?;
@@ -207,5 +212,6 @@ fn same(owned: Keyspace, wanted: &Definition) -> Result<Keyspace> {
 
 /// Removes the index `name`. Returns false if there is none.
 pub(in crate::collection) fn drop(stored: &Stored, name: &str) -> Result<bool> {
-    stored.engine().drop_owned(stored.bytes(), name)
+    let is_it = |one: &KeyspaceCore| one.name() == name && index_of(one).is_some();
+    stored.engine().drop_owned(stored.bytes(), is_it)
 }

@@ -14,3 +14,12 @@ pub(super) struct EntryWrite {
     /// The primary key of the document. Empty unless the index is unique.
     pub(super) primary_key: Vec<u8>,
 }
+
+impl EntryWrite {
+    /// The same write without the value of the entry.
+    pub(super) fn key_only(&self) -> Self {
+        let put = self.put.as_ref().map(|(_, expiry)| (Vec::new(), *expiry));
+        let (core, key) = (Arc::clone(&self.core), self.key.clone());
+        Self { core, key, put, primary_key: self.primary_key.clone() }
+    }
+}

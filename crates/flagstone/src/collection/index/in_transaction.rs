@@ -2,16 +2,17 @@
 //! transaction, so its queries see them.
 
 use super::blind::is_blind;
-use super::changes::{Changes, expiry_by_date};
+use super::changes::{Changes, expiry_by_date, has_unique};
 use super::entry_change::EntryWrite;
 use super::unique::{holder, violation};
 use crate::collection::stored::Stored;
 use crate::collection::write::Rewrite;
 use crate::entry::EntryOptions;
-use crate::index::{Seen, Status, index_of};
-use flagstone_base::{Error, ErrorKind, Kind, Result};
+use crate::index::{Seen, index_of};
+use flagstone_base::{Error, ErrorKind, Kind, Result, SeqNo};
 use flagstone_engine::{
-    Durability, Effect, Engine, HeldBatch, Keyspace, KeyspaceCore, OP_OVERHEAD, Ticket, Transaction,
+    Durability, Effect, Engine, HeldBatch, Keyspace, KeyspaceCore, OP_OVERHEAD, StoredPut, Ticket,
+    Transaction,
 };
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -23,18 +24,23 @@ pub(crate) struct Pending {
     sets: Vec<(Arc<KeyspaceCore>, u64)>,
     /// The unique values that were given or taken.
     claims: BTreeMap<Place, Claim>,
+    /// The documents that were written where those with unique values may expire.
+    documents: BTreeMap<Place, Claim>,
     /// What the catalog must know of indexes before the commit.
     unseen: Vec<(Arc<KeyspaceCore>, Seen)>,
 }
 
-/// The keyspace and the key of a unique entry.
+/// The keyspace and the key of a unique entry, or of a document.
 type Place = (u32, Vec<u8>);
 
-/// A unique value that the transaction has given to a document, or taken from one.
+/// What the commit locks and looks at again. A unique value that the transaction has given to a
+/// document, or taken from one: another commit may have given it to another document, which may
+/// have expired since. Or a document: if it has expired, another commit may have removed it for a
+/// document that has got its unique value, without the lock of its key.
 struct Claim {
     core: Arc<KeyspaceCore>,
-    /// The primary key of the document that had it in the transaction's snapshot.
-    before: Option<Vec<u8>>,
+    /// The newest write, if a put was stored in the transaction's snapshot.
+    before: Option<SeqNo>,
 }
 
 /// A transaction with what its commit does for indexes.
@@ -63,23 +69,27 @@ impl Own<'_> {
     ) -> Result<()> {
         let core = stored.bytes();
         self.note_set(core);
-        let (mut old, mut expiry) = self.transaction.get_with_expiry(core, key)?;
-        if old.is_none() && core.expires() {
-            (old, expiry) = self.transaction.get_stored(core, key)?;
-        }
+        let (value, expiry) = self.transaction.get_with_expiry(core, key)?;
+        let old = match value {
+            None if core.expires() => self.transaction.get_stored(core, key)?,
+            value => StoredPut { value, expiry, seqno: None },
+        };
         let mut changes = Changes::default();
-        let old = old.as_deref().map(|bytes| (bytes, expiry));
         let stated = match new {
             Some((bytes, options)) => Some((bytes, expiry_by_date(core, bytes, options.expires)?)),
             None => None,
         };
-        changes.add(core, key, old, stated)?;
+        changes.add(core, key, &old, stated)?;
         let (mut list, unseen) = changes.into_parts();
         self.remove_expired_holders(stored, &list)?;
         let effect = stated.map_or(Kind::Delete.into(), |(_, expiry)| Effect::put(expiry));
         let bytes = new.map_or(&b""[..], |(bytes, _)| bytes);
         self.check_room(core, &list, key.len() + bytes.len())?;
         let claims = self.claims_of(&mut list, key)?;
+        let document = match core.expires() && has_unique(&core.owned_set()) {
+            true => Some(self.claim(core, key)?),
+            false => None,
+        };
         self.transaction.write(core, effect, key, bytes)?;
         list.sort_by_key(|change| change.put.is_some());
         for change in &list {
@@ -92,6 +102,9 @@ impl Own<'_> {
         let pending = self.pending.get_or_insert_default();
         for (place, claim) in claims {
             pending.claims.entry(place).or_insert(claim);
+        }
+        if let Some(document) = document {
+            pending.documents.entry((core.id().0, key.to_vec())).or_insert(document);
         }
         pending.unseen.extend(unseen);
         Ok(())
@@ -109,8 +122,11 @@ impl Own<'_> {
         operand: &[u8],
     ) -> Result<()> {
         let core = stored.bytes();
-        if is_blind(core, operand) {
-            self.note_set(core);
+        // Before it is looked up which paths the indexes read.
+        self.note_set(core);
+        // Where documents expire, a patch is a put of what it makes of the one that is there: so
+        // its unique values are locked as those of any put.
+        if is_blind(core, operand) && !core.expires() {
             return self.transaction.write(core, Kind::Merge, key, operand);
         }
         let (old, expiry) = self.transaction.get_with_expiry(core, key)?;
@@ -155,7 +171,7 @@ impl Own<'_> {
             if change.put.is_none() || !change.core.expires() {
                 continue;
             }
-            let (found, _) = self.transaction.get_stored(&change.core, &change.key)?;
+            let found = self.transaction.get_stored(&change.core, &change.key)?.value;
             let Some(holder) = found.as_deref().and_then(holder) else { continue };
             if holder == change.primary_key
                 || self.transaction.get(&change.core, &change.key)?.is_some()
@@ -163,10 +179,9 @@ impl Own<'_> {
             {
                 continue;
             }
-            let (old, expiry) = self.transaction.get_stored(stored.bytes(), holder)?;
+            let old = self.transaction.get_stored(stored.bytes(), holder)?;
             let mut removal = Changes::default();
-            let old = old.as_deref().map(|bytes| (bytes, expiry));
-            removal.add(stored.bytes(), holder, old, None)?;
+            removal.add(stored.bytes(), holder, &old, None)?;
             // The entry may be one of an earlier document, which was removed from tables before it.
             let has_it = |of: &EntryWrite| of.core.id() == change.core.id() && of.key == change.key;
             if removal.list.iter().any(has_it) {
@@ -218,17 +233,21 @@ impl Own<'_> {
             {
                 return Err(violation(&change.core, &change.key, key, other));
             }
-            let (stored, _) = self.transaction.get_stored(&change.core, &change.key)?;
+            let stored = self.transaction.get_stored(&change.core, &change.key)?.value;
             let stored = stored.as_deref().and_then(holder);
             if change.put.is_none() && stored.is_some_and(|stored| stored != key) {
                 continue;
             }
-            let claim =
-                Claim { core: Arc::clone(&change.core), before: before.map(<[u8]>::to_vec) };
+            let claim = self.claim(&change.core, &change.key)?;
             claims.push(((change.core.id().0, change.key.clone()), claim));
             list.push(change);
         }
         Ok(claims)
+    }
+
+    fn claim(&self, core: &Arc<KeyspaceCore>, key: &[u8]) -> Result<Claim> {
+        let before = self.transaction.seqno_before(core, key)?;
+        Ok(Claim { core: Arc::clone(core), before })
     }
 }
 
@@ -243,7 +262,7 @@ impl Pending {
         transaction: Transaction,
         durability: Durability,
     ) -> Result<Option<Ticket>> {
-        if self.claims.is_empty() && self.unseen.is_empty() {
+        if self.claims.is_empty() && self.documents.is_empty() && self.unseen.is_empty() {
             return engine.start_transaction(transaction, durability);
         }
         let hold = engine.hold_transaction(transaction)?.durability(durability);
@@ -256,23 +275,29 @@ impl Pending {
         if self.sets.iter().any(|(core, epoch)| core.owned_set().epoch != *epoch) {
             return Err(conflict("the indexes of a collection were changed"));
         }
-        let claims = self.claims.iter();
+        let all = self.claims.iter().chain(&self.documents);
         let keys: Vec<_> =
-            claims.map(|((_, key), claim)| (Arc::clone(&claim.core), key.clone())).collect();
+            all.map(|((_, key), claim)| (Arc::clone(&claim.core), key.clone())).collect();
         if !keys.is_empty() {
-            held.lock_also(&keys)?;
+            held.lock_also(&keys);
         }
+        // Who holds a value counts also if it has expired: it may be back when the clock is set
+        // right. The next try removes it.
         for ((_, key), claim) in &self.claims {
-            let found = held.get(&claim.core, key)?;
-            let now = found.value.as_deref().and_then(holder);
-            if now.is_some() && now != claim.before.as_deref() {
+            let now = held.get_stored(&claim.core, key)?.seqno;
+            if now.is_some() && now != claim.before {
                 return Err(conflict("a value of a unique index was given to another document"));
+            }
+        }
+        for ((_, key), document) in &self.documents {
+            if held.get_stored(&document.core, key)?.seqno != document.before {
+                return Err(conflict("a document that has expired was removed"));
             }
         }
         for (core, seen) in &self.unseen {
             let Some(index) = index_of(core) else { continue };
-            let change = |status: &mut Status| status.seen = status.seen.with(*seen);
-            index.change(change, |note| held.set_note(core, note))?;
+            let raised = index.note_seen(*seen, |note| held.set_note(core, note))?;
+            held.raise_premise(core, raised);
         }
         Ok(())
     }

@@ -30,7 +30,7 @@ mod create;
 mod verify;
 
 pub use build::BuildProgress;
-pub(super) use commit::{one, remove_range, rewrite, with_date};
+pub(super) use commit::{one, push_dated, remove_range, rewrite};
 pub(crate) use commit::{start, start_now, try_start};
 pub use create::IndexInfo;
 pub(super) use create::{create, drop, list};

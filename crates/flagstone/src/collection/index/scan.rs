@@ -10,6 +10,7 @@ use flagstone_base::key::KeyRange;
 use flagstone_base::{Error, ErrorKind, Malformed, Result, SeqNo};
 use flagstone_doc::{Arrays, Value};
 use flagstone_engine::{KeyspaceCore, Scan, Snapshot, Transaction, TransactionScan};
+use flagstone_env::sync::atomic::AtomicU64;
 use std::ops::Bound;
 use std::sync::Arc;
 
@@ -47,6 +48,11 @@ impl UsableIndex {
     /// Returns the definition of the index.
     pub(crate) fn definition(&self) -> Option<&Definition> {
         self.state().map(|state| &state.definition)
+    }
+
+    /// Returns the number of what plans rest on: see [`IndexState::premise`].
+    pub(crate) fn premise(&self) -> Option<&Arc<AtomicU64>> {
+        self.state().map(IndexState::premise)
     }
 
     /// Returns the keyspace of the entries.

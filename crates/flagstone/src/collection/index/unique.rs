@@ -7,7 +7,7 @@ use super::entry_change::EntryWrite;
 use super::show::{shown_components, shown_key};
 use crate::index::index_of;
 use flagstone_base::{Error, ErrorKind, Result};
-use flagstone_engine::{HeldBatch, KeyspaceCore};
+use flagstone_engine::{HeldBatch, KeyspaceCore, StoredPut};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
@@ -33,8 +33,8 @@ pub(super) fn expired_holders(held: &HeldBatch<'_>, changes: &[EntryWrite]) -> R
         if change.put.is_none() || !change.core.expires() {
             continue;
         }
-        let (found, expiry) = held.get_stored(&change.core, &change.key)?;
-        let holder = found.as_deref().and_then(holder);
+        let StoredPut { value, expiry, .. } = held.get_stored(&change.core, &change.key)?;
+        let holder = value.as_deref().and_then(holder);
         let holder = holder.filter(|holder| *holder != change.primary_key);
         if let (Some(holder), Some(expiry)) = (holder, expiry)
             && expiry <= held.moment()
@@ -45,17 +45,10 @@ pub(super) fn expired_holders(held: &HeldBatch<'_>, changes: &[EntryWrite]) -> R
     Ok(expired)
 }
 
-/// Locks the unique values that `changes` give and take.
-///
-/// # Errors
-/// InvalidInput if the values of the batch are locked already.
-pub(super) fn lock(held: &mut HeldBatch<'_>, changes: &[EntryWrite]) -> Result<()> {
-    let keys: Vec<(Arc<KeyspaceCore>, Vec<u8>)> = changes
-        .iter()
-        .filter(is_unique)
-        .map(|change| (Arc::clone(&change.core), change.key.clone()))
-        .collect();
-    if keys.is_empty() { Ok(()) } else { held.lock_also(&keys) }
+/// Returns the unique values that `changes` give and take.
+pub(super) fn values(changes: &[EntryWrite]) -> Vec<(Arc<KeyspaceCore>, Vec<u8>)> {
+    let unique = changes.iter().filter(is_unique);
+    unique.map(|change| (Arc::clone(&change.core), change.key.clone())).collect()
 }
 
 /// Refuses unique values, which are locked, that another document has. Drops removals of entries
@@ -81,8 +74,8 @@ pub(super) fn check(held: &HeldBatch<'_>, changes: &mut Vec<EntryWrite>) -> Resu
     }
     let mut stale = Vec::new();
     for (at, change) in changes.iter().enumerate().filter(|(_, change)| is_unique(change)) {
-        let (found, expiry) = held.get_stored(&change.core, &change.key)?;
-        let Some(holder) = found.as_deref().and_then(holder) else { continue };
+        let StoredPut { value, expiry, .. } = held.get_stored(&change.core, &change.key)?;
+        let Some(holder) = value.as_deref().and_then(holder) else { continue };
         if holder == change.primary_key {
             continue;
         }

@@ -74,6 +74,7 @@ pub(super) fn index_accesses(
             refused.push((definition.name.clone(), reason));
             continue;
         }
+        source.rest_on(&index);
         let is_certain = source.has_no_own_writes();
         let known = Known { index: &index, definition, is_certain };
         let access = access(&known, spec, ask)?;
@@ -92,7 +93,12 @@ pub(super) fn with_all_documents(
     let everything = Filter::everything();
     usable(stored).into_iter().filter(move |index| {
         let definition = index.definition();
-        definition.is_some_and(|it| check_serves(index, it, source, &everything).is_ok())
+        let serves =
+            definition.is_some_and(|it| check_serves(index, it, source, &everything).is_ok());
+        if serves {
+            source.rest_on(index);
+        }
+        serves
     })
 }
 

@@ -1,6 +1,7 @@
 //! What a query reads: a snapshot, or a transaction.
 
 use crate::collection::Stored;
+use crate::collection::index::UsableIndex;
 use flagstone_base::key::KeyRange;
 use flagstone_base::{Result, SeqNo, Slice};
 use flagstone_engine::{Scan, Snapshot, Transaction, TransactionScan};
@@ -89,6 +90,14 @@ impl<'t> Source<'t> {
         match self {
             Self::Snapshot(_) => true,
             Self::Transaction(transaction) => transaction.is_empty(),
+        }
+    }
+
+    /// Notes that the plan rests on `index`: that it is there, and on what its documents are like.
+    /// Must be called before that is looked at.
+    pub(super) fn rest_on(&self, index: &UsableIndex) {
+        if let (Self::Transaction(transaction), Some(premise)) = (self, index.premise()) {
+            transaction.note_premise(index.core(), premise);
         }
     }
 

@@ -174,3 +174,47 @@ fn the_first_index_conflicts_with_no_write() {
     });
     db.close().unwrap();
 }
+
+/// The call dropped, by its name, what had the name by then: the index for which another call had
+/// got Ok. With that ended the promise that no two documents have one value.
+#[test]
+fn a_build_that_fails_or_is_cancelled_leaves_the_index_of_another_call() {
+    for end in [ControlFlow::Continue(()), ControlFlow::Break(())] {
+        let session = open(&World::new(1), &small());
+        let documents = session.db.collection("documents").unwrap();
+        fill(&session.db, &documents, 500);
+        let (mut is_first, mut refused) = (true, None);
+        let built = documents.create_index_with("x", BY_N.index(), |_progress| {
+            if !std::mem::take(&mut is_first) {
+                return end;
+            }
+            assert!(documents.drop_index("x").unwrap());
+            documents.create_index("x", Index::on("text").unique().sparse()).unwrap_err();
+            documents.create_index("x", Index::on("u").unique().sparse()).unwrap();
+            documents.put_json("a", r#"{"u":7}"#).unwrap();
+            refused = documents.put_json("b", r#"{"u":7}"#).err();
+            end
+        });
+        assert_eq!(built.is_ok(), end.is_break(), "{built:?}");
+        assert_eq!(refused.map(|error| error.kind()), Some(ErrorKind::Duplicate));
+        let again = documents.put_json("b", r#"{"u":7}"#).unwrap_err();
+        assert_eq!(again.kind(), ErrorKind::Duplicate);
+        let names: Vec<String> = documents.indexes().iter().map(ToString::to_string).collect();
+        assert_eq!(names, ["x on u, unique, sparse, about 1 entries"]);
+        documents.verify_indexes().unwrap();
+    }
+}
+
+/// The keyspace that marks a collection which keeps old documents was dropped as an index.
+#[test]
+fn a_drop_of_an_index_drops_indexes_alone() {
+    let session = open(&World::new(1), &small());
+    let documents = session.db.collection("documents").unwrap();
+    documents.keep_old_documents(true).unwrap();
+    assert!(!documents.drop_index("old documents").unwrap());
+    assert!(documents.keeps_old_documents());
+    documents.keep_old_documents(false).unwrap();
+    documents.create_index("old documents", Index::on("n")).unwrap();
+    documents.keep_old_documents(false).unwrap();
+    assert_eq!(documents.indexes().len(), 1);
+}

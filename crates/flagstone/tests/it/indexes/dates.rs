@@ -216,3 +216,44 @@ fn a_collection_with_dates_is_equal_to_a_model_whatever_is_written() {
         users.verify_indexes().unwrap();
     }
 }
+
+/// The date had replaced the moment that the caller gave when the batch was filled, and stayed
+/// although no index decided any more.
+#[test]
+fn a_batch_that_is_committed_after_the_drop_of_the_index_keeps_the_moments_that_it_was_given() {
+    for has_other in [false, true] {
+        let session = open(&World::new(1), &small());
+        let users = session.db.collection("users").unwrap();
+        users.create_index("by_at", by_date()).unwrap();
+        if has_other {
+            users.create_index("by_name", Index::on("$.name")).unwrap();
+        }
+        let now = seconds(&session);
+        let dated = doc!({ "name": "x", "at": (now) });
+        let far = session.db.now().after(Duration::from_secs(1000 * HOUR));
+        let expiring = EntryOptions::new().expires(far);
+        let fill = || {
+            let mut batch = session.db.batch();
+            batch.put_value(&users, "for ever", &dated).unwrap();
+            batch.put_value_with(&users, "far", &dated, expiring).unwrap();
+            batch.put_value(&users, "patched", &dated).unwrap();
+            batch.patch(&users, "patched", &Patch::new().set("name", "y")).unwrap();
+            batch.put_value(&users, "twice", &dated).unwrap();
+            batch.put_value(&users, "twice", &doc!({ "name": "z" })).unwrap();
+            batch
+        };
+        let (first, second) = (fill(), fill());
+        session.db.commit(first).unwrap();
+        let expiries = || {
+            let keys = ["for ever", "far", "patched", "twice"];
+            keys.map(|key| users.expiry(key).unwrap())
+        };
+        let by_its_date = Some(Moment::from_millis((now + HOUR) * 1000));
+        assert_eq!(expiries(), [by_its_date, by_its_date, by_its_date, None]);
+        users.drop_index("by_at").unwrap();
+        session.db.commit(second).unwrap();
+        assert_eq!(expiries(), [None, Some(far), None, None]);
+        users.verify_indexes().unwrap();
+        session.db.verify().unwrap();
+    }
+}

@@ -3,6 +3,7 @@
 mod documents;
 mod expiry;
 mod histories;
+mod indexes;
 mod refused;
 mod scans;
 mod serializable;
