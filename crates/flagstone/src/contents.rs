@@ -3,6 +3,7 @@
 
 use crate::collection::{Documents, PATCH_FOLD, patch_version};
 use crate::index::{self, IndexState};
+use crate::keyspace::BYTES;
 use crate::sort_keys::ABOVE_KEYS;
 use flagstone_base::{Error, ErrorKind, Result};
 use flagstone_engine::WantedContent;
@@ -13,7 +14,6 @@ use flagstone_engine::fold::Fold;
 use std::fmt;
 use std::sync::Arc;
 
-const BYTES: &str = "bytes";
 const DOCUMENTS: &str = "documents";
 const TYPED: &str = "keys of codec ";
 

@@ -6,8 +6,8 @@ use crate::collection::{Collection, Stored, json_patch};
 use crate::entry::EntryOptions;
 use crate::sort_keys;
 use flagstone_base::hash::key_hash;
-use flagstone_base::{Error, ErrorKind};
-use flagstone_doc::{JsonError, JsonOptions, JsonParser, MergePatch, View, sort_key};
+use flagstone_base::{Error, ErrorKind, Malformed};
+use flagstone_doc::{JsonError, JsonOptions, JsonParser, MergePatch, Value, View, sort_key};
 use flagstone_engine::OP_OVERHEAD;
 use std::fmt;
 
@@ -86,18 +86,76 @@ impl DocumentParser {
     /// # Errors
     /// [`Refused`] says why.
     pub fn parse(&mut self, json: &[u8], key_path: &str) -> Result<ParsedDocument<'_>, Refused> {
+        self.parse_text(json)?;
+        let view = View::of(&self.document, Some(self.stored.names())).map_err(malformed)?;
+        if !sort_key::extract(&view, key_path, &mut self.key).map_err(malformed)? {
+            return Err(Refused::NoKey(key_path.to_owned()));
+        }
+        self.parsed()
+    }
+
+    /// As [`DocumentParser::parse`], for a compound key: the array of the values at `key_paths`.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = flagstone::Database::open(dir.path())?;
+    /// use flagstone::{DocumentParser, EntryOptions, JsonOptions, Value};
+    ///
+    /// let films = db.collection("films")?;
+    /// let mut parser = DocumentParser::new(&films, JsonOptions::new());
+    /// let mut batch = db.batch();
+    /// let json = br#"{"title":"Dune","year":1984}"#;
+    /// parser.parse_compound(json, &["title", "year"])?.put(&mut batch, EntryOptions::new())?;
+    /// db.commit(batch)?;
+    /// let key = Value::Array(vec!["Dune".into(), 1984.into()]);
+    /// assert!(films.get(key)?.is_some());
+    /// # Ok::<(), flagstone::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Refused`] says why.
+    pub fn parse_compound(
+        &mut self,
+        json: &[u8],
+        key_paths: &[impl AsRef<str>],
+    ) -> Result<ParsedDocument<'_>, Refused> {
+        self.parse_text(json)?;
+        let view = View::of(&self.document, Some(self.stored.names())).map_err(malformed)?;
+        let mut values = Vec::with_capacity(key_paths.len());
+        for path in key_paths {
+            let value = view.path(path.as_ref()).map_err(malformed)?;
+            let value = value.ok_or_else(|| Refused::NoKey(path.as_ref().to_owned()))?;
+            values.push(value.to_value().map_err(malformed)?);
+        }
+        sort_keys::append(&Value::Array(values), &mut self.key).map_err(Refused::Batch)?;
+        self.parsed()
+    }
+
+    /// As [`DocumentParser::parse`], for a key that is not in the document.
+    ///
+    /// # Errors
+    /// [`Refused`] says why.
+    pub fn parse_as(
+        &mut self,
+        json: &[u8],
+        key: impl Into<Value>,
+    ) -> Result<ParsedDocument<'_>, Refused> {
+        self.parse_text(json)?;
+        sort_keys::append(&key.into(), &mut self.key).map_err(Refused::Batch)?;
+        self.parsed()
+    }
+
+    /// Parses `json` into the buffer, and empties that of the key.
+    fn parse_text(&mut self, json: &[u8]) -> Result<(), Refused> {
         self.free_long_buffer();
         self.document.clear();
         self.key.clear();
         let names = Some(self.stored.names());
         self.parser.parse(json, names, &mut self.document).map_err(Refused::Json)?;
-        let malformed = |m: flagstone_base::Malformed| {
-            Refused::Batch(Error::new(ErrorKind::Corruption, format!("a parsed document, {m}")))
-        };
-        let view = View::of(&self.document, names).map_err(malformed)?;
-        if !sort_key::extract(&view, key_path, &mut self.key).map_err(malformed)? {
-            return Err(Refused::NoKey(key_path.to_owned()));
-        }
+        Ok(())
+    }
+
+    fn parsed(&self) -> Result<ParsedDocument<'_>, Refused> {
         sort_keys::check_primary(&self.key).map_err(Refused::Batch)?;
         Ok(ParsedDocument { stored: &self.stored, key: &self.key, document: &self.document })
     }
@@ -107,6 +165,10 @@ impl DocumentParser {
             self.document = Vec::new();
         }
     }
+}
+
+fn malformed(malformed: Malformed) -> Refused {
+    Refused::Batch(Error::new(ErrorKind::Corruption, format!("a parsed document, {malformed}")))
 }
 
 /// A document in its stored form, and its primary key: what [`DocumentParser::parse`] returns.

@@ -7,6 +7,9 @@ use flagstone_engine::{Routing, Scan, TryGet, VersionToken};
 use std::fmt;
 use std::ops::RangeBounds;
 
+/// What a keyspace of bytes holds, as the catalog says it.
+pub(crate) const BYTES: &str = "bytes";
+
 /// A handle of a keyspace. Cheap to clone; usable from any thread; keeps the database open.
 #[derive(Clone)]
 pub struct Keyspace(pub(crate) flagstone_engine::Keyspace);

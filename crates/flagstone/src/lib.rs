@@ -40,6 +40,7 @@ pub mod codec;
 
 mod entry;
 mod keyspace;
+mod loads;
 
 mod ingest;
 

@@ -45,6 +45,12 @@ impl Collection {
         self.0.name()
     }
 
+    /// Returns a number that identifies the collection in its database. A rename keeps it, and no
+    /// other collection ever has it.
+    pub fn id(&self) -> u32 {
+        self.0.bytes().id().0
+    }
+
     /// Counts a writer of `key` as one that had to wait for others. For tests of splits by load.
     #[doc(hidden)]
     pub fn note_wait(&self, key: impl Into<Value>) {

@@ -23,7 +23,8 @@ pub(super) use super::change::Rewrite;
 use super::index::{self, Own};
 use super::stored::Stored;
 use crate::entry::EntryOptions;
-use flagstone_base::{Error, ErrorKind, KeyRange, Result};
+use crate::loads;
+use flagstone_base::{Error, ErrorKind, KeyRange, Kind, Result};
 use flagstone_engine::{Admitted, Batch};
 
 /// Documents of at least this many bytes are not copied by the commit.
@@ -121,6 +122,25 @@ pub(crate) fn in_transaction(
 
 /// Removes the documents of a range of encoded keys.
 pub(super) fn range(stored: &Stored, range: KeyRange) -> Result<()> {
+    end_loads(stored)?;
+    remove_range(stored, range)?;
+    end_loads(stored)
+}
+
+/// Ends the marks of loads that were stopped, whose documents are removed. Called before a removal,
+/// in case that it is cut short, and after it, in case that a load has begun meanwhile.
+pub(super) fn end_loads(stored: &Stored) -> Result<()> {
+    loads::forget(stored.engine(), stored.bytes().id())
+}
+
+/// As [`end_loads`], by a transaction.
+pub(super) fn end_loads_in(stored: &Stored, own: Own<'_>) -> Result<()> {
+    let id = stored.bytes().id();
+    let Some(marks) = loads::marks_of(stored.engine(), id)? else { return Ok(()) };
+    own.transaction.write(&marks, Kind::Delete, &loads::range_of(id).0, b"")
+}
+
+fn remove_range(stored: &Stored, range: KeyRange) -> Result<()> {
     if stored.is_indexed() {
         return index::remove_range(stored, range);
     }
@@ -132,7 +152,9 @@ pub(super) fn range(stored: &Stored, range: KeyRange) -> Result<()> {
 
 /// Removes all documents. The engine empties the indexes by the same commit.
 pub(super) fn clear(stored: &Stored) -> Result<()> {
-    stored.bytes().clear()
+    end_loads(stored)?;
+    stored.bytes().clear()?;
+    end_loads(stored)
 }
 
 /// Reads the document of the encoded `key` and does what `decide` returns. No other write of the

@@ -6,6 +6,7 @@ use crate::codec::{Codec, KeyCodec};
 use crate::collection::Collection;
 use crate::contents;
 use crate::keyspace::Keyspace;
+use crate::loads;
 use crate::typed::Typed;
 use flagstone_base::Result;
 use flagstone_engine::{KeyspaceInfo, KeyspaceOptions};
@@ -234,7 +235,12 @@ impl Database {
     /// Io, OutOfSpace, Poisoned, Closed. If the disk fails half-way, the keyspace may be dropped or
     /// not after a crash; until that is settled, writes to it return Io.
     pub fn drop_keyspace(&self, name: &str) -> Result<bool> {
-        self.0.drop_keyspace(name)
+        let collection = self.existing_collection(name).ok().flatten().map(|c| c.0.bytes().id());
+        let is_dropped = self.0.drop_keyspace(name)?;
+        if let Some(id) = collection {
+            loads::forget(&self.0, id)?;
+        }
+        Ok(is_dropped)
     }
 
     /// Changes the options of the keyspace, collection or typed keyspace `name` that are set:

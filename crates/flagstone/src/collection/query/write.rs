@@ -11,7 +11,7 @@ use super::token::{PageToken, Ties};
 use super::{plan, rows::Rows};
 use crate::collection::conditional::{self, Outcome};
 use crate::collection::index::Own;
-use crate::collection::write::Destination;
+use crate::collection::write::{self, Destination};
 use crate::collection::{Stored, decode, encode};
 use flagstone_base::{Error, ErrorKind, Result};
 use flagstone_doc::{Filter, Matcher, Patch};
@@ -125,7 +125,7 @@ impl WriteMany {
         let left = self.spec.limit.unwrap_or(u64::MAX);
         let last = self.spec.after.clone();
         let mut run = Run { many: self, done: Changed::default(), left, last };
-        match run.all() {
+        match run.around() {
             Ok(()) => Ok(run.done),
             Err(error) => {
                 let done = Changed { next: run.last, ..run.done };
@@ -154,6 +154,9 @@ impl WriteMany {
         })?;
         let mut done = Changed::default();
         let operand = self.operand()?;
+        if matches!(self.action, Action::Delete) {
+            write::end_loads_in(&self.stored, own.reborrowed())?;
+        }
         for key in keys {
             let to = Destination::Transaction(own.reborrowed());
             let outcome = self.change(to, &key, &operand, None)?;
@@ -214,6 +217,17 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
+    /// Writes, and ends the marks of loads if documents may be removed.
+    fn around(&mut self) -> Result<()> {
+        if !matches!(self.many.action, Action::Delete) {
+            return self.all();
+        }
+        write::end_loads(&self.many.stored)?;
+        let ended = self.all();
+        write::end_loads(&self.many.stored)?;
+        ended
+    }
+
     fn all(&mut self) -> Result<()> {
         let WriteMany { stored, spec, fault, .. } = self.many;
         fault.clone().map_or(Ok(()), Err)?;
