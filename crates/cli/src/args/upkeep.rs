@@ -118,9 +118,10 @@ fn fold(text: &str) -> Result<(u32, String), String> {
     Ok((keyspace.parse().map_err(|_no_number| expected())?, name.to_owned()))
 }
 
-/// Print the contents of any file of a database, damaged or not
+/// Print the contents of a file of a database, damaged or not
 ///
-/// What can be read of a damaged file is printed; the exit code is 4 then.
+/// A table, a segment of the log or of changes, a manifest or CURRENT. Damage is shown in its place
+/// and leaves the exit code 0: verify is what judges.
 #[derive(Args, Debug)]
 #[command(after_help = exit_codes!())]
 pub(crate) struct InspectArgs {

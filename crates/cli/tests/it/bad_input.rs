@@ -203,12 +203,12 @@ fn a_build_without_parquet_says_how_to_get_it() {
     let place = Place::new();
     place.file("in.parquet", "PAR1");
     for command in ["load db c in.parquet", "load db c - --type arrow", "load db c in.feather"] {
-        place.fails(command, 2, "cargo build --release -p flagstone-cli --features parquet");
+        place.fails(command, 2, "cargo install --path crates/cli --features parquet");
         assert!(!place.path("db").exists(), "{command} made a database");
     }
     place.ok("put db c k {}");
     for command in ["export db c -o x.parquet", "export db c --format arrow"] {
-        place.fails(command, 2, "cargo build --release -p flagstone-cli --features parquet");
+        place.fails(command, 2, "cargo install --path crates/cli --features parquet");
     }
 }
 

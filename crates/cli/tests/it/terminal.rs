@@ -7,7 +7,7 @@ use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
 use std::fs::File;
 use std::io::{Read, Write};
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
@@ -68,10 +68,16 @@ impl Terminal {
         self.keyboard.write_all(format!("{line}\r").as_bytes()).unwrap();
     }
 
+    fn interrupt(&self) {
+        let pid = self.child.id().to_string();
+        let sent = Command::new("kill").args(["-INT", &pid]).status().unwrap();
+        assert!(sent.success());
+    }
+
     /// Waits for the end. Returns the exit code and what was shown since the last look.
     fn end(mut self) -> (i32, String) {
         let code = self.child.wait().unwrap().code().unwrap();
-        while let Ok(bytes) = self.screen.recv_timeout(Duration::from_millis(200)) {
+        while let Ok(bytes) = self.screen.recv_timeout(Duration::from_secs(10)) {
             self.shown.push_str(&String::from_utf8_lossy(&bytes));
         }
         (code, self.shown)
@@ -208,9 +214,7 @@ fn ctrl_c_in_a_question_of_a_shell_changes_nothing() {
     terminal.wait_for("flagstone> ");
     terminal.enter("delete c --where {}");
     terminal.wait_for("[y/N] ");
-    let pid = terminal.child.id().to_string();
-    let signal = std::process::Command::new("kill").args(["-INT", &pid]).status().unwrap();
-    assert!(signal.success());
+    terminal.interrupt();
     terminal.wait_for("stopping");
     terminal.enter("y");
     terminal.wait_for("stopped before the end");
@@ -223,4 +227,18 @@ fn ctrl_c_in_a_question_of_a_shell_changes_nothing() {
     terminal.enter("exit");
     assert_eq!(terminal.end().0, 0);
     assert_eq!(place.ok("collections db --names"), "");
+}
+
+#[test]
+fn a_second_signal_ends_what_does_not_hear_the_first() {
+    let place = numbers(5);
+    let mut terminal = Terminal::run(&place, "shell db");
+    terminal.wait_for("flagstone> ");
+    terminal.enter("delete c --where {}");
+    terminal.wait_for("[y/N] ");
+    terminal.interrupt();
+    terminal.wait_for("press Ctrl-C again");
+    terminal.interrupt();
+    assert_eq!(terminal.end().0, 130);
+    assert_eq!(place.ok("count db c"), "5\n");
 }
