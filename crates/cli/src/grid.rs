@@ -1,4 +1,4 @@
-//! A table of documents, for a terminal.
+//! Tables for a terminal: of documents, and of rows that are all known.
 
 use crate::failure::Failure;
 use crate::output::{self, Output};
@@ -114,6 +114,26 @@ impl Grid {
         self.columns = Some(columns);
         Ok(())
     }
+}
+
+/// Returns rows as lines, with columns as wide as they need to be; those with numbers `right` end at
+/// their right side.
+pub(crate) fn aligned<const N: usize>(rows: &[[String; N]], right: &[usize]) -> Vec<String> {
+    let width = |column: usize| {
+        rows.iter().map(|row| console::measure_text_width(&row[column])).max().unwrap_or(0)
+    };
+    let widths: Vec<usize> = (0..N).map(width).collect();
+    let line = |row: &[String; N]| {
+        let cells = row.iter().zip(&widths).enumerate().map(|(column, (cell, width))| {
+            let side = match right.contains(&column) {
+                true => console::Alignment::Right,
+                false => console::Alignment::Left,
+            };
+            console::pad_str(cell, *width, side, None)
+        });
+        cells.collect::<Vec<_>>().join("  ").trim_end().to_owned()
+    };
+    rows.iter().map(line).collect()
 }
 
 fn line(columns: &[Column], map: &Map) -> String {

@@ -4,6 +4,7 @@
 use super::{confirm, open};
 use crate::args::{AlterArgs, CollectionArgs, CollectionsArgs, DropArgs, MemoryArgs, RenameArgs};
 use crate::failure::Failure;
+use crate::grid;
 use crate::output::Output;
 use crate::units::{grouped, show_bytes};
 use flagstone::{Collection, Database, KeyspaceOptions, KeyspaceStats, Stats};
@@ -106,21 +107,7 @@ fn draw(found: &[Listed]) -> Vec<String> {
         ]
     });
     let rows: Vec<_> = std::iter::once(head.map(str::to_owned)).chain(rows).collect();
-    let width = |column: usize| {
-        rows.iter().map(|row| console::measure_text_width(&row[column])).max().unwrap_or(0)
-    };
-    let widths: Vec<usize> = (0..head.len()).map(width).collect();
-    let line = |row: &[String; 5]| {
-        let cells = row.iter().zip(&widths).enumerate().map(|(column, (cell, width))| {
-            let side = match column {
-                0 => console::Alignment::Left,
-                _ => console::Alignment::Right,
-            };
-            console::pad_str(cell, *width, side, None).into_owned()
-        });
-        cells.collect::<Vec<_>>().join("  ").trim_end().to_owned()
-    };
-    rows.iter().map(line).collect()
+    grid::aligned(&rows, &[1, 2, 3, 4])
 }
 
 pub(super) fn alter(args: &AlterArgs) -> Result<(), Failure> {

@@ -4,10 +4,11 @@
 use super::open;
 use crate::args::DescribeArgs;
 use crate::failure::Failure;
+use crate::grid;
 use crate::interrupt;
 use crate::output::{Output, note};
 use crate::units::{counted, grouped};
-use flagstone::{Collection, FieldPath, Value, ValueType};
+use flagstone::{Document, FieldPath, Value, ValueType};
 use serde_json::{Value as Json, json};
 use std::collections::BTreeMap;
 
@@ -25,10 +26,13 @@ pub(super) fn run(args: &DescribeArgs) -> Result<(), Failure> {
     let about = collection.approximate_count();
     let is_all = args.all || about <= args.sample;
     if is_all {
-        described.add_all(&collection, u64::MAX)?;
+        described.add_all(collection.scan_all(), None)?;
     } else {
-        described.add_all(&collection, args.sample.div_ceil(2))?;
-        described.add_last(&collection, args.sample / 2)?;
+        let half = |documents| usize::try_from(documents).unwrap_or(usize::MAX);
+        let first =
+            described.add_all(collection.scan_all().take(half(args.sample.div_ceil(2))), None)?;
+        let last = collection.scan_all().rev().take(half(args.sample / 2));
+        described.add_all(last, first.as_ref())?;
     }
     let documents = described.documents;
     let size = match is_all {
@@ -81,26 +85,23 @@ struct Field {
 }
 
 impl Described {
-    /// Adds the first `most` documents.
-    fn add_all(&mut self, collection: &Collection, most: u64) -> Result<(), Failure> {
-        let most = usize::try_from(most).unwrap_or(usize::MAX);
-        for entry in collection.scan_all().take(most) {
+    /// Adds documents, up to the one of the key `end`. Returns the last key.
+    fn add_all(
+        &mut self,
+        documents: impl Iterator<Item = flagstone::Result<(Value, Document)>>,
+        end: Option<&Value>,
+    ) -> Result<Option<Value>, Failure> {
+        let mut last = None;
+        for entry in documents {
             interrupt::check()?;
             let (key, document) = entry?;
+            if end == Some(&key) {
+                break;
+            }
             self.add(&key, document.root().to_value().map_err(Failure::from))?;
+            last = Some(key);
         }
-        Ok(())
-    }
-
-    /// Adds the last `most` documents.
-    fn add_last(&mut self, collection: &Collection, most: u64) -> Result<(), Failure> {
-        let most = usize::try_from(most).unwrap_or(usize::MAX);
-        for entry in collection.scan_all().rev().take(most) {
-            interrupt::check()?;
-            let (key, document) = entry?;
-            self.add(&key, document.root().to_value().map_err(Failure::from))?;
-        }
-        Ok(())
+        Ok(last)
     }
 
     fn add(&mut self, key: &Value, document: Result<Value, Failure>) -> Result<(), Failure> {
@@ -168,21 +169,7 @@ impl Described {
         });
         let head = ["field", "documents", "types", "examples"].map(str::to_owned);
         let rows: Vec<[String; 4]> = std::iter::once(head).chain(rows).collect();
-        let width = |column: usize| {
-            rows.iter().map(|row| console::measure_text_width(&row[column])).max().unwrap_or(0)
-        };
-        let widths: Vec<usize> = (0..4).map(width).collect();
-        let line = |row: &[String; 4]| {
-            let cells = row.iter().zip(&widths).enumerate().map(|(column, (cell, width))| {
-                let side = match column {
-                    1 => console::Alignment::Right,
-                    _ => console::Alignment::Left,
-                };
-                console::pad_str(cell, *width, side, None).into_owned()
-            });
-            cells.collect::<Vec<_>>().join("  ").trim_end().to_owned()
-        };
-        rows.iter().map(line).collect()
+        grid::aligned(&rows, &[1])
     }
 }
 

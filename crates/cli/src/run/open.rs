@@ -188,9 +188,7 @@ pub(super) fn target_key(args: &TargetArgs) -> Result<Option<Value>, Failure> {
                  or --where for the document of the key"
             )))
         }
-        (text, _) => {
-            text.as_ref().map(|text| key(text, args.json_key, args.json_mode)).transpose()
-        }
+        (text, _) => text.as_ref().map(|text| key(text, args.json_key, args.json_mode)).transpose(),
     }
 }
 
