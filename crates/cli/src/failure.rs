@@ -1,7 +1,7 @@
-//! How a command can fail, and the exit code of each: 0 done, 1 not found or a check failed, 2 used
-//! wrongly, 3 input, output or corruption, 130 interrupted.
+//! How a command can fail, and the exit code of each: 0 done, 1 not found or not as required, 2
+//! used wrongly, 3 input or output failed, 4 damaged data, 130 interrupted.
 
-use flagstone::{Error, ErrorKind, Malformed};
+use flagstone::{Error, ErrorKind, Malformed, Value};
 use flagstone_load::LoadError;
 use std::io::Write;
 use std::path::Path;
@@ -12,8 +12,10 @@ use std::process::ExitCode;
 pub(crate) enum Failure {
     /// A document, collection or index does not exist. A missing database is an error of opening.
     NotFound(String),
-    /// A check found something wrong.
+    /// Something is not as the command requires, or as its user confirms.
     Check(String),
+    /// Bytes of a database or a backup are not what was written.
+    Damage(String),
     /// The arguments or the data given are wrong.
     Usage(String),
     /// A file of the user could not be read or written.
@@ -32,6 +34,16 @@ impl Failure {
         Self::Io(format!("cannot {doing} {}: {error}", path.display()))
     }
 
+    /// Names the document whose reading or writing failed.
+    pub(crate) fn of_document(self, key: &Value) -> Self {
+        let named = |text: String| format!("document {key}: {text}");
+        match self {
+            Self::Check(text) => Self::Check(named(text)),
+            Self::Engine(error) => Self::Engine(error.context(format!("document {key}"))),
+            other => other,
+        }
+    }
+
     /// Prints what happened to stderr and returns the exit code.
     pub(crate) fn report(self) -> ExitCode {
         let (code, text) = match self {
@@ -39,12 +51,16 @@ impl Failure {
             Self::NotFound(text) | Self::Check(text) => (1, text),
             Self::Usage(text) => (2, text),
             Self::Io(text) => (3, text),
+            Self::Damage(text) => (4, text),
             Self::Interrupted(text) => (130, text),
             Self::Engine(error) => match error.kind() {
-                ErrorKind::Conflict | ErrorKind::ConditionFailed | ErrorKind::Duplicate => {
-                    (1, error.to_string())
-                }
+                ErrorKind::Conflict
+                | ErrorKind::ConditionFailed
+                | ErrorKind::Duplicate
+                | ErrorKind::TooOld => (1, error.to_string()),
                 ErrorKind::InvalidInput => (2, error.to_string()),
+                ErrorKind::Corruption => (4, format!("corruption: {error}")),
+                ErrorKind::Interrupted => (130, "stopped before the end".to_owned()),
                 kind => (3, format!("{kind}: {error}")),
             },
         };

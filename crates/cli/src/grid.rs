@@ -1,17 +1,18 @@
-//! A table of documents, for a terminal.
+//! Tables for a terminal: of documents, and of rows that are all known.
 
 use crate::failure::Failure;
 use crate::output::{self, Output};
 use crate::units::counted;
 use flagstone::{Map, Value};
+use std::collections::BTreeSet;
 
 /// Prints documents as rows. The first ones decide columns and widths.
 pub(crate) struct Grid {
     output: Output,
     first: Vec<Map>,
     columns: Option<Vec<Column>>,
-    /// The fields that no column shows, for lack of width.
-    hidden: usize,
+    /// The fields that no column shows, for lack of width or because they came late.
+    hidden: BTreeSet<String>,
     width: usize,
     /// The names of columns that come first, in this order.
     wanted: Vec<String>,
@@ -27,13 +28,16 @@ struct Column {
 const FIRST: usize = 200;
 /// The widest cell, in characters.
 const CELL: usize = 40;
+/// The most fields that are counted as not shown.
+const HIDDEN: usize = 10_000;
 
 impl Grid {
     /// Creates a table of at most `width` characters. Columns of the names `wanted` come first, in
     /// this order.
-    pub(crate) const fn new(width: usize, wanted: Vec<String>) -> Self {
+    pub(crate) fn new(width: usize, wanted: Vec<String>) -> Self {
         let output = Output::new();
-        Self { output, first: Vec::new(), columns: None, hidden: 0, width, wanted }
+        let hidden = BTreeSet::new();
+        Self { output, first: Vec::new(), columns: None, hidden, width, wanted }
     }
 
     /// Adds a row.
@@ -43,6 +47,12 @@ impl Grid {
             other => std::iter::once((Value::from("value"), other)).collect(),
         };
         if let Some(columns) = &self.columns {
+            for (name, _) in map.iter() {
+                let name = show(name).text;
+                if self.hidden.len() < HIDDEN && !columns.iter().any(|column| column.name == name) {
+                    self.hidden.insert(name);
+                }
+            }
             return self.output.line(&line(columns, &map));
         }
         self.first.push(map);
@@ -53,8 +63,8 @@ impl Grid {
     pub(crate) fn end(mut self) -> Result<(), Failure> {
         self.begin()?;
         self.output.flush()?;
-        if self.hidden > 0 {
-            let fields = counted(self.hidden as u64, "more field");
+        if !self.hidden.is_empty() {
+            let fields = counted(self.hidden.len() as u64, "more field");
             let text = format!("{fields}: choose by --project, or print all by --format json");
             output::note(&text);
         }
@@ -84,15 +94,16 @@ impl Grid {
         }
         let place = |column: &Column| self.wanted.iter().position(|name| *name == column.name);
         columns.sort_by_key(|column| place(column).unwrap_or(usize::MAX));
-        let all = columns.len();
         let mut used = 0;
+        if let Some(first) = columns.first_mut() {
+            first.width = first.width.min(self.width);
+        }
         let fits = |column: &Column| {
             used += column.width + 2;
             used - 2 <= self.width
         };
         let shown = columns.iter().map(fits).take_while(|fits| *fits).count().max(1);
-        columns.truncate(shown);
-        self.hidden = all - columns.len();
+        self.hidden = columns.drain(shown..).map(|column| column.name).collect();
         let head: Vec<String> = columns.iter().map(|column| pad(&column.name, column)).collect();
         self.output.line(head.join("  ").trim_end())?;
         let rule: Vec<String> = columns.iter().map(|column| "-".repeat(column.width)).collect();
@@ -103,6 +114,26 @@ impl Grid {
         self.columns = Some(columns);
         Ok(())
     }
+}
+
+/// Returns rows as lines, with columns as wide as they need to be; those with numbers `right` end at
+/// their right side.
+pub(crate) fn aligned<const N: usize>(rows: &[[String; N]], right: &[usize]) -> Vec<String> {
+    let width = |column: usize| {
+        rows.iter().map(|row| console::measure_text_width(&row[column])).max().unwrap_or(0)
+    };
+    let widths: Vec<usize> = (0..N).map(width).collect();
+    let line = |row: &[String; N]| {
+        let cells = row.iter().zip(&widths).enumerate().map(|(column, (cell, width))| {
+            let side = match right.contains(&column) {
+                true => console::Alignment::Right,
+                false => console::Alignment::Left,
+            };
+            console::pad_str(cell, *width, side, None)
+        });
+        cells.collect::<Vec<_>>().join("  ").trim_end().to_owned()
+    };
+    rows.iter().map(line).collect()
 }
 
 fn line(columns: &[Column], map: &Map) -> String {

@@ -1,5 +1,6 @@
-//! Ctrl-C and the signal to terminate: the first asks for a clean stop, the second stops at once. A
-//! command that only reads stops at the first.
+//! Ctrl-C, and the signals to terminate and to hang up: the first asks for a clean stop, the second
+//! stops at once. A command that only reads a database stops at the first. Both ways nothing stays
+//! of what it has half written.
 
 use crate::failure::Failure;
 use crate::output;
@@ -13,6 +14,34 @@ static IS_ASKED: AtomicBool = AtomicBool::new(false);
 static LISTENS: AtomicBool = AtomicBool::new(false);
 /// The directory of temporary files of a command that only reads.
 static SCRATCH: Mutex<Option<PathBuf>> = Mutex::new(None);
+
+/// Files that are not complete. They are removed when the process ends by a signal.
+static PARTS: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
+
+/// Lets a file go if the process ends by a signal before the return value is dropped.
+pub(crate) fn remove_at_end(part: &Path) -> Result<Part, Failure> {
+    PARTS.lock().unwrap_or_else(PoisonError::into_inner).push(part.to_owned());
+    let part = Part(part.to_owned());
+    listen()?;
+    Ok(part)
+}
+
+/// A file that is not complete.
+pub(crate) struct Part(PathBuf);
+
+impl Drop for Part {
+    fn drop(&mut self) {
+        PARTS.lock().unwrap_or_else(PoisonError::into_inner).retain(|part| *part != self.0);
+    }
+}
+
+/// Ends the process by a signal.
+fn end() -> ! {
+    for part in PARTS.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+        let _gone = std::fs::remove_file(part);
+    }
+    std::process::exit(130)
+}
 
 /// Makes Ctrl-C end a command that only reads: at once, after its directory of temporary files is
 /// removed. `None`: there is nothing to remove any more.
@@ -29,11 +58,19 @@ pub(crate) fn listen() -> Result<(), Failure> {
     let handler = || {
         if let Some(scratch) = SCRATCH.lock().unwrap_or_else(PoisonError::into_inner).take() {
             // The command may be creating a file there.
-            (0..3).any(|_| std::fs::remove_dir_all(&scratch).is_ok() || !scratch.exists());
-            std::process::exit(130);
+            let remove = move || {
+                (0..3).any(|_| std::fs::remove_dir_all(&scratch).is_ok() || !scratch.exists());
+                end()
+            };
+            // In a thread of its own, so that a second signal is heard.
+            IS_ASKED.store(true, Ordering::Release);
+            if std::thread::Builder::new().spawn(remove).is_ok() {
+                return;
+            }
+            end();
         }
         if IS_ASKED.swap(true, Ordering::AcqRel) {
-            std::process::exit(130);
+            end();
         }
         output::note("stopping; press Ctrl-C again to stop without closing");
     };

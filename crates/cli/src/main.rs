@@ -6,6 +6,7 @@
 
 mod failure;
 mod output;
+mod pretty;
 mod units;
 
 mod grid;

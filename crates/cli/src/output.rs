@@ -1,7 +1,7 @@
 //! Stdout, buffered; a reader that went away ends the command quietly.
 
 use crate::failure::Failure;
-use flagstone::{Document, JsonMode, Value, json};
+use flagstone::{JsonMode, Value, View, json};
 use std::cell::RefCell;
 use std::io::{ErrorKind, Write};
 use std::sync::Arc;
@@ -48,20 +48,29 @@ impl Output {
         self.end_line()
     }
 
-    /// Writes a document as a line of JSON.
-    pub(crate) fn document(&mut self, document: &Document) -> Result<(), Failure> {
-        self.put_document(document)?;
+    /// Writes a view of a document as a line of JSON.
+    pub(crate) fn view(&mut self, document: &View<'_>) -> Result<(), Failure> {
+        self.put_view(document)?;
         self.end_line()
     }
 
     /// Writes a document and its key as a line of JSON: `{"key":..,"document":..}`.
-    pub(crate) fn entry(&mut self, key: &Value, document: &Document) -> Result<(), Failure> {
+    pub(crate) fn entry(&mut self, key: &Value, document: &View<'_>) -> Result<(), Failure> {
         self.buffer.extend_from_slice(b"{\"key\":");
         self.put_value(key);
         self.buffer.extend_from_slice(b",\"document\":");
-        self.put_document(document)?;
+        self.put_view(document)?;
         self.buffer.push(b'}');
         self.end_line()
+    }
+
+    /// Writes whole lines that `append` appends.
+    pub(crate) fn append(
+        &mut self,
+        append: impl FnOnce(&mut Vec<u8>) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
+        append(&mut self.buffer)?;
+        if self.buffer.len() < BUFFER_BYTES { Ok(()) } else { self.flush() }
     }
 
     /// Writes a line of JSON that `append` appends.
@@ -83,8 +92,8 @@ impl Output {
         self.end_line()
     }
 
-    fn put_document(&mut self, document: &Document) -> Result<(), Failure> {
-        Ok(json::append_json_as(&document.root(), self.mode, &mut self.buffer)?)
+    fn put_view(&mut self, document: &View<'_>) -> Result<(), Failure> {
+        Ok(json::append_json_as(document, self.mode, &mut self.buffer)?)
     }
 
     fn put_value(&mut self, value: &Value) {
@@ -129,8 +138,14 @@ pub(crate) fn write_all(bytes: &[u8]) -> Result<(), Failure> {
 
 /// Writes a line to stderr. Errors are ignored.
 pub(crate) fn note(text: &str) {
+    write_note(&format!("{text}\n"));
+}
+
+/// Writes text to stderr. Errors are ignored.
+pub(crate) fn write_note(text: &str) {
     if is_silent() {
         return;
     }
-    let _closed = writeln!(std::io::stderr(), "{text}");
+    let mut stderr = std::io::stderr();
+    let _closed = stderr.write_all(text.as_bytes()).and_then(|()| stderr.flush());
 }

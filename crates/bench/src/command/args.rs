@@ -32,9 +32,17 @@ enum Other {
 /// All commands.
 fn command() -> Command {
     let all = Command::new("flagstone-bench").version(env!("CARGO_PKG_VERSION"));
-    let all = all.about(ABOUT.lines().next()).long_about(ABOUT);
     let all = all.subcommand_required(true).arg_required_else_help(true);
-    Other::augment_subcommands(all.subcommands(WORKLOADS.iter().map(trials::command)))
+    let all = Other::augment_subcommands(all.subcommands(WORKLOADS.iter().map(trials::command)));
+    // Now: what the derived commands say of themselves would stand in its place.
+    let all = all.about(ABOUT.lines().next()).long_about(ABOUT);
+    all.mut_subcommand("device", |device| {
+        // The text of its options, which those around them hide.
+        let options = DeviceOptions::augment_args(Command::new("device"));
+        let about = options.get_about().cloned().unwrap_or_default();
+        let long = options.get_long_about().cloned().unwrap_or_default();
+        device.about(about).long_about(long)
+    })
 }
 
 /// Runs the command that the arguments of the process name.

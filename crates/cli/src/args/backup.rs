@@ -1,5 +1,6 @@
 //! Arguments of `backup` and `restore`.
 
+use super::MemoryArgs;
 use clap::Args;
 use flagstone::parse_bytes;
 use std::path::PathBuf;
@@ -8,8 +9,10 @@ use std::path::PathBuf;
 ///
 /// Tables that an earlier generation has are not copied again. The database must not be open
 /// elsewhere; a program that has it open calls `Database::backup` itself. With --list, --verify, or
-/// --keep and no database, only the directory of backups is read.
+/// --keep and no database, only the directory of backups is read. A backup that fails or is stopped
+/// adds no generation, and the next one goes on with what it has copied.
 #[derive(Args, Debug)]
+#[command(after_help = exit_codes!())]
 #[command(override_usage = "flagstone backup DB DIR [--keep N] [--rate BYTES]\n       \
                       flagstone backup DIR [--list] [--verify] [--keep N]")]
 pub(crate) struct BackupArgs {
@@ -19,7 +22,8 @@ pub(crate) struct BackupArgs {
     /// List the generations
     #[arg(long)]
     pub(crate) list: bool,
-    /// Read all generations and the tables they need, and check their checksums
+    /// Read all generations and the tables they need, and check their checksums; the exit code is 4
+    /// if one is damaged
     #[arg(long)]
     pub(crate) verify: bool,
     /// Drop all generations but the N newest
@@ -28,10 +32,16 @@ pub(crate) struct BackupArgs {
     /// Copy at most this many bytes a second (20MiB, say); they are read back at the same rate
     #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
     pub(crate) rate: Option<u64>,
+    #[command(flatten)]
+    pub(crate) memory: MemoryArgs,
 }
 
 /// Create a new database from a generation of backups
+///
+/// A directory that holds anything is refused. A restore that fails or is stopped leaves an empty
+/// one.
 #[derive(Args, Debug)]
+#[command(after_help = exit_codes!())]
 pub(crate) struct RestoreArgs {
     /// The directory of the backups
     #[arg(value_name = "DIR")]

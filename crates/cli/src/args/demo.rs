@@ -6,8 +6,10 @@ use std::path::PathBuf;
 /// Show what flagstone does on this machine: load comments, reopen, verify, get, update, scan,
 /// compact
 ///
-/// Every result is checked; the exit code is 1 if any is wrong.
+/// Every result is checked. The database is removed at the end, unless --keep is
+/// given.
 #[derive(Args, Debug)]
+#[command(after_help = exit_codes!("an answer was wrong"))]
 pub(crate) struct DemoArgs {
     /// The number of comments
     #[arg(

@@ -1,6 +1,6 @@
 //! Arguments of the commands on one document: get, put, delete, update.
 
-use super::{CollectionArgs, JsonArgs};
+use super::{CollectionArgs, JsonArgs, MemoryArgs};
 use crate::units::{self, Expiry};
 use clap::Args;
 
@@ -20,7 +20,10 @@ pub(crate) struct KeyArgs {
 }
 
 /// Print the document of a key
+///
+/// On a terminal it is printed on several lines, in a pipe on one.
 #[derive(Args, Debug)]
+#[command(after_help = exit_codes!("there is no such document, collection or path"))]
 pub(crate) struct GetArgs {
     #[command(flatten)]
     pub(crate) key: KeyArgs,
@@ -30,12 +33,21 @@ pub(crate) struct GetArgs {
     #[arg(long = "path", value_name = "PATH")]
     pub(crate) paths: Vec<String>,
     /// Print the expiry instead of the document: a time as in 2026-12-31T00:00:00Z, or `never`
-    #[arg(long, conflicts_with = "paths")]
+    #[arg(long, conflicts_with_all = ["paths", "pretty", "compact"])]
     pub(crate) expires: bool,
+    /// Print on several lines, indented, in a pipe as well
+    #[arg(long, conflicts_with = "compact")]
+    pub(crate) pretty: bool,
+    /// Print on one line, on a terminal as well
+    #[arg(long)]
+    pub(crate) compact: bool,
+    #[command(flatten)]
+    pub(crate) memory: MemoryArgs,
 }
 
 /// Set the document of a key; creates database and collection if they are missing
 #[derive(Args, Debug)]
+#[command(after_help = exit_codes!("another document has the value of a unique index"))]
 pub(crate) struct PutArgs {
     #[command(flatten)]
     pub(crate) key: KeyArgs,
@@ -46,6 +58,8 @@ pub(crate) struct PutArgs {
     /// (2026-12-31T00:00:00Z). Updates keep the expiry, a later put removes it
     #[arg(long, value_name = "WHEN", value_parser = units::expiry)]
     pub(crate) expires: Option<Expiry>,
+    #[command(flatten)]
+    pub(crate) memory: MemoryArgs,
 }
 
 /// Which document, or which documents.
@@ -62,13 +76,22 @@ pub(crate) struct TargetArgs {
     #[command(flatten)]
     pub(crate) json_mode: JsonArgs,
     /// Instead of KEY: all documents that match this filter, as that of find. Each is changed by
-    /// itself; Ctrl-C stops between two
+    /// itself; Ctrl-C stops between two. KEY and --where together are refused. On a terminal the
+    /// command asks before it changes all documents of a collection
     #[arg(long = "where", value_name = "FILTER")]
     pub(crate) filter: Option<String>,
+    /// With --where, do not ask
+    #[arg(long, short, requires = "filter")]
+    pub(crate) yes: bool,
+    #[command(flatten)]
+    pub(crate) memory: MemoryArgs,
 }
 
 /// Remove the document of a key, or all that match a filter
 #[derive(Args, Debug)]
+#[command(after_help = exit_codes!(
+    "there is no such document or collection, or the answer was not yes"
+))]
 pub(crate) struct DeleteArgs {
     #[command(flatten)]
     pub(crate) target: TargetArgs,
@@ -78,7 +101,12 @@ pub(crate) struct DeleteArgs {
 ///
 /// Values are JSON: score=7, name='"x"', meta.tags='["a"]'. Conditions are tested on the document
 /// as it is; then fields are set, and the other changes follow in the order of their list below.
+/// With --where all arguments after COLLECTION are changes.
 #[derive(Args, Debug)]
+#[command(after_help = exit_codes!(
+    "there is no such document or collection, it does not meet a condition, another one has the \
+     value of a unique index, or the answer was not yes"
+))]
 pub(crate) struct UpdateArgs {
     #[command(flatten)]
     pub(crate) target: TargetArgs,
@@ -127,7 +155,7 @@ pub(crate) struct UpdateArgs {
     #[arg(long)]
     pub(crate) upsert: bool,
     /// Begin with this document when there is none
-    #[arg(long, value_name = "JSON")]
+    #[arg(long, value_name = "JSON", conflicts_with = "upsert")]
     pub(crate) default: Option<String>,
     /// Do the operations of a JSON Patch (RFC 6902); `-` reads it from stdin
     #[arg(long, value_name = "JSON", conflicts_with_all = ["merge_patch", "upsert", "blind"])]
@@ -142,6 +170,28 @@ pub(crate) struct UpdateArgs {
     /// Do not read the document: a missing one, or changes that do not apply, are no error
     #[arg(long)]
     pub(crate) blind: bool,
+}
+
+impl UpdateArgs {
+    /// Returns the arguments of the form PATH=JSON.
+    pub(crate) fn values(&mut self) -> impl Iterator<Item = &mut String> {
+        let of = &mut self.conditions;
+        let lists = [
+            &mut self.changes,
+            &mut self.push,
+            &mut self.min,
+            &mut self.max,
+            &mut self.add_to_set,
+            &mut self.pull,
+            &mut of.if_eq,
+            &mut of.if_ne,
+            &mut of.if_lt,
+            &mut of.if_lte,
+            &mut of.if_gt,
+            &mut of.if_gte,
+        ];
+        lists.into_iter().flatten()
+    }
 }
 
 /// The arguments of `update` of which there must be one.

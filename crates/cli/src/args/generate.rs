@@ -20,6 +20,7 @@ pub(crate) enum Generate {
 ///
 /// Document i depends on the seed and i alone; ids are unique and ascend.
 #[derive(Args, Debug)]
+#[command(after_help = exit_codes!())]
 pub(crate) struct CommentsArgs {
     /// The number of comments
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(..=1 << 40))]

@@ -1,6 +1,6 @@
 //! Arguments of index.
 
-use super::CollectionArgs;
+use super::{CollectionArgs, MemoryArgs};
 use crate::units;
 use clap::{Args, Parser, Subcommand};
 use std::time::Duration;
@@ -27,6 +27,9 @@ pub(crate) enum IndexCommand {
 /// the length of texts, arrays and maps. Of an array each element has an entry. Ctrl-C stops, and
 /// removes what is there of the index.
 #[derive(Args, Debug)]
+#[command(after_help = exit_codes!(
+    "there is no such collection, or two documents have one value of a unique index"
+))]
 pub(crate) struct CreateIndexArgs {
     #[command(flatten)]
     pub(crate) collection: CollectionArgs,
@@ -95,22 +98,28 @@ impl CreateIndexArgs {
 
 /// List the indexes of a collection
 #[derive(Args, Debug)]
+#[command(after_help = exit_codes!("there is no such collection"))]
 pub(crate) struct ListIndexesArgs {
     #[command(flatten)]
     pub(crate) collection: CollectionArgs,
     /// Print JSON, an index a line
     #[arg(long)]
     pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) memory: MemoryArgs,
 }
 
 /// Remove an index
 #[derive(Args, Debug)]
+#[command(after_help = exit_codes!("there is no such collection or index"))]
 pub(crate) struct DropIndexArgs {
     #[command(flatten)]
     pub(crate) collection: CollectionArgs,
     /// The name of the index
     #[arg(value_name = "NAME")]
     pub(crate) index: String,
+    #[command(flatten)]
+    pub(crate) memory: MemoryArgs,
 }
 
 #[cfg(test)]

@@ -25,6 +25,10 @@ use std::path::PathBuf;
 /// One thread reads and writes; a row that cannot be loaded ends the load, unless --bad-lines is
 /// given, and all rows before it are loaded.
 #[derive(Args, Debug)]
+#[command(after_help = exit_codes!(
+    "another document has the value of a unique index, or the key with --mode insert and \
+     --stop-on-error"
+))]
 pub(crate) struct LoadArgs {
     #[command(flatten)]
     pub(crate) collection: CollectionArgs,

@@ -1,5 +1,17 @@
 //! The arguments: one struct a command. Its comments are the help texts.
 
+/// The end of a command's help: what its exit codes mean. Those that all commands share are said
+/// in one place.
+macro_rules! exit_codes {
+    ($($own:literal)?) => {
+        concat!(
+            "Exit codes: 0 done, ",
+            $("1 ", $own, ", ",)?
+            "2 used wrongly, 3 input or output failed, 4 damaged data, 130 interrupted"
+        )
+    };
+}
+
 mod backup;
 mod demo;
 mod document;
@@ -24,11 +36,12 @@ pub(crate) use index::{
 pub(crate) use load::{FormatArg, LoadArgs, ModeArg, ProgressForm};
 pub(crate) use query::{DistinctArgs, ExportArgs, FindArgs, FormArg, HintArgs};
 pub(crate) use scan::{
-    AlterArgs, CollectionArgs, CollectionsArgs, CountArgs, DropArgs, JsonArgs, KeysArgs, ScanArgs,
+    AlterArgs, CollectionArgs, CollectionsArgs, CountArgs, DescribeArgs, DropArgs, JsonArgs,
+    KeysArgs, MemoryArgs, RenameArgs, ScanArgs,
 };
 pub(crate) use shell::{CompletionsArgs, ManArgs, ShellArgs};
 pub(crate) use upkeep::{
-    CheckpointArgs, CompactArgs, InspectArgs, RepairArgs, StatsArgs, VerifyArgs,
+    CheckpointArgs, CompactArgs, InspectArgs, RepairArgs, ScrubArgs, StatsArgs, VerifyArgs,
 };
 pub(crate) use watch::WatchArgs;
 
@@ -36,8 +49,9 @@ use clap::{Parser, Subcommand};
 
 /// An embedded storage engine for documents, from the command line.
 ///
-/// Data goes to stdout, everything else to stderr. Exit codes: 0 done, 1 not found or a check
-/// failed, 2 used wrongly, 3 input, output or corruption, 130 interrupted.
+/// Data goes to stdout, everything else to stderr. Exit codes: 0 done, 1 not found or not as
+/// required, 2 used wrongly, 3 input or output failed, 4 damaged data, 130 interrupted. The help of
+/// a command says what its code 1 means.
 #[derive(Debug, Parser)]
 #[command(name = "flagstone", version)]
 pub(crate) struct Args {
@@ -54,7 +68,7 @@ pub(crate) enum Command {
     Delete(DeleteArgs),
     Update(Box<UpdateArgs>),
     Scan(ScanArgs),
-    Find(FindArgs),
+    Find(Box<FindArgs>),
     Count(CountArgs),
     Distinct(DistinctArgs),
     Keys(KeysArgs),
@@ -62,7 +76,9 @@ pub(crate) enum Command {
     Watch(WatchArgs),
     Index(IndexArgs),
     Collections(CollectionsArgs),
+    Describe(DescribeArgs),
     Alter(AlterArgs),
+    Rename(RenameArgs),
     Drop(DropArgs),
     Backup(BackupArgs),
     Restore(RestoreArgs),
@@ -70,6 +86,7 @@ pub(crate) enum Command {
     Compact(CompactArgs),
     Stats(StatsArgs),
     Verify(VerifyArgs),
+    Scrub(ScrubArgs),
     Repair(RepairArgs),
     Inspect(InspectArgs),
     Generate(GenerateArgs),

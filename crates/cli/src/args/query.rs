@@ -1,6 +1,6 @@
 //! Arguments of the commands that ask: find, distinct, export.
 
-use super::{CollectionArgs, JsonArgs};
+use super::{CollectionArgs, JsonArgs, MemoryArgs};
 use clap::{Args, ValueEnum, ValueHint};
 use std::path::PathBuf;
 
@@ -8,8 +8,9 @@ use std::path::PathBuf;
 ///
 /// A filter is JSON in the manner of MongoDB: '{"subreddit":"rust","score":{"$gte":10}}'. Paths are
 /// dotted (author.name) or begin with $. In a pipe each document is a line of JSON; on a terminal
-/// they are a table.
-#[derive(Args, Debug)]
+/// they are a table of the columns that fit.
+#[derive(Args, Clone, Debug)]
+#[command(after_help = exit_codes!("there is no such collection"))]
 pub(crate) struct FindArgs {
     #[command(flatten)]
     pub(crate) collection: CollectionArgs,
@@ -44,20 +45,25 @@ pub(crate) struct FindArgs {
     #[command(flatten)]
     pub(crate) hint: HintArgs,
     /// Print how the documents would be found, and why, instead of the documents
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = ["keys", "page"])]
     pub(crate) explain: bool,
     /// As --explain, and find them: print what was read, too
-    #[arg(long, conflicts_with = "explain")]
+    #[arg(long, conflicts_with_all = ["explain", "keys", "page"])]
     pub(crate) analyze: bool,
     /// The form of the output [default: table on a terminal, else json]
     #[arg(long, value_name = "FORM")]
     pub(crate) format: Option<FormArg>,
     #[command(flatten)]
     pub(crate) json_mode: JsonArgs,
+    #[command(flatten)]
+    pub(crate) memory: MemoryArgs,
+    /// A shell prints this many, and the others on demand.
+    #[arg(skip)]
+    pub(crate) part: Option<u64>,
 }
 
 /// How documents are found, whatever the planner would choose.
-#[derive(Args, Debug)]
+#[derive(Args, Clone, Debug)]
 pub(crate) struct HintArgs {
     /// Use this index
     #[arg(long, value_name = "NAME", conflicts_with = "scan")]
@@ -72,6 +78,9 @@ pub(crate) struct HintArgs {
 pub(crate) enum FormArg {
     /// A line of JSON for each.
     Json,
+    /// Comma-separated values, quotes as in RFC 4180. The columns are the paths of --project, or
+    /// all fields that there are, for which the documents are read twice.
+    Csv,
     /// A table, for people.
     Table,
 }
@@ -80,6 +89,7 @@ pub(crate) enum FormArg {
 ///
 /// An element of an array counts as a value.
 #[derive(Args, Debug)]
+#[command(after_help = exit_codes!("there is no such collection"))]
 pub(crate) struct DistinctArgs {
     #[command(flatten)]
     pub(crate) collection: CollectionArgs,
@@ -92,16 +102,20 @@ pub(crate) struct DistinctArgs {
     pub(crate) limit: Option<u64>,
     #[command(flatten)]
     pub(crate) json_mode: JsonArgs,
+    #[command(flatten)]
+    pub(crate) memory: MemoryArgs,
 }
 
 /// Write documents to a file: JSON lines, or paths of them as CSV, TSV, Parquet or Arrow
 ///
-/// The file appears when it is complete. A name that ends in .zst is compressed by zstd, one in .gz
-/// by gzip. Without a filter all documents are written.
+/// The file appears when it is complete: an export that fails or is stopped leaves none. A name
+/// that ends in .zst is compressed by zstd, one in .gz by gzip. Without a filter all documents are
+/// written.
 ///
 /// The columns of Parquet and Arrow have types, which are inferred from all documents before the
 /// first is written. Values of different types are a column of JSON text.
 #[derive(Args, Debug)]
+#[command(after_help = exit_codes!("there is no such collection"))]
 pub(crate) struct ExportArgs {
     #[command(flatten)]
     pub(crate) collection: CollectionArgs,
@@ -135,4 +149,6 @@ pub(crate) struct ExportArgs {
     pub(crate) limit: Option<u64>,
     #[command(flatten)]
     pub(crate) json_mode: JsonArgs,
+    #[command(flatten)]
+    pub(crate) memory: MemoryArgs,
 }

@@ -1,12 +1,12 @@
-//! Arguments of the commands on many documents: scan, count, keys; on collections as a whole:
-//! collections, alter, drop.
+//! Arguments of the commands on many documents: scan, count, keys, describe; on collections as a
+//! whole: collections, alter, rename, drop.
 
 use clap::{Args, ValueHint};
 use flagstone::{Compression, JsonMode, parse_bytes};
 use std::path::PathBuf;
 
 /// Which collection.
-#[derive(Args, Debug)]
+#[derive(Args, Clone, Debug)]
 pub(crate) struct CollectionArgs {
     /// The directory of the database
     #[arg(value_name = "DB", value_hint = ValueHint::DirPath)]
@@ -32,8 +32,17 @@ impl JsonArgs {
     }
 }
 
+/// How much memory.
+#[derive(Args, Clone, Copy, Debug)]
+pub(crate) struct MemoryArgs {
+    /// The memory budget, as in 512MiB [default: a quarter of the machine's, 64 MiB to 4 GiB]
+    #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
+    pub(crate) memory: Option<u64>,
+}
+
 /// Print the documents of a range of keys, one a line, in the order of the keys
 #[derive(Args, Debug)]
+#[command(after_help = exit_codes!("there is no such collection"))]
 pub(crate) struct ScanArgs {
     #[command(flatten)]
     pub(crate) collection: CollectionArgs,
@@ -60,24 +69,83 @@ pub(crate) struct ScanArgs {
     pub(crate) json_key: bool,
     #[command(flatten)]
     pub(crate) json_mode: JsonArgs,
+    #[command(flatten)]
+    pub(crate) memory: MemoryArgs,
 }
 
-/// List the collections, one a line
+/// List the collections, with the number of their documents and their size
+///
+/// Counts come from counters, without reading documents. One that is only an estimate, because
+/// documents were replaced or removed and not compacted yet, begins with ~; the command count
+/// counts exactly. Sizes are the bytes of tables, compressed, and of memtables.
 #[derive(Args, Debug)]
+#[command(after_help = exit_codes!())]
 pub(crate) struct CollectionsArgs {
     /// The directory of the database
     #[arg(value_name = "DB", value_hint = ValueHint::DirPath)]
     pub(crate) database: PathBuf,
+    /// Print the names alone, one a line
+    #[arg(long, conflicts_with = "json")]
+    pub(crate) names: bool,
+    /// Print JSON, a collection a line
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) memory: MemoryArgs,
+}
+
+/// Show the fields of a collection: their types, the share of documents that have them, examples
+///
+/// Fields of maps have dotted paths, elements of arrays have the path of their array and []. A
+/// sample is half the first and half the last documents in the order of keys.
+#[derive(Args, Debug)]
+#[command(after_help = exit_codes!("there is no such collection"))]
+pub(crate) struct DescribeArgs {
+    #[command(flatten)]
+    pub(crate) collection: CollectionArgs,
+    /// The number of documents that are looked at
+    #[arg(long, value_name = "N", default_value_t = 1000,
+        value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) sample: u64,
+    /// Look at all documents
+    #[arg(long, conflicts_with = "sample")]
+    pub(crate) all: bool,
+    /// Print JSON, a field a line
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) memory: MemoryArgs,
+}
+
+/// Give a collection another name, with its documents and indexes
+///
+/// This takes a moment, however many documents there are. A name that is taken is refused.
+#[derive(Args, Debug)]
+#[command(after_help = exit_codes!("there is no such collection"))]
+pub(crate) struct RenameArgs {
+    #[command(flatten)]
+    pub(crate) collection: CollectionArgs,
+    /// The new name
+    #[arg(value_name = "NEW_NAME")]
+    pub(crate) new: String,
+    #[command(flatten)]
+    pub(crate) memory: MemoryArgs,
 }
 
 /// Remove a collection with all its documents and indexes
 ///
 /// This takes a moment, however many documents there are; delete --where {} removes them one by one
-/// and keeps the indexes.
+/// and keeps the indexes. On a terminal the command asks first.
 #[derive(Args, Debug)]
+#[command(after_help = exit_codes!("there is no such collection, or the answer was not yes"))]
 pub(crate) struct DropArgs {
     #[command(flatten)]
     pub(crate) collection: CollectionArgs,
+    /// Do not ask
+    #[arg(long, short)]
+    pub(crate) yes: bool,
+    #[command(flatten)]
+    pub(crate) memory: MemoryArgs,
 }
 
 /// Change how the tables of a collection are written from now on
@@ -86,6 +154,7 @@ pub(crate) struct DropArgs {
 /// compression differs. Indexes do not change. A compression is none, lz4, or zstd and a level of 1
 /// to 19: "zstd 3".
 #[derive(Args, Debug)]
+#[command(after_help = exit_codes!("there is no such collection"))]
 #[group(required = true, multiple = true, args = [
     "compression",
     "bottom_compression",
@@ -113,19 +182,25 @@ pub(crate) struct AlterArgs {
     /// The bits of filter for each key, 0 to 20 [default of new collections: 10]
     #[arg(long, value_name = "BITS")]
     pub(crate) filter_bits: Option<u8>,
+    #[command(flatten)]
+    pub(crate) memory: MemoryArgs,
 }
 
 /// Count the documents, or those that match a filter
 #[derive(Args, Debug)]
+#[command(after_help = exit_codes!("there is no such collection"))]
 pub(crate) struct CountArgs {
     #[command(flatten)]
     pub(crate) collection: CollectionArgs,
     /// The filter, as that of find [default: all documents]
     pub(crate) filter: Option<String>,
+    #[command(flatten)]
+    pub(crate) memory: MemoryArgs,
 }
 
 /// Print keys, one a line: all in order, or a random sample in random order
 #[derive(Args, Debug)]
+#[command(after_help = exit_codes!("there is no such collection"))]
 pub(crate) struct KeysArgs {
     #[command(flatten)]
     pub(crate) collection: CollectionArgs,
@@ -140,4 +215,6 @@ pub(crate) struct KeysArgs {
     pub(crate) json_key: bool,
     #[command(flatten)]
     pub(crate) json_mode: JsonArgs,
+    #[command(flatten)]
+    pub(crate) memory: MemoryArgs,
 }

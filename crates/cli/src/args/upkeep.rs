@@ -1,6 +1,7 @@
-//! Arguments of the commands on a whole database: checkpoint, compact, stats, verify, repair,
-//! inspect.
+//! Arguments of the commands on a whole database: checkpoint, compact, stats, verify, scrub,
+//! repair, inspect.
 
+use super::MemoryArgs;
 use clap::{Args, ValueHint};
 use flagstone::parse_bytes;
 use std::path::PathBuf;
@@ -8,8 +9,9 @@ use std::path::PathBuf;
 /// Make an independent copy of a database in milliseconds, by hard links of its tables
 ///
 /// The copy may be read, written, compacted and removed like any other database. To another file
-/// system its tables are copied.
+/// system its tables are copied. A checkpoint that fails or is stopped leaves an empty directory.
 #[derive(Args, Debug)]
+#[command(after_help = exit_codes!())]
 pub(crate) struct CheckpointArgs {
     /// The directory of the database
     #[arg(value_name = "DB", value_hint = ValueHint::DirPath)]
@@ -20,21 +22,26 @@ pub(crate) struct CheckpointArgs {
     /// If tables must be copied, copy at most this many bytes a second (20MiB, say)
     #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
     pub(crate) rate: Option<u64>,
+    #[command(flatten)]
+    pub(crate) memory: MemoryArgs,
 }
 
 /// Merge every tree down to its deepest level: overwritten and deleted data are removed
+///
+/// Ctrl-C stops; what was done stays.
 #[derive(Args, Debug)]
+#[command(after_help = exit_codes!())]
 pub(crate) struct CompactArgs {
     /// The directory of the database
     #[arg(value_name = "DB", value_hint = ValueHint::DirPath)]
     pub(crate) database: PathBuf,
-    /// The memory budget, as in 512MiB
-    #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
-    pub(crate) memory: Option<u64>,
+    #[command(flatten)]
+    pub(crate) memory: MemoryArgs,
 }
 
 /// Show levels, sizes, amplification and cache hits
 #[derive(Args, Debug)]
+#[command(after_help = exit_codes!())]
 pub(crate) struct StatsArgs {
     /// The directory of the database
     #[arg(value_name = "DB", value_hint = ValueHint::DirPath)]
@@ -42,27 +49,51 @@ pub(crate) struct StatsArgs {
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) memory: MemoryArgs,
 }
 
 /// Read everything and check every checksum, order and bound
 ///
-/// Checks the manifest, every record of the log, every block of every table, and that newer levels
-/// hold newer writes. Stops at the first error, with exit code 1.
+/// Checks the manifest, every record of the log, every block of every table, that newer levels hold
+/// newer writes, and that indexes and documents agree. Stops at the first damage, with exit code 4,
+/// and names file and offset; scrub names every damaged table.
 #[derive(Args, Debug)]
+#[command(after_help = exit_codes!())]
 pub(crate) struct VerifyArgs {
     /// The directory of the database
     #[arg(value_name = "DB", value_hint = ValueHint::DirPath)]
     pub(crate) database: PathBuf,
-    /// Check manifest, log and both ends of every table, without reading blocks
+    /// Check manifest, log and both ends of every table, without reading blocks, and no index
     #[arg(long)]
     pub(crate) quick: bool,
+    #[command(flatten)]
+    pub(crate) memory: MemoryArgs,
+}
+
+/// Read every table once past all caches, and name every one that is damaged
+///
+/// Compares each table with the checksum in the manifest, and goes on after damage; verify checks
+/// more, and stops at the first. The exit code is 4 if a table is damaged.
+#[derive(Args, Debug)]
+#[command(after_help = exit_codes!())]
+pub(crate) struct ScrubArgs {
+    /// The directory of the database
+    #[arg(value_name = "DB", value_hint = ValueHint::DirPath)]
+    pub(crate) database: PathBuf,
+    /// Read at most this many bytes a second (20MiB, say), which leaves the disk to others
+    #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
+    pub(crate) rate: Option<u64>,
+    #[command(flatten)]
+    pub(crate) memory: MemoryArgs,
 }
 
 /// Create a database from what can still be read of a damaged one, and report what is lost
 ///
 /// The original is not changed: the repaired database goes to another directory, with hard links to
-/// undamaged tables. The report goes to stdout. The exit code is 1 if anything is lost.
+/// undamaged tables. The report goes to stdout. The exit code is 4 if anything is lost.
 #[derive(Args, Debug)]
+#[command(after_help = exit_codes!())]
 pub(crate) struct RepairArgs {
     /// The directory of the damaged database
     #[arg(value_name = "DB", value_hint = ValueHint::DirPath)]
@@ -87,8 +118,12 @@ fn fold(text: &str) -> Result<(u32, String), String> {
     Ok((keyspace.parse().map_err(|_no_number| expected())?, name.to_owned()))
 }
 
-/// Print the contents of any file of a database, damaged or not
+/// Print the contents of a file of a database, damaged or not
+///
+/// A table, a segment of the log or of changes, a manifest or CURRENT. Damage is shown in its place
+/// and leaves the exit code 0: verify is what judges.
 #[derive(Args, Debug)]
+#[command(after_help = exit_codes!())]
 pub(crate) struct InspectArgs {
     /// A file in the directory of a database
     #[arg(value_hint = ValueHint::FilePath)]

@@ -1,6 +1,6 @@
 //! Arguments of watch.
 
-use super::JsonArgs;
+use super::{JsonArgs, MemoryArgs};
 use crate::units;
 use clap::{Args, ValueHint};
 use std::path::PathBuf;
@@ -10,6 +10,9 @@ use std::time::Duration;
 ///
 /// The database must keep changes: --keep makes it do so, from then on, and ends.
 #[derive(Args, Debug)]
+#[command(after_help = exit_codes!(
+    "there is no such collection or keyspace, or the changes after TOKEN are not kept any more"
+))]
 pub(crate) struct WatchArgs {
     /// The directory of the database
     #[arg(value_name = "DB", value_hint = ValueHint::DirPath)]
@@ -38,4 +41,6 @@ pub(crate) struct WatchArgs {
     pub(crate) keep_for: Option<Duration>,
     #[command(flatten)]
     pub(crate) json_mode: JsonArgs,
+    #[command(flatten)]
+    pub(crate) memory: MemoryArgs,
 }

@@ -1,19 +1,25 @@
 //! `backup`: adds a generation to the backups of a database; lists, checks and drops generations.
 
+use super::open;
 use crate::args::BackupArgs;
 use crate::failure::Failure;
+use crate::interrupt;
 use crate::output::{self, Output};
 use crate::units::{counted, show_bytes};
-use flagstone::{BackupInfo, Backups, Database, DateTime};
+use flagstone::{BackupInfo, Backups, Database, DateTime, interruptible};
 use std::path::Path;
 
 pub(super) fn run(args: &BackupArgs) -> Result<(), Failure> {
     if args.rate.is_some() && args.paths.len() < 2 {
         return Err(Failure::Usage("--rate is for a new generation: expected DB and DIR".into()));
     }
+    if args.memory.memory.is_some() && args.paths.len() < 2 {
+        let text = "--memory is for a new generation: expected DB and DIR";
+        return Err(Failure::Usage(text.into()));
+    }
     let dir = match &args.paths[..] {
         [database, dir] => {
-            make(database, dir, args.rate)?;
+            make(database, dir, args)?;
             dir
         }
         [dir] if args.list || args.verify || args.keep.is_some() => dir,
@@ -43,16 +49,21 @@ pub(super) fn run(args: &BackupArgs) -> Result<(), Failure> {
     Ok(())
 }
 
-fn make(database: &Path, dir: &Path, rate: Option<u64>) -> Result<(), Failure> {
-    let builder = || Database::builder(database).copy_bytes_per_second(rate.unwrap_or(0));
+fn make(database: &Path, dir: &Path, args: &BackupArgs) -> Result<(), Failure> {
+    let builder = || {
+        let builder = open::with_memory(Database::builder(database), args.memory.memory);
+        builder.copy_bytes_per_second(args.rate.unwrap_or(0))
+    };
+    interrupt::listen()?;
     // After a clean close everything is in tables, and nothing has to be written.
     let mut source = builder().open_read_only()?;
     if source.stats().memtable_bytes > 0 {
         source.close()?;
         source = builder().create_if_missing(false).open()?;
     }
-    let made = source.backup(dir)?;
+    let made = interruptible(interrupt::is_asked, || source.backup(dir));
     source.close()?;
+    let made = made?;
     output::note(&format!(
         "generation {}: {} tables of {} at {}, {} tables of {} copied",
         made.generation,
@@ -98,5 +109,5 @@ fn verify(backups: &Backups) -> Result<(), Failure> {
     }
     output.line(&report.to_string())?;
     output.flush()?;
-    report.check().map_err(|error| Failure::Check(error.to_string()))
+    report.check().map_err(|error| Failure::Damage(error.to_string()))
 }

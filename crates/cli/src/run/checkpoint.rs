@@ -1,19 +1,24 @@
 //! `checkpoint`: an independent copy of a database, made of hard links.
 
+use super::open;
 use crate::args::CheckpointArgs;
 use crate::failure::Failure;
-use crate::output;
 use crate::units::show_bytes;
-use flagstone::Database;
+use crate::{interrupt, output};
+use flagstone::{Database, interruptible};
 use std::time::Instant;
 
 pub(super) fn run(args: &CheckpointArgs) -> Result<(), Failure> {
     let builder = Database::builder(&args.database).create_if_missing(false);
+    let builder = open::with_memory(builder, args.memory.memory);
+    interrupt::listen()?;
     let database = builder.copy_bytes_per_second(args.rate.unwrap_or(0)).open()?;
     let started = Instant::now();
-    let made = database.checkpoint(&args.copy)?;
+    // An error, and a stop is one, leaves nothing of the copy.
+    let made = interruptible(interrupt::is_asked, || database.checkpoint(&args.copy));
     let took = started.elapsed();
     database.close()?;
+    let made = made?;
     let copied = match made.bytes_copied {
         0 => String::new(),
         bytes => format!(", {} of it copied: no links lead there", show_bytes(bytes)),

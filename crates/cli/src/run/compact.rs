@@ -12,7 +12,7 @@ use std::ops::ControlFlow;
 use std::time::Instant;
 
 pub(super) fn run(args: &CompactArgs) -> Result<(), Failure> {
-    let database = open::to_write(&args.database, args.memory)?;
+    let database = open::to_write(&args.database, args.memory.memory)?;
     let (before, started) = (database.stats(), Instant::now());
     interrupt::listen()?;
     let shown = Shown::new();

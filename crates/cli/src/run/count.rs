@@ -6,7 +6,7 @@ use crate::failure::Failure;
 use crate::output::Output;
 
 pub(super) fn run(args: &CountArgs) -> Result<(), Failure> {
-    let asked = Asked::open(&args.collection, args.filter.as_deref())?;
+    let asked = Asked::open(&args.collection, args.filter.as_deref(), args.memory)?;
     let count = match &args.filter {
         Some(_) => asked.find().count()?,
         None => asked.collection.count()?,

@@ -7,7 +7,7 @@ use crate::interrupt;
 use crate::output::Output;
 
 pub(super) fn run(args: &DistinctArgs) -> Result<(), Failure> {
-    let asked = Asked::open(&args.collection, args.filter.as_deref())?;
+    let asked = Asked::open(&args.collection, args.filter.as_deref(), args.memory)?;
     let mut find = asked.find();
     if let Some(limit) = args.limit {
         find = find.limit(limit);

@@ -2,18 +2,17 @@
 
 use super::columnar;
 use super::query::{self, Asked};
+use super::table::{Column, Table};
 use super::target;
 use crate::args::{ExportArgs, FormatArg};
 use crate::failure::Failure;
 use crate::units::counted;
 use crate::{interrupt, output};
-use flagstone::json::append_json;
-use flagstone::{Cursor, FieldPath, JsonMode, Reached, View};
+use flagstone::{Cursor, JsonMode};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use std::fs::File;
 use std::io::{BufWriter, ErrorKind, Write};
-use std::ops::ControlFlow;
 use std::path::Path;
 
 pub(super) fn run(args: &ExportArgs) -> Result<(), Failure> {
@@ -23,9 +22,12 @@ pub(super) fn run(args: &ExportArgs) -> Result<(), Failure> {
         }
         return columnar::export(args, form);
     }
+    if let Some(project) = &args.project {
+        query::check_option("--project", project)?;
+    }
     let form = Form::of(args)?;
     let sort = args.sort.as_deref().map(query::check_sort).transpose()?;
-    let asked = Asked::open(&args.collection, args.filter.as_deref())?;
+    let asked = Asked::open(&args.collection, args.filter.as_deref(), args.memory)?;
     let mut find = asked.find();
     if let Some(sort) = sort {
         find = find.sort(sort);
@@ -52,8 +54,7 @@ const NO_JSON: &str = "--extended-json is for JSON";
 /// How a document is written.
 enum Form {
     Json(JsonMode),
-    /// The columns, the byte between them, and whether there are quotes.
-    Table(Vec<(String, FieldPath)>, u8),
+    Table(Table),
 }
 
 impl Form {
@@ -89,92 +90,32 @@ impl Form {
             let text = "a table needs its columns, as in --fields id,author.name";
             return Err(Failure::Usage(text.to_owned()));
         }
-        let column = |text: &String| match FieldPath::parse(text.trim()) {
-            Ok(path) => Ok((text.trim().to_owned(), path)),
-            Err(error) => Err(Failure::Usage(format!("--fields {text}: {error}"))),
+        let column = |text: &String| {
+            Column::path(text.trim())
+                .map_err(|error| Failure::Usage(format!("--fields {text}: {error}")))
         };
-        Ok(Self::Table(args.fields.iter().map(column).collect::<Result<_, _>>()?, delimiter))
+        let columns = args.fields.iter().map(column).collect::<Result<_, _>>()?;
+        Ok(Self::Table(Table { columns, delimiter }))
     }
 
     /// Appends the line that names the columns.
     fn header(&self, line: &mut Vec<u8>) {
-        let Self::Table(columns, delimiter) = self else { return };
-        for (n, (name, _)) in columns.iter().enumerate() {
-            append_field(n, name.as_bytes(), *delimiter, line);
+        if let Self::Table(table) = self {
+            table.header(line);
         }
-        line.push(b'\n');
     }
 
     /// Appends the line of the cursor's document.
     fn line(&self, cursor: &mut Cursor<'_>, line: &mut Vec<u8>) -> Result<(), Failure> {
-        let (columns, delimiter) = match self {
-            Self::Table(columns, delimiter) => (columns, delimiter),
+        match self {
             Self::Json(mode) => {
                 cursor.append_json_as(*mode, line)?;
                 line.push(b'\n');
-                return Ok(());
+                Ok(())
             }
-        };
-        let view = cursor.view()?;
-        let mut field = Vec::new();
-        for (n, (_, path)) in columns.iter().enumerate() {
-            field.clear();
-            append_value(&view, path, &mut field)?;
-            append_field(n, &field, *delimiter, line);
-        }
-        line.push(b'\n');
-        Ok(())
-    }
-}
-
-/// Appends what is at `path`: text as it is, nothing for null, other values as JSON. Several
-/// values, which a path through an array reaches, are a JSON array.
-fn append_value(view: &View<'_>, path: &FieldPath, out: &mut Vec<u8>) -> Result<(), Failure> {
-    let mut values = Vec::new();
-    path.reach(view, |reached| {
-        if let Reached::Value(value) = reached {
-            values.push(value);
-        }
-        Ok(ControlFlow::Continue(()))
-    })?;
-    match &values[..] {
-        [] => {}
-        [value] if value.is_null() => {}
-        [value] => match value.as_str() {
-            Some(text) => out.extend_from_slice(text.as_bytes()),
-            None => append_json(value, out)?,
-        },
-        several => {
-            for (n, value) in several.iter().enumerate() {
-                out.push(if n == 0 { b'[' } else { b',' });
-                append_json(value, out)?;
-            }
-            out.push(b']');
+            Self::Table(table) => table.row(None, &cursor.view()?, line),
         }
     }
-    Ok(())
-}
-
-/// Appends the field `n` of a line. CSV puts it in quotes where it needs them; TSV, which has none,
-/// gets spaces for tabs and line ends.
-fn append_field(n: usize, field: &[u8], delimiter: u8, line: &mut Vec<u8>) {
-    if n > 0 {
-        line.push(delimiter);
-    }
-    let is_special = |byte: &u8| matches!(*byte, b'\r' | b'\n') || *byte == delimiter;
-    if delimiter == b'\t' {
-        line.extend(field.iter().map(|byte| if is_special(byte) { b' ' } else { *byte }));
-        return;
-    }
-    if !field.iter().any(|byte| is_special(byte) || *byte == b'"') {
-        line.extend_from_slice(field);
-        return;
-    }
-    line.push(b'"');
-    for byte in field {
-        line.extend_from_slice(if *byte == b'"' { b"\"\"" } else { std::slice::from_ref(byte) });
-    }
-    line.push(b'"');
 }
 
 /// Writes to `file`, compressed as the end of `path` says. Errors name the file `part`.
@@ -225,7 +166,9 @@ fn write(
     form.header(&mut lines);
     while cursor.advance()? {
         interrupt::check()?;
-        form.line(&mut cursor, &mut lines)?;
+        if let Err(failure) = form.line(&mut cursor, &mut lines) {
+            return Err(failure.of_document(&cursor.key()?));
+        }
         count += 1;
         if lines.len() >= BUFFER_BYTES {
             to.write_all(&lines).map_err(failed)?;

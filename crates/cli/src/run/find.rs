@@ -1,18 +1,28 @@
 //! `find`: documents that match a filter, groups of them, or how they would be found.
 
+use super::more::{self, Rest};
 use super::open;
-use super::query::{self, Asked, Rows, hint};
+use super::query::{self, Asked, KEY_COLUMN, Rows, hint};
 use crate::args::{FindArgs, FormArg};
 use crate::failure::Failure;
 use crate::interrupt;
 use crate::output::{self, Output};
-use flagstone::{Cursor, Explain, Find, Group, Map, Value};
+use flagstone::{Cursor, Explain, Find, Group};
 use std::io::IsTerminal;
 
 pub(super) fn run(args: &FindArgs) -> Result<(), Failure> {
     let group = args.group.as_deref().map(query::group).transpose()?;
     let sort = args.sort.as_deref().map(query::check_sort).transpose()?;
-    let asked = Asked::open(&args.collection, args.filter.as_deref())?;
+    if let Some(project) = &args.project {
+        query::check_option("--project", project)?;
+    }
+    if args.json_mode.extended_json && matches!(args.format, Some(FormArg::Csv | FormArg::Table)) {
+        return Err(Failure::Usage("--extended-json is for --format json".to_owned()));
+    }
+    if (args.explain || args.analyze) && args.format == Some(FormArg::Csv) {
+        return Err(Failure::Usage("a plan is printed as --format json or table".to_owned()));
+    }
+    let asked = Asked::open(&args.collection, args.filter.as_deref(), args.memory)?;
     if let Some(index) = &args.hint.index {
         open::check_index(&asked.collection, index).map_err(Failure::Usage)?;
     }
@@ -21,28 +31,61 @@ pub(super) fn run(args: &FindArgs) -> Result<(), Failure> {
         return explain(&find, group.as_ref(), args);
     }
     let mut rows = Rows::new(args.format, columns(args), args.json_mode.mode());
-    let mut next = None;
+    let (keys, project) = (args.keys, args.project.as_deref());
+    let (mut next, mut rest) = (None, None);
     if let Some(group) = &group {
-        for value in find.group(group)? {
+        let groups = match args.part {
+            Some(part) => find.limit(part + 1).group(group)?,
+            None => find.group(group)?,
+        };
+        for (number, value) in (0..).zip(groups) {
             interrupt::check()?;
-            rows.value(value?)?;
+            if args.part == Some(number) {
+                rest = Some(Rest::Skip(args.skip + number));
+                break;
+            }
+            rows.group(value?)?;
         }
-    } else if let Some(documents) = args.page {
+    } else if let Some(documents) = args.page.or(args.part.filter(|_| args.skip == 0)) {
         let page = find.page(documents)?;
-        for (key, document) in page.documents {
-            let value = document.root().to_value()?;
-            rows.value(match (args.keys, &rows) {
-                (false, _) => value,
-                (true, Rows::Json(_)) => entry(key, value),
-                (true, Rows::Table(_)) => keyed(key, value),
-            })?;
+        rows.begin(keys, project, |visit| {
+            page.documents.iter().try_for_each(|(_, document)| visit(&document.root()))
+        })?;
+        for (key, document) in &page.documents {
+            let printed = rows.document(keys.then_some(key), &document.root());
+            printed.map_err(|failure| failure.of_document(key))?;
         }
-        next = page.next.map(|next| format!("next page: --page {documents} --after {next}"));
+        match (page.next, args.part) {
+            (Some(token), Some(_)) => rest = Some(Rest::After(token.to_string())),
+            (Some(token), None) => {
+                next = Some(format!("next page: --page {documents} --after {token}"))
+            }
+            (None, _) => {}
+        }
     } else {
-        print(find.run()?, args.keys, &mut rows)?;
+        let find = match args.part {
+            Some(part) => find.limit(part + 1),
+            None => find,
+        };
+        rows.begin(keys, project, |visit| {
+            let mut cursor = find.run()?;
+            while cursor.advance()? {
+                interrupt::check()?;
+                let visited = visit(&cursor.view()?);
+                visited.map_err(|failure| named(&cursor, failure))?;
+            }
+            Ok(())
+        })?;
+        if print(find.run()?, keys, args.part, &mut rows)? {
+            rest = args.part.map(|part| Rest::Skip(args.skip + part));
+        }
     }
     rows.end()?;
     next.iter().for_each(|next| output::note(next));
+    if rest.is_some() {
+        output::note("it prints more");
+    }
+    more::keep(rest);
     Ok(())
 }
 
@@ -66,45 +109,41 @@ fn find(asked: &Asked, args: &FindArgs, sort: Option<&str>) -> Find<'static> {
     }
 }
 
-/// Prints the documents of a cursor.
-fn print(mut cursor: Cursor<'_>, keys: bool, rows: &mut Rows) -> Result<(), Failure> {
+/// Prints the documents of a cursor, at most `part`. Returns whether there are more.
+fn print(
+    mut cursor: Cursor<'_>,
+    keys: bool,
+    part: Option<u64>,
+    rows: &mut Rows,
+) -> Result<bool, Failure> {
+    let mut printed_count = 0;
     while cursor.advance()? {
         interrupt::check()?;
-        match rows {
-            Rows::Json(output) if keys => output.entry(&cursor.key()?, &cursor.document()?)?,
-            Rows::Json(output) => {
-                output.json(|mode, line| Ok(cursor.append_json_as(mode, line)?))?;
-            }
-            Rows::Table(grid) => {
-                let value = cursor.document()?.root().to_value()?;
-                grid.row(if keys { keyed(cursor.key()?, value) } else { value })?;
-            }
+        if part == Some(printed_count) {
+            return Ok(true);
         }
+        printed_count += 1;
+        let key = if keys { Some(cursor.key()?) } else { None };
+        let printed = match (&mut *rows, &key) {
+            (Rows::Json(output), None) => {
+                output.json(|mode, line| Ok(cursor.append_json_as(mode, line)?))
+            }
+            (rows, key) => match cursor.view() {
+                Ok(view) => rows.document(key.as_ref(), &view),
+                Err(error) => Err(error.into()),
+            },
+        };
+        printed.map_err(|failure| named(&cursor, failure))?;
     }
-    Ok(())
+    Ok(false)
 }
 
-/// `{"key":..,"document":..}`.
-fn entry(key: Value, document: Value) -> Value {
-    let mut map = Map::new();
-    map.insert("key", key);
-    map.insert("document", document);
-    Value::Map(map)
-}
-
-/// The column of keys in a table.
-const KEY_COLUMN: &str = "(key)";
-
-/// The fields of a document after its key, which is a column of a table.
-fn keyed(key: Value, document: Value) -> Value {
-    let fields = match document {
-        Value::Map(fields) => fields,
-        other => std::iter::once((Value::from("value"), other)).collect(),
-    };
-    let key = std::iter::once((Value::from(KEY_COLUMN), key));
-    Value::Map(
-        key.chain(fields.iter().map(|(name, value)| (name.clone(), value.clone()))).collect(),
-    )
+/// Names the document of the cursor in a failure.
+fn named(cursor: &Cursor<'_>, failure: Failure) -> Failure {
+    match cursor.key() {
+        Ok(key) => failure.of_document(&key),
+        Err(_unknown) => failure,
+    }
 }
 
 /// The columns in the order in which they were asked for: the first names of the paths.

@@ -1,7 +1,9 @@
 //! `generate`: realistic data as JSON lines.
 
+use super::target;
 use crate::args::{CommentsArgs, Generate, GenerateArgs};
 use crate::failure::Failure;
+use crate::interrupt;
 use crate::output::note;
 use crate::units::{counted, per_second, show_bytes};
 use flagstone_comments::Comments;
@@ -16,6 +18,22 @@ pub(super) fn run(args: &GenerateArgs) -> Result<(), Failure> {
     }
 }
 
+/// A file that takes no more once a stop was requested.
+struct Stopping(File);
+
+impl Write for Stopping {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if interrupt::is_asked() {
+            return Err(io::Error::other("stopped"));
+        }
+        self.0.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
+}
+
 fn comments(args: &CommentsArgs) -> Result<(), Failure> {
     let cores = || std::thread::available_parallelism().map_or(1, usize::from);
     let threads = args.threads.map_or_else(cores, usize::from);
@@ -26,17 +44,17 @@ fn comments(args: &CommentsArgs) -> Result<(), Failure> {
         Ok(made)
     };
     let output = args.output.as_deref().filter(|path| *path != Path::new("-"));
-    let made: io::Result<u64> = match output {
-        Some(path) => {
-            let mut file = File::create(path).map_err(|e| Failure::io("create", path, &e))?;
-            make(&mut file)
-        }
-        None => make(&mut io::stdout().lock()),
-    };
-    let bytes = made.map_err(|error| match (error.kind(), output) {
+    let failed = |error: io::Error, path: &Path| match (error.kind(), output) {
+        _ if interrupt::is_asked() => Failure::Interrupted("stopped before the end".to_owned()),
         (ErrorKind::BrokenPipe, None) => Failure::OutputClosed,
-        (_, output) => Failure::io("write", output.unwrap_or(Path::new("stdout")), &error),
-    })?;
+        _ => Failure::io("write", path, &error),
+    };
+    let bytes = match output {
+        Some(path) => target::write(path, |file, path| {
+            make(&mut Stopping(file)).map_err(|error| failed(error, path))
+        })?,
+        None => make(&mut io::stdout().lock()).map_err(|e| failed(e, Path::new("stdout")))?,
+    };
     if output.is_some() {
         let took = started.elapsed();
         let (count, rate) = (counted(args.count, "comment"), show_bytes(per_second(bytes, took)));

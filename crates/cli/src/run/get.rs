@@ -4,13 +4,16 @@ use super::open;
 use crate::args::GetArgs;
 use crate::failure::Failure;
 use crate::output::Output;
+use crate::pretty;
 use crate::units::show_moment;
+use flagstone::json::{append_json_as, append_value_json_as};
 use flagstone::{JsonPath, Malformed, Pointer, Value, View};
+use std::io::IsTerminal;
 
 pub(super) fn run(args: &GetArgs) -> Result<(), Failure> {
     let key = open::key_of(&args.key)?;
     let paths = args.paths.iter().map(|text| Path::parse(text)).collect::<Result<Vec<_>, _>>()?;
-    let database = open::to_read(&args.key.collection.database)?;
+    let database = open::to_read(&args.key.collection.database, args.memory)?;
     let collection = open::collection(&database, &args.key.collection)?;
     let mut output = Output::in_mode(args.key.json_mode.mode());
     if !paths.is_empty() {
@@ -18,7 +21,13 @@ pub(super) fn run(args: &GetArgs) -> Result<(), Failure> {
         let found: Option<Vec<Vec<Value>>> = collection.look(key, look)?;
         let found = found.ok_or_else(|| open::no_document(&args.key, &collection))?;
         for value in found.iter().flatten() {
-            output.key(value, true)?;
+            output.json(|mode, line| {
+                let append = |json: &mut Vec<u8>| {
+                    append_value_json_as(value, mode, json);
+                    Ok(())
+                };
+                put(append, args.pretty, line)
+            })?;
         }
         output.flush()?;
         return match found.iter().position(Vec::is_empty) {
@@ -33,9 +42,29 @@ pub(super) fn run(args: &GetArgs) -> Result<(), Failure> {
     let document = found.ok_or_else(|| open::no_document(&args.key, &collection))?;
     match args.expires {
         true => output.line(&collection.expiry(key)?.map_or("never".into(), show_moment))?,
-        false => output.document(&document)?,
+        false => {
+            let is_pretty = args.pretty || (!args.compact && std::io::stdout().is_terminal());
+            output.json(|mode, line| {
+                put(|json| append_json_as(&document.root(), mode, json), is_pretty, line)
+            })?;
+        }
     }
     output.flush()
+}
+
+/// Appends the JSON that `append` appends, indented if it is to be pretty.
+fn put(
+    append: impl FnOnce(&mut Vec<u8>) -> Result<(), Malformed>,
+    is_pretty: bool,
+    line: &mut Vec<u8>,
+) -> Result<(), Failure> {
+    if !is_pretty {
+        return Ok(append(line)?);
+    }
+    let mut json = Vec::new();
+    append(&mut json)?;
+    pretty::append(&json, line);
+    Ok(())
 }
 
 /// Which parts of a document are wanted.

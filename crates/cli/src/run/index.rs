@@ -101,7 +101,7 @@ fn bar() -> Option<ProgressBar> {
 }
 
 fn list(args: &ListIndexesArgs) -> Result<(), Failure> {
-    let database = open::to_read(&args.collection.database)?;
+    let database = open::to_read(&args.collection.database, args.memory)?;
     let mut output = Output::new();
     let collection = open::collection(&database, &args.collection)?;
     for index in collection.indexes() {
@@ -145,7 +145,7 @@ fn values(values: &[Option<Value>]) -> Vec<Option<String>> {
 }
 
 fn drop_one(args: &DropIndexArgs) -> Result<(), Failure> {
-    let database = open::to_write(&args.collection.database, None)?;
+    let database = open::to_write(&args.collection.database, args.memory.memory)?;
     let collection = open::collection(&database, &args.collection)?;
     let known = open::check_index(&collection, &args.index).map_err(Failure::NotFound);
     let dropped = known.and_then(|()| Ok(collection.drop_index(&args.index).map(drop)?));

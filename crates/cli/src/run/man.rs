@@ -1,9 +1,10 @@
 //! `man`: the manual pages, made of the help texts.
 
+use super::target;
 use crate::args::{Args, ManArgs};
 use crate::failure::Failure;
 use crate::output;
-use clap::CommandFactory;
+use clap::{Command, CommandFactory};
 use std::path::Path;
 
 pub(super) fn run(args: &ManArgs) -> Result<(), Failure> {
@@ -21,6 +22,19 @@ pub(super) fn run(args: &ManArgs) -> Result<(), Failure> {
 
 fn write_all(dir: &Path) -> Result<(), Failure> {
     std::fs::create_dir_all(dir).map_err(|error| Failure::io("create", dir, &error))?;
-    clap_mangen::generate_to(Args::command(), dir)
-        .map_err(|error| Failure::io("write pages to", dir, &error))
+    let mut command = Args::command().disable_help_subcommand(true);
+    command.build();
+    write_page(command, dir)
+}
+
+/// Writes the page of a command, and of those below it.
+fn write_page(command: Command, dir: &Path) -> Result<(), Failure> {
+    for below in command.get_subcommands().filter(|below| !below.is_hide_set()) {
+        write_page(below.clone(), dir)?;
+    }
+    let page = clap_mangen::Man::new(command);
+    let path = dir.join(page.get_filename());
+    target::write(&path, |mut file, path| {
+        page.render(&mut file).map_err(|error| Failure::io("write", path, &error))
+    })
 }

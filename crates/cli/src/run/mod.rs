@@ -6,9 +6,11 @@ mod collections;
 mod columnar;
 mod compact;
 mod completions;
+mod confirm;
 mod count;
 mod delete;
 mod demo;
+mod describe;
 mod distinct;
 mod expiry;
 mod export;
@@ -21,14 +23,17 @@ mod keys;
 mod load;
 mod man;
 mod many;
+mod more;
 mod open;
 mod put;
 mod query;
 mod repair;
 mod restore;
 mod scan;
+mod scrub;
 mod shell;
 mod stats;
+mod table;
 mod target;
 mod update;
 mod verify;
@@ -52,7 +57,9 @@ pub(crate) fn run(command: Command) -> Result<(), Failure> {
         Command::Watch(args) => watch::run(&args),
         Command::Index(args) => index::run(&args),
         Command::Collections(args) => collections::list(&args),
+        Command::Describe(args) => describe::run(&args),
         Command::Alter(args) => collections::alter(&args),
+        Command::Rename(args) => collections::rename(&args),
         Command::Drop(args) => collections::drop_one(&args),
         Command::Count(args) => count::run(&args),
         Command::Keys(args) => keys::run(&args),
@@ -63,6 +70,7 @@ pub(crate) fn run(command: Command) -> Result<(), Failure> {
         Command::Stats(args) => stats::run(&args),
         Command::Repair(args) => repair::run(&args),
         Command::Verify(args) => verify::run(&args),
+        Command::Scrub(args) => scrub::run(&args),
         Command::Inspect(args) => inspect::run(&args),
         Command::Generate(args) => generate::run(&args),
         Command::Demo(args) => demo::run(&args),

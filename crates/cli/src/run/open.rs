@@ -1,6 +1,6 @@
 //! Opening for the commands: reading changes no file, and only writing creates what is missing.
 
-use crate::args::{CollectionArgs, JsonArgs, KeyArgs, TargetArgs, WatchArgs};
+use crate::args::{CollectionArgs, JsonArgs, KeyArgs, MemoryArgs, TargetArgs, WatchArgs};
 use crate::failure::Failure;
 use flagstone::json::JsonParser;
 use flagstone::{Builder, Collection, Database, Durability, JsonError, JsonOptions, Value};
@@ -15,8 +15,14 @@ pub(super) fn hold(path: &Path, database: &Database) {
     HELD.get_or_init(|| (path.to_owned(), database.clone()));
 }
 
-fn held(path: &Path) -> Option<Database> {
-    HELD.get().filter(|(known, _)| known == path).map(|(_, database)| database.clone())
+fn held(path: &Path, memory: Option<u64>) -> Result<Option<Database>, Failure> {
+    match HELD.get().filter(|(known, _)| known == path) {
+        Some(_) if memory.is_some() => {
+            let text = "the shell has the database open: give --memory to flagstone shell";
+            Err(Failure::Usage(text.to_owned()))
+        }
+        held => Ok(held.map(|(_, database)| database.clone())),
+    }
 }
 
 /// Returns whether a shell keeps the database open between commands.
@@ -30,20 +36,30 @@ pub(super) fn close(database: Database) -> Result<(), Failure> {
 }
 
 /// Opens the database in `path` for reading.
-pub(super) fn to_read(path: &Path) -> Result<Database, Failure> {
-    held(path).map_or_else(|| Ok(Database::open_read_only(path)?), Ok)
+pub(super) fn to_read(path: &Path, memory: MemoryArgs) -> Result<Database, Failure> {
+    match held(path, memory.memory)? {
+        Some(database) => Ok(database),
+        None => Ok(with_memory(Database::builder(path), memory.memory).open_read_only()?),
+    }
 }
 
 /// Opens the database in `path` for reading, with a directory for queries that do not fit into
 /// memory. It is created when it is needed.
-pub(super) fn to_read_with_scratch(path: &Path, scratch: &Path) -> Result<Database, Failure> {
-    let open = || Ok(Database::builder(path).scratch_dir(scratch).open_read_only()?);
-    held(path).map_or_else(open, Ok)
+pub(super) fn to_read_with_scratch(
+    path: &Path,
+    scratch: &Path,
+    memory: MemoryArgs,
+) -> Result<Database, Failure> {
+    if let Some(database) = held(path, memory.memory)? {
+        return Ok(database);
+    }
+    let builder = Database::builder(path).scratch_dir(scratch);
+    Ok(with_memory(builder, memory.memory).open_read_only()?)
 }
 
 /// Opens the database in `path`, which must exist, for writing.
 pub(super) fn to_write(path: &Path, memory: Option<u64>) -> Result<Database, Failure> {
-    if let Some(database) = held(path) {
+    if let Some(database) = held(path, memory)? {
         return Ok(database);
     }
     Ok(with_memory(Database::builder(path), memory).create_if_missing(false).open()?)
@@ -55,13 +71,14 @@ pub(super) fn or_make(
     memory: Option<u64>,
     durability: Durability,
 ) -> Result<Database, Failure> {
-    if let Some(database) = held(path) {
+    if let Some(database) = held(path, memory)? {
         return Ok(database);
     }
     Ok(with_memory(Database::builder(path), memory).durability(durability).open()?)
 }
 
-fn with_memory(builder: Builder, memory: Option<u64>) -> Builder {
+/// Returns a builder with this memory budget.
+pub(super) fn with_memory(builder: Builder, memory: Option<u64>) -> Builder {
     match memory {
         Some(bytes) => builder.memory_budget(bytes),
         None => builder,
@@ -76,7 +93,7 @@ pub(super) fn collection(
     if let Some(collection) = database.existing_collection(&args.name)? {
         return Ok(collection);
     }
-    let there = listed(&collections(database));
+    let there = listed(&collections(database), &args.name);
     let (name, database) = (&args.name, args.database.display());
     Err(Failure::NotFound(format!(
         "there is no collection {name:?} in {database}, which has {there}"
@@ -90,7 +107,7 @@ pub(super) fn check_keyspace(database: &Database, args: &WatchArgs) -> Result<()
     if names.contains(name) {
         return Ok(());
     }
-    let (database, there) = (args.database.display(), listed(&names));
+    let (database, there) = (args.database.display(), listed(&names, name));
     Err(Failure::NotFound(format!(
         "there is no keyspace {name:?} in {database}, which has {there}"
     )))
@@ -103,14 +120,29 @@ pub(super) fn collections(database: &Database) -> Vec<String> {
     documents.map(|info| info.name).collect()
 }
 
-/// Names for a message: `none`, or the first ten.
-fn listed(names: &[String]) -> String {
+/// Names for a message: `none`, or the first ten, and which one may be meant by `wanted`.
+fn listed(names: &[String], wanted: &str) -> String {
     const MOST: usize = 10;
-    match names.len() {
+    let there = match names.len() {
         0 => "none".to_owned(),
         count @ ..=MOST => names[..count].join(", "),
         count => format!("{} and {} more", names[..MOST].join(", "), count - MOST),
+    };
+    match nearest(names, wanted) {
+        Some(meant) => format!("{there}; did you mean {meant}?"),
+        None => there,
     }
+}
+
+/// Returns the name that a misspelled one is most like: a letter in three may differ.
+fn nearest<'a>(names: &'a [String], wanted: &str) -> Option<&'a String> {
+    let most = wanted.chars().count().div_ceil(3);
+    let distance =
+        |name: &String| strsim::damerau_levenshtein(&name.to_lowercase(), &wanted.to_lowercase());
+    let near = names.iter().map(|name| (distance(name), name));
+    // Of names that are all other letters, none is near.
+    let near = near.filter(|(far, name)| *far <= most && *far < name.chars().count());
+    near.min_by_key(|(far, _)| *far).map(|(_, name)| name)
 }
 
 /// Refuses an index that does not exist, with this text.
@@ -119,7 +151,7 @@ pub(super) fn check_index(collection: &Collection, index: &str) -> Result<(), St
     if names.iter().any(|name| name == index) {
         return Ok(());
     }
-    let (collection, there) = (collection.name(), listed(&names));
+    let (collection, there) = (collection.name(), listed(&names, index));
     Err(format!("there is no index {index} of {collection}, which has {there}"))
 }
 
@@ -145,9 +177,19 @@ pub(super) fn value(text: &str, mode: JsonArgs) -> Result<Value, JsonError> {
     JsonParser::new(options).parse_value(text.as_bytes())
 }
 
-/// Returns the key of the document, if there is one.
+/// Returns the key of the document. `None`: there is a filter instead. Both are refused, for one of
+/// them would be ignored.
 pub(super) fn target_key(args: &TargetArgs) -> Result<Option<Value>, Failure> {
-    args.key.as_ref().map(|text| key(text, args.json_key, args.json_mode)).transpose()
+    match (&args.key, &args.filter) {
+        (Some(text), Some(_)) => {
+            key(text, args.json_key, args.json_mode)?;
+            Err(Failure::Usage(format!(
+                "the key {text} and --where are given: drop the key for all documents that match, \
+                 or --where for the document of the key"
+            )))
+        }
+        (text, _) => text.as_ref().map(|text| key(text, args.json_key, args.json_mode)).transpose(),
+    }
 }
 
 /// The failure when the key has no document.
@@ -176,4 +218,27 @@ fn missing(key: &str, is_json: bool, collection: &Collection) -> Failure {
         (true, true) => "; without --json-key there is one",
     };
     Failure::NotFound(format!("there is no document {key} in {}{hint}", collection.name()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_misspelled_name_is_near_and_another_word_is_not() {
+        let names = ["comments", "users", "User_Sessions", "c", "ab"].map(str::to_owned);
+        let meant = |wanted| nearest(&names, wanted).map(String::as_str);
+        for (wanted, expected) in [
+            ("commets", Some("comments")),
+            ("ocmments", Some("comments")),
+            ("Users", Some("users")),
+            ("usersessions", Some("User_Sessions")),
+            ("x", None),
+            ("other", None),
+            ("ba", Some("ab")),
+            ("", None),
+        ] {
+            assert_eq!(meant(wanted), expected, "{wanted}");
+        }
+    }
 }

@@ -1,7 +1,7 @@
 //! `put`: sets the document of a key.
 
 use super::{expiry, open};
-use crate::args::PutArgs;
+use crate::args::{CollectionArgs, PutArgs};
 use crate::failure::Failure;
 use flagstone::{Document, Durability, JsonOptions};
 use std::io::Read;
@@ -17,14 +17,25 @@ pub(super) fn run(args: &PutArgs) -> Result<(), Failure> {
     let document = Document::from_json_with(&json, options)
         .map_err(|error| Failure::Usage(format!("the document: {error}")))?;
     expiry::check(args.expires)?;
-    let database = open::or_make(&args.key.collection.database, None, Durability::default())?;
-    let collection = database.collection(&args.key.collection.name)?;
-    collection.put_with(key, &document, expiry::options(&database, args.expires))?;
-    open::close(database)
+    let CollectionArgs { database, name } = &args.key.collection;
+    let database = open::or_make(database, args.memory.memory, Durability::default())?;
+    let is_new = database.existing_collection(name)?.is_none();
+    let collection = database.collection(name)?;
+    let done = collection.put_with(key, &document, expiry::options(&database, args.expires));
+    if done.is_err() && is_new {
+        // What was created for the document goes with it.
+        let _dropped = database.drop_keyspace(name);
+    }
+    open::close(database)?;
+    Ok(done?)
 }
 
 /// Reads JSON from stdin, up to the limit of a document.
 pub(super) fn stdin() -> Result<Vec<u8>, Failure> {
+    if open::is_shell() {
+        // What follows there are commands.
+        return Err(Failure::Usage("expected the JSON: a shell reads commands from stdin".into()));
+    }
     let mut json = Vec::new();
     // One byte more than a document may have, so that the parser refuses longer ones.
     let limit = JsonOptions::default().bytes_max as u64 + 1;

@@ -1,13 +1,14 @@
 //! What the commands that ask have in common.
 
 use super::open;
-use crate::args::{CollectionArgs, FormArg, HintArgs};
+use super::table::{Column, Table};
+use crate::args::{CollectionArgs, FormArg, HintArgs, MemoryArgs};
 use crate::failure::Failure;
 use crate::grid::Grid;
 use crate::interrupt;
 use crate::output::Output;
 use flagstone::env::{Random, SystemRandom};
-use flagstone::{Collection, Database, Filter, Find, Group, Hint, JsonMode, Value};
+use flagstone::{Collection, Database, Filter, Find, Group, Hint, JsonMode, Value, View};
 use std::path::PathBuf;
 
 /// A database that is open for reading, and a directory for what does not fit into memory.
@@ -20,7 +21,11 @@ pub(super) struct Asked {
 
 impl Asked {
     /// Reads a filter, or one of all documents, and opens a collection, which must exist.
-    pub(super) fn open(args: &CollectionArgs, text: Option<&str>) -> Result<Self, Failure> {
+    pub(super) fn open(
+        args: &CollectionArgs,
+        text: Option<&str>,
+        memory: MemoryArgs,
+    ) -> Result<Self, Failure> {
         let filter = filter(text.unwrap_or("{}"))?;
         // Nobody else can guess the name, and create it first.
         let name = format!("flagstone-{}-{:016x}", std::process::id(), SystemRandom.next_u64());
@@ -28,7 +33,7 @@ impl Asked {
         if !open::is_shell() {
             interrupt::end_with(Some(&scratch))?;
         }
-        let database = open::to_read_with_scratch(&args.database, &scratch)?;
+        let database = open::to_read_with_scratch(&args.database, &scratch, memory)?;
         let collection = open::collection(&database, args)?;
         Ok(Self { collection, filter, database: Some(database), scratch })
     }
@@ -63,11 +68,20 @@ pub(super) fn check_sort(text: &str) -> Result<&str, Failure> {
         let part = part.trim().to_ascii_lowercase();
         [" asc", " desc", ":asc", ":desc", ":1", ":-1"].iter().any(|end| part.ends_with(end))
     };
+    check_option("--sort", text)?;
     match text.trim_start().starts_with(['{', '$']) || !text.split(',').any(is_strange) {
         true => Ok(text),
         false => Err(Failure::Usage(format!(
             "the sort {text:?}: expected paths, with a minus for descending order: -score,created"
         ))),
+    }
+}
+
+/// Refuses an option in the place of the value of another one: paths may begin with one minus.
+pub(super) fn check_option(option: &str, value: &str) -> Result<(), Failure> {
+    match value.starts_with("--") {
+        true => Err(Failure::Usage(format!("{option} {value}: expected paths, found an option"))),
+        false => Ok(()),
     }
 }
 
@@ -94,8 +108,12 @@ pub(super) fn hint(args: &HintArgs) -> Option<Hint> {
 /// Where documents and groups are printed.
 pub(super) enum Rows {
     Json(Output),
+    Csv(Output, Table),
     Table(Grid),
 }
+
+/// The column of keys in a table.
+pub(super) const KEY_COLUMN: &str = "(key)";
 
 impl Rows {
     /// Returns what prints in this form. Without one, a terminal gets a table, whose first columns
@@ -108,6 +126,7 @@ impl Rows {
         });
         match form {
             FormArg::Json => Self::Json(Output::in_mode(mode)),
+            FormArg::Csv => Self::Csv(Output::new(), Table::csv()),
             FormArg::Table => {
                 let width = terminal.size_checked().map_or(usize::MAX, |(_, width)| width.into());
                 Self::Table(Grid::new(width, columns))
@@ -115,19 +134,92 @@ impl Rows {
         }
     }
 
-    /// Prints a value.
-    pub(super) fn value(&mut self, value: Value) -> Result<(), Failure> {
+    /// Chooses the columns of comma-separated values and prints their names: the paths of
+    /// `project`, or all fields of the documents, on which `visit` calls a function. Other forms
+    /// need no choice.
+    pub(super) fn begin(
+        &mut self,
+        keys: bool,
+        project: Option<&str>,
+        visit: impl FnOnce(Visitor<'_>) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
+        let Self::Csv(output, table) = self else { return Ok(()) };
+        table.columns.extend(keys.then(|| Column::key(KEY_COLUMN)));
+        match project.and_then(paths) {
+            Some(paths) => {
+                for path in paths {
+                    let column = Column::path(path)
+                        .map_err(|error| Failure::Usage(format!("--project {path}: {error}")))?;
+                    table.columns.push(column);
+                }
+            }
+            None => visit(&mut |document| table.add_fields(document))?,
+        }
+        output.append(|line| {
+            table.header(line);
+            Ok(())
+        })
+    }
+
+    /// Prints a group.
+    pub(super) fn group(&mut self, value: Value) -> Result<(), Failure> {
         match self {
             Self::Json(output) => output.key(&value, true),
+            Self::Csv(output, table) => match &value {
+                Value::Map(group) => output.append(|line| {
+                    table.group(group, line);
+                    Ok(())
+                }),
+                _ => Ok(()),
+            },
             Self::Table(grid) => grid.row(value),
+        }
+    }
+
+    /// Prints a document, with its key if there is one. An error names the document.
+    pub(super) fn document(&mut self, key: Option<&Value>, view: &View<'_>) -> Result<(), Failure> {
+        match (self, key) {
+            (Self::Json(output), Some(key)) => output.entry(key, view),
+            (Self::Json(output), None) => output.view(view),
+            (Self::Csv(output, table), key) => output.append(|line| table.row(key, view, line)),
+            (Self::Table(grid), key) => {
+                let value = view.to_value()?;
+                grid.row(match key {
+                    Some(key) => keyed(key.clone(), value),
+                    None => value,
+                })
+            }
         }
     }
 
     /// Prints what is left.
     pub(super) fn end(self) -> Result<(), Failure> {
         match self {
-            Self::Json(mut output) => output.flush(),
+            Self::Json(mut output) | Self::Csv(mut output, _) => output.flush(),
             Self::Table(grid) => grid.end(),
         }
     }
+}
+
+/// Is called with documents.
+pub(super) type Visitor<'a> = &'a mut dyn FnMut(&View<'_>) -> Result<(), Failure>;
+
+/// Returns the paths that a projection keeps; `None` if it says what to leave out.
+fn paths(project: &str) -> Option<Vec<&str>> {
+    let paths: Vec<&str> = project.split(',').map(str::trim).collect();
+    let keeps = !project.trim_start().starts_with('{')
+        && !paths.iter().any(|path| path.starts_with('-') || path.is_empty());
+    keeps.then_some(paths)
+}
+
+/// The fields of a document after its key, which is a column of a table.
+fn keyed(key: Value, document: Value) -> Value {
+    let fields = match document {
+        Value::Map(fields) => fields,
+        other => std::iter::once((Value::from("value"), other)).collect(),
+    };
+    let key = std::iter::once((Value::from(KEY_COLUMN), key));
+    Value::Map(
+        key.chain(fields.iter().map(|(name, value)| (name.clone(), value.clone()))).collect(),
+    )
 }

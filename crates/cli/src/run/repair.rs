@@ -2,8 +2,9 @@
 
 use crate::args::RepairArgs;
 use crate::failure::Failure;
+use crate::interrupt;
 use crate::output::Output;
-use flagstone::Repair;
+use flagstone::{Repair, interruptible};
 use std::path::PathBuf;
 
 pub(super) fn run(args: &RepairArgs) -> Result<(), Failure> {
@@ -11,7 +12,9 @@ pub(super) fn run(args: &RepairArgs) -> Result<(), Failure> {
     for (keyspace, name) in &args.folds {
         repair = repair.fold(*keyspace, name);
     }
+    interrupt::listen()?;
     let report = if args.in_place {
+        // Stopped in the middle it would leave the old files beside some of the new ones.
         repair.in_place()?
     } else {
         let beside = || {
@@ -20,7 +23,7 @@ pub(super) fn run(args: &RepairArgs) -> Result<(), Failure> {
             name.into()
         };
         let to: PathBuf = args.to.clone().unwrap_or_else(beside);
-        repair.into_dir(to)?
+        interruptible(interrupt::is_asked, || repair.into_dir(to))?
     };
     let mut output = Output::new();
     output.line(&report.to_string())?;
@@ -29,7 +32,7 @@ pub(super) fn run(args: &RepairArgs) -> Result<(), Failure> {
     match lost {
         0 => Ok(()),
         lost => {
-            Err(Failure::Check(format!("{lost} parts of {} are lost", args.database.display())))
+            Err(Failure::Damage(format!("{lost} parts of {} are lost", args.database.display())))
         }
     }
 }

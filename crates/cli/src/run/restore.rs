@@ -2,12 +2,15 @@
 
 use crate::args::RestoreArgs;
 use crate::failure::Failure;
-use crate::output;
 use crate::units::show_bytes;
-use flagstone::Backups;
+use crate::{interrupt, output};
+use flagstone::{Backups, interruptible};
 
 pub(super) fn run(args: &RestoreArgs) -> Result<(), Failure> {
-    let made = Backups::in_dir(&args.backups).restore(args.generation, &args.target)?;
+    interrupt::listen()?;
+    let backups = Backups::in_dir(&args.backups);
+    let restore = || backups.restore(args.generation, &args.target);
+    let made = interruptible(interrupt::is_asked, restore)?;
     output::note(&format!(
         "generation {}: {} tables of {} at {}",
         made.generation,

@@ -17,7 +17,7 @@ pub(super) fn run(args: &ScanArgs) -> Result<(), Failure> {
     };
     let from = bound(&args.from)?.map_or(Bound::Unbounded, Bound::Included);
     let to = bound(&args.to)?.map_or(Bound::Unbounded, Bound::Excluded);
-    let database = open::to_read(&args.collection.database)?;
+    let database = open::to_read(&args.collection.database, args.memory)?;
     let collection = open::collection(&database, &args.collection)?;
     let scan = match &args.prefix {
         Some(prefix) => collection.prefix(prefix),
@@ -28,11 +28,11 @@ pub(super) fn run(args: &ScanArgs) -> Result<(), Failure> {
     for entry in scan.take(args.limit.unwrap_or(usize::MAX)) {
         let (key, document) = entry?;
         interrupt::check()?;
-        if args.keys {
-            output.entry(&key, &document)?;
-        } else {
-            output.document(&document)?;
-        }
+        let printed = match args.keys {
+            true => output.entry(&key, &document.root()),
+            false => output.view(&document.root()),
+        };
+        printed.map_err(|failure| failure.of_document(&key))?;
     }
     output.flush()
 }

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use std::fmt::Write;
 
 pub(super) fn run(args: &StatsArgs) -> Result<(), Failure> {
-    let database = open::to_read(&args.database)?;
+    let database = open::to_read(&args.database, args.memory)?;
     let stats = database.stats();
     let mut output = Output::new();
     if args.json {

@@ -1,6 +1,6 @@
 //! `update`: changes a document by a patch, a JSON Patch or a JSON Merge Patch.
 
-use super::{many, open, put, query};
+use super::{confirm, many, open, put, query};
 use crate::args::{ConditionArgs, JsonArgs, UpdateArgs};
 use crate::failure::Failure;
 use flagstone::json::JsonParser;
@@ -23,8 +23,16 @@ pub(super) fn run(args: &UpdateArgs) -> Result<(), Failure> {
     if args.keep_going && filter.is_none() {
         return Err(Failure::Usage("--keep-going is for --where".to_owned()));
     }
+    let all = changes(args);
+    let is_key = |text: &&String| !text.contains('=') && !text.starts_with("--");
+    if let Some(text) = all.iter().find(is_key).filter(|_| filter.is_some()) {
+        return Err(Failure::Usage(format!(
+            "{text:?}: expected PATH=JSON, as in score=7; if it is a key, drop it for all \
+             documents that match, or --where for the document of the key"
+        )));
+    }
     let change = change(args)?;
-    let database = open::to_write(&target.collection.database, None)?;
+    let database = open::to_write(&target.collection.database, target.memory.memory)?;
     let collection = open::collection(&database, &target.collection)?;
     let done = match (filter, key, &change) {
         (Some(filter), _, Change::Patch(patch)) if !args.blind && !patch.is_upsert() => {
@@ -32,7 +40,11 @@ pub(super) fn run(args: &UpdateArgs) -> Result<(), Failure> {
             if args.keep_going {
                 write = write.keep_going();
             }
-            many::run(&write, "changed")
+            let text = target.filter.as_deref().unwrap_or("{}");
+            let change = || confirm::all(target.yes, &collection, text, "change them");
+            // What is wrong from the start needs no question.
+            let asked = if patch.is_empty() { Ok(()) } else { change() };
+            asked.and_then(|()| many::run(&write, "changed"))
         }
         (Some(_), ..) => {
             let text = "--where changes documents that are there, without --upsert, --default, \

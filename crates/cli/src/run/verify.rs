@@ -6,7 +6,7 @@ use crate::failure::Failure;
 use crate::output::Output;
 
 pub(super) fn run(args: &VerifyArgs) -> Result<(), Failure> {
-    let database = open::to_read(&args.database)?;
+    let database = open::to_read(&args.database, args.memory)?;
     let report = if args.quick { database.verify_quickly()? } else { database.verify()? };
     let mut output = Output::new();
     output.line(&report.to_string())?;

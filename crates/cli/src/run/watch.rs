@@ -49,7 +49,7 @@ pub(super) fn run(args: &WatchArgs) -> Result<(), Failure> {
             std::thread::sleep(LOOK_EVERY.min(args.timeout.unwrap_or(LOOK_EVERY)));
             continue;
         }
-        let database = match open::to_read(&args.database) {
+        let database = match open::to_read(&args.database, args.memory) {
             Ok(database) => database,
             Err(Failure::Engine(error)) if args.follow && error.kind() == ErrorKind::Busy => {
                 std::thread::sleep(LOOK_EVERY);
@@ -57,6 +57,13 @@ pub(super) fn run(args: &WatchArgs) -> Result<(), Failure> {
             }
             Err(error) => return Err(error),
         };
+        if database.stats().changes.is_none() {
+            let name = args.database.display();
+            return Err(Failure::Usage(format!(
+                "{name} keeps no changes: flagstone watch {name} --keep 1GiB makes it keep those \
+                 from then on"
+            )));
+        }
         let changes = database.changes(from)?;
         let mut changes = match &args.name {
             Some(name) => changes.only([name.clone()]),
@@ -84,7 +91,13 @@ pub(super) fn run(args: &WatchArgs) -> Result<(), Failure> {
 fn keep(args: &WatchArgs, bytes: u64) -> Result<(), Failure> {
     let retention = ChangeRetention::bytes(bytes);
     let retention = args.keep_for.map_or(retention, |age| retention.and_age(age));
+    if open::is_shell() {
+        let name = args.database.display();
+        let text = format!("--keep works outside of the shell: flagstone watch {name} --keep 1GiB");
+        return Err(Failure::Usage(text));
+    }
     let builder = Database::builder(&args.database).create_if_missing(false);
+    let builder = open::with_memory(builder, args.memory.memory);
     builder.change_retention(retention).open()?.close()?;
     note(&format!("changes kept: {retention}"));
     Ok(())
@@ -142,7 +155,9 @@ impl Watch {
                 for (at, change) in changes.enumerate() {
                     // Within a batch there is no place to continue.
                     let token = Some(token).filter(|_| at == last);
-                    self.output.json(|mode, out| put_change(token, &change, mode, out))?;
+                    let printed =
+                        self.output.json(|mode, out| put_change(token, &change, mode, out));
+                    printed.map_err(|failure| named(&change, failure))?;
                 }
                 self.left -= 1;
                 return Ok(());
@@ -171,6 +186,14 @@ impl Watch {
             out.push(b'}');
             Ok(())
         })
+    }
+}
+
+/// Names the document of a change in a failure.
+fn named(change: &Change<'_>, failure: Failure) -> Failure {
+    match change.key() {
+        Ok(Some(key)) => failure.of_document(&key),
+        _ => failure,
     }
 }
 

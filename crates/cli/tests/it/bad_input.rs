@@ -104,6 +104,55 @@ fn bad_json_and_bad_arguments_make_no_database() {
     assert!(!place.path("db").exists());
 }
 
+/// `delete DB c a --where FILTER` removed all that matched and kept `a`.
+#[test]
+fn a_key_and_a_filter_are_refused_together() {
+    let place = Place::new();
+    for (key, v) in [("a", 1), ("b", 2), ("c", 3)] {
+        place.ok(&format!("put db c {key} {{\"v\":{v}}}"));
+    }
+    let filter = "--where {\"v\":{\"$gte\":2}}";
+    for args in ["delete db c a", "delete db c a --yes", "delete db c -- a"] {
+        place.fails(&args.replacen("c ", &format!("c {filter} "), 1), 2, "the key a and --where");
+    }
+    place.fails(&format!("delete db c a {filter}"), 2, "drop the key for all documents that match");
+    place.fails("delete db c a --where {}", 2, "the key a and --where are given");
+    for args in ["update db c a v=9", "update db c v=9 a", "update db c a --inc v=1"] {
+        place.fails(&format!("{args} {filter}"), 2, "\"a\": expected PATH=JSON");
+        place.fails(&format!("{args} --where {{}}"), 2, "if it is a key, drop it");
+    }
+    // The others have no --where, and no key beside a filter.
+    for args in ["get db c a", "export db c a", "count db c", "find db c", "scan db c", "keys db c"]
+    {
+        place.fails(&format!("{args} --where {{}}"), 2, "--where");
+    }
+    for args in ["export db c a {}", "count db c a {}", "find db c a {}", "get db c a {}"] {
+        place.fails(args, 2, "unexpected argument '{}'");
+    }
+    assert_eq!(place.ok("scan db c"), "{\"v\":1}\n{\"v\":2}\n{\"v\":3}\n");
+    // In a shell as well.
+    let ran = place.run_with("shell db", b"delete c a --where {}\n");
+    assert!(ran.code == 2 && ran.stderr.contains("the key a and --where"), "{ran:?}");
+    // A script is not asked.
+    assert_eq!(place.run("delete db c --where {}").stderr, "3 documents removed\n");
+}
+
+/// A put that fails left the collection that it had created.
+#[test]
+fn a_put_that_fails_creates_no_collection() {
+    let place = Place::new();
+    place.ok("put db c k {}");
+    let key = "k".repeat(70_000);
+    place.fails(&format!("put db d {key} {{}}"), 2, "");
+    assert_eq!(place.ok("collections db --names"), "c\n");
+    for args in ["get db d k", "find db d", "update db d k a=1", "update db d k a=1 --upsert"] {
+        place.fails(args, 1, "there is no collection \"d\" in db, which has c\n");
+    }
+    let script = b"find c\ncount d\n";
+    assert_eq!(place.run_with("shell db", script).code, 1);
+    assert_eq!(place.ok("collections db --names"), "c\n");
+}
+
 #[test]
 fn options_that_would_do_nothing_are_refused() {
     let place = Place::new();
@@ -119,6 +168,19 @@ fn options_that_would_do_nothing_are_refused() {
         ("load db c in.jsonl --all-text", "--all-text is for tables"),
         ("load db c in.jsonl --ignore-blanks", "--ignore-blanks is for tables"),
         ("load db c in.jsonl --drop --resume", "cannot be used with"),
+        ("delete db c k --yes", "--where"),
+        ("update db c k a=1 --yes", "--where"),
+        ("update db c k --upsert --default {}", "cannot be used with"),
+        ("update db c k a=1 --keep-going", "--keep-going is for --where"),
+        ("find db c --explain --keys", "cannot be used with"),
+        ("find db c --analyze --page 3", "cannot be used with"),
+        ("find db c --explain --format csv", "a plan is printed as --format json or table"),
+        ("find db c --sort --scan", "--sort --scan: expected paths, found an option"),
+        ("find db c --project --scan", "--project --scan: expected paths, found an option"),
+        ("export db c --sort --limit", "--sort --limit: expected paths, found an option"),
+        ("export db c --project --limit", "--project --limit: expected paths, found an option"),
+        ("get db c k --expires --pretty", "cannot be used with"),
+        ("backup dir --list --memory 1GiB", "--memory is for a new generation"),
     ] {
         place.fails(args, 2, text);
     }
@@ -141,12 +203,12 @@ fn a_build_without_parquet_says_how_to_get_it() {
     let place = Place::new();
     place.file("in.parquet", "PAR1");
     for command in ["load db c in.parquet", "load db c - --type arrow", "load db c in.feather"] {
-        place.fails(command, 2, "cargo build --release -p flagstone-cli --features parquet");
+        place.fails(command, 2, "cargo install --path crates/cli --features parquet");
         assert!(!place.path("db").exists(), "{command} made a database");
     }
     place.ok("put db c k {}");
     for command in ["export db c -o x.parquet", "export db c --format arrow"] {
-        place.fails(command, 2, "cargo build --release -p flagstone-cli --features parquet");
+        place.fails(command, 2, "cargo install --path crates/cli --features parquet");
     }
 }
 
@@ -182,16 +244,16 @@ fn a_damaged_database_is_corruption() {
     let mut flipped = whole.clone();
     flipped[whole.len() / 3] ^= 0x10;
     place.file(&table, &flipped);
-    place.fails("verify db", 3, "corruption");
+    place.fails("verify db", 4, "corruption");
     let scanned = place.run("scan db c");
-    assert_eq!(scanned.code, 3, "{}", scanned.stderr);
+    assert_eq!(scanned.code, 4, "{}", scanned.stderr);
     assert!(scanned.stderr.contains(".sst"), "{}", scanned.stderr);
 
     place.file(&table, &whole[..whole.len() - 100]);
-    place.fails("verify db", 3, "corruption");
+    place.fails("verify db", 4, "corruption");
 
     std::fs::remove_file(place.path(&table)).unwrap();
-    place.fails("verify db", 3, ".sst");
+    place.fails("verify db", 4, ".sst");
 
     place.file(&table, &whole);
     place.ok("verify db");
@@ -201,5 +263,5 @@ fn a_damaged_database_is_corruption() {
     let mut bytes = std::fs::read(place.path(&manifest)).unwrap();
     bytes[100] ^= 1;
     place.file(&manifest, &bytes);
-    place.fails("count db c", 3, "manifest");
+    place.fails("count db c", 4, "manifest");
 }

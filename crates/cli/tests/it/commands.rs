@@ -81,7 +81,7 @@ fn watched(stdout: &str) -> (Vec<String>, Vec<Value>) {
 fn watch_prints_what_was_committed_from_a_token_on() {
     let place = Place::new();
     place.ok(r#"put db c k1 {"a":1.10}"#);
-    place.fails("watch db", 2, "change_retention");
+    place.fails("watch db", 2, "flagstone watch db --keep 1GiB makes it keep those");
     assert!(place.run("watch db --keep 1MiB").stderr.contains("1048576 bytes"));
     place.ok(r#"put db c k1 {"a":2}"#);
     place.ok("update db c k1 --blind --inc a=1");
@@ -105,7 +105,7 @@ fn watch_prints_what_was_committed_from_a_token_on() {
     place.fails("watch db nosuch", 1, "there is no keyspace \"nosuch\" in db, which has");
     place.fails("watch db --timeout 1s", 2, "--follow");
     place.ok("watch db --keep 0");
-    place.fails("watch db", 2, "change_retention");
+    place.fails("watch db", 2, "flagstone watch db --keep 1GiB makes it keep those");
 }
 
 #[test]
@@ -331,7 +331,7 @@ fn backups_are_made_listed_checked_dropped_and_restored() {
     bytes[70] ^= 1;
     place.file(&table, bytes);
     let ran = place.run("backup --verify backups");
-    assert_eq!(ran.code, 1, "{ran:?}");
+    assert_eq!(ran.code, 4, "{ran:?}");
     assert!(ran.stdout.contains(table.trim_start_matches("backups/")), "{ran:?}");
 }
 
@@ -348,13 +348,13 @@ fn a_damaged_database_is_repaired_and_the_loss_is_told() {
     bytes[70] ^= 1;
     place.file(&table, bytes);
     let ran = place.run("repair db --to new");
-    assert_eq!(ran.code, 1, "{ran:?}");
+    assert_eq!(ran.code, 4, "{ran:?}");
     assert!(ran.stdout.contains("lost: 0") && ran.stdout.contains("keyspace \"c\""), "{ran:?}");
     assert_eq!(place.ok("count new c"), "1\n");
     place.ok("verify new");
     assert!(place.ok("verify --quick new").contains("no block was read"));
     std::fs::remove_file(place.path("new/CURRENT")).unwrap();
-    place.fails("count new c", 3, "CURRENT");
+    place.fails("count new c", 4, "CURRENT");
     let ran = place.run("repair new --in-place");
     assert!(ran.stdout.contains("set aside: "), "{ran:?}");
     assert_eq!(place.ok("count new c"), "1\n");
@@ -455,7 +455,8 @@ fn a_shell_runs_commands_on_one_open_database() {
     place.ok("put db c k1 {\"a\":1}");
     place.ok("put db other k {}");
     let text = "put c k2 {\"a b\":\n  [1, 2]}   # a comment\n\nput c 'k 3' {}\n\
-                scan c \\\n --keys\ncollections\nupdate c k1 a=2\nget c k1\ncompact\nstats\n";
+                scan c \\\n --keys\ncollections --names\nupdate c k1 a=2\nget c k1\n\
+                compact\nstats\n";
     let ran = place.run_with("shell db", text.as_bytes());
     assert_eq!(ran.code, 0, "{ran:?}");
     let expected = "{\"key\":\"k 3\",\"document\":{}}\n{\"key\":\"k1\",\"document\":{\"a\":1}}\n\
@@ -472,6 +473,68 @@ fn a_shell_runs_commands_on_one_open_database() {
     assert!(help.stdout.contains("Usage: find [OPTIONS] <COLLECTION> [FILTER]\n"), "{help:?}");
     assert!(!help.stdout.contains("<DB>") && !help.stdout.contains("directory of the database"));
     assert!(help.stdout.ends_with("\n3\n{\"a\":2}\n"), "{help:?}");
+}
+
+/// `put c k hello` was an error of the JSON, and `"42"` the number.
+#[test]
+fn text_needs_no_quotes_in_a_shell() {
+    let place = Place::new();
+    place.ok("put db c k {}");
+    let script = "put c a hello\nput c b \"hello world\"\nput c c \"42\"\nput c d 42\n\
+                  put c \"k 5\" 'it is \"so\"'\nput c f {\"a\": [1]}\n\
+                  update c f town=London zip=\"01234\" n=7 b=true --push a=x --rename n=m\n\
+                  update c --where {\"town\":\"London\"} town=\"New York\" --add-to-set=a=y\n\
+                  get c f\nput c --json-key 7 no\n";
+    let ran = place.run_with("shell db", script.as_bytes());
+    assert_eq!(ran.code, 0, "{ran:?}");
+    assert_eq!(
+        ran.stdout,
+        "{\"a\":[1,\"x\",\"y\"],\"town\":\"New York\",\"zip\":\"01234\",\"m\":7,\"b\":true}\n"
+    );
+    let expected = [
+        ("a", "\"hello\""),
+        ("b", "\"hello world\""),
+        ("c", "\"42\""),
+        ("d", "42"),
+        ("'k 5'", "\"it is \\\"so\\\"\""),
+        ("7 --json-key", "\"no\""),
+    ];
+    for (key, value) in expected {
+        assert_eq!(place.ok(&format!("get db c {key}")), format!("{value}\n"));
+    }
+    for (line, text) in [
+        ("put c k {\"a\":}", "line 1, column 6"),
+        ("update c a x=[1", "the value: JSON, line 1, column 3"),
+        ("update c f x='[1'", "x=[1"),
+        ("put c k", "a shell reads commands from stdin"),
+        ("update c f --merge-patch -", "a shell reads commands from stdin"),
+        ("watch --keep 1MiB", "--keep works outside of the shell"),
+    ] {
+        let ran = place.run_with("shell db", format!("{line}\n").as_bytes());
+        assert!(ran.code == 2 && ran.stderr.contains(text), "{line}: {ran:?}");
+    }
+}
+
+#[test]
+fn a_misspelled_name_is_told_the_right_one() {
+    let place = Place::new();
+    for name in ["comments", "users"] {
+        place.ok(&format!("put db {name} k {{\"a\":1}}"));
+    }
+    place.ok("index create db users by_age a");
+    place.ok("watch db --keep 1MiB");
+    place.fails("count db commnets", 1, "which has comments, users; did you mean comments?");
+    place.fails("find db user", 1, "did you mean users?");
+    place.fails("drop db Users", 1, "did you mean users?");
+    place.fails("watch db usres", 1, "did you mean users?");
+    place.fails("index drop db users by_aeg", 1, "which has by_age; did you mean by_age?");
+    place.fails("find db users --index by_ag", 2, "did you mean by_age?");
+    place.fails("cuont db users", 2, "'count'");
+    place.fails("find db users --sotr a", 2, "'--sort'");
+    let ran = place.run_with("shell db", b"exprot users\n");
+    assert!(ran.code == 2 && ran.stderr.contains("'export'"), "{ran:?}");
+    let ran = place.run_with("shell db", b"count usres\n");
+    assert!(ran.code == 1 && ran.stderr.contains("did you mean users?"), "{ran:?}");
 }
 
 #[test]

@@ -7,5 +7,8 @@ mod commands;
 mod extended;
 mod kill;
 mod load;
+mod overview;
 mod queries;
 mod run;
+mod stopped;
+mod terminal;

@@ -59,6 +59,6 @@ pub(super) fn load(_: &LoadArgs) -> Result<(), Failure> {
 #[cfg(not(feature = "parquet"))]
 fn left_out() -> Failure {
     let text = "this flagstone was built without Parquet and Arrow, which take 38 \
-                more crates; with them: cargo build --release -p flagstone-cli --features parquet";
+                more crates; with them: cargo install --path crates/cli --features parquet";
     Failure::Usage(text.to_owned())
 }

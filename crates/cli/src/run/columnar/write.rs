@@ -36,7 +36,7 @@ pub(in super::super) fn export(args: &ExportArgs, form: Form) -> Result<(), Fail
     let fields = args.fields.iter().map(|text| column(text.trim()));
     let fields = fields.collect::<Result<Vec<_>, _>>()?;
     let sort = args.sort.as_deref().map(query::check_sort).transpose()?;
-    let asked = Asked::open(&args.collection, args.filter.as_deref())?;
+    let asked = Asked::open(&args.collection, args.filter.as_deref(), args.memory)?;
     let find_of = |is_sorted: bool| {
         let mut find = asked.find();
         if let Some(sort) = sort.filter(|_| is_sorted) {

@@ -16,7 +16,7 @@ pub(super) trait Names {
 }
 
 /// The commands that know no database, or have one of another form.
-pub(super) const OUTSIDE: [&str; 10] = [
+pub(super) const OUTSIDE: [&str; 11] = [
     "backup",
     "checkpoint",
     "completions",
@@ -26,6 +26,7 @@ pub(super) const OUTSIDE: [&str; 10] = [
     "man",
     "repair",
     "restore",
+    "scrub",
     "shell",
 ];
 
@@ -127,7 +128,7 @@ fn commands(command: &clap::Command) -> Vec<String> {
     let mut known: Vec<String> =
         known.filter(|name| !OUTSIDE.contains(name)).map(str::to_owned).collect();
     if command.get_name() == "flagstone" {
-        known.extend(["exit", "help"].map(str::to_owned));
+        known.extend(["exit", "help", "it", "more"].map(str::to_owned));
     }
     known
 }
@@ -145,9 +146,8 @@ fn of_value<'a>(argument: &Arg, collection: &'a str) -> Wanted<'a> {
         "name" => Wanted::Collection,
         "index" => Wanted::Index(collection),
         "limit" | "skip" | "page" | "after" | "memory" | "expires" | "partitions" | "readers"
-        | "parsers" | "writers" | "durability" | "sample" | "seed" | "from" | "to" | "prefix" => {
-            Wanted::Words(Vec::new())
-        }
+        | "parsers" | "writers" | "durability" | "sample" | "seed" | "from" | "to" | "prefix"
+        | "new" => Wanted::Words(Vec::new()),
         _ => Wanted::Path(collection),
     }
 }

@@ -3,9 +3,18 @@
 //! Quotes of both kinds protect spaces, and JSON needs none: a word that begins with `{` or `[`
 //! ends with its last bracket.
 
+/// A word of a line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Word {
+    /// The word without its quotes.
+    pub(super) text: String,
+    /// The word with its double quotes: text as JSON, where a value is wanted.
+    pub(super) quoted: String,
+}
+
 /// Splits `line` into words. `None`: the line goes on, because a quote or bracket is open, or it
 /// ends with a backslash.
-pub(super) fn words(line: &str) -> Option<Vec<String>> {
+pub(super) fn words(line: &str) -> Option<Vec<Word>> {
     let mut words = Vec::new();
     let mut rest = line;
     loop {
@@ -37,7 +46,7 @@ fn is_end(text: &str) -> bool {
 }
 
 /// Returns the JSON at the beginning of `text`, and what follows.
-fn json(text: &str) -> Option<(String, &str)> {
+fn json(text: &str) -> Option<(Word, &str)> {
     let (mut depth, mut in_text, mut is_escaped) = (0_usize, false, false);
     for (at, byte) in text.bytes().enumerate() {
         match byte {
@@ -49,7 +58,8 @@ fn json(text: &str) -> Option<(String, &str)> {
                 depth = depth.saturating_sub(1);
                 if depth == 0 {
                     let (word, after) = text.split_at(at + 1);
-                    return Some((word.to_owned(), after));
+                    let (text, quoted) = (word.to_owned(), word.to_owned());
+                    return Some((Word { text, quoted }, after));
                 }
             }
             _ => {}
@@ -58,28 +68,64 @@ fn json(text: &str) -> Option<(String, &str)> {
     None
 }
 
-/// Returns the word at the beginning of `text`, without its quotes, and what follows.
-fn plain(text: &str) -> Option<(String, &str)> {
-    let (mut word, mut quote) = (String::new(), None);
+/// Returns the word at the beginning of `text`, and what follows.
+fn plain(text: &str) -> Option<(Word, &str)> {
+    let (mut word, mut quoted, mut quote) = (String::new(), String::new(), None);
     for (at, c) in text.char_indices() {
-        match quote {
-            Some(open) if open == c => quote = None,
-            Some(_) => word.push(c),
-            None if c == '"' || c == '\'' => quote = Some(c),
-            None if c.is_whitespace() || is_end(&text[at..]) => return Some((word, &text[at..])),
-            None => word.push(c),
+        let is_end = quote.is_none() && (c.is_whitespace() || is_end(&text[at..]));
+        if is_end {
+            return Some((Word { text: word, quoted }, &text[at..]));
+        }
+        let is_quote = match quote {
+            Some(open) => open == c,
+            None => c == '"' || c == '\'',
+        };
+        if is_quote {
+            quote = if quote.is_none() { Some(c) } else { None };
+        } else {
+            word.push(c);
+        }
+        if !is_quote || c == '"' {
+            quoted.push(c);
         }
     }
-    quote.is_none().then_some((word, ""))
+    quote.is_none().then_some((Word { text: word, quoted }, ""))
+}
+
+/// Returns a value as JSON. Text needs no quotes if it is no JSON: `hello`. What begins as a map or
+/// an array does, and what has double quotes, is JSON.
+pub(super) fn value(word: &Word) -> String {
+    value_of(&word.text, &word.quoted)
+}
+
+/// Returns `PATH=VALUE` as `PATH=JSON`, with a value as [`value`] reads it.
+pub(super) fn change(word: &Word) -> String {
+    match (word.text.split_once('='), word.quoted.split_once('=')) {
+        (Some((path, text)), Some((_, quoted))) => format!("{path}={}", value_of(text, quoted)),
+        _ => word.text.clone(),
+    }
+}
+
+fn value_of(text: &str, quoted: &str) -> String {
+    let is_json = |text: &str| flagstone::json::parse(text).is_ok();
+    match () {
+        () if is_json(quoted) => quoted.to_owned(),
+        // An error of the parser says what is wrong with it.
+        () if is_json(text) || text.trim_start().starts_with(['{', '[']) => text.to_owned(),
+        () => serde_json::Value::from(text).to_string(),
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::words;
+    use super::{change, value, words};
 
     #[test]
     fn words_end_at_spaces_outside_of_quotes_and_json() {
-        let split = |line| words(line).map(|words| words.join("|"));
+        let split = |line| {
+            let words = words(line)?.into_iter().map(|word| word.text);
+            Some(words.collect::<Vec<_>>().join("|"))
+        };
         for (line, expected) in [
             ("", Some("")),
             ("  get  c k ", Some("get|c|k")),
@@ -101,6 +147,42 @@ mod tests {
             ("find c \\", None),
         ] {
             assert_eq!(split(line).as_deref(), expected, "{line:?}");
+        }
+    }
+
+    #[test]
+    fn text_needs_no_quotes_where_a_value_is_wanted() {
+        for (typed, expected) in [
+            ("hello", "\"hello\""),
+            ("\"hello world\"", "\"hello world\""),
+            ("'hello \"x\"'", "\"hello \\\"x\\\"\""),
+            ("'\"x\"'", "\"x\""),
+            ("42", "42"),
+            ("\"42\"", "\"42\""),
+            ("007", "\"007\""),
+            ("true", "true"),
+            ("True", "\"True\""),
+            ("2026-01-01", "\"2026-01-01\""),
+            ("{\"a\": 1}", "{\"a\": 1}"),
+            ("'{\"a\":}'", "{\"a\":}"),
+            ("'[1'", "[1"),
+            ("''", "\"\""),
+        ] {
+            let words = words(typed).unwrap_or_default();
+            assert_eq!(words.len(), 1, "{typed}");
+            assert_eq!(value(&words[0]), expected, "{typed}");
+        }
+        for (typed, expected) in [
+            ("name=Ada", "name=\"Ada\""),
+            ("name=\"Ada L\"", "name=\"Ada L\""),
+            ("zip=\"12345\"", "zip=\"12345\""),
+            ("n=1.10", "n=1.10"),
+            ("a=b=c", "a=\"b=c\""),
+            ("tags='[1,2]'", "tags=[1,2]"),
+            ("x", "x"),
+        ] {
+            let words = words(typed).unwrap_or_default();
+            assert_eq!(change(&words[0]), expected, "{typed}");
         }
     }
 }

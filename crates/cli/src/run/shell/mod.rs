@@ -9,7 +9,7 @@ mod prompt;
 mod session;
 
 use super::open;
-use crate::args::{Command, ShellArgs};
+use crate::args::{Command, MemoryArgs, ShellArgs};
 use crate::failure::Failure;
 use crate::{interrupt, output};
 use std::io::{BufRead, IsTerminal};
@@ -20,13 +20,14 @@ pub(super) fn run(
     run: fn(Command) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
     let database = match args.read_only {
-        true => open::to_read(&args.database)?,
+        true => open::to_read(&args.database, MemoryArgs { memory: args.memory })?,
         false => open::to_write(&args.database, args.memory)?,
     };
     open::hold(&args.database, &database);
     interrupt::listen()?;
-    let session = session::Session::new(&args.database, &database, run);
     let is_terminal = std::io::stdin().is_terminal();
+    let is_prompt = is_terminal && std::io::stdout().is_terminal();
+    let session = session::Session::new(&args.database, &database, run, is_prompt);
     let ended = if is_terminal { prompt::run(&session) } else { script(&session) };
     // Closed in any case, so that the next command has nothing to replay.
     let closed = database.close();

@@ -1,8 +1,10 @@
 //! The commands of a shell: those of the tool, without the name of the database.
 
+use super::super::more::{self, Rest};
 use super::super::open;
 use super::complete::{Names, OUTSIDE};
-use crate::args::{Args, Command as Task};
+use super::line::{self, Word};
+use crate::args::{Args, Command as Task, FindArgs};
 use crate::failure::Failure;
 use crate::interrupt;
 use crate::output;
@@ -20,6 +22,10 @@ pub(super) struct Session {
     database: Database,
     /// Runs a command of the tool.
     run: fn(Task) -> Result<(), Failure>,
+    /// Whether somebody reads the output as it comes.
+    is_prompt: bool,
+    /// The query that `it` continues.
+    query: RefCell<Option<FindArgs>>,
     /// The paths of documents of a collection, once they were asked for.
     paths: RefCell<HashMap<String, Vec<String>>>,
 }
@@ -28,14 +34,20 @@ pub(super) struct Session {
 const SAMPLE: usize = 200;
 /// How deep maps are looked at.
 const DEPTH: usize = 4;
+/// How many documents or groups find prints at a prompt, if it is not told.
+const PART: u64 = 20;
 
 const HELP: &str = "Commands are those of the tool, without the name of the database:
 
     count comments
     scan comments --from e --limit 3
     find comments {\"score\": {\"$gte\": 10}} --sort -score --limit 5
+    put users ada {\"name\": \"Ada\"}
+    update users ada town=London
 
-JSON needs no quotes around it. A line goes on while a quote or a bracket is open, or after \\.
+JSON needs no quotes around it, and neither does text in put and update if it is no JSON. At a
+prompt, find without --limit prints 20, and it or more the next ones. A line goes on while a quote
+or a bracket is open, or after \\.
 Tab completes commands, options, collections, paths, indexes and files. help COMMAND explains one,
 exit or Ctrl-D ends.
 
@@ -46,17 +58,20 @@ impl Session {
         path: &Path,
         database: &Database,
         run: fn(Task) -> Result<(), Failure>,
+        is_prompt: bool,
     ) -> Self {
         let (path, database) = (path.to_owned(), database.clone());
-        Self { path, database, run, paths: RefCell::default() }
+        let (query, paths) = (RefCell::default(), RefCell::default());
+        Self { path, database, run, is_prompt, query, paths }
     }
 
     /// Runs a command. Returns false if it ends the shell.
-    pub(super) fn run(&self, words: &[String]) -> Result<bool, Failure> {
-        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    pub(super) fn run(&self, line: &[Word]) -> Result<bool, Failure> {
+        let words: Vec<&str> = line.iter().map(|word| word.text.as_str()).collect();
         match words[..] {
             [] => {}
             ["exit" | "quit", ..] => return Ok(false),
+            ["it" | "more"] => self.go_on()?,
             ["help"] => help_of_all()?,
             ["help", ref names @ ..] => help(names)?,
             [name, ..] if OUTSIDE.contains(&name) => {
@@ -72,17 +87,49 @@ impl Session {
                     }
                     Err(error) => return Err(Failure::Usage(without_usage(&error, &words))),
                 };
-                interrupt::reset();
                 self.paths.borrow_mut().clear();
-                if only_reads(&args.command) {
-                    let run = self.run;
-                    interrupt::run_to_read(move || run(args.command))?;
-                } else {
-                    (self.run)(args.command)?;
+                match with_values(args.command, line) {
+                    Task::Find(find) => self.find(*find)?,
+                    other => self.run_task(other)?,
                 }
             }
         }
         Ok(true)
+    }
+
+    fn run_task(&self, task: Task) -> Result<(), Failure> {
+        interrupt::reset();
+        if only_reads(&task) {
+            let run = self.run;
+            interrupt::run_to_read(move || run(task))
+        } else {
+            (self.run)(task)
+        }
+    }
+
+    /// Runs a query. At a prompt it prints a part, unless it is told how many.
+    fn find(&self, mut args: FindArgs) -> Result<(), Failure> {
+        let is_told = args.limit.is_some() || args.page.is_some();
+        if self.is_prompt && !is_told && !args.explain && !args.analyze {
+            args.part = Some(PART);
+        }
+        self.query.take();
+        more::keep(None);
+        self.run_task(Task::Find(Box::new(args.clone())))?;
+        self.query.replace(match more::take() {
+            None => None,
+            Some(Rest::After(token)) => Some(FindArgs { after: Some(token), ..args }),
+            Some(Rest::Skip(skip)) => Some(FindArgs { skip, ..args }),
+        });
+        Ok(())
+    }
+
+    /// Prints the next part of the last query.
+    fn go_on(&self) -> Result<(), Failure> {
+        match self.query.take() {
+            Some(args) => self.find(args),
+            None => Err(Failure::Usage("there is nothing to go on with: find comes first".into())),
+        }
     }
 
     /// Returns the words as the tool expects them: with the database after the command.
@@ -97,6 +144,37 @@ impl Session {
     }
 }
 
+/// Returns the command with its values as JSON: text needs no quotes in a shell.
+fn with_values(mut task: Task, line: &[Word]) -> Task {
+    let typed = |text: &str| line.iter().rev().find(|word| word.text == text);
+    let change = |text: &mut String| {
+        // After an option and its `=` the word is longer.
+        let word = line.iter().find_map(|word| {
+            let (text_at, quoted) = (word.text.strip_suffix(text.as_str())?, &word.quoted);
+            let quoted = quoted.strip_prefix(text_at)?;
+            Some(Word { text: text.clone(), quoted: quoted.to_owned() })
+        });
+        if let Some(word) = word {
+            *text = line::change(&word);
+        }
+    };
+    match &mut task {
+        Task::Put(args) => {
+            if let Some(word) = args.json.as_deref().and_then(typed) {
+                args.json = Some(line::value(word));
+            }
+        }
+        Task::Update(args) => {
+            if args.target.filter.is_some() {
+                args.target.key.iter_mut().for_each(change);
+            }
+            args.values().for_each(change);
+        }
+        _ => {}
+    }
+    task
+}
+
 /// Returns whether a command may be left alone at Ctrl-C, since it changes nothing. The others stop
 /// by themselves where they can.
 const fn only_reads(command: &Task) -> bool {
@@ -109,6 +187,7 @@ const fn only_reads(command: &Task) -> bool {
             | Task::Distinct(_)
             | Task::Keys(_)
             | Task::Collections(_)
+            | Task::Describe(_)
             | Task::Stats(_)
             | Task::Verify(_)
     )

@@ -1,0 +1,71 @@
+//! Asks on a terminal before much is removed or changed. Without a terminal, as in a script,
+//! nothing is asked: the command is carried out.
+
+use super::query;
+use crate::failure::Failure;
+use crate::interrupt;
+use crate::output::{self, note};
+use crate::units::{counted, grouped};
+use flagstone::Collection;
+use std::io::IsTerminal;
+
+/// Returns whether there is somebody to ask.
+fn is_terminal() -> bool {
+    std::io::stdin().is_terminal() && std::io::stderr().is_terminal()
+}
+
+/// Asks whether a filter that matches all documents is meant, unless `yes` says so. `text` is the
+/// filter.
+pub(super) fn all(
+    yes: bool,
+    collection: &Collection,
+    text: &str,
+    what: &str,
+) -> Result<(), Failure> {
+    if yes || !is_terminal() {
+        return Ok(());
+    }
+    // The first document that does not match ends the search.
+    let others = query::filter(&format!("{{\"$nor\":[{text}]}}"))?;
+    if collection.find(&others).first()?.is_some() {
+        return Ok(());
+    }
+    let all = match collection.count()? {
+        0 => return Ok(()),
+        1 => "the only document".to_owned(),
+        count => format!("all {} documents", grouped(count)),
+    };
+    ask(&format!("the filter matches {all} of {}: {what}?", collection.name()))
+}
+
+/// Asks whether a collection is meant to go, unless `yes` says so.
+pub(super) fn drop_one(yes: bool, collection: &Collection) -> Result<(), Failure> {
+    if yes || !is_terminal() {
+        return Ok(());
+    }
+    let documents = counted(collection.approximate_count(), "document");
+    let indexes = match collection.indexes().len() as u64 {
+        0 => String::new(),
+        1 => " and its index".to_owned(),
+        count => format!(" and its {} indexes", grouped(count)),
+    };
+    ask(&format!("drop {} with about {documents}{indexes}?", collection.name()))
+}
+
+/// Asks a question. Everything but y and yes ends the command.
+fn ask(question: &str) -> Result<(), Failure> {
+    output::write_note(&format!("{question} [y/N] "));
+    let mut answer = String::new();
+    let read = std::io::stdin().read_line(&mut answer);
+    read.map_err(|error| Failure::Io(format!("cannot read the answer: {error}")))?;
+    interrupt::check()?;
+    match answer.trim().to_lowercase().as_str() {
+        "y" | "yes" => Ok(()),
+        _ => {
+            if !answer.ends_with('\n') {
+                note("");
+            }
+            Err(Failure::Check("nothing was done; --yes does it without a question".to_owned()))
+        }
+    }
+}

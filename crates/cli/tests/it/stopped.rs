@@ -1,0 +1,132 @@
+//! What a command leaves that is stopped while it writes a file: nothing.
+
+use crate::run::{Place, ran};
+use std::io::Read;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+fn signal(name: &str, pid: u32) {
+    let sent = Command::new("kill").args([&format!("-{name}"), &pid.to_string()]).status().unwrap();
+    assert!(sent.success());
+}
+
+/// The names in the place that are not known.
+fn new_files(place: &Place, known: &[&str]) -> Vec<String> {
+    let mut new = place.files(".", "");
+    new.retain(|name| !known.contains(&name.trim_start_matches("./")));
+    new
+}
+
+/// `export -o x` wrote to `x.part`, which stayed when it was ended by a signal, and took the place
+/// of a file of this name that was somebody else's.
+#[test]
+fn a_stopped_export_leaves_no_file() {
+    let place = Place::new();
+    place.ok("generate comments --count 60000 --output in.jsonl");
+    place.ok("load db c in.jsonl");
+    place.file("x.part", "somebody's");
+    let known = ["in.jsonl", "db", "x.part"];
+    for (args, wait) in [
+        ("export db c -o x", 30),
+        ("export db c -o x.gz", 60),
+        ("export db c -o x.csv --fields id,author --sort -score", 60),
+        ("generate comments --count 60000 -o x", 60),
+    ] {
+        let complete = {
+            place.ok(args);
+            let [file] = &new_files(&place, &known)[..] else { panic!("{args}: one file") };
+            let bytes = std::fs::read(place.path(file)).unwrap();
+            std::fs::remove_file(place.path(file)).unwrap();
+            bytes
+        };
+        for name in ["TERM", "INT", "HUP", "KILL"] {
+            let mut child = place.command(args).spawn().unwrap();
+            std::thread::sleep(Duration::from_millis(wait));
+            signal(name, child.id());
+            let status = child.wait().unwrap();
+            // A fast machine may be done by then.
+            for file in new_files(&place, &known) {
+                let bytes = std::fs::read(place.path(&file)).unwrap();
+                assert!(bytes == complete, "{args}, {name}: {status}, {file}, {}", bytes.len());
+                std::fs::remove_file(place.path(&file)).unwrap();
+            }
+        }
+    }
+    // This signal is ignored, as everywhere in Rust: the export goes on.
+    let mut child = place.command("export db c -o x").spawn().unwrap();
+    std::thread::sleep(Duration::from_millis(30));
+    signal("PIPE", child.id());
+    assert!(child.wait().unwrap().success());
+    assert_eq!(place.read("x").lines().count(), 60_000);
+    assert_eq!(new_files(&place, &known), ["./x"]);
+    assert_eq!(place.read("x.part"), "somebody's");
+    // An old file stays until the new one is complete.
+    let mut child = place.command("export db c -o x.part").spawn().unwrap();
+    std::thread::sleep(Duration::from_millis(30));
+    signal("KILL", child.id());
+    child.wait().unwrap();
+    let text = place.read("x.part");
+    assert!(text == "somebody's" || text.lines().count() == 60_000);
+}
+
+#[test]
+fn a_file_of_a_database_is_not_replaced() {
+    let place = Place::new();
+    place.ok("put db c k {\"a\":1}");
+    let table = place.files("db", ".sst").pop().unwrap();
+    for file in ["db/CURRENT", "db/LOCK", &table] {
+        place.fails(&format!("export db c -o {file}"), 2, "is a file of a database");
+        place.fails(
+            &format!("generate comments --count 1 -o {file}"),
+            2,
+            "is a file of a database",
+        );
+    }
+    place.ok("export db c -o CURRENT");
+    assert_eq!(place.ok("verify db").lines().count(), 1);
+    assert_eq!(place.read("CURRENT"), "{\"a\":1}\n");
+}
+
+/// Ended by a signal, these left part of a database or of a table.
+#[test]
+fn a_stopped_copy_is_no_database() {
+    let place = Place::new();
+    place.ok("generate comments --count 20000 --output in.jsonl");
+    place.ok("load db c in.jsonl");
+    place.ok("backup db all");
+    let empty = |dir: &str| place.files(dir, "").iter().all(|name| name.ends_with("/LOCK"));
+    let mut child = place.command("backup db slow --rate 100KiB").spawn().unwrap();
+    // It listens before it creates the directory.
+    for _ in 0..2000 {
+        if place.path("slow").exists() {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    signal("TERM", child.id());
+    let mut text = String::new();
+    child.stderr.take().unwrap().read_to_string(&mut text).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(130), "{text}");
+    assert_eq!(place.ok("backup slow --list").lines().count(), 1);
+    // The next backup goes on.
+    place.ok("backup db slow");
+    place.ok("backup slow --verify");
+    for args in ["restore all to", "repair db --to to"] {
+        for wait in [0, 2, 5, 10, 20, 40] {
+            let child = place.command(args).stderr(Stdio::piped()).spawn().unwrap();
+            std::thread::sleep(Duration::from_millis(wait));
+            signal("TERM", child.id());
+            let ended = ran(child.wait_with_output().unwrap());
+            match ended.code {
+                0 => assert_eq!(place.ok("count to c"), "20000\n"),
+                // -1: the signal came before the command had begun.
+                130 | -1 => assert!(!place.path("to").exists() || empty("to"), "{args}: {ended:?}"),
+                code => panic!("{args}: {code}, {ended:?}"),
+            }
+            if place.path("to").exists() {
+                std::fs::remove_dir_all(place.path("to")).unwrap();
+            }
+        }
+    }
+    place.ok("verify db");
+}
