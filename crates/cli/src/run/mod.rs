@@ -30,6 +30,7 @@ mod query;
 mod repair;
 mod restore;
 mod scan;
+mod scratch;
 mod scrub;
 mod shell;
 mod stats;
@@ -44,6 +45,7 @@ use crate::failure::Failure;
 
 /// Runs a command.
 pub(crate) fn run(command: Command) -> Result<(), Failure> {
+    scratch::remove_abandoned();
     match command {
         Command::Load(args) => load::run(&args),
         Command::Get(args) => get::run(&args),
