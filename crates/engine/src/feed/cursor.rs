@@ -10,7 +10,8 @@ use crate::handle::Handle;
 use crate::history::History;
 use crate::parts::Parts;
 use flagstone_base::{Error, ErrorKind, Result};
-use flagstone_wal::{ChangeSource, Log, LogCursor};
+use flagstone_wal::{ChangeSource, Log, LogCursor, Record};
+use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
@@ -111,7 +112,20 @@ impl Changes {
             only: self.only.as_ref(),
         };
         let (history, visible) = (parts.history.id, parts.history.visible());
-        while let Some(found) = self.cursor.next(source, visible, |record| reading.read(record))? {
+        let is_in_doubt = Cell::new(false);
+        let mut read = |record: &Record<'_>| {
+            is_in_doubt.set(reading.is_in_doubt(record));
+            match is_in_doubt.get() {
+                true => Err(Error::new(ErrorKind::Busy, "the end of a doubt is waited for")),
+                false => reading.read(record),
+            }
+        };
+        loop {
+            let found = match self.cursor.next(source, visible, &mut read) {
+                Err(_) if is_in_doubt.get() => return Ok(None),
+                found => found?,
+            };
+            let Some(found) = found else { break };
             if let Some(found) = found {
                 if matches!(found, Found::Gap) {
                     end_gap(&parts.history);
@@ -120,7 +134,13 @@ impl Changes {
                 return Ok(Some((ChangeToken { history, after }, found)));
             }
         }
-        Ok(None)
+        let Some(lost_at) = parts.history.log_files.as_ref().and_then(|files| files.lost_at) else {
+            return Ok(None);
+        };
+        // The log does not say it yet: its next session will.
+        let is_new = self.cursor.position() < lost_at;
+        self.cursor = if is_new { LogCursor::after(lost_at) } else { return Ok(None) };
+        Ok(Some((ChangeToken { history, after: lost_at }, Found::Gap)))
     }
 
     /// Like [`Changes::poll`], but waits for the next change, at most for `timeout`. Returns at
