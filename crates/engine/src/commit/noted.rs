@@ -32,15 +32,14 @@ pub(super) fn note_for_readers(
     }
 }
 
-/// Notes for readers of changes that `count` writes follow that are not logged. Returns false if
-/// the manifest must list more files first. A second such write in a row needs no note.
+/// Notes for readers of changes that `count` writes follow that are not logged. A second such write
+/// in a row needs no note.
 #[inline]
-pub(super) fn note_gap(history: &History, numbering: &mut Numbering, count: u64) -> Result<bool> {
+pub(super) fn note_gap(history: &History, numbering: &mut Numbering, count: u64) -> Result<Noted> {
     if numbering.is_gap_noted || !history.log.as_ref().is_some_and(Log::keeps_changes) {
-        return Ok(true);
+        return Ok(Noted { is_made: true, lsn: None });
     }
-    let noted = note_for_readers(history, numbering, &Note::Gap, count as u32)?;
-    Ok(noted.is_made)
+    note_for_readers(history, numbering, &Note::Gap, count as u32)
 }
 
 /// Notes for readers of changes, durably, that unlogged writes before this session may be lost: at

@@ -76,6 +76,23 @@ fn a_session_after_a_kill_that_lost_unlogged_writes_begins_with_a_gap() {
     }
 }
 
+/// The note waited in memory for the next write of the log. A reader that had read the unlogged
+/// write without a sync was told nothing after a kill.
+#[test]
+fn the_note_of_a_gap_survives_a_kill_as_soon_as_its_write_is_seen() {
+    let world = World::new(1);
+    let session = kept(&world);
+    let kv = session.db.keyspace("kv").unwrap();
+    kv.put("a", "1").unwrap();
+    let token = session.db.changes(ChangesFrom::Now).unwrap().token();
+    unlogged(&session.db, &kv, "a", "2");
+    assert_eq!(kv.get("a").unwrap().unwrap(), b"2");
+    drop(kv);
+    let session = kept(&world.after_kill(2));
+    assert_eq!(session.db.keyspace("kv").unwrap().get("a").unwrap().unwrap(), b"1");
+    assert_eq!(after(&session.db, token), ["gap", "gap"]);
+}
+
 #[test]
 fn what_is_in_tables_is_no_gap_of_the_next_session() {
     for writes_after_flush in [false, true] {
