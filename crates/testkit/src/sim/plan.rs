@@ -21,7 +21,7 @@ pub fn plan(seed: u64) -> Vec<Planned> {
     let (larges, times) = (Rng::new(remix(seed ^ 5)), Times::new(seed, profile.expiring));
     let (names, may_be_large, ingests) = (1, false, Rng::new(remix(seed ^ 9)));
     let (patches, steps) = (Rng::new(remix(seed ^ 11)), vec![]);
-    let splits = Rng::new(remix(seed ^ 14));
+    let (splits, renamings) = (Rng::new(remix(seed ^ 14)), Rng::new(remix(seed ^ 16)));
     let documents = Documents::new(seed, profile.expiring[DOCUMENTS]);
     let mut planner = Planner {
         rng,
@@ -31,6 +31,7 @@ pub fn plan(seed: u64) -> Vec<Planned> {
         times,
         ingests,
         splits,
+        renamings,
         patches,
         profile,
         names,
@@ -55,6 +56,8 @@ struct Planner {
     ingests: Rng,
     /// A generator for splits by load alone, for the same reason.
     splits: Rng,
+    /// A generator for renamings alone, for the same reason.
+    renamings: Rng,
     /// A generator for array changes and conditions of patches alone, for the same reason.
     patches: Rng,
     /// Indexes and queries, for the same reason.
@@ -90,6 +93,7 @@ impl Planner {
             }
             self.ingest();
             self.contend();
+            self.rename();
             if let Some(step) = self.documents.step() {
                 self.steps.push(Planned { step, seed: self.documents.number() });
             }
@@ -123,6 +127,14 @@ impl Planner {
         if self.splits.percent(4) {
             let step = Step::Contend(self.splits.index(SLOTS));
             self.steps.push(Planned { step, seed: self.splits.number() });
+        }
+    }
+
+    /// Plans the renaming of a slot, sometimes.
+    fn rename(&mut self) {
+        if self.renamings.percent(3) {
+            let step = Step::Rename(self.renamings.index(SLOTS));
+            self.steps.push(Planned { step, seed: self.renamings.number() });
         }
     }
 
