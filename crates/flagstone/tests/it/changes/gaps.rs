@@ -76,6 +76,23 @@ fn a_session_after_a_kill_that_lost_unlogged_writes_begins_with_a_gap() {
     }
 }
 
+/// One note served all unlogged writes until a reader was told of it. A reader that began after it
+/// was never told of those that followed.
+#[test]
+fn a_reader_that_begins_after_a_gap_is_told_of_the_next_unlogged_write() {
+    let world = World::new(1);
+    let session = kept(&world);
+    let kv = session.db.keyspace("kv").unwrap();
+    unlogged(&session.db, &kv, "a", "1");
+    for n in 0..3 {
+        let mut changes = session.db.changes(ChangesFrom::Now).unwrap();
+        assert_eq!(lines(&mut changes), [""; 0]);
+        unlogged(&session.db, &kv, "a", &n.to_string());
+        session.db.sync().unwrap();
+        assert_eq!(lines(&mut changes), ["gap"]);
+    }
+}
+
 /// The note waited in memory for the next write of the log. A reader that had read the unlogged
 /// write without a sync was told nothing after a kill.
 #[test]
