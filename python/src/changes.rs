@@ -61,9 +61,12 @@ struct State {
 ///   the document. `"merge"`: `value`, an operand.
 /// - `"delete"`: of `key`, whether it was there or not.
 /// - `"delete_range"`: of all keys from `start` on and before `end`.
-/// - `"gap"`: unlogged writes may have happened: read again what you need.
+/// - `"gap"`: unlogged writes may have happened, or a crash may have lost some: read again what you
+///   need, and call `db.sync()` before you store the next token.
 /// - `"ingested"`: a bulk load into the keyspace, between the keys `start` and `end`.
 /// - `"dropped"`: the keyspace was dropped.
+/// - `"renamed"`: the keyspace `name` is called `new_name` from here on. Changes have the name of
+///   their time.
 ///
 /// `old` is the document before the change, in a collection with `keep_old_documents(True)`.
 ///
@@ -85,6 +88,7 @@ struct Found {
     token: Option<ChangeToken>,
     kind: &'static str,
     name: Option<String>,
+    new_name: Option<String>,
     seqno: Option<u64>,
     key: Option<Key>,
     range: Option<(Vec<u8>, Vec<u8>)>,
@@ -237,6 +241,9 @@ fn found_of(happened: Happened) -> Found {
         Happened::Dropped { keyspace } => {
             Found { kind: "dropped", name: Some(keyspace), ..Found::default() }
         }
+        Happened::Renamed { from, to } => {
+            Found { kind: "renamed", name: Some(from), new_name: Some(to), ..Found::default() }
+        }
         // Of what a newer engine may deliver nothing is known, either.
         _ => Found { kind: "gap", ..Found::default() },
     }
@@ -267,6 +274,7 @@ fn change_of(change: &flagstone::Change<'_>) -> Result<Found> {
         token: None,
         kind,
         name: Some(change.keyspace()),
+        new_name: None,
         seqno: Some(change.seqno().get()),
         key,
         range: end.map(|end| (change.key_bytes().to_vec(), end.to_vec())),
@@ -324,7 +332,7 @@ impl Change {
 #[pymethods]
 impl Change {
     /// What happened: `"put"`, `"patch"`, `"merge"`, `"delete"`, `"delete_range"`, `"gap"`,
-    /// `"ingested"` or `"dropped"`.
+    /// `"ingested"`, `"dropped"` or `"renamed"`.
     #[getter]
     const fn kind(&self) -> &'static str {
         self.found.kind
@@ -334,6 +342,12 @@ impl Change {
     #[getter]
     fn name(&self) -> Option<&str> {
         self.found.name.as_deref()
+    }
+
+    /// The name that a renamed keyspace or collection has from here on.
+    #[getter]
+    fn new_name(&self) -> Option<&str> {
+        self.found.new_name.as_deref()
     }
 
     /// The position after the change: text for `start`. `None` if more changes of the same commit

@@ -56,6 +56,25 @@ def test_each_kind_of_change_is_delivered_once(db: flagstone.Database) -> None:
     ]
 
 
+def test_renamings_come_between_the_changes_of_their_names(db: flagstone.Database) -> None:
+    a, b = db.keyspace("a"), db.keyspace("b")
+    a[b"k"] = b"1"
+    b[b"k"] = b"2"
+    for old, new in [("a", "t"), ("b", "a"), ("t", "b")]:
+        db.rename(old, new)
+    db.keyspace("a")[b"k"] = b"3"
+    copy: dict[str | None, dict[object, bytes | None]] = {}
+    seen = list(db.changes())
+    for change in seen:
+        if change.kind == "renamed":
+            copy[change.new_name] = copy.pop(change.name)
+        else:
+            assert change.kind == "put" and change.new_name is None
+            copy.setdefault(change.name, {})[change.key] = change.value
+    assert copy == {"a": {b"k": b"3"}, "b": {b"k": b"1"}}
+    assert [change.kind for change in seen].count("renamed") == 3
+
+
 def test_a_reader_continues_at_its_token(db: flagstone.Database, tmp_path: Path) -> None:
     kv = db.keyspace("kv")
     for n in range(10):

@@ -11,7 +11,7 @@
 //! file could be created again.
 
 use crate::event::Event;
-use crate::health::{Health, tell_of_dropped};
+use crate::health::{Health, WhyDropped, tell_of_dropped};
 use crate::history::History;
 use crate::setup::{Setup, job_of};
 use flagstone_base::hash::remix;
@@ -137,7 +137,7 @@ impl Ballast {
             return false;
         };
         match log.drop_changes() {
-            Ok(dropped) => tell_of_dropped(&self.health, dropped, true),
+            Ok(dropped) => tell_of_dropped(&self.health, dropped, WhyDropped::DiskFull),
             Err(error) => {
                 let doing = "removal of kept changes";
                 self.health.tell(&Event::BackgroundFailed { doing, error });

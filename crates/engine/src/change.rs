@@ -6,16 +6,17 @@ use crate::background::{
 use crate::catalog::{
     KeyspaceContent, KeyspaceRecord, Wanted, altered, check_name, content_mismatch, mismatch,
 };
-use crate::commit::{Committed, note_drop};
+use crate::commit::{Committed, InFlight, Note, note_ahead};
 use crate::content::Content;
 use crate::keyspace_core::KeyspaceCore;
 use crate::manifest::{Edit, Manifest};
 use crate::open::{build_keyspace, open_content};
 use crate::options::{Durability, KeyspaceOptions};
 use crate::parts::Parts;
-use crate::supply::supply;
-use flagstone_base::{Error, KeyspaceId, Result};
+use crate::supply::supply_of;
+use flagstone_base::{Error, KeyspaceId, Result, SeqNo};
 use flagstone_tree::{Tree, Version};
+use flagstone_wal::Log;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -142,33 +143,48 @@ pub(crate) fn drop_keyspace(parts: &Parts, name: &str) -> Result<bool> {
     parts.health.check_open_for_writing()?;
     let Some(mut core) = parts.keyspaces.named(name) else { return Ok(false) };
     make_history_durable(&parts.upkeep)?;
-    let mut guard = loop {
-        tell_of_drop(parts, &core)?;
-        let guard = parts.edits.manifest.lock();
-        // Another one may have got the name meanwhile, by a drop or a renaming.
-        let Some(now) = parts.keyspaces.named(name) else { return Ok(false) };
-        if now.id == core.id {
-            break guard;
-        }
-        core = now;
-    };
+    let mut guard = parts.edits.manifest.lock();
+    let Some(core) = parts.keyspaces.named(name) else { return Ok(false) };
     let Some(manifest) = guard.as_mut() else { return Err(parts.setup.closed()) };
     // The set of owned keyspaces changes under the manifest's lock, too.
     let mut dropped = core.owned_set().keyspaces.clone();
     dropped.push(Arc::clone(&core));
-    append_drop(parts, manifest, &dropped, || set_in_doubt(parts, &core), || ())?;
+    let note = Note::Drop { keyspace: core.id, name };
+    let told = tell_ahead(parts, manifest, &note)?;
+    let done = append_drop(parts, manifest, &dropped, || set_in_doubt(parts, &core), || ());
     drop(guard);
+    publish(told);
+    done?;
     after_drop(parts, &dropped);
     Ok(true)
 }
 
-/// Notes the drop of a keyspace in the log for readers of changes. They believe it only if the
-/// keyspace does not exist when they read the note.
-fn tell_of_drop(parts: &Parts, core: &KeyspaceCore) -> Result<()> {
-    while !note_drop(&parts.commits, core).inspect_err(|e| parts.ballast.note_failure(e))? {
-        supply(&parts.edits, 1)?;
+/// Notes in the log for readers of changes what is about to happen to a keyspace, if they are kept.
+/// Under the manifest's lock, so the notes have the order of the edits. When the place is
+/// published, which takes no lock of the caller's, readers see the note, and believe it only if it
+/// has happened by then.
+fn tell_ahead<'a>(
+    parts: &'a Parts,
+    manifest: &mut Manifest,
+    note: &Note<'_>,
+) -> Result<Option<(SeqNo, InFlight<'a>)>> {
+    if !parts.history.keeps_changes() {
+        return Ok(None);
     }
-    Ok(())
+    loop {
+        let told = note_ahead(&parts.commits, note);
+        if let Some(told) = told.inspect_err(|error| parts.ballast.note_failure(error))? {
+            return Ok(Some(told));
+        }
+        supply_of(&parts.edits, manifest, 1)?;
+    }
+}
+
+/// Lets readers of changes see what [`tell_ahead`] has noted.
+fn publish(told: Option<(SeqNo, InFlight<'_>)>) {
+    if let Some((_seqno, place)) = told {
+        place.publish();
+    }
 }
 
 /// Drops the keyspaces `cores` by one edit. `note_doubt` is called if it is refused, and a crash
@@ -257,14 +273,23 @@ pub(crate) fn rename_keyspace(parts: &Parts, old: &str, new: &str) -> Result<()>
     parts.edits.end_doubt();
     alterable(parts, old)?;
     make_history_durable(&parts.upkeep)?;
-    alter(parts, old, |record| {
-        if parts.keyspaces.named(new).is_some() {
-            return Err(Error::invalid(format!(
-                "keyspace {old:?} cannot be renamed: there is a keyspace {new:?} already"
-            )));
-        }
-        Ok(KeyspaceRecord { name: new.to_owned(), ..record.clone() })
-    })
+    let mut guard = parts.edits.manifest.lock();
+    let Some(manifest) = guard.as_mut() else { return Err(parts.setup.closed()) };
+    let core = alterable(parts, old)?;
+    if parts.keyspaces.named(new).is_some() {
+        return Err(Error::invalid(format!(
+            "keyspace {old:?} cannot be renamed: there is a keyspace {new:?} already"
+        )));
+    }
+    let note = Note::Rename { keyspace: core.id, from: old, to: new };
+    let told = tell_ahead(parts, manifest, &note)?;
+    let oldest = parts.history.log.as_ref().map_or(SeqNo::ZERO, Log::dropped_through);
+    let mut renamed = core.record().renamed(new, told.as_ref().map(|(seqno, _)| *seqno));
+    renamed.former.retain(|former| former.through > oldest);
+    let done = append_altered(parts, manifest, &core, renamed);
+    drop(guard);
+    publish(told);
+    done
 }
 
 /// Makes `to` the fold of a keyspace whose fold is `from`. The caller knows that `to` can read the
@@ -308,7 +333,18 @@ fn alter_found(
     let mut guard = parts.edits.manifest.lock();
     let Some(manifest) = guard.as_mut() else { return Err(parts.setup.closed()) };
     let core = find()?;
-    let (before, after) = (core.record(), change(&core.record())?);
+    let after = change(&core.record())?;
+    append_altered(parts, manifest, &core, after)
+}
+
+/// Appends the edit that gives the keyspace the record `after`, and makes it current.
+fn append_altered(
+    parts: &Parts,
+    manifest: &mut Manifest,
+    core: &Arc<KeyspaceCore>,
+    after: KeyspaceRecord,
+) -> Result<()> {
+    let before = core.record();
     if *before == after {
         return Ok(());
     }
@@ -317,11 +353,11 @@ fn alter_found(
     append_or_rule_out(parts, manifest, edit, || {
         // The rename may survive a crash or not. Writes under the wrong name would not be found.
         if is_renamed {
-            set_in_doubt(parts, &core);
+            set_in_doubt(parts, core);
         }
     })?;
     if let Some(record) = manifest.state().catalog.by_id(core.id) {
-        parts.keyspaces.replace_record(&core, record);
+        parts.keyspaces.replace_record(core, record);
     }
     core.trees().iter().for_each(|tree| tree.set_table_options(tables));
     Ok(())

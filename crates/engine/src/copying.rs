@@ -88,6 +88,9 @@ pub(crate) fn state_of_copy(
     state.log_files.clear();
     // An open of the copy for writing begins a new history, a different one in each copy.
     state.history = None;
+    // It has none of the changes that are kept.
+    state.newest_kept = None;
+    state.unlogged_through = flagstone_base::SeqNo::ZERO;
     state
 }
 

@@ -148,8 +148,8 @@ pub enum Event {
         bytes: u64,
     },
     /// Changes that were kept for readers were removed: the bound of
-    /// [`Options::change_retention`](crate::Options::change_retention) was reached, or the disk was
-    /// full.
+    /// [`Options::change_retention`](crate::Options::change_retention) was reached, the disk was
+    /// full, or an open has found that the segment after them is lost or damaged.
     ChangesDropped {
         /// The number of segments of the log.
         segments: u64,
@@ -159,6 +159,8 @@ pub enum Event {
         through: u64,
         /// The disk was full.
         is_disk_full: bool,
+        /// The segment after them is lost, is another one, or is shorter than it was.
+        is_damaged: bool,
     },
     /// The wall clock jumped ahead. Reads follow it at once, but for an hour no entry that has
     /// expired only because of the jump is removed from tables. If the jump was a mistake, set the
@@ -282,10 +284,14 @@ impl fmt::Display for Event {
                 "keyspace {keyspace:?}: ingested {entries} entries in {tables} tables of {bytes} \
                  bytes"
             ),
-            Self::ChangesDropped { segments, bytes, through, is_disk_full } => write!(
+            Self::ChangesDropped { segments, bytes, through, is_disk_full, is_damaged } => write!(
                 f,
                 "{segments} segments of {bytes} bytes with changes up to #{through} removed: {}",
-                if *is_disk_full { "the disk is full" } else { "more are not kept" }
+                match (is_disk_full, is_damaged) {
+                    (_, true) => "the segment after them is lost or damaged",
+                    (true, _) => "the disk is full",
+                    _ => "more are not kept",
+                }
             ),
             Self::ClockJumped { by } => write!(
                 f,

@@ -231,16 +231,24 @@ impl Health {
         )))
     }
 }
+
+/// Why kept changes were removed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum WhyDropped {
+    /// More are not kept.
+    Bound,
+    DiskFull,
+    /// The segment after them is lost or damaged.
+    Damage,
+}
+
 /// Tells that kept changes were removed, if any were. Returns whether they were.
-pub(crate) fn tell_of_dropped(
-    health: &Health,
-    dropped: DroppedChanges,
-    is_disk_full: bool,
-) -> bool {
+pub(crate) fn tell_of_dropped(health: &Health, dropped: DroppedChanges, why: WhyDropped) -> bool {
     let DroppedChanges { segments, bytes, through } = dropped;
     if segments > 0 {
         let through = through.get();
-        health.tell(&Event::ChangesDropped { segments, bytes, through, is_disk_full });
+        let (is_disk_full, is_damaged) = (why == WhyDropped::DiskFull, why == WhyDropped::Damage);
+        health.tell(&Event::ChangesDropped { segments, bytes, through, is_disk_full, is_damaged });
     }
     segments > 0
 }

@@ -7,7 +7,7 @@ use crate::gate::Gate;
 use crate::partition::{Layout, Layouts, Route};
 use flagstone_base::hash::key_hash;
 use flagstone_base::key::KEY_BYTES_MAX;
-use flagstone_base::{Error, ErrorKind, KeyspaceId, Kind, Result};
+use flagstone_base::{Error, ErrorKind, KeyspaceId, Kind, Result, SeqNo};
 use flagstone_env::sync::ArcSwap;
 use flagstone_env::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicUsize, Ordering};
 use flagstone_tree::{SampledKeys, Tree, TreeContext, TreeOptions, sampled_keys, tables_stamp};
@@ -215,6 +215,11 @@ impl KeyspaceCore {
     /// The name of the keyspace now, unique among those of its owner.
     pub fn name(&self) -> String {
         self.record.load().name.clone()
+    }
+
+    /// The name that the keyspace had when `seqno` was written.
+    pub fn name_at(&self, seqno: SeqNo) -> String {
+        self.record.load().name_at(seqno).to_owned()
     }
 
     #[inline]
@@ -459,6 +464,11 @@ impl KeyspaceCore {
     /// Notes that a change was refused, but a crash could bring it back.
     pub(crate) fn set_in_doubt(&self) {
         self.status.fetch_or(IN_DOUBT, Ordering::AcqRel);
+    }
+
+    /// Returns whether a change was refused that a crash could bring back.
+    pub(crate) fn is_in_doubt(&self) -> bool {
+        self.status.load(Ordering::Acquire) & IN_DOUBT != 0
     }
 
     /// Ends the doubt about what was refused: it cannot come back any more.

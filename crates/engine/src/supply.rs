@@ -9,7 +9,7 @@
 
 use crate::edits::{Edits, ceiling_above};
 use crate::event::Event;
-use crate::manifest::Edit;
+use crate::manifest::{Edit, Manifest};
 use crate::setup::job_of;
 use flagstone_base::{Error, ErrorKind, Result, SeqNo};
 use flagstone_env::sync::atomic::Ordering;
@@ -57,6 +57,11 @@ pub(crate) fn supply(edits: &Edits, wanted: u64) -> Result<()> {
     let Some(manifest) = guard.as_mut() else {
         return Err(Error::new(ErrorKind::Closed, "the database is closed"));
     };
+    supply_of(edits, manifest, wanted)
+}
+
+/// As [`supply`], for the manifest whose lock is held.
+pub(crate) fn supply_of(edits: &Edits, manifest: &mut Manifest, wanted: u64) -> Result<()> {
     let edit = grant(edits, wanted).inspect_err(|error| edits.ballast.note_failure(error))?;
     if edit == Edit::default() {
         return Ok(());

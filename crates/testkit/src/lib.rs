@@ -28,6 +28,8 @@ pub mod workload;
 
 pub mod world;
 
+pub mod copy;
+
 pub mod driver;
 pub mod history;
 
@@ -44,6 +46,7 @@ pub mod stress;
 /// The checksum of headers, for tests that forge a header.
 pub use flagstone_base::checksum::crc32c;
 
+pub use copy::Copy;
 pub use driver::Driver;
 pub use history::{History, Promise};
 pub use model::{Change, Model, Table};

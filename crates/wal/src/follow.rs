@@ -97,6 +97,7 @@ fn readable(ledger: &Ledger) -> impl Iterator<Item = KeptFile> {
         name: KeptSegment { number: segment.number, end: segment.bytes, released: 0 },
         first_seqno: segment.first_seqno,
         next_seqno: segment.next_seqno,
+        salt: segment.salt,
         is_renamed: false,
     });
     ledger.kept.files.iter().copied().chain(live)

@@ -3,19 +3,19 @@
 //! ```text
 //! 000007.wal --released--> 000007-END-TIME.feed --bounds, full disk--> a spare, or removed
 //! ```
-//! The name holds the end of the segment's records and when it was released: the next header names
-//! the end, too, but after a clean close there is none yet. The kept segments and those of the log
-//! are one chain, in which each header names the segment before. If a segment is missing in it,
-//! everything before that is removed, so readers never miss anything unnoticed.
+//! The name holds the end of the segment's records and when it was released. The kept segments and
+//! those of the log are one chain: each header names the segment before and its end, and the
+//! manifest names the newest kept segment, for while the log holds none. If a segment of the chain
+//! is missing, is another one, or is shorter than it was, it is removed with everything before it,
+//! so readers never miss anything unnoticed: positions before it are too old.
 //!
 //! A crash may come between the edit of the manifest that releases a segment and its rename. The
 //! next open finds such a file by the chain, and renames it.
 
 use crate::queue::Tail;
 use crate::reader::Recovered;
-use crate::record::RecordPlace;
-use crate::segment::{FIRST_RECORD, FLAG_COMPLETE, SegmentHeader, SegmentInfo};
-use crate::window::{Found, Window};
+use crate::segment::{FLAG_COMPLETE, SegmentHeader, SegmentInfo};
+use crate::window::Window;
 use flagstone_base::{DatabaseId, FileNumber, Result, SeqNo};
 use flagstone_env::Disk;
 use flagstone_env::names::{FileKind, KeptSegment, Name, kept_segment, parse, path};
@@ -61,6 +61,7 @@ pub(crate) struct KeptFile {
     pub(crate) first_seqno: SeqNo,
     /// The SeqNo from which on the segment holds nothing.
     pub(crate) next_seqno: SeqNo,
+    pub(crate) salt: u64,
     /// The file has its new name.
     pub(crate) is_renamed: bool,
 }
@@ -85,6 +86,8 @@ pub(crate) struct KeptSegments {
     complete_from: Option<u64>,
     /// Changes up to this SeqNo cannot be read.
     pub(crate) dropped_through: SeqNo,
+    /// What the open has removed because the chain to it is broken.
+    pub(crate) lost: DroppedChanges,
 }
 
 impl KeptSegments {
@@ -113,8 +116,12 @@ impl KeptSegments {
                 file.is_renamed = true;
             }
         }
-        for name in found.by_number.into_values().flat_map(|candidate| candidate.names) {
-            disk.remove(&dir.join(name))?;
+        for candidate in found.by_number.into_values() {
+            if let Some(lost) = candidate.kept.filter(|_| keep.is_some()) {
+                kept.lost.segments += 1;
+                kept.lost.bytes += lost.end;
+            }
+            candidate.names.iter().try_for_each(|name| disk.remove(&dir.join(name)))?;
         }
         Ok(kept)
     }
@@ -125,8 +132,8 @@ impl KeptSegments {
             return None;
         }
         let name = KeptSegment { number: segment.number, end: segment.bytes, released: now };
-        let (first_seqno, next_seqno) = (segment.first_seqno, segment.next_seqno);
-        let file = KeptFile { name, first_seqno, next_seqno, is_renamed: false };
+        let SegmentInfo { first_seqno, next_seqno, salt, .. } = *segment;
+        let file = KeptFile { name, first_seqno, next_seqno, salt, is_renamed: false };
         self.files.push_back(file);
         Some(file)
     }
@@ -172,6 +179,9 @@ pub struct LogFiles {
     /// Oldest first: the kept segments, then those of the log.
     pub(crate) files: Vec<KeptFile>,
     pub(crate) dropped_through: SeqNo,
+    /// Writes that were not logged may be lost: readers are told so at this SeqNo, after everything
+    /// in the log.
+    pub lost_at: Option<SeqNo>,
 }
 
 impl LogFiles {
@@ -197,7 +207,7 @@ impl LogFiles {
         }
         let files: Vec<_> = kept.files.into();
         let dropped_through = if files.is_empty() { last } else { kept.dropped_through };
-        Ok(Self { dir: dir.to_owned(), database, files, dropped_through })
+        Ok(Self { dir: dir.to_owned(), database, files, dropped_through, lost_at: None })
     }
 
     /// The part of the log that readers of changes find.
@@ -254,34 +264,30 @@ impl Candidates {
         }
         let mut next_seqno = oldest.map(|oldest| oldest.first_seqno);
         let mut wanted = match oldest {
-            Some(_) => recovered.before.map(|tail| (tail.segment, Some(tail.end))),
-            None => self.last_whole(disk, dir)?.map(|number| (number, None)),
+            Some(_) => recovered.before.map(|tail| (tail.segment, tail.end, None)),
+            None => recovered.newest_kept.map(|kept| (kept.number.0, kept.end, Some(kept.salt))),
         };
-        while let Some((number, end)) = wanted {
+        while let Some((number, end, salt)) = wanted {
             let Some(candidate) = self.by_number.get(&number) else { break };
             let Some((window, header)) = candidate.open(disk, dir, number, database)? else {
                 break;
             };
-            let len = window.end();
-            if let (Some(end), Some(kept)) = (end, candidate.kept)
-                && end != kept.end
-            {
-                break;
-            }
-            let end = match end.or(candidate.kept.map(|kept| kept.end)) {
-                Some(end) => end,
-                None => end_of_records(window, &header)?,
-            };
-            if end > len {
+            let is_another = candidate.kept.is_some_and(|kept| kept.end != end)
+                || salt.is_some_and(|salt| salt != header.salt);
+            if is_another || end > window.end() {
                 break;
             }
             let released = candidate.kept.map_or(0, |kept| kept.released);
             let name = KeptSegment { number: FileNumber(number), end, released };
-            let next = next_seqno.unwrap_or(SeqNo::MAX);
-            let (is_renamed, first_seqno) = (candidate.kept == Some(name), header.first_seqno);
-            kept.files.push_front(KeptFile { name, first_seqno, next_seqno: next, is_renamed });
-            next_seqno = Some(first_seqno);
-            let before = (header.previous, Some(header.previous_end));
+            kept.files.push_front(KeptFile {
+                name,
+                first_seqno: header.first_seqno,
+                next_seqno: next_seqno.unwrap_or(SeqNo::MAX),
+                salt: header.salt,
+                is_renamed: candidate.kept == Some(name),
+            });
+            next_seqno = Some(header.first_seqno);
+            let before = (header.previous, header.previous_end, None);
             wanted = Some(before).filter(|before| (1..number).contains(&before.0));
         }
         for file in &kept.files {
@@ -291,20 +297,6 @@ impl Candidates {
         kept.dropped_through =
             first.map_or(SeqNo::ZERO, |first| SeqNo::new(first.get().saturating_sub(1)));
         Ok(kept)
-    }
-
-    /// The number of the newest file that holds a segment.
-    fn last_whole(&self, disk: &dyn Disk, dir: &Path) -> Result<Option<u64>> {
-        for (number, candidate) in self.by_number.iter().rev() {
-            let is_begun = |name: &String| -> Result<bool> {
-                let found = Window::open(disk, &dir.join(name))?.header()?;
-                Ok(found.is_some_and(|found| found.header.number() == *number))
-            };
-            if candidate.names.first().map_or(Ok(false), is_begun)? {
-                return Ok(Some(*number));
-            }
-        }
-        Ok(None)
     }
 }
 
@@ -327,18 +319,4 @@ impl Candidate {
             && header.check_readable(window.path(), database).is_ok();
         Ok(is_whole.then_some((window, header)))
     }
-}
-
-/// Reads the records of a segment up to the first that is not valid, and returns their end.
-fn end_of_records(mut window: Window, header: &SegmentHeader) -> Result<u64> {
-    let mut place =
-        RecordPlace { segment: header.number(), salt: header.salt, offset: FIRST_RECORD };
-    let mut next = header.first_seqno;
-    while let Found::Record(header, _) = window.record(place)?
-        && header.first_seqno == next
-    {
-        next = header.next_seqno();
-        place.offset += header.framed_len();
-    }
-    Ok(place.offset)
 }

@@ -35,7 +35,7 @@ pub use follow::{ChangeSource, LogCursor};
 pub use keep::{ChangesInfo, DroppedChanges, Keep, LogFiles};
 pub use log::{Log, LogOptions, LogStats, NewRecord};
 pub use queue::Lsn;
-pub use reader::{Listed, Record, Recovered, read, read_from_device};
+pub use reader::{Listed, NewestKept, Record, Recovered, read, read_from_device};
 pub use record::{RecordKind, payload_checksum, payload_checksum_of_parts};
 pub use salvage::{LostRecords, Salvaged, database_of, salvage};
 pub use segment::{ManifestPlace, SegmentInfo};

@@ -14,10 +14,11 @@
 use crate::keep::{ChangesInfo, DroppedChanges, KeptFile};
 use crate::log::{Ledger, Log, Preparing};
 use crate::queue::Spare;
+use crate::reader::NewestKept;
 use crate::record::HEADER_BYTES;
 use crate::segment::SegmentInfo;
 use flagstone_base::{FileNumber, Result, SeqNo};
-use flagstone_env::names::{FileKind, Name, parse};
+use flagstone_env::names::{FileKind, KeptSegment, Name, parse};
 use flagstone_env::sync::atomic::Ordering;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -80,6 +81,36 @@ impl Log {
         let removed = removed.fold(Ok(()), Result::and);
         retired.and(removed)?;
         Ok(released.len() + kept.len())
+    }
+
+    /// The newest segment before `from` that readers of changes may read, for the edit of the
+    /// manifest that lets the log begin at `from`; `None` if none is kept. Nothing is written to
+    /// segments before `from` any more.
+    pub fn newest_kept_before(&self, from: FileNumber) -> Option<NewestKept> {
+        if !self.keeps_changes() {
+            return None;
+        }
+        let ledger = self.ledger.lock();
+        let is_kept = |s: &&SegmentInfo| s.number < from && ledger.kept.is_complete(s.number.0);
+        let live = ledger.segments.iter().rev().find(is_kept);
+        let live = live.map(|s| NewestKept { number: s.number, end: s.bytes, salt: s.salt });
+        let of_kept = |file: &KeptFile| {
+            let KeptSegment { number, end, .. } = file.name;
+            NewestKept { number, end, salt: file.salt }
+        };
+        live.or_else(|| ledger.kept.files.back().map(of_kept))
+    }
+
+    /// Changes up to this SeqNo cannot be read, or were never logged.
+    pub fn dropped_through(&self) -> SeqNo {
+        self.ledger.lock().kept.dropped_through
+    }
+
+    /// The kept segments that [`Log::create`] has removed because the segment after them is lost or
+    /// damaged.
+    pub fn lost_changes(&self) -> DroppedChanges {
+        let kept = &self.ledger.lock().kept;
+        DroppedChanges { through: kept.dropped_through, ..kept.lost }
     }
 
     /// A number above every file of the log. Recovery from this number on reads none of them.

@@ -42,6 +42,8 @@ pub(crate) struct Chunk {
     /// The file to open first, if the segment begins with this chunk.
     pub(crate) start: Option<Spare>,
     pub(crate) segment: u64,
+    /// The salt of the segment.
+    pub(crate) salt: u64,
     pub(crate) bytes: Vec<u8>,
     /// The rest of the last record's payload, to be appended after `bytes`.
     pub(crate) shared: Option<Arc<Vec<u8>>>,
@@ -251,13 +253,22 @@ impl Queue {
     }
 
     fn add_chunk(&mut self, start: Option<Spare>, first_seqno: SeqNo) {
-        let segment = self.place.map_or(0, |place| place.segment);
+        let (segment, salt) = self.place.map_or((0, 0), |place| (place.segment, place.salt));
         let bytes = self.buffers.pop().unwrap_or_default();
         let next_seqno = first_seqno;
         let end = self.end;
         let (shared, records) = (None, 0);
-        let chunk = Chunk { start, segment, bytes, shared, end, first_seqno, next_seqno, records };
-        self.chunks.push(chunk);
+        self.chunks.push(Chunk {
+            start,
+            segment,
+            salt,
+            bytes,
+            shared,
+            end,
+            first_seqno,
+            next_seqno,
+            records,
+        });
     }
 
     /// Begins a segment that continues the log at `tail`. Returns false without a spare.

@@ -67,6 +67,8 @@ pub struct Recovered {
     pub(crate) useless: Vec<FileNumber>,
     /// The segment before the oldest one, and the end of its records.
     pub(crate) before: Option<Tail>,
+    /// The newest kept segment, according to the manifest.
+    pub(crate) newest_kept: Option<NewestKept>,
     /// All segments note what the log does not hold, so readers of changes may read them.
     pub(crate) is_complete: bool,
     /// Unknown write-incompatible feature bits of the segments. If any is set, this build must not
@@ -105,6 +107,21 @@ pub struct Listed {
     pub from: Option<FileNumber>,
     /// The files of the log, from `from` on.
     pub files: BTreeSet<FileNumber>,
+    /// The newest segment before `from`, if it was kept for readers of changes.
+    pub newest_kept: Option<NewestKept>,
+}
+
+/// What tells the newest segment that is kept for readers of changes from every other file. While
+/// the log holds a segment, its header names the one before; after a clean close only the manifest
+/// does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NewestKept {
+    /// The number of the segment.
+    pub number: FileNumber,
+    /// The end of its records.
+    pub end: u64,
+    /// The salt in its header.
+    pub salt: u64,
 }
 
 /// Reads the log in `dir` and passes every record to `visit`, in order. Needs memory for the
@@ -121,7 +138,11 @@ pub fn read(
     listed: &Listed,
     visit: &mut dyn FnMut(Record<'_>) -> Result<()>,
 ) -> Result<Recovered> {
-    let mut recovered = Recovered { next_number: FileNumber(1), ..Recovered::default() };
+    let mut recovered = Recovered {
+        next_number: FileNumber(1),
+        newest_kept: listed.newest_kept,
+        ..Recovered::default()
+    };
     let headers = read_headers(disk, dir, database, listed, &mut recovered)?;
     let chain = chain(dir, &headers, listed.from)?;
     let Headers { found, empty } = headers;
@@ -378,6 +399,7 @@ impl Segment<'_> {
             bytes: place.offset,
             first_seqno: header.first_seqno,
             next_seqno: next,
+            salt: header.salt,
         });
         Ok(())
     }

@@ -200,6 +200,8 @@ pub struct SegmentInfo {
     /// The SeqNo after the last one in the segment; equal to `first_seqno` when the segment holds
     /// none.
     pub next_seqno: SeqNo,
+    /// The salt in the header, which no other segment has.
+    pub salt: u64,
 }
 
 impl SegmentInfo {
@@ -212,7 +214,7 @@ impl SegmentInfo {
 
 impl fmt::Display for SegmentInfo {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { number, bytes, first_seqno, next_seqno } = self;
+        let Self { number, bytes, first_seqno, next_seqno, salt: _ } = self;
         write!(f, "{number} [{first_seqno}..{next_seqno}] {bytes} bytes")
     }
 }

@@ -193,6 +193,7 @@ impl Log {
                 bytes: position,
                 first_seqno: chunk.first_seqno,
                 next_seqno: chunk.next_seqno,
+                salt: chunk.salt,
             }),
         }
     }
@@ -377,7 +378,7 @@ mod tests {
         assert_eq!(log.outcome(failed).unwrap_err().kind(), ErrorKind::Io);
         assert_eq!(log.synced(), last);
         let mut seqnos = Vec::new();
-        let listed = Listed { from: None, files: files.into_iter().collect() };
+        let listed = Listed { files: files.into_iter().collect(), ..Listed::default() };
         let found = read(&disk.crash_losing_unsynced(), dir, ID, &listed, &mut |record| {
             seqnos.push(record.first_seqno.get());
             Ok(())

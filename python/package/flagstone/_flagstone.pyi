@@ -469,10 +469,20 @@ class Change:
     def kind(
         self,
     ) -> Literal[
-        "put", "patch", "merge", "delete", "delete_range", "gap", "ingested", "dropped"
+        "put",
+        "patch",
+        "merge",
+        "delete",
+        "delete_range",
+        "gap",
+        "ingested",
+        "dropped",
+        "renamed",
     ]: ...
     @property
     def name(self) -> str | None: ...
+    @property
+    def new_name(self) -> str | None: ...
     @property
     def token(self) -> str | None: ...
     @property

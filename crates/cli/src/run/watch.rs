@@ -174,6 +174,12 @@ impl Watch {
                 ("kind", "dropped".into()),
                 ("keyspace", keyspace.as_str().into()),
             ])?,
+            Happened::Renamed { from, to } => self.line(&[
+                ("token", Json::from(token.to_string())),
+                ("kind", "renamed".into()),
+                ("keyspace", from.as_str().into()),
+                ("to", to.as_str().into()),
+            ])?,
             _ => self.line(&[("token", Json::from(token.to_string())), ("kind", "gap".into())])?,
         }
         self.left -= 1;

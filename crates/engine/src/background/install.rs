@@ -6,7 +6,7 @@ use super::sweep::sweep;
 use super::upkeep::Upkeep;
 use super::watch::watch;
 use crate::event::Event;
-use crate::health::tell_of_dropped;
+use crate::health::{WhyDropped, tell_of_dropped};
 use crate::manifest::{Edit, Manifest};
 use crate::queue::SealGroup;
 use flagstone_base::{Error, ErrorKind, FileNumber, Result, SeqNo, TreeId};
@@ -48,7 +48,13 @@ pub(super) fn install(
     let frees =
         matches!(from, Install::Flush(_)) && !upkeep.history.replaying.load(Ordering::Acquire);
     let release = frees.then(|| plan_release(upkeep, &live)).flatten();
-    let last = make_current(upkeep, manifest, &live, release)?;
+    let unlogged_through = match from {
+        Install::Flush(group) if group.is_unlogged && upkeep.history.keeps_changes() => {
+            Some(group.through)
+        }
+        _ => None,
+    };
+    let last = make_current(upkeep, manifest, &live, (release, unlogged_through))?;
     if matches!(from, Install::Flush(_)) {
         let mut numbering = upkeep.history.numbering.lock();
         live.iter().for_each(|(tree, _)| numbering.note_flushed(tree));
@@ -74,7 +80,7 @@ pub(super) fn install(
 fn trim_changes(upkeep: &Upkeep, log: &Log) {
     match log.trim_changes() {
         Ok(dropped) => {
-            tell_of_dropped(&upkeep.health, dropped, false);
+            tell_of_dropped(&upkeep.health, dropped, WhyDropped::Bound);
         }
         Err(error) => {
             let doing = "removal of kept changes";
@@ -84,17 +90,20 @@ fn trim_changes(upkeep: &Upkeep, log: &Log) {
 }
 
 /// Appends one manifest edit for all of `edits`, whose trees exist, and installs them. The log
-/// begins at `release` then, if that is given. Returns the version of the last tree. On an error
-/// none is installed and all are abandoned.
+/// begins at `release` then, if that is given, and unlogged writes up to `unlogged_through` are in
+/// tables. Returns the version of the last tree. On an error none is installed and all are
+/// abandoned.
 pub(crate) fn make_current(
     upkeep: &Upkeep,
     manifest: &mut Manifest,
     edits: &[(Arc<Tree>, TreeEdit)],
-    release: Option<FileNumber>,
+    (release, unlogged_through): (Option<FileNumber>, Option<SeqNo>),
 ) -> Result<Option<Arc<Version>>> {
     let edit = Edit {
         tables: edits.iter().map(|(_, edit)| edit.clone()).collect(),
         wal_from: release,
+        unlogged_through,
+        newest_kept: release.and_then(|from| upkeep.history.log.as_ref()?.newest_kept_before(from)),
         ..upkeep.edits.edit_of_now(edits.iter().map(|(tree, _)| tree.options().keyspace))
     };
     // An edit that does not fit the trees would be refused by every later open.

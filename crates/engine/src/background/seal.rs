@@ -101,7 +101,7 @@ pub(super) fn seal(upkeep: &Upkeep, take: Take<'_>, cut: Option<CutRequest>) -> 
     let sealed: Vec<Arc<Tree>> =
         chosen.into_iter().filter(|tree| tree.seal(seal_seqno)).cloned().collect();
     if take == Take::All {
-        numbering.unlogged = false;
+        numbering.end_unlogged();
     }
     if sealed.is_empty() && cut.is_none() {
         return false;
@@ -119,7 +119,7 @@ pub(super) fn seal_to_replace(upkeep: &Upkeep, numbering: &mut Numbering, trees:
         false => trees.to_vec(),
     };
     let sealed: Vec<_> = chosen.into_iter().filter(|tree| tree.seal(through)).collect();
-    numbering.unlogged = false;
+    numbering.end_unlogged();
     if !sealed.is_empty() {
         upkeep.work.push(SealGroup { is_unlogged, ..SealGroup::new(through, sealed) });
     }

@@ -108,6 +108,7 @@ impl<'a> ChangedCatalog<'a> {
         };
         let may_become = KeyspaceRecord {
             name: record.name.clone(),
+            former: record.former.clone(),
             tables: record.tables,
             trees: record.trees.clone(),
             route: record.route.clone(),

@@ -7,7 +7,7 @@ use crate::options::{KeyspaceOptions, Routing};
 use crate::partition::{PARTITIONS_MAX, Route, hash_start};
 use flagstone_base::codec::{put_bytes, put_u64, put_varint};
 use flagstone_base::fields::{FieldWriter, Fields, narrow};
-use flagstone_base::{Decoder, KeyspaceId, Malformed, TreeId, Undecoded};
+use flagstone_base::{Decoder, KeyspaceId, Malformed, SeqNo, TreeId, Undecoded};
 use flagstone_sst::TableOptions;
 use flagstone_tree::HashBounds;
 use std::fmt;
@@ -75,6 +75,17 @@ pub(crate) struct KeyspaceRecord {
     pub(crate) expires: bool,
     /// Set if another keyspace owns this one.
     pub(crate) owned: Option<OwnedRecord>,
+    /// The names that the keyspace had, oldest first, as far as readers of changes meet them.
+    pub(crate) former: Vec<FormerName>,
+}
+
+/// A name that a keyspace had.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct FormerName {
+    /// The SeqNo at which the keyspace got another name.
+    pub(crate) through: SeqNo,
+    /// The name up to there.
+    pub(crate) name: String,
 }
 
 /// The scope of the names of keyspaces without an owner.
@@ -95,6 +106,7 @@ const NOTE: u64 = 67;
 const DOUBTFUL: u64 = 69;
 const GIVEN: u64 = 71;
 const GIVEN_HASHES: u64 = 73;
+const FORMER: u64 = 75;
 
 const ROUTE_HASH: u8 = 1;
 const ROUTE_RANGE: u8 = 2;
@@ -130,6 +142,7 @@ impl KeyspaceRecord {
             given_hashes: None,
             expires: false,
             owned: None,
+            former: Vec::new(),
         }
     }
 
@@ -141,6 +154,29 @@ impl KeyspaceRecord {
     /// Returns the keyspace that owns this one.
     pub(crate) fn owner(&self) -> Option<KeyspaceId> {
         self.owned.as_ref().map(|owned| owned.owner)
+    }
+
+    /// Returns the record with another name from `at` on. The former one is kept if there are
+    /// readers of changes, and so a SeqNo.
+    pub(crate) fn renamed(&self, name: &str, at: Option<SeqNo>) -> Self {
+        let mut renamed = Self { name: name.to_owned(), ..self.clone() };
+        match at {
+            Some(through) => renamed.former.push(FormerName { through, name: self.name.clone() }),
+            None => renamed.former.clear(),
+        }
+        renamed
+    }
+
+    /// Returns the name that the keyspace had at `seqno`. At the SeqNo of its renaming it has the
+    /// former one.
+    pub(crate) fn name_at(&self, seqno: SeqNo) -> &str {
+        let former = self.former.iter().find(|former| seqno <= former.through);
+        former.map_or(&self.name, |former| &former.name)
+    }
+
+    /// Returns whether the keyspace got another name at `seqno`.
+    pub(crate) fn is_renamed_at(&self, seqno: SeqNo) -> bool {
+        self.former.iter().any(|former| former.through == seqno)
     }
 
     /// Returns the routing that the keyspace was created with.
@@ -258,6 +294,14 @@ impl KeyspaceRecord {
         if let Some(given) = self.given_hashes {
             fields.number(GIVEN_HASHES, u64::from(given));
         }
+        if !self.former.is_empty() {
+            bytes.clear();
+            for former in &self.former {
+                put_varint(&mut bytes, former.through.get());
+                put_bytes(&mut bytes, former.name.as_bytes());
+            }
+            fields.bytes(FORMER, &bytes);
+        }
     }
 
     /// Decodes all of `bytes`, as [`KeyspaceRecord::encode`] wrote them.
@@ -274,6 +318,7 @@ impl KeyspaceRecord {
             given_hashes: None,
             expires: false,
             owned: None,
+            former: Vec::new(),
         };
         let mut fixed_seen = 0;
         FIELDS.read(bytes, |tag, field| {
@@ -312,6 +357,7 @@ impl KeyspaceRecord {
                 return Err(Malformed { at: 0, expected: "an empty field" }.into());
             }
             GIVEN_HASHES => self.given_hashes = Some(narrow(field)?),
+            FORMER => self.former = decode_former(&mut Decoder::new(field))?,
             GIVEN => self.given = Some(decode_bounds(&mut Decoder::new(field))?),
             _ => return self.tables.set(tag, field),
         }
@@ -415,6 +461,22 @@ fn decode_bounds(decoder: &mut Decoder<'_>) -> Result<Vec<Vec<u8>>, Undecoded> {
         bounds.push(decoder.bytes("a range bound")?.to_vec());
     }
     Ok(bounds)
+}
+
+fn decode_former(decoder: &mut Decoder<'_>) -> Result<Vec<FormerName>, Undecoded> {
+    let mut former: Vec<FormerName> = Vec::new();
+    while !decoder.is_done() {
+        let at = decoder.position();
+        let through = decoder.varint("the SeqNo of a renaming")?;
+        let is_rising = former.last().is_none_or(|last| last.through.get() < through);
+        if !is_rising || through > SeqNo::MAX.get() {
+            return Err(Malformed { at, expected: "rising SeqNos of 56 bits" }.into());
+        }
+        let through = SeqNo::new(through);
+        let name = text(decoder.bytes("a former name")?)?;
+        former.push(FormerName { through, name });
+    }
+    Ok(former)
 }
 
 fn decode_trees(field: &[u8]) -> Result<Vec<TreeId>, Undecoded> {

@@ -2,8 +2,8 @@
 
 use super::record::{self, Note};
 use crate::history::{History, Numbering};
-use flagstone_base::{ErrorKind, Result};
-use flagstone_wal::{Log, Lsn, RecordKind, payload_checksum};
+use flagstone_base::{ErrorKind, Result, SeqNo};
+use flagstone_wal::{Log, Lsn, payload_checksum};
 
 /// The result of noting something for readers of changes.
 pub(super) struct Noted {
@@ -16,13 +16,13 @@ pub(super) struct Noted {
 pub(super) fn note_for_readers(
     history: &History,
     numbering: &mut Numbering,
-    (kind, note): (RecordKind, &Note<'_>),
+    note: &Note<'_>,
     count: u32,
 ) -> Result<Noted> {
     let Some(log) = history.log.as_ref().filter(|log| log.keeps_changes()) else {
         return Ok(Noted { is_made: true, lsn: None });
     };
-    let payload = note.encode();
+    let (kind, payload) = (note.kind(), note.encode());
     match log.enqueue(kind, numbering.next, count, &payload, payload_checksum(&payload)) {
         Err(error) if error.kind() == ErrorKind::Busy => Ok(Noted { is_made: false, lsn: None }),
         enqueued => {
@@ -32,13 +32,32 @@ pub(super) fn note_for_readers(
     }
 }
 
-/// Notes for readers of changes that `count` writes follow that are not logged. Returns false if
-/// the manifest must list more files first. A second such write in a row needs no note.
+/// Notes for readers of changes that `count` writes follow that are not logged. A second such write
+/// in a row needs no note.
 #[inline]
-pub(super) fn note_gap(history: &History, numbering: &mut Numbering, count: u64) -> Result<bool> {
+pub(super) fn note_gap(history: &History, numbering: &mut Numbering, count: u64) -> Result<Noted> {
     if numbering.is_gap_noted || !history.log.as_ref().is_some_and(Log::keeps_changes) {
-        return Ok(true);
+        return Ok(Noted { is_made: true, lsn: None });
     }
-    let noted = note_for_readers(history, numbering, (record::GAP, &Note::Gap), count as u32)?;
-    Ok(noted.is_made)
+    note_for_readers(history, numbering, &Note::Gap, count as u32)
+}
+
+/// Notes for readers of changes, durably, that unlogged writes before this session may be lost: at
+/// `seqno`, which the session skips. Nothing was logged in this session. Returns false if the
+/// manifest must list more files first.
+///
+/// # Errors
+/// Poisoned; errors of the disk. After OutOfSpace the log holds another gap, which is written as
+/// soon as there is room.
+pub(crate) fn note_lost(history: &History, seqno: SeqNo) -> Result<bool> {
+    let Some(log) = history.log.as_ref() else { return Ok(true) };
+    let (kind, payload) = (Note::Lost.kind(), Note::Lost.encode());
+    match log.enqueue(kind, seqno, 1, &payload, payload_checksum(&payload)) {
+        Err(error) if error.kind() == ErrorKind::Busy => return Ok(false),
+        enqueued => enqueued?,
+    };
+    match log.sync_all() {
+        Err(error) if error.kind() != ErrorKind::OutOfSpace => Err(error),
+        _ => Ok(true),
+    }
 }

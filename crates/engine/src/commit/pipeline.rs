@@ -310,9 +310,12 @@ impl Commits {
             };
             numbering.is_gap_noted = false;
         } else if count > 0 {
-            if !note_gap(&self.history, &mut numbering, count)? {
+            // Written before the first of these is visible: a kill that loses it leaves the note.
+            let noted = note_gap(&self.history, &mut numbering, count)?;
+            if !noted.is_made {
                 return Ok(None);
             }
+            lsn = noted.lsn;
             numbering.unlogged = true;
         } else if durability.is_logged() {
             // It promises no less than a commit with operations: everything before it in the log is

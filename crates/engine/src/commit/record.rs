@@ -9,10 +9,12 @@
 //!     the value that the key of operation number `op` had before the batch, or that it was absent
 //! kind 2, definition  keyspace:varint  kind:varint  first_id:varint  item:bytes*
 //!     takes one SeqNo
-//! kinds 3 to 5        notes for readers of changes, only while changes are kept
+//! kinds 3 to 6        notes for readers of changes, only while changes are kept
 //!     3 gap      nothing; its SeqNos may hold writes that are not in the log
+//!                1:u8; such writes of an earlier session may be lost   takes one SeqNo
 //!     4 ingest   keyspace:varint  start:bytes  end:bytes      takes one SeqNo
 //!     5 drop     keyspace:varint  name:bytes                  takes one SeqNo
+//!     6 rename   keyspace:varint  from:bytes  to:bytes        takes one SeqNo
 //! bytes := length:varint, then that many bytes
 //! ```
 
@@ -34,11 +36,18 @@ pub(crate) const GAP: RecordKind = RecordKind::GAP;
 pub(crate) const INGEST: RecordKind = RecordKind(4);
 /// The drop of a keyspace, which may have been refused.
 pub(crate) const DROP: RecordKind = RecordKind(5);
+/// The renaming of a keyspace, which may have been refused.
+pub(crate) const RENAME: RecordKind = RecordKind(6);
+/// The payload of a gap at the begin of a session.
+const LOST: u8 = 1;
 
 /// A note for readers of changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Note<'a> {
+    /// Unlogged writes follow.
     Gap,
+    /// A session begins. Unlogged writes before it are lost, or in tables.
+    Lost,
     /// Keys from `start` on, below `end`.
     Ingest {
         keyspace: KeyspaceId,
@@ -49,14 +58,30 @@ pub(crate) enum Note<'a> {
         keyspace: KeyspaceId,
         name: &'a str,
     },
+    Rename {
+        keyspace: KeyspaceId,
+        from: &'a str,
+        to: &'a str,
+    },
 }
 
 impl<'a> Note<'a> {
+    /// The kind of the record that holds the note.
+    pub(crate) const fn kind(&self) -> RecordKind {
+        match self {
+            Self::Gap | Self::Lost => GAP,
+            Self::Ingest { .. } => INGEST,
+            Self::Drop { .. } => DROP,
+            Self::Rename { .. } => RENAME,
+        }
+    }
+
     /// The payload of the note.
     pub(crate) fn encode(&self) -> Vec<u8> {
         let mut out = Vec::new();
         match self {
             Self::Gap => {}
+            Self::Lost => out.push(LOST),
             Self::Ingest { keyspace, start, end } => {
                 put_varint(&mut out, u64::from(keyspace.0));
                 put_bytes(&mut out, start);
@@ -66,6 +91,11 @@ impl<'a> Note<'a> {
                 put_varint(&mut out, u64::from(keyspace.0));
                 put_bytes(&mut out, name.as_bytes());
             }
+            Self::Rename { keyspace, from, to } => {
+                put_varint(&mut out, u64::from(keyspace.0));
+                put_bytes(&mut out, from.as_bytes());
+                put_bytes(&mut out, to.as_bytes());
+            }
         }
         out
     }
@@ -74,9 +104,10 @@ impl<'a> Note<'a> {
     pub(crate) fn decode(kind: RecordKind, payload: &'a [u8]) -> Option<Result<Self, Malformed>> {
         let mut decoder = Decoder::new(payload);
         let note = match kind {
-            GAP => Ok(Self::Gap),
+            GAP => Self::read_gap(&mut decoder),
             INGEST => Self::read_ingest(&mut decoder),
             DROP => Self::read_drop(&mut decoder),
+            RENAME => Self::read_rename(&mut decoder),
             _ => return None,
         };
         Some(note.and_then(|note| decoder.finish("the end of the note").map(|()| note)))
@@ -87,13 +118,32 @@ impl<'a> Note<'a> {
         Ok(Self::Ingest { keyspace, start: decoder.bytes("a key")?, end: decoder.bytes("a key")? })
     }
 
+    fn read_gap(decoder: &mut Decoder<'a>) -> Result<Self, Malformed> {
+        if decoder.is_done() {
+            return Ok(Self::Gap);
+        }
+        let at = decoder.position();
+        match decoder.u8("what a gap is")? {
+            LOST => Ok(Self::Lost),
+            _ => Err(Malformed { at, expected: "nothing, or 1: unlogged writes may be lost" }),
+        }
+    }
+
     fn read_drop(decoder: &mut Decoder<'a>) -> Result<Self, Malformed> {
         let keyspace = KeyspaceId(decoder.varint_u32("a keyspace")?);
-        let at = decoder.position();
-        let name = std::str::from_utf8(decoder.bytes("the name of a keyspace")?);
-        let name = name.map_err(|_not_text| Malformed { at, expected: "a name in UTF-8" })?;
-        Ok(Self::Drop { keyspace, name })
+        Ok(Self::Drop { keyspace, name: read_name(decoder)? })
     }
+
+    fn read_rename(decoder: &mut Decoder<'a>) -> Result<Self, Malformed> {
+        let keyspace = KeyspaceId(decoder.varint_u32("a keyspace")?);
+        Ok(Self::Rename { keyspace, from: read_name(decoder)?, to: read_name(decoder)? })
+    }
+}
+
+fn read_name<'a>(decoder: &mut Decoder<'a>) -> Result<&'a str, Malformed> {
+    let at = decoder.position();
+    let name = std::str::from_utf8(decoder.bytes("the name of a keyspace")?);
+    name.map_err(|_not_text| Malformed { at, expected: "a name in UTF-8" })
 }
 
 /// One operation of a batch in the form that the log stores.

@@ -1,10 +1,11 @@
-//! The number of an ingest, a commit whose entries are in tables, and that of a drop.
+//! The number of an ingest, a commit whose entries are in tables, and that of a note about a
+//! keyspace.
 
 use super::in_flight::InFlight;
 use super::noted::note_for_readers;
 use super::pipeline::Commits;
 use super::recent::RecentWrite;
-use super::record::{self, Note};
+use super::record::Note;
 use crate::keyspace_core::KeyspaceCore;
 use flagstone_base::{Result, SeqNo};
 
@@ -32,7 +33,7 @@ pub(crate) fn number_tables<'a>(
     let seqno = numbering.next;
     if let (Some((start, end)), true) = (span, keyspace.record().owner().is_none()) {
         let note = Note::Ingest { keyspace: keyspace.id, start, end };
-        if !note_for_readers(history, &mut numbering, (record::INGEST, &note), 1)?.is_made {
+        if !note_for_readers(history, &mut numbering, &note, 1)?.is_made {
             return Ok(None);
         }
     } else if history.log.as_ref().is_some_and(|log| !log.void_through(seqno)) {
@@ -51,30 +52,35 @@ pub(crate) fn number_tables<'a>(
     Ok(Some((seqno, InFlight::new(health, history, place))))
 }
 
-/// Notes for readers of changes, durably, that `keyspace` is about to be dropped. Returns false if
-/// the manifest must grant SeqNos or files first.
+/// Notes for readers of changes, durably, what is about to happen to a keyspace. They see the note
+/// when its place is published: the caller does so when it is known whether it has happened. All
+/// later commits wait for that. Returns `None` if the manifest must grant SeqNos or files first.
 ///
 /// # Errors
 /// Poisoned, Closed; errors of the log.
-pub(crate) fn note_drop(commits: &Commits, keyspace: &KeyspaceCore) -> Result<bool> {
+pub(crate) fn note_ahead<'a>(
+    commits: &'a Commits,
+    note: &Note<'_>,
+) -> Result<Option<(SeqNo, InFlight<'a>)>> {
     let Commits { health, history, .. } = commits;
-    let Some(log) = history.log.as_ref().filter(|log| log.keeps_changes()) else {
-        return Ok(true);
-    };
+    let Some(log) = &history.log else { return Err(commits.throttle.setup.closed()) };
     let mut numbering = history.numbering.lock();
     if numbering.next >= numbering.ceiling {
-        return Ok(false);
+        return Ok(None);
     }
     health.check_open_for_writing()?;
-    let name = keyspace.name();
-    let note = Note::Drop { keyspace: keyspace.id, name: &name };
-    let noted = note_for_readers(history, &mut numbering, (record::DROP, &note), 1)?;
-    let Some(lsn) = noted.lsn else { return Ok(false) };
+    let Some(lsn) = note_for_readers(history, &mut numbering, note, 1)?.lsn else {
+        return Ok(None);
+    };
     let seqno = numbering.next;
     numbering.next = seqno.plus(1);
     let place = InFlight::new(health, history, history.publisher.join(seqno));
     drop(numbering);
-    let synced = log.sync_through(lsn);
-    place.publish();
-    synced.map(|()| true)
+    match log.sync_through(lsn) {
+        Ok(()) => Ok(Some((seqno, place))),
+        Err(error) => {
+            place.publish();
+            Err(error)
+        }
+    }
 }

@@ -122,8 +122,9 @@ impl Throttle {
             }
             self.health.check_open_for_writing()?;
             // While these fail nothing makes room, so their error is returned instead of waiting
-            // forever.
-            if let Some(error) = self.work.lock().flushes.why_no_room(flushes) {
+            // forever. On a full disk each of many writers would wait for seconds.
+            let now = self.setup.now();
+            if let Some(error) = self.work.lock().flushes.why_no_room(flushes, now) {
                 return Err(error.context("writers wait for a flush that fails"));
             }
             self.health.act(Due::MEMORY | Due::WORK);
@@ -203,6 +204,45 @@ mod tests {
         assert_eq!(refusal(&db, &kv, 2 * MIB), ErrorKind::Busy);
         drop(in_progress);
         kv.put("key", vec![3; 2 * MIB]).unwrap();
+    }
+
+    /// Each put waited for two more attempts of the flush, four seconds: a loop of puts seemed to
+    /// hang.
+    #[test]
+    fn on_a_full_disk_a_put_fails_at_once_while_the_next_attempt_is_far_off() {
+        let (disk, clock) = (FaultDisk::new(Arc::new(MemDisk::default())), ManualClock::default());
+        let (steps, clock) = (Arc::<StepExecutor>::default(), Arc::new(clock));
+        let environment = Environment {
+            disk: Arc::new(disk.clone()),
+            clock: Arc::<ManualClock>::clone(&clock),
+            random: Arc::new(SeededRandom::new(1)),
+            executor: Some(Arc::<StepExecutor>::clone(&steps)),
+        };
+        let builder = Builder::at("db").environment(environment).memory_budget(2 << 20);
+        let db = builder.open().unwrap();
+        // No partition has more than its part of the memory.
+        let options = KeyspaceOptions::new().routing(Routing::Hash(16));
+        let kv = db.keyspace_with("kv", options).unwrap();
+        // The files of the log are there already.
+        let full = Fault::new(Effect::Fail(Failure::NoSpace)).on(&[Op::Create]);
+        disk.inject(full.of(FileKind::Table).forever());
+        let put = |n: u32| kv.put(n.to_be_bytes(), vec![1; 2000]);
+        let refused = (0..10_000).find_map(|n| put(n).err()).unwrap();
+        assert_eq!(refused.kind(), ErrorKind::OutOfSpace, "{refused}");
+        // Some more attempts, until the pause is long.
+        (0..4).for_each(|n| assert!(put(n).is_err()));
+        let (attempts, began) = (disk.hits(), flagstone_env::Clock::monotonic(&*clock));
+        for n in 0..100 {
+            let refused = put(n).unwrap_err();
+            assert_eq!(refused.kind(), ErrorKind::OutOfSpace);
+            assert!(refused.to_string().contains("writers wait for a flush that fails"));
+        }
+        assert_eq!(disk.hits(), attempts, "nobody waits for another attempt");
+        assert_eq!(flagstone_env::Clock::monotonic(&*clock), began);
+        disk.heal();
+        clock.advance(std::time::Duration::from_secs(2));
+        db.flush().unwrap();
+        put(0).unwrap();
     }
 
     #[test]

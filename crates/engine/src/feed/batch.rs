@@ -34,6 +34,13 @@ pub enum Found {
         /// The name that the keyspace had.
         name: String,
     },
+    /// A keyspace got another name.
+    Renamed {
+        /// The name that the keyspace had.
+        from: String,
+        /// The name that it has from here on.
+        to: String,
+    },
 }
 
 /// The operations of one commit.
@@ -89,12 +96,12 @@ impl FoundBatch {
         })
     }
 
-    /// The index of a keyspace of the catalog that is wanted and belongs to none other.
-    fn core(&mut self, id: KeyspaceId, reading: &Reading<'_>) -> Option<usize> {
+    /// The index of a keyspace of the catalog that is wanted at `seqno` and belongs to none other.
+    fn core(&mut self, (id, seqno): (KeyspaceId, SeqNo), reading: &Reading<'_>) -> Option<usize> {
         if let Some(at) = self.cores.iter().rposition(|core| core.id == id) {
             return Some(at);
         }
-        let core = reading.keyspace(id)?;
+        let core = reading.keyspace(id, seqno)?;
         self.cores.push(core);
         Some(self.cores.len() - 1)
     }
@@ -119,9 +126,20 @@ impl Reading<'_> {
         self.only.is_none_or(|only| only.contains(name))
     }
 
-    fn keyspace(&self, id: KeyspaceId) -> Option<Arc<KeyspaceCore>> {
-        let core = self.keyspaces.get(id)?;
-        (core.record().owner().is_none() && self.wants(&core.name())).then_some(core)
+    fn keyspace(&self, id: KeyspaceId, at: SeqNo) -> Option<Arc<KeyspaceCore>> {
+        let (core, record) =
+            self.keyspaces.get(id).map(|core| (Arc::clone(&core), core.record()))?;
+        (record.owner().is_none() && self.wants(record.name_at(at))).then_some(core)
+    }
+
+    /// Returns whether it is open what a record says: a crash may bring back what it tells of, or
+    /// not.
+    pub(super) fn is_in_doubt(&self, record: &Record<'_>) -> bool {
+        let told = match Note::decode(record.kind, record.payload) {
+            Some(Ok(Note::Drop { keyspace, .. } | Note::Rename { keyspace, .. })) => keyspace,
+            _ => return false,
+        };
+        self.keyspaces.get(told).is_some_and(|core| core.is_in_doubt())
     }
 
     /// Reads a record; `None` if nothing in it is wanted, or if it is of keyspaces that were
@@ -134,19 +152,44 @@ impl Reading<'_> {
         let note = Note::decode(record.kind, record.payload);
         let note = note.transpose().map_err(|m| m.in_file(file.display(), record.offset))?;
         Ok(match note {
-            Some(Note::Gap) => Some(Found::Gap),
-            Some(Note::Ingest { keyspace, start, end }) => self.keyspace(keyspace).map(|core| {
-                Found::Ingested { keyspace: core.name(), start: start.to_vec(), end: end.to_vec() }
-            }),
+            Some(Note::Gap | Note::Lost) => Some(Found::Gap),
+            Some(Note::Ingest { keyspace, start, end }) => {
+                let at = record.first_seqno;
+                self.keyspace(keyspace, at).map(|core| {
+                    let (start, end) = (start.to_vec(), end.to_vec());
+                    Found::Ingested { keyspace: core.name_at(at), start, end }
+                })
+            }
             // A keyspace that exists was not dropped: the drop was refused.
             Some(Note::Drop { keyspace, name }) => {
                 let is_gone = self.keyspaces.get(keyspace).is_none();
                 let name = Some(name).filter(|name| is_gone && self.wants(name));
                 name.map(|name| Found::Dropped { name: name.to_owned() })
             }
+            Some(Note::Rename { keyspace, from, to }) => {
+                self.read_rename(record.first_seqno, keyspace, (from, to))
+            }
             // Definitions: the catalog has them.
             None => None,
         })
+    }
+
+    /// What readers learn of a renaming at `seqno`, which may have been refused. A keyspace that
+    /// was dropped since goes at once: nothing more of it is delivered, under no name.
+    fn read_rename(
+        &self,
+        seqno: SeqNo,
+        keyspace: KeyspaceId,
+        (from, to): (&str, &str),
+    ) -> Option<Found> {
+        match self.keyspaces.get(keyspace) {
+            None => self.wants(from).then(|| Found::Dropped { name: from.to_owned() }),
+            Some(core) => {
+                let is_wanted = self.wants(from) || self.wants(to);
+                let is_true = is_wanted && core.record().is_renamed_at(seqno);
+                is_true.then(|| Found::Renamed { from: from.to_owned(), to: to.to_owned() })
+            }
+        }
     }
 
     fn read_batch(&self, record: &Record<'_>) -> Result<Option<Found>> {
@@ -162,7 +205,7 @@ impl Reading<'_> {
         let visit_op = |seqno, op: LoggedOp<'_>| {
             let core = match last {
                 Some((id, core)) if id == op.keyspace => core,
-                _ => batch.core(op.keyspace, self),
+                _ => batch.core((op.keyspace, seqno), self),
             };
             last = Some((op.keyspace, core));
             if let Some(core) = core {

@@ -9,8 +9,9 @@ use super::token::ChangeToken;
 use crate::handle::Handle;
 use crate::history::History;
 use crate::parts::Parts;
-use flagstone_base::{Error, ErrorKind, Result};
-use flagstone_wal::{ChangeSource, Log, LogCursor};
+use flagstone_base::{Error, ErrorKind, Result, SeqNo};
+use flagstone_wal::{ChangeSource, Log, LogCursor, Record};
+use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
@@ -55,7 +56,8 @@ impl Changes {
         })?;
         let after = match from {
             ChangesFrom::Start => source.dropped_through(),
-            ChangesFrom::Now => visible,
+            ChangesFrom::Now if parts.history.is_read_only() => visible,
+            ChangesFrom::Now => end_gap(&parts.history),
             ChangesFrom::After(token) if token.history != id => {
                 return Err(Error::invalid(format!(
                     "the change token {token} belongs to another history than {}, which may be a \
@@ -111,16 +113,35 @@ impl Changes {
             only: self.only.as_ref(),
         };
         let (history, visible) = (parts.history.id, parts.history.visible());
-        while let Some(found) = self.cursor.next(source, visible, |record| reading.read(record))? {
+        let is_in_doubt = Cell::new(false);
+        let mut read = |record: &Record<'_>| {
+            is_in_doubt.set(reading.is_in_doubt(record));
+            match is_in_doubt.get() {
+                true => Err(Error::new(ErrorKind::Busy, "the end of a doubt is waited for")),
+                false => reading.read(record),
+            }
+        };
+        loop {
+            let found = match self.cursor.next(source, visible, &mut read) {
+                Err(_) if is_in_doubt.get() => return Ok(None),
+                found => found?,
+            };
+            let Some(found) = found else { break };
             if let Some(found) = found {
                 if matches!(found, Found::Gap) {
-                    end_gap(&parts.history);
+                    let _position = end_gap(&parts.history);
                 }
                 let after = self.cursor.position();
                 return Ok(Some((ChangeToken { history, after }, found)));
             }
         }
-        Ok(None)
+        let Some(lost_at) = parts.history.log_files.as_ref().and_then(|files| files.lost_at) else {
+            return Ok(None);
+        };
+        // The log does not say it yet: its next session will.
+        let is_new = self.cursor.position() < lost_at;
+        self.cursor = if is_new { LogCursor::after(lost_at) } else { return Ok(None) };
+        Ok(Some((ChangeToken { history, after: lost_at }, Found::Gap)))
     }
 
     /// Like [`Changes::poll`], but waits for the next change, at most for `timeout`. Returns at
@@ -193,11 +214,17 @@ impl Changes {
     }
 }
 
-/// Returns when all unlogged writes that a delivered gap may stand for are visible, so that its
-/// reader sees them if it reads everything again. Later ones are noted as another gap.
-fn end_gap(history: &History) {
-    history.numbering.lock().is_gap_noted = false;
+/// Returns a position when everything before it is visible, also the unlogged writes that a gap may
+/// stand for: a reader that has been told of it, or that begins here, sees them if it reads
+/// everything. Later ones are noted as another gap.
+fn end_gap(history: &History) -> SeqNo {
+    let last = {
+        let mut numbering = history.numbering.lock();
+        numbering.is_gap_noted = false;
+        SeqNo::new(numbering.next.get() - 1)
+    };
     history.publisher.wait_for_all();
+    last
 }
 
 /// The log that readers of changes read, if it keeps any.

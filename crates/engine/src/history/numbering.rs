@@ -24,8 +24,8 @@ pub(crate) struct Numbering {
     pub(crate) ceiling: SeqNo,
     /// Memtables hold unlogged writes: the next seal takes all trees.
     pub(crate) unlogged: bool,
-    /// The newest record of the log notes that unlogged writes follow, and no reader of changes was
-    /// told yet.
+    /// The newest record of the log notes that unlogged writes follow, no reader of changes was
+    /// told yet, and no memtable was sealed since.
     pub(crate) is_gap_noted: bool,
     unflushed: BTreeMap<TreeId, Arc<Tree>>,
     held: BTreeSet<TreeId>,
@@ -55,6 +55,13 @@ impl Numbering {
             self.unflushed.insert(tree.id(), Arc::clone(tree));
         }
         reserved
+    }
+
+    /// Called when all memtables with unlogged writes are sealed. Later ones are noted again: so
+    /// the flush of these settles all that their note stands for.
+    pub(crate) fn end_unlogged(&mut self) {
+        self.is_gap_noted &= !self.unlogged;
+        self.unlogged = false;
     }
 
     /// Returns whether no tree is held.

@@ -171,7 +171,7 @@ pub(super) fn install_below(
         parts.upkeep.fills.fetch_add(1, Ordering::Release);
         // If it is refused, a crash may bring it back. Then the entries are as right as before:
         // what came after them is in the log.
-        make_current(&parts.upkeep, manifest, &edits, None)?;
+        make_current(&parts.upkeep, manifest, &edits, (None, None))?;
     }
     // A writer may have looked for one of the entries before. What it writes is visible now.
     parts.commits.stripes.wait_for_holders();
@@ -224,7 +224,7 @@ fn append(
     sync_log(parts)?;
     let was_in_doubt = manifest.is_in_doubt();
     let edits = std::mem::take(&mut written.edits);
-    let installed = make_current(&parts.upkeep, manifest, &edits, None);
+    let installed = make_current(&parts.upkeep, manifest, &edits, (None, None));
     // If the manifest was in doubt before, the edit is in no file.
     if installed.is_err() && !was_in_doubt && manifest.is_in_doubt() {
         set_in_doubt(parts, core);

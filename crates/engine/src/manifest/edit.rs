@@ -4,12 +4,13 @@ use crate::catalog::{Counters, KeyspaceRecord};
 use crate::content::Definition;
 use crate::history::HistoryId;
 use crate::options::ChangeRetention;
-use flagstone_base::codec::put_varint;
+use flagstone_base::codec::{put_u64, put_varint};
 use flagstone_base::fields::{FieldWriter, Fields, items, narrow, number};
 use flagstone_base::{
     Decoder, FileNumber, KeyspaceId, Malformed, Moment, SeqNo, TreeId, Undecoded,
 };
 use flagstone_tree::TreeEdit;
+use flagstone_wal::NewestKept;
 use std::fmt;
 
 /// One edit. Fields that are not set change nothing.
@@ -43,6 +44,10 @@ pub(crate) struct Edit {
     pub(crate) moment: Option<Moment>,
     /// How long changes are kept for readers.
     pub(crate) retention: Option<ChangeRetention>,
+    /// The newest segment of the log before `wal_from`, if it was kept for readers of changes.
+    pub(crate) newest_kept: Option<NewestKept>,
+    /// Unlogged writes up to this SeqNo are in tables. Set only while changes are kept.
+    pub(crate) unlogged_through: Option<SeqNo>,
     /// The next numbers of the catalog; set only by a snapshot.
     pub(crate) counters: Option<Counters>,
 }
@@ -66,6 +71,8 @@ const HISTORY: u64 = 23;
 const LOG_FILES: u64 = 25;
 const MOMENT: u64 = 27;
 const RETENTION: u64 = 29;
+const NEWEST_KEPT: u64 = 31;
+const UNLOGGED_THROUGH: u64 = 33;
 
 impl Edit {
     /// Appends the edit to `out`, as tagged fields.
@@ -115,6 +122,16 @@ impl Edit {
             }
             fields.bytes(RETENTION, &field);
         }
+        if let Some(NewestKept { number, end, salt }) = self.newest_kept {
+            let mut field = Vec::new();
+            put_varint(&mut field, number.0);
+            put_varint(&mut field, end);
+            put_u64(&mut field, salt);
+            fields.bytes(NEWEST_KEPT, &field);
+        }
+        if let Some(seqno) = self.unlogged_through {
+            fields.number(UNLOGGED_THROUGH, seqno.get());
+        }
     }
 
     /// Decodes all of `bytes`, as [`Edit::encode`] wrote them. Whether the edit fits the state is
@@ -144,6 +161,8 @@ impl Edit {
             HISTORY => self.history = Some(decode_history(field)?),
             LOG_FILES => self.log_files = items(field, |item| Ok(FileNumber(number(item)?)))?,
             RETENTION => self.retention = Some(decode_retention(field)?),
+            NEWEST_KEPT => self.newest_kept = Some(decode_newest_kept(field)?),
+            UNLOGGED_THROUGH => self.unlogged_through = Some(decode_seqno(field)?),
             MOMENT => self.moment = Some(Moment::from_millis(number(field)?)),
             _ => return Ok(false),
         }
@@ -169,6 +188,15 @@ fn decode_retention(field: &[u8]) -> Result<ChangeRetention, Undecoded> {
     };
     decoder.finish("the end of the retention")?;
     Ok(ChangeRetention::of_parts(bytes, age))
+}
+
+fn decode_newest_kept(field: &[u8]) -> Result<NewestKept, Undecoded> {
+    let mut decoder = Decoder::new(field);
+    let number = FileNumber(decoder.varint("the newest kept segment")?);
+    let end = decoder.varint("the end of the newest kept segment")?;
+    let salt = decoder.u64("the salt of the newest kept segment")?;
+    decoder.finish("the end of the newest kept segment")?;
+    Ok(NewestKept { number, end, salt })
 }
 
 fn decode_id(item: &[u8]) -> Result<KeyspaceId, Undecoded> {
@@ -232,6 +260,12 @@ impl fmt::Display for Edit {
         if let Some(retention) = self.retention {
             writeln!(f, "changes kept: {retention}")?;
         }
+        if let Some(NewestKept { number, end, .. }) = self.newest_kept {
+            writeln!(f, "newest kept segment {number} ends at {end}")?;
+        }
+        if let Some(seqno) = self.unlogged_through {
+            writeln!(f, "unlogged writes in tables through {seqno}")?;
+        }
         if !self.log_files.is_empty() {
             write!(f, "log may use")?;
             self.log_files.iter().try_for_each(|file| write!(f, " {file}"))?;
@@ -279,6 +313,12 @@ mod tests {
             log_files: vec![FileNumber(7), FileNumber(300)],
             moment: Some(Moment::from_millis(300)),
             retention: Some(ChangeRetention::of_parts(300, Some(7))),
+            newest_kept: Some(NewestKept {
+                number: FileNumber(6),
+                end: 300,
+                salt: 0x1122_3344_5566_7788,
+            }),
+            unlogged_through: Some(SeqNo::new(299)),
             counters: Some(Counters {
                 next_keyspace: KeyspaceId(3),
                 next_tree: TreeId(4),
@@ -316,6 +356,8 @@ mod tests {
             &[25, 5, 1, 7, 2, 0xAC, 2],
             &[27, 2, 0xAC, 2],
             &[29, 3, 0xAC, 2, 7],
+            &[31, 11, 6, 0xAC, 2, 0x88, 0x77, 0x66, 0x55, 0x44, 0x33, 0x22, 0x11],
+            &[33, 2, 0xAB, 2],
         ];
         assert_eq!(encoded(&small_edit()), golden.concat());
         let dropped = Edit { keyspaces_dropped: vec![KeyspaceId(2)], ..Edit::default() };
@@ -345,7 +387,8 @@ mod tests {
             "keyspace 1 names from 3: \"id\" \"ü\"\nlast SeqNo #300\nnext file 000010\n\
              log needed from 000007\nnext keyspace 3, next tree 4, epoch 5\n\
              no SeqNo above #16777216\nhistory 1122334455667788\nentries expire through @300\n\
-             changes kept: 300 bytes, 0.007 s\nlog may use 000007 000300\nclosed cleanly\n"
+             changes kept: 300 bytes, 0.007 s\nnewest kept segment 000006 ends at 300\n\
+             unlogged writes in tables through #299\nlog may use 000007 000300\nclosed cleanly\n"
         );
     }
 }

@@ -11,7 +11,7 @@ use crate::options::ChangeRetention;
 use flagstone_base::{FileNumber, KeyspaceId, Moment, Result, SeqNo, TreeId};
 use flagstone_sst::TableMeta;
 use flagstone_tree::TreeEdit;
-use flagstone_wal::Listed;
+use flagstone_wal::{Listed, NewestKept};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
@@ -42,6 +42,10 @@ pub(crate) struct ManifestState {
     pub(crate) moment: Moment,
     /// How long changes are kept for readers; `None` if that was never set.
     pub(crate) retention: Option<ChangeRetention>,
+    /// The newest segment of the log before `wal_from`, if it was kept for readers of changes.
+    pub(crate) newest_kept: Option<NewestKept>,
+    /// Unlogged writes up to this SeqNo are in tables.
+    pub(crate) unlogged_through: SeqNo,
     /// The database was closed with everything in tables, and not changed since.
     pub(crate) clean_close: bool,
 }
@@ -60,6 +64,8 @@ impl Default for ManifestState {
             history: None,
             moment: Moment::ZERO,
             retention: None,
+            newest_kept: None,
+            unlogged_through: SeqNo::ZERO,
             clean_close: false,
         }
     }
@@ -142,6 +148,9 @@ impl ManifestState {
         self.history = edit.history.or(self.history);
         self.moment = self.moment.max(edit.moment.unwrap_or_default());
         self.retention = edit.retention.or(self.retention);
+        self.newest_kept = edit.newest_kept.or(self.newest_kept);
+        self.unlogged_through =
+            self.unlogged_through.max(edit.unlogged_through.unwrap_or_default());
         self.clean_close = edit.clean_close;
     }
 
@@ -185,13 +194,15 @@ impl ManifestState {
             history: self.history,
             moment: Some(self.moment).filter(|moment| *moment > Moment::ZERO),
             retention: self.retention,
+            newest_kept: self.newest_kept,
+            unlogged_through: Some(self.unlogged_through).filter(|seqno| *seqno > SeqNo::ZERO),
             counters: Some(self.catalog.counters()),
         }
     }
 
     /// Returns the files of the log, as the log's readers want them.
     pub(crate) fn listed(&self) -> Listed {
-        Listed { from: self.wal_from, files: self.log_files.clone() }
+        Listed { from: self.wal_from, files: self.log_files.clone(), newest_kept: self.newest_kept }
     }
 
     /// Returns the tables of all trees, by number. Each once, also if two trees have it.

@@ -56,9 +56,12 @@ fn mark_clean(parts: &Parts, clean: bool) -> Result<()> {
     }
     // No write can get a SeqNo and all writes are in tables, so the log is not needed any more: the
     // next open has none to read.
-    let wal_from = parts.history.log.as_ref().map(flagstone_wal::Log::next_number);
-    parts.edits.append(&mut manifest, Edit { clean_close: true, wal_from, ..Edit::default() })?;
-    parts.history.log.as_ref().map_or(Ok(()), flagstone_wal::Log::remove_files)
+    let log = parts.history.log.as_ref();
+    let wal_from = log.map(flagstone_wal::Log::next_number);
+    let newest_kept = log.zip(wal_from).and_then(|(log, from)| log.newest_kept_before(from));
+    let edit = Edit { clean_close: true, wal_from, newest_kept, ..Edit::default() };
+    parts.edits.append(&mut manifest, edit)?;
+    log.map_or(Ok(()), flagstone_wal::Log::remove_files)
 }
 
 #[cfg(test)]

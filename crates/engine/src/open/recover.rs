@@ -7,15 +7,18 @@ use super::directory::{
 use super::replay::{self, CheckedLog};
 use crate::background::{note_deletes, note_divided, note_size, schedule_after_open, watch};
 use crate::ballast::{self, find_ballast};
+use crate::commit::note_lost;
 use crate::config::Config;
 use crate::edits::ceiling_above;
 use crate::event::Event;
+use crate::health::{WhyDropped, tell_of_dropped};
 use crate::history::HistoryId;
 use crate::keyspaces::Keyspaces;
 use crate::manifest::{Loaded, Location, Manifest, ManifestState};
 use crate::options::ChangeRetention;
 use crate::parts::{OpenedParts, Parts};
 use crate::setup::Setup;
+use crate::supply::supply;
 use flagstone_base::{DatabaseId, Error, ErrorKind, FileNumber, Result, SeqNo};
 use flagstone_env::names::{self, FileKind, Name};
 use flagstone_env::sync::atomic::{AtomicU64, Ordering};
@@ -52,6 +55,9 @@ pub(crate) fn open(config: Config, read_only: bool) -> Result<Parts> {
         *took = parts.setup.now() - started;
     }
     parts.health.tell(&event);
+    if let Some(log) = &parts.history.log {
+        tell_of_dropped(&parts.health, log.lost_changes(), WhyDropped::Damage);
+    }
     for tree in parts.keyspaces.all_trees() {
         if tree.has_tables() {
             let bytes = tree.table_bytes();
@@ -148,7 +154,8 @@ impl Opening {
     /// parts together, and replays the log.
     fn finish(mut self, directory: Directory) -> Result<(Parts, Event)> {
         let manifest_torn = self.loaded.as_ref().map_or(0, |loaded| loaded.torn_bytes);
-        let visible = self.log.last_seqno(&self.state);
+        let lost_at = self.may_have_lost().then(|| self.log.last_seqno(&self.state).plus(1));
+        let visible = lost_at.unwrap_or_else(|| self.log.last_seqno(&self.state));
         let history = match self.state.history {
             Some(history) => history,
             // Opening a checkpoint for reading only begins no history.
@@ -159,7 +166,8 @@ impl Opening {
             true => Writable::default(),
             false => self.start_writing(visible, history)?,
         };
-        let log_files = self.find_log_files()?;
+        let mut log_files = self.find_log_files()?;
+        log_files.iter_mut().for_each(|files| files.lost_at = lost_at);
         let executor = executor(&self.config)?;
         let setup = Setup {
             id: self.id,
@@ -185,7 +193,11 @@ impl Opening {
             ballast: writable.ballast,
             lock: directory.lock,
         });
-        let replayed = replay::replay(&parts, &self.state);
+        let told = match lost_at {
+            Some(seqno) if !self.read_only => tell_of_lost(&parts, seqno),
+            _ => Ok(()),
+        };
+        let replayed = told.and_then(|()| replay::replay(&parts, &self.state));
         // A job that is still queued would keep the directory locked.
         let replayed_records = replayed.inspect_err(|_| parts.setup.executor.shut_down())?;
         parts.history.replaying.store(false, Ordering::Release);
@@ -199,6 +211,13 @@ impl Opening {
         let torn_bytes = self.log.recovered.dropped_bytes + manifest_torn;
         let (removed_files, took) = (writable.removed_files, Duration::ZERO);
         Ok((parts, Event::Opened { replayed_records, torn_bytes, removed_files, took }))
+    }
+
+    /// Returns whether a crash may have lost unlogged writes that readers of changes have seen.
+    fn may_have_lost(&self) -> bool {
+        let asked = self.config.options.change_retention.filter(|_| !self.read_only);
+        let retention = asked.or(self.state.retention);
+        retention.is_some_and(ChangeRetention::is_on) && self.log.may_have_lost(&self.state)
     }
 
     /// Finds what readers of changes may read of a log that is not written.
@@ -227,11 +246,17 @@ impl Opening {
             dir: dir.clone(),
             next_file: Arc::clone(&self.context.next_file),
         };
-        let started = |state: ManifestState| ManifestState {
-            seqno_ceiling: ceiling_above(visible),
-            history: Some(history),
-            retention: options.change_retention.or(state.retention),
-            ..state
+        let started = |state: ManifestState| {
+            let retention = options.change_retention.or(state.retention);
+            let is_kept = retention.is_some_and(ChangeRetention::is_on);
+            ManifestState {
+                seqno_ceiling: ceiling_above(visible),
+                history: Some(history),
+                retention,
+                // What comes from here on is not kept, so nothing may continue what was.
+                newest_kept: state.newest_kept.filter(|_| is_kept),
+                ..state
+            }
         };
         let manifest = match self.loaded.take() {
             Some(mut loaded) => {
@@ -254,6 +279,14 @@ impl Opening {
         log.begin_changes(self.log.last_kept(&self.state));
         Ok(Writable { manifest: Some(manifest), log: Some(log), ballast, removed_files })
     }
+}
+
+/// Tells readers of changes that unlogged writes of an earlier session may be lost.
+fn tell_of_lost(parts: &Parts, seqno: SeqNo) -> Result<()> {
+    while !note_lost(&parts.history, seqno)? {
+        supply(&parts.edits, 1)?;
+    }
+    Ok(())
 }
 
 /// What an open for writing has started; empty for an open for reading only.

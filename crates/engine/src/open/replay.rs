@@ -23,9 +23,17 @@ use std::sync::Arc;
 pub(crate) struct CheckedLog {
     pub(crate) recovered: Recovered,
     last: SeqNo,
+    /// The newest note that unlogged writes follow, of the last session that made one.
+    gap: Option<SeqNo>,
 }
 
 impl CheckedLog {
+    /// Returns whether the log says that there were unlogged writes, and the manifest does not say
+    /// that they are in tables: a crash may have lost some that readers of changes have seen.
+    pub(crate) fn may_have_lost(&self, state: &ManifestState) -> bool {
+        !state.clean_close && self.gap.is_some_and(|gap| gap > state.unlogged_through)
+    }
+
     /// The largest SeqNo that a write has, or may have had: after a crash it is unknown which
     /// writes were lost.
     pub(crate) fn last_seqno(&self, state: &ManifestState) -> SeqNo {
@@ -52,7 +60,7 @@ pub(crate) fn check(
 ) -> Result<CheckedLog> {
     let state = &loaded.state;
     let known = state.catalog.counters().next_keyspace;
-    let mut last = SeqNo::ZERO;
+    let (mut last, mut gap) = (SeqNo::ZERO, None);
     let mut visit = |record: Record<'_>| {
         last = last.max(record.first_seqno.plus(u64::from(record.count).saturating_sub(1)));
         match record.kind {
@@ -61,14 +69,21 @@ pub(crate) fn check(
                 let check = |_, op: LoggedOp<'_>| check_assigned(dir, &record, op, known);
                 each_op(&record, check).map_err(|m| damaged(dir, &record, m))?
             }
-            _ => check_note(dir, &record),
+            _ => {
+                match Note::decode(record.kind, record.payload) {
+                    Some(Ok(Note::Gap)) => gap = Some(record.first_seqno),
+                    Some(Ok(Note::Lost)) => gap = None,
+                    _ => {}
+                }
+                check_note(dir, &record)
+            }
         }
     };
     let recovered = flagstone_wal::read(disk, dir, loaded.id, &state.listed(), &mut visit)?;
     check_manifest(dir, loaded, &recovered)?;
     // The log may end with SeqNos that it voided; no reader has seen them.
     let logged = SeqNo::new(recovered.next_seqno.get().saturating_sub(1));
-    Ok(CheckedLog { recovered, last: last.max(logged) })
+    Ok(CheckedLog { recovered, last: last.max(logged), gap })
 }
 
 /// Refuses a manifest that has lost its end: each segment records how far the manifest was synced

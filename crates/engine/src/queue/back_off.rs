@@ -47,6 +47,13 @@ impl BackOff {
         (self.failures >= LASTING).then_some(&self.error)
     }
 
+    /// Returns whether the work has failed at least twice, and the next attempt is too far off to
+    /// wait for.
+    pub(crate) fn is_far_off(&self, now: Duration) -> bool {
+        let is_far = self.is_pausing && self.until.saturating_sub(now) > NEAR;
+        self.failures >= LASTING && is_far
+    }
+
     /// The number of failures.
     pub(crate) const fn failures(&self) -> u32 {
         self.failures
@@ -56,8 +63,8 @@ impl BackOff {
     /// stop waiting: the work has failed again, and not for the first time, or the next attempt is
     /// far off.
     pub(crate) fn hopeless_error(&self, seen: u32, now: Duration) -> Option<&Error> {
-        let is_far = self.is_pausing && self.until.saturating_sub(now) > NEAR;
-        (self.failures >= LASTING && (self.failures > seen || is_far)).then_some(&self.error)
+        let has_failed_again = self.failures >= LASTING && self.failures > seen;
+        (has_failed_again || self.is_far_off(now)).then_some(&self.error)
     }
 }
 

@@ -15,6 +15,7 @@ use flagstone_base::{Error, SeqNo, TreeId};
 use flagstone_tree::Tree;
 use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Memtables sealed at one SeqNo.
 pub(crate) struct SealGroup {
@@ -230,12 +231,23 @@ impl Flushes {
 
     /// Returns an error if no flush will make room for a writer that has waited since there were
     /// `failures`: the flushes of all trees fail, or those that hold the memory fail and no other
-    /// is left.
-    pub(crate) fn why_no_room(&self, failures: u64) -> Option<Error> {
+    /// is left. They have failed twice while it waited, or often before, and the next attempt is
+    /// far off at the time `now`.
+    pub(crate) fn why_no_room(&self, failures: u64, now: Duration) -> Option<Error> {
         let is_stuck = self.pause.is_some() || self.pending() == 0;
-        if !is_stuck || self.failures <= failures + 1 {
+        if !is_stuck {
             return None;
         }
+        let back_offs = || self.groups.iter().filter_map(|group| group.back_off.as_ref());
+        let is_far_off = match &self.pause {
+            Some(pause) => pause.is_far_off(now),
+            None => back_offs().all(|back_off| back_off.is_far_off(now)),
+        };
+        let failures = match (is_far_off, self.failures > failures + 1) {
+            (true, _) => 0,
+            (false, true) => failures,
+            (false, false) => return None,
+        };
         let failed = self.groups.iter().filter(|group| group.failed_at > failures);
         let last = failed.max_by_key(|group| group.failed_at)?;
         last.back_off.as_ref().map(|back_off| back_off.error().clone())

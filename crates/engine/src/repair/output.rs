@@ -102,6 +102,14 @@ impl<'a> Outputs<'a> {
         report.entries_written += meta.entries;
         Ok(Some(meta))
     }
+
+    /// Removes a table that was written, and that nothing needs.
+    pub(super) fn drop_table(&self, meta: &TableMeta, report: &mut RepairReport) -> Result<()> {
+        self.disk.remove(&names::path(self.dir, FileKind::Table, meta.number))?;
+        report.tables_written -= 1;
+        report.entries_written -= meta.entries;
+        Ok(())
+    }
 }
 
 impl Output {

@@ -3,10 +3,11 @@
 use super::active::{ActiveRepair, ListedTable};
 use super::output::Owner;
 use super::report::Loss;
+use crate::catalog::KeyspaceRecord;
 use crate::content::DefinitionKind;
 use crate::copying::{check_table, unpaced};
 use crate::manifest::ManifestState;
-use flagstone_base::{FileNumber, KeyspaceId, Result};
+use flagstone_base::{FileNumber, KeyspaceId, Result, TreeId};
 use flagstone_env::names::{self, FileKind};
 use flagstone_sst::{RangeDeletes, Salvage, SalvageCursor, TableIdent, TableMeta};
 use std::sync::Arc;
@@ -38,13 +39,28 @@ pub(super) fn carry_over(
     };
     // It has the keys of the same trees.
     let left = left.map(|meta| TableMeta { hashes: listed.meta.hashes, ..meta });
-    // Two trees may have the table.
-    for tree in state.trees.values_mut() {
-        if let Some((level, _)) = tree.tables.remove(&number) {
-            tree.tables.extend(left.clone().map(|meta| (meta.number, (level, meta))));
-        }
+    let record = repair.found.state.catalog.by_id(listed.keyspace).cloned();
+    // Several trees may have the table. Of what is left of it one of them may hold nothing.
+    let mut is_used = false;
+    for (id, tree) in &mut state.trees {
+        let Some((level, _)) = tree.tables.remove(&number) else { continue };
+        let left = left.as_ref().filter(|meta| may_hold(record.as_deref(), *id, meta));
+        is_used |= left.is_some();
+        tree.tables.extend(left.cloned().map(|meta| (meta.number, (level, meta))));
+    }
+    if let Some(unused) = left.filter(|_| !is_used) {
+        repair.outputs.drop_table(&unused, &mut repair.report)?;
     }
     Ok(())
+}
+
+/// Returns whether a table has keys within the bounds of a tree.
+fn may_hold(record: Option<&KeyspaceRecord>, tree: TreeId, meta: &TableMeta) -> bool {
+    record.is_none_or(|record| {
+        let partition = record.trees.iter().position(|other| *other == tree);
+        let bounds = partition.and_then(|partition| record.route.bounds_of(partition));
+        bounds.is_none_or(|bounds| bounds.meets(meta))
+    })
 }
 
 fn rewrite(

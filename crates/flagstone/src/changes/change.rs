@@ -40,9 +40,10 @@ impl ChangeBatch {
 pub struct Change<'a>(FoundChange<'a>);
 
 impl<'a> Change<'a> {
-    /// Returns the name that the keyspace or collection has now.
+    /// Returns the name that the keyspace or collection had when this was committed. Of a later
+    /// name tells [`Happened::Renamed`](crate::Happened::Renamed).
     pub fn keyspace(&self) -> String {
-        self.0.keyspace.name()
+        self.0.keyspace.name_at(self.0.seqno)
     }
 
     /// Returns the kind of the change.

@@ -22,8 +22,9 @@ pub enum Happened {
     /// A commit: a batch or transaction is delivered as a whole.
     Commit(ChangeBatch),
     /// There may be writes here that were not logged
-    /// ([`Durability::None`](crate::Durability::None)), in any keyspace. Nothing else is known of
-    /// them.
+    /// ([`Durability::None`](crate::Durability::None)), in any keyspace, or a crash may have lost
+    /// such writes that were there before. Nothing else is known of them: the reader reads what it
+    /// needs again.
     Gap,
     /// An [ingest](crate::Ingest) into a keyspace: its entries are not delivered. A crash may have
     /// come between, so that there is none of them.
@@ -39,6 +40,14 @@ pub enum Happened {
     Dropped {
         /// The name that the keyspace had.
         keyspace: String,
+    },
+    /// A keyspace or collection got another name. Its changes have the former name up to here, and
+    /// the new one from here on.
+    Renamed {
+        /// The name that the keyspace had.
+        from: String,
+        /// The name that it has from here on.
+        to: String,
     },
 }
 
@@ -78,7 +87,8 @@ impl Changes {
         Self(changes)
     }
 
-    /// Delivers only changes of the keyspaces and collections with these names, and gaps.
+    /// Delivers only changes of the keyspaces and collections that had one of these names when they
+    /// were made, their renamings from and to these names, and gaps.
     #[must_use]
     pub fn only<N: Into<String>>(self, names: impl IntoIterator<Item = N>) -> Self {
         Self(self.0.only(names.into_iter().map(Into::into)))
@@ -119,6 +129,7 @@ impl Delivery {
             Found::Gap => Happened::Gap,
             Found::Ingested { keyspace, start, end } => Happened::Ingested { keyspace, start, end },
             Found::Dropped { name } => Happened::Dropped { keyspace: name },
+            Found::Renamed { from, to } => Happened::Renamed { from, to },
         };
         Self { token, happened }
     }

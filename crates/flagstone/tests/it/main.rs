@@ -42,6 +42,7 @@ mod origin;
 mod patches;
 mod queries;
 mod repair;
+mod repair_divided;
 mod rules;
 mod scrub;
 mod simulator;

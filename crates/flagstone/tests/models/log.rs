@@ -65,7 +65,7 @@ fn recovered(disk: &MemDisk) -> BTreeSet<u64> {
         Name::Numbered(FileKind::Wal, number) => Some(number),
         _ => None,
     });
-    let listed = Listed { from: None, files: files.collect() };
+    let listed = Listed { from: None, files: files.collect(), newest_kept: None };
     read(disk, Path::new("/db"), ID, &listed, &mut note).unwrap();
     seqnos
 }

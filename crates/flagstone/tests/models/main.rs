@@ -8,6 +8,7 @@
 
 mod commits;
 mod explore;
+mod feed;
 mod flushes;
 mod holds;
 mod indexes;

@@ -1,19 +1,25 @@
 //! A reader of changes: a replica that follows the change feed, over crashes, too. After each
 //! commit that is delivered it must be what the history says.
 
-use super::life::Check;
+use super::life::{Check, slot_named};
 use super::model::Digests;
 use super::old_documents;
 use super::oracle::Logged;
+use super::place::Place;
 use super::replica::{Replica, apply};
 use super::run::Run;
+use crate::rng::Rng;
+use flagstone::env::Disk;
+use flagstone::env::names::{Name, parse};
 use flagstone::{ChangesFrom, ErrorKind, Happened, Moment};
 use flagstone_base::flip;
+use flagstone_base::hash::remix;
 
 impl Run {
     /// Reads the changes since the last time, and compares each commit with the history. With
     /// `syncs` everything must be delivered.
     pub(super) fn follow(&mut self, syncs: bool) -> Check {
+        self.follow_by_recipe()?;
         if !self.setting.keeps_changes || self.oracle.has_doubt() {
             return Ok(());
         }
@@ -50,6 +56,67 @@ impl Run {
         let (token, state) = (changes.token(), self.oracle.now.clone());
         self.replica = Some(Replica { token, state });
         Ok(())
+    }
+
+    /// Continues a copy of everything, keyed by names, with all that is delivered, and compares it
+    /// with the database: whatever a crash has lost and whichever segments are lost, a reader is
+    /// told or has it.
+    fn follow_by_recipe(&mut self) -> Check {
+        let Some(life) = &self.life else { return Ok(()) };
+        // Where the disk fails, what is in doubt is not delivered.
+        if !self.setting.keeps_changes || self.place.has_failed() || flip::count() > 0 {
+            return Ok(());
+        }
+        let db = life.db.clone();
+        if self.excused(db.sync())?.is_none() {
+            return Ok(());
+        }
+        let followed = self.copy_by_feed.follow(&db);
+        let Some(refused) = self.excused(followed)? else { return Ok(()) };
+        if let Some(error) = refused
+            && error.kind() == ErrorKind::Corruption
+            && !self.has_lost_segments
+        {
+            return Err(format!("a reader of changes: {error:?}"));
+        }
+        self.has_lost_segments = false;
+        self.totals.followed += 1;
+        let checked = self.copy_by_feed.check(&db);
+        checked.map_err(|what| format!("a copy by the change feed: {what}"))
+    }
+
+    /// Loses, empties, cuts or replaces kept segments while no database is open, sometimes.
+    pub(super) fn lose_segments(&mut self, seed: u64) {
+        let mut rng = Rng::new(remix(seed ^ 17));
+        if !self.setting.keeps_changes || !rng.percent(20) {
+            return;
+        }
+        let mem = &self.place.mem;
+        let names = mem.list(Place::dir()).unwrap_or_default();
+        let kept: Vec<_> = names
+            .into_iter()
+            .filter(|name| matches!(parse(name), Name::Kept(_)))
+            .map(|name| Place::dir().join(name))
+            .collect();
+        let Some(newest) = kept.last() else { return };
+        let other = &kept[rng.index(kept.len())];
+        let path = if rng.percent(60) { newest } else { other };
+        let content = mem.content(path).unwrap_or_default();
+        match rng.below(6) {
+            0 => mem.put_content(path, &[]),
+            1 => mem.put_content(path, &content[..content.len() / 2]),
+            2 if other != path => mem.put_content(path, &mem.content(other).unwrap_or_default()),
+            3 if other != path => {
+                mem.put_content(path, &mem.content(other).unwrap_or_default());
+                mem.put_content(other, &content);
+            }
+            4 => kept[rng.index(kept.len())..].iter().for_each(|path| drop(mem.remove(path))),
+            _ => drop(mem.remove(path)),
+        }
+        self.totals.lost_segments += 1;
+        self.has_lost_segments = true;
+        // This one knows each commit that must come: it begins again.
+        self.replica = None;
     }
 
     /// Reads what is delivered where unlogged commits and ingests came between.
@@ -109,6 +176,13 @@ impl Run {
             let polled = changes.poll();
             let Some(polled) = self.excused(polled)? else { return Ok(false) };
             let Some(delivery) = polled else { break };
+            if let Happened::Renamed { from, to } = &delivery.happened {
+                if slot_named(from) != slot_named(to) {
+                    return Err(format!("{from:?} is renamed {to:?}"));
+                }
+                replica.token = delivery.token;
+                continue;
+            }
             let Happened::Commit(batch) = &delivery.happened else {
                 // A failed write of the log is told as a gap, a failed ingest as one.
                 return match self.may_have_gap() {

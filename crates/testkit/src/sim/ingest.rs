@@ -1,6 +1,6 @@
 //! Ingests: what they write, and what is committed while they are filled.
 
-use super::life::{Check, name_of};
+use super::life::{Check, present_name};
 use super::model::{DOCUMENTS, KEYS, Key, key_bytes, value_bytes};
 use super::run::Run;
 use super::step::{Change, How, Lasts, ValueOf};
@@ -90,7 +90,8 @@ impl Run {
         if self.oracle.existence[DOCUMENTS] != super::oracle::Existence::Yes {
             return Ok(());
         }
-        let opened = life.db.keyspace_with(&name_of(DOCUMENTS), self.keyspaces[DOCUMENTS].clone());
+        let name = present_name(&life.db, DOCUMENTS);
+        let opened = life.db.keyspace_with(&name, self.keyspaces[DOCUMENTS].clone());
         match opened.and_then(|keyspace| Ingest::new(&keyspace)) {
             Ok(_) => Err("an ingest into a collection was begun".into()),
             Err(error) if error.kind() == ErrorKind::InvalidInput => Ok(()),

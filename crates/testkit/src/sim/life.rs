@@ -232,9 +232,26 @@ pub(super) fn name_of(slot: usize) -> String {
     format!("slot{slot}")
 }
 
+/// Returns the name that a slot has while it is renamed.
+pub(super) fn other_name_of(slot: usize) -> String {
+    format!("moved{slot}")
+}
+
+/// Returns the slot that has a name.
+pub(super) fn slot_named(name: &str) -> Option<usize> {
+    (0..SLOTS).find(|slot| name_of(*slot) == name || other_name_of(*slot) == name)
+}
+
+/// Returns the name that a slot has now, or that it gets when it is created.
+pub(super) fn present_name(db: &Database, slot: usize) -> String {
+    let other = other_name_of(slot);
+    let is_moved = db.keyspaces().iter().any(|info| info.owner.is_none() && info.name == other);
+    if is_moved { other } else { name_of(slot) }
+}
+
 /// Opens or creates a slot.
 pub(super) fn open_slot(db: &Database, slot: usize, options: &[KeyspaceOptions]) -> Result<Handle> {
-    let (name, options) = (name_of(slot), options[slot].clone());
+    let (name, options) = (present_name(db, slot), options[slot].clone());
     Ok(match KINDS[slot] {
         Kind::Documents => Handle::Documents(db.collection_with(&name, options)?),
         _ => Handle::Bytes(db.keyspace_with(&name, options)?),
@@ -244,7 +261,8 @@ pub(super) fn open_slot(db: &Database, slot: usize, options: &[KeyspaceOptions])
 /// Returns the slots whose entries may expire.
 pub(super) fn expiring_slots(db: &Database) -> [bool; SLOTS] {
     let infos = db.keyspaces();
-    let expires = |slot| infos.iter().any(|info| info.expires && info.name == name_of(slot));
+    let is_it = |slot, name: &str| slot_named(name) == Some(slot);
+    let expires = |slot| infos.iter().any(|info| info.expires && is_it(slot, &info.name));
     std::array::from_fn(expires)
 }
 
@@ -256,7 +274,7 @@ pub(super) fn show(db: &Database, options: &[KeyspaceOptions]) -> Result<Shown> 
     let (expires, moment, mut indexes) = (expiring_slots(db), db.now(), Default::default());
     let mut keeps_old = false;
     for slot in 0..SLOTS {
-        is_there[slot] = known.contains(&name_of(slot));
+        is_there[slot] = known.iter().any(|name| slot_named(name) == Some(slot));
         if is_there[slot] {
             let handle = open_slot(db, slot, options)?;
             let mut entries = Vec::new();

@@ -21,8 +21,8 @@ pub fn plan(seed: u64) -> Vec<Planned> {
     let (larges, times) = (Rng::new(remix(seed ^ 5)), Times::new(seed, profile.expiring));
     let (names, may_be_large, ingests) = (1, false, Rng::new(remix(seed ^ 9)));
     let (patches, steps) = (Rng::new(remix(seed ^ 11)), vec![]);
-    let splits = Rng::new(remix(seed ^ 14));
     let moves = Rng::new(remix(seed ^ 0x40));
+    let (splits, renamings) = (Rng::new(remix(seed ^ 14)), Rng::new(remix(seed ^ 16)));
     let documents = Documents::new(seed, profile.expiring[DOCUMENTS]);
     let mut planner = Planner {
         rng,
@@ -33,6 +33,7 @@ pub fn plan(seed: u64) -> Vec<Planned> {
         ingests,
         splits,
         moves,
+        renamings,
         patches,
         profile,
         names,
@@ -59,6 +60,8 @@ struct Planner {
     splits: Rng,
     /// A generator for moved directories alone, for the same reason.
     moves: Rng,
+    /// A generator for renamings alone, for the same reason.
+    renamings: Rng,
     /// A generator for array changes and conditions of patches alone, for the same reason.
     patches: Rng,
     /// Indexes and queries, for the same reason.
@@ -94,6 +97,7 @@ impl Planner {
             }
             self.ingest();
             self.contend();
+            self.rename();
             if let Some(step) = self.documents.step() {
                 self.steps.push(Planned { step, seed: self.documents.number() });
             }
@@ -138,6 +142,14 @@ impl Planner {
             let moved = *self.moves.pick(&[Moved::Away, Moved::Replaced, Moved::Unlocked]);
             let step = Step::MoveDirectory(moved);
             self.steps.push(Planned { step, seed: self.moves.number() });
+        }
+    }
+
+    /// Plans the renaming of a slot, sometimes.
+    fn rename(&mut self) {
+        if self.renamings.percent(3) {
+            let step = Step::Rename(self.renamings.index(SLOTS));
+            self.steps.push(Planned { step, seed: self.renamings.number() });
         }
     }
 

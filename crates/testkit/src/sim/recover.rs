@@ -48,6 +48,7 @@ impl Run {
             }
         }
         self.has_lost_dirty &= crash == Crash::Kill;
+        self.lose_segments(seed);
         if ending.reads_only {
             self.read_only(crash)?;
         }
@@ -110,6 +111,7 @@ impl Run {
         if self.oracle.existence.iter().all(|existence| *existence != Existence::Yes) {
             return Ok(());
         }
+        let before = self.place.changes();
         let db = self
             .place
             .open_read_only(&self.setting.options)
@@ -121,7 +123,7 @@ impl Run {
         let judged = self.oracle.check(promised, &shown);
         judged.map_err(|what| format!("opened for reading after {crash:?}: {what}"))?;
         drop(db);
-        match self.place.changes() {
+        match self.place.changes() - before {
             0 => Ok(()),
             changes => Err(format!("opened for reading, it changed the disk {changes} times")),
         }
@@ -196,6 +198,7 @@ impl Run {
             self.place.heal();
         }
         self.has_lost_dirty |= self.place.failing.has_lost_dirty();
+        self.lose_segments(seed);
         self.place.reset_clock(seed, self.clocks.began);
         self.clocks.note(self.place.wall());
         self.setting.options = draw_options(&mut rng, &self.setting.profile);

@@ -2,8 +2,8 @@
 
 use super::changes::value_of;
 use super::document::{document_bytes, fields_of};
-use super::life::{self, Check, name_of};
-use super::model::{DOCUMENTS, KEYS, KINDS, Key, Kind, SLOTS, State, key_bytes, key_of};
+use super::life::{self, Check, slot_named};
+use super::model::{DOCUMENTS, KEYS, KINDS, Key, Kind, State, key_bytes, key_of};
 use super::step::Change;
 use flagstone::fold::{AddI64, Append, Fold};
 use flagstone::{ChangeBatch, ChangeKind, ChangeToken, Moment};
@@ -20,8 +20,9 @@ pub(super) struct Replica {
 pub(super) fn apply(state: &mut State, batch: &ChangeBatch) -> Check {
     for change in batch.changes() {
         let name = change.keyspace();
-        let slot = (0..SLOTS).find(|slot| name_of(*slot) == name);
-        let Some(slot) = slot else { return Err(format!("a change of keyspace {name:?}")) };
+        let Some(slot) = slot_named(&name) else {
+            return Err(format!("a change of keyspace {name:?}"));
+        };
         if change.kind() == ChangeKind::DeleteRange {
             let end = change.end_bytes().unwrap_or_default();
             for key in (0..KEYS as Key).filter(|key| {

@@ -59,6 +59,12 @@ pub struct Totals {
     pub splits: u64,
     /// The times that the directory was moved, replaced or lost its lock.
     pub moves: u64,
+    /// The renamings of keyspaces.
+    pub renamings: u64,
+    /// The times at which a copy that follows the change feed was compared with the database.
+    pub followed: u64,
+    /// The kept segments that were lost, emptied or replaced while the database was closed.
+    pub lost_segments: u64,
 }
 
 impl AddAssign for Totals {
@@ -80,6 +86,9 @@ impl AddAssign for Totals {
         self.conflicts += other.conflicts;
         self.splits += other.splits;
         self.moves += other.moves;
+        self.renamings += other.renamings;
+        self.followed += other.followed;
+        self.lost_segments += other.lost_segments;
     }
 }
 
@@ -87,14 +96,16 @@ impl fmt::Display for Totals {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { histories, kills, power_cuts, faults, flips, commits, .. } = self;
         let Self { ingests, large, expiring, steps, copies, poisoned, .. } = self;
-        let Self { indexes, delivered, conflicts, splits, moves, .. } = self;
+        let Self { indexes, delivered, conflicts, splits, .. } = self;
+        let Self { moves, renamings, followed, lost_segments, .. } = self;
         write!(
             f,
             "{histories} histories, {} crashes ({kills} kills, {power_cuts} power cuts), {faults} \
              faults, {flips} flipped bits, {commits} commits, {ingests} ingests, {large} large \
              values, {expiring} expiries, {indexes} indexes, {delivered} delivered changes, \
-             {conflicts} conflicts, {splits} splits, {moves} moved directories, {steps} steps, \
-             {copies} checkpoints, {poisoned} poisoned",
+             {conflicts} conflicts, {splits} splits, {moves} moved directories, {renamings} \
+             renamings, {followed} comparisons of a copy by the feed, {lost_segments} lost \
+             segments, {steps} steps, {copies} checkpoints, {poisoned} poisoned",
             kills + power_cuts
         )
     }
@@ -155,6 +166,10 @@ pub(super) struct Run {
     pub(super) replica: Option<Replica>,
     /// Whether the disk has failed since the reader has begun, before this life.
     pub(super) feed_has_failed: bool,
+    /// A copy that follows the change feed by the recipe of the guide.
+    pub(super) copy_by_feed: crate::Copy,
+    /// Whether kept segments were lost since that copy was compared.
+    pub(super) has_lost_segments: bool,
     pub(super) totals: Totals,
     /// Whether a failed sync has lost unsynced data, and no power cut has followed.
     pub(super) has_lost_dirty: bool,
@@ -227,6 +242,8 @@ fn run_steps(seed: u64, plan: &[Planned]) -> Result<Outcome, Failure> {
         dropped_indexes: 0,
         replica: None,
         feed_has_failed: false,
+        copy_by_feed: crate::Copy::default(),
+        has_lost_segments: false,
         totals: Totals { histories: 1, ..Totals::default() },
         has_lost_dirty: false,
         fingerprint: 0,

@@ -305,6 +305,8 @@ pub(super) enum Step {
     Drop(usize),
     /// Empties a keyspace.
     Clear(usize),
+    /// Gives a keyspace another name, or the first one again.
+    Rename(usize),
     /// Calls `sync`.
     Sync,
     /// Calls `flush`.

@@ -4,7 +4,7 @@ use super::changes::{Handles, fill, patch_of, write_one};
 use super::conditions::{Judge, Verdict};
 use super::document::{Edit, Missing, fields_of, patched};
 use super::indexes::{Fate, INDEXES};
-use super::life::{Check, Handle, expiring_slots, name_of};
+use super::life::{Check, Handle, expiring_slots, name_of, other_name_of, present_name};
 use super::model::{DOCUMENTS, KEYS, KINDS, Key, Kind, SLOTS, key_bytes};
 use super::oracle::Existence;
 use super::run::{Copy, Run};
@@ -38,6 +38,7 @@ impl Run {
             Step::Wait(which) => self.wait(*which)?,
             Step::Drop(slot) => self.drop_slot(*slot)?,
             Step::Clear(slot) => self.clear(*slot)?,
+            Step::Rename(slot) => self.rename(*slot)?,
             Step::Sync => self.upkeep(
                 |run| {
                     run.oracle.keep_logged();
@@ -377,7 +378,7 @@ impl Run {
             Existence::Yes | Existence::MaybeDropped => Some(true),
             Existence::MaybeMade => None,
         };
-        match life.db.drop_keyspace(&name_of(slot)) {
+        match life.db.drop_keyspace(&present_name(&life.db, slot)) {
             Ok(was) if was_there.is_some_and(|there| there != was) => {
                 Err(format!("drop of slot {slot} says {was}, expected {was_there:?}"))
             }
@@ -403,6 +404,20 @@ impl Run {
                 self.excuse(&error)
             }
         }
+    }
+
+    /// Gives a slot its other name. Handles stay what they are.
+    fn rename(&mut self, slot: usize) -> Check {
+        let Some(life) = &self.life else { return Ok(()) };
+        if self.oracle.existence[slot] != Existence::Yes {
+            return Ok(());
+        }
+        let from = present_name(&life.db, slot);
+        let names = [name_of(slot), other_name_of(slot)];
+        let Some(to) = names.iter().find(|name| **name != from) else { return Ok(()) };
+        let renamed = life.db.rename_keyspace(&from, to);
+        self.totals.renamings += u64::from(renamed.is_ok());
+        self.excused(renamed).map(|_| ())
     }
 
     fn clear(&mut self, slot: usize) -> Check {

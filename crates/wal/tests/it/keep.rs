@@ -1,12 +1,15 @@
 //! Segments that are kept for readers of changes, and what these readers find.
 
 use crate::{
-    ID, SMALL, all_files, create, dir, enqueue, mem, open, payload, recover, release_through,
+    ID, SMALL, all_files, create, dir, enqueue, mem, open, payload, recover, recover_listed,
+    release_through,
 };
-use flagstone_base::{ErrorKind, Result, SeqNo};
+use flagstone_base::{ErrorKind, FileNumber, Result, SeqNo};
 use flagstone_env::names::{Name, parse};
 use flagstone_env::{Disk, MemDisk};
-use flagstone_wal::{ChangeSource, Keep, Log, LogCursor, LogFiles, LogOptions};
+use flagstone_wal::{
+    ChangeSource, Keep, Listed, Log, LogCursor, LogFiles, LogOptions, NewestKept, Recovered,
+};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -41,6 +44,15 @@ fn kept_files(disk: &MemDisk) -> usize {
     names.iter().filter(|name| matches!(parse(name), Name::Kept(_))).count()
 }
 
+/// Recovers a log that was closed, of which the manifest names the newest kept segment.
+fn recover_after(
+    disk: &MemDisk,
+    from: FileNumber,
+    newest_kept: Option<NewestKept>,
+) -> Result<(Recovered, Vec<u64>)> {
+    recover_listed(disk, &Listed { newest_kept, ..all_files(disk, Some(from.0)) })
+}
+
 fn range(from: u64, to: u64) -> Vec<u64> {
     (from..=to).collect()
 }
@@ -72,11 +84,12 @@ fn a_log_continues_kept_segments_after_a_clean_end_and_after_a_crash() {
     let log = open(&disk, KEPT);
     commit(&log, 1..=40);
     let from = log.next_number();
+    let newest_kept = log.newest_kept_before(from);
     log.remove_files().unwrap();
     drop(log);
     let names = disk.list(dir()).unwrap();
     assert!(names.iter().all(|name| matches!(parse(name), Name::Kept(_))), "{names:?}");
-    let (recovered, seqnos) = recover(&disk, Some(from.0)).unwrap();
+    let (recovered, seqnos) = recover_after(&disk, from, newest_kept).unwrap();
     assert_eq!(seqnos, [0; 0]);
     let files = LogFiles::find(&disk, dir(), ID, &recovered, SeqNo::new(40)).unwrap();
     let mut cursor = LogCursor::after(SeqNo::new(7));
@@ -127,9 +140,10 @@ fn when_all_of_a_session_is_removed_a_reader_at_its_end_has_missed_nothing() {
     let log = open(&disk, KEPT);
     commit(&log, 1..=40);
     let from = log.next_number();
+    let newest_kept = log.newest_kept_before(from);
     log.remove_files().unwrap();
     drop(log);
-    let (recovered, _) = recover(&disk, Some(from.0)).unwrap();
+    let (recovered, _) = recover_after(&disk, from, newest_kept).unwrap();
     let log = create(Arc::new(disk.clone()), KEPT, &recovered).unwrap();
     log.begin_changes(SeqNo::new(42));
     commit(&log, 1000..=1040);
@@ -200,4 +214,32 @@ fn without_keeping_released_segments_are_used_again_and_kept_ones_are_removed() 
     commit(&log, 121..=140);
     assert_eq!(all_after(&log, 119).unwrap_err().kind(), ErrorKind::TooOld);
     assert_eq!(all_after(&log, 120).unwrap(), range(121, 140));
+}
+
+/// The manifest names the newest kept segment: the log cannot, after a clean end.
+#[test]
+fn a_lost_or_foreign_newest_segment_ends_the_chain() {
+    let disk = mem();
+    let log = open(&disk, KEPT);
+    commit(&log, 1..=60);
+    let from = log.next_number();
+    let newest_kept = log.newest_kept_before(from).unwrap();
+    log.remove_files().unwrap();
+    drop(log);
+    let found = |disk: &MemDisk, newest_kept: Option<NewestKept>| {
+        let recovered = recover_after(disk, from, newest_kept).unwrap().0;
+        let files = LogFiles::find(disk, dir(), ID, &recovered, SeqNo::new(60)).unwrap();
+        let info = files.changes_info();
+        (info.segments, info.dropped_through.get())
+    };
+    let (segments, dropped_through) = found(&disk, Some(newest_kept));
+    assert!(segments > 3 && dropped_through == 0, "{segments}");
+    let none = (0, 60);
+    assert_eq!(found(&disk, None), none);
+    let wrong = [
+        NewestKept { salt: newest_kept.salt ^ 1, ..newest_kept },
+        NewestKept { end: newest_kept.end + 1, ..newest_kept },
+        NewestKept { number: FileNumber(newest_kept.number.0 + 1), ..newest_kept },
+    ];
+    assert!(wrong.iter().all(|wrong| found(&disk, Some(*wrong)) == none));
 }

@@ -124,7 +124,7 @@ pub(crate) fn all_files(disk: &dyn Disk, from: Option<u64>) -> Listed {
         Name::Numbered(FileKind::Wal, number) => Some(number),
         _ => None,
     });
-    Listed { from: from.map(FileNumber), files: numbers.collect() }
+    Listed { from: from.map(FileNumber), files: numbers.collect(), newest_kept: None }
 }
 
 /// Reads the log and checks that each record is the one that was enqueued.

@@ -2,7 +2,10 @@
 //! to the database, across crashes, too.
 
 mod crashes;
+mod gaps;
 mod kept;
+mod lost;
+mod names;
 mod old;
 mod replica;
 mod stories;
@@ -58,6 +61,7 @@ fn line(delivery: &Delivery) -> String {
             format!("{keyspace} ingested {}..{}", start.escape_ascii(), end.escape_ascii())
         }
         Happened::Dropped { keyspace } => format!("{keyspace} dropped"),
+        Happened::Renamed { from, to } => format!("{from} renamed {to}"),
         other => panic!("{other:?}"),
     }
 }
