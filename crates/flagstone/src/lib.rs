@@ -72,7 +72,7 @@ pub use collection::query::{
 };
 pub use collection::{
     BuildProgress, Collection, DocumentScan, IndexInfo, IndexStatistics, IndexVerifyReport,
-    StoredView,
+    Patched, StoredView,
 };
 pub use database::{Builder, Database};
 pub use document_parser::{DocumentParser, ParsedDocument, Refused};
