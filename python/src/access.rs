@@ -359,15 +359,17 @@ impl Documents {
         })
     }
 
-    /// Changes a document and returns whether it was there. A batch does not know: it returns true.
-    pub(crate) fn patch(&self, key: Value, patch: &Patch) -> Result<bool> {
+    /// Changes a document and returns whether it was there. A batch does not know: `None`.
+    pub(crate) fn patch(&self, key: Value, patch: &Patch) -> Result<Option<bool>> {
         let collection = &self.collection;
         match &self.through {
-            Through::Live => collection.apply_patch(key, patch),
+            Through::Live => collection.apply_patch(key, patch).map(Some),
             Through::Snapshot(_) => Err(no_writes()),
-            Through::Transaction(tx) => tx.with(|tx| tx.apply_patch(collection, key, patch)),
+            Through::Transaction(tx) => {
+                tx.with(|tx| tx.apply_patch(collection, key, patch)).map(Some)
+            }
             Through::Batch(batch) => {
-                batch.with(|batch| batch.patch(collection, key, patch)).map(|()| true)
+                batch.with(|batch| batch.patch(collection, key, patch)).map(|()| None)
             }
         }
     }

@@ -466,7 +466,8 @@ impl Collection {
 
     /// Changes the document of `key`: `update(key, set={"a.b": 1}, inc={"n": 1}, unset=["c"])`.
     /// Returns whether there was one. All changes happen together, and no other write of the key
-    /// comes between.
+    /// comes between. A change that does not apply, such as `inc` of text, raises `InvalidInput`. A
+    /// batch does not read: `update` returns `None` there, and what does not apply changes nothing.
     ///
     /// The changes: `set`, `inc`, `mul`, `min`, `max`, `push`, `add_to_set` and `pull`, each a dict
     /// of paths and values; `unset`, a path or a list of them; `rename`, a dict of paths and new
@@ -502,7 +503,7 @@ impl Collection {
             return self.update_all(py, key).map(|()| None);
         };
         let (key, patch) = (key_of(key)?, update::patch(py, changes)?);
-        self.run(py, |documents| documents.patch(key, &patch)).map(Some)
+        self.run(py, |documents| documents.patch(key, &patch))
     }
 
     /// Creates the index `name` on fields, and returns when it is complete: `"$.author"`,

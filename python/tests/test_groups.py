@@ -25,7 +25,7 @@ def test_a_batch_is_written_as_a_whole(
         del batch[kv][b"old"]
         batch[c]["a"] = {"n": 1}
         batch[c].put_json("j", "[1.10]")
-        batch[c].update("old", inc={"n": 1})
+        assert batch[c].update("old", inc={"n": 1}) is None  # a batch does not read
         batch[c].update({"b": 2})
         assert len(batch) == 7
         assert b"k" not in kv and "a" not in c

@@ -1,5 +1,6 @@
 //! A whole document as users hold it: read in place, or decoded to be changed.
 
+use crate::arithmetic::sum;
 use crate::encode::{Encoder, malformed};
 use crate::filter::Matcher;
 use crate::json::{JsonError, JsonMode, JsonOptions, JsonParser, append_json_as};
@@ -8,7 +9,7 @@ use crate::names::Names;
 use crate::pointer::Pointer;
 use crate::value::Value;
 use crate::view::{View, validate};
-use flagstone_base::{Malformed, Result, Slice};
+use flagstone_base::{Error, Malformed, Result, Slice};
 use std::fmt;
 use std::sync::Arc;
 
@@ -20,8 +21,9 @@ use std::sync::Arc;
 /// ```
 /// use flagstone_doc::Document;
 /// let document = Document::from_json(r#"{"author":"x","score":7,"price":1.10}"#)?;
-/// assert_eq!(document.str("author"), "x");
-/// assert_eq!(document.int("score") + 1, 8);
+/// assert_eq!(document.str("author"), Some("x"));
+/// assert_eq!(document.int("score"), Some(7));
+/// assert_eq!(document.int("author"), None);
 /// assert_eq!(document.to_json()?, r#"{"author":"x","score":7,"price":1.10}"#);
 /// # Ok::<(), flagstone_base::Error>(())
 /// ```
@@ -108,14 +110,28 @@ impl Document {
         self.root().path(path).ok().flatten()
     }
 
-    /// Returns the integer at `path`, or 0 if there is none; [`Document::get`] tells them apart.
-    pub fn int(&self, path: &str) -> i64 {
-        self.get(path).and_then(|view| view.as_i64()).unwrap_or(0)
+    /// Returns the integer at `path`: a number equal to an integer that fits `i64`, such as `7` or
+    /// `7.0`. `None` if there is no value, or another one: `41.5` and `"41"` are no integers.
+    /// [`Document::get`] tells what is there.
+    pub fn int(&self, path: &str) -> Option<i64> {
+        self.get(path)?.as_i64()
     }
 
-    /// Returns the text at `path`, or `""` if there is none; [`Document::get`] tells them apart.
-    pub fn str(&self, path: &str) -> &str {
-        self.get(path).and_then(|view| view.as_str()).unwrap_or("")
+    /// Returns the number at `path` as the nearest float. `None` if there is no value, or one that
+    /// is no number.
+    pub fn float(&self, path: &str) -> Option<f64> {
+        self.get(path)?.as_f64()
+    }
+
+    /// Returns the text at `path`. `None` if there is no value, or one that is no text.
+    pub fn str(&self, path: &str) -> Option<&str> {
+        self.get(path)?.as_str()
+    }
+
+    /// Returns the boolean at `path`. `None` if there is no value, or another one: nothing else is
+    /// taken for true or false.
+    pub fn bool(&self, path: &str) -> Option<bool> {
+        self.get(path)?.as_bool()
     }
 
     /// Returns whether the document matches the filter of `matcher`.
@@ -153,6 +169,15 @@ impl Document {
 
     /// Writes the document as JSON without spaces. Types that JSON lacks become text; what has no
     /// text, such as a float that is not finite, is written as in [`JsonMode::Extended`].
+    ///
+    /// ```
+    /// use flagstone_doc::Document;
+    /// fn shown(document: &Document) -> flagstone_base::Result<String> {
+    ///     Ok(format!("<{}>", document.to_json()?))
+    /// }
+    /// assert_eq!(shown(&Document::from_json(" [1.10] ")?)?, "<[1.10]>");
+    /// # Ok::<(), flagstone_base::Error>(())
+    /// ```
     ///
     /// # Errors
     /// Corruption. A document that was validated, as all are that a collection returns, has none.
@@ -235,7 +260,7 @@ impl TryFrom<&Value> for Document {
 /// let document = Document::from_json(r#"{"score":7}"#)?;
 /// let mut edited = document.edit();
 /// let d = &mut edited;
-/// d.set("score", d.int("score") + 1)?;
+/// d.inc("score", 1)?;
 /// d.set("stats.seen", true)?;
 /// assert_eq!(edited.finish()?.to_json()?, r#"{"score":8,"stats":{"seen":true}}"#);
 /// # Ok::<(), flagstone_base::Error>(())
@@ -257,14 +282,25 @@ impl DocumentMut {
         self.root.path(path)
     }
 
-    /// Returns the integer at `path`, or 0 if there is none.
-    pub fn int(&self, path: &str) -> i64 {
-        self.get(path).and_then(Value::as_i64).unwrap_or(0)
+    /// Returns the integer at `path`, as [`Document::int`] does. To add to a number, use
+    /// [`DocumentMut::inc`], which keeps every number exactly.
+    pub fn int(&self, path: &str) -> Option<i64> {
+        self.get(path)?.as_i64()
     }
 
-    /// Returns the text at `path`, or `""` if there is none.
-    pub fn str(&self, path: &str) -> &str {
-        self.get(path).and_then(Value::as_str).unwrap_or("")
+    /// Returns the number at `path` as the nearest float, as [`Document::float`] does.
+    pub fn float(&self, path: &str) -> Option<f64> {
+        self.get(path)?.as_f64()
+    }
+
+    /// Returns the text at `path`, as [`Document::str`] does.
+    pub fn str(&self, path: &str) -> Option<&str> {
+        self.get(path)?.as_str()
+    }
+
+    /// Returns the boolean at `path`, as [`Document::bool`] does.
+    pub fn bool(&self, path: &str) -> Option<bool> {
+        self.get(path)?.as_bool()
     }
 
     /// Sets the value at `path`; creates the maps that are missing on the path.
@@ -276,6 +312,36 @@ impl DocumentMut {
         self.root.set(path, value)?;
         self.is_changed = true;
         Ok(())
+    }
+
+    /// Adds `by` to the number at `path`, exactly; a missing number counts as 0. It is what
+    /// [`Patch::inc`](crate::Patch::inc) does.
+    ///
+    /// ```
+    /// use flagstone_doc::Document;
+    /// let mut document = Document::from_json(r#"{"price":41.50,"text":"41"}"#)?.edit();
+    /// document.inc("price", 1)?;
+    /// document.inc("sold", 1)?;
+    /// assert!(document.inc("text", 1).is_err());
+    /// assert_eq!(document.to_string(), r#"{"price":42.50,"text":"41","sold":1}"#);
+    /// # Ok::<(), flagstone_base::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// InvalidInput if the value at `path` or `by` is not a number, or the sum has more than 1,000
+    /// digits; else as [`DocumentMut::set`]. The document is unchanged then.
+    pub fn inc(&mut self, path: &str, by: impl Into<Value>) -> Result<()> {
+        let by = by.into();
+        let zero = Value::Int(0);
+        let old = self.get(path).unwrap_or(&zero);
+        match sum(old, &by) {
+            Some(new) => self.set(path, new),
+            None => {
+                let (old, by) = (old.type_name(), by.type_name());
+                let text = format!("{path:?} is {old}, to which {by} is to be added: expected two");
+                Err(Error::invalid(format!("{text} numbers, and a sum of at most 1,000 digits")))
+            }
+        }
     }
 
     /// Removes the value at `path` and returns it; `None` if there is none.

@@ -251,6 +251,7 @@ from! {
     f32 => |value| Self::Float(value.into());
     f64 => |value| Self::Float(value);
     &str => |value| Self::Text(value.to_owned());
+    &String => |value| Self::Text(value.clone());
     String => |value| Self::Text(value);
     &[u8] => |value| Self::Bytes(value.to_vec());
     Vec<u8> => |value| Self::Bytes(value);
@@ -258,6 +259,53 @@ from! {
     Number => |value| Self::Number(value);
     Map => |value| Self::Map(value);
     Vec<Value> => |value| Self::Array(value);
+}
+
+/// Lists of one type become arrays. Bytes are no list: they become bytes.
+macro_rules! from_lists {
+    ($($type:ty)*) => {$(
+        impl<const N: usize> From<[$type; N]> for Value {
+            fn from(items: [$type; N]) -> Self {
+                Self::from_iter(items)
+            }
+        }
+
+        impl From<&[$type]> for Value {
+            fn from(items: &[$type]) -> Self {
+                Self::from_iter(items.iter().cloned())
+            }
+        }
+    )*};
+}
+from_lists! { bool i32 i64 u32 u64 f64 &str String DateTime Value }
+
+macro_rules! from_vectors {
+    ($($type:ty)*) => {$(
+        impl From<Vec<$type>> for Value {
+            fn from(items: Vec<$type>) -> Self {
+                Self::from_iter(items)
+            }
+        }
+    )*};
+}
+from_vectors! { bool i32 i64 u32 u64 f64 &str String DateTime }
+
+/// Tuples become arrays, such as the parts of a compound key.
+macro_rules! from_tuples {
+    ($(($($part:ident $index:tt),*))*) => {$(
+        impl<$($part: Into<Value>),*> From<($($part,)*)> for Value {
+            fn from(parts: ($($part,)*)) -> Self {
+                Self::Array(vec![$(parts.$index.into()),*])
+            }
+        }
+    )*};
+}
+from_tuples! {
+    (A 0, B 1)
+    (A 0, B 1, C 2)
+    (A 0, B 1, C 2, D 3)
+    (A 0, B 1, C 2, D 3, E 4)
+    (A 0, B 1, C 2, D 3, E 4, F 5)
 }
 
 impl From<&Value> for Value {

@@ -61,7 +61,7 @@ impl Store {
 #[divan::bench(sample_size = CALLS)]
 fn get(bencher: Bencher<'_, '_>) {
     Store::create().each(bencher, |collection, key, _| {
-        black_box(collection.get(key).unwrap().unwrap().int("score"));
+        black_box(collection.get(key).unwrap().unwrap().int("score").unwrap());
     });
 }
 
@@ -89,7 +89,7 @@ fn get_patched(bencher: Bencher<'_, '_>, patches: usize) {
         }
     }
     store.each(bencher, |collection, key, _| {
-        black_box(collection.get(key).unwrap().unwrap().int("score"));
+        black_box(collection.get(key).unwrap().unwrap().int("score").unwrap());
     });
     store.db.close().unwrap();
 }
@@ -123,6 +123,6 @@ fn apply_patch(bencher: Bencher<'_, '_>) {
 #[divan::bench(sample_size = CALLS)]
 fn update(bencher: Bencher<'_, '_>) {
     Store::create().each(bencher, |collection, key, _| {
-        collection.update(key, |d| d.set("score", d.int("score") + 1)).unwrap();
+        collection.update(key, |d| d.inc("score", 1)).unwrap();
     });
 }

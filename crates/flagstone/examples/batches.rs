@@ -31,7 +31,7 @@ fn transfer(
     loop {
         let no_account = || Error::invalid(format!("{from} has no account"));
         let (version, account) = accounts.get_versioned(from)?.ok_or_else(no_account)?;
-        if account.int("balance") < amount {
+        if account.int("balance").is_none_or(|balance| balance < amount) {
             return Ok(conflicts);
         }
         let mut batch = db.batch();
@@ -74,8 +74,10 @@ fn main() -> Result<()> {
     let mut total = 0;
     for entry in accounts.scan_all() {
         let (name, account) = entry?;
-        println!("{name} has {}", account.int("balance"));
-        total += account.int("balance");
+        let no_balance = || Error::invalid(format!("{name} has no balance"));
+        let balance = account.int("balance").ok_or_else(no_balance)?;
+        println!("{name} has {balance}");
+        total += balance;
     }
     println!("together {total}; the journal has {} lines", journal.count()?);
     db.close()

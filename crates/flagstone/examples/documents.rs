@@ -24,7 +24,9 @@ fn main() -> Result<()> {
 
     // A whole document, and parts of it.
     if let Some(kettle) = products.get("kettle")? {
-        println!("{}: {} in Berlin", kettle.str("name"), kettle.int("stock.berlin"));
+        // `None` if there is nothing, or a value of another type.
+        let (name, stock) = (kettle.str("name"), kettle.int("stock.berlin"));
+        println!("{}: {} in Berlin", name.unwrap_or("?"), stock.unwrap_or(0));
         if let Some(price) = kettle.get("price") {
             println!("its price is {price}");
         }
@@ -36,8 +38,8 @@ fn main() -> Result<()> {
     // Read, decide, write: no other write of the key comes between. After an error the document is
     // as it was.
     let found = products.update("kettle", |kettle| match kettle.int("stock.berlin") {
-        0 => Err(Error::invalid("Berlin has no kettle left")),
-        left => kettle.set("stock.berlin", left - 1),
+        Some(1..) => kettle.inc("stock.berlin", -1),
+        _ => Err(Error::invalid("Berlin has no kettle left")),
     })?;
     println!("sold a kettle: {found}");
 

@@ -64,6 +64,8 @@ mod repair;
 pub use batch::Batch;
 pub use changes::{Change, ChangeBatch, ChangeKind, Changes, Delivery, Happened};
 pub use codec::{AsKey, Codec, KeyCodec, Plain, Serde};
+#[cfg(feature = "serde")]
+pub use collection::query::CursorAs;
 pub use collection::query::{
     Actual, Changed, Cursor, Distinct, EntryValues, Explain, Find, Group, Groups, Hint,
     IndexedValue, Interrupted, IntoFilter, IntoProjection, IntoSort, Page, PageToken, PlanInfo,
@@ -71,7 +73,7 @@ pub use collection::query::{
 };
 pub use collection::{
     BuildProgress, Collection, DocumentScan, IndexInfo, IndexStatistics, IndexVerifyReport,
-    StoredView,
+    Patched, StoredView,
 };
 pub use database::{Builder, Database};
 pub use document_parser::{DocumentParser, ParsedDocument, Refused};

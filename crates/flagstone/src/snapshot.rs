@@ -27,7 +27,7 @@ use std::ops::RangeBounds;
 /// orders.delete(7)?;
 ///
 /// assert_eq!(before.get(&kv, "a")?.as_deref(), Some(b"1".as_slice()));
-/// assert_eq!(before.get_document(&orders, 7)?.map(|order| order.int("total")), Some(5));
+/// assert_eq!(before.get_document(&orders, 7)?.and_then(|order| order.int("total")), Some(5));
 /// # Ok::<(), flagstone::Error>(())
 /// ```
 #[derive(Clone)]

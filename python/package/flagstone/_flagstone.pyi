@@ -284,7 +284,7 @@ class Collection(MutableMapping[Any, Any]):
         rename: Mapping[str, str] = ...,
         where: _Changes = ...,
         upsert: bool | _Changes = ...,
-    ) -> bool: ...
+    ) -> bool | None: ...
     def create_index(
         self,
         name: str,

@@ -134,6 +134,7 @@ pub(super) fn to_json(index: &IndexInfo, statistics: Option<&IndexStatistics>) -
         "entries": index.entries,
         "sampled": statistics.map(|it| it.sampled),
         "distinct": statistics.map(|it| &it.distinct),
+        "distinct_error": statistics.map(|it| &it.distinct_error),
         "first": statistics.map(|it| values(&it.first)),
         "last": statistics.map(|it| values(&it.last)),
     })

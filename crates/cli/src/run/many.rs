@@ -33,9 +33,10 @@ pub(super) fn run(write: &WriteMany, done: &str) -> Result<(), Failure> {
         0 => String::new(),
         refused => format!(", to {} the change does not apply", counted(refused, "document")),
     };
+    let why = sum.first_refusal.as_ref().map_or_else(String::new, |why| format!("; first: {why}"));
     // What is wrong from the start is not a result.
     if sum.matched > 0 || failure.is_none() {
-        note(&format!("{} {done}{unchanged}{refused}", counted(sum.modified, "document")));
+        note(&format!("{} {done}{unchanged}{refused}{why}", counted(sum.modified, "document")));
     }
     failure.map_or(Ok(()), Err)
 }
@@ -55,6 +56,7 @@ fn run_parts(write: &WriteMany, watch: impl Fn(&Changed)) -> (Changed, Option<Fa
         sum.matched += done.matched;
         sum.modified += done.modified;
         sum.refused += done.refused;
+        sum.first_refusal = sum.first_refusal.or(done.first_refusal);
         sum.next = done.next;
         watch(&sum);
         if failure.is_some() || sum.next.is_none() {

@@ -3,9 +3,11 @@
 use super::{confirm, many, open, put, query};
 use crate::args::{ConditionArgs, JsonArgs, UpdateArgs};
 use crate::failure::Failure;
+use crate::output::note;
 use flagstone::json::JsonParser;
 use flagstone::{
-    Collection, Duplicates, JsonMode, JsonOptions, JsonPatch, MergePatch, Patch, Value,
+    Collection, Duplicates, Error, ErrorKind, JsonMode, JsonOptions, JsonPatch, MergePatch, Patch,
+    Patched, Value,
 };
 
 /// A change that is read before the database is opened, so that bad input opens nothing.
@@ -52,25 +54,43 @@ pub(super) fn run(args: &UpdateArgs) -> Result<(), Failure> {
             Err(Failure::Usage(text.to_owned()))
         }
         (None, key, _) => {
-            let found = key.map(|key| apply(&collection, key, &change, args.blind)).transpose()?;
-            if found == Some(true) { Ok(()) } else { Err(open::no_target(target, &collection)) }
+            let done = key.map(|key| apply(&collection, key, &change, args.blind)).transpose()?;
+            match done.flatten() {
+                Some(said) => {
+                    note(said);
+                    Ok(())
+                }
+                None => Err(open::no_target(target, &collection)),
+            }
         }
     };
     open::close(database)?;
     done
 }
 
+/// Returns what was done; `None` if there is no document.
 fn apply(
     collection: &Collection,
     key: Value,
     change: &Change,
     blind: bool,
-) -> flagstone::Result<bool> {
+) -> flagstone::Result<Option<&'static str>> {
+    const CHANGED: &str = "1 document changed";
+    let done = |found: bool| found.then_some("1 document is as the patch makes it");
     match change {
-        Change::Patch(patch) if blind => collection.patch(key, patch).map(|()| true),
-        Change::Patch(patch) => collection.apply_patch(key, patch),
-        Change::Json(patch) => collection.apply_json_patch(key, patch),
-        Change::Merge(patch) => collection.merge_patch(key, patch),
+        Change::Patch(patch) if blind => {
+            collection.patch(key, patch)?;
+            Ok(Some("the patch is written, without a look whether it applies"))
+        }
+        Change::Patch(patch) => match collection.patch_if(key, patch)? {
+            Patched::Changed => Ok(Some(CHANGED)),
+            Patched::Unchanged => Ok(Some("1 document stays as it is")),
+            Patched::NoDocument => Ok(None),
+            Patched::ConditionFailed(why) => Err(Error::new(ErrorKind::ConditionFailed, why)),
+            refused => Err(Error::invalid(refused.to_string())),
+        },
+        Change::Json(patch) => collection.apply_json_patch(key, patch).map(done),
+        Change::Merge(patch) => collection.merge_patch(key, patch).map(done),
     }
 }
 

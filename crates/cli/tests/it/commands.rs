@@ -119,6 +119,15 @@ fn an_update_changes_more_than_fields() {
         "{\"n\":2.10,\"tags\":[\"a\",2],\"new\":1,\"low\":-6,\"x\":{\"y\":7}}\n"
     );
     place.fails("update db c k new=2 --inc tags=1", 2, "does not apply");
+    for (args, said) in [
+        ("update db c k told=1", "1 document changed\n"),
+        ("update db c k told=1", "1 document stays as it is\n"),
+        ("update db c k --unset told", "1 document changed\n"),
+        ("update db c k --unset told --blind", "the patch is written, without a look"),
+    ] {
+        let done = place.run(args);
+        assert!(done.code == 0 && done.stderr.starts_with(said), "{args}: {done:?}");
+    }
     place.fails("update db c k", 2, "required");
     place.ok("update db c k2 --upsert --inc n=1");
     place.ok("update db c k2 --blind --inc n=1");

@@ -7,32 +7,28 @@ use crate::field_path::FieldPath;
 impl Filter {
     /// Returns the filter as alternatives, for each `$or` that it must meet: each list has filters
     /// of which a document matches one or more if it matches this one, and only then. An `$or` of
-    /// more than `most` conditions is left out.
+    /// more than `most` conditions is left out. Each alternative is made when it is asked for: all
+    /// of them together may be as large as the square of the filter.
     ///
     /// ```
     /// use flagstone_doc::Filter;
     /// let filter = Filter::parse(r#"{"a":1,"$or":[{"b":2},{"c":3}]}"#)?;
-    /// let alternatives = filter.alternatives(10);
-    /// let texts: Vec<String> = alternatives[0].iter().map(Filter::to_string).collect();
+    /// let alternatives = filter.alternatives(10).next().unwrap();
+    /// let texts: Vec<String> = alternatives.map(|one| one.to_string()).collect();
     /// assert_eq!(texts, [r#"{"a":1,"b":2}"#, r#"{"a":1,"c":3}"#]);
     /// # Ok::<(), flagstone_doc::FilterError>(())
     /// ```
-    pub fn alternatives(&self, most: usize) -> Vec<Vec<Self>> {
+    pub fn alternatives(&self, most: usize) -> impl Iterator<Item = impl Iterator<Item = Self>> {
         let parts = self.node.conjuncts();
-        let mut found = Vec::new();
-        for (at, part) in parts.iter().enumerate() {
-            let Node::Any(alternatives) = part else { continue };
-            if alternatives.len() > most {
-                continue;
-            }
-            let others = || {
+        parts.iter().enumerate().filter_map(move |(at, part)| {
+            let Node::Any(alternatives) = part else { return None };
+            let with = move |one: &Node| {
                 let others = parts.iter().enumerate().filter(|(other, _)| *other != at);
-                others.map(|(_, part)| part.clone())
+                let others = others.map(|(_, part)| part.clone());
+                Self::of(all(others.chain([one.clone()])), self.depth)
             };
-            let with = |one: &Node| Self::of(all(others().chain([one.clone()])), self.depth);
-            found.push(alternatives.iter().map(with).collect());
-        }
-        found
+            (alternatives.len() <= most).then(|| alternatives.iter().map(with))
+        })
     }
 
     /// Returns the filter without the conditions that read no paths but those for which `is_known`

@@ -85,10 +85,13 @@ impl Keys<'_> {
             return Sets::all(&each);
         }
         let mut over = KeySet::everything();
+        // Kept, since it looks at all intervals, and there may be as many conditions.
+        let mut narrowest = over.breadth();
         let mut unders = Vec::new();
         for part in each {
-            if part.over.breadth() < over.breadth() {
-                over = part.over;
+            let breadth = part.over.breadth();
+            if breadth < narrowest {
+                (over, narrowest) = (part.over, breadth);
             }
             unders.push(part.under);
         }

@@ -153,6 +153,25 @@ impl Filter {
         self.fault.is_none() && self.node.is_everything()
     }
 
+    /// Returns whether the form of the filter tells that no document matches, as that of
+    /// `{"a":{"$in":[]}}` does. False is not certain.
+    ///
+    /// ```
+    /// use flagstone_doc::Filter;
+    /// let filter = Filter::parse(r#"{"$or":[{"a":{"$in":[]}},{"a":{"$all":[]},"b":1}]}"#)?;
+    /// assert!(filter.is_nothing());
+    /// assert!(!Filter::parse(r#"{"a":{"$nin":[]}}"#)?.is_nothing());
+    /// # Ok::<(), flagstone_doc::FilterError>(())
+    /// ```
+    pub fn is_nothing(&self) -> bool {
+        self.node.never_holds()
+    }
+
+    /// Returns how many conditions the filter has; each value of a list counts as one, too.
+    pub fn weight(&self) -> usize {
+        self.node.weight()
+    }
+
     /// Returns the first error that was made in building the filter.
     ///
     /// # Errors
@@ -368,16 +387,17 @@ impl FieldTest {
     }
 
     /// The value is an array, and one of its elements matches `filter`, whose paths begin at the
-    /// element. [`Filter::value`] is the element itself.
+    /// element. [`Filter::value`] is the element itself. A filter without any condition, as
+    /// [`Filter::everything`], is one for documents: only elements that are maps or arrays match.
     pub fn elem_match(self, filter: Filter) -> Filter {
         // The condition holds for any element; only an error of the path counts.
-        let array = self.test(Test::Element(Box::new(Node::everything())));
+        let array = self.test(Test::element(Node::everything()));
         let fault = array.fault.or(filter.fault);
         if fault.is_none() && filter.node.reads_key() {
             return Filter::faulty("$key", "a path, since an element has no key".to_owned());
         }
         Filter::nested(filter.depth, fault, || match array.node {
-            Node::Field(path, _) => Node::Field(path, Test::Element(Box::new(filter.node))),
+            Node::Field(path, _) => Node::Field(path, Test::element(filter.node)),
             other => other,
         })
     }

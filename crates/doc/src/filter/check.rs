@@ -1,8 +1,10 @@
 //! The compiled form of conditions, and their evaluation on stored documents.
 
 use super::intervals::KeySet;
-use super::model::{Node, Scope, Test};
-use super::probe::Probe;
+use super::joined::{Join, Joined};
+use super::marks::Marks;
+use super::model::{Node, Operand, Scope, Test};
+use super::probe::{Probe, place_among};
 use super::sets::Sets;
 use super::test_keys;
 use crate::encode::Encoder;
@@ -23,8 +25,29 @@ pub(super) enum Check {
         test: FieldCheck,
         opens_arrays: bool,
     },
+    /// Each of many values equals something that the path reaches: one walk for all.
+    Each {
+        path: FieldPath,
+        operands: Operands,
+        opens_arrays: bool,
+    },
+    /// The same of an element of an array, and what a path reaches in it: for each value there is
+    /// an element, maybe another one.
+    EachElement {
+        path: FieldPath,
+        inside: FieldPath,
+        operands: Operands,
+    },
     /// A test of the primary key.
     Key(KeyCheck),
+}
+
+/// Values in ascending order, each once.
+#[derive(Debug)]
+pub(super) struct Operands {
+    list: Box<[Operand]>,
+    /// Where null is, which equals what is missing.
+    null: Option<usize>,
 }
 
 /// A test of the primary key, which is given by its sort key.
@@ -56,22 +79,54 @@ impl Check {
     /// Compiles a condition.
     pub(super) fn of(node: &Node, scope: Scope) -> Self {
         match node {
-            Node::All(parts) => Self::All(Self::sorted(parts, scope)),
-            Node::Any(parts) => Self::Any(Self::sorted(parts, scope)),
+            Node::All(parts) => Self::joined(Join::All, parts.iter(), scope),
+            Node::Any(parts) => Self::joined(Join::Any, parts.iter(), scope),
             Node::Not(part) => Self::Not(Box::new(Self::of(part, scope))),
             Node::Field(path, test) if path.is_primary_key() => Self::Key(KeyCheck::of(test)),
-            Node::Field(path, test) => Self::Field {
-                path: path.clone(),
-                test: FieldCheck::of(test),
-                opens_arrays: scope == Scope::Document || !path.is_root(),
-            },
+            Node::Field(path, test) => Self::field(path, FieldCheck::of(test), scope),
         }
     }
 
-    fn sorted(parts: &[Node], scope: Scope) -> Box<[Self]> {
-        let mut checks: Vec<Self> = parts.iter().map(|part| Self::of(part, scope)).collect();
+    fn field(path: &FieldPath, test: FieldCheck, scope: Scope) -> Self {
+        let opens_arrays = opens_arrays(path, scope);
+        Self::Field { path: path.clone(), test, opens_arrays }
+    }
+
+    /// Compiles conditions that are joined. Many of one path become one that walks it once.
+    fn joined<'n>(join: Join, parts: impl Iterator<Item = &'n Node>, scope: Scope) -> Self {
+        let Joined { equal, elements_equal, elements, negated, others } = Joined::of(join, parts);
+        let mut checks: Vec<Self> = others.into_iter().map(|part| Self::of(part, scope)).collect();
+        for (path, operands) in equal {
+            let operands = Operands::of(operands);
+            checks.push(match join {
+                Join::Any => {
+                    let test = FieldCheck::Probe(Probe::one_of(&operands.list));
+                    Self::field(path, test, scope)
+                }
+                Join::All => {
+                    let opens_arrays = opens_arrays(path, scope);
+                    Self::Each { path: path.clone(), operands, opens_arrays }
+                }
+            });
+        }
+        for ((path, inside), operands) in elements_equal {
+            let (path, inside) = (path.clone(), inside.clone());
+            checks.push(Self::EachElement { path, inside, operands: Operands::of(operands) });
+        }
+        // One element meets one of several conditions.
+        for ((path, needs_map), nodes) in elements {
+            let check = Box::new(Self::joined(Join::Any, nodes.into_iter(), Scope::Element));
+            checks.push(Self::field(path, FieldCheck::Element { needs_map, check }, scope));
+        }
+        if !negated.is_empty() {
+            let inner = Self::joined(join.other(), negated.into_iter(), scope);
+            checks.push(Self::Not(Box::new(inner)));
+        }
         checks.sort_by_cached_key(Self::cost);
-        checks.into()
+        match join {
+            Join::All => Self::All(checks.into()),
+            Join::Any => Self::Any(checks.into()),
+        }
     }
 
     /// Estimates the time of an evaluation; only the order of estimates matters.
@@ -82,6 +137,10 @@ impl Check {
             }
             Self::Not(part) => part.cost(),
             Self::Field { path, test, .. } => test.cost().saturating_add(10 * path.len()),
+            Self::Each { path, operands, .. } => {
+                operands.list.len().saturating_add(10 * path.len())
+            }
+            Self::EachElement { operands, .. } => operands.list.len().saturating_mul(8),
             Self::Key(key) if key.is_exact => 1,
             Self::Key(key) => key.test.cost().saturating_add(50),
         }
@@ -116,7 +175,78 @@ impl Check {
                 })?;
                 Ok(found)
             }
+            Self::Each { path, operands, opens_arrays } => {
+                let mut found = Marks::new(operands.list.len());
+                path.reach(root, |reached| {
+                    operands.mark(&reached, *opens_arrays, &mut found)?;
+                    let is_done = found.is_full();
+                    Ok(if is_done { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+                })?;
+                Ok(found.is_full())
+            }
+            Self::EachElement { path, inside, operands } => {
+                let mut found = Marks::new(operands.list.len());
+                path.reach(root, |reached| {
+                    let Reached::Value(array) = reached else {
+                        return Ok(ControlFlow::Continue(()));
+                    };
+                    for item in array.items()? {
+                        let item = item?;
+                        if !inside.is_root() && !item.is_map() {
+                            continue;
+                        }
+                        inside.reach(&item, |reached| {
+                            operands.mark(&reached, !inside.is_root(), &mut found)?;
+                            Ok(ControlFlow::Continue(()))
+                        })?;
+                        if found.is_full() {
+                            return Ok(ControlFlow::Break(()));
+                        }
+                    }
+                    Ok(ControlFlow::Continue(()))
+                })?;
+                Ok(found.is_full())
+            }
         }
+    }
+}
+
+/// Returns whether the elements of an array at the end of the path count, too.
+fn opens_arrays(path: &FieldPath, scope: Scope) -> bool {
+    scope == Scope::Document || !path.is_root()
+}
+
+impl Operands {
+    fn of(mut list: Vec<&Operand>) -> Self {
+        list.sort_by(|a, b| a.value.cmp(&b.value));
+        list.dedup();
+        let null = list.iter().position(|operand| operand.value.is_null());
+        Self { list: list.into_iter().cloned().collect(), null }
+    }
+
+    /// Marks the operands that what was reached, or an element of it, equals.
+    fn mark(
+        &self,
+        reached: &Reached<'_>,
+        opens_arrays: bool,
+        found: &mut Marks,
+    ) -> Result<(), Malformed> {
+        let Reached::Value(value) = reached else {
+            found.mark(self.null);
+            return Ok(());
+        };
+        found.mark(place_among(value, &self.list)?);
+        if !opens_arrays {
+            return Ok(());
+        }
+        // Only an array has elements.
+        for item in value.items()? {
+            if found.is_full() {
+                return Ok(());
+            }
+            found.mark(place_among(&item?, &self.list)?);
+        }
+        Ok(())
     }
 }
 

@@ -6,8 +6,10 @@ use super::sets::Sets;
 use super::test_keys;
 use crate::field_path::Arrays;
 
-/// The most pairs of conditions that are compared. The search gives up after these.
+/// The most pairs of conditions that are compared. The search gives up after these ..
 const PAIRS_MAX: usize = 10_000;
+/// .. and after this many values of their lists: one list may be compared with many conditions.
+const VALUES_MAX: usize = 1 << 20;
 
 impl Filter {
     /// Returns whether it is certain that every document that matches `self` matches `other`.
@@ -21,7 +23,7 @@ impl Filter {
     /// assert!(!query.implies(&Filter::field("deleted").exists()));
     /// ```
     pub fn implies(&self, other: &Self) -> bool {
-        let mut search = Search { pairs: PAIRS_MAX };
+        let mut search = Search { pairs: PAIRS_MAX, values: VALUES_MAX };
         self.check().is_ok()
             && other.check().is_ok()
             && search.implies(&self.node, &other.node, Scope::Document)
@@ -31,6 +33,8 @@ impl Filter {
 struct Search {
     /// The number of pairs that may still be compared.
     pairs: usize,
+    /// The number of listed values that may still be looked at.
+    values: usize,
 }
 
 impl Search {
@@ -61,6 +65,11 @@ impl Search {
 
     /// Compares two tests of one path; `is_single` if the path is an element itself.
     fn test_implies(&mut self, a: &Test, b: &Test, is_single: bool) -> bool {
+        let Some(left) = self.values.checked_sub(a.weight() + b.weight()) else {
+            self.values = 0;
+            return false;
+        };
+        self.values = left;
         let keys = |test: &Test| -> Sets {
             if is_single { test_keys::of_single(test) } else { test_keys::of(test, Arrays::ANY) }
         };

@@ -23,6 +23,9 @@ mod test_keys;
 
 mod probe;
 
+mod joined;
+mod marks;
+
 mod check;
 
 mod matcher;

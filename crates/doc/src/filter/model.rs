@@ -57,9 +57,29 @@ impl Test {
     pub(super) const fn never() -> Self {
         Self::In(Vec::new())
     }
+
+    /// Makes the test that an element of an array meets `node`. A condition on nothing, such as
+    /// that of `{}`, is one on documents: as in MongoDB only maps and arrays meet it.
+    pub(super) fn element(node: Node) -> Self {
+        if node.names_a_path() {
+            return Self::Element(Box::new(node));
+        }
+        let types = TypeSet::default().with(ValueType::Array).with(ValueType::Map);
+        let is_document = Node::Field(FieldPath::root(), Self::Type(types));
+        Self::Element(Box::new(all([node, is_document])))
+    }
+
+    /// Returns how many values the test lists, and the weight of a condition in it.
+    pub(super) fn weight(&self) -> usize {
+        match self {
+            Self::In(operands) => operands.len(),
+            Self::Element(node) => node.weight(),
+            _ => 0,
+        }
+    }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum Comparison {
     Equal,
     Less,
@@ -214,6 +234,38 @@ impl Node {
         }
     }
 
+    /// Returns whether the condition never holds, whatever the document, as far as its form tells:
+    /// a list of no values never does, and neither does what needs such a list.
+    pub(super) fn never_holds(&self) -> bool {
+        match self {
+            Self::All(parts) => parts.iter().any(Self::never_holds),
+            Self::Any(parts) => parts.iter().all(Self::never_holds),
+            Self::Not(part) => part.always_holds(),
+            Self::Field(_, Test::Element(node)) => node.never_holds(),
+            Self::Field(_, test) => *test == Test::never(),
+        }
+    }
+
+    fn always_holds(&self) -> bool {
+        match self {
+            Self::All(parts) => parts.iter().all(Self::always_holds),
+            Self::Any(parts) => parts.iter().any(Self::always_holds),
+            Self::Not(part) => part.never_holds(),
+            Self::Field(..) => false,
+        }
+    }
+
+    /// Returns how many conditions there are; each value of a list counts as one, too.
+    pub(super) fn weight(&self) -> usize {
+        match self {
+            Self::All(parts) | Self::Any(parts) => {
+                1 + parts.iter().map(Self::weight).sum::<usize>()
+            }
+            Self::Not(part) => 1 + part.weight(),
+            Self::Field(_, test) => 1 + test.weight(),
+        }
+    }
+
     /// Returns whether the condition reads the primary key.
     pub(super) fn reads_key(&self) -> bool {
         match self {
@@ -233,13 +285,24 @@ impl Node {
             Self::Field(path, _) => !path.is_root(),
         }
     }
+
+    /// Returns whether there is a path in the condition, maybe the empty one.
+    fn names_a_path(&self) -> bool {
+        match self {
+            Self::All(parts) | Self::Any(parts) => parts.iter().any(Self::names_a_path),
+            Self::Not(part) => part.names_a_path(),
+            Self::Field(..) => true,
+        }
+    }
 }
 
-/// Joins conditions that must all hold.
+/// Joins conditions that must all hold. A list at the front grows, so that a chain of many joins
+/// takes linear time.
 pub(super) fn all(parts: impl IntoIterator<Item = Node>) -> Node {
     let mut out = Vec::new();
     for part in parts {
         match part {
+            Node::All(inner) if out.is_empty() => out = inner,
             Node::All(inner) => out.extend(inner),
             other => out.push(other),
         }
@@ -258,6 +321,7 @@ pub(super) fn any(parts: impl IntoIterator<Item = Node>) -> Node {
     let mut out = Vec::new();
     for part in parts {
         match part {
+            Node::Any(inner) if out.is_empty() => out = inner,
             Node::Any(inner) => out.extend(inner),
             other => out.push(other),
         }

@@ -250,7 +250,7 @@ impl Parser {
                 let node = self.nested(cursor, Self::element);
                 self.elements -= 1;
                 let node = node?;
-                Ok(field(Test::Element(Box::new(node))))
+                Ok(field(Test::element(node)))
             }
             "$not" => match cursor.value() {
                 Value::Map(map) if literal::has_dollar(map) && !literal::is_special(map) => self

@@ -6,6 +6,7 @@ use super::model::{Comparison, Node, Test, TypeSet};
 use crate::field_path::FieldPath;
 use crate::show::quoted;
 use crate::value::Value;
+use std::collections::HashMap;
 use std::fmt::{self, Display, Write};
 
 impl fmt::Display for Filter {
@@ -81,54 +82,67 @@ const fn operator(test: &Test) -> &'static str {
 
 /// Distributes conditions on as few maps as possible: each name comes once in a map.
 fn documents(parts: &[Node]) -> Vec<Vec<Member<'_>>> {
-    let mut out: Vec<Vec<Member<'_>>> = vec![Vec::new()];
+    let mut out =
+        Documents { maps: vec![Vec::new()], taken: HashMap::new(), fields: HashMap::new() };
     for part in parts {
-        if !out.iter_mut().any(|members| place(members, part)) {
-            let mut members = Vec::new();
-            let _it_has_room = place(&mut members, part);
-            out.push(members);
-        }
+        out.add(part);
     }
-    out
+    out.maps
 }
 
-/// Adds a condition to a map; returns false if a name of it is taken.
-fn place<'a>(members: &mut Vec<Member<'a>>, part: &'a Node) -> bool {
-    if let Some((path, operator)) = Operator::of(part) {
-        let taken = members.iter_mut().find_map(|member| match member {
-            Member::Field(other, operators) if *other == path => Some(operators),
-            _ => None,
+/// Maps that are filled from the first on.
+struct Documents<'a> {
+    maps: Vec<Vec<Member<'a>>>,
+    /// How many maps, from the first on, have this operator of a path, or this list.
+    taken: HashMap<(Option<&'a FieldPath>, &'static str), usize>,
+    /// The place of the member of a path in a map.
+    fields: HashMap<(usize, &'a FieldPath), usize>,
+}
+
+impl<'a> Documents<'a> {
+    /// Adds a condition to the first map that does not have its name.
+    fn add(&mut self, part: &'a Node) {
+        if let Some((path, operator)) = Operator::of(part) {
+            return self.add_operator(path, operator);
+        }
+        let (name, list) = match part {
+            Node::Any(parts) => ("$or", parts.iter().collect()),
+            Node::Not(inner) => match &**inner {
+                Node::Any(parts) => ("$nor", parts.iter().collect()),
+                other => ("$nor", vec![other]),
+            },
+            other => ("$or", vec![other]),
+        };
+        let map = self.room(None, name);
+        self.maps[map].push(Member::List(name, list));
+    }
+
+    fn add_operator(&mut self, path: &'a FieldPath, operator: Operator<'a>) {
+        // All tests for equality are in the first map.
+        let is_more = operator.name == "$eq" && self.taken.contains_key(&(Some(path), "$eq"));
+        let map = if is_more { 0 } else { self.room(Some(path), operator.name) };
+        let members = &mut self.maps[map];
+        let place = *self.fields.entry((map, path)).or_insert_with(|| {
+            members.push(Member::Field(path, Vec::new()));
+            members.len() - 1
         });
-        let Some(operators) = taken else {
-            members.push(Member::Field(path, vec![operator]));
-            return true;
-        };
-        return match operators.iter_mut().find(|other| other.name == operator.name) {
-            None => {
-                operators.push(operator);
-                true
-            }
-            Some(same) if same.name == "$eq" => {
-                same.more.push(operator.test);
-                true
-            }
-            Some(_) => false,
-        };
+        let Member::Field(_, operators) = &mut members[place] else { return };
+        match operators.iter_mut().find(|other| is_more && other.name == "$eq") {
+            Some(same) => same.more.push(operator.test),
+            None => operators.push(operator),
+        }
     }
-    let (name, list) = match part {
-        Node::Any(parts) => ("$or", parts.iter().collect()),
-        Node::Not(inner) => match &**inner {
-            Node::Any(parts) => ("$nor", parts.iter().collect()),
-            other => ("$nor", vec![other]),
-        },
-        other => ("$or", vec![other]),
-    };
-    let is_taken = |member: &Member<'_>| matches!(member, Member::List(other, _) if *other == name);
-    if members.iter().any(is_taken) {
-        return false;
+
+    /// Takes a name in the first map that does not have it.
+    fn room(&mut self, path: Option<&'a FieldPath>, name: &'static str) -> usize {
+        let taken = self.taken.entry((path, name)).or_insert(0);
+        let map = *taken;
+        *taken += 1;
+        if map == self.maps.len() {
+            self.maps.push(Vec::new());
+        }
+        map
     }
-    members.push(Member::List(name, list));
-    true
 }
 
 impl fmt::Display for Document<'_> {

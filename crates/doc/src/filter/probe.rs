@@ -42,10 +42,7 @@ impl Probe {
     pub(super) fn of(test: &Test) -> Self {
         match test {
             Test::Compare(comparison, operand) => Self::comparison(*comparison, operand),
-            Test::In(operands) => {
-                let has_null = operands.iter().any(|operand| operand.value.is_null());
-                Self::In { operands: operands.clone().into(), has_null }
-            }
+            Test::In(operands) => Self::one_of(operands),
             Test::Type(types) => Self::Type(*types),
             Test::Prefix(prefix) => Self::Prefix(prefix.as_bytes().into()),
             Test::Contains(part) => {
@@ -57,6 +54,12 @@ impl Probe {
             }
             Test::Exists | Test::Size(_) | Test::Element(_) => Self::Type(TypeSet::default()),
         }
+    }
+
+    /// Prepares a test for one of these values, which ascend and are distinct.
+    pub(super) fn one_of(operands: &[Operand]) -> Self {
+        let has_null = operands.iter().any(|operand| operand.value.is_null());
+        Self::In { operands: operands.into(), has_null }
     }
 
     fn comparison(comparison: Comparison, operand: &Operand) -> Self {
@@ -102,7 +105,7 @@ impl Probe {
                 Ok(order.is_some_and(|order| comparison.takes(order)))
             }
             Self::Other { comparison, operand, kind } => other(*comparison, operand, *kind, value),
-            Self::In { operands, .. } => is_among(value, operands),
+            Self::In { operands, .. } => Ok(place_among(value, operands)?.is_some()),
             Self::Type(types) => Ok(types.has(value.value_type())),
             Self::Prefix(prefix) => {
                 Ok(value.as_text_bytes().is_some_and(|text| text.starts_with(prefix)))
@@ -152,18 +155,21 @@ fn other(
     }
 }
 
-/// Returns whether a value equals one of the operands, which are in ascending order.
-fn is_among(value: &View<'_>, operands: &[Operand]) -> Result<bool, Malformed> {
+/// Returns which of the operands, which are in ascending order and distinct, a value equals.
+pub(super) fn place_among(
+    value: &View<'_>,
+    operands: &[Operand],
+) -> Result<Option<usize>, Malformed> {
     let (mut from, mut to) = (0, operands.len());
     while from < to {
         let middle = usize::midpoint(from, to);
         match view_order::cmp(value, &operands[middle].view())? {
-            Ordering::Equal => return Ok(true),
+            Ordering::Equal => return Ok(Some(middle)),
             Ordering::Less => to = middle,
             Ordering::Greater => from = middle + 1,
         }
     }
-    Ok(false)
+    Ok(None)
 }
 
 /// Returns the remainder of a number's integer part; `None` for other values and for floats that

@@ -2,7 +2,7 @@
 
 use super::condition::{Comparison, Condition};
 use super::form::{self, Header};
-use super::model::{self, Change};
+use super::model::{self, Change, Changes};
 use super::touch;
 use crate::depth::DEPTH_MAX;
 use crate::encode::Encoder;
@@ -298,10 +298,10 @@ impl Patch {
     /// Applies the patch to a value in memory. Returns false, and changes nothing, if a change does
     /// not apply, a condition does not hold or the value would be nested deeper than [`DEPTH_MAX`].
     pub fn apply_to(&self, value: &mut Value) -> bool {
-        let mut done = Vec::new();
+        let (mut done, mut changes) = (Vec::new(), Changes::default());
         for part in &self.parts {
             let steps = part.path.split('.');
-            match model::apply(value, steps.clone(), part.change.clone()) {
+            match changes.apply(value, steps.clone(), part.change.clone()) {
                 Some(undo) => done.push((steps, undo)),
                 None => {
                     for (steps, undo) in done.into_iter().rev() {

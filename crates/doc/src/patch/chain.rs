@@ -9,7 +9,7 @@
 //! limit of a document's size, or the decoded document would take too much memory.
 
 use super::form::{Part, Parts, Steps};
-use super::model::{self, Change, Undo};
+use super::model::{self, Change, Changes, Undo};
 use crate::encode::Encoder;
 use crate::names::Names;
 use crate::value::Value;
@@ -97,6 +97,7 @@ impl Decoded<'_> {
         }
         let value = document.get_or_insert(Value::object());
         let mut done: Vec<(Steps<'a>, Undo)> = Vec::new();
+        let mut changes = Changes::default();
         let applies = loop {
             let part = match parts.next() {
                 Ok(Some(part)) => part,
@@ -114,7 +115,7 @@ impl Decoded<'_> {
                 }
             }
             let steps = part.steps.clone().map(|step| step.name);
-            match model::apply(value, steps, change) {
+            match changes.apply(value, steps, change) {
                 Some(undo) => done.push((part.steps, undo)),
                 None => break false,
             }

@@ -6,6 +6,7 @@ use super::list;
 use crate::arithmetic::{product, sum};
 use crate::depth::DEPTH_MAX;
 use crate::value::Value;
+use std::collections::HashSet;
 
 /// A change of the value at a path, or a condition.
 #[derive(Clone, Debug, PartialEq)]
@@ -137,6 +138,49 @@ pub(super) fn apply<'p>(
         Change::If(condition) => {
             condition.holds(root.at_mut(steps).map(|found| &*found)).then_some(Undo::Nothing)
         }
+    }
+}
+
+/// Performs the changes of one patch on a value. Of changes in a row that add to one set, the first
+/// compares its value with each element, and the others look theirs up.
+#[derive(Default)]
+pub(super) struct Changes {
+    /// The steps of the last change, if it added to a set.
+    set: Option<Vec<String>>,
+    /// The elements of that set, once a second change adds to it.
+    elements: Option<HashSet<Value>>,
+}
+
+impl Changes {
+    /// As [`apply`], for the next change of the patch.
+    pub(super) fn apply<'p>(
+        &mut self,
+        root: &mut Value,
+        steps: impl Iterator<Item = &'p str> + Clone,
+        change: Change,
+    ) -> Option<Undo> {
+        let Change::AddToSet(value) = change else {
+            (self.set, self.elements) = (None, None);
+            return apply(root, steps, change);
+        };
+        if !self.set.as_ref().is_some_and(|set| steps.clone().eq(set.iter().map(String::as_str))) {
+            self.set = Some(steps.clone().map(str::to_owned).collect());
+            self.elements = None;
+            return apply(root, steps, Change::AddToSet(value));
+        }
+        let elements = match &mut self.elements {
+            Some(elements) => elements,
+            None => match root.at_mut(steps.clone()) {
+                Some(Value::Array(items)) => self.elements.insert(items.iter().cloned().collect()),
+                _ => return apply(root, steps, Change::AddToSet(value)),
+            },
+        };
+        if elements.contains(&value) {
+            return Some(Undo::Nothing);
+        }
+        let undo = apply(root, steps, Change::Push(value.clone()))?;
+        elements.insert(value);
+        Some(undo)
     }
 }
 

@@ -7,10 +7,12 @@ use super::number::equals;
 use super::private;
 use super::special::variant;
 use crate::datetime::DateTime;
+use crate::document::{Document, DocumentMut};
 use crate::map::Map;
 use crate::number::{Number, NumberText, float_text};
 use crate::uuid::UuidText;
 use crate::value::Value;
+use crate::view::View;
 use serde::de::{
     Deserialize, Deserializer, EnumAccess, Error, MapAccess, SeqAccess, Unexpected, VariantAccess,
     Visitor,
@@ -33,6 +35,48 @@ impl Serialize for Value {
             Self::Array(items) => serializer.collect_seq(items),
             Self::Map(map) => serializer.serialize_newtype_struct(private::VALUE, &Pairs(map)),
         }
+    }
+}
+
+/// Writes the value in place, as [`Value`] is written.
+impl Serialize for View<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.to_value().map_err(serde::ser::Error::custom)?.serialize(serializer)
+    }
+}
+
+/// Writes the value of the document: to another document with every number as it is, to JSON with
+/// the nearest types that JSON has.
+///
+/// ```
+/// use flagstone_doc::Document;
+/// #[derive(serde::Serialize)]
+/// struct Answer {
+///     found: u64,
+///     first: Option<Document>,
+/// }
+/// let first = Some(Document::from_json(r#"{"author":"x","tags":["a",null]}"#)?);
+/// let json = serde_json::to_string(&Answer { found: 1, first })?;
+/// assert_eq!(json, r#"{"found":1,"first":{"author":"x","tags":["a",null]}}"#);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+impl Serialize for Document {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.root().serialize(serializer)
+    }
+}
+
+/// Writes the value that the document has now.
+impl Serialize for DocumentMut {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.value().serialize(serializer)
+    }
+}
+
+/// Reads any value, as [`Value`] does, into a document that is self-contained.
+impl<'de> Deserialize<'de> for Document {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Self::from_value(&Value::deserialize(deserializer)?).map_err(D::Error::custom)
     }
 }
 

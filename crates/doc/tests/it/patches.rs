@@ -396,6 +396,34 @@ fn arrays_are_changed_as_sets_and_lists() {
     }
 }
 
+/// Each value was compared with each element: 20,000 values took minutes. With that, the test would
+/// not end.
+#[test]
+fn many_values_are_added_to_a_large_set() {
+    let elements: Vec<Value> = (0..100_000).map(Value::from).collect();
+    let added = || (90_000..110_000).flat_map(|n| [Value::from(n), Value::from(f64::from(n))]);
+    let mut patch = Patch::new();
+    for value in added() {
+        patch = patch.add_to_set("set", value);
+    }
+    patch = patch.add_to_set("other", 1).add_to_set("other", 1.0).add_to_set("set", -1);
+    let expected: Vec<Value> = (0..110_000).chain([-1]).map(Value::from).collect();
+    let mut in_memory = doc!({ "set": (elements), "other": [2] });
+    let before = encoded(&in_memory, None);
+    let mut bytes = Some(before.clone());
+    assert!(patch.apply_to(&mut in_memory));
+    assert_eq!(in_memory, doc!({ "set": (expected), "other": [2, 1] }));
+    let mut operand = Vec::new();
+    patch.encode(&mut Encoder::new(), None, &mut operand).unwrap();
+    assert!(Patcher::new().apply(&operand, &mut bytes, None));
+    assert!(decoded(&bytes.unwrap(), None) == in_memory);
+    // All of it is taken back if the rest does not apply.
+    let refused = patch.add_to_set("set", -2).add_to_set("set", -3).inc("set", 1);
+    let mut again = decoded(&before, None);
+    assert!(!refused.apply_to(&mut again));
+    assert!(encoded(&again, None) == before);
+}
+
 #[test]
 fn a_patch_applies_only_if_its_conditions_hold() {
     let document = r#"{"n":7,"s":"m","a":[1,2],"null":null,"deep":{"x":1}}"#;

@@ -73,7 +73,7 @@ pub enum Happened {
 /// while let Some(delivery) = changes.wait(Duration::from_millis(10))? {
 ///     if let Happened::Commit(batch) = delivery.happened {
 ///         for change in batch.changes() {
-///             seen.push((change.key()?, change.document()?.map(|d| d.int("age"))));
+///             seen.push((change.key()?, change.document()?.and_then(|d| d.int("age"))));
 ///         }
 ///     }
 /// }

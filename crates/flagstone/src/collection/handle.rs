@@ -18,15 +18,28 @@ use std::ops::RangeBounds;
 /// A handle of a collection: documents by primary key. Cheap to clone; usable from any thread;
 /// keeps the database open.
 ///
-/// A primary key is any document value, such as text, a number, or an array of them. Documents are
-/// in the total order of their keys.
+/// A primary key is any document value, such as text, a number, or an array of them: a compound
+/// key, which a tuple or a list writes. Documents are in the total order of their keys.
+///
+/// ```
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let db = flagstone::Database::open(dir.path())?;
+/// let rooms = db.collection("rooms")?;
+/// let (city, number) = ("berlin".to_owned(), 7);
+/// rooms.put_json((&city, number), r#"{"beds":2}"#)?;
+/// rooms.put_json(&city, r#"{"rooms":1}"#)?;
+/// rooms.put_json(["berlin", "attic"], r#"{"beds":1}"#)?;
+/// assert!(rooms.get(flagstone::doc!(["berlin", 7]))?.is_some());
+/// assert_eq!(rooms.scan(("berlin", 0)..("berlin", 100))?.count(), 1);
+/// # Ok::<(), flagstone::Error>(())
+/// ```
 ///
 /// ```
 /// # let dir = tempfile::tempdir().unwrap();
 /// # let db = flagstone::Database::open(dir.path())?;
 /// let comments = db.collection("comments")?;
 /// comments.put_json("evn2i5p", br#"{"author":"x","score":1}"#)?;
-/// comments.update("evn2i5p", |d| d.set("score", d.int("score") + 1))?;
+/// comments.update("evn2i5p", |d| d.inc("score", 1))?;
 /// let document = comments.get("evn2i5p")?.expect("it was put");
 /// assert_eq!(document.to_json().unwrap(), r#"{"author":"x","score":2}"#);
 /// # Ok::<(), flagstone::Error>(())
@@ -231,7 +244,7 @@ impl Collection {
     /// let Some((version, document)) = accounts.get_versioned("alice")? else { return Ok(()) };
     ///
     /// let mut edited = document.edit();
-    /// edited.set("balance", document.int("balance") - 10)?;
+    /// edited.inc("balance", -10)?;
     /// let mut batch = db.batch();
     /// batch.expect_document_version(&accounts, "alice", version)?;
     /// batch.put_value(&accounts, "alice", edited.value())?;

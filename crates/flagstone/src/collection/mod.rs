@@ -37,4 +37,5 @@ pub use handle::Collection;
 pub use index::{BuildProgress, IndexInfo, IndexStatistics, IndexVerifyReport};
 pub use scan::DocumentScan;
 pub(crate) use stored::Stored;
+pub use update::Patched;
 pub use view::StoredView;

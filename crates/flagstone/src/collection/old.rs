@@ -32,8 +32,8 @@ impl Collection {
     /// for delivery in db.changes(ChangesFrom::Start)? {
     ///     let Happened::Commit(batch) = delivery?.happened else { continue };
     ///     for change in batch.changes() {
-    ///         let old = change.old_document()?.map(|document| document.int("age"));
-    ///         ages.push((old, change.document()?.map(|document| document.int("age"))));
+    ///         let old = change.old_document()?.and_then(|document| document.int("age"));
+    ///         ages.push((old, change.document()?.and_then(|document| document.int("age"))));
     ///     }
     /// }
     /// assert_eq!(ages, [(None, Some(36)), (Some(36), Some(37))]);

@@ -1,8 +1,9 @@
 //! Patches of the documents of a collection.
 
 use super::handle::Collection;
+use super::json_patch;
+use super::update::{self, Patched};
 use super::write::Destination;
-use super::{json_patch, update};
 use crate::sort_keys;
 use flagstone_base::Result;
 use flagstone_doc::{JsonPatch, MergePatch, Patch, Value};
@@ -16,7 +17,8 @@ impl Collection {
     /// the case if there is no document and the patch is not an upsert, if it adds to something
     /// that is not a number, or if one of its conditions does not hold.
     /// [`KeyspaceStats::operands_refused`](crate::KeyspaceStats::operands_refused) counts such
-    /// patches; [`Collection::apply_patch`] reads first and returns an error.
+    /// patches. [`Collection::apply_patch`] reads first and returns an error, and
+    /// [`Collection::patch_if`] tells what the patch met.
     ///
     /// [`Options::document_bytes_max`](crate::Options::document_bytes_max) limits the patch, not
     /// the document that results: the document is not read now, and what was acknowledged is never
@@ -55,6 +57,33 @@ impl Collection {
     pub fn apply_patch(&self, key: impl Into<Value>, patch: &Patch) -> Result<bool> {
         let key = sort_keys::of_primary(&key.into())?;
         update::apply_patch(&self.0, Destination::Database, &key, patch)
+    }
+
+    /// As [`Collection::apply_patch`], and tells what the patch met instead of failing: no
+    /// document, a condition that does not hold, a value of another type.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = flagstone::Database::open(dir.path())?;
+    /// use flagstone::{Patch, Patched};
+    /// let pages = db.collection("pages")?;
+    /// pages.put_json("a", r#"{"visits":1,"title":"A"}"#)?;
+    /// let visit = Patch::new().inc("visits", 1);
+    /// assert_eq!(pages.patch_if("a", &visit)?, Patched::Changed);
+    /// assert_eq!(pages.patch_if("b", &visit)?, Patched::NoDocument);
+    /// let wrong = pages.patch_if("a", &Patch::new().inc("title", 1))?;
+    /// assert!(!wrong.is_applied() && wrong.to_string().contains("inc title 1 does not apply"));
+    /// let once = Patch::new().if_missing("seen").set("seen", true);
+    /// assert_eq!(pages.patch_if("a", &once)?, Patched::Changed);
+    /// assert!(matches!(pages.patch_if("a", &once)?, Patched::ConditionFailed(_)));
+    /// # Ok::<(), flagstone::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// InvalidInput for a patch that no document could take; else as [`Collection::put`].
+    pub fn patch_if(&self, key: impl Into<Value>, patch: &Patch) -> Result<Patched> {
+        let key = sort_keys::of_primary(&key.into())?;
+        update::patch_if(&self.0, Destination::Database, &key, patch)
     }
 
     /// Changes the document of `key` by `patch`, without reading it; if there is none, changes the

@@ -2,7 +2,7 @@
 
 use super::handle::Database;
 use crate::transaction::{self, Transaction, TransactionOptions};
-use flagstone_base::Result;
+use flagstone_base::{Error, Result};
 
 /// Transactions.
 impl Database {
@@ -18,7 +18,7 @@ impl Database {
     /// # let db = flagstone::Database::open(dir.path())?;
     /// let accounts = db.typed::<String, i64>("accounts")?;
     /// accounts.put("alice", &100)?;
-    /// let is_done = db.transaction(|tx| {
+    /// let is_done = db.transaction(|tx| -> flagstone::Result<bool> {
     ///     let has = tx.get_typed(&accounts, "alice")?.unwrap_or(0);
     ///     if has < 30 {
     ///         return Ok(false);
@@ -32,10 +32,40 @@ impl Database {
     /// # Ok::<(), flagstone::Error>(())
     /// ```
     ///
+    /// The error may be of any type that an [`Error`] converts into, so a program can return its
+    /// own to give up. Where nothing else names the type, the closure does.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = flagstone::Database::open(dir.path())?;
+    /// # let accounts = db.typed::<String, i64>("accounts")?;
+    /// enum Refused {
+    ///     TooPoor { has: i64 },
+    ///     Store(flagstone::Error),
+    /// }
+    /// impl From<flagstone::Error> for Refused {
+    ///     fn from(error: flagstone::Error) -> Self {
+    ///         Self::Store(error)
+    ///     }
+    /// }
+    /// let paid = db.transaction(|tx| {
+    ///     let has = tx.get_typed(&accounts, "alice")?.unwrap_or(0);
+    ///     if has < 30 {
+    ///         return Err(Refused::TooPoor { has });
+    ///     }
+    ///     Ok(tx.put_typed(&accounts, "alice", &(has - 30))?)
+    /// });
+    /// assert!(matches!(paid, Err(Refused::TooPoor { has: 0 })));
+    /// # Ok::<(), flagstone::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The error that `body` returns; Conflict after the last retry; InvalidInput inside a listener
     /// or the closure of an update or a transaction. Else as [`Transaction::commit`].
-    pub fn transaction<T>(&self, body: impl FnMut(&mut Transaction) -> Result<T>) -> Result<T> {
+    pub fn transaction<T, E: From<Error>>(
+        &self,
+        body: impl FnMut(&mut Transaction) -> Result<T, E>,
+    ) -> Result<T, E> {
         self.transaction_with(TransactionOptions::new(), body)
     }
 
@@ -43,11 +73,11 @@ impl Database {
     ///
     /// # Errors
     /// As [`Database::transaction`].
-    pub fn transaction_with<T>(
+    pub fn transaction_with<T, E: From<Error>>(
         &self,
         options: TransactionOptions,
-        body: impl FnMut(&mut Transaction) -> Result<T>,
-    ) -> Result<T> {
+        body: impl FnMut(&mut Transaction) -> Result<T, E>,
+    ) -> Result<T, E> {
         transaction::run(&self.0, options, body)
     }
 

@@ -31,3 +31,4 @@ pub(crate) use expiry::{by_date, decides as dates_decide};
 pub(crate) use field::{Computed, IndexField};
 pub(crate) use note::{Built, Status, encode as encode_note};
 pub(crate) use state::{CONTENT, IndexState, index_of};
+pub(crate) use statistics::{Statistics, prefix};

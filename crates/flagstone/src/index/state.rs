@@ -121,7 +121,7 @@ impl IndexState {
             return Arc::clone(known);
         }
         let keys = core.sampled_keys(SAMPLED_MAX).keys;
-        let taken = Arc::new(Statistics::new(&self.definition, keys, stamp));
+        let taken = Arc::new(Statistics::new(keys, stamp));
         *self.statistics.lock() = Some(Arc::clone(&taken));
         taken
     }

@@ -18,43 +18,21 @@ pub(crate) struct Statistics {
     stamp: u64,
     /// The keys of entries, or their first 64 bytes, ascending.
     keys: Vec<Vec<u8>>,
-    /// For each number of fields, of all those from the first on.
-    distinct: Vec<Seen>,
-}
-
-/// How often a sample has values.
-#[derive(Clone, Copy, Debug, Default)]
-struct Seen {
-    /// The number of distinct values, of those that it has once, and twice.
-    values: u64,
-    once: u64,
-    twice: u64,
 }
 
 impl Statistics {
     /// Takes the sampled `keys` of an index, which are ascending.
-    pub(crate) fn new(definition: &Definition, keys: Vec<Vec<u8>>, stamp: u64) -> Self {
-        let distinct = (1..=definition.fields.len()).map(|fields| {
-            let (mut seen, mut run) = (Seen::default(), 0);
-            let mut last: Option<&[u8]> = None;
-            let prefixes = keys.iter().map(|key| Some(prefix(definition, key, fields)));
-            for prefix in prefixes.chain([None]) {
-                if prefix == last {
-                    run += 1;
-                    continue;
-                }
-                seen.values += u64::from(run > 0);
-                seen.once += u64::from(run == 1);
-                seen.twice += u64::from(run == 2);
-                (last, run) = (prefix, u64::from(prefix.is_some()));
-            }
-            seen
-        });
-        Self { stamp, distinct: distinct.collect(), keys }
+    pub(crate) const fn new(keys: Vec<Vec<u8>>, stamp: u64) -> Self {
+        Self { stamp, keys }
     }
 
     pub(crate) const fn stamp(&self) -> u64 {
         self.stamp
+    }
+
+    /// The keys of the sampled entries, or their first 64 bytes, ascending.
+    pub(crate) fn keys(&self) -> &[Vec<u8>] {
+        &self.keys
     }
 
     /// The number of sampled entries.
@@ -84,26 +62,18 @@ impl Statistics {
         Some((entries as u64).min(total))
     }
 
-    /// Estimates how many distinct values the first fields have, for each number of fields, in an
-    /// index of `total` entries. Empty if the sample is too small.
-    ///
-    /// The estimator is that of Chao (1984): the more values a sample has once, and the fewer
-    /// twice, the more it lacks. It is low rather than high.
-    pub(crate) fn distinct(&self, total: u64) -> Vec<u64> {
-        let sampled = self.sampled();
-        if self.keys.len() < SAMPLED_MIN {
-            return Vec::new();
-        }
-        let estimate = |seen: &Seen| {
-            let lacking = seen.once * seen.once.saturating_sub(1) / (2 * (seen.twice + 1));
-            (seen.values + lacking).clamp(seen.values, total.max(sampled))
-        };
-        self.distinct.iter().map(estimate).collect()
+    /// Estimates how many of `total` entries begin with the whole components `value`, one of which
+    /// is in the sample.
+    pub(crate) fn entries_of(&self, value: &[u8], total: u64) -> u64 {
+        let start = self.keys.partition_point(|key| key.as_slice() < value);
+        let found = self.keys[start..].iter().take_while(|key| key.starts_with(value)).count();
+        let entries = found.max(1) as u128 * u128::from(total) / self.keys.len().max(1) as u128;
+        entries as u64
     }
 }
 
 /// The components of the first fields of a key, which may be cut off.
-fn prefix<'k>(definition: &Definition, key: &'k [u8], fields: usize) -> &'k [u8] {
+pub(crate) fn prefix<'k>(definition: &Definition, key: &'k [u8], fields: usize) -> &'k [u8] {
     let mut end = 0;
     for direction in definition.directions().take(fields) {
         match component_len(&key[end..], direction) {
@@ -129,12 +99,11 @@ mod tests {
     }
 
     #[test]
-    fn ranges_and_distinct_values_are_estimated_from_a_sample() {
-        let definition = Definition::new("i", &Index::on("a").then("b")).unwrap();
+    fn ranges_are_estimated_from_a_sample() {
         // One entry in ten: 20 values of `a`, each entry with its own `b` and primary key.
         let mut keys: Vec<Vec<u8>> = (0..1000).map(|n| key(&[n % 20, n, n])).collect();
         keys.sort();
-        let statistics = Statistics::new(&definition, keys, 1);
+        let statistics = Statistics::new(keys, 1);
         let range = |from: &[i64], to: &[i64]| KeyRange {
             start: Bound::Included(key(from)),
             end: Bound::Excluded(key(to)),
@@ -144,33 +113,24 @@ mod tests {
         assert!(within(range(&[3], &[13])).abs_diff(5000) <= 10);
         assert!(within(range(&[50], &[60])) <= 10);
         assert_eq!(within(KeyRange::ALL), 10_000);
-        let distinct = statistics.distinct(10_000);
-        assert_eq!(distinct[0], 20);
-        assert!(distinct[1] > 9_000, "{distinct:?}");
+        assert_eq!(statistics.entries_of(&key(&[3]), 10_000), 500);
+        assert_eq!(statistics.entries_of(&key(&[50]), 10_000), 10);
     }
 
     #[test]
     fn a_small_sample_tells_nothing() {
-        let definition = Definition::new("i", &Index::on("a")).unwrap();
         let keys = (0..31).map(|n| key(&[n, n])).collect();
-        let statistics = Statistics::new(&definition, keys, 1);
+        let statistics = Statistics::new(keys, 1);
         assert_eq!(statistics.entries_in([KeyRange::ALL].iter(), 500), None);
-        assert!(statistics.distinct(500).is_empty());
     }
 
     #[test]
-    fn keys_that_are_cut_off_count_as_they_are() {
+    fn a_key_that_is_cut_off_is_all_that_is_known_of_its_components() {
         let definition = Definition::new("i", &Index::on("a").then("b")).unwrap();
-        let text = |n: usize| {
-            let mut key = Vec::new();
-            encode(&Value::from("x".repeat(n)), Direction::Ascending, &mut key);
-            key.truncate(64);
-            key
-        };
-        let mut keys: Vec<Vec<u8>> = (10..110).map(text).collect();
-        keys.sort();
-        let statistics = Statistics::new(&definition, keys, 1);
-        // All texts of 63 letters and more look alike.
-        assert!((53..60).contains(&statistics.distinct[0].values));
+        let mut long = Vec::new();
+        encode(&Value::from("x".repeat(100)), Direction::Ascending, &mut long);
+        assert_eq!(prefix(&definition, &long[..64], 1), &long[..64]);
+        assert_eq!(prefix(&definition, &key(&[1, 2, 3]), 1), key(&[1]));
+        assert_eq!(prefix(&definition, &key(&[1, 2, 3]), 2), key(&[1, 2]));
     }
 }

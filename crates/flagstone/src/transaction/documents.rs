@@ -3,7 +3,7 @@
 use super::handle::Transaction;
 use super::scans::TransactionDocumentScan;
 use crate::collection::write::{self, Change, Destination};
-use crate::collection::{Collection, decode, encode, json_patch, update};
+use crate::collection::{Collection, Patched, decode, encode, json_patch, update};
 use crate::entry::EntryOptions;
 use crate::sort_keys;
 use flagstone_base::Result;
@@ -171,10 +171,10 @@ impl Transaction {
     /// accounts.put_json("alice", r#"{"balance":100}"#)?;
     /// accounts.put_json("bob", r#"{"balance":0}"#)?;
     /// db.transaction(|tx| {
-    ///     tx.update_document(&accounts, "alice", |d| d.set("balance", d.int("balance") - 30))?;
-    ///     tx.update_document(&accounts, "bob", |d| d.set("balance", d.int("balance") + 30))
+    ///     tx.update_document(&accounts, "alice", |d| d.inc("balance", -30))?;
+    ///     tx.update_document(&accounts, "bob", |d| d.inc("balance", 30))
     /// })?;
-    /// assert_eq!(accounts.get("bob")?.map(|account| account.int("balance")), Some(30));
+    /// assert_eq!(accounts.get("bob")?.and_then(|account| account.int("balance")), Some(30));
     /// # Ok::<(), flagstone::Error>(())
     /// ```
     ///
@@ -236,6 +236,20 @@ impl Transaction {
     ) -> Result<bool> {
         let key = sort_keys::of_primary(&key.into())?;
         update::apply_patch(&collection.0, Destination::Transaction(self.own()), &key, patch)
+    }
+
+    /// As [`Transaction::apply_patch`], and tells what the patch met instead of failing.
+    ///
+    /// # Errors
+    /// As [`Collection::patch_if`] and [`Transaction::put`].
+    pub fn patch_if(
+        &mut self,
+        collection: &Collection,
+        key: impl Into<Value>,
+        patch: &Patch,
+    ) -> Result<Patched> {
+        let key = sort_keys::of_primary(&key.into())?;
+        update::patch_if(&collection.0, Destination::Transaction(self.own()), &key, patch)
     }
 
     /// Reads the document of `key`, does the operations of a JSON Patch and writes it. Returns

@@ -35,7 +35,7 @@ use std::ops::RangeBounds;
 /// let orders = db.collection("orders")?;
 /// stock.put("lamp", &3)?;
 ///
-/// let left = db.transaction(|tx| {
+/// let left = db.transaction(|tx| -> flagstone::Result<_> {
 ///     let left = tx.get_typed(&stock, "lamp")?.unwrap_or(0);
 ///     if left == 0 {
 ///         return Ok(None);
@@ -54,7 +54,7 @@ use std::ops::RangeBounds;
 /// # let dir = tempfile::tempdir().unwrap();
 /// # let db = flagstone::Database::open(dir.path())?;
 /// # let kv = db.keyspace("kv")?;
-/// db.transaction(|tx| {
+/// db.transaction(|tx| -> flagstone::Result<()> {
 ///     for entry in tx.scan::<&str>(&kv, ..)? {
 ///         tx.delete(&kv, entry?.0)?;
 ///     }

@@ -2,15 +2,15 @@
 
 use super::handle::Transaction;
 use super::options::TransactionOptions;
-use flagstone_base::{ErrorKind, Result};
+use flagstone_base::{Error, ErrorKind, Result};
 use flagstone_engine::Engine;
 
 /// Runs `body` in a transaction and commits it.
-pub(crate) fn run<T>(
+pub(crate) fn run<T, E: From<Error>>(
     engine: &Engine,
     options: TransactionOptions,
-    mut body: impl FnMut(&mut Transaction) -> Result<T>,
-) -> Result<T> {
+    mut body: impl FnMut(&mut Transaction) -> Result<T, E>,
+) -> Result<T, E> {
     let mut tries = 0;
     loop {
         tries += 1;
@@ -20,9 +20,9 @@ pub(crate) fn run<T>(
         drop(inside);
         match transaction.commit() {
             Ok(()) => return Ok(value),
-            Err(error) if error.kind() != ErrorKind::Conflict => return Err(error),
+            Err(error) if error.kind() != ErrorKind::Conflict => return Err(error.into()),
             Err(error) if tries > options.retries => {
-                return Err(error.context(format_args!("a transaction, try {tries}")));
+                return Err(error.context(format_args!("a transaction, try {tries}")).into());
             }
             Err(_conflict) => engine.pause_before_retry(tries)?,
         }

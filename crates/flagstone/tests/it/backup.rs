@@ -79,7 +79,7 @@ fn a_generation_holds_what_was_acknowledged_before_it_whatever_its_durability() 
             let restored = db.keyspace_with("sums", folding(2, "add-i64/1")).unwrap();
             assert_eq!(dump(&restored).unwrap(), sums);
             let document = db.collection("documents").unwrap().get(7_u32).unwrap().unwrap();
-            assert_eq!(document.int("n7"), round as i64);
+            assert_eq!(document.int("n7").unwrap(), round as i64);
         }
     }
 }

@@ -49,7 +49,10 @@ fn it_holds_what_was_acknowledged_before_and_nothing_behind() {
         let documents = copy.collection("documents").unwrap();
         assert_eq!(documents.count().unwrap(), 300);
         for n in [0_u32, 150, 299] {
-            assert_eq!(documents.get(n).unwrap().unwrap().int(&format!("n{n}")), i64::from(n));
+            assert_eq!(
+                documents.get(n).unwrap().unwrap().int(&format!("n{n}")).unwrap(),
+                i64::from(n)
+            );
         }
         copy.verify().unwrap();
     }

@@ -174,7 +174,7 @@ fn documents_are_removed_together_and_their_names_stay_defined() {
     let session = open(&world.after_kill(1), &small());
     let docs = session.db.collection("docs").unwrap();
     assert_eq!(docs.count().unwrap(), 1);
-    assert_eq!(docs.get(1).unwrap().unwrap().str("name"), "y");
+    assert_eq!(docs.get(1).unwrap().unwrap().str("name").unwrap(), "y");
 }
 
 #[test]

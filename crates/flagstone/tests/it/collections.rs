@@ -18,7 +18,7 @@ fn conditions_on_documents_hold_or_refuse_the_batch() {
     put(&is_new).unwrap();
     assert_eq!(put(&is_new).unwrap_err().kind(), ErrorKind::Conflict);
     let (version, found) = documents.get_versioned(1).unwrap().unwrap();
-    assert_eq!(found.int("n"), 1);
+    assert_eq!(found.int("n").unwrap(), 1);
     let is_same = |batch: &mut flagstone::Batch| {
         batch.expect_document_version(&documents, 1, version).unwrap();
     };
@@ -65,7 +65,7 @@ fn a_snapshot_has_documents_and_stored_bytes_as_they_were() {
     documents.put_value(2, &doc!({ "n": 20 })).unwrap();
     documents.delete(3).unwrap();
     let n = |snapshot: &flagstone::Snapshot, key: i64| {
-        snapshot.get_document(&documents, key).unwrap().map(|document| document.int("n"))
+        snapshot.get_document(&documents, key).unwrap().map(|document| document.int("n").unwrap())
     };
     assert_eq!([1, 2, 3].map(|key| n(&before, key)), [Some(1), Some(2), Some(3)]);
     let after = db.snapshot();
@@ -73,7 +73,7 @@ fn a_snapshot_has_documents_and_stored_bytes_as_they_were() {
     let scanned: Vec<(Value, i64)> = before
         .scan_documents(&documents, 2..)
         .unwrap()
-        .map(|entry| entry.map(|(key, document)| (key, document.int("n"))).unwrap())
+        .map(|entry| entry.map(|(key, document)| (key, document.int("n").unwrap())).unwrap())
         .collect();
     assert_eq!(scanned, [(Value::from(2), 2), (Value::from(3), 3)]);
     assert_eq!((bytes.len(), stored(&before) == bytes, stored(&after).len()), (3, true, 2));
@@ -120,7 +120,7 @@ fn a_batch_deletes_documents_with_its_other_writes() {
     db.commit(batch).unwrap();
     let keys: Vec<Value> = documents.scan_all().keys().map(Result::unwrap).collect();
     assert_eq!(keys, [Value::from("copy"), Value::from("new")]);
-    assert_eq!(documents.get("copy").unwrap().unwrap().int("n"), 1);
+    assert_eq!(documents.get("copy").unwrap().unwrap().int("n").unwrap(), 1);
 }
 
 #[test]

@@ -264,7 +264,8 @@ fn merges_of_the_batch_that_brings_the_first_expiry_expire_with_what_they_change
         let session = stage(session, &world);
         let (kv, documents) = open_both(&session);
         let now = || {
-            let found = documents.get("k").unwrap().map_or(0, |document| document.int("n"));
+            let found =
+                documents.get("k").unwrap().map_or(0, |document| document.int("n").unwrap());
             (number(kv.get("k").unwrap()), found)
         };
         assert_eq!(now(), (11, 11), "{name}");
@@ -565,13 +566,13 @@ fn a_document_expires_and_patches_keep_its_expiry() {
     session.db.compact().unwrap();
     assert_eq!(documents.expiry("k").unwrap(), options.expires);
     assert_eq!(documents.expiry("l").unwrap(), options.expires);
-    assert_eq!(documents.get("k").unwrap().unwrap().int("n"), 2);
+    assert_eq!(documents.get("k").unwrap().unwrap().int("n").unwrap(), 2);
     world.clock.advance(seconds(60));
     documents.patch("k", &Patch::new().inc("n", 1)).unwrap();
     assert!(!documents.update("l", |d| d.set("n", 9)).unwrap());
     assert_eq!(documents.count().unwrap(), 1);
     documents.patch("k", &Patch::new().upsert().inc("n", 1)).unwrap();
-    assert_eq!(documents.get("k").unwrap().unwrap().int("n"), 1);
+    assert_eq!(documents.get("k").unwrap().unwrap().int("n").unwrap(), 1);
     assert_eq!(documents.expiry("k").unwrap(), None);
 }
 
@@ -598,7 +599,7 @@ fn every_form_of_a_value_can_expire_alone_and_in_a_batch() {
     assert_eq!((documents.count().unwrap(), numbers.count().unwrap()), (6, 2));
     for key in ["value", "struct", "value in a batch", "struct in a batch"] {
         assert_eq!(documents.expiry(key).unwrap(), options.expires, "{key}");
-        assert_eq!(documents.get(key).unwrap().unwrap().int("n"), 1, "{key}");
+        assert_eq!(documents.get(key).unwrap().unwrap().int("n").unwrap(), 1, "{key}");
     }
     assert_eq!(numbers.expiry(&1).unwrap(), options.expires);
     assert_eq!(numbers.expiry(&2).unwrap(), None);

@@ -214,7 +214,7 @@ fn folded_chains_survive_kills_and_power_cuts() {
                 }
             }
             let document = documents.get("k").unwrap().unwrap();
-            assert_eq!(document.int("n"), 300 * (life as i64 + 1));
+            assert_eq!(document.int("n").unwrap(), 300 * (life as i64 + 1));
             db.sync().unwrap();
             world =
                 if luck % 2 == 0 { world.after_kill(luck) } else { world.after_power_cut(luck) };

@@ -52,7 +52,9 @@ fn an_interrupted_call_leaves_everything_as_it_was() -> Result<()> {
     let sevens = || c.find(r#"{"n":{"$gte":0},"rest":7}"#);
     at_least(1, interrupted(|| sevens().count(), 300, whole));
     at_least(5, interrupted(|| c.find(r#"{"n":{"$lt":5}}"#).count(), 5, whole));
-    let last = || Ok(c.find("{}").sort("-n").first()?.map_or(0, |(_, last)| last.int("n")) as u64);
+    let last = || {
+        Ok(c.find("{}").sort("-n").first()?.map_or(0, |(_, last)| last.int("n").unwrap()) as u64)
+    };
     at_least(5, interrupted(last, 2_999, whole));
     let rests = || Ok(c.find("{}").distinct("n")?.collect::<Result<Vec<_>>>()?.len() as u64);
     at_least(5, interrupted(rests, 3_000, whole));

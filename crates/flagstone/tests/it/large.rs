@@ -58,6 +58,9 @@ fn large_writes_of_every_kind_are_there_after_a_kill() {
     let documents = session.db.collection("documents").unwrap();
     for n in 1..=5_u64 {
         let document = documents.get(n).unwrap().unwrap();
-        assert!(document.int("n") == n as i64 && document.str("text") == text(n), "{n}");
+        assert!(
+            document.int("n").unwrap() == n as i64 && document.str("text").unwrap() == text(n),
+            "{n}"
+        );
     }
 }

@@ -68,7 +68,7 @@ fn a_struct_is_a_document_like_any_other() {
     let value = comment(2);
     comments.put_as("a", &value).unwrap();
     let document = comments.get("a").unwrap().unwrap();
-    assert_eq!((document.str("author"), document.int("at")), ("author 2", 2));
+    assert_eq!((document.str("author").unwrap(), document.int("at").unwrap()), ("author 2", 2));
     assert_eq!(document.to::<Comment>().unwrap(), value);
     comments.put("b", &document).unwrap();
     assert_eq!(comments.get_as("b").unwrap(), Some(value));

@@ -204,14 +204,14 @@ fn concurrent_updates_of_documents_lose_no_increment() {
             scope.spawn(move || {
                 for n in 0..each {
                     let key = ((n + thread) % 5) as i64;
-                    let found = documents.update(key, |d| d.set("score", d.int("score") + 1));
+                    let found = documents.update(key, |d| d.inc("score", 1));
                     assert!(found.unwrap());
                 }
             });
         }
         scope.spawn(|| (0..5).for_each(|_| db.flush().unwrap()));
     });
-    let score = |n: i64| documents.get(n).unwrap().unwrap().int("score");
+    let score = |n: i64| documents.get(n).unwrap().unwrap().int("score").unwrap();
     assert_eq!((0..5).map(score).sum::<i64>(), 8 * each as i64);
 }
 

@@ -131,7 +131,7 @@ fn a_document_is_found_and_a_keyspace_that_was_dropped_is_told() {
     let docs = session.db.collection("docs").unwrap();
     docs.put_json("a", r#"{"n":1}"#).unwrap();
     let TryGet::Found(found) = docs.try_get("a").unwrap() else { panic!("it is in a memtable") };
-    assert_eq!(found.int("n"), 1);
+    assert_eq!(found.int("n").unwrap(), 1);
     assert_eq!(docs.try_get("b").unwrap().and_then(|_| Ok::<_, ()>(())), Ok(TryGet::Absent));
     session.db.drop_keyspace("docs").unwrap();
     docs.try_get("a").unwrap_err();

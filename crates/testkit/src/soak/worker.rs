@@ -296,7 +296,10 @@ impl Worker {
         let key = key(self.thread, at.into());
         work.put(DOCUMENT_BYTES as usize, was.is_some());
         if was.is_none() && self.rng.percent(50) {
-            let whole = Patch::new().upsert().set("n", n).set("text", document.str("text"));
+            let whole = Patch::new()
+                .upsert()
+                .set("n", n)
+                .set("text", document.str("text").unwrap_or_default());
             return work.batch.patch(&work.handles.documents, key, &whole);
         }
         work.batch.put_document(&work.handles.documents, key, &document)
@@ -387,7 +390,7 @@ impl Worker {
     fn look_at_document(&self, handles: &Handles, at: u64) -> Checked {
         let found = handles.documents.get(key(self.thread, at)).map_err(failed)?;
         let found = found.map(|document| document.int("n"));
-        same(&found, &self.documents[at as usize], "document", at)
+        same(&found, &self.documents[at as usize].map(Some), "document", at)
     }
 
     /// Reads everything and compares it.

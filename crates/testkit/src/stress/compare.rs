@@ -126,7 +126,7 @@ impl Expected {
             let sum = handles.sums.get(&key)?.map(|sum| number(Some(sum)));
             let sum = sum.zip(Some(handles.sums.expiry(&key)?));
             let document = handles.documents.get(key.as_str())?;
-            let document = document.map(|document| document.int("n"));
+            let document = document.map(|document| document.int("n").unwrap_or(i64::MIN));
             let document = document.zip(Some(handles.documents.expiry(key.as_str())?));
             let left = (expected(left.sums.get(&slot)), expected(left.documents.get(&slot)));
             if (sum, document) != left {

@@ -122,7 +122,8 @@ pub(in crate::workload) fn run_updates(store: &DocumentStore, case: &Case<'_>) -
                 let bytes = match how {
                     UpdateHow::GetPut => get_put(&collection, key)?,
                     UpdateHow::Update => {
-                        let count = |d: &mut DocumentMut| d.set(PATH, d.int(PATH) + 1);
+                        let count =
+                            |d: &mut DocumentMut| d.set(PATH, d.int(PATH).unwrap_or_default() + 1);
                         collection.update(key, count).map(|_| 0)?
                     }
                     UpdateHow::ApplyPatch => collection.apply_patch(key, &patch).map(|_| 0)?,
@@ -156,7 +157,7 @@ fn scores(opened: &Opened, keys: &[Value]) -> Outcome<i64> {
     let mut sum = 0;
     for key in keys.iter().collect::<BTreeSet<_>>() {
         let found = opened.collection.get(key.clone())?.ok_or_else(|| missing(key))?;
-        sum += found.int(PATH);
+        sum += found.int(PATH).ok_or_else(|| missing(key))?;
     }
     Ok(sum)
 }
@@ -176,7 +177,7 @@ fn documents_to_put(opened: &Opened, keys: &[Value], how: UpdateHow) -> Outcome<
 fn get_put(collection: &Collection, key: Value) -> Outcome<usize> {
     let Some(found) = collection.get(key.clone())? else { return Err(missing(&key)) };
     let mut changed = found.edit();
-    changed.set(PATH, found.int(PATH) + 1)?;
+    changed.set(PATH, found.int(PATH).unwrap_or_default() + 1)?;
     let changed = changed.finish()?;
     collection.put(key, &changed)?;
     Ok(changed.as_bytes().len())

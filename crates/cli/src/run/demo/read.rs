@@ -20,7 +20,7 @@ pub(super) fn is_comment(
     let generated = Document::from_json(&line).map_err(flagstone::Error::from)?;
     let mut expected = generated.edit();
     if added > 0 {
-        expected.set("score", generated.int("score") + added)?;
+        expected.inc("score", added)?;
     }
     // Compared as text, so that the order of fields and the form of numbers count.
     Ok(document.to_json()? == expected.finish()?.to_json()?)

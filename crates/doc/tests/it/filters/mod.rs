@@ -5,6 +5,7 @@ mod errors;
 mod field_paths;
 mod forms;
 mod implied;
+mod large;
 mod operators;
 mod projections;
 mod random;

@@ -279,7 +279,33 @@ fn one_element_must_meet_all_conditions_of_an_elem_match() {
         &[r#"{"a":[{}]}"#],
         &[r#"{"a":[null]}"#],
     );
-    check(r#"{"a":{"$elemMatch":{}}}"#, &[r#"{"a":[1]}"#], &[r#"{"a":[]}"#, r#"{"a":1}"#]);
+}
+
+/// `{}` as the condition on an element held for scalars, too. In MongoDB it is a condition on a
+/// document, and an array counts as one there.
+#[test]
+fn an_elem_match_without_conditions_is_for_maps_and_arrays() {
+    let documents =
+        [r#"{"a":[{}]}"#, r#"{"a":[1,{"x":1}]}"#, r#"{"a":[[]]}"#, r#"{"a":["x",[1]]}"#];
+    let others = [r#"{"a":[1]}"#, r#"{"a":[null,"x"]}"#, r#"{"a":[]}"#, r#"{"a":{}}"#, "{}"];
+    for filter in [
+        r#"{"a":{"$elemMatch":{}}}"#,
+        r#"{"a":{"$elemMatch":{"$or":[{}]}}}"#,
+        r#"{"a":{"$elemMatch":{"$and":[{},{}]}}}"#,
+        r#"{"a":{"$elemMatch":{"$nor":[{"$nor":[{}]}]}}}"#,
+    ] {
+        check(filter, &documents, &others);
+        let built = Filter::field("a").elem_match(Filter::everything());
+        assert_eq!(Filter::parse(filter).unwrap(), built, "{filter}");
+    }
+    check(r#"{"a":{"$elemMatch":{"$nor":[{}]}}}"#, &[], &documents);
+    check(r#"{"a":{"$elemMatch":{"$exists":true}}}"#, &[r#"{"a":[1]}"#, r#"{"a":[null]}"#], &[]);
+    check(
+        r#"{"a":{"$elemMatch":{"$elemMatch":{}}}}"#,
+        &[r#"{"a":[[{}]]}"#, r#"{"a":[[1,[]]]}"#],
+        &[r#"{"a":[[1]]}"#, r#"{"a":[{}]}"#],
+    );
+    check(r#"{"a":{"$not":{"$elemMatch":{}}}}"#, &others, &documents);
 }
 
 #[test]

@@ -132,6 +132,51 @@ fn a_compiled_filter_agrees_with_the_reference() {
     });
 }
 
+/// Many conditions of one path are tested by one walk along it, so they are compiled otherwise than
+/// a few are.
+#[test]
+fn many_joined_conditions_agree_with_the_reference() {
+    let equality = || small(1).prop_map(|value| one("$eq", value));
+    let simple = prop_oneof![
+        4 => equality(),
+        2 => small(1).prop_map(|value| one("$ne", value)),
+        1 => vec(small(1), 0..3).prop_map(|list| one("$in", list)),
+        1 => vec(small(1), 0..3).prop_map(|list| one("$nin", list)),
+        3 => (prop::sample::select(vec!["$lt", "$lte", "$gt", "$gte"]), small(1))
+            .prop_map(|(name, value)| one(name, value)),
+        1 => operator().prop_map(|inner| one("$elemMatch", inner)),
+        2 => equality().prop_map(|inner| one("$elemMatch", inner)),
+        3 => (prop::sample::select(vec!["a", "b"]), equality())
+            .prop_map(|(path, inner)| one("$elemMatch", one(path, inner))),
+        1 => operators(),
+    ];
+    let paths = prop::sample::select(vec!["a", "a", "a", "a.b", "b"]);
+    let list = vec((paths, simple).prop_map(|(path, inner)| one(path, inner)), 1..60);
+    let logic = || prop::sample::select(vec!["$and", "$or", "$nor"]);
+    let all = vec(small(1), 8..24).prop_map(|list| one("a", one("$all", list)));
+    let inner = (logic(), list.clone()).prop_map(|(name, list)| one(name, list));
+    let inner = vec(prop_oneof![inner, all], 0..12);
+    let filter = (logic(), list, inner).prop_map(|(name, mut list, inner)| {
+        list.extend(inner);
+        one(name, list)
+    });
+    let long = vec(small(1), 0..40).prop_map(|items| doc!({ "a": items }));
+    let documents = vec(prop_oneof![document(), long], 1..6);
+    let found = std::cell::Cell::new([0; 2]);
+    check("joined", &(filter, documents), 2000, |(text, documents)| {
+        let filter = Filter::from_value(&text).unwrap();
+        assert_eq!(Filter::parse(&filter.to_string()).unwrap(), filter, "the text of {text}");
+        for document in &documents {
+            let expected = reference::matches(&text, document);
+            assert_eq!(matches(&filter, document), expected, "{text} of {document}");
+            let mut counts = found.get();
+            counts[usize::from(expected)] += 1;
+            found.set(counts);
+        }
+    });
+    assert!(found.get().iter().all(|count| *count > 500), "{:?}", found.get());
+}
+
 #[test]
 fn values_of_all_types_compare_as_in_memory() {
     check("operands", &(value(), value()), 1500, |(a, b)| {

@@ -97,13 +97,20 @@ fn element_matches(condition: &Value, item: &Value) -> bool {
     if is_operators(condition) && !matches!(first, Some("$and" | "$or" | "$nor" | "$")) {
         return condition_holds(condition, &[Some(item)], false);
     }
-    (item.as_map().is_some() || !names_a_field(condition)) && holds(condition, item, true)
+    let is_taken = if names(condition, &|path| path != "$") {
+        item.as_map().is_some()
+    } else {
+        // Without any path it is a condition on documents, such as `{}`.
+        item.as_map().is_some() || item.as_array().is_some() || names(condition, &|_| true)
+    };
+    is_taken && holds(condition, item, true)
 }
 
-fn names_a_field(filter: &Value) -> bool {
+/// Returns whether a path in the filter is one of those that `is_it` tells.
+fn names(filter: &Value, is_it: &dyn Fn(&str) -> bool) -> bool {
     filter.as_map().unwrap().iter().any(|(name, part)| match name.as_str().unwrap() {
-        "$and" | "$or" | "$nor" => part.as_array().unwrap().iter().any(names_a_field),
-        path => path != "$",
+        "$and" | "$or" | "$nor" => part.as_array().unwrap().iter().any(|part| names(part, is_it)),
+        path => is_it(path),
     })
 }
 

@@ -22,6 +22,7 @@ mod in_transaction;
 mod scan;
 
 mod build;
+mod distinct;
 mod extremes;
 mod statistics;
 

@@ -3,8 +3,8 @@
 use crate::collection::decode;
 use crate::collection::stored::Stored;
 use crate::index::{
-    Definition, Ends, Flags, IndexState, Parts, above, component_len, decode_component, index_of,
-    parts, parts_inlined, range_end, range_start,
+    Definition, Ends, Flags, IndexState, Parts, Statistics, above, component_len, decode_component,
+    index_of, parts, parts_inlined, range_end, range_start,
 };
 use flagstone_base::key::KeyRange;
 use flagstone_base::{Error, ErrorKind, Malformed, Result, SeqNo};
@@ -73,11 +73,9 @@ impl UsableIndex {
         Some((entries, statistics.sampled()))
     }
 
-    /// Returns the size of the sample, and about how many distinct values the first fields have,
-    /// for each number of fields, in an index of `total` entries.
-    pub(super) fn distinct(&self, total: u64) -> (u64, Vec<u64>) {
-        let statistics = self.state().map(|state| state.statistics(&self.core));
-        statistics.map_or_else(Default::default, |one| (one.sampled(), one.distinct(total)))
+    /// Returns what a sample of the entries tells.
+    pub(super) fn statistics(&self) -> Option<Arc<Statistics>> {
+        self.state().map(|state| state.statistics(&self.core))
     }
 
     /// Returns where on the path of field number `field` any document ever had an array.

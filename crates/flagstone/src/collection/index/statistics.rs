@@ -1,5 +1,6 @@
 //! What is known of the values of an index, for users.
 
+use super::distinct::Counter;
 use super::scan::{IndexRange, Reader, usable};
 use crate::collection::stored::Stored;
 use flagstone_base::{Error, Result};
@@ -15,9 +16,13 @@ pub struct IndexStatistics {
     pub entries: u64,
     /// How many entries are in the sample, which has none of the memtables.
     pub sampled: u64,
-    /// About how many distinct values the first field has, the first two fields together, and so
-    /// on. Empty if the sample is too small.
+    /// How many distinct values the first field has, the first two fields together, and so on: up
+    /// to 1,000 are counted, more are estimated. A value that is missing counts as one. It ends
+    /// where the sample is too small.
     pub distinct: Vec<u64>,
+    /// The relative error of each of these numbers: 0 for those that were counted. An estimate is
+    /// within it in about 95 cases of 100, if `entries` is right.
+    pub distinct_error: Vec<f64>,
     /// The values of the first entry, of which `None` is missing; empty without entries.
     pub first: Vec<Option<Value>>,
     /// The values of the last entry.
@@ -38,8 +43,20 @@ pub(in crate::collection) fn statistics(stored: &Stored, name: &str) -> Result<I
         if scan.advance()? { scan.decode() } else { Ok(Vec::new()) }
     };
     let entries = index.core().approximate_count();
-    let (sampled, distinct) = index.distinct(entries);
-    Ok(IndexStatistics { entries, sampled, distinct, first: end(false)?, last: end(true)? })
+    let fields = index.definition().map_or(0, |definition| definition.fields.len());
+    let (mut distinct, mut distinct_error, mut sampled) = (Vec::new(), Vec::new(), 0);
+    if let Some(statistics) = index.statistics() {
+        sampled = statistics.sampled();
+        let (index, snapshot, statistics) = (&index, &snapshot, &statistics);
+        let counter = Counter { index, snapshot, statistics, entries };
+        for fields in 1..=fields {
+            let Some(found) = counter.distinct(fields)? else { break };
+            distinct.push(found.values);
+            distinct_error.push(found.error);
+        }
+    }
+    let (first, last) = (end(false)?, end(true)?);
+    Ok(IndexStatistics { entries, sampled, distinct, distinct_error, first, last })
 }
 
 impl fmt::Display for IndexStatistics {
@@ -57,12 +74,16 @@ impl fmt::Display for IndexStatistics {
         if self.distinct.is_empty() {
             return f.write_str("too few entries in tables to estimate distinct values");
         }
-        let distinct: Vec<String> = self.distinct.iter().map(u64::to_string).collect();
-        write!(
-            f,
-            "about {} distinct values by {} sampled entries",
-            distinct.join(", with the next field "),
-            self.sampled
-        )
+        let number = |(values, error): (&u64, &f64)| match error {
+            0.0 => values.to_string(),
+            error => format!("about {values} (within {:.0} %)", (error * 100.0).ceil().max(1.0)),
+        };
+        let numbers = self.distinct.iter().zip(&self.distinct_error).map(number);
+        let numbers = numbers.collect::<Vec<_>>().join(", with the next field ");
+        write!(f, "{numbers} distinct values")?;
+        match self.distinct_error.iter().all(|error| *error == 0.0) {
+            true => f.write_str(", counted"),
+            false => write!(f, ", by {} sampled entries", self.sampled),
+        }
     }
 }

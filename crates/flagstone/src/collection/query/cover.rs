@@ -73,6 +73,12 @@ pub(super) fn cover(known: &Known<'_>, spec: &Spec, ask: &Ask, given: Given) -> 
             .position(|field| field.path == *path && field.computed == Computed::Value)?;
         Some(Place { field, direction: fields[field].direction, is_inner: path.len() > 1 })
     };
+    // An index has few fields, so what has many paths is refused here: the rest compares each path
+    // with the others.
+    let wanted_places = wanted.iter().map(place).collect::<Option<Vec<Place>>>()?;
+    if filtered.iter().any(|path| place(path).is_none()) {
+        return None;
+    }
     let is_single = |field: usize| known.arrays(field).is_none();
     let is_proof = match &ask.wanted {
         Wanted::Distinct(_) => {
@@ -105,7 +111,7 @@ pub(super) fn cover(known: &Known<'_>, spec: &Spec, ask: &Ask, given: Given) -> 
         Wanted::Key | Wanted::Columns(_) | Wanted::Distinct(_) | Wanted::Values { equal: true, .. }
     );
     Some(Cover {
-        wanted: wanted.iter().map(place).collect::<Option<_>>()?,
+        wanted: wanted_places,
         places: paths.iter().map(place).collect::<Option<_>>()?,
         is_projected: is_projection && paths.len() == wanted.len(),
         paths,

@@ -47,6 +47,8 @@ mod plan;
 mod ordered;
 
 mod cursor;
+#[cfg(feature = "serde")]
+mod cursor_as;
 mod distinct;
 mod group;
 
@@ -58,6 +60,8 @@ mod find;
 mod write;
 
 pub use cursor::Cursor;
+#[cfg(feature = "serde")]
+pub use cursor_as::CursorAs;
 pub use distinct::Distinct;
 pub use explain::{Actual, Explain, PlanInfo};
 pub use find::{Find, ValuePart};

@@ -49,6 +49,8 @@ pub struct Changed {
     /// Documents that the patch does not apply to, or whose values an index refuses, if
     /// [`WriteMany::keep_going`] was called.
     pub refused: u64,
+    /// Why the first of them was refused, with its key.
+    pub first_refusal: Option<Box<str>>,
     /// Where to continue, after a limit or an error; `None` if all documents were looked at.
     pub next: Option<PageToken>,
 }
@@ -279,6 +281,7 @@ impl Run<'_> {
                         self.many.stored.bytes().check_may_write()?;
                         self.done.matched += 1;
                         self.done.refused += 1;
+                        self.done.first_refusal.get_or_insert_with(|| error.to_string().into());
                         Ok(())
                     }
                 };
@@ -298,10 +301,13 @@ impl Changed {
 
 impl fmt::Display for Changed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { matched, modified, refused, next } = self;
+        let Self { matched, modified, refused, first_refusal, next } = self;
         write!(f, "{matched} documents matched, {modified} changed")?;
         if *refused > 0 {
             write!(f, ", {refused} refused the patch")?;
+        }
+        if let Some(why) = first_refusal {
+            write!(f, " (the first: {why})")?;
         }
         if let Some(next) = next {
             write!(f, ", to be continued after {next}")?;

@@ -127,10 +127,11 @@ fn a_key_or_a_unique_value_that_is_nan_is_one() {
         }
     }
     assert_eq!(c.count().unwrap(), 7);
-    let ranks_found = c.scan::<Value>(..).unwrap().map(|entry| entry.unwrap().1.int("rank"));
+    let ranks_found =
+        c.scan::<Value>(..).unwrap().map(|entry| entry.unwrap().1.int("rank").unwrap());
     assert_eq!(ranks_found.collect::<Vec<_>>(), [0, 1, 2, 3, 4, 5, 6]);
     let nan = f64::from_bits(0xFFF0_0000_0000_0007);
-    assert_eq!(c.get(nan).unwrap().unwrap().int("rank"), 0);
+    assert_eq!(c.get(nan).unwrap().unwrap().int("rank"), Some(0));
     let first = c.scan_all().keys().next().unwrap().unwrap();
     let mut text = Vec::new();
     flagstone::json::append_value_json_as(&first, JsonMode::Extended, &mut text);

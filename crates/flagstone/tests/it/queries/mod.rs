@@ -13,5 +13,6 @@ mod random;
 mod real;
 mod sets;
 mod several;
+mod statistics;
 mod values;
 mod writes;

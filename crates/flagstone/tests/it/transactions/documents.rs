@@ -33,7 +33,9 @@ fn a_transaction_sees_its_own_patches_and_updates_and_commits_them() {
         tx.patch(&documents, "a", &Patch::new().inc("n", 100)).unwrap();
         tx.patch(&documents, "missing", &Patch::new().inc("n", 1)).unwrap();
         tx.patch(&documents, "new", &Patch::new().upsert().inc("n", 1)).unwrap();
-        assert!(tx.update_document(&documents, "b", |d| d.set("n", d.int("n") * 2)).unwrap());
+        assert!(
+            tx.update_document(&documents, "b", |d| d.set("n", d.int("n").unwrap() * 2)).unwrap()
+        );
         assert!(!tx.update_document(&documents, "missing", |d| d.set("n", 1)).unwrap());
         assert!(tx.apply_patch(&documents, "b", &Patch::new().inc("n", 1)).unwrap());
         assert!(!tx.apply_patch(&documents, "missing", &Patch::new().inc("n", 1)).unwrap());
@@ -98,7 +100,7 @@ fn an_update_keeps_the_expiry_of_the_document() {
     tx.delete_document(&documents, "a").unwrap();
     tx.commit().unwrap();
     assert_eq!(documents.expiry("e").unwrap(), Some(at));
-    assert_eq!(documents.get("e").unwrap().unwrap().int("n"), 3);
+    assert_eq!(documents.get("e").unwrap().unwrap().int("n").unwrap(), 3);
     assert!(documents.get("a").unwrap().is_none());
 }
 
@@ -145,7 +147,7 @@ fn a_new_name_of_a_field_survives_with_the_transaction_that_brought_it() {
     let after = world.after_kill(1);
     let session = open(&after, &small());
     let documents = session.db.collection("documents").unwrap();
-    assert_eq!(documents.get("z").unwrap().unwrap().int("never used before"), 1);
+    assert_eq!(documents.get("z").unwrap().unwrap().int("never used before").unwrap(), 1);
     assert!(session.db.keyspace("kv").unwrap().get("z").unwrap().is_some());
 }
 

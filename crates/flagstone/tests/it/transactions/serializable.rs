@@ -183,7 +183,7 @@ fn a_closure_is_tried_again_until_nothing_comes_between() {
     let (session, kv) = keyspace(&World::new(1));
     let mut tries = 0;
     let options = TransactionOptions::new().isolation(Isolation::Serializable);
-    let count = session.db.transaction_with(options, |tx| {
+    let count = session.db.transaction_with(options, |tx| -> Result<usize> {
         tries += 1;
         let count = tx.scan::<&str>(&kv, ..)?.count();
         if tries < 3 {

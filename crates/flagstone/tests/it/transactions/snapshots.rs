@@ -44,7 +44,7 @@ fn a_transaction_happens_as_a_whole_or_not_at_all() {
     assert_eq!((dump(&a).unwrap().len(), dump(&b).unwrap().len()), (1, 0));
 
     let before = session.db.snapshot();
-    let returned = session.db.transaction(|tx| {
+    let returned = session.db.transaction(|tx| -> Result<i32> {
         write(tx)?;
         assert_eq!(a.get("k").unwrap(), None, "others see nothing of it yet");
         Ok(7)
@@ -155,7 +155,8 @@ fn retries_end_at_their_limit_with_the_conflict() {
     let tries = AtomicU32::new(0);
     let contended = |stop_after: u32, retries: u32| {
         tries.store(0, Ordering::Relaxed);
-        session.db.transaction_with(TransactionOptions::new().retries(retries), |tx| {
+        let options = TransactionOptions::new().retries(retries);
+        session.db.transaction_with(options, |tx| -> Result<_> {
             let this = tries.fetch_add(1, Ordering::Relaxed);
             tx.put(&kv, "k", "mine")?;
             if this < stop_after {
@@ -201,7 +202,7 @@ fn retries_pause_for_a_random_time_after_three_conflicts_in_a_row() {
     for (conflicts, pauses) in [(0, 0), (3, 0), (4, 1), (7, 4)] {
         let before = random.1.load(Ordering::Relaxed);
         let mut tries = 0;
-        db.transaction(|tx| {
+        db.transaction(|tx| -> Result<()> {
             tx.put(&kv, "k", "mine")?;
             if tries < conflicts {
                 std::thread::scope(|scope| scope.spawn(|| kv.put("k", "theirs")).join().unwrap())?;

@@ -3,6 +3,8 @@
 use super::builder::Find;
 use crate::collection::query::ask::{Ask, Need, Wanted};
 use crate::collection::query::cursor::Cursor;
+#[cfg(feature = "serde")]
+use crate::collection::query::cursor_as::CursorAs;
 use crate::collection::query::distinct::{self, Distinct};
 use crate::collection::query::group::{Group, Groups};
 use crate::collection::query::ordered::{Ordered, SortJob};
@@ -37,6 +39,36 @@ impl<'t> Find<'t> {
     /// As [`plan::planned`].
     pub(super) fn planned<R>(&self, run: impl Fn() -> Result<R>) -> Result<R> {
         plan::planned(&self.stored, run)
+    }
+
+    /// Runs the query, and reads each document as a Rust value. Fields that the type lacks are
+    /// skipped without decoding; a projection leaves out the others before.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = flagstone::Database::open(dir.path())?;
+    /// # let comments = db.collection("comments")?;
+    /// #[derive(Debug, serde::Deserialize)]
+    /// struct Comment {
+    ///     author: String,
+    ///     score: i64,
+    /// }
+    /// comments.put_json("a", r#"{"author":"ada","score":7,"body":"yes"}"#)?;
+    /// comments.put_json("b", r#"{"author":"bob","score":"many"}"#)?;
+    /// let mut found = comments.find("{}").sort("author").as_::<Comment>()?;
+    /// let (key, comment) = found.next().expect("the first")?;
+    /// assert_eq!((key, comment.author, comment.score), ("a".into(), "ada".to_owned(), 7));
+    /// let refused = found.next().expect("the second").unwrap_err();
+    /// assert!(refused.to_string().contains("score"), "{refused}");
+    /// # Ok::<(), flagstone::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Find::run`]. The iterator returns InvalidInput for a document that does not fit the
+    /// type, with its key and the path of the part that does not, and goes on.
+    #[cfg(feature = "serde")]
+    pub fn as_<T: serde::de::DeserializeOwned>(&self) -> Result<CursorAs<'t, T>> {
+        self.run().map(CursorAs::new)
     }
 
     /// Returns the first document.
@@ -146,7 +178,7 @@ impl<'t> Find<'t> {
     /// assert_eq!(page.documents.len(), 2);
     /// let text = page.next.expect("there is one more").to_string();
     /// let page = even().after_text(&text).page(2)?;
-    /// assert_eq!(page.documents[0].1.int("n"), 0);
+    /// assert_eq!(page.documents[0].1.int("n"), Some(0));
     /// assert!(page.next.is_none());
     /// # Ok::<(), flagstone::Error>(())
     /// ```

@@ -8,6 +8,7 @@ use super::candidate::{Candidate, FETCH};
 use super::planner::{Choice, Chosen, Plan, Planner};
 use super::several::{intersection, union};
 use crate::collection::Stored;
+use crate::collection::index::usable;
 use crate::collection::query::access::{IndexAccess, Refused, index_accesses};
 use crate::collection::query::ask::{Ask, Need};
 use crate::collection::query::explain::PlanInfo;
@@ -21,6 +22,10 @@ use std::collections::VecDeque;
 const RANGE_PARTS: u64 = 3;
 /// The most documents that are read to estimate the cost of a range of keys.
 const PROBED_MAX: u64 = 16;
+/// Ranges of keys may be empty, so documents are counted only in so few.
+const PROBED_RANGES_MAX: usize = 64;
+/// A range of an index, in which entries may be read, is as much work as this many conditions.
+const RANGE_WORK: u64 = 8;
 
 /// Chooses a plan for a query.
 pub(in crate::collection::query) struct Chooser<'a, 't>(pub(super) Planner<'a, 't>);
@@ -33,7 +38,8 @@ impl<'a, 't> Chooser<'a, 't> {
         ask: &'a Ask,
     ) -> Self {
         let documents = stored.bytes().approximate_count();
-        Self(Planner { stored, source, spec, ask, documents, is_part: false, explains: false })
+        let (is_part, explains, work) = (false, false, 0);
+        Self(Planner { stored, source, spec, ask, documents, is_part, explains, work })
     }
 
     /// Makes texts for users, too.
@@ -51,12 +57,18 @@ impl<'a, 't> Chooser<'a, 't> {
         let Planner { stored, source, spec, ask, documents, .. } = self.0;
         // A user who asks sees also what cannot pay.
         let all = self.0.explains || spec.hint.is_some();
-        let found = index_accesses(stored, source, (spec, ask), all);
+        let found = match spec.filter.is_nothing() {
+            true => None,
+            false => index_accesses(stored, source, (spec, ask), all),
+        };
         let (Some((accesses, refused)), Some(keys)) = (found, KeyAccess::of(&spec.filter)) else {
-            self.check_hint(&[], &[])?;
-            return Ok(nothing());
+            self.check_name()?;
+            return Ok(nothing(self.weight(0)));
         };
         self.check_hint(&accesses, &refused)?;
+        let ranges: usize = accesses.iter().map(|access| access.ranges.len()).sum();
+        let indexes = accesses.len() + refused.len();
+        let work = self.weight(indexes) + ranges as u64 * RANGE_WORK;
         let is_only = accesses.iter().filter(|access| access.fields > 0).count() == 1;
         let mut candidates = Vec::with_capacity(accesses.len());
         for access in accesses {
@@ -65,19 +77,27 @@ impl<'a, 't> Chooser<'a, 't> {
         let has_order_of_token = self.keep_order(&mut candidates)?;
         let rows = candidates.iter().map(|one| one.rows()).min().unwrap_or(documents);
         let scan = self.by_keys(keys, rows)?;
-        let several = self.several(&candidates)?;
+        let planner = Planner { work, ..self.0 };
+        let several = Self(planner).several(&candidates)?;
         let mut plans: Vec<Plan> = candidates.into_iter().map(Candidate::into_plan).collect();
         plans.push(scan);
         plans.extend(several);
         plans.sort_by_key(|plan| (!self.is_hinted(plan, has_order_of_token), plan.info.cost));
         let is_hinted = plans.first().is_some_and(|plan| self.is_hinted(plan, has_order_of_token));
         if !is_hinted {
-            let text = "the hint asks for several indexes, but the filter has no conditions on two";
-            return Err(Error::invalid(text));
+            return Err(Error::invalid(
+                "the hint asks for several indexes, but the filter has no conditions on two, or \
+                 has so many that their plans would take too long",
+            ));
         }
         let infos = self.infos(&plans, refused);
         let chosen = plans.into_iter().next().map_or(Chosen::Nothing, |plan| plan.chosen);
-        Ok(Choice { chosen, plans: infos })
+        Ok(Choice { chosen, plans: infos, work })
+    }
+
+    /// What it takes to look at the filter for the keys and for each of so many indexes.
+    fn weight(&self, indexes: usize) -> u64 {
+        self.0.spec.filter.weight() as u64 * (1 + indexes as u64)
     }
 
     /// What users see of the plans: the chosen one first.
@@ -149,6 +169,17 @@ impl<'a, 't> Chooser<'a, 't> {
         }
     }
 
+    /// Checks the hint of a query that finds nothing, whatever the index: it must exist.
+    fn check_name(&self) -> Result<()> {
+        let Some(Hint::Index(wanted)) = &self.0.spec.hint else { return Ok(()) };
+        let complete = usable(self.0.stored);
+        let mut names = complete.iter().filter_map(|index| index.definition());
+        match names.any(|definition| definition.name == *wanted) {
+            true => Ok(()),
+            false => self.check_hint(&[], &[]),
+        }
+    }
+
     fn check_hint(&self, accesses: &[IndexAccess], refused: &[Refused]) -> Result<()> {
         let Some(Hint::Index(wanted)) = &self.0.spec.hint else { return Ok(()) };
         if accesses.iter().any(|access| access.name() == *wanted) {
@@ -197,6 +228,9 @@ impl<'a, 't> Chooser<'a, 't> {
 
     /// Counts the documents of ranges of keys, if there are few.
     fn few(&self, ranges: VecDeque<flagstone_base::key::KeyRange>) -> Result<Option<u64>> {
+        if ranges.len() > PROBED_RANGES_MAX {
+            return Ok(None);
+        }
         let mut scan = self.0.source.scan(self.0.stored, ranges, Ordering::ByKey)?;
         let mut count = 0;
         while scan.advance()? {
@@ -210,8 +244,8 @@ impl<'a, 't> Chooser<'a, 't> {
 }
 
 /// The plan of a filter that no document can match.
-fn nothing() -> Choice {
+fn nothing(work: u64) -> Choice {
     let notes = vec!["no document can match the filter".to_owned()];
     let info = PlanInfo { access: "nothing".to_owned(), notes, rows: 0, cost: 0 };
-    Choice { chosen: Chosen::Nothing, plans: vec![info] }
+    Choice { chosen: Chosen::Nothing, plans: vec![info], work }
 }

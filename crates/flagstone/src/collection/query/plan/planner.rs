@@ -24,6 +24,8 @@ pub(super) struct Planner<'a, 't> {
     pub(super) is_part: bool,
     /// Texts for users are wanted: they take longer than the plan of a small query.
     pub(super) explains: bool,
+    /// What the plan has taken so far: see [`Choice::work`].
+    pub(super) work: u64,
 }
 
 /// Keys that are gathered from several plans.
@@ -49,6 +51,9 @@ pub(super) enum Part {
 pub(in crate::collection::query) struct Choice {
     pub(super) chosen: Chosen,
     pub(in crate::collection::query) plans: Vec<PlanInfo>,
+    /// What the choice took: the conditions and values of the filter that were looked at, once for
+    /// each index, and the ranges of indexes in which entries may have been read, which are dearer.
+    pub(super) work: u64,
 }
 
 pub(super) enum Chosen {

@@ -13,30 +13,46 @@ use std::sync::Arc;
 
 /// The most indexes of which pairs are considered: those that have the fewest entries.
 const INTERSECTED_MAX: usize = 16;
-/// The most alternatives that are planned by themselves.
+/// The most alternatives of one `$or` that are planned by themselves.
 const ALTERNATIVES_MAX: usize = 64;
+/// The most work that the alternatives of one query take, in the units of [`Choice::work`]: about a
+/// tenth of a second. A filter of 10,000 conditions that are all an `$or` would else be planned
+/// 10,000 times.
+const WORK_MAX: u64 = 1 << 18;
 
-/// Returns the cheapest plan that unites the documents of alternatives, each by its own index.
+/// Returns the cheapest plan that unites the documents of alternatives, each by its own index. The
+/// `$or`s are looked at in their order, as far as the work allows.
 pub(super) fn union(
     planner: &Planner<'_, '_>,
     choose: impl Fn(Planner<'_, '_>) -> Result<Choice>,
 ) -> Result<Option<Plan>> {
     let mut best: Option<Plan> = None;
+    let mut left = WORK_MAX;
     for alternatives in planner.spec.filter.alternatives(ALTERNATIVES_MAX) {
-        if let Some(plan) = united(planner, alternatives, &choose)?
+        let planned = |part: Planner<'_, '_>| {
+            // What the whole filter took, the part does, too, about.
+            let choice = if left < planner.work { None } else { Some(choose(part)?) };
+            left = left.saturating_sub(choice.as_ref().map_or(left, |choice| choice.work));
+            Ok(choice)
+        };
+        if let Some(plan) = united(planner, alternatives, planned)?
             && best.as_ref().is_none_or(|best| plan.info.cost < best.info.cost)
         {
             best = Some(plan);
+        }
+        if left == 0 {
+            break;
         }
     }
     Ok(best)
 }
 
-/// Unites the documents of `alternatives`. `None` if one of them needs a scan.
+/// Unites the documents of `alternatives`. `None` if one of them needs a scan, or more work than is
+/// left.
 fn united(
     planner: &Planner<'_, '_>,
-    alternatives: Vec<Filter>,
-    choose: &impl Fn(Planner<'_, '_>) -> Result<Choice>,
+    alternatives: impl Iterator<Item = Filter>,
+    mut choose: impl FnMut(Planner<'_, '_>) -> Result<Option<Choice>>,
 ) -> Result<Option<Plan>> {
     let (mut parts, mut notes, mut is_exact) = (Vec::new(), Vec::new(), true);
     let (mut entries, mut rows) = (0, 0_u64);
@@ -45,7 +61,7 @@ fn united(
         let ask = Ask::new(Need::Any, Wanted::Key);
         let part = Planner { spec: &spec, ask: &ask, is_part: true, ..*planner };
         // The hint is for the whole query: a part of it may take any index.
-        let choice = choose(part)?;
+        let Some(choice) = choose(part)? else { return Ok(None) };
         let Some(info) = choice.plans.first() else { continue };
         notes.push(planner.text(|| format!("{} (rows ~{})", info.access, info.rows)));
         rows += info.rows;
