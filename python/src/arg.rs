@@ -78,7 +78,14 @@ impl Argument<'_> for PathBuf {
         let os = given.py().import("os")?;
         let path = os.call_method1("fspath", (given,));
         let path = path.map_err(|_other| expected(name, "a path", given))?;
-        os.call_method1("fsdecode", (path,))?.extract()
+        let path: PathBuf = os
+            .call_method1("fsdecode", (path,))?
+            .extract()
+            .map_err(|_surrogate: PyErr| out_of_range(name, "a path of the system", given))?;
+        match path.as_os_str().as_encoded_bytes().contains(&0) {
+            true => Err(out_of_range(name, "a path without the character U+0000", given)),
+            false => Ok(path),
+        }
     }
 }
 

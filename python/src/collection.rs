@@ -17,7 +17,7 @@ use crate::scan::Part;
 use crate::selection::{Selected, Selection};
 use crate::signals::Interrupt;
 use crate::through::Through;
-use crate::{json_text, load, load_arrow, models, time, update, value, views};
+use crate::{json_text, load, load_arrow, models, options, time, update, value, views};
 use flagstone::{Index, Result, TryGet, Value};
 use pyo3::exceptions::{PyKeyError, PyTypeError};
 use pyo3::prelude::*;
@@ -727,14 +727,14 @@ impl Collection {
     ///     >>> c.arrow({"author": "$.author.name", "score": ("$.score", "float64")})
     ///     <flagstone.ArrowSource author: text, score: float64>
     #[pyo3(signature = (
-        columns=None, *, key=Some("_key"), sample=1000, on_mismatch="error", batch_rows=16384,
+        columns=None, *, key=Some("_key"), sample=Some(1000), on_mismatch="error", batch_rows=16384,
         threads=None
     ))]
     fn arrow(
         slf: &Bound<'_, Self>,
         columns: Option<&Bound<'_, PyAny>>,
         #[pyo3(from_py_with = arg::key)] key: Option<&str>,
-        #[pyo3(from_py_with = arg::sample)] sample: usize,
+        #[pyo3(from_py_with = arg::sample)] sample: Option<usize>,
         #[pyo3(from_py_with = arg::on_mismatch)] on_mismatch: &str,
         #[pyo3(from_py_with = arg::batch_rows)] batch_rows: usize,
         #[pyo3(from_py_with = arg::threads)] threads: Option<usize>,

@@ -315,7 +315,11 @@ impl Find {
     ///   sample has.
     /// - `key`: without `columns`, the name of the column of the keys; `None` leaves it out. If
     ///   the documents have a field `_key`, the default is `_key_1`, and so on.
-    /// - `sample`: how many documents the types of columns are inferred from.
+    /// - `sample`: how many documents columns and types are inferred from, 1000; `None` for all,
+    /// which
+    ///   are read once more for it. A document that does not fit, such as one with a field that no
+    ///   column has, is an error of the stream, which cannot change its columns. `to_polars`,
+    ///   `to_pandas` and `to_pyarrow` begin anew with the columns of all documents instead.
     /// - `on_mismatch`: whether a value that does not fit its column is an `"error"` that names key
     ///   and column, or becomes `"null"`.
     /// - `batch_rows`: the rows of a record batch.
@@ -323,7 +327,8 @@ impl Find {
     ///   up to 8. Without a `sort` the rows have no particular order.
     ///
     /// The types: bool, int64, float64, decimal(P,S), number (any number, as text), text, bytes,
-    /// timestamp, uuid, json (anything, as JSON text), list(TYPE), struct(NAME: TYPE, ..). Decimals
+    /// timestamp, uuid and json (anything, as JSON text), which are Arrow's `arrow.uuid` and
+    /// `arrow.json`, list(TYPE), struct(NAME: TYPE, ..). Decimals
     /// are inferred up to 38 digits, and numbers with more are text: polars and DuckDB have no
     /// decimals of more. A timestamp that is asked for may be text by RFC 3339. In a column of JSON
     /// `{"$numberDouble":"NaN"}` is a float that is not finite, `{"$pairs":[[key, value], ..]}` a
@@ -334,14 +339,14 @@ impl Find {
     ///     >>> c.find({"n": {"$gte": 8}}).arrow(["n"]).to_pyarrow()["n"].to_pylist()
     ///     [8, 9]
     #[pyo3(signature = (
-        columns=None, *, key=Some("_key"), sample=1000, on_mismatch="error", batch_rows=16384,
+        columns=None, *, key=Some("_key"), sample=Some(1000), on_mismatch="error", batch_rows=16384,
         threads=None
     ))]
     pub(crate) fn arrow(
         slf: &Bound<'_, Self>,
         columns: Option<&Bound<'_, PyAny>>,
         #[pyo3(from_py_with = arg::key)] key: Option<&str>,
-        #[pyo3(from_py_with = arg::sample)] sample: usize,
+        #[pyo3(from_py_with = arg::sample)] sample: Option<usize>,
         #[pyo3(from_py_with = arg::on_mismatch)] on_mismatch: &str,
         #[pyo3(from_py_with = arg::batch_rows)] batch_rows: usize,
         #[pyo3(from_py_with = arg::threads)] threads: Option<usize>,
@@ -399,7 +404,7 @@ impl Find {
         slf: &Bound<'py, Self>,
         requested_schema: Option<Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyCapsule>> {
-        let all = Self::whole(slf)?;
+        let all = Self::whole(slf, Some(1000))?;
         all.__arrow_c_stream__(slf.py(), requested_schema)
     }
 
@@ -449,9 +454,9 @@ impl Find {
 }
 
 impl Find {
-    /// Returns its columns.
-    pub(crate) fn whole(slf: &Bound<'_, Self>) -> PyResult<ArrowSource> {
-        Self::arrow(slf, None, Some("_key"), 1000, "error", 16_384, None)
+    /// Returns its columns, with types from so many documents.
+    pub(crate) fn whole(slf: &Bound<'_, Self>, sample: Option<usize>) -> PyResult<ArrowSource> {
+        Self::arrow(slf, None, Some("_key"), sample, "error", 16_384, None)
     }
 
     /// A write by filter knows no order and no bounds: what it would leave out is an error.

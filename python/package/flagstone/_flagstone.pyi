@@ -42,6 +42,7 @@ __all__ = [
     "_close_all",
     "_interrupt_at",
     "_panic",
+    "_panic_at",
     "open",
 ]
 
@@ -57,7 +58,7 @@ _Durability: TypeAlias = Literal["none", "buffered", "group", "each"] | float | 
 
 class _ArrowOptions(TypedDict, total=False):
     key: str | None
-    sample: int
+    sample: int | None
     on_mismatch: Literal["error", "null"]
     batch_rows: int
     threads: int | None
@@ -74,6 +75,11 @@ class _KeyspaceOptions(_TableOptions, total=False):
 
 class _ArrowStream(Protocol):
     def __arrow_c_stream__(self, requested_schema: object = None) -> object: ...
+
+class _ArrowArray(Protocol):
+    def __arrow_c_array__(
+        self, requested_schema: object = None
+    ) -> tuple[object, object]: ...
 
 class _HasItems(Protocol):
     def items(self) -> Iterable[tuple[Buffer, Buffer]]: ...
@@ -307,7 +313,7 @@ class Collection(MutableMapping[Any, Any]):
     ) -> dict[str, Any]: ...
     def load_arrow(
         self,
-        reader: _ArrowStream,
+        reader: _ArrowStream | _ArrowArray,
         *,
         key: str = "id",
         mode: Literal["upsert", "insert", "merge"] = "upsert",
@@ -334,7 +340,7 @@ class Collection(MutableMapping[Any, Any]):
         columns: _Columns | None = None,
         *,
         key: str | None = ...,
-        sample: int = 1000,
+        sample: int | None = ...,
         on_mismatch: Literal["error", "null"] = "error",
         batch_rows: int = 16384,
         threads: int | None = None,
@@ -395,7 +401,7 @@ class Find:
         columns: _Columns | None = None,
         *,
         key: str | None = ...,
-        sample: int = 1000,
+        sample: int | None = ...,
         on_mismatch: Literal["error", "null"] = "error",
         batch_rows: int = 16384,
         threads: int | None = None,
@@ -503,7 +509,7 @@ class ArrowSource:
     def __arrow_c_stream__(self, requested_schema: object = None) -> object: ...
     def __arrow_c_schema__(self) -> object: ...
     def select(self, names: Iterable[str]) -> ArrowSource: ...
-    def _with_text_views(self) -> ArrowSource: ...
+    def _for_polars(self) -> ArrowSource: ...
     def _empty(self) -> ArrowBatch: ...
     def batches(self, *, threads: int | None = None) -> ArrowBatches: ...
     def explain(self) -> str: ...
@@ -539,3 +545,4 @@ def _after_fork() -> None: ...
 def _close_all() -> None: ...
 def _interrupt_at(question: int) -> None: ...
 def _panic(database: Database | None = None) -> None: ...
+def _panic_at(place: str) -> bool: ...
