@@ -79,7 +79,14 @@ impl Argument<'_> for PathBuf {
         let os = given.py().import("os")?;
         let path = os.call_method1("fspath", (given,));
         let path = path.map_err(|_other| expected(name, "a path", given))?;
-        os.call_method1("fsdecode", (path,))?.extract()
+        let path: PathBuf = os
+            .call_method1("fsdecode", (path,))?
+            .extract()
+            .map_err(|_surrogate: PyErr| out_of_range(name, "a path of the system", given))?;
+        match path.as_os_str().as_encoded_bytes().contains(&0) {
+            true => Err(out_of_range(name, "a path without the character U+0000", given)),
+            false => Ok(path),
+        }
     }
 }
 
@@ -111,10 +118,10 @@ macro_rules! named {
 }
 
 named! {
-    analyze bad_lines batch_rows compaction_workers create decimal delimiter extended_json format
-    json keep_key key limit mode naive name names new nulls old on on_mismatch path read_only
-    resume retries reverse sample scratch serializable skip sparse start threads types unique
-    window_log
+    after analyze bad_lines batch_rows by compaction_workers create decimal delimiter documents
+    extended_json format json keep_key key limit mode naive name names new nulls old on on_mismatch
+    path read_only resume retries reverse sample scratch serializable skip sparse start threads
+    types unique window_log
 }
 
 /// Returns the mode that the argument `extended_json` asks for.

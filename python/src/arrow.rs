@@ -1,20 +1,21 @@
 //! `flagstone.ArrowSource`: a query as an Arrow stream, by the PyCapsule interface.
 
-use crate::arg;
-use crate::error::{invalid, raised};
+use crate::arg::{self, Argument};
+use crate::error::{guarded, invalid, raised};
 use crate::find::{Find, filter_of};
 use crate::opened::Opened;
+use crate::outgoing::capsule;
 use crate::signals;
-use arrow_array::ffi_stream::FFI_ArrowArrayStream;
 use arrow_array::{RecordBatch, RecordBatchReader};
 use arrow_schema::ffi::FFI_ArrowSchema;
 use arrow_schema::{ArrowError, SchemaRef};
-use flagstone::{Error, Result};
+use flagstone::{Error, ErrorKind, Result};
 use flagstone_arrow::{
     Column, Columns, KeyColumn, Kind, OnMismatch, PRECISION_128, Stream, StreamOptions,
 };
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyDict, PyMapping, PyString};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// The path of the primary key.
@@ -39,19 +40,61 @@ const THREADS_MAX: usize = 64;
 pub(crate) struct ArrowSource {
     find: Py<Find>,
     columns: Columns,
+    /// What its columns were made of.
+    asked: Arc<Asked>,
     options: StreamOptions,
-    /// The exception that has ended a stream of it, until it is raised.
-    interrupt: Interrupt,
+    /// What has ended a stream of it, until it is asked for.
+    end: Arc<End>,
 }
 
-/// The exception of a handler of signals.
-type Interrupt = Arc<Mutex<Option<PyErr>>>;
+/// What columns are made of.
+struct Asked {
+    /// `None` for those of all fields.
+    columns: Option<Vec<Column>>,
+    /// The name of the column of the keys beside these.
+    key: Option<String>,
+}
+
+/// What has ended a stream.
+#[derive(Default)]
+struct End {
+    /// The exception of a handler of signals.
+    interrupt: Mutex<Option<PyErr>>,
+    /// A document that does not fit.
+    misfit: AtomicBool,
+}
+
+impl End {
+    fn interrupted(&self) -> Option<PyErr> {
+        self.interrupt.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
+impl Asked {
+    /// Returns the columns of a query, with types that hold the values of `sample` documents.
+    fn columns(&self, find: &flagstone::Find<'static>, sample: usize) -> Result<Columns> {
+        let key = match self.key.as_deref() {
+            None => KeyColumn::None,
+            Some(KEY_NAME) => KeyColumn::Free(KEY_NAME),
+            Some(name) => KeyColumn::Named(name),
+        };
+        match &self.columns {
+            None => Columns::of_fields(find, sample, key),
+            Some(columns) => match Columns::new(columns.iter().cloned())? {
+                // Errors of the query are noticed now, as with a sample.
+                columns if columns.are_typed() => find.explain().map(|_| columns),
+                columns => columns.inferred(find, sample),
+            },
+        }
+    }
+}
 
 /// How `Find.arrow` was called.
 pub(crate) struct Wanted<'a, 'py> {
     pub(crate) columns: Option<&'a Bound<'py, PyAny>>,
     pub(crate) key: Option<&'a str>,
-    pub(crate) sample: usize,
+    /// `None` for all documents.
+    pub(crate) sample: Option<usize>,
     pub(crate) on_mismatch: &'a str,
     pub(crate) rows: usize,
     pub(crate) threads: Option<usize>,
@@ -81,28 +124,39 @@ impl ArrowSource {
             Some(columns) => Some(columns_of(columns)?),
             None => query.columns().map(<[Column]>::to_vec),
         };
-        let opened = query.opened();
-        let sample = wanted.sample;
-        let key = match wanted.key {
-            None => KeyColumn::None,
-            Some(KEY_NAME) => KeyColumn::Free(KEY_NAME),
-            Some(name) => KeyColumn::Named(name),
-        };
-        let columns = opened.run(py, || match asked {
-            None => Columns::of_fields(&query.detached()?, sample, key),
-            Some(columns) => match Columns::new(columns)? {
-                // Errors of the query are noticed now, as with a sample.
-                columns if columns.are_typed() => query.detached()?.explain().map(|_| columns),
-                columns => columns.inferred(&query.detached()?, sample),
-            },
-        })?;
-        let interrupt = Interrupt::default();
-        Ok(Self { find: find.clone().unbind(), columns, options, interrupt })
+        let asked = Asked { columns: asked, key: wanted.key.map(str::to_owned) };
+        let sample = wanted.sample.unwrap_or(usize::MAX);
+        let columns = query.opened().run(py, || asked.columns(&query.detached()?, sample))?;
+        let (asked, end) = (Arc::new(asked), Arc::default());
+        Ok(Self { find: find.clone().unbind(), columns, asked, options, end })
     }
 
     /// Returns the same source with other columns, or of another query.
     fn with(&self, find: Py<Find>, columns: Columns) -> Self {
-        Self { find, columns, options: self.options, interrupt: Interrupt::default() }
+        let (asked, options) = (Arc::clone(&self.asked), self.options);
+        Self { find, columns, asked, options, end: Arc::default() }
+    }
+
+    /// Returns the same source with columns that hold all documents, if one of them did not fit
+    /// those that a sample has shown.
+    fn widened(&self, py: Python<'_>) -> PyResult<Option<Self>> {
+        let has_types = self.asked.columns.as_ref().is_some_and(|columns| {
+            Columns::new(columns.iter().cloned()).is_ok_and(|columns| columns.are_typed())
+        });
+        if !self.end.misfit.swap(false, Ordering::AcqRel) || has_types {
+            return Ok(None);
+        }
+        let find = self.find.get();
+        let columns = find.opened().run(py, || {
+            let wide = self.asked.columns(&find.detached()?, usize::MAX)?;
+            Ok(match self.options.on_mismatch {
+                OnMismatch::Error => wide,
+                // Their types decide what becomes null.
+                OnMismatch::Null => wide.typed_as(&self.columns),
+            })
+        })?;
+        let columns = self.columns.replaced_by(&columns).map_err(|error| raised(py, &error))?;
+        Ok(Some(self.with(self.find.clone_ref(py), columns)))
     }
 
     fn stream(&self, py: Python<'_>, threads: usize) -> PyResult<Reader> {
@@ -117,30 +171,38 @@ impl ArrowSource {
             opened: Arc::clone(find.opened()),
             schema: stream.schema(),
             stream: Some(stream),
-            interrupt: Arc::clone(&self.interrupt),
+            end: Arc::clone(&self.end),
         })
     }
 
     /// Returns the exception of a handler of signals that has ended a stream of it.
     pub(crate) fn interrupted(&self) -> Option<PyErr> {
-        taken(&self.interrupt)
+        self.end.interrupted()
     }
 
-    /// Has a package read the source, by this function of it. Ctrl-C raises its own exception, and
-    /// not what the package makes of it.
+    /// Has a package read the source, by this function of it; once more with the columns of all
+    /// documents, if one does not fit those of a sample. Ctrl-C raises its own exception, and not
+    /// what the package makes of it.
     fn read_by<'py>(
         slf: &Bound<'py, Self>,
         package: &str,
         name: &str,
     ) -> PyResult<Bound<'py, PyAny>> {
         let py = slf.py();
-        let read = PyModule::import(py, package)?.getattr(name)?.call1((slf,));
-        read.map_err(|error| taken(&slf.get().interrupt).unwrap_or(error))
+        let function = PyModule::import(py, package)?.getattr(name)?;
+        let read = |source: &Bound<'py, Self>| {
+            let read = function.call1((source,));
+            read.map_err(|error| source.get().interrupted().unwrap_or(error))
+        };
+        let failed = match read(slf) {
+            Ok(table) => return Ok(table),
+            Err(error) => error,
+        };
+        match slf.get().widened(py)? {
+            Some(wide) => read(&Bound::new(py, wide)?),
+            None => Err(failed),
+        }
     }
-}
-
-fn taken(interrupt: &Interrupt) -> Option<PyErr> {
-    interrupt.lock().unwrap_or_else(PoisonError::into_inner).take()
 }
 
 /// Returns the columns of `{"name": "$.path"}`, `{"name": ("$.path", "int64")}` or a list of paths.
@@ -157,8 +219,8 @@ pub(crate) fn columns_of(given: &Bound<'_, PyAny>) -> PyResult<Vec<Column>> {
             let name: String = name
                 .extract()
                 .map_err(|_other: PyErr| arg::expected("columns", "names that are text", &name))?;
-            if let Ok(path) = place.cast::<PyString>() {
-                columns.push(column(&name, &path.to_cow()?)?);
+            if place.is_instance_of::<PyString>() {
+                columns.push(column(&name, <&str>::of(&format!("column {name}"), &place)?)?);
                 continue;
             }
             let pair = arg::texts(&place).filter(|pair| pair.len() == 2);
@@ -202,8 +264,10 @@ impl ArrowSource {
 
     /// Returns the schema as a PyCapsule of an `ArrowSchema`.
     fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {
-        let schema = FFI_ArrowSchema::try_from(&*self.columns.schema())
-            .map_err(|error| invalid(py, error.to_string()))?;
+        let schema = guarded(py, || {
+            FFI_ArrowSchema::try_from(&*self.columns.schema())
+                .map_err(|error| invalid(py, error.to_string()))
+        })?;
         PyCapsule::new_with_value(py, schema, c"arrow_schema")
     }
 
@@ -270,9 +334,9 @@ impl ArrowSource {
         ))
     }
 
-    /// Returns a source with texts as views, as polars holds them.
-    fn _with_text_views(&self, py: Python<'_>) -> Self {
-        self.with(self.find.clone_ref(py), self.columns.clone().with_text_views())
+    /// Returns a source with its values as polars holds them.
+    fn _for_polars(&self, py: Python<'_>) -> Self {
+        self.with(self.find.clone_ref(py), self.columns.clone().for_polars())
     }
 
     /// Returns a batch without rows, for its schema.
@@ -307,12 +371,14 @@ impl ArrowSource {
     fn to_polars<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         let py = slf.py();
         slf.get()._check_decimals(py, "polars")?;
-        Self::read_by(&Bound::new(py, slf.get()._with_text_views(py))?, "polars", "DataFrame")
+        Self::read_by(&Bound::new(py, slf.get()._for_polars(py))?, "polars", "DataFrame")
     }
 
-    /// Returns all of it as a `DataFrame` of pandas; pandas and pyarrow must be installed.
+    /// Returns all of it as a `DataFrame` of pandas; pandas and pyarrow must be installed. Integers
+    /// beside null are exact: their column is one of pandas' `Int64`.
     fn to_pandas<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
-        Self::to_pyarrow(slf)?.call_method0("to_pandas")
+        let frames = PyModule::import(slf.py(), "flagstone.frames")?;
+        frames.getattr("to_pandas")?.call1((Self::to_pyarrow(slf)?,))
     }
 
     fn __repr__(&self) -> String {
@@ -345,7 +411,7 @@ impl ArrowBatches {
         self.opened.check(py)?;
         let (next, interrupt) = py.detach(|| {
             let mut reader = self.reader.lock().unwrap_or_else(PoisonError::into_inner);
-            (reader.next_batch(), taken(&reader.interrupt))
+            (reader.next_batch(), reader.end.interrupted())
         });
         let batch =
             next.transpose().map_err(|error| interrupt.unwrap_or_else(|| raised(py, &error)))?;
@@ -369,6 +435,7 @@ pub(crate) struct ArrowBatch {
 #[pymethods]
 impl ArrowBatch {
     fn __len__(&self) -> usize {
+        crate::panics::at("len");
         self.batch.num_rows()
     }
 
@@ -385,20 +452,12 @@ impl ArrowBatch {
     }
 }
 
-fn capsule<'py>(
-    py: Python<'py>,
-    reader: impl RecordBatchReader + Send + 'static,
-) -> PyResult<Bound<'py, PyCapsule>> {
-    let stream = FFI_ArrowArrayStream::new(Box::new(reader));
-    PyCapsule::new_with_value(py, stream, c"arrow_array_stream")
-}
-
 /// A stream that its consumer reads in any thread, with the GIL or without.
 struct Reader {
     opened: Arc<Opened>,
     schema: SchemaRef,
     stream: Option<Stream>,
-    interrupt: Interrupt,
+    end: Arc<End>,
 }
 
 impl Reader {
@@ -408,7 +467,7 @@ impl Reader {
             .opened
             .run_in_any_thread(|| signals::watched_in_main_thread(|| stream.next().transpose()));
         if let Some(raised) = signals::raised() {
-            *self.interrupt.lock().unwrap_or_else(PoisonError::into_inner) = Some(raised);
+            *self.end.interrupt.lock().unwrap_or_else(PoisonError::into_inner) = Some(raised);
             self.forget();
             return Some(Err(next.err().unwrap_or_else(flagstone::interrupted)));
         }
@@ -416,6 +475,9 @@ impl Reader {
             Ok(Some(batch)) => Some(Ok(batch)),
             Ok(None) => None,
             Err(error) => {
+                if error.kind() == ErrorKind::InvalidInput {
+                    self.end.misfit.store(true, Ordering::Release);
+                }
                 self.forget();
                 Some(Err(error))
             }

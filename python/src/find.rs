@@ -16,7 +16,7 @@ use crate::rows::{Row, Rows};
 use crate::scan::Part;
 use crate::through::{Through, no_reads, read_snapshot};
 use crate::{update, value, views};
-use flagstone::{Filter, Projection, Result, SortSpec, Value};
+use flagstone::{Filter, Group, Projection, Result, SortSpec, Value};
 use flagstone_arrow::Column;
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyDict, PyList, PyString};
@@ -265,6 +265,55 @@ impl Find {
         PyList::new(py, values.collect::<PyResult<Vec<_>>>()?)
     }
 
+    /// Returns the groups of the documents, and what they accumulate, as dicts. `by` is text:
+    /// paths, and after a colon `count`, or `sum`, `min`, `max` or `avg` of a path, each with a
+    /// name. Sort, skip and limit of the query are those of the groups.
+    ///
+    ///     >>> c = db.collection("c")
+    ///     >>> c.update({n: {"sub": "xyy"[n], "score": n} for n in range(3)})
+    ///     >>> c.find(sort="-n").group("sub: count as n, avg(score) as mean")
+    ///     [{'sub': 'y', 'n': 2, 'mean': 1.5}, {'sub': 'x', 'n': 1, 'mean': 0}]
+    fn group<'py>(
+        &self,
+        py: Python<'py>,
+        #[pyo3(from_py_with = arg::by)] by: &str,
+    ) -> PyResult<Bound<'py, PyList>> {
+        let groups: Vec<Value> = self.ask(py, |find| find.group(&Group::parse(by)?)?.collect())?;
+        let groups = groups.iter().map(|group| decode::value(py, group, self.decimals));
+        PyList::new(py, groups.collect::<PyResult<Vec<_>>>()?)
+    }
+
+    /// Returns the next `documents` documents, as a list of pairs of key and document, and a token,
+    /// which is text. `after`, the token of one page, gives the page that follows; after the last
+    /// one it is `None`. Without a sort the documents come in the order of their keys. Each page is
+    /// of a moment of its own.
+    ///
+    ///     >>> c = db.collection("c")
+    ///     >>> c.update({n: {"n": n} for n in range(5)})
+    ///     >>> documents, token = c.find(sort="-n").page(3)
+    ///     >>> [key for key, doc in documents]
+    ///     [4, 3, 2]
+    ///     >>> c.find(sort="-n").page(3, after=token)
+    ///     ([(1, Document({'n': 1})), (0, Document({'n': 0}))], None)
+    #[pyo3(signature = (documents, *, after=None))]
+    fn page<'py>(
+        &self,
+        py: Python<'py>,
+        #[pyo3(from_py_with = arg::documents)] documents: u64,
+        #[pyo3(from_py_with = arg::after)] after: Option<&str>,
+    ) -> PyResult<(Bound<'py, PyList>, Option<String>)> {
+        let page = self.ask(py, |find| match after {
+            Some(token) => find.after_text(token).page(documents),
+            None => find.page(documents),
+        })?;
+        let pair = |(key, document)| {
+            let key = decode::key(py, &key, self.decimals)?;
+            Ok((key, Document::of(py, document, self.decimals)?))
+        };
+        let documents = page.documents.into_iter().map(pair).collect::<PyResult<Vec<_>>>()?;
+        Ok((PyList::new(py, documents)?, page.next.map(|token| token.to_string())))
+    }
+
     /// Changes all documents that match, as `Collection.update` does: `find.update(inc={"n": 1})`.
     /// Returns how many were changed.
     ///
@@ -315,7 +364,11 @@ impl Find {
     ///   sample has.
     /// - `key`: without `columns`, the name of the column of the keys; `None` leaves it out. If
     ///   the documents have a field `_key`, the default is `_key_1`, and so on.
-    /// - `sample`: how many documents the types of columns are inferred from.
+    /// - `sample`: how many documents columns and types are inferred from, 1000; `None` for all,
+    /// which
+    ///   are read once more for it. A document that does not fit, such as one with a field that no
+    ///   column has, is an error of the stream, which cannot change its columns. `to_polars`,
+    ///   `to_pandas` and `to_pyarrow` begin anew with the columns of all documents instead.
     /// - `on_mismatch`: whether a value that does not fit its column is an `"error"` that names key
     ///   and column, or becomes `"null"`.
     /// - `batch_rows`: the rows of a record batch.
@@ -323,7 +376,8 @@ impl Find {
     ///   up to 8. Without a `sort` the rows have no particular order.
     ///
     /// The types: bool, int64, float64, decimal(P,S), number (any number, as text), text, bytes,
-    /// timestamp, uuid, json (anything, as JSON text), list(TYPE), struct(NAME: TYPE, ..). Decimals
+    /// timestamp, uuid and json (anything, as JSON text), which are Arrow's `arrow.uuid` and
+    /// `arrow.json`, list(TYPE), struct(NAME: TYPE, ..). Decimals
     /// are inferred up to 38 digits, and numbers with more are text: polars and DuckDB have no
     /// decimals of more. A timestamp that is asked for may be text by RFC 3339. In a column of JSON
     /// `{"$numberDouble":"NaN"}` is a float that is not finite, `{"$pairs":[[key, value], ..]}` a
@@ -334,14 +388,14 @@ impl Find {
     ///     >>> c.find({"n": {"$gte": 8}}).arrow(["n"]).to_pyarrow()["n"].to_pylist()
     ///     [8, 9]
     #[pyo3(signature = (
-        columns=None, *, key=Some("_key"), sample=1000, on_mismatch="error", batch_rows=16384,
+        columns=None, *, key=Some("_key"), sample=Some(1000), on_mismatch="error", batch_rows=16384,
         threads=None
     ))]
     pub(crate) fn arrow(
         slf: &Bound<'_, Self>,
         columns: Option<&Bound<'_, PyAny>>,
         #[pyo3(from_py_with = arg::key)] key: Option<&str>,
-        #[pyo3(from_py_with = arg::sample)] sample: usize,
+        #[pyo3(from_py_with = arg::sample)] sample: Option<usize>,
         #[pyo3(from_py_with = arg::on_mismatch)] on_mismatch: &str,
         #[pyo3(from_py_with = arg::batch_rows)] batch_rows: usize,
         #[pyo3(from_py_with = arg::threads)] threads: Option<usize>,
@@ -399,7 +453,7 @@ impl Find {
         slf: &Bound<'py, Self>,
         requested_schema: Option<Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyCapsule>> {
-        let all = Self::whole(slf)?;
+        let all = Self::whole(slf, Some(1000))?;
         all.__arrow_c_stream__(slf.py(), requested_schema)
     }
 
@@ -449,9 +503,9 @@ impl Find {
 }
 
 impl Find {
-    /// Returns its columns.
-    pub(crate) fn whole(slf: &Bound<'_, Self>) -> PyResult<ArrowSource> {
-        Self::arrow(slf, None, Some("_key"), 1000, "error", 16_384, None)
+    /// Returns its columns, with types from so many documents.
+    pub(crate) fn whole(slf: &Bound<'_, Self>, sample: Option<usize>) -> PyResult<ArrowSource> {
+        Self::arrow(slf, None, Some("_key"), sample, "error", 16_384, None)
     }
 
     /// A write by filter knows no order and no bounds: what it would leave out is an error.

@@ -1,17 +1,24 @@
 //! Arrow streams of other libraries, by the PyCapsule interface.
+//!
+//! The interface carries no sizes of buffers: an array has the type that its stream has said, and
+//! who reads another one of it reads beyond its buffers. pyarrow lets a program make a reader whose
+//! batches have other types than its schema, and arrays of buffers that are too short. So what is
+//! pyarrow's is taken batch by batch, each with a schema of its own, and pyarrow checks its sizes.
 
-use arrow_array::ffi::{FFI_ArrowArray, from_ffi_and_data_type};
+use crate::error::invalid;
+use arrow_array::ffi::FFI_ArrowArray;
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
 use arrow_array::{RecordBatch, RecordBatchReader};
 use arrow_schema::ffi::FFI_ArrowSchema;
-use arrow_schema::{ArrowError, DataType, Schema, SchemaRef};
+use arrow_schema::{ArrowError, SchemaRef};
+use flagstone_arrow::{batch_of, check_same, schema_of};
 use pyo3::exceptions::{PyException, PyKeyboardInterrupt, PyStopIteration, PyTypeError};
 use pyo3::prelude::*;
-use pyo3::types::PyCapsule;
+use pyo3::types::{PyCapsule, PyDict};
 use std::ffi::{CStr, c_int};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// A stream that another library fills. Every batch is checked: see `flagstone_arrow::imported`.
+/// A stream that another library fills. Every batch is checked: see `flagstone_arrow::batch_of`.
 pub(crate) struct Incoming {
     batches: Batches,
     schema: SchemaRef,
@@ -24,6 +31,8 @@ enum Batches {
     /// A reader of pyarrow. Its method raises what its producer in Python has raised, of which the
     /// stream has a text alone.
     Reader(Py<PyAny>),
+    /// One array, with a schema of its own.
+    Array(Option<FFI_ArrowArray>),
 }
 
 /// The exception of a producer in Python, or that it was an interrupt.
@@ -60,17 +69,18 @@ impl Failure {
 impl Incoming {
     /// Asks a stream for its schema.
     pub(crate) fn new(given: Given, failure: Failure) -> Result<Self, ArrowError> {
-        let Given { mut stream, reader } = given;
-        let mut schema = FFI_ArrowSchema::empty();
-        let released = || ArrowError::CDataInterface("it was read before".into());
-        let get = stream.get_schema.filter(|_| stream.release.is_some()).ok_or_else(released)?;
+        let (batches, schema) = match given {
+            Given::Array(schema, array) => (Batches::Array(Some(array)), schema),
+            Given::Reader(reader, schema) => (Batches::Reader(reader), schema),
+            Given::Stream(mut stream) => {
+                let schema = schema_of_stream(&mut stream, &failure)?;
+                (Batches::Stream(stream), schema)
+            }
+        };
         #[expect(unsafe_code, reason = "the interface is one of C")]
-        // SAFETY: the stream is not released, and both pointers are valid during the call.
-        let code = unsafe { get(&mut stream, &mut schema) };
-        check(&mut stream, code, &failure)?;
-        let schema = Arc::new(Schema::try_from(&schema)?);
-        let batches = reader.map_or(Batches::Stream(stream), Batches::Reader);
-        Ok(Self { batches, schema, failure })
+        // SAFETY: who makes a schema fills it as the interface demands.
+        let schema = unsafe { schema_of(&schema) }?;
+        Ok(Self { batches, schema: Arc::new(schema), failure })
     }
 
     fn next_batch(&mut self) -> Result<Option<RecordBatch>, ArrowError> {
@@ -78,20 +88,42 @@ impl Incoming {
             Batches::Reader(reader) => {
                 let read = Python::try_attach(|py| next_of(py, reader));
                 let is_ending = || ArrowError::CDataInterface("the interpreter is ending".into());
-                read.ok_or_else(is_ending)?.map_err(|(text, raised)| {
+                let next = read.ok_or_else(is_ending)?.map_err(|(text, raised)| {
                     self.failure.set(Raised::Exception(raised));
                     ArrowError::CDataInterface(text)
-                })?
+                })?;
+                let Some((schema, array)) = next else { return Ok(None) };
+                #[expect(unsafe_code, reason = "the interface is one of C")]
+                // SAFETY: as in `new`.
+                let schema = unsafe { schema_of(&schema) }?;
+                check_same(&self.schema, &schema)?;
+                Some(array)
             }
             Batches::Stream(stream) => next_array(stream, &self.failure)?,
+            Batches::Array(array) => array.take(),
         };
         let Some(array) = array else { return Ok(None) };
-        let data_type = DataType::Struct(self.schema.fields().clone());
         #[expect(unsafe_code, reason = "the interface is one of C")]
-        // SAFETY: the producer promises an array of the schema of the stream.
-        let data = unsafe { from_ffi_and_data_type(array, data_type) }?;
-        flagstone_arrow::imported(self.schema(), &data).map(Some)
+        // SAFETY: the producer promises an array of the schema of the stream, and it is the schema
+        // of the array where it has one.
+        let batch = unsafe { batch_of(array, self.schema()) }?;
+        Ok(Some(batch))
     }
+}
+
+/// Returns the schema of a stream.
+fn schema_of_stream(
+    stream: &mut FFI_ArrowArrayStream,
+    failure: &Failure,
+) -> Result<FFI_ArrowSchema, ArrowError> {
+    let mut schema = FFI_ArrowSchema::empty();
+    let released = || ArrowError::CDataInterface("it was read before".into());
+    let get = stream.get_schema.filter(|_| stream.release.is_some()).ok_or_else(released)?;
+    #[expect(unsafe_code, reason = "the interface is one of C")]
+    // SAFETY: the stream is not released, and both pointers are valid during the call.
+    let code = unsafe { get(stream, &mut schema) };
+    check(stream, code, failure)?;
+    Ok(schema)
 }
 
 /// Returns the next array of a stream.
@@ -99,7 +131,8 @@ fn next_array(
     stream: &mut FFI_ArrowArrayStream,
     failure: &Failure,
 ) -> Result<Option<FFI_ArrowArray>, ArrowError> {
-    let Some(get) = stream.get_next else { return Ok(None) };
+    let none = || ArrowError::CDataInterface("a stream without get_next".into());
+    let get = stream.get_next.ok_or_else(none)?;
     let mut array = FFI_ArrowArray::empty();
     #[expect(unsafe_code, reason = "the interface is one of C")]
     // SAFETY: the stream is not released, and both pointers are valid during the call.
@@ -108,25 +141,40 @@ fn next_array(
     Ok((!array.is_released()).then_some(array))
 }
 
-/// Returns the next array of a reader of pyarrow. An error is the exception with its text.
-fn next_of(py: Python<'_>, reader: &Py<PyAny>) -> Result<Option<FFI_ArrowArray>, (String, PyErr)> {
+type Pair = (FFI_ArrowSchema, FFI_ArrowArray);
+
+/// Returns the next array of a reader of pyarrow, and its schema. An error is the exception with
+/// its text.
+fn next_of(py: Python<'_>, reader: &Py<PyAny>) -> Result<Option<Pair>, (String, PyErr)> {
     let batch = match reader.call_method0(py, "read_next_batch") {
-        Ok(batch) => batch,
+        Ok(batch) => batch.into_bound(py),
         Err(error) if error.is_instance_of::<PyStopIteration>(py) => return Ok(None),
         Err(error) => return Err((error.to_string(), error)),
     };
-    let array = || {
-        let both = batch.bind(py).call_method0("__arrow_c_array__")?;
-        let array = both.get_item(1)?;
-        let pointer = array
-            .cast::<PyCapsule>()
-            .map_err(PyErr::from)?
-            .pointer_checked(Some(c"arrow_array"))?;
-        #[expect(unsafe_code, reason = "a capsule holds a C pointer")]
-        // SAFETY: a capsule of this name holds a valid array, which is moved out of it.
-        Ok(unsafe { FFI_ArrowArray::from_raw(pointer.cast().as_ptr()) })
-    };
-    array().map(Some).map_err(|error: PyErr| (error.to_string(), error))
+    // The sizes of buffers, which are lost on the way here. It looks at no value.
+    let pair = batch.call_method0("validate").and_then(|_none| pair_of(&batch));
+    pair.map(Some).map_err(|error: PyErr| (error.to_string(), error))
+}
+
+/// Takes the array of an object, and its schema.
+fn pair_of(object: &Bound<'_, PyAny>) -> PyResult<Pair> {
+    let (schema, array): (Bound<'_, PyAny>, Bound<'_, PyAny>) =
+        object.call_method0("__arrow_c_array__")?.extract()?;
+    #[expect(unsafe_code, reason = "a capsule holds a C pointer")]
+    // SAFETY: capsules of these names hold a valid schema and a valid array, which are moved out of
+    // them: a capsule does not release what was moved.
+    Ok(unsafe {
+        (
+            FFI_ArrowSchema::from_raw(pointer_in(&schema, c"arrow_schema")?),
+            FFI_ArrowArray::from_raw(pointer_in(&array, c"arrow_array")?),
+        )
+    })
+}
+
+/// Returns the pointer in a capsule of this name.
+fn pointer_in<T>(capsule: &Bound<'_, PyAny>, name: &CStr) -> PyResult<*mut T> {
+    let capsule = capsule.cast::<PyCapsule>().map_err(PyErr::from)?;
+    Ok(capsule.pointer_checked(Some(name))?.cast().as_ptr())
 }
 
 /// Returns the error of a call of `stream`.
@@ -180,42 +228,101 @@ impl RecordBatchReader for Incoming {
 }
 
 /// What `load_arrow` was called with.
-pub(crate) struct Given {
-    stream: FFI_ArrowArrayStream,
-    /// The reader of pyarrow that the stream belongs to, which was not read.
-    reader: Option<Py<PyAny>>,
+pub(crate) enum Given {
+    Stream(FFI_ArrowArrayStream),
+    /// A reader of pyarrow, and its schema.
+    Reader(Py<PyAny>, FFI_ArrowSchema),
+    /// One batch, and its schema.
+    Array(FFI_ArrowSchema, FFI_ArrowArray),
 }
 
 /// Takes the stream of an object.
-pub(crate) fn stream_of(reader: &Bound<'_, PyAny>) -> PyResult<Given> {
-    if is_pyarrow_reader(reader)? {
-        // The stream of a table without rows has the schema. A reader that was closed says so here.
-        let empty = reader.getattr("schema")?.call_method0("empty_table")?;
-        let stream = capsule_of(&empty)?;
-        return Ok(Given { stream, reader: Some(reader.clone().unbind()) });
+pub(crate) fn stream_of(given: &Bound<'_, PyAny>) -> PyResult<Given> {
+    if let Some(reader) = pyarrow_reader(given)? {
+        // A reader that was closed says so here.
+        let schema = reader.getattr("schema")?;
+        check_names(&schema)?;
+        let schema = schema.call_method0("__arrow_c_schema__")?;
+        #[expect(unsafe_code, reason = "a capsule holds a C pointer")]
+        // SAFETY: as in `pair_of`.
+        let schema = unsafe { FFI_ArrowSchema::from_raw(pointer_in(&schema, c"arrow_schema")?) };
+        return Ok(Given::Reader(reader.unbind(), schema));
     }
-    Ok(Given { stream: capsule_of(reader)?, reader: None })
+    check_objects(given)?;
+    if let Some(method) = given.getattr_opt("__arrow_c_stream__")? {
+        let capsule = method.call0()?;
+        #[expect(unsafe_code, reason = "a capsule holds a C pointer")]
+        // SAFETY: as in `pair_of`.
+        let stream =
+            unsafe { FFI_ArrowArrayStream::from_raw(pointer_in(&capsule, c"arrow_array_stream")?) };
+        return Ok(Given::Stream(stream));
+    }
+    if given.hasattr("__arrow_c_array__")? {
+        let (schema, array) = pair_of(given)?;
+        return Ok(Given::Array(schema, array));
+    }
+    let found = given.get_type().fully_qualified_name()?;
+    let text = format!(
+        "load_arrow: expected an Arrow stream, an object with __arrow_c_stream__ or \
+         __arrow_c_array__, found {found}"
+    );
+    Err(PyTypeError::new_err(text))
 }
 
-fn is_pyarrow_reader(reader: &Bound<'_, PyAny>) -> PyResult<bool> {
-    let class = reader.get_type();
-    Ok(class.name()? == "RecordBatchReader" && class.module()?.to_cow()?.starts_with("pyarrow"))
+/// Returns a package, if it is imported: who has an object of it has done so.
+fn package<'py>(py: Python<'py>, name: &str) -> PyResult<Option<Bound<'py, PyAny>>> {
+    Ok(py.import("sys")?.getattr("modules")?.get_item(name).ok())
 }
 
-fn capsule_of(reader: &Bound<'_, PyAny>) -> PyResult<FFI_ArrowArrayStream> {
-    let Some(method) = reader.getattr_opt("__arrow_c_stream__")? else {
-        let found = reader.get_type().fully_qualified_name()?;
-        let text = format!(
-            "load_arrow: expected an Arrow stream, an object with __arrow_c_stream__, found {found}"
-        );
-        return Err(PyTypeError::new_err(text));
-    };
-    let capsule = method.call0()?;
-    let capsule = capsule.cast::<PyCapsule>().map_err(PyErr::from)?;
-    let pointer = capsule.pointer_checked(Some(c"arrow_array_stream"))?;
-    #[expect(unsafe_code, reason = "a capsule holds a C pointer")]
-    // SAFETY: a capsule of this name holds a valid stream, which is moved out of it: the capsule is
-    // kept until then, and does not release a stream that was moved.
-    let stream = unsafe { FFI_ArrowArrayStream::from_raw(pointer.cast().as_ptr()) };
-    Ok(stream)
+/// Refuses names in a schema of pyarrow that would be cut on the way: those of C end at a 0.
+fn check_names(schema: &Bound<'_, PyAny>) -> PyResult<()> {
+    let names = PyDict::new(schema.py());
+    for metadata in ["show_field_metadata", "show_schema_metadata"] {
+        names.set_item(metadata, false)?;
+    }
+    let names: String = schema.call_method("to_string", (), Some(&names))?.extract()?;
+    match names.lines().find(|line| line.contains('\0')) {
+        Some(line) => Err(invalid(
+            schema.py(),
+            format!(
+                "column {line:?}: a name has the character U+0000, at which names end in Arrow"
+            ),
+        )),
+        None => Ok(()),
+    }
+}
+
+/// Refuses columns of Python's objects in a frame of polars, which hands over their addresses.
+fn check_objects(given: &Bound<'_, PyAny>) -> PyResult<()> {
+    let Some(polars) = package(given.py(), "polars")? else { return Ok(()) };
+    let Ok(frames) = polars.getattr("DataFrame") else { return Ok(()) };
+    if !given.is_instance(&frames)? {
+        return Ok(());
+    }
+    for column in given.getattr("schema")?.call_method0("items")?.try_iter()? {
+        let (name, kind): (Bound<'_, PyAny>, Bound<'_, PyAny>) = column?.extract()?;
+        if kind.eq(polars.getattr("Object")?)? {
+            let text = format!("column {name}: Object of polars has no form in a document");
+            return Err(invalid(given.py(), text));
+        }
+    }
+    Ok(())
+}
+
+/// Returns the reader of a table, a batch or a reader of pyarrow.
+fn pyarrow_reader<'py>(given: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
+    let Some(pyarrow) = package(given.py(), "pyarrow")? else { return Ok(None) };
+    let class = |name: &str| pyarrow.getattr(name);
+    let Ok(readers) = class("RecordBatchReader") else { return Ok(None) };
+    if given.is_instance(&readers)? {
+        return Ok(Some(given.clone()));
+    }
+    if given.is_instance(&class("Table")?)? {
+        return given.call_method0("to_reader").map(Some);
+    }
+    if given.is_instance(&class("RecordBatch")?)? {
+        let schema = given.getattr("schema")?;
+        return readers.call_method1("from_batches", (schema, (given,))).map(Some);
+    }
+    Ok(None)
 }

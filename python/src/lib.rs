@@ -12,6 +12,7 @@
 
 mod error;
 mod fork;
+mod panics;
 mod signals;
 
 mod opened;
@@ -19,6 +20,7 @@ mod opened;
 mod ahead;
 mod arg;
 mod bytes;
+mod ids;
 mod models;
 mod options;
 mod stats;
@@ -45,6 +47,7 @@ mod incoming;
 mod json_text;
 mod load;
 mod load_arrow;
+mod outgoing;
 
 mod arrow;
 mod collection;
@@ -82,6 +85,8 @@ mod _flagstone {
     use super::keyspace::Keyspace;
     #[pymodule_export]
     use super::opened::{_close_all, _panic};
+    #[pymodule_export]
+    use super::panics::_panic_at;
     #[pymodule_export]
     use super::rows::Rows;
     #[pymodule_export]

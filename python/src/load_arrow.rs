@@ -58,12 +58,13 @@ pub(crate) fn run<'py>(
 ) -> PyResult<Bound<'py, PyDict>> {
     let py = reader.py();
     let options = wanted.options(py)?;
-    // Ctrl-C in a query of ours is kept with its source.
+    // Ctrl-C in a query of ours is kept with its source. All of it is loaded, so all of it is asked
+    // for its columns.
     let source = match reader.cast::<Find>() {
-        Ok(find) => Some(Bound::new(py, Find::whole(find)?)?),
+        Ok(find) => Some(Bound::new(py, Find::whole(find, None)?)?),
         Err(_other) if reader.cast::<crate::collection::Collection>().is_ok() => {
             let find = reader.call_method0("find")?;
-            Some(Bound::new(py, Find::whole(find.cast()?)?)?)
+            Some(Bound::new(py, Find::whole(find.cast()?, None)?)?)
         }
         Err(_other) => reader.cast::<ArrowSource>().ok().cloned(),
     };

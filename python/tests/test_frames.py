@@ -62,7 +62,10 @@ def test_all_packages_read_each_type_of_column(
     for name, value in wanted.items():
         for number, found in enumerate(by_all(db, name)):
             assert found == [value], (name, number)
-    assert all(bytes(value[0]) == uuid.UUID(int=7).bytes for value in by_all(db, "uuid"))
+    # polars has no UUIDs, and DuckDB and pandas have those of Python.
+    found = [value[0] for value in by_all(db, "uuid")]
+    assert all(value in (uuid.UUID(int=7), uuid.UUID(int=7).bytes) for value in found)
+    assert uuid.UUID(int=7) in found
 
 
 def _plain(value: Any) -> Any:

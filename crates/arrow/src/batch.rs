@@ -1,7 +1,7 @@
 //! Record batches that are filled from the values of documents.
 
 use crate::column::{Columns, Lookup, malformed};
-use crate::fill::{Filler, OnMismatch, Unfit};
+use crate::fill::{Filler, OnMismatch, Unfit, surplus};
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 use flagstone::{
@@ -37,14 +37,15 @@ pub(crate) enum Filled {
 impl Batcher {
     pub(crate) fn new(columns: &Columns, on_mismatch: OnMismatch, limits: (usize, usize)) -> Self {
         let nulls = on_mismatch == OnMismatch::Null;
-        let lookups: Vec<_> = columns.0.iter().map(|column| Lookup::new(&column.place)).collect();
+        let lookups: Vec<_> = columns.all.iter().map(|column| Lookup::new(&column.place)).collect();
         // The key is not asked for by a path.
         let paths = lookups.iter().scan(0, |next, lookup| {
             let path = *next;
             *next += usize::from(!matches!(lookup, Lookup::Key));
             Some(path)
         });
-        let fillers = columns.0.iter().map(|column| Filler::of(column, nulls)).collect();
+        let filler = |column| Filler::of(column, nulls, columns.are_for_polars);
+        let fillers = columns.all.iter().map(filler).collect();
         Self {
             schema: columns.schema(),
             columns: columns.clone(),
@@ -104,6 +105,8 @@ impl Batcher {
     fn add_row(&mut self, row: &ValueRow<'_>) -> Result<bool, Unfit> {
         match row {
             ValueRow::Document(root, key) => self.add_document(root, *key)?,
+            // An entry does not say which other fields the document has.
+            ValueRow::Entry(_) if self.columns.are_whole => return Ok(false),
             ValueRow::Entry(entry) if !self.add_entry(entry)? => return Ok(false),
             ValueRow::Entry(_) => {}
         }
@@ -139,17 +142,35 @@ impl Batcher {
         let opened = root.opened();
         let opened = opened.as_ref().map_err(|malformed| *malformed)?;
         let columns = self.lookups.iter().zip(&mut self.fillers);
+        let mut fields = 0;
         for (lookup, filler) in columns.skip(self.filled) {
             match lookup {
                 Lookup::Key => append_key(filler, key)?,
                 lookup => {
                     let found = lookup.find(root, opened);
-                    filler.append(found.as_ref().map_err(|malformed| *malformed)?.as_ref())?;
+                    let found = found.as_ref().map_err(|malformed| *malformed)?.as_ref();
+                    fields += usize::from(found.is_some());
+                    filler.append(found)?;
                 }
             }
             self.filled += 1;
         }
+        if self.columns.are_whole && (fields < opened.count()? || !root.is_map()) {
+            self.check_fields(root)?;
+        }
         Ok(())
+    }
+
+    /// Refuses a document that has more than the columns.
+    #[cold]
+    fn check_fields(&self, root: &View<'_>) -> Result<(), Unfit> {
+        let names = self.columns.all.iter().zip(&self.lookups);
+        let names = names.filter(|(_, lookup)| !matches!(lookup, Lookup::Key));
+        let names: Vec<&str> = names.map(|(column, _)| column.name.as_str()).collect();
+        match surplus("document", root, &names)? {
+            Some((field, found)) => Err(Unfit::Beside(field, found)),
+            None => Ok(()),
+        }
     }
 
     /// The error of a value that does not fit the next column.
@@ -160,8 +181,11 @@ impl Batcher {
             (_, Err(error)) => error,
             (Unfit::Here(expected, found), Ok(key)) => Error::invalid(format!(
                 "document {key}, column {}: expected {expected}, found {found}",
-                self.columns.0[self.filled].name
+                self.columns.all[self.filled].name
             )),
+            (Unfit::Beside(expected, found), Ok(key)) => {
+                Error::invalid(format!("document {key}: expected {expected}, found {found}"))
+            }
         }
     }
 

@@ -12,16 +12,20 @@
 //!   dictionary, run-end encoded, union   the value that it stands for
 //!   arrow.uuid, arrow.json               a UUID, what the text says
 //! ```
-//! Times of day, durations and intervals have no form in a document.
+//! Times of day, durations and intervals have no form in a document. What the values of another
+//! extension type mean is not known: a period of pandas is no integer.
 
 use crate::cast::{Cells, Unread, decimals, floats, integers, micros, times, unread};
+use crate::interface::extension;
+use crate::kind::{JSON, UUID};
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
     Int16Type, Int32Type, Int64Type, RunEndIndexType, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
 };
 use arrow_array::{Array, ArrowPrimitiveType, OffsetSizeTrait, RecordBatch};
 use arrow_schema::{DataType, Field, TimeUnit};
-use flagstone::{Document, Error, Map, Result, Value};
+use flagstone::json::{JsonOptions, JsonParser};
+use flagstone::{Error, Map, Result, Value};
 
 /// What the caller decides.
 #[derive(Clone, Copy, Default)]
@@ -36,10 +40,38 @@ pub(crate) fn check(fields: &[impl AsRef<Field>], reading: Reading) -> Result<()
         if fields[..at].iter().any(|other| other.as_ref().name() == field.name()) {
             return Err(Error::invalid(format!("two columns named {:?}", field.name())));
         }
-        check_type(field.data_type(), reading)
+        check_field(field, reading)
             .map_err(|reason| Error::invalid(format!("column {}: {reason}", field.name())))?;
     }
     Ok(())
+}
+
+fn check_field(field: &Field, reading: Reading) -> Result<(), String> {
+    let data_type = field.data_type();
+    let is_known = match extension(field) {
+        None => true,
+        Some(UUID) => matches!(stored(data_type), DataType::FixedSizeBinary(16)),
+        Some(JSON) => {
+            matches!(stored(data_type), DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View)
+        }
+        Some(_) => false,
+    };
+    match extension(field).filter(|_| !is_known) {
+        Some(name) => Err(format!(
+            "the extension type {name} of {data_type} has no form in a document; cast it to a type \
+             that has one, such as that of its storage"
+        )),
+        None => check_type(data_type, reading),
+    }
+}
+
+/// Returns the type of what a dictionary or runs stand for.
+fn stored(data_type: &DataType) -> &DataType {
+    match data_type {
+        DataType::Dictionary(_, values) => stored(values),
+        DataType::RunEndEncoded(_, values) => stored(values.data_type()),
+        other => other,
+    }
 }
 
 fn check_type(data_type: &DataType, reading: Reading) -> Result<(), String> {
@@ -58,19 +90,19 @@ fn check_type(data_type: &DataType, reading: Reading) -> Result<(), String> {
         | DataType::LargeList(item)
         | DataType::ListView(item)
         | DataType::LargeListView(item)
-        | DataType::FixedSizeList(item, _) => check_type(item.data_type(), reading),
+        | DataType::FixedSizeList(item, _) => check_field(item, reading),
         DataType::Struct(fields) => check(fields, reading).map_err(|error| error.to_string()),
         DataType::Map(entries, _) => match entries.data_type() {
             DataType::Struct(fields) => {
-                fields.iter().try_for_each(|field| check_type(field.data_type(), reading))
+                fields.iter().try_for_each(|field| check_field(field, reading))
             }
             _ => Err(format!("{data_type} is no map")),
         },
         DataType::Union(fields, _) => {
-            fields.iter().try_for_each(|(_, field)| check_type(field.data_type(), reading))
+            fields.iter().try_for_each(|(_, field)| check_field(field, reading))
         }
         DataType::Dictionary(_, values) => check_type(values, reading),
-        DataType::RunEndEncoded(_, values) => check_type(values.data_type(), reading),
+        DataType::RunEndEncoded(_, values) => check_field(values, reading),
         _ => Ok(()),
     }
 }
@@ -100,7 +132,7 @@ fn map_of(columns: Vec<(String, Cells<'_>)>, reading: Reading) -> Cells<'_> {
 
 /// Reads the values of `array`, whose type [`check`] has taken.
 fn cells<'a>(field: &Field, array: &'a dyn Array, reading: Reading) -> Result<Cells<'a>> {
-    let extension = field.metadata().get("ARROW:extension:name").map(String::as_str);
+    let extension = extension(field);
     let read: Cells<'a> = match array.data_type() {
         DataType::Null => return Ok(Box::new(|_| Ok(Value::Null))),
         DataType::Boolean => {
@@ -113,7 +145,7 @@ fn cells<'a>(field: &Field, array: &'a dyn Array, reading: Reading) -> Result<Ce
         DataType::Binary => bytes(of(array, array.as_binary_opt::<i32>())?),
         DataType::LargeBinary => bytes(of(array, array.as_binary_opt::<i64>())?),
         DataType::BinaryView => bytes(of(array, array.as_binary_view_opt())?),
-        DataType::FixedSizeBinary(16) if extension == Some("arrow.uuid") => {
+        DataType::FixedSizeBinary(16) if extension == Some(UUID) => {
             let array = of(array, array.as_fixed_size_binary_opt())?;
             Box::new(|row| match array.value(row).try_into() {
                 Ok(uuid) => Ok(Value::Uuid(uuid)),
@@ -145,12 +177,12 @@ fn cells<'a>(field: &Field, array: &'a dyn Array, reading: Reading) -> Result<Ce
         }
         DataType::Map(..) => map(array, reading)?,
         DataType::Union(..) => return union(array, reading),
-        DataType::Dictionary(key, _) => return dictionary(key, array, reading),
+        DataType::Dictionary(key, _) => return dictionary(key, field, array, reading),
         DataType::RunEndEncoded(ends, _) => {
             return match ends.data_type() {
-                DataType::Int16 => runs::<Int16Type>(array, reading),
-                DataType::Int32 => runs::<Int32Type>(array, reading),
-                _ => runs::<Int64Type>(array, reading),
+                DataType::Int16 => runs::<Int16Type>(field, array, reading),
+                DataType::Int32 => runs::<Int32Type>(field, array, reading),
+                _ => runs::<Int64Type>(field, array, reading),
             };
         }
         data_type if data_type.is_nested() => list(array, reading)?,
@@ -183,7 +215,7 @@ fn text<'a, A>(array: A, extension: Option<&str>) -> Cells<'a>
 where
     A: arrow_array::ArrayAccessor<Item = &'a str> + 'a,
 {
-    let is_json = extension == Some("arrow.json");
+    let is_json = extension == Some(JSON);
     Box::new(move |row| {
         // The interface over which arrays come does not check their bytes.
         let text = str::from_utf8(array.value(row).as_bytes())
@@ -191,8 +223,10 @@ where
         if !is_json {
             return Ok(Value::Text(text.to_owned()));
         }
-        let document = Document::from_json(text).map_err(|error| unread(error.to_string()))?;
-        Ok(document.to_value())
+        // As deep as documents, which a column of JSON may have been made of.
+        let options = JsonOptions::new().depth_max(usize::MAX);
+        let value = JsonParser::new(options).parse_value(text.as_bytes());
+        value.map_err(|error| unread(error.to_string()))
     })
 }
 
@@ -300,30 +334,42 @@ fn union(array: &dyn Array, reading: Reading) -> Result<Cells<'_>> {
     }))
 }
 
-fn dictionary<'a>(key: &DataType, array: &'a dyn Array, reading: Reading) -> Result<Cells<'a>> {
+fn dictionary<'a>(
+    key: &DataType,
+    field: &Field,
+    array: &'a dyn Array,
+    reading: Reading,
+) -> Result<Cells<'a>> {
     use arrow_array::types::Int8Type;
     match key {
-        DataType::Int8 => dictionary_of::<Int8Type>(array, reading),
-        DataType::Int16 => dictionary_of::<Int16Type>(array, reading),
-        DataType::Int32 => dictionary_of::<Int32Type>(array, reading),
-        DataType::Int64 => dictionary_of::<Int64Type>(array, reading),
-        DataType::UInt8 => dictionary_of::<UInt8Type>(array, reading),
-        DataType::UInt16 => dictionary_of::<UInt16Type>(array, reading),
-        DataType::UInt32 => dictionary_of::<UInt32Type>(array, reading),
-        DataType::UInt64 => dictionary_of::<UInt64Type>(array, reading),
+        DataType::Int8 => dictionary_of::<Int8Type>(field, array, reading),
+        DataType::Int16 => dictionary_of::<Int16Type>(field, array, reading),
+        DataType::Int32 => dictionary_of::<Int32Type>(field, array, reading),
+        DataType::Int64 => dictionary_of::<Int64Type>(field, array, reading),
+        DataType::UInt8 => dictionary_of::<UInt8Type>(field, array, reading),
+        DataType::UInt16 => dictionary_of::<UInt16Type>(field, array, reading),
+        DataType::UInt32 => dictionary_of::<UInt32Type>(field, array, reading),
+        DataType::UInt64 => dictionary_of::<UInt64Type>(field, array, reading),
         _ => Err(other(array)),
     }
 }
 
-fn dictionary_of<K: arrow_array::types::ArrowDictionaryKeyType>(
-    array: &dyn Array,
+/// Returns the field of the values that an array of `field` stands for: they are of its extension
+/// type, if it has one.
+fn values_of(field: &Field, data_type: &DataType) -> Field {
+    field.clone().with_data_type(data_type.clone())
+}
+
+fn dictionary_of<'a, K: arrow_array::types::ArrowDictionaryKeyType>(
+    field: &Field,
+    array: &'a dyn Array,
     reading: Reading,
-) -> Result<Cells<'_>>
+) -> Result<Cells<'a>>
 where
     <K as ArrowPrimitiveType>::Native: TryInto<usize>,
 {
     let array = of(array, array.as_dictionary_opt::<K>())?;
-    let field = Field::new("values", array.values().data_type().clone(), true);
+    let field = values_of(field, array.values().data_type());
     let (read, length) = (cells(&field, array.values(), reading)?, array.values().len());
     Ok(Box::new(move |row| {
         if array.is_null(row) {
@@ -336,10 +382,19 @@ where
     }))
 }
 
-fn runs<R: RunEndIndexType>(array: &dyn Array, reading: Reading) -> Result<Cells<'_>> {
+fn runs<'a, R: RunEndIndexType>(
+    field: &Field,
+    array: &'a dyn Array,
+    reading: Reading,
+) -> Result<Cells<'a>> {
     let array = of(array, array.as_run_opt::<R>())?;
-    let DataType::RunEndEncoded(_, field) = array.data_type() else { return Err(other(array)) };
-    let (read, length) = (cells(field, array.values(), reading)?, array.values().len());
+    let DataType::RunEndEncoded(_, values) = array.data_type() else { return Err(other(array)) };
+    // A mark is that of the array, or of its values.
+    let field = match extension(field) {
+        Some(_) => values_of(field, values.data_type()),
+        None => Field::clone(values),
+    };
+    let (read, length) = (cells(&field, array.values(), reading)?, array.values().len());
     Ok(Box::new(move |row| match array.get_physical_index(row) {
         at if at < length => read(at),
         _ => Err(unread("a run-end encoded array that ends early")),

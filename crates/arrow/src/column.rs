@@ -1,7 +1,7 @@
 //! The columns of a stream: where each comes from, and what type it has.
 
 use crate::infer::Seen;
-use crate::kind::Kind;
+use crate::kind::{Kind, has_nul};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use flagstone::{
     Cursor, Document, Error, FieldPath, Find, JsonPath, Malformed, OpenView, Result, View,
@@ -16,8 +16,6 @@ pub struct Column {
     pub(crate) kind: Option<Kind>,
     /// Its type was given, not inferred: text by RFC 3339 is a timestamp then.
     pub(crate) is_cast: bool,
-    /// Texts are views, see [`Columns::with_text_views`].
-    has_views: bool,
 }
 
 /// The name of the column of whole documents, if these are no maps of names.
@@ -39,16 +37,20 @@ impl KeyColumn<'_> {
     fn name(self, is_taken: impl Fn(&str) -> bool) -> Result<Option<String>> {
         match self {
             Self::None => Ok(None),
-            Self::Named(name) if is_taken(name) => Err(Error::invalid(format!(
-                "the documents have a field {name:?}: give the column of the keys another name, or \
-                 leave it out"
-            ))),
+            Self::Named(name) if is_taken(name) => Err(key_is_taken(name)),
             Self::Free(name) if is_taken(name) => {
                 Ok((1_u64..).map(|n| format!("{name}_{n}")).find(|name| !is_taken(name)))
             }
             Self::Named(name) | Self::Free(name) => Ok(Some(name.to_owned())),
         }
     }
+}
+
+fn key_is_taken(name: &str) -> Error {
+    Error::invalid(format!(
+        "the documents have a field {name:?}: give the column of the keys another name, or leave \
+         it out"
+    ))
 }
 
 /// Where the values of a column are.
@@ -129,19 +131,13 @@ impl Place {
 impl Column {
     /// A column of the primary keys.
     pub fn key(name: impl Into<String>) -> Self {
-        Self { name: name.into(), place: Place::Key, kind: None, is_cast: false, has_views: false }
+        Self { name: name.into(), place: Place::Key, kind: None, is_cast: false }
     }
 
     /// A column of the values of one field of the documents, which may contain points.
     pub fn field(name: impl Into<String>) -> Self {
         let name = name.into();
-        Self {
-            place: Place::Field(name.clone()),
-            name,
-            kind: None,
-            is_cast: false,
-            has_views: false,
-        }
+        Self { place: Place::Field(name.clone()), name, kind: None, is_cast: false }
     }
 
     /// A column of the values at `path`: dotted, or a JSONPath of names and indexes alone.
@@ -161,7 +157,7 @@ impl Column {
         } else {
             Place::Dotted(path.to_owned())
         };
-        Ok(Self { name: name.into(), place, kind: None, is_cast: false, has_views: false })
+        Ok(Self { name: name.into(), place, kind: None, is_cast: false })
     }
 
     /// The same column with this type. If it is of timestamps, text by RFC 3339 is one.
@@ -179,13 +175,19 @@ impl Column {
 
 /// The columns of a stream, each with another name.
 #[derive(Clone)]
-pub struct Columns(pub(crate) Vec<Column>);
+pub struct Columns {
+    pub(crate) all: Vec<Column>,
+    /// They are those of all fields: a document with another field does not fit.
+    pub(crate) are_whole: bool,
+    /// See [`Columns::for_polars`].
+    pub(crate) are_for_polars: bool,
+}
 
 impl Columns {
     /// Creates columns.
     ///
     /// # Errors
-    /// InvalidInput for two columns of one name, and for none.
+    /// InvalidInput for two columns of one name, for none, and for a name that Arrow cannot carry.
     pub fn new(columns: impl IntoIterator<Item = Column>) -> Result<Self> {
         let columns: Vec<_> = columns.into_iter().collect();
         if columns.is_empty() {
@@ -195,17 +197,29 @@ impl Columns {
             if columns[..at].iter().any(|other| other.name == column.name) {
                 return Err(Error::invalid(format!("two columns named {:?}", column.name)));
             }
+            let inside = column.kind.as_ref().and_then(Kind::name_with_nul);
+            if let Some(name) = has_nul(&column.name).then_some(&*column.name).or(inside) {
+                return Err(Error::invalid(format!(
+                    "column {:?}: the name {name:?} has the character U+0000, at which names end \
+                     in Arrow; columns may have names of their own, as {{\"x\": {:?}}}",
+                    column.name,
+                    column.filter_path(),
+                )));
+            }
         }
-        Ok(Self(columns))
+        Ok(Self { all: columns, are_whole: false, are_for_polars: false })
     }
 
     /// Returns the columns of all fields that the first documents of `find` have, at most `sample`
     /// of them, after one of the keys, if it is asked for. Their types are inferred. Without any
     /// document there is the column of the keys alone.
     ///
+    /// A document with another field, or one that is no map, does not fit these columns: nothing
+    /// that it has is left out.
+    ///
     /// # Errors
     /// Those of the query. InvalidInput if a field has the name that the column of the keys shall
-    /// have.
+    /// have, or one that Arrow cannot carry.
     pub fn of_fields(find: &Find<'_>, sample: usize, key: KeyColumn<'_>) -> Result<Self> {
         let (mut seen, mut keys, mut count) = (Seen::default(), Seen::default(), 0);
         let mut cursor = find.run()?;
@@ -225,22 +239,24 @@ impl Columns {
             key.map(|name| Column::key(name).inferred(keys.kind())).into_iter().collect();
         if !is_struct {
             // Documents that are no maps, or maps of anything: one column.
-            if count > 0 || columns.is_empty() {
+            let has_all = count > 0 || columns.is_empty();
+            if has_all {
                 columns.push(Column::path(DOCUMENT, "$")?.inferred(seen.kind()));
             }
-            return Self::new(columns);
+            // Without any document there are no fields.
+            return Ok(Self { are_whole: !has_all, ..Self::new(columns)? });
         }
         for (name, mut seen) in seen.into_fields() {
             let column = Column::field(name);
             add_extremes(&mut seen, find, &column)?;
             columns.push(column.inferred(seen.kind()));
         }
-        Self::new(columns)
+        Ok(Self { are_whole: true, ..Self::new(columns)? })
     }
 
     /// Returns whether all columns have a type.
     pub fn are_typed(&self) -> bool {
-        self.0.iter().all(|column| column.kind.is_some())
+        self.all.iter().all(|column| column.kind.is_some())
     }
 
     /// Returns the same columns with types: those that have none get the type that holds the values
@@ -250,7 +266,7 @@ impl Columns {
     /// # Errors
     /// Those of the query.
     pub fn inferred(mut self, find: &Find<'_>, sample: usize) -> Result<Self> {
-        let open = self.0.iter_mut().filter(|column| column.kind.is_none());
+        let open = self.all.iter_mut().filter(|column| column.kind.is_none());
         let mut open: Vec<(&mut Column, Seen)> =
             open.map(|column| (column, Seen::default())).collect();
         let mut cursor = find.run()?;
@@ -278,29 +294,115 @@ impl Columns {
         Ok(self)
     }
 
+    /// Returns columns of these names out of `others`, and the further ones if these are those of
+    /// all fields. They are for polars if these are.
+    ///
+    /// # Errors
+    /// InvalidInput for a name that no column has, or that is one of keys here and of a field
+    /// there.
+    pub fn replaced_by(&self, others: &Self) -> Result<Self> {
+        fn names(columns: &Columns) -> impl Iterator<Item = &str> {
+            columns.all.iter().map(|column| column.name.as_str())
+        }
+        let is_key = |column: &Column| matches!(column.place, Place::Key);
+        let columns = if self.are_whole {
+            let is_there = |name: &&str| names(others).any(|other| other == *name);
+            let kept: Vec<_> = names(self).filter(is_there).collect();
+            let further: Vec<_> = names(others).filter(|name| !kept.contains(name)).collect();
+            others.select(&[kept, further].concat())?
+        } else {
+            let columns = others.select(&names(self).collect::<Vec<_>>())?;
+            if let Some((column, _)) =
+                self.all.iter().zip(&columns.all).find(|(a, b)| is_key(a) != is_key(b))
+            {
+                return Err(key_is_taken(&column.name));
+            }
+            columns
+        };
+        Ok(Self { are_for_polars: self.are_for_polars, ..columns })
+    }
+
+    /// Returns the same columns, with the types of those of `other` that have the same names.
+    #[must_use]
+    pub fn typed_as(mut self, other: &Self) -> Self {
+        for column in &mut self.all {
+            let found = other.all.iter().find(|other| other.name == column.name);
+            column.kind = found.and_then(|other| other.kind.clone()).or(column.kind.take());
+        }
+        self
+    }
+
     /// Returns the columns of these names alone, in this order.
     ///
     /// # Errors
     /// InvalidInput for a name that no column has.
     pub fn select<N: AsRef<str>>(&self, names: &[N]) -> Result<Self> {
         let find = |name: &N| {
-            let found = self.0.iter().find(|column| column.name == name.as_ref());
+            let found = self.all.iter().find(|column| column.name == name.as_ref());
             found
                 .cloned()
                 .ok_or_else(|| Error::invalid(format!("there is no column {:?}", name.as_ref())))
         };
-        Self::new(names.iter().map(find).collect::<Result<Vec<_>>>()?)
+        let columns = Self::new(names.iter().map(find).collect::<Result<Vec<_>>>()?)?;
+        // Whoever leaves out a column, or asks for keys alone, does not ask for all fields.
+        let has_fields = columns.all.iter().any(|column| !matches!(column.place, Place::Key));
+        let are_whole = self.are_whole && has_fields && columns.all.len() == self.all.len();
+        Ok(Self { are_whole, are_for_polars: self.are_for_polars, ..columns })
     }
 
     /// Returns the names and types. A column without a type is one of JSON text.
     pub fn kinds(&self) -> impl Iterator<Item = (&str, Kind)> {
-        self.0.iter().map(|column| (column.name.as_str(), column.kind()))
+        self.all.iter().map(|column| (column.name.as_str(), column.kind()))
     }
 
     /// Returns the paths by which a filter finds the values of the columns. It may find more than
     /// these: a path of a filter passes through arrays.
     pub fn filter_paths(&self) -> impl Iterator<Item = String> {
-        self.0.iter().map(|column| match &column.place {
+        self.all.iter().map(Column::filter_path)
+    }
+
+    /// Returns the paths of the values in indexes, one for each column but those of the key. Of a
+    /// column for which entries would not suffice it is that of the whole document: to read most
+    /// documents one by one costs more than a scan. Nor do entries say which other fields there
+    /// are.
+    pub(crate) fn paths(&self) -> Vec<FieldPath> {
+        let path = |column: &Column| {
+            let path = column.place.field_path()?;
+            Some(if column.kind().is_of_sort_key() { path } else { FieldPath::root() })
+        };
+        let whole = self.are_whole.then(FieldPath::root);
+        self.all.iter().filter_map(path).chain(whole).collect()
+    }
+
+    /// Returns for each column whether its type was given: one of timestamps takes text, too.
+    pub fn casts(&self) -> impl Iterator<Item = bool> {
+        self.all.iter().map(|column| column.is_cast)
+    }
+
+    /// Returns the same columns as polars holds them. Text is Arrow's `Utf8View`: short texts are
+    /// in their views, so they cost less to fill and to read; not all packages know the type. JSON
+    /// and UUIDs are without their marks: polars has no operations on JSON that is no plain text.
+    #[must_use]
+    pub fn for_polars(mut self) -> Self {
+        self.are_for_polars = true;
+        self
+    }
+
+    /// Returns the Arrow schema. A column without a type is one of JSON text. UUIDs and JSON are
+    /// marked as Arrow's extension types `arrow.uuid` and `arrow.json`.
+    pub fn schema(&self) -> SchemaRef {
+        let field = |column: &Column| match self.are_for_polars && column.kind() == Kind::Text {
+            true => Field::new(&column.name, DataType::Utf8View, true),
+            false => column.kind().field(&column.name, !self.are_for_polars),
+        };
+        Arc::new(Schema::new(self.all.iter().map(field).collect::<Vec<_>>()))
+    }
+}
+
+impl Column {
+    /// Returns the path by which a filter finds the values.
+    fn filter_path(&self) -> String {
+        match &self.place {
             Place::Key => "$key".to_owned(),
             Place::Field(name) => {
                 let quoted: String = name.chars().map(escaped).collect();
@@ -308,51 +410,11 @@ impl Columns {
             }
             Place::Dotted(path) => path.clone(),
             Place::Path(path) => path.as_str().to_owned(),
-        })
+        }
     }
 
-    /// Returns the paths of the values in indexes, one for each column but those of the key. Of a
-    /// column for which entries would not suffice it is that of the whole document: to read most
-    /// documents one by one costs more than a scan.
-    pub(crate) fn paths(&self) -> Vec<FieldPath> {
-        let path = |column: &Column| {
-            let path = column.place.field_path()?;
-            Some(if column.kind().is_of_sort_key() { path } else { FieldPath::root() })
-        };
-        self.0.iter().filter_map(path).collect()
-    }
-
-    /// Returns for each column whether its type was given: one of timestamps takes text, too.
-    pub fn casts(&self) -> impl Iterator<Item = bool> {
-        self.0.iter().map(|column| column.is_cast)
-    }
-
-    /// Returns the same columns, with those of text as views: Arrow's `Utf8View`, as polars holds
-    /// texts. Short texts are in their views, so they cost less to fill and to read. Not all
-    /// packages know the type.
-    #[must_use]
-    pub fn with_text_views(mut self) -> Self {
-        self.0.iter_mut().for_each(|column| column.has_views = true);
-        self
-    }
-
-    /// Returns the Arrow schema. A column without a type is one of JSON text.
-    pub fn schema(&self) -> SchemaRef {
-        let field = |column: &Column| match column.is_view() {
-            true => Field::new(&column.name, DataType::Utf8View, true),
-            false => column.kind().field(&column.name),
-        };
-        Arc::new(Schema::new(self.0.iter().map(field).collect::<Vec<_>>()))
-    }
-}
-
-impl Column {
     pub(crate) fn kind(&self) -> Kind {
         self.kind.clone().unwrap_or(Kind::Json)
-    }
-
-    pub(crate) fn is_view(&self) -> bool {
-        self.has_views && self.kind == Some(Kind::Text)
     }
 }
 

@@ -11,7 +11,7 @@ use arrow_schema::{ArrowError, DataType, SchemaRef, UnionMode};
 ///
 /// # Errors
 /// Buffers, offsets, keys of dictionaries or text that break the rules of Arrow.
-pub fn imported(schema: SchemaRef, data: &ArrayData) -> Result<RecordBatch, ArrowError> {
+pub(crate) fn imported(schema: SchemaRef, data: &ArrayData) -> Result<RecordBatch, ArrowError> {
     let options = RecordBatchOptions::new().with_row_count(Some(data.len()));
     let columns = StructArray::from(settled(data, 0, data.len())?).into_parts().1;
     RecordBatch::try_new_with_options(schema, columns, &options)

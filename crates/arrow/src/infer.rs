@@ -2,15 +2,19 @@
 //!
 //! Integers become decimals of up to 38 digits, which polars and DuckDB have, too, and text beyond;
 //! a number with a fraction is a float as long as each number equals the shortest text of a float.
-//! Values of different types, and maps with keys that are no names, become JSON text. So does a
-//! column that the sample shows nothing of: it takes everything.
+//! Values of different types, and maps with keys that are no names, become JSON text. So do maps
+//! with a name that Arrow cannot carry, what is deeper than other packages take, and a column that
+//! the sample shows nothing of: it takes everything.
 
 use crate::digits::Digits;
-use crate::kind::{Kind, PRECISION_128};
+use crate::kind::{Kind, PRECISION_128, has_nul};
 use flagstone::{FieldKey, Malformed, Value, ValueType, View};
 
 /// A struct of more fields than this is JSON text: maps whose names are data.
 const FIELDS_MAX: usize = 256;
+
+/// Lists and structs within one another beyond this depth are JSON text. pyarrow takes 64 of them.
+const DEPTH_MAX: usize = 32;
 
 /// What was seen of a column.
 #[derive(Debug, Default)]
@@ -83,7 +87,7 @@ impl Seen {
 
     /// Returns whether [`Seen::kind`] is a struct.
     pub(crate) fn is_struct(&self) -> bool {
-        matches!(self.kind(), Kind::Struct(_))
+        matches!(self.kind_at(0), Kind::Struct(_))
     }
 
     /// Returns the fields in the order in which they were seen.
@@ -96,8 +100,18 @@ impl Seen {
         self.fields.unwrap_or_default()
     }
 
-    /// Returns the type that holds all that was seen.
+    /// Returns the type of a column that holds all that was seen.
     pub(crate) fn kind(&self) -> Kind {
+        self.kind_at(1)
+    }
+
+    /// `depth` is that in documents, which have 0: their names are those of columns.
+    fn kind_at(&self, depth: usize) -> Kind {
+        let is_too_deep = depth > DEPTH_MAX && (self.items.is_some() || self.fields.is_some());
+        let has_lost_name = depth > 0 && self.fields().iter().any(|(name, _)| has_nul(name));
+        if self.is_only_json || is_too_deep || has_lost_name {
+            return Kind::Json;
+        }
         let kinds = [
             self.has_bool.then_some(Kind::Bool),
             self.has_text.then_some(Kind::Text),
@@ -105,18 +119,17 @@ impl Seen {
             self.has_time.then_some(Kind::Timestamp),
             self.has_uuid.then_some(Kind::Uuid),
             self.numbers.as_ref().map(Numbers::kind),
-            self.items.as_ref().map(|items| Kind::List(Box::new(items.kind()))),
+            self.items.as_ref().map(|items| Kind::List(Box::new(items.kind_at(depth + 1)))),
             self.fields.as_ref().map(|fields| {
-                Kind::Struct(
-                    fields.iter().map(|(name, seen)| (name.clone(), seen.kind())).collect(),
-                )
+                let kind = |(name, seen): &(String, Self)| (name.clone(), seen.kind_at(depth + 1));
+                Kind::Struct(fields.iter().map(kind).collect())
             }),
         ];
         let mut seen = kinds.into_iter().flatten();
         match (seen.next(), seen.next()) {
             // An empty struct has no Arrow type of use.
             (Some(Kind::Struct(fields)), None) if fields.is_empty() => Kind::Json,
-            (Some(kind), None) if !self.is_only_json => kind,
+            (Some(kind), None) => kind,
             _ => Kind::Json,
         }
     }

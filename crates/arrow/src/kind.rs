@@ -6,8 +6,10 @@
 //! ```
 //! A name of letters, digits and `_` has no quotes; others have them, with the escapes of JSON.
 
+use arrow_schema::extension::{EXTENSION_TYPE_METADATA_KEY, EXTENSION_TYPE_NAME_KEY};
 use arrow_schema::{DataType, Field, TimeUnit};
 use flagstone::{Document, Error, Result, Value};
+use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
@@ -18,6 +20,11 @@ pub const PRECISION_128: u8 = 38;
 
 /// The most types within one another, as in documents.
 const DEPTH_MAX: usize = 512;
+
+/// Arrow's extension types that columns have: without these marks a UUID would come back as bytes,
+/// and JSON as text.
+pub(crate) const UUID: &str = "arrow.uuid";
+pub(crate) const JSON: &str = "arrow.json";
 
 /// The type of a column. All columns are nullable: a missing field is null.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -69,8 +76,13 @@ impl Kind {
         }
     }
 
-    /// Returns the Arrow type.
+    /// Returns the Arrow type. What is inside of it has the marks of UUIDs and JSON.
     pub fn data_type(&self) -> DataType {
+        self.type_of(true)
+    }
+
+    /// Returns the Arrow type. UUIDs and JSON inside of it are marked, if they shall be.
+    pub(crate) fn type_of(&self, is_marked: bool) -> DataType {
         match self {
             Self::Bool => DataType::Boolean,
             Self::Int64 => DataType::Int64,
@@ -84,9 +96,10 @@ impl Kind {
             Self::Bytes => DataType::Binary,
             Self::Timestamp => DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into())),
             Self::Uuid => DataType::FixedSizeBinary(16),
-            Self::List(items) => DataType::List(Arc::new(items.field("item"))),
+            Self::List(items) => DataType::List(Arc::new(items.field("item", is_marked))),
             Self::Struct(fields) => {
-                DataType::Struct(fields.iter().map(|(name, kind)| kind.field(name)).collect())
+                let fields = fields.iter().map(|(name, kind)| kind.field(name, is_marked));
+                DataType::Struct(fields.collect())
             }
         }
     }
@@ -109,10 +122,37 @@ impl Kind {
         !matches!(self, Self::NumberText | Self::Json | Self::List(_) | Self::Struct(_))
     }
 
-    /// Returns a nullable field of this type.
-    pub(crate) fn field(&self, name: &str) -> Field {
-        Field::new(name, self.data_type(), true)
+    /// Returns a nullable field of this type. UUIDs and JSON are marked, if they shall be.
+    pub(crate) fn field(&self, name: &str, is_marked: bool) -> Field {
+        let field = Field::new(name, self.type_of(is_marked), true);
+        let mark = match self {
+            Self::Uuid if is_marked => UUID,
+            Self::Json if is_marked => JSON,
+            _ => return field,
+        };
+        field.with_metadata(HashMap::from([
+            (EXTENSION_TYPE_NAME_KEY.to_owned(), mark.to_owned()),
+            (EXTENSION_TYPE_METADATA_KEY.to_owned(), String::new()),
+        ]))
     }
+
+    /// Returns a name inside of this type that Arrow cannot carry: its names end at the character
+    /// 0.
+    pub(crate) fn name_with_nul(&self) -> Option<&str> {
+        match self {
+            Self::List(items) => items.name_with_nul(),
+            Self::Struct(fields) => fields.iter().find_map(|(name, kind)| match has_nul(name) {
+                true => Some(name.as_str()),
+                false => kind.name_with_nul(),
+            }),
+            _ => None,
+        }
+    }
+}
+
+/// Returns whether Arrow cannot carry a name.
+pub(crate) fn has_nul(name: &str) -> bool {
+    name.contains('\0')
 }
 
 /// What is left of a text. After a `None` it begins where the text is wrong.

@@ -26,8 +26,6 @@ mod column;
 
 mod fill;
 
-mod mark;
-
 mod batch;
 
 mod parallel;
@@ -35,6 +33,7 @@ mod parallel;
 mod stream;
 
 mod import;
+mod interface;
 
 mod cast;
 mod cells;
@@ -46,8 +45,7 @@ mod load_stories;
 
 pub use column::{Column, Columns, KeyColumn};
 pub use fill::OnMismatch;
-pub use import::imported;
+pub use interface::{batch_of, check_same, schema_of};
 pub use kind::{Kind, PRECISION_128, PRECISION_MAX};
 pub use load::{LoadMode, LoadOptions, LoadWatcher, Loaded, check, load};
-pub use mark::Marks;
 pub use stream::{Stream, StreamOptions};

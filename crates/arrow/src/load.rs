@@ -3,7 +3,7 @@
 use crate::cells::{self, Reading};
 use crate::column::malformed;
 use arrow_array::{RecordBatch, RecordBatchReader};
-use arrow_schema::Schema;
+use arrow_schema::{ArrowError, Schema};
 use flagstone::{
     Batch, Collection, Database, Document, Error, ErrorKind, FieldPath, Filter, Matcher,
     MergePatch, Result, Value,
@@ -228,7 +228,11 @@ impl Load<'_> {
         for batch in reader {
             let batch = batch.map_err(|error| {
                 let text = format!("the Arrow stream failed after {} rows: {error}", self.row);
-                Error::new(ErrorKind::Io, text)
+                let kind = match error {
+                    ArrowError::SchemaError(_) => ErrorKind::InvalidInput,
+                    _ => ErrorKind::Io,
+                };
+                Error::new(kind, text)
             })?;
             // A stream of small batches is watched, too.
             if self.rows(&batch)?.is_break() || self.watcher.watch(self.loaded).is_break() {

@@ -283,10 +283,17 @@ fn views_are_the_same_texts() {
         }
         for columns in [&columns, &covered] {
             let find = documents.find("{}");
-            let views = columns.clone().with_text_views();
+            let views = columns.clone().for_polars();
             let stream = Stream::new(&views, &find, options(1)).unwrap();
             assert_eq!(stream.schema().field(0).data_type(), &DataType::Utf8View);
-            assert_eq!(stream.schema().fields()[1..], columns.schema().fields()[1..]);
+            // polars has no operations on JSON that is marked.
+            let schema = columns.schema();
+            let views = stream.schema();
+            let others = views.fields().iter().zip(schema.fields()).skip(1);
+            for (view, column) in others {
+                assert_eq!(view.data_type(), column.data_type());
+                assert!(view.metadata().is_empty());
+            }
             let views = stream.map(|batch| {
                 let batch = batch.unwrap();
                 let mut arrays = batch.columns().to_vec();

@@ -206,3 +206,76 @@ fn the_types_of_a_sample_hold_the_sample() {
         }
     }
 }
+
+fn of_fields(c: &Collection, sample: usize) -> Columns {
+    Columns::of_fields(&c.find("{}"), sample, KeyColumn::Free("key")).unwrap()
+}
+
+fn read_all(c: &Collection, columns: &Columns) -> Result<usize, String> {
+    let options = StreamOptions { threads: 1, ..StreamOptions::default() };
+    let stream = Stream::new(columns, &c.find("{}"), options).unwrap();
+    let rows = stream.map(|batch| Ok(batch.map_err(|error| error.to_string())?.num_rows()));
+    rows.sum()
+}
+
+/// A field that the sample had not shown was left out without a word.
+#[test]
+fn a_document_with_a_field_that_no_column_has_does_not_fit() {
+    let (_database, c) = collection();
+    for n in 0..15 {
+        c.put_json(n, r#"{"a":1,"b":null}"#).unwrap();
+    }
+    // A null is as one that is missing, and so are fields that others have.
+    for (n, json) in [(15, r#"{"a":2,"c":null}"#), (16, "{}"), (17, r#"{"b":[1]}"#)] {
+        c.put_json(n, json).unwrap();
+    }
+    assert_eq!(read_all(&c, &of_fields(&c, 10)), Ok(18));
+    for (json, text) in [
+        (r#"{"a":3,"c":4}"#, "expected a document without the field c, found 4; a larger sample"),
+        (r#"{"c":{"x":1},"b":1,"a":5}"#, "without the field c, found {\"x\":1}; a larger sample"),
+        ("5", "expected a map, found 5"),
+        ("[1,2,3]", "expected a map, found [1,2,3]"),
+        ("[]", "expected a map, found []"),
+    ] {
+        c.put_json(18, json).unwrap();
+        let sampled = of_fields(&c, 10);
+        let error = read_all(&c, &sampled).unwrap_err();
+        assert!(error.starts_with("document 18: ") && error.contains(text), "{json}: {error}");
+        assert_eq!(read_all(&c, &of_fields(&c, usize::MAX)), Ok(19), "{json}");
+        // Who chooses columns has chosen.
+        assert_eq!(read_all(&c, &sampled.select(&["a", "key"]).unwrap()), Ok(19));
+        let reordered = sampled.select(&["b", "a", "key"]).unwrap();
+        assert!(read_all(&c, &reordered).is_err());
+    }
+    // An index of all fields does not say which others there are.
+    c.put_json(18, r#"{"a":3,"b":1,"c":4}"#).unwrap();
+    c.create_index("i", Index::on("a").then("b")).unwrap();
+    assert!(read_all(&c, &of_fields(&c, 10)).is_err());
+}
+
+#[test]
+fn names_that_arrow_cannot_carry_are_refused_or_inside_of_json() {
+    let (_database, c) = collection();
+    c.put_json(1, r#"{"m":{"x\u0000":[1]},"l":[{"a":1}]}"#).unwrap();
+    let kinds: Vec<_> = of_fields(&c, 10).kinds().map(|(_, kind)| kind.to_string()).collect();
+    assert_eq!(kinds, ["int64", "json", "list(struct(a: int64))"]);
+    c.put_json(2, r#"{"a\u0000b":1}"#).unwrap();
+    let refused = Columns::of_fields(&c.find("{}"), 10, KeyColumn::None).err().unwrap();
+    assert!(refused.to_string().contains(r#"the name "a\0b" has the character U+0000"#));
+    let kind = Kind::parse(r#"list(struct(x: struct("\u0000": int64)))"#).unwrap();
+    let column = Column::field("m").of(kind);
+    assert!(Columns::new([column]).err().unwrap().to_string().contains("U+0000"));
+}
+
+#[test]
+fn lists_beyond_a_depth_that_all_packages_read_are_json() {
+    let (_database, c) = collection();
+    for (depth, is_json) in [(31, false), (32, false), (33, true), (120, true)] {
+        let json = format!(r#"{{"m":{}1{}}}"#, "[".repeat(depth), "]".repeat(depth));
+        c.put_json(1, &json).unwrap();
+        let columns = column(&c, None, 10);
+        let kind = columns.kinds().next().unwrap().1;
+        assert_eq!(kind.to_string().contains("json"), is_json, "{depth}: {kind}");
+        assert_eq!(read_all(&c, &columns), Ok(1));
+    }
+}

@@ -26,7 +26,8 @@ def scan(source: Collection | Find, columns: Any = None, **options: Any) -> pola
     Only the columns that the frame needs are read, and a limit ends the reading. Comparisons of a
     column with a literal, `is_in`, `is_between`, `is_null`, `starts_with`, and what `&` and `|` make
     of them, are pushed down, so that indexes are used: see `explain_scan`. A document that cannot
-    match is not read: if one of its values does not fit its column, nobody notices.
+    match is not read: if one of its values does not fit its column, nobody notices. One that is read,
+    and has a field that no column has, is an error; `sample=None` asks all documents for the columns.
 
     `columns` and the options are those of `Find.arrow`.
 
@@ -42,7 +43,7 @@ def scan(source: Collection | Find, columns: Any = None, **options: Any) -> pola
     from polars.io.plugins import register_io_source
 
     find = _query_of(source)
-    whole = find.arrow(columns, **options)._with_text_views()
+    whole = find.arrow(columns, **options)._for_polars()
     whole._check_decimals("polars")
     paths = pushdown.Columns(whole)
     empty = polars.DataFrame(whole._empty())
@@ -111,7 +112,7 @@ def explain_scan(
     from polars.io.plugins import register_io_source
 
     find = _query_of(source)
-    whole = find.arrow(columns, **options)._with_text_views()
+    whole = find.arrow(columns, **options)._for_polars()
     whole._check_decimals("polars")
     empty = polars.DataFrame(whole._empty())
     plans = []
@@ -141,8 +142,9 @@ def connect(
     """Returns a connection of DuckDB in which every collection is a table.
 
     Each query reads the collections anew. The options are those of `Find.arrow`. A field of the
-    documents is a column if a sample of them has it; see `Find.arrow`. An empty collection has the
-    column of the keys alone. Collections and fields that are new are seen after another
+    documents is a column if a sample of them has it, or any with `sample=None`. A query of all
+    columns that reads a document with another field is an error. An empty collection has the column
+    of the keys alone. Collections and fields that are new are seen after another
     `connect(db, connection=connection)`, which registers all tables again. If pyarrow is installed,
     only the columns that a query needs are read, and simple conditions use indexes.
 
@@ -197,6 +199,52 @@ def _check_names(tables: Mapping[str, str]) -> None:
             )
 
 
+def to_pandas(table: Any) -> Any:
+    """Returns a table of pyarrow as a `DataFrame`. pyarrow makes floats of integers beside null, which
+    beyond 2^53 are others: such a column is `Int64` of pandas here. Lists and structs with such
+    integers, and lists of UUIDs or JSON, which pyarrow does not convert, are those of Python.
+
+    >>> import pyarrow
+    >>> to_pandas(pyarrow.table({"n": [9007199254740993, None]}))["n"].tolist()
+    [9007199254740993, <NA>]
+    """
+    import pandas  # type: ignore[import-untyped, unused-ignore]
+    import pyarrow  # type: ignore[import-untyped, unused-ignore]
+
+    exact = {
+        name: column
+        for name, column in zip(table.column_names, table.columns, strict=True)
+        if any(_is_for_python(chunk) for chunk in column.chunks)
+    }
+    frame = table.drop_columns(list(exact)).to_pandas()
+    for name, column in exact.items():
+        if pyarrow.types.is_integer(column.type):
+            values = column.to_pandas(types_mapper=lambda _: pandas.Int64Dtype())
+        else:
+            values = pandas.Series(column.to_pylist(), dtype=object)
+        frame.insert(table.column_names.index(name), name, values)
+    return frame
+
+
+def _is_for_python(array: Any, is_in_list: bool = False) -> bool:
+    """Returns whether an array has integers beside null, or lists or structs of such, or lists of an
+    extension type.
+    """
+    import pyarrow  # type: ignore[import-untyped, unused-ignore]
+
+    kind = array.type
+    if pyarrow.types.is_integer(kind):
+        return bool(array.null_count)
+    if isinstance(kind, pyarrow.BaseExtensionType):
+        return is_in_list
+    if pyarrow.types.is_list(kind):
+        return _is_for_python(array.flatten(), True)
+    if pyarrow.types.is_struct(kind):
+        # A struct that is null has fields that are.
+        return any(_is_for_python(field, is_in_list) for field in array.flatten())
+    return False
+
+
 class _Unfiltered:
     """What DuckDB takes of a scanner. It reads the stream as it comes: a scanner of pyarrow would
     hand each batch through threads of its own.
@@ -237,7 +285,10 @@ def table_of(source: Any) -> Any:
                 found = pushdown_pyarrow.of_pyarrow(filter, paths)
                 if found is not None:
                     read = read._filtered(found)
-            if columns is not None:
+            if columns is None:
+                # Of keys alone, nobody asks for the fields that there are by now.
+                read = read.select(list(source.types))
+            else:
                 text = "" if filter is None else str(filter)
                 needed = [name for name in source.types if name in columns or name in text]
                 read = read.select(needed or list(source.types)[:1])

@@ -30,6 +30,8 @@ pub enum OnMismatch {
 pub(crate) enum Unfit {
     /// The type that was expected, and the value that was found.
     Here(String, String),
+    /// As `Here`, of a document that has what no column has.
+    Beside(String, String),
     Malformed(Malformed),
 }
 
@@ -51,6 +53,8 @@ pub(crate) struct Filler {
     nulls: bool,
     /// Whether text by RFC 3339 is a timestamp.
     pub(super) is_cast: bool,
+    /// Whether UUIDs and JSON inside of it are marked.
+    is_marked: bool,
     /// For text that is not in one piece.
     pub(crate) buffer: Vec<u8>,
     pub(super) last: LastText,
@@ -73,15 +77,17 @@ pub(crate) enum Values {
 
 impl Filler {
     /// A filler of a whole column.
-    pub(crate) fn of(column: &Column, nulls: bool) -> Self {
-        let mut filler = Self::new(&column.kind(), nulls, column.is_cast);
-        if column.is_view() {
+    pub(crate) fn of(column: &Column, nulls: bool, is_for_polars: bool) -> Self {
+        let mut filler = Self::new(&column.kind(), (nulls, column.is_cast, !is_for_polars));
+        if is_for_polars && filler.kind == Kind::Text {
             filler.values = Values::TextView(StringViewBuilder::new());
         }
         filler
     }
 
-    fn new(kind: &Kind, nulls: bool, is_cast: bool) -> Self {
+    /// What becomes of misfits, whether text is cast, and whether UUIDs and JSON are marked.
+    fn new(kind: &Kind, options: (bool, bool, bool)) -> Self {
+        let (nulls, is_cast, is_marked) = options;
         let values = match kind {
             Kind::Bool => Values::Bool(BooleanBuilder::new()),
             Kind::Int64 => Values::Int64(Int64Builder::new()),
@@ -104,13 +110,13 @@ impl Filler {
             Kind::List(items) => Values::List {
                 ends: vec![0],
                 valid: NullBufferBuilder::new(0),
-                items: Box::new(Self::new(items, nulls, is_cast)),
+                items: Box::new(Self::new(items, options)),
             },
             Kind::Struct(fields) => Values::Struct {
                 valid: NullBufferBuilder::new(0),
                 fields: fields
                     .iter()
-                    .map(|(name, kind)| (name.clone(), Self::new(kind, nulls, is_cast)))
+                    .map(|(name, kind)| (name.clone(), Self::new(kind, options)))
                     .collect(),
             },
         };
@@ -120,6 +126,7 @@ impl Filler {
             bytes: 0,
             nulls,
             is_cast,
+            is_marked,
             buffer: Vec::new(),
             last: LastText::default(),
         }
@@ -226,7 +233,7 @@ impl Filler {
             }
             (Values::Struct { valid, fields }, _) if view.is_map() => {
                 // A map that becomes null leaves no parts behind.
-                if self.nulls && surplus(view, fields)?.is_some() {
+                if self.nulls && surplus("struct", view, fields)?.is_some() {
                     return Ok(false);
                 }
                 let mut found = 0;
@@ -237,7 +244,7 @@ impl Filler {
                     self.bytes += std::mem::take(&mut field.bytes);
                 }
                 if found < view.len()?
-                    && let Some((expected, found)) = surplus(view, fields)?
+                    && let Some((expected, found)) = surplus("struct", view, fields)?
                 {
                     return Err(Unfit::Here(expected, found));
                 }
@@ -300,13 +307,13 @@ impl Filler {
             Values::Uuid(values) => Arc::new(values.finish()),
             Values::List { ends, valid, items } => {
                 let ends = OffsetBuffer::new(std::mem::replace(ends, vec![0]).into());
-                let DataType::List(field) = self.kind.data_type() else {
+                let DataType::List(field) = self.kind.type_of(self.is_marked) else {
                     return Err(ArrowError::SchemaError("a list of another type".into()));
                 };
                 Arc::new(ListArray::try_new(field, ends, items.finish()?, valid.finish())?)
             }
             Values::Struct { valid, fields } => {
-                let DataType::Struct(of) = self.kind.data_type() else {
+                let DataType::Struct(of) = self.kind.type_of(self.is_marked) else {
                     return Err(ArrowError::SchemaError("a struct of another type".into()));
                 };
                 let (of, valid): (Fields, _) = (of, valid.finish());
@@ -321,19 +328,24 @@ impl Unfit {
     fn inside(self, name: &str) -> Self {
         match self {
             Self::Here(expected, found) => Self::Here(format!("{name}: {expected}"), found),
-            Self::Malformed(error) => Self::Malformed(error),
+            other => other,
         }
     }
 }
 
-/// Returns what a map has that a struct of `fields` would lose, for messages: what was expected
-/// instead, and what was found. A field that is null is none: in columns it is as one that is
-/// missing.
-fn surplus(
+/// Returns what a map has that a struct or a document of `fields` would lose, for messages: what
+/// was expected instead, and what was found. A field that is null is none: in columns it is as one
+/// that is missing.
+pub(crate) fn surplus(
+    what: &str,
     view: &View<'_>,
-    fields: &[(String, Filler)],
+    fields: &[impl Named],
 ) -> Result<Option<(String, String)>, Malformed> {
-    const REMEDY: &str = "a larger sample, or a type that is given, may have the field";
+    const REMEDY: &str = "a larger sample (all documents: sample=None, or no --sample), or a type \
+                          that is given, may have the field";
+    if !view.is_map() {
+        return Ok(Some(("a map".to_owned(), shown(view))));
+    }
     // Documents often have their fields in the same order.
     let mut next = 0;
     for field in view.fields()? {
@@ -342,22 +354,39 @@ fn surplus(
             (FieldKey::Value(key), value) => match key.as_str() {
                 Some(name) => (name, value),
                 None => {
-                    let expected = format!("a struct without the key {}", shown(&key));
+                    let expected = format!("a {what} without the key {}", shown(&key));
                     return Ok(Some((expected, shown(&value))));
                 }
             },
         };
         let mut places = (next..fields.len()).chain(0..next.min(fields.len()));
-        match places.find(|at| fields[*at].0 == name) {
+        match places.find(|at| fields[*at].name() == name) {
             Some(at) => next = at + 1,
             None if value.is_null() => {}
             None => {
-                let expected = format!("a struct without the field {name}");
+                let expected = format!("a {what} without the field {name}");
                 return Ok(Some((expected, format!("{}; {REMEDY}", shown(&value)))));
             }
         }
     }
     Ok(None)
+}
+
+/// What [`surplus`] looks a name up in.
+pub(crate) trait Named {
+    fn name(&self) -> &str;
+}
+
+impl Named for (String, Filler) {
+    fn name(&self) -> &str {
+        &self.0
+    }
+}
+
+impl Named for &str {
+    fn name(&self) -> &str {
+        self
+    }
 }
 
 /// Returns the float that the number equals, or whose shortest text it equals.

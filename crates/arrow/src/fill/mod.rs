@@ -7,4 +7,4 @@ mod filler;
 mod indexed;
 
 pub use filler::OnMismatch;
-pub(crate) use filler::{Filler, Unfit};
+pub(crate) use filler::{Filler, Unfit, surplus};

@@ -40,6 +40,15 @@ pub struct OpenView<'a> {
 }
 
 impl<'a> OpenView<'a> {
+    /// As [`View::len`], without opening the map again.
+    ///
+    /// # Errors
+    /// If the bytes read are malformed.
+    #[inline]
+    pub fn count(&self) -> Result<usize, Malformed> {
+        self.body.as_ref().map_or_else(|| self.view.len(), |(body, _names)| Ok(body.count))
+    }
+
     /// Returns the field `name` of a map; remembers the id of the name for the next document.
     #[inline]
     pub(crate) fn field(&self, name: &FieldName) -> Result<Option<View<'a>>, Malformed> {

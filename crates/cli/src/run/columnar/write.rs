@@ -14,7 +14,7 @@ use arrow_array::RecordBatch;
 use arrow_ipc::writer::{FileWriter, StreamWriter};
 use arrow_schema::{ArrowError, SchemaRef};
 use flagstone::Find;
-use flagstone_arrow::{Column, Columns, KeyColumn, Kind, Marks, Stream, StreamOptions};
+use flagstone_arrow::{Column, Columns, KeyColumn, Kind, Stream, StreamOptions};
 use parquet::arrow::ArrowWriter;
 use parquet::basic::Compression;
 use parquet::errors::ParquetError;
@@ -50,18 +50,17 @@ pub(in super::super) fn export(args: &ExportArgs, form: Form) -> Result<(), Fail
     // The order matters to the types if it decides which documents are written.
     let columns = columns(args, fields, &find_of(args.limit.is_some()))?;
     let types: Vec<_> = columns.kinds().map(|(name, kind)| shown(name, &kind)).collect();
-    let marks = Marks::new(&columns);
     // By one thread, so that a file of the same documents has the same order.
     let options = StreamOptions { rows: ROWS, threads: 1, ..StreamOptions::default() };
     let stream = Stream::new(&columns, &find_of(true), options)?;
     let Some(path) = args.output.as_deref().filter(|path| *path != Path::new("-")) else {
         let name = Path::new("stdout");
-        let sink = Sink::of_pipe(form, std::io::stdout(), marks.schema()).map_err(failed(name))?;
-        return write(stream, sink, &marks, name).map(|_count| ());
+        let sink = Sink::of_pipe(form, std::io::stdout(), stream.schema()).map_err(failed(name))?;
+        return write(stream, sink, name).map(|_count| ());
     };
     let count = target::write(path, |file, part| {
-        let sink = Sink::of_file(form, BufWriter::new(file), marks.schema());
-        write(stream, sink.map_err(failed(part))?, &marks, part)
+        let sink = Sink::of_file(form, BufWriter::new(file), stream.schema());
+        write(stream, sink.map_err(failed(part))?, part)
     })?;
     let more = if types.len() > SHOWN { ", .." } else { "" };
     output::note(&format!(
@@ -166,18 +165,12 @@ impl<W: Write + Send> Sink<W> {
 }
 
 /// Writes all batches. Returns how many documents there are.
-fn write<W: Write + Send>(
-    stream: Stream,
-    mut sink: Sink<W>,
-    marks: &Marks,
-    name: &Path,
-) -> Result<u64, Failure> {
+fn write<W: Write + Send>(stream: Stream, mut sink: Sink<W>, name: &Path) -> Result<u64, Failure> {
     let mut count = 0;
     for batch in stream {
         interrupt::check()?;
         let batch = batch?;
         count += batch.num_rows() as u64;
-        let batch = marks.apply(&batch).map_err(wrapped).map_err(failed(name))?;
         sink.write(&batch).map_err(failed(name))?;
     }
     sink.end().map_err(failed(name))?;
