@@ -60,10 +60,11 @@ pub(crate) fn run<'py>(
     };
     let inputs = paths.iter().map(|path| {
         let format = format_of(py, path, wanted)?;
-        let input = Input::open_as(path, format).map_err(|error| match (&error, path.try_exists()) {
-            (LoadError::Io(text), Ok(false)) => named(py, "NotFound", text.clone()),
-            _ => failed(py, &error),
-        })?;
+        let input =
+            Input::open_as(path, format).map_err(|error| match (&error, path.try_exists()) {
+                (LoadError::Io(text), Ok(false)) => named(py, "NotFound", text.clone()),
+                _ => failed(py, &error),
+            })?;
         Ok::<_, PyErr>(match wanted.window_log {
             Some(log) => input.window_log(log),
             None => input,

@@ -141,7 +141,9 @@ pub(crate) fn insert_created(
 pub(crate) fn drop_keyspace(parts: &Parts, name: &str) -> Result<bool> {
     parts.health.check_may_change("the drop of a keyspace")?;
     parts.health.check_open_for_writing()?;
-    let Some(mut core) = parts.keyspaces.named(name) else { return Ok(false) };
+    if parts.keyspaces.named(name).is_none() {
+        return Ok(false);
+    }
     make_history_durable(&parts.upkeep)?;
     let mut guard = parts.edits.manifest.lock();
     let Some(core) = parts.keyspaces.named(name) else { return Ok(false) };

@@ -14,7 +14,7 @@ use crate::totals::{Count, OnCommit, Totals};
 use flagstone::bulk::Chunk;
 use flagstone::{
     Batch, Collection, Database, DocumentParser, Durability, EntryOptions, Error, ErrorKind,
-    JsonOptions,    ParsedDocument, Refused,
+    JsonOptions, ParsedDocument, Refused,
 };
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -359,7 +359,8 @@ fn keys_of_their_own_are_given_once_also_by_a_load_that_continues() {
             break;
         }
     }
-    let numbers: Vec<i64> = collection.scan_all().map(|entry| entry.unwrap().1.int("n")).collect();
+    let number = |entry: flagstone::Result<(_, Document)>| entry.unwrap().1.int("n").unwrap();
+    let numbers: Vec<i64> = collection.scan_all().map(number).collect();
     let expected: Vec<i64> = (0..lines.keys.len() as i64).collect();
     assert!(numbers == expected, "each once, in the order of the input");
     // A second load gives others, which come after them.

@@ -120,7 +120,8 @@ impl Documents {
         let rng = &mut self.rng;
         let asks = if is_query || rng.percent(30) { rng.between(1, 3) } else { 0 };
         let asks = (0..asks).map(|_| Ask::draw(rng)).collect();
-        let indexes = if rng.percent(if is_query { 70 } else { 25 }) { rng.between(1, 3) } else { 0 };
+        let indexes =
+            if rng.percent(if is_query { 70 } else { 25 }) { rng.between(1, 3) } else { 0 };
         let indexes = (0..indexes).map(|_| (rng.index(BY_DATE), rng.percent(70))).collect();
         let passes = match rng.below(10) {
             0 | 1 if self.expiring > 0 => Passes::Time(rng.between(1, 60_000)),
