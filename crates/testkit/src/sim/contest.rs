@@ -2,17 +2,24 @@
 //!
 //! ```text
 //! begin -- ours: writes -- reads -- theirs: a commit -- the same reads -- commit of ours
+//!                                 indexes come and go, the clock moves
 //! ```
 //! The first committer wins: if theirs has written a key of ours, or one that a serializable
-//! transaction has read, ours must get Conflict, so that no update is lost. If not, it must not.
+//! transaction has read, ours must get Conflict, so that no update is lost. If not, it must not. So
+//! it must if a query of a serializable one would find something else now, however it was planned;
+//! if the collection that it has written has other indexes; and if a unique value that it gives has
+//! another document, alive or not.
 
+use super::ask::Ask;
 use super::conditions::Verdict;
+use super::find::{compare, matching};
+use super::indexes::{Built, SPECS, has_taken};
 use super::life::{Check, Handle};
 use super::model::{DOCUMENTS, KEYS, Key, SLOTS, State, key_bytes};
 use super::run::Run;
-use super::step::{Change, Contest, How};
+use super::step::{Build, Change, Contest, How, Passes, Step};
 use crate::driver::owned;
-use flagstone::{ErrorKind, Isolation, Transaction, TransactionOptions};
+use flagstone::{ErrorKind, Isolation, Moment, Transaction, TransactionOptions};
 use std::collections::BTreeSet;
 
 /// What a transaction has done before others come between.
@@ -21,6 +28,9 @@ struct Ours<'a> {
     made: Vec<Change>,
     /// The state that it sees.
     seen: State,
+    /// The moment of its snapshot.
+    moment: Moment,
+    asks: Vec<Ask>,
     /// The last event before it.
     since: u64,
 }
@@ -29,6 +39,11 @@ impl Ours<'_> {
     /// The keys that it has written.
     fn written(&self) -> impl Iterator<Item = (usize, Key)> {
         self.made.iter().flat_map(|change| change.keys().map(|key| (change.slot(), key)))
+    }
+
+    /// The documents that it has written.
+    fn documents(&self) -> BTreeSet<Key> {
+        self.written().filter(|(slot, _)| *slot == DOCUMENTS).map(|(_, key)| key).collect()
     }
 }
 
@@ -51,9 +66,14 @@ impl Run {
         if made.iter().any(|change| self.may_be_left_out(change, &before, &seen)) {
             return Ok(());
         }
-        let ours = Ours { contest, seen, since: self.oracle.last_id(), made };
+        let (since, moment) = (self.oracle.last_id(), self.oracle.moment);
+        let asks = contest.asks.iter().map(|ask| ask.dated(moment)).collect();
+        let ours = Ours { contest, seen, moment, asks, since, made };
         self.read_in(&transaction, &handles, &ours)?;
+        let mut has_other_indexes = self.change_indexes(contest, true)?;
         self.commit(&contest.theirs, How::Plain, None)?;
+        self.pass(&ours)?;
+        has_other_indexes |= self.change_indexes(contest, false)?;
         if self.oracle.has_doubt() || self.life.is_none() {
             return Ok(());
         }
@@ -61,12 +81,47 @@ impl Run {
         if transaction.is_empty() {
             return self.end_empty(transaction);
         }
-        let verdict = self.verdict(&ours);
+        let verdict = self.verdict(&ours, has_other_indexes);
         let done = transaction.commit();
         let is_conflict = done.as_ref().is_err_and(|error| error.kind() == ErrorKind::Conflict);
         self.totals.conflicts += u64::from(is_conflict);
         let durability = self.setting.options.durability;
         self.written_by_transaction(&ours.made, durability, Some(verdict), done)
+    }
+
+    /// Drops indexes, or creates those that are not there. Returns whether it has.
+    fn change_indexes(&mut self, contest: &Contest, is_before: bool) -> Check<bool> {
+        let expires = self.setting.profile.expiring[DOCUMENTS] > 0;
+        let mut has_changed = false;
+        for (at, _) in contest.indexes.iter().filter(|(_, before)| *before == is_before) {
+            let before = self.oracle.indexes[*at];
+            if before == Built::Ready {
+                self.drop_index(*at)?;
+            } else if expires && SPECS[*at].may_remove() {
+                // It may write documents, which the verdict does not know.
+                continue;
+            } else {
+                let beside = Vec::new();
+                let build = Build { part_bytes: 1 << 20, beside, cancels_at: None, power_at: None };
+                self.create_index(*at, &build)?;
+            }
+            // To continue a build changes nothing, unless that fails.
+            has_changed |= before != Built::Partly || self.oracle.indexes[*at] == Built::No;
+        }
+        Ok(has_changed)
+    }
+
+    /// Moves the clock, unless that would change what the patches of the transaction mean.
+    fn pass(&mut self, ours: &Ours<'_>) -> Check {
+        let step = match ours.contest.passes {
+            Passes::Time(millis) => Step::Clock(millis),
+            Passes::Jump(millis) => Step::ClockJump(millis),
+            Passes::Nothing => return Ok(()),
+        };
+        if !ours.made.iter().any(Change::is_folded) {
+            self.clock_step(&step)?;
+        }
+        Ok(())
     }
 
     /// Returns whether a transaction may not write this change: a patch of an indexed document that
@@ -84,7 +139,7 @@ impl Run {
         handles: &super::changes::Handles,
         ours: &Ours<'_>,
     ) -> Check {
-        let moment = self.oracle.moment;
+        let moment = ours.moment;
         for (slot, key) in &ours.contest.reads {
             let found = match &handles[*slot] {
                 Some(Handle::Bytes(keyspace)) => {
@@ -101,6 +156,7 @@ impl Run {
                 return Err(format!("a transaction reads another value of slot {slot}, key {key}"));
             }
         }
+        self.ask_in(transaction, handles, ours)?;
         let Some(slot) = ours.contest.scans else { return Ok(()) };
         let found = match &handles[slot] {
             Some(Handle::Bytes(keyspace)) => {
@@ -121,8 +177,51 @@ impl Run {
         }
     }
 
+    /// Runs the queries of a transaction.
+    fn ask_in(
+        &mut self,
+        transaction: &Transaction,
+        handles: &super::changes::Handles,
+        ours: &Ours<'_>,
+    ) -> Check {
+        let Some(Handle::Documents(collection)) = &handles[DOCUMENTS] else { return Ok(()) };
+        for ask in &ours.asks {
+            let expected = matching(ours.seen.entries(DOCUMENTS, ours.moment), ask);
+            let find = transaction.find(collection, ask.filter());
+            // A count may read nothing but a range of an index.
+            let found = match ours.contest.scans.is_some() {
+                true => compare(&find, &expected, None, 0),
+                false => find.count().map(|count| match count == expected.len() as u64 {
+                    true => Ok(()),
+                    false => Err(format!("a count of {count}, expected {}", expected.len())),
+                }),
+            };
+            if let Some(Err(what)) = self.excused(found)? {
+                return Err(format!("{} in a transaction: {what}", ask.filter()));
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns whether a query of a transaction would count something else now.
+    fn finds_another(&self, ours: &Ours<'_>) -> bool {
+        let after = self.oracle.after(&ours.made);
+        let count = |state: &State, ask| matching(state.entries(DOCUMENTS, ours.moment), ask).len();
+        ours.asks.iter().any(|ask| count(&ours.seen, ask) != count(&after, ask))
+    }
+
+    /// Returns whether theirs has given a unique value of the transaction to another document.
+    fn has_lost_value(&self, ours: &Ours<'_>) -> bool {
+        let Some(life) = &self.life else { return false };
+        let keys = ours.documents();
+        let theirs = (0..KEYS as Key).filter(|key| {
+            !keys.contains(key) && life.written[DOCUMENTS][usize::from(*key)] > ours.since
+        });
+        has_taken(&self.oracle.indexes, (&ours.seen, &keys), (&self.oracle.now, theirs))
+    }
+
     /// Returns what must become of a transaction.
-    fn verdict(&self, ours: &Ours<'_>) -> Verdict {
+    fn verdict(&self, ours: &Ours<'_>, has_other_indexes: bool) -> Verdict {
         let Some(life) = &self.life else { return Verdict::Unknown };
         let written = |(slot, key): (usize, Key)| life.written[slot][usize::from(key)] > ours.since;
         let surely = |(slot, key): (usize, Key)| {
@@ -140,8 +239,19 @@ impl Run {
             true => read.into_iter().any(surely),
             false => ours.written().any(surely),
         };
+        let has_documents = !ours.documents().is_empty();
+        let must = must
+            || (is_serializable && self.finds_another(ours))
+            || (has_documents && self.has_lost_value(ours))
+            || (has_documents
+                && has_other_indexes
+                && self.oracle.has_indexes()
+                && !self.place.has_failed());
         if must {
             return Verdict::Conflict;
+        }
+        if has_other_indexes {
+            return Verdict::Unknown;
         }
         let slots: BTreeSet<usize> = match is_serializable {
             true => (0..SLOTS).filter(|slot| ours.contest.slots().any(|of| of == *slot)).collect(),

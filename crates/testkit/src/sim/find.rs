@@ -30,7 +30,7 @@ fn is_unfit(error: &Error) -> bool {
 }
 
 /// Returns the documents among `entries` that match.
-fn matching(entries: Entries, ask: &Ask) -> Vec<(Key, Fields)> {
+pub(super) fn matching(entries: Entries, ask: &Ask) -> Vec<(Key, Fields)> {
     let entries = entries.into_iter().map(|(key, bytes)| (key, fields_of(&bytes)));
     entries.filter(|(_, fields)| ask.holds(fields)).collect()
 }
@@ -161,7 +161,7 @@ impl Run {
 }
 
 /// Compares the results of a query. The inner error says what is wrong.
-fn compare(
+pub(super) fn compare(
     find: &Find<'_>,
     expected: &[(Key, Fields)],
     order: Option<Order>,

@@ -291,3 +291,19 @@ pub(super) fn giving_way(
     }
     gone
 }
+
+/// Returns whether one of the documents `theirs`, expired or not, has a unique value that a
+/// transaction gives to one of its own.
+pub(super) fn has_taken(
+    indexes: &[Built; INDEXES],
+    (seen, ours): (&State, &BTreeSet<Key>),
+    (now, theirs): (&State, impl Iterator<Item = Key> + Clone),
+) -> bool {
+    SPECS.iter().zip(indexes).filter(|(spec, built)| spec.is_unique && **built == Built::Ready).any(
+        |(spec, _)| {
+            let given: BTreeSet<_> =
+                ours.iter().flat_map(|key| spec.entries_at(seen, *key)).collect();
+            theirs.clone().any(|key| !given.is_disjoint(&spec.entries_at(now, key)))
+        },
+    )
+}

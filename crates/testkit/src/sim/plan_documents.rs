@@ -4,7 +4,7 @@ use super::ask::{Ask, draw_order};
 use super::document::{DATE, DATE_IN, Edit, LIST_COUNT, Missing};
 use super::indexes::{BY_DATE, INDEXES};
 use super::model::{DOCUMENTS, KEYS, KINDS, Key, Kind, SLOTS};
-use super::step::{Build, Change, Contest, DocumentStep, Lasts, Step, ValueOf};
+use super::step::{Build, Change, Contest, DocumentStep, Lasts, Passes, Step, ValueOf};
 use super::summary::Summary;
 use crate::rng::Rng;
 use flagstone_base::hash::remix;
@@ -106,11 +106,30 @@ impl Documents {
             }
             false => documents.change(),
         };
-        let ours = (0..self.rng.below(4)).map(|_| change(self)).collect();
+        // A transaction that reads by queries alone, and writes elsewhere: what it must notice is
+        // what appears where it has not looked.
+        let is_query = self.rng.percent(40);
+        let ours = match is_query {
+            true => vec![self.change_of(0, 0)],
+            false => (0..self.rng.below(4)).map(|_| change(self)).collect(),
+        };
         let theirs = (0..self.rng.between(1, 3)).map(|_| change(self)).collect();
-        let reads = (0..self.rng.below(3)).map(|_| *self.rng.pick(&hot)).collect();
-        let scans = self.rng.percent(20).then(|| *self.rng.pick(&[0, 1, 2, 4]));
-        Contest { ours, theirs, reads, scans, is_serializable: self.rng.percent(40) }
+        let reads = if is_query { 0 } else { self.rng.below(3) };
+        let reads = (0..reads).map(|_| *self.rng.pick(&hot)).collect();
+        let scans = (!is_query && self.rng.percent(20)).then(|| *self.rng.pick(&[0, 1, 2, 4]));
+        let rng = &mut self.rng;
+        let asks = if is_query || rng.percent(30) { rng.between(1, 3) } else { 0 };
+        let asks = (0..asks).map(|_| Ask::draw(rng)).collect();
+        let indexes =
+            if rng.percent(if is_query { 70 } else { 25 }) { rng.between(1, 3) } else { 0 };
+        let indexes = (0..indexes).map(|_| (rng.index(BY_DATE), rng.percent(70))).collect();
+        let passes = match rng.below(10) {
+            0 | 1 if self.expiring > 0 => Passes::Time(rng.between(1, 60_000)),
+            2 if self.expiring > 0 => Passes::Jump(rng.between(2, 48) * 3_600_000),
+            _ => Passes::Nothing,
+        };
+        let is_serializable = is_query || rng.percent(40);
+        Contest { ours, theirs, reads, scans, asks, indexes, passes, is_serializable }
     }
 
     /// Draws a write of a key.

@@ -281,7 +281,7 @@ impl Run {
 
     /// Runs a step that moves the clock. The clock of the database must be at the expected moment.
     /// Returns whether it was such a step.
-    fn clock_step(&mut self, step: &Step) -> Check<bool> {
+    pub(super) fn clock_step(&mut self, step: &Step) -> Check<bool> {
         let Some(read) = move_clock(step, &self.place, &self.oracle) else { return Ok(false) };
         let Some(life) = &self.life else { return Ok(true) };
         self.oracle.moment = self.oracle.moment.max(self.place.wall());

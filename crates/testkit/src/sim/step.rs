@@ -3,7 +3,7 @@
 use super::ask::{Ask, Order};
 use super::disk::FailureRates;
 use super::document::{Edit, Missing, PAD, dated_field, fields_of};
-use super::model::{KINDS, Key, Kind, LARGE_FROM};
+use super::model::{DOCUMENTS, KINDS, Key, Kind, LARGE_FROM};
 use super::place::Crash;
 use super::summary::Summary;
 use flagstone::env::Fault;
@@ -187,16 +187,35 @@ pub(super) struct Contest {
     pub(super) reads: Vec<(usize, Key)>,
     /// A slot that the transaction scans.
     pub(super) scans: Option<usize>,
+    /// Queries of the transaction.
+    pub(super) asks: Vec<Ask>,
+    /// Indexes that are dropped, or created if they are not there, and whether before theirs.
+    pub(super) indexes: Vec<(usize, bool)>,
+    /// What the clock does after theirs.
+    pub(super) passes: Passes,
     pub(super) is_serializable: bool,
+}
+
+/// What the clock does within a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Passes {
+    Nothing,
+    /// This many milliseconds pass.
+    Time(u64),
+    /// The clock is set ahead by this many milliseconds.
+    Jump(u64),
 }
 
 impl Contest {
     /// Removes the `nth` change, if there is one.
     pub(super) fn drop_change(&mut self, nth: usize) -> bool {
-        let ours = self.ours.len();
+        let changes = self.ours.len() + self.theirs.len();
+        let asks = changes + self.asks.len();
         match nth {
-            nth if nth < ours => drop(self.ours.remove(nth)),
-            nth if nth < ours + self.theirs.len() => drop(self.theirs.remove(nth - ours)),
+            nth if nth < self.ours.len() => drop(self.ours.remove(nth)),
+            nth if nth < changes => drop(self.theirs.remove(nth - self.ours.len())),
+            nth if nth < asks => drop(self.asks.remove(nth - changes)),
+            nth if nth < asks + self.indexes.len() => drop(self.indexes.remove(nth - asks)),
             _ => return false,
         }
         true
@@ -205,7 +224,8 @@ impl Contest {
     /// Returns the slots of which it needs handles.
     pub(super) fn slots(&self) -> impl Iterator<Item = usize> {
         let written = self.ours.iter().chain(&self.theirs).map(Change::slot);
-        written.chain(self.reads.iter().map(|(slot, _)| *slot)).chain(self.scans)
+        let asked = (!self.asks.is_empty()).then_some(DOCUMENTS);
+        written.chain(self.reads.iter().map(|(slot, _)| *slot)).chain(self.scans).chain(asked)
     }
 }
 
