@@ -3,7 +3,8 @@
 use crate::explore::{self, explore};
 use flagstone::env::sync::shuttle::thread;
 use flagstone::{
-    Database, Durability, ErrorKind, Keyspace, KeyspaceOptions, Options, Plain, Routing, Typed,
+    ChangeRetention, ChangesFrom, Database, Delivery, Durability, ErrorKind, Happened, Keyspace,
+    KeyspaceOptions, Options, Plain, Routing, Typed,
 };
 use flagstone_testkit::World;
 use std::sync::Arc;
@@ -189,5 +190,34 @@ fn a_group_commit_that_returns_survives_a_power_cut() {
             let (_db, kv) = open(&image, Durability::Group);
             assert!(kv.get([writer as u8]).unwrap().is_some(), "writer {writer}");
         }
+    });
+}
+
+/// A drop told readers of changes of what had the name before it took its lock. Beside a renaming
+/// that was another keyspace, which is still there, so they heard nothing of the one that is gone.
+#[test]
+fn a_drop_beside_a_renaming_tells_readers_of_what_it_drops() {
+    explore("a_drop_beside_a_renaming_tells_readers_of_what_it_drops", || {
+        let world = World::new(1);
+        let keeps = ChangeRetention::bytes(1 << 20);
+        let db = explore::open(&world, options(Durability::Buffered).change_retention(keeps));
+        for name in ["first", "second"] {
+            db.keyspace_with(name, hashed(1)).unwrap().put("k", name).unwrap();
+        }
+        let renamer = thread::spawn({
+            let db = db.clone();
+            move || {
+                let is_first = db.rename_keyspace("first", "third").is_ok();
+                if is_first {
+                    db.rename_keyspace("second", "first").unwrap();
+                }
+            }
+        });
+        let is_dropped = db.drop_keyspace("first").unwrap();
+        renamer.join().unwrap();
+        db.sync().unwrap();
+        let is_drop = |delivery: &Delivery| matches!(delivery.happened, Happened::Dropped { .. });
+        let deliveries = db.changes(ChangesFrom::Start).unwrap().map(Result::unwrap);
+        assert_eq!(deliveries.filter(is_drop).count(), usize::from(is_dropped));
     });
 }

@@ -11,6 +11,9 @@ use flagstone_testkit::World;
 use std::sync::Arc;
 use std::time::Duration;
 
+/// A drop of an index and a put take about this many steps of the scheduler.
+const STEPS: usize = 1000;
+
 /// Documents that nobody changes.
 const STAY: std::ops::Range<i64> = 100..103;
 
@@ -217,6 +220,8 @@ fn a_serializable_count_beside_the_drop_of_its_index_misses_nothing() {
         let mut tx =
             db.begin_with(TransactionOptions::new().isolation(Isolation::Serializable)).unwrap();
         let count = tx.find(&posts, r#"{"v":{"$gte":100}}"#).count().unwrap();
+        // About as many steps as the other thread takes.
+        (0..STEPS).for_each(|_| thread::yield_now());
         tx.put_value(&posts, "total", &doc!({"total": (count as i64)})).unwrap();
         let done = tx.commit();
         let is_seen = dropper.join().unwrap();
