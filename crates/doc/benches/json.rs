@@ -10,7 +10,7 @@
 use divan::counter::{BytesCount, ItemsCount};
 use divan::{Bencher, black_box};
 use flagstone_comments::Comments;
-use flagstone_doc::{JsonParser, Names, View, json, validate};
+use flagstone_doc::{JsonMode, JsonOptions, JsonParser, Names, View, json, validate};
 use std::sync::LazyLock;
 
 fn main() {
@@ -60,8 +60,8 @@ fn each_document(bencher: Bencher<'_, '_>, mut work: impl FnMut(&View<'_>)) {
     });
 }
 
-fn parse_with(bencher: Bencher<'_, '_>, names: Option<&Names>) {
-    let (mut parser, mut out) = (JsonParser::default(), Vec::new());
+fn parse_with(bencher: Bencher<'_, '_>, names: Option<&Names>, mode: JsonMode) {
+    let (mut parser, mut out) = (JsonParser::new(JsonOptions::new().mode(mode)), Vec::new());
     each_line(bencher, |line| {
         out.clear();
         parser.parse(line, names, &mut out).unwrap();
@@ -72,13 +72,19 @@ fn parse_with(bencher: Bencher<'_, '_>, names: Option<&Names>) {
 /// To the binary form, with the names of fields as ids.
 #[divan::bench(sample_size = 1)]
 fn parse(bencher: Bencher<'_, '_>) {
-    parse_with(bencher, Some(&DOCUMENTS.names));
+    parse_with(bencher, Some(&DOCUMENTS.names), JsonMode::Plain);
 }
 
 /// To the binary form, with the names of fields inside.
 #[divan::bench(sample_size = 1)]
 fn parse_self_contained(bencher: Bencher<'_, '_>) {
-    parse_with(bencher, None);
+    parse_with(bencher, None, JsonMode::Plain);
+}
+
+/// To the binary form, with a look at each name: the documents have no form of Extended JSON.
+#[divan::bench(sample_size = 1)]
+fn parse_extended(bencher: Bencher<'_, '_>) {
+    parse_with(bencher, Some(&DOCUMENTS.names), JsonMode::Extended);
 }
 
 #[divan::bench(sample_size = 1)]
@@ -118,6 +124,15 @@ fn write_json(bencher: Bencher<'_, '_>) {
     each_document(bencher, |view| {
         out.clear();
         json::append_json(view, &mut out).unwrap();
+    });
+}
+
+#[divan::bench(sample_size = 1)]
+fn write_extended(bencher: Bencher<'_, '_>) {
+    let mut out = Vec::new();
+    each_document(bencher, |view| {
+        out.clear();
+        json::append_json_as(view, JsonMode::Extended, &mut out).unwrap();
     });
 }
 

@@ -77,6 +77,10 @@ fn what_json_lacks_stops_nothing_and_comes_back() {
     assert!(groups.contains(r#"{"$numberDouble":"NaN"}"#), "{groups}");
     let found = place.ok(r#"find db c {"n":{"$numberDouble":"NaN"}} --format table"#);
     assert!(found.contains("NaN"), "{found}");
+    let csv = place.ok("export db c {\"id\":\"b\"} --type csv --fields id,n,far");
+    let nan = r#""{""$numberDouble"":""NaN""}""#;
+    let past = r#""{""$date"":{""$numberLong"":""253402300800000""}}""#;
+    assert_eq!(csv, format!("id,n,far\nb,{nan},{past}\n"));
     let changes = place.ok("watch db c --extended-json");
     assert!(
         ODD.iter().all(|odd| changes.contains(&format!("\"document\":{}", odd.1))),

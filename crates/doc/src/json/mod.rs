@@ -6,11 +6,11 @@ mod options;
 mod parse;
 mod text;
 mod write;
+mod write_extended;
 
 pub use error::JsonError;
 pub(crate) use extended::{is_form, put_binary, put_date, put_not_finite, put_uuid, scalar};
 pub use options::{JsonMode, JsonOptions, Surrogates};
 pub use parse::{JsonParser, parse};
-pub use write::{
-    append_json, append_json_as, append_json_bytes, append_value_json, append_value_json_as,
-};
+pub use write::{append_json, append_json_bytes, append_value_json};
+pub use write_extended::{append_json_as, append_value_json_as};

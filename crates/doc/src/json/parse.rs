@@ -437,8 +437,10 @@ impl Run<'_> {
     /// of them is that of a form.
     fn check_names(&mut self, at: usize, first: usize) -> Result<(), Stop> {
         let keys = &self.encoder.builder.keys;
-        let is_form =
-            |slot: &u32| str::from_utf8(keys.memory.name(*slot)).is_ok_and(extended::is_form);
+        let is_form = |slot: &u32| {
+            let name = keys.memory.name(*slot);
+            name.first() == Some(&b'$') && str::from_utf8(name).is_ok_and(extended::is_form)
+        };
         if keys.slots.get(first..).unwrap_or_default().iter().any(is_form) {
             return self.refuse(at, extended::ALONE);
         }

@@ -2,11 +2,9 @@
 //!
 //! Types that JSON lacks become text: bytes in base64, datetimes by RFC 3339, UUIDs in
 //! hexadecimal. What has no such text is written in a form of Extended JSON: a float that is not
-//! finite, a datetime outside the years 0 to 9999, a map with a key that is not text. In the mode
-//! `Extended` all these types are.
+//! finite, a datetime outside the years 0 to 9999, a map with a key that is not text.
 
-use super::extended;
-use super::options::JsonMode;
+use super::extended::{put_date, put_not_finite};
 use crate::datetime::DateTime;
 use crate::depth::DEPTH_MAX;
 use crate::layout::{tag, unsigned};
@@ -29,30 +27,17 @@ pub fn append_json(view: &View<'_>, out: &mut Vec<u8>) -> Result<(), Malformed> 
     check_utf8(view, &out[start..])
 }
 
-/// As [`append_json`], in a mode.
-///
-/// # Errors
-/// As [`append_json`].
-pub fn append_json_as(view: &View<'_>, mode: JsonMode, out: &mut Vec<u8>) -> Result<(), Malformed> {
-    let start = out.len();
-    match mode {
-        JsonMode::Plain => put_view::<PLAIN>(view, DEPTH_MAX, out)?,
-        JsonMode::Extended => put_view::<EXTENDED>(view, DEPTH_MAX, out)?,
-    }
-    check_utf8(view, &out[start..])
-}
-
 /// As [`append_json`], but does not check that the text is UTF-8: in a damaged document it may not
 /// be. For a caller that checks the whole text anyway.
 ///
 /// # Errors
 /// As [`append_json`], other than for text that is not UTF-8.
 pub fn append_json_bytes(view: &View<'_>, out: &mut Vec<u8>) -> Result<(), Malformed> {
-    put_view::<PLAIN>(view, DEPTH_MAX, out)
+    put_view(view, DEPTH_MAX, out)
 }
 
 /// One check covers all strings: the quotes between them are ASCII.
-fn check_utf8(view: &View<'_>, text: &[u8]) -> Result<(), Malformed> {
+pub(super) fn check_utf8(view: &View<'_>, text: &[u8]) -> Result<(), Malformed> {
     match simdutf8::basic::from_utf8(text) {
         Ok(_) => Ok(()),
         Err(_) => Err(view.malformed("text in UTF-8")),
@@ -61,22 +46,6 @@ fn check_utf8(view: &View<'_>, text: &[u8]) -> Result<(), Malformed> {
 
 /// Appends `value` as JSON without spaces.
 pub fn append_value_json(value: &Value, out: &mut Vec<u8>) {
-    put_value::<PLAIN>(value, out);
-}
-
-/// As [`append_value_json`], in a mode.
-pub fn append_value_json_as(value: &Value, mode: JsonMode, out: &mut Vec<u8>) {
-    match mode {
-        JsonMode::Plain => put_value::<PLAIN>(value, out),
-        JsonMode::Extended => put_value::<EXTENDED>(value, out),
-    }
-}
-
-/// The modes, as parameters of functions: each is compiled by itself.
-const PLAIN: bool = false;
-const EXTENDED: bool = true;
-
-fn put_value<const MODE: bool>(value: &Value, out: &mut Vec<u8>) {
     match value {
         Value::Null => out.extend_from_slice(b"null"),
         Value::Bool(value) => put_bool(*value, out),
@@ -84,56 +53,51 @@ fn put_value<const MODE: bool>(value: &Value, out: &mut Vec<u8>) {
         Value::Number(number) => out.extend_from_slice(number.as_str().as_bytes()),
         Value::Float(float) => put_float(*float, out),
         Value::Text(text) => put_text(text.as_bytes(), out),
-        Value::Bytes(bytes) => put_bytes::<MODE>(bytes, out),
-        Value::DateTime(time) => put_datetime::<MODE>(*time, out),
-        Value::Uuid(bytes) => put_uuid::<MODE>(bytes, out),
+        Value::Bytes(bytes) => put_bytes(bytes, out),
+        Value::DateTime(time) => put_datetime(*time, out),
+        Value::Uuid(bytes) => put_uuid(bytes, out),
         Value::Array(items) => {
             out.push(b'[');
             for (i, item) in items.iter().enumerate() {
                 put_comma(i, out);
-                put_value::<MODE>(item, out);
+                append_value_json(item, out);
             }
             out.push(b']');
         }
-        Value::Map(map) if !map.has_only_names() => {
-            out.extend_from_slice(b"{\"$pairs\":[");
-            for (i, (key, value)) in map.sorted().into_iter().enumerate() {
-                out.extend_from_slice(if i > 0 { b",[" } else { b"[" });
-                put_value::<MODE>(key, out);
-                out.push(b',');
-                put_value::<MODE>(value, out);
-                out.push(b']');
-            }
-            out.extend_from_slice(b"]}");
-        }
-        Value::Map(map) if MODE == EXTENDED && extended::needs_literal(map) => {
-            out.extend_from_slice(b"{\"$literal\":");
-            put_names::<MODE>(map, out);
-            out.push(b'}');
-        }
-        Value::Map(map) => put_names::<MODE>(map, out),
+        Value::Map(map) => put_map(map, out, append_value_json),
     }
 }
 
-/// Appends a map whose keys are names.
-fn put_names<const MODE: bool>(map: &Map, out: &mut Vec<u8>) {
-    out.push(b'{');
-    for (i, (key, value)) in map.iter().enumerate() {
-        put_comma(i, out);
-        put_text(key.as_str().unwrap_or_default().as_bytes(), out);
-        out.push(b':');
-        put_value::<MODE>(value, out);
+/// Appends a map, whose keys and values `put` appends.
+pub(super) fn put_map(map: &Map, out: &mut Vec<u8>, put: fn(&Value, &mut Vec<u8>)) {
+    if map.has_only_names() {
+        out.push(b'{');
+        for (i, (key, value)) in map.iter().enumerate() {
+            put_comma(i, out);
+            put_text(key.as_str().unwrap_or_default().as_bytes(), out);
+            out.push(b':');
+            put(value, out);
+        }
+        out.push(b'}');
+        return;
     }
-    out.push(b'}');
+    out.extend_from_slice(PAIRS_START);
+    for (i, (key, value)) in map.sorted().into_iter().enumerate() {
+        out.extend_from_slice(if i > 0 { b",[" } else { b"[" });
+        put(key, out);
+        out.push(b',');
+        put(value, out);
+        out.push(b']');
+    }
+    out.extend_from_slice(PAIRS_END);
 }
+
+const PAIRS_START: &[u8] = b"{\"$pairs\":[";
+const PAIRS_END: &[u8] = b"]}";
 
 /// Appends a value. Inlined, so that the views of most values stay in registers.
 #[inline(always)]
-fn put_view<const MODE: bool>(
-    view: &View<'_>,
-    depth: usize,
-    out: &mut Vec<u8>,
-) -> Result<(), Malformed> {
+fn put_view(view: &View<'_>, depth: usize, out: &mut Vec<u8>) -> Result<(), Malformed> {
     if let Some(text) = view.as_text_bytes() {
         put_text(text, out);
         return Ok(());
@@ -146,7 +110,7 @@ fn put_view<const MODE: bool>(
         put_i64(int, out);
         return Ok(());
     }
-    put_other::<MODE>(view, depth, out)
+    put_other(view, depth, out)
 }
 
 /// The JSON of values that their tag alone determines: null, the booleans, empty arrays and maps,
@@ -187,15 +151,11 @@ fn put_constant(text: &[u8; 8], out: &mut Vec<u8>) {
 
 /// Appends a value that has a payload and is neither a text nor a signed integer.
 #[inline(never)]
-fn put_other<const MODE: bool>(
-    view: &View<'_>,
-    depth: usize,
-    out: &mut Vec<u8>,
-) -> Result<(), Malformed> {
+fn put_other(view: &View<'_>, depth: usize, out: &mut Vec<u8>) -> Result<(), Malformed> {
     let (tag, payload) = view.raw_scalar();
     match tag {
-        tag::ARRAY_4 => put_items::<MODE>(view, depth, out)?,
-        tag::MAP_4 => put_fields::<MODE>(view, depth, out)?,
+        tag::ARRAY_4 => put_items(view, depth, out)?,
+        tag::MAP_4 => put_fields(view, depth, out)?,
         tag::U64 => put_u64(unsigned(payload), out),
         tag::FLOAT => put_float(f64::from_bits(unsigned(payload)), out),
         tag::DECIMAL_4 | tag::DECIMAL_8 => {
@@ -208,39 +168,27 @@ fn put_other<const MODE: bool>(
             }
             out.extend_from_slice(payload);
         }
-        tag::BYTES_1 | tag::BYTES_4 => put_bytes::<MODE>(payload, out),
-        tag::DATE_TIME => put_datetime::<MODE>(view.as_datetime().unwrap_or_default(), out),
-        tag::UUID => put_uuid::<MODE>(view.as_uuid().unwrap_or(&[0; 16]), out),
+        tag::BYTES_1 | tag::BYTES_4 => put_bytes(payload, out),
+        tag::DATE_TIME => put_datetime(view.as_datetime().unwrap_or_default(), out),
+        tag::UUID => put_uuid(view.as_uuid().unwrap_or(&[0; 16]), out),
         _ => return Err(view.malformed("a tag that this version knows")),
     }
     Ok(())
 }
 
-fn put_items<const MODE: bool>(
-    view: &View<'_>,
-    depth: usize,
-    out: &mut Vec<u8>,
-) -> Result<(), Malformed> {
+fn put_items(view: &View<'_>, depth: usize, out: &mut Vec<u8>) -> Result<(), Malformed> {
     let depth = depth.checked_sub(1).ok_or(view.malformed("nesting of at most 512 levels"))?;
     out.push(b'[');
     for (i, item) in view.items()?.enumerate() {
         put_comma(i, out);
-        put_view::<MODE>(&item?, depth, out)?;
+        put_view(&item?, depth, out)?;
     }
     out.push(b']');
     Ok(())
 }
 
-fn put_fields<const MODE: bool>(
-    view: &View<'_>,
-    depth: usize,
-    out: &mut Vec<u8>,
-) -> Result<(), Malformed> {
+fn put_fields(view: &View<'_>, depth: usize, out: &mut Vec<u8>) -> Result<(), Malformed> {
     let depth = depth.checked_sub(1).ok_or(view.malformed("nesting of at most 512 levels"))?;
-    let is_literal = MODE == EXTENDED && needs_literal(view)?;
-    if is_literal {
-        out.extend_from_slice(b"{\"$literal\":");
-    }
     let start = out.len();
     match view.known_names()? {
         Some((body, names)) => {
@@ -258,7 +206,7 @@ fn put_fields<const MODE: bool>(
                     put_constant(text, out);
                     place.skip(tag);
                 } else {
-                    put_view::<MODE>(&body.next(&mut place)?, depth, out)?;
+                    put_view(&body.next(&mut place)?, depth, out)?;
                 }
             }
         }
@@ -267,10 +215,10 @@ fn put_fields<const MODE: bool>(
                 let (key, value) = field?;
                 let FieldKey::Name(name) = key else {
                     out.truncate(start);
-                    return put_pairs::<MODE>(view, depth, out);
+                    return put_pairs(view, out, |part, out| put_view(part, depth, out));
                 };
                 put_key(name, out);
-                put_view::<MODE>(&value, depth, out)?;
+                put_view(&value, depth, out)?;
             }
         }
     }
@@ -280,56 +228,33 @@ fn put_fields<const MODE: bool>(
         None => out.push(b'{'),
     }
     out.push(b'}');
-    if is_literal {
-        out.push(b'}');
-    }
     Ok(())
 }
 
-/// Appends a map with a key that is not text.
+/// Appends a map with a key that is not text; `put` appends its keys and values.
 #[cold]
-fn put_pairs<const MODE: bool>(
+pub(super) fn put_pairs(
     view: &View<'_>,
-    depth: usize,
     out: &mut Vec<u8>,
+    put: impl Fn(&View<'_>, &mut Vec<u8>) -> Result<(), Malformed>,
 ) -> Result<(), Malformed> {
-    out.extend_from_slice(b"{\"$pairs\":[");
+    out.extend_from_slice(PAIRS_START);
     for (i, field) in view.fields()?.enumerate() {
         let (key, value) = field?;
         out.extend_from_slice(if i > 0 { b",[" } else { b"[" });
         match key {
             FieldKey::Name(name) => put_text(name.as_bytes(), out),
-            FieldKey::Value(key) => put_view::<MODE>(&key, depth, out)?,
+            FieldKey::Value(key) => put(&key, out)?,
         }
         out.push(b',');
-        put_view::<MODE>(&value, depth, out)?;
+        put(&value, out)?;
         out.push(b']');
     }
-    out.extend_from_slice(b"]}");
+    out.extend_from_slice(PAIRS_END);
     Ok(())
 }
 
-/// Returns whether a map has the name of a form, and must be written as `$literal`.
-fn needs_literal(view: &View<'_>) -> Result<bool, Malformed> {
-    let is_inside = |view: &View<'_>| view.is_array() || view.is_map();
-    let (mut has_form, mut is_deep) = (false, false);
-    for field in view.fields()? {
-        let (FieldKey::Name(name), value) = field? else { return Ok(false) };
-        has_form |= extended::is_form(name);
-        is_deep |= is_inside(&value) && name != "$binary";
-        if name == "$binary" && value.is_map() {
-            for field in value.fields()? {
-                is_deep |= is_inside(&field?.1);
-            }
-        }
-    }
-    // A deep map is none that stays as it is. It is not decoded: each level would be, with all
-    // below.
-    let must = |value: &Value| value.as_map().is_none_or(extended::needs_literal);
-    Ok(has_form && (is_deep || must(&view.to_value()?)))
-}
-
-fn put_comma(index: usize, out: &mut Vec<u8>) {
+pub(super) fn put_comma(index: usize, out: &mut Vec<u8>) {
     if index > 0 {
         out.push(b',');
     }
@@ -346,34 +271,28 @@ fn put_bool(value: bool, out: &mut Vec<u8>) {
 
 fn put_float(value: f64, out: &mut Vec<u8>) {
     if !value.is_finite() {
-        return extended::put_not_finite(value, out);
+        return put_not_finite(value, out);
     }
     let mut text = [0; 48];
     let len = float_text(value, &mut text);
     out.extend_from_slice(&text[..len]);
 }
 
-fn put_bytes<const MODE: bool>(bytes: &[u8], out: &mut Vec<u8>) {
-    if MODE == EXTENDED {
-        return extended::put_binary(bytes, out);
-    }
+fn put_bytes(bytes: &[u8], out: &mut Vec<u8>) {
     out.push(b'"');
     put_base64(bytes, out);
     out.push(b'"');
 }
 
-fn put_datetime<const MODE: bool>(time: DateTime, out: &mut Vec<u8>) {
-    if MODE == EXTENDED || !time.has_rfc3339() {
-        return extended::put_date(time, out);
+fn put_datetime(time: DateTime, out: &mut Vec<u8>) {
+    if !time.has_rfc3339() {
+        return put_date(time, out);
     }
     // Writing to memory cannot fail.
     let _written = write!(out, "\"{time}\"");
 }
 
-fn put_uuid<const MODE: bool>(bytes: &[u8; 16], out: &mut Vec<u8>) {
-    if MODE == EXTENDED {
-        return extended::put_uuid(bytes, out);
-    }
+fn put_uuid(bytes: &[u8; 16], out: &mut Vec<u8>) {
     // Writing to memory cannot fail.
     let _written = write!(out, "\"{}\"", UuidText(bytes));
 }
