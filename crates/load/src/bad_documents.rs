@@ -2,12 +2,13 @@
 
 use crate::error::LoadError;
 use crate::input::Input;
-use flagstone::Refused;
+use crate::marks::{CopiesEnd, Marks, START_OVER};
 use flagstone::bulk::{Chunk, Place};
+use flagstone::{Batch, Refused};
 use std::fs::File;
-use std::io::{BufWriter, Seek, SeekFrom, Write};
+use std::io::{self, BufWriter, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Finds the lines of documents of a chunk, in ascending order, so that no byte is counted twice.
 pub(crate) struct Places<'a> {
@@ -34,19 +35,15 @@ impl<'a> Places<'a> {
         format!("{}:{place}: {reason}", input.name)
     }
 
-    /// Appends a copy of the document `text` at byte `at` of the chunk to `copies`, after a line
-    /// with its description.
-    pub(crate) fn append_copy(
-        &self,
-        (at, text): (usize, &[u8]),
-        description: &str,
-        copies: &mut Vec<u8>,
-    ) {
+    /// Returns a copy of the document `text` at byte `at` of the chunk, after a line with its
+    /// description.
+    pub(crate) fn copy(&self, (at, text): (usize, &[u8]), description: &str) -> BadCopy {
         let is_cut = self.chunk.is_cut && at + text.len() == self.chunk.bytes.len();
         let cut = if is_cut { " (only its beginning follows)" } else { "" };
-        copies.extend_from_slice(format!("# {description}{cut}\n").as_bytes());
-        copies.extend_from_slice(text.strip_suffix(b"\n").unwrap_or(text));
-        copies.push(b'\n');
+        let mut copy = format!("# {description}{cut}\n").into_bytes();
+        copy.extend_from_slice(text.strip_suffix(b"\n").unwrap_or(text));
+        copy.push(b'\n');
+        BadCopy { at, copy }
     }
 
     /// Returns the place of the byte `at`, which must not be before that of the last call.
@@ -61,11 +58,35 @@ impl<'a> Places<'a> {
     }
 }
 
+/// A copy of a bad document, with its reason.
+pub(crate) struct BadCopy {
+    /// The byte of the chunk at which the document begins.
+    pub(crate) at: usize,
+    copy: Vec<u8>,
+}
+
+impl BadCopy {
+    /// Returns the text of several copies.
+    pub(crate) fn text_of(copies: &[Self]) -> Vec<u8> {
+        copies.iter().flat_map(|copy| &copy.copy).copied().collect()
+    }
+}
+
 /// How a load treats documents that cannot be loaded.
 #[derive(Debug)]
 pub struct BadDocuments {
     /// The file that bad documents are copied to; without it the load stops.
-    copies: Option<(PathBuf, Mutex<BufWriter<File>>)>,
+    copies: Option<(PathBuf, Mutex<Copies>)>,
+}
+
+/// The file of bad documents.
+#[derive(Debug)]
+struct Copies {
+    file: BufWriter<File>,
+    /// What the file holds by now, the buffer included.
+    end: CopiesEnd,
+    /// How much of that is synced.
+    synced: CopiesEnd,
 }
 
 impl BadDocuments {
@@ -87,25 +108,53 @@ impl BadDocuments {
             return Err(LoadError::Usage(text));
         }
         let mut options = File::options();
-        let file = options.write(true).create(true).truncate(false).open(path);
+        let file = options.read(true).write(true).create(true).truncate(false).open(path);
         let file = file.map_err(|error| LoadError::io("create", path, &error))?;
-        Ok(Self { copies: Some((path.to_owned(), Mutex::new(BufWriter::new(file)))) })
+        let (end, synced) = (CopiesEnd::default(), CopiesEnd::default());
+        let copies = Copies { file: BufWriter::new(file), end, synced };
+        Ok(Self { copies: Some((path.to_owned(), Mutex::new(copies))) })
     }
 
-    /// Empties the file at the start of a load, unless the load continues another one.
+    fn lock(&self) -> Option<(&Path, MutexGuard<'_, Copies>)> {
+        let (path, copies) = self.copies.as_ref()?;
+        Some((path, copies.lock().unwrap_or_else(PoisonError::into_inner)))
+    }
+
+    /// Empties the file at the start of a load. If the load has `marks` and continues another one,
+    /// cuts the file to what that one had copied before its last mark: the rest is copied again.
     ///
     /// # Errors
-    /// When the file cannot be emptied.
-    pub fn begin(&self, continues: bool) -> Result<(), LoadError> {
-        let Some((path, file)) = &self.copies else { return Ok(()) };
-        let mut file = file.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_file = file.get_ref().metadata().is_ok_and(|about| about.is_file());
-        let begun = match (is_file, continues) {
-            (false, _) => Ok(()),
-            (true, false) => file.get_ref().set_len(0),
-            (true, true) => file.seek(SeekFrom::End(0)).map(|_end| ()),
-        };
-        begun.map_err(|error| LoadError::io("empty", path, &error))
+    /// When the file cannot be emptied; Usage when it is not the file of the load that is
+    /// continued.
+    pub fn begin(&self, marks: Option<&Marks>) -> Result<(), LoadError> {
+        let Some((path, mut copies)) = self.lock() else { return Ok(()) };
+        let is_file = copies.file.get_ref().metadata().is_ok_and(|about| about.is_file());
+        if !is_file && marks.is_some() {
+            let text = format!(
+                "{}: expected a regular file for bad lines of a load that can be continued",
+                path.display()
+            );
+            return Err(LoadError::Usage(text));
+        }
+        if !is_file {
+            return Ok(());
+        }
+        let known = marks.and_then(Marks::copies);
+        copies.begin(known).map_err(|error| LoadError::io("read or empty", path, &error))?;
+        match known {
+            Some((bytes, sum)) if (copies.end.bytes, copies.end.sum.value()) != (bytes, sum) => {
+                let found = match copies.end.bytes < bytes {
+                    true => format!("found {}", copies.end.bytes),
+                    false => "found others".to_owned(),
+                };
+                Err(LoadError::Usage(format!(
+                    "{}: expected the {bytes} bytes to which the load that was stopped had copied \
+                     bad lines, {found}; {START_OVER}",
+                    path.display()
+                )))
+            }
+            _ => copies.cut().map_err(|error| LoadError::io("cut", path, &error)),
+        }
     }
 
     /// Returns whether bad documents are copied to a file.
@@ -117,10 +166,47 @@ impl BadDocuments {
     ///
     /// # Errors
     /// When the file cannot be written.
-    pub fn write(&self, copies: &[u8]) -> Result<(), LoadError> {
-        let Some((path, file)) = &self.copies else { return Ok(()) };
-        let mut file = file.lock().unwrap_or_else(PoisonError::into_inner);
-        file.write_all(copies).map_err(|error| LoadError::io("write", path, &error))
+    pub fn write(&self, text: &[u8]) -> Result<(), LoadError> {
+        let Some((path, mut copies)) = self.lock() else { return Ok(()) };
+        copies.write(text).map_err(|error| LoadError::io("write", path, &error))
+    }
+
+    /// Writes copies, and commits them by `commit` with the end of the file: both or neither. Other
+    /// writers wait meanwhile, so that the end is that of the copies which are committed.
+    pub(crate) fn write_with(
+        &self,
+        text: &[u8],
+        commit: impl FnOnce(CopiesEnd) -> flagstone::Result<()>,
+    ) -> Result<flagstone::Result<()>, LoadError> {
+        let Some((path, mut copies)) = self.lock() else { return Ok(commit(CopiesEnd::default())) };
+        let before = copies.end;
+        let written = copies.write(text).and_then(|()| copies.sync());
+        let committed = match written {
+            Ok(()) => Ok(commit(copies.end)),
+            Err(error) => Err(LoadError::io("write", path, &error)),
+        };
+        if !matches!(committed, Ok(Ok(()))) {
+            copies.end = before;
+            let cut = copies.cut();
+            if committed.is_ok() {
+                cut.map_err(|error| LoadError::io("cut", path, &error))?;
+            }
+        }
+        committed
+    }
+
+    /// Syncs the file if it has grown, and puts its end into `batch`, which a mark is in: for loads
+    /// of one thread.
+    ///
+    /// # Errors
+    /// When the file cannot be written; as [`Batch::put`].
+    pub fn mark(&self, batch: &mut Batch, marks: &Marks) -> Result<(), LoadError> {
+        let Some((path, mut copies)) = self.lock() else { return Ok(()) };
+        if copies.end == copies.synced {
+            return Ok(());
+        }
+        copies.sync().map_err(|error| LoadError::io("write", path, &error))?;
+        Ok(marks.put_copies(batch, copies.end)?)
     }
 
     /// Writes buffered bytes to the file.
@@ -128,9 +214,53 @@ impl BadDocuments {
     /// # Errors
     /// When the file cannot be written.
     pub fn flush(&self) -> Result<(), LoadError> {
-        let Some((path, file)) = &self.copies else { return Ok(()) };
-        let mut file = file.lock().unwrap_or_else(PoisonError::into_inner);
-        file.flush().map_err(|error| LoadError::io("write", path, &error))
+        let Some((path, mut copies)) = self.lock() else { return Ok(()) };
+        copies.file.flush().map_err(|error| LoadError::io("write", path, &error))
+    }
+}
+
+impl Copies {
+    /// Reads the first bytes of the file, as many as `known`.
+    fn begin(&mut self, known: Option<(u64, u64)>) -> io::Result<()> {
+        self.end = CopiesEnd::default();
+        let file = self.file.get_mut();
+        file.rewind()?;
+        let mut rest = file.take(known.map_or(0, |(bytes, _)| bytes));
+        let mut part = vec![0; 1 << 16];
+        loop {
+            match rest.read(&mut part) {
+                Ok(0) => break,
+                Ok(len) => self.end = self.end.then(&part[..len]),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes what is in the file after its end, as far as it is known.
+    fn cut(&mut self) -> io::Result<()> {
+        // What the buffer holds is to be cut as well, so it need not be written.
+        let file = self.file.get_ref().try_clone()?;
+        let old = std::mem::replace(&mut self.file, BufWriter::new(file));
+        let _discarded = old.into_parts();
+        self.file.get_ref().set_len(self.end.bytes)?;
+        self.file.get_mut().seek(SeekFrom::Start(self.end.bytes))?;
+        self.synced = self.end;
+        Ok(())
+    }
+
+    fn write(&mut self, text: &[u8]) -> io::Result<()> {
+        self.file.write_all(text)?;
+        self.end = self.end.then(text);
+        Ok(())
+    }
+
+    fn sync(&mut self) -> io::Result<()> {
+        self.file.flush()?;
+        self.file.get_ref().sync_data()?;
+        self.synced = self.end;
+        Ok(())
     }
 }
 

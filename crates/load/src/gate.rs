@@ -41,6 +41,16 @@ impl Gate {
         self.bell.wait(inside).unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Waits until the chunks of all tasks before `task` were admitted. Returns false if the gate
+    /// is closed. Until the task ends, no other enters.
+    pub(crate) fn wait_for(&self, task: u64) -> bool {
+        let mut inside = self.lock();
+        while !inside.is_closed && inside.task != task {
+            inside = self.wait(inside);
+        }
+        !inside.is_closed
+    }
+
     /// Waits until the chunks of all tasks before `task` were admitted, and `bytes` more fit.
     /// Returns `None` if the gate is closed: the load stops.
     pub(crate) fn enter(self: &Arc<Self>, task: u64, bytes: u64) -> Option<Permit> {

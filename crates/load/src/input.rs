@@ -3,6 +3,7 @@
 
 use crate::error::LoadError;
 use crate::lines::LineCounts;
+use crate::packed::{self, Consumed, Counted, Packing};
 use crate::table::TableFormat;
 use flagstone::bulk::{Chunk, Place};
 use std::fmt;
@@ -11,8 +12,7 @@ use std::io::{self, Cursor, Read};
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
 /// What the text of an input is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -33,6 +33,7 @@ pub struct Input {
     pub(crate) bytes: Option<u64>,
     pub(crate) form: Form,
     pub(crate) format: Format,
+    window_log: u32,
 }
 
 /// A function that appends the documents of a range to a buffer, one JSON document a line, each
@@ -68,41 +69,19 @@ pub(crate) enum Shape {
     Documents,
 }
 
-/// The number of bytes read of a stream, before decompression.
-#[derive(Clone, Default)]
-pub(crate) struct Consumed(Arc<AtomicU64>);
-
-impl Consumed {
-    /// Returns the number of bytes since the last call.
-    pub(crate) fn take(&self) -> u64 {
-        self.0.swap(0, Ordering::Relaxed)
-    }
-}
-
-struct Counted<R> {
-    input: R,
-    consumed: Consumed,
-}
-
-impl<R: Read> Read for Counted<R> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let read = self.input.read(buffer)?;
-        self.consumed.0.fetch_add(read as u64, Ordering::Relaxed);
-        Ok(read)
-    }
-}
-
 /// How many bytes of an input are examined to find its form.
 const HEAD_BYTES: usize = 4096;
-const ZSTD_MAGIC: [u8; 4] = [0x28, 0xB5, 0x2F, 0xFD];
-const GZIP_MAGIC: [u8; 2] = [0x1F, 0x8B];
+/// The largest window of zstd that is allowed, as a power of two, unless a load says otherwise:
+/// 128 MiB of memory, as much as `zstd -d` allows.
+const WINDOW_LOG: u32 = 27;
 
 impl Input {
     /// Opens the file at `path`: JSON lines or a JSON array, plain or compressed by zstd or gzip.
     /// `-` is stdin, of which nothing is read before its turn.
     ///
     /// # Errors
-    /// When the file cannot be opened or read, or is a directory.
+    /// When the file cannot be opened or read, or is a directory; Usage when it begins as something
+    /// else does, such as UTF-16 or bzip2.
     pub fn open(path: &Path) -> Result<Self, LoadError> {
         Self::open_as(path, Format::Json)
     }
@@ -127,29 +106,49 @@ impl Input {
                 let mut head = [0; HEAD_BYTES];
                 let len =
                     read_head(&mut At { file: &file, offset: 0 }, &mut head).map_err(refused)?;
+                if Packing::of(&head[..len]).is_none() {
+                    let checked = packed::check_text(&head[..len]);
+                    checked.map_err(|why| LoadError::Usage(format!("{name}:{why}")))?;
+                }
                 // Files of the kernel have the length 0 and are not empty.
                 let is_as_told = (len as u64) <= about.len();
                 let is_lines = format == Format::Json && shape_of(&head[..len]) == Shape::Lines;
-                if is_as_told && is_lines && !is_compressed(&head[..len]) {
+                if is_as_told && is_lines && Packing::of(&head[..len]).is_none() {
                     let form = Form::Plain(file, Mutex::default());
-                    return Ok(Self { name, bytes: Some(about.len()), form, format });
+                    let bytes = Some(about.len());
+                    return Ok(Self { name, bytes, form, format, window_log: WINDOW_LOG });
                 }
             }
             (Box::new(file), about.is_file().then_some(about.len()))
         };
-        Ok(Self { name, bytes, form: Form::Stream(Mutex::new(Some(file))), format })
+        let form = Form::Stream(Mutex::new(Some(file)));
+        Ok(Self { name, bytes, form, format, window_log: WINDOW_LOG })
+    }
+
+    /// Allows zstd to use windows of `2^log` bytes, up to 31: as much memory. `zstd --long=31`
+    /// makes files that need it. Otherwise it is 27.
+    #[must_use]
+    pub fn window_log(mut self, log: u32) -> Self {
+        self.window_log = log.clamp(10, 31);
+        self
     }
 
     /// Returns an input whose documents `make` generates for the numbers in `range`; `name` is for
     /// messages.
     pub fn made(name: &str, range: Range<u64>, make: MakeLines) -> Self {
         let form = Form::Made(make, range);
-        Self { name: name.into(), bytes: None, form, format: Format::Json }
+        let (name, format) = (name.into(), Format::Json);
+        Self { name, bytes: None, form, format, window_log: WINDOW_LOG }
     }
 
     /// Returns the length of the file, compressed or not, if known.
     pub const fn bytes(&self) -> Option<u64> {
         self.bytes
+    }
+
+    /// Opens `file`, the stream of this input.
+    pub(crate) fn stream(&self, file: Box<dyn Read + Send>) -> Result<Stream, StreamError> {
+        Stream::new(file, self.window_log)
     }
 
     /// Returns the place at which `chunk` begins in this input.
@@ -171,23 +170,37 @@ impl fmt::Debug for Input {
     }
 }
 
+/// Why a stream cannot be read.
+pub(crate) enum StreamError {
+    Input(io::Error),
+    /// It holds something else; the text begins with the place.
+    NoText(String),
+}
+
+impl From<io::Error> for StreamError {
+    fn from(error: io::Error) -> Self {
+        Self::Input(error)
+    }
+}
+
 impl Stream {
     /// Opens `file`. Its first bytes determine its form.
-    pub(crate) fn new(file: Box<dyn Read + Send>) -> io::Result<Self> {
+    fn new(file: Box<dyn Read + Send>, window_log: u32) -> Result<Self, StreamError> {
         let consumed = Consumed::default();
-        let mut file = Counted { input: file, consumed: consumed.clone() };
+        let mut file = Counted::new(file, consumed.clone());
         let (head, len) = head_of(&mut file)?;
-        let is_zstd = head[..len].starts_with(&ZSTD_MAGIC);
-        let is_gzip = head[..len].starts_with(&GZIP_MAGIC);
+        let packing = Packing::of(&head[..len]);
         let whole = Cursor::new(head).take(len as u64).chain(file);
-        let mut text: Box<dyn Read + Send> = if is_zstd {
-            Box::new(zstd::stream::read::Decoder::new(whole)?)
-        } else if is_gzip {
-            Box::new(flate2::read::MultiGzDecoder::new(whole))
-        } else {
-            Box::new(whole)
+        let mut text: Box<dyn Read + Send> = match packing {
+            Some(packing) => packed::unpack(packing, whole, window_log, consumed.clone())?,
+            None => Box::new(whole),
         };
         let (head, len) = head_of(&mut text)?;
+        let checked = match packing {
+            Some(_) => packed::check_unpacked(&head[..len]),
+            None => packed::check_text(&head[..len]),
+        };
+        checked.map_err(StreamError::NoText)?;
         let shape = shape_of(&head[..len]);
         Ok(Self { text: Box::new(Cursor::new(head).take(len as u64).chain(text)), shape, consumed })
     }
@@ -210,10 +223,6 @@ fn read_head(input: &mut impl Read, head: &mut [u8]) -> io::Result<usize> {
         }
     }
     Ok(len)
-}
-
-fn is_compressed(head: &[u8]) -> bool {
-    head.starts_with(&ZSTD_MAGIC) || head.starts_with(&GZIP_MAGIC)
 }
 
 /// Returns the shape of the text that begins so. A first line that is an opening brace alone is the

@@ -1,17 +1,20 @@
 //! What the parsers and writers of a load share.
 
-use crate::bad_documents::BadDocuments;
+use crate::bad_documents::{BadCopy, BadDocuments};
 use crate::control::Control;
 use crate::error::LoadError;
 use crate::gate::Permit;
 use crate::input::Input;
+use crate::key::Key;
 use crate::lane::{Lane, Piece, Slot};
-use crate::marks::{self, Marks, Position};
+use crate::marks::{self, LoadId, Mark, Marks, Position};
+use crate::sum::Sum;
 use crate::table::{RecordParser, Table};
 use crate::totals::{Count, OnCommit, Totals};
 use flagstone::bulk::Chunk;
 use flagstone::{
-    Batch, Collection, Database, Durability, EntryOptions, Error, ErrorKind, JsonOptions,
+    Batch, Collection, Database, DocumentParser, Durability, EntryOptions, Error, ErrorKind,
+    JsonOptions, ParsedDocument, Refused,
 };
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -49,7 +52,8 @@ impl Mode {
 pub(crate) struct Job {
     pub(crate) database: Database,
     pub(crate) collection: Collection,
-    pub(crate) key_path: String,
+    pub(crate) key: Key,
+    pub(crate) load: LoadId,
     pub(crate) mode: Mode,
     /// Whether writers get the text of documents: the mode needs it, or an index may refuse some.
     pub(crate) keeps_text: bool,
@@ -64,7 +68,7 @@ pub(crate) struct Job {
     pub(crate) on_commit: Option<OnCommit>,
     pub(crate) marks: Option<Marks>,
     pub(crate) control: Arc<Control>,
-    pub(crate) totals: Totals,
+    pub(crate) totals: Arc<Totals>,
     /// One for each writer.
     pub(crate) lanes: Vec<Lane<Work>>,
     pub(crate) parsers: AtomicUsize,
@@ -76,14 +80,14 @@ pub(crate) struct Work {
     pub(crate) count: Count,
     /// The input and offset of the chunk, for messages.
     pub(crate) rank: crate::control::Rank,
-    /// The place after the last document of the batch.
-    pub(crate) end: Position,
+    /// Everything of the lane before it is in this batch or an earlier one.
+    pub(crate) mark: Mark,
     /// Whether it is the last of its chunk in its lane.
     pub(crate) is_last: bool,
     /// Whether nothing after it is loaded.
     pub(crate) is_end: bool,
-    /// Copies of the chunk's bad documents.
-    pub(crate) bad: Vec<u8>,
+    /// Copies of the bad documents before the mark that are in no earlier batch.
+    pub(crate) bad: Vec<BadCopy>,
     /// Where the documents come from, if the job keeps the text.
     pub(crate) source: Option<Source>,
     pub(crate) number: u64,
@@ -102,6 +106,8 @@ pub(crate) struct Text {
     pub(crate) input: usize,
     pub(crate) chunk: Chunk,
     pub(crate) table: Option<Arc<Table>>,
+    /// The checksum of all text before the chunk, if the load has marks.
+    pub(crate) before: Option<Sum>,
 }
 
 /// What turns the documents of a text into JSON.
@@ -148,10 +154,20 @@ impl Job {
         self.lanes[lane].push(Slot { chunk: work.number, part }, work);
     }
 
+    /// Parses the document at `place`, and finds its key.
+    pub(crate) fn parse<'p>(
+        &self,
+        parser: &'p mut DocumentParser,
+        json: &[u8],
+        place: Position,
+    ) -> Result<ParsedDocument<'p>, Refused> {
+        self.key.parse_document(parser, json, place, self.load)
+    }
+
     /// Removes the marks of a load that is complete.
     pub(crate) fn remove_marks(&self) -> Result<(), LoadError> {
         match self.marks {
-            Some(_) => marks::remove(&self.database, &self.collection.name()),
+            Some(_) => marks::remove(&self.database, &self.collection),
             None => Ok(()),
         }
     }

@@ -32,6 +32,7 @@ mod error;
 
 mod gate;
 mod lane;
+mod sum;
 mod totals;
 
 mod lines;
@@ -40,11 +41,15 @@ mod table;
 
 mod records;
 
+mod packed;
+
 mod input;
 
-mod bad_documents;
 mod control;
 mod marks;
+
+mod bad_documents;
+mod key;
 
 mod job;
 mod read;
@@ -57,11 +62,15 @@ mod pipeline;
 #[cfg(test)]
 mod stories;
 
+#[cfg(test)]
+mod resumes;
+
 pub use bad_documents::BadDocuments;
 pub use error::LoadError;
 pub use input::{Format, Input, MakeLines};
 pub use job::Mode;
-pub use marks::{Marks, Position, remove as remove_marks};
+pub use key::Key;
+pub use marks::{Marks, Position, identity_of, remove as remove_marks};
 pub use pipeline::{Outcome, Plan, Unwatched, Watcher};
-pub use table::TableFormat;
+pub use table::{FieldType, TableFormat};
 pub use totals::{Count, OnCommit};

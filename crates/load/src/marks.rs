@@ -1,8 +1,25 @@
 //! How far a load came: a mark of each writer, in a keyspace of the database. A mark is committed
 //! together with the documents before it, so a load that continues puts each document once.
+//!
+//! ```text
+//! id                  history, number, time of the load, its settings: what the rest belongs to
+//! id writer           number of the load, input, offset, checksum of all text before it
+//! id FF FF "copies"   number of the load, bytes and checksum of the file of bad documents
+//! ```
+//! `id` is that of the collection. The first key ends with the documents: when the collection is
+//! dropped or cleared, or documents are removed by range or filter, flagstone removes it.
 
 use crate::error::LoadError;
-use flagstone::{Batch, Database, Keyspace, KeyspaceOptions, Routing};
+use crate::sum::Sum;
+use flagstone::{Batch, Collection, Database, Keyspace, KeyspaceOptions, Routing};
+use std::collections::hash_map::RandomState;
+use std::fmt::Display;
+use std::fs::File;
+use std::hash::BuildHasher;
+use std::io::{self, Read};
+use std::path::Path;
+use std::str::{FromStr, SplitAsciiWhitespace};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 /// A place in the inputs: the number of the input, and an offset in its text; of tables with typed
 /// columns, a number of rows.
@@ -14,29 +31,71 @@ pub struct Position {
     pub offset: u64,
 }
 
+/// A place up to which a writer has come.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Mark {
+    pub(crate) place: Position,
+    /// The checksum of all text of the inputs before the place.
+    pub(crate) sum: u64,
+}
+
+/// The end of the file of bad documents.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct CopiesEnd {
+    pub(crate) bytes: u64,
+    /// The checksum of all its bytes.
+    pub(crate) sum: Sum,
+}
+
+/// When a load began, and a random number: no other load has both.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct LoadId {
+    /// Milliseconds since 1970.
+    pub(crate) began: u64,
+    pub(crate) number: u64,
+}
+
 /// The marks of one load.
 #[derive(Debug)]
 pub struct Marks {
     keyspace: Keyspace,
-    /// The keys of the marks begin with it: the name of the collection and a zero byte.
-    prefix: Vec<u8>,
+    /// The keys of the marks begin with it: the id of the collection.
+    prefix: [u8; 4],
+    load: LoadId,
     /// For each writer, the documents before this place were loaded earlier.
-    loaded: Vec<Position>,
+    loaded: Vec<Mark>,
+    /// The bytes of the file of bad documents that belong to the marks, and their checksum.
+    copies: Option<(u64, u64)>,
     continues: bool,
 }
 
 /// The keyspace of the marks. Its name cannot be that of a collection in use: those hold documents.
 const KEYSPACE: &str = "flagstone.loads";
 
+impl CopiesEnd {
+    /// Returns the end after `text` was appended.
+    pub(crate) fn then(self, text: &[u8]) -> Self {
+        Self { bytes: self.bytes + text.len() as u64, sum: self.sum.then(text) }
+    }
+}
+
+impl LoadId {
+    /// Returns the id of a load that begins now.
+    pub(crate) fn now() -> Self {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Self { began: since.as_millis() as u64, number: RandomState::new().hash_one(since) }
+    }
+}
+
 impl Marks {
-    /// Opens the marks of the load of `inputs` into `collection` that was stopped, if there is one,
-    /// or begins new ones. `settings` are the other settings that must be the same.
+    /// Opens the marks of the load into `collection` that was stopped, if there is one, or begins
+    /// new ones. `settings` are what must be the same, such as the names of the inputs.
     ///
     /// # Errors
     /// Usage when the load that was stopped had other inputs or settings. Those of the database.
     pub fn open(
         database: &Database,
-        collection: &str,
+        collection: &Collection,
         settings: &[(&str, String)],
         writers: u16,
     ) -> Result<Self, LoadError> {
@@ -45,20 +104,62 @@ impl Marks {
             Some(keyspace) => keyspace,
             None => database.keyspace_with(KEYSPACE, options)?,
         };
-        let prefix = [collection.as_bytes(), b"\0"].concat();
-        let Some(known) = keyspace.get(&prefix)? else {
-            let text: String =
-                settings.iter().map(|(name, value)| format!("{name}\t{value}\n")).collect();
-            keyspace.put(&prefix, format!("writers\t{writers}\n{text}"))?;
-            let loaded = vec![Position::default(); usize::from(writers)];
-            return Ok(Self { keyspace, prefix, loaded, continues: false });
+        let prefix = collection.id().to_be_bytes();
+        let history = format!("{:016x}", database.snapshot().version().history());
+        let new = || Self {
+            keyspace: keyspace.clone(),
+            prefix,
+            load: LoadId::now(),
+            loaded: vec![Mark::default(); usize::from(writers)],
+            copies: None,
+            continues: false,
         };
-        let known = String::from_utf8_lossy(&known).into_owned();
-        let mut lines = known.lines().filter_map(|line| line.split_once('\t'));
-        let writers = lines.next().and_then(|(_, count)| count.parse().ok()).unwrap_or(writers);
-        let known: Vec<(&str, &str)> = lines.collect();
-        let now: Vec<(&str, &str)> =
-            settings.iter().map(|(name, value)| (*name, &**value)).collect();
+        if let Some(head) = keyspace.get(prefix)? {
+            let mut known = new();
+            if known.take_up(&String::from_utf8_lossy(&head), &history, settings, collection)? {
+                return Ok(known);
+            }
+        }
+        let marks = new();
+        let LoadId { began, number } = marks.load;
+        let mut head = format!("{history} {number:016x} {began} {writers}\n");
+        for (name, value) in settings {
+            head.push_str(&format!("{name}\t{}\n", line(value)));
+        }
+        // What an earlier load has left does not belong to this one.
+        let (start, end) = range_of(prefix);
+        let mut batch = database.batch();
+        batch.delete_range(&marks.keyspace, start, end)?;
+        batch.put(&marks.keyspace, prefix, head)?;
+        database.commit(batch)?;
+        Ok(marks)
+    }
+
+    /// Reads the marks whose first value is `head`. Returns false if their documents are gone.
+    fn take_up(
+        &mut self,
+        head: &str,
+        history: &str,
+        settings: &[(&str, String)],
+        collection: &Collection,
+    ) -> Result<bool, LoadError> {
+        let (first, rest) = head.split_once('\n').unwrap_or((head, ""));
+        let mut words = first.split_ascii_whitespace();
+        // A backup or a repair need not have what the marks count.
+        if words.next() != Some(history) {
+            return Ok(false);
+        }
+        let number = words.next().and_then(|word| u64::from_str_radix(word, 16).ok());
+        let (Some(number), Some(began), Some(writers)) =
+            (number, next::<u64>(&mut words), next::<u16>(&mut words))
+        else {
+            return Err(bad(head));
+        };
+        let known: Vec<(&str, &str)> =
+            rest.lines().filter_map(|line| line.split_once('\t')).collect();
+        let now: Vec<(&str, String)> =
+            settings.iter().map(|(name, value)| (*name, line(value))).collect();
+        let now: Vec<(&str, &str)> = now.iter().map(|(name, value)| (*name, &**value)).collect();
         if let Some(at) = (0..known.len().max(now.len())).find(|at| known.get(*at) != now.get(*at))
         {
             let show = |side: Option<&(&str, &str)>| {
@@ -66,41 +167,69 @@ impl Marks {
             };
             let (known, now) = (show(known.get(at)), show(now.get(at)));
             return Err(LoadError::Usage(format!(
-                "a load into {collection} was stopped that had {known}: found {now}; \
-                 without --resume the load begins at the start"
+                "a load into {} was stopped that had {known}: found {now}; {START_OVER}",
+                collection.name()
             )));
         }
-        let mut marks = Self { keyspace, prefix, loaded: Vec::new(), continues: true };
-        marks.loaded = (0..writers).map(|writer| marks.read(writer)).collect::<Result<_, _>>()?;
-        Ok(marks)
+        self.load = LoadId { began, number };
+        self.loaded =
+            (0..writers).map(|writer| self.read_mark(writer)).collect::<Result<_, _>>()?;
+        if self.end().place > Position::default()
+            && collection.stored().scan_all().next().transpose()?.is_none()
+        {
+            return Ok(false);
+        }
+        self.copies = self.read_copies()?;
+        self.continues = true;
+        Ok(true)
     }
 
     fn key(&self, writer: u16) -> Vec<u8> {
         [&self.prefix[..], &writer.to_be_bytes()].concat()
     }
 
-    fn read(&self, writer: u16) -> Result<Position, LoadError> {
-        let Some(mark) = self.keyspace.get(self.key(writer))? else {
-            return Ok(Position::default());
-        };
-        let bad = || {
-            let text = format!(
-                "keyspace {KEYSPACE:?}: expected the number of an input and an offset, found {}",
-                mark.escape_ascii()
-            );
-            LoadError::Io(text)
-        };
-        let text = std::str::from_utf8(&mark).map_err(|_not_utf8| bad())?;
-        let (input, offset) = text.split_once(' ').ok_or_else(bad)?;
-        match (input.parse(), offset.parse()) {
-            (Ok(input), Ok(offset)) => Ok(Position { input, offset }),
-            _ => Err(bad()),
+    fn copies_key(&self) -> Vec<u8> {
+        [&self.prefix[..], b"\xFF\xFFcopies"].concat()
+    }
+
+    /// Reads what this load has put under `key` and parses it by `parse`, without the number of the
+    /// load.
+    fn read<T>(
+        &self,
+        key: &[u8],
+        parse: impl FnOnce(&mut SplitAsciiWhitespace<'_>) -> Option<T>,
+    ) -> Result<Option<T>, LoadError> {
+        let Some(bytes) = self.keyspace.get(key)? else { return Ok(None) };
+        let text = String::from_utf8_lossy(&bytes);
+        let mut words = text.split_ascii_whitespace();
+        let number = words.next().and_then(|word| u64::from_str_radix(word, 16).ok());
+        match number {
+            None => Err(bad(&text)),
+            Some(number) if number != self.load.number => Ok(None),
+            Some(_) => parse(&mut words).map(Some).ok_or_else(|| bad(&text)),
         }
+    }
+
+    fn read_mark(&self, writer: u16) -> Result<Mark, LoadError> {
+        let mark = self.read(&self.key(writer), |words| {
+            let place = Position { input: next(words)?, offset: next(words)? };
+            Some(Mark { place, sum: next(words)? })
+        });
+        mark.map(Option::unwrap_or_default)
+    }
+
+    fn read_copies(&self) -> Result<Option<(u64, u64)>, LoadError> {
+        self.read(&self.copies_key(), |words| Some((next(words)?, next(words)?)))
     }
 
     /// Returns the number of writers of the load, which decides the writer of each key.
     pub(crate) const fn writers(&self) -> usize {
         self.loaded.len()
+    }
+
+    /// Returns the id of the load, that of the one that is continued.
+    pub(crate) const fn load(&self) -> LoadId {
+        self.load
     }
 
     /// Returns whether there was a load that was stopped.
@@ -109,27 +238,94 @@ impl Marks {
     }
 
     /// Returns the place up to which the load that was stopped has come.
-    pub(crate) fn end(&self) -> Position {
-        self.loaded.iter().max().copied().unwrap_or_default()
+    pub(crate) fn end(&self) -> Mark {
+        self.loaded.iter().max_by_key(|mark| mark.place).copied().unwrap_or_default()
     }
 
     /// Returns the first place whose document may not be loaded yet.
     pub fn start(&self) -> Position {
-        self.loaded.iter().min().copied().unwrap_or_default()
+        self.loaded.iter().map(|mark| mark.place).min().unwrap_or_default()
+    }
+
+    /// Returns how many bytes of the file of bad documents belong to the marks, and their checksum.
+    pub(crate) const fn copies(&self) -> Option<(u64, u64)> {
+        self.copies
     }
 
     /// Returns whether the document at `place`, which belongs to `writer`, was loaded earlier.
     pub(crate) fn is_loaded(&self, writer: usize, place: Position) -> bool {
-        self.loaded.get(writer).is_some_and(|loaded| place < *loaded)
+        self.loaded.get(writer).is_some_and(|loaded| place < loaded.place)
     }
 
-    /// Puts into `batch` that the documents of `writer` before `place` are loaded with it.
+    /// Puts into `batch` that the rows of one writer before `place` are loaded with it, of inputs
+    /// whose identity is among the settings.
     ///
     /// # Errors
     /// As [`Batch::put`].
-    pub fn put(&self, batch: &mut Batch, writer: usize, place: Position) -> flagstone::Result<()> {
-        let Position { input, offset } = place;
-        batch.put(&self.keyspace, self.key(writer as u16), format!("{input} {offset}"))
+    pub fn put(&self, batch: &mut Batch, place: Position) -> flagstone::Result<()> {
+        self.put_mark(batch, 0, Mark { place, sum: 0 })
+    }
+
+    /// Puts into `batch` that the documents of `writer` before `mark` are loaded with it.
+    pub(crate) fn put_mark(
+        &self,
+        batch: &mut Batch,
+        writer: usize,
+        mark: Mark,
+    ) -> flagstone::Result<()> {
+        let Mark { place, sum } = mark;
+        // A writer may be ahead of the place at which the load continues.
+        if self.is_loaded(writer, place) {
+            return Ok(());
+        }
+        let text = format!("{:016x} {} {} {sum}", self.load.number, place.input, place.offset);
+        batch.put(&self.keyspace, self.key(writer as u16), text)
+    }
+
+    /// Puts into `batch` that the file of bad documents ends at `end` with it.
+    pub(crate) fn put_copies(&self, batch: &mut Batch, end: CopiesEnd) -> flagstone::Result<()> {
+        let text = format!("{:016x} {} {}", self.load.number, end.bytes, end.sum.value());
+        batch.put(&self.keyspace, self.copies_key(), text)
+    }
+}
+
+/// How to go on where a load cannot be continued.
+pub(crate) const START_OVER: &str = "without --resume the load begins at the start";
+
+/// Returns a setting as one line.
+fn line(value: &str) -> String {
+    value.replace('\n', "\\n")
+}
+
+fn next<T: FromStr>(words: &mut SplitAsciiWhitespace<'_>) -> Option<T> {
+    words.next()?.parse().ok()
+}
+
+fn bad(found: impl Display) -> LoadError {
+    LoadError::Io(format!("keyspace {KEYSPACE:?}: expected a mark of a load, found {found}"))
+}
+
+/// Returns the first key of the marks of a collection, and the one after the last.
+fn range_of(prefix: [u8; 4]) -> (Vec<u8>, Vec<u8>) {
+    (prefix.to_vec(), [&prefix[..], &[0xFF; 8]].concat())
+}
+
+/// Returns the length of a file and the checksum of all its bytes as text: the identity of an input
+/// of which a load that continues cannot read the first part alone.
+///
+/// # Errors
+/// When the file cannot be read.
+pub fn identity_of(path: &Path) -> Result<String, LoadError> {
+    let refused = |error: &io::Error| LoadError::io("read", path, error);
+    let mut file = File::open(path).map_err(|error| refused(&error))?;
+    let (mut part, mut sum, mut bytes) = (vec![0; 1 << 20], Sum::default(), 0);
+    loop {
+        match file.read(&mut part) {
+            Ok(0) => return Ok(format!("{bytes} bytes of checksum {:016x}", sum.value())),
+            Ok(len) => (sum, bytes) = (sum.then(&part[..len]), bytes + len as u64),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(refused(&error)),
+        }
     }
 }
 
@@ -137,14 +333,13 @@ impl Marks {
 ///
 /// # Errors
 /// Those of the database.
-pub fn remove(database: &Database, collection: &str) -> Result<(), LoadError> {
+pub fn remove(database: &Database, collection: &Collection) -> Result<(), LoadError> {
     let Some(keyspace) = database.existing_keyspace(KEYSPACE)? else { return Ok(()) };
-    let start = [collection.as_bytes(), b"\0"].concat();
-    let end = [collection.as_bytes(), b"\x01"].concat();
-    if keyspace.get(&start)?.is_some() {
+    let (start, end) = range_of(collection.id().to_be_bytes());
+    if keyspace.scan(start.clone()..end.clone()).next().transpose()?.is_some() {
         keyspace.delete_range(start..end)?;
     }
-    let is_empty = keyspace.scan_all().next().is_none();
+    let is_empty = keyspace.scan_all().next().transpose()?.is_none();
     drop(keyspace);
     if is_empty {
         database.drop_keyspace(KEYSPACE)?;

@@ -1,16 +1,18 @@
 //! A parser: turns chunks into batches, one or more for each writer.
 
-use crate::bad_documents::{Places, reason_of};
+use crate::bad_documents::{BadCopy, Places, reason_of};
 use crate::control::Rank;
 use crate::error::LoadError;
 use crate::gate::Permit;
 use crate::job::{Job, Mode, Parsing, Source, Text, ToJson, Work};
-use crate::marks::Position;
+use crate::marks::Mark;
 use crate::read::Parcel;
+use crate::sum::Sum;
 use crate::totals::Count;
 use crossbeam_channel::{Receiver, RecvTimeoutError};
 use flagstone::{Batch, DocumentParser, ErrorKind, ParsedDocument, Refused};
 use std::collections::HashSet;
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -40,6 +42,13 @@ struct Parse<'a> {
     input_bytes: u64,
     /// The batch that is filled, for each lane.
     open: Vec<Open>,
+    /// The number of bytes of the chunk up to which its documents are in batches or refused.
+    done: usize,
+    /// The checksum of all text up to `summed` bytes of the chunk, if the load has marks.
+    sum: Option<Sum>,
+    summed: usize,
+    /// Copies of the bad documents that were in no batch yet.
+    copies: Vec<BadCopy>,
 }
 
 /// A batch that is filled.
@@ -47,8 +56,6 @@ struct Parse<'a> {
 struct Open {
     batch: Batch,
     count: Count,
-    /// The place after the last document.
-    end: Position,
     /// How many batches of the chunk this lane has got.
     part: u32,
     /// If the text is kept, the numbers of the documents in the chunk.
@@ -67,38 +74,48 @@ enum Bad {
 
 impl<'a> Parse<'a> {
     fn new(job: &'a Job, parcel: Parcel) -> Self {
-        let Parcel { input, chunk, table, input_bytes, permit } = parcel;
-        let text = Arc::new(Text { input, chunk, table });
+        let Parcel { input, chunk, table, input_bytes, before, permit } = parcel;
+        let text = Arc::new(Text { input, chunk, table, before });
         let open = job.lanes.iter().map(|_| Open::default()).collect();
-        Self { job, text, permit: Arc::new(permit), input_bytes, open }
+        let (permit, sum, copies) = (Arc::new(permit), before, Vec::new());
+        Self { job, text, permit, input_bytes, open, done: 0, sum, summed: 0, copies }
     }
 
     fn run(mut self, parser: &mut DocumentParser, to_json: &mut ToJson) {
         let text = Arc::clone(&self.text);
         let mut places = Places::new(&text.chunk);
-        let (mut copies, mut is_end) = (Vec::new(), false);
+        let mut is_end = false;
         for (number, (at, document)) in text.chunk.documents().enumerate() {
             let put = match to_json.json(text.table.as_deref(), document) {
                 Err((inside, reason)) => Err(Bad::Document(inside, reason)),
-                Ok(json) => match parser.parse(json, &self.job.key_path) {
+                Ok(json) => match self.job.parse(parser, json, text.place(at)) {
                     Err(refused) => Err(refused.into()),
-                    Ok(parsed) => self.put(&parsed, number as u32, at),
+                    Ok(parsed) => self.put(&parsed, number as u32, at..at + document.len()),
                 },
             };
-            let Err(bad) = put else { continue };
-            if self.is_loaded(0, at) {
-                continue;
-            }
+            let end = at + document.len();
+            let bad = match put {
+                Err(bad) if !self.is_loaded(0, at) => bad,
+                _ => {
+                    self.done = end;
+                    continue;
+                }
+            };
             self.open[0].count.bad += u64::from(matches!(bad, Bad::Document(..)));
-            if let Err(failure) = self.refuse(&mut places, (at, document), bad, &mut copies) {
+            let refused = self.refuse(&mut places, (at, document), bad);
+            self.done = if refused.is_ok() { end } else { self.done };
+            if let Err(failure) = refused {
                 let rank = (text.input, text.chunk.offset + at as u64);
                 self.job.control.fail(rank, self.permit.number, failure);
                 is_end = true;
                 break;
             }
         }
+        if !is_end {
+            self.done = text.chunk.bytes.len();
+        }
         drop(text);
-        self.finish(copies, is_end);
+        self.finish(is_end);
     }
 
     fn is_loaded(&self, lane: usize, at: usize) -> bool {
@@ -107,11 +124,16 @@ impl<'a> Parse<'a> {
     }
 
     /// Puts a document into the batch of its lane.
-    fn put(&mut self, parsed: &ParsedDocument<'_>, number: u32, at: usize) -> Result<(), Bad> {
+    fn put(
+        &mut self,
+        parsed: &ParsedDocument<'_>,
+        number: u32,
+        at: Range<usize>,
+    ) -> Result<(), Bad> {
         let job = self.job;
         let hash = parsed.key_hash();
         let lane = lane_of(hash, job.lanes.len());
-        if self.is_loaded(lane, at) {
+        if self.is_loaded(lane, at.start) {
             return Ok(());
         }
         let inserts = job.mode == Mode::Insert;
@@ -134,14 +156,15 @@ impl<'a> Parse<'a> {
         }
         let open = &mut self.open[lane];
         open.count.documents += 1;
-        open.end = self.text.place(at + 1);
         if inserts {
             open.keys.insert(hash);
         }
         if job.keeps_text {
             open.documents.push(number);
         }
-        if open.batch.bytes() >= job.batch_bytes {
+        let is_full = open.batch.bytes() >= job.batch_bytes;
+        if is_full {
+            self.done = at.end;
             self.send(lane);
         }
         Ok(())
@@ -149,11 +172,10 @@ impl<'a> Parse<'a> {
 
     /// Handles a document that was not put. An error ends the load.
     fn refuse(
-        &self,
+        &mut self,
         places: &mut Places<'_>,
         text: (usize, &[u8]),
         bad: Bad,
-        copies: &mut Vec<u8>,
     ) -> Result<(), LoadError> {
         let (inside, mut reason) = match bad {
             Bad::Load(error) => return Err(error),
@@ -168,7 +190,7 @@ impl<'a> Parse<'a> {
         if !self.job.bad.are_copied() {
             return Err(LoadError::Usage(described));
         }
-        places.append_copy(text, &described, copies);
+        self.copies.push(places.copy(text, &described));
         Ok(())
     }
 
@@ -182,6 +204,9 @@ impl<'a> Parse<'a> {
 
     /// Takes the batch of a lane.
     fn take(&mut self, lane: usize) -> Work {
+        let mark = self.mark();
+        // The mark of the first lane says that bad documents before it are copied.
+        let bad = if lane == 0 { std::mem::take(&mut self.copies) } else { Vec::new() };
         let open = &mut self.open[lane];
         open.keys.clear();
         let source = self.job.keeps_text.then(|| Source {
@@ -193,28 +218,36 @@ impl<'a> Parse<'a> {
             batch: std::mem::take(&mut open.batch),
             count: std::mem::take(&mut open.count),
             rank,
-            end: open.end,
+            mark,
             is_last: false,
             is_end: false,
-            bad: Vec::new(),
+            bad,
             source,
             number: self.permit.number,
             _permit: Arc::clone(&self.permit),
         }
     }
 
+    /// Returns the mark of what is in batches or refused.
+    fn mark(&mut self) -> Mark {
+        let sum = self.sum.map_or(0, |sum| {
+            let part = self.text.chunk.bytes.get(self.summed..self.done).unwrap_or_default();
+            let sum = sum.then(part);
+            (self.sum, self.summed) = (Some(sum), self.done);
+            sum.value()
+        });
+        Mark { place: self.text.place(self.done), sum }
+    }
+
     /// Sends the last batch of every lane.
-    fn finish(mut self, copies: Vec<u8>, is_end: bool) {
+    fn finish(mut self, is_end: bool) {
         let first = &mut self.open[0].count;
         first.json_bytes = self.text.chunk.bytes.len() as u64;
         first.input_bytes = self.input_bytes;
-        let mut works: Vec<Work> = (0..self.open.len()).map(|lane| self.take(lane)).collect();
+        let works: Vec<Work> = (0..self.open.len()).map(|lane| self.take(lane)).collect();
         let Self { job, text, permit, open, .. } = self;
         // The text and its bytes are given back before the batches wait for their turn.
         drop((text, permit));
-        if let Some(first) = works.first_mut() {
-            first.bad = copies;
-        }
         for (lane, work) in works.into_iter().enumerate() {
             job.push(lane, open[lane].part, Work { is_last: true, is_end, ..work });
         }

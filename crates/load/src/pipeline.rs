@@ -6,14 +6,16 @@ use crate::error::LoadError;
 use crate::gate::Gate;
 use crate::input::{Form, Format, Input};
 use crate::job::{Job, Mode};
+use crate::key::Key;
 use crate::lane::Lane;
-use crate::marks::{self, Marks, Position};
+use crate::marks::{self, LoadId, Marks, Position, START_OVER};
 use crate::parse;
-use crate::read::{Reader, Tasks};
-use crate::totals::{Count, OnCommit, Totals};
+use crate::read::{Progress, Reader, Tasks};
+use crate::totals::{Count, OnCommit};
 use crate::write::Writer;
 use crossbeam_channel::{Receiver, RecvTimeoutError, bounded};
 use flagstone::{Collection, Database, Durability, EntryOptions, JsonMode, JsonOptions, Options};
+use std::cell::Cell;
 use std::fmt;
 use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex};
@@ -28,8 +30,8 @@ pub struct Plan {
     pub collection: Collection,
     /// The inputs, in the order in which they are loaded.
     pub inputs: Vec<Input>,
-    /// The dotted path of the primary key in each document.
-    pub key_path: String,
+    /// Where the primary key of each document comes from.
+    pub key: Key,
     /// What is done with each document.
     pub mode: Mode,
     /// The options of each put.
@@ -49,7 +51,10 @@ pub struct Plan {
     /// Whether a key that exists ends the load, if documents are inserted.
     pub stops_on_error: bool,
     /// Whether the load continues one that was stopped and had this set, too: each document is put
-    /// once. How far it came is in a keyspace of the database until it is complete.
+    /// once. How far it came is in a keyspace of the database until it is complete, or until its
+    /// documents are gone: when the collection was dropped, or emptied, or documents were removed
+    /// by range or filter, the load begins at the start. What the other load has read is read again
+    /// first, and must be the same.
     pub resumes: bool,
     /// How JSON is read: forms of Extended JSON as values, if its mode says so.
     pub json: JsonOptions,
@@ -66,7 +71,7 @@ impl Plan {
             database: database.clone(),
             collection: collection.clone(),
             inputs,
-            key_path: "id".into(),
+            key: Key::Path("id".into()),
             mode: Mode::default(),
             entry: EntryOptions::new(),
             readers: 1,
@@ -86,30 +91,33 @@ impl Plan {
     ///
     /// # Errors
     /// When a thread cannot be started or panicked, bad documents cannot be written to their file,
-    /// or a load that was stopped had other inputs or settings than this one, which continues it.
+    /// options do not go together, or a load that was stopped had other inputs or settings than
+    /// this one, which continues it.
     pub fn run(self, watcher: &mut dyn Watcher) -> Result<Outcome, LoadError> {
         let started = Instant::now();
+        self.check()?;
         let inputs_bytes: Option<u64> = self.inputs.iter().map(|input| input.bytes).sum();
         let marks = self.marks()?;
         let start = marks.as_ref().map_or(Position::default(), Marks::start);
+        let end = marks.as_ref().map(Marks::end);
         let continues = marks.as_ref().is_some_and(Marks::continue_one);
-        check_lengths(&self.inputs, marks.as_ref().map_or(start, Marks::end))?;
-        let skipped = skipped_bytes(&self.inputs, start);
+        check_lengths(&self.inputs, end.map_or(start, |end| end.place))?;
         let (readers, parsers) = (self.readers, usize::from(self.parsers));
         let job = Arc::new(self.into_job(marks));
-        job.bad.begin(continues)?;
-        job.totals.add(Count { input_bytes: skipped, ..Count::default() });
+        job.bad.begin(job.marks.as_ref())?;
 
         let (parcel_sender, parcels) = bounded(parsers * 2);
         let inputs = Arc::clone(&job.inputs);
-        let tasks = Arc::new(Mutex::new(Tasks::new(inputs, readers, start)));
+        let tasks = Arc::new(Mutex::new(Tasks::new(inputs, readers)));
+        let progress = end.map(|end| Arc::new(Mutex::new(Progress::new(start, end))));
         let gate = Gate::new(UNDER_WAY_BYTES);
         // Without threads that work on it, a load ends.
         let started_all = Starting { job: &job, gate: &gate };
         let reader = || Reader {
             inputs: Arc::clone(&job.inputs),
             tasks: Arc::clone(&tasks),
-            start,
+            progress: progress.clone(),
+            totals: Arc::clone(&job.totals),
             control: Arc::clone(&job.control),
             gate: Arc::clone(&gate),
             parcels: parcel_sender.clone(),
@@ -129,7 +137,7 @@ impl Plan {
         // The channel is closed when the last writer ends.
         let (end_sender, end) = bounded::<()>(0);
         for lane in 0..job.lanes.len() {
-            let writer = Writer { job: Arc::clone(&job), lane };
+            let writer = Writer { job: Arc::clone(&job), lane, marked: Cell::new(0) };
             let end_sender = end_sender.clone();
             threads.push(spawn("load-write", move || {
                 writer.run();
@@ -155,15 +163,31 @@ impl Plan {
         Ok(Outcome { count, took, is_interrupted, failure, resumed_at })
     }
 
+    /// Refuses what does not go together.
+    fn check(&self) -> Result<(), LoadError> {
+        self.key.check(self.inputs.len()).map_err(LoadError::Usage)?;
+        let is_auto = self.key == Key::Auto;
+        let is_made = |input: &Input| matches!(input.form, Form::Made(..));
+        if is_auto && self.mode == Mode::Merge {
+            let text = "with keys auto every document is new: expected mode upsert or insert";
+            return Err(LoadError::Usage(text.to_owned()));
+        }
+        if (is_auto || self.resumes) && self.inputs.iter().any(is_made) {
+            let text = "generated documents have no place in an input: expected a path as the key, \
+                        and no load that can be continued";
+            return Err(LoadError::Usage(text.to_owned()));
+        }
+        Ok(())
+    }
+
     /// Opens the marks of the load that is continued, or removes those of an earlier one.
     fn marks(&self) -> Result<Option<Marks>, LoadError> {
-        let collection = self.collection.name();
         if !self.resumes {
-            marks::remove(&self.database, &collection)?;
+            marks::remove(&self.database, &self.collection)?;
             return Ok(None);
         }
         let mut settings = vec![
-            ("--key", self.key_path.clone()),
+            ("--key", self.key.text()),
             ("--mode", format!("{:?}", self.mode).to_lowercase()),
             ("--extended-json", (self.json.mode == JsonMode::Extended).to_string()),
         ];
@@ -174,7 +198,7 @@ impl Plan {
             };
             settings.push(("the file", format!("{:?} as {format}", input.name)));
         }
-        Marks::open(&self.database, &collection, &settings, self.writers).map(Some)
+        Marks::open(&self.database, &self.collection, &settings, self.writers).map(Some)
     }
 
     fn into_job(self, marks: Option<Marks>) -> Job {
@@ -185,7 +209,8 @@ impl Plan {
         Job {
             database: self.database,
             collection: self.collection,
-            key_path: self.key_path,
+            key: self.key,
+            load: marks.as_ref().map_or_else(LoadId::now, Marks::load),
             mode: self.mode,
             keeps_text,
             entry: self.entry,
@@ -198,7 +223,7 @@ impl Plan {
             on_commit: self.on_commit,
             marks,
             control: Arc::default(),
-            totals: Totals::default(),
+            totals: Arc::default(),
             lanes: (0..writers).map(|_| Lane::new(chunks_max)).collect(),
             parsers: AtomicUsize::new(parsers),
         }
@@ -226,21 +251,11 @@ fn check_lengths(inputs: &[Input], end: Position) -> Result<(), LoadError> {
             if end.offset > *bytes =>
         {
             Err(LoadError::Usage(format!(
-                "{name} has {bytes} bytes: the load that was stopped came to byte {}; without \
-                 --resume the load begins at the start",
+                "{name} has {bytes} bytes: the load that was stopped came to byte {}; {START_OVER}",
                 end.offset
             )))
         }
         _ => Ok(()),
-    }
-}
-
-/// Returns the bytes of input files before `start`, which are not read.
-fn skipped_bytes(inputs: &[Input], start: Position) -> u64 {
-    let before = inputs.iter().take(start.input).map(|input| input.bytes.unwrap_or_default());
-    match inputs.get(start.input) {
-        Some(Input { form: Form::Plain(..), .. }) => before.sum::<u64>() + start.offset,
-        _ => before.sum(),
     }
 }
 

@@ -3,16 +3,18 @@
 use crate::control::Control;
 use crate::error::LoadError;
 use crate::gate::{Gate, Permit};
-use crate::input::{At, Form, Format, Input, Shape, Stream};
-use crate::marks::Position;
+use crate::input::{At, Form, Format, Input, Shape, Stream, StreamError};
+use crate::marks::{Mark, Position, START_OVER};
 use crate::records::{Records, RecordsError};
+use crate::sum::Sum;
 use crate::table::{Table, TableFormat};
+use crate::totals::{Count, Totals};
 use crossbeam_channel::Sender;
 use flagstone::bulk::{CHUNK_BYTES, Chunk, Elements, ElementsError, Lines, Place};
 use std::io::{self, Read};
 use std::ops::Range;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// A part of an input, read by one reader.
 #[derive(Debug, PartialEq, Eq)]
@@ -23,6 +25,8 @@ pub(crate) struct Task {
     /// The range of bytes of a plain file, or of numbers of generated documents; empty for a
     /// stream.
     range: Range<u64>,
+    /// Whether it is the last of its input.
+    is_last: bool,
 }
 
 /// The tasks of a load, in order.
@@ -42,16 +46,90 @@ pub(crate) struct Parcel {
     pub(crate) table: Option<Arc<Table>>,
     /// The bytes of the input, before decompression, that the chunk was read from.
     pub(crate) input_bytes: u64,
+    /// The checksum of all text before the chunk, if the load has marks.
+    pub(crate) before: Option<Sum>,
     pub(crate) permit: Permit,
 }
+
+/// A chunk that was read, with the table that it is a part of, and the bytes of the input that it
+/// was read from.
+struct Piece {
+    input: usize,
+    chunk: Chunk,
+    table: Option<Arc<Table>>,
+    input_bytes: u64,
+    before: Option<Sum>,
+}
+
+/// What a load with marks knows of the text so far, in the order of the input. If it continues
+/// another one, it reads what that has read, and compares checksums, before anything is loaded.
+pub(crate) struct Progress {
+    /// The checksum of all text before the next chunk.
+    sum: Sum,
+    /// Everything before it was loaded earlier.
+    start: Position,
+    /// The place up to which the other load has come, as long as it is not reached.
+    expected: Option<Mark>,
+    /// The chunks between the two places: some of their documents are not loaded.
+    held: Vec<Piece>,
+    /// The bytes of the inputs of which nothing is loaded, since the last time they were counted.
+    dropped: u64,
+}
+
+impl Progress {
+    /// Returns that of a load of which everything before `start`, and parts of what follows up to
+    /// `end`, was loaded earlier.
+    pub(crate) fn new(start: Position, end: Mark) -> Self {
+        let expected = (end.place > Position::default()).then_some(end);
+        Self { sum: Sum::default(), start, expected, held: Vec::new(), dropped: 0 }
+    }
+
+    /// Adds a chunk with the checksum `own`. Returns the chunks that are to be loaded now.
+    ///
+    /// # Errors
+    /// If the text is not that of the load that is continued.
+    fn add(&mut self, mut piece: Piece, own: &Sum) -> Result<Vec<Piece>, Changed> {
+        let before = self.sum;
+        self.sum = self.sum.join(own);
+        piece.before = Some(before);
+        let Some(Mark { place, sum }) = self.expected else { return Ok(vec![piece]) };
+        if piece.input > place.input {
+            return Err(Changed);
+        }
+        let chunk = &piece.chunk;
+        let is_reached = piece.input == place.input && chunk.end >= place.offset;
+        if is_reached {
+            let len = place.offset.saturating_sub(chunk.offset).min(chunk.bytes.len() as u64);
+            if before.then(&chunk.bytes[..len as usize]).value() != sum {
+                return Err(Changed);
+            }
+            self.expected = None;
+        }
+        if (Position { input: piece.input, offset: chunk.end }) > self.start {
+            self.held.push(piece);
+        } else {
+            self.dropped += piece.input_bytes;
+        }
+        Ok(if is_reached { std::mem::take(&mut self.held) } else { Vec::new() })
+    }
+
+    /// Returns whether input number `input`, which has ended, was longer.
+    fn is_short(&self, input: usize) -> bool {
+        self.expected.is_some_and(|mark| mark.place.input == input)
+    }
+}
+
+/// The text is not the one that was read by the load that is continued.
+struct Changed;
 
 /// A reader and what it needs. It has no handle of the database, so a reader that waits for stdin
 /// does not keep the database open.
 pub(crate) struct Reader {
     pub(crate) inputs: Arc<Vec<Input>>,
     pub(crate) tasks: Arc<Mutex<Tasks>>,
-    /// Everything before it was loaded earlier.
-    pub(crate) start: Position,
+    /// `None` if the load has no marks.
+    pub(crate) progress: Option<Arc<Mutex<Progress>>>,
+    pub(crate) totals: Arc<Totals>,
     pub(crate) control: Arc<Control>,
     pub(crate) gate: Arc<Gate>,
     pub(crate) parcels: Sender<Parcel>,
@@ -66,10 +144,10 @@ const LINE_BYTES_MAX: usize = 16 << 20;
 const MADE: u64 = 800;
 
 impl Tasks {
-    /// Returns the tasks for this many readers, from `start` on.
-    pub(crate) fn new(inputs: Arc<Vec<Input>>, readers: u16, start: Position) -> Self {
+    /// Returns the tasks for this many readers.
+    pub(crate) fn new(inputs: Arc<Vec<Input>>, readers: u16) -> Self {
         let step = if readers == 1 { u64::MAX } else { RANGE_BYTES };
-        Self { inputs, step, number: 0, next: start }
+        Self { inputs, step, number: 0, next: Position::default() }
     }
 }
 
@@ -87,15 +165,16 @@ impl Iterator for Tasks {
             };
             let end = offset.saturating_add(step).min(len);
             let is_stream = matches!(about.form, Form::Stream(_));
-            self.next = match end < len {
-                true => Position { input, offset: end },
-                false => Position { input: input + 1, offset: 0 },
+            let is_last = end >= len;
+            self.next = match is_last {
+                false => Position { input, offset: end },
+                true => Position { input: input + 1, offset: 0 },
             };
             if offset < end || is_stream {
                 let range = if is_stream { 0..0 } else { offset..end };
                 let number = self.number;
                 self.number += 1;
-                return Some(Task { number, input, range });
+                return Some(Task { number, input, range, is_last });
             }
         }
     }
@@ -126,6 +205,15 @@ impl From<ElementsError> for ReadError {
     }
 }
 
+impl From<StreamError> for ReadError {
+    fn from(error: StreamError) -> Self {
+        match error {
+            StreamError::Input(error) => Self::Input(error),
+            StreamError::NoText(text) => Self::Text(text),
+        }
+    }
+}
+
 impl From<RecordsError> for ReadError {
     fn from(error: RecordsError) -> Self {
         match error {
@@ -140,7 +228,7 @@ impl Reader {
         while !self.control.is_stopping() {
             let task = self.tasks.lock().unwrap_or_else(PoisonError::into_inner).next();
             let Some(task) = task else { return };
-            match self.run_task(&task) {
+            match self.run_task(&task).and_then(|()| self.check_end(&task)) {
                 Ok(()) => self.gate.finish(task.number),
                 // Nothing that follows may be loaded.
                 Err(Stopped) => return self.gate.close(),
@@ -156,16 +244,21 @@ impl Reader {
                 let offset = Lines::<At<'_>>::first_byte(&task.range);
                 let at = At { file, offset };
                 let mut lines = Lines::of_range(at, task.range.clone(), LINE_BYTES_MAX);
-                self.send_all(task, None, || Ok(lines.next_chunk()?.map(with_its_bytes)))
+                self.send_all(task, None, || Ok(lines.next_chunk()?.map(with_its_bytes)))?;
+                let len = file.metadata().map_or(0, |about| about.len());
+                self.check_len(task, len)
             }
             Form::Stream(stream) => {
                 let file = stream.lock().unwrap_or_else(PoisonError::into_inner).take();
                 let Some(file) = file else { return Ok(()) };
-                match (Stream::new(file), &input.format) {
-                    (Ok(stream), Format::Json) => self.read_stream(task, stream),
-                    (Ok(stream), Format::Table(format)) => self.read_table(task, stream, format),
-                    (Err(error), _) => Err(self.fail(task, 0, error.into())),
+                let stream = input.stream(file);
+                let stream = stream.map_err(|error| self.fail(task, 0, error.into()))?;
+                let consumed = stream.consumed.clone();
+                match &input.format {
+                    Format::Json => self.read_stream(task, stream)?,
+                    Format::Table(format) => self.read_table(task, stream, format)?,
                 }
+                self.check_len(task, consumed.all())
             }
             Form::Made(make, all) => {
                 let mut chunk = Chunk::default();
@@ -176,6 +269,31 @@ impl Reader {
                 self.send(task, None, with_its_bytes(chunk))
             }
         }
+    }
+
+    /// Refuses a file that had ended after `len` bytes, before its length: another program has cut
+    /// it meanwhile.
+    fn check_len(&self, task: &Task, len: u64) -> Result<(), Stopped> {
+        match self.inputs[task.input].bytes {
+            Some(bytes) if len < bytes => {
+                let text = format!(
+                    "the file ended after {len} bytes: expected {bytes}, as it had when the load \
+                     began"
+                );
+                Err(self.fail(task, len, io::Error::other(text).into()))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Refuses an input that has ended before the place to which an earlier load came.
+    fn check_end(&self, task: &Task) -> Result<(), Stopped> {
+        let Some(progress) = self.progress.as_ref().filter(|_| task.is_last) else { return Ok(()) };
+        if !self.gate.wait_for(task.number) {
+            return Err(Stopped);
+        }
+        let is_short = lock(progress).is_short(task.input);
+        if is_short { Err(self.changed(task)) } else { Ok(()) }
     }
 
     fn read_stream(&self, task: &Task, stream: Stream) -> Result<(), Stopped> {
@@ -200,6 +318,7 @@ impl Reader {
             Ok(None) => return Ok(()),
             Err(error) => return Err(self.fail(task, 0, error)),
         };
+        self.note(task, table.names())?;
         self.send_all(task, Some(&table), || {
             Ok(records.next_chunk()?.map(|chunk| (chunk, consumed.take())))
         })
@@ -243,15 +362,60 @@ impl Reader {
         table: Option<&Arc<Table>>,
         (chunk, input_bytes): (Chunk, u64),
     ) -> Result<(), Stopped> {
-        if (Position { input: task.input, offset: chunk.end }) <= self.start {
-            return Ok(());
+        let table = table.cloned();
+        let piece = Piece { input: task.input, chunk, table, input_bytes, before: None };
+        let Some(progress) = &self.progress else { return self.admit(task, piece) };
+        let own = Sum::of(&piece.chunk.bytes);
+        if !self.gate.wait_for(task.number) {
+            return Err(Stopped);
         }
+        let (pieces, input_bytes) = {
+            let mut progress = lock(progress);
+            (progress.add(piece, &own), std::mem::take(&mut progress.dropped))
+        };
+        self.totals.add(Count { input_bytes, ..Count::default() });
+        let pieces = pieces.map_err(|Changed| self.changed(task))?;
+        pieces.into_iter().try_for_each(|piece| self.admit(task, piece))
+    }
+
+    /// Adds text that is in no chunk, but decides what the chunks mean.
+    fn note(&self, task: &Task, text: &[u8]) -> Result<(), Stopped> {
+        let Some(progress) = &self.progress else { return Ok(()) };
+        if !self.gate.wait_for(task.number) {
+            return Err(Stopped);
+        }
+        let mut progress = lock(progress);
+        progress.sum = progress.sum.then(text);
+        Ok(())
+    }
+
+    fn admit(&self, task: &Task, piece: Piece) -> Result<(), Stopped> {
+        let Piece { input, chunk, table, input_bytes, before } = piece;
         let bytes = chunk.bytes.len() as u64;
         let permit = self.gate.enter(task.number, bytes).ok_or(Stopped)?;
-        let table = table.cloned();
-        let parcel = Parcel { input: task.input, chunk, table, input_bytes, permit };
+        let parcel = Parcel { input, chunk, table, input_bytes, before, permit };
         self.parcels.send(parcel).map_err(|_nobody_parses| Stopped)
     }
+
+    /// Ends a load whose input is not that of the load that it continues. Nothing was loaded.
+    #[cold]
+    fn changed(&self, task: &Task) -> Stopped {
+        let Some(progress) = &self.progress else { return Stopped };
+        let place = lock(progress).expected.map(|mark| mark.place).unwrap_or_default();
+        let name = self.inputs.get(place.input).map_or("", |input| &input.name);
+        let before = if place.input > 0 { ", or an input before it," } else { "" };
+        let failure = LoadError::Usage(format!(
+            "{name}{before} has changed before byte {}, up to which the load that was stopped has \
+             come: expected the same text there; {START_OVER}",
+            place.offset
+        ));
+        self.control.fail((task.input, 0), u64::MAX, failure);
+        Stopped
+    }
+}
+
+fn lock(progress: &Mutex<Progress>) -> MutexGuard<'_, Progress> {
+    progress.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Returns the table of `records`, whose first record names its columns unless the format does;
@@ -282,7 +446,7 @@ mod tests {
     use std::io::Write;
 
     /// The tasks over a plain file of `len` bytes, a stream, and 1,000 generated documents.
-    fn tasks(len: usize, readers: u16, start: Position) -> Vec<(usize, Range<u64>)> {
+    fn tasks(len: usize, readers: u16) -> Vec<(usize, Range<u64>)> {
         let mut file = tempfile::NamedTempFile::new().unwrap();
         file.write_all(&vec![b'x'; len]).unwrap();
         let mut array = tempfile::NamedTempFile::new().unwrap();
@@ -292,29 +456,44 @@ mod tests {
             Input::open(array.path()).unwrap(),
             Input::made("made", 10..1010, Box::new(|_, _| {})),
         ];
-        let tasks: Vec<Task> = Tasks::new(Arc::new(inputs), readers, start).collect();
+        let tasks: Vec<Task> = Tasks::new(Arc::new(inputs), readers).collect();
         assert!(tasks.iter().enumerate().all(|(n, task)| task.number == n as u64));
+        assert!(tasks.windows(2).all(|two| two[0].is_last == (two[0].input < two[1].input)));
         tasks.into_iter().map(|task| (task.input, task.range)).collect()
     }
 
     #[test]
     fn tasks_cover_every_input_once_and_in_order() {
-        let start = Position::default();
-        assert_eq!(tasks(0, 1, start), [(1, 0..0), (2, 0..800), (2, 800..1000)]);
+        assert_eq!(tasks(0, 1), [(1, 0..0), (2, 0..800), (2, 800..1000)]);
         let len = 2 * RANGE_BYTES as usize + 5;
-        assert_eq!(tasks(len, 1, start)[..2], [(0, 0..len as u64), (1, 0..0)]);
+        assert_eq!(tasks(len, 1)[..2], [(0, 0..len as u64), (1, 0..0)]);
         let (one, two) = (RANGE_BYTES, 2 * RANGE_BYTES);
-        assert_eq!(
-            tasks(len, 3, start)[..4],
-            [(0, 0..one), (0, one..two), (0, two..two + 5), (1, 0..0)]
-        );
+        assert_eq!(tasks(len, 3)[..4], [(0, 0..one), (0, one..two), (0, two..two + 5), (1, 0..0)]);
+    }
+
+    /// The offsets of the chunks that are to be loaded, after each of three chunks of 10 bytes.
+    fn loaded(start: u64, end: u64, sum: u64) -> Vec<Result<Vec<u64>, ()>> {
+        let at = |offset| Position { input: 0, offset };
+        let mut progress = Progress::new(at(start), Mark { place: at(end), sum });
+        let chunks = (0..3).map(|n| {
+            let bytes = vec![n as u8; 10];
+            let chunk = Chunk::of_ranges(bytes, Vec::new(), n * 10, Place::START);
+            let own = Sum::of(&chunk.bytes);
+            let piece = Piece { input: 0, chunk, table: None, input_bytes: 10, before: None };
+            let ready = progress.add(piece, &own).map_err(|Changed| ())?;
+            Ok(ready.iter().map(|piece| piece.chunk.offset).collect())
+        });
+        chunks.collect()
     }
 
     #[test]
-    fn tasks_begin_where_an_earlier_load_ended() {
-        let at = |input, offset| Position { input, offset };
-        assert_eq!(tasks(100, 2, at(0, 60))[..2], [(0, 60..100), (1, 0..0)]);
-        assert_eq!(tasks(100, 1, at(1, 60))[0], (1, 0..0), "a stream is read from its start");
-        assert_eq!(tasks(100, 1, at(2, 0)), [(2, 0..800), (2, 800..1000)]);
+    fn nothing_is_loaded_before_all_text_is_known_to_be_that_of_the_earlier_load() {
+        let text: Vec<u8> = (0..30).map(|n| n / 10).collect();
+        let sum = |len: usize| Sum::of(&text[..len]).value();
+        assert_eq!(loaded(0, 0, 0), [Ok(vec![0]), Ok(vec![10]), Ok(vec![20])]);
+        assert_eq!(loaded(10, 15, sum(15)), [Ok(vec![]), Ok(vec![10]), Ok(vec![20])]);
+        assert_eq!(loaded(9, 20, sum(20)), [Ok(vec![]), Ok(vec![0, 10]), Ok(vec![20])]);
+        assert_eq!(loaded(3, 21, sum(21)), [Ok(vec![]), Ok(vec![]), Ok(vec![0, 10, 20])]);
+        assert_eq!(loaded(3, 15, sum(14))[1], Err(()));
     }
 }

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "test code")]
 
-use crate::{BadDocuments, Count, Input, LoadError, Mode, Outcome, Plan, Unwatched, Watcher};
+use crate::{BadDocuments, Count, Input, Key, LoadError, Mode, Outcome, Plan, Unwatched, Watcher};
 use flagstone::{Collection, Database, Value};
 use flagstone_testkit::{Rng, seed};
 use std::collections::BTreeMap;
@@ -10,21 +10,22 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 /// Key -> the number of the line whose document it has.
-type Expected = BTreeMap<i64, i64>;
+pub(crate) type Expected = BTreeMap<i64, i64>;
 
 /// Readers, parsers and writers.
-const THREADS: [(u16, u16, u16); 5] = [(1, 1, 1), (1, 2, 2), (3, 4, 3), (9, 2, 7), (2, 9, 16)];
+pub(crate) const THREADS: [(u16, u16, u16); 5] =
+    [(1, 1, 1), (1, 2, 2), (3, 4, 3), (9, 2, 7), (2, 9, 16)];
 
 /// Random lines, whose keys repeat at once, soon and late, in three files: plain, compressed, and
 /// an array.
-struct Lines {
-    dir: tempfile::TempDir,
-    files: Vec<PathBuf>,
-    keys: Vec<i64>,
+pub(crate) struct Lines {
+    pub(crate) dir: tempfile::TempDir,
+    pub(crate) files: Vec<PathBuf>,
+    pub(crate) keys: Vec<i64>,
 }
 
 impl Lines {
-    fn random(rng: &mut Rng, bytes: usize) -> Self {
+    pub(crate) fn random(rng: &mut Rng, bytes: usize) -> Self {
         let (mut keys, mut texts) = (Vec::new(), Vec::new());
         for file in 0..3 {
             let mut text = String::new();
@@ -69,11 +70,11 @@ impl Lines {
         into
     }
 
-    fn inputs(&self) -> Vec<Input> {
+    pub(crate) fn inputs(&self) -> Vec<Input> {
         self.files.iter().map(|path| Input::open(path).unwrap()).collect()
     }
 
-    fn database(&self, name: &str) -> (Database, Collection) {
+    pub(crate) fn database(&self, name: &str) -> (Database, Collection) {
         let database = Database::builder(self.dir.path().join(name));
         let database = database.memory_budget(32 << 20).open().unwrap();
         let collection = database.collection("c").unwrap();
@@ -81,7 +82,7 @@ impl Lines {
     }
 }
 
-fn found(collection: &Collection) -> Expected {
+pub(crate) fn found(collection: &Collection) -> Expected {
     let entry = |entry: flagstone::Result<(Value, flagstone::Document)>| {
         let (key, document) = entry.unwrap();
         (key.as_i64().unwrap(), document.int("n"))
@@ -89,7 +90,7 @@ fn found(collection: &Collection) -> Expected {
     collection.scan_all().map(entry).collect()
 }
 
-fn plan(
+pub(crate) fn plan(
     (database, collection): (&Database, &Collection),
     inputs: Vec<Input>,
     (readers, parsers, writers): (u16, u16, u16),
@@ -166,7 +167,7 @@ fn a_load_that_meets_a_bad_line_has_loaded_what_is_before_it_and_nothing_after_i
 }
 
 /// Stops a load when this many documents are loaded.
-struct StopAfter(u64, bool);
+pub(crate) struct StopAfter(pub(crate) u64, pub(crate) bool);
 
 impl Watcher for StopAfter {
     fn tick(&mut self, _took: std::time::Duration, count: Count) {
@@ -219,7 +220,7 @@ fn a_load_that_is_stopped_anywhere_continues_and_loads_each_document_once() {
 
 /// Makes commits slow enough that a load can be stopped between them.
 #[allow(clippy::unnecessary_wraps, reason = "the type of the field")]
-fn slow_commits() -> Option<crate::OnCommit> {
+pub(crate) fn slow_commits() -> Option<crate::OnCommit> {
     Some(std::sync::Arc::new(|_| std::thread::sleep(std::time::Duration::from_micros(300))))
 }
 
@@ -229,7 +230,7 @@ fn a_load_does_not_continue_one_of_other_inputs() {
     let (database, collection) = lines.database("db");
     let resume = |inputs: Vec<Input>, key: &str, resumes: bool| -> Result<Outcome, LoadError> {
         let plan = plan((&database, &collection), inputs, (1, 1, 2));
-        Plan { key_path: key.into(), resumes, ..plan }.run(&mut Unwatched)
+        Plan { key: Key::parse(key), resumes, ..plan }.run(&mut Unwatched)
     };
     let bad = lines.dir.path().join("bad.jsonl");
     std::fs::write(&bad, "{\"id\":1}\n{\"id\":2}\n{").unwrap();

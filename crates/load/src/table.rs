@@ -14,8 +14,11 @@ pub struct TableFormat {
     pub has_quotes: bool,
     /// The names of the fields. `None`: the first record of each file names them.
     pub fields: Option<Vec<String>>,
-    /// Whether every field stays text. Otherwise a field that is a number in JSON is a number.
+    /// Whether every field stays text. Otherwise a field without quotes that is a number in JSON is
+    /// a number.
     pub is_text: bool,
+    /// The types of columns, by the names of the columns. Fields of others are numbers or text.
+    pub types: Vec<(String, FieldType)>,
     /// Whether empty fields are left out of documents. Otherwise they are empty texts.
     pub ignores_blanks: bool,
 }
@@ -32,15 +35,23 @@ impl TableFormat {
     }
 
     const fn separated(delimiter: u8, has_quotes: bool) -> Self {
-        Self { delimiter, has_quotes, fields: None, is_text: false, ignores_blanks: false }
+        Self {
+            delimiter,
+            has_quotes,
+            fields: None,
+            is_text: false,
+            types: Vec::new(),
+            ignores_blanks: false,
+        }
     }
 
     /// Refuses a record with a quote that is not closed, or with text after a closing quote: the
     /// parser would take the rest of the file for a field, or drop the quotes. A quote inside of a
-    /// field that does not begin with one is text.
-    fn check_quotes(&self, record: &[u8]) -> Result<(), BadRecord> {
+    /// field that does not begin with one is text. Appends to `starts` where each field begins.
+    fn check_quotes(&self, record: &[u8], starts: &mut Vec<usize>) -> Result<(), BadRecord> {
         let mut at = 0;
         while self.has_quotes && at < record.len() {
+            starts.push(at);
             if record[at] != b'"' {
                 // Up to the next field. What follows the end of the line was taken for a record.
                 let Some(end) = memchr::memchr(self.delimiter, &record[at..]) else { break };
@@ -79,19 +90,105 @@ impl TableFormat {
     }
 }
 
+/// What the fields of a column are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum FieldType {
+    /// Text as it is: `007` and `12` stay that.
+    Text,
+    /// A whole number. Zeros before it, a plus and spaces around it are left out; so are fields of
+    /// no or of blank text.
+    Int,
+    /// Any number, exact as in JSON; else as [`FieldType::Int`].
+    Number,
+    /// `true`, `false`, `1`, `0`, `t`, `f`, `yes`, `no`, `y` or `n`, in any case.
+    Bool,
+    /// A JSON value, such as `[1,2]`.
+    Json,
+}
+
+impl FieldType {
+    const NAMES: [(&str, Self); 5] = [
+        ("text", Self::Text),
+        ("int", Self::Int),
+        ("number", Self::Number),
+        ("bool", Self::Bool),
+        ("json", Self::Json),
+    ];
+
+    /// Returns the type of this name: text, int, number, bool or json.
+    pub fn parse(name: &str) -> Option<Self> {
+        Self::NAMES.iter().find(|(known, _)| *known == name).map(|(_, kind)| *kind)
+    }
+
+    /// Appends `field` as JSON. Returns false if there is nothing in it, which is left out.
+    ///
+    /// # Errors
+    /// What was expected.
+    fn append(self, field: &str, out: &mut Vec<u8>) -> Result<bool, &'static str> {
+        let trimmed = field.trim();
+        match self {
+            Self::Text => append_text(field, out),
+            _ if trimmed.is_empty() => return Ok(false),
+            Self::Int => {
+                let number = canonical(trimmed).filter(|n| !n.contains(['.', 'e', 'E']));
+                out.extend_from_slice(number.ok_or("a whole number")?.as_bytes());
+            }
+            Self::Number => {
+                out.extend_from_slice(canonical(trimmed).ok_or("a number")?.as_bytes());
+            }
+            Self::Bool => {
+                let is = |words: [&str; 4]| words.iter().any(|w| w.eq_ignore_ascii_case(trimmed));
+                let text = match () {
+                    () if is(["true", "1", "t", "yes"]) || trimmed.eq_ignore_ascii_case("y") => {
+                        "true"
+                    }
+                    () if is(["false", "0", "f", "no"]) || trimmed.eq_ignore_ascii_case("n") => {
+                        "false"
+                    }
+                    () => return Err("true or false"),
+                };
+                out.extend_from_slice(text.as_bytes());
+            }
+            // It is parsed with the document.
+            Self::Json => {
+                flagstone::json::parse(trimmed).map_err(|_not_json| "a JSON value")?;
+                let line = trimmed.bytes().map(|byte| if byte < 0x20 { b' ' } else { byte });
+                out.extend(line);
+            }
+        }
+        Ok(true)
+    }
+}
+
+/// Returns a number as JSON writes it, without a plus and zeros before it; `None` for other text.
+fn canonical(text: &str) -> Option<String> {
+    let (sign, digits) = match text.strip_prefix('-') {
+        Some(digits) => ("-", digits),
+        None => ("", text.strip_prefix('+').unwrap_or(text)),
+    };
+    let zeros = digits.bytes().take_while(|byte| *byte == b'0').count();
+    let is_zero = !digits.as_bytes().get(zeros).is_some_and(u8::is_ascii_digit);
+    let kept = if is_zero { zeros.saturating_sub(1) } else { zeros };
+    let number = format!("{sign}{}", &digits[kept..]);
+    is_number(&number).then_some(number)
+}
+
 /// The columns of a table, and where their fields are in the documents.
 #[derive(Debug)]
 pub(crate) struct Table {
     format: TableFormat,
     columns: usize,
     root: Node,
+    /// The names of the columns, one a line.
+    names: String,
 }
 
 /// A part of the documents.
 #[derive(Debug)]
 enum Node {
-    /// The field of this column.
-    Column(usize),
+    /// The field of this column, and its type, if it has one.
+    Column(usize, Option<FieldType>),
     /// A map: each child with its name as JSON, a colon after it.
     Map(Vec<(String, Node)>),
 }
@@ -104,6 +201,10 @@ pub(crate) struct RecordParser {
     /// The ends of the first `fields` fields in `text`; what follows is old.
     ends: Vec<usize>,
     fields: usize,
+    /// Where the fields begin in the record, if the table has quotes.
+    starts: Vec<usize>,
+    /// Which fields were in quotes.
+    quoted: Vec<bool>,
 }
 
 /// Why a record is no document.
@@ -129,9 +230,21 @@ impl Table {
     pub(crate) fn new(format: &TableFormat, names: &[String]) -> Result<Self, String> {
         let mut root = Node::Map(Vec::new());
         for (column, name) in names.iter().enumerate() {
-            root.add(name, name, column).map_err(|why| format!("column {}: {why}", column + 1))?;
+            let kind = format.types.iter().find(|(typed, _)| typed == name).map(|(_, kind)| *kind);
+            let node = Node::Column(column, kind);
+            root.add(name, name, node).map_err(|why| format!("column {}: {why}", column + 1))?;
         }
-        Ok(Self { format: format.clone(), columns: names.len(), root })
+        let is_unknown = |(name, _): &&(String, FieldType)| !names.contains(name);
+        if let Some((name, _)) = format.types.iter().find(is_unknown) {
+            let names = names.join(", ");
+            return Err(format!("there is no column {name:?} to have a type: found {names}"));
+        }
+        Ok(Self { format: format.clone(), columns: names.len(), root, names: names.join("\n") })
+    }
+
+    /// Returns the names of the columns as text.
+    pub(crate) fn names(&self) -> &[u8] {
+        self.names.as_bytes()
     }
 
     /// Returns the table whose names of columns are the fields of `record`.
@@ -141,11 +254,15 @@ impl Table {
     pub(crate) fn with_header(format: &TableFormat, record: &[u8]) -> Result<Self, String> {
         let record = std::str::from_utf8(record)
             .map_err(|_not_utf8| "expected names of fields in UTF-8".to_owned())?;
-        format.check_quotes(record.as_bytes()).map_err(|bad| bad.reason)?;
         let mut parser = RecordParser::new(format);
+        format.check_quotes(record.as_bytes(), &mut parser.starts).map_err(|bad| bad.reason)?;
         parser.parse(record.as_bytes());
-        let names: Vec<String> =
+        let mut names: Vec<String> =
             (0..parser.fields).map(|n| parser.field(n).trim().to_owned()).collect();
+        // pandas writes its index as a first column without a name.
+        if names.len() > 1 && names[0].is_empty() {
+            names[0] = INDEX.to_owned();
+        }
         Self::new(format, &names)
     }
 
@@ -165,7 +282,8 @@ impl Table {
             let reason = "expected text in UTF-8".to_owned();
             return Err(BadRecord { at: error.valid_up_to(), reason });
         }
-        self.format.check_quotes(record)?;
+        parser.starts.clear();
+        self.format.check_quotes(record, &mut parser.starts)?;
         parser.parse(record);
         let found = parser.fields;
         if found > self.columns {
@@ -173,29 +291,55 @@ impl Table {
             let reason = format!("expected at most {expected} fields, found {found}");
             return Err(BadRecord { at: 0, reason });
         }
-        if !self.append(&self.root, parser, out) {
+        let is_there = self.append(&self.root, parser, out).map_err(|(column, reason)| {
+            let at = self.start_of(column, parser, record);
+            BadRecord { at, reason }
+        })?;
+        if !is_there {
             out.extend_from_slice(b"{}");
         }
         Ok(())
     }
 
+    /// Returns the byte of the record at which the field of a column begins.
+    fn start_of(&self, column: usize, parser: &RecordParser, record: &[u8]) -> usize {
+        let before = column.checked_sub(1).and_then(|n| {
+            memchr::memchr_iter(self.format.delimiter, record).nth(n).map(|at| at + 1)
+        });
+        parser.starts.get(column).copied().or(before).unwrap_or(0)
+    }
+
     /// Appends a part of the document. Returns false if nothing is there: then nothing is appended.
-    fn append(&self, node: &Node, record: &RecordParser, out: &mut Vec<u8>) -> bool {
+    ///
+    /// # Errors
+    /// The column of a field that is not of its type, and the reason.
+    fn append(
+        &self,
+        node: &Node,
+        record: &RecordParser,
+        out: &mut Vec<u8>,
+    ) -> Result<bool, (usize, String)> {
         match node {
-            Node::Column(column) => {
+            Node::Column(column, kind) => {
                 if *column >= record.fields {
-                    return false;
+                    return Ok(false);
                 }
                 let field = record.field(*column);
                 if field.is_empty() && self.format.ignores_blanks {
-                    return false;
+                    return Ok(false);
                 }
-                if self.format.is_text || !is_number(field) {
+                if let Some(kind) = kind {
+                    return kind.append(field, out).map_err(|expected| {
+                        let name = self.names.lines().nth(*column).unwrap_or_default();
+                        (*column, format!("column {name:?}: expected {expected}, found {field:?}"))
+                    });
+                }
+                if self.format.is_text || record.is_quoted(*column) || !is_number(field) {
                     append_text(field, out);
                 } else {
                     out.extend_from_slice(field.as_bytes());
                 }
-                true
+                Ok(true)
             }
             Node::Map(children) => {
                 let start = out.len();
@@ -203,24 +347,27 @@ impl Table {
                     let before = out.len();
                     out.push(if before == start { b'{' } else { b',' });
                     out.extend_from_slice(name.as_bytes());
-                    if !self.append(child, record, out) {
+                    if !self.append(child, record, out)? {
                         out.truncate(before);
                     }
                 }
                 if out.len() == start {
-                    return false;
+                    return Ok(false);
                 }
                 out.push(b'}');
-                true
+                Ok(true)
             }
         }
     }
 }
 
 impl Node {
-    /// Adds the column `whole`, of which `path` is the rest that leads on from here.
-    fn add(&mut self, whole: &str, path: &str, column: usize) -> Result<(), String> {
+    /// Adds `column`, named `whole`, of which `path` is the rest that leads on from here.
+    fn add(&mut self, whole: &str, path: &str, column: Self) -> Result<(), String> {
         let (name, rest) = path.split_once('.').map_or((path, None), |(a, b)| (a, Some(b)));
+        if whole.is_empty() {
+            return Err("it has no name: give the names of all columns as fields".to_owned());
+        }
         if name.is_empty() {
             return Err(format!("expected the name of a field, found {whole:?}"));
         }
@@ -233,7 +380,7 @@ impl Node {
         let quoted = String::from_utf8(quoted).unwrap_or_default();
         let known = children.iter().position(|(known, _)| *known == quoted);
         match (known, rest) {
-            (None, None) => children.push((quoted, Self::Column(column))),
+            (None, None) => children.push((quoted, column)),
             (None, Some(rest)) => {
                 let mut child = Self::Map(Vec::new());
                 child.add(whole, rest, column)?;
@@ -248,12 +395,16 @@ impl Node {
 
 impl RecordParser {
     pub(crate) fn new(format: &TableFormat) -> Self {
-        Self { reader: format.reader(), text: Vec::new(), ends: Vec::new(), fields: 0 }
+        let (text, ends) = (Vec::new(), Vec::new());
+        let (starts, quoted) = (Vec::new(), Vec::new());
+        Self { reader: format.reader(), text, ends, fields: 0, starts, quoted }
     }
 
     /// Splits a record, which is UTF-8, into its fields.
     fn parse(&mut self, record: &[u8]) {
         self.reader.reset();
+        self.quoted.clear();
+        self.quoted.extend(self.starts.iter().map(|at| record.get(*at) == Some(&b'"')));
         // Fields are never longer than their text. Two bytes more: neither buffer is ever full.
         let len = record.len() + 2;
         self.text.resize(self.text.len().max(len), 0);
@@ -272,6 +423,11 @@ impl RecordParser {
         self.fields = fields;
     }
 
+    /// Returns whether a field was in quotes.
+    fn is_quoted(&self, number: usize) -> bool {
+        self.quoted.get(number).copied().unwrap_or(false)
+    }
+
     /// Returns a field of the record.
     fn field(&self, number: usize) -> &str {
         let start = number.checked_sub(1).map_or(0, |before| self.ends[before]);
@@ -279,6 +435,9 @@ impl RecordParser {
         std::str::from_utf8(text).unwrap_or_default()
     }
 }
+
+/// The name of a first column that has none.
+const INDEX: &str = "index";
 
 /// Returns whether `field` is a number by the grammar of JSON.
 fn is_number(field: &str) -> bool {
@@ -326,7 +485,8 @@ mod tests {
             ("1.10", "1.10"),
             ("1e400", "1e400"),
             ("18446744073709551617", "18446744073709551617"),
-            ("\"12\"", "12"),
+            ("\"12\"", "\"12\""),
+            ("\"007\"", "\"007\""),
             ("007", "\"007\""),
             ("+1", "\"+1\""),
             (" 1", "\" 1\""),
@@ -378,12 +538,72 @@ mod tests {
         assert_eq!(json(&blanks, header, ",,,"), Ok("{}".into()));
     }
 
+    /// Quoted fields were numbers, too, and nothing but all text could help.
+    #[test]
+    fn columns_have_the_types_that_they_are_given() {
+        let typed = |types: &[(&str, FieldType)]| {
+            let types = types.iter().map(|(name, kind)| ((*name).to_owned(), *kind)).collect();
+            TableFormat { types, ..TableFormat::csv() }
+        };
+        let all = typed(&[
+            ("zip", FieldType::Text),
+            ("n", FieldType::Int),
+            ("x.y", FieldType::Number),
+            ("ok", FieldType::Bool),
+            ("tags", FieldType::Json),
+        ]);
+        let header = "zip,n,x.y,ok,tags,rest";
+        for (record, expected) in [
+            (
+                "12,\"007\",+1.50,Yes,\"[1, \"\"a\"\"]\",12",
+                r#"{"zip":"12","n":7,"x":{"y":1.50},"ok":true,"tags":[1, "a"],"rest":12}"#,
+            ),
+            (",, ,,,", r#"{"zip":"","rest":""}"#),
+            (
+                "007,-0,1e9,F,null,x",
+                r#"{"zip":"007","n":-0,"x":{"y":1e9},"ok":false,"tags":null,"rest":"x"}"#,
+            ),
+            (
+                "a, 00 ,0.5,0,{},",
+                r#"{"zip":"a","n":0,"x":{"y":0.5},"ok":false,"tags":{},"rest":""}"#,
+            ),
+        ] {
+            assert_eq!(json(&all, header, record), Ok(expected.to_owned()), "{record}");
+        }
+        for (record, reason) in [
+            ("1,x,1,1,1", "column \"n\": expected a whole number, found \"x\""),
+            ("1,1.0,1,1,1", "column \"n\": expected a whole number, found \"1.0\""),
+            ("1,1,0x1,1,1", "column \"x.y\": expected a number, found \"0x1\""),
+            ("1,1,1,2,1", "column \"ok\": expected true or false, found \"2\""),
+            ("1,1,1,1,[", "column \"tags\": expected a JSON value, found \"[\""),
+        ] {
+            assert_eq!(json(&all, header, record), Err(reason.to_owned()));
+        }
+        let missing = json(&typed(&[("b", FieldType::Int)]), "a,c", "1,2").unwrap_err();
+        assert_eq!(missing, "there is no column \"b\" to have a type: found a, c");
+        let places = Table::with_header(&all, header.as_bytes()).unwrap();
+        let (mut parser, mut out) = (RecordParser::new(&all), Vec::new());
+        let bad = places.append_json(&mut parser, b"\"a,b\",1,1,7,1", &mut out).unwrap_err();
+        assert_eq!(bad.at, 10);
+        assert_eq!(FieldType::parse("int"), Some(FieldType::Int));
+        assert_eq!(FieldType::parse("date"), None);
+    }
+
+    #[test]
+    fn a_first_column_without_a_name_is_the_index_of_pandas() {
+        let csv = TableFormat::csv();
+        assert_eq!(json(&csv, ",a", "0,x"), Ok("{\"index\":0,\"a\":\"x\"}".into()));
+        let semicolons = TableFormat { delimiter: b';', ..TableFormat::csv() };
+        assert_eq!(json(&semicolons, "a;b", "1,5;2"), Ok("{\"a\":\"1,5\",\"b\":2}".into()));
+    }
+
     #[test]
     fn bad_headers_and_records_are_refused_with_a_reason() {
         let csv = TableFormat::csv();
         for (header, record, reason) in [
             ("a,b", "1,2,3", "expected at most 2 fields, found 3"),
-            ("a,,b", "", "column 2: expected the name of a field, found \"\""),
+            ("a,,b", "", "column 2: it has no name: give the names of all columns as fields"),
+            (",a,index", "", "column 3: the name \"index\" is there twice"),
             ("a.,b", "", "column 1: expected the name of a field, found \"a.\""),
             ("a,b,a", "", "column 3: the name \"a\" is there twice"),
             ("a,a.b", "", "column 2: \"a.b\" is inside of a field that is a column itself"),

@@ -1,12 +1,13 @@
 //! A writer: commits the batches of its lane and counts what is acknowledged.
 
-use crate::bad_documents::Places;
+use crate::bad_documents::{BadCopy, Places};
 use crate::error::LoadError;
 use crate::job::{Job, Mode, Source, ToJson, Work};
-use crate::marks::Position;
+use crate::marks::Mark;
 use crate::totals::Count;
 use flagstone::json::JsonParser;
 use flagstone::{Batch, DocumentParser, Error, ErrorKind, MergePatch, ParsedDocument};
+use std::cell::Cell;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -14,7 +15,13 @@ use std::time::Instant;
 pub(crate) struct Writer {
     pub(crate) job: Arc<Job>,
     pub(crate) lane: usize,
+    /// The number of the chunk of the last mark.
+    pub(crate) marked: Cell<u64>,
 }
+
+/// After how many chunks without a document for a writer it commits a mark by itself. A load that
+/// continues holds the chunks between the first mark and the last in memory.
+const CHUNKS_UNMARKED: u64 = 16;
 
 /// The lane is abandoned when its writer ends: no parser waits for it.
 impl Drop for Writer {
@@ -42,22 +49,23 @@ impl Writer {
 
     fn write(&self, mut work: Work) -> Result<(), LoadError> {
         let job = &*self.job;
-        job.bad.write(&work.bad)?;
         let mut count = work.count;
         let source = work.source.take();
         let written = match &source {
             Some(source) if job.mode == Mode::Merge && !source.documents.is_empty() => {
-                self.each_alone(&work, source, &mut count)
+                self.each_alone(&mut work, source, &mut count)
             }
-            _ if work.batch.is_empty() => Ok(()),
+            _ if work.batch.is_empty() && work.bad.is_empty() && !self.is_mark_due(&work) => Ok(()),
             _ => {
+                self.marked.set(work.number);
                 let batch = std::mem::take(&mut work.batch);
-                match (self.commit_marked(batch, &work), &source) {
+                match (self.commit_marked(batch, work.mark, &BadCopy::text_of(&work.bad))?, &source)
+                {
                     (Err(error), Some(source)) if job.mode.is_conflict(&error) => {
-                        self.insert_new(&work, source, &mut count)
+                        self.insert_new(&mut work, source, &mut count)
                     }
                     (Err(error), Some(source)) if is_refusal(&error) => {
-                        self.each_alone(&work, source, &mut count)
+                        self.each_alone(&mut work, source, &mut count)
                     }
                     (Ok(()), _) => Ok(()),
                     (Err(error), _) => {
@@ -71,18 +79,45 @@ impl Writer {
         written
     }
 
-    /// Commits `batch` with the mark of this writer.
-    fn commit_marked(&self, mut batch: Batch, work: &Work) -> flagstone::Result<()> {
-        let Some(marks) = &self.job.marks else { return self.commit(batch) };
+    /// Returns whether a mark is to be committed although nothing else is.
+    fn is_mark_due(&self, work: &Work) -> bool {
+        let is_old = work.number >= self.marked.get() + CHUNKS_UNMARKED;
+        self.job.marks.is_some() && work.is_last && is_old
+    }
+
+    /// Commits `batch` with the mark of this writer. Copies of documents before the mark come with
+    /// it or not at all. Without marks they are written after it.
+    fn commit_marked(
+        &self,
+        mut batch: Batch,
+        mark: Mark,
+        copies: &[u8],
+    ) -> Result<flagstone::Result<()>, LoadError> {
+        let job = &*self.job;
+        let Some(marks) = &job.marks else {
+            let committed = if batch.is_empty() { Ok(()) } else { self.commit(batch) };
+            if committed.is_ok() {
+                job.bad.write(copies)?;
+            }
+            return Ok(committed);
+        };
         // A batch of one long document may have no room for the mark, which follows then.
-        if batch.bytes() < 2 * self.job.batch_bytes {
-            marks.put(&mut batch, self.lane, work.end)?;
-            return self.commit(batch);
+        if batch.bytes() >= 2 * job.batch_bytes {
+            if let Err(error) = self.commit(batch) {
+                return Ok(Err(error));
+            }
+            batch = job.database.batch();
         }
-        self.commit(batch)?;
-        let mut mark = self.job.database.batch();
-        marks.put(&mut mark, self.lane, work.end)?;
-        self.commit(mark)
+        if let Err(error) = marks.put_mark(&mut batch, self.lane, mark) {
+            return Ok(Err(error));
+        }
+        if copies.is_empty() {
+            return Ok(self.commit(batch));
+        }
+        job.bad.write_with(copies, |end| {
+            marks.put_copies(&mut batch, end)?;
+            self.commit(batch)
+        })
     }
 
     fn commit(&self, batch: Batch) -> flagstone::Result<()> {
@@ -96,17 +131,23 @@ impl Writer {
 
     /// Inserts the documents of `source` whose keys do not exist, and counts the others.
     #[cold]
-    fn insert_new(&self, work: &Work, source: &Source, count: &mut Count) -> Result<(), LoadError> {
+    fn insert_new(
+        &self,
+        work: &mut Work,
+        source: &Source,
+        count: &mut Count,
+    ) -> Result<(), LoadError> {
         if self.job.stops_on_error {
             return self.each_alone(work, source, count);
         }
         loop {
             count.documents = 0;
             let New { batch, existing, copies, inserted } = self.new_of(source)?;
-            match self.commit_marked(batch, work) {
+            let copies = [BadCopy::text_of(&work.bad), BadCopy::text_of(&copies)].concat();
+            match self.commit_marked(batch, work.mark, &copies)? {
                 Ok(()) => {
                     (count.documents, count.existing) = (inserted, existing);
-                    return self.job.bad.write(&copies);
+                    return Ok(());
                 }
                 // Another writer of this collection was faster.
                 Err(error) if error.kind() == ErrorKind::Conflict => {}
@@ -117,18 +158,32 @@ impl Writer {
     }
 
     /// Writes the documents of `source` one after another: they are merged, or the database has
-    /// refused one of them.
+    /// refused one of them. Each that is inserted has a mark of its own, with the copies of bad
+    /// documents before it; what may be done again has one after all of them.
     #[cold]
-    fn each_alone(&self, work: &Work, source: &Source, count: &mut Count) -> Result<(), LoadError> {
+    fn each_alone(
+        &self,
+        work: &mut Work,
+        source: &Source,
+        count: &mut Count,
+    ) -> Result<(), LoadError> {
         let job = &*self.job;
         let text = &*source.text;
         let mut places = Places::new(&text.chunk);
+        let mut bad = std::mem::take(&mut work.bad).into_iter().peekable();
         let mut copies = Vec::new();
+        let (mut sum, mut summed) = (text.before, 0);
         count.documents = 0;
         let written = self.each(source, |at, document, json, parsed| {
-            let mark = text.place(at + 1);
+            let end = at + document.len();
+            sum = sum.map(|sum| sum.then(&text.chunk.bytes[summed..end]));
+            summed = end;
+            let mark = Mark { place: text.place(end), sum: sum.map_or(0, |sum| sum.value()) };
+            while let Some(before) = bad.next_if(|bad| bad.at < at) {
+                copies.push(before);
+            }
             let (reason, stops, failure): (_, _, fn(String) -> LoadError) =
-                match self.write_one(json, parsed, mark)? {
+                match self.write_one(json, parsed, mark, &mut copies)? {
                     One::Written => {
                         count.documents += 1;
                         return Ok(());
@@ -151,25 +206,36 @@ impl Writer {
             if stops {
                 return Err(failure(described));
             }
-            places.append_copy((at, document), &described, &mut copies);
+            copies.push(places.copy((at, document), &described));
             Ok(())
         });
-        job.bad.write(&copies)?;
-        written?;
-        let Some(marks) = &job.marks else { return Ok(()) };
-        let mut mark = job.database.batch();
-        marks.put(&mut mark, self.lane, work.end)?;
-        Ok(self.commit(mark)?)
+        if written.is_err() && job.marks.is_some() {
+            // What has no mark yet is done again by a load that continues.
+            return written;
+        }
+        copies.extend(bad);
+        let copies = BadCopy::text_of(&copies);
+        let marked = self.commit_marked(job.database.batch(), work.mark, &copies)?;
+        written.and(marked.map_err(LoadError::from))
     }
 
-    /// Writes a document by itself; `mark` is the place after it.
+    /// Writes a document by itself; if it is inserted, with the mark after it and the copies before
+    /// that, which are removed from `copies` then.
     fn write_one(
         &self,
         json: &[u8],
         parsed: &ParsedDocument<'_>,
-        mark: Position,
+        mark: Mark,
+        copies: &mut Vec<BadCopy>,
     ) -> Result<One, LoadError> {
         let job = &*self.job;
+        let mut commit = |batch: Batch| {
+            let committed = self.commit_marked(batch, mark, &BadCopy::text_of(copies))?;
+            if committed.is_ok() {
+                copies.clear();
+            }
+            Ok::<_, LoadError>(committed)
+        };
         let mut batch = job.database.batch();
         let written = match job.mode {
             Mode::Merge => {
@@ -183,14 +249,14 @@ impl Writer {
                 merged
             }
             Mode::Insert if parsed.exists()? => return Ok(One::Exists),
-            Mode::Insert => {
-                let put = parsed.insert(&mut batch, job.entry);
-                put.map_err(Error::from).and_then(|()| self.commit_one(batch, mark))
-            }
-            Mode::Upsert => {
-                let put = parsed.put(&mut batch, job.entry);
-                put.map_err(Error::from).and_then(|()| self.commit_one(batch, mark))
-            }
+            Mode::Insert => match parsed.insert(&mut batch, job.entry) {
+                Ok(()) => commit(batch)?,
+                Err(refused) => Err(refused.into()),
+            },
+            Mode::Upsert => match parsed.put(&mut batch, job.entry) {
+                Ok(()) => self.commit(batch),
+                Err(refused) => Err(refused.into()),
+            },
         };
         match written {
             Ok(()) => Ok(One::Written),
@@ -198,14 +264,6 @@ impl Writer {
             Err(error) if is_refusal(&error) => Ok(One::Refused(error)),
             Err(error) => Err(error.into()),
         }
-    }
-
-    /// Commits the batch of one document with the mark of this writer.
-    fn commit_one(&self, mut batch: Batch, mark: Position) -> flagstone::Result<()> {
-        if let Some(marks) = &self.job.marks {
-            marks.put(&mut batch, self.lane, mark)?;
-        }
-        self.commit(batch)
     }
 
     /// Calls `found` with the offset, the text, the JSON and the result of parsing of each document
@@ -225,7 +283,7 @@ impl Writer {
             }
             // It was parsed before, so it is well-formed.
             let Ok(json) = to_json.json(text.table.as_deref(), document) else { continue };
-            let parsed = parser.parse(json, &self.job.key_path).map_err(Error::from)?;
+            let parsed = self.job.parse(&mut parser, json, text.place(at)).map_err(Error::from)?;
             found(at, document, json, &parsed)?;
         }
         Ok(())
@@ -248,7 +306,7 @@ impl Writer {
             if job.bad.are_copied() {
                 let input = &job.inputs[text.input];
                 let described = places.describe(input, (at, document), (0, EXISTS));
-                places.append_copy((at, document), &described, &mut new.copies);
+                new.copies.push(places.copy((at, document), &described));
             }
             Ok(())
         })?;
@@ -281,5 +339,5 @@ struct New {
     inserted: u64,
     existing: u64,
     /// Copies of the others, if they are wanted.
-    copies: Vec<u8>,
+    copies: Vec<BadCopy>,
 }

@@ -4,6 +4,7 @@ use super::{CollectionArgs, JsonArgs};
 use crate::units::{self, Expiry};
 use clap::{Args, ValueEnum, ValueHint};
 use flagstone::{Durability, parse_bytes};
+use flagstone_load::FieldType;
 use std::path::PathBuf;
 
 /// Load documents from files of JSON, as lines or an array, or of a table, plain or compressed by
@@ -16,8 +17,9 @@ use std::path::PathBuf;
 /// loaded by then.
 ///
 /// In a table, --type csv or tsv, the first record names the fields; a dot leads into a map, as in
-/// author.name. A field that is a number in JSON (12, -1.10, 1e400) is that number exactly; all
-/// others are text, such as 007, true and empty fields.
+/// author.name. A field without quotes that is a number in JSON (12, -1.10, 1e400) is that number
+/// exactly; all others are text, such as 007, "12", true and empty fields. A first column without a
+/// name, as pandas writes its index, is named index; names that are there twice are refused.
 ///
 /// Of Parquet and Arrow files the columns are the fields of the documents, and values are exact.
 /// One thread reads and writes; a row that cannot be loaded ends the load, unless --bad-lines is
@@ -29,7 +31,9 @@ pub(crate) struct LoadArgs {
     /// Files, or - for stdin
     #[arg(required = true, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) files: Vec<PathBuf>,
-    /// The dotted path of the primary key in each document
+    /// The dotted path of the primary key in each document; or several with commas between them,
+    /// for a key that is the array of their values (title,year); or auto, for a new key that
+    /// ascends with time
     #[arg(long, value_name = "PATH", default_value = "id", alias = "upsertFields")]
     pub(crate) key: String,
     /// What to do with a document whose key may exist
@@ -47,7 +51,14 @@ pub(crate) struct LoadArgs {
     /// the documents that their columns make
     #[arg(long, value_name = "FILTER")]
     pub(crate) filter: Option<String>,
-    /// Every field of a table stays text
+    /// The character between the fields of a table, or tab [default: a comma, for tsv a tab]
+    #[arg(long, value_name = "CHARACTER", value_parser = delimiter)]
+    pub(crate) delimiter: Option<u8>,
+    /// The types of columns of a table, as in zip=text,n=int,price=number,ok=bool,tags=json. A
+    /// field that is not of its type is a bad document; one without text is left out, but of text
+    #[arg(long, value_name = "NAME=TYPE", value_delimiter = ',', value_parser = field_type)]
+    pub(crate) types: Vec<(String, FieldType)>,
+    /// Every field of a table stays text, but of columns with --types
     #[arg(long)]
     pub(crate) all_text: bool,
     /// Leave empty fields of a table, or null ones of Parquet and Arrow, out of the documents
@@ -68,9 +79,15 @@ pub(crate) struct LoadArgs {
     #[arg(long, conflicts_with = "bad_lines")]
     pub(crate) stop_on_error: bool,
     /// Continue a load of the same files that was stopped or killed and had --resume, too: each
-    /// document is loaded once. How far a load came is kept in the database until it is complete
+    /// document is loaded once. How far a load came is kept in the database until it is complete,
+    /// or its documents are gone: dropped, cleared or removed by a filter. What it had read is read
+    /// again first; if it has changed, nothing is loaded
     #[arg(long, conflicts_with = "drop")]
     pub(crate) resume: bool,
+    /// Allow zstd to use windows of up to 2^LOG bytes, which takes as much memory: 31, which is 2
+    /// GiB, for files that `zstd --long=31` made [default: 27]
+    #[arg(long, value_name = "LOG", value_parser = clap::value_parser!(u32).range(10..=31))]
+    pub(crate) long: Option<u32>,
     /// Hash partitions of the collection, 1 to 256, if this creates it
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
     pub(crate) partitions: Option<u16>,
@@ -118,6 +135,20 @@ pub(crate) struct Mongoimport {
     /// The last document of a key wins
     #[arg(long = "maintainInsertionOrder", hide = true)]
     _maintain_insertion_order: bool,
+}
+
+fn delimiter(text: &str) -> Result<u8, String> {
+    match text.as_bytes() {
+        b"tab" | b"\\t" => Ok(b'\t'),
+        [byte] if byte.is_ascii() && !matches!(byte, b'"' | b'\r' | b'\n') => Ok(*byte),
+        _ => Err("expected one ASCII character, no quote or line end, or tab".to_owned()),
+    }
+}
+
+fn field_type(text: &str) -> Result<(String, FieldType), String> {
+    let expected = "expected NAME=TYPE with the type text, int, number, bool or json";
+    let (name, kind) = text.rsplit_once('=').ok_or(expected)?;
+    Ok((name.to_owned(), FieldType::parse(kind).ok_or(expected)?))
 }
 
 fn threads() -> clap::builder::RangedI64ValueParser<u16> {

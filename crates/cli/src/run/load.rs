@@ -8,7 +8,9 @@ use crate::output::note;
 use crate::progress::{Progress, rates};
 use crate::units::{counted, grouped, show_bytes};
 use flagstone::{Collection, Database, JsonOptions, KeyspaceOptions, Options, Routing};
-use flagstone_load::{BadDocuments, Format, Input, LoadError, Mode, Outcome, Plan, TableFormat};
+use flagstone_load::{
+    BadDocuments, Format, Input, Key, LoadError, Mode, Outcome, Plan, TableFormat,
+};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -21,7 +23,13 @@ pub(super) fn run(args: &LoadArgs) -> Result<(), Failure> {
     }
     expiry::check(args.expires)?;
     check_table_options(args)?;
-    let open = |path: &PathBuf| Input::open_as(path, format_of(args, path));
+    let open = |path: &PathBuf| {
+        let input = Input::open_as(path, format_of(args, path))?;
+        Ok(match args.long {
+            Some(log) => input.window_log(log),
+            None => input,
+        })
+    };
     let inputs = args.files.iter().map(open).collect::<Result<Vec<_>, LoadError>>()?;
     if args.files.iter().filter(|path| path.as_os_str() == "-").count() > 1 {
         return Err(Failure::Usage("stdin can be loaded only once".into()));
@@ -31,14 +39,14 @@ pub(super) fn run(args: &LoadArgs) -> Result<(), Failure> {
         None => BadDocuments::stop(),
     };
     let is_new = !args.collection.database.exists();
-    let (database, collection) = target(args)?;
+    let Target { database, collection, is_new: is_new_collection } = target(args)?;
     interrupt::listen()?;
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let plan = Plan {
         database: database.clone(),
-        collection,
+        collection: collection.clone(),
         inputs,
-        key_path: args.key.clone(),
+        key: Key::parse(&args.key),
         mode: match args.mode {
             ModeArg::Upsert => Mode::Upsert,
             ModeArg::Insert => Mode::Insert,
@@ -57,6 +65,8 @@ pub(super) fn run(args: &LoadArgs) -> Result<(), Failure> {
         on_commit: None,
     };
     let outcome = plan.run(&mut progress(args));
+    let has_failed = outcome.as_ref().map_or(true, |outcome| outcome.failure.is_some());
+    leave_nothing(&database, collection, is_new_collection && has_failed)?;
     // The database is closed in any case, so that the next command has nothing to replay.
     let closing = Instant::now();
     let closed = open::close(database);
@@ -76,14 +86,38 @@ pub(super) fn run(args: &LoadArgs) -> Result<(), Failure> {
     }
 }
 
+/// Where the documents go to.
+pub(super) struct Target {
+    pub(super) database: Database,
+    pub(super) collection: Collection,
+    /// Whether this load has created the collection.
+    pub(super) is_new: bool,
+}
+
 /// Opens the database and the collection that the documents go to.
-pub(super) fn target(args: &LoadArgs) -> Result<(Database, Collection), Failure> {
+pub(super) fn target(args: &LoadArgs) -> Result<Target, Failure> {
     let database = open::or_make(&args.collection.database, args.memory, args.durability)?;
     if args.drop {
         drop_collection(&database, &args.collection.name)?;
     }
+    let is_new = database.existing_collection(&args.collection.name)?.is_none();
     let collection = collection(&database, args)?;
-    Ok((database, collection))
+    Ok(Target { database, collection, is_new })
+}
+
+/// Drops the collection that a load has created if the load `has_failed` and put nothing into it.
+pub(super) fn leave_nothing(
+    database: &Database,
+    collection: Collection,
+    has_failed: bool,
+) -> Result<(), Failure> {
+    let is_empty = || collection.stored().scan_all().next().transpose().map(|e| e.is_none());
+    if has_failed && is_empty()? {
+        let name = collection.name();
+        drop(collection);
+        database.drop_keyspace(&name)?;
+    }
+    Ok(())
 }
 
 /// Drops a collection with its indexes, if it exists, and names them: a load fills no index again.
@@ -112,6 +146,8 @@ fn check_table_options(args: &LoadArgs) -> Result<(), Failure> {
     check_mode(args, !args.files.iter().all(is_table))?;
     let options = [
         ("--fields", !args.fields.is_empty()),
+        ("--delimiter", args.delimiter.is_some()),
+        ("--types", !args.types.is_empty()),
         ("--all-text", args.all_text),
         ("--ignore-blanks", args.ignore_blanks),
     ];
@@ -156,6 +192,8 @@ fn format_of(args: &LoadArgs, path: &Path) -> Format {
         FormatArg::Tsv => TableFormat::tsv(),
     };
     table.fields = (!args.fields.is_empty()).then(|| args.fields.clone());
+    table.delimiter = args.delimiter.unwrap_or(table.delimiter);
+    table.types = args.types.clone();
     table.is_text = args.all_text;
     table.ignores_blanks = args.ignore_blanks;
     Format::Table(table)

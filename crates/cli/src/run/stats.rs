@@ -138,7 +138,7 @@ fn draw_keyspace(out: &mut String, keyspace: &KeyspaceStats) {
             false => writeln!(out),
         };
     }
-    let mut amplification = format!("space {}", times(space_amplification(keyspace)));
+    let mut amplification = format!("space at most {}", times(space_amplification(keyspace)));
     if let Some(written) = write_amplification(keyspace) {
         let _always = write!(amplification, ", write {} since opened", times(Some(written)));
     }
@@ -174,7 +174,9 @@ const fn kind(routing: &Routing) -> &'static str {
     }
 }
 
-/// Bytes of all tables divided by those of the deepest level, which holds each key once.
+/// Bytes of all tables divided by those of the deepest level, which holds each key once: an upper
+/// bound, reached if all entries above are newer versions of those. Above are also keys of their
+/// own, which no compaction has moved down yet, and they are compressed less.
 fn space_amplification(keyspace: &KeyspaceStats) -> Option<f64> {
     let all: u64 = keyspace.levels.iter().map(|level| level.bytes).sum();
     let deepest = keyspace.levels.iter().rfind(|level| level.bytes > 0)?.bytes;

@@ -394,3 +394,201 @@ fn progress_as_json_ends_with_the_whole() {
     assert_eq!(last["input_bytes_total"], text.len());
     assert_eq!(last["done"], true);
 }
+
+fn gzip(text: &[u8]) -> Vec<u8> {
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    encoder.write_all(text).unwrap();
+    encoder.finish().unwrap()
+}
+
+/// A file of zstd that began with a skippable frame was taken for text, and zeros after gzip ended
+/// a load. What a file is follows from its first bytes, whatever its name is.
+#[test]
+fn compressed_files_are_known_by_their_content() {
+    let place = Place::new();
+    let text = lines(3000);
+    let (head, tail) = text.as_bytes().split_at(20_000);
+    let pack = |part: &[u8]| zstd::encode_all(part, 1).unwrap();
+    let skip = [&[0x5A, 0x2A, 0x4D, 0x18, 5, 0, 0, 0][..], b"skip!"].concat();
+    place.file("first.zst", [&skip[..], &pack(text.as_bytes())].concat());
+    place.file("between", [&pack(head)[..], &skip, &skip, &pack(tail), &skip].concat());
+    place.file("padded.gz", [&gzip(head)[..], &gzip(tail), &[0; 3000]].concat());
+    place.file("named.json", gzip(text.as_bytes()));
+    place.file("csv.csv.gz", gzip(b"id,n\n1,2\n"));
+    for name in ["first.zst", "between", "padded.gz", "named.json"] {
+        place.ok(&format!("load {name}.db c {name}"));
+        assert!(place.ok(&format!("scan {name}.db c")) == text, "{name}");
+        let bytes = std::fs::read(place.path(name)).unwrap();
+        assert_eq!(place.run_with(&format!("load stdin.db {name} -"), &bytes).code, 0, "{name}");
+        assert!(place.ok(&format!("scan stdin.db {name}")) == text, "{name} from stdin");
+    }
+    place.ok("load table.db c csv.csv.gz");
+    let mut encoder = zstd::stream::write::Encoder::new(Vec::new(), 1).unwrap();
+    encoder.long_distance_matching(true).unwrap();
+    encoder.window_log(28).unwrap();
+    encoder.write_all(text.as_bytes()).unwrap();
+    place.file("long.zst", encoder.finish().unwrap());
+    place.fails("load long.db c long.zst", 3, "load it with --long 31");
+    place.fails("load long.db c long.zst", 3, "zstd -d --long=31");
+    place.ok("load long.db c long.zst --long 28");
+    assert!(place.ok("scan long.db c") == text);
+    place.file("tail.gz", [&gzip(text.as_bytes())[..], b"tail"].concat());
+    place.fails("load tail.db c tail.gz", 3, "cannot read tail.gz: gzip: expected another member");
+    place.file("cut.zst", &pack(text.as_bytes())[..1000]);
+    place.fails("load cut.db c cut.zst", 3, "cut.zst: zstd: the file ends inside");
+}
+
+#[test]
+fn files_of_another_kind_are_named_with_what_to_do() {
+    let place = Place::new();
+    for (text, expected) in [
+        (&b"BZh91AY&SY"[..], "found a file of bzip2: decompress it first: bzip2 -d"),
+        (b"\xFD7zXZ\0\0", "found a file of xz"),
+        (b"\x04\x22\x4D\x18@", "found a file of lz4"),
+        (b"PK\x03\x04", "found a file of zip"),
+        (b"\xFF\xFE{\0\"\0", "found UTF-16: convert it first: iconv -f UTF-16 -t UTF-8"),
+        (b"\xFE\xFF\0{", "found UTF-16"),
+    ] {
+        place.file("in.jsonl", text);
+        place.fails("load db c in.jsonl", 2, "in.jsonl:1:1: expected text");
+        place.fails("load db c in.jsonl", 2, expected);
+        assert!(!place.path("db").exists(), "refused before a database is made");
+        let stdin = place.run_with("load stdin c -", text);
+        assert!(stdin.code == 2 && stdin.stderr.contains(expected), "{stdin:?}");
+    }
+    place.file("twice.gz", gzip(&gzip(b"{\"id\":1}")));
+    place.fails("load db c twice.gz", 2, "twice.gz:1:1: expected text, found gzip once more");
+}
+
+/// Numbers in quotes became numbers, semicolons needed another program, and the first column that
+/// pandas writes was refused.
+#[test]
+fn a_table_may_have_other_delimiters_types_and_an_index() {
+    let place = Place::new();
+    place.file("in.csv", "id;zip;n;quoted\n1;01;007;\"12\"\n2;2,5;;x\n");
+    place.ok("load db c in.csv --delimiter ; --types zip=text,n=int");
+    let first = "{\"id\":1,\"zip\":\"01\",\"n\":7,\"quoted\":\"12\"}\n";
+    assert_eq!(
+        place.ok("scan db c"),
+        format!("{first}{{\"id\":2,\"zip\":\"2,5\",\"quoted\":\"x\"}}\n")
+    );
+    place.file("in.txt", "id\tn\n1\t\"a\tb\"\n");
+    place.ok("load db t in.txt --type csv --delimiter tab");
+    assert_eq!(place.ok("scan db t"), "{\"id\":1,\"n\":\"a\\tb\"}\n");
+    place.file("pandas.csv", ",name,score\n0,x,1.5\n1,y,\n");
+    place.ok("load db p pandas.csv --key index");
+    assert_eq!(place.ok("get db p 0 --json-key"), "{\"index\":0,\"name\":\"x\",\"score\":1.5}\n");
+    place.file("bad.csv", "id,n\n1,2\n2,x\n");
+    let text = "bad.csv:3:3: column \"n\": expected a whole number, found \"x\"";
+    place.fails("load db b bad.csv --types n=int", 2, text);
+    place.ok("load db b bad.csv --types n=int --bad-lines bad.txt");
+    assert_eq!(place.read("bad.txt"), format!("# {text}\n2,x\n"));
+    place.fails("load db b bad.csv --types m=int", 2, "there is no column \"m\" to have a type");
+    place.fails("load db b bad.csv --types n=real", 2, "expected NAME=TYPE");
+    place.fails("load db b bad.csv --delimiter ab", 2, "expected one ASCII character");
+    place.file("in.jsonl", "{\"id\":1}");
+    place.fails("load db b in.jsonl --delimiter ;", 2, "--delimiter is for tables");
+    place.file("none.csv", "id,,n\n1,2,3\n");
+    place.fails("load db b none.csv", 2, "none.csv:1:1: the header: column 2: it has no name");
+}
+
+/// Progress of a load was kept under the name of the collection, and outlived its documents.
+#[test]
+fn a_load_that_continues_begins_anew_when_its_documents_are_gone() {
+    let place = Place::new();
+    let (bad, good) = ("{\"id\":1}\n{\"id\":2}\nBAD\n", "{\"id\":1}\n{\"id\":2}\n{\"id\":3}\n");
+    for (at, gone) in [
+        "drop db c",
+        "delete db c --where {}",
+        "delete db c --where {\"id\":1}",
+        "load db c empty.jsonl --drop",
+    ]
+    .iter()
+    .enumerate()
+    {
+        place.file("empty.jsonl", "");
+        place.file("in.jsonl", bad);
+        place.fails("load db c in.jsonl --resume", 2, "in.jsonl:3:1");
+        place.ok(gone);
+        place.file("in.jsonl", good);
+        place.ok("load db c in.jsonl --resume");
+        assert_eq!(place.ok("count db c"), "3\n", "{at}");
+        place.ok("drop db c");
+    }
+    place.file("in.jsonl", bad);
+    place.fails("load db c in.jsonl --resume", 2, "in.jsonl:3:1");
+    place.file("in.jsonl", "{\"id\":5}\n{\"id\":6}\n{\"id\":7}\n{\"id\":8}\n");
+    place.fails("load db c in.jsonl --resume", 2, "in.jsonl has changed before byte 17");
+    place.fails("load db c in.jsonl --resume", 2, "without --resume the load begins at the start");
+    place.ok("load db c in.jsonl");
+    assert_eq!(place.ok("count db c"), "6\n");
+}
+
+#[test]
+fn a_load_that_fails_leaves_no_empty_collection() {
+    let place = Place::new();
+    place.ok("put db other 1 {}");
+    place.file("bad.jsonl", "BAD\n");
+    place.fails("load db c bad.jsonl", 2, "bad.jsonl:1:1");
+    place.fails("load db c bad.jsonl --resume", 2, "bad.jsonl:1:1");
+    place.fails("count db c", 1, "there is no collection \"c\"");
+    place.file("good.jsonl", "{\"id\":1}\nBAD\n");
+    place.fails("load db c good.jsonl", 2, "good.jsonl:2:1");
+    assert_eq!(place.ok("count db c"), "1\n", "what was loaded stays");
+    place.ok("delete db c 1 --json-key");
+    place.fails("load db c bad.jsonl", 2, "bad.jsonl:1:1");
+    assert_eq!(place.ok("count db c"), "0\n", "it was there before");
+    place.file("empty.jsonl", "");
+    place.ok("load db e empty.jsonl");
+    assert_eq!(place.ok("count db e"), "0\n", "a load that does not fail makes one");
+}
+
+#[test]
+fn keys_may_be_of_several_fields_or_made() {
+    let place = Place::new();
+    place.file("in.jsonl", "{\"title\":\"a\",\"year\":1}\n{\"title\":\"a\",\"year\":2}\n");
+    place.ok("load db c in.jsonl --key title,year");
+    assert_eq!(place.ok("keys db c"), "[\"a\",1]\n[\"a\",2]\n");
+    place.ok("load db c in.jsonl --key title,year");
+    assert_eq!(place.ok("count db c"), "2\n");
+    for _ in 0..2 {
+        place.ok("load db auto in.jsonl --key auto --resume");
+    }
+    let keys = place.ok("keys db auto");
+    assert_eq!(keys.lines().count(), 4, "{keys}");
+    assert!(keys.lines().all(|key| key.len() == 36 && &key[14..15] == "7"), "{keys}");
+    let text = place.read("in.jsonl");
+    assert_eq!(place.ok("scan db auto"), text.repeat(2), "in the order in which they came");
+    place.fails("load db auto in.jsonl --key auto --mode merge", 2, "every document is new");
+    place.fails("load db auto in.jsonl --key title,", 2, "expected the paths of fields");
+}
+
+#[cfg(unix)]
+#[test]
+fn what_cannot_be_read_is_said_with_its_name() {
+    use std::os::unix::fs::PermissionsExt;
+    let place = Place::new();
+    std::fs::create_dir(place.path("dir")).unwrap();
+    place.fails("load db c dir", 3, "cannot read dir: is a directory");
+    place.fails("load db c missing.jsonl", 3, "cannot read missing.jsonl");
+    place.file("secret.jsonl", "{\"id\":1}\n");
+    std::fs::set_permissions(place.path("secret.jsonl"), PermissionsExt::from_mode(0o000)).unwrap();
+    // Some users may read everything.
+    if std::fs::File::open(place.path("secret.jsonl")).is_err() {
+        place.fails("load db c secret.jsonl", 3, "cannot read secret.jsonl: Permission denied");
+    }
+    assert!(!place.path("db").exists());
+    let fifo = place.path("fifo");
+    let made = std::process::Command::new("mkfifo").arg(&fifo).status();
+    if made.is_ok_and(|made| made.success()) {
+        let writer = std::thread::spawn(move || std::fs::write(fifo, "{\"id\":1}\n{\"id\":2}\n"));
+        place.ok("load db c fifo");
+        writer.join().unwrap().unwrap();
+        assert_eq!(place.ok("count db c"), "2\n");
+    }
+    place.file("in.jsonl", "{\"id\":1}\nBAD\n");
+    let full = "load db c in.jsonl --bad-lines /dev/full";
+    place.fails(full, 3, "cannot write /dev/full");
+    place.fails(&format!("{full} --resume"), 2, "/dev/full: expected a regular file");
+    place.fails("load db c in.jsonl --bad-lines none/bad.txt", 3, "cannot create none/bad.txt");
+}

@@ -107,7 +107,7 @@ fn load(
         let _gone = sender.send(took);
     });
     let plan = flagstone_load::Plan {
-        key_path: documents.key.clone(),
+        key: flagstone_load::Key::parse(&documents.key),
         readers: documents.readers,
         parsers: documents.parsers,
         writers: documents.writers,

@@ -12,7 +12,9 @@ use crate::units::{counted, grouped};
 use arrow_array::RecordBatchReader;
 use flagstone::{Batch, Collection, Database, Error, ErrorKind, Filter, Value};
 use flagstone_arrow::{LoadMode, LoadOptions, LoadWatcher, Loaded};
-use flagstone_load::{BadDocuments, Count, LoadError, Marks, Position, Watcher, remove_marks};
+use flagstone_load::{
+    BadDocuments, Count, Key, LoadError, Marks, Position, Watcher, identity_of, remove_marks,
+};
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::time::Instant;
@@ -32,12 +34,12 @@ pub(in super::super) fn load(args: &LoadArgs) -> Result<(), Failure> {
         None => BadDocuments::stop(),
     };
     let is_new = !args.collection.database.exists();
-    let (database, collection) = json::target(args)?;
+    let json::Target { database, collection, is_new: is_new_collection } = json::target(args)?;
     interrupt::listen()?;
-    let marks = marks(args, &database)?;
+    let marks = marks(args, &database, &collection)?;
     let start = marks.as_ref().map_or(Position::default(), Marks::start);
     check_rows(&sources, start)?;
-    bad.begin(marks.as_ref().is_some_and(Marks::continue_one))?;
+    bad.begin(marks.as_ref())?;
     let mut run = Run {
         progress: json::progress(args),
         start: Instant::now(),
@@ -55,13 +57,13 @@ pub(in super::super) fn load(args: &LoadArgs) -> Result<(), Failure> {
     });
     let ended = ended.collect::<Result<(), _>>().and_then(|()| Ok(run.bad.flush()?));
     if ended.is_ok() && run.marks.is_some() {
-        remove_marks(&database, &collection.name())?;
+        remove_marks(&database, &collection)?;
     }
     let continued = run.marks.as_ref().is_some_and(Marks::continue_one);
     let (took, count) = (run.start.elapsed(), run.count);
     run.progress.end(took, count);
     drop(run);
-    drop(collection);
+    json::leave_nothing(&database, collection, is_new_collection && ended.is_err())?;
     // The database is closed in any case, so that the next command has nothing to replay.
     let closed = open::close(database);
     if continued {
@@ -91,8 +93,11 @@ pub(in super::super) fn load(args: &LoadArgs) -> Result<(), Failure> {
 }
 
 /// Opens the marks of the load that is continued, or removes those of an earlier one.
-fn marks(args: &LoadArgs, database: &Database) -> Result<Option<Marks>, LoadError> {
-    let collection = &args.collection.name;
+fn marks(
+    args: &LoadArgs,
+    database: &Database,
+    collection: &Collection,
+) -> Result<Option<Marks>, LoadError> {
     if !args.resume {
         remove_marks(database, collection)?;
         return Ok(None);
@@ -103,8 +108,11 @@ fn marks(args: &LoadArgs, database: &Database) -> Result<Option<Marks>, LoadErro
         ("--fields", args.fields.join(",")),
         ("--filter", args.filter.clone().unwrap_or_default()),
     ];
-    let files = args.files.iter().map(|path| ("the file", format!("{path:?} by rows")));
-    settings.extend(files);
+    // Rows have no place in the file, so the whole file must be the same.
+    for path in &args.files {
+        let identity = identity_of(path)?;
+        settings.push(("the file", format!("{path:?} by rows, {identity}")));
+    }
     Marks::open(database, collection, &settings, 1).map(Some)
 }
 
@@ -127,6 +135,11 @@ fn check_rows(sources: &[Source], start: Position) -> Result<(), Failure> {
 fn check(args: &LoadArgs) -> Result<(), Failure> {
     let options = [
         ("--all-text", args.all_text),
+        ("--delimiter", args.delimiter.is_some()),
+        ("--types", !args.types.is_empty()),
+        ("--long", args.long.is_some()),
+        ("--key auto", Key::parse(&args.key) == Key::Auto),
+        ("a --key of several paths", matches!(Key::parse(&args.key), Key::Paths(_))),
         ("--expires", args.expires.is_some()),
         ("--stop-on-error", args.stop_on_error || args.mongoimport.stop_on_error),
         ("--parsers", args.parsers.is_some()),
@@ -136,6 +149,10 @@ fn check(args: &LoadArgs) -> Result<(), Failure> {
         return Err(Failure::Usage(text));
     }
     let form = |path: &PathBuf| Form::of(args.format, Some(path));
+    if args.resume && args.files.iter().any(|path| path.as_os_str() == "-") {
+        let text = "--resume is not for stdin of Arrow: whether the stream is the same is unknown";
+        return Err(Failure::Usage(text.to_owned()));
+    }
     if args.files.iter().any(|path| form(path).is_none()) {
         let text = "files of Parquet and Arrow are loaded by a command of their own";
         return Err(Failure::Usage(text.to_owned()));
@@ -255,6 +272,8 @@ impl LoadWatcher for File<'_, '_> {
 
     fn mark(&mut self, batch: &mut Batch, row: u64) -> flagstone::Result<()> {
         let Some(marks) = &self.run.marks else { return Ok(()) };
-        marks.put(batch, 0, Position { input: self.input, offset: row })
+        marks.put(batch, Position { input: self.input, offset: row })?;
+        let marked = self.run.bad.mark(batch, marks);
+        marked.map_err(|error| Error::new(ErrorKind::Io, error.to_string()))
     }
 }

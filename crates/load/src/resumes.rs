@@ -1,0 +1,410 @@
+//! Loads that are stopped, killed and continued, by what was removed or changed meanwhile, and keys
+//! that a load makes.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "test code")]
+
+use crate::stories::{Lines, StopAfter, THREADS, found, plan, slow_commits};
+use crate::{BadDocuments, Format, Input, Key, LoadError, Mode, Outcome, Plan, Unwatched};
+use flagstone::{Collection, Database, Value};
+use flagstone_testkit::{Rng, seed};
+
+/// A file of two documents and a third one that is cut off, and a load of it that stops there.
+struct Stopped {
+    dir: tempfile::TempDir,
+    database: Database,
+    collection: Collection,
+}
+
+impl Stopped {
+    fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let database = Database::open(dir.path().join("db")).unwrap();
+        let collection = database.collection("c").unwrap();
+        let stopped = Self { dir, database, collection };
+        stopped.write("{\"id\":1,\"n\":1}\n{\"id\":2,\"n\":2}\n{\"id\":3");
+        let failure = stopped.resume().unwrap().failure.unwrap().to_string();
+        assert!(failure.contains("in.jsonl:3:"), "{failure}");
+        stopped.write("{\"id\":1,\"n\":1}\n{\"id\":2,\"n\":2}\n{\"id\":3,\"n\":3}\n");
+        stopped
+    }
+
+    fn write(&self, text: &str) {
+        std::fs::write(self.dir.path().join("in.jsonl"), text).unwrap();
+    }
+
+    fn resume(&self) -> Result<Outcome, LoadError> {
+        let collection = self.database.collection("c")?;
+        let inputs = vec![Input::open(&self.dir.path().join("in.jsonl"))?];
+        let plan = plan((&self.database, &collection), inputs, (1, 1, 2));
+        Plan { resumes: true, ..plan }.run(&mut Unwatched)
+    }
+}
+
+/// A way to remove documents.
+type Remove = fn(&Stopped) -> flagstone::Result<()>;
+
+/// Marks were kept under the name of the collection, and nothing but a complete load ended them:
+/// after a drop, a load with --resume skipped what was no longer there, and said that all was well.
+#[test]
+fn marks_end_with_the_documents_that_they_count() {
+    let ways: [(&str, Remove); 10] = [
+        ("drop", |s| s.database.drop_keyspace("c").map(drop)),
+        ("rename", |s| s.database.rename_keyspace("c", "d")),
+        ("replace", |s| {
+            s.database.collection("new")?.put_json(9, "{\"n\":9}")?;
+            s.database.rename_keyspace("c", "old")?;
+            s.database.rename_keyspace("new", "c")?;
+            s.database.collection("c")?.delete(9)
+        }),
+        ("clear", |s| s.collection.clear()),
+        ("delete all", |s| s.collection.delete_many("{}").run().map(drop).map_err(Into::into)),
+        ("delete some", |s| {
+            s.collection.delete_many(r#"{"n":1}"#).run().map(drop).map_err(Into::into)
+        }),
+        ("delete a range", |s| s.collection.delete_range(..=1)),
+        ("delete each", |s| s.collection.delete(1).and_then(|()| s.collection.delete(2))),
+        ("delete in a transaction", |s| {
+            s.database.transaction(|t| t.delete_many(&s.collection, r#"{"n":2}"#).map(drop))
+        }),
+        ("clear with an index", |s| {
+            s.collection.create_index("n", flagstone::Index::on("n"))?;
+            s.collection.delete_range::<i64>(..)
+        }),
+    ];
+    for (way, remove) in ways {
+        let stopped = Stopped::new();
+        remove(&stopped).unwrap();
+        let outcome = stopped.resume().unwrap();
+        assert!(outcome.failure.is_none() && outcome.resumed_at.is_none(), "{way}: {outcome:?}");
+        assert_eq!(outcome.count.documents, 3, "{way}");
+        assert_eq!(found(&stopped.database.collection("c").unwrap()).len(), 3, "{way}");
+    }
+}
+
+#[test]
+fn marks_stay_with_a_collection_that_is_renamed_and_with_single_deletes() {
+    let stopped = Stopped::new();
+    stopped.database.rename_keyspace("c", "d").unwrap();
+    assert_eq!(stopped.resume().unwrap().count.documents, 3, "into a new collection");
+    stopped.database.drop_keyspace("c").unwrap();
+    stopped.database.rename_keyspace("d", "c").unwrap();
+    let outcome = stopped.resume().unwrap();
+    assert!(outcome.resumed_at.is_some());
+    assert_eq!((outcome.count.documents, found(&stopped.collection).len()), (1, 3));
+
+    let stopped = Stopped::new();
+    stopped.collection.delete(1).unwrap();
+    stopped.database.transaction(|t| t.delete_many(&stopped.collection, "{}").map(drop)).unwrap();
+    stopped.collection.put_json(7, "{\"n\":7}").unwrap();
+    assert_eq!(stopped.resume().unwrap().count.documents, 3, "the transaction has ended them");
+
+    let stopped = Stopped::new();
+    stopped.collection.delete(1).unwrap();
+    assert_eq!(
+        stopped.resume().unwrap().count.documents,
+        1,
+        "a document that was deleted stays so"
+    );
+    assert_eq!(found(&stopped.collection).into_keys().collect::<Vec<_>>(), [2, 3]);
+}
+
+#[test]
+fn marks_of_a_backup_or_a_checkpoint_do_not_count() {
+    let stopped = Stopped::new();
+    let copy = stopped.dir.path().join("copy");
+    stopped.database.checkpoint(&copy).unwrap();
+    let database = Database::open(&copy).unwrap();
+    let collection = database.collection("c").unwrap();
+    let input = Input::open(&stopped.dir.path().join("in.jsonl")).unwrap();
+    let plan = plan((&database, &collection), vec![input], (1, 1, 2));
+    let outcome = Plan { resumes: true, ..plan }.run(&mut Unwatched).unwrap();
+    assert_eq!((outcome.count.documents, outcome.resumed_at), (3, None));
+}
+
+/// How a text is packed.
+type Pack = fn(&str) -> Vec<u8>;
+
+/// A format, what is loaded, what stops the load, what may follow instead, and texts that have
+/// changed.
+type Case = (Format, Pack, String, &'static str, String, Vec<String>);
+
+/// A file of another content was continued in its middle: its name alone was compared.
+#[test]
+fn an_input_that_has_changed_is_not_continued_and_one_that_has_grown_is() {
+    let table = || Format::Table(crate::TableFormat::csv());
+    let plain: Pack = |text| text.as_bytes().to_vec();
+    let zstd: Pack = |text| zstd::encode_all(text.as_bytes(), 1).unwrap();
+    let lines = |from: usize, to: usize| -> String {
+        (from..to).map(|n| format!("{{\"id\":{n},\"n\":{n}}}\n")).collect()
+    };
+    let records =
+        |from: usize, to: usize| -> String { (from..to).map(|n| format!("{n},{n}\n")).collect() };
+    let commas = |text: String| text.trim_end().replace('\n', ",\n");
+    let cases: Vec<Case> = vec![
+        (
+            Format::Json,
+            plain,
+            lines(0, 50),
+            "{",
+            lines(50, 60),
+            vec![
+                lines(0, 49) + "{\"id\":1,\"n\":11}\n",
+                lines(1, 60),
+                "\n".to_owned() + &lines(0, 50),
+            ],
+        ),
+        (Format::Json, zstd, lines(0, 50), "{", lines(50, 60), vec![lines(0, 20), lines(1, 60)]),
+        (
+            Format::Json,
+            plain,
+            format!("[{},", commas(lines(0, 50))),
+            "{}]",
+            format!("{}]", commas(lines(50, 60))),
+            vec![format!("[{}]", commas(lines(0, 20))), format!("[{}]", commas(lines(1, 60)))],
+        ),
+        (
+            table(),
+            plain,
+            "id,n\n".to_owned() + &records(0, 50),
+            ",1,2",
+            records(50, 60),
+            vec!["id,m\n".to_owned() + &records(0, 60), "id,n\n".to_owned() + &records(0, 20)],
+        ),
+    ];
+    for (at, (format, pack, loaded, bad, rest, changed)) in cases.into_iter().enumerate() {
+        let dir = tempfile::tempdir().unwrap();
+        let (first, path) = (dir.path().join("first.jsonl"), dir.path().join("in"));
+        let database = Database::open(dir.path().join("db")).unwrap();
+        let collection = database.collection("c").unwrap();
+        let resume = |threads| {
+            let inputs =
+                vec![Input::open(&first).unwrap(), Input::open_as(&path, format.clone()).unwrap()];
+            let plan = plan((&database, &collection), inputs, threads);
+            Plan { resumes: true, ..plan }.run(&mut Unwatched)
+        };
+        let before = lines(100, 110);
+        std::fs::write(&first, &before).unwrap();
+        std::fs::write(&path, pack(&format!("{loaded}{bad}"))).unwrap();
+        assert!(resume((1, 1, 2)).unwrap().failure.is_some());
+        assert_eq!(found(&collection).len(), 60, "{at}");
+        let refused = |what: &str| {
+            let failure = match resume((3, 2, 2)) {
+                Ok(outcome) => outcome.failure.unwrap_or_else(|| panic!("{at}: {what}")),
+                Err(failure) => failure,
+            };
+            let text = failure.to_string();
+            assert!(matches!(failure, LoadError::Usage(_)), "{text}");
+            assert!(text.contains("without --resume the load begins at the start"), "{at}: {text}");
+            assert_eq!(found(&collection).len(), 60, "{at}: {what}");
+        };
+        for text in changed {
+            std::fs::write(&path, pack(&text)).unwrap();
+            refused(&text);
+        }
+        std::fs::write(&path, pack(&format!("{loaded}{rest}"))).unwrap();
+        std::fs::write(&first, lines(100, 111)).unwrap();
+        refused("an input before it has grown");
+        std::fs::write(&first, "").unwrap();
+        refused("an input before it is empty");
+        std::fs::write(&first, before).unwrap();
+        let outcome = resume((2, 2, 1)).unwrap();
+        assert!(outcome.failure.is_none() && outcome.resumed_at.is_some(), "{at}: {outcome:?}");
+        assert_eq!((outcome.count.documents, found(&collection).len()), (10, 70), "{at}");
+    }
+}
+
+#[test]
+fn the_file_of_bad_lines_is_the_one_that_the_marks_know() {
+    let dir = tempfile::tempdir().unwrap();
+    let (input, bad) = (dir.path().join("in.jsonl"), dir.path().join("bad.txt"));
+    let database = Database::open(dir.path().join("db")).unwrap();
+    let collection = database.collection("c").unwrap();
+    let text = "{\"id\":1}\nBAD 1\n{\"id\":2}\nBAD 2\n{\"id\":3}\n";
+    std::fs::write(&input, text).unwrap();
+    let load = |copy: bool| {
+        let inputs = vec![Input::open(&input).unwrap()];
+        let copied = if copy { BadDocuments::copy_to(&bad, &[])? } else { BadDocuments::stop() };
+        let plan = plan((&database, &collection), inputs, (1, 1, 1));
+        Plan { resumes: true, bad: copied, ..plan }.run(&mut Unwatched)
+    };
+    // A key that is too long is refused when it is put, so the load stops behind the bad lines.
+    let long = format!("{{\"id\":\"{}\"}}\n", "k".repeat(70_000));
+    assert!(load(false).unwrap().failure.is_some());
+    assert_eq!(load(true).unwrap().count.bad, 2, "the load that was stopped had no such file");
+    std::fs::write(&input, format!("{text}{long}")).unwrap();
+    collection.clear().unwrap();
+    // It is interrupted after its first commit, as by a kill.
+    let commits = std::sync::Arc::new(std::sync::atomic::AtomicU64::new(0));
+    let fail_at: crate::OnCommit = {
+        let commits = std::sync::Arc::clone(&commits);
+        std::sync::Arc::new(move |_| {
+            assert!(commits.fetch_add(1, std::sync::atomic::Ordering::Relaxed) > 0, "stop");
+        })
+    };
+    let inputs = vec![Input::open(&input).unwrap()];
+    let first = plan((&database, &collection), inputs, (1, 1, 1));
+    let copied = BadDocuments::copy_to(&bad, &[]).unwrap();
+    let first = Plan { resumes: true, bad: copied, on_commit: Some(fail_at), ..first };
+    assert!(matches!(first.run(&mut Unwatched), Err(LoadError::Io(_))));
+    let copies = std::fs::read(&bad).unwrap();
+    assert!(String::from_utf8_lossy(&copies).contains("BAD 2"));
+    let refused = || match load(true) {
+        Err(LoadError::Usage(text)) => assert!(text.contains("bad.txt: expected the"), "{text}"),
+        other => panic!("{other:?}"),
+    };
+    std::fs::remove_file(&bad).unwrap();
+    refused();
+    std::fs::write(&bad, &copies[..copies.len() - 1]).unwrap();
+    refused();
+    let mut other = copies.clone();
+    other[5] ^= 1;
+    std::fs::write(&bad, &other).unwrap();
+    refused();
+    assert_eq!(std::fs::read(&bad).unwrap(), other, "what is refused is not touched");
+    // What was written, and not committed before the kill, is written again.
+    std::fs::write(&bad, [&copies[..], b"# in.jsonl:6:1: half of a"].concat()).unwrap();
+    let outcome = load(true).unwrap();
+    assert!(outcome.failure.is_none(), "{:?}", outcome.failure);
+    let text = std::fs::read_to_string(&bad).unwrap();
+    assert!(text.starts_with(&*String::from_utf8_lossy(&copies)) && !text.contains("half of a"));
+    assert_eq!(text.lines().count(), 2 * if copies.len() > 1000 { 3 } else { 2 });
+}
+
+/// A kill lost copies of bad lines, which were written after the mark of documents behind them, and
+/// wrote others twice. Here a writer ends after each of its commits in turn, as by a kill; the rest
+/// of the load goes on, as it may.
+#[test]
+fn bad_lines_and_documents_are_there_once_after_a_kill_at_any_commit() {
+    use std::sync::atomic::{AtomicU64, Ordering};
+    let seed = seed("killed", 12);
+    let mut rng = Rng::new(seed);
+    let dir = tempfile::tempdir().unwrap();
+    let (first, second) = (dir.path().join("a.jsonl"), dir.path().join("b.jsonl.zst"));
+    let bad = dir.path().join("bad.txt");
+    let mut refused = 0;
+    let mut line = |n: usize| match rng.index(12) {
+        0 => {
+            refused += 1;
+            format!("{{BAD {n}\n")
+        }
+        _ => format!(
+            "{{\"id\":{n},\"n\":{n},\"v\":{},\"pad\":\"{n:0>99}\"}}\n",
+            n / 2 * 2 + n % 7 / 6
+        ),
+    };
+    let text: String = (0..4000).map(&mut line).collect();
+    std::fs::write(&first, &text).unwrap();
+    let more: String = (4000..6000).map(&mut line).collect();
+    std::fs::write(&second, zstd::encode_all(more.as_bytes(), 1).unwrap()).unwrap();
+    for (mode, threads, is_unique) in [
+        (Mode::Upsert, (1, 1, 1), false),
+        (Mode::Insert, (2, 3, 3), false),
+        (Mode::Insert, (1, 2, 2), true),
+        (Mode::Merge, (1, 2, 1), true),
+    ] {
+        let name = format!("{mode:?} {threads:?} {is_unique}");
+        let database = Database::open(dir.path().join(&name)).unwrap();
+        let collection = database.collection("c").unwrap();
+        if is_unique {
+            let unique = flagstone::Index::on("v").unique();
+            collection.create_index("by_v", unique).unwrap();
+        }
+        for round in 0.. {
+            assert!(round < 400, "a load makes progress: {name}");
+            // What an index refuses makes each document of its batch a commit.
+            let kill_at = if is_unique { 1 + rng.below(800) } else { 1 + round % 5 };
+            let commits = AtomicU64::new(0);
+            let kill: crate::OnCommit = std::sync::Arc::new(move |_| {
+                assert!(commits.fetch_add(1, Ordering::Relaxed) + 1 != kill_at, "killed");
+            });
+            let inputs = vec![Input::open(&first).unwrap(), Input::open(&second).unwrap()];
+            let copied = BadDocuments::copy_to(&bad, &[]).unwrap();
+            let plan = plan((&database, &collection), inputs, threads);
+            // Merges are many commits, which may be done again.
+            let on_commit = (mode != Mode::Merge || round % 3 == 0).then_some(kill);
+            let plan = Plan { mode, bad: copied, resumes: true, on_commit, ..plan };
+            match plan.run(&mut Unwatched) {
+                Err(LoadError::Io(_)) => {}
+                Ok(outcome) => {
+                    assert!(outcome.failure.is_none(), "{name}: {:?}", outcome.failure);
+                    break;
+                }
+                Err(error) => panic!("{name}: {error}"),
+            }
+        }
+        let copied = std::fs::read_to_string(&bad).unwrap();
+        let copied: Vec<&str> = copied.lines().skip(1).step_by(2).collect();
+        let distinct: std::collections::HashSet<&&str> = copied.iter().collect();
+        assert_eq!(distinct.len(), copied.len(), "{name}: lines are copied once");
+        let bad_lines = copied.iter().filter(|line| line.starts_with("{BAD")).count();
+        assert_eq!(bad_lines, refused, "{name}");
+        assert_eq!(copied.len() + found(&collection).len(), 6000, "{name}: no line is lost");
+        database.verify().unwrap();
+        database.close().unwrap();
+    }
+}
+
+#[test]
+fn keys_of_their_own_are_given_once_also_by_a_load_that_continues() {
+    let lines = Lines::random(&mut Rng::new(5), 1 << 20);
+    let (database, collection) = lines.database("db");
+    for round in 0.. {
+        assert!(round < 100, "a load makes progress");
+        let plan = plan((&database, &collection), lines.inputs(), THREADS[round % THREADS.len()]);
+        let on_commit = slow_commits();
+        let plan = Plan { key: Key::Auto, resumes: true, on_commit, ..plan };
+        let outcome = plan.run(&mut StopAfter(lines.keys.len() as u64 / 3, false)).unwrap();
+        assert!(outcome.failure.is_none(), "{:?}", outcome.failure);
+        if !outcome.is_interrupted {
+            break;
+        }
+    }
+    let numbers: Vec<i64> = collection.scan_all().map(|entry| entry.unwrap().1.int("n")).collect();
+    let expected: Vec<i64> = (0..lines.keys.len() as i64).collect();
+    assert!(numbers == expected, "each once, in the order of the input");
+    // A second load gives others, which come after them.
+    let again = plan((&database, &collection), lines.inputs(), (1, 1, 1));
+    let again = Plan { key: Key::Auto, mode: Mode::Insert, ..again };
+    let count = again.run(&mut Unwatched).unwrap().whole().unwrap();
+    assert_eq!((count.documents, count.existing), (expected.len() as u64, 0));
+    let merged = plan((&database, &collection), lines.inputs(), (1, 1, 1));
+    let merged = Plan { key: Key::Auto, mode: Mode::Merge, ..merged }.run(&mut Unwatched);
+    assert!(matches!(merged, Err(LoadError::Usage(_))));
+}
+
+#[test]
+fn compound_keys_are_arrays_of_the_values_at_their_paths() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("in.jsonl");
+    std::fs::write(
+        &path,
+        "{\"t\":\"a\",\"in\":{\"y\":1}}\n{\"t\":\"a\",\"in\":{\"y\":2}}\n{\"t\":\"b\"}\n",
+    )
+    .unwrap();
+    let database = Database::open(dir.path().join("db")).unwrap();
+    let collection = database.collection("c").unwrap();
+    let inputs = vec![Input::open(&path).unwrap()];
+    let plan = plan((&database, &collection), inputs, (1, 2, 2));
+    let outcome = Plan { key: Key::parse("t,in.y"), ..plan }.run(&mut Unwatched).unwrap();
+    let failure = outcome.failure.unwrap().to_string();
+    assert!(failure.contains("in.jsonl:3:1: there is no field \"in.y\""), "{failure}");
+    let key = |year: i64| Value::Array(vec![Value::from("a"), Value::from(year)]);
+    let keys: Vec<Value> = collection.scan_all().keys().map(|key| key.unwrap()).collect();
+    assert_eq!(keys, [key(1), key(2)]);
+}
+
+#[test]
+fn a_file_that_is_cut_while_it_is_read_is_an_error() {
+    let lines = Lines::random(&mut Rng::new(6), 1 << 18);
+    for (at, threads) in [(0, (1, 1, 1)), (0, (3, 1, 1)), (2, (1, 1, 1))] {
+        let (database, collection) = lines.database(&format!("{at} {threads:?}"));
+        let path = &lines.files[at];
+        let text = std::fs::read(path).unwrap();
+        let input = Input::open(path).unwrap();
+        std::fs::write(path, &text[..text.len() / 2]).unwrap();
+        let plan = plan((&database, &collection), vec![input], threads);
+        let failure = plan.run(&mut Unwatched).unwrap().failure.unwrap().to_string();
+        assert!(failure.contains("expected"), "{failure}");
+        std::fs::write(path, &text).unwrap();
+    }
+}
