@@ -9,6 +9,7 @@ use flagstone::JsonMode;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyByteArray, PyBytes, PyFloat, PyMapping, PyString};
+use std::collections::HashMap;
 use std::path::PathBuf;
 
 /// A type of arguments.
@@ -88,6 +89,12 @@ impl Argument<'_> for Vec<String> {
     }
 }
 
+impl Argument<'_> for HashMap<String, String> {
+    fn of(name: &str, given: &Bound<'_, PyAny>) -> PyResult<Self> {
+        given.extract().map_err(|_other| expected(name, "a dict of text", given))
+    }
+}
+
 impl<'a, T: Argument<'a>> Argument<'a> for Option<T> {
     fn of(name: &str, given: &'a Bound<'_, PyAny>) -> PyResult<Self> {
         if given.is_none() { Ok(None) } else { T::of(name, given).map(Some) }
@@ -104,9 +111,10 @@ macro_rules! named {
 }
 
 named! {
-    analyze bad_lines batch_rows compaction_workers create decimal extended_json format json
-    keep_key key limit mode naive name names new nulls old on on_mismatch path read_only resume
-    retries reverse sample scratch serializable skip sparse start threads unique
+    analyze bad_lines batch_rows compaction_workers create decimal delimiter extended_json format
+    json keep_key key limit mode naive name names new nulls old on on_mismatch path read_only
+    resume retries reverse sample scratch serializable skip sparse start threads types unique
+    window_log
 }
 
 /// Returns the mode that the argument `extended_json` asks for.

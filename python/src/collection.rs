@@ -600,10 +600,14 @@ impl Collection {
     /// TSV, plain or compressed (.zst, .gz). Returns what was done: a dict of `documents`,
     /// `existing`, `bad`, `bytes` and `seconds`.
     ///
-    /// - `key`: the path of the primary key in each document.
+    /// - `key`: the path of the primary key in each document; several with commas between them for
+    ///   a compound key; or `"auto"` for new keys, which ascend with time.
     /// - `mode`: `"upsert"` replaces documents, `"insert"` keeps those that are there, `"merge"`
     ///   merges into them.
     /// - `format`: `"json"`, `"csv"` or `"tsv"`, if the name of the file does not say it.
+    /// - `delimiter`, `types`: the character between the fields of a table, and types of columns,
+    ///   `{"zip": "text", "n": "int"}`, also `"number"`, `"bool"` and `"json"`.
+    /// - `window_log`: 31 for files that `zstd --long=31` made, which takes 2 GiB of memory.
     /// - `progress`: `True` for a bar, in a terminal or a notebook, or a function of documents,
     ///   bytes and all bytes.
     /// - `resume`: whether to go on where a load of the same files that had this set was stopped.
@@ -622,7 +626,7 @@ impl Collection {
     ///     2
     #[pyo3(signature = (
         files, *, key="id", mode="upsert", format=None, progress=None, resume=false,
-        bad_lines=None, extended_json=false
+        bad_lines=None, extended_json=false, delimiter=None, types=None, window_log=None
     ))]
     #[expect(clippy::too_many_arguments, reason = "keywords, which Python names at each call")]
     fn load<'py>(
@@ -636,9 +640,21 @@ impl Collection {
         #[pyo3(from_py_with = arg::resume)] resume: bool,
         #[pyo3(from_py_with = arg::bad_lines)] bad_lines: Option<std::path::PathBuf>,
         #[pyo3(from_py_with = arg::extended_json)] extended_json: bool,
+        #[pyo3(from_py_with = arg::delimiter)] delimiter: Option<&str>,
+        #[pyo3(from_py_with = arg::types)] types: Option<std::collections::HashMap<String, String>>,
+        #[pyo3(from_py_with = arg::window_log)] window_log: Option<u32>,
     ) -> PyResult<Bound<'py, PyDict>> {
-        let json = arg::json_mode(extended_json);
-        let wanted = load::Wanted { key, mode, format, resume, bad_lines, json };
+        let wanted = load::Wanted {
+            key,
+            mode,
+            format,
+            resume,
+            bad_lines,
+            json: arg::json_mode(extended_json),
+            delimiter,
+            types,
+            window_log,
+        };
         self.run_live(py, "load", |_| Ok(()))?;
         let collection = &self.documents.collection;
         with_progress(py, progress, |progress| {

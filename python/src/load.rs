@@ -6,10 +6,12 @@ use crate::opened::Opened;
 use crate::signals::Interrupt;
 use flagstone::{Collection, JsonMode};
 use flagstone_load::{
-    BadDocuments, Count, Format, Input, LoadError, Mode, Outcome, Plan, TableFormat, Watcher,
+    BadDocuments, Count, FieldType, Format, Input, Key, LoadError, Mode, Outcome, Plan,
+    TableFormat, Watcher,
 };
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::time::Duration;
@@ -23,6 +25,12 @@ pub(crate) struct Wanted<'a> {
     /// The file that documents are copied to which cannot be loaded.
     pub(crate) bad_lines: Option<PathBuf>,
     pub(crate) json: JsonMode,
+    /// The character between the fields of a table.
+    pub(crate) delimiter: Option<&'a str>,
+    /// The types of columns of a table, by their names.
+    pub(crate) types: Option<HashMap<String, String>>,
+    /// The largest window of zstd, as a power of two.
+    pub(crate) window_log: Option<u32>,
 }
 
 /// Loads files and returns what was done. `progress` is called with the documents and the bytes
@@ -51,13 +59,17 @@ pub(crate) fn run<'py>(
         None => vec![PathBuf::of("files", files)?],
     };
     let inputs = paths.iter().map(|path| {
-        let format = format_of(py, path, wanted.format)?;
-        Input::open_as(path, format).map_err(|error| failed(py, &error))
+        let format = format_of(py, path, wanted)?;
+        let input = Input::open_as(path, format).map_err(|error| failed(py, &error))?;
+        Ok::<_, PyErr>(match wanted.window_log {
+            Some(log) => input.window_log(log),
+            None => input,
+        })
     });
     let inputs = inputs.collect::<PyResult<Vec<_>>>()?;
     opened.check(py)?;
     let mut plan = Plan::new(&opened.database, collection, inputs);
-    plan.key_path = wanted.key.strip_prefix("$.").unwrap_or(wanted.key).to_owned();
+    plan.key = Key::parse(wanted.key);
     plan.mode = mode;
     plan.resumes = wanted.resume;
     plan.json = plan.json.mode(wanted.json);
@@ -94,7 +106,7 @@ fn report(py: Python<'_>, outcome: Outcome) -> PyResult<Bound<'_, PyDict>> {
 }
 
 /// Returns the format that was asked for, or the one that the name of the file says.
-fn format_of(py: Python<'_>, path: &Path, asked: Option<&str>) -> PyResult<Format> {
+fn format_of(py: Python<'_>, path: &Path, wanted: &Wanted<'_>) -> PyResult<Format> {
     let name = path.to_string_lossy();
     let plain =
         [".zst", ".gz"].iter().fold(&*name, |name, end| name.strip_suffix(end).unwrap_or(name));
@@ -103,15 +115,40 @@ fn format_of(py: Python<'_>, path: &Path, asked: Option<&str>) -> PyResult<Forma
         name if name.ends_with(".tsv") => "tsv",
         _ => "json",
     };
-    match asked.unwrap_or(guessed) {
-        "json" | "jsonl" => Ok(Format::Json),
-        "csv" => Ok(Format::Table(TableFormat::csv())),
-        "tsv" => Ok(Format::Table(TableFormat::tsv())),
+    let mut table = match wanted.format.unwrap_or(guessed) {
+        "json" | "jsonl" => {
+            let name = if wanted.delimiter.is_some() { "delimiter" } else { "types" };
+            let is_for_tables = wanted.delimiter.is_some() || wanted.types.is_some();
+            let text = format!("{name} is for tables: format \"csv\" or \"tsv\"");
+            return if is_for_tables { Err(invalid(py, text)) } else { Ok(Format::Json) };
+        }
+        "csv" => TableFormat::csv(),
+        "tsv" => TableFormat::tsv(),
         other => {
             let text = format!("format {other:?}: expected \"json\", \"csv\" or \"tsv\"");
-            Err(invalid(py, text))
+            return Err(invalid(py, text));
+        }
+    };
+    match wanted.delimiter.map(str::as_bytes) {
+        None => {}
+        Some([byte]) if byte.is_ascii() && !b"\"\r\n".contains(byte) => table.delimiter = *byte,
+        Some(_) => {
+            let text = "delimiter: expected one ASCII character that is no quote or line end";
+            return Err(invalid(py, text.to_owned()));
         }
     }
+    for (column, kind) in wanted.types.iter().flatten() {
+        let kind = FieldType::parse(kind).ok_or_else(|| {
+            let text = format!(
+                "types of column {column:?}: expected \"text\", \"int\", \"number\", \"bool\" or \
+                 \"json\", found {kind:?}"
+            );
+            invalid(py, text)
+        })?;
+        table.types.push((column.clone(), kind));
+    }
+    table.types.sort_by(|a, b| a.0.cmp(&b.0));
+    Ok(Format::Table(table))
 }
 
 /// Returns the exception of a load.

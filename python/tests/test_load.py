@@ -47,6 +47,60 @@ def test_files_of_all_kinds_are_loaded(c: flagstone.Collection, tmp_path: Path) 
     assert c.load(plain, mode="insert")["existing"] == 1000
 
 
+def test_tables_and_keys_take_options(c: flagstone.Collection, tmp_path: Path) -> None:
+    table = tmp_path / "t.csv"
+    table.write_text("id;zip;n;q\n1;01;007;\"12\"\n")
+    c.load(table, delimiter=";", types={"zip": "text", "n": "int"})
+    assert c[1].to_dict() == {"id": 1, "zip": "01", "n": 7, "q": "12"}
+    with pytest.raises(flagstone.InvalidInput, match='column "m"'):
+        c.load(table, delimiter=";", types={"m": "int"})
+    with pytest.raises(flagstone.InvalidInput, match='types of column "n"'):
+        c.load(table, types={"n": "real"})  # type: ignore[dict-item]
+    with pytest.raises(flagstone.InvalidInput, match="one ASCII character"):
+        c.load(table, delimiter="ab")
+    with pytest.raises(TypeError, match="types"):
+        c.load(table, types=["n"])  # type: ignore[arg-type]
+    plain = lines(tmp_path / "a.jsonl", 3)
+    with pytest.raises(flagstone.InvalidInput, match="types is for tables"):
+        c.load(plain, types={"n": "int"})
+    c.clear()
+    c.load(plain, key="id,in.key")
+    assert [tuple(key) for key in c] == [(0, "k0"), (1, "k1"), (2, "k2")]
+    c.clear()
+    for _ in range(2):
+        c.load(plain, key="auto", window_log=31)
+    assert [document["id"] for document in c.values()] == [0, 1, 2, 0, 1, 2]
+    assert list(c) == sorted(c) and all(len(key) == 36 for key in c)
+
+
+def test_a_stopped_load_continues_only_what_is_still_there(
+    c: flagstone.Collection, tmp_path: Path
+) -> None:
+    path = tmp_path / "a.jsonl"
+    good = '{"id":1}\n{"id":2}\n'
+
+    def stop() -> None:
+        path.write_text(good + "BAD\n")
+        with pytest.raises(flagstone.InvalidInput):
+            c.load(path, resume=True)
+        path.write_text(good + '{"id":3}\n')
+
+    stop()
+    assert c.load(path, resume=True)["documents"] == 1
+    c.clear()
+    stop()
+    c.clear()
+    assert c.load(path, resume=True)["documents"] == 3
+    stop()
+    c.find({"id": 1}).delete()
+    assert c.load(path, resume=True)["documents"] == 3
+    stop()
+    path.write_text(good.replace("1", "7") + '{"id":3}\n')
+    with pytest.raises(flagstone.InvalidInput, match="has changed before byte 17"):
+        c.load(path, resume=True)
+    assert list(c) == [1, 2, 3]
+
+
 def test_a_bad_document_is_an_error_that_names_its_place(
     c: flagstone.Collection, tmp_path: Path
 ) -> None:

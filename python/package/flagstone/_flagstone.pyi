@@ -304,6 +304,9 @@ class Collection(MutableMapping[Any, Any]):
         resume: bool = False,
         bad_lines: _File | None = None,
         extended_json: bool = False,
+        delimiter: str | None = None,
+        types: Mapping[str, Literal["text", "int", "number", "bool", "json"]] | None = None,
+        window_log: int | None = None,
     ) -> dict[str, Any]: ...
     def load_arrow(
         self,
