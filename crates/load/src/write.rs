@@ -158,8 +158,8 @@ impl Writer {
     }
 
     /// Writes the documents of `source` one after another: they are merged, or the database has
-    /// refused one of them. Each has a mark of its own, with the copies of bad documents before it;
-    /// merges, which may be done again, have one after all of them.
+    /// refused one of them. Each that is inserted has a mark of its own, with the copies of bad
+    /// documents before it; what may be done again has one after all of them.
     #[cold]
     fn each_alone(
         &self,
@@ -219,8 +219,8 @@ impl Writer {
         written.and(marked.map_err(LoadError::from))
     }
 
-    /// Writes a document by itself, with the mark after it and the copies before that, which are
-    /// removed from `copies` then.
+    /// Writes a document by itself; if it is inserted, with the mark after it and the copies before
+    /// that, which are removed from `copies` then.
     fn write_one(
         &self,
         json: &[u8],
@@ -254,7 +254,7 @@ impl Writer {
                 Err(refused) => Err(refused.into()),
             },
             Mode::Upsert => match parsed.put(&mut batch, job.entry) {
-                Ok(()) => commit(batch)?,
+                Ok(()) => self.commit(batch),
                 Err(refused) => Err(refused.into()),
             },
         };
