@@ -7,8 +7,8 @@ use crate::scan::Part;
 use crate::selection::{Selected, Selection};
 use crate::through::{Through, no_reads, no_writes, read_snapshot};
 use flagstone::{
-    Collection, Database, Document, EntryOptions, Error, JsonMode, JsonOptions, Keyspace, Patch,
-    Result, Slice, TryGet, Value, json,
+    Collection, Database, Document, EntryOptions, Error, ErrorKind, JsonMode, JsonOptions,
+    Keyspace, Patch, Result, Slice, TryGet, Value, json,
 };
 use std::collections::VecDeque;
 use std::ops::Bound;
@@ -206,7 +206,7 @@ impl Documents {
         if let Through::Live = self.through {
             return self.collection.look(key, |root| selection.select(root));
         }
-        let wrong = |error| Error::new(flagstone::ErrorKind::Corruption, format!("{error}"));
+        let wrong = |error| Error::new(ErrorKind::Corruption, format!("{error}"));
         let document = self.get(key)?;
         document.map(|document| selection.select(&document.root()).map_err(wrong)).transpose()
     }
@@ -245,6 +245,44 @@ impl Documents {
             Through::Batch(batch) => {
                 batch.with(|batch| batch.put_value_with(collection, key, value, options))
             }
+        }
+    }
+
+    /// Sets a document whose key has none. A batch notices at its commit that the key has one.
+    pub(crate) fn insert(
+        &self,
+        database: &Database,
+        key: Value,
+        value: &Value,
+        options: EntryOptions,
+    ) -> Result<()> {
+        let collection = &self.collection;
+        let exists = |key: &Value| {
+            let name = collection.name();
+            let text = format!("collection {name:?} has a document of the key {key}");
+            Error::new(ErrorKind::Duplicate, text)
+        };
+        match &self.through {
+            Through::Live => {
+                let mut batch = database.batch();
+                batch.put_value_with(collection, key.clone(), value, options)?;
+                batch.expect_no_document(collection, key.clone())?;
+                database.commit(batch).map_err(|error| match error.kind() {
+                    ErrorKind::Conflict => exists(&key),
+                    _ => error,
+                })
+            }
+            Through::Snapshot(_) => Err(no_writes()),
+            Through::Transaction(tx) => tx.with(|tx| {
+                if tx.get_document(collection, &key)?.is_some() {
+                    return Err(exists(&key));
+                }
+                tx.put_value_with(collection, key, value, options)
+            }),
+            Through::Batch(batch) => batch.with(|batch| {
+                batch.put_value_with(collection, key.clone(), value, options)?;
+                batch.expect_no_document(collection, key)
+            }),
         }
     }
 

@@ -111,9 +111,9 @@ macro_rules! named {
 }
 
 named! {
-    analyze bad_lines batch_rows compaction_workers create decimal extended_json format json
-    keep_key key limit mode naive name names new nulls old on on_mismatch path read_only resume
-    retries reverse sample scratch serializable skip sparse start threads unique
+    after analyze bad_lines batch_rows by compaction_workers create decimal documents extended_json
+    format json keep_key key limit mode naive name names new nulls old on on_mismatch path read_only
+    resume retries reverse sample scratch serializable skip sparse start threads unique
 }
 
 /// Returns the mode that the argument `extended_json` asks for.

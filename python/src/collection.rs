@@ -464,6 +464,44 @@ impl Collection {
         self.handed_out(py, value, document)
     }
 
+    /// Adds a document: `insert(document)` under a new key, or `insert(key, document)`, which
+    /// raises `Duplicate` if the key has a document. Returns the key. A new key is a `UUID` of
+    /// version 7, which begins with the time: such documents are in the order in which a process
+    /// has added them. `expires` as in `put`. In a batch it is the commit that raises, a
+    /// `Conflict`.
+    ///
+    ///     >>> c = db.collection("c")
+    ///     >>> first, second = c.insert({"n": 1}), c.insert({"n": 2})
+    ///     >>> first < second, c[second]["n"]
+    ///     (True, 2)
+    ///     >>> c.insert("a", {"n": 3})
+    ///     'a'
+    ///     >>> c.insert("a", {"n": 4})
+    ///     Traceback (most recent call last):
+    ///     flagstone.errors.Duplicate: collection "c" has a document of the key "a"
+    #[pyo3(signature = (key, *document, expires=None))]
+    fn insert<'py>(
+        &self,
+        py: Python<'py>,
+        key: &Bound<'py, PyAny>,
+        document: &Bound<'py, PyTuple>,
+        expires: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let (key, document) = match document.len() {
+            0 => (Value::Uuid(crate::ids::new()), key.clone()),
+            1 => (key_of(key)?, document.get_item(0)?),
+            more => {
+                let text = format!("insert: expected a key and a document, found {more} more");
+                return Err(PyTypeError::new_err(text));
+            }
+        };
+        let database = &self.opened.database;
+        let options = time::entry_options(expires, || database.now())?;
+        let document = value::of_python(&document, "$")?;
+        self.run(py, |documents| documents.insert(database, key.clone(), &document, options))?;
+        decode::key(py, &key, self.decimals)
+    }
+
     /// Changes the document of `key`: `update(key, set={"a.b": 1}, inc={"n": 1}, unset=["c"])`.
     /// Returns whether there was one. All changes happen together, and no other write of the key
     /// comes between.
@@ -510,11 +548,18 @@ impl Collection {
     /// `sparse` leaves out documents without a value, and `only`, a filter, all that do not match.
     /// Does nothing if there is this index. Ctrl-C removes what was built.
     ///
+    /// With `expire_after`, a `timedelta` or seconds, documents expire so long after the date in
+    /// the field: a `datetime`, seconds since 1970, or text such as `2026-12-31T00:00:00Z`.
+    ///
     ///     >>> c = db.collection("comments")
     ///     >>> c.create_index("by_sub", "subreddit", "-score", only={"score": {"$gt": 0}})
     ///     >>> c.indexes()
     ///     {'by_sub': 'subreddit, -score'}
-    #[pyo3(signature = (name, *fields, unique=false, sparse=false, only=None))]
+    ///     >>> c.create_index("by_seen", "seen", expire_after=7 * 86_400)
+    #[pyo3(signature = (
+        name, *fields, unique=false, sparse=false, only=None, expire_after=None
+    ))]
+    #[expect(clippy::too_many_arguments, reason = "keywords, which Python names at each call")]
     fn create_index(
         &self,
         py: Python<'_>,
@@ -523,6 +568,7 @@ impl Collection {
         #[pyo3(from_py_with = arg::unique)] unique: bool,
         #[pyo3(from_py_with = arg::sparse)] sparse: bool,
         only: Option<&Bound<'_, PyAny>>,
+        expire_after: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<()> {
         let fields = fields.iter().map(|field| {
             field.extract().map_err(|_other| arg::expected("fields", "paths as text", &field))
@@ -541,6 +587,9 @@ impl Collection {
         }
         if let Some(filter) = only {
             index = index.only(crate::find::filter_of(Some(filter))?);
+        }
+        if let Some(time) = expire_after {
+            index = index.expire_after(options::duration("expire_after", time)?);
         }
         let interrupt = Interrupt::default();
         let Documents { collection, through } = &*self.documents;

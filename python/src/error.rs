@@ -32,8 +32,14 @@ const fn class_of(kind: ErrorKind) -> &'static str {
 /// number in `errno`.
 #[cold]
 pub(crate) fn raised(py: Python<'_>, error: &Error) -> PyErr {
-    let raised = named(py, class_of(error.kind()), in_python(error.to_string()));
-    if let Some(code) = error.io_error().and_then(std::io::Error::raw_os_error) {
+    let io = error.io_error();
+    let is_missing = io.is_some_and(|io| io.kind() == std::io::ErrorKind::NotFound);
+    let class = match error.kind() {
+        ErrorKind::Io if is_missing => "NotFound",
+        kind => class_of(kind),
+    };
+    let raised = named(py, class, in_python(error.to_string()));
+    if let Some(code) = io.and_then(std::io::Error::raw_os_error) {
         // An exception of another class has no such attribute to be set: it is one of ours.
         let _ = raised.value(py).setattr("errno", code);
     }

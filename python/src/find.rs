@@ -16,7 +16,7 @@ use crate::rows::{Row, Rows};
 use crate::scan::Part;
 use crate::through::{Through, no_reads, read_snapshot};
 use crate::{update, value, views};
-use flagstone::{Filter, Projection, Result, SortSpec, Value};
+use flagstone::{Filter, Group, Projection, Result, SortSpec, Value};
 use flagstone_arrow::Column;
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyDict, PyList, PyString};
@@ -263,6 +263,55 @@ impl Find {
             self.ask(py, |find| find.distinct(path)?.collect::<Result<Vec<_>>>())?;
         let values = values.iter().map(|value| decode::value(py, value, self.decimals));
         PyList::new(py, values.collect::<PyResult<Vec<_>>>()?)
+    }
+
+    /// Returns the groups of the documents, and what they accumulate, as dicts. `by` is text:
+    /// paths, and after a colon `count`, or `sum`, `min`, `max` or `avg` of a path, each with a
+    /// name. Sort, skip and limit of the query are those of the groups.
+    ///
+    ///     >>> c = db.collection("c")
+    ///     >>> c.update({n: {"sub": "xyy"[n], "score": n} for n in range(3)})
+    ///     >>> c.find(sort="-n").group("sub: count as n, avg(score) as mean")
+    ///     [{'sub': 'y', 'n': 2, 'mean': 1.5}, {'sub': 'x', 'n': 1, 'mean': 0}]
+    fn group<'py>(
+        &self,
+        py: Python<'py>,
+        #[pyo3(from_py_with = arg::by)] by: &str,
+    ) -> PyResult<Bound<'py, PyList>> {
+        let groups: Vec<Value> = self.ask(py, |find| find.group(&Group::parse(by)?)?.collect())?;
+        let groups = groups.iter().map(|group| decode::value(py, group, self.decimals));
+        PyList::new(py, groups.collect::<PyResult<Vec<_>>>()?)
+    }
+
+    /// Returns the next `documents` documents, as a list of pairs of key and document, and a token,
+    /// which is text. `after`, the token of one page, gives the page that follows; after the last
+    /// one it is `None`. Without a sort the documents come in the order of their keys. Each page is
+    /// of a moment of its own.
+    ///
+    ///     >>> c = db.collection("c")
+    ///     >>> c.update({n: {"n": n} for n in range(5)})
+    ///     >>> documents, token = c.find(sort="-n").page(3)
+    ///     >>> [key for key, doc in documents]
+    ///     [4, 3, 2]
+    ///     >>> c.find(sort="-n").page(3, after=token)
+    ///     ([(1, Document({'n': 1})), (0, Document({'n': 0}))], None)
+    #[pyo3(signature = (documents, *, after=None))]
+    fn page<'py>(
+        &self,
+        py: Python<'py>,
+        #[pyo3(from_py_with = arg::documents)] documents: u64,
+        #[pyo3(from_py_with = arg::after)] after: Option<&str>,
+    ) -> PyResult<(Bound<'py, PyList>, Option<String>)> {
+        let page = self.ask(py, |find| match after {
+            Some(token) => find.after_text(token).page(documents),
+            None => find.page(documents),
+        })?;
+        let pair = |(key, document)| {
+            let key = decode::key(py, &key, self.decimals)?;
+            Ok((key, Document::of(py, document, self.decimals)?))
+        };
+        let documents = page.documents.into_iter().map(pair).collect::<PyResult<Vec<_>>>()?;
+        Ok((PyList::new(py, documents)?, page.next.map(|token| token.to_string())))
     }
 
     /// Changes all documents that match, as `Collection.update` does: `find.update(inc={"n": 1})`.

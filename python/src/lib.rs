@@ -20,6 +20,7 @@ mod opened;
 mod ahead;
 mod arg;
 mod bytes;
+mod ids;
 mod models;
 mod options;
 mod stats;

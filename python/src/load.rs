@@ -52,7 +52,10 @@ pub(crate) fn run<'py>(
     };
     let inputs = paths.iter().map(|path| {
         let format = format_of(py, path, wanted.format)?;
-        Input::open_as(path, format).map_err(|error| failed(py, &error))
+        Input::open_as(path, format).map_err(|error| match (&error, path.try_exists()) {
+            (LoadError::Io(text), Ok(false)) => named(py, "NotFound", text.clone()),
+            _ => failed(py, &error),
+        })
     });
     let inputs = inputs.collect::<PyResult<Vec<_>>>()?;
     opened.check(py)?;

@@ -39,3 +39,16 @@ def test_the_notebook_is_stored_with_its_plot() -> None:
     outputs = [output for cell in cells for output in cell.get("outputs", [])]
     assert any("image/png" in output.get("data", {}) for output in outputs)
     assert not any(output["output_type"] == "error" for output in outputs)
+
+
+@pytest.mark.skipif(not NOTEBOOK.exists(), reason="not in a checkout")
+def test_the_install_line_of_the_notebook_has_what_it_imports() -> None:
+    """It lacked pandas, which `.df()` of DuckDB needs."""
+    cells = json.loads(NOTEBOOK.read_text())["cells"]
+    [line] = [line for line in cells[0]["source"] if "pip install" in line]
+    assert '"./python[duckdb,pandas,polars]" matplotlib' in line
+    project = NOTEBOOK.parents[1] / "pyproject.toml"
+    extras = {line.split(" = ")[0] for line in project.read_text().splitlines() if " = [" in line}
+    assert {"duckdb", "pandas", "polars"} <= extras
+    # A figure that stays open is drawn by the cell, and once more as its value.
+    assert of_notebook().rstrip().count("plt.close(figure)") == 1

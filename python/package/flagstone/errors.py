@@ -9,7 +9,7 @@ class Error(Exception):
     ...     flagstone.open("none", create=False)
     ... except flagstone.Error as error:
     ...     print(type(error).__name__)
-    Io
+    NotFound
     """
 
 
@@ -39,6 +39,10 @@ class TooOld(Error):
 
 class Io(Error, OSError):
     """The operating system reported an error: the text names the file and the reason."""
+
+
+class NotFound(Io, FileNotFoundError):
+    """A file, a directory or a database is not there."""
 
 
 class OutOfSpace(Error, OSError):
@@ -86,6 +90,7 @@ __all__ = [
     "Interrupted",
     "InvalidInput",
     "Io",
+    "NotFound",
     "OutOfSpace",
     "Poisoned",
     "TooOld",
