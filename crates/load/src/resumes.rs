@@ -359,7 +359,9 @@ fn keys_of_their_own_are_given_once_also_by_a_load_that_continues() {
             break;
         }
     }
-    let number = |entry: flagstone::Result<_>| entry.map(|(_, document): (Value, Document)| document.int("n").unwrap());
+    let number = |entry: flagstone::Result<_>| {
+        entry.map(|(_, document): (Value, Document)| document.int("n").unwrap())
+    };
     let numbers: Vec<i64> = collection.scan_all().map(|entry| number(entry).unwrap()).collect();
     let expected: Vec<i64> = (0..lines.keys.len() as i64).collect();
     assert!(numbers == expected, "each once, in the order of the input");
