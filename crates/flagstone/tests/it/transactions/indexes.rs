@@ -340,5 +340,5 @@ fn a_patch_in_a_transaction_of_what_has_expired_leaves_documents_and_entries_as_
     let session = open(&world, &small());
     let c = session.db.collection("c").unwrap();
     c.verify_indexes().unwrap();
-    assert_eq!(c.get("a").unwrap().map(|a| a.int("n")), Some(2));
+    assert_eq!(c.get("a").unwrap().map(|a| a.int("n")), Some(Some(2)));
 }
