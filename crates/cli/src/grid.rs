@@ -116,8 +116,8 @@ impl Grid {
     }
 }
 
-/// Returns rows as lines, with columns as wide as they need to be; those with numbers `right` end at
-/// their right side.
+/// Returns rows as lines, with columns as wide as they need to be; those with numbers `right` end
+/// at their right side.
 pub(crate) fn aligned<const N: usize>(rows: &[[String; N]], right: &[usize]) -> Vec<String> {
     let width = |column: usize| {
         rows.iter().map(|row| console::measure_text_width(&row[column])).max().unwrap_or(0)
