@@ -6,7 +6,7 @@
 //! values, whatever their frequencies are. `n` is counted in the index, up to a limit: the sample
 //! alone cannot tell 100,000 values from a million if it has each once.
 
-use super::scan::{IndexRange, Reader, UsableIndex};
+use super::scan::{IndexRange, IndexScan, Reader, UsableIndex};
 use crate::index::{Statistics, above, prefix};
 use flagstone_base::key::KeyRange;
 use flagstone_base::{Error, Result};
@@ -14,7 +14,9 @@ use flagstone_engine::Snapshot;
 use std::ops::Bound;
 
 /// Up to so many values are counted.
-const COUNTED_MAX: u64 = 1000;
+const COUNTED_MAX: u64 = 4000;
+/// The next value is looked for among so many entries before a seek, which costs more.
+const NEAR: usize = 8;
 /// The most sampled entries whose values are counted.
 const SAMPLED_MAX: usize = 1000;
 /// With fewer an estimate tells too little.
@@ -56,27 +58,45 @@ impl Counter<'_> {
 
     /// Counts the values; `None` if there are more than are counted.
     fn counted(&self, fields: usize) -> Result<Option<u64>> {
-        let (mut count, mut start) = (0, Bound::Unbounded);
-        while let Some(value) = self.first_from(start, fields)? {
+        let (mut scan, mut count) = (self.scan_from(Bound::Unbounded)?, 0);
+        let mut is_there = scan.advance()?;
+        while is_there {
             if count == COUNTED_MAX {
                 return Ok(None);
             }
             count += 1;
-            start = Bound::Included(above(&value));
+            let value = self.value(&scan, fields)?.to_vec();
+            let mut near = 0;
+            while is_there && self.value(&scan, fields)? == value {
+                if near == NEAR {
+                    scan = self.scan_from(Bound::Included(above(&value)))?;
+                }
+                near += 1;
+                is_there = scan.advance()?;
+            }
         }
         Ok(Some(count))
     }
 
     /// Returns the components of the first fields of the first entry from `start` on.
     fn first_from(&self, start: Bound<Vec<u8>>, fields: usize) -> Result<Option<Vec<u8>>> {
-        let range = IndexRange::from(KeyRange { start, end: Bound::Unbounded });
-        let mut scan = self.index.scan(Reader::Snapshot(self.snapshot), &range, false)?;
-        if !scan.advance()? {
-            return Ok(None);
+        let mut scan = self.scan_from(start)?;
+        match scan.advance()? {
+            true => Ok(Some(self.value(&scan, fields)?.to_vec())),
+            false => Ok(None),
         }
+    }
+
+    fn scan_from(&self, start: Bound<Vec<u8>>) -> Result<IndexScan<'_>> {
+        let range = IndexRange::from(KeyRange { start, end: Bound::Unbounded });
+        self.index.scan(Reader::Snapshot(self.snapshot), &range, false)
+    }
+
+    /// Returns the components of the first fields of the current entry.
+    fn value<'s>(&self, scan: &'s IndexScan<'_>, fields: usize) -> Result<&'s [u8]> {
         let definition = self.index.definition();
         let definition = definition.ok_or_else(|| Error::invalid("the keyspace of an index"))?;
-        Ok(Some(prefix(definition, scan.components(), fields).to_vec()))
+        Ok(prefix(definition, scan.components(), fields))
     }
 
     fn estimated(&self, fields: usize) -> Result<Option<Distinct>> {

@@ -17,7 +17,7 @@ pub struct IndexStatistics {
     /// How many entries are in the sample, which has none of the memtables.
     pub sampled: u64,
     /// How many distinct values the first field has, the first two fields together, and so on: up
-    /// to 1,000 are counted, more are estimated. A value that is missing counts as one. It ends
+    /// to 4,000 are counted, more are estimated. A value that is missing counts as one. It ends
     /// where the sample is too small.
     pub distinct: Vec<u64>,
     /// The relative error of each of these numbers: 0 for those that were counted. An estimate is
