@@ -164,12 +164,15 @@ impl Job {
         self.key.parse_document(parser, json, place, self.load)
     }
 
-    /// Removes the marks of a load that is complete.
+    /// Removes the marks of a load that is complete. Flushes first, so that little is left to do
+    /// when the database is closed: who kills the program then, and gives the command again, loads
+    /// everything again.
     pub(crate) fn remove_marks(&self) -> Result<(), LoadError> {
-        match self.marks {
-            Some(_) => marks::remove(&self.database, &self.collection),
-            None => Ok(()),
+        if self.marks.is_none() {
+            return Ok(());
         }
+        self.database.flush()?;
+        marks::remove(&self.database, &self.collection)
     }
 
     /// Closes all lanes: their writers end when they have committed what is there.
