@@ -52,7 +52,7 @@ pub unsafe fn schema_of(schema: &FFI_ArrowSchema) -> Result<Schema, ArrowError> 
 /// the sizes that arrays of this schema need.
 #[expect(unsafe_code, reason = "the interface is one of C")]
 pub unsafe fn batch_of(
-    array: FFI_ArrowArray,
+    mut array: FFI_ArrowArray,
     schema: SchemaRef,
 ) -> Result<RecordBatch, ArrowError> {
     if array.is_released() {
@@ -60,7 +60,7 @@ pub unsafe fn batch_of(
     }
     let data_type = DataType::Struct(schema.fields().clone());
     // SAFETY: the caller's promise.
-    unsafe { check_array(&array, &data_type) }.map_err(wrong)?;
+    unsafe { check_array(&mut array, &data_type) }.map_err(wrong)?;
     // SAFETY: the caller's promise, and what the checks have found.
     let data = guarded(|| unsafe { from_ffi_and_data_type(array, data_type) })?;
     guarded(|| imported(schema, &data))
@@ -254,7 +254,11 @@ fn children_of(data_type: &DataType) -> Vec<&DataType> {
 /// # Safety
 /// As [`batch_of`].
 #[expect(unsafe_code, reason = "the interface is one of C")]
-unsafe fn check_array(array: &FFI_ArrowArray, data_type: &DataType) -> Result<(), String> {
+unsafe fn check_array(array: &mut FFI_ArrowArray, data_type: &DataType) -> Result<(), String> {
+    if *data_type == DataType::Null && array.n_buffers == 1 {
+        // polars hands over a buffer of nulls, which arrow does not expect.
+        array.n_buffers = 0;
+    }
     let FFI_ArrowArray { length, offset, null_count, n_buffers, .. } = *array;
     let found = |what: &str| format!("an array of {data_type} with {what}");
     // Of the widest values, the bits must have a number.
@@ -295,12 +299,12 @@ unsafe fn check_array(array: &FFI_ArrowArray, data_type: &DataType) -> Result<()
     }
     for (at, child_type) in children.into_iter().enumerate() {
         // SAFETY: there are as many pointers as there are children.
-        let child = unsafe { array.children.add(at).read_unaligned().as_ref() };
+        let child = unsafe { array.children.add(at).read_unaligned().as_mut() };
         // SAFETY: the caller's promise.
         unsafe { check_array(child.ok_or_else(|| found("a child at null"))?, child_type) }?;
     }
     // SAFETY: the caller's promise.
-    match (data_type, unsafe { array.dictionary.as_ref() }) {
+    match (data_type, unsafe { array.dictionary.as_mut() }) {
         // SAFETY: as above.
         (DataType::Dictionary(_, values), Some(array)) => unsafe { check_array(array, values) },
         (DataType::Dictionary(..), None) => Err(found("no values")),
@@ -372,14 +376,14 @@ mod tests {
     /// Imports an array that was changed, and puts back what was there for its release.
     #[expect(unsafe_code, reason = "the interface is one of C")]
     fn refused(array: ArrayRef, change: impl FnOnce(&mut FFI_ArrowArray)) -> Option<String> {
-        let (all, schema) = exported(array);
+        let (mut all, schema) = exported(array);
         // SAFETY: the struct has one child.
         let child = unsafe { &mut **all.children };
         let (buffers, dictionary, children) = (child.buffers, child.dictionary, child.children);
         change(child);
         let data_type = DataType::Struct(schema.fields().clone());
         // SAFETY: all pointers that are not null are valid.
-        let refused = unsafe { check_array(&all, &data_type) }.err();
+        let refused = unsafe { check_array(&mut all, &data_type) }.err();
         (child.buffers, child.dictionary, child.children) = (buffers, dictionary, children);
         refused
     }
