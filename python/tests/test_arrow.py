@@ -186,7 +186,7 @@ def test_a_column_of_timestamps_takes_text_by_rfc_3339(c: flagstone.Collection) 
             4: {"at": datetime.datetime(2001, 1, 1, tzinfo=UTC)},
         }
     )
-    columns = {"_key": "$key", "at": ("$.at", "timestamp")}
+    columns: dict[str, Any] = {"_key": "$key", "at": ("$.at", "timestamp")}
     found = {row["_key"]: row["at"] for row in rows(c.find().arrow(columns))}
     assert found == {
         1: datetime.datetime(2001, 1, 1, tzinfo=UTC),

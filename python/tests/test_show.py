@@ -19,7 +19,7 @@ def c(db: flagstone.Database) -> flagstone.Collection:
     ("document", "shown"),
     [
         ({"x": math.nan}, "nan"),
-        ({"in": {"x": math.inf}}, "Document({&#x27;x&#x27;: inf})"),
+        ({"in": {"x": math.inf}}, "{&quot;x&quot;:{&quot;$numberDouble&quot;:&quot;Infinity&quot;}}"),
         ({"in": {1: "one"}}, "{1: &#x27;one&#x27;}"),
         ({1: "one", (2, "b"): None}, "one"),
         ({"b": b"\xff", "at": datetime.datetime.max.replace(tzinfo=datetime.timezone.utc)}, "xff"),
