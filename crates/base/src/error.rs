@@ -31,8 +31,8 @@ pub enum ErrorKind {
     Io,
     /// The disk is full: free some space. Writing then resumes by itself.
     OutOfSpace,
-    /// A sync failed or background work panicked, so the state on disk or in memory is unknown.
-    /// Reads still work; reopen the database to write again.
+    /// A sync failed or background work panicked, so the state on disk or in memory is unknown; or
+    /// the directory was moved or replaced. Reads still work; reopen the database to write again.
     Poisoned,
     /// Bytes on disk are not what was written: restore a backup, or repair.
     Corruption,

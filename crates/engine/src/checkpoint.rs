@@ -18,8 +18,8 @@ use crate::manifest::{Location, Manifest};
 use crate::parts::Parts;
 use crate::queue::Cut;
 use flagstone_base::{FileNumber, Result, SeqNo};
-use flagstone_env::Disk;
 use flagstone_env::names::{self, FileKind};
+use flagstone_env::{Disk, HeldDir};
 use std::fmt;
 use std::io::ErrorKind::{CrossesDevices, PermissionDenied, TooManyLinks, Unsupported};
 use std::path::Path;
@@ -45,10 +45,11 @@ pub(crate) fn checkpoint(parts: &Parts, to: &Path) -> Result<CheckpointReport> {
     parts.health.check_open_for_writing()?;
     let disk = &*parts.setup.environment.disk;
     // Before the flush: a bad argument costs nothing.
-    check_empty(disk, to, WHAT)?;
+    let to = disk.absolute(to)?;
+    check_empty(disk, &to, WHAT)?;
     let cut = cut(&parts.upkeep)?;
-    let writer = CheckpointWriter { parts, to };
-    let report = create_database(disk, to, WHAT, || writer.fill(&cut));
+    let report =
+        create_database(disk, &to, WHAT, |held| CheckpointWriter { parts, held }.fill(&cut));
     drop(cut);
     sweep(&parts.upkeep);
     report
@@ -57,12 +58,12 @@ pub(crate) fn checkpoint(parts: &Parts, to: &Path) -> Result<CheckpointReport> {
 /// A checkpoint that is being created.
 struct CheckpointWriter<'a> {
     parts: &'a Parts,
-    to: &'a Path,
+    held: &'a HeldDir,
 }
 
 impl CheckpointWriter<'_> {
     fn disk(&self) -> &Arc<dyn Disk> {
-        &self.parts.setup.environment.disk
+        &self.held.disk
     }
 
     fn fill(&self, cut: &Cut) -> Result<CheckpointReport> {
@@ -76,7 +77,7 @@ impl CheckpointWriter<'_> {
         // The copy's log begins after the one of the original.
         let log_from = self.parts.history.log.as_ref().map(flagstone_wal::Log::next_number);
         let state = state_of_copy(&cut.state, log_from);
-        let location = Location::of_copy(self.disk(), self.to, &state);
+        let location = Location::of_copy(self.disk(), &self.held.path, &state);
         Manifest::create(location, self.parts.setup.id, state)?;
         Ok(report)
     }
@@ -85,7 +86,7 @@ impl CheckpointWriter<'_> {
     /// bytes copied.
     fn link_or_copy(&self, number: FileNumber, pace: Pace<'_>) -> Result<u64> {
         let from = self.parts.trees.table_path(number);
-        let to = names::path(self.to, FileKind::Table, number);
+        let to = names::path(&self.held.path, FileKind::Table, number);
         let Err(error) = self.disk().link(&from, &to) else { return Ok(0) };
         let refused = error.io_error().is_some_and(|error| {
             matches!(error.kind(), CrossesDevices | Unsupported | PermissionDenied | TooManyLinks)

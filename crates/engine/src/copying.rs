@@ -6,7 +6,7 @@ use flagstone_base::checksum::Crc32c;
 use flagstone_base::{Error, Result, interrupt};
 use flagstone_env::disk::{Access, create_dir_synced};
 use flagstone_env::names::{self, Name};
-use flagstone_env::{Disk, LockMode, ReadFile};
+use flagstone_env::{Disk, HeldDir, LockMode, ReadFile};
 use flagstone_sst::TableMeta;
 use std::path::Path;
 
@@ -37,17 +37,19 @@ pub(crate) fn check_empty(disk: &dyn Disk, dir: &Path, what: &str) -> Result<()>
 }
 
 /// Creates the directory `dir`, or takes an empty one, and has `fill` create a database in it. The
-/// directory is locked meanwhile: an open returns Busy. After an error it is empty again.
+/// directory is held and locked meanwhile: an open returns Busy. After an error it is empty again.
 pub(crate) fn create_database<T>(
     disk: &dyn Disk,
     dir: &Path,
     what: &str,
-    fill: impl FnOnce() -> Result<T>,
+    fill: impl FnOnce(&HeldDir) -> Result<T>,
 ) -> Result<T> {
     create_dir_synced(disk, dir)?;
+    let held = disk.hold(dir)?;
+    let (disk, dir) = (&*held.disk, &*held.path);
     let lock = disk.lock(&dir.join(names::LOCK), LockMode::Exclusive)?;
     check_empty(disk, dir, what)?;
-    let created = fill();
+    let created = fill(&held);
     if created.is_err() {
         remove_files(disk, dir);
     }

@@ -73,7 +73,7 @@ impl Engine {
         self.handle.parts()
     }
 
-    /// The directory of the database.
+    /// The directory of the database, as an absolute path without symbolic links.
     pub fn path(&self) -> &Path {
         &self.parts().setup.dir
     }
@@ -420,6 +420,8 @@ impl Engine {
         let parts = self.parts();
         parts.health.check_may_wait("a sync")?;
         parts.health.check_open_for_writing()?;
+        // Files of a directory that was removed are synced to nothing.
+        parts.setup.guard.check()?;
         let Some(log) = &parts.history.log else { return Ok(()) };
         log.sync_all().inspect_err(|error| parts.ballast.note_failure(error))
     }
@@ -431,6 +433,7 @@ impl Engine {
     pub fn flush(&self) -> Result<()> {
         self.parts().health.check_may_wait("a flush")?;
         self.parts().health.check_open_for_writing()?;
+        self.parts().setup.guard.check()?;
         flush_all(&self.parts().upkeep)
     }
 

@@ -231,8 +231,8 @@ pub enum Event {
         /// The number in the name of the file.
         number: u64,
     },
-    /// A sync failed or background work panicked: the database accepts no writes until it is opened
-    /// again.
+    /// A sync failed, background work panicked, or the directory of the database was moved, removed
+    /// or replaced: the database accepts no writes until it is opened again.
     Poisoned {
         /// The reason.
         error: Error,

@@ -238,6 +238,12 @@ impl Parts {
             }
         });
         let weak = Arc::downgrade(&self.health);
+        self.setup.guard.on_lost(move |error| {
+            if let Some(health) = weak.upgrade() {
+                health.poison(error);
+            }
+        });
+        let weak = Arc::downgrade(&self.health);
         self.history.snapshots.on_oldest_gone(move || {
             if let Some(health) = weak.upgrade() {
                 health.act(Due::COMPACTIONS);

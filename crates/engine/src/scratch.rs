@@ -2,15 +2,16 @@
 //!
 //! The files are in the directory of the database, whose open removes those that a crash left. With
 //! a scratch directory they are there instead. One open database uses a scratch directory at a
-//! time: the first file locks it and removes leftovers. The numbers of the files are random, so
-//! that a process that closes late removes no file of its successor.
+//! time: the first file locks it. The open and the first file remove leftovers, and the close
+//! removes the lock file. The numbers of the files are random, so that a process that closes late
+//! removes no file of its successor.
 
 use crate::health::Health;
 use crate::setup::Setup;
 use flagstone_base::{DatabaseId, Error, ErrorKind, Result};
 use flagstone_env::names::{self, Name};
 use flagstone_env::sync::Mutex;
-use flagstone_env::{Disk, DiskLock, LockMode, ReadFile, WriteFile};
+use flagstone_env::{Disk, DiskLock, HeldDir, LockMode, ReadFile, WriteFile};
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -20,9 +21,15 @@ pub struct Scratch {
     setup: Arc<Setup>,
     health: Arc<Health>,
     is_read_only: bool,
-    /// The lock of the scratch directory, if there is one and a file was created in it. Held across
-    /// the I/O of the first file; no other lock is taken under it.
-    lock: Mutex<Option<Box<dyn DiskLock>>>,
+    /// The scratch directory, if there is one and a file was created in it. Held across the I/O of
+    /// the first file; no other lock is taken under it.
+    taken: Mutex<Option<TakenDir>>,
+}
+
+/// A scratch directory that is in use.
+struct TakenDir {
+    held: HeldDir,
+    lock: Box<dyn DiskLock>,
 }
 
 /// A temporary file. It is removed when this is dropped.
@@ -39,7 +46,7 @@ impl Scratch {
             setup: Arc::clone(setup),
             health: Arc::clone(health),
             is_read_only,
-            lock: Mutex::default(),
+            taken: Mutex::default(),
         })
     }
 
@@ -62,26 +69,22 @@ impl Scratch {
     /// Closed.
     pub fn create(&self) -> Result<(ScratchFile, Box<dyn WriteFile>)> {
         self.health.check_open()?;
-        let disk = &self.setup.environment.disk;
-        let dir = match &self.setup.scratch_dir {
-            Some(dir) => {
-                self.take(dir)?;
-                dir
-            }
+        let (disk, dir) = match &self.setup.scratch_dir {
+            Some(dir) => self.take(dir)?,
             None if self.is_read_only => {
                 return Err(Error::invalid(format!(
                     "{} is open for reading only, without a scratch directory",
                     self.setup.dir.display()
                 )));
             }
-            None => &self.setup.dir,
+            None => (Arc::clone(&self.setup.environment.disk), self.setup.dir.clone()),
         };
         let number = self.setup.environment.random.next_u64();
         let path = dir.join(names::spill(number));
         // From here on an error removes the file, which may exist in spite of it.
         let database = self.setup.id;
-        let file = ScratchFile { disk: Arc::clone(disk), path, database, number };
-        let writer = disk.create(&file.path)?;
+        let file = ScratchFile { disk, path, database, number };
+        let writer = file.disk.create(&file.path)?;
         Ok((file, writer))
     }
 
@@ -118,34 +121,55 @@ impl Scratch {
         }
     }
 
-    /// Locks the scratch directory and empties it, unless that was done before.
-    fn take(&self, dir: &Path) -> Result<()> {
-        let mut lock = self.lock.lock();
-        if lock.is_some() {
-            return Ok(());
-        }
+    /// Locks the scratch directory and empties it, unless that was done before. Returns the disk
+    /// that holds it, and its path there.
+    fn take(&self, dir: &Path) -> Result<(Arc<dyn Disk>, PathBuf)> {
+        let mut taken = self.taken.lock();
+        let TakenDir { held, .. } = match &mut *taken {
+            Some(taken) => taken,
+            none => none.insert(self.lock_and_empty(dir)?),
+        };
+        Ok((Arc::clone(&held.disk), held.path.clone()))
+    }
+
+    fn lock_and_empty(&self, dir: &Path) -> Result<TakenDir> {
         let disk = &*self.setup.environment.disk;
         if !disk.exists(dir)? {
             disk.create_dir(dir)?;
         }
+        let held = disk.hold(dir)?;
+        let (disk, dir) = (&*held.disk, &held.path);
         if disk.exists(&dir.join(names::CURRENT))? {
             let text = format!("{}: a scratch directory holds a database", dir.display());
             return Err(Error::invalid(text));
         }
-        let locked = disk.lock(&dir.join(names::LOCK), LockMode::Exclusive)?;
+        let lock = disk.lock(&dir.join(names::LOCK), LockMode::Exclusive)?;
         for name in disk.list(dir)? {
             if matches!(names::parse(&name), Name::Spill(_)) {
                 disk.remove(&dir.join(name))?;
             }
         }
-        *lock = Some(locked);
-        Ok(())
+        Ok(TakenDir { held, lock })
+    }
+
+    /// Removes what a killed process has left in the scratch directory, unless another database
+    /// uses it. If that fails, the first file of a query says so.
+    pub(crate) fn remove_leftovers(&self) {
+        let Some(dir) = &self.setup.scratch_dir else { return };
+        let is_ours = |name: &String| matches!(names::parse(name), Name::Spill(_) | Name::Lock);
+        let found = self.setup.environment.disk.list(dir).unwrap_or_default();
+        if found.iter().any(is_ours) && self.take(dir).is_ok() {
+            self.unlock();
+        }
     }
 
     /// Releases the scratch directory when the database is closed. Files that are still read keep
     /// their bytes until their last handle is dropped, even if a successor removes their names.
     pub(crate) fn unlock(&self) {
-        *self.lock.lock() = None;
+        let Some(TakenDir { held, lock }) = self.taken.lock().take() else { return };
+        // While it is locked: a successor locks a file of its own.
+        let _left = held.disk.remove(&held.path.join(names::LOCK));
+        drop(lock);
     }
 }
 

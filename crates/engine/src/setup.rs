@@ -4,7 +4,7 @@ use crate::config::Environment;
 use crate::options::Options;
 use flagstone_base::{DatabaseId, Error, ErrorKind};
 use flagstone_env::executor::Job;
-use flagstone_env::{Executor, Progress};
+use flagstone_env::{DirGuard, Executor, Progress};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +12,10 @@ use std::time::Duration;
 /// The settings and the identity of an open database.
 pub(crate) struct Setup {
     pub(crate) id: DatabaseId,
+    /// The directory of the database, as an absolute path.
     pub(crate) dir: PathBuf,
+    /// Tells whether the path still leads to the directory, which the disk holds.
+    pub(crate) guard: Arc<DirGuard>,
     pub(crate) options: Options,
     /// The directory of temporary files, if it is not that of the database.
     pub(crate) scratch_dir: Option<PathBuf>,

@@ -2,11 +2,10 @@
 
 use crate::disk::{Access, ReadFile};
 use flagstone_base::{Error, Result};
-use rustix::fs::OFlags;
 use std::cell::RefCell;
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{Error as IoError, ErrorKind, Result as IoResult};
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -30,15 +29,17 @@ pub(crate) struct DirectReadFile {
 impl DirectReadFile {
     /// Opens the file of `cached` for direct reads. Returns `cached` itself if the file system does
     /// not support them.
-    pub(crate) fn open(cached: Arc<dyn ReadFile>) -> Result<Arc<dyn ReadFile>> {
-        let flags = OFlags::DIRECT.bits() as i32;
-        match OpenOptions::new().read(true).custom_flags(flags).open(cached.path()) {
+    pub(crate) fn open(
+        cached: Arc<dyn ReadFile>,
+        open_direct: impl FnOnce() -> Result<File>,
+    ) -> Result<Arc<dyn ReadFile>> {
+        match open_direct() {
             Ok(direct) => {
                 let alignment = AtomicU64::new(ALIGNMENTS[0]);
                 Ok(Arc::new(Self { cached, direct, alignment }))
             }
-            Err(error) if is_refused(&error) => Ok(cached),
-            Err(error) => Err(Error::io("open", cached.path(), error)),
+            Err(error) if error.io_error().is_some_and(is_refused) => Ok(cached),
+            Err(error) => Err(error),
         }
     }
 

@@ -5,6 +5,7 @@
 //! [`WriteFile::blank`] removes a refused record. So the crash model of the tests is small: after a
 //! power cut, each unsynced byte and each unsynced directory entry may be there or not.
 
+use crate::guard::DirGuard;
 use flagstone_base::{Error, Result};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -106,9 +107,30 @@ pub enum LockMode {
 /// A held lock of a directory. Dropping it releases the lock.
 pub trait DiskLock: Send + Sync {}
 
+/// A directory that is held: see [`Disk::hold`].
+pub struct HeldDir {
+    /// The disk whose paths at and below `path` lead into the held directory.
+    pub disk: Arc<dyn Disk>,
+    /// The absolute path of the directory, without symbolic links.
+    pub path: PathBuf,
+    /// Tells whether the path still leads to the directory.
+    pub guard: Arc<DirGuard>,
+}
+
 /// A file system. Its methods are called from any thread.
 pub trait Disk: Send + Sync {
-    /// Creates a new file. It is an error if the file exists.
+    /// The absolute path that `path` is now: a relative one means another file once the process
+    /// has changed its directory.
+    fn absolute(&self, path: &Path) -> Result<PathBuf>;
+
+    /// Holds the directory `dir` itself: on the returned disk its path leads there, even if it is
+    /// moved or another directory takes its place. After that nothing is created, renamed or
+    /// removed, and syncs of the directory and its files fail, with the error of the guard. The
+    /// same holds when the file that was locked in the directory is removed or replaced. What this
+    /// disk holds already, the returned one holds, too.
+    fn hold(&self, dir: &Path) -> Result<HeldDir>;
+
+    /// Creates a new file. It is an error if the file exists. Only its owner may read it.
     fn create(&self, path: &Path) -> Result<Box<dyn WriteFile>>;
 
     /// Creates a new file that is written from front to end and then synced. A disk may do its
@@ -141,7 +163,7 @@ pub trait Disk: Send + Sync {
     /// Removes the name of a file.
     fn remove(&self, path: &Path) -> Result<()>;
 
-    /// Creates a directory and its missing parents.
+    /// Creates a directory and its missing parents. Only their owner may use them.
     fn create_dir(&self, path: &Path) -> Result<()>;
 
     /// The names (not paths) of the files and directories in a directory, sorted.
@@ -153,8 +175,9 @@ pub trait Disk: Send + Sync {
     /// Returns whether there is a file or directory at `path`.
     fn exists(&self, path: &Path) -> Result<bool>;
 
-    /// Locks `path`, or returns Busy at once. An exclusive lock creates a missing file. A shared
-    /// lock needs no permission to write the file.
+    /// Locks `path`, or returns Busy at once; its text names the holder where that is known. An
+    /// exclusive lock creates a missing file, and notes there who holds it. A shared lock needs no
+    /// permission to write the file. A child of a fork does not hold the lock.
     fn lock(&self, path: &Path, mode: LockMode) -> Result<Box<dyn DiskLock>>;
 
     /// The number of bytes that can still be written to the file system of `path`.

@@ -2,7 +2,7 @@
 //! at all operations after a power cut. It can also be full, run out of descriptors, or flip a bit
 //! in a read.
 
-use crate::disk::{Access, Disk, DiskLock, LockMode, ReadFile, SyncFile, WriteFile};
+use crate::disk::{Access, Disk, DiskLock, HeldDir, LockMode, ReadFile, SyncFile, WriteFile};
 use crate::names::{FileKind, Name, parse};
 use crate::op::Op;
 use crate::sync::model_point;
@@ -422,6 +422,16 @@ impl ReadFile for FaultReadFile {
 }
 
 impl Disk for FaultDisk {
+    fn absolute(&self, path: &Path) -> Result<PathBuf> {
+        self.inner.absolute(path)
+    }
+
+    fn hold(&self, dir: &Path) -> Result<HeldDir> {
+        let held = self.inner.hold(dir)?;
+        let disk = Arc::new(Self { inner: held.disk, plan: Arc::clone(&self.plan) });
+        Ok(HeldDir { disk, ..held })
+    }
+
     fn create(&self, path: &Path) -> Result<Box<dyn WriteFile>> {
         if self.plan.lock().room == Some(0) {
             return Err(Failure::NoSpace.error(Op::Create, path));

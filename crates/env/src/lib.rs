@@ -5,6 +5,8 @@
 //! the ground up.
 
 pub mod clock;
+mod guard;
+
 pub mod disk;
 pub mod executor;
 pub mod memory;
@@ -25,9 +27,10 @@ mod stream;
 pub mod os;
 
 pub use clock::{Clock, ManualClock, SystemClock};
-pub use disk::{Disk, DiskLock, LockMode, ReadFile, SyncFile, WriteFile, lock_to_read};
+pub use disk::{Disk, DiskLock, HeldDir, LockMode, ReadFile, SyncFile, WriteFile, lock_to_read};
 pub use executor::{Executor, Lane, Progress, StepExecutor, ThreadExecutor};
 pub use fault::{Effect, Failure, Fault, FaultDisk};
+pub use guard::DirGuard;
 pub use mem::MemDisk;
 pub use op::{Op, OpCounts};
 pub use open_files::{OpenFiles, is_out_of_descriptors};

@@ -1,10 +1,10 @@
 //! A disk for tests that is as slow as requested: limited bandwidth, and added latency of syncs and
 //! reads.
 
-use crate::disk::{Access, Disk, DiskLock, LockMode, ReadFile, SyncFile, WriteFile};
+use crate::disk::{Access, Disk, DiskLock, HeldDir, LockMode, ReadFile, SyncFile, WriteFile};
 use flagstone_base::Result;
 use parking_lot::Mutex;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -141,6 +141,16 @@ impl ReadFile for SlowReadFile {
 }
 
 impl Disk for SlowDisk {
+    fn absolute(&self, path: &Path) -> Result<PathBuf> {
+        self.inner.absolute(path)
+    }
+
+    fn hold(&self, dir: &Path) -> Result<HeldDir> {
+        let held = self.inner.hold(dir)?;
+        let disk = Arc::new(Self { inner: held.disk, device: Arc::clone(&self.device) });
+        Ok(HeldDir { disk, ..held })
+    }
+
     fn create(&self, path: &Path) -> Result<Box<dyn WriteFile>> {
         Ok(self.writer(self.inner.create(path)?))
     }

@@ -4,9 +4,10 @@ use super::check::{BackupVerifyReport, verify};
 use super::folder::open_to_read;
 use super::generation::Generation;
 use super::keep::{KeepReport, keep};
-use super::restore::{RestoreReport, restore};
+use super::restore::{RestoreReport, WHAT, restore};
+use crate::copying::check_empty;
 use flagstone_base::{Error, Result, SeqNo};
-use flagstone_env::{Disk, OsDisk};
+use flagstone_env::{Disk, HeldDir, OsDisk};
 use std::collections::BTreeSet;
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -48,7 +49,10 @@ impl Backups {
     /// Returns the backups in `dir` on another disk, for tests.
     #[doc(hidden)]
     pub fn on_disk(dir: impl AsRef<Path>, disk: Arc<dyn Disk>) -> Self {
-        Self { dir: dir.as_ref().to_owned(), disk }
+        // A relative path means what it means now. If even the current directory is gone, the first
+        // call says so.
+        let dir = dir.as_ref();
+        Self { dir: disk.absolute(dir).unwrap_or_else(|_| dir.to_owned()), disk }
     }
 
     /// Returns the generations, oldest first.
@@ -56,12 +60,13 @@ impl Backups {
     /// # Errors
     /// Io when there is no such directory; Busy while a backup is being written there.
     pub fn list(&self) -> Result<Vec<BackupInfo>> {
-        let (_lock, folder) = open_to_read(&*self.disk, &self.dir)?;
+        let held = self.disk.hold(&self.dir)?;
+        let (_lock, folder) = open_to_read(&*held.disk, &held.path)?;
         let mut seen = BTreeSet::new();
-        Ok(folder.generations.iter().map(|number| self.info(*number, &mut seen)).collect())
+        Ok(folder.generations.iter().map(|number| Self::info(&held, *number, &mut seen)).collect())
     }
 
-    fn info(&self, number: u64, seen: &mut BTreeSet<String>) -> BackupInfo {
+    fn info(held: &HeldDir, number: u64, seen: &mut BTreeSet<String>) -> BackupInfo {
         let mut info = BackupInfo {
             generation: number,
             seqno: SeqNo::ZERO,
@@ -71,7 +76,7 @@ impl Backups {
             bytes_new: 0,
             damage: None,
         };
-        match Generation::read(&*self.disk, &self.dir, number) {
+        match Generation::read(&*held.disk, &held.path, number) {
             Ok(generation) => {
                 (info.seqno, info.made_at) = (generation.seqno, generation.made_at);
                 for meta in generation.tables() {
@@ -95,7 +100,8 @@ impl Backups {
     /// # Errors
     /// Io when there is no such directory; Busy while a backup is being written there.
     pub fn verify(&self) -> Result<BackupVerifyReport> {
-        verify(&*self.disk, &self.dir)
+        let held = self.disk.hold(&self.dir)?;
+        verify(&*held.disk, &held.path)
     }
 
     /// Drops all but the `newest` generations, and the tables that only dropped ones needed.
@@ -105,7 +111,8 @@ impl Backups {
     /// or reads the backups; Corruption when a generation that stays cannot be read: then no table
     /// is removed.
     pub fn keep(&self, newest: usize) -> Result<KeepReport> {
-        keep(&*self.disk, &self.dir, newest)
+        let held = self.disk.hold(&self.dir)?;
+        keep(&*held.disk, &held.path, newest)
     }
 
     /// Creates a database from a generation, by default the newest, in `to`, which must be missing
@@ -117,7 +124,11 @@ impl Backups {
     /// generation or one of its tables is damaged; Busy while a backup is being written;
     /// OutOfSpace, Io.
     pub fn restore(&self, generation: Option<u64>, to: impl AsRef<Path>) -> Result<RestoreReport> {
-        restore(&self.disk, &self.dir, generation, to.as_ref())
+        // Before anything else, lest a relative path change its meaning.
+        let to = self.disk.absolute(to.as_ref())?;
+        check_empty(&*self.disk, &to, WHAT)?;
+        let held = self.disk.hold(&self.dir)?;
+        restore(&*held.disk, &held.path, generation, &to)
     }
 }
 

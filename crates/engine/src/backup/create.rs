@@ -10,9 +10,9 @@ use crate::manifest::{Manifest, ManifestState};
 use crate::parts::Parts;
 use crate::queue::Cut;
 use flagstone_base::{Error, Result, SeqNo};
-use flagstone_env::Disk;
 use flagstone_env::disk::create_dir_synced;
 use flagstone_env::names;
+use flagstone_env::{Disk, HeldDir};
 use std::fmt;
 use std::path::Path;
 
@@ -48,12 +48,14 @@ pub(crate) fn create(parts: &Parts, dir: &Path) -> Result<BackupReport> {
     }
     parts.health.check_open()?;
     let disk = &parts.setup.environment.disk;
-    create_dir_synced(&**disk, dir)?;
-    let (lock, folder) = open_to_write(&**disk, dir)?;
+    let dir = disk.absolute(dir)?;
+    create_dir_synced(&**disk, &dir)?;
+    let held = disk.hold(&dir)?;
+    let (lock, folder) = open_to_write(&*held.disk, &held.path)?;
     // Checked before the flush, so that a bad argument costs nothing.
-    check_same_database(parts, &folder, dir)?;
+    check_same_database(parts, &folder, &held)?;
     let source = source(parts)?;
-    let report = copy(parts, &source, &folder, dir);
+    let report = copy(parts, &source, &folder, &held);
     drop(source);
     drop(lock);
     if !parts.history.is_read_only() {
@@ -64,16 +66,16 @@ pub(crate) fn create(parts: &Parts, dir: &Path) -> Result<BackupReport> {
 
 /// Refuses a directory with backups of another database: generations of two databases share no
 /// table, so this is a mistake. A generation that cannot be read is passed over; `verify` finds it.
-fn check_same_database(parts: &Parts, folder: &Folder, dir: &Path) -> Result<()> {
+fn check_same_database(parts: &Parts, folder: &Folder, held: &HeldDir) -> Result<()> {
     let readable = folder.generations.iter().rev();
     let newest = readable
-        .map(|number| Generation::read(&*parts.setup.environment.disk, dir, *number))
+        .map(|number| Generation::read(&*held.disk, &held.path, *number))
         .find_map(Result::ok);
     match newest.filter(|newest| newest.database != parts.setup.id) {
         None => Ok(()),
         Some(other) => Err(Error::invalid(format!(
             "{} holds backups of database {}, and {} is database {}",
-            dir.display(),
+            held.path.display(),
             other.database,
             parts.setup.dir.display(),
             parts.setup.id
@@ -103,8 +105,8 @@ fn source(parts: &Parts) -> Result<Source> {
     Ok(Source { seqno: parts.history.visible(), state, _cut: None })
 }
 
-fn copy(parts: &Parts, source: &Source, folder: &Folder, dir: &Path) -> Result<BackupReport> {
-    let disk = &*parts.setup.environment.disk;
+fn copy(parts: &Parts, source: &Source, folder: &Folder, held: &HeldDir) -> Result<BackupReport> {
+    let (disk, dir) = (&*held.disk, &*held.path);
     let generation = Generation {
         number: folder.generations.last().map_or(1, |newest| newest.saturating_add(1)),
         database: parts.setup.id,

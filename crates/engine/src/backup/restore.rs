@@ -2,14 +2,13 @@
 
 use super::folder::open_to_read;
 use super::generation::Generation;
-use crate::copying::{check_empty, copy_table, create_database, unpaced};
+use crate::copying::{copy_table, create_database, unpaced};
 use crate::manifest::{Location, Manifest};
 use flagstone_base::{Error, Result, SeqNo};
-use flagstone_env::Disk;
 use flagstone_env::names::{self, FileKind};
+use flagstone_env::{Disk, HeldDir};
 use std::fmt;
 use std::path::Path;
-use std::sync::Arc;
 
 /// What [`Backups::restore`](super::Backups::restore) has restored.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -24,18 +23,17 @@ pub struct RestoreReport {
     pub bytes: u64,
 }
 
-const WHAT: &str = "a restored database";
+pub(super) const WHAT: &str = "a restored database";
 
 /// Creates a database in `to` from a generation in `dir`: see
 /// [`Backups::restore`](super::Backups::restore).
 pub(super) fn restore(
-    disk: &Arc<dyn Disk>,
+    disk: &dyn Disk,
     dir: &Path,
     generation: Option<u64>,
     to: &Path,
 ) -> Result<RestoreReport> {
-    check_empty(&**disk, to, WHAT)?;
-    let (_lock, folder) = open_to_read(&**disk, dir)?;
+    let (_lock, folder) = open_to_read(disk, dir)?;
     let number = generation.or(folder.generations.last().copied());
     let number = number.filter(|number| folder.generations.contains(number));
     let Some(number) = number else {
@@ -47,16 +45,13 @@ pub(super) fn restore(
             }
         }));
     };
-    let generation = Generation::read(&**disk, dir, number)?;
-    create_database(&**disk, to, WHAT, || fill(disk, dir, &generation, to))
+    let generation = Generation::read(disk, dir, number)?;
+    create_database(disk, to, WHAT, |held| fill(held, dir, &generation))
 }
 
-fn fill(
-    disk: &Arc<dyn Disk>,
-    dir: &Path,
-    generation: &Generation,
-    to: &Path,
-) -> Result<RestoreReport> {
+/// Fills the held directory from the backups in `dir`, which its disk holds, too.
+fn fill(held: &HeldDir, dir: &Path, generation: &Generation) -> Result<RestoreReport> {
+    let to = &*held.path;
     let mut report = RestoreReport {
         generation: generation.number,
         seqno: generation.seqno,
@@ -65,12 +60,12 @@ fn fill(
     for meta in generation.tables() {
         let from = dir.join(generation.name_of(meta));
         let table = names::path(to, FileKind::Table, meta.number);
-        copy_table(&**disk, &from, &table, meta, &mut unpaced)?;
+        copy_table(&*held.disk, &from, &table, meta, &mut unpaced)?;
         report.tables += 1;
         report.bytes += meta.bytes;
     }
     let state = generation.state.clone();
-    let location = Location::of_copy(disk, to, &state);
+    let location = Location::of_copy(&held.disk, to, &state);
     Manifest::create(location, generation.database, state)?;
     Ok(report)
 }

@@ -8,6 +8,10 @@ use flagstone_base::Result;
 /// Closes the database. Returns `None` if it is closed already. A poisoned database releases
 /// everything, too, and the error says why it could not keep what it had promised.
 pub(crate) fn close(parts: &Parts) -> Option<Result<()>> {
+    if parts.health.check_open_for_writing().is_ok() {
+        // If the directory is lost, this poisons the database, which says so.
+        let _lost = parts.setup.guard.check();
+    }
     let writable = parts.health.check_open_for_writing().is_ok();
     if !set_closed(parts) {
         return None;

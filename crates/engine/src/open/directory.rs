@@ -1,13 +1,14 @@
 //! The directory of a database: created and locked, no table missing, leftovers removed.
 
-use crate::config::Config;
+use crate::config::{Config, Environment};
 use crate::manifest::{Manifest, ManifestState};
 use flagstone_base::{Error, FileNumber, Result};
 use flagstone_env::disk::create_dir_synced;
 use flagstone_env::names::{self, FileKind, Name};
-use flagstone_env::{Disk, DiskLock, LockMode, lock_to_read};
+use flagstone_env::{DirGuard, Disk, DiskLock, LockMode, lock_to_read};
 use std::collections::{BTreeSet, HashSet};
 use std::path::Path;
+use std::sync::Arc;
 
 /// The error of an open where there is no database.
 pub(super) fn no_database(dir: &Path) -> Error {
@@ -18,20 +19,24 @@ pub(super) fn no_database(dir: &Path) -> Error {
     )
 }
 
-/// Creates the directory if the options ask for that, and locks it. A reader that may not write the
-/// directory opens it without a lock.
-pub(super) fn lock_directory(
-    disk: &dyn Disk,
-    config: &Config,
-    read_only: bool,
-) -> Result<Option<Box<dyn DiskLock>>> {
-    let dir = &config.dir;
+/// The directory of an open database.
+pub(super) struct Directory {
+    pub(super) lock: Option<Box<dyn DiskLock>>,
+    pub(super) guard: Arc<DirGuard>,
+}
+
+/// Creates the directory if the options ask for that, holds and locks it. The configuration is then
+/// that of the held directory. A reader that may not write the directory opens it without a lock.
+pub(super) fn hold_directory(config: Config, read_only: bool) -> Result<(Config, Directory)> {
+    let (disk, dir) = (&*config.environment.disk, &config.dir);
     if !disk.exists(dir)? {
         if read_only || !config.options.create_if_missing {
             return Err(no_database(dir));
         }
         create_dir_synced(disk, dir)?;
     }
+    let held = disk.hold(dir)?;
+    let (disk, dir) = (&*held.disk, &held.path);
     // Looks for a database before a lock file is created in a directory without one. If a lock file
     // exists, another process may be creating a database: the lock tells. `load` tells a
     // foreign directory from one whose `CURRENT` was lost. If a database has appeared in the
@@ -44,10 +49,14 @@ pub(super) fn lock_directory(
         return Err(no_database(dir));
     }
     let path = dir.join(names::LOCK);
-    match read_only {
-        true => lock_to_read(disk, &path),
-        false => disk.lock(&path, LockMode::Exclusive).map(Some),
-    }
+    let lock = match read_only {
+        true => lock_to_read(disk, &path)?,
+        false => Some(disk.lock(&path, LockMode::Exclusive)?),
+    };
+    let scratch_dir = config.scratch_dir.map(|dir| held.disk.absolute(&dir)).transpose()?;
+    let environment = Environment { disk: held.disk, ..config.environment };
+    let config = Config { dir: held.path, scratch_dir, environment, ..config };
+    Ok((config, Directory { lock, guard: held.guard }))
 }
 
 /// Refuses a database that lacks a table which its manifest names.

@@ -2,7 +2,7 @@
 
 use super::build_keyspace::build_keyspaces;
 use super::directory::{
-    check_tables_exist, free_kept, lock_directory, no_database, remove_leftovers,
+    Directory, check_tables_exist, free_kept, hold_directory, no_database, remove_leftovers,
 };
 use super::replay::{self, CheckedLog};
 use crate::background::{note_deletes, note_divided, note_size, schedule_after_open, watch};
@@ -20,7 +20,7 @@ use flagstone_base::{DatabaseId, Error, ErrorKind, FileNumber, Result, SeqNo};
 use flagstone_env::names::{self, FileKind, Name};
 use flagstone_env::sync::atomic::{AtomicU64, Ordering};
 use flagstone_env::sync::prepare_barriers;
-use flagstone_env::{DiskLock, Executor, OpenFiles, ThreadExecutor};
+use flagstone_env::{Executor, OpenFiles, ThreadExecutor};
 use flagstone_sst::BlockCache;
 use flagstone_tree::{ChunkPool, Damages, Obsolete, Scans, TreeContext, Unfinished};
 use flagstone_wal::{Log, LogFiles, LogOptions};
@@ -35,9 +35,8 @@ const REPLAYED_BEYOND_SHARE: u64 = 64 << 20;
 /// Opens the database that `config` describes.
 pub(crate) fn open(config: Config, read_only: bool) -> Result<Parts> {
     let started = config.environment.clock.monotonic();
-    let disk = Arc::clone(&config.environment.disk);
-    let lock = lock_directory(&*disk, &config, read_only)?;
-    let loaded = Manifest::load(&*disk, &config.dir)?;
+    let (config, directory) = hold_directory(config, read_only)?;
+    let loaded = Manifest::load(&*config.environment.disk, &config.dir)?;
     if loaded.is_none() && (read_only || !config.options.create_if_missing) {
         return Err(no_database(&config.dir));
     }
@@ -48,7 +47,7 @@ pub(crate) fn open(config: Config, read_only: bool) -> Result<Parts> {
     }
     let opening = Opening::plan(config, loaded, read_only)?;
     // Pass 1 ends here. It changed nothing, and from here on only the disk can fail the open.
-    let (parts, mut event) = opening.finish(lock)?;
+    let (parts, mut event) = opening.finish(directory)?;
     if let Event::Opened { took, .. } = &mut event {
         *took = parts.setup.now() - started;
     }
@@ -69,6 +68,7 @@ pub(crate) fn open(config: Config, read_only: bool) -> Result<Parts> {
     if parts.ballast.is_given_up() {
         parts.ballast.retry_later();
     }
+    parts.scratch.remove_leftovers();
     parts.scrubber.start();
     if !read_only {
         schedule_after_open(&parts.upkeep);
@@ -146,7 +146,7 @@ impl Opening {
 
     /// Pass 2: starts a manifest and a log unless the database is opened for reading only, puts the
     /// parts together, and replays the log.
-    fn finish(mut self, lock: Option<Box<dyn DiskLock>>) -> Result<(Parts, Event)> {
+    fn finish(mut self, directory: Directory) -> Result<(Parts, Event)> {
         let manifest_torn = self.loaded.as_ref().map_or(0, |loaded| loaded.torn_bytes);
         let visible = self.log.last_seqno(&self.state);
         let history = match self.state.history {
@@ -164,6 +164,7 @@ impl Opening {
         let setup = Setup {
             id: self.id,
             dir: self.config.dir,
+            guard: directory.guard,
             options: self.config.options,
             scratch_dir: self.config.scratch_dir,
             environment: self.config.environment,
@@ -182,7 +183,7 @@ impl Opening {
             keyspaces: self.keyspaces,
             trees: self.context,
             ballast: writable.ballast,
-            lock,
+            lock: directory.lock,
         });
         let replayed = replay::replay(&parts, &self.state);
         // A job that is still queued would keep the directory locked.

@@ -14,7 +14,7 @@ use crate::manifest::{Location, Manifest, ManifestState};
 use crate::options::Options;
 use flagstone_base::{Error, ErrorKind, FileNumber, Result};
 use flagstone_env::names::{self, FileKind, Name};
-use flagstone_env::{Disk, LockMode, OpenFiles, OsDisk, lock_to_read};
+use flagstone_env::{Disk, HeldDir, LockMode, OpenFiles, OsDisk, lock_to_read};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -69,16 +69,18 @@ impl Repair {
     /// InvalidInput when there is nothing to repair, or `to` is not empty; Busy when the database
     /// is open; Unsupported when a newer flagstone wrote it; OutOfSpace, Io.
     pub fn into_dir(self, to: &Path) -> Result<RepairReport> {
-        check_empty(&*self.disk, to, WHAT)?;
-        let lock = lock_to_read(&*self.disk, &self.dir.join(names::LOCK))?;
-        let found = Found::read(&*self.disk, &self.dir)?;
-        let made = create_database(&*self.disk, to, WHAT, || {
-            let mut repair = self.start(found, to);
+        let absolute = self.disk.absolute(to)?;
+        check_empty(&*self.disk, &absolute, WHAT)?;
+        let (original, _held) = self.hold()?;
+        let lock = lock_to_read(&*original.disk, &original.dir.join(names::LOCK))?;
+        let found = Found::read(&*original.disk, &original.dir)?;
+        let made = create_database(&*original.disk, &absolute, WHAT, |held| {
+            let mut repair = original.start(found, held);
             let state = finished(repaired_state(&mut repair)?, &repair);
             for number in std::mem::take(&mut repair.kept) {
-                link_or_copy(&*self.disk, &self.dir, to, number)?;
+                link_or_copy(&*held.disk, &original.dir, &held.path, number)?;
             }
-            let location = Location::of_copy(&self.disk, to, &state);
+            let location = Location::of_copy(&held.disk, &held.path, &state);
             Manifest::create(location, repair.found.id, state)?;
             repair.report.dir = to.to_owned();
             Ok(repair.report)
@@ -95,15 +97,29 @@ impl Repair {
     /// # Errors
     /// As [`Repair::into_dir`].
     pub fn in_place(self) -> Result<RepairReport> {
-        let disk = &*self.disk;
-        if !disk.exists(&self.dir)? {
+        if !self.disk.exists(&self.dir)? {
             let text = format!("{}: there is nothing to repair", self.dir.display());
             return Err(Error::invalid(text));
         }
+        let dir = self.dir.clone();
+        let (original, held) = self.hold()?;
+        let made = original.in_held(&held)?;
+        Ok(RepairReport { dir, ..made })
+    }
+
+    /// The same repair of the directory itself, whatever happens to its path.
+    fn hold(self) -> Result<(Self, HeldDir)> {
+        let held = self.disk.hold(&self.dir)?;
+        let (dir, disk) = (held.path.clone(), Arc::clone(&held.disk));
+        Ok((Self { dir, disk, ..self }, held))
+    }
+
+    fn in_held(self, held: &HeldDir) -> Result<RepairReport> {
+        let disk = &*self.disk;
         let lock = disk.lock(&self.dir.join(names::LOCK), LockMode::Exclusive)?;
         let found = Found::read(disk, &self.dir)?;
         let files = found.files.clone();
-        let mut repair = self.start(found, &self.dir);
+        let mut repair = self.start(found, held);
         let state = match repaired_state(&mut repair) {
             Ok(state) => finished(state, &repair),
             Err(error) => {
@@ -127,7 +143,6 @@ impl Repair {
         }
         disk.sync_dir(&self.dir)?;
         drop(lock);
-        repair.report.dir.clone_from(&self.dir);
         Ok(repair.report)
     }
 
@@ -177,8 +192,8 @@ impl Repair {
         Ok(free)
     }
 
-    fn start<'a>(&'a self, found: Found, to: &'a Path) -> ActiveRepair<'a> {
-        let outputs = Outputs::new(&self.disk, to, &found);
+    fn start<'a>(&'a self, found: Found, to: &'a HeldDir) -> ActiveRepair<'a> {
+        let outputs = Outputs::new(&to.disk, &to.path, &found);
         let files = OpenFiles::new(Arc::clone(&self.disk), Options::default().files_open());
         ActiveRepair::new(&self.dir, found, outputs, (&self.folds, &*self.contents), files)
     }

@@ -1,12 +1,14 @@
 //! `MemDisk`: the `Disk` that keeps names and files in memory.
 
 use super::file::Inode;
+use super::held::MemHeld;
 use super::names::{CrashDecisions, Names, Shared};
-use crate::disk::{Access, Disk, DiskLock, LockMode, PAGE, ReadFile, SyncFile, WriteFile};
+use super::state::{DiskState, EXCLUSIVE, id_of, os_error};
+use crate::disk::{Access, Disk, DiskLock, HeldDir, LockMode, PAGE, ReadFile, SyncFile, WriteFile};
+use crate::guard::DirGuard;
 use crate::op::{Op, OpCounts};
 use flagstone_base::{Error, ErrorKind, Result};
 use parking_lot::Mutex;
-use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -17,42 +19,13 @@ use std::sync::Arc;
 /// sectors survives; the others keep their old bytes or are zero. The length of the file is any
 /// between the synced and the written one. Any subset of unsynced creations, renames, links and
 /// removals survives, a rename always as a whole. Directories survive as soon as they are created.
+///
+/// A directory may be moved or removed while it is held, and relative paths follow
+/// [`MemDisk::change_dir`].
 #[derive(Clone, Default)]
 pub struct MemDisk {
     state: Arc<Mutex<DiskState>>,
-}
-
-/// The count of an exclusive lock: more than the number of handles that can ever share one.
-const EXCLUSIVE: usize = usize::MAX;
-
-#[derive(Default)]
-struct DiskState {
-    names: Names,
-    /// The number of holders of each lock, or `EXCLUSIVE`.
-    locked: BTreeMap<PathBuf, usize>,
-    counts: OpCounts,
-}
-
-fn os_error(op: Op, path: &Path, kind: io::ErrorKind) -> Error {
-    Error::io(op.doing(), path, kind.into())
-}
-
-impl DiskState {
-    fn file(&self, op: Op, path: &Path) -> Result<Shared> {
-        let found = self.names.get(path).map(Arc::clone);
-        found.ok_or_else(|| os_error(op, path, io::ErrorKind::NotFound))
-    }
-
-    /// Refuses a new name that exists, or whose directory does not exist.
-    fn check_new(&self, op: Op, path: &Path) -> Result<()> {
-        if self.names.get(path).is_some() || self.names.is_dir(path) {
-            return Err(os_error(op, path, io::ErrorKind::AlreadyExists));
-        }
-        if !self.names.has_room_for(path) {
-            return Err(os_error(op, path, io::ErrorKind::NotFound));
-        }
-        Ok(())
-    }
+    held: Vec<MemHeld>,
 }
 
 impl MemDisk {
@@ -77,8 +50,67 @@ impl MemDisk {
     }
 
     fn after(&self, event: impl FnOnce(&Names) -> Names) -> Self {
-        let names = event(&self.state.lock().names);
-        Self { state: Arc::new(Mutex::new(DiskState { names, ..DiskState::default() })) }
+        let state = self.state.lock();
+        let (names, current) = (event(&state.names), state.current.clone());
+        let state = Arc::new(Mutex::new(DiskState { names, current, ..DiskState::default() }));
+        Self { state, held: Vec::new() }
+    }
+
+    /// Moves a directory with all that is in it, whoever has it open. It arrives durably.
+    pub fn rename_dir(&self, from: &Path, to: &Path) {
+        self.state.lock().names.rename_dir(from, to);
+    }
+
+    /// Removes a directory with all that is in it, whoever has it open.
+    pub fn remove_dir(&self, dir: &Path) {
+        self.state.lock().names.remove_dir(dir);
+    }
+
+    /// Changes the directory in which relative paths begin, as a process does.
+    pub fn change_dir(&self, dir: &Path) {
+        let mut state = self.state.lock();
+        state.current = state.current.join(dir);
+    }
+
+    /// The path, now, of what the caller calls `path`.
+    fn find(&self, state: &DiskState, op: Op, path: &Path) -> Result<PathBuf> {
+        let inside = self.held.iter().filter(|held| path.starts_with(&held.path));
+        match inside.max_by_key(|held| held.path.as_os_str().len()) {
+            Some(held) => held
+                .find(&state.names, path)
+                .ok_or_else(|| os_error(op, path, io::ErrorKind::NotFound)),
+            None if path.is_relative() && !state.current.as_os_str().is_empty() => {
+                Ok(state.current.join(path))
+            }
+            None => Ok(path.to_owned()),
+        }
+    }
+
+    /// The guard of the held directory that `path` is in.
+    fn guard(&self, path: &Path) -> Option<&Arc<DirGuard>> {
+        let inside = self.held.iter().filter(|held| path.starts_with(&held.path));
+        inside.max_by_key(|held| held.path.as_os_str().len()).map(|held| &held.guard)
+    }
+
+    /// Refuses a change in a directory that is held and lost. Called without the lock of the disk.
+    fn check(&self, path: &Path) -> Result<()> {
+        self.guard(path).map_or(Ok(()), |guard| guard.check())
+    }
+
+    /// Counts an operation that changes nothing, and finds its file. What is missing in a directory
+    /// that is gone is no news.
+    fn file_to_read(&self, op: Op, path: &Path) -> Result<(Shared, u64)> {
+        let mut state = self.state.lock();
+        state.counts.add(op);
+        let found = self.find(&state, op, path).and_then(|now| state.file(op, &now, path));
+        drop(state);
+        match found {
+            Err(error) if error.is_missing_file() => Err(self.check(path).err().unwrap_or(error)),
+            found => found.map(|file| {
+                let len = file.lock().data.len() as u64;
+                (file, len)
+            }),
+        }
     }
 
     /// The number of operations of each kind that were performed on this disk.
@@ -91,7 +123,7 @@ impl MemDisk {
     /// # Errors
     /// Io when there is no such file.
     pub fn content(&self, path: &Path) -> Result<Vec<u8>> {
-        let file = self.state.lock().file(Op::Open, path)?;
+        let (file, _) = self.file_to_read(Op::Open, path)?;
         let content = file.lock().data.clone();
         Ok(content)
     }
@@ -103,13 +135,14 @@ impl MemDisk {
         inode.write_at(0, content);
         inode.sync();
         let mut state = self.state.lock();
+        let path = self.find(&state, Op::Create, path).unwrap_or_else(|_| path.to_owned());
         if let Some(dir) = path.parent() {
             state.names.make_dir(dir);
         }
-        match state.names.get(path) {
+        match state.names.get(&path) {
             Some(file) => *file.lock() = inode,
             None => {
-                state.names.make(path, Arc::new(Mutex::new(inode)));
+                state.names.make(&path, Arc::new(Mutex::new(inode)));
                 state.names.sync_dir(path.parent().unwrap_or(Path::new("")));
             }
         }
@@ -122,22 +155,24 @@ impl MemDisk {
     /// # Errors
     /// Io when there is no such file.
     pub fn lose_dirty(&self, path: &Path) -> Result<()> {
-        self.state.lock().file(Op::Sync, path)?.lock().lose();
+        let state = self.state.lock();
+        let now = self.find(&state, Op::Sync, path)?;
+        state.file(Op::Sync, &now, path)?.lock().lose();
         Ok(())
     }
 
     fn reader(&self, op: Op, path: &Path) -> Result<Arc<dyn ReadFile>> {
-        let mut state = self.state.lock();
-        state.counts.add(op);
-        let file = state.file(op, path)?;
-        let len = file.lock().data.len() as u64;
-        let file = MemFile { file, path: path.to_owned(), state: Arc::clone(&self.state) };
-        Ok(Arc::new(MemReadFile { file, len }))
+        let (file, len) = self.file_to_read(op, path)?;
+        Ok(Arc::new(MemReadFile { file: self.handle(path, file), len }))
     }
 
     fn writer(&self, path: &Path, file: Shared, whole_pages: Option<u64>) -> Box<dyn WriteFile> {
-        let file = MemFile { file, path: path.to_owned(), state: Arc::clone(&self.state) };
-        Box::new(MemWriteFile { file, position: 0, whole_pages })
+        Box::new(MemWriteFile { file: self.handle(path, file), position: 0, whole_pages })
+    }
+
+    fn handle(&self, path: &Path, file: Shared) -> MemFile {
+        let (state, guard) = (Arc::clone(&self.state), self.guard(path).map(Arc::clone));
+        MemFile { file, path: path.to_owned(), state, guard }
     }
 }
 
@@ -146,6 +181,7 @@ struct MemFile {
     file: Shared,
     path: PathBuf,
     state: Arc<Mutex<DiskState>>,
+    guard: Option<Arc<DirGuard>>,
 }
 
 struct MemWriteFile {
@@ -162,7 +198,8 @@ struct MemReadFile {
 }
 
 struct MemLock {
-    path: PathBuf,
+    file: Shared,
+    held: Option<MemHeld>,
     state: Arc<Mutex<DiskState>>,
 }
 
@@ -170,11 +207,14 @@ impl DiskLock for MemLock {}
 
 impl Drop for MemLock {
     fn drop(&mut self) {
+        if let Some(held) = &self.held {
+            held.set_locked(None);
+        }
         let locked = &mut self.state.lock().locked;
-        match locked.get_mut(&self.path) {
+        match locked.get_mut(&id_of(&self.file)) {
             Some(holders) if *holders != EXCLUSIVE && *holders > 1 => *holders -= 1,
             _ => {
-                locked.remove(&self.path);
+                locked.remove(&id_of(&self.file));
             }
         }
     }
@@ -182,6 +222,8 @@ impl Drop for MemLock {
 
 impl SyncFile for MemFile {
     fn sync(&self) -> Result<()> {
+        // A file of a directory that was removed is synced to nothing.
+        self.guard.as_ref().map_or(Ok(()), |guard| guard.check())?;
         // Every change holds the lock of the whole disk, so a crash sees all files at the same
         // moment.
         let mut state = self.state.lock();
@@ -193,6 +235,9 @@ impl SyncFile for MemFile {
 
 impl WriteFile for MemWriteFile {
     fn append(&mut self, bytes: &[u8]) -> Result<()> {
+        if let Some(guard) = &self.file.guard {
+            guard.check_at_append()?;
+        }
         let mut state = self.file.state.lock();
         state.counts.add(Op::Append);
         state.counts.bytes_appended += bytes.len() as u64;
@@ -278,19 +323,40 @@ impl ReadFile for MemReadFile {
 }
 
 impl Disk for MemDisk {
+    fn absolute(&self, path: &Path) -> Result<PathBuf> {
+        Ok(self.state.lock().current.join(path))
+    }
+
+    fn hold(&self, dir: &Path) -> Result<HeldDir> {
+        let path = self.absolute(dir)?;
+        let state = self.state.lock();
+        let now = self.find(&state, Op::Open, &path)?;
+        let Some(id) = state.names.dir_at(&now) else {
+            return Err(os_error(Op::Open, dir, io::ErrorKind::NotFound));
+        };
+        drop(state);
+        let new = MemHeld::new(&path, id, &self.state);
+        let guard = Arc::clone(&new.guard);
+        let held = self.held.iter().cloned().chain([new]).collect();
+        let disk = Arc::new(Self { state: Arc::clone(&self.state), held });
+        Ok(HeldDir { disk, path, guard })
+    }
+
     fn create(&self, path: &Path) -> Result<Box<dyn WriteFile>> {
+        self.check(path)?;
         let mut state = self.state.lock();
         state.counts.add(Op::Create);
-        state.check_new(Op::Create, path)?;
+        let now = self.find(&state, Op::Create, path)?;
+        state.check_new(Op::Create, &now)?;
         let file = Shared::default();
-        state.names.make(path, Arc::clone(&file));
+        state.names.make(&now, Arc::clone(&file));
         Ok(self.writer(path, file, None))
     }
 
     fn reuse(&self, path: &Path) -> Result<Box<dyn WriteFile>> {
-        let mut state = self.state.lock();
-        state.counts.add(Op::Reuse);
-        Ok(self.writer(path, state.file(Op::Reuse, path)?, Some(0)))
+        self.check(path)?;
+        let (file, _) = self.file_to_read(Op::Reuse, path)?;
+        Ok(self.writer(path, file, Some(0)))
     }
 
     fn open(&self, path: &Path) -> Result<Arc<dyn ReadFile>> {
@@ -302,77 +368,93 @@ impl Disk for MemDisk {
     }
 
     fn rename(&self, from: &Path, to: &Path) -> Result<()> {
+        self.check(from)?;
+        self.check(to)?;
         let mut state = self.state.lock();
         state.counts.add(Op::Rename);
-        let file = state.file(Op::Rename, from)?;
-        if !state.names.has_room_for(to) {
+        let old = self.find(&state, Op::Rename, from)?;
+        let new = self.find(&state, Op::Rename, to)?;
+        let file = state.file(Op::Rename, &old, from)?;
+        if !state.names.has_room_for(&new) {
             return Err(os_error(Op::Rename, to, io::ErrorKind::NotFound));
         }
-        state.names.rename(from, to, file);
+        state.names.rename(&old, &new, file);
         Ok(())
     }
 
     fn link(&self, from: &Path, to: &Path) -> Result<()> {
+        self.check(to)?;
         let mut state = self.state.lock();
         state.counts.add(Op::Link);
-        let file = state.file(Op::Link, from)?;
-        state.check_new(Op::Link, to)?;
-        state.names.make(to, file);
+        let old = self.find(&state, Op::Link, from)?;
+        let new = self.find(&state, Op::Link, to)?;
+        let file = state.file(Op::Link, &old, from)?;
+        state.check_new(Op::Link, &new)?;
+        state.names.make(&new, file);
         Ok(())
     }
 
     fn remove(&self, path: &Path) -> Result<()> {
+        self.check(path)?;
         let mut state = self.state.lock();
         state.counts.add(Op::Remove);
-        let file = state.file(Op::Remove, path)?;
-        state.names.remove(path, file);
+        let now = self.find(&state, Op::Remove, path)?;
+        let file = state.file(Op::Remove, &now, path)?;
+        state.names.remove(&now, file);
         Ok(())
     }
 
     fn create_dir(&self, path: &Path) -> Result<()> {
+        self.check(path)?;
         let mut state = self.state.lock();
         state.counts.add(Op::CreateDir);
-        if path.ancestors().any(|part| state.names.get(part).is_some()) {
+        let now = self.find(&state, Op::CreateDir, path)?;
+        if now.ancestors().any(|part| state.names.get(part).is_some()) {
             return Err(os_error(Op::CreateDir, path, io::ErrorKind::AlreadyExists));
         }
-        state.names.make_dir(path);
+        state.names.make_dir(&now);
         Ok(())
     }
 
     fn list(&self, dir: &Path) -> Result<Vec<String>> {
         let mut state = self.state.lock();
         state.counts.add(Op::List);
-        if !state.names.is_dir(dir) {
+        let now = self.find(&state, Op::List, dir)?;
+        if !state.names.is_dir(&now) {
             return Err(os_error(Op::List, dir, io::ErrorKind::NotFound));
         }
-        Ok(state.names.list(dir))
+        Ok(state.names.list(&now))
     }
 
     fn sync_dir(&self, dir: &Path) -> Result<()> {
+        self.check(dir)?;
         let mut state = self.state.lock();
         state.counts.add(Op::SyncDir);
-        if !state.names.is_dir(dir) {
+        let now = self.find(&state, Op::SyncDir, dir)?;
+        if !state.names.is_dir(&now) {
             return Err(os_error(Op::SyncDir, dir, io::ErrorKind::NotFound));
         }
-        state.names.sync_dir(dir);
+        state.names.sync_dir(&now);
         Ok(())
     }
 
     fn exists(&self, path: &Path) -> Result<bool> {
         let state = self.state.lock();
-        Ok(state.names.get(path).is_some() || state.names.is_dir(path))
+        let Ok(now) = self.find(&state, Op::Open, path) else { return Ok(false) };
+        Ok(state.names.get(&now).is_some() || state.names.is_dir(&now))
     }
 
     fn lock(&self, path: &Path, mode: LockMode) -> Result<Box<dyn DiskLock>> {
+        self.check(path)?;
         let mut state = self.state.lock();
         state.counts.add(Op::Lock);
-        if mode == LockMode::Shared {
-            state.file(Op::Lock, path)?;
-        } else if state.names.get(path).is_none() {
-            state.check_new(Op::Lock, path)?;
-            state.names.make(path, Shared::default());
+        let now = self.find(&state, Op::Lock, path)?;
+        if mode == LockMode::Exclusive && state.names.get(&now).is_none() {
+            state.check_new(Op::Lock, &now)?;
+            state.names.make(&now, Shared::default());
         }
-        let holders = state.locked.entry(path.to_owned()).or_default();
+        let file = state.file(Op::Lock, &now, path)?;
+        let holders = state.locked.entry(id_of(&file)).or_default();
         let free = *holders == 0 || (mode == LockMode::Shared && *holders != EXCLUSIVE);
         if free {
             *holders = if mode == LockMode::Shared { *holders + 1 } else { EXCLUSIVE };
@@ -380,7 +462,12 @@ impl Disk for MemDisk {
             let text = format!("{} is locked by another handle of this disk", path.display());
             return Err(Error::new(ErrorKind::Busy, text));
         }
-        Ok(Box::new(MemLock { path: path.to_owned(), state: Arc::clone(&self.state) }))
+        drop(state);
+        let held = self.held.iter().find(|held| path.starts_with(&held.path)).cloned();
+        if let Some(held) = &held {
+            held.set_locked(Some((path, &file)));
+        }
+        Ok(Box::new(MemLock { file, held, state: Arc::clone(&self.state) }))
     }
 
     fn free_bytes(&self, _path: &Path) -> Result<u64> {

@@ -7,8 +7,12 @@
 //!
 //! After a crash, the right side survives, and any subset of the middle.
 
-mod disk;
 mod file;
 mod names;
+mod state;
+
+mod held;
+
+mod disk;
 
 pub use disk::MemDisk;

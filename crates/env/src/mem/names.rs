@@ -90,18 +90,38 @@ impl Change {
     }
 }
 
+/// The identity of a directory, whatever its path. No other directory gets it.
+pub(super) type DirId = u64;
+
 /// All names of a disk. Directories are durable as soon as they are created.
 pub(super) struct Names {
     now: BTreeMap<PathBuf, Shared>,
     durable: BTreeMap<PathBuf, Shared>,
     pending: Vec<Change>,
-    dirs: BTreeSet<PathBuf>,
+    dirs: BTreeMap<PathBuf, DirId>,
+    dirs_made: DirId,
 }
 
 impl Default for Names {
     fn default() -> Self {
-        let dirs = ["", "/", "."].map(PathBuf::from).into();
-        Self { now: BTreeMap::new(), durable: BTreeMap::new(), pending: Vec::new(), dirs }
+        let mut names = Self {
+            now: BTreeMap::new(),
+            durable: BTreeMap::new(),
+            pending: Vec::new(),
+            dirs: BTreeMap::new(),
+            dirs_made: 0,
+        };
+        ["", "/", "."].into_iter().for_each(|dir| names.make_dir(Path::new(dir)));
+        names
+    }
+}
+
+/// Where `path` is after the directory `from` was renamed to `to`.
+fn renamed(path: &Path, from: &Path, to: &Path) -> PathBuf {
+    match path.strip_prefix(from) {
+        Ok(rest) if rest.as_os_str().is_empty() => to.to_owned(),
+        Ok(rest) => to.join(rest),
+        Err(_) => path.to_owned(),
     }
 }
 
@@ -111,7 +131,48 @@ impl Names {
     }
 
     pub(super) fn is_dir(&self, path: &Path) -> bool {
-        self.dirs.contains(path)
+        self.dirs.contains_key(path)
+    }
+
+    /// The directory that is at `path` now.
+    pub(super) fn dir_at(&self, path: &Path) -> Option<DirId> {
+        self.dirs.get(path).copied()
+    }
+
+    /// Where the directory is now; `None` if it was removed.
+    pub(super) fn path_of(&self, dir: DirId) -> Option<&Path> {
+        let found = self.dirs.iter().find(|(_, id)| **id == dir);
+        found.map(|(path, _)| path.as_path())
+    }
+
+    /// Moves a directory with all that is in it, durably.
+    pub(super) fn rename_dir(&mut self, from: &Path, to: &Path) {
+        let moved = |path: PathBuf| renamed(&path, from, to);
+        let all = |names: &mut BTreeMap<PathBuf, Shared>| {
+            *names = std::mem::take(names).into_iter().map(|(p, file)| (moved(p), file)).collect();
+        };
+        all(&mut self.now);
+        all(&mut self.durable);
+        let dirs = std::mem::take(&mut self.dirs).into_iter();
+        self.dirs = dirs.map(|(path, id)| (moved(path), id)).collect();
+        for change in &mut self.pending {
+            match change {
+                Change::Make { path, .. } | Change::Remove { path, .. } => {
+                    *path = renamed(path, from, to);
+                }
+                Change::Move { from: old, to: new, .. } => {
+                    (*old, *new) = (renamed(old, from, to), renamed(new, from, to));
+                }
+            }
+        }
+    }
+
+    /// Removes a directory with all that is in it, durably.
+    pub(super) fn remove_dir(&mut self, dir: &Path) {
+        self.now.retain(|path, _| !path.starts_with(dir));
+        self.durable.retain(|path, _| !path.starts_with(dir));
+        self.pending.retain(|change| !change.dirs().iter().any(|at| at.starts_with(dir)));
+        self.dirs.retain(|path, _| !path.starts_with(dir));
     }
 
     pub(super) fn has_room_for(&self, path: &Path) -> bool {
@@ -136,14 +197,19 @@ impl Names {
     }
 
     pub(super) fn make_dir(&mut self, path: &Path) {
-        self.dirs.extend(path.ancestors().map(Path::to_owned));
+        for dir in path.ancestors() {
+            if !self.dirs.contains_key(dir) {
+                self.dirs_made += 1;
+                self.dirs.insert(dir.to_owned(), self.dirs_made);
+            }
+        }
     }
 
     pub(super) fn list(&self, dir: &Path) -> Vec<String> {
         let inside = |path: &&PathBuf| dir_of(path) == dir && path.file_name().is_some();
         let files = self.now.keys().filter(inside);
         let mut names: Vec<String> = files
-            .chain(self.dirs.iter().filter(inside))
+            .chain(self.dirs.keys().filter(inside))
             .filter_map(|path| Some(path.file_name()?.to_string_lossy().into_owned()))
             .collect();
         names.sort_unstable();
@@ -182,7 +248,8 @@ impl Names {
         let mut copies = Copies::new(|file| file.crash(decisions));
         let durable: BTreeMap<PathBuf, Shared> =
             left.into_iter().map(|(path, file)| (path, copies.of(&file))).collect();
-        Self { now: durable.clone(), durable, pending: Vec::new(), dirs: self.dirs.clone() }
+        let (dirs, dirs_made) = (self.dirs.clone(), self.dirs_made);
+        Self { now: durable.clone(), durable, pending: Vec::new(), dirs, dirs_made }
     }
 
     /// Returns an independent copy; unsynced changes stay unsynced.
@@ -198,7 +265,7 @@ impl Names {
             Change::Move { from, to, file } => Change::Move { from, to, file: copies.of(&file) },
         });
         let pending = pending.collect();
-        Self { now, durable, pending, dirs: self.dirs.clone() }
+        Self { now, durable, pending, dirs: self.dirs.clone(), dirs_made: self.dirs_made }
     }
 }
 

@@ -34,7 +34,7 @@ pub struct Database(pub(super) Engine);
 
 /// Commits, snapshots, and the handle itself.
 impl Database {
-    /// Returns the directory of the database.
+    /// Returns the directory of the database, as an absolute path without symbolic links.
     pub fn path(&self) -> &Path {
         self.0.path()
     }

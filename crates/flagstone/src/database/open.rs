@@ -86,8 +86,8 @@ impl Builder {
     /// exceeds their memory. Without it they use the directory of the database, and a database that
     /// is opened for reading only refuses such queries.
     ///
-    /// The directory is created when it is needed. One open database uses it at a time; files of
-    /// the same kind that a crash left in it are removed.
+    /// The directory is created when it is needed, for its owner alone. One open database uses it
+    /// at a time. An open removes files of the same kind that a crash has left in it.
     pub fn scratch_dir(mut self, dir: impl AsRef<Path>) -> Self {
         self.config.scratch_dir = Some(dir.as_ref().to_owned());
         self

@@ -276,20 +276,36 @@ fn a_scratch_directory_is_used_by_one_database_and_emptied_first() {
     let world = World::new();
     world.open().keyspace("kv").unwrap();
     let left = Path::new("scratch").join("00000000000000ff.spill");
-    world.mem.put_content(&left, b"left by a crash");
+    let leave = || world.mem.put_content(&left, b"left by a crash");
+    leave();
     world.mem.put_content(Path::new("scratch/kept"), b"foreign");
     let open = || world.builder().scratch_dir("scratch").open_read_only().unwrap();
-    let (first, second) = (open(), open());
+    let names = || world.mem.list(Path::new("scratch")).unwrap();
+    let first = open();
+    // The open removes what a killed process has left, ..
+    assert_eq!(names(), ["kept"]);
+    leave();
+    let second = open();
+    leave();
     let entries = drawn(&SeededRandom::new(11), 2_000);
     let sort = |db: &Database| sorted(&scratch(db), options(0), &entries);
     let done = sort(&first).unwrap();
     assert!(world.spill_files("scratch") > 0 && world.spill_files("db") == 0);
+    // .. and so does the first file, but not while another database is using the directory.
     assert!(!world.mem.exists(&left).unwrap());
     assert_eq!(sort(&second).err().unwrap().kind(), ErrorKind::Busy);
-    drop(done);
-    assert_eq!(world.mem.list(Path::new("scratch")).unwrap(), ["LOCK", "kept"]);
+    leave();
+    let third = open();
+    assert!(world.mem.exists(&left).unwrap());
+    drop((done, third));
+    world.mem.remove(&left).unwrap();
+    assert_eq!(names(), ["LOCK", "kept"]);
     first.close().unwrap();
-    assert!(read(sort(&second).unwrap()).unwrap() == expected(options(0), &entries));
+    assert_eq!(names(), ["kept"]);
+    let done = sort(&second).unwrap();
+    assert!(read(done).unwrap() == expected(options(0), &entries));
+    second.close().unwrap();
+    assert_eq!(names(), ["kept"]);
 }
 
 #[test]

@@ -1,10 +1,10 @@
 //! A close while background work is in the middle of something.
 
 use crate::support::{hashed, small};
-use flagstone::env::{Disk, DiskLock, LockMode, ReadFile, WriteFile};
+use flagstone::env::{Disk, DiskLock, HeldDir, LockMode, ReadFile, WriteFile};
 use flagstone::{Database, Environment, ErrorKind, Result};
 use flagstone_testkit::World;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
@@ -13,38 +13,51 @@ const KEYSPACES: usize = 40;
 /// A disk on which opens of tables wait until they are let through.
 struct Gated {
     disk: Arc<dyn Disk>,
-    gate: Mutex<Gate>,
-    bell: Condvar,
+    gate: Arc<Gate>,
 }
 
 #[derive(Default)]
 struct Gate {
+    state: Mutex<GateState>,
+    bell: Condvar,
+}
+
+#[derive(Default)]
+struct GateState {
     /// The number of opens of tables that were asked for.
     asked: usize,
     is_open: bool,
 }
 
-impl Gated {
+impl Gate {
     fn let_through(&self) {
-        self.gate.lock().unwrap().is_open = true;
+        self.state.lock().unwrap().is_open = true;
         self.bell.notify_all();
     }
 
     /// Waits until a table is to be opened. Returns false after a minute.
     fn is_asked(&self) -> bool {
-        let (gate, minute) = (self.gate.lock().unwrap(), Duration::from_secs(60));
+        let (gate, minute) = (self.state.lock().unwrap(), Duration::from_secs(60));
         let waited = self.bell.wait_timeout_while(gate, minute, |gate| gate.asked == 0);
         !waited.unwrap().1.timed_out()
     }
 }
 
 impl Disk for Gated {
+    fn absolute(&self, path: &Path) -> Result<PathBuf> {
+        self.disk.absolute(path)
+    }
+    fn hold(&self, dir: &Path) -> Result<HeldDir> {
+        let held = self.disk.hold(dir)?;
+        let disk = Arc::new(Self { disk: held.disk, gate: Arc::clone(&self.gate) });
+        Ok(HeldDir { disk, ..held })
+    }
     fn open(&self, path: &Path) -> Result<Arc<dyn ReadFile>> {
         if path.extension().is_some_and(|extension| extension == "sst") {
-            let mut gate = self.gate.lock().unwrap();
-            gate.asked += 1;
-            self.bell.notify_all();
-            drop(self.bell.wait_while(gate, |gate| !gate.is_open).unwrap());
+            let mut state = self.gate.state.lock().unwrap();
+            state.asked += 1;
+            self.gate.bell.notify_all();
+            drop(self.gate.bell.wait_while(state, |state| !state.is_open).unwrap());
         }
         self.disk.open(path)
     }
@@ -98,16 +111,13 @@ fn a_close_does_not_wait_until_the_look_after_an_open_has_seen_every_tree() {
     session.db.flush().unwrap();
     let world = world.after_kill(1);
     let environment = world.environment_with_threads();
-    let gated = Arc::new(Gated {
-        disk: Arc::clone(&environment.disk),
-        gate: Mutex::default(),
-        bell: Condvar::new(),
-    });
-    let environment = Environment { disk: Arc::<Gated>::clone(&gated), ..environment };
+    let gate = Arc::<Gate>::default();
+    let gated = Gated { disk: environment.disk, gate: Arc::clone(&gate) };
+    let environment = Environment { disk: Arc::new(gated), ..environment };
     let builder = Database::builder(World::dir()).options(small());
     let db = builder.environment(environment).open().unwrap();
-    if !gated.is_asked() {
-        gated.let_through();
+    if !gate.is_asked() {
+        gate.let_through();
         panic!("no thread looks");
     }
     std::thread::scope(|scope| {
@@ -117,10 +127,10 @@ fn a_close_does_not_wait_until_the_look_after_an_open_has_seen_every_tree() {
                 break error;
             }
         };
-        gated.let_through();
+        gate.let_through();
         assert_eq!(refused.kind(), ErrorKind::Closed, "{refused}");
         close.join().unwrap().unwrap();
     });
-    let asked = gated.gate.lock().unwrap().asked;
+    let asked = gate.state.lock().unwrap().asked;
     assert!(asked < KEYSPACES / 4, "{asked} tables were opened");
 }

@@ -17,6 +17,8 @@ mod compaction;
 mod crashes;
 mod damage;
 mod deletes;
+#[cfg(unix)]
+mod directory;
 mod documents;
 mod events;
 mod expiry;

@@ -3,7 +3,7 @@
 
 use crate::rng::Rng;
 use flagstone::env::disk::{Access, SyncFile};
-use flagstone::env::{Disk, DiskLock, LockMode, MemDisk, Op, ReadFile, WriteFile};
+use flagstone::env::{Disk, DiskLock, HeldDir, LockMode, MemDisk, Op, ReadFile, WriteFile};
 use flagstone::{Error, Result};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -32,6 +32,8 @@ struct State {
 #[derive(Clone)]
 pub(super) struct FailingDisk {
     mem: MemDisk,
+    /// The same disk, perhaps with directories that are held.
+    inner: Arc<dyn Disk>,
     state: Arc<Mutex<State>>,
 }
 
@@ -43,7 +45,8 @@ impl FailingDisk {
             hits: 0,
             has_lost_dirty: false,
         };
-        Self { mem, state: Arc::new(Mutex::new(state)) }
+        let inner = Arc::new(mem.clone());
+        Self { mem, inner, state: Arc::new(Mutex::new(state)) }
     }
 
     /// Makes operations fail as `rates` says. `seed` chooses them.
@@ -85,9 +88,9 @@ impl FailingDisk {
         Err(Error::io("use (injected failure)", path, kind.into()))
     }
 
-    fn then<T>(&self, op: Op, path: &Path, run: impl FnOnce(&MemDisk) -> Result<T>) -> Result<T> {
+    fn then<T>(&self, op: Op, path: &Path, run: impl FnOnce(&dyn Disk) -> Result<T>) -> Result<T> {
         self.check(op, path)?;
-        run(&self.mem)
+        run(&*self.inner)
     }
 }
 
@@ -163,6 +166,16 @@ impl ReadFile for Failing<Arc<dyn ReadFile>> {
 }
 
 impl Disk for FailingDisk {
+    fn absolute(&self, path: &Path) -> Result<PathBuf> {
+        self.inner.absolute(path)
+    }
+
+    fn hold(&self, dir: &Path) -> Result<HeldDir> {
+        let held = self.inner.hold(dir)?;
+        let disk = Arc::new(Self { inner: held.disk, ..self.clone() });
+        Ok(HeldDir { disk, ..held })
+    }
+
     fn create(&self, path: &Path) -> Result<Box<dyn WriteFile>> {
         let file = self.then(Op::Create, path, |disk| disk.create(path))?;
         Ok(Box::new(self.failing(path, file)))
@@ -203,14 +216,14 @@ impl Disk for FailingDisk {
     }
 
     fn exists(&self, path: &Path) -> Result<bool> {
-        self.mem.exists(path)
+        self.inner.exists(path)
     }
 
     fn lock(&self, path: &Path, mode: LockMode) -> Result<Box<dyn DiskLock>> {
-        self.mem.lock(path, mode)
+        self.inner.lock(path, mode)
     }
 
     fn free_bytes(&self, path: &Path) -> Result<u64> {
-        self.mem.free_bytes(path)
+        self.inner.free_bytes(path)
     }
 }

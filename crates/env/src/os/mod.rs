@@ -1,0 +1,22 @@
+//! The real disk: the file system of the operating system, through `rustix` and `std`.
+
+mod process;
+
+mod file;
+mod forked;
+mod held;
+mod holder;
+mod place;
+
+mod lock;
+
+mod disk;
+
+pub use disk::OsDisk;
+pub use process::{
+    LARGE_BUFFER, allow_many_files, descriptors_max, freed, is_running, memory_bytes, trim_memory,
+    user_id,
+};
+
+#[cfg(test)]
+mod tests;

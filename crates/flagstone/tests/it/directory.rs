@@ -1,0 +1,484 @@
+//! The directory of a database is the one that was opened, whatever happens to its path.
+//!
+//! A database used to find its files by the path that its caller gave. A process that changed its
+//! directory after `open("data")` wrote its tables to another `data`, and a handle whose directory
+//! had been removed and made again (a cell of a notebook that is run twice) deleted and wrote the
+//! files of the new one.
+
+use crate::support::{hashed, open_at, small, small_with, threaded};
+use flagstone::env::names::{LOCK, Name, parse};
+use flagstone::env::{Disk, DiskLock, HeldDir, LockMode, MemDisk, OsDisk, ReadFile, WriteFile};
+use flagstone::{
+    Backups, Database, Durability, Environment, ErrorKind, Event, Options, Repair, Result,
+};
+use flagstone_testkit::{Session, World, dump};
+use std::fs;
+use std::os::unix::fs::{MetadataExt, symlink};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+const MOVED: &str = "/moved";
+
+/// A session that keeps its events, with a hundred entries, half of them in tables.
+fn filled(world: &World, durability: Durability) -> (Session, Arc<Mutex<Vec<String>>>) {
+    let events = Arc::<Mutex<Vec<String>>>::default();
+    let (environment, executor) = world.environment();
+    let told = Arc::clone(&events);
+    let builder = Database::builder(World::dir()).options(small_with(durability));
+    let builder = builder.environment(environment);
+    let db = builder.listener(move |event: &Event| told.lock().unwrap().push(event.to_string()));
+    let session = Session::of(world, db.open().unwrap(), executor);
+    let kv = session.db.keyspace_with("kv", hashed(2)).unwrap();
+    for n in 0..100_u32 {
+        kv.put(n.to_be_bytes(), "old").unwrap();
+        if n == 49 {
+            session.db.flush().unwrap();
+        }
+    }
+    (session, events)
+}
+
+/// Creates another database at the path of the first.
+fn made_again(world: &World) -> (Session, Vec<(String, Vec<u8>)>) {
+    let new = world.open(&small()).unwrap();
+    new.db.keyspace_with("kv", hashed(2)).unwrap().put("key", "new").unwrap();
+    new.db.flush().unwrap();
+    new.settle();
+    (new, world.contents())
+}
+
+fn assert_names_the_directory(result: Result<()>) {
+    let text = result.unwrap_err().to_string();
+    assert!(text.contains("/db is not the directory that was opened any more"), "{text}");
+}
+
+#[test]
+fn a_handle_says_that_its_directory_was_replaced_and_changes_nothing_there() {
+    for durability in [Durability::None, Durability::Buffered, Durability::Group] {
+        let world = World::new(1);
+        let (old, events) = filled(&world, durability);
+        let kv = old.db.keyspace_with("kv", hashed(2)).unwrap();
+        let expected = dump(&kv).unwrap();
+        world.mem.rename_dir(World::dir(), Path::new(MOVED));
+        let (new, files) = made_again(&world);
+        old.settle();
+        assert_names_the_directory(old.db.flush());
+        assert_names_the_directory(old.db.sync());
+        assert_names_the_directory(old.db.compact());
+        assert_names_the_directory(old.db.checkpoint("/copy").map(drop));
+        assert_names_the_directory(old.db.backup("/backups").map(drop));
+        assert_names_the_directory(kv.put("key", "old"));
+        assert_names_the_directory(old.db.keyspace("other").map(drop));
+        assert_names_the_directory(old.db.drop_keyspace("kv").map(drop));
+        assert_eq!(kv.put("key", "old").unwrap_err().kind(), ErrorKind::Poisoned);
+        // What it has is still read, and from where it is.
+        assert_eq!(dump(&kv).unwrap(), expected);
+        assert_names_the_directory(old.db.clone().close());
+        drop((kv, old));
+        let told = events.lock().unwrap();
+        let poisoned = told.iter().filter(|event| event.starts_with("no more writes"));
+        assert_eq!(poisoned.count(), 1, "{told:?}");
+        assert_eq!(world.contents(), files);
+        new.db.verify().unwrap();
+        new.db.close().unwrap();
+        if durability != Durability::None {
+            let moved = open_at(&world, MOVED).unwrap();
+            assert_eq!(dump(&moved.keyspace_with("kv", hashed(2)).unwrap()).unwrap(), expected);
+        }
+    }
+}
+
+#[test]
+fn a_removed_directory_is_not_created_again() {
+    let world = World::new(2);
+    let (old, _) = filled(&world, Durability::Buffered);
+    world.mem.remove_dir(World::dir());
+    let kv = old.db.keyspace_with("kv", hashed(2)).unwrap();
+    // Writes are logged without a look at the directory each time.
+    let refused = (0..1000_u32).find_map(|n| kv.put(n.to_be_bytes(), "lost").err());
+    assert_names_the_directory(Err(refused.unwrap()));
+    assert_names_the_directory(old.db.clone().close());
+    drop((kv, old));
+    assert!(!world.mem.exists(World::dir()).unwrap());
+}
+
+#[test]
+fn a_database_that_has_only_been_read_says_so_when_it_is_closed() {
+    let world = World::new(3);
+    let (first, _) = filled(&world, Durability::Buffered);
+    first.db.close().unwrap();
+    let old = world.open(&small()).unwrap();
+    world.mem.rename_dir(World::dir(), Path::new(MOVED));
+    let (new, files) = made_again(&world);
+    assert_names_the_directory(old.db.close());
+    assert_eq!(world.contents(), files);
+    new.db.close().unwrap();
+}
+
+#[test]
+fn a_reader_of_a_replaced_directory_reads_no_file_of_the_new_one() {
+    let world = World::new(4);
+    let (first, _) = filled(&world, Durability::Buffered);
+    let expected = dump(&first.db.keyspace_with("kv", hashed(2)).unwrap()).unwrap();
+    first.db.close().unwrap();
+    let open = || world.open_read_only(&small()).unwrap();
+    let read = |reader: &Session| {
+        let kv = reader.db.existing_keyspace("kv").unwrap().unwrap();
+        dump(&kv)
+    };
+    let (reader, late) = (open(), open());
+    assert_eq!(read(&reader).unwrap(), expected);
+    world.mem.rename_dir(World::dir(), Path::new(MOVED));
+    let (new, files) = made_again(&world);
+    // Its tables are where they were moved, also those that were never opened.
+    assert_eq!((read(&reader).unwrap(), read(&late).unwrap()), (expected.clone(), expected));
+    world.mem.remove_dir(Path::new(MOVED));
+    for (reader, was_read) in [(reader, true), (late, false)] {
+        if !was_read {
+            assert!(reader.db.verify().is_err());
+        }
+        drop(reader);
+    }
+    assert_eq!(world.contents(), files);
+    new.db.verify().unwrap();
+}
+
+#[test]
+fn a_database_without_its_lock_file_stops_before_it_meets_another_process() {
+    let world = World::new(5);
+    let (old, _) = filled(&world, Durability::Buffered);
+    world.mem.remove(&World::path(LOCK)).unwrap();
+    // Now nothing keeps others out.
+    let next = world.open(&small()).unwrap();
+    let error = old.db.flush().unwrap_err().to_string();
+    assert!(error.contains("its lock file was removed or replaced"), "{error}");
+    assert!(old.db.clone().close().is_err());
+    drop(old);
+    let kv = next.db.keyspace_with("kv", hashed(2)).unwrap();
+    assert_eq!(kv.count().unwrap(), 100);
+    next.db.flush().unwrap();
+    next.db.verify().unwrap();
+    next.db.close().unwrap();
+}
+
+#[test]
+fn background_work_notices_a_replaced_directory_without_any_call() {
+    let world = World::new(6);
+    let db = threaded(&world, small());
+    let kv = db.keyspace_with("kv", hashed(2)).unwrap();
+    world.mem.rename_dir(World::dir(), Path::new(MOVED));
+    let (new, files) = made_again(&world);
+    let refused = (0_u32..).find_map(|n| kv.put(n.to_be_bytes(), [7; 1000]).err()).unwrap();
+    assert_names_the_directory(Err(refused));
+    drop((kv, db));
+    assert_eq!(world.contents(), files);
+    drop(new);
+}
+
+/// A disk whose directory `dir` is moved away and made again when a file is created in it.
+#[derive(Clone)]
+struct Moving {
+    disk: Arc<dyn Disk>,
+    mem: MemDisk,
+    dir: &'static str,
+    /// So many files are created before.
+    left: Arc<AtomicUsize>,
+}
+
+impl Moving {
+    fn new(world: &World, dir: &'static str, nth: usize) -> Self {
+        let disk = Arc::new(world.mem.clone());
+        Self { disk, mem: world.mem.clone(), dir, left: Arc::new(AtomicUsize::new(nth)) }
+    }
+
+    /// Moves the directory, and puts one with files of the same names in its place.
+    fn replace(&self) {
+        let names = self.mem.list(Path::new(self.dir)).unwrap();
+        self.mem.rename_dir(Path::new(self.dir), Path::new(MOVED));
+        for name in names.iter().map(String::as_str).chain(["foreign"]) {
+            self.mem.put_content(&Path::new(self.dir).join(name), b"foreign");
+        }
+    }
+
+    /// Returns whether the directory was replaced, and the new one is as it was.
+    fn is_untouched(&self) -> bool {
+        let path = |name: &String| Path::new(self.dir).join(name);
+        let names = self.mem.list(Path::new(self.dir)).unwrap_or_default();
+        let is_foreign = |name| self.mem.content(&path(name)).unwrap() == b"foreign";
+        names.contains(&"foreign".to_owned()) && names.iter().all(is_foreign)
+    }
+}
+
+impl Disk for Moving {
+    fn absolute(&self, path: &Path) -> Result<PathBuf> {
+        self.disk.absolute(path)
+    }
+    fn hold(&self, dir: &Path) -> Result<HeldDir> {
+        let held = self.disk.hold(dir)?;
+        Ok(HeldDir { disk: Arc::new(Self { disk: held.disk, ..self.clone() }), ..held })
+    }
+    fn create(&self, path: &Path) -> Result<Box<dyn WriteFile>> {
+        let is_there = path.starts_with(self.dir) && self.left.load(Ordering::Relaxed) > 0;
+        if is_there && self.left.fetch_sub(1, Ordering::Relaxed) == 1 {
+            self.replace();
+        }
+        self.disk.create(path)
+    }
+    fn reuse(&self, path: &Path) -> Result<Box<dyn WriteFile>> {
+        self.disk.reuse(path)
+    }
+    fn open(&self, path: &Path) -> Result<Arc<dyn ReadFile>> {
+        self.disk.open(path)
+    }
+    fn rename(&self, from: &Path, to: &Path) -> Result<()> {
+        self.disk.rename(from, to)
+    }
+    fn link(&self, from: &Path, to: &Path) -> Result<()> {
+        self.disk.link(from, to)
+    }
+    fn remove(&self, path: &Path) -> Result<()> {
+        self.disk.remove(path)
+    }
+    fn create_dir(&self, path: &Path) -> Result<()> {
+        self.disk.create_dir(path)
+    }
+    fn list(&self, dir: &Path) -> Result<Vec<String>> {
+        self.disk.list(dir)
+    }
+    fn sync_dir(&self, dir: &Path) -> Result<()> {
+        self.disk.sync_dir(dir)
+    }
+    fn exists(&self, path: &Path) -> Result<bool> {
+        self.disk.exists(path)
+    }
+    fn lock(&self, path: &Path, mode: LockMode) -> Result<Box<dyn DiskLock>> {
+        self.disk.lock(path, mode)
+    }
+    fn free_bytes(&self, path: &Path) -> Result<u64> {
+        self.disk.free_bytes(path)
+    }
+}
+
+/// Runs `call` on worlds with a database and two backups of it, whose directory `dir` is replaced
+/// at each file in turn that `call` creates there. It must fail, and change nothing in the new one.
+fn replaced_at_each_file(
+    dir: &'static str,
+    call: impl Fn(&World, Arc<Moving>) -> Result<()>,
+) -> usize {
+    for nth in 1.. {
+        let world = World::new(7);
+        let (session, _) = filled(&world, Durability::Buffered);
+        for n in 0..2 {
+            session.db.keyspace_with("kv", hashed(2)).unwrap().put([n], "more").unwrap();
+            session.db.backup("/backups").unwrap();
+        }
+        session.db.close().unwrap();
+        let moving = Arc::new(Moving::new(&world, dir, nth));
+        let done = call(&world, Arc::clone(&moving));
+        if moving.left.load(Ordering::Relaxed) > 0 {
+            done.unwrap();
+            return nth - 1;
+        }
+        let error = done.unwrap_err().to_string();
+        assert!(error.contains("is not the directory that was opened any more"), "{error}");
+        assert!(moving.is_untouched(), "file {nth}: {:?}", world.mem.list(Path::new(dir)));
+    }
+    unreachable!()
+}
+
+fn opened(world: &World, disk: Arc<Moving>) -> Database {
+    let environment = Environment { disk, ..world.environment().0 };
+    Database::builder(World::dir()).options(small()).environment(environment).open().unwrap()
+}
+
+#[test]
+fn a_directory_that_is_replaced_during_a_call_is_not_touched() {
+    let write = |db: &Database| {
+        let kv = db.keyspace_with("kv", hashed(2))?;
+        (0..50_u32).try_for_each(|n| kv.put(n.to_be_bytes(), "new").map(drop))
+    };
+    let backup = replaced_at_each_file("/backups", |world, disk| {
+        let db = opened(world, disk);
+        write(&db)?;
+        db.backup("/backups").map(drop)
+    });
+    let checkpoint = replaced_at_each_file("/copy", |world, disk| {
+        opened(world, disk).checkpoint("/copy").map(drop)
+    });
+    let restore = replaced_at_each_file("/restored", |_, disk| {
+        Backups::on_disk("/backups", disk).restore(None, "/restored").map(drop)
+    });
+    let repair = replaced_at_each_file("/repaired", |_, disk| {
+        Repair::of(World::dir()).on_disk(disk).into_dir("/repaired").map(drop)
+    });
+    let in_place = replaced_at_each_file("/db", |_, disk| {
+        Repair::of(World::dir()).on_disk(disk).in_place().map(drop)
+    });
+    let open = replaced_at_each_file("/db", |world, disk| {
+        let environment = Environment { disk, ..world.environment().0 };
+        let builder = Database::builder(World::dir()).options(small()).environment(environment);
+        let db = builder.open()?;
+        write(&db)?;
+        db.close()
+    });
+    let counts = [backup, checkpoint, restore, repair, in_place, open];
+    assert!(counts.iter().all(|files| *files > 1), "{counts:?}");
+}
+
+/// Runs the test `name` of this program again as a child, in `dir`.
+fn run_again_in(name: &str, dir: &Path) {
+    let mut child = Command::new(std::env::current_exe().unwrap());
+    child.args(["--exact", &format!("directory::{name}"), "--nocapture"]);
+    let output = child.env("FLAGSTONE_TEST_CWD", dir).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{text}");
+}
+
+/// The names of all files below `dir`, with their directories.
+fn tree(dir: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path());
+    let mut found: Vec<PathBuf> =
+        entries.flat_map(|path| if path.is_dir() { tree(&path) } else { vec![path] }).collect();
+    found.sort();
+    found
+}
+
+#[test]
+fn a_relative_path_means_what_it_meant_at_the_call() {
+    let Some(dir) = std::env::var_os("FLAGSTONE_TEST_CWD") else {
+        let dir = tempfile::tempdir().unwrap();
+        for name in ["a", "b/data", "b/backups", "b/scratch"] {
+            fs::create_dir_all(dir.path().join(name)).unwrap();
+        }
+        run_again_in("a_relative_path_means_what_it_meant_at_the_call", dir.path());
+        assert_eq!(tree(&dir.path().join("b")), Vec::<PathBuf>::new());
+        let there: Vec<_> = ["backups", "checkpoint", "data", "repaired", "restored"]
+            .map(|name| dir.path().join("a").join(name))
+            .to_vec();
+        let mut found: Vec<PathBuf> = tree(&dir.path().join("a"));
+        for path in &mut found {
+            assert!(path.pop());
+        }
+        found.dedup();
+        assert_eq!(found, there);
+        return;
+    };
+    let go = |to: &str| std::env::set_current_dir(Path::new(&dir).join(to)).unwrap();
+    go("a");
+    let options = Options::new().memory_budget(4 << 20);
+    let builder = Database::builder("data").options(options).scratch_dir("scratch");
+    let db = builder.open().unwrap();
+    let backups = Backups::in_dir("backups");
+    go("b");
+    assert_eq!(db.path(), Path::new(&dir).canonicalize().unwrap().join("a/data"));
+    let documents = db.collection("documents").unwrap();
+    for n in 0..2000 {
+        documents
+            .put_json(n, format!(r#"{{"n":{},"pad":"{}"}}"#, 2000 - n, "x".repeat(2000)))
+            .unwrap();
+    }
+    db.flush().unwrap();
+    assert_eq!(documents.find("{}").sort("n").run().unwrap().count(), 2000);
+    go("a");
+    db.backup("backups").unwrap();
+    db.checkpoint("checkpoint").unwrap();
+    go("b");
+    assert_eq!(backups.list().unwrap().len(), 1);
+    assert_eq!(backups.verify().unwrap().damage.len(), 0);
+    db.close().unwrap();
+    go("a");
+    backups.restore(None, "restored").unwrap();
+    Repair::of("data").into_dir("repaired").unwrap();
+    for name in ["data", "restored", "repaired", "checkpoint"] {
+        let db = Database::open_read_only(name).unwrap();
+        go("b");
+        let documents = db.existing_collection("documents").unwrap().unwrap();
+        assert_eq!(documents.count().unwrap(), 2000, "{name}");
+        db.verify().unwrap();
+        go("a");
+    }
+    let left = fs::read_dir("scratch").unwrap().count();
+    assert_eq!(left, 0, "a closed database leaves nothing in its scratch directory");
+    fs::remove_dir("scratch").unwrap();
+}
+
+#[test]
+fn a_directory_is_opened_once_by_whatever_path() {
+    let outer = tempfile::tempdir().unwrap();
+    let (data, link) = (outer.path().join("data"), outer.path().join("link"));
+    symlink(&data, &link).unwrap();
+    // A link may lead to what is not there yet.
+    fs::create_dir(&data).unwrap();
+    let db = Database::builder(&link).options(small()).open().unwrap();
+    for path in [data.clone(), link.clone(), outer.path().join("data/../link/.")] {
+        for opened in [Database::open(&path), Database::open_read_only(&path)] {
+            let busy = opened.unwrap_err();
+            assert_eq!(busy.kind(), ErrorKind::Busy);
+            assert!(busy.to_string().contains("another handle of this process"), "{busy}");
+        }
+    }
+    // Another target of the link is another database.
+    let other = outer.path().join("other");
+    fs::create_dir(&other).unwrap();
+    fs::remove_file(&link).unwrap();
+    symlink(&other, &link).unwrap();
+    let second = Database::builder(&link).options(small()).open().unwrap();
+    db.keyspace("k").unwrap().put("a", "1").unwrap();
+    db.flush().unwrap();
+    db.close().unwrap();
+    assert!(second.existing_keyspace("k").unwrap().is_none());
+}
+
+/// The lock file names its holder, and what it holds does not matter.
+#[test]
+fn the_content_of_the_lock_file_does_not_matter() {
+    let outer = tempfile::tempdir().unwrap();
+    let data = outer.path().join("data");
+    let lock = data.join(LOCK);
+    for content in [&b""[..], b"pid 1, program init\n", &[0xFF; 10_000], b"\x1b[31m\n\n"] {
+        fs::create_dir_all(&data).unwrap();
+        fs::write(&lock, content).unwrap();
+        let db = Database::builder(&data).options(small()).open().unwrap();
+        let noted = fs::read_to_string(&lock).unwrap();
+        assert!(noted.starts_with(&format!("pid {}, program ", std::process::id())), "{noted}");
+        fs::write(&lock, content).unwrap();
+        let busy = Database::open(&data).unwrap_err();
+        assert_eq!(busy.kind(), ErrorKind::Busy);
+        assert!(busy.to_string().chars().all(|c| !c.is_control()), "{busy}");
+        db.close().unwrap();
+        assert_eq!(fs::read(&lock).unwrap(), b"");
+    }
+}
+
+#[test]
+fn all_that_is_created_belongs_to_its_owner_alone() {
+    let outer = tempfile::tempdir().unwrap();
+    let path = |name: &str| outer.path().join(name);
+    let options = Options::new().memory_budget(4 << 20);
+    let builder = Database::builder(path("data/below")).options(options);
+    let db = builder.scratch_dir(path("scratch")).open().unwrap();
+    let documents = db.collection("documents").unwrap();
+    for n in 0..3000 {
+        documents
+            .put_json(n, format!(r#"{{"n":{},"pad":"{}"}}"#, 3000 - n, "x".repeat(2000)))
+            .unwrap();
+    }
+    let mut sorted = documents.find("{}").sort("n").run().unwrap();
+    sorted.next().unwrap().unwrap();
+    db.backup(path("backups")).unwrap();
+    db.checkpoint(path("checkpoint")).unwrap();
+    Backups::in_dir(path("backups")).restore(None, path("restored")).unwrap();
+    let files = tree(outer.path());
+    let spills = files.iter().filter_map(|file| file.file_name()?.to_str());
+    assert!(spills.filter(|name| matches!(parse(name), Name::Spill(_))).count() > 0, "{files:?}");
+    for file in &files {
+        assert_eq!(fs::metadata(file).unwrap().mode() & 0o777, 0o600, "{}", file.display());
+        let dir = file.parent().unwrap();
+        assert_eq!(fs::metadata(dir).unwrap().mode() & 0o777, 0o700, "{}", dir.display());
+    }
+    drop(sorted);
+    db.close().unwrap();
+    assert!(OsDisk.list(&path("scratch")).unwrap().is_empty());
+}
