@@ -19,7 +19,7 @@ fn histories_of_everything_keep_what_was_promised() {
     }
     assert!(totals.large > 0 && totals.expiring > 0 && totals.ingests > 0, "{totals}");
     assert!(totals.indexes > 0 && totals.delivered > 0, "{totals}");
-    assert!(totals.conflicts > 0 && totals.splits > 0, "{totals}");
+    assert!(totals.conflicts > 0 && totals.splits > 0 && totals.moves > 0, "{totals}");
     eprintln!("{totals}");
 }
 

@@ -9,6 +9,7 @@
 //!                           |  indexes, resolve: what indexes refuse, and what becomes of a write
 //!                           |  ask, summary: what queries mean, and groups of what they find
 //!                           |  contest: transactions, and commits that come between
+//!                           |  moved: the directory is moved, replaced, or loses its lock
 //!                           |  replica, old_documents: a reader of changes, commit by commit
 //!                           +-----------> shrink: fewer steps that still fail
 //! ```
@@ -31,6 +32,7 @@ mod indexes;
 mod ingest;
 mod life;
 mod model;
+mod moved;
 mod old_documents;
 mod oracle;
 mod place;

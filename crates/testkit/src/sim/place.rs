@@ -26,6 +26,8 @@ pub(super) struct Place {
     set_back: Cell<u64>,
     /// Whether the disk was ever full.
     was_full: Cell<bool>,
+    /// Whether the directory was moved.
+    was_moved: Cell<bool>,
     seed: Cell<u64>,
 }
 
@@ -51,6 +53,7 @@ impl Place {
             jumped_at: Cell::new(None),
             set_back: Cell::new(0),
             was_full: Cell::new(false),
+            was_moved: Cell::new(false),
             seed: Cell::new(seed),
         }
     }
@@ -156,8 +159,13 @@ impl Place {
     ) -> Result<(Database, Arc<Shuffled>)> {
         let executor = Arc::new(Shuffled::new(options.compaction_workers));
         executor.reseed(seed);
-        let builder = Database::builder(dir).options(options.clone());
-        Ok((builder.environment(self.environment(&executor)).open()?, executor))
+        // By a relative path, sometimes. It must not matter where the process goes after the open.
+        let relative = dir.strip_prefix("/").ok().filter(|_| seed.is_multiple_of(2));
+        self.mem.change_dir(Path::new("/"));
+        let builder = Database::builder(relative.unwrap_or(dir)).options(options.clone());
+        let opened = builder.environment(self.environment(&executor)).open();
+        self.mem.change_dir(Path::new("/elsewhere"));
+        Ok((opened?, executor))
     }
 
     /// Opens the database for reading only.
@@ -173,9 +181,14 @@ impl Place {
         self.faults.set_room(Some(bytes));
     }
 
+    /// Notes that the directory was moved.
+    pub(super) fn note_moved(&self) {
+        self.was_moved.set(true);
+    }
+
     /// Returns whether the disk has given a reason for an error.
     pub(super) fn has_failed(&self) -> bool {
-        self.hits() > 0 || self.was_full.get()
+        self.hits() > 0 || self.was_full.get() || self.was_moved.get()
     }
 
     /// Returns the number of operations that failed.

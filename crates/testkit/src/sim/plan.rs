@@ -6,7 +6,7 @@ use super::model::{DOCUMENTS, KEYS, KINDS, Key, Kind, LARGE_FROM, SLOTS};
 use super::place::Crash;
 use super::plan_documents::Documents;
 use super::setting::{Ills, Profile, Setting, durability};
-use super::step::{Change, Ending, Expect, How, Lasts, Planned, Step, ValueOf};
+use super::step::{Change, Ending, Expect, How, Lasts, Moved, Planned, Step, ValueOf};
 use super::times::Times;
 use crate::rng::Rng;
 use flagstone::env::names::FileKind;
@@ -22,6 +22,7 @@ pub fn plan(seed: u64) -> Vec<Planned> {
     let (names, may_be_large, ingests) = (1, false, Rng::new(remix(seed ^ 9)));
     let (patches, steps) = (Rng::new(remix(seed ^ 11)), vec![]);
     let splits = Rng::new(remix(seed ^ 14));
+    let moves = Rng::new(remix(seed ^ 0x40));
     let documents = Documents::new(seed, profile.expiring[DOCUMENTS]);
     let mut planner = Planner {
         rng,
@@ -31,6 +32,7 @@ pub fn plan(seed: u64) -> Vec<Planned> {
         times,
         ingests,
         splits,
+        moves,
         patches,
         profile,
         names,
@@ -55,6 +57,8 @@ struct Planner {
     ingests: Rng,
     /// A generator for splits by load alone, for the same reason.
     splits: Rng,
+    /// A generator for moved directories alone, for the same reason.
+    moves: Rng,
     /// A generator for array changes and conditions of patches alone, for the same reason.
     patches: Rng,
     /// Indexes and queries, for the same reason.
@@ -95,7 +99,9 @@ impl Planner {
             }
             let step = self.step();
             self.push(step);
+            self.move_directory(1);
         }
+        self.move_directory(80);
         if self.rng.percent(30) {
             self.push(Step::ReadAll);
         }
@@ -123,6 +129,15 @@ impl Planner {
         if self.splits.percent(4) {
             let step = Step::Contend(self.splits.index(SLOTS));
             self.steps.push(Planned { step, seed: self.splits.number() });
+        }
+    }
+
+    /// Plans that something happens to the directory, in so many of a thousand cases.
+    fn move_directory(&mut self, per_mille: u64) {
+        if self.moves.below(1000) < per_mille {
+            let moved = *self.moves.pick(&[Moved::Away, Moved::Replaced, Moved::Unlocked]);
+            let step = Step::MoveDirectory(moved);
+            self.steps.push(Planned { step, seed: self.moves.number() });
         }
     }
 

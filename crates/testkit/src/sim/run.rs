@@ -57,6 +57,8 @@ pub struct Totals {
     pub conflicts: u64,
     /// The splits of partitions.
     pub splits: u64,
+    /// The times that the directory was moved, replaced or lost its lock.
+    pub moves: u64,
 }
 
 impl AddAssign for Totals {
@@ -77,6 +79,7 @@ impl AddAssign for Totals {
         self.delivered += other.delivered;
         self.conflicts += other.conflicts;
         self.splits += other.splits;
+        self.moves += other.moves;
     }
 }
 
@@ -84,14 +87,14 @@ impl fmt::Display for Totals {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { histories, kills, power_cuts, faults, flips, commits, .. } = self;
         let Self { ingests, large, expiring, steps, copies, poisoned, .. } = self;
-        let Self { indexes, delivered, conflicts, splits, .. } = self;
+        let Self { indexes, delivered, conflicts, splits, moves, .. } = self;
         write!(
             f,
             "{histories} histories, {} crashes ({kills} kills, {power_cuts} power cuts), {faults} \
              faults, {flips} flipped bits, {commits} commits, {ingests} ingests, {large} large \
              values, {expiring} expiries, {indexes} indexes, {delivered} delivered changes, \
-             {conflicts} conflicts, {splits} splits, {steps} steps, {copies} checkpoints, \
-             {poisoned} poisoned",
+             {conflicts} conflicts, {splits} splits, {moves} moved directories, {steps} steps, \
+             {copies} checkpoints, {poisoned} poisoned",
             kills + power_cuts
         )
     }
@@ -272,6 +275,7 @@ impl Run {
             Step::Reopen => return self.reopen(planned.seed),
             Step::Documents(step) => return self.document_step(step),
             Step::Contend(slot) => return self.contend(*slot, planned.seed),
+            Step::MoveDirectory(moved) => return self.move_directory(*moved, planned.seed),
             step if self.clock_step(step)? => {}
             step if self.write_step(step)? => {}
             step => self.read_step(step)?,

@@ -47,6 +47,17 @@ impl Lasts {
     }
 }
 
+/// What happens to the directory of an open database.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Moved {
+    /// Nothing is at its path any more.
+    Away,
+    /// A directory with files of the same names takes its place.
+    Replaced,
+    /// The directory stays, and its lock file is removed.
+    Unlocked,
+}
+
 /// An operation of a batch: slot, key, and what it does.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Change {
@@ -264,6 +275,8 @@ pub(super) enum Step {
     Ingest(usize, u32, Lasts, Vec<Vec<Change>>),
     /// Counts writers of random keys of a slot that had to wait for others.
     Contend(usize),
+    /// Something happens to the directory.
+    MoveDirectory(Moved),
     /// Waits for a ticket.
     Wait(Which),
     /// Takes the version of a key.
