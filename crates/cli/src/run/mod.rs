@@ -27,6 +27,7 @@ mod query;
 mod repair;
 mod restore;
 mod scan;
+mod scratch;
 mod shell;
 mod stats;
 mod target;
@@ -39,6 +40,7 @@ use crate::failure::Failure;
 
 /// Runs a command.
 pub(crate) fn run(command: Command) -> Result<(), Failure> {
+    scratch::remove_abandoned();
     match command {
         Command::Load(args) => load::run(&args),
         Command::Get(args) => get::run(&args),

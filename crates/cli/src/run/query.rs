@@ -1,36 +1,34 @@
 //! What the commands that ask have in common.
 
 use super::open;
+use super::scratch::ScratchDir;
 use crate::args::{CollectionArgs, FormArg, HintArgs};
 use crate::failure::Failure;
 use crate::grid::Grid;
 use crate::interrupt;
 use crate::output::Output;
-use flagstone::env::{Random, SystemRandom};
 use flagstone::{Collection, Database, Filter, Find, Group, Hint, JsonMode, Value};
-use std::path::PathBuf;
 
 /// A database that is open for reading, and a directory for what does not fit into memory.
 pub(super) struct Asked {
     pub(super) collection: Collection,
     filter: Filter,
     database: Option<Database>,
-    scratch: PathBuf,
+    /// Dropped after the database.
+    _scratch: ScratchDir,
 }
 
 impl Asked {
     /// Reads a filter, or one of all documents, and opens a collection, which must exist.
     pub(super) fn open(args: &CollectionArgs, text: Option<&str>) -> Result<Self, Failure> {
         let filter = filter(text.unwrap_or("{}"))?;
-        // Nobody else can guess the name, and create it first.
-        let name = format!("flagstone-{}-{:016x}", std::process::id(), SystemRandom.next_u64());
-        let scratch = std::env::temp_dir().join(name);
+        let scratch = ScratchDir::new();
         if !open::is_shell() {
-            interrupt::end_with(Some(&scratch))?;
+            interrupt::end_with(Some(scratch.path()))?;
         }
-        let database = open::to_read_with_scratch(&args.database, &scratch)?;
+        let database = open::to_read_with_scratch(&args.database, scratch.path())?;
         let collection = open::collection(&database, args)?;
-        Ok(Self { collection, filter, database: Some(database), scratch })
+        Ok(Self { collection, filter, database: Some(database), _scratch: scratch })
     }
 
     /// Returns the query of the filter.
@@ -43,8 +41,6 @@ impl Drop for Asked {
     fn drop(&mut self) {
         drop(self.database.take());
         let _listening = interrupt::end_with(None);
-        // Only a query that did not fit into memory has created it. It is empty by now.
-        let _missing = std::fs::remove_dir(&self.scratch);
     }
 }
 

@@ -48,7 +48,8 @@ fn a_locked_database_is_busy() {
     let busy = (0..500).any(|_| {
         std::thread::sleep(std::time::Duration::from_millis(10));
         let ran = place.run("put db c k {}");
-        ran.code == 3 && ran.stderr.contains("busy")
+        let named = format!("is locked by process {} (flagstone)", holder.id());
+        ran.code == 3 && ran.stderr.contains("busy") && ran.stderr.contains(&named)
     });
     assert!(busy);
     drop(holder.stdin.take());

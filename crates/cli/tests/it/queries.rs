@@ -370,3 +370,20 @@ fn all_documents_that_match_are_changed() {
     place.fails("update db c --where {\"a\": a=1", 2, "the filter, byte");
     place.fails("update db c", 2, "required");
 }
+
+/// The temporary files of a query that was killed used to stay, with its documents.
+#[test]
+fn the_next_command_removes_the_temporary_files_of_a_killed_one() {
+    let place = posts();
+    // No process has this number.
+    let left = format!("tmp/flagstone-{}-00c0ffee00c0ffee", i32::MAX);
+    for command in ["find db c --sort id", "get db c 1 --json-key"] {
+        std::fs::create_dir_all(place.path(&left)).unwrap();
+        for name in ["LOCK", "00000000000000ff.spill", "../letter.txt"] {
+            place.file(&format!("{left}/{name}"), "left");
+        }
+        let output = place.command(command).env("TMPDIR", place.path("tmp")).output().unwrap();
+        assert!(output.status.success());
+        assert_eq!(place.files("tmp", ""), ["tmp/letter.txt"], "{command}");
+    }
+}
