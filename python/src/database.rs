@@ -110,7 +110,7 @@ pub(crate) fn open(
     if let Some(directory) = scratch {
         builder = builder.scratch_dir(directory);
     }
-    let opened = Opened::open(py, path, read_only, || match read_only {
+    let opened = Opened::open(py, read_only, || match read_only {
         true => builder.open_read_only(),
         false => builder.open(),
     })?;
@@ -126,7 +126,7 @@ fn transaction_options(serializable: bool) -> TransactionOptions {
 
 #[pymethods]
 impl Database {
-    /// The directory of the database.
+    /// The directory of the database, as an absolute path.
     #[getter]
     fn path(&self) -> PathBuf {
         self.opened.path.clone()

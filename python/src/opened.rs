@@ -27,7 +27,6 @@ impl Opened {
     /// Opens a database by `open`.
     pub(crate) fn open(
         py: Python<'_>,
-        path: PathBuf,
         is_read_only: bool,
         open: impl FnOnce() -> Result<Database> + Send,
     ) -> PyResult<Arc<Self>> {
@@ -36,8 +35,8 @@ impl Opened {
             Err(panic) => return Err(named(py, "InternalError", text_of(&*panic))),
         };
         let opened = Arc::new(Self {
+            path: database.path().to_owned(),
             database: OfProcess::new(database),
-            path,
             is_read_only,
             is_closed: AtomicBool::new(false),
             panicked: OnceLock::new(),
