@@ -31,14 +31,24 @@ pub(super) fn write<T>(
     };
     let failed = |error: io::Error| Failure::io("create", path, &error);
     if let Some(unnamed) = unnamed::Unnamed::create(&target) {
-        let done = work(unnamed.file().map_err(failed)?, path)?;
+        let file = unnamed.file().and_then(|file| as_private(file, &target)).map_err(failed)?;
+        let done = work(file, path)?;
         unnamed.name(&target).map_err(failed)?;
         return Ok(done);
     }
     let named = Named::create(&target)?.map_err(failed)?;
-    let done = work(named.file.try_clone().map_err(failed)?, path)?;
+    let file = named.file.try_clone().and_then(|file| as_private(file, &target)).map_err(failed)?;
+    let done = work(file, path)?;
     named.rename(&target).map_err(failed)?;
     Ok(done)
+}
+
+/// Gives a new file the mode of the one that it replaces, if there is one.
+fn as_private(file: File, target: &Path) -> io::Result<File> {
+    if let Ok(replaced) = fs::metadata(target) {
+        file.set_permissions(replaced.permissions())?;
+    }
+    Ok(file)
 }
 
 /// Where the bytes go.
@@ -176,6 +186,22 @@ mod unnamed {
 mod tests {
     use super::*;
     use std::io::Write;
+
+    #[cfg(unix)]
+    #[test]
+    fn a_file_that_is_replaced_keeps_its_mode() {
+        use std::os::unix::fs::PermissionsExt;
+        let dir = std::env::temp_dir().join(format!("flagstone-mode-{}", std::process::id()));
+        fs::create_dir_all(&dir).unwrap();
+        let target = dir.join("out");
+        fs::write(&target, "old").unwrap();
+        fs::set_permissions(&target, fs::Permissions::from_mode(0o600)).unwrap();
+        let failed = |error: io::Error| Failure::io("write", &target, &error);
+        write(&target, |mut file, _| file.write_all(b"new").map_err(failed)).unwrap();
+        let mode = fs::metadata(&target).unwrap().permissions().mode() & 0o777;
+        assert_eq!((mode, fs::read(&target).unwrap()), (0o600, b"new".to_vec()));
+        fs::remove_dir_all(&dir).unwrap();
+    }
 
     /// The way for file systems without files that have no name.
     #[test]
