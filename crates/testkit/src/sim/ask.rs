@@ -123,6 +123,17 @@ impl Ask {
         Self { tests, is_any: rng.percent(30) }
     }
 
+    /// Draws a condition on the first field, which an index alone can answer.
+    pub(super) fn draw_of_first_field(rng: &mut Rng) -> Self {
+        let number = rng.below(9) as i16 - 1;
+        let test = match rng.below(3) {
+            0 => Test::Equal(0, number),
+            1 => Test::AtLeast(0, number.into()),
+            _ => Test::OneOf(0, [number, number + 3]),
+        };
+        Self { tests: vec![test], is_any: false }
+    }
+
     /// Returns the filter as a step at `now` means it.
     pub(super) fn dated(&self, now: Moment) -> Self {
         let tests = self.tests.iter().map(|test| test.dated(now)).collect();

@@ -8,6 +8,8 @@ use std::time::Duration;
 
 /// The number of indexes that there may be.
 pub(super) const INDEXES: usize = 10;
+/// The index of the first field alone.
+pub(super) const BY_FIRST_FIELD: usize = 0;
 /// The index by whose date documents expire.
 pub(super) const BY_DATE: usize = INDEXES - 1;
 /// How long after their date.

@@ -2,7 +2,7 @@
 
 use super::ask::{Ask, draw_order};
 use super::document::{DATE, DATE_IN, Edit, LIST_COUNT, Missing};
-use super::indexes::{BY_DATE, INDEXES};
+use super::indexes::{BY_DATE, BY_FIRST_FIELD, INDEXES};
 use super::model::{DOCUMENTS, KEYS, KINDS, Key, Kind, SLOTS};
 use super::step::{Build, Change, Contest, DocumentStep, Lasts, Passes, Step, ValueOf};
 use super::summary::Summary;
@@ -129,6 +129,22 @@ impl Documents {
             _ => Passes::Nothing,
         };
         let is_serializable = is_query || rng.percent(40);
+        if is_query && rng.percent(50) {
+            // The index that answers it is dropped before theirs.
+            let (asks, indexes) =
+                (vec![Ask::draw_of_first_field(rng)], vec![(BY_FIRST_FIELD, true)]);
+            return Contest { ours, theirs, reads, scans, asks, indexes, passes, is_serializable };
+        }
+        if self.expiring > 0 && rng.percent(15) {
+            // Theirs takes the unique value of ours, and has expired when ours is committed.
+            let (value, key) = (rng.below(60) as i64 - 1, rng.below(KEYS as u64 - 1) as Key);
+            let document =
+                |key, lasts| vec![Change::Document(DOCUMENTS, key, vec![(1, value)], lasts)];
+            let theirs = document(key, Lasts::For(rng.between(1, 60_000) as i64));
+            let ours = document(key + 1, Lasts::Forever);
+            let (passes, asks, indexes) = (Passes::Jump(2 * 3_600_000), Vec::new(), Vec::new());
+            return Contest { ours, theirs, reads, scans, asks, indexes, passes, is_serializable };
+        }
         Contest { ours, theirs, reads, scans, asks, indexes, passes, is_serializable }
     }
 
