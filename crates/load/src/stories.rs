@@ -85,7 +85,7 @@ impl Lines {
 pub(crate) fn found(collection: &Collection) -> Expected {
     let entry = |entry: flagstone::Result<(Value, flagstone::Document)>| {
         let (key, document) = entry.unwrap();
-        (key.as_i64().unwrap(), document.int("n").unwrap())
+        (key.as_i64().unwrap(), document.int("n").unwrap_or(0))
     };
     collection.scan_all().map(entry).collect()
 }
