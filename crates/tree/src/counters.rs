@@ -19,7 +19,8 @@ pub struct TreeCounters {
     pub tables_moved: u64,
     /// The number of tables that were dropped unread because all their entries had expired.
     pub tables_expired: u64,
-    /// The number of keys without a live entry that scans have walked over.
+    /// About how many keys without a live entry scans have walked over. A dead range that was
+    /// skipped counts as a few.
     pub dead_keys: u64,
 }
 

@@ -30,8 +30,13 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
 
-/// The most dead ranges of one tree. Each takes its two keys and about 150 bytes.
+/// The most dead ranges of one tree. Each takes its two keys and about 150 bytes: a megabyte if all
+/// keys are as long as can be.
 const RANGES_MAX: usize = 1024;
+/// Ranges between longer keys are not recorded.
+const KEY_MAX: usize = 512;
+/// A range that was cut and has fewer dead keys is not worth a seek. Under assertions any is.
+const KEYS_MIN: u64 = if cfg!(debug_assertions) { 1 } else { 8 };
 /// The most walks that watch one tree at the same time.
 const WATCHES_MAX: usize = 32;
 
@@ -361,17 +366,20 @@ impl Known {
         if !dead.reaches(key) {
             return;
         }
+        // Where in the range its dead keys are is not known. Those who put one key after another
+        // behind a queue, whose end is a dead range, halve the rest until it is gone.
+        dead.keys /= 2;
+        let is_worth = dead.keys >= KEYS_MIN && key.len() <= KEY_MAX;
         let after = successor(key);
-        let rest = dead.reaches(&after).then(|| DeadRange {
+        let rest = (is_worth && dead.reaches(&after)).then(|| DeadRange {
             end: dead.end.take(),
             at: dead.at,
             moment: dead.moment,
-            keys: dead.keys / 2,
+            keys: dead.keys,
             is_fresh: dead.is_fresh,
         });
-        dead.keys /= 2;
         dead.end = Some(key.to_vec());
-        if start.as_slice() == key {
+        if start.as_slice() == key || !is_worth {
             let start = start.clone();
             self.ranges.remove(&start);
         }
@@ -384,6 +392,9 @@ impl Known {
     fn add(&mut self, watched: Watched, found: &Finding<'_>) {
         let direction = watched.direction;
         let (start, end) = watched.range(found.until);
+        if start.len() > KEY_MAX || end.as_ref().is_some_and(|end| end.len() > KEY_MAX) {
+            return;
+        }
         let mut pieces = Vec::new();
         let mut from = start.clone();
         let mut known: Vec<Vec<u8>> = Vec::new();
@@ -469,7 +480,7 @@ impl Known {
     fn insert(&mut self, start: Vec<u8>, dead: DeadRange) {
         self.ranges.insert(start, dead);
         if self.ranges.len() > RANGES_MAX {
-            let least = self.ranges.iter().min_by_key(|(_, dead)| (dead.is_fresh, dead.keys));
+            let least = self.ranges.iter().min_by_key(|(_, dead)| (dead.keys, dead.is_fresh));
             if let Some(least) = least.map(|(start, _)| start.clone()) {
                 self.ranges.remove(&least);
             }
@@ -515,7 +526,7 @@ mod tests {
     }
 
     #[test]
-    fn a_gap_is_skipped_by_readers_at_its_seqno_or_later() {
+    fn a_dead_range_is_skipped_by_readers_at_its_seqno_or_later() {
         let ranges = Arc::<DeadRanges>::default();
         record(&ranges, (b"b", b"f"), 10, Direction::Forward);
         assert_eq!(skip(&ranges, b"b", Direction::Forward, 10), Skip::To(b"f".to_vec()));
@@ -531,7 +542,7 @@ mod tests {
     }
 
     #[test]
-    fn a_write_cuts_a_gap_in_two() {
+    fn a_write_cuts_a_dead_range_in_two() {
         let ranges = Arc::<DeadRanges>::default();
         record(&ranges, (b"b", b"f"), 10, Direction::Forward);
         ranges.note(b"d");
@@ -547,7 +558,7 @@ mod tests {
     }
 
     #[test]
-    fn a_write_during_the_walk_ends_the_gap_there() {
+    fn a_write_during_the_walk_ends_the_range_there() {
         let ranges = Arc::<DeadRanges>::default();
         let watch = ranges.watch(Some(b"b"), Direction::Forward).unwrap();
         for key in [b"x", b"d", b"e", b"a"] {
@@ -568,7 +579,7 @@ mod tests {
     }
 
     #[test]
-    fn tables_with_entries_of_their_own_remove_all_gaps_and_break_watches() {
+    fn tables_with_entries_of_their_own_remove_all_ranges_and_break_watches() {
         let ranges = Arc::<DeadRanges>::default();
         record(&ranges, (b"b", b"f"), 10, Direction::Forward);
         let watch = ranges.watch(Some(b"g"), Direction::Forward).unwrap();
@@ -580,7 +591,7 @@ mod tests {
     }
 
     #[test]
-    fn late_readers_skip_all_but_the_last_gaps_of_a_queue() {
+    fn late_readers_skip_all_but_the_last_ranges_of_a_queue() {
         let ranges = Arc::<DeadRanges>::default();
         let key = |n: u64| n.to_be_bytes();
         for n in 0..4096_u64 {
@@ -615,7 +626,7 @@ mod tests {
     }
 
     #[test]
-    fn gaps_that_no_scan_skips_are_forgotten() {
+    fn ranges_that_no_scan_skips_are_forgotten() {
         let ranges = Arc::<DeadRanges>::default();
         record(&ranges, (b"b", b"f"), 10, Direction::Forward);
         ranges.forget_idle();
@@ -626,9 +637,22 @@ mod tests {
         assert!(!ranges.is_used());
     }
 
+    /// Each put behind an empty queue cut the range there, which left a thousand pieces.
+    #[test]
+    fn a_producer_behind_an_empty_queue_leaves_few_ranges() {
+        let ranges = Arc::<DeadRanges>::default();
+        let watch = ranges.watch(Some(b"q"), Direction::Forward).unwrap();
+        let (until, at, moment) = (Bound::Unbounded, SeqNo::new(10), moment(10));
+        watch.close(&Finding { until, at, moment, keys: 64 });
+        for n in 0..10_000_u64 {
+            ranges.note(&[b"q", &n.to_be_bytes()[..]].concat());
+        }
+        assert!(ranges.list().len() <= 8, "{:?}", ranges.list());
+    }
+
     /// A set of dead keys of two digits, whose dead ranges are recorded, cut and skipped at random.
     #[test]
-    fn random_gaps_hold_only_dead_keys() {
+    fn random_ranges_hold_only_dead_keys() {
         let mut random = 1_u64;
         let mut draw = |below: u64| {
             random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);

@@ -1,6 +1,8 @@
 //! The tree: its current view, and the only place where an edit becomes current.
 //!
 //! Locks, in order: `installing` (one edit at a time) before `swapping` (a new view, a few lines).
+//! The lock of the dead ranges comes after `swapping` and after that of a memtable; a new view is
+//! stored under it.
 //! Readers take neither: they load the view. Neither is held across I/O. A table's own lock is held
 //! while its first reader opens it.
 
@@ -366,7 +368,10 @@ impl Tree {
         let sealed = view.sealed.iter().filter(unflushed).map(Arc::clone).collect();
         let (active, current) = (Arc::clone(&view.active), Arc::clone(&version));
         let next = Arc::new(View { active, sealed, version: current });
-        let is_ingest = edit.added.iter().any(|(_, meta)| meta.global_seqno.is_some());
+        let is_ingest = edit.added.iter().any(|(_, meta)| {
+            // Not one that was only moved.
+            meta.global_seqno.is_some() && !gone.contains(&meta.number)
+        });
         self.dead_ranges.change(is_ingest, || self.view.store(next));
         drop(swapping);
         let flushed = view.sealed.iter().filter(|table| !unflushed(table));

@@ -223,6 +223,11 @@ impl MergeCursor {
         Ok(again)
     }
 
+    /// Moves behind the last entry, in its direction.
+    pub(crate) fn finish(&mut self) {
+        self.heap.clear();
+    }
+
     /// Moves to the first entry, in its direction, of a key within `from`.
     pub(crate) fn seek(&mut self, from: Bound<&[u8]>) -> Result<()> {
         self.heap.clear();

@@ -20,23 +20,27 @@ const DEAD_OF_RANGE: u32 = 8;
 pub(super) struct DeadRun {
     /// How many there were.
     pub(super) keys: u32,
+    /// The dead keys of earlier runs that are not counted in the tree yet.
+    passed: u64,
     /// After this many a dead range is looked for.
     pub(super) next_look: u32,
     /// After this many a watch is opened, if none is.
     next_watch: u32,
     /// The scan has not found a live key yet.
     is_first: bool,
-    /// Where the run begins: its first key or, backwards, the key behind it. `None` before the
-    /// first look, and backwards also if the scan has no bound.
+    /// Where the run begins: the bound of the scan, the end of a dead range that it has skipped, or
+    /// the key at the first look; backwards the key behind it. `None` before the first look, and
+    /// backwards also if the scan has no bound.
     from: Option<Vec<u8>>,
     watch: Option<Watch>,
-    /// DeadRanges are neither looked for nor recorded.
+    /// Dead ranges are neither skipped nor recorded.
     is_off: bool,
 }
 
 impl DeadRun {
     pub(super) const FIRST: Self = Self {
         keys: 0,
+        passed: 0,
         next_look: DEAD_BEFORE_LOOK,
         next_watch: DEAD_BEFORE_WATCH,
         is_first: true,
@@ -81,33 +85,45 @@ impl Walk {
         let skip = self.tree.dead_ranges.skip(from.as_deref(), direction, now, &mut keys);
         #[cfg(debug_assertions)]
         self.assert_dead(from.as_deref(), &skip, keys);
-        let (to, limit) = match &skip {
+        let to = match skip {
             Skip::Not => return Ok(false),
-            Skip::To(key) if direction == Direction::Forward => (Some(key), Bound::Included(key)),
-            Skip::To(key) => (Some(key), Bound::Excluded(key)),
-            // New cursors have no position, which is the end.
-            Skip::All => {
-                *pinned = *self.open(Arc::clone(&pinned.view), Vec::new());
-                return Ok(true);
-            }
+            Skip::To(key) => Some(key).filter(|key| match direction {
+                Direction::Forward => self.range.ends_behind(key),
+                Direction::Reverse => self.range.starts_below(key),
+            }),
+            Skip::All => None,
         };
+        pinned.is_handled = false;
+        let Some(to) = to else {
+            pinned.merge.finish();
+            return Ok(true);
+        };
+        pinned.merge.seek(match direction {
+            Direction::Forward => Bound::Included(&to[..]),
+            Direction::Reverse => Bound::Excluded(&to[..]),
+        })?;
         if self.dead.keys == 0 {
             // The rest is recorded next to the dead ranges.
-            self.dead.from = to.cloned();
+            self.dead.from = Some(to);
         }
-        pinned.merge.seek(limit.map(Vec::as_slice))?;
-        pinned.is_handled = false;
-        self.dead.keys += DEAD_OF_RANGE;
-        self.dead.next_look = self.dead.keys + 1;
+        self.dead.keys = self.dead.keys.saturating_add(DEAD_OF_RANGE);
+        self.dead.next_look = self.dead.keys.saturating_add(1);
         Ok(true)
     }
 
     /// Records that a live key was found.
     #[inline]
     pub(super) fn end_run(&mut self) {
-        if self.dead.keys > 0 || self.dead.is_first {
-            self.restart_run();
+        if self.dead.keys == 0 && !self.dead.is_first {
+            return;
         }
+        if self.dead.from.is_some() || self.dead.watch.is_some() {
+            self.restart_run();
+            return;
+        }
+        self.dead.passed += u64::from(self.dead.keys);
+        (self.dead.keys, self.dead.is_first) = (0, false);
+        (self.dead.next_look, self.dead.next_watch) = (DEAD_BEFORE_LOOK, DEAD_BEFORE_WATCH);
     }
 
     #[cold]
@@ -117,11 +133,17 @@ impl Walk {
             self.record_dead_range(Some(&key));
             self.key = key;
         }
-        if self.dead.keys > 0 {
-            self.tree.counters.pass(u64::from(self.dead.keys));
-        }
+        self.count_dead();
         let is_off = self.dead.is_off;
         self.dead = DeadRun { is_first: false, is_off, ..DeadRun::FIRST };
+    }
+
+    /// Counts the dead keys so far in the statistics of the tree.
+    pub(super) fn count_dead(&mut self) {
+        let passed = std::mem::take(&mut self.dead.passed) + u64::from(self.dead.keys);
+        if passed > 0 && !self.dead.is_off {
+            self.tree.counters.pass(passed);
+        }
     }
 
     /// Records what the watch, if one is open, has found up to the live key `until` or the end.
@@ -163,13 +185,26 @@ impl Walk {
             self.skip_dead_ranges(pinned, Some(next))?;
         }
         if self.dead.keys >= self.dead.next_watch && self.dead.watch.is_none() {
-            self.dead.next_watch = self.dead.keys + DEAD_BEFORE_WATCH;
-            self.dead.watch = self.watch(pinned);
+            self.dead.next_watch = self.dead.keys.saturating_add(DEAD_BEFORE_WATCH);
+            if self.is_newest(pinned) {
+                self.dead.watch = self.watch(pinned);
+            } else {
+                // Nor will it be again, for this scan.
+                self.dead.next_watch = u32::MAX;
+            }
         }
         if self.dead.watch.is_none() {
             self.dead.next_look = self.dead.next_look.min(self.dead.next_watch);
         }
         Ok(())
+    }
+
+    /// Returns whether the tree has no entry that is newer than the scan, as far as can be told
+    /// without a lock.
+    fn is_newest(&self, pinned: &Pinned) -> bool {
+        let view = &pinned.view;
+        view.memtables().all(|table| table.last() <= self.at)
+            && view.version.flushed_through() <= self.at
     }
 
     /// Opens a watch from the beginning of the dead keys. Returns `None` if there is, or may come,
@@ -180,9 +215,10 @@ impl Walk {
         // In this order: what is published or inserted after these calls finds the watch.
         let is_quiet = self.tree.is_current(view)
             && view.active.covers(at)
-            && view.sealed.iter().all(|table| table.is_complete() && table.last() <= at)
-            // No entry of a table is newer than this.
-            && view.version.flushed_through() <= at;
+            && view.sealed.iter().all(|table| table.is_complete())
+            // The entries of the sealed memtables and the tables: no table has one that is newer
+            // than what was flushed.
+            && self.is_newest(pinned);
         is_quiet.then_some(watch)
     }
 

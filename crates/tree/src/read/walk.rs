@@ -176,7 +176,7 @@ impl Walk {
                     return Ok(true);
                 }
                 Step::Absent => {
-                    self.dead.keys += 1;
+                    self.dead.keys = self.dead.keys.saturating_add(1);
                     if self.dead.keys >= self.dead.next_look {
                         self.pass_dead(&mut pinned)?;
                     }
@@ -185,7 +185,7 @@ impl Walk {
                 Step::End if self.go_on() => {}
                 Step::End => {
                     self.record_dead_range(None);
-                    self.tree.counters.pass(u64::from(self.dead.keys));
+                    self.count_dead();
                     (self.is_done, self.is_settled) = (true, false);
                     return Ok(false);
                 }

@@ -54,7 +54,7 @@ fn a_take_of_a_queue_walks_over_few_dead_keys_at_either_end() {
 }
 
 #[test]
-fn flushes_and_compactions_do_not_end_a_gap() {
+fn flushes_and_compactions_do_not_end_a_dead_range() {
     let walked = take_all(1000, Direction::Forward, |tree, n| {
         if n % 100 == 99 {
             tree.flush();
@@ -102,7 +102,7 @@ fn a_reader_of_an_older_state_sees_what_was_taken_since() {
 }
 
 #[test]
-fn an_ingest_into_a_gap_is_seen() {
+fn an_ingest_into_a_dead_range_is_seen() {
     let mut tree = BenchTree::new(small_options());
     for n in 0..100 {
         tree.put(&key(n), "job");
@@ -121,7 +121,7 @@ fn an_ingest_into_a_gap_is_seen() {
 
 /// An entry that has expired for one reader lives for another, whose moment is earlier.
 #[test]
-fn a_gap_of_expired_entries_holds_for_later_moments_only() {
+fn a_dead_range_of_expired_entries_holds_for_later_moments_only() {
     let mut tree = BenchTree::new(small_options());
     for n in 0..50 {
         tree.put_until(key(n).as_bytes(), b"session", Moment::from_millis(1000));
@@ -145,7 +145,7 @@ type State = BTreeMap<Vec<u8>, Vec<u8>>;
 /// Puts, deletes, range deletes, flushes, ingests and compactions in a small space of keys, with
 /// scans from anywhere in both directions, of the newest state and of older ones.
 #[test]
-fn scans_over_gaps_agree_with_a_model() {
+fn scans_over_dead_ranges_agree_with_a_model() {
     for seed in 0..40 {
         let mut rng = Rng::new(seed);
         let mut tree = BenchTree::new(small_options());
