@@ -326,8 +326,8 @@ pub(super) fn has_unique(set: &OwnedSet) -> bool {
     indexes.any(|index| index.definition.is_unique)
 }
 
-/// The puts of a batch whose expiry a date in the document has decided when the batch was filled:
-/// of each key the last one, its expiry, and the one that the caller gave.
+/// The puts of a batch from the first one on whose expiry a date in the document has decided when
+/// the batch was filled: of each key the last one, its expiry, and the one that the caller gave.
 #[derive(Default)]
 struct Dated(BTreeMap<Place, (Option<Moment>, Option<Moment>)>);
 

@@ -148,6 +148,7 @@ fn change(
 }
 
 /// Adds a write to `batch`, with the expiry that the date in its document says, if a date decides.
+/// A batch that has such a put notes what all later ones were given.
 pub(in crate::collection) fn push_dated(
     stored: &Stored,
     batch: &mut Batch,
@@ -155,7 +156,7 @@ pub(in crate::collection) fn push_dated(
     (effect, value): (Effect, &[u8]),
 ) -> Result<()> {
     let core = stored.bytes();
-    if effect.kind() != Kind::Put || !stored.is_indexed() {
+    if effect.kind() != Kind::Put || !(stored.is_indexed() || batch.is_dated()) {
         return batch.push(core, effect, key, value);
     }
     let given = effect.expiry();
