@@ -119,7 +119,7 @@ pub(in crate::collection) fn create(
         // Held until a build that fails has dropped the index: another call that wants the same one
         // would complete it in between, and lose it.
         let _building = index.begin_build()?;
-        if !find(stored, name).is_some_and(|one| one.id() == owned.id()) {
+        if find(stored, name).is_none_or(|one| one.id() != owned.id()) {
             // Another call has dropped it since this one looked.
             continue;
         }
