@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! build:    floor -- snapshot -- install, at the floor -- wait for who looked before -- check
+//!           -- put an entry that is hidden again
 //! a writer: look: old document, holder of the value -- commit         each its own document
 //! ```
 //! One value is enough: a writer gives it to its document and takes it away in turn. The model
@@ -16,8 +17,6 @@ use std::fmt;
 const DOCUMENTS: usize = 3;
 /// How often each writer gives or takes the value.
 const TURNS: [u8; DOCUMENTS] = [2, 3, 2];
-/// A build that is outdated begins again this often, then its history ends.
-const BUILDS: u8 = 3;
 
 /// The rules of a build.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -28,7 +27,10 @@ pub struct Rules {
     pub waits_for_writers: bool,
     /// The entries of the snapshot are compared with those of now.
     pub checks: bool,
-    /// Readers may use the index from this comparison on, not from the snapshot on.
+    /// An entry that is hidden is put again under the lock of its value.
+    pub locks_for_repair: bool,
+    /// Readers may use the index from the comparison, or what is put again, on, not from the
+    /// snapshot on.
     pub is_usable_from_check: bool,
 }
 
@@ -38,6 +40,7 @@ impl Default for Rules {
             holds_for_snapshot: true,
             waits_for_writers: true,
             checks: true,
+            locks_for_repair: true,
             is_usable_from_check: true,
         }
     }
@@ -97,13 +100,16 @@ enum Build {
     Check {
         snapshot: u8,
     },
+    /// The entry of this document is hidden.
+    Repair {
+        holder: usize,
+    },
     /// The index is complete, for readers from this SeqNo on.
     Done {
         usable_from: u8,
     },
     /// Two documents have the value.
     Refused,
-    GivenUp,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -116,7 +122,6 @@ struct State {
     writers: [Writer; DOCUMENTS],
     turns: [u8; DOCUMENTS],
     build: Build,
-    builds: u8,
 }
 
 /// A history that ends wrong.
@@ -146,7 +151,6 @@ pub fn explore(rules: Rules) -> Result<usize, Wrong> {
         writers: [Writer::Idle; DOCUMENTS],
         turns: TURNS,
         build: Build::Floor,
-        builds: BUILDS,
     };
     begun.documents[0].add(1, true);
     let (mut seen, mut open) = (HashSet::from([begun.clone()]), vec![(begun, Vec::new())]);
@@ -258,7 +262,14 @@ impl State {
                 Build::Check { snapshot }
             }
             Build::Check { snapshot } => self.check(rules, snapshot),
-            Build::Done { .. } | Build::Refused | Build::GivenUp => return false,
+            Build::Repair { holder } => {
+                let is_locked = self.writers.iter().any(|writer| *writer != Writer::Idle);
+                if rules.locks_for_repair && is_locked {
+                    return false;
+                }
+                self.repair(holder)
+            }
+            Build::Done { .. } | Build::Refused => return false,
         };
         true
     }
@@ -275,8 +286,22 @@ impl State {
             return Build::Refused;
         }
         // The second document has given it up: its removal hides the entry.
-        self.builds -= 1;
-        if self.builds == 0 { Build::GivenUp } else { Build::Floor }
+        before.map_or(Build::Done { usable_from }, |holder| Build::Repair { holder })
+    }
+
+    /// Puts the entry of a document again, if it still has the value and no other one has it.
+    fn repair(&mut self, holder: usize) -> Build {
+        let now = self.seqno;
+        if self.documents[holder].at(now) {
+            match self.entry.at(now) {
+                Some(other) if other != holder => return Build::Refused,
+                _ => {
+                    self.seqno += 1;
+                    self.entry.add(self.seqno, Some(holder));
+                }
+            }
+        }
+        Build::Done { usable_from: self.seqno }
     }
 
     /// The documents that have the value.
@@ -336,6 +361,7 @@ mod tests {
         for rules in [
             Rules { waits_for_writers: false, ..all },
             Rules { checks: false, ..all },
+            Rules { locks_for_repair: false, ..all },
             Rules { is_usable_from_check: false, ..all },
         ] {
             assert!(explore(rules).is_err(), "{rules:?}");

@@ -30,7 +30,8 @@ pub struct Batch {
     pub(crate) reads: Option<Box<ReadSet>>,
     /// The sets of owned keyspaces with which the writes were prepared.
     pub(crate) prepared: Vec<Prepared>,
-    /// The operations whose expiry the layer above has set, ascending, and the one that was given.
+    /// The operations whose expiry the layer above has set, and its later puts, ascending, and the
+    /// expiry that was given.
     given: Vec<(u32, Option<Moment>)>,
 }
 
@@ -329,7 +330,9 @@ impl Batch {
     }
 
     /// As [`Batch::push`], for a put whose expiry a layer above has set where the caller `given`
-    /// another one. If the reason is gone at the commit, the given one counts.
+    /// another one. If the reason is gone at the commit, the given one counts. From the first such
+    /// put on, the others are noted, too: one that is given the moment that was set for an earlier
+    /// put of its key is told from it.
     ///
     /// # Errors
     /// Same as [`Batch::put`].
@@ -342,7 +345,7 @@ impl Batch {
     ) -> Result<()> {
         let at = self.ops.len() as u32;
         self.push(keyspace, effect, key, value)?;
-        if effect.expiry != given {
+        if effect.expiry != given || self.is_dated() {
             self.given.push((at, given));
         }
         Ok(())
@@ -354,7 +357,7 @@ impl Batch {
         !self.given.is_empty()
     }
 
-    /// Returns the expiry that the caller gave operation number `at`, if it has another one.
+    /// Returns the expiry that the caller gave operation number `at`, if that was noted.
     pub(crate) fn given_of(&self, at: usize) -> Option<Option<Moment>> {
         let found = self.given.binary_search_by_key(&at, |(at, _)| *at as usize);
         found.ok().map(|found| self.given[found].1)

@@ -125,8 +125,8 @@ impl<'a> HeldBatch<'a> {
         self.batch.is_dated()
     }
 
-    /// Returns the expiry that the caller gave operation number `at`, if the layer above has set
-    /// another one.
+    /// Returns the expiry that the caller gave operation number `at`, if that was noted: if the
+    /// layer above has set another one, for it or for an earlier one.
     pub fn given(&self, at: usize) -> Option<Option<Moment>> {
         self.batch.given_of(at)
     }

@@ -8,6 +8,7 @@ use flagstone::{
     TransactionOptions, doc,
 };
 use flagstone_testkit::World;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -139,6 +140,40 @@ fn a_value_that_is_given_and_taken_back_beside_a_unique_build_keeps_its_entry() 
                 assert_eq!(refused.kind(), ErrorKind::Duplicate);
             }
             Err(error) => assert_eq!(error.kind(), ErrorKind::Duplicate, "{error}"),
+        }
+    });
+}
+
+/// Two calls create one index; the first is cancelled. If the second one has got Ok, the index is
+/// there; and it meets no error but that another call builds it.
+#[test]
+fn an_index_that_a_call_has_completed_outlives_another_call_that_is_cancelled() {
+    explore("an_index_that_a_call_has_completed_outlives_another_call_that_is_cancelled", || {
+        let world = World::new(1);
+        let (_db, posts) = collection(&world, Durability::Buffered);
+        let second = thread::spawn({
+            let posts = posts.clone();
+            move || {
+                for _ in 0..4 {
+                    match posts.create_index("by_v", Index::on("v").unique()) {
+                        Ok(()) => return true,
+                        Err(error) => assert_eq!(error.kind(), ErrorKind::Busy, "{error}"),
+                    }
+                    (0..STEPS / 4).for_each(|_| thread::yield_now());
+                }
+                false
+            }
+        });
+        let cancel = |_progress| ControlFlow::Break(());
+        match posts.create_index_with("by_v", Index::on("v").unique(), cancel) {
+            Ok(_) => {}
+            Err(error) => assert_eq!(error.kind(), ErrorKind::Busy, "{error}"),
+        }
+        if second.join().unwrap() {
+            assert_eq!(posts.indexes().len(), 1, "an index that was acknowledged is gone");
+            let refused = posts.put_value("second", &doc!({"v": 0})).unwrap_err();
+            assert_eq!(refused.kind(), ErrorKind::Duplicate);
+            check(&posts);
         }
     });
 }

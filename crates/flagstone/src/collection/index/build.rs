@@ -13,11 +13,15 @@
 //! A unique index has one part. Between two builds a writer may give the value of a document that
 //! is not done to one that is done: the rest of the build would not notice.
 //!
+//! A writer may give a value to a second document and take it back before the entry of the first
+//! one is ingested. The removal is newer, and hides that entry: so it is put again, by a commit of
+//! its own. From the ingest on writers see who has the value, so this ends, whatever they do.
+//!
 //! What has expired is indexed, too, because it comes back if the clock was wrong. Where such a
 //! document cannot be in the index, with the value of another one for example, it is removed, and
 //! the build takes a new snapshot.
 
-use super::commit::remove_expired;
+use super::commit::{remove_expired, restore_entry};
 use super::show::shown_key;
 use super::unique::{holder, violation};
 use crate::collection::stored::Stored;
@@ -104,9 +108,19 @@ pub(super) fn build(
         if build.run()?.is_break() {
             return Ok(false);
         }
-        let (mut misfits, is_outdated) = (build.misfits, build.is_outdated);
-        if misfits.is_empty() && !is_outdated {
-            let usable_from = build.usable_from;
+        let (mut misfits, hidden, mut usable_from) =
+            (build.misfits, build.hidden, build.usable_from);
+        if misfits.is_empty() && !hidden.is_empty() {
+            for Hidden { entry, holder } in hidden {
+                if !restore_entry(stored, (owned, index), &holder, &entry)? {
+                    misfits.push(holder);
+                }
+            }
+            // The note says that the index is complete, also after a crash: so they are durable.
+            engine.flush()?;
+            usable_from = owned.snapshot().seqno();
+        }
+        if misfits.is_empty() {
             let complete = |status: &mut Status| {
                 (status.usable_from, status.built) = (Some(usable_from), None);
             };
@@ -132,9 +146,9 @@ struct Build<'a, 'w> {
     fill: &'a Fill,
     /// The keys of documents that have expired and cannot be in the index.
     misfits: Vec<Vec<u8>>,
-    /// An entry of the snapshot is hidden by what a writer did before it was ingested.
-    is_outdated: bool,
-    /// From this SeqNo on the index agrees with its documents, if it is not outdated.
+    /// Entries of the snapshot that are hidden by what a writer did before they were ingested.
+    hidden: Vec<Hidden>,
+    /// From this SeqNo on the index agrees with its documents, if nothing is hidden.
     usable_from: SeqNo,
 }
 
@@ -165,7 +179,7 @@ impl<'a, 'w> Build<'a, 'w> {
             part_bytes,
             fill,
             misfits: Vec::new(),
-            is_outdated: false,
+            hidden: Vec::new(),
             usable_from: fill.seqno(),
         }
     }
@@ -361,14 +375,15 @@ impl<'a, 'w> Build<'a, 'w> {
                 continue;
             }
             let Some(expiry) = self.expiry_in(&now, before, old.key())? else { continue };
+            let hidden = || Hidden { entry: old.key().to_vec(), holder: before.to_vec() };
             let Some(after) = after else {
                 // The second document gave it up again, and its removal hides the entry.
-                self.is_outdated = true;
+                self.hidden.push(hidden());
                 continue;
             };
             let has_expired = |expiry: Option<Moment>| expiry.is_some_and(|at| now.has_expired(at));
             match self.expiry_in(&now, after, old.key())? {
-                None => self.is_outdated = true,
+                None => self.hidden.push(hidden()),
                 Some(_) if has_expired(expiry) => self.misfits.push(before.to_vec()),
                 Some(other) if has_expired(other) => self.misfits.push(after.to_vec()),
                 Some(_) => return Err(violation(self.owned, old.key(), after, before)),
@@ -389,6 +404,12 @@ impl<'a, 'w> Build<'a, 'w> {
         let entries = self.entries_of(key, &document)?;
         Ok(entries.iter().any(|(found, _)| found == entry).then_some(expiry))
     }
+}
+
+/// A unique entry that is missing, and the document that has it.
+struct Hidden {
+    entry: Vec<u8>,
+    holder: Vec<u8>,
 }
 
 /// An entry of a unique index.

@@ -60,7 +60,56 @@ impl Changes {
         new: Option<Stated<'_>>,
     ) -> Result<()> {
         let set = owner.owned_set();
-        if has_unique(&set) {
+        self.note_written((owner, &set), key, old);
+        self.add_entries_of((owner, &set), key, old, new)
+    }
+
+    /// Adds a put of the unique `entry` of the document of `key` in `owner`, if it has it. The
+    /// document stays as it is.
+    ///
+    /// # Errors
+    /// Corruption.
+    pub(super) fn add_again(
+        &mut self,
+        owner: &Arc<KeyspaceCore>,
+        key: &[u8],
+        old: &StoredPut,
+        (core, index, entry): (&Arc<KeyspaceCore>, &IndexState, &[u8]),
+    ) -> Result<()> {
+        let Some(bytes) = old.value.as_deref() else { return Ok(()) };
+        let Some(documents) = owner.attachment().downcast_ref::<Documents>() else {
+            return Ok(());
+        };
+        let root = root((bytes, None), documents).map_err(|malformed| corrupt(owner, malformed))?;
+        let entries = match Entries::of(&index.definition, &root, key) {
+            Ok(entries) => entries,
+            Err(Refusal::Malformed(malformed)) => return Err(corrupt(owner, malformed)),
+            // It has no entries by now.
+            Err(Refusal::Unfit(_)) => return Ok(()),
+        };
+        let Some((found, flags)) = entries.iter().find(|(found, _)| *found == entry) else {
+            return Ok(());
+        };
+        self.note_written((owner, &owner.owned_set()), key, old);
+        let mut value = Vec::new();
+        value_of(&index.definition, flags, key, &mut value);
+        self.list.push(EntryWrite {
+            core: Arc::clone(core),
+            key: found.to_vec(),
+            put: Some((value, old.expiry)),
+            primary_key: key.to_vec(),
+        });
+        Ok(())
+    }
+
+    /// Notes the document of `key`, and its newest write, if it must be locked with unique values.
+    fn note_written(
+        &mut self,
+        (owner, set): (&Arc<KeyspaceCore>, &OwnedSet),
+        key: &[u8],
+        old: &StoredPut,
+    ) {
+        if has_unique(set) {
             let known = self.owners.iter().find(|(known, _)| known.id() == owner.id());
             let expires = known.map_or_else(|| owner.expires(), |(_, expires)| *expires);
             if known.is_none() {
@@ -70,7 +119,6 @@ impl Changes {
                 self.written.insert(place(owner, key), old.seqno);
             }
         }
-        self.add_entries_of((owner, &set), key, old, new)
     }
 
     fn add_entries_of(
@@ -326,8 +374,8 @@ pub(super) fn has_unique(set: &OwnedSet) -> bool {
     indexes.any(|index| index.definition.is_unique)
 }
 
-/// The puts of a batch whose expiry a date in the document has decided when the batch was filled:
-/// of each key the last one, its expiry, and the one that the caller gave.
+/// The puts of a batch from the first one on whose expiry a date in the document has decided when
+/// the batch was filled: of each key the last one, its expiry, and the one that the caller gave.
 #[derive(Default)]
 struct Dated(BTreeMap<Place, (Option<Moment>, Option<Moment>)>);
 

@@ -5,6 +5,7 @@ use super::blind::is_blind;
 use super::changes::{Changes, Stated, expiry_by_date};
 use crate::collection::stored::Stored;
 use crate::collection::write::Rewrite;
+use crate::index::IndexState;
 use flagstone_base::{Error, ErrorKind, KeyRange, Kind, Moment, Result};
 use flagstone_engine::{
     Batch, Durability, Effect, Engine, HeldBatch, KeyspaceCore, OP_OVERHEAD, StoredPut, Ticket,
@@ -148,6 +149,7 @@ fn change(
 }
 
 /// Adds a write to `batch`, with the expiry that the date in its document says, if a date decides.
+/// A batch that has such a put notes what all later ones were given.
 pub(in crate::collection) fn push_dated(
     stored: &Stored,
     batch: &mut Batch,
@@ -155,7 +157,7 @@ pub(in crate::collection) fn push_dated(
     (effect, value): (Effect, &[u8]),
 ) -> Result<()> {
     let core = stored.bytes();
-    if effect.kind() != Kind::Put || !stored.is_indexed() {
+    if effect.kind() != Kind::Put || !(stored.is_indexed() || batch.is_dated()) {
         return batch.push(core, effect, key, value);
     }
     let given = effect.expiry();
@@ -188,6 +190,34 @@ pub(super) fn apply_dates(stored: &Stored) -> Result<()> {
         ticket.map_or(Ok(()), |ticket| ticket.wait())?;
     }
     Ok(())
+}
+
+/// Puts the unique `entry` of the document of the encoded `key` again, if the document still has
+/// it. Returns false if another document has the value, and that of `key` has expired.
+///
+/// # Errors
+/// Duplicate if both have it.
+pub(super) fn restore_entry(
+    stored: &Stored,
+    (owned, index): (&Arc<KeyspaceCore>, &IndexState),
+    key: &[u8],
+    entry: &[u8],
+) -> Result<bool> {
+    let (core, engine) = (stored.bytes(), stored.engine());
+    let mut has_expired = false;
+    let hold = engine.hold(Batch::default()).key(core, key);
+    let restored = hold.commit(|held| {
+        Changes::commit(held, &mut |changes, held| {
+            let old = held.get_stored(core, key)?;
+            has_expired = old.expiry.is_some_and(|at| at <= held.moment());
+            changes.add_again(core, key, &old, (owned, index, entry))
+        })
+    });
+    match restored {
+        Ok((ticket, ())) => ticket.map_or(Ok(()), |ticket| ticket.wait()).map(|()| true),
+        Err(error) if error.kind() == ErrorKind::Duplicate && has_expired => Ok(false),
+        Err(error) => Err(error),
+    }
 }
 
 /// Removes the document of the encoded `key` if it has expired.

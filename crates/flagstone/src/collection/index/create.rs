@@ -110,27 +110,48 @@ pub(in crate::collection) fn create(
     watch: Watch<'_>,
 ) -> Result<bool> {
     let definition = Definition::new(name, index)?;
-    let (owned, is_new) = match find(stored, name) {
-        None => match create_empty(stored, &definition) {
-            Ok(owned) => (owned, true),
-            // Another call may have created it since this one looked.
-            Err(error) => (same(find(stored, name).ok_or(error)?, &definition)?, false),
-        },
-        Some(owned) => (same(owned, &definition)?, false),
-    };
-    if index_of(&owned).is_some_and(|index| index.usable_from().is_some()) {
-        return Ok(true);
-    }
-    let built = build_alone(stored, (&owned, is_new), part_bytes, watch)?;
-    if !is_kept(&built, is_new) {
-        // This index, not another one that has got its name meanwhile.
-        let dropped = stored.engine().drop_owned(stored.bytes(), |one| one.id() == owned.id());
-        // The first error is the one that says what is wrong.
-        if built.is_ok() {
-            dropped?;
+    loop {
+        let (owned, is_new) = found_or_empty(stored, &definition)?;
+        let Some(index) = index_of(&owned) else { return Err(no_index(&owned)) };
+        if index.usable_from().is_some() {
+            return Ok(true);
         }
+        // Held until a build that fails has dropped the index: another call that wants the same one
+        // would complete it in between, and lose it.
+        let _building = index.begin_build()?;
+        if find(stored, name).is_none_or(|one| one.id() != owned.id()) {
+            // Another call has dropped it since this one looked.
+            continue;
+        }
+        if index.usable_from().is_some() {
+            // Another call has completed it since this one looked.
+            return Ok(true);
+        }
+        let prepared = prepare(stored, (&owned, index), is_new);
+        let built = prepared.and_then(|()| build(stored, (&owned, index), part_bytes, watch));
+        if !is_kept(&built, is_new) {
+            // This index, not another one that has got its name meanwhile.
+            let dropped = stored.engine().drop_owned(stored.bytes(), |one| one.id() == owned.id());
+            // The first error is the one that says what is wrong.
+            if built.is_ok() {
+                dropped?;
+            }
+        }
+        return built;
     }
-    built
+}
+
+/// Returns the index of this definition, and whether it is new.
+fn found_or_empty(stored: &Stored, definition: &Definition) -> Result<(Keyspace, bool)> {
+    let name = &definition.name;
+    if let Some(owned) = find(stored, name) {
+        return Ok((same(owned, definition)?, false));
+    }
+    match create_empty(stored, definition) {
+        Ok(owned) => Ok((owned, true)),
+        // Another call may have created it since this one looked.
+        Err(error) => Ok((same(find(stored, name).ok_or(error)?, definition)?, false)),
+    }
 }
 
 /// Returns whether an index stays after its build. A continued build that has failed for another
@@ -142,25 +163,6 @@ fn is_kept(built: &Result<bool>, is_new: bool) -> bool {
             !is_new && !matches!(error.kind(), ErrorKind::Duplicate | ErrorKind::InvalidInput)
         }
     }
-}
-
-/// Builds the index in `owned`. The outer error is that another call builds it.
-fn build_alone(
-    stored: &Stored,
-    (owned, is_new): (&Keyspace, bool),
-    part_bytes: Option<u64>,
-    watch: Watch<'_>,
-) -> Result<Result<bool>> {
-    let Some(index) = index_of(owned) else {
-        return Err(Error::invalid(format!("keyspace {:?} holds no index", owned.name())));
-    };
-    let _building = index.begin_build()?;
-    if index.usable_from().is_some() {
-        // Another call has completed it since this one looked.
-        return Ok(Ok(true));
-    }
-    let prepared = prepare(stored, (owned, index), is_new);
-    Ok(prepared.and_then(|()| build(stored, (owned, index), part_bytes, watch)))
 }
 
 /// Prepares the build of an index: what an earlier one has left, and the moments of documents.
@@ -192,12 +194,15 @@ fn create_empty(stored: &Stored, definition: &Definition) -> Result<Keyspace> {
     Ok(stored.engine().create_owned(stored.bytes(), &wanted)?.keyspace)
 }
 
+#[cold]
+fn no_index(owned: &Keyspace) -> Error {
+    Error::invalid(format!("keyspace {:?} holds no index", owned.name()))
+}
+
 /// Refuses an index that is there with another definition.
 fn same(owned: Keyspace, wanted: &Definition) -> Result<Keyspace> {
     let text = |definition: &Definition| encode_note(definition, &Status::default());
-    let Some(known) = index_of(&owned) else {
-        return Err(Error::invalid(format!("keyspace {:?} holds no index", owned.name())));
-    };
+    let Some(known) = index_of(&owned) else { return Err(no_index(&owned)) };
     if text(&known.definition)? == text(wanted)? {
         return Ok(owned);
     }

@@ -43,6 +43,21 @@ struct Claim {
     before: Option<SeqNo>,
 }
 
+/// A write of a document, with the changes of the indexes.
+struct DocumentWrite<'d> {
+    key: Vec<u8>,
+    effect: Effect,
+    bytes: &'d [u8],
+    list: Vec<EntryWrite>,
+}
+
+/// What one write of a document claims.
+struct Claims {
+    values: Vec<(Place, Claim)>,
+    /// The document itself, where those with unique values may expire.
+    document: Option<Claim>,
+}
+
 /// A transaction with what its commit does for indexes.
 pub(crate) struct Own<'t> {
     pub(crate) transaction: &'t mut Transaction,
@@ -80,19 +95,32 @@ impl Own<'_> {
             None => None,
         };
         changes.add(core, key, &old, stated)?;
-        let (mut list, unseen) = changes.into_parts();
-        self.remove_expired_holders(stored, &list)?;
+        let (list, unseen) = changes.into_parts();
         let effect = stated.map_or(Kind::Delete.into(), |(_, expiry)| Effect::put(expiry));
         let bytes = new.map_or(&b""[..], |(bytes, _)| bytes);
-        self.check_room(core, &list, key.len() + bytes.len())?;
-        let claims = self.claims_of(&mut list, key)?;
-        let document = match core.expires() && has_unique(&core.owned_set()) {
-            true => Some(self.claim(core, key)?),
-            false => None,
-        };
-        self.transaction.write(core, effect, key, bytes)?;
-        list.sort_by_key(|change| change.put.is_some());
-        for change in &list {
+        // All is checked before the first write: what is refused leaves nothing behind.
+        let mut writes = self.removals_of_expired_holders(stored, &list)?;
+        writes.push(DocumentWrite { key: key.to_vec(), effect, bytes, list });
+        self.check_room(core, &writes)?;
+        let checked: Vec<Claims> =
+            writes.iter_mut().map(|write| self.claims_of(core, write)).collect::<Result<_>>()?;
+        for (write, claims) in writes.into_iter().zip(checked) {
+            self.make(core, write, claims)?;
+        }
+        self.pending.get_or_insert_default().unseen.extend(unseen);
+        Ok(())
+    }
+
+    /// Makes a write that was checked.
+    fn make(
+        &mut self,
+        core: &Keyspace,
+        mut write: DocumentWrite<'_>,
+        claims: Claims,
+    ) -> Result<()> {
+        self.transaction.write(core, write.effect, &write.key, write.bytes)?;
+        write.list.sort_by_key(|change| change.put.is_some());
+        for change in &write.list {
             let (effect, value) = match &change.put {
                 None => (Kind::Delete.into(), &b""[..]),
                 Some((value, expiry)) => (Effect::put(*expiry), value.as_slice()),
@@ -100,13 +128,12 @@ impl Own<'_> {
             self.transaction.write(&change.core, effect, &change.key, value)?;
         }
         let pending = self.pending.get_or_insert_default();
-        for (place, claim) in claims {
+        for (place, claim) in claims.values {
             pending.claims.entry(place).or_insert(claim);
         }
-        if let Some(document) = document {
-            pending.documents.entry((core.id().0, key.to_vec())).or_insert(document);
+        if let Some(document) = claims.document {
+            pending.documents.entry((core.id().0, write.key)).or_insert(document);
         }
-        pending.unseen.extend(unseen);
         Ok(())
     }
 
@@ -164,9 +191,14 @@ impl Own<'_> {
         Ok(true)
     }
 
-    /// Removes the documents that have expired and have a unique value that `list` gives to another
-    /// one.
-    fn remove_expired_holders(&mut self, stored: &Stored, list: &[EntryWrite]) -> Result<()> {
+    /// Returns the removals of the documents that have expired and have a unique value that `list`
+    /// gives to another one.
+    fn removals_of_expired_holders(
+        &self,
+        stored: &Stored,
+        list: &[EntryWrite],
+    ) -> Result<Vec<DocumentWrite<'static>>> {
+        let mut removals: Vec<DocumentWrite<'_>> = Vec::new();
         for change in list.iter().filter(|change| !change.primary_key.is_empty()) {
             if change.put.is_none() || !change.core.expires() {
                 continue;
@@ -174,21 +206,23 @@ impl Own<'_> {
             let found = self.transaction.get_stored(&change.core, &change.key)?.value;
             let Some(holder) = found.as_deref().and_then(holder) else { continue };
             if holder == change.primary_key
+                || removals.iter().any(|removal| removal.key == holder)
                 || self.transaction.get(&change.core, &change.key)?.is_some()
                 || self.transaction.get(stored.bytes(), holder)?.is_some()
             {
                 continue;
             }
             let old = self.transaction.get_stored(stored.bytes(), holder)?;
-            let mut removal = Changes::default();
-            removal.add(stored.bytes(), holder, &old, None)?;
+            let mut changes = Changes::default();
+            changes.add(stored.bytes(), holder, &old, None)?;
             // The entry may be one of an earlier document, which was removed from tables before it.
             let has_it = |of: &EntryWrite| of.core.id() == change.core.id() && of.key == change.key;
-            if removal.list.iter().any(has_it) {
-                self.write(stored, holder, None)?;
+            if changes.list.iter().any(has_it) {
+                let (effect, list) = (Kind::Delete.into(), changes.into_parts().0);
+                removals.push(DocumentWrite { key: holder.to_vec(), effect, bytes: b"", list });
             }
         }
-        Ok(())
+        Ok(removals)
     }
 
     /// Notes with which indexes the writes to `core` are prepared.
@@ -200,13 +234,17 @@ impl Own<'_> {
         }
     }
 
-    /// Refuses a write that, with those of its indexes, takes more than a transaction may have.
-    fn check_room(&self, core: &Keyspace, list: &[EntryWrite], document: usize) -> Result<()> {
+    /// Refuses writes that, with those of their indexes, take more than a transaction may have.
+    fn check_room(&self, core: &Keyspace, writes: &[DocumentWrite<'_>]) -> Result<()> {
         let entry = |change: &EntryWrite| {
             let value = change.put.as_ref().map_or(0, |(value, _)| value.len());
             change.key.len() + value + OP_OVERHEAD
         };
-        let more: usize = list.iter().map(entry).sum::<usize>() + document + OP_OVERHEAD;
+        let document = |write: &DocumentWrite<'_>| {
+            let entries: usize = write.list.iter().map(entry).sum();
+            entries + write.key.len() + write.bytes.len() + OP_OVERHEAD
+        };
+        let more: usize = writes.iter().map(document).sum();
         let (bytes, most) = (self.transaction.bytes() + more, core.batch_bytes_max());
         if bytes as u64 <= most {
             return Ok(());
@@ -217,10 +255,11 @@ impl Own<'_> {
         )))
     }
 
-    /// Returns the claims of unique values among `list`, the changes of the document `key`. Drops
+    /// Returns the claims of a write. Refuses unique values that another document has. Drops
     /// removals of entries that another document holds, as [`super::unique::check`] does.
-    fn claims_of(&self, list: &mut Vec<EntryWrite>, key: &[u8]) -> Result<Vec<(Place, Claim)>> {
-        let mut claims = Vec::new();
+    fn claims_of(&self, core: &Keyspace, write: &mut DocumentWrite<'_>) -> Result<Claims> {
+        let (key, list) = (write.key.as_slice(), &mut write.list);
+        let mut values = Vec::new();
         for change in std::mem::take(list) {
             if change.primary_key.is_empty() {
                 list.push(change);
@@ -239,10 +278,14 @@ impl Own<'_> {
                 continue;
             }
             let claim = self.claim(&change.core, &change.key)?;
-            claims.push(((change.core.id().0, change.key.clone()), claim));
+            values.push(((change.core.id().0, change.key.clone()), claim));
             list.push(change);
         }
-        Ok(claims)
+        let document = match core.expires() && has_unique(&core.owned_set()) {
+            true => Some(self.claim(core, key)?),
+            false => None,
+        };
+        Ok(Claims { values, document })
     }
 
     fn claim(&self, core: &Arc<KeyspaceCore>, key: &[u8]) -> Result<Claim> {

@@ -218,3 +218,42 @@ fn a_drop_of_an_index_drops_indexes_alone() {
     documents.keep_old_documents(false).unwrap();
     assert_eq!(documents.indexes().len(), 1);
 }
+
+/// A second call for the same index began to build it when the first one had given the build up and
+/// had not dropped the index yet. It got Ok, and then the first call dropped what it had built; or
+/// it failed since the keyspace was dropped.
+#[test]
+fn an_index_that_another_call_has_completed_outlives_a_cancelled_build_of_it() {
+    let world = World::new(1);
+    let db = threaded(&world, small());
+    for round in 0..60 {
+        let documents = db.collection(&format!("documents {round}")).unwrap();
+        documents.put_json("a", r#"{"n":1}"#).unwrap();
+        let index = || Index::on("n").unique();
+        let is_begun = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let second = scope.spawn(|| {
+                while !is_begun.load(Ordering::Relaxed) {
+                    std::thread::yield_now();
+                }
+                loop {
+                    match documents.create_index("by_n", index()) {
+                        Err(error) if error.kind() == ErrorKind::Busy => {}
+                        done => break done,
+                    }
+                }
+            });
+            let first = documents.create_index_with("by_n", index(), |_progress| {
+                is_begun.store(true, Ordering::Relaxed);
+                ControlFlow::Break(())
+            });
+            assert!(first.unwrap().is_break());
+            second.join().unwrap().unwrap();
+        });
+        assert_eq!(documents.indexes().len(), 1, "round {round}");
+        let refused = documents.put_json("b", r#"{"n":1}"#).unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::Duplicate);
+        documents.verify_indexes().unwrap();
+    }
+    db.close().unwrap();
+}

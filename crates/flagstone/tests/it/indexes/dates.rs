@@ -257,3 +257,28 @@ fn a_batch_that_is_committed_after_the_drop_of_the_index_keeps_the_moments_that_
         session.db.verify().unwrap();
     }
 }
+
+/// The second put of a key was given the moment that its date had set for the first one. After the
+/// drop of the index it was taken for the first one, and got what that was given: it lasted.
+#[test]
+fn a_moment_that_is_given_counts_also_if_it_is_that_of_the_date_of_an_earlier_put() {
+    for drops_first in [false, true] {
+        let session = open(&World::new(1), &small());
+        let users = session.db.collection("users").unwrap();
+        users.create_index("by_at", by_date()).unwrap();
+        let now = seconds(&session);
+        let moment = Moment::from_millis((now + HOUR) * 1000);
+        let mut batch = session.db.batch();
+        batch.put_value(&users, "a", &doc!({ "at": (now) })).unwrap();
+        if drops_first {
+            users.drop_index("by_at").unwrap();
+        }
+        let expiring = EntryOptions::new().expires(moment);
+        batch.put_value_with(&users, "a", &doc!({ "n": 2 }), expiring).unwrap();
+        if !drops_first {
+            users.drop_index("by_at").unwrap();
+        }
+        session.db.commit(batch).unwrap();
+        assert_eq!(users.expiry("a").unwrap(), Some(moment), "the drop first: {drops_first}");
+    }
+}

@@ -1,8 +1,9 @@
 //! Unique indexes: no two documents have one value, in single writes, batches and transactions.
 
-use crate::support::{open, small, threaded};
+use crate::support::{open, small, small_with, threaded};
 use flagstone::{
-    Batch, Collection, Database, EntryOptions, ErrorKind, Hint, Index, Patch, Result, doc,
+    Batch, Collection, Database, Durability, EntryOptions, ErrorKind, Hint, Index, Patch, Result,
+    doc,
 };
 use flagstone_testkit::World;
 use std::ops::ControlFlow;
@@ -304,4 +305,68 @@ fn a_renewed_document_is_not_removed_for_one_that_takes_its_value() {
     }
     users.verify_indexes().unwrap();
     db.close().unwrap();
+}
+
+/// Each round of the build met a value that had just been given and taken back, and began again: it
+/// ended when the writer did.
+#[test]
+fn a_unique_build_beside_a_writer_that_gives_and_takes_back_all_the_time_ends() {
+    for expires in [false, true] {
+        let session = open(&World::new(1), &small());
+        let users = session.db.collection("users").unwrap();
+        let far = expires.then(|| session.db.now().after(Duration::from_secs(1000)));
+        for n in 0..100 {
+            let options = far.map_or_else(EntryOptions::new, |at| EntryOptions::new().expires(at));
+            users.put_value_with(n, &doc!({ "email": n }), options).unwrap();
+        }
+        let mut rounds = 0;
+        let built = users.create_index_with("by_email", Index::on("email").unique(), |progress| {
+            let is_read = progress.entries_written == 0;
+            rounds += usize::from(is_read && progress.documents == 1);
+            assert!(rounds < 5, "the build begins again and again");
+            for n in 0..3 {
+                let _refused = users.put_value("x", &doc!({ "email": n }));
+                users.put_value("x", &doc!({ "email": "x" })).unwrap();
+            }
+            ControlFlow::Continue(())
+        });
+        assert!(built.unwrap().is_continue());
+        assert_eq!(rounds, 1);
+        users.verify_indexes().unwrap();
+        for n in 0..3 {
+            let refused = users.put_value("y", &doc!({ "email": n })).unwrap_err();
+            assert_eq!(refused.kind(), ErrorKind::Duplicate);
+            let found = users.find(&format!(r#"{{"email":{n}}}"#)).hint(Hint::index("by_email"));
+            assert_eq!(found.count().unwrap(), 1);
+        }
+        session.db.verify().unwrap();
+    }
+}
+
+/// What was put again is there after a power cut, as the note that the index is complete.
+#[test]
+fn an_entry_that_a_build_puts_again_survives_a_power_cut() {
+    for durability in [Durability::None, Durability::Buffered, Durability::Group] {
+        let world = World::new(1);
+        let session = open(&world, &small_with(durability));
+        let users = session.db.collection("users").unwrap();
+        users.put_json(1, r#"{"email":"a"}"#).unwrap();
+        let mut has_written = false;
+        let built = users.create_index_with("by_email", Index::on("email").unique(), |_progress| {
+            if !std::mem::replace(&mut has_written, true) {
+                users.put_json(2, r#"{"email":"a"}"#).unwrap();
+                users.put_json(2, r#"{"email":"b"}"#).unwrap();
+            }
+            ControlFlow::Continue(())
+        });
+        assert!(built.unwrap().is_continue());
+        let world = world.after_power_cut(4);
+        drop((users, session));
+        let session = open(&world, &small_with(durability));
+        let users = session.db.collection("users").unwrap();
+        assert!(users.indexes()[0].is_ready);
+        users.verify_indexes().unwrap();
+        let refused = users.put_json(3, r#"{"email":"a"}"#).unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::Duplicate);
+    }
 }

@@ -342,3 +342,46 @@ fn a_patch_in_a_transaction_of_what_has_expired_leaves_documents_and_entries_as_
     c.verify_indexes().unwrap();
     assert_eq!(c.get("a").unwrap().map(|a| a.int("n")), Some(Some(2)));
 }
+
+/// The put was refused for its second value when the removal of the document that had expired, and
+/// had its first one, was already in the transaction: its commit removed that document for nothing.
+#[test]
+fn a_put_that_is_refused_leaves_no_removal_of_what_has_expired() {
+    let world = World::new(1);
+    world.clock.set_wall(100 * DAY);
+    let session = open(&world, &small());
+    let c = session.db.collection("c").unwrap();
+    c.create_index("u", Index::on("u").unique().sparse()).unwrap();
+    c.create_index("w", Index::on("w").unique().sparse()).unwrap();
+    let in_a_day = EntryOptions::new().expires(session.db.now().after(DAY));
+    c.put_json_with("holder", r#"{"u":1}"#, in_a_day).unwrap();
+    c.put_json("lives", r#"{"w":2}"#).unwrap();
+    world.clock.set_wall(107 * DAY);
+    let mut tx = session.db.begin().unwrap();
+    let refused = tx.put_json(&c, "new", r#"{"u":1,"w":2}"#).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Duplicate);
+    assert!(tx.is_empty());
+    tx.put_json(&c, "other", r#"{"u":3}"#).unwrap();
+    tx.commit().unwrap();
+    drop(c);
+    session.db.close().unwrap();
+    world.clock.set_wall(100 * DAY + Duration::from_secs(60));
+    let session = open(&world, &small());
+    let c = session.db.collection("c").unwrap();
+    assert!(c.get("holder").unwrap().is_some(), "what counted as expired is back");
+    c.verify_indexes().unwrap();
+    // A put that is not refused takes both values of one document, which is removed once.
+    c.put_json_with("both", r#"{"u":5,"w":6}"#, in_a_day).unwrap();
+    world.clock.set_wall(107 * DAY);
+    let mut tx = session.db.begin().unwrap();
+    tx.put_json(&c, "new", r#"{"u":[1,5],"w":6}"#).unwrap();
+    tx.commit().unwrap();
+    drop(c);
+    session.db.close().unwrap();
+    world.clock.set_wall(100 * DAY + Duration::from_secs(60));
+    let session = open(&world, &small());
+    let c = session.db.collection("c").unwrap();
+    c.verify_indexes().unwrap();
+    let keys: Vec<String> = c.scan_all().map(|entry| entry.unwrap().0.to_string()).collect();
+    assert_eq!(keys, ["\"lives\"", "\"new\"", "\"other\""]);
+}
