@@ -69,6 +69,7 @@ impl Scratch {
     /// Closed.
     pub fn create(&self) -> Result<(ScratchFile, Box<dyn WriteFile>)> {
         self.health.check_open()?;
+        self.setup.guard.check_process()?;
         let (disk, dir) = match &self.setup.scratch_dir {
             Some(dir) => self.take(dir)?,
             None if self.is_read_only => {

@@ -1,11 +1,11 @@
 //! The lock of a directory: an advisory lock of a file in it.
 
 use super::file::failed;
-use super::forked::ClosedInChild;
 use super::held::{FileId, HeldByOs};
 use super::holder;
 use super::place::Place;
 use crate::disk::{DiskLock, LockMode};
+use crate::forks::{ClosedInChild, Origin};
 use flagstone_base::{Error, ErrorKind, Result};
 use rustix::fs::{AtFlags, FlockOperation, OFlags, flock, fstat, statat};
 use rustix::io::Errno;
@@ -18,7 +18,7 @@ const TRIES: usize = 10;
 /// A held lock.
 struct OsLock {
     locked: Option<Locked>,
-    process: u32,
+    origin: Origin,
     /// The file says who holds it.
     is_noted: bool,
     held: Option<HeldByOs>,
@@ -36,7 +36,7 @@ impl DiskLock for OsLock {}
 impl Drop for OsLock {
     fn drop(&mut self) {
         let Some(locked) = self.locked.take() else { return };
-        if std::process::id() != self.process {
+        if !self.origin.is_here() {
             return std::mem::forget(locked);
         }
         if let Some(held) = &self.held {
@@ -109,5 +109,5 @@ fn try_lock(place: &Place<'_>, mode: LockMode) -> Result<Option<OsLock>> {
     if let Some(held) = &held {
         held.dir.set_locked(Some((place.name, id)));
     }
-    Ok(Some(OsLock { locked: Some(locked), process: std::process::id(), is_noted, held }))
+    Ok(Some(OsLock { locked: Some(locked), origin: Origin::here(), is_noted, held }))
 }
