@@ -19,6 +19,8 @@ const TRIES: usize = 10;
 struct OsLock {
     locked: Option<Locked>,
     origin: Origin,
+    /// The file holds what flagstone does not write.
+    is_foreign: bool,
     /// The file says who holds it.
     is_noted: bool,
     held: Option<HeldByOs>,
@@ -31,7 +33,17 @@ struct Locked {
     file: File,
 }
 
-impl DiskLock for OsLock {}
+impl DiskLock for OsLock {
+    fn is_foreign(&self) -> bool {
+        self.is_foreign
+    }
+
+    fn unwatch(&self) {
+        if let Some(held) = &self.held {
+            held.dir.set_locked(None);
+        }
+    }
+}
 
 impl Drop for OsLock {
     fn drop(&mut self) {
@@ -39,9 +51,7 @@ impl Drop for OsLock {
         if !self.origin.is_here() {
             return std::mem::forget(locked);
         }
-        if let Some(held) = &self.held {
-            held.dir.set_locked(None);
-        }
+        self.unwatch();
         if self.is_noted {
             holder::clear(&locked.file);
         }
@@ -100,8 +110,9 @@ fn try_lock(place: &Place<'_>, mode: LockMode) -> Result<Option<OsLock>> {
     if !is_same {
         return Ok(None);
     }
-    // A file with other names may be anything.
-    let is_noted = mode == LockMode::Exclusive && stat.st_nlink == 1;
+    let is_foreign = !holder::is_ours(&locked.file);
+    // A file with other names may be anything, too.
+    let is_noted = mode == LockMode::Exclusive && stat.st_nlink == 1 && !is_foreign;
     if is_noted {
         holder::note(&locked.file);
     }
@@ -109,5 +120,5 @@ fn try_lock(place: &Place<'_>, mode: LockMode) -> Result<Option<OsLock>> {
     if let Some(held) = &held {
         held.dir.set_locked(Some((place.name, id)));
     }
-    Ok(Some(OsLock { locked: Some(locked), origin: Origin::here(), is_noted, held }))
+    Ok(Some(OsLock { locked: Some(locked), origin: Origin::here(), is_foreign, is_noted, held }))
 }
