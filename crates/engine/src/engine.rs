@@ -511,6 +511,7 @@ impl Engine {
     /// Errors that prevented a clean close; Closed if the database was closed already.
     pub fn close(self) -> Result<()> {
         let parts = self.parts();
+        parts.setup.guard.check_process()?;
         parts.health.check_may_wait("a close")?;
         let Some(closed) = crate::open::close(parts) else { return Err(parts.setup.closed()) };
         parts.health.tell(&Event::Closed { error: closed.as_ref().err().cloned() });

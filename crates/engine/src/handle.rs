@@ -39,6 +39,11 @@ impl Handle {
 
 impl Drop for Handle {
     fn drop(&mut self) {
+        if self.parts.setup.guard.is_forked() {
+            // The files are those of the parent, its threads are not here, and locks may be held
+            // for good. So nothing is closed, and no part is dropped.
+            return std::mem::forget(self.parts.clone());
+        }
         let inside = [Inside::Listener, Inside::Background];
         if self.parts.health.is_inside(&inside).is_none() {
             return close(&self.parts);

@@ -91,7 +91,7 @@ impl Health {
     #[inline]
     pub(crate) fn check_open_for_writing(&self) -> Result<()> {
         match self.state.load(Ordering::Acquire) {
-            OPEN => Ok(()),
+            OPEN if !self.setup.guard.is_forked() => Ok(()),
             state => Err(self.refusal(state)),
         }
     }
@@ -121,6 +121,8 @@ impl Health {
                 )
             }
             READ_ONLY => Error::invalid(format!("{dir} is open for reading only")),
+            // The state that a forked process has inherited.
+            OPEN => self.setup.guard.check_process().err().unwrap_or_else(|| self.setup.closed()),
             _ => self.setup.closed(),
         }
     }

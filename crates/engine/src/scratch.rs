@@ -3,12 +3,16 @@
 //! The files are in the directory of the database, whose open removes those that a crash left. With
 //! a scratch directory they are there instead. One open database uses a scratch directory at a
 //! time: the first file locks it. The open and the first file remove leftovers, and the close
-//! removes the lock file. The numbers of the files are random, so that a process that closes late
-//! removes no file of its successor.
+//! removes the lock file, unless it was there before for something else. The numbers of the files
+//! are random, so that a process that closes late removes no file of its successor.
+//!
+//! Scratch directories are where cleaners of old files work. One that has removed the lock file
+//! ends no query: the next temporary file locks the directory again.
 
 use crate::health::Health;
 use crate::setup::Setup;
 use flagstone_base::{DatabaseId, Error, ErrorKind, Result};
+use flagstone_env::disk::check_own;
 use flagstone_env::names::{self, Name};
 use flagstone_env::sync::Mutex;
 use flagstone_env::{Disk, DiskLock, HeldDir, LockMode, ReadFile, WriteFile};
@@ -30,6 +34,8 @@ pub struct Scratch {
 struct TakenDir {
     held: HeldDir,
     lock: Box<dyn DiskLock>,
+    /// The lock file is not needed by anything else in the directory.
+    removes_lock: bool,
 }
 
 /// A temporary file. It is removed when this is dropped.
@@ -69,6 +75,7 @@ impl Scratch {
     /// Closed.
     pub fn create(&self) -> Result<(ScratchFile, Box<dyn WriteFile>)> {
         self.health.check_open()?;
+        self.setup.guard.check_process()?;
         let (disk, dir) = match &self.setup.scratch_dir {
             Some(dir) => self.take(dir)?,
             None if self.is_read_only => {
@@ -121,18 +128,23 @@ impl Scratch {
         }
     }
 
-    /// Locks the scratch directory and empties it, unless that was done before. Returns the disk
-    /// that holds it, and its path there.
+    /// Locks the scratch directory and empties it, unless that was done before. If the directory or
+    /// its lock file was removed since, it is only locked again: files in it may be in use. Returns
+    /// the disk that holds it, and its path there.
     fn take(&self, dir: &Path) -> Result<(Arc<dyn Disk>, PathBuf)> {
         let mut taken = self.taken.lock();
+        let is_lost = taken.as_ref().is_some_and(|taken| taken.held.guard.check().is_err());
+        if is_lost {
+            *taken = None;
+        }
         let TakenDir { held, .. } = match &mut *taken {
             Some(taken) => taken,
-            none => none.insert(self.lock_and_empty(dir)?),
+            none => none.insert(self.lock(dir, !is_lost)?),
         };
         Ok((Arc::clone(&held.disk), held.path.clone()))
     }
 
-    fn lock_and_empty(&self, dir: &Path) -> Result<TakenDir> {
+    fn lock(&self, dir: &Path, empties: bool) -> Result<TakenDir> {
         let disk = &*self.setup.environment.disk;
         if !disk.exists(dir)? {
             disk.create_dir(dir)?;
@@ -143,20 +155,27 @@ impl Scratch {
             let text = format!("{}: a scratch directory holds a database", dir.display());
             return Err(Error::invalid(text));
         }
-        let lock = disk.lock(&dir.join(names::LOCK), LockMode::Exclusive)?;
+        let path = dir.join(names::LOCK);
+        let had_lock = disk.exists(&path)?;
+        let lock = disk.lock(&path, LockMode::Exclusive)?;
+        check_own(&*lock, &path)?;
+        let mut removes_lock = true;
         for name in disk.list(dir)? {
-            if matches!(names::parse(&name), Name::Spill(_)) {
-                disk.remove(&dir.join(name))?;
+            match names::parse(&name) {
+                Name::Spill(_) if empties => disk.remove(&dir.join(name))?,
+                Name::Spill(_) | Name::Lock => {}
+                // Say a directory of backups, whose lock it is.
+                _ => removes_lock = !had_lock,
             }
         }
-        Ok(TakenDir { held, lock })
+        Ok(TakenDir { held, lock, removes_lock })
     }
 
     /// Removes what a killed process has left in the scratch directory, unless another database
     /// uses it. If that fails, the first file of a query says so.
     pub(crate) fn remove_leftovers(&self) {
         let Some(dir) = &self.setup.scratch_dir else { return };
-        let is_ours = |name: &String| matches!(names::parse(name), Name::Spill(_) | Name::Lock);
+        let is_ours = |name: &String| matches!(names::parse(name), Name::Spill(_));
         let found = self.setup.environment.disk.list(dir).unwrap_or_default();
         if found.iter().any(is_ours) && self.take(dir).is_ok() {
             self.unlock();
@@ -166,9 +185,13 @@ impl Scratch {
     /// Releases the scratch directory when the database is closed. Files that are still read keep
     /// their bytes until their last handle is dropped, even if a successor removes their names.
     pub(crate) fn unlock(&self) {
-        let Some(TakenDir { held, lock }) = self.taken.lock().take() else { return };
-        // While it is locked: a successor locks a file of its own.
-        let _left = held.disk.remove(&held.path.join(names::LOCK));
+        let Some(TakenDir { held, lock, removes_lock }) = self.taken.lock().take() else { return };
+        // Of a lost directory, the file may be that of a successor.
+        if removes_lock && held.guard.check().is_ok() {
+            lock.unwatch();
+            // While it is locked: a successor locks a file of its own.
+            let _left = held.disk.remove(&held.path.join(names::LOCK));
+        }
         drop(lock);
     }
 }
@@ -201,7 +224,7 @@ impl ScratchFile {
 impl Drop for ScratchFile {
     fn drop(&mut self) {
         // If this fails, the next open removes the file.
-        let _leftover = self.disk.remove(&self.path);
+        let _leftover = self.disk.remove_own(&self.path);
     }
 }
 

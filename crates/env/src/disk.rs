@@ -105,7 +105,16 @@ pub enum LockMode {
 }
 
 /// A held lock of a directory. Dropping it releases the lock.
-pub trait DiskLock: Send + Sync {}
+pub trait DiskLock: Send + Sync {
+    /// Returns whether the locked file holds what flagstone does not write into lock files. It is
+    /// then left as it is.
+    fn is_foreign(&self) -> bool {
+        false
+    }
+
+    /// From now on the guard of the directory does not miss the file: its holder removes it.
+    fn unwatch(&self) {}
+}
 
 /// A directory that is held: see [`Disk::hold`].
 pub struct HeldDir {
@@ -163,6 +172,12 @@ pub trait Disk: Send + Sync {
     /// Removes the name of a file.
     fn remove(&self, path: &Path) -> Result<()>;
 
+    /// Removes a file that only this process knows, by a random name. On a disk of the system that
+    /// works even in a held directory that is lost, but not in a forked process.
+    fn remove_own(&self, path: &Path) -> Result<()> {
+        self.remove(path)
+    }
+
     /// Creates a directory and its missing parents. Only their owner may use them.
     fn create_dir(&self, path: &Path) -> Result<()>;
 
@@ -203,6 +218,20 @@ pub fn lock_to_read(disk: &dyn Disk, path: &Path) -> Result<Option<Box<dyn DiskL
         Err(error) if is_impossible(&error) => Ok(None),
         Err(error) => Err(error),
     }
+}
+
+/// Refuses a locked file that is not one of flagstone, in a directory without a database.
+///
+/// # Errors
+/// InvalidInput.
+pub fn check_own(lock: &dyn DiskLock, path: &Path) -> Result<()> {
+    if !lock.is_foreign() {
+        return Ok(());
+    }
+    Err(Error::invalid(format!(
+        "{} is not a file of flagstone, which locks the file of that name: use another directory",
+        path.display()
+    )))
 }
 
 /// Reads a whole file of at most `limit` bytes.

@@ -6,6 +6,7 @@
 //! [`Disk::hold`](crate::Disk::hold)), so nothing is written elsewhere; the guard makes its holder
 //! say so.
 
+use crate::forks::Origin;
 use flagstone_base::{Error, ErrorKind, Result};
 use std::path::PathBuf;
 use std::sync::OnceLock;
@@ -20,6 +21,7 @@ type Tell = Box<dyn Fn(&Error) + Send + Sync>;
 /// The guard of a held directory.
 pub struct DirGuard {
     path: PathBuf,
+    origin: Origin,
     look: Look,
     appends: AtomicU32,
     lost: OnceLock<Error>,
@@ -34,15 +36,43 @@ impl DirGuard {
         look: impl Fn() -> Option<String> + Send + Sync + 'static,
     ) -> Self {
         let (lost, tell) = (OnceLock::new(), OnceLock::new());
-        Self { path, look: Box::new(look), appends: AtomicU32::new(0), lost, tell }
+        let origin = Origin::here();
+        Self { path, origin, look: Box::new(look), appends: AtomicU32::new(0), lost, tell }
+    }
+
+    /// Returns whether this process was forked after the directory was opened. It has no lock then:
+    /// only its parent may write.
+    #[inline]
+    pub fn is_forked(&self) -> bool {
+        !self.origin.is_here()
+    }
+
+    /// Refuses a process that was forked after the directory was opened.
+    ///
+    /// # Errors
+    /// InvalidInput.
+    #[inline]
+    pub fn check_process(&self) -> Result<()> {
+        if self.is_forked() { Err(self.forked()) } else { Ok(()) }
+    }
+
+    #[cold]
+    fn forked(&self) -> Error {
+        Error::invalid(format!(
+            "{}: this process was forked after the directory was opened: the child must open it \
+             again",
+            self.path.display()
+        ))
     }
 
     /// Looks whether the path still leads to the directory, and its lock file is still the one that
     /// was locked. Once it does not, it never does again.
     ///
     /// # Errors
-    /// Io when the directory or its lock file was moved, removed or replaced.
+    /// Io when the directory or its lock file was moved, removed or replaced; InvalidInput in a
+    /// process that was forked since.
     pub fn check(&self) -> Result<()> {
+        self.check_process()?;
         if let Some(lost) = self.lost.get() {
             return Err(lost.clone());
         }
@@ -60,12 +90,12 @@ impl DirGuard {
         Err(self.lost.get().cloned().unwrap_or(lost))
     }
 
-    /// As [`DirGuard::check`], at one in so many appends.
+    /// As [`DirGuard::check`], at one in so many appends. A forked process is refused at each.
     #[inline]
     pub(crate) fn check_at_append(&self) -> Result<()> {
         match self.appends.fetch_add(1, Ordering::Relaxed) % APPENDS_BETWEEN_LOOKS {
             0 => self.check(),
-            _ => Ok(()),
+            _ => self.check_process(),
         }
     }
 

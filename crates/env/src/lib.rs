@@ -5,6 +5,7 @@
 //! the ground up.
 
 pub mod clock;
+mod forks;
 mod guard;
 
 pub mod disk;

@@ -18,6 +18,8 @@ use std::time::Duration;
 #[derive(Clone)]
 pub struct Backups {
     dir: PathBuf,
+    /// Why a relative path has no meaning, if so: each call says so.
+    lost: Option<Error>,
     disk: Arc<dyn Disk>,
 }
 
@@ -49,10 +51,17 @@ impl Backups {
     /// Returns the backups in `dir` on another disk, for tests.
     #[doc(hidden)]
     pub fn on_disk(dir: impl AsRef<Path>, disk: Arc<dyn Disk>) -> Self {
-        // A relative path means what it means now. If even the current directory is gone, the first
+        // A relative path means what it means now. If even the current directory is gone, each
         // call says so.
-        let dir = dir.as_ref();
-        Self { dir: disk.absolute(dir).unwrap_or_else(|_| dir.to_owned()), disk }
+        match disk.absolute(dir.as_ref()) {
+            Ok(dir) => Self { dir, lost: None, disk },
+            Err(error) => Self { dir: dir.as_ref().to_owned(), lost: Some(error), disk },
+        }
+    }
+
+    fn hold(&self) -> Result<HeldDir> {
+        self.lost.clone().map_or(Ok(()), Err)?;
+        self.disk.hold(&self.dir)
     }
 
     /// Returns the generations, oldest first.
@@ -60,7 +69,7 @@ impl Backups {
     /// # Errors
     /// Io when there is no such directory; Busy while a backup is being written there.
     pub fn list(&self) -> Result<Vec<BackupInfo>> {
-        let held = self.disk.hold(&self.dir)?;
+        let held = self.hold()?;
         let (_lock, folder) = open_to_read(&*held.disk, &held.path)?;
         let mut seen = BTreeSet::new();
         Ok(folder.generations.iter().map(|number| Self::info(&held, *number, &mut seen)).collect())
@@ -100,7 +109,7 @@ impl Backups {
     /// # Errors
     /// Io when there is no such directory; Busy while a backup is being written there.
     pub fn verify(&self) -> Result<BackupVerifyReport> {
-        let held = self.disk.hold(&self.dir)?;
+        let held = self.hold()?;
         verify(&*held.disk, &held.path)
     }
 
@@ -111,7 +120,7 @@ impl Backups {
     /// or reads the backups; Corruption when a generation that stays cannot be read: then no table
     /// is removed.
     pub fn keep(&self, newest: usize) -> Result<KeepReport> {
-        let held = self.disk.hold(&self.dir)?;
+        let held = self.hold()?;
         keep(&*held.disk, &held.path, newest)
     }
 
@@ -127,7 +136,7 @@ impl Backups {
         // Before anything else, lest a relative path change its meaning.
         let to = self.disk.absolute(to.as_ref())?;
         check_empty(&*self.disk, &to, WHAT)?;
-        let held = self.disk.hold(&self.dir)?;
+        let held = self.hold()?;
         restore(&*held.disk, &held.path, generation, &to)
     }
 }

@@ -6,8 +6,13 @@ use crate::parts::Parts;
 use flagstone_base::Result;
 
 /// Closes the database. Returns `None` if it is closed already. A poisoned database releases
-/// everything, too, and the error says why it could not keep what it had promised.
+/// everything, too, and the error says why it could not keep what it had promised. In a process
+/// that was forked since the open, it does nothing at all: the files are those of its parent, whose
+/// threads are not there to be waited for.
 pub(crate) fn close(parts: &Parts) -> Option<Result<()>> {
+    if let Err(forked) = parts.setup.guard.check_process() {
+        return Some(Err(forked));
+    }
     if parts.health.check_open_for_writing().is_ok() {
         // If the directory is lost, this poisons the database, which says so.
         let _lost = parts.setup.guard.check();

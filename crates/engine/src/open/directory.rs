@@ -3,7 +3,7 @@
 use crate::config::{Config, Environment};
 use crate::manifest::{Manifest, ManifestState};
 use flagstone_base::{Error, FileNumber, Result};
-use flagstone_env::disk::create_dir_synced;
+use flagstone_env::disk::{check_own, create_dir_synced};
 use flagstone_env::names::{self, FileKind, Name};
 use flagstone_env::{DirGuard, Disk, DiskLock, LockMode, lock_to_read};
 use std::collections::{BTreeSet, HashSet};
@@ -51,7 +51,14 @@ pub(super) fn hold_directory(config: Config, read_only: bool) -> Result<(Config,
     let path = dir.join(names::LOCK);
     let lock = match read_only {
         true => lock_to_read(disk, &path)?,
-        false => Some(disk.lock(&path, LockMode::Exclusive)?),
+        false => {
+            let lock = disk.lock(&path, LockMode::Exclusive)?;
+            // Beside a database a strange file is locked like any other, and stays as it is.
+            if !disk.exists(&dir.join(names::CURRENT))? {
+                check_own(&*lock, &path)?;
+            }
+            Some(lock)
+        }
     };
     let scratch_dir = config.scratch_dir.map(|dir| held.disk.absolute(&dir)).transpose()?;
     let environment = Environment { disk: held.disk, ..config.environment };

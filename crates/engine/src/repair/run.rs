@@ -31,7 +31,11 @@ use std::sync::Arc;
 /// damaged database before you repair it.
 #[must_use = "nothing is repaired until a destination is named"]
 pub struct Repair {
+    /// The path as it was given.
+    given: PathBuf,
+    /// The absolute path, and why there is none, if so.
     dir: PathBuf,
+    lost: Option<Error>,
     disk: Arc<dyn Disk>,
     folds: BTreeMap<u32, String>,
     contents: Arc<dyn ContentFactory>,
@@ -42,10 +46,28 @@ const WHAT: &str = "a repaired database";
 const ASIDE: &str = ".aside";
 
 impl Repair {
-    /// Returns a repair of the database in `dir`. Nothing is read yet.
+    /// Returns a repair of the database in `dir`. Nothing is read yet, but a relative path means
+    /// what it means now.
     pub fn of(dir: &Path, contents: Arc<dyn ContentFactory>) -> Self {
-        let disk = Arc::new(OsDisk);
-        Self { dir: dir.to_owned(), disk, folds: BTreeMap::new(), contents }
+        let (given, folds) = (dir.to_owned(), BTreeMap::new());
+        let repair = Self {
+            given,
+            dir: dir.to_owned(),
+            lost: None,
+            disk: Arc::new(OsDisk),
+            folds,
+            contents,
+        };
+        repair.located()
+    }
+
+    /// Finds the absolute path. If even the current directory is gone, the repair says so.
+    fn located(mut self) -> Self {
+        match self.disk.absolute(&self.given) {
+            Ok(dir) => (self.dir, self.lost) = (dir, None),
+            Err(error) => self.lost = Some(error),
+        }
+        self
     }
 
     /// Names the fold of the keyspace with number `keyspace`, for when the manifest does not tell
@@ -58,7 +80,7 @@ impl Repair {
     /// Uses another disk, for tests.
     pub fn on_disk(mut self, disk: Arc<dyn Disk>) -> Self {
         self.disk = disk;
-        self
+        self.located()
     }
 
     /// Writes the repaired database to `to`, which must be missing or empty. Whole tables are
@@ -97,18 +119,24 @@ impl Repair {
     /// # Errors
     /// As [`Repair::into_dir`].
     pub fn in_place(self) -> Result<RepairReport> {
+        self.check_located()?;
         if !self.disk.exists(&self.dir)? {
-            let text = format!("{}: there is nothing to repair", self.dir.display());
+            let text = format!("{}: there is nothing to repair", self.given.display());
             return Err(Error::invalid(text));
         }
-        let dir = self.dir.clone();
+        let dir = self.given.clone();
         let (original, held) = self.hold()?;
         let made = original.in_held(&held)?;
         Ok(RepairReport { dir, ..made })
     }
 
+    fn check_located(&self) -> Result<()> {
+        self.lost.clone().map_or(Ok(()), Err)
+    }
+
     /// The same repair of the directory itself, whatever happens to its path.
     fn hold(self) -> Result<(Self, HeldDir)> {
+        self.check_located()?;
         let held = self.disk.hold(&self.dir)?;
         let (dir, disk) = (held.path.clone(), Arc::clone(&held.disk));
         Ok((Self { dir, disk, ..self }, held))

@@ -203,13 +203,17 @@ struct MemLock {
     state: Arc<Mutex<DiskState>>,
 }
 
-impl DiskLock for MemLock {}
-
-impl Drop for MemLock {
-    fn drop(&mut self) {
+impl DiskLock for MemLock {
+    fn unwatch(&self) {
         if let Some(held) = &self.held {
             held.set_locked(None);
         }
+    }
+}
+
+impl Drop for MemLock {
+    fn drop(&mut self) {
+        self.unwatch();
         let locked = &mut self.state.lock().locked;
         match locked.get_mut(&id_of(&self.file)) {
             Some(holders) if *holders != EXCLUSIVE && *holders > 1 => *holders -= 1,

@@ -89,6 +89,10 @@ macro_rules! disk {
                 Place::of(self.held(), path).remove()
             }
 
+            fn remove_own(&self, path: &Path) -> Result<()> {
+                Place::of(self.held(), path).remove_own()
+            }
+
             fn create_dir(&self, path: &Path) -> Result<()> {
                 Place::of(self.held(), path).create_dir()
             }

@@ -63,6 +63,7 @@ impl WriteFile for OsWriteFile {
     }
 
     fn blank(&mut self, offset: u64, len: u64) -> Result<()> {
+        self.check_process()?;
         let blanked = self.file.metadata().and_then(|file| {
             let len = file.len().saturating_sub(offset).min(len);
             self.file.write_all_at(&vec![0; len as usize], offset)
@@ -85,6 +86,7 @@ impl WriteFile for OsWriteFile {
     }
 
     fn reserve(&mut self, len: u64) -> Result<()> {
+        self.check_process()?;
         match rustix::fs::fallocate(&self.file, FallocateFlags::KEEP_SIZE, 0, len) {
             Ok(()) | Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::NOSYS) => Ok(()),
             Err(errno) => Err(Error::io("reserve room for", &self.path, errno.into())),
@@ -113,6 +115,10 @@ impl OsWriteFile {
         let old_len = file.metadata().map_err(failed("examine", path))?.len();
         let path = path.to_owned();
         Ok(Self { file, path, position: 0, written_back: 0, old_len, whole_pages: 0, guard })
+    }
+
+    fn check_process(&self) -> Result<()> {
+        self.guard.as_ref().map_or(Ok(()), |guard| guard.check_process())
     }
 
     /// Writes `bytes`, then zeros up to `page_end`. To overwrite only a part of the last page, the

@@ -71,6 +71,10 @@ impl OpenDir {
         *self.locked.lock().unwrap_or_else(PoisonError::into_inner) = locked;
     }
 
+    fn locked(&self) -> Option<(PathBuf, FileId)> {
+        self.locked.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
     /// What has happened to the directory, if its path or its lock leads elsewhere. A path that
     /// cannot be followed, say because this process gave up the permission for it, proves nothing.
     fn what_happened(&self) -> Option<String> {
@@ -86,14 +90,18 @@ impl OpenDir {
                 None => found.to_owned(),
             });
         }
-        let locked = self.locked.lock().unwrap_or_else(PoisonError::into_inner);
-        let (name, id) = locked.as_ref()?;
-        let found = match statat(&self.descriptor, name, AtFlags::SYMLINK_NOFOLLOW) {
-            Ok(stat) if FileId::of(&stat) == *id => return None,
+        // A file system may take its time, so the mutex is not held meanwhile.
+        let (name, id) = self.locked()?;
+        let found = match statat(&self.descriptor, &name, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(stat) if FileId::of(&stat) == id => return None,
             Ok(_) => "was replaced",
             Err(Errno::NOENT) => "was removed",
             Err(_) => return None,
         };
+        // Its holder may have released it meanwhile, and removed it.
+        if self.locked().is_none_or(|(_, now)| now != id) {
+            return None;
+        }
         let name = name.display();
         Some(format!("its file {name} {found}, so another process may have opened it"))
     }

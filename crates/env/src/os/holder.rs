@@ -13,7 +13,7 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 
 /// The longest note that is read, and the longest name of a program.
-const NOTE_BYTES_MAX: usize = 128;
+const NOTE_BYTES_MAX: usize = 512;
 const NAME_CHARS_MAX: usize = 64;
 /// So many holders are named.
 const NAMED_MAX: usize = 3;
@@ -36,7 +36,18 @@ pub(super) fn note(file: &File) {
 
 /// Removes the note of this process.
 pub(super) fn clear(file: &File) {
-    let _hint = file.set_len(0);
+    if is_ours(file) {
+        let _hint = file.set_len(0);
+    }
+}
+
+/// Returns whether a file is empty or holds a note. No other one is written: it is only named like
+/// a lock file. After a power cut there may be zeros in the place of a note.
+pub(super) fn is_ours(file: &File) -> bool {
+    let mut bytes = [0; NOTE_BYTES_MAX + 1];
+    let Ok(read) = file.read_at(&mut bytes, 0) else { return false };
+    let is_short = read <= NOTE_BYTES_MAX;
+    is_short && (bytes.iter().all(|byte| *byte == 0) || noted(file).is_some())
 }
 
 /// Names the holders of the lock of `file`, as in "by process 4711 (python3.12)".
@@ -123,7 +134,9 @@ mod tests {
     fn a_note_is_read_back_and_anything_else_is_none() {
         let file = tempfile::tempfile().unwrap();
         assert_eq!(noted(&file), None);
+        assert!(is_ours(&file));
         note(&file);
+        assert!(is_ours(&file));
         let mine = noted(&file).unwrap();
         assert_eq!(mine.pid, std::process::id());
         clear(&file);
@@ -157,6 +170,8 @@ mod tests {
             file.set_len(0).unwrap();
             file.write_all_at(bytes, 0).unwrap();
             let id = FileId::of(&fstat(&file).unwrap());
+            assert!(!is_ours(&file));
+            clear(&file);
             let text = named(&file, Some(id));
             assert_eq!(text, "by another process, or another handle of this one");
         }

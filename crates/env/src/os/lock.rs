@@ -1,11 +1,11 @@
 //! The lock of a directory: an advisory lock of a file in it.
 
 use super::file::failed;
-use super::forked::ClosedInChild;
 use super::held::{FileId, HeldByOs};
 use super::holder;
 use super::place::Place;
 use crate::disk::{DiskLock, LockMode};
+use crate::forks::{ClosedInChild, Origin};
 use flagstone_base::{Error, ErrorKind, Result};
 use rustix::fs::{AtFlags, FlockOperation, OFlags, flock, fstat, statat};
 use rustix::io::Errno;
@@ -18,7 +18,9 @@ const TRIES: usize = 10;
 /// A held lock.
 struct OsLock {
     locked: Option<Locked>,
-    process: u32,
+    origin: Origin,
+    /// The file holds what flagstone does not write.
+    is_foreign: bool,
     /// The file says who holds it.
     is_noted: bool,
     held: Option<HeldByOs>,
@@ -31,17 +33,25 @@ struct Locked {
     file: File,
 }
 
-impl DiskLock for OsLock {}
+impl DiskLock for OsLock {
+    fn is_foreign(&self) -> bool {
+        self.is_foreign
+    }
+
+    fn unwatch(&self) {
+        if let Some(held) = &self.held {
+            held.dir.set_locked(None);
+        }
+    }
+}
 
 impl Drop for OsLock {
     fn drop(&mut self) {
         let Some(locked) = self.locked.take() else { return };
-        if std::process::id() != self.process {
+        if !self.origin.is_here() {
             return std::mem::forget(locked);
         }
-        if let Some(held) = &self.held {
-            held.dir.set_locked(None);
-        }
+        self.unwatch();
         if self.is_noted {
             holder::clear(&locked.file);
         }
@@ -100,8 +110,9 @@ fn try_lock(place: &Place<'_>, mode: LockMode) -> Result<Option<OsLock>> {
     if !is_same {
         return Ok(None);
     }
-    // A file with other names may be anything.
-    let is_noted = mode == LockMode::Exclusive && stat.st_nlink == 1;
+    let is_foreign = !holder::is_ours(&locked.file);
+    // A file with other names may be anything, too.
+    let is_noted = mode == LockMode::Exclusive && stat.st_nlink == 1 && !is_foreign;
     if is_noted {
         holder::note(&locked.file);
     }
@@ -109,5 +120,5 @@ fn try_lock(place: &Place<'_>, mode: LockMode) -> Result<Option<OsLock>> {
     if let Some(held) = &held {
         held.dir.set_locked(Some((place.name, id)));
     }
-    Ok(Some(OsLock { locked: Some(locked), process: std::process::id(), is_noted, held }))
+    Ok(Some(OsLock { locked: Some(locked), origin: Origin::here(), is_foreign, is_noted, held }))
 }

@@ -3,7 +3,6 @@
 mod process;
 
 mod file;
-mod forked;
 mod held;
 mod holder;
 mod place;

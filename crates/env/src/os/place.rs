@@ -106,6 +106,15 @@ impl<'a> Place<'a> {
 
     pub(super) fn remove(&self) -> Result<()> {
         self.check()?;
+        self.unlink()
+    }
+
+    pub(super) fn remove_own(&self) -> Result<()> {
+        self.held.map_or(Ok(()), |held| held.guard.check_process())?;
+        self.unlink()
+    }
+
+    fn unlink(&self) -> Result<()> {
         unlinkat(self.at, self.name, AtFlags::empty()).map_err(|errno| self.error("remove", errno))
     }
 

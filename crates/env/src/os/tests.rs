@@ -309,7 +309,7 @@ fn a_relative_path_means_what_it_meant_when_it_was_held() {
 
 #[expect(unsafe_code, reason = "a fork")]
 fn fork() -> i32 {
-    // SAFETY: the child only sleeps, and ends at once when it is killed.
+    // SAFETY: the child waits for no other thread, and ends without a return from the test.
     unsafe { libc::fork() }
 }
 
@@ -366,4 +366,78 @@ fn the_child_of_a_fork_does_not_keep_the_lock() {
         parent.wait().unwrap();
         locked.unwrap();
     }
+}
+
+/// Ends a forked child, which must not go on as the test program that it is a copy of.
+#[expect(unsafe_code, reason = "an exit without destructors")]
+fn exit_now(is_good: bool) -> ! {
+    // SAFETY: the call takes an integer and does not return.
+    unsafe { libc::_exit(i32::from(!is_good)) }
+}
+
+/// The status of a forked child that has ended: 0 for a good one.
+#[expect(unsafe_code, reason = "a wait")]
+fn wait_for(forked: i32) -> i32 {
+    let mut status = -1;
+    // SAFETY: the pointer is valid for the call.
+    assert_eq!(unsafe { libc::waitpid(forked, &raw mut status, 0) }, forked);
+    status
+}
+
+/// A forked child lost the lock of its parent but kept its files: it went on to append to them,
+/// beside whoever opened the directory next. And it knew itself by its number alone, which another
+/// process may have.
+#[test]
+fn the_child_of_a_fork_writes_and_removes_nothing() {
+    if let Some((_, dir)) = role() {
+        let held = OsDisk.hold(&dir).unwrap();
+        let (disk, path) = (&held.disk, |name: &str| held.path.join(name));
+        let lock = disk.lock(&path(LOCK), LockMode::Exclusive).unwrap();
+        let mut file = disk.create(&path("file")).unwrap();
+        let syncer = file.syncer().unwrap();
+        file.append(b"parent").unwrap();
+        let forked = fork();
+        if forked == 0 {
+            let tried = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+                for error in [
+                    file.append(b"child").err(),
+                    file.append(b"child").err(),
+                    file.blank(0, 6).err(),
+                    file.reserve(100).err(),
+                    file.sync().err(),
+                    syncer.sync().err(),
+                    disk.create(&path("new")).err(),
+                    disk.reuse(&path("file")).err(),
+                    disk.remove(&path("file")).err(),
+                    disk.rename(&path("file"), &path("new")).err(),
+                    held.guard.check().err(),
+                ] {
+                    let text = error.unwrap().to_string();
+                    assert!(text.contains("was forked after the directory was opened"), "{text}");
+                }
+                // This file has the number that the descriptor of the lock had.
+                let other = fs::File::open(path("file")).unwrap();
+                drop(lock);
+                assert_eq!(other.metadata().unwrap().len(), 6);
+                // What the child opens itself is its own.
+                let again = OsDisk.hold(&dir).unwrap();
+                again.guard.check().unwrap();
+                let busy = again.disk.lock(&path(LOCK), LockMode::Exclusive).err().unwrap();
+                assert_eq!(busy.kind(), ErrorKind::Busy);
+            }));
+            exit_now(tried.is_ok());
+        }
+        assert_eq!(wait_for(forked), 0);
+        file.append(b"!").unwrap();
+        assert_eq!(fs::read(path("file")).unwrap(), b"parent!");
+        let noted = fs::read_to_string(path(LOCK)).unwrap();
+        assert!(noted.starts_with(&format!("pid {}, ", std::process::id())), "{noted}");
+        assert!(OsDisk.lock(&path(LOCK), LockMode::Exclusive).is_err());
+        drop(lock);
+        OsDisk.lock(&path(LOCK), LockMode::Exclusive).unwrap();
+        return;
+    }
+    let dir = scratch();
+    let name = "the_child_of_a_fork_writes_and_removes_nothing";
+    assert!(child(name, "parent", dir.path()).status().unwrap().success());
 }

@@ -404,6 +404,50 @@ fn a_relative_path_means_what_it_meant_at_the_call() {
     fs::remove_dir("scratch").unwrap();
 }
 
+/// A repair used to follow its relative path when it was run, and one without a current directory
+/// kept it, as backups did: either worked on another directory after the next change.
+#[test]
+fn a_repair_and_backups_keep_what_a_relative_path_meant_when_they_were_made() {
+    let Some(dir) = std::env::var_os("FLAGSTONE_TEST_CWD") else {
+        let dir = tempfile::tempdir().unwrap();
+        let name = "a_repair_and_backups_keep_what_a_relative_path_meant_when_they_were_made";
+        return run_again_in(name, dir.path());
+    };
+    let outer = Path::new(&dir).canonicalize().unwrap();
+    for (name, key) in [("a", "in a"), ("b", "in b")] {
+        fs::create_dir(outer.join(name)).unwrap();
+        let db = Database::builder(outer.join(name).join("data")).options(small()).open().unwrap();
+        db.keyspace("kv").unwrap().put(key, "").unwrap();
+        db.backup(outer.join(name).join("backups")).unwrap();
+        db.close().unwrap();
+    }
+    let go = |to: &str| std::env::set_current_dir(outer.join(to)).unwrap();
+    go("a");
+    let (into_dir, in_place) = (Repair::of("data"), Repair::of("data"));
+    go("b");
+    into_dir.into_dir("repaired").unwrap();
+    let repaired = Database::open_read_only(outer.join("b/repaired")).unwrap();
+    assert!(repaired.existing_keyspace("kv").unwrap().unwrap().get("in a").unwrap().is_some());
+    let of_b = tree(&outer.join("b/data"));
+    in_place.in_place().unwrap();
+    assert_eq!(tree(&outer.join("b/data")), of_b);
+    // Without a current directory a relative path never means anything.
+    fs::create_dir(outer.join("gone")).unwrap();
+    go("gone");
+    fs::remove_dir(outer.join("gone")).unwrap();
+    let (into_dir, in_place) = (Repair::of("data"), Repair::of("data"));
+    let backups = Backups::in_dir("backups");
+    go("b");
+    into_dir.into_dir("again").unwrap_err();
+    in_place.in_place().unwrap_err();
+    backups.list().unwrap_err();
+    backups.verify().unwrap_err();
+    backups.keep(1).unwrap_err();
+    backups.restore(None, "again").unwrap_err();
+    assert!(!outer.join("b/again").exists());
+    assert_eq!(tree(&outer.join("b/data")), of_b);
+}
+
 #[test]
 fn a_directory_is_opened_once_by_whatever_path() {
     let outer = tempfile::tempdir().unwrap();
@@ -431,25 +475,118 @@ fn a_directory_is_opened_once_by_whatever_path() {
     assert!(second.existing_keyspace("k").unwrap().is_none());
 }
 
-/// The lock file names its holder, and what it holds does not matter.
+/// The lock file names its holder, and what it holds does not matter. What is no note stays.
 #[test]
 fn the_content_of_the_lock_file_does_not_matter() {
     let outer = tempfile::tempdir().unwrap();
     let data = outer.path().join("data");
     let lock = data.join(LOCK);
-    for content in [&b""[..], b"pid 1, program init\n", &[0xFF; 10_000], b"\x1b[31m\n\n"] {
-        fs::create_dir_all(&data).unwrap();
+    let open = || Database::builder(&data).options(small()).open().unwrap();
+    open().close().unwrap();
+    for content in [&b""[..], b"pid 1, program init\n", &[0; 30], &[0xFF; 10_000], b"\x1b[31m\n\n"]
+    {
+        let is_note = content.len() <= 30 && !content.starts_with(b"\x1b");
         fs::write(&lock, content).unwrap();
-        let db = Database::builder(&data).options(small()).open().unwrap();
-        let noted = fs::read_to_string(&lock).unwrap();
-        assert!(noted.starts_with(&format!("pid {}, program ", std::process::id())), "{noted}");
+        let db = open();
+        let found = fs::read(&lock).unwrap();
+        let noted = format!("pid {}, program ", std::process::id());
+        assert_eq!(found.starts_with(noted.as_bytes()), is_note);
+        assert!(is_note || found == content);
         fs::write(&lock, content).unwrap();
         let busy = Database::open(&data).unwrap_err();
         assert_eq!(busy.kind(), ErrorKind::Busy);
         assert!(busy.to_string().chars().all(|c| !c.is_control()), "{busy}");
         db.close().unwrap();
-        assert_eq!(fs::read(&lock).unwrap(), b"");
+        assert_eq!(fs::read(&lock).unwrap(), if is_note { b"" } else { content });
     }
+}
+
+/// A file of somebody else that is called LOCK used to be overwritten and emptied by an open, even
+/// by one that creates no database, and removed from a scratch directory.
+#[test]
+fn a_foreign_file_named_like_a_lock_is_refused_and_stays() {
+    let outer = tempfile::tempdir().unwrap();
+    let (there, data) = (outer.path().join("there"), outer.path().join("data"));
+    fs::create_dir(&there).unwrap();
+    for content in [&b"the lock of the shed\n"[..], &[0xFF; 10_000]] {
+        fs::write(there.join(LOCK), content).unwrap();
+        for creates in [true, false] {
+            let options = small().create_if_missing(creates);
+            let refused = Database::builder(&there).options(options).open().unwrap_err();
+            assert_eq!(refused.kind(), ErrorKind::InvalidInput);
+            assert!(refused.to_string().contains("LOCK is not a file of flagstone"), "{refused}");
+        }
+        Database::open_read_only(&there).unwrap_err();
+        let db = with_scratch(&data, &there);
+        let sorted = sorting(&db).map(drop).unwrap_err();
+        assert!(sorted.to_string().contains("LOCK is not a file of flagstone"), "{sorted}");
+        db.close().unwrap();
+        assert_eq!(fs::read(there.join(LOCK)).unwrap(), content);
+        assert_eq!(fs::read_dir(&there).unwrap().count(), 1);
+    }
+}
+
+/// A database whose scratch directory is this, with documents that `sorting` cannot sort in memory.
+fn with_scratch(data: &Path, scratch: &Path) -> Database {
+    let options = Options::new().memory_budget(4 << 20);
+    let db = Database::builder(data).options(options).scratch_dir(scratch).open().unwrap();
+    let documents = db.collection("documents").unwrap();
+    for n in 0..1000 {
+        let json = format!(r#"{{"n":{},"pad":"{}"}}"#, 1000 - n, "x".repeat(200));
+        documents.put_json(n, json).unwrap();
+    }
+    db
+}
+
+/// A sort that spills.
+fn sorting(db: &Database) -> Result<impl Iterator> {
+    db.collection("documents")?.find("{}").sort("n").memory(1 << 15).run()
+}
+
+fn spill_files(dir: &Path) -> usize {
+    let names = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().file_name());
+    names.filter(|name| matches!(parse(name.to_str().unwrap()), Name::Spill(_))).count()
+}
+
+#[test]
+fn a_directory_of_backups_that_is_used_for_temporary_files_keeps_its_lock() {
+    let outer = tempfile::tempdir().unwrap();
+    let (data, backups) = (outer.path().join("data"), outer.path().join("backups"));
+    let db = with_scratch(&data, &backups);
+    db.backup(&backups).unwrap();
+    assert!(backups.join(LOCK).exists());
+    assert_eq!(sorting(&db).unwrap().count(), 1000);
+    db.close().unwrap();
+    assert_eq!(spill_files(&backups), 0);
+    assert!(backups.join(LOCK).exists());
+    assert_eq!(Backups::in_dir(&backups).list().unwrap().len(), 1);
+}
+
+/// A cleaner of old files that removed the lock file of a scratch directory used to end all queries
+/// with temporary files until the database was opened again, and the files of the running ones
+/// stayed.
+#[test]
+fn a_scratch_directory_is_locked_again_when_a_cleaner_has_been_there() {
+    let outer = tempfile::tempdir().unwrap();
+    let (data, scratch) = (outer.path().join("data"), outer.path().join("scratch"));
+    let db = with_scratch(&data, &scratch);
+    let mut running = vec![sorting(&db).unwrap()];
+    assert!(spill_files(&scratch) > 0);
+    fs::remove_file(scratch.join(LOCK)).unwrap();
+    running.push(sorting(&db).unwrap());
+    assert!(scratch.join(LOCK).exists());
+    let other = with_scratch(&outer.path().join("other"), &scratch);
+    assert_eq!(sorting(&other).map(drop).unwrap_err().kind(), ErrorKind::Busy);
+    other.close().unwrap();
+    for sorted in running {
+        assert_eq!(sorted.count(), 1000);
+    }
+    assert_eq!(spill_files(&scratch), 0);
+    // Even the whole directory may go.
+    fs::remove_dir_all(&scratch).unwrap();
+    assert_eq!(sorting(&db).unwrap().count(), 1000);
+    db.close().unwrap();
+    assert_eq!(fs::read_dir(&scratch).unwrap().count(), 0);
 }
 
 #[test]

@@ -26,6 +26,8 @@ mod faults;
 #[cfg(feature = "serde")]
 mod fixtures;
 mod folds;
+#[cfg(unix)]
+mod forks;
 mod guide;
 mod indexes;
 mod ingest;
