@@ -107,6 +107,8 @@ fn marks(
         ("--mode", format!("{:?}", args.mode).to_lowercase()),
         ("--fields", args.fields.join(",")),
         ("--filter", args.filter.clone().unwrap_or_default()),
+        ("--ignore-blanks", args.ignore_blanks.to_string()),
+        ("--naive-utc", args.naive_utc.to_string()),
     ];
     // Rows have no place in the file, so the whole file must be the same.
     for path in &args.files {
@@ -268,6 +270,10 @@ impl LoadWatcher for File<'_, '_> {
             }
             false => Ok(()),
         }
+    }
+
+    fn is_told_in_order(&self) -> bool {
+        self.run.marks.is_some() && self.run.bad.are_copied()
     }
 
     fn mark(&mut self, batch: &mut Batch, row: u64) -> flagstone::Result<()> {
