@@ -128,6 +128,13 @@ pub trait LoadWatcher {
         Ok(())
     }
 
+    /// Returns whether [`refuse`](Self::refuse) and [`leave`](Self::leave) are called for a row
+    /// only when all rows before it are committed, if rows are inserted. A watcher that marks how
+    /// far its notes of such rows came needs it: none of them is then of a row after a mark.
+    fn is_told_in_order(&self) -> bool {
+        false
+    }
+
     /// Called before a batch is committed: with it all rows before `row` are loaded.
     ///
     /// # Errors
@@ -275,6 +282,7 @@ impl Load<'_> {
         if !is_of_rows(error.kind()) {
             return Err(error);
         }
+        self.commit_before()?;
         self.watcher.refuse(error, document)?;
         self.loaded.bad += 1;
         Ok(())
@@ -282,9 +290,18 @@ impl Load<'_> {
 
     /// Leaves out a row whose key exists.
     fn leave(&mut self, row: u64, document: &Value) -> Result<()> {
+        self.commit_before()?;
         self.watcher.leave(row, document)?;
         self.loaded.existing += 1;
         Ok(())
+    }
+
+    /// Commits the rows before one that is left out, if the watcher has to know of it after them.
+    fn commit_before(&mut self) -> Result<()> {
+        match self.options.mode == LoadMode::Insert && self.watcher.is_told_in_order() {
+            true => self.commit(),
+            false => Ok(()),
+        }
     }
 
     /// Adds a row to the batch, if the filter lets it pass.
@@ -381,7 +398,7 @@ impl Load<'_> {
 
     /// Writes a row by itself, or leaves it out.
     fn write_one(&mut self, row: u64, key: Value, document: &Value) -> Result<()> {
-        match self.written(key, document) {
+        match self.written(row, key, document) {
             Ok(true) => self.loaded.documents += 1,
             Ok(false) => self.leave(row, document)?,
             Err(error) => self.refuse(error.context(format!("row {row}")), Some(document))?,
@@ -389,8 +406,9 @@ impl Load<'_> {
         Ok(())
     }
 
-    /// Writes a document by itself. Returns whether it was written: its key may exist.
-    fn written(&self, key: Value, document: &Value) -> Result<bool> {
+    /// Writes a document by itself. Returns whether it was written: its key may exist. One that is
+    /// inserted has a mark of its own: a load that continues would take it for another's.
+    fn written(&mut self, row: u64, key: Value, document: &Value) -> Result<bool> {
         match self.options.mode {
             LoadMode::Merge => {
                 let patch = MergePatch::from_value(document.clone())?.upsert();
@@ -401,6 +419,7 @@ impl Load<'_> {
                 let mut batch = self.database.batch();
                 batch.put_value(self.collection, key.clone(), document)?;
                 batch.expect_no_document(self.collection, key)?;
+                self.watcher.mark(&mut batch, row + 1)?;
                 match self.database.commit(batch) {
                     Err(error) if error.kind() == ErrorKind::Conflict => return Ok(false),
                     committed => committed?,

@@ -3,7 +3,9 @@
 use crate::load::{LoadMode, LoadOptions, LoadWatcher, Loaded, load};
 use arrow_array::{ArrayRef, Int64Array, RecordBatch, RecordBatchIterator, StringArray};
 use flagstone::env::MemDisk;
-use flagstone::{Batch, Collection, Database, Environment, Error, Filter, Result, Value};
+use flagstone::{
+    Batch, Collection, Database, Environment, Error, ErrorKind, Filter, Keyspace, Result, Value,
+};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -140,6 +142,72 @@ fn a_load_that_failed_is_continued_at_its_last_mark() -> Result<()> {
         assert_eq!(all[1], r#""b" {"changed":true}"#);
         assert_eq!(all.len(), 6);
         assert_eq!(notes.marks.last(), Some(&7));
+    }
+    Ok(())
+}
+
+/// Keeps its mark in the database, and fails as by a kill at a call of `mark`.
+struct Marked<'a> {
+    marks: &'a Keyspace,
+    calls_left: u64,
+    existing: u64,
+}
+
+impl LoadWatcher for &mut Marked<'_> {
+    fn watch(&mut self, _so_far: Loaded) -> ControlFlow<()> {
+        ControlFlow::Continue(())
+    }
+
+    fn leave(&mut self, _row: u64, _document: &Value) -> Result<()> {
+        self.existing += 1;
+        Ok(())
+    }
+
+    fn is_told_in_order(&self) -> bool {
+        true
+    }
+
+    fn mark(&mut self, batch: &mut Batch, row: u64) -> Result<()> {
+        if self.calls_left == 0 {
+            return Err(Error::new(ErrorKind::Io, "killed"));
+        }
+        self.calls_left -= 1;
+        // With the number of rows that were left out until then.
+        batch.put(self.marks, "mark", format!("{row} {}", self.existing))
+    }
+}
+
+/// A batch with a key that exists is inserted row by row, and its mark came after all of them. A
+/// load that continued after a kill between said of its own rows that they had existed before.
+#[test]
+fn each_row_that_is_inserted_alone_has_its_mark() -> Result<()> {
+    let keys = ["a", "b", "x", "a", "c", "y", "d", "d", "e"].map(Some);
+    for killed_at in 0..14 {
+        let opened = database()?;
+        let marks = opened.0.keyspace("marks")?;
+        opened.1.put_json("x", "{}")?;
+        opened.1.put_json("y", "{}")?;
+        let options = LoadOptions { mode: LoadMode::Insert, ..LoadOptions::new("id") };
+        let (mut first_row, mut existing) = (0, 0);
+        for calls_left in [killed_at, u64::MAX] {
+            let mut marked = Marked { marks: &marks, calls_left, existing };
+            let batches = batches(&keys);
+            let schema = batches[0].schema();
+            let mut reader = RecordBatchIterator::new(batches.into_iter().map(Ok), schema);
+            let options = LoadOptions { first_row, ..options.clone() };
+            let done = load(&opened.0, &opened.1, &mut reader, &options, &mut marked);
+            existing = marked.existing;
+            if done.is_ok() {
+                break;
+            }
+            let mark = marks.get("mark")?.map(|mark| String::from_utf8_lossy(&mark).into_owned());
+            let mark = mark.unwrap_or_default();
+            let mut numbers = mark.split(' ').filter_map(|number| number.parse().ok());
+            (first_row, existing) =
+                (numbers.next().unwrap_or_default(), numbers.next().unwrap_or_default());
+        }
+        assert_eq!(existing, 4, "x, y, and the second a and d; killed at {killed_at}");
+        assert_eq!(all(&opened.1)?.len(), 7);
     }
     Ok(())
 }

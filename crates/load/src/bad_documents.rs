@@ -1,10 +1,11 @@
 //! Bad documents, which cannot be loaded: they stop the load, or are copied to a file.
 
 use crate::error::LoadError;
+use crate::files::{is_of_database, sync_folder_of};
 use crate::input::Input;
 use crate::marks::{CopiesEnd, Marks, START_OVER};
 use flagstone::bulk::{Chunk, Place};
-use flagstone::{Batch, Refused};
+use flagstone::{Batch, ErrorKind, Refused};
 use std::fs::File;
 use std::io::{self, BufWriter, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
@@ -97,19 +98,21 @@ impl BadDocuments {
 
     /// Copies bad documents to the file `path`, each after a line with its place and the reason,
     /// and continues the load. The file is emptied when the load begins; it must not be one of
-    /// `inputs`.
+    /// `inputs`, or of a database. It holds documents, so only its owner can read a new one.
     ///
     /// # Errors
-    /// When the file is one of `inputs`, or cannot be created.
+    /// When the file is one of `inputs` or of a database, or cannot be created.
     pub fn copy_to(path: &Path, inputs: &[PathBuf]) -> Result<Self, LoadError> {
         let same = |input: &&PathBuf| is_same_file(input, path);
         if let Some(input) = inputs.iter().find(same) {
             let text = format!("{} is to be loaded: bad lines would overwrite it", input.display());
             return Err(LoadError::Usage(text));
         }
-        let mut options = File::options();
-        let file = options.read(true).write(true).create(true).truncate(false).open(path);
-        let file = file.map_err(|error| LoadError::io("create", path, &error))?;
+        if is_of_database(path) {
+            let text = format!("{} is a file of a database: name another one", path.display());
+            return Err(LoadError::Usage(text));
+        }
+        let file = open(path).map_err(|error| LoadError::io("create", path, &error))?;
         let (end, synced) = (CopiesEnd::default(), CopiesEnd::default());
         let copies = Copies { file: BufWriter::new(file), end, synced };
         Ok(Self { copies: Some((path.to_owned(), Mutex::new(copies))) })
@@ -172,20 +175,30 @@ impl BadDocuments {
     }
 
     /// Writes copies, and commits them by `commit` with the end of the file: both or neither. Other
-    /// writers wait meanwhile, so that the end is that of the copies which are committed.
+    /// writers wait meanwhile, so that the end is that of the copies which are committed. After an
+    /// error that leaves open whether they are, the copies stay: a load that continues knows.
     pub(crate) fn write_with(
         &self,
         text: &[u8],
         commit: impl FnOnce(CopiesEnd) -> flagstone::Result<()>,
     ) -> Result<flagstone::Result<()>, LoadError> {
         let Some((path, mut copies)) = self.lock() else { return Ok(commit(CopiesEnd::default())) };
+        // A writer that panicked here has left copies whose commit is unknown: no end behind them.
+        if self.copies.as_ref().is_some_and(|(_, copies)| copies.is_poisoned()) {
+            return Err(LoadError::Io(format!("{}: a writer of it has ended", path.display())));
+        }
         let before = copies.end;
         let written = copies.write(text).and_then(|()| copies.sync());
         let committed = match written {
             Ok(()) => Ok(commit(copies.end)),
             Err(error) => Err(LoadError::io("write", path, &error)),
         };
-        if !matches!(committed, Ok(Ok(()))) {
+        let stay = match &committed {
+            Ok(Ok(())) => true,
+            Ok(Err(error)) => !is_refused(error),
+            Err(_) => false,
+        };
+        if !stay {
             copies.end = before;
             let cut = copies.cut();
             if committed.is_ok() {
@@ -196,26 +209,27 @@ impl BadDocuments {
     }
 
     /// Syncs the file if it has grown, and puts its end into `batch`, which a mark is in: for loads
-    /// of one thread.
+    /// of one thread. A batch before may not have been committed, so each one has the end.
     ///
     /// # Errors
     /// When the file cannot be written; as [`Batch::put`].
     pub fn mark(&self, batch: &mut Batch, marks: &Marks) -> Result<(), LoadError> {
         let Some((path, mut copies)) = self.lock() else { return Ok(()) };
-        if copies.end == copies.synced {
-            return Ok(());
+        if copies.end != copies.synced {
+            copies.sync().map_err(|error| LoadError::io("write", path, &error))?;
         }
-        copies.sync().map_err(|error| LoadError::io("write", path, &error))?;
         Ok(marks.put_copies(batch, copies.end)?)
     }
 
-    /// Writes buffered bytes to the file.
+    /// Writes buffered bytes to the file, and syncs it, if it is a regular one.
     ///
     /// # Errors
     /// When the file cannot be written.
     pub fn flush(&self) -> Result<(), LoadError> {
         let Some((path, mut copies)) = self.lock() else { return Ok(()) };
-        copies.file.flush().map_err(|error| LoadError::io("write", path, &error))
+        let is_file = copies.file.get_ref().metadata().is_ok_and(|about| about.is_file());
+        let written = if is_file { copies.sync() } else { copies.file.flush() };
+        written.map_err(|error| LoadError::io("write", path, &error))
     }
 }
 
@@ -262,6 +276,25 @@ impl Copies {
         self.synced = self.end;
         Ok(())
     }
+}
+
+/// Returns whether a commit with this error has written nothing.
+fn is_refused(error: &flagstone::Error) -> bool {
+    matches!(error.kind(), ErrorKind::Conflict | ErrorKind::Duplicate | ErrorKind::InvalidInput)
+}
+
+/// Opens the file, or creates it.
+fn open(path: &Path) -> io::Result<File> {
+    let is_new = !path.exists();
+    let mut options = File::options();
+    options.read(true).write(true).create(true).truncate(false);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    let file = options.open(path)?;
+    if is_new {
+        sync_folder_of(path)?;
+    }
+    Ok(file)
 }
 
 /// Returns whether `input`, or stdin for `-`, is the same file as `path`.

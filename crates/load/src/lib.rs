@@ -30,6 +30,7 @@
 
 mod error;
 
+mod files;
 mod gate;
 mod lane;
 mod sum;
@@ -65,8 +66,12 @@ mod stories;
 #[cfg(test)]
 mod resumes;
 
+#[cfg(test)]
+mod bad_files;
+
 pub use bad_documents::BadDocuments;
 pub use error::LoadError;
+pub use files::{is_of_database, sync_folder_of};
 pub use input::{Format, Input, MakeLines};
 pub use job::Mode;
 pub use key::Key;

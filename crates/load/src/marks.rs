@@ -16,7 +16,7 @@ use std::collections::hash_map::RandomState;
 use std::fmt::Display;
 use std::fs::File;
 use std::hash::BuildHasher;
-use std::io::{self, Read};
+use std::io::{self, Read, Seek};
 use std::path::Path;
 use std::str::{FromStr, SplitAsciiWhitespace};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -311,17 +311,20 @@ fn range_of(prefix: [u8; 4]) -> (Vec<u8>, Vec<u8>) {
 }
 
 /// Returns the length of a file and the checksum of all its bytes as text: the identity of an input
-/// of which a load that continues cannot read the first part alone.
+/// of which a load that continues cannot read the first part alone. `path` is for errors. The file
+/// is read from where it is, which is its begin, and is at its begin afterwards.
 ///
 /// # Errors
 /// When the file cannot be read.
-pub fn identity_of(path: &Path) -> Result<String, LoadError> {
+pub fn identity_of(path: &Path, file: &mut File) -> Result<String, LoadError> {
     let refused = |error: &io::Error| LoadError::io("read", path, error);
-    let mut file = File::open(path).map_err(|error| refused(&error))?;
     let (mut part, mut sum, mut bytes) = (vec![0; 1 << 20], Sum::default(), 0);
     loop {
         match file.read(&mut part) {
-            Ok(0) => return Ok(format!("{bytes} bytes of checksum {:016x}", sum.value())),
+            Ok(0) => {
+                file.rewind().map_err(|error| refused(&error))?;
+                return Ok(format!("{bytes} bytes of checksum {:016x}", sum.value()));
+            }
             Ok(len) => (sum, bytes) = (sum.then(&part[..len]), bytes + len as u64),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => return Err(refused(&error)),

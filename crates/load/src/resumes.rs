@@ -411,3 +411,23 @@ fn a_file_that_is_cut_while_it_is_read_is_an_error() {
         std::fs::write(path, &text).unwrap();
     }
 }
+
+/// The path was opened a second time: a file that took its place meanwhile gave its identity to
+/// what was loaded.
+#[test]
+fn the_identity_is_that_of_the_file_which_is_open() {
+    use std::io::Read;
+    let dir = tempfile::tempdir().unwrap();
+    let (path, other) = (dir.path().join("in"), dir.path().join("other"));
+    std::fs::write(&path, "first").unwrap();
+    std::fs::write(&other, "another").unwrap();
+    let identity = |file: &mut std::fs::File| crate::identity_of(&path, file).unwrap();
+    let mut open = std::fs::File::open(&path).unwrap();
+    let before = identity(&mut open);
+    std::fs::rename(&other, &path).unwrap();
+    assert_eq!(identity(&mut open), before);
+    assert_ne!(identity(&mut std::fs::File::open(&path).unwrap()), before);
+    let mut text = String::new();
+    open.read_to_string(&mut text).unwrap();
+    assert_eq!(text, "first", "it is read from its begin afterwards");
+}

@@ -101,8 +101,9 @@ impl Writer {
             }
             return Ok(committed);
         };
-        // A batch of one long document may have no room for the mark, which follows then.
-        if batch.bytes() >= 2 * job.batch_bytes {
+        // A batch of one long document may have no room for the mark, which follows then. What is
+        // inserted has its mark with it: a load that continues would take it for another's.
+        if job.mode != Mode::Insert && batch.bytes() >= 2 * job.batch_bytes {
             if let Err(error) = self.commit(batch) {
                 return Ok(Err(error));
             }

@@ -1,5 +1,5 @@
 //! Asks on a terminal before much is removed or changed. Without a terminal, as in a script,
-//! nothing is asked: the command is carried out.
+//! nothing is asked: the command is carried out. Who types is asked, wherever stderr goes.
 
 use super::query;
 use crate::failure::Failure;
@@ -7,11 +7,13 @@ use crate::interrupt;
 use crate::output::{self, note};
 use crate::units::{counted, grouped};
 use flagstone::Collection;
-use std::io::IsTerminal;
+use std::fs::File;
+use std::io::{IsTerminal, Write, stderr, stdin};
+use std::os::fd::AsFd;
 
 /// Returns whether there is somebody to ask.
 fn is_terminal() -> bool {
-    std::io::stdin().is_terminal() && std::io::stderr().is_terminal()
+    stdin().is_terminal()
 }
 
 /// Asks whether a filter that matches all documents is meant, unless `yes` says so. `text` is the
@@ -54,9 +56,19 @@ pub(super) fn drop_one(yes: bool, collection: &Collection) -> Result<(), Failure
 
 /// Asks a question. Everything but y and yes ends the command.
 fn ask(question: &str) -> Result<(), Failure> {
-    output::write_note(&format!("{question} [y/N] "));
+    let question = format!("{question} [y/N] ");
+    if stderr().is_terminal() {
+        output::write_note(&question);
+    } else {
+        // Where the answer is typed.
+        let shown = stdin().as_fd().try_clone_to_owned();
+        shown.and_then(|at| File::from(at).write_all(question.as_bytes())).map_err(|error| {
+            let text = format!("cannot ask: {error}; --yes does it without a question");
+            Failure::Check(text)
+        })?;
+    }
     let mut answer = String::new();
-    let read = std::io::stdin().read_line(&mut answer);
+    let read = stdin().read_line(&mut answer);
     read.map_err(|error| Failure::Io(format!("cannot read the answer: {error}")))?;
     interrupt::check()?;
     match answer.trim().to_lowercase().as_str() {

@@ -62,7 +62,7 @@ fn remove_abandoned_in(parent: &Path) {
         let Ok(metadata) = entry.metadata() else { continue };
         let is_ours = metadata.is_dir() && metadata.uid() == user_id();
         if is_ours && (!is_running(process) || is_old(&metadata)) {
-            let _in_use = remove(&parent.join(name));
+            let _in_use = remove(&parent.join(name), is_old(&metadata));
         }
     }
 }
@@ -79,8 +79,9 @@ fn is_old(metadata: &Metadata) -> bool {
     metadata.modified().is_ok_and(|at| at.elapsed().is_ok_and(|passed| passed > OLD))
 }
 
-/// Removes a directory of temporary files, unless it is locked or holds anything else.
-fn remove(dir: &Path) -> flagstone::Result<()> {
+/// Removes a directory of temporary files, unless it is locked or holds anything else. A new one
+/// without a lock may be that of a command in another container, which is about to lock it.
+fn remove(dir: &Path, is_old: bool) -> flagstone::Result<()> {
     let held = OsDisk.hold(dir)?;
     let lock = held.path.join(LOCK);
     if held.disk.exists(&lock)? {
@@ -95,6 +96,8 @@ fn remove(dir: &Path) -> flagstone::Result<()> {
             held.disk.remove(&held.path.join(name))?;
         }
         held.disk.remove(&lock)?;
+    } else if !is_old {
+        return Err(Error::new(ErrorKind::InvalidInput, format!("{} is new", dir.display())));
     }
     fs::remove_dir(dir).map_err(|error: io::Error| Error::io("remove", dir, error))
 }
@@ -130,7 +133,12 @@ mod tests {
         let left = made(&parent, NOBODY, &[LOCK, spill]);
         let empty = made(&parent, NOBODY - 1, &[]);
         remove_abandoned_in(&parent);
-        assert!(!left.exists() && !empty.exists());
+        // The process may be one of another container, which has not locked its directory yet.
+        assert!(!left.exists() && empty.exists());
+        let old = std::time::SystemTime::now() - 2 * OLD;
+        fs::File::open(&empty).unwrap().set_modified(old).unwrap();
+        remove_abandoned_in(&parent);
+        assert!(!empty.exists());
         fs::remove_dir(parent).unwrap();
     }
 

@@ -4,13 +4,14 @@
 //! a file without a name, in the directory of the target (Linux) -> its content -> its name
 //! a file with a name of its own, removed by a signal            -> its content -> renamed
 //! ```
-//! The first leaves nothing however the process ends. The second is for file systems and systems
-//! without such files; after `kill -9` or a power cut it is left.
+//! The content is synced before it has the name, and the directory after it: a power cut leaves
+//! the old file or the new one. The first leaves nothing however the process ends. The second is
+//! for file systems and systems without such files; after `kill -9` or a power cut it is left.
 
 use crate::failure::Failure;
 use crate::interrupt::{self, Part};
-use flagstone::env::names::{LOCK, Name, parse};
 use flagstone::env::{Random, SystemRandom};
+use flagstone_load::{is_of_database, sync_folder_of};
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -33,13 +34,15 @@ pub(super) fn write<T>(
     if let Some(unnamed) = unnamed::Unnamed::create(&target) {
         let file = unnamed.file().and_then(|file| as_private(file, &target)).map_err(failed)?;
         let done = work(file, path)?;
-        unnamed.name(&target).map_err(failed)?;
+        unnamed.file().and_then(|file| file.sync_all()).map_err(failed)?;
+        unnamed.name(&target).and_then(|()| sync_folder_of(&target)).map_err(failed)?;
         return Ok(done);
     }
     let named = Named::create(&target)?.map_err(failed)?;
     let file = named.file.try_clone().and_then(|file| as_private(file, &target)).map_err(failed)?;
     let done = work(file, path)?;
-    named.rename(&target).map_err(failed)?;
+    named.file.sync_all().map_err(failed)?;
+    named.rename(&target).and_then(|()| sync_folder_of(&target)).map_err(failed)?;
     Ok(done)
 }
 
@@ -68,8 +71,7 @@ fn destination(path: &Path) -> Result<Destination, Failure> {
         Err(_) if path.symlink_metadata().is_err() => path.to_owned(),
         _ => return Ok(Destination::Itself),
     };
-    let name = target.file_name().unwrap_or_default().to_string_lossy();
-    if !matches!(parse(&name), Name::Foreign) && folder(&target).join(LOCK).exists() {
+    if is_of_database(&target) {
         let text = format!("{} is a file of a database: name another one", path.display());
         return Err(Failure::Usage(text));
     }

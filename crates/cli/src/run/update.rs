@@ -36,6 +36,14 @@ pub(super) fn run(args: &UpdateArgs) -> Result<(), Failure> {
     let change = change(args)?;
     let database = open::to_write(&target.collection.database, target.memory.memory)?;
     let collection = open::collection(&database, &target.collection)?;
+    if let (Some(_), Some(text)) = (&filter, &target.key)
+        && collection.look(text.as_str(), |_| Ok(()))?.is_some()
+    {
+        return Err(Failure::Usage(format!(
+            "{text:?} is the key of a document, and beside --where a change: drop --where for the \
+             document; if the change is meant, a space after its = says so"
+        )));
+    }
     let done = match (filter, key, &change) {
         (Some(filter), _, Change::Patch(patch)) if !args.blind && !patch.is_upsert() => {
             let mut write = collection.update_many(filter, patch);

@@ -569,3 +569,26 @@ fn a_script_of_a_shell_ends_at_the_first_command_that_fails() {
     let refused = place.run_with("shell db --read-only", b"put c k2 {}\n");
     assert_eq!(refused.code, 2, "{refused:?}");
 }
+
+/// `update DB c KEY --where FILTER` with a `=` in the key took it for a change of all that match.
+#[test]
+fn a_key_that_looks_like_a_change_is_not_one_beside_a_filter() {
+    let place = Place::new();
+    place.ok("put db c a=1 {\"v\":1}");
+    place.ok("put db c b {\"v\":1}");
+    let refused = "is the key of a document, and beside --where a change";
+    place.fails("update db c a=1 --where {\"v\":1} v=2", 2, refused);
+    place.ok("update db c --where {\"v\":1} v=2 a=1");
+    assert_eq!(place.ok("get db c b"), "{\"v\":2,\"a\":1}\n");
+}
+
+/// `--bad-lines db/CURRENT` emptied that file.
+#[test]
+fn bad_lines_do_not_go_to_a_file_of_the_database() {
+    let place = Place::new();
+    place.ok("put db c k {}");
+    place.file("in.jsonl", "{\n");
+    let refused = "db/CURRENT is a file of a database";
+    place.fails("load db c in.jsonl --bad-lines db/CURRENT", 2, refused);
+    place.ok("verify db");
+}

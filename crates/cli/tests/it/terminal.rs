@@ -22,6 +22,11 @@ struct Terminal {
 
 impl Terminal {
     fn run(place: &Place, args: &str) -> Self {
+        Self::run_with(place, args, None)
+    }
+
+    /// As `run`, with stderr in a file.
+    fn run_with(place: &Place, args: &str, stderr: Option<File>) -> Self {
         let main = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
         grantpt(&main).unwrap();
         unlockpt(&main).unwrap();
@@ -33,7 +38,8 @@ impl Terminal {
         let end = || Stdio::from(other.try_clone().unwrap());
         let mut command = place.command(args);
         command.env("TERM", "xterm").env("XDG_STATE_HOME", place.path("state"));
-        let child = command.stdin(end()).stdout(end()).stderr(end()).spawn().unwrap();
+        let stderr = stderr.map_or_else(end, Stdio::from);
+        let child = command.stdin(end()).stdout(end()).stderr(stderr).spawn().unwrap();
         let keyboard = File::from(main);
         let mut from = keyboard.try_clone().unwrap();
         let (sender, screen) = channel();
@@ -120,6 +126,19 @@ fn a_filter_that_matches_all_is_asked_about() {
     assert_eq!(place.ok("count db c"), "0\n");
     // There is nothing to lose.
     assert_eq!(Terminal::run(&place, "delete db c --where {}").end().0, 0);
+}
+
+/// With `2>log` nothing was asked, and all documents were removed.
+#[test]
+fn who_types_is_asked_also_if_stderr_is_a_file() {
+    let place = numbers(10);
+    let log = File::create(place.path("log")).unwrap();
+    let mut terminal = Terminal::run_with(&place, "delete db c --where {}", Some(log));
+    terminal.wait_for("the filter matches all 10 documents of c: remove them? [y/N] ");
+    terminal.enter("n");
+    assert_eq!(terminal.end().0, 1);
+    assert_eq!(place.ok("count db c"), "10\n");
+    assert!(place.read("log").contains("nothing was done"));
 }
 
 #[test]

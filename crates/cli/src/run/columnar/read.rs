@@ -12,9 +12,7 @@ use crate::units::{counted, grouped};
 use arrow_array::RecordBatchReader;
 use flagstone::{Batch, Collection, Database, Error, ErrorKind, Filter, Value};
 use flagstone_arrow::{LoadMode, LoadOptions, LoadWatcher, Loaded};
-use flagstone_load::{
-    BadDocuments, Count, Key, LoadError, Marks, Position, Watcher, identity_of, remove_marks,
-};
+use flagstone_load::{BadDocuments, Count, Key, LoadError, Marks, Position, Watcher, remove_marks};
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::time::Instant;
@@ -36,7 +34,7 @@ pub(in super::super) fn load(args: &LoadArgs) -> Result<(), Failure> {
     let is_new = !args.collection.database.exists();
     let json::Target { database, collection, is_new: is_new_collection } = json::target(args)?;
     interrupt::listen()?;
-    let marks = marks(args, &database, &collection)?;
+    let marks = marks(args, &sources, &database, &collection)?;
     let start = marks.as_ref().map_or(Position::default(), Marks::start);
     check_rows(&sources, start)?;
     bad.begin(marks.as_ref())?;
@@ -95,6 +93,7 @@ pub(in super::super) fn load(args: &LoadArgs) -> Result<(), Failure> {
 /// Opens the marks of the load that is continued, or removes those of an earlier one.
 fn marks(
     args: &LoadArgs,
+    sources: &[Source],
     database: &Database,
     collection: &Collection,
 ) -> Result<Option<Marks>, LoadError> {
@@ -107,10 +106,12 @@ fn marks(
         ("--mode", format!("{:?}", args.mode).to_lowercase()),
         ("--fields", args.fields.join(",")),
         ("--filter", args.filter.clone().unwrap_or_default()),
+        ("--ignore-blanks", args.ignore_blanks.to_string()),
+        ("--naive-utc", args.naive_utc.to_string()),
     ];
     // Rows have no place in the file, so the whole file must be the same.
-    for path in &args.files {
-        let identity = identity_of(path)?;
+    for (path, source) in args.files.iter().zip(sources) {
+        let identity = source.identity.as_deref().unwrap_or_default();
         settings.push(("the file", format!("{path:?} by rows, {identity}")));
     }
     Marks::open(database, collection, &settings, 1).map(Some)
@@ -268,6 +269,10 @@ impl LoadWatcher for File<'_, '_> {
             }
             false => Ok(()),
         }
+    }
+
+    fn is_told_in_order(&self) -> bool {
+        self.run.marks.is_some() && self.run.bad.are_copied()
     }
 
     fn mark(&mut self, batch: &mut Batch, row: u64) -> flagstone::Result<()> {

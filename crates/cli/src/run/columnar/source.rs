@@ -7,6 +7,7 @@ use arrow_array::{RecordBatch, RecordBatchReader};
 use arrow_ipc::reader::{FileReader, StreamReader};
 use arrow_schema::{ArrowError, SchemaRef};
 use flagstone_arrow::LoadOptions;
+use flagstone_load::identity_of;
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use std::fs::File;
@@ -21,6 +22,8 @@ pub(super) struct Source {
     /// The number of its rows, if it says so.
     pub(super) rows: Option<u64>,
     pub(super) bytes: Option<u64>,
+    /// Its length and checksum, if the load can be continued.
+    pub(super) identity: Option<String>,
 }
 
 impl Source {
@@ -42,7 +45,13 @@ impl Source {
             // It tells its columns once: all of them are read.
             let reader = guarded(|| StreamReader::try_new(std::io::stdin(), None));
             let reader = Box::new(reader.map_err(wrong)?);
-            return Ok(Self { name: "stdin".into(), reader, rows: None, bytes: None });
+            return Ok(Self {
+                name: "stdin".into(),
+                reader,
+                rows: None,
+                bytes: None,
+                identity: None,
+            });
         }
         let mut file = File::open(path).map_err(|error| Failure::io("open", path, &error))?;
         let mut magic = [0; 6];
@@ -51,6 +60,8 @@ impl Source {
             .escape_ascii()
             .to_string();
         let bytes = file.metadata().ok().map(|metadata| metadata.len());
+        // Of what is loaded, even if the path leads to another file by now.
+        let identity = args.resume.then(|| identity_of(path, &mut file)).transpose()?;
         let name = path.to_owned();
         match form {
             Form::Parquet if !magic.starts_with(b"PAR1") => Err(wrong(format!(
@@ -64,7 +75,7 @@ impl Source {
                 let mask = ProjectionMask::roots(builder.parquet_schema(), columns);
                 let builder = builder.with_projection(mask);
                 let reader = Box::new(guarded(|| builder.build()).map_err(wrong)?);
-                Ok(Self { name, reader, rows, bytes })
+                Ok(Self { name, reader, rows, bytes, identity })
             }
             Form::Arrow if magic == *b"ARROW1" => {
                 let reader = guarded(|| FileReader::try_new(BufReader::new(&file), None));
@@ -72,12 +83,24 @@ impl Source {
                 let columns = options.columns(&schema).map_err(refused)?;
                 file.rewind().map_err(|error| Failure::io("read", path, &error))?;
                 let reader = guarded(|| FileReader::try_new(BufReader::new(file), Some(columns)));
-                Ok(Self { name, reader: Box::new(reader.map_err(wrong)?), rows: None, bytes })
+                Ok(Self {
+                    name,
+                    reader: Box::new(reader.map_err(wrong)?),
+                    rows: None,
+                    bytes,
+                    identity,
+                })
             }
             // The mark of a message, in streams of version 0.15 or newer.
             Form::Arrow if magic.starts_with(&[0xff; 4]) => {
                 let reader = guarded(|| StreamReader::try_new(BufReader::new(file), None));
-                Ok(Self { name, reader: Box::new(reader.map_err(wrong)?), rows: None, bytes })
+                Ok(Self {
+                    name,
+                    reader: Box::new(reader.map_err(wrong)?),
+                    rows: None,
+                    bytes,
+                    identity,
+                })
             }
             Form::Arrow => Err(wrong(format!(
                 "expected an Arrow file, which begins with ARROW1, or an Arrow stream, found \

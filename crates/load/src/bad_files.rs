@@ -1,0 +1,134 @@
+//! The file of bad documents: which one it may be, and what it holds after commits that failed.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "test code")]
+
+use crate::marks::Marks;
+use crate::stories::plan;
+use crate::{BadDocuments, Count, Input, LoadError, Mode, Plan, Unwatched};
+use flagstone::{Collection, Database, Error, ErrorKind};
+use std::path::PathBuf;
+
+struct Bench {
+    dir: tempfile::TempDir,
+    database: Database,
+    collection: Collection,
+}
+
+impl Bench {
+    fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let database = Database::open(dir.path().join("db")).unwrap();
+        let collection = database.collection("c").unwrap();
+        Self { dir, database, collection }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+}
+
+/// `--bad-lines DB/CURRENT` emptied that file, and the database was lost.
+#[test]
+fn files_of_a_database_are_refused() {
+    let bench = Bench::new();
+    let current = bench.path("db/CURRENT");
+    let before = std::fs::read(&current).unwrap();
+    let unused = bench.path("db/000777.sst");
+    let mut names = vec![current.clone(), bench.path("db/LOCK"), unused.clone()];
+    #[cfg(unix)]
+    {
+        names.push(bench.path("linked"));
+        std::os::unix::fs::symlink(&current, bench.path("linked")).unwrap();
+    }
+    for name in names {
+        match BadDocuments::copy_to(&name, &[]) {
+            Err(LoadError::Usage(text)) => assert!(text.contains("is a file of a database")),
+            other => panic!("{}: {other:?}", name.display()),
+        }
+    }
+    assert!(!unused.exists());
+    assert_eq!(std::fs::read(&current).unwrap(), before);
+    // Without a database the name means nothing.
+    BadDocuments::copy_to(&bench.path("CURRENT"), &[]).unwrap();
+}
+
+/// It holds documents, and everybody could read it.
+#[cfg(unix)]
+#[test]
+fn a_new_file_is_for_its_owner_alone() {
+    use std::os::unix::fs::PermissionsExt;
+    let bench = Bench::new();
+    let path = bench.path("bad.txt");
+    BadDocuments::copy_to(&path, &[]).unwrap();
+    let mode = || std::fs::metadata(&path).unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode(), 0o600);
+    std::fs::set_permissions(&path, PermissionsExt::from_mode(0o640)).unwrap();
+    BadDocuments::copy_to(&path, &[]).unwrap();
+    assert_eq!(mode(), 0o640, "an own choice stays");
+}
+
+/// A commit may be in the log although it returned an error. Its copies were cut off, and then the
+/// load could not be continued: the file was shorter than the marks said.
+#[test]
+fn copies_stay_if_it_is_unknown_whether_they_are_committed() {
+    let bench = Bench::new();
+    let path = bench.path("bad.txt");
+    let bad = BadDocuments::copy_to(&path, &[]).unwrap();
+    bad.write_with(b"a\n", |_| Ok(())).unwrap().unwrap();
+    for kind in [ErrorKind::Conflict, ErrorKind::Duplicate, ErrorKind::InvalidInput] {
+        assert!(bad.write_with(b"b\n", |_| Err(Error::new(kind, "no"))).unwrap().is_err());
+        assert_eq!(std::fs::read(&path).unwrap(), b"a\n", "{kind:?}");
+    }
+    let unknown = bad.write_with(b"c\n", |_| Err(Error::new(ErrorKind::Io, "sync")));
+    assert!(unknown.unwrap().is_err());
+    assert_eq!(std::fs::read(&path).unwrap(), b"a\nc\n");
+}
+
+/// The end of the file was put into one batch. If that was refused, the next one had the mark
+/// alone, and a load that continued cut off copies of rows before its mark.
+#[test]
+fn each_mark_has_the_end_of_the_file_beside_it() {
+    let bench = Bench::new();
+    let bad = BadDocuments::copy_to(&bench.path("bad.txt"), &[]).unwrap();
+    let open = || Marks::open(&bench.database, &bench.collection, &[], 1).unwrap();
+    let marks = open();
+    bad.write(b"a row\n").unwrap();
+    let mut refused = bench.database.batch();
+    bad.mark(&mut refused, &marks).unwrap();
+    drop(refused);
+    let mut batch = bench.database.batch();
+    bad.mark(&mut batch, &marks).unwrap();
+    bench.database.commit(batch).unwrap();
+    assert_eq!(open().copies().map(|(bytes, _)| bytes), Some(6));
+}
+
+/// A document that is longer than two batches was committed before its mark. After a kill between
+/// the two the load that continued found it, and said that it had existed before.
+#[test]
+fn a_long_document_is_inserted_with_its_mark() {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU64, Ordering};
+    let bench = Bench::new();
+    let input = bench.path("in.jsonl");
+    let line = |n: usize| format!("{{\"id\":{n},\"pad\":\"{}\"}}\n", "x".repeat(100_000));
+    std::fs::write(&input, (0..4).map(line).collect::<String>()).unwrap();
+    let mut sum = Count::default();
+    for round in 0.. {
+        assert!(round < 9, "a load makes progress");
+        let commits = AtomicU64::new(0);
+        let kill: crate::OnCommit =
+            Arc::new(move |_| assert!(commits.fetch_add(1, Ordering::Relaxed) > 0, "killed"));
+        let inputs = vec![Input::open(&input).unwrap()];
+        let plan = plan((&bench.database, &bench.collection), inputs, (1, 1, 1));
+        let on_commit = (round < 3).then_some(kill);
+        match (Plan { mode: Mode::Insert, resumes: true, on_commit, ..plan }).run(&mut Unwatched) {
+            Err(LoadError::Io(_)) => {}
+            outcome => {
+                sum = outcome.unwrap().count;
+                break;
+            }
+        }
+    }
+    assert_eq!((sum.documents, sum.existing), (1, 0));
+    assert_eq!(bench.collection.count().unwrap(), 4);
+}
