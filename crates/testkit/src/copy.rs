@@ -22,6 +22,9 @@ type Entries = BTreeMap<Vec<u8>, (Vec<u8>, Option<Moment>)>;
 #[derive(Clone, Debug, Default)]
 pub struct Copy {
     token: Option<ChangeToken>,
+    /// The moment by which the last scan judged expiries, or a little later. What had expired by then
+    /// is not in the copy, though a later open may find it alive: its clock may have been set back.
+    judged: Moment,
     entries: BTreeMap<String, Entries>,
     /// The gaps that were delivered.
     pub gaps: u64,
@@ -79,6 +82,7 @@ impl Copy {
     fn begin(&mut self, db: &Database) -> Result<Changes> {
         let changes = db.changes(ChangesFrom::Now)?;
         self.entries = contents(db)?;
+        self.judged = self.judged.max(db.now());
         db.sync()?;
         Ok(changes)
     }
@@ -142,7 +146,7 @@ impl Copy {
     /// What is different; or an error of the database.
     pub fn check(&self, db: &Database) -> std::result::Result<(), String> {
         let found = contents(db).map_err(|error| error.to_string())?;
-        let now = db.now();
+        let now = db.now().max(self.judged);
         let left = |all: &BTreeMap<String, Entries>| -> BTreeMap<String, Entries> {
             let is_there = |expiry: &Option<Moment>| expiry.is_none_or(|moment| moment > now);
             let mut all = all.clone();
