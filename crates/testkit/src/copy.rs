@@ -22,8 +22,9 @@ type Entries = BTreeMap<Vec<u8>, (Vec<u8>, Option<Moment>)>;
 #[derive(Clone, Debug, Default)]
 pub struct Copy {
     token: Option<ChangeToken>,
-    /// The moment by which the last scan judged expiries, or a little later. What had expired by then
-    /// is not in the copy, though a later open may find it alive: its clock may have been set back.
+    /// The moment by which the last scan judged expiries, or a little later. What had expired by
+    /// then is not in the copy, though a later open may find it alive: its clock may have been set
+    /// back.
     judged: Moment,
     entries: BTreeMap<String, Entries>,
     /// The gaps that were delivered.

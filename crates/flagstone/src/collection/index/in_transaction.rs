@@ -305,6 +305,20 @@ impl Pending {
         transaction: Transaction,
         durability: Durability,
     ) -> Result<Option<Ticket>> {
+        let sets = self.sets.clone();
+        self.start(engine, transaction, durability).map_err(|error| {
+            // An entry of an index that was dropped may be looked at before the set of indexes is.
+            let is_refused = error.kind() == ErrorKind::InvalidInput;
+            if is_refused && has_changed(&sets) { conflict(INDEXES_CHANGED) } else { error }
+        })
+    }
+
+    fn start(
+        self,
+        engine: &Engine,
+        transaction: Transaction,
+        durability: Durability,
+    ) -> Result<Option<Ticket>> {
         if self.claims.is_empty() && self.documents.is_empty() && self.unseen.is_empty() {
             return engine.start_transaction(transaction, durability);
         }
@@ -315,8 +329,8 @@ impl Pending {
     }
 
     fn check(self, held: &mut HeldBatch<'_>) -> Result<()> {
-        if self.sets.iter().any(|(core, epoch)| core.owned_set().epoch != *epoch) {
-            return Err(conflict("the indexes of a collection were changed"));
+        if has_changed(&self.sets) {
+            return Err(conflict(INDEXES_CHANGED));
         }
         let all = self.claims.iter().chain(&self.documents);
         let keys: Vec<_> =
@@ -344,6 +358,13 @@ impl Pending {
         }
         Ok(())
     }
+}
+
+const INDEXES_CHANGED: &str = "the indexes of a collection were changed";
+
+/// Returns whether a collection has other indexes than when it was written.
+fn has_changed(sets: &[(Arc<KeyspaceCore>, u64)]) -> bool {
+    sets.iter().any(|(core, epoch)| core.owned_set().epoch != *epoch)
 }
 
 #[cold]
