@@ -49,7 +49,6 @@ fn check_same(py: Python<'_>, one: &Arc<Opened>, other: &Arc<Opened>) -> PyResul
 ///     ...     batch[kv][b"k"] = b"v"
 ///     ...     batch[c]["a"] = {"n": 1}
 ///     ...     batch[c].update("a", inc={"n": 1})
-///     True
 ///     >>> c["a"]["n"]
 ///     2
 #[pyclass(module = "flagstone._flagstone", frozen, weakref)]
