@@ -30,7 +30,7 @@ type Next = OnceLock<&'static Link>;
 
 static FIRST: Next = Next::new();
 
-/// So many forks are between the first process of this program and this one.
+/// The number of forks between the first process of this program and this one.
 static FORKS: AtomicU32 = AtomicU32::new(0);
 
 /// The process in which something was made. The number of a process would not do: it is given

@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// A look costs two system calls, and a write of the log one: only each of so many writes pays.
+/// The number of appends per check. A check costs two system calls, an append to the log only one.
 const APPENDS_BETWEEN_LOOKS: u32 = 256;
 
 type Look = Box<dyn Fn() -> Option<String> + Send + Sync>;
@@ -90,7 +90,8 @@ impl DirGuard {
         Err(self.lost.get().cloned().unwrap_or(lost))
     }
 
-    /// As [`DirGuard::check`], at one in so many appends. A forked process is refused at each.
+    /// As [`DirGuard::check`], but looks only once in 256 appends. A forked process is refused at
+    /// each.
     #[inline]
     pub(crate) fn check_at_append(&self) -> Result<()> {
         match self.appends.fetch_add(1, Ordering::Relaxed) % APPENDS_BETWEEN_LOOKS {

@@ -8,7 +8,7 @@ use crate::value::Value;
 use std::collections::HashMap;
 use std::hash::Hash;
 
-/// From so many tests of one path on, one walk is faster than one for each.
+/// The least number of tests on one path for which one shared walk is faster than separate ones.
 const MANY: usize = 8;
 
 /// How conditions are joined.

@@ -15,7 +15,7 @@ use std::os::unix::fs::FileExt;
 /// The longest note that is read, and the longest name of a program.
 const NOTE_BYTES_MAX: usize = 512;
 const NAME_CHARS_MAX: usize = 64;
-/// So many holders are named.
+/// The most holders that an error names.
 const NAMED_MAX: usize = 3;
 
 /// A process that holds a lock.

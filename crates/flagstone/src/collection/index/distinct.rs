@@ -13,7 +13,7 @@ use flagstone_base::{Error, Result};
 use flagstone_engine::Snapshot;
 use std::ops::Bound;
 
-/// Up to so many values are counted.
+/// The most distinct values that are counted exactly.
 const COUNTED_MAX: u64 = 4000;
 /// The next value is looked for among so many entries before a seek, which costs more.
 const NEAR: usize = 8;
