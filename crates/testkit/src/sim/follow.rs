@@ -73,6 +73,10 @@ impl Run {
         }
         let followed = self.copy_by_feed.follow(&db);
         let Some(refused) = self.excused(followed)? else { return Ok(()) };
+        // A read of a loaded table may have met the first fault.
+        if self.place.has_failed() || flip::count() > 0 {
+            return Ok(());
+        }
         if let Some(error) = refused
             && error.kind() == ErrorKind::Corruption
             && !self.has_lost_segments
