@@ -66,12 +66,12 @@ impl<'a> FieldWriter<'a> {
 
 /// A reader of the fields of one kind of record.
 #[derive(Clone, Copy, Debug)]
-pub struct Fields {
+pub struct FieldReader {
     what: &'static str,
     repeated: Option<u64>,
 }
 
-impl Fields {
+impl FieldReader {
     /// Creates a reader of fields that errors call `what`, for example `keyspace field`.
     pub const fn of(what: &'static str) -> Self {
         Self { what, repeated: None }
@@ -159,9 +159,9 @@ mod tests {
     use super::*;
     use crate::error::ErrorKind;
 
-    const FIELDS: Fields = Fields::of("test field");
+    const FIELDS: FieldReader = FieldReader::of("test field");
 
-    fn read(fields: Fields, bytes: &[u8], known: &[u64]) -> Result<Vec<u64>, Undecoded> {
+    fn read(fields: FieldReader, bytes: &[u8], known: &[u64]) -> Result<Vec<u64>, Undecoded> {
         let mut seen = Vec::new();
         fields.read(bytes, |tag, _| {
             seen.push(tag);

@@ -17,7 +17,7 @@ pub enum Site {
 
 /// The part of an entry in which a bit flips.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Part {
+pub enum EntryPart {
     /// The key.
     Key,
     /// The value; the key if the value is empty.
@@ -26,13 +26,13 @@ pub enum Part {
 
 #[cfg(debug_assertions)]
 mod armed {
-    use super::{EntryRef, Part, Site};
+    use super::{EntryPart, EntryRef, Site};
     use std::cell::{Cell, RefCell};
     use std::ops::Range;
 
     struct Flip {
         site: Site,
-        part: Part,
+        part: EntryPart,
         /// The key of the entry; `None` for any key.
         key: Option<Vec<u8>>,
         /// The number of matching entries that pass before the bit flips.
@@ -52,12 +52,12 @@ mod armed {
 
     /// Flips one bit, the lowest of the last byte, in the next entry of `key` that comes to `site`
     /// in this thread.
-    pub fn flip_next(site: Site, part: Part, key: &[u8]) {
+    pub fn flip_next(site: Site, part: EntryPart, key: &[u8]) {
         arm(Flip { site, part, key: Some(key.to_vec()), before: 0 });
     }
 
     /// As [`flip_next`], for an entry of any key, after `before` other entries.
-    pub fn flip_after(site: Site, part: Part, before: u64) {
+    pub fn flip_after(site: Site, part: EntryPart, before: u64) {
         arm(Flip { site, part, key: None, before });
     }
 
@@ -72,16 +72,16 @@ mod armed {
         COUNT.get()
     }
 
-    fn take(site: Site, key: &[u8], value: &[u8]) -> Option<Part> {
+    fn take(site: Site, key: &[u8], value: &[u8]) -> Option<EntryPart> {
         if !IS_ARMED.get() {
             return None;
         }
         let mut flip = FLIP.take()?;
         let is_here = flip.site == site && flip.key.as_ref().is_none_or(|wanted| wanted == key);
         if is_here && flip.before == 0 {
-            let is_empty = flip.part == Part::Value && value.is_empty();
+            let is_empty = flip.part == EntryPart::Value && value.is_empty();
             COUNT.set(COUNT.get() + 1);
-            return Some(if is_empty { Part::Key } else { flip.part });
+            return Some(if is_empty { EntryPart::Key } else { flip.part });
         }
         flip.before -= u64::from(is_here);
         FLIP.set(Some(flip));
@@ -97,11 +97,11 @@ mod armed {
     /// Returns `entry` as it arrives at `site`: a changed copy, held by `room`, if a flip is due.
     pub fn arrived<'a>(site: Site, entry: EntryRef<'a>, room: &'a mut Vec<u8>) -> EntryRef<'a> {
         let Some(part) = take(site, entry.key, entry.value) else { return entry };
-        *room = if part == Part::Key { entry.key } else { entry.value }.to_vec();
+        *room = if part == EntryPart::Key { entry.key } else { entry.value }.to_vec();
         flip(room);
         match part {
-            Part::Key => EntryRef { key: room, ..entry },
-            Part::Value => EntryRef { value: room, ..entry },
+            EntryPart::Key => EntryRef { key: room, ..entry },
+            EntryPart::Value => EntryRef { value: room, ..entry },
         }
     }
 
@@ -109,8 +109,8 @@ mod armed {
     /// bit is flipped.
     pub fn arrived_at(site: Site, bytes: &mut [u8], key: Range<usize>, value: Range<usize>) {
         match take(site, &bytes[key.clone()], &bytes[value.clone()]) {
-            Some(Part::Key) => flip(&mut bytes[key]),
-            Some(Part::Value) => flip(&mut bytes[value]),
+            Some(EntryPart::Key) => flip(&mut bytes[key]),
+            Some(EntryPart::Value) => flip(&mut bytes[value]),
             None => {}
         }
     }
@@ -122,8 +122,8 @@ mod armed {
         (values, value): (&mut [u8], Range<usize>),
     ) {
         match take(site, &keys[key.clone()], &values[value.clone()]) {
-            Some(Part::Key) => flip(&mut keys[key]),
-            Some(Part::Value) => flip(&mut values[value]),
+            Some(EntryPart::Key) => flip(&mut keys[key]),
+            Some(EntryPart::Value) => flip(&mut values[value]),
             None => {}
         }
     }
@@ -131,14 +131,14 @@ mod armed {
 
 #[cfg(not(debug_assertions))]
 mod armed {
-    use super::{EntryRef, Part, Site};
+    use super::{EntryPart, EntryRef, Site};
     use std::ops::Range;
 
     /// Does nothing in this build.
-    pub const fn flip_next(_: Site, _: Part, _: &[u8]) {}
+    pub const fn flip_next(_: Site, _: EntryPart, _: &[u8]) {}
 
     /// Does nothing in this build.
-    pub const fn flip_after(_: Site, _: Part, _: u64) {}
+    pub const fn flip_after(_: Site, _: EntryPart, _: u64) {}
 
     /// Returns false: no bit flips in this build.
     pub const fn flipped() -> bool {

@@ -30,7 +30,7 @@ const LOOKS: usize = 16;
 /// Idle buffers by length. They take at most a 64th of the cache.
 pub(crate) struct Buffers {
     idle: [Idle; CLASSES],
-    idle_bytes: Line<AtomicU64>,
+    idle_bytes: CacheLine<AtomicU64>,
     idle_bytes_max: AtomicU64,
     /// The length class where `make_room` starts next.
     hand: AtomicUsize,
@@ -43,7 +43,7 @@ pub(crate) struct Buffers {
 }
 
 /// The memory of a buffer.
-enum Memory {
+enum BufferMemory {
     /// From the heap.
     Piece(Piece),
     /// From the allocator: where there is no heap, where it is full, and for what is long.
@@ -52,17 +52,17 @@ enum Memory {
 
 /// A value with cache lines of its own.
 #[repr(align(128))]
-struct Line<T>(T);
+struct CacheLine<T>(T);
 
 /// The idle buffers of one length.
-type Idle = Line<Mutex<Vec<Memory>>>;
+type Idle = CacheLine<Mutex<Vec<BufferMemory>>>;
 
 impl Buffers {
     /// Creates the buffers for a cache of `bytes`.
     pub(crate) fn new(bytes: u64) -> Arc<Self> {
         Arc::new(Self {
-            idle: [const { Line(Mutex::new(Vec::new())) }; CLASSES],
-            idle_bytes: Line(AtomicU64::new(0)),
+            idle: [const { CacheLine(Mutex::new(Vec::new())) }; CLASSES],
+            idle_bytes: CacheLine(AtomicU64::new(0)),
             idle_bytes_max: AtomicU64::new((bytes / 64).max(IDLE_BYTES_MIN)),
             hand: AtomicUsize::new(0),
             heap: (bytes >= HEAP_FROM).then(|| Heap::new(bytes)),
@@ -79,14 +79,14 @@ impl Buffers {
         Buffer { memory, len, home: Arc::clone(self) }
     }
 
-    fn allocate(&self, bytes: usize) -> Memory {
+    fn allocate(&self, bytes: usize) -> BufferMemory {
         if let Some(heap) = self.heap.as_ref().filter(|_| bytes <= PIECE_BYTES_MAX) {
             if let Some(piece) = heap.take(bytes) {
-                return Memory::Piece(piece);
+                return BufferMemory::Piece(piece);
             }
             self.beside_heap.fetch_add(bytes as u64, Ordering::Relaxed);
         }
-        Memory::Allocated(vec![0; capacity_for(bytes)].into_boxed_slice())
+        BufferMemory::Allocated(vec![0; capacity_for(bytes)].into_boxed_slice())
     }
 
     /// Returns whether a 16th of the heap's bytes was allocated beside the heap although it is not
@@ -103,13 +103,13 @@ impl Buffers {
         is_first && heap.taken_bytes() < heap.bytes() / 8 * 7
     }
 
-    fn pop(&self, class: usize) -> Option<Memory> {
+    fn pop(&self, class: usize) -> Option<BufferMemory> {
         let bytes = self.idle[class].try_lock()?.pop()?;
         self.idle_bytes.0.fetch_sub(bytes.len() as u64, Ordering::Relaxed);
         Some(bytes)
     }
 
-    fn give_back(&self, bytes: Memory) {
+    fn give_back(&self, bytes: BufferMemory) {
         let Some(class) = class(bytes.len()) else {
             return;
         };
@@ -188,7 +188,7 @@ impl Buffers {
 
 impl Idle {
     /// Returns `None` if another thread holds the lock.
-    fn try_lock(&self) -> Option<MutexGuard<'_, Vec<Memory>>> {
+    fn try_lock(&self) -> Option<MutexGuard<'_, Vec<BufferMemory>>> {
         match self.0.try_lock() {
             Ok(idle) => Some(idle),
             Err(TryLockError::Poisoned(idle)) => Some(idle.into_inner()),
@@ -220,7 +220,7 @@ const fn class(len: usize) -> Option<usize> {
 
 /// Memory for a block. When dropped, it is kept for the next block.
 pub(crate) struct Buffer {
-    memory: Memory,
+    memory: BufferMemory,
     len: usize,
     home: Arc<Buffers>,
 }
@@ -262,13 +262,13 @@ impl AsRef<[u8]> for Buffer {
     }
 }
 
-impl Default for Memory {
+impl Default for BufferMemory {
     fn default() -> Self {
         Self::Allocated(Box::default())
     }
 }
 
-impl Deref for Memory {
+impl Deref for BufferMemory {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
@@ -279,7 +279,7 @@ impl Deref for Memory {
     }
 }
 
-impl DerefMut for Memory {
+impl DerefMut for BufferMemory {
     fn deref_mut(&mut self) -> &mut [u8] {
         match self {
             Self::Piece(piece) => piece,

@@ -93,7 +93,7 @@ impl Weighter<BlockKey, Cached> for ByBytes {
 /// Two counters that have a cache line of their own.
 #[derive(Default)]
 #[repr(align(128))]
-struct Counters {
+struct CacheCounters {
     hits: AtomicU64,
     misses: AtomicU64,
 }
@@ -118,7 +118,7 @@ pub struct CacheStats {
 pub struct BlockCache {
     blocks: Cache<BlockKey, Cached, ByBytes, OneWord>,
     buffers: Arc<Buffers>,
-    counters: [Counters; COUNTER_LINES],
+    counters: [CacheCounters; COUNTER_LINES],
     tables: AtomicU64,
     /// The budget of blocks and pinned bytes together.
     limit: AtomicU64,
@@ -126,7 +126,7 @@ pub struct BlockCache {
     fitted: Mutex<u64>,
     pinned: AtomicU64,
     scans: Allowance,
-    dictionaries: Dictionaries<Pin>,
+    dictionaries: Dictionaries<CachePin>,
     /// The initial capacity, and the number of steps in which the capacity moves below it.
     full: u64,
     steps: u64,
@@ -273,7 +273,7 @@ impl BlockCache {
     /// memory. Returns `None` if `bytes` are not a dictionary.
     pub(crate) fn dictionary(self: &Arc<Self>, bytes: &[u8]) -> Option<Arc<PinnedDictionary>> {
         self.dictionaries.share(bytes, |memory| {
-            let mut pin = Pin::new(self);
+            let mut pin = CachePin::new(self);
             pin.add(memory as u64);
             pin
         })
@@ -359,16 +359,16 @@ impl BlockCache {
 }
 
 /// A dictionary whose memory is counted in the cache.
-pub(crate) type PinnedDictionary = SharedDictionary<Pin>;
+pub(crate) type PinnedDictionary = SharedDictionary<CachePin>;
 
 /// The memory that one open table, or a dictionary, holds. It reduces the capacity of the cache
 /// until the pin is dropped.
-pub(crate) struct Pin {
+pub(crate) struct CachePin {
     cache: Arc<BlockCache>,
     bytes: u64,
 }
 
-impl Pin {
+impl CachePin {
     /// Creates a pin of no bytes.
     pub(crate) fn new(cache: &Arc<BlockCache>) -> Self {
         Self { cache: Arc::clone(cache), bytes: 0 }
@@ -406,7 +406,7 @@ impl Pin {
     }
 }
 
-impl Drop for Pin {
+impl Drop for CachePin {
     fn drop(&mut self) {
         self.release(self.bytes);
     }

@@ -147,7 +147,7 @@ fn say_block(
     options: InspectOptions,
 ) -> Result<()> {
     let handle = index.handle(number);
-    let separator = Shown(&index.separator(number)).to_string();
+    let separator = EscapedBytes(&index.separator(number)).to_string();
     let place = format!("block    {number} {}+{} from {separator}", handle.offset, handle.len);
     let block = match table.block(index, number, false) {
         Ok(block) => block,
@@ -172,7 +172,7 @@ fn say_entry(out: &mut dyn Write, block: &Block, index: usize) -> Result<()> {
         Ok((key, parsed)) => {
             let value = &block.bytes()[parsed.value()];
             let entry = EntryRef { key: &key, trailer: parsed.trailer, value };
-            let (key, value) = (Shown(entry.key), Shown(entry.value));
+            let (key, value) = (EscapedBytes(entry.key), EscapedBytes(entry.value));
             say(out, format_args!("entry    {index} {key}{:?}={value}", entry.trailer))
         }
         Err(wrong) => say(out, format_args!("entry    {index} DAMAGED {wrong}")),
@@ -199,9 +199,9 @@ fn say(out: &mut dyn Write, line: std::fmt::Arguments<'_>) -> Result<()> {
 }
 
 /// Bytes as escaped text, cut after [`SHOWN_BYTES`].
-struct Shown<'a>(&'a [u8]);
+struct EscapedBytes<'a>(&'a [u8]);
 
-impl std::fmt::Display for Shown<'_> {
+impl std::fmt::Display for EscapedBytes<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self.0.get(..SHOWN_BYTES) {
             Some(front) if self.0.len() > SHOWN_BYTES => {

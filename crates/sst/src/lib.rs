@@ -68,4 +68,4 @@ pub use ranges::{RangeDelete, RangeDeletes};
 pub use salvage::{LostPart, Salvage, SalvageCursor};
 pub use sample::{SAMPLED_ENTRY_BYTES, Sample, SampledEntry};
 pub use table::Table;
-pub use verify::VerifyReport;
+pub use verify::VerifiedTable;

@@ -1,7 +1,7 @@
 //! The manifest's record of a table: enough to skip the table in a read without opening it.
 
 use crate::expiries::Expiries;
-use flagstone_base::fields::{FieldWriter, Fields, narrow, number};
+use flagstone_base::fields::{FieldReader, FieldWriter, narrow, number};
 use flagstone_base::{Compression, Decoder, FileNumber, Malformed, Moment, SeqNo, Undecoded};
 use std::fmt;
 use std::ops::Bound;
@@ -62,7 +62,7 @@ pub struct TableMeta {
     pub hashes: Option<(u64, u64)>,
 }
 
-const FIELDS: Fields = Fields::of("table field");
+const FIELDS: FieldReader = FieldReader::of("table field");
 
 // All known to the first readers. A later field has an even tag if older readers may skip it.
 const NUMBER: u64 = 1;

@@ -1,6 +1,6 @@
 //! Opens a table: reads its tail, and as much of index and filter as memory allows.
 
-use crate::cache::{BlockCache, Pin, PinnedDictionary};
+use crate::cache::{BlockCache, CachePin, PinnedDictionary};
 use crate::filter::Filter;
 use crate::format::{BLOCK_RAW_MAX, BLOCK_TRAILER_BYTES, FILE_BYTES_MIN, FOOTER_BYTES, Footer};
 use crate::format::{check_block, open_block};
@@ -52,21 +52,21 @@ impl Table {
         let ident = TableIdent { salt, ..ident };
         tail.footer.label.check(path.display(), ident)?;
         let tail = tail.complete(&*file)?;
-        Opening { file, ident, tail: &tail, meta, cache, pin: Pin::new(cache) }.open()
+        OpeningTable { file, ident, tail: &tail, meta, cache, pin: CachePin::new(cache) }.open()
     }
 }
 
 /// A table that is being opened, after its tail was read.
-struct Opening<'a> {
+struct OpeningTable<'a> {
     file: Arc<dyn ReadFile>,
     ident: TableIdent,
     tail: &'a Tail,
     meta: Option<&'a TableMeta>,
     cache: &'a Arc<BlockCache>,
-    pin: Pin,
+    pin: CachePin,
 }
 
-impl Opening<'_> {
+impl OpeningTable<'_> {
     fn open(mut self) -> Result<Arc<Table>> {
         let global = self.meta.and_then(|meta| meta.global_seqno);
         let handle = self.tail.footer.properties;

@@ -336,7 +336,7 @@ pub struct TableIdent {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use flagstone_base::fields::Fields;
+    use flagstone_base::fields::FieldReader;
 
     const OTHERS: TableOptions = TableOptions {
         compression: Compression::Zstd(19),
@@ -358,7 +358,7 @@ mod tests {
         assert_eq!(encoded(TableOptions::default()), golden);
         for options in [TableOptions::default(), OTHERS] {
             let mut read = TableOptions::default();
-            let fields = Fields::of("field");
+            let fields = FieldReader::of("field");
             fields.read(&encoded(options), |tag, field| read.set(tag, field)).unwrap();
             assert_eq!(read, options);
         }

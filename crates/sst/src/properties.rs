@@ -3,7 +3,7 @@
 
 use crate::meta::TableMeta;
 use flagstone_base::codec::put_varint;
-use flagstone_base::fields::{FieldWriter, Fields, narrow, number};
+use flagstone_base::fields::{FieldReader, FieldWriter, narrow, number};
 use flagstone_base::{Decoder, KeyspaceId, Malformed, TreeId, Undecoded};
 
 /// The properties that a table records about itself.
@@ -81,7 +81,7 @@ pub(crate) struct FilterParts {
     pub(crate) blocks: u32,
 }
 
-const FIELDS: Fields = Fields::of("table property");
+const FIELDS: FieldReader = FieldReader::of("table property");
 
 const CONTENT: u64 = 1;
 const KEYSPACE: u64 = 2;

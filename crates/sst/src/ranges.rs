@@ -65,7 +65,8 @@ impl RangeDeletes {
 
     /// Returns all range deletes, decoded one at a time.
     pub fn iter(&self) -> impl Iterator<Item = RangeDelete<'_>> + Clone {
-        let mut walk = Walk { decoder: Decoder::new(&self.section), left: 0, global: self.global };
+        let mut walk =
+            RangeDeleteIter { decoder: Decoder::new(&self.section), left: 0, global: self.global };
         // The section was checked by `decode`.
         walk.left = walk.decoder.varint("a count").unwrap_or(0);
         walk
@@ -80,13 +81,13 @@ impl fmt::Debug for RangeDeletes {
 
 /// Iterates over encoded range deletes that were checked.
 #[derive(Clone)]
-struct Walk<'a> {
+struct RangeDeleteIter<'a> {
     decoder: Decoder<'a>,
     left: u64,
     global: Option<SeqNo>,
 }
 
-impl<'a> Iterator for Walk<'a> {
+impl<'a> Iterator for RangeDeleteIter<'a> {
     type Item = RangeDelete<'a>;
 
     fn next(&mut self) -> Option<RangeDelete<'a>> {
@@ -198,7 +199,7 @@ impl RangesBuilder {
     fn sort(&mut self) {
         let decoder = Decoder::new(&self.bytes[VARINT_BYTES_MAX..]);
         let mut ranges: Vec<RangeDelete<'_>> =
-            Walk { decoder, left: self.count, global: None }.collect();
+            RangeDeleteIter { decoder, left: self.count, global: None }.collect();
         ranges.sort_unstable_by_key(|range| (range.start, Reverse(range.seqno), range.end));
         let mut sorted = Vec::with_capacity(self.bytes.len());
         sorted.resize(VARINT_BYTES_MAX, 0);

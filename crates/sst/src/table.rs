@@ -3,7 +3,7 @@
 use crate::allowance::Allowance;
 use crate::block::{Block, StoredValue};
 use crate::buffers::Buffer;
-use crate::cache::{BlockCache, BlockKey, Pin, PinnedDictionary};
+use crate::cache::{BlockCache, BlockKey, CachePin, PinnedDictionary};
 use crate::filter::Filter;
 use crate::format::{BLOCK_RAW_MAX, Footer, section_raw_max};
 use crate::format::{open_block, open_data_block, open_owned_block};
@@ -39,7 +39,7 @@ pub struct Table {
     pub(crate) cache: Arc<BlockCache>,
     pub(crate) cache_number: u64,
     /// The memory that the table holds, counted in the cache.
-    pub(crate) pin: Pin,
+    pub(crate) pin: CachePin,
 }
 
 /// The filter of an open table.

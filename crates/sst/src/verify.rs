@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 /// The contents of a verified table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct VerifyReport {
+pub struct VerifiedTable {
     /// Bytes of the file, all of which were read.
     pub bytes: u64,
     /// The number of data blocks.
@@ -30,7 +30,7 @@ pub struct VerifyReport {
     pub checksum: u32,
 }
 
-impl fmt::Display for VerifyReport {
+impl fmt::Display for VerifiedTable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
@@ -48,9 +48,9 @@ impl Table {
     ///
     /// # Errors
     /// Corruption, which names the first fault found; any error of reading the file.
-    pub fn verify(self: &Arc<Self>) -> Result<VerifyReport> {
+    pub fn verify(self: &Arc<Self>) -> Result<VerifiedTable> {
         self.check_header()?;
-        let mut walk = Walk::new(self);
+        let mut walk = BlockVerifier::new(self);
         let checksum = self.read_stored(|index, number, stored| {
             interrupt::check()?;
             let place = (number, index.offset(number));
@@ -68,7 +68,7 @@ impl Table {
         let (content, keys) = walk.finish();
         let range_deletes = self.range_deletes()?;
         self.verify_content(content, &range_deletes)?;
-        Ok(VerifyReport {
+        Ok(VerifiedTable {
             bytes: self.bytes(),
             blocks: self.index.count() as u64,
             entries: self.properties.content.entries,
@@ -146,7 +146,7 @@ fn table_is_older(table: &Table) -> bool {
 }
 
 /// Visits all entries, block by block, and counts the content.
-struct Walk<'t> {
+struct BlockVerifier<'t> {
     table: &'t Table,
     content: TableMeta,
     sampler: Sampler,
@@ -157,7 +157,7 @@ struct Walk<'t> {
     last: Option<(Vec<u8>, SeqNo)>,
 }
 
-impl<'t> Walk<'t> {
+impl<'t> BlockVerifier<'t> {
     fn new(table: &'t Table) -> Self {
         let content = TableMeta {
             number: table.ident.number,

@@ -12,7 +12,7 @@ use crate::log::{Ledger, Log};
 use crate::reader::{Record, record};
 use crate::record::{RecordKind, RecordPlace};
 use crate::segment::{FIRST_RECORD, FLAG_SESSION, SegmentHeader};
-use crate::window::{Found, Window};
+use crate::window::{RecordRead, Window};
 use flagstone_base::{DatabaseId, Error, ErrorKind, Result, SeqNo};
 use flagstone_env::Disk;
 use flagstone_env::names::KeptSegment;
@@ -30,7 +30,7 @@ pub enum ChangeSource<'a> {
 
 /// What a cursor is looking for.
 #[derive(Clone, Copy)]
-enum Wanted {
+enum SeekTarget {
     /// The segment that holds this SeqNo.
     Holding(SeqNo),
     /// The segment after this one.
@@ -67,7 +67,7 @@ impl ChangeSource<'_> {
         }
     }
 
-    fn find(&self, wanted: Wanted) -> Option<KeptFile> {
+    fn find(&self, wanted: SeekTarget) -> Option<KeptFile> {
         match self {
             Self::Log(log) => {
                 let ledger = log.ledger.lock();
@@ -103,10 +103,10 @@ fn readable(ledger: &Ledger) -> impl Iterator<Item = KeptFile> {
     ledger.kept.files.iter().copied().chain(live)
 }
 
-fn find(mut files: impl Iterator<Item = KeptFile>, wanted: Wanted) -> Option<KeptFile> {
+fn find(mut files: impl Iterator<Item = KeptFile>, wanted: SeekTarget) -> Option<KeptFile> {
     match wanted {
-        Wanted::After(number) => files.find(|file| file.name.number.0 > number),
-        Wanted::Holding(seqno) => {
+        SeekTarget::After(number) => files.find(|file| file.name.number.0 > number),
+        SeekTarget::Holding(seqno) => {
             let first = files.next()?;
             Some(files.take_while(|file| file.first_seqno <= seqno).last().unwrap_or(first))
         }
@@ -192,12 +192,12 @@ impl LogCursor {
                 continue;
             }
             match followed.read(extent.end, (self.after, through), &mut visit) {
-                Ok(Step::Visited(last, value)) => {
+                Ok(FollowStep::Visited(last, value)) => {
                     self.after = last;
                     return Ok(Some(value));
                 }
-                Ok(Step::AtEnd) => {}
-                Ok(Step::NotYet) => return Ok(None),
+                Ok(FollowStep::AtEnd) => {}
+                Ok(FollowStep::NotYet) => return Ok(None),
                 Err(error) => {
                     // The file of a dropped segment may hold other records by now.
                     let is_dropped = source.extent(number).is_none();
@@ -228,7 +228,7 @@ impl LogCursor {
     /// Opens the segment that holds the next record. Returns false if there is none yet.
     fn find(&mut self, source: ChangeSource<'_>) -> Result<bool> {
         self.check(source)?;
-        let wanted = Wanted::Holding(self.after.plus(1));
+        let wanted = SeekTarget::Holding(self.after.plus(1));
         self.at = open(source, wanted)?;
         // It may have been dropped before it was opened.
         self.check(source)?;
@@ -240,7 +240,7 @@ impl LogCursor {
     fn enter_next(&mut self, source: ChangeSource<'_>, end: u64) -> Result<bool> {
         let Some(left) = &self.at else { return Ok(true) };
         let number = left.header.number();
-        let Some(entered) = open(source, Wanted::After(number))? else { return Ok(false) };
+        let Some(entered) = open(source, SeekTarget::After(number))? else { return Ok(false) };
         let header = &entered.header;
         let skips = header.has(FLAG_SESSION) && header.first_seqno > left.next;
         if (header.previous, header.previous_end) != (number, end)
@@ -262,7 +262,7 @@ impl LogCursor {
 }
 
 /// Opens a segment, whose file may be just being renamed or dropped.
-fn open(source: ChangeSource<'_>, wanted: Wanted) -> Result<Option<Followed>> {
+fn open(source: ChangeSource<'_>, wanted: SeekTarget) -> Result<Option<Followed>> {
     let (dir, database) = source.place();
     let mut missing = None;
     for _ in 0..LOOKS {
@@ -305,7 +305,7 @@ fn open_file(
 }
 
 /// What a cursor has done with a record.
-enum Step<T> {
+enum FollowStep<T> {
     /// The record was visited; it ends with this SeqNo.
     Visited(SeqNo, T),
     /// All records up to the end are of no interest.
@@ -321,22 +321,22 @@ impl Followed {
         end: u64,
         (after, through): (SeqNo, SeqNo),
         visit: &mut impl FnMut(&Record<'_>) -> Result<T>,
-    ) -> Result<Step<T>> {
+    ) -> Result<FollowStep<T>> {
         self.window.grow_to(end);
         while self.offset < end {
             let (number, salt) = (self.header.number(), self.header.salt);
             let place = RecordPlace { segment: number, salt, offset: self.offset };
             let path = self.path.display();
             let (header, payload) = match self.window.record(place)? {
-                Found::Record(header, payload) if header.first_seqno == self.next => {
+                RecordRead::Record(header, payload) if header.first_seqno == self.next => {
                     (header, payload)
                 }
-                Found::Record(header, _) => {
+                RecordRead::Record(header, _) => {
                     let (found, next) = (header.first_seqno, self.next);
                     let text = format_args!("a record with {found}, expected {next}");
                     return Err(Error::corruption(path, place.offset, text));
                 }
-                Found::Bad(expected) => {
+                RecordRead::Bad(expected) => {
                     let text = format_args!("expected {expected}");
                     return Err(Error::corruption(path, place.offset, text));
                 }
@@ -344,15 +344,15 @@ impl Followed {
             let next = header.next_seqno();
             let last = SeqNo::new(next.get().saturating_sub(1));
             if last > through {
-                return Ok(Step::NotYet);
+                return Ok(FollowStep::NotYet);
             }
             let is_new = header.kind != RecordKind::VOID && last > after;
             let visited = is_new.then(|| visit(&record(&header, payload, place))).transpose()?;
             (self.offset, self.next) = (self.offset + header.framed_len(), next);
             if let Some(value) = visited {
-                return Ok(Step::Visited(last, value));
+                return Ok(FollowStep::Visited(last, value));
             }
         }
-        Ok(Step::AtEnd)
+        Ok(FollowStep::AtEnd)
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::record::{RecordHeader, RecordPlace};
 use crate::segment::{FIRST_RECORD, SegmentHeader};
-use crate::window::{Found, Window};
+use crate::window::{RecordRead, Window};
 use flagstone_base::{Result, SeqNo};
 use flagstone_env::Disk;
 use std::fmt;
@@ -71,12 +71,12 @@ impl Inspector {
             return Ok(None);
         }
         match self.window.record(place)? {
-            Found::Record(header, _) => {
+            RecordRead::Record(header, _) => {
                 self.offset += header.framed_len();
                 self.next = header.next_seqno();
                 Ok(Some(Finding::Record(place.offset, header)))
             }
-            Found::Bad(expected) => {
+            RecordRead::Bad(expected) => {
                 let to = self.next_record(place)?;
                 self.offset = to;
                 Ok(Some(Finding::Gap(place.offset, to, expected)))
@@ -91,7 +91,9 @@ impl Inspector {
         while let Some(at) =
             self.window.next_candidate(offset, place.offset, self.next, &mut end)?
         {
-            if let Found::Record(..) = self.window.record(RecordPlace { offset: at, ..place })? {
+            if let RecordRead::Record(..) =
+                self.window.record(RecordPlace { offset: at, ..place })?
+            {
                 return Ok(at);
             }
             offset = at + 1;

@@ -222,7 +222,7 @@ impl LogFiles {
 
 /// A file that may be a kept segment.
 #[derive(Default)]
-struct Candidate {
+struct KeptCandidate {
     /// Its names: more than one after a crash, at most.
     names: Vec<String>,
     kept: Option<KeptSegment>,
@@ -230,12 +230,12 @@ struct Candidate {
 
 /// The files of a directory that recovery does not need.
 struct Candidates {
-    by_number: BTreeMap<u64, Candidate>,
+    by_number: BTreeMap<u64, KeptCandidate>,
 }
 
 impl Candidates {
     fn list(disk: &dyn Disk, dir: &Path, recovered: &Recovered) -> Result<Self> {
-        let mut by_number = BTreeMap::<u64, Candidate>::new();
+        let mut by_number = BTreeMap::<u64, KeptCandidate>::new();
         for name in disk.list(dir)? {
             if let Name::Kept(kept) = parse(&name) {
                 let candidate = by_number.entry(kept.number.0).or_default();
@@ -300,7 +300,7 @@ impl Candidates {
     }
 }
 
-impl Candidate {
+impl KeptCandidate {
     /// Opens the file if it is the segment `number`, and notes what it does not hold.
     fn open(
         &self,

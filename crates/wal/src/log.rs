@@ -96,7 +96,7 @@ pub struct LogStats {
 }
 
 #[derive(Default)]
-pub(crate) struct Counters {
+pub(crate) struct LogCounters {
     pub(crate) appends: AtomicU64,
     pub(crate) bytes: AtomicU64,
     pub(crate) syncs: AtomicU64,
@@ -112,7 +112,7 @@ pub struct Log {
     pub(crate) options: LogOptions,
     pub(crate) clock: Option<Arc<dyn Clock>>,
     pub(crate) queue: Mutex<Queue>,
-    pub(crate) writer: Mutex<Writer>,
+    pub(crate) writer: Mutex<LogWriter>,
     pub(crate) ledger: Mutex<Ledger>,
     /// Everything before this [`Lsn`] was written, or has failed.
     pub(crate) resolved: AtomicU64,
@@ -134,7 +134,7 @@ pub struct Log {
     pub(crate) made: Mutex<Vec<FileNumber>>,
     /// The last segment that recovery found. This log has begun all later ones.
     pub(crate) recovered_through: u64,
-    pub(crate) counters: Counters,
+    pub(crate) counters: LogCounters,
 }
 
 /// A part of the log that could not be written.
@@ -144,7 +144,7 @@ pub(crate) struct Failed {
     pub(crate) error: Error,
 }
 
-pub(crate) struct Writer {
+pub(crate) struct LogWriter {
     pub(crate) active: Option<Active>,
     /// The end of the valid records.
     pub(crate) tail: Option<Tail>,
@@ -232,7 +232,7 @@ impl Log {
             options,
             clock: None,
             queue: Mutex::new(Queue::new(database, random, options.segment_bytes, beginning)),
-            writer: Mutex::new(Writer {
+            writer: Mutex::new(LogWriter {
                 active: None,
                 tail,
                 wrote_any: false,
@@ -258,7 +258,7 @@ impl Log {
             preparing: Mutex::default(),
             made: Mutex::default(),
             recovered_through: tail.map_or(0, |tail| tail.segment),
-            counters: Counters::default(),
+            counters: LogCounters::default(),
         })
     }
 

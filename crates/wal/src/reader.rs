@@ -18,7 +18,7 @@ use crate::segment::{
     FIRST_RECORD, FLAG_COMPLETE, FLAG_RECYCLED, FLAG_SESSION, FoundHeader, ManifestPlace,
     SegmentInfo,
 };
-use crate::window::{Found, Window};
+use crate::window::{RecordRead, Window};
 use flagstone_base::{DatabaseId, Error, ErrorKind, FileNumber, Result, SeqNo};
 use flagstone_env::Disk;
 use flagstone_env::disk::Access;
@@ -371,11 +371,11 @@ impl Segment<'_> {
                 break None;
             }
             match self.window.record(place)? {
-                Found::Bad(expected) => break Some(expected),
-                Found::Record(header, _) if header.first_seqno != next => {
+                RecordRead::Bad(expected) => break Some(expected),
+                RecordRead::Record(header, _) if header.first_seqno != next => {
                     break Some("the next SeqNo");
                 }
-                Found::Record(header, payload) => {
+                RecordRead::Record(header, payload) => {
                     if header.kind != RecordKind::VOID {
                         self.recovered.records += 1;
                         visit(record(&header, payload, place))?;

@@ -8,7 +8,7 @@
 use crate::reader::{Listed, Record};
 use crate::record::{RecordKind, RecordPlace};
 use crate::segment::{FIRST_RECORD, FLAG_RECYCLED, FoundHeader};
-use crate::window::{Found, Window};
+use crate::window::{RecordRead, Window};
 use flagstone_base::{DatabaseId, Error, ErrorKind, FileNumber, Result, SeqNo};
 use flagstone_env::Disk;
 use flagstone_env::names::{FileKind, Name, parse, path};
@@ -66,8 +66,8 @@ pub fn salvage(
     let headless = salvage.read_headers(database, from)?;
     for step in salvage.chain(from) {
         match step {
-            Step::Read(number, end) => salvage.read(number, end, visit)?,
-            Step::Missing(number) => {
+            SalvageStep::Read(number, end) => salvage.read(number, end, visit)?,
+            SalvageStep::Missing(number) => {
                 let bytes = headless.get(&number).map_or(0..0, |len| 0..*len);
                 let what = match (bytes.end, salvage.others.get(&number)) {
                     (0, Some(other)) => format!("the file holds segment {other} instead"),
@@ -96,7 +96,7 @@ pub fn database_of(disk: &dyn Disk, path: &Path) -> Option<DatabaseId> {
     Some(Window::open(disk, path).ok()?.header().ok()??.header.label.database)
 }
 
-enum Step {
+enum SalvageStep {
     /// A segment to read, and the end of its records if the next segment names it.
     Read(u64, Option<u64>),
     /// A segment that the next one names and that is not there.
@@ -159,11 +159,11 @@ impl Salvage<'_> {
     }
 
     /// The segments of the log, oldest first.
-    fn chain(&self, from: Option<FileNumber>) -> Vec<Step> {
+    fn chain(&self, from: Option<FileNumber>) -> Vec<SalvageStep> {
         let mut steps = Vec::new();
         let mut at = self.found.last_key_value().map(|(number, _)| (*number, None));
         while let Some((number, end)) = at {
-            steps.push(Step::Read(number, end));
+            steps.push(SalvageStep::Read(number, end));
             let header = self.found[&number].header;
             let is_needed =
                 header.previous != 0 && from.is_none_or(|from| header.previous >= from.0);
@@ -180,7 +180,7 @@ impl Salvage<'_> {
             let was_released =
                 from.is_none() && before.is_none() && !self.file_exists(header.previous);
             if !was_released {
-                steps.push(Step::Missing(header.previous));
+                steps.push(SalvageStep::Missing(header.previous));
             }
             at = before.map(|number| (number, None));
         }
@@ -303,7 +303,7 @@ impl Salvage<'_> {
         while end.is_none_or(|end| place.offset < end) {
             let bad = place.offset;
             let expected = match window.record(place) {
-                Ok(Found::Record(record, payload)) if record.first_seqno >= next => {
+                Ok(RecordRead::Record(record, payload)) if record.first_seqno >= next => {
                     for lost in self.out.lost.iter_mut().rev().take_while(|lost| lost.to.is_none())
                     {
                         lost.to = Some(record.first_seqno);
@@ -317,8 +317,8 @@ impl Salvage<'_> {
                     place.offset += record.framed_len();
                     continue;
                 }
-                Ok(Found::Record(..)) => "the next SeqNo".to_owned(),
-                Ok(Found::Bad(expected)) => expected.to_owned(),
+                Ok(RecordRead::Record(..)) => "the next SeqNo".to_owned(),
+                Ok(RecordRead::Bad(expected)) => expected.to_owned(),
                 Err(error) if error.kind() == ErrorKind::Io => error.to_string(),
                 Err(error) => return Err(error),
             };
@@ -358,7 +358,7 @@ fn seek(window: &mut Window, place: RecordPlace, next: SeqNo, bytes_end: &mut u6
     let (bad, mut offset) = (place.offset, place.offset);
     while let Some(at) = window.next_candidate(offset, bad, next, bytes_end).ok()? {
         offset = at + 1;
-        if let Ok(Found::Record(..)) = window.record(RecordPlace { offset: at, ..place }) {
+        if let Ok(RecordRead::Record(..)) = window.record(RecordPlace { offset: at, ..place }) {
             return Some(at);
         }
     }

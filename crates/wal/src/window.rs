@@ -24,7 +24,7 @@ pub(crate) struct Window {
 }
 
 /// The result of reading a record at an offset.
-pub(crate) enum Found<'a> {
+pub(crate) enum RecordRead<'a> {
     Record(RecordHeader, &'a [u8]),
     /// There is no valid record; the text says what was expected.
     Bad(&'static str),
@@ -134,22 +134,22 @@ impl Window {
     }
 
     /// Reads the record at `place` and checks both checksums.
-    pub(crate) fn record(&mut self, place: RecordPlace) -> Result<Found<'_>> {
+    pub(crate) fn record(&mut self, place: RecordPlace) -> Result<RecordRead<'_>> {
         let offset = place.offset;
         let Some(bytes) = self.get(offset, HEADER_BYTES as u64)? else {
-            return Ok(Found::Bad("a record header, the segment ends before"));
+            return Ok(RecordRead::Bad("a record header, the segment ends before"));
         };
         let Ok(header) = RecordHeader::decode(bytes, place) else {
-            return Ok(Found::Bad("a record header whose checksum holds"));
+            return Ok(RecordRead::Bad("a record header whose checksum holds"));
         };
         let Some(bytes) = self.get(offset, header.framed_len())? else {
-            return Ok(Found::Bad("a payload as long as its header says"));
+            return Ok(RecordRead::Bad("a payload as long as its header says"));
         };
         let payload = &bytes[HEADER_BYTES..];
         if fits(crc32c(payload), header.payload_checksum) {
-            Ok(Found::Record(header, payload))
+            Ok(RecordRead::Record(header, payload))
         } else {
-            Ok(Found::Bad("a payload whose checksum holds"))
+            Ok(RecordRead::Bad("a payload whose checksum holds"))
         }
     }
 
@@ -161,7 +161,9 @@ impl Window {
         let mut offset = bad;
         while let Some(at) = self.next_candidate(offset, bad, next, &mut behind.bytes_end)? {
             offset = at + 1;
-            if let Found::Record(header, _) = self.record(RecordPlace { offset: at, ..place })? {
+            if let RecordRead::Record(header, _) =
+                self.record(RecordPlace { offset: at, ..place })?
+            {
                 offset = at + header.framed_len();
                 (behind.records_end, behind.bytes_end) = (offset, behind.bytes_end.max(offset));
                 if u64::from(header.synced_through) > bad {

@@ -11,7 +11,7 @@
 //!
 //! When both fail, the log is poisoned.
 
-use crate::log::{Active, Failed, Log, SyncTarget, Writer, mark};
+use crate::log::{Active, Failed, Log, LogWriter, SyncTarget, mark};
 use crate::queue::{Chunk, FailedWrite, Lsn, Spare, Tail};
 use crate::record::HEADER_BYTES;
 use crate::segment::{FIRST_RECORD, SegmentInfo};
@@ -72,7 +72,7 @@ impl Log {
 
     /// Writes queued chunks until everything up to `goal` is resolved (written or failed). Returns
     /// the number of chunks.
-    fn lead(&self, mut writer: MutexGuard<'_, Writer>, goal: u64) -> usize {
+    fn lead(&self, mut writer: MutexGuard<'_, LogWriter>, goal: u64) -> usize {
         let _on_panic = PoisonOnPanic(self);
         let mut led = 0;
         while self.resolved.load(Ordering::Relaxed) < goal && self.poison.get().is_none() {
@@ -111,7 +111,7 @@ impl Log {
     }
 
     /// Does one turn: takes all queued chunks and writes each of them. Returns their number.
-    fn write_queued(&self, writer: &mut Writer) -> usize {
+    fn write_queued(&self, writer: &mut LogWriter) -> usize {
         let mut chunks = std::mem::take(&mut writer.chunks);
         self.queue.lock().take(&mut chunks);
         let count = chunks.len();
@@ -144,7 +144,7 @@ impl Log {
 
     /// Appends a chunk. Everything up to `written` was written before, or is voided by a record
     /// that was.
-    fn write(&self, writer: &mut Writer, chunk: &Chunk, written: u64) -> Result<(), WriteError> {
+    fn write(&self, writer: &mut LogWriter, chunk: &Chunk, written: u64) -> Result<(), WriteError> {
         if chunk.start.is_some() {
             self.leave_segment(writer, written)?;
             self.enter_segment(writer, chunk).map_err(WriteError::Lost)?;
@@ -200,7 +200,7 @@ impl Log {
 
     /// Syncs a full segment before the header of the next one is written: that header says that all
     /// records before its end are synced.
-    fn leave_segment(&self, writer: &mut Writer, written: u64) -> Result<(), WriteError> {
+    fn leave_segment(&self, writer: &mut LogWriter, written: u64) -> Result<(), WriteError> {
         let Some(mut left) = writer.active.take() else { return Ok(()) };
         if self.synced.load(Ordering::Acquire) >= written {
             return Ok(());
@@ -211,7 +211,7 @@ impl Log {
 
     /// Opens the file of the next segment. It exists and its name is synced, since the manifest
     /// lists it.
-    fn enter_segment(&self, writer: &mut Writer, chunk: &Chunk) -> Result<()> {
+    fn enter_segment(&self, writer: &mut LogWriter, chunk: &Chunk) -> Result<()> {
         let file = self.disk.reuse(&self.path_of(chunk.segment))?;
         let syncer = Arc::from(file.syncer()?);
         self.counters.segments.fetch_add(1, Ordering::Relaxed);
@@ -223,7 +223,7 @@ impl Log {
     }
 
     /// Handles a failed write of the first of `chunks`, as the head of this file describes.
-    fn fail(&self, writer: &mut Writer, chunks: &[Chunk], error: &Error) {
+    fn fail(&self, writer: &mut LogWriter, chunks: &[Chunk], error: &Error) {
         let resolved = self.resolved.load(Ordering::Relaxed);
         let resolved = self.restart(writer, chunks, resolved, error);
         if self.poison.get().is_none() {
@@ -232,7 +232,7 @@ impl Log {
     }
 
     /// Blanks the header of the first record that a failed append may have left in the file.
-    fn blank_refused(&self, writer: &mut Writer) {
+    fn blank_refused(&self, writer: &mut LogWriter) {
         let Some(active) = &mut writer.active else { return };
         let first_record = active.end.max(FIRST_RECORD);
         match active.file.blank(first_record, HEADER_BYTES as u64) {
@@ -252,7 +252,7 @@ impl Log {
 
     /// Writes the void after the failed part of the log, which ends at `resolved`, and then lets
     /// the waiting threads see the failure.
-    fn go_on(&self, writer: &mut Writer, mut resolved: u64) {
+    fn go_on(&self, writer: &mut LogWriter, mut resolved: u64) {
         // The failed part counts as written only when its void is.
         let mut written = self.resolved.load(Ordering::Relaxed);
         let mut chunks = Vec::new();
@@ -281,7 +281,7 @@ impl Log {
     }
 
     /// Makes the void durable, so that the failed records cannot come back.
-    fn sync_active(&self, writer: &mut Writer, resolved: u64) {
+    fn sync_active(&self, writer: &mut LogWriter, resolved: u64) {
         let Some(active) = &mut writer.active else { return };
         let mark = mark(active.number, active.end);
         let _poisoned = self.sync_with(
@@ -295,7 +295,7 @@ impl Log {
 
     /// Drops `chunks` and everything queued, and frames a new segment after the last written
     /// record. Returns the end of the failed part of the log, which begins at `from`.
-    fn restart(&self, writer: &mut Writer, chunks: &[Chunk], from: u64, error: &Error) -> u64 {
+    fn restart(&self, writer: &mut LogWriter, chunks: &[Chunk], from: u64, error: &Error) -> u64 {
         self.blank_refused(writer);
         self.drop_unused(writer);
         let mut spares: Vec<Spare> =
@@ -325,7 +325,7 @@ impl Log {
     }
 
     /// Closes a segment that holds no valid record. Its file stays, since the manifest lists it.
-    fn drop_unused(&self, writer: &mut Writer) {
+    fn drop_unused(&self, writer: &mut LogWriter) {
         let is_unused = |active: &Active| writer.tail.is_none_or(|t| t.segment != active.number);
         if writer.active.as_ref().is_some_and(is_unused)
             && let Some(unused) = writer.active.take()

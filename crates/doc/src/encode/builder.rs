@@ -6,7 +6,7 @@
 //! level of nesting copies a byte once.
 
 use super::areas::{Areas, Frame};
-use super::keys::{BuildError, Duplicates, Keys};
+use super::keys::{BuildError, Duplicates, MapKeys};
 use super::memory::KeyMemory;
 use crate::layout::{USES_NAMES, VERSION, form, signed_width, tag, width};
 use crate::names::Names;
@@ -30,7 +30,7 @@ pub(crate) enum Container {
 }
 
 pub(crate) struct Builder {
-    pub(crate) keys: Keys,
+    pub(crate) keys: MapKeys,
     pub(crate) areas: Areas,
     /// Names of open maps that are stored in the document even if the table has them, each as
     /// length and text.
@@ -41,7 +41,7 @@ pub(crate) struct Builder {
 impl Builder {
     pub(crate) fn new() -> Self {
         Self {
-            keys: Keys {
+            keys: MapKeys {
                 memory: KeyMemory::new(),
                 slots: Vec::new(),
                 places: Vec::new(),

@@ -29,7 +29,7 @@ pub(crate) enum BuildError {
 }
 
 /// The names of all open maps.
-pub(crate) struct Keys {
+pub(crate) struct MapKeys {
     pub(crate) memory: KeyMemory,
     /// The slots of the names.
     pub(crate) slots: Vec<u32>,
@@ -39,7 +39,7 @@ pub(crate) struct Keys {
     pub(super) ids_used: u32,
 }
 
-impl Keys {
+impl MapKeys {
     /// Appends count, names, tags and fixed bytes of an open map of names; returns its form.
     pub(super) fn put(
         &mut self,

@@ -14,7 +14,7 @@ const SLOTS_MAX: usize = 100_000;
 const TEXT_MAX: usize = 8 << 20;
 
 #[derive(Clone, Copy, Debug)]
-struct Slot {
+struct NameSlot {
     /// The offset of the name in [`KeyMemory`]'s `text`, after its quote.
     at: u32,
     len: u32,
@@ -34,7 +34,7 @@ pub(crate) struct KeyMemory {
     seed: u64,
     /// All names in their JSON form: quote, name, quote, colon.
     text: Vec<u8>,
-    slots: Vec<Slot>,
+    slots: Vec<NameSlot>,
     /// Hash table of slot plus one; zero is free.
     table: Vec<u32>,
     root_first: u32,
@@ -228,7 +228,7 @@ impl KeyMemory {
             let name = std::str::from_utf8(name).ok()?;
             if defines { names.intern(name) } else { names.id(name) }
         };
-        self.slots.push(Slot {
+        self.slots.push(NameSlot {
             at: self.text.len() as u32 + 1,
             len: name.len() as u32,
             id: names.and_then(id_of).unwrap_or(NONE),

@@ -99,13 +99,13 @@ impl FieldPath {
     ) -> Result<Trace, Malformed> {
         let mut forks = self.steps().iter().filter(|step| matches!(step, Step::Either(..)));
         let crossed = forks.nth(1).map(|_second| HashSet::new());
-        let mut walk = Walk { visit, trace: Trace::default(), len: self.len(), crossed };
+        let mut walk = PathWalk { visit, trace: Trace::default(), len: self.len(), crossed };
         let _complete_or_not = walk.follow(*root, self.steps())?;
         Ok(walk.trace)
     }
 }
 
-struct Walk<V> {
+struct PathWalk<V> {
     visit: V,
     trace: Trace,
     /// The number of all steps of the path.
@@ -116,7 +116,7 @@ struct Walk<V> {
     crossed: Option<HashSet<(usize, usize)>>,
 }
 
-impl<'a, V: FnMut(Reached<'a>) -> Flow> Walk<V> {
+impl<'a, V: FnMut(Reached<'a>) -> Flow> PathWalk<V> {
     /// Follows `steps` from `view`. It calls itself once at most for each step.
     fn follow(&mut self, mut view: View<'a>, mut steps: &[Step]) -> Flow {
         while let Some((step, rest)) = steps.split_first() {

@@ -50,7 +50,7 @@ impl Bounds {
 }
 
 /// The keys of one path, and what is known about the arrays on it.
-struct Keys<'p> {
+struct PathKeys<'p> {
     path: &'p [Step],
     arrays: Arrays,
     /// Whether everything that is tested has at least one key. A document has, and an element of
@@ -58,7 +58,7 @@ struct Keys<'p> {
     is_complete: bool,
 }
 
-impl Keys<'_> {
+impl PathKeys<'_> {
     fn of(&self, node: &Node) -> Sets {
         match node {
             Node::All(parts) => self.all(parts),
@@ -121,7 +121,7 @@ impl Keys<'_> {
         let rest = self.path.strip_prefix(path.steps());
         let Some(rest @ [Step::Name(_), ..]) = rest else { return Sets::unknown() };
         let arrays = self.arrays.inside(path.len());
-        let inner = Keys { path: rest, arrays, is_complete: arrays.is_none() };
+        let inner = PathKeys { path: rest, arrays, is_complete: arrays.is_none() };
         Sets::at_most(inner.of(node).over)
     }
 }
@@ -170,7 +170,7 @@ impl Filter {
             }
             _ => {}
         }
-        let keys = Keys { path, arrays, is_complete: true };
+        let keys = PathKeys { path, arrays, is_complete: true };
         let sets = keys.all(parts.iter().filter(concerns));
         let exact = sets.over == sets.under;
         Bounds { keys: sets.over, exact, whole: exact && parts.iter().all(|part| concerns(&part)) }

@@ -15,7 +15,7 @@ const DEPTH_MAX: usize = 256;
 
 /// A step into a map or an array: the index of a pair or of an element.
 #[derive(Clone, Copy)]
-enum Step<'v> {
+enum NestedStep<'v> {
     Field(usize, &'v str),
     Item(usize),
 }
@@ -25,7 +25,7 @@ pub(crate) struct Cursor<'v> {
     what: &'static str,
     text: Option<&'v str>,
     value: &'v Value,
-    steps: Vec<Step<'v>>,
+    steps: Vec<NestedStep<'v>>,
 }
 
 /// Parses JSON in which no name comes twice in a map.
@@ -62,7 +62,7 @@ impl<'v> Cursor<'v> {
         let pair = self.value.as_map().and_then(|map| map.iter().nth(index));
         let Some((key, value)) = pair else { return Err(self.refuse("a field")) };
         let Some(name) = key.as_str() else { return Err(self.refuse("names of text alone")) };
-        self.inside(Step::Field(index, name), value, read)
+        self.inside(NestedStep::Field(index, name), value, read)
     }
 
     /// Calls `read` at element `index` of an array.
@@ -72,12 +72,12 @@ impl<'v> Cursor<'v> {
         read: impl FnOnce(&mut Self) -> Result<R, FilterError>,
     ) -> Result<R, FilterError> {
         let Some(item) = self.value.at(index) else { return Err(self.refuse("an element")) };
-        self.inside(Step::Item(index), item, read)
+        self.inside(NestedStep::Item(index), item, read)
     }
 
     fn inside<R>(
         &mut self,
-        step: Step<'v>,
+        step: NestedStep<'v>,
         value: &'v Value,
         read: impl FnOnce(&mut Self) -> Result<R, FilterError>,
     ) -> Result<R, FilterError> {
@@ -106,27 +106,27 @@ impl<'v> Cursor<'v> {
     /// Makes the error at the value.
     #[cold]
     pub(crate) fn refuse(&self, expected: impl Into<Cow<'static, str>>) -> FilterError {
-        self.refusal(expected.into(), Target::Value)
+        self.refusal(expected.into(), ErrorSubject::Value)
     }
 
     /// Makes the error at the name of the field whose value this is.
     #[cold]
     pub(crate) fn refuse_name(&self, expected: impl Into<Cow<'static, str>>) -> FilterError {
-        self.refusal(expected.into(), Target::Name)
+        self.refusal(expected.into(), ErrorSubject::Name)
     }
 
-    fn refusal(&self, expected: Cow<'static, str>, target: Target) -> FilterError {
+    fn refusal(&self, expected: Cow<'static, str>, target: ErrorSubject) -> FilterError {
         let mut place = String::new();
         for step in &self.steps {
             // Writing to a string cannot fail.
             let _written = match step {
-                Step::Item(index) => write!(place, "[{index}]"),
-                Step::Field(_, name) if place.is_empty() => write!(place, "{name}"),
-                Step::Field(_, name) => write!(place, ".{name}"),
+                NestedStep::Item(index) => write!(place, "[{index}]"),
+                NestedStep::Field(_, name) if place.is_empty() => write!(place, "{name}"),
+                NestedStep::Field(_, name) => write!(place, ".{name}"),
             };
         }
         let found = match (target, self.steps.last()) {
-            (Target::Name, Some(Step::Field(_, name))) => format!("{name:?}"),
+            (ErrorSubject::Name, Some(NestedStep::Field(_, name))) => format!("{name:?}"),
             _ => shown(self.value),
         };
         let offset = self.text.map(|text| offset(text, &self.steps, target));
@@ -136,7 +136,7 @@ impl<'v> Cursor<'v> {
 
 /// What an error is about.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Target {
+enum ErrorSubject {
     Value,
     Name,
 }
@@ -157,19 +157,19 @@ fn shown(value: &Value) -> String {
 }
 
 /// Returns the offset of a value in the JSON text, which is well-formed.
-fn offset(text: &str, steps: &[Step<'_>], target: Target) -> usize {
+fn offset(text: &str, steps: &[NestedStep<'_>], target: ErrorSubject) -> usize {
     let bytes = text.as_bytes();
     let mut at = blanks(bytes, 0);
     for (i, step) in steps.iter().enumerate() {
-        let (Step::Field(index, _) | Step::Item(index)) = *step;
+        let (NestedStep::Field(index, _) | NestedStep::Item(index)) = *step;
         at = blanks(bytes, at + 1);
         for _ in 0..index {
             // A name, a colon and a value, or a value, then the comma.
             at = skipped(bytes, at);
             at = blanks(bytes, at + 1);
         }
-        if let Step::Field(..) = step {
-            if target == Target::Name && i + 1 == steps.len() {
+        if let NestedStep::Field(..) = step {
+            if target == ErrorSubject::Name && i + 1 == steps.len() {
                 return at;
             }
             at = blanks(bytes, string_end(bytes, at));

@@ -76,7 +76,7 @@ impl JsonParser {
         }
         self.encoder.builder.start(names);
         let start = out.len();
-        let mut run = Run {
+        let mut run = ParseState {
             json,
             names,
             options: &self.options,
@@ -115,7 +115,7 @@ struct Stop;
 
 /// The parsing of one document. Each method takes the offset at which to read and returns the
 /// offset after what it read.
-struct Run<'a> {
+struct ParseState<'a> {
     json: &'a [u8],
     names: Option<&'a Names>,
     options: &'a JsonOptions,
@@ -125,7 +125,7 @@ struct Run<'a> {
     refusal: (usize, &'static str),
 }
 
-impl Run<'_> {
+impl ParseState<'_> {
     /// Returns the byte at `at`; past the end it returns 0, which begins no token.
     #[inline]
     fn byte(&self, at: usize) -> u8 {

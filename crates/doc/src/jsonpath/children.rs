@@ -4,7 +4,7 @@
 
 use super::model::Slice;
 use crate::layout::form;
-use crate::view::{Body, Place, View};
+use crate::view::{Body, ValueOffset, View};
 use flagstone_base::Malformed;
 
 /// A value, and its index in the array or map that holds it.
@@ -63,7 +63,7 @@ pub(super) fn count(body: &Body<'_>) -> Result<usize, Malformed> {
 }
 
 /// Returns the child whose value is at `place`.
-fn child<'a>(body: &Body<'a>, place: Place) -> Result<Child<'a>, Malformed> {
+fn child<'a>(body: &Body<'a>, place: ValueOffset) -> Result<Child<'a>, Malformed> {
     let index = if body.form == form::PAIRS { place.index / 2 } else { place.index };
     Ok(Child { index, value: body.value(place)? })
 }
@@ -81,14 +81,14 @@ pub(super) enum Children<'a> {
     /// Every `step`-th value from `place` up to, but without, the index `end`.
     Forward {
         body: Body<'a>,
-        place: Place,
+        place: ValueOffset,
         step: usize,
         end: usize,
     },
     /// The values at `places`, the last one first.
     Backward {
         body: Body<'a>,
-        places: Vec<Place>,
+        places: Vec<ValueOffset>,
     },
 }
 

@@ -1,6 +1,6 @@
 //! A compiled JSONPath, as users hold it.
 
-use super::model::{Query, Selector, Slot};
+use super::model::{CacheSlot, Query, Selector};
 use super::node::PathStep;
 use super::nodes::Nodes;
 use super::parse;
@@ -37,7 +37,7 @@ pub struct JsonPath {
     text: Box<str>,
     query: Query,
     is_single: bool,
-    slots: Slot,
+    slots: CacheSlot,
 }
 
 impl JsonPath {

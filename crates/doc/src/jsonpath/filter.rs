@@ -5,16 +5,16 @@
 
 use super::children;
 use super::compare::{Comparand, equal, less};
-use super::model::{Filter, Inner, Operand, Operator, Origin, Pattern, Slot, Test};
+use super::model::{CacheSlot, Filter, Inner, Operand, Operator, Origin, Pattern, Test};
 use super::regexp::Regexp;
-use super::walk::{Position, Tests, Walk, follow};
+use super::walk::{Position, QueryWalk, Tests, follow};
 use crate::view::{Body, View};
 use flagstone_base::Malformed;
 use std::collections::HashMap;
 
 /// What an evaluation remembers in a slot.
 #[derive(Clone, Debug)]
-enum Known<'a> {
+enum CachedResult<'a> {
     Exists(bool),
     Comparand(Comparand<'a>),
     /// The last pattern from the document, compiled; `None` if it is none.
@@ -25,9 +25,9 @@ enum Known<'a> {
 #[derive(Debug)]
 pub(super) struct Evaluation<'a> {
     root: View<'a>,
-    slots: Vec<Option<Known<'a>>>,
+    slots: Vec<Option<CachedResult<'a>>>,
     /// The results of filters, by the start of the candidate in the document.
-    results: HashMap<(Slot, usize), bool>,
+    results: HashMap<(CacheSlot, usize), bool>,
 }
 
 impl<'a> Tests<'a> for Evaluation<'a> {
@@ -53,7 +53,7 @@ impl<'a> Tests<'a> for Evaluation<'a> {
 
 impl<'a> Evaluation<'a> {
     /// Creates the evaluation of a query that uses `slots` slots.
-    pub(super) fn new(root: &View<'a>, slots: Slot) -> Self {
+    pub(super) fn new(root: &View<'a>, slots: CacheSlot) -> Self {
         Self { root: *root, slots: vec![None; slots], results: HashMap::new() }
     }
 
@@ -88,31 +88,31 @@ impl<'a> Evaluation<'a> {
 
     fn exists(&mut self, inner: &Inner, candidate: &View<'a>) -> Result<bool, Malformed> {
         let (start, slot) = self.start(inner, candidate);
-        if let Some(Known::Exists(exists)) = self.known(slot) {
+        if let Some(CachedResult::Exists(exists)) = self.known(slot) {
             return Ok(*exists);
         }
         let exists = if inner.is_single {
             follow(&inner.query, &start)?.is_some()
         } else {
-            Walk::new(&inner.query, &start, Position::Inner).next(self)?.is_some()
+            QueryWalk::new(&inner.query, &start, Position::Inner).next(self)?.is_some()
         };
-        self.keep(slot, Known::Exists(exists));
+        self.keep(slot, CachedResult::Exists(exists));
         Ok(exists)
     }
 
     /// Returns where a query starts, and the slot for its result if all candidates share it.
-    fn start(&self, inner: &Inner, candidate: &View<'a>) -> (View<'a>, Option<Slot>) {
+    fn start(&self, inner: &Inner, candidate: &View<'a>) -> (View<'a>, Option<CacheSlot>) {
         match inner.origin {
             Origin::Candidate => (*candidate, None),
             Origin::Root(slot) => (self.root, Some(slot)),
         }
     }
 
-    fn known(&self, slot: Option<Slot>) -> Option<&Known<'a>> {
+    fn known(&self, slot: Option<CacheSlot>) -> Option<&CachedResult<'a>> {
         self.slots.get(slot?)?.as_ref()
     }
 
-    fn keep(&mut self, slot: Option<Slot>, result: Known<'a>) {
+    fn keep(&mut self, slot: Option<CacheSlot>, result: CachedResult<'a>) {
         if let Some(kept) = slot.and_then(|slot| self.slots.get_mut(slot)) {
             *kept = Some(result);
         }
@@ -134,16 +134,17 @@ impl<'a> Evaluation<'a> {
             }
             Operand::Single(inner) | Operand::Count(inner) | Operand::Value(inner) => {
                 let (start, slot) = self.start(inner, candidate);
-                if let Some(Known::Comparand(comparand)) = self.known(slot) {
+                if let Some(CachedResult::Comparand(comparand)) = self.known(slot) {
                     return Ok(*comparand);
                 }
                 let comparand = if let Operand::Count(_) = operand {
-                    let count = Walk::new(&inner.query, &start, Position::Inner).count(self)?;
+                    let count =
+                        QueryWalk::new(&inner.query, &start, Position::Inner).count(self)?;
                     Comparand::Int(i64::try_from(count).unwrap_or(i64::MAX))
                 } else {
                     self.only(inner, &start)?
                 };
-                self.keep(slot, Known::Comparand(comparand));
+                self.keep(slot, CachedResult::Comparand(comparand));
                 Ok(comparand)
             }
         }
@@ -154,7 +155,7 @@ impl<'a> Evaluation<'a> {
         let found = if inner.is_single {
             follow(&inner.query, start)?
         } else {
-            let mut walk = Walk::new(&inner.query, start, Position::Inner);
+            let mut walk = QueryWalk::new(&inner.query, start, Position::Inner);
             let first = walk.next(self)?;
             if first.is_some() && walk.next(self)?.is_some() { None } else { first }
         };
@@ -177,14 +178,14 @@ impl<'a> Evaluation<'a> {
         };
         let pattern = self.operand(pattern, candidate)?;
         let Some(pattern) = as_str(&pattern)? else { return Ok(false) };
-        if let Some(Known::Pattern(last, regexp)) = self.known(Some(slot))
+        if let Some(CachedResult::Pattern(last, regexp)) = self.known(Some(slot))
             && **last == *pattern
         {
             return Ok(regexp.as_ref().is_some_and(|regexp| regexp.matches(text)));
         }
         let regexp = Regexp::new(pattern, extent).ok();
         let matches = regexp.as_ref().is_some_and(|regexp| regexp.matches(text));
-        self.keep(Some(slot), Known::Pattern(pattern.into(), regexp));
+        self.keep(Some(slot), CachedResult::Pattern(pattern.into(), regexp));
         Ok(matches)
     }
 }

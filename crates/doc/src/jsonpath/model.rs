@@ -54,13 +54,13 @@ pub(super) struct Slice {
 }
 
 /// A number under which an evaluation remembers a result; each is used by one part of a query.
-pub(super) type Slot = usize;
+pub(super) type CacheSlot = usize;
 
 /// A test of each child.
 #[derive(Clone, Debug)]
 pub(super) struct Filter {
     pub(super) test: Test,
-    pub(super) slot: Slot,
+    pub(super) slot: CacheSlot,
 }
 
 #[derive(Clone, Debug)]
@@ -90,7 +90,7 @@ pub(super) enum Origin {
     /// At the value that the filter tests: `@`.
     Candidate,
     /// At the root of the document: `$`. The result is the same for all candidates.
-    Root(Slot),
+    Root(CacheSlot),
 }
 
 /// One side of a comparison, or an argument of a function.
@@ -122,5 +122,5 @@ pub(super) enum Pattern {
     /// A pattern of the query; `None` for text that is no I-Regexp and matches nothing.
     Literal(Option<Regexp>),
     /// A pattern from the document.
-    Given { pattern: Operand, extent: Extent, slot: Slot },
+    Given { pattern: Operand, extent: Extent, slot: CacheSlot },
 }

@@ -1,7 +1,7 @@
 //! The nodes that a query selects, and their places as normalized paths.
 
 use super::children::Children;
-use super::walk::{Found, Parent};
+use super::walk::{FoundNode, Parent};
 use crate::pointer::Pointer;
 use crate::view::{Body, FieldKey, View};
 use flagstone_base::Malformed;
@@ -12,11 +12,11 @@ use std::fmt;
 #[derive(Clone, Copy, Debug)]
 pub struct Node<'a> {
     root: View<'a>,
-    found: Found<'a>,
+    found: FoundNode<'a>,
 }
 
 impl<'a> Node<'a> {
-    pub(super) const fn new(root: View<'a>, found: Found<'a>) -> Self {
+    pub(super) const fn new(root: View<'a>, found: FoundNode<'a>) -> Self {
         Self { root, found }
     }
 

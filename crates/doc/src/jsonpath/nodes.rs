@@ -1,9 +1,9 @@
 //! The nodes of a query on a document, one after the other.
 
 use super::filter::Evaluation;
-use super::model::{Query, Slot};
+use super::model::{CacheSlot, Query};
 use super::node::Node;
-use super::walk::{Position, Walk, follow};
+use super::walk::{Position, QueryWalk, follow};
 use crate::view::View;
 use flagstone_base::Malformed;
 
@@ -12,25 +12,30 @@ use flagstone_base::Malformed;
 #[derive(Debug)]
 pub struct Nodes<'p, 'a> {
     root: View<'a>,
-    state: State<'p, 'a>,
+    state: NodesState<'p, 'a>,
 }
 
 #[derive(Debug)]
-enum State<'p, 'a> {
+enum NodesState<'p, 'a> {
     /// A query of names and indexes needs no state.
     Single(&'p Query),
-    Walk(Box<(Walk<'p, 'a>, Evaluation<'a>)>),
+    Walk(Box<(QueryWalk<'p, 'a>, Evaluation<'a>)>),
     Ended,
 }
 
 impl<'p, 'a> Nodes<'p, 'a> {
     /// Returns the nodes of a query that uses `slots` slots.
-    pub(super) fn new(query: &'p Query, is_single: bool, slots: Slot, root: &View<'a>) -> Self {
+    pub(super) fn new(
+        query: &'p Query,
+        is_single: bool,
+        slots: CacheSlot,
+        root: &View<'a>,
+    ) -> Self {
         let state = if is_single {
-            State::Single(query)
+            NodesState::Single(query)
         } else {
-            let walk = Walk::new(query, root, Position::Outer);
-            State::Walk(Box::new((walk, Evaluation::new(root, slots))))
+            let walk = QueryWalk::new(query, root, Position::Outer);
+            NodesState::Walk(Box::new((walk, Evaluation::new(root, slots))))
         };
         Self { root: *root, state }
     }
@@ -41,19 +46,19 @@ impl<'a> Iterator for Nodes<'_, 'a> {
 
     fn next(&mut self) -> Option<Self::Item> {
         let found = match &mut self.state {
-            State::Single(query) => {
+            NodesState::Single(query) => {
                 let found = follow(query, &self.root);
-                self.state = State::Ended;
+                self.state = NodesState::Ended;
                 found
             }
-            State::Walk(walk) => {
+            NodesState::Walk(walk) => {
                 let (walk, evaluation) = &mut **walk;
                 walk.next(evaluation)
             }
-            State::Ended => return None,
+            NodesState::Ended => return None,
         };
         if !matches!(found, Ok(Some(_))) {
-            self.state = State::Ended;
+            self.state = NodesState::Ended;
         }
         found.transpose().map(|found| found.map(|found| Node::new(self.root, found)))
     }

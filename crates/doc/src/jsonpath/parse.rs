@@ -1,7 +1,8 @@
 //! Parses a JSONPath into a compiled query, and checks its types.
 
 use super::model::{
-    Filter, Inner, Operand, Operator, Origin, Pattern, Query, Segment, Selector, Slice, Slot, Test,
+    CacheSlot, Filter, Inner, Operand, Operator, Origin, Pattern, Query, Segment, Selector, Slice,
+    Test,
 };
 use super::regexp::{Extent, Refused, Regexp};
 use super::scan::Scanner;
@@ -17,7 +18,7 @@ pub(super) const NESTING_MAX: usize = 64;
 /// A whole query, and the number of slots that its parts use.
 pub(super) struct Parsed {
     pub(super) query: Query,
-    pub(super) slots: Slot,
+    pub(super) slots: CacheSlot,
 }
 
 /// Parses the text of a whole query.
@@ -53,11 +54,11 @@ struct Parser<'t> {
     scan: Scanner<'t>,
     /// The number of filters, parentheses and calls around the current position.
     depth: usize,
-    slots: Slot,
+    slots: CacheSlot,
 }
 
 impl Parser<'_> {
-    fn slot(&mut self) -> Slot {
+    fn slot(&mut self) -> CacheSlot {
         self.slots += 1;
         self.slots - 1
     }

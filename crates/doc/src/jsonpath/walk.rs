@@ -29,7 +29,7 @@ pub(super) trait Tests<'a> {
 
 /// A node: a value, and its place.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Found<'a> {
+pub(super) struct FoundNode<'a> {
     pub(super) value: View<'a>,
     /// The container of the value; `None` for the root.
     pub(super) parent: Option<Parent>,
@@ -70,7 +70,7 @@ pub(super) enum Position {
 
 /// A walk along a query.
 #[derive(Debug)]
-pub(super) struct Walk<'q, 'a> {
+pub(super) struct QueryWalk<'q, 'a> {
     segments: &'q [Segment],
     /// The root of the walk, before the walk begins.
     root: Option<View<'a>>,
@@ -85,8 +85,11 @@ pub(super) struct Walk<'q, 'a> {
 }
 
 /// Returns the node of a query of names and indexes.
-pub(super) fn follow<'a>(query: &Query, root: &View<'a>) -> Result<Option<Found<'a>>, Malformed> {
-    let mut found = Found { value: *root, parent: None };
+pub(super) fn follow<'a>(
+    query: &Query,
+    root: &View<'a>,
+) -> Result<Option<FoundNode<'a>>, Malformed> {
+    let mut found = FoundNode { value: *root, parent: None };
     for segment in &query.segments {
         if !found.value.is_full_container() {
             return Ok(None);
@@ -98,12 +101,12 @@ pub(super) fn follow<'a>(query: &Query, root: &View<'a>) -> Result<Option<Found<
             _ => None,
         };
         let Some(Child { index, value }) = child else { return Ok(None) };
-        found = Found { value, parent: Some(Parent { at: found.value.range().start, index }) };
+        found = FoundNode { value, parent: Some(Parent { at: found.value.range().start, index }) };
     }
     Ok(Some(found))
 }
 
-impl<'q, 'a> Walk<'q, 'a> {
+impl<'q, 'a> QueryWalk<'q, 'a> {
     /// Creates a walk. The query of an outer walk starts at one root; that of an inner one starts
     /// at the candidates of a filter, one of which may contain another.
     pub(super) fn new(query: &'q Query, root: &View<'a>, position: Position) -> Self {
@@ -123,12 +126,12 @@ impl<'q, 'a> Walk<'q, 'a> {
     pub(super) fn next<T: Tests<'a>>(
         &mut self,
         tests: &mut T,
-    ) -> Result<Option<Found<'a>>, Malformed> {
+    ) -> Result<Option<FoundNode<'a>>, Malformed> {
         let segments = self.segments;
         if let Some(value) = self.root.take() {
             if segments.is_empty() {
                 self.found = 1;
-                return Ok(Some(Found { value, parent: None }));
+                return Ok(Some(FoundNode { value, parent: None }));
             }
             self.enter(&value, 0)?;
         }
@@ -151,7 +154,7 @@ impl<'q, 'a> Walk<'q, 'a> {
                 Some(Selector::Filter(filter)) if !tests.holds(filter, &value, self.again)? => {}
                 Some(_) if number + 1 == segments.len() => {
                     self.found = self.found.saturating_add(1);
-                    return Ok(Some(Found { value, parent: Some(Parent { at, index }) }));
+                    return Ok(Some(FoundNode { value, parent: Some(Parent { at, index }) }));
                 }
                 Some(_) => self.enter(&value, number + 1)?,
                 None => self.enter(&value, number)?,

@@ -1,9 +1,9 @@
 //! Applies an encoded patch to an encoded document: on its bytes if possible, else decoded.
 
 use super::chain::{Decoded, one_by_one_max};
-use super::edits::{Edits, NotSpliced, Open, Piece};
+use super::edits::{ContainerValue, Edits, NotSpliced, Open};
 use super::follow::Level;
-use super::form::{Part, Parts, are_more_parts};
+use super::form::{EncodedOp, OpReader, are_more_parts};
 use super::model::{self, Undo};
 use super::plan::Plan;
 use crate::depth::DEPTH_MAX;
@@ -146,7 +146,7 @@ impl Patcher {
     #[cold]
     pub fn explain(patch: &[u8], document: Option<&[u8]>, names: Option<&Names>) -> NotApplied {
         let mut why = NotApplied { part: None, is_condition: false };
-        let Ok(mut parts) = Parts::of(patch, names) else { return why };
+        let Ok(mut parts) = OpReader::of(patch, names) else { return why };
         let start = document.or(parts.default.filter(|_| parts.upsert)).unwrap_or(&EMPTY);
         let decoded = validate(start, names).and_then(|view| view.to_value());
         let mut value = decoded.unwrap_or_else(|_malformed| Value::object());
@@ -200,7 +200,7 @@ impl Patcher {
         document: &mut Option<Vec<u8>>,
         names: Option<&Names>,
     ) -> bool {
-        let Ok(mut parts) = Parts::of(patch, names) else { return false };
+        let Ok(mut parts) = OpReader::of(patch, names) else { return false };
         let mut made = None;
         let bytes = match document {
             Some(bytes) => bytes,
@@ -237,7 +237,12 @@ impl Patcher {
         true
     }
 
-    fn apply_part(&mut self, part: &Part<'_>, bytes: &mut Vec<u8>, names: Option<&Names>) -> bool {
+    fn apply_part(
+        &mut self,
+        part: &EncodedOp<'_>,
+        bytes: &mut Vec<u8>,
+        names: Option<&Names>,
+    ) -> bool {
         let Ok(plan) = self.plan(part, bytes, names) else { return false };
         let spliced = match plan {
             Plan::Nothing => return true,
@@ -253,7 +258,7 @@ impl Patcher {
 
     fn splice(
         &mut self,
-        part: &Part<'_>,
+        part: &EncodedOp<'_>,
         plan: Plan,
         bytes: &[u8],
         names: Option<&Names>,
@@ -263,14 +268,16 @@ impl Patcher {
         let argument = || {
             let depth = View::of(part.argument, names).map_or(DEPTH_MAX, |view| depth_of(&view));
             let fits = levels.len() + 1 + depth <= DEPTH_MAX;
-            Piece::of(part.argument).filter(|_| fits).ok_or(NotSpliced)
+            ContainerValue::of(part.argument).filter(|_| fits).ok_or(NotSpliced)
         };
         match plan {
-            Plan::PutComputed => edits.put(bytes, levels, &Piece::of(computed).ok_or(NotSpliced)?),
+            Plan::PutComputed => {
+                edits.put(bytes, levels, &ContainerValue::of(computed).ok_or(NotSpliced)?)
+            }
             Plan::PutArgument => edits.put(bytes, levels, &argument()?),
             Plan::Add { container, computed: is_computed } => {
                 let piece = match is_computed {
-                    true => Piece::of(computed).ok_or(NotSpliced)?,
+                    true => ContainerValue::of(computed).ok_or(NotSpliced)?,
                     false => argument()?,
                 };
                 let is_map = container.form > form::ARRAY_OF_ONE_TAG;
@@ -289,7 +296,7 @@ impl Patcher {
 
     fn decode_and_apply(
         &mut self,
-        part: &Part<'_>,
+        part: &EncodedOp<'_>,
         bytes: &mut Vec<u8>,
         names: Option<&Names>,
     ) -> bool {

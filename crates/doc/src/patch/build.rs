@@ -2,7 +2,7 @@
 
 use super::condition::{Comparison, Condition};
 use super::form::{self, Header};
-use super::model::{self, Change, Changes};
+use super::model::{self, Changes, PatchChange};
 use super::touch;
 use crate::depth::DEPTH_MAX;
 use crate::encode::Encoder;
@@ -30,16 +30,16 @@ use std::fmt;
 /// ```
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Patch {
-    parts: Vec<Part>,
+    parts: Vec<PatchOp>,
     upsert: bool,
     default: Option<Value>,
 }
 
 /// One change at one path, or a condition.
 #[derive(Clone, Debug, PartialEq)]
-struct Part {
+struct PatchOp {
     path: String,
-    change: Change,
+    change: PatchChange,
 }
 
 impl Patch {
@@ -74,59 +74,59 @@ impl Patch {
     /// the length of an array appends to it.
     #[must_use]
     pub fn set(self, path: impl Into<String>, value: impl Into<Value>) -> Self {
-        self.with(path, Change::Set(value.into()))
+        self.with(path, PatchChange::Set(value.into()))
     }
 
     /// Removes the value at `path`, if there is one.
     #[must_use]
     pub fn unset(self, path: impl Into<String>) -> Self {
-        self.with(path, Change::Unset)
+        self.with(path, PatchChange::Unset)
     }
 
     /// Adds `by` to the number at `path`, exactly; a missing number counts as 0.
     #[must_use]
     pub fn inc(self, path: impl Into<String>, by: impl Into<Value>) -> Self {
-        self.with(path, Change::Inc(by.into()))
+        self.with(path, PatchChange::Inc(by.into()))
     }
 
     /// Multiplies the number at `path` by `by`, exactly; a missing number becomes 0.
     #[must_use]
     pub fn mul(self, path: impl Into<String>, by: impl Into<Value>) -> Self {
-        self.with(path, Change::Mul(by.into()))
+        self.with(path, PatchChange::Mul(by.into()))
     }
 
     /// Renames the field at `path` within its map and keeps its place. A field that already has the
     /// new name is removed. If there is no field at `path`, nothing changes.
     #[must_use]
     pub fn rename(self, path: impl Into<String>, name: impl Into<String>) -> Self {
-        self.with(path, Change::Rename(name.into()))
+        self.with(path, PatchChange::Rename(name.into()))
     }
 
     /// Appends `value` to the array at `path`; creates the array if it is missing.
     #[must_use]
     pub fn push(self, path: impl Into<String>, value: impl Into<Value>) -> Self {
-        self.with(path, Change::Push(value.into()))
+        self.with(path, PatchChange::Push(value.into()))
     }
 
     /// Sets the value at `path` to `value` if `value` is less in the total order of values, or if
     /// there is no value at `path`.
     #[must_use]
     pub fn min(self, path: impl Into<String>, value: impl Into<Value>) -> Self {
-        self.with(path, Change::Min(value.into()))
+        self.with(path, PatchChange::Min(value.into()))
     }
 
     /// Sets the value at `path` to `value` if `value` is greater in the total order of values, or
     /// if there is no value at `path`.
     #[must_use]
     pub fn max(self, path: impl Into<String>, value: impl Into<Value>) -> Self {
-        self.with(path, Change::Max(value.into()))
+        self.with(path, PatchChange::Max(value.into()))
     }
 
     /// Appends `value` to the array at `path` unless it has an equal element; creates the array if
     /// it is missing.
     #[must_use]
     pub fn add_to_set(self, path: impl Into<String>, value: impl Into<Value>) -> Self {
-        self.with(path, Change::AddToSet(value.into()))
+        self.with(path, PatchChange::AddToSet(value.into()))
     }
 
     /// Inserts `value` into the array at `path`; creates the array if it is missing.
@@ -136,14 +136,14 @@ impl Patch {
     /// element; one beyond the beginning is the beginning.
     #[must_use]
     pub fn push_at(self, path: impl Into<String>, position: i64, value: impl Into<Value>) -> Self {
-        self.with(path, Change::PushAt(position, value.into()))
+        self.with(path, PatchChange::PushAt(position, value.into()))
     }
 
     /// Removes all elements that are equal to `value` from the array at `path`, if there is a
     /// value.
     #[must_use]
     pub fn pull(self, path: impl Into<String>, value: impl Into<Value>) -> Self {
-        self.with(path, Change::Pull(vec![value.into()]))
+        self.with(path, PatchChange::Pull(vec![value.into()]))
     }
 
     /// Removes all elements that are equal to one of `values` from the array at `path`, if there is
@@ -154,31 +154,31 @@ impl Patch {
         path: impl Into<String>,
         values: impl IntoIterator<Item = V>,
     ) -> Self {
-        self.with(path, Change::Pull(values.into_iter().map(Into::into).collect()))
+        self.with(path, PatchChange::Pull(values.into_iter().map(Into::into).collect()))
     }
 
     /// Removes the first element of the array at `path`, if there is one.
     #[must_use]
     pub fn pop_first(self, path: impl Into<String>) -> Self {
-        self.with(path, Change::PopFirst)
+        self.with(path, PatchChange::PopFirst)
     }
 
     /// Removes the last element of the array at `path`, if there is one.
     #[must_use]
     pub fn pop_last(self, path: impl Into<String>) -> Self {
-        self.with(path, Change::PopLast)
+        self.with(path, PatchChange::PopLast)
     }
 
     /// Applies the patch only if there is a value at `path`; null is a value.
     #[must_use]
     pub fn if_exists(self, path: impl Into<String>) -> Self {
-        self.with(path, Change::If(Condition::Exists))
+        self.with(path, PatchChange::If(Condition::Exists))
     }
 
     /// Applies the patch only if there is no value at `path`.
     #[must_use]
     pub fn if_missing(self, path: impl Into<String>) -> Self {
-        self.with(path, Change::If(Condition::Missing))
+        self.with(path, PatchChange::If(Condition::Missing))
     }
 
     /// Applies the patch only if there is a value at `path` that is equal to `value`.
@@ -233,11 +233,11 @@ impl Patch {
         comparison: Comparison,
         value: impl Into<Value>,
     ) -> Self {
-        self.with(path, Change::If(Condition::Compares(comparison, value.into())))
+        self.with(path, PatchChange::If(Condition::Compares(comparison, value.into())))
     }
 
-    fn with(mut self, path: impl Into<String>, change: Change) -> Self {
-        self.parts.push(Part { path: path.into(), change });
+    fn with(mut self, path: impl Into<String>, change: PatchChange) -> Self {
+        self.parts.push(PatchOp { path: path.into(), change });
         self
     }
 
@@ -253,7 +253,7 @@ impl Patch {
 
     /// Returns the text of the change or condition with this number, from 0: `inc score 1`.
     pub fn part(&self, index: usize) -> Option<String> {
-        self.parts.get(index).map(Part::to_string)
+        self.parts.get(index).map(PatchOp::to_string)
     }
 
     /// Returns whether the patch creates a document if there is none.
@@ -277,7 +277,7 @@ impl Patch {
     /// Returns the version of the fold that knows all of the patch: 1 for `patch/1`, 2 for
     /// `patch/2`.
     pub fn version(&self) -> u8 {
-        let version = |part: &Part| part.change.kind().version();
+        let version = |part: &PatchOp| part.change.kind().version();
         let default = if self.default.is_some() { 2 } else { 1 };
         self.parts.iter().map(version).fold(default, u8::max)
     }
@@ -288,7 +288,7 @@ impl Patch {
     /// `path` begins with it, or that the change may add to an array an element without what `path`
     /// reaches in the others. The document that an upsert creates is not considered.
     pub fn touches(&self, path: &FieldPath) -> bool {
-        let touches = |part: &Part| {
+        let touches = |part: &PatchOp| {
             let steps = part.path.split('.');
             touch::touches(part.change.kind(), steps, part.change.new_name(), path)
         };
@@ -345,13 +345,13 @@ impl Patch {
     /// # Errors
     /// If the bytes are not a patch.
     pub fn decode(bytes: &[u8], names: Option<&Names>) -> Result<Self, Malformed> {
-        let mut read = form::Parts::of(bytes, names)?;
+        let mut read = form::OpReader::of(bytes, names)?;
         let default = read.default.map(|default| validate(default, names)?.to_value());
         let (upsert, default) = (read.upsert, default.transpose()?);
         let mut parts = Vec::new();
         while let Some(part) = read.next()? {
             let steps: Vec<&str> = part.steps.clone().map(|step| step.name).collect();
-            parts.push(Part { path: steps.join("."), change: part.change(names)? });
+            parts.push(PatchOp { path: steps.join("."), change: part.change(names)? });
         }
         Ok(Self { parts, upsert: upsert && default.is_none(), default })
     }
@@ -369,11 +369,11 @@ impl Patch {
         let (version, default) = (self.version(), default.as_ref());
         let header = Header { version, upsert: *upsert, default };
         form::put_header(header, encoder, names, out)?;
-        for Part { path, change } in &self.parts {
+        for PatchOp { path, change } in &self.parts {
             if path.split('.').nth(DEPTH_MAX).is_some() {
                 return Err(Error::invalid(format!("a path of more than {DEPTH_MAX} steps")));
             }
-            if let Change::Inc(by) | Change::Mul(by) = change
+            if let PatchChange::Inc(by) | PatchChange::Mul(by) = change
                 && by.as_f64().is_none()
             {
                 return Err(Error::invalid(format!(
@@ -399,27 +399,27 @@ impl fmt::Display for Patch {
     }
 }
 
-impl fmt::Display for Part {
+impl fmt::Display for PatchOp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { path, change } = self;
         match change {
-            Change::Set(value) => write!(f, "set {path} {value}"),
-            Change::Unset => write!(f, "unset {path}"),
-            Change::Inc(value) => write!(f, "inc {path} {value}"),
-            Change::Mul(value) => write!(f, "mul {path} {value}"),
-            Change::Rename(name) => write!(f, "rename {path} {name:?}"),
-            Change::Push(value) => write!(f, "push {path} {value}"),
-            Change::Min(value) => write!(f, "min {path} {value}"),
-            Change::Max(value) => write!(f, "max {path} {value}"),
-            Change::AddToSet(value) => write!(f, "add_to_set {path} {value}"),
-            Change::Pull(values) => match values.as_slice() {
+            PatchChange::Set(value) => write!(f, "set {path} {value}"),
+            PatchChange::Unset => write!(f, "unset {path}"),
+            PatchChange::Inc(value) => write!(f, "inc {path} {value}"),
+            PatchChange::Mul(value) => write!(f, "mul {path} {value}"),
+            PatchChange::Rename(name) => write!(f, "rename {path} {name:?}"),
+            PatchChange::Push(value) => write!(f, "push {path} {value}"),
+            PatchChange::Min(value) => write!(f, "min {path} {value}"),
+            PatchChange::Max(value) => write!(f, "max {path} {value}"),
+            PatchChange::AddToSet(value) => write!(f, "add_to_set {path} {value}"),
+            PatchChange::Pull(values) => match values.as_slice() {
                 [value] => write!(f, "pull {path} {value}"),
                 values => write!(f, "pull_all {path} {}", Value::Array(values.to_vec())),
             },
-            Change::PopFirst => write!(f, "pop_first {path}"),
-            Change::PopLast => write!(f, "pop_last {path}"),
-            Change::PushAt(position, value) => write!(f, "push_at {path} {position} {value}"),
-            Change::If(condition) => condition.write(path, f),
+            PatchChange::PopFirst => write!(f, "pop_first {path}"),
+            PatchChange::PopLast => write!(f, "pop_last {path}"),
+            PatchChange::PushAt(position, value) => write!(f, "push_at {path} {position} {value}"),
+            PatchChange::If(condition) => condition.write(path, f),
         }
     }
 }

@@ -8,8 +8,8 @@
 //! is not in normal form (a name was defined after it was written), the result might reach the
 //! limit of a document's size, or the decoded document would take too much memory.
 
-use super::form::{Part, Parts, Steps};
-use super::model::{self, Change, Changes, Undo};
+use super::form::{EncodedOp, OpReader, Steps};
+use super::model::{self, Changes, PatchChange, Undo};
 use crate::encode::Encoder;
 use crate::names::Names;
 use crate::value::Value;
@@ -53,7 +53,7 @@ impl Decoded<'_> {
         }
         let mut refused = 0;
         for patch in patches {
-            let applies = match Parts::of(patch, names) {
+            let applies = match OpReader::of(patch, names) {
                 Ok(parts) => self.apply_decoded(parts, &mut document, &mut bytes_max, names)?,
                 Err(_malformed) => false,
             };
@@ -78,7 +78,7 @@ impl Decoded<'_> {
     /// Applies one patch; returns false, and changes nothing, if the patch does not apply.
     fn apply_decoded<'a>(
         &mut self,
-        mut parts: Parts<'a>,
+        mut parts: OpReader<'a>,
         document: &mut Option<Value>,
         bytes_max: &mut usize,
         names: Option<&Names>,
@@ -133,7 +133,7 @@ impl Decoded<'_> {
 
     /// Returns what `part` does; `None` if encoding the value that it may bring into the document
     /// would not give the same bytes.
-    fn change(&mut self, part: &Part<'_>, names: Option<&Names>) -> Option<Change> {
+    fn change(&mut self, part: &EncodedOp<'_>, names: Option<&Names>) -> Option<PatchChange> {
         let change = part.change(names).ok()?;
         if let Some(value) = change.value() {
             self.buffer.clear();
@@ -171,10 +171,11 @@ fn decoded_room(view: &View<'_>, room: usize) -> Option<usize> {
 }
 
 /// Returns an upper bound of the bytes by which `part` makes a document longer.
-fn growth(part: &Part<'_>, change: &Change) -> usize {
+fn growth(part: &EncodedOp<'_>, change: &PatchChange) -> usize {
     let steps: usize = part.steps.clone().map(|step| 32 + step.name.len()).sum();
     let argument = change.value().map_or(0, inline_bytes);
-    let computed = if matches!(change, Change::Inc(_) | Change::Mul(_)) { COMPUTED_MAX } else { 0 };
+    let computed =
+        if matches!(change, PatchChange::Inc(_) | PatchChange::Mul(_)) { COMPUTED_MAX } else { 0 };
     steps + argument + computed + part.name.map_or(0, |step| step.name.len())
 }
 

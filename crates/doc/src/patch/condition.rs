@@ -1,6 +1,6 @@
 //! The conditions of a patch: tests of the value at a path.
 
-use super::kind::Kind;
+use super::kind::OpKind;
 use crate::value::Value;
 use std::fmt;
 
@@ -24,30 +24,30 @@ pub(super) enum Comparison {
 }
 
 impl Condition {
-    pub(super) const fn kind(&self) -> Kind {
+    pub(super) const fn kind(&self) -> OpKind {
         match self {
-            Self::Exists => Kind::Exists,
-            Self::Missing => Kind::Missing,
-            Self::Compares(Comparison::Equal, _) => Kind::Equal,
-            Self::Compares(Comparison::NotEqual, _) => Kind::NotEqual,
-            Self::Compares(Comparison::Less, _) => Kind::Less,
-            Self::Compares(Comparison::LessOrEqual, _) => Kind::LessOrEqual,
-            Self::Compares(Comparison::Greater, _) => Kind::Greater,
-            Self::Compares(Comparison::GreaterOrEqual, _) => Kind::GreaterOrEqual,
+            Self::Exists => OpKind::Exists,
+            Self::Missing => OpKind::Missing,
+            Self::Compares(Comparison::Equal, _) => OpKind::Equal,
+            Self::Compares(Comparison::NotEqual, _) => OpKind::NotEqual,
+            Self::Compares(Comparison::Less, _) => OpKind::Less,
+            Self::Compares(Comparison::LessOrEqual, _) => OpKind::LessOrEqual,
+            Self::Compares(Comparison::Greater, _) => OpKind::Greater,
+            Self::Compares(Comparison::GreaterOrEqual, _) => OpKind::GreaterOrEqual,
         }
     }
 
     /// Returns the condition of a kind that is one. `value` is its argument.
-    pub(super) fn of(kind: Kind, value: Value) -> Option<Self> {
+    pub(super) fn of(kind: OpKind, value: Value) -> Option<Self> {
         let comparison = match kind {
-            Kind::Exists => return Some(Self::Exists),
-            Kind::Missing => return Some(Self::Missing),
-            Kind::Equal => Comparison::Equal,
-            Kind::NotEqual => Comparison::NotEqual,
-            Kind::Less => Comparison::Less,
-            Kind::LessOrEqual => Comparison::LessOrEqual,
-            Kind::Greater => Comparison::Greater,
-            Kind::GreaterOrEqual => Comparison::GreaterOrEqual,
+            OpKind::Exists => return Some(Self::Exists),
+            OpKind::Missing => return Some(Self::Missing),
+            OpKind::Equal => Comparison::Equal,
+            OpKind::NotEqual => Comparison::NotEqual,
+            OpKind::Less => Comparison::Less,
+            OpKind::LessOrEqual => Comparison::LessOrEqual,
+            OpKind::Greater => Comparison::Greater,
+            OpKind::GreaterOrEqual => Comparison::GreaterOrEqual,
             _ => return None,
         };
         Some(Self::Compares(comparison, value))
@@ -85,13 +85,13 @@ impl Condition {
     /// Writes the condition of the value at `path` as the methods of a patch are called.
     pub(super) fn write(&self, path: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = match self.kind() {
-            Kind::Exists => "if_exists",
-            Kind::Missing => "if_missing",
-            Kind::NotEqual => "if_ne",
-            Kind::Less => "if_lt",
-            Kind::LessOrEqual => "if_lte",
-            Kind::Greater => "if_gt",
-            Kind::GreaterOrEqual => "if_gte",
+            OpKind::Exists => "if_exists",
+            OpKind::Missing => "if_missing",
+            OpKind::NotEqual => "if_ne",
+            OpKind::Less => "if_lt",
+            OpKind::LessOrEqual => "if_lte",
+            OpKind::Greater => "if_gt",
+            OpKind::GreaterOrEqual => "if_gte",
             _ => "if_eq",
         };
         write!(f, "{name} {path}")?;

@@ -5,7 +5,7 @@
 //! change that needs another form of container is not spliced.
 
 use super::follow::{Container, Level};
-use super::form::Step;
+use super::form::PathSegment;
 use crate::encode::forget_large;
 use crate::layout::{FORM_BITS, USES_NAMES, form, tag, width};
 use crate::names::Names;
@@ -37,12 +37,12 @@ pub(super) struct NotSpliced;
 pub(super) struct Open<'a> {
     pub(super) container: &'a Container,
     /// The name of the new value, if the container is a map.
-    pub(super) name: Option<Step<'a>>,
+    pub(super) name: Option<PathSegment<'a>>,
     pub(super) names: Option<&'a Names>,
 }
 
 /// A value in the form it has in a container, taken from a document of its own.
-pub(super) struct Piece<'a> {
+pub(super) struct ContainerValue<'a> {
     pub(super) tag: u8,
     fixed: &'a [u8],
     /// The length of a container's payload, which is stored in the fixed area.
@@ -53,7 +53,7 @@ pub(super) struct Piece<'a> {
     uses_names: bool,
 }
 
-impl<'a> Piece<'a> {
+impl<'a> ContainerValue<'a> {
     /// Takes the root of a validated document.
     pub(super) fn of(document: &'a [u8]) -> Option<Self> {
         let (header, rest) = document.split_first()?;
@@ -111,7 +111,7 @@ impl Edits {
         self.list.push(Edit { at, with });
     }
 
-    fn put_heap(&mut self, at: Range<usize>, piece: &Piece<'_>) {
+    fn put_heap(&mut self, at: Range<usize>, piece: &ContainerValue<'_>) {
         self.replace_by(at, |bytes| {
             bytes.extend(piece.head);
             bytes.extend_from_slice(piece.heap);
@@ -148,7 +148,7 @@ impl Edits {
         &mut self,
         document: &[u8],
         levels: &[Level],
-        piece: &Piece<'_>,
+        piece: &ContainerValue<'_>,
     ) -> Result<(), NotSpliced> {
         let Some((last, around)) = levels.split_last() else { return Err(NotSpliced) };
         if !piece.uses_names {
@@ -170,7 +170,7 @@ impl Edits {
         document: &[u8],
         levels: &[Level],
         open: &Open<'_>,
-        piece: &Piece<'_>,
+        piece: &ContainerValue<'_>,
     ) -> Result<(), NotSpliced> {
         let areas = &open.container.areas;
         let at = [areas.tags.end, areas.heap.start, areas.heap.end];
@@ -185,7 +185,7 @@ impl Edits {
         &mut self,
         document: &[u8],
         levels: &[Level],
-        piece: &Piece<'_>,
+        piece: &ContainerValue<'_>,
     ) -> Result<(), NotSpliced> {
         let Some((Level { container, index, slot }, around)) = levels.split_last() else {
             return Err(NotSpliced);
@@ -203,7 +203,7 @@ impl Edits {
         document: &[u8],
         open: &Open<'_>,
         [tag_at, fixed_at, heap_at]: [usize; 3],
-        piece: &Piece<'_>,
+        piece: &ContainerValue<'_>,
     ) -> Result<(), NotSpliced> {
         let container = open.container;
         let areas = &container.areas;
@@ -230,7 +230,7 @@ impl Edits {
     fn add_key(
         &mut self,
         container: &Container,
-        step: Step<'_>,
+        step: PathSegment<'_>,
         names: Option<&Names>,
     ) -> Result<(), NotSpliced> {
         let end = container.areas.keys.end;
@@ -251,7 +251,7 @@ impl Edits {
         &mut self,
         document: &[u8],
         levels: &[Level],
-        step: Step<'_>,
+        step: PathSegment<'_>,
         names: Option<&Names>,
     ) -> Result<(), NotSpliced> {
         let Some(Level { container, index, .. }) = levels.last() else { return Err(NotSpliced) };
@@ -383,7 +383,11 @@ fn gets_short_ids(document: &[u8], container: &Container, index: usize) -> bool 
 }
 
 /// Returns the id of a name as a map stores it whose ids have `width` bytes.
-fn id_bytes(step: Step<'_>, names: Option<&Names>, width: usize) -> Result<[u8; 4], NotSpliced> {
+fn id_bytes(
+    step: PathSegment<'_>,
+    names: Option<&Names>,
+    width: usize,
+) -> Result<[u8; 4], NotSpliced> {
     let id = step.id.or_else(|| names?.id(step.name)).ok_or(NotSpliced)?;
     if id >> (8 * width) != 0 {
         return Err(NotSpliced);

@@ -1,9 +1,9 @@
 //! Follows a path through the bytes of a document: the containers on it and their areas.
 
-use super::form::Step;
+use super::form::PathSegment;
 use crate::layout::form;
 use crate::names::Names;
-use crate::view::{Areas, Body, Slot, View};
+use crate::view::{Areas, Body, ValueBounds, View};
 use flagstone_base::Malformed;
 
 /// A container on the path, and the value in it to which the next step leads.
@@ -11,7 +11,7 @@ use flagstone_base::Malformed;
 pub(super) struct Level {
     pub(super) container: Container,
     pub(super) index: usize,
-    pub(super) slot: Slot,
+    pub(super) slot: ValueBounds,
 }
 
 /// The form of a container and the positions of its areas.
@@ -59,7 +59,7 @@ impl Container {
 /// `index_of` reads the index of an array from a step.
 pub(super) fn follow<'a, 's>(
     (document, names): (&'a [u8], Option<&'a Names>),
-    mut steps: impl ExactSizeIterator<Item = Step<'s>>,
+    mut steps: impl ExactSizeIterator<Item = PathSegment<'s>>,
     index_of: impl Fn(&str) -> Option<usize>,
     levels: &mut Vec<Level>,
 ) -> Result<End<'a>, Malformed> {
@@ -102,7 +102,7 @@ pub(super) fn enter<'a>(
 }
 
 /// Returns the index of a step in a map of names.
-fn find(body: &Body<'_>, step: Step<'_>) -> Result<Option<usize>, Malformed> {
+fn find(body: &Body<'_>, step: PathSegment<'_>) -> Result<Option<usize>, Malformed> {
     match step.id {
         Some(id) if body.form != form::INLINE_NAMES => Ok(body.find_id(id)),
         _ => body.find(step.name),

@@ -1,8 +1,8 @@
 //! The binary form of a patch; `docs/format/patch.md` draws it.
 
 use super::condition::Condition;
-use super::kind::{Argument, Kind};
-use super::model::Change;
+use super::kind::{Argument, OpKind};
+use super::model::PatchChange;
 use crate::depth::DEPTH_MAX;
 use crate::encode::Encoder;
 use crate::names::Names;
@@ -56,7 +56,7 @@ fn put_document(
 /// those that it only looks up or that may be array indexes.
 pub(super) fn put_part(
     path: &str,
-    change: &Change,
+    change: &PatchChange,
     encoder: &mut Encoder,
     names: Option<&Names>,
     out: &mut Vec<u8>,
@@ -68,14 +68,16 @@ pub(super) fn put_part(
         put_step(step, kind.brings_names() && step.parse::<usize>().is_err(), names, out);
     }
     match change {
-        Change::Rename(name) => put_step(name, true, names, out),
-        Change::Pull(values) => put_compared(&Value::Array(values.clone()), encoder, names, out)?,
-        Change::If(condition) => {
+        PatchChange::Rename(name) => put_step(name, true, names, out),
+        PatchChange::Pull(values) => {
+            put_compared(&Value::Array(values.clone()), encoder, names, out)?
+        }
+        PatchChange::If(condition) => {
             if let Some(value) = condition.value() {
                 put_compared(value, encoder, names, out)?;
             }
         }
-        Change::PushAt(position, _) => {
+        PatchChange::PushAt(position, _) => {
             put_varint(out, (position.wrapping_shl(1) ^ (position >> 63)) as u64);
         }
         _ => {}
@@ -115,7 +117,7 @@ fn put_step(name: &str, define: bool, names: Option<&Names>, out: &mut Vec<u8>) 
 
 /// A step of a path: the name of a field, or an index of an array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Step<'a> {
+pub(super) struct PathSegment<'a> {
     /// The id of the name, if the patch stores the id.
     pub(super) id: Option<u32>,
     pub(super) name: &'a str,
@@ -130,9 +132,9 @@ pub(super) struct Steps<'a> {
 }
 
 impl<'a> Iterator for Steps<'a> {
-    type Item = Step<'a>;
+    type Item = PathSegment<'a>;
 
-    fn next(&mut self) -> Option<Step<'a>> {
+    fn next(&mut self) -> Option<PathSegment<'a>> {
         self.left = self.left.checked_sub(1)?;
         read_step(&mut self.decoder, self.names).ok()
     }
@@ -147,40 +149,40 @@ impl ExactSizeIterator for Steps<'_> {}
 
 /// One part of a patch; borrows from its bytes.
 #[derive(Clone, Debug)]
-pub(super) struct Part<'a> {
-    pub(super) kind: Kind,
+pub(super) struct EncodedOp<'a> {
+    pub(super) kind: OpKind,
     pub(super) steps: Steps<'a>,
     /// The argument, encoded as a document; empty if the kind has none.
     pub(super) argument: &'a [u8],
     /// The new name that [`Kind::Rename`] gives the field.
-    pub(super) name: Option<Step<'a>>,
+    pub(super) name: Option<PathSegment<'a>>,
     /// The position at which [`Kind::PushAt`] inserts.
     pub(super) position: i64,
 }
 
-impl Part<'_> {
+impl EncodedOp<'_> {
     /// Decodes the part to a change of values in memory.
-    pub(super) fn change(&self, names: Option<&Names>) -> Result<Change, Malformed> {
+    pub(super) fn change(&self, names: Option<&Names>) -> Result<PatchChange, Malformed> {
         let value = || -> Result<Value, Malformed> { validate(self.argument, names)?.to_value() };
         Ok(match self.kind {
-            Kind::Set => Change::Set(value()?),
-            Kind::Unset => Change::Unset,
-            Kind::Inc => Change::Inc(value()?),
-            Kind::Mul => Change::Mul(value()?),
-            Kind::Rename => {
-                Change::Rename(self.name.map_or(String::new(), |step| step.name.to_owned()))
+            OpKind::Set => PatchChange::Set(value()?),
+            OpKind::Unset => PatchChange::Unset,
+            OpKind::Inc => PatchChange::Inc(value()?),
+            OpKind::Mul => PatchChange::Mul(value()?),
+            OpKind::Rename => {
+                PatchChange::Rename(self.name.map_or(String::new(), |step| step.name.to_owned()))
             }
-            Kind::Push => Change::Push(value()?),
-            Kind::Min => Change::Min(value()?),
-            Kind::Max => Change::Max(value()?),
-            Kind::AddToSet => Change::AddToSet(value()?),
-            Kind::Pull => match value()? {
-                Value::Array(values) => Change::Pull(values),
+            OpKind::Push => PatchChange::Push(value()?),
+            OpKind::Min => PatchChange::Min(value()?),
+            OpKind::Max => PatchChange::Max(value()?),
+            OpKind::AddToSet => PatchChange::AddToSet(value()?),
+            OpKind::Pull => match value()? {
+                Value::Array(values) => PatchChange::Pull(values),
                 _ => return Err(NO_LIST),
             },
-            Kind::PopFirst => Change::PopFirst,
-            Kind::PopLast => Change::PopLast,
-            Kind::PushAt => Change::PushAt(self.position, value()?),
+            OpKind::PopFirst => PatchChange::PopFirst,
+            OpKind::PopLast => PatchChange::PopLast,
+            OpKind::PushAt => PatchChange::PushAt(self.position, value()?),
             condition => {
                 let value = match condition.argument() {
                     Argument::Nothing => Value::Null,
@@ -188,7 +190,7 @@ impl Part<'_> {
                 };
                 let expected = "the kind of a condition";
                 let found = Condition::of(condition, value);
-                Change::If(found.ok_or(Malformed { at: 0, expected })?)
+                PatchChange::If(found.ok_or(Malformed { at: 0, expected })?)
             }
         })
     }
@@ -197,7 +199,7 @@ impl Part<'_> {
 const NO_LIST: Malformed = Malformed { at: 0, expected: "an array of the values to remove" };
 
 /// A reader of the parts of a patch. It ends after an error.
-pub(super) struct Parts<'a> {
+pub(super) struct OpReader<'a> {
     decoder: Decoder<'a>,
     names: Option<&'a Names>,
     version: u8,
@@ -216,7 +218,7 @@ pub(super) fn are_more_parts(patches: &[&[u8]], most: usize) -> bool {
     }
     let mut left = most.saturating_add(1);
     let exceed = |patch: &&[u8]| {
-        let Ok(mut parts) = Parts::of(patch, None) else { return false };
+        let Ok(mut parts) = OpReader::of(patch, None) else { return false };
         while left > 0 && !parts.decoder.is_done() && skip_part(&mut parts.decoder).is_ok() {
             left -= 1;
         }
@@ -233,7 +235,7 @@ fn skip_part(decoder: &mut Decoder<'_>) -> Result<(), Malformed> {
             _ => Ok(()),
         }
     }
-    let kind = Kind::from_u8(decoder.u8(KIND)?, VERSION_MAX).ok_or(decoder.refuse(KIND))?;
+    let kind = OpKind::from_u8(decoder.u8(KIND)?, VERSION_MAX).ok_or(decoder.refuse(KIND))?;
     for _ in 0..decoder.varint_usize("the number of steps")? {
         skip_step(decoder)?;
     }
@@ -250,7 +252,7 @@ const KIND: &str = "a kind of change that this version of patches has";
 const POSITION: &str = "a position in an array";
 const VALUE: &str = "the value of a change";
 
-impl<'a> Parts<'a> {
+impl<'a> OpReader<'a> {
     pub(super) fn of(bytes: &'a [u8], names: Option<&'a Names>) -> Result<Self, Malformed> {
         let mut decoder = Decoder::new(bytes);
         let header = decoder.u8("a patch's first byte")?;
@@ -266,12 +268,12 @@ impl<'a> Parts<'a> {
     }
 
     /// Reads and checks the next part; whether it applies to a document is not checked.
-    pub(super) fn next(&mut self) -> Result<Option<Part<'a>>, Malformed> {
+    pub(super) fn next(&mut self) -> Result<Option<EncodedOp<'a>>, Malformed> {
         let decoder = &mut self.decoder;
         if decoder.is_done() {
             return Ok(None);
         }
-        let kind = Kind::from_u8(decoder.u8(KIND)?, self.version).ok_or(decoder.refuse(KIND))?;
+        let kind = OpKind::from_u8(decoder.u8(KIND)?, self.version).ok_or(decoder.refuse(KIND))?;
         let left = decoder.varint_usize("the number of steps")?;
         if !(1..=DEPTH_MAX).contains(&left) {
             return Err(decoder.refuse("a path of 1 to 512 steps"));
@@ -280,7 +282,7 @@ impl<'a> Parts<'a> {
         for _ in 0..left {
             read_step(decoder, self.names)?;
         }
-        let mut part = Part { kind, steps, argument: &[], name: None, position: 0 };
+        let mut part = EncodedOp { kind, steps, argument: &[], name: None, position: 0 };
         match kind.argument() {
             Argument::Nothing => return Ok(Some(part)),
             Argument::Name => {
@@ -307,19 +309,19 @@ impl<'a> Parts<'a> {
 fn read_step<'a>(
     decoder: &mut Decoder<'a>,
     names: Option<&'a Names>,
-) -> Result<Step<'a>, Malformed> {
+) -> Result<PathSegment<'a>, Malformed> {
     let at = decoder.position();
     let head = decoder.varint_usize("a step")?;
     if head & 1 == 1 {
         let bytes = decoder.take(head >> 1, "the name of a step")?;
         let name = std::str::from_utf8(bytes)
             .map_err(|_not_utf8| Malformed { at, expected: "a name in UTF-8" })?;
-        return Ok(Step { id: None, name });
+        return Ok(PathSegment { id: None, name });
     }
     let expected = "the id of a defined name";
     let id = u32::try_from(head >> 1).map_err(|_too_large| Malformed { at, expected })?;
     let name = names.and_then(|names| names.lookup(id)).ok_or(Malformed { at, expected })?;
-    Ok(Step { id: Some(id), name })
+    Ok(PathSegment { id: Some(id), name })
 }
 
 #[cfg(test)]

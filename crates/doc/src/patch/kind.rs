@@ -2,7 +2,7 @@
 
 /// The kind of a part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum OpKind {
     Set = 1,
     Unset = 2,
     Inc = 3,
@@ -40,7 +40,7 @@ pub(super) enum Argument {
     Place,
 }
 
-impl Kind {
+impl OpKind {
     const ALL: [Self; 21] = [
         Self::Set,
         Self::Unset,
@@ -109,12 +109,12 @@ mod tests {
 
     #[test]
     fn a_kind_is_found_by_its_number_in_the_versions_that_have_it() {
-        for (at, kind) in Kind::ALL.iter().enumerate() {
+        for (at, kind) in OpKind::ALL.iter().enumerate() {
             let number = at as u8 + 1;
             assert_eq!(*kind as u8, number);
-            assert_eq!(Kind::from_u8(number, 2), Some(*kind));
-            assert_eq!(Kind::from_u8(number, 1), Some(*kind).filter(|_| number <= 8));
+            assert_eq!(OpKind::from_u8(number, 2), Some(*kind));
+            assert_eq!(OpKind::from_u8(number, 1), Some(*kind).filter(|_| number <= 8));
         }
-        assert_eq!((Kind::from_u8(0, 2), Kind::from_u8(22, 2)), (None, None));
+        assert_eq!((OpKind::from_u8(0, 2), OpKind::from_u8(22, 2)), (None, None));
     }
 }

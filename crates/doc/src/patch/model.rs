@@ -1,7 +1,7 @@
 //! Performs changes on a value in memory, and undoes them.
 
 use super::condition::Condition;
-use super::kind::Kind;
+use super::kind::OpKind;
 use super::list;
 use crate::arithmetic::{product, sum};
 use crate::depth::DEPTH_MAX;
@@ -10,7 +10,7 @@ use std::collections::HashSet;
 
 /// A change of the value at a path, or a condition.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Change {
+pub(super) enum PatchChange {
     Set(Value),
     Unset,
     Inc(Value),
@@ -31,22 +31,22 @@ pub(super) enum Change {
     If(Condition),
 }
 
-impl Change {
-    pub(super) const fn kind(&self) -> Kind {
+impl PatchChange {
+    pub(super) const fn kind(&self) -> OpKind {
         match self {
-            Self::Set(_) => Kind::Set,
-            Self::Unset => Kind::Unset,
-            Self::Inc(_) => Kind::Inc,
-            Self::Mul(_) => Kind::Mul,
-            Self::Rename(_) => Kind::Rename,
-            Self::Push(_) => Kind::Push,
-            Self::Min(_) => Kind::Min,
-            Self::Max(_) => Kind::Max,
-            Self::AddToSet(_) => Kind::AddToSet,
-            Self::Pull(_) => Kind::Pull,
-            Self::PopFirst => Kind::PopFirst,
-            Self::PopLast => Kind::PopLast,
-            Self::PushAt(..) => Kind::PushAt,
+            Self::Set(_) => OpKind::Set,
+            Self::Unset => OpKind::Unset,
+            Self::Inc(_) => OpKind::Inc,
+            Self::Mul(_) => OpKind::Mul,
+            Self::Rename(_) => OpKind::Rename,
+            Self::Push(_) => OpKind::Push,
+            Self::Min(_) => OpKind::Min,
+            Self::Max(_) => OpKind::Max,
+            Self::AddToSet(_) => OpKind::AddToSet,
+            Self::Pull(_) => OpKind::Pull,
+            Self::PopFirst => OpKind::PopFirst,
+            Self::PopLast => OpKind::PopLast,
+            Self::PushAt(..) => OpKind::PushAt,
             Self::If(condition) => condition.kind(),
         }
     }
@@ -97,45 +97,45 @@ pub(super) enum Undo {
 pub(super) fn apply<'p>(
     root: &mut Value,
     steps: impl Iterator<Item = &'p str> + Clone,
-    change: Change,
+    change: PatchChange,
 ) -> Option<Undo> {
     match change {
-        Change::Set(value) => match root.at_mut(steps.clone()) {
+        PatchChange::Set(value) => match root.at_mut(steps.clone()) {
             Some(old) => put(old, steps.count(), value),
             None => make(root, steps, value),
         },
-        Change::Unset => Some(unset(root, steps)),
-        Change::Rename(name) => rename(root, steps, &name),
-        Change::Inc(by) => match root.at_mut(steps.clone()) {
+        PatchChange::Unset => Some(unset(root, steps)),
+        PatchChange::Rename(name) => rename(root, steps, &name),
+        PatchChange::Inc(by) => match root.at_mut(steps.clone()) {
             Some(old) => sum(old, &by).map(|new| Undo::Put(std::mem::replace(old, new))),
             None => make(root, steps, by),
         },
-        Change::Mul(by) => match root.at_mut(steps.clone()) {
+        PatchChange::Mul(by) => match root.at_mut(steps.clone()) {
             Some(old) => product(old, &by).map(|new| Undo::Put(std::mem::replace(old, new))),
             None => make(root, steps, Value::Int(0)),
         },
-        Change::Min(value) => match root.at_mut(steps.clone()) {
+        PatchChange::Min(value) => match root.at_mut(steps.clone()) {
             Some(old) if value < *old => put(old, steps.count(), value),
             Some(_) => Some(Undo::Nothing),
             None => make(root, steps, value),
         },
-        Change::Max(value) => match root.at_mut(steps.clone()) {
+        PatchChange::Max(value) => match root.at_mut(steps.clone()) {
             Some(old) if value > *old => put(old, steps.count(), value),
             Some(_) => Some(Undo::Nothing),
             None => make(root, steps, value),
         },
-        Change::Push(value) => push(root, steps, value, |_, _| Some(i64::MAX)),
-        Change::PushAt(at, value) => push(root, steps, value, |_, _| Some(at)),
-        Change::AddToSet(value) => {
+        PatchChange::Push(value) => push(root, steps, value, |_, _| Some(i64::MAX)),
+        PatchChange::PushAt(at, value) => push(root, steps, value, |_, _| Some(at)),
+        PatchChange::AddToSet(value) => {
             let end = |items: &[Value], value: &Value| (!items.contains(value)).then_some(i64::MAX);
             push(root, steps, value, end)
         }
-        Change::Pull(values) => remove(root, steps, |items| list::pull(items, &values)),
-        Change::PopFirst => remove(root, steps, |items| list::pop(items, 0)),
-        Change::PopLast => {
+        PatchChange::Pull(values) => remove(root, steps, |items| list::pull(items, &values)),
+        PatchChange::PopFirst => remove(root, steps, |items| list::pop(items, 0)),
+        PatchChange::PopLast => {
             remove(root, steps, |items| list::pop(items, items.len().saturating_sub(1)))
         }
-        Change::If(condition) => {
+        PatchChange::If(condition) => {
             condition.holds(root.at_mut(steps).map(|found| &*found)).then_some(Undo::Nothing)
         }
     }
@@ -157,28 +157,28 @@ impl Changes {
         &mut self,
         root: &mut Value,
         steps: impl Iterator<Item = &'p str> + Clone,
-        change: Change,
+        change: PatchChange,
     ) -> Option<Undo> {
-        let Change::AddToSet(value) = change else {
+        let PatchChange::AddToSet(value) = change else {
             (self.set, self.elements) = (None, None);
             return apply(root, steps, change);
         };
         if !self.set.as_ref().is_some_and(|set| steps.clone().eq(set.iter().map(String::as_str))) {
             self.set = Some(steps.clone().map(str::to_owned).collect());
             self.elements = None;
-            return apply(root, steps, Change::AddToSet(value));
+            return apply(root, steps, PatchChange::AddToSet(value));
         }
         let elements = match &mut self.elements {
             Some(elements) => elements,
             None => match root.at_mut(steps.clone()) {
                 Some(Value::Array(items)) => self.elements.insert(items.iter().cloned().collect()),
-                _ => return apply(root, steps, Change::AddToSet(value)),
+                _ => return apply(root, steps, PatchChange::AddToSet(value)),
             },
         };
         if elements.contains(&value) {
             return Some(Undo::Nothing);
         }
-        let undo = apply(root, steps, Change::Push(value.clone()))?;
+        let undo = apply(root, steps, PatchChange::Push(value.clone()))?;
         elements.insert(value);
         Some(undo)
     }

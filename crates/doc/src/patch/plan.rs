@@ -3,8 +3,8 @@
 use super::apply::{EMPTY, Patcher};
 use super::condition::Condition;
 use super::follow::{Container, End, enter, follow};
-use super::form::Part;
-use super::kind::Kind;
+use super::form::EncodedOp;
+use super::kind::OpKind;
 use super::list;
 use crate::arithmetic::{product, sum};
 use crate::depth::DEPTH_MAX;
@@ -43,7 +43,7 @@ impl Patcher {
     /// Follows the path of a part and decides what to do at its end.
     pub(super) fn plan(
         &mut self,
-        part: &Part<'_>,
+        part: &EncodedOp<'_>,
         bytes: &[u8],
         names: Option<&Names>,
     ) -> Result<Plan, Malformed> {
@@ -54,29 +54,29 @@ impl Patcher {
         }
         Ok(match (part.kind, end) {
             (
-                Kind::Unset | Kind::Rename | Kind::Pull | Kind::PopFirst | Kind::PopLast,
+                OpKind::Unset | OpKind::Rename | OpKind::Pull | OpKind::PopFirst | OpKind::PopLast,
                 End::Missing { .. } | End::Blocked,
             ) => Plan::Nothing,
-            (Kind::Unset, End::Value(_)) => Plan::Remove,
-            (Kind::Rename, End::Value(_)) if self.is_in_array() => Plan::Refuse,
-            (Kind::Rename, End::Value(_)) => Plan::Rename,
+            (OpKind::Unset, End::Value(_)) => Plan::Remove,
+            (OpKind::Rename, End::Value(_)) if self.is_in_array() => Plan::Refuse,
+            (OpKind::Rename, End::Value(_)) => Plan::Rename,
             (_, End::Blocked) => Plan::Refuse,
-            (Kind::Set, End::Value(_)) => Plan::PutArgument,
+            (OpKind::Set, End::Value(_)) => Plan::PutArgument,
             (
-                Kind::Push
-                | Kind::PushAt
-                | Kind::AddToSet
-                | Kind::Pull
-                | Kind::PopFirst
-                | Kind::PopLast,
+                OpKind::Push
+                | OpKind::PushAt
+                | OpKind::AddToSet
+                | OpKind::Pull
+                | OpKind::PopFirst
+                | OpKind::PopLast,
                 End::Value(view),
             ) => self.change_array(part, &view, names)?,
             (kind, End::Value(view)) => self.compute(kind, &view, part.argument, names)?,
             (
-                Kind::Set | Kind::Inc | Kind::Min | Kind::Max | Kind::Mul,
+                OpKind::Set | OpKind::Inc | OpKind::Min | OpKind::Max | OpKind::Mul,
                 End::Missing { container, is_last: true },
             ) => {
-                let computed = part.kind == Kind::Mul;
+                let computed = part.kind == OpKind::Mul;
                 if computed {
                     self.computed.clear();
                     self.computed.extend([EMPTY[0], tag::SMALL_INT_ZERO]);
@@ -95,14 +95,14 @@ impl Patcher {
     /// Plans a change of the elements of the value at the end of the path.
     fn change_array(
         &mut self,
-        part: &Part<'_>,
+        part: &EncodedOp<'_>,
         view: &View<'_>,
         names: Option<&Names>,
     ) -> Result<Plan, Malformed> {
         if !view.is_array() {
             return Ok(Plan::Refuse);
         }
-        let adds = matches!(part.kind, Kind::Push | Kind::PushAt | Kind::AddToSet);
+        let adds = matches!(part.kind, OpKind::Push | OpKind::PushAt | OpKind::AddToSet);
         if !view.is_full_container() {
             return Ok(if adds { Plan::Decode } else { Plan::Nothing });
         }
@@ -111,11 +111,11 @@ impl Patcher {
             return Ok(Plan::Decode);
         }
         let found = match part.kind {
-            Kind::PushAt => match list::index_of(part.position, body.count) {
+            OpKind::PushAt => match list::index_of(part.position, body.count) {
                 index if index == body.count => None,
                 index => Some(index),
             },
-            Kind::AddToSet => {
+            OpKind::AddToSet => {
                 let argument = View::of(part.argument, names)?;
                 for item in view.items()? {
                     if same(&item?, &argument, DEPTH_MAX)? {
@@ -124,9 +124,9 @@ impl Patcher {
                 }
                 None
             }
-            Kind::PopFirst => Some(0),
-            Kind::PopLast => Some(body.count - 1),
-            Kind::Pull => match pulled(view, &View::of(part.argument, names)?)? {
+            OpKind::PopFirst => Some(0),
+            OpKind::PopLast => Some(body.count - 1),
+            OpKind::Pull => match pulled(view, &View::of(part.argument, names)?)? {
                 Pulled::Nothing => return Ok(Plan::Nothing),
                 Pulled::One(index) => Some(index),
                 Pulled::Many => return Ok(Plan::Decode),
@@ -143,22 +143,22 @@ impl Patcher {
     /// Computes the new value from the old one and the argument.
     fn compute(
         &mut self,
-        kind: Kind,
+        kind: OpKind,
         old: &View<'_>,
         argument: &[u8],
         names: Option<&Names>,
     ) -> Result<Plan, Malformed> {
         let argument = View::of(argument, names)?;
-        if matches!(kind, Kind::Min | Kind::Max) {
+        if matches!(kind, OpKind::Min | OpKind::Max) {
             let (old, new) = (old.to_value()?, argument.to_value()?);
-            let wins = if kind == Kind::Min { new < old } else { new > old };
+            let wins = if kind == OpKind::Min { new < old } else { new > old };
             return Ok(if wins { Plan::PutArgument } else { Plan::Nothing });
         }
         if !old.is_number() || !argument.is_number() {
             return Ok(Plan::Refuse);
         }
         let (old, by) = (old.to_value()?, argument.to_value()?);
-        let new = if kind == Kind::Inc { sum(&old, &by) } else { product(&old, &by) };
+        let new = if kind == OpKind::Inc { sum(&old, &by) } else { product(&old, &by) };
         let Some(new) = new else { return Ok(Plan::Refuse) };
         self.computed.clear();
         let encoded = self.encoder.encode(&new, names, &mut self.computed);
@@ -167,11 +167,11 @@ impl Patcher {
 }
 
 /// Tests the condition of a part at the end of its path.
-fn test(part: &Part<'_>, end: &End<'_>, names: Option<&Names>) -> Result<Plan, Malformed> {
+fn test(part: &EncodedOp<'_>, end: &End<'_>, names: Option<&Names>) -> Result<Plan, Malformed> {
     let found = match (part.kind, end) {
         // The map may have the key.
         (_, End::Other) => return Ok(Plan::Decode),
-        (Kind::Exists | Kind::Missing, End::Value(_)) => Some(Value::Null),
+        (OpKind::Exists | OpKind::Missing, End::Value(_)) => Some(Value::Null),
         (_, End::Value(view)) => Some(view.to_value()?),
         _ => None,
     };

@@ -1,9 +1,9 @@
 //! Applies JSON Patches and JSON Merge Patches to encoded documents: on the bytes if possible.
 
 use super::apply::{Patcher, depth_of};
-use super::edits::{NotSpliced, Open, Piece};
+use super::edits::{ContainerValue, NotSpliced, Open};
 use super::follow::{Container, End, enter, follow};
-use super::form::Step;
+use super::form::PathSegment;
 use super::json::merge::{MergePatch, has_more_fields, without_nulls};
 use super::json::patch::{Action, JsonPatch, Operation};
 use super::json::places::{self, NO_INDEX, NO_PARENT, NO_PLACE, NO_VALUE, WHOLE};
@@ -21,7 +21,7 @@ use flagstone_base::{Error, Malformed, Result};
 
 /// A change at one place; a document is its argument.
 #[derive(Clone, Copy)]
-enum Change<'a> {
+enum TargetChange<'a> {
     /// Inserts into an array, or sets a field.
     Add(&'a [u8]),
     Replace(&'a [u8]),
@@ -29,14 +29,14 @@ enum Change<'a> {
 }
 
 /// A document that is being changed.
-struct Target<'n> {
+struct PatchTarget<'n> {
     bytes: Vec<u8>,
     names: Option<&'n Names>,
     /// The document may not become longer than this.
     bytes_max: usize,
 }
 
-impl Target<'_> {
+impl PatchTarget<'_> {
     fn root(&self) -> Result<View<'_>, Malformed> {
         View::of(&self.bytes, self.names)
     }
@@ -79,7 +79,7 @@ impl Patcher {
                 false => Err(Error::invalid(format!("JSON Patch: {TOO_LARGE}"))),
             };
         }
-        let mut target = Target { bytes: document.to_vec(), names, bytes_max };
+        let mut target = PatchTarget { bytes: document.to_vec(), names, bytes_max };
         for (at, operation) in patch.operations.iter().enumerate() {
             let done = self.operate(operation, &mut target);
             done.map_err(|refusal| refusal.error(|why| patch.refusal(at, why)))?;
@@ -114,7 +114,8 @@ impl Patcher {
                 Ok(())
             });
         }
-        let mut target = Target { bytes: document.to_vec(), names, bytes_max: VALUE_BYTES_MAX };
+        let mut target =
+            PatchTarget { bytes: document.to_vec(), names, bytes_max: VALUE_BYTES_MAX };
         self.merge(fields, &mut Vec::new(), &mut target).map_err(refused)?;
         self.rest();
         Ok(target.bytes)
@@ -138,18 +139,22 @@ impl Patcher {
         self.encoded(&value, names)
     }
 
-    fn operate(&mut self, operation: &Operation, target: &mut Target<'_>) -> Result<(), Refusal> {
+    fn operate(
+        &mut self,
+        operation: &Operation,
+        target: &mut PatchTarget<'_>,
+    ) -> Result<(), Refusal> {
         let path: Vec<&str> = operation.path.tokens().collect();
         match &operation.action {
             Action::Add(value) => {
                 let argument = self.encoded(value, target.names)?;
-                self.change_at(&path, Change::Add(&argument), target)
+                self.change_at(&path, TargetChange::Add(&argument), target)
             }
             Action::Replace(value) => {
                 let argument = self.encoded(value, target.names)?;
-                self.change_at(&path, Change::Replace(&argument), target)
+                self.change_at(&path, TargetChange::Replace(&argument), target)
             }
-            Action::Remove => self.change_at(&path, Change::Remove, target),
+            Action::Remove => self.change_at(&path, TargetChange::Remove, target),
             Action::Test(value) => {
                 let argument = self.encoded(value, None)?;
                 let found = target.at(&path)?.ok_or(NO_VALUE)?;
@@ -165,9 +170,9 @@ impl Patcher {
                 let mut argument = Vec::new();
                 self.encoder.encode_view(&found, target.names, &mut argument)?;
                 if matches!(operation.action, Action::Move(_)) {
-                    self.change_at(&from, Change::Remove, target)?;
+                    self.change_at(&from, TargetChange::Remove, target)?;
                 }
-                self.change_at(&path, Change::Add(&argument), target)
+                self.change_at(&path, TargetChange::Add(&argument), target)
             }
         }
     }
@@ -177,7 +182,7 @@ impl Patcher {
         &mut self,
         fields: &'p Map,
         place: &mut Vec<&'p str>,
-        target: &mut Target<'_>,
+        target: &mut PatchTarget<'_>,
     ) -> Result<(), Refusal> {
         for (key, value) in fields {
             place.push(key.as_str().unwrap_or_default());
@@ -185,11 +190,11 @@ impl Patcher {
             let is_map = found.is_some_and(|view| view.is_map() && view.is_full_container());
             match value {
                 Value::Null if found.is_none() => {}
-                Value::Null => self.change_at(place, Change::Remove, target)?,
+                Value::Null => self.change_at(place, TargetChange::Remove, target)?,
                 Value::Map(inner) if is_map => self.merge(inner, place, target)?,
                 value => {
                     let argument = self.encoded(&without_nulls(value), target.names)?;
-                    self.change_at(place, Change::Add(&argument), target)?;
+                    self.change_at(place, TargetChange::Add(&argument), target)?;
                 }
             }
             place.pop();
@@ -201,11 +206,11 @@ impl Patcher {
     fn change_at(
         &mut self,
         place: &[&str],
-        change: Change<'_>,
-        target: &mut Target<'_>,
+        change: TargetChange<'_>,
+        target: &mut PatchTarget<'_>,
     ) -> Result<(), Refusal> {
         let Some((last, above)) = place.split_last() else {
-            let (Change::Add(document) | Change::Replace(document)) = change else {
+            let (TargetChange::Add(document) | TargetChange::Replace(document)) = change else {
                 return Err(WHOLE.into());
             };
             target.bytes = document.to_vec();
@@ -222,11 +227,13 @@ impl Patcher {
                 let mut root = target.root()?.to_value()?;
                 let argument = |document| View::of(document, target.names)?.to_value();
                 match change {
-                    Change::Add(document) => places::add(&mut root, place, argument(document)?)?,
-                    Change::Replace(document) => {
+                    TargetChange::Add(document) => {
+                        places::add(&mut root, place, argument(document)?)?
+                    }
+                    TargetChange::Replace(document) => {
                         places::replace(&mut root, place, argument(document)?)?;
                     }
-                    Change::Remove => drop(places::remove(&mut root, place)?),
+                    TargetChange::Remove => drop(places::remove(&mut root, place)?),
                 }
                 target.bytes = self.encoded(&root, target.names)?;
                 target.check_size()
@@ -238,11 +245,11 @@ impl Patcher {
     fn splice_at(
         &mut self,
         (above, last): (&[&str], &str),
-        change: Change<'_>,
-        target: &Target<'_>,
+        change: TargetChange<'_>,
+        target: &PatchTarget<'_>,
     ) -> Result<Result<(), NotSpliced>, Refusal> {
         let (bytes, names) = (target.bytes.as_slice(), target.names);
-        let steps = above.iter().map(|name| Step { id: None, name });
+        let steps = above.iter().map(|name| PathSegment { id: None, name });
         let parent = match follow((bytes, names), steps, index, &mut self.levels)? {
             End::Value(parent) => parent,
             End::Other => return Ok(Err(NotSpliced)),
@@ -254,7 +261,7 @@ impl Patcher {
             return if is_container { Ok(Err(NotSpliced)) } else { Err(NO_PARENT.into()) };
         }
         let body = Body::open(&parent)?;
-        let adds = matches!(change, Change::Add(_));
+        let adds = matches!(change, TargetChange::Add(_));
         let found = match body.form {
             form::PAIRS => return Ok(Err(NotSpliced)),
             form::ARRAY | form::ARRAY_OF_ONE_TAG => match (index(last), last) {
@@ -273,11 +280,13 @@ impl Patcher {
         }
         let Self { levels, edits, defines, .. } = self;
         edits.begin(bytes.first().copied().unwrap_or_default());
-        let (Change::Add(document) | Change::Replace(document)) = change else {
+        let (TargetChange::Add(document) | TargetChange::Replace(document)) = change else {
             return found.map(|_| edits.remove(bytes, levels)).ok_or(NO_VALUE.into());
         };
         let fits = around + depth_of(&View::of(document, names)?) <= DEPTH_MAX;
-        let Some(piece) = Piece::of(document).filter(|_| fits) else { return Ok(Err(NotSpliced)) };
+        let Some(piece) = ContainerValue::of(document).filter(|_| fits) else {
+            return Ok(Err(NotSpliced));
+        };
         Ok(match found {
             Some(_) if adds && parent.is_array() => edits.insert(bytes, levels, &piece),
             Some(_) => edits.put(bytes, levels, &piece),
@@ -285,7 +294,7 @@ impl Patcher {
                 let container = Container::of(&body);
                 let has_ids = container.id_width() > 0;
                 let id = names.filter(|_| has_ids && *defines).and_then(|names| names.intern(last));
-                let name = parent.is_map().then_some(Step { id, name: last });
+                let name = parent.is_map().then_some(PathSegment { id, name: last });
                 edits.add(bytes, levels, &Open { container: &container, name, names }, &piece)
             }
             None => return Err(NO_VALUE.into()),

@@ -1,7 +1,7 @@
 //! The paths that a patch may change.
 
-use super::form::{Part, Parts};
-use super::kind::Kind;
+use super::form::{EncodedOp, OpReader};
+use super::kind::OpKind;
 use crate::field_path::{FieldPath, Step};
 use crate::names::Names;
 use crate::view::validate;
@@ -32,7 +32,7 @@ impl<'a> EncodedPatch<'a> {
     /// # Errors
     /// If the bytes are not a patch.
     pub fn of(bytes: &'a [u8], names: Option<&'a Names>) -> Result<Self, Malformed> {
-        let mut parts = Parts::of(bytes, names)?;
+        let mut parts = OpReader::of(bytes, names)?;
         if let Some(default) = parts.default {
             validate(default, names)?;
         }
@@ -54,8 +54,8 @@ impl<'a> EncodedPatch<'a> {
         })
     }
 
-    fn any(&self, is_so: impl Fn(&Part<'_>) -> bool) -> bool {
-        let Ok(mut parts) = Parts::of(self.bytes, self.names) else { return true };
+    fn any(&self, is_so: impl Fn(&EncodedOp<'_>) -> bool) -> bool {
+        let Ok(mut parts) = OpReader::of(self.bytes, self.names) else { return true };
         loop {
             match parts.next() {
                 Ok(Some(part)) if !is_so(&part) => {}
@@ -68,7 +68,7 @@ impl<'a> EncodedPatch<'a> {
 
 /// Returns whether a part of this kind at `steps` may change what `path` reaches.
 pub(super) fn touches<'s>(
-    kind: Kind,
+    kind: OpKind,
     steps: impl Iterator<Item = &'s str> + Clone,
     new_name: Option<&'s str>,
     path: &FieldPath,
@@ -78,7 +78,7 @@ pub(super) fn touches<'s>(
 
 /// Calls `meets` with the steps to each place that a part changes, until it returns true.
 fn changed<'s>(
-    kind: Kind,
+    kind: OpKind,
     steps: impl Iterator<Item = &'s str> + Clone,
     new_name: Option<&'s str>,
     meets: impl Fn(&mut dyn Iterator<Item = &'s str>) -> bool,
@@ -88,7 +88,7 @@ fn changed<'s>(
     }
     let above = steps.clone().count().saturating_sub(1);
     // The elements after a removed one move, so the whole array changes.
-    if kind == Kind::Unset && steps.clone().last().is_some_and(is_index) {
+    if kind == OpKind::Unset && steps.clone().last().is_some_and(is_index) {
         return meets(&mut steps.take(above));
     }
     let around = steps.clone();

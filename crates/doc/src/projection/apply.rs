@@ -1,7 +1,7 @@
 //! Applies a projection to a stored document: copies what it keeps.
 
 use super::spec::Projection;
-use super::tree::{Level, Named};
+use super::tree::{FieldSelection, Level};
 use crate::encode::{Container, Duplicates, Encoder, NONE, check_depth, forget_large, malformed};
 use crate::json::{JsonMode, append_json_as};
 use crate::map::Map;
@@ -117,8 +117,10 @@ impl Copy<'_> {
             let (FieldKey::Name(name), value) = field.map_err(malformed)? else { continue };
             let named = level.get(name);
             let is_kept = match named {
-                Some(Named::Whole) => self.is_inclusion,
-                Some(Named::Parts(_)) => !self.is_inclusion || value.is_map() || value.is_array(),
+                Some(FieldSelection::Whole) => self.is_inclusion,
+                Some(FieldSelection::Parts(_)) => {
+                    !self.is_inclusion || value.is_map() || value.is_array()
+                }
                 None => !self.is_inclusion,
             };
             if !is_kept {
@@ -126,7 +128,7 @@ impl Copy<'_> {
             }
             previous = self.encoder.name(name, self.names, NONE, previous);
             match named {
-                Some(Named::Parts(parts)) => self.part(&value, parts, depth)?,
+                Some(FieldSelection::Parts(parts)) => self.part(&value, parts, depth)?,
                 _ => self.whole(&value, depth)?,
             }
         }
@@ -171,8 +173,8 @@ fn projected(map: &Map, level: &Level, is_inclusion: bool) -> Map {
     let part = |value: &Value, parts: &Level| projected_value(value, parts, is_inclusion);
     let pair = |(key, value): &(Value, Value)| {
         let kept = match key.as_str().and_then(|name| level.get(name)) {
-            Some(Named::Whole) => is_inclusion.then(|| value.clone()),
-            Some(Named::Parts(parts)) => part(value, parts),
+            Some(FieldSelection::Whole) => is_inclusion.then(|| value.clone()),
+            Some(FieldSelection::Parts(parts)) => part(value, parts),
             None => (!is_inclusion).then(|| value.clone()),
         };
         kept.map(|value| (key.clone(), value))

@@ -35,10 +35,10 @@ pub struct Composer {
 /// A field of the composed map.
 struct Field {
     name: Box<str>,
-    part: Part,
+    part: FieldPart,
 }
 
-enum Part {
+enum FieldPart {
     /// The value of this path.
     Value(usize),
     Map(Vec<Field>),
@@ -86,18 +86,18 @@ fn add(fields: &mut Vec<Field>, steps: &[Step], at: usize) -> Option<()> {
     let place = fields.iter().position(|field| *field.name == *name.as_str());
     match (place, rest.is_empty()) {
         (None, true) => {
-            fields.push(Field { name: name.as_str().into(), part: Part::Value(at) });
+            fields.push(Field { name: name.as_str().into(), part: FieldPart::Value(at) });
             Some(())
         }
         (None, false) => {
             let mut inner = Vec::new();
             add(&mut inner, rest, at)?;
-            fields.push(Field { name: name.as_str().into(), part: Part::Map(inner) });
+            fields.push(Field { name: name.as_str().into(), part: FieldPart::Map(inner) });
             Some(())
         }
         (Some(place), false) => match &mut fields[place].part {
-            Part::Map(inner) => add(inner, rest, at),
-            Part::Value(_) => None,
+            FieldPart::Map(inner) => add(inner, rest, at),
+            FieldPart::Value(_) => None,
         },
         (Some(_), true) => None,
     }
@@ -125,11 +125,11 @@ impl<'k, F: Fn(usize) -> (&'k [u8], Direction)> Compose<'_, F> {
             }
             previous = self.encoder.name(&field.name, self.names, NONE, previous);
             match &field.part {
-                Part::Value(at) => {
+                FieldPart::Value(at) => {
                     let (key, direction) = (self.key_of)(*at);
                     self.value(key, direction)?;
                 }
-                Part::Map(inner) => {
+                FieldPart::Map(inner) => {
                     let frame = self.encoder.builder.begin();
                     self.fields(inner)?;
                     self.encoder.end(frame, Container::Names(Duplicates::Last))?;
@@ -139,10 +139,10 @@ impl<'k, F: Fn(usize) -> (&'k [u8], Direction)> Compose<'_, F> {
         Ok(())
     }
 
-    fn has_value(&self, part: &Part) -> bool {
+    fn has_value(&self, part: &FieldPart) -> bool {
         match part {
-            Part::Value(at) => !is_missing((self.key_of)(*at)),
-            Part::Map(inner) => inner.iter().any(|field| self.has_value(&field.part)),
+            FieldPart::Value(at) => !is_missing((self.key_of)(*at)),
+            FieldPart::Map(inner) => inner.iter().any(|field| self.has_value(&field.part)),
         }
     }
 

@@ -5,12 +5,12 @@ use crate::field_path::FieldPath;
 /// The named fields of one map, sorted by name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Level {
-    fields: Vec<(Box<str>, Named)>,
+    fields: Vec<(Box<str>, FieldSelection)>,
 }
 
 /// What is named of a field.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Named {
+pub(super) enum FieldSelection {
     /// All of it.
     Whole,
     /// Fields of the map there, or of the maps in the array there.
@@ -22,7 +22,7 @@ impl Level {
         Self { fields: Vec::new() }
     }
 
-    pub(super) fn get(&self, name: &str) -> Option<&Named> {
+    pub(super) fn get(&self, name: &str) -> Option<&FieldSelection> {
         let found = self.fields.binary_search_by(|(other, _)| (**other).cmp(name));
         found.ok().map(|place| &self.fields[place].1)
     }
@@ -33,21 +33,26 @@ impl Level {
         let Some((last, above)) = path.steps().split_last() else { return Err(NAMES) };
         let mut level = self;
         for step in above {
-            let named =
-                level.entry(step.name().ok_or(NAMES)?.as_str(), || Named::Parts(Self::default()));
+            let named = level.entry(step.name().ok_or(NAMES)?.as_str(), || {
+                FieldSelection::Parts(Self::default())
+            });
             level = match named {
-                (Named::Parts(inner), _) => inner,
-                (Named::Whole, _) => return Err(ONCE),
+                (FieldSelection::Parts(inner), _) => inner,
+                (FieldSelection::Whole, _) => return Err(ONCE),
             };
         }
-        match level.entry(last.name().ok_or(NAMES)?.as_str(), || Named::Whole) {
+        match level.entry(last.name().ok_or(NAMES)?.as_str(), || FieldSelection::Whole) {
             (_, true) => Ok(()),
             (_, false) => Err(ONCE),
         }
     }
 
     /// Returns what is named of a field, and whether it is new.
-    fn entry(&mut self, name: &str, new: impl FnOnce() -> Named) -> (&mut Named, bool) {
+    fn entry(
+        &mut self,
+        name: &str,
+        new: impl FnOnce() -> FieldSelection,
+    ) -> (&mut FieldSelection, bool) {
         let found = self.fields.binary_search_by(|(other, _)| (**other).cmp(name));
         let place = found.unwrap_or_else(|place| {
             self.fields.insert(place, (name.into(), new()));

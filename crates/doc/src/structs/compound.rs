@@ -1,8 +1,8 @@
 //! Serializers of arrays, structs and maps.
 
-use super::error::Failure;
+use super::error::FailureAtPath;
 use super::key::{Capture, Captured};
-use super::write::{Place, Put, Run};
+use super::write::{Put, ValueTarget, WriteState};
 use crate::encode::{Container, Duplicates, Frame, NONE, Scattered};
 use crate::sort_key;
 use crate::value::Value;
@@ -18,12 +18,12 @@ use std::collections::HashSet;
 /// The map of one field that encloses the values of an enum variant.
 pub(super) struct Outer {
     pub(super) frame: Frame,
-    pub(super) place: Place,
+    pub(super) place: ValueTarget,
 }
 
 const FIELDS: Container = Container::Names(Duplicates::Error);
 
-fn close_outer(run: &mut Run<'_>, outer: Option<Outer>) -> Result<(), Failure> {
+fn close_outer(run: &mut WriteState<'_>, outer: Option<Outer>) -> Result<(), FailureAtPath> {
     match outer {
         Some(outer) => run.close(outer.frame, outer.place, FIELDS),
         None => Ok(()),
@@ -31,17 +31,17 @@ fn close_outer(run: &mut Run<'_>, outer: Option<Outer>) -> Result<(), Failure> {
 }
 
 /// Serializes an array.
-pub(super) struct Items<'r, 'a> {
-    pub(super) run: &'r mut Run<'a>,
+pub(super) struct ArraySerializer<'r, 'a> {
+    pub(super) run: &'r mut WriteState<'a>,
     pub(super) frame: Frame,
-    pub(super) place: Place,
+    pub(super) place: ValueTarget,
     pub(super) outer: Option<Outer>,
     pub(super) index: usize,
 }
 
-impl Items<'_, '_> {
+impl ArraySerializer<'_, '_> {
     #[inline]
-    fn put<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), Failure> {
+    fn put<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), FailureAtPath> {
         let place = self.place.inside(self.place.parent);
         let put = value.serialize(Put { run: &mut *self.run, place });
         put.map_err(|failure| failure.within(self.index))?;
@@ -49,7 +49,7 @@ impl Items<'_, '_> {
         Ok(())
     }
 
-    fn finish(self) -> Result<(), Failure> {
+    fn finish(self) -> Result<(), FailureAtPath> {
         self.run.close(self.frame, self.place, Container::Array)?;
         close_outer(self.run, self.outer)
     }
@@ -81,10 +81,10 @@ items! {
 }
 
 /// Serializes a struct.
-pub(super) struct Parts<'r, 'a> {
-    pub(super) run: &'r mut Run<'a>,
+pub(super) struct StructSerializer<'r, 'a> {
+    pub(super) run: &'r mut WriteState<'a>,
     pub(super) frame: Frame,
-    pub(super) place: Place,
+    pub(super) place: ValueTarget,
     pub(super) outer: Option<Outer>,
     /// The slot of the last name.
     pub(super) previous: u32,
@@ -92,9 +92,13 @@ pub(super) struct Parts<'r, 'a> {
     pub(super) private: Option<&'static str>,
 }
 
-impl Parts<'_, '_> {
+impl StructSerializer<'_, '_> {
     #[inline]
-    fn put<T: Serialize + ?Sized>(&mut self, name: &'static str, value: &T) -> Result<(), Failure> {
+    fn put<T: Serialize + ?Sized>(
+        &mut self,
+        name: &'static str,
+        value: &T,
+    ) -> Result<(), FailureAtPath> {
         if let Some(private) = self.private {
             return self.private(private, value);
         }
@@ -104,7 +108,7 @@ impl Parts<'_, '_> {
         put.map_err(|failure| failure.within(name))
     }
 
-    fn finish(self) -> Result<(), Failure> {
+    fn finish(self) -> Result<(), FailureAtPath> {
         if self.private.is_none() {
             self.run.close(self.frame, self.place, FIELDS)?;
         }
@@ -138,7 +142,7 @@ parts! { SerializeStruct SerializeStructVariant }
 
 /// The form of the keys of a map.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Keys {
+enum KeyForm {
     /// Fields; their names may enter the names table.
     Fields,
     /// Names stored in the document: the keys of a Rust map are data and would fill the table.
@@ -154,11 +158,11 @@ struct Pair {
 }
 
 /// Serializes a map.
-pub(super) struct Entries<'r, 'a> {
-    run: &'r mut Run<'a>,
+pub(super) struct MapSerializer<'r, 'a> {
+    run: &'r mut WriteState<'a>,
     frame: Frame,
-    place: Place,
-    keys: Keys,
+    place: ValueTarget,
+    keys: KeyForm,
     previous: u32,
     inline_at: usize,
     pairs: Vec<Pair>,
@@ -168,10 +172,15 @@ pub(super) struct Entries<'r, 'a> {
     awaits_value: bool,
 }
 
-impl<'r, 'a> Entries<'r, 'a> {
-    pub(super) fn new(run: &'r mut Run<'a>, frame: Frame, place: Place, are_fields: bool) -> Self {
+impl<'r, 'a> MapSerializer<'r, 'a> {
+    pub(super) fn new(
+        run: &'r mut WriteState<'a>,
+        frame: Frame,
+        place: ValueTarget,
+        are_fields: bool,
+    ) -> Self {
         let inline_at = run.builder().inline.len();
-        let keys = if are_fields { Keys::Fields } else { Keys::Inline };
+        let keys = if are_fields { KeyForm::Fields } else { KeyForm::Inline };
         let (previous, pairs) = (NONE, Vec::new());
         let (last_at, awaits_value) = (inline_at, false);
         Self { run, frame, place, keys, previous, inline_at, pairs, last_at, awaits_value }
@@ -179,23 +188,23 @@ impl<'r, 'a> Entries<'r, 'a> {
 
     /// Writes the key in [`Run::text`].
     #[inline]
-    fn text_key(&mut self) -> Result<(), Failure> {
+    fn text_key(&mut self) -> Result<(), FailureAtPath> {
         match self.keys {
-            Keys::Fields => {
+            KeyForm::Fields => {
                 let text = std::mem::take(&mut self.run.text);
-                let name = std::str::from_utf8(&text).map_err(Failure::mismatch)?;
+                let name = std::str::from_utf8(&text).map_err(FailureAtPath::mismatch)?;
                 self.previous = self.run.name(name, self.place.parent, self.previous);
                 self.run.text = text;
                 Ok(())
             }
-            Keys::Inline => {
-                let Run { encoder, text, .. } = &mut *self.run;
+            KeyForm::Inline => {
+                let WriteState { encoder, text, .. } = &mut *self.run;
                 self.last_at = encoder.builder.inline.len();
                 put_varint(&mut encoder.builder.inline, text.len() as u64);
                 encoder.builder.inline.extend_from_slice(text);
                 Ok(())
             }
-            Keys::Pairs => {
+            KeyForm::Pairs => {
                 let text = String::from_utf8_lossy(&self.run.text).into_owned();
                 self.pair_key(&Value::Text(text))
             }
@@ -204,21 +213,21 @@ impl<'r, 'a> Entries<'r, 'a> {
 
     /// Writes a key of any type.
     #[cold]
-    fn pair_key(&mut self, key: &Value) -> Result<(), Failure> {
-        if self.keys != Keys::Pairs {
+    fn pair_key(&mut self, key: &Value) -> Result<(), FailureAtPath> {
+        if self.keys != KeyForm::Pairs {
             self.turn_to_pairs()?;
         }
         self.pairs.push(Pair { key: sort_key::of(key), at: self.run.encoder.builder.begin() });
         let (names, depth) = (self.run.names, self.place.depth + 1);
         let put = self.run.encoder.put(key, names, NONE, depth);
-        put.map_err(Failure::mismatch)
+        put.map_err(FailureAtPath::mismatch)
     }
 
     /// Rewrites the keys, so far names, as values that precede their own values.
     #[cold]
-    fn turn_to_pairs(&mut self) -> Result<(), Failure> {
+    fn turn_to_pairs(&mut self) -> Result<(), FailureAtPath> {
         let keys = self.names()?;
-        let are_fields = self.keys == Keys::Fields;
+        let are_fields = self.keys == KeyForm::Fields;
         let builder = self.run.builder();
         let values = Scattered::take(&mut builder.areas, &self.frame);
         if are_fields {
@@ -227,7 +236,7 @@ impl<'r, 'a> Entries<'r, 'a> {
         } else {
             builder.inline.truncate(self.inline_at);
         }
-        self.keys = Keys::Pairs;
+        self.keys = KeyForm::Pairs;
         for (i, key) in keys.into_iter().enumerate() {
             self.pair_key(&Value::Text(key))?;
             values.put(i, &mut self.run.builder().areas);
@@ -236,9 +245,9 @@ impl<'r, 'a> Entries<'r, 'a> {
     }
 
     /// Returns the names written so far.
-    fn names(&self) -> Result<Vec<String>, Failure> {
+    fn names(&self) -> Result<Vec<String>, FailureAtPath> {
         let builder = &self.run.encoder.builder;
-        if self.keys == Keys::Fields {
+        if self.keys == KeyForm::Fields {
             let slots = builder.keys.slots[self.frame.keys..].iter();
             let name =
                 |slot: &u32| String::from_utf8_lossy(builder.keys.memory.name(*slot)).into_owned();
@@ -253,7 +262,7 @@ impl<'r, 'a> Entries<'r, 'a> {
     }
 
     /// Checks that the inline names are distinct.
-    fn check_inline(&self) -> Result<(), Failure> {
+    fn check_inline(&self) -> Result<(), FailureAtPath> {
         let names = &self.run.encoder.builder.inline[self.inline_at..];
         let mut decoder = Decoder::new(names);
         let mut last: Option<&[u8]> = None;
@@ -277,7 +286,7 @@ impl<'r, 'a> Entries<'r, 'a> {
     }
 
     /// Sorts the pairs by key.
-    fn sort(&mut self) -> Result<(), Failure> {
+    fn sort(&mut self) -> Result<(), FailureAtPath> {
         if self.pairs.is_sorted_by(|a, b| a.key < b.key) {
             return Ok(());
         }
@@ -304,12 +313,12 @@ impl<'r, 'a> Entries<'r, 'a> {
     fn step(&self) -> String {
         let builder = &self.run.encoder.builder;
         let name = match self.keys {
-            Keys::Fields => builder.keys.memory.name(self.previous),
-            Keys::Inline => {
+            KeyForm::Fields => builder.keys.memory.name(self.previous),
+            KeyForm::Inline => {
                 let mut decoder = Decoder::new(&builder.inline[self.last_at..]);
                 decoder.bytes("a name").unwrap_or_default()
             }
-            Keys::Pairs => {
+            KeyForm::Pairs => {
                 let key = self.pairs.last().map_or(&[][..], |pair| &pair.key);
                 let key = sort_key::decode(key, sort_key::Direction::Ascending);
                 return key.unwrap_or_default().to_string();
@@ -320,25 +329,25 @@ impl<'r, 'a> Entries<'r, 'a> {
 }
 
 #[cold]
-fn twice(key: &dyn std::fmt::Display) -> Failure {
-    Failure::mismatch(format_args!("key {key} comes twice"))
+fn twice(key: &dyn std::fmt::Display) -> FailureAtPath {
+    FailureAtPath::mismatch(format_args!("key {key} comes twice"))
 }
 
-impl SerializeMap for Entries<'_, '_> {
+impl SerializeMap for MapSerializer<'_, '_> {
     type Ok = ();
-    type Error = Failure;
+    type Error = FailureAtPath;
 
     #[inline]
-    fn serialize_key<T: Serialize + ?Sized>(&mut self, key: &T) -> Result<(), Failure> {
+    fn serialize_key<T: Serialize + ?Sized>(&mut self, key: &T) -> Result<(), FailureAtPath> {
         if std::mem::replace(&mut self.awaits_value, true) {
-            return Err(Failure::mismatch("a key without a value"));
+            return Err(FailureAtPath::mismatch("a key without a value"));
         }
         let capture = Capture { text: &mut self.run.text, is_readable: true, wraps: 0 };
         match key.serialize(capture) {
             Ok(Captured::Text) => self.text_key(),
             Ok(Captured::Value(value)) => self.pair_key(&value),
             Err(failure) if failure.is_compound() => {
-                let value = Value::from_serialize(key).map_err(Failure::mismatch)?;
+                let value = Value::from_serialize(key).map_err(FailureAtPath::mismatch)?;
                 self.pair_key(&value)
             }
             Err(failure) => Err(failure),
@@ -346,26 +355,26 @@ impl SerializeMap for Entries<'_, '_> {
     }
 
     #[inline]
-    fn serialize_value<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), Failure> {
+    fn serialize_value<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), FailureAtPath> {
         if !std::mem::replace(&mut self.awaits_value, false) {
-            return Err(Failure::mismatch("a value without a key"));
+            return Err(FailureAtPath::mismatch("a value without a key"));
         }
-        let parent = if self.keys == Keys::Fields { self.previous } else { NONE };
+        let parent = if self.keys == KeyForm::Fields { self.previous } else { NONE };
         let put = value.serialize(Put { run: &mut *self.run, place: self.place.inside(parent) });
         put.map_err(|failure| failure.within(self.step()))
     }
 
-    fn end(mut self) -> Result<(), Failure> {
+    fn end(mut self) -> Result<(), FailureAtPath> {
         if self.awaits_value {
-            return Err(Failure::mismatch("a key without a value"));
+            return Err(FailureAtPath::mismatch("a key without a value"));
         }
         let container = match self.keys {
-            Keys::Fields => FIELDS,
-            Keys::Inline => {
+            KeyForm::Fields => FIELDS,
+            KeyForm::Inline => {
                 self.check_inline()?;
                 Container::Inline { at: self.inline_at }
             }
-            Keys::Pairs => {
+            KeyForm::Pairs => {
                 self.sort()?;
                 Container::Pairs
             }

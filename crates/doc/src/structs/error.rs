@@ -11,7 +11,7 @@ const STEP_BYTES_MAX: usize = 80;
 
 /// An error and its path; one word wide, so that results stay small.
 #[derive(Debug)]
-pub(super) struct Failure(Box<Inner>);
+pub(super) struct FailureAtPath(Box<Inner>);
 
 #[derive(Debug)]
 struct Inner {
@@ -32,7 +32,7 @@ enum Reason {
     Compound,
 }
 
-impl Failure {
+impl FailureAtPath {
     #[cold]
     fn of(reason: Reason, text: &dyn Display) -> Self {
         let mut cut = Cut { text: String::new(), left: TEXT_BYTES_MAX };
@@ -101,14 +101,14 @@ impl Write for Cut {
     }
 }
 
-impl From<Malformed> for Failure {
+impl From<Malformed> for FailureAtPath {
     #[cold]
     fn from(malformed: Malformed) -> Self {
         Self::of(Reason::Malformed, &malformed)
     }
 }
 
-impl Display for Failure {
+impl Display for FailureAtPath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if !self.0.path.is_empty() {
             write!(f, "{}: ", self.0.path)?;
@@ -117,15 +117,15 @@ impl Display for Failure {
     }
 }
 
-impl std::error::Error for Failure {}
+impl std::error::Error for FailureAtPath {}
 
-impl de::Error for Failure {
+impl de::Error for FailureAtPath {
     fn custom<T: Display>(text: T) -> Self {
         Self::mismatch(text)
     }
 }
 
-impl ser::Error for Failure {
+impl ser::Error for FailureAtPath {
     fn custom<T: Display>(text: T) -> Self {
         Self::mismatch(text)
     }

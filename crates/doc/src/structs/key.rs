@@ -1,6 +1,6 @@
 //! Captures one scalar: the key of a map, or the content of a private newtype struct.
 
-use super::error::Failure;
+use super::error::FailureAtPath;
 use super::private::{self, WRAPS_MAX};
 use crate::datetime::DateTime;
 use crate::number::Number;
@@ -26,7 +26,7 @@ pub(super) struct Capture<'t> {
 }
 
 impl Capture<'_> {
-    fn private(self, name: &str, captured: Captured) -> Result<Captured, Failure> {
+    fn private(self, name: &str, captured: Captured) -> Result<Captured, FailureAtPath> {
         let value = match (name, captured) {
             (private::NUMBER, Captured::Text) => {
                 let literal = std::str::from_utf8(self.text).ok();
@@ -40,7 +40,7 @@ impl Capture<'_> {
             }
             _ => None,
         };
-        let refused = || Failure::mismatch(format_args!("a value that {name} cannot hold"));
+        let refused = || FailureAtPath::mismatch(format_args!("a value that {name} cannot hold"));
         value.map(Captured::Value).ok_or_else(refused)
     }
 }
@@ -55,14 +55,14 @@ macro_rules! captured {
 
 impl Serializer for Capture<'_> {
     type Ok = Captured;
-    type Error = Failure;
-    type SerializeSeq = Impossible<Captured, Failure>;
-    type SerializeTuple = Impossible<Captured, Failure>;
-    type SerializeTupleStruct = Impossible<Captured, Failure>;
-    type SerializeTupleVariant = Impossible<Captured, Failure>;
-    type SerializeMap = Impossible<Captured, Failure>;
-    type SerializeStruct = Impossible<Captured, Failure>;
-    type SerializeStructVariant = Impossible<Captured, Failure>;
+    type Error = FailureAtPath;
+    type SerializeSeq = Impossible<Captured, FailureAtPath>;
+    type SerializeTuple = Impossible<Captured, FailureAtPath>;
+    type SerializeTupleStruct = Impossible<Captured, FailureAtPath>;
+    type SerializeTupleVariant = Impossible<Captured, FailureAtPath>;
+    type SerializeMap = Impossible<Captured, FailureAtPath>;
+    type SerializeStruct = Impossible<Captured, FailureAtPath>;
+    type SerializeStructVariant = Impossible<Captured, FailureAtPath>;
 
     captured! {
         serialize_bool: bool;
@@ -79,7 +79,7 @@ impl Serializer for Capture<'_> {
         serialize_bytes: &[u8];
     }
 
-    fn serialize_u128(self, value: u128) -> Result<Captured, Failure> {
+    fn serialize_u128(self, value: u128) -> Result<Captured, FailureAtPath> {
         let value = match i128::try_from(value) {
             Ok(value) => Value::from(value),
             Err(_beyond) => Value::Number(Number::from_checked(&value.to_string())),
@@ -87,34 +87,34 @@ impl Serializer for Capture<'_> {
         Ok(Captured::Value(value))
     }
 
-    fn serialize_f32(self, value: f32) -> Result<Captured, Failure> {
+    fn serialize_f32(self, value: f32) -> Result<Captured, FailureAtPath> {
         Ok(Captured::Value(Value::Float(super::number::shortest(value))))
     }
 
-    fn serialize_char(self, value: char) -> Result<Captured, Failure> {
+    fn serialize_char(self, value: char) -> Result<Captured, FailureAtPath> {
         self.serialize_str(value.encode_utf8(&mut [0; 4]))
     }
 
     #[inline]
-    fn serialize_str(self, value: &str) -> Result<Captured, Failure> {
+    fn serialize_str(self, value: &str) -> Result<Captured, FailureAtPath> {
         self.text.clear();
         self.text.extend_from_slice(value.as_bytes());
         Ok(Captured::Text)
     }
 
-    fn serialize_none(self) -> Result<Captured, Failure> {
+    fn serialize_none(self) -> Result<Captured, FailureAtPath> {
         Ok(Captured::Value(Value::Null))
     }
 
-    fn serialize_some<T: Serialize + ?Sized>(self, value: &T) -> Result<Captured, Failure> {
+    fn serialize_some<T: Serialize + ?Sized>(self, value: &T) -> Result<Captured, FailureAtPath> {
         self.serialize_newtype_struct("", value)
     }
 
-    fn serialize_unit(self) -> Result<Captured, Failure> {
+    fn serialize_unit(self) -> Result<Captured, FailureAtPath> {
         Ok(Captured::Value(Value::Null))
     }
 
-    fn serialize_unit_struct(self, _name: &'static str) -> Result<Captured, Failure> {
+    fn serialize_unit_struct(self, _name: &'static str) -> Result<Captured, FailureAtPath> {
         Ok(Captured::Value(Value::Null))
     }
 
@@ -123,7 +123,7 @@ impl Serializer for Capture<'_> {
         _name: &'static str,
         _index: u32,
         variant: &'static str,
-    ) -> Result<Captured, Failure> {
+    ) -> Result<Captured, FailureAtPath> {
         self.serialize_str(variant)
     }
 
@@ -131,11 +131,11 @@ impl Serializer for Capture<'_> {
         self,
         name: &'static str,
         value: &T,
-    ) -> Result<Captured, Failure> {
+    ) -> Result<Captured, FailureAtPath> {
         let is_private = private::is_ours(name) && name != private::VALUE;
         let wraps = self.wraps + 1;
         if wraps > WRAPS_MAX {
-            return Err(Failure::mismatch("a key that is wrapped without end"));
+            return Err(FailureAtPath::mismatch("a key that is wrapped without end"));
         }
         let is_readable = self.is_readable && !is_private;
         let captured = value.serialize(Capture { text: self.text, is_readable, wraps })?;
@@ -148,24 +148,24 @@ impl Serializer for Capture<'_> {
         _index: u32,
         _variant: &'static str,
         _value: &T,
-    ) -> Result<Captured, Failure> {
-        Err(Failure::compound())
+    ) -> Result<Captured, FailureAtPath> {
+        Err(FailureAtPath::compound())
     }
 
-    fn serialize_seq(self, _len: Option<usize>) -> Result<Self::SerializeSeq, Failure> {
-        Err(Failure::compound())
+    fn serialize_seq(self, _len: Option<usize>) -> Result<Self::SerializeSeq, FailureAtPath> {
+        Err(FailureAtPath::compound())
     }
 
-    fn serialize_tuple(self, _len: usize) -> Result<Self::SerializeTuple, Failure> {
-        Err(Failure::compound())
+    fn serialize_tuple(self, _len: usize) -> Result<Self::SerializeTuple, FailureAtPath> {
+        Err(FailureAtPath::compound())
     }
 
     fn serialize_tuple_struct(
         self,
         _name: &'static str,
         _len: usize,
-    ) -> Result<Self::SerializeTupleStruct, Failure> {
-        Err(Failure::compound())
+    ) -> Result<Self::SerializeTupleStruct, FailureAtPath> {
+        Err(FailureAtPath::compound())
     }
 
     fn serialize_tuple_variant(
@@ -174,20 +174,20 @@ impl Serializer for Capture<'_> {
         _index: u32,
         _variant: &'static str,
         _len: usize,
-    ) -> Result<Self::SerializeTupleVariant, Failure> {
-        Err(Failure::compound())
+    ) -> Result<Self::SerializeTupleVariant, FailureAtPath> {
+        Err(FailureAtPath::compound())
     }
 
-    fn serialize_map(self, _len: Option<usize>) -> Result<Self::SerializeMap, Failure> {
-        Err(Failure::compound())
+    fn serialize_map(self, _len: Option<usize>) -> Result<Self::SerializeMap, FailureAtPath> {
+        Err(FailureAtPath::compound())
     }
 
     fn serialize_struct(
         self,
         _name: &'static str,
         _len: usize,
-    ) -> Result<Self::SerializeStruct, Failure> {
-        Err(Failure::compound())
+    ) -> Result<Self::SerializeStruct, FailureAtPath> {
+        Err(FailureAtPath::compound())
     }
 
     fn serialize_struct_variant(
@@ -196,8 +196,8 @@ impl Serializer for Capture<'_> {
         _index: u32,
         _variant: &'static str,
         _len: usize,
-    ) -> Result<Self::SerializeStructVariant, Failure> {
-        Err(Failure::compound())
+    ) -> Result<Self::SerializeStructVariant, FailureAtPath> {
+        Err(FailureAtPath::compound())
     }
 
     fn is_human_readable(&self) -> bool {

@@ -40,12 +40,12 @@ use crate::encode::Encoder;
 use crate::names::Names;
 use crate::value::Value;
 use crate::view::View;
-use error::Failure;
+use error::FailureAtPath;
 use flagstone_base::Result;
 use read::Reader;
 use serde::de::{Deserialize, DeserializeOwned};
 use serde::ser::Serialize;
-use write::{Place, Put, Run};
+use write::{Put, ValueTarget, WriteState};
 
 impl Encoder {
     /// Appends a Rust value as a document, as [`Encoder::encode`] does with a document value. With
@@ -67,8 +67,8 @@ impl Encoder {
     ) -> Result<u32> {
         self.builder.start(names);
         let start = out.len();
-        let mut run = Run { encoder: self, names, text: Vec::new(), root: None };
-        let written = value.serialize(Put { run: &mut run, place: Place::ROOT });
+        let mut run = WriteState { encoder: self, names, text: Vec::new(), root: None };
+        let written = value.serialize(Put { run: &mut run, place: ValueTarget::ROOT });
         let root = run.root;
         let finished = written.and_then(|()| {
             let finished = run.builder().finish(root, out);
@@ -90,7 +90,7 @@ impl<'a> View<'a> {
     /// ``stats.votes.3: invalid value: integer `300`, expected u8``. Corruption if the bytes read
     /// are malformed.
     pub fn to<T: Deserialize<'a>>(&self) -> Result<T> {
-        T::deserialize(Reader::new(*self, 0)).map_err(Failure::into_error)
+        T::deserialize(Reader::new(*self, 0)).map_err(FailureAtPath::into_error)
     }
 }
 

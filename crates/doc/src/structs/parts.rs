@@ -1,6 +1,6 @@
 //! Deserializers of the parts of arrays, maps and enums.
 
-use super::error::Failure;
+use super::error::FailureAtPath;
 use super::read::Reader;
 use super::special::Name;
 use crate::view::{FieldKey, Fields, Items, View};
@@ -24,22 +24,22 @@ impl<'de> ItemsOf<'de> {
     }
 
     /// Refuses an array with values that were not read: a tuple would silently lose them.
-    pub(super) fn finish(&self) -> Result<(), Failure> {
+    pub(super) fn finish(&self) -> Result<(), FailureAtPath> {
         if self.read == self.len {
             return Ok(());
         }
-        Err(Failure::invalid_length(self.len, &format!("an array of {}", self.read).as_str()))
+        Err(FailureAtPath::invalid_length(self.len, &format!("an array of {}", self.read).as_str()))
     }
 }
 
 impl<'de> SeqAccess<'de> for &mut ItemsOf<'de> {
-    type Error = Failure;
+    type Error = FailureAtPath;
 
     #[inline]
     fn next_element_seed<T: DeserializeSeed<'de>>(
         &mut self,
         seed: T,
-    ) -> Result<Option<T::Value>, Failure> {
+    ) -> Result<Option<T::Value>, FailureAtPath> {
         let Some(item) = self.items.next() else { return Ok(None) };
         let value = seed.deserialize(Reader::new(item?, self.depth));
         let value = value.map_err(|failure| failure.within(self.read))?;
@@ -62,14 +62,14 @@ impl<'de> Bytes<'de> {
 }
 
 impl<'de> SeqAccess<'de> for Bytes<'de> {
-    type Error = Failure;
+    type Error = FailureAtPath;
 
     fn next_element_seed<T: DeserializeSeed<'de>>(
         &mut self,
         seed: T,
-    ) -> Result<Option<T::Value>, Failure> {
+    ) -> Result<Option<T::Value>, FailureAtPath> {
         let Some(byte) = self.0.next() else { return Ok(None) };
-        let byte: U8Deserializer<Failure> = byte.into_deserializer();
+        let byte: U8Deserializer<FailureAtPath> = byte.into_deserializer();
         seed.deserialize(byte).map(Some)
     }
 
@@ -93,12 +93,12 @@ impl<'de> FieldsOf<'de> {
     }
 
     /// Refuses a map with fields that were not read.
-    pub(super) fn finish(&self) -> Result<(), Failure> {
+    pub(super) fn finish(&self) -> Result<(), FailureAtPath> {
         match self.left {
             0 => Ok(()),
-            left => {
-                Err(Failure::mismatch(format_args!("a map with {left} more fields than were read")))
-            }
+            left => Err(FailureAtPath::mismatch(format_args!(
+                "a map with {left} more fields than were read"
+            ))),
         }
     }
 }
@@ -115,13 +115,13 @@ fn step(key: &FieldKey<'_>) -> String {
 }
 
 impl<'de> MapAccess<'de> for &mut FieldsOf<'de> {
-    type Error = Failure;
+    type Error = FailureAtPath;
 
     #[inline]
     fn next_key_seed<K: DeserializeSeed<'de>>(
         &mut self,
         seed: K,
-    ) -> Result<Option<K::Value>, Failure> {
+    ) -> Result<Option<K::Value>, FailureAtPath> {
         let Some(field) = self.fields.next() else { return Ok(None) };
         let (key, value) = field?;
         self.left -= 1;
@@ -137,9 +137,12 @@ impl<'de> MapAccess<'de> for &mut FieldsOf<'de> {
     }
 
     #[inline]
-    fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, Failure> {
+    fn next_value_seed<V: DeserializeSeed<'de>>(
+        &mut self,
+        seed: V,
+    ) -> Result<V::Value, FailureAtPath> {
         let Some((key, value)) = self.open.take() else {
-            return Err(Failure::mismatch("a value without a key"));
+            return Err(FailureAtPath::mismatch("a value without a key"));
         };
         let read = seed.deserialize(Reader::new(value, self.depth));
         read.map_err(|failure| failure.within(step(&key)))
@@ -157,13 +160,13 @@ pub(super) struct EnumOf<'de> {
 }
 
 impl<'de> EnumOf<'de> {
-    pub(super) fn of_map(view: &View<'de>, depth: usize) -> Result<Self, Failure> {
+    pub(super) fn of_map(view: &View<'de>, depth: usize) -> Result<Self, FailureAtPath> {
         let mut fields = view.fields()?;
         match (fields.next().transpose()?, fields.next().transpose()?) {
             (Some((FieldKey::Name(variant), value)), None) => {
                 Ok(Self { variant, value: Some(Reader::new(value, depth)) })
             }
-            _ => Err(Failure::invalid_value(
+            _ => Err(FailureAtPath::invalid_value(
                 Unexpected::Map,
                 &"a map of one field, the variant of an enum",
             )),
@@ -172,32 +175,35 @@ impl<'de> EnumOf<'de> {
 
     fn read<T>(
         &self,
-        read: impl FnOnce(Reader<'de>) -> Result<T, Failure>,
+        read: impl FnOnce(Reader<'de>) -> Result<T, FailureAtPath>,
         expected: &str,
-    ) -> Result<T, Failure> {
+    ) -> Result<T, FailureAtPath> {
         match self.value {
             Some(value) => read(value).map_err(|failure| failure.within(self.variant)),
-            None => Err(Failure::invalid_type(Unexpected::UnitVariant, &expected)),
+            None => Err(FailureAtPath::invalid_type(Unexpected::UnitVariant, &expected)),
         }
     }
 }
 
 impl<'de> EnumAccess<'de> for EnumOf<'de> {
-    type Error = Failure;
+    type Error = FailureAtPath;
     type Variant = Self;
 
-    fn variant_seed<V: DeserializeSeed<'de>>(self, seed: V) -> Result<(V::Value, Self), Failure> {
+    fn variant_seed<V: DeserializeSeed<'de>>(
+        self,
+        seed: V,
+    ) -> Result<(V::Value, Self), FailureAtPath> {
         Ok((seed.deserialize(Name(self.variant))?, self))
     }
 }
 
 impl<'de> VariantAccess<'de> for EnumOf<'de> {
-    type Error = Failure;
+    type Error = FailureAtPath;
 
-    fn unit_variant(self) -> Result<(), Failure> {
+    fn unit_variant(self) -> Result<(), FailureAtPath> {
         match self.value {
             Some(value) if !value.view.is_null() => {
-                let failure = Failure::invalid_type(
+                let failure = FailureAtPath::invalid_type(
                     Unexpected::Other("a value"),
                     &"null, for a variant without values",
                 );
@@ -207,11 +213,18 @@ impl<'de> VariantAccess<'de> for EnumOf<'de> {
         }
     }
 
-    fn newtype_variant_seed<T: DeserializeSeed<'de>>(self, seed: T) -> Result<T::Value, Failure> {
+    fn newtype_variant_seed<T: DeserializeSeed<'de>>(
+        self,
+        seed: T,
+    ) -> Result<T::Value, FailureAtPath> {
         self.read(|value| seed.deserialize(value), "newtype variant")
     }
 
-    fn tuple_variant<V: Visitor<'de>>(self, len: usize, visitor: V) -> Result<V::Value, Failure> {
+    fn tuple_variant<V: Visitor<'de>>(
+        self,
+        len: usize,
+        visitor: V,
+    ) -> Result<V::Value, FailureAtPath> {
         self.read(|value| value.deserialize_tuple(len, visitor), "tuple variant")
     }
 
@@ -219,7 +232,7 @@ impl<'de> VariantAccess<'de> for EnumOf<'de> {
         self,
         fields: &'static [&'static str],
         visitor: V,
-    ) -> Result<V::Value, Failure> {
+    ) -> Result<V::Value, FailureAtPath> {
         self.read(|value| value.deserialize_struct("", fields, visitor), "struct variant")
     }
 }

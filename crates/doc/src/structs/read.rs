@@ -1,7 +1,7 @@
 //! Reads documents as Rust values: a serde deserializer over a view. It lends text and bytes, and
 //! decodes only what the type asks for.
 
-use super::error::Failure;
+use super::error::FailureAtPath;
 use super::number::{self, Integer};
 use super::parts::{Bytes, EnumOf, FieldsOf, ItemsOf};
 use super::private::{self, WRAPS_MAX};
@@ -30,16 +30,16 @@ impl<'de> Reader<'de> {
     }
 
     /// Returns a reader of the same value inside one more newtype struct or option.
-    fn wrapped(self) -> Result<Self, Failure> {
+    fn wrapped(self) -> Result<Self, FailureAtPath> {
         if self.wraps == WRAPS_MAX {
-            return Err(Failure::mismatch("a type that wraps itself without end"));
+            return Err(FailureAtPath::mismatch("a type that wraps itself without end"));
         }
         Ok(Self { wraps: self.wraps + 1, ..self })
     }
 
     /// Reports the type of the value where `visitor` expects another one.
     #[cold]
-    fn mismatch<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Failure> {
+    fn mismatch<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, FailureAtPath> {
         let view = &self.view;
         let found = if view.is_number() && view.as_small_int().is_none() {
             format!("number {view}")
@@ -50,11 +50,11 @@ impl<'de> Reader<'de> {
         } else {
             return self.deserialize_any(visitor);
         };
-        Err(Failure::invalid_type(Unexpected::Other(&found), &visitor))
+        Err(FailureAtPath::invalid_type(Unexpected::Other(&found), &visitor))
     }
 
     #[inline]
-    fn integer<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Failure> {
+    fn integer<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, FailureAtPath> {
         match number::integer(&self.view) {
             Some(Integer::I64(value)) => match u64::try_from(value) {
                 Ok(value) => visitor.visit_u64(value),
@@ -72,14 +72,14 @@ impl<'de> Reader<'de> {
         self.view.as_stored_float().is_some_and(f64::is_infinite)
     }
 
-    fn array<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Failure> {
+    fn array<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, FailureAtPath> {
         let mut items = ItemsOf::new(self.view.items()?, self.view.len()?, self.inner()?);
         let value = visitor.visit_seq(&mut items)?;
         items.finish()?;
         Ok(value)
     }
 
-    fn map<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Failure> {
+    fn map<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, FailureAtPath> {
         let mut fields = FieldsOf::new(self.view.fields()?, self.view.len()?, self.inner()?);
         let value = visitor.visit_map(&mut fields)?;
         fields.finish()?;
@@ -87,14 +87,14 @@ impl<'de> Reader<'de> {
     }
 
     /// Returns the depth of the values inside this array or map.
-    fn inner(&self) -> Result<usize, Failure> {
+    fn inner(&self) -> Result<usize, FailureAtPath> {
         if self.depth == DEPTH_MAX {
             return Err(self.view.malformed("nesting of at most 512 levels").into());
         }
         Ok(self.depth + 1)
     }
 
-    fn text(&self) -> Result<Option<&'de str>, Failure> {
+    fn text(&self) -> Result<Option<&'de str>, FailureAtPath> {
         if self.view.as_text_bytes().is_none() {
             return Ok(None);
         }
@@ -103,7 +103,7 @@ impl<'de> Reader<'de> {
     }
 
     /// Reads a number not stored as a 64-bit integer, a point in time or a UUID.
-    fn other<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Failure> {
+    fn other<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, FailureAtPath> {
         let view = &self.view;
         if let Some(value) = view.as_stored_u64() {
             return visitor.visit_u64(value);
@@ -149,14 +149,14 @@ macro_rules! any {
 }
 
 impl<'de> Deserializer<'de> for Reader<'de> {
-    type Error = Failure;
+    type Error = FailureAtPath;
 
     integers! {
         deserialize_i8 deserialize_i16 deserialize_i32 deserialize_i64 deserialize_i128
         deserialize_u8 deserialize_u16 deserialize_u32 deserialize_u64 deserialize_u128
     }
 
-    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Failure> {
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, FailureAtPath> {
         if let Some(text) = self.text()? {
             return visitor.visit_borrowed_str(text);
         }
@@ -185,33 +185,33 @@ impl<'de> Deserializer<'de> for Reader<'de> {
         }
     }
 
-    fn deserialize_bool<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Failure> {
+    fn deserialize_bool<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, FailureAtPath> {
         match self.view.as_bool() {
             Some(value) => visitor.visit_bool(value),
             None => self.mismatch(visitor),
         }
     }
 
-    fn deserialize_f64<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Failure> {
+    fn deserialize_f64<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, FailureAtPath> {
         match number::float(&self.view) {
             Some(value) if !value.is_infinite() || self.is_infinite() => visitor.visit_f64(value),
             _ => self.mismatch(visitor),
         }
     }
 
-    fn deserialize_f32<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Failure> {
+    fn deserialize_f32<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, FailureAtPath> {
         match number::float32(&self.view) {
             Some(value) if !value.is_infinite() || self.is_infinite() => visitor.visit_f32(value),
             _ => self.mismatch(visitor),
         }
     }
 
-    fn deserialize_char<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Failure> {
+    fn deserialize_char<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, FailureAtPath> {
         self.deserialize_str(visitor)
     }
 
     #[inline]
-    fn deserialize_str<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Failure> {
+    fn deserialize_str<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, FailureAtPath> {
         if let Some(text) = self.text()? {
             return visitor.visit_borrowed_str(text);
         }
@@ -224,22 +224,22 @@ impl<'de> Deserializer<'de> for Reader<'de> {
         }
     }
 
-    fn deserialize_string<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Failure> {
+    fn deserialize_string<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, FailureAtPath> {
         self.deserialize_str(visitor)
     }
 
-    fn deserialize_bytes<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Failure> {
+    fn deserialize_bytes<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, FailureAtPath> {
         match self.view.as_uuid() {
             Some(bytes) => visitor.visit_borrowed_bytes(bytes),
             None => self.deserialize_any(visitor),
         }
     }
 
-    fn deserialize_byte_buf<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Failure> {
+    fn deserialize_byte_buf<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, FailureAtPath> {
         self.deserialize_bytes(visitor)
     }
 
-    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Failure> {
+    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, FailureAtPath> {
         if self.view.is_null() {
             return visitor.visit_none();
         }
@@ -252,7 +252,7 @@ impl<'de> Deserializer<'de> for Reader<'de> {
         self,
         _name: &'static str,
         visitor: V,
-    ) -> Result<V::Value, Failure> {
+    ) -> Result<V::Value, FailureAtPath> {
         self.deserialize_unit(visitor)
     }
 
@@ -260,12 +260,12 @@ impl<'de> Deserializer<'de> for Reader<'de> {
         self,
         name: &'static str,
         visitor: V,
-    ) -> Result<V::Value, Failure> {
+    ) -> Result<V::Value, FailureAtPath> {
         let is_ours = private::is_ours(name);
         visitor.visit_newtype_struct(Self { is_ours, ..self.wrapped()? })
     }
 
-    fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Failure> {
+    fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, FailureAtPath> {
         if self.view.is_array() {
             return self.array(visitor);
         }
@@ -279,11 +279,11 @@ impl<'de> Deserializer<'de> for Reader<'de> {
         self,
         len: usize,
         visitor: V,
-    ) -> Result<V::Value, Failure> {
+    ) -> Result<V::Value, FailureAtPath> {
         // From longer bytes a tuple would silently take only the first ones.
         match self.view.as_bytes() {
             Some(bytes) if bytes.len() != len => {
-                Err(Failure::invalid_length(bytes.len(), &visitor))
+                Err(FailureAtPath::invalid_length(bytes.len(), &visitor))
             }
             _ => self.deserialize_seq(visitor),
         }
@@ -294,7 +294,7 @@ impl<'de> Deserializer<'de> for Reader<'de> {
         _name: &'static str,
         len: usize,
         visitor: V,
-    ) -> Result<V::Value, Failure> {
+    ) -> Result<V::Value, FailureAtPath> {
         self.deserialize_tuple(len, visitor)
     }
 
@@ -306,7 +306,7 @@ impl<'de> Deserializer<'de> for Reader<'de> {
         _name: &'static str,
         _fields: &'static [&'static str],
         visitor: V,
-    ) -> Result<V::Value, Failure> {
+    ) -> Result<V::Value, FailureAtPath> {
         if self.view.is_map() { self.map(visitor) } else { self.mismatch(visitor) }
     }
 
@@ -315,7 +315,7 @@ impl<'de> Deserializer<'de> for Reader<'de> {
         _name: &'static str,
         _variants: &'static [&'static str],
         visitor: V,
-    ) -> Result<V::Value, Failure> {
+    ) -> Result<V::Value, FailureAtPath> {
         if let Some(variant) = self.text()? {
             return visitor.visit_enum(EnumOf { variant, value: None });
         }
@@ -325,11 +325,17 @@ impl<'de> Deserializer<'de> for Reader<'de> {
         self.mismatch(visitor)
     }
 
-    fn deserialize_identifier<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Failure> {
+    fn deserialize_identifier<V: Visitor<'de>>(
+        self,
+        visitor: V,
+    ) -> Result<V::Value, FailureAtPath> {
         self.deserialize_str(visitor)
     }
 
-    fn deserialize_ignored_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Failure> {
+    fn deserialize_ignored_any<V: Visitor<'de>>(
+        self,
+        visitor: V,
+    ) -> Result<V::Value, FailureAtPath> {
         visitor.visit_unit()
     }
 

@@ -1,6 +1,6 @@
 //! The types that serde lacks: numbers as literals, points in time, UUIDs.
 
-use super::error::Failure;
+use super::error::FailureAtPath;
 use super::private;
 use crate::datetime::DateTime;
 use serde::de::value::{
@@ -28,7 +28,7 @@ pub(super) mod variant {
 }
 
 impl<'de> Special<'de> {
-    fn read<T: DeserializeSeed<'de>>(self, seed: T) -> Result<T::Value, Failure> {
+    fn read<T: DeserializeSeed<'de>>(self, seed: T) -> Result<T::Value, FailureAtPath> {
         match self {
             Self::Number(Cow::Borrowed(text)) => {
                 seed.deserialize(BorrowedStrDeserializer::new(text))
@@ -41,11 +41,14 @@ impl<'de> Special<'de> {
 }
 
 impl<'de> EnumAccess<'de> for Special<'de> {
-    type Error = Failure;
+    type Error = FailureAtPath;
     type Variant = Self;
 
-    fn variant_seed<V: DeserializeSeed<'de>>(self, seed: V) -> Result<(V::Value, Self), Failure> {
-        let variant: U32Deserializer<Failure> = match self {
+    fn variant_seed<V: DeserializeSeed<'de>>(
+        self,
+        seed: V,
+    ) -> Result<(V::Value, Self), FailureAtPath> {
+        let variant: U32Deserializer<FailureAtPath> = match self {
             Self::Number(_) => variant::NUMBER,
             Self::DateTime(_) => variant::DATE_TIME,
             Self::Uuid(_) => variant::UUID,
@@ -56,26 +59,33 @@ impl<'de> EnumAccess<'de> for Special<'de> {
 }
 
 impl<'de> VariantAccess<'de> for Special<'de> {
-    type Error = Failure;
+    type Error = FailureAtPath;
 
-    fn unit_variant(self) -> Result<(), Failure> {
-        Err(Failure::invalid_type(Unexpected::NewtypeVariant, &"a unit variant"))
+    fn unit_variant(self) -> Result<(), FailureAtPath> {
+        Err(FailureAtPath::invalid_type(Unexpected::NewtypeVariant, &"a unit variant"))
     }
 
-    fn newtype_variant_seed<T: DeserializeSeed<'de>>(self, seed: T) -> Result<T::Value, Failure> {
+    fn newtype_variant_seed<T: DeserializeSeed<'de>>(
+        self,
+        seed: T,
+    ) -> Result<T::Value, FailureAtPath> {
         self.read(seed)
     }
 
-    fn tuple_variant<V: Visitor<'de>>(self, _len: usize, visitor: V) -> Result<V::Value, Failure> {
-        Err(Failure::invalid_type(Unexpected::NewtypeVariant, &visitor))
+    fn tuple_variant<V: Visitor<'de>>(
+        self,
+        _len: usize,
+        visitor: V,
+    ) -> Result<V::Value, FailureAtPath> {
+        Err(FailureAtPath::invalid_type(Unexpected::NewtypeVariant, &visitor))
     }
 
     fn struct_variant<V: Visitor<'de>>(
         self,
         _fields: &'static [&'static str],
         visitor: V,
-    ) -> Result<V::Value, Failure> {
-        Err(Failure::invalid_type(Unexpected::NewtypeVariant, &visitor))
+    ) -> Result<V::Value, FailureAtPath> {
+        Err(FailureAtPath::invalid_type(Unexpected::NewtypeVariant, &visitor))
     }
 }
 
@@ -93,12 +103,12 @@ impl<'de> Buffered<'de> {
 }
 
 impl<'de> MapAccess<'de> for Buffered<'de> {
-    type Error = Failure;
+    type Error = FailureAtPath;
 
     fn next_key_seed<K: DeserializeSeed<'de>>(
         &mut self,
         seed: K,
-    ) -> Result<Option<K::Value>, Failure> {
+    ) -> Result<Option<K::Value>, FailureAtPath> {
         if !std::mem::replace(&mut self.has_key, false) {
             return Ok(None);
         }
@@ -110,10 +120,13 @@ impl<'de> MapAccess<'de> for Buffered<'de> {
         seed.deserialize(BorrowedStrDeserializer::new(key)).map(Some)
     }
 
-    fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, Failure> {
+    fn next_value_seed<V: DeserializeSeed<'de>>(
+        &mut self,
+        seed: V,
+    ) -> Result<V::Value, FailureAtPath> {
         match self.special.take() {
             Some(special) => special.read(seed),
-            None => Err(Failure::mismatch("a value without a key")),
+            None => Err(FailureAtPath::mismatch("a value without a key")),
         }
     }
 
@@ -138,7 +151,7 @@ macro_rules! parsed {
 }
 
 impl<'de> Deserializer<'de> for Name<'de> {
-    type Error = Failure;
+    type Error = FailureAtPath;
 
     parsed! {
         deserialize_bool visit_bool bool;
@@ -157,11 +170,11 @@ impl<'de> Deserializer<'de> for Name<'de> {
     }
 
     #[inline]
-    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Failure> {
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, FailureAtPath> {
         visitor.visit_borrowed_str(self.0)
     }
 
-    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Failure> {
+    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, FailureAtPath> {
         visitor.visit_some(BorrowedStrDeserializer::new(self.0))
     }
 
@@ -169,7 +182,7 @@ impl<'de> Deserializer<'de> for Name<'de> {
         self,
         _name: &'static str,
         visitor: V,
-    ) -> Result<V::Value, Failure> {
+    ) -> Result<V::Value, FailureAtPath> {
         visitor.visit_newtype_struct(self)
     }
 
@@ -178,7 +191,7 @@ impl<'de> Deserializer<'de> for Name<'de> {
         name: &'static str,
         variants: &'static [&'static str],
         visitor: V,
-    ) -> Result<V::Value, Failure> {
+    ) -> Result<V::Value, FailureAtPath> {
         BorrowedStrDeserializer::new(self.0).deserialize_enum(name, variants, visitor)
     }
 

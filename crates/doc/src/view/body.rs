@@ -43,7 +43,7 @@ pub(crate) struct Areas {
 
 /// The positions of the bytes of one value in its document.
 #[derive(Clone, Debug)]
-pub(crate) struct Slot {
+pub(crate) struct ValueBounds {
     pub(crate) tag: u8,
     pub(crate) fixed: Range<usize>,
     /// The bytes in the heap. If the value has none, an empty range where they would be.
@@ -52,13 +52,13 @@ pub(crate) struct Slot {
 
 /// The position of a value in a body.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Place {
+pub(crate) struct ValueOffset {
     pub(crate) index: usize,
     pub(crate) fixed: usize,
     pub(crate) heap: usize,
 }
 
-impl Place {
+impl ValueOffset {
     /// Moves to the next value. This one has the tag `tag` and nothing in the heap.
     #[inline]
     pub(crate) fn skip(&mut self, tag: u8) {
@@ -140,17 +140,17 @@ impl<'a> Body<'a> {
 
     /// Returns the bytes from the fixed area of the value at `place` on: at least its width.
     #[inline]
-    pub(crate) fn bytes_at(&self, place: Place) -> &'a [u8] {
+    pub(crate) fn bytes_at(&self, place: ValueOffset) -> &'a [u8] {
         &self.values[place.fixed..]
     }
 
     /// Returns the place of the first value.
-    pub(crate) const fn start(&self) -> Place {
-        Place { index: 0, fixed: 0, heap: self.heap_at }
+    pub(crate) const fn start(&self) -> ValueOffset {
+        ValueOffset { index: 0, fixed: 0, heap: self.heap_at }
     }
 
     /// Returns the place of value `index`, which must be less than the number of values.
-    pub(crate) fn place(&self, index: usize) -> Place {
+    pub(crate) fn place(&self, index: usize) -> ValueOffset {
         match self.tags {
             Tags::Each(tags) if !tag::is_in_heap(tags[index]) => {
                 // The fixed area takes the sum of all widths, so summing the shorter side suffices.
@@ -158,10 +158,10 @@ impl<'a> Body<'a> {
                     true => sum_of_widths(&tags[..index]),
                     false => self.heap_at - sum_of_widths(&tags[index..]),
                 };
-                Place { index, fixed, heap: self.heap_at }
+                ValueOffset { index, fixed, heap: self.heap_at }
             }
             Tags::One(tag) if !tag::is_in_heap(tag) => {
-                Place { index, fixed: width(tag) * index, heap: self.heap_at }
+                ValueOffset { index, fixed: width(tag) * index, heap: self.heap_at }
             }
             _ => {
                 let mut place = self.start();
@@ -174,7 +174,7 @@ impl<'a> Body<'a> {
     }
 
     /// Returns the same, with an exact heap offset even if the value has nothing in the heap.
-    pub(crate) fn exact_place(&self, index: usize) -> Place {
+    pub(crate) fn exact_place(&self, index: usize) -> ValueOffset {
         let mut place = self.start();
         while place.index < index {
             self.step(&mut place);
@@ -193,7 +193,7 @@ impl<'a> Body<'a> {
     }
 
     /// Returns the positions of the bytes of the value at an exact place.
-    pub(crate) fn slot(&self, place: Place) -> Result<Slot, Malformed> {
+    pub(crate) fn slot(&self, place: ValueOffset) -> Result<ValueBounds, Malformed> {
         let tag = self.tag(place.index);
         let fixed = place.fixed..place.fixed + width(tag);
         let len = heap_len(tag, &self.values[fixed.clone()]);
@@ -202,12 +202,12 @@ impl<'a> Body<'a> {
             return Err(self.refuse(place.fixed, "a length within the heap"));
         }
         let shifted = |range: Range<usize>| self.at + range.start..self.at + range.end;
-        Ok(Slot { tag, fixed: shifted(fixed), heap: shifted(heap) })
+        Ok(ValueBounds { tag, fixed: shifted(fixed), heap: shifted(heap) })
     }
 
     /// Moves `place` to the next value.
     #[inline]
-    pub(crate) fn step(&self, place: &mut Place) {
+    pub(crate) fn step(&self, place: &mut ValueOffset) {
         let tag = self.tag(place.index);
         if tag::is_in_heap(tag) {
             let len = heap_len(tag, &self.values[place.fixed..]);
@@ -219,7 +219,7 @@ impl<'a> Body<'a> {
 
     /// Returns the value at `place`.
     #[inline]
-    pub(crate) fn value(&self, mut place: Place) -> Result<View<'a>, Malformed> {
+    pub(crate) fn value(&self, mut place: ValueOffset) -> Result<View<'a>, Malformed> {
         self.next(&mut place)
     }
 
@@ -228,8 +228,8 @@ impl<'a> Body<'a> {
     // Inlined always: a view that is returned in memory is stored in pieces and loaded as a whole,
     // which waits for all of them.
     #[inline(always)]
-    pub(crate) fn next(&self, place: &mut Place) -> Result<View<'a>, Malformed> {
-        let Place { index, fixed: fixed_at, heap: heap_at } = *place;
+    pub(crate) fn next(&self, place: &mut ValueOffset) -> Result<View<'a>, Malformed> {
+        let ValueOffset { index, fixed: fixed_at, heap: heap_at } = *place;
         let tag = self.tag(index);
         let fixed_end = fixed_at + width(tag);
         (place.index, place.fixed) = (index + 1, fixed_end);

@@ -6,7 +6,7 @@ mod check;
 mod view;
 mod walk;
 
-pub(crate) use body::{Areas, Body, Place, Slot};
+pub(crate) use body::{Areas, Body, ValueBounds, ValueOffset};
 pub use check::validate;
 pub use view::{OpenView, View};
 pub use walk::{FieldKey, Fields, Items};

@@ -1,6 +1,6 @@
 //! Iterators over the values of an array and the fields of a map.
 
-use super::body::{Body, Place};
+use super::body::{Body, ValueOffset};
 use super::view::View;
 use crate::layout::form;
 use flagstone_base::{Decoder, Malformed};
@@ -17,7 +17,7 @@ pub enum FieldKey<'a> {
 /// An iterator over the values of an array, in order.
 #[derive(Clone, Debug)]
 pub struct Items<'a> {
-    body: Option<(Body<'a>, Place)>,
+    body: Option<(Body<'a>, ValueOffset)>,
 }
 
 impl<'a> Items<'a> {
@@ -76,7 +76,7 @@ fn name<'a>(body: &Body<'a>, keys: &mut Decoder<'a>) -> Result<&'a str, Malforme
 #[inline]
 fn field<'a>(
     body: &Body<'a>,
-    place: &mut Place,
+    place: &mut ValueOffset,
     keys: &mut Decoder<'a>,
 ) -> Result<(FieldKey<'a>, View<'a>), Malformed> {
     let key = if body.form == form::PAIRS {

@@ -6,7 +6,7 @@ use super::routing_text::RoutingText;
 use crate::options::{KeyspaceOptions, Routing};
 use crate::partition::{PARTITIONS_MAX, Route, hash_start};
 use flagstone_base::codec::{put_bytes, put_u64, put_varint};
-use flagstone_base::fields::{FieldWriter, Fields, narrow};
+use flagstone_base::fields::{FieldReader, FieldWriter, narrow};
 use flagstone_base::{Decoder, KeyspaceId, Malformed, SeqNo, TreeId, Undecoded};
 use flagstone_sst::TableOptions;
 use flagstone_tree::HashBounds;
@@ -91,7 +91,7 @@ pub(crate) struct FormerName {
 /// The scope of the names of keyspaces without an owner.
 pub(super) const TOP: KeyspaceId = KeyspaceId(0);
 
-const FIELDS: Fields = Fields::of("keyspace field");
+const FIELDS: FieldReader = FieldReader::of("keyspace field");
 
 // The table options, which crate `sst` lists, have the tags 12 to 62.
 const ID: u64 = 1;

@@ -5,7 +5,7 @@ use crate::content::Definition;
 use crate::history::HistoryId;
 use crate::options::ChangeRetention;
 use flagstone_base::codec::{put_u64, put_varint};
-use flagstone_base::fields::{FieldWriter, Fields, items, narrow, number};
+use flagstone_base::fields::{FieldReader, FieldWriter, items, narrow, number};
 use flagstone_base::{
     Decoder, FileNumber, KeyspaceId, Malformed, Moment, SeqNo, TreeId, Undecoded,
 };
@@ -52,7 +52,7 @@ pub(crate) struct Edit {
     pub(crate) counters: Option<Counters>,
 }
 
-const FIELDS: Fields = Fields::of("manifest field");
+const FIELDS: FieldReader = FieldReader::of("manifest field");
 
 // All tags are odd, so a reader refuses those it does not know. A later field that may be skipped
 // gets an even tag.

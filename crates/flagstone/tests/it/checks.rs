@@ -3,10 +3,10 @@
 
 use crate::support::{folding, hashed, number, owned, small_with};
 use flagstone::{Durability, ErrorKind, Options, Result};
-use flagstone_base::flip::{Part, Site, flip_next, flipped};
+use flagstone_base::flip::{EntryPart, Site, flip_next, flipped};
 use flagstone_testkit::{Session, World};
 
-const BOTH: [Part; 2] = [Part::Key, Part::Value];
+const BOTH: [EntryPart; 2] = [EntryPart::Key, EntryPart::Value];
 
 fn options(entry_checks: bool) -> Options {
     small_with(Durability::Buffered).entry_checks(entry_checks)
@@ -111,7 +111,7 @@ fn a_bit_that_flips_in_a_flush_costs_one_attempt() {
     let world = World::new(4);
     let (session, kv) = opened(&world, &options(true));
     kv.put("k", "new").unwrap();
-    flip_next(Site::Output, Part::Value, b"k");
+    flip_next(Site::Output, EntryPart::Value, b"k");
     let _first = session.db.flush();
     assert!(flipped());
     session.db.flush().unwrap();
@@ -125,7 +125,7 @@ fn a_bit_that_flips_in_one_keyspace_does_not_stop_another() {
     let world = World::new(5);
     let (session, kv) = opened(&world, &options(true));
     let other = session.db.keyspace_with("other", hashed(1)).unwrap();
-    flip_next(Site::Memtable, Part::Value, b"k");
+    flip_next(Site::Memtable, EntryPart::Value, b"k");
     kv.put("k", "new").unwrap();
     other.put("a", "1").unwrap();
     refused(session.db.flush(), &["keyspace \"kv\""]);
@@ -150,7 +150,7 @@ fn what_is_folded_carries_a_check_of_its_own() {
     }
     session.db.compact().unwrap();
     assert_eq!(number(sums.get("n").unwrap()), 400);
-    flip_next(Site::Memtable, Part::Value, b"n");
+    flip_next(Site::Memtable, EntryPart::Value, b"n");
     add(100);
     assert!(flipped());
     refused(session.db.flush(), &["keyspace \"sums\""]);
@@ -165,7 +165,7 @@ fn without_checks_every_flip_is_stored() {
     for site in [Site::Batch, Site::Memtable, Site::Output] {
         let world = World::new(7);
         let (session, kv) = opened(&world, &options(false));
-        flip_next(site, Part::Value, b"k");
+        flip_next(site, EntryPart::Value, b"k");
         kv.put("k", "new").unwrap();
         session.db.flush().unwrap();
         assert!(flipped());

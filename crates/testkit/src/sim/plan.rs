@@ -11,7 +11,7 @@ use super::times::Times;
 use crate::rng::Rng;
 use flagstone::env::names::FileKind;
 use flagstone::env::{Effect, Failure, Fault, Op};
-use flagstone_base::flip::Part;
+use flagstone_base::flip::EntryPart;
 use flagstone_base::hash::remix;
 
 /// Returns the steps of the history with this seed.
@@ -162,7 +162,7 @@ impl Planner {
                     self.push(Step::Fault(fault));
                 }
                 if self.flips.percent(30) {
-                    let part = *self.flips.pick(&[Part::Key, Part::Value]);
+                    let part = *self.flips.pick(&[EntryPart::Key, EntryPart::Value]);
                     let step = Step::Flip(part, self.flips.below(200));
                     self.steps.push(Planned { step, seed: self.flips.number() });
                 }

@@ -8,7 +8,7 @@ use super::place::Crash;
 use super::summary::Summary;
 use flagstone::env::Fault;
 use flagstone::{Durability, Moment};
-use flagstone_base::flip::Part;
+use flagstone_base::flip::EntryPart;
 
 /// A value by its length and the seed of its bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -349,7 +349,7 @@ pub(super) enum Step {
     Fault(Fault),
     /// Flips a bit of the key or value of an entry on its way into a table, after this number of
     /// others.
-    Flip(Part, u64),
+    Flip(EntryPart, u64),
     /// Makes operations of the disk fail at random.
     FailureRates(FailureRates),
     /// Limits the room on the disk to this number of bytes more.

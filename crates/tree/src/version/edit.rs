@@ -12,7 +12,7 @@
 //! ```
 
 use flagstone_base::codec::put_varint;
-use flagstone_base::fields::{FieldWriter, Fields, narrow, number};
+use flagstone_base::fields::{FieldReader, FieldWriter, narrow, number};
 use flagstone_base::{Decoder, FileNumber, Malformed, Moment, SeqNo, TreeId, Undecoded};
 use flagstone_sst::TableMeta;
 use std::fmt;
@@ -25,7 +25,7 @@ const WATERMARK: u64 = 5;
 const EXPIRED_THROUGH: u64 = 7;
 const UNTRACED_THROUGH: u64 = 8;
 
-const FIELDS: Fields = Fields::of("tree edit field").repeating(ADDED);
+const FIELDS: FieldReader = FieldReader::of("tree edit field").repeating(ADDED);
 
 /// Tables that are added to and removed from a tree at once.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -3,14 +3,14 @@
 //! unchanged, and can be repeated.
 
 use crate::bench_tree::{AppendApart, BenchTree, context, small_options, unchecked};
-use flagstone_base::flip::{Part, Site, flip_next, flipped};
+use flagstone_base::flip::{EntryPart, Site, flip_next, flipped};
 use flagstone_base::{EntryRef, ErrorKind, Kind, Result, SeqNo, TreeId};
 use flagstone_env::Disk;
 use flagstone_tree::{Compaction, Tree, TreeEdit, TreeOptions, Version};
 use std::path::Path;
 use std::sync::Arc;
 
-const BOTH: [Part; 2] = [Part::Key, Part::Value];
+const BOTH: [EntryPart; 2] = [EntryPart::Key, EntryPart::Value];
 
 fn tree() -> BenchTree {
     BenchTree::new(small_options())
@@ -51,7 +51,7 @@ fn refused(done: Result<()>, part: &str) {
 }
 
 /// Writes an entry of which one bit flips in the memtable.
-fn write_flipped(tree: &mut BenchTree, kind: Kind, (key, value): (&str, &str), part: Part) {
+fn write_flipped(tree: &mut BenchTree, kind: Kind, (key, value): (&str, &str), part: EntryPart) {
     flip_next(Site::Memtable, part, key.as_bytes());
     tree.write(kind, key.as_bytes(), value.as_bytes());
     assert!(flipped());
@@ -81,10 +81,10 @@ fn a_bit_that_flips_in_a_memtable_fails_the_flush_and_nothing_is_installed() {
 #[test]
 fn without_checks_a_bit_that_flips_is_stored() {
     let mut tree = unchecked(small_options());
-    write_flipped(&mut tree, Kind::Put, ("key", "1"), Part::Value);
+    write_flipped(&mut tree, Kind::Put, ("key", "1"), EntryPart::Value);
     tree.flush();
     assert_eq!(tree.text("key").as_deref(), Some("0"));
-    flip_next(Site::Output, Part::Value, b"key");
+    flip_next(Site::Output, EntryPart::Value, b"key");
     tree.compact_full();
     tree.put("kez", "");
     tree.flush();
@@ -99,7 +99,7 @@ fn without_checks_a_bit_that_flips_is_stored() {
 fn a_key_that_flips_into_a_newer_one_is_found() {
     for is_one_memtable in [true, false] {
         let mut tree = tree();
-        write_flipped(&mut tree, Kind::Put, ("a1", "lost"), Part::Key);
+        write_flipped(&mut tree, Kind::Put, ("a1", "lost"), EntryPart::Key);
         if !is_one_memtable {
             tree.tree.seal(tree.last);
         }
@@ -114,7 +114,7 @@ fn a_key_that_flips_out_of_its_order_is_found() {
     let mut tree = tree();
     // `c` reads as `b`, after `b`.
     tree.put("b", "1");
-    write_flipped(&mut tree, Kind::Put, ("c", "2"), Part::Key);
+    write_flipped(&mut tree, Kind::Put, ("c", "2"), EntryPart::Key);
     tree.put("d", "3");
     refused(try_flush(&mut tree), "b");
 }
@@ -123,7 +123,7 @@ fn a_key_that_flips_out_of_its_order_is_found() {
 #[test]
 fn a_version_that_flips_is_found_though_it_is_left_out() {
     let mut tree = tree();
-    write_flipped(&mut tree, Kind::Put, ("k", "older"), Part::Value);
+    write_flipped(&mut tree, Kind::Put, ("k", "older"), EntryPart::Value);
     tree.put("k", "newer");
     refused(try_flush(&mut tree), "k");
 }
@@ -132,7 +132,7 @@ fn a_version_that_flips_is_found_though_it_is_left_out() {
 fn a_tombstone_and_a_deleted_range_that_flip_are_found() {
     let mut tree = tree();
     tree.put("k", "1");
-    write_flipped(&mut tree, Kind::Delete, ("k", ""), Part::Key);
+    write_flipped(&mut tree, Kind::Delete, ("k", ""), EntryPart::Key);
     refused(try_flush(&mut tree), "j");
     for part in BOTH {
         let mut tree = self::tree();
@@ -156,7 +156,7 @@ fn an_operand_that_flips_is_found_wherever_it_is_in_a_chain() {
             tree.put("k", "base");
             for n in 0..80 {
                 if n == at {
-                    write_flipped(&mut tree, Kind::Merge, ("k", "x"), Part::Value);
+                    write_flipped(&mut tree, Kind::Merge, ("k", "x"), EntryPart::Value);
                 } else {
                     tree.write(Kind::Merge, b"k", b"o");
                 }
@@ -215,7 +215,9 @@ fn a_bit_that_flips_on_the_way_into_a_table_is_found_and_the_next_attempt_succee
 /// passed on.
 #[test]
 fn a_bit_that_flips_in_what_a_fold_has_made_is_found() {
-    for (part, has_base) in [(Part::Key, true), (Part::Value, true), (Part::Value, false)] {
+    for (part, has_base) in
+        [(EntryPart::Key, true), (EntryPart::Value, true), (EntryPart::Value, false)]
+    {
         let mut tree = tree();
         if has_base {
             tree.put("k", "base");
