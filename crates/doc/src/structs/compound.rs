@@ -57,16 +57,16 @@ impl ArraySerializer<'_, '_> {
 
 macro_rules! items {
     ($($of:ident $put:ident;)*) => {$(
-        impl $of for Items<'_, '_> {
+        impl $of for ArraySerializer<'_, '_> {
             type Ok = ();
-            type Error = Failure;
+            type Error = FailureAtPath;
 
             #[inline]
-            fn $put<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), Failure> {
+            fn $put<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), FailureAtPath> {
                 self.put(value)
             }
 
-            fn end(self) -> Result<(), Failure> {
+            fn end(self) -> Result<(), FailureAtPath> {
                 self.finish()
             }
         }
@@ -118,20 +118,20 @@ impl StructSerializer<'_, '_> {
 
 macro_rules! parts {
     ($($of:ident)*) => {$(
-        impl $of for Parts<'_, '_> {
+        impl $of for StructSerializer<'_, '_> {
             type Ok = ();
-            type Error = Failure;
+            type Error = FailureAtPath;
 
             #[inline]
             fn serialize_field<T: Serialize + ?Sized>(
                 &mut self,
                 name: &'static str,
                 value: &T,
-            ) -> Result<(), Failure> {
+            ) -> Result<(), FailureAtPath> {
                 self.put(name, value)
             }
 
-            fn end(self) -> Result<(), Failure> {
+            fn end(self) -> Result<(), FailureAtPath> {
                 self.finish()
             }
         }

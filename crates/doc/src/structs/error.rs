@@ -28,7 +28,7 @@ enum Reason {
     Mismatch,
     /// The bytes are not a valid document.
     Malformed,
-    /// A key is an array or a map: [`Failure::is_compound`].
+    /// A key is an array or a map: [`FailureAtPath::is_compound`].
     Compound,
 }
 

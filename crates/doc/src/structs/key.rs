@@ -16,7 +16,7 @@ pub(super) enum Captured {
     Value(Value),
 }
 
-/// Serializes a scalar; fails with [`Failure::compound`] for an array or a map.
+/// Serializes a scalar; fails with [`FailureAtPath::compound`] for an array or a map.
 pub(super) struct Capture<'t> {
     /// The buffer for the text.
     pub(super) text: &'t mut Vec<u8>,
@@ -47,7 +47,7 @@ impl Capture<'_> {
 
 macro_rules! captured {
     ($($method:ident: $type:ty;)*) => {$(
-        fn $method(self, value: $type) -> Result<Captured, Failure> {
+        fn $method(self, value: $type) -> Result<Captured, FailureAtPath> {
             Ok(Captured::Value(Value::from(value)))
         }
     )*};

@@ -134,7 +134,7 @@ impl<'de> Reader<'de> {
 macro_rules! integers {
     ($($method:ident)*) => {$(
         #[inline]
-        fn $method<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Failure> {
+        fn $method<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, FailureAtPath> {
             self.integer(visitor)
         }
     )*};
@@ -142,7 +142,7 @@ macro_rules! integers {
 
 macro_rules! any {
     ($($method:ident)*) => {$(
-        fn $method<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Failure> {
+        fn $method<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, FailureAtPath> {
             self.mismatch(visitor)
         }
     )*};

@@ -141,7 +141,7 @@ pub(super) struct Name<'de>(pub(super) &'de str);
 macro_rules! parsed {
     ($($method:ident $visit:ident $type:ty;)*) => {$(
         /// If a map has keys of this type, reads the key from its name.
-        fn $method<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Failure> {
+        fn $method<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, FailureAtPath> {
             match self.0.parse::<$type>() {
                 Ok(value) => visitor.$visit(value),
                 Err(_other) => visitor.visit_borrowed_str(self.0),
