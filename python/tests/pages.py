@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-PAGES = ["README.md", "docs/guide/python.md", "docs/guide/answers.md", "python/README.md"]
+PAGES = ["README.md", "docs/guide/python.md", "python/README.md"]
 NOTEBOOK = Path(__file__).parents[1] / "examples" / "comments.ipynb"
 
 

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 const SAMPLE_BYTES: usize = 24 << 10;
 
-/// A table as an earlier build wrote it; `docs/format/sst.md` shows parts of it.
+/// A table as an earlier build wrote it.
 const GOLDEN: &[u8] = include_bytes!("golden_dictionary.sst");
 
 /// Tables of the deepest level, with blocks of 4 KiB, or of 1 KiB with a dictionary.
