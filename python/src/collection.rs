@@ -28,7 +28,7 @@ use std::sync::Arc;
 /// A named, ordered map of keys to documents, with indexes and queries: a `MutableMapping`.
 ///
 /// A key is any value but a map, such as text or an `int`. A document is mostly a dict, and may be
-/// any value; what has no form in a document is a `TypeError` that names its path. Documents come
+/// any value; an unsupported value raises a `TypeError` that names its path. Documents come
 /// back lazily, see `Document`; numbers come back exactly.
 ///
 ///     >>> c = db.collection("comments")
@@ -726,7 +726,7 @@ impl Collection {
     /// - `progress`: `True` for a line as of `load`, or a function of the documents so far.
     ///
     /// Values are exact: decimals keep their digits, dates are the datetimes at which they begin in
-    /// UTC. A value without a form in a document ends the load with `InvalidInput`, which names
+    /// UTC. An unsupported value ends the load with `InvalidInput`, which names
     /// row and column, a stream that fails with `Io`. The rows before are loaded, also at Ctrl-C.
     ///
     ///     >>> import pyarrow

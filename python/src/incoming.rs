@@ -302,7 +302,7 @@ fn check_objects(given: &Bound<'_, PyAny>) -> PyResult<()> {
     for column in given.getattr("schema")?.call_method0("items")?.try_iter()? {
         let (name, kind): (Bound<'_, PyAny>, Bound<'_, PyAny>) = column?.extract()?;
         if kind.eq(polars.getattr("Object")?)? {
-            let text = format!("column {name}: Object of polars has no form in a document");
+            let text = format!("column {name}: Object of polars is not supported in a document");
             return Err(invalid(given.py(), text));
         }
     }

@@ -34,7 +34,7 @@ pub(crate) fn of_python(object: &Bound<'_, PyAny>, what: &str) -> PyResult<Value
     guarded(py, || read(object, 0).map_err(|refused| refused.raise(py, what)))
 }
 
-/// Why a value has no form.
+/// Why a value is refused.
 enum Refused {
     /// The reason, and the steps to the part, from the inside to the outside.
     Here(String, Vec<Step>),
@@ -265,23 +265,23 @@ fn other(object: &Bound<'_, PyAny>, depth: usize) -> Read {
     }
     let found = object.get_type().fully_qualified_name()?;
     let hint = hint(object)?;
-    Err(Refused::Here(format!("{found} has no form in a document{hint}"), Vec::new()))
+    Err(Refused::Here(format!("{found} is not supported in a document{hint}"), Vec::new()))
 }
 
-/// Returns what has a form instead.
+/// Returns what to use instead.
 fn hint(object: &Bound<'_, PyAny>) -> PyResult<&'static str> {
     static ENUM: PyOnceLock<Py<PyType>> = PyOnceLock::new();
     let py = object.py();
     Ok(if object.cast::<PyDate>().is_ok() {
-        "; a datetime with a time zone has one, and so has isoformat()"
+        "; use a datetime with a time zone, or its isoformat()"
     } else if object.cast::<PyTime>().is_ok() {
-        "; its isoformat() has one"
+        "; use its isoformat()"
     } else if object.cast::<PyDelta>().is_ok() {
-        "; its total_seconds() has one"
+        "; use its total_seconds()"
     } else if object.cast::<PySet>().is_ok() || object.cast::<PyFrozenSet>().is_ok() {
-        "; a list has one"
+        "; use a list"
     } else if object.is_instance(ENUM.import(py, "enum", "Enum")?)? {
-        "; its value may have one"
+        "; use its value"
     } else {
         ""
     })

@@ -285,7 +285,7 @@ def test_unknown_extension_types_are_refused(
 ) -> None:
     """Their values were taken for those of their storage: a month of pandas became a number."""
     c = db.collection("e")
-    text = f"column m: the extension type {mark} of .* has no form in a document; cast it"
+    text = f"column m: the extension type {mark} of .* is not supported in a document; cast it"
     with pytest.raises(flagstone.InvalidInput, match=text):
         c.load_arrow(Marked(array, mark))
     inside = pa.field("x", array.type, metadata={"ARROW:extension:name": mark})

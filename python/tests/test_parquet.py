@@ -338,7 +338,7 @@ BAD = pa.table(
     {
         "id": ["a", None, "c", "d", "a"],
         "n": [1, 2, 3, 4, 5],
-        # Of nanoseconds a document has no form.
+        # A document does not support nanoseconds.
         "at": pa.array([0, 0, 1, 0, 0], pa.timestamp("ns", "UTC")),
     }
 )

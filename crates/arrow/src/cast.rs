@@ -11,7 +11,7 @@ use arrow_array::{Array, ArrowPrimitiveType};
 use arrow_schema::{DataType, TimeUnit};
 use flagstone::{DateTime, Value};
 
-/// A value that has no form in a document: where it is in its row, and why.
+/// A value that is not supported in a document: where it is in its row, and why.
 pub(crate) struct Unread {
     pub(crate) path: String,
     pub(crate) reason: String,

@@ -12,7 +12,7 @@
 //!   dictionary, run-end encoded, union   the value that it stands for
 //!   arrow.uuid, arrow.json               a UUID, what the text says
 //! ```
-//! Times of day, durations and intervals have no form in a document. What the values of another
+//! Times of day, durations and intervals are not supported. What the values of another
 //! extension type mean is not known: a period of pandas is no integer.
 
 use crate::cast::{Cells, Unread, decimals, floats, integers, micros, times, unread};
@@ -34,7 +34,7 @@ pub(crate) struct Reading {
     pub(crate) drops_nulls: bool,
 }
 
-/// Refuses a column of a type that has no form in a document.
+/// Refuses a column of a type that is not supported in a document.
 pub(crate) fn check(fields: &[impl AsRef<Field>], reading: Reading) -> Result<()> {
     for (at, field) in fields.iter().map(AsRef::as_ref).enumerate() {
         if fields[..at].iter().any(|other| other.as_ref().name() == field.name()) {
@@ -58,8 +58,8 @@ fn check_field(field: &Field, reading: Reading) -> Result<(), String> {
     };
     match extension(field).filter(|_| !is_known) {
         Some(name) => Err(format!(
-            "the extension type {name} of {data_type} has no form in a document; cast it to a type \
-             that has one, such as that of its storage"
+            "the extension type {name} of {data_type} is not supported in a document; cast it \
+             to its storage type"
         )),
         None => check_type(data_type, reading),
     }
@@ -80,7 +80,7 @@ fn check_type(data_type: &DataType, reading: Reading) -> Result<(), String> {
         | DataType::Time64(_)
         | DataType::Duration(_)
         | DataType::Interval(_) => {
-            Err(format!("{data_type} has no form in a document; cast it to text or to an integer"))
+            Err(format!("{data_type} is not supported in a document; cast it to text or integers"))
         }
         DataType::Timestamp(_, None) if !reading.naive_is_utc => Err(format!(
             "{data_type} has no time zone, so its values are no points in time; give it one, or \

@@ -154,8 +154,8 @@ impl<F: FnMut(Loaded) -> ControlFlow<()>> LoadWatcher for F {
 /// Checks whether [`load`] takes rows of this schema.
 ///
 /// # Errors
-/// InvalidInput for a type of a column that has no form in a document, for two columns of one
-/// name, for a field that is no column, and for a filter that does not compile.
+/// InvalidInput for an unsupported column type, for two columns of one name, for a field that is no
+/// column, and for a filter that does not compile.
 pub fn check(schema: &Schema, options: &LoadOptions) -> Result<()> {
     let columns = options.columns(schema)?;
     options.filter.as_ref().map_or(Ok(()), |filter| filter.compile().map(|_matcher| ()))?;
@@ -173,9 +173,9 @@ const BATCH_BYTES: usize = 1 << 20;
 ///
 /// # Errors
 /// All rows before the one that failed are loaded, and the error says how many these are.
-/// InvalidInput for a type of a column that has no form in a document, before anything is read; for
-/// a value without one, a missing key, and what [`Collection::put_value`] refuses, unless the
-/// watcher goes on: these name row and column. Io for a reader that fails. Those of the database.
+/// InvalidInput for an unsupported column type, before anything is read; for an unsupported value,
+/// a missing key, and what [`Collection::put_value`] refuses, unless the watcher continues: these
+/// name row and column. Io for a reader that fails. Those of the database.
 pub fn load(
     database: &Database,
     collection: &Collection,

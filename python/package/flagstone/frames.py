@@ -148,8 +148,8 @@ def connect(
     `connect(db, connection=connection)`, which registers all tables again. If pyarrow is installed,
     only the columns that a query needs are read, and simple conditions use indexes.
 
-    `tables` says which collections are tables, and their names: `{"t": "comments"}`. For DuckDB
-    names that differ only in case are one name: of two such collections, `tables` must rename one.
+    `tables` says which collections are tables, and their names: `{"t": "comments"}`. DuckDB
+    treats names that differ only in case as identical: `tables` must rename all but one.
     A collection that cannot be a table with these options is left out with a warning, unless
     `tables` names it.
 

@@ -55,12 +55,12 @@ def dump(model: Any) -> Any:
 def _in_struct(value: Any) -> Any:
     if hasattr(value, "model_dump"):
         return dump(value)
-    raise NotImplementedError(f"{type(value).__qualname__} has no form in a document")
+    raise NotImplementedError(f"{type(value).__qualname__} is not supported in a document")
 
 
 def _with_form(value: Any) -> Any:
-    """Returns what pydantic has dumped with values that documents have. What has no form is left:
-    the message names its path.
+    """Returns what pydantic has dumped with values that documents have. Unsupported values stay,
+    so that the error names their path.
     """
     if isinstance(value, dict):
         return {_with_form(name): _with_form(part) for name, part in value.items()}

@@ -71,7 +71,7 @@ def _cell(value: Any) -> str:
 
 
 def _text(value: Any) -> str:
-    # A document may have no form in JSON, and a datetime none in Python.
+    # JSON does not support every document, nor Python every datetime.
     for form in (_json, str, repr):
         try:
             return form(value)

@@ -97,7 +97,7 @@ pub(crate) struct DeleteArgs {
     pub(crate) target: TargetArgs,
 }
 
-/// Change a document, or all that match a filter: of each all changes together, or none
+/// Change a document, or all that match a filter; changes to each document are atomic
 ///
 /// Values are JSON: score=7, name='"x"', meta.tags='["a"]'. Conditions are tested on the document
 /// as it is; then fields are set, and the other changes follow in the order of their list below.

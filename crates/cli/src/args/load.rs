@@ -10,11 +10,11 @@ use std::path::PathBuf;
 /// Load documents from files of JSON, as lines or an array, or of a table, plain or compressed by
 /// zstd or gzip
 ///
-/// A document replaces the one with its key; --mode says what else to do. Of documents with one key
-/// the last one in the input wins, whatever the number of threads. Without --bad-lines the load
-/// stops at the first document that cannot be loaded: everything before it is loaded then, nothing
-/// after it. What an index refuses is noticed when it is written: some documents after it may be
-/// loaded by then.
+/// A document replaces the one with its key; --mode says what else to do. If several documents
+/// share a key, the last one in the input wins, whatever the number of threads. Without --bad-lines
+/// the load stops at the first document that cannot be loaded: everything before it is loaded,
+/// nothing after it. Index violations surface at write time, so later documents may already be
+/// loaded.
 ///
 /// In a table, --type csv or tsv, the first record names the fields; a dot leads into a map, as in
 /// author.name. A field without quotes that is a number in JSON (12, -1.10, 1e400) is that number

@@ -26,7 +26,7 @@ pub(crate) struct WatchArgs {
     /// At most this many changes
     #[arg(long, value_name = "N")]
     pub(crate) limit: Option<u64>,
-    /// Go on at the end: look again while others write. The database is opened for each look
+    /// Keep waiting for new changes while others write. The database is opened for each look
     #[arg(long)]
     pub(crate) follow: bool,
     /// With --follow: end when nothing has changed for this long
