@@ -1,5 +1,5 @@
 //! The database from outside: is it a map, does a crash or an error lose what was promised, do the
-//! rules hold, can bad input hurt, is it right under many threads, on real documents.
+//! invariants hold, can bad input hurt, is it right under many threads, on real documents.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests may")]
 
@@ -34,6 +34,7 @@ mod ingest;
 mod ingest_failures;
 mod input;
 mod interrupts;
+mod invariants;
 mod keyspaces;
 mod kill;
 mod large;
@@ -45,7 +46,6 @@ mod patches;
 mod queries;
 mod repair;
 mod repair_divided;
-mod rules;
 mod scrub;
 mod simulator;
 mod space;

@@ -140,7 +140,7 @@ fn share_keys(db: &Database, kv: &Keyspace, thread: u64, seed: u64, operations: 
     seen
 }
 
-/// Rules 1 and 10: whatever a reader sees is what history holds at that SeqNo.
+/// A reader sees one moment: whatever a reader sees is what history holds at that SeqNo.
 #[test]
 fn sixteen_threads_that_share_keys_see_one_history() {
     let seed = seed("sixteen_threads_that_share_keys_see_one_history", 4);
@@ -188,7 +188,8 @@ fn sixteen_threads_that_share_keys_see_one_history() {
     db.verify().unwrap();
 }
 
-/// Rule 3: reading, changing and writing a document is one step to all others.
+/// A read-modify-write is one step: reading, changing and writing a document is one step to all
+/// others.
 #[test]
 fn concurrent_updates_of_documents_lose_no_increment() {
     let world = World::new(1);
@@ -215,8 +216,8 @@ fn concurrent_updates_of_documents_lose_no_increment() {
     assert_eq!((0..5).map(score).sum::<i64>(), 8 * each as i64);
 }
 
-/// Rules 3 and 6: merge operands are folded exactly once, in memory, by flushes, by compactions and
-/// when the log is replayed.
+/// A fold is total: merge operands are folded exactly once, in memory, by flushes, by compactions
+/// and when the log is replayed.
 #[test]
 fn concurrent_merges_lose_no_increment_and_count_none_twice() {
     let world = World::new(2);
@@ -252,7 +253,7 @@ fn concurrent_merges_lose_no_increment_and_count_none_twice() {
     assert_eq!(total(&recovered), 8 * each as i64);
 }
 
-/// Rule 3: of many that remove a key, one hears that it was there.
+/// A read-modify-write is one step: of many that remove a key, one hears that it was there.
 #[test]
 fn one_of_many_removers_hears_that_the_key_was_there() {
     let world = World::new(3);
@@ -274,8 +275,8 @@ fn one_of_many_removers_hears_that_the_key_was_there() {
     assert_eq!(kv.count().unwrap(), 0);
 }
 
-/// Rules 1, 3 and 10: batches with conditions move money between accounts in two keyspaces; every
-/// snapshot sees all of it.
+/// A read-modify-write is one step: batches with conditions move money between accounts in two
+/// keyspaces; every snapshot sees all of it.
 #[test]
 fn every_snapshot_sees_all_the_money_while_batches_move_it() {
     const ACCOUNTS: u64 = 40;
@@ -463,7 +464,7 @@ fn crash_among_threads(durability: Durability, power_cut: bool, seed: u64) {
     }
 }
 
-/// Rules 1 and 4: a crash at any moment among many writers.
+/// Nothing acknowledged is lost: a crash at any moment among many writers.
 #[test]
 fn a_power_cut_among_many_group_commits_keeps_the_acknowledged_and_leaves_no_hole() {
     let name = "a_power_cut_among_many_group_commits_keeps_the_acknowledged_and_leaves_no_hole";
@@ -482,8 +483,8 @@ fn a_crash_among_many_unlogged_commits_keeps_a_whole_cut_behind_the_last_flush()
     crash_among_threads(Durability::None, true, seed(name, 8));
 }
 
-/// Rule 2: one write of the log fails among many writers. Those batches are refused and absent, now
-/// and after a crash; the rest are there; nothing is appended after a hole.
+/// A refusal changes nothing: one write of the log fails among many writers. Those batches are
+/// refused and absent, now and after a crash; the rest are there; nothing is appended after a hole.
 #[test]
 fn a_failed_log_write_among_many_writers_leaves_no_hole() {
     const THREADS: usize = 6;

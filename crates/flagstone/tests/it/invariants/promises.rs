@@ -1,5 +1,5 @@
-//! Rules 27 to 30: what the log's end is anchored by, numbers, refused records, the close of a
-//! poisoned database.
+//! Promises: what the log's end is anchored by, numbers, refused records, the close of a poisoned
+//! database.
 
 use crate::support::{hashed, open, small, small_with};
 use flagstone::env::names::FileKind;
@@ -9,8 +9,8 @@ use flagstone_testkit::World;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// Rules 1 and 30: a commit without operations was acknowledged at once, whatever its durability,
-/// and a power cut took what had been acknowledged before it.
+/// Nothing acknowledged is lost: a commit without operations was acknowledged at once, whatever its
+/// durability, and a power cut took what had been acknowledged before it.
 #[test]
 fn a_synced_commit_without_operations_makes_what_is_before_it_durable() {
     for durability in [Durability::Group, Durability::Each] {
@@ -32,8 +32,8 @@ fn a_synced_commit_without_operations_makes_what_is_before_it_durable() {
     }
 }
 
-/// Rule 30: a transaction that has written nothing was committed at once, and a power cut took what
-/// it had read.
+/// Nothing acknowledged is lost: a transaction that has written nothing was committed at once, and
+/// a power cut took what it had read.
 #[test]
 fn a_synced_transaction_without_writes_makes_what_it_has_read_durable() {
     for durability in [Durability::Group, Durability::Each] {
@@ -75,7 +75,8 @@ fn a_transaction_without_writes_in_a_poisoned_database_promises_what_is_synced()
     }
 }
 
-/// Rule 30: the refusal of another commit is no failure of one without operations.
+/// Nothing acknowledged is lost: the refusal of another commit is no failure of one without
+/// operations.
 #[test]
 fn a_synced_commit_without_operations_succeeds_after_a_refused_one() {
     for durability in [Durability::Group, Durability::Each] {
@@ -105,8 +106,8 @@ impl Listener for Closings {
     }
 }
 
-/// Rule 30: a background sync of the manifest failed, all unlogged writes were lost, and close said
-/// Ok.
+/// Nothing acknowledged is lost: a background sync of the manifest failed, all unlogged writes were
+/// lost, and close said Ok.
 #[test]
 fn closing_a_poisoned_database_says_so_when_unlogged_writes_are_lost() {
     let (world, options) = (World::new(8), small_with(Durability::None));
@@ -131,7 +132,8 @@ fn closing_a_poisoned_database_says_so_when_unlogged_writes_are_lost() {
     open(&world, &options).db.close().expect("the lock was let go, and nothing is wrong any more");
 }
 
-/// Rule 30: a timed sync failed, all writes were lost with the power, and close had said Ok.
+/// Nothing acknowledged is lost: a timed sync failed, all writes were lost with the power, and
+/// close had said Ok.
 #[test]
 fn closing_a_poisoned_database_says_so_when_logged_writes_may_be_lost() {
     let options = small_with(Durability::Interval(Duration::from_millis(10)));
@@ -149,7 +151,7 @@ fn closing_a_poisoned_database_says_so_when_logged_writes_may_be_lost() {
     assert_eq!(session.db.close().unwrap_err().kind(), ErrorKind::Poisoned);
 }
 
-/// Rule 30: whoever drops the last handle is told by the event.
+/// Nothing acknowledged is lost: whoever drops the last handle is told by the event.
 #[test]
 fn dropping_a_poisoned_database_tells_listeners_why() {
     let (world, closings) = (World::new(8), Closings::default());
@@ -168,8 +170,8 @@ fn dropping_a_poisoned_database_tells_listeners_why() {
     assert_eq!(*closings.0.lock().unwrap(), [Some(ErrorKind::Poisoned), None]);
 }
 
-/// Rule 29: the write arrived whole, the disk said that it was full, and after a kill the refused
-/// write was there.
+/// A refusal changes nothing: the write arrived whole, the disk said that it was full, and after a
+/// kill the refused write was there.
 #[test]
 fn a_commit_refused_for_want_of_room_does_not_come_back() {
     let (world, options) = (World::new(8), small_with(Durability::Group));
@@ -187,7 +189,7 @@ fn a_commit_refused_for_want_of_room_does_not_come_back() {
     }
 }
 
-/// Rule 29, with threads whose commits share an append of which only a part fits.
+/// A refusal changes nothing, with threads whose commits share an append of which only a part fits.
 #[test]
 fn a_group_of_commits_refused_for_want_of_room_does_not_come_back() {
     for round in 0..30 {
@@ -215,8 +217,9 @@ fn a_group_of_commits_refused_for_want_of_room_does_not_come_back() {
     }
 }
 
-/// Rule 28: a crash lost a write, its SeqNo was given again, and a token of the lost write fitted
-/// the new one: an update that the holder of the token had not read was overwritten.
+/// Numbers are never reused: a crash lost a write, its SeqNo was given again, and a token of the
+/// lost write fitted the new one: an update that the holder of the token had not read was
+/// overwritten.
 #[test]
 fn a_version_read_before_a_crash_fits_no_write_after_it() {
     for (durability, power_cut) in [(Durability::Buffered, true), (Durability::None, false)] {
@@ -239,7 +242,7 @@ fn a_version_read_before_a_crash_fits_no_write_after_it() {
     }
 }
 
-/// Rule 28: a database and its copies give the same SeqNos to different writes.
+/// Numbers are never reused: a database and its copies give the same SeqNos to different writes.
 #[test]
 fn a_version_read_in_one_history_is_refused_in_another() {
     let (world, options) = (World::new(8), small());

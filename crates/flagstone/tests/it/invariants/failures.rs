@@ -1,7 +1,6 @@
-//! Rule 31: failures stay where they are. One flipped bit in a table of one keyspace once refused
-//! the writes of every keyspace: the compaction that met it was tried again five times a second,
-//! all compactions paused meanwhile, and the first level of the damaged tree stopped all writers
-//! when it was full.
+//! Failures stay local. One flipped bit in a table of one keyspace once refused the writes of every
+//! keyspace: the compaction that met it was tried again five times a second, all compactions paused
+//! meanwhile, and the first level of the damaged tree stopped all writers when it was full.
 
 use crate::support::{hashed, small};
 use flagstone::env::names::{FileKind, Name, parse};
@@ -431,7 +430,8 @@ fn a_log_at_its_bound_stops_all_writers_and_says_for_which_tree() {
     b.put("more", "1").unwrap();
 }
 
-/// Rule 4: what was not logged is installed by one edit, so a crash keeps a whole cut of it.
+/// A batch is whole or absent: what was not logged is installed by one edit, so a crash keeps a
+/// whole cut of it.
 #[test]
 fn unlogged_writes_wait_for_the_tree_whose_flush_fails() {
     let world = World::new(9);

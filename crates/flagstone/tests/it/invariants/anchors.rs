@@ -1,5 +1,5 @@
-//! Rule 27: the manifest lists the log's files before they are used, and segments say how far the
-//! manifest was synced, so a file of either that is lost or rolled back is missed.
+//! Torn is not corrupt: the manifest lists the log's files before they are used, and segments say
+//! how far the manifest was synced, so a file of either that is lost or rolled back is missed.
 
 use crate::support::{files_of, hashed, open, small_with};
 use flagstone::env::names::{CURRENT, FileKind};

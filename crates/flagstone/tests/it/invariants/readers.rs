@@ -1,4 +1,4 @@
-//! Rules 10 to 13: snapshots and long scans while everything moves below them; folds.
+//! Readers: snapshots and long scans while everything moves below them; folds.
 
 use crate::support::{folding, hashed, number, open, owned, small, threaded};
 use flagstone::{Keyspace, Scan, Snapshot};
@@ -38,7 +38,7 @@ fn stir(session: &Session, kv: &Keyspace, rng: &mut Rng, upkeep: u64) {
     }
 }
 
-/// Rule 10: a snapshot shows the same for as long as it is held.
+/// A reader sees one moment: a snapshot shows the same for as long as it is held.
 #[test]
 fn a_snapshot_does_not_change_through_flushes_and_compactions() {
     let seed = seed("a_snapshot_does_not_change_through_flushes_and_compactions", 1);
@@ -63,8 +63,8 @@ fn a_snapshot_does_not_change_through_flushes_and_compactions() {
     }
 }
 
-/// Rule 11: a scan that goes on while memtables are flushed and tables compacted under it still
-/// shows one moment, both ways.
+/// A reader sees one moment: also a scan that continues, both ways, while memtables are flushed and
+/// tables compacted under it.
 #[test]
 fn a_long_scan_shows_one_moment_while_everything_moves_below_it() {
     let seed = seed("a_long_scan_shows_one_moment_while_everything_moves_below_it", 2);
@@ -94,8 +94,8 @@ fn a_long_scan_shows_one_moment_while_everything_moves_below_it() {
     }
 }
 
-/// Rule 11: a scan pins no memtable and no dropped table once it has moved on, or while it is
-/// parked.
+/// Resources are bounded: a scan pins no memtable and no dropped table once it has moved on, or
+/// while it is parked.
 #[test]
 fn a_scan_that_moves_on_or_is_parked_pins_no_memory() {
     let world = World::new(3);
@@ -127,8 +127,8 @@ fn a_scan_that_moves_on_or_is_parked_pins_no_memory() {
     assert_eq!(next.0.to_vec(), 10_u32.to_be_bytes());
 }
 
-/// Rules 11 and 36: a scan that is not read gives up what it holds: a thousand of them hold no more
-/// than a few.
+/// Resources are bounded: a scan that is not read gives up what it holds: a thousand of them hold
+/// no more than a few.
 #[test]
 fn scans_that_wait_share_one_allowance() {
     let world = World::new(6);
@@ -168,8 +168,8 @@ fn scan_place(n: usize, at: u32, steps: u32) -> u32 {
     if n.is_multiple_of(2) { at + steps } else { at - steps }
 }
 
-/// Rule 11: what a scan that waits holds is taken when memtables are flushed and tables compacted;
-/// a value that its caller has a reference to stays where it is.
+/// A reader sees one moment: what a scan that waits holds is taken when memtables are flushed and
+/// tables compacted; a value that its caller has a reference to stays where it is.
 #[test]
 fn a_scan_that_waits_loses_its_memtables_and_keeps_what_it_lent() {
     let world = World::new(7);
@@ -244,8 +244,8 @@ fn a_scan_merges_any_number_of_partitions_both_ways() {
     }
 }
 
-/// Rule 36: of documents of megabytes a scan holds few at once, however many partitions and runs it
-/// merges.
+/// Resources are bounded: of documents of megabytes a scan holds few at once, however many
+/// partitions and runs it merges.
 #[test]
 fn a_scan_over_huge_values_holds_few_of_them() {
     let world = World::new(8);
@@ -322,8 +322,8 @@ fn scans_show_the_same_while_their_memory_is_taken() {
     });
 }
 
-/// Rule 10: with threads that write, flush and compact as fast as they can, a snapshot shows what
-/// it showed at first.
+/// A reader sees one moment: with threads that write, flush and compact as fast as they can, a
+/// snapshot shows what it showed at first.
 #[test]
 fn snapshots_stay_as_they_are_among_threads() {
     let seed = seed("snapshots_stay_as_they_are_among_threads", 4);
@@ -364,7 +364,7 @@ fn snapshots_stay_as_they_are_among_threads() {
     });
 }
 
-/// Rule 13: operands are not combined across a snapshot.
+/// A reader sees one moment: operands are not combined across a snapshot.
 #[test]
 fn operands_are_not_combined_across_a_snapshot() {
     let world = World::new(5);
@@ -391,7 +391,7 @@ fn operands_are_not_combined_across_a_snapshot() {
     }
 }
 
-/// Rule 13: a fold is total: an operand that does not apply changes nothing, wherever it is folded.
+/// A fold is total: an operand that does not apply changes nothing, wherever it is folded.
 #[test]
 fn an_operand_that_does_not_apply_changes_nothing() {
     let world = World::new(6);
@@ -417,7 +417,7 @@ fn an_operand_that_does_not_apply_changes_nothing() {
     assert_eq!(number(kv.get("number").unwrap()), 1);
 }
 
-/// Rule 13: a key with many operands stays right while gets make the next write fold it.
+/// A fold is total: a key with many operands stays right while gets make the next write fold it.
 #[test]
 fn a_key_with_thousands_of_operands_stays_right() {
     let world = World::new(7);

@@ -1,4 +1,4 @@
-//! Rules 1 to 6: order, failed writes, conditions, durability, flushes and batches, merge operands.
+//! Commits: order, failed writes, conditions, durability, flushes and batches, merge operands.
 
 use crate::support::{folding, hashed, number, open, small, small_with};
 use flagstone::env::names::FileKind;
@@ -6,8 +6,8 @@ use flagstone::env::{Effect, Executor, Failure, Fault, Op};
 use flagstone::{Durability, ErrorKind, Keyspace, Plain, SeqNo, VersionToken};
 use flagstone_testkit::{Rng, Session, World};
 
-/// Rule 1: a commit is acknowledged only when everything before it in the log is as durable as
-/// itself.
+/// Nothing acknowledged is lost: a commit is acknowledged only when everything before it in the log
+/// is as durable as itself.
 #[test]
 fn a_synced_commit_makes_the_buffered_ones_before_it_durable() {
     let world = World::new(1);
@@ -27,7 +27,8 @@ fn a_synced_commit_makes_the_buffered_ones_before_it_durable() {
     assert_eq!(kv.get("later").unwrap(), None);
 }
 
-/// Rule 1: what was copied out of a keyspace is there after a power cut when its drop is.
+/// Nothing acknowledged is lost: what was copied out of a keyspace is there after a power cut when
+/// its drop is.
 #[test]
 fn a_drop_is_no_more_durable_than_the_writes_before_it() {
     for durability in [Durability::None, Durability::Buffered] {
@@ -47,7 +48,8 @@ fn a_drop_is_no_more_durable_than_the_writes_before_it() {
     }
 }
 
-/// Rule 1: reads may see a commit before it is durable, and its ticket tells when it is.
+/// Nothing acknowledged is lost: reads may see a commit before it is durable, and its ticket tells
+/// when it is.
 #[test]
 fn a_started_commit_is_visible_before_it_is_durable() {
     let world = World::new(2);
@@ -66,7 +68,8 @@ fn a_started_commit_is_visible_before_it_is_durable() {
     assert_eq!(kv.count().unwrap(), 2);
 }
 
-/// Rule 1: the last write of a key in a batch wins, and a range deleted in it hides earlier writes.
+/// Entries are ordered: the last write of a key in a batch wins, and a range deleted in it hides
+/// earlier writes.
 #[test]
 fn the_operations_of_a_batch_happen_in_their_order() {
     let world = World::new(3);
@@ -96,7 +99,8 @@ fn the_operations_of_a_batch_happen_in_their_order() {
     check(&kv);
 }
 
-/// Rule 2: nothing is appended after the hole of a failed write; writing continues elsewhere.
+/// Nothing acknowledged is lost: nothing is appended after the hole of a failed write; writing
+/// continues elsewhere.
 #[test]
 fn after_a_failed_log_write_the_batch_is_absent_and_writing_goes_on() {
     let effects = [
@@ -132,8 +136,8 @@ fn after_a_failed_log_write_the_batch_is_absent_and_writing_goes_on() {
     }
 }
 
-/// Rule 2: a failed sync of the log poisons, for what is on disk is unknown: reads go on, writes
-/// are refused, opening again works.
+/// A failed sync poisons, for what is on disk is unknown: reads go on, writes are refused, opening
+/// again works.
 #[test]
 fn a_failed_sync_of_the_log_poisons_and_reads_go_on() {
     let world = World::new(4);
@@ -155,7 +159,7 @@ fn a_failed_sync_of_the_log_poisons_and_reads_go_on() {
     kv.put("c", "1").unwrap();
 }
 
-/// Rule 2: after a failed sync the cache shows bytes that the device does not have, and calls them
+/// A failed sync poisons: the cache then shows bytes that the device does not have, and calls them
 /// written. A log that continued after them would have a hole after the next power cut.
 #[test]
 fn a_log_opened_after_a_failed_sync_continues_after_what_the_device_has() {
@@ -183,7 +187,7 @@ fn a_log_opened_after_a_failed_sync_continues_after_what_the_device_has() {
     }
 }
 
-/// Rule 2: a failed write or sync of a new table does not poison; the flush is done again.
+/// A failed sync poisons, but not that of a new table: the flush is done again.
 #[test]
 fn a_table_that_cannot_be_written_is_written_again() {
     for op in [Op::Create, Op::Append, Op::Sync] {
@@ -207,7 +211,8 @@ fn a_table_that_cannot_be_written_is_written_again() {
     }
 }
 
-/// Rule 3: conditions are checked with the batch, which happens as a whole or not.
+/// A read-modify-write is one step: conditions are checked with the batch, which happens as a whole
+/// or not.
 #[test]
 fn a_batch_whose_condition_does_not_hold_is_a_conflict_and_changes_nothing() {
     let world = World::new(6);
@@ -249,8 +254,8 @@ fn a_batch_whose_condition_does_not_hold_is_a_conflict_and_changes_nothing() {
     assert_eq!(commit(&|b| b.expect_absent(&kv, "a").unwrap()), Ok(()));
 }
 
-/// Rule 3: a condition that sees deletes. A delete whose tombstone is gone is a conflict, never a
-/// false pass.
+/// A read-modify-write is one step: a condition that sees deletes. A delete whose tombstone is gone
+/// is a conflict, never a false pass.
 #[test]
 fn a_key_that_was_written_or_deleted_since_a_snapshot_is_a_conflict() {
     let world = World::new(6);
@@ -332,8 +337,8 @@ fn check_one_sided(after: &World, at_least: u64) {
     }
 }
 
-/// Rule 5: before a flush is installed the log is synced through what it holds, or a power cut
-/// would keep the flushed half of a batch.
+/// A batch is whole or absent: before a flush is installed the log is synced through what it holds,
+/// or a power cut would keep the flushed half of a batch.
 #[test]
 fn a_flush_of_one_tree_never_breaks_a_batch() {
     flushed_one_sided(Durability::Buffered, |world, _| {
@@ -341,13 +346,14 @@ fn a_flush_of_one_tree_never_breaks_a_batch() {
     });
 }
 
-/// Rule 6: replay skips, tree by tree, what is in tables, or merge operands would count twice.
+/// Replay happens exactly once: it skips, tree by tree, what is in tables, or merge operands would
+/// count twice.
 #[test]
 fn merge_operands_of_a_tree_flushed_by_itself_are_replayed_exactly_once() {
     flushed_one_sided(Durability::Buffered, |world, n| check_one_sided(&world.after_kill(n), n));
 }
 
-/// Rule 6: numbering goes on above everything that was ever numbered.
+/// Numbers are never reused: numbering goes on above everything that was ever numbered.
 #[test]
 fn numbers_are_never_given_twice() {
     let mut world = World::new(8);
@@ -375,8 +381,8 @@ fn numbers_are_never_given_twice() {
     }
 }
 
-/// Rule 3: a delete of a range comes before or after a read-modify-write, never between its read
-/// and its write.
+/// A read-modify-write is one step: a delete of a range comes before or after it, never between its
+/// read and its write.
 #[test]
 fn a_range_delete_does_not_come_between_the_read_and_the_write_of_an_update() {
     let world = World::new(1);
@@ -405,7 +411,7 @@ fn a_range_delete_does_not_come_between_the_read_and_the_write_of_an_update() {
     );
 }
 
-/// Rule 3: it once took the locks of all keys of all keyspaces.
+/// A read-modify-write is one step: it once took the locks of all keys of all keyspaces.
 #[test]
 fn a_range_delete_waits_for_no_write_of_another_keyspace() {
     let world = World::new(1);

@@ -1,12 +1,11 @@
-//! Rules 22 and 24: filters in one of many partitions, memory; and writes that are refused, not
-//! blocked.
+//! Resources: filters in one of many partitions, memory; and writes that are refused, not blocked.
 
 use crate::support::{hashed, open, small, threaded};
 use flagstone::{Database, ErrorKind};
 use flagstone_testkit::{Rng, World};
 
-/// Rule 22: inside a partition the high bits of the hash are constant; a filter that used them
-/// would use one part in 256 of itself. So: hardly a get of an absent key reads a block.
+/// One hash per key: inside a partition the high bits of the hash are constant; a filter that used
+/// them would use one part in 256 of itself. So: hardly a get of an absent key reads a block.
 #[test]
 fn filters_work_in_one_of_256_partitions() {
     let world = World::new(1);
@@ -34,7 +33,7 @@ fn filters_work_in_one_of_256_partitions() {
     }
 }
 
-/// Rule 24: an empty tree costs next to nothing.
+/// Resources are bounded: an empty tree costs next to nothing.
 #[test]
 fn a_thousand_empty_trees_take_little_memory() {
     let world = World::new(2);
@@ -46,7 +45,8 @@ fn a_thousand_empty_trees_take_little_memory() {
     assert!(used < 200_000, "{used} bytes for 1,024 empty trees");
 }
 
-/// Rule 24: memtables and cache stay within their parts of the budget whatever is written and read.
+/// Resources are bounded: memtables and cache stay within their parts of the budget whatever is
+/// written and read.
 #[test]
 fn memtables_and_cache_stay_within_the_budget() {
     let world = World::new(3);
@@ -95,8 +95,8 @@ fn try_commit_is_busy_instead_of_waiting() {
     assert_eq!(kv.count().unwrap(), u64::from(n) + 1);
 }
 
-/// Rule 36: what is replayed for reading only stays in memory, so a log that does not fit is
-/// refused, and the text names the budget that is enough.
+/// Resources are bounded: what is replayed for reading only stays in memory, so a log that does not
+/// fit is refused, and the text names the budget that is enough.
 #[test]
 fn a_log_that_does_not_fit_into_memory_is_refused_for_reading_only() {
     let world = World::new(4);

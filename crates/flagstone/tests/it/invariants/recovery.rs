@@ -1,4 +1,4 @@
-//! Rules 7 to 9, 14 and 26: torn or corrupt, two passes, a bounded log, names, the manifest's size.
+//! Recovery: torn or corrupt, two passes, a bounded log, names, the manifest's size.
 
 use crate::support::{folding, hashed, open, small, small_with};
 use flagstone::env::{MemDisk, StepExecutor};
@@ -10,7 +10,8 @@ fn used(content: &[u8]) -> usize {
     content.iter().rposition(|byte| *byte != 0).map_or(0, |at| at + 1)
 }
 
-/// Rule 7: a bad record that a later one says was synced is corruption; the last one is torn.
+/// Torn is not corrupt: a bad record that a later one says was synced is corruption; the last one
+/// is torn.
 #[test]
 fn a_damaged_synced_record_is_corruption_and_a_damaged_last_one_is_torn() {
     let world = World::new(1);
@@ -46,8 +47,8 @@ fn a_damaged_synced_record_is_corruption_and_a_damaged_last_one_is_torn() {
     }
 }
 
-/// Rule 8: a refusal changes nothing, not even what a crash left behind. (`damage` and `input`
-/// check it for every other refusal.)
+/// A refusal changes nothing, not even what a crash left behind. (`damage` and `input` check it for
+/// every other refusal.)
 #[test]
 fn recovery_that_is_refused_leaves_every_file_as_it_was() {
     let world = World::new(2);
@@ -82,8 +83,8 @@ fn log_bytes(world: &World) -> u64 {
     log.map(|(_, content)| content.len() as u64).sum()
 }
 
-/// Rule 9: one old entry in a quiet tree pins the log only until the log is long enough; then that
-/// tree is flushed.
+/// Resources are bounded: one old entry in a quiet tree pins the log only until the log is long
+/// enough; then that tree is flushed.
 #[test]
 fn the_log_is_bounded_although_a_quiet_tree_pins_it() {
     let world = World::new(3);
@@ -110,7 +111,7 @@ fn the_log_is_bounded_although_a_quiet_tree_pins_it() {
     assert_eq!(again.db.keyspace("busy").unwrap().count().unwrap(), 3000);
 }
 
-/// Rule 9: a new database stays small.
+/// Resources are bounded: a new database stays small.
 #[test]
 fn a_new_database_takes_little_room() {
     let world = World::new(4);
@@ -121,8 +122,8 @@ fn a_new_database_takes_little_room() {
     assert!(bytes <= 16 << 20, "{bytes} bytes");
 }
 
-/// Rule 14: names of fields are known again after a crash, whether their documents stood in the log
-/// or in tables, and ids are not given twice.
+/// Names are defined before use: names of fields are known again after a crash, whether their
+/// documents stood in the log or in tables, and ids are not given twice.
 #[test]
 fn names_of_fields_survive_crashes_flushes_and_compactions() {
     let mut world = World::new(5);
@@ -152,8 +153,8 @@ fn names_of_fields_survive_crashes_flushes_and_compactions() {
     }
 }
 
-/// Rules 4 and 14: names are kept even when only unlogged commits came before the one that is
-/// logged.
+/// Names are defined before use: names are kept even when only unlogged commits came before the one
+/// that is logged.
 #[test]
 fn names_first_used_by_unlogged_commits_are_known_to_logged_ones() {
     let world = World::new(6);
@@ -182,7 +183,8 @@ fn names_first_used_by_unlogged_commits_are_known_to_logged_ones() {
     assert_eq!(found.to_json().unwrap(), r#"{"fourth":4}"#);
 }
 
-/// Rule 26: a new manifest is written before the log of the old one grows far beyond its snapshot.
+/// Resources are bounded: a new manifest is written before the log of the old one grows far beyond
+/// its snapshot.
 #[test]
 fn the_manifest_is_rolled() {
     let world = World::new(7);
