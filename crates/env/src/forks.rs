@@ -5,16 +5,24 @@
 //! write: each child counts itself, and whoever was made before compares the count.
 //!
 //! A child closes these descriptors as its first act, in a handler that the C library calls. Other
-//! threads of the parent may have held any lock at the fork, so the handler takes none: the list
-//! consists of links that are set once and never freed. A child that replaces its program needs no
-//! handler, since that closes every descriptor.
+//! threads of the parent may have held any lock at the fork, so the handler takes none, and nothing
+//! here waits for another thread: the list consists of links that are set once and never freed. A
+//! child that replaces its program needs no handler, since that closes every descriptor.
+//!
+//! A descriptor is registered only after it was opened. A fork between the two would give the child
+//! a copy that it does not know of. So forks are counted when they begin and when they have ended,
+//! and what was opened beside one is closed and opened again, before it is locked.
 
-use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
-use std::sync::OnceLock;
-use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
+use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, Ordering};
+use std::time::Duration;
 
 /// The descriptor of a link that is free.
 const FREE: RawFd = -1;
+/// So often a file is opened again because the process was forked meanwhile, and so long after each
+/// time. Whoever forks all the time after that gets children that know nothing of the descriptor.
+const TRIES: u32 = 1000;
+const PAUSE: Duration = Duration::from_millis(1);
 
 /// A descriptor that a child of a fork closes, until this is dropped.
 pub(crate) struct ClosedInChild {
@@ -26,12 +34,18 @@ struct Link {
     next: Next,
 }
 
-type Next = OnceLock<&'static Link>;
+/// Where the next link is set, once. Not a `OnceLock`: in the child of a fork that came while
+/// another thread was setting it, the next one to use it would wait for ever.
+struct Next(AtomicPtr<Link>);
 
 static FIRST: Next = Next::new();
 
 /// The number of forks between the first process of this program and this one.
 static FORKS: AtomicU32 = AtomicU32::new(0);
+
+/// The forks of this process that have begun, and those that have ended.
+static BEGUN: AtomicU32 = AtomicU32::new(0);
+static ENDED: AtomicU32 = AtomicU32::new(0);
 
 /// The process in which something was made. The number of a process would not do: it is given
 /// again, and a child that is the first of its namespace has the same as any other such one.
@@ -53,21 +67,36 @@ impl Origin {
 }
 
 impl ClosedInChild {
-    /// Has the children of forks close `descriptor` from now on.
-    pub(crate) fn new(descriptor: BorrowedFd<'_>) -> Self {
+    /// Calls `open`, and has the children of forks close the descriptor that it returns, also of
+    /// one that another thread begins meanwhile: then it is called again.
+    pub(crate) fn open<T: AsFd, E>(open: impl Fn() -> Result<T, E>) -> Result<(Self, T), E> {
         handler::register();
+        let mut tries = TRIES;
+        loop {
+            let ended = ENDED.load(Ordering::SeqCst);
+            let opened = open()?;
+            let closed_in_child = Self::new(opened.as_fd());
+            // Equal only if no fork was under way then, and none has begun since.
+            tries -= 1;
+            if BEGUN.load(Ordering::SeqCst) == ended || tries == 0 {
+                return Ok((closed_in_child, opened));
+            }
+            drop((closed_in_child, opened));
+            std::thread::sleep(PAUSE);
+        }
+    }
+
+    /// Has the children of forks that begin from now on close `descriptor`.
+    fn new(descriptor: BorrowedFd<'_>) -> Self {
         let descriptor = descriptor.as_raw_fd();
         let mut place = &FIRST;
         loop {
-            let link = *place.get_or_init(|| {
-                let next = Next::new();
-                Box::leak(Box::new(Link { descriptor: AtomicI32::new(FREE), next }))
-            });
+            let link = place.get_or_make();
             let taken = link.descriptor.compare_exchange(
                 FREE,
                 descriptor,
-                Ordering::AcqRel,
-                Ordering::Acquire,
+                Ordering::SeqCst,
+                Ordering::SeqCst,
             );
             if taken.is_ok() {
                 return Self { link };
@@ -83,6 +112,30 @@ impl Drop for ClosedInChild {
     }
 }
 
+impl Next {
+    const fn new() -> Self {
+        Self(AtomicPtr::new(std::ptr::null_mut()))
+    }
+
+    #[expect(unsafe_code, reason = "a reference that may be set while others read it")]
+    fn get(&self) -> Option<&'static Link> {
+        // SAFETY: only `get_or_make` sets it, to a link that is never freed.
+        unsafe { self.0.load(Ordering::Acquire).as_ref() }
+    }
+
+    fn get_or_make(&self) -> &'static Link {
+        loop {
+            if let Some(link) = self.get() {
+                return link;
+            }
+            let new = Link { descriptor: AtomicI32::new(FREE), next: Self::new() };
+            // Whoever is second leaves a link that is never used.
+            let (none, new) = (std::ptr::null_mut(), Box::leak(Box::new(new)));
+            let _first = self.0.compare_exchange(none, new, Ordering::AcqRel, Ordering::Acquire);
+        }
+    }
+}
+
 #[cfg(miri)]
 mod handler {
     //! Miri knows no forks.
@@ -92,24 +145,39 @@ mod handler {
 
 #[cfg(not(miri))]
 mod handler {
-    //! `pthread_atfork`, which neither `std` nor `rustix` offers.
+    //! `pthread_atfork`, which neither `std` nor `rustix` offers. A child that is made without the
+    //! `fork` of the C library, by `clone` or `_Fork`, runs no handler.
     #![expect(unsafe_code, reason = "calls without a safe wrapper")]
 
-    use super::{FIRST, FORKS, FREE};
-    use std::sync::Once;
-    use std::sync::atomic::Ordering;
+    use super::{BEGUN, ENDED, FIRST, FORKS, FREE};
+    use std::sync::atomic::{AtomicBool, Ordering};
 
     pub(super) fn register() {
-        static REGISTERED: Once = Once::new();
-        // SAFETY: the handler takes no lock, allocates nothing, and lives as long as the program.
-        // If it is refused, a child keeps the locks until it ends, and takes itself for its parent.
-        REGISTERED.call_once(|| unsafe {
-            libc::pthread_atfork(None, None, Some(begin_in_child));
-        });
+        // Not a `Once`, as `Next` is no `OnceLock`. Two threads may both register the handlers,
+        // which may run twice.
+        static REGISTERED: AtomicBool = AtomicBool::new(false);
+        if REGISTERED.load(Ordering::Acquire) {
+            return;
+        }
+        // SAFETY: the handlers take no lock, allocate nothing, and live as long as the program. If
+        // they are refused, a child keeps the locks until it ends, and takes itself for its parent.
+        unsafe { libc::pthread_atfork(Some(begin), Some(end), Some(begin_in_child)) };
+        REGISTERED.store(true, Ordering::Release);
+    }
+
+    extern "C" fn begin() {
+        BEGUN.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// Called in the parent, also if the fork has failed.
+    extern "C" fn end() {
+        ENDED.fetch_add(1, Ordering::SeqCst);
     }
 
     extern "C" fn begin_in_child() {
         FORKS.fetch_add(1, Ordering::Relaxed);
+        // The forks that other threads of the parent have begun do not end here.
+        ENDED.store(BEGUN.load(Ordering::SeqCst), Ordering::SeqCst);
         let mut next = FIRST.get();
         while let Some(link) = next {
             let descriptor = link.descriptor.swap(FREE, Ordering::AcqRel);

@@ -17,15 +17,19 @@
 //!    memtable. Its entry becomes visible only after that.
 //! 3. The walk closes the watch: what lies before the nearest key that was noted is dead.
 //!
+//! Writers and scans of other keys take no lock: they compare the front of their key with the hull
+//! of all dead ranges and watches. A watch widens the hull before the check of (1) takes the lock
+//! of the memtable, so writers after it find it, as they find the watch.
+//!
 //! Tables that bring entries with SeqNos of their own, an ingest, remove all dead ranges. New
 //! memtables are published under the lock of the dead ranges, so that their writers know of open
 //! watches.
 
 use crate::options::Direction;
-use flagstone_base::key::successor;
+use flagstone_base::key::{key_front, successor};
 use flagstone_base::{Moment, SeqNo};
 use flagstone_env::sync::Mutex;
-use flagstone_env::sync::atomic::{AtomicBool, Ordering};
+use flagstone_env::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
@@ -45,6 +49,10 @@ const WATCHES_MAX: usize = 32;
 pub(crate) struct DeadRanges {
     /// There is a dead range or a watch. Set under the lock.
     is_used: AtomicBool,
+    /// The fronts of the first and the last key that a dead range or a watch may have. Set under
+    /// the lock.
+    low: AtomicU64,
+    high: AtomicU64,
     known: Mutex<Option<Box<Known>>>,
 }
 
@@ -129,22 +137,34 @@ pub(crate) enum Skip {
 }
 
 impl DeadRanges {
-    /// Returns whether writers must note their keys.
+    /// Returns whether there is a dead range, or may be one soon.
     #[inline]
     pub(crate) fn is_used(&self) -> bool {
         self.is_used.load(Ordering::Relaxed)
+    }
+
+    /// Returns whether the writer of `key` must note it.
+    #[inline]
+    pub(crate) fn concern(&self, key: &[u8]) -> bool {
+        self.is_used() && self.may_have(key_front(key))
+    }
+
+    /// Returns whether a dead range or a watch may have a key with this front.
+    fn may_have(&self, front: u64) -> bool {
+        self.low.load(Ordering::Relaxed) <= front && front <= self.high.load(Ordering::Relaxed)
     }
 
     /// Records that an entry of `key`, which may make it live, is inserted now. Called under the
     /// lock of the memtable, before the entry becomes visible.
     #[cold]
     pub(crate) fn note(&self, key: &[u8]) {
-        let mut known = self.known.lock();
-        let Some(known) = known.as_deref_mut() else { return };
+        let mut guard = self.known.lock();
+        let Some(known) = guard.as_deref_mut() else { return };
         known.cut(key);
         for watch in &mut known.watches {
             watch.note(key);
         }
+        self.settle(&mut guard);
     }
 
     /// Opens a watch from `from` in `direction`: `None` is the first key or, backwards, no bound.
@@ -166,6 +186,7 @@ impl DeadRanges {
             Direction::Reverse => from.map(<[u8]>::to_vec),
         };
         known.watches.push(Watched { id, direction, from, dirty: None, is_broken: false });
+        self.set_hull(known);
         self.is_used.store(true, Ordering::Relaxed);
         Some(Watch { dead_ranges: Some(Arc::clone(self)), id })
     }
@@ -211,6 +232,15 @@ impl DeadRanges {
             // Identities of watches are not used twice while one is open, and none is.
             *known = None;
         }
+        if let Some(known) = known.as_deref() {
+            self.set_hull(known);
+        }
+    }
+
+    fn set_hull(&self, known: &Known) {
+        let (low, high) = known.hull();
+        self.low.store(low, Ordering::Relaxed);
+        self.high.store(high, Ordering::Relaxed);
     }
 
     /// Returns where a scan at `at` and `moment` that wants the next key from `from` on goes on:
@@ -223,6 +253,13 @@ impl DeadRanges {
         (at, moment): (SeqNo, Moment),
         skipped: &mut u64,
     ) -> Skip {
+        let front = match direction {
+            Direction::Forward => from.map_or(0, key_front),
+            Direction::Reverse => from.map_or(u64::MAX, key_front),
+        };
+        if !self.may_have(front) {
+            return Skip::Not;
+        }
         let mut known = self.known.lock();
         let Some(known) = known.as_deref_mut() else { return Skip::Not };
         match direction {
@@ -311,6 +348,15 @@ impl DeadRange {
 }
 
 impl Watched {
+    /// The fronts of the first and the last key that it may find.
+    fn hull(&self) -> (u64, u64) {
+        let from = self.from.as_deref().map(key_front);
+        match self.direction {
+            Direction::Forward => (from.unwrap_or(0), u64::MAX),
+            Direction::Reverse => (0, from.unwrap_or(u64::MAX)),
+        }
+    }
+
     fn note(&mut self, key: &[u8]) {
         let from = self.from.as_deref();
         let (is_ahead, is_nearer) = match self.direction {
@@ -357,6 +403,20 @@ impl Watched {
 }
 
 impl Known {
+    /// The fronts of the first and the last key of all dead ranges and watches.
+    fn hull(&self) -> (u64, u64) {
+        let first = self.ranges.first_key_value().map(|(start, _)| key_front(start));
+        let last = self.ranges.last_key_value().map(|(_, dead)| match &dead.end {
+            Some(end) => key_front(end),
+            None => u64::MAX,
+        });
+        let hull = (first.unwrap_or(u64::MAX), last.unwrap_or(0));
+        self.watches
+            .iter()
+            .map(Watched::hull)
+            .fold(hull, |(low, high), (first, last)| (low.min(first), high.max(last)))
+    }
+
     /// Takes `key` out of the dead range that has it.
     fn cut(&mut self, key: &[u8]) {
         let range = (Bound::Unbounded, Bound::Included(key));
@@ -558,6 +618,27 @@ mod tests {
     }
 
     #[test]
+    fn only_writers_near_a_dead_range_or_a_watch_note_their_keys() {
+        let ranges = Arc::<DeadRanges>::default();
+        let concerned =
+            |ranges: &DeadRanges, keys: [&str; 5]| keys.map(|key| ranges.concern(key.as_bytes()));
+        let keys = ["a", "b", "queue-17-and-more", "x", "z"];
+        assert_eq!(concerned(&ranges, keys), [false; 5]);
+        let watch = ranges.watch(Some(b"b"), Direction::Forward).unwrap();
+        assert_eq!(concerned(&ranges, keys), [false, true, true, true, true]);
+        let back = ranges.watch(Some(b"c"), Direction::Reverse).unwrap();
+        assert_eq!(concerned(&ranges, keys), [true; 5]);
+        drop(back);
+        close(watch, b"queue-18", 10);
+        assert_eq!(concerned(&ranges, keys), [false, true, true, false, false]);
+        let watch = ranges.watch(None, Direction::Reverse).unwrap();
+        close(watch, b"w", 10);
+        assert_eq!(concerned(&ranges, keys), [false, true, true, true, true]);
+        ranges.change(true, || ());
+        assert_eq!(concerned(&ranges, keys), [false; 5]);
+    }
+
+    #[test]
     fn a_write_during_the_walk_ends_the_range_there() {
         let ranges = Arc::<DeadRanges>::default();
         let watch = ranges.watch(Some(b"b"), Direction::Forward).unwrap();
@@ -668,7 +749,9 @@ mod tests {
                 match draw(4) {
                     0 => {
                         let key = draw(100);
-                        ranges.note(&name(key));
+                        if ranges.concern(&name(key)) {
+                            ranges.note(&name(key));
+                        }
                         dead[key as usize] = None;
                     }
                     1 => {

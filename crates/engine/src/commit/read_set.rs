@@ -98,9 +98,13 @@ impl ReadSet {
     }
 
     /// Adds what plans rest on that read the keyspace, or do not read it: the number for it is
-    /// `now`. Must be called before the plan looks at it.
-    pub(crate) fn add_premise(&mut self, core: &Arc<KeyspaceCore>, now: &Arc<AtomicU64>) {
-        let premise = || Premise { now: Arc::clone(now), then: now.load(Ordering::Acquire) };
+    /// `now`, and was `then` before the plan looked at it.
+    pub(crate) fn add_premise(
+        &mut self,
+        core: &Arc<KeyspaceCore>,
+        (now, then): (&Arc<AtomicU64>, u64),
+    ) {
+        let premise = || Premise { now: Arc::clone(now), then };
         self.of(core).premise.get_or_insert_with(premise);
     }
 
@@ -164,7 +168,8 @@ impl Reads {
     /// Refuses reads of what is gone, and plans that would be others now.
     fn check(&self) -> Result<()> {
         let name = || self.core.name();
-        let text = if self.core.is_dropped() {
+        let is_read = self.has_all || !self.keys.is_empty() || !self.ranges.is_empty();
+        let text = if self.core.is_dropped() && (is_read || self.premise.is_some()) {
             format!(
                 "keyspace {:?} was dropped after a serializable transaction had read it",
                 name()

@@ -8,7 +8,7 @@ use crate::keyspace_core::KeyspaceCore;
 use crate::note::set_note;
 use crate::read::{Scan, Snapshot, StoredPut};
 use flagstone_base::key::KeyRange;
-use flagstone_base::{Error, Kind, Moment, Result, Slice};
+use flagstone_base::{Error, Kind, Moment, Result, SeqNo, Slice};
 use std::sync::Arc;
 
 /// A batch whose locks are held. No other write comes between what is read here and the commit.
@@ -102,6 +102,11 @@ impl<'a> HeldBatch<'a> {
     /// InvalidInput for a keyspace of another database.
     pub fn scan(&self, keyspace: &Arc<KeyspaceCore>, range: KeyRange) -> Result<Scan> {
         self.snapshot.scan(keyspace, range)
+    }
+
+    /// Reads see the commits up to this SeqNo: those of before the locks were taken, or more.
+    pub fn seqno(&self) -> SeqNo {
+        self.snapshot.seqno()
     }
 
     /// The moment by which the batch judges expiries.

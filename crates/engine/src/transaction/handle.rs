@@ -150,11 +150,22 @@ impl Transaction {
     }
 
     /// Notes that what the transaction reads rests on something that is true of `keyspace` as long
-    /// as `number` stays as it is, and on the keyspace being there. Must be called before that is
+    /// as `number` is `then`, and on the keyspace being there. `then` was loaded before that was
     /// looked at. If it changes before the commit of a serializable transaction, it is a Conflict.
-    pub fn note_premise(&self, keyspace: &Arc<KeyspaceCore>, number: &Arc<AtomicU64>) {
+    pub fn note_premise(
+        &self,
+        keyspace: &Arc<KeyspaceCore>,
+        (number, then): (&Arc<AtomicU64>, u64),
+    ) {
         if let Some(reads) = &self.reads {
-            reads.lock().add_premise(keyspace, number);
+            reads.lock().add_premise(keyspace, (number, then));
+        }
+    }
+
+    /// Notes that all of `range` was read.
+    pub fn note_range(&self, keyspace: &Arc<KeyspaceCore>, range: &KeyRange) {
+        if let Some(reads) = &self.reads {
+            reads.lock().add_range(keyspace, range);
         }
     }
 
@@ -186,9 +197,31 @@ impl Transaction {
         keyspace: &Arc<KeyspaceCore>,
         range: KeyRange,
     ) -> Result<TransactionScan<'_>> {
+        self.scan_noting(keyspace, range, self.reads.as_ref())
+    }
+
+    /// As [`Transaction::scan`], to find out how much there is. That is no read of the transaction:
+    /// what more is made of it must be noted.
+    ///
+    /// # Errors
+    /// Same as [`Transaction::scan`].
+    pub fn probe(
+        &self,
+        keyspace: &Arc<KeyspaceCore>,
+        range: KeyRange,
+    ) -> Result<TransactionScan<'_>> {
+        self.scan_noting(keyspace, range, None)
+    }
+
+    fn scan_noting<'t>(
+        &'t self,
+        keyspace: &Arc<KeyspaceCore>,
+        range: KeyRange,
+        reads: Option<&'t Mutex<ReadSet>>,
+    ) -> Result<TransactionScan<'t>> {
         let base = self.snapshot.scan(keyspace, range.clone())?;
         let own = self.own.range(keyspace, &range);
-        Ok(TransactionScan::new((keyspace, range), base, own, self.reads.as_ref()))
+        Ok(TransactionScan::new((keyspace, range), base, own, reads))
     }
 
     /// Writes `key`: a put, a delete or a merge.

@@ -30,6 +30,8 @@ pub struct TransactionScan<'t> {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Place {
     Unstarted,
+    /// The first entry could not be read.
+    Failed,
     /// At an entry that is still to be returned or hidden.
     Ahead,
     /// At an entry that was returned or hidden.
@@ -83,8 +85,12 @@ impl<'t> TransactionScan<'t> {
     /// Io, Corruption; InvalidInput if the keyspace was dropped meanwhile. The scan has ended then.
     pub fn advance(&mut self) -> Result<bool> {
         loop {
+            let place = match self.place {
+                Place::Unstarted => Place::Failed,
+                _ => Place::Ended,
+            };
             self.load().inspect_err(|_error| {
-                (self.place, self.own, self.next_own) = (Place::Ended, None, None);
+                (self.place, self.own, self.next_own) = (place, None, None);
                 self.current = Current::None;
             })?;
             let base = match (self.place == Place::Ahead, self.next_own) {
@@ -167,7 +173,9 @@ impl<'t> TransactionScan<'t> {
         let reached = || Bound::Included(self.base.key().to_vec());
         match self.place {
             Place::Ended => KeyRange { start, end },
-            Place::Unstarted => KeyRange { start: Bound::Unbounded, end: Bound::Excluded(vec![]) },
+            Place::Unstarted | Place::Failed => {
+                KeyRange { start: Bound::Unbounded, end: Bound::Excluded(vec![]) }
+            }
             _ if self.is_reverse => KeyRange { start: reached(), end },
             _ => KeyRange { start, end: reached() },
         }

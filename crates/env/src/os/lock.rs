@@ -10,7 +10,6 @@ use flagstone_base::{Error, ErrorKind, Result};
 use rustix::fs::{AtFlags, FlockOperation, OFlags, flock, fstat, statat};
 use rustix::io::Errno;
 use std::fs::File;
-use std::os::fd::AsFd;
 
 /// So often the file may be replaced between its opening and its locking.
 const TRIES: usize = 10;
@@ -86,16 +85,16 @@ fn try_lock(place: &Place<'_>, mode: LockMode) -> Result<Option<OsLock>> {
         }
         LockMode::Shared => (flags | OFlags::RDONLY, FlockOperation::NonBlockingLockShared),
     };
-    let file = File::from(place.open_with("open", flags)?);
-    let stat = fstat(&file).map_err(|errno| place.error("examine", errno))?;
-    let is_file = file.metadata().map_err(failed("examine", place.path))?.is_file();
+    let open = || place.open_with("open", flags).map(File::from);
+    let (closed_in_child, file) = ClosedInChild::open(open)?;
+    let locked = Locked { closed_in_child, file };
+    let stat = fstat(&locked.file).map_err(|errno| place.error("examine", errno))?;
+    let is_file = locked.file.metadata().map_err(failed("examine", place.path))?.is_file();
     if !is_file {
         let text = format!("{}: expected a file, which is locked", place.path.display());
         return Err(Error::invalid(text));
     }
-    let closed_in_child = ClosedInChild::new(file.as_fd());
     let id = FileId::of(&stat);
-    let locked = Locked { closed_in_child, file };
     match flock(&locked.file, operation) {
         Ok(()) => {}
         Err(Errno::WOULDBLOCK) => {

@@ -2,8 +2,11 @@
 
 use super::*;
 use crate::disk::{Disk, LockMode, PAGE, read_whole, replace_whole};
+use crate::forks::ClosedInChild;
 use crate::names::LOCK;
 use flagstone_base::{Error, ErrorKind};
+use rustix::fs::{FlockOperation, flock};
+use std::cell::Cell;
 use std::fs;
 use std::io::{Read, Write};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
@@ -366,6 +369,42 @@ fn the_child_of_a_fork_does_not_keep_the_lock() {
         parent.wait().unwrap();
         locked.unwrap();
     }
+}
+
+/// A child that was forked after the file was opened, and before it was known as one to be closed,
+/// kept a copy of the descriptor, and with it the lock after the death of its parent.
+#[test]
+fn a_child_forked_while_the_lock_is_opened_does_not_keep_it() {
+    if let Some((_, dir)) = role() {
+        let path = dir.join(LOCK);
+        let (opens, forked) = (Cell::new(0), Cell::new(0));
+        let opened = ClosedInChild::open(|| {
+            let file = fs::File::create(&path)?;
+            opens.set(opens.get() + 1);
+            if opens.get() == 1 {
+                forked.set(fork());
+                if forked.get() == 0 {
+                    wait_until_killed();
+                }
+            }
+            std::io::Result::Ok(file)
+        });
+        let (closed_in_child, file) = opened.unwrap();
+        let locked = flock(&file, FlockOperation::NonBlockingLockExclusive);
+        // As the death of this process, which does not unlock it.
+        drop((closed_in_child, file));
+        let again = OsDisk.lock(&path, LockMode::Exclusive);
+        let child = rustix::process::Pid::from_raw(forked.get()).unwrap();
+        rustix::process::kill_process(child, rustix::process::Signal::KILL).unwrap();
+        wait_for(forked.get());
+        locked.unwrap();
+        again.unwrap();
+        assert_eq!(opens.get(), 2);
+        return;
+    }
+    let dir = scratch();
+    let name = "a_child_forked_while_the_lock_is_opened_does_not_keep_it";
+    assert!(child(name, "parent", dir.path()).status().unwrap().success());
 }
 
 /// Ends a forked child, which must not go on as the test program that it is a copy of.

@@ -178,6 +178,10 @@ impl Database {
     /// Flushes what is only in memory, syncs, and closes the database for all handles. Dropping the
     /// last handle does the same, and reports errors to the listeners.
     ///
+    /// Handles that are left (keyspaces, collections, snapshots, scans, changes) refuse new work,
+    /// but keep the directory and its tables open until they are dropped: a file system is
+    /// unmounted only after that.
+    ///
     /// # Errors
     /// The error that prevented a clean close; logged writes are in the log even then. Poisoned if
     /// a sync had failed: what was not synced before may be lost. The database is closed and its

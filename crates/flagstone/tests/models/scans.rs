@@ -79,9 +79,17 @@ fn what_is_put_back_into_a_queue_is_taken() {
             let found = scan.advance().unwrap().then(|| scan.key()[0]);
             found.filter(|first| kv.remove([*first]).unwrap())
         };
+        // As in a transaction: others write between the begin and the scan.
+        let take_late = |db: &flagstone::Database, kv: &flagstone::Keyspace| {
+            let snapshot = db.snapshot();
+            thread::yield_now();
+            let mut scan = snapshot.scan::<&[u8]>(kv, ..).unwrap();
+            let found = scan.advance().unwrap().then(|| scan.key()[0]);
+            found.filter(|first| kv.remove([*first]).unwrap())
+        };
         let consumer = {
-            let kv = kv.clone();
-            thread::spawn(move || (0..10).filter_map(|_| take(&kv)).count())
+            let (db, kv) = (db.clone(), kv.clone());
+            thread::spawn(move || (0..10).filter_map(|_| take_late(&db, &kv)).count())
         };
         let flusher = thread::spawn({
             let db = db.clone();

@@ -244,23 +244,24 @@ impl Memtable {
             (is_long, is_more) = self.insert_key(&mut writer, entry, key_hash, check)?;
             if entry.kind() == Kind::Delete {
                 self.tombstones.fetch_add(1, Ordering::Relaxed);
-            } else if self.dead_ranges.is_used() {
+            } else if self.dead_ranges.concern(entry.key) {
                 self.dead_ranges.note(entry.key);
             }
         }
         self.charge(&writer);
-        // Under the lock, for `covers`.
+        // Under the lock, for `last_settled`.
         self.last.fetch_max(entry.seqno().get(), Ordering::AcqRel);
         drop(writer);
         self.entries.fetch_add(u64::from(is_more), Ordering::Relaxed);
         Ok(is_long)
     }
 
-    /// Returns whether nothing newer than `seqno` was inserted so far. Writers that come later find
-    /// what was set before the call, such as a watch of the dead ranges.
-    pub(crate) fn covers(&self, seqno: SeqNo) -> bool {
+    /// Returns the largest SeqNo inserted so far. A cursor that is created later sees all these
+    /// entries, and later writers find what was set before the call, such as a watch of the dead
+    /// ranges.
+    pub(crate) fn last_settled(&self) -> SeqNo {
         let _writer = self.writer.lock();
-        self.last() <= seqno
+        self.last()
     }
 
     /// Waits for other writers, as a writer of `key`.

@@ -1,11 +1,11 @@
 //! How a scan passes dead keys in a row: it skips dead ranges, and records them.
 
 use super::held::{Held, Pinned};
-use super::walk::Walk;
+use super::walk::{ScanOptions, Walk};
 use crate::dead_ranges::{Finding, Skip, Watch};
 use crate::options::Direction;
 use flagstone_base::key::successor;
-use flagstone_base::{KeyRange, Result};
+use flagstone_base::{KeyRange, Result, SeqNo};
 use std::ops::Bound;
 use std::sync::Arc;
 
@@ -33,6 +33,8 @@ pub(super) struct DeadRun {
     /// backwards also if the scan has no bound.
     from: Option<Vec<u8>>,
     watch: Option<Watch>,
+    /// The run is recorded when it ends, by a second walk, since others write.
+    is_late: bool,
     /// Dead ranges are neither skipped nor recorded.
     is_off: bool,
 }
@@ -46,6 +48,7 @@ impl DeadRun {
         is_first: true,
         from: None,
         watch: None,
+        is_late: false,
         is_off: false,
     };
 }
@@ -53,7 +56,11 @@ impl DeadRun {
 impl Walk {
     /// Returns whether several trees, or others than the first one, hold the keys of the scan.
     pub(super) const fn is_divided(&self) -> bool {
-        !self.others.is_empty() || self.moved.is_some() || self.dead.is_off
+        !self.is_in_one_tree() || self.dead.is_off
+    }
+
+    const fn is_in_one_tree(&self) -> bool {
+        self.others.is_empty() && self.moved.is_none()
     }
 
     /// Where the scan begins: the first key or, backwards, the key behind the last one, if it has a
@@ -117,7 +124,7 @@ impl Walk {
         if self.dead.keys == 0 && !self.dead.is_first {
             return;
         }
-        if self.dead.from.is_some() || self.dead.watch.is_some() {
+        if self.dead.from.is_some() || self.dead.watch.is_some() || self.dead.is_late {
             self.restart_run();
             return;
         }
@@ -128,7 +135,7 @@ impl Walk {
 
     #[cold]
     fn restart_run(&mut self) {
-        if self.dead.watch.is_some() {
+        if self.dead.watch.is_some() || self.dead.is_late {
             let key = std::mem::take(&mut self.key);
             self.record_dead_range(Some(&key));
             self.key = key;
@@ -146,20 +153,81 @@ impl Walk {
         }
     }
 
-    /// Records what the watch, if one is open, has found up to the live key `until` or the end.
+    /// Ends the watch, if one is open, without a dead range.
+    pub(super) fn end_watch(&mut self) {
+        self.dead.watch = None;
+    }
+
+    /// Records what the run has passed up to the live key `until` or the end: what the watch, if
+    /// one is open, has found.
     pub(super) fn record_dead_range(&mut self, until: Option<&[u8]>) {
-        let Some(watch) = self.dead.watch.take() else { return };
+        let is_late = std::mem::take(&mut self.dead.is_late);
+        let watch = self.dead.watch.take();
         if self.is_divided() {
             return;
         }
+        let until = until.map_or_else(|| self.last_bound(), Bound::Excluded);
+        match watch {
+            Some(watch) => {
+                let (at, moment) = (self.at, self.options.moment);
+                watch.close(&Finding { until, at, moment, keys: u64::from(self.dead.keys) });
+            }
+            None if is_late => self.record_again(until),
+            None => {}
+        }
+    }
+
+    /// The bound at which the scan ends.
+    fn last_bound(&self) -> Bound<&[u8]> {
         let bound = match self.direction {
             Direction::Forward => &self.range.end,
             Direction::Reverse => &self.range.start,
         };
-        let end = bound.as_ref().map(Vec::as_slice);
-        let (at, moment) = (self.at, self.options.moment);
-        let until = until.map_or(end, Bound::Excluded);
-        watch.close(&Finding { until, at, moment, keys: u64::from(self.dead.keys) });
+        bound.as_ref().map(Vec::as_slice)
+    }
+
+    /// Walks over the run again, up to `until`, as of the newest entry of the tree, and records
+    /// what is dead then. For a scan beside writers whose SeqNo is older: what it has found says
+    /// nothing about newer entries, and readers to come are interested in those.
+    #[cold]
+    fn record_again(&self, until: Bound<&[u8]>) {
+        let (dead_ranges, direction) = (&self.tree.dead_ranges, self.direction);
+        // What other scans have recorded, though it holds for later readers only.
+        let any = (SeqNo::MAX, self.options.moment);
+        let from = match dead_ranges.skip(self.dead.from.as_deref(), direction, any, &mut 0) {
+            Skip::Not => self.dead.from.clone(),
+            Skip::To(key) => Some(key),
+            Skip::All => return,
+        };
+        let from = from.as_deref();
+        let range = match direction {
+            Direction::Forward => {
+                KeyRange::of(from.map_or(Bound::Unbounded, Bound::Included), until)
+            }
+            Direction::Reverse => {
+                KeyRange::of(until, from.map_or(Bound::Unbounded, Bound::Excluded))
+            }
+        };
+        if range.is_empty() {
+            return;
+        }
+        let Some(watch) = dead_ranges.watch(from, direction) else { return };
+        // In this order: what is inserted from now on is noted, what was inserted before is seen.
+        let view = self.tree.view();
+        let newest = view.active.last_settled();
+        if view.is_retired() || !view.sealed.iter().all(|table| table.is_complete()) {
+            return;
+        }
+        let newest = view.memtables().map(|table| table.last()).fold(newest, SeqNo::max);
+        let at = newest.max(view.version.flushed_through());
+        let options = ScanOptions { scans: 1, ..self.options };
+        let mut walk = Self::new(Arc::clone(&self.tree), range, (at, direction), options);
+        walk.dead.is_off = true;
+        let found = walk.advance(&mut Held::new(&self.tree.context().cache));
+        let keys = walk.dead.passed + u64::from(walk.dead.keys);
+        let (true, Ok(is_found)) = (walk.is_in_one_tree() && keys > 0, found) else { return };
+        let until = if is_found { Bound::Excluded(walk.key()) } else { until };
+        watch.close(&Finding { until, at, moment: self.options.moment, keys });
     }
 
     /// Skips the dead range that the next key lies in, or watches the tree in order to record one.
@@ -192,6 +260,9 @@ impl Walk {
                 // Nor will it be again, for this scan.
                 self.dead.next_watch = u32::MAX;
             }
+            // Whoever takes the first entry of a queue does so again. Others pass many runs, and
+            // would walk over each of them twice.
+            self.dead.is_late = self.dead.is_first;
         }
         if self.dead.watch.is_none() {
             self.dead.next_look = self.dead.next_look.min(self.dead.next_watch);
@@ -214,7 +285,7 @@ impl Walk {
         let watch = self.tree.dead_ranges.watch(self.dead.from.as_deref(), self.direction)?;
         // In this order: what is published or inserted after these calls finds the watch.
         let is_quiet = self.tree.is_current(view)
-            && view.active.covers(at)
+            && view.active.last_settled() <= at
             && view.sealed.iter().all(|table| table.is_complete())
             // The entries of the sealed memtables and the tables: no table has one that is newer
             // than what was flushed.

@@ -61,7 +61,10 @@ impl TreeScan {
         // Not `advanced`: it is written in pieces, and a load of the whole waits for all of them.
         match advanced {
             Ok(is_found) => Ok(is_found),
-            Err(error) => Err(error),
+            Err(error) => {
+                self.walk.end_watch();
+                Err(error)
+            }
         }
     }
 

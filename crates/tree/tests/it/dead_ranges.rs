@@ -7,7 +7,7 @@
 use crate::bench_tree::{BenchTree, small_options};
 use flagstone_base::{KeyRange, Kind, Moment, SeqNo};
 use flagstone_testkit::rng::Rng;
-use flagstone_tree::{Direction, ScanOptions};
+use flagstone_tree::{Direction, ScanOptions, TreeOptions, TreeScan};
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
@@ -51,6 +51,71 @@ fn a_take_of_a_queue_walks_over_few_dead_keys_at_either_end() {
             (take_all(200, direction, |_, _| ()), take_all(4000, direction, |_, _| ()));
         assert!(many <= 2 * few && many < 40, "{few} of 200, {many} of 4,000");
     }
+}
+
+/// Takes all entries of a queue of `jobs`, by scans that begin before another write and read after
+/// it. Returns how many dead keys each has walked over on average.
+fn take_all_late(jobs: u64, direction: Direction) -> u64 {
+    let mut tree = BenchTree::new(small_options());
+    for n in 0..jobs {
+        tree.put(&key(n), "job");
+    }
+    let queue = KeyRange::of(Bound::Included(b"k"), Bound::Excluded(b"l"));
+    for n in 0..jobs {
+        let at = tree.last;
+        tree.put(if n % 2 == 0 { "a" } else { "z" }, "of others");
+        let mut scan = tree.tree.scan(queue.clone(), at, direction, ScanOptions::default());
+        assert!(scan.advance().unwrap());
+        let first = scan.key().to_vec();
+        let expected = if direction == Direction::Forward { n } else { jobs - 1 - n };
+        assert_eq!(first, key(expected).into_bytes());
+        tree.write(Kind::Delete, &first, b"");
+    }
+    walked(&tree) / jobs
+}
+
+/// A consumer that takes in a transaction begins it, then scans: beside constant writers the tree
+/// always had entries that were newer than the scan, so no range was ever recorded.
+#[test]
+fn scans_that_are_late_beside_writers_record_dead_ranges() {
+    for direction in [Direction::Forward, Direction::Reverse] {
+        let (few, many) = (take_all_late(200, direction), take_all_late(4000, direction));
+        assert!(many <= 2 * few && many < 40, "{few} of 200, {many} of 4,000");
+    }
+}
+
+/// A scan that had failed among dead keys watched the tree until it was dropped. After 32 of them
+/// no other scan could.
+#[test]
+fn a_scan_that_fails_gives_its_watch_back() {
+    let mut tree = BenchTree::new(TreeOptions { fold: None, ..small_options() });
+    for n in 0..100 {
+        tree.put(&key(n), "dead");
+        tree.write(Kind::Delete, key(n).as_bytes(), b"");
+    }
+    tree.write(Kind::Merge, key(100).as_bytes(), b"no fold combines it");
+    let failed: Vec<TreeScan> = (0..40)
+        .map(|_| {
+            let range = KeyRange::of(Bound::Included(b"k"), Bound::Unbounded);
+            let options = ScanOptions::default();
+            let mut scan = tree.tree.scan(range, tree.last, Direction::Forward, options);
+            assert!(scan.advance().is_err() && scan.advance().is_err());
+            scan
+        })
+        .collect();
+    let jobs: Vec<String> = (0..1000).map(|n| format!("a{n:06}")).collect();
+    for job in &jobs {
+        tree.put(job, "job");
+    }
+    let before = walked(&tree);
+    for job in &jobs {
+        let first = first_of(&tree, KeyRange::ALL, Direction::Forward).unwrap();
+        assert_eq!(first, job.as_bytes());
+        tree.write(Kind::Delete, &first, b"");
+    }
+    let walked = (walked(&tree) - before) / 1000;
+    assert!(walked < 40, "{walked}");
+    drop(failed);
 }
 
 #[test]

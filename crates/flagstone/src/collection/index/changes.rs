@@ -243,8 +243,10 @@ impl Changes {
 
     /// Adds the removal of each document that has expired and has a unique value that is given to
     /// another one. If the clock is wrong, and then set right, only one of them may be there.
-    fn remove_expired_holders(&mut self, held: &HeldBatch<'_>) -> Result<()> {
-        for (core, entry, key) in unique::expired_holders(held, &self.list)? {
+    /// Returns what was read for the changes so far.
+    fn remove_expired_holders(&mut self, held: &HeldBatch<'_>) -> Result<unique::StoredEntries> {
+        let (expired, stored) = unique::expired_holders(held, &self.list)?;
+        for (core, entry, key) in expired {
             let Some(owner) = core.owner().and_then(|id| self.owner(id.0)) else { continue };
             let owner = Arc::clone(owner);
             let at = place(&owner, &key);
@@ -269,7 +271,7 @@ impl Changes {
             self.list.push(EntryWrite { core: owner, key, put: None, primary_key: Vec::new() });
             self.giving_way.insert(at, old.seqno);
         }
-        Ok(())
+        Ok(stored)
     }
 
     /// Returns the changes, and what the catalog must know of indexes before they are committed.
@@ -284,19 +286,26 @@ impl Changes {
     /// Those of `fill`; Duplicate for a value that another document has; those of
     /// [`HeldBatch::set_note`].
     pub(super) fn commit(held: &mut HeldBatch<'_>, fill: Fill<'_>) -> Result<()> {
+        let mut is_first = true;
         loop {
             let mut changes = Self::default();
             fill(&mut changes, held)?;
             let own = changes.list.len();
-            changes.remove_expired_holders(held)?;
-            let locked = changes.locked();
+            // Few documents give way to others. So the values are looked up only once, under the
+            // locks: if a document has to give way, that must be locked, too.
+            if !std::mem::take(&mut is_first) {
+                changes.remove_expired_holders(held)?;
+            }
+            let (locked, mut stored) = (changes.locked(), Vec::new());
             if !locked.is_empty() {
+                let read_at = held.seqno();
                 held.lock_also(&locked);
-                if !changes.is_current(held, own)? {
-                    continue;
+                match changes.look_again(held, read_at, own)? {
+                    Some(found) => stored = found,
+                    None => continue,
                 }
             }
-            return changes.finish(held);
+            return changes.finish(held, stored);
         }
     }
 
@@ -314,21 +323,27 @@ impl Changes {
         self.owners.iter().map(|(owner, _)| owner).find(|owner| owner.id().0 == id)
     }
 
-    /// Returns whether documents are still as they were read, and the same ones give way, now that
-    /// all is locked. The first `own` changes of the list are those of the caller.
-    fn is_current(&self, held: &HeldBatch<'_>, own: usize) -> Result<bool> {
+    /// Looks whether documents are still as they were at the SeqNo `read_at`, and the same ones
+    /// give way, now that all is locked. Returns `None` if not, else what was read for that. The
+    /// first `own` changes of the list are those of the caller.
+    fn look_again(
+        &self,
+        held: &HeldBatch<'_>,
+        read_at: SeqNo,
+        own: usize,
+    ) -> Result<Option<unique::StoredEntries>> {
         // The first document that expires may have come meanwhile.
         if self.owners.iter().any(|(owner, expires)| owner.expires() != *expires) {
-            return Ok(false);
+            return Ok(None);
         }
         if self.written.is_empty() {
-            return Ok(true);
+            return Ok(Some(Vec::new()));
         }
-        for ((id, key), seqno) in &self.written {
+        for ((id, key), seqno) in self.written.iter().filter(|_| held.seqno() != read_at) {
             if let Some(owner) = self.owner(*id)
                 && held.get_stored(owner, key)?.seqno != *seqno
             {
-                return Ok(false);
+                return Ok(None);
             }
         }
         // Values may have got another holder, and one that lived may have expired.
@@ -338,14 +353,14 @@ impl Changes {
             written: self.written.clone(),
             ..Self::default()
         };
-        again.remove_expired_holders(held)?;
-        Ok(again.giving_way == self.giving_way)
+        let stored = again.remove_expired_holders(held)?;
+        Ok((again.giving_way == self.giving_way).then_some(stored))
     }
 
     /// Checks unique values, which are locked, tells the catalog what is new to indexes, and makes
-    /// the changes a part of the commit.
-    fn finish(mut self, held: &mut HeldBatch<'_>) -> Result<()> {
-        unique::check(held, &mut self.list)?;
+    /// the changes a part of the commit. `stored` is what was read of their places.
+    fn finish(mut self, held: &mut HeldBatch<'_>, stored: unique::StoredEntries) -> Result<()> {
+        unique::check(held, &mut self.list, stored)?;
         for (core, seen) in &self.unseen {
             let Some(index) = index_of(core) else { continue };
             index.note_seen(*seen, |note| held.set_note(core, note))?;

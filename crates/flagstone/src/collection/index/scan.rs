@@ -10,7 +10,7 @@ use flagstone_base::key::KeyRange;
 use flagstone_base::{Error, ErrorKind, Malformed, Result, SeqNo};
 use flagstone_doc::{Arrays, Value};
 use flagstone_engine::{KeyspaceCore, Scan, Snapshot, Transaction, TransactionScan};
-use flagstone_env::sync::atomic::AtomicU64;
+use flagstone_env::sync::atomic::{AtomicU64, Ordering};
 use std::ops::Bound;
 use std::sync::Arc;
 
@@ -32,6 +32,8 @@ pub(crate) enum Reader<'s, 't> {
     Snapshot(&'s Snapshot),
     /// In a transaction, with its own writes.
     Transaction(&'t Transaction),
+    /// The same, but not as a read of the transaction.
+    Probe(&'t Transaction),
 }
 
 impl UsableIndex {
@@ -53,6 +55,11 @@ impl UsableIndex {
     /// Returns the number of what plans rest on: see [`IndexState::premise`].
     pub(crate) fn premise(&self) -> Option<&Arc<AtomicU64>> {
         self.state().map(IndexState::premise)
+    }
+
+    /// Returns that number as it is now.
+    pub(crate) fn premise_now(&self) -> u64 {
+        self.premise().map_or(0, |number| number.load(Ordering::Acquire))
     }
 
     /// Returns the keyspace of the entries.
@@ -101,7 +108,7 @@ impl UsableIndex {
     ) -> Result<IndexScan<'t>> {
         let seqno = match reader {
             Reader::Snapshot(snapshot) => snapshot.seqno(),
-            Reader::Transaction(transaction) => transaction.seqno(),
+            Reader::Transaction(transaction) | Reader::Probe(transaction) => transaction.seqno(),
         };
         if seqno < self.usable_from {
             return Err(Error::invalid("a reader that is older than the index that it uses"));
@@ -112,8 +119,11 @@ impl UsableIndex {
                 let scan = snapshot.scan(&self.core, range)?;
                 Source::Snapshot(if is_reverse { scan.rev() } else { scan })
             }
-            Reader::Transaction(transaction) => {
-                let scan = transaction.scan(&self.core, range)?;
+            Reader::Transaction(transaction) | Reader::Probe(transaction) => {
+                let scan = match reader {
+                    Reader::Probe(_) => transaction.probe(&self.core, range)?,
+                    _ => transaction.scan(&self.core, range)?,
+                };
                 Source::Transaction(Box::new(if is_reverse { scan.rev() } else { scan }))
             }
         };

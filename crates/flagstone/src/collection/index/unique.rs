@@ -25,24 +25,33 @@ fn is_unique(change: &&EntryWrite) -> bool {
 /// An entry, by its keyspace and its key, and the primary key that it holds.
 type Holder = (Arc<KeyspaceCore>, Vec<u8>, Vec<u8>);
 
+/// What is stored in the place of each of some changes, as far as it was read.
+pub(super) type StoredEntries = Vec<Option<StoredPut>>;
+
 /// Returns the entries that have expired among the unique values that `changes` give to other
-/// documents.
-pub(super) fn expired_holders(held: &HeldBatch<'_>, changes: &[EntryWrite]) -> Result<Vec<Holder>> {
-    let mut expired = Vec::new();
-    for change in changes.iter().filter(is_unique) {
+/// documents, and what was read for that.
+pub(super) fn expired_holders(
+    held: &HeldBatch<'_>,
+    changes: &[EntryWrite],
+) -> Result<(Vec<Holder>, StoredEntries)> {
+    let (mut expired, mut stored) = (Vec::new(), Vec::new());
+    for (at, change) in changes.iter().enumerate().filter(|(_, change)| is_unique(change)) {
         if change.put.is_none() || !change.core.expires() {
             continue;
         }
-        let StoredPut { value, expiry, .. } = held.get_stored(&change.core, &change.key)?;
-        let holder = value.as_deref().and_then(holder);
+        stored.resize(at, None);
+        let found = held.get_stored(&change.core, &change.key)?;
+        let expiry = found.expiry;
+        let holder = found.value.as_deref().and_then(holder);
         let holder = holder.filter(|holder| *holder != change.primary_key);
         if let (Some(holder), Some(expiry)) = (holder, expiry)
             && expiry <= held.moment()
         {
             expired.push((Arc::clone(&change.core), change.key.clone(), holder.to_vec()));
         }
+        stored.push(Some(found));
     }
-    Ok(expired)
+    Ok((expired, stored))
 }
 
 /// Returns the unique values that `changes` give and take.
@@ -51,13 +60,18 @@ pub(super) fn values(changes: &[EntryWrite]) -> Vec<(Arc<KeyspaceCore>, Vec<u8>)
     unique.map(|change| (Arc::clone(&change.core), change.key.clone())).collect()
 }
 
-/// Refuses unique values, which are locked, that another document has. Drops removals of entries
+/// Refuses unique values, which are locked, that another document has. `stored` is what was read
+/// under the locks already. Drops removals of entries
 /// that another document holds: while an index is built, the entry of a document may be missing,
 /// and its value be given to another one.
 ///
 /// # Errors
 /// Duplicate; errors of reading.
-pub(super) fn check(held: &HeldBatch<'_>, changes: &mut Vec<EntryWrite>) -> Result<()> {
+pub(super) fn check(
+    held: &HeldBatch<'_>,
+    changes: &mut Vec<EntryWrite>,
+    mut stored: StoredEntries,
+) -> Result<()> {
     if !changes.iter().any(|change| is_unique(&change)) {
         return Ok(());
     }
@@ -74,7 +88,10 @@ pub(super) fn check(held: &HeldBatch<'_>, changes: &mut Vec<EntryWrite>) -> Resu
     }
     let mut stale = Vec::new();
     for (at, change) in changes.iter().enumerate().filter(|(_, change)| is_unique(change)) {
-        let StoredPut { value, expiry, .. } = held.get_stored(&change.core, &change.key)?;
+        let StoredPut { value, expiry, .. } = match stored.get_mut(at).and_then(Option::take) {
+            Some(found) => found,
+            None => held.get_stored(&change.core, &change.key)?,
+        };
         let Some(holder) = value.as_deref().and_then(holder) else { continue };
         if holder == change.primary_key {
             continue;

@@ -21,10 +21,21 @@ const RANGES_MAX: usize = 256;
 /// A value whose sort key is longer may be cut in an index, so it is no prefix of its entries.
 const POINT_MAX: usize = 1000;
 
+/// What an answer premises on besides what was read: an index that is there, and what its documents
+/// are like.
+#[derive(Clone)]
+pub(super) struct IndexPremise {
+    pub(super) index: UsableIndex,
+    /// Its number before the documents were looked at.
+    number: u64,
+}
+
 /// One way to find documents by an index: ranges of its entries.
 #[derive(Clone)]
 pub(super) struct IndexAccess {
     pub(super) index: UsableIndex,
+    /// The number of its premise before it was looked at.
+    pub(super) premise: u64,
     /// In the order of the entries.
     pub(super) ranges: Vec<IndexRange>,
     /// How many fields of the index the ranges bound, and whether each range is one value of each.
@@ -59,14 +70,14 @@ struct Prefixes {
 }
 
 /// Returns what each complete index can do for the query, and the names of those that cannot serve
-/// it, with the reason. `None` if no document can match. Those that are never better than a scan
-/// are left out unless `all` is set.
+/// it, with the reason. If no document can match, an error says by which index that is known. Those
+/// that are never better than a scan are left out unless `all` is set.
 pub(super) fn index_accesses(
     stored: &Stored,
     source: &Source<'_>,
     (spec, ask): (&Spec, &Ask),
     all: bool,
-) -> Option<(Vec<IndexAccess>, Vec<Refused>)> {
+) -> Result<(Vec<IndexAccess>, Vec<Refused>), IndexPremise> {
     let (mut accesses, mut refused) = (Vec::new(), Vec::new());
     for index in usable(stored) {
         let Some(definition) = index.definition() else { continue };
@@ -74,32 +85,30 @@ pub(super) fn index_accesses(
             refused.push((definition.name.clone(), reason));
             continue;
         }
-        source.rest_on(&index);
-        let is_certain = source.has_no_own_writes();
-        let known = Known { index: &index, definition, is_certain };
-        let access = access(&known, spec, ask)?;
+        let (premise, is_certain) = (index.premise_now(), source.has_no_own_writes());
+        let known = Known { index: &index, definition, premise, is_certain };
+        let Some(access) = access(&known, spec, ask) else {
+            return Err(IndexPremise { index, number: premise });
+        };
         if all || access.may_pay(definition, ask) {
             accesses.push(access);
         }
     }
-    Some((accesses, refused))
+    Ok((accesses, refused))
 }
 
-/// Returns the complete indexes that have an entry for every document.
+/// Returns the complete indexes that have an entry for every document. Whoever uses one says so by
+/// [`IndexPremise::note`].
 pub(super) fn with_all_documents(
     stored: &Stored,
     source: &Source<'_>,
-) -> impl Iterator<Item = UsableIndex> {
+) -> impl Iterator<Item = IndexPremise> {
     let everything = Filter::everything();
-    usable(stored).into_iter().filter(move |index| {
+    let serving = usable(stored).into_iter().filter(move |index| {
         let definition = index.definition();
-        let serves =
-            definition.is_some_and(|it| check_serves(index, it, source, &everything).is_ok());
-        if serves {
-            source.rest_on(index);
-        }
-        serves
-    })
+        definition.is_some_and(|it| check_serves(index, it, source, &everything).is_ok())
+    });
+    serving.map(|index| IndexPremise { number: index.premise_now(), index })
 }
 
 /// Refuses an index that does not have all documents that may match.
@@ -175,6 +184,7 @@ fn access(known: &Known<'_>, spec: &Spec, ask: &Ask) -> Option<IndexAccess> {
     let cover = cover(known, spec, ask, Given { is_exact, is_key_ordered, has_order });
     Some(IndexAccess {
         index: (*index).clone(),
+        premise: known.premise,
         may_repeat: is_multi && !is_key_ordered,
         is_key_ordered,
         ranges,
@@ -276,7 +286,25 @@ impl Prefixes {
     }
 }
 
+impl IndexPremise {
+    /// Notes that what was read of `source` premises on it.
+    pub(super) fn note(&self, source: &Source<'_>) {
+        source.rest_on(&self.index, self.number);
+    }
+}
+
 impl IndexAccess {
+    /// Notes that what was read of `source` premises on the index.
+    pub(super) fn note_use(&self, source: &Source<'_>) {
+        source.rest_on(&self.index, self.premise);
+    }
+
+    /// Notes that all of its entries were read, by a probe, and are used.
+    pub(super) fn note_read(&self, source: &Source<'_>) {
+        self.note_use(source);
+        self.ranges.iter().for_each(|range| source.note_range(&self.index, range));
+    }
+
     /// The name of the index.
     pub(super) fn name(&self) -> &str {
         self.index.definition().map_or("", |definition| &definition.name)
@@ -336,6 +364,7 @@ impl IndexAccess {
         match source {
             Source::Snapshot(snapshot) => Reader::Snapshot(snapshot),
             Source::Transaction(transaction) => Reader::Transaction(transaction),
+            Source::Probe(transaction) => Reader::Probe(transaction),
         }
     }
 }

@@ -20,6 +20,8 @@ pub(super) struct Entries<'t> {
     /// The ranges that are still to be read.
     left: Range<usize>,
     scan: Option<Box<IndexScan<'t>>>,
+    /// A transaction has noted what it rests on.
+    is_noted: bool,
     read: u64,
 }
 
@@ -28,27 +30,41 @@ impl<'t> Entries<'t> {
         let is_reverse = order == Order::Reverse;
         let left = 0..access.ranges.len();
         let (access, source) = (Arc::clone(access), source.clone());
-        Self { access, source, is_reverse, left, scan: None, read: 0 }
+        Self { access, source, is_reverse, left, scan: None, is_noted: false, read: 0 }
     }
 
     /// Moves to the next entry. Returns false at the end.
     pub(super) fn advance(&mut self) -> Result<bool> {
         loop {
-            if let Some(scan) = &mut self.scan
-                && scan.advance()?
-            {
-                self.read += 1;
-                return Ok(true);
+            if let Some(scan) = &mut self.scan {
+                let has_next = scan.advance()?;
+                if !self.is_noted {
+                    self.note_use();
+                }
+                if has_next {
+                    self.read += 1;
+                    return Ok(true);
+                }
             }
             let next = if self.is_reverse { self.left.next_back() } else { self.left.next() };
             let Some(next) = next else {
                 self.scan = None;
+                self.note_use();
                 return Ok(false);
             };
             let reader = IndexAccess::reader(&self.source);
             let range = &self.access.ranges[next];
             let scan = self.access.index.scan(reader, range, self.is_reverse)?;
             self.scan = Some(Box::new(scan));
+        }
+    }
+
+    /// Notes what was used, once something was: if the index is gone before that, another plan is
+    /// made.
+    #[cold]
+    fn note_use(&mut self) {
+        if !std::mem::replace(&mut self.is_noted, true) {
+            self.access.note_use(&self.source);
         }
     }
 

@@ -8,6 +8,8 @@ use flagstone_doc::Arrays;
 pub(super) struct Known<'a> {
     pub(super) index: &'a UsableIndex,
     pub(super) definition: &'a Definition,
+    /// The number of what plans rest on, before any of it was looked at.
+    pub(super) premise: u64,
     /// Own writes of a transaction may have arrays and long values that the index has not noted.
     pub(super) is_certain: bool,
 }

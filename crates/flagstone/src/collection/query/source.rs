@@ -1,7 +1,7 @@
 //! What a query reads: a snapshot, or a transaction.
 
 use crate::collection::Stored;
-use crate::collection::index::UsableIndex;
+use crate::collection::index::{IndexRange, UsableIndex};
 use flagstone_base::key::KeyRange;
 use flagstone_base::{Result, SeqNo, Slice};
 use flagstone_engine::{Scan, Snapshot, Transaction, TransactionScan};
@@ -21,6 +21,8 @@ pub(crate) enum Reads<'t> {
 pub(super) enum Source<'t> {
     Snapshot(Snapshot),
     Transaction(&'t Transaction),
+    /// Where plans of the transaction are compared. That is no read of it.
+    Probe(&'t Transaction),
 }
 
 impl<'t> Reads<'t> {
@@ -34,6 +36,14 @@ impl<'t> Reads<'t> {
 }
 
 impl<'t> Source<'t> {
+    /// The same, to compare plans. What is used of that must be noted.
+    pub(super) fn probing(&self) -> Self {
+        match self {
+            Self::Snapshot(snapshot) => Self::Snapshot(snapshot.clone()),
+            Self::Transaction(transaction) | Self::Probe(transaction) => Self::Probe(transaction),
+        }
+    }
+
     /// Scans the documents of ranges of stored keys, one range after another.
     pub(super) fn scan(
         &self,
@@ -66,6 +76,9 @@ impl<'t> Source<'t> {
             Self::Transaction(transaction) => {
                 OneScan::Transaction(Box::new(transaction.scan(stored.bytes(), range)?))
             }
+            Self::Probe(transaction) => {
+                OneScan::Transaction(Box::new(transaction.probe(stored.bytes(), range)?))
+            }
         })
     }
 
@@ -73,7 +86,9 @@ impl<'t> Source<'t> {
     pub(super) fn get(&self, stored: &Stored, key: &[u8]) -> Result<Option<Slice>> {
         match self {
             Self::Snapshot(snapshot) => snapshot.get(stored.bytes(), key),
-            Self::Transaction(transaction) => transaction.get(stored.bytes(), key),
+            Self::Transaction(transaction) | Self::Probe(transaction) => {
+                transaction.get(stored.bytes(), key)
+            }
         }
     }
 
@@ -81,7 +96,7 @@ impl<'t> Source<'t> {
     pub(super) fn seqno(&self) -> SeqNo {
         match self {
             Self::Snapshot(snapshot) => snapshot.seqno(),
-            Self::Transaction(transaction) => transaction.seqno(),
+            Self::Transaction(transaction) | Self::Probe(transaction) => transaction.seqno(),
         }
     }
 
@@ -89,15 +104,22 @@ impl<'t> Source<'t> {
     pub(super) fn has_no_own_writes(&self) -> bool {
         match self {
             Self::Snapshot(_) => true,
-            Self::Transaction(transaction) => transaction.is_empty(),
+            Self::Transaction(transaction) | Self::Probe(transaction) => transaction.is_empty(),
         }
     }
 
-    /// Notes that the plan rests on `index`: that it is there, and on what its documents are like.
-    /// Must be called before that is looked at.
-    pub(super) fn rest_on(&self, index: &UsableIndex) {
+    /// Notes that what was read rests on `index`: that it is there, and on what its documents are
+    /// like, whose number was `then` before that was looked at.
+    pub(super) fn rest_on(&self, index: &UsableIndex, then: u64) {
         if let (Self::Transaction(transaction), Some(premise)) = (self, index.premise()) {
-            transaction.note_premise(index.core(), premise);
+            transaction.note_premise(index.core(), (premise, then));
+        }
+    }
+
+    /// Notes that entries of `index` were read, by a probe.
+    pub(super) fn note_range(&self, index: &UsableIndex, range: &IndexRange) {
+        if let Self::Transaction(transaction) = self {
+            transaction.note_range(index.core(), range.keys());
         }
     }
 
@@ -105,7 +127,7 @@ impl<'t> Source<'t> {
     pub(super) fn history(&self, stored: &Stored) -> u64 {
         let version = match self {
             Self::Snapshot(snapshot) => snapshot.version(),
-            Self::Transaction(_) => stored.bytes().snapshot().version(),
+            Self::Transaction(_) | Self::Probe(_) => stored.bytes().snapshot().version(),
         };
         version.history()
     }

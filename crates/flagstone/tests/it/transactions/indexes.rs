@@ -194,6 +194,75 @@ fn an_index_that_comes_or_that_no_query_has_asked_conflicts_with_no_reader() {
     }
 }
 
+/// The entries that were counted to compare plans are read, if the plan is the one of their index.
+#[test]
+fn a_document_that_comes_among_those_that_were_read_by_an_index_is_a_conflict() {
+    for (at, read) in READS.iter().enumerate() {
+        let session = open(&World::new(1), &small());
+        let c = three(&session);
+        let other = session.db.keyspace("other").unwrap();
+        let mut tx = serializable(&session.db);
+        assert_eq!(read(&tx, &c), 3, "read {at}");
+        c.put_json("phantom", r#"{"g":1,"n":1}"#).unwrap();
+        tx.put(&other, "there are", "3").unwrap();
+        assert_conflict(tx, &format!("read {at}"));
+    }
+}
+
+/// Every index that was compared counted as read, with the entries that were counted for that. So
+/// documents elsewhere, its first array, and its drop refused commits that had not used it.
+#[test]
+fn an_index_that_was_compared_and_not_chosen_conflicts_with_no_reader() {
+    type Meanwhile = fn(&Collection);
+    let meanwhile: [Meanwhile; 4] = [
+        |c| c.put_json("more", r#"{"g":2,"h":5}"#).unwrap(),
+        |c| c.put_json("array", r#"{"g":2,"h":[5,6]}"#).unwrap(),
+        |c| assert!(c.drop_index("h").unwrap()),
+        |c| {
+            assert!(c.drop_index("h").unwrap());
+            c.put_json("more", r#"{"g":2,"h":5}"#).unwrap();
+        },
+    ];
+    for (at, meanwhile) in meanwhile.iter().enumerate() {
+        for hint in [None, Some(Hint::index("g"))] {
+            let session = open(&World::new(1), &small());
+            let c = three(&session);
+            for n in 3..60 {
+                c.put_json(n, r#"{"g":2,"h":5}"#).unwrap();
+            }
+            c.put_json("both", r#"{"g":1,"h":5}"#).unwrap();
+            c.create_index("h", Index::on("h")).unwrap();
+            let other = session.db.keyspace("other").unwrap();
+            let mut tx = serializable(&session.db);
+            let find = tx.find(&c, r#"{"g":1,"h":5}"#);
+            let find = hint.iter().fold(find, |find, hint| find.hint(hint.clone()));
+            assert!(find.explain().unwrap().plans[0].access.contains("\"g\""));
+            assert_eq!(found(find), 1);
+            meanwhile(&c);
+            tx.put(&other, "there is", "1").unwrap();
+            let committed = tx.commit();
+            assert!(committed.is_ok(), "change {at}: {committed:?}");
+        }
+    }
+}
+
+/// It reads no document.
+#[test]
+fn explain_is_no_read_of_a_transaction() {
+    for filter in [r#"{"g":1}"#, r#"{"g":{"$gt":5,"$lt":2}}"#, r#"{"g":{"$gte":0}}"#, "{}"] {
+        let session = open(&World::new(1), &small());
+        let c = three(&session);
+        let other = session.db.keyspace("other").unwrap();
+        let mut tx = serializable(&session.db);
+        tx.find(&c, filter).explain().unwrap();
+        c.put_json("array", r#"{"g":[0,9]}"#).unwrap();
+        c.put_json("more", r#"{"g":1}"#).unwrap();
+        c.drop_index("g").unwrap();
+        tx.put(&other, "nothing", "read").unwrap();
+        tx.commit().unwrap();
+    }
+}
+
 /// 500 documents with a number, and an index of it.
 fn numbers(session: &Session, index: Index) -> Collection {
     let c = session.db.collection("c").unwrap();

@@ -44,6 +44,7 @@ impl Find<'_> {
         if let Some(token) = &self.spec.after {
             token.check(self.spec.hash(&self.stored), source.history(&self.stored))?;
         }
+        let source = source.probing();
         let chooser = Chooser::new(&self.stored, &source, &self.spec, ask);
         let choice = chooser.explaining().choose()?;
         let sorts = self.spec.sort.is_some() && !choice.has_order();

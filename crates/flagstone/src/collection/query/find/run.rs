@@ -280,7 +280,7 @@ const _: fn() = || {
 mod tests {
     use super::*;
     use crate::collection::query::plan::PLANS_MAX;
-    use crate::{Database, Index, doc};
+    use crate::{Database, Index, Isolation, TransactionOptions, doc};
     use flagstone_base::ErrorKind;
     use std::cell::Cell;
 
@@ -316,6 +316,38 @@ mod tests {
         });
         assert_eq!((count.unwrap(), runs.get()), (150, 2));
         assert_eq!(first.get(), Some(ErrorKind::InvalidInput));
+    }
+
+    /// The index of the plan that failed was among what the transaction had read, so the drop
+    /// refused its commit.
+    #[test]
+    fn a_plan_that_failed_is_no_read_of_a_transaction() {
+        let dir = tempfile::tempdir().unwrap();
+        let db = Database::open(dir.path()).unwrap();
+        let collection = db.collection("documents").unwrap();
+        for key in 0..300 {
+            collection.put_value(key, &doc!({ "n": (key % 2) })).unwrap();
+        }
+        collection.create_index("n", Index::on("n")).unwrap();
+        let other = db.keyspace("other").unwrap();
+        let options = TransactionOptions::new().isolation(Isolation::Serializable);
+        let mut tx = db.begin_with(options).unwrap();
+        let (find, runs) = (tx.find(&collection, r#"{"n":1}"#), Cell::new(0));
+        let count = find.planned(|| {
+            runs.set(runs.get() + 1);
+            let mut rows = find.rows(Wanted::Key)?;
+            if runs.get() == 1 {
+                collection.drop_index("n").unwrap();
+            }
+            let mut count = 0;
+            while rows.advance()? {
+                count += 1;
+            }
+            Ok(count)
+        });
+        assert_eq!((count.unwrap(), runs.get()), (150, 2));
+        tx.put(&other, "there are", "150").unwrap();
+        tx.commit().unwrap();
     }
 
     #[test]

@@ -148,12 +148,13 @@ impl<'t> Find<'t> {
             if !source.has_no_own_writes() {
                 return Ok(None);
             }
-            for index in access::with_all_documents(&self.stored, &source) {
-                let fields = index.definition().map(|definition| &definition.fields);
+            for premise in access::with_all_documents(&self.stored, &source) {
+                let fields = premise.index.definition().map(|definition| &definition.fields);
                 let first = fields.and_then(|fields| fields.first());
                 if first.is_some_and(|first| first.path == *path)
-                    && let Some(found) = index.extremes(IndexAccess::reader(&source))?
+                    && let Some(found) = premise.index.extremes(IndexAccess::reader(&source))?
                 {
+                    premise.note(&source);
                     return Ok(Some(found));
                 }
             }

@@ -9,7 +9,7 @@ use super::planner::{Choice, Chosen, Plan, Planner};
 use super::several::{intersection, union};
 use crate::collection::Stored;
 use crate::collection::index::usable;
-use crate::collection::query::access::{IndexAccess, Refused, index_accesses};
+use crate::collection::query::access::{IndexAccess, IndexPremise, Refused, index_accesses};
 use crate::collection::query::ask::{Ask, Need};
 use crate::collection::query::explain::PlanInfo;
 use crate::collection::query::key_access::KeyAccess;
@@ -48,7 +48,7 @@ impl<'a, 't> Chooser<'a, 't> {
         self
     }
 
-    /// Chooses a plan.
+    /// Chooses a plan. `source` is one to probe: what the plan premises on is noted when it is run.
     ///
     /// # Errors
     /// InvalidInput for a hint that names no index, or one that lacks documents which may match;
@@ -58,12 +58,16 @@ impl<'a, 't> Chooser<'a, 't> {
         // A user who asks sees also what cannot pay.
         let all = self.0.explains || spec.hint.is_some();
         let found = match spec.filter.is_nothing() {
-            true => None,
-            false => index_accesses(stored, source, (spec, ask), all),
+            true => Err(None),
+            false => index_accesses(stored, source, (spec, ask), all).map_err(Some),
         };
-        let (Some((accesses, refused)), Some(keys)) = (found, KeyAccess::of(&spec.filter)) else {
-            self.check_name()?;
-            return Ok(nothing(self.weight(0)));
+        let (accesses, refused, keys) = match (found, KeyAccess::of(&spec.filter)) {
+            (Ok((accesses, refused)), Some(keys)) => (accesses, refused, keys),
+            (found, keys) => {
+                self.check_name()?;
+                let premise = keys.and_then(|_| found.err().flatten());
+                return Ok(nothing(self.weight(0), premise));
+            }
         };
         self.check_hint(&accesses, &refused)?;
         let ranges: usize = accesses.iter().map(|access| access.ranges.len()).sum();
@@ -91,7 +95,7 @@ impl<'a, 't> Chooser<'a, 't> {
             ));
         }
         let infos = self.infos(&plans, refused);
-        let chosen = plans.into_iter().next().map_or(Chosen::Nothing, |plan| plan.chosen);
+        let chosen = plans.into_iter().next().map_or(Chosen::Nothing(None), |plan| plan.chosen);
         Ok(Choice { chosen, plans: infos, work })
     }
 
@@ -243,9 +247,9 @@ impl<'a, 't> Chooser<'a, 't> {
     }
 }
 
-/// The plan of a filter that no document can match.
-fn nothing(work: u64) -> Choice {
+/// The plan of a filter that no document can match, as `premise` tells if the filter does not.
+fn nothing(work: u64, premise: Option<IndexPremise>) -> Choice {
     let notes = vec!["no document can match the filter".to_owned()];
     let info = PlanInfo { access: "nothing".to_owned(), notes, rows: 0, cost: 0 };
-    Choice { chosen: Chosen::Nothing, plans: vec![info], work }
+    Choice { chosen: Chosen::Nothing(premise), plans: vec![info], work }
 }

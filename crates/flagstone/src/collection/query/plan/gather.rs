@@ -35,6 +35,7 @@ impl<'t> Gather<'_, 't> {
         share: usize,
     ) -> Result<Keys<'t>> {
         if let Some(keys) = known {
+            access.note_read(self.source);
             let read = keys.len() as u64;
             return Ok(Keys::Known(keys.sorted(), read));
         }
@@ -51,7 +52,13 @@ impl<'t> Gather<'_, 't> {
 
     /// The keys of several plans, ascending and each once.
     pub(super) fn several(&self, several: Several) -> Result<Keys<'t>> {
+        several.premises.iter().for_each(|premise| premise.note(self.source));
         let mut parts = several.parts;
+        for part in &parts {
+            if let (true, Part::Index { access, known: Some(_) }) = (several.is_union, part) {
+                access.note_read(self.source);
+            }
+        }
         if several.is_union {
             return self.union(parts);
         }

@@ -1,7 +1,7 @@
 //! What a plan is chosen for, and what plans are.
 
 use crate::collection::Stored;
-use crate::collection::query::access::IndexAccess;
+use crate::collection::query::access::{IndexAccess, IndexPremise};
 use crate::collection::query::ask::{Ask, Wanted};
 use crate::collection::query::explain::PlanInfo;
 use crate::collection::query::key_access::KeyAccess;
@@ -35,6 +35,8 @@ pub(super) struct Several {
     pub(super) parts: Vec<Part>,
     /// The documents of the keys are just those that match.
     pub(super) is_exact: bool,
+    /// What says that alternatives find nothing.
+    pub(super) premises: Vec<IndexPremise>,
 }
 
 /// A plan whose keys are gathered.
@@ -57,8 +59,8 @@ pub(in crate::collection::query) struct Choice {
 }
 
 pub(super) enum Chosen {
-    /// No document can match.
-    Nothing,
+    /// No document can match: by the filter alone, or by what is known of an index.
+    Nothing(Option<IndexPremise>),
     /// Documents by their keys, or all.
     Keys(KeyAccess),
     Index {
@@ -81,7 +83,7 @@ pub(super) struct Plan {
 impl Choice {
     /// Returns whether the plan has the order of the sort.
     pub(in crate::collection::query) const fn has_order(&self) -> bool {
-        matches!(self.chosen, Chosen::Nothing | Chosen::Index { has_order: true, .. })
+        matches!(self.chosen, Chosen::Nothing(_) | Chosen::Index { has_order: true, .. })
     }
 }
 

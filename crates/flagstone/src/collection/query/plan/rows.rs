@@ -37,7 +37,7 @@ pub(in crate::collection::query) fn rows<'t>(
     if let Some(token) = &spec.after {
         token.check(spec.hash(stored), source.history(stored))?;
     }
-    let Choice { chosen, .. } = Chooser::new(stored, source, spec, &ask).choose()?;
+    let Choice { chosen, .. } = Chooser::new(stored, &source.probing(), spec, &ask).choose()?;
     found(stored, source, (spec, &ask), chosen)
 }
 
@@ -52,7 +52,7 @@ pub(in crate::collection::query) fn parts(
     (spec, ask): (&Spec, &Ask),
     most: usize,
 ) -> Result<Vec<Part>> {
-    let Choice { chosen, .. } = Chooser::new(stored, source, spec, ask).choose()?;
+    let Choice { chosen, .. } = Chooser::new(stored, &source.probing(), spec, ask).choose()?;
     Ok(chosen.into_parts(stored, most).into_iter().map(Part).collect())
 }
 
@@ -85,7 +85,10 @@ fn found<'t>(
     };
     let gather = Gather { stored, source, memory: spec.memory(stored) };
     match chosen {
-        Chosen::Nothing => Ok(Found { rows: Rows::nothing(stored), is_sorted: true, order: None }),
+        Chosen::Nothing(premise) => {
+            premise.iter().for_each(|premise| premise.note(source));
+            Ok(Found { rows: Rows::nothing(stored), is_sorted: true, order: None })
+        }
         Chosen::Keys(KeyAccess::Points(points)) => {
             let fetch = Fetch::new(source, Keys::Known(points.into(), 0), true, true);
             let rows = Rows::fetch(stored, fetch, matcher(&spec.filter)?);
@@ -147,6 +150,7 @@ fn in_order<'t>(
 ) -> Keys<'t> {
     match known {
         Some(keys) => {
+            access.note_read(source);
             let read = keys.len() as u64;
             Keys::Known(keys, read)
         }

@@ -55,7 +55,7 @@ fn united(
     mut choose: impl FnMut(Planner<'_, '_>) -> Result<Option<Choice>>,
 ) -> Result<Option<Plan>> {
     let (mut parts, mut notes, mut is_exact) = (Vec::new(), Vec::new(), true);
-    let (mut entries, mut rows) = (0, 0_u64);
+    let (mut entries, mut rows, mut premises) = (0, 0_u64, Vec::new());
     for filter in alternatives {
         let spec = Spec::new(filter);
         let ask = Ask::new(Need::Any, Wanted::Key);
@@ -66,7 +66,7 @@ fn united(
         notes.push(planner.text(|| format!("{} (rows ~{})", info.access, info.rows)));
         rows += info.rows;
         match choice.chosen {
-            Chosen::Nothing => {}
+            Chosen::Nothing(premise) => premises.extend(premise),
             Chosen::Keys(KeyAccess::Points(points)) => {
                 is_exact = false;
                 parts.push(Part::Points(points));
@@ -81,7 +81,7 @@ fn united(
         }
     }
     let rows = rows.min(planner.documents);
-    let several = Several { is_union: true, parts, is_exact };
+    let several = Several { is_union: true, parts, is_exact, premises };
     Ok(Some(plan(planner, several, notes, (entries, rows))))
 }
 
@@ -120,7 +120,7 @@ pub(super) fn intersection(planner: &Planner<'_, '_>, candidates: &[Candidate]) 
     let part =
         |one: &Candidate| Part::Index { access: Arc::clone(&one.access), known: one.known.clone() };
     let parts = vec![part(first), part(second)];
-    let several = Several { is_union: false, parts, is_exact };
+    let several = Several { is_union: false, parts, is_exact, premises: Vec::new() };
     let entries = first.entries + second.entries;
     Some(plan(planner, several, notes.into(), (entries, rows.min(first.entries))))
 }
