@@ -309,6 +309,24 @@ impl Changes {
         }
     }
 
+    /// Refuses unique values that the document of `key` in `owner` gets as it goes from `old` to
+    /// `new`, if other documents have them. They are locked.
+    ///
+    /// # Errors
+    /// Duplicate; errors of reading.
+    pub(super) fn check_values(
+        held: &HeldBatch<'_>,
+        owner: &Arc<KeyspaceCore>,
+        key: &[u8],
+        (old, new): (StoredPut, &[u8]),
+    ) -> Result<()> {
+        let mut changes = Self::default();
+        // Without an expiry only entries that differ change.
+        let old = StoredPut { expiry: None, ..old };
+        changes.add(owner, key, &old, Some((new, None)))?;
+        unique::check(held, &mut changes.list, Vec::new())
+    }
+
     /// What is locked besides the keys that are written: unique values, and, where documents that
     /// have them may expire, the keys of documents.
     fn locked(&self) -> Vec<(Arc<KeyspaceCore>, Vec<u8>)> {

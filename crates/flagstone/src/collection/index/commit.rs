@@ -128,8 +128,10 @@ pub(in crate::collection) fn rewrite(
             }
             _ => (Kind::Delete.into(), None),
         };
-        change(held, core, key, new)?;
-        held.push(core, effect, key, &bytes)?;
+        // What has expired by now needs no write, but the write was one.
+        if change(held, core, key, new)? {
+            held.push(core, effect, key, &bytes)?;
+        }
         Ok(true)
     })?;
     ticket.map_or(Ok(()), |ticket| ticket.wait())?;
@@ -137,15 +139,33 @@ pub(in crate::collection) fn rewrite(
 }
 
 /// Adds the changes of the indexes when the document of `key`, which is locked, becomes `new`.
+/// Returns false if it need not be written: it has expired since it was read, and a document that
+/// has got one of its values has removed it.
 fn change(
     held: &mut HeldBatch<'_>,
     core: &Arc<KeyspaceCore>,
     key: &[u8],
     new: Option<Stated<'_>>,
-) -> Result<()> {
-    Changes::commit(held, &mut |changes, held| {
-        changes.add(core, key, &held.get_stored(core, key)?, new)
-    })
+) -> Result<bool> {
+    let mut first = None;
+    let changed = Changes::commit(held, &mut |changes, held| {
+        let old = held.get_stored(core, key)?;
+        changes.add(core, key, &old, new)?;
+        first.get_or_insert(old);
+        Ok(())
+    });
+    let error = match changed {
+        Ok(()) => return Ok(true),
+        Err(error) => error,
+    };
+    let has_expired = |(_, expiry): &Stated<'_>| expiry.is_some_and(|at| at <= held.moment());
+    match (first, new.filter(has_expired)) {
+        (Some(old), Some((new, _))) if error.kind() == ErrorKind::Duplicate => {
+            // Values that it did not have before are refused nevertheless.
+            Changes::check_values(held, core, key, (old, new)).map(|()| false)
+        }
+        _ => Err(error),
+    }
 }
 
 /// Adds a write to `batch`, with the expiry that the date in its document says, if a date decides.
@@ -184,8 +204,10 @@ pub(super) fn apply_dates(stored: &Stored) -> Result<()> {
             if expiry == old || (has_expired && end(expiry) > end(old)) {
                 return Ok(());
             }
-            change(held, core, key, Some((&bytes, expiry)))?;
-            held.push(core, Effect::put(expiry), key, &bytes)
+            match change(held, core, key, Some((&bytes, expiry)))? {
+                true => held.push(core, Effect::put(expiry), key, &bytes),
+                false => Ok(()),
+            }
         })?;
         ticket.map_or(Ok(()), |ticket| ticket.wait())?;
     }

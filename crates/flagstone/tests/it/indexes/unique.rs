@@ -307,6 +307,40 @@ fn a_renewed_document_is_not_removed_for_one_that_takes_its_value() {
     db.close().unwrap();
 }
 
+/// A document that expired while it was updated, and whose value another one took then, could not
+/// be updated as it had the value of that.
+#[test]
+fn an_update_of_a_document_that_expires_meanwhile_is_no_duplicate_of_its_successor() {
+    const DAY: Duration = Duration::from_secs(86_400);
+    for (set, value, is_refused) in [("n", 1, false), ("email", 2, false), ("email", 3, true)] {
+        let world = World::new(1);
+        world.clock.set_wall(100 * DAY);
+        let session = open(&world, &small());
+        let users = users(&session.db);
+        let options = EntryOptions::new().expires(session.db.now().after(DAY));
+        users.put_json_with("session", r#"{"email":1,"n":0}"#, options).unwrap();
+        users.put_json("third", r#"{"email":3}"#).unwrap();
+        let updated = users.update("session", |document| {
+            world.clock.set_wall(102 * DAY);
+            std::thread::scope(|scope| {
+                let taken = scope.spawn(|| users.put_json("other", r#"{"email":1}"#));
+                taken.join().unwrap().unwrap();
+            });
+            document.set(set, value)
+        });
+        match updated {
+            Ok(is_there) => assert!(is_there && !is_refused, "{set} to {value}"),
+            Err(error) => {
+                assert!(error.kind() == ErrorKind::Duplicate && is_refused, "{error}");
+            }
+        }
+        assert!(users.get("session").unwrap().is_none());
+        assert_eq!(users.get("other").unwrap().unwrap().int("email"), Some(1));
+        assert_eq!(users.count().unwrap(), 2);
+        users.verify_indexes().unwrap();
+    }
+}
+
 /// Each round of the build met a value that had just been given and taken back, and began again: it
 /// ended when the writer did.
 #[test]
