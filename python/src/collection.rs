@@ -27,7 +27,7 @@ use std::sync::Arc;
 
 /// A named, ordered map of keys to documents, with indexes and queries: a `MutableMapping`.
 ///
-/// A key is any value but a map, such as text or an `int`. A document is mostly a dict, and may be
+/// A key is any value, such as text or an `int`. A document is mostly a dict, and may be
 /// any value; an unsupported value raises a `TypeError` that names its path. Documents come
 /// back lazily, see `Document`; numbers come back exactly.
 ///
@@ -465,10 +465,10 @@ impl Collection {
     }
 
     /// Adds a document: `insert(document)` under a new key, or `insert(key, document)`, which
-    /// raises `Duplicate` if the key has a document. Returns the key. A new key is a `UUID` of
-    /// version 7, which begins with the time: such documents are in the order in which a process
-    /// has added them. `expires` as in `put`. In a batch it is the commit that raises, a
-    /// `Conflict`.
+    /// raises `Duplicate` if the key has a document. Returns the key. A new key is the text of a
+    /// UUID of version 7, which begins with the time, as `load` makes them with `key="auto"`: such
+    /// documents are in the order in which a process has added them. `expires` as in `put`. In a
+    /// batch it is the commit that raises, a `Conflict`.
     ///
     ///     >>> c = db.collection("c")
     ///     >>> first, second = c.insert({"n": 1}), c.insert({"n": 2})
@@ -488,7 +488,7 @@ impl Collection {
         expires: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let (key, document) = match document.len() {
-            0 => (Value::Uuid(crate::ids::new()), key.clone()),
+            0 => (Value::from(flagstone_load::new_key()), key.clone()),
             1 => (key_of(key)?, document.get_item(0)?),
             more => {
                 let text = format!("insert: expected a key and a document, found {more} more");

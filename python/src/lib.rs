@@ -20,7 +20,6 @@ mod opened;
 mod ahead;
 mod arg;
 mod bytes;
-mod ids;
 mod models;
 mod options;
 mod stats;

@@ -52,7 +52,12 @@ pub(crate) fn run<'py>(
             return Err(invalid(py, text));
         }
     };
-    let paths: Vec<PathBuf> = match arg::items(files) {
+    if let Some(log) = wanted.window_log.filter(|log| !(10..=31).contains(log)) {
+        return Err(invalid(py, format!("window_log: expected 10 to 31, found {log}")));
+    }
+    // The lines of an open file are no paths.
+    let given = if files.hasattr("read")? { None } else { arg::items(files) };
+    let paths: Vec<PathBuf> = match given {
         Some(files) => {
             files.iter().map(|file| PathBuf::of("files", file)).collect::<PyResult<_>>()?
         }
