@@ -41,6 +41,8 @@ mod through;
 mod rows;
 mod scan;
 
+mod handle;
+
 mod changes;
 mod incoming;
 mod json_text;
@@ -51,6 +53,7 @@ mod outgoing;
 mod arrow;
 mod collection;
 mod find;
+mod indexes;
 mod keyspace;
 
 mod groups;
