@@ -4,22 +4,18 @@ use crate::access::Documents;
 use crate::arg;
 use crate::arrow::ArrowSource;
 use crate::changes::{Asked, Changes, Timeout};
-use crate::decode::{self, Decimals};
-use crate::document::Document;
-use crate::edits::Edited;
-use crate::error::invalid;
+use crate::decode::Decimals;
 use crate::find::Find;
-use crate::fork::OfProcess;
-use crate::keys::{Range, key_of, missing, text_range};
+use crate::handle::Handle;
+use crate::keys::{Range, key_of, missing};
 use crate::opened::Opened;
 use crate::rows::Rows;
 use crate::scan::Part;
-use crate::selection::{Selected, Selection};
 use crate::signals::Interrupt;
 use crate::through::Through;
-use crate::{json_text, load, load_arrow, models, options, time, update, value, views};
-use flagstone::{Index, Result, TryGet, Value};
-use pyo3::exceptions::{PyKeyError, PyTypeError};
+use crate::{indexes, json_text, load, load_arrow, time, update, value, views};
+use flagstone::Value;
+use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyDict, PyString, PyTuple};
 use std::ops::Bound as End;
@@ -27,7 +23,7 @@ use std::sync::Arc;
 
 /// A named, ordered map of keys to documents, with indexes and queries: a `MutableMapping`.
 ///
-/// A key is any value but a map, such as text or an `int`. A document is mostly a dict, and may be
+/// A key is any value, such as text or an `int`. A document is mostly a dict, and may be
 /// any value; an unsupported value raises a `TypeError` that names its path. Documents come
 /// back lazily, see `Document`; numbers come back exactly.
 ///
@@ -42,9 +38,7 @@ use std::sync::Arc;
 ///     ['evn2i5p']
 #[pyclass(module = "flagstone._flagstone", frozen, mapping, weakref)]
 pub(crate) struct Collection {
-    opened: Arc<Opened>,
-    documents: OfProcess<Documents>,
-    decimals: Decimals,
+    handle: Handle,
 }
 
 impl Collection {
@@ -54,88 +48,27 @@ impl Collection {
         decimals: Decimals,
     ) -> Self {
         let documents = Documents { collection, through: Through::Live };
-        Self { opened: Arc::clone(opened), documents: OfProcess::new(documents), decimals }
+        Self { handle: Handle::new(opened, documents, decimals) }
     }
 
     /// Returns a handle of the same collection that reads and writes `through` something else.
     pub(crate) fn through(&self, through: Through) -> Self {
-        let documents = Documents { collection: self.documents.collection.clone(), through };
-        Self {
-            opened: Arc::clone(&self.opened),
-            documents: OfProcess::new(documents),
-            decimals: self.decimals,
-        }
+        let Handle { opened, documents, decimals } = &self.handle;
+        let documents = Documents { collection: documents.collection.clone(), through };
+        Self { handle: Handle::new(opened, documents, *decimals) }
     }
 
     pub(crate) fn opened(&self) -> &Arc<Opened> {
-        &self.opened
+        &self.handle.opened
     }
 
-    fn run<T: Send>(
-        &self,
-        py: Python<'_>,
-        work: impl FnOnce(&Documents) -> Result<T> + Send,
-    ) -> PyResult<T> {
-        self.opened.run(py, || work(&self.documents))
+    /// Returns what queries of this handle read.
+    pub(crate) fn documents(&self) -> &Documents {
+        &self.handle.documents
     }
 
-    /// The collection itself, for what neither snapshots nor transactions do.
-    fn run_live<T: Send>(
-        &self,
-        py: Python<'_>,
-        what: &str,
-        work: impl FnOnce(&flagstone::Collection) -> Result<T> + Send,
-    ) -> PyResult<T> {
-        self.opened.run(py, || {
-            self.documents.through.live(what)?;
-            work(&self.documents.collection)
-        })
-    }
-
-    fn look_up(&self, py: Python<'_>, key: &Value) -> PyResult<Option<flagstone::Document>> {
-        match self.opened.run_attached(py, || self.documents.try_get(key))? {
-            TryGet::Found(document) => Ok(Some(document)),
-            TryGet::Absent => Ok(None),
-            TryGet::WouldRead => self.run(py, |documents| documents.get(key)),
-        }
-    }
-
-    fn scan(&self, py: Python<'_>, range: Range, part: Part) -> PyResult<Rows> {
-        let Range { start, end, prefix, is_reverse } = range;
-        let range = match prefix {
-            Some(_) if start.is_some() || end.is_some() => {
-                return Err(invalid(py, "expected a prefix, or a start and an end, found both"));
-            }
-            Some(prefix) => text_range(py, prefix)?,
-            None => (
-                start.map_or(End::Unbounded, End::Included),
-                end.map_or(End::Unbounded, End::Excluded),
-            ),
-        };
-        let source = self.run(py, |documents| documents.scan(range, is_reverse, part))?;
-        let rows = Rows::new(&self.opened, source, part, self.decimals);
-        Ok(rows.edited_in(&self.documents))
-    }
-
-    fn put(&self, py: Python<'_>, key: Value, document: &Bound<'_, PyAny>) -> PyResult<()> {
-        let value = value::of_python(document, "$")?;
-        self.run(py, |documents| documents.put(key, &value, flagstone::EntryOptions::new()))
-    }
-}
-
-impl Collection {
-    /// Returns the document of `key`, which a transaction can change.
-    fn handed_out<'py>(
-        &self,
-        py: Python<'py>,
-        key: Value,
-        document: flagstone::Document,
-    ) -> PyResult<Bound<'py, PyAny>> {
-        let Through::Transaction(_) = self.documents.through else {
-            return Document::of(py, document, self.decimals);
-        };
-        let edited = Edited::new(&self.opened, &self.documents, key, document);
-        Document::of_edited(py, edited, self.decimals)
+    pub(crate) const fn decimals(&self) -> Decimals {
+        self.handle.decimals
     }
 }
 
@@ -144,8 +77,8 @@ impl Collection {
     /// The name of the collection.
     #[getter]
     fn name(&self, py: Python<'_>) -> PyResult<String> {
-        self.opened.check(py)?;
-        Ok(self.documents.collection.name())
+        self.handle.opened.check(py)?;
+        Ok(self.handle.documents.collection.name())
     }
 
     fn __getitem__<'py>(
@@ -154,8 +87,8 @@ impl Collection {
         key: &Bound<'py, PyAny>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let value = key_of(key)?;
-        let document = self.look_up(py, &value)?.ok_or_else(|| missing(key))?;
-        self.handed_out(py, value, document)
+        let document = self.handle.look_up(py, &value)?.ok_or_else(|| missing(key))?;
+        self.handle.handed_out(py, value, document)
     }
 
     fn __setitem__(
@@ -164,39 +97,39 @@ impl Collection {
         key: &Bound<'_, PyAny>,
         document: &Bound<'_, PyAny>,
     ) -> PyResult<()> {
-        self.put(py, key_of(key)?, document)
+        self.handle.put(py, key_of(key)?, document)
     }
 
     fn __delitem__(&self, py: Python<'_>, key: &Bound<'_, PyAny>) -> PyResult<()> {
         let value = key_of(key)?;
-        match self.run(py, |documents| documents.remove(value))? {
+        match self.handle.run(py, |documents| documents.remove(value))? {
             true => Ok(()),
             false => Err(missing(key)),
         }
     }
 
     fn __contains__(&self, py: Python<'_>, key: &Bound<'_, PyAny>) -> PyResult<bool> {
-        Ok(self.look_up(py, &key_of(key)?)?.is_some())
+        Ok(self.handle.look_up(py, &key_of(key)?)?.is_some())
     }
 
     /// Counts the documents, which reads all keys; `approximate_len` is much faster.
     fn __len__(&self, py: Python<'_>) -> PyResult<usize> {
-        Ok(self.run(py, Documents::count)?.try_into()?)
+        Ok(self.handle.run(py, Documents::count)?.try_into()?)
     }
 
     fn __bool__(&self, py: Python<'_>) -> PyResult<bool> {
-        self.run(py, |documents| {
+        self.handle.run(py, |documents| {
             let mut keys = documents.scan((End::Unbounded, End::Unbounded), false, Part::Keys)?;
             keys.next().transpose().map(|first| first.is_some())
         })
     }
 
     fn __iter__(&self, py: Python<'_>) -> PyResult<Rows> {
-        self.scan(py, Range::default(), Part::Keys)
+        self.handle.scan(py, Range::default(), Part::Keys)
     }
 
     fn __reversed__(&self, py: Python<'_>) -> PyResult<Rows> {
-        self.scan(py, Range { is_reverse: true, ..Range::default() }, Part::Keys)
+        self.handle.scan(py, Range { is_reverse: true, ..Range::default() }, Part::Keys)
     }
 
     fn __eq__(slf: &Bound<'_, Self>, other: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
@@ -223,27 +156,7 @@ impl Collection {
         #[pyo3(from_py_with = arg::path)] path: Option<&str>,
         r#type: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let default_or_none = || default.clone().unwrap_or_else(|| py.None().into_bound(py));
-        let key = key_of(key)?;
-        let Some(path) = path else {
-            let Some(document) = self.look_up(py, &key)? else { return Ok(default_or_none()) };
-            return match r#type {
-                None => self.handed_out(py, key, document),
-                Some(class) => {
-                    let decoded = decode::view(py, &document.root(), self.decimals)?;
-                    models::build(class, &decoded)
-                }
-            };
-        };
-        let selection = Selection::parse(py, path)?;
-        match self.run(py, |documents| documents.select(&key, &selection))? {
-            // What is not there is no instance of the class.
-            None | Some(Selected::One(None)) => Ok(default_or_none()),
-            Some(selected) => {
-                let selected = selected.into_python(py, self.decimals, default.clone())?;
-                r#type.map_or(Ok(selected.clone()), |class| models::build(class, &selected))
-            }
-        }
+        self.handle.get(py, key, default, path, r#type)
     }
 
     /// Returns the JSON text of the document of `key`, or `None` if there is none: with all numbers
@@ -269,7 +182,7 @@ impl Collection {
         #[pyo3(from_py_with = arg::extended_json)] extended_json: bool,
     ) -> PyResult<Option<Bound<'py, PyString>>> {
         let mode = arg::json_mode(extended_json);
-        json_text::get(py, &self.opened, &self.documents, key, mode)
+        json_text::get(py, &self.handle.opened, &self.handle.documents, key, mode)
     }
 
     /// Sets the document of `key`, as `c[key] = document` does. It expires at `expires`: a
@@ -287,8 +200,8 @@ impl Collection {
         expires: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<()> {
         let (key, document) = (key_of(key)?, value::of_python(document, "$")?);
-        let options = time::entry_options(expires, || self.opened.database.now())?;
-        self.run(py, |documents| documents.put(key, &document, options))
+        let options = time::entry_options(expires, || self.handle.opened.database.now())?;
+        self.handle.run(py, |documents| documents.put(key, &document, options))
     }
 
     /// Sets the document of `key` to the one in JSON text, with all numbers as they are written.
@@ -304,7 +217,7 @@ impl Collection {
     ) -> PyResult<()> {
         let key = key_of(key)?;
         let mode = arg::json_mode(extended_json);
-        self.run(py, |documents| documents.put_json(key, json, mode))
+        self.handle.run(py, |documents| documents.put_json(key, json, mode))
     }
 
     /// Returns when the document of `key` expires: a `datetime` in UTC, or `None`.
@@ -314,14 +227,14 @@ impl Collection {
         key: &Bound<'py, PyAny>,
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
         let key = key_of(key)?;
-        let expiry = self.run_live(py, "expiry", |collection| collection.expiry(key))?;
+        let expiry = self.handle.run_live(py, "expiry", |collection| collection.expiry(key))?;
         expiry.map(|moment| time::datetime_of(py, moment)).transpose()
     }
 
     /// Removes the document of `key` if there is one. Unlike `del c[key]` it does not say whether.
     fn delete(&self, py: Python<'_>, key: &Bound<'_, PyAny>) -> PyResult<()> {
         let key = key_of(key)?;
-        self.run(py, |documents| documents.delete(key))
+        self.handle.run(py, |documents| documents.delete(key))
     }
 
     /// Removes all documents with keys from `start` on and before `end`. Without `start`, from the
@@ -334,7 +247,7 @@ impl Collection {
         end: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<()> {
         let Range { start, end, .. } = Range::of(start, end, None, false)?;
-        self.run_live(py, "delete_range", |collection| {
+        self.handle.run_live(py, "delete_range", |collection| {
             collection.delete_range::<Value>((
                 start.map_or(End::Unbounded, End::Included),
                 end.map_or(End::Unbounded, End::Excluded),
@@ -344,12 +257,12 @@ impl Collection {
 
     /// Removes all documents.
     fn clear(&self, py: Python<'_>) -> PyResult<()> {
-        self.run_live(py, "clear", flagstone::Collection::clear)
+        self.handle.run_live(py, "clear", flagstone::Collection::clear)
     }
 
     /// Returns about how many documents there are, from counters alone.
     fn approximate_len(&self, py: Python<'_>) -> PyResult<u64> {
-        self.run_live(py, "approximate_len", |collection| Ok(collection.approximate_count()))
+        self.handle.run_live(py, "approximate_len", |collection| Ok(collection.approximate_count()))
     }
 
     /// Returns a view of the keys: all of them, those from `start` on and before `end`, or those
@@ -408,31 +321,13 @@ impl Collection {
         key: &Bound<'py, PyAny>,
         default: &Bound<'py, PyTuple>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        views::check_default(default)?;
-        let value = key_of(key)?;
-        let database = &self.opened.database;
-        // What is not there needs no transaction, which would wait for a sync.
-        let found = match self.opened.run_attached(py, || self.documents.try_get(&value))? {
-            TryGet::Absent => None,
-            TryGet::Found(_) | TryGet::WouldRead => {
-                self.run(py, |documents| documents.take(database, &value))?
-            }
-        };
-        match found {
-            Some(document) => Document::of(py, document, self.decimals),
-            None if default.is_empty() => Err(missing(key)),
-            None => default.get_item(0),
-        }
+        self.handle.pop(py, key, default)
     }
 
     /// Removes the first document and returns its key and it; raises `KeyError` if there is none.
     /// Each of several threads gets another one.
     fn popitem<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyAny>)> {
-        let database = &self.opened.database;
-        let first = self.run(py, |documents| documents.take_first(database))?;
-        let none_left = || PyKeyError::new_err("popitem: no document is left");
-        let (key, document) = first.ok_or_else(none_left)?;
-        Ok((decode::key(py, &key, self.decimals)?, Document::of(py, document, self.decimals)?))
+        self.handle.popitem(py)
     }
 
     /// Returns the document of `key`; without one sets it to `default`. Of several threads, all get
@@ -450,25 +345,14 @@ impl Collection {
         key: &Bound<'py, PyAny>,
         default: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let value = key_of(key)?;
-        let found = match self.look_up(py, &value)? {
-            Some(document) => Some(document),
-            None => {
-                let default = value::of_python(default.unwrap_or(&py.None().into_bound(py)), "$")?;
-                let database = &self.opened.database;
-                self.run(py, |documents| documents.get_or_put(database, &value, &default))?
-            }
-        };
-        // The default may have expired already, by an index.
-        let document = found.ok_or_else(|| missing(key))?;
-        self.handed_out(py, value, document)
+        self.handle.setdefault(py, key, default)
     }
 
     /// Adds a document: `insert(document)` under a new key, or `insert(key, document)`, which
-    /// raises `Duplicate` if the key has a document. Returns the key. A new key is a `UUID` of
-    /// version 7, which begins with the time: such documents are in the order in which a process
-    /// has added them. `expires` as in `put`. In a batch it is the commit that raises, a
-    /// `Conflict`.
+    /// raises `Duplicate` if the key has a document. Returns the key. A new key is the text of a
+    /// UUID of version 7, which begins with the time, as `load` makes them with `key="auto"`: such
+    /// documents are in the order in which a process has added them. `expires` as in `put`. In a
+    /// batch it is the commit that raises, a `Conflict`.
     ///
     ///     >>> c = db.collection("c")
     ///     >>> first, second = c.insert({"n": 1}), c.insert({"n": 2})
@@ -487,19 +371,7 @@ impl Collection {
         document: &Bound<'py, PyTuple>,
         expires: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let (key, document) = match document.len() {
-            0 => (Value::Uuid(crate::ids::new()), key.clone()),
-            1 => (key_of(key)?, document.get_item(0)?),
-            more => {
-                let text = format!("insert: expected a key and a document, found {more} more");
-                return Err(PyTypeError::new_err(text));
-            }
-        };
-        let database = &self.opened.database;
-        let options = time::entry_options(expires, || database.now())?;
-        let document = value::of_python(&document, "$")?;
-        self.run(py, |documents| documents.insert(database, key.clone(), &document, options))?;
-        decode::key(py, &key, self.decimals)
+        self.handle.insert(py, key, document, expires)
     }
 
     /// Changes the document of `key`: `update(key, set={"a.b": 1}, inc={"n": 1}, unset=["c"])`.
@@ -538,10 +410,10 @@ impl Collection {
             return Err(PyTypeError::new_err(text));
         }
         let Some(changes) = changes.filter(|changes| update::has_changes(Some(*changes))) else {
-            return self.update_all(py, key).map(|()| None);
+            return self.handle.update_all(py, key).map(|()| None);
         };
         let (key, patch) = (key_of(key)?, update::patch(py, changes)?);
-        self.run(py, |documents| documents.patch(key, &patch))
+        self.handle.run(py, |documents| documents.patch(key, &patch))
     }
 
     /// Creates the index `name` on fields, and returns when it is complete: `"$.author"`,
@@ -571,30 +443,10 @@ impl Collection {
         only: Option<&Bound<'_, PyAny>>,
         expire_after: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<()> {
-        let fields = fields.iter().map(|field| {
-            field.extract().map_err(|_other| arg::expected("fields", "paths as text", &field))
-        });
-        let fields: Vec<String> = fields.collect::<PyResult<_>>()?;
-        let (first, more) = match fields.split_first() {
-            Some(split) => split,
-            None => return Err(invalid(py, "create_index: expected a field, found none")),
-        };
-        let mut index = more.iter().fold(Index::on(first), |index, field| index.then(field));
-        if unique {
-            index = index.unique();
-        }
-        if sparse {
-            index = index.sparse();
-        }
-        if let Some(filter) = only {
-            index = index.only(crate::find::filter_of(Some(filter))?);
-        }
-        if let Some(time) = expire_after {
-            index = index.expire_after(options::duration("expire_after", time)?);
-        }
         let interrupt = Interrupt::default();
-        let Documents { collection, through } = &*self.documents;
-        self.opened.run_unwatched(py, || {
+        let index = indexes::definition(py, fields, (unique, sparse), only, expire_after)?;
+        let Documents { collection, through } = &*self.handle.documents;
+        self.handle.opened.run_unwatched(py, || {
             through.live("create_index")?;
             collection.create_index_with(name, index, |_progress| interrupt.check()).map(drop)
         })?;
@@ -607,7 +459,7 @@ impl Collection {
         py: Python<'_>,
         #[pyo3(from_py_with = arg::name)] name: &str,
     ) -> PyResult<bool> {
-        self.run_live(py, "drop_index", |collection| collection.drop_index(name))
+        self.handle.run_live(py, "drop_index", |collection| collection.drop_index(name))
     }
 
     /// Begins to read the changes of the collection: what was written, in order, by any handle. The
@@ -619,9 +471,9 @@ impl Collection {
         #[pyo3(from_py_with = arg::start)] start: Option<&str>,
         timeout: Timeout,
     ) -> PyResult<Changes> {
-        let name = self.run_live(py, "changes", |collection| Ok(collection.name()))?;
-        let (names, decimals) = (Some(vec![name]), self.decimals);
-        Changes::new(py, &self.opened, Asked { start, timeout, names, decimals })
+        let name = self.handle.run_live(py, "changes", |collection| Ok(collection.name()))?;
+        let (names, decimals) = (Some(vec![name]), self.handle.decimals);
+        Changes::new(py, &self.handle.opened, Asked { start, timeout, names, decimals })
     }
 
     /// Sets whether each write stores the document that it replaces with its change, which has it
@@ -633,12 +485,13 @@ impl Collection {
         py: Python<'_>,
         #[pyo3(from_py_with = arg::on)] on: bool,
     ) -> PyResult<()> {
-        self.run_live(py, "keep_old_documents", |collection| collection.keep_old_documents(on))
+        self.handle
+            .run_live(py, "keep_old_documents", |collection| collection.keep_old_documents(on))
     }
 
     /// Returns the names of the indexes with their fields: `{"by_sub": "subreddit, -score"}`.
     fn indexes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let indexes = self.run_live(py, "indexes", |collection| Ok(collection.indexes()))?;
+        let indexes = self.handle.run_live(py, "indexes", |collection| Ok(collection.indexes()))?;
         let names = PyDict::new(py);
         for index in &indexes {
             names.set_item(&index.name, index.fields.join(", "))?;
@@ -705,10 +558,10 @@ impl Collection {
             types,
             window_log,
         };
-        self.run_live(py, "load", |_| Ok(()))?;
-        let collection = &self.documents.collection;
-        with_progress(py, progress, |progress| {
-            load::run(&self.opened, collection, files, &wanted, progress)
+        self.handle.run_live(py, "load", |_| Ok(()))?;
+        let collection = &self.handle.documents.collection;
+        load::with_progress(py, progress, |progress| {
+            load::run(&self.handle.opened, collection, files, &wanted, progress)
         })
     }
 
@@ -752,10 +605,10 @@ impl Collection {
         progress: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyDict>> {
         let wanted = load_arrow::Wanted { key, mode, keep_key, nulls, naive };
-        self.run_live(py, "load_arrow", |_| Ok(()))?;
-        let collection = &self.documents.collection;
-        with_progress(py, progress, |progress| {
-            load_arrow::run(&self.opened, collection, reader, &wanted, progress)
+        self.handle.run_live(py, "load_arrow", |_| Ok(()))?;
+        let collection = &self.handle.documents.collection;
+        load::with_progress(py, progress, |progress| {
+            load_arrow::run(&self.handle.opened, collection, reader, &wanted, progress)
         })
     }
 
@@ -836,11 +689,11 @@ impl Collection {
     }
 
     fn __repr__(&self, py: Python<'_>) -> String {
-        if self.opened.check(py).is_err() {
+        if self.handle.opened.check(py).is_err() {
             return "<flagstone.Collection of a closed database>".into();
         }
-        let name = self.documents.collection.name();
-        format!("<flagstone.Collection {name:?}{}>", self.documents.through.suffix())
+        let name = self.handle.documents.collection.name();
+        format!("<flagstone.Collection {name:?}{}>", self.handle.documents.through.suffix())
     }
 
     fn _repr_html_<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
@@ -857,7 +710,7 @@ impl Collection {
         prefix: Option<&Bound<'_, PyAny>>,
         #[pyo3(from_py_with = arg::reverse)] reverse: bool,
     ) -> PyResult<Rows> {
-        self.scan(py, Range::of(start, end, prefix, reverse)?, Part::parse(part))
+        self.handle.scan(py, Range::of(start, end, prefix, reverse)?, Part::parse(part))
     }
 
     /// Returns whether `key` lies in a range, for the views.
@@ -875,58 +728,5 @@ impl Collection {
             _ => false,
         });
         Ok(start.is_none_or(|start| key >= start) && end.is_none_or(|end| key < end) && has_prefix)
-    }
-}
-
-/// Runs `load` with the function that it calls with its progress: `progress`, or a bar for `True`.
-fn with_progress<'py, T>(
-    py: Python<'py>,
-    progress: Option<&Bound<'py, PyAny>>,
-    load: impl FnOnce(Option<&Bound<'py, PyAny>>) -> PyResult<T>,
-) -> PyResult<T> {
-    let Some(progress) = progress else { return load(None) };
-    let call = PyModule::import(py, "flagstone.progress")?.call_method1("of", (progress,))?;
-    let done = load((!call.is_none()).then_some(&call));
-    if !call.is(progress) && !call.is_none() {
-        call.call_method0("close")?;
-    }
-    done
-}
-
-/// An update of many documents is committed in batches of at most this number of documents, and of
-/// about [`UPDATE_BYTES`].
-const UPDATE_DOCUMENTS: usize = 4096;
-const UPDATE_BYTES: usize = 1 << 20;
-
-impl Collection {
-    fn update_all(&self, py: Python<'_>, documents: &Bound<'_, PyAny>) -> PyResult<()> {
-        if !documents.hasattr("items")? && !arg::is_iterable(documents) {
-            let what = "changes of the document, such as set={..}, or a mapping or pairs";
-            return Err(arg::expected("update", what, documents));
-        }
-        let pairs = views::pairs_of(documents)?;
-        let mut ready = Vec::new();
-        for pair in pairs.try_iter()? {
-            let (key, document): (Bound<'_, PyAny>, Bound<'_, PyAny>) = pair?.extract()?;
-            ready.push((key_of(&key)?, value::of_python(&document, "$")?));
-            if ready.len() == UPDATE_DOCUMENTS {
-                self.commit_some(py, &mut ready)?;
-            }
-        }
-        self.commit_some(py, &mut ready)
-    }
-
-    fn commit_some(&self, py: Python<'_>, ready: &mut Vec<(Value, Value)>) -> PyResult<()> {
-        let ready = std::mem::take(ready);
-        self.run(py, |documents| documents.put_all(ready, UPDATE_BYTES, &self.opened.database))
-    }
-
-    /// Returns what queries of this handle read.
-    pub(crate) fn documents(&self) -> &Documents {
-        &self.documents
-    }
-
-    pub(crate) const fn decimals(&self) -> Decimals {
-        self.decimals
     }
 }

@@ -20,7 +20,6 @@ mod opened;
 mod ahead;
 mod arg;
 mod bytes;
-mod ids;
 mod models;
 mod options;
 mod stats;
@@ -42,6 +41,8 @@ mod through;
 mod rows;
 mod scan;
 
+mod handle;
+
 mod changes;
 mod incoming;
 mod json_text;
@@ -52,6 +53,7 @@ mod outgoing;
 mod arrow;
 mod collection;
 mod find;
+mod indexes;
 mod keyspace;
 
 mod groups;

@@ -33,6 +33,21 @@ pub(crate) struct Wanted<'a> {
     pub(crate) window_log: Option<u32>,
 }
 
+/// Runs `load` with the function that it calls with its progress: `progress`, or a bar for `True`.
+pub(crate) fn with_progress<'py, T>(
+    py: Python<'py>,
+    progress: Option<&Bound<'py, PyAny>>,
+    load: impl FnOnce(Option<&Bound<'py, PyAny>>) -> PyResult<T>,
+) -> PyResult<T> {
+    let Some(progress) = progress else { return load(None) };
+    let call = PyModule::import(py, "flagstone.progress")?.call_method1("of", (progress,))?;
+    let done = load((!call.is_none()).then_some(&call));
+    if !call.is(progress) && !call.is_none() {
+        call.call_method0("close")?;
+    }
+    done
+}
+
 /// Loads files and returns what was done. `progress` is called with the documents and the bytes
 /// of the input so far, and the bytes of all of it, if they are known.
 pub(crate) fn run<'py>(
@@ -52,7 +67,12 @@ pub(crate) fn run<'py>(
             return Err(invalid(py, text));
         }
     };
-    let paths: Vec<PathBuf> = match arg::items(files) {
+    if let Some(log) = wanted.window_log.filter(|log| !(10..=31).contains(log)) {
+        return Err(invalid(py, format!("window_log: expected 10 to 31, found {log}")));
+    }
+    // The lines of an open file are no paths.
+    let given = if files.hasattr("read")? { None } else { arg::items(files) };
+    let paths: Vec<PathBuf> = match given {
         Some(files) => {
             files.iter().map(|file| PathBuf::of("files", file)).collect::<PyResult<_>>()?
         }

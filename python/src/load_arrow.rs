@@ -6,6 +6,7 @@ use crate::find::Find;
 use crate::incoming::{Failure, Incoming, stream_of};
 use crate::opened::Opened;
 use crate::signals::Interrupt;
+use arrow_schema::ArrowError;
 use flagstone::{Collection, Error, ErrorKind};
 use flagstone_arrow::{LoadMode, LoadOptions};
 use pyo3::prelude::*;
@@ -72,8 +73,9 @@ pub(crate) fn run<'py>(
     let (interrupt, failure, mut raised) = (Interrupt::default(), Failure::default(), None);
     let progress = progress.map(|call| call.clone().unbind());
     let loaded = opened.run_unwatched(py, || {
-        let mut reader = Incoming::new(given, failure.clone()).map_err(|error| {
-            Error::new(ErrorKind::Io, format!("the Arrow stream has no schema: {error}"))
+        let mut reader = Incoming::new(given, failure.clone()).map_err(|error| match error {
+            ArrowError::SchemaError(why) => plain(Error::invalid(why)),
+            error => Error::new(ErrorKind::Io, format!("the Arrow stream has no schema: {error}")),
         })?;
         let watch = |so_far: flagstone_arrow::Loaded| {
             if let Some(call) = &progress {

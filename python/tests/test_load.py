@@ -67,11 +67,18 @@ def test_tables_and_keys_take_options(c: flagstone.Collection, tmp_path: Path) -
     c.load(plain, key="id,in.key")
     assert [tuple(key) for key in c] == [(0, "k0"), (1, "k1"), (2, "k2")]
     c.clear()
+    for log in (9, 32):
+        with pytest.raises(flagstone.InvalidInput, match=f"window_log: .*, found {log}"):
+            c.load(plain, window_log=log)
     for _ in range(2):
         c.load(plain, key="auto", window_log=31)
-    # Keys ascend by the millisecond in which a load began: both may have begun in one.
-    assert sorted(document["id"] for document in c.values()) == [0, 0, 1, 1, 2, 2]
+    # Loads that begin in one millisecond had keys that were mixed, and those of insert another form.
+    assert [document["id"] for document in c.values()] == [0, 1, 2, 0, 1, 2]
     assert list(c) == sorted(c) and all(len(key) == 36 for key in c)
+    last = c.insert({"id": "inserted"})
+    assert isinstance(last, str) and list(c)[-1] == last
+    with plain.open() as opened, pytest.raises(TypeError, match="files: expected .*, found"):
+        c.load(opened)  # type: ignore[arg-type]
 
 
 def test_a_stopped_load_continues_only_what_is_still_there(

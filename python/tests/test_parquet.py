@@ -397,6 +397,25 @@ def test_a_load_that_ended_early_is_continued(tmp_path: Path, mode: str) -> None
     assert read(tmp_path)["k7"]["n"] == 7
 
 
+def test_stdin_is_a_stream_of_arrow_and_no_file(tmp_path: Path) -> None:
+    """A file on stdin was an error of a buffer that is not filled."""
+    assert TOOL is not None
+    table = pa.table({"id": [1, 2]})
+
+    def load(write: Callable[[Any, Any], Any], name: str) -> subprocess.CompletedProcess[bytes]:
+        sink = pa.BufferOutputStream()
+        with write(sink, table.schema) as writer:
+            writer.write_table(table)
+        command = [TOOL, "load", "db", name, "-", "--type", "arrow"]
+        given = sink.getvalue().to_pybytes()
+        return subprocess.run(command, cwd=tmp_path, input=given, capture_output=True, timeout=60)
+
+    assert load(pa.ipc.new_stream, "c").returncode == 0
+    assert run(tmp_path, "count", "db", "c") == "2\n"
+    refused = load(pa.ipc.new_file, "c")
+    assert refused.returncode == 2 and b"is read from its end: name it" in refused.stderr
+
+
 def test_files_that_are_none_are_refused(tmp_path: Path) -> None:
     (tmp_path / "text.parquet").write_text("id,score\n1,2\n")
     (tmp_path / "text.arrow").write_text("id,score\n1,2\n")

@@ -13,7 +13,12 @@ use arrow_schema::{ArrowError, DataType, SchemaRef, UnionMode};
 /// Buffers, offsets, keys of dictionaries or text that break the rules of Arrow.
 pub(crate) fn imported(schema: SchemaRef, data: &ArrayData) -> Result<RecordBatch, ArrowError> {
     let options = RecordBatchOptions::new().with_row_count(Some(data.len()));
-    let columns = StructArray::from(settled(data, 0, data.len())?).into_parts().1;
+    let (_, columns, nulls) = StructArray::from(settled(data, 0, data.len())?).into_parts();
+    if let Some(row) = nulls.and_then(|nulls| nulls.iter().position(|is_there| !is_there)) {
+        // Its columns have values there all the same, which nobody has meant.
+        let text = format!("row {row} of a batch is null: expected a struct of columns");
+        return Err(ArrowError::SchemaError(text));
+    }
     RecordBatch::try_new_with_options(schema, columns, &options)
 }
 
@@ -82,6 +87,21 @@ mod tests {
         let batch = imported(Arc::new(Schema::new(vec![field])), &root).expect("it is whole");
         let b = batch.column(0).as_struct().column(0).as_struct();
         assert_eq!(b.column(0).as_primitive::<Int64Type>().values(), &[3, 4, 5, 6]);
+    }
+
+    /// It was loaded as a document of the values that are below a null: zeros.
+    #[test]
+    fn a_row_that_is_null_is_an_error() {
+        let ints: ArrayRef = Arc::new(Int64Array::from_iter_values(0..10));
+        let whole = wrapped("a", ints);
+        let (fields, columns, _) = whole.into_parts();
+        let nulls = (0..10).map(|row| row != 7).collect::<Vec<_>>();
+        let array = StructArray::new(fields.clone(), columns, Some(nulls.into()));
+        let schema = Arc::new(Schema::new(fields));
+        let error = imported(SchemaRef::clone(&schema), &array.to_data()).expect_err("a null");
+        assert!(error.to_string().contains("row 7 of a batch is null"), "{error}");
+        let without = imported(schema, &array.slice(0, 7).to_data()).expect("no null in it");
+        assert_eq!(without.num_rows(), 7);
     }
 
     #[test]

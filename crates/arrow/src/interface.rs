@@ -14,7 +14,7 @@ use arrow_array::RecordBatch;
 use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema, from_ffi_and_data_type};
 use arrow_data::layout;
 use arrow_schema::extension::EXTENSION_TYPE_NAME_KEY;
-use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
+use arrow_schema::{ArrowError, DataType, Field, FieldRef, Schema, SchemaRef};
 use std::ffi::{CStr, c_char};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -37,9 +37,65 @@ pub unsafe fn schema_of(schema: &FFI_ArrowSchema) -> Result<Schema, ArrowError> 
     }
     // SAFETY: the caller's promise.
     unsafe { check_schema(schema, DEPTH_MAX) }.map_err(wrong)?;
-    let schema = guarded(|| Schema::try_from(schema))?;
-    schema.fields().iter().try_for_each(|field| check_type(field.data_type())).map_err(wrong)?;
-    Ok(schema)
+    let refused = |what: String| ArrowError::SchemaError(what);
+    if schema.format() != "+s" {
+        let found = guarded(|| DataType::try_from(schema));
+        let found = found.map_or_else(|_unknown| schema.format().to_owned(), |of| of.to_string());
+        return Err(refused(format!("expected rows, which are structs of columns, found {found}")));
+    }
+    let fields = schema.children().map(|child| {
+        let name = child.name().unwrap_or_default();
+        let of_column = |why: String| refused(format!("column {name}: {why}"));
+        let field = guarded(|| Field::try_from(child).and_then(|field| marked(field, child)))
+            .map_err(|error| of_column(format!("unsupported Arrow type: {error}")))?;
+        check_type(field.data_type()).map_err(wrong)?;
+        Ok(field)
+    });
+    Ok(Schema::new(fields.collect::<Result<Vec<_>, ArrowError>>()?))
+}
+
+/// Puts the marks of extension types on dictionaries whose values have them, as `Field` would lose
+/// them: a dictionary of UUIDs came as bytes, and one of months as integers.
+fn marked(field: Field, schema: &FFI_ArrowSchema) -> Result<Field, ArrowError> {
+    let child = |at: usize, field: &FieldRef| {
+        marked(field.as_ref().clone(), schema.child(at)).map(FieldRef::new)
+    };
+    let mut field = field;
+    let data_type = match field.data_type() {
+        DataType::List(item) => DataType::List(child(0, item)?),
+        DataType::LargeList(item) => DataType::LargeList(child(0, item)?),
+        DataType::ListView(item) => DataType::ListView(child(0, item)?),
+        DataType::LargeListView(item) => DataType::LargeListView(child(0, item)?),
+        DataType::FixedSizeList(item, size) => DataType::FixedSizeList(child(0, item)?, *size),
+        DataType::Map(entries, is_sorted) => DataType::Map(child(0, entries)?, *is_sorted),
+        DataType::Struct(fields) => {
+            let fields = fields.iter().enumerate().map(|(at, field)| child(at, field));
+            DataType::Struct(fields.collect::<Result<_, _>>()?)
+        }
+        DataType::Union(fields, mode) => {
+            let fields = fields.iter().enumerate();
+            let fields = fields.map(|(at, (id, field))| Ok((id, child(at, field)?)));
+            DataType::Union(fields.collect::<Result<_, ArrowError>>()?, *mode)
+        }
+        DataType::RunEndEncoded(ends, values) => {
+            DataType::RunEndEncoded(FieldRef::clone(ends), child(1, values)?)
+        }
+        DataType::Dictionary(key, values) => {
+            let Some(dictionary) = schema.dictionary() else { return Ok(field) };
+            let values = Field::new("", values.as_ref().clone(), true);
+            let values = values.with_metadata(dictionary.metadata()?);
+            let values = marked(values, dictionary)?;
+            let data_type = DataType::Dictionary(key.clone(), values.data_type().clone().into());
+            if let (None, Some(mark)) = (extension(&field), extension(&values)) {
+                let mut metadata = field.metadata().clone();
+                metadata.insert(EXTENSION_TYPE_NAME_KEY.to_owned(), mark.to_owned());
+                field = field.with_metadata(metadata);
+            }
+            data_type
+        }
+        _ => return Ok(field),
+    };
+    Ok(field.with_data_type(data_type))
 }
 
 /// Returns the batch that a producer describes, whose columns have this schema.
@@ -501,7 +557,53 @@ mod tests {
         assert!(refused(|schema| schema.format = std::ptr::null()).contains("without a format"));
         assert!(refused(|schema| schema.format = c"\xff".as_ptr()).contains("not UTF-8"));
         assert!(refused(|schema| schema.format = c"i".as_ptr()).contains("with 1 children"));
+        let list = refused(|schema| schema.format = c"+l".as_ptr());
+        assert!(list.contains("structs of columns, found List(Utf8"), "{list}");
         assert!(refused(|schema| schema.n_children = -1).contains("-1 children"));
         assert!(refused(|schema| schema.children = std::ptr::null_mut()).contains("at null"));
+    }
+
+    /// `Field` of arrow loses what the values of a dictionary are: UUIDs in one were loaded as
+    /// bytes, and months of pandas as integers.
+    #[test]
+    #[expect(unsafe_code, reason = "the interface is one of C")]
+    fn a_dictionary_has_the_extension_type_of_its_values() {
+        let marked = |mark: &str, of: &DataType| {
+            let metadata = [(EXTENSION_TYPE_NAME_KEY.to_owned(), mark.to_owned())];
+            let values = Field::new("", of.clone(), true).with_metadata(metadata.into());
+            let values = FFI_ArrowSchema::try_from(&values).expect("it has a form");
+            let dictionary = DataType::Dictionary(DataType::Int8.into(), of.clone().into());
+            let item = Field::new("item", dictionary, true);
+            let list = DataType::List(Arc::new(item.clone()));
+            let schema = Schema::new(vec![item, Field::new("list", list, true)]);
+            let mut schema = FFI_ArrowSchema::try_from(&schema).expect("it has a form");
+            let mut values = std::mem::ManuallyDrop::new(values);
+            let mut old = Vec::new();
+            // SAFETY: the struct has two children, the second of them has one.
+            let places = unsafe {
+                let (first, second) = (*schema.children, *schema.children.add(1));
+                [&raw mut (*first).dictionary, &raw mut (**(*second).children).dictionary]
+            };
+            for place in places {
+                // SAFETY: the places are within the schema.
+                old.push(unsafe { place.replace(&mut *values) });
+            }
+            // SAFETY: all pointers are valid.
+            let read = unsafe { schema_of(&schema) };
+            for (place, old) in places.into_iter().zip(old) {
+                // SAFETY: as above.
+                unsafe { place.write(old) };
+            }
+            drop((schema, std::mem::ManuallyDrop::into_inner(values)));
+            read.expect("it is as it should be")
+        };
+        let schema = marked("arrow.uuid", &DataType::FixedSizeBinary(16));
+        assert_eq!(extension(schema.field(0)), Some("arrow.uuid"));
+        let DataType::List(item) = schema.field(1).data_type() else { panic!("{schema}") };
+        assert_eq!(extension(item), Some("arrow.uuid"));
+        let months = marked("pandas.period", &DataType::Int64);
+        let options = crate::LoadOptions::new("item");
+        let refused = crate::check(&months, &options).expect_err("a month is no integer");
+        assert!(refused.to_string().contains("extension type pandas.period"), "{refused}");
     }
 }

@@ -3,7 +3,7 @@
 use crate::cells::{self, Reading};
 use crate::column::malformed;
 use arrow_array::{RecordBatch, RecordBatchReader};
-use arrow_schema::{ArrowError, Schema};
+use arrow_schema::{ArrowError, FieldRef, Schema};
 use flagstone::{
     Batch, Collection, Database, Document, Error, ErrorKind, FieldPath, Filter, Matcher,
     MergePatch, Result, Value,
@@ -68,8 +68,7 @@ impl LoadOptions {
     pub fn columns(&self, schema: &Schema) -> Result<Vec<usize>> {
         for field in self.fields.iter().flatten() {
             if schema.column_with_name(field).is_none() {
-                let names = schema.fields().iter().map(|field| field.name().as_str());
-                let names = names.collect::<Vec<_>>().join(", ");
+                let names = names_of(schema);
                 return Err(Error::invalid(format!("there is no column {field:?} among {names}")));
             }
         }
@@ -77,9 +76,13 @@ impl LoadOptions {
         Ok((0..schema.fields().len()).filter(is_read).collect())
     }
 
+    fn has_key_in(&self, column: &str) -> bool {
+        self.key == column || self.key.split('.').next() == Some(column)
+    }
+
     fn reads(&self, column: &str) -> bool {
         let Some(fields) = &self.fields else { return true };
-        let is_of_key = self.key == column || self.key.split('.').next() == Some(column);
+        let is_of_key = self.has_key_in(column);
         let path = FieldPath::of_names([column]);
         let is_read = |filter: &Filter| filter.paths().iter().any(|read| read.overlaps(&path));
         let is_field = fields.iter().any(|field| field == column);
@@ -89,6 +92,11 @@ impl LoadOptions {
     const fn reading(&self) -> Reading {
         Reading { naive_is_utc: self.naive_is_utc, drops_nulls: self.drops_nulls }
     }
+}
+
+fn names_of(schema: &Schema) -> String {
+    let names = schema.fields().iter().map(|field| field.name().as_str());
+    names.collect::<Vec<_>>().join(", ")
 }
 
 /// What a load has done so far. All of it is acknowledged with the durability of the database.
@@ -154,10 +162,15 @@ impl<F: FnMut(Loaded) -> ControlFlow<()>> LoadWatcher for F {
 /// Checks whether [`load`] takes rows of this schema.
 ///
 /// # Errors
-/// InvalidInput for an unsupported column type, for two columns of one name, for a field that is no
-/// column, and for a filter that does not compile.
+/// InvalidInput for an unsupported column type, for two columns of one name, for a field or a key
+/// that is no column, and for a filter that does not compile.
 pub fn check(schema: &Schema, options: &LoadOptions) -> Result<()> {
     let columns = options.columns(schema)?;
+    let is_of_key = |field: &FieldRef| options.has_key_in(field.name());
+    if !schema.fields().is_empty() && !schema.fields().iter().any(is_of_key) {
+        let (key, names) = (&options.key, names_of(schema));
+        return Err(Error::invalid(format!("there is no column of the key {key:?} among {names}")));
+    }
     options.filter.as_ref().map_or(Ok(()), |filter| filter.compile().map(|_matcher| ()))?;
     let read: Vec<_> = columns.into_iter().map(|at| &schema.fields()[at]).collect();
     cells::check(&read, options.reading())

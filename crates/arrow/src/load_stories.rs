@@ -100,6 +100,11 @@ fn a_filter_chooses_rows_and_fields_choose_columns() -> Result<()> {
     let refused = loaded(&opened, &KEYS, &unknown, &mut Notes::default());
     let text = refused.err().map(|error| error.to_string()).unwrap_or_default();
     assert!(text.contains(r#"no column "name" among id, n"#), "{text}");
+    // It was an error of the first row, which was copied with all others to the file of bad lines.
+    let no_key = LoadOptions::new("ID");
+    let refused = loaded(&opened, &KEYS, &no_key, &mut Notes::default());
+    let text = refused.err().map(|error| error.to_string()).unwrap_or_default();
+    assert!(text.contains(r#"no column of the key "ID" among id, n"#), "{text}");
     Ok(())
 }
 

@@ -25,6 +25,15 @@ pub enum Format {
     Table(TableFormat),
 }
 
+impl fmt::Display for Format {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Json => f.write_str("JSON"),
+            Self::Table(table) => table.fmt(f),
+        }
+    }
+}
+
 /// One input of a load.
 pub struct Input {
     /// The name for messages: the path, or `stdin`.

@@ -1,5 +1,6 @@
 //! Where the primary keys of documents come from.
 
+use crate::ids;
 use crate::marks::{LoadId, Position};
 use flagstone::{DocumentParser, ParsedDocument, Refused};
 
@@ -11,9 +12,10 @@ pub enum Key {
     Path(String),
     /// A compound key: the array of the values at these paths.
     Paths(Vec<String>),
-    /// A new key for each document, which has none: a UUID as text that begins with the time of the
-    /// load, then the place of the document in the input. So keys ascend in the order of the input,
-    /// and a load that continues gives the documents the keys that they would have had.
+    /// A new key for each document, which has none: a UUID as text, as those of
+    /// [`new_key`](crate::new_key), of the time of the load and the place of the document in the
+    /// input. So keys ascend in the order of the input, and a load that continues gives the
+    /// documents the keys that they would have had.
     Auto,
 }
 
@@ -45,19 +47,21 @@ impl Key {
         }
     }
 
-    /// Refuses a key that names nothing.
-    pub(crate) fn check(&self, inputs: usize) -> Result<(), String> {
-        let paths = match self {
+    /// Returns the paths in a document at which its key is.
+    pub(crate) fn paths(&self) -> &[String] {
+        match self {
             Self::Path(path) => std::slice::from_ref(path),
             Self::Paths(paths) => paths,
-            Self::Auto if inputs > INPUTS_MAX => {
-                return Err(format!(
-                    "{inputs} inputs: expected at most {INPUTS_MAX} with keys auto"
-                ));
-            }
             Self::Auto => &[],
-        };
-        if paths.iter().any(String::is_empty) {
+        }
+    }
+
+    /// Refuses a key that names nothing.
+    pub(crate) fn check(&self, inputs: usize) -> Result<(), String> {
+        if *self == Self::Auto && inputs > INPUTS_MAX {
+            return Err(format!("{inputs} inputs: expected at most {INPUTS_MAX} with keys auto"));
+        }
+        if self.paths().iter().any(String::is_empty) {
             let text = self.text();
             return Err(format!(
                 "the key {text:?}: expected the paths of fields, found an empty one"
@@ -82,23 +86,15 @@ impl Key {
                             most that with keys auto";
                 Err(Refused::Batch(flagstone::Error::new(flagstone::ErrorKind::InvalidInput, text)))
             }
-            Self::Auto => parser.parse_as(json, uuid(place, load)),
+            Self::Auto => parser.parse_as(json, made(place, load)),
         }
     }
 }
 
-/// Returns a UUID of version 7: its time is that of the load, what follows is the place of the
-/// document and a part of the load's number.
-///
-/// ```text
-/// 48 bits  milliseconds since 1970     12 bits  the number of the input
-/// 40 bits  the offset in its text      22 bits  random, the same in the whole load
-/// ```
-fn uuid(place: Position, load: LoadId) -> String {
-    let high = load.began << 16 | 0x7000 | place.input as u64 & 0xFFF;
-    let low = 1 << 63 | place.offset << 22 | load.number & 0x3F_FFFF;
-    let (a, b, c) = (high >> 32, high >> 16 & 0xFFFF, high & 0xFFFF);
-    format!("{a:08x}-{b:04x}-{c:04x}-{:04x}-{:012x}", low >> 48, low & 0xFFFF_FFFF_FFFF)
+/// Returns the key of the document at `place`.
+fn made(place: Position, load: LoadId) -> String {
+    let rest = (place.input as u64 & 0xFFF) << 50 | place.offset << 10 | load.number & 0x3FF;
+    ids::key(load.began, rest)
 }
 
 #[cfg(test)]
@@ -123,12 +119,16 @@ mod tests {
 
     #[test]
     fn keys_of_a_load_ascend_with_the_input_and_are_uuids_of_version_7() {
-        let load = LoadId { began: 0x0123_4567_89AB, number: u64::MAX };
+        let load = LoadId { began: 0x0123_4567_89AB_CDE, number: u64::MAX };
         let places = [(0, 0), (0, 1), (0, TEXT_MAX - 1), (1, 0), (4095, 7)];
-        let keys = places.map(|(input, offset)| uuid(Position { input, offset }, load));
-        assert_eq!(keys[0], "01234567-89ab-7000-8000-0000003fffff");
+        let keys = places.map(|(input, offset)| made(Position { input, offset }, load));
+        assert_eq!(keys[0], "01234567-89ab-7cde-8000-0000000003ff");
         assert!(keys.is_sorted() && keys.iter().all(|key| key.len() == 36), "{keys:?}");
-        let later = uuid(Position::default(), LoadId { began: load.began + 1, number: 0 });
+        let later = made(Position::default(), LoadId { began: load.began + 1, number: 0 });
         assert!(keys[4] < later);
+        let (first, second) = (LoadId::now(), LoadId::now());
+        let end = Position { input: 4095, offset: TEXT_MAX - 1 };
+        assert!(made(end, first) < made(Position::default(), second), "they began in a moment");
+        assert!(made(end, second) < crate::new_key());
     }
 }

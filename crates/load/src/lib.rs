@@ -32,6 +32,7 @@ mod error;
 
 mod files;
 mod gate;
+mod ids;
 mod lane;
 mod sum;
 mod totals;
@@ -72,6 +73,7 @@ mod bad_files;
 pub use bad_documents::BadDocuments;
 pub use error::LoadError;
 pub use files::{is_of_database, sync_folder_of};
+pub use ids::new_key;
 pub use input::{Format, Input, MakeLines};
 pub use job::Mode;
 pub use key::Key;

@@ -10,16 +10,14 @@
 //! dropped or cleared, or documents are removed by range or filter, flagstone removes it.
 
 use crate::error::LoadError;
+use crate::ids;
 use crate::sum::Sum;
-use flagstone::{Batch, Collection, Database, Keyspace, KeyspaceOptions, Routing};
-use std::collections::hash_map::RandomState;
+use flagstone::{Batch, Collection, Database, ErrorKind, Keyspace, KeyspaceOptions, Routing};
 use std::fmt::Display;
 use std::fs::File;
-use std::hash::BuildHasher;
 use std::io::{self, Read, Seek};
 use std::path::Path;
 use std::str::{FromStr, SplitAsciiWhitespace};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 /// A place in the inputs: the number of the input, and an offset in its text; of tables with typed
 /// columns, a number of rows.
@@ -50,7 +48,7 @@ pub(crate) struct CopiesEnd {
 /// When a load began, and a random number: no other load has both.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LoadId {
-    /// Milliseconds since 1970.
+    /// The time of the load, as in its keys.
     pub(crate) began: u64,
     pub(crate) number: u64,
 }
@@ -82,8 +80,8 @@ impl CopiesEnd {
 impl LoadId {
     /// Returns the id of a load that begins now.
     pub(crate) fn now() -> Self {
-        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        Self { began: since.as_millis() as u64, number: RandomState::new().hash_one(since) }
+        let began = ids::time();
+        Self { began, number: ids::random(began) }
     }
 }
 
@@ -100,9 +98,16 @@ impl Marks {
         writers: u16,
     ) -> Result<Self, LoadError> {
         let options = KeyspaceOptions::new().routing(Routing::Hash(1));
-        let keyspace = match database.existing_keyspace(KEYSPACE)? {
-            Some(keyspace) => keyspace,
-            None => database.keyspace_with(KEYSPACE, options)?,
+        let keyspace = match database.existing_keyspace(KEYSPACE) {
+            Ok(Some(keyspace)) => keyspace,
+            Ok(None) => database.keyspace_with(KEYSPACE, options)?,
+            Err(error) if error.kind() == ErrorKind::InvalidInput => {
+                return Err(LoadError::Usage(format!(
+                    "a collection is named {KEYSPACE}, where --resume keeps how far loads came: \
+                     expected another name of it"
+                )));
+            }
+            Err(error) => return Err(error.into()),
         };
         let prefix = collection.id().to_be_bytes();
         let history = format!("{:016x}", database.snapshot().version().history());
@@ -337,7 +342,13 @@ pub fn identity_of(path: &Path, file: &mut File) -> Result<String, LoadError> {
 /// # Errors
 /// Those of the database.
 pub fn remove(database: &Database, collection: &Collection) -> Result<(), LoadError> {
-    let Some(keyspace) = database.existing_keyspace(KEYSPACE)? else { return Ok(()) };
+    let keyspace = match database.existing_keyspace(KEYSPACE) {
+        Ok(Some(keyspace)) => keyspace,
+        Ok(None) => return Ok(()),
+        // It is somebody's collection, so that there are no marks.
+        Err(error) if error.kind() == ErrorKind::InvalidInput => return Ok(()),
+        Err(error) => return Err(error.into()),
+    };
     let (start, end) = range_of(collection.id().to_be_bytes());
     if keyspace.scan(start.clone()..end.clone()).next().transpose()?.is_some() {
         keyspace.delete_range(start..end)?;

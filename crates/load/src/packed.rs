@@ -67,8 +67,8 @@ const OTHERS: [(&[u8], &str, &str); 9] = [
     (b"PK\x03\x04", "zip", "unpack it first: unzip"),
     (b"7z\xBC\xAF\x27\x1C", "7-Zip", "unpack it first: 7z x"),
     (b"\x1F\x9D", "compress", "decompress it first: gzip -d"),
-    (b"PAR1", "Parquet", "load it as that: --type parquet"),
-    (b"ARROW1\0\0", "Arrow", "load it as that: --type arrow"),
+    (b"PAR1", "Parquet", "load it as that: --type parquet, in Python load_arrow"),
+    (b"ARROW1\0\0", "Arrow", "load it as that: --type arrow, in Python load_arrow"),
     (b"SQLite format 3\0", "SQLite", "write its tables as CSV or JSON first"),
 ];
 

@@ -4,7 +4,7 @@ use crate::bad_documents::BadDocuments;
 use crate::control::Control;
 use crate::error::LoadError;
 use crate::gate::Gate;
-use crate::input::{Form, Format, Input};
+use crate::input::{Form, Input};
 use crate::job::{Job, Mode};
 use crate::key::Key;
 use crate::lane::Lane;
@@ -121,6 +121,7 @@ impl Plan {
             control: Arc::clone(&job.control),
             gate: Arc::clone(&gate),
             parcels: parcel_sender.clone(),
+            key: job.key.clone(),
         };
         for _ in 0..readers {
             let reader = reader();
@@ -192,11 +193,7 @@ impl Plan {
             ("--extended-json", (self.json.mode == JsonMode::Extended).to_string()),
         ];
         for input in &self.inputs {
-            let format = match &input.format {
-                Format::Json => "JSON".to_owned(),
-                table @ Format::Table(_) => format!("{table:?}"),
-            };
-            settings.push(("the file", format!("{:?} as {format}", input.name)));
+            settings.push(("the file", format!("{:?} as {}", input.name, input.format)));
         }
         Marks::open(&self.database, &self.collection, &settings, self.writers).map(Some)
     }

@@ -4,6 +4,7 @@ use crate::control::Control;
 use crate::error::LoadError;
 use crate::gate::{Gate, Permit};
 use crate::input::{At, Form, Format, Input, Shape, Stream, StreamError};
+use crate::key::Key;
 use crate::marks::{Mark, Position, START_OVER};
 use crate::records::{Records, RecordsError};
 use crate::sum::Sum;
@@ -133,6 +134,7 @@ pub(crate) struct Reader {
     pub(crate) control: Arc<Control>,
     pub(crate) gate: Arc<Gate>,
     pub(crate) parcels: Sender<Parcel>,
+    pub(crate) key: Key,
 }
 
 /// The bytes of one range if several threads read a file: less than a chunk, so that one read finds
@@ -313,7 +315,7 @@ impl Reader {
     fn read_table(&self, task: &Task, stream: Stream, format: &TableFormat) -> Result<(), Stopped> {
         let Stream { text, consumed, .. } = stream;
         let mut records = Records::new(text, format, LINE_BYTES_MAX);
-        let table = match table_of(&mut records, format) {
+        let table = match table_of(&mut records, format, &self.key) {
             Ok(Some(table)) => Arc::new(table),
             Ok(None) => return Ok(()),
             Err(error) => return Err(self.fail(task, 0, error)),
@@ -419,10 +421,11 @@ fn lock(progress: &Mutex<Progress>) -> MutexGuard<'_, Progress> {
 }
 
 /// Returns the table of `records`, whose first record names its columns unless the format does;
-/// `None` if there are no records.
+/// `None` if there are no records. Its documents must have a key.
 fn table_of<R: Read>(
     records: &mut Records<R>,
     format: &TableFormat,
+    key: &Key,
 ) -> Result<Option<Table>, ReadError> {
     let table = match &format.fields {
         Some(names) => Table::new(format, names),
@@ -431,7 +434,11 @@ fn table_of<R: Read>(
             None => return Ok(None),
         },
     };
-    table.map(Some).map_err(|why| ReadError::Text(format!("1:1: the header: {why}")))
+    let checked = table.and_then(|table| {
+        key.paths().iter().try_for_each(|path| table.check_key(path))?;
+        Ok(table)
+    });
+    checked.map(Some).map_err(|why| ReadError::Text(format!("1:1: the header: {why}")))
 }
 
 /// Returns a chunk with the number of bytes of the file that it covers.

@@ -40,6 +40,21 @@ impl Stopped {
     }
 }
 
+/// No load worked any more beside a collection of the name under which marks are kept.
+#[test]
+fn a_collection_with_the_name_of_the_marks_is_in_the_way_of_marks_alone() {
+    let dir = tempfile::tempdir().unwrap();
+    let database = Database::open(dir.path().join("db")).unwrap();
+    database.collection("flagstone.loads").unwrap().put_json(1, "{}").unwrap();
+    let collection = database.collection("c").unwrap();
+    let path = dir.path().join("in.jsonl");
+    std::fs::write(&path, "{\"id\":1}\n").unwrap();
+    let plan = || plan((&database, &collection), vec![Input::open(&path).unwrap()], (1, 1, 1));
+    assert_eq!(plan().run(&mut Unwatched).unwrap().whole().unwrap().documents, 1);
+    let refused = Plan { resumes: true, ..plan() }.run(&mut Unwatched).unwrap_err();
+    assert!(refused.to_string().contains("a collection is named flagstone.loads"), "{refused}");
+}
+
 /// A way to remove documents.
 type Remove = fn(&Stopped) -> flagstone::Result<()>;
 

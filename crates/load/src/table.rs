@@ -90,6 +90,26 @@ impl TableFormat {
     }
 }
 
+impl fmt::Display for TableFormat {
+    /// The options of the tool that make it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let usual = if self.has_quotes { Self::csv() } else { Self::tsv() };
+        f.write_str(if self.has_quotes { "CSV" } else { "TSV" })?;
+        if self.delimiter != usual.delimiter {
+            write!(f, " --delimiter '{}'", self.delimiter.escape_ascii())?;
+        }
+        if let Some(fields) = &self.fields {
+            write!(f, " --fields {}", fields.join(","))?;
+        }
+        for (at, (column, kind)) in self.types.iter().enumerate() {
+            let before = if at == 0 { " --types " } else { "," };
+            write!(f, "{before}{column}={}", kind.name())?;
+        }
+        f.write_str(if self.is_text { " --all-text" } else { "" })?;
+        f.write_str(if self.ignores_blanks { " --ignore-blanks" } else { "" })
+    }
+}
+
 /// What the fields of a column are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -119,6 +139,10 @@ impl FieldType {
     /// Returns the type of this name: text, int, number, bool or json.
     pub fn parse(name: &str) -> Option<Self> {
         Self::NAMES.iter().find(|(known, _)| *known == name).map(|(_, kind)| *kind)
+    }
+
+    fn name(self) -> &'static str {
+        Self::NAMES.iter().find(|(_, kind)| *kind == self).map_or("", |(name, _)| name)
     }
 
     /// Appends `field` as JSON. Returns false if there is nothing in it, which is left out.
@@ -234,12 +258,48 @@ impl Table {
             let node = Node::Column(column, kind);
             root.add(name, name, node).map_err(|why| format!("column {}: {why}", column + 1))?;
         }
+        let types = &format.types;
+        let is_again = |at: &usize| types[..*at].iter().any(|(name, _)| *name == types[*at].0);
+        if let Some(again) = (0..types.len()).find(is_again) {
+            return Err(format!("the column {:?} has two types: expected one", types[again].0));
+        }
         let is_unknown = |(name, _): &&(String, FieldType)| !names.contains(name);
         if let Some((name, _)) = format.types.iter().find(is_unknown) {
             let names = names.join(", ");
             return Err(format!("there is no column {name:?} to have a type: found {names}"));
         }
         Ok(Self { format: format.clone(), columns: names.len(), root, names: names.join("\n") })
+    }
+
+    /// Refuses a table whose documents cannot have a value at the dotted `path`, at which their
+    /// keys are.
+    ///
+    /// # Errors
+    /// A text that says which columns there are.
+    pub(crate) fn check_key(&self, path: &str) -> Result<(), String> {
+        let mut node = &self.root;
+        for name in path.split('.') {
+            node = match node {
+                // It may be a map itself.
+                Node::Column(_, Some(FieldType::Json)) => return Ok(()),
+                Node::Column(..) => return Err(self.no_key(path)),
+                Node::Map(children) => {
+                    let is_named = |(known, _): &&(String, Node)| *known == member(name);
+                    let child = children.iter().find(is_named);
+                    child.map(|(_, child)| child).ok_or_else(|| self.no_key(path))?
+                }
+            };
+        }
+        Ok(())
+    }
+
+    fn no_key(&self, path: &str) -> String {
+        let names = self.names.replace('\n', ", ");
+        let why = match self.columns {
+            1 => "; if it should be several, the delimiter is another one",
+            _ => "",
+        };
+        format!("there is no column {path:?} to take the key from: found {names}{why}")
     }
 
     /// Returns the names of the columns as text.
@@ -374,10 +434,7 @@ impl Node {
         let Self::Map(children) = self else {
             return Err(format!("{whole:?} is inside of a field that is a column itself"));
         };
-        let mut quoted = Vec::new();
-        append_text(name, &mut quoted);
-        quoted.push(b':');
-        let quoted = String::from_utf8(quoted).unwrap_or_default();
+        let quoted = member(name);
         let known = children.iter().position(|(known, _)| *known == quoted);
         match (known, rest) {
             (None, None) => children.push((quoted, column)),
@@ -444,6 +501,14 @@ fn is_number(field: &str) -> bool {
     let first = field.as_bytes().first();
     first.is_some_and(|byte| *byte == b'-' || byte.is_ascii_digit())
         && Number::parse(field).is_some()
+}
+
+/// Returns a name as JSON, a colon after it.
+fn member(name: &str) -> String {
+    let mut quoted = Vec::new();
+    append_text(name, &mut quoted);
+    quoted.push(b':');
+    String::from_utf8(quoted).unwrap_or_default()
 }
 
 /// Appends `text` as JSON.
@@ -579,6 +644,8 @@ mod tests {
         ] {
             assert_eq!(json(&all, header, record), Err(reason.to_owned()));
         }
+        let twice = json(&typed(&[("a", FieldType::Int), ("a", FieldType::Text)]), "a", "1");
+        assert_eq!(twice.unwrap_err(), "the column \"a\" has two types: expected one");
         let missing = json(&typed(&[("b", FieldType::Int)]), "a,c", "1,2").unwrap_err();
         assert_eq!(missing, "there is no column \"b\" to have a type: found a, c");
         let places = Table::with_header(&all, header.as_bytes()).unwrap();
@@ -587,6 +654,36 @@ mod tests {
         assert_eq!(bad.at, 10);
         assert_eq!(FieldType::parse("int"), Some(FieldType::Int));
         assert_eq!(FieldType::parse("date"), None);
+    }
+
+    /// The message of a load that cannot be continued showed the struct.
+    #[test]
+    fn a_format_is_shown_by_the_options_that_make_it() {
+        assert_eq!(TableFormat::csv().to_string(), "CSV");
+        assert_eq!(TableFormat::tsv().to_string(), "TSV");
+        let tabs = TableFormat { delimiter: b'\t', is_text: true, ..TableFormat::csv() };
+        assert_eq!(tabs.to_string(), "CSV --delimiter '\\t' --all-text");
+        let types = vec![("zip".to_owned(), FieldType::Text), ("n".to_owned(), FieldType::Int)];
+        let fields = Some(vec!["zip".to_owned(), "n".to_owned()]);
+        let typed = TableFormat { types, fields, ignores_blanks: true, ..TableFormat::tsv() };
+        assert_eq!(typed.to_string(), "TSV --fields zip,n --types zip=text,n=int --ignore-blanks");
+    }
+
+    /// Each record was refused instead, or copied to the file of bad lines.
+    #[test]
+    fn a_table_has_a_column_for_the_key() {
+        let types = vec![("j".to_owned(), FieldType::Json)];
+        let format = TableFormat { types, ..TableFormat::csv() };
+        let table = Table::with_header(&format, b"id,a.b,j").unwrap();
+        for path in ["id", "a.b", "a", "j", "j.x.y"] {
+            assert_eq!(table.check_key(path), Ok(()), "{path}");
+        }
+        for path in ["x", "id.x", "a.c", "a.b.c", "Id"] {
+            let refused = table.check_key(path).unwrap_err();
+            assert!(refused.ends_with("take the key from: found id, a.b, j"), "{refused}");
+        }
+        let one = Table::with_header(&TableFormat::csv(), b"id;n").unwrap();
+        assert!(one.check_key("id").unwrap_err().ends_with("the delimiter is another one"));
     }
 
     #[test]

@@ -154,7 +154,9 @@ impl Described {
         field.documents += u64::from(field.last != documents);
         field.last = documents;
         *field.types.entry(type_of(value)).or_default() += 1;
-        if field.examples.len() < EXAMPLES && !matches!(value, Value::Map(_) | Value::Array(_)) {
+        // A null shows nothing that the types do not say.
+        let is_shown = !matches!(value, Value::Map(_) | Value::Array(_) | Value::Null);
+        if field.examples.len() < EXAMPLES && is_shown {
             let example = example(value);
             if !field.examples.contains(&example) {
                 field.examples.push(example);

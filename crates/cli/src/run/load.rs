@@ -16,6 +16,8 @@ use std::time::Instant;
 
 pub(super) fn run(args: &LoadArgs) -> Result<(), Failure> {
     // Everything that can be refused is refused before the database is created.
+    open::check_files(&args.files)?;
+    args.files.iter().try_for_each(|path| columnar::Form::check_name(args.format, path))?;
     let is_columnar = |path: &PathBuf| columnar::Form::of(args.format, Some(path)).is_some();
     if args.files.iter().any(is_columnar) {
         check_mode(args, false)?;
@@ -65,7 +67,9 @@ pub(super) fn run(args: &LoadArgs) -> Result<(), Failure> {
         on_commit: None,
     };
     let outcome = plan.run(&mut progress(args));
-    let has_failed = outcome.as_ref().map_or(true, |outcome| outcome.failure.is_some());
+    let has_failed = outcome
+        .as_ref()
+        .map_or(true, |outcome| outcome.failure.is_some() || outcome.is_interrupted);
     leave_nothing(&database, collection, is_new_collection && has_failed)?;
     // The database is closed in any case, so that the next command has nothing to replay.
     let closing = Instant::now();
@@ -105,7 +109,8 @@ pub(super) fn target(args: &LoadArgs) -> Result<Target, Failure> {
     Ok(Target { database, collection, is_new })
 }
 
-/// Drops the collection that a load has created if the load `has_failed` and put nothing into it.
+/// Drops the collection that a load has created if the load `has_failed`, or was stopped, and put
+/// nothing into it.
 pub(super) fn leave_nothing(
     database: &Database,
     collection: Collection,

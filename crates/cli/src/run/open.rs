@@ -4,6 +4,7 @@ use crate::args::{CollectionArgs, JsonArgs, KeyArgs, MemoryArgs, TargetArgs, Wat
 use crate::failure::Failure;
 use flagstone::json::JsonParser;
 use flagstone::{Builder, Collection, Database, Durability, JsonError, JsonOptions, Value};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
@@ -22,6 +23,27 @@ fn held(path: &Path, memory: Option<u64>) -> Result<Option<Database>, Failure> {
             Err(Failure::Usage(text.to_owned()))
         }
         held => Ok(held.map(|(_, database)| database.clone())),
+    }
+}
+
+/// Refuses to read `what` from stdin in a shell: what follows there are commands.
+pub(super) fn check_stdin(what: &str) -> Result<(), Failure> {
+    match is_shell() {
+        true => Err(Failure::Usage(format!("expected {what}: a shell reads commands from stdin"))),
+        false => Ok(()),
+    }
+}
+
+/// Refuses files that are the stdin of a shell, by any of its names.
+pub(super) fn check_files(files: &[PathBuf]) -> Result<(), Failure> {
+    let place = |path: &Path| std::fs::metadata(path).map(|about| (about.dev(), about.ino())).ok();
+    let stdin = place(Path::new("/dev/stdin"));
+    let is_stdin = |path: &PathBuf| {
+        path.as_os_str() == "-" || stdin.is_some() && place(path.as_path()) == stdin
+    };
+    match files.iter().any(is_stdin) {
+        true => check_stdin("a file"),
+        false => Ok(()),
     }
 }
 

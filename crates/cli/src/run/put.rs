@@ -32,10 +32,7 @@ pub(super) fn run(args: &PutArgs) -> Result<(), Failure> {
 
 /// Reads JSON from stdin, up to the limit of a document.
 pub(super) fn stdin() -> Result<Vec<u8>, Failure> {
-    if open::is_shell() {
-        // What follows there are commands.
-        return Err(Failure::Usage("expected the JSON: a shell reads commands from stdin".into()));
-    }
+    open::check_stdin("the JSON")?;
     let mut json = Vec::new();
     // One byte more than a document may have, so that the parser refuses longer ones.
     let limit = JsonOptions::default().bytes_max as u64 + 1;

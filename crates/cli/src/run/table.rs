@@ -147,8 +147,9 @@ fn name_of(key: FieldKey<'_>) -> Result<String, Failure> {
     }
 }
 
-/// Appends what is at `path`: text as it is, nothing for null, other values as JSON. Several
-/// values, which a path through an array reaches, are a JSON array.
+/// Appends what is at `path`: text as it is, as are dates, bytes and UUIDs, which are text in JSON;
+/// nothing for null, other values as JSON. Several values, which a path through an array reaches,
+/// are a JSON array.
 fn append_at(view: &View<'_>, path: &FieldPath, out: &mut Vec<u8>) -> Result<(), Failure> {
     let mut values = Vec::new();
     path.reach(view, |reached| {
@@ -162,7 +163,11 @@ fn append_at(view: &View<'_>, path: &FieldPath, out: &mut Vec<u8>) -> Result<(),
         [value] if value.is_null() => {}
         [value] => match value.as_str() {
             Some(text) => out.extend_from_slice(text.as_bytes()),
-            None => append_json(value, out)?,
+            None => {
+                let start = out.len();
+                append_json(value, out)?;
+                without_quotes(out, start);
+            }
         },
         several => {
             for (n, value) in several.iter().enumerate() {
@@ -180,7 +185,19 @@ fn append_value(value: &Value, out: &mut Vec<u8>) {
     match value {
         Value::Null => {}
         Value::Text(text) => out.extend_from_slice(text.as_bytes()),
-        other => flagstone::json::append_value_json(other, out),
+        other => {
+            let start = out.len();
+            flagstone::json::append_value_json(other, out);
+            without_quotes(out, start);
+        }
+    }
+}
+
+/// Takes the quotes from JSON text that nothing is escaped in, such as that of a date.
+fn without_quotes(out: &mut Vec<u8>, start: usize) {
+    if out[start..].starts_with(b"\"") {
+        out.remove(start);
+        out.pop();
     }
 }
 

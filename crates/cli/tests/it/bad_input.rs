@@ -1,7 +1,7 @@
 //! Missing, locked or damaged databases and values out of range: a clear error, the right
 //! exit code, nothing lost.
 
-use crate::run::Place;
+use crate::run::{Place, wait_until_locked};
 use std::process::Stdio;
 
 #[test]
@@ -44,14 +44,12 @@ fn a_locked_database_is_busy() {
     let place = Place::new();
     place.ok("put db c k {}");
     let mut holder = place.command("load db c -").stdin(Stdio::piped()).spawn().unwrap();
-    // The load waits for its stdin and keeps the database locked, from a moment that is not known.
-    let busy = (0..500).any(|_| {
-        std::thread::sleep(std::time::Duration::from_millis(10));
-        let ran = place.run("put db c k {}");
-        let named = format!("is locked by process {} (flagstone)", holder.id());
-        ran.code == 3 && ran.stderr.contains("busy") && ran.stderr.contains(&named)
-    });
-    assert!(busy);
+    // The load waits for its stdin and keeps the database locked. Another command before that would
+    // lock it first.
+    wait_until_locked(&place, holder.id());
+    let ran = place.run("put db c k {}");
+    let named = format!("is locked by process {} (flagstone)", holder.id());
+    assert!(ran.code == 3 && ran.stderr.contains("busy") && ran.stderr.contains(&named), "{ran:?}");
     drop(holder.stdin.take());
     assert!(holder.wait().unwrap().success());
     place.ok("get db c k");

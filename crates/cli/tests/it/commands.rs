@@ -513,10 +513,14 @@ fn text_needs_no_quotes_in_a_shell() {
     }
     for (line, text) in [
         ("put c k {\"a\":}", "line 1, column 6"),
-        ("update c a x=[1", "the value: JSON, line 1, column 3"),
+        ("update c a x=[1", "a bracket is open"),
+        ("update c a x=[1 1]", "the value: JSON, line 1, column 4"),
         ("update c f x='[1'", "x=[1"),
         ("put c k", "a shell reads commands from stdin"),
         ("update c f --merge-patch -", "a shell reads commands from stdin"),
+        ("load c -\n{\"id\":1}", "expected a file: a shell reads commands from stdin"),
+        ("load new /dev/stdin\n{\"id\":1}", "expected a file: a shell reads commands from stdin"),
+        ("load new /dev/fd/0 --type csv", "expected a file: a shell reads commands from stdin"),
         ("watch --keep 1MiB", "--keep works outside of the shell"),
     ] {
         let ran = place.run_with("shell db", format!("{line}\n").as_bytes());

@@ -81,6 +81,14 @@ fn what_json_lacks_stops_nothing_and_comes_back() {
     let nan = r#""{""$numberDouble"":""NaN""}""#;
     let past = r#""{""$date"":{""$numberLong"":""253402300800000""}}""#;
     assert_eq!(csv, format!("id,n,far\nb,{nan},{past}\n"));
+    // They had the quotes of JSON, and more for those.
+    let text = "2026-12-31T23:59:59.123456Z,30313233-3435-3637-3839-616263646566,AAH/\n";
+    let csv = place.ok("export db c {\"id\":\"a\"} --type csv --fields t,u,b");
+    assert_eq!(csv, format!("t,u,b\n{text}"));
+    let csv = place.ok("find db c {\"id\":\"a\"} --project t,u,b --format csv");
+    assert_eq!(csv, format!("t,u,b\n{text}"));
+    let group = "find db c {\"id\":\"a\"} --group 't,u,b: count' --format csv";
+    assert_eq!(place.ok(group), format!("t,u,b,count\n{}", text.replace('\n', ",1\n")));
     let changes = place.ok("watch db c --extended-json");
     assert!(
         ODD.iter().all(|odd| changes.contains(&format!("\"document\":{}", odd.1))),

@@ -242,7 +242,11 @@ fn a_bad_table_is_refused_with_its_place() {
     for (text, expected) in [
         ("id,a\n1,2\n2,\"x\ny\"\n3,4,5\n", "in.csv:5:1: expected at most 2 fields, found 3"),
         ("id,a,a\n1", "in.csv:1:1: the header: column 3: the name \"a\" is there twice"),
-        ("key,a\n1,2\n", "in.csv:2:1: there is no field \"id\""),
+        (
+            "key,a\n1,2\n",
+            "the header: there is no column \"id\" to take the key from: found key, a",
+        ),
+        ("id;a\n1;2\n", "found id;a; if it should be several, the delimiter is another one"),
         ("id,a\n1,\"x\n2,y\n3,z\n", "in.csv:2:3: a quote is not closed"),
         ("id,a\n1,\"x\"y\n", "in.csv:2:6: text after a closing quote: expected the end"),
         ("id,\"a\n1,2\n", "in.csv:1:1: the header: a quote is not closed"),
@@ -324,7 +328,7 @@ fn a_document_over_the_limit_is_refused_and_the_next_is_loaded() {
     place.fails(
         "load db c in.jsonl",
         2,
-        "in.jsonl:2:16777217: expected a document within the limit",
+        "in.jsonl:2:16777217: expected a document of at most 16 MiB",
     );
     place.ok("load db c in.jsonl --bad-lines bad.txt");
     assert_eq!(place.ok("keys db c"), "1\n3\n");
@@ -559,6 +563,11 @@ fn keys_may_be_of_several_fields_or_made() {
     assert!(keys.lines().all(|key| key.len() == 36 && &key[14..15] == "7"), "{keys}");
     let text = place.read("in.jsonl");
     assert_eq!(place.ok("scan db auto"), text.repeat(2), "in the order in which they came");
+    let key = keys.lines().next().unwrap();
+    assert_eq!(
+        place.ok(&format!("get db auto {key}")),
+        text.lines().next().unwrap().to_owned() + "\n"
+    );
     place.fails("load db auto in.jsonl --key auto --mode merge", 2, "every document is new");
     place.fails("load db auto in.jsonl --key title,", 2, "expected the paths of fields");
 }

@@ -45,7 +45,7 @@ fn fields_are_described_from_a_sample_whose_size_is_said() {
     let lines: String = (0..1000)
         .map(|n| match n {
             0..500 => format!("{{\"id\":{n},\"by\":{{\"name\":\"p{n}\"}},\"tags\":[1,\"x\"]}}\n"),
-            500 => format!("{{\"id\":{n},\"rare\":true,\"n\":null}}\n"),
+            500 => format!("{{\"id\":{n},\"rare\":true,\"n\":null,\"late\":null}}\n"),
             _ => format!("{{\"id\":{n},\"late\":1.5,\"a.b\":0}}\n"),
         })
         .collect();
@@ -65,6 +65,9 @@ fn fields_are_described_from_a_sample_whose_size_is_said() {
     assert_eq!(of("tags[]")["types"], serde_json::json!({"number": 500, "text": 500}));
     assert_eq!(of("tags[]")["documents"], 500);
     assert_eq!((&of("rare")["documents"], &of("n")["types"]["null"]), (&1.into(), &1.into()));
+    // A null was an example beside the values.
+    assert_eq!(of("late")["examples"], Value::from(vec!["1.5"]));
+    assert_eq!(of("n")["examples"], Value::from(Vec::<String>::new()));
     assert_eq!(of("$['a.b']")["documents"], 499);
     let sample = place.run("describe db c --sample 10");
     assert_eq!(

@@ -70,6 +70,18 @@ fn a_stopped_export_leaves_no_file() {
 }
 
 #[test]
+fn a_name_of_compressed_columns_is_refused() {
+    let place = Place::new();
+    place.ok("put db c k {\"id\":1}");
+    for name in ["x.parquet.gz", "x.arrow.zst"] {
+        place.fails(&format!("export db c -o {name}"), 2, "not compressed as a whole");
+        place.file(name, "{\"id\":1}\n");
+        place.fails(&format!("load db c {name}"), 2, "not compressed as a whole");
+        place.ok(&format!("load db json {name} --type json"));
+    }
+}
+
+#[test]
 fn a_file_of_a_database_is_not_replaced() {
     let place = Place::new();
     place.ok("put db c k {\"a\":1}");

@@ -68,7 +68,11 @@ impl JsonParser {
     ) -> Result<u32, JsonError> {
         if json.len() > self.options.bytes_max {
             let at = self.options.bytes_max;
-            return Err(JsonError::at(json, at, "a document within the limit of its length"));
+            return Err(JsonError::at(
+                json,
+                at,
+                "a document of at most 16 MiB, or of what bytes_max allows",
+            ));
         }
         if simdutf8::basic::from_utf8(json).is_err() {
             let at = std::str::from_utf8(json).err().map_or(0, |error| error.valid_up_to());
@@ -108,7 +112,7 @@ impl JsonParser {
     }
 }
 
-const TOO_DEEP: &str = "nesting of at most depth_max levels";
+const TOO_DEEP: &str = "nesting of at most 128 levels, or of what depth_max allows";
 
 /// The document was refused; [`Run`] holds the position and reason.
 struct Stop;

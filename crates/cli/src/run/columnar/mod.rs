@@ -15,7 +15,6 @@ pub(super) use self::{read::load, write::export};
 use crate::args::FormatArg;
 #[cfg(not(feature = "parquet"))]
 use crate::args::{ExportArgs, LoadArgs};
-#[cfg(not(feature = "parquet"))]
 use crate::failure::Failure;
 use std::path::Path;
 
@@ -40,6 +39,20 @@ impl Form {
             "parquet" => Some(Self::Parquet),
             "arrow" | "arrows" | "feather" => Some(Self::Arrow),
             _ => None,
+        }
+    }
+
+    /// Refuses a name such as `x.parquet.gz`, which was taken for one of JSON, compressed.
+    pub(super) fn check_name(format: Option<FormatArg>, path: &Path) -> Result<(), Failure> {
+        let is_packed = path.extension().is_some_and(|end| end == "gz" || end == "zst");
+        let form = if is_packed { Self::of(format, path.file_stem().map(Path::new)) } else { None };
+        match form {
+            Some(form) => Err(Failure::Usage(format!(
+                "{}: expected a file of {form:?} that is not compressed as a whole: its parts are; \
+                 --type says what it is if the name does not",
+                path.display()
+            ))),
+            None => Ok(()),
         }
     }
 }

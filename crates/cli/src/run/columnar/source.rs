@@ -11,7 +11,7 @@ use flagstone_load::identity_of;
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use std::fs::File;
-use std::io::{BufReader, Read, Seek, SeekFrom};
+use std::io::{BufReader, Cursor, Read, Seek, SeekFrom};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
@@ -42,8 +42,19 @@ impl Source {
                 let text = "stdin can be one stream of Arrow; a Parquet file is read from its end";
                 return Err(Failure::Usage(text.to_owned()));
             }
+            let mut magic = Vec::new();
+            let read = std::io::stdin().take(6).read_to_end(&mut magic);
+            read.map_err(|error| Failure::Io(format!("cannot read stdin: {error}")))?;
+            if !magic.starts_with(&[0xff; 4]) {
+                return Err(Failure::Usage(format!(
+                    "stdin: expected a stream of Arrow, found \"{}\"; an Arrow file, which begins \
+                     with ARROW1, is read from its end: name it",
+                    magic.escape_ascii()
+                )));
+            }
             // It tells its columns once: all of them are read.
-            let reader = guarded(|| StreamReader::try_new(std::io::stdin(), None));
+            let stream = Cursor::new(magic).chain(std::io::stdin());
+            let reader = guarded(|| StreamReader::try_new(stream, None));
             let reader = Box::new(reader.map_err(wrong)?);
             return Ok(Self {
                 name: "stdin".into(),

@@ -1,7 +1,7 @@
 //! A line of the shell, split into words.
 //!
-//! Quotes of both kinds protect spaces, and JSON needs none: a word that begins with `{` or `[`
-//! ends with its last bracket.
+//! Quotes of both kinds protect spaces, and JSON needs none: a word that begins with `{` or `[`, or
+//! has one after its first `=`, ends with its last bracket.
 
 /// A word of a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -76,6 +76,11 @@ fn plain(text: &str) -> Option<(Word, &str)> {
         if is_end {
             return Some((Word { text: word, quoted }, &text[at..]));
         }
+        if quote.is_none() && c == '=' && text[at + 1..].starts_with(['{', '[']) {
+            let (value, after) = json(&text[at + 1..])?;
+            let (text, quoted) = (word + "=" + &value.text, quoted + "=" + &value.quoted);
+            return Some((Word { text, quoted }, after));
+        }
         let is_quote = match quote {
             Some(open) => open == c,
             None => c == '"' || c == '\'',
@@ -142,6 +147,10 @@ mod tests {
             ("get c a;b", Some("get|c|a;b")),
             ("find c {\"a\":\n [1,\n2]}", Some("find|c|{\"a\":\n [1,\n2]}")),
             ("find c \\\n --limit 1", Some("find|c|--limit|1")),
+            ("update c k a={\"b c\": 1} d=[1, 2]", Some("update|c|k|a={\"b c\": 1}|d=[1, 2]")),
+            ("update c k a=[1,\n2]", Some("update|c|k|a=[1,\n2]")),
+            ("update c k a=[1", None),
+            ("update c k 'a=[1'", Some("update|c|k|a=[1")),
             ("find c {\"a\": [1}", None),
             ("get c 'k", None),
             ("find c \\", None),
@@ -179,6 +188,7 @@ mod tests {
             ("n=1.10", "n=1.10"),
             ("a=b=c", "a=\"b=c\""),
             ("tags='[1,2]'", "tags=[1,2]"),
+            ("tags=[\"a b\", 2]", "tags=[\"a b\", 2]"),
             ("x", "x"),
         ] {
             let words = words(typed).unwrap_or_default();

@@ -69,7 +69,7 @@ fn hostile_text_is_refused_in_short_time() {
         (format!("{{\"a\":{{\"$regex\":\"{}\"}}}}", "a".repeat(5000)), "a pattern of at most"),
         (format!("{{\"{}\":1}}", "a.".repeat(600)), "a path (field path"),
         (format!("{{\"{}\":1}}", "a".repeat(70_000)), "a path (field path"),
-        (" ".repeat(17 << 20), "a document within the limit"),
+        (" ".repeat(17 << 20), "a document of at most 16 MiB"),
     ] {
         let error = Filter::parse(&text).unwrap_err();
         let shown: String = text.chars().take(40).collect();
