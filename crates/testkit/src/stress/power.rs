@@ -187,8 +187,12 @@ fn cut(
 /// waits until commits succeed.
 fn fill_and_free(mounted: &Mounted, place: &Workplace) -> Result<(), String> {
     let ballast = mounted.at.join(BALLAST);
-    let bytes = mounted.free_bytes().saturating_sub(LEFT_BYTES).max(1);
-    succeeds(Command::new("fallocate").arg("-l").arg(bytes.to_string()).arg(&ballast))?;
+    // The child may take some of the bytes that were free a moment ago.
+    let allocate = || {
+        let bytes = mounted.free_bytes().saturating_sub(LEFT_BYTES).max(1);
+        succeeds(Command::new("fallocate").arg("-l").arg(bytes.to_string()).arg(&ballast))
+    };
+    (0..20).find_map(|_| allocate().ok()).map_or_else(allocate, Ok)?;
     let until = Instant::now() + Duration::from_secs(3);
     while Instant::now() < until && counts(place).1 == 0 {
         std::thread::sleep(Duration::from_millis(20));
