@@ -576,7 +576,7 @@ mod tests {
             let item = Field::new("item", dictionary, true);
             let list = DataType::List(Arc::new(item.clone()));
             let schema = Schema::new(vec![item, Field::new("list", list, true)]);
-            let mut schema = FFI_ArrowSchema::try_from(&schema).expect("it has a form");
+            let schema = FFI_ArrowSchema::try_from(&schema).expect("it has a form");
             let mut values = std::mem::ManuallyDrop::new(values);
             let mut old = Vec::new();
             // SAFETY: the struct has two children, the second of them has one.
