@@ -31,7 +31,7 @@ pub(crate) fn run(root: &Path, words: &[&str]) -> bool {
 }
 
 /// Returns the target triple of this machine.
-fn host() -> Option<String> {
+pub(crate) fn host() -> Option<String> {
     let output = Command::new("rustc").arg("-vV").output().ok()?;
     let text = String::from_utf8(output.stdout).ok()?;
     text.lines().find_map(|line| line.strip_prefix("host: ").map(str::to_owned))

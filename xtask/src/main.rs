@@ -14,6 +14,7 @@ mod fuzz;
 mod peers;
 mod programs;
 mod python;
+mod sanitize;
 mod shuttle;
 mod tidy;
 
@@ -80,6 +81,11 @@ cargo xtask COMMAND
   fuzz TARGET [--seconds N] [--seed S] | TARGET --replay FILE
                   feeds hostile bytes to the reader of one format; without a target it lists the
                   targets and all options
+  miri [PACKAGES] runs the unit tests of unsafe code under Miri, which finds undefined behaviour;
+                  needs a nightly toolchain with miri and rust-src
+  sanitize address|thread [ARGUMENTS]
+                  runs the tests of the engine under AddressSanitizer or ThreadSanitizer, which
+                  needs a nightly toolchain with rust-src; ARGUMENTS are for cargo test
   fixtures [NAMES]
                   adds small databases of today's format to fixtures/: those whose content is not
                   there yet, and those of NAMES. It changes none that is there; tests open all
@@ -117,6 +123,8 @@ fn perform(root: &Path, words: &[&str]) -> Option<bool> {
         ["peers", ref options @ ..] => peers::run(root, options),
         ["python", ref options @ ..] => python::run(root, options),
         ["fuzz", ref options @ ..] => fuzz::run(root, options),
+        ["miri", ref packages @ ..] => sanitize::interpret(root, packages),
+        ["sanitize", ref words @ ..] => sanitize::run(root, words),
         ["fixtures", ref names @ ..] => programs::add_fixtures(root, names),
         [] | ["help" | "--help" | "-h"] => {
             println!("{HELP}");

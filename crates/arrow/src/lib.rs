@@ -41,6 +41,9 @@ mod cells;
 mod load;
 
 #[cfg(test)]
+mod hostile;
+
+#[cfg(test)]
 mod load_stories;
 
 pub use column::{Column, Columns, KeyColumn};

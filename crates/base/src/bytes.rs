@@ -87,7 +87,7 @@ mod tests {
             .flat_map(|len| [vec![7; len], [vec![7; len], vec![9]].concat()])
             .chain((0..40).map(|len| [vec![7; len], vec![5, 7, 7]].concat()))
             .collect();
-        for a in &runs {
+        for a in runs.iter().step_by(if cfg!(miri) { 11 } else { 1 }) {
             for b in &runs {
                 assert_eq!(order(a, b), a.cmp(b));
                 assert_eq!(same(a, b), a == b);

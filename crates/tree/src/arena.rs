@@ -284,7 +284,10 @@ mod tests {
             let pointer = unsafe { arena.pointer(address) };
             // SAFETY: `bytes` bytes were written there.
             let found = unsafe { std::slice::from_raw_parts(pointer, bytes) };
-            assert!(found.iter().all(|&byte| byte == value));
+            // Miri would look at megabytes byte by byte.
+            let ends = if cfg!(miri) { bytes.min(500) } else { bytes };
+            let (front, back) = (&found[..ends], &found[bytes - ends..]);
+            assert!(front.iter().chain(back).all(|&byte| byte == value));
         }
         let mut arena = arena;
         arena.give_back(&mut bump, &pool);

@@ -127,7 +127,8 @@ mod tests {
 
     #[test]
     fn eight_digits_are_those_of_the_number() {
-        for value in (0..100_000_000).step_by(997).chain(0..10_001).chain([99_999_999]) {
+        let (step, small) = if cfg!(miri) { (999_983, 101) } else { (997, 10_001) };
+        for value in (0..100_000_000).step_by(step).chain(0..small).chain([99_999_999]) {
             assert_eq!(eight_digits(value).to_le_bytes(), *format!("{value:08}").as_bytes());
         }
     }

@@ -61,7 +61,7 @@ mod tests {
     fn a_special_byte_is_found_at_every_offset() {
         for len in 0..50 {
             for at in 0..len {
-                for byte in 0..=255 {
+                for byte in (0..=255).step_by(if cfg!(miri) { 34 } else { 1 }) {
                     let mut text = vec![b'a'; len];
                     text[at] = byte;
                     let expected = if is_special(byte) { at } else { len };

@@ -198,7 +198,7 @@ mod tests {
     #[test]
     fn texts_of_every_length_are_written_with_a_special_byte_anywhere() {
         let letters: Vec<u8> = (0..70).map(|i| b'a' + i % 26).collect();
-        for len in 0..letters.len() {
+        for len in (0..letters.len()).step_by(if cfg!(miri) { 9 } else { 1 }) {
             check(&letters[..len]);
             for (at, byte) in (0..len).flat_map(|at| [(at, b'"'), (at, b'\n'), (at, 0)]) {
                 let mut text = letters[..len].to_vec();

@@ -303,14 +303,15 @@ mod tests {
 
     #[test]
     fn many_threads_share_a_heap() {
+        let (turns, bytes_max) = if cfg!(miri) { (50, 2_000) } else { (2_000, 30_000) };
         let heap = Heap::new(64 * CHUNK);
         std::thread::scope(|scope| {
             for thread in 0..4_u8 {
                 let heap = &heap;
                 scope.spawn(move || {
                     let mut held: Vec<Piece> = Vec::new();
-                    for turn in 0..if cfg!(miri) { 50 } else { 2_000_usize } {
-                        let mut piece = heap.take(1 + turn * 7_919 % 30_000).unwrap();
+                    for turn in 0..turns {
+                        let mut piece = heap.take(1 + turn * 7_919 % bytes_max).unwrap();
                         piece.fill(thread);
                         held.push(piece);
                         if held.len() > 30 {

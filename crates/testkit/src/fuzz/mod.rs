@@ -10,6 +10,7 @@
 //! Formats with checksums are tried twice: as they are, and with every checksum accepted, so that
 //! damage reaches the code after the checks.
 
+mod bulk;
 mod coverage;
 mod database;
 mod document;
@@ -19,8 +20,10 @@ mod index;
 mod json;
 mod json_patch;
 mod jsonpath;
+mod load;
 mod mutate;
 mod patch;
+mod query;
 mod run;
 mod sort_key;
 mod table;
@@ -65,7 +68,7 @@ const fn checked(
 }
 
 /// All targets.
-pub const TARGETS: [Target; 14] = [
+pub const TARGETS: [Target; 17] = [
     checked("table", "a table: frame, index, filter, blocks", table::body, table::seeds),
     checked("log", "segments and the operations in them", database::log, database::log_seeds),
     checked("manifest", "a manifest", database::manifest, database::manifest_seeds),
@@ -77,9 +80,12 @@ pub const TARGETS: [Target; 14] = [
     plain("json", "JSON", json::body, json::seeds),
     plain("jsonpath", "a document and a JSONPath", jsonpath::body, jsonpath::seeds),
     plain("filter", "a document and a filter", filter::body, filter::seeds),
+    plain("query", "a document and a projection, sort or group", query::body, query::seeds),
     plain("index", "a document and the definition of an index", index::body, index::seeds),
     checked("token", "a page token or a change token", token::body, token::seeds),
     plain("sort_key", "two sort keys", sort_key::body, sort_key::seeds),
+    plain("bulk", "text of many documents", bulk::body, bulk::seeds),
+    plain("load", "a file of JSON or a table, plain or compressed", load::body, load::seeds),
 ];
 
 /// Returns the target of this name.

@@ -80,6 +80,11 @@ fn hostile_filters_do_no_harm() {
 }
 
 #[test]
+fn hostile_projections_sorts_and_groups_do_no_harm() {
+    replay("query", 4000);
+}
+
+#[test]
 fn hostile_definitions_of_indexes_do_no_harm() {
     replay("index", 300);
 }
@@ -92,6 +97,16 @@ fn hostile_tokens_do_no_harm() {
 #[test]
 fn hostile_sort_keys_do_no_harm_and_order_as_their_values() {
     replay("sort_key", 10_000);
+}
+
+#[test]
+fn hostile_text_of_many_documents_does_no_harm() {
+    replay("bulk", 4000);
+}
+
+#[test]
+fn hostile_files_that_are_loaded_do_no_harm() {
+    replay("load", 200);
 }
 
 /// A reader with a mistake: it believes the second length.

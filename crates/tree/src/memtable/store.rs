@@ -315,12 +315,16 @@ mod tests {
         for (len, is_mapped) in [(SLOTS_MIN, false), (1 << 18, true)] {
             let slots = Slots::zeroed(len);
             assert_eq!((slots.len(), matches!(slots, Slots::Mapped(_))), (len, is_mapped));
-            assert!(slots.iter().all(|slot| slot.load(Ordering::Relaxed) == 0));
-            for n in 1..=len as u64 / 2 {
+            // Miri would take minutes for all slots.
+            let (step, claimed) = if cfg!(miri) { (1021, 50) } else { (1, len as u64 / 2) };
+            let is_free = |slot: &&AtomicU64| slot.load(Ordering::Relaxed) == 0;
+            assert!(slots.iter().step_by(step).all(|slot| is_free(&slot)));
+            for n in 1..=claimed {
                 claim(&slots, remix(n) << 32 | n);
             }
-            let taken = slots.iter().filter(|slot| slot.load(Ordering::Relaxed) != 0);
-            assert_eq!(taken.count(), len / 2);
+            let free = slots.iter().step_by(step).filter(is_free).count();
+            let taken = len.div_ceil(step) - free;
+            assert!(if cfg!(miri) { taken <= 50 } else { taken == len / 2 }, "{taken}");
         }
     }
 
@@ -351,7 +355,7 @@ mod tests {
     fn every_key_is_found_while_the_table_grows() {
         let (store, pool) = (Store::new(), ChunkPool::new(0));
         let mut writer = StoreWriter::default();
-        let keys = if cfg!(miri) { 2_000_u32 } else { 50_000 };
+        let keys = if cfg!(miri) { 700_u32 } else { 50_000 };
         for i in 0..keys {
             let key = i.to_be_bytes();
             store.insert(&mut writer, &pool, &key, hash(&key), version(1, &key)).unwrap();
@@ -362,6 +366,52 @@ mod tests {
             assert_eq!(store.versions.version_at(store.versions.first(at)).unwrap().value, key);
         }
         assert!(store.find(b"no", hash(b"no")).is_none());
+    }
+
+    /// Readers take no lock: they must see the bytes of every key and version that they can reach.
+    /// Miri and ThreadSanitizer report a link that is published too weakly.
+    #[test]
+    fn readers_beside_a_writer_see_whole_keys_and_versions_while_the_table_grows() {
+        let keys = if cfg!(miri) { 700_u32 } else { 20_000 };
+        let (store, pool, visible) = (Store::new(), ChunkPool::new(0), AtomicU32::new(0));
+        let read = |key: u32| {
+            let key = key.to_be_bytes();
+            let at = store.find(&key, hash(&key)).unwrap();
+            assert_eq!(store.key(at), key);
+            let (mut place, mut seqno) = (store.versions.first(at), u64::MAX);
+            while let Some(version) = store.versions.version_at(place) {
+                assert!(version.trailer.seqno().get() < seqno && version.value == key);
+                seqno = version.trailer.seqno().get();
+                place = store.versions.follow(place);
+            }
+            assert_eq!(seqno, 1, "the oldest version");
+        };
+        let reader = || loop {
+            let seen = visible.load(Ordering::Acquire);
+            if let Some(last) = seen.checked_sub(1) {
+                [last, last / 2, last / 4].into_iter().for_each(read);
+            }
+            if seen == keys {
+                return;
+            }
+            std::thread::yield_now();
+        };
+        std::thread::scope(|scope| {
+            let readers = [scope.spawn(reader), scope.spawn(reader)];
+            let mut writer = StoreWriter::default();
+            let mut insert = |key: u32, seqno| {
+                let key = key.to_be_bytes();
+                let version = version(seqno, &key);
+                store.insert(&mut writer, &pool, &key, hash(&key), version).unwrap();
+            };
+            for key in 0..keys {
+                insert(key, 1);
+                visible.store(key + 1, Ordering::Release);
+                insert(key / 2, u64::from(key) + 2);
+            }
+            readers.into_iter().for_each(|reader| reader.join().unwrap());
+            drop(writer);
+        });
     }
 
     #[test]

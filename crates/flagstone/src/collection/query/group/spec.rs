@@ -142,7 +142,7 @@ impl Group {
     /// # Errors
     /// InvalidInput with the position of what is not as it should be.
     pub fn parse(text: &str) -> Result<Self> {
-        let (by, accumulators) = match divide(text, ':') {
+        let (by, accumulators) = match divide(text, ":") {
             Some((by, rest)) => (by, Some(rest)),
             None => (text, None),
         };
@@ -165,7 +165,7 @@ impl Group {
     }
 
     fn parse_accumulator(self, text: &str, part: &str) -> Result<Self> {
-        let (call, name) = match part.split_once(" as ") {
+        let (call, name) = match divide(part, " as ") {
             Some((call, name)) => (call.trim(), name.trim()),
             None => (part.trim(), part.trim()),
         };
@@ -236,23 +236,56 @@ fn refuse(text: &str, part: &str, expected: &str) -> Error {
     Error::invalid(format!("a group, byte {at}: expected {expected}, found {:?}", part.trim()))
 }
 
-/// Divides `text` at the first `mark` that is outside of brackets and quotes.
-fn divide(text: &str, mark: char) -> Option<(&str, &str)> {
-    let (mut depth, mut quote) = (0_usize, None);
-    for (at, letter) in text.char_indices() {
-        match (quote, letter) {
-            (Some(open), _) if open == letter => quote = None,
+/// What a letter of a text is inside of.
+#[derive(Default)]
+struct Inside {
+    brackets: usize,
+    quote: Option<char>,
+    is_escaped: bool,
+}
+
+impl Inside {
+    const fn is_nothing(&self) -> bool {
+        self.brackets == 0 && self.quote.is_none()
+    }
+
+    /// Goes on behind `letter`.
+    fn pass(&mut self, letter: char) {
+        match (self.quote, letter) {
+            (Some(_), _) if self.is_escaped => self.is_escaped = false,
+            (Some(_), '\\') => self.is_escaped = true,
+            (Some(open), _) if open == letter => self.quote = None,
             (Some(_), _) => {}
-            (None, '\'' | '"') => quote = Some(letter),
-            (None, '(' | '[') => depth += 1,
-            (None, ')' | ']') => depth = depth.saturating_sub(1),
-            (None, _) if letter == mark && depth == 0 => {
-                return Some((&text[..at], &text[at + mark.len_utf8()..]));
-            }
+            (None, '\'' | '"') => self.quote = Some(letter),
+            (None, '(' | '[') => self.brackets += 1,
+            (None, ')' | ']') => self.brackets = self.brackets.saturating_sub(1),
             (None, _) => {}
         }
     }
+}
+
+/// Divides `text` at the first `mark` that is outside of brackets and quotes.
+fn divide<'t>(text: &'t str, mark: &str) -> Option<(&'t str, &'t str)> {
+    let mut inside = Inside::default();
+    for (at, letter) in text.char_indices() {
+        if inside.is_nothing() && text[at..].starts_with(mark) {
+            return Some((&text[..at], &text[at + mark.len()..]));
+        }
+        inside.pass(letter);
+    }
     None
+}
+
+/// Returns whether `text` is a part by itself wherever it stands in the text of a group.
+fn is_one_part(text: &str) -> bool {
+    let mut inside = Inside::default();
+    let ends_part = |letter| matches!(letter, ',' | ':' | ')' | ']');
+    let is_whole = text.chars().all(|letter| {
+        let ends = inside.is_nothing() && ends_part(letter);
+        inside.pass(letter);
+        !ends
+    });
+    is_whole && inside.is_nothing() && !text.is_empty() && text.trim() == text
 }
 
 /// The parts of `text` between commas.
@@ -260,16 +293,22 @@ fn parts(text: &str) -> impl Iterator<Item = &str> {
     let mut rest = Some(text);
     std::iter::from_fn(move || {
         let text = rest?;
-        let divided = divide(text, ',');
+        let divided = divide(text, ",");
         rest = divided.map(|(_, after)| after);
         Some(divided.map_or(text, |(part, _)| part))
     })
 }
 
+/// Returns the text of a path as a part of that of a group.
+fn text_of(path: &FieldPath) -> String {
+    let text = path.to_string();
+    if is_one_part(&text) { text } else { format!("{path:#}") }
+}
+
 impl fmt::Display for Group {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (i, path) in self.by.iter().enumerate() {
-            write!(f, "{}{path}", if i > 0 { ", " } else { "" })?;
+            write!(f, "{}{}", if i > 0 { ", " } else { "" }, text_of(path))?;
         }
         for (i, Accumulator { name, kind, path }) in self.accumulators.iter().enumerate() {
             let before = match (i, self.by.len()) {
@@ -278,7 +317,7 @@ impl fmt::Display for Group {
             };
             let call = match kind {
                 Kind::Count => kind.name().to_owned(),
-                _ => format!("{}({path})", kind.name()),
+                _ => format!("{}({})", kind.name(), text_of(path)),
             };
             write!(f, "{before}{call}")?;
             if *name != call {
@@ -303,6 +342,23 @@ mod tests {
         ] {
             assert_eq!(Group::parse(text).unwrap().to_string(), text);
         }
+    }
+
+    /// A path whose name holds a comma was printed without its quotes: as two paths, or as none.
+    /// And `as` in a name, or a quote in quotes, ended what they were a part of.
+    #[test]
+    fn names_with_the_marks_of_a_group_are_quoted() {
+        for text in [
+            "$[',']",
+            "$['a:b'], $['']: sum($['x) as y'])",
+            "$[' a'], $['it\\'s'], $['a]']: min($['(']), count",
+            "a b: sum(a as b), max(c[d]) as (e",
+        ] {
+            assert_eq!(Group::parse(text).unwrap().to_string(), text);
+        }
+        let paths = |group: Group| group.by.iter().map(FieldPath::to_string).collect::<Vec<_>>();
+        assert_eq!(paths(Group::parse("$['a,b'], c").unwrap()), ["a,b", "c"]);
+        assert_eq!(paths(Group::parse("$['\\',\\''], c").unwrap()), ["','", "c"]);
     }
 
     #[test]
