@@ -4,10 +4,7 @@ use crate::background::{CompactProgress, compact_trees, flush_all, sweep};
 use crate::backup::BackupReport;
 use crate::change::{self, WantedContent};
 use crate::checkpoint::{self, CheckpointReport};
-use crate::commit::{
-    Batch, Committed, LargeWrite, Ticket, TryCommit, TryWrite, before_write, retry_after, trees_of,
-    try_before_write,
-};
+use crate::commit::{Batch, Committed, LargeWrite, Ticket, TryCommit, trees_of};
 use crate::config::Config;
 use crate::event::Event;
 use crate::feed::{Changes, ChangesFrom};
@@ -252,22 +249,18 @@ impl Engine {
     pub fn try_start(&self, batch: &Batch, durability: Durability) -> Result<TryCommit> {
         self.check_start(batch, durability)?;
         let (parts, write) = (self.parts(), batch.as_write());
-        let throttle = &parts.commits.throttle;
-        let (mut admitted, pause) =
-            match try_before_write(throttle, write.len(), &trees_of(&write))? {
-                TryWrite::Later(after) => return Ok(TryCommit::RetryAfter(after)),
-                TryWrite::Now { admitted, pause } => (admitted, pause),
-            };
-        let committed = try_commit(parts, &write, durability, admitted.as_mut());
-        drop(admitted);
-        match committed {
+        let admission = &parts.commits.admission;
+        let started = admission.try_admit(write.len(), || trees_of(&write)).and_then(
+            |(mut admitted, pause)| {
+                let committed = try_commit(parts, &write, durability, admitted.as_mut())?;
+                Ok(TryCommit::Started { ticket: self.ticket(&committed, durability), pause })
+            },
+        );
+        match started {
             Err(error) if error.kind() == ErrorKind::Busy => {
-                Ok(TryCommit::RetryAfter(retry_after(throttle)))
+                Ok(TryCommit::RetryAfter(admission.throttle.retry_after()))
             }
-            committed => {
-                let ticket = self.ticket(&committed?, durability);
-                Ok(TryCommit::Started { ticket, pause })
-            }
+            started => started,
         }
     }
 
@@ -298,8 +291,7 @@ impl Engine {
         let parts = self.parts();
         let write = batch.as_write();
         let write = large.as_ref().map_or(write, |large| large.as_write(write));
-        let mut admitted =
-            before_write(&parts.commits.throttle, write.len(), wait, || trees_of(&write))?;
+        let mut admitted = parts.commits.admission.admit(write.len(), wait, || trees_of(&write))?;
         let committed = match wait {
             true => commit(parts, &write, durability, None, admitted.as_mut()),
             false => try_commit(parts, &write, durability, admitted.as_mut()),

@@ -55,6 +55,7 @@ mod log_upkeep;
 mod queue;
 
 mod reads;
+mod stall;
 mod supply;
 
 mod commit;

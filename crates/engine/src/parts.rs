@@ -1,10 +1,10 @@
 //! The parts of an open database, from the ground up. Each owns its fields and locks, and names
 //! only parts before it.
 //!
-//! Locks, in the order in which they may be taken together. (The door of large writes comes before
+//! Locks, in the order in which they may be taken together. (The turn of large writes comes before
 //! all of them, never under a stripe. So does the turn of cuts and ingests.)
 //! 1. the gates of keyspaces (by id), then `stripes` (ascending), then those of values, held by a
-//!    write until it is visible; then the door of large updates
+//!    write until it is visible; then the turn of large updates
 //! 2. `manifest`, held across its own I/O; taken by background work and by changes of the catalog
 //! 3. `numbering`, held for a few lines
 //! 4. the state of a full compaction that a caller runs, held for a few lines
@@ -16,7 +16,7 @@
 
 use crate::background::{Deletes, ExpiryTimer, Growth, Pace, Scrubber, Splits, Upkeep, act};
 use crate::ballast::{self, Ballast};
-use crate::commit::{Commits, RecentWrites, Stall, Stripes, Throttle};
+use crate::commit::{Admission, Commits, RecentWrites, Stripes, Throttle};
 use crate::content::ContentFactory;
 use crate::due::Due;
 use crate::edits::Edits;
@@ -32,6 +32,7 @@ use crate::queue::Work;
 use crate::reads::Reads;
 use crate::scratch::Scratch;
 use crate::setup::Setup;
+use crate::stall::Stall;
 use flagstone_base::{Moment, SeqNo};
 use flagstone_env::DiskLock;
 use flagstone_env::sync::atomic::{AtomicBool, AtomicU64};
@@ -129,7 +130,7 @@ impl Lower {
             edits: Arc::clone(&self.edits),
             stripes: Arc::new(Stripes::new()),
             recent: Arc::new(RecentWrites::new(self.setup.options.recent_writes_bytes())),
-            throttle: self.throttle(),
+            admission: Arc::new(Admission::new(self.throttle())),
             reads: reads.clone(),
         }
     }

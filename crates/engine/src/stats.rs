@@ -262,10 +262,8 @@ pub(crate) fn stats(parts: &Parts) -> Stats {
         compactions: parts.upkeep.work.compactions.load(Ordering::Relaxed),
         splits: parts.upkeep.splits.splits.load(Ordering::Relaxed),
         merges: parts.upkeep.splits.merges.load(Ordering::Relaxed),
-        stalls: parts.commits.throttle.stall.stalls.load(Ordering::Relaxed),
-        stalled_for: Duration::from_nanos(
-            parts.commits.throttle.stall.stall_nanos.load(Ordering::Relaxed),
-        ),
+        stalls: parts.upkeep.stall.stalls.load(Ordering::Relaxed),
+        stalled_for: parts.upkeep.stall.waited(),
         files_open: parts.trees.files.descriptors(),
         files_open_max: parts.trees.files.descriptors_max(),
         files_opened: parts.trees.files.opened(),

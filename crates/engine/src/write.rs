@@ -3,8 +3,8 @@
 
 use crate::background::act_after_commit;
 use crate::commit::{
-    Admitted, Batch, Committed, Effect, Held, LARGE_WRITE, LargeWrite, Op, Room, Write,
-    admit_update, before_write, encode_op, trees_of,
+    Admitted, Batch, Committed, Effect, Held, LARGE_WRITE, LargeWrite, Op, Write, WriteAdmission,
+    encode_op, trees_of,
 };
 use crate::due::Due;
 use crate::inside::Inside;
@@ -19,8 +19,8 @@ use std::slice::from_ref;
 use std::sync::Arc;
 
 /// Commits `write` up to publication, and acts on what is due after it. `held` are the stripes if
-/// the caller holds them already. `admitted` is the admission of a large write: its room is given
-/// back where the values that merges become must wait for theirs.
+/// the caller holds them already. `admitted` is the admission of a large write: it is given back
+/// where the values that merges become must wait for theirs.
 pub(crate) fn commit<'p>(
     parts: &'p Parts,
     write: &Write<'_>,
@@ -28,8 +28,8 @@ pub(crate) fn commit<'p>(
     held: Option<Held<'_>>,
     admitted: Option<&mut Admitted<'p>>,
 ) -> Result<Committed> {
-    let room = Room { admitted, may_wait: true };
-    let committed = parts.commits.write(write, durability, held, room);
+    let admission = WriteAdmission { admitted, may_wait: true };
+    let committed = parts.commits.write(write, durability, held, admission);
     act_on_due(parts, write, committed)
 }
 
@@ -42,21 +42,21 @@ pub(crate) fn commit_held(
     held: Held<'_>,
     may_wait: bool,
 ) -> Result<Committed> {
-    let room = Room { admitted: None, may_wait };
-    let committed = parts.commits.write(write, durability, Some(held), room);
+    let admission = WriteAdmission { admitted: None, may_wait };
+    let committed = parts.commits.write(write, durability, Some(held), admission);
     act_on_due(parts, write, committed)
 }
 
-/// Like [`commit`], but returns Busy, and has done nothing, where that would wait for room for the
-/// values that merges become.
+/// Like [`commit`], but returns Busy, and has done nothing, where that would wait for the admission
+/// of the values that merges become.
 pub(crate) fn try_commit<'p>(
     parts: &'p Parts,
     write: &Write<'_>,
     durability: Durability,
     admitted: Option<&mut Admitted<'p>>,
 ) -> Result<Committed> {
-    let room = Room { admitted, may_wait: false };
-    let committed = parts.commits.write(write, durability, None, room);
+    let admission = WriteAdmission { admitted, may_wait: false };
+    let committed = parts.commits.write(write, durability, None, admission);
     act_on_due(parts, write, committed)
 }
 
@@ -89,7 +89,7 @@ pub(crate) fn write_one(
     check_key(key)?;
     check_value(value)?;
     let trees = || core.tree_of(key, core.hash(key));
-    let admitted = before_write(&parts.commits.throttle, value.len(), true, trees)?;
+    let admitted = parts.commits.admission.admit(value.len(), true, trees)?;
     if value.len() >= LARGE_WRITE {
         // Checked before the value is copied.
         parts.commits.check_batch_bytes(value.len())?;
@@ -109,8 +109,8 @@ pub(crate) fn write_one(
     parts.log.wait_durable(committed?.lsn, durability)
 }
 
-/// Waits for room for a value of about `bytes` that is still to be encoded. Returns `None` for a
-/// small value, which needs no admission.
+/// Admits a value of about `bytes` that is still to be encoded. Returns `None` for a small value,
+/// which needs no admission.
 #[inline]
 pub(crate) fn admission_for<'p>(
     parts: &'p Parts,
@@ -121,7 +121,7 @@ pub(crate) fn admission_for<'p>(
     if bytes < LARGE_WRITE {
         return Ok(None);
     }
-    before_write(&parts.commits.throttle, bytes, true, || core.tree_of(key, core.hash(key)))
+    parts.commits.admission.admit(bytes, true, || core.tree_of(key, core.hash(key)))
 }
 
 /// Sets `key` to `value`, whose buffer it takes over, until `expiry` if that is given. After a
@@ -163,7 +163,7 @@ pub(crate) fn read_modify_write(
     // not reserved, because the time that `change` takes is not known.
     let hash = core.hash(key);
     let like_the_last = core.updated_bytes.load(Ordering::Relaxed);
-    drop(before_write(&parts.commits.throttle, like_the_last, true, || core.tree_of(key, hash))?);
+    drop(parts.commits.admission.admit(like_the_last, true, || core.tree_of(key, hash))?);
     let held = parts.commits.stripes.hold_to_update(core, hash);
     // The gate is held: what the keyspace owns does not change until the write is visible.
     core.check_accepts(&[])?;
@@ -176,7 +176,7 @@ pub(crate) fn read_modify_write(
     check_value(&value)?;
     debug_assert!(kind != Kind::Merge, "an update has read what it changes");
     let effect = if kind == Kind::Put { Effect::put(expiry) } else { kind.into() };
-    let admitted = admit_update(&parts.commits.throttle, value.len())?;
+    let admitted = parts.commits.admission.admit_update(value.len(), true)?;
     if admitted.is_some() {
         core.updated_bytes.store(value.len(), Ordering::Relaxed);
         let large = LargeWrite::of_value(core, effect, key, value);
@@ -199,7 +199,7 @@ pub(crate) fn commit_batch(parts: &Parts, batch: &Batch) -> Result<()> {
     let durability = parts.setup.options.durability;
     let write = batch.as_write();
     let trees = || trees_of(&write);
-    let mut admitted = before_write(&parts.commits.throttle, write.len(), true, trees)?;
+    let mut admitted = parts.commits.admission.admit(write.len(), true, trees)?;
     let committed = commit(parts, &write, durability, None, admitted.as_mut())?;
     drop(admitted);
     parts.log.wait_durable(committed.lsn, durability)

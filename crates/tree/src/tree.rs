@@ -48,8 +48,8 @@ pub struct Tree {
     ready: Mutex<BTreeMap<FileNumber, Arc<Table>>>,
     pub(crate) counters: Counters,
     pub(crate) reads: ReadLoad,
-    /// See [`Tree::brake`].
-    brake: AtomicU32,
+    /// See [`Tree::stall_fill`].
+    stall_fill: AtomicU32,
     spaces: SpaceCache,
     /// The trees that have replaced this one.
     successors: OnceLock<Box<[Arc<Self>]>>,
@@ -137,7 +137,7 @@ impl Tree {
             ready: Mutex::default(),
             counters: Counters::default(),
             reads: ReadLoad::default(),
-            brake: AtomicU32::new(0),
+            stall_fill: AtomicU32::new(0),
             spaces: SpaceCache::default(),
             successors: OnceLock::new(),
         })
@@ -526,16 +526,16 @@ impl Tree {
         pressure(&self.view.load().version, &self.options, policy)
     }
 
-    /// How much writers of this tree are delayed because of compactions that it needs, as
-    /// [`Tree::set_brake`] set it. The tree only stores the value.
+    /// How much writers of this tree are slowed because of compactions that it needs, in thousandths
+    /// of a stop, as [`Tree::set_stall_fill`] set it. The tree only stores the value.
     #[inline]
-    pub fn brake(&self) -> u32 {
-        self.brake.load(Ordering::Relaxed)
+    pub fn stall_fill(&self) -> u32 {
+        self.stall_fill.load(Ordering::Relaxed)
     }
 
-    /// Sets what [`Tree::brake`] returns, and returns the previous value.
-    pub fn set_brake(&self, brake: u32) -> u32 {
-        self.brake.swap(brake, Ordering::Relaxed)
+    /// Sets what [`Tree::stall_fill`] returns, and returns the previous value.
+    pub fn set_stall_fill(&self, fill: u32) -> u32 {
+        self.stall_fill.swap(fill, Ordering::Relaxed)
     }
 
     /// Returns about how many keys the tree holds: a key that was overwritten may count more than

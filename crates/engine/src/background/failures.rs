@@ -1,6 +1,5 @@
 //! Reactions to failures: which work pauses, and for how long.
 
-use super::brakes::set_brakes;
 use super::upkeep::Upkeep;
 use crate::due::Due;
 use crate::event::Event;
@@ -43,7 +42,7 @@ pub(super) fn put_back(upkeep: &Arc<Upkeep>, mut group: SealGroup, error: &Error
         group.back_off = Some(back_off);
         queue.flushes.put_back(group);
         upkeep.work.recount(&queue);
-        set_brakes(upkeep, &queue);
+        upkeep.stall.note_fullest(&upkeep.work, &queue);
         delay
     };
     if let Some(tree) = tree {

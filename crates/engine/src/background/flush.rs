@@ -1,11 +1,10 @@
 //! The flush job: writes the memtables of one group to tables, then installs them by one edit.
 
-use super::brakes::set_brakes;
 use super::claims::Claims;
 use super::failures::{fails_all_flushes, note_disk_has_room, put_back};
-use super::flush_rest::FlushRest;
 use super::garbage::{note_spaces, slow_down_for_outputs};
 use super::install::{Install, install};
+use super::pace::FlushPace;
 use super::sweep::make_room_on_disk;
 use super::upkeep::Upkeep;
 use crate::event::{Event, StallCause};
@@ -28,7 +27,7 @@ pub(super) struct FlushJob {
     /// Trees whose flush failed while other trees were flushed, and the first error.
     failed: Vec<Arc<Tree>>,
     error: Option<Error>,
-    rest: FlushRest,
+    pace: FlushPace,
     /// Bytes of memory that belonged to the trees in `done`.
     bytes_done: u64,
     /// The flush has ended, and everything that did not fail is installed.
@@ -66,7 +65,7 @@ pub(super) fn next_flush(upkeep: &Arc<Upkeep>) -> Option<FlushJob> {
         done: Vec::new(),
         failed: Vec::new(),
         error: None,
-        rest: FlushRest::new(upkeep, bytes),
+        pace: FlushPace::new(upkeep, bytes),
         bytes_done: 0,
         has_written: false,
         claims: Claims::new(upkeep),
@@ -84,7 +83,7 @@ fn finish(upkeep: &Arc<Upkeep>, left: Option<(SealGroup, Error)>) {
             queue.flushes.installed += 1;
             queue.flushes.pause = None;
             upkeep.work.recount(&queue);
-            set_brakes(upkeep, &queue);
+            upkeep.stall.note_fullest(&upkeep.work, &queue);
             let is_stuck = upkeep.work.stuck() > 0;
             drop(queue);
             note_disk_has_room(upkeep);
@@ -175,12 +174,12 @@ impl FlushJob {
         // Only syncs are left then, which must not be delayed.
         let is_written = |running: &TreeFlush| running.flush.is_written();
         let is_last = self.waiting.is_empty() && self.current.as_ref().is_none_or(is_written);
-        if !self.rest.is_allowed(&self.upkeep) || is_last {
+        if !self.pace.may_rest(&self.upkeep) || is_last {
             return Progress::Again;
         }
         let part = |running: &TreeFlush| running.bytes as f64 * running.flush.part_done();
         let done = self.bytes_done as f64 + self.current.as_ref().map_or(0.0, part);
-        self.rest.after(&self.upkeep, step, done)
+        self.pace.rest_after(&self.upkeep, step, done)
     }
 
     fn try_step(&mut self) -> Result<Progress> {

@@ -16,14 +16,12 @@ mod splits;
 
 mod upkeep;
 
-mod brakes;
 mod claims;
 mod scrub;
 mod seal;
 mod sweep;
 
 mod failures;
-mod flush_rest;
 mod watch;
 
 mod expired;

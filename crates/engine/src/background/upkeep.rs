@@ -6,7 +6,6 @@ use super::idle::{Growth, SETTLE_AFTER};
 use super::pace::Pace;
 use super::splits::Splits;
 use crate::ballast::Ballast;
-use crate::commit::Stall;
 use crate::damage::report_damages;
 use crate::edits::Edits;
 use crate::event::Event;
@@ -17,11 +16,12 @@ use crate::log_upkeep::LogUpkeep;
 use crate::memory::Memory;
 use crate::queue::{Queue, Work};
 use crate::setup::Setup;
+use crate::stall::Stall;
 use flagstone_base::{Moment, TreeId};
 use flagstone_env::Lane;
 use flagstone_env::sync::atomic::{AtomicBool, AtomicU64};
 use flagstone_env::sync::{Mutex, RwLock};
-use flagstone_tree::TreeContext;
+use flagstone_tree::{Tree, TreeContext};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -95,6 +95,13 @@ impl Upkeep {
         self.ballast.ensure(|bytes| {
             self.work.table_bytes() >= bytes && self.work.lock().spaces.live() >= bytes
         });
+    }
+
+    /// Sets how much the writers of `tree`, which has changed, are slowed.
+    pub(super) fn set_fill(&self, queue: &mut Queue, tree: &Tree) {
+        if self.stall.set_fill(&self.work, queue, tree, &self.setup.options) {
+            self.health.writers.ring();
+        }
     }
 
     /// Reports tables that were found damaged. Returns whether one in `tree` was quarantined.

@@ -10,7 +10,6 @@
 //!              \___________________________________________________/
 //! ```
 
-use super::brakes::hold_writers_back;
 use super::upkeep::Upkeep;
 use crate::due::Due;
 use crate::queue::Queue;
@@ -52,13 +51,12 @@ pub(super) fn watched_trees(upkeep: &Upkeep) -> Vec<Arc<Tree>> {
 /// Watches `tree`, which was opened or has changed: it may need a compaction, and its writers a
 /// different delay.
 pub(crate) fn watch(upkeep: &Upkeep, tree: &Arc<Tree>) {
-    let runs = tree.l0_runs();
     upkeep.splits.note_sharing(tree, upkeep.setup.now());
     let mut queue = upkeep.work.lock();
     queue.watched.insert(tree.id(), Arc::clone(tree));
     queue.until_idle.remove(&tree.id());
     queue.blocked.remove(&tree.id());
-    hold_writers_back(upkeep, &mut queue, tree, runs);
+    upkeep.set_fill(&mut queue, tree);
 }
 
 /// Stops watching `tree`, in whose `version` no compaction was found. There will be none until the

@@ -1,10 +1,10 @@
 //! From a batch to visible, logged entries.
 //!
 //! ```text
-//! back-pressure          may wait; nothing is held yet
+//! admission              may wait; nothing is held yet
 //! stripes                of all keys, ascending. While they are held, conditions are checked, and
-//!                        merges into keyspaces with expiries are resolved. If their values find no
-//!                        room, the stripes are released, and it waits and starts here again
+//!                        merges into keyspaces with expiries are resolved. If their values do not
+//!                        fit, the stripes are released, and it waits and starts here again
 //! numbering lock         SeqNos, the place in the log, one reference on every memtable touched
 //! log: write_through     one append for all batches that wait  (only the stripes of the keys
 //! memtables: insert      partitions in parallel                 are held during these two)
@@ -13,7 +13,7 @@
 //! ```
 //! A failed write leaves a hole: its numbers are published as empty, and the log voids them.
 
-use super::admitted::Admitted;
+use super::admission::{Admission, ValueAdmission, WriteAdmission};
 use super::after::due_after;
 use super::batch::Write;
 use super::condition::check_conditions;
@@ -23,10 +23,8 @@ use super::noted::note_gap;
 use super::recent::{RecentWrites, Watch};
 use super::record;
 use super::resolve::{self, Resolved};
-use super::room::{Room, ValueRoom};
 use super::stripes::{Held, Stripes};
 use super::targets::Targets;
-use super::throttle::Throttle;
 use super::watched::{check_reads, note_writes};
 use crate::ballast::Ballast;
 use crate::due::Due;
@@ -69,26 +67,26 @@ pub(crate) struct Commits {
     pub(crate) edits: Arc<Edits>,
     pub(crate) stripes: Arc<Stripes>,
     pub(crate) recent: Arc<RecentWrites>,
-    pub(crate) throttle: Throttle,
+    pub(crate) admission: Arc<Admission>,
     pub(crate) reads: Reads,
 }
 
 impl Commits {
     /// Commits `write` up to publication. `held` are the stripes if the caller holds them already:
-    /// then `write` has no merges to resolve. Merges may become large values, which need `room`.
-    /// What is due is returned even with an error.
+    /// then `write` has no merges to resolve. Merges may become large values, which are
+    /// admitted by `admission`. What is due is returned even with an error.
     pub(crate) fn write<'a>(
         &'a self,
         write: &Write<'_>,
         durability: Durability,
         held: Option<Held<'_>>,
-        room: Room<'_, 'a>,
+        admission: WriteAdmission<'_, 'a>,
     ) -> (Result<Committed>, Due) {
         let mut targets = Targets::of(write);
-        let rules = (held.is_some(), room.may_wait);
+        let rules = (held.is_some(), admission.may_wait);
         let (numbered, own) = match self.hold_and_number(write, &mut targets, durability, rules) {
             Ok((Some(numbered), own)) => (numbered, own),
-            Ok((None, own)) => return self.write_resolved(write, durability, own, room),
+            Ok((None, own)) => return self.write_resolved(write, durability, own, admission),
             Err(error) => return (Err(error), Due::default()),
         };
         let Numbered { first, last, lsn, .. } = numbered;
@@ -107,7 +105,8 @@ impl Commits {
         if let Err(error) = written {
             return (Err(error), due);
         }
-        let due = due | due_after(&self.throttle, &self.reads, (write, &targets), (first, last));
+        let due = due
+            | due_after(&self.admission.throttle, &self.reads, (write, &targets), (first, last));
         // Gives back the memory of the payload's copy in the log.
         flagstone_env::os::freed(write.payload.len());
         (Ok(Committed { last, lsn }), due)
@@ -121,11 +120,14 @@ impl Commits {
         write: &Write<'w>,
         durability: Durability,
         held: Option<Held<'w>>,
-        room: Room<'_, 'a>,
+        admission: WriteAdmission<'_, 'a>,
     ) -> (Result<Committed>, Due) {
-        let (mut own, may_wait) = (Admitted::of(&self.throttle, 0), room.may_wait);
-        let mut room = ValueRoom::new(&self.throttle, write, room, &mut own);
-        let (mut resolved, held) = match self.resolve(write, held, &mut room) {
+        let WriteAdmission { admitted, may_wait } = admission;
+        let operands = if admitted.is_some() { write.len() } else { 0 };
+        let mut own = self.admission.nothing();
+        let admitted = admitted.unwrap_or(&mut own);
+        let mut values = ValueAdmission::new(&self.admission, operands, admitted, may_wait);
+        let (mut resolved, held) = match self.resolve(write, held, &mut values) {
             Ok(resolved) => resolved,
             Err(error) => return (Err(error), Due::default()),
         };
@@ -133,24 +135,25 @@ impl Commits {
         let large = resolved.take_large();
         let write = resolved.as_write(write);
         let write = large.as_ref().map_or(write, |large| large.as_write(write));
-        self.write(&write, durability, held, Room { admitted: None, may_wait })
+        self.write(&write, durability, held, WriteAdmission { admitted: None, may_wait })
     }
 
-    /// Resolves `write`, whose locks are `held`. Takes them again when it has waited for room.
+    /// Resolves `write`, whose locks are `held`. Takes them again when its values have
+    /// waited.
     fn resolve<'a>(
         &'a self,
         write: &Write<'a>,
         mut held: Option<Held<'a>>,
-        room: &mut ValueRoom<'_, '_>,
+        values: &mut ValueAdmission<'_, '_>,
     ) -> Result<(Resolved, Option<Held<'a>>)> {
         loop {
             // Checks the conditions, too.
-            if let Some(resolved) = Resolved::of(&self.reads, write, room)? {
-                room.keep(resolved.len());
+            if let Some(resolved) = Resolved::of(&self.reads, write, values)? {
+                values.shrink_to(resolved.len());
                 return Ok((resolved, held));
             }
             drop(held);
-            room.wait()?;
+            values.wait()?;
             (held, _) = self.hold(write, true)?;
         }
     }
@@ -231,7 +234,7 @@ impl Commits {
 
     /// Refuses a write of more bytes than a batch may have.
     pub(crate) fn check_batch_bytes(&self, bytes: usize) -> Result<()> {
-        let most = self.throttle.setup.batch_bytes_max();
+        let most = self.admission.throttle.setup.batch_bytes_max();
         if bytes as u64 <= most {
             return Ok(());
         }

@@ -5,13 +5,11 @@
 //!     -> stripes of values, if the caller asks -> numbering, as for any write
 //! ```
 
-use super::admission::{admit_update, try_admit_update};
-use super::admitted::Admitted;
+use super::admission::{Admitted, ValueAdmission};
 use super::batch::{Batch, OP_OVERHEAD};
 use super::condition::check_at_moment;
 use super::pipeline::Commits;
 use super::resolve::{Chosen, Resolved, Resolves};
-use super::room::ValueRoom;
 use super::stripes::Held;
 use crate::keyspace_core::KeyspaceCore;
 use crate::reads::ReadMoment;
@@ -30,7 +28,7 @@ pub(crate) struct Locked<'a> {
 impl Commits {
     /// Locks what `batch` writes and depends on, checks its conditions and resolves its merges, all
     /// as of the moment of the reader that `read` registers under the locks. If the values of
-    /// merges find no room, the locks are released, and it waits unless it may not.
+    /// merges do not fit, the locks are released, and it waits unless it may not.
     ///
     /// # Errors
     /// Conflict if a condition does not hold; Busy; errors of reading and of writing.
@@ -47,8 +45,8 @@ impl Commits {
         write.check_ops()?;
         self.note_expiries(&write)?;
         let operands = if admitted.is_some() { write.len() } else { 0 };
-        let admitted = admitted.get_or_insert_with(|| Admitted::of(&self.throttle, 0));
-        let mut room = ValueRoom::beside(&self.throttle, operands, admitted, may_wait);
+        let admitted = admitted.get_or_insert_with(|| self.admission.nothing());
+        let mut values = ValueAdmission::new(&self.admission, operands, admitted, may_wait);
         loop {
             let held = self.stripes.hold_to_prepare(locked.cores, &write, locked.keys);
             let (reader, moment) = read();
@@ -58,14 +56,15 @@ impl Commits {
             if chosen.is_nothing(&write) {
                 return Ok((held, reader));
             }
-            let resolved = Resolved::at_moment(&self.reads, (&write, &chosen), &moment, &mut room)?;
+            let resolved =
+                Resolved::at_moment(&self.reads, (&write, &chosen), &moment, &mut values)?;
             if let Some(Resolved { payload, ops }) = resolved {
-                room.keep(payload.len());
+                values.shrink_to(payload.len());
                 (batch.payload, batch.ops) = (payload, ops);
                 return Ok((held, reader));
             }
             drop((held, reader));
-            room.wait()?;
+            values.wait()?;
         }
     }
 
@@ -75,7 +74,7 @@ impl Commits {
         batch: &Batch,
         (key, value): (&[u8], &[u8]),
     ) -> Result<()> {
-        let most = self.throttle.setup.batch_bytes_max();
+        let most = self.admission.throttle.setup.batch_bytes_max();
         let bytes = batch.payload.len() + key.len() + value.len() + OP_OVERHEAD;
         if bytes as u64 <= most {
             return Ok(());
@@ -86,19 +85,15 @@ impl Commits {
         )))
     }
 
-    /// Waits until there is room for what was added to `batch` under its locks, besides what was
-    /// admitted before. Returns Busy instead if it may not `wait`.
+    /// Admits what was added to `batch` under its locks, besides what was admitted before. Returns Busy instead if it may not `wait`.
     pub(crate) fn admit_prepared(
         &self,
         batch: &Batch,
         admitted: Option<&Admitted<'_>>,
         wait: bool,
     ) -> Result<Option<Admitted<'_>>> {
-        let before = admitted.map_or(0, |admitted| admitted.bytes as usize);
+        let before = admitted.map_or(0, |admitted| admitted.bytes() as usize);
         let more = batch.payload.len().saturating_sub(before);
-        match wait {
-            true => admit_update(&self.throttle, more),
-            false => try_admit_update(&self.throttle, more),
-        }
+        self.admission.admit_update(more, wait)
     }
 }

@@ -8,11 +8,11 @@
 //! value keeps its expiry; an expired one counts as absent. Keyspaces that never had an expiry keep
 //! their merges.
 
+use super::admission::ValueAdmission;
 use super::batch::{Effect, OP_OVERHEAD, Op, Write, encode_op};
 use super::condition::{check_at_moment, trees_of_conditions};
 use super::deleted_ranges::DeletedRanges;
 use super::large::LargeWrite;
-use super::room::ValueRoom;
 use crate::keyspace_core::{KeyspaceCore, Trees};
 use crate::reads::{ReadMoment, Reads};
 use flagstone_base::key::check_value;
@@ -93,7 +93,7 @@ pub(super) struct Resolved {
 impl Resolved {
     /// Resolves `write`, whose locks are held. Its conditions are checked first, as of the same
     /// moment: else a key could be absent for a condition and present for a merge. Returns `None`
-    /// if the values find no `room`.
+    /// if the `values` do not fit.
     ///
     /// # Errors
     /// Conflict if a condition does not hold; InvalidInput for a value over 512 MiB, or more bytes
@@ -101,13 +101,13 @@ impl Resolved {
     pub(super) fn of(
         reads: &Reads,
         write: &Write<'_>,
-        room: &mut ValueRoom<'_, '_>,
+        values: &mut ValueAdmission<'_, '_>,
     ) -> Result<Option<Self>> {
         let chosen = Chosen::expiring(write);
         loop {
             let moment = ReadMoment::new(reads);
             check_at_moment(reads, write, &moment)?;
-            let resolved = Self::at_moment(reads, (write, &chosen), &moment, room)?;
+            let resolved = Self::at_moment(reads, (write, &chosen), &moment, values)?;
             let Some(resolved) = resolved else { return Ok(None) };
             let trees = trees_read(write, &chosen).into_iter().chain(trees_of_conditions(write));
             if moment.is_valid_in(trees) {
@@ -121,9 +121,9 @@ impl Resolved {
         reads: &'a Reads,
         (write, chosen): (&'a Write<'a>, &'a Chosen<'a>),
         moment: &'a ReadMoment<'a>,
-        room: &mut ValueRoom<'_, '_>,
+        values: &mut ValueAdmission<'_, '_>,
     ) -> Result<Option<Self>> {
-        Resolving::new(reads, write, moment, chosen).run(room)
+        Resolving::new(reads, write, moment, chosen).run(values)
     }
 
     /// The bytes of the payload.
@@ -178,19 +178,19 @@ impl<'a> Resolving<'a> {
         Self { reads, write, moment, chosen, written, deleted, resolved }
     }
 
-    fn run(mut self, room: &mut ValueRoom<'_, '_>) -> Result<Option<Resolved>> {
+    fn run(mut self, values: &mut ValueAdmission<'_, '_>) -> Result<Option<Resolved>> {
         for op in self.write.ops {
             let keyspace = &self.write.keyspaces[usize::from(op.keyspace)];
             let (key, value) = (self.write.bytes(&op.key), self.write.bytes(&op.value));
-            let has_room = if self.chosen.has(op, key) {
+            let has_fit = if self.chosen.has(op, key) {
                 let (value, expiry) = self.folded(keyspace, op, value)?;
                 let effect =
                     if value.is_some() { Effect::put(expiry) } else { Kind::Delete.into() };
-                self.push(keyspace, op, (effect, value.as_deref().unwrap_or_default()), room)?
+                self.push(keyspace, op, (effect, value.as_deref().unwrap_or_default()), values)?
             } else {
-                self.push(keyspace, op, (op.effect(), value), room)?
+                self.push(keyspace, op, (op.effect(), value), values)?
             };
-            if !has_room {
+            if !has_fit {
                 return Ok(None);
             }
             match op.kind {
@@ -251,13 +251,13 @@ impl<'a> Resolving<'a> {
     }
 
     /// Adds an operation, unless all of them come to more bytes than a batch may have. Returns
-    /// whether it had `room`.
+    /// whether it fits into what `values` may take.
     fn push(
         &mut self,
         keyspace: &Arc<KeyspaceCore>,
         op: &Op,
         (effect, value): (Effect, &[u8]),
-        room: &mut ValueRoom<'_, '_>,
+        values: &mut ValueAdmission<'_, '_>,
     ) -> Result<bool> {
         let key = self.write.bytes(&op.key);
         let Resolved { payload, ops } = &mut self.resolved;
@@ -269,7 +269,7 @@ impl<'a> Resolving<'a> {
                  expire, or indexes exist, a merge counts as the value that it results in"
             )));
         }
-        if !room.take(bytes + OP_OVERHEAD, (ops.len() + 1, self.write.ops.len())) {
+        if !values.try_admit(bytes + OP_OVERHEAD, ops.len() + 1, self.write.ops.len()) {
             return Ok(false);
         }
         ops.push(encode_op(payload, keyspace, op.keyspace, effect, key, value));

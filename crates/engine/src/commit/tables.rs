@@ -63,7 +63,7 @@ pub(crate) fn note_ahead<'a>(
     note: &Note<'_>,
 ) -> Result<Option<(SeqNo, InFlight<'a>)>> {
     let Commits { health, history, .. } = commits;
-    let Some(log) = &history.log else { return Err(commits.throttle.setup.closed()) };
+    let Some(log) = &history.log else { return Err(commits.admission.throttle.setup.closed()) };
     let mut numbering = history.numbering.lock();
     if numbering.next >= numbering.ceiling {
         return Ok(None);

@@ -3,7 +3,6 @@
 use super::batch::HeldBatch;
 use crate::commit::{
     Admitted, Batch, Committed, Held, HeldValues, LargeWrite, Locked, Resolves, Ticket,
-    before_write,
 };
 use crate::handle::Handle;
 use crate::inside::Inside;
@@ -107,10 +106,11 @@ impl<'a> Hold<'a> {
         Ok((ticket, value))
     }
 
-    /// Does all of [`Hold::commit`]. Back-pressure applies only with `is_pressed`.
+    /// Does all of [`Hold::commit`]. It is admitted only with `is_admitted`:
+    /// else it waits for nothing.
     fn run(
         &mut self,
-        is_pressed: bool,
+        is_admitted: bool,
         complete: &mut dyn FnMut(&mut HeldBatch<'_>) -> Result<()>,
     ) -> Result<Option<Committed>> {
         if let Some(error) = self.refused.take() {
@@ -120,7 +120,7 @@ impl<'a> Hold<'a> {
         parts.health.check_may_write()?;
         let (cores, keys) = (self.batch.keyspaces.clone(), std::mem::take(&mut self.keys));
         cores.iter().try_for_each(|core| self.handle.check_same(core))?;
-        let mut admitted = if is_pressed { self.admit(&cores)? } else { None };
+        let mut admitted = if is_admitted { self.admit(&cores)? } else { None };
         let locked = Locked { cores: &cores, keys: &keys };
         let register = || {
             let snapshot = Snapshot::new(self.handle);
@@ -148,7 +148,7 @@ impl<'a> Hold<'a> {
             return Ok(None);
         }
         self.log_owned();
-        let more = match is_pressed {
+        let more = match is_admitted {
             true => parts.commits.admit_prepared(&self.batch, admitted.as_ref(), self.wait)?,
             false => None,
         };
@@ -161,9 +161,9 @@ impl<'a> Hold<'a> {
         committed.map(Some)
     }
 
-    /// Waits until there is room for the batch, and for as much as the last one has added.
+    /// Admits the batch, after a wait for as much as the last one has added.
     fn admit(&self, cores: &[Arc<KeyspaceCore>]) -> Result<Option<Admitted<'a>>> {
-        let throttle = &self.handle.parts().commits.throttle;
+        let admission = &self.handle.parts().commits.admission;
         let trees = || {
             let owned = cores.iter().map(|core| core.owned_set());
             let mut all: Vec<_> = owned.flat_map(|set| set.keyspaces.clone()).collect();
@@ -175,12 +175,12 @@ impl<'a> Hold<'a> {
         let mut touched = Vec::new();
         if last > bytes {
             // What it will be is not known, so nothing is reserved.
-            let _room = before_write(throttle, last, self.wait, || {
+            let _admitted = admission.admit(last, self.wait, || {
                 touched = trees();
                 touched.iter().flat_map(|core| core.trees()).collect::<Trees<'_>>()
             })?;
         }
-        before_write(throttle, bytes, self.wait, || {
+        admission.admit(bytes, self.wait, || {
             touched = trees();
             touched.iter().flat_map(|core| core.trees()).collect::<Trees<'_>>()
         })
@@ -228,7 +228,7 @@ pub(crate) fn empty(
 ) -> Result<(Committed, Vec<Arc<KeyspaceCore>>)> {
     let mut emptied = vec![Arc::clone(core)];
     let mut hold = Hold::new(handle, batch).durability(Durability::Group);
-    // The batch waits for no room, since it frees more than it takes.
+    // The batch is not admitted, since it frees more than it takes.
     let committed = hold.run(false, &mut |held| {
         for owned in &core.owned_set().keyspaces {
             for (kind, key, end) in owned.removals_from(vec![0]) {

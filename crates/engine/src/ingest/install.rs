@@ -5,7 +5,7 @@ use crate::background::{
     wait_for_other_flushes,
 };
 use crate::change::{rule_out, set_in_doubt};
-use crate::commit::{before_write, number_tables};
+use crate::commit::number_tables;
 use crate::gate::HeldGate;
 use crate::history::HeldTrees;
 use crate::keyspace_core::KeyspaceCore;
@@ -96,7 +96,7 @@ pub(super) fn install(
     span: (&[u8], &[u8]),
 ) -> Result<SeqNo> {
     let trees = written.trees();
-    before_write(&parts.commits.throttle, 0, true, || trees.iter().collect())?;
+    parts.commits.admission.admit(0, true, || trees.iter().collect())?;
     make_history_durable(&parts.upkeep)?;
     // A cut that ingests have spoiled waits for this one, and the next ones for the cut.
     let _turn = parts.upkeep.cuts.read();
@@ -153,7 +153,7 @@ pub(super) fn install_below(
     floor: SeqNo,
 ) -> Result<()> {
     let trees = written.trees();
-    before_write(&parts.commits.throttle, 0, true, || trees.iter().collect())?;
+    parts.commits.admission.admit(0, true, || trees.iter().collect())?;
     // What the entries were made from must not be lost before them.
     make_history_durable(&parts.upkeep)?;
     sync_log(parts)?;

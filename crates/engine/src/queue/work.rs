@@ -61,8 +61,8 @@ pub(crate) struct Queue {
     pub(crate) failing: HashMap<TreeId, BackOff>,
     /// Trees that need a compaction that damage makes impossible, and the damage.
     pub(crate) blocked: HashMap<TreeId, Error>,
-    /// Trees whose writers are delayed, and how much: [`Tree::brake`].
-    pub(crate) brakes: HashMap<TreeId, u32>,
+    /// Trees whose writers are slowed, and how much: [`Tree::stall_fill`].
+    pub(crate) fills: HashMap<TreeId, u32>,
     /// The bytes of all trees, and the live part of them.
     pub(crate) spaces: Spaces,
     /// Trees being compacted for space, and the bytes that this will free.
