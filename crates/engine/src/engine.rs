@@ -4,7 +4,7 @@ use crate::background::{CompactProgress, compact_trees, flush_all, sweep};
 use crate::backup::BackupReport;
 use crate::change::{self, WantedContent};
 use crate::checkpoint::{self, CheckpointReport};
-use crate::commit::{Batch, Committed, LargeWrite, Ticket, TryCommit, trees_of};
+use crate::commit::{Batch, Committed, LargeWrite, Ticket, TryCommit, retry_after, trees_of};
 use crate::config::Config;
 use crate::event::Event;
 use crate::feed::{Changes, ChangesFrom};
@@ -72,12 +72,12 @@ impl Engine {
 
     /// The directory of the database, as an absolute path without symbolic links.
     pub fn path(&self) -> &Path {
-        &self.parts().setup.dir
+        &self.parts().core.setup().dir
     }
 
     /// The options that the database was opened with.
     pub fn options(&self) -> &Options {
-        &self.parts().setup.options
+        &self.parts().core.setup().options
     }
 
     /// Opens the keyspaces `names`. Those that are missing are created by one edit of the manifest.
@@ -106,7 +106,10 @@ impl Engine {
         options: Option<&KeyspaceOptions>,
     ) -> Result<Keyspace> {
         let mut cores = change::open_or_create(self.parts(), &[name], wanted, options)?;
-        cores.pop().map(|core| self.handle_of(core)).ok_or_else(|| self.parts().setup.closed())
+        cores
+            .pop()
+            .map(|core| self.handle_of(core))
+            .ok_or_else(|| self.parts().core.setup().closed())
     }
 
     /// Opens the keyspace `name` if it exists.
@@ -119,7 +122,7 @@ impl Engine {
         wanted: &WantedContent<'_>,
         options: Option<&KeyspaceOptions>,
     ) -> Result<Option<Keyspace>> {
-        self.parts().health.check_open()?;
+        self.parts().core.health.check_open()?;
         let core = change::existing(self.parts(), name, wanted, options)?;
         Ok(core.map(|core| self.handle_of(core)))
     }
@@ -156,8 +159,8 @@ impl Engine {
 
     /// The keyspaces, by name.
     pub fn keyspaces(&self) -> Vec<KeyspaceInfo> {
-        let keyspaces = self.parts().keyspaces.all_by_name();
-        keyspaces.iter().map(|core| KeyspaceInfo::of(&self.parts().keyspaces, core)).collect()
+        let keyspaces = self.parts().core.keyspaces.all_by_name();
+        keyspaces.iter().map(|core| KeyspaceInfo::of(&self.parts().core.keyspaces, core)).collect()
     }
 
     /// Creates a keyspace that `owner` owns. It is renamed, emptied and dropped with its owner.
@@ -185,7 +188,7 @@ impl Engine {
 
     /// All keyspaces that have an owner, in the order of the names of the owners.
     pub fn owned_keyspaces(&self) -> Vec<KeyspaceInfo> {
-        let keyspaces = &self.parts().keyspaces;
+        let keyspaces = &self.parts().core.keyspaces;
         let sets = keyspaces.all_by_name().into_iter().map(|owner| owner.owned_set());
         let info = |core: &Arc<KeyspaceCore>| KeyspaceInfo::of(keyspaces, core);
         sets.flat_map(|set| set.keyspaces.iter().map(info).collect::<Vec<_>>()).collect()
@@ -212,7 +215,7 @@ impl Engine {
     /// InvalidInput for a long note, or a keyspace without an owner; otherwise as
     /// [`Engine::create_owned`].
     pub fn set_note(&self, owned: &KeyspaceCore, note: &[u8]) -> Result<()> {
-        self.parts().health.check_may_change("the note of a keyspace")?;
+        self.parts().core.health.check_may_change("the note of a keyspace")?;
         set_note(self.parts(), owned, note)
     }
 
@@ -258,14 +261,14 @@ impl Engine {
         );
         match started {
             Err(error) if error.kind() == ErrorKind::Busy => {
-                Ok(TryCommit::RetryAfter(admission.throttle.retry_after()))
+                Ok(TryCommit::RetryAfter(retry_after(&parts.core)))
             }
             started => started,
         }
     }
 
     fn ticket(&self, committed: &Committed, durability: Durability) -> Ticket {
-        let (log, seqno) = (Arc::clone(&self.parts().log), committed.last);
+        let (log, seqno) = (Arc::clone(&self.parts().core.log), committed.last);
         Ticket { log, lsn: committed.lsn, durability, seqno }
     }
 
@@ -274,7 +277,7 @@ impl Engine {
         if let Durability::Interval(interval) = durability {
             check_interval(interval)?;
         }
-        match batch.keyspaces.iter().all(|core| core.belongs_to(&self.parts().trees)) {
+        match batch.keyspaces.iter().all(|core| core.belongs_to(&self.parts().core.trees)) {
             true => Ok(()),
             false => Err(Error::invalid("the batch holds a keyspace of another database")),
         }
@@ -337,7 +340,7 @@ impl Engine {
 
     /// The moment by which a read judges expiries now.
     pub fn now(&self) -> Moment {
-        self.handle.parts().history.clock.now()
+        self.handle.parts().core.history.clock.now()
     }
 
     /// A snapshot of all keyspaces as of now.
@@ -366,11 +369,11 @@ impl Engine {
         durability: Durability,
     ) -> Result<Option<Ticket>> {
         if transaction.is_empty() {
-            self.parts().health.check_open()?;
+            self.parts().core.health.check_open()?;
             if let Durability::Interval(interval) = durability {
                 check_interval(interval)?;
             }
-            let log = self.parts().history.log.as_ref().filter(|_| durability.is_logged());
+            let log = self.parts().core.history.log.as_ref().filter(|_| durability.is_logged());
             let read = Committed { last: transaction.seqno(), lsn: log.map(Log::enqueued) };
             return Ok(Some(self.ticket(&read, durability)));
         }
@@ -388,8 +391,8 @@ impl Engine {
     /// # Errors
     /// InvalidInput inside a closure that may not write.
     pub fn enter_transaction(&self) -> Result<InTransaction> {
-        self.parts().health.check_may_write()?;
-        Ok(InTransaction { _guard: self.parts().health.run_inside(Inside::Transaction) })
+        self.parts().core.health.check_may_write()?;
+        Ok(InTransaction { _guard: self.parts().core.health.run_inside(Inside::Transaction) })
     }
 
     /// Pauses before a transaction is tried again, after `conflicts` in a row: not at all at first,
@@ -416,12 +419,12 @@ impl Engine {
     /// Io, Poisoned, Closed.
     pub fn sync(&self) -> Result<()> {
         let parts = self.parts();
-        parts.health.check_may_wait("a sync")?;
-        parts.health.check_open_for_writing()?;
+        parts.core.health.check_may_wait("a sync")?;
+        parts.core.health.check_open_for_writing()?;
         // Files of a directory that was removed are synced to nothing.
-        parts.setup.guard.check()?;
-        let Some(log) = &parts.history.log else { return Ok(()) };
-        log.sync_all().inspect_err(|error| parts.ballast.note_failure(error))
+        parts.core.setup().guard.check()?;
+        let Some(log) = &parts.core.history.log else { return Ok(()) };
+        log.sync_all().inspect_err(|error| parts.core.ballast.note_failure(error))
     }
 
     /// Writes all memtables to tables.
@@ -429,9 +432,9 @@ impl Engine {
     /// # Errors
     /// OutOfSpace, Io, Poisoned, Closed.
     pub fn flush(&self) -> Result<()> {
-        self.parts().health.check_may_wait("a flush")?;
-        self.parts().health.check_open_for_writing()?;
-        self.parts().setup.guard.check()?;
+        self.parts().core.health.check_may_wait("a flush")?;
+        self.parts().core.health.check_open_for_writing()?;
+        self.parts().core.setup().guard.check()?;
         flush_all(&self.parts().upkeep)
     }
 
@@ -446,12 +449,12 @@ impl Engine {
     ) -> Result<ControlFlow<()>> {
         self.flush()?;
         let parts = self.parts();
-        let mut trees = parts.keyspaces.all_trees();
+        let mut trees = parts.core.keyspaces.all_trees();
         trees.retain(|tree| tree.has_tables());
         trees.sort_by_cached_key(|tree| tree.table_bytes());
         let compacted = compact_trees(&parts.upkeep, trees, &mut watch);
         sweep(&parts.upkeep);
-        compacted.inspect_err(|error| parts.ballast.note_failure(error))
+        compacted.inspect_err(|error| parts.core.ballast.note_failure(error))
     }
 
     /// Creates an independent copy of the database in `dir`, of hard links where possible.
@@ -459,7 +462,7 @@ impl Engine {
     /// # Errors
     /// InvalidInput, Busy, OutOfSpace, Io, Poisoned, Closed: then there is no database in `dir`.
     pub fn checkpoint(&self, dir: impl AsRef<Path>) -> Result<CheckpointReport> {
-        self.parts().health.check_may_wait("a checkpoint")?;
+        self.parts().core.health.check_may_wait("a checkpoint")?;
         checkpoint::checkpoint(self.parts(), dir.as_ref())
     }
 
@@ -468,7 +471,7 @@ impl Engine {
     /// # Errors
     /// InvalidInput, Busy, Corruption, OutOfSpace, Io, Poisoned, Closed.
     pub fn backup(&self, dir: &Path) -> Result<BackupReport> {
-        self.parts().health.check_may_wait("a backup")?;
+        self.parts().core.health.check_may_wait("a backup")?;
         crate::backup::create(self.parts(), dir)
     }
 
@@ -477,8 +480,8 @@ impl Engine {
     /// # Errors
     /// Corruption: the first damage found; Io, Closed.
     pub fn verify(&self) -> Result<VerifyReport> {
-        self.parts().health.check_may_wait("a verification")?;
-        self.parts().health.check_open()?;
+        self.parts().core.health.check_may_wait("a verification")?;
+        self.parts().core.health.check_open()?;
         verify::verify(self.parts(), false)
     }
 
@@ -487,8 +490,8 @@ impl Engine {
     /// # Errors
     /// Same as [`Engine::verify`].
     pub fn verify_quickly(&self) -> Result<VerifyReport> {
-        self.parts().health.check_may_wait("a verification")?;
-        self.parts().health.check_open()?;
+        self.parts().core.health.check_may_wait("a verification")?;
+        self.parts().core.health.check_open()?;
         verify::verify(self.parts(), true)
     }
 
@@ -503,10 +506,12 @@ impl Engine {
     /// Errors that prevented a clean close; Closed if the database was closed already.
     pub fn close(self) -> Result<()> {
         let parts = self.parts();
-        parts.setup.guard.check_process()?;
-        parts.health.check_may_wait("a close")?;
-        let Some(closed) = crate::open::close(parts) else { return Err(parts.setup.closed()) };
-        parts.health.tell(&Event::Closed { error: closed.as_ref().err().cloned() });
+        parts.core.setup().guard.check_process()?;
+        parts.core.health.check_may_wait("a close")?;
+        let Some(closed) = crate::open::close(parts) else {
+            return Err(parts.core.setup().closed());
+        };
+        parts.core.health.tell(&Event::Closed { error: closed.as_ref().err().cloned() });
         closed
     }
 }

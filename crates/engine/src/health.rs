@@ -18,9 +18,9 @@ use flagstone_wal::DroppedChanges;
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, OnceLock};
 
-/// The state of a database, its listeners, and the bells for waiting threads.
+/// What is fixed when a database is opened, its state, its listeners, and the bells for waiting threads.
 pub(crate) struct Health {
-    setup: Arc<Setup>,
+    pub(crate) setup: Setup,
     listeners: Vec<Arc<dyn Listener>>,
     state: AtomicU8,
     poison: OnceLock<Error>,
@@ -41,11 +41,7 @@ const READ_ONLY: u8 = 2;
 const CLOSED: u8 = 3;
 
 impl Health {
-    pub(crate) fn new(
-        setup: Arc<Setup>,
-        listeners: Vec<Arc<dyn Listener>>,
-        is_read_only: bool,
-    ) -> Self {
+    pub(crate) fn new(setup: Setup, listeners: Vec<Arc<dyn Listener>>, is_read_only: bool) -> Self {
         Self {
             setup,
             listeners,

@@ -11,7 +11,8 @@
 //! Everything here is bytes. This crate promises no stability; crate `flagstone` does.
 //!
 //! The modules are listed from the ground up: each names only modules above it in this list. An
-//! open database is a set of parts, each with its own fields and locks; `parts` lists them.
+//! open database is a set of parts, each with its own fields and locks: `core` holds the lower ones,
+//! `parts` the upper ones.
 
 pub mod fold;
 
@@ -40,8 +41,6 @@ mod setup;
 
 mod health;
 
-mod scratch;
-
 mod copy_pace;
 mod keyspace_core;
 mod memory;
@@ -54,9 +53,13 @@ mod edits;
 mod log_upkeep;
 mod queue;
 
-mod reads;
 mod stall;
 mod supply;
+
+mod core;
+
+mod reads;
+mod scratch;
 
 mod commit;
 

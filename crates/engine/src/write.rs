@@ -99,14 +99,14 @@ pub(crate) fn write_one(
     let mut payload = PAYLOAD.take();
     payload.clear();
     let op = encode_op(&mut payload, core, 0, effect, key, value);
-    let durability = parts.setup.options.durability;
+    let durability = parts.core.setup().options.durability;
     let write = write_of(core, &payload, from_ref(&op));
     let committed = commit(parts, &write, durability, None, None);
     // Long keys may have made the buffer too large to keep.
     if payload.capacity() <= LARGE_WRITE {
         PAYLOAD.set(payload);
     }
-    parts.log.wait_durable(committed?.lsn, durability)
+    parts.core.log.wait_durable(committed?.lsn, durability)
 }
 
 /// Admits a value of about `bytes` that is still to be encoded. Returns `None` for a small value,
@@ -168,7 +168,7 @@ pub(crate) fn read_modify_write(
     // The gate is held: what the keyspace owns does not change until the write is visible.
     core.check_accepts(&[])?;
     let (changed, expiry) = {
-        let _inside = parts.health.run_inside(Inside::Update);
+        let _inside = parts.core.health.run_inside(Inside::Update);
         let found = parts.reads.get_found(core, key, hash, None)?;
         (change(found.value.as_deref())?, found.lives_until())
     };
@@ -187,22 +187,22 @@ pub(crate) fn read_modify_write(
     }
     let mut payload = Vec::with_capacity(key.len() + value.len() + 16);
     let op = encode_op(&mut payload, core, 0, effect, key, &value);
-    let durability = parts.setup.options.durability;
+    let durability = parts.core.setup().options.durability;
     let write = write_of(core, &payload, from_ref(&op));
     let committed = commit(parts, &write, durability, Some(held), None)?;
-    parts.log.wait_durable(committed.lsn, durability)?;
+    parts.core.log.wait_durable(committed.lsn, durability)?;
     Ok(true)
 }
 
 /// Commits `batch` with the database's durability.
 pub(crate) fn commit_batch(parts: &Parts, batch: &Batch) -> Result<()> {
-    let durability = parts.setup.options.durability;
+    let durability = parts.core.setup().options.durability;
     let write = batch.as_write();
     let trees = || trees_of(&write);
     let mut admitted = parts.commits.admission.admit(write.len(), true, trees)?;
     let committed = commit(parts, &write, durability, None, admitted.as_mut())?;
     drop(admitted);
-    parts.log.wait_durable(committed.lsn, durability)
+    parts.core.log.wait_durable(committed.lsn, durability)
 }
 
 /// Commits a large write. Frees its memory, then its admission, before it waits for a sync. After a
@@ -214,7 +214,7 @@ fn commit_large(
     (mut admitted, held): (Option<Admitted<'_>>, Option<Held<'_>>),
     refused: Option<&mut Vec<u8>>,
 ) -> Result<()> {
-    let durability = parts.setup.options.durability;
+    let durability = parts.core.setup().options.durability;
     let write = large.as_write(write_of(core, &[], from_ref(&op)));
     let committed = commit(parts, &write, durability, held, admitted.as_mut());
     let is_conflict = |error: &Error| error.kind() == ErrorKind::Conflict;
@@ -223,7 +223,7 @@ fn commit_large(
         None => drop(large),
     }
     drop(admitted);
-    parts.log.wait_durable(committed?.lsn, durability)
+    parts.core.log.wait_durable(committed?.lsn, durability)
 }
 
 fn write_of<'a>(core: &'a Arc<KeyspaceCore>, payload: &'a [u8], ops: &'a [Op]) -> Write<'a> {

@@ -19,7 +19,7 @@ impl Claims {
 
     /// Claims `tree`, unless it is being compacted.
     pub(crate) fn take(&mut self, tree: &Tree) -> bool {
-        let mut queue = self.upkeep.work.lock();
+        let mut queue = self.upkeep.core.work.lock();
         let is_free = queue.compacting.insert(tree.id());
         if is_free {
             // A claimed tree occupies no compaction worker.
@@ -30,7 +30,7 @@ impl Claims {
     }
 
     pub(super) fn release(&mut self) {
-        let mut queue = self.upkeep.work.lock();
+        let mut queue = self.upkeep.core.work.lock();
         for tree in self.trees.drain(..) {
             queue.compacting.remove(&tree);
             queue.compacting_for_callers -= 1;

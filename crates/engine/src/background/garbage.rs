@@ -14,15 +14,15 @@ const SLOWED_TREES_MAX: usize = 256;
 /// Estimates how many bytes of `trees` are live. Runs without the lock, since it may have to read
 /// samples.
 pub(super) fn note_spaces(upkeep: &Upkeep, trees: &[Arc<Tree>]) {
-    let (snapshots, visible) = upkeep.history.live();
+    let (snapshots, visible) = upkeep.core.history.live();
     for tree in trees {
         // A close waits for this step.
-        if upkeep.health.check_open_for_writing().is_err() {
+        if upkeep.core.health.check_open_for_writing().is_err() {
             return;
         }
         let version = Arc::clone(tree.view().version());
         let space = tree.space(&snapshots, visible);
-        let mut queue = upkeep.work.lock();
+        let mut queue = upkeep.core.work.lock();
         // If the tree has changed since, the change causes another estimate.
         if Arc::ptr_eq(tree.view().version(), &version) {
             queue.spaces.note(tree, space);
@@ -33,17 +33,17 @@ pub(super) fn note_spaces(upkeep: &Upkeep, trees: &[Arc<Tree>]) {
 /// Returns how much garbage the database may hold, and how much it holds.
 pub(super) fn budget(upkeep: &Upkeep) -> SpaceBudget {
     let is_idle = upkeep.writers_are_idle();
-    let unfinished = upkeep.trees.unfinished.bytes();
-    let queue = upkeep.work.lock();
+    let unfinished = upkeep.core.trees.unfinished.bytes();
+    let queue = upkeep.core.work.lock();
     let freeing = queue.freeing.values().sum();
-    queue.spaces.budget(&upkeep.setup.options, is_idle, RunningJobs { freeing, unfinished })
+    queue.spaces.budget(&upkeep.core.setup().options, is_idle, RunningJobs { freeing, unfinished })
 }
 
 /// Delays writers for tables that are still being written, instead of when they are installed.
 pub(super) fn slow_down_for_outputs(upkeep: &Upkeep) {
     let budget = budget(upkeep);
     let (fill, trees) = {
-        let queue = upkeep.work.lock();
+        let queue = upkeep.core.work.lock();
         (queue.spaces.fill, queue.spaces.trees_with_garbage())
     };
     if trees <= SLOWED_TREES_MAX && budget.fill_of_trees().abs_diff(fill) >= FILL_STEP {
@@ -55,16 +55,16 @@ pub(super) fn slow_down_for_outputs(upkeep: &Upkeep) {
 pub(super) fn slow_down_for_space(upkeep: &Upkeep, budget: SpaceBudget) {
     // In steps of ten, since each change visits every tree with garbage.
     let fill = if upkeep.writers_are_idle() { 0 } else { budget.fill_of_trees() / 10 * 10 };
-    if std::mem::replace(&mut upkeep.work.lock().spaces.fill, fill) == fill {
+    if std::mem::replace(&mut upkeep.core.work.lock().spaces.fill, fill) == fill {
         return;
     }
     let concerned = {
-        let queue = upkeep.work.lock();
+        let queue = upkeep.core.work.lock();
         queue.spaces.with_garbage(queue.fills.keys().copied())
     };
     for tree in concerned {
         let version = Arc::clone(tree.view().version());
-        let mut queue = upkeep.work.lock();
+        let mut queue = upkeep.core.work.lock();
         // Otherwise `watch` sets the delay for the tree's new version.
         if Arc::ptr_eq(tree.view().version(), &version) {
             upkeep.set_fill(&mut queue, &tree);
@@ -87,7 +87,7 @@ mod tests {
         let kv = db.keyspace("kv").unwrap();
         let (upkeep, tree) = (&kv.handle().parts().upkeep, &kv.core().trees()[0]);
         let budget = {
-            let mut queue = upkeep.work.lock();
+            let mut queue = upkeep.core.work.lock();
             queue.spaces.note(tree, Space { bytes: 1000, live: 100 });
             queue.spaces.fill = 900;
             upkeep.set_fill(&mut queue, tree);
@@ -97,6 +97,6 @@ mod tests {
         };
         slow_down_for_space(upkeep, budget);
         assert_eq!(tree.stall_fill(), 0);
-        assert!(upkeep.work.lock().fills.is_empty());
+        assert!(upkeep.core.work.lock().fills.is_empty());
     }
 }

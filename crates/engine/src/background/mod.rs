@@ -49,16 +49,12 @@ mod wait;
 mod ingest;
 
 pub(crate) use claims::Claims;
-pub(crate) use deletes::Deletes;
-pub(crate) use expiry_timer::ExpiryTimer;
 pub(crate) use failures::resume_later;
 pub use full::CompactProgress;
 pub(crate) use full::compact_trees;
-pub(crate) use idle::Growth;
 pub(crate) use ingest::{after_ingest, flush_most, flush_until_empty, wait_for_other_flushes};
 pub(crate) use install::make_current;
 pub(crate) use merge::note_divided;
-pub(crate) use pace::Pace;
 pub(crate) use run::{
     act, act_after_commit, note_deletes, schedule, schedule_after_open, schedule_splits,
 };
@@ -66,7 +62,6 @@ pub(crate) use scrub::Scrubber;
 #[cfg(test)]
 pub(crate) use seal::seal_all;
 pub(crate) use split_size::note_size;
-pub(crate) use splits::Splits;
 pub(crate) use sweep::sweep;
 pub(crate) use upkeep::Upkeep;
 pub(crate) use wait::{cut, flush_all, flush_replayed, flush_trees, make_history_durable};

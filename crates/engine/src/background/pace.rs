@@ -24,7 +24,7 @@
 //! So a flush pauses less when memtables are fuller, and a flush that frees much memory pauses less
 //! than one of many small ones.
 
-use super::upkeep::Upkeep;
+use crate::core::Core;
 use crate::stall::free_bytes;
 use flagstone_base::SeqNo;
 use flagstone_env::Progress;
@@ -88,35 +88,39 @@ pub(super) struct FlushPace {
 
 impl FlushPace {
     /// The pace of a flush of `bytes` of memory that starts now.
-    pub(super) fn new(upkeep: &Upkeep, bytes: u64) -> Self {
-        let options = &upkeep.setup.options;
+    pub(super) fn new(core: &Core, bytes: u64) -> Self {
+        let options = &core.setup().options;
         let (share, log) = (options.memtable_share(), options.wal_bytes_long());
         // A flush that started before the log was long leaves the oldest part of the log to the
         // next flush, and must not delay that.
-        let log_to = if upkeep.is_log_long() { options.wal_bytes_max() } else { log };
+        let log_to = if core.history.log_bytes() > options.wal_bytes_long() {
+            options.wal_bytes_max()
+        } else {
+            log
+        };
         Self {
             from: FilledBytes { memtables: share / 2, log },
             to: FilledBytes { memtables: free_bytes(share), log: log_to },
             // Writers at 1 GB/s fill a sixteenth of the memtables' share in this time.
             rest_max: Duration::from_nanos(share / 16),
             bytes,
-            seen: upkeep.history.visible(),
+            seen: core.history.visible(),
         }
     }
 
     /// Returns whether the flush may pause after this step: something was written since the last
     /// step, and no thread waits for the flush.
-    pub(super) fn may_rest(&mut self, upkeep: &Upkeep) -> bool {
-        let visible = upkeep.history.visible();
+    pub(super) fn may_rest(&mut self, core: &Core) -> bool {
+        let visible = core.history.visible();
         let is_used = std::mem::replace(&mut self.seen, visible) < visible;
-        let is_awaited = upkeep.stall.stopped.is_any() || upkeep.work.is_flush_awaited();
+        let is_awaited = core.stall.stopped.is_any() || core.work.is_flush_awaited();
         // With `memtable_bytes` the user asks for memtables that are no larger.
-        is_used && !is_awaited && upkeep.setup.options.memtable_bytes.is_none()
+        is_used && !is_awaited && core.setup().options.memtable_bytes.is_none()
     }
 
     /// Returns what the flush does after a step that took `step`, when `done` bytes are flushed.
-    pub(super) fn rest_after(&self, upkeep: &Upkeep, step: Duration, done: f64) -> Progress {
-        let (memtables, log) = (upkeep.memory.memtable_bytes(), upkeep.history.log_bytes());
+    pub(super) fn rest_after(&self, core: &Core, step: Duration, done: f64) -> Progress {
+        let (memtables, log) = (core.memory.memtable_bytes(), core.history.log_bytes());
         self.rest_at(FilledBytes { memtables, log }, step, done / self.bytes.max(1) as f64)
     }
 

@@ -22,13 +22,15 @@
 mod values;
 
 use super::large::LARGE_WRITE;
-use super::throttle::Throttle;
+use super::throttle::{hold_back, is_free, refusal, stop};
+use crate::core::Core;
 use crate::event::StallCause;
 use crate::inside::is_inside_any;
 use crate::keyspace_core::Trees;
 use flagstone_base::Result;
 use flagstone_env::sync::FairMutex;
 use flagstone_env::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::Arc;
 use std::time::Duration;
 
 pub(super) use values::ValueAdmission;
@@ -41,7 +43,7 @@ const PATIENCE: u64 = 64;
 
 /// Admits writes.
 pub(crate) struct Admission {
-    pub(crate) throttle: Throttle,
+    core: Arc<Core>,
     /// All large writes.
     large: Turns,
     /// The large writes that are updates: they hold their keys.
@@ -68,9 +70,9 @@ pub struct Admitted<'a> {
 }
 
 impl Admission {
-    pub(crate) fn new(throttle: Throttle) -> Self {
+    pub(crate) fn new(core: &Arc<Core>) -> Self {
         let (large, updates) = (Turns::default(), Turns::default());
-        Self { throttle, large, updates, awaiting: AtomicU32::new(0) }
+        Self { core: Arc::clone(core), large, updates, awaiting: AtomicU32::new(0) }
     }
 
     /// Waits until a write of `bytes` may begin. If it may not `wait`, returns Busy instead of
@@ -103,10 +105,10 @@ impl Admission {
         wait: bool,
         trees: impl FnOnce() -> Trees<'t>,
     ) -> Result<(Option<Admitted<'_>>, Duration)> {
-        self.throttle.health.check_may_write()?;
+        self.core.health.check_may_write()?;
         let mut pause = Duration::ZERO;
-        if !self.throttle.is_free() {
-            pause = self.throttle.hold_back(&trees(), wait)?;
+        if !is_free(&self.core) {
+            pause = hold_back(&self.core, &trees(), wait)?;
         }
         let is_small = bytes < LARGE_WRITE;
         Ok((if is_small { None } else { self.admit_large(bytes as u64, wait)? }, pause))
@@ -116,7 +118,7 @@ impl Admission {
     /// more bytes than a batch may have: the commit path refuses them.
     #[cold]
     fn admit_large(&self, bytes: u64, wait: bool) -> Result<Option<Admitted<'_>>> {
-        if bytes > self.throttle.setup.batch_bytes_max() {
+        if bytes > self.core.setup().batch_bytes_max() {
             return Ok(None);
         }
         if is_inside_any() {
@@ -128,7 +130,7 @@ impl Admission {
         if wait {
             admitted.admit_again(bytes)?;
         } else if !admitted.try_grow_to(bytes) {
-            return Err(self.throttle.refusal(StallCause::Memory, bytes));
+            return Err(refusal(&self.core, StallCause::Memory, bytes));
         }
         Ok(Some(admitted))
     }
@@ -141,11 +143,11 @@ impl Admission {
         // Counted from here on: later writes wait for it.
         let Some(mut admitted) = self.count_large(bytes) else { return Ok(None) };
         let bytes = admitted.bytes;
-        if bytes <= self.throttle.setup.batch_bytes_max() {
+        if bytes <= self.core.setup().batch_bytes_max() {
             if wait {
                 self.take_turn(&self.updates, bytes)?;
             } else if !self.try_count(&self.updates, bytes, false) {
-                return Err(self.throttle.refusal(StallCause::Memory, bytes));
+                return Err(refusal(&self.core, StallCause::Memory, bytes));
             }
             admitted.updating = bytes;
         }
@@ -170,23 +172,23 @@ impl Admission {
     /// Waits until `bytes` fit beside the memtables and what `turns` counts, and counts them there.
     #[cold]
     fn take_turn(&self, turns: &Turns, bytes: u64) -> Result<()> {
-        let throttle = &self.throttle;
+        let core = &self.core;
         let _first = turns.first.try_lock().unwrap_or_else(|| {
-            let started = throttle.setup.now();
+            let started = core.setup().now();
             let first = turns.first.lock();
-            throttle.stall.note_waited(throttle.setup.now() - started);
+            core.stall.note_waited(core.setup().now() - started);
             first
         });
         if self.try_count(turns, bytes, false) {
             return Ok(());
         }
-        let installed = throttle.work.lock().flushes.installed;
+        let installed = core.work.lock().flushes.installed;
         let check = || {
             let is_hopeless = self.is_hopeless(installed);
             Ok(self.try_count(turns, bytes, is_hopeless).then_some(()))
         };
         self.awaiting.fetch_add(1, Ordering::SeqCst);
-        let admitted = throttle.stop(StallCause::Memory, check);
+        let admitted = stop(core, StallCause::Memory, check);
         self.awaiting.fetch_sub(1, Ordering::SeqCst);
         admitted
     }
@@ -194,7 +196,7 @@ impl Admission {
     /// Returns whether a writer that waits since flush number `installed` has no hope of room:
     /// flushes fail, or other writers have taken all the room that many flushes made.
     fn is_hopeless(&self, installed: u64) -> bool {
-        let work = &self.throttle.work;
+        let work = &self.core.work;
         let queue = work.lock();
         let is_failing = work.stuck() > 0 || queue.flushes.pause.is_some();
         is_failing || queue.flushes.installed >= installed + PATIENCE
@@ -202,11 +204,11 @@ impl Admission {
 
     /// Counts `bytes` in `turns` if they may pass.
     fn try_count(&self, turns: &Turns, bytes: u64, is_hopeless: bool) -> bool {
-        let share = self.throttle.setup.options.memtable_share();
+        let share = self.core.setup().options.memtable_share();
         let more = |others: u64| {
             // Read after `others`: a write that is no longer in that sum is in the memtables by
             // now.
-            let held = self.throttle.memory.memtable_bytes();
+            let held = self.core.memory.memtable_bytes();
             let sum = others.saturating_add(bytes);
             may_pass(others, sum, held, share, is_hopeless).then_some(sum)
         };
@@ -270,7 +272,7 @@ impl Admitted<'_> {
         // writer.
         self.admission.large.bytes.fetch_sub(less, Ordering::SeqCst);
         if self.admission.awaiting.load(Ordering::SeqCst) > 0 {
-            self.admission.throttle.health.writers.ring();
+            self.admission.core.health.writers.ring();
         }
     }
 }

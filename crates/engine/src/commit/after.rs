@@ -2,7 +2,7 @@
 
 use super::batch::Write;
 use super::targets::Targets;
-use super::throttle::Throttle;
+use crate::core::Core;
 use crate::due::Due;
 use crate::reads::Reads;
 use flagstone_base::{Kind, SeqNo};
@@ -16,13 +16,12 @@ const LARGE_PAYLOAD: usize = 16 << 10;
 /// Returns what is due after a commit that got the SeqNos `seqnos`.
 #[inline]
 pub(super) fn due_after(
-    throttle: &Throttle,
     reads: &Reads,
     (write, targets): (&Write<'_>, &Targets<'_>),
     seqnos: (SeqNo, SeqNo),
 ) -> Due {
-    let Throttle { setup, memory, work, .. } = throttle;
-    let options = &setup.options;
+    let Core { memory, work, .. } = &*reads.core;
+    let options = &reads.core.setup().options;
     let mut due = Due::FLUSHES.when(fold_long_chains(reads, write));
     let bytes = memory.memtable_bytes();
     // While a flush runs no other memtable is sealed for its size; the end of the flush checks
@@ -40,7 +39,7 @@ pub(super) fn due_after(
 /// a memtable can be flushed now.
 #[inline]
 fn fold_long_chains(reads: &Reads, write: &Write<'_>) -> bool {
-    reads.long_chains.is_any() && fold_noted(reads, write)
+    reads.core.long_chains.is_any() && fold_noted(reads, write)
 }
 
 #[cold]

@@ -49,5 +49,5 @@ pub(crate) use resolve::Resolves;
 pub(crate) use stripes::{Held, HeldValues, Stripes};
 pub(crate) use tables::{note_ahead, number_tables};
 pub(crate) use targets::trees_of;
-pub(crate) use throttle::Throttle;
+pub(crate) use throttle::retry_after;
 pub use ticket::{Ticket, TryCommit};

@@ -26,11 +26,9 @@ use super::resolve::{self, Resolved};
 use super::stripes::{Held, Stripes};
 use super::targets::Targets;
 use super::watched::{check_reads, note_writes};
-use crate::ballast::Ballast;
+use crate::core::Core;
 use crate::due::Due;
-use crate::edits::Edits;
-use crate::health::Health;
-use crate::history::{History, Numbering};
+use crate::history::Numbering;
 use crate::options::Durability;
 use crate::reads::Reads;
 use crate::supply::supply;
@@ -57,14 +55,10 @@ pub(crate) struct Committed {
     pub(crate) lsn: Option<Lsn>,
 }
 
-/// The parts of the database that a commit uses. What is due after a commit is returned to the
-/// caller.
+/// Commits writes. What is due after a commit is returned to the caller.
 #[derive(Clone)]
 pub(crate) struct Commits {
-    pub(crate) health: Arc<Health>,
-    pub(crate) history: Arc<History>,
-    pub(crate) ballast: Arc<Ballast>,
-    pub(crate) edits: Arc<Edits>,
+    pub(crate) core: Arc<Core>,
     pub(crate) stripes: Arc<Stripes>,
     pub(crate) recent: Arc<RecentWrites>,
     pub(crate) admission: Arc<Admission>,
@@ -95,7 +89,7 @@ impl Commits {
             false => self.log_and_insert(write, &targets, &numbered),
         };
         numbered.place.publish();
-        self.health.tell_readers();
+        self.core.health.tell_readers();
         drop((held, own));
         let mut is_complete = false;
         for memtable in numbered.refs {
@@ -105,8 +99,7 @@ impl Commits {
         if let Err(error) = written {
             return (Err(error), due);
         }
-        let due = due
-            | due_after(&self.admission.throttle, &self.reads, (write, &targets), (first, last));
+        let due = due | due_after(&self.reads, (write, &targets), (first, last));
         // Gives back the memory of the payload's copy in the log.
         flagstone_env::os::freed(write.payload.len());
         (Ok(Committed { last, lsn }), due)
@@ -170,7 +163,7 @@ impl Commits {
         (is_held, wait): (bool, bool),
     ) -> Result<(Option<Numbered<'a>>, Option<Held<'a>>)> {
         self.check_writable(write)?;
-        let is_logged = self.history.log.is_some() && durability.is_logged();
+        let is_logged = self.core.history.log.is_some() && durability.is_logged();
         let checksum = if is_logged { write.checksum() } else { 0 };
         write.check_ops()?;
         self.note_expiries(write)?;
@@ -188,7 +181,7 @@ impl Commits {
             let numbered = self.number(write, targets, checksum, durability);
             // The log may refuse a write for reasons that the database does not know.
             if let Some(numbered) =
-                numbered.inspect_err(|error| self.ballast.note_failure(error))?
+                numbered.inspect_err(|error| self.core.ballast.note_failure(error))?
             {
                 return Ok((Some(numbered), own));
             }
@@ -226,7 +219,7 @@ impl Commits {
         for op in write.ops.iter().filter(|op| op.expiry.is_some()) {
             let keyspace = &write.keyspaces[usize::from(op.keyspace)];
             if !keyspace.expires() {
-                self.edits.set_expires(keyspace)?;
+                self.core.edits.set_expires(keyspace)?;
             }
         }
         Ok(())
@@ -234,7 +227,7 @@ impl Commits {
 
     /// Refuses a write of more bytes than a batch may have.
     pub(crate) fn check_batch_bytes(&self, bytes: usize) -> Result<()> {
-        let most = self.admission.throttle.setup.batch_bytes_max();
+        let most = self.core.setup().batch_bytes_max();
         if bytes as u64 <= most {
             return Ok(());
         }
@@ -244,10 +237,10 @@ impl Commits {
     }
 
     fn check_writable(&self, write: &Write<'_>) -> Result<()> {
-        self.health.check_open_for_writing()?;
+        self.core.health.check_open_for_writing()?;
         self.check_batch_bytes(write.len())?;
-        if self.ballast.is_given_up() && !has_only_deletes(write) {
-            return Err(self.ballast.refusal());
+        if self.core.ballast.is_given_up() && !has_only_deletes(write) {
+            return Err(self.core.ballast.refusal());
         }
         write.keyspaces.iter().try_for_each(|keyspace| keyspace.check_accepts(write.prepared))
     }
@@ -256,15 +249,15 @@ impl Commits {
     /// if they run short.
     #[cold]
     fn wait_to_number(&self, write: &Write<'_>, targets: &Targets<'_>, wait: bool) -> Result<()> {
-        let mut numbering = self.history.numbering.lock();
+        let mut numbering = self.core.history.numbering.lock();
         while is_tree_held(&numbering, targets) {
             if !wait {
                 return Err(busy_with_ingest());
             }
-            self.history.released.wait(&mut numbering);
+            self.core.history.released.wait(&mut numbering);
         }
         drop(numbering);
-        supply(&self.edits, seqnos_wanted(write))
+        supply(&self.core.edits, seqnos_wanted(write))
     }
 
     /// Numbers the write under the numbering lock, where everything happens that needs the one
@@ -280,7 +273,7 @@ impl Commits {
         let count = write.ops.len() as u64;
         // Declared first, so dropped after the lock is released.
         let _removed;
-        let mut numbering = self.history.numbering.lock();
+        let mut numbering = self.core.history.numbering.lock();
         if numbering.next.get().saturating_add(seqnos_wanted(write)) > numbering.ceiling.get() {
             return Ok(None);
         }
@@ -292,7 +285,7 @@ impl Commits {
         }
         // Checked again under the lock that closing and dropping take, so nothing gets a number
         // after them.
-        self.health.check_open_for_writing()?;
+        self.core.health.check_open_for_writing()?;
         write.keyspaces.iter().try_for_each(|keyspace| keyspace.check_accepts(write.prepared))?;
         // Also if nobody watches any more: this transaction may be the one that was forgotten.
         check_reads(write)?;
@@ -300,11 +293,11 @@ impl Commits {
         let mut definitions = Vec::new();
         let mut first = numbering.next;
         let mut lsn = None;
-        let log = self.history.log.as_ref().filter(|_| durability.is_logged() && count > 0);
+        let log = self.core.history.log.as_ref().filter(|_| durability.is_logged() && count > 0);
         if let Some(log) = log {
             definitions = definitions_of(write);
             for definition in &definitions {
-                self.edits.note_definitions_due(write.keyspaces[definition.table.0].id);
+                self.core.edits.note_definitions_due(write.keyspaces[definition.table.0].id);
             }
             first = first.plus(definitions.len() as u64);
             lsn = match enqueue(log, numbering.next, &definitions, write, checksum) {
@@ -314,7 +307,7 @@ impl Commits {
             numbering.is_gap_noted = false;
         } else if count > 0 {
             // Written before the first of these is visible: a kill that loses it leaves the note.
-            let noted = note_gap(&self.history, &mut numbering, count)?;
+            let noted = note_gap(&self.core.history, &mut numbering, count)?;
             if !noted.is_made {
                 return Ok(None);
             }
@@ -323,7 +316,7 @@ impl Commits {
         } else if durability.is_logged() {
             // It promises no less than a commit with operations: everything before it in the log is
             // as durable.
-            lsn = self.history.log.as_ref().map(Log::enqueued);
+            lsn = self.core.history.log.as_ref().map(Log::enqueued);
         }
         numbering.next = first.plus(count);
         let last = SeqNo::new(numbering.next.get() - 1);
@@ -331,8 +324,8 @@ impl Commits {
             _removed = note_writes(&self.recent, write, last);
         }
         let refs = targets.trees().map(|tree| numbering.reserve(tree, first)).collect();
-        let place = self.history.publisher.join(last);
-        let place = InFlight::new(&self.health, &self.history, place);
+        let place = self.core.history.publisher.join(last);
+        let place = InFlight::new(&self.core.health, &self.core.history, place);
         Ok(Some(Numbered { first, last, refs, place, lsn, definitions }))
     }
 
@@ -340,14 +333,14 @@ impl Commits {
     /// that was committed before is visible: it is not noted, so the snapshot must see it. If
     /// another such transaction is open it is noted, and the call does not wait.
     pub(crate) fn watch(&self) -> Watch {
-        if let Some(watch) = self.recent.join(self.history.visible()) {
+        if let Some(watch) = self.recent.join(self.core.history.visible()) {
             return watch;
         }
-        let numbering = self.history.numbering.lock();
+        let numbering = self.core.history.numbering.lock();
         let watch = self.recent.watch(SeqNo::new(numbering.next.get() - 1));
-        let end = self.history.publisher.line_end();
+        let end = self.core.history.publisher.line_end();
         drop(numbering);
-        self.history.publisher.wait_through(end);
+        self.core.history.publisher.wait_through(end);
         watch
     }
 
@@ -357,8 +350,8 @@ impl Commits {
         targets: &Targets<'_>,
         numbered: &Numbered<'_>,
     ) -> Result<()> {
-        if let (Some(log), Some(lsn)) = (&self.history.log, numbered.lsn) {
-            log.write_through(lsn).inspect_err(|error| self.ballast.note_failure(error))?;
+        if let (Some(log), Some(lsn)) = (&self.core.history.log, numbered.lsn) {
+            log.write_through(lsn).inspect_err(|error| self.core.ballast.note_failure(error))?;
             for definition in &numbered.definitions {
                 // They are logged with the batch, so no later batch must log them.
                 let (keyspace, table) = definition.table;
@@ -366,7 +359,7 @@ impl Commits {
             }
         }
         // What was logged cannot be taken back, and half of it may be visible.
-        self.insert(write, targets, numbered).inspect_err(|error| self.health.poison(error))
+        self.insert(write, targets, numbered).inspect_err(|error| self.core.health.poison(error))
     }
 
     fn insert(
@@ -390,7 +383,7 @@ impl Commits {
                 && numbered.refs[at].insert_checked(entry, op.hash, check)?
             {
                 let keyspace = write.keyspaces[usize::from(op.keyspace)].id;
-                self.reads.long_chains.note(keyspace, entry.key, op.hash);
+                self.core.long_chains.note(keyspace, entry.key, op.hash);
             }
         }
         Ok(())

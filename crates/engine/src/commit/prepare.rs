@@ -40,7 +40,7 @@ impl Commits {
         (admitted, may_wait): (&mut Option<Admitted<'a>>, bool),
         read: impl Fn() -> (R, Moment),
     ) -> Result<(Held<'a>, R)> {
-        self.health.check_open_for_writing()?;
+        self.core.health.check_open_for_writing()?;
         let write = batch.as_write();
         write.check_ops()?;
         self.note_expiries(&write)?;
@@ -74,7 +74,7 @@ impl Commits {
         batch: &Batch,
         (key, value): (&[u8], &[u8]),
     ) -> Result<()> {
-        let most = self.admission.throttle.setup.batch_bytes_max();
+        let most = self.core.setup().batch_bytes_max();
         let bytes = batch.payload.len() + key.len() + value.len() + OP_OVERHEAD;
         if bytes as u64 <= most {
             return Ok(());

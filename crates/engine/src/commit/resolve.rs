@@ -261,7 +261,7 @@ impl<'a> Resolving<'a> {
     ) -> Result<bool> {
         let key = self.write.bytes(&op.key);
         let Resolved { payload, ops } = &mut self.resolved;
-        let most = self.reads.setup.batch_bytes_max();
+        let most = self.reads.core.setup().batch_bytes_max();
         let bytes = payload.len() + key.len() + value.len();
         if bytes as u64 > most {
             return Err(Error::invalid(format!(

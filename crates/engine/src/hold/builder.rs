@@ -35,7 +35,7 @@ struct AllHeld<'a> {
 
 impl<'a> Hold<'a> {
     pub(crate) fn new(handle: &'a Arc<Handle>, batch: Batch) -> Self {
-        let durability = handle.parts().setup.options.durability;
+        let durability = handle.parts().core.setup().options.durability;
         let (keys, resolves): (_, Resolves<'a>) = (Vec::new(), &|_, _, _| true);
         Self { handle, batch, keys, resolves, durability, wait: true, refused: None }
     }
@@ -95,8 +95,8 @@ impl<'a> Hold<'a> {
             }
             Ok(())
         })?;
-        let value = completed.ok_or_else(|| handle.parts().setup.closed())?;
-        let (log, durability) = (|| Arc::clone(&handle.parts().log), self.durability);
+        let value = completed.ok_or_else(|| handle.parts().core.setup().closed())?;
+        let (log, durability) = (|| Arc::clone(&handle.parts().core.log), self.durability);
         let ticket = committed.map(|Committed { last, lsn }| Ticket {
             log: log(),
             lsn,
@@ -117,7 +117,7 @@ impl<'a> Hold<'a> {
             return Err(error);
         }
         let parts = self.handle.parts();
-        parts.health.check_may_write()?;
+        parts.core.health.check_may_write()?;
         let (cores, keys) = (self.batch.keyspaces.clone(), std::mem::take(&mut self.keys));
         cores.iter().try_for_each(|core| self.handle.check_same(core))?;
         let mut admitted = if is_admitted { self.admit(&cores)? } else { None };
@@ -136,7 +136,7 @@ impl<'a> Hold<'a> {
         )?;
         self.note_prepared(&cores);
         let values = {
-            let _inside = parts.health.run_inside(Inside::Update);
+            let _inside = parts.core.health.run_inside(Inside::Update);
             let mut held = HeldBatch::new(self.handle, std::mem::take(&mut self.batch), snapshot);
             complete(&mut held)?;
             held.keep_old()?;
@@ -238,5 +238,5 @@ pub(crate) fn empty(
         }
         Ok(())
     })?;
-    Ok((committed.ok_or_else(|| handle.parts().setup.closed())?, emptied))
+    Ok((committed.ok_or_else(|| handle.parts().core.setup().closed())?, emptied))
 }

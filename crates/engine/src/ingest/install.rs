@@ -119,15 +119,15 @@ fn number_and_install(
     sync_log(parts)?;
     let mut claims = Claims::new(&parts.upkeep);
     loop {
-        let mut guard = parts.edits.manifest.lock();
-        let manifest = guard.as_mut().ok_or_else(|| parts.setup.closed_meanwhile())?;
+        let mut guard = parts.core.edits.manifest.lock();
+        let manifest = guard.as_mut().ok_or_else(|| parts.core.setup().closed_meanwhile())?;
         written.choose_levels(&mut claims);
         // No commit waits for a new file.
-        parts.edits.roll_before(manifest, written.edit_bytes());
+        parts.core.edits.roll_before(manifest, written.edit_bytes());
         let Some((seqno, place)) = number_tables(&parts.commits, core, Some(span))? else {
             drop(guard);
             claims = Claims::new(&parts.upkeep);
-            supply(&parts.edits, 1)?;
+            supply(&parts.core.edits, 1)?;
             continue;
         };
         written.set_seqno(seqno);
@@ -161,9 +161,9 @@ pub(super) fn install_below(
         // Waits for a cut that fills or ingests have spoiled.
         let _turn = parts.upkeep.cuts.read();
         let mut claims = Claims::new(&parts.upkeep);
-        let mut guard = parts.edits.manifest.lock();
-        let manifest = guard.as_mut().ok_or_else(|| parts.setup.closed_meanwhile())?;
-        parts.health.check_open_for_writing()?;
+        let mut guard = parts.core.edits.manifest.lock();
+        let manifest = guard.as_mut().ok_or_else(|| parts.core.setup().closed_meanwhile())?;
+        parts.core.health.check_open_for_writing()?;
         core.check_not_dropped()?;
         written.choose_levels(&mut claims);
         written.set_seqno_below(floor);
@@ -196,8 +196,8 @@ fn hold<'a>(
             wait_for_other_flushes(&parts.upkeep);
         }
         let gate = core.gate.pass_for_ingest();
-        let held = HeldTrees::new(&parts.history, trees);
-        let is_free = !parts.upkeep.work.is_flush_pending() || !has_unflushed();
+        let held = HeldTrees::new(&parts.core.history, trees);
+        let is_free = !parts.upkeep.core.work.is_flush_pending() || !has_unflushed();
         if is_free || tries == HOLD_TRIES {
             return (gate, held);
         }
@@ -206,11 +206,11 @@ fn hold<'a>(
 
 /// Syncs the log, unless all of it is.
 fn sync_log(parts: &Parts) -> Result<()> {
-    let Some(log) = parts.history.log.as_ref() else { return Ok(()) };
+    let Some(log) = parts.core.history.log.as_ref() else { return Ok(()) };
     if log.synced() >= log.enqueued() {
         return Ok(());
     }
-    log.sync_all().inspect_err(|error| parts.ballast.note_failure(error))
+    log.sync_all().inspect_err(|error| parts.core.ballast.note_failure(error))
 }
 
 /// Appends and installs the edit of the numbered tables. If the disk refuses it, a crash could

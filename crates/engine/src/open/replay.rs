@@ -213,7 +213,7 @@ pub(crate) fn each_op_and_old(
 /// Pass 2: inserts the entries that are not in tables yet, and flushes when memtables are full.
 /// Returns how many records held such entries.
 pub(crate) fn replay(parts: &Parts, state: &ManifestState) -> Result<u64> {
-    let (disk, dir) = (&*parts.setup.environment.disk, &parts.setup.dir);
+    let (disk, dir) = (&*parts.core.setup().environment.disk, &parts.core.setup().dir);
     // Most operations belong to the same keyspace as the operation before.
     let mut last: Option<Arc<KeyspaceCore>> = None;
     let mut memory = ReplayMemory::default();
@@ -225,7 +225,7 @@ pub(crate) fn replay(parts: &Parts, state: &ManifestState) -> Result<u64> {
         let mut is_new = false;
         let done = each_op(&record, |seqno, op| {
             if last.as_ref().is_none_or(|last| last.id != op.keyspace) {
-                last = parts.keyspaces.get(op.keyspace);
+                last = parts.core.keyspaces.get(op.keyspace);
             }
             // The keyspace was dropped.
             let Some(keyspace) = &last else { return Ok(()) };
@@ -237,7 +237,7 @@ pub(crate) fn replay(parts: &Parts, state: &ManifestState) -> Result<u64> {
         let through = record.first_seqno.plus(u64::from(record.count).saturating_sub(1));
         memory.flush_if_full(parts, through)
     };
-    flagstone_wal::read(disk, dir, parts.setup.id, &state.listed(), &mut visit)?;
+    flagstone_wal::read(disk, dir, parts.core.setup().id, &state.listed(), &mut visit)?;
     Ok(replayed)
 }
 
@@ -256,7 +256,7 @@ fn insert(
         if flushed.is_some_and(|through| seqno <= through) {
             return Ok(false);
         }
-        let memtable = parts.history.numbering.lock().reserve(tree, seqno);
+        let memtable = parts.core.history.numbering.lock().reserve(tree, seqno);
         memtable.insert(op.at(seqno), hash)?;
         Ok(true)
     };
@@ -279,17 +279,17 @@ struct ReplayMemory {
 
 impl ReplayMemory {
     fn flush_if_full(&mut self, parts: &Parts, through: SeqNo) -> Result<()> {
-        let share = parts.setup.options.memtable_share();
-        let bytes = parts.memory.memtable_bytes();
-        if parts.history.is_read_only() || bytes < self.again_at.max(share / 2) {
+        let share = parts.core.setup().options.memtable_share();
+        let bytes = parts.core.memory.memtable_bytes();
+        if parts.core.history.is_read_only() || bytes < self.again_at.max(share / 2) {
             return Ok(());
         }
-        let had_ballast = !parts.ballast.is_given_up();
+        let had_ballast = !parts.core.ballast.is_given_up();
         let mut flushed = flush_replayed(&parts.upkeep, through);
         let is_full = |flushed: &Result<()>| {
             flushed.as_ref().is_err_and(|error| error.kind() == ErrorKind::OutOfSpace)
         };
-        if is_full(&flushed) && had_ballast && parts.ballast.is_given_up() {
+        if is_full(&flushed) && had_ballast && parts.core.ballast.is_given_up() {
             // Giving up the ballast has freed space.
             flushed = flush_replayed(&parts.upkeep, through);
         }
@@ -297,7 +297,7 @@ impl ReplayMemory {
             self.again_at = 0;
             return flushed;
         }
-        if bytes >= parts.setup.options.memory_budget {
+        if bytes >= parts.core.setup().options.memory_budget {
             return flushed.map_err(|error| memory_full(parts, error));
         }
         self.again_at = bytes + share / 4;
@@ -310,8 +310,8 @@ fn memory_full(parts: &Parts, error: Error) -> Error {
     error.context(format_args!(
         "{}: the disk is full, and the log holds more writes than the memory budget of {} bytes: \
          free about {} bytes on the disk, or open it once with a larger budget",
-        parts.setup.dir.display(),
-        parts.setup.options.memory_budget,
-        parts.history.log_bytes()
+        parts.core.setup().dir.display(),
+        parts.core.setup().options.memory_budget,
+        parts.core.history.log_bytes()
     ))
 }

@@ -79,8 +79,8 @@ impl Queue {
 }
 
 impl Work {
-    pub(crate) fn new(health: &Arc<Health>) -> Arc<Self> {
-        Arc::new(Self {
+    pub(crate) fn new(health: &Arc<Health>) -> Self {
+        Self {
             health: Arc::clone(health),
             queue: Mutex::default(),
             pending: AtomicU64::new(0),
@@ -93,7 +93,7 @@ impl Work {
             table_bytes: AtomicU64::new(0),
             flushes: AtomicU64::new(0),
             compactions: AtomicU64::new(0),
-        })
+        }
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, Queue> {

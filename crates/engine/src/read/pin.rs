@@ -20,7 +20,7 @@ struct Pinned {
 impl Pin {
     /// Registers a reader of what is visible now.
     pub(crate) fn new(handle: &Arc<Handle>) -> Self {
-        let registered = handle.parts().history.register();
+        let registered = handle.parts().core.history.register();
         Self(Arc::new(Pinned { handle: Arc::clone(handle), registered }))
     }
 

@@ -40,7 +40,7 @@ impl Snapshot {
 
     /// The last SeqNo that the snapshot sees, with the history that it belongs to.
     pub fn version(&self) -> VersionToken {
-        VersionToken { history: self.pin.parts().history.id, seqno: self.seqno() }
+        VersionToken { history: self.pin.parts().core.history.id, seqno: self.seqno() }
     }
 
     /// Returns the value that `key` had.
@@ -90,7 +90,7 @@ impl Snapshot {
     /// moment agrees with it.
     pub(crate) fn judged_by(&self) -> Moment {
         match self.moment() {
-            Moment::MAX => self.pin.parts().history.clock.now(),
+            Moment::MAX => self.pin.parts().core.history.clock.now(),
             moment => moment,
         }
     }

@@ -43,11 +43,11 @@ impl Transaction {
     /// commits that are under way are visible, unless another one is open.
     pub(crate) fn begin(handle: &Arc<Handle>, isolation: Isolation) -> Result<Self> {
         let parts = handle.parts();
-        parts.health.check_open()?;
+        parts.core.health.check_open()?;
         let watch = match isolation {
             Isolation::Snapshot => None,
             Isolation::Serializable => {
-                parts.health.check_may_wait("the begin of a serializable transaction")?;
+                parts.core.health.check_may_wait("the begin of a serializable transaction")?;
                 Some(parts.commits.watch())
             }
         };

@@ -110,7 +110,7 @@ impl Sealed {
             // An entry takes 1,056 bytes with its key and headers; memory use at the start of
             // the flush depends on it.
             self.kv.put(i.to_be_bytes(), [7; 1020]).unwrap();
-            if parts.upkeep.work.is_flush_pending() {
+            if parts.upkeep.core.work.is_flush_pending() {
                 return self.executor.results.lock().clear();
             }
         }
@@ -122,7 +122,7 @@ impl Sealed {
     }
 
     fn step_to_the_end(&self) {
-        while self.parts().upkeep.work.is_flush_pending() {
+        while self.parts().upkeep.core.work.is_flush_pending() {
             assert!(self.executor.steps.step(Lane::Flush));
         }
     }
@@ -174,18 +174,22 @@ fn put_until(sealed: &Sealed, is_so: impl Fn(&Parts) -> bool) {
 
 #[test]
 fn a_flush_does_not_rest_when_the_log_grew_long_meanwhile() {
-    let is_log_long =
-        |parts: &Parts| parts.history.log_bytes() > parts.setup.options.wal_bytes_long();
+    let is_log_long = |parts: &Parts| {
+        parts.core.history.log_bytes() > parts.core.setup().options.wal_bytes_long()
+    };
     let sealed = Sealed::new();
     // Flushes of 4 MiB each, until there is no room for another.
-    while sealed.parts().history.log_bytes() + (4 << 20)
-        < sealed.parts().setup.options.wal_bytes_long()
+    while sealed.parts().core.history.log_bytes() + (4 << 20)
+        < sealed.parts().core.setup().options.wal_bytes_long()
     {
         sealed.fill();
     }
     assert!(!is_log_long(sealed.parts()));
     put_until(&sealed, is_log_long);
-    assert!(sealed.parts().memory.memtable_bytes() < 12 << 20, "for memory alone it could rest");
+    assert!(
+        sealed.parts().core.memory.memtable_bytes() < 12 << 20,
+        "for memory alone it could rest"
+    );
     assert_eq!(sealed.rests_while_written(Sealed::step_to_the_end), 0);
 }
 
@@ -193,7 +197,8 @@ fn a_flush_does_not_rest_when_the_log_grew_long_meanwhile() {
 fn a_flush_does_not_rest_when_writers_are_delayed() {
     let sealed = Sealed::new();
     put_until(&sealed, |parts| {
-        parts.memory.memtable_bytes() >= free_bytes(parts.setup.options.memtable_share())
+        parts.core.memory.memtable_bytes()
+            >= free_bytes(parts.core.setup().options.memtable_share())
     });
     assert_eq!(sealed.rests_while_written(Sealed::step_to_the_end), 0);
 }

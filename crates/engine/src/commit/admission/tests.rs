@@ -71,7 +71,11 @@ fn memtables_stay_within_their_share_under_large_writes() {
     let admission = &parts.commits.admission;
     for i in 0..40_u8 {
         kv.put([i], vec![i; 2 * MIB + 7 * usize::from(i)]).unwrap();
-        assert!(parts.memory.memtable_bytes() <= 8 << 20, "{i}: {}", parts.memory.memtable_bytes());
+        assert!(
+            parts.core.memory.memtable_bytes() <= 8 << 20,
+            "{i}: {}",
+            parts.core.memory.memtable_bytes()
+        );
     }
     assert_eq!(admission.large.bytes.load(Ordering::Relaxed), 0);
     assert!(db.stats().flushes > 5);
@@ -88,7 +92,11 @@ fn an_update_waits_before_it_locks_its_key_when_the_last_one_was_large() {
     };
     for i in 0..40_u8 {
         updated(i % 4, 2 * MIB + 7 * usize::from(i));
-        assert!(parts.memory.memtable_bytes() <= 8 << 20, "{i}: {}", parts.memory.memtable_bytes());
+        assert!(
+            parts.core.memory.memtable_bytes() <= 8 << 20,
+            "{i}: {}",
+            parts.core.memory.memtable_bytes()
+        );
     }
     let hint = || kv.core().updated_bytes.load(Ordering::Relaxed);
     assert!(hint() > 2 * MIB);
@@ -110,7 +118,7 @@ fn the_values_that_merges_become_stay_within_the_share() {
     db.flush().unwrap();
     for i in 0..12_u8 {
         kv.merge([i % 3], "x").unwrap();
-        let held = parts.memory.memtable_bytes();
+        let held = parts.core.memory.memtable_bytes();
         assert!(held <= 8 << 20, "{i}: {held}");
     }
     assert_eq!(admission.large.bytes.load(Ordering::Relaxed), 0);
@@ -138,7 +146,7 @@ fn updates_of_many_threads_stay_within_the_share_together() {
             let (kv, change) = (&kv, &change);
             scope.spawn(move || {
                 kv.read_modify_write(&[key], |_| change(key)).unwrap();
-                let held = parts.memory.memtable_bytes();
+                let held = parts.core.memory.memtable_bytes();
                 assert!(held <= 8 << 20, "{held}");
             });
         }
@@ -251,6 +259,6 @@ fn waiters_end_with(kind: ErrorKind, end: impl FnOnce(&Engine, &Parts)) {
 fn a_writer_that_waits_for_its_turn_wakes_when_the_database_is_closed_or_poisoned() {
     waiters_end_with(ErrorKind::Closed, |db, _| db.clone().close().unwrap());
     waiters_end_with(ErrorKind::Poisoned, |_, parts| {
-        parts.health.poison(&flagstone_base::Error::new(ErrorKind::Poisoned, "for a test"));
+        parts.core.health.poison(&flagstone_base::Error::new(ErrorKind::Poisoned, "for a test"));
     });
 }

@@ -13,8 +13,8 @@
 //! What is computed is always within what is admitted, but for one value of each thread.
 
 use super::{Admission, Admitted};
-use crate::commit::batch::Write;
 use crate::commit::large::LARGE_WRITE;
+use crate::commit::throttle::refusal;
 use crate::event::StallCause;
 use crate::inside::is_inside_any;
 use flagstone_base::Result;
@@ -65,7 +65,7 @@ impl<'w, 'a> ValueAdmission<'w, 'a> {
     #[cold]
     fn try_grow(&mut self, bytes: u64, done: usize, all: usize) -> bool {
         // As much as a batch may have always fits in the end. More is refused elsewhere.
-        let most = self.admission.throttle.setup.batch_bytes_max();
+        let most = self.admission.core.setup().batch_bytes_max();
         let needed = (self.operands + bytes).min(most);
         if needed <= self.admitted.bytes {
             return true;
@@ -97,7 +97,7 @@ impl<'w, 'a> ValueAdmission<'w, 'a> {
             return self.admitted.admit_again(self.wanted);
         }
         self.admitted.shrink_to(0);
-        Err(self.admission.throttle.refusal(StallCause::Memory, self.needed))
+        Err(refusal(&self.admission.core, StallCause::Memory, self.needed))
     }
 
     /// Gives back what values of `bytes` do not need.
@@ -199,7 +199,7 @@ mod tests {
                 scope.spawn(move || {
                     for _ in 0..ROUNDS {
                         db.commit(merges(kv, (0..6).map(|n| (thread + n) % 8))).unwrap();
-                        let held = (parts.memory.memtable_bytes(), counted());
+                        let held = (parts.core.memory.memtable_bytes(), counted());
                         assert!(held.0 <= SHARE + BESIDES && held.1 <= SHARE, "{held:?}");
                     }
                 });
