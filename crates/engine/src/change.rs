@@ -4,10 +4,10 @@ use crate::background::{
     Upkeep, flush_trees, make_history_durable, resume_later, schedule, sweep, watch,
 };
 use crate::catalog::{
-    KeyspaceContent, KeyspaceRecord, Wanted, altered, check_name, content_mismatch, mismatch,
+    KeyspaceContent, KeyspaceRecord, NewKeyspace, altered, check_name, content_mismatch, mismatch,
 };
-use crate::commit::{Committed, InFlight, Note, note_ahead};
-use crate::content::Content;
+use crate::commit::{Committed, InFlight, LogNote, note_ahead};
+use crate::content::OpenContent;
 use crate::keyspace_core::KeyspaceCore;
 use crate::manifest::{Edit, Manifest};
 use crate::open::{build_keyspace, open_content};
@@ -107,10 +107,10 @@ fn create_missing(
     let mut free = catalog.counters();
     for name in missing {
         let seed = parts.core.setup().environment.random.next_u64();
-        let wanted = Wanted { name, content, options, owned: None };
+        let wanted = NewKeyspace { name, content, options, owned: None };
         records.push(catalog.plan(wanted, seed, &mut free)?);
     }
-    let mut opened: Vec<(KeyspaceId, Content)> = Vec::with_capacity(records.len());
+    let mut opened: Vec<(KeyspaceId, OpenContent)> = Vec::with_capacity(records.len());
     for record in &records {
         opened.push((record.id, open_content(&*parts.contents, record)?));
     }
@@ -127,7 +127,7 @@ pub(crate) fn insert_created(
     parts: &Parts,
     manifest: &Manifest,
     id: KeyspaceId,
-    content: Content,
+    content: OpenContent,
 ) -> Result<Arc<KeyspaceCore>> {
     let record = manifest.state().catalog.by_id(id).ok_or_else(|| parts.core.setup().closed())?;
     let core = build_keyspace(Arc::clone(record), content, |id, options| {
@@ -151,7 +151,7 @@ pub(crate) fn drop_keyspace(parts: &Parts, name: &str) -> Result<bool> {
     // The set of owned keyspaces changes under the manifest's lock, too.
     let mut dropped = core.owned_set().keyspaces.clone();
     dropped.push(Arc::clone(&core));
-    let note = Note::Drop { keyspace: core.id, name };
+    let note = LogNote::Drop { keyspace: core.id, name };
     let told = tell_ahead(parts, manifest, &note)?;
     let done = append_drop(parts, manifest, &dropped, || set_in_doubt(parts, &core), || ());
     drop(guard);
@@ -168,7 +168,7 @@ pub(crate) fn drop_keyspace(parts: &Parts, name: &str) -> Result<bool> {
 fn tell_ahead<'a>(
     parts: &'a Parts,
     manifest: &mut Manifest,
-    note: &Note<'_>,
+    note: &LogNote<'_>,
 ) -> Result<Option<(SeqNo, InFlight<'a>)>> {
     if !parts.core.history.keeps_changes() {
         return Ok(None);
@@ -232,7 +232,7 @@ pub(crate) fn after_drop(parts: &Parts, cores: &[Arc<KeyspaceCore>]) {
         parts.upkeep.core.work.recount(&queue);
     }
     schedule(&parts.upkeep);
-    parts.core.health.writers.ring();
+    parts.core.health.writers.notify_all();
 }
 
 /// Has `empty` commit a batch that deletes everything in the keyspaces that it returns. Then the
@@ -283,7 +283,7 @@ pub(crate) fn rename_keyspace(parts: &Parts, old: &str, new: &str) -> Result<()>
             "keyspace {old:?} cannot be renamed: there is a keyspace {new:?} already"
         )));
     }
-    let note = Note::Rename { keyspace: core.id, from: old, to: new };
+    let note = LogNote::Rename { keyspace: core.id, from: old, to: new };
     let told = tell_ahead(parts, manifest, &note)?;
     let oldest = parts.core.history.log.as_ref().map_or(SeqNo::ZERO, Log::dropped_through);
     let mut renamed = core.record().renamed(new, told.as_ref().map(|(seqno, _)| *seqno));

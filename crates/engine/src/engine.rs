@@ -12,7 +12,6 @@ use crate::fill::Fill;
 use crate::handle::Handle;
 use crate::hold::Hold;
 use crate::ingest::Ingest;
-use crate::inside::{Inside, InsideGuard};
 use crate::keyspace::Keyspace;
 use crate::keyspace_core::KeyspaceCore;
 use crate::note::set_note;
@@ -22,6 +21,7 @@ use crate::parts::Parts;
 use crate::read::Snapshot;
 use crate::stats::{self, KeyspaceInfo, Stats, VerifyReport};
 use crate::transaction::{Isolation, Transaction, pause_after};
+use crate::user_code::{UserCode, UserCodeGuard};
 use crate::verify;
 use crate::write::{commit, try_commit};
 use flagstone_base::{Error, ErrorKind, Moment, Result};
@@ -40,7 +40,7 @@ pub struct Engine {
 
 /// This thread runs the closure of a transaction.
 pub struct InTransaction {
-    _guard: InsideGuard,
+    _guard: UserCodeGuard,
 }
 
 impl Engine {
@@ -392,7 +392,9 @@ impl Engine {
     /// InvalidInput inside a closure that may not write.
     pub fn enter_transaction(&self) -> Result<InTransaction> {
         self.parts().core.health.check_may_write()?;
-        Ok(InTransaction { _guard: self.parts().core.health.run_inside(Inside::Transaction) })
+        Ok(InTransaction {
+            _guard: self.parts().core.health.enter_user_code(UserCode::Transaction),
+        })
     }
 
     /// Pauses before a transaction is tried again, after `conflicts` in a row: not at all at first,

@@ -1,9 +1,9 @@
 //! Keeps a database open: every public handle holds a [`Handle`], and the last one closes.
 
 use crate::event::Event;
-use crate::inside::Inside;
 use crate::keyspace_core::KeyspaceCore;
 use crate::parts::Parts;
+use crate::user_code::UserCode;
 use flagstone_base::{Error, Result};
 use flagstone_env::executor::run_apart;
 use std::sync::Arc;
@@ -44,8 +44,8 @@ impl Drop for Handle {
             // for good. So nothing is closed, and no part is dropped.
             return std::mem::forget(self.parts.clone());
         }
-        let inside = [Inside::Listener, Inside::Background];
-        if self.parts.core.health.is_inside(&inside).is_none() {
+        let codes = [UserCode::Listener, UserCode::Background];
+        if self.parts.core.health.running_user_code(&codes).is_none() {
             return close(&self.parts);
         }
         // The close would wait for what this thread holds or runs. If no thread can be started the

@@ -14,7 +14,7 @@ use crate::scratch::Scratch;
 use crate::write;
 use flagstone_base::key::{KeyRange, check_key, next_key};
 use flagstone_base::{ErrorKind, KeyspaceId, Kind, Moment, Result, Slice};
-use flagstone_tree::{Found, Look};
+use flagstone_tree::{GetResult, Look};
 use std::fmt;
 use std::ops::{Bound, Deref, RangeBounds};
 use std::sync::Arc;
@@ -407,7 +407,7 @@ pub fn owned_range<K: AsRef<[u8]>>(range: &impl RangeBounds<K>) -> KeyRange {
 #[inline]
 fn look_by<R>(
     read: impl FnOnce(&[u8]) -> R,
-    find: impl FnOnce(Look<'_>) -> Result<Option<Found>>,
+    find: impl FnOnce(Look<'_>) -> Result<Option<GetResult>>,
 ) -> Result<Option<Option<R>>> {
     let (mut read, mut result) = (Some(read), None);
     let mut look = |value: &[u8]| {

@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 #[derive(Default)]
-struct Maps {
+struct KeyspaceMaps {
     /// Without the keyspaces that have an owner.
     by_name: BTreeMap<String, KeyspaceId>,
     by_id: BTreeMap<KeyspaceId, Arc<KeyspaceCore>>,
@@ -25,7 +25,7 @@ struct Maps {
 /// The keyspaces of an open database.
 #[derive(Default)]
 pub(crate) struct Keyspaces {
-    maps: RwLock<Maps>,
+    maps: RwLock<KeyspaceMaps>,
     /// Above the number of every keyspace that existed since the open.
     next: AtomicU32,
     /// The number of calls that visited all keyspaces: background work must not.

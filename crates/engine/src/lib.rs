@@ -11,8 +11,8 @@
 //! Everything here is bytes. This crate promises no stability; crate `flagstone` does.
 //!
 //! The modules are listed from the ground up: each names only modules above it in this list. An
-//! open database is a set of parts, each with its own fields and locks: `core` holds the lower ones,
-//! `parts` the upper ones.
+//! open database is a set of parts, each with its own fields and locks: `core` holds the lower
+//! ones, `parts` the upper ones.
 
 pub mod fold;
 
@@ -32,10 +32,10 @@ mod copying;
 mod long_chains;
 mod rate;
 
-mod bell;
 mod due;
 mod gate;
-mod inside;
+mod notifier;
+mod user_code;
 
 mod setup;
 
@@ -113,7 +113,7 @@ pub use commit::{Admitted, Batch, Effect, OP_OVERHEAD, Ticket, TryCommit};
 pub use config::{Config, Environment};
 pub use engine::{Engine, InTransaction};
 pub use event::{DamagedTable, Event, Listener, StallCause};
-pub use feed::{At, ChangeToken, Changes, ChangesFrom, Found, FoundBatch, FoundChange};
+pub use feed::{At, ChangeToken, Changes, ChangesFrom, FeedBatch, FeedChange, FeedItem};
 pub use fill::Fill;
 pub use flagstone_base::{Error, ErrorKind, KeyspaceId, Kind, Moment, Result, SeqNo, Slice};
 pub use fold::Fold;

@@ -9,8 +9,8 @@
 //! 3. `numbering`, held for a few lines
 //! 4. the state of a full compaction that a caller runs, held for a few lines
 //! 5. `definitions_due` before the maps of the keyspaces; the queue of background work, the
-//!    publisher's line, the recent writes, the snapshots' map, the bells: leaves, held for a few
-//!    lines
+//!    publisher's line, the recent writes, the snapshots' map, the notifiers: leaves, held for a
+//!    few lines
 //!
 //! Readers take none of them: they load the visible SeqNo, then a tree's view.
 

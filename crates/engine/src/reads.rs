@@ -6,7 +6,7 @@ use crate::due::Due;
 use crate::history::{History, ReadPoint};
 use crate::keyspace_core::KeyspaceCore;
 use flagstone_base::{Error, Moment, Result, SeqNo};
-use flagstone_tree::{Found, Look, Now, Tree};
+use flagstone_tree::{GetResult, Look, Now, Tree};
 use std::cell::Cell;
 use std::sync::Arc;
 
@@ -72,7 +72,7 @@ impl Reads {
         hash: u64,
         at: Option<ReadPoint>,
         look: Option<Look<'_>>,
-    ) -> Result<Found> {
+    ) -> Result<GetResult> {
         let clock = &self.core.history.clock;
         let found = match at {
             None => self.find(keyspace, (key, hash), None, &|| clock.now(), look)?,
@@ -92,7 +92,7 @@ impl Reads {
         key: &[u8],
         hash: u64,
         at: Option<ReadPoint>,
-    ) -> Result<Found> {
+    ) -> Result<GetResult> {
         self.look_found(keyspace, key, hash, at, None)
     }
 
@@ -103,7 +103,7 @@ impl Reads {
         key: &[u8],
         hash: u64,
         moment: &ReadMoment<'_>,
-    ) -> Result<Found> {
+    ) -> Result<GetResult> {
         self.find(keyspace, (key, hash), None, &|| moment.get(), None)
     }
 
@@ -115,7 +115,7 @@ impl Reads {
         key: &[u8],
         hash: u64,
         mut look: Option<Look<'_>>,
-    ) -> Result<Option<Found>> {
+    ) -> Result<Option<GetResult>> {
         self.core.health.check_open()?;
         loop {
             // In the same order as in `find`.
@@ -142,7 +142,7 @@ impl Reads {
     /// Remembers a key of which a get has folded many operands. If there were very many, stores the
     /// value at once: after a recovery, for example, when the key is no longer written.
     #[cold]
-    fn note_long(&self, keyspace: &KeyspaceCore, key: &[u8], hash: u64, found: &Found) {
+    fn note_long(&self, keyspace: &KeyspaceCore, key: &[u8], hash: u64, found: &GetResult) {
         if found.operands as usize <= OPERANDS_FOR_WRITES {
             self.core.long_chains.note(keyspace.id, key, hash);
         } else if self.note_value(keyspace, key, hash, found) {
@@ -159,7 +159,7 @@ impl Reads {
         at: Option<SeqNo>,
         now: Now<'_>,
         mut look: Option<Look<'_>>,
-    ) -> Result<Found> {
+    ) -> Result<GetResult> {
         self.core.health.check_open()?;
         loop {
             // The SeqNo first, then the tree and its view: entries up to the SeqNo are in the view,
@@ -195,7 +195,13 @@ impl Reads {
         found.is_some_and(|found| self.note_value(keyspace, key, hash, &found))
     }
 
-    fn note_value(&self, keyspace: &KeyspaceCore, key: &[u8], hash: u64, found: &Found) -> bool {
+    fn note_value(
+        &self,
+        keyspace: &KeyspaceCore,
+        key: &[u8],
+        hash: u64,
+        found: &GetResult,
+    ) -> bool {
         let bytes = found.value.as_ref().map_or(0, |value| value.len());
         // The state of a key that expires depends on the reader.
         let fits = bytes as u64 <= self.core.setup().batch_bytes_max() && found.expiry.is_none();
@@ -215,7 +221,7 @@ impl Reads {
 
 /// Returns whether a get folded enough operands to make storing the value worthwhile.
 #[inline]
-fn is_long(found: &Found) -> bool {
+fn is_long(found: &GetResult) -> bool {
     let operands = found.operands as usize;
     operands >= OPERANDS_MAX
         && operands >= found.value.as_ref().map_or(0, |value| value.len()) / BYTES_PER_OPERAND

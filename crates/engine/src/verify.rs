@@ -7,7 +7,7 @@
 //!     the log, up to what was written when its turn came; the tables of the trees as of their turn
 //! ```
 
-use crate::content::Shown;
+use crate::content::DefinitionText;
 use crate::keyspace_core::KeyspaceCore;
 use crate::manifest::{Manifest, ManifestState, verify_file};
 use crate::open::{check, check_record};
@@ -166,7 +166,7 @@ fn wrong_definitions(state: &ManifestState, core: &KeyspaceCore) -> Option<Strin
         }
         let known = table.range(0, expected as u32);
         let wrong = (0..expected).find(|&at| known.get(at) != found.get(at))?;
-        let (found, expected) = (Shown(&found[wrong]), Shown(&known[wrong]));
+        let (found, expected) = (DefinitionText(&found[wrong]), DefinitionText(&known[wrong]));
         Some(format!("{id} {kind}: {wrong} is {found:?}, expected {expected:?}"))
     })
 }

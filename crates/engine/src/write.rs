@@ -3,14 +3,14 @@
 
 use crate::background::act_after_commit;
 use crate::commit::{
-    Admitted, Batch, Committed, Effect, Held, LARGE_WRITE, LargeWrite, Op, Write, WriteAdmission,
-    encode_op, trees_of,
+    Admitted, Batch, BatchOp, Committed, Effect, HeldStripes, LARGE_WRITE, LargeWrite, Write,
+    WriteAdmission, encode_op, trees_of,
 };
 use crate::due::Due;
-use crate::inside::Inside;
 use crate::keyspace_core::{KeyspaceCore, Trees};
 use crate::options::Durability;
 use crate::parts::Parts;
+use crate::user_code::UserCode;
 use flagstone_base::key::{check_key, check_value};
 use flagstone_base::{Error, ErrorKind, Kind, Moment, Result, SeqNo};
 use flagstone_env::sync::atomic::Ordering;
@@ -25,7 +25,7 @@ pub(crate) fn commit<'p>(
     parts: &'p Parts,
     write: &Write<'_>,
     durability: Durability,
-    held: Option<Held<'_>>,
+    held: Option<HeldStripes<'_>>,
     admitted: Option<&mut Admitted<'p>>,
 ) -> Result<Committed> {
     let admission = WriteAdmission { admitted, may_wait: true };
@@ -39,7 +39,7 @@ pub(crate) fn commit_held(
     parts: &Parts,
     write: &Write<'_>,
     durability: Durability,
-    held: Held<'_>,
+    held: HeldStripes<'_>,
     may_wait: bool,
 ) -> Result<Committed> {
     let admission = WriteAdmission { admitted: None, may_wait };
@@ -168,7 +168,7 @@ pub(crate) fn read_modify_write(
     // The gate is held: what the keyspace owns does not change until the write is visible.
     core.check_accepts(&[])?;
     let (changed, expiry) = {
-        let _inside = parts.core.health.run_inside(Inside::Update);
+        let _user_code = parts.core.health.enter_user_code(UserCode::Update);
         let found = parts.reads.get_found(core, key, hash, None)?;
         (change(found.value.as_deref())?, found.lives_until())
     };
@@ -210,8 +210,8 @@ pub(crate) fn commit_batch(parts: &Parts, batch: &Batch) -> Result<()> {
 fn commit_large(
     parts: &Parts,
     core: &Arc<KeyspaceCore>,
-    (large, op): (LargeWrite, Op),
-    (mut admitted, held): (Option<Admitted<'_>>, Option<Held<'_>>),
+    (large, op): (LargeWrite, BatchOp),
+    (mut admitted, held): (Option<Admitted<'_>>, Option<HeldStripes<'_>>),
     refused: Option<&mut Vec<u8>>,
 ) -> Result<()> {
     let durability = parts.core.setup().options.durability;
@@ -226,7 +226,7 @@ fn commit_large(
     parts.core.log.wait_durable(committed?.lsn, durability)
 }
 
-fn write_of<'a>(core: &'a Arc<KeyspaceCore>, payload: &'a [u8], ops: &'a [Op]) -> Write<'a> {
+fn write_of<'a>(core: &'a Arc<KeyspaceCore>, payload: &'a [u8], ops: &'a [BatchOp]) -> Write<'a> {
     let keyspaces = from_ref(core);
     let has_expiry = ops.iter().any(|op| op.expiry.is_some());
     let (conditions, reads, prepared) = (&[], None, &[]);

@@ -8,7 +8,7 @@
 
 use crate::bounds::KeyBounds;
 use crate::context::TreeContext;
-use crate::counters::{Counters, TreeCounters};
+use crate::counters::{AtomicCounters, TreeCounters};
 use crate::dead_ranges::DeadRanges;
 use crate::deletes::{DeletedBytes, DeletesInMemory, deleted_bytes};
 use crate::memtable::{Memtable, Size};
@@ -46,7 +46,7 @@ pub struct Tree {
     floor: AtomicU64,
     /// Tables that a flush or compaction opened and checked, until they are installed.
     ready: Mutex<BTreeMap<FileNumber, Arc<Table>>>,
-    pub(crate) counters: Counters,
+    pub(crate) counters: AtomicCounters,
     pub(crate) reads: ReadLoad,
     /// See [`Tree::stall_fill`].
     stall_fill: AtomicU32,
@@ -135,7 +135,7 @@ impl Tree {
             keep_tombstones: AtomicBool::new(false),
             floor: AtomicU64::new(0),
             ready: Mutex::default(),
-            counters: Counters::default(),
+            counters: AtomicCounters::default(),
             reads: ReadLoad::default(),
             stall_fill: AtomicU32::new(0),
             spaces: SpaceCache::default(),
@@ -379,7 +379,7 @@ impl Tree {
         if edit.flushed_through.is_some() {
             self.reads.flushed(edit.added.iter().map(|(_, meta)| meta.entries).sum());
         }
-        self.context.scans.rest_of(self.id);
+        self.context.scans.park_scans_of(self.id);
         self.flush_slot.end(edit);
         self.compaction_slot.end(edit);
         Ok(version)
@@ -413,7 +413,7 @@ impl Tree {
         );
         self.view.store(Arc::new(View { active, sealed: Vec::new(), version }));
         self.spaces.end_sharing();
-        self.context.scans.rest_of(self.id);
+        self.context.scans.park_scans_of(self.id);
     }
 
     /// Leads readers to `successors`, which have everything that the tree had.
@@ -425,7 +425,7 @@ impl Tree {
         let version = Arc::new(Version::retired());
         self.view.store(Arc::new(View { active, sealed: Vec::new(), version }));
         self.spaces.end_sharing();
-        self.context.scans.rest_of(self.id);
+        self.context.scans.park_scans_of(self.id);
     }
 
     /// The trees that have replaced this one by a split or a merge, if any have.
@@ -526,8 +526,8 @@ impl Tree {
         pressure(&self.view.load().version, &self.options, policy)
     }
 
-    /// How much writers of this tree are slowed because of compactions that it needs, in thousandths
-    /// of a stop, as [`Tree::set_stall_fill`] set it. The tree only stores the value.
+    /// How much writers of this tree are slowed because of compactions that it needs, in
+    /// thousandths of a stop, as [`Tree::set_stall_fill`] set it. The tree only stores the value.
     #[inline]
     pub fn stall_fill(&self) -> u32 {
         self.stall_fill.load(Ordering::Relaxed)

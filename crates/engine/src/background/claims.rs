@@ -7,12 +7,12 @@ use flagstone_tree::Tree;
 use std::sync::Arc;
 
 /// Trees that are not compacted until this is dropped.
-pub(crate) struct Claims {
+pub(crate) struct TreeClaims {
     upkeep: Arc<Upkeep>,
     trees: Vec<TreeId>,
 }
 
-impl Claims {
+impl TreeClaims {
     pub(crate) fn new(upkeep: &Arc<Upkeep>) -> Self {
         Self { upkeep: Arc::clone(upkeep), trees: Vec::new() }
     }
@@ -38,7 +38,7 @@ impl Claims {
     }
 }
 
-impl Drop for Claims {
+impl Drop for TreeClaims {
     fn drop(&mut self) {
         self.release();
     }

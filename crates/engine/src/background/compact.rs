@@ -124,8 +124,8 @@ fn finish(upkeep: &Arc<Upkeep>, tree: &Tree, error: Option<Error>) {
             back_off(upkeep, tree, error);
         }
     }
-    upkeep.core.work.ring();
-    upkeep.core.health.writers.ring();
+    upkeep.core.work.notify_all();
+    upkeep.core.health.writers.notify_all();
 }
 
 #[cfg(test)]

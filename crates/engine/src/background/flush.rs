@@ -1,6 +1,6 @@
 //! The flush job: writes the memtables of one group to tables, then installs them by one edit.
 
-use super::claims::Claims;
+use super::claims::TreeClaims;
 use super::failures::{fails_all_flushes, note_disk_has_room, put_back};
 use super::garbage::{note_spaces, slow_down_for_outputs};
 use super::install::{Install, install};
@@ -33,7 +33,7 @@ pub(super) struct FlushJob {
     /// The flush has ended, and everything that did not fail is installed.
     has_written: bool,
     /// The trees whose tables the edit may remove.
-    claims: Claims,
+    claims: TreeClaims,
 }
 
 struct TreeFlush {
@@ -68,7 +68,7 @@ pub(super) fn next_flush(upkeep: &Arc<Upkeep>) -> Option<FlushJob> {
         pace: FlushPace::new(&upkeep.core, bytes),
         bytes_done: 0,
         has_written: false,
-        claims: Claims::new(upkeep),
+        claims: TreeClaims::new(upkeep),
         upkeep: Arc::clone(upkeep),
         group,
     })
@@ -94,8 +94,8 @@ fn finish(upkeep: &Arc<Upkeep>, left: Option<(SealGroup, Error)>) {
         Some((group, error)) => put_back(upkeep, group, &error),
     }
     upkeep.splits.try_again();
-    upkeep.core.work.ring();
-    upkeep.core.health.writers.ring();
+    upkeep.core.work.notify_all();
+    upkeep.core.health.writers.notify_all();
 }
 
 /// Called when no flush fails any more.

@@ -62,7 +62,7 @@ struct StartedTree {
     pass: FullPass,
     /// The bytes of the tree at the start, and the part of them that is counted as done.
     bytes: (u64, u64),
-    claim: Claim,
+    claim: TreeClaim,
     _running: RunningTree,
 }
 
@@ -73,7 +73,7 @@ struct RunningTree {
 }
 
 /// A tree that is reserved for this compaction until the claim is dropped.
-struct Claim {
+struct TreeClaim {
     upkeep: Arc<Upkeep>,
     tree: Arc<Tree>,
 }
@@ -200,7 +200,7 @@ impl CompactCall {
         state.follow_splits();
         let (at, claim) = (0..state.waiting.len())
             .rev()
-            .find_map(|at| Some((at, Claim::take(upkeep, &state.waiting[at])?)))?;
+            .find_map(|at| Some((at, TreeClaim::take(upkeep, &state.waiting[at])?)))?;
         state.waiting.remove(at);
         // Counted before the lock is released, so that the call is not over in between.
         self.running.fetch_add(1, Ordering::AcqRel);
@@ -306,11 +306,11 @@ impl Drop for Participant {
 impl Drop for RunningTree {
     fn drop(&mut self) {
         self.call.running.fetch_sub(1, Ordering::AcqRel);
-        self.upkeep.core.work.ring();
+        self.upkeep.core.work.notify_all();
     }
 }
 
-impl Claim {
+impl TreeClaim {
     fn take(upkeep: &Arc<Upkeep>, tree: &Arc<Tree>) -> Option<Self> {
         let mut queue = upkeep.core.work.lock();
         // A split may have ended just now. Whoever replaces a tree claims it meanwhile, so under
@@ -344,14 +344,14 @@ impl Claim {
     }
 }
 
-impl Drop for Claim {
+impl Drop for TreeClaim {
     fn drop(&mut self) {
         let mut queue = self.upkeep.core.work.lock();
         queue.compacting.remove(&self.tree.id());
         queue.compacting_for_callers -= 1;
         drop(queue);
         self.upkeep.splits.try_again();
-        self.upkeep.core.work.ring();
+        self.upkeep.core.work.notify_all();
         // Compactions of this tree may have become due meanwhile. Not after a panic, which is
         // reported to no listener.
         if !std::thread::panicking() {
@@ -377,12 +377,12 @@ mod tests {
         let kv = db.keyspace_with("kv", auto).unwrap();
         let old = Arc::clone(&kv.core().trees()[0]);
         let upkeep = &kv.handle().parts().upkeep;
-        assert!(Claim::take(upkeep, &old).is_some());
+        assert!(TreeClaim::take(upkeep, &old).is_some());
         (0..200_u8).for_each(|n| kv.put([n], vec![n; 1000]).unwrap());
         db.flush().unwrap();
         world.steps.run_all();
         assert!(old.successors().is_some());
-        assert!(Claim::take(upkeep, &old).is_none());
+        assert!(TreeClaim::take(upkeep, &old).is_none());
         assert!(!upkeep.core.work.lock().compacting.contains(&old.id()));
     }
 

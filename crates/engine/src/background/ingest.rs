@@ -63,6 +63,6 @@ pub(crate) fn after_ingest(upkeep: &Arc<Upkeep>, trees: &[Arc<Tree>]) {
     note_spaces(upkeep, trees);
     sweep(upkeep);
     // Callers may wait for the trees that were claimed.
-    upkeep.core.work.ring();
+    upkeep.core.work.notify_all();
     schedule(upkeep);
 }

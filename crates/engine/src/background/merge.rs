@@ -129,7 +129,7 @@ fn small_neighbours(upkeep: &Upkeep, core: &KeyspaceCore, record: &KeyspaceRecor
 
 #[cfg(test)]
 mod tests {
-    use crate::background::Claims;
+    use crate::background::TreeClaims;
     use crate::stories::world::World;
     use crate::{Engine, Keyspace, KeyspaceOptions, Options, Routing};
     use flagstone_env::{Lane, Random, SeededRandom};
@@ -201,7 +201,7 @@ mod tests {
         let parts = kv.handle().parts();
         // The first partitions are compacted all the time. The others hold more.
         let stopped: Vec<_> = kv.core().trees()[..2].to_vec();
-        let mut claims = Claims::new(&parts.upkeep);
+        let mut claims = TreeClaims::new(&parts.upkeep);
         assert!(stopped.iter().all(|tree| claims.take(tree)));
         for n in (KEYS / 2..KEYS).step_by(10) {
             kv.put(n.to_be_bytes(), "1").unwrap();

@@ -48,7 +48,7 @@ mod wait;
 
 mod ingest;
 
-pub(crate) use claims::Claims;
+pub(crate) use claims::TreeClaims;
 pub(crate) use failures::resume_later;
 pub use full::CompactProgress;
 pub(crate) use full::compact_trees;

@@ -9,7 +9,7 @@
 //! the old trees. After it, the log is replayed into the new ones, which are flushed as far as the
 //! old ones were.
 
-use super::claims::Claims;
+use super::claims::TreeClaims;
 use super::seal::seal_to_replace;
 use super::split_size::note_size;
 use super::upkeep::Upkeep;
@@ -116,13 +116,13 @@ fn put_in_place(
 pub(super) struct Stopped {
     upkeep: Arc<Upkeep>,
     trees: Vec<Arc<Tree>>,
-    _claims: Claims,
+    _claims: TreeClaims,
 }
 
 impl Stopped {
     /// Stops `trees`, unless one of them is being flushed or compacted.
     pub(super) fn take(upkeep: &Arc<Upkeep>, trees: &[Arc<Tree>]) -> Option<Self> {
-        let mut claims = Claims::new(upkeep);
+        let mut claims = TreeClaims::new(upkeep);
         if !trees.iter().all(|tree| claims.take(tree)) {
             return None;
         }
@@ -144,6 +144,6 @@ impl Stopped {
 impl Drop for Stopped {
     fn drop(&mut self) {
         self.trees.iter().for_each(|tree| tree.let_flush());
-        self.upkeep.core.work.ring();
+        self.upkeep.core.work.notify_all();
     }
 }

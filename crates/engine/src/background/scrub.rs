@@ -40,7 +40,7 @@ pub(crate) struct Scrubber {
 
 /// The progress of the running round: the last table, and the read of it if that is not complete.
 #[derive(Default)]
-struct Round {
+struct ScrubRound {
     last: Option<TablePosition>,
     scrub: Option<Scrub>,
 }
@@ -63,7 +63,7 @@ impl Scrubber {
         if self.core.setup().options.scrub_bytes_per_second == 0 {
             return;
         }
-        let round = Mutex::new(Round::default());
+        let round = Mutex::new(ScrubRound::default());
         let job = job_of(self, move |scrubber| {
             if scrubber.core.health.check_open().is_err() {
                 return Progress::Done;
@@ -74,7 +74,7 @@ impl Scrubber {
         self.core.setup().executor.submit(Lane::Compaction, job);
     }
 
-    fn step(&self, round: &mut Round, rate: Rate) -> Progress {
+    fn step(&self, round: &mut ScrubRound, rate: Rate) -> Progress {
         let counters = &self.counters;
         let Some(scrub) = &mut round.scrub else {
             let Some((place, next)) = self.next_table(round.last) else {
@@ -178,7 +178,7 @@ mod tests {
         }
         db.flush().unwrap();
         let scrubber = &kv.handle().parts().scrubber;
-        let (mut round, mut rests) = (Round::default(), Duration::ZERO);
+        let (mut round, mut rests) = (ScrubRound::default(), Duration::ZERO);
         let bytes = db.stats().table_bytes();
         while scrubber.counters.rounds.load(Ordering::Relaxed) == 0 {
             if let Progress::Rest(rest) = scrubber.step(&mut round, Rate(1000)) {

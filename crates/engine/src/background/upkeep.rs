@@ -98,7 +98,7 @@ impl Upkeep {
     /// Sets how much the writers of `tree`, which has changed, are slowed.
     pub(super) fn set_fill(&self, queue: &mut Queue, tree: &Tree) {
         if self.core.stall.set_fill(&self.core.work, queue, tree, &self.core.setup().options) {
-            self.core.health.writers.ring();
+            self.core.health.writers.notify_all();
         }
     }
 

@@ -147,8 +147,8 @@ fn wait_for_flushes(upkeep: &Arc<Upkeep>, is_done: impl Fn(&Flushes, u64) -> boo
     }
 }
 
-/// Runs a queued job if the executor has no threads. Otherwise waits for the bell if `should_wait`
-/// holds under the queue's lock.
+/// Runs a queued job if the executor has no threads. Otherwise waits for a notification if
+/// `should_wait` holds under the queue's lock.
 pub(super) fn assist_or_wait(upkeep: &Upkeep, should_wait: impl Fn(&Queue) -> bool) {
     if !upkeep.core.setup().executor.assist() {
         upkeep.core.work.wait_if(should_wait);

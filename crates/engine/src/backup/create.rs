@@ -34,7 +34,7 @@ pub struct BackupReport {
 }
 
 /// The state to be backed up.
-struct Source {
+struct BackupSource {
     seqno: SeqNo,
     state: ManifestState,
     /// The cut keeps the files of the tables.
@@ -83,12 +83,12 @@ fn check_same_database(parts: &Parts, folder: &Folder, held: &HeldDir) -> Result
     }
 }
 
-fn source(parts: &Parts) -> Result<Source> {
+fn source(parts: &Parts) -> Result<BackupSource> {
     if !parts.core.history.is_read_only() {
         let cut = cut(&parts.upkeep)?;
         let log_from = parts.core.history.log.as_ref().map(flagstone_wal::Log::next_number);
         let state = state_of_copy(&cut.state, log_from);
-        return Ok(Source { seqno: cut.seqno, state, _cut: Some(cut) });
+        return Ok(BackupSource { seqno: cut.seqno, state, _cut: Some(cut) });
     }
     let dir = parts.core.setup().dir.display();
     if parts.core.memory.memtable_bytes() > 0 {
@@ -102,10 +102,15 @@ fn source(parts: &Parts) -> Result<Source> {
     let loaded = Manifest::load(&*parts.core.setup().environment.disk, &parts.core.setup().dir)?
         .ok_or_else(|| Error::invalid(format!("{dir} holds no database any more")))?;
     let state = state_of_copy(&loaded.state, None);
-    Ok(Source { seqno: parts.core.history.visible(), state, _cut: None })
+    Ok(BackupSource { seqno: parts.core.history.visible(), state, _cut: None })
 }
 
-fn copy(parts: &Parts, source: &Source, folder: &Folder, held: &HeldDir) -> Result<BackupReport> {
+fn copy(
+    parts: &Parts,
+    source: &BackupSource,
+    folder: &Folder,
+    held: &HeldDir,
+) -> Result<BackupReport> {
     let (disk, dir) = (&*held.disk, &*held.path);
     let generation = Generation {
         number: folder.generations.last().map_or(1, |newest| newest.saturating_add(1)),

@@ -25,8 +25,8 @@ use super::large::LARGE_WRITE;
 use super::throttle::{hold_back, is_free, refusal, stop};
 use crate::core::Core;
 use crate::event::StallCause;
-use crate::inside::is_inside_any;
 use crate::keyspace_core::Trees;
+use crate::user_code::runs_user_code;
 use flagstone_base::Result;
 use flagstone_env::sync::FairMutex;
 use flagstone_env::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -121,7 +121,7 @@ impl Admission {
         if bytes > self.core.setup().batch_bytes_max() {
             return Ok(None);
         }
-        if is_inside_any() {
+        if runs_user_code() {
             // This thread holds the key of an update of another database. A writer that is admitted
             // here may wait for that key, so waiting for its bytes could deadlock.
             return Ok(self.count_large(bytes as usize));
@@ -272,7 +272,7 @@ impl Admitted<'_> {
         // writer.
         self.admission.large.bytes.fetch_sub(less, Ordering::SeqCst);
         if self.admission.awaiting.load(Ordering::SeqCst) > 0 {
-            self.admission.core.health.writers.ring();
+            self.admission.core.health.writers.notify_all();
         }
     }
 }

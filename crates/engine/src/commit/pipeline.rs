@@ -20,10 +20,10 @@ use super::condition::check_conditions;
 use super::definitions::{NewDefinitions, definitions_of, enqueue, seqnos_wanted};
 use super::in_flight::InFlight;
 use super::noted::note_gap;
-use super::recent::{RecentWrites, Watch};
+use super::recent::{CommitWatch, RecentWrites};
 use super::record;
 use super::resolve::{self, Resolved};
-use super::stripes::{Held, Stripes};
+use super::stripes::{HeldStripes, Stripes};
 use super::targets::Targets;
 use super::watched::{check_reads, note_writes};
 use crate::core::Core;
@@ -73,7 +73,7 @@ impl Commits {
         &'a self,
         write: &Write<'_>,
         durability: Durability,
-        held: Option<Held<'_>>,
+        held: Option<HeldStripes<'_>>,
         admission: WriteAdmission<'_, 'a>,
     ) -> (Result<Committed>, Due) {
         let mut targets = Targets::of(write);
@@ -112,7 +112,7 @@ impl Commits {
         &'a self,
         write: &Write<'w>,
         durability: Durability,
-        held: Option<Held<'w>>,
+        held: Option<HeldStripes<'w>>,
         admission: WriteAdmission<'_, 'a>,
     ) -> (Result<Committed>, Due) {
         let WriteAdmission { admitted, may_wait } = admission;
@@ -136,9 +136,9 @@ impl Commits {
     fn resolve<'a>(
         &'a self,
         write: &Write<'a>,
-        mut held: Option<Held<'a>>,
+        mut held: Option<HeldStripes<'a>>,
         values: &mut ValueAdmission<'_, '_>,
-    ) -> Result<(Resolved, Option<Held<'a>>)> {
+    ) -> Result<(Resolved, Option<HeldStripes<'a>>)> {
         loop {
             // Checks the conditions, too.
             if let Some(resolved) = Resolved::of(&self.reads, write, values)? {
@@ -161,7 +161,7 @@ impl Commits {
         targets: &mut Targets<'a>,
         durability: Durability,
         (is_held, wait): (bool, bool),
-    ) -> Result<(Option<Numbered<'a>>, Option<Held<'a>>)> {
+    ) -> Result<(Option<Numbered<'a>>, Option<HeldStripes<'a>>)> {
         self.check_writable(write)?;
         let is_logged = self.core.history.log.is_some() && durability.is_logged();
         let checksum = if is_logged { write.checksum() } else { 0 };
@@ -196,7 +196,11 @@ impl Commits {
     /// what they read is locked, too. If not, no entry of their keys gets an expiry before the
     /// locks are released. Returns Busy if it may not `wait`, and would wait for an ingest.
     #[inline]
-    fn hold<'a>(&'a self, write: &Write<'a>, wait: bool) -> Result<(Option<Held<'a>>, bool)> {
+    fn hold<'a>(
+        &'a self,
+        write: &Write<'a>,
+        wait: bool,
+    ) -> Result<(Option<HeldStripes<'a>>, bool)> {
         loop {
             let has_reads = resolve::is_needed(write);
             let held = self.stripes.hold(write, has_reads, wait).ok_or_else(busy_with_ingest)?;
@@ -332,7 +336,7 @@ impl Commits {
     /// Keeps what is committed from now on, for a serializable transaction. Returns when everything
     /// that was committed before is visible: it is not noted, so the snapshot must see it. If
     /// another such transaction is open it is noted, and the call does not wait.
-    pub(crate) fn watch(&self) -> Watch {
+    pub(crate) fn watch(&self) -> CommitWatch {
         if let Some(watch) = self.recent.join(self.core.history.visible()) {
             return watch;
         }

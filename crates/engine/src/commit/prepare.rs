@@ -9,8 +9,8 @@ use super::admission::{Admitted, ValueAdmission};
 use super::batch::{Batch, OP_OVERHEAD};
 use super::condition::check_at_moment;
 use super::pipeline::Commits;
-use super::resolve::{Chosen, Resolved, Resolves};
-use super::stripes::Held;
+use super::resolve::{ChosenMerges, Resolved, Resolves};
+use super::stripes::HeldStripes;
 use crate::keyspace_core::KeyspaceCore;
 use crate::reads::ReadMoment;
 use flagstone_base::{Error, Moment, Result};
@@ -39,7 +39,7 @@ impl Commits {
         resolves: Resolves<'_>,
         (admitted, may_wait): (&mut Option<Admitted<'a>>, bool),
         read: impl Fn() -> (R, Moment),
-    ) -> Result<(Held<'a>, R)> {
+    ) -> Result<(HeldStripes<'a>, R)> {
         self.core.health.check_open_for_writing()?;
         let write = batch.as_write();
         write.check_ops()?;
@@ -52,7 +52,7 @@ impl Commits {
             let (reader, moment) = read();
             let moment = ReadMoment::at(&self.reads, moment);
             check_at_moment(&self.reads, &write, &moment)?;
-            let chosen = Chosen::of_owners(&write, resolves);
+            let chosen = ChosenMerges::of_owners(&write, resolves);
             if chosen.is_nothing(&write) {
                 return Ok((held, reader));
             }
@@ -85,7 +85,8 @@ impl Commits {
         )))
     }
 
-    /// Admits what was added to `batch` under its locks, besides what was admitted before. Returns Busy instead if it may not `wait`.
+    /// Admits what was added to `batch` under its locks, besides what was admitted before. Returns
+    /// Busy instead if it may not `wait`.
     pub(crate) fn admit_prepared(
         &self,
         batch: &Batch,

@@ -9,7 +9,7 @@
 //! their merges.
 
 use super::admission::ValueAdmission;
-use super::batch::{Effect, OP_OVERHEAD, Op, Write, encode_op};
+use super::batch::{BatchOp, Effect, OP_OVERHEAD, Write, encode_op};
 use super::condition::{check_at_moment, trees_of_conditions};
 use super::deleted_ranges::DeletedRanges;
 use super::large::LargeWrite;
@@ -39,14 +39,14 @@ type Expiring = SmallVec<[bool; 4]>;
 pub(crate) type Resolves<'r> = &'r dyn Fn(&KeyspaceCore, &[u8], &[u8]) -> bool;
 
 /// The merges of a write that are resolved.
-pub(super) struct Chosen<'a> {
+pub(super) struct ChosenMerges<'a> {
     /// For each keyspace, whether all of its merges are.
     expiring: Expiring,
     /// The keys whose merges are, of other keyspaces.
     keys: HashSet<(u16, &'a [u8])>,
 }
 
-impl<'a> Chosen<'a> {
+impl<'a> ChosenMerges<'a> {
     /// Chooses the merges into keyspaces where entries expire.
     fn expiring(write: &Write<'a>) -> Self {
         let expiring = write.keyspaces.iter().map(|core| core.expires()).collect();
@@ -72,7 +72,7 @@ impl<'a> Chosen<'a> {
         !write.ops.iter().any(|op| self.has(op, write.bytes(&op.key)))
     }
 
-    fn has(&self, op: &Op, key: &[u8]) -> bool {
+    fn has(&self, op: &BatchOp, key: &[u8]) -> bool {
         op.kind == Kind::Merge
             && (self.expiring[usize::from(op.keyspace)]
                 || (!self.keys.is_empty() && self.keys.contains(&(op.keyspace, key))))
@@ -87,7 +87,7 @@ impl<'a> Chosen<'a> {
 /// The operations of a write after its merges were resolved.
 pub(super) struct Resolved {
     pub(super) payload: Vec<u8>,
-    pub(super) ops: Vec<Op>,
+    pub(super) ops: Vec<BatchOp>,
 }
 
 impl Resolved {
@@ -103,7 +103,7 @@ impl Resolved {
         write: &Write<'_>,
         values: &mut ValueAdmission<'_, '_>,
     ) -> Result<Option<Self>> {
-        let chosen = Chosen::expiring(write);
+        let chosen = ChosenMerges::expiring(write);
         loop {
             let moment = ReadMoment::new(reads);
             check_at_moment(reads, write, &moment)?;
@@ -119,7 +119,7 @@ impl Resolved {
     /// Resolves the `chosen` merges of `write` as of `moment`.
     pub(super) fn at_moment<'a>(
         reads: &'a Reads,
-        (write, chosen): (&'a Write<'a>, &'a Chosen<'a>),
+        (write, chosen): (&'a Write<'a>, &'a ChosenMerges<'a>),
         moment: &'a ReadMoment<'a>,
         values: &mut ValueAdmission<'_, '_>,
     ) -> Result<Option<Self>> {
@@ -144,10 +144,10 @@ impl Resolved {
     }
 }
 
-fn trees_read<'a>(write: &Write<'a>, chosen: &Chosen<'_>) -> Trees<'a> {
-    let is_read = |op: &&Op| chosen.has(op, write.bytes(&op.key));
+fn trees_read<'a>(write: &Write<'a>, chosen: &ChosenMerges<'_>) -> Trees<'a> {
+    let is_read = |op: &&BatchOp| chosen.has(op, write.bytes(&op.key));
     let merges = write.ops.iter().filter(is_read);
-    let tree = |op: &Op| {
+    let tree = |op: &BatchOp| {
         let layout = write.keyspaces[usize::from(op.keyspace)].layout();
         layout.tree_of(write.bytes(&op.key), op.hash)
     };
@@ -158,7 +158,7 @@ struct Resolving<'a> {
     reads: &'a Reads,
     write: &'a Write<'a>,
     moment: &'a ReadMoment<'a>,
-    chosen: &'a Chosen<'a>,
+    chosen: &'a ChosenMerges<'a>,
     /// The last resolved operation of each key. A range in `deleted` may be newer.
     written: HashMap<(u16, &'a [u8]), usize>,
     deleted: DeletedRanges<(u16, &'a [u8])>,
@@ -170,7 +170,7 @@ impl<'a> Resolving<'a> {
         reads: &'a Reads,
         write: &'a Write<'a>,
         moment: &'a ReadMoment<'a>,
-        chosen: &'a Chosen<'a>,
+        chosen: &'a ChosenMerges<'a>,
     ) -> Self {
         let (payload, ops) = (Vec::with_capacity(write.len()), Vec::with_capacity(write.ops.len()));
         let (written, deleted) = (HashMap::new(), DeletedRanges::new());
@@ -214,7 +214,7 @@ impl<'a> Resolving<'a> {
     fn folded(
         &self,
         keyspace: &KeyspaceCore,
-        op: &Op,
+        op: &BatchOp,
         operand: &[u8],
     ) -> Result<(Option<Vec<u8>>, Option<Moment>)> {
         keyspace.check_fold()?;
@@ -255,7 +255,7 @@ impl<'a> Resolving<'a> {
     fn push(
         &mut self,
         keyspace: &Arc<KeyspaceCore>,
-        op: &Op,
+        op: &BatchOp,
         (effect, value): (Effect, &[u8]),
         values: &mut ValueAdmission<'_, '_>,
     ) -> Result<bool> {

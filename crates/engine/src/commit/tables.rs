@@ -5,7 +5,7 @@ use super::in_flight::InFlight;
 use super::noted::note_for_readers;
 use super::pipeline::Commits;
 use super::recent::RecentWrite;
-use super::record::Note;
+use super::record::LogNote;
 use crate::core::Core;
 use crate::keyspace_core::KeyspaceCore;
 use flagstone_base::{Result, SeqNo};
@@ -33,7 +33,7 @@ pub(crate) fn number_tables<'a>(
     keyspace.check_accepts(&[])?;
     let seqno = numbering.next;
     if let (Some((start, end)), true) = (span, keyspace.record().owner().is_none()) {
-        let note = Note::Ingest { keyspace: keyspace.id, start, end };
+        let note = LogNote::Ingest { keyspace: keyspace.id, start, end };
         if !note_for_readers(history, &mut numbering, &note, 1)?.is_made {
             return Ok(None);
         }
@@ -61,7 +61,7 @@ pub(crate) fn number_tables<'a>(
 /// Poisoned, Closed; errors of the log.
 pub(crate) fn note_ahead<'a>(
     commits: &'a Commits,
-    note: &Note<'_>,
+    note: &LogNote<'_>,
 ) -> Result<Option<(SeqNo, InFlight<'a>)>> {
     let Core { health, history, .. } = &*commits.core;
     let Some(log) = &history.log else { return Err(commits.core.setup().closed()) };

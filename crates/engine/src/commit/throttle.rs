@@ -87,8 +87,8 @@ fn delay_by(core: &Core, delay: Duration) {
         return;
     }
     let started = core.setup().now();
-    let bell = &core.health.writers;
-    bell.wait(bell.rung(), owed);
+    let writers = &core.health.writers;
+    writers.wait(writers.generation(), owed);
     core.stall.note_waited(core.setup().now() - started);
 }
 
@@ -210,7 +210,7 @@ pub(super) fn stop<T>(
 fn wait_until<T>(core: &Core, mut check: impl FnMut() -> Result<Option<T>>) -> Result<T> {
     let flushes = core.work.lock().flushes.failures;
     loop {
-        let seen = core.health.writers.rung();
+        let seen = core.health.writers.generation();
         if let Some(found) = check()? {
             return Ok(found);
         }

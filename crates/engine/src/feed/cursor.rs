@@ -2,9 +2,10 @@
 //!
 //! A reader that waits asks for a sync of what is written, so that it is delivered soon after its
 //! commit was acknowledged, whatever the durability. It does so at most once in [`SYNC_EVERY`], and
-//! writers ring for it only while there is nothing to sync: so writers pay a few rings a second.
+//! writers notify it only while there is nothing to sync: so writers pay for a few notifications a
+//! second.
 
-use super::batch::{At, Found, Reading};
+use super::batch::{At, FeedItem, Reading};
 use super::token::ChangeToken;
 use crate::handle::Handle;
 use crate::history::History;
@@ -128,7 +129,7 @@ impl Changes {
             };
             let Some(found) = found else { break };
             if let Some(found) = found {
-                if matches!(found, Found::Gap) {
+                if matches!(found, FeedItem::Gap) {
                     let _position = end_gap(&parts.core.history);
                 }
                 let after = self.cursor.position();
@@ -142,7 +143,7 @@ impl Changes {
         // The log does not say it yet: its next session will.
         let is_new = self.cursor.position() < lost_at;
         self.cursor = if is_new { LogCursor::after(lost_at) } else { return Ok(None) };
-        Ok(Some((ChangeToken { history, after: lost_at }, Found::Gap)))
+        Ok(Some((ChangeToken { history, after: lost_at }, FeedItem::Gap)))
     }
 
     /// Like [`Changes::poll`], but waits for the next change, at most for `timeout`. Returns at
@@ -157,7 +158,7 @@ impl Changes {
         parts.core.health.check_may_wait("a wait for changes")?;
         let (began, mut waited) = (parts.core.setup().now(), Duration::ZERO);
         loop {
-            let rung = parts.core.health.readers.rung();
+            let seen = parts.core.health.readers.generation();
             if let Some(found) = self.poll()? {
                 return Ok(Some(found));
             }
@@ -173,18 +174,18 @@ impl Changes {
                 Pause::None => continue,
                 Pause::ForSync(pause) => {
                     let pause = pause.min(left);
-                    // Nobody rings for this, so writers pay nothing meanwhile.
-                    parts.core.health.readers.wait(rung, pause);
+                    // Nobody notifies of this, so writers pay nothing meanwhile.
+                    parts.core.health.readers.wait(seen, pause);
                     self.synced_at = None;
                     pause
                 }
                 Pause::ForWrites => {
                     let pause = LOOK_EVERY.min(left);
-                    parts.core.health.while_reader_waits(|bell| bell.wait(rung, pause));
+                    parts.core.health.while_reader_waits(|readers| readers.wait(seen, pause));
                     pause
                 }
             };
-            if parts.core.health.readers.rung() == rung {
+            if parts.core.health.readers.generation() == seen {
                 waited += pause;
             }
         }

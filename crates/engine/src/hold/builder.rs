@@ -2,13 +2,13 @@
 
 use super::batch::HeldBatch;
 use crate::commit::{
-    Admitted, Batch, Committed, Held, HeldValues, LargeWrite, Locked, Resolves, Ticket,
+    Admitted, Batch, Committed, HeldStripes, HeldValues, LargeWrite, Locked, Resolves, Ticket,
 };
 use crate::handle::Handle;
-use crate::inside::Inside;
 use crate::keyspace_core::{KeyspaceCore, Trees};
 use crate::options::{Durability, check_interval};
 use crate::read::Snapshot;
+use crate::user_code::UserCode;
 use crate::write::commit_held;
 use flagstone_base::key::check_key;
 use flagstone_base::{Error, Result};
@@ -29,7 +29,7 @@ pub struct Hold<'a> {
 
 /// The locks of a batch, and those of its values.
 struct AllHeld<'a> {
-    keys: Held<'a>,
+    keys: HeldStripes<'a>,
     values: Option<HeldValues<'a>>,
 }
 
@@ -136,7 +136,7 @@ impl<'a> Hold<'a> {
         )?;
         self.note_prepared(&cores);
         let values = {
-            let _inside = parts.core.health.run_inside(Inside::Update);
+            let _user_code = parts.core.health.enter_user_code(UserCode::Update);
             let mut held = HeldBatch::new(self.handle, std::mem::take(&mut self.batch), snapshot);
             complete(&mut held)?;
             held.keep_old()?;

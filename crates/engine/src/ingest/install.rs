@@ -1,7 +1,7 @@
 //! The commit of an ingest: from synced tables to visible entries.
 
 use crate::background::{
-    Claims, after_ingest, flush_most, flush_until_empty, make_current, make_history_durable,
+    TreeClaims, after_ingest, flush_most, flush_until_empty, make_current, make_history_durable,
     wait_for_other_flushes,
 };
 use crate::change::{rule_out, set_in_doubt};
@@ -50,7 +50,7 @@ impl Written {
 
     /// Chooses the level of each table. Trees that nobody compacts are claimed, so that nobody
     /// does until the tables are installed.
-    fn choose_levels(&mut self, claims: &mut Claims) {
+    fn choose_levels(&mut self, claims: &mut TreeClaims) {
         for (tree, edit) in &mut self.edits {
             let may_go_down = claims.take(tree);
             choose_levels(tree, edit, may_go_down);
@@ -117,7 +117,7 @@ fn number_and_install(
     flush_until_empty(&parts.upkeep, trees)?;
     // Little is left to sync once all commits wait.
     sync_log(parts)?;
-    let mut claims = Claims::new(&parts.upkeep);
+    let mut claims = TreeClaims::new(&parts.upkeep);
     loop {
         let mut guard = parts.core.edits.manifest.lock();
         let manifest = guard.as_mut().ok_or_else(|| parts.core.setup().closed_meanwhile())?;
@@ -126,7 +126,7 @@ fn number_and_install(
         parts.core.edits.roll_before(manifest, written.edit_bytes());
         let Some((seqno, place)) = number_tables(&parts.commits, core, Some(span))? else {
             drop(guard);
-            claims = Claims::new(&parts.upkeep);
+            claims = TreeClaims::new(&parts.upkeep);
             supply(&parts.core.edits, 1)?;
             continue;
         };
@@ -160,7 +160,7 @@ pub(super) fn install_below(
     {
         // Waits for a cut that fills or ingests have spoiled.
         let _turn = parts.upkeep.cuts.read();
-        let mut claims = Claims::new(&parts.upkeep);
+        let mut claims = TreeClaims::new(&parts.upkeep);
         let mut guard = parts.core.edits.manifest.lock();
         let manifest = guard.as_mut().ok_or_else(|| parts.core.setup().closed_meanwhile())?;
         parts.core.health.check_open_for_writing()?;

@@ -22,8 +22,8 @@ pub(crate) fn close(parts: &Parts) -> Option<Result<()>> {
         return None;
     }
     // Wakes the writers that wait for memory: they find the database closed.
-    parts.core.health.writers.ring();
-    parts.core.health.readers.ring();
+    parts.core.health.writers.notify_all();
+    parts.core.health.readers.notify_all();
     parts.core.history.publisher.wait_for_all();
     let closed = if writable { write_out(parts) } else { parts.core.health.check_poison() };
     parts.core.setup().executor.shut_down();

@@ -4,8 +4,8 @@
 //! flushed are in tables already (a merge operand would count twice).
 
 use crate::background::flush_replayed;
-use crate::commit::record::{self, LoggedOp, Note, Refusal};
-use crate::content::Definition;
+use crate::commit::record::{self, LogNote, LoggedOp, Refusal};
+use crate::content::DefinitionRecord;
 use crate::keyspace_core::KeyspaceCore;
 use crate::keyspaces::Keyspaces;
 use crate::manifest::{Loaded, ManifestState};
@@ -70,9 +70,9 @@ pub(crate) fn check(
                 each_op(&record, check).map_err(|m| damaged(dir, &record, m))?
             }
             _ => {
-                match Note::decode(record.kind, record.payload) {
-                    Some(Ok(Note::Gap)) => gap = Some(record.first_seqno),
-                    Some(Ok(Note::Lost)) => gap = None,
+                match LogNote::decode(record.kind, record.payload) {
+                    Some(Ok(LogNote::Gap)) => gap = Some(record.first_seqno),
+                    Some(Ok(LogNote::Lost)) => gap = None,
                     _ => {}
                 }
                 check_note(dir, &record)
@@ -130,7 +130,7 @@ fn check_assigned(
 /// get.
 pub(crate) fn check_record(dir: &Path, record: &Record<'_>, next: KeyspaceId) -> Result<()> {
     match record.kind {
-        record::DEFINITION => Definition::decode(record.payload)
+        record::DEFINITION => DefinitionRecord::decode(record.payload)
             .map(|_definition| ())
             .map_err(|malformed| damaged(dir, record, malformed)),
         record::BATCH => each_op(record, |_, op| check_assigned(dir, record, op, next))
@@ -141,14 +141,15 @@ pub(crate) fn check_record(dir: &Path, record: &Record<'_>, next: KeyspaceId) ->
 
 /// Checks a note for readers of changes, which recovery does not need.
 fn check_note(dir: &Path, record: &Record<'_>) -> Result<()> {
-    match Note::decode(record.kind, record.payload) {
+    match LogNote::decode(record.kind, record.payload) {
         Some(note) => note.map(|_note| ()).map_err(|malformed| damaged(dir, record, malformed)),
         None => Err(unknown(dir, record)),
     }
 }
 
 fn define(dir: &Path, keyspaces: &Keyspaces, record: &Record<'_>) -> Result<()> {
-    let definition = Definition::decode(record.payload).map_err(|m| damaged(dir, record, m))?;
+    let definition =
+        DefinitionRecord::decode(record.payload).map_err(|m| damaged(dir, record, m))?;
     let Some(keyspace) = keyspaces.get(definition.keyspace) else { return Ok(()) };
     let Some(table) = keyspace.table_of(definition.kind) else {
         return Err(Error::new(

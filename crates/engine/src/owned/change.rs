@@ -10,7 +10,7 @@
 //!         old set     ^ change  new set   earlier ones are visible when the change returns
 //! ```
 
-use crate::catalog::{KeyspaceContent, OwnedRecord, Wanted};
+use crate::catalog::{KeyspaceContent, NewKeyspace, OwnedRecord};
 use crate::change::{after_drop, append_drop, insert_created};
 use crate::keyspace::Keyspace;
 use crate::keyspace_core::KeyspaceCore;
@@ -60,7 +60,7 @@ pub(crate) fn create(
         let owned = Some(&OwnedRecord { owner: owner.id, note, is_doubtful: false });
         let catalog = &manifest.state().catalog;
         let seed = parts.core.setup().environment.random.next_u64();
-        let wanted = Wanted { name, content, options, owned };
+        let wanted = NewKeyspace { name, content, options, owned };
         let record = catalog.plan(wanted, seed, &mut catalog.counters())?;
         let (id, content) = (record.id, open_content(&*parts.contents, &record)?);
         // Even if the edit is refused and a crash brings it back: its note says that it is to be

@@ -7,7 +7,7 @@ use crate::history::{ReadPoint, VersionToken};
 use crate::keyspace_core::KeyspaceCore;
 use flagstone_base::key::{KeyRange, check_key};
 use flagstone_base::{Moment, Result, SeqNo, Slice};
-use flagstone_tree::Found;
+use flagstone_tree::GetResult;
 use std::sync::Arc;
 
 /// All keyspaces as of one moment. A snapshot pins a SeqNo, but no memory and no files. What had
@@ -96,11 +96,16 @@ impl Snapshot {
     }
 
     /// Returns the newest entry that `key` had.
-    pub(crate) fn find(&self, keyspace: &Arc<KeyspaceCore>, key: &[u8]) -> Result<Found> {
+    pub(crate) fn find(&self, keyspace: &Arc<KeyspaceCore>, key: &[u8]) -> Result<GetResult> {
         self.find_at(keyspace, key, self.pin.point())
     }
 
-    fn find_at(&self, keyspace: &Arc<KeyspaceCore>, key: &[u8], at: ReadPoint) -> Result<Found> {
+    fn find_at(
+        &self,
+        keyspace: &Arc<KeyspaceCore>,
+        key: &[u8],
+        at: ReadPoint,
+    ) -> Result<GetResult> {
         self.pin.handle().check_same(keyspace)?;
         check_key(key)?;
         let reads = &self.pin.parts().reads;

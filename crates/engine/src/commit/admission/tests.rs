@@ -200,14 +200,14 @@ fn the_time_that_a_large_write_waits_for_its_turn_is_counted() {
     let admission = &parts.commits.admission;
     let readings = || clock.0.load(Ordering::Relaxed);
     std::thread::scope(|scope| {
-        let door = admission.large.first.lock();
+        let first = admission.large.first.lock();
         let before = readings();
         scope.spawn(|| kv.put("a", vec![0; MIB]).unwrap());
         let waits = (0..1_000_000).any(|_| {
             std::thread::yield_now();
             readings() > before
         });
-        drop(door);
+        drop(first);
         assert!(waits);
     });
     assert!(db.stats().stalled_for >= Duration::from_secs(1), "{:?}", db.stats());

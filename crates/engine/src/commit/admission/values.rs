@@ -16,7 +16,7 @@ use super::{Admission, Admitted};
 use crate::commit::large::LARGE_WRITE;
 use crate::commit::throttle::refusal;
 use crate::event::StallCause;
-use crate::inside::is_inside_any;
+use crate::user_code::runs_user_code;
 use flagstone_base::Result;
 
 /// How a write is admitted that may have merges.
@@ -70,7 +70,7 @@ impl<'w, 'a> ValueAdmission<'w, 'a> {
         if needed <= self.admitted.bytes {
             return true;
         }
-        if is_inside_any() {
+        if runs_user_code() {
             // To wait could deadlock: see `Admission::admit_large`.
             self.admitted.grow_to(needed as usize);
             return true;
