@@ -59,8 +59,8 @@ impl Core {
         let is_used = keyspaces.all().iter().any(|keyspace| keyspace.expires());
         let clock = Arc::clone(&health.setup.environment.clock);
         let clock = ExpiryClock::new(clock, opened.moment, is_used);
-        let logs = (opened.log, opened.log_files);
-        let history = Arc::new(History::new(opened.history, logs, opened.visible, clock));
+        let OpenedCore { log, log_files, visible, .. } = opened;
+        let history = Arc::new(History::new(opened.history, log, log_files, visible, clock));
         let memory = Memory::new(&health, &trees);
         let ballast = Ballast::new(&health, &history, opened.ballast);
         let log = LogUpkeep::new(&ballast);

@@ -4,7 +4,9 @@ use crate::background::{CompactProgress, compact_trees, flush_all, sweep};
 use crate::backup::BackupReport;
 use crate::change::{self, WantedContent};
 use crate::checkpoint::{self, CheckpointReport};
-use crate::commit::{Batch, Committed, LargeWrite, Ticket, TryCommit, retry_after, trees_of};
+use crate::commit::{
+    Batch, Committed, LargeWrite, Ticket, TryCommit, WriteAdmission, retry_after, trees_of,
+};
 use crate::config::Config;
 use crate::event::Event;
 use crate::feed::{Changes, ChangesFrom};
@@ -19,11 +21,12 @@ use crate::options::{Durability, KeyspaceOptions, Options, check_interval};
 use crate::owned::{self, OwnedCreated, WantedOwned};
 use crate::parts::Parts;
 use crate::read::Snapshot;
+use crate::stall::Wait;
 use crate::stats::{self, KeyspaceInfo, Stats, VerifyReport};
 use crate::transaction::{Isolation, Transaction, pause_after};
 use crate::user_code::{UserCode, UserCodeGuard};
 use crate::verify;
-use crate::write::{commit, try_commit};
+use crate::write::commit_with;
 use flagstone_base::{Error, ErrorKind, Moment, Result};
 use flagstone_wal::Log;
 use std::fmt;
@@ -226,7 +229,7 @@ impl Engine {
     /// Busy without `wait`; Conflict, InvalidInput, OutOfSpace, Io, Poisoned, Closed: then none of
     /// the writes has happened.
     pub fn start(&self, batch: &Batch, durability: Durability, wait: bool) -> Result<Ticket> {
-        self.start_large(batch, &mut None, durability, wait)
+        self.start_large(batch, &mut None, durability, Wait::when(wait))
     }
 
     /// Like [`Engine::start`] with `wait`. The log shares the payload of a large batch; nothing
@@ -237,7 +240,7 @@ impl Engine {
     /// Same as [`Engine::start`].
     pub fn start_owned(&self, batch: &mut Batch, durability: Durability) -> Result<Ticket> {
         let mut large = LargeWrite::of_batch(batch);
-        let started = self.start_large(batch, &mut large, durability, true);
+        let started = self.start_large(batch, &mut large, durability, Wait::Yes);
         if let Some(large) = large {
             batch.payload = large.give_back();
         }
@@ -255,7 +258,8 @@ impl Engine {
         let admission = &parts.commits.admission;
         let started = admission.try_admit(write.len(), || trees_of(&write)).and_then(
             |(mut admitted, pause)| {
-                let committed = try_commit(parts, &write, durability, admitted.as_mut())?;
+                let admission = WriteAdmission { admitted: admitted.as_mut(), wait: Wait::No };
+                let committed = commit_with(parts, &write, durability, None, admission)?;
                 Ok(TryCommit::Started { ticket: self.ticket(&committed, durability), pause })
             },
         );
@@ -288,17 +292,15 @@ impl Engine {
         batch: &Batch,
         large: &mut Option<LargeWrite>,
         durability: Durability,
-        wait: bool,
+        wait: Wait,
     ) -> Result<Ticket> {
         self.check_start(batch, durability)?;
         let parts = self.parts();
         let write = batch.as_write();
         let write = large.as_ref().map_or(write, |large| large.as_write(write));
         let mut admitted = parts.commits.admission.admit(write.len(), wait, || trees_of(&write))?;
-        let committed = match wait {
-            true => commit(parts, &write, durability, None, admitted.as_mut()),
-            false => try_commit(parts, &write, durability, admitted.as_mut()),
-        };
+        let admission = WriteAdmission { admitted: admitted.as_mut(), wait };
+        let committed = commit_with(parts, &write, durability, None, admission);
         if !committed.as_ref().is_err_and(|error| error.kind() == ErrorKind::Conflict) {
             // The memory is freed before the room for it is given to others.
             *large = None;

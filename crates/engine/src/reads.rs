@@ -75,8 +75,8 @@ impl Reads {
     ) -> Result<GetResult> {
         let clock = &self.core.history.clock;
         let found = match at {
-            None => self.find(keyspace, (key, hash), None, &|| clock.now(), look)?,
-            Some(at) => self.find(keyspace, (key, hash), Some(at.seqno), &|| at.moment, look)?,
+            None => self.find(keyspace, key, hash, None, &|| clock.now(), look)?,
+            Some(at) => self.find(keyspace, key, hash, Some(at.seqno), &|| at.moment, look)?,
         };
         if is_long(&found) {
             self.note_long(keyspace, key, hash, &found);
@@ -104,7 +104,7 @@ impl Reads {
         hash: u64,
         moment: &ReadMoment<'_>,
     ) -> Result<GetResult> {
-        self.find(keyspace, (key, hash), None, &|| moment.get(), None)
+        self.find(keyspace, key, hash, None, &|| moment.get(), None)
     }
 
     /// As [`Reads::look_found`] as of now, but only from memory: returns `None` if a table must be
@@ -155,7 +155,8 @@ impl Reads {
     fn find(
         &self,
         keyspace: &KeyspaceCore,
-        (key, hash): (&[u8], u64),
+        key: &[u8],
+        hash: u64,
         at: Option<SeqNo>,
         now: Now<'_>,
         mut look: Option<Look<'_>>,
@@ -191,7 +192,7 @@ impl Reads {
         }
         // An error is left to the next reader of the key.
         let now = || self.core.history.clock.now();
-        let found = self.find(keyspace, (key, hash), None, &now, None).ok().filter(is_long);
+        let found = self.find(keyspace, key, hash, None, &now, None).ok().filter(is_long);
         found.is_some_and(|found| self.note_value(keyspace, key, hash, &found))
     }
 
@@ -243,8 +244,8 @@ mod tests {
         for n in 1..=1000_u64 {
             kv.merge("key", "").unwrap();
             if n % 77 == 0 {
-                let sought = (&b"key"[..], core.hash(b"key"));
-                let found = reads.find(core, sought, None, &|| Moment::ZERO, None).unwrap();
+                let hash = core.hash(b"key");
+                let found = reads.find(core, b"key", hash, None, &|| Moment::ZERO, None).unwrap();
                 assert!(found.operands <= OPERANDS_MAX as u32, "{} at {n}", found.operands);
                 assert_eq!(kv.get("key").unwrap().unwrap(), n.to_le_bytes());
             }

@@ -32,6 +32,19 @@ const L0_RUNS_STOP: usize = 64;
 /// merged comes: the trees of a keyspace fill at the same rate and wait for one another.
 const L0_RUNS_FREE: usize = 24;
 
+/// Whether a write may wait: for memory, for compactions or for an ingest. If not, it returns Busy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wait {
+    Yes,
+    No,
+}
+
+impl Wait {
+    pub(crate) const fn when(may_wait: bool) -> Self {
+        if may_wait { Self::Yes } else { Self::No }
+    }
+}
+
 /// What a writer must do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pressure {

@@ -54,7 +54,7 @@ pub(super) fn install(
         }
         _ => None,
     };
-    let last = make_current(upkeep, manifest, &live, (release, unlogged_through))?;
+    let last = make_current(upkeep, manifest, &live, release, unlogged_through)?;
     if matches!(from, Install::Flush(_)) {
         let mut numbering = upkeep.core.history.numbering.lock();
         live.iter().for_each(|(tree, _)| numbering.note_flushed(tree));
@@ -100,7 +100,8 @@ pub(crate) fn make_current(
     upkeep: &Upkeep,
     manifest: &mut Manifest,
     edits: &[(Arc<Tree>, TreeEdit)],
-    (release, unlogged_through): (Option<FileNumber>, Option<SeqNo>),
+    release: Option<FileNumber>,
+    unlogged_through: Option<SeqNo>,
 ) -> Result<Option<Arc<Version>>> {
     let edit = Edit {
         tables: edits.iter().map(|(_, edit)| edit.clone()).collect(),

@@ -93,11 +93,7 @@ impl FlushPace {
         let (share, log) = (options.memtable_share(), options.wal_bytes_long());
         // A flush that started before the log was long leaves the oldest part of the log to the
         // next flush, and must not delay that.
-        let log_to = if core.history.log_bytes() > options.wal_bytes_long() {
-            options.wal_bytes_max()
-        } else {
-            log
-        };
+        let log_to = if core.history.log_bytes() > log { options.wal_bytes_max() } else { log };
         Self {
             from: FilledBytes { memtables: share / 2, log },
             to: FilledBytes { memtables: free_bytes(share), log: log_to },

@@ -88,7 +88,7 @@ fn start_compaction(upkeep: &Arc<Upkeep>, tree: &Arc<Tree>) -> Option<Compaction
     // While the tree is written, its next merges of runs trim most tables anyway.
     let job = job.or(trim.filter(|_| policy == Policy::Leveling));
     let Some(job) = job else {
-        unwatch(upkeep, tree, view.version(), (policy, oldest));
+        unwatch(upkeep, tree, view.version(), policy, oldest);
         if let Some(at) = next_expiry(view.version(), moment) {
             upkeep.expiry_timer.note(at);
         }

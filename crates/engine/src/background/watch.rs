@@ -70,7 +70,8 @@ pub(super) fn unwatch(
     upkeep: &Upkeep,
     tree: &Arc<Tree>,
     version: &Arc<Version>,
-    (policy, oldest): (Policy, Option<SeqNo>),
+    policy: Policy,
+    oldest: Option<SeqNo>,
 ) {
     let mut queue = upkeep.core.work.lock();
     if !Arc::ptr_eq(tree.view().version(), version) {

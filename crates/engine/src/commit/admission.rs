@@ -26,6 +26,7 @@ use super::throttle::{hold_back, is_free, refusal, stop};
 use crate::core::Core;
 use crate::event::StallCause;
 use crate::keyspace_core::Trees;
+use crate::stall::Wait;
 use crate::user_code::runs_user_code;
 use flagstone_base::Result;
 use flagstone_env::sync::FairMutex;
@@ -82,7 +83,7 @@ impl Admission {
     pub(crate) fn admit<'t>(
         &self,
         bytes: usize,
-        wait: bool,
+        wait: Wait,
         trees: impl FnOnce() -> Trees<'t>,
     ) -> Result<Option<Admitted<'_>>> {
         self.admit_after(bytes, wait, trees).map(|(admitted, _)| admitted)
@@ -95,14 +96,14 @@ impl Admission {
         bytes: usize,
         trees: impl FnOnce() -> Trees<'t>,
     ) -> Result<(Option<Admitted<'_>>, Duration)> {
-        self.admit_after(bytes, false, trees)
+        self.admit_after(bytes, Wait::No, trees)
     }
 
     #[inline]
     fn admit_after<'t>(
         &self,
         bytes: usize,
-        wait: bool,
+        wait: Wait,
         trees: impl FnOnce() -> Trees<'t>,
     ) -> Result<(Option<Admitted<'_>>, Duration)> {
         self.core.health.check_may_write()?;
@@ -117,7 +118,7 @@ impl Admission {
     /// Admits large writes in their order of arrival, each as soon as it fits. Returns `None` for
     /// more bytes than a batch may have: the commit path refuses them.
     #[cold]
-    fn admit_large(&self, bytes: u64, wait: bool) -> Result<Option<Admitted<'_>>> {
+    fn admit_large(&self, bytes: u64, wait: Wait) -> Result<Option<Admitted<'_>>> {
         if bytes > self.core.setup().batch_bytes_max() {
             return Ok(None);
         }
@@ -127,7 +128,7 @@ impl Admission {
             return Ok(self.count_large(bytes as usize));
         }
         let mut admitted = self.nothing();
-        if wait {
+        if wait == Wait::Yes {
             admitted.admit_again(bytes)?;
         } else if !admitted.try_grow_to(bytes) {
             return Err(refusal(&self.core, StallCause::Memory, bytes));
@@ -139,12 +140,12 @@ impl Admission {
     /// returns Busy instead. An update of more bytes than a batch may have does not wait: the
     /// commit path refuses it.
     #[inline]
-    pub(crate) fn admit_update(&self, bytes: usize, wait: bool) -> Result<Option<Admitted<'_>>> {
+    pub(crate) fn admit_update(&self, bytes: usize, wait: Wait) -> Result<Option<Admitted<'_>>> {
         // Counted from here on: later writes wait for it.
         let Some(mut admitted) = self.count_large(bytes) else { return Ok(None) };
         let bytes = admitted.bytes;
         if bytes <= self.core.setup().batch_bytes_max() {
-            if wait {
+            if wait == Wait::Yes {
                 self.take_turn(&self.updates, bytes)?;
             } else if !self.try_count(&self.updates, bytes, false) {
                 return Err(refusal(&self.core, StallCause::Memory, bytes));

@@ -31,6 +31,7 @@ use crate::due::Due;
 use crate::history::Numbering;
 use crate::options::Durability;
 use crate::reads::Reads;
+use crate::stall::Wait;
 use crate::supply::supply;
 use flagstone_base::{EntryRef, Error, ErrorKind, Kind, Result, SeqNo};
 use flagstone_tree::MemtableRef;
@@ -77,8 +78,9 @@ impl Commits {
         admission: WriteAdmission<'_, 'a>,
     ) -> (Result<Committed>, Due) {
         let mut targets = Targets::of(write);
-        let rules = (held.is_some(), admission.may_wait);
-        let (numbered, own) = match self.hold_and_number(write, &mut targets, durability, rules) {
+        let (is_held, wait) = (held.is_some(), admission.wait);
+        let numbered = self.hold_and_number(write, &mut targets, durability, is_held, wait);
+        let (numbered, own) = match numbered {
             Ok((Some(numbered), own)) => (numbered, own),
             Ok((None, own)) => return self.write_resolved(write, durability, own, admission),
             Err(error) => return (Err(error), Due::default()),
@@ -99,7 +101,7 @@ impl Commits {
         if let Err(error) = written {
             return (Err(error), due);
         }
-        let due = due | due_after(&self.reads, (write, &targets), (first, last));
+        let due = due | due_after(&self.reads, write, &targets, first..=last);
         // Gives back the memory of the payload's copy in the log.
         flagstone_env::os::freed(write.payload.len());
         (Ok(Committed { last, lsn }), due)
@@ -115,11 +117,11 @@ impl Commits {
         held: Option<HeldStripes<'w>>,
         admission: WriteAdmission<'_, 'a>,
     ) -> (Result<Committed>, Due) {
-        let WriteAdmission { admitted, may_wait } = admission;
+        let WriteAdmission { admitted, wait } = admission;
         let operands = if admitted.is_some() { write.len() } else { 0 };
         let mut own = self.admission.nothing();
         let admitted = admitted.unwrap_or(&mut own);
-        let mut values = ValueAdmission::new(&self.admission, operands, admitted, may_wait);
+        let mut values = ValueAdmission::new(&self.admission, operands, admitted, wait);
         let (mut resolved, held) = match self.resolve(write, held, &mut values) {
             Ok(resolved) => resolved,
             Err(error) => return (Err(error), Due::default()),
@@ -128,7 +130,7 @@ impl Commits {
         let large = resolved.take_large();
         let write = resolved.as_write(write);
         let write = large.as_ref().map_or(write, |large| large.as_write(write));
-        self.write(&write, durability, held, WriteAdmission { admitted: None, may_wait })
+        self.write(&write, durability, held, WriteAdmission { admitted: None, wait })
     }
 
     /// Resolves `write`, whose locks are `held`. Takes them again when its values have
@@ -147,7 +149,7 @@ impl Commits {
             }
             drop(held);
             values.wait()?;
-            (held, _) = self.hold(write, true)?;
+            (held, _) = self.hold(write, Wait::Yes)?;
         }
     }
 
@@ -160,7 +162,8 @@ impl Commits {
         write: &Write<'a>,
         targets: &mut Targets<'a>,
         durability: Durability,
-        (is_held, wait): (bool, bool),
+        is_held: bool,
+        wait: Wait,
     ) -> Result<(Option<Numbered<'a>>, Option<HeldStripes<'a>>)> {
         self.check_writable(write)?;
         let is_logged = self.core.history.log.is_some() && durability.is_logged();
@@ -199,7 +202,7 @@ impl Commits {
     fn hold<'a>(
         &'a self,
         write: &Write<'a>,
-        wait: bool,
+        wait: Wait,
     ) -> Result<(Option<HeldStripes<'a>>, bool)> {
         loop {
             let has_reads = resolve::is_needed(write);
@@ -252,10 +255,10 @@ impl Commits {
     /// Waits until no ingest holds a tree of `write`, and lets the manifest grant SeqNos and files
     /// if they run short.
     #[cold]
-    fn wait_to_number(&self, write: &Write<'_>, targets: &Targets<'_>, wait: bool) -> Result<()> {
+    fn wait_to_number(&self, write: &Write<'_>, targets: &Targets<'_>, wait: Wait) -> Result<()> {
         let mut numbering = self.core.history.numbering.lock();
         while is_tree_held(&numbering, targets) {
-            if !wait {
+            if wait == Wait::No {
                 return Err(busy_with_ingest());
             }
             self.core.history.released.wait(&mut numbering);

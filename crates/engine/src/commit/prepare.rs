@@ -13,6 +13,7 @@ use super::resolve::{ChosenMerges, Resolved, Resolves};
 use super::stripes::HeldStripes;
 use crate::keyspace_core::KeyspaceCore;
 use crate::reads::ReadMoment;
+use crate::stall::Wait;
 use flagstone_base::{Error, Moment, Result};
 use std::sync::Arc;
 
@@ -37,7 +38,8 @@ impl Commits {
         batch: &mut Batch,
         locked: Locked<'a>,
         resolves: Resolves<'_>,
-        (admitted, may_wait): (&mut Option<Admitted<'a>>, bool),
+        admitted: &mut Option<Admitted<'a>>,
+        wait: Wait,
         read: impl Fn() -> (R, Moment),
     ) -> Result<(HeldStripes<'a>, R)> {
         self.core.health.check_open_for_writing()?;
@@ -46,7 +48,7 @@ impl Commits {
         self.note_expiries(&write)?;
         let operands = if admitted.is_some() { write.len() } else { 0 };
         let admitted = admitted.get_or_insert_with(|| self.admission.nothing());
-        let mut values = ValueAdmission::new(&self.admission, operands, admitted, may_wait);
+        let mut values = ValueAdmission::new(&self.admission, operands, admitted, wait);
         loop {
             let held = self.stripes.hold_to_prepare(locked.cores, &write, locked.keys);
             let (reader, moment) = read();
@@ -56,8 +58,7 @@ impl Commits {
             if chosen.is_nothing(&write) {
                 return Ok((held, reader));
             }
-            let resolved =
-                Resolved::at_moment(&self.reads, (&write, &chosen), &moment, &mut values)?;
+            let resolved = Resolved::at_moment(&self.reads, &write, &chosen, &moment, &mut values)?;
             if let Some(Resolved { payload, ops }) = resolved {
                 values.shrink_to(payload.len());
                 (batch.payload, batch.ops) = (payload, ops);
@@ -72,7 +73,8 @@ impl Commits {
     pub(crate) fn check_prepared_bytes(
         &self,
         batch: &Batch,
-        (key, value): (&[u8], &[u8]),
+        key: &[u8],
+        value: &[u8],
     ) -> Result<()> {
         let most = self.core.setup().batch_bytes_max();
         let bytes = batch.payload.len() + key.len() + value.len() + OP_OVERHEAD;
@@ -91,7 +93,7 @@ impl Commits {
         &self,
         batch: &Batch,
         admitted: Option<&Admitted<'_>>,
-        wait: bool,
+        wait: Wait,
     ) -> Result<Option<Admitted<'_>>> {
         let before = admitted.map_or(0, |admitted| admitted.bytes() as usize);
         let more = batch.payload.len().saturating_sub(before);

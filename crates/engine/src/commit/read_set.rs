@@ -102,7 +102,8 @@ impl ReadSet {
     pub(crate) fn add_premise(
         &mut self,
         core: &Arc<KeyspaceCore>,
-        (now, then): (&Arc<AtomicU64>, u64),
+        now: &Arc<AtomicU64>,
+        then: u64,
     ) {
         let premise = || Premise { now: Arc::clone(now), then };
         self.of(core).premise.get_or_insert_with(premise);

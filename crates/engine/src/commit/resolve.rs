@@ -107,7 +107,7 @@ impl Resolved {
         loop {
             let moment = ReadMoment::new(reads);
             check_at_moment(reads, write, &moment)?;
-            let resolved = Self::at_moment(reads, (write, &chosen), &moment, values)?;
+            let resolved = Self::at_moment(reads, write, &chosen, &moment, values)?;
             let Some(resolved) = resolved else { return Ok(None) };
             let trees = trees_read(write, &chosen).into_iter().chain(trees_of_conditions(write));
             if moment.is_valid_in(trees) {
@@ -119,7 +119,8 @@ impl Resolved {
     /// Resolves the `chosen` merges of `write` as of `moment`.
     pub(super) fn at_moment<'a>(
         reads: &'a Reads,
-        (write, chosen): (&'a Write<'a>, &'a ChosenMerges<'a>),
+        write: &'a Write<'a>,
+        chosen: &'a ChosenMerges<'a>,
         moment: &'a ReadMoment<'a>,
         values: &mut ValueAdmission<'_, '_>,
     ) -> Result<Option<Self>> {
@@ -186,9 +187,9 @@ impl<'a> Resolving<'a> {
                 let (value, expiry) = self.folded(keyspace, op, value)?;
                 let effect =
                     if value.is_some() { Effect::put(expiry) } else { Kind::Delete.into() };
-                self.push(keyspace, op, (effect, value.as_deref().unwrap_or_default()), values)?
+                self.push(keyspace, op, effect, value.as_deref().unwrap_or_default(), values)?
             } else {
-                self.push(keyspace, op, (op.effect(), value), values)?
+                self.push(keyspace, op, op.effect(), value, values)?
             };
             if !has_fit {
                 return Ok(None);
@@ -256,7 +257,8 @@ impl<'a> Resolving<'a> {
         &mut self,
         keyspace: &Arc<KeyspaceCore>,
         op: &BatchOp,
-        (effect, value): (Effect, &[u8]),
+        effect: Effect,
+        value: &[u8],
         values: &mut ValueAdmission<'_, '_>,
     ) -> Result<bool> {
         let key = self.write.bytes(&op.key);

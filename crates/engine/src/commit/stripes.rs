@@ -13,6 +13,7 @@
 use super::batch::Write;
 use crate::gate::HeldGate;
 use crate::keyspace_core::KeyspaceCore;
+use crate::stall::Wait;
 use flagstone_base::hash::remix;
 use flagstone_base::{KeyspaceId, Kind};
 use flagstone_env::sync::{Mutex, MutexGuard};
@@ -81,7 +82,7 @@ impl Stripes {
         &'a self,
         write: &Write<'a>,
         has_reads: bool,
-        wait: bool,
+        wait: Wait,
     ) -> Option<HeldStripes<'a>> {
         if let ([op], [], false) = (write.ops, write.conditions, has_reads)
             && op.kind != Kind::RangeDelete
@@ -100,11 +101,11 @@ impl Stripes {
         &'a self,
         write: &Write<'a>,
         has_reads: bool,
-        wait: bool,
+        wait: Wait,
     ) -> Option<HeldStripes<'a>> {
         let gates = match wait {
-            true => gates(write.keyspaces, write, has_reads),
-            false => try_gates(write.keyspaces, write, has_reads)?,
+            Wait::Yes => gates(write.keyspaces, write, has_reads),
+            Wait::No => try_gates(write.keyspaces, write, has_reads)?,
         };
         let stripes = self.lock_all(stripes_of(write));
         Some(HeldStripes { _gates: gates, _stripes: stripes })

@@ -8,7 +8,7 @@ use crate::due::Due;
 use crate::event::{Event, StallCause};
 use crate::keyspace_core::Trees;
 use crate::queue::{BackOff, SealGroup};
-use crate::stall::{Pressure, STOP, pressure_at};
+use crate::stall::{Pressure, STOP, Wait, pressure_at};
 use flagstone_base::{Error, ErrorKind, Result};
 use flagstone_env::sync::atomic::Ordering;
 use flagstone_env::sync::thread_local;
@@ -44,11 +44,11 @@ pub(super) fn is_free(core: &Core) -> bool {
 /// Delays or stops a writer of `trees`. If it may not `wait`, returns the delay instead, or
 /// Busy instead of stopping. A tree that waits for compaction stops only its own writers.
 #[cold]
-pub(super) fn hold_back(core: &Core, trees: &Trees<'_>, wait: bool) -> Result<Duration> {
+pub(super) fn hold_back(core: &Core, trees: &Trees<'_>, wait: Wait) -> Result<Duration> {
     check_flushes(core, trees)?;
     let cause = match pressure_on(core, trees) {
         Pressure::Free => return Ok(Duration::ZERO),
-        Pressure::Delay(delay) if !wait => return Ok(delay),
+        Pressure::Delay(delay) if wait == Wait::No => return Ok(delay),
         Pressure::Delay(delay) => {
             if !core.setup().executor.assist() {
                 delay_by(core, delay);
@@ -58,7 +58,7 @@ pub(super) fn hold_back(core: &Core, trees: &Trees<'_>, wait: bool) -> Result<Du
         Pressure::Stop(cause) => cause,
     };
     let failures = failures_of(core, trees);
-    if !wait {
+    if wait == Wait::No {
         check_stop(core, cause, trees, failures)?;
         return Err(refusal(core, cause, ANY_BYTES));
     }
@@ -292,7 +292,7 @@ mod tests {
     fn who_finds_the_memory_taken_by_a_write_in_progress_is_told_to_try_again() {
         let (db, kv) = with_a_flush_that_fails(&Arc::default());
         let admission = &kv.handle().parts().commits.admission;
-        let in_progress = admission.admit(2 * MIB, false, Trees::new).unwrap();
+        let in_progress = admission.admit(2 * MIB, Wait::No, Trees::new).unwrap();
         assert!(in_progress.is_some());
         assert_eq!(refusal(&db, &kv, 2 * MIB), ErrorKind::Busy);
         drop(in_progress);

@@ -163,7 +163,7 @@ impl<'a> HeldBatch<'a> {
         if effect.kind() == Kind::Merge {
             return Err(Error::invalid("a merge cannot be added under the locks of a batch"));
         }
-        self.handle.parts().commits.check_prepared_bytes(&self.batch, (key, value))?;
+        self.handle.parts().commits.check_prepared_bytes(&self.batch, key, value)?;
         self.batch.push(keyspace, effect, key, value)
     }
 

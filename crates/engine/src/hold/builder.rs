@@ -3,13 +3,15 @@
 use super::batch::HeldBatch;
 use crate::commit::{
     Admitted, Batch, Committed, HeldStripes, HeldValues, LargeWrite, Locked, Resolves, Ticket,
+    WriteAdmission,
 };
 use crate::handle::Handle;
 use crate::keyspace_core::{KeyspaceCore, Trees};
 use crate::options::{Durability, check_interval};
 use crate::read::Snapshot;
+use crate::stall::Wait;
 use crate::user_code::UserCode;
-use crate::write::commit_held;
+use crate::write::commit_with;
 use flagstone_base::key::check_key;
 use flagstone_base::{Error, Result};
 use flagstone_env::sync::atomic::Ordering;
@@ -22,7 +24,7 @@ pub struct Hold<'a> {
     keys: Vec<(u16, u64)>,
     resolves: Resolves<'a>,
     durability: Durability,
-    wait: bool,
+    wait: Wait,
     /// An error of [`Hold::key`].
     refused: Option<Error>,
 }
@@ -37,7 +39,7 @@ impl<'a> Hold<'a> {
     pub(crate) fn new(handle: &'a Arc<Handle>, batch: Batch) -> Self {
         let durability = handle.parts().core.setup().options.durability;
         let (keys, resolves): (_, Resolves<'a>) = (Vec::new(), &|_, _, _| true);
-        Self { handle, batch, keys, resolves, durability, wait: true, refused: None }
+        Self { handle, batch, keys, resolves, durability, wait: Wait::Yes, refused: None }
     }
 
     /// Also locks `key`, for an update that does not know yet what it writes.
@@ -70,7 +72,7 @@ impl<'a> Hold<'a> {
     /// Sets whether the commit waits while writers are stopped. The default is true.
     #[must_use]
     pub const fn wait(mut self, wait: bool) -> Self {
-        self.wait = wait;
+        self.wait = Wait::when(wait);
         self
     }
 
@@ -131,7 +133,8 @@ impl<'a> Hold<'a> {
             &mut self.batch,
             locked,
             self.resolves,
-            (&mut admitted, self.wait),
+            &mut admitted,
+            self.wait,
             register,
         )?;
         self.note_prepared(&cores);
@@ -213,7 +216,9 @@ impl<'a> Hold<'a> {
         let write = self.batch.as_write();
         let write = large.as_ref().map_or(write, |large| large.as_write(write));
         let AllHeld { keys, values } = held;
-        let committed = commit_held(self.handle.parts(), &write, self.durability, keys, self.wait);
+        let admission = WriteAdmission { admitted: None, wait: self.wait };
+        let parts = self.handle.parts();
+        let committed = commit_with(parts, &write, self.durability, Some(keys), admission);
         drop(values);
         committed
     }

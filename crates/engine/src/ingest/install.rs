@@ -11,6 +11,7 @@ use crate::history::HeldTrees;
 use crate::keyspace_core::KeyspaceCore;
 use crate::manifest::Manifest;
 use crate::parts::Parts;
+use crate::stall::Wait;
 use crate::supply::supply;
 use flagstone_base::{Result, SeqNo};
 use flagstone_env::sync::atomic::Ordering;
@@ -96,13 +97,13 @@ pub(super) fn install(
     span: (&[u8], &[u8]),
 ) -> Result<SeqNo> {
     let trees = written.trees();
-    parts.commits.admission.admit(0, true, || trees.iter().collect())?;
+    parts.commits.admission.admit(0, Wait::Yes, || trees.iter().collect())?;
     make_history_durable(&parts.upkeep)?;
     // A cut that ingests have spoiled waits for this one, and the next ones for the cut.
     let _turn = parts.upkeep.cuts.read();
     // What is left is all that writers wait for.
     flush_most(&parts.upkeep, &trees)?;
-    let seqno = number_and_install(parts, core, (written, &trees), span)?;
+    let seqno = number_and_install(parts, core, written, &trees, span)?;
     after_ingest(&parts.upkeep, &trees);
     Ok(seqno)
 }
@@ -110,7 +111,8 @@ pub(super) fn install(
 fn number_and_install(
     parts: &Parts,
     core: &Arc<KeyspaceCore>,
-    (written, trees): (&mut Written, &[Arc<Tree>]),
+    written: &mut Written,
+    trees: &[Arc<Tree>],
     span: (&[u8], &[u8]),
 ) -> Result<SeqNo> {
     let (_gate, held) = hold(parts, core, trees);
@@ -153,7 +155,7 @@ pub(super) fn install_below(
     floor: SeqNo,
 ) -> Result<()> {
     let trees = written.trees();
-    parts.commits.admission.admit(0, true, || trees.iter().collect())?;
+    parts.commits.admission.admit(0, Wait::Yes, || trees.iter().collect())?;
     // What the entries were made from must not be lost before them.
     make_history_durable(&parts.upkeep)?;
     sync_log(parts)?;
@@ -171,7 +173,7 @@ pub(super) fn install_below(
         parts.upkeep.fills.fetch_add(1, Ordering::Release);
         // If it is refused, a crash may bring it back. Then the entries are as right as before:
         // what came after them is in the log.
-        make_current(&parts.upkeep, manifest, &edits, (None, None))?;
+        make_current(&parts.upkeep, manifest, &edits, None, None)?;
     }
     // A writer may have looked for one of the entries before. What it writes is visible now.
     parts.commits.stripes.wait_for_holders();
@@ -224,7 +226,7 @@ fn append(
     sync_log(parts)?;
     let was_in_doubt = manifest.is_in_doubt();
     let edits = std::mem::take(&mut written.edits);
-    let installed = make_current(&parts.upkeep, manifest, &edits, (None, None));
+    let installed = make_current(&parts.upkeep, manifest, &edits, None, None);
     // If the manifest was in doubt before, the edit is in no file.
     if installed.is_err() && !was_in_doubt && manifest.is_in_doubt() {
         set_in_doubt(parts, core);

@@ -230,7 +230,7 @@ pub(crate) fn replay(parts: &Parts, state: &ManifestState) -> Result<u64> {
             }
             // The keyspace was dropped.
             let Some(keyspace) = &last else { return Ok(()) };
-            is_new |= insert(parts, (keyspace, state), seqno, &op)?;
+            is_new |= insert(parts, keyspace, state, seqno, &op)?;
             Ok(())
         });
         done.map_err(|malformed| damaged(dir, &record, malformed))??;
@@ -246,7 +246,8 @@ pub(crate) fn replay(parts: &Parts, state: &ManifestState) -> Result<u64> {
 /// one.
 fn insert(
     parts: &Parts,
-    (keyspace, state): (&KeyspaceCore, &ManifestState),
+    keyspace: &KeyspaceCore,
+    state: &ManifestState,
     seqno: SeqNo,
     op: &LoggedOp<'_>,
 ) -> Result<bool> {

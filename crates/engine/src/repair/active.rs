@@ -59,7 +59,8 @@ impl<'a> ActiveRepair<'a> {
         from: &'a Path,
         mut found: FoundDatabase,
         outputs: RepairOutputs<'a>,
-        (folds, contents): (&'a BTreeMap<u32, String>, &'a dyn ContentFactory),
+        folds: &'a BTreeMap<u32, String>,
+        contents: &'a dyn ContentFactory,
         files: Arc<OpenFiles>,
     ) -> Self {
         let report = RepairReport {

@@ -223,7 +223,7 @@ impl Repair {
     fn start<'a>(&'a self, found: FoundDatabase, to: &'a HeldDir) -> ActiveRepair<'a> {
         let outputs = RepairOutputs::new(&to.disk, &to.path, &found);
         let files = OpenFiles::new(Arc::clone(&self.disk), Options::default().files_open());
-        ActiveRepair::new(&self.dir, found, outputs, (&self.folds, &*self.contents), files)
+        ActiveRepair::new(&self.dir, found, outputs, &self.folds, &*self.contents, files)
     }
 }
 

@@ -158,7 +158,7 @@ impl Transaction {
         (number, then): (&Arc<AtomicU64>, u64),
     ) {
         if let Some(reads) = &self.reads {
-            reads.lock().add_premise(keyspace, (number, then));
+            reads.lock().add_premise(keyspace, number, then);
         }
     }
 
@@ -221,7 +221,7 @@ impl Transaction {
     ) -> Result<TransactionScan<'t>> {
         let base = self.snapshot.scan(keyspace, range.clone())?;
         let own = self.own.range(keyspace, &range);
-        Ok(TransactionScan::new((keyspace, range), base, own, reads))
+        Ok(TransactionScan::new(keyspace, range, base, own, reads))
     }
 
     /// Writes `key`: a put, a delete or a merge.

@@ -51,7 +51,8 @@ impl<'t> TransactionScan<'t> {
     /// `base` is the scan of `range` of the snapshot, `own` are the writes in it. `reads` takes
     /// note of what is read.
     pub(super) fn new(
-        (core, range): (&Arc<KeyspaceCore>, KeyRange),
+        core: &Arc<KeyspaceCore>,
+        range: KeyRange,
         base: Scan,
         own: Option<Range<'t, Vec<u8>, OwnWrite>>,
         reads: Option<&'t Mutex<ReadSet>>,

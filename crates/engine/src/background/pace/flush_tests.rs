@@ -2,7 +2,7 @@
 
 use crate::keyspace_core::Trees;
 use crate::parts::Parts;
-use crate::stall::free_bytes;
+use crate::stall::{Wait, free_bytes};
 use crate::testing::Builder;
 use crate::{Engine, Environment, Keyspace, KeyspaceOptions, Routing};
 use flagstone_env::executor::Job;
@@ -210,9 +210,10 @@ fn a_flush_that_somebody_waits_for_does_not_rest() {
         |sealed| assert!(sealed.db.checkpoint("copy").is_ok()),
         // Two large writes that do not fit together.
         |sealed| {
-            let _first = sealed.parts().commits.admission.admit(1 << 20, true, Trees::new).unwrap();
+            let _first =
+                sealed.parts().commits.admission.admit(1 << 20, Wait::Yes, Trees::new).unwrap();
             let _second =
-                sealed.parts().commits.admission.admit(8 << 20, true, Trees::new).unwrap();
+                sealed.parts().commits.admission.admit(8 << 20, Wait::Yes, Trees::new).unwrap();
         },
     ];
     for wait in waits {

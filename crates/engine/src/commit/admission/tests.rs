@@ -39,11 +39,11 @@ fn large_writes_pass_together_while_they_fit() {
     let (_db, kv) = open(builder());
     let parts = kv.handle().parts();
     let admission = &parts.commits.admission;
-    let large = |mib: usize| admission.admit(mib * MIB, false, Trees::new);
+    let large = |mib: usize| admission.admit(mib * MIB, Wait::No, Trees::new);
     let pair = (large(3).unwrap(), large(4).unwrap());
     assert!(pair.0.is_some() && pair.1.is_some());
     assert_eq!(large(2).err().map(|error| error.kind()), Some(ErrorKind::Busy));
-    assert!(admission.admit(100, false, Trees::new).unwrap().is_none(), "not counted");
+    assert!(admission.admit(100, Wait::No, Trees::new).unwrap().is_none(), "not counted");
     assert!(large(5).unwrap().is_none(), "longer than a batch may be");
     let counted = admission.count_large(4 * MIB);
     drop(pair.0);
@@ -223,7 +223,7 @@ fn threads_have_at_most_the_share_in_flight() {
             scope.spawn(move || {
                 for i in 0..50 {
                     let bytes = (1 + (thread + i) % 4) * MIB;
-                    let admitted = admission.admit(bytes, true, Trees::new).unwrap();
+                    let admitted = admission.admit(bytes, Wait::Yes, Trees::new).unwrap();
                     assert!(admission.large.bytes.load(Ordering::Relaxed) <= 8 << 20);
                     std::thread::yield_now();
                     drop(admitted);
@@ -239,7 +239,7 @@ fn waiters_end_with(kind: ErrorKind, end: impl FnOnce(&Engine, &Parts)) {
     let (db, kv) = open(builder());
     let parts = kv.handle().parts();
     let admission = &parts.commits.admission;
-    let half = || admission.admit(4 * MIB, true, Trees::new).unwrap();
+    let half = || admission.admit(4 * MIB, Wait::Yes, Trees::new).unwrap();
     let all = (half(), half());
     std::thread::scope(|scope| {
         let put = |key: &'static str| kv.put(key, vec![0; MIB]);

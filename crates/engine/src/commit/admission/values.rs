@@ -16,6 +16,7 @@ use super::{Admission, Admitted};
 use crate::commit::large::LARGE_WRITE;
 use crate::commit::throttle::refusal;
 use crate::event::StallCause;
+use crate::stall::Wait;
 use crate::user_code::runs_user_code;
 use flagstone_base::Result;
 
@@ -24,8 +25,8 @@ pub(crate) struct WriteAdmission<'w, 'a> {
     /// The admission of the write itself, if it is large. It is given back where the write must
     /// wait for its values.
     pub(crate) admitted: Option<&'w mut Admitted<'a>>,
-    /// It may wait for its values; else it is refused.
-    pub(crate) may_wait: bool,
+    /// Whether it may wait for its values.
+    pub(crate) wait: Wait,
 }
 
 /// The admission of the values of one write.
@@ -33,7 +34,7 @@ pub(in crate::commit) struct ValueAdmission<'w, 'a> {
     admission: &'a Admission,
     /// Counts the values, and `operands`.
     admitted: &'w mut Admitted<'a>,
-    may_wait: bool,
+    wait: Wait,
     /// The bytes of the write itself if they are counted.
     operands: u64,
     /// When something did not fit: the bytes known to be needed, and those that all values will
@@ -49,9 +50,9 @@ impl<'w, 'a> ValueAdmission<'w, 'a> {
         admission: &'a Admission,
         operands: usize,
         admitted: &'w mut Admitted<'a>,
-        may_wait: bool,
+        wait: Wait,
     ) -> Self {
-        Self { admission, admitted, may_wait, operands: operands as u64, needed: 0, wanted: 0 }
+        Self { admission, admitted, wait, operands: operands as u64, needed: 0, wanted: 0 }
     }
 
     /// Admits values of `bytes`, those of `done` operations of `all`, if they fit. Returns whether
@@ -93,7 +94,7 @@ impl<'w, 'a> ValueAdmission<'w, 'a> {
     /// Busy if the write may not wait; the error of a flush if it would wait in vain.
     #[cold]
     pub(in crate::commit) fn wait(&mut self) -> Result<()> {
-        if self.may_wait {
+        if self.wait == Wait::Yes {
             return self.admitted.admit_again(self.wanted);
         }
         self.admitted.shrink_to(0);
@@ -161,7 +162,7 @@ mod tests {
         let admission = &commits.admission;
         let counted = || admission.large.bytes.load(Ordering::SeqCst) as usize;
         std::thread::scope(|scope| {
-            let large = |mib| admission.admit(mib * MIB, true, Trees::new).unwrap();
+            let large = |mib| admission.admit(mib * MIB, Wait::Yes, Trees::new).unwrap();
             let others = (large(4), large(3));
             let batch = merges(&kv, 0..8);
             let refused = db.start(&batch, Durability::Buffered, false).err();
