@@ -13,7 +13,7 @@
 use crate::event::Event;
 use crate::health::{Health, WhyDropped, tell_of_dropped};
 use crate::history::History;
-use crate::setup::{Setup, job_of};
+use crate::setup::job_of;
 use flagstone_base::hash::remix;
 use flagstone_base::{Error, ErrorKind, Result};
 use flagstone_env::names::BALLAST;
@@ -48,9 +48,8 @@ pub(crate) enum FoundBallast {
 
 /// The ballast of an open database.
 pub(crate) struct Ballast {
-    setup: Arc<Setup>,
-    health: Arc<Health>,
-    history: Arc<History>,
+    pub(crate) health: Arc<Health>,
+    pub(crate) history: Arc<History>,
     state: AtomicU8,
     /// The ballast was given up, and could not be created again yet.
     is_given_up: AtomicBool,
@@ -79,12 +78,11 @@ pub(crate) fn find_ballast(
 
 impl Ballast {
     pub(crate) fn new(
-        setup: &Arc<Setup>,
-        (health, history): (&Arc<Health>, &Arc<History>),
+        health: &Arc<Health>,
+        history: &Arc<History>,
         found: FoundBallast,
     ) -> Arc<Self> {
         Arc::new(Self {
-            setup: Arc::clone(setup),
             health: Arc::clone(health),
             history: Arc::clone(history),
             state: AtomicU8::new(if found == FoundBallast::Whole { PRESENT } else { NONE }),
@@ -93,11 +91,11 @@ impl Ballast {
     }
 
     fn path(&self) -> PathBuf {
-        self.setup.dir.join(BALLAST)
+        self.health.setup.dir.join(BALLAST)
     }
 
     fn bytes(&self) -> u64 {
-        self.setup.options.ballast()
+        self.health.setup.options.ballast()
     }
 
     /// Returns whether the ballast was given up: space on the disk is for deletes, flushes and
@@ -115,7 +113,7 @@ impl Ballast {
             format!(
                 "the disk of {} is full: only deletes are accepted until it has room for the \
                  ballast of {} bytes",
-                self.setup.dir.display(),
+                self.health.setup.dir.display(),
                 self.bytes()
             ),
         )
@@ -158,7 +156,7 @@ impl Ballast {
             return;
         }
         self.is_given_up.store(true, Ordering::Release);
-        match self.setup.environment.disk.remove(&self.path()) {
+        match self.health.setup.environment.disk.remove(&self.path()) {
             Ok(()) => self.health.tell(&Event::BallastGivenUp { bytes: self.bytes() }),
             Err(error) => {
                 let doing = "removal of the ballast";
@@ -178,7 +176,7 @@ impl Ballast {
         {
             return;
         }
-        let wanted = self.setup.options.ballast_bytes.is_some() || self.is_given_up();
+        let wanted = self.health.setup.options.ballast_bytes.is_some() || self.is_given_up();
         if !wanted && !holds(LIVE_BY_BALLAST * self.bytes()) {
             return;
         }
@@ -193,7 +191,7 @@ impl Ballast {
 
     /// Returns whether there is space for the ballast, and as much again.
     fn has_room(&self) -> bool {
-        let free = self.setup.environment.disk.free_bytes(&self.setup.dir);
+        let free = self.health.setup.environment.disk.free_bytes(&self.health.setup.dir);
         free.is_ok_and(|free| free / 2 >= self.bytes())
     }
 
@@ -210,7 +208,7 @@ impl Ballast {
             }
             // The space is needed elsewhere. The next flush tries again.
             Err(_no_room) => {
-                let _gone = ballast.setup.environment.disk.remove(&ballast.path());
+                let _gone = ballast.health.setup.environment.disk.remove(&ballast.path());
                 ballast.state.store(NONE, Ordering::Release);
                 if ballast.is_given_up() {
                     ballast.retry_later();
@@ -218,7 +216,7 @@ impl Ballast {
                 Progress::Done
             }
         });
-        self.setup.executor.submit(Lane::Compaction, job);
+        self.health.setup.executor.submit(Lane::Compaction, job);
     }
 
     /// Tries to create a ballast that was given up, until it exists.
@@ -233,13 +231,13 @@ impl Ballast {
             }
             Progress::Done
         });
-        self.setup.executor.submit_after(RETRY_AFTER, Lane::Compaction, job);
+        self.health.setup.executor.submit_after(RETRY_AFTER, Lane::Compaction, job);
     }
 
     /// Writes a step of the file. Returns true when all of it is synced.
     fn fill(&self, file: &mut Option<Box<dyn WriteFile>>) -> Result<bool> {
-        let (disk, path) = (&self.setup.environment.disk, self.path());
-        let bytes = self.setup.options.ballast();
+        let (disk, path) = (&self.health.setup.environment.disk, self.path());
+        let bytes = self.health.setup.options.ballast();
         let writer = match file {
             Some(writer) => writer,
             None => {
@@ -259,7 +257,7 @@ impl Ballast {
         }
         writer.sync()?;
         *file = None;
-        disk.sync_dir(&self.setup.dir)?;
+        disk.sync_dir(&self.health.setup.dir)?;
         Ok(true)
     }
 }
@@ -292,14 +290,14 @@ mod tests {
         let db = Builder::at("db").options(options).environment(environment).open().unwrap();
         let kv = db.keyspace("kv").unwrap();
         let upkeep = &kv.handle().parts().upkeep;
-        let enough = LIVE_BY_BALLAST * upkeep.setup.options.ballast();
-        upkeep.work.note_table_bytes(0, enough);
+        let enough = LIVE_BY_BALLAST * upkeep.core.setup().options.ballast();
+        upkeep.core.work.note_table_bytes(0, enough);
         let tree = Arc::clone(&kv.core().trees()[0]);
         let state = |live| {
             let space = flagstone_tree::Space { bytes: enough, live };
-            upkeep.work.lock().spaces.note(&tree, space);
+            upkeep.core.work.lock().spaces.note(&tree, space);
             upkeep.ensure_ballast();
-            upkeep.ballast.state.load(Ordering::Relaxed)
+            upkeep.core.ballast.state.load(Ordering::Relaxed)
         };
         assert_eq!(state(enough - 1), NONE);
         assert_eq!(state(enough), CREATING);

@@ -4,10 +4,10 @@ use crate::background::{
     Upkeep, flush_trees, make_history_durable, resume_later, schedule, sweep, watch,
 };
 use crate::catalog::{
-    KeyspaceContent, KeyspaceRecord, Wanted, altered, check_name, content_mismatch, mismatch,
+    KeyspaceContent, KeyspaceRecord, NewKeyspace, altered, check_name, content_mismatch, mismatch,
 };
-use crate::commit::{Committed, InFlight, Note, note_ahead};
-use crate::content::Content;
+use crate::commit::{Committed, InFlight, LogNote, note_ahead};
+use crate::content::OpenContent;
 use crate::keyspace_core::KeyspaceCore;
 use crate::manifest::{Edit, Manifest};
 use crate::open::{build_keyspace, open_content};
@@ -27,7 +27,7 @@ pub(crate) fn open_or_create(
     wanted: &WantedContent<'_>,
     asked: Option<&KeyspaceOptions>,
 ) -> Result<Vec<Arc<KeyspaceCore>>> {
-    parts.health.check_open()?;
+    parts.core.health.check_open()?;
     names.iter().try_for_each(|name| check_name(name))?;
     if let Some(options) = asked {
         options.check()?;
@@ -35,27 +35,27 @@ pub(crate) fn open_or_create(
     if let Some(found) = find_all(parts, names, wanted, asked)? {
         return Ok(found);
     }
-    if parts.history.is_read_only() {
-        let missing = names.iter().find(|name| parts.keyspaces.named(name).is_none());
+    if parts.core.history.is_read_only() {
+        let missing = names.iter().find(|name| parts.core.keyspaces.named(name).is_none());
         return Err(Error::invalid(format!(
             "there is no keyspace {:?}, and {} is open for reading only",
             missing.unwrap_or(&""),
-            parts.setup.dir.display()
+            parts.core.setup().dir.display()
         )));
     }
-    parts.health.check_may_wait("the creation of a keyspace")?;
+    parts.core.health.check_may_wait("the creation of a keyspace")?;
     let mut options = asked.cloned().unwrap_or_default();
     options.fold = options.fold.or_else(|| wanted.fold_if_new.map(str::to_owned));
     options.bottom_dictionary.get_or_insert(wanted.dictionary_if_new);
-    let mut guard = parts.edits.manifest.lock();
+    let mut guard = parts.core.edits.manifest.lock();
     if let Some(found) = find_all(parts, names, wanted, asked)? {
         return Ok(found);
     }
-    parts.health.check_open_for_writing()?;
-    let manifest = guard.as_mut().ok_or_else(|| parts.setup.closed())?;
+    parts.core.health.check_open_for_writing()?;
+    let manifest = guard.as_mut().ok_or_else(|| parts.core.setup().closed())?;
     create_missing(parts, manifest, names, (&wanted.content, &options))?;
     // None can be dropped meanwhile: a drop takes the same lock.
-    find_all(parts, names, wanted, asked)?.ok_or_else(|| parts.setup.closed())
+    find_all(parts, names, wanted, asked)?.ok_or_else(|| parts.core.setup().closed())
 }
 
 /// Returns the keyspace `name` if it exists, or an error if it is of another kind.
@@ -68,7 +68,7 @@ pub(crate) fn existing(
     if let Some(options) = asked {
         options.check()?;
     }
-    let core = parts.keyspaces.named(name);
+    let core = parts.core.keyspaces.named(name);
     core.map(|core| check_same(core, wanted, asked)).transpose()
 }
 
@@ -81,7 +81,7 @@ fn find_all(
 ) -> Result<Option<Vec<Arc<KeyspaceCore>>>> {
     let (mut found, mut is_one_missing) = (Vec::with_capacity(names.len()), false);
     for name in names {
-        match parts.keyspaces.named(name) {
+        match parts.core.keyspaces.named(name) {
             Some(core) => found.push(check_same(core, wanted, asked)?),
             None => is_one_missing = true,
         }
@@ -100,22 +100,22 @@ fn create_missing(
     let missing: Vec<&str> = names
         .iter()
         .copied()
-        .filter(|&name| parts.keyspaces.named(name).is_none() && seen.insert(name))
+        .filter(|&name| parts.core.keyspaces.named(name).is_none() && seen.insert(name))
         .collect();
     let mut records = Vec::with_capacity(missing.len());
     let catalog = &manifest.state().catalog;
     let mut free = catalog.counters();
     for name in missing {
-        let seed = parts.setup.environment.random.next_u64();
-        let wanted = Wanted { name, content, options, owned: None };
+        let seed = parts.core.setup().environment.random.next_u64();
+        let wanted = NewKeyspace { name, content, options, owned: None };
         records.push(catalog.plan(wanted, seed, &mut free)?);
     }
-    let mut opened: Vec<(KeyspaceId, Content)> = Vec::with_capacity(records.len());
+    let mut opened: Vec<(KeyspaceId, OpenContent)> = Vec::with_capacity(records.len());
     for record in &records {
         opened.push((record.id, open_content(&*parts.contents, record)?));
     }
     let edit = Edit { keyspaces_created: records, ..Edit::default() };
-    parts.edits.append(manifest, edit)?;
+    parts.core.edits.append(manifest, edit)?;
     for (id, content) in opened {
         insert_created(parts, manifest, id, content)?;
     }
@@ -127,31 +127,31 @@ pub(crate) fn insert_created(
     parts: &Parts,
     manifest: &Manifest,
     id: KeyspaceId,
-    content: Content,
+    content: OpenContent,
 ) -> Result<Arc<KeyspaceCore>> {
-    let record = manifest.state().catalog.by_id(id).ok_or_else(|| parts.setup.closed())?;
+    let record = manifest.state().catalog.by_id(id).ok_or_else(|| parts.core.setup().closed())?;
     let core = build_keyspace(Arc::clone(record), content, |id, options| {
-        Ok(Tree::new(id, Arc::clone(&parts.trees), options, Version::empty()))
+        Ok(Tree::new(id, Arc::clone(&parts.core.trees), options, Version::empty()))
     })?;
     let core = Arc::new(core);
-    parts.keyspaces.insert(&core);
+    parts.core.keyspaces.insert(&core);
     Ok(core)
 }
 
 pub(crate) fn drop_keyspace(parts: &Parts, name: &str) -> Result<bool> {
-    parts.health.check_may_change("the drop of a keyspace")?;
-    parts.health.check_open_for_writing()?;
-    if parts.keyspaces.named(name).is_none() {
+    parts.core.health.check_may_change("the drop of a keyspace")?;
+    parts.core.health.check_open_for_writing()?;
+    if parts.core.keyspaces.named(name).is_none() {
         return Ok(false);
     }
     make_history_durable(&parts.upkeep)?;
-    let mut guard = parts.edits.manifest.lock();
-    let Some(core) = parts.keyspaces.named(name) else { return Ok(false) };
-    let Some(manifest) = guard.as_mut() else { return Err(parts.setup.closed()) };
+    let mut guard = parts.core.edits.manifest.lock();
+    let Some(core) = parts.core.keyspaces.named(name) else { return Ok(false) };
+    let Some(manifest) = guard.as_mut() else { return Err(parts.core.setup().closed()) };
     // The set of owned keyspaces changes under the manifest's lock, too.
     let mut dropped = core.owned_set().keyspaces.clone();
     dropped.push(Arc::clone(&core));
-    let note = Note::Drop { keyspace: core.id, name };
+    let note = LogNote::Drop { keyspace: core.id, name };
     let told = tell_ahead(parts, manifest, &note)?;
     let done = append_drop(parts, manifest, &dropped, || set_in_doubt(parts, &core), || ());
     drop(guard);
@@ -168,17 +168,17 @@ pub(crate) fn drop_keyspace(parts: &Parts, name: &str) -> Result<bool> {
 fn tell_ahead<'a>(
     parts: &'a Parts,
     manifest: &mut Manifest,
-    note: &Note<'_>,
+    note: &LogNote<'_>,
 ) -> Result<Option<(SeqNo, InFlight<'a>)>> {
-    if !parts.history.keeps_changes() {
+    if !parts.core.history.keeps_changes() {
         return Ok(None);
     }
     loop {
         let told = note_ahead(&parts.commits, note);
-        if let Some(told) = told.inspect_err(|error| parts.ballast.note_failure(error))? {
+        if let Some(told) = told.inspect_err(|error| parts.core.ballast.note_failure(error))? {
             return Ok(Some(told));
         }
-        supply_of(&parts.edits, manifest, 1)?;
+        supply_of(&parts.core.edits, manifest, 1)?;
     }
 }
 
@@ -204,35 +204,35 @@ pub(crate) fn append_drop(
     append_or_rule_out(parts, manifest, edit, note_doubt)?;
     {
         // Commits check the keyspace under this lock: none gets SeqNos after the drop.
-        let mut numbering = parts.history.numbering.lock();
+        let mut numbering = parts.core.history.numbering.lock();
         detach();
         for core in cores {
             core.set_dropped();
             core.trees().iter().for_each(|tree| numbering.forget(tree));
         }
     }
-    cores.iter().for_each(|core| parts.keyspaces.remove(core));
+    cores.iter().for_each(|core| parts.core.keyspaces.remove(core));
     Ok(())
 }
 
 /// Removes what is left of keyspaces that an edit has dropped.
 pub(crate) fn after_drop(parts: &Parts, cores: &[Arc<KeyspaceCore>]) {
     for tree in cores.iter().flat_map(|core| core.trees()) {
-        parts.upkeep.work.note_table_bytes(tree.table_bytes(), 0);
+        parts.upkeep.core.work.note_table_bytes(tree.table_bytes(), 0);
         tree.discard();
         watch(&parts.upkeep, tree);
     }
-    cores.iter().for_each(|core| parts.reads.long_chains.forget(core.id));
+    cores.iter().for_each(|core| parts.core.long_chains.forget(core.id));
     sweep(&parts.upkeep);
     {
         // Writers that waited for the keyspaces can continue, and a flush that failed in one has
         // nothing left to write.
-        let mut queue = parts.upkeep.work.lock();
+        let mut queue = parts.upkeep.core.work.lock();
         queue.flushes.wake(u64::MAX);
-        parts.upkeep.work.recount(&queue);
+        parts.upkeep.core.work.recount(&queue);
     }
     schedule(&parts.upkeep);
-    parts.health.writers.ring();
+    parts.core.health.writers.notify_all();
 }
 
 /// Has `empty` commit a batch that deletes everything in the keyspaces that it returns. Then the
@@ -244,12 +244,12 @@ pub(crate) fn clear(
     parts: &Parts,
     empty: impl FnOnce() -> Result<(Committed, Vec<Arc<KeyspaceCore>>)>,
 ) -> Result<()> {
-    parts.health.check_may_wait("the emptying of a keyspace")?;
-    parts.health.check_may_write()?;
-    parts.health.check_open_for_writing()?;
+    parts.core.health.check_may_wait("the emptying of a keyspace")?;
+    parts.core.health.check_may_write()?;
+    parts.core.health.check_open_for_writing()?;
     make_history_durable(&parts.upkeep)?;
     let (committed, emptied) = empty()?;
-    parts.log.wait_durable(committed.lsn, Durability::Group)?;
+    parts.core.log.wait_durable(committed.lsn, Durability::Group)?;
     // The log has the batch, so a failed flush only delays freeing the space: it is retried.
     let trees: Vec<_> = emptied.iter().flat_map(|core| core.trees()).cloned().collect();
     let _flushed = flush_trees(&parts.upkeep, &trees);
@@ -259,33 +259,33 @@ pub(crate) fn clear(
 
 /// Changes how the tables of the keyspace `name` are written from now on.
 pub(crate) fn alter_keyspace(parts: &Parts, name: &str, options: &KeyspaceOptions) -> Result<()> {
-    parts.health.check_may_change("the change of a keyspace")?;
-    parts.health.check_open_for_writing()?;
+    parts.core.health.check_may_change("the change of a keyspace")?;
+    parts.core.health.check_open_for_writing()?;
     options.check()?;
-    parts.edits.end_doubt();
+    parts.core.edits.end_doubt();
     alter(parts, name, |record| altered(record, options))
 }
 
 /// Gives the keyspace `old` the name `new`.
 pub(crate) fn rename_keyspace(parts: &Parts, old: &str, new: &str) -> Result<()> {
-    parts.health.check_may_change("the renaming of a keyspace")?;
-    parts.health.check_open_for_writing()?;
+    parts.core.health.check_may_change("the renaming of a keyspace")?;
+    parts.core.health.check_open_for_writing()?;
     check_name(new)?;
     // A renaming that the disk refused a moment ago may be possible now.
-    parts.edits.end_doubt();
+    parts.core.edits.end_doubt();
     alterable(parts, old)?;
     make_history_durable(&parts.upkeep)?;
-    let mut guard = parts.edits.manifest.lock();
-    let Some(manifest) = guard.as_mut() else { return Err(parts.setup.closed()) };
+    let mut guard = parts.core.edits.manifest.lock();
+    let Some(manifest) = guard.as_mut() else { return Err(parts.core.setup().closed()) };
     let core = alterable(parts, old)?;
-    if parts.keyspaces.named(new).is_some() {
+    if parts.core.keyspaces.named(new).is_some() {
         return Err(Error::invalid(format!(
             "keyspace {old:?} cannot be renamed: there is a keyspace {new:?} already"
         )));
     }
-    let note = Note::Rename { keyspace: core.id, from: old, to: new };
+    let note = LogNote::Rename { keyspace: core.id, from: old, to: new };
     let told = tell_ahead(parts, manifest, &note)?;
-    let oldest = parts.history.log.as_ref().map_or(SeqNo::ZERO, Log::dropped_through);
+    let oldest = parts.core.history.log.as_ref().map_or(SeqNo::ZERO, Log::dropped_through);
     let mut renamed = core.record().renamed(new, told.as_ref().map(|(seqno, _)| *seqno));
     renamed.former.retain(|former| former.through > oldest);
     let done = append_altered(parts, manifest, &core, renamed);
@@ -301,9 +301,9 @@ pub(crate) fn upgrade_fold(
     core: &Arc<KeyspaceCore>,
     (from, to): (&str, &str),
 ) -> Result<()> {
-    parts.health.check_may_change("the upgrade of a fold")?;
-    parts.health.check_open_for_writing()?;
-    parts.edits.end_doubt();
+    parts.core.health.check_may_change("the upgrade of a fold")?;
+    parts.core.health.check_open_for_writing()?;
+    parts.core.edits.end_doubt();
     let found = || core.check_not_dropped().map(|()| Arc::clone(core));
     alter_found(parts, found, |record| match record.fold.as_deref() {
         Some(fold) if fold == from => {
@@ -332,8 +332,8 @@ fn alter_found(
     find: impl FnOnce() -> Result<Arc<KeyspaceCore>>,
     change: impl FnOnce(&KeyspaceRecord) -> Result<KeyspaceRecord>,
 ) -> Result<()> {
-    let mut guard = parts.edits.manifest.lock();
-    let Some(manifest) = guard.as_mut() else { return Err(parts.setup.closed()) };
+    let mut guard = parts.core.edits.manifest.lock();
+    let Some(manifest) = guard.as_mut() else { return Err(parts.core.setup().closed()) };
     let core = find()?;
     let after = change(&core.record())?;
     append_altered(parts, manifest, &core, after)
@@ -359,14 +359,14 @@ fn append_altered(
         }
     })?;
     if let Some(record) = manifest.state().catalog.by_id(core.id) {
-        parts.keyspaces.replace_record(core, record);
+        parts.core.keyspaces.replace_record(core, record);
     }
     core.trees().iter().for_each(|tree| tree.set_table_options(tables));
     Ok(())
 }
 
 fn alterable(parts: &Parts, name: &str) -> Result<Arc<KeyspaceCore>> {
-    let core = parts.keyspaces.named(name);
+    let core = parts.core.keyspaces.named(name);
     let core = core.ok_or_else(|| Error::invalid(format!("there is no keyspace {name:?}")))?;
     core.check_not_dropped()?;
     Ok(core)
@@ -381,7 +381,7 @@ fn append_or_rule_out(
     note_doubt: impl FnOnce(),
 ) -> Result<()> {
     let was_in_doubt = manifest.is_in_doubt();
-    let appended = parts.edits.append(manifest, edit);
+    let appended = parts.core.edits.append(manifest, edit);
     // If the manifest was in doubt before, the edit is in no file.
     if appended.is_err() && !was_in_doubt && manifest.is_in_doubt() {
         note_doubt();
@@ -392,7 +392,7 @@ fn append_or_rule_out(
 
 /// Tries, now and later, to rule out that a crash brings back the edit that was refused last.
 pub(crate) fn rule_out(parts: &Parts, manifest: &mut Manifest) {
-    parts.edits.end_doubt_of(manifest);
+    parts.core.edits.end_doubt_of(manifest);
     if manifest.is_in_doubt() {
         end_doubt_later(&parts.upkeep);
     }
@@ -400,15 +400,15 @@ pub(crate) fn rule_out(parts: &Parts, manifest: &mut Manifest) {
 
 /// Stops the writes of the keyspace until what was refused can no longer come back.
 pub(crate) fn set_in_doubt(parts: &Parts, core: &KeyspaceCore) {
-    let _numbering = parts.history.numbering.lock();
+    let _numbering = parts.core.history.numbering.lock();
     core.set_in_doubt();
 }
 
 /// Repeatedly tries to end the doubt of a refused edit, since no other work may come that does.
 fn end_doubt_later(upkeep: &Arc<Upkeep>) {
     resume_later(upkeep, |upkeep| {
-        upkeep.edits.end_doubt();
-        if upkeep.edits.is_in_doubt() && upkeep.health.poisoned().is_none() {
+        upkeep.core.edits.end_doubt();
+        if upkeep.core.edits.is_in_doubt() && upkeep.core.health.poisoned().is_none() {
             end_doubt_later(upkeep);
         }
     });
@@ -489,7 +489,7 @@ mod tests {
         let builder = Builder::at("db").memory_budget(1 << 20).environment(environment);
         let db = builder.open().unwrap();
         let kv = db.keyspace("kv").unwrap();
-        let work = &kv.handle().parts().upkeep.work;
+        let work = &kv.handle().parts().upkeep.core.work;
         kv.put("a", "1").unwrap();
         let fault = Fault::new(Effect::Fail(Failure::Io)).on(&[Op::Create]);
         disk.inject(fault.of(FileKind::Table).forever());

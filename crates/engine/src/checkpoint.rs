@@ -42,8 +42,8 @@ const WHAT: &str = "a checkpoint";
 
 /// Creates a checkpoint of the database in the directory `to`.
 pub(crate) fn checkpoint(parts: &Parts, to: &Path) -> Result<CheckpointReport> {
-    parts.health.check_open_for_writing()?;
-    let disk = &*parts.setup.environment.disk;
+    parts.core.health.check_open_for_writing()?;
+    let disk = &*parts.core.setup().environment.disk;
     // Before the flush: a bad argument costs nothing.
     let to = disk.absolute(to)?;
     check_empty(disk, &to, WHAT)?;
@@ -68,24 +68,24 @@ impl CheckpointWriter<'_> {
 
     fn fill(&self, cut: &Cut) -> Result<CheckpointReport> {
         let mut report = CheckpointReport { seqno: cut.seqno, ..CheckpointReport::default() };
-        let mut pace = copy_pace(&self.parts.setup, &self.parts.health);
+        let mut pace = copy_pace(&self.parts.core.setup(), &self.parts.core.health);
         for meta in cut.state.tables() {
             report.tables += 1;
             report.bytes += meta.bytes;
             report.bytes_copied += self.link_or_copy(meta.number, &mut pace)?;
         }
         // The copy's log begins after the one of the original.
-        let log_from = self.parts.history.log.as_ref().map(flagstone_wal::Log::next_number);
+        let log_from = self.parts.core.history.log.as_ref().map(flagstone_wal::Log::next_number);
         let state = state_of_copy(&cut.state, log_from);
         let location = Location::of_copy(self.disk(), &self.held.path, &state);
-        Manifest::create(location, self.parts.setup.id, state)?;
+        Manifest::create(location, self.parts.core.setup().id, state)?;
         Ok(report)
     }
 
     /// Links a table into the copy, or copies it where no link is possible. Returns the number of
     /// bytes copied.
     fn link_or_copy(&self, number: FileNumber, pace: Pace<'_>) -> Result<u64> {
-        let from = self.parts.trees.table_path(number);
+        let from = self.parts.core.trees.table_path(number);
         let to = names::path(&self.held.path, FileKind::Table, number);
         let Err(error) = self.disk().link(&from, &to) else { return Ok(0) };
         let refused = error.io_error().is_some_and(|error| {

@@ -54,7 +54,7 @@ pub trait ContentFactory: Send + Sync {
     /// # Errors
     /// InvalidInput for a fold that is not registered, Unsupported for content that this version
     /// does not know.
-    fn open(&self, keyspace: Described<'_>) -> Result<Content>;
+    fn open(&self, keyspace: Described<'_>) -> Result<OpenContent>;
 
     /// Returns whether keyspaces of this content have a table of definitions of this kind.
     fn defines(&self, content: &KeyspaceContent, kind: DefinitionKind) -> bool;
@@ -69,7 +69,7 @@ pub trait ContentFactory: Send + Sync {
 }
 
 /// The objects that belong to the content of one keyspace.
-pub struct Content {
+pub struct OpenContent {
     /// Folds the merge operands of the keyspace.
     pub fold: Option<Arc<dyn Fold>>,
     /// The definitions that are needed to read values: one table of each kind, ascending by kind.
@@ -107,7 +107,7 @@ impl fmt::Display for DefinitionKind {
 }
 
 /// An append-only table of definitions that are needed to read values. Ids are 0, 1, 2..
-pub trait Definitions: Send + Sync {
+pub trait DefinitionStore: Send + Sync {
     /// Calls `visit` with each definition from the id `first` on, in the order of the ids.
     fn since(&self, first: u32, visit: &mut dyn FnMut(&[u8]));
 
@@ -122,7 +122,7 @@ pub trait Definitions: Send + Sync {
 /// One table of definitions, and how much of it is logged and stored.
 pub struct DefinitionTable {
     pub(crate) kind: DefinitionKind,
-    table: Arc<dyn Definitions>,
+    table: Arc<dyn DefinitionStore>,
     /// The number of definitions. The table raises it, and the engine reads it with every commit.
     len: Arc<std::sync::atomic::AtomicU32>,
     /// The number of definitions that are known to be in the log or the manifest.
@@ -135,7 +135,7 @@ impl DefinitionTable {
     /// Combines a table with the counter in which it keeps its length.
     pub fn new(
         kind: DefinitionKind,
-        table: Arc<dyn Definitions>,
+        table: Arc<dyn DefinitionStore>,
         len: Arc<std::sync::atomic::AtomicU32>,
     ) -> Self {
         let (logged, in_manifest) = (AtomicU32::new(0), AtomicU32::new(0));
@@ -191,7 +191,7 @@ impl DefinitionTable {
     /// Restores definitions that were read: `items`, with ids from `first` on.
     ///
     /// # Errors
-    /// Same as [`Definitions::restore`].
+    /// Same as [`DefinitionStore::restore`].
     pub(crate) fn restore(&self, first: u32, items: &[Vec<u8>]) -> Result<()> {
         let ids = (0..).map(|at| first.saturating_add(at));
         ids.zip(items).try_for_each(|(id, item)| self.table.restore(id, item))
@@ -200,15 +200,15 @@ impl DefinitionTable {
 
 /// Definitions that got ids in a keyspace: `first_id`, `first_id + 1`, ..
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Definition {
+pub(crate) struct DefinitionRecord {
     pub(crate) keyspace: KeyspaceId,
     pub(crate) kind: DefinitionKind,
     pub(crate) first_id: u32,
     pub(crate) items: Vec<Vec<u8>>,
 }
 
-impl Definition {
-    /// Appends the bytes that [`Definition::decode`] reads, the same in the log and in the
+impl DefinitionRecord {
+    /// Appends the bytes that [`DefinitionRecord::decode`] reads, the same in the log and in the
     /// manifest.
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
         put_varint(out, u64::from(self.keyspace.0));
@@ -233,17 +233,17 @@ impl Definition {
     }
 }
 
-impl fmt::Display for Definition {
+impl fmt::Display for DefinitionRecord {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {} from {}:", self.keyspace, self.kind, self.first_id)?;
-        self.items.iter().try_for_each(|item| write!(f, " {:?}", Shown(item)))
+        self.items.iter().try_for_each(|item| write!(f, " {:?}", DefinitionText(item)))
     }
 }
 
 /// Shows a definition in a text: most definitions are text themselves.
-pub(crate) struct Shown<'a>(pub(crate) &'a [u8]);
+pub(crate) struct DefinitionText<'a>(pub(crate) &'a [u8]);
 
-impl fmt::Debug for Shown<'_> {
+impl fmt::Debug for DefinitionText<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match std::str::from_utf8(self.0) {
             Ok(text) => write!(f, "{text:?}"),
@@ -258,7 +258,7 @@ mod tests {
 
     #[test]
     fn a_definition_has_its_golden_bytes_and_comes_back() {
-        let definition = Definition {
+        let definition = DefinitionRecord {
             keyspace: KeyspaceId(1),
             kind: DefinitionKind::NAMES,
             first_id: 2,
@@ -268,8 +268,8 @@ mod tests {
         definition.encode(&mut bytes);
         assert_eq!(bytes, b"\x01\x01\x02\x02id\x02\xC3\xA9");
         assert_eq!(definition.to_string(), "keyspace 1 names from 2: \"id\" \"é\"");
-        assert_eq!(Definition::decode(&bytes), Ok(definition));
-        assert!(Definition::decode(b"\x01\xFF\x02\x02\x02id").is_err(), "no kind");
-        assert!(Definition::decode(b"\x01\x01\x02\x03id").is_err(), "cut short");
+        assert_eq!(DefinitionRecord::decode(&bytes), Ok(definition));
+        assert!(DefinitionRecord::decode(b"\x01\xFF\x02\x02\x02id").is_err(), "no kind");
+        assert!(DefinitionRecord::decode(b"\x01\x01\x02\x03id").is_err(), "cut short");
     }
 }

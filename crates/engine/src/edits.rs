@@ -7,12 +7,9 @@
 
 use crate::ballast::Ballast;
 use crate::catalog::KeyspaceRecord;
-use crate::health::Health;
-use crate::history::History;
 use crate::keyspace_core::KeyspaceCore;
 use crate::keyspaces::Keyspaces;
 use crate::manifest::{Edit, Manifest};
-use crate::setup::Setup;
 use flagstone_base::{KeyspaceId, Moment, Result, SeqNo};
 use flagstone_env::sync::Mutex;
 use flagstone_env::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -31,9 +28,6 @@ pub(crate) fn ceiling_above(last: SeqNo) -> SeqNo {
 
 /// Appends edits to the manifest, and acts on what they grant.
 pub(crate) struct Edits {
-    pub(crate) setup: Arc<Setup>,
-    pub(crate) health: Arc<Health>,
-    pub(crate) history: Arc<History>,
     pub(crate) ballast: Arc<Ballast>,
     pub(crate) keyspaces: Arc<Keyspaces>,
     /// `None` when the database is closed, or open for reading only.
@@ -52,16 +46,11 @@ pub(crate) struct Edits {
 
 impl Edits {
     pub(crate) fn new(
-        health: &Arc<Health>,
-        history: &Arc<History>,
-        (setup, ballast): (&Arc<Setup>, &Arc<Ballast>),
+        ballast: &Arc<Ballast>,
         keyspaces: &Arc<Keyspaces>,
         manifest: Option<Manifest>,
     ) -> Arc<Self> {
         let edits = Self {
-            setup: Arc::clone(setup),
-            health: Arc::clone(health),
-            history: Arc::clone(history),
             ballast: Arc::clone(ballast),
             keyspaces: Arc::clone(keyspaces),
             manifest: Mutex::new(manifest),
@@ -78,7 +67,7 @@ impl Edits {
 
     /// Appends an edit of the catalog, or one that grants something.
     pub(crate) fn append(&self, manifest: &mut Manifest, edit: Edit) -> Result<()> {
-        let last_seqno = Some(self.history.visible());
+        let last_seqno = Some(self.ballast.history.visible());
         let edit = Edit { last_seqno, moment: self.moment(), ..edit };
         let appended = manifest.append(&edit);
         self.note_doubt(manifest);
@@ -137,7 +126,7 @@ impl Edits {
     /// that are only in a part of the log that may be released now: those of the keyspaces
     /// `installed`, and of all others that have logged some.
     pub(crate) fn edit_of_now(&self, installed: impl Iterator<Item = KeyspaceId>) -> Edit {
-        let last_seqno = Some(self.history.visible());
+        let last_seqno = Some(self.ballast.history.visible());
         let mut defining = self.definitions_due.lock().clone();
         defining.extend(installed);
         let defining = defining.into_iter().filter_map(|id| self.keyspaces.get(id));
@@ -152,7 +141,7 @@ impl Edits {
 
     /// The moment of the clock by which entries expire, if any entry does.
     fn moment(&self) -> Option<Moment> {
-        let clock = &self.history.clock;
+        let clock = &self.ballast.history.clock;
         clock.is_used().then(|| clock.safe())
     }
 
@@ -164,7 +153,7 @@ impl Edits {
     #[cold]
     pub(crate) fn set_expires(&self, keyspace: &Arc<KeyspaceCore>) -> Result<()> {
         let mut guard = self.manifest.lock();
-        let Some(manifest) = guard.as_mut() else { return Err(self.setup.closed()) };
+        let Some(manifest) = guard.as_mut() else { return Err(self.ballast.health.setup.closed()) };
         if keyspace.expires() {
             return Ok(());
         }
@@ -173,7 +162,7 @@ impl Edits {
         // Even if the edit is refused and a crash brings it back, no entry has an expiry yet.
         self.append(manifest, Edit { keyspaces_altered: vec![record], ..Edit::default() })?;
         // Before readers can see an entry with an expiry: new readers keep a moment from here on.
-        self.history.clock.set_used();
+        self.ballast.history.clock.set_used();
         if let Some(record) = manifest.state().catalog.by_id(keyspace.id) {
             self.keyspaces.replace_record(keyspace, record);
         }
@@ -207,19 +196,19 @@ impl Edits {
 
     /// The new ceiling that an edit should contain, if one is due.
     fn raise_due(&self) -> Option<SeqNo> {
-        let last = self.history.visible();
+        let last = self.ballast.history.visible();
         self.is_raise_due(last).then(|| ceiling_above(last))
     }
 
     /// Takes over what the manifest grants.
     fn note_granted(&self, manifest: &Manifest) {
         let ceiling = manifest.state().seqno_ceiling;
-        let mut numbering = self.history.numbering.lock();
+        let mut numbering = self.ballast.history.numbering.lock();
         numbering.ceiling = ceiling;
         let half = ceiling.get().saturating_sub(SEQNOS_AHEAD / 2);
         self.raise_at.store(half, Ordering::Relaxed);
         drop(numbering);
-        if let Some(log) = &self.history.log {
+        if let Some(log) = &self.ballast.history.log {
             log.note_manifest(ManifestPlace { number: manifest.number(), end: manifest.bytes() });
         }
     }

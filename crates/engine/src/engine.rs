@@ -5,8 +5,7 @@ use crate::backup::BackupReport;
 use crate::change::{self, WantedContent};
 use crate::checkpoint::{self, CheckpointReport};
 use crate::commit::{
-    Batch, Committed, LargeWrite, Ticket, TryCommit, TryWrite, before_write, retry_after, trees_of,
-    try_before_write,
+    Batch, Committed, LargeWrite, Ticket, TryCommit, WriteAdmission, retry_after, trees_of,
 };
 use crate::config::Config;
 use crate::event::Event;
@@ -15,7 +14,6 @@ use crate::fill::Fill;
 use crate::handle::Handle;
 use crate::hold::Hold;
 use crate::ingest::Ingest;
-use crate::inside::{Inside, InsideGuard};
 use crate::keyspace::Keyspace;
 use crate::keyspace_core::KeyspaceCore;
 use crate::note::set_note;
@@ -23,10 +21,12 @@ use crate::options::{Durability, KeyspaceOptions, Options, check_interval};
 use crate::owned::{self, OwnedCreated, WantedOwned};
 use crate::parts::Parts;
 use crate::read::Snapshot;
+use crate::stall::Wait;
 use crate::stats::{self, KeyspaceInfo, Stats, VerifyReport};
 use crate::transaction::{Isolation, Transaction, pause_after};
+use crate::user_code::{UserCode, UserCodeGuard};
 use crate::verify;
-use crate::write::{commit, try_commit};
+use crate::write::commit_with;
 use flagstone_base::{Error, ErrorKind, Moment, Result};
 use flagstone_wal::Log;
 use std::fmt;
@@ -43,7 +43,7 @@ pub struct Engine {
 
 /// This thread runs the closure of a transaction.
 pub struct InTransaction {
-    _guard: InsideGuard,
+    _guard: UserCodeGuard,
 }
 
 impl Engine {
@@ -75,12 +75,12 @@ impl Engine {
 
     /// The directory of the database, as an absolute path without symbolic links.
     pub fn path(&self) -> &Path {
-        &self.parts().setup.dir
+        &self.parts().core.setup().dir
     }
 
     /// The options that the database was opened with.
     pub fn options(&self) -> &Options {
-        &self.parts().setup.options
+        &self.parts().core.setup().options
     }
 
     /// Opens the keyspaces `names`. Those that are missing are created by one edit of the manifest.
@@ -109,7 +109,10 @@ impl Engine {
         options: Option<&KeyspaceOptions>,
     ) -> Result<Keyspace> {
         let mut cores = change::open_or_create(self.parts(), &[name], wanted, options)?;
-        cores.pop().map(|core| self.handle_of(core)).ok_or_else(|| self.parts().setup.closed())
+        cores
+            .pop()
+            .map(|core| self.handle_of(core))
+            .ok_or_else(|| self.parts().core.setup().closed())
     }
 
     /// Opens the keyspace `name` if it exists.
@@ -122,7 +125,7 @@ impl Engine {
         wanted: &WantedContent<'_>,
         options: Option<&KeyspaceOptions>,
     ) -> Result<Option<Keyspace>> {
-        self.parts().health.check_open()?;
+        self.parts().core.health.check_open()?;
         let core = change::existing(self.parts(), name, wanted, options)?;
         Ok(core.map(|core| self.handle_of(core)))
     }
@@ -159,8 +162,8 @@ impl Engine {
 
     /// The keyspaces, by name.
     pub fn keyspaces(&self) -> Vec<KeyspaceInfo> {
-        let keyspaces = self.parts().keyspaces.all_by_name();
-        keyspaces.iter().map(|core| KeyspaceInfo::of(&self.parts().keyspaces, core)).collect()
+        let keyspaces = self.parts().core.keyspaces.all_by_name();
+        keyspaces.iter().map(|core| KeyspaceInfo::of(&self.parts().core.keyspaces, core)).collect()
     }
 
     /// Creates a keyspace that `owner` owns. It is renamed, emptied and dropped with its owner.
@@ -188,7 +191,7 @@ impl Engine {
 
     /// All keyspaces that have an owner, in the order of the names of the owners.
     pub fn owned_keyspaces(&self) -> Vec<KeyspaceInfo> {
-        let keyspaces = &self.parts().keyspaces;
+        let keyspaces = &self.parts().core.keyspaces;
         let sets = keyspaces.all_by_name().into_iter().map(|owner| owner.owned_set());
         let info = |core: &Arc<KeyspaceCore>| KeyspaceInfo::of(keyspaces, core);
         sets.flat_map(|set| set.keyspaces.iter().map(info).collect::<Vec<_>>()).collect()
@@ -215,7 +218,7 @@ impl Engine {
     /// InvalidInput for a long note, or a keyspace without an owner; otherwise as
     /// [`Engine::create_owned`].
     pub fn set_note(&self, owned: &KeyspaceCore, note: &[u8]) -> Result<()> {
-        self.parts().health.check_may_change("the note of a keyspace")?;
+        self.parts().core.health.check_may_change("the note of a keyspace")?;
         set_note(self.parts(), owned, note)
     }
 
@@ -226,7 +229,7 @@ impl Engine {
     /// Busy without `wait`; Conflict, InvalidInput, OutOfSpace, Io, Poisoned, Closed: then none of
     /// the writes has happened.
     pub fn start(&self, batch: &Batch, durability: Durability, wait: bool) -> Result<Ticket> {
-        self.start_large(batch, &mut None, durability, wait)
+        self.start_large(batch, &mut None, durability, Wait::when(wait))
     }
 
     /// Like [`Engine::start`] with `wait`. The log shares the payload of a large batch; nothing
@@ -237,7 +240,7 @@ impl Engine {
     /// Same as [`Engine::start`].
     pub fn start_owned(&self, batch: &mut Batch, durability: Durability) -> Result<Ticket> {
         let mut large = LargeWrite::of_batch(batch);
-        let started = self.start_large(batch, &mut large, durability, true);
+        let started = self.start_large(batch, &mut large, durability, Wait::Yes);
         if let Some(large) = large {
             batch.payload = large.give_back();
         }
@@ -252,27 +255,24 @@ impl Engine {
     pub fn try_start(&self, batch: &Batch, durability: Durability) -> Result<TryCommit> {
         self.check_start(batch, durability)?;
         let (parts, write) = (self.parts(), batch.as_write());
-        let throttle = &parts.commits.throttle;
-        let (mut admitted, pause) =
-            match try_before_write(throttle, write.len(), &trees_of(&write))? {
-                TryWrite::Later(after) => return Ok(TryCommit::RetryAfter(after)),
-                TryWrite::Now { admitted, pause } => (admitted, pause),
-            };
-        let committed = try_commit(parts, &write, durability, admitted.as_mut());
-        drop(admitted);
-        match committed {
+        let admission = &parts.commits.admission;
+        let started = admission.try_admit(write.len(), || trees_of(&write)).and_then(
+            |(mut admitted, pause)| {
+                let admission = WriteAdmission { admitted: admitted.as_mut(), wait: Wait::No };
+                let committed = commit_with(parts, &write, durability, None, admission)?;
+                Ok(TryCommit::Started { ticket: self.ticket(&committed, durability), pause })
+            },
+        );
+        match started {
             Err(error) if error.kind() == ErrorKind::Busy => {
-                Ok(TryCommit::RetryAfter(retry_after(throttle)))
+                Ok(TryCommit::RetryAfter(retry_after(&parts.core)))
             }
-            committed => {
-                let ticket = self.ticket(&committed?, durability);
-                Ok(TryCommit::Started { ticket, pause })
-            }
+            started => started,
         }
     }
 
     fn ticket(&self, committed: &Committed, durability: Durability) -> Ticket {
-        let (log, seqno) = (Arc::clone(&self.parts().log), committed.last);
+        let (log, seqno) = (Arc::clone(&self.parts().core.log), committed.last);
         Ticket { log, lsn: committed.lsn, durability, seqno }
     }
 
@@ -281,7 +281,7 @@ impl Engine {
         if let Durability::Interval(interval) = durability {
             check_interval(interval)?;
         }
-        match batch.keyspaces.iter().all(|core| core.belongs_to(&self.parts().trees)) {
+        match batch.keyspaces.iter().all(|core| core.belongs_to(&self.parts().core.trees)) {
             true => Ok(()),
             false => Err(Error::invalid("the batch holds a keyspace of another database")),
         }
@@ -292,18 +292,15 @@ impl Engine {
         batch: &Batch,
         large: &mut Option<LargeWrite>,
         durability: Durability,
-        wait: bool,
+        wait: Wait,
     ) -> Result<Ticket> {
         self.check_start(batch, durability)?;
         let parts = self.parts();
         let write = batch.as_write();
         let write = large.as_ref().map_or(write, |large| large.as_write(write));
-        let mut admitted =
-            before_write(&parts.commits.throttle, write.len(), wait, || trees_of(&write))?;
-        let committed = match wait {
-            true => commit(parts, &write, durability, None, admitted.as_mut()),
-            false => try_commit(parts, &write, durability, admitted.as_mut()),
-        };
+        let mut admitted = parts.commits.admission.admit(write.len(), wait, || trees_of(&write))?;
+        let admission = WriteAdmission { admitted: admitted.as_mut(), wait };
+        let committed = commit_with(parts, &write, durability, None, admission);
         if !committed.as_ref().is_err_and(|error| error.kind() == ErrorKind::Conflict) {
             // The memory is freed before the room for it is given to others.
             *large = None;
@@ -345,7 +342,7 @@ impl Engine {
 
     /// The moment by which a read judges expiries now.
     pub fn now(&self) -> Moment {
-        self.handle.parts().history.clock.now()
+        self.handle.parts().core.history.clock.now()
     }
 
     /// A snapshot of all keyspaces as of now.
@@ -374,11 +371,11 @@ impl Engine {
         durability: Durability,
     ) -> Result<Option<Ticket>> {
         if transaction.is_empty() {
-            self.parts().health.check_open()?;
+            self.parts().core.health.check_open()?;
             if let Durability::Interval(interval) = durability {
                 check_interval(interval)?;
             }
-            let log = self.parts().history.log.as_ref().filter(|_| durability.is_logged());
+            let log = self.parts().core.history.log.as_ref().filter(|_| durability.is_logged());
             let read = Committed { last: transaction.seqno(), lsn: log.map(Log::enqueued) };
             return Ok(Some(self.ticket(&read, durability)));
         }
@@ -396,8 +393,10 @@ impl Engine {
     /// # Errors
     /// InvalidInput inside a closure that may not write.
     pub fn enter_transaction(&self) -> Result<InTransaction> {
-        self.parts().health.check_may_write()?;
-        Ok(InTransaction { _guard: self.parts().health.run_inside(Inside::Transaction) })
+        self.parts().core.health.check_may_write()?;
+        Ok(InTransaction {
+            _guard: self.parts().core.health.enter_user_code(UserCode::Transaction),
+        })
     }
 
     /// Pauses before a transaction is tried again, after `conflicts` in a row: not at all at first,
@@ -424,12 +423,12 @@ impl Engine {
     /// Io, Poisoned, Closed.
     pub fn sync(&self) -> Result<()> {
         let parts = self.parts();
-        parts.health.check_may_wait("a sync")?;
-        parts.health.check_open_for_writing()?;
+        parts.core.health.check_may_wait("a sync")?;
+        parts.core.health.check_open_for_writing()?;
         // Files of a directory that was removed are synced to nothing.
-        parts.setup.guard.check()?;
-        let Some(log) = &parts.history.log else { return Ok(()) };
-        log.sync_all().inspect_err(|error| parts.ballast.note_failure(error))
+        parts.core.setup().guard.check()?;
+        let Some(log) = &parts.core.history.log else { return Ok(()) };
+        log.sync_all().inspect_err(|error| parts.core.ballast.note_failure(error))
     }
 
     /// Writes all memtables to tables.
@@ -437,9 +436,9 @@ impl Engine {
     /// # Errors
     /// OutOfSpace, Io, Poisoned, Closed.
     pub fn flush(&self) -> Result<()> {
-        self.parts().health.check_may_wait("a flush")?;
-        self.parts().health.check_open_for_writing()?;
-        self.parts().setup.guard.check()?;
+        self.parts().core.health.check_may_wait("a flush")?;
+        self.parts().core.health.check_open_for_writing()?;
+        self.parts().core.setup().guard.check()?;
         flush_all(&self.parts().upkeep)
     }
 
@@ -454,12 +453,12 @@ impl Engine {
     ) -> Result<ControlFlow<()>> {
         self.flush()?;
         let parts = self.parts();
-        let mut trees = parts.keyspaces.all_trees();
+        let mut trees = parts.core.keyspaces.all_trees();
         trees.retain(|tree| tree.has_tables());
         trees.sort_by_cached_key(|tree| tree.table_bytes());
         let compacted = compact_trees(&parts.upkeep, trees, &mut watch);
         sweep(&parts.upkeep);
-        compacted.inspect_err(|error| parts.ballast.note_failure(error))
+        compacted.inspect_err(|error| parts.core.ballast.note_failure(error))
     }
 
     /// Creates an independent copy of the database in `dir`, of hard links where possible.
@@ -467,7 +466,7 @@ impl Engine {
     /// # Errors
     /// InvalidInput, Busy, OutOfSpace, Io, Poisoned, Closed: then there is no database in `dir`.
     pub fn checkpoint(&self, dir: impl AsRef<Path>) -> Result<CheckpointReport> {
-        self.parts().health.check_may_wait("a checkpoint")?;
+        self.parts().core.health.check_may_wait("a checkpoint")?;
         checkpoint::checkpoint(self.parts(), dir.as_ref())
     }
 
@@ -476,7 +475,7 @@ impl Engine {
     /// # Errors
     /// InvalidInput, Busy, Corruption, OutOfSpace, Io, Poisoned, Closed.
     pub fn backup(&self, dir: &Path) -> Result<BackupReport> {
-        self.parts().health.check_may_wait("a backup")?;
+        self.parts().core.health.check_may_wait("a backup")?;
         crate::backup::create(self.parts(), dir)
     }
 
@@ -485,8 +484,8 @@ impl Engine {
     /// # Errors
     /// Corruption: the first damage found; Io, Closed.
     pub fn verify(&self) -> Result<VerifyReport> {
-        self.parts().health.check_may_wait("a verification")?;
-        self.parts().health.check_open()?;
+        self.parts().core.health.check_may_wait("a verification")?;
+        self.parts().core.health.check_open()?;
         verify::verify(self.parts(), false)
     }
 
@@ -495,8 +494,8 @@ impl Engine {
     /// # Errors
     /// Same as [`Engine::verify`].
     pub fn verify_quickly(&self) -> Result<VerifyReport> {
-        self.parts().health.check_may_wait("a verification")?;
-        self.parts().health.check_open()?;
+        self.parts().core.health.check_may_wait("a verification")?;
+        self.parts().core.health.check_open()?;
         verify::verify(self.parts(), true)
     }
 
@@ -511,10 +510,12 @@ impl Engine {
     /// Errors that prevented a clean close; Closed if the database was closed already.
     pub fn close(self) -> Result<()> {
         let parts = self.parts();
-        parts.setup.guard.check_process()?;
-        parts.health.check_may_wait("a close")?;
-        let Some(closed) = crate::open::close(parts) else { return Err(parts.setup.closed()) };
-        parts.health.tell(&Event::Closed { error: closed.as_ref().err().cloned() });
+        parts.core.setup().guard.check_process()?;
+        parts.core.health.check_may_wait("a close")?;
+        let Some(closed) = crate::open::close(parts) else {
+            return Err(parts.core.setup().closed());
+        };
+        parts.core.health.tell(&Event::Closed { error: closed.as_ref().err().cloned() });
         closed
     }
 }

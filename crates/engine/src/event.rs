@@ -36,9 +36,9 @@ pub struct DamagedTable {
 }
 
 /// Shows a partition of a keyspace.
-struct Part<'a>(&'a str, usize);
+struct PartitionText<'a>(&'a str, usize);
 
-impl fmt::Display for Part<'_> {
+impl fmt::Display for PartitionText<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "keyspace {:?}, partition {}", self.0, self.1)
     }
@@ -53,7 +53,7 @@ impl fmt::Display for DamagedTable {
             file.display(),
             smallest.escape_ascii(),
             largest.escape_ascii(),
-            Part(keyspace, *partition)
+            PartitionText(keyspace, *partition)
         )
     }
 }
@@ -255,18 +255,18 @@ impl fmt::Display for Event {
                  bytes dropped, {removed_files} unnamed files removed"
             ),
             Self::FlushStarted { keyspace, partition } => {
-                write!(f, "{}: flush started", Part(keyspace, *partition))
+                write!(f, "{}: flush started", PartitionText(keyspace, *partition))
             }
             Self::FlushFinished { keyspace, partition, tables, bytes, took } => write!(
                 f,
                 "{}: flushed {bytes} bytes to {tables} tables in {took:.1?}",
-                Part(keyspace, *partition)
+                PartitionText(keyspace, *partition)
             ),
             Self::CompactionStarted { keyspace, partition, job } => {
-                write!(f, "{}: compaction started: {job}", Part(keyspace, *partition))
+                write!(f, "{}: compaction started: {job}", PartitionText(keyspace, *partition))
             }
             Self::CompactionFinished { keyspace, partition, removed, added, bytes, took } => {
-                let part = Part(keyspace, *partition);
+                let part = PartitionText(keyspace, *partition);
                 write!(
                     f,
                     "{part}: compacted {removed} tables to {added} of {bytes} bytes in {took:.1?}"
@@ -274,10 +274,15 @@ impl fmt::Display for Event {
             }
             Self::PartitionSplit { keyspace, partition, bound } => {
                 let bound = &bound[..bound.len().min(64)];
-                write!(f, "{}: split at {}", Part(keyspace, *partition), bound.escape_ascii())
+                write!(
+                    f,
+                    "{}: split at {}",
+                    PartitionText(keyspace, *partition),
+                    bound.escape_ascii()
+                )
             }
             Self::PartitionsMerged { keyspace, partition } => {
-                write!(f, "{}: merged with the next one", Part(keyspace, *partition))
+                write!(f, "{}: merged with the next one", PartitionText(keyspace, *partition))
             }
             Self::Ingested { keyspace, entries, tables, bytes } => write!(
                 f,
@@ -299,7 +304,11 @@ impl fmt::Display for Event {
             ),
             Self::BackgroundFailed { doing, error } => write!(f, "{doing} failed: {error}"),
             Self::BackedOff { keyspace, partition, doing, delay, error } => {
-                write!(f, "{}: {doing} pauses for {delay:.1?}: {error}", Part(keyspace, *partition))
+                write!(
+                    f,
+                    "{}: {doing} pauses for {delay:.1?}: {error}",
+                    PartitionText(keyspace, *partition)
+                )
             }
             Self::TableDamaged(table) => write!(f, "damaged table: {table}"),
             Self::TableQuarantined(table) => write!(f, "quarantined table: {table}"),

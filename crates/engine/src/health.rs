@@ -4,32 +4,33 @@
 //! Recovering --open--> Open --poison--> Poisoned (reads continue, writes are refused)
 //!                        \---set_closed---+--set_closed--> Closed
 //! ```
-//! This module calls nothing above it: waiters hear a bell, and what is due goes to the function
+//! This module calls nothing above it: waiters are notified, and what is due goes to the function
 //! that was registered for it.
 
-use crate::bell::Bell;
 use crate::due::Due;
 use crate::event::{Event, Listener};
-use crate::inside::{self, Inside, InsideGuard};
+use crate::notifier::Notifier;
 use crate::setup::Setup;
+use crate::user_code::{self, UserCode, UserCodeGuard};
 use flagstone_base::{Error, ErrorKind, Result};
 use flagstone_env::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 use flagstone_wal::DroppedChanges;
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, OnceLock};
 
-/// The state of a database, its listeners, and the bells for waiting threads.
+/// What is fixed when a database is opened, its state, its listeners, and the notifiers of waiting
+/// threads.
 pub(crate) struct Health {
-    setup: Arc<Setup>,
+    pub(crate) setup: Setup,
     listeners: Vec<Arc<dyn Listener>>,
     state: AtomicU8,
     poison: OnceLock<Error>,
     /// Wakes writers that are held back.
-    pub(crate) writers: Bell,
+    pub(crate) writers: Notifier,
     /// Wakes threads that wait for background work.
-    pub(crate) waiters: Bell,
+    pub(crate) waiters: Notifier,
     /// Wakes readers of changes that wait for the next one.
-    pub(crate) readers: Bell,
+    pub(crate) readers: Notifier,
     /// The number of readers of changes that wait.
     readers_waiting: AtomicUsize,
     act: OnceLock<Box<dyn Fn(Due) + Send + Sync>>,
@@ -41,19 +42,15 @@ const READ_ONLY: u8 = 2;
 const CLOSED: u8 = 3;
 
 impl Health {
-    pub(crate) fn new(
-        setup: Arc<Setup>,
-        listeners: Vec<Arc<dyn Listener>>,
-        is_read_only: bool,
-    ) -> Self {
+    pub(crate) fn new(setup: Setup, listeners: Vec<Arc<dyn Listener>>, is_read_only: bool) -> Self {
         Self {
             setup,
             listeners,
             state: AtomicU8::new(if is_read_only { READ_ONLY } else { OPEN }),
             poison: OnceLock::new(),
-            writers: Bell::default(),
-            waiters: Bell::default(),
-            readers: Bell::default(),
+            writers: Notifier::default(),
+            waiters: Notifier::default(),
+            readers: Notifier::default(),
             readers_waiting: AtomicUsize::new(0),
             act: OnceLock::new(),
         }
@@ -78,7 +75,7 @@ impl Health {
         if self.listeners.is_empty() {
             return;
         }
-        let _inside = self.run_inside(Inside::Listener);
+        let _user_code = self.enter_user_code(UserCode::Listener);
         for listener in &self.listeners {
             let result = std::panic::catch_unwind(AssertUnwindSafe(|| listener.event(event)));
             if result.is_err() {
@@ -133,9 +130,9 @@ impl Health {
             let _was_open =
                 self.state.compare_exchange(OPEN, POISONED, Ordering::AcqRel, Ordering::Acquire);
             self.tell(&Event::Poisoned { error: error.clone() });
-            self.writers.ring();
-            self.waiters.ring();
-            self.readers.ring();
+            self.writers.notify_all();
+            self.waiters.notify_all();
+            self.readers.notify_all();
         }
     }
 
@@ -143,13 +140,13 @@ impl Health {
     #[inline]
     pub(crate) fn tell_readers(&self) {
         if self.readers_waiting.load(Ordering::Relaxed) > 0 {
-            self.readers.ring();
+            self.readers.notify_all();
         }
     }
 
-    /// Has commits ring for a reader of changes while it runs `wait`. A commit may miss the reader
+    /// Has commits notify a reader of changes while it runs `wait`. A commit may miss the reader
     /// that just begins to wait, so it waits only for a moment.
-    pub(crate) fn while_reader_waits(&self, wait: impl FnOnce(&Bell)) {
+    pub(crate) fn while_reader_waits(&self, wait: impl FnOnce(&Notifier)) {
         self.readers_waiting.fetch_add(1, Ordering::AcqRel);
         wait(&self.readers);
         self.readers_waiting.fetch_sub(1, Ordering::AcqRel);
@@ -169,7 +166,7 @@ impl Health {
     /// database: the thread must survive, and those who wait for the job must learn that it will
     /// never end.
     pub(crate) fn run_step<T>(&self, what: &str, step: impl FnOnce() -> Result<T>) -> Result<T> {
-        let _inside = self.run_inside(Inside::Background);
+        let _user_code = self.enter_user_code(UserCode::Background);
         std::panic::catch_unwind(AssertUnwindSafe(step)).unwrap_or_else(|_payload| {
             Err(Error::new(ErrorKind::Poisoned, format!("{what} panicked")))
         })
@@ -180,22 +177,27 @@ impl Health {
     }
 
     /// Notes that this thread runs user code until the result is dropped.
-    pub(crate) fn run_inside(&self, inside: Inside) -> InsideGuard {
-        inside::enter(self.address(), inside)
+    pub(crate) fn enter_user_code(&self, code: UserCode) -> UserCodeGuard {
+        user_code::enter(self.address(), code)
     }
 
     /// Returns which of the kinds `refused` of user code this thread runs, if any.
-    pub(crate) fn is_inside(&self, refused: &[Inside]) -> Option<Inside> {
-        inside::find(self.address(), refused)
+    pub(crate) fn running_user_code(&self, refused: &[UserCode]) -> Option<UserCode> {
+        user_code::find(self.address(), refused)
     }
 
     /// Returns an error if the caller is user code that may not write.
     #[inline]
     pub(crate) fn check_may_write(&self) -> Result<()> {
-        match inside::is_inside_any() {
+        match user_code::runs_user_code() {
             false => Ok(()),
-            true => self.check_inside(
-                &[Inside::Update, Inside::Transaction, Inside::Listener, Inside::Background],
+            true => self.check_user_code(
+                &[
+                    UserCode::Update,
+                    UserCode::Transaction,
+                    UserCode::Listener,
+                    UserCode::Background,
+                ],
                 "a write",
             ),
         }
@@ -204,28 +206,31 @@ impl Health {
     /// Returns an error if the caller is a listener or a fold. `call` waits for background work or
     /// locks.
     pub(crate) fn check_may_wait(&self, call: &str) -> Result<()> {
-        self.check_inside(&[Inside::Listener, Inside::Background], call)
+        self.check_user_code(&[UserCode::Listener, UserCode::Background], call)
     }
 
     /// Like [`Health::check_may_wait`], and returns an error inside the closure of a transaction:
     /// the change would not be part of it, and would be made again with each try.
     pub(crate) fn check_may_change(&self, call: &str) -> Result<()> {
-        self.check_inside(&[Inside::Transaction, Inside::Listener, Inside::Background], call)
+        self.check_user_code(
+            &[UserCode::Transaction, UserCode::Listener, UserCode::Background],
+            call,
+        )
     }
 
-    fn check_inside(&self, refused: &[Inside], call: &str) -> Result<()> {
-        let place = match self.is_inside(refused) {
+    fn check_user_code(&self, refused: &[UserCode], call: &str) -> Result<()> {
+        let place = match self.running_user_code(refused) {
             None => return Ok(()),
-            Some(Inside::Update) => "the closure of an update",
-            Some(Inside::Transaction) => {
+            Some(UserCode::Update) => "the closure of an update",
+            Some(UserCode::Transaction) => {
                 return Err(Error::invalid(format!(
                     "{call} of {} inside the closure of a transaction of the same database would \
                      not be part of the transaction: call the transaction itself",
                     self.setup.dir.display()
                 )));
             }
-            Some(Inside::Listener) => "a listener of events",
-            Some(Inside::Background) => "background work",
+            Some(UserCode::Listener) => "a listener of events",
+            Some(UserCode::Background) => "background work",
         };
         Err(Error::invalid(format!(
             "{call} of {} inside {place} of the same database would wait for itself",

@@ -14,7 +14,7 @@ use crate::scratch::Scratch;
 use crate::write;
 use flagstone_base::key::{KeyRange, check_key, next_key};
 use flagstone_base::{ErrorKind, KeyspaceId, Kind, Moment, Result, Slice};
-use flagstone_tree::{Found, Look};
+use flagstone_tree::{GetResult, Look};
 use std::fmt;
 use std::ops::{Bound, Deref, RangeBounds};
 use std::sync::Arc;
@@ -53,12 +53,12 @@ impl Keyspace {
 
     /// The options that the database was opened with.
     pub fn options(&self) -> &Options {
-        &self.parts().setup.options
+        &self.parts().core.setup().options
     }
 
     /// The most bytes that a batch may take.
     pub fn batch_bytes_max(&self) -> u64 {
-        self.parts().setup.batch_bytes_max()
+        self.parts().core.setup().batch_bytes_max()
     }
 
     /// Creates the temporary files of the database.
@@ -164,7 +164,7 @@ impl Keyspace {
         check_key(key)?;
         let parts = self.parts();
         let found = parts.reads.get_found(&self.core, key, self.core.hash(key), None)?;
-        let token = |seqno| VersionToken { history: parts.history.id, seqno };
+        let token = |seqno| VersionToken { history: parts.core.history.id, seqno };
         Ok(found.seqno.map(token).zip(found.value))
     }
 
@@ -236,7 +236,7 @@ impl Keyspace {
     /// InvalidInput inside a closure that may not write, if the keyspace was dropped, or if the
     /// database is open for reading only; Poisoned, Closed.
     pub fn check_may_write(&self) -> Result<()> {
-        let health = &self.parts().health;
+        let health = &self.parts().core.health;
         health.check_may_write()?;
         health.check_open_for_writing()?;
         self.core.check_not_dropped()
@@ -407,7 +407,7 @@ pub fn owned_range<K: AsRef<[u8]>>(range: &impl RangeBounds<K>) -> KeyRange {
 #[inline]
 fn look_by<R>(
     read: impl FnOnce(&[u8]) -> R,
-    find: impl FnOnce(Look<'_>) -> Result<Option<Found>>,
+    find: impl FnOnce(Look<'_>) -> Result<Option<GetResult>>,
 ) -> Result<Option<Option<R>>> {
     let (mut read, mut result) = (Some(read), None);
     let mut look = |value: &[u8]| {

@@ -1,7 +1,7 @@
 //! The inside of a keyspace: its trees, and the objects of its content.
 
 use crate::catalog::KeyspaceRecord;
-use crate::content::{Content, Definition, DefinitionKind, DefinitionTable, OLD_VALUES};
+use crate::content::{DefinitionKind, DefinitionRecord, DefinitionTable, OLD_VALUES, OpenContent};
 use crate::fold::Fold;
 use crate::gate::Gate;
 use crate::partition::{Layout, Layouts, Route};
@@ -82,7 +82,7 @@ const LONE_TURN: u8 = 4;
 
 impl KeyspaceCore {
     /// A keyspace of `record` without trees.
-    pub(crate) fn new(record: Arc<KeyspaceRecord>, content: Content) -> Self {
+    pub(crate) fn new(record: Arc<KeyspaceRecord>, content: OpenContent) -> Self {
         Self {
             id: record.id,
             hash_seed: record.route.seed(),
@@ -238,12 +238,12 @@ impl KeyspaceCore {
     }
 
     /// The definitions that the manifest does not hold.
-    pub(crate) fn definitions_due(&self) -> Vec<Definition> {
+    pub(crate) fn definitions_due(&self) -> Vec<DefinitionRecord> {
         let due = self.definitions.iter().filter(|table| table.is_due());
         let due = due.map(|table| {
             let first_id = table.in_manifest();
             let items = table.range(first_id, u32::MAX);
-            Definition { keyspace: self.id, kind: table.kind, first_id, items }
+            DefinitionRecord { keyspace: self.id, kind: table.kind, first_id, items }
         });
         due.collect()
     }
@@ -254,7 +254,7 @@ impl KeyspaceCore {
     }
 
     /// Notes that the manifest holds `definition`.
-    pub(crate) fn note_in_manifest(&self, definition: &Definition) {
+    pub(crate) fn note_in_manifest(&self, definition: &DefinitionRecord) {
         if let Some(table) = self.table_of(definition.kind) {
             table.note_in_manifest(definition.first_id + definition.items.len() as u32);
         }
@@ -288,7 +288,7 @@ impl KeyspaceCore {
     }
 
     /// The object that the layer above keeps with the keyspace: see
-    /// [`Content`](crate::content::Content).
+    /// [`OpenContent`](crate::content::OpenContent).
     pub const fn attachment(&self) -> &Arc<dyn Any + Send + Sync> {
         &self.attachment
     }

@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 #[derive(Default)]
-struct Maps {
+struct KeyspaceMaps {
     /// Without the keyspaces that have an owner.
     by_name: BTreeMap<String, KeyspaceId>,
     by_id: BTreeMap<KeyspaceId, Arc<KeyspaceCore>>,
@@ -25,7 +25,7 @@ struct Maps {
 /// The keyspaces of an open database.
 #[derive(Default)]
 pub(crate) struct Keyspaces {
-    maps: RwLock<Maps>,
+    maps: RwLock<KeyspaceMaps>,
     /// Above the number of every keyspace that existed since the open.
     next: AtomicU32,
     /// The number of calls that visited all keyspaces: background work must not.
@@ -204,14 +204,14 @@ mod tests {
         }
 
         fn manifest_bytes(&self) -> u64 {
-            self.parts().edits.manifest.lock().as_ref().unwrap().bytes()
+            self.parts().core.edits.manifest.lock().as_ref().unwrap().bytes()
         }
 
         /// The number of trees with writes to flush, and that of trees to compact, which background
         /// work visits.
         fn visited(&self) -> (usize, usize) {
-            let unflushed = self.parts().history.numbering.lock().unflushed().count();
-            let queue = self.parts().upkeep.work.lock();
+            let unflushed = self.parts().core.history.numbering.lock().unflushed().count();
+            let queue = self.parts().upkeep.core.work.lock();
             let watched = queue.watched.len() + queue.until_idle.len() + queue.held_back.len();
             (unflushed, watched)
         }
@@ -223,7 +223,7 @@ mod tests {
     fn work_for_one_keyspace_visits_no_idle_keyspaces() {
         let opened = Opened::new(1001);
         let parts = opened.parts();
-        let walks = parts.keyspaces.walks.load(Ordering::Relaxed);
+        let walks = parts.core.keyspaces.walks.load(Ordering::Relaxed);
         for n in 0..4000_u64 {
             let key = n.wrapping_mul(0x9E37_79B9_7F4A_7C15) % 700;
             opened.all[7].put(key.to_be_bytes(), [n as u8; 1000]).unwrap();
@@ -238,7 +238,7 @@ mod tests {
         let stats = opened.db.stats();
         assert!(stats.flushes > 4 && stats.compactions > 0, "{stats:?}");
         assert_eq!(opened.visited(), (0, 0));
-        assert_eq!(parts.keyspaces.walks.load(Ordering::Relaxed), walks);
+        assert_eq!(parts.core.keyspaces.walks.load(Ordering::Relaxed), walks);
     }
 
     /// One tree at a time, each flush wrote a table and synced an edit for 24 KiB of memory.
@@ -248,9 +248,9 @@ mod tests {
         opened.all.iter().for_each(|kv| kv.put("a", "1").unwrap());
         opened.steps.run_all();
         let stats = opened.db.stats();
-        let groups = opened.parts().upkeep.work.lock().flushes.sealed;
+        let groups = opened.parts().upkeep.core.work.lock().flushes.sealed;
         assert!(groups >= 1 && stats.flushes >= 15 * groups, "{groups} groups, {stats:?}");
-        assert!(opened.parts().memory.memtable_bytes() > 10 << 20, "but not all of them");
+        assert!(opened.parts().core.memory.memtable_bytes() > 10 << 20, "but not all of them");
     }
 
     #[test]
@@ -282,7 +282,7 @@ mod tests {
         opened.rest();
         assert_eq!(snapshot.get(kv, [1]).unwrap().unwrap(), [1; 100]);
         {
-            let queue = opened.parts().upkeep.work.lock();
+            let queue = opened.parts().upkeep.core.work.lock();
             assert_eq!((queue.watched.len(), queue.held_back.len()), (0, 1));
         }
         // A snapshot that is newer than all tables holds nothing back.
@@ -308,10 +308,10 @@ mod tests {
         first.expect_absent(&named, "no such key").unwrap();
         first.put(&opened.all[0], "a", "1").unwrap();
         opened.db.commit(first).unwrap();
-        assert_eq!(opened.parts().edits.keyspaces_defining(), 1);
+        assert_eq!(opened.parts().core.edits.keyspaces_defining(), 1);
         opened.db.flush().unwrap();
-        assert_eq!(opened.parts().edits.keyspaces_defining(), 0);
-        let state = opened.parts().edits.manifest.lock().as_ref().unwrap().state().clone();
+        assert_eq!(opened.parts().core.edits.keyspaces_defining(), 0);
+        let state = opened.parts().core.edits.manifest.lock().as_ref().unwrap().state().clone();
         let names = (named.core().id, DefinitionKind::NAMES);
         assert_eq!(state.definitions_of(names), [&b"a name"[..], b"another"]);
     }

@@ -11,7 +11,8 @@
 //! Everything here is bytes. This crate promises no stability; crate `flagstone` does.
 //!
 //! The modules are listed from the ground up: each names only modules above it in this list. An
-//! open database is a set of parts, each with its own fields and locks; `parts` lists them.
+//! open database is a set of parts, each with its own fields and locks: `core` holds the lower
+//! ones, `parts` the upper ones.
 
 pub mod fold;
 
@@ -31,16 +32,14 @@ mod copying;
 mod long_chains;
 mod rate;
 
-mod bell;
 mod due;
 mod gate;
-mod inside;
+mod notifier;
+mod user_code;
 
 mod setup;
 
 mod health;
-
-mod scratch;
 
 mod copy_pace;
 mod keyspace_core;
@@ -54,8 +53,13 @@ mod edits;
 mod log_upkeep;
 mod queue;
 
-mod reads;
+mod stall;
 mod supply;
+
+mod core;
+
+mod reads;
+mod scratch;
 
 mod commit;
 
@@ -109,7 +113,7 @@ pub use commit::{Admitted, Batch, Effect, OP_OVERHEAD, Ticket, TryCommit};
 pub use config::{Config, Environment};
 pub use engine::{Engine, InTransaction};
 pub use event::{DamagedTable, Event, Listener, StallCause};
-pub use feed::{At, ChangeToken, Changes, ChangesFrom, Found, FoundBatch, FoundChange};
+pub use feed::{At, ChangeToken, Changes, ChangesFrom, FeedBatch, FeedChange, FeedItem};
 pub use fill::Fill;
 pub use flagstone_base::{Error, ErrorKind, KeyspaceId, Kind, Moment, Result, SeqNo, Slice};
 pub use fold::Fold;

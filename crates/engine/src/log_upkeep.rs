@@ -3,10 +3,8 @@
 
 use crate::ballast::Ballast;
 use crate::event::Event;
-use crate::health::Health;
-use crate::history::History;
 use crate::options::Durability;
-use crate::setup::{Setup, job_of};
+use crate::setup::job_of;
 use flagstone_base::{Error, ErrorKind, Result};
 use flagstone_env::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use flagstone_env::{Lane, Progress};
@@ -16,9 +14,6 @@ use std::time::Duration;
 
 /// The maintenance of the log of an open database.
 pub(crate) struct LogUpkeep {
-    setup: Arc<Setup>,
-    health: Arc<Health>,
-    history: Arc<History>,
     ballast: Arc<Ballast>,
     /// The log must be synced at least this often, in nanoseconds; 0 if no timer runs.
     interval: AtomicU64,
@@ -27,16 +22,8 @@ pub(crate) struct LogUpkeep {
 }
 
 impl LogUpkeep {
-    pub(crate) fn new(
-        setup: &Arc<Setup>,
-        health: &Arc<Health>,
-        history: &Arc<History>,
-        ballast: &Arc<Ballast>,
-    ) -> Arc<Self> {
+    pub(crate) fn new(ballast: &Arc<Ballast>) -> Arc<Self> {
         Arc::new(Self {
-            setup: Arc::clone(setup),
-            health: Arc::clone(health),
-            history: Arc::clone(history),
             ballast: Arc::clone(ballast),
             interval: AtomicU64::new(0),
             is_preparing: AtomicBool::new(false),
@@ -49,7 +36,7 @@ impl LogUpkeep {
         lsn: Option<Lsn>,
         durability: Durability,
     ) -> Result<()> {
-        let (Some(log), Some(lsn)) = (&self.history.log, lsn) else { return Ok(()) };
+        let (Some(log), Some(lsn)) = (&self.ballast.history.log, lsn) else { return Ok(()) };
         let synced = match durability {
             Durability::None | Durability::Buffered => return Ok(()),
             Durability::Interval(interval) => {
@@ -73,9 +60,10 @@ impl LogUpkeep {
     pub(crate) fn is_durable(&self, lsn: Option<Lsn>, durability: Durability) -> bool {
         match (lsn, durability) {
             (Some(lsn), Durability::Group | Durability::Each) => {
-                let is_synced = self.history.log.as_ref().is_none_or(|log| log.synced() >= lsn);
+                let is_synced =
+                    self.ballast.history.log.as_ref().is_none_or(|log| log.synced() >= lsn);
                 // A wait for a sync that will never come returns at once, too.
-                is_synced || self.health.poisoned().is_some()
+                is_synced || self.ballast.health.poisoned().is_some()
             }
             _ => true,
         }
@@ -99,11 +87,11 @@ impl LogUpkeep {
     fn set_timer(self: &Arc<Self>, nanos: u64, at_least: Duration) {
         let job = job_of(self, move |upkeep| {
             if upkeep.interval.load(Ordering::Relaxed) == nanos
-                && upkeep.health.check_open_for_writing().is_ok()
+                && upkeep.ballast.health.check_open_for_writing().is_ok()
             {
-                let began = upkeep.setup.now();
+                let began = upkeep.ballast.health.setup.now();
                 upkeep.sync_what_is_new();
-                let took = upkeep.setup.now() - began;
+                let took = upkeep.ballast.health.setup.now() - began;
                 // Syncs and flushes share a thread. A disk that is slower than the interval leaves
                 // half of it to flushes.
                 upkeep.set_timer(nanos, took);
@@ -111,16 +99,16 @@ impl LogUpkeep {
             Progress::Done
         });
         let rest = Duration::from_nanos(nanos).max(at_least);
-        self.setup.executor.submit_after(rest, Lane::Flush, job);
+        self.ballast.health.setup.executor.submit_after(rest, Lane::Flush, job);
     }
 
     fn sync_what_is_new(&self) {
-        let log = self.history.log.as_ref();
+        let log = self.ballast.history.log.as_ref();
         let Some(log) = log.filter(|log| log.synced() < log.enqueued()) else { return };
         if let Err(error) = log.sync_all() {
             self.ballast.note_failure(&error);
             // Unless the log is poisoned, the next sync may find space again.
-            self.health.tell(&Event::BackgroundFailed { doing: "timed sync", error });
+            self.ballast.health.tell(&Event::BackgroundFailed { doing: "timed sync", error });
         }
     }
 
@@ -128,20 +116,22 @@ impl LogUpkeep {
     /// for a new file.
     pub(crate) fn prepare_spare_segment(self: &Arc<Self>) {
         // On a full disk the space is for work that frees more.
-        if !self.history.log.as_ref().is_some_and(Log::wants_spare) || self.ballast.is_given_up() {
+        if !self.ballast.history.log.as_ref().is_some_and(Log::wants_spare)
+            || self.ballast.is_given_up()
+        {
             return;
         }
         if self.is_preparing.swap(true, Ordering::AcqRel) {
             return;
         }
         let job = job_of(self, |upkeep| {
-            if let Some(Ok(true)) = upkeep.history.log.as_ref().map(Log::prepare) {
+            if let Some(Ok(true)) = upkeep.ballast.history.log.as_ref().map(Log::prepare) {
                 return Progress::Again;
             }
             // Without a spare the log creates its next segment itself, and reports an error.
             upkeep.is_preparing.store(false, Ordering::Release);
             Progress::Done
         });
-        self.setup.executor.submit(Lane::Flush, job);
+        self.ballast.health.setup.executor.submit(Lane::Flush, job);
     }
 }

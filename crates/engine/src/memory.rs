@@ -9,7 +9,8 @@
 //! border moves in steps: up by the commit that crosses it, down when an edit was installed, and
 //! all the way down when writers become idle.
 
-use crate::setup::{Setup, job_of};
+use crate::health::Health;
+use crate::setup::job_of;
 use flagstone_env::sync::Mutex;
 use flagstone_env::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use flagstone_env::{Lane, Progress};
@@ -30,7 +31,7 @@ const GIVE_BACK_MIN: u64 = 16 << 20;
 
 /// The memory of memtables and cache, and the border between them.
 pub(crate) struct Memory {
-    setup: Arc<Setup>,
+    health: Arc<Health>,
     trees: Arc<TreeContext>,
     /// Bytes of all memtables.
     memtables: Arc<AtomicU64>,
@@ -45,9 +46,9 @@ pub(crate) struct Memory {
 }
 
 impl Memory {
-    pub(crate) fn new(setup: &Arc<Setup>, trees: &Arc<TreeContext>) -> Arc<Self> {
+    pub(crate) fn new(health: &Arc<Health>, trees: &Arc<TreeContext>) -> Arc<Self> {
         Arc::new(Self {
-            setup: Arc::clone(setup),
+            health: Arc::clone(health),
             trees: Arc::clone(trees),
             memtables: Arc::clone(&trees.memtable_bytes),
             border: AtomicU64::new(0),
@@ -94,7 +95,7 @@ impl Memory {
 
     fn move_border_by(&self, down: u64) {
         let _moving = self.moving.lock();
-        let step = (self.setup.options.memory_budget / STEPS).max(1);
+        let step = (self.health.setup.options.memory_budget / STEPS).max(1);
         let held = self.memtable_bytes();
         let wanted = (held / step + 2) * step;
         let before = self.border.load(Ordering::Relaxed);
@@ -106,7 +107,7 @@ impl Memory {
         // needs.
         self.trees.chunks.shrink_to(border.saturating_sub(held));
         let reserved = border.max(held + self.trees.chunks.bytes());
-        cache.set_capacity(self.setup.options.cache_bytes(reserved));
+        cache.set_capacity(self.health.setup.options.cache_bytes(reserved));
     }
 
     /// Frees blocks and spare chunks after a close. Otherwise the allocator would keep their memory
@@ -130,7 +131,7 @@ impl Memory {
             memory.give_back();
             Progress::Done
         });
-        self.setup.executor.submit(Lane::Flush, job);
+        self.health.setup.executor.submit(Lane::Flush, job);
     }
 
     fn has_memory_to_give_back(&self) -> bool {
@@ -139,7 +140,7 @@ impl Memory {
 
     /// Memory is returned if the cache once held at least this many bytes.
     fn gives_back_from(&self) -> u64 {
-        let part = (self.setup.options.memory_budget / GIVE_BACK).max(GIVE_BACK_MIN);
+        let part = (self.health.setup.options.memory_budget / GIVE_BACK).max(GIVE_BACK_MIN);
         self.trees.cache.used_bytes() + part
     }
 

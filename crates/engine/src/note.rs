@@ -17,10 +17,10 @@ pub(crate) fn check_note(note: &[u8]) -> Result<()> {
 /// Sets the note of the keyspace `core`, which has an owner, and ends its doubt. Takes no lock but
 /// that of the manifest, so stripes may be held.
 pub(crate) fn set_note(parts: &Parts, core: &KeyspaceCore, note: &[u8]) -> Result<()> {
-    parts.health.check_open_for_writing()?;
+    parts.core.health.check_open_for_writing()?;
     check_note(note)?;
-    let mut guard = parts.edits.manifest.lock();
-    let manifest = guard.as_mut().ok_or_else(|| parts.setup.closed())?;
+    let mut guard = parts.core.edits.manifest.lock();
+    let manifest = guard.as_mut().ok_or_else(|| parts.core.setup().closed())?;
     core.check_not_dropped()?;
     let before = core.record();
     let Some(owner) = before.owner() else {
@@ -31,9 +31,12 @@ pub(crate) fn set_note(parts: &Parts, core: &KeyspaceCore, note: &[u8]) -> Resul
     if after == *before {
         return Ok(());
     }
-    parts.edits.append(manifest, Edit { keyspaces_altered: vec![after], ..Edit::default() })?;
+    parts
+        .core
+        .edits
+        .append(manifest, Edit { keyspaces_altered: vec![after], ..Edit::default() })?;
     if let Some(record) = manifest.state().catalog.by_id(core.id) {
-        parts.keyspaces.replace_record(core, record);
+        parts.core.keyspaces.replace_record(core, record);
     }
     Ok(())
 }

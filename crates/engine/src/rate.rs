@@ -25,12 +25,12 @@ impl Rate {
 /// # Errors
 /// The error of `check`, which is called repeatedly.
 pub(crate) fn rest<E>(time: Duration, check: impl Fn() -> Result<(), E>) -> Result<(), E> {
-    let (nothing, bell) = (Mutex::new(()), Condvar::new());
+    let (nothing, never_notified) = (Mutex::new(()), Condvar::new());
     let mut left = time;
     while left > Duration::ZERO {
         check()?;
         let step = left.min(CHECK_EVERY);
-        bell.wait_for(&mut nothing.lock(), step);
+        never_notified.wait_for(&mut nothing.lock(), step);
         left -= step;
     }
     Ok(())

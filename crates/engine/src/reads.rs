@@ -1,15 +1,12 @@
 //! Reads of one key: the visible SeqNo first, then the tree's view.
 
+use crate::core::Core;
 use crate::damage::report_damages;
 use crate::due::Due;
-use crate::health::Health;
 use crate::history::{History, ReadPoint};
 use crate::keyspace_core::KeyspaceCore;
-use crate::keyspaces::Keyspaces;
-use crate::long_chains::LongChains;
-use crate::setup::Setup;
 use flagstone_base::{Error, Moment, Result, SeqNo};
-use flagstone_tree::{Found, Look, Now, Tree, TreeContext};
+use flagstone_tree::{GetResult, Look, Now, Tree};
 use std::cell::Cell;
 use std::sync::Arc;
 
@@ -22,15 +19,10 @@ const BYTES_PER_OPERAND: usize = 128;
 /// again.
 const OPERANDS_FOR_WRITES: usize = 1024;
 
-/// The parts of the database that a read uses.
+/// Reads keys.
 #[derive(Clone)]
 pub(crate) struct Reads {
-    pub(crate) setup: Arc<Setup>,
-    pub(crate) health: Arc<Health>,
-    pub(crate) history: Arc<History>,
-    pub(crate) keyspaces: Arc<Keyspaces>,
-    pub(crate) trees: Arc<TreeContext>,
-    pub(crate) long_chains: Arc<LongChains>,
+    pub(crate) core: Arc<Core>,
 }
 
 /// The moment by which a write that reads judges all that it depends on. Taken from the clock when
@@ -42,12 +34,12 @@ pub(crate) struct ReadMoment<'a> {
 
 impl<'a> ReadMoment<'a> {
     pub(crate) fn new(reads: &'a Reads) -> Self {
-        Self { history: &reads.history, moment: Cell::new(None) }
+        Self { history: &reads.core.history, moment: Cell::new(None) }
     }
 
     /// The moment `at` of a registered reader.
     pub(crate) fn at(reads: &'a Reads, at: Moment) -> Self {
-        Self { history: &reads.history, moment: Cell::new(Some(at)) }
+        Self { history: &reads.core.history, moment: Cell::new(Some(at)) }
     }
 
     fn get(&self) -> Moment {
@@ -80,11 +72,11 @@ impl Reads {
         hash: u64,
         at: Option<ReadPoint>,
         look: Option<Look<'_>>,
-    ) -> Result<Found> {
-        let clock = &self.history.clock;
+    ) -> Result<GetResult> {
+        let clock = &self.core.history.clock;
         let found = match at {
-            None => self.find(keyspace, (key, hash), None, &|| clock.now(), look)?,
-            Some(at) => self.find(keyspace, (key, hash), Some(at.seqno), &|| at.moment, look)?,
+            None => self.find(keyspace, key, hash, None, &|| clock.now(), look)?,
+            Some(at) => self.find(keyspace, key, hash, Some(at.seqno), &|| at.moment, look)?,
         };
         if is_long(&found) {
             self.note_long(keyspace, key, hash, &found);
@@ -100,7 +92,7 @@ impl Reads {
         key: &[u8],
         hash: u64,
         at: Option<ReadPoint>,
-    ) -> Result<Found> {
+    ) -> Result<GetResult> {
         self.look_found(keyspace, key, hash, at, None)
     }
 
@@ -111,8 +103,8 @@ impl Reads {
         key: &[u8],
         hash: u64,
         moment: &ReadMoment<'_>,
-    ) -> Result<Found> {
-        self.find(keyspace, (key, hash), None, &|| moment.get(), None)
+    ) -> Result<GetResult> {
+        self.find(keyspace, key, hash, None, &|| moment.get(), None)
     }
 
     /// As [`Reads::look_found`] as of now, but only from memory: returns `None` if a table must be
@@ -123,17 +115,17 @@ impl Reads {
         key: &[u8],
         hash: u64,
         mut look: Option<Look<'_>>,
-    ) -> Result<Option<Found>> {
-        self.health.check_open()?;
+    ) -> Result<Option<GetResult>> {
+        self.core.health.check_open()?;
         loop {
             // In the same order as in `find`.
-            let seqno = self.history.visible();
+            let seqno = self.core.history.visible();
             let tree = keyspace.layout().tree_of(key, hash);
             let view = tree.peek();
             if view.watermark() > seqno {
                 continue;
             }
-            let now = || self.history.clock.now();
+            let now = || self.core.history.clock.now();
             let found = tree.try_look(&view, (key, hash), seqno, &now, look.take());
             let found = found.map_err(|error| self.reported(error))?;
             let Some(found) = found else { return Ok(None) };
@@ -150,11 +142,11 @@ impl Reads {
     /// Remembers a key of which a get has folded many operands. If there were very many, stores the
     /// value at once: after a recovery, for example, when the key is no longer written.
     #[cold]
-    fn note_long(&self, keyspace: &KeyspaceCore, key: &[u8], hash: u64, found: &Found) {
+    fn note_long(&self, keyspace: &KeyspaceCore, key: &[u8], hash: u64, found: &GetResult) {
         if found.operands as usize <= OPERANDS_FOR_WRITES {
-            self.long_chains.note(keyspace.id, key, hash);
+            self.core.long_chains.note(keyspace.id, key, hash);
         } else if self.note_value(keyspace, key, hash, found) {
-            self.health.act(Due::FLUSHES);
+            self.core.health.act(Due::FLUSHES);
         }
     }
 
@@ -163,17 +155,18 @@ impl Reads {
     fn find(
         &self,
         keyspace: &KeyspaceCore,
-        (key, hash): (&[u8], u64),
+        key: &[u8],
+        hash: u64,
         at: Option<SeqNo>,
         now: Now<'_>,
         mut look: Option<Look<'_>>,
-    ) -> Result<Found> {
-        self.health.check_open()?;
+    ) -> Result<GetResult> {
+        self.core.health.check_open()?;
         loop {
             // The SeqNo first, then the tree and its view: entries up to the SeqNo are in the view,
             // unless a flush or compaction has dropped some for a newer watermark meanwhile, or
             // other trees have replaced this one.
-            let seqno = at.unwrap_or_else(|| self.history.visible());
+            let seqno = at.unwrap_or_else(|| self.core.history.visible());
             let tree = keyspace.layout().tree_of(key, hash);
             let view = tree.peek();
             if view.watermark() > seqno && (at.is_none() || view.is_retired()) {
@@ -194,19 +187,25 @@ impl Reads {
     /// Nothing is logged or numbered for it, since it changes nothing that can be read. Returns
     /// true when that memtable can be flushed now.
     pub(crate) fn fold_chain(&self, keyspace: &KeyspaceCore, key: &[u8], hash: u64) -> bool {
-        if !self.long_chains.take(keyspace.id, key, hash) {
+        if !self.core.long_chains.take(keyspace.id, key, hash) {
             return false;
         }
         // An error is left to the next reader of the key.
-        let now = || self.history.clock.now();
-        let found = self.find(keyspace, (key, hash), None, &now, None).ok().filter(is_long);
+        let now = || self.core.history.clock.now();
+        let found = self.find(keyspace, key, hash, None, &now, None).ok().filter(is_long);
         found.is_some_and(|found| self.note_value(keyspace, key, hash, &found))
     }
 
-    fn note_value(&self, keyspace: &KeyspaceCore, key: &[u8], hash: u64, found: &Found) -> bool {
+    fn note_value(
+        &self,
+        keyspace: &KeyspaceCore,
+        key: &[u8],
+        hash: u64,
+        found: &GetResult,
+    ) -> bool {
         let bytes = found.value.as_ref().map_or(0, |value| value.len());
         // The state of a key that expires depends on the reader.
-        let fits = bytes as u64 <= self.setup.batch_bytes_max() && found.expiry.is_none();
+        let fits = bytes as u64 <= self.core.setup().batch_bytes_max() && found.expiry.is_none();
         let Some(seqno) = found.seqno.filter(|_| fits) else { return false };
         let tree = keyspace.layout().tree_of(key, hash);
         tree.note_folded(key, hash, seqno, found.value.as_deref())
@@ -215,14 +214,15 @@ impl Reads {
     /// Returns `error` after the damage that a read has found was reported.
     #[cold]
     pub(crate) fn reported(&self, error: Error) -> Error {
-        report_damages(&self.health, &self.keyspaces, &self.trees, None);
+        let Core { health, keyspaces, trees, .. } = &*self.core;
+        report_damages(health, keyspaces, trees, None);
         error
     }
 }
 
 /// Returns whether a get folded enough operands to make storing the value worthwhile.
 #[inline]
-fn is_long(found: &Found) -> bool {
+fn is_long(found: &GetResult) -> bool {
     let operands = found.operands as usize;
     operands >= OPERANDS_MAX
         && operands >= found.value.as_ref().map_or(0, |value| value.len()) / BYTES_PER_OPERAND
@@ -244,8 +244,8 @@ mod tests {
         for n in 1..=1000_u64 {
             kv.merge("key", "").unwrap();
             if n % 77 == 0 {
-                let sought = (&b"key"[..], core.hash(b"key"));
-                let found = reads.find(core, sought, None, &|| Moment::ZERO, None).unwrap();
+                let hash = core.hash(b"key");
+                let found = reads.find(core, b"key", hash, None, &|| Moment::ZERO, None).unwrap();
                 assert!(found.operands <= OPERANDS_MAX as u32, "{} at {n}", found.operands);
                 assert_eq!(kv.get("key").unwrap().unwrap(), n.to_le_bytes());
             }

@@ -9,8 +9,7 @@
 //! Scratch directories are where cleaners of old files work. One that has removed the lock file
 //! ends no query: the next temporary file locks the directory again.
 
-use crate::health::Health;
-use crate::setup::Setup;
+use crate::core::Core;
 use flagstone_base::{DatabaseId, Error, ErrorKind, Result};
 use flagstone_env::disk::check_own;
 use flagstone_env::names::{self, Name};
@@ -22,9 +21,7 @@ use std::sync::Arc;
 
 /// Creates the temporary files of an open database.
 pub struct Scratch {
-    setup: Arc<Setup>,
-    health: Arc<Health>,
-    is_read_only: bool,
+    core: Arc<Core>,
     /// The scratch directory, if there is one and a file was created in it. Held across the I/O of
     /// the first file; no other lock is taken under it.
     taken: Mutex<Option<TakenDir>>,
@@ -47,24 +44,19 @@ pub struct ScratchFile {
 }
 
 impl Scratch {
-    pub(crate) fn new(setup: &Arc<Setup>, health: &Arc<Health>, is_read_only: bool) -> Arc<Self> {
-        Arc::new(Self {
-            setup: Arc::clone(setup),
-            health: Arc::clone(health),
-            is_read_only,
-            taken: Mutex::default(),
-        })
+    pub(crate) fn new(core: &Arc<Core>) -> Arc<Self> {
+        Arc::new(Self { core: Arc::clone(core), taken: Mutex::default() })
     }
 
     /// The directory of the database, for messages.
     pub fn database_dir(&self) -> &Path {
-        &self.setup.dir
+        &self.core.setup().dir
     }
 
     /// Returns whether there is a directory for temporary files: a database that is open for
     /// reading only has none unless its builder names one.
     pub fn is_available(&self) -> bool {
-        !self.is_read_only || self.setup.scratch_dir.is_some()
+        !self.core.history.is_read_only() || self.core.setup().scratch_dir.is_some()
     }
 
     /// Creates a temporary file, which is to be written from front to back.
@@ -74,22 +66,24 @@ impl Scratch {
     /// a database; Busy if another open database uses the scratch directory; OutOfSpace, Io,
     /// Closed.
     pub fn create(&self) -> Result<(ScratchFile, Box<dyn WriteFile>)> {
-        self.health.check_open()?;
-        self.setup.guard.check_process()?;
-        let (disk, dir) = match &self.setup.scratch_dir {
+        self.core.health.check_open()?;
+        self.core.setup().guard.check_process()?;
+        let (disk, dir) = match &self.core.setup().scratch_dir {
             Some(dir) => self.take(dir)?,
-            None if self.is_read_only => {
+            None if self.core.history.is_read_only() => {
                 return Err(Error::invalid(format!(
                     "{} is open for reading only, without a scratch directory",
-                    self.setup.dir.display()
+                    self.core.setup().dir.display()
                 )));
             }
-            None => (Arc::clone(&self.setup.environment.disk), self.setup.dir.clone()),
+            None => {
+                (Arc::clone(&self.core.setup().environment.disk), self.core.setup().dir.clone())
+            }
         };
-        let number = self.setup.environment.random.next_u64();
+        let number = self.core.setup().environment.random.next_u64();
         let path = dir.join(names::spill(number));
         // From here on an error removes the file, which may exist in spite of it.
-        let database = self.setup.id;
+        let database = self.core.setup().id;
         let file = ScratchFile { disk, path, database, number };
         let writer = file.disk.create(&file.path)?;
         Ok((file, writer))
@@ -98,9 +92,9 @@ impl Scratch {
     /// The bytes of the disk of the database that temporary files leave to writers: as many as the
     /// memtables hold, so that all can be flushed. In a scratch directory none are kept back.
     pub fn bytes_kept_back(&self) -> u64 {
-        match self.setup.scratch_dir {
+        match self.core.setup().scratch_dir {
             Some(_) => 0,
-            None => self.setup.options.memtable_share(),
+            None => self.core.setup().options.memtable_share(),
         }
     }
 
@@ -113,9 +107,9 @@ impl Scratch {
         if kept == 0 {
             return Ok(());
         }
-        let dir = &self.setup.dir;
+        let dir = &self.core.setup().dir;
         // A disk that does not say how much is free refuses when it is full.
-        match self.setup.environment.disk.free_bytes(dir) {
+        match self.core.setup().environment.disk.free_bytes(dir) {
             Ok(free) if free < kept.saturating_add(more) => Err(Error::new(
                 ErrorKind::OutOfSpace,
                 format!(
@@ -145,7 +139,7 @@ impl Scratch {
     }
 
     fn lock(&self, dir: &Path, empties: bool) -> Result<TakenDir> {
-        let disk = &*self.setup.environment.disk;
+        let disk = &*self.core.setup().environment.disk;
         if !disk.exists(dir)? {
             disk.create_dir(dir)?;
         }
@@ -174,9 +168,9 @@ impl Scratch {
     /// Removes what a killed process has left in the scratch directory, unless another database
     /// uses it. If that fails, the first file of a query says so.
     pub(crate) fn remove_leftovers(&self) {
-        let Some(dir) = &self.setup.scratch_dir else { return };
+        let Some(dir) = &self.core.setup().scratch_dir else { return };
         let is_ours = |name: &String| matches!(names::parse(name), Name::Spill(_));
-        let found = self.setup.environment.disk.list(dir).unwrap_or_default();
+        let found = self.core.setup().environment.disk.list(dir).unwrap_or_default();
         if found.iter().any(is_ours) && self.take(dir).is_ok() {
             self.unlock();
         }

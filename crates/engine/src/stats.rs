@@ -233,14 +233,14 @@ impl fmt::Display for VerifyReport {
 }
 
 pub(crate) fn stats(parts: &Parts) -> Stats {
-    let keyspaces = parts.keyspaces.all_by_name().into_iter().flat_map(|core| {
+    let keyspaces = parts.core.keyspaces.all_by_name().into_iter().flat_map(|core| {
         let mut owned = core.owned_set().keyspaces.clone();
         owned.insert(0, core);
         owned
     });
-    let cache = &parts.trees.cache;
+    let cache = &parts.core.trees.cache;
     let counted = cache.stats();
-    let log = parts.history.log.as_ref();
+    let log = parts.core.history.log.as_ref();
     let written = log.map(flagstone_wal::Log::stats).unwrap_or_default();
     Stats {
         keyspaces: keyspaces.map(|core| keyspace_stats(parts, &core)).collect(),
@@ -253,23 +253,21 @@ pub(crate) fn stats(parts: &Parts) -> Stats {
             hits: counted.hits,
             misses: counted.misses,
         },
-        memory_budget: parts.setup.options.memory_budget,
-        memtable_bytes: parts.memory.memtable_bytes(),
+        memory_budget: parts.core.setup().options.memory_budget,
+        memtable_bytes: parts.core.memory.memtable_bytes(),
         wal_bytes: log.map_or(0, flagstone_wal::Log::bytes),
         wal_bytes_written: written.bytes,
         wal_syncs: written.syncs,
-        flushes: parts.upkeep.work.flushes.load(Ordering::Relaxed),
-        compactions: parts.upkeep.work.compactions.load(Ordering::Relaxed),
+        flushes: parts.upkeep.core.work.flushes.load(Ordering::Relaxed),
+        compactions: parts.upkeep.core.work.compactions.load(Ordering::Relaxed),
         splits: parts.upkeep.splits.splits.load(Ordering::Relaxed),
         merges: parts.upkeep.splits.merges.load(Ordering::Relaxed),
-        stalls: parts.commits.throttle.stall.stalls.load(Ordering::Relaxed),
-        stalled_for: Duration::from_nanos(
-            parts.commits.throttle.stall.stall_nanos.load(Ordering::Relaxed),
-        ),
-        files_open: parts.trees.files.descriptors(),
-        files_open_max: parts.trees.files.descriptors_max(),
-        files_opened: parts.trees.files.opened(),
-        visible_seqno: parts.history.visible().get(),
+        stalls: parts.upkeep.core.stall.stalls.load(Ordering::Relaxed),
+        stalled_for: parts.upkeep.core.stall.waited(),
+        files_open: parts.core.trees.files.descriptors(),
+        files_open_max: parts.core.trees.files.descriptors_max(),
+        files_opened: parts.core.trees.files.opened(),
+        visible_seqno: parts.core.history.visible().get(),
         changes: changes(parts),
         scrub: ScrubReport {
             rounds: parts.scrubber.counters.rounds.load(Ordering::Relaxed),
@@ -281,7 +279,7 @@ pub(crate) fn stats(parts: &Parts) -> Stats {
 }
 
 fn changes(parts: &Parts) -> Option<ChangesReport> {
-    let history = &parts.history;
+    let history = &parts.core.history;
     let info = match (&history.log, &history.log_files) {
         (Some(log), _) if log.keeps_changes() => log.changes_info(),
         (None, Some(files)) => files.changes_info(),
@@ -295,7 +293,7 @@ fn changes(parts: &Parts) -> Option<ChangesReport> {
 fn keyspace_stats(parts: &Parts, core: &KeyspaceCore) -> KeyspaceStats {
     let mut levels: Vec<LevelReport> = Vec::new();
     let mut report = KeyspaceStats {
-        info: KeyspaceInfo::of(&parts.keyspaces, core),
+        info: KeyspaceInfo::of(&parts.core.keyspaces, core),
         partitions: core.trees().len(),
         levels: Vec::new(),
         memtable_bytes: 0,

@@ -23,7 +23,7 @@ const RETRY_AFTER: Duration = Duration::from_millis(200);
 
 /// Grants more in the background when half is used. `last` is the newest SeqNo given.
 pub(crate) fn supply_soon(edits: &Arc<Edits>, last: SeqNo) {
-    let wants_files = edits.history.log.as_ref().is_some_and(Log::wants_files);
+    let wants_files = edits.ballast.history.log.as_ref().is_some_and(Log::wants_files);
     if wants_files || edits.is_raise_due(last) {
         submit(edits);
     }
@@ -40,15 +40,15 @@ fn submit(edits: &Arc<Edits>) {
             return Progress::Done;
         };
         let doing = "grant of SeqNos and segments";
-        edits.health.tell(&Event::BackgroundFailed { doing, error });
+        edits.ballast.health.tell(&Event::BackgroundFailed { doing, error });
         let again = job_of(edits, |edits| {
             edits.is_supplying.store(false, Ordering::Release);
             Progress::Done
         });
-        edits.setup.executor.submit_after(RETRY_AFTER, Lane::Flush, again);
+        edits.ballast.health.setup.executor.submit_after(RETRY_AFTER, Lane::Flush, again);
         Progress::Done
     });
-    edits.setup.executor.submit(Lane::Flush, job);
+    edits.ballast.health.setup.executor.submit(Lane::Flush, job);
 }
 
 /// Durably grants at least `wanted` more SeqNos and files for the log, as far as they run short.
@@ -70,7 +70,7 @@ pub(crate) fn supply_of(edits: &Edits, manifest: &mut Manifest, wanted: u64) -> 
     edits.append(manifest, edit).map_err(|error| {
         error.context("the manifest cannot raise the SeqNo ceiling or list segments of the log")
     })?;
-    if let Some(log) = &edits.history.log {
+    if let Some(log) = &edits.ballast.history.log {
         log.list_files(&log_files);
     }
     Ok(())
@@ -80,7 +80,7 @@ pub(crate) fn supply_of(edits: &Edits, manifest: &mut Manifest, wanted: u64) -> 
 fn grant(edits: &Edits, wanted: u64) -> Result<Edit> {
     let mut edit = Edit::default();
     let (next, ceiling) = {
-        let numbering = edits.history.numbering.lock();
+        let numbering = edits.ballast.history.numbering.lock();
         (numbering.next, numbering.ceiling.get())
     };
     let through = next.get().saturating_add(wanted);
@@ -90,7 +90,7 @@ fn grant(edits: &Edits, wanted: u64) -> Result<Edit> {
     if through > ceiling || edits.is_raise_due(next) {
         edit.seqno_ceiling = Some(ceiling_above(SeqNo::new(through)));
     }
-    if let Some(log) = edits.history.log.as_ref().filter(|log| log.wants_files()) {
+    if let Some(log) = edits.ballast.history.log.as_ref().filter(|log| log.wants_files()) {
         edit.log_files = log.make_files()?;
     }
     Ok(edit)
@@ -145,12 +145,12 @@ mod tests {
         }
 
         fn ceiling(&self) -> u64 {
-            self.parts().history.numbering.lock().ceiling.get()
+            self.parts().core.history.numbering.lock().ceiling.get()
         }
 
         /// Makes it look as if writes had used all but `left` SeqNos.
         fn use_up_to(&self, left: u64) {
-            let mut numbering = self.parts().history.numbering.lock();
+            let mut numbering = self.parts().core.history.numbering.lock();
             numbering.next = SeqNo::new(numbering.ceiling.get() - left);
         }
 
@@ -204,8 +204,8 @@ mod tests {
         let refused = (0..64_u8).find_map(|n| opened.kv.put([n], "2").err()).unwrap();
         assert_eq!(refused.kind(), ErrorKind::OutOfSpace);
         assert!(refused.to_string().contains("SeqNo ceiling"), "{refused}");
-        assert!(opened.parts().history.numbering.lock().next.get() <= before + 1);
-        assert!(opened.parts().health.poisoned().is_none());
+        assert!(opened.parts().core.history.numbering.lock().next.get() <= before + 1);
+        assert!(opened.parts().core.health.poisoned().is_none());
         opened.disk.heal();
         opened.disk.set_room(None);
         opened.put_some();

@@ -2,8 +2,8 @@
 
 use crate::change::WantedContent;
 use crate::content::{
-    Content, ContentFactory, DefinitionKind, DefinitionTable, Definitions, Described,
-    KeyspaceContent, escaped,
+    ContentFactory, DefinitionKind, DefinitionStore, DefinitionTable, Described, KeyspaceContent,
+    OpenContent, escaped,
 };
 use crate::event::Listener;
 use crate::fold::{AddI64, Append, Fold};
@@ -34,9 +34,9 @@ impl Table {
     }
 }
 
-struct Shown(Arc<Table>);
+struct TestDefinitions(Arc<Table>);
 
-impl Definitions for Shown {
+impl DefinitionStore for TestDefinitions {
     fn since(&self, first: u32, visit: &mut dyn FnMut(&[u8])) {
         self.0.items.lock().unwrap().iter().skip(first as usize).for_each(|item| visit(item));
     }
@@ -56,7 +56,7 @@ impl Definitions for Shown {
 }
 
 impl ContentFactory for Contents {
-    fn open(&self, keyspace: Described<'_>) -> Result<Content> {
+    fn open(&self, keyspace: Described<'_>) -> Result<OpenContent> {
         let fold: Option<Arc<dyn Fold>> = match keyspace.fold {
             None => None,
             Some("add-i64/1") => Some(Arc::new(AddI64)),
@@ -69,13 +69,19 @@ impl ContentFactory for Contents {
         let table = Arc::new(Table { owned, ..Table::default() });
         let definitions = match keyspace.content.as_str() {
             "named" => {
-                let shown = Arc::new(Shown(Arc::clone(&table)));
+                let shown = Arc::new(TestDefinitions(Arc::clone(&table)));
                 let len = Arc::clone(&table.len);
                 vec![DefinitionTable::new(DefinitionKind::NAMES, shown, len)]
             }
             _ => Vec::new(),
         };
-        Ok(Content { fold, definitions, attachment: table, above_keys: None, key_text: escaped })
+        Ok(OpenContent {
+            fold,
+            definitions,
+            attachment: table,
+            above_keys: None,
+            key_text: escaped,
+        })
     }
 
     fn defines(&self, content: &KeyspaceContent, _kind: DefinitionKind) -> bool {

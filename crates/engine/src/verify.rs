@@ -7,7 +7,7 @@
 //!     the log, up to what was written when its turn came; the tables of the trees as of their turn
 //! ```
 
-use crate::content::Shown;
+use crate::content::DefinitionText;
 use crate::keyspace_core::KeyspaceCore;
 use crate::manifest::{Manifest, ManifestState, verify_file};
 use crate::open::{check, check_record};
@@ -24,26 +24,26 @@ pub(crate) fn verify(parts: &Parts, is_quick: bool) -> Result<VerifyReport> {
     let verified = verify_all(parts, is_quick);
     if verified.is_err() {
         // A close removes the files of the log.
-        parts.health.check_open()?;
+        parts.core.health.check_open()?;
     }
     verified
 }
 
 fn verify_all(parts: &Parts, is_quick: bool) -> Result<VerifyReport> {
-    let log = match &parts.history.log {
+    let log = match &parts.core.history.log {
         Some(log) => {
             let manifest = verify_manifest(parts, log)?;
             let mut visit = |record: flagstone_wal::Record<'_>| {
                 interrupt::check()?;
                 // Keyspaces may have been created since the manifest was read.
-                let next = manifest.next_keyspace.max(parts.keyspaces.after_newest());
-                check_record(&parts.setup.dir, &record, next)
+                let next = manifest.next_keyspace.max(parts.core.keyspaces.after_newest());
+                check_record(&parts.core.setup().dir, &record, next)
             };
             log.verify(&manifest.listed, is_quick, &mut visit)?
         }
         None => verify_closed(parts)?,
     };
-    let keyspaces = parts.keyspaces.all();
+    let keyspaces = parts.core.keyspaces.all();
     let mut report = VerifyReport {
         keyspaces: keyspaces.len() as u64,
         segments: log.segments,
@@ -72,21 +72,21 @@ struct ManifestFacts {
 
 /// Compares the manifest's file, its state, and the database in memory.
 fn verify_manifest(parts: &Parts, log: &Log) -> Result<ManifestFacts> {
-    let guard = parts.edits.manifest.lock();
+    let guard = parts.core.edits.manifest.lock();
     let Some(manifest) = guard.as_ref() else {
-        let text = format!("{} is closed", parts.setup.dir.display());
+        let text = format!("{} is closed", parts.core.setup().dir.display());
         return Err(Error::new(ErrorKind::Closed, text));
     };
     verify_file(manifest)?;
-    let (state, keyspaces) = (manifest.state(), parts.keyspaces.all());
+    let (state, keyspaces) = (manifest.state(), parts.core.keyspaces.all());
     let differs = |found: String| {
-        let path = path(&parts.setup.dir, FileKind::Manifest, manifest.number());
+        let path = path(&parts.core.setup().dir, FileKind::Manifest, manifest.number());
         Error::corruption(path.display(), manifest.bytes(), found)
     };
     if let Some(found) = difference(state, &keyspaces) {
         return Err(differs(found));
     }
-    let granted = parts.history.numbering.lock().ceiling;
+    let granted = parts.core.history.numbering.lock().ceiling;
     if granted != state.seqno_ceiling {
         let ceiling = state.seqno_ceiling;
         return Err(differs(format!("SeqNos are granted up to {ceiling}, expected {granted}")));
@@ -108,13 +108,13 @@ fn verify_manifest(parts: &Parts, log: &Log) -> Result<ManifestFacts> {
 /// removes it from the list.
 fn check_files(parts: &Parts, manifest: &Manifest, listed: &Listed) -> Result<()> {
     let files: HashSet<String> =
-        parts.setup.environment.disk.list(&parts.setup.dir)?.into_iter().collect();
+        parts.core.setup().environment.disk.list(&parts.core.setup().dir)?.into_iter().collect();
     let logs = listed.files.iter().map(|number| name(FileKind::Wal, *number));
     let tables = manifest.state().live_tables().map(|number| name(FileKind::Table, number));
     match logs.chain(tables).find(|name| !files.contains(name)) {
         None => Ok(()),
         Some(missing) => Err(Error::corruption(
-            parts.setup.dir.join(missing).display(),
+            parts.core.setup().dir.join(missing).display(),
             0,
             "the manifest names this file, and it is missing",
         )),
@@ -124,17 +124,17 @@ fn check_files(parts: &Parts, manifest: &Manifest, listed: &Listed) -> Result<()
 /// Checks a database that is open for reading only as an open does, and compares the manifest with
 /// what was opened.
 fn verify_closed(parts: &Parts) -> Result<LogReport> {
-    let disk = &*parts.setup.environment.disk;
-    let Some(loaded) = Manifest::load(disk, &parts.setup.dir)? else {
-        let path = parts.setup.dir.join(flagstone_env::names::CURRENT);
+    let disk = &*parts.core.setup().environment.disk;
+    let Some(loaded) = Manifest::load(disk, &parts.core.setup().dir)? else {
+        let path = parts.core.setup().dir.join(flagstone_env::names::CURRENT);
         return Err(Error::corruption(path.display(), 0, "expected the name of the manifest"));
     };
-    let keyspaces = parts.keyspaces.all();
+    let keyspaces = parts.core.keyspaces.all();
     if let Some(found) = difference(&loaded.state, &keyspaces) {
-        let path = path(&parts.setup.dir, FileKind::Manifest, loaded.number);
+        let path = path(&parts.core.setup().dir, FileKind::Manifest, loaded.number);
         return Err(Error::corruption(path.display(), loaded.valid_end, found));
     }
-    let recovered = check(disk, &parts.setup.dir, &loaded, &parts.keyspaces)?.recovered;
+    let recovered = check(disk, &parts.core.setup().dir, &loaded, &parts.core.keyspaces)?.recovered;
     Ok(LogReport {
         segments: recovered.segments.len() as u64,
         bytes: recovered.segments.iter().map(|segment| segment.bytes).sum(),
@@ -166,7 +166,7 @@ fn wrong_definitions(state: &ManifestState, core: &KeyspaceCore) -> Option<Strin
         }
         let known = table.range(0, expected as u32);
         let wrong = (0..expected).find(|&at| known.get(at) != found.get(at))?;
-        let (found, expected) = (Shown(&found[wrong]), Shown(&known[wrong]));
+        let (found, expected) = (DefinitionText(&found[wrong]), DefinitionText(&known[wrong]));
         Some(format!("{id} {kind}: {wrong} is {found:?}, expected {expected:?}"))
     })
 }

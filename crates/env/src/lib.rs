@@ -16,17 +16,18 @@ pub mod op;
 pub mod random;
 pub mod sync;
 
+mod biased_lock;
 #[cfg(target_os = "linux")]
 mod direct;
 pub mod fault;
 pub mod mem;
 mod open_files;
-mod owned;
 pub mod slow;
 mod stream;
 
 pub mod os;
 
+pub use biased_lock::{BiasedLock, BiasedOwner, ContenderAccess};
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use disk::{Disk, DiskLock, HeldDir, LockMode, ReadFile, SyncFile, WriteFile, lock_to_read};
 pub use executor::{Executor, Lane, Progress, StepExecutor, ThreadExecutor};
@@ -36,6 +37,5 @@ pub use mem::MemDisk;
 pub use op::{Op, OpCounts};
 pub use open_files::{OpenFiles, is_out_of_descriptors};
 pub use os::OsDisk;
-pub use owned::{Owned, Room, Visited};
 pub use random::{Random, SeededRandom, SystemRandom};
 pub use slow::{SlowDisk, Speed};

@@ -8,7 +8,7 @@ use crate::sort_keys::ABOVE_KEYS;
 use flagstone_base::{Error, ErrorKind, Result};
 use flagstone_engine::WantedContent;
 use flagstone_engine::content::{
-    Content, ContentFactory, DefinitionKind, Described, KeyspaceContent, OLD_VALUES, escaped,
+    ContentFactory, DefinitionKind, Described, KeyspaceContent, OLD_VALUES, OpenContent, escaped,
 };
 use flagstone_engine::fold::Fold;
 use std::fmt;
@@ -93,10 +93,10 @@ impl Contents {
 }
 
 /// Returns the content of the keyspace of an index.
-fn index_content(keyspace: Described<'_>) -> Result<Content> {
+fn index_content(keyspace: Described<'_>) -> Result<OpenContent> {
     let (note, is_doubtful) = keyspace.owned.map_or((&b""[..], true), |o| (o.note, o.is_doubtful));
     let state = IndexState::open(keyspace.name, note, is_doubtful)?;
-    Ok(Content {
+    Ok(OpenContent {
         fold: None,
         definitions: Vec::new(),
         attachment: Arc::new(state),
@@ -106,7 +106,7 @@ fn index_content(keyspace: Described<'_>) -> Result<Content> {
 }
 
 impl ContentFactory for Contents {
-    fn open(&self, keyspace: Described<'_>) -> Result<Content> {
+    fn open(&self, keyspace: Described<'_>) -> Result<OpenContent> {
         match keyspace.content.as_str() {
             BYTES => {}
             DOCUMENTS => {
@@ -126,7 +126,7 @@ impl ContentFactory for Contents {
                 return Err(Error::new(ErrorKind::Unsupported, text));
             }
         }
-        Ok(Content {
+        Ok(OpenContent {
             fold: self.fold(keyspace)?,
             definitions: Vec::new(),
             attachment: Arc::new(()),

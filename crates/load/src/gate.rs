@@ -5,12 +5,12 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 /// A limit on the bytes between readers and writers. A chunk larger than the limit is admitted
 /// alone. Readers work on tasks side by side; their chunks are admitted in the order of the tasks.
 pub(crate) struct Gate {
-    inside: Mutex<Inside>,
+    state: Mutex<GateState>,
     bell: Condvar,
     bytes_max: u64,
 }
 
-struct Inside {
+struct GateState {
     bytes: u64,
     /// The number of the task whose chunks are admitted now.
     task: u64,
@@ -29,55 +29,55 @@ pub(crate) struct Permit {
 
 impl Gate {
     pub(crate) fn new(bytes_max: u64) -> Arc<Self> {
-        let inside = Inside { bytes: 0, task: 0, next: 0, is_closed: false };
-        Arc::new(Self { inside: Mutex::new(inside), bell: Condvar::new(), bytes_max })
+        let state = GateState { bytes: 0, task: 0, next: 0, is_closed: false };
+        Arc::new(Self { state: Mutex::new(state), bell: Condvar::new(), bytes_max })
     }
 
-    fn lock(&self) -> MutexGuard<'_, Inside> {
-        self.inside.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, GateState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn wait<'a>(&self, inside: MutexGuard<'a, Inside>) -> MutexGuard<'a, Inside> {
-        self.bell.wait(inside).unwrap_or_else(PoisonError::into_inner)
+    fn wait<'a>(&self, state: MutexGuard<'a, GateState>) -> MutexGuard<'a, GateState> {
+        self.bell.wait(state).unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Waits until the chunks of all tasks before `task` were admitted. Returns false if the gate
     /// is closed. Until the task ends, no other enters.
     pub(crate) fn wait_for(&self, task: u64) -> bool {
-        let mut inside = self.lock();
-        while !inside.is_closed && inside.task != task {
-            inside = self.wait(inside);
+        let mut state = self.lock();
+        while !state.is_closed && state.task != task {
+            state = self.wait(state);
         }
-        !inside.is_closed
+        !state.is_closed
     }
 
     /// Waits until the chunks of all tasks before `task` were admitted, and `bytes` more fit.
     /// Returns `None` if the gate is closed: the load stops.
     pub(crate) fn enter(self: &Arc<Self>, task: u64, bytes: u64) -> Option<Permit> {
-        let mut inside = self.lock();
-        while !inside.is_closed
-            && (inside.task != task || inside.bytes > 0 && inside.bytes + bytes > self.bytes_max)
+        let mut state = self.lock();
+        while !state.is_closed
+            && (state.task != task || state.bytes > 0 && state.bytes + bytes > self.bytes_max)
         {
-            inside = self.wait(inside);
+            state = self.wait(state);
         }
-        if inside.is_closed {
+        if state.is_closed {
             return None;
         }
-        inside.bytes += bytes;
-        let number = inside.next;
-        inside.next += 1;
+        state.bytes += bytes;
+        let number = state.next;
+        state.next += 1;
         Some(Permit { gate: Arc::clone(self), bytes, number })
     }
 
     /// Ends `task`, whose chunks were all admitted: those of the next task follow. Waits until the
     /// tasks before it have ended.
     pub(crate) fn finish(&self, task: u64) {
-        let mut inside = self.lock();
-        while !inside.is_closed && inside.task != task {
-            inside = self.wait(inside);
+        let mut state = self.lock();
+        while !state.is_closed && state.task != task {
+            state = self.wait(state);
         }
-        inside.task += 1;
-        drop(inside);
+        state.task += 1;
+        drop(state);
         self.bell.notify_all();
     }
 

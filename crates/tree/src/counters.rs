@@ -25,7 +25,7 @@ pub struct TreeCounters {
 }
 
 #[derive(Default)]
-pub(crate) struct Counters {
+pub(crate) struct AtomicCounters {
     flushes: AtomicU64,
     flush_bytes_written: AtomicU64,
     compactions: AtomicU64,
@@ -36,7 +36,7 @@ pub(crate) struct Counters {
     dead_keys: AtomicU64,
 }
 
-impl Counters {
+impl AtomicCounters {
     pub(crate) fn add(&self, work: TreeCounters) {
         let add = |counter: &AtomicU64, n| counter.fetch_add(n, Ordering::Relaxed);
         add(&self.flushes, work.flushes);

@@ -11,8 +11,8 @@
 //!
 //! A dead range holds for readers at its SeqNo or later. What makes that true, in this order:
 //!
-//! 1. A walk opens a [`Watch`], then checks that no entry of the tree is newer than its own SeqNo,
-//!    and that no sealed memtable waits for one. So every later write finds the watch.
+//! 1. A walk opens a [`DeadRangeWatch`], then checks that no entry of the tree is newer than its
+//!    own SeqNo, and that no sealed memtable waits for one. So every later write finds the watch.
 //! 2. A writer first inserts its entry, then notes its key here, both under the lock of the
 //!    memtable. Its entry becomes visible only after that.
 //! 3. The walk closes the watch: what lies before the nearest key that was noted is dead.
@@ -90,13 +90,13 @@ struct Watched {
 }
 
 /// A walk over dead keys that will become a dead range. Dropping it ends the watch without one.
-pub(crate) struct Watch {
+pub(crate) struct DeadRangeWatch {
     /// `None` once it has ended.
     dead_ranges: Option<Arc<DeadRanges>>,
     id: u64,
 }
 
-impl Watch {
+impl DeadRangeWatch {
     /// Ends the watch. What the walk has found becomes a dead range, as far as nothing was written
     /// there.
     pub(crate) fn close(mut self, found: &Finding<'_>) {
@@ -106,7 +106,7 @@ impl Watch {
     }
 }
 
-impl Drop for Watch {
+impl Drop for DeadRangeWatch {
     fn drop(&mut self) {
         if let Some(ranges) = self.dead_ranges.take() {
             ranges.end(self.id, None);
@@ -173,7 +173,7 @@ impl DeadRanges {
         self: &Arc<Self>,
         from: Option<&[u8]>,
         direction: Direction,
-    ) -> Option<Watch> {
+    ) -> Option<DeadRangeWatch> {
         let mut known = self.known.lock();
         let known = known.get_or_insert_default();
         if known.watches.len() >= WATCHES_MAX {
@@ -188,7 +188,7 @@ impl DeadRanges {
         known.watches.push(Watched { id, direction, from, dirty: None, is_broken: false });
         self.set_hull(known);
         self.is_used.store(true, Ordering::Relaxed);
-        Some(Watch { dead_ranges: Some(Arc::clone(self)), id })
+        Some(DeadRangeWatch { dead_ranges: Some(Arc::clone(self)), id })
     }
 
     fn end(&self, id: u64, found: Option<&Finding<'_>>) {
@@ -575,7 +575,7 @@ mod tests {
         close(watch, until, at);
     }
 
-    fn close(watch: Watch, until: &[u8], at: u64) {
+    fn close(watch: DeadRangeWatch, until: &[u8], at: u64) {
         let until = Bound::Excluded(until);
         let (at, moment) = (SeqNo::new(at), moment(at));
         watch.close(&Finding { until, at, moment, keys: 64 });

@@ -62,7 +62,7 @@ pub use pick::{
     FullPass, Job, JobReason, Policy, Pressure, next_expiry, pick, pick_above, pick_expired,
     pick_hidden, pick_trim, pressure,
 };
-pub use read::{Found, Look, Now, ScanOptions, TreeScan, written_after};
+pub use read::{GetResult, Look, Now, ScanOptions, TreeScan, written_after};
 #[doc(hidden)]
 pub use read_load::seed_sampling;
 pub use replace::{Successor, inherited, replace, retire};

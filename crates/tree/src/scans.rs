@@ -21,16 +21,16 @@ const FORGET_FROM: usize = 64;
 const PATIENCE: u64 = 2;
 
 /// A scan as other threads see it.
-pub(crate) trait Rests: Send + Sync {
+pub(crate) trait ParkableScan: Send + Sync {
     /// Returns whether the scan may hold something.
     fn holds(&self) -> bool;
 
     /// Makes the scan release what it holds, unless it is being read, or `spares_fresh` is set and
     /// it was read since the last such call. Returns whether it released something.
-    fn rest(&self, spares_fresh: bool) -> bool;
+    fn park(&self, spares_fresh: bool) -> bool;
 }
 
-type Scan = (TreeId, Weak<dyn Rests>);
+type Scan = (TreeId, Weak<dyn ParkableScan>);
 
 /// All scans that ever held something and still exist.
 #[derive(Default)]
@@ -52,7 +52,7 @@ impl Scans {
     }
 
     /// Registers a scan of `tree`.
-    pub(crate) fn add(&self, tree: TreeId, scan: Weak<dyn Rests>) {
+    pub(crate) fn add(&self, tree: TreeId, scan: Weak<dyn ParkableScan>) {
         let mut shard = self.shard(tree).lock();
         if shard.scans.len() >= shard.forget_at.max(FORGET_FROM) {
             shard.scans.retain(|(_, scan)| scan.strong_count() > 0);
@@ -62,12 +62,12 @@ impl Scans {
     }
 
     /// Makes the scans of `tree` release what they hold, which is out of date.
-    pub(crate) fn rest_of(&self, tree: TreeId) {
+    pub(crate) fn park_scans_of(&self, tree: TreeId) {
         let mut scans = Vec::new();
         let shard = self.shard(tree).lock();
         scans.extend(shard.scans.iter().filter(|scan| scan.0 == tree).cloned());
         drop(shard);
-        let _given = rest(&scans, false);
+        let _given = park(&scans, false);
     }
 
     /// Makes scans that were not read since the last call release what they hold. Called when scans
@@ -82,7 +82,7 @@ impl Scans {
         let (mut holding, mut given) = (0, 0);
         for shard in &self.shards {
             let scans = shard.lock().scans.clone();
-            let (shard_holding, shard_given) = rest(&scans, true);
+            let (shard_holding, shard_given) = park(&scans, true);
             (holding, given) = (holding + shard_holding, given + shard_given);
         }
         if given == 0 {
@@ -92,11 +92,11 @@ impl Scans {
 }
 
 /// Returns how many of the scans held something, and how many released it.
-fn rest(scans: &[Scan], spares_fresh: bool) -> (u64, u64) {
+fn park(scans: &[Scan], spares_fresh: bool) -> (u64, u64) {
     let (mut holding, mut given) = (0, 0);
     for scan in scans.iter().filter_map(|(_, scan)| scan.upgrade()).filter(|scan| scan.holds()) {
         holding += 1;
-        given += u64::from(scan.rest(spares_fresh));
+        given += u64::from(scan.park(spares_fresh));
     }
     (holding, given)
 }

@@ -66,7 +66,7 @@ pub(crate) struct Rules {
 }
 
 /// A sampled entry.
-struct Item<'a> {
+struct SampleItem<'a> {
     entry: &'a SampledEntry,
     trailer: Trailer,
 }
@@ -110,7 +110,7 @@ impl Rules {
             tables.iter().map(|(_, table)| (&**table, table.sample(self.shift))).collect();
         let shift = samples.iter().filter_map(|(_, sample)| Some(sample.as_ref()?.shift())).max();
         let shift = shift.unwrap_or(0).max(self.shift);
-        let mut items: Vec<Item<'_>> = Vec::new();
+        let mut items: Vec<SampleItem<'_>> = Vec::new();
         let (mut bytes, mut raw, mut raw_unknown) = (0, 0, 0);
         for (table, sample) in &samples {
             let (table_bytes, table_raw) = (table.meta().bytes, raw_bytes(table));
@@ -132,7 +132,10 @@ impl Rules {
             bytes += if sharers > 1 { (table_bytes as f64 * part) as u64 } else { table_bytes };
             raw += (table_raw as f64 * part) as u64;
             items.extend(
-                own.map(|entry| Item { trailer: Trailer::new(entry.seqno, entry.kind), entry }),
+                own.map(|entry| SampleItem {
+                    trailer: Trailer::new(entry.seqno, entry.kind),
+                    entry,
+                }),
             );
         }
         items.sort_unstable_by(|a, b| {
@@ -201,7 +204,7 @@ impl Rules {
     }
 
     /// Returns the bytes that are kept of the entries of one key, which are newest first.
-    fn alive_of_key(&self, key: &[Item<'_>], ranges: &RangeSet, is_last: bool) -> u64 {
+    fn alive_of_key(&self, key: &[SampleItem<'_>], ranges: &RangeSet, is_last: bool) -> u64 {
         let mut alive = 0;
         // The last entry kept, and the bytes of operands that wait for what they are folded with.
         let mut newer: Option<Trailer> = None;

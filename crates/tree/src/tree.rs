@@ -8,7 +8,7 @@
 
 use crate::bounds::KeyBounds;
 use crate::context::TreeContext;
-use crate::counters::{Counters, TreeCounters};
+use crate::counters::{AtomicCounters, TreeCounters};
 use crate::dead_ranges::DeadRanges;
 use crate::deletes::{DeletedBytes, DeletesInMemory, deleted_bytes};
 use crate::memtable::{Memtable, Size};
@@ -46,10 +46,10 @@ pub struct Tree {
     floor: AtomicU64,
     /// Tables that a flush or compaction opened and checked, until they are installed.
     ready: Mutex<BTreeMap<FileNumber, Arc<Table>>>,
-    pub(crate) counters: Counters,
+    pub(crate) counters: AtomicCounters,
     pub(crate) reads: ReadLoad,
-    /// See [`Tree::brake`].
-    brake: AtomicU32,
+    /// See [`Tree::stall_fill`].
+    stall_fill: AtomicU32,
     spaces: SpaceCache,
     /// The trees that have replaced this one.
     successors: OnceLock<Box<[Arc<Self>]>>,
@@ -135,9 +135,9 @@ impl Tree {
             keep_tombstones: AtomicBool::new(false),
             floor: AtomicU64::new(0),
             ready: Mutex::default(),
-            counters: Counters::default(),
+            counters: AtomicCounters::default(),
             reads: ReadLoad::default(),
-            brake: AtomicU32::new(0),
+            stall_fill: AtomicU32::new(0),
             spaces: SpaceCache::default(),
             successors: OnceLock::new(),
         })
@@ -379,7 +379,7 @@ impl Tree {
         if edit.flushed_through.is_some() {
             self.reads.flushed(edit.added.iter().map(|(_, meta)| meta.entries).sum());
         }
-        self.context.scans.rest_of(self.id);
+        self.context.scans.park_scans_of(self.id);
         self.flush_slot.end(edit);
         self.compaction_slot.end(edit);
         Ok(version)
@@ -413,7 +413,7 @@ impl Tree {
         );
         self.view.store(Arc::new(View { active, sealed: Vec::new(), version }));
         self.spaces.end_sharing();
-        self.context.scans.rest_of(self.id);
+        self.context.scans.park_scans_of(self.id);
     }
 
     /// Leads readers to `successors`, which have everything that the tree had.
@@ -425,7 +425,7 @@ impl Tree {
         let version = Arc::new(Version::retired());
         self.view.store(Arc::new(View { active, sealed: Vec::new(), version }));
         self.spaces.end_sharing();
-        self.context.scans.rest_of(self.id);
+        self.context.scans.park_scans_of(self.id);
     }
 
     /// The trees that have replaced this one by a split or a merge, if any have.
@@ -526,16 +526,16 @@ impl Tree {
         pressure(&self.view.load().version, &self.options, policy)
     }
 
-    /// How much writers of this tree are delayed because of compactions that it needs, as
-    /// [`Tree::set_brake`] set it. The tree only stores the value.
+    /// How much writers of this tree are slowed because of compactions that it needs, in
+    /// thousandths of a stop, as [`Tree::set_stall_fill`] set it. The tree only stores the value.
     #[inline]
-    pub fn brake(&self) -> u32 {
-        self.brake.load(Ordering::Relaxed)
+    pub fn stall_fill(&self) -> u32 {
+        self.stall_fill.load(Ordering::Relaxed)
     }
 
-    /// Sets what [`Tree::brake`] returns, and returns the previous value.
-    pub fn set_brake(&self, brake: u32) -> u32 {
-        self.brake.swap(brake, Ordering::Relaxed)
+    /// Sets what [`Tree::stall_fill`] returns, and returns the previous value.
+    pub fn set_stall_fill(&self, fill: u32) -> u32 {
+        self.stall_fill.swap(fill, Ordering::Relaxed)
     }
 
     /// Returns about how many keys the tree holds: a key that was overwritten may count more than

@@ -6,7 +6,7 @@
 //! violation, such as tables on wrong levels, or an older table in place of a newer one: reads
 //! would return old values. A walk over all runs in the order of keys does show it.
 
-use crate::merge::{MergeCursor, RangeSource, RunCursor, Source};
+use crate::merge::{MergeCursor, MergeSource, RangeSource, RunCursor};
 use crate::options::Direction;
 use crate::tree::{Tree, TreeReport};
 use crate::version::{Run, TableHandle, Version};
@@ -91,7 +91,7 @@ fn check_order(version: &Version) -> Result<()> {
     }
     let options = CursorOptions::COMPACTION.shared_by(runs.len());
     let cursor = |run: &Run| RunCursor::new(run.clone(), Direction::Forward, options);
-    let sources = runs.iter().map(|run| Source::Run(cursor(run))).collect();
+    let sources = runs.iter().map(|run| MergeSource::Run(cursor(run))).collect();
     let ranges = runs.iter().map(|run| RangeSource::of_run(run)).collect::<Vec<_>>();
     let mut merge = MergeCursor::new(sources, Direction::Forward);
     merge.seek(Bound::Unbounded)?;

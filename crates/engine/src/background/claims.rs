@@ -7,19 +7,19 @@ use flagstone_tree::Tree;
 use std::sync::Arc;
 
 /// Trees that are not compacted until this is dropped.
-pub(crate) struct Claims {
+pub(crate) struct TreeClaims {
     upkeep: Arc<Upkeep>,
     trees: Vec<TreeId>,
 }
 
-impl Claims {
+impl TreeClaims {
     pub(crate) fn new(upkeep: &Arc<Upkeep>) -> Self {
         Self { upkeep: Arc::clone(upkeep), trees: Vec::new() }
     }
 
     /// Claims `tree`, unless it is being compacted.
     pub(crate) fn take(&mut self, tree: &Tree) -> bool {
-        let mut queue = self.upkeep.work.lock();
+        let mut queue = self.upkeep.core.work.lock();
         let is_free = queue.compacting.insert(tree.id());
         if is_free {
             // A claimed tree occupies no compaction worker.
@@ -30,7 +30,7 @@ impl Claims {
     }
 
     pub(super) fn release(&mut self) {
-        let mut queue = self.upkeep.work.lock();
+        let mut queue = self.upkeep.core.work.lock();
         for tree in self.trees.drain(..) {
             queue.compacting.remove(&tree);
             queue.compacting_for_callers -= 1;
@@ -38,7 +38,7 @@ impl Claims {
     }
 }
 
-impl Drop for Claims {
+impl Drop for TreeClaims {
     fn drop(&mut self) {
         self.release();
     }

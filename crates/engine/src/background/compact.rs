@@ -30,19 +30,19 @@ pub(super) struct CompactionJob {
 impl CompactionJob {
     pub(super) fn new(upkeep: Arc<Upkeep>, tree: Arc<Tree>, compaction: Compaction) -> Self {
         let job = compaction.job().to_string();
-        let (keyspace, partition) = upkeep.keyspaces.partition_of(&tree);
-        upkeep.health.tell(&Event::CompactionStarted { keyspace, partition, job });
-        let started = upkeep.setup.now();
+        let (keyspace, partition) = upkeep.core.keyspaces.partition_of(&tree);
+        upkeep.core.health.tell(&Event::CompactionStarted { keyspace, partition, job });
+        let started = upkeep.core.setup().now();
         Self { upkeep, tree, compaction: Some(compaction), started }
     }
 
     pub(super) fn step(&mut self) -> Progress {
         let upkeep = Arc::clone(&self.upkeep);
-        let began = upkeep.setup.now();
-        let error = match upkeep.health.run_step("a compaction", || self.try_step()) {
+        let began = upkeep.core.setup().now();
+        let error = match upkeep.core.health.run_step("a compaction", || self.try_step()) {
             Ok(Progress::Done) => None,
             Ok(_) => {
-                let took = upkeep.setup.now() - began;
+                let took = upkeep.core.setup().now() - began;
                 slow_down_for_outputs(&upkeep);
                 return upkeep.pace.rest_after(took);
             }
@@ -59,12 +59,12 @@ impl CompactionJob {
         let Some(compaction) = &mut self.compaction else { return Ok(Progress::Done) };
         let done = compaction.step().map_err(|error| match error.kind() {
             ErrorKind::Corruption => {
-                self.upkeep.keyspaces.in_tree(&error, self.tree.id(), "the compaction")
+                self.upkeep.core.keyspaces.in_tree(&error, self.tree.id(), "the compaction")
             }
             _ => error,
         });
         let Some(edit) = done? else { return Ok(Progress::Again) };
-        let (keyspace, partition) = self.upkeep.keyspaces.partition_of(&self.tree);
+        let (keyspace, partition) = self.upkeep.core.keyspaces.partition_of(&self.tree);
         let written = edit.added.iter().map(|(_, meta)| meta.bytes).sum();
         let event = Event::CompactionFinished {
             keyspace,
@@ -72,7 +72,7 @@ impl CompactionJob {
             removed: edit.removed.len(),
             added: edit.added.len(),
             bytes: written,
-            took: self.upkeep.setup.now() - self.started,
+            took: self.upkeep.core.setup().now() - self.started,
         };
         let is_useless = frees_nothing(compaction.job(), written);
         let flushed_before = compaction.version().flushed_through();
@@ -83,8 +83,8 @@ impl CompactionJob {
         if is_useless && let Some(version) = produced.filter(is_same) {
             note_useless(&self.upkeep, &self.tree, &version);
         }
-        self.upkeep.work.compactions.fetch_add(1, Ordering::Relaxed);
-        self.upkeep.health.tell(&event);
+        self.upkeep.core.work.compactions.fetch_add(1, Ordering::Relaxed);
+        self.upkeep.core.health.tell(&event);
         Ok(Progress::Done)
     }
 }
@@ -103,12 +103,12 @@ fn note_useless(upkeep: &Upkeep, tree: &Arc<Tree>, version: &Arc<Version>) {
     }
     // A later estimate keeps the note below if it is the same as this one.
     note_spaces(upkeep, from_ref(tree));
-    upkeep.work.lock().spaces.note_hopeless(tree.id(), version);
+    upkeep.core.work.lock().spaces.note_hopeless(tree.id(), version);
 }
 
 fn finish(upkeep: &Arc<Upkeep>, tree: &Tree, error: Option<Error>) {
     let id = tree.id();
-    let mut queue = upkeep.work.lock();
+    let mut queue = upkeep.core.work.lock();
     queue.compacting.remove(&id);
     queue.freeing.remove(&id);
     upkeep.splits.try_again();
@@ -120,12 +120,12 @@ fn finish(upkeep: &Arc<Upkeep>, tree: &Tree, error: Option<Error>) {
         }
         Some(error) => {
             drop(queue);
-            upkeep.ballast.note_failure(&error);
+            upkeep.core.ballast.note_failure(&error);
             back_off(upkeep, tree, error);
         }
     }
-    upkeep.work.ring();
-    upkeep.health.writers.ring();
+    upkeep.core.work.notify_all();
+    upkeep.core.health.writers.notify_all();
 }
 
 #[cfg(test)]
@@ -171,7 +171,7 @@ mod tests {
             let kv = db.keyspace_with("kv", options).unwrap();
             let wasteful = Self { db, kv, random: SeededRandom::new(2) };
             // No other compaction takes the tree.
-            wasteful.upkeep().work.lock().compacting.insert(wasteful.tree().id());
+            wasteful.upkeep().core.work.lock().compacting.insert(wasteful.tree().id());
             [1, 2, 3, 3].into_iter().for_each(|prefix| wasteful.flush(prefix));
             assert_eq!(wasteful.candidates(), 1, "half of the last two tables is garbage");
             wasteful
@@ -198,7 +198,7 @@ mod tests {
         /// The number of trees in which space could be freed.
         fn candidates(&self) -> usize {
             note_spaces(self.upkeep(), from_ref(self.tree()));
-            self.upkeep().work.lock().spaces.candidates(|_| true).len()
+            self.upkeep().core.work.lock().spaces.candidates(|_| true).len()
         }
 
         /// Starts a compaction for space of the first two tables, which have no garbage.
@@ -217,7 +217,7 @@ mod tests {
                 dropped_at: None,
                 bytes: bytes.iter().sum(),
             };
-            let (snapshots, visible) = self.upkeep().history.live();
+            let (snapshots, visible) = self.upkeep().core.history.live();
             let compaction = Compaction::start(self.tree(), job, &snapshots, visible).unwrap();
             CompactionJob::new(Arc::clone(self.upkeep()), Arc::clone(self.tree()), compaction)
         }
@@ -225,7 +225,7 @@ mod tests {
         /// Runs `job` to its end.
         fn finish(&self, mut job: CompactionJob) {
             while job.step() != Progress::Done {}
-            assert_eq!(self.upkeep().work.compactions.load(Ordering::Relaxed), 1);
+            assert_eq!(self.upkeep().core.work.compactions.load(Ordering::Relaxed), 1);
         }
     }
 

@@ -32,12 +32,12 @@ const TOMBSTONES_MANY: u64 = 1024;
 /// Trees whose memtables hold deletes.
 #[derive(Default)]
 pub(crate) struct Deletes {
-    waiting: Mutex<BTreeMap<TreeId, Waiting>>,
+    waiting: Mutex<BTreeMap<TreeId, WaitingTree>>,
     /// A job that checks the waiting trees is scheduled.
     is_armed: AtomicBool,
 }
 
-struct Waiting {
+struct WaitingTree {
     tree: Arc<Tree>,
     /// The newest write to the tree at the last check.
     newest: SeqNo,
@@ -45,7 +45,7 @@ struct Waiting {
     since: Duration,
 }
 
-impl Waiting {
+impl WaitingTree {
     /// Returns whether the memtable should be flushed at the time `now`, or `None` if the tree need
     /// not wait any longer.
     fn is_due(&mut self, now: Duration) -> Option<bool> {
@@ -79,7 +79,7 @@ impl Deletes {
     /// Notes that something was deleted in `tree` by the time `now`.
     pub(super) fn note(&self, tree: &Arc<Tree>, now: Duration) {
         let newest = tree.deletes_in_memory().newest;
-        let waiting = Waiting { tree: Arc::clone(tree), newest, quiet_since: now, since: now };
+        let waiting = WaitingTree { tree: Arc::clone(tree), newest, quiet_since: now, since: now };
         self.waiting.lock().entry(tree.id()).or_insert(waiting);
     }
 

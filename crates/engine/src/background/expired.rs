@@ -10,7 +10,7 @@ use std::sync::Arc;
 pub(super) fn watch_expired(upkeep: &Arc<Upkeep>) -> bool {
     let moment = upkeep.expire_through();
     let mut is_any = false;
-    for keyspace in upkeep.keyspaces.all().iter().filter(|keyspace| keyspace.expires()) {
+    for keyspace in upkeep.core.keyspaces.all().iter().filter(|keyspace| keyspace.expires()) {
         for tree in keyspace.trees() {
             let view = tree.view();
             // A tree whose compaction waits until writers rest is watched too: it is found then.

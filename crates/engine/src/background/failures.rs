@@ -1,6 +1,5 @@
 //! Reactions to failures: which work pauses, and for how long.
 
-use super::brakes::set_brakes;
 use super::upkeep::Upkeep;
 use crate::due::Due;
 use crate::event::Event;
@@ -17,14 +16,14 @@ const RETRY_AFTER: Duration = Duration::from_millis(200);
 
 /// Puts back `group`, whose flush has failed. Its flush pauses, or all flushes do.
 pub(super) fn put_back(upkeep: &Arc<Upkeep>, mut group: SealGroup, error: &Error) {
-    upkeep.ballast.note_failure(error);
+    upkeep.core.ballast.note_failure(error);
     note_disk_full(upkeep, error);
-    upkeep.health.tell(&Event::BackgroundFailed { doing: "flush", error: error.clone() });
-    let now = upkeep.setup.now();
+    upkeep.core.health.tell(&Event::BackgroundFailed { doing: "flush", error: error.clone() });
+    let now = upkeep.core.setup().now();
     let (number, tree) = (group.number, group.trees.first().cloned());
     let fails_all_flushes = fails_all_flushes(error);
     let delay = {
-        let mut queue = upkeep.work.lock();
+        let mut queue = upkeep.core.work.lock();
         // Reset under the lock that puts the group back, or a waiter would take the group for
         // flushed.
         queue.flushes.running = None;
@@ -42,20 +41,20 @@ pub(super) fn put_back(upkeep: &Arc<Upkeep>, mut group: SealGroup, error: &Error
         }
         group.back_off = Some(back_off);
         queue.flushes.put_back(group);
-        upkeep.work.recount(&queue);
-        set_brakes(upkeep, &queue);
+        upkeep.core.work.recount(&queue);
+        upkeep.core.stall.note_fullest(&upkeep.core.work, &queue);
         delay
     };
     if let Some(tree) = tree {
         tell_back_off(upkeep, &tree, "flush", delay, error.clone());
     }
     resume_after(upkeep, delay, move |upkeep| {
-        let mut queue = upkeep.work.lock();
+        let mut queue = upkeep.core.work.lock();
         match fails_all_flushes {
             true => queue.flushes.pause.iter_mut().for_each(|pause| pause.is_pausing = false),
             false => queue.flushes.end_pause(number),
         }
-        upkeep.work.recount(&queue);
+        upkeep.core.work.recount(&queue);
     });
 }
 
@@ -64,14 +63,14 @@ pub(super) fn put_back(upkeep: &Arc<Upkeep>, mut group: SealGroup, error: &Error
 pub(super) fn back_off(upkeep: &Arc<Upkeep>, of: &Tree, error: Error) {
     let tree = of.id();
     note_disk_full(upkeep, &error);
-    upkeep.health.tell(&Event::BackgroundFailed { doing: "compaction", error: error.clone() });
+    upkeep.core.health.tell(&Event::BackgroundFailed { doing: "compaction", error: error.clone() });
     if upkeep.report_damages(Some(tree)) {
-        upkeep.work.lock().failing.remove(&tree);
+        upkeep.core.work.lock().failing.remove(&tree);
         return;
     }
-    let now = upkeep.setup.now();
+    let now = upkeep.core.setup().now();
     let delay = {
-        let mut queue = upkeep.work.lock();
+        let mut queue = upkeep.core.work.lock();
         let back_off = BackOff::after(queue.failing.get(&tree), &error, now);
         let delay = back_off.delay();
         queue.failing.insert(tree, back_off);
@@ -79,15 +78,15 @@ pub(super) fn back_off(upkeep: &Arc<Upkeep>, of: &Tree, error: Error) {
     };
     tell_back_off(upkeep, of, "compaction", delay, error);
     resume_after(upkeep, delay, move |upkeep| {
-        if let Some(back_off) = upkeep.work.lock().failing.get_mut(&tree) {
+        if let Some(back_off) = upkeep.core.work.lock().failing.get_mut(&tree) {
             back_off.is_pausing = false;
         }
     });
 }
 
 fn tell_back_off(upkeep: &Upkeep, tree: &Tree, doing: &'static str, delay: Duration, error: Error) {
-    let (keyspace, partition) = upkeep.keyspaces.partition_of(tree);
-    upkeep.health.tell(&Event::BackedOff { keyspace, partition, doing, delay, error });
+    let (keyspace, partition) = upkeep.core.keyspaces.partition_of(tree);
+    upkeep.core.health.tell(&Event::BackedOff { keyspace, partition, doing, delay, error });
 }
 
 /// Runs `resume` after [`RETRY_AFTER`], then looks for work.
@@ -103,25 +102,25 @@ pub(super) fn resume_after(
 ) {
     let job = job_of(upkeep, move |upkeep| {
         resume(upkeep);
-        upkeep.health.act(Due::WORK);
+        upkeep.core.health.act(Due::WORK);
         Progress::Done
     });
-    upkeep.setup.executor.submit_after(delay, Lane::Flush, job);
+    upkeep.core.setup().executor.submit_after(delay, Lane::Flush, job);
 }
 
 /// Handles a failure that may mean that the disk is full, or that descriptors have run out.
 pub(super) fn note_disk_full(upkeep: &Upkeep, error: &Error) {
     if error.kind() != ErrorKind::OutOfSpace {
         if is_out_of_descriptors(error) {
-            upkeep.trees.files.close_some();
+            upkeep.core.trees.files.close_some();
         }
         return;
     }
-    upkeep.ballast.give_up();
-    let now = upkeep.setup.now();
+    upkeep.core.ballast.give_up();
+    let now = upkeep.core.setup().now();
     let since = upkeep.full_since.lock().replace(now);
     match since {
-        None => upkeep.health.tell(&Event::DiskFull { error: error.clone() }),
+        None => upkeep.core.health.tell(&Event::DiskFull { error: error.clone() }),
         Some(_) => *upkeep.full_since.lock() = since,
     }
 }
@@ -130,8 +129,8 @@ pub(super) fn note_disk_full(upkeep: &Upkeep, error: &Error) {
 pub(super) fn note_disk_has_room(upkeep: &Upkeep) {
     let since = upkeep.full_since.lock().take();
     if let Some(since) = since {
-        let took = upkeep.setup.now().saturating_sub(since);
-        upkeep.health.tell(&Event::DiskHasRoom { took });
+        let took = upkeep.core.setup().now().saturating_sub(since);
+        upkeep.core.health.tell(&Event::DiskHasRoom { took });
     }
     upkeep.ensure_ballast();
 }

@@ -1,11 +1,10 @@
 //! The flush job: writes the memtables of one group to tables, then installs them by one edit.
 
-use super::brakes::set_brakes;
-use super::claims::Claims;
+use super::claims::TreeClaims;
 use super::failures::{fails_all_flushes, note_disk_has_room, put_back};
-use super::flush_rest::FlushRest;
 use super::garbage::{note_spaces, slow_down_for_outputs};
 use super::install::{Install, install};
+use super::pace::FlushPace;
 use super::sweep::make_room_on_disk;
 use super::upkeep::Upkeep;
 use crate::event::{Event, StallCause};
@@ -28,13 +27,13 @@ pub(super) struct FlushJob {
     /// Trees whose flush failed while other trees were flushed, and the first error.
     failed: Vec<Arc<Tree>>,
     error: Option<Error>,
-    rest: FlushRest,
+    pace: FlushPace,
     /// Bytes of memory that belonged to the trees in `done`.
     bytes_done: u64,
     /// The flush has ended, and everything that did not fail is installed.
     has_written: bool,
     /// The trees whose tables the edit may remove.
-    claims: Claims,
+    claims: TreeClaims,
 }
 
 struct TreeFlush {
@@ -47,9 +46,9 @@ struct TreeFlush {
 
 /// Takes the first group that can be flushed, and marks its flush as running.
 pub(super) fn next_flush(upkeep: &Arc<Upkeep>) -> Option<FlushJob> {
-    let mut queue = upkeep.work.lock();
+    let mut queue = upkeep.core.work.lock();
     let is_pausing = queue.flushes.pause.as_ref().is_some_and(|pause| pause.is_pausing);
-    if queue.flushes.running.is_some() || is_pausing || upkeep.health.poisoned().is_some() {
+    if queue.flushes.running.is_some() || is_pausing || upkeep.core.health.poisoned().is_some() {
         return None;
     }
     let group = queue.flushes.take_group()?;
@@ -57,7 +56,7 @@ pub(super) fn next_flush(upkeep: &Arc<Upkeep>) -> Option<FlushJob> {
     queue.flushes.runs_unlogged = group.is_unlogged;
     queue.flushes.running_trees = group.trees.iter().map(|tree| tree.id()).collect();
     drop(queue);
-    upkeep.work.note_flush_began(upkeep.setup.now());
+    upkeep.core.work.note_flush_began(upkeep.core.setup().now());
     let waiting = group.trees.iter().cloned().collect();
     let bytes = group.trees.iter().map(|tree| tree.sealed_bytes()).sum();
     Some(FlushJob {
@@ -66,10 +65,10 @@ pub(super) fn next_flush(upkeep: &Arc<Upkeep>) -> Option<FlushJob> {
         done: Vec::new(),
         failed: Vec::new(),
         error: None,
-        rest: FlushRest::new(upkeep, bytes),
+        pace: FlushPace::new(&upkeep.core, bytes),
         bytes_done: 0,
         has_written: false,
-        claims: Claims::new(upkeep),
+        claims: TreeClaims::new(upkeep),
         upkeep: Arc::clone(upkeep),
         group,
     })
@@ -79,13 +78,13 @@ pub(super) fn next_flush(upkeep: &Arc<Upkeep>) -> Option<FlushJob> {
 fn finish(upkeep: &Arc<Upkeep>, left: Option<(SealGroup, Error)>) {
     match left {
         None => {
-            let mut queue = upkeep.work.lock();
+            let mut queue = upkeep.core.work.lock();
             queue.flushes.running = None;
             queue.flushes.installed += 1;
             queue.flushes.pause = None;
-            upkeep.work.recount(&queue);
-            set_brakes(upkeep, &queue);
-            let is_stuck = upkeep.work.stuck() > 0;
+            upkeep.core.work.recount(&queue);
+            upkeep.core.stall.note_fullest(&upkeep.core.work, &queue);
+            let is_stuck = upkeep.core.work.stuck() > 0;
             drop(queue);
             note_disk_has_room(upkeep);
             if !is_stuck {
@@ -95,16 +94,16 @@ fn finish(upkeep: &Arc<Upkeep>, left: Option<(SealGroup, Error)>) {
         Some((group, error)) => put_back(upkeep, group, &error),
     }
     upkeep.splits.try_again();
-    upkeep.work.ring();
-    upkeep.health.writers.ring();
+    upkeep.core.work.notify_all();
+    upkeep.core.health.writers.notify_all();
 }
 
 /// Called when no flush fails any more.
 fn note_log_is_free(upkeep: &Upkeep) {
-    let since = upkeep.stall.note_log_is_free();
+    let since = upkeep.core.stall.note_log_is_free();
     if let Some(since) = since {
-        let took = upkeep.setup.now().saturating_sub(since);
-        upkeep.health.tell(&Event::StallFinished { cause: StallCause::Log, took });
+        let took = upkeep.core.setup().now().saturating_sub(since);
+        upkeep.core.health.tell(&Event::StallFinished { cause: StallCause::Log, took });
     }
 }
 
@@ -116,25 +115,27 @@ impl FlushJob {
 
     pub(super) fn step(&mut self) -> Progress {
         let upkeep = Arc::clone(&self.upkeep);
-        let began = upkeep.setup.now();
-        match upkeep.health.run_step("a flush", || self.try_step()) {
+        let began = upkeep.core.setup().now();
+        match upkeep.core.health.run_step("a flush", || self.try_step()) {
             Ok(Progress::Done) => {
-                upkeep.work.note_flush(upkeep.setup.now());
+                upkeep.core.work.note_flush(upkeep.core.setup().now());
                 self.has_written = true;
                 self.end();
                 Progress::Done
             }
             Ok(_) => {
-                let rest = self.rest_after(upkeep.setup.now() - began);
+                let rest = self.rest_after(upkeep.core.setup().now() - began);
                 slow_down_for_outputs(&upkeep);
                 rest
             }
             Err(error) => {
                 let tree = self.current.take().map(|running| running.tree);
                 let error = match &tree {
-                    Some(tree) => {
-                        upkeep.keyspaces.in_tree(&self.with_advice(error), tree.id(), "the flush")
-                    }
+                    Some(tree) => upkeep.core.keyspaces.in_tree(
+                        &self.with_advice(error),
+                        tree.id(),
+                        "the flush",
+                    ),
                     None => error,
                 };
                 if let Some(tree) = tree
@@ -175,20 +176,20 @@ impl FlushJob {
         // Only syncs are left then, which must not be delayed.
         let is_written = |running: &TreeFlush| running.flush.is_written();
         let is_last = self.waiting.is_empty() && self.current.as_ref().is_none_or(is_written);
-        if !self.rest.is_allowed(&self.upkeep) || is_last {
+        if !self.pace.may_rest(&self.upkeep.core) || is_last {
             return Progress::Again;
         }
         let part = |running: &TreeFlush| running.bytes as f64 * running.flush.part_done();
         let done = self.bytes_done as f64 + self.current.as_ref().map_or(0.0, part);
-        self.rest.after(&self.upkeep, step, done)
+        self.pace.rest_after(&self.upkeep.core, step, done)
     }
 
     fn try_step(&mut self) -> Result<Progress> {
         if let Some(running) = &mut self.current {
             if let Some(edit) = running.flush.step()? {
-                let took = self.upkeep.setup.now() - running.started;
-                let (keyspace, partition) = self.upkeep.keyspaces.partition_of(&running.tree);
-                self.upkeep.health.tell(&Event::FlushFinished {
+                let took = self.upkeep.core.setup().now() - running.started;
+                let (keyspace, partition) = self.upkeep.core.keyspaces.partition_of(&running.tree);
+                self.upkeep.core.health.tell(&Event::FlushFinished {
                     keyspace,
                     partition,
                     tables: edit.added.len(),
@@ -209,14 +210,14 @@ impl FlushJob {
         // power cut could keep one half of a batch. The sync also voids records that failed to be
         // written: a crash could bring such a record back, and it would be replayed for the other
         // trees alone.
-        if let Some(log) = &self.upkeep.history.log {
-            log.sync_all().inspect_err(|error| self.upkeep.ballast.note_failure(error))?;
+        if let Some(log) = &self.upkeep.core.history.log {
+            log.sync_all().inspect_err(|error| self.upkeep.core.ballast.note_failure(error))?;
         }
         let edits = std::mem::take(&mut self.done);
         if edits.is_empty() && !self.failed.is_empty() {
             return Ok(Progress::Done);
         }
-        self.upkeep.work.flushes.fetch_add(edits.len() as u64, Ordering::Relaxed);
+        self.upkeep.core.work.flushes.fetch_add(edits.len() as u64, Ordering::Relaxed);
         let flushed: Vec<Arc<Tree>> = edits.iter().map(|(tree, _)| Arc::clone(tree)).collect();
         install(&self.upkeep, Install::Flush(&self.group), edits)?;
         // Done here because all compaction workers may be busy, and the new tables must count.
@@ -237,8 +238,8 @@ impl FlushJob {
 
     fn start(&mut self, tree: Arc<Tree>) -> Option<TreeFlush> {
         let moment = self.upkeep.expire_through();
-        let (snapshots, visible) = self.upkeep.history.live();
-        let keyspace = self.upkeep.keyspaces.get(tree.options().keyspace);
+        let (snapshots, visible) = self.upkeep.core.history.live();
+        let keyspace = self.upkeep.core.keyspaces.get(tree.options().keyspace);
         let attachments = keyspace.map_or_else(Vec::new, |keyspace| keyspace.attachments());
         let flush = Flush::start(&tree, self.group.through, &snapshots, visible, &attachments)?;
         let mut flush = flush.expiring_through(moment);
@@ -246,9 +247,9 @@ impl FlushJob {
             flush = flush.removing_hidden();
         }
         self.upkeep.splits.note_load(&tree, flush.load());
-        let (keyspace, partition) = self.upkeep.keyspaces.partition_of(&tree);
-        self.upkeep.health.tell(&Event::FlushStarted { keyspace, partition });
-        let started = self.upkeep.setup.now();
+        let (keyspace, partition) = self.upkeep.core.keyspaces.partition_of(&tree);
+        self.upkeep.core.health.tell(&Event::FlushStarted { keyspace, partition });
+        let started = self.upkeep.core.setup().now();
         Some(TreeFlush { tree, bytes: flush.bytes(), flush, started })
     }
 }

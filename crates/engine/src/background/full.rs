@@ -62,7 +62,7 @@ struct StartedTree {
     pass: FullPass,
     /// The bytes of the tree at the start, and the part of them that is counted as done.
     bytes: (u64, u64),
-    claim: Claim,
+    claim: TreeClaim,
     _running: RunningTree,
 }
 
@@ -73,7 +73,7 @@ struct RunningTree {
 }
 
 /// A tree that is reserved for this compaction until the claim is dropped.
-struct Claim {
+struct TreeClaim {
     upkeep: Arc<Upkeep>,
     tree: Arc<Tree>,
 }
@@ -88,7 +88,7 @@ pub(crate) fn compact_trees(
     watch: &mut dyn FnMut(CompactProgress) -> ControlFlow<()>,
 ) -> Result<ControlFlow<()>> {
     let helpers =
-        upkeep.setup.executor.workers(Lane::Compaction).min(trees.len().saturating_sub(1));
+        upkeep.core.setup().executor.workers(Lane::Compaction).min(trees.len().saturating_sub(1));
     let bytes_total = trees.iter().map(bytes_of).sum();
     let state = Mutex::new(CompactCallState { waiting: trees, error: None });
     let call = Arc::new(CompactCall::new(state, bytes_total));
@@ -96,7 +96,11 @@ pub(crate) fn compact_trees(
         || Participant { call: Arc::clone(&call), upkeep: Arc::clone(upkeep), current: None };
     for _ in 0..helpers {
         let mut helper = participant();
-        upkeep.setup.executor.submit(Lane::Compaction, Box::new(move || helper.step_paced()));
+        upkeep
+            .core
+            .setup()
+            .executor
+            .submit(Lane::Compaction, Box::new(move || helper.step_paced()));
     }
     let mut own = participant();
     loop {
@@ -104,16 +108,16 @@ pub(crate) fn compact_trees(
             call.cancel();
         }
         // Not held during `watch`: the user's code there may wait for a close.
-        let step = upkeep.work.begin_caller_step();
+        let step = upkeep.core.work.begin_caller_step();
         if step.is_none() {
-            call.fail(upkeep.setup.closed_meanwhile());
+            call.fail(upkeep.core.setup().closed_meanwhile());
             call.cancel();
         }
         let progress = own.step();
         drop(step);
         if progress == Progress::Again {
             // With an executor that has no threads, helpers run between the steps of the caller.
-            upkeep.setup.executor.assist();
+            upkeep.core.setup().executor.assist();
         } else if call.is_over() {
             break;
         } else {
@@ -133,7 +137,7 @@ pub(crate) fn compact_trees(
 /// last ones.
 fn wait_for_a_tree(upkeep: &Upkeep, call: &CompactCall) {
     let left = call.left();
-    let is_open = || check_runs(upkeep).and_then(|()| upkeep.health.check_open_for_writing());
+    let is_open = || check_runs(upkeep).and_then(|()| upkeep.core.health.check_open_for_writing());
     match is_open() {
         Err(error) if !left.is_empty() => call.fail(error),
         _ => assist_or_wait(upkeep, |queue| match left.is_empty() {
@@ -196,7 +200,7 @@ impl CompactCall {
         state.follow_splits();
         let (at, claim) = (0..state.waiting.len())
             .rev()
-            .find_map(|at| Some((at, Claim::take(upkeep, &state.waiting[at])?)))?;
+            .find_map(|at| Some((at, TreeClaim::take(upkeep, &state.waiting[at])?)))?;
         state.waiting.remove(at);
         // Counted before the lock is released, so that the call is not over in between.
         self.running.fetch_add(1, Ordering::AcqRel);
@@ -224,7 +228,7 @@ impl CompactCallState {
 impl Participant {
     /// Runs a step in the lane of the workers. It yields to writers as other compactions do.
     fn step_paced(&mut self) -> Progress {
-        let clock = Arc::clone(&self.upkeep.setup.environment.clock);
+        let clock = Arc::clone(&self.upkeep.core.setup().environment.clock);
         let began = clock.monotonic();
         match self.step() {
             Progress::Again => self.upkeep.pace.rest_after(clock.monotonic() - began),
@@ -235,10 +239,10 @@ impl Participant {
     /// Runs a step. `Done` means that no tree is free, or that the call has failed.
     fn step(&mut self) -> Progress {
         let upkeep = Arc::clone(&self.upkeep);
-        upkeep.health.run_step("a compaction", || self.try_step()).unwrap_or_else(|error| {
+        upkeep.core.health.run_step("a compaction", || self.try_step()).unwrap_or_else(|error| {
             // The error is set before the running work ends: the caller checks both.
             self.call.fail(error.clone());
-            upkeep.ballast.note_failure(&error);
+            upkeep.core.ballast.note_failure(&error);
             upkeep.report_damages(None);
             self.current = None;
             Progress::Done
@@ -250,7 +254,7 @@ impl Participant {
             self.current = self.call.take(&self.upkeep);
             return Ok(if self.current.is_some() { Progress::Again } else { Progress::Done });
         };
-        self.upkeep.health.check_open_for_writing()?;
+        self.upkeep.core.health.check_open_for_writing()?;
         let is_done = match &mut started.job {
             _ if self.call.is_cancelled.load(Ordering::Acquire) => true,
             None => {
@@ -294,7 +298,7 @@ impl Drop for Participant {
     /// Only a close drops a participant between two steps: its tree will not be compacted.
     fn drop(&mut self) {
         if self.current.is_some() {
-            self.call.fail(self.upkeep.setup.closed_meanwhile());
+            self.call.fail(self.upkeep.core.setup().closed_meanwhile());
         }
     }
 }
@@ -302,13 +306,13 @@ impl Drop for Participant {
 impl Drop for RunningTree {
     fn drop(&mut self) {
         self.call.running.fetch_sub(1, Ordering::AcqRel);
-        self.upkeep.work.ring();
+        self.upkeep.core.work.notify_all();
     }
 }
 
-impl Claim {
+impl TreeClaim {
     fn take(upkeep: &Arc<Upkeep>, tree: &Arc<Tree>) -> Option<Self> {
-        let mut queue = upkeep.work.lock();
+        let mut queue = upkeep.core.work.lock();
         // A split may have ended just now. Whoever replaces a tree claims it meanwhile, so under
         // the lock a tree that nobody claims is either replaced or stays.
         let is_free = tree.successors().is_none() && queue.compacting.insert(tree.id());
@@ -333,21 +337,21 @@ impl Claim {
         // Tables that the pass skips may hold expired entries.
         let expired = || pick_expired(version, options, Policy::Leveling, moment);
         let job = job.or_else(expired)?;
-        let (snapshots, visible) = upkeep.history.live();
+        let (snapshots, visible) = upkeep.core.history.live();
         let compaction = Compaction::start(tree, job, &snapshots, visible)?;
         let compaction = compaction.expiring_through(moment);
         Some(CompactionJob::new(Arc::clone(upkeep), Arc::clone(tree), compaction))
     }
 }
 
-impl Drop for Claim {
+impl Drop for TreeClaim {
     fn drop(&mut self) {
-        let mut queue = self.upkeep.work.lock();
+        let mut queue = self.upkeep.core.work.lock();
         queue.compacting.remove(&self.tree.id());
         queue.compacting_for_callers -= 1;
         drop(queue);
         self.upkeep.splits.try_again();
-        self.upkeep.work.ring();
+        self.upkeep.core.work.notify_all();
         // Compactions of this tree may have become due meanwhile. Not after a panic, which is
         // reported to no listener.
         if !std::thread::panicking() {
@@ -373,13 +377,13 @@ mod tests {
         let kv = db.keyspace_with("kv", auto).unwrap();
         let old = Arc::clone(&kv.core().trees()[0]);
         let upkeep = &kv.handle().parts().upkeep;
-        assert!(Claim::take(upkeep, &old).is_some());
+        assert!(TreeClaim::take(upkeep, &old).is_some());
         (0..200_u8).for_each(|n| kv.put([n], vec![n; 1000]).unwrap());
         db.flush().unwrap();
         world.steps.run_all();
         assert!(old.successors().is_some());
-        assert!(Claim::take(upkeep, &old).is_none());
-        assert!(!upkeep.work.lock().compacting.contains(&old.id()));
+        assert!(TreeClaim::take(upkeep, &old).is_none());
+        assert!(!upkeep.core.work.lock().compacting.contains(&old.id()));
     }
 
     #[test]

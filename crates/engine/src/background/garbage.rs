@@ -1,29 +1,28 @@
 //! How much garbage the trees hold, and delays for writers while there is too much.
 
-use super::brakes::hold_writers_back;
 use super::upkeep::Upkeep;
 use crate::queue::{RunningJobs, SpaceBudget};
 use flagstone_tree::Tree;
 use std::sync::Arc;
 
-/// The least change of a delay between two steps of a job, in thousandths of a stop: each change
-/// visits every tree with garbage.
-const BRAKE_STEP: u32 = 20;
+/// The least change of a fill between two steps of a job: each change visits every tree with
+/// garbage.
+const FILL_STEP: u32 = 20;
 /// With more trees that hold garbage than this, delays change only after a job has ended.
 const SLOWED_TREES_MAX: usize = 256;
 
 /// Estimates how many bytes of `trees` are live. Runs without the lock, since it may have to read
 /// samples.
 pub(super) fn note_spaces(upkeep: &Upkeep, trees: &[Arc<Tree>]) {
-    let (snapshots, visible) = upkeep.history.live();
+    let (snapshots, visible) = upkeep.core.history.live();
     for tree in trees {
         // A close waits for this step.
-        if upkeep.health.check_open_for_writing().is_err() {
+        if upkeep.core.health.check_open_for_writing().is_err() {
             return;
         }
         let version = Arc::clone(tree.view().version());
         let space = tree.space(&snapshots, visible);
-        let mut queue = upkeep.work.lock();
+        let mut queue = upkeep.core.work.lock();
         // If the tree has changed since, the change causes another estimate.
         if Arc::ptr_eq(tree.view().version(), &version) {
             queue.spaces.note(tree, space);
@@ -34,20 +33,20 @@ pub(super) fn note_spaces(upkeep: &Upkeep, trees: &[Arc<Tree>]) {
 /// Returns how much garbage the database may hold, and how much it holds.
 pub(super) fn budget(upkeep: &Upkeep) -> SpaceBudget {
     let is_idle = upkeep.writers_are_idle();
-    let unfinished = upkeep.trees.unfinished.bytes();
-    let queue = upkeep.work.lock();
+    let unfinished = upkeep.core.trees.unfinished.bytes();
+    let queue = upkeep.core.work.lock();
     let freeing = queue.freeing.values().sum();
-    queue.spaces.budget(&upkeep.setup.options, is_idle, RunningJobs { freeing, unfinished })
+    queue.spaces.budget(&upkeep.core.setup().options, is_idle, RunningJobs { freeing, unfinished })
 }
 
 /// Delays writers for tables that are still being written, instead of when they are installed.
 pub(super) fn slow_down_for_outputs(upkeep: &Upkeep) {
     let budget = budget(upkeep);
-    let (brake, trees) = {
-        let queue = upkeep.work.lock();
-        (queue.spaces.brake, queue.spaces.trees_with_garbage())
+    let (fill, trees) = {
+        let queue = upkeep.core.work.lock();
+        (queue.spaces.fill, queue.spaces.trees_with_garbage())
     };
-    if trees <= SLOWED_TREES_MAX && budget.brake().abs_diff(brake) >= BRAKE_STEP {
+    if trees <= SLOWED_TREES_MAX && budget.fill_of_trees().abs_diff(fill) >= FILL_STEP {
         slow_down_for_space(upkeep, budget);
     }
 }
@@ -55,21 +54,20 @@ pub(super) fn slow_down_for_outputs(upkeep: &Upkeep) {
 /// Delays writers of trees with much garbage when there is too much of it.
 pub(super) fn slow_down_for_space(upkeep: &Upkeep, budget: SpaceBudget) {
     // In steps of ten, since each change visits every tree with garbage.
-    let brake = if upkeep.writers_are_idle() { 0 } else { budget.brake() / 10 * 10 };
-    if std::mem::replace(&mut upkeep.work.lock().spaces.brake, brake) == brake {
+    let fill = if upkeep.writers_are_idle() { 0 } else { budget.fill_of_trees() / 10 * 10 };
+    if std::mem::replace(&mut upkeep.core.work.lock().spaces.fill, fill) == fill {
         return;
     }
     let concerned = {
-        let queue = upkeep.work.lock();
-        queue.spaces.with_garbage(queue.brakes.keys().copied())
+        let queue = upkeep.core.work.lock();
+        queue.spaces.with_garbage(queue.fills.keys().copied())
     };
     for tree in concerned {
         let version = Arc::clone(tree.view().version());
-        let runs = tree.l0_runs();
-        let mut queue = upkeep.work.lock();
+        let mut queue = upkeep.core.work.lock();
         // Otherwise `watch` sets the delay for the tree's new version.
         if Arc::ptr_eq(tree.view().version(), &version) {
-            hold_writers_back(upkeep, &mut queue, &tree, runs);
+            upkeep.set_fill(&mut queue, &tree);
         }
     }
 }
@@ -83,22 +81,22 @@ mod tests {
     /// A tree whose garbage was gone kept delaying its writers forever, since only trees that still
     /// had garbage were visited.
     #[test]
-    fn the_brake_of_a_tree_ends_with_its_garbage() {
+    fn the_delay_of_a_tree_ends_with_its_garbage() {
         let dir = tempfile::tempdir().unwrap();
         let db = testing::open(dir.path()).unwrap();
         let kv = db.keyspace("kv").unwrap();
         let (upkeep, tree) = (&kv.handle().parts().upkeep, &kv.core().trees()[0]);
         let budget = {
-            let mut queue = upkeep.work.lock();
+            let mut queue = upkeep.core.work.lock();
             queue.spaces.note(tree, Space { bytes: 1000, live: 100 });
-            queue.spaces.brake = 900;
-            hold_writers_back(upkeep, &mut queue, tree, 0);
-            assert_eq!(tree.brake(), 900);
+            queue.spaces.fill = 900;
+            upkeep.set_fill(&mut queue, tree);
+            assert_eq!(tree.stall_fill(), 900);
             queue.spaces.note(tree, Space { bytes: 100, live: 100 });
             queue.spaces.budget(&Options::default(), false, RunningJobs::default())
         };
         slow_down_for_space(upkeep, budget);
-        assert_eq!(tree.brake(), 0);
-        assert!(upkeep.work.lock().brakes.is_empty());
+        assert_eq!(tree.stall_fill(), 0);
+        assert!(upkeep.core.work.lock().fills.is_empty());
     }
 }

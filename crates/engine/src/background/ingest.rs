@@ -59,10 +59,10 @@ pub(crate) fn flush_until_empty(upkeep: &Arc<Upkeep>, trees: &[Arc<Tree>]) -> Re
 
 /// Starts what is due after an ingest into `trees`, which nobody claims any more.
 pub(crate) fn after_ingest(upkeep: &Arc<Upkeep>, trees: &[Arc<Tree>]) {
-    upkeep.memory.move_border();
+    upkeep.core.memory.move_border();
     note_spaces(upkeep, trees);
     sweep(upkeep);
     // Callers may wait for the trees that were claimed.
-    upkeep.work.ring();
+    upkeep.core.work.notify_all();
     schedule(upkeep);
 }

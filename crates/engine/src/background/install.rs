@@ -31,7 +31,7 @@ pub(super) fn install(
     from: Install<'_>,
     edits: Vec<(Arc<Tree>, TreeEdit)>,
 ) -> Result<Option<Arc<Version>>> {
-    let mut guard = upkeep.edits.manifest.lock();
+    let mut guard = upkeep.core.edits.manifest.lock();
     let Some(manifest) = guard.as_mut() else {
         for (tree, edit) in &edits {
             tree.abandon(edit);
@@ -46,32 +46,35 @@ pub(super) fn install(
         tree.abandon(edit);
     }
     let frees =
-        matches!(from, Install::Flush(_)) && !upkeep.history.replaying.load(Ordering::Acquire);
+        matches!(from, Install::Flush(_)) && !upkeep.core.history.replaying.load(Ordering::Acquire);
     let release = frees.then(|| plan_release(upkeep, &live)).flatten();
     let unlogged_through = match from {
-        Install::Flush(group) if group.is_unlogged && upkeep.history.keeps_changes() => {
+        Install::Flush(group) if group.is_unlogged && upkeep.core.history.keeps_changes() => {
             Some(group.through)
         }
         _ => None,
     };
-    let last = make_current(upkeep, manifest, &live, (release, unlogged_through))?;
+    let last = make_current(upkeep, manifest, &live, release, unlogged_through)?;
     if matches!(from, Install::Flush(_)) {
-        let mut numbering = upkeep.history.numbering.lock();
+        let mut numbering = upkeep.core.history.numbering.lock();
         live.iter().for_each(|(tree, _)| numbering.note_flushed(tree));
     }
     if let Install::Flush(SealGroup { through, cut: Some(cut), .. }) = from {
-        cut.fulfil(*through, manifest, &upkeep.keyspaces.all_trees());
+        cut.fulfil(*through, manifest, &upkeep.core.keyspaces.all_trees());
     }
     drop(guard);
-    upkeep.memory.move_border();
-    if let (Some(log), Some(release)) = (&upkeep.history.log, release) {
+    upkeep.core.memory.move_border();
+    if let (Some(log), Some(release)) = (&upkeep.core.history.log, release) {
         // The edit is installed. A segment that cannot be removed now is removed by the next open.
         if let Err(error) = log.release_before(release) {
-            upkeep.health.tell(&Event::BackgroundFailed { doing: "release of the log", error });
+            upkeep
+                .core
+                .health
+                .tell(&Event::BackgroundFailed { doing: "release of the log", error });
         }
         trim_changes(upkeep, log);
     }
-    upkeep.memory.give_back();
+    upkeep.core.memory.give_back();
     sweep(upkeep);
     Ok(last.filter(|_version| matches!(from, Install::Compaction)))
 }
@@ -80,11 +83,11 @@ pub(super) fn install(
 fn trim_changes(upkeep: &Upkeep, log: &Log) {
     match log.trim_changes() {
         Ok(dropped) => {
-            tell_of_dropped(&upkeep.health, dropped, WhyDropped::Bound);
+            tell_of_dropped(&upkeep.core.health, dropped, WhyDropped::Bound);
         }
         Err(error) => {
             let doing = "removal of kept changes";
-            upkeep.health.tell(&Event::BackgroundFailed { doing, error });
+            upkeep.core.health.tell(&Event::BackgroundFailed { doing, error });
         }
     }
 }
@@ -97,35 +100,37 @@ pub(crate) fn make_current(
     upkeep: &Upkeep,
     manifest: &mut Manifest,
     edits: &[(Arc<Tree>, TreeEdit)],
-    (release, unlogged_through): (Option<FileNumber>, Option<SeqNo>),
+    release: Option<FileNumber>,
+    unlogged_through: Option<SeqNo>,
 ) -> Result<Option<Arc<Version>>> {
     let edit = Edit {
         tables: edits.iter().map(|(_, edit)| edit.clone()).collect(),
         wal_from: release,
         unlogged_through,
-        newest_kept: release.and_then(|from| upkeep.history.log.as_ref()?.newest_kept_before(from)),
-        ..upkeep.edits.edit_of_now(edits.iter().map(|(tree, _)| tree.options().keyspace))
+        newest_kept: release
+            .and_then(|from| upkeep.core.history.log.as_ref()?.newest_kept_before(from)),
+        ..upkeep.core.edits.edit_of_now(edits.iter().map(|(tree, _)| tree.options().keyspace))
     };
     // An edit that does not fit the trees would be refused by every later open.
     let fits = edits.iter().try_for_each(|(tree, edit)| tree.check(edit));
     // A retry would not fit either.
-    let fits = fits.inspect_err(|error| upkeep.health.poison(error));
-    let appended = fits.and_then(|()| upkeep.edits.append_whole(manifest, &edit));
+    let fits = fits.inspect_err(|error| upkeep.core.health.poison(error));
+    let appended = fits.and_then(|()| upkeep.core.edits.append_whole(manifest, &edit));
     if let Err(error) = appended {
         for (tree, edit) in edits {
             tree.abandon(edit);
         }
-        upkeep.ballast.note_failure(&error);
+        upkeep.core.ballast.note_failure(&error);
         return Err(error);
     }
-    upkeep.edits.note_definitions(&edit);
+    upkeep.core.edits.note_definitions(&edit);
     let mut last = None;
     for (tree, edit) in edits {
         let before = tree.table_bytes();
         // The manifest has the edit. A tree without it would write wrong tables from now on.
-        last = Some(tree.install(edit).inspect_err(|error| upkeep.health.poison(error))?);
+        last = Some(tree.install(edit).inspect_err(|error| upkeep.core.health.poison(error))?);
         let after = tree.table_bytes();
-        upkeep.work.note_table_bytes(before, after);
+        upkeep.core.work.note_table_bytes(before, after);
         note_size(upkeep, tree, after);
         watch(upkeep, tree);
     }
@@ -135,10 +140,10 @@ pub(crate) fn make_current(
 /// The SeqNo at or below which everything is in tables once `edits` are installed.
 fn log_needed_above(upkeep: &Upkeep, edits: &[(Arc<Tree>, TreeEdit)]) -> SeqNo {
     // Read first: every write that gets its number later is above it, wherever that write is now.
-    let visible = upkeep.history.visible();
+    let visible = upkeep.core.history.visible();
     let flushed = edits.iter().filter_map(|(tree, edit)| Some((tree.id(), edit.flushed_through?)));
     let flushed: HashMap<TreeId, SeqNo> = flushed.collect();
-    let numbering = upkeep.history.numbering.lock();
+    let numbering = upkeep.core.history.numbering.lock();
     let needed_above = numbering.unflushed().filter_map(|tree| {
         let oldest = tree.oldest_unflushed()?;
         let through = flushed.get(&tree.id()).copied();
@@ -151,7 +156,7 @@ fn log_needed_above(upkeep: &Upkeep, edits: &[(Arc<Tree>, TreeEdit)]) -> SeqNo {
 /// before it. At most the segment that is written now.
 fn plan_release(upkeep: &Upkeep, edits: &[(Arc<Tree>, TreeEdit)]) -> Option<FileNumber> {
     let through = log_needed_above(upkeep, edits);
-    let segments = upkeep.history.log.as_ref()?.segments();
+    let segments = upkeep.core.history.log.as_ref()?.segments();
     let is_needed = |segment: &&SegmentInfo| segment.last_seqno() > Some(through);
     Some(segments.iter().find(is_needed).or(segments.last())?.number)
 }

@@ -21,7 +21,7 @@ const MERGE_PARTS: u64 = 4;
 
 /// Notes the keyspaces with partitions that a split has made. Called after an open.
 pub(crate) fn note_divided(upkeep: &Upkeep) {
-    for core in upkeep.keyspaces.all() {
+    for core in upkeep.core.keyspaces.all() {
         if core.record().given.is_some() {
             upkeep.splits.note_divided(core.id);
         }
@@ -30,17 +30,17 @@ pub(crate) fn note_divided(upkeep: &Upkeep) {
 
 /// Merges neighbours in the keyspace `id` as long as some are small enough.
 pub(super) fn merge_small(upkeep: &Arc<Upkeep>, id: KeyspaceId) {
-    let Some(core) = upkeep.keyspaces.get(id) else {
+    let Some(core) = upkeep.core.keyspaces.get(id) else {
         upkeep.splits.note_whole(id);
         return;
     };
     loop {
-        match upkeep.health.run_step("a merge", || merge(upkeep, &core)) {
+        match upkeep.core.health.run_step("a merge", || merge(upkeep, &core)) {
             Ok(true) => {}
             Ok(false) => return,
             Err(error) => {
-                upkeep.ballast.note_failure(&error);
-                upkeep.health.tell(&Event::BackgroundFailed { doing: "merge", error });
+                upkeep.core.ballast.note_failure(&error);
+                upkeep.core.health.tell(&Event::BackgroundFailed { doing: "merge", error });
                 return;
             }
         }
@@ -54,7 +54,7 @@ fn merge(upkeep: &Arc<Upkeep>, core: &Arc<KeyspaceCore>) -> Result<bool> {
         upkeep.splits.note_whole(core.id);
         return Ok(false);
     }
-    if upkeep.splits.must_stay(core.id, upkeep.setup.now()) {
+    if upkeep.splits.must_stay(core.id, upkeep.core.setup().now()) {
         return Ok(false);
     }
     if is_kept(upkeep, core) {
@@ -75,7 +75,7 @@ fn merge(upkeep: &Arc<Upkeep>, core: &Arc<KeyspaceCore>) -> Result<bool> {
     if let Some(old) = unflushed {
         // The end of the flush leads here again.
         let is_flushing = old.iter().any(|tree| tree.sealed_count() > 0);
-        if upkeep.splits.delay_merge(core.id, is_flushing, upkeep.setup.now()) {
+        if upkeep.splits.delay_merge(core.id, is_flushing, upkeep.core.setup().now()) {
             seal(upkeep, Take::Trees(&old.iter().map(|tree| tree.id()).collect::<Vec<_>>()), None);
         }
     }
@@ -87,14 +87,14 @@ fn merge(upkeep: &Arc<Upkeep>, core: &Arc<KeyspaceCore>) -> Result<bool> {
 fn merge_at(upkeep: &Arc<Upkeep>, core: &Arc<KeyspaceCore>, at: usize) -> Result<bool> {
     let old = &core.trees()[at..at + 2];
     let Some(_stopped) = Stopped::take(upkeep, old) else { return Ok(false) };
-    let mut guard = upkeep.edits.manifest.lock();
+    let mut guard = upkeep.core.edits.manifest.lock();
     let Some(manifest) = guard.as_mut() else { return Ok(false) };
     let Some(record) = manifest.state().catalog.by_id(core.id) else { return Ok(false) };
     if is_kept(upkeep, core) {
         return Ok(false);
     }
-    let held = HeldTrees::new(&upkeep.history, old);
-    let through = SeqNo::new(upkeep.history.numbering.lock().next.get() - 1);
+    let held = HeldTrees::new(&upkeep.core.history, old);
+    let through = SeqNo::new(upkeep.core.history.numbering.lock().next.get() - 1);
     if old.iter().any(|tree| tree.oldest_unflushed().is_some()) {
         return Ok(false);
     }
@@ -107,15 +107,15 @@ fn merge_at(upkeep: &Arc<Upkeep>, core: &Arc<KeyspaceCore>, at: usize) -> Result
     drop(held);
     drop(guard);
     upkeep.splits.note_merged(core.id);
-    let keyspace = upkeep.keyspaces.full_name(core);
-    upkeep.health.tell(&Event::PartitionsMerged { keyspace, partition: at });
+    let keyspace = upkeep.core.keyspaces.full_name(core);
+    upkeep.core.health.tell(&Event::PartitionsMerged { keyspace, partition: at });
     Ok(true)
 }
 
 /// The first of each two neighbours that are small enough together and have a bound between them
 /// that a split has made, the smallest first.
 fn small_neighbours(upkeep: &Upkeep, core: &KeyspaceCore, record: &KeyspaceRecord) -> Vec<usize> {
-    let limit = upkeep.setup.options.split_bytes / MERGE_PARTS;
+    let limit = upkeep.core.setup().options.split_bytes / MERGE_PARTS;
     let layout = core.layout();
     let Route::Range { bounds, .. } = &layout.route else { return Vec::new() };
     let bytes = |tree: &Arc<Tree>| tree.table_bytes() + tree.active_bytes() + tree.sealed_bytes();
@@ -129,7 +129,7 @@ fn small_neighbours(upkeep: &Upkeep, core: &KeyspaceCore, record: &KeyspaceRecor
 
 #[cfg(test)]
 mod tests {
-    use crate::background::Claims;
+    use crate::background::TreeClaims;
     use crate::stories::world::World;
     use crate::{Engine, Keyspace, KeyspaceOptions, Options, Routing};
     use flagstone_env::{Lane, Random, SeededRandom};
@@ -201,7 +201,7 @@ mod tests {
         let parts = kv.handle().parts();
         // The first partitions are compacted all the time. The others hold more.
         let stopped: Vec<_> = kv.core().trees()[..2].to_vec();
-        let mut claims = Claims::new(&parts.upkeep);
+        let mut claims = TreeClaims::new(&parts.upkeep);
         assert!(stopped.iter().all(|tree| claims.take(tree)));
         for n in (KEYS / 2..KEYS).step_by(10) {
             kv.put(n.to_be_bytes(), "1").unwrap();

@@ -16,14 +16,12 @@ mod splits;
 
 mod upkeep;
 
-mod brakes;
 mod claims;
 mod scrub;
 mod seal;
 mod sweep;
 
 mod failures;
-mod flush_rest;
 mod watch;
 
 mod expired;
@@ -50,17 +48,13 @@ mod wait;
 
 mod ingest;
 
-pub(crate) use claims::Claims;
-pub(crate) use deletes::Deletes;
-pub(crate) use expiry_timer::ExpiryTimer;
+pub(crate) use claims::TreeClaims;
 pub(crate) use failures::resume_later;
 pub use full::CompactProgress;
 pub(crate) use full::compact_trees;
-pub(crate) use idle::Growth;
 pub(crate) use ingest::{after_ingest, flush_most, flush_until_empty, wait_for_other_flushes};
 pub(crate) use install::make_current;
 pub(crate) use merge::note_divided;
-pub(crate) use pace::Pace;
 pub(crate) use run::{
     act, act_after_commit, note_deletes, schedule, schedule_after_open, schedule_splits,
 };
@@ -68,7 +62,6 @@ pub(crate) use scrub::Scrubber;
 #[cfg(test)]
 pub(crate) use seal::seal_all;
 pub(crate) use split_size::note_size;
-pub(crate) use splits::Splits;
 pub(crate) use sweep::sweep;
 pub(crate) use upkeep::Upkeep;
 pub(crate) use wait::{cut, flush_all, flush_replayed, flush_trees, make_history_durable};

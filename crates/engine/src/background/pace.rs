@@ -24,6 +24,9 @@
 //! So a flush pauses less when memtables are fuller, and a flush that frees much memory pauses less
 //! than one of many small ones.
 
+use crate::core::Core;
+use crate::stall::free_bytes;
+use flagstone_base::SeqNo;
 use flagstone_env::Progress;
 use flagstone_env::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -63,30 +66,69 @@ impl Pace {
 
 /// Sizes that grow while a flush runs, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Filled {
-    pub(super) memtables: u64,
-    pub(super) log: u64,
+struct FilledBytes {
+    memtables: u64,
+    log: u64,
 }
 
-/// The pace of a flush for which no thread waits.
+/// The pace of one flush. It pauses only while writers are active and no thread waits for it, and
+/// if there is time.
 #[derive(Debug)]
 pub(super) struct FlushPace {
     /// Up to these sizes there is no hurry.
-    pub(super) from: Filled,
+    from: FilledBytes,
     /// The flush must end before one of these sizes is reached.
-    pub(super) to: Filled,
-    pub(super) rest_max: Duration,
+    to: FilledBytes,
+    rest_max: Duration,
+    /// Bytes of memory being flushed.
+    bytes: u64,
+    /// The newest write that was visible after the last step.
+    seen: SeqNo,
 }
 
 impl FlushPace {
-    /// Returns what the flush does after a step that took `step`, when memtables and log have grown
-    /// to `filled` and the part `done` of the flush is done.
-    pub(super) fn rest_after(&self, step: Duration, filled: Filled, done: f64) -> Progress {
+    /// The pace of a flush of `bytes` of memory that starts now.
+    pub(super) fn new(core: &Core, bytes: u64) -> Self {
+        let options = &core.setup().options;
+        let (share, log) = (options.memtable_share(), options.wal_bytes_long());
+        // A flush that started before the log was long leaves the oldest part of the log to the
+        // next flush, and must not delay that.
+        let log_to = if core.history.log_bytes() > log { options.wal_bytes_max() } else { log };
+        Self {
+            from: FilledBytes { memtables: share / 2, log },
+            to: FilledBytes { memtables: free_bytes(share), log: log_to },
+            // Writers at 1 GB/s fill a sixteenth of the memtables' share in this time.
+            rest_max: Duration::from_nanos(share / 16),
+            bytes,
+            seen: core.history.visible(),
+        }
+    }
+
+    /// Returns whether the flush may pause after this step: something was written since the last
+    /// step, and no thread waits for the flush.
+    pub(super) fn may_rest(&mut self, core: &Core) -> bool {
+        let visible = core.history.visible();
+        let is_used = std::mem::replace(&mut self.seen, visible) < visible;
+        let is_awaited = core.stall.stopped.is_any() || core.work.is_flush_awaited();
+        // With `memtable_bytes` the user asks for memtables that are no larger.
+        is_used && !is_awaited && core.setup().options.memtable_bytes.is_none()
+    }
+
+    /// Returns what the flush does after a step that took `step`, when `done` bytes are flushed.
+    pub(super) fn rest_after(&self, core: &Core, step: Duration, done: f64) -> Progress {
+        let (memtables, log) = (core.memory.memtable_bytes(), core.history.log_bytes());
+        self.rest_at(FilledBytes { memtables, log }, step, done / self.bytes.max(1) as f64)
+    }
+
+    /// The same when memtables and log have grown to `filled` and the part `done` of the flush is
+    /// done.
+    fn rest_at(&self, filled: FilledBytes, step: Duration, done: f64) -> Progress {
         let memtables = grown(self.from.memtables, self.to.memtables, filled.memtables);
         let log = grown(self.from.log, self.to.log, filled.log);
-        match done > memtables.max(log) {
-            true => Progress::Rest(step.min(STEP_MAX).min(self.rest_max)),
-            false => Progress::Again,
+        if done > memtables.max(log) {
+            Progress::Rest(step.min(STEP_MAX).min(self.rest_max))
+        } else {
+            Progress::Again
         }
     }
 }
@@ -99,6 +141,9 @@ fn grown(from: u64, to: u64, now: u64) -> f64 {
         _ => (now - from) as f64 / (to - from) as f64,
     }
 }
+
+#[cfg(test)]
+mod flush_tests;
 
 #[cfg(test)]
 mod tests {
@@ -137,13 +182,14 @@ mod tests {
         assert_eq!(pace.rest_after(Duration::from_secs(3)), Progress::Rest(STEP_MAX * 7 / 3));
     }
 
-    fn flush_pace(to: Filled, rest_max: Duration) -> FlushPace {
-        FlushPace { from: Filled { memtables: 500, log: 1000 }, to, rest_max }
+    fn flush_pace(to: FilledBytes, rest_max: Duration) -> FlushPace {
+        let from = FilledBytes { memtables: 500, log: 1000 };
+        FlushPace { from, to, rest_max, bytes: 1, seen: SeqNo::ZERO }
     }
 
     #[test]
     fn a_flush_rests_while_it_is_ahead_of_memtables_and_log() {
-        let pace = flush_pace(Filled { memtables: 750, log: 2000 }, Duration::from_secs(1));
+        let pace = flush_pace(FilledBytes { memtables: 750, log: 2000 }, Duration::from_secs(1));
         let rest = Progress::Rest(STEP);
         let again = Progress::Again;
         for (memtables, log, done, expected) in [
@@ -159,15 +205,15 @@ mod tests {
             (750, 1000, 1.0, again),
             (500, 2500, 1.0, again),
         ] {
-            let filled = Filled { memtables, log };
-            assert_eq!(pace.rest_after(STEP, filled, done), expected, "{filled:?} {done}");
+            let filled = FilledBytes { memtables, log };
+            assert_eq!(pace.rest_at(filled, STEP, done), expected, "{filled:?} {done}");
         }
     }
 
     #[test]
     fn a_flush_that_has_no_time_for_the_log_rests_only_while_that_is_short() {
-        let pace = flush_pace(Filled { memtables: 750, log: 1000 }, Duration::from_secs(1));
-        let rest = |log| pace.rest_after(STEP, Filled { memtables: 500, log }, 0.99);
+        let pace = flush_pace(FilledBytes { memtables: 750, log: 1000 }, Duration::from_secs(1));
+        let rest = |log| pace.rest_at(FilledBytes { memtables: 500, log }, STEP, 0.99);
         assert_eq!(rest(1000), Progress::Rest(STEP));
         assert_eq!(rest(1001), Progress::Again);
     }
@@ -175,8 +221,8 @@ mod tests {
     #[test]
     fn a_flush_rests_no_longer_than_it_may() {
         let rest = |rest_max, step| {
-            let pace = flush_pace(Filled { memtables: 750, log: 2000 }, rest_max);
-            pace.rest_after(step, pace.from, 0.5)
+            let pace = flush_pace(FilledBytes { memtables: 750, log: 2000 }, rest_max);
+            pace.rest_at(pace.from, step, 0.5)
         };
         let (short, long) = (Duration::from_micros(100), Duration::from_secs(9));
         assert_eq!(rest(short, STEP), Progress::Rest(short));

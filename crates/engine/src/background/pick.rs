@@ -20,12 +20,12 @@ const L0_RUNS_PRESSING: usize = 32;
 /// Picks the most urgent compaction and marks it as running. Returns `None` when all workers are
 /// busy or nothing is to be done.
 pub(super) fn next_compaction(upkeep: &Arc<Upkeep>) -> Option<CompactionJob> {
-    upkeep.may_compact(&upkeep.work.lock()).then_some(())?;
+    upkeep.may_compact(&upkeep.core.work.lock()).then_some(())?;
     watch_again(upkeep);
     let watched = watched_trees(upkeep);
     note_spaces(upkeep, &watched);
     let mut space = budget(upkeep).score();
-    let now = upkeep.setup.now();
+    let now = upkeep.core.setup().now();
     // Computed without the lock: it visits all tables, and a seal waits for the lock.
     let mut trees: Vec<(f64, bool, Arc<Tree>)> = watched
         .into_iter()
@@ -52,7 +52,7 @@ pub(super) fn next_compaction(upkeep: &Arc<Upkeep>) -> Option<CompactionJob> {
         if let Some(job) = start_compaction(upkeep, &tree) {
             return Some(job);
         }
-        upkeep.work.lock().compacting.remove(&tree.id());
+        upkeep.core.work.lock().compacting.remove(&tree.id());
     }
     space.and_then(|_due| start_for_space(upkeep))
 }
@@ -63,13 +63,13 @@ fn take_to_compact(upkeep: &Upkeep, tree: &Tree) -> Option<bool> {
     if upkeep.splits.keeps_free(tree.id()) {
         return Some(false);
     }
-    let mut queue = upkeep.work.lock();
+    let mut queue = upkeep.core.work.lock();
     upkeep.may_compact(&queue).then(|| queue.compacting.insert(tree.id()))
 }
 
 fn start_compaction(upkeep: &Arc<Upkeep>, tree: &Arc<Tree>) -> Option<CompactionJob> {
     let moment = upkeep.expire_through();
-    let (snapshots, visible) = upkeep.history.live();
+    let (snapshots, visible) = upkeep.core.history.live();
     let (view, policy) = (tree.view(), policy(upkeep, tree));
     let mut expired = pick_expired(view.version(), tree.options(), policy, moment);
     if let Some(job) = expired.take_if(|job| job.dropped_at.is_some())
@@ -80,7 +80,7 @@ fn start_compaction(upkeep: &Arc<Upkeep>, tree: &Arc<Tree>) -> Option<Compaction
     let oldest = snapshots.iter().copied().min();
     let hidden = || pick_hidden(view.version(), tree.options(), oldest.unwrap_or(visible));
     let mut trim = pick_trim(view.version(), tree.options(), tree.floor());
-    let late = trim.take_if(|_| upkeep.splits.is_trim_late(tree, upkeep.setup.now()));
+    let late = trim.take_if(|_| upkeep.splits.is_trim_late(tree, upkeep.core.setup().now()));
     let job = match late.or_else(|| pick_of(tree, view.version(), policy)) {
         None if policy == Policy::Leveling => expired.or_else(hidden),
         job => job.or(expired),
@@ -88,7 +88,7 @@ fn start_compaction(upkeep: &Arc<Upkeep>, tree: &Arc<Tree>) -> Option<Compaction
     // While the tree is written, its next merges of runs trim most tables anyway.
     let job = job.or(trim.filter(|_| policy == Policy::Leveling));
     let Some(job) = job else {
-        unwatch(upkeep, tree, view.version(), (policy, oldest));
+        unwatch(upkeep, tree, view.version(), policy, oldest);
         if let Some(at) = next_expiry(view.version(), moment) {
             upkeep.expiry_timer.note(at);
         }
@@ -110,11 +110,11 @@ pub(super) fn pick_of(tree: &Tree, version: &Version, policy: Policy) -> Option<
 /// Starts the compaction that frees the most for its cost, in the first tree that has one.
 fn start_for_space(upkeep: &Arc<Upkeep>) -> Option<CompactionJob> {
     let candidates = {
-        let queue = upkeep.work.lock();
+        let queue = upkeep.core.work.lock();
         queue.candidates()
     };
     let moment = upkeep.expire_through();
-    let (snapshots, visible) = upkeep.history.live();
+    let (snapshots, visible) = upkeep.core.history.live();
     for tree in candidates {
         if !take_to_compact(upkeep, &tree)? {
             continue;
@@ -124,7 +124,7 @@ fn start_for_space(upkeep: &Arc<Upkeep>) -> Option<CompactionJob> {
         let freed = picked.as_ref().map(|(_, space)| space.garbage());
         let compaction =
             picked.and_then(|(job, _)| Compaction::start(&tree, job, &snapshots, visible));
-        let mut queue = upkeep.work.lock();
+        let mut queue = upkeep.core.work.lock();
         if let (Some(compaction), Some(freed)) = (compaction, freed) {
             let compaction = compaction.expiring_through(moment);
             queue.freeing.insert(tree.id(), freed);

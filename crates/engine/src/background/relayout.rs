@@ -9,7 +9,7 @@
 //! the old trees. After it, the log is replayed into the new ones, which are flushed as far as the
 //! old ones were.
 
-use super::claims::Claims;
+use super::claims::TreeClaims;
 use super::seal::seal_to_replace;
 use super::split_size::note_size;
 use super::upkeep::Upkeep;
@@ -29,9 +29,9 @@ pub(super) fn is_kept(upkeep: &Upkeep, core: &KeyspaceCore) -> bool {
         || core.is_ingesting()
         || core.is_filling()
         || core.check_not_dropped().is_err()
-        || upkeep.history.replaying.load(Ordering::Acquire)
-        || upkeep.health.check_open_for_writing().is_err()
-        || upkeep.health.poisoned().is_some()
+        || upkeep.core.history.replaying.load(Ordering::Acquire)
+        || upkeep.core.health.check_open_for_writing().is_err()
+        || upkeep.core.health.poisoned().is_some()
 }
 
 /// A change of the layout of a keyspace.
@@ -65,18 +65,18 @@ pub(super) fn change(
     let edit = Edit {
         keyspaces_altered: vec![record.clone()],
         tables: new.iter().map(|new| new.edit.clone()).collect(),
-        ..upkeep.edits.edit_of_now(std::iter::once(core.id))
+        ..upkeep.core.edits.edit_of_now(std::iter::once(core.id))
     };
-    upkeep.edits.append_whole(manifest, &edit)?;
-    upkeep.edits.note_definitions(&edit);
+    upkeep.core.edits.append_whole(manifest, &edit)?;
+    upkeep.core.edits.note_definitions(&edit);
     let before: u64 = old.iter().map(|tree| tree.table_bytes()).sum();
     // The manifest has the edit. Without the new trees writes would go to trees that it has not.
     let trees = put_in_place(upkeep, core, (old, at), (&record.route, new));
-    let trees = trees.inspect_err(|error| upkeep.health.poison(error))?;
+    let trees = trees.inspect_err(|error| upkeep.core.health.poison(error))?;
     if let Some(record) = manifest.state().catalog.by_id(core.id) {
-        upkeep.keyspaces.replace_record(core, record);
+        upkeep.core.keyspaces.replace_record(core, record);
     }
-    upkeep.work.note_table_bytes(before, trees.iter().map(|tree| tree.table_bytes()).sum());
+    upkeep.core.work.note_table_bytes(before, trees.iter().map(|tree| tree.table_bytes()).sum());
     for tree in old {
         upkeep.splits.forget(tree.id());
         watch(upkeep, tree);
@@ -95,13 +95,13 @@ fn put_in_place(
     (old, at): (&[Arc<Tree>], usize),
     (route, new): (&Route, Vec<Successor>),
 ) -> Result<Vec<Arc<Tree>>> {
-    let mut numbering = upkeep.history.numbering.lock();
+    let mut numbering = upkeep.core.history.numbering.lock();
     seal_to_replace(upkeep, &mut numbering, old);
     let trees = replace(old, new)?;
     {
-        let mut queue = upkeep.work.lock();
+        let mut queue = upkeep.core.work.lock();
         queue.flushes.replace(old, &trees);
-        upkeep.work.recount(&queue);
+        upkeep.core.work.recount(&queue);
     }
     let mut all = core.trees().to_vec();
     all.splice(at..at + old.len(), trees.iter().cloned());
@@ -116,19 +116,19 @@ fn put_in_place(
 pub(super) struct Stopped {
     upkeep: Arc<Upkeep>,
     trees: Vec<Arc<Tree>>,
-    _claims: Claims,
+    _claims: TreeClaims,
 }
 
 impl Stopped {
     /// Stops `trees`, unless one of them is being flushed or compacted.
     pub(super) fn take(upkeep: &Arc<Upkeep>, trees: &[Arc<Tree>]) -> Option<Self> {
-        let mut claims = Claims::new(upkeep);
+        let mut claims = TreeClaims::new(upkeep);
         if !trees.iter().all(|tree| claims.take(tree)) {
             return None;
         }
         let mut stopped = Self { upkeep: Arc::clone(upkeep), trees: Vec::new(), _claims: claims };
         // Under the lock no flush takes a tree in between.
-        let queue = upkeep.work.lock();
+        let queue = upkeep.core.work.lock();
         for tree in trees {
             if queue.flushes.runs(tree) || !tree.stop_flushes() {
                 drop(queue);
@@ -144,6 +144,6 @@ impl Stopped {
 impl Drop for Stopped {
     fn drop(&mut self) {
         self.trees.iter().for_each(|tree| tree.let_flush());
-        self.upkeep.work.ring();
+        self.upkeep.core.work.notify_all();
     }
 }

@@ -49,7 +49,7 @@ pub(crate) fn act(upkeep: &Arc<Upkeep>, due: Due) {
 pub(crate) fn act_after_commit(upkeep: &Arc<Upkeep>, due: Due, trees: &Trees<'_>, last: SeqNo) {
     act(upkeep, due);
     if due.has(Due::SEAL_LARGE)
-        && let Some(limit) = upkeep.setup.options.memtable_bytes
+        && let Some(limit) = upkeep.core.setup().options.memtable_bytes
     {
         seal_one(upkeep, Take::Over(limit));
     }
@@ -59,8 +59,8 @@ pub(crate) fn act_after_commit(upkeep: &Arc<Upkeep>, due: Due, trees: &Trees<'_>
     if due.has(Due::CHECK) {
         trees.iter().for_each(|tree| note_deletes(upkeep, tree));
         keep_log_short(upkeep);
-        upkeep.log.prepare_spare_segment();
-        supply_soon(&upkeep.edits, last);
+        upkeep.core.log.prepare_spare_segment();
+        supply_soon(&upkeep.core.edits, last);
     }
 }
 
@@ -84,7 +84,7 @@ pub(crate) fn schedule_splits(upkeep: &Arc<Upkeep>) {
         schedule(upkeep);
         Progress::Done
     });
-    upkeep.setup.executor.submit(Lane::Flush, job);
+    upkeep.core.setup().executor.submit(Lane::Flush, job);
 }
 
 fn schedule_flush(upkeep: &Arc<Upkeep>) {
@@ -101,7 +101,7 @@ fn schedule_flush(upkeep: &Arc<Upkeep>) {
         }
         progress
     };
-    upkeep.setup.executor.submit(Lane::Flush, Box::new(step));
+    upkeep.core.setup().executor.submit(Lane::Flush, Box::new(step));
 }
 
 /// Starts what may be due after a flush.
@@ -124,7 +124,7 @@ pub(crate) fn schedule_compactions(upkeep: &Arc<Upkeep>) {
             }
             progress
         };
-        upkeep.setup.executor.submit(Lane::Compaction, Box::new(step));
+        upkeep.core.setup().executor.submit(Lane::Compaction, Box::new(step));
     }
     measure_pressure(upkeep);
     schedule_expiry_check(upkeep);
@@ -132,11 +132,11 @@ pub(crate) fn schedule_compactions(upkeep: &Arc<Upkeep>) {
 
 /// Schedules a check for the moment when enough entries have expired.
 fn schedule_expiry_check(upkeep: &Arc<Upkeep>) {
-    let (now, clock) = (upkeep.history.clock.now(), upkeep.setup.now());
+    let (now, clock) = (upkeep.core.history.clock.now(), upkeep.core.setup().now());
     let Some(check) = upkeep.expiry_timer.arm(now, clock) else { return };
     let job = job_of(upkeep, move |upkeep| {
         upkeep.expiry_timer.disarm(check);
-        if upkeep.health.check_open_for_writing().is_err() {
+        if upkeep.core.health.check_open_for_writing().is_err() {
             return Progress::Done;
         }
         match watch_expired(upkeep) {
@@ -145,7 +145,7 @@ fn schedule_expiry_check(upkeep: &Arc<Upkeep>) {
         }
         Progress::Done
     });
-    upkeep.setup.executor.submit_after(check.wait, Lane::Flush, job);
+    upkeep.core.setup().executor.submit_after(check.wait, Lane::Flush, job);
 }
 
 /// Like [`schedule_compactions`], but in a worker, since it may read the samples of many tables.
@@ -161,14 +161,14 @@ fn schedule_compactions_soon(upkeep: &Arc<Upkeep>) {
         upkeep.ensure_ballast();
         Progress::Done
     });
-    upkeep.setup.executor.submit(Lane::Compaction, job);
+    upkeep.core.setup().executor.submit(Lane::Compaction, job);
 }
 
 /// Starts what an open has left to do. Reads no table.
 pub(crate) fn schedule_after_open(upkeep: &Arc<Upkeep>) {
     schedule_splits(upkeep);
     schedule_flush(upkeep);
-    let is_any_watched = !upkeep.work.lock().watched.is_empty();
+    let is_any_watched = !upkeep.core.work.lock().watched.is_empty();
     if is_any_watched {
         schedule_compactions_soon(upkeep);
     }
@@ -179,18 +179,19 @@ fn settle_later(upkeep: &Arc<Upkeep>) {
     if upkeep.is_settling.swap(true, Ordering::AcqRel) {
         return;
     }
-    upkeep.growth.watch(upkeep.setup.now(), upkeep.memory.memtable_bytes());
+    upkeep.growth.watch(upkeep.core.setup().now(), upkeep.core.memory.memtable_bytes());
     let job = job_of(upkeep, |upkeep| {
         // Reset first: a flush that ends after this needs another job.
         upkeep.is_settling.swap(false, Ordering::AcqRel);
-        let now = upkeep.setup.now();
-        let full = upkeep.setup.options.memtable_share() / 2;
-        upkeep.growth.check(now, upkeep.memory.memtable_bytes(), full);
-        let is_flushed = upkeep.work.since_flush(now).is_some_and(|since| since < SETTLE_AFTER);
+        let now = upkeep.core.setup().now();
+        let full = upkeep.core.setup().options.memtable_share() / 2;
+        upkeep.growth.check(now, upkeep.core.memory.memtable_bytes(), full);
+        let is_flushed =
+            upkeep.core.work.since_flush(now).is_some_and(|since| since < SETTLE_AFTER);
         if is_flushed || upkeep.growth.is_fast(now) {
             settle_later(upkeep);
         } else {
-            upkeep.memory.give_to_readers();
+            upkeep.core.memory.give_to_readers();
             upkeep.splits.note_idle();
             schedule_splits(upkeep);
         }
@@ -200,16 +201,16 @@ fn settle_later(upkeep: &Arc<Upkeep>) {
         upkeep.ensure_ballast();
         Progress::Done
     });
-    upkeep.setup.executor.submit_after(SETTLE_AFTER, Lane::Flush, job);
+    upkeep.core.setup().executor.submit_after(SETTLE_AFTER, Lane::Flush, job);
 }
 
 /// Makes room for memtables, and seals the largest if they are half full.
 fn seal_if_full(upkeep: &Arc<Upkeep>) {
-    let bytes = upkeep.memory.memtable_bytes();
-    if upkeep.memory.is_crossed(bytes) {
-        upkeep.memory.make_room();
+    let bytes = upkeep.core.memory.memtable_bytes();
+    if upkeep.core.memory.is_crossed(bytes) {
+        upkeep.core.memory.make_room();
     }
-    if bytes >= upkeep.setup.options.memtable_share() / 2 {
+    if bytes >= upkeep.core.setup().options.memtable_share() / 2 {
         seal_one(upkeep, Take::Largest);
     }
 }
@@ -222,8 +223,8 @@ fn keep_log_short(upkeep: &Arc<Upkeep>) {
 }
 
 fn seal_one(upkeep: &Arc<Upkeep>, take: Take<'_>) {
-    let is_replaying = upkeep.history.replaying.load(Ordering::Relaxed);
-    let busy = upkeep.work.is_flush_pending() || is_replaying;
+    let is_replaying = upkeep.core.history.replaying.load(Ordering::Relaxed);
+    let busy = upkeep.core.work.is_flush_pending() || is_replaying;
     if !busy && seal(upkeep, take, None) {
         schedule_flush(upkeep);
         // The flush looks for compactions when it ends. The caller may be a writer, which must read
@@ -235,7 +236,7 @@ fn seal_one(upkeep: &Arc<Upkeep>, take: Take<'_>) {
 /// Notes that a range, or many keys, were deleted in `tree`.
 #[cold]
 fn note_deleted_range(upkeep: &Arc<Upkeep>, tree: &Arc<Tree>) {
-    upkeep.deletes.note(tree, upkeep.setup.now());
+    upkeep.deletes.note(tree, upkeep.core.setup().now());
     schedule_delete_check(upkeep);
 }
 
@@ -253,17 +254,17 @@ fn schedule_delete_check(upkeep: &Arc<Upkeep>) {
     }
     let job = job_of(upkeep, |upkeep| {
         upkeep.deletes.disarm();
-        if upkeep.health.check_open_for_writing().is_ok() && flush_deletes(upkeep) {
+        if upkeep.core.health.check_open_for_writing().is_ok() && flush_deletes(upkeep) {
             schedule_delete_check(upkeep);
         }
         Progress::Done
     });
-    upkeep.setup.executor.submit_after(DELETE_CHECK_EVERY, Lane::Flush, job);
+    upkeep.core.setup().executor.submit_after(DELETE_CHECK_EVERY, Lane::Flush, job);
 }
 
 /// Flushes the trees that are due. Returns whether others wait.
 fn flush_deletes(upkeep: &Arc<Upkeep>) -> bool {
-    let (due, is_any_left) = upkeep.deletes.due(upkeep.setup.now());
+    let (due, is_any_left) = upkeep.deletes.due(upkeep.core.setup().now());
     if !due.is_empty() {
         // A tree that is sealed now holds no deletes at the next check.
         seal_one(upkeep, Take::Trees(&due));

@@ -5,16 +5,15 @@
 //! So a round needs no list: the next table is the one of the tree with the smallest number above
 //! the last. Each table is compared with the checksum of its file in the manifest.
 
+use crate::core::Core;
 use crate::damage::report_damages;
-use crate::health::Health;
-use crate::keyspaces::Keyspaces;
 use crate::rate::Rate;
-use crate::setup::{Setup, job_of};
+use crate::setup::job_of;
 use flagstone_base::{FileNumber, KeyspaceId};
 use flagstone_env::sync::Mutex;
 use flagstone_env::sync::atomic::{AtomicU64, Ordering};
 use flagstone_env::{Lane, Progress, is_out_of_descriptors};
-use flagstone_tree::{Scrub, TableHandle, Tree, TreeContext};
+use flagstone_tree::{Scrub, TableHandle, Tree};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -35,16 +34,13 @@ pub(crate) struct ScrubCounters {
 
 /// The scrub of an open database.
 pub(crate) struct Scrubber {
-    setup: Arc<Setup>,
-    health: Arc<Health>,
-    keyspaces: Arc<Keyspaces>,
-    trees: Arc<TreeContext>,
+    core: Arc<Core>,
     pub(crate) counters: ScrubCounters,
 }
 
 /// The progress of the running round: the last table, and the read of it if that is not complete.
 #[derive(Default)]
-struct Round {
+struct ScrubRound {
     last: Option<TablePosition>,
     scrub: Option<Scrub>,
 }
@@ -58,38 +54,27 @@ struct TablePosition {
 }
 
 impl Scrubber {
-    pub(crate) fn new(
-        setup: &Arc<Setup>,
-        health: &Arc<Health>,
-        keyspaces: &Arc<Keyspaces>,
-        trees: &Arc<TreeContext>,
-    ) -> Arc<Self> {
-        Arc::new(Self {
-            setup: Arc::clone(setup),
-            health: Arc::clone(health),
-            keyspaces: Arc::clone(keyspaces),
-            trees: Arc::clone(trees),
-            counters: ScrubCounters::default(),
-        })
+    pub(crate) fn new(core: &Arc<Core>) -> Arc<Self> {
+        Arc::new(Self { core: Arc::clone(core), counters: ScrubCounters::default() })
     }
 
     /// Starts the scrub if the options ask for it. It ends when the database is closed.
     pub(crate) fn start(self: &Arc<Self>) {
-        if self.setup.options.scrub_bytes_per_second == 0 {
+        if self.core.setup().options.scrub_bytes_per_second == 0 {
             return;
         }
-        let round = Mutex::new(Round::default());
+        let round = Mutex::new(ScrubRound::default());
         let job = job_of(self, move |scrubber| {
-            if scrubber.health.check_open().is_err() {
+            if scrubber.core.health.check_open().is_err() {
                 return Progress::Done;
             }
-            let rate = Rate(scrubber.setup.options.scrub_bytes_per_second);
+            let rate = Rate(scrubber.core.setup().options.scrub_bytes_per_second);
             scrubber.step(&mut round.lock(), rate)
         });
-        self.setup.executor.submit(Lane::Compaction, job);
+        self.core.setup().executor.submit(Lane::Compaction, job);
     }
 
-    fn step(&self, round: &mut Round, rate: Rate) -> Progress {
+    fn step(&self, round: &mut ScrubRound, rate: Rate) -> Progress {
         let counters = &self.counters;
         let Some(scrub) = &mut round.scrub else {
             let Some((place, next)) = self.next_table(round.last) else {
@@ -115,7 +100,7 @@ impl Scrubber {
                 }
             };
         };
-        let began = self.setup.now();
+        let began = self.core.setup().now();
         match scrub.step() {
             Ok(0) => {
                 counters.tables.fetch_add(1, Ordering::Relaxed);
@@ -124,7 +109,7 @@ impl Scrubber {
             }
             Ok(bytes) => {
                 counters.bytes.fetch_add(bytes, Ordering::Relaxed);
-                let took = self.setup.now().saturating_sub(began);
+                let took = self.core.setup().now().saturating_sub(began);
                 Progress::Rest(rate.rest(bytes, took))
             }
             Err(error) => {
@@ -140,14 +125,15 @@ impl Scrubber {
 
     fn note_scrubbed_damage(&self) {
         self.counters.damaged.fetch_add(1, Ordering::Relaxed);
-        report_damages(&self.health, &self.keyspaces, &self.trees, None);
+        let Core { health, keyspaces, trees, .. } = &*self.core;
+        report_damages(health, keyspaces, trees, None);
     }
 
     /// Returns the next table after `last`, and its position.
     fn next_table(&self, last: Option<TablePosition>) -> Option<(TablePosition, Arc<TableHandle>)> {
         let mut from = last.map_or(KeyspaceId(0), |last| last.keyspace);
         loop {
-            let keyspace = self.keyspaces.first_from(from)?;
+            let keyspace = self.core.keyspaces.first_from(from)?;
             for (partition, tree) in keyspace.trees().iter().enumerate() {
                 let here = (keyspace.id, partition);
                 let is_done = |last: &TablePosition| here < (last.keyspace, last.partition);
@@ -192,7 +178,7 @@ mod tests {
         }
         db.flush().unwrap();
         let scrubber = &kv.handle().parts().scrubber;
-        let (mut round, mut rests) = (Round::default(), Duration::ZERO);
+        let (mut round, mut rests) = (ScrubRound::default(), Duration::ZERO);
         let bytes = db.stats().table_bytes();
         while scrubber.counters.rounds.load(Ordering::Relaxed) == 0 {
             if let Progress::Rest(rest) = scrubber.step(&mut round, Rate(1000)) {

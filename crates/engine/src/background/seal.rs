@@ -51,31 +51,31 @@ pub(super) fn seal_all_and_cut(upkeep: &Upkeep, request: CutRequest) {
 /// Seals everything during a replay. `through` is the last SeqNo that was inserted; later records
 /// of the log are still to come.
 pub(crate) fn seal_through(upkeep: &Upkeep, through: SeqNo) {
-    let written: Vec<_> = upkeep.history.numbering.lock().unflushed().cloned().collect();
+    let written: Vec<_> = upkeep.core.history.numbering.lock().unflushed().cloned().collect();
     let sealed: Vec<_> = written.into_iter().filter(|tree| tree.seal(through)).collect();
     if !sealed.is_empty() {
-        upkeep.work.push(SealGroup::new(through, sealed));
+        upkeep.core.work.push(SealGroup::new(through, sealed));
     }
 }
 
 pub(super) fn seal(upkeep: &Upkeep, take: Take<'_>, cut: Option<CutRequest>) -> bool {
-    let mut numbering = upkeep.history.numbering.lock();
+    let mut numbering = upkeep.core.history.numbering.lock();
     // Unlogged writes survive a crash only as a whole cut of history: all trees at one SeqNo,
     // installed by one edit.
     let is_unlogged = numbering.unlogged;
     // Nor may newer unlogged writes be sealed while the flush of older ones fails: every commit
     // would seal another group that waits.
-    if is_unlogged && take != Take::All && upkeep.work.lock().flushes.has_unlogged() {
+    if is_unlogged && take != Take::All && upkeep.core.work.lock().flushes.has_unlogged() {
         return false;
     }
     let take = if is_unlogged { Take::All } else { take };
-    if !matches!(take, Take::All | Take::Now(_)) && upkeep.work.is_flush_pending() {
+    if !matches!(take, Take::All | Take::Now(_)) && upkeep.core.work.is_flush_pending() {
         return false;
     }
     // A memtable that is sealed after one whose flush fails would only wait.
     let stuck = match take {
         Take::All => HashSet::new(),
-        _ => upkeep.work.lock().flushes.stuck_trees(),
+        _ => upkeep.core.work.lock().flushes.stuck_trees(),
     };
     // Read under the lock, so that every tree whose writes have numbers is included.
     let (trees, stuck): (Vec<_>, Vec<_>) =
@@ -86,7 +86,8 @@ pub(super) fn seal(upkeep: &Upkeep, take: Take<'_>, cut: Option<CutRequest>) -> 
     let chosen = match take {
         Take::All => trees,
         Take::Largest => {
-            let largest = largest(&trees, upkeep.setup.options.memtable_share() / GROUP_PARTS);
+            let largest =
+                largest(&trees, upkeep.core.setup().options.memtable_share() / GROUP_PARTS);
             oldest(upkeep.is_log_long()).into_iter().chain(largest).collect()
         }
         Take::Over(limit) => {
@@ -106,7 +107,7 @@ pub(super) fn seal(upkeep: &Upkeep, take: Take<'_>, cut: Option<CutRequest>) -> 
     if sealed.is_empty() && cut.is_none() {
         return false;
     }
-    upkeep.work.push(SealGroup { cut, is_unlogged, ..SealGroup::new(seal_seqno, sealed) });
+    upkeep.core.work.push(SealGroup { cut, is_unlogged, ..SealGroup::new(seal_seqno, sealed) });
     true
 }
 
@@ -121,7 +122,7 @@ pub(super) fn seal_to_replace(upkeep: &Upkeep, numbering: &mut Numbering, trees:
     let sealed: Vec<_> = chosen.into_iter().filter(|tree| tree.seal(through)).collect();
     numbering.end_unlogged();
     if !sealed.is_empty() {
-        upkeep.work.push(SealGroup { is_unlogged, ..SealGroup::new(through, sealed) });
+        upkeep.core.work.push(SealGroup { is_unlogged, ..SealGroup::new(through, sealed) });
     }
 }
 
@@ -133,7 +134,7 @@ fn trees_of_oldest_segment<'a>(
     stuck: &[&Arc<Tree>],
     wanted: bool,
 ) -> Vec<&'a Arc<Tree>> {
-    let Some(log) = upkeep.history.log.as_ref().filter(|_| wanted) else { return Vec::new() };
+    let Some(log) = upkeep.core.history.log.as_ref().filter(|_| wanted) else { return Vec::new() };
     let all = trees.iter().chain(stuck);
     let oldest = all.filter_map(|tree| tree.oldest_unflushed()).min();
     let end = log.segments().first().and_then(SegmentInfo::last_seqno).max(oldest);
@@ -206,7 +207,7 @@ mod tests {
         let four = KeyspaceOptions::new().routing(Routing::Hash(4));
         let kv = db.keyspace_with("kv", four).unwrap();
         let other = db.keyspace("other").unwrap();
-        let work = &kv.handle().parts().upkeep.work;
+        let work = &kv.handle().parts().upkeep.core.work;
         let fault = Fault::new(Effect::Fail(Failure::Io)).on(&[Op::Create]);
         disk.inject(fault.of(FileKind::Table).forever());
         let sealed = || work.lock().flushes.sealed;

@@ -15,7 +15,8 @@ use std::sync::Arc;
 /// Splits what is due.
 pub(super) fn split_due(upkeep: &Arc<Upkeep>) {
     for (tree, load) in upkeep.splits.due() {
-        let split = upkeep.health.run_step("a split", || split(upkeep, &tree, load.as_deref()));
+        let split =
+            upkeep.core.health.run_step("a split", || split(upkeep, &tree, load.as_deref()));
         end(upkeep, &tree, split);
     }
 }
@@ -36,14 +37,16 @@ fn end(upkeep: &Upkeep, tree: &Tree, split: Result<Split>) {
         // The next change of the tree tries again.
         Err(error) => {
             upkeep.splits.forget(tree.id());
-            upkeep.ballast.note_failure(&error);
-            upkeep.health.tell(&Event::BackgroundFailed { doing: "split", error });
+            upkeep.core.ballast.note_failure(&error);
+            upkeep.core.health.tell(&Event::BackgroundFailed { doing: "split", error });
         }
     }
 }
 
 fn split(upkeep: &Arc<Upkeep>, tree: &Arc<Tree>, load: Option<&WriteLoad>) -> Result<Split> {
-    let Some(core) = upkeep.keyspaces.get(tree.options().keyspace) else { return Ok(Split::Never) };
+    let Some(core) = upkeep.core.keyspaces.get(tree.options().keyspace) else {
+        return Ok(Split::Never);
+    };
     let layout = core.layout();
     let Some(at) = layout.trees.iter().position(|other| Arc::ptr_eq(other, tree)) else {
         return Ok(Split::Never);
@@ -66,7 +69,7 @@ fn split(upkeep: &Arc<Upkeep>, tree: &Arc<Tree>, load: Option<&WriteLoad>) -> Re
     let Some(cuts) = load.or_else(|| Cuts::of_size(tree, layout, at)) else {
         return Ok(Split::Never);
     };
-    let mut guard = upkeep.edits.manifest.lock();
+    let mut guard = upkeep.core.edits.manifest.lock();
     let Some(manifest) = guard.as_mut() else { return Ok(Split::Never) };
     let Some(record) = manifest.state().catalog.by_id(core.id) else { return Ok(Split::Never) };
     if is_kept(upkeep, &core) {
@@ -85,12 +88,12 @@ fn split(upkeep: &Arc<Upkeep>, tree: &Arc<Tree>, load: Option<&WriteLoad>) -> Re
         upkeep.splits.note_divided(core.id);
     }
     if is_by_load {
-        upkeep.splits.note_split_by_load(core.id, upkeep.setup.now());
+        upkeep.splits.note_split_by_load(core.id, upkeep.core.setup().now());
     }
     upkeep.splits.splits.fetch_add(cuts.len() as u64, Ordering::Relaxed);
     for (partition, bound) in (at..).zip(cuts.bounds()) {
-        let keyspace = upkeep.keyspaces.full_name(&core);
-        upkeep.health.tell(&Event::PartitionSplit { keyspace, partition, bound });
+        let keyspace = upkeep.core.keyspaces.full_name(&core);
+        upkeep.core.health.tell(&Event::PartitionSplit { keyspace, partition, bound });
     }
     Ok(Split::Done)
 }

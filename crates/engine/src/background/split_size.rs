@@ -16,12 +16,12 @@ const TURN_STEP: u64 = 3;
 
 /// Notes `tree`, whose tables take `bytes` now, if it is large enough for a split.
 pub(crate) fn note_size(upkeep: &Upkeep, tree: &Arc<Tree>, bytes: u64) {
-    let average = upkeep.setup.options.split_bytes;
+    let average = upkeep.core.setup().options.split_bytes;
     // No limit is lower than half of the average.
     if average == 0 || bytes < average / 2 || tree.successors().is_some() {
         return;
     }
-    let core = upkeep.keyspaces.get(tree.options().keyspace);
+    let core = upkeep.core.keyspaces.get(tree.options().keyspace);
     if core.is_some_and(|core| bytes >= limit_of(upkeep, &core.layout().route, tree)) {
         upkeep.splits.note_large(tree);
     }
@@ -32,6 +32,6 @@ pub(crate) fn note_size(upkeep: &Upkeep, tree: &Arc<Tree>, bytes: u64) {
 /// trimmed, at the same time.
 pub(super) fn limit_of(upkeep: &Upkeep, route: &Route, tree: &Tree) -> u64 {
     let times = if route.is_range() { 1 } else { HASH_TIMES };
-    let average = upkeep.setup.options.split_bytes.saturating_mul(times);
+    let average = upkeep.core.setup().options.split_bytes.saturating_mul(times);
     average / TURN_PARTS * (TURN_LEAST + TURN_STEP * u64::from(tree.options().turn))
 }

@@ -6,13 +6,13 @@ use crate::event::Event;
 /// Called after a failure, such as on a full disk: removes the files that the failed work left, and
 /// syncs the log into the freed space before the next attempt takes that space.
 pub(crate) fn make_room_on_disk(upkeep: &Upkeep) {
-    upkeep.edits.end_doubt();
+    upkeep.core.edits.end_doubt();
     sweep(upkeep);
-    if let Some(log) = &upkeep.history.log
+    if let Some(log) = &upkeep.core.history.log
         && let Err(error) = log.sync_all()
     {
         // The next sync that a caller waits for returns the error again.
-        upkeep.ballast.note_failure(&error);
+        upkeep.core.ballast.note_failure(&error);
     }
 }
 
@@ -20,16 +20,18 @@ pub(crate) fn make_room_on_disk(upkeep: &Upkeep) {
 /// manifest is in doubt: an edit that was refused may come back after a crash and name them.
 pub(crate) fn sweep(upkeep: &Upkeep) {
     // Taken before the check: the doubt begins before the tables of a refused edit become obsolete.
-    let obsolete = upkeep.trees.obsolete.take();
-    if upkeep.edits.is_in_doubt() {
-        return obsolete.into_iter().for_each(|number| upkeep.trees.obsolete.note(number));
+    let obsolete = upkeep.core.trees.obsolete.take();
+    if upkeep.core.edits.is_in_doubt() {
+        return obsolete.into_iter().for_each(|number| upkeep.core.trees.obsolete.note(number));
     }
     for number in obsolete {
-        match upkeep.setup.environment.disk.remove(&upkeep.trees.table_path(number)) {
-            Ok(()) => upkeep.health.tell(&Event::FileRemoved { number: number.0 }),
+        match upkeep.core.setup().environment.disk.remove(&upkeep.core.trees.table_path(number)) {
+            Ok(()) => upkeep.core.health.tell(&Event::FileRemoved { number: number.0 }),
             // The next open removes files that nothing names.
             Err(error) if error.is_missing_file() => {}
-            Err(error) => upkeep.health.tell(&Event::BackgroundFailed { doing: "sweep", error }),
+            Err(error) => {
+                upkeep.core.health.tell(&Event::BackgroundFailed { doing: "sweep", error })
+            }
         }
     }
 }

@@ -17,7 +17,7 @@ const CUTS_MAX: u32 = 8;
 
 /// Seals all memtables and waits until everything sealed is installed.
 pub(crate) fn flush_all(upkeep: &Arc<Upkeep>) -> Result<()> {
-    upkeep.history.publisher.wait_for_all();
+    upkeep.core.history.publisher.wait_for_all();
     seal_all(upkeep);
     wait_for_flushes(upkeep, Flushes::is_flushed)
 }
@@ -27,7 +27,7 @@ pub(crate) fn flush_all(upkeep: &Arc<Upkeep>) -> Result<()> {
 /// for all flushes.
 pub(crate) fn flush_trees(upkeep: &Arc<Upkeep>, trees: &[Arc<Tree>]) -> Result<()> {
     let ids: Vec<TreeId> = trees.iter().map(|tree| tree.id()).collect();
-    let through = SeqNo::new(upkeep.history.numbering.lock().next.get() - 1);
+    let through = SeqNo::new(upkeep.core.history.numbering.lock().next.get() - 1);
     if !ids.is_empty() {
         seal(upkeep, Take::Now(&ids), None);
     }
@@ -55,10 +55,10 @@ pub(crate) fn cut(upkeep: &Arc<Upkeep>) -> Result<Cut> {
 }
 
 fn try_cut(upkeep: &Arc<Upkeep>) -> Result<Cut> {
-    let closed = || upkeep.setup.closed_meanwhile();
+    let closed = || upkeep.core.setup().closed_meanwhile();
     let fills = || upkeep.fills.load(Ordering::Acquire);
     let epoch = || {
-        let manifest = upkeep.edits.manifest.lock();
+        let manifest = upkeep.core.edits.manifest.lock();
         let manifest = manifest.as_ref().ok_or_else(closed)?;
         Ok::<_, Error>((manifest.state().catalog.counters().epoch, fills()))
     };
@@ -66,7 +66,7 @@ fn try_cut(upkeep: &Arc<Upkeep>) -> Result<Cut> {
         let _no_ingests = (attempt > 0).then(|| upkeep.cuts.write());
         let before = epoch()?;
         let result = Arc::new(Mutex::new(None));
-        upkeep.history.publisher.wait_for_all();
+        upkeep.core.history.publisher.wait_for_all();
         seal_all_and_cut(upkeep, CutRequest::new(&result));
         wait_for_flushes(upkeep, Flushes::is_flushed)?;
         let cut = result.lock().take().ok_or_else(closed)?;
@@ -82,18 +82,18 @@ fn try_cut(upkeep: &Arc<Upkeep>) -> Result<Cut> {
 
 /// Makes what was acknowledged so far survive a power cut, unless the disk is full.
 pub(crate) fn make_history_durable(upkeep: &Arc<Upkeep>) -> Result<()> {
-    upkeep.history.publisher.wait_for_all();
-    if upkeep.history.numbering.lock().unlogged {
+    upkeep.core.history.publisher.wait_for_all();
+    if upkeep.core.history.numbering.lock().unlogged {
         seal_all(upkeep);
     }
     // The log holds the rest, so a failing flush of a logged tree causes no delay here.
     let flushed = wait_for_flushes(upkeep, Flushes::is_unlogged_flushed);
     // The log is synced even if a flush found the disk full.
-    let synced = upkeep.history.log.as_ref().map_or(Ok(()), Log::sync_all);
+    let synced = upkeep.core.history.log.as_ref().map_or(Ok(()), Log::sync_all);
     // Both are noted before one is returned: the log may be poisoned while a flush has merely
     // failed.
     for error in [&flushed, &synced].into_iter().filter_map(|done| done.as_ref().err()) {
-        upkeep.ballast.note_failure(error);
+        upkeep.core.ballast.note_failure(error);
     }
     for done in [flushed, synced] {
         match done {
@@ -116,18 +116,18 @@ pub(crate) fn flush_replayed(upkeep: &Arc<Upkeep>, through: SeqNo) -> Result<()>
 /// # Errors
 /// The error of a failed flush, when nothing else is left to flush.
 fn wait_for_flushes(upkeep: &Arc<Upkeep>, is_done: impl Fn(&Flushes, u64) -> bool) -> Result<()> {
-    let _waiter = upkeep.work.await_flushes();
+    let _waiter = upkeep.core.work.await_flushes();
     let (goal, failures) = {
-        let mut queue = upkeep.work.lock();
+        let mut queue = upkeep.core.work.lock();
         let goal = queue.flushes.sealed;
         queue.flushes.wake(goal);
-        upkeep.work.recount(&queue);
+        upkeep.core.work.recount(&queue);
         (goal, queue.flushes.failures)
     };
     schedule(upkeep);
     loop {
         {
-            let queue = upkeep.work.lock();
+            let queue = upkeep.core.work.lock();
             if is_done(&queue.flushes, goal) {
                 return Ok(());
             }
@@ -135,7 +135,7 @@ fn wait_for_flushes(upkeep: &Arc<Upkeep>, is_done: impl Fn(&Flushes, u64) -> boo
                 return Err(error);
             }
         }
-        if let Some(error) = upkeep.health.poisoned() {
+        if let Some(error) = upkeep.core.health.poisoned() {
             return Err(Error::new(ErrorKind::Poisoned, error.to_string()));
         }
         check_runs(upkeep)?;
@@ -147,15 +147,15 @@ fn wait_for_flushes(upkeep: &Arc<Upkeep>, is_done: impl Fn(&Flushes, u64) -> boo
     }
 }
 
-/// Runs a queued job if the executor has no threads. Otherwise waits for the bell if `should_wait`
-/// holds under the queue's lock.
+/// Runs a queued job if the executor has no threads. Otherwise waits for a notification if
+/// `should_wait` holds under the queue's lock.
 pub(super) fn assist_or_wait(upkeep: &Upkeep, should_wait: impl Fn(&Queue) -> bool) {
-    if !upkeep.setup.executor.assist() {
-        upkeep.work.wait_if(should_wait);
+    if !upkeep.core.setup().executor.assist() {
+        upkeep.core.work.wait_if(should_wait);
     }
 }
 
 /// Returns an error if a close has dropped the jobs that the caller would wait for.
 pub(super) fn check_runs(upkeep: &Upkeep) -> Result<()> {
-    upkeep.work.check_runs(|| upkeep.setup.closed_meanwhile())
+    upkeep.core.work.check_runs(|| upkeep.core.setup().closed_meanwhile())
 }

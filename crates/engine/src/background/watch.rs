@@ -10,7 +10,6 @@
 //!              \___________________________________________________/
 //! ```
 
-use super::brakes::hold_writers_back;
 use super::upkeep::Upkeep;
 use crate::due::Due;
 use crate::queue::Queue;
@@ -22,8 +21,8 @@ use std::sync::Arc;
 /// Watches the trees again that waited for idle writers, or for old snapshots to be released.
 pub(super) fn watch_again(upkeep: &Upkeep) {
     let is_idle = upkeep.writers_are_idle();
-    let oldest = upkeep.history.live().0.into_iter().min();
-    let mut queue = upkeep.work.lock();
+    let oldest = upkeep.core.history.live().0.into_iter().min();
+    let mut queue = upkeep.core.work.lock();
     let Queue { watched, until_idle, held_back, .. } = &mut *queue;
     if is_idle {
         watched.append(until_idle);
@@ -37,12 +36,16 @@ pub(super) fn watch_again(upkeep: &Upkeep) {
     };
     let free = std::mem::replace(held_back, still_held);
     watched.extend(free.into_iter().map(|((_, id), tree)| (id, tree)));
-    upkeep.history.snapshots.set_awaited(held_back.keys().next_back().map(|(seqno, _)| *seqno));
+    upkeep
+        .core
+        .history
+        .snapshots
+        .set_awaited(held_back.keys().next_back().map(|(seqno, _)| *seqno));
 }
 
 /// Returns the trees that may need a compaction and are not pausing after a failed one.
 pub(super) fn watched_trees(upkeep: &Upkeep) -> Vec<Arc<Tree>> {
-    let queue = upkeep.work.lock();
+    let queue = upkeep.core.work.lock();
     let is_pausing =
         |tree: &TreeId| queue.failing.get(tree).is_some_and(|back_off| back_off.is_pausing);
     let watched = queue.watched.iter().filter(|(id, _)| !is_pausing(id));
@@ -52,13 +55,12 @@ pub(super) fn watched_trees(upkeep: &Upkeep) -> Vec<Arc<Tree>> {
 /// Watches `tree`, which was opened or has changed: it may need a compaction, and its writers a
 /// different delay.
 pub(crate) fn watch(upkeep: &Upkeep, tree: &Arc<Tree>) {
-    let runs = tree.l0_runs();
-    upkeep.splits.note_sharing(tree, upkeep.setup.now());
-    let mut queue = upkeep.work.lock();
+    upkeep.splits.note_sharing(tree, upkeep.core.setup().now());
+    let mut queue = upkeep.core.work.lock();
     queue.watched.insert(tree.id(), Arc::clone(tree));
     queue.until_idle.remove(&tree.id());
     queue.blocked.remove(&tree.id());
-    hold_writers_back(upkeep, &mut queue, tree, runs);
+    upkeep.set_fill(&mut queue, tree);
 }
 
 /// Stops watching `tree`, in whose `version` no compaction was found. There will be none until the
@@ -68,9 +70,10 @@ pub(super) fn unwatch(
     upkeep: &Upkeep,
     tree: &Arc<Tree>,
     version: &Arc<Version>,
-    (policy, oldest): (Policy, Option<SeqNo>),
+    policy: Policy,
+    oldest: Option<SeqNo>,
 ) {
-    let mut queue = upkeep.work.lock();
+    let mut queue = upkeep.core.work.lock();
     if !Arc::ptr_eq(tree.view().version(), version) {
         // The thread that changed the tree has called `watch`, or will once this lock is free.
         return;
@@ -83,11 +86,11 @@ pub(super) fn unwatch(
         queue.until_idle.insert(tree.id(), Arc::clone(tree));
     } else if let Some(oldest) = oldest.filter(|oldest| *oldest < version.seqno_max()) {
         queue.held_back.insert((oldest, tree.id()), Arc::clone(tree));
-        upkeep.history.snapshots.await_seqno(oldest);
+        upkeep.core.history.snapshots.await_seqno(oldest);
         drop(queue);
         // The snapshot may have been released before this tree was noted as waiting for it.
-        if !upkeep.history.snapshots.is_held(oldest) {
-            upkeep.health.act(Due::COMPACTIONS);
+        if !upkeep.core.history.snapshots.is_held(oldest) {
+            upkeep.core.health.act(Due::COMPACTIONS);
         }
     }
 }

@@ -34,7 +34,7 @@ pub struct BackupReport {
 }
 
 /// The state to be backed up.
-struct Source {
+struct BackupSource {
     seqno: SeqNo,
     state: ManifestState,
     /// The cut keeps the files of the tables.
@@ -43,11 +43,11 @@ struct Source {
 
 /// Adds a generation of the open database to the backups in `dir`.
 pub(crate) fn create(parts: &Parts, dir: &Path) -> Result<BackupReport> {
-    if !parts.history.is_read_only() {
-        parts.health.check_open_for_writing()?;
+    if !parts.core.history.is_read_only() {
+        parts.core.health.check_open_for_writing()?;
     }
-    parts.health.check_open()?;
-    let disk = &parts.setup.environment.disk;
+    parts.core.health.check_open()?;
+    let disk = &parts.core.setup().environment.disk;
     let dir = disk.absolute(dir)?;
     create_dir_synced(&**disk, &dir)?;
     let held = disk.hold(&dir)?;
@@ -58,7 +58,7 @@ pub(crate) fn create(parts: &Parts, dir: &Path) -> Result<BackupReport> {
     let report = copy(parts, &source, &folder, &held);
     drop(source);
     drop(lock);
-    if !parts.history.is_read_only() {
+    if !parts.core.history.is_read_only() {
         sweep(&parts.upkeep);
     }
     report
@@ -71,27 +71,27 @@ fn check_same_database(parts: &Parts, folder: &Folder, held: &HeldDir) -> Result
     let newest = readable
         .map(|number| Generation::read(&*held.disk, &held.path, *number))
         .find_map(Result::ok);
-    match newest.filter(|newest| newest.database != parts.setup.id) {
+    match newest.filter(|newest| newest.database != parts.core.setup().id) {
         None => Ok(()),
         Some(other) => Err(Error::invalid(format!(
             "{} holds backups of database {}, and {} is database {}",
             held.path.display(),
             other.database,
-            parts.setup.dir.display(),
-            parts.setup.id
+            parts.core.setup().dir.display(),
+            parts.core.setup().id
         ))),
     }
 }
 
-fn source(parts: &Parts) -> Result<Source> {
-    if !parts.history.is_read_only() {
+fn source(parts: &Parts) -> Result<BackupSource> {
+    if !parts.core.history.is_read_only() {
         let cut = cut(&parts.upkeep)?;
-        let log_from = parts.history.log.as_ref().map(flagstone_wal::Log::next_number);
+        let log_from = parts.core.history.log.as_ref().map(flagstone_wal::Log::next_number);
         let state = state_of_copy(&cut.state, log_from);
-        return Ok(Source { seqno: cut.seqno, state, _cut: Some(cut) });
+        return Ok(BackupSource { seqno: cut.seqno, state, _cut: Some(cut) });
     }
-    let dir = parts.setup.dir.display();
-    if parts.memory.memtable_bytes() > 0 {
+    let dir = parts.core.setup().dir.display();
+    if parts.core.memory.memtable_bytes() > 0 {
         return Err(Error::invalid(format!(
             "the log of {dir} holds writes that are in no table, and it is open for reading only: \
              open it for writing to back it up"
@@ -99,19 +99,24 @@ fn source(parts: &Parts) -> Result<Source> {
     }
     // An open for reading only holds the lock, so the manifest is the one that was read at the
     // open.
-    let loaded = Manifest::load(&*parts.setup.environment.disk, &parts.setup.dir)?
+    let loaded = Manifest::load(&*parts.core.setup().environment.disk, &parts.core.setup().dir)?
         .ok_or_else(|| Error::invalid(format!("{dir} holds no database any more")))?;
     let state = state_of_copy(&loaded.state, None);
-    Ok(Source { seqno: parts.history.visible(), state, _cut: None })
+    Ok(BackupSource { seqno: parts.core.history.visible(), state, _cut: None })
 }
 
-fn copy(parts: &Parts, source: &Source, folder: &Folder, held: &HeldDir) -> Result<BackupReport> {
+fn copy(
+    parts: &Parts,
+    source: &BackupSource,
+    folder: &Folder,
+    held: &HeldDir,
+) -> Result<BackupReport> {
     let (disk, dir) = (&*held.disk, &*held.path);
     let generation = Generation {
         number: folder.generations.last().map_or(1, |newest| newest.saturating_add(1)),
-        database: parts.setup.id,
+        database: parts.core.setup().id,
         seqno: source.seqno,
-        made_at: parts.setup.environment.clock.wall(),
+        made_at: parts.core.setup().environment.clock.wall(),
         state: source.state.clone(),
     };
     let mut report = BackupReport {
@@ -119,7 +124,7 @@ fn copy(parts: &Parts, source: &Source, folder: &Folder, held: &HeldDir) -> Resu
         seqno: source.seqno,
         ..BackupReport::default()
     };
-    let mut pace = copy_pace(&parts.setup, &parts.health);
+    let mut pace = copy_pace(&parts.core.setup(), &parts.core.health);
     for meta in generation.tables() {
         report.tables += 1;
         report.bytes += meta.bytes;
@@ -132,7 +137,7 @@ fn copy(parts: &Parts, source: &Source, folder: &Folder, held: &HeldDir) -> Resu
             }
             disk.remove(&to)?;
         }
-        copy_whole(disk, &parts.trees.table_path(meta.number), &to, meta, &mut pace)?;
+        copy_whole(disk, &parts.core.trees.table_path(meta.number), &to, meta, &mut pace)?;
         report.tables_copied += 1;
         report.bytes_copied += meta.bytes;
     }

@@ -1,6 +1,6 @@
 //! A change of the catalog, checked before it is applied.
 
-use super::keyspaces::{Catalog, CatalogChange, Counters};
+use super::keyspaces::{Catalog, CatalogChange, CatalogCounters};
 use super::owned::OwnedRecord;
 use super::record::KeyspaceRecord;
 use crate::partition::Route;
@@ -17,7 +17,7 @@ pub(crate) struct ChangedCatalog<'a> {
     dropped: BTreeSet<KeyspaceId>,
     /// Trees that others have replaced.
     replaced: BTreeSet<TreeId>,
-    counters: Counters,
+    counters: CatalogCounters,
 }
 
 impl<'a> ChangedCatalog<'a> {
@@ -218,7 +218,7 @@ fn wrong(text: impl Into<String>) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::catalog::{KeyspaceContent, Wanted, check_name};
+    use crate::catalog::{KeyspaceContent, NewKeyspace, check_name};
     use crate::options::{KeyspaceOptions, Routing};
 
     const NOTHING: CatalogChange<'_> =
@@ -229,7 +229,8 @@ mod tests {
         name: &str,
         options: &KeyspaceOptions,
     ) -> Result<KeyspaceRecord> {
-        let wanted = Wanted { name, content: &KeyspaceContent::of("bytes"), options, owned: None };
+        let wanted =
+            NewKeyspace { name, content: &KeyspaceContent::of("bytes"), options, owned: None };
         catalog.plan(wanted, 0, &mut catalog.counters())
     }
 
@@ -358,7 +359,7 @@ mod tests {
         let unset = CatalogChange { altered: &plain, ..NOTHING };
         assert!(changed(&expires, &unset).unwrap_err().to_string().contains("more than"));
         refused(CatalogChange { dropped: &[KeyspaceId(9)], ..NOTHING }, "keyspace 9 is dropped");
-        let counters = Counters { next_keyspace: KeyspaceId(2), ..catalog.counters() };
+        let counters = CatalogCounters { next_keyspace: KeyspaceId(2), ..catalog.counters() };
         refused(CatalogChange { counters: Some(counters), ..NOTHING }, "assigned already");
         assert_eq!(changed(&catalog, &NOTHING).unwrap(), catalog);
     }

@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 /// The next numbers, and the epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Counters {
+pub(crate) struct CatalogCounters {
     /// The number of the next keyspace.
     pub(crate) next_keyspace: KeyspaceId,
     /// The number of the next tree.
@@ -30,19 +30,20 @@ pub(crate) struct Catalog {
     /// The names of the keyspaces of each owner, and at [`TOP`] those of the keyspaces without one.
     names: BTreeMap<KeyspaceId, BTreeMap<String, KeyspaceId>>,
     by_tree: BTreeMap<TreeId, KeyspaceId>,
-    counters: Counters,
+    counters: CatalogCounters,
 }
 
 impl Default for Catalog {
     fn default() -> Self {
-        let counters = Counters { next_keyspace: KeyspaceId(1), next_tree: TreeId(1), epoch: 0 };
+        let counters =
+            CatalogCounters { next_keyspace: KeyspaceId(1), next_tree: TreeId(1), epoch: 0 };
         Self { by_id: BTreeMap::new(), names: BTreeMap::new(), by_tree: BTreeMap::new(), counters }
     }
 }
 
 /// A keyspace that a caller wants to create.
 #[derive(Clone, Copy)]
-pub(crate) struct Wanted<'a> {
+pub(crate) struct NewKeyspace<'a> {
     pub(crate) name: &'a str,
     pub(crate) content: &'a KeyspaceContent,
     pub(crate) options: &'a KeyspaceOptions,
@@ -57,7 +58,7 @@ pub(crate) struct CatalogChange<'a> {
     pub(crate) altered: &'a [KeyspaceRecord],
     pub(crate) dropped: &'a [KeyspaceId],
     /// Set only by a snapshot.
-    pub(crate) counters: Option<Counters>,
+    pub(crate) counters: Option<CatalogCounters>,
 }
 
 impl CatalogChange<'_> {
@@ -108,7 +109,7 @@ impl Catalog {
     }
 
     /// Returns the next numbers and the epoch.
-    pub(crate) const fn counters(&self) -> Counters {
+    pub(crate) const fn counters(&self) -> CatalogCounters {
         self.counters
     }
 
@@ -128,11 +129,11 @@ impl Catalog {
     /// the 32-bit numbers are used up.
     pub(crate) fn plan(
         &self,
-        wanted: Wanted<'_>,
+        wanted: NewKeyspace<'_>,
         seed: u64,
-        free: &mut Counters,
+        free: &mut CatalogCounters,
     ) -> Result<KeyspaceRecord> {
-        let Wanted { name, content, options, owned } = wanted;
+        let NewKeyspace { name, content, options, owned } = wanted;
         check_name(name)?;
         options.check()?;
         content.check().map_err(|expected| {
@@ -141,7 +142,7 @@ impl Catalog {
         if self.id_of(owned.map_or(TOP, |owned| owned.owner), name).is_some() {
             return Err(Error::invalid(format!("there is a keyspace {name:?} already")));
         }
-        let Counters { next_keyspace, next_tree, .. } = *free;
+        let CatalogCounters { next_keyspace, next_tree, .. } = *free;
         let partitions = options.routing_of_new().partitions() as u32;
         if next_keyspace.0 == u32::MAX || next_tree.0.checked_add(partitions).is_none() {
             let text = "the 2^32 numbers of keyspaces and trees are used up";
@@ -208,7 +209,7 @@ impl Catalog {
     }
 }
 
-impl Counters {
+impl CatalogCounters {
     /// Raises the next numbers above those of `record`.
     pub(super) fn assign(&mut self, record: &KeyspaceRecord) {
         let last = record.trees.iter().max().map_or(0, |tree| tree.0.saturating_add(1));

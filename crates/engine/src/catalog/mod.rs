@@ -20,7 +20,7 @@ mod record_options;
 mod change;
 
 pub(crate) use change::ChangedCatalog;
-pub(crate) use keyspaces::{Catalog, CatalogChange, Counters, Wanted};
+pub(crate) use keyspaces::{Catalog, CatalogChange, CatalogCounters, NewKeyspace};
 pub(crate) use name::check_name;
 pub(crate) use owned::{NOTE_BYTES_MAX, OwnedRecord};
 pub use record::KeyspaceContent;

@@ -2,10 +2,11 @@
 
 use super::batch::Write;
 use super::targets::Targets;
-use super::throttle::Throttle;
+use crate::core::Core;
 use crate::due::Due;
 use crate::reads::Reads;
 use flagstone_base::{Kind, SeqNo};
+use std::ops::RangeInclusive;
 
 /// Once in this many SeqNos, and after every large write, a commit checks how long the log is and
 /// whether it needs a spare segment. Both take a lock of the log.
@@ -16,13 +17,13 @@ const LARGE_PAYLOAD: usize = 16 << 10;
 /// Returns what is due after a commit that got the SeqNos `seqnos`.
 #[inline]
 pub(super) fn due_after(
-    throttle: &Throttle,
     reads: &Reads,
-    (write, targets): (&Write<'_>, &Targets<'_>),
-    seqnos: (SeqNo, SeqNo),
+    write: &Write<'_>,
+    targets: &Targets<'_>,
+    seqnos: RangeInclusive<SeqNo>,
 ) -> Due {
-    let Throttle { setup, memory, work, .. } = throttle;
-    let options = &setup.options;
+    let Core { memory, work, .. } = &*reads.core;
+    let options = &reads.core.setup().options;
     let mut due = Due::FLUSHES.when(fold_long_chains(reads, write));
     let bytes = memory.memtable_bytes();
     // While a flush runs no other memtable is sealed for its size; the end of the flush checks
@@ -33,14 +34,15 @@ pub(super) fn due_after(
         due |= Due::SEAL_LARGE.when(targets.trees().any(|tree| tree.active_bytes() >= limit));
     }
     due |= Due::RANGES.when(write.ops.iter().any(|op| op.kind == Kind::RangeDelete));
-    due | Due::CHECK.when(is_check_due(seqnos) || write.len() > LARGE_PAYLOAD)
+    due | Due::CHECK
+        .when(is_check_due(*seqnos.start(), *seqnos.end()) || write.len() > LARGE_PAYLOAD)
 }
 
 /// Stores the folded values of those keys of `write` that have many operands. Returns true when
 /// a memtable can be flushed now.
 #[inline]
 fn fold_long_chains(reads: &Reads, write: &Write<'_>) -> bool {
-    reads.long_chains.is_any() && fold_noted(reads, write)
+    reads.core.long_chains.is_any() && fold_noted(reads, write)
 }
 
 #[cold]
@@ -53,7 +55,7 @@ fn fold_noted(reads: &Reads, write: &Write<'_>) -> bool {
 }
 
 /// Returns whether one of the SeqNos of a commit is a multiple of [`CHECK_EVERY`].
-const fn is_check_due((first, last): (SeqNo, SeqNo)) -> bool {
+const fn is_check_due(first: SeqNo, last: SeqNo) -> bool {
     last.get() / CHECK_EVERY != (first.get() - 1) / CHECK_EVERY
 }
 
@@ -66,7 +68,7 @@ mod tests {
         for (start, size) in [(1, 1), (2, 2), (2, 64), (5, 30), (1, 1000)] {
             let due = |batch: &u64| {
                 let first = start + batch * size;
-                is_check_due((SeqNo::new(first), SeqNo::new(first + size - 1)))
+                is_check_due(SeqNo::new(first), SeqNo::new(first + size - 1))
             };
             let count = (0..640).filter(due).count() as u64;
             assert!(count >= (640 * size / CHECK_EVERY).min(640), "{size} from {start}: {count}");

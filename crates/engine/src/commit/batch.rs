@@ -22,7 +22,7 @@ use std::sync::Arc;
 #[derive(Default)]
 pub struct Batch {
     pub(crate) payload: Vec<u8>,
-    pub(crate) ops: Vec<Op>,
+    pub(crate) ops: Vec<BatchOp>,
     pub(crate) conditions: Vec<Condition>,
     pub(crate) keyspaces: Vec<Arc<KeyspaceCore>>,
     pub(crate) has_expiry: bool,
@@ -76,7 +76,7 @@ impl Effect {
 
 /// One operation of a batch: its place in the payload and the tree that it goes to.
 #[derive(Clone, Debug)]
-pub(crate) struct Op {
+pub(crate) struct BatchOp {
     pub(crate) kind: Kind,
     pub(crate) expiry: Option<Moment>,
     /// Index into the batch's keyspaces.
@@ -92,7 +92,7 @@ pub(crate) struct Op {
     pub(crate) check: EntryCheck,
 }
 
-impl Op {
+impl BatchOp {
     #[inline]
     pub(super) const fn effect(&self) -> Effect {
         Effect { kind: self.kind, expiry: self.expiry }
@@ -125,7 +125,7 @@ pub(crate) struct Write<'a> {
     /// The bytes after `payload` if the write is large. The log shares them instead of copying
     /// them.
     pub(crate) shared: Option<&'a Arc<Vec<u8>>>,
-    pub(crate) ops: &'a [Op],
+    pub(crate) ops: &'a [BatchOp],
     pub(crate) conditions: &'a [Condition],
     pub(crate) keyspaces: &'a [Arc<KeyspaceCore>],
     /// Whether one of its puts may bring the first expiry of its keyspace.
@@ -457,7 +457,7 @@ pub(crate) fn encode_op(
     effect: Effect,
     key: &[u8],
     value: &[u8],
-) -> Op {
+) -> BatchOp {
     let Effect { kind, expiry } = effect;
     let hash = core.hash(key);
     let layout = core.layout();
@@ -474,7 +474,7 @@ pub(crate) fn encode_op(
         value_at..value_at + value.len(),
     );
     let range = |at: usize, len: usize| at as u32..(at + len) as u32;
-    Op {
+    BatchOp {
         kind,
         expiry,
         keyspace,

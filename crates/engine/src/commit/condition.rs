@@ -67,13 +67,13 @@ fn check_condition(
     };
     let found = reads.get_at_moment(keyspace, &condition.key, condition.hash, moment)?;
     let present = found.value.as_ref().and(found.seqno);
-    let is_here = token.is_none_or(|token| token.history == reads.history.id);
+    let is_here = token.is_none_or(|token| token.history == reads.core.history.id);
     if is_here && present == token.map(|token| token.seqno) {
         return Ok(());
     }
     let expected = match token {
         Some(token) if !is_here => {
-            format!("expected at {token}, and this is history {:016x}", reads.history.id.0)
+            format!("expected at {token}, and this is history {:016x}", reads.core.history.id.0)
         }
         Some(token) => format!("expected at {}", token.seqno),
         None => "expected to be absent".to_owned(),
@@ -99,10 +99,10 @@ fn check_unchanged(
     condition: &Condition,
     token: VersionToken,
 ) -> Result<()> {
-    reads.health.check_open()?;
+    reads.core.health.check_open()?;
     keyspace.check_readable()?;
     let (key, hash) = (condition.key.as_slice(), condition.hash);
-    let what = if token.history == reads.history.id {
+    let what = if token.history == reads.core.history.id {
         let written = loop {
             let tree = keyspace.layout().tree_of(key, hash);
             let written = written_after(tree, (key, hash), token.seqno);
@@ -118,7 +118,7 @@ fn check_unchanged(
             }
         }
     } else {
-        let here = reads.history.id.0;
+        let here = reads.core.history.id.0;
         format!("is in history {here:016x}, expected to be unchanged since {token}")
     };
     let (key, name) = (keyspace.key_text(key), keyspace.name());

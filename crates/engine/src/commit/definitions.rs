@@ -2,7 +2,7 @@
 
 use super::batch::Write;
 use super::record;
-use crate::content::Definition;
+use crate::content::DefinitionRecord;
 use flagstone_base::{Result, SeqNo};
 use flagstone_wal::{Log, Lsn, NewRecord, payload_checksum as checksum_of};
 use smallvec::SmallVec;
@@ -32,7 +32,7 @@ pub(super) fn definitions_of(write: &Write<'_>) -> Vec<NewDefinitions> {
         for (place, table) in keyspace.definitions.iter().enumerate() {
             let (logged, len) = (table.logged(), table.len());
             if logged < len {
-                let definition = Definition {
+                let definition = DefinitionRecord {
                     keyspace: keyspace.id,
                     kind: table.kind,
                     first_id: logged,

@@ -1,7 +1,7 @@
 //! A large write: the log shares its bytes, so memory holds them once between the call and the
 //! memtable.
 
-use super::batch::{Batch, Effect, Op, Write};
+use super::batch::{Batch, BatchOp, Effect, Write};
 use super::record::{LoggedOp, put_head};
 use crate::keyspace_core::KeyspaceCore;
 use flagstone_base::EntryCheck;
@@ -34,13 +34,13 @@ impl LargeWrite {
         effect: Effect,
         key: &[u8],
         value: &[u8],
-    ) -> (Self, Op) {
+    ) -> (Self, BatchOp) {
         let check = check_of(core, effect, key, value);
         let mut copy = Vec::new();
         reserve_large(&mut copy, value.len());
         copy.extend_from_slice(value);
         let (large, op) = Self::of_value(core, effect, key, copy);
-        (large, Op { check, ..op })
+        (large, BatchOp { check, ..op })
     }
 
     /// The write of one key with the buffer of `value`, and its operation.
@@ -49,7 +49,7 @@ impl LargeWrite {
         effect: Effect,
         key: &[u8],
         mut value: Vec<u8>,
-    ) -> (Self, Op) {
+    ) -> (Self, BatchOp) {
         let Effect { kind, expiry } = effect;
         let (hash, layout) = (core.hash(key), core.layout());
         let check = check_of(core, effect, key, &value);
@@ -59,7 +59,7 @@ impl LargeWrite {
         let (key_range, value_range) = (key_at..key_at + key.len(), 0..value.len());
         flip::arrived_apart(Site::Batch, (&mut head, key_range), (&mut value, value_range));
         let range = |at: usize, len: usize| at as u32..(at + len) as u32;
-        let op = Op {
+        let op = BatchOp {
             kind,
             expiry,
             keyspace: 0,

@@ -1,4 +1,4 @@
-//! The commit path: batch -> back-pressure -> stripes -> numbering -> log -> memtables
+//! The commit path: batch -> admission -> stripes -> numbering -> log -> memtables
 //! -> publication.
 //!
 //! The commit path calls nothing above it: a commit returns what is due after it.
@@ -16,18 +16,10 @@ pub(crate) mod record;
 mod stripes;
 mod targets;
 
-mod stall;
-
 mod throttle;
 
-mod admitted;
-mod after;
-
 mod admission;
-
-mod back_pressure;
-
-mod room;
+mod after;
 
 mod condition;
 mod noted;
@@ -39,11 +31,10 @@ mod prepare;
 mod tables;
 mod ticket;
 
-pub(crate) use admission::admit_update;
-pub use admitted::Admitted;
-pub(crate) use back_pressure::{TryWrite, before_write, retry_after, try_before_write};
+pub use admission::Admitted;
+pub(crate) use admission::{Admission, WriteAdmission};
 pub use batch::{Batch, Effect, OP_OVERHEAD};
-pub(crate) use batch::{Op, Write, encode_op};
+pub(crate) use batch::{BatchOp, Write, encode_op};
 pub(crate) use in_flight::InFlight;
 pub(crate) use large::{LARGE_WRITE, LargeWrite};
 pub(crate) use noted::note_lost;
@@ -53,12 +44,10 @@ pub(crate) use read_set::{RangeRead, ReadSet};
 #[cfg(test)]
 pub(crate) use recent::RecentWrite;
 pub(crate) use recent::RecentWrites;
-pub(crate) use record::Note;
+pub(crate) use record::LogNote;
 pub(crate) use resolve::Resolves;
-pub(crate) use room::Room;
-pub(crate) use stall::{STOP, Stall, free_bytes};
-pub(crate) use stripes::{Held, HeldValues, Stripes};
+pub(crate) use stripes::{HeldStripes, HeldValues, Stripes};
 pub(crate) use tables::{note_ahead, number_tables};
 pub(crate) use targets::trees_of;
-pub(crate) use throttle::Throttle;
+pub(crate) use throttle::retry_after;
 pub use ticket::{Ticket, TryCommit};

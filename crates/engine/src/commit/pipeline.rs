@@ -1,10 +1,10 @@
 //! From a batch to visible, logged entries.
 //!
 //! ```text
-//! back-pressure          may wait; nothing is held yet
+//! admission              may wait; nothing is held yet
 //! stripes                of all keys, ascending. While they are held, conditions are checked, and
-//!                        merges into keyspaces with expiries are resolved. If their values find no
-//!                        room, the stripes are released, and it waits and starts here again
+//!                        merges into keyspaces with expiries are resolved. If their values do not
+//!                        fit, the stripes are released, and it waits and starts here again
 //! numbering lock         SeqNos, the place in the log, one reference on every memtable touched
 //! log: write_through     one append for all batches that wait  (only the stripes of the keys
 //! memtables: insert      partitions in parallel                 are held during these two)
@@ -13,28 +13,25 @@
 //! ```
 //! A failed write leaves a hole: its numbers are published as empty, and the log voids them.
 
-use super::admitted::Admitted;
+use super::admission::{Admission, ValueAdmission, WriteAdmission};
 use super::after::due_after;
 use super::batch::Write;
 use super::condition::check_conditions;
 use super::definitions::{NewDefinitions, definitions_of, enqueue, seqnos_wanted};
 use super::in_flight::InFlight;
 use super::noted::note_gap;
-use super::recent::{RecentWrites, Watch};
+use super::recent::{CommitWatch, RecentWrites};
 use super::record;
 use super::resolve::{self, Resolved};
-use super::room::{Room, ValueRoom};
-use super::stripes::{Held, Stripes};
+use super::stripes::{HeldStripes, Stripes};
 use super::targets::Targets;
-use super::throttle::Throttle;
 use super::watched::{check_reads, note_writes};
-use crate::ballast::Ballast;
+use crate::core::Core;
 use crate::due::Due;
-use crate::edits::Edits;
-use crate::health::Health;
-use crate::history::{History, Numbering};
+use crate::history::Numbering;
 use crate::options::Durability;
 use crate::reads::Reads;
+use crate::stall::Wait;
 use crate::supply::supply;
 use flagstone_base::{EntryRef, Error, ErrorKind, Kind, Result, SeqNo};
 use flagstone_tree::MemtableRef;
@@ -59,36 +56,33 @@ pub(crate) struct Committed {
     pub(crate) lsn: Option<Lsn>,
 }
 
-/// The parts of the database that a commit uses. What is due after a commit is returned to the
-/// caller.
+/// Commits writes. What is due after a commit is returned to the caller.
 #[derive(Clone)]
 pub(crate) struct Commits {
-    pub(crate) health: Arc<Health>,
-    pub(crate) history: Arc<History>,
-    pub(crate) ballast: Arc<Ballast>,
-    pub(crate) edits: Arc<Edits>,
+    pub(crate) core: Arc<Core>,
     pub(crate) stripes: Arc<Stripes>,
     pub(crate) recent: Arc<RecentWrites>,
-    pub(crate) throttle: Throttle,
+    pub(crate) admission: Arc<Admission>,
     pub(crate) reads: Reads,
 }
 
 impl Commits {
     /// Commits `write` up to publication. `held` are the stripes if the caller holds them already:
-    /// then `write` has no merges to resolve. Merges may become large values, which need `room`.
-    /// What is due is returned even with an error.
+    /// then `write` has no merges to resolve. Merges may become large values, which are
+    /// admitted by `admission`. What is due is returned even with an error.
     pub(crate) fn write<'a>(
         &'a self,
         write: &Write<'_>,
         durability: Durability,
-        held: Option<Held<'_>>,
-        room: Room<'_, 'a>,
+        held: Option<HeldStripes<'_>>,
+        admission: WriteAdmission<'_, 'a>,
     ) -> (Result<Committed>, Due) {
         let mut targets = Targets::of(write);
-        let rules = (held.is_some(), room.may_wait);
-        let (numbered, own) = match self.hold_and_number(write, &mut targets, durability, rules) {
+        let (is_held, wait) = (held.is_some(), admission.wait);
+        let numbered = self.hold_and_number(write, &mut targets, durability, is_held, wait);
+        let (numbered, own) = match numbered {
             Ok((Some(numbered), own)) => (numbered, own),
-            Ok((None, own)) => return self.write_resolved(write, durability, own, room),
+            Ok((None, own)) => return self.write_resolved(write, durability, own, admission),
             Err(error) => return (Err(error), Due::default()),
         };
         let Numbered { first, last, lsn, .. } = numbered;
@@ -97,7 +91,7 @@ impl Commits {
             false => self.log_and_insert(write, &targets, &numbered),
         };
         numbered.place.publish();
-        self.health.tell_readers();
+        self.core.health.tell_readers();
         drop((held, own));
         let mut is_complete = false;
         for memtable in numbered.refs {
@@ -107,7 +101,7 @@ impl Commits {
         if let Err(error) = written {
             return (Err(error), due);
         }
-        let due = due | due_after(&self.throttle, &self.reads, (write, &targets), (first, last));
+        let due = due | due_after(&self.reads, write, &targets, first..=last);
         // Gives back the memory of the payload's copy in the log.
         flagstone_env::os::freed(write.payload.len());
         (Ok(Committed { last, lsn }), due)
@@ -120,12 +114,15 @@ impl Commits {
         &'a self,
         write: &Write<'w>,
         durability: Durability,
-        held: Option<Held<'w>>,
-        room: Room<'_, 'a>,
+        held: Option<HeldStripes<'w>>,
+        admission: WriteAdmission<'_, 'a>,
     ) -> (Result<Committed>, Due) {
-        let (mut own, may_wait) = (Admitted::of(&self.throttle, 0), room.may_wait);
-        let mut room = ValueRoom::new(&self.throttle, write, room, &mut own);
-        let (mut resolved, held) = match self.resolve(write, held, &mut room) {
+        let WriteAdmission { admitted, wait } = admission;
+        let operands = if admitted.is_some() { write.len() } else { 0 };
+        let mut own = self.admission.nothing();
+        let admitted = admitted.unwrap_or(&mut own);
+        let mut values = ValueAdmission::new(&self.admission, operands, admitted, wait);
+        let (mut resolved, held) = match self.resolve(write, held, &mut values) {
             Ok(resolved) => resolved,
             Err(error) => return (Err(error), Due::default()),
         };
@@ -133,25 +130,26 @@ impl Commits {
         let large = resolved.take_large();
         let write = resolved.as_write(write);
         let write = large.as_ref().map_or(write, |large| large.as_write(write));
-        self.write(&write, durability, held, Room { admitted: None, may_wait })
+        self.write(&write, durability, held, WriteAdmission { admitted: None, wait })
     }
 
-    /// Resolves `write`, whose locks are `held`. Takes them again when it has waited for room.
+    /// Resolves `write`, whose locks are `held`. Takes them again when its values have
+    /// waited.
     fn resolve<'a>(
         &'a self,
         write: &Write<'a>,
-        mut held: Option<Held<'a>>,
-        room: &mut ValueRoom<'_, '_>,
-    ) -> Result<(Resolved, Option<Held<'a>>)> {
+        mut held: Option<HeldStripes<'a>>,
+        values: &mut ValueAdmission<'_, '_>,
+    ) -> Result<(Resolved, Option<HeldStripes<'a>>)> {
         loop {
             // Checks the conditions, too.
-            if let Some(resolved) = Resolved::of(&self.reads, write, room)? {
-                room.keep(resolved.len());
+            if let Some(resolved) = Resolved::of(&self.reads, write, values)? {
+                values.shrink_to(resolved.len());
                 return Ok((resolved, held));
             }
             drop(held);
-            room.wait()?;
-            (held, _) = self.hold(write, true)?;
+            values.wait()?;
+            (held, _) = self.hold(write, Wait::Yes)?;
         }
     }
 
@@ -164,10 +162,11 @@ impl Commits {
         write: &Write<'a>,
         targets: &mut Targets<'a>,
         durability: Durability,
-        (is_held, wait): (bool, bool),
-    ) -> Result<(Option<Numbered<'a>>, Option<Held<'a>>)> {
+        is_held: bool,
+        wait: Wait,
+    ) -> Result<(Option<Numbered<'a>>, Option<HeldStripes<'a>>)> {
         self.check_writable(write)?;
-        let is_logged = self.history.log.is_some() && durability.is_logged();
+        let is_logged = self.core.history.log.is_some() && durability.is_logged();
         let checksum = if is_logged { write.checksum() } else { 0 };
         write.check_ops()?;
         self.note_expiries(write)?;
@@ -185,7 +184,7 @@ impl Commits {
             let numbered = self.number(write, targets, checksum, durability);
             // The log may refuse a write for reasons that the database does not know.
             if let Some(numbered) =
-                numbered.inspect_err(|error| self.ballast.note_failure(error))?
+                numbered.inspect_err(|error| self.core.ballast.note_failure(error))?
             {
                 return Ok((Some(numbered), own));
             }
@@ -200,7 +199,11 @@ impl Commits {
     /// what they read is locked, too. If not, no entry of their keys gets an expiry before the
     /// locks are released. Returns Busy if it may not `wait`, and would wait for an ingest.
     #[inline]
-    fn hold<'a>(&'a self, write: &Write<'a>, wait: bool) -> Result<(Option<Held<'a>>, bool)> {
+    fn hold<'a>(
+        &'a self,
+        write: &Write<'a>,
+        wait: Wait,
+    ) -> Result<(Option<HeldStripes<'a>>, bool)> {
         loop {
             let has_reads = resolve::is_needed(write);
             let held = self.stripes.hold(write, has_reads, wait).ok_or_else(busy_with_ingest)?;
@@ -223,7 +226,7 @@ impl Commits {
         for op in write.ops.iter().filter(|op| op.expiry.is_some()) {
             let keyspace = &write.keyspaces[usize::from(op.keyspace)];
             if !keyspace.expires() {
-                self.edits.set_expires(keyspace)?;
+                self.core.edits.set_expires(keyspace)?;
             }
         }
         Ok(())
@@ -231,7 +234,7 @@ impl Commits {
 
     /// Refuses a write of more bytes than a batch may have.
     pub(crate) fn check_batch_bytes(&self, bytes: usize) -> Result<()> {
-        let most = self.throttle.setup.batch_bytes_max();
+        let most = self.core.setup().batch_bytes_max();
         if bytes as u64 <= most {
             return Ok(());
         }
@@ -241,10 +244,10 @@ impl Commits {
     }
 
     fn check_writable(&self, write: &Write<'_>) -> Result<()> {
-        self.health.check_open_for_writing()?;
+        self.core.health.check_open_for_writing()?;
         self.check_batch_bytes(write.len())?;
-        if self.ballast.is_given_up() && !has_only_deletes(write) {
-            return Err(self.ballast.refusal());
+        if self.core.ballast.is_given_up() && !has_only_deletes(write) {
+            return Err(self.core.ballast.refusal());
         }
         write.keyspaces.iter().try_for_each(|keyspace| keyspace.check_accepts(write.prepared))
     }
@@ -252,16 +255,16 @@ impl Commits {
     /// Waits until no ingest holds a tree of `write`, and lets the manifest grant SeqNos and files
     /// if they run short.
     #[cold]
-    fn wait_to_number(&self, write: &Write<'_>, targets: &Targets<'_>, wait: bool) -> Result<()> {
-        let mut numbering = self.history.numbering.lock();
+    fn wait_to_number(&self, write: &Write<'_>, targets: &Targets<'_>, wait: Wait) -> Result<()> {
+        let mut numbering = self.core.history.numbering.lock();
         while is_tree_held(&numbering, targets) {
-            if !wait {
+            if wait == Wait::No {
                 return Err(busy_with_ingest());
             }
-            self.history.released.wait(&mut numbering);
+            self.core.history.released.wait(&mut numbering);
         }
         drop(numbering);
-        supply(&self.edits, seqnos_wanted(write))
+        supply(&self.core.edits, seqnos_wanted(write))
     }
 
     /// Numbers the write under the numbering lock, where everything happens that needs the one
@@ -277,7 +280,7 @@ impl Commits {
         let count = write.ops.len() as u64;
         // Declared first, so dropped after the lock is released.
         let _removed;
-        let mut numbering = self.history.numbering.lock();
+        let mut numbering = self.core.history.numbering.lock();
         if numbering.next.get().saturating_add(seqnos_wanted(write)) > numbering.ceiling.get() {
             return Ok(None);
         }
@@ -289,7 +292,7 @@ impl Commits {
         }
         // Checked again under the lock that closing and dropping take, so nothing gets a number
         // after them.
-        self.health.check_open_for_writing()?;
+        self.core.health.check_open_for_writing()?;
         write.keyspaces.iter().try_for_each(|keyspace| keyspace.check_accepts(write.prepared))?;
         // Also if nobody watches any more: this transaction may be the one that was forgotten.
         check_reads(write)?;
@@ -297,11 +300,11 @@ impl Commits {
         let mut definitions = Vec::new();
         let mut first = numbering.next;
         let mut lsn = None;
-        let log = self.history.log.as_ref().filter(|_| durability.is_logged() && count > 0);
+        let log = self.core.history.log.as_ref().filter(|_| durability.is_logged() && count > 0);
         if let Some(log) = log {
             definitions = definitions_of(write);
             for definition in &definitions {
-                self.edits.note_definitions_due(write.keyspaces[definition.table.0].id);
+                self.core.edits.note_definitions_due(write.keyspaces[definition.table.0].id);
             }
             first = first.plus(definitions.len() as u64);
             lsn = match enqueue(log, numbering.next, &definitions, write, checksum) {
@@ -311,7 +314,7 @@ impl Commits {
             numbering.is_gap_noted = false;
         } else if count > 0 {
             // Written before the first of these is visible: a kill that loses it leaves the note.
-            let noted = note_gap(&self.history, &mut numbering, count)?;
+            let noted = note_gap(&self.core.history, &mut numbering, count)?;
             if !noted.is_made {
                 return Ok(None);
             }
@@ -320,7 +323,7 @@ impl Commits {
         } else if durability.is_logged() {
             // It promises no less than a commit with operations: everything before it in the log is
             // as durable.
-            lsn = self.history.log.as_ref().map(Log::enqueued);
+            lsn = self.core.history.log.as_ref().map(Log::enqueued);
         }
         numbering.next = first.plus(count);
         let last = SeqNo::new(numbering.next.get() - 1);
@@ -328,23 +331,23 @@ impl Commits {
             _removed = note_writes(&self.recent, write, last);
         }
         let refs = targets.trees().map(|tree| numbering.reserve(tree, first)).collect();
-        let place = self.history.publisher.join(last);
-        let place = InFlight::new(&self.health, &self.history, place);
+        let place = self.core.history.publisher.join(last);
+        let place = InFlight::new(&self.core.health, &self.core.history, place);
         Ok(Some(Numbered { first, last, refs, place, lsn, definitions }))
     }
 
     /// Keeps what is committed from now on, for a serializable transaction. Returns when everything
     /// that was committed before is visible: it is not noted, so the snapshot must see it. If
     /// another such transaction is open it is noted, and the call does not wait.
-    pub(crate) fn watch(&self) -> Watch {
-        if let Some(watch) = self.recent.join(self.history.visible()) {
+    pub(crate) fn watch(&self) -> CommitWatch {
+        if let Some(watch) = self.recent.join(self.core.history.visible()) {
             return watch;
         }
-        let numbering = self.history.numbering.lock();
+        let numbering = self.core.history.numbering.lock();
         let watch = self.recent.watch(SeqNo::new(numbering.next.get() - 1));
-        let end = self.history.publisher.line_end();
+        let end = self.core.history.publisher.line_end();
         drop(numbering);
-        self.history.publisher.wait_through(end);
+        self.core.history.publisher.wait_through(end);
         watch
     }
 
@@ -354,8 +357,8 @@ impl Commits {
         targets: &Targets<'_>,
         numbered: &Numbered<'_>,
     ) -> Result<()> {
-        if let (Some(log), Some(lsn)) = (&self.history.log, numbered.lsn) {
-            log.write_through(lsn).inspect_err(|error| self.ballast.note_failure(error))?;
+        if let (Some(log), Some(lsn)) = (&self.core.history.log, numbered.lsn) {
+            log.write_through(lsn).inspect_err(|error| self.core.ballast.note_failure(error))?;
             for definition in &numbered.definitions {
                 // They are logged with the batch, so no later batch must log them.
                 let (keyspace, table) = definition.table;
@@ -363,7 +366,7 @@ impl Commits {
             }
         }
         // What was logged cannot be taken back, and half of it may be visible.
-        self.insert(write, targets, numbered).inspect_err(|error| self.health.poison(error))
+        self.insert(write, targets, numbered).inspect_err(|error| self.core.health.poison(error))
     }
 
     fn insert(
@@ -387,7 +390,7 @@ impl Commits {
                 && numbered.refs[at].insert_checked(entry, op.hash, check)?
             {
                 let keyspace = write.keyspaces[usize::from(op.keyspace)].id;
-                self.reads.long_chains.note(keyspace, entry.key, op.hash);
+                self.core.long_chains.note(keyspace, entry.key, op.hash);
             }
         }
         Ok(())

@@ -5,16 +5,15 @@
 //!     -> stripes of values, if the caller asks -> numbering, as for any write
 //! ```
 
-use super::admission::{admit_update, try_admit_update};
-use super::admitted::Admitted;
+use super::admission::{Admitted, ValueAdmission};
 use super::batch::{Batch, OP_OVERHEAD};
 use super::condition::check_at_moment;
 use super::pipeline::Commits;
-use super::resolve::{Chosen, Resolved, Resolves};
-use super::room::ValueRoom;
-use super::stripes::Held;
+use super::resolve::{ChosenMerges, Resolved, Resolves};
+use super::stripes::HeldStripes;
 use crate::keyspace_core::KeyspaceCore;
 use crate::reads::ReadMoment;
+use crate::stall::Wait;
 use flagstone_base::{Error, Moment, Result};
 use std::sync::Arc;
 
@@ -30,7 +29,7 @@ pub(crate) struct Locked<'a> {
 impl Commits {
     /// Locks what `batch` writes and depends on, checks its conditions and resolves its merges, all
     /// as of the moment of the reader that `read` registers under the locks. If the values of
-    /// merges find no room, the locks are released, and it waits unless it may not.
+    /// merges do not fit, the locks are released, and it waits unless it may not.
     ///
     /// # Errors
     /// Conflict if a condition does not hold; Busy; errors of reading and of writing.
@@ -39,33 +38,34 @@ impl Commits {
         batch: &mut Batch,
         locked: Locked<'a>,
         resolves: Resolves<'_>,
-        (admitted, may_wait): (&mut Option<Admitted<'a>>, bool),
+        admitted: &mut Option<Admitted<'a>>,
+        wait: Wait,
         read: impl Fn() -> (R, Moment),
-    ) -> Result<(Held<'a>, R)> {
-        self.health.check_open_for_writing()?;
+    ) -> Result<(HeldStripes<'a>, R)> {
+        self.core.health.check_open_for_writing()?;
         let write = batch.as_write();
         write.check_ops()?;
         self.note_expiries(&write)?;
         let operands = if admitted.is_some() { write.len() } else { 0 };
-        let admitted = admitted.get_or_insert_with(|| Admitted::of(&self.throttle, 0));
-        let mut room = ValueRoom::beside(&self.throttle, operands, admitted, may_wait);
+        let admitted = admitted.get_or_insert_with(|| self.admission.nothing());
+        let mut values = ValueAdmission::new(&self.admission, operands, admitted, wait);
         loop {
             let held = self.stripes.hold_to_prepare(locked.cores, &write, locked.keys);
             let (reader, moment) = read();
             let moment = ReadMoment::at(&self.reads, moment);
             check_at_moment(&self.reads, &write, &moment)?;
-            let chosen = Chosen::of_owners(&write, resolves);
+            let chosen = ChosenMerges::of_owners(&write, resolves);
             if chosen.is_nothing(&write) {
                 return Ok((held, reader));
             }
-            let resolved = Resolved::at_moment(&self.reads, (&write, &chosen), &moment, &mut room)?;
+            let resolved = Resolved::at_moment(&self.reads, &write, &chosen, &moment, &mut values)?;
             if let Some(Resolved { payload, ops }) = resolved {
-                room.keep(payload.len());
+                values.shrink_to(payload.len());
                 (batch.payload, batch.ops) = (payload, ops);
                 return Ok((held, reader));
             }
             drop((held, reader));
-            room.wait()?;
+            values.wait()?;
         }
     }
 
@@ -73,9 +73,10 @@ impl Commits {
     pub(crate) fn check_prepared_bytes(
         &self,
         batch: &Batch,
-        (key, value): (&[u8], &[u8]),
+        key: &[u8],
+        value: &[u8],
     ) -> Result<()> {
-        let most = self.throttle.setup.batch_bytes_max();
+        let most = self.core.setup().batch_bytes_max();
         let bytes = batch.payload.len() + key.len() + value.len() + OP_OVERHEAD;
         if bytes as u64 <= most {
             return Ok(());
@@ -86,19 +87,16 @@ impl Commits {
         )))
     }
 
-    /// Waits until there is room for what was added to `batch` under its locks, besides what was
-    /// admitted before. Returns Busy instead if it may not `wait`.
+    /// Admits what was added to `batch` under its locks, besides what was admitted before. Returns
+    /// Busy instead if it may not `wait`.
     pub(crate) fn admit_prepared(
         &self,
         batch: &Batch,
         admitted: Option<&Admitted<'_>>,
-        wait: bool,
+        wait: Wait,
     ) -> Result<Option<Admitted<'_>>> {
-        let before = admitted.map_or(0, |admitted| admitted.bytes as usize);
+        let before = admitted.map_or(0, |admitted| admitted.bytes() as usize);
         let more = batch.payload.len().saturating_sub(before);
-        match wait {
-            true => admit_update(&self.throttle, more),
-            false => try_admit_update(&self.throttle, more),
-        }
+        self.admission.admit_update(more, wait)
     }
 }

@@ -7,7 +7,7 @@
 //! write happen which makes the premise wrong. That an index is there, and any other keyspace that
 //! was read, is looked up here.
 
-use super::recent::{CHUNK, RecentCommit, RecentWrite, Watch};
+use super::recent::{CHUNK, CommitWatch, RecentCommit, RecentWrite};
 use crate::keyspace_core::KeyspaceCore;
 use flagstone_base::key::{KeyRange, successor};
 use flagstone_base::{Error, ErrorKind, KeyspaceId, Result, SeqNo};
@@ -24,10 +24,10 @@ const ITEM_BYTES: usize = 64;
 /// The keys and ranges that a serializable transaction has read. While it exists, commits note
 /// what they write.
 pub(crate) struct ReadSet {
-    watch: Watch,
+    watch: CommitWatch,
     /// Nothing that was read was written up to this SeqNo.
     since: AtomicU64,
-    keyspaces: BTreeMap<KeyspaceId, Reads>,
+    keyspaces: BTreeMap<KeyspaceId, KeyspaceReads>,
 }
 
 /// A range of a [`ReadSet`] that a scan is reading.
@@ -38,7 +38,7 @@ pub(crate) struct RangeRead(usize);
 type Interval = (Vec<u8>, Option<Vec<u8>>);
 
 /// The reads of one keyspace.
-struct Reads {
+struct KeyspaceReads {
     core: Arc<KeyspaceCore>,
     bytes: usize,
     /// There were too many to keep.
@@ -56,12 +56,12 @@ struct Premise {
 
 impl ReadSet {
     /// The reads of a transaction whose snapshot sees the writes up to `since`.
-    pub(crate) const fn new(watch: Watch, since: SeqNo) -> Self {
+    pub(crate) const fn new(watch: CommitWatch, since: SeqNo) -> Self {
         Self { watch, since: AtomicU64::new(since.get()), keyspaces: BTreeMap::new() }
     }
 
-    fn of(&mut self, core: &Arc<KeyspaceCore>) -> &mut Reads {
-        self.keyspaces.entry(core.id).or_insert_with(|| Reads::new(core))
+    fn of(&mut self, core: &Arc<KeyspaceCore>) -> &mut KeyspaceReads {
+        self.keyspaces.entry(core.id).or_insert_with(|| KeyspaceReads::new(core))
     }
 
     /// Adds a key.
@@ -102,7 +102,8 @@ impl ReadSet {
     pub(crate) fn add_premise(
         &mut self,
         core: &Arc<KeyspaceCore>,
-        (now, then): (&Arc<AtomicU64>, u64),
+        now: &Arc<AtomicU64>,
+        then: u64,
     ) {
         let premise = || Premise { now: Arc::clone(now), then };
         self.of(core).premise.get_or_insert_with(premise);
@@ -118,7 +119,7 @@ impl ReadSet {
 
     /// Must be called after the last read, before the first check.
     pub(crate) fn settle(&mut self) {
-        self.keyspaces.values_mut().for_each(Reads::settle);
+        self.keyspaces.values_mut().for_each(KeyspaceReads::settle);
     }
 
     /// Checks what was committed since the last check, or since the snapshot. Called before each
@@ -128,7 +129,7 @@ impl ReadSet {
     /// # Errors
     /// Conflict if something that was read was written, or if the commits were forgotten.
     pub(crate) fn check(&self) -> Result<()> {
-        self.keyspaces.values().try_for_each(Reads::check)?;
+        self.keyspaces.values().try_for_each(KeyspaceReads::check)?;
         let mut since = SeqNo::new(self.since.load(Ordering::Relaxed));
         loop {
             let Ok(commits) = self.watch.commits_after(since) else {
@@ -159,7 +160,7 @@ impl ReadSet {
     }
 }
 
-impl Reads {
+impl KeyspaceReads {
     fn new(core: &Arc<KeyspaceCore>) -> Self {
         let (keys, ranges) = (BTreeSet::new(), Vec::new());
         Self { core: Arc::clone(core), bytes: 0, has_all: false, keys, ranges, premise: None }

@@ -33,12 +33,12 @@ pub(crate) struct RecentWrites {
     /// Set and cleared under the lock of `state`, and set under the numbering lock, too, so a
     /// commit that has that lock knows of every transaction that began before.
     is_watched: AtomicBool,
-    state: Mutex<State>,
+    state: Mutex<RecentState>,
     bytes_max: usize,
 }
 
 #[derive(Default)]
-struct State {
+struct RecentState {
     /// The number of open transactions that need all commits after a SeqNo.
     watches: BTreeMap<SeqNo, usize>,
     /// By SeqNo.
@@ -98,7 +98,7 @@ fn len_of(write: &RecentWrite<'_>) -> usize {
 }
 
 /// The need of an open transaction for all commits after a SeqNo, until it is dropped.
-pub(crate) struct Watch {
+pub(crate) struct CommitWatch {
     recent: Arc<RecentWrites>,
     after: SeqNo,
 }
@@ -126,20 +126,20 @@ impl RecentWrites {
 
     /// Keeps all commits after `last`, the last SeqNo that was given. Called under the numbering
     /// lock.
-    pub(crate) fn watch(self: &Arc<Self>, last: SeqNo) -> Watch {
+    pub(crate) fn watch(self: &Arc<Self>, last: SeqNo) -> CommitWatch {
         let mut state = self.state.lock();
         *state.watches.entry(last).or_insert(0) += 1;
         self.is_watched.store(true, Ordering::Relaxed);
-        Watch { recent: Arc::clone(self), after: last }
+        CommitWatch { recent: Arc::clone(self), after: last }
     }
 
     /// Keeps all commits after `visible`, if another transaction has them kept already. Needs no
     /// lock but its own: none of these commits was numbered before the watch of the other began.
-    pub(crate) fn join(self: &Arc<Self>, visible: SeqNo) -> Option<Watch> {
+    pub(crate) fn join(self: &Arc<Self>, visible: SeqNo) -> Option<CommitWatch> {
         let mut state = self.state.lock();
         state.watches.first_key_value().filter(|(oldest, _)| **oldest <= visible)?;
         *state.watches.entry(visible).or_insert(0) += 1;
-        Some(Watch { recent: Arc::clone(self), after: visible })
+        Some(CommitWatch { recent: Arc::clone(self), after: visible })
     }
 
     /// Notes a commit whose last SeqNo is `last`. Called under the numbering lock. The caller drops
@@ -198,7 +198,7 @@ impl RecentWrites {
     }
 }
 
-impl State {
+impl RecentState {
     /// Forgets the commits up to `seqno`, and the transactions that need one of them.
     fn forget_through(&mut self, seqno: SeqNo) {
         // Commits that were forgotten before may be left.
@@ -222,7 +222,7 @@ impl State {
     }
 }
 
-impl Watch {
+impl CommitWatch {
     /// Returns the oldest commits after `since`, at most [`CHUNK`] of them: if there are fewer,
     /// that is all. `since` is not before what is watched.
     pub(crate) fn commits_after(&self, since: SeqNo) -> Result<Vec<RecentCommit>, Forgotten> {
@@ -235,7 +235,7 @@ impl Watch {
     }
 }
 
-impl Drop for Watch {
+impl Drop for CommitWatch {
     fn drop(&mut self) {
         self.recent.end(self.after);
     }
@@ -253,7 +253,7 @@ mod tests {
         drop(recent.note(SeqNo::new(last), keys.iter().map(|key| write(key))));
     }
 
-    fn seqnos(watch: &Watch, since: u64) -> Option<Vec<u64>> {
+    fn seqnos(watch: &CommitWatch, since: u64) -> Option<Vec<u64>> {
         let commits = watch.commits_after(SeqNo::new(since)).ok()?;
         Some(commits.iter().map(|commit| commit.last.get()).collect())
     }

@@ -27,7 +27,8 @@ use std::path::Path;
 
 /// A batch of operations.
 pub(crate) const BATCH: RecordKind = RecordKind(1);
-/// Definitions that are needed to read values: a [`Definition`](crate::content::Definition).
+/// Definitions that are needed to read values: a
+/// [`DefinitionRecord`](crate::content::DefinitionRecord).
 pub(crate) const DEFINITION: RecordKind = RecordKind(2);
 
 /// Writes that are not in the log follow; one of the log's own kinds.
@@ -43,7 +44,7 @@ const LOST: u8 = 1;
 
 /// A note for readers of changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Note<'a> {
+pub(crate) enum LogNote<'a> {
     /// Unlogged writes follow.
     Gap,
     /// A session begins. Unlogged writes before it are lost, or in tables.
@@ -65,7 +66,7 @@ pub(crate) enum Note<'a> {
     },
 }
 
-impl<'a> Note<'a> {
+impl<'a> LogNote<'a> {
     /// The kind of the record that holds the note.
     pub(crate) const fn kind(&self) -> RecordKind {
         match self {
@@ -311,22 +312,22 @@ mod tests {
     #[test]
     fn notes_have_their_golden_bytes_and_come_back() {
         let keyspace = KeyspaceId(300);
-        let ingest = Note::Ingest { keyspace, start: b"a", end: b"b\0" };
-        let drop = Note::Drop { keyspace, name: "kv" };
+        let ingest = LogNote::Ingest { keyspace, start: b"a", end: b"b\0" };
+        let drop = LogNote::Drop { keyspace, name: "kv" };
         for (kind, note, golden) in [
-            (GAP, Note::Gap, &b""[..]),
+            (GAP, LogNote::Gap, &b""[..]),
             (INGEST, ingest, b"\xAC\x02\x01a\x02b\0"),
             (DROP, drop, b"\xAC\x02\x02kv"),
         ] {
             assert_eq!(note.encode(), golden);
-            assert_eq!(Note::decode(kind, golden), Some(Ok(note)));
+            assert_eq!(LogNote::decode(kind, golden), Some(Ok(note)));
             for end in 0..golden.len() {
-                assert!(Note::decode(kind, &golden[..end]).unwrap().is_err());
+                assert!(LogNote::decode(kind, &golden[..end]).unwrap().is_err());
             }
         }
-        assert_eq!(Note::decode(BATCH, b""), None);
-        assert!(Note::decode(GAP, b"x").unwrap().is_err());
-        assert!(Note::decode(DROP, b"\x01\x01\xFF").unwrap().is_err(), "not UTF-8");
+        assert_eq!(LogNote::decode(BATCH, b""), None);
+        assert!(LogNote::decode(GAP, b"x").unwrap().is_err());
+        assert!(LogNote::decode(DROP, b"\x01\x01\xFF").unwrap().is_err(), "not UTF-8");
     }
 
     #[test]

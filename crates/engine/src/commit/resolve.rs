@@ -8,11 +8,11 @@
 //! value keeps its expiry; an expired one counts as absent. Keyspaces that never had an expiry keep
 //! their merges.
 
-use super::batch::{Effect, OP_OVERHEAD, Op, Write, encode_op};
+use super::admission::ValueAdmission;
+use super::batch::{BatchOp, Effect, OP_OVERHEAD, Write, encode_op};
 use super::condition::{check_at_moment, trees_of_conditions};
 use super::deleted_ranges::DeletedRanges;
 use super::large::LargeWrite;
-use super::room::ValueRoom;
 use crate::keyspace_core::{KeyspaceCore, Trees};
 use crate::reads::{ReadMoment, Reads};
 use flagstone_base::key::check_value;
@@ -39,14 +39,14 @@ type Expiring = SmallVec<[bool; 4]>;
 pub(crate) type Resolves<'r> = &'r dyn Fn(&KeyspaceCore, &[u8], &[u8]) -> bool;
 
 /// The merges of a write that are resolved.
-pub(super) struct Chosen<'a> {
+pub(super) struct ChosenMerges<'a> {
     /// For each keyspace, whether all of its merges are.
     expiring: Expiring,
     /// The keys whose merges are, of other keyspaces.
     keys: HashSet<(u16, &'a [u8])>,
 }
 
-impl<'a> Chosen<'a> {
+impl<'a> ChosenMerges<'a> {
     /// Chooses the merges into keyspaces where entries expire.
     fn expiring(write: &Write<'a>) -> Self {
         let expiring = write.keyspaces.iter().map(|core| core.expires()).collect();
@@ -72,7 +72,7 @@ impl<'a> Chosen<'a> {
         !write.ops.iter().any(|op| self.has(op, write.bytes(&op.key)))
     }
 
-    fn has(&self, op: &Op, key: &[u8]) -> bool {
+    fn has(&self, op: &BatchOp, key: &[u8]) -> bool {
         op.kind == Kind::Merge
             && (self.expiring[usize::from(op.keyspace)]
                 || (!self.keys.is_empty() && self.keys.contains(&(op.keyspace, key))))
@@ -87,13 +87,13 @@ impl<'a> Chosen<'a> {
 /// The operations of a write after its merges were resolved.
 pub(super) struct Resolved {
     pub(super) payload: Vec<u8>,
-    pub(super) ops: Vec<Op>,
+    pub(super) ops: Vec<BatchOp>,
 }
 
 impl Resolved {
     /// Resolves `write`, whose locks are held. Its conditions are checked first, as of the same
     /// moment: else a key could be absent for a condition and present for a merge. Returns `None`
-    /// if the values find no `room`.
+    /// if the `values` do not fit.
     ///
     /// # Errors
     /// Conflict if a condition does not hold; InvalidInput for a value over 512 MiB, or more bytes
@@ -101,13 +101,13 @@ impl Resolved {
     pub(super) fn of(
         reads: &Reads,
         write: &Write<'_>,
-        room: &mut ValueRoom<'_, '_>,
+        values: &mut ValueAdmission<'_, '_>,
     ) -> Result<Option<Self>> {
-        let chosen = Chosen::expiring(write);
+        let chosen = ChosenMerges::expiring(write);
         loop {
             let moment = ReadMoment::new(reads);
             check_at_moment(reads, write, &moment)?;
-            let resolved = Self::at_moment(reads, (write, &chosen), &moment, room)?;
+            let resolved = Self::at_moment(reads, write, &chosen, &moment, values)?;
             let Some(resolved) = resolved else { return Ok(None) };
             let trees = trees_read(write, &chosen).into_iter().chain(trees_of_conditions(write));
             if moment.is_valid_in(trees) {
@@ -119,11 +119,12 @@ impl Resolved {
     /// Resolves the `chosen` merges of `write` as of `moment`.
     pub(super) fn at_moment<'a>(
         reads: &'a Reads,
-        (write, chosen): (&'a Write<'a>, &'a Chosen<'a>),
+        write: &'a Write<'a>,
+        chosen: &'a ChosenMerges<'a>,
         moment: &'a ReadMoment<'a>,
-        room: &mut ValueRoom<'_, '_>,
+        values: &mut ValueAdmission<'_, '_>,
     ) -> Result<Option<Self>> {
-        Resolving::new(reads, write, moment, chosen).run(room)
+        Resolving::new(reads, write, moment, chosen).run(values)
     }
 
     /// The bytes of the payload.
@@ -144,10 +145,10 @@ impl Resolved {
     }
 }
 
-fn trees_read<'a>(write: &Write<'a>, chosen: &Chosen<'_>) -> Trees<'a> {
-    let is_read = |op: &&Op| chosen.has(op, write.bytes(&op.key));
+fn trees_read<'a>(write: &Write<'a>, chosen: &ChosenMerges<'_>) -> Trees<'a> {
+    let is_read = |op: &&BatchOp| chosen.has(op, write.bytes(&op.key));
     let merges = write.ops.iter().filter(is_read);
-    let tree = |op: &Op| {
+    let tree = |op: &BatchOp| {
         let layout = write.keyspaces[usize::from(op.keyspace)].layout();
         layout.tree_of(write.bytes(&op.key), op.hash)
     };
@@ -158,7 +159,7 @@ struct Resolving<'a> {
     reads: &'a Reads,
     write: &'a Write<'a>,
     moment: &'a ReadMoment<'a>,
-    chosen: &'a Chosen<'a>,
+    chosen: &'a ChosenMerges<'a>,
     /// The last resolved operation of each key. A range in `deleted` may be newer.
     written: HashMap<(u16, &'a [u8]), usize>,
     deleted: DeletedRanges<(u16, &'a [u8])>,
@@ -170,7 +171,7 @@ impl<'a> Resolving<'a> {
         reads: &'a Reads,
         write: &'a Write<'a>,
         moment: &'a ReadMoment<'a>,
-        chosen: &'a Chosen<'a>,
+        chosen: &'a ChosenMerges<'a>,
     ) -> Self {
         let (payload, ops) = (Vec::with_capacity(write.len()), Vec::with_capacity(write.ops.len()));
         let (written, deleted) = (HashMap::new(), DeletedRanges::new());
@@ -178,19 +179,19 @@ impl<'a> Resolving<'a> {
         Self { reads, write, moment, chosen, written, deleted, resolved }
     }
 
-    fn run(mut self, room: &mut ValueRoom<'_, '_>) -> Result<Option<Resolved>> {
+    fn run(mut self, values: &mut ValueAdmission<'_, '_>) -> Result<Option<Resolved>> {
         for op in self.write.ops {
             let keyspace = &self.write.keyspaces[usize::from(op.keyspace)];
             let (key, value) = (self.write.bytes(&op.key), self.write.bytes(&op.value));
-            let has_room = if self.chosen.has(op, key) {
+            let has_fit = if self.chosen.has(op, key) {
                 let (value, expiry) = self.folded(keyspace, op, value)?;
                 let effect =
                     if value.is_some() { Effect::put(expiry) } else { Kind::Delete.into() };
-                self.push(keyspace, op, (effect, value.as_deref().unwrap_or_default()), room)?
+                self.push(keyspace, op, effect, value.as_deref().unwrap_or_default(), values)?
             } else {
-                self.push(keyspace, op, (op.effect(), value), room)?
+                self.push(keyspace, op, op.effect(), value, values)?
             };
-            if !has_room {
+            if !has_fit {
                 return Ok(None);
             }
             match op.kind {
@@ -214,7 +215,7 @@ impl<'a> Resolving<'a> {
     fn folded(
         &self,
         keyspace: &KeyspaceCore,
-        op: &Op,
+        op: &BatchOp,
         operand: &[u8],
     ) -> Result<(Option<Vec<u8>>, Option<Moment>)> {
         keyspace.check_fold()?;
@@ -251,17 +252,18 @@ impl<'a> Resolving<'a> {
     }
 
     /// Adds an operation, unless all of them come to more bytes than a batch may have. Returns
-    /// whether it had `room`.
+    /// whether it fits into what `values` may take.
     fn push(
         &mut self,
         keyspace: &Arc<KeyspaceCore>,
-        op: &Op,
-        (effect, value): (Effect, &[u8]),
-        room: &mut ValueRoom<'_, '_>,
+        op: &BatchOp,
+        effect: Effect,
+        value: &[u8],
+        values: &mut ValueAdmission<'_, '_>,
     ) -> Result<bool> {
         let key = self.write.bytes(&op.key);
         let Resolved { payload, ops } = &mut self.resolved;
-        let most = self.reads.setup.batch_bytes_max();
+        let most = self.reads.core.setup().batch_bytes_max();
         let bytes = payload.len() + key.len() + value.len();
         if bytes as u64 > most {
             return Err(Error::invalid(format!(
@@ -269,7 +271,7 @@ impl<'a> Resolving<'a> {
                  expire, or indexes exist, a merge counts as the value that it results in"
             )));
         }
-        if !room.take(bytes + OP_OVERHEAD, (ops.len() + 1, self.write.ops.len())) {
+        if !values.try_admit(bytes + OP_OVERHEAD, ops.len() + 1, self.write.ops.len()) {
             return Ok(false);
         }
         ops.push(encode_op(payload, keyspace, op.keyspace, effect, key, value));

@@ -13,6 +13,7 @@
 use super::batch::Write;
 use crate::gate::HeldGate;
 use crate::keyspace_core::KeyspaceCore;
+use crate::stall::Wait;
 use flagstone_base::hash::remix;
 use flagstone_base::{KeyspaceId, Kind};
 use flagstone_env::sync::{Mutex, MutexGuard};
@@ -36,7 +37,7 @@ pub(crate) struct Stripes {
 struct Stripe(Mutex<()>);
 
 /// The locks of one write. Dropping them releases them.
-pub(crate) struct Held<'a> {
+pub(crate) struct HeldStripes<'a> {
     _gates: SmallVec<[HeldGate<'a>; 1]>,
     _stripes: SmallVec<[MutexGuard<'a, ()>; 1]>,
 }
@@ -61,9 +62,13 @@ impl Stripes {
 
     /// Locks one key, whose hash is `hash`, for a read and the write that depends on it.
     #[inline]
-    pub(crate) fn hold_to_update<'a>(&'a self, keyspace: &'a KeyspaceCore, hash: u64) -> Held<'a> {
+    pub(crate) fn hold_to_update<'a>(
+        &'a self,
+        keyspace: &'a KeyspaceCore,
+        hash: u64,
+    ) -> HeldStripes<'a> {
         // Fields are initialized in order: the gate is locked first.
-        Held {
+        HeldStripes {
             _gates: SmallVec::from_buf([keyspace.gate.pass()]),
             _stripes: SmallVec::from_buf([self.lock(Self::of(keyspace.id, hash))]),
         }
@@ -77,25 +82,33 @@ impl Stripes {
         &'a self,
         write: &Write<'a>,
         has_reads: bool,
-        wait: bool,
-    ) -> Option<Held<'a>> {
+        wait: Wait,
+    ) -> Option<HeldStripes<'a>> {
         if let ([op], [], false) = (write.ops, write.conditions, has_reads)
             && op.kind != Kind::RangeDelete
         {
             let keyspace = write.keyspaces[usize::from(op.keyspace)].id;
             let stripe = self.lock(Self::of(keyspace, op.hash));
-            return Some(Held { _gates: SmallVec::new(), _stripes: SmallVec::from_buf([stripe]) });
+            return Some(HeldStripes {
+                _gates: SmallVec::new(),
+                _stripes: SmallVec::from_buf([stripe]),
+            });
         }
         self.hold_many(write, has_reads, wait)
     }
 
-    fn hold_many<'a>(&'a self, write: &Write<'a>, has_reads: bool, wait: bool) -> Option<Held<'a>> {
+    fn hold_many<'a>(
+        &'a self,
+        write: &Write<'a>,
+        has_reads: bool,
+        wait: Wait,
+    ) -> Option<HeldStripes<'a>> {
         let gates = match wait {
-            true => gates(write.keyspaces, write, has_reads),
-            false => try_gates(write.keyspaces, write, has_reads)?,
+            Wait::Yes => gates(write.keyspaces, write, has_reads),
+            Wait::No => try_gates(write.keyspaces, write, has_reads)?,
         };
         let stripes = self.lock_all(stripes_of(write));
-        Some(Held { _gates: gates, _stripes: stripes })
+        Some(HeldStripes { _gates: gates, _stripes: stripes })
     }
 
     /// Locks everything that `write` writes or depends on, and the keys with the hashes `also` of
@@ -105,11 +118,11 @@ impl Stripes {
         cores: &'a [Arc<KeyspaceCore>],
         write: &Write<'_>,
         also: &[(u16, u64)],
-    ) -> Held<'a> {
+    ) -> HeldStripes<'a> {
         let gates = gates(cores, write, true);
         let of = |&(at, hash): &(u16, u64)| Self::of(cores[usize::from(at)].id, hash);
         let stripes = self.lock_all(stripes_of(write).chain(also.iter().map(of)));
-        Held { _gates: gates, _stripes: stripes }
+        HeldStripes { _gates: gates, _stripes: stripes }
     }
 
     /// Locks values, each by the number of its keyspace and its hash. The caller may hold stripes
@@ -140,9 +153,9 @@ impl Stripes {
     }
 
     #[cfg(test)]
-    pub(crate) fn hold_all(&self) -> Held<'_> {
+    pub(crate) fn hold_all(&self) -> HeldStripes<'_> {
         let stripes = (0..STRIPES as u16).map(|stripe| self.lock(stripe)).collect();
-        Held { _gates: SmallVec::new(), _stripes: stripes }
+        HeldStripes { _gates: SmallVec::new(), _stripes: stripes }
     }
 
     #[cfg(test)]

@@ -5,7 +5,8 @@ use super::in_flight::InFlight;
 use super::noted::note_for_readers;
 use super::pipeline::Commits;
 use super::recent::RecentWrite;
-use super::record::Note;
+use super::record::LogNote;
+use crate::core::Core;
 use crate::keyspace_core::KeyspaceCore;
 use flagstone_base::{Result, SeqNo};
 
@@ -20,7 +21,7 @@ pub(crate) fn number_tables<'a>(
     keyspace: &KeyspaceCore,
     span: Option<(&[u8], &[u8])>,
 ) -> Result<Option<(SeqNo, InFlight<'a>)>> {
-    let Commits { health, history, recent, .. } = commits;
+    let Core { health, history, .. } = &*commits.core;
     // Declared first, so dropped after the lock is released.
     let _removed;
     let mut numbering = history.numbering.lock();
@@ -32,7 +33,7 @@ pub(crate) fn number_tables<'a>(
     keyspace.check_accepts(&[])?;
     let seqno = numbering.next;
     if let (Some((start, end)), true) = (span, keyspace.record().owner().is_none()) {
-        let note = Note::Ingest { keyspace: keyspace.id, start, end };
+        let note = LogNote::Ingest { keyspace: keyspace.id, start, end };
         if !note_for_readers(history, &mut numbering, &note, 1)?.is_made {
             return Ok(None);
         }
@@ -42,11 +43,11 @@ pub(crate) fn number_tables<'a>(
     }
     numbering.next = seqno.plus(1);
     if let Some((key, end)) = span
-        && recent.is_watched()
+        && commits.recent.is_watched()
     {
         // For serializable transactions everything between the keys was written, too.
         let all = RecentWrite { keyspace: keyspace.id, key, end: Some(end) };
-        _removed = recent.note(seqno, std::iter::once(all));
+        _removed = commits.recent.note(seqno, std::iter::once(all));
     }
     let place = history.publisher.join(seqno);
     Ok(Some((seqno, InFlight::new(health, history, place))))
@@ -60,10 +61,10 @@ pub(crate) fn number_tables<'a>(
 /// Poisoned, Closed; errors of the log.
 pub(crate) fn note_ahead<'a>(
     commits: &'a Commits,
-    note: &Note<'_>,
+    note: &LogNote<'_>,
 ) -> Result<Option<(SeqNo, InFlight<'a>)>> {
-    let Commits { health, history, .. } = commits;
-    let Some(log) = &history.log else { return Err(commits.throttle.setup.closed()) };
+    let Core { health, history, .. } = &*commits.core;
+    let Some(log) = &history.log else { return Err(commits.core.setup().closed()) };
     let mut numbering = history.numbering.lock();
     if numbering.next >= numbering.ceiling {
         return Ok(None);

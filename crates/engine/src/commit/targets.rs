@@ -3,7 +3,7 @@
 //! An operation is routed when it is encoded, by the layout of that time. A split may replace the
 //! layout before the write is numbered: then its operations are routed again.
 
-use super::batch::{Op, Write};
+use super::batch::{BatchOp, Write};
 use crate::keyspace_core::{KeyspaceCore, Trees};
 use crate::partition::Layout;
 use flagstone_base::Kind;
@@ -46,9 +46,9 @@ impl<'a> Targets<'a> {
     fn of_many(write: &Write<'a>) -> Self {
         let layouts: SmallVec<[&Layout; 1]> =
             write.keyspaces.iter().map(|core| core.layout()).collect();
-        let is_moved = |op: &Op| op.layout != layouts[usize::from(op.keyspace)].number();
+        let is_moved = |op: &BatchOp| op.layout != layouts[usize::from(op.keyspace)].number();
         let moved = write.ops.iter().any(is_moved).then(|| {
-            let again = |op: &Op| partition_in(layouts[usize::from(op.keyspace)], write, op);
+            let again = |op: &BatchOp| partition_in(layouts[usize::from(op.keyspace)], write, op);
             write.ops.iter().map(again).collect()
         });
         let mut targets = Self { layouts, places: SmallVec::new(), moved };
@@ -86,7 +86,7 @@ impl<'a> Targets<'a> {
 
     /// The tree of operation number `at`, which deletes no range.
     #[inline]
-    pub(super) fn place_of(&self, at: usize, op: &Op) -> Option<usize> {
+    pub(super) fn place_of(&self, at: usize, op: &BatchOp) -> Option<usize> {
         if self.places.len() == 1 {
             return Some(0);
         }
@@ -97,7 +97,7 @@ impl<'a> Targets<'a> {
     pub(super) fn places_of_range<'s>(
         &'s self,
         write: &Write<'_>,
-        op: &'s Op,
+        op: &'s BatchOp,
     ) -> impl Iterator<Item = usize> + use<'s, 'a> {
         let partitions = self.partitions(write, op);
         let is_met = move |&(_, place): &(usize, &(u16, u16))| {
@@ -106,18 +106,18 @@ impl<'a> Targets<'a> {
         self.places.iter().enumerate().filter(is_met).map(|(at, _)| at)
     }
 
-    fn partition(&self, at: usize, op: &Op) -> u16 {
+    fn partition(&self, at: usize, op: &BatchOp) -> u16 {
         self.moved.as_ref().map_or(op.partition, |moved| moved[at])
     }
 
-    fn partitions(&self, write: &Write<'_>, op: &Op) -> RangeInclusive<usize> {
+    fn partitions(&self, write: &Write<'_>, op: &BatchOp) -> RangeInclusive<usize> {
         let layout = self.layouts[usize::from(op.keyspace)];
         layout.partitions_of(write.bytes(&op.key), write.bytes(&op.value))
     }
 }
 
 #[cold]
-fn partition_in(layout: &Layout, write: &Write<'_>, op: &Op) -> u16 {
+fn partition_in(layout: &Layout, write: &Write<'_>, op: &BatchOp) -> u16 {
     layout.route.partition(write.bytes(&op.key), op.hash) as u16
 }
 

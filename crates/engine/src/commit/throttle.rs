@@ -1,149 +1,242 @@
-//! Stops writers until there is room, or delays them.
+//! Delays writers, or stops them until flushes and compactions have caught up, and no longer.
+//!
+//! No lock is held meanwhile. A wait ends when a flush or a compaction does, when a large write is
+//! done for which another one waits, or after a time limit.
 
-use super::stall::Stall;
+use crate::core::Core;
 use crate::due::Due;
 use crate::event::{Event, StallCause};
-use crate::health::Health;
-use crate::history::History;
-use crate::keyspaces::Keyspaces;
-use crate::memory::Memory;
-use crate::queue::Work;
-use crate::setup::Setup;
+use crate::keyspace_core::Trees;
+use crate::queue::{BackOff, SealGroup};
+use crate::stall::{Pressure, STOP, Wait, pressure_at};
 use flagstone_base::{Error, ErrorKind, Result};
 use flagstone_env::sync::atomic::Ordering;
 use flagstone_env::sync::thread_local;
+use flagstone_tree::Tree;
 use std::cell::Cell;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A stopped writer checks again after this time even if no bell rang.
+/// A stopped writer checks again after this time even if nothing has notified it.
 const RECHECK_AFTER: Duration = Duration::from_millis(50);
 /// Shorter waits are added up, since system timers are hardly finer.
 const WAIT_MIN: Duration = Duration::from_micros(200);
-
-/// The result of a check for room: what was found, or why there is no room yet. An error means that
-/// there will be none.
-pub(super) type RoomCheck<T> = Result<std::result::Result<T, StallCause>>;
+/// The shortest time after which a caller that may not wait is told to retry. The longest is
+/// [`RECHECK_AFTER`].
+const RETRY_MIN: Duration = Duration::from_millis(1);
+/// One part in this many of the memtables' share is for trees whose flush fails, so that writes to
+/// other trees continue.
+const STUCK_PARTS: u64 = 4;
+/// A small write needs any free part of the memtables' share.
+const ANY_BYTES: u64 = 1;
 
 thread_local! {
     /// How long this thread must still wait.
     static OWED: Cell<Duration> = const { Cell::new(Duration::ZERO) };
 }
 
-/// The parts of the database that hold writers back: the memory of memtables, and background work
-/// that lags.
-#[derive(Clone)]
-pub(crate) struct Throttle {
-    pub(crate) setup: Arc<Setup>,
-    pub(crate) health: Arc<Health>,
-    pub(crate) history: Arc<History>,
-    pub(crate) memory: Arc<Memory>,
-    pub(crate) keyspaces: Arc<Keyspaces>,
-    pub(crate) work: Arc<Work>,
-    pub(crate) stall: Arc<Stall>,
+/// Returns whether no writer needs to wait.
+#[inline]
+pub(super) fn is_free(core: &Core) -> bool {
+    core.stall.is_free(core.memory.memtable_bytes(), core.setup().options.memtable_share())
 }
 
-impl Throttle {
-    pub(super) fn delay(&self, delay: Duration) {
-        let owed = OWED.with(Cell::take) + delay;
-        if owed < WAIT_MIN {
-            OWED.with(|kept| kept.set(owed));
-            return;
-        }
-        let started = self.setup.now();
-        let bell = &self.health.writers;
-        bell.wait(bell.rung(), owed);
-        self.note_waited(self.setup.now() - started);
-    }
-
-    pub(super) fn note_waited(&self, took: Duration) {
-        self.stall.stall_nanos.fetch_add(took.as_nanos() as u64, Ordering::Relaxed);
-    }
-
-    /// Refuses a writer that does not wait, and is stopped for `cause`, if it would wait in vain:
-    /// flushes fail, and nothing else makes room. Starts the work that makes room. If the memtables
-    /// have room for `bytes`, the writer waits only for other writes, which end by themselves.
-    #[cold]
-    pub(super) fn check_room_may_come(&self, cause: StallCause, bytes: u64) -> Result<()> {
-        self.health.check_open_for_writing()?;
-        let share = self.setup.options.memtable_share();
-        let is_free = || self.memory.memtable_bytes().saturating_add(bytes) <= share;
-        // Checked before the seal: a write that adds bytes later seals them itself.
-        let is_free_now = is_free();
-        // Memtables of trees whose flushes work may not be sealed yet.
-        let compactions = Due::COMPACTIONS.when(cause == StallCause::Compaction);
-        self.health.act(Due::MEMORY | Due::FLUSHES | compactions);
-        // A writer that is stopped for compactions has checked those.
-        if cause != StallCause::Memory || is_free_now {
-            return Ok(());
-        }
-        let failing = self.work.lock().flushes.why_no_room_now();
-        match failing {
-            // The last flush that works may have ended after the first check.
-            Some(error) if !is_free() => Err(error.context("writers wait for a flush that fails")),
-            _ => Ok(()),
-        }
-    }
-
-    /// Returns why a writer that does not wait is refused: Busy, unless it would wait in vain.
-    /// See [`Throttle::check_room_may_come`].
-    #[cold]
-    pub(super) fn no_room(&self, cause: StallCause, bytes: u64) -> Error {
-        let busy = || Error::new(ErrorKind::Busy, "writers wait for flushes or compactions");
-        self.check_room_may_come(cause, bytes).err().unwrap_or_else(busy)
-    }
-
-    /// Waits until `check` finds room, and returns its result.
-    pub(super) fn stop<T>(
-        &self,
-        cause: StallCause,
-        check: impl FnMut() -> RoomCheck<T>,
-    ) -> Result<T> {
-        let started = self.setup.now();
-        if self.stall.stopped.enter(started) {
-            self.health.tell(&Event::StallStarted { cause });
-        }
-        let found = self.wait_for_room(check);
-        let ended = self.setup.now();
-        if let Some(took) = self.stall.stopped.leave(ended) {
-            self.health.tell(&Event::StallFinished { cause, took });
-        }
-        self.stall.stalls.fetch_add(1, Ordering::Relaxed);
-        self.note_waited(ended - started);
-        found
-    }
-
-    fn wait_for_room<T>(&self, mut check: impl FnMut() -> RoomCheck<T>) -> Result<T> {
-        let flushes = self.work.lock().flushes.failures;
-        loop {
-            let seen = self.health.writers.rung();
-            if let Ok(found) = check()? {
-                return Ok(found);
+/// Delays or stops a writer of `trees`. If it may not `wait`, returns the delay instead, or
+/// Busy instead of stopping. A tree that waits for compaction stops only its own writers.
+#[cold]
+pub(super) fn hold_back(core: &Core, trees: &Trees<'_>, wait: Wait) -> Result<Duration> {
+    check_flushes(core, trees)?;
+    let cause = match pressure_on(core, trees) {
+        Pressure::Free => return Ok(Duration::ZERO),
+        Pressure::Delay(delay) if wait == Wait::No => return Ok(delay),
+        Pressure::Delay(delay) => {
+            if !core.setup().executor.assist() {
+                delay_by(core, delay);
             }
-            self.health.check_open_for_writing()?;
-            // While these fail nothing makes room, so their error is returned instead of waiting
-            // forever. On a full disk each of many writers would wait for seconds.
-            let now = self.setup.now();
-            if let Some(error) = self.work.lock().flushes.why_no_room(flushes, now) {
-                return Err(error.context("writers wait for a flush that fails"));
-            }
-            self.health.act(Due::MEMORY | Due::WORK);
-            if !self.setup.executor.assist() {
-                self.health.writers.wait(seen, RECHECK_AFTER);
-            }
+            return Ok(Duration::ZERO);
+        }
+        Pressure::Stop(cause) => cause,
+    };
+    let failures = failures_of(core, trees);
+    if wait == Wait::No {
+        check_stop(core, cause, trees, failures)?;
+        return Err(refusal(core, cause, ANY_BYTES));
+    }
+    stop(core, cause, || match pressure_on(core, trees) {
+        Pressure::Stop(cause) => check_stop(core, cause, trees, failures).map(|()| None),
+        Pressure::Free | Pressure::Delay(_) => Ok(Some(Duration::ZERO)),
+    })
+}
+
+fn pressure_on(core: &Core, trees: &Trees<'_>) -> Pressure {
+    let tree = trees.iter().map(|tree| tree.stall_fill()).max().unwrap_or(0);
+    pressure_at(core.memory.memtable_bytes(), core.setup().options.memtable_share(), tree)
+}
+
+/// Returns when a writer that was refused with Busy may try again. The work that it waits for
+/// is started.
+#[cold]
+pub(crate) fn retry_after(core: &Core) -> Duration {
+    core.work.left_of_flush(core.setup().now()).clamp(RETRY_MIN, RECHECK_AFTER)
+}
+
+fn delay_by(core: &Core, delay: Duration) {
+    let owed = OWED.with(Cell::take) + delay;
+    if owed < WAIT_MIN {
+        OWED.with(|kept| kept.set(owed));
+        return;
+    }
+    let started = core.setup().now();
+    let writers = &core.health.writers;
+    writers.wait(writers.generation(), owed);
+    core.stall.note_waited(core.setup().now() - started);
+}
+
+/// Checks whether a stop for `cause` can end for a writer of `trees`, whose compactions had
+/// failed `failures` times when it began.
+fn check_stop(core: &Core, cause: StallCause, trees: &Trees<'_>, failures: u32) -> Result<()> {
+    match cause {
+        StallCause::Memory => check_flushes(core, trees),
+        StallCause::Compaction => check_compactions(core, trees, failures),
+        StallCause::Log => Ok(()),
+    }
+}
+
+/// The number of failed compactions of `trees`.
+fn failures_of(core: &Core, trees: &Trees<'_>) -> u32 {
+    let queue = core.work.lock();
+    trees.iter().filter_map(|tree| queue.failing.get(&tree.id())).map(BackOff::failures).sum()
+}
+
+/// Checks whether a writer can wait for a compaction of one of `trees`. Returns an error if one has
+/// failed since there were `failures`, or if none can run.
+fn check_compactions(core: &Core, trees: &Trees<'_>, failures: u32) -> Result<()> {
+    let now = core.setup().now();
+    let error = {
+        let queue = core.work.lock();
+        let is_stopped = |tree: &&&Arc<Tree>| tree.stall_fill() >= STOP;
+        let error = |tree: &&Arc<Tree>| {
+            let id = tree.id();
+            let failing = queue.failing.get(&id).and_then(|b| b.hopeless_error(failures, now));
+            let is_idle = !queue.compacting.contains(&id);
+            let blocked = || queue.blocked.get(&id).filter(|_| is_idle);
+            Some((id, failing.or_else(blocked)?.clone()))
+        };
+        trees.iter().filter(is_stopped).find_map(error)
+    };
+    let what = "writers wait for a compaction that fails,";
+    error.map_or(Ok(()), |(tree, error)| Err(core.keyspaces.in_tree(&error, tree, what)))
+}
+
+/// Refuses a write to one of `trees` if its flush keeps failing and the tree has used up its part
+/// of the memory. Refuses every write if the log is at its limit because of such a tree.
+fn check_flushes(core: &Core, trees: &Trees<'_>) -> Result<()> {
+    let stuck = core.work.stuck();
+    if stuck == 0 {
+        return Ok(());
+    }
+    let is_log_full = core.history.log_bytes() >= core.setup().options.wal_bytes_max();
+    let bytes_max = core.setup().options.memtable_share() / STUCK_PARTS / stuck;
+    let is_full = |tree: &&Arc<Tree>| tree.active_bytes() + tree.sealed_bytes() >= bytes_max;
+    let is_refused = |group: &SealGroup| {
+        let is_in_group = |tree: &&&Arc<Tree>| group.trees.iter().any(|t| Arc::ptr_eq(t, tree));
+        is_log_full || trees.iter().filter(is_in_group).any(is_full)
+    };
+    let refused = {
+        let queue = core.work.lock();
+        let mut lasting = queue.flushes.lasting_groups();
+        lasting.find_map(|(group, error)| is_refused(group).then(|| error.clone()))
+    };
+    let Some(error) = refused else { return Ok(()) };
+    if !is_log_full {
+        return Err(error.context("writers wait for a flush that fails"));
+    }
+    if core.stall.note_full_log(core.setup().now()) {
+        core.health.tell(&Event::StallStarted { cause: StallCause::Log });
+    }
+    Err(error.context("the log is full, and a flush that would shorten it fails"))
+}
+
+/// Returns why a writer of `bytes` that does not wait, and is stopped for `cause`, is refused:
+/// Busy, unless it would wait in vain, since flushes fail and nothing else makes room. Starts
+/// the work that makes room. If the memtables have room for `bytes`, the writer waits only for
+/// other writes, which end by themselves.
+#[cold]
+pub(super) fn refusal(core: &Core, cause: StallCause, bytes: u64) -> Error {
+    if let Err(error) = core.health.check_open_for_writing() {
+        return error;
+    }
+    let busy = Error::new(ErrorKind::Busy, "writers wait for flushes or compactions");
+    let share = core.setup().options.memtable_share();
+    let is_free = || core.memory.memtable_bytes().saturating_add(bytes) <= share;
+    // Checked before the seal: a write that adds bytes later seals them itself.
+    let is_free_now = is_free();
+    // Memtables of trees whose flushes work may not be sealed yet.
+    let compactions = Due::COMPACTIONS.when(cause == StallCause::Compaction);
+    core.health.act(Due::MEMORY | Due::FLUSHES | compactions);
+    // A writer that is stopped for compactions has checked those.
+    if cause != StallCause::Memory || is_free_now {
+        return busy;
+    }
+    let failing = core.work.lock().flushes.why_no_room_now();
+    match failing {
+        // The last flush that works may have ended after the first check.
+        Some(error) if !is_free() => error.context("writers wait for a flush that fails"),
+        _ => busy,
+    }
+}
+
+/// Stops a writer until `check` returns a value, which it returns. An error of `check` means
+/// that the wait is in vain.
+pub(super) fn stop<T>(
+    core: &Core,
+    cause: StallCause,
+    check: impl FnMut() -> Result<Option<T>>,
+) -> Result<T> {
+    let started = core.setup().now();
+    if core.stall.stopped.enter(started) {
+        core.health.tell(&Event::StallStarted { cause });
+    }
+    let found = wait_until(core, check);
+    let ended = core.setup().now();
+    if let Some(took) = core.stall.stopped.leave(ended) {
+        core.health.tell(&Event::StallFinished { cause, took });
+    }
+    core.stall.stalls.fetch_add(1, Ordering::Relaxed);
+    core.stall.note_waited(ended - started);
+    found
+}
+
+fn wait_until<T>(core: &Core, mut check: impl FnMut() -> Result<Option<T>>) -> Result<T> {
+    let flushes = core.work.lock().flushes.failures;
+    loop {
+        let seen = core.health.writers.generation();
+        if let Some(found) = check()? {
+            return Ok(found);
+        }
+        core.health.check_open_for_writing()?;
+        // While these fail nothing makes room, so their error is returned instead of waiting
+        // forever. On a full disk each of many writers would wait for seconds.
+        let now = core.setup().now();
+        if let Some(error) = core.work.lock().flushes.why_no_room(flushes, now) {
+            return Err(error.context("writers wait for a flush that fails"));
+        }
+        core.health.act(Due::MEMORY | Due::WORK);
+        if !core.setup().executor.assist() {
+            core.health.writers.wait(seen, RECHECK_AFTER);
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use crate::commit::before_write;
     use crate::keyspace_core::Trees;
     use crate::testing::Builder;
     use crate::{
         Batch, Durability, Engine, Environment, ErrorKind, Keyspace, KeyspaceOptions, Routing,
         TryCommit,
     };
+    use flagstone_base::key::KeyRange;
     use flagstone_env::names::FileKind;
     use flagstone_env::{
         Effect, Failure, Fault, FaultDisk, Lane, ManualClock, MemDisk, Op, SeededRandom,
@@ -196,10 +289,10 @@ mod tests {
 
     /// Both were told the error of the other keyspace's flush.
     #[test]
-    fn who_finds_the_room_taken_by_a_write_in_progress_is_told_to_try_again() {
+    fn who_finds_the_memory_taken_by_a_write_in_progress_is_told_to_try_again() {
         let (db, kv) = with_a_flush_that_fails(&Arc::default());
-        let throttle = &kv.handle().parts().commits.throttle;
-        let in_progress = before_write(throttle, 2 * MIB, false, Trees::new).unwrap();
+        let admission = &kv.handle().parts().commits.admission;
+        let in_progress = admission.admit(2 * MIB, Wait::No, Trees::new).unwrap();
         assert!(in_progress.is_some());
         assert_eq!(refusal(&db, &kv, 2 * MIB), ErrorKind::Busy);
         drop(in_progress);
@@ -246,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn who_finds_no_room_learns_of_a_flush_that_fails_when_no_other_is_left() {
+    fn who_does_not_fit_learns_of_a_flush_that_fails_when_no_other_is_left() {
         let steps = Arc::<StepExecutor>::default();
         let (db, kv) = with_a_flush_that_fails(&steps);
         let most = kv.batch_bytes_max() as usize - 100;
@@ -255,5 +348,26 @@ mod tests {
         while steps.step(Lane::Flush) {}
         assert_eq!(db.stats().flushes, 1);
         assert_eq!(refusal(&db, &kv, most), ErrorKind::Io);
+    }
+
+    /// An open cursor pins its view. The memtables of the view once counted as unflushed, so a
+    /// thread that held a cursor and wrote waited for itself.
+    #[test]
+    fn a_cursor_that_is_held_does_not_stop_its_own_writer() {
+        let dir = tempfile::tempdir().unwrap();
+        let db = Builder::at(dir.path()).memory_budget(1 << 20).open().unwrap();
+        let options = KeyspaceOptions::new().routing(Routing::Hash(1));
+        let kv = db.keyspace_with("k", options).unwrap();
+        let mut cursors = Vec::new();
+        for i in 0..4000_u32 {
+            kv.put(i.to_be_bytes(), [7; 1000]).unwrap();
+            if i % 200 == 0 {
+                let mut scan = kv.scan_range(KeyRange::ALL);
+                assert!(scan.next().is_some());
+                cursors.push(scan);
+            }
+        }
+        drop(cursors);
+        assert_eq!(kv.count().unwrap(), 4000);
     }
 }

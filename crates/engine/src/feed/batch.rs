@@ -1,7 +1,7 @@
 //! What a reader of changes finds in a record of the log.
 
 use super::token::ChangeToken;
-use crate::commit::record::{self, LoggedOp, Note};
+use crate::commit::record::{self, LogNote, LoggedOp};
 use crate::keyspace_core::KeyspaceCore;
 use crate::keyspaces::Keyspaces;
 use crate::open::each_op_and_old;
@@ -15,9 +15,9 @@ use std::sync::Arc;
 
 /// What happened to a database.
 #[derive(Debug)]
-pub enum Found {
+pub enum FeedItem {
     /// A commit.
-    Batch(FoundBatch),
+    Batch(FeedBatch),
     /// Writes that were not logged, of which nothing is known.
     Gap,
     /// An ingest into a keyspace, of keys from `start` on, below `end`. It may have been refused.
@@ -45,13 +45,13 @@ pub enum Found {
 
 /// The operations of one commit.
 #[derive(Default)]
-pub struct FoundBatch {
+pub struct FeedBatch {
     payload: Vec<u8>,
     cores: Vec<Arc<KeyspaceCore>>,
-    ops: Vec<FoundOp>,
+    ops: Vec<FeedOp>,
 }
 
-struct FoundOp {
+struct FeedOp {
     core: usize,
     kind: Kind,
     expiry: Option<Moment>,
@@ -64,7 +64,7 @@ struct FoundOp {
 
 /// One operation of a commit.
 #[derive(Clone, Copy)]
-pub struct FoundChange<'a> {
+pub struct FeedChange<'a> {
     /// The keyspace that was written.
     pub keyspace: &'a Arc<KeyspaceCore>,
     /// The kind of the operation.
@@ -82,10 +82,10 @@ pub struct FoundChange<'a> {
     pub old: Option<Option<&'a [u8]>>,
 }
 
-impl FoundBatch {
+impl FeedBatch {
     /// The operations, in order.
-    pub fn changes(&self) -> impl ExactSizeIterator<Item = FoundChange<'_>> {
-        self.ops.iter().map(|op| FoundChange {
+    pub fn changes(&self) -> impl ExactSizeIterator<Item = FeedChange<'_>> {
+        self.ops.iter().map(|op| FeedChange {
             keyspace: &self.cores[op.core],
             kind: op.kind,
             expiry: op.expiry,
@@ -107,7 +107,7 @@ impl FoundBatch {
     }
 }
 
-impl std::fmt::Debug for FoundBatch {
+impl std::fmt::Debug for FeedBatch {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "FoundBatch({} operations)", self.ops.len())
     }
@@ -135,8 +135,8 @@ impl Reading<'_> {
     /// Returns whether it is open what a record says: a crash may bring back what it tells of, or
     /// not.
     pub(super) fn is_in_doubt(&self, record: &Record<'_>) -> bool {
-        let told = match Note::decode(record.kind, record.payload) {
-            Some(Ok(Note::Drop { keyspace, .. } | Note::Rename { keyspace, .. })) => keyspace,
+        let told = match LogNote::decode(record.kind, record.payload) {
+            Some(Ok(LogNote::Drop { keyspace, .. } | LogNote::Rename { keyspace, .. })) => keyspace,
             _ => return false,
         };
         self.keyspaces.get(told).is_some_and(|core| core.is_in_doubt())
@@ -144,29 +144,29 @@ impl Reading<'_> {
 
     /// Reads a record; `None` if nothing in it is wanted, or if it is of keyspaces that were
     /// dropped since.
-    pub(super) fn read(&self, record: &Record<'_>) -> Result<Option<Found>> {
+    pub(super) fn read(&self, record: &Record<'_>) -> Result<Option<FeedItem>> {
         if record.kind == record::BATCH {
             return self.read_batch(record);
         }
         let file = path(self.dir, FileKind::Wal, record.segment);
-        let note = Note::decode(record.kind, record.payload);
+        let note = LogNote::decode(record.kind, record.payload);
         let note = note.transpose().map_err(|m| m.in_file(file.display(), record.offset))?;
         Ok(match note {
-            Some(Note::Gap | Note::Lost) => Some(Found::Gap),
-            Some(Note::Ingest { keyspace, start, end }) => {
+            Some(LogNote::Gap | LogNote::Lost) => Some(FeedItem::Gap),
+            Some(LogNote::Ingest { keyspace, start, end }) => {
                 let at = record.first_seqno;
                 self.keyspace(keyspace, at).map(|core| {
                     let (start, end) = (start.to_vec(), end.to_vec());
-                    Found::Ingested { keyspace: core.name_at(at), start, end }
+                    FeedItem::Ingested { keyspace: core.name_at(at), start, end }
                 })
             }
             // A keyspace that exists was not dropped: the drop was refused.
-            Some(Note::Drop { keyspace, name }) => {
+            Some(LogNote::Drop { keyspace, name }) => {
                 let is_gone = self.keyspaces.get(keyspace).is_none();
                 let name = Some(name).filter(|name| is_gone && self.wants(name));
-                name.map(|name| Found::Dropped { name: name.to_owned() })
+                name.map(|name| FeedItem::Dropped { name: name.to_owned() })
             }
-            Some(Note::Rename { keyspace, from, to }) => {
+            Some(LogNote::Rename { keyspace, from, to }) => {
                 self.read_rename(record.first_seqno, keyspace, (from, to))
             }
             // Definitions: the catalog has them.
@@ -181,19 +181,19 @@ impl Reading<'_> {
         seqno: SeqNo,
         keyspace: KeyspaceId,
         (from, to): (&str, &str),
-    ) -> Option<Found> {
+    ) -> Option<FeedItem> {
         match self.keyspaces.get(keyspace) {
-            None => self.wants(from).then(|| Found::Dropped { name: from.to_owned() }),
+            None => self.wants(from).then(|| FeedItem::Dropped { name: from.to_owned() }),
             Some(core) => {
                 let is_wanted = self.wants(from) || self.wants(to);
                 let is_true = is_wanted && core.record().is_renamed_at(seqno);
-                is_true.then(|| Found::Renamed { from: from.to_owned(), to: to.to_owned() })
+                is_true.then(|| FeedItem::Renamed { from: from.to_owned(), to: to.to_owned() })
             }
         }
     }
 
-    fn read_batch(&self, record: &Record<'_>) -> Result<Option<Found>> {
-        let mut batch = FoundBatch::default();
+    fn read_batch(&self, record: &Record<'_>) -> Result<Option<FeedItem>> {
+        let mut batch = FeedBatch::default();
         let base = record.payload.as_ptr().addr();
         let range = |bytes: &[u8]| {
             let start = bytes.as_ptr().addr() - base;
@@ -211,7 +211,7 @@ impl Reading<'_> {
             if let Some(core) = core {
                 let (kind, expiry) = (op.kind, op.expiry);
                 let (key, value) = (range(op.key), range(op.value));
-                batch.ops.push(FoundOp { core, kind, expiry, seqno, key, value, old: None });
+                batch.ops.push(FeedOp { core, kind, expiry, seqno, key, value, old: None });
             }
             Ok(())
         };
@@ -229,9 +229,9 @@ impl Reading<'_> {
             }
         }
         batch.payload = record.payload.to_vec();
-        Ok(Some(Found::Batch(batch)))
+        Ok(Some(FeedItem::Batch(batch)))
     }
 }
 
 /// Something that was found, and the position after it.
-pub type At = (ChangeToken, Found);
+pub type At = (ChangeToken, FeedItem);

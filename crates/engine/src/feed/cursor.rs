@@ -2,9 +2,10 @@
 //!
 //! A reader that waits asks for a sync of what is written, so that it is delivered soon after its
 //! commit was acknowledged, whatever the durability. It does so at most once in [`SYNC_EVERY`], and
-//! writers ring for it only while there is nothing to sync: so writers pay a few rings a second.
+//! writers notify it only while there is nothing to sync: so writers pay for a few notifications a
+//! second.
 
-use super::batch::{At, Found, Reading};
+use super::batch::{At, FeedItem, Reading};
 use super::token::ChangeToken;
 use crate::handle::Handle;
 use crate::history::History;
@@ -46,23 +47,23 @@ pub struct Changes {
 impl Changes {
     pub(crate) fn new(handle: &Arc<Handle>, from: ChangesFrom) -> Result<Self> {
         let parts = handle.parts();
-        parts.health.check_open()?;
-        let (id, visible) = (parts.history.id, parts.history.visible());
+        parts.core.health.check_open()?;
+        let (id, visible) = (parts.core.history.id, parts.core.history.visible());
         let source = source(parts).ok_or_else(|| {
             Error::invalid(format!(
                 "{} keeps no changes: open it with Options::change_retention",
-                parts.setup.dir.display()
+                parts.core.setup().dir.display()
             ))
         })?;
         let after = match from {
             ChangesFrom::Start => source.dropped_through(),
-            ChangesFrom::Now if parts.history.is_read_only() => visible,
-            ChangesFrom::Now => end_gap(&parts.history),
+            ChangesFrom::Now if parts.core.history.is_read_only() => visible,
+            ChangesFrom::Now => end_gap(&parts.core.history),
             ChangesFrom::After(token) if token.history != id => {
                 return Err(Error::invalid(format!(
                     "the change token {token} belongs to another history than {}, which may be a \
                      restored copy: begin with a scan",
-                    parts.setup.dir.display()
+                    parts.core.setup().dir.display()
                 )));
             }
             ChangesFrom::After(token) if token.after > visible => {
@@ -75,7 +76,7 @@ impl Changes {
                 let text = format!(
                     "{}: changes after {} are not kept any more: the oldest that are kept come \
                      after {dropped}",
-                    parts.setup.dir.display(),
+                    parts.core.setup().dir.display(),
                     token.after
                 );
                 return Err(Error::new(ErrorKind::TooOld, text));
@@ -95,7 +96,7 @@ impl Changes {
 
     /// The position: after everything that was delivered.
     pub fn token(&self) -> ChangeToken {
-        ChangeToken { history: self.handle.parts().history.id, after: self.cursor.position() }
+        ChangeToken { history: self.handle.parts().core.history.id, after: self.cursor.position() }
     }
 
     /// Returns the next change that is synced, or `None` if there is none now.
@@ -105,14 +106,14 @@ impl Changes {
     /// read again.
     pub fn poll(&mut self) -> Result<Option<At>> {
         let parts = self.handle.parts();
-        parts.health.check_open()?;
+        parts.core.health.check_open()?;
         let Some(source) = source(parts) else { return Ok(None) };
         let reading = Reading {
-            dir: &parts.setup.dir,
-            keyspaces: &parts.keyspaces,
+            dir: &parts.core.setup().dir,
+            keyspaces: &parts.core.keyspaces,
             only: self.only.as_ref(),
         };
-        let (history, visible) = (parts.history.id, parts.history.visible());
+        let (history, visible) = (parts.core.history.id, parts.core.history.visible());
         let is_in_doubt = Cell::new(false);
         let mut read = |record: &Record<'_>| {
             is_in_doubt.set(reading.is_in_doubt(record));
@@ -128,20 +129,21 @@ impl Changes {
             };
             let Some(found) = found else { break };
             if let Some(found) = found {
-                if matches!(found, Found::Gap) {
-                    let _position = end_gap(&parts.history);
+                if matches!(found, FeedItem::Gap) {
+                    let _position = end_gap(&parts.core.history);
                 }
                 let after = self.cursor.position();
                 return Ok(Some((ChangeToken { history, after }, found)));
             }
         }
-        let Some(lost_at) = parts.history.log_files.as_ref().and_then(|files| files.lost_at) else {
+        let Some(lost_at) = parts.core.history.log_files.as_ref().and_then(|files| files.lost_at)
+        else {
             return Ok(None);
         };
         // The log does not say it yet: its next session will.
         let is_new = self.cursor.position() < lost_at;
         self.cursor = if is_new { LogCursor::after(lost_at) } else { return Ok(None) };
-        Ok(Some((ChangeToken { history, after: lost_at }, Found::Gap)))
+        Ok(Some((ChangeToken { history, after: lost_at }, FeedItem::Gap)))
     }
 
     /// Like [`Changes::poll`], but waits for the next change, at most for `timeout`. Returns at
@@ -153,16 +155,16 @@ impl Changes {
     pub fn wait(&mut self, timeout: Duration) -> Result<Option<At>> {
         let handle = Arc::clone(&self.handle);
         let parts = handle.parts();
-        parts.health.check_may_wait("a wait for changes")?;
-        let (began, mut waited) = (parts.setup.now(), Duration::ZERO);
+        parts.core.health.check_may_wait("a wait for changes")?;
+        let (began, mut waited) = (parts.core.setup().now(), Duration::ZERO);
         loop {
-            let rung = parts.health.readers.rung();
+            let seen = parts.core.health.readers.generation();
             if let Some(found) = self.poll()? {
                 return Ok(Some(found));
             }
-            parts.health.check_poison()?;
-            let Some(log) = &parts.history.log else { return Ok(None) };
-            let now = parts.setup.now();
+            parts.core.health.check_poison()?;
+            let Some(log) = &parts.core.history.log else { return Ok(None) };
+            let now = parts.core.setup().now();
             // A clock of a test may stand still.
             let left = timeout.saturating_sub(waited.max(now.saturating_sub(began)));
             if left.is_zero() {
@@ -172,18 +174,18 @@ impl Changes {
                 Pause::None => continue,
                 Pause::ForSync(pause) => {
                     let pause = pause.min(left);
-                    // Nobody rings for this, so writers pay nothing meanwhile.
-                    parts.health.readers.wait(rung, pause);
+                    // Nobody notifies of this, so writers pay nothing meanwhile.
+                    parts.core.health.readers.wait(seen, pause);
                     self.synced_at = None;
                     pause
                 }
                 Pause::ForWrites => {
                     let pause = LOOK_EVERY.min(left);
-                    parts.health.while_reader_waits(|bell| bell.wait(rung, pause));
+                    parts.core.health.while_reader_waits(|readers| readers.wait(seen, pause));
                     pause
                 }
             };
-            if parts.health.readers.rung() == rung {
+            if parts.core.health.readers.generation() == seen {
                 waited += pause;
             }
         }
@@ -204,7 +206,7 @@ impl Changes {
             // The commits that were refused have got the error themselves.
             Err(error) => {
                 let parts = self.handle.parts();
-                parts.ballast.note_failure(&error);
+                parts.core.ballast.note_failure(&error);
                 match error.kind() {
                     ErrorKind::Poisoned => Err(error),
                     _ => Ok(Pause::ForSync(SYNC_EVERY)),
@@ -229,7 +231,7 @@ fn end_gap(history: &History) -> SeqNo {
 
 /// The log that readers of changes read, if it keeps any.
 fn source(parts: &Parts) -> Option<ChangeSource<'_>> {
-    let (history, disk) = (&parts.history, &*parts.setup.environment.disk);
+    let (history, disk) = (&parts.core.history, &*parts.core.setup().environment.disk);
     match (&history.log, &history.log_files) {
         (Some(log), _) if log.keeps_changes() => Some(ChangeSource::Log(log)),
         (None, Some(files)) => Some(ChangeSource::Files(files, disk)),

@@ -11,6 +11,6 @@ mod batch;
 
 mod cursor;
 
-pub use batch::{At, Found, FoundBatch, FoundChange};
+pub use batch::{At, FeedBatch, FeedChange, FeedItem};
 pub use cursor::{Changes, ChangesFrom};
 pub use token::ChangeToken;

@@ -38,7 +38,7 @@ mod tests {
         let (kv, other) = (db.keyspace("kv").unwrap(), db.keyspace("other").unwrap());
         let mut batch = Batch::default();
         batch.put(&kv, b"a", b"1").unwrap();
-        let history = &kv.handle().parts().history;
+        let history = &kv.handle().parts().core.history;
         let held = HeldTrees::new(history, kv.core().trees());
         other.put("a", "1").unwrap();
         let Err(error) = db.start(&batch, Durability::Buffered, false) else { panic!() };

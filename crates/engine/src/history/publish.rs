@@ -9,12 +9,12 @@ use std::collections::VecDeque;
 /// Raises the visible SeqNo.
 pub(crate) struct Publisher {
     visible: AtomicU64,
-    line: Mutex<Line>,
-    bell: Condvar,
+    line: Mutex<PublishQueue>,
+    finished: Condvar,
 }
 
 /// The commits that are numbered and not yet visible, in the order of their numbers.
-struct Line {
+struct PublishQueue {
     commits: VecDeque<QueuedCommit>,
     /// The ticket of the front commit.
     front: u64,
@@ -40,11 +40,11 @@ const YIELDS: usize = 2;
 
 impl Publisher {
     pub(crate) fn new(visible: SeqNo) -> Self {
-        let line = Line { commits: VecDeque::with_capacity(64), front: 0, waiting: 0 };
+        let line = PublishQueue { commits: VecDeque::with_capacity(64), front: 0, waiting: 0 };
         Self {
             visible: AtomicU64::new(visible.get()),
             line: Mutex::new(line),
-            bell: Condvar::new(),
+            finished: Condvar::new(),
         }
     }
 
@@ -77,7 +77,7 @@ impl Publisher {
                 self.visible.store(last.get(), Ordering::Release);
             }
             if line.waiting > 0 {
-                self.bell.notify_all();
+                self.finished.notify_all();
             }
             return;
         }
@@ -99,7 +99,7 @@ impl Publisher {
         let mut line = self.line.lock();
         line.waiting += 1;
         while line.front <= ticket.place {
-            self.bell.wait(&mut line);
+            self.finished.wait(&mut line);
         }
         line.waiting -= 1;
     }
@@ -120,7 +120,7 @@ impl Publisher {
         let mut line = self.line.lock();
         line.waiting += 1;
         while line.front < end {
-            self.bell.wait(&mut line);
+            self.finished.wait(&mut line);
         }
         line.waiting -= 1;
     }

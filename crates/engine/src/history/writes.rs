@@ -33,7 +33,8 @@ impl History {
     /// The history of a database in which `visible` was the last write.
     pub(crate) fn new(
         id: HistoryId,
-        (log, log_files): (Option<Log>, Option<LogFiles>),
+        log: Option<Log>,
+        log_files: Option<LogFiles>,
         visible: SeqNo,
         clock: ExpiryClock,
     ) -> Self {

@@ -80,7 +80,7 @@ impl<'a> HeldBatch<'a> {
     pub fn get(&self, keyspace: &Arc<KeyspaceCore>, key: &[u8]) -> Result<HeldValue> {
         let found = self.snapshot.find(keyspace, key)?;
         let expiry = found.lives_until();
-        let history = self.handle.parts().history.id;
+        let history = self.handle.parts().core.history.id;
         let version = found.seqno.filter(|_| found.value.is_some());
         let version = version.map(|seqno| VersionToken { history, seqno });
         Ok(HeldValue { value: found.value, expiry, version })
@@ -163,7 +163,7 @@ impl<'a> HeldBatch<'a> {
         if effect.kind() == Kind::Merge {
             return Err(Error::invalid("a merge cannot be added under the locks of a batch"));
         }
-        self.handle.parts().commits.check_prepared_bytes(&self.batch, (key, value))?;
+        self.handle.parts().commits.check_prepared_bytes(&self.batch, key, value)?;
         self.batch.push(keyspace, effect, key, value)
     }
 
@@ -184,7 +184,7 @@ impl<'a> HeldBatch<'a> {
     /// InvalidInput for more bytes than a batch may have; Io, Corruption, Closed.
     pub(super) fn keep_old(&mut self) -> Result<()> {
         let keeps: Vec<bool> = self.batch.keyspaces.iter().map(|core| core.keeps_old()).collect();
-        if !keeps.contains(&true) || !self.handle.parts().history.keeps_changes() {
+        if !keeps.contains(&true) || !self.handle.parts().core.history.keeps_changes() {
             return Ok(());
         }
         let mut olds = Vec::new();

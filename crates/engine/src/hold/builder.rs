@@ -2,15 +2,16 @@
 
 use super::batch::HeldBatch;
 use crate::commit::{
-    Admitted, Batch, Committed, Held, HeldValues, LargeWrite, Locked, Resolves, Ticket,
-    before_write,
+    Admitted, Batch, Committed, HeldStripes, HeldValues, LargeWrite, Locked, Resolves, Ticket,
+    WriteAdmission,
 };
 use crate::handle::Handle;
-use crate::inside::Inside;
 use crate::keyspace_core::{KeyspaceCore, Trees};
 use crate::options::{Durability, check_interval};
 use crate::read::Snapshot;
-use crate::write::commit_held;
+use crate::stall::Wait;
+use crate::user_code::UserCode;
+use crate::write::commit_with;
 use flagstone_base::key::check_key;
 use flagstone_base::{Error, Result};
 use flagstone_env::sync::atomic::Ordering;
@@ -23,22 +24,22 @@ pub struct Hold<'a> {
     keys: Vec<(u16, u64)>,
     resolves: Resolves<'a>,
     durability: Durability,
-    wait: bool,
+    wait: Wait,
     /// An error of [`Hold::key`].
     refused: Option<Error>,
 }
 
 /// The locks of a batch, and those of its values.
 struct AllHeld<'a> {
-    keys: Held<'a>,
+    keys: HeldStripes<'a>,
     values: Option<HeldValues<'a>>,
 }
 
 impl<'a> Hold<'a> {
     pub(crate) fn new(handle: &'a Arc<Handle>, batch: Batch) -> Self {
-        let durability = handle.parts().setup.options.durability;
+        let durability = handle.parts().core.setup().options.durability;
         let (keys, resolves): (_, Resolves<'a>) = (Vec::new(), &|_, _, _| true);
-        Self { handle, batch, keys, resolves, durability, wait: true, refused: None }
+        Self { handle, batch, keys, resolves, durability, wait: Wait::Yes, refused: None }
     }
 
     /// Also locks `key`, for an update that does not know yet what it writes.
@@ -71,7 +72,7 @@ impl<'a> Hold<'a> {
     /// Sets whether the commit waits while writers are stopped. The default is true.
     #[must_use]
     pub const fn wait(mut self, wait: bool) -> Self {
-        self.wait = wait;
+        self.wait = Wait::when(wait);
         self
     }
 
@@ -96,8 +97,8 @@ impl<'a> Hold<'a> {
             }
             Ok(())
         })?;
-        let value = completed.ok_or_else(|| handle.parts().setup.closed())?;
-        let (log, durability) = (|| Arc::clone(&handle.parts().log), self.durability);
+        let value = completed.ok_or_else(|| handle.parts().core.setup().closed())?;
+        let (log, durability) = (|| Arc::clone(&handle.parts().core.log), self.durability);
         let ticket = committed.map(|Committed { last, lsn }| Ticket {
             log: log(),
             lsn,
@@ -107,20 +108,21 @@ impl<'a> Hold<'a> {
         Ok((ticket, value))
     }
 
-    /// Does all of [`Hold::commit`]. Back-pressure applies only with `is_pressed`.
+    /// Does all of [`Hold::commit`]. It is admitted only with `is_admitted`:
+    /// else it waits for nothing.
     fn run(
         &mut self,
-        is_pressed: bool,
+        is_admitted: bool,
         complete: &mut dyn FnMut(&mut HeldBatch<'_>) -> Result<()>,
     ) -> Result<Option<Committed>> {
         if let Some(error) = self.refused.take() {
             return Err(error);
         }
         let parts = self.handle.parts();
-        parts.health.check_may_write()?;
+        parts.core.health.check_may_write()?;
         let (cores, keys) = (self.batch.keyspaces.clone(), std::mem::take(&mut self.keys));
         cores.iter().try_for_each(|core| self.handle.check_same(core))?;
-        let mut admitted = if is_pressed { self.admit(&cores)? } else { None };
+        let mut admitted = if is_admitted { self.admit(&cores)? } else { None };
         let locked = Locked { cores: &cores, keys: &keys };
         let register = || {
             let snapshot = Snapshot::new(self.handle);
@@ -131,12 +133,13 @@ impl<'a> Hold<'a> {
             &mut self.batch,
             locked,
             self.resolves,
-            (&mut admitted, self.wait),
+            &mut admitted,
+            self.wait,
             register,
         )?;
         self.note_prepared(&cores);
         let values = {
-            let _inside = parts.health.run_inside(Inside::Update);
+            let _user_code = parts.core.health.enter_user_code(UserCode::Update);
             let mut held = HeldBatch::new(self.handle, std::mem::take(&mut self.batch), snapshot);
             complete(&mut held)?;
             held.keep_old()?;
@@ -148,7 +151,7 @@ impl<'a> Hold<'a> {
             return Ok(None);
         }
         self.log_owned();
-        let more = match is_pressed {
+        let more = match is_admitted {
             true => parts.commits.admit_prepared(&self.batch, admitted.as_ref(), self.wait)?,
             false => None,
         };
@@ -161,9 +164,9 @@ impl<'a> Hold<'a> {
         committed.map(Some)
     }
 
-    /// Waits until there is room for the batch, and for as much as the last one has added.
+    /// Admits the batch, after a wait for as much as the last one has added.
     fn admit(&self, cores: &[Arc<KeyspaceCore>]) -> Result<Option<Admitted<'a>>> {
-        let throttle = &self.handle.parts().commits.throttle;
+        let admission = &self.handle.parts().commits.admission;
         let trees = || {
             let owned = cores.iter().map(|core| core.owned_set());
             let mut all: Vec<_> = owned.flat_map(|set| set.keyspaces.clone()).collect();
@@ -175,12 +178,12 @@ impl<'a> Hold<'a> {
         let mut touched = Vec::new();
         if last > bytes {
             // What it will be is not known, so nothing is reserved.
-            let _room = before_write(throttle, last, self.wait, || {
+            let _admitted = admission.admit(last, self.wait, || {
                 touched = trees();
                 touched.iter().flat_map(|core| core.trees()).collect::<Trees<'_>>()
             })?;
         }
-        before_write(throttle, bytes, self.wait, || {
+        admission.admit(bytes, self.wait, || {
             touched = trees();
             touched.iter().flat_map(|core| core.trees()).collect::<Trees<'_>>()
         })
@@ -213,7 +216,9 @@ impl<'a> Hold<'a> {
         let write = self.batch.as_write();
         let write = large.as_ref().map_or(write, |large| large.as_write(write));
         let AllHeld { keys, values } = held;
-        let committed = commit_held(self.handle.parts(), &write, self.durability, keys, self.wait);
+        let admission = WriteAdmission { admitted: None, wait: self.wait };
+        let parts = self.handle.parts();
+        let committed = commit_with(parts, &write, self.durability, Some(keys), admission);
         drop(values);
         committed
     }
@@ -228,7 +233,7 @@ pub(crate) fn empty(
 ) -> Result<(Committed, Vec<Arc<KeyspaceCore>>)> {
     let mut emptied = vec![Arc::clone(core)];
     let mut hold = Hold::new(handle, batch).durability(Durability::Group);
-    // The batch waits for no room, since it frees more than it takes.
+    // The batch is not admitted, since it frees more than it takes.
     let committed = hold.run(false, &mut |held| {
         for owned in &core.owned_set().keyspaces {
             for (kind, key, end) in owned.removals_from(vec![0]) {
@@ -238,5 +243,5 @@ pub(crate) fn empty(
         }
         Ok(())
     })?;
-    Ok((committed.ok_or_else(|| handle.parts().setup.closed())?, emptied))
+    Ok((committed.ok_or_else(|| handle.parts().core.setup().closed())?, emptied))
 }

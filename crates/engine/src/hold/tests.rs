@@ -124,7 +124,7 @@ fn a_batch_that_must_not_wait_is_busy_while_an_index_is_held() {
         batch.put(&kv, "a", "1").unwrap();
         db.hold(batch).wait(wait).commit(keep).map(drop)
     };
-    let held = HeldTrees::new(&parts.history, by_value.core().trees());
+    let held = HeldTrees::new(&parts.core.history, by_value.core().trees());
     assert_eq!(put(false).unwrap_err().kind(), ErrorKind::Busy);
     drop(held);
     assert!(!parts.commits.stripes.is_any_held());

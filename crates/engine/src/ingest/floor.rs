@@ -34,7 +34,7 @@ impl Floor {
         check_may_ingest(parts)?;
         let trees = {
             // A split that has begun is done then.
-            let _no_split = parts.edits.manifest.lock();
+            let _no_split = parts.core.edits.manifest.lock();
             if !core.begin_filling() {
                 let text = format!("keyspace {:?} is being filled already", core.name());
                 return Err(Error::new(ErrorKind::Busy, text));
@@ -51,7 +51,7 @@ impl Floor {
     fn take(&mut self) -> Result<Snapshot> {
         let parts = self.handle.parts();
         flush_most(&parts.upkeep, &self.trees)?;
-        let _held = HeldTrees::new(&parts.history, &self.trees);
+        let _held = HeldTrees::new(&parts.core.history, &self.trees);
         flush_until_empty(&parts.upkeep, &self.trees)?;
         self.seqno = take_seqno(parts, &self.core)?;
         // Later entries find the floor: they have no number yet.

@@ -1,16 +1,17 @@
 //! The commit of an ingest: from synced tables to visible entries.
 
 use crate::background::{
-    Claims, after_ingest, flush_most, flush_until_empty, make_current, make_history_durable,
+    TreeClaims, after_ingest, flush_most, flush_until_empty, make_current, make_history_durable,
     wait_for_other_flushes,
 };
 use crate::change::{rule_out, set_in_doubt};
-use crate::commit::{before_write, number_tables};
+use crate::commit::number_tables;
 use crate::gate::HeldGate;
 use crate::history::HeldTrees;
 use crate::keyspace_core::KeyspaceCore;
 use crate::manifest::Manifest;
 use crate::parts::Parts;
+use crate::stall::Wait;
 use crate::supply::supply;
 use flagstone_base::{Result, SeqNo};
 use flagstone_env::sync::atomic::Ordering;
@@ -50,7 +51,7 @@ impl Written {
 
     /// Chooses the level of each table. Trees that nobody compacts are claimed, so that nobody
     /// does until the tables are installed.
-    fn choose_levels(&mut self, claims: &mut Claims) {
+    fn choose_levels(&mut self, claims: &mut TreeClaims) {
         for (tree, edit) in &mut self.edits {
             let may_go_down = claims.take(tree);
             choose_levels(tree, edit, may_go_down);
@@ -96,13 +97,13 @@ pub(super) fn install(
     span: (&[u8], &[u8]),
 ) -> Result<SeqNo> {
     let trees = written.trees();
-    before_write(&parts.commits.throttle, 0, true, || trees.iter().collect())?;
+    parts.commits.admission.admit(0, Wait::Yes, || trees.iter().collect())?;
     make_history_durable(&parts.upkeep)?;
     // A cut that ingests have spoiled waits for this one, and the next ones for the cut.
     let _turn = parts.upkeep.cuts.read();
     // What is left is all that writers wait for.
     flush_most(&parts.upkeep, &trees)?;
-    let seqno = number_and_install(parts, core, (written, &trees), span)?;
+    let seqno = number_and_install(parts, core, written, &trees, span)?;
     after_ingest(&parts.upkeep, &trees);
     Ok(seqno)
 }
@@ -110,24 +111,25 @@ pub(super) fn install(
 fn number_and_install(
     parts: &Parts,
     core: &Arc<KeyspaceCore>,
-    (written, trees): (&mut Written, &[Arc<Tree>]),
+    written: &mut Written,
+    trees: &[Arc<Tree>],
     span: (&[u8], &[u8]),
 ) -> Result<SeqNo> {
     let (_gate, held) = hold(parts, core, trees);
     flush_until_empty(&parts.upkeep, trees)?;
     // Little is left to sync once all commits wait.
     sync_log(parts)?;
-    let mut claims = Claims::new(&parts.upkeep);
+    let mut claims = TreeClaims::new(&parts.upkeep);
     loop {
-        let mut guard = parts.edits.manifest.lock();
-        let manifest = guard.as_mut().ok_or_else(|| parts.setup.closed_meanwhile())?;
+        let mut guard = parts.core.edits.manifest.lock();
+        let manifest = guard.as_mut().ok_or_else(|| parts.core.setup().closed_meanwhile())?;
         written.choose_levels(&mut claims);
         // No commit waits for a new file.
-        parts.edits.roll_before(manifest, written.edit_bytes());
+        parts.core.edits.roll_before(manifest, written.edit_bytes());
         let Some((seqno, place)) = number_tables(&parts.commits, core, Some(span))? else {
             drop(guard);
-            claims = Claims::new(&parts.upkeep);
-            supply(&parts.edits, 1)?;
+            claims = TreeClaims::new(&parts.upkeep);
+            supply(&parts.core.edits, 1)?;
             continue;
         };
         written.set_seqno(seqno);
@@ -153,17 +155,17 @@ pub(super) fn install_below(
     floor: SeqNo,
 ) -> Result<()> {
     let trees = written.trees();
-    before_write(&parts.commits.throttle, 0, true, || trees.iter().collect())?;
+    parts.commits.admission.admit(0, Wait::Yes, || trees.iter().collect())?;
     // What the entries were made from must not be lost before them.
     make_history_durable(&parts.upkeep)?;
     sync_log(parts)?;
     {
         // Waits for a cut that fills or ingests have spoiled.
         let _turn = parts.upkeep.cuts.read();
-        let mut claims = Claims::new(&parts.upkeep);
-        let mut guard = parts.edits.manifest.lock();
-        let manifest = guard.as_mut().ok_or_else(|| parts.setup.closed_meanwhile())?;
-        parts.health.check_open_for_writing()?;
+        let mut claims = TreeClaims::new(&parts.upkeep);
+        let mut guard = parts.core.edits.manifest.lock();
+        let manifest = guard.as_mut().ok_or_else(|| parts.core.setup().closed_meanwhile())?;
+        parts.core.health.check_open_for_writing()?;
         core.check_not_dropped()?;
         written.choose_levels(&mut claims);
         written.set_seqno_below(floor);
@@ -171,7 +173,7 @@ pub(super) fn install_below(
         parts.upkeep.fills.fetch_add(1, Ordering::Release);
         // If it is refused, a crash may bring it back. Then the entries are as right as before:
         // what came after them is in the log.
-        make_current(&parts.upkeep, manifest, &edits, (None, None))?;
+        make_current(&parts.upkeep, manifest, &edits, None, None)?;
     }
     // A writer may have looked for one of the entries before. What it writes is visible now.
     parts.commits.stripes.wait_for_holders();
@@ -196,8 +198,8 @@ fn hold<'a>(
             wait_for_other_flushes(&parts.upkeep);
         }
         let gate = core.gate.pass_for_ingest();
-        let held = HeldTrees::new(&parts.history, trees);
-        let is_free = !parts.upkeep.work.is_flush_pending() || !has_unflushed();
+        let held = HeldTrees::new(&parts.core.history, trees);
+        let is_free = !parts.upkeep.core.work.is_flush_pending() || !has_unflushed();
         if is_free || tries == HOLD_TRIES {
             return (gate, held);
         }
@@ -206,11 +208,11 @@ fn hold<'a>(
 
 /// Syncs the log, unless all of it is.
 fn sync_log(parts: &Parts) -> Result<()> {
-    let Some(log) = parts.history.log.as_ref() else { return Ok(()) };
+    let Some(log) = parts.core.history.log.as_ref() else { return Ok(()) };
     if log.synced() >= log.enqueued() {
         return Ok(());
     }
-    log.sync_all().inspect_err(|error| parts.ballast.note_failure(error))
+    log.sync_all().inspect_err(|error| parts.core.ballast.note_failure(error))
 }
 
 /// Appends and installs the edit of the numbered tables. If the disk refuses it, a crash could
@@ -224,7 +226,7 @@ fn append(
     sync_log(parts)?;
     let was_in_doubt = manifest.is_in_doubt();
     let edits = std::mem::take(&mut written.edits);
-    let installed = make_current(&parts.upkeep, manifest, &edits, (None, None));
+    let installed = make_current(&parts.upkeep, manifest, &edits, None, None);
     // If the manifest was in doubt before, the edit is in no file.
     if installed.is_err() && !was_in_doubt && manifest.is_in_doubt() {
         set_in_doubt(parts, core);

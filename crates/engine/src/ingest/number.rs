@@ -8,9 +8,9 @@ use flagstone_base::{Result, SeqNo};
 
 /// Refuses ingests where no write may be made.
 pub(super) fn check_may_ingest(parts: &Parts) -> Result<()> {
-    parts.health.check_may_write()?;
-    parts.health.check_may_wait("an ingest")?;
-    parts.health.check_open_for_writing()
+    parts.core.health.check_may_write()?;
+    parts.core.health.check_may_wait("an ingest")?;
+    parts.core.health.check_open_for_writing()
 }
 
 /// Takes a SeqNo that no entry has, and publishes it as empty.
@@ -20,6 +20,6 @@ pub(super) fn take_seqno(parts: &Parts, core: &KeyspaceCore) -> Result<SeqNo> {
             place.publish();
             return Ok(seqno);
         }
-        supply(&parts.edits, 1)?;
+        supply(&parts.core.edits, 1)?;
     }
 }

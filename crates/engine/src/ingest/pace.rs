@@ -30,7 +30,7 @@ pub(super) struct IngestPace {
 
 impl IngestPace {
     pub(super) fn new(parts: &Parts) -> Self {
-        Self { bytes: 0, began: parts.setup.now(), seen: parts.history.visible() }
+        Self { bytes: 0, began: parts.core.setup().now(), seen: parts.core.history.visible() }
     }
 
     /// Called after an entry of `bytes`. Pauses after each step if somebody writes.
@@ -45,15 +45,15 @@ impl IngestPace {
 
     #[cold]
     fn end_step(&mut self, parts: &Parts) -> Result<()> {
-        let step = parts.setup.now().saturating_sub(self.began);
-        let visible = parts.history.visible();
+        let step = parts.core.setup().now().saturating_sub(self.began);
+        let visible = parts.core.history.visible();
         let is_beside_writers = std::mem::replace(&mut self.seen, visible) < visible;
         let pause = if is_beside_writers { step.min(PAUSE_MAX) } else { Duration::ZERO };
         // Without threads the writers wait for this one.
-        if pause > Duration::ZERO && !parts.setup.executor.assist() {
-            rest(pause, || parts.health.check_open_for_writing())?;
+        if pause > Duration::ZERO && !parts.core.setup().executor.assist() {
+            rest(pause, || parts.core.health.check_open_for_writing())?;
         }
-        (self.bytes, self.began) = (0, parts.setup.now());
+        (self.bytes, self.began) = (0, parts.core.setup().now());
         Ok(())
     }
 }

@@ -80,8 +80,8 @@ impl Ingest {
     ) -> Result<Self> {
         let parts = handle.parts();
         check_may_ingest(parts)?;
-        if parts.ballast.is_given_up() {
-            return Err(parts.ballast.refusal());
+        if parts.core.ballast.is_given_up() {
+            return Err(parts.core.ballast.refusal());
         }
         let file_seqno = match &floor {
             Some(floor) => floor.seqno(),
@@ -89,7 +89,7 @@ impl Ingest {
         };
         {
             // A split that has begun is done then.
-            let _no_split = parts.edits.manifest.lock();
+            let _no_split = parts.core.edits.manifest.lock();
             core.begin_ingest();
         }
         Ok(Self {
@@ -153,7 +153,7 @@ impl Ingest {
     }
 
     fn add(&mut self, key: &[u8], value: &[u8], expiry: Option<Moment>) -> Result<()> {
-        self.handle.parts().health.check_open_for_writing()?;
+        self.handle.parts().core.health.check_open_for_writing()?;
         self.core.check_not_dropped()?;
         if expiry.is_some() && !self.core.expires() {
             note_expiries(self.handle.parts(), &self.core)?;
@@ -173,7 +173,7 @@ impl Ingest {
         let Some(writer) = &mut self.writers[partition] else { return Ok(()) };
         // A close waits until no file is created any more: its number could be given again.
         let step = match writer.cut_before(key)? {
-            true => Some(parts.upkeep.work.begin_caller_step().ok_or_else(|| closed(parts))?),
+            true => Some(parts.upkeep.core.work.begin_caller_step().ok_or_else(|| closed(parts))?),
             false => None,
         };
         let added = writer.put(key, value, expiry);
@@ -185,7 +185,7 @@ impl Ingest {
     fn options(&self) -> IngestOptions {
         let at_once =
             if self.core.layout().route.is_ordered() { 1 } else { self.writers.len() as u64 };
-        let memory = self.handle.parts().setup.options.memory_budget / MEMORY_PARTS;
+        let memory = self.handle.parts().core.setup().options.memory_budget / MEMORY_PARTS;
         IngestOptions {
             file_seqno: self.file_seqno,
             attachments: self.core.attachments(),
@@ -219,7 +219,7 @@ impl Ingest {
         let handle = Arc::clone(&self.handle);
         let parts = handle.parts();
         check_may_ingest(parts)?;
-        let _step = parts.upkeep.work.begin_caller_step().ok_or_else(|| closed(parts))?;
+        let _step = parts.upkeep.core.work.begin_caller_step().ok_or_else(|| closed(parts))?;
         (0..self.writers.len()).try_for_each(|partition| self.finish_writer(partition))?;
         let (tables, bytes) = self.written.size();
         let mut report =
@@ -228,7 +228,7 @@ impl Ingest {
             return Ok(report);
         }
         // Once for all partitions.
-        parts.reads.trees.sync_names()?;
+        parts.reads.core.trees.sync_names()?;
         let end = [&self.last_key[..], &[0]].concat();
         let span = (self.first_key.as_slice(), end.as_slice());
         match &self.floor {
@@ -238,8 +238,8 @@ impl Ingest {
             }
         }
         let IngestReport { entries, tables, bytes, .. } = report;
-        let keyspace = parts.keyspaces.full_name(&self.core);
-        parts.health.tell(&Event::Ingested { keyspace, entries, tables, bytes });
+        let keyspace = parts.core.keyspaces.full_name(&self.core);
+        parts.core.health.tell(&Event::Ingested { keyspace, entries, tables, bytes });
         Ok(report)
     }
 
@@ -254,7 +254,7 @@ impl Ingest {
         self.written.abandon();
         let upkeep = &self.handle.parts().upkeep;
         // After a close the next open removes the files.
-        if let Some(_step) = upkeep.work.begin_caller_step() {
+        if let Some(_step) = upkeep.core.work.begin_caller_step() {
             sweep(upkeep);
         }
     }
@@ -288,7 +288,7 @@ impl fmt::Display for IngestReport {
 }
 
 fn closed(parts: &Parts) -> Error {
-    parts.setup.closed_meanwhile()
+    parts.core.setup().closed_meanwhile()
 }
 
 /// Notes that entries of the keyspace expire. Merges that have begun before, and do not know it,
@@ -296,7 +296,7 @@ fn closed(parts: &Parts) -> Error {
 #[cold]
 fn note_expiries(parts: &Parts, core: &Arc<KeyspaceCore>) -> Result<()> {
     check_may_ingest(parts)?;
-    parts.edits.set_expires(core)?;
+    parts.core.edits.set_expires(core)?;
     parts.commits.stripes.wait_for_holders();
     Ok(())
 }

@@ -2,13 +2,13 @@
 
 use super::tree_state::TreeState;
 use crate::catalog::ChangedCatalog;
-use crate::content::{Definition, DefinitionKind, Shown};
+use crate::content::{DefinitionKind, DefinitionRecord, DefinitionText};
 use flagstone_base::{Error, ErrorKind, FileNumber, KeyspaceId, Result, SeqNo, TreeId};
 use flagstone_tree::TreeEdit;
 use std::collections::{BTreeMap, HashMap};
 
 /// The definitions of each keyspace, by kind; the index of a definition is its id.
-pub(super) type Definitions = BTreeMap<(KeyspaceId, DefinitionKind), Vec<Vec<u8>>>;
+pub(super) type DefinitionItems = BTreeMap<(KeyspaceId, DefinitionKind), Vec<Vec<u8>>>;
 
 /// Checks that trees are in `catalog`, added tables absent, removed ones present, and that no tree
 /// is flushed through a smaller SeqNo than before.
@@ -55,12 +55,12 @@ pub(super) fn check_tables(
 /// Checks that new definitions belong to keyspaces of `catalog`, follow `known` ones without a gap,
 /// and repeat known ones only with the same content.
 pub(super) fn check_definitions(
-    known: &Definitions,
+    known: &DefinitionItems,
     catalog: &ChangedCatalog<'_>,
-    definitions: &[Definition],
+    definitions: &[DefinitionRecord],
 ) -> Result<()> {
     let mut added: HashMap<(KeyspaceId, DefinitionKind), Vec<&Vec<u8>>> = HashMap::new();
-    for Definition { keyspace, kind, first_id, items } in definitions {
+    for DefinitionRecord { keyspace, kind, first_id, items } in definitions {
         if !catalog.has(*keyspace) {
             return Err(wrong(format!("{kind} of {keyspace}: expected one of the catalog")));
         }
@@ -74,8 +74,8 @@ pub(super) fn check_definitions(
                 Some(has) => {
                     return Err(wrong(format!(
                         "{keyspace} {kind}: {id} is {:?}, but it was {:?}",
-                        Shown(item),
-                        Shown(has)
+                        DefinitionText(item),
+                        DefinitionText(has)
                     )));
                 }
                 None if id == next && id <= u32::MAX as usize => added.push(item),

@@ -1,7 +1,7 @@
 //! One edit: an atomic change of the database, stored in one frame of the manifest.
 
-use crate::catalog::{Counters, KeyspaceRecord};
-use crate::content::Definition;
+use crate::catalog::{CatalogCounters, KeyspaceRecord};
+use crate::content::DefinitionRecord;
 use crate::history::HistoryId;
 use crate::options::ChangeRetention;
 use flagstone_base::codec::{put_u64, put_varint};
@@ -25,7 +25,7 @@ pub(crate) struct Edit {
     /// The tables added to and removed from trees, applied one after another.
     pub(crate) tables: Vec<TreeEdit>,
     /// New definitions. A definition may be repeated if it is equal.
-    pub(crate) definitions: Vec<Definition>,
+    pub(crate) definitions: Vec<DefinitionRecord>,
     /// The largest SeqNo that may have been assigned.
     pub(crate) last_seqno: Option<SeqNo>,
     /// The smallest file number that was not assigned.
@@ -49,7 +49,7 @@ pub(crate) struct Edit {
     /// Unlogged writes up to this SeqNo are in tables. Set only while changes are kept.
     pub(crate) unlogged_through: Option<SeqNo>,
     /// The next numbers of the catalog; set only by a snapshot.
-    pub(crate) counters: Option<Counters>,
+    pub(crate) counters: Option<CatalogCounters>,
 }
 
 const FIELDS: FieldReader = FieldReader::of("manifest field");
@@ -91,7 +91,7 @@ impl Edit {
             put_varint(out, u64::from(id.0));
         });
         fields.list(TABLES, &self.tables, TreeEdit::encode);
-        fields.list(DEFINITIONS, &self.definitions, Definition::encode);
+        fields.list(DEFINITIONS, &self.definitions, DefinitionRecord::encode);
         if let Some(seqno) = self.last_seqno {
             fields.number(LAST_SEQNO, seqno.get());
         }
@@ -149,7 +149,9 @@ impl Edit {
             KEYSPACES_ALTERED => self.keyspaces_altered = items(field, KeyspaceRecord::decode)?,
             KEYSPACES_DROPPED => self.keyspaces_dropped = items(field, decode_id)?,
             TABLES => self.tables = items(field, TreeEdit::decode)?,
-            DEFINITIONS => self.definitions = items(field, |item| Ok(Definition::decode(item)?))?,
+            DEFINITIONS => {
+                self.definitions = items(field, |item| Ok(DefinitionRecord::decode(item)?))?
+            }
             LAST_SEQNO => self.last_seqno = Some(decode_seqno(field)?),
             NEXT_FILE => self.next_file = Some(FileNumber(number(field)?)),
             WAL_FROM => self.wal_from = Some(FileNumber(number(field)?)),
@@ -170,13 +172,13 @@ impl Edit {
     }
 }
 
-fn decode_counters(field: &[u8]) -> Result<Counters, Undecoded> {
+fn decode_counters(field: &[u8]) -> Result<CatalogCounters, Undecoded> {
     let mut decoder = Decoder::new(field);
     let next_keyspace = KeyspaceId(decoder.varint_u32("the next keyspace id")?);
     let next_tree = TreeId(decoder.varint_u32("the next tree id")?);
     let epoch = decoder.varint("the epoch of the catalog")?;
     decoder.finish("the end of the counters")?;
-    Ok(Counters { next_keyspace, next_tree, epoch })
+    Ok(CatalogCounters { next_keyspace, next_tree, epoch })
 }
 
 fn decode_retention(field: &[u8]) -> Result<ChangeRetention, Undecoded> {
@@ -245,7 +247,7 @@ impl fmt::Display for Edit {
         if let Some(file) = self.wal_from {
             writeln!(f, "log needed from {file}")?;
         }
-        if let Some(Counters { next_keyspace, next_tree, epoch }) = self.counters {
+        if let Some(CatalogCounters { next_keyspace, next_tree, epoch }) = self.counters {
             writeln!(f, "next {next_keyspace}, next {next_tree}, epoch {epoch}")?;
         }
         if let Some(seqno) = self.seqno_ceiling {
@@ -298,7 +300,7 @@ mod tests {
     fn small_edit() -> Edit {
         let items = vec![b"id".to_vec(), "ü".into()];
         Edit {
-            definitions: vec![Definition {
+            definitions: vec![DefinitionRecord {
                 keyspace: KeyspaceId(1),
                 kind: DefinitionKind::NAMES,
                 first_id: 3,
@@ -319,7 +321,7 @@ mod tests {
                 salt: 0x1122_3344_5566_7788,
             }),
             unlogged_through: Some(SeqNo::new(299)),
-            counters: Some(Counters {
+            counters: Some(CatalogCounters {
                 next_keyspace: KeyspaceId(3),
                 next_tree: TreeId(4),
                 epoch: 5,

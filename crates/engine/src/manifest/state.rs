@@ -1,11 +1,11 @@
 //! The state of a database: the result of all edits. An edit that does not fit is refused as a
 //! whole.
 
-use super::check::{Definitions, check_definitions, check_tables};
+use super::check::{DefinitionItems, check_definitions, check_tables};
 use super::edit::Edit;
 use super::tree_state::TreeState;
 use crate::catalog::{Catalog, CatalogChange, ChangedCatalog};
-use crate::content::{Definition, DefinitionKind};
+use crate::content::{DefinitionKind, DefinitionRecord};
 use crate::history::HistoryId;
 use crate::options::ChangeRetention;
 use flagstone_base::{FileNumber, KeyspaceId, Moment, Result, SeqNo, TreeId};
@@ -23,7 +23,7 @@ pub(crate) struct ManifestState {
     /// The trees that have a state: a tree that was never flushed is not listed.
     pub(crate) trees: BTreeMap<TreeId, TreeState>,
     /// The definitions of each keyspace; the index of a definition is its id.
-    pub(crate) definitions: Definitions,
+    pub(crate) definitions: DefinitionItems,
     /// No larger SeqNo is in tables; the log may hold larger ones.
     pub(crate) last_seqno: SeqNo,
     /// A number above that of every table and manifest.
@@ -132,7 +132,7 @@ impl ManifestState {
             }
             self.raise_numbers(tables);
         }
-        for Definition { keyspace, kind, first_id, items } in &edit.definitions {
+        for DefinitionRecord { keyspace, kind, first_id, items } in &edit.definitions {
             let known = self.definitions.entry((*keyspace, *kind)).or_default();
             let new = items.iter().skip(known.len().saturating_sub(*first_id as usize));
             known.extend(new.cloned());
@@ -173,11 +173,8 @@ impl ManifestState {
 
     /// Returns the single edit that turns an empty state into this one.
     pub(crate) fn snapshot(&self) -> Edit {
-        let definitions = self.definitions.iter().map(|(&(keyspace, kind), items)| Definition {
-            keyspace,
-            kind,
-            first_id: 0,
-            items: items.clone(),
+        let definitions = self.definitions.iter().map(|(&(keyspace, kind), items)| {
+            DefinitionRecord { keyspace, kind, first_id: 0, items: items.clone() }
         });
         Edit {
             keyspaces_created: self.catalog.iter().map(|record| (**record).clone()).collect(),
@@ -252,7 +249,7 @@ mod tests {
     fn named(first_id: u32, names: &[&str]) -> Edit {
         let (keyspace, kind) = NAMES;
         let items = names.iter().map(|&name| name.into()).collect();
-        let definitions = vec![Definition { keyspace, kind, first_id, items }];
+        let definitions = vec![DefinitionRecord { keyspace, kind, first_id, items }];
         Edit { definitions, ..Edit::default() }
     }
 
@@ -349,7 +346,7 @@ mod tests {
         twice.definitions.extend(named(3, &["q"]).definitions);
         refused(&state, &twice, "keyspace 1 names: 3 is \"q\", but it was \"p\"");
         let (keyspace, kind) = (KeyspaceId(7), DefinitionKind::NAMES);
-        let definitions = vec![Definition { keyspace, kind, ..Definition::default() }];
+        let definitions = vec![DefinitionRecord { keyspace, kind, ..DefinitionRecord::default() }];
         let unknown = Edit { definitions, ..Edit::default() };
         refused(&state, &unknown, "names of keyspace 7: expected one of the catalog");
     }

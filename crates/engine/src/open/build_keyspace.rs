@@ -1,7 +1,7 @@
 //! Builds keyspaces ready for use from their records in the catalog.
 
 use crate::catalog::KeyspaceRecord;
-use crate::content::{Content, ContentFactory, Described, OwnedBy};
+use crate::content::{ContentFactory, Described, OpenContent, OwnedBy};
 use crate::keyspace_core::KeyspaceCore;
 use crate::keyspaces::Keyspaces;
 use crate::manifest::ManifestState;
@@ -16,7 +16,7 @@ use std::sync::Arc;
 pub(crate) fn open_content(
     contents: &dyn ContentFactory,
     record: &KeyspaceRecord,
-) -> Result<Content> {
+) -> Result<OpenContent> {
     let KeyspaceRecord { id, name, content, .. } = record;
     let owned = record.owned.as_ref().map(|owned| OwnedBy {
         owner: owned.owner,
@@ -29,7 +29,7 @@ pub(crate) fn open_content(
 /// Builds the keyspace of `record`; `create_tree` creates the tree of each partition.
 pub(crate) fn build_keyspace(
     record: Arc<KeyspaceRecord>,
-    content: Content,
+    content: OpenContent,
     mut create_tree: impl FnMut(TreeId, TreeOptions) -> Result<Arc<Tree>>,
 ) -> Result<KeyspaceCore> {
     let mut core = KeyspaceCore::new(Arc::clone(&record), content);

@@ -10,62 +10,62 @@ use flagstone_base::Result;
 /// that was forked since the open, it does nothing at all: the files are those of its parent, whose
 /// threads are not there to be waited for.
 pub(crate) fn close(parts: &Parts) -> Option<Result<()>> {
-    if let Err(forked) = parts.setup.guard.check_process() {
+    if let Err(forked) = parts.core.setup().guard.check_process() {
         return Some(Err(forked));
     }
-    if parts.health.check_open_for_writing().is_ok() {
+    if parts.core.health.check_open_for_writing().is_ok() {
         // If the directory is lost, this poisons the database, which says so.
-        let _lost = parts.setup.guard.check();
+        let _lost = parts.core.setup().guard.check();
     }
-    let writable = parts.health.check_open_for_writing().is_ok();
+    let writable = parts.core.health.check_open_for_writing().is_ok();
     if !set_closed(parts) {
         return None;
     }
     // Wakes the writers that wait for memory: they find the database closed.
-    parts.health.writers.ring();
-    parts.health.readers.ring();
-    parts.history.publisher.wait_for_all();
-    let closed = if writable { write_out(parts) } else { parts.health.check_poison() };
-    parts.setup.executor.shut_down();
-    parts.upkeep.work.stop();
-    parts.upkeep.work.wait_for_callers();
+    parts.core.health.writers.notify_all();
+    parts.core.health.readers.notify_all();
+    parts.core.history.publisher.wait_for_all();
+    let closed = if writable { write_out(parts) } else { parts.core.health.check_poison() };
+    parts.core.setup().executor.shut_down();
+    parts.upkeep.core.work.stop();
+    parts.upkeep.core.work.wait_for_callers();
     let marked = mark_clean(parts, writable && closed.is_ok());
     if closed.is_ok() && marked.is_ok() && writable {
         sweep(&parts.upkeep);
     }
     *parts.lock.lock() = None;
     parts.scratch.unlock();
-    parts.memory.release_all();
+    parts.core.memory.release_all();
     // Background work may have poisoned the database in the meantime.
-    Some(closed.and(marked).and(parts.health.check_poison()))
+    Some(closed.and(marked).and(parts.core.health.check_poison()))
 }
 
 /// After this no write gets a SeqNo. Returns true to the one caller that closes.
 fn set_closed(parts: &Parts) -> bool {
-    let _numbering = parts.history.numbering.lock();
-    parts.health.set_closed()
+    let _numbering = parts.core.history.numbering.lock();
+    parts.core.health.set_closed()
 }
 
 fn write_out(parts: &Parts) -> Result<()> {
     // The log first: then logged writes survive even if the flush fails.
-    if let Some(log) = &parts.history.log {
+    if let Some(log) = &parts.core.history.log {
         log.sync_all()?;
     }
     flush_all(&parts.upkeep)
 }
 
 fn mark_clean(parts: &Parts, clean: bool) -> Result<()> {
-    let Some(mut manifest) = parts.edits.manifest.lock().take() else { return Ok(()) };
+    let Some(mut manifest) = parts.core.edits.manifest.lock().take() else { return Ok(()) };
     if !clean {
         return Ok(());
     }
     // No write can get a SeqNo and all writes are in tables, so the log is not needed any more: the
     // next open has none to read.
-    let log = parts.history.log.as_ref();
+    let log = parts.core.history.log.as_ref();
     let wal_from = log.map(flagstone_wal::Log::next_number);
     let newest_kept = log.zip(wal_from).and_then(|(log, from)| log.newest_kept_before(from));
     let edit = Edit { clean_close: true, wal_from, newest_kept, ..Edit::default() };
-    parts.edits.append(&mut manifest, edit)?;
+    parts.core.edits.append(&mut manifest, edit)?;
     log.map_or(Ok(()), flagstone_wal::Log::remove_files)
 }
 

@@ -9,6 +9,7 @@ use crate::background::{note_deletes, note_divided, note_size, schedule_after_op
 use crate::ballast::{self, find_ballast};
 use crate::commit::note_lost;
 use crate::config::Config;
+use crate::core::OpenedCore;
 use crate::edits::ceiling_above;
 use crate::event::Event;
 use crate::health::{WhyDropped, tell_of_dropped};
@@ -16,7 +17,7 @@ use crate::history::HistoryId;
 use crate::keyspaces::Keyspaces;
 use crate::manifest::{Loaded, Location, Manifest, ManifestState};
 use crate::options::ChangeRetention;
-use crate::parts::{OpenedParts, Parts};
+use crate::parts::Parts;
 use crate::setup::Setup;
 use crate::supply::supply;
 use flagstone_base::{DatabaseId, Error, ErrorKind, FileNumber, Result, SeqNo};
@@ -52,27 +53,27 @@ pub(crate) fn open(config: Config, read_only: bool) -> Result<Parts> {
     // Pass 1 ends here. It changed nothing, and from here on only the disk can fail the open.
     let (parts, mut event) = opening.finish(directory)?;
     if let Event::Opened { took, .. } = &mut event {
-        *took = parts.setup.now() - started;
+        *took = parts.core.setup().now() - started;
     }
-    parts.health.tell(&event);
-    if let Some(log) = &parts.history.log {
-        tell_of_dropped(&parts.health, log.lost_changes(), WhyDropped::Damage);
+    parts.core.health.tell(&event);
+    if let Some(log) = &parts.core.history.log {
+        tell_of_dropped(&parts.core.health, log.lost_changes(), WhyDropped::Damage);
     }
-    for tree in parts.keyspaces.all_trees() {
+    for tree in parts.core.keyspaces.all_trees() {
         if tree.has_tables() {
             let bytes = tree.table_bytes();
-            parts.upkeep.work.note_table_bytes(0, bytes);
+            parts.upkeep.core.work.note_table_bytes(0, bytes);
             note_size(&parts.upkeep, &tree, bytes);
             watch(&parts.upkeep, &tree);
         }
     }
     note_divided(&parts.upkeep);
     // The trees whose memtables hold replayed entries.
-    let replayed: Vec<_> = parts.history.numbering.lock().unflushed().cloned().collect();
+    let replayed: Vec<_> = parts.core.history.numbering.lock().unflushed().cloned().collect();
     replayed.iter().for_each(|tree| note_deletes(&parts.upkeep, tree));
     parts.upkeep.ensure_ballast();
-    if parts.ballast.is_given_up() {
-        parts.ballast.retry_later();
+    if parts.core.ballast.is_given_up() {
+        parts.core.ballast.retry_later();
     }
     parts.scratch.remove_leftovers();
     parts.scrubber.start();
@@ -178,10 +179,9 @@ impl Opening {
             environment: self.config.environment,
             executor,
         };
-        let parts = Parts::new(OpenedParts {
-            setup: Arc::new(setup),
+        let opened = OpenedCore {
+            setup,
             listeners: self.config.listeners,
-            contents: self.config.contents,
             history,
             log: writable.log,
             log_files,
@@ -191,22 +191,22 @@ impl Opening {
             keyspaces: self.keyspaces,
             trees: self.context,
             ballast: writable.ballast,
-            lock: directory.lock,
-        });
+        };
+        let parts = Parts::new(opened, self.config.contents, directory.lock);
         let told = match lost_at {
             Some(seqno) if !self.read_only => tell_of_lost(&parts, seqno),
             _ => Ok(()),
         };
         let replayed = told.and_then(|()| replay::replay(&parts, &self.state));
         // A job that is still queued would keep the directory locked.
-        let replayed_records = replayed.inspect_err(|_| parts.setup.executor.shut_down())?;
-        parts.history.replaying.store(false, Ordering::Release);
+        let replayed_records = replayed.inspect_err(|_| parts.core.setup().executor.shut_down())?;
+        parts.core.history.replaying.store(false, Ordering::Release);
         // Divides the budget now that memtables hold what was replayed: no commit has done it.
-        parts.memory.move_border();
-        if let crate::Durability::Interval(interval) = parts.setup.options.durability
+        parts.core.memory.move_border();
+        if let crate::Durability::Interval(interval) = parts.core.setup().options.durability
             && !self.read_only
         {
-            parts.log.sync_every(interval);
+            parts.core.log.sync_every(interval);
         }
         let torn_bytes = self.log.recovered.dropped_bytes + manifest_torn;
         let (removed_files, took) = (writable.removed_files, Duration::ZERO);
@@ -283,8 +283,8 @@ impl Opening {
 
 /// Tells readers of changes that unlogged writes of an earlier session may be lost.
 fn tell_of_lost(parts: &Parts, seqno: SeqNo) -> Result<()> {
-    while !note_lost(&parts.history, seqno)? {
-        supply(&parts.edits, 1)?;
+    while !note_lost(&parts.core.history, seqno)? {
+        supply(&parts.core.edits, 1)?;
     }
     Ok(())
 }

@@ -4,8 +4,8 @@
 //! flushed are in tables already (a merge operand would count twice).
 
 use crate::background::flush_replayed;
-use crate::commit::record::{self, LoggedOp, Note, Refusal};
-use crate::content::Definition;
+use crate::commit::record::{self, LogNote, LoggedOp, Refusal};
+use crate::content::DefinitionRecord;
 use crate::keyspace_core::KeyspaceCore;
 use crate::keyspaces::Keyspaces;
 use crate::manifest::{Loaded, ManifestState};
@@ -70,9 +70,9 @@ pub(crate) fn check(
                 each_op(&record, check).map_err(|m| damaged(dir, &record, m))?
             }
             _ => {
-                match Note::decode(record.kind, record.payload) {
-                    Some(Ok(Note::Gap)) => gap = Some(record.first_seqno),
-                    Some(Ok(Note::Lost)) => gap = None,
+                match LogNote::decode(record.kind, record.payload) {
+                    Some(Ok(LogNote::Gap)) => gap = Some(record.first_seqno),
+                    Some(Ok(LogNote::Lost)) => gap = None,
                     _ => {}
                 }
                 check_note(dir, &record)
@@ -130,7 +130,7 @@ fn check_assigned(
 /// get.
 pub(crate) fn check_record(dir: &Path, record: &Record<'_>, next: KeyspaceId) -> Result<()> {
     match record.kind {
-        record::DEFINITION => Definition::decode(record.payload)
+        record::DEFINITION => DefinitionRecord::decode(record.payload)
             .map(|_definition| ())
             .map_err(|malformed| damaged(dir, record, malformed)),
         record::BATCH => each_op(record, |_, op| check_assigned(dir, record, op, next))
@@ -141,14 +141,15 @@ pub(crate) fn check_record(dir: &Path, record: &Record<'_>, next: KeyspaceId) ->
 
 /// Checks a note for readers of changes, which recovery does not need.
 fn check_note(dir: &Path, record: &Record<'_>) -> Result<()> {
-    match Note::decode(record.kind, record.payload) {
+    match LogNote::decode(record.kind, record.payload) {
         Some(note) => note.map(|_note| ()).map_err(|malformed| damaged(dir, record, malformed)),
         None => Err(unknown(dir, record)),
     }
 }
 
 fn define(dir: &Path, keyspaces: &Keyspaces, record: &Record<'_>) -> Result<()> {
-    let definition = Definition::decode(record.payload).map_err(|m| damaged(dir, record, m))?;
+    let definition =
+        DefinitionRecord::decode(record.payload).map_err(|m| damaged(dir, record, m))?;
     let Some(keyspace) = keyspaces.get(definition.keyspace) else { return Ok(()) };
     let Some(table) = keyspace.table_of(definition.kind) else {
         return Err(Error::new(
@@ -213,7 +214,7 @@ pub(crate) fn each_op_and_old(
 /// Pass 2: inserts the entries that are not in tables yet, and flushes when memtables are full.
 /// Returns how many records held such entries.
 pub(crate) fn replay(parts: &Parts, state: &ManifestState) -> Result<u64> {
-    let (disk, dir) = (&*parts.setup.environment.disk, &parts.setup.dir);
+    let (disk, dir) = (&*parts.core.setup().environment.disk, &parts.core.setup().dir);
     // Most operations belong to the same keyspace as the operation before.
     let mut last: Option<Arc<KeyspaceCore>> = None;
     let mut memory = ReplayMemory::default();
@@ -225,11 +226,11 @@ pub(crate) fn replay(parts: &Parts, state: &ManifestState) -> Result<u64> {
         let mut is_new = false;
         let done = each_op(&record, |seqno, op| {
             if last.as_ref().is_none_or(|last| last.id != op.keyspace) {
-                last = parts.keyspaces.get(op.keyspace);
+                last = parts.core.keyspaces.get(op.keyspace);
             }
             // The keyspace was dropped.
             let Some(keyspace) = &last else { return Ok(()) };
-            is_new |= insert(parts, (keyspace, state), seqno, &op)?;
+            is_new |= insert(parts, keyspace, state, seqno, &op)?;
             Ok(())
         });
         done.map_err(|malformed| damaged(dir, &record, malformed))??;
@@ -237,7 +238,7 @@ pub(crate) fn replay(parts: &Parts, state: &ManifestState) -> Result<u64> {
         let through = record.first_seqno.plus(u64::from(record.count).saturating_sub(1));
         memory.flush_if_full(parts, through)
     };
-    flagstone_wal::read(disk, dir, parts.setup.id, &state.listed(), &mut visit)?;
+    flagstone_wal::read(disk, dir, parts.core.setup().id, &state.listed(), &mut visit)?;
     Ok(replayed)
 }
 
@@ -245,7 +246,8 @@ pub(crate) fn replay(parts: &Parts, state: &ManifestState) -> Result<u64> {
 /// one.
 fn insert(
     parts: &Parts,
-    (keyspace, state): (&KeyspaceCore, &ManifestState),
+    keyspace: &KeyspaceCore,
+    state: &ManifestState,
     seqno: SeqNo,
     op: &LoggedOp<'_>,
 ) -> Result<bool> {
@@ -256,7 +258,7 @@ fn insert(
         if flushed.is_some_and(|through| seqno <= through) {
             return Ok(false);
         }
-        let memtable = parts.history.numbering.lock().reserve(tree, seqno);
+        let memtable = parts.core.history.numbering.lock().reserve(tree, seqno);
         memtable.insert(op.at(seqno), hash)?;
         Ok(true)
     };
@@ -279,17 +281,17 @@ struct ReplayMemory {
 
 impl ReplayMemory {
     fn flush_if_full(&mut self, parts: &Parts, through: SeqNo) -> Result<()> {
-        let share = parts.setup.options.memtable_share();
-        let bytes = parts.memory.memtable_bytes();
-        if parts.history.is_read_only() || bytes < self.again_at.max(share / 2) {
+        let share = parts.core.setup().options.memtable_share();
+        let bytes = parts.core.memory.memtable_bytes();
+        if parts.core.history.is_read_only() || bytes < self.again_at.max(share / 2) {
             return Ok(());
         }
-        let had_ballast = !parts.ballast.is_given_up();
+        let had_ballast = !parts.core.ballast.is_given_up();
         let mut flushed = flush_replayed(&parts.upkeep, through);
         let is_full = |flushed: &Result<()>| {
             flushed.as_ref().is_err_and(|error| error.kind() == ErrorKind::OutOfSpace)
         };
-        if is_full(&flushed) && had_ballast && parts.ballast.is_given_up() {
+        if is_full(&flushed) && had_ballast && parts.core.ballast.is_given_up() {
             // Giving up the ballast has freed space.
             flushed = flush_replayed(&parts.upkeep, through);
         }
@@ -297,7 +299,7 @@ impl ReplayMemory {
             self.again_at = 0;
             return flushed;
         }
-        if bytes >= parts.setup.options.memory_budget {
+        if bytes >= parts.core.setup().options.memory_budget {
             return flushed.map_err(|error| memory_full(parts, error));
         }
         self.again_at = bytes + share / 4;
@@ -310,8 +312,8 @@ fn memory_full(parts: &Parts, error: Error) -> Error {
     error.context(format_args!(
         "{}: the disk is full, and the log holds more writes than the memory budget of {} bytes: \
          free about {} bytes on the disk, or open it once with a larger budget",
-        parts.setup.dir.display(),
-        parts.setup.options.memory_budget,
-        parts.history.log_bytes()
+        parts.core.setup().dir.display(),
+        parts.core.setup().options.memory_budget,
+        parts.core.history.log_bytes()
     ))
 }

@@ -10,7 +10,7 @@
 //!         old set     ^ change  new set   earlier ones are visible when the change returns
 //! ```
 
-use crate::catalog::{KeyspaceContent, OwnedRecord, Wanted};
+use crate::catalog::{KeyspaceContent, NewKeyspace, OwnedRecord};
 use crate::change::{after_drop, append_drop, insert_created};
 use crate::keyspace::Keyspace;
 use crate::keyspace_core::KeyspaceCore;
@@ -52,29 +52,29 @@ pub(crate) fn create(
     check_change(parts, owner, wanted.note)?;
     let last = {
         let _gate = owner.gate.pass_alone();
-        let mut guard = parts.edits.manifest.lock();
-        let manifest = guard.as_mut().ok_or_else(|| parts.setup.closed())?;
+        let mut guard = parts.core.edits.manifest.lock();
+        let manifest = guard.as_mut().ok_or_else(|| parts.core.setup().closed())?;
         owner.check_not_dropped()?;
         let WantedOwned { name, content, options, note } = wanted;
         let note = note.to_vec();
         let owned = Some(&OwnedRecord { owner: owner.id, note, is_doubtful: false });
         let catalog = &manifest.state().catalog;
-        let seed = parts.setup.environment.random.next_u64();
-        let wanted = Wanted { name, content, options, owned };
+        let seed = parts.core.setup().environment.random.next_u64();
+        let wanted = NewKeyspace { name, content, options, owned };
         let record = catalog.plan(wanted, seed, &mut catalog.counters())?;
         let (id, content) = (record.id, open_content(&*parts.contents, &record)?);
         // Even if the edit is refused and a crash brings it back: its note says that it is to be
         // filled.
         let edit = Edit { keyspaces_created: vec![record], ..Edit::default() };
-        parts.edits.append(manifest, edit)?;
+        parts.core.edits.append(manifest, edit)?;
         let core = insert_created(parts, manifest, id, content)?;
         let mut keyspaces = owner.owned_set().keyspaces.clone();
         keyspaces.push(Arc::clone(&core));
-        let numbering = parts.history.numbering.lock();
+        let numbering = parts.core.history.numbering.lock();
         owner.set_owned(keyspaces);
         (core, SeqNo::new(numbering.next.get() - 1))
     };
-    parts.history.publisher.wait_for_all();
+    parts.core.history.publisher.wait_for_all();
     Ok(last)
 }
 
@@ -88,8 +88,8 @@ pub(crate) fn drop_one(
     check_change(parts, owner, &[])?;
     let dropped = {
         let _gate = owner.gate.pass_alone();
-        let mut guard = parts.edits.manifest.lock();
-        let manifest = guard.as_mut().ok_or_else(|| parts.setup.closed())?;
+        let mut guard = parts.core.edits.manifest.lock();
+        let manifest = guard.as_mut().ok_or_else(|| parts.core.setup().closed())?;
         owner.check_not_dropped()?;
         let keyspaces = owner.owned_set().keyspaces.clone();
         let (dropped, kept): (Vec<_>, Vec<_>) =
@@ -106,10 +106,10 @@ pub(crate) fn drop_one(
 }
 
 fn check_change(parts: &Parts, owner: &KeyspaceCore, note: &[u8]) -> Result<()> {
-    parts.health.check_may_change("a change of an owned keyspace")?;
-    parts.health.check_may_write()?;
-    parts.health.check_open_for_writing()?;
-    if !owner.belongs_to(&parts.trees) {
+    parts.core.health.check_may_change("a change of an owned keyspace")?;
+    parts.core.health.check_may_write()?;
+    parts.core.health.check_open_for_writing()?;
+    if !owner.belongs_to(&parts.core.trees) {
         return Err(Error::invalid("a change of a keyspace of another database"));
     }
     if owner.owner().is_some() {
@@ -118,6 +118,6 @@ fn check_change(parts: &Parts, owner: &KeyspaceCore, note: &[u8]) -> Result<()> 
     }
     check_note(note)?;
     // A change that the disk refused a moment ago may be possible now.
-    parts.edits.end_doubt();
+    parts.core.edits.end_doubt();
     Ok(())
 }

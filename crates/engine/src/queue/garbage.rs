@@ -50,8 +50,8 @@ pub(crate) struct Spaces {
     with_garbage: BTreeSet<TreeId>,
     bytes: u64,
     live: u64,
-    /// How much the writers of wasteful trees are delayed now, in thousandths of a stop.
-    pub(crate) brake: u32,
+    /// How much the writers of wasteful trees are slowed now: see [`Tree::stall_fill`].
+    pub(crate) fill: u32,
 }
 
 struct TreeSpace {
@@ -207,8 +207,8 @@ impl SpaceBudget {
         if self.fill() > 0.0 { 1.0 + self.fill() / 2.0 } else { 0.0 }
     }
 
-    /// How much the writers of wasteful trees are delayed, in thousandths of a stop.
-    pub(crate) fn brake(self) -> u32 {
+    /// How much the writers of wasteful trees are slowed: see [`Tree::stall_fill`].
+    pub(crate) fn fill_of_trees(self) -> u32 {
         let excess = self.fill() - 1.0;
         if excess <= 0.0 {
             return 0;
@@ -235,11 +235,11 @@ mod tests {
         assert_eq!(budget(1800, 1000, false).score(), None);
         let early = budget(1900, 1000, false);
         assert!(early.score().is_some_and(|score| (1.0..1.2).contains(&score)), "{early:?}");
-        assert_eq!(early.brake(), 0);
+        assert_eq!(early.fill_of_trees(), 0);
         let late = budget(2030, 1000, false);
         assert!(late.score().is_some_and(|score| score > 1.5), "{late:?}");
-        assert!((750..800).contains(&late.brake()), "{late:?}");
-        assert_eq!(budget(9000, 1000, false).brake(), 990, "never stopped");
+        assert!((750..800).contains(&late.fill_of_trees()), "{late:?}");
+        assert_eq!(budget(9000, 1000, false).fill_of_trees(), 990, "never stopped");
     }
 
     #[test]
@@ -274,8 +274,8 @@ mod tests {
             let running_jobs = RunningJobs { freeing: 200 * MIB, unfinished };
             spaces.budget(&options, false, running_jobs)
         };
-        assert_eq!(budget(0).brake(), 0);
-        assert!((750..990).contains(&budget(100 * MIB).brake()), "{:?}", budget(100 * MIB));
+        assert_eq!(budget(0).fill_of_trees(), 0);
+        assert!((750..990).contains(&budget(100 * MIB).fill_of_trees()), "{:?}", budget(100 * MIB));
         assert_eq!(budget(100 * MIB).score(), None, "no other compaction starts");
     }
 }

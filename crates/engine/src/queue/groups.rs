@@ -157,7 +157,7 @@ impl Flushes {
     /// Takes the first group that can be flushed, if its memtables are complete. Trees that must
     /// wait stay behind as a group of the same number.
     pub(crate) fn take_group(&mut self) -> Option<SealGroup> {
-        // Writers may still be active in a memtable; the last of them rings the bell.
+        // Writers may still be active in a memtable; the last of them notifies.
         let is_ready = |tree: &Arc<Tree>| tree.sealed_count() == 0 || tree.flushable();
         let (at, waiting) = self.free_groups(|at, before| {
             let waits = |tree: &&Arc<Tree>| before.holds(tree);

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 /// How often a close checks whether callers still run steps of compactions.
 const CALLERS_AGAIN: Duration = Duration::from_millis(10);
-/// A waiter checks again after this time even if no bell rang.
+/// A waiter checks again after this time even without a notification.
 const RECHECK_AFTER: Duration = Duration::from_millis(50);
 
 /// The queue of the background work and its counters.
@@ -61,8 +61,8 @@ pub(crate) struct Queue {
     pub(crate) failing: HashMap<TreeId, BackOff>,
     /// Trees that need a compaction that damage makes impossible, and the damage.
     pub(crate) blocked: HashMap<TreeId, Error>,
-    /// Trees whose writers are delayed, and how much: [`Tree::brake`].
-    pub(crate) brakes: HashMap<TreeId, u32>,
+    /// Trees whose writers are slowed, and how much: [`Tree::stall_fill`].
+    pub(crate) fills: HashMap<TreeId, u32>,
     /// The bytes of all trees, and the live part of them.
     pub(crate) spaces: Spaces,
     /// Trees being compacted for space, and the bytes that this will free.
@@ -79,8 +79,8 @@ impl Queue {
 }
 
 impl Work {
-    pub(crate) fn new(health: &Arc<Health>) -> Arc<Self> {
-        Arc::new(Self {
+    pub(crate) fn new(health: &Arc<Health>) -> Self {
+        Self {
             health: Arc::clone(health),
             queue: Mutex::default(),
             pending: AtomicU64::new(0),
@@ -93,7 +93,7 @@ impl Work {
             table_bytes: AtomicU64::new(0),
             flushes: AtomicU64::new(0),
             compactions: AtomicU64::new(0),
-        })
+        }
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, Queue> {
@@ -173,7 +173,7 @@ impl Work {
     /// Stops all jobs for good. Threads that wait for one must give up.
     pub(crate) fn stop(&self) {
         self.stopped.store(true, Ordering::Release);
-        self.ring();
+        self.notify_all();
     }
 
     /// Counts a step of a compaction that a caller runs until the result is dropped. Returns `None`
@@ -190,7 +190,7 @@ impl Work {
     /// Waits, after [`Work::stop`], until no caller writes a file any more.
     pub(crate) fn wait_for_callers(&self) {
         loop {
-            let seen = self.health.waiters.rung();
+            let seen = self.health.waiters.generation();
             if self.queue.lock().caller_steps == 0 {
                 return;
             }
@@ -208,13 +208,13 @@ impl Work {
     }
 
     /// Wakes all who wait for background work.
-    pub(crate) fn ring(&self) {
-        self.health.waiters.ring();
+    pub(crate) fn notify_all(&self) {
+        self.health.waiters.notify_all();
     }
 
-    /// Waits briefly for the bell if `should_wait` holds under the queue's lock.
+    /// Waits briefly for a notification if `should_wait` holds under the queue's lock.
     pub(crate) fn wait_if(&self, should_wait: impl Fn(&Queue) -> bool) {
-        let seen = self.health.waiters.rung();
+        let seen = self.health.waiters.generation();
         if should_wait(&self.lock()) {
             self.health.waiters.wait(seen, RECHECK_AFTER);
         }
@@ -236,6 +236,6 @@ pub(crate) struct CallerStep<'a>(&'a Work);
 impl Drop for CallerStep<'_> {
     fn drop(&mut self) {
         self.0.queue.lock().caller_steps -= 1;
-        self.0.ring();
+        self.0.notify_all();
     }
 }

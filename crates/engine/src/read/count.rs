@@ -17,12 +17,12 @@ const ASK_EVERY: u64 = 256;
 /// may use. Blocks that it reads do not go into the cache.
 pub(crate) fn count(handle: &Arc<Handle>, core: &KeyspaceCore) -> Result<u64> {
     let parts = handle.parts();
-    parts.health.check_open()?;
+    parts.core.health.check_open()?;
     let pin = Pin::new(handle);
     // A test's executor decides what runs when.
-    let threads = match parts.setup.environment.executor {
+    let threads = match parts.core.setup().environment.executor {
         Some(_) => 1,
-        None => parts.setup.options.compaction_workers + 1,
+        None => parts.core.setup().options.compaction_workers + 1,
     };
     let trees = core.trees();
     let scans = threads.min(trees.len());

@@ -10,9 +10,9 @@ use std::sync::Arc;
 /// A registered reader of a database that stays open. A clone counts one reference, and takes no
 /// lock.
 #[derive(Clone)]
-pub(crate) struct Pin(Arc<Pinned>);
+pub(crate) struct Pin(Arc<PinnedReader>);
 
-struct Pinned {
+struct PinnedReader {
     handle: Arc<Handle>,
     registered: Registered,
 }
@@ -20,8 +20,8 @@ struct Pinned {
 impl Pin {
     /// Registers a reader of what is visible now.
     pub(crate) fn new(handle: &Arc<Handle>) -> Self {
-        let registered = handle.parts().history.register();
-        Self(Arc::new(Pinned { handle: Arc::clone(handle), registered }))
+        let registered = handle.parts().core.history.register();
+        Self(Arc::new(PinnedReader { handle: Arc::clone(handle), registered }))
     }
 
     pub(crate) fn seqno(&self) -> SeqNo {

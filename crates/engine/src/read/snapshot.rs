@@ -7,7 +7,7 @@ use crate::history::{ReadPoint, VersionToken};
 use crate::keyspace_core::KeyspaceCore;
 use flagstone_base::key::{KeyRange, check_key};
 use flagstone_base::{Moment, Result, SeqNo, Slice};
-use flagstone_tree::Found;
+use flagstone_tree::GetResult;
 use std::sync::Arc;
 
 /// All keyspaces as of one moment. A snapshot pins a SeqNo, but no memory and no files. What had
@@ -40,7 +40,7 @@ impl Snapshot {
 
     /// The last SeqNo that the snapshot sees, with the history that it belongs to.
     pub fn version(&self) -> VersionToken {
-        VersionToken { history: self.pin.parts().history.id, seqno: self.seqno() }
+        VersionToken { history: self.pin.parts().core.history.id, seqno: self.seqno() }
     }
 
     /// Returns the value that `key` had.
@@ -90,17 +90,22 @@ impl Snapshot {
     /// moment agrees with it.
     pub(crate) fn judged_by(&self) -> Moment {
         match self.moment() {
-            Moment::MAX => self.pin.parts().history.clock.now(),
+            Moment::MAX => self.pin.parts().core.history.clock.now(),
             moment => moment,
         }
     }
 
     /// Returns the newest entry that `key` had.
-    pub(crate) fn find(&self, keyspace: &Arc<KeyspaceCore>, key: &[u8]) -> Result<Found> {
+    pub(crate) fn find(&self, keyspace: &Arc<KeyspaceCore>, key: &[u8]) -> Result<GetResult> {
         self.find_at(keyspace, key, self.pin.point())
     }
 
-    fn find_at(&self, keyspace: &Arc<KeyspaceCore>, key: &[u8], at: ReadPoint) -> Result<Found> {
+    fn find_at(
+        &self,
+        keyspace: &Arc<KeyspaceCore>,
+        key: &[u8],
+        at: ReadPoint,
+    ) -> Result<GetResult> {
         self.pin.handle().check_same(keyspace)?;
         check_key(key)?;
         let reads = &self.pin.parts().reads;

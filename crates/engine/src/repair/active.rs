@@ -1,8 +1,8 @@
 //! A repair in progress: what was found, and what is written.
 
-use super::find::Found;
+use super::find::FoundDatabase;
 use super::log::Gathered;
-use super::output::Outputs;
+use super::output::RepairOutputs;
 use super::report::{Loss, RepairReport};
 use crate::catalog::KeyspaceRecord;
 use crate::content::{ContentFactory, DefinitionKind};
@@ -28,8 +28,8 @@ pub(super) struct ListedTable {
 pub(super) struct ActiveRepair<'a> {
     /// The directory of the damaged database.
     pub(super) from: &'a Path,
-    pub(super) found: Found,
-    pub(super) outputs: Outputs<'a>,
+    pub(super) found: FoundDatabase,
+    pub(super) outputs: RepairOutputs<'a>,
     pub(super) report: RepairReport,
     /// The folds of keyspaces, by number, as the caller named them.
     pub(super) folds: &'a BTreeMap<u32, String>,
@@ -57,9 +57,10 @@ pub(super) struct ActiveRepair<'a> {
 impl<'a> ActiveRepair<'a> {
     pub(super) fn new(
         from: &'a Path,
-        mut found: Found,
-        outputs: Outputs<'a>,
-        (folds, contents): (&'a BTreeMap<u32, String>, &'a dyn ContentFactory),
+        mut found: FoundDatabase,
+        outputs: RepairOutputs<'a>,
+        folds: &'a BTreeMap<u32, String>,
+        contents: &'a dyn ContentFactory,
         files: Arc<OpenFiles>,
     ) -> Self {
         let report = RepairReport {

@@ -27,7 +27,7 @@ pub(super) enum Trust {
 }
 
 /// What was found in the directory of a database.
-pub(super) struct Found {
+pub(super) struct FoundDatabase {
     pub(super) id: DatabaseId,
     pub(super) state: ManifestState,
     pub(super) trust: Trust,
@@ -40,7 +40,7 @@ pub(super) struct Found {
     pub(super) notes: Vec<String>,
 }
 
-impl Found {
+impl FoundDatabase {
     /// Reads the directory and its manifests; writes nothing.
     ///
     /// # Errors

@@ -1,9 +1,9 @@
 //! The log of a damaged database: entries that are not in tables yet are gathered and written as
 //! tables.
 
-use super::output::{Output, Outputs};
-use crate::commit::record::{self, LoggedOp, Note, Refusal};
-use crate::content::Definition;
+use super::output::{RepairOutput, RepairOutputs};
+use crate::commit::record::{self, LogNote, LoggedOp, Refusal};
+use crate::content::DefinitionRecord;
 use flagstone_base::{Decoder, EntryRef, KeyspaceId, Kind, Malformed, Result, SeqNo};
 use flagstone_base::{Trailer, TreeId};
 use flagstone_wal::Record;
@@ -14,7 +14,7 @@ pub(super) const GATHERED_BYTES: usize = 32 << 20;
 
 /// Where an operation of the log goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Target {
+pub(super) enum RepairTarget {
     /// L0 of a tree that is trusted.
     Tree(TreeId),
     /// The sources of a keyspace that is rebuilt.
@@ -37,12 +37,12 @@ impl LogEntry {
 /// Log entries that wait to be written.
 #[derive(Default)]
 pub(super) struct Gathered {
-    pub(super) by_target: BTreeMap<Target, Vec<LogEntry>>,
+    pub(super) by_target: BTreeMap<RepairTarget, Vec<LogEntry>>,
     pub(super) bytes: usize,
 }
 
 impl Gathered {
-    pub(super) fn add(&mut self, target: Target, seqno: SeqNo, op: &LoggedOp<'_>) {
+    pub(super) fn add(&mut self, target: RepairTarget, seqno: SeqNo, op: &LoggedOp<'_>) {
         let (key, value) = (op.key.to_vec(), op.value.to_vec());
         self.bytes += key.len() + value.len() + 64;
         let entry = LogEntry { key, trailer: op.at(seqno).trailer, value };
@@ -52,10 +52,10 @@ impl Gathered {
 
 /// Writes entries in order. Of two entries with the same key and SeqNo, only the first is written.
 pub(super) fn write(
-    outputs: &mut Outputs<'_>,
-    owner: super::output::Owner<'_>,
+    outputs: &mut RepairOutputs<'_>,
+    owner: super::output::TableOwner<'_>,
     mut entries: Vec<LogEntry>,
-) -> Result<Output> {
+) -> Result<RepairOutput> {
     entries.sort_by(|a, b| a.as_entry().order(&b.as_entry()));
     let mut output = outputs.begin(owner)?;
     let mut last: Option<(&[u8], SeqNo)> = None;
@@ -76,14 +76,14 @@ pub(super) fn write(
 /// The decoded contents of a record of the log.
 pub(super) enum Decoded<'a> {
     Operations(Vec<(SeqNo, LoggedOp<'a>)>),
-    Definition(Definition),
+    Definition(DefinitionRecord),
     /// A record kind, or flags of an operation, that only a newer flagstone knows.
     Unknown,
 }
 
 pub(super) fn decode<'a>(record: &Record<'a>) -> Result<Decoded<'a>, Malformed> {
     match record.kind {
-        record::DEFINITION => Ok(Decoded::Definition(Definition::decode(record.payload)?)),
+        record::DEFINITION => Ok(Decoded::Definition(DefinitionRecord::decode(record.payload)?)),
         record::BATCH => {
             let mut decoder = Decoder::new(record.payload);
             let mut operations = Vec::new();
@@ -98,7 +98,7 @@ pub(super) fn decode<'a>(record: &Record<'a>) -> Result<Decoded<'a>, Malformed> 
             record::read_olds(&mut decoder, record.count, |_op, _old| {})?;
             Ok(Decoded::Operations(operations))
         }
-        kind => match Note::decode(kind, record.payload) {
+        kind => match LogNote::decode(kind, record.payload) {
             // Only readers of changes need it.
             Some(note) => note.map(|_note| Decoded::Operations(Vec::new())),
             None => Ok(Decoded::Unknown),

@@ -2,11 +2,11 @@
 
 use super::active::ActiveRepair;
 use super::find::Trust;
-use super::log::{self, Decoded, GATHERED_BYTES, Target};
-use super::output::{Output, Owner};
+use super::log::{self, Decoded, GATHERED_BYTES, RepairTarget};
+use super::output::{RepairOutput, TableOwner};
 use super::report::{Loss, RepairReport};
 use crate::commit::record::LoggedOp;
-use crate::content::Definition;
+use crate::content::DefinitionRecord;
 use crate::manifest::ManifestState;
 use flagstone_base::hash::key_hash;
 use flagstone_base::{FileNumber, KeyspaceId, Kind, Result, SeqNo, TreeId};
@@ -74,7 +74,7 @@ fn take_record(
         what,
     };
     match log::decode(record) {
-        Ok(Decoded::Definition(Definition { keyspace, kind, first_id, items })) => {
+        Ok(Decoded::Definition(DefinitionRecord { keyspace, kind, first_id, items })) => {
             let known = repair.definitions.entry((keyspace, kind)).or_default();
             for (id, item) in (first_id..).zip(items) {
                 known.entry(id).or_insert(item);
@@ -106,7 +106,7 @@ fn gather(repair: &mut ActiveRepair<'_>, seqno: SeqNo, op: &LoggedOp<'_>) {
         None if op.keyspace < catalog.counters().next_keyspace => return,
         _ => {
             repair.rebuilt.entry(op.keyspace).or_default();
-            repair.gathered.add(Target::Rebuilt(op.keyspace), seqno, op);
+            repair.gathered.add(RepairTarget::Rebuilt(op.keyspace), seqno, op);
             return;
         }
     };
@@ -120,7 +120,7 @@ fn gather(repair: &mut ActiveRepair<'_>, seqno: SeqNo, op: &LoggedOp<'_>) {
     for tree in &record.trees[partitions] {
         let flushed = repair.found.state.trees.get(tree).and_then(|tree| tree.flushed_through);
         if flushed.is_none_or(|through| seqno > through) {
-            repair.gathered.add(Target::Tree(*tree), seqno, op);
+            repair.gathered.add(RepairTarget::Tree(*tree), seqno, op);
         }
     }
 }
@@ -133,19 +133,19 @@ pub(super) fn write_gathered(
     let gathered = std::mem::take(&mut repair.gathered);
     for (target, entries) in gathered.by_target {
         let (keyspace, tree) = match target {
-            Target::Tree(tree) => (state.catalog.keyspace_of(tree).unwrap_or_default(), tree),
-            Target::Rebuilt(keyspace) => (keyspace, TreeId(0)),
+            RepairTarget::Tree(tree) => (state.catalog.keyspace_of(tree).unwrap_or_default(), tree),
+            RepairTarget::Rebuilt(keyspace) => (keyspace, TreeId(0)),
         };
         // The catalog may lack the keyspace; its rebuilding reads this table again.
         let record = state.catalog.by_id(keyspace).cloned();
         let record =
             record.unwrap_or_else(|| Arc::new(repair.record_of_unknown(keyspace, TreeId(1))));
         let names = repair.names_of(keyspace);
-        let owner = Owner { record: &record, tree, level: 0, names: &names };
+        let owner = TableOwner { record: &record, tree, level: 0, names: &names };
         let output = log::write(&mut repair.outputs, owner, entries)?;
         match target {
-            Target::Tree(tree) => finish_log_table(repair, output, tree, state)?,
-            Target::Rebuilt(keyspace) => finish_source(repair, output, keyspace)?,
+            RepairTarget::Tree(tree) => finish_log_table(repair, output, tree, state)?,
+            RepairTarget::Rebuilt(keyspace) => finish_source(repair, output, keyspace)?,
         }
     }
     Ok(())
@@ -154,7 +154,7 @@ pub(super) fn write_gathered(
 /// Finishes a table of L0 that holds entries of the log.
 fn finish_log_table(
     repair: &mut ActiveRepair<'_>,
-    output: Output,
+    output: RepairOutput,
     tree: TreeId,
     state: &mut ManifestState,
 ) -> Result<()> {
@@ -170,7 +170,7 @@ fn finish_log_table(
 /// Finishes a table that is a source of a rebuilt keyspace.
 fn finish_source(
     repair: &mut ActiveRepair<'_>,
-    output: Output,
+    output: RepairOutput,
     keyspace: KeyspaceId,
 ) -> Result<()> {
     let mut passing = RepairReport::default();

@@ -5,7 +5,7 @@
 //! key is kept, with the merge operands above it; an entry below a range delete is not. Nothing
 //! else is needed: no snapshot reads this database.
 
-use super::output::{BOTTOM, Output, Outputs, Owner};
+use super::output::{BOTTOM, RepairOutput, RepairOutputs, TableOwner};
 use super::report::RepairReport;
 use crate::catalog::KeyspaceRecord;
 use flagstone_base::hash::key_hash;
@@ -45,7 +45,7 @@ pub(super) struct Merged {
 /// Merges the sources into new tables of the deepest level.
 pub(super) fn merge(
     rebuilt: &Rebuilt<'_>,
-    outputs: &mut Outputs<'_>,
+    outputs: &mut RepairOutputs<'_>,
     report: &mut RepairReport,
 ) -> Result<Merged> {
     let mut cursors: Vec<SalvageCursor> = rebuilt.sources.iter().map(SalvageCursor::new).collect();
@@ -99,7 +99,7 @@ struct Writer<'a> {
     rebuilt: &'a Rebuilt<'a>,
     ranges: OpenRanges<'a>,
     /// The table that is being written for each partition.
-    open: Vec<Option<Output>>,
+    open: Vec<Option<RepairOutput>>,
     merged: Merged,
     key: Option<CurrentKey>,
 }
@@ -108,7 +108,7 @@ impl Writer<'_> {
     fn take(
         &mut self,
         entry: EntryRef<'_>,
-        outputs: &mut Outputs<'_>,
+        outputs: &mut RepairOutputs<'_>,
         report: &mut RepairReport,
     ) -> Result<()> {
         if self.key.as_ref().is_none_or(|current| current.key != entry.key) {
@@ -148,7 +148,7 @@ impl Writer<'_> {
     fn write(
         &mut self,
         entry: EntryRef<'_>,
-        outputs: &mut Outputs<'_>,
+        outputs: &mut RepairOutputs<'_>,
         report: &mut RepairReport,
     ) -> Result<()> {
         let Rebuilt { record, names, .. } = *self.rebuilt;
@@ -163,12 +163,18 @@ impl Writer<'_> {
         let tree = record.trees[partition];
         let output = match open {
             Some(output) => output,
-            None => open.insert(outputs.begin(Owner { record, tree, level: BOTTOM, names })?),
+            None => {
+                open.insert(outputs.begin(TableOwner { record, tree, level: BOTTOM, names })?)
+            }
         };
         output.add(entry)
     }
 
-    fn finish(mut self, outputs: &mut Outputs<'_>, report: &mut RepairReport) -> Result<Merged> {
+    fn finish(
+        mut self,
+        outputs: &mut RepairOutputs<'_>,
+        report: &mut RepairReport,
+    ) -> Result<Merged> {
         for (partition, open) in self.open.into_iter().enumerate() {
             if let Some(open) = open {
                 self.merged.tables[partition].extend(outputs.end(open, report)?);

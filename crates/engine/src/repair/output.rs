@@ -1,6 +1,6 @@
 //! The tables that a repair writes: numbered above all others, and checked once they are written.
 
-use super::find::Found;
+use super::find::FoundDatabase;
 use super::report::RepairReport;
 use crate::catalog::KeyspaceRecord;
 use flagstone_base::{DatabaseId, EntryRef, FileNumber, Result, SeqNo, TreeId};
@@ -20,7 +20,7 @@ pub(super) const BOTTOM: u8 = LEVELS as u8 - 1;
 const TABLE_BYTES: u64 = 64 << 20;
 
 /// The directory and the numbers of new tables.
-pub(super) struct Outputs<'a> {
+pub(super) struct RepairOutputs<'a> {
     pub(super) disk: &'a Arc<dyn Disk>,
     pub(super) dir: &'a Path,
     pub(super) database: DatabaseId,
@@ -31,7 +31,7 @@ pub(super) struct Outputs<'a> {
 
 /// The keyspace, tree and level that a table is written for.
 #[derive(Clone, Copy)]
-pub(super) struct Owner<'a> {
+pub(super) struct TableOwner<'a> {
     pub(super) record: &'a KeyspaceRecord,
     pub(super) tree: TreeId,
     pub(super) level: u8,
@@ -40,14 +40,14 @@ pub(super) struct Owner<'a> {
 }
 
 /// A table being written.
-pub(super) struct Output {
+pub(super) struct RepairOutput {
     builder: TableBuilder,
     ident: TableIdent,
     path: PathBuf,
 }
 
-impl<'a> Outputs<'a> {
-    pub(super) fn new(disk: &'a Arc<dyn Disk>, dir: &'a Path, found: &Found) -> Self {
+impl<'a> RepairOutputs<'a> {
+    pub(super) fn new(disk: &'a Arc<dyn Disk>, dir: &'a Path, found: &FoundDatabase) -> Self {
         let (database, next_file) = (found.id, found.next_file);
         Self { disk, dir, database, next_file, created: Vec::new() }
     }
@@ -59,7 +59,7 @@ impl<'a> Outputs<'a> {
     }
 
     /// Creates the file of a new table.
-    pub(super) fn begin(&mut self, owner: Owner<'_>) -> Result<Output> {
+    pub(super) fn begin(&mut self, owner: TableOwner<'_>) -> Result<RepairOutput> {
         let record = owner.record;
         let salt = (SystemRandom.next_u64() as u32).max(1);
         let ident = TableIdent { database: self.database, number: self.next_number(), salt };
@@ -79,17 +79,17 @@ impl<'a> Outputs<'a> {
         for (id, name) in owner.names {
             builder.attach(*id, name);
         }
-        Ok(Output { builder, ident, path })
+        Ok(RepairOutput { builder, ident, path })
     }
 
     /// Finishes a table: it is synced, read again and checked. An empty table is removed; `None`
     /// then.
     pub(super) fn end(
         &self,
-        output: Output,
+        output: RepairOutput,
         report: &mut RepairReport,
     ) -> Result<Option<TableMeta>> {
-        let Output { builder, ident, path } = output;
+        let RepairOutput { builder, ident, path } = output;
         if builder.is_empty() {
             drop(builder);
             self.disk.remove(&path)?;
@@ -112,7 +112,7 @@ impl<'a> Outputs<'a> {
     }
 }
 
-impl Output {
+impl RepairOutput {
     pub(super) fn add(&mut self, entry: EntryRef<'_>) -> Result<()> {
         self.builder.add(entry)
     }

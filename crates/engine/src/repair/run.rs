@@ -1,9 +1,9 @@
 //! The repair of a database into another directory, or in place.
 
 use super::active::ActiveRepair;
-use super::find::Found;
+use super::find::FoundDatabase;
 use super::log_tables::{read_log, write_gathered};
-use super::output::Outputs;
+use super::output::RepairOutputs;
 use super::rebuild::{create_unknown, define, note_doubts, note_expiries, rebuild};
 use super::report::RepairReport;
 use super::tables::{add_source, carry_over};
@@ -95,7 +95,7 @@ impl Repair {
         check_empty(&*self.disk, &absolute, WHAT)?;
         let (original, _held) = self.hold()?;
         let lock = lock_to_read(&*original.disk, &original.dir.join(names::LOCK))?;
-        let found = Found::read(&*original.disk, &original.dir)?;
+        let found = FoundDatabase::read(&*original.disk, &original.dir)?;
         let made = create_database(&*original.disk, &absolute, WHAT, |held| {
             let mut repair = original.start(found, held);
             let state = finished(repaired_state(&mut repair)?, &repair);
@@ -145,7 +145,7 @@ impl Repair {
     fn in_held(self, held: &HeldDir) -> Result<RepairReport> {
         let disk = &*self.disk;
         let lock = disk.lock(&self.dir.join(names::LOCK), LockMode::Exclusive)?;
-        let found = Found::read(disk, &self.dir)?;
+        let found = FoundDatabase::read(disk, &self.dir)?;
         let files = found.files.clone();
         let mut repair = self.start(found, held);
         let state = match repaired_state(&mut repair) {
@@ -220,10 +220,10 @@ impl Repair {
         Ok(free)
     }
 
-    fn start<'a>(&'a self, found: Found, to: &'a HeldDir) -> ActiveRepair<'a> {
-        let outputs = Outputs::new(&to.disk, &to.path, &found);
+    fn start<'a>(&'a self, found: FoundDatabase, to: &'a HeldDir) -> ActiveRepair<'a> {
+        let outputs = RepairOutputs::new(&to.disk, &to.path, &found);
         let files = OpenFiles::new(Arc::clone(&self.disk), Options::default().files_open());
-        ActiveRepair::new(&self.dir, found, outputs, (&self.folds, &*self.contents), files)
+        ActiveRepair::new(&self.dir, found, outputs, &self.folds, &*self.contents, files)
     }
 }
 

@@ -1,7 +1,7 @@
 //! The tables of the damaged database: kept, or rewritten without what cannot be read.
 
 use super::active::{ActiveRepair, ListedTable};
-use super::output::Owner;
+use super::output::TableOwner;
 use super::report::Loss;
 use crate::catalog::KeyspaceRecord;
 use crate::content::DefinitionKind;
@@ -72,7 +72,8 @@ fn rewrite(
         return Ok(None);
     };
     let names = repair.names_of(listed.keyspace);
-    let owner = Owner { record: &record, tree: listed.tree, level: listed.level, names: &names };
+    let owner =
+        TableOwner { record: &record, tree: listed.tree, level: listed.level, names: &names };
     let mut output = repair.outputs.begin(owner)?;
     let mut cursor = SalvageCursor::new(salvage);
     while cursor.advance()? {

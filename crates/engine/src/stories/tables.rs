@@ -41,7 +41,7 @@ fn an_open_leaves_the_search_for_garbage_to_the_background() {
     let next = world.killed();
     let db = next.open();
     let kv = keyspace(&db, "a");
-    let live = || kv.handle().parts().upkeep.work.lock().spaces.live();
+    let live = || kv.handle().parts().upkeep.core.work.lock().spaces.live();
     assert_eq!(live(), 0);
     next.steps.run_all();
     assert!((600_000..1_200_000).contains(&live()), "{}", live());
@@ -133,8 +133,8 @@ fn a_crash_between_two_groups_keeps_unlogged_batches_whole() {
     db.commit_with(batch, Durability::None).unwrap();
     let upkeep = &a.handle().parts().upkeep;
     seal_all(upkeep);
-    assert_eq!(upkeep.work.lock().flushes.sealed, 2);
-    while upkeep.work.lock().flushes.installed == 0 {
+    assert_eq!(upkeep.core.work.lock().flushes.sealed, 2);
+    while upkeep.core.work.lock().flushes.installed == 0 {
         assert!(world.steps.step(Lane::Flush));
     }
     let next = world.killed();
@@ -196,7 +196,7 @@ fn writers_that_are_seldom_flushed_are_not_idle_and_scans_get_few_runs() {
         seal_all(upkeep);
         kv.put("m", "keeps the tree busy").unwrap();
         schedule(upkeep);
-        while upkeep.work.is_flush_pending() {
+        while upkeep.core.work.is_flush_pending() {
             world.steps.step(Lane::Flush);
         }
     }
@@ -235,7 +235,7 @@ fn a_tree_is_compacted_when_its_writers_are_idle() {
         kv.put("m", "keeps the tree busy").unwrap();
         schedule(upkeep);
         for _ in 0..10 {
-            while world.steps.step(Lane::Flush) && upkeep.work.is_flush_pending() {}
+            while world.steps.step(Lane::Flush) && upkeep.core.work.is_flush_pending() {}
             world.steps.step(Lane::Compaction);
         }
     }

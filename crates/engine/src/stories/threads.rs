@@ -19,8 +19,8 @@ fn nobody_waits_for_jobs_that_a_close_has_dropped() {
     let kv = keyspace(&db, "a");
     kv.put("1", "1").unwrap();
     let upkeep = Arc::clone(&kv.handle().parts().upkeep);
-    let tree = Arc::clone(&upkeep.keyspaces.all_trees()[0]);
-    upkeep.work.lock().compacting.insert(tree.id());
+    let tree = Arc::clone(&upkeep.core.keyspaces.all_trees()[0]);
+    upkeep.core.work.lock().compacting.insert(tree.id());
     let full = Fault::new(Effect::Fail(Failure::NoSpace)).on(&[Op::Append, Op::Create]);
     world.faults.inject(full.forever());
     kv.put("2", "2").unwrap_err();
@@ -75,17 +75,17 @@ fn a_panic_in_a_full_compaction_poisons_whoever_works_on_it() {
     assert_eq!(kv.get([7_u8]).unwrap().as_deref(), Some(&b"2"[..]));
 }
 
-/// Every stopped writer that checked for work rang the bell for all the others, which then checked
-/// and rang, too. They used up the processor time that the flush needed.
+/// Every stopped writer that checked for work notified all the others, which then checked and
+/// notified, too. They used up the processor time that the flush needed.
 #[test]
 fn stopped_writers_do_not_wake_one_another() {
     let world = World::new();
     let db = world.open();
     let kv = keyspace(&db, "a");
     let upkeep = &kv.handle().parts().upkeep;
-    let rung = upkeep.health.writers.rung();
+    let generation = upkeep.core.health.writers.generation();
     schedule(upkeep);
-    assert_eq!(upkeep.health.writers.rung(), rung);
+    assert_eq!(upkeep.core.health.writers.generation(), generation);
 }
 
 /// Returns whether a call failed because the database was closed. It may also find its keyspace

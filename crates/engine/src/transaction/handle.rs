@@ -1,6 +1,6 @@
 //! The handle of a transaction over keyspaces of bytes.
 
-use super::own::{Own, OwnWrites};
+use super::own::{OwnWrite, OwnWrites};
 use super::scan::TransactionScan;
 use crate::commit::{Batch, Effect, OP_OVERHEAD, ReadSet};
 use crate::handle::Handle;
@@ -43,11 +43,11 @@ impl Transaction {
     /// commits that are under way are visible, unless another one is open.
     pub(crate) fn begin(handle: &Arc<Handle>, isolation: Isolation) -> Result<Self> {
         let parts = handle.parts();
-        parts.health.check_open()?;
+        parts.core.health.check_open()?;
         let watch = match isolation {
             Isolation::Snapshot => None,
             Isolation::Serializable => {
-                parts.health.check_may_wait("the begin of a serializable transaction")?;
+                parts.core.health.check_may_wait("the begin of a serializable transaction")?;
                 Some(parts.commits.watch())
             }
         };
@@ -97,12 +97,12 @@ impl Transaction {
         key: &[u8],
     ) -> Result<(Option<Slice>, Option<Moment>)> {
         let own = self.own.get(keyspace, key);
-        if let Some(Own::Put { expiry, .. }) = own {
+        if let Some(OwnWrite::Put { expiry, .. }) = own {
             let value = own.and_then(|own| own.over(keyspace, key, None));
             let lives_until = expiry.filter(|_| value.is_some());
             return Ok((value, lives_until));
         }
-        if let Some(Own::Delete) = own {
+        if let Some(OwnWrite::Delete) = own {
             return Ok((None, None));
         }
         let found = self.snapshot.find(keyspace, key)?;
@@ -126,11 +126,11 @@ impl Transaction {
     pub fn get_stored(&self, keyspace: &Arc<KeyspaceCore>, key: &[u8]) -> Result<StoredPut> {
         match self.own.get(keyspace, key) {
             None => self.snapshot.get_stored(keyspace, key),
-            Some(Own::Put { value, expiry, .. }) => {
+            Some(OwnWrite::Put { value, expiry, .. }) => {
                 Ok(StoredPut { value: Some(value.clone()), expiry: *expiry, seqno: None })
             }
-            Some(Own::Delete) => Ok(StoredPut::default()),
-            Some(own @ Own::Merge(_)) => {
+            Some(OwnWrite::Delete) => Ok(StoredPut::default()),
+            Some(own @ OwnWrite::Merge(_)) => {
                 let StoredPut { value: base, expiry, .. } =
                     self.snapshot.get_stored(keyspace, key)?;
                 let value = own.over(keyspace, key, base.as_deref());
@@ -158,7 +158,7 @@ impl Transaction {
         (number, then): (&Arc<AtomicU64>, u64),
     ) {
         if let Some(reads) = &self.reads {
-            reads.lock().add_premise(keyspace, (number, then));
+            reads.lock().add_premise(keyspace, number, then);
         }
     }
 
@@ -221,7 +221,7 @@ impl Transaction {
     ) -> Result<TransactionScan<'t>> {
         let base = self.snapshot.scan(keyspace, range.clone())?;
         let own = self.own.range(keyspace, &range);
-        Ok(TransactionScan::new((keyspace, range), base, own, reads))
+        Ok(TransactionScan::new(keyspace, range, base, own, reads))
     }
 
     /// Writes `key`: a put, a delete or a merge.
@@ -248,16 +248,16 @@ impl Transaction {
                 self.set(keyspace, key, own)
             }
             Kind::Merge => self.merge(keyspace, key, value),
-            Kind::Delete => self.set(keyspace, key, Own::Delete),
+            Kind::Delete => self.set(keyspace, key, OwnWrite::Delete),
             Kind::RangeDelete => Err(Error::invalid(
                 "a transaction deletes a range key by key: call its delete_range",
             )),
         }
     }
 
-    fn put(&self, expiry: Option<Moment>, value: Slice) -> Own {
+    fn put(&self, expiry: Option<Moment>, value: Slice) -> OwnWrite {
         let has_expired = expiry.is_some_and(|expiry| self.snapshot.has_expired(expiry));
-        Own::Put { value, expiry, has_expired }
+        OwnWrite::Put { value, expiry, has_expired }
     }
 
     /// Merges `operand` into the value of `key`. Where the transaction has written the value, or
@@ -265,8 +265,8 @@ impl Transaction {
     fn merge(&mut self, keyspace: &Arc<KeyspaceCore>, key: &[u8], operand: &[u8]) -> Result<()> {
         keyspace.check_fold()?;
         let is_blind = match self.own.get(keyspace, key) {
-            Some(Own::Merge(_)) => true,
-            Some(Own::Put { .. } | Own::Delete) => false,
+            Some(OwnWrite::Merge(_)) => true,
+            Some(OwnWrite::Put { .. } | OwnWrite::Delete) => false,
             None => !keyspace.expires(),
         };
         if is_blind {
@@ -278,13 +278,13 @@ impl Transaction {
         let (base, expiry) = self.get_with_expiry(keyspace, key)?;
         let fold = keyspace.fold.as_deref();
         let folded = fold.and_then(|fold| fold.fold(key, base.as_deref(), &[operand]));
-        let Some(value) = folded else { return self.set(keyspace, key, Own::Delete) };
+        let Some(value) = folded else { return self.set(keyspace, key, OwnWrite::Delete) };
         check_value(&value)?;
-        let own = Own::Put { value: Slice::from(value), expiry, has_expired: false };
+        let own = OwnWrite::Put { value: Slice::from(value), expiry, has_expired: false };
         self.set(keyspace, key, own)
     }
 
-    fn set(&mut self, keyspace: &Arc<KeyspaceCore>, key: &[u8], own: Own) -> Result<()> {
+    fn set(&mut self, keyspace: &Arc<KeyspaceCore>, key: &[u8], own: OwnWrite) -> Result<()> {
         let commits = &self.snapshot.handle().parts().commits;
         note_none(&mut self.prepared, keyspace);
         self.own.set(keyspace, key, own, |bytes| commits.check_batch_bytes(bytes))
@@ -306,7 +306,7 @@ impl Transaction {
             keys.push(scan.key().to_vec());
         }
         drop(scan);
-        keys.iter().try_for_each(|key| self.set(keyspace, key, Own::Delete))
+        keys.iter().try_for_each(|key| self.set(keyspace, key, OwnWrite::Delete))
     }
 
     /// Reads `key`, calls `change` to find out what to write (`None`: nothing), and writes it. A

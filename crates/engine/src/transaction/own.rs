@@ -15,7 +15,7 @@ use std::sync::Arc;
 const COMBINED_BYTES_MAX: usize = 512;
 
 /// What a transaction has done to a key. The last write of a key counts.
-pub(super) enum Own {
+pub(super) enum OwnWrite {
     Put {
         value: Slice,
         expiry: Option<Moment>,
@@ -27,7 +27,7 @@ pub(super) enum Own {
     Merge(Vec<Slice>),
 }
 
-impl Own {
+impl OwnWrite {
     /// The bytes that the write takes in a batch, at most.
     fn bytes(&self, key: &[u8]) -> usize {
         let entry = key.len() + OP_OVERHEAD;
@@ -96,7 +96,7 @@ pub(super) struct OwnWrites {
 
 struct OwnKeyspace {
     core: Arc<KeyspaceCore>,
-    keys: BTreeMap<Vec<u8>, Own>,
+    keys: BTreeMap<Vec<u8>, OwnWrite>,
 }
 
 impl OwnWrites {
@@ -115,7 +115,7 @@ impl OwnWrites {
     }
 
     /// Returns what was written to `key`.
-    pub(super) fn get(&self, core: &Arc<KeyspaceCore>, key: &[u8]) -> Option<&Own> {
+    pub(super) fn get(&self, core: &Arc<KeyspaceCore>, key: &[u8]) -> Option<&OwnWrite> {
         self.of(core)?.keys.get(key)
     }
 
@@ -124,7 +124,7 @@ impl OwnWrites {
         &self,
         core: &Arc<KeyspaceCore>,
         range: &KeyRange,
-    ) -> Option<Range<'_, Vec<u8>, Own>> {
+    ) -> Option<Range<'_, Vec<u8>, OwnWrite>> {
         let keys = &self.of(core)?.keys;
         // A map refuses ranges that end before they begin.
         if range.is_empty() {
@@ -140,7 +140,7 @@ impl OwnWrites {
         &mut self,
         core: &Arc<KeyspaceCore>,
         key: &[u8],
-        own: Own,
+        own: OwnWrite,
         check: impl FnOnce(usize) -> Result<()>,
     ) -> Result<()> {
         let before = self.get(core, key).map_or(0, |own| own.bytes(key));
@@ -151,7 +151,7 @@ impl OwnWrites {
         Ok(())
     }
 
-    fn keys_of(&mut self, core: &Arc<KeyspaceCore>) -> &mut BTreeMap<Vec<u8>, Own> {
+    fn keys_of(&mut self, core: &Arc<KeyspaceCore>) -> &mut BTreeMap<Vec<u8>, OwnWrite> {
         let known = self.keyspaces.iter().rposition(|known| Arc::ptr_eq(&known.core, core));
         let at = known.unwrap_or_else(|| {
             self.keyspaces.push(OwnKeyspace { core: Arc::clone(core), keys: BTreeMap::new() });
@@ -172,9 +172,9 @@ impl OwnWrites {
         let entry = key.len() + OP_OVERHEAD;
         check(self.bytes + entry + operand.len())?;
         let before = match self.keys_of(core).get_mut(key) {
-            Some(Own::Merge(operands)) => push(core, key, operands, operand),
+            Some(OwnWrite::Merge(operands)) => push(core, key, operands, operand),
             _ => {
-                let own = Own::Merge(vec![Slice::copy_of(operand)]);
+                let own = OwnWrite::Merge(vec![Slice::copy_of(operand)]);
                 self.keys_of(core).insert(key.to_vec(), own);
                 (None, operand.len())
             }

@@ -23,13 +23,13 @@ const LONGEST: Duration = Duration::from_millis(10);
 /// # Errors
 /// Closed, Poisoned.
 pub(crate) fn pause_after(parts: &Parts, conflicts: u32) -> Result<()> {
-    let random = || parts.setup.environment.random.next_u64();
+    let random = || parts.core.setup().environment.random.next_u64();
     let pause = longest_after(conflicts).map(|longest| part_of(longest, random()));
     match pause {
         None => yield_now(),
         // Without threads nobody else can go on meanwhile, except queued work.
-        Some(_) if parts.setup.executor.assist() => {}
-        Some(pause) => rest(pause, || parts.health.check_open_for_writing())?,
+        Some(_) if parts.core.setup().executor.assist() => {}
+        Some(pause) => rest(pause, || parts.core.health.check_open_for_writing())?,
     }
     Ok(())
 }

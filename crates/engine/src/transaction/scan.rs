@@ -1,6 +1,6 @@
 //! A scan of a transaction: its own writes over the entries of its snapshot.
 
-use super::own::Own;
+use super::own::OwnWrite;
 use crate::commit::{RangeRead, ReadSet};
 use crate::keyspace_core::KeyspaceCore;
 use crate::read::Scan;
@@ -18,17 +18,17 @@ pub struct TransactionScan<'t> {
     range: KeyRange,
     is_reverse: bool,
     base: Scan,
-    place: Place,
-    own: Option<Range<'t, Vec<u8>, Own>>,
+    place: ScanPosition,
+    own: Option<Range<'t, Vec<u8>, OwnWrite>>,
     /// The next of the own writes.
-    next_own: Option<(&'t Vec<u8>, &'t Own)>,
+    next_own: Option<(&'t Vec<u8>, &'t OwnWrite)>,
     current: Current<'t>,
     reads: Option<(&'t Mutex<ReadSet>, RangeRead)>,
 }
 
 /// Where the scan of the snapshot is.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum ScanPosition {
     Unstarted,
     /// The first entry could not be read.
     Failed,
@@ -51,9 +51,10 @@ impl<'t> TransactionScan<'t> {
     /// `base` is the scan of `range` of the snapshot, `own` are the writes in it. `reads` takes
     /// note of what is read.
     pub(super) fn new(
-        (core, range): (&Arc<KeyspaceCore>, KeyRange),
+        core: &Arc<KeyspaceCore>,
+        range: KeyRange,
         base: Scan,
-        own: Option<Range<'t, Vec<u8>, Own>>,
+        own: Option<Range<'t, Vec<u8>, OwnWrite>>,
         reads: Option<&'t Mutex<ReadSet>>,
     ) -> Self {
         let reads = reads.map(|reads| (reads, reads.lock().add_range(core, &range)));
@@ -62,7 +63,7 @@ impl<'t> TransactionScan<'t> {
             range,
             is_reverse: false,
             base,
-            place: Place::Unstarted,
+            place: ScanPosition::Unstarted,
             own,
             next_own: None,
             current: Current::None,
@@ -86,14 +87,14 @@ impl<'t> TransactionScan<'t> {
     pub fn advance(&mut self) -> Result<bool> {
         loop {
             let place = match self.place {
-                Place::Unstarted => Place::Failed,
-                _ => Place::Ended,
+                ScanPosition::Unstarted => ScanPosition::Failed,
+                _ => ScanPosition::Ended,
             };
             self.load().inspect_err(|_error| {
                 (self.place, self.own, self.next_own) = (place, None, None);
                 self.current = Current::None;
             })?;
-            let base = match (self.place == Place::Ahead, self.next_own) {
+            let base = match (self.place == ScanPosition::Ahead, self.next_own) {
                 (false, None) => {
                     self.current = Current::None;
                     return Ok(false);
@@ -113,14 +114,14 @@ impl<'t> TransactionScan<'t> {
     /// both. Returns whether the transaction sees an entry there.
     fn step(&mut self, base: Ordering) -> bool {
         let Some((key, own)) = self.next_own.take_if(|_| base != Ordering::Less) else {
-            self.place = Place::Passed;
+            self.place = ScanPosition::Passed;
             self.current = Current::Base;
             return true;
         };
         let below = (base == Ordering::Equal).then(|| self.base.value_bytes());
         let value = own.over(&self.core, key, below);
         if base == Ordering::Equal {
-            self.place = Place::Passed;
+            self.place = ScanPosition::Passed;
         }
         self.current = value.map_or(Current::None, |value| Current::Own(key, value));
         matches!(self.current, Current::Own(..))
@@ -128,8 +129,9 @@ impl<'t> TransactionScan<'t> {
 
     /// Moves the snapshot's scan and the own writes to their next entries, if they were taken.
     fn load(&mut self) -> Result<()> {
-        if matches!(self.place, Place::Unstarted | Place::Passed) {
-            self.place = if self.base.advance()? { Place::Ahead } else { Place::Ended };
+        if matches!(self.place, ScanPosition::Unstarted | ScanPosition::Passed) {
+            self.place =
+                if self.base.advance()? { ScanPosition::Ahead } else { ScanPosition::Ended };
         }
         if self.next_own.is_none()
             && let Some(own) = &mut self.own
@@ -172,8 +174,8 @@ impl<'t> TransactionScan<'t> {
         let KeyRange { start, end } = self.range.clone();
         let reached = || Bound::Included(self.base.key().to_vec());
         match self.place {
-            Place::Ended => KeyRange { start, end },
-            Place::Unstarted | Place::Failed => {
+            ScanPosition::Ended => KeyRange { start, end },
+            ScanPosition::Unstarted | ScanPosition::Failed => {
                 KeyRange { start: Bound::Unbounded, end: Bound::Excluded(vec![]) }
             }
             _ if self.is_reverse => KeyRange { start: reached(), end },

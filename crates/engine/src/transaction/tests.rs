@@ -42,7 +42,7 @@ fn a_transaction_that_is_forgotten_while_it_waits_for_its_keys_is_refused() {
         std::thread::sleep(Duration::from_millis(50));
         let key = vec![b'k'; 64 << 10];
         let write = RecentWrite { keyspace: kv.core().id, key: &key, end: None };
-        let last = parts.history.visible();
+        let last = parts.core.history.visible();
         drop(parts.commits.recent.note(last.plus(1), std::iter::repeat_n(write, 1 << 12)));
         assert!(!parts.commits.recent.is_watched());
         drop(held);
@@ -148,7 +148,7 @@ fn what_was_committed_while_a_transaction_waits_for_keys_is_checked_before_the_n
         // Long enough for it to check its reads and wait for the key.
         std::thread::sleep(Duration::from_millis(50));
         kv.put("x", "1").unwrap();
-        let numbering = parts.history.numbering.lock();
+        let numbering = parts.core.history.numbering.lock();
         drop(held);
         let refused = end.recv_timeout(Duration::from_secs(20));
         drop(numbering);

@@ -23,7 +23,7 @@ const SPARE_CHUNKS: usize = 1;
 /// Dropping a piece waits for no lock: so a forked process, whose other threads are gone with the
 /// locks that they had, can drop what it holds.
 pub struct Heap {
-    state: Mutex<State>,
+    state: Mutex<HeapState>,
     /// The pieces that were dropped while another thread had the state: a stack.
     dropped: AtomicPtr<Dropped>,
     chunks_max: usize,
@@ -35,7 +35,7 @@ struct Dropped {
     range: u32,
 }
 
-struct State {
+struct HeapState {
     ranges: Ranges,
     /// The chunks by number.
     chunks: Vec<Option<Chunk>>,
@@ -68,7 +68,7 @@ impl Heap {
     pub fn new(bytes: u64) -> Arc<Self> {
         let chunks_max = usize::try_from(bytes).unwrap_or(usize::MAX) / HUGE_PAGE_BYTES;
         let ranges = Ranges::new(CHUNK_UNITS);
-        let state = State { ranges, chunks: Vec::new(), mapped: 0, unused: 0 };
+        let state = HeapState { ranges, chunks: Vec::new(), mapped: 0, unused: 0 };
         let dropped = AtomicPtr::new(ptr::null_mut());
         Arc::new(Self { state: Mutex::new(state), dropped, chunks_max })
     }
@@ -164,7 +164,7 @@ impl Heap {
     }
 
     /// Gives back the pieces that others have left.
-    fn settle(&self, state: &mut State) {
+    fn settle(&self, state: &mut HeapState) {
         if self.dropped.load(Ordering::Relaxed).is_null() {
             return;
         }
@@ -178,14 +178,14 @@ impl Heap {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, HeapState> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         self.settle(&mut state);
         state
     }
 }
 
-impl State {
+impl HeapState {
     /// Maps another chunk. `None` if there may be no more.
     fn add_chunk(&mut self, chunks_max: usize) -> Option<()> {
         if self.mapped >= chunks_max {
@@ -331,7 +331,7 @@ mod tests {
         let heap = Heap::new(4 * CHUNK);
         let pieces: Vec<Piece> = (1..20).map(|n| heap.take(n * 1_000).unwrap()).collect();
         let state = heap.lock();
-        let taken = |state: &State| state.chunks[0].as_ref().unwrap().taken;
+        let taken = |state: &HeapState| state.chunks[0].as_ref().unwrap().taken;
         let before = taken(&state);
         drop(pieces);
         assert_eq!(taken(&state), before, "nobody had the state to give them back");

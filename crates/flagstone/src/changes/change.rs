@@ -4,7 +4,7 @@ use crate::collection::Documents;
 use flagstone_base::{Error, ErrorKind, Kind, Malformed, Moment, Result, SeqNo, Slice};
 use flagstone_doc::sort_key::{self, Direction};
 use flagstone_doc::{Document, Patch, Value};
-use flagstone_engine::{FoundBatch, FoundChange};
+use flagstone_engine::{FeedBatch, FeedChange};
 use std::fmt;
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ pub enum ChangeKind {
 /// The changes of one commit, in their order. A later change of a key counts more than an earlier
 /// one.
 #[derive(Debug)]
-pub struct ChangeBatch(pub(super) FoundBatch);
+pub struct ChangeBatch(pub(super) FeedBatch);
 
 impl ChangeBatch {
     /// Returns the changes. A commit that wrote to other keyspaces than the reader wants, or to
@@ -37,7 +37,7 @@ impl ChangeBatch {
 
 /// One change of a key. Keys and documents are decoded only when they are asked for.
 #[derive(Clone, Copy)]
-pub struct Change<'a>(FoundChange<'a>);
+pub struct Change<'a>(FeedChange<'a>);
 
 impl<'a> Change<'a> {
     /// Returns the name that the keyspace or collection had when this was committed. Of a later

@@ -2,7 +2,7 @@
 
 use super::change::ChangeBatch;
 use flagstone_base::Result;
-use flagstone_engine::{self as engine, ChangeToken, Found};
+use flagstone_engine::{self as engine, ChangeToken, FeedItem};
 use std::fmt;
 use std::time::Duration;
 
@@ -123,13 +123,15 @@ impl Changes {
 }
 
 impl Delivery {
-    fn of((token, found): (ChangeToken, Found)) -> Self {
+    fn of((token, found): (ChangeToken, FeedItem)) -> Self {
         let happened = match found {
-            Found::Batch(batch) => Happened::Commit(ChangeBatch(batch)),
-            Found::Gap => Happened::Gap,
-            Found::Ingested { keyspace, start, end } => Happened::Ingested { keyspace, start, end },
-            Found::Dropped { name } => Happened::Dropped { keyspace: name },
-            Found::Renamed { from, to } => Happened::Renamed { from, to },
+            FeedItem::Batch(batch) => Happened::Commit(ChangeBatch(batch)),
+            FeedItem::Gap => Happened::Gap,
+            FeedItem::Ingested { keyspace, start, end } => {
+                Happened::Ingested { keyspace, start, end }
+            }
+            FeedItem::Dropped { name } => Happened::Dropped { keyspace: name },
+            FeedItem::Renamed { from, to } => Happened::Renamed { from, to },
         };
         Self { token, happened }
     }

@@ -3,7 +3,7 @@
 use crate::sort_keys::{self, ABOVE_KEYS};
 use flagstone_base::{Error, ErrorKind, Result};
 use flagstone_doc::{Names, Patcher};
-use flagstone_engine::content::{Content, DefinitionKind, DefinitionTable, Definitions};
+use flagstone_engine::content::{DefinitionKind, DefinitionStore, DefinitionTable, OpenContent};
 use flagstone_engine::fold::Fold;
 use flagstone_env::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::cell::RefCell;
@@ -30,7 +30,7 @@ pub(crate) struct Documents {
 
 impl Documents {
     /// Returns the content of a collection that folds patches up to this version.
-    pub(crate) fn patched(version: u8) -> Content {
+    pub(crate) fn patched(version: u8) -> OpenContent {
         let names = Arc::new(Names::new());
         let patches = Arc::new(PatchFold {
             version: AtomicU8::new(version),
@@ -41,7 +41,7 @@ impl Documents {
     }
 
     /// Returns the content of a collection with another fold, or none.
-    pub(crate) fn folded(fold: Option<Arc<dyn Fold>>) -> Content {
+    pub(crate) fn folded(fold: Option<Arc<dyn Fold>>) -> OpenContent {
         Self { names: Arc::new(Names::new()), patches: None }.into_content(fold)
     }
 
@@ -55,19 +55,19 @@ impl Documents {
         self.patches.is_some()
     }
 
-    fn into_content(self, fold: Option<Arc<dyn Fold>>) -> Content {
+    fn into_content(self, fold: Option<Arc<dyn Fold>>) -> OpenContent {
         let table = Arc::new(NameTable(Arc::clone(&self.names)));
         let names = DefinitionTable::new(DefinitionKind::NAMES, table, self.names.shared_len());
         let (definitions, attachment) = (vec![names], Arc::new(self));
         let key_text = sort_keys::text_of;
-        Content { fold, definitions, attachment, above_keys: Some(ABOVE_KEYS), key_text }
+        OpenContent { fold, definitions, attachment, above_keys: Some(ABOVE_KEYS), key_text }
     }
 }
 
 /// The names of fields as a table of definitions, which the engine logs and stores.
 struct NameTable(Arc<Names>);
 
-impl Definitions for NameTable {
+impl DefinitionStore for NameTable {
     fn since(&self, first: u32, visit: &mut dyn FnMut(&[u8])) {
         self.0.since(first).for_each(|(_, name)| visit(name.as_bytes()));
     }

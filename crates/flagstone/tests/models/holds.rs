@@ -6,7 +6,7 @@ use flagstone::env::sync::shuttle::thread;
 use flagstone::{Durability, ErrorKind, Result};
 use flagstone_base::key::KeyRange;
 use flagstone_engine::content::{
-    Content, ContentFactory, DefinitionKind, Described, KeyspaceContent, escaped,
+    ContentFactory, DefinitionKind, Described, KeyspaceContent, OpenContent, escaped,
 };
 use flagstone_engine::{
     Batch, Config, Engine, Environment, HeldBatch, Keyspace, KeyspaceOptions, Kind, Routing,
@@ -19,8 +19,8 @@ use std::sync::Arc;
 struct Bytes;
 
 impl ContentFactory for Bytes {
-    fn open(&self, _keyspace: Described<'_>) -> Result<Content> {
-        Ok(Content {
+    fn open(&self, _keyspace: Described<'_>) -> Result<OpenContent> {
+        Ok(OpenContent {
             fold: None,
             definitions: Vec::new(),
             attachment: Arc::new(()),

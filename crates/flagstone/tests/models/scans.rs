@@ -3,27 +3,27 @@
 use crate::commits::{hashed, options};
 use crate::explore::{self, explore};
 use flagstone::Durability;
-use flagstone::env::Owned;
+use flagstone::env::BiasedOwner;
 use flagstone::env::sync::shuttle::thread;
 use flagstone_testkit::World;
 
 /// Both halves change together: whoever sees them apart came in while somebody was at them.
 #[test]
-fn an_owner_and_its_guests_are_never_inside_at_once() {
-    explore("an_owner_and_its_guests_are_never_inside_at_once", || {
-        let mut owned = Owned::new((0_u32, 0_u32));
+fn an_owner_and_contenders_never_hold_the_lock_at_once() {
+    explore("an_owner_and_contenders_never_hold_the_lock_at_once", || {
+        let mut owned = BiasedOwner::new((0_u32, 0_u32));
         fn step(pair: &mut (u32, u32)) {
             assert_eq!(pair.0, pair.1);
             pair.0 += 1;
             thread::yield_now();
             pair.1 += 1;
         }
-        let guests: Vec<_> = (0..2)
+        let contenders: Vec<_> = (0..2)
             .map(|_| {
-                let room = owned.room();
+                let lock = owned.contender();
                 thread::spawn(move || {
-                    let Some(room) = room.upgrade() else { return 0 };
-                    (0..2).filter_map(|_| room.visit(|visited| step(visited.value))).count() as u32
+                    let Some(lock) = lock.upgrade() else { return 0 };
+                    (0..2).filter_map(|_| lock.try_with(|access| step(access.value))).count() as u32
                 })
             })
             .collect();
@@ -31,8 +31,8 @@ fn an_owner_and_its_guests_are_never_inside_at_once() {
             owned.with_mut(step);
             owned.with(|pair| assert_eq!(pair.0, pair.1));
         }
-        let visits: u32 = guests.into_iter().map(|guest| guest.join().unwrap()).sum();
-        owned.with(|pair| assert_eq!(*pair, (3 + visits, 3 + visits)));
+        let locked: u32 = contenders.into_iter().map(|contender| contender.join().unwrap()).sum();
+        owned.with(|pair| assert_eq!(*pair, (3 + locked, 3 + locked)));
     });
 }
 

@@ -19,22 +19,22 @@ use std::path::Path;
 const HUGE_VALUE: usize = 1 << 20;
 
 /// A memtable or a run of tables.
-pub(crate) enum Source {
+pub(crate) enum MergeSource {
     Memory(MemCursor),
     Run(RunCursor),
     /// One that has keys of other hash partitions, too.
-    Part(Box<Part>),
+    Part(Box<PartitionSource>),
 }
 
 /// The entries of a source whose keys have the hashes of one partition.
-pub(crate) struct Part {
-    source: Source,
+pub(crate) struct PartitionSource {
+    source: MergeSource,
     hashes: HashBounds,
     seed: u64,
 }
 
 // Not inlined into the functions of `Source`, which would call themselves.
-impl Part {
+impl PartitionSource {
     #[inline(never)]
     fn entry(&self) -> Option<EntryRef<'_>> {
         self.source.entry()
@@ -70,7 +70,7 @@ impl Part {
 
     /// Returns whether the current entry is one of the partition, or the source has ended.
     fn is_own(&self) -> bool {
-        if let Source::Run(cursor) = &self.source
+        if let MergeSource::Run(cursor) = &self.source
             && cursor.meta().is_some_and(|meta| self.hashes.contains_table(meta))
         {
             return true;
@@ -80,14 +80,16 @@ impl Part {
     }
 }
 
-impl Source {
+impl MergeSource {
     /// Returns the part of this source that is of the tree with these `options`, if it may have
     /// keys of others, as `reaches` tells. Bounds of keys are up to the caller.
     pub(crate) fn within(self, options: &TreeOptions, reaches: bool) -> Self {
         match options.hashes.filter(|_| reaches) {
-            Some(hashes) => {
-                Self::Part(Box::new(Part { source: self, hashes, seed: options.hash_seed }))
-            }
+            Some(hashes) => Self::Part(Box::new(PartitionSource {
+                source: self,
+                hashes,
+                seed: options.hash_seed,
+            })),
             None => self,
         }
     }
@@ -186,7 +188,7 @@ impl Source {
 
 /// Merges sources, which all go in the same direction.
 pub(crate) struct MergeCursor {
-    sources: Vec<Source>,
+    sources: Vec<MergeSource>,
     /// A heap of the sources that have an entry.
     heap: Vec<Standing>,
     direction: Direction,
@@ -204,7 +206,7 @@ struct Standing {
 
 impl MergeCursor {
     /// Creates a cursor without a position.
-    pub(crate) fn new(sources: Vec<Source>, direction: Direction) -> Self {
+    pub(crate) fn new(sources: Vec<MergeSource>, direction: Direction) -> Self {
         let heap = Vec::with_capacity(sources.len());
         Self { sources, heap, direction, has_huge: false }
     }
@@ -309,7 +311,7 @@ impl MergeCursor {
         let Self { sources, heap, .. } = self;
         let Some((top, others)) = heap.split_first_mut() else { return 0 };
         let (before, rest) = sources.split_at_mut(top.place);
-        let Some((Source::Run(cursor), after)) = rest.split_first_mut() else { return 0 };
+        let Some((MergeSource::Run(cursor), after)) = rest.split_first_mut() else { return 0 };
         let Some(cursor) = cursor.in_table() else { return 0 };
         let key_of = |other: &Standing| match other.place.checked_sub(top.place + 1) {
             Some(place) => after[place].entry().map(|entry| entry.key),
@@ -358,7 +360,7 @@ impl MergeCursor {
     #[inline]
     pub(crate) fn only_entry(&self) -> Option<EntryRef<'_>> {
         let (top, others) = self.heap.split_first()?;
-        let Source::Memory(cursor) = &self.sources[top.place] else { return None };
+        let MergeSource::Memory(cursor) = &self.sources[top.place] else { return None };
         let entry = cursor.entry().filter(|_| cursor.is_last_of_key())?;
         let mut next = others.iter().take(2).filter_map(|other| self.sources[other.place].entry());
         next.all(|other| other.key != entry.key).then_some(entry)
@@ -403,7 +405,7 @@ impl MergeCursor {
 
     /// Bytes of the current blocks of all sources.
     pub(crate) fn block_bytes(&self) -> u64 {
-        self.sources.iter().map(Source::block_bytes).sum()
+        self.sources.iter().map(MergeSource::block_bytes).sum()
     }
 
     /// Skips entries before `limit` that are in tables whose newest SeqNo is below `seqno`.
@@ -414,7 +416,7 @@ impl MergeCursor {
                 Bound::Excluded(start) => entry.key >= start,
                 Bound::Unbounded => false,
             });
-            if let (true, Source::Run(cursor)) = (lies_before, &mut self.sources[place]) {
+            if let (true, MergeSource::Run(cursor)) = (lies_before, &mut self.sources[place]) {
                 cursor.skip_older(limit, seqno)?;
             }
         }
@@ -423,12 +425,12 @@ impl MergeCursor {
     }
 }
 
-fn is_huge(source: &Source) -> bool {
+fn is_huge(source: &MergeSource) -> bool {
     source.entry().is_some_and(|entry| entry.value.len() >= HUGE_VALUE)
 }
 
 #[inline]
-fn before(direction: Direction, sources: &[Source], a: &Standing, b: &Standing) -> bool {
+fn before(direction: Direction, sources: &[MergeSource], a: &Standing, b: &Standing) -> bool {
     let order = if a.front == b.front {
         match (sources[a.place].entry(), sources[b.place].entry()) {
             (Some(a), Some(b)) => a.order(&b),

@@ -10,12 +10,12 @@ use std::sync::Arc;
 /// The deleted ranges of one source, for keys that are looked up in order. Sources without deleted
 /// ranges have none.
 pub(crate) struct RangeSource {
-    owner: Owner,
+    owner: RangeOwner,
     /// The place where the last key was found.
     near: Cell<usize>,
 }
 
-enum Owner {
+enum RangeOwner {
     /// One of the range sets of a memtable.
     Memory(Arc<RangeSet>),
     /// The tables of a run that have deleted ranges; sorted, disjoint.
@@ -23,13 +23,13 @@ enum Owner {
 }
 
 impl RangeSource {
-    fn new(owner: Owner) -> Self {
+    fn new(owner: RangeOwner) -> Self {
         Self { owner, near: Cell::new(0) }
     }
 
     /// Creates the source of one of the range sets of a memtable.
     pub(crate) fn of_memory(set: Arc<RangeSet>) -> Self {
-        Self::new(Owner::Memory(set))
+        Self::new(RangeOwner::Memory(set))
     }
 
     /// Creates the source of a run, or returns `None` if the run has no deleted ranges. Opens no
@@ -37,13 +37,13 @@ impl RangeSource {
     pub(crate) fn of_run(run: &Run) -> Option<Self> {
         let with_ranges = run.iter().filter(|table| table.meta().range_deletes > 0);
         let tables: Vec<_> = with_ranges.map(Arc::clone).collect();
-        (!tables.is_empty()).then(|| Self::new(Owner::Run(tables)))
+        (!tables.is_empty()).then(|| Self::new(RangeOwner::Run(tables)))
     }
 
     fn set(&self, key: &[u8]) -> Result<Option<&RangeSet>> {
         match &self.owner {
-            Owner::Memory(set) => Ok(Some(set)),
-            Owner::Run(tables) => {
+            RangeOwner::Memory(set) => Ok(Some(set)),
+            RangeOwner::Run(tables) => {
                 let place = tables.partition_point(|t| ends_before(t.meta().upper(), key));
                 tables.get(place).map(|table| table.ranges()).transpose()
             }

@@ -10,7 +10,7 @@ mod chain;
 mod retain;
 
 pub(crate) use chain::Chain;
-pub(crate) use cursor::{MergeCursor, Source};
+pub(crate) use cursor::{MergeCursor, MergeSource};
 pub(crate) use deleted::{AllRanges, RangeSource};
 pub(crate) use retain::{Retention, fold_operands};
 pub(crate) use run_cursor::RunCursor;

@@ -84,7 +84,7 @@ pub(crate) fn fences(version: &Version, options: &TreeOptions) -> Vec<Vec<u8>> {
     let mut ends = starts.clone();
     starts.sort_by(|(_, a), (_, b)| a.meta().smallest.cmp(&b.meta().smallest));
     ends.sort_by(|(_, a), (_, b)| upper_order(a).cmp(&upper_order(b)));
-    let mut walk = Walk { max, last: 0, best: None, fences: Vec::new() };
+    let mut walk = FenceWalk { max, last: 0, best: None, fences: Vec::new() };
     let (mut before, mut crossing, mut next_end) = (0, 0_u64, 0);
     for (at, (level, table)) in starts.iter().enumerate() {
         let key = &table.meta().smallest;
@@ -123,7 +123,7 @@ struct FenceCandidate<'a> {
 }
 
 /// Chooses among places that come in the order of their keys.
-struct Walk<'a> {
+struct FenceWalk<'a> {
     max: u64,
     /// Bytes before the last fence.
     last: u64,
@@ -131,7 +131,7 @@ struct Walk<'a> {
     fences: Vec<&'a [u8]>,
 }
 
-impl<'a> Walk<'a> {
+impl<'a> FenceWalk<'a> {
     fn offer(&mut self, place: FenceCandidate<'a>) {
         let size = place.before - self.last;
         if size > self.max

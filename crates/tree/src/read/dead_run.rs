@@ -1,8 +1,8 @@
 //! How a scan passes dead keys in a row: it skips dead ranges, and records them.
 
-use super::held::{Held, Pinned};
-use super::walk::{ScanOptions, Walk};
-use crate::dead_ranges::{Finding, Skip, Watch};
+use super::held::{ScanCursors, ScanResources};
+use super::walk::{ScanOptions, ScanWalk};
+use crate::dead_ranges::{DeadRangeWatch, Finding, Skip};
 use crate::options::Direction;
 use flagstone_base::key::successor;
 use flagstone_base::{KeyRange, Result, SeqNo};
@@ -32,7 +32,7 @@ pub(super) struct DeadRun {
     /// the key at the first look; backwards the key behind it. `None` before the first look, and
     /// backwards also if the scan has no bound.
     from: Option<Vec<u8>>,
-    watch: Option<Watch>,
+    watch: Option<DeadRangeWatch>,
     /// The run is recorded when it ends, by a second walk, since others write.
     is_late: bool,
     /// Dead ranges are neither skipped nor recorded.
@@ -53,7 +53,7 @@ impl DeadRun {
     };
 }
 
-impl Walk {
+impl ScanWalk {
     /// Returns whether several trees, or others than the first one, hold the keys of the scan.
     pub(super) const fn is_divided(&self) -> bool {
         !self.is_in_one_tree() || self.dead.is_off
@@ -84,7 +84,7 @@ impl Walk {
     /// whether there are any.
     pub(super) fn skip_dead_ranges(
         &mut self,
-        pinned: &mut Pinned,
+        pinned: &mut ScanCursors,
         from: Option<Vec<u8>>,
     ) -> Result<bool> {
         let (now, direction) = ((self.at, self.options.moment), self.direction);
@@ -223,7 +223,7 @@ impl Walk {
         let options = ScanOptions { scans: 1, ..self.options };
         let mut walk = Self::new(Arc::clone(&self.tree), range, (at, direction), options);
         walk.dead.is_off = true;
-        let found = walk.advance(&mut Held::new(&self.tree.context().cache));
+        let found = walk.advance(&mut ScanResources::new(&self.tree.context().cache));
         let keys = walk.dead.passed + u64::from(walk.dead.keys);
         let (true, Ok(is_found)) = (walk.is_in_one_tree() && keys > 0, found) else { return };
         let until = if is_found { Bound::Excluded(walk.key()) } else { until };
@@ -232,7 +232,7 @@ impl Walk {
 
     /// Skips the dead range that the next key lies in, or watches the tree in order to record one.
     #[cold]
-    pub(super) fn pass_dead(&mut self, pinned: &mut Pinned) -> Result<()> {
+    pub(super) fn pass_dead(&mut self, pinned: &mut ScanCursors) -> Result<()> {
         self.dead.next_look = self.dead.keys.saturating_mul(2);
         if self.is_divided() {
             self.dead.watch = None;
@@ -272,7 +272,7 @@ impl Walk {
 
     /// Returns whether the tree has no entry that is newer than the scan, as far as can be told
     /// without a lock.
-    fn is_newest(&self, pinned: &Pinned) -> bool {
+    fn is_newest(&self, pinned: &ScanCursors) -> bool {
         let view = &pinned.view;
         view.memtables().all(|table| table.last() <= self.at)
             && view.version.flushed_through() <= self.at
@@ -280,7 +280,7 @@ impl Walk {
 
     /// Opens a watch from the beginning of the dead keys. Returns `None` if there is, or may come,
     /// an entry that no writer will note and that the scan does not see.
-    fn watch(&self, pinned: &Pinned) -> Option<Watch> {
+    fn watch(&self, pinned: &ScanCursors) -> Option<DeadRangeWatch> {
         let (view, at) = (&pinned.view, self.at);
         let watch = self.tree.dead_ranges.watch(self.dead.from.as_deref(), self.direction)?;
         // In this order: what is published or inserted after these calls finds the watch.
@@ -319,7 +319,7 @@ impl Walk {
         let way = (self.at, Direction::Forward);
         let mut walk = Self::new(Arc::clone(&self.tree), range, way, self.options);
         walk.dead.is_off = true;
-        let mut held = Held::new(&self.tree.context().cache);
+        let mut held = ScanResources::new(&self.tree.context().cache);
         // An error is one of the disk.
         if let Ok(true) = walk.advance(&mut held) {
             debug_assert!(walk.moved.is_some(), "a dead range has a live key: {:?}", walk.key);

@@ -9,7 +9,7 @@ use std::ops::ControlFlow;
 
 /// The result of a get.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Found {
+pub struct GetResult {
     /// The SeqNo of the newest entry of the key, even if that is a tombstone or a deleted range.
     /// `None` if there is no trace of the key: a tombstone leaves none once it is compacted away.
     pub seqno: Option<SeqNo>,
@@ -26,7 +26,7 @@ pub struct Found {
     pub was_seen: bool,
 }
 
-impl Found {
+impl GetResult {
     /// Returns the moment from which on the value is absent. Returns `None` if there is no value,
     /// or if it does not expire.
     pub fn lives_until(&self) -> Option<Moment> {
@@ -157,7 +157,7 @@ impl Tree {
         (key, key_hash): (&[u8], u64),
         at: SeqNo,
         now: Now<'_>,
-    ) -> Result<Found> {
+    ) -> Result<GetResult> {
         self.look(view, (key, key_hash), at, now, None)
     }
 
@@ -173,7 +173,7 @@ impl Tree {
         at: SeqNo,
         now: Now<'_>,
         look: Option<Look<'_>>,
-    ) -> Result<Found> {
+    ) -> Result<GetResult> {
         self.note_read(1);
         let mut lookup = Lookup::new(at, now, look);
         self.look_up(view, key, remix(key_hash), &mut lookup)?;
@@ -192,7 +192,7 @@ impl Tree {
         at: SeqNo,
         now: Now<'_>,
         look: Option<Look<'_>>,
-    ) -> Result<Option<Found>> {
+    ) -> Result<Option<GetResult>> {
         let mut lookup = Lookup::new(at, now, look);
         let hash = remix(key_hash);
         look_up_memory(view, (key, hash), &mut lookup);
@@ -204,7 +204,7 @@ impl Tree {
     }
 
     #[inline]
-    fn finish(&self, key: &[u8], mut lookup: Lookup<'_, '_>) -> Result<Found> {
+    fn finish(&self, key: &[u8], mut lookup: Lookup<'_, '_>) -> Result<GetResult> {
         if lookup.seqno.is_none() && lookup.covered > SeqNo::ZERO {
             lookup.seqno = Some(lookup.covered);
         }
@@ -216,7 +216,7 @@ impl Tree {
             fold_operands(fold, key, lookup.base.as_deref(), &lookup.operands)?
         };
         let Lookup { seqno, expiry, has_expired, was_seen, .. } = lookup;
-        Ok(Found { seqno, value, expiry, has_expired, operands, was_seen })
+        Ok(GetResult { seqno, value, expiry, has_expired, operands, was_seen })
     }
 
     /// The hash that the filters of tables know `key` by, if it is not that of the whole key.

@@ -1,10 +1,10 @@
 //! The memory and files that a scan holds, and what remains when other threads take them.
 
 use crate::merge::{MergeCursor, RangeSource};
-use crate::scans::Rests;
+use crate::scans::ParkableScan;
 use crate::view::View;
 use flagstone_base::Slice;
-use flagstone_env::{Room, Visited};
+use flagstone_env::{BiasedLock, ContenderAccess};
 use flagstone_sst::BlockCache;
 use std::cell::{Cell, OnceCell};
 use std::sync::Arc;
@@ -19,7 +19,7 @@ const KEPT_MAX: usize = 256;
 const UNSHOWN_MIN: u64 = 1 << 20;
 
 /// The cursors over one view.
-pub(super) struct Pinned {
+pub(super) struct ScanCursors {
     pub(super) view: Arc<View>,
     /// The views of the further trees.
     pub(super) others: Vec<Arc<View>>,
@@ -30,7 +30,7 @@ pub(super) struct Pinned {
 }
 
 /// The value of the current key of a scan.
-pub(super) enum Value {
+pub(super) enum ScanValue {
     /// The scan has no current key.
     None,
     /// The value of the entry that the cursors are on. Nothing is counted or copied unless the
@@ -45,9 +45,9 @@ pub(super) enum Value {
 }
 
 /// Memory and files that a scan holds. Other threads may take them while the scan is idle.
-pub(crate) struct Held {
-    pub(super) pinned: Option<Box<Pinned>>,
-    pub(super) value: Value,
+pub(crate) struct ScanResources {
+    pub(super) pinned: Option<Box<ScanCursors>>,
+    pub(super) value: ScanValue,
     /// The caller may ask for the value. A caller that merges several scans asks only one of them.
     is_shown: bool,
     /// The caller may have a reference to the value in place.
@@ -63,11 +63,11 @@ pub(crate) struct Held {
     cache: Arc<BlockCache>,
 }
 
-impl Held {
+impl ScanResources {
     pub(super) fn new(cache: &Arc<BlockCache>) -> Self {
         Self {
             pinned: None,
-            value: Value::None,
+            value: ScanValue::None,
             is_shown: true,
             is_lent: Cell::new(false),
             copied: OnceCell::new(),
@@ -81,7 +81,7 @@ impl Held {
     /// Prepares for the next key: the caller has no reference to the value any more.
     #[inline]
     pub(super) fn begin(&mut self, is_shown: bool) {
-        self.value = Value::None;
+        self.value = ScanValue::None;
         self.is_shown = is_shown;
         self.is_fresh = true;
         *self.is_lent.get_mut() = false;
@@ -92,7 +92,7 @@ impl Held {
     }
 
     /// Returns whether the caller may ask for a value of `len` bytes without calling
-    /// [`Held::show`].
+    /// [`ScanResources::show`].
     #[inline]
     pub(super) const fn is_kept(len: usize) -> bool {
         len <= KEPT_MAX
@@ -102,16 +102,16 @@ impl Held {
     #[inline]
     pub(super) fn show(&mut self) -> bool {
         self.is_shown = true;
-        matches!(self.value, Value::Left)
+        matches!(self.value, ScanValue::Left)
     }
 
     /// Returns the value, which shares the memory of its block. A value in a memtable is copied.
     #[inline]
     pub(super) fn value(&self) -> Slice {
         match (&self.value, &self.pinned) {
-            (Value::Made(value), _) => value.clone(),
-            (Value::Current, Some(pinned)) => pinned.merge.value(),
-            (Value::Copied, _) => Slice::copy_of(self.copied.get().map_or(&[], Vec::as_slice)),
+            (ScanValue::Made(value), _) => value.clone(),
+            (ScanValue::Current, Some(pinned)) => pinned.merge.value(),
+            (ScanValue::Copied, _) => Slice::copy_of(self.copied.get().map_or(&[], Vec::as_slice)),
             _ => Slice::default(),
         }
     }
@@ -121,11 +121,11 @@ impl Held {
     #[inline]
     pub(super) fn lend(&self) -> &[u8] {
         match (&self.value, &self.pinned) {
-            (Value::Made(value), _) => {
+            (ScanValue::Made(value), _) => {
                 self.is_lent.set(true);
                 value
             }
-            (Value::Current, Some(pinned)) => {
+            (ScanValue::Current, Some(pinned)) => {
                 let value = pinned.merge.entry().map_or(&[][..], |entry| entry.value);
                 if !pinned.merge.is_in_memory() {
                     self.is_lent.set(true);
@@ -138,7 +138,7 @@ impl Held {
                     copy
                 })
             }
-            (Value::Copied, _) => self.copied.get().map_or(&[], Vec::as_slice),
+            (ScanValue::Copied, _) => self.copied.get().map_or(&[], Vec::as_slice),
             _ => &[],
         }
     }
@@ -146,26 +146,26 @@ impl Held {
     /// Releases memtables, tables and blocks, except the value that the caller may ask for or has a
     /// reference to.
     #[must_use]
-    pub(super) fn give_up(&mut self) -> Option<Box<Pinned>> {
+    pub(super) fn give_up(&mut self) -> Option<Box<ScanCursors>> {
         let pinned = self.pinned.take()?;
-        let value = std::mem::replace(&mut self.value, Value::None);
+        let value = std::mem::replace(&mut self.value, ScanValue::None);
         self.value = match value {
             value if self.is_lent.get() => match value {
-                Value::Current => Value::Made(pinned.merge.value()),
+                ScanValue::Current => ScanValue::Made(pinned.merge.value()),
                 other => other,
             },
-            Value::Current if self.copied.get().is_some() => Value::Copied,
-            Value::Current => {
+            ScanValue::Current if self.copied.get().is_some() => ScanValue::Copied,
+            ScanValue::Current => {
                 let bytes = pinned.merge.entry().map_or(&[][..], |entry| entry.value);
                 match self.is_shown || Self::is_kept(bytes.len()) {
-                    true if bytes.len() > COPIED_MAX => Value::Made(pinned.merge.value()),
-                    true => Value::Made(Slice::copy_of(bytes)),
-                    false => Value::Left,
+                    true if bytes.len() > COPIED_MAX => ScanValue::Made(pinned.merge.value()),
+                    true => ScanValue::Made(Slice::copy_of(bytes)),
+                    false => ScanValue::Left,
                 }
             }
-            Value::Made(value) if !self.is_shown => match Self::is_kept(value.len()) {
-                true => Value::Made(Slice::copy_of(&value)),
-                false => Value::Left,
+            ScanValue::Made(value) if !self.is_shown => match Self::is_kept(value.len()) {
+                true => ScanValue::Made(Slice::copy_of(&value)),
+                false => ScanValue::Left,
             },
             other => other,
         };
@@ -190,26 +190,27 @@ impl Held {
     }
 }
 
-impl Drop for Held {
+impl Drop for ScanResources {
     fn drop(&mut self) {
         self.charge(0);
     }
 }
 
-impl Rests for Room<Held> {
+impl ParkableScan for BiasedLock<ScanResources> {
     fn holds(&self) -> bool {
         self.is_open()
     }
 
-    fn rest(&self, spares_fresh: bool) -> bool {
-        let take = |visited: &mut Visited<'_, Held>| {
-            if spares_fresh && std::mem::take(&mut visited.value.is_fresh) {
+    fn park(&self, spares_fresh: bool) -> bool {
+        let take = |access: &mut ContenderAccess<'_, ScanResources>| {
+            if spares_fresh && std::mem::take(&mut access.value.is_fresh) {
                 return None;
             }
-            visited.close();
-            visited.value.give_up()
+            access.close();
+            access.value.give_up()
         };
-        // The released cursors are dropped after the visit, when the scan may already continue.
-        self.visit(take).flatten().is_some()
+        // The released cursors are dropped after the lock is free, when the scan may already
+        // continue.
+        self.try_with(take).flatten().is_some()
     }
 }

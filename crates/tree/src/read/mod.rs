@@ -10,7 +10,7 @@ mod written;
 
 mod scan;
 
-pub use get::{Found, Look, Now};
+pub use get::{GetResult, Look, Now};
 pub use scan::TreeScan;
 pub use walk::ScanOptions;
 pub use written::written_after;

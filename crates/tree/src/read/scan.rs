@@ -4,13 +4,13 @@
     reason = "a value is lent out of memory that others may take, but for what is lent"
 )]
 
-use super::held::Held;
-use super::walk::{ScanOptions, Walk};
+use super::held::ScanResources;
+use super::walk::{ScanOptions, ScanWalk};
 use crate::options::Direction;
 use crate::read_load::SCAN_WEIGHT;
 use crate::tree::Tree;
 use flagstone_base::{KeyRange, Result, SeqNo, Slice, TreeId};
-use flagstone_env::Owned;
+use flagstone_env::BiasedOwner;
 use std::sync::{Arc, Weak};
 
 /// Iterates over the live keys of a range as they were at a SeqNo.
@@ -19,8 +19,8 @@ use std::sync::{Arc, Weak};
 /// the current view whenever its own is out of date, and other threads take what an idle scan
 /// holds, so it pins memory and files only for a short time.
 pub struct TreeScan {
-    held: Owned<Held>,
-    walk: Walk,
+    held: BiasedOwner<ScanResources>,
+    walk: ScanWalk,
     /// The tree for which the scan is registered, so that other threads can find it.
     known: Option<TreeId>,
 }
@@ -36,8 +36,8 @@ impl Tree {
         options: ScanOptions,
     ) -> TreeScan {
         self.note_read(SCAN_WEIGHT);
-        let held = Owned::new(Held::new(&self.context().cache));
-        let walk = Walk::new(Arc::clone(self), range, (at, direction), options);
+        let held = BiasedOwner::new(ScanResources::new(&self.context().cache));
+        let walk = ScanWalk::new(Arc::clone(self), range, (at, direction), options);
         TreeScan { held, walk, known: None }
     }
 }
@@ -116,8 +116,8 @@ impl TreeScan {
         });
         if holds && self.known != Some(tree.id()) {
             self.known = Some(tree.id());
-            let room: Weak<dyn crate::scans::Rests> = self.held.room();
-            tree.context().scans.add(tree.id(), room);
+            let scan: Weak<dyn crate::scans::ParkableScan> = self.held.contender();
+            tree.context().scans.add(tree.id(), scan);
         }
         if holds {
             self.held.open();
@@ -138,7 +138,7 @@ impl TreeScan {
     /// copied.
     #[inline]
     pub fn value(&self) -> Slice {
-        self.held.with(Held::value)
+        self.held.with(ScanResources::value)
     }
 
     /// The value of the current key, in place: cheaper if the caller only reads it.
@@ -154,6 +154,6 @@ impl TreeScan {
     /// Releases memtables and tables but keeps the position: for a scan that will be idle for a
     /// while. Other threads may do the same to an idle scan.
     pub fn park(&mut self) {
-        drop(self.held.with_mut(Held::give_up));
+        drop(self.held.with_mut(ScanResources::give_up));
     }
 }

@@ -1,9 +1,9 @@
 //! The position of a scan, and how it moves from one key to the next.
 
 use super::dead_run::DeadRun;
-use super::held::{Held, Pinned, Value};
+use super::held::{ScanCursors, ScanResources, ScanValue};
 use crate::memtable::{MemCursor, Shortcuts};
-use crate::merge::{MergeCursor, RangeSource, RunCursor, Source, fold_operands};
+use crate::merge::{MergeCursor, MergeSource, RangeSource, RunCursor, fold_operands};
 use crate::options::Direction;
 use crate::tree::Tree;
 use crate::version::{Run, Span, TableHandle};
@@ -44,7 +44,7 @@ impl Default for ScanOptions {
 }
 
 /// The part of a scan that only its own thread accesses.
-pub(super) struct Walk {
+pub(super) struct ScanWalk {
     pub(super) tree: Arc<Tree>,
     /// The further trees of a scan whose tree was split by hashes: it merges all.
     pub(super) others: Vec<Arc<Tree>>,
@@ -85,7 +85,7 @@ pub(super) struct Moved {
     range: KeyRange,
 }
 
-impl Walk {
+impl ScanWalk {
     pub(super) fn new(
         tree: Arc<Tree>,
         range: KeyRange,
@@ -140,7 +140,7 @@ impl Walk {
         self.is_done
     }
 
-    /// Returns whether the caller may ask for the value without calling [`Held::show`].
+    /// Returns whether the caller may ask for the value without calling [`ScanResources::show`].
     #[inline]
     pub(super) const fn is_kept(&self) -> bool {
         self.is_kept
@@ -157,33 +157,33 @@ impl Walk {
 
     /// Moves to the next live key.
     #[inline]
-    pub(super) fn advance(&mut self, held: &mut Held) -> Result<bool> {
+    pub(super) fn advance(&mut self, held: &mut ScanResources) -> Result<bool> {
         held.begin(self.options.scans <= 1);
         loop {
             let mut pinned = self.pin(held)?;
             // After an error the cursors are dropped: the next call seeks the place again.
             match self.step(&mut pinned)? {
-                Step::Found => {
+                WalkStep::Found => {
                     self.end_run();
                     held.pinned = Some(pinned);
-                    held.value = Value::Current;
+                    held.value = ScanValue::Current;
                     return Ok(true);
                 }
-                Step::Made => {
+                WalkStep::Made => {
                     self.end_run();
                     held.pinned = Some(pinned);
-                    held.value = Value::Made(std::mem::take(&mut self.made));
+                    held.value = ScanValue::Made(std::mem::take(&mut self.made));
                     return Ok(true);
                 }
-                Step::Absent => {
+                WalkStep::Absent => {
                     self.dead.keys = self.dead.keys.saturating_add(1);
                     if self.dead.keys >= self.dead.next_look {
                         self.pass_dead(&mut pinned)?;
                     }
                     held.pinned = Some(pinned);
                 }
-                Step::End if self.go_on() => {}
-                Step::End => {
+                WalkStep::End if self.go_on() => {}
+                WalkStep::End => {
                     self.record_dead_range(None);
                     self.count_dead();
                     (self.is_done, self.is_settled) = (true, false);
@@ -200,11 +200,11 @@ impl Walk {
     #[inline]
     pub(super) fn visit_near(
         &mut self,
-        held: &mut Held,
+        held: &mut ScanResources,
         most: usize,
         mut visit: impl FnMut(&[u8], &[u8]) -> bool,
     ) -> usize {
-        let is_current = matches!(held.value, Value::Current) && self.has_key;
+        let is_current = matches!(held.value, ScanValue::Current) && self.has_key;
         let is_merged = self.options.scans > 1;
         let Some(pinned) = held.pinned.as_mut().filter(|pinned| {
             is_current && !is_merged && pinned.is_handled && pinned.ranges.is_empty()
@@ -243,14 +243,14 @@ impl Walk {
             entry.value.len()
         });
         held.begin(true);
-        held.value = Value::Current;
+        held.value = ScanValue::Current;
         self.note_value(len);
         visited
     }
 
     /// Reads the value of the current key again, after it was released.
     #[cold]
-    pub(super) fn find_again(&mut self, held: &mut Held) -> Result<()> {
+    pub(super) fn find_again(&mut self, held: &mut ScanResources) -> Result<()> {
         let (view, others) = self.views();
         let key = std::mem::take(&mut self.key);
         self.has_key = false;
@@ -260,8 +260,8 @@ impl Walk {
         let is_same = self.key == key;
         (self.key, self.has_key) = (key, true);
         held.value = match found? {
-            Step::Found if is_same => Value::Current,
-            Step::Made if is_same => Value::Made(std::mem::take(&mut self.made)),
+            WalkStep::Found if is_same => ScanValue::Current,
+            WalkStep::Made if is_same => ScanValue::Made(std::mem::take(&mut self.made)),
             // The keyspace was dropped, which the caller will report.
             _ => return Err(Error::invalid("the entry of a scan is gone")),
         };
@@ -271,7 +271,7 @@ impl Walk {
     }
 
     #[inline]
-    fn step(&mut self, pinned: &mut Pinned) -> Result<Step> {
+    fn step(&mut self, pinned: &mut ScanCursors) -> Result<WalkStep> {
         match self.direction {
             Direction::Forward => self.step_forward(pinned),
             Direction::Reverse => self.step_back(pinned),
@@ -281,7 +281,7 @@ impl Walk {
     /// Returns the cursors, positioned after the current key. Opens new ones over the current view
     /// if theirs is out of date.
     #[inline]
-    fn pin(&mut self, held: &mut Held) -> Result<Box<Pinned>> {
+    fn pin(&mut self, held: &mut ScanResources) -> Result<Box<ScanCursors>> {
         if let Some(pinned) = held.pinned.take() {
             if self.until_check > 0 {
                 return Ok(pinned);
@@ -295,7 +295,7 @@ impl Walk {
     }
 
     #[cold]
-    fn pin_again(&mut self) -> Result<Box<Pinned>> {
+    fn pin_again(&mut self) -> Result<Box<ScanCursors>> {
         (self.until_check, self.is_settled) = (ENTRIES_PER_CHECK, false);
         let (view, others) = self.views();
         let mut pinned = self.open(view, others);
@@ -409,7 +409,7 @@ impl Walk {
         !self.range.is_empty()
     }
 
-    pub(super) fn open(&self, view: Arc<View>, others: Vec<Arc<View>>) -> Box<Pinned> {
+    pub(super) fn open(&self, view: Arc<View>, others: Vec<Arc<View>>) -> Box<ScanCursors> {
         let all = || std::iter::once(&view).chain(&others);
         let runs: usize = all().map(|view| view.version.newest_first().count()).sum();
         // Few sources are the rule: a vector that grows begins with room for four large ones.
@@ -420,7 +420,7 @@ impl Walk {
             self.open_tree(tree, (view, runs), (&mut sources, &mut ranges));
         }
         let merge = MergeCursor::new(sources, self.direction);
-        Box::new(Pinned { view, others, merge, ranges, is_handled: false })
+        Box::new(ScanCursors { view, others, merge, ranges, is_handled: false })
     }
 
     /// Adds the sources of `tree` in its `view`. `runs` is the number of the runs of all trees.
@@ -428,7 +428,7 @@ impl Walk {
         &self,
         tree: &Tree,
         (view, runs): (&View, usize),
-        (sources, ranges): (&mut Vec<Source>, &mut Vec<RangeSource>),
+        (sources, ranges): (&mut Vec<MergeSource>, &mut Vec<RangeSource>),
     ) {
         let mut deleted = Vec::new();
         for table in view.memtables() {
@@ -438,7 +438,7 @@ impl Walk {
                 deleted.extend(own.iter().map(Arc::clone));
                 let shortcuts = Shortcuts::Read(deleted.clone());
                 let cursor = MemCursor::new(Arc::clone(table), self.at, self.direction, shortcuts);
-                let source = Source::Memory(cursor).within(tree.options(), table.is_shared());
+                let source = MergeSource::Memory(cursor).within(tree.options(), table.is_shared());
                 sources.push(source);
                 ranges.extend(own.into_iter().map(RangeSource::of_memory));
             }
@@ -458,7 +458,7 @@ impl Walk {
             let reaches = tree.options().hashes.is_some()
                 && part.iter().any(|table| tree.options().reaches_across(table.meta()));
             let cursor = RunCursor::new(part, self.direction, options);
-            sources.push(Source::Run(cursor).within(tree.options(), reaches));
+            sources.push(MergeSource::Run(cursor).within(tree.options(), reaches));
         }
     }
 
@@ -472,14 +472,14 @@ impl Walk {
     }
 
     /// Processes the next key forwards.
-    fn step_forward(&mut self, pinned: &mut Pinned) -> Result<Step> {
+    fn step_forward(&mut self, pinned: &mut ScanCursors) -> Result<WalkStep> {
         if std::mem::take(&mut pinned.is_handled) {
             pinned.merge.next()?;
         }
         let entry = loop {
-            let Some(entry) = pinned.merge.entry() else { return Ok(Step::End) };
+            let Some(entry) = pinned.merge.entry() else { return Ok(WalkStep::End) };
             if !self.range.ends_behind(entry.key) {
-                return Ok(Step::End);
+                return Ok(WalkStep::End);
             }
             let is_old = self.has_key && same(entry.key, &self.key);
             if !is_old && entry.seqno() <= self.at {
@@ -503,20 +503,20 @@ impl Walk {
         }
         self.covered_keys = 0;
         if kind != Kind::Put || is_expired {
-            return Ok(Step::Absent);
+            return Ok(WalkStep::Absent);
         }
         self.note_value(len);
-        Ok(Step::Found)
+        Ok(WalkStep::Found)
     }
 
     /// Records that the scan is on a value of `len` bytes.
     #[inline]
     fn note_value(&mut self, len: usize) {
         self.is_settled &= len < LARGE_VALUE;
-        self.is_kept = Held::is_kept(len);
+        self.is_kept = ScanResources::is_kept(len);
     }
 
-    fn fold_forward(&mut self, pinned: &mut Pinned, covered: SeqNo) -> Result<Step> {
+    fn fold_forward(&mut self, pinned: &mut ScanCursors, covered: SeqNo) -> Result<WalkStep> {
         let key = pinned.merge.entry().map_or_else(Vec::new, |entry| entry.key.to_vec());
         let (mut base, mut operands) = (None, Vec::new());
         while let Some(entry) = pinned.merge.entry()
@@ -539,19 +539,19 @@ impl Walk {
     }
 
     /// Processes the next key backwards: its entries come oldest first.
-    fn step_back(&mut self, pinned: &mut Pinned) -> Result<Step> {
+    fn step_back(&mut self, pinned: &mut ScanCursors) -> Result<WalkStep> {
         while let Some(entry) = pinned.merge.entry()
             && entry.seqno() > self.at
         {
             if !self.range.starts_before(entry.key) {
-                return Ok(Step::End);
+                return Ok(WalkStep::End);
             }
             self.until_check = self.until_check.saturating_sub(1);
             pinned.merge.next()?;
         }
-        let Some(entry) = pinned.merge.entry() else { return Ok(Step::End) };
+        let Some(entry) = pinned.merge.entry() else { return Ok(WalkStep::End) };
         if !self.range.starts_before(entry.key) {
-            return Ok(Step::End);
+            return Ok(WalkStep::End);
         }
         // Not `self.key`: after an error the scan continues where it was.
         let mut key = std::mem::take(&mut self.spare);
@@ -596,7 +596,7 @@ impl Walk {
         key: Vec<u8>,
         base: Option<Slice>,
         operands: &[Slice],
-    ) -> Result<Step> {
+    ) -> Result<WalkStep> {
         let fold = self.tree.options().fold.as_deref();
         let value = match operands {
             [] => base,
@@ -604,21 +604,21 @@ impl Walk {
         };
         self.set_key(key);
         self.covered_keys = 0;
-        let Some(value) = value else { return Ok(Step::Absent) };
+        let Some(value) = value else { return Ok(WalkStep::Absent) };
         self.note_value(value.len());
         self.made = value;
-        Ok(Step::Made)
+        Ok(WalkStep::Made)
     }
 
     /// Records that the current key is deleted by a range. After several such keys, skips the rest
     /// of the range.
-    fn leave_range(&mut self, pinned: &mut Pinned, covered: SeqNo) -> Result<Step> {
+    fn leave_range(&mut self, pinned: &mut ScanCursors, covered: SeqNo) -> Result<WalkStep> {
         self.covered_keys += 1;
         if self.covered_keys < COVERED_BEFORE_JUMP {
-            return Ok(Step::Absent);
+            return Ok(WalkStep::Absent);
         }
         self.covered_keys = 0;
-        let Pinned { merge, ranges, is_handled, .. } = pinned;
+        let ScanCursors { merge, ranges, is_handled, .. } = pinned;
         let mut piece = None;
         for source in &*ranges {
             piece = piece.or(source.piece(&self.key, covered)?);
@@ -632,12 +632,12 @@ impl Walk {
             // The cursors may be on another entry now.
             *is_handled = false;
         }
-        Ok(Step::Absent)
+        Ok(WalkStep::Absent)
     }
 }
 
 /// The result of processing a key.
-enum Step {
+enum WalkStep {
     /// A live key, whose entry the cursors are on.
     Found,
     /// A live key, whose value was folded or copied from the cursors.

@@ -9,7 +9,7 @@ use std::sync::Arc;
 /// halves its memory.
 const SLACK_BITS: u8 = 2;
 
-enum Held {
+enum LoadedSample {
     /// The table has no sample, or it cannot be read, which a read of the table will report.
     None,
     Some {
@@ -22,7 +22,7 @@ enum Held {
 /// Holds the sample of one table.
 #[derive(Default)]
 pub(super) struct SampleSlot {
-    held: Mutex<Option<Held>>,
+    held: Mutex<Option<LoadedSample>>,
 }
 
 impl SampleSlot {
@@ -38,8 +38,8 @@ impl SampleSlot {
     ) -> Option<Arc<Sample>> {
         let mut held = self.held.lock();
         match &mut *held {
-            Some(Held::None) => return None,
-            Some(Held::Some { sample, shift_in_file })
+            Some(LoadedSample::None) => return None,
+            Some(LoadedSample::Some { sample, shift_in_file })
                 if sample.shift() <= shift.max(*shift_in_file) =>
             {
                 if sample.shift() + SLACK_BITS <= shift {
@@ -49,7 +49,7 @@ impl SampleSlot {
                 }
                 return Some(Arc::clone(sample));
             }
-            Some(Held::Some { sample, .. }) => {
+            Some(LoadedSample::Some { sample, .. }) => {
                 cache.unpin(sample.bytes());
                 *held = None;
             }
@@ -60,20 +60,20 @@ impl SampleSlot {
             // A temporary failure, such as no free descriptor: the next call tries again.
             Err(error) if error.kind() != ErrorKind::Corruption => return None,
             Ok(None) | Err(_) => {
-                *held = Some(Held::None);
+                *held = Some(LoadedSample::None);
                 return None;
             }
         };
         let sample = Arc::new(sample);
         cache.pin(sample.bytes());
-        *held = Some(Held::Some { sample: Arc::clone(&sample), shift_in_file });
+        *held = Some(LoadedSample::Some { sample: Arc::clone(&sample), shift_in_file });
         Some(sample)
     }
 }
 
 impl SampleSlot {
     pub(super) fn clear(&mut self, cache: &BlockCache) {
-        if let Some(Held::Some { sample, .. }) = self.held.get_mut().take() {
+        if let Some(LoadedSample::Some { sample, .. }) = self.held.get_mut().take() {
             cache.unpin(sample.bytes());
         }
     }

@@ -1,10 +1,10 @@
 //! Compactions: tables become fewer or deeper tables.
 
 use super::key::write_next_key;
-use super::output::{OutputPlan, Outputs, check_count, is_enough};
+use super::output::{OutputPlan, TableOutputs, check_count, is_enough};
 use super::ranges::RangesToWrite;
 use crate::counters::TreeCounters;
-use crate::merge::{AllRanges, MergeCursor, Retention, RunCursor, Source};
+use crate::merge::{AllRanges, MergeCursor, MergeSource, Retention, RunCursor};
 use crate::options::Direction;
 use crate::pick::{Job, coarse, crosses, expired_tables, fences, is_contiguous, table_bytes_max};
 use crate::ranges::RangeSet;
@@ -32,7 +32,7 @@ struct RunningCompaction {
     merge: MergeCursor,
     ranges: AllRanges,
     retention: Retention,
-    outputs: Outputs,
+    outputs: TableOutputs,
     below: Below,
     entries_read: u64,
     /// The number of entries to read, if it is checked.
@@ -205,7 +205,7 @@ impl Compaction {
         // Of a table that reaches across the bounds only a part is read.
         let is_whole = self.inputs().all(|table| !options.reaches_across(table.meta()));
         let expected = (self.tree.context().entry_checks && is_whole).then_some(entries);
-        let (outputs, is_written, entries_read) = (Outputs::new(&self.tree, plan), false, 0);
+        let (outputs, is_written, entries_read) = (TableOutputs::new(&self.tree, plan), false, 0);
         Ok(RunningCompaction {
             merge,
             ranges,
@@ -279,7 +279,7 @@ impl Compaction {
                 entries += part.iter().map(|table| table.meta().entries).sum::<u64>();
                 let reaches = part.iter().any(|t| self.tree.options().reaches_across(t.meta()));
                 let cursor = RunCursor::new(part, Direction::Forward, options);
-                sources.push(Source::Run(cursor).within(self.tree.options(), reaches));
+                sources.push(MergeSource::Run(cursor).within(self.tree.options(), reaches));
             }
         }
         let mut merge = MergeCursor::new(sources, Direction::Forward);

@@ -6,11 +6,11 @@
 
 use super::compact::{first_of, is_deleted};
 use super::key::{entry_bytes, write_next_key};
-use super::output::{OutputPlan, Outputs, check_count, is_enough};
+use super::output::{OutputPlan, TableOutputs, check_count, is_enough};
 use super::ranges::RangesToWrite;
 use crate::counters::TreeCounters;
 use crate::memtable::{MemCursor, Memtable, Shortcuts};
-use crate::merge::{AllRanges, MergeCursor, Retention, Source};
+use crate::merge::{AllRanges, MergeCursor, MergeSource, Retention};
 use crate::options::Direction;
 use crate::pick::{coarse, fences};
 use crate::ranges::RangeSet;
@@ -45,7 +45,7 @@ struct RunningFlush {
     merge: MergeCursor,
     ranges: AllRanges,
     retention: Retention,
-    outputs: Outputs,
+    outputs: TableOutputs,
     /// Tables that the deleted ranges hide.
     removed: Vec<FileNumber>,
     /// No table stays: nothing is older than what is written.
@@ -222,7 +222,7 @@ impl Flush {
             ranges: RangesToWrite::new(&ranges, &mut retention, |_| is_bottom),
             fences: coarse(fences(&version, options), self.bytes(), options),
         };
-        let outputs = Outputs::new(&self.tree, plan);
+        let outputs = TableOutputs::new(&self.tree, plan);
         let is_written = false;
         Ok(RunningFlush {
             merge,
@@ -269,7 +269,7 @@ impl Flush {
             let (table, shortcuts, is_shared) =
                 (Arc::clone(table), shortcuts.clone(), table.is_shared());
             let cursor = MemCursor::new(table, SeqNo::MAX, Direction::Forward, shortcuts);
-            Source::Memory(cursor).within(self.tree.options(), is_shared)
+            MergeSource::Memory(cursor).within(self.tree.options(), is_shared)
         };
         let sources = self.tables.iter().map(cursor).collect();
         MergeCursor::new(sources, Direction::Forward)

@@ -12,7 +12,7 @@
 //! A table goes as deep as nothing that it overlaps lies at its level or above it. It does not go
 //! above the first level that has tables, except to L0: compactions choose where levels begin.
 
-use super::output::{OutputPlan, Outputs};
+use super::output::{OutputPlan, TableOutputs};
 use super::ranges::RangesToWrite;
 use crate::tree::Tree;
 use crate::version::{LEVELS, Span, TreeEdit, Version, ends_before};
@@ -39,7 +39,7 @@ pub struct IngestOptions {
 /// The tables that an ingest writes for one tree. Dropping it abandons them: the sweep removes the
 /// files.
 pub struct Ingest {
-    outputs: Outputs,
+    outputs: TableOutputs,
     tree: Arc<Tree>,
     options: IngestOptions,
 }
@@ -55,7 +55,7 @@ impl Ingest {
             ranges: RangesToWrite::none(),
             fences: Vec::new(),
         };
-        let outputs = Outputs::new(tree, plan).of_ingest(options.is_one_of_many);
+        let outputs = TableOutputs::new(tree, plan).of_ingest(options.is_one_of_many);
         Self { outputs, tree: Arc::clone(tree), options }
     }
 

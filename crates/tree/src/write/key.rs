@@ -13,7 +13,7 @@
 //! base in parts, or forwards, to write them as they come. So a key costs `fold_bytes`, and its
 //! value twice, however often it was merged.
 
-use super::output::Outputs;
+use super::output::TableOutputs;
 use crate::fold::Fold;
 use crate::memtable::History;
 use crate::merge::{Chain, MergeCursor, Retention};
@@ -39,7 +39,7 @@ pub(super) struct Moved {
 /// `is_bottom` tells whether no older entry of the key exists elsewhere.
 pub(super) fn write_next_key(
     merge: &mut MergeCursor,
-    outputs: &mut Outputs,
+    outputs: &mut TableOutputs,
     retention: &mut Retention,
     ranges: &RangeSet,
     is_bottom: impl FnOnce(&[u8]) -> bool,
@@ -91,7 +91,7 @@ pub(super) fn write_next_key(
 struct KeyWriter<'a> {
     key: &'a [u8],
     is_bottom: bool,
-    outputs: &'a mut Outputs,
+    outputs: &'a mut TableOutputs,
     retention: &'a Retention,
     ranges: &'a RangeSet,
     /// Tombstones that are written only if an older entry is.

@@ -31,7 +31,7 @@ pub(super) struct OutputPlan {
 }
 
 /// The tables of a flush or compaction in progress.
-pub(super) struct Outputs {
+pub(super) struct TableOutputs {
     tree: Arc<Tree>,
     plan: OutputPlan,
     builder: Option<TableBuilder>,
@@ -50,7 +50,7 @@ pub(super) struct Outputs {
     replaces: bool,
 }
 
-impl Outputs {
+impl TableOutputs {
     pub(super) fn new(tree: &Arc<Tree>, mut plan: OutputPlan) -> Self {
         let bounds = tree.options().bounds.as_ref();
         if let Some(bounds) = bounds {
@@ -277,7 +277,7 @@ impl Outputs {
     }
 }
 
-impl Drop for Outputs {
+impl Drop for TableOutputs {
     /// The work was abandoned. No I/O here; the sweep removes the files.
     fn drop(&mut self) {
         for number in self.created.drain(..) {

@@ -5,7 +5,7 @@ use flagstone_base::{DatabaseId, EntryRef, FileNumber, Kind, Moment, SeqNo, Trai
 use flagstone_env::{MemDisk, OpenFiles, SeededRandom};
 use flagstone_sst::{BlockCache, TableOptions};
 use flagstone_tree::{
-    ChunkPool, Compaction, Damages, Flush, Fold, Found, FullPass, Ingest, IngestOptions, Job,
+    ChunkPool, Compaction, Damages, Flush, Fold, FullPass, GetResult, Ingest, IngestOptions, Job,
     Obsolete, Policy, Scans, Tree, TreeContext, TreeEdit, TreeOptions, Unfinished, Version, View,
     choose_levels, pick, pick_expired,
 };
@@ -267,7 +267,7 @@ impl BenchTree {
         value
     }
 
-    pub(crate) fn found_in(&self, view: &View, key: &[u8]) -> flagstone_base::Result<Found> {
+    pub(crate) fn found_in(&self, view: &View, key: &[u8]) -> flagstone_base::Result<GetResult> {
         self.tree.get(view, (key, self.hash(key)), self.last, &|| self.moment)
     }
 

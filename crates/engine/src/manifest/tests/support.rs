@@ -1,7 +1,7 @@
 //! Helpers for tests of the manifest: small edits, a world of disks, random histories.
 
 use crate::catalog::{KeyspaceContent, KeyspaceRecord};
-use crate::content::{Definition, DefinitionKind};
+use crate::content::{DefinitionKind, DefinitionRecord};
 use crate::manifest::*;
 use crate::options::{KeyspaceOptions, Routing};
 use flagstone_base::{DatabaseId, FileNumber, KeyspaceId, Result, SeqNo, TreeId};
@@ -128,7 +128,8 @@ pub(crate) fn next_edit(state: &ManifestState, random: &SeededRandom, file: u64)
             let kind = DefinitionKind(1 + below(2) as u8);
             let known = state.definitions_of((keyspace, kind)).len();
             let items = (0..=below(40)).map(|i| format!("name {known} {i}").into()).collect();
-            let definitions = vec![Definition { keyspace, kind, first_id: known as u32, items }];
+            let definitions =
+                vec![DefinitionRecord { keyspace, kind, first_id: known as u32, items }];
             Edit { definitions, ..Edit::default() }
         }
         4 | 5 => {

@@ -1,94 +1,83 @@
-//! Room for the values that merges become.
+//! The admission of the values that merges become.
 //!
 //! The length of such values is known only when they are computed, while their keys are locked. So
-//! a write takes room step by step as it computes them:
+//! they are admitted step by step:
 //!
 //! ```text
 //! locks -> values, in steps of 64 KiB -> numbered, logged, inserted
-//!    ^        | no step is free
+//!    ^        | a step does not fit
 //!    |        v
-//!    +-- values dropped, locks released, room given back -> waits for all that it will need
+//!    +-- values dropped, locks and admission released -> waits for all that it will need
 //! ```
 //! A write that waits here holds neither a lock nor an admission, so no other write waits for it.
 //! What is computed is always within what is admitted, but for one value of each thread.
 
-use super::admission::{admit_again, try_grow};
-use super::admitted::Admitted;
-use super::batch::Write;
-use super::large::LARGE_WRITE;
-use super::throttle::Throttle;
+use super::{Admission, Admitted};
+use crate::commit::large::LARGE_WRITE;
+use crate::commit::throttle::refusal;
 use crate::event::StallCause;
-use crate::inside::is_inside_any;
+use crate::stall::Wait;
+use crate::user_code::runs_user_code;
 use flagstone_base::Result;
 
-/// What a write may do for the room of its values.
-pub(crate) struct Room<'r, 'a> {
-    /// The admission of the write itself, if it is large. Its room is given back where the write
-    /// must wait for its values.
-    pub(crate) admitted: Option<&'r mut Admitted<'a>>,
-    /// It may wait; else it is refused.
-    pub(crate) may_wait: bool,
+/// How a write is admitted that may have merges.
+pub(crate) struct WriteAdmission<'w, 'a> {
+    /// The admission of the write itself, if it is large. It is given back where the write must
+    /// wait for its values.
+    pub(crate) admitted: Option<&'w mut Admitted<'a>>,
+    /// Whether it may wait for its values.
+    pub(crate) wait: Wait,
 }
 
-/// The room that the values of one write take.
-pub(super) struct ValueRoom<'r, 'a> {
-    throttle: &'a Throttle,
+/// The admission of the values of one write.
+pub(in crate::commit) struct ValueAdmission<'w, 'a> {
+    admission: &'a Admission,
     /// Counts the values, and `operands`.
-    admitted: &'r mut Admitted<'a>,
-    may_wait: bool,
+    admitted: &'w mut Admitted<'a>,
+    wait: Wait,
     /// The bytes of the write itself if they are counted.
     operands: u64,
-    /// When there was no more room: the bytes known to be needed, and those that all values will
+    /// When something did not fit: the bytes known to be needed, and those that all values will
     /// probably need.
     needed: u64,
     wanted: u64,
 }
 
-impl<'r, 'a> ValueRoom<'r, 'a> {
-    /// The room of `write`. If that was not admitted itself, its values are counted in `own`.
-    pub(super) fn new(
-        throttle: &'a Throttle,
-        write: &Write<'_>,
-        room: Room<'r, 'a>,
-        own: &'r mut Admitted<'a>,
-    ) -> Self {
-        let operands = if room.admitted.is_some() { write.len() } else { 0 };
-        Self::beside(throttle, operands, room.admitted.unwrap_or(own), room.may_wait)
-    }
-
-    /// The room of values that `admitted` counts beside `operands` bytes of the write itself.
-    pub(super) fn beside(
-        throttle: &'a Throttle,
+impl<'w, 'a> ValueAdmission<'w, 'a> {
+    /// The admission of values beside `operands` bytes of the write itself, all of which `admitted`
+    /// counts.
+    pub(in crate::commit) const fn new(
+        admission: &'a Admission,
         operands: usize,
-        admitted: &'r mut Admitted<'a>,
-        may_wait: bool,
+        admitted: &'w mut Admitted<'a>,
+        wait: Wait,
     ) -> Self {
-        Self { throttle, admitted, may_wait, operands: operands as u64, needed: 0, wanted: 0 }
+        Self { admission, admitted, wait, operands: operands as u64, needed: 0, wanted: 0 }
     }
 
-    /// Takes room for values of `bytes`, those of `done` operations of `all`, if it is free.
-    /// Returns whether it was.
+    /// Admits values of `bytes`, those of `done` operations of `all`, if they fit. Returns whether
+    /// they do.
     #[inline]
-    pub(super) fn take(&mut self, bytes: usize, (done, all): (usize, usize)) -> bool {
+    pub(in crate::commit) fn try_admit(&mut self, bytes: usize, done: usize, all: usize) -> bool {
         let is_counted = self.operands + bytes as u64 <= self.admitted.bytes;
-        bytes < LARGE_WRITE || is_counted || self.take_more(bytes as u64, (done, all))
+        bytes < LARGE_WRITE || is_counted || self.try_grow(bytes as u64, done, all)
     }
 
     #[cold]
-    fn take_more(&mut self, bytes: u64, (done, all): (usize, usize)) -> bool {
+    fn try_grow(&mut self, bytes: u64, done: usize, all: usize) -> bool {
         // As much as a batch may have always fits in the end. More is refused elsewhere.
-        let most = self.throttle.setup.batch_bytes_max();
+        let most = self.admission.core.setup().batch_bytes_max();
         let needed = (self.operands + bytes).min(most);
         if needed <= self.admitted.bytes {
             return true;
         }
-        if is_inside_any() {
-            // To wait could deadlock: see `admit`.
+        if runs_user_code() {
+            // To wait could deadlock: see `Admission::admit_large`.
             self.admitted.grow_to(needed as usize);
             return true;
         }
         let step = needed.next_multiple_of(LARGE_WRITE as u64).min(most);
-        if [step, needed].iter().any(|&bytes| try_grow(self.throttle, self.admitted, bytes)) {
+        if [step, needed].iter().any(|&bytes| self.admitted.try_grow_to(bytes)) {
             return true;
         }
         // At least twice as much as the last time, so that few attempts lead to `most`.
@@ -98,28 +87,28 @@ impl<'r, 'a> ValueRoom<'r, 'a> {
         false
     }
 
-    /// Gives back all room, and waits until there is as much as is wanted. The write holds no lock.
+    /// Gives the admission back, and waits until as much as is wanted fits. The write holds no
+    /// lock.
     ///
     /// # Errors
-    /// Busy if the write may not wait; the error of a flush if there will be no room.
+    /// Busy if the write may not wait; the error of a flush if it would wait in vain.
     #[cold]
-    pub(super) fn wait(&mut self) -> Result<()> {
-        if self.may_wait {
-            return admit_again(self.throttle, self.admitted, self.wanted);
+    pub(in crate::commit) fn wait(&mut self) -> Result<()> {
+        if self.wait == Wait::Yes {
+            return self.admitted.admit_again(self.wanted);
         }
         self.admitted.shrink_to(0);
-        Err(self.throttle.no_room(StallCause::Memory, self.needed))
+        Err(refusal(&self.admission.core, StallCause::Memory, self.needed))
     }
 
     /// Gives back what values of `bytes` do not need.
-    pub(super) fn keep(&mut self, bytes: usize) {
+    pub(in crate::commit) fn shrink_to(&mut self, bytes: usize) {
         self.admitted.shrink_to(self.operands + bytes as u64);
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use crate::commit::before_write;
     use crate::keyspace_core::Trees;
     use crate::testing::Builder;
     use crate::{
@@ -170,17 +159,17 @@ mod tests {
     fn values_that_find_no_room_are_dropped_and_their_keys_unlocked() {
         let (db, kv) = open(8);
         let commits = &kv.handle().parts().commits;
-        let stall = &commits.throttle.stall;
-        let counted = || stall.large.bytes.load(Ordering::SeqCst) as usize;
+        let admission = &commits.admission;
+        let counted = || admission.large.bytes.load(Ordering::SeqCst) as usize;
         std::thread::scope(|scope| {
-            let large = |mib| before_write(&commits.throttle, mib * MIB, true, Trees::new).unwrap();
+            let large = |mib| admission.admit(mib * MIB, Wait::Yes, Trees::new).unwrap();
             let others = (large(4), large(3));
             let batch = merges(&kv, 0..8);
             let refused = db.start(&batch, Durability::Buffered, false).err();
             assert_eq!(refused.map(|error| error.kind()), Some(ErrorKind::Busy));
             assert_eq!(counted(), 7 * MIB);
             let waits = scope.spawn(|| db.commit(merges(&kv, 0..8)));
-            while stall.awaiting.load(Ordering::SeqCst) == 0 {
+            while admission.awaiting.load(Ordering::SeqCst) == 0 {
                 std::thread::yield_now();
             }
             assert_eq!(counted(), 7 * MIB);
@@ -203,15 +192,15 @@ mod tests {
         const ROUNDS: usize = 3;
         let (db, kv) = open(8);
         let parts = kv.handle().parts();
-        let stall = &parts.commits.throttle.stall;
-        let counted = || stall.large.bytes.load(Ordering::SeqCst);
+        let admission = &parts.commits.admission;
+        let counted = || admission.large.bytes.load(Ordering::SeqCst);
         std::thread::scope(|scope| {
             for thread in 0..THREADS {
                 let (db, kv) = (&db, &kv);
                 scope.spawn(move || {
                     for _ in 0..ROUNDS {
                         db.commit(merges(kv, (0..6).map(|n| (thread + n) % 8))).unwrap();
-                        let held = (parts.memory.memtable_bytes(), counted());
+                        let held = (parts.core.memory.memtable_bytes(), counted());
                         assert!(held.0 <= SHARE + BESIDES && held.1 <= SHARE, "{held:?}");
                     }
                 });
@@ -238,8 +227,8 @@ mod tests {
         const OPERAND: usize = MIB * 5 / 2;
         let (_db, kv) = open(1);
         let commits = &kv.handle().parts().commits;
-        let stall = &commits.throttle.stall;
-        let counted = || stall.large.bytes.load(Ordering::SeqCst) as usize;
+        let admission = &commits.admission;
+        let counted = || admission.large.bytes.load(Ordering::SeqCst) as usize;
         std::thread::scope(|scope| {
             let held = commits.stripes.hold_all();
             for key in 1..4 {

@@ -11,7 +11,7 @@ use std::cell::RefCell;
 
 /// The kinds of user code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Inside {
+pub(crate) enum UserCode {
     /// The closure of an update. It may not write.
     Update,
     /// The closure of a transaction. It may write only through the transaction.
@@ -25,36 +25,36 @@ pub(crate) enum Inside {
 thread_local! {
     /// The databases, by address, and the kinds of user code that run, innermost last. An update of
     /// one database may write to another.
-    static RUNNING: RefCell<Vec<(usize, Inside)>> = const { RefCell::new(Vec::new()) };
+    static RUNNING: RefCell<Vec<(usize, UserCode)>> = const { RefCell::new(Vec::new()) };
 }
 
 /// User code is running until this is dropped.
-pub(crate) struct InsideGuard(());
+pub(crate) struct UserCodeGuard(());
 
-impl Drop for InsideGuard {
+impl Drop for UserCodeGuard {
     fn drop(&mut self) {
         let _ended = RUNNING.with(|running| running.borrow_mut().pop());
     }
 }
 
 /// Returns whether this thread runs user code inside a call of any database.
-pub(crate) fn is_inside_any() -> bool {
+pub(crate) fn runs_user_code() -> bool {
     RUNNING.with(|running| !running.borrow().is_empty())
 }
 
 /// Notes that this thread runs user code of the database at the address `database`, until the
 /// result is dropped.
-pub(crate) fn enter(database: usize, inside: Inside) -> InsideGuard {
-    RUNNING.with(|running| running.borrow_mut().push((database, inside)));
-    InsideGuard(())
+pub(crate) fn enter(database: usize, code: UserCode) -> UserCodeGuard {
+    RUNNING.with(|running| running.borrow_mut().push((database, code)));
+    UserCodeGuard(())
 }
 
 /// Returns which of the kinds `sought` of user code this thread runs for the database at the
 /// address `database`.
-pub(crate) fn find(database: usize, sought: &[Inside]) -> Option<Inside> {
+pub(crate) fn find(database: usize, sought: &[UserCode]) -> Option<UserCode> {
     RUNNING.with(|running| {
         let running = running.borrow();
         let mine = running.iter().filter(|(of, _)| *of == database);
-        mine.map(|(_, inside)| *inside).find(|inside| sought.contains(inside))
+        mine.map(|(_, code)| *code).find(|code| sought.contains(code))
     })
 }

@@ -1,29 +1,51 @@
-//! Back-pressure: writers slow down early by a little, so that they need not stop later.
+//! Write stalls: how full memtables and trees are, and what that means for writers. Writers slow
+//! down early by a little, so that they need not stop later.
 //!
 //! ```text
-//! fill of the memtables' share:   0 .. 3/4   free
-//!                                 3/4 .. 1   a delay that grows with the square of the excess
-//!                                 1          stop until a flush has made room
+//! fill, in thousandths:   0 .. 750      free
+//!                         750 .. 1000   a delay that grows with the square of the excess
+//!                         1000          stop until a flush or a compaction has ended
 //! ```
-//! Tables that wait for compaction add a fill of their own. A delay is a wait on a bell, with a
-//! time limit and outside all locks. The bell rings when a flush or a compaction ends, and when a
-//! large write is done for which another one waits.
+//! Memtables have the fill of their share. A tree has a fill for the runs that wait for compaction,
+//! and for its garbage if there is too much; it counts for writers of that tree.
+//! `commit/throttle` delays and stops the writers.
 
 use crate::event::StallCause;
+use crate::options::Options;
+use crate::queue::{Queue, Work};
+use flagstone_env::sync::Mutex;
 use flagstone_env::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use flagstone_env::sync::{FairMutex, Mutex};
+use flagstone_tree::Tree;
 use std::time::Duration;
 
-/// The fill, in thousandths, from which on writers are delayed. For the effect of earlier delays,
-/// or of none, see docs/decisions/background.md.
+/// The fill from which on writers are delayed. For the effect of earlier delays, or of none, see
+/// docs/decisions/background.md.
 const DELAY_FROM: u32 = 750;
-/// The fill, in thousandths, at which writers stop.
+/// The fill at which writers stop.
 pub(crate) const STOP: u32 = 1000;
 /// The delay just below the stop, a choice that was not measured. Longer delays show in the tail,
 /// shorter ones leave more to the stop.
 const DELAY_MAX: Duration = Duration::from_millis(1);
+/// Writers stop at this many runs in the first level of a tree, since reads look into each run.
+const L0_RUNS_STOP: usize = 64;
+/// Writers are delayed from this many runs on. It is twice what a tree has when its turn to be
+/// merged comes: the trees of a keyspace fill at the same rate and wait for one another.
+const L0_RUNS_FREE: usize = 24;
 
-/// How strongly writers are held back.
+/// Whether a write may wait: for memory, for compactions or for an ingest. If not, it returns Busy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wait {
+    Yes,
+    No,
+}
+
+impl Wait {
+    pub(crate) const fn when(may_wait: bool) -> Self {
+        if may_wait { Self::Yes } else { Self::No }
+    }
+}
+
+/// What a writer must do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pressure {
     /// Write now.
@@ -34,33 +56,17 @@ pub(crate) enum Pressure {
     Stop(StallCause),
 }
 
-/// How full memtables and trees are, and the writers that wait for that to change.
+/// The write stalls of an open database.
 #[derive(Default)]
 pub(crate) struct Stall {
-    /// The fill of the tree whose writers are held back most. From [`DELAY_FROM`] on every writer
-    /// checks its own trees.
-    compaction_fill: AtomicU32,
-    /// Counts all large writes.
-    pub(crate) large: Turns,
-    /// Counts the large writes that are updates: they hold their keys.
-    pub(crate) updates: Turns,
-    /// The number of writers that wait for their turn at the head of a line.
-    pub(crate) awaiting: AtomicU32,
+    /// The fill of the fullest tree. From [`DELAY_FROM`] on every writer checks its own trees.
+    fullest_tree: AtomicU32,
     pub(crate) stopped: Stopped,
     /// How often writers were stopped, and for how long they were stopped or delayed.
     pub(crate) stalls: AtomicU64,
-    pub(crate) stall_nanos: AtomicU64,
+    nanos: AtomicU64,
     /// When the log reached its limit because of trees whose flush fails, if it has.
     log_full_since: Mutex<Option<Duration>>,
-}
-
-/// Writers that take turns.
-#[derive(Default)]
-pub(crate) struct Turns {
-    /// Bytes of those that were admitted and are not in a memtable yet.
-    pub(crate) bytes: AtomicU64,
-    /// Held by the writer at the head of the line.
-    pub(crate) door: FairMutex<()>,
 }
 
 /// Writers that are stopped: their number, and when the first of them stopped.
@@ -91,17 +97,50 @@ impl Stopped {
 }
 
 impl Stall {
-    /// Sets the largest fill of any tree for tables that wait for compaction, in thousandths.
-    /// Returns the previous one.
-    pub(crate) fn set_compaction_fill(&self, fill: u32) -> u32 {
-        self.compaction_fill.swap(fill, Ordering::Relaxed)
-    }
-
     /// Returns whether no writer needs to wait when the memtables hold `bytes` of their `share`.
     #[inline]
     pub(crate) fn is_free(&self, bytes: u64, share: u64) -> bool {
-        let compaction = self.compaction_fill.load(Ordering::Relaxed);
-        bytes <= free_bytes(share) && compaction < DELAY_FROM
+        let fullest_tree = self.fullest_tree.load(Ordering::Relaxed);
+        bytes <= free_bytes(share) && fullest_tree < DELAY_FROM
+    }
+
+    /// Sets the fill of `tree`, which has changed. Returns whether its writers wait less now.
+    pub(crate) fn set_fill(
+        &self,
+        work: &Work,
+        queue: &mut Queue,
+        tree: &Tree,
+        options: &Options,
+    ) -> bool {
+        let is_wasteful = queue.spaces.is_wasteful(tree.id(), options);
+        let fill = fill_of_runs(tree.l0_runs());
+        let fill = if is_wasteful { fill.max(queue.spaces.fill) } else { fill };
+        let before = tree.set_stall_fill(fill);
+        if fill == 0 {
+            queue.fills.remove(&tree.id());
+        } else {
+            queue.fills.insert(tree.id(), fill);
+        }
+        self.note_fullest(work, queue);
+        fill < before
+    }
+
+    /// Notes the fill of the fullest tree. While a flush keeps failing every writer checks its own
+    /// trees.
+    pub(crate) fn note_fullest(&self, work: &Work, queue: &Queue) {
+        let fullest = queue.fills.values().copied().max().unwrap_or(0);
+        let is_stuck = work.stuck() > 0;
+        self.fullest_tree.store(if is_stuck { STOP } else { fullest }, Ordering::Relaxed);
+    }
+
+    /// Notes that a writer was delayed or stopped for this long.
+    pub(crate) fn note_waited(&self, took: Duration) {
+        self.nanos.fetch_add(took.as_nanos() as u64, Ordering::Relaxed);
+    }
+
+    /// For how long writers were delayed or stopped, all of them together.
+    pub(crate) fn waited(&self) -> Duration {
+        Duration::from_nanos(self.nanos.load(Ordering::Relaxed))
     }
 
     /// Notes that the log is at its limit at the time `now`. Returns true if it was not before.
@@ -116,21 +155,25 @@ impl Stall {
     }
 }
 
+/// The fill of a tree with `runs` runs in its first level: from 750 (no delay) at the free count to
+/// 1,000 (stop).
+fn fill_of_runs(runs: usize) -> u32 {
+    let excess = runs.saturating_sub(L0_RUNS_FREE) as u32;
+    if excess == 0 { 0 } else { 750 + 250 * excess / (L0_RUNS_STOP - L0_RUNS_FREE) as u32 }
+}
+
 /// The bytes that memtables may hold of their `share` before writers are delayed.
 pub(crate) const fn free_bytes(share: u64) -> u64 {
     share / 1000 * DELAY_FROM as u64
 }
 
-/// Returns what a writer must do when the memtables hold `bytes` of their `share`, and its own
-/// trees have the fill `compaction` for tables that wait for compaction.
-pub(crate) fn pressure_at(bytes: u64, share: u64, compaction: u32) -> Pressure {
+/// Returns what a writer must do when the memtables hold `bytes` of their `share`, and the fullest
+/// of its own trees has the fill `tree`.
+pub(crate) fn pressure_at(bytes: u64, share: u64, tree: u32) -> Pressure {
     let memory = u32::try_from(u128::from(bytes) * 1000 / u128::from(share.max(1)));
     let memory = memory.unwrap_or(u32::MAX);
-    let (fill, cause) = if memory >= compaction {
-        (memory, StallCause::Memory)
-    } else {
-        (compaction, StallCause::Compaction)
-    };
+    let (fill, cause) =
+        if memory >= tree { (memory, StallCause::Memory) } else { (tree, StallCause::Compaction) };
     if fill >= STOP {
         return Pressure::Stop(cause);
     }
@@ -171,9 +214,9 @@ mod tests {
         assert_eq!(pressure_at(0, 1000, 1000), Pressure::Stop(StallCause::Compaction));
         assert_eq!(pressure_at(0, 1000, 0), Pressure::Free);
         let stall = Stall::default();
-        stall.set_compaction_fill(900);
+        stall.fullest_tree.store(900, Ordering::Relaxed);
         assert!(!stall.is_free(0, 1000));
-        stall.set_compaction_fill(0);
+        stall.fullest_tree.store(0, Ordering::Relaxed);
         assert!(stall.is_free(0, 1000) && !stall.is_free(800, 1000));
     }
 }
