@@ -177,7 +177,7 @@ fn compiler(root: &Path) -> String {
     let version =
         output.map_or_else(|_| String::new(), |o| String::from_utf8_lossy(&o.stdout).into());
     let manifest = std::fs::read_to_string(root.join("Cargo.toml")).unwrap_or_default();
-    compared(version.trim(), tidy::rust_version(&manifest).map_or("", |(_, claim)| claim))
+    compared(version.trim(), tidy::rust_version(&manifest).unwrap_or_default())
 }
 
 fn compared(version: &str, claim: &str) -> String {
@@ -214,7 +214,7 @@ fn run_until_failure(steps: &[Step], mut perform: impl FnMut(&Step) -> Ending) -
 fn perform(root: &Path, step: &Step) -> Ending {
     let start = Instant::now();
     let (ok, note) = match step.work {
-        Work::Tidy => (tidy::run(root, false), String::new()),
+        Work::Tidy => (tidy::run(root), String::new()),
         Work::Deny => crate::deny::step(root),
         Work::Examples => (crate::examples::run(root), String::new()),
         Work::Python => crate::python::step(root),

@@ -8,6 +8,7 @@
 )]
 
 mod ci;
+mod counts;
 mod deny;
 mod examples;
 mod fuzz;
@@ -29,13 +30,14 @@ cargo xtask COMMAND
                   (each workload of flagstone-bench for a moment), sim (60 s), docs, the tests of
                   the Python package (where Python 3.10 or newer is available). shuttle and
                   sim take the same seeds each time, so that a failure is one of the change
+  counts          prints how much there is: methods of the core types and names in the root of crate
+                  flagstone, words of Markdown, lines of each crate, crates in a build of the
+                  library
   deny            checks licences, sources, advisories and double versions of outside crates
                   against deny.toml; needs cargo-deny
   examples        runs each program of crates/flagstone/examples
-  tidy [--long]   checks the house rules that the compiler does not know. Refuses files of one
-                  crate that need each other in a circle, and prints a way around it; old
-                  circles may not grow. --long lists what the files in old circles need of each
-                  other, and the long files and functions, which are only counted otherwise
+  tidy            checks the house rules that the compiler and clippy do not know: arrows between
+                  crates, the order of modules and circles of them, links, width of lines
   peers [--quick] [--without-rocksdb] [OPTIONS]
                   runs the workloads over flagstone, RocksDB, fjall, LMDB, redb and SQLite, and
                   writes their tables into docs/bench/peers.md and README.md. A run with chosen
@@ -104,8 +106,8 @@ fn main() -> ExitCode {
 fn perform(root: &Path, words: &[&str]) -> Option<bool> {
     Some(match *words {
         ["ci"] => ci::run(root),
-        ["tidy"] => tidy::run(root, false),
-        ["tidy", "--long"] => tidy::run(root, true),
+        ["tidy"] => tidy::run(root),
+        ["counts"] => counts::run(root),
         ["deny"] => deny::run(root),
         ["examples"] => examples::run(root),
         ["shuttle", ref options @ ..] => shuttle::run(root, options),

@@ -3,6 +3,8 @@
 //!
 //! Modules are listed from the ground up; a module uses only modules listed above it.
 
+#![cfg_attr(not(test), warn(clippy::disallowed_methods, clippy::disallowed_types))]
+
 pub mod error;
 
 pub mod bytes;

@@ -9,6 +9,8 @@
 //! Modules are listed from the ground up. Values, their binary form and their sort keys use one
 //! another.
 
+#![cfg_attr(not(test), warn(clippy::disallowed_methods, clippy::disallowed_types))]
+
 mod datetime;
 mod depth;
 mod number;

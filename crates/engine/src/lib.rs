@@ -13,6 +13,8 @@
 //! The modules are listed from the ground up: each names only modules above it in this list. An
 //! open database is a set of parts, each with its own fields and locks; `parts` lists them.
 
+#![cfg_attr(not(test), warn(clippy::disallowed_methods, clippy::disallowed_types))]
+
 pub mod fold;
 
 mod event;

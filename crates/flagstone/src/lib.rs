@@ -30,6 +30,8 @@
 //! Start with the guide in docs/guide/getting-started.md. Crate `flagstone-engine` stores keyspaces
 //! of bytes; this crate gives the bytes a meaning: documents and typed values.
 
+#![cfg_attr(not(test), warn(clippy::disallowed_methods, clippy::disallowed_types))]
+
 pub mod bulk;
 
 mod encoders;
