@@ -10,6 +10,10 @@ pub mod error;
 pub mod bytes;
 pub mod checksum;
 pub mod codec;
+#[cfg(feature = "zstd")]
+pub mod dictionary;
+#[cfg(not(feature = "zstd"))]
+#[path = "no_dictionary.rs"]
 pub mod dictionary;
 pub mod interrupt;
 

@@ -11,6 +11,9 @@
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods, clippy::disallowed_types))]
 
+#[cfg(not(feature = "regex"))]
+mod no_regex;
+
 mod datetime;
 mod depth;
 mod number;
