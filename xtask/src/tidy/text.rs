@@ -50,7 +50,7 @@ pub(super) fn places(files: &Files) -> Vec<Finding> {
 const CLAIMS: [(&str, &str); 5] = [
     ("peers/Cargo.toml", "rust-version = \""),
     ("python/Cargo.toml", "rust-version = \""),
-    ("README.md", "Rust 1."),
+    ("README.md", "a Rust toolchain ("),
     ("CONTRIBUTING.md", "Rust 1."),
     (".github/workflows/ci.yml", "toolchain: [\""),
 ];
