@@ -27,7 +27,7 @@ fn print(files: &Files, findings: &[Finding], out: &mut dyn Write) -> io::Result
     writeln!(out, "tidy: {} files, {} to fix", files.len(), findings.len())
 }
 
-/// Returns the findings of all rules, in the order of files and lines.
+/// Returns all findings, in the order of files and lines.
 fn findings(files: &Files) -> Vec<Finding> {
     let texts = [text::columns, text::places, text::claims];
     let rules = [arrows::check, layers::check, links::check].into_iter().chain(texts);

@@ -7,11 +7,10 @@ mod files;
 mod modules;
 
 mod arrows;
+mod check;
 mod layers;
 mod links;
 mod text;
-
-mod check;
 
 pub(crate) use check::run;
 pub(crate) use files::Files;
