@@ -20,6 +20,8 @@ enum Work {
     Examples,
     /// The Python package, where Python is installed and can get its packages.
     Python,
+    /// Other systems, as far as their standard libraries are installed.
+    Targets,
     /// `cargo xtask` with these arguments.
     Xtask(&'static [&'static str]),
     /// `cargo` with these arguments.
@@ -28,7 +30,7 @@ enum Work {
     Docs(&'static [&'static str]),
 }
 
-const STEPS: [Step; 16] = [
+const STEPS: [Step; 14] = [
     Step { name: "fmt", work: Work::Cargo(&["fmt", "--all", "--", "--check"]) },
     Step {
         name: "peers",
@@ -91,9 +93,34 @@ const STEPS: [Step; 16] = [
     },
     Step { name: "tests", work: Work::Cargo(&["test", "--locked", "--workspace"]) },
     Step { name: "examples", work: Work::Examples },
-    // The seeds are always the same, so that a failure is one of the change under test. Without
-    // `--seed` both commands try others: so does the workflow every night.
-    Step { name: "shuttle", work: Work::Xtask(&["shuttle", "--seconds", "30", "--seed", "1"]) },
+    // The build of the tests does as many histories as an optimised one, which would be compiled
+    // for three minutes. The seeds are always the same, so that a failure is one of the change.
+    Step {
+        name: "sim",
+        work: Work::Xtask(&[
+            "sim",
+            "--test-build",
+            "--seconds",
+            "20",
+            "--seed",
+            "1000",
+            "--threads",
+            "2",
+        ]),
+    },
+    // The packages as a registry gets them, not compiled: that would double the build.
+    Step { name: "packages", work: Work::Xtask(&["packages"]) },
+    Step { name: "wheel", work: Work::Python },
+];
+
+/// What takes longer than it finds in one change, or repeats what tests have tried. Seeds are new
+/// every night, and printed.
+const NIGHTLY: [Step; 9] = [
+    Step { name: "docs", work: Work::Docs(&["doc", "--locked", "--workspace", "--no-deps"]) },
+    Step {
+        name: "guide",
+        work: Work::Docs(&["rustdoc", "--locked", "-p", "flagstone", "--", "--cfg", "docsrs"]),
+    },
     Step {
         name: "smoke",
         // With `-p flagstone-bench` cargo would build most crates again, with fewer features.
@@ -101,29 +128,22 @@ const STEPS: [Step; 16] = [
             "test",
             "--locked",
             "--workspace",
+            "--features",
+            "flagstone-bench/png",
             "--test",
             "it",
             "--",
-            "--ignored",
+            "--include-ignored",
             "smoke::",
+            "report::",
         ]),
     },
-    Step {
-        name: "sim",
-        // An optimised build does no more histories in this time, and compiles for three minutes.
-        work: Work::Xtask(&[
-            "sim",
-            "--test-build",
-            "--seconds",
-            "60",
-            "--seed",
-            "1000",
-            "--threads",
-            "2",
-        ]),
-    },
-    Step { name: "docs", work: Work::Docs(&["doc", "--locked", "--workspace", "--no-deps"]) },
-    Step { name: "package", work: Work::Python },
+    Step { name: "targets", work: Work::Targets },
+    Step { name: "peers", work: Work::Xtask(&["peers", "--lint"]) },
+    Step { name: "python", work: Work::Xtask(&["python"]) },
+    Step { name: "packages", work: Work::Xtask(&["packages", "--verify"]) },
+    Step { name: "shuttle", work: Work::Xtask(&["shuttle", "--seconds", "600"]) },
+    Step { name: "sim", work: Work::Xtask(&["sim", "--seconds", "1800"]) },
 ];
 
 /// The parts of a toolchain that the steps need: the cargo command, and the component it is in.
@@ -137,6 +157,7 @@ impl fmt::Display for Step {
             Work::Deny => f.write_str("cargo xtask deny"),
             Work::Examples => f.write_str("cargo xtask examples"),
             Work::Python => f.write_str("cargo xtask python"),
+            Work::Targets => f.write_str("cargo xtask targets"),
             Work::Xtask(words) => write!(f, "cargo xtask {}", words.join(" ")),
             Work::Cargo(words) => write!(f, "cargo {}", words.join(" ")),
             Work::Docs(words) => write!(f, "RUSTDOCFLAGS='-D warnings' cargo {}", words.join(" ")),
@@ -153,8 +174,17 @@ struct Ending {
     note: String,
 }
 
-/// Runs all steps. Returns true if all succeeded.
+/// Runs all checks of a change. Returns true if all succeeded.
 pub(crate) fn run(root: &Path) -> bool {
+    run_all(root, &STEPS)
+}
+
+/// Runs what a night has time for. Returns true if all succeeded.
+pub(crate) fn nightly(root: &Path) -> bool {
+    run_all(root, &NIGHTLY)
+}
+
+fn run_all(root: &Path, steps: &[Step]) -> bool {
     let missing = missing_components(|command| {
         let probe = cargo(root).args([command, "--version"]).stdin(Stdio::null()).output();
         probe.is_ok_and(|output| output.status.success())
@@ -166,9 +196,9 @@ pub(crate) fn run(root: &Path) -> bool {
         return false;
     }
     println!("{}", compiler(root));
-    let endings = run_until_failure(&STEPS, |step| perform(root, step));
-    println!("\n{}", summary(&STEPS, &endings));
-    endings.len() == STEPS.len() && endings.iter().all(|ending| ending.ok)
+    let endings = run_until_failure(steps, |step| perform(root, step));
+    println!("\n{}", summary(steps, &endings));
+    endings.len() == steps.len() && endings.iter().all(|ending| ending.ok)
 }
 
 /// Returns the version of the compiler, and whether it is the one that `rust-version` claims.
@@ -177,7 +207,7 @@ fn compiler(root: &Path) -> String {
     let version =
         output.map_or_else(|_| String::new(), |o| String::from_utf8_lossy(&o.stdout).into());
     let manifest = std::fs::read_to_string(root.join("Cargo.toml")).unwrap_or_default();
-    compared(version.trim(), tidy::rust_version(&manifest).map_or("", |(_, claim)| claim))
+    compared(version.trim(), tidy::rust_version(&manifest).unwrap_or_default())
 }
 
 fn compared(version: &str, claim: &str) -> String {
@@ -214,10 +244,11 @@ fn run_until_failure(steps: &[Step], mut perform: impl FnMut(&Step) -> Ending) -
 fn perform(root: &Path, step: &Step) -> Ending {
     let start = Instant::now();
     let (ok, note) = match step.work {
-        Work::Tidy => (tidy::run(root, false), String::new()),
+        Work::Tidy => (tidy::run(root), String::new()),
         Work::Deny => crate::deny::step(root),
         Work::Examples => (crate::examples::run(root), String::new()),
         Work::Python => crate::python::step(root),
+        Work::Targets => crate::targets::run(root),
         Work::Xtask(words) => (crate::perform(root, words) == Some(true), String::new()),
         Work::Cargo(words) => (succeeds(cargo(root).args(words)), String::new()),
         Work::Docs(words) => {
@@ -308,11 +339,9 @@ clippy    FAILED      1.5 s
 bare      not run
 tests     not run
 examples  not run
-shuttle   not run
-smoke     not run
 sim       not run
-docs      not run
-package   not run
+packages  not run
+wheel     not run
 clippy FAILED; to run it alone: cargo clippy --locked --workspace --all-targets -- -D warnings";
         assert_eq!(summary(&STEPS, &endings), expected);
     }
@@ -346,49 +375,38 @@ clippy FAILED; to run it alone: cargo clippy --locked --workspace --all-targets 
 
     #[test]
     fn every_step_says_how_it_is_run_alone() {
-        let line =
-            |name: &str| STEPS.iter().find(|step| step.name == name).map(Step::to_string).unwrap();
-        assert_eq!(line("fmt"), "cargo fmt --all -- --check");
-        assert_eq!(line("peers"), "cargo fmt --manifest-path peers/Cargo.toml -- --check");
-        assert_eq!(line("deny"), "cargo xtask deny");
+        let line = |steps: &[Step], name: &str| {
+            steps.iter().find(|step| step.name == name).map(Step::to_string).unwrap()
+        };
+        assert_eq!(line(&STEPS, "fmt"), "cargo fmt --all -- --check");
         let bare = "cargo clippy --locked -p flagstone --no-default-features -- -D warnings";
-        assert_eq!(line("bare"), bare);
-        assert_eq!(line("tidy"), "cargo xtask tidy");
-        assert_eq!(line("examples"), "cargo xtask examples");
-        assert_eq!(line("shuttle"), "cargo xtask shuttle --seconds 30 --seed 1");
-        let smoke = "cargo test --locked --workspace --test it -- --ignored smoke::";
-        assert_eq!(line("smoke"), smoke);
-        let sim = "cargo xtask sim --test-build --seconds 60 --seed 1000 --threads 2";
-        assert_eq!(line("sim"), sim);
+        assert_eq!(line(&STEPS, "bare"), bare);
+        assert_eq!(line(&STEPS, "tidy"), "cargo xtask tidy");
+        assert_eq!(line(&STEPS, "packages"), "cargo xtask packages");
         let docs = "RUSTDOCFLAGS='-D warnings' cargo doc --locked --workspace --no-deps";
-        assert_eq!(line("docs"), docs);
+        assert_eq!(line(&NIGHTLY, "docs"), docs);
+        assert_eq!(line(&NIGHTLY, "sim"), "cargo xtask sim --seconds 1800");
     }
 
     #[test]
-    fn what_ci_runs_with_a_fixed_seed_runs_every_night_with_others() {
+    fn every_kind_of_check_runs_for_each_change_or_every_night() {
         let workflow = crate::root().join(".github/workflows/ci.yml");
         let workflow = std::fs::read_to_string(workflow).unwrap();
-        let mut seeds = 0;
-        for step in &STEPS {
-            let Work::Xtask(words) = step.work else { continue };
-            let command = format!("cargo xtask {} ", words[0]);
-            seeds += usize::from(words.contains(&"--seed"));
-            let explores = |line: &str| line.contains(&command) && !line.contains("--seed");
-            assert!(workflow.lines().any(explores), "{command}");
+        for command in ["cargo xtask ci\n", "cargo xtask nightly\n"] {
+            assert!(workflow.contains(command), "{command}");
         }
-        assert_eq!(seeds, 2);
     }
 
     /// A lock file that a run may update itself guards nothing.
     #[test]
     fn no_step_may_change_a_lock_file() {
-        for step in &STEPS {
+        for step in STEPS.iter().chain(&NIGHTLY) {
             match step.work {
                 // Formatting resolves no dependencies, and has no such option.
                 Work::Tidy | Work::Deny | Work::Cargo(["fmt", ..]) => {}
                 // Their own tests look at their words.
-                Work::Examples | Work::Python => {}
-                Work::Xtask(words) => assert!(["shuttle", "sim"].contains(&words[0])),
+                Work::Examples | Work::Python | Work::Targets => {}
+                Work::Xtask(_) => {}
                 Work::Cargo(words) | Work::Docs(words) => {
                     assert_eq!(words[1], "--locked", "{step}");
                 }
@@ -396,7 +414,6 @@ clippy FAILED; to run it alone: cargo clippy --locked --workspace --all-targets 
         }
         assert_eq!(crate::shuttle::TEST[1], "--locked");
         assert_eq!(crate::programs::words("simulate")[1], "--locked");
-        assert_eq!(crate::programs::TEST_BUILD[1], "--locked");
         let aliases = std::fs::read_to_string(crate::root().join(".cargo/config.toml")).unwrap();
         assert!(aliases.contains("xtask = \"run --locked "), "{aliases}");
         let service = std::fs::read_to_string(crate::root().join(".ci/run")).unwrap();

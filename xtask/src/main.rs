@@ -8,14 +8,18 @@
 )]
 
 mod ci;
+mod counts;
 mod deny;
 mod examples;
 mod fuzz;
+mod packages;
 mod peers;
 mod programs;
 mod python;
+mod quick;
 mod sanitize;
 mod shuttle;
+mod targets;
 mod tidy;
 
 use std::path::{Path, PathBuf};
@@ -26,17 +30,25 @@ cargo xtask COMMAND
 
   ci              all checks of a change, up to the first that fails: fmt, also of peers/ and
                   python/, the lock files of both, deny (where cargo-deny is installed), tidy,
-                  clippy, also of flagstone without serde, tests, examples, shuttle (30 s), smoke
-                  (each workload of flagstone-bench for a moment), sim (60 s), docs, the tests of
-                  the Python package (where Python 3.10 or newer is available). shuttle and
-                  sim take the same seeds each time, so that a failure is one of the change
+                  clippy, also of flagstone without serde, tests, examples, sim (20 s with fixed
+                  seeds, so that a failure is one of the change), packages, the tests of the
+                  Python package (where Python 3.10 or newer is available)
+  quick           an answer within a minute: fmt, tidy, and clippy and tests of the crates whose
+                  files differ from branch main, documentation examples left out
+  nightly         what takes longer: docs, smoke (each workload of flagstone-bench for a moment),
+                  peers --lint, python, packages --verify, shuttle and sim with new seeds
+  packages [--verify]
+                  makes the packages that crates.io would get; --verify compiles them
+  counts          prints how much there is: methods of the core types and names in the root of crate
+                  flagstone, words of Markdown, lines of each crate, crates in a build of the
+                  library
   deny            checks licences, sources, advisories and double versions of outside crates
                   against deny.toml; needs cargo-deny
   examples        runs each program of crates/flagstone/examples
-  tidy [--long]   checks the house rules that the compiler does not know. Refuses files of one
-                  crate that need each other in a circle, and prints a way around it; old
-                  circles may not grow. --long lists what the files in old circles need of each
-                  other, and the long files and functions, which are only counted otherwise
+  targets         compiles for macOS, Windows and Linux on aarch64, where rustup has them installed;
+                  nothing is linked or run
+  tidy            checks the house rules that the compiler and clippy do not know: arrows between
+                  crates, the order of modules and circles of them, links, width of lines
   peers [--quick] [--without-rocksdb] [OPTIONS]
                   runs the workloads over flagstone, RocksDB, fjall, LMDB, redb and SQLite, and
                   writes their tables into docs/bench/peers.md and README.md. A run with chosen
@@ -44,11 +56,11 @@ cargo xtask COMMAND
                   so does --quick, which takes minutes. `cargo xtask peers help` lists OPTIONS
   peers --lint    runs clippy over that program, without RocksDB
   python [--release] [-- ARGUMENTS]
-                  tests crates/arrow, builds the tool with Parquet and the wheel of the Python
-                  package (python/), installs it into a virtual environment in python/target, and
-                  runs clippy over all of these, pytest, mypy, stubtest and pyright (if Node is
-                  there); after -- only pytest, with ARGUMENTS. Needs Python 3.10 or newer and its
-                  package index
+                  builds the tool with Parquet, and the source distribution and the wheel of the
+                  Python package (python/), installs both into virtual environments in
+                  python/target, and runs clippy over all of these, pytest, mypy, stubtest and
+                  pyright (if Node is there); after -- only pytest, with ARGUMENTS. Needs Python
+                  3.10 or newer and its package index
   python --bench [-- ARGUMENTS]
                   measures a release build of the package beside other packages, and writes
                   docs/bench/python.md; with ARGUMENTS (see python/bench/figures.py) it prints only
@@ -110,8 +122,12 @@ fn main() -> ExitCode {
 fn perform(root: &Path, words: &[&str]) -> Option<bool> {
     Some(match *words {
         ["ci"] => ci::run(root),
-        ["tidy"] => tidy::run(root, false),
-        ["tidy", "--long"] => tidy::run(root, true),
+        ["nightly"] => ci::nightly(root),
+        ["quick"] => quick::run(root),
+        ["packages", ref options @ ..] => packages::run(root, options),
+        ["targets"] => targets::run(root).0,
+        ["tidy"] => tidy::run(root),
+        ["counts"] => counts::run(root),
         ["deny"] => deny::run(root),
         ["examples"] => examples::run(root),
         ["shuttle", ref options @ ..] => shuttle::run(root, options),

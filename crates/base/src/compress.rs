@@ -1,8 +1,12 @@
 //! Compression of blocks: none, lz4 for speed, zstd for space.
+//!
+//! Both libraries are features. Without one, blocks that it would compress are stored uncompressed,
+//! and blocks that it has compressed are refused as unsupported.
 
 use crate::codec::Malformed;
 use crate::dictionary::{Packer, Unpacker};
 use crate::error::{Error, ErrorKind, Result};
+#[cfg(feature = "zstd")]
 use std::cell::RefCell;
 use std::fmt;
 use std::str::FromStr;
@@ -84,15 +88,8 @@ impl Compression {
         let start = out.len();
         let packed = match self {
             Self::None => return false,
-            Self::Lz4 => {
-                let Ok(most) = lz4::block::compress_bound(raw.len()) else { return false };
-                out.resize(start + most, 0);
-                lz4::block::compress_to_buffer(raw, None, false, &mut out[start..]).ok()
-            }
-            Self::Zstd(level) => {
-                out.resize(start + zstd::zstd_safe::compress_bound(raw.len()), 0);
-                zstd_compress(level, raw, &mut out[start..])
-            }
+            Self::Lz4 => lz4_compress(raw, out),
+            Self::Zstd(level) => zstd_compress(level, raw, out),
         };
         match packed {
             Some(len) if is_worth(len, raw.len()) => {
@@ -156,7 +153,30 @@ const fn is_worth(packed: usize, raw: usize) -> bool {
     packed < raw - raw / 8
 }
 
-fn zstd_compress(level: u8, raw: &[u8], out: &mut [u8]) -> Option<usize> {
+/// Appends the compressed form of `raw`, and perhaps more bytes. Returns its length.
+#[cfg(feature = "lz4")]
+fn lz4_compress(raw: &[u8], out: &mut Vec<u8>) -> Option<usize> {
+    let start = out.len();
+    out.resize(start + lz4::block::compress_bound(raw.len()).ok()?, 0);
+    lz4::block::compress_to_buffer(raw, None, false, &mut out[start..]).ok()
+}
+
+#[cfg(not(feature = "lz4"))]
+fn lz4_compress(_raw: &[u8], _out: &mut Vec<u8>) -> Option<usize> {
+    None
+}
+
+#[cfg(not(feature = "zstd"))]
+fn zstd_compress(_level: u8, _raw: &[u8], _out: &mut Vec<u8>) -> Option<usize> {
+    None
+}
+
+/// Appends the compressed form of `raw`, and perhaps more bytes. Returns its length.
+#[cfg(feature = "zstd")]
+fn zstd_compress(level: u8, raw: &[u8], out: &mut Vec<u8>) -> Option<usize> {
+    let start = out.len();
+    out.resize(start + zstd::zstd_safe::compress_bound(raw.len()), 0);
+    let out = &mut out[start..];
     thread_local! {
         static CONTEXT: RefCell<(u8, Option<zstd::bulk::Compressor<'static>>)> =
             const { RefCell::new((0, None)) };
@@ -188,7 +208,7 @@ pub const fn raw_len_max(tag: u8, packed: usize) -> usize {
 /// # Errors
 /// Corruption when `packed` cannot be decompressed to that many bytes; the content of `raw` is then
 /// undefined. Corruption, too, when a dictionary is needed and there is none. Unsupported for an
-/// unknown tag. The caller adds the file and the offset.
+/// unknown tag, and for a library that is not built in. The caller adds the file and the offset.
 pub fn decompress(
     tag: u8,
     packed: &[u8],
@@ -201,6 +221,8 @@ pub fn decompress(
             Some(packed.len())
         }
         0 => None,
+        1 if !cfg!(feature = "lz4") => return Err(not_built_in("lz4")),
+        2 | DICTIONARY_TAG if !cfg!(feature = "zstd") => return Err(not_built_in("zstd")),
         1 => lz4_decompress(packed, raw),
         2 => zstd_decompress(packed, raw),
         DICTIONARY_TAG => match dictionary {
@@ -231,6 +253,22 @@ pub fn decompress(
     ))
 }
 
+fn not_built_in(library: &str) -> Error {
+    let text = format!("a block is compressed by {library}: this program has it not built in");
+    Error::new(ErrorKind::Unsupported, text)
+}
+
+#[cfg(not(feature = "lz4"))]
+fn lz4_decompress(_packed: &[u8], _raw: &mut [u8]) -> Option<usize> {
+    None
+}
+
+#[cfg(not(feature = "zstd"))]
+fn zstd_decompress(_packed: &[u8], _raw: &mut [u8]) -> Option<usize> {
+    None
+}
+
+#[cfg(feature = "lz4")]
 fn lz4_decompress(packed: &[u8], raw: &mut [u8]) -> Option<usize> {
     // The C library takes both lengths as i32, and the crate checks only that of `raw`.
     i32::try_from(packed.len()).ok()?;
@@ -238,6 +276,7 @@ fn lz4_decompress(packed: &[u8], raw: &mut [u8]) -> Option<usize> {
     lz4::block::decompress_to_buffer(packed, Some(len), raw).ok()
 }
 
+#[cfg(feature = "zstd")]
 fn zstd_decompress(packed: &[u8], raw: &mut [u8]) -> Option<usize> {
     thread_local! {
         static CONTEXT: RefCell<Option<zstd::bulk::Decompressor<'static>>> =
@@ -251,7 +290,23 @@ fn zstd_decompress(packed: &[u8], raw: &mut [u8]) -> Option<usize> {
     })
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(feature = "lz4"), not(feature = "zstd")))]
+mod bare_tests {
+    use super::*;
+
+    #[test]
+    fn without_libraries_blocks_are_stored_uncompressed_and_compressed_ones_are_refused() {
+        for compression in [Compression::Lz4, Compression::Zstd(1)] {
+            let mut out = b"head".to_vec();
+            assert!(!compression.compress(&[7; 1000], &mut out));
+            assert_eq!(out, b"head");
+            let refused = decompress(compression.tag(), b"abc", &mut [0; 9], None).unwrap_err();
+            assert_eq!(refused.kind(), ErrorKind::Unsupported);
+        }
+    }
+}
+
+#[cfg(all(test, feature = "lz4", feature = "zstd"))]
 mod tests {
     use super::*;
     use crate::dictionary::DICTIONARY_BYTES_MAX;

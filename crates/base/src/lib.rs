@@ -3,11 +3,17 @@
 //!
 //! Modules are listed from the ground up; a module uses only modules listed above it.
 
+#![cfg_attr(not(test), warn(clippy::disallowed_methods, clippy::disallowed_types))]
+
 pub mod error;
 
 pub mod bytes;
 pub mod checksum;
 pub mod codec;
+#[cfg(feature = "zstd")]
+pub mod dictionary;
+#[cfg(not(feature = "zstd"))]
+#[path = "no_dictionary.rs"]
 pub mod dictionary;
 pub mod interrupt;
 

@@ -9,6 +9,11 @@
 //! Modules are listed from the ground up. Values, their binary form and their sort keys use one
 //! another.
 
+#![cfg_attr(not(test), warn(clippy::disallowed_methods, clippy::disallowed_types))]
+
+#[cfg(not(feature = "regex"))]
+mod no_regex;
+
 mod datetime;
 mod depth;
 mod number;

@@ -14,6 +14,8 @@
 //! open database is a set of parts, each with its own fields and locks: `core` holds the lower
 //! ones, `parts` the upper ones.
 
+#![cfg_attr(not(test), warn(clippy::disallowed_methods, clippy::disallowed_types))]
+
 pub mod fold;
 
 mod event;

@@ -26,13 +26,22 @@ pub enum Failure {
 
 impl Failure {
     fn error(self, op: Op, path: &Path) -> Error {
-        let source = match self {
-            Self::Io => std::io::Error::from(rustix::io::Errno::IO),
-            Self::NoSpace => std::io::Error::from(rustix::io::Errno::NOSPC),
-            Self::NoDescriptor => std::io::Error::from(rustix::io::Errno::MFILE),
-            Self::OtherDevice => std::io::Error::from(rustix::io::Errno::XDEV),
+        #[cfg(unix)]
+        let code = match self {
+            Self::Io => libc::EIO,
+            Self::NoSpace => libc::ENOSPC,
+            Self::NoDescriptor => libc::EMFILE,
+            Self::OtherDevice => libc::EXDEV,
         };
-        Error::io(op.doing(), path, source)
+        // ERROR_IO_DEVICE, ERROR_DISK_FULL, ERROR_TOO_MANY_OPEN_FILES, ERROR_NOT_SAME_DEVICE.
+        #[cfg(windows)]
+        let code = match self {
+            Self::Io => 1117,
+            Self::NoSpace => 112,
+            Self::NoDescriptor => 4,
+            Self::OtherDevice => 17,
+        };
+        Error::io(op.doing(), path, std::io::Error::from_raw_os_error(code))
     }
 }
 

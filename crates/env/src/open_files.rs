@@ -244,8 +244,11 @@ impl ReadFile for PooledFile {
 
 /// Returns whether the error means that the process, or the system, has no descriptor left.
 pub fn is_out_of_descriptors(error: &Error) -> bool {
-    use rustix::io::Errno;
-    let codes = [Errno::MFILE, Errno::NFILE].map(Errno::raw_os_error);
+    #[cfg(unix)]
+    let codes = [libc::EMFILE, libc::ENFILE];
+    // ERROR_TOO_MANY_OPEN_FILES.
+    #[cfg(windows)]
+    let codes = [4];
     let code = error.io_error().and_then(std::io::Error::raw_os_error);
     code.is_some_and(|code| codes.contains(&code))
 }

@@ -27,8 +27,14 @@
 //! # Ok::<(), flagstone::Error>(())
 //! ```
 //!
-//! Start with the guide in docs/guide/getting-started.md. Crate `flagstone-engine` stores keyspaces
-//! of bytes; this crate gives the bytes a meaning: documents and typed values.
+//! Start with the guide: on docs.rs it is module `guide`, in the repository docs/guide. Crate
+//! `flagstone-engine` stores keyspaces of bytes; this crate gives the bytes a meaning: documents
+//! and typed values.
+//!
+//! Without its default features the crate needs no C compiler: see `lz4`, `zstd`, `regex` and
+//! `serde` in `Cargo.toml`.
+
+#![cfg_attr(not(test), warn(clippy::disallowed_methods, clippy::disallowed_types))]
 
 pub mod bulk;
 
@@ -60,6 +66,9 @@ mod transaction;
 mod changes;
 mod database;
 mod repair;
+
+#[cfg(any(docsrs, doctest, test))]
+pub mod guide;
 
 pub use batch::Batch;
 pub use changes::{Change, ChangeBatch, ChangeKind, Changes, Delivery, Happened};
@@ -122,63 +131,3 @@ pub use flagstone_env as env;
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
 struct Readme;
-
-/// The first page of the guide compiles.
-#[cfg(all(doctest, feature = "serde"))]
-#[doc = include_str!("../../../docs/guide/getting-started.md")]
-struct GettingStarted;
-
-/// The guide to the data model compiles.
-#[cfg(all(doctest, feature = "serde"))]
-#[doc = include_str!("../../../docs/guide/data-model.md")]
-struct DataModelGuide;
-
-/// The guide to paths compiles.
-#[cfg(doctest)]
-#[doc = include_str!("../../../docs/guide/paths.md")]
-struct PathsGuide;
-
-/// The guide to queries compiles.
-#[cfg(doctest)]
-#[doc = include_str!("../../../docs/guide/queries.md")]
-struct QueriesGuide;
-
-/// The guide to indexes compiles.
-#[cfg(doctest)]
-#[doc = include_str!("../../../docs/guide/indexes.md")]
-struct IndexesGuide;
-
-/// The guide to patches compiles.
-#[cfg(doctest)]
-#[doc = include_str!("../../../docs/guide/patches.md")]
-struct PatchesGuide;
-
-/// The guide to transactions compiles.
-#[cfg(all(doctest, feature = "serde"))]
-#[doc = include_str!("../../../docs/guide/transactions.md")]
-struct TransactionsGuide;
-
-/// The guide to changes compiles.
-#[cfg(doctest)]
-#[doc = include_str!("../../../docs/guide/changes.md")]
-struct ChangesGuide;
-
-/// The guide to options compiles.
-#[cfg(doctest)]
-#[doc = include_str!("../../../docs/guide/tuning.md")]
-struct TuningGuide;
-
-/// The guide to backups and repairs compiles.
-#[cfg(doctest)]
-#[doc = include_str!("../../../docs/guide/backup.md")]
-struct BackupGuide;
-
-/// The guide for users of other stores compiles.
-#[cfg(all(doctest, feature = "serde"))]
-#[doc = include_str!("../../../docs/guide/migrating.md")]
-struct MigratingGuide;
-
-/// The guide to serde compiles.
-#[cfg(all(doctest, feature = "serde"))]
-#[doc = include_str!("../../../docs/guide/serde.md")]
-struct SerdeGuide;

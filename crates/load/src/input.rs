@@ -2,7 +2,7 @@
 //! determine its form.
 
 use crate::error::LoadError;
-use crate::lines::LineCounts;
+use crate::lines::{LineCounts, read_at};
 use crate::packed::{self, Consumed, Counted, Packing};
 use crate::table::TableFormat;
 use flagstone::bulk::{Chunk, Place};
@@ -10,7 +10,6 @@ use std::fmt;
 use std::fs::File;
 use std::io::{self, Cursor, Read};
 use std::ops::Range;
-use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
@@ -254,7 +253,7 @@ pub(crate) struct At<'a> {
 
 impl Read for At<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let read = self.file.read_at(buffer, self.offset)?;
+        let read = read_at(self.file, buffer, self.offset)?;
         self.offset += read as u64;
         Ok(read)
     }

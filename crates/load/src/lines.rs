@@ -3,13 +3,20 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
-use std::os::unix::fs::FileExt;
 
 /// The number of lines before some offsets. A new offset is counted from the nearest one.
 #[derive(Debug, Default)]
 pub(crate) struct LineCounts {
     /// Offset -> newlines before it.
     known: BTreeMap<u64, u64>,
+}
+
+/// Reads a file at `offset` without moving its own position, as far as one call of the system does.
+pub(crate) fn read_at(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+    #[cfg(unix)]
+    return std::os::unix::fs::FileExt::read_at(file, buffer, offset);
+    #[cfg(windows)]
+    return std::os::windows::fs::FileExt::seek_read(file, buffer, offset);
 }
 
 const BLOCK_BYTES: usize = 1 << 20;
@@ -22,7 +29,7 @@ impl LineCounts {
         let mut block = vec![0; BLOCK_BYTES.min((offset - at) as usize)];
         while at < offset {
             let len = block.len().min((offset - at) as usize);
-            let read = file.read_at(&mut block[..len], at)?;
+            let read = read_at(file, &mut block[..len], at)?;
             if read == 0 {
                 return Err(io::ErrorKind::UnexpectedEof.into());
             }

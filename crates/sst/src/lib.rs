@@ -9,6 +9,8 @@
 //!
 //! `docs/format/sst.md` draws the bytes. A module uses only modules that are listed above it.
 
+#![cfg_attr(not(test), warn(clippy::disallowed_methods, clippy::disallowed_types))]
+
 mod expiries;
 mod options;
 mod prefetch;

@@ -11,6 +11,8 @@
 //! numbers writes, syncs edits and removes files. A module uses only modules that are listed above
 //! it.
 
+#![cfg_attr(not(test), warn(clippy::disallowed_methods, clippy::disallowed_types))]
+
 mod bounds;
 mod damage;
 mod fold;

@@ -8,6 +8,8 @@
 //!    order)        memcpy)     append a group)     may die)          fdatasync a group)
 //! ```
 
+#![cfg_attr(not(test), warn(clippy::disallowed_methods, clippy::disallowed_types))]
+
 pub mod record;
 pub mod segment;
 

@@ -1,57 +1,37 @@
-//! Runs all rules over the files of the repository and prints a report.
+//! Runs all rules over the files of the repository and prints the findings.
 
-use super::tree::{Finding, Tree};
-use super::{arrows, circles, claims, columns, links, order, places, sizes, words};
+use super::files::{Files, Finding};
+use super::{arrows, layers, links, text};
 use std::io::{self, Write};
 use std::path::Path;
 
-/// Checks the repository at `root` and prints what is wrong. Returns true if nothing is. With
-/// `long` it lists all circles, long files and long functions.
-pub(crate) fn run(root: &Path, long: bool) -> bool {
-    let tree = match Tree::load(root) {
-        Ok(tree) => tree,
+/// Checks the repository at `root` and prints what is wrong. Returns true if nothing is.
+pub(crate) fn run(root: &Path) -> bool {
+    let files = match Files::load(root) {
+        Ok(files) => files,
         Err(error) => {
             println!("cannot read the files of {}: {error}", root.display());
             return false;
         }
     };
-    let findings = findings(&tree);
+    let findings = findings(&files);
     // A reader that has seen enough, such as `head`, changes nothing of the result.
-    let _unread = print(&tree, &findings, long, &mut std::io::stdout().lock());
+    let _unread = print(&files, &findings, &mut io::stdout().lock());
     findings.is_empty()
 }
 
-/// Prints the findings and the reports.
-fn print(tree: &Tree, findings: &[Finding], long: bool, out: &mut dyn Write) -> io::Result<()> {
+fn print(files: &Files, findings: &[Finding], out: &mut dyn Write) -> io::Result<()> {
     for finding in findings {
         writeln!(out, "{finding}")?;
     }
-    let reports = [circles::report, sizes::report];
-    for line in reports.iter().flat_map(|report| report(tree, long)) {
-        writeln!(out, "{line}")?;
-    }
-    match findings.len() {
-        0 => writeln!(out, "tidy: {} files, nothing to fix", tree.len()),
-        n => writeln!(out, "tidy: {} files, {n} to fix", tree.len()),
-    }
+    writeln!(out, "tidy: {} files, {} to fix", files.len(), findings.len())
 }
 
-/// Returns the findings of all rules, in the order of files and lines.
-fn findings(tree: &Tree) -> Vec<Finding> {
-    let rules = [
-        arrows::check,
-        circles::check,
-        order::check,
-        claims::check,
-        words::outside_world,
-        words::unfinished,
-        words::header,
-        links::check,
-        places::check,
-        sizes::architecture,
-        columns::check,
-    ];
-    let mut all: Vec<Finding> = rules.iter().flat_map(|rule| rule(tree)).collect();
+/// Returns all findings, in the order of files and lines.
+fn findings(files: &Files) -> Vec<Finding> {
+    let texts = [text::columns, text::places, text::claims];
+    let rules = [arrows::check, layers::check, links::check].into_iter().chain(texts);
+    let mut all: Vec<Finding> = rules.flat_map(|rule| rule(files)).collect();
     all.sort();
     all
 }
@@ -62,28 +42,25 @@ mod tests {
 
     #[test]
     fn every_rule_is_asked_and_the_findings_come_in_the_order_of_the_files() {
-        let tree = Tree::of(&[
-            ("ARCHITECTURE.md", &"line\n".repeat(301)),
+        let files = Files::of(&[
             ("Cargo.toml", "rust-version = \"1.95\""),
-            ("README.md", "[gone](docs/gone.md) a Rust toolchain (1.95 or newer)"),
+            ("README.md", "[gone](docs/gone.md)"),
             (
                 "crates/base/Cargo.toml",
-                "[package]\nname = \"flagstone-base\"\n[dependencies]\n\
-                 flagstone-env.workspace = true",
+                "\nname = \"flagstone-base\"\n[dependencies]\nflagstone-env",
             ),
-            ("crates/base/src/lib.rs", "fn f() { todo!() }\nuse std::fs;"),
+            ("crates/base/src/lib.rs", "mod a;\nmod b;"),
+            ("crates/base/src/a.rs", "use crate::b::B;"),
+            ("crates/base/src/b.rs", "pub struct B;"),
             ("peers/Cargo.toml", "rust-version = \"1.90\""),
             ("notes.txt", concat!("see /wo", "rk/main")),
             ("xtask/src/long.rs", &format!("//! {}", "x".repeat(97))),
         ]);
-        let found: Vec<String> = findings(&tree).iter().map(ToString::to_string).collect();
+        let found: Vec<String> = findings(&files).iter().map(ToString::to_string).collect();
         let starts = [
-            "ARCHITECTURE.md:301: ",
-            "README.md:1: ",
-            "crates/base/Cargo.toml:4: ",
-            "crates/base/src/lib.rs:1: the first line",
-            "crates/base/src/lib.rs:1: todo!",
-            "crates/base/src/lib.rs:2: std::fs",
+            "README.md:1: the link",
+            "crates/base/Cargo.toml:4: base may not",
+            "crates/base/src/a.rs:1: crate::b::B",
             "notes.txt:1: ",
             "peers/Cargo.toml:1: Rust 1.90",
             "xtask/src/long.rs:1: 101 columns",
@@ -97,11 +74,10 @@ mod tests {
     /// It was a panic, with `println!`.
     #[test]
     fn a_reader_that_closes_the_pipe_ends_the_report() {
-        let tree = Tree::of(&[("crates/base/src/lib.rs", "fn f() { todo!() }")]);
-        let findings = findings(&tree);
-        let (reader, mut writer) = std::io::pipe().unwrap();
+        let files = Files::of(&[("README.md", "[gone](docs/gone.md)")]);
+        let (reader, mut writer) = io::pipe().unwrap();
         drop(reader);
-        let refused = print(&tree, &findings, false, &mut writer).unwrap_err();
+        let refused = print(&files, &findings(&files), &mut writer).unwrap_err();
         assert_eq!(refused.kind(), io::ErrorKind::BrokenPipe);
     }
 }

@@ -1,26 +1,17 @@
-//! `cargo xtask tidy`: the rules of the house that the compiler does not check.
+//! `cargo xtask tidy`: what the compiler, clippy and rustfmt do not check.
 //!
 //! A rule is a function from the files of the repository, in memory, to findings. So a test can
-//! make up files and show that the rule finds something. `arrows` checks dependencies between
-//! crates, `circles` those between the files of a crate, `order` that its modules go from the
-//! ground up. Modules are listed from the ground up.
+//! make up files and show that the rule finds something.
 
-mod code;
-mod tree;
-
+mod files;
 mod modules;
 
 mod arrows;
-mod circles;
-mod claims;
-mod columns;
-mod links;
-mod order;
-mod places;
-mod sizes;
-mod words;
-
 mod check;
+mod layers;
+mod links;
+mod text;
 
 pub(crate) use check::run;
-pub(crate) use claims::rust_version;
+pub(crate) use files::Files;
+pub(crate) use text::rust_version;

@@ -203,13 +203,14 @@ fn a_page_and_pictures_are_made_of_results() {
     }
     let mut comments = std::fs::File::create(place.path("comments.jsonl")).unwrap();
     flagstone_comments::Comments::new(1).generate(0..100, 1, &mut comments).unwrap();
-    let pictures = "--png pictures --png-width 460";
+    let pictures = if cfg!(feature = "png") { "--png pictures --png-width 460" } else { "" };
     place.ok(&format!("report r --out page.html {pictures} --documents comments.jsonl"));
     let html = place.read("page.html");
     for figure in ["best", "by-threads", "size-rate", "latency", "document-sizes"] {
         assert!(html.contains(&format!("<figure id=\"figure-{figure}\">")), "{figure}");
     }
-    for figure in between(&html, "<figure id=\"figure-", "\"") {
+    let drawn = between(&html, "<figure id=\"figure-", "\"");
+    for figure in drawn.into_iter().filter(|_| cfg!(feature = "png")) {
         let png = std::fs::read(place.path(&format!("pictures/{figure}.png"))).unwrap();
         assert!(png.starts_with(b"\x89PNG"), "{figure}");
         assert_eq!(png[16..20], 460u32.to_be_bytes(), "{figure}");

@@ -8,8 +8,15 @@ use crate::output::{self, note};
 use crate::units::{counted, grouped};
 use flagstone::Collection;
 use std::fs::File;
-use std::io::{IsTerminal, Write, stderr, stdin};
-use std::os::fd::AsFd;
+use std::io::{self, IsTerminal, Write, stderr, stdin};
+
+/// The terminal at which the answer is typed.
+fn terminal() -> io::Result<File> {
+    #[cfg(unix)]
+    return std::os::fd::AsFd::as_fd(&stdin()).try_clone_to_owned().map(File::from);
+    #[cfg(windows)]
+    return File::options().write(true).open("CONOUT$");
+}
 
 /// Returns whether there is somebody to ask.
 fn is_terminal() -> bool {
@@ -60,9 +67,7 @@ fn ask(question: &str) -> Result<(), Failure> {
     if stderr().is_terminal() {
         output::write_note(&question);
     } else {
-        // Where the answer is typed.
-        let shown = stdin().as_fd().try_clone_to_owned();
-        shown.and_then(|at| File::from(at).write_all(question.as_bytes())).map_err(|error| {
+        terminal().and_then(|mut at| at.write_all(question.as_bytes())).map_err(|error| {
             let text = format!("cannot ask: {error}; --yes does it without a question");
             Failure::Check(text)
         })?;

@@ -4,7 +4,6 @@ use crate::args::{CollectionArgs, JsonArgs, KeyArgs, MemoryArgs, TargetArgs, Wat
 use crate::failure::Failure;
 use flagstone::json::JsonParser;
 use flagstone::{Builder, Collection, Database, Durability, JsonError, JsonOptions, Value};
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
@@ -36,7 +35,14 @@ pub(super) fn check_stdin(what: &str) -> Result<(), Failure> {
 
 /// Refuses files that are the stdin of a shell, by any of its names.
 pub(super) fn check_files(files: &[PathBuf]) -> Result<(), Failure> {
-    let place = |path: &Path| std::fs::metadata(path).map(|about| (about.dev(), about.ino())).ok();
+    #[cfg(unix)]
+    let place = |path: &Path| {
+        use std::os::unix::fs::MetadataExt;
+        std::fs::metadata(path).map(|about| (about.dev(), about.ino())).ok()
+    };
+    // Elsewhere stdin has no name beside `-`.
+    #[cfg(not(unix))]
+    let place = |_: &Path| None::<u64>;
     let stdin = place(Path::new("/dev/stdin"));
     let is_stdin = |path: &PathBuf| {
         path.as_os_str() == "-" || stdin.is_some() && place(path.as_path()) == stdin

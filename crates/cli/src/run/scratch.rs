@@ -7,12 +7,11 @@
 //! directory, and the next command removes it: its lock tells that nobody uses it.
 
 use flagstone::env::names::{LOCK, Name, parse};
-use flagstone::env::os::{is_running, user_id};
+use flagstone::env::os::is_running;
 use flagstone::env::{Disk, LockMode, OsDisk, Random, SystemRandom};
 use flagstone::{Error, ErrorKind};
 use std::fs::{self, Metadata};
 use std::io;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Once;
 use std::time::Duration;
@@ -60,7 +59,7 @@ fn remove_abandoned_in(parent: &Path) {
         let Some(process) = name.to_str().and_then(process_of) else { continue };
         // Of the entry itself: a link is not followed.
         let Ok(metadata) = entry.metadata() else { continue };
-        let is_ours = metadata.is_dir() && metadata.uid() == user_id();
+        let is_ours = metadata.is_dir() && is_of_this_user(&metadata);
         if is_ours && (!is_running(process) || is_old(&metadata)) {
             let _in_use = remove(&parent.join(name), is_old(&metadata));
         }
@@ -73,6 +72,18 @@ fn process_of(name: &str) -> Option<u32> {
     let random = u64::from_str_radix(random, 16).ok()?;
     let process = process.parse().ok()?;
     (name == format!("flagstone-{process}-{random:016x}")).then_some(process)
+}
+
+#[cfg(unix)]
+fn is_of_this_user(metadata: &Metadata) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    metadata.uid() == flagstone::env::os::user_id()
+}
+
+/// Other systems have a directory of temporary files for each user.
+#[cfg(not(unix))]
+fn is_of_this_user(_metadata: &Metadata) -> bool {
+    true
 }
 
 fn is_old(metadata: &Metadata) -> bool {

@@ -1,5 +1,7 @@
 //! Regular expressions of filters.
 
+#[cfg(not(feature = "regex"))]
+use crate::no_regex as regex;
 use regex::{Regex, RegexBuilder};
 use std::fmt;
 

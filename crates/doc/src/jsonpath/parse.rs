@@ -325,6 +325,13 @@ impl Parser<'_> {
 
     /// Parses the arguments of `match` and `search`.
     fn matches(&mut self, extent: Extent) -> Result<Test, PathError> {
+        if !cfg!(feature = "regex") {
+            let at = self.scan.position();
+            return Err(self.scan.refuse_at(
+                at,
+                "another function: this program has regular expressions not built in",
+            ));
+        }
         let text = self.value_argument()?;
         self.scan.blanks();
         self.scan.expect(",", "',' and a pattern")?;

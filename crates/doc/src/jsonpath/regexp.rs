@@ -1,6 +1,8 @@
 //! I-Regexp (RFC 9485): the regular expressions of JSONPath, checked and translated for the crate
 //! `regex`, which matches in time linear in the text.
 
+#[cfg(not(feature = "regex"))]
+use crate::no_regex as regex;
 use regex::{Regex, RegexBuilder};
 use std::str::Chars;
 

@@ -3,7 +3,6 @@
 use crate::disk::{Access, PAGE, ReadFile, SyncFile, WriteFile};
 use crate::guard::DirGuard;
 use flagstone_base::{Error, Result};
-use rustix::fs::{Advice, FallocateFlags};
 use std::fs::File;
 use std::io::IoSlice;
 use std::os::unix::fs::FileExt;
@@ -87,10 +86,19 @@ impl WriteFile for OsWriteFile {
 
     fn reserve(&mut self, len: u64) -> Result<()> {
         self.check_process()?;
-        match rustix::fs::fallocate(&self.file, FallocateFlags::KEEP_SIZE, 0, len) {
-            Ok(()) | Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::NOSYS) => Ok(()),
-            Err(errno) => Err(Error::io("reserve room for", &self.path, errno.into())),
+        #[cfg(target_os = "linux")]
+        {
+            use rustix::fs::{FallocateFlags, fallocate};
+            use rustix::io::Errno;
+            match fallocate(&self.file, FallocateFlags::KEEP_SIZE, 0, len) {
+                Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS) => {}
+                Err(errno) => return Err(Error::io("reserve room for", &self.path, errno.into())),
+            }
         }
+        // Other systems reserve by making the file longer, which must not be seen.
+        #[cfg(not(target_os = "linux"))]
+        let _ = len;
+        Ok(())
     }
 
     fn position(&self) -> u64 {
@@ -174,12 +182,18 @@ impl ReadFile for OsReadFile {
     }
 
     fn advise(&self, access: Access) {
-        let advice = match access {
-            Access::Random => Advice::Random,
-            Access::Sequential => Advice::Sequential,
-            Access::Done => Advice::DontNeed,
-        };
-        let _hint = rustix::fs::fadvise(&self.file, 0, None, advice);
+        #[cfg(target_os = "linux")]
+        {
+            use rustix::fs::{Advice, fadvise};
+            let advice = match access {
+                Access::Random => Advice::Random,
+                Access::Sequential => Advice::Sequential,
+                Access::Done => Advice::DontNeed,
+            };
+            let _hint = fadvise(&self.file, 0, None, advice);
+        }
+        #[cfg(not(target_os = "linux"))]
+        let _ = access;
     }
 
     fn path(&self) -> &Path {

@@ -1,7 +1,7 @@
 //! A held directory: its descriptor, and a look whether its path and its lock still lead to it.
 
 use crate::guard::DirGuard;
-use rustix::fs::{AtFlags, CWD, Dev, Mode, OFlags, Stat, fstat, openat, statat};
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, Stat, fstat, openat, statat};
 use rustix::io::Errno;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -13,18 +13,23 @@ const PRIVATE: Mode = Mode::RUSR.union(Mode::WUSR);
 /// The identity of a file or directory. No other one gets it while this one is open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct FileId {
-    device: Dev,
+    device: u64,
     inode: u64,
 }
 
 impl FileId {
+    #[allow(clippy::unnecessary_cast, reason = "macOS has signed numbers of devices")]
     pub(super) fn of(stat: &Stat) -> Self {
-        Self { device: stat.st_dev, inode: stat.st_ino }
+        Self { device: stat.st_dev as u64, inode: stat.st_ino }
     }
 
     /// The file as the system's list of locks names it.
     pub(super) fn in_list_of_locks(self) -> String {
+        // Only Linux has the list.
+        #[cfg(target_os = "linux")]
         let (major, minor) = (rustix::fs::major(self.device), rustix::fs::minor(self.device));
+        #[cfg(not(target_os = "linux"))]
+        let (major, minor) = (0, self.device);
         format!("{major:02x}:{minor:02x}:{}", self.inode)
     }
 }

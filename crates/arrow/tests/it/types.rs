@@ -1,7 +1,5 @@
 //! The types that a sample gives hold the sample, and no value is lost on the way to its column.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "tests may")]
-
 use arrow_array::cast::AsArray;
 use arrow_array::types::TimestampMicrosecondType;
 use arrow_array::{Array, ArrayRef};

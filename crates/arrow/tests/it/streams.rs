@@ -1,7 +1,5 @@
 //! Streams of an index and of several threads equal those that one thread fills from documents.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "tests may")]
-
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, RecordBatch, StringArray};
 use arrow_schema::DataType;

@@ -1,0 +1,55 @@
+//! `cargo xtask packages`: makes the packages that crates.io would get, in `target/package`. With
+//! `--verify` each of them is compiled as a user would.
+
+use crate::ci::cargo;
+use std::path::Path;
+
+/// The crates that are not published.
+const PRIVATE: [&str; 3] = ["flagstone-bench", "flagstone-testkit", "xtask"];
+
+/// Returns true if all packages can be made, and compiled if asked for.
+pub(crate) fn run(root: &Path, words: &[&str]) -> bool {
+    let verify: &[&str] = match words {
+        [] => &["--no-verify"],
+        ["--verify"] => &[],
+        _ => {
+            eprintln!("expected --verify or nothing, found: {}", words.join(" "));
+            return false;
+        }
+    };
+    let mut command = cargo(root);
+    command.args(["package", "--locked", "--quiet", "--workspace", "--allow-dirty"]).args(verify);
+    for name in PRIVATE {
+        command.args(["--exclude", name]);
+    }
+    command.status().is_ok_and(|status| status.success())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_package_has_its_licences_and_the_others_are_private() {
+        let mut private = vec!["xtask".to_owned()];
+        for folder in std::fs::read_dir(crate::root().join("crates")).unwrap() {
+            let folder = folder.unwrap().path();
+            let manifest = std::fs::read_to_string(folder.join("Cargo.toml")).unwrap();
+            let name = folder.file_name().unwrap().to_str().unwrap();
+            if manifest.contains("\npublish = false\n") {
+                private.push(format!("flagstone-{name}"));
+                continue;
+            }
+            assert!(manifest.contains("\ndescription = \""), "{name}");
+            for field in ["version", "license", "repository", "readme", "keywords"] {
+                assert!(manifest.contains(&format!("\n{field}.workspace = true\n")), "{name}");
+            }
+            for file in ["LICENSE-MIT", "LICENSE-APACHE"] {
+                let text = std::fs::read_to_string(crate::root().join(file)).unwrap();
+                assert_eq!(std::fs::read_to_string(folder.join(file)).ok(), Some(text), "{name}");
+            }
+        }
+        private.sort_unstable();
+        assert_eq!(private, PRIVATE);
+    }
+}
