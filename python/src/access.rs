@@ -7,8 +7,8 @@ use crate::scan::Part;
 use crate::selection::{Selected, Selection};
 use crate::through::{Through, no_reads, no_writes, read_snapshot};
 use flagstone::{
-    Collection, Database, Document, EntryOptions, Error, ErrorKind, JsonMode, JsonOptions,
-    Keyspace, Patch, Result, Slice, TryGet, Value, json,
+    Collection, Database, Document, Error, ErrorKind, Expect, Expires, Json, JsonMode, JsonOptions,
+    Keyspace, Moment, Patch, Patched, Result, Slice, TryGet, Value, json,
 };
 use std::collections::VecDeque;
 use std::ops::Bound;
@@ -43,15 +43,15 @@ impl Entries {
         }
     }
 
-    pub(crate) fn put(&self, key: &[u8], value: &[u8], options: EntryOptions) -> Result<()> {
+    pub(crate) fn put(&self, key: &[u8], value: &[u8], expires: Option<Moment>) -> Result<()> {
         match &self.through {
-            Through::Live => self.keyspace.put_with(key, value, options),
+            Through::Live => self.keyspace.put(key, value.expires(expires)),
             Through::Snapshot(_) => Err(no_writes()),
             Through::Transaction(tx) => {
-                tx.with(|tx| tx.put_with(&self.keyspace, key, value, options))
+                tx.with(|tx| tx.put(&self.keyspace, key, value.expires(expires)))
             }
             Through::Batch(batch) => {
-                batch.with(|batch| batch.put_with(&self.keyspace, key, value, options))
+                batch.with(|batch| batch.put(&self.keyspace, key, value.expires(expires)))
             }
         }
     }
@@ -92,7 +92,7 @@ impl Entries {
     /// Removes the first key and returns it with its value; `None` only if no key is left.
     pub(crate) fn take_first(&self, database: &Database) -> Result<Option<(Slice, Slice)>> {
         self.through.transact(database, |tx| {
-            let first = tx.scan::<Slice>(&self.keyspace, ..)?.next().transpose()?;
+            let first = tx.scan(&self.keyspace, ..).next().transpose()?;
             if let Some((key, _)) = &first {
                 tx.delete(&self.keyspace, key)?;
             }
@@ -130,9 +130,9 @@ impl Entries {
         part: Part,
     ) -> Result<Source<(Slice, Slice)>> {
         let scan = match &self.through {
-            Through::Live => self.keyspace.scan::<Slice>(range),
+            Through::Live => self.keyspace.scan(range),
             Through::Snapshot(snapshot) => {
-                read_snapshot(snapshot, |snapshot| snapshot.scan::<Slice>(&self.keyspace, range))?
+                read_snapshot(snapshot, |snapshot| Ok(snapshot.scan(&self.keyspace, range)))?
             }
             Through::Transaction(tx) => {
                 return Ok(Box::new(Chunks {
@@ -186,9 +186,9 @@ impl Documents {
         match &self.through {
             Through::Live => self.collection.get(key),
             Through::Snapshot(snapshot) => {
-                read_snapshot(snapshot, |snapshot| snapshot.get_document(&self.collection, key))
+                read_snapshot(snapshot, |snapshot| snapshot.get(&self.collection, key))
             }
-            Through::Transaction(tx) => tx.with(|tx| tx.get_document(&self.collection, key)),
+            Through::Transaction(tx) => tx.with(|tx| tx.get(&self.collection, key)),
             Through::Batch(_) => Err(no_reads()),
         }
     }
@@ -234,16 +234,16 @@ impl Documents {
         }
     }
 
-    pub(crate) fn put(&self, key: Value, value: &Value, options: EntryOptions) -> Result<()> {
+    pub(crate) fn put(&self, key: Value, value: &Value, expires: Option<Moment>) -> Result<()> {
         let collection = &self.collection;
         match &self.through {
-            Through::Live => collection.put_value_with(key, value, options),
+            Through::Live => collection.put(key, value.expires(expires)),
             Through::Snapshot(_) => Err(no_writes()),
             Through::Transaction(tx) => {
-                tx.with(|tx| tx.put_value_with(collection, key, value, options))
+                tx.with(|tx| tx.put(collection, key, value.expires(expires)))
             }
             Through::Batch(batch) => {
-                batch.with(|batch| batch.put_value_with(collection, key, value, options))
+                batch.with(|batch| batch.put(collection, key, value.expires(expires)))
             }
         }
     }
@@ -254,7 +254,7 @@ impl Documents {
         database: &Database,
         key: Value,
         value: &Value,
-        options: EntryOptions,
+        expires: Option<Moment>,
     ) -> Result<()> {
         let collection = &self.collection;
         let exists = |key: &Value| {
@@ -265,8 +265,8 @@ impl Documents {
         match &self.through {
             Through::Live => {
                 let mut batch = database.batch();
-                batch.put_value_with(collection, key.clone(), value, options)?;
-                batch.expect_no_document(collection, key.clone())?;
+                batch.put(collection, key.clone(), value.expires(expires))?;
+                batch.expect(collection, key.clone(), Expect::Absent)?;
                 database.commit(batch).map_err(|error| match error.kind() {
                     ErrorKind::Conflict => exists(&key),
                     _ => error,
@@ -274,14 +274,14 @@ impl Documents {
             }
             Through::Snapshot(_) => Err(no_writes()),
             Through::Transaction(tx) => tx.with(|tx| {
-                if tx.get_document(collection, &key)?.is_some() {
+                if tx.get(collection, &key)?.is_some() {
                     return Err(exists(&key));
                 }
-                tx.put_value_with(collection, key, value, options)
+                tx.put(collection, key, value.expires(expires))
             }),
             Through::Batch(batch) => batch.with(|batch| {
-                batch.put_value_with(collection, key.clone(), value, options)?;
-                batch.expect_no_document(collection, key)
+                batch.put(collection, key.clone(), value.expires(expires))?;
+                batch.expect(collection, key, Expect::Absent)
             }),
         }
     }
@@ -293,12 +293,12 @@ impl Documents {
             return self.put_document(key, &document);
         }
         match &self.through {
-            Through::Live => collection.put_json(key, text),
+            Through::Live => collection.put(key, Json(text)),
             Through::Snapshot(_) => Err(no_writes()),
-            Through::Transaction(tx) => tx.with(|tx| tx.put_json(collection, key, text)),
+            Through::Transaction(tx) => tx.with(|tx| tx.put(collection, key, Json(text))),
             Through::Batch(batch) => {
                 let document = Document::from_json(text)?;
-                batch.with(|batch| batch.put_document(collection, key, &document))
+                batch.with(|batch| batch.put(collection, key, &document))
             }
         }
     }
@@ -308,10 +308,8 @@ impl Documents {
         match &self.through {
             Through::Live => collection.put(key, document),
             Through::Snapshot(_) => Err(no_writes()),
-            Through::Transaction(tx) => tx.with(|tx| tx.put_document(collection, key, document)),
-            Through::Batch(batch) => {
-                batch.with(|batch| batch.put_document(collection, key, document))
-            }
+            Through::Transaction(tx) => tx.with(|tx| tx.put(collection, key, document)),
+            Through::Batch(batch) => batch.with(|batch| batch.put(collection, key, document)),
         }
     }
 
@@ -325,10 +323,10 @@ impl Documents {
         let mut batch = database.batch();
         for (key, document) in documents {
             if !matches!(self.through, Through::Live) {
-                self.put(key, &document, EntryOptions::new())?;
+                self.put(key, &document, None)?;
                 continue;
             }
-            batch.put_value(&self.collection, key, &document)?;
+            batch.put(&self.collection, key, &document)?;
             if batch.bytes() >= bytes {
                 database.commit(std::mem::take(&mut batch))?;
             }
@@ -341,8 +339,8 @@ impl Documents {
         match &self.through {
             Through::Live => collection.delete(key),
             Through::Snapshot(_) => Err(no_writes()),
-            Through::Transaction(tx) => tx.with(|tx| tx.delete_document(collection, key)),
-            Through::Batch(batch) => batch.with(|batch| batch.delete_document(collection, key)),
+            Through::Transaction(tx) => tx.with(|tx| tx.delete(collection, key)),
+            Through::Batch(batch) => batch.with(|batch| batch.delete(collection, key)),
         }
     }
 
@@ -362,9 +360,9 @@ impl Documents {
     /// Removes a document and returns it, if it is there. No other write of it comes between.
     pub(crate) fn take(&self, database: &Database, key: &Value) -> Result<Option<Document>> {
         self.through.transact(database, |tx| {
-            let document = tx.get_document(&self.collection, key)?;
+            let document = tx.get(&self.collection, key)?;
             if document.is_some() {
-                tx.delete_document(&self.collection, key)?;
+                tx.delete(&self.collection, key)?;
             }
             Ok(document)
         })
@@ -373,9 +371,9 @@ impl Documents {
     /// Removes the first document and returns it with its key; `None` only if none is left.
     pub(crate) fn take_first(&self, database: &Database) -> Result<Option<(Value, Document)>> {
         self.through.transact(database, |tx| {
-            let first = tx.scan_documents::<Value>(&self.collection, ..)?.next().transpose()?;
+            let first = tx.scan(&self.collection, ..).next().transpose()?;
             if let Some((key, _)) = &first {
-                tx.delete_document(&self.collection, key)?;
+                tx.delete(&self.collection, key)?;
             }
             Ok(first)
         })
@@ -389,11 +387,11 @@ impl Documents {
         value: &Value,
     ) -> Result<Option<Document>> {
         self.through.transact(database, |tx| {
-            if let Some(found) = tx.get_document(&self.collection, key)? {
+            if let Some(found) = tx.get(&self.collection, key)? {
                 return Ok(Some(found));
             }
-            tx.put_value(&self.collection, key, value)?;
-            tx.get_document(&self.collection, key)
+            tx.put(&self.collection, key, value)?;
+            tx.get(&self.collection, key)
         })
     }
 
@@ -401,11 +399,11 @@ impl Documents {
     pub(crate) fn patch(&self, key: Value, patch: &Patch) -> Result<Option<bool>> {
         let collection = &self.collection;
         match &self.through {
-            Through::Live => collection.apply_patch(key, patch).map(Some),
+            Through::Live => collection.patch_if(key, patch).and_then(Patched::applied).map(Some),
             Through::Snapshot(_) => Err(no_writes()),
-            Through::Transaction(tx) => {
-                tx.with(|tx| tx.apply_patch(collection, key, patch)).map(Some)
-            }
+            Through::Transaction(tx) => tx
+                .with(|tx| tx.patch_if(collection, key, patch).and_then(Patched::applied))
+                .map(Some),
             Through::Batch(batch) => {
                 batch.with(|batch| batch.patch(collection, key, patch)).map(|()| None)
             }
@@ -430,7 +428,7 @@ impl Documents {
                 if !is_expected(Some(place)) {
                     return Err(gone());
                 }
-                *place = value.unwrap_or(Value::Null);
+                *place = value.clone().unwrap_or(Value::Null);
                 return Ok(());
             };
             for name in way {
@@ -441,13 +439,13 @@ impl Documents {
             if !is_expected(map.get(last)) {
                 return Err(gone());
             }
-            match value {
+            match value.clone() {
                 Some(value) => drop(map.insert(&**last, value)),
                 None => drop(map.remove(last)),
             }
             Ok(())
         };
-        match tx.with(|tx| tx.update_document(&self.collection, key, change))? {
+        match tx.with(|tx| tx.update(&self.collection, key, change))? {
             true => Ok(()),
             false => Err(Error::invalid("the document was removed")),
         }
@@ -460,10 +458,10 @@ impl Documents {
         part: Part,
     ) -> Result<Source<Row>> {
         let scan = match &self.through {
-            Through::Live => self.collection.scan::<Value>(range)?,
-            Through::Snapshot(snapshot) => read_snapshot(snapshot, |snapshot| {
-                snapshot.scan_documents::<Value>(&self.collection, range)
-            })?,
+            Through::Live => self.collection.scan(range),
+            Through::Snapshot(snapshot) => {
+                read_snapshot(snapshot, |snapshot| Ok(snapshot.scan(&self.collection, range)))?
+            }
             Through::Transaction(tx) => {
                 let chunks = Chunks {
                     transaction: tx.clone(),

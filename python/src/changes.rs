@@ -282,7 +282,7 @@ fn change_of(change: &flagstone::Change<'_>) -> Result<Found> {
         document,
         old: change.old_document()?,
         patch: patch.map(|patch| patch.to_string()),
-        expires: change.expires(),
+        expires: change.expiry(),
     })
 }
 

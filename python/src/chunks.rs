@@ -71,7 +71,7 @@ impl Chunked for Keyspace {
         is_reverse: bool,
         most: usize,
     ) -> Result<Vec<(Slice, Slice)>> {
-        let scan = transaction.scan::<Slice>(self, range)?;
+        let scan = transaction.scan(self, range);
         match is_reverse {
             true => scan.rev().take(most).collect(),
             false => scan.take(most).collect(),
@@ -90,7 +90,7 @@ impl Chunked for Collection {
         is_reverse: bool,
         most: usize,
     ) -> Result<Vec<(Value, Document)>> {
-        let scan = transaction.scan_documents::<Value>(self, range)?;
+        let scan = transaction.scan(self, range);
         match is_reverse {
             true => scan.rev().take(most).collect(),
             false => scan.take(most).collect(),

@@ -14,7 +14,6 @@ use crate::scan::Part;
 use crate::signals::Interrupt;
 use crate::through::Through;
 use crate::{indexes, json_text, load, load_arrow, time, update, value, views};
-use flagstone::Value;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyDict, PyString, PyTuple};
@@ -200,8 +199,8 @@ impl Collection {
         expires: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<()> {
         let (key, document) = (key_of(key)?, value::of_python(document, "$")?);
-        let options = time::entry_options(expires, || self.handle.opened.database.now())?;
-        self.handle.run(py, |documents| documents.put(key, &document, options))
+        let expires = time::expiry(expires, || self.handle.opened.database.now())?;
+        self.handle.run(py, |documents| documents.put(key, &document, expires))
     }
 
     /// Sets the document of `key` to the one in JSON text, with all numbers as they are written.
@@ -248,7 +247,7 @@ impl Collection {
     ) -> PyResult<()> {
         let Range { start, end, .. } = Range::of(start, end, None, false)?;
         self.handle.run_live(py, "delete_range", |collection| {
-            collection.delete_range::<Value>((
+            collection.delete_range((
                 start.map_or(End::Unbounded, End::Included),
                 end.map_or(End::Unbounded, End::Excluded),
             ))

@@ -11,7 +11,7 @@ use crate::opened::Opened;
 use crate::options;
 use crate::signals::Interrupt;
 use crate::stats;
-use flagstone::{Isolation, TransactionOptions};
+use flagstone::{Isolation, Options, TransactionOptions};
 use pyo3::exceptions::PyKeyError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
@@ -90,23 +90,24 @@ pub(crate) fn open(
     #[pyo3(from_py_with = arg::decimal)] decimal: &str,
 ) -> PyResult<Database> {
     let decimals = Decimals::parse(py, decimal)?;
-    let mut builder = flagstone::Database::builder(&path).create_if_missing(create);
+    let mut chosen = Options::new().create_if_missing(create);
     if let Some(memory) = memory {
-        builder = builder.memory_budget(options::bytes("memory", memory)?);
+        chosen = chosen.memory_budget(options::bytes("memory", memory)?);
     }
     if let Some(durability) = durability {
-        builder = builder.durability(options::durability(durability)?);
+        chosen = chosen.durability(options::durability(durability)?);
     }
     if let Some(bytes) = document_bytes_max {
         let bytes = options::bytes("document_bytes_max", bytes)?;
-        builder = builder.document_bytes_max(usize::try_from(bytes).unwrap_or(usize::MAX));
+        chosen = chosen.document_bytes_max(usize::try_from(bytes).unwrap_or(usize::MAX));
     }
     if let Some(retention) = keep_changes {
-        builder = builder.change_retention(options::retention(retention)?);
+        chosen = chosen.change_retention(options::retention(retention)?);
     }
     if let Some(threads) = compaction_workers {
-        builder = builder.compaction_workers(threads);
+        chosen = chosen.compaction_workers(threads);
     }
+    let mut builder = flagstone::Database::builder(&path).options(chosen);
     if let Some(directory) = scratch {
         builder = builder.scratch_dir(directory);
     }
@@ -181,9 +182,9 @@ impl Database {
         let options = options::of_new("keyspace", "create", options)?;
         // A database that is open for reading creates nothing.
         let found = if create && !self.opened.is_read_only {
-            self.opened.run(py, || database.keyspace_with(name, options).map(Some))?
+            self.opened.run(py, || database.space(name).options(options).keyspace().map(Some))?
         } else {
-            self.opened.run(py, || database.existing_keyspace_with(name, options))?
+            self.opened.run(py, || database.space(name).options(options).existing().keyspace())?
         };
         let found = found.ok_or_else(|| PyKeyError::new_err(name.to_owned()))?;
         Ok(Keyspace::new(&self.opened, found))
@@ -210,9 +211,9 @@ impl Database {
         let options = options::of_new("collection", "create, decimal", options)?;
         let decimals = decimal.map_or(Ok(self.decimals), |text| Decimals::parse(py, text))?;
         let found = if create && !self.opened.is_read_only {
-            self.opened.run(py, || database.collection_with(name, options).map(Some))?
+            self.opened.run(py, || database.space(name).options(options).collection().map(Some))?
         } else {
-            self.opened.run(py, || database.existing_collection_with(name, options))?
+            self.opened.run(py, || database.space(name).options(options).existing().collection())?
         };
         let found = found.ok_or_else(|| PyKeyError::new_err(name.to_owned()))?;
         Ok(Collection::new(&self.opened, found, decimals))

@@ -95,7 +95,7 @@ impl Handle {
         document: &Bound<'_, PyAny>,
     ) -> PyResult<()> {
         let value = value::of_python(document, "$")?;
-        self.run(py, |documents| documents.put(key, &value, flagstone::EntryOptions::new()))
+        self.run(py, |documents| documents.put(key, &value, None))
     }
 
     /// Returns the document of `key`, which a transaction can change.
@@ -213,9 +213,9 @@ impl Handle {
             }
         };
         let database = &self.opened.database;
-        let options = time::entry_options(expires, || database.now())?;
+        let expires = time::expiry(expires, || database.now())?;
         let document = value::of_python(&document, "$")?;
-        self.run(py, |documents| documents.insert(database, key.clone(), &document, options))?;
+        self.run(py, |documents| documents.insert(database, key.clone(), &document, expires))?;
         decode::key(py, &key, self.decimals)
     }
 

@@ -167,9 +167,7 @@ impl Keyspace {
     }
 
     fn __setitem__(&self, py: Python<'_>, key: Bytes, value: Bytes) -> PyResult<()> {
-        self.run(py, |entries| {
-            entries.put(key.as_ref(), value.as_ref(), flagstone::EntryOptions::new())
-        })
+        self.run(py, |entries| entries.put(key.as_ref(), value.as_ref(), None))
     }
 
     fn __delitem__(&self, py: Python<'_>, key: Bytes) -> PyResult<()> {
@@ -250,8 +248,8 @@ impl Keyspace {
         value: Bytes,
         expires: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<()> {
-        let options = time::entry_options(expires, || self.opened.database.now())?;
-        self.run(py, |entries| entries.put(key.as_ref(), value.as_ref(), options))
+        let expires = time::expiry(expires, || self.opened.database.now())?;
+        self.run(py, |entries| entries.put(key.as_ref(), value.as_ref(), expires))
     }
 
     /// Returns when `key` expires: a `datetime` in UTC, or `None` if never, or without a value.
@@ -275,7 +273,7 @@ impl Keyspace {
         end: Option<Bytes>,
     ) -> PyResult<()> {
         self.run_live(py, "delete_range", |keyspace| {
-            keyspace.delete_range::<Bytes>((
+            keyspace.delete_range((
                 start.map_or(End::Unbounded, End::Included),
                 end.map_or(End::Unbounded, End::Excluded),
             ))

@@ -1,18 +1,18 @@
 //! Moments at which entries expire: a `datetime` with a time zone, or a `timedelta` from now.
 
 use crate::arg::out_of_range;
-use flagstone::{EntryOptions, Moment};
+use flagstone::Moment;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDateTime, PyDelta, PyTzInfo, PyTzInfoAccess};
 use std::time::Duration;
 
-/// Returns the options of an entry that expires at `expires`. `now` is the clock of the database.
-pub(crate) fn entry_options(
+/// Returns the moment at which an entry expires. `now` is the clock of the database.
+pub(crate) fn expiry(
     expires: Option<&Bound<'_, PyAny>>,
     now: impl FnOnce() -> Moment,
-) -> PyResult<EntryOptions> {
-    let Some(expires) = expires else { return Ok(EntryOptions::new()) };
+) -> PyResult<Option<Moment>> {
+    let Some(expires) = expires else { return Ok(None) };
     let moment = if expires.cast::<PyDelta>().is_ok() {
         let after = expires.extract::<Duration>();
         now()
@@ -28,7 +28,7 @@ pub(crate) fn entry_options(
         let text = format!("expires: expected a timedelta or a datetime, found {found}");
         return Err(PyTypeError::new_err(text));
     };
-    Ok(EntryOptions::new().expires(moment))
+    Ok(Some(moment))
 }
 
 /// Returns the time from 1970 to `at`; none for a time before it.

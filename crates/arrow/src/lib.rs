@@ -2,9 +2,10 @@
 //! decoded. And record batches as documents: [`load()`].
 //!
 //! ```no_run
+//! use flagstone::Json;
 //! let db = flagstone::Database::open("data")?;
 //! let comments = db.collection("comments")?;
-//! comments.put_json("a", r#"{"author":"x","score":1}"#)?;
+//! comments.put("a", Json(r#"{"author":"x","score":1}"#))?;
 //!
 //! use flagstone_arrow::{Column, Columns, Stream, StreamOptions};
 //! let columns = Columns::new([Column::key("key"), Column::path("author", "$.author")?])?;

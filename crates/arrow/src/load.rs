@@ -5,7 +5,7 @@ use crate::column::malformed;
 use arrow_array::{RecordBatch, RecordBatchReader};
 use arrow_schema::{ArrowError, FieldRef, Schema};
 use flagstone::{
-    Batch, Collection, Database, Document, Error, ErrorKind, FieldPath, Filter, Matcher,
+    Batch, Collection, Database, Document, Error, ErrorKind, Expect, FieldPath, Filter, Matcher,
     MergePatch, Result, Value,
 };
 use std::collections::HashSet;
@@ -348,11 +348,11 @@ impl Load<'_> {
                     self.leave(self.row, document)?;
                     return Ok(None);
                 }
-                self.batch.put_value(self.collection, key.clone(), document)?;
-                self.batch.expect_no_document(self.collection, key.clone())?;
+                self.batch.put(self.collection, key.clone(), &*document)?;
+                self.batch.expect(self.collection, key.clone(), Expect::Absent)?;
                 self.keys.insert(key.clone());
             }
-            LoadMode::Upsert => self.batch.put_value(self.collection, key.clone(), document)?,
+            LoadMode::Upsert => self.batch.put(self.collection, key.clone(), &*document)?,
         }
         Ok(Some(key))
     }
@@ -425,13 +425,13 @@ impl Load<'_> {
         match self.options.mode {
             LoadMode::Merge => {
                 let patch = MergePatch::from_value(document.clone())?.upsert();
-                self.collection.merge_patch(key, &patch)?;
+                self.collection.patch_if(key, &patch)?.applied()?;
             }
-            LoadMode::Upsert => self.collection.put_value(key, document)?,
+            LoadMode::Upsert => self.collection.put(key, document)?,
             LoadMode::Insert => {
                 let mut batch = self.database.batch();
-                batch.put_value(self.collection, key.clone(), document)?;
-                batch.expect_no_document(self.collection, key)?;
+                batch.put(self.collection, key.clone(), document)?;
+                batch.expect(self.collection, key, Expect::Absent)?;
                 self.watcher.mark(&mut batch, row + 1)?;
                 match self.database.commit(batch) {
                     Err(error) if error.kind() == ErrorKind::Conflict => return Ok(false),

@@ -4,7 +4,8 @@ use crate::load::{LoadMode, LoadOptions, LoadWatcher, Loaded, load};
 use arrow_array::{ArrayRef, Int64Array, RecordBatch, RecordBatchIterator, StringArray};
 use flagstone::env::MemDisk;
 use flagstone::{
-    Batch, Collection, Database, Environment, Error, ErrorKind, Filter, Keyspace, Result, Value,
+    Batch, Collection, Database, Environment, Error, ErrorKind, Filter, Json, Keyspace, Result,
+    Value,
 };
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -111,7 +112,7 @@ fn a_filter_chooses_rows_and_fields_choose_columns() -> Result<()> {
 #[test]
 fn rows_that_cannot_be_loaded_are_left_out_if_the_watcher_goes_on() -> Result<()> {
     let opened = database()?;
-    opened.1.put_json("d", "{}")?;
+    opened.1.put("d", Json("{}"))?;
     let options = LoadOptions { mode: LoadMode::Insert, ..LoadOptions::new("id") };
     let mut notes = Notes::default();
     let done = loaded(&opened, &KEYS, &options, &mut notes)?;
@@ -138,7 +139,7 @@ fn a_load_that_failed_is_continued_at_its_last_mark() -> Result<()> {
         assert!(text.starts_with("2 documents were loaded, and then: row 2: "), "{text}");
         assert_eq!(notes.marks.last(), Some(&2));
         // Nothing before the mark is written again.
-        opened.1.put_json("b", r#"{"changed":true}"#)?;
+        opened.1.put("b", Json(r#"{"changed":true}"#))?;
         let options = LoadOptions { first_row: 2, ..options };
         let keys = KEYS.map(|key| Some(key.unwrap_or("new")));
         let done = loaded(&opened, &keys, &options, &mut notes)?;
@@ -190,8 +191,8 @@ fn each_row_that_is_inserted_alone_has_its_mark() -> Result<()> {
     for killed_at in 0..14 {
         let opened = database()?;
         let marks = opened.0.keyspace("marks")?;
-        opened.1.put_json("x", "{}")?;
-        opened.1.put_json("y", "{}")?;
+        opened.1.put("x", Json("{}"))?;
+        opened.1.put("y", Json("{}"))?;
         let options = LoadOptions { mode: LoadMode::Insert, ..LoadOptions::new("id") };
         let (mut first_row, mut existing) = (0, 0);
         for calls_left in [killed_at, u64::MAX] {

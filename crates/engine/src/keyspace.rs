@@ -12,11 +12,11 @@ use crate::parts::Parts;
 use crate::read::{Pin, Scan, Snapshot, TryGet, count};
 use crate::scratch::Scratch;
 use crate::write;
-use flagstone_base::key::{KeyRange, check_key, next_key};
+use flagstone_base::key::{KeyRange, check_key};
 use flagstone_base::{ErrorKind, KeyspaceId, Kind, Moment, Result, Slice};
 use flagstone_tree::{GetResult, Look};
 use std::fmt;
-use std::ops::{Bound, Deref, RangeBounds};
+use std::ops::{Deref, RangeBounds};
 use std::sync::Arc;
 
 /// A handle of a keyspace. Cheap to clone; usable from any thread; keeps the database open.
@@ -202,7 +202,16 @@ impl Keyspace {
     /// # Errors
     /// Same as [`Keyspace::put`].
     pub fn delete_range<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Result<()> {
-        let batch = self.batch_without(owned_range(&range))?;
+        self.delete_keys(owned_range(&range))
+    }
+
+    /// Like [`Keyspace::delete_range`], with owned bounds.
+    ///
+    /// # Errors
+    /// Same as [`Keyspace::put`].
+    pub fn delete_keys(&self, range: KeyRange) -> Result<()> {
+        let mut batch = Batch::default();
+        batch.delete_keys(&self.core, range)?;
         match batch.is_empty() {
             true => Ok(()),
             false => write::commit_batch(self.parts(), &batch),
@@ -216,7 +225,8 @@ impl Keyspace {
     /// # Errors
     /// Same as [`Keyspace::put`]; InvalidInput inside a callback.
     pub fn clear(&self) -> Result<()> {
-        let (parts, batch) = (self.parts(), self.batch_without(KeyRange::ALL)?);
+        let (parts, mut batch) = (self.parts(), Batch::default());
+        batch.delete_keys(&self.core, KeyRange::ALL)?;
         let cleared = change::clear(parts, || {
             // The batch waits for no room, since it frees more than it takes.
             let committed = write::commit(parts, &batch.as_write(), Durability::Group, None, None)?;
@@ -240,41 +250,6 @@ impl Keyspace {
         health.check_may_write()?;
         health.check_open_for_writing()?;
         self.core.check_not_dropped()
-    }
-
-    /// Creates a batch that removes all keys of `range`.
-    fn batch_without(&self, range: KeyRange) -> Result<Batch> {
-        let mut batch = Batch::default();
-        if range.is_empty() {
-            return Ok(batch);
-        }
-        // No key is empty, so this is the smallest.
-        let first = vec![0];
-        let start = match range.start {
-            Bound::Included(start) => start.max(first),
-            Bound::Excluded(start) => match next_key(&start) {
-                Some(start) => start,
-                None => return Ok(batch),
-            },
-            Bound::Unbounded => first,
-        };
-        let end = match range.end {
-            Bound::Included(end) => {
-                batch.delete(&self.core, &end)?;
-                end
-            }
-            Bound::Excluded(end) => end,
-            Bound::Unbounded => {
-                for (kind, key, end) in self.core.removals_from(start) {
-                    batch.push(&self.core, kind, &key, &end)?;
-                }
-                return Ok(batch);
-            }
-        };
-        if start < end {
-            batch.delete_range(&self.core, &start, &end)?;
-        }
-        Ok(batch)
     }
 
     /// Folds `operand` into the value of `key`, without reading the value. After the first expiry

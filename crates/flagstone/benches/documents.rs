@@ -7,7 +7,7 @@
 #![allow(clippy::unwrap_used, reason = "a benchmark fails by panicking")]
 
 use divan::{Bencher, black_box};
-use flagstone::{Collection, Database, Document, Patch};
+use flagstone::{Collection, Database, Document, Options, Patch, Patched};
 use flagstone_comments::Comments;
 use std::path::Path;
 
@@ -29,7 +29,8 @@ impl Store {
     fn create() -> Self {
         let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join("documents");
         let _leftover = std::fs::remove_dir_all(&dir);
-        let db = Database::builder(dir).memory_budget(512 << 20).open().unwrap();
+        let db =
+            Database::builder(dir).options(Options::new().memory_budget(512 << 20)).open().unwrap();
         let collection = db.collection("comments").unwrap();
         let (generator, mut json) = (Comments::new(1), Vec::new());
         let comments = (0..COUNT).map(|i| {
@@ -115,7 +116,7 @@ fn patch(bencher: Bencher<'_, '_>) {
 fn apply_patch(bencher: Bencher<'_, '_>) {
     let patch = Patch::new().inc("score", 1);
     Store::create().each(bencher, |collection, key, _| {
-        collection.apply_patch(key, &patch).unwrap();
+        collection.patch_if(key, &patch).and_then(Patched::applied).unwrap();
     });
 }
 

@@ -11,7 +11,7 @@
     reason = "a benchmark: what it prints is its result, and a panic is a report"
 )]
 
-use flagstone::{Collection, Database, Index, Keyspace, Patch};
+use flagstone::{Collection, Database, Index, Json, Keyspace, Patch, Prefix};
 use std::time::Instant;
 
 const KINDS: [&str; 7] = ["front", "back", "flow", "consumers", "tenants", "snapshot", "index"];
@@ -50,7 +50,7 @@ fn cost(kind: &str, jobs: u64) -> f64 {
         "index" => {
             documents.create_index("due", Index::on("state").then("at")).unwrap();
             let job = |n| format!(r#"{{"state":"new","at":{n}}}"#);
-            (0..jobs).for_each(|n| documents.put_json(n, job(n)).unwrap());
+            (0..jobs).for_each(|n| documents.put(n, Json(job(n))).unwrap());
         }
         "flow" => (0..WAITING).for_each(|n| queue.put(n.to_be_bytes(), VALUE).unwrap()),
         "tenants" => (0..jobs).for_each(|n| queue.put(of_tenant(n), VALUE).unwrap()),
@@ -61,7 +61,7 @@ fn cost(kind: &str, jobs: u64) -> f64 {
     match kind {
         "front" | "snapshot" => (0..jobs).for_each(|_| assert!(take(&queue))),
         "back" => (0..jobs).for_each(|_| {
-            let mut scan = queue.scan_all().rev();
+            let mut scan = queue.scan(..).rev();
             assert!(scan.advance().unwrap());
             queue.delete(scan.key()).unwrap();
         }),
@@ -75,7 +75,7 @@ fn cost(kind: &str, jobs: u64) -> f64 {
             }
         }),
         "tenants" => (0..jobs).for_each(|n| {
-            let mut scan = queue.prefix((n % TENANTS).to_be_bytes());
+            let mut scan = queue.scan(Prefix((n % TENANTS).to_be_bytes()));
             assert!(scan.advance().unwrap());
             queue.delete(scan.key()).unwrap();
         }),
@@ -97,7 +97,7 @@ fn of_tenant(n: u64) -> Vec<u8> {
 /// Takes the first job. Returns false if there is none.
 fn take(queue: &Keyspace) -> bool {
     loop {
-        let mut scan = queue.scan_all();
+        let mut scan = queue.scan(..);
         if !scan.advance().unwrap() {
             return false;
         }

@@ -8,7 +8,7 @@
 
 use divan::counter::ItemsCount;
 use divan::{Bencher, black_box};
-use flagstone::{Database, Durability, Keyspace, KeyspaceOptions, Routing, Scan};
+use flagstone::{Database, Durability, Keyspace, KeyspaceOptions, Options, Routing, Scan};
 use std::path::Path;
 
 fn main() {
@@ -36,10 +36,11 @@ fn key(i: u64) -> [u8; 16] {
 fn create(count: u64, value_bytes: usize, partitions: u16) -> (Database, Keyspace) {
     let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join("reads");
     let _leftover = std::fs::remove_dir_all(&dir);
-    let builder = Database::builder(dir).memory_budget(512 << 20).durability(Durability::None);
+    let builder = Database::builder(dir)
+        .options(Options::new().memory_budget(512 << 20).durability(Durability::None));
     let db = builder.open().unwrap();
     let options = KeyspaceOptions::new().routing(Routing::Hash(partitions));
-    let kv = db.keyspace_with("kv", options).unwrap();
+    let kv = db.space("kv").options(options).keyspace().unwrap();
     for first in (0..count).step_by(256) {
         let mut batch = db.batch();
         for i in first..count.min(first + 256) {
@@ -87,7 +88,11 @@ fn scan_50(bencher: Bencher<'_, '_>, partitions: u16) {
     });
 }
 
-fn pass(bencher: Bencher<'_, '_>, partitions: u16, scan: impl Fn(&Keyspace) -> Scan) {
+fn pass(
+    bencher: Bencher<'_, '_>,
+    partitions: u16,
+    scan: impl Fn(&Keyspace) -> Scan<'static, Keyspace>,
+) {
     let (_db, kv) = create(MANY, 16, partitions);
     bencher.counter(ItemsCount::new(MANY)).bench_local(|| {
         let (mut scan, mut count) = (scan(&kv), 0);
@@ -101,15 +106,15 @@ fn pass(bencher: Bencher<'_, '_>, partitions: u16, scan: impl Fn(&Keyspace) -> S
 
 #[divan::bench(args = [1, 4], sample_size = 1, sample_count = 10)]
 fn scan_all(bencher: Bencher<'_, '_>, partitions: u16) {
-    pass(bencher, partitions, Keyspace::scan_all);
+    pass(bencher, partitions, |kv| kv.scan(..));
 }
 
 #[divan::bench(args = [1, 4], sample_size = 1, sample_count = 10)]
 fn scan_all_backwards(bencher: Bencher<'_, '_>, partitions: u16) {
-    pass(bencher, partitions, |kv| kv.scan_all().rev());
+    pass(bencher, partitions, |kv| kv.scan(..).rev());
 }
 
 #[divan::bench(args = [4], sample_size = 1, sample_count = 10)]
 fn scan_unordered(bencher: Bencher<'_, '_>, partitions: u16) {
-    pass(bencher, partitions, Keyspace::scan_unordered);
+    pass(bencher, partitions, |kv| kv.scan(..).unordered());
 }

@@ -4,7 +4,7 @@
 
 #![allow(clippy::print_stdout, reason = "an example prints what it does")]
 
-use flagstone::{Collection, Database, Error, ErrorKind, Keyspace, Patch, Result, doc};
+use flagstone::{Collection, Database, Error, ErrorKind, Expect, Keyspace, Patch, Result, doc};
 use std::path::PathBuf;
 
 const NAMES: [&str; 3] = ["ada", "grace", "hedy"];
@@ -12,8 +12,8 @@ const NAMES: [&str; 3] = ["ada", "grace", "hedy"];
 /// Opens an account unless there is one.
 fn open_account(db: &Database, accounts: &Collection, name: &str) -> Result<()> {
     let mut batch = db.batch();
-    batch.expect_no_document(accounts, name)?;
-    batch.put_value(accounts, name, &doc!({ "balance": 100 }))?;
+    batch.expect(accounts, name, Expect::Absent)?;
+    batch.put(accounts, name, doc!({ "balance": 100 }))?;
     match db.commit(batch) {
         Err(error) if error.kind() == ErrorKind::Conflict => Ok(()),
         other => other,
@@ -37,7 +37,7 @@ fn transfer(
         let mut batch = db.batch();
         // The decision depends on this account: the commit is refused if another thread has
         // written it since. What the other account holds does not matter: no condition for it.
-        batch.expect_document_version(accounts, from, version)?;
+        batch.expect(accounts, from, Expect::Version(version))?;
         batch.patch(accounts, from, &Patch::new().inc("balance", -amount))?;
         batch.patch(accounts, to, &Patch::new().upsert().inc("balance", amount))?;
         batch.put(journal, version.to_bytes(), format!("{from} gives {to} {amount}"))?;
@@ -72,7 +72,7 @@ fn main() -> Result<()> {
     })?;
     println!("{conflicts} commits were refused and tried again");
     let mut total = 0;
-    for entry in accounts.scan_all() {
+    for entry in accounts.scan(..) {
         let (name, account) = entry?;
         let no_balance = || Error::invalid(format!("{name} has no balance"));
         let balance = account.int("balance").ok_or_else(no_balance)?;

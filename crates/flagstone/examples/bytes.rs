@@ -5,7 +5,7 @@
 
 #![allow(clippy::print_stdout, reason = "an example prints what it does")]
 
-use flagstone::{Database, Error, Result};
+use flagstone::{Database, Error, Prefix, Result};
 use std::path::PathBuf;
 
 fn main() -> Result<()> {
@@ -31,7 +31,7 @@ fn main() -> Result<()> {
     }
 
     // Keys are in the order of their bytes, so the keys of one prefix are neighbours.
-    for entry in visits.prefix("grace/") {
+    for entry in visits.scan(Prefix("grace/")) {
         let (key, page) = entry?;
         println!("{} {}", key.escape_ascii(), page.escape_ascii());
     }
@@ -44,7 +44,7 @@ fn main() -> Result<()> {
     // A snapshot sees the database as it was, whatever is written afterwards.
     let before = db.snapshot();
     visits.delete_range("ada/".."ada0")?;
-    println!("visits of Ada now: {}", visits.prefix("ada/").count());
+    println!("visits of Ada now: {}", visits.scan(Prefix("ada/")).count());
     let then = before.get(&visits, "ada/2026-03-01")?;
     println!("in the snapshot she is still there: {}", then.is_some());
 

@@ -41,8 +41,8 @@ fn main() -> Result<()> {
 
     // A fold is registered at each open. `add-i64/1` and `append/1` are there already.
     let db = Database::builder(&path).fold(Highest).open()?;
-    let views = db.keyspace_with("views", folded_by("add-i64/1"))?;
-    let slowest = db.keyspace_with("slowest", folded_by("example.highest/1"))?;
+    let views = db.space("views").options(folded_by("add-i64/1")).keyspace()?;
+    let slowest = db.space("slowest").options(folded_by("example.highest/1")).keyspace()?;
 
     let count = |thread: u64| -> Result<()> {
         for n in 0..20_000 {
@@ -63,7 +63,7 @@ fn main() -> Result<()> {
         })
     })?;
 
-    for entry in views.scan_all() {
+    for entry in views.scan(..) {
         let (page, count) = entry?;
         let count = <[u8; 8]>::try_from(&count[..]).map_or(0, i64::from_le_bytes);
         let slowest = slowest.get(&page)?.unwrap_or_default();

@@ -4,7 +4,7 @@
 
 #![allow(clippy::print_stdout, reason = "an example prints what it does")]
 
-use flagstone::{Database, Error, Patch, Result, doc};
+use flagstone::{Database, Error, Json, Patch, Patched, Result, doc};
 use std::path::PathBuf;
 
 fn main() -> Result<()> {
@@ -16,11 +16,11 @@ fn main() -> Result<()> {
 
     // Documents come as JSON text, or as values that `doc!` writes. Numbers stay as they were
     // written: 49.90.
-    products.put_json(
+    products.put(
         "kettle",
-        r#"{"name":"Kettle","price":49.90,"stock":{"berlin":3,"oslo":0},"tags":["kitchen"]}"#,
+        Json(r#"{"name":"Kettle","price":49.90,"stock":{"berlin":3,"oslo":0},"tags":["kitchen"]}"#),
     )?;
-    products.put_value("lamp", &doc!({ "name": "Lamp", "price": 20, "stock": { "oslo": 8 } }))?;
+    products.put("lamp", doc!({ "name": "Lamp", "price": 20, "stock": { "oslo": 8 } }))?;
 
     // A whole document, and parts of it.
     if let Some(kettle) = products.get("kettle")? {
@@ -47,16 +47,18 @@ fn main() -> Result<()> {
     products.patch("lamp", &Patch::new().inc("stock.oslo", -2).push("tags", "light"))?;
 
     // `apply_patch` reads, so it can tell that a patch does not fit. Nothing is written then.
-    if let Err(error) = products.apply_patch("lamp", &Patch::new().inc("name", 1)) {
+    if let Err(error) =
+        products.patch_if("lamp", &Patch::new().inc("name", 1)).and_then(Patched::applied)
+    {
         println!("refused: {error}");
     }
     // Text that is no JSON is refused with the place of the mistake.
-    if let Err(error) = products.put_json("mug", r#"{"name":"Mug","price":}"#) {
+    if let Err(error) = products.put("mug", Json(r#"{"name":"Mug","price":}"#)) {
         println!("refused: {error}");
     }
 
     // Primary keys are values, and a scan returns documents in their order.
-    for entry in products.scan("a".."z")? {
+    for entry in products.scan("a".."z") {
         let (key, document) = entry?;
         println!("{key}: {document}");
     }

@@ -4,7 +4,7 @@
 
 #![allow(clippy::print_stdout, reason = "an example prints what it does")]
 
-use flagstone::{Database, Patch, Result};
+use flagstone::{As, Database, Json, Patch, Result};
 use serde::{Deserialize, Serialize};
 
 #[derive(Serialize, Deserialize, Debug)]
@@ -51,11 +51,11 @@ fn typed(db: &Database) -> Result<()> {
     let by_logins = db.typed::<(u64, String), ()>("by_logins")?;
     let mut batch = db.batch();
     let bob = User { name: "Bob".into(), role: Role::Editor { since: 2019 }, logins: 9, ..ada };
-    batch.put_typed(&users, "bob", &bob)?;
-    batch.put_typed(&by_logins, &(bob.logins, "bob".into()), &())?;
+    batch.put(&users, "bob", &bob)?;
+    batch.put(&by_logins, &(bob.logins, "bob".into()), &())?;
     db.commit(batch)?;
 
-    for entry in by_logins.scan((5, String::new())..)? {
+    for entry in by_logins.scan((5, String::new())..) {
         let ((logins, id), ()) = entry?;
         println!("{id}: {logins} logins");
     }
@@ -66,19 +66,19 @@ fn typed(db: &Database) -> Result<()> {
 fn documents(db: &Database) -> Result<()> {
     let users = db.collection("user documents")?;
     let ada = User { name: "Ada".into(), role: Role::Reader, logins: 1, tags: vec![] };
-    users.put_as("ada", &ada)?;
+    users.put("ada", As(&ada))?;
     users.patch("ada", &Patch::new().inc("logins", 1).push("tags", "new"))?;
     println!("{:?}", users.get_as::<User>("ada")?);
 
-    users.put_json("bob", r#"{"name":"Bob","role":"Reader","logins":7}"#)?;
-    for entry in users.scan_all() {
+    users.put("bob", Json(r#"{"name":"Bob","role":"Reader","logins":7}"#))?;
+    for entry in users.scan(..) {
         let (key, document) = entry?;
         let Logins { name, logins } = document.to()?;
         println!("{key}: {name} {logins}");
     }
 
     // A document that does not fit the type is an error that names the part.
-    users.put_json("eve", r#"{"name":"Eve","role":"Reader","logins":1.5}"#)?;
+    users.put("eve", Json(r#"{"name":"Eve","role":"Reader","logins":1.5}"#))?;
     if let Err(error) = users.get_as::<User>("eve") {
         println!("{error}");
     }

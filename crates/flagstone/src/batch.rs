@@ -1,53 +1,83 @@
 //! A batch: writes over any keyspaces and collections that happen together or not at all.
 
-use crate::codec::{AsKey, Codec, KeyCodec};
-use crate::collection::write::{self, Change};
-use crate::collection::{Collection, encode, update};
-use crate::entry::EntryOptions;
-use crate::keyspace::Keyspace;
-use crate::sort_keys;
-use crate::typed::Typed;
+use crate::args::{Key, KeyRange, NewValue};
+use crate::collection::write::Change;
+use crate::collection::{Collection, update};
+use crate::space::{Space, Unindexed};
 use flagstone_base::Result;
-use flagstone_doc::{Document, Patch, Value};
+use flagstone_doc::{Patch, Value};
 use flagstone_engine::VersionToken;
 
 /// Writes that happen together or not at all. [`Database::batch`](crate::Database::batch) creates a
 /// batch, [`Database::commit`](crate::Database::commit) takes it. Of several writes of one key the
 /// last one counts.
 ///
+/// All methods take a [`Space`]: a [`Keyspace`](crate::Keyspace), a [`Typed`](crate::Typed)
+/// keyspace or a [`Collection`].
+///
 /// A batch takes at most a quarter of the memory budget, and 1 GiB. It writes nothing and checks no
 /// condition before it is committed.
+///
+/// ```
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let db = flagstone::Database::open(dir.path())?;
+/// # #[cfg(feature = "serde")] {
+/// use flagstone::doc;
+/// let users = db.collection("users")?;
+/// let names = db.typed::<u64, String>("names")?;
+/// let by_name = db.typed::<(String, u64), ()>("by_name")?;
+/// let mut batch = db.batch();
+/// batch.put(&users, 7, doc!({ "name": "Ada" }))?;
+/// batch.put(&names, &7, &"Ada".into())?;
+/// batch.put(&by_name, &("Ada".into(), 7), &())?;
+/// db.commit(batch)?;
+/// # }
+/// # Ok::<(), flagstone::Error>(())
+/// ```
 #[derive(Default)]
 pub struct Batch(pub(crate) flagstone_engine::Batch);
 
-impl Batch {
-    /// Sets `key` to `value`.
-    ///
-    /// # Errors
-    /// InvalidInput for a key of 0 or more than 65,535 bytes, a value of more than 512 MiB, or a
-    /// batch that would exceed 1 GiB. The batch stays as it was.
-    #[inline]
-    pub fn put(
-        &mut self,
-        keyspace: &Keyspace,
-        key: impl AsRef<[u8]>,
-        value: impl AsRef<[u8]>,
-    ) -> Result<()> {
-        self.0.put(&keyspace.0, key.as_ref(), value.as_ref())
-    }
+/// What a commit expects of a key: [`Batch::expect`] takes it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Expect {
+    /// The key is absent.
+    Absent,
 
-    /// As [`Batch::put`], with options of its own.
+    /// The newest write of the key is the one that `get_versioned` returned. A token of another
+    /// history, such as that of the database from which this one was copied, is a conflict as well.
+    Version(VersionToken),
+
+    /// The key was not written after the token: not put, deleted, merged, or covered by a deleted
+    /// range. With a snapshot this guards everything that a decision was based on, absent keys
+    /// included.
+    ///
+    /// Flushes and compactions drop deletes, and entries that have expired. Where that cannot be
+    /// ruled out for the key, the commit returns Conflict. So an absent key can be a conflict
+    /// although it was not written, if tables were written or dropped since the token. That an
+    /// entry expires is no write: until it is dropped, the condition holds. Read again and retry,
+    /// as after any conflict.
+    UnchangedSince(VersionToken),
+}
+
+impl Batch {
+    /// Sets `key` to `value`. [`NewValue`] says what a value is; with
+    /// [`Expires`](crate::Expires) it has an expiry.
     ///
     /// # Errors
-    /// As [`Batch::put`].
-    pub fn put_with(
+    /// InvalidInput for a key of 0 or more than 65,535 bytes, a value of more than 512 MiB, a value
+    /// that cannot be encoded, or a batch that would exceed 1 GiB. The batch stays as it was.
+    #[inline]
+    pub fn put<S: Space>(
         &mut self,
-        keyspace: &Keyspace,
-        key: impl AsRef<[u8]>,
-        value: impl AsRef<[u8]>,
-        options: EntryOptions,
+        space: &S,
+        key: impl Key<S>,
+        value: impl NewValue<S>,
     ) -> Result<()> {
-        self.0.push(&keyspace.0, options.effect(), key.as_ref(), value.as_ref())
+        let key = key.key_bytes()?;
+        let expiry = value.expiry();
+        let value = value.value_bytes(space)?;
+        space.write_in_batch(&mut self.0, key.as_ref(), Change::Put(value.as_ref(), expiry))
     }
 
     /// Removes `key`, whether it is there or not.
@@ -55,182 +85,48 @@ impl Batch {
     /// # Errors
     /// As [`Batch::put`].
     #[inline]
-    pub fn delete(&mut self, keyspace: &Keyspace, key: impl AsRef<[u8]>) -> Result<()> {
-        self.0.delete(&keyspace.0, key.as_ref())
+    pub fn delete<S: Space>(&mut self, space: &S, key: impl Key<S>) -> Result<()> {
+        space.write_in_batch(&mut self.0, key.key_bytes()?.as_ref(), Change::Delete)
     }
 
-    /// Removes all keys from `start`, included, to `end`, excluded.
-    ///
-    /// # Errors
-    /// As [`Batch::put`]; InvalidInput when `start` is not below `end`.
-    #[inline]
-    pub fn delete_range(
-        &mut self,
-        keyspace: &Keyspace,
-        start: impl AsRef<[u8]>,
-        end: impl AsRef<[u8]>,
-    ) -> Result<()> {
-        self.0.delete_range(&keyspace.0, start.as_ref(), end.as_ref())
-    }
-
-    /// Folds `operand` into the value of `key` by the fold of the keyspace, without reading the
-    /// value. After the first expiry of the keyspace the commit reads it: see
-    /// [`EntryOptions::expires`].
-    ///
-    /// # Errors
-    /// As [`Batch::put`]; InvalidInput when the keyspace has no fold.
-    #[inline]
-    pub fn merge(
-        &mut self,
-        keyspace: &Keyspace,
-        key: impl AsRef<[u8]>,
-        operand: impl AsRef<[u8]>,
-    ) -> Result<()> {
-        self.0.merge(&keyspace.0, key.as_ref(), operand.as_ref())
-    }
-
-    /// Sets the value of `key` in a typed keyspace.
+    /// Removes all keys of `range`, however many: writes one entry for each partition. For spaces
+    /// without indexes; [`Collection::delete_range`] is a commit of its own.
     ///
     /// ```
     /// # let dir = tempfile::tempdir().unwrap();
     /// # let db = flagstone::Database::open(dir.path())?;
-    /// # #[cfg(feature = "serde")] {
-    /// let names = db.typed::<u64, String>("names")?;
-    /// let by_name = db.typed::<(String, u64), ()>("by_name")?;
+    /// use flagstone::Prefix;
+    /// let kv = db.keyspace("kv")?;
+    /// kv.put("user/1", "a")?;
     /// let mut batch = db.batch();
-    /// batch.put_typed(&names, &7, &"Ada".into())?;
-    /// batch.put_typed(&by_name, &("Ada".into(), 7), &())?;
+    /// batch.delete_range(&kv, Prefix("user/"))?;
+    /// batch.put(&kv, "user/2", "b")?;
     /// db.commit(batch)?;
-    /// # }
+    /// assert_eq!(kv.count()?, 1);
     /// # Ok::<(), flagstone::Error>(())
     /// ```
     ///
     /// # Errors
-    /// The error of the codec for a key or value that it cannot store; else as [`Batch::put`]. The
-    /// batch stays as it was.
-    pub fn put_typed<K: KeyCodec, V, C: Codec<V>>(
-        &mut self,
-        typed: &Typed<K, V, C>,
-        key: &(impl AsKey<K> + ?Sized),
-        value: &V,
-    ) -> Result<()> {
-        self.put_typed_with(typed, key, value, EntryOptions::new())
+    /// As [`Batch::put`].
+    #[inline]
+    pub fn delete_range<S: Unindexed>(&mut self, space: &S, range: impl KeyRange<S>) -> Result<()> {
+        self.0.delete_keys(space.bytes(), range.key_range()?)
     }
 
-    /// As [`Batch::put_typed`], with options of its own.
+    /// Folds `operand` into the value of `key` by the fold of the keyspace, without reading the
+    /// value. After the first expiry of the keyspace the commit reads it: see
+    /// [`Expires::expires`](crate::Expires::expires).
     ///
     /// # Errors
-    /// As [`Batch::put_typed`].
-    pub fn put_typed_with<K: KeyCodec, V, C: Codec<V>>(
+    /// As [`Batch::put`]; InvalidInput when the keyspace has no fold.
+    #[inline]
+    pub fn merge<S: Unindexed>(
         &mut self,
-        typed: &Typed<K, V, C>,
-        key: &(impl AsKey<K> + ?Sized),
-        value: &V,
-        options: EntryOptions,
+        space: &S,
+        key: impl Key<S>,
+        operand: impl AsRef<[u8]>,
     ) -> Result<()> {
-        let (key, value) = (typed.key_bytes(key)?, typed.value_bytes(value)?);
-        self.0.push(&typed.keyspace().0, options.effect(), &key, &value)
-    }
-
-    /// Removes `key` from a typed keyspace, whether it is there or not.
-    ///
-    /// # Errors
-    /// As [`Batch::put_typed`].
-    pub fn delete_typed<K: KeyCodec, V, C: Codec<V>>(
-        &mut self,
-        typed: &Typed<K, V, C>,
-        key: &(impl AsKey<K> + ?Sized),
-    ) -> Result<()> {
-        self.0.delete(&typed.keyspace().0, typed.key_bytes(key)?)
-    }
-
-    /// Sets the document of `key` in `collection`.
-    ///
-    /// # Errors
-    /// As [`Collection::put`]. The batch stays as it was.
-    pub fn put_document(
-        &mut self,
-        collection: &Collection,
-        key: impl Into<Value>,
-        document: &Document,
-    ) -> Result<()> {
-        self.put_document_with(collection, key, document, EntryOptions::new())
-    }
-
-    /// As [`Batch::put_document`], with options of its own.
-    ///
-    /// # Errors
-    /// As [`Batch::put_document`].
-    pub fn put_document_with(
-        &mut self,
-        collection: &Collection,
-        key: impl Into<Value>,
-        document: &Document,
-        options: EntryOptions,
-    ) -> Result<()> {
-        let key = sort_keys::of_primary(&key.into())?;
-        let bytes = encode::document(&collection.0, document)?;
-        write::in_batch(&collection.0, &mut self.0, &key, Change::Put(&bytes, options))
-    }
-
-    /// Sets the document of `key` in `collection` to `value`.
-    ///
-    /// # Errors
-    /// As [`Collection::put_value`]. The batch stays as it was.
-    pub fn put_value(
-        &mut self,
-        collection: &Collection,
-        key: impl Into<Value>,
-        value: &Value,
-    ) -> Result<()> {
-        self.put_value_with(collection, key, value, EntryOptions::new())
-    }
-
-    /// As [`Batch::put_value`], with options of its own.
-    ///
-    /// # Errors
-    /// As [`Batch::put_value`].
-    pub fn put_value_with(
-        &mut self,
-        collection: &Collection,
-        key: impl Into<Value>,
-        value: &Value,
-        options: EntryOptions,
-    ) -> Result<()> {
-        let key = sort_keys::of_primary(&key.into())?;
-        let bytes = encode::value(&collection.0, value)?;
-        write::in_batch(&collection.0, &mut self.0, &key, Change::Put(&bytes, options))
-    }
-
-    /// Sets the document of `key` in `collection` to a Rust value.
-    ///
-    /// # Errors
-    /// As [`Collection::put_as`]. The batch stays as it was.
-    #[cfg(feature = "serde")]
-    pub fn put_as<T: serde::Serialize + ?Sized>(
-        &mut self,
-        collection: &Collection,
-        key: impl Into<Value>,
-        value: &T,
-    ) -> Result<()> {
-        self.put_as_with(collection, key, value, EntryOptions::new())
-    }
-
-    /// As [`Batch::put_as`], with options of its own.
-    ///
-    /// # Errors
-    /// As [`Batch::put_as`].
-    #[cfg(feature = "serde")]
-    pub fn put_as_with<T: serde::Serialize + ?Sized>(
-        &mut self,
-        collection: &Collection,
-        key: impl Into<Value>,
-        value: &T,
-        options: EntryOptions,
-    ) -> Result<()> {
-        let key = sort_keys::of_primary(&key.into())?;
-        let bytes = encode::rust_value(&collection.0, value)?;
-        write::in_batch(&collection.0, &mut self.0, &key, Change::Put(&bytes, options))
+        self.0.merge(space.bytes(), key.key_bytes()?, operand.as_ref())
     }
 
     /// Changes the document of `key` in `collection` by `patch` without reading it; after the first
@@ -243,10 +139,10 @@ impl Batch {
     pub fn patch(
         &mut self,
         collection: &Collection,
-        key: impl Into<Value>,
+        key: impl Key<Collection>,
         patch: &Patch,
     ) -> Result<()> {
-        update::patch_in_batch(&collection.0, &mut self.0, &key.into(), patch)
+        update::patch_in_batch(&collection.0, &mut self.0, key.key_bytes()?.as_ref(), patch)
     }
 
     /// As [`Batch::patch`], for a patch that starts from the document `default` where there is
@@ -257,84 +153,46 @@ impl Batch {
     pub fn upsert(
         &mut self,
         collection: &Collection,
-        key: impl Into<Value>,
+        key: impl Key<Collection>,
         patch: &Patch,
         default: impl Into<Value>,
     ) -> Result<()> {
         self.patch(collection, key, &patch.clone().upsert_from(default))
     }
 
-    /// Removes the document of `key` from `collection`.
+    /// Makes the commit return Conflict unless `key` is as `expected` then: [`Expect`] says how.
+    /// A [`Transaction`](crate::Transaction) needs no conditions: what it has read is one.
     ///
-    /// # Errors
-    /// As [`Collection::delete`]. The batch stays as it was.
-    pub fn delete_document(
-        &mut self,
-        collection: &Collection,
-        key: impl Into<Value>,
-    ) -> Result<()> {
-        let key = sort_keys::of_primary(&key.into())?;
-        write::in_batch(&collection.0, &mut self.0, &key, Change::Delete)
-    }
-
-    /// Makes the commit return Conflict unless `key` is absent then.
-    ///
-    /// # Errors
-    /// InvalidInput for a key of 0 or over 65,535 bytes.
-    #[inline]
-    pub fn expect_absent(&mut self, keyspace: &Keyspace, key: impl AsRef<[u8]>) -> Result<()> {
-        self.0.expect_absent(&keyspace.0, key.as_ref())
-    }
-
-    /// Makes the commit return Conflict unless the newest write of `key` is the one that
-    /// [`Keyspace::get_versioned`](crate::Keyspace::get_versioned) returned. A token of another
-    /// history, such as that of the database from which this one was copied, is a conflict as well.
+    /// A token of the value that was read:
     ///
     /// ```
     /// # let dir = tempfile::tempdir().unwrap();
     /// # let db = flagstone::Database::open(dir.path().join("data"))?;
+    /// use flagstone::Expect;
     /// let kv = db.keyspace("accounts")?;
     /// kv.put("alice", "100")?;
     /// let Some((version, balance)) = kv.get_versioned("alice")? else { return Ok(()) };
     ///
     /// let mut batch = db.batch();
-    /// batch.expect_version(&kv, "alice", version)?;
+    /// batch.expect(&kv, "alice", Expect::Version(version))?;
     /// batch.put(&kv, "alice", [&balance[..], b"0"].concat())?;
     /// db.commit(batch)?;
     /// # Ok::<(), flagstone::Error>(())
     /// ```
     ///
-    /// # Errors
-    /// InvalidInput for a key of 0 or over 65,535 bytes.
-    #[inline]
-    pub fn expect_version(
-        &mut self,
-        keyspace: &Keyspace,
-        key: impl AsRef<[u8]>,
-        version: VersionToken,
-    ) -> Result<()> {
-        self.0.expect_version(&keyspace.0, key.as_ref(), version)
-    }
-
-    /// Makes the commit return Conflict if `key` was written after `version`: put, deleted, merged,
-    /// or covered by a deleted range. With a snapshot this guards everything that a decision was
-    /// based on, absent keys included.
-    ///
-    /// Flushes and compactions drop deletes, and entries that have expired. Where that cannot be
-    /// ruled out for the key, the commit returns Conflict. So an absent key can be a conflict
-    /// although it was not written, if tables were written or dropped since `version`. That an
-    /// entry expires is no write: until it is dropped, the condition holds. Read again and retry,
-    /// as after any conflict.
+    /// A token of a snapshot:
     ///
     /// ```
     /// # let dir = tempfile::tempdir().unwrap();
     /// # let db = flagstone::Database::open(dir.path().join("data"))?;
+    /// use flagstone::Expect;
     /// let kv = db.keyspace("rooms")?;
     /// let snapshot = db.snapshot();
     /// if snapshot.get(&kv, "monday")?.is_none() && snapshot.get(&kv, "tuesday")?.is_none() {
+    ///     let unchanged = Expect::UnchangedSince(snapshot.version());
     ///     let mut batch = db.batch();
-    ///     batch.expect_unchanged_since(&kv, "monday", snapshot.version())?;
-    ///     batch.expect_unchanged_since(&kv, "tuesday", snapshot.version())?;
+    ///     batch.expect(&kv, "monday", unchanged)?;
+    ///     batch.expect(&kv, "tuesday", unchanged)?;
     ///     batch.put(&kv, "monday", "alice")?;
     ///     db.commit(batch)?;
     /// }
@@ -344,54 +202,20 @@ impl Batch {
     /// # Errors
     /// InvalidInput for a key of 0 or over 65,535 bytes.
     #[inline]
-    pub fn expect_unchanged_since(
+    pub fn expect<S: Space>(
         &mut self,
-        keyspace: &Keyspace,
-        key: impl AsRef<[u8]>,
-        version: VersionToken,
+        space: &S,
+        key: impl Key<S>,
+        expected: Expect,
     ) -> Result<()> {
-        self.0.expect_unchanged_since(&keyspace.0, key.as_ref(), version)
-    }
-
-    /// Makes the commit return Conflict if `collection` has a document of `key` then.
-    ///
-    /// # Errors
-    /// InvalidInput for a key over 65,535 bytes encoded.
-    pub fn expect_no_document(
-        &mut self,
-        collection: &Collection,
-        key: impl Into<Value>,
-    ) -> Result<()> {
-        self.0.expect_absent(collection.0.bytes(), sort_keys::of_primary(&key.into())?)
-    }
-
-    /// Makes the commit return Conflict unless the newest write of the document of `key` is the one
-    /// that [`Collection::get_versioned`] returned.
-    ///
-    /// # Errors
-    /// InvalidInput for a key over 65,535 bytes encoded.
-    pub fn expect_document_version(
-        &mut self,
-        collection: &Collection,
-        key: impl Into<Value>,
-        version: VersionToken,
-    ) -> Result<()> {
-        self.0.expect_version(collection.0.bytes(), sort_keys::of_primary(&key.into())?, version)
-    }
-
-    /// Makes the commit return Conflict if the document of `key` was written or removed after
-    /// `version`, as [`Batch::expect_unchanged_since`].
-    ///
-    /// # Errors
-    /// InvalidInput for a key over 65,535 bytes encoded.
-    pub fn expect_document_unchanged_since(
-        &mut self,
-        collection: &Collection,
-        key: impl Into<Value>,
-        version: VersionToken,
-    ) -> Result<()> {
-        let key = sort_keys::of_primary(&key.into())?;
-        self.0.expect_unchanged_since(collection.0.bytes(), key, version)
+        let key = key.key_bytes()?;
+        match expected {
+            Expect::Absent => self.0.expect_absent(space.bytes(), key),
+            Expect::Version(version) => self.0.expect_version(space.bytes(), key, version),
+            Expect::UnchangedSince(version) => {
+                self.0.expect_unchanged_since(space.bytes(), key, version)
+            }
+        }
     }
 
     /// Returns the number of writes in the batch. Conditions do not count.

@@ -2,11 +2,10 @@
 
 use crate::batch::Batch;
 use crate::collection::write::{self, Destination};
-use crate::collection::{Collection, Stored, json_patch};
-use crate::entry::EntryOptions;
+use crate::collection::{AnyPatch, Collection, Patched, Stored};
 use crate::sort_keys;
 use flagstone_base::hash::key_hash;
-use flagstone_base::{Error, ErrorKind, Malformed};
+use flagstone_base::{Error, ErrorKind, Malformed, Moment};
 use flagstone_doc::{JsonError, JsonOptions, JsonParser, MergePatch, Value, View, sort_key};
 use flagstone_engine::OP_OVERHEAD;
 use std::fmt;
@@ -75,7 +74,7 @@ impl DocumentParser {
     /// # Errors
     /// [`Refused`] says why. The batch stays as it was.
     pub fn put(&mut self, batch: &mut Batch, json: &[u8], key_path: &str) -> Result<(), Refused> {
-        let put = self.parse(json, key_path)?.put(batch, EntryOptions::new());
+        let put = self.parse(json, key_path)?.put(batch, None);
         self.free_long_buffer();
         put
     }
@@ -99,13 +98,13 @@ impl DocumentParser {
     /// ```
     /// # let dir = tempfile::tempdir().unwrap();
     /// # let db = flagstone::Database::open(dir.path())?;
-    /// use flagstone::{DocumentParser, EntryOptions, JsonOptions, Value};
+    /// use flagstone::{DocumentParser, JsonOptions, Value};
     ///
     /// let films = db.collection("films")?;
     /// let mut parser = DocumentParser::new(&films, JsonOptions::new());
     /// let mut batch = db.batch();
     /// let json = br#"{"title":"Dune","year":1984}"#;
-    /// parser.parse_compound(json, &["title", "year"])?.put(&mut batch, EntryOptions::new())?;
+    /// parser.parse_compound(json, &["title", "year"])?.put(&mut batch, None)?;
     /// db.commit(batch)?;
     /// let key = Value::Array(vec!["Dune".into(), 1984.into()]);
     /// assert!(films.get(key)?.is_some());
@@ -186,13 +185,13 @@ impl ParsedDocument<'_> {
         key_hash(self.key, 0)
     }
 
-    /// Puts the document into `batch`.
+    /// Puts the document into `batch`, with an expiry or without one.
     ///
     /// # Errors
     /// [`Refused`] says why. The batch stays as it was.
-    pub fn put(&self, batch: &mut Batch, options: EntryOptions) -> Result<(), Refused> {
+    pub fn put(&self, batch: &mut Batch, expiry: Option<Moment>) -> Result<(), Refused> {
         self.check_room(batch)?;
-        let change = write::Change::Put(self.document, options);
+        let change = write::Change::Put(self.document, expiry);
         write::in_batch(self.stored, &mut batch.0, self.key, change).map_err(Refused::Batch)
     }
 
@@ -201,18 +200,18 @@ impl ParsedDocument<'_> {
     ///
     /// # Errors
     /// As [`ParsedDocument::put`].
-    pub fn insert(&self, batch: &mut Batch, options: EntryOptions) -> Result<(), Refused> {
-        self.put(batch, options)?;
+    pub fn insert(&self, batch: &mut Batch, expiry: Option<Moment>) -> Result<(), Refused> {
+        self.put(batch, expiry)?;
         batch.0.expect_absent(self.stored.bytes(), self.key).map_err(Refused::Batch)
     }
 
     /// Merges `patch` into the stored document of this key: reads it, and commits the result by
-    /// itself, with the durability of the database. See [`Collection::merge_patch`].
+    /// itself, with the durability of the database. See [`Collection::patch_if`].
     ///
     /// # Errors
-    /// As [`Collection::merge_patch`].
-    pub fn merge(&self, patch: &MergePatch) -> flagstone_base::Result<bool> {
-        json_patch::merge(self.stored, Destination::Database, self.key, patch)
+    /// As [`Collection::patch_if`].
+    pub fn merge(&self, patch: &MergePatch) -> flagstone_base::Result<Patched> {
+        patch.write(self.stored, Destination::Database, self.key)
     }
 
     /// Returns whether the collection has a document of this key now.

@@ -1,6 +1,6 @@
 //! Ingests: sorted entries that become tables directly.
 
-use crate::entry::EntryOptions;
+use crate::args::{Key, NewValue};
 use crate::keyspace::Keyspace;
 use flagstone_base::Result;
 use flagstone_engine::IngestReport;
@@ -51,7 +51,10 @@ use std::fmt;
 /// budget.
 ///
 /// A keyspace of documents or of typed values cannot be ingested into.
-pub struct Ingest(flagstone_engine::Ingest);
+pub struct Ingest {
+    inner: flagstone_engine::Ingest,
+    keyspace: Keyspace,
+}
 
 impl Ingest {
     /// Starts an ingest into `keyspace`. Creates no file yet.
@@ -60,10 +63,11 @@ impl Ingest {
     /// InvalidInput if the keyspace was dropped, inside a callback, or if the database is open for
     /// reading only; OutOfSpace, Io, Poisoned, Closed.
     pub fn new(keyspace: &Keyspace) -> Result<Self> {
-        keyspace.0.ingest().map(Self)
+        Ok(Self { inner: keyspace.0.ingest()?, keyspace: keyspace.clone() })
     }
 
-    /// Adds `key` with `value`. Keys must come in strictly ascending order of their bytes.
+    /// Adds `key` with `value`, which may have an expiry ([`Expires`](crate::Expires)). Keys must
+    /// come in strictly ascending order of their bytes.
     ///
     /// # Errors
     /// InvalidInput for a key that is not above the one before: the text names both. InvalidInput
@@ -72,31 +76,20 @@ impl Ingest {
     /// Closed: the ingest is over, its files are removed, and every later call returns the same
     /// error.
     #[inline]
-    pub fn put(&mut self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
-        self.0.put(key.as_ref(), value.as_ref(), None)
-    }
-
-    /// As [`Ingest::put`], with options of its own.
-    ///
-    /// # Errors
-    /// As [`Ingest::put`].
-    pub fn put_with(
-        &mut self,
-        key: impl AsRef<[u8]>,
-        value: impl AsRef<[u8]>,
-        options: EntryOptions,
-    ) -> Result<()> {
-        self.0.put(key.as_ref(), value.as_ref(), options.expires)
+    pub fn put(&mut self, key: impl Key<Keyspace>, value: impl NewValue<Keyspace>) -> Result<()> {
+        let expiry = value.expiry();
+        let value = value.value_bytes(&self.keyspace)?;
+        self.inner.put(key.key_bytes()?.as_ref(), value.as_ref(), expiry)
     }
 
     /// Returns the number of entries so far.
     pub const fn entries(&self) -> u64 {
-        self.0.entries()
+        self.inner.entries()
     }
 
     /// Returns the bytes of their keys and values.
     pub const fn bytes(&self) -> u64 {
-        self.0.bytes()
+        self.inner.bytes()
     }
 
     /// Makes all entries visible at once.
@@ -107,12 +100,12 @@ impl Ingest {
     /// files are removed. If the disk failed half-way in the manifest, a crash may show all
     /// entries; until that is ruled out, writes to the keyspace return Io.
     pub fn finish(self) -> Result<IngestReport> {
-        self.0.finish()
+        self.inner.finish()
     }
 }
 
 impl fmt::Debug for Ingest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
+        self.inner.fmt(f)
     }
 }

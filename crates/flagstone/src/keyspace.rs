@@ -1,11 +1,11 @@
 //! A keyspace: a named, ordered map of byte keys to byte values, spread over partitions.
 
-use crate::entry::EntryOptions;
-use flagstone_base::key::KeyRange;
-use flagstone_base::{Moment, Result, Slice};
-use flagstone_engine::{Routing, Scan, TryGet, VersionToken};
+use crate::args::{Key, KeyBound, KeyPrefix, KeyRange, NewValue};
+use crate::scan::{Entries, Scan, Source};
+use flagstone_base::key::check_key;
+use flagstone_base::{Kind, Moment, Result, Slice};
+use flagstone_engine::{Effect, Routing, TryGet, VersionToken};
 use std::fmt;
-use std::ops::RangeBounds;
 
 /// What a keyspace of bytes holds, as the catalog says it.
 pub(crate) const BYTES: &str = "bytes";
@@ -21,19 +21,14 @@ impl Keyspace {
         self.0.name()
     }
 
-    /// Counts a writer of `key` as one that had to wait for others. For tests of splits by load.
-    #[doc(hidden)]
-    pub fn note_wait(&self, key: impl AsRef<[u8]>) {
-        self.0.note_wait(key.as_ref());
-    }
-
     /// Returns how the keys are spread over partitions.
     #[inline]
     pub fn routing(&self) -> Routing {
         self.0.routing()
     }
 
-    /// Sets `key` to `value`, with the database's [`Durability`](crate::Durability).
+    /// Sets `key` to `value`, with the database's [`Durability`](crate::Durability). The value is
+    /// bytes, or `bytes.expires(moment)`: see [`Expires`](crate::Expires).
     ///
     /// The key has 1 to 65,535 bytes; the value has at most 512 MiB and a quarter of the memory
     /// budget. Takes about a microsecond; longer when writers are slowed because flushes or
@@ -44,21 +39,10 @@ impl Keyspace {
     /// Closed. An error other than Poisoned means that nothing was written. After Poisoned this is
     /// unknown until the database is opened again.
     #[inline]
-    pub fn put(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
-        self.0.put(key.as_ref(), value.as_ref())
-    }
-
-    /// As [`Keyspace::put`], with options of its own.
-    ///
-    /// # Errors
-    /// As [`Keyspace::put`].
-    pub fn put_with(
-        &self,
-        key: impl AsRef<[u8]>,
-        value: impl AsRef<[u8]>,
-        options: EntryOptions,
-    ) -> Result<()> {
-        self.0.write_one(options.effect(), key.as_ref(), value.as_ref())
+    pub fn put(&self, key: impl Key<Self>, value: impl NewValue<Self>) -> Result<()> {
+        let effect = Effect::put(value.expiry());
+        let value = value.value_bytes(self)?;
+        self.0.write_one(effect, key.key_bytes()?.as_ref(), value.as_ref())
     }
 
     /// Returns the moment from which on `key` is absent; `None` if it has no expiry, or is absent
@@ -66,8 +50,8 @@ impl Keyspace {
     ///
     /// # Errors
     /// As [`Keyspace::get`].
-    pub fn expiry(&self, key: impl AsRef<[u8]>) -> Result<Option<Moment>> {
-        self.0.expiry(key.as_ref())
+    pub fn expiry(&self, key: impl Key<Self>) -> Result<Option<Moment>> {
+        self.0.expiry(key.key_bytes()?.as_ref())
     }
 
     /// Returns the value of `key`, or `None` if there is none. Takes one or two microseconds if its
@@ -77,8 +61,8 @@ impl Keyspace {
     /// InvalidInput for a key of 0 or more than 65,535 bytes, or a dropped keyspace; Io,
     /// Corruption, Closed.
     #[inline]
-    pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Slice>> {
-        self.0.get(key.as_ref())
+    pub fn get(&self, key: impl Key<Self>) -> Result<Option<Slice>> {
+        self.0.get(key.key_bytes()?.as_ref())
     }
 
     /// Returns the value of `key` from memory alone: memtables, filters and the block cache. Reads
@@ -105,8 +89,8 @@ impl Keyspace {
     /// # Errors
     /// As [`Keyspace::get`].
     #[inline]
-    pub fn try_get(&self, key: impl AsRef<[u8]>) -> Result<TryGet<Slice>> {
-        self.0.try_get(key.as_ref())
+    pub fn try_get(&self, key: impl Key<Self>) -> Result<TryGet<Slice>> {
+        self.0.try_get(key.key_bytes()?.as_ref())
     }
 
     /// Calls `read` with the value of `key` where it is stored, and returns what it returns.
@@ -133,12 +117,8 @@ impl Keyspace {
     /// # Errors
     /// As [`Keyspace::get`].
     #[inline]
-    pub fn look<R>(
-        &self,
-        key: impl AsRef<[u8]>,
-        read: impl FnOnce(&[u8]) -> R,
-    ) -> Result<Option<R>> {
-        self.0.look(key.as_ref(), read)
+    pub fn look<R>(&self, key: impl Key<Self>, read: impl FnOnce(&[u8]) -> R) -> Result<Option<R>> {
+        self.0.look(key.key_bytes()?.as_ref(), read)
     }
 
     /// As [`Keyspace::look`], from memory alone, as [`Keyspace::try_get`]. Returns
@@ -160,20 +140,20 @@ impl Keyspace {
     #[inline]
     pub fn try_look<R>(
         &self,
-        key: impl AsRef<[u8]>,
+        key: impl Key<Self>,
         read: impl FnOnce(&[u8]) -> R,
     ) -> Result<TryGet<R>> {
-        self.0.try_look(key.as_ref(), read)
+        self.0.try_look(key.key_bytes()?.as_ref(), read)
     }
 
     /// Returns the value of `key` with a token of the write that set it, for
-    /// [`Batch::expect_version`](crate::Batch::expect_version).
+    /// [`Batch::expect`](crate::Batch::expect).
     ///
     /// # Errors
     /// As [`Keyspace::get`].
     #[inline]
-    pub fn get_versioned(&self, key: impl AsRef<[u8]>) -> Result<Option<(VersionToken, Slice)>> {
-        self.0.get_versioned(key.as_ref())
+    pub fn get_versioned(&self, key: impl Key<Self>) -> Result<Option<(VersionToken, Slice)>> {
+        self.0.get_versioned(key.key_bytes()?.as_ref())
     }
 
     /// Returns the values of many keys, all as of one moment, in the order in which the keys are
@@ -182,12 +162,12 @@ impl Keyspace {
     /// # Errors
     /// As [`Keyspace::get`].
     #[inline]
-    pub fn multi_get<K: AsRef<[u8]>>(
+    pub fn multi_get<K: Key<Self>>(
         &self,
         keys: impl IntoIterator<Item = K>,
     ) -> Result<Vec<Option<Slice>>> {
         let snapshot = self.0.snapshot();
-        keys.into_iter().map(|key| snapshot.get(&self.0, key.as_ref())).collect()
+        keys.into_iter().map(|key| snapshot.get(&self.0, key.key_bytes()?.as_ref())).collect()
     }
 
     /// Removes `key`, whether it is there or not. Costs as much as a put.
@@ -195,8 +175,8 @@ impl Keyspace {
     /// # Errors
     /// As [`Keyspace::put`].
     #[inline]
-    pub fn delete(&self, key: impl AsRef<[u8]>) -> Result<()> {
-        self.0.delete(key.as_ref())
+    pub fn delete(&self, key: impl Key<Self>) -> Result<()> {
+        self.0.delete(key.key_bytes()?.as_ref())
     }
 
     /// Removes `key` and returns whether it was there. Costs a get and, if it was, a delete.
@@ -204,8 +184,8 @@ impl Keyspace {
     /// # Errors
     /// As [`Keyspace::put`].
     #[inline]
-    pub fn remove(&self, key: impl AsRef<[u8]>) -> Result<bool> {
-        self.0.remove(key.as_ref())
+    pub fn remove(&self, key: impl Key<Self>) -> Result<bool> {
+        self.0.remove(key.key_bytes()?.as_ref())
     }
 
     /// Removes all keys of `range`, however many: writes one entry for each partition.
@@ -213,8 +193,8 @@ impl Keyspace {
     /// # Errors
     /// As [`Keyspace::put`].
     #[inline]
-    pub fn delete_range<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Result<()> {
-        self.0.delete_range(range)
+    pub fn delete_range(&self, range: impl KeyRange<Self>) -> Result<()> {
+        self.0.delete_keys(range.key_range()?)
     }
 
     /// Removes all keys. The log gets one entry for each partition, at its place among all writes:
@@ -248,54 +228,68 @@ impl Keyspace {
     /// as a put. If the fold cannot combine operands ([`Fold::partial`](crate::Fold::partial)),
     /// every 32nd merge of a key reads and folds the value, so that a get folds about 32 operands
     /// at most. If the value is large, this happens less often. After the first expiry of the
-    /// keyspace every merge reads the value: see
-    /// [`EntryOptions::expires`](crate::EntryOptions::expires).
+    /// keyspace every merge reads the value: see [`Expires::expires`](crate::Expires::expires).
     ///
     /// # Errors
     /// InvalidInput if the keyspace has no fold; else as [`Keyspace::put`].
     #[inline]
-    pub fn merge(&self, key: impl AsRef<[u8]>, operand: impl AsRef<[u8]>) -> Result<()> {
-        self.0.merge(key.as_ref(), operand.as_ref())
+    pub fn merge(&self, key: impl Key<Self>, operand: impl AsRef<[u8]>) -> Result<()> {
+        self.0.merge(key.key_bytes()?.as_ref(), operand.as_ref())
     }
 
-    /// Returns the entries of `range` in the order of their keys, as of one moment over all
-    /// partitions. Errors of reading come from the iterator.
+    /// Reads the value of `key`, passes it to `change`, and writes what `change` returns; `None`
+    /// means no value, in both directions. No other write of the key comes between. An expiry is
+    /// kept. Returns whether the key has a value now.
+    ///
+    /// Writes of this key wait while `change` runs. A write to the same database inside `change`
+    /// returns InvalidInput; `change` must not wait for another thread that writes. It may be
+    /// called more than once.
     ///
     /// ```
     /// # let dir = tempfile::tempdir().unwrap();
     /// # let db = flagstone::Database::open(dir.path())?;
+    /// let kv = db.keyspace("kv")?;
+    /// let push = |old: Option<&[u8]>| Some([old.unwrap_or_default(), b"x"].concat());
+    /// assert!(kv.update("a", push)? && kv.update("a", push)?);
+    /// assert_eq!(kv.get("a")?.as_deref(), Some(b"xx".as_slice()));
+    /// assert!(!kv.update("a", |_old| None)?);
+    /// assert_eq!(kv.get("a")?, None);
+    /// # Ok::<(), flagstone::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Keyspace::put`] and [`Keyspace::get`].
+    pub fn update(
+        &self,
+        key: impl Key<Self>,
+        mut change: impl FnMut(Option<&[u8]>) -> Option<Vec<u8>>,
+    ) -> Result<bool> {
+        let key = key.key_bytes()?;
+        check_key(key.as_ref())?;
+        let mut is_there = false;
+        self.0
+            .read_modify_write(key.as_ref(), |old| Ok(changed(old, &mut change, &mut is_there)))?;
+        Ok(is_there)
+    }
+
+    /// Returns the entries of `range` in the order of their keys, as of one moment over all
+    /// partitions: pairs of [`Slice`]s. Errors come from the iterator: see [`Scan`].
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = flagstone::Database::open(dir.path())?;
+    /// use flagstone::Prefix;
     /// let kv = db.keyspace("sessions")?;
-    /// kv.put("a", "1")?;
-    /// kv.put("b", "2")?;
-    /// for entry in kv.scan("a"..).rev() {
-    ///     let (key, value) = entry?;
-    ///     println!("{key:?} {value:?}");
+    /// for key in ["a", "ab", "b"] {
+    ///     kv.put(key, "1")?;
     /// }
+    /// assert_eq!((kv.scan(..).count(), kv.scan("ab"..).count()), (3, 2));
+    /// assert_eq!(kv.scan(Prefix("a")).rev().count(), 2);
     /// # Ok::<(), flagstone::Error>(())
     /// ```
     #[inline]
-    pub fn scan<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Scan {
-        self.0.scan(range)
-    }
-
-    /// Returns all entries in the order of their keys, as of one moment.
-    #[inline]
-    pub fn scan_all(&self) -> Scan {
-        self.0.scan_range(KeyRange::ALL)
-    }
-
-    /// Returns the entries whose keys begin with `prefix`, in the order of their keys, as of one
-    /// moment.
-    #[inline]
-    pub fn prefix(&self, prefix: impl AsRef<[u8]>) -> Scan {
-        self.0.scan_range(KeyRange::prefix(prefix.as_ref()))
-    }
-
-    /// Returns all entries, one partition after another, as of one moment. Costs less than
-    /// [`Keyspace::scan_all`] with hash partitions, because nothing is merged.
-    #[inline]
-    pub fn scan_unordered(&self) -> Scan {
-        self.0.scan_unordered()
+    pub fn scan(&self, range: impl KeyRange<Self>) -> Scan<'static, Self> {
+        Scan::new(range.key_range().map(|range| self.0.scan_range(range)), ())
     }
 
     /// Returns the number of keys. Reads all of them, on this thread and as many others as
@@ -315,6 +309,69 @@ impl Keyspace {
     #[inline]
     pub fn approximate_count(&self) -> u64 {
         self.0.approximate_count()
+    }
+}
+
+/// Returns what is to be written after `change` of the value `old`. Notes in `is_there` whether
+/// there is a value then.
+pub(crate) fn changed(
+    old: Option<&[u8]>,
+    change: impl FnOnce(Option<&[u8]>) -> Option<Vec<u8>>,
+    is_there: &mut bool,
+) -> Option<(Kind, Vec<u8>)> {
+    let new = change(old);
+    *is_there = new.is_some();
+    match new {
+        Some(value) => Some((Kind::Put, value)),
+        None => old.map(|_there| (Kind::Delete, Vec::new())),
+    }
+}
+
+impl Entries for Keyspace {
+    type Key = Slice;
+    type Value = Slice;
+    type Decoder = ();
+
+    #[inline]
+    fn decode_key(_: &(), source: &Source<'_>) -> Result<Slice> {
+        Ok(Slice::copy_of(source.key()))
+    }
+
+    #[inline]
+    fn decode_value(_: &(), source: &Source<'_>) -> Result<Slice> {
+        Ok(source.value())
+    }
+}
+
+impl<T: AsRef<[u8]>> Key<Keyspace> for T {
+    type Bytes = T;
+
+    #[inline]
+    fn key_bytes(self) -> Result<T> {
+        Ok(self)
+    }
+}
+
+impl<T: AsRef<[u8]>> KeyBound<Keyspace> for T {
+    #[inline]
+    fn bound_bytes(self) -> Result<Vec<u8>> {
+        Ok(self.as_ref().to_vec())
+    }
+}
+
+impl<T: AsRef<[u8]>> KeyPrefix<Keyspace> for T {
+    #[inline]
+    fn prefix_bytes(self) -> Vec<u8> {
+        self.as_ref().to_vec()
+    }
+}
+
+impl<T: AsRef<[u8]>> NewValue<Keyspace> for T {
+    type Bytes = T;
+
+    #[inline]
+    fn value_bytes(self, _: &Keyspace) -> Result<T> {
+        Ok(self)
     }
 }
 

@@ -3,6 +3,7 @@
 //! ```
 //! # let dir = tempfile::tempdir().unwrap();
 //! # let path = dir.path().join("data");
+//! use flagstone::Json;
 //! let db = flagstone::Database::open(path)?;
 //!
 //! let kv = db.keyspace("sessions")?;                       // bytes to bytes
@@ -10,7 +11,7 @@
 //! assert_eq!(kv.get("alice")?.as_deref(), Some(b"logged in".as_slice()));
 //!
 //! let comments = db.collection("comments")?;               // documents
-//! comments.put_json("evn2i5p", r#"{"author":"x","score":1.10}"#)?;
+//! comments.put("evn2i5p", Json(r#"{"author":"x","score":1.10}"#))?;
 //! comments.update("evn2i5p", |d| d.set("score", 2))?;
 //!
 //! let mut batch = db.batch();                              // together or not at all
@@ -45,6 +46,11 @@ mod spill;
 pub mod codec;
 
 mod entry;
+
+mod args;
+
+mod scan;
+
 mod keyspace;
 mod loads;
 
@@ -56,6 +62,8 @@ mod index;
 
 mod collection;
 mod contents;
+
+pub mod space;
 
 mod batch;
 mod document_parser;
@@ -70,7 +78,8 @@ mod repair;
 #[cfg(any(docsrs, doctest, test))]
 pub mod guide;
 
-pub use batch::Batch;
+pub use args::{As, Expires, Expiring, Json, Prefix};
+pub use batch::{Batch, Expect};
 pub use changes::{Change, ChangeBatch, ChangeKind, Changes, Delivery, Happened};
 pub use codec::{AsKey, Codec, KeyCodec, Plain, Serde};
 #[cfg(feature = "serde")]
@@ -81,12 +90,11 @@ pub use collection::query::{
     ValuePart, ValueRow, Values, WriteMany,
 };
 pub use collection::{
-    BuildProgress, Collection, DocumentScan, IndexInfo, IndexStatistics, IndexVerifyReport,
-    Patched, StoredView,
+    BuildProgress, Collection, IndexInfo, IndexStatistics, IndexVerifyReport, Patched,
 };
-pub use database::{Builder, Database};
+pub use database::{Builder, Database, ExistingSpace, OpenSpace};
 pub use document_parser::{DocumentParser, ParsedDocument, Refused};
-pub use entry::{CommitOptions, EntryOptions};
+pub use entry::CommitOptions;
 pub use flagstone_base::interrupt::{check as interrupt_check, interrupted, interruptible};
 pub use flagstone_base::{
     Compression, Decoder, Error, ErrorKind, Malformed, Moment, Result, SeqNo, Slice,
@@ -105,23 +113,21 @@ pub use flagstone_engine::{
     ChangeRetention, ChangeToken, ChangesFrom, ChangesReport, CheckpointReport, CompactProgress,
     DamagedTable, Durability, Environment, Event, IngestReport, KeepReport, KeyspaceInfo,
     KeyspaceOptions, KeyspaceStats, LevelReport, Listener, Loss, Options, RepairReport,
-    RestoreReport, Routing, Scan, ScrubReport, StallCause, Stats, Ticket, TryCommit, TryGet,
+    RestoreReport, Routing, ScrubReport, StallCause, Stats, Ticket, TryCommit, TryGet,
     VerifyReport, VersionToken, parse_bytes,
 };
 pub use index::Index;
 pub use ingest::Ingest;
 pub use keyspace::Keyspace;
 pub use repair::Repair;
+pub use scan::Scan;
 pub use snapshot::Snapshot;
-pub use transaction::{
-    Isolation, Transaction, TransactionDocumentScan, TransactionOptions, TransactionScan,
-    TransactionTypedScan,
-};
-pub use typed::{Typed, TypedScan};
+pub use space::Space;
+pub use transaction::{Isolation, Transaction, TransactionOptions};
+pub use typed::Typed;
 
-/// Dumps of any file of a database, for humans.
 #[doc(hidden)]
-pub use flagstone_engine::inspect;
+pub mod internal;
 
 /// The outside world: disks, clocks, executors; for tests that bring their own.
 #[doc(hidden)]

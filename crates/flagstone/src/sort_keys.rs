@@ -1,10 +1,9 @@
 //! Document values as keys: their sort keys, and the checks that every such key passes.
 
-use flagstone_base::key::{KEY_BYTES_MAX, KeyRange};
+use flagstone_base::key::KEY_BYTES_MAX;
 use flagstone_base::{Error, Result};
 use flagstone_doc::sort_key::{self, Direction};
 use flagstone_doc::{DEPTH_MAX, Value};
-use std::ops::{Bound, RangeBounds};
 
 /// Above every sort key, in both directions: none begins with this byte.
 pub(crate) const ABOVE_KEYS: &[u8] = &[0xFF];
@@ -70,23 +69,6 @@ fn check_len(key: &[u8]) -> Result<()> {
         "a primary key of {} bytes encoded: expected at most {KEY_BYTES_MAX}",
         key.len()
     )))
-}
-
-/// Returns the stored keys of a range of primary keys.
-///
-/// # Errors
-/// The errors of [`of_primary`], for either bound.
-pub(crate) fn of_range<K: Into<Value> + Clone>(range: impl RangeBounds<K>) -> Result<KeyRange> {
-    let start = of_bound(range.start_bound())?;
-    Ok(KeyRange { start, end: of_bound(range.end_bound())? })
-}
-
-fn of_bound<K: Into<Value> + Clone>(bound: Bound<&K>) -> Result<Bound<Vec<u8>>> {
-    Ok(match bound {
-        Bound::Included(key) => Bound::Included(of_primary(&key.clone().into())?),
-        Bound::Excluded(key) => Bound::Excluded(of_primary(&key.clone().into())?),
-        Bound::Unbounded => Bound::Unbounded,
-    })
 }
 
 /// Returns the beginning that the stored keys of all texts with this prefix share, and no others.

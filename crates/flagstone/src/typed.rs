@@ -1,14 +1,14 @@
 //! A keyspace of Rust keys and values.
 
+use crate::args::{Key, KeyBound, KeyPrefix, KeyRange, NewValue};
 use crate::codec::{AsKey, Codec, KeyCodec, Serde};
-use crate::entry::EntryOptions;
 use crate::keyspace::Keyspace;
-use flagstone_base::key::{KeyRange, check_key};
+use crate::scan::{Entries, Scan, Source};
+use flagstone_base::key::check_key;
 use flagstone_base::{Error, Kind, Moment, Result};
-use flagstone_engine::{Scan, TryGet};
+use flagstone_engine::{TryGet, VersionToken};
 use std::fmt;
 use std::marker::PhantomData;
-use std::ops::{Bound, RangeBounds};
 
 /// A handle of a keyspace whose keys are `K` and whose values are `V`, stored by the codec `C`.
 /// Cheap to clone; usable from any thread; keeps the database open.
@@ -34,7 +34,7 @@ use std::ops::{Bound, RangeBounds};
 /// users.update("ada", |user| user.map(|user| User { logins: user.logins + 1, ..user }))?;
 /// assert_eq!(users.get("ada")?.map(|user| user.logins), Some(2));
 ///
-/// for entry in users.scan("a".to_owned()..)? {
+/// for entry in users.scan("a".to_owned()..) {
 ///     let (id, user) = entry?;
 ///     println!("{id}: {} ({} logins)", user.name, user.logins);
 /// }
@@ -66,11 +66,9 @@ impl<K: KeyCodec, V, C: Codec<V>> Typed<K, V, C> {
     }
 
     /// Returns the keyspace of bytes in which the entries are stored, for what typed keyspaces
-    /// lack: conditions of a [`Batch`](crate::Batch) with [`Keyspace::get_versioned`],
-    /// [`Keyspace::multi_get`], [`Keyspace::merge`], [`Keyspace::delete_range`],
-    /// [`Keyspace::prefix`], [`Keyspace::scan_unordered`], [`Keyspace::approximate_count`].
-    /// [`Typed::key_bytes`] returns its keys. Bytes written here that the codecs did not encode are
-    /// reported as Corruption when they are read.
+    /// lack: [`Keyspace::multi_get`], [`Keyspace::merge`], [`Keyspace::look`],
+    /// [`Keyspace::approximate_count`]. [`Typed::key_bytes`] returns its keys. Bytes written here
+    /// that the codecs did not encode are reported as Corruption when they are read.
     pub const fn keyspace(&self) -> &Keyspace {
         &self.keyspace
     }
@@ -82,23 +80,21 @@ impl<K: KeyCodec, V, C: Codec<V>> Typed<K, V, C> {
     /// # let db = flagstone::Database::open(dir.path())?;
     /// # #[cfg(feature = "serde")] {
     /// let names = db.typed::<u64, String>("names")?;
-    /// let mut batch = db.batch();
-    /// batch.expect_absent(names.keyspace(), names.key_bytes(&7)?)?;
-    /// batch.put_typed(&names, &7, &"Ada".into())?;
-    /// db.commit(batch)?;
+    /// names.put(&7, &"Ada".into())?;
+    /// let len = names.keyspace().look(names.key_bytes(&7)?, |bytes| bytes.len())?;
+    /// assert!(len.is_some_and(|len| len < 10));
     /// # }
     /// # Ok::<(), flagstone::Error>(())
     /// ```
     ///
     /// # Errors
     /// InvalidInput for a value that cannot be a key.
-    pub fn key_bytes<Q: AsKey<K> + ?Sized>(&self, key: &Q) -> Result<Vec<u8>> {
-        let mut out = Vec::with_capacity(key.append_hint());
-        key.append_key(&mut out)?;
-        Ok(out)
+    pub fn key_bytes(&self, key: impl Key<Self>) -> Result<Vec<u8>> {
+        Ok(key.key_bytes()?.as_ref().to_vec())
     }
 
-    /// Sets the value of `key`, with the database's [`Durability`](crate::Durability).
+    /// Sets the value of `key`, with the database's [`Durability`](crate::Durability). The value is
+    /// `&V`, or `(&value).expires(moment)`: see [`Expires`](crate::Expires).
     ///
     /// The encoded key has 1 to 65,535 bytes; the encoded value has at most 512 MiB and a quarter
     /// of the memory budget.
@@ -106,23 +102,15 @@ impl<K: KeyCodec, V, C: Codec<V>> Typed<K, V, C> {
     /// # Errors
     /// The error of the codec for a value that it cannot store, such as one nested deeper than 512:
     /// InvalidInput, and nothing is written. Else as [`Keyspace::put`].
-    pub fn put<Q: AsKey<K> + ?Sized>(&self, key: &Q, value: &V) -> Result<()> {
-        self.put_with(key, value, EntryOptions::new())
-    }
-
-    /// As [`Typed::put`], with options of its own.
-    ///
-    /// # Errors
-    /// As [`Typed::put`].
-    pub fn put_with<Q: AsKey<K> + ?Sized>(
+    pub fn put(
         &self,
-        key: &Q,
-        value: &V,
-        options: EntryOptions,
+        key: impl Key<Self>,
+        value: impl NewValue<Self, Bytes = Vec<u8>>,
     ) -> Result<()> {
-        let key = self.key_bytes(key)?;
-        let mut value = self.value_bytes(value)?;
-        self.keyspace.0.put_encoded(&key, (&mut value, options.expires), None)
+        let key = key.key_bytes()?;
+        let expiry = value.expiry();
+        let mut value = value.value_bytes(self)?;
+        self.keyspace.0.put_encoded(key.as_ref(), (&mut value, expiry), None)
     }
 
     /// Returns the moment from which on `key` is absent; `None` if it has no expiry, or is absent
@@ -130,8 +118,8 @@ impl<K: KeyCodec, V, C: Codec<V>> Typed<K, V, C> {
     ///
     /// # Errors
     /// As [`Keyspace::get`].
-    pub fn expiry<Q: AsKey<K> + ?Sized>(&self, key: &Q) -> Result<Option<Moment>> {
-        self.keyspace.expiry(self.key_bytes(key)?)
+    pub fn expiry(&self, key: impl Key<Self>) -> Result<Option<Moment>> {
+        self.keyspace.expiry(key.key_bytes()?)
     }
 
     /// Returns the value of `key`, or `None` if there is none.
@@ -139,8 +127,8 @@ impl<K: KeyCodec, V, C: Codec<V>> Typed<K, V, C> {
     /// # Errors
     /// InvalidInput if the stored value does not fit the type `V`, with the path of the part that
     /// does not; Corruption if the codec cannot decode the bytes. Else as [`Keyspace::get`].
-    pub fn get<Q: AsKey<K> + ?Sized>(&self, key: &Q) -> Result<Option<V>> {
-        let found = self.keyspace.get(self.key_bytes(key)?)?;
+    pub fn get(&self, key: impl Key<Self>) -> Result<Option<V>> {
+        let found = self.keyspace.get(key.key_bytes()?)?;
         found.map(|bytes| self.decode_value(&bytes)).transpose()
     }
 
@@ -148,67 +136,92 @@ impl<K: KeyCodec, V, C: Codec<V>> Typed<K, V, C> {
     ///
     /// # Errors
     /// As [`Typed::get`].
-    pub fn try_get<Q: AsKey<K> + ?Sized>(&self, key: &Q) -> Result<TryGet<V>> {
-        self.keyspace.try_get(self.key_bytes(key)?)?.and_then(|bytes| self.decode_value(&bytes))
+    pub fn try_get(&self, key: impl Key<Self>) -> Result<TryGet<V>> {
+        self.keyspace.try_get(key.key_bytes()?)?.and_then(|bytes| self.decode_value(&bytes))
+    }
+
+    /// Returns the value of `key` with a token of the write that set it, for
+    /// [`Batch::expect`](crate::Batch::expect).
+    ///
+    /// # Errors
+    /// As [`Typed::get`].
+    pub fn get_versioned(&self, key: impl Key<Self>) -> Result<Option<(VersionToken, V)>> {
+        let found = self.keyspace.get_versioned(key.key_bytes()?)?;
+        found.map(|(version, bytes)| Ok((version, self.decode_value(&bytes)?))).transpose()
     }
 
     /// Removes `key`, whether it is there or not. Costs as much as a put.
     ///
     /// # Errors
     /// As [`Keyspace::delete`].
-    pub fn delete<Q: AsKey<K> + ?Sized>(&self, key: &Q) -> Result<()> {
-        self.keyspace.delete(self.key_bytes(key)?)
+    pub fn delete(&self, key: impl Key<Self>) -> Result<()> {
+        self.keyspace.delete(key.key_bytes()?)
     }
 
     /// Removes `key` and returns whether it was there. Costs a get and, if it was, a delete.
     ///
     /// # Errors
     /// As [`Keyspace::remove`].
-    pub fn remove<Q: AsKey<K> + ?Sized>(&self, key: &Q) -> Result<bool> {
-        self.keyspace.remove(self.key_bytes(key)?)
+    pub fn remove(&self, key: impl Key<Self>) -> Result<bool> {
+        self.keyspace.remove(key.key_bytes()?)
+    }
+
+    /// Removes all keys of `range`, however many, as [`Keyspace::delete_range`].
+    ///
+    /// # Errors
+    /// InvalidInput for a bound that cannot be a key; else as [`Keyspace::put`].
+    pub fn delete_range(&self, range: impl KeyRange<Self>) -> Result<()> {
+        self.keyspace.0.delete_keys(range.key_range()?)
     }
 
     /// Reads the value of `key`, passes it to `change`, and writes what `change` returns; `None`
-    /// means no value, in both directions. No other write of the key comes between.
+    /// means no value, in both directions. No other write of the key comes between. An expiry is
+    /// kept. Returns whether the key has a value now.
     ///
     /// Writes of this key wait while `change` runs. A write to the same database inside `change`
-    /// returns InvalidInput; `change` must not wait for another thread that writes.
+    /// returns InvalidInput; `change` must not wait for another thread that writes. It may be
+    /// called more than once.
     ///
     /// # Errors
     /// As [`Typed::put`] and [`Typed::get`].
-    pub fn update<Q: AsKey<K> + ?Sized>(
+    pub fn update(
         &self,
-        key: &Q,
-        change: impl FnOnce(Option<V>) -> Option<V>,
-    ) -> Result<()> {
-        let key = self.key_bytes(key)?;
-        check_key(&key)?;
-        self.keyspace.0.read_modify_write(&key, |old| self.changed(old, change))?;
-        Ok(())
+        key: impl Key<Self>,
+        mut change: impl FnMut(Option<V>) -> Option<V>,
+    ) -> Result<bool> {
+        let key = key.key_bytes()?;
+        check_key(key.as_ref())?;
+        let mut is_there = false;
+        self.keyspace
+            .0
+            .read_modify_write(key.as_ref(), |old| self.changed(old, &mut change, &mut is_there))?;
+        Ok(is_there)
     }
 
-    /// Returns what is to be written after `change` of the stored value `old`.
+    /// Returns what is to be written after `change` of the stored value `old`. Notes in `is_there`
+    /// whether there is a value then.
     pub(crate) fn changed(
         &self,
         old: Option<&[u8]>,
         change: impl FnOnce(Option<V>) -> Option<V>,
+        is_there: &mut bool,
     ) -> Result<Option<(Kind, Vec<u8>)>> {
         let existed = old.is_some();
         let old = old.map(|bytes| self.decode_value(bytes)).transpose()?;
-        Ok(match change(old) {
-            Some(value) => Some((Kind::Put, self.value_bytes(&value)?)),
+        let new = change(old);
+        *is_there = new.is_some();
+        Ok(match new {
+            Some(value) => Some((Kind::Put, self.encode_value(&value)?)),
             None if existed => Some((Kind::Delete, Vec::new())),
             None => None,
         })
     }
 
-    /// Returns the entries of `range` in the order of their keys, as of one moment.
-    ///
-    /// # Errors
-    /// InvalidInput for a bound that cannot be a key. Errors of reading come from the iterator.
-    pub fn scan(&self, range: impl RangeBounds<K>) -> Result<TypedScan<K, V, C>> {
-        let scan = self.keyspace.0.scan_range(self.key_range(range)?);
-        Ok(TypedScan::new(self, scan))
+    /// Returns the entries of `range` in the order of their keys, as of one moment: pairs of `K`
+    /// and `V`. Errors come from the iterator: see [`Scan`].
+    pub fn scan(&self, range: impl KeyRange<Self>) -> Scan<'static, Self> {
+        let range = range.key_range();
+        Scan::new(range.map(|range| self.keyspace.0.scan_range(range)), self.clone())
     }
 
     /// Removes all keys, as [`Keyspace::clear`].
@@ -227,18 +240,7 @@ impl<K: KeyCodec, V, C: Codec<V>> Typed<K, V, C> {
         self.keyspace.count()
     }
 
-    pub(crate) fn key_range(&self, range: impl RangeBounds<K>) -> Result<KeyRange> {
-        let bound = |bound: Bound<&K>| -> Result<Bound<Vec<u8>>> {
-            Ok(match bound {
-                Bound::Included(key) => Bound::Included(self.key_bytes(key)?),
-                Bound::Excluded(key) => Bound::Excluded(self.key_bytes(key)?),
-                Bound::Unbounded => Bound::Unbounded,
-            })
-        };
-        Ok(KeyRange { start: bound(range.start_bound())?, end: bound(range.end_bound())? })
-    }
-
-    pub(crate) fn value_bytes(&self, value: &V) -> Result<Vec<u8>> {
+    fn encode_value(&self, value: &V) -> Result<Vec<u8>> {
         let mut out = Vec::with_capacity(C::size_hint(value));
         C::encode(value, &mut out)
             .map_err(|error| error.context(format_args!("a value for {:?}", self.name())))?;
@@ -247,10 +249,6 @@ impl<K: KeyCodec, V, C: Codec<V>> Typed<K, V, C> {
 
     pub(crate) fn decode_value(&self, bytes: &[u8]) -> Result<V> {
         C::decode(bytes).map_err(|error| self.refused("value", &C::name(), error))
-    }
-
-    pub(crate) fn decode_entry(&self, key: &[u8], value: &[u8]) -> Result<(K, V)> {
-        Ok((self.decode_key(key)?, self.decode_value(value)?))
     }
 
     fn decode_key(&self, bytes: &[u8]) -> Result<K> {
@@ -262,37 +260,53 @@ impl<K: KeyCodec, V, C: Codec<V>> Typed<K, V, C> {
     }
 }
 
-/// An iterator over the entries of a typed keyspace, as of one moment. An entry that cannot be
-/// decoded is an error, and the entries after it follow; after an error of reading the iterator
-/// ends. It may be kept for as long as you like: see [`Scan`].
-pub struct TypedScan<K, V, C = Serde> {
-    scan: Scan,
-    typed: Typed<K, V, C>,
-}
+impl<K: KeyCodec, V, C: Codec<V>> Entries for Typed<K, V, C> {
+    type Key = K;
+    type Value = V;
+    type Decoder = Self;
 
-impl<K, V, C> TypedScan<K, V, C> {
-    pub(crate) fn new(typed: &Typed<K, V, C>, scan: Scan) -> Self {
-        Self { scan, typed: typed.clone() }
+    fn decode_key(typed: &Self, source: &Source<'_>) -> Result<K> {
+        typed.decode_key(source.key())
     }
 
-    /// Returns the same entries from the last to the first. Call it before the first entry is
-    /// taken.
-    #[must_use]
-    pub fn rev(self) -> Self {
-        Self { scan: self.scan.rev(), ..self }
+    fn decode_value(typed: &Self, source: &Source<'_>) -> Result<V> {
+        typed.decode_value(source.value_bytes())
     }
 }
 
-impl<K: KeyCodec, V, C: Codec<V>> Iterator for TypedScan<K, V, C> {
-    type Item = Result<(K, V)>;
+impl<K: KeyCodec, V, C, Q: AsKey<K> + ?Sized> Key<Typed<K, V, C>> for &Q {
+    type Bytes = Vec<u8>;
 
-    fn next(&mut self) -> Option<Self::Item> {
-        match self.scan.advance() {
-            Ok(true) => {}
-            Ok(false) => return None,
-            Err(error) => return Some(Err(error)),
-        }
-        Some(self.typed.decode_entry(self.scan.key(), self.scan.value_bytes()))
+    fn key_bytes(self) -> Result<Vec<u8>> {
+        let mut out = Vec::with_capacity(self.append_hint());
+        self.append_key(&mut out)?;
+        Ok(out)
+    }
+}
+
+impl<K: KeyCodec, V, C> KeyBound<Typed<K, V, C>> for K {
+    fn bound_bytes(self) -> Result<Vec<u8>> {
+        Key::<Typed<K, V, C>>::key_bytes(&self)
+    }
+}
+
+impl<V, C, P: AsRef<str>> KeyPrefix<Typed<String, V, C>> for P {
+    fn prefix_bytes(self) -> Vec<u8> {
+        self.as_ref().as_bytes().to_vec()
+    }
+}
+
+impl<V, C, P: AsRef<[u8]>> KeyPrefix<Typed<Vec<u8>, V, C>> for P {
+    fn prefix_bytes(self) -> Vec<u8> {
+        self.as_ref().to_vec()
+    }
+}
+
+impl<K: KeyCodec, V, C: Codec<V>> NewValue<Typed<K, V, C>> for &V {
+    type Bytes = Vec<u8>;
+
+    fn value_bytes(self, typed: &Typed<K, V, C>) -> Result<Vec<u8>> {
+        typed.encode_value(self)
     }
 }
 

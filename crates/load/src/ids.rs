@@ -57,7 +57,7 @@ mod tests {
 
     #[test]
     fn keys_are_uuids_of_version_7_which_grow() {
-        assert_eq!(key(0x0123_4567_89AB_CDE, u64::MAX), "01234567-89ab-7cde-bfff-ffffffffffff");
+        assert_eq!(key(0x0012_3456_789A_BCDE, u64::MAX), "01234567-89ab-7cde-bfff-ffffffffffff");
         assert_eq!(key(0, 0), "00000000-0000-7000-8000-000000000000");
         let keys: Vec<String> = (0..10_000).map(|_| new_key()).collect();
         assert!(keys.windows(2).all(|pair| pair[0] < pair[1]));

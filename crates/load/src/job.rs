@@ -13,8 +13,8 @@ use crate::table::{RecordParser, Table};
 use crate::totals::{Count, OnCommit, Totals};
 use flagstone::bulk::Chunk;
 use flagstone::{
-    Batch, Collection, Database, DocumentParser, Durability, EntryOptions, Error, ErrorKind,
-    JsonOptions, ParsedDocument, Refused,
+    Batch, Collection, Database, DocumentParser, Durability, Error, ErrorKind, JsonOptions, Moment,
+    ParsedDocument, Refused,
 };
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -57,7 +57,7 @@ pub(crate) struct Job {
     pub(crate) mode: Mode,
     /// Whether writers get the text of documents: the mode needs it, or an index may refuse some.
     pub(crate) keeps_text: bool,
-    pub(crate) entry: EntryOptions,
+    pub(crate) expires: Option<Moment>,
     pub(crate) durability: Durability,
     /// Whether a key that exists ends the load, if documents are inserted.
     pub(crate) stops_on_error: bool,

@@ -98,9 +98,9 @@ impl Marks {
         writers: u16,
     ) -> Result<Self, LoadError> {
         let options = KeyspaceOptions::new().routing(Routing::Hash(1));
-        let keyspace = match database.existing_keyspace(KEYSPACE) {
+        let keyspace = match database.space(KEYSPACE).existing().keyspace() {
             Ok(Some(keyspace)) => keyspace,
-            Ok(None) => database.keyspace_with(KEYSPACE, options)?,
+            Ok(None) => database.space(KEYSPACE).options(options).keyspace()?,
             Err(error) if error.kind() == ErrorKind::InvalidInput => {
                 return Err(LoadError::Usage(format!(
                     "a collection is named {KEYSPACE}, where --resume keeps how far loads came: \
@@ -134,7 +134,7 @@ impl Marks {
         // What an earlier load has left does not belong to this one.
         let (start, end) = range_of(prefix);
         let mut batch = database.batch();
-        batch.delete_range(&marks.keyspace, start, end)?;
+        batch.delete_range(&marks.keyspace, start..end)?;
         batch.put(&marks.keyspace, prefix, head)?;
         database.commit(batch)?;
         Ok(marks)
@@ -180,7 +180,7 @@ impl Marks {
         self.loaded =
             (0..writers).map(|writer| self.read_mark(writer)).collect::<Result<_, _>>()?;
         if self.end().place > Position::default()
-            && collection.stored().scan_all().next().transpose()?.is_none()
+            && collection.scan(..).keys().next().transpose()?.is_none()
         {
             return Ok(false);
         }
@@ -342,7 +342,7 @@ pub fn identity_of(path: &Path, file: &mut File) -> Result<String, LoadError> {
 /// # Errors
 /// Those of the database.
 pub fn remove(database: &Database, collection: &Collection) -> Result<(), LoadError> {
-    let keyspace = match database.existing_keyspace(KEYSPACE) {
+    let keyspace = match database.space(KEYSPACE).existing().keyspace() {
         Ok(Some(keyspace)) => keyspace,
         Ok(None) => return Ok(()),
         // It is somebody's collection, so that there are no marks.
@@ -353,7 +353,7 @@ pub fn remove(database: &Database, collection: &Collection) -> Result<(), LoadEr
     if keyspace.scan(start.clone()..end.clone()).next().transpose()?.is_some() {
         keyspace.delete_range(start..end)?;
     }
-    let is_empty = keyspace.scan_all().next().transpose()?.is_none();
+    let is_empty = keyspace.scan(..).next().transpose()?.is_none();
     drop(keyspace);
     if is_empty {
         database.drop_keyspace(KEYSPACE)?;

@@ -142,8 +142,8 @@ impl<'a> Parse<'a> {
             self.send(lane);
         }
         let put = |batch: &mut Batch| match job.mode {
-            Mode::Insert => parsed.insert(batch, job.entry),
-            Mode::Upsert => parsed.put(batch, job.entry),
+            Mode::Insert => parsed.insert(batch, job.expires),
+            Mode::Upsert => parsed.put(batch, job.expires),
             // The writer reads and changes the stored document.
             Mode::Merge => Ok(()),
         };

@@ -14,7 +14,7 @@ use crate::read::{Progress, Reader, Tasks};
 use crate::totals::{Count, OnCommit};
 use crate::write::Writer;
 use crossbeam_channel::{Receiver, RecvTimeoutError, bounded};
-use flagstone::{Collection, Database, Durability, EntryOptions, JsonMode, JsonOptions, Options};
+use flagstone::{Collection, Database, Durability, JsonMode, JsonOptions, Moment, Options};
 use std::cell::Cell;
 use std::fmt;
 use std::sync::atomic::AtomicUsize;
@@ -35,7 +35,7 @@ pub struct Plan {
     /// What is done with each document.
     pub mode: Mode,
     /// The options of each put.
-    pub entry: EntryOptions,
+    pub expires: Option<Moment>,
     /// The number of threads that read; a plain file is split between them.
     pub readers: u16,
     /// The number of threads that parse.
@@ -73,7 +73,7 @@ impl Plan {
             inputs,
             key: Key::Path("id".into()),
             mode: Mode::default(),
-            entry: EntryOptions::new(),
+            expires: None,
             readers: 1,
             parsers: cores.min(64) as u16,
             writers: 2,
@@ -210,7 +210,7 @@ impl Plan {
             load: marks.as_ref().map_or_else(LoadId::now, Marks::load),
             mode: self.mode,
             keeps_text,
-            entry: self.entry,
+            expires: self.expires,
             durability: self.durability,
             stops_on_error: self.stops_on_error,
             batch_bytes: BATCH_BYTES.min(self.memory_budget / 16) as usize,

@@ -5,7 +5,7 @@
 
 use crate::stories::{Lines, StopAfter, THREADS, found, plan, slow_commits};
 use crate::{BadDocuments, Format, Input, Key, LoadError, Mode, Outcome, Plan, Unwatched};
-use flagstone::{Collection, Database, Document, Value};
+use flagstone::{Collection, Database, Document, Json, Value};
 use flagstone_testkit::{Rng, seed};
 
 /// A file of two documents and a third one that is cut off, and a load of it that stops there.
@@ -45,7 +45,7 @@ impl Stopped {
 fn a_collection_with_the_name_of_the_marks_is_in_the_way_of_marks_alone() {
     let dir = tempfile::tempdir().unwrap();
     let database = Database::open(dir.path().join("db")).unwrap();
-    database.collection("flagstone.loads").unwrap().put_json(1, "{}").unwrap();
+    database.collection("flagstone.loads").unwrap().put(1, Json("{}")).unwrap();
     let collection = database.collection("c").unwrap();
     let path = dir.path().join("in.jsonl");
     std::fs::write(&path, "{\"id\":1}\n").unwrap();
@@ -66,7 +66,7 @@ fn marks_end_with_the_documents_that_they_count() {
         ("drop", |s| s.database.drop_keyspace("c").map(drop)),
         ("rename", |s| s.database.rename_keyspace("c", "d")),
         ("replace", |s| {
-            s.database.collection("new")?.put_json(9, "{\"n\":9}")?;
+            s.database.collection("new")?.put(9, Json("{\"n\":9}"))?;
             s.database.rename_keyspace("c", "old")?;
             s.database.rename_keyspace("new", "c")?;
             s.database.collection("c")?.delete(9)
@@ -83,7 +83,7 @@ fn marks_end_with_the_documents_that_they_count() {
         }),
         ("clear with an index", |s| {
             s.collection.create_index("n", flagstone::Index::on("n"))?;
-            s.collection.delete_range::<i64>(..)
+            s.collection.delete_range(..)
         }),
     ];
     for (way, remove) in ways {
@@ -110,7 +110,7 @@ fn marks_stay_with_a_collection_that_is_renamed_and_with_single_deletes() {
     let stopped = Stopped::new();
     stopped.collection.delete(1).unwrap();
     stopped.database.transaction(|t| t.delete_many(&stopped.collection, "{}").map(drop)).unwrap();
-    stopped.collection.put_json(7, "{\"n\":7}").unwrap();
+    stopped.collection.put(7, Json("{\"n\":7}")).unwrap();
     assert_eq!(stopped.resume().unwrap().count.documents, 3, "the transaction has ended them");
 
     let stopped = Stopped::new();
@@ -377,7 +377,7 @@ fn keys_of_their_own_are_given_once_also_by_a_load_that_continues() {
     let number = |entry: flagstone::Result<_>| {
         entry.map(|(_, document): (Value, Document)| document.int("n").unwrap())
     };
-    let numbers: Vec<i64> = collection.scan_all().map(|entry| number(entry).unwrap()).collect();
+    let numbers: Vec<i64> = collection.scan(..).map(|entry| number(entry).unwrap()).collect();
     let expected: Vec<i64> = (0..lines.keys.len() as i64).collect();
     assert!(numbers == expected, "each once, in the order of the input");
     // A second load gives others, which come after them.
@@ -407,7 +407,7 @@ fn compound_keys_are_arrays_of_the_values_at_their_paths() {
     let failure = outcome.failure.unwrap().to_string();
     assert!(failure.contains("in.jsonl:3:1: there is no field \"in.y\""), "{failure}");
     let key = |year: i64| Value::Array(vec![Value::from("a"), Value::from(year)]);
-    let keys: Vec<Value> = collection.scan_all().keys().map(|key| key.unwrap()).collect();
+    let keys: Vec<Value> = collection.scan(..).keys().map(|key| key.unwrap()).collect();
     assert_eq!(keys, [key(1), key(2)]);
 }
 

@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "test code")]
 
 use crate::{BadDocuments, Count, Input, Key, LoadError, Mode, Outcome, Plan, Unwatched, Watcher};
-use flagstone::{Collection, Database, Value};
+use flagstone::{Collection, Database, Json, Options, Value};
 use flagstone_testkit::{Rng, seed};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -75,8 +75,8 @@ impl Lines {
     }
 
     pub(crate) fn database(&self, name: &str) -> (Database, Collection) {
-        let database = Database::builder(self.dir.path().join(name));
-        let database = database.memory_budget(32 << 20).open().unwrap();
+        let builder = Database::builder(self.dir.path().join(name));
+        let database = builder.options(Options::new().memory_budget(32 << 20)).open().unwrap();
         let collection = database.collection("c").unwrap();
         (database, collection)
     }
@@ -87,7 +87,7 @@ pub(crate) fn found(collection: &Collection) -> Expected {
         let (key, document) = entry.unwrap();
         (key.as_i64().unwrap(), document.int("n").unwrap_or(0))
     };
-    collection.scan_all().map(entry).collect()
+    collection.scan(..).map(entry).collect()
 }
 
 pub(crate) fn plan(
@@ -125,7 +125,7 @@ fn of_inserted_lines_with_one_key_the_first_wins_and_the_others_are_counted() {
     for threads in THREADS {
         let (database, collection) = lines.database(&format!("{threads:?}"));
         for key in there.keys() {
-            collection.put_json(*key, r#"{"n":-1}"#).unwrap();
+            collection.put(*key, Json(r#"{"n":-1}"#)).unwrap();
         }
         let plan = plan((&database, &collection), lines.inputs(), threads);
         let plan = Plan { mode: Mode::Insert, ..plan };
@@ -212,7 +212,7 @@ fn a_load_that_is_stopped_anywhere_continues_and_loads_each_document_once() {
             let all = lines.keys.len() as u64;
             let inserted = if mode == Mode::Insert { expected.len() as u64 } else { all };
             assert_eq!((sum.documents, sum.existing), (inserted, all - inserted));
-            assert!(database.existing_keyspace("flagstone.loads").unwrap().is_none());
+            assert!(database.space("flagstone.loads").existing().keyspace().unwrap().is_none());
             database.close().unwrap();
         }
     }
@@ -253,7 +253,7 @@ fn a_load_does_not_continue_one_of_other_inputs() {
     std::fs::write(&bad, "{\"id\":1}\n{").unwrap();
     assert!(resume(vec![open(&bad)], "id", true).unwrap().failure.is_some());
     assert!(resume(vec![open(&bad)], "id", false).unwrap().failure.is_some());
-    assert!(database.existing_keyspace("flagstone.loads").unwrap().is_none());
+    assert!(database.space("flagstone.loads").existing().keyspace().unwrap().is_none());
 }
 
 #[test]

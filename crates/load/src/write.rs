@@ -250,11 +250,11 @@ impl Writer {
                 merged
             }
             Mode::Insert if parsed.exists()? => return Ok(One::Exists),
-            Mode::Insert => match parsed.insert(&mut batch, job.entry) {
+            Mode::Insert => match parsed.insert(&mut batch, job.expires) {
                 Ok(()) => commit(batch)?,
                 Err(refused) => Err(refused.into()),
             },
-            Mode::Upsert => match parsed.put(&mut batch, job.entry) {
+            Mode::Upsert => match parsed.put(&mut batch, job.expires) {
                 Ok(()) => self.commit(batch),
                 Err(refused) => Err(refused.into()),
             },
@@ -298,7 +298,7 @@ impl Writer {
         let mut new = New { batch: job.database.batch(), ..New::default() };
         self.each(source, |at, document, _json, parsed| {
             if !parsed.exists()? {
-                let inserted = parsed.insert(&mut new.batch, job.entry);
+                let inserted = parsed.insert(&mut new.batch, job.expires);
                 inserted.map_err(Error::from)?;
                 new.inserted += 1;
                 return Ok(());

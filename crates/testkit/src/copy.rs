@@ -125,7 +125,7 @@ impl Copy {
                     Some(document) => json_of(&document.to_value()),
                     None => change.value_bytes().to_vec(),
                 };
-                entries.insert(key, (value, change.expires()));
+                entries.insert(key, (value, change.expiry()));
             }
             ChangeKind::Delete => {
                 entries.remove(&key);
@@ -202,7 +202,7 @@ fn read_keyspace(db: &Database, info: &KeyspaceInfo) -> Result<Entries> {
             let expiry = if info.expires { keyspace.expiry(&key)? } else { None };
             Ok((key.to_vec(), (value.to_vec(), expiry)))
         };
-        return keyspace.scan_all().map(entry).collect();
+        return keyspace.scan(..).map(entry).collect();
     }
     let collection = db.collection(&info.name)?;
     let entry = |entry: Result<(Value, flagstone::Document)>| {
@@ -212,7 +212,7 @@ fn read_keyspace(db: &Database, info: &KeyspaceInfo) -> Result<Entries> {
         sort_key::encode(&key, Direction::Ascending, &mut stored);
         Ok((stored, (json_of(&document.to_value()), expiry)))
     };
-    collection.scan_all().map(entry).collect()
+    collection.scan(..).map(entry).collect()
 }
 
 /// The text of a document, in which the order of fields does not matter.

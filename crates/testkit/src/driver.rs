@@ -4,7 +4,7 @@ use crate::model::{Change, Model};
 use crate::workload::{Bounds, Step};
 use crate::world::{Session, World, dump};
 use flagstone::env::Executor;
-use flagstone::{Batch, Keyspace, KeyspaceOptions, Options, Result, Scan, Slice, Snapshot};
+use flagstone::{Batch, Keyspace, KeyspaceOptions, Options, Prefix, Result, Scan, Slice, Snapshot};
 
 /// A database and its model.
 pub struct Driver {
@@ -21,7 +21,7 @@ pub struct Driver {
 
 type Entries = Vec<(Vec<u8>, Vec<u8>)>;
 
-fn entries(scan: Scan) -> Entries {
+fn entries(scan: Scan<'_, Keyspace>) -> Entries {
     scan.map(|entry| entry.map(|(key, value)| (key.to_vec(), value.to_vec())))
         .collect::<Result<_>>()
         .unwrap()
@@ -177,11 +177,11 @@ impl Driver {
                 assert_eq!(found, expected, "{step:?}");
             }
             Step::Scan(at, bounds, reverse) => {
-                let scan = self.keyspaces[*at].scan::<Vec<u8>>(bounds.clone());
+                let scan = self.keyspaces[*at].scan(bounds.clone());
                 self.check_scan(step, scan, *at, &self.model, bounds, *reverse);
             }
             Step::Prefix(at, prefix, reverse) => {
-                let scan = self.keyspaces[*at].prefix(prefix);
+                let scan = self.keyspaces[*at].scan(Prefix(prefix));
                 let found = entries(if *reverse { scan.rev() } else { scan });
                 let table = self.model.table(*at).iter();
                 let expected = table.filter(|(key, _)| key.starts_with(prefix));
@@ -189,7 +189,7 @@ impl Driver {
                 assert_same(&found, &turned(expected, *reverse), &format!("{step:?}"));
             }
             Step::ScanUnordered(at) => {
-                let mut found = entries(self.keyspaces[*at].scan_unordered());
+                let mut found = entries(self.keyspaces[*at].scan(..).unordered());
                 found.sort();
                 let table = self.model.table(*at);
                 let expected = table.iter().map(|(k, v)| (k.clone(), v.clone())).collect();
@@ -203,8 +203,8 @@ impl Driver {
                 for (snapshot, model) in &self.snapshots {
                     let found = owned(snapshot.get(&self.keyspaces[*at], key).unwrap());
                     assert_eq!(found.as_ref(), model.table(*at).get(key), "{step:?}");
-                    let scan = snapshot.scan::<Vec<u8>>(&self.keyspaces[*at], bounds.clone());
-                    self.check_scan(step, scan.unwrap(), *at, model, bounds, *reverse);
+                    let scan = snapshot.scan(&self.keyspaces[*at], bounds.clone());
+                    self.check_scan(step, scan, *at, model, bounds, *reverse);
                 }
             }
             _ => {}
@@ -214,7 +214,7 @@ impl Driver {
     fn check_scan(
         &self,
         step: &Step,
-        scan: Scan,
+        scan: Scan<'_, Keyspace>,
         at: usize,
         model: &Model,
         bounds: &Bounds,
@@ -236,7 +236,7 @@ pub fn write_one(keyspaces: &[Keyspace], change: &Change) -> Result<()> {
         Change::Put(_, key, value) => keyspace.put(key, value),
         Change::Delete(_, key) => keyspace.delete(key),
         Change::Merge(_, key, operand) => keyspace.merge(key, operand),
-        Change::DeleteRange(_, start, end) => keyspace.delete_range::<&Vec<u8>>(start..end),
+        Change::DeleteRange(_, start, end) => keyspace.delete_range(start..end),
     }
 }
 
@@ -248,7 +248,7 @@ pub fn batch(keyspaces: &[Keyspace], changes: &[Change], mut batch: Batch) -> Ba
             Change::Put(_, key, value) => batch.put(keyspace, key, value),
             Change::Delete(_, key) => batch.delete(keyspace, key),
             Change::Merge(_, key, operand) => batch.merge(keyspace, key, operand),
-            Change::DeleteRange(_, start, end) => batch.delete_range(keyspace, start, end),
+            Change::DeleteRange(_, start, end) => batch.delete_range(keyspace, start..end),
         }
         .unwrap();
     }

@@ -309,7 +309,7 @@ fn read_all(db: &Database, keyspaces: usize) -> Vec<Table> {
                 return Table::new();
             }
             let options = db.keyspaces().into_iter().find(|info| info.name == name);
-            let keyspace = db.keyspace_with(&name, options.unwrap().options).unwrap();
+            let keyspace = db.space(&name).options(options.unwrap().options).keyspace().unwrap();
             dump(&keyspace).unwrap()
         })
         .collect()

@@ -135,7 +135,9 @@ impl Session {
     /// Errors of creating the keyspace.
     pub fn keyspaces(&self, options: &[KeyspaceOptions]) -> Result<Vec<Keyspace>> {
         let named = options.iter().enumerate();
-        named.map(|(at, o)| self.db.keyspace_with(&format!("ks{at}"), o.clone())).collect()
+        named
+            .map(|(at, o)| self.db.space(&format!("ks{at}")).options(o.clone()).keyspace())
+            .collect()
     }
 
     /// Runs background work until there is none, but at most a thousand steps, because timers never
@@ -158,5 +160,5 @@ impl Session {
 /// # Errors
 /// Errors of the scan.
 pub fn dump(keyspace: &Keyspace) -> Result<Table> {
-    keyspace.scan_all().map(|entry| entry.map(|(k, v)| (k.to_vec(), v.to_vec()))).collect()
+    keyspace.scan(..).map(|entry| entry.map(|(k, v)| (k.to_vec(), v.to_vec()))).collect()
 }

@@ -5,7 +5,7 @@ use arrow_array::{Array, RecordBatch, StringArray};
 use arrow_schema::DataType;
 use flagstone::env::{Clock, ManualClock, MemDisk, SystemClock};
 use flagstone::{
-    Collection, Database, EntryOptions, Environment, ErrorKind, Find, Index, Moment, Value, doc,
+    Collection, Database, Environment, ErrorKind, Expires, Find, Index, Json, Moment, Value, doc,
 };
 use flagstone_arrow::{Column, Columns, KeyColumn, Kind, OnMismatch, Stream, StreamOptions};
 use std::sync::Arc;
@@ -94,12 +94,12 @@ fn fill(collection: &Collection) -> u64 {
                 value.map(|value| format!("\"{name}\":{value}"))
             };
             let fields: Vec<_> = field("a", a).into_iter().chain(field("b", b)).collect();
-            collection.put_json(key, format!("{{{}}}", fields.join(","))).unwrap();
+            collection.put(key, Json(format!("{{{}}}", fields.join(",")))).unwrap();
             key += 1;
         }
     }
     for value in [Value::Null, 7.into(), "text".into(), Value::Uuid([7; 16])] {
-        collection.put_value(key, &value).unwrap();
+        collection.put(key, &value).unwrap();
         key += 1;
     }
     let at = flagstone::DateTime::from_micros(-1);
@@ -107,15 +107,15 @@ fn fill(collection: &Collection) -> u64 {
         let mut map = flagstone::Map::new();
         map.insert("a", value.clone());
         map.insert("b", flagstone::Map::new());
-        collection.put_value(key, &Value::Map(map)).unwrap();
+        collection.put(key, Value::Map(map)).unwrap();
         // Keys of all types, too.
-        collection.put_json(value, r#"{"a":1}"#).unwrap();
+        collection.put(value, Json(r#"{"a":1}"#)).unwrap();
         key += 1;
     }
     for float in [0.1, -0.0, 1e22, 2.5e-320, f64::NAN, f64::INFINITY, f64::NEG_INFINITY] {
         let mut map = flagstone::Map::new();
         map.insert("a", float);
-        collection.put_value(key, &Value::Map(map)).unwrap();
+        collection.put(key, Value::Map(map)).unwrap();
         key += 1;
     }
     collection.count().unwrap()
@@ -191,7 +191,7 @@ fn an_index_fills_the_columns_as_the_documents_do() {
         assert!(!is_covered(&columns(&[("a", "$.a", "text"), ("other", path, "text")])), "{path}");
     }
     // With an array, an entry is not the only one of its document.
-    documents.put_json("array", r#"{"a":[1,2],"b":1}"#).unwrap();
+    documents.put("array", Json(r#"{"a":[1,2],"b":1}"#)).unwrap();
     let columns = paths("int64", "int64");
     assert!(!is_covered(&columns));
     assert_eq!(read(&columns).len() as u64, count + 1);
@@ -201,8 +201,8 @@ fn an_index_fills_the_columns_as_the_documents_do() {
 fn an_error_names_key_and_column_and_shows_the_value_of_the_document() {
     let db = database();
     let documents = db.collection("c").unwrap();
-    documents.put_json("first", r#"{"a":1,"b":2}"#).unwrap();
-    documents.put_json("second", r#"{"a":1,"b":1.50}"#).unwrap();
+    documents.put("first", Json(r#"{"a":1,"b":2}"#)).unwrap();
+    documents.put("second", Json(r#"{"a":1,"b":1.50}"#)).unwrap();
     let columns = columns(&[("a", "$.a", "int64"), ("b", "$.b", "int64")]);
     let text = r#"document "second", column b: expected int64, found 1.50"#;
     for index in [None, Some(Index::on("$.a").then("$.b"))] {
@@ -225,9 +225,8 @@ fn what_has_expired_has_no_row() {
     documents.create_index("i", Index::on("$.a")).unwrap();
     let moment = Moment::since_1970(clock.wall() + Duration::from_secs(1));
     for key in 0..100 {
-        let options = EntryOptions::new();
-        let options = if key % 2 == 0 { options.expires(moment) } else { options };
-        documents.put_json_with(key, r#"{"a":1.10}"#, options).unwrap();
+        let expiry = (key % 2 == 0).then_some(moment);
+        documents.put(key, Json(r#"{"a":1.10}"#).expires(expiry)).unwrap();
     }
     let before = documents.find("{}");
     for kind in ["float64", "int64", "json"] {
@@ -249,7 +248,7 @@ fn many(with_index: bool) -> (Database, Collection) {
     let documents = db.collection("c").unwrap();
     for key in 0..MANY {
         let json = format!(r#"{{"a":{},"b":"text {}","c":[{key}]}}"#, key % 1000, key % 7);
-        documents.put_json(key, json).unwrap();
+        documents.put(key, Json(json)).unwrap();
     }
     if with_index {
         documents.create_index("i", Index::on("$.b").then("$.a")).unwrap();
@@ -270,7 +269,7 @@ fn views_are_the_same_texts() {
     fill(&documents);
     for n in 0..3_000 {
         let text = "long enough for a buffer ".repeat(n % 5);
-        documents.put_value(format!("view {n:05}"), &doc!({"a": text, "b": n as i64})).unwrap();
+        documents.put(format!("view {n:05}"), doc!({"a": text, "b": n as i64})).unwrap();
     }
     let columns = columns(&[("a", "$.a", "text"), ("b", "$.b", "int64"), ("c", "$.c", "json")]);
     let covered = columns.select(&["a", "b"]).unwrap();
@@ -340,7 +339,7 @@ fn all_threads_see_one_moment() {
         // No batch is taken meanwhile, so most of the documents are read after these writes.
         for key in 0..MANY {
             if key % 3 == 0 {
-                documents.put_json(key, r#"{"a":-1,"b":"text 3"}"#).unwrap();
+                documents.put(key, Json(r#"{"a":-1,"b":"text 3"}"#)).unwrap();
             } else if key % 3 == 1 {
                 documents.delete(key).unwrap();
             }
@@ -360,7 +359,7 @@ fn a_stream_that_is_dropped_or_fails_ends_its_threads() {
     assert_eq!(stream.next().unwrap().unwrap().num_rows(), 1000);
     // It waits for its threads, which have no work that takes long.
     drop(stream);
-    documents.put_json(MANY / 2, r#"{"a":"no number"}"#).unwrap();
+    documents.put(MANY / 2, Json(r#"{"a":"no number"}"#)).unwrap();
     let options = StreamOptions { on_mismatch: OnMismatch::Error, ..options(4) };
     let mut stream = Stream::new(&columns, &find, options).unwrap();
     let error = stream.by_ref().find_map(Result::err).unwrap();
@@ -390,7 +389,7 @@ fn an_index_widens_what_a_sample_has_inferred() {
     let documents = db.collection("c").unwrap();
     for key in 0..50 {
         let json = format!(r#"{{"id":{key},"a":1,"b":1,"c":"text","d":1,"e":1}}"#);
-        documents.put_json(key, json).unwrap();
+        documents.put(key, Json(json)).unwrap();
     }
     for (key, json) in [
         r#"{"id":100,"a":0.5}"#,
@@ -403,10 +402,10 @@ fn an_index_widens_what_a_sample_has_inferred() {
     .iter()
     .enumerate()
     {
-        documents.put_json(100 + key as i64, json).unwrap();
+        documents.put(100 + key as i64, Json(json)).unwrap();
     }
     let long = "x".repeat(5000);
-    documents.put_json(200, format!(r#"{{"id":101,"c":"{long}"}}"#)).unwrap();
+    documents.put(200, Json(format!(r#"{{"id":101,"c":"{long}"}}"#))).unwrap();
     let names = ["a", "b", "c", "d", "e"];
     let kinds = |filter: &str| {
         // The sample has the order of the query.

@@ -4,7 +4,7 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::TimestampMicrosecondType;
 use arrow_array::{Array, ArrayRef};
 use flagstone::env::MemDisk;
-use flagstone::{Collection, Database, DateTime, Environment, Hint, Index, Map, Value, doc};
+use flagstone::{Collection, Database, DateTime, Environment, Hint, Index, Json, Map, Value, doc};
 use flagstone_arrow::{Column, Columns, KeyColumn, Kind, OnMismatch, Stream, StreamOptions};
 use std::sync::Arc;
 
@@ -38,9 +38,9 @@ fn read(c: &Collection, columns: &Columns, on_mismatch: OnMismatch) -> Result<Ar
 fn a_field_that_a_struct_lacks_does_not_fit() {
     let (_database, c) = collection();
     for n in 0..15 {
-        c.put_json(n, r#"{"m":{"x":1}}"#).unwrap();
+        c.put(n, Json(r#"{"m":{"x":1}}"#)).unwrap();
     }
-    c.put_json(15, r#"{"m":{"x":1,"y":[2]}}"#).unwrap();
+    c.put(15, Json(r#"{"m":{"x":1,"y":[2]}}"#)).unwrap();
     let columns = column(&c, None, 10);
     assert_eq!(columns.kinds().next().unwrap().1.to_string(), "struct(x: int64)");
     let error = read(&c, &columns, OnMismatch::Error).unwrap_err();
@@ -57,7 +57,7 @@ fn a_field_that_a_struct_lacks_does_not_fit() {
 #[test]
 fn a_struct_in_a_list_or_a_struct_refuses_other_fields_too() {
     let (_database, c) = collection();
-    c.put_json(1, r#"{"m":[{"x":{"a":1}},{"x":{"a":1,"b":2}}]}"#).unwrap();
+    c.put(1, Json(r#"{"m":[{"x":{"a":1}},{"x":{"a":1,"b":2}}]}"#)).unwrap();
     let columns = column(&c, Some("list(struct(x: struct(a: int64)))"), 0);
     let error = read(&c, &columns, OnMismatch::Error).unwrap_err();
     assert!(error.contains("expected [1]: x: a struct without the field b, found 2"), "{error}");
@@ -71,7 +71,7 @@ fn a_struct_in_a_list_or_a_struct_refuses_other_fields_too() {
 #[test]
 fn a_key_that_is_no_name_does_not_fit_a_struct_and_a_null_loses_nothing() {
     let (_database, c) = collection();
-    c.put_json(1, r#"{"m":{"x":1,"y":null}}"#).unwrap();
+    c.put(1, Json(r#"{"m":{"x":1,"y":null}}"#)).unwrap();
     let columns = column(&c, Some("struct(x: int64)"), 0);
     assert!(read(&c, &columns, OnMismatch::Error).is_ok());
     let inner: Map = [(Value::from("x"), Value::from(1)), (Value::from(7), Value::from(2))]
@@ -79,7 +79,7 @@ fn a_key_that_is_no_name_does_not_fit_a_struct_and_a_null_loses_nothing() {
         .collect();
     let mut map = Map::new();
     map.insert("m", Value::Map(inner));
-    c.put_value(2, &Value::Map(map)).unwrap();
+    c.put(2, Value::Map(map)).unwrap();
     let error = read(&c, &columns, OnMismatch::Error).unwrap_err();
     assert!(error.ends_with("expected a struct without the key 7, found 2"), "{error}");
     assert_eq!(read(&c, &columns, OnMismatch::Null).unwrap().null_count(), 1);
@@ -96,9 +96,9 @@ fn a_column_of_timestamps_takes_text_of_times() {
         ("1969-12-31T23:59:59.9999999-00:00", -1),
     ];
     for (n, (text, _)) in times.iter().enumerate() {
-        c.put_value(n as i64, &doc!({ "m": (*text) })).unwrap();
+        c.put(n as i64, doc!({ "m": (*text) })).unwrap();
     }
-    c.put_value(4, &doc!({ "m": (DateTime::from_micros(5)) })).unwrap();
+    c.put(4, doc!({ "m": (DateTime::from_micros(5)) })).unwrap();
     let columns = column(&c, Some("timestamp"), 0);
     let micros = |found: &ArrayRef| {
         let values = found.as_primitive::<TimestampMicrosecondType>().iter().flatten();
@@ -114,7 +114,7 @@ fn a_column_of_timestamps_takes_text_of_times() {
     let found = batches.flat_map(|batch| micros(batch.unwrap().column(0)));
     assert_eq!(found.collect::<std::collections::BTreeSet<_>>(), expected);
     // Other text does not fit.
-    c.put_value(5, &doc!({ "m": "2001-02-30T00:00:00Z" })).unwrap();
+    c.put(5, doc!({ "m": "2001-02-30T00:00:00Z" })).unwrap();
     let error = read(&c, &columns, OnMismatch::Error).unwrap_err();
     assert!(error.contains("column m: expected timestamp, found \"2001-02-30"), "{error}");
     assert_eq!(read(&c, &columns, OnMismatch::Null).unwrap().null_count(), 1);
@@ -134,7 +134,7 @@ fn what_json_lacks_has_a_form_in_a_column_of_json() {
     for (n, (value, _)) in values.iter().enumerate() {
         let mut map = Map::new();
         map.insert("m", value.clone());
-        c.put_value(n as i64, &Value::Map(map)).unwrap();
+        c.put(n as i64, Value::Map(map)).unwrap();
     }
     let columns = column(&c, None, 10);
     assert_eq!(columns.kinds().next().unwrap().1, Kind::Json);
@@ -194,7 +194,7 @@ fn the_types_of_a_sample_hold_the_sample() {
                 1 => "k".into(),
                 _ => Value::Int(draw(9) as i64),
             };
-            c.put_value(key, &Value::Map(document)).unwrap();
+            c.put(key, Value::Map(document)).unwrap();
         }
         let columns = Columns::of_fields(&c.find("{}"), 10, KeyColumn::Named("key")).unwrap();
         let types: Vec<_> = columns.kinds().map(|(_, kind)| kind.to_string()).collect();
@@ -221,11 +221,11 @@ fn read_all(c: &Collection, columns: &Columns) -> Result<usize, String> {
 fn a_document_with_a_field_that_no_column_has_does_not_fit() {
     let (_database, c) = collection();
     for n in 0..15 {
-        c.put_json(n, r#"{"a":1,"b":null}"#).unwrap();
+        c.put(n, Json(r#"{"a":1,"b":null}"#)).unwrap();
     }
     // A null is as one that is missing, and so are fields that others have.
     for (n, json) in [(15, r#"{"a":2,"c":null}"#), (16, "{}"), (17, r#"{"b":[1]}"#)] {
-        c.put_json(n, json).unwrap();
+        c.put(n, Json(json)).unwrap();
     }
     assert_eq!(read_all(&c, &of_fields(&c, 10)), Ok(18));
     for (json, text) in [
@@ -235,7 +235,7 @@ fn a_document_with_a_field_that_no_column_has_does_not_fit() {
         ("[1,2,3]", "expected a map, found [1,2,3]"),
         ("[]", "expected a map, found []"),
     ] {
-        c.put_json(18, json).unwrap();
+        c.put(18, Json(json)).unwrap();
         let sampled = of_fields(&c, 10);
         let error = read_all(&c, &sampled).unwrap_err();
         assert!(error.starts_with("document 18: ") && error.contains(text), "{json}: {error}");
@@ -246,7 +246,7 @@ fn a_document_with_a_field_that_no_column_has_does_not_fit() {
         assert!(read_all(&c, &reordered).is_err());
     }
     // An index of all fields does not say which others there are.
-    c.put_json(18, r#"{"a":3,"b":1,"c":4}"#).unwrap();
+    c.put(18, Json(r#"{"a":3,"b":1,"c":4}"#)).unwrap();
     c.create_index("i", Index::on("a").then("b")).unwrap();
     assert!(read_all(&c, &of_fields(&c, 10)).is_err());
 }
@@ -254,10 +254,10 @@ fn a_document_with_a_field_that_no_column_has_does_not_fit() {
 #[test]
 fn names_that_arrow_cannot_carry_are_refused_or_inside_of_json() {
     let (_database, c) = collection();
-    c.put_json(1, r#"{"m":{"x\u0000":[1]},"l":[{"a":1}]}"#).unwrap();
+    c.put(1, Json(r#"{"m":{"x\u0000":[1]},"l":[{"a":1}]}"#)).unwrap();
     let kinds: Vec<_> = of_fields(&c, 10).kinds().map(|(_, kind)| kind.to_string()).collect();
     assert_eq!(kinds, ["int64", "json", "list(struct(a: int64))"]);
-    c.put_json(2, r#"{"a\u0000b":1}"#).unwrap();
+    c.put(2, Json(r#"{"a\u0000b":1}"#)).unwrap();
     let refused = Columns::of_fields(&c.find("{}"), 10, KeyColumn::None).err().unwrap();
     assert!(refused.to_string().contains(r#"the name "a\0b" has the character U+0000"#));
     let kind = Kind::parse(r#"list(struct(x: struct("\u0000": int64)))"#).unwrap();
@@ -270,7 +270,7 @@ fn lists_beyond_a_depth_that_all_packages_read_are_json() {
     let (_database, c) = collection();
     for (depth, is_json) in [(31, false), (32, false), (33, true), (120, true)] {
         let json = format!(r#"{{"m":{}1{}}}"#, "[".repeat(depth), "]".repeat(depth));
-        c.put_json(1, &json).unwrap();
+        c.put(1, Json(&json)).unwrap();
         let columns = column(&c, None, 10);
         let kind = columns.kinds().next().unwrap().1;
         assert_eq!(kind.to_string().contains("json"), is_json, "{depth}: {kind}");

@@ -3,7 +3,8 @@
 use super::comments::{Comment, CommentIndex, CommentStore, EachRow, Question};
 use super::outcome::Outcome;
 use flagstone::{
-    Collection, Database, DocumentParser, Filter, Find, Group, Index, JsonOptions, KeyspaceOptions,
+    Collection, Database, DocumentParser, Filter, Find, Group, Index, Json, JsonOptions,
+    KeyspaceOptions,
 };
 use std::sync::{Mutex, OnceLock, PoisonError};
 
@@ -25,7 +26,7 @@ impl Comments {
             return Ok(collection);
         }
         let _making = self.making.lock().unwrap_or_else(PoisonError::into_inner);
-        let made = self.database.collection_with("comments", self.wanted.clone())?;
+        let made = self.database.space("comments").options(self.wanted.clone()).collection()?;
         Ok(self.made.get_or_init(|| made))
     }
 }
@@ -34,7 +35,7 @@ impl CommentStore for Comments {
     fn write(&self, comments: &[Comment<'_>]) -> Outcome<()> {
         let collection = self.collection()?;
         if let [Comment { key, json }] = comments {
-            return Ok(collection.put_json(*key, json)?);
+            return Ok(collection.put(*key, Json(json))?);
         }
         let mut batch = self.database.batch();
         let mut parser = DocumentParser::new(collection, JsonOptions::new());

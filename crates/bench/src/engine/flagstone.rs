@@ -121,7 +121,7 @@ pub fn open_flagstone(options: &StoreOptions) -> Outcome<Box<dyn Engine>> {
     let (database, events) = open_database(&options.dir, chosen)?;
     let mut wanted = KeyspaceOptions::new().routing(options.chosen_routing());
     (wanted.block_bytes, wanted.filter_bits) = (options.block_bytes, options.filter_bits);
-    let keyspace = database.keyspace_with("bench", wanted.clone())?;
+    let keyspace = database.space("bench").options(wanted.clone()).keyspace()?;
     let comments = Comments::new(database.clone(), wanted);
     let chosen = database.keyspaces().into_iter().find(|info| info.name == "bench");
     let chosen = chosen.map(|info| info.options).unwrap_or_default();

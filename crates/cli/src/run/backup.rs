@@ -50,16 +50,15 @@ pub(super) fn run(args: &BackupArgs) -> Result<(), Failure> {
 }
 
 fn make(database: &Path, dir: &Path, args: &BackupArgs) -> Result<(), Failure> {
-    let builder = || {
-        let builder = open::with_memory(Database::builder(database), args.memory.memory);
-        builder.copy_bytes_per_second(args.rate.unwrap_or(0))
-    };
+    let options = open::options(args.memory.memory);
+    let options = options.copy_bytes_per_second(args.rate.unwrap_or(0)).create_if_missing(false);
+    let builder = || Database::builder(database).options(options.clone());
     interrupt::listen()?;
     // After a clean close everything is in tables, and nothing has to be written.
     let mut source = builder().open_read_only()?;
     if source.stats().memtable_bytes > 0 {
         source.close()?;
-        source = builder().create_if_missing(false).open()?;
+        source = builder().open()?;
     }
     let made = interruptible(interrupt::is_asked, || source.backup(dir));
     source.close()?;

@@ -9,10 +9,10 @@ use flagstone::{Database, interruptible};
 use std::time::Instant;
 
 pub(super) fn run(args: &CheckpointArgs) -> Result<(), Failure> {
-    let builder = Database::builder(&args.database).create_if_missing(false);
-    let builder = open::with_memory(builder, args.memory.memory);
+    let options = open::options(args.memory.memory).create_if_missing(false);
+    let options = options.copy_bytes_per_second(args.rate.unwrap_or(0));
     interrupt::listen()?;
-    let database = builder.copy_bytes_per_second(args.rate.unwrap_or(0)).open()?;
+    let database = Database::builder(&args.database).options(options).open()?;
     let started = Instant::now();
     // An error, and a stop is one, leaves nothing of the copy.
     let made = interruptible(interrupt::is_asked, || database.checkpoint(&args.copy));

@@ -22,7 +22,7 @@ pub(super) fn list(args: &CollectionsArgs) -> Result<(), Failure> {
     let mut found = Vec::new();
     for name in names {
         // A program may have dropped it meanwhile, in a database that is open for writing.
-        let Some(collection) = database.existing_collection(&name)? else { continue };
+        let Some(collection) = database.space(&name).existing().collection()? else { continue };
         found.push(Listed::of(&stats, name, &collection)?);
     }
     match args.json {

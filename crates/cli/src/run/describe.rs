@@ -26,12 +26,12 @@ pub(super) fn run(args: &DescribeArgs) -> Result<(), Failure> {
     let about = collection.approximate_count();
     let is_all = args.all || about <= args.sample;
     if is_all {
-        described.add_all(collection.scan_all(), None)?;
+        described.add_all(collection.scan(..), None)?;
     } else {
         let half = |documents| usize::try_from(documents).unwrap_or(usize::MAX);
         let first =
-            described.add_all(collection.scan_all().take(half(args.sample.div_ceil(2))), None)?;
-        let last = collection.scan_all().rev().take(half(args.sample / 2));
+            described.add_all(collection.scan(..).take(half(args.sample.div_ceil(2))), None)?;
+        let last = collection.scan(..).rev().take(half(args.sample / 2));
         described.add_all(last, first.as_ref())?;
     }
     let documents = described.documents;

@@ -3,7 +3,7 @@
 use crate::failure::Failure;
 use crate::units::{Expiry, show_moment};
 use flagstone::env::{Clock, SystemClock};
-use flagstone::{Database, EntryOptions, Moment};
+use flagstone::{Database, Moment};
 
 /// Refuses a moment that has passed.
 pub(super) fn check(expires: Option<Expiry>) -> Result<(), Failure> {
@@ -16,13 +16,10 @@ pub(super) fn check(expires: Option<Expiry>) -> Result<(), Failure> {
     }
 }
 
-/// Returns the options of a put. A duration begins now.
-pub(super) fn options(database: &Database, expires: Option<Expiry>) -> EntryOptions {
-    match expires {
-        None => EntryOptions::new(),
-        Some(Expiry::After(duration)) => {
-            EntryOptions::new().expires(database.now().after(duration))
-        }
-        Some(Expiry::At(moment)) => EntryOptions::new().expires(moment),
-    }
+/// Returns the moment at which an entry expires. A duration begins now.
+pub(super) fn moment(database: &Database, expires: Option<Expiry>) -> Option<Moment> {
+    expires.map(|expires| match expires {
+        Expiry::After(duration) => database.now().after(duration),
+        Expiry::At(moment) => moment,
+    })
 }

@@ -9,7 +9,7 @@ pub(super) fn run(args: &InspectArgs) -> Result<(), Failure> {
     // A missing file is reported before its name is judged.
     std::fs::metadata(&args.file).map_err(|error| Failure::io("read", &args.file, &error))?;
     let mut out = Pipe { buffer: String::new(), failure: None };
-    let inspected = flagstone::inspect::file(&args.file, &mut out);
+    let inspected = flagstone::internal::inspect::file(&args.file, &mut out);
     let rest = out.flush();
     match out.failure {
         // The readable part of a damaged file has been printed.

@@ -9,7 +9,7 @@ use flagstone::env::{Random, SeededRandom};
 
 pub(super) fn run(args: &KeysArgs) -> Result<(), Failure> {
     let database = open::to_read(&args.collection.database, args.memory)?;
-    let keys = open::collection(&database, &args.collection)?.scan_all().keys();
+    let keys = open::collection(&database, &args.collection)?.scan(..).keys();
     let mut output = Output::in_mode(args.json_mode.mode());
     match args.sample {
         None => {

@@ -54,7 +54,7 @@ pub(super) fn run(args: &LoadArgs) -> Result<(), Failure> {
             ModeArg::Insert => Mode::Insert,
             ModeArg::Merge => Mode::Merge,
         },
-        entry: expiry::options(&database, args.expires),
+        expires: expiry::moment(&database, args.expires),
         readers: args.readers,
         parsers: args.parsers.unwrap_or(cores.min(64) as u16),
         writers: args.writers,
@@ -104,7 +104,7 @@ pub(super) fn target(args: &LoadArgs) -> Result<Target, Failure> {
     if args.drop {
         drop_collection(&database, &args.collection.name)?;
     }
-    let is_new = database.existing_collection(&args.collection.name)?.is_none();
+    let is_new = database.space(&args.collection.name).existing().collection()?.is_none();
     let collection = collection(&database, args)?;
     Ok(Target { database, collection, is_new })
 }
@@ -116,7 +116,7 @@ pub(super) fn leave_nothing(
     collection: Collection,
     has_failed: bool,
 ) -> Result<(), Failure> {
-    let is_empty = || collection.stored().scan_all().next().transpose().map(|e| e.is_none());
+    let is_empty = || collection.scan(..).keys().next().transpose().map(|e| e.is_none());
     if has_failed && is_empty()? {
         let name = collection.name();
         drop(collection);
@@ -127,7 +127,7 @@ pub(super) fn leave_nothing(
 
 /// Drops a collection with its indexes, if it exists, and names them: a load fills no index again.
 fn drop_collection(database: &Database, name: &str) -> Result<(), Failure> {
-    let Some(collection) = database.existing_collection(name)? else { return Ok(()) };
+    let Some(collection) = database.space(name).existing().collection()? else { return Ok(()) };
     let indexes: Vec<String> = collection.indexes().into_iter().map(|index| index.name).collect();
     drop(collection);
     database.drop_keyspace(name)?;
@@ -210,7 +210,7 @@ fn collection(database: &Database, args: &LoadArgs) -> Result<Collection, Failur
         Some(partitions) => {
             let routing = Routing::Hash(partitions);
             let options = KeyspaceOptions::new().routing(routing);
-            database.collection_with(name, options)?
+            database.space(name).options(options).collection()?
         }
         None => database.collection(name)?,
     })

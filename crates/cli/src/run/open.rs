@@ -3,7 +3,7 @@
 use crate::args::{CollectionArgs, JsonArgs, KeyArgs, MemoryArgs, TargetArgs, WatchArgs};
 use crate::failure::Failure;
 use flagstone::json::JsonParser;
-use flagstone::{Builder, Collection, Database, Durability, JsonError, JsonOptions, Value};
+use flagstone::{Collection, Database, Durability, JsonError, JsonOptions, Options, Value};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
@@ -67,7 +67,7 @@ pub(super) fn close(database: Database) -> Result<(), Failure> {
 pub(super) fn to_read(path: &Path, memory: MemoryArgs) -> Result<Database, Failure> {
     match held(path, memory.memory)? {
         Some(database) => Ok(database),
-        None => Ok(with_memory(Database::builder(path), memory.memory).open_read_only()?),
+        None => Ok(Database::builder(path).options(options(memory.memory)).open_read_only()?),
     }
 }
 
@@ -81,8 +81,8 @@ pub(super) fn to_read_with_scratch(
     if let Some(database) = held(path, memory.memory)? {
         return Ok(database);
     }
-    let builder = Database::builder(path).scratch_dir(scratch);
-    Ok(with_memory(builder, memory.memory).open_read_only()?)
+    let builder = Database::builder(path).options(options(memory.memory));
+    Ok(builder.scratch_dir(scratch).open_read_only()?)
 }
 
 /// Opens the database in `path`, which must exist, for writing.
@@ -90,7 +90,8 @@ pub(super) fn to_write(path: &Path, memory: Option<u64>) -> Result<Database, Fai
     if let Some(database) = held(path, memory)? {
         return Ok(database);
     }
-    Ok(with_memory(Database::builder(path), memory).create_if_missing(false).open()?)
+    let options = options(memory).create_if_missing(false);
+    Ok(Database::builder(path).options(options).open()?)
 }
 
 /// Opens the database in `path`, created if there is none.
@@ -102,14 +103,15 @@ pub(super) fn or_make(
     if let Some(database) = held(path, memory)? {
         return Ok(database);
     }
-    Ok(with_memory(Database::builder(path), memory).durability(durability).open()?)
+    let options = options(memory).durability(durability);
+    Ok(Database::builder(path).options(options).open()?)
 }
 
-/// Returns a builder with this memory budget.
-pub(super) fn with_memory(builder: Builder, memory: Option<u64>) -> Builder {
+/// Returns options with this memory budget.
+pub(super) fn options(memory: Option<u64>) -> Options {
     match memory {
-        Some(bytes) => builder.memory_budget(bytes),
-        None => builder,
+        Some(bytes) => Options::new().memory_budget(bytes),
+        None => Options::new(),
     }
 }
 
@@ -118,7 +120,7 @@ pub(super) fn collection(
     database: &Database,
     args: &CollectionArgs,
 ) -> Result<Collection, Failure> {
-    if let Some(collection) = database.existing_collection(&args.name)? {
+    if let Some(collection) = database.space(&args.name).existing().collection()? {
         return Ok(collection);
     }
     let there = listed(&collections(database), &args.name);

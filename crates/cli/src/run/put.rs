@@ -3,7 +3,7 @@
 use super::{expiry, open};
 use crate::args::{CollectionArgs, PutArgs};
 use crate::failure::Failure;
-use flagstone::{Document, Durability, JsonOptions};
+use flagstone::{Document, Durability, Expires, JsonOptions};
 use std::io::Read;
 
 pub(super) fn run(args: &PutArgs) -> Result<(), Failure> {
@@ -19,9 +19,9 @@ pub(super) fn run(args: &PutArgs) -> Result<(), Failure> {
     expiry::check(args.expires)?;
     let CollectionArgs { database, name } = &args.key.collection;
     let database = open::or_make(database, args.memory.memory, Durability::default())?;
-    let is_new = database.existing_collection(name)?.is_none();
+    let is_new = database.space(name).existing().collection()?.is_none();
     let collection = database.collection(name)?;
-    let done = collection.put_with(key, &document, expiry::options(&database, args.expires));
+    let done = collection.put(key, (&document).expires(expiry::moment(&database, args.expires)));
     if done.is_err() && is_new {
         // What was created for the document goes with it.
         let _dropped = database.drop_keyspace(name);

@@ -5,7 +5,7 @@ use crate::args::ScanArgs;
 use crate::failure::Failure;
 use crate::interrupt;
 use crate::output::Output;
-use flagstone::Value;
+use flagstone::{Prefix, Value};
 use std::ops::Bound;
 
 pub(super) fn run(args: &ScanArgs) -> Result<(), Failure> {
@@ -20,8 +20,8 @@ pub(super) fn run(args: &ScanArgs) -> Result<(), Failure> {
     let database = open::to_read(&args.collection.database, args.memory)?;
     let collection = open::collection(&database, &args.collection)?;
     let scan = match &args.prefix {
-        Some(prefix) => collection.prefix(prefix),
-        None => collection.scan::<Value>((from, to))?,
+        Some(prefix) => collection.scan(Prefix(prefix)),
+        None => collection.scan((from, to)),
     };
     let scan = if args.reverse { scan.rev() } else { scan };
     let mut output = Output::in_mode(args.json_mode.mode());

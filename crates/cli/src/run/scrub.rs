@@ -28,11 +28,12 @@ pub(super) fn run(args: &ScrubArgs) -> Result<(), Failure> {
             }
         }
     };
-    let builder = Database::builder(&args.database).create_if_missing(false).listener(listener);
-    let builder = builder.scrub_bytes_per_second(args.rate.unwrap_or(u64::MAX));
+    let options = open::options(args.memory.memory).create_if_missing(false);
+    let options = options.scrub_bytes_per_second(args.rate.unwrap_or(u64::MAX));
+    let builder = Database::builder(&args.database).options(options).listener(listener);
     interrupt::listen()?;
     let started = Instant::now();
-    let database = open::with_memory(builder, args.memory.memory).open()?;
+    let database = builder.open()?;
     let is_empty = database.stats().tables() == 0;
     // A round that finds no table does not count.
     while !is_empty && database.stats().scrub.rounds == 0 && !interrupt::is_asked() {

@@ -48,7 +48,9 @@ struct Known {
 fn indexes(database: &Database, stats: &Stats) -> Result<Vec<Known>, Failure> {
     let mut found = Vec::new();
     for owner in stats.keyspaces.iter().filter(|one| one.info.content == "documents") {
-        let Some(collection) = database.existing_collection(&owner.info.name)? else { continue };
+        let Some(collection) = database.space(&owner.info.name).existing().collection()? else {
+            continue;
+        };
         for index in collection.indexes() {
             let statistics = index.is_ready.then(|| collection.index_statistics(&index.name));
             found.push(Known { owner: owner.info.name.clone(), index, statistics });

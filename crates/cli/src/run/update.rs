@@ -97,8 +97,10 @@ fn apply(
             Patched::ConditionFailed(why) => Err(Error::new(ErrorKind::ConditionFailed, why)),
             refused => Err(Error::invalid(refused.to_string())),
         },
-        Change::Json(patch) => collection.apply_json_patch(key, patch).map(done),
-        Change::Merge(patch) => collection.merge_patch(key, patch).map(done),
+        Change::Json(patch) => collection.patch_if(key, patch).and_then(Patched::applied).map(done),
+        Change::Merge(patch) => {
+            collection.patch_if(key, patch).and_then(Patched::applied).map(done)
+        }
     }
 }
 

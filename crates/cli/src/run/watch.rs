@@ -96,9 +96,9 @@ fn keep(args: &WatchArgs, bytes: u64) -> Result<(), Failure> {
         let text = format!("--keep works outside of the shell: flagstone watch {name} --keep 1GiB");
         return Err(Failure::Usage(text));
     }
-    let builder = Database::builder(&args.database).create_if_missing(false);
-    let builder = open::with_memory(builder, args.memory.memory);
-    builder.change_retention(retention).open()?.close()?;
+    let options = open::options(args.memory.memory).create_if_missing(false);
+    let options = options.change_retention(retention);
+    Database::builder(&args.database).options(options).open()?.close()?;
     note(&format!("changes kept: {retention}"));
     Ok(())
 }
@@ -241,7 +241,7 @@ fn put_change(
     if let Some(end) = change.end_bytes() {
         out.extend_from_slice(format!(",\"to\":{}", text(end)).as_bytes());
     }
-    if let Some(expires) = change.expires() {
+    if let Some(expires) = change.expiry() {
         let moment = Json::from(crate::units::show_moment(expires));
         out.extend_from_slice(format!(",\"expires\":{moment}").as_bytes());
     }

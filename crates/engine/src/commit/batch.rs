@@ -9,10 +9,10 @@ use crate::history::VersionToken;
 use crate::keyspace_core::{KeyspaceCore, Prepared};
 use flagstone_base::check::{Short, changed};
 use flagstone_base::flip::{self, Site};
-use flagstone_base::key::{check_key, check_value};
-use flagstone_base::{EntryCheck, Error, Kind, Moment, Result};
+use flagstone_base::key::{check_key, check_value, next_key};
+use flagstone_base::{EntryCheck, Error, KeyRange, Kind, Moment, Result};
 use flagstone_wal::{payload_checksum, payload_checksum_of_parts};
-use std::ops::Range;
+use std::ops::{Bound, Range};
 use std::sync::Arc;
 
 /// A batch of writes, given to [`Engine::start`](crate::Engine::start). Later writes of a key win
@@ -183,6 +183,51 @@ impl Batch {
         }
         check_key(end)?;
         self.push(keyspace, Kind::RangeDelete, start, end)
+    }
+
+    /// Removes all keys of `range`, by one entry or two.
+    ///
+    /// # Errors
+    /// Same as [`Batch::put`].
+    pub fn delete_keys(&mut self, keyspace: &Arc<KeyspaceCore>, range: KeyRange) -> Result<()> {
+        let (ops, payload) = (self.ops.len(), self.payload.len());
+        self.push_removals(keyspace, range).inspect_err(|_refused| {
+            self.ops.truncate(ops);
+            self.payload.truncate(payload);
+        })
+    }
+
+    fn push_removals(&mut self, keyspace: &Arc<KeyspaceCore>, range: KeyRange) -> Result<()> {
+        if range.is_empty() {
+            return Ok(());
+        }
+        // No key is empty, so this is the smallest.
+        let first = vec![0];
+        let start = match range.start {
+            Bound::Included(start) => start.max(first),
+            Bound::Excluded(start) => match next_key(&start) {
+                Some(start) => start,
+                None => return Ok(()),
+            },
+            Bound::Unbounded => first,
+        };
+        let end = match range.end {
+            Bound::Included(end) => {
+                self.delete(keyspace, &end)?;
+                end
+            }
+            Bound::Excluded(end) => end,
+            Bound::Unbounded => {
+                for (kind, key, end) in keyspace.removals_from(start) {
+                    self.push(keyspace, kind, &key, &end)?;
+                }
+                return Ok(());
+            }
+        };
+        if start < end {
+            self.delete_range(keyspace, &start, &end)?;
+        }
+        Ok(())
     }
 
     /// Folds `operand` into the value of `key` with the keyspace's fold, without reading the value.

@@ -138,51 +138,6 @@ impl Options {
     }
 }
 
-/// Calls the macro `$then` with the setters of all options of a database: documentation, name,
-/// argument, and the value of the field. [`Options`] and the builder of crate flagstone have these
-/// setters.
-#[doc(hidden)]
-#[macro_export]
-macro_rules! each_database_option {
-    ($then:ident) => {
-        $then! {
-            /// Sets the memory for memtables, cache and the rest, in bytes, at least 1 MiB.
-            memory_budget(bytes: u64) = bytes;
-            /// Sets the durability of commits that name none of their own.
-            durability(durability: $crate::Durability) = durability;
-            /// Sets the number of threads that compact.
-            compaction_workers(threads: usize) = threads;
-            /// Sets the space that tables may take, as a multiple of the live bytes.
-            space_amplification_max(times: f64) = times;
-            /// Sets the length of the longest document or patch, in bytes.
-            document_bytes_max(bytes: usize) = bytes;
-            /// Sets the size in bytes at which the memtable of a partition is sealed; `None` is the
-            /// default.
-            memtable_bytes(bytes: impl Into<Option<u64>>) = bytes.into();
-            /// Sets the size in bytes at which a partition with a range of keys is split; 0: never.
-            split_bytes(bytes: u64) = bytes;
-            /// Sets whether blocks are read past the page cache of the system.
-            direct_reads(on: bool) = on;
-            /// Sets how many descriptors open tables may hold; `None` is the default.
-            files_open_max(files: impl Into<Option<usize>>) = files.into();
-            /// Sets whether entries carry checks against changes in memory.
-            entry_checks(on: bool) = on;
-            /// Sets the size in bytes of the file that is removed when the disk is full; `None` is
-            /// the default.
-            ballast_bytes(bytes: impl Into<Option<u64>>) = bytes.into();
-            /// Sets how fast tables are read and checked in the background, in bytes a second.
-            scrub_bytes_per_second(bytes: u64) = bytes;
-            /// Sets how fast backups and checkpoints copy, in bytes a second.
-            copy_bytes_per_second(bytes: u64) = bytes;
-            /// Sets how long changes are kept for readers; `None`: as it was set last.
-            change_retention(retention: impl Into<Option<$crate::ChangeRetention>>)
-                = retention.into();
-            /// Sets whether a missing database is created.
-            create_if_missing(on: bool) = on;
-        }
-    };
-}
-
 macro_rules! setters {
     ($($(#[$doc:meta])* $name:ident($argument:ident: $type:ty) = $value:expr;)*) => {
         /// Setters, one for each option.
@@ -206,7 +161,41 @@ macro_rules! setters {
     };
 }
 
-each_database_option!(setters);
+setters! {
+    /// Sets the memory for memtables, cache and the rest, in bytes, at least 1 MiB.
+    memory_budget(bytes: u64) = bytes;
+    /// Sets the durability of commits that name none of their own.
+    durability(durability: Durability) = durability;
+    /// Sets the number of threads that compact.
+    compaction_workers(threads: usize) = threads;
+    /// Sets the space that tables may take, as a multiple of the live bytes.
+    space_amplification_max(times: f64) = times;
+    /// Sets the length of the longest document or patch, in bytes.
+    document_bytes_max(bytes: usize) = bytes;
+    /// Sets the size in bytes at which the memtable of a partition is sealed; `None` is the
+    /// default.
+    memtable_bytes(bytes: impl Into<Option<u64>>) = bytes.into();
+    /// Sets the size in bytes at which a partition with a range of keys is split; 0: never.
+    split_bytes(bytes: u64) = bytes;
+    /// Sets whether blocks are read past the page cache of the system.
+    direct_reads(on: bool) = on;
+    /// Sets how many descriptors open tables may hold; `None` is the default.
+    files_open_max(files: impl Into<Option<usize>>) = files.into();
+    /// Sets whether entries carry checks against changes in memory.
+    entry_checks(on: bool) = on;
+    /// Sets the size in bytes of the file that is removed when the disk is full; `None` is
+    /// the default.
+    ballast_bytes(bytes: impl Into<Option<u64>>) = bytes.into();
+    /// Sets how fast tables are read and checked in the background, in bytes a second.
+    scrub_bytes_per_second(bytes: u64) = bytes;
+    /// Sets how fast backups and checkpoints copy, in bytes a second.
+    copy_bytes_per_second(bytes: u64) = bytes;
+    /// Sets how long changes are kept for readers; `None`: as it was set last.
+    change_retention(retention: impl Into<Option<ChangeRetention>>)
+        = retention.into();
+    /// Sets whether a missing database is created.
+    create_if_missing(on: bool) = on;
+}
 
 impl Options {
     /// Refuses values that are out of range.

@@ -63,7 +63,7 @@ impl<'a> Change<'a> {
 
     /// Returns the moment from which on the key is absent, if a put has one. No later change tells
     /// that the key has expired.
-    pub const fn expires(&self) -> Option<Moment> {
+    pub const fn expiry(&self) -> Option<Moment> {
         self.0.expiry
     }
 

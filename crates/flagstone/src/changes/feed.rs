@@ -60,13 +60,13 @@ pub enum Happened {
 ///
 /// ```
 /// # let dir = tempfile::tempdir().unwrap();
-/// use flagstone::{ChangeRetention, ChangesFrom, Database, Happened};
+/// use flagstone::{ChangeRetention, ChangesFrom, Database, Happened, Json, Options};
 /// use std::time::Duration;
 ///
 /// let keep = ChangeRetention::bytes(1 << 30);
-/// let db = Database::builder(dir.path()).change_retention(keep).open()?;
+/// let db = Database::builder(dir.path()).options(Options::new().change_retention(keep)).open()?;
 /// let users = db.collection("users")?;
-/// users.put_json("alice", r#"{"age":40}"#)?;
+/// users.put("alice", Json(r#"{"age":40}"#))?;
 ///
 /// let mut changes = db.changes(ChangesFrom::Start)?.only(["users"]);
 /// let mut seen = Vec::new();

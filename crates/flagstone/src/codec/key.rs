@@ -31,7 +31,7 @@ use flagstone_base::{Decoder, Error, ErrorKind, Malformed, Result};
 /// # #[cfg(feature = "serde")] {
 /// let logins = db.typed::<(UserId, i64), String>("logins")?;
 /// logins.put(&(UserId(7), 1_700_000_000), &"from home".into())?;
-/// let first = logins.scan(..)?.next().expect("one was put")?;
+/// let first = logins.scan(..).next().expect("one was put")?;
 /// assert_eq!(first.0, (UserId(7), 1_700_000_000));
 /// # }
 /// # Ok::<(), flagstone::Error>(())

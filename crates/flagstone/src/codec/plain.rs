@@ -14,7 +14,7 @@ use flagstone_doc::{Value, View, validate};
 /// use flagstone::{Plain, Typed};
 /// # let dir = tempfile::tempdir().unwrap();
 /// # let db = flagstone::Database::open(dir.path())?;
-/// let hits: Typed<String, u64, Plain> = db.typed_codec("hits")?;     // 8 bytes a value
+/// let hits: Typed<String, u64, Plain> = db.space("hits").typed_codec()?;     // 8 bytes a value
 /// hits.update("/index.html", |old| Some(old.unwrap_or(0) + 1))?;
 /// assert_eq!(hits.get("/index.html")?, Some(1));
 /// # Ok::<(), flagstone::Error>(())

@@ -36,7 +36,7 @@ use flagstone_base::Result;
 ///
 /// # let dir = tempfile::tempdir().unwrap();
 /// # let db = flagstone::Database::open(dir.path())?;
-/// let users: Typed<u64, User, UserCodec> = db.typed_codec("users")?;
+/// let users: Typed<u64, User, UserCodec> = db.space("users").typed_codec()?;
 /// users.put(&7, &User { age: 40, name: "Ada".into() })?;
 /// assert_eq!(users.get(&7)?.map(|user| user.name), Some("Ada".into()));
 /// # Ok::<(), flagstone::Error>(())

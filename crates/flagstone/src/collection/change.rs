@@ -1,14 +1,13 @@
 //! What a write does to a document.
 
-use crate::entry::EntryOptions;
-use flagstone_base::Kind;
+use flagstone_base::{Kind, Moment};
 use flagstone_engine::Effect;
 
 /// What a write does to one document.
 #[derive(Clone, Copy)]
-pub(crate) enum Change<'a> {
-    /// Sets the document to these bytes.
-    Put(&'a [u8], EntryOptions),
+pub enum Change<'a> {
+    /// Sets the document to these bytes, with an expiry.
+    Put(&'a [u8], Option<Moment>),
     /// Removes the document.
     Delete,
     /// Changes the document by a patch, without reading it.
@@ -36,9 +35,9 @@ impl Rewrite {
 }
 
 impl<'a> Change<'a> {
-    pub(super) fn entry(self) -> (Effect, &'a [u8]) {
+    pub(crate) fn entry(self) -> (Effect, &'a [u8]) {
         match self {
-            Self::Put(bytes, options) => (options.effect(), bytes),
+            Self::Put(bytes, expiry) => (Effect::put(expiry), bytes),
             Self::Delete => (Kind::Delete.into(), b""),
             Self::Patch(operand) => (Kind::Merge.into(), operand),
         }

@@ -5,15 +5,13 @@
 
 use super::stored::Stored;
 use super::write::{self, Change, Destination};
-use super::{DocumentScan, StoredView, decode, encode, update};
-use crate::entry::EntryOptions;
-use crate::sort_keys;
-use flagstone_base::key::KeyRange;
+use super::{decode, update};
+use crate::args::{Key, KeyRange, NewValue};
+use crate::scan::Scan;
 use flagstone_base::{Malformed, Moment, Result};
 use flagstone_doc::{Document, DocumentMut, JsonPath, Value, View};
 use flagstone_engine::{Engine, Keyspace, TryGet, VersionToken};
 use std::fmt;
-use std::ops::RangeBounds;
 
 /// A handle of a collection: documents by primary key. Cheap to clone; usable from any thread;
 /// keeps the database open.
@@ -24,21 +22,23 @@ use std::ops::RangeBounds;
 /// ```
 /// # let dir = tempfile::tempdir().unwrap();
 /// # let db = flagstone::Database::open(dir.path())?;
+/// use flagstone::Json;
 /// let rooms = db.collection("rooms")?;
 /// let (city, number) = ("berlin".to_owned(), 7);
-/// rooms.put_json((&city, number), r#"{"beds":2}"#)?;
-/// rooms.put_json(&city, r#"{"rooms":1}"#)?;
-/// rooms.put_json(["berlin", "attic"], r#"{"beds":1}"#)?;
+/// rooms.put((&city, number), Json(r#"{"beds":2}"#))?;
+/// rooms.put(&city, Json(r#"{"rooms":1}"#))?;
+/// rooms.put(["berlin", "attic"], Json(r#"{"beds":1}"#))?;
 /// assert!(rooms.get(flagstone::doc!(["berlin", 7]))?.is_some());
-/// assert_eq!(rooms.scan(("berlin", 0)..("berlin", 100))?.count(), 1);
+/// assert_eq!(rooms.scan(("berlin", 0)..("berlin", 100)).count(), 1);
 /// # Ok::<(), flagstone::Error>(())
 /// ```
 ///
 /// ```
 /// # let dir = tempfile::tempdir().unwrap();
 /// # let db = flagstone::Database::open(dir.path())?;
+/// use flagstone::Json;
 /// let comments = db.collection("comments")?;
-/// comments.put_json("evn2i5p", br#"{"author":"x","score":1}"#)?;
+/// comments.put("evn2i5p", Json(br#"{"author":"x","score":1}"#))?;
 /// comments.update("evn2i5p", |d| d.inc("score", 1))?;
 /// let document = comments.get("evn2i5p")?.expect("it was put");
 /// assert_eq!(document.to_json().unwrap(), r#"{"author":"x","score":2}"#);
@@ -64,38 +64,43 @@ impl Collection {
         self.0.bytes().id().0
     }
 
-    /// Counts a writer of `key` as one that had to wait for others. For tests of splits by load.
-    #[doc(hidden)]
-    pub fn note_wait(&self, key: impl Into<Value>) {
-        if let Ok(key) = sort_keys::of_primary(&key.into()) {
-            self.0.bytes().note_wait(&key);
-        }
-    }
-
-    /// Sets the document of `key`. The encoded key has at most 65,535 bytes; the document has at
-    /// most [`Options::document_bytes_max`](crate::Options::document_bytes_max), 16 MiB by default.
+    /// Sets the document of `key`. `document` is a `&Document`, a [`Value`] or a reference to one,
+    /// [`Json`](crate::Json)`(text)`, or [`As`](crate::As)`(&struct)`; each may have an expiry:
+    /// [`Expires`](crate::Expires).
+    ///
+    /// The encoded key has at most 65,535 bytes; the document has at most
+    /// [`Options::document_bytes_max`](crate::Options::document_bytes_max), 16 MiB by default.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = flagstone::Database::open(dir.path())?;
+    /// use flagstone::{Json, doc};
+    /// let rooms = db.collection("rooms")?;
+    /// rooms.put(1, doc!({ "beds": 2 }))?;
+    /// rooms.put(2, Json(r#"{"beds":3}"#))?;
+    /// let first = rooms.get(1)?.expect("it was put");
+    /// rooms.put("copy", &first)?;
+    /// assert_eq!(rooms.get("copy")?.and_then(|room| room.int("beds")), Some(2));
+    /// # Ok::<(), flagstone::Error>(())
+    /// ```
     ///
     /// # Errors
-    /// InvalidInput for a key or a document over its limit; else as
-    /// [`Keyspace::put`](crate::Keyspace::put).
-    pub fn put(&self, key: impl Into<Value>, document: &Document) -> Result<()> {
-        self.put_with(key, document, EntryOptions::new())
-    }
-
-    /// As [`Collection::put`], with options of its own.
-    ///
-    /// # Errors
-    /// As [`Collection::put`].
-    pub fn put_with(
+    /// InvalidInput for a key or a document over its limit, for a value nested too deep, for a text
+    /// that is not JSON (with line and column), or for a Rust value that no document can hold;
+    /// nothing is written then. Else as [`Keyspace::put`](crate::Keyspace::put).
+    pub fn put(
         &self,
-        key: impl Into<Value>,
-        document: &Document,
-        options: EntryOptions,
+        key: impl Key<Self>,
+        document: impl NewValue<Self, Bytes = Vec<u8>>,
     ) -> Result<()> {
-        let key = sort_keys::of_primary(&key.into())?;
-        let admission = write::admission_for(&self.0, &key, document.as_bytes().len())?;
-        let bytes = encode::document(&self.0, document)?;
-        write::put(&self.0, &key, (bytes, options), admission)
+        let key = key.key_bytes()?;
+        let admission = match document.bytes_hint() {
+            Some(bytes) => write::admission_for(&self.0, key.as_ref(), bytes)?,
+            None => None,
+        };
+        let expiry = document.expiry();
+        let bytes = document.value_bytes(self)?;
+        write::put(&self.0, key.as_ref(), (bytes, expiry), admission)
     }
 
     /// Returns the moment from which on the document of `key` is absent; `None` if it has no
@@ -103,111 +108,8 @@ impl Collection {
     ///
     /// # Errors
     /// As [`Keyspace::get`](crate::Keyspace::get).
-    pub fn expiry(&self, key: impl Into<Value>) -> Result<Option<Moment>> {
-        self.0.bytes().expiry(&sort_keys::of_primary(&key.into())?)
-    }
-
-    /// Sets the document of `key` to `value`.
-    ///
-    /// # Errors
-    /// As [`Collection::put`]; InvalidInput for a value nested too deep.
-    pub fn put_value(&self, key: impl Into<Value>, value: &Value) -> Result<()> {
-        self.put_value_with(key, value, EntryOptions::new())
-    }
-
-    /// As [`Collection::put_value`], with options of its own.
-    ///
-    /// # Errors
-    /// As [`Collection::put_value`].
-    pub fn put_value_with(
-        &self,
-        key: impl Into<Value>,
-        value: &Value,
-        options: EntryOptions,
-    ) -> Result<()> {
-        let key = sort_keys::of_primary(&key.into())?;
-        let bytes = encode::value(&self.0, value)?;
-        write::put(&self.0, &key, (bytes, options), None)
-    }
-
-    /// Sets the document of `key` to the document in the JSON text `json`. Numbers are kept
-    /// exactly.
-    ///
-    /// # Errors
-    /// InvalidInput with line and column if the text is not JSON; else as [`Collection::put`].
-    pub fn put_json(&self, key: impl Into<Value>, json: impl AsRef<[u8]>) -> Result<()> {
-        self.put_json_with(key, json, EntryOptions::new())
-    }
-
-    /// As [`Collection::put_json`], with options of its own.
-    ///
-    /// # Errors
-    /// As [`Collection::put_json`].
-    pub fn put_json_with(
-        &self,
-        key: impl Into<Value>,
-        json: impl AsRef<[u8]>,
-        options: EntryOptions,
-    ) -> Result<()> {
-        let key = sort_keys::of_primary(&key.into())?;
-        let json = json.as_ref();
-        let admission = write::admission_for(&self.0, &key, json.len())?;
-        let bytes = encode::json(&self.0, json)?;
-        write::put(&self.0, &key, (bytes, options), admission)
-    }
-
-    /// Sets the document of `key` to a Rust value, which serde writes directly in the binary form.
-    /// The result is a document like any other: JSON functions, patches and other types read and
-    /// change it.
-    ///
-    /// ```
-    /// # let dir = tempfile::tempdir().unwrap();
-    /// # let db = flagstone::Database::open(dir.path())?;
-    /// use flagstone::Patch;
-    /// use serde::{Deserialize, Serialize};
-    ///
-    /// #[derive(Serialize, Deserialize)]
-    /// struct Comment {
-    ///     author: String,
-    ///     score: i64,
-    ///     #[serde(default)]
-    ///     tags: Vec<String>,
-    /// }
-    ///
-    /// let comments = db.collection("comments")?;
-    /// comments.put_as("evn2i5p", &Comment { author: "x".into(), score: 1, tags: vec![] })?;
-    /// comments.patch("evn2i5p", &Patch::new().inc("score", 1).push("tags", "hot"))?;
-    /// let comment: Comment = comments.get_as("evn2i5p")?.expect("it was put");
-    /// assert_eq!((comment.score, comment.tags), (2, vec!["hot".to_owned()]));
-    /// # Ok::<(), flagstone::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    /// InvalidInput with the path of a part that no document can hold (a field twice, nesting
-    /// beyond 512): nothing is written then. Else as [`Collection::put`].
-    #[cfg(feature = "serde")]
-    pub fn put_as<T: serde::Serialize + ?Sized>(
-        &self,
-        key: impl Into<Value>,
-        value: &T,
-    ) -> Result<()> {
-        self.put_as_with(key, value, EntryOptions::new())
-    }
-
-    /// As [`Collection::put_as`], with options of its own.
-    ///
-    /// # Errors
-    /// As [`Collection::put_as`].
-    #[cfg(feature = "serde")]
-    pub fn put_as_with<T: serde::Serialize + ?Sized>(
-        &self,
-        key: impl Into<Value>,
-        value: &T,
-        options: EntryOptions,
-    ) -> Result<()> {
-        let key = sort_keys::of_primary(&key.into())?;
-        let bytes = encode::rust_value(&self.0, value)?;
-        write::put(&self.0, &key, (bytes, options), None)
+    pub fn expiry(&self, key: impl Key<Self>) -> Result<Option<Moment>> {
+        self.0.bytes().expiry(key.key_bytes()?.as_ref())
     }
 
     /// Returns the document of `key`, or `None` if there is none. The document does not depend on
@@ -216,9 +118,8 @@ impl Collection {
     /// # Errors
     /// As [`Keyspace::get`](crate::Keyspace::get); Corruption if the stored bytes are not a
     /// document.
-    pub fn get(&self, key: impl Into<Value>) -> Result<Option<Document>> {
-        let key = sort_keys::of_primary(&key.into())?;
-        let found = self.0.bytes().get(&key)?;
+    pub fn get(&self, key: impl Key<Self>) -> Result<Option<Document>> {
+        let found = self.0.bytes().get(key.key_bytes()?)?;
         found.map(|bytes| decode::document(&self.0, bytes)).transpose()
     }
 
@@ -227,35 +128,34 @@ impl Collection {
     ///
     /// # Errors
     /// As [`Collection::get`].
-    pub fn try_get(&self, key: impl Into<Value>) -> Result<TryGet<Document>> {
-        let key = sort_keys::of_primary(&key.into())?;
-        self.0.bytes().try_get(&key)?.and_then(|bytes| decode::document(&self.0, bytes))
+    pub fn try_get(&self, key: impl Key<Self>) -> Result<TryGet<Document>> {
+        self.0.bytes().try_get(key.key_bytes()?)?.and_then(|bytes| decode::document(&self.0, bytes))
     }
 
     /// Returns the document of `key` with a token of the write that set it, for
-    /// [`Batch::expect_document_version`](crate::Batch::expect_document_version); `None` if there
-    /// is no document.
+    /// [`Batch::expect`](crate::Batch::expect); `None` if there is no document.
     ///
     /// ```
     /// # let dir = tempfile::tempdir().unwrap();
     /// # let db = flagstone::Database::open(dir.path())?;
+    /// use flagstone::{Expect, Json};
     /// let accounts = db.collection("accounts")?;
-    /// accounts.put_json("alice", r#"{"balance":100}"#)?;
+    /// accounts.put("alice", Json(r#"{"balance":100}"#))?;
     /// let Some((version, document)) = accounts.get_versioned("alice")? else { return Ok(()) };
     ///
     /// let mut edited = document.edit();
     /// edited.inc("balance", -10)?;
     /// let mut batch = db.batch();
-    /// batch.expect_document_version(&accounts, "alice", version)?;
-    /// batch.put_value(&accounts, "alice", edited.value())?;
+    /// batch.expect(&accounts, "alice", Expect::Version(version))?;
+    /// batch.put(&accounts, "alice", edited.value())?;
     /// db.commit(batch)?;
     /// # Ok::<(), flagstone::Error>(())
     /// ```
     ///
     /// # Errors
     /// As [`Collection::get`].
-    pub fn get_versioned(&self, key: impl Into<Value>) -> Result<Option<(VersionToken, Document)>> {
-        let found = self.0.bytes().get_versioned(sort_keys::of_primary(&key.into())?)?;
+    pub fn get_versioned(&self, key: impl Key<Self>) -> Result<Option<(VersionToken, Document)>> {
+        let found = self.0.bytes().get_versioned(key.key_bytes()?)?;
         found.map(|(version, bytes)| Ok((version, decode::document(&self.0, bytes)?))).transpose()
     }
 
@@ -267,11 +167,8 @@ impl Collection {
     /// InvalidInput if the document does not fit the type, with the path of the part that does not;
     /// else as [`Collection::get`].
     #[cfg(feature = "serde")]
-    pub fn get_as<T: serde::de::DeserializeOwned>(
-        &self,
-        key: impl Into<Value>,
-    ) -> Result<Option<T>> {
-        let found = self.0.bytes().get(&sort_keys::of_primary(&key.into())?)?;
+    pub fn get_as<T: serde::de::DeserializeOwned>(&self, key: impl Key<Self>) -> Result<Option<T>> {
+        let found = self.0.bytes().get(key.key_bytes()?)?;
         found.map(|bytes| decode::rust_value(&self.0, &bytes)).transpose()
     }
 
@@ -283,8 +180,9 @@ impl Collection {
     /// ```
     /// # let dir = tempfile::tempdir().unwrap();
     /// # let db = flagstone::Database::open(dir.path())?;
+    /// use flagstone::Json;
     /// let comments = db.collection("comments")?;
-    /// comments.put_json("evn2i5p", r#"{"author":{"name":"x"},"score":1}"#)?;
+    /// comments.put("evn2i5p", Json(r#"{"author":{"name":"x"},"score":1}"#))?;
     /// assert_eq!(comments.get_path("evn2i5p", "author.name")?, Some("x".into()));
     /// assert_eq!(comments.get_path("evn2i5p", "author.age")?, None);
     /// # Ok::<(), flagstone::Error>(())
@@ -292,7 +190,7 @@ impl Collection {
     ///
     /// # Errors
     /// As [`Collection::get`].
-    pub fn get_path(&self, key: impl Into<Value>, path: &str) -> Result<Option<Value>> {
+    pub fn get_path(&self, key: impl Key<Self>, path: &str) -> Result<Option<Value>> {
         let found = self.look(key, |root| root.path(path)?.map(|view| view.to_value()).transpose());
         Ok(found?.flatten())
     }
@@ -307,9 +205,10 @@ impl Collection {
     /// ```
     /// # let dir = tempfile::tempdir().unwrap();
     /// # let db = flagstone::Database::open(dir.path())?;
-    /// use flagstone::{JsonPath, Value};
+    /// use flagstone::{Json, JsonPath, Value};
     /// let posts = db.collection("posts")?;
-    /// posts.put_json("p1", r#"{"title":"Weaving","votes":[{"by":"x","n":1},{"by":"y","n":0}]}"#)?;
+    /// let votes = r#"{"title":"Weaving","votes":[{"by":"x","n":1},{"by":"y","n":0}]}"#;
+    /// posts.put("p1", Json(votes))?;
     /// let paths = [JsonPath::parse("$.title")?, JsonPath::parse("$.votes[?@.n > 0].by")?];
     /// let found = posts.get_paths("p1", &paths)?.expect("it was put");
     /// assert_eq!(found, [vec![Value::from("Weaving")], vec![Value::from("x")]]);
@@ -320,7 +219,7 @@ impl Collection {
     /// As [`Collection::get`].
     pub fn get_paths<'p>(
         &self,
-        key: impl Into<Value>,
+        key: impl Key<Self>,
         paths: impl IntoIterator<Item = &'p JsonPath>,
     ) -> Result<Option<Vec<Vec<Value>>>> {
         self.look(key, |root| {
@@ -338,8 +237,9 @@ impl Collection {
     /// ```
     /// # let dir = tempfile::tempdir().unwrap();
     /// # let db = flagstone::Database::open(dir.path())?;
+    /// use flagstone::Json;
     /// let comments = db.collection("comments")?;
-    /// comments.put_json("evn2i5p", r#"{"body":"some text","score":7}"#)?;
+    /// comments.put("evn2i5p", Json(r#"{"body":"some text","score":7}"#))?;
     /// let found = comments.look("evn2i5p", |document| {
     ///     let body = document.path("body")?.and_then(|view| view.as_str()).map_or(0, str::len);
     ///     Ok((body, document.path("score")?.and_then(|view| view.as_i64())))
@@ -353,11 +253,13 @@ impl Collection {
     /// bytes.
     pub fn look<R>(
         &self,
-        key: impl Into<Value>,
+        key: impl Key<Self>,
         read: impl FnOnce(&View<'_>) -> Result<R, Malformed>,
     ) -> Result<Option<R>> {
-        let key = sort_keys::of_primary(&key.into())?;
-        self.0.bytes().look(&key, |bytes| decode::look(&self.0, bytes, read))?.transpose()
+        self.0
+            .bytes()
+            .look(key.key_bytes()?, |bytes| decode::look(&self.0, bytes, read))?
+            .transpose()
     }
 
     /// Calls `read` with a view of the stored document of `key` from memory alone, as
@@ -367,45 +269,46 @@ impl Collection {
     /// As [`Collection::look`].
     pub fn try_look<R>(
         &self,
-        key: impl Into<Value>,
+        key: impl Key<Self>,
         read: impl FnOnce(&View<'_>) -> Result<R, Malformed>,
     ) -> Result<TryGet<R>> {
-        let key = sort_keys::of_primary(&key.into())?;
-        let found = self.0.bytes().try_look(&key, |bytes| decode::look(&self.0, bytes, read))?;
+        let look = |bytes: &[u8]| decode::look(&self.0, bytes, read);
+        let found = self.0.bytes().try_look(key.key_bytes()?, look)?;
         found.and_then(|read| read)
     }
 
     /// Reads the document of `key`, lets `change` change it, and writes it. No other write of the
     /// key comes between, so concurrent increments are never lost. Returns false if there is no
-    /// such document. Nothing is written if nothing was changed.
+    /// such document. Nothing is written if nothing was changed. An expiry is kept.
     ///
     /// Writes of this key wait while `change` runs. A write to the same database inside `change`
-    /// returns InvalidInput.
+    /// returns InvalidInput. `change` may be called more than once, each time with the stored
+    /// document.
     ///
     /// # Errors
     /// The error that `change` returns: nothing is written then. Else as [`Collection::put`].
     pub fn update(
         &self,
-        key: impl Into<Value>,
-        change: impl FnOnce(&mut DocumentMut) -> Result<()>,
+        key: impl Key<Self>,
+        change: impl FnMut(&mut DocumentMut) -> Result<()>,
     ) -> Result<bool> {
-        update::update(&self.0, Destination::Database, &sort_keys::of_primary(&key.into())?, change)
+        update::update(&self.0, Destination::Database, key.key_bytes()?.as_ref(), change)
     }
 
     /// Removes the document of `key`, whether it is there or not. Costs as much as a put.
     ///
     /// # Errors
     /// As [`Keyspace::put`](crate::Keyspace::put).
-    pub fn delete(&self, key: impl Into<Value>) -> Result<()> {
-        write::one(&self.0, &sort_keys::of_primary(&key.into())?, Change::Delete)
+    pub fn delete(&self, key: impl Key<Self>) -> Result<()> {
+        write::one(&self.0, key.key_bytes()?.as_ref(), Change::Delete)
     }
 
     /// Removes the document of `key` and returns whether it was there.
     ///
     /// # Errors
     /// As [`Keyspace::remove`](crate::Keyspace::remove).
-    pub fn remove(&self, key: impl Into<Value>) -> Result<bool> {
-        update::remove(&self.0, &sort_keys::of_primary(&key.into())?)
+    pub fn remove(&self, key: impl Key<Self>) -> Result<bool> {
+        update::remove(&self.0, key.key_bytes()?.as_ref())
     }
 
     /// Removes all documents with keys in `range`, however many: writes one entry for each
@@ -413,8 +316,8 @@ impl Collection {
     ///
     /// # Errors
     /// InvalidInput for a bound of more than 65,535 bytes encoded; else as [`Collection::put`].
-    pub fn delete_range<K: Into<Value> + Clone>(&self, range: impl RangeBounds<K>) -> Result<()> {
-        write::range(&self.0, sort_keys::of_range(range)?)
+    pub fn delete_range(&self, range: impl KeyRange<Self>) -> Result<()> {
+        write::range(&self.0, range.key_range()?)
     }
 
     /// Removes all documents, as [`Keyspace::clear`](crate::Keyspace::clear). Names of fields stay
@@ -426,27 +329,28 @@ impl Collection {
         write::clear(&self.0)
     }
 
-    /// Returns the documents with keys in `range`, in the order of their keys, as of one moment.
+    /// Returns the documents with keys in `range`, in the order of their keys, as of one moment:
+    /// pairs of a key ([`Value`]) and a [`Document`]. Errors come from the iterator: see [`Scan`].
     ///
-    /// # Errors
-    /// InvalidInput for a bound over 65,535 bytes encoded.
-    pub fn scan<K: Into<Value> + Clone>(&self, range: impl RangeBounds<K>) -> Result<DocumentScan> {
-        Ok(self.scan_keys(sort_keys::of_range(range)?))
-    }
-
-    /// Returns all documents in the order of their keys, as of one moment.
-    pub fn scan_all(&self) -> DocumentScan {
-        self.scan_keys(KeyRange::ALL)
-    }
-
-    /// Returns the documents whose keys are text that begins with `prefix`, in the order of their
-    /// keys.
-    pub fn prefix(&self, prefix: &str) -> DocumentScan {
-        self.scan_keys(KeyRange::prefix(&sort_keys::of_text_prefix(prefix)))
-    }
-
-    fn scan_keys(&self, range: KeyRange) -> DocumentScan {
-        DocumentScan::new(&self.0, self.0.bytes().scan_range(range))
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = flagstone::Database::open(dir.path())?;
+    /// use flagstone::{Prefix, doc};
+    /// let pages = db.collection("pages")?;
+    /// for key in ["/a", "/a/b", "/c"] {
+    ///     pages.put(key, doc!({ "visits": 1 }))?;
+    /// }
+    /// for page in pages.scan("/a/".."/d") {
+    ///     let (key, document) = page?;
+    ///     println!("{key} {document}");
+    /// }
+    /// let keys: Vec<_> = pages.scan(Prefix("/a")).keys().collect::<Result<_, _>>()?;
+    /// assert_eq!(keys, ["/a".into(), "/a/b".into()]);
+    /// # Ok::<(), flagstone::Error>(())
+    /// ```
+    pub fn scan(&self, range: impl KeyRange<Self>) -> Scan<'static, Self> {
+        let range = range.key_range();
+        Scan::new(range.map(|range| self.0.bytes().scan_range(range)), self.0.clone())
     }
 
     /// Returns the number of documents. Reads all keys: see
@@ -462,23 +366,6 @@ impl Collection {
     /// [`Keyspace::approximate_count`](crate::Keyspace::approximate_count).
     pub fn approximate_count(&self) -> u64 {
         self.0.bytes().approximate_count()
-    }
-
-    /// Returns a view of the sort keys and binary documents that are stored, for reading only. A
-    /// snapshot has [`Snapshot::get_stored`](crate::Snapshot::get_stored) and
-    /// [`Snapshot::scan_stored`](crate::Snapshot::scan_stored).
-    ///
-    /// ```
-    /// # let dir = tempfile::tempdir().unwrap();
-    /// # let db = flagstone::Database::open(dir.path())?;
-    /// let comments = db.collection("comments")?;
-    /// comments.put_json("evn2i5p", r#"{"score":1}"#)?;
-    /// let bytes: usize = comments.stored().scan_all().map(|entry| entry.unwrap().1.len()).sum();
-    /// assert!(bytes < 11);
-    /// # Ok::<(), flagstone::Error>(())
-    /// ```
-    pub fn stored(&self) -> StoredView<'_> {
-        StoredView::new(self.0.bytes())
     }
 }
 

@@ -21,12 +21,12 @@ impl Collection {
     /// ```
     /// # let dir = tempfile::tempdir().unwrap();
     /// # let db = flagstone::Database::open(dir.path())?;
-    /// use flagstone::{ErrorKind, Index};
+    /// use flagstone::{ErrorKind, Index, Json};
     /// let users = db.collection("users")?;
-    /// users.put_json(1, r#"{"email":"a@example.org","tags":["x","y"]}"#)?;
+    /// users.put(1, Json(r#"{"email":"a@example.org","tags":["x","y"]}"#))?;
     /// users.create_index("by_email", Index::on("$.email").unique())?;
     /// users.create_index("by_tag", Index::on("$.tags").then("-$.created"))?;
-    /// let refused = users.put_json(2, r#"{"email":"a@example.org"}"#).unwrap_err();
+    /// let refused = users.put(2, Json(r#"{"email":"a@example.org"}"#)).unwrap_err();
     /// assert_eq!(refused.kind(), ErrorKind::Duplicate);
     /// assert_eq!(users.indexes()[1].to_string(), "by_tag on tags, -created, about 2 entries");
     /// # Ok::<(), flagstone::Error>(())

@@ -16,17 +16,17 @@ pub(crate) mod index;
 
 pub(crate) mod write;
 
-pub(crate) mod json_patch;
 pub(crate) mod update;
+
+pub(crate) mod patch_if;
 
 mod conditional;
 
 pub(crate) mod query;
 
-mod scan;
-mod view;
-
 mod handle;
+
+mod arguments;
 mod indexes;
 mod old;
 mod patches;
@@ -35,7 +35,5 @@ mod queries;
 pub(crate) use core::{Documents, PATCH_FOLD, patch_version};
 pub use handle::Collection;
 pub use index::{BuildProgress, IndexInfo, IndexStatistics, IndexVerifyReport};
-pub use scan::DocumentScan;
+pub use patch_if::{AnyPatch, Patched};
 pub(crate) use stored::Stored;
-pub use update::Patched;
-pub use view::StoredView;

@@ -20,12 +20,13 @@ impl Collection {
     ///
     /// ```
     /// # let dir = tempfile::tempdir().unwrap();
-    /// use flagstone::{ChangeRetention, ChangesFrom, Database, Happened, Patch};
+    /// use flagstone::{ChangeRetention, ChangesFrom, Database, Happened, Json, Options, Patch};
     /// let keep = ChangeRetention::bytes(1 << 30);
-    /// let db = Database::builder(dir.path()).change_retention(keep).open()?;
+    /// let options = Options::new().change_retention(keep);
+    /// let db = Database::builder(dir.path()).options(options).open()?;
     /// let users = db.collection("users")?;
     /// users.keep_old_documents(true)?;
-    /// users.put_json("ada", r#"{"age":36}"#)?;
+    /// users.put("ada", Json(r#"{"age":36}"#))?;
     /// users.patch("ada", &Patch::new().inc("age", 1))?;
     /// db.sync()?;
     /// let mut ages = Vec::new();

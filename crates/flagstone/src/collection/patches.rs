@@ -1,12 +1,12 @@
 //! Patches of the documents of a collection.
 
 use super::handle::Collection;
-use super::json_patch;
-use super::update::{self, Patched};
+use super::patch_if::{AnyPatch, Patched};
+use super::update;
 use super::write::Destination;
-use crate::sort_keys;
+use crate::args::Key;
 use flagstone_base::Result;
-use flagstone_doc::{JsonPatch, MergePatch, Patch, Value};
+use flagstone_doc::{Patch, Value};
 
 /// Patches.
 impl Collection {
@@ -17,8 +17,7 @@ impl Collection {
     /// the case if there is no document and the patch is not an upsert, if it adds to something
     /// that is not a number, or if one of its conditions does not hold.
     /// [`KeyspaceStats::operands_refused`](crate::KeyspaceStats::operands_refused) counts such
-    /// patches. [`Collection::apply_patch`] reads first and returns an error, and
-    /// [`Collection::patch_if`] tells what the patch met.
+    /// patches. [`Collection::patch_if`] reads first and tells what the patch met.
     ///
     /// [`Options::document_bytes_max`](crate::Options::document_bytes_max) limits the patch, not
     /// the document that results: the document is not read now, and what was acknowledged is never
@@ -28,9 +27,9 @@ impl Collection {
     /// ```
     /// # let dir = tempfile::tempdir().unwrap();
     /// # let db = flagstone::Database::open(dir.path())?;
-    /// use flagstone::Patch;
+    /// use flagstone::{Json, Patch};
     /// let comments = db.collection("comments")?;
-    /// comments.put_json("evn2i5p", r#"{"author":"x","score":1.10}"#)?;
+    /// comments.put("evn2i5p", Json(r#"{"author":"x","score":1.10}"#))?;
     /// comments.patch("evn2i5p", &Patch::new().inc("score", 1).push("tags", "hot"))?;
     /// let document = comments.get("evn2i5p")?.expect("it was put");
     /// assert_eq!(document.to_json().unwrap(), r#"{"author":"x","score":2.10,"tags":["hot"]}"#);
@@ -41,33 +40,23 @@ impl Collection {
     /// InvalidInput for a patch that no document could take (without changes, or adding something
     /// that is not a number), one over the limit of documents, or one that the fold of an older
     /// collection does not know (see [`Collection::upgrade`]); else as [`Collection::put`].
-    pub fn patch(&self, key: impl Into<Value>, patch: &Patch) -> Result<()> {
-        update::patch(&self.0, Destination::Database, &sort_keys::of_primary(&key.into())?, patch)
+    pub fn patch(&self, key: impl Key<Self>, patch: &Patch) -> Result<()> {
+        update::patch(&self.0, Destination::Database, key.key_bytes()?.as_ref(), patch)
     }
 
-    /// Reads the document of `key`, changes it by `patch` and writes it. No other write of the key
-    /// comes between. Returns false if there is no such document and the patch is not an upsert.
+    /// Reads the document of `key`, changes it by `patch` and writes it, and tells what the patch
+    /// met. No other write of the key comes between.
     ///
-    /// Where possible the bytes of the document are changed without decoding them.
-    ///
-    /// # Errors
-    /// ConditionFailed if a condition of the patch does not hold, InvalidInput if another part of
-    /// it does not apply; the text names the part, and nothing is written. Else as
-    /// [`Collection::put`].
-    pub fn apply_patch(&self, key: impl Into<Value>, patch: &Patch) -> Result<bool> {
-        let key = sort_keys::of_primary(&key.into())?;
-        update::apply_patch(&self.0, Destination::Database, &key, patch)
-    }
-
-    /// As [`Collection::apply_patch`], and tells what the patch met instead of failing: no
-    /// document, a condition that does not hold, a value of another type.
+    /// `patch` is a `&Patch`, a `&JsonPatch` (RFC 6902) or a `&MergePatch` (RFC 7396). Where
+    /// possible the bytes of the document are changed without decoding them. If the patch does not
+    /// apply, nothing is written; [`Patched::applied`] makes an error of that.
     ///
     /// ```
     /// # let dir = tempfile::tempdir().unwrap();
     /// # let db = flagstone::Database::open(dir.path())?;
-    /// use flagstone::{Patch, Patched};
+    /// use flagstone::{Json, Patch, Patched};
     /// let pages = db.collection("pages")?;
-    /// pages.put_json("a", r#"{"visits":1,"title":"A"}"#)?;
+    /// pages.put("a", Json(r#"{"visits":1,"title":"A"}"#))?;
     /// let visit = Patch::new().inc("visits", 1);
     /// assert_eq!(pages.patch_if("a", &visit)?, Patched::Changed);
     /// assert_eq!(pages.patch_if("b", &visit)?, Patched::NoDocument);
@@ -79,18 +68,54 @@ impl Collection {
     /// # Ok::<(), flagstone::Error>(())
     /// ```
     ///
+    /// A JSON Patch, whose `test` is a condition:
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = flagstone::Database::open(dir.path())?;
+    /// use flagstone::{Json, JsonPatch, Patched};
+    /// let tasks = db.collection("tasks")?;
+    /// tasks.put(1, Json(r#"{"state":"open","tags":["a"]}"#))?;
+    /// let close = JsonPatch::parse(
+    ///     r#"[{ "op": "test", "path": "/state", "value": "open" },
+    ///         { "op": "replace", "path": "/state", "value": "done" },
+    ///         { "op": "add", "path": "/tags/0", "value": "b" }]"#,
+    /// )?;
+    /// assert_eq!(tasks.patch_if(1, &close)?, Patched::Changed);
+    /// let task = tasks.get(1)?.expect("it was put");
+    /// assert_eq!(task.to_json().unwrap(), r#"{"state":"done","tags":["b","a"]}"#);
+    /// assert!(matches!(tasks.patch_if(1, &close)?, Patched::ConditionFailed(_)));
+    /// # Ok::<(), flagstone::Error>(())
+    /// ```
+    ///
+    /// A JSON Merge Patch, which may be an [upsert](flagstone_doc::MergePatch::upsert):
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = flagstone::Database::open(dir.path())?;
+    /// use flagstone::{Json, MergePatch, Patched};
+    /// let users = db.collection("users")?;
+    /// users.put("ada", Json(r#"{"name":"Ada","mail":"a@b.c","tags":["x"]}"#))?;
+    /// let patch = MergePatch::parse(r#"{"mail":null,"address":{"city":"Oslo"}}"#)?;
+    /// assert_eq!(users.patch_if("ada", &patch)?, Patched::Changed);
+    /// let ada = users.get("ada")?.expect("it was put");
+    /// let merged = r#"{"name":"Ada","tags":["x"],"address":{"city":"Oslo"}}"#;
+    /// assert_eq!(ada.to_json().unwrap(), merged);
+    /// assert_eq!(users.patch_if("bob", &patch)?, Patched::NoDocument);
+    /// # Ok::<(), flagstone::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// InvalidInput for a patch that no document could take; else as [`Collection::put`].
-    pub fn patch_if(&self, key: impl Into<Value>, patch: &Patch) -> Result<Patched> {
-        let key = sort_keys::of_primary(&key.into())?;
-        update::patch_if(&self.0, Destination::Database, &key, patch)
+    pub fn patch_if(&self, key: impl Key<Self>, patch: impl AnyPatch) -> Result<Patched> {
+        patch.write(&self.0, Destination::Database, key.key_bytes()?.as_ref())
     }
 
     /// Changes the document of `key` by `patch`, without reading it; if there is none, changes the
     /// document `default` and sets it. So of many callers at once one creates the document.
     ///
     /// As [`Collection::patch`] in cost, and in what is not reported. For the other way, read
-    /// first: [`Collection::apply_patch`] with [`Patch::upsert_from`].
+    /// first: [`Collection::patch_if`] with [`Patch::upsert_from`].
     ///
     /// ```
     /// # let dir = tempfile::tempdir().unwrap();
@@ -110,71 +135,11 @@ impl Collection {
     /// As [`Collection::patch`].
     pub fn upsert(
         &self,
-        key: impl Into<Value>,
+        key: impl Key<Self>,
         patch: &Patch,
         default: impl Into<Value>,
     ) -> Result<()> {
         self.patch(key, &patch.clone().upsert_from(default))
-    }
-
-    /// Reads the document of `key`, does the operations of a JSON Patch (RFC 6902) and writes it.
-    /// No other write of the key comes between. Returns false if there is no such document.
-    ///
-    /// Where possible the bytes of the document are changed without decoding them.
-    ///
-    /// ```
-    /// # let dir = tempfile::tempdir().unwrap();
-    /// # let db = flagstone::Database::open(dir.path())?;
-    /// use flagstone::{ErrorKind, JsonPatch};
-    /// let tasks = db.collection("tasks")?;
-    /// tasks.put_json(1, r#"{"state":"open","tags":["a"]}"#)?;
-    /// let close = JsonPatch::parse(
-    ///     r#"[{ "op": "test", "path": "/state", "value": "open" },
-    ///         { "op": "replace", "path": "/state", "value": "done" },
-    ///         { "op": "add", "path": "/tags/0", "value": "b" }]"#,
-    /// )?;
-    /// assert!(tasks.apply_json_patch(1, &close)?);
-    /// let task = tasks.get(1)?.expect("it was put");
-    /// assert_eq!(task.to_json().unwrap(), r#"{"state":"done","tags":["b","a"]}"#);
-    /// let again = tasks.apply_json_patch(1, &close).unwrap_err();
-    /// assert_eq!(again.kind(), ErrorKind::ConditionFailed);
-    /// # Ok::<(), flagstone::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    /// ConditionFailed if a `test` fails, InvalidInput if another operation is impossible; the text
-    /// names the operation, and nothing is written. Else as [`Collection::put`].
-    pub fn apply_json_patch(&self, key: impl Into<Value>, patch: &JsonPatch) -> Result<bool> {
-        let key = sort_keys::of_primary(&key.into())?;
-        json_patch::apply(&self.0, Destination::Database, &key, patch)
-    }
-
-    /// Reads the document of `key`, merges a JSON Merge Patch (RFC 7396) into it and writes it. No
-    /// other write of the key comes between. Returns false if there is no such document and the
-    /// patch is not an [upsert](MergePatch::upsert).
-    ///
-    /// Where possible the bytes of the document are changed without decoding them.
-    ///
-    /// ```
-    /// # let dir = tempfile::tempdir().unwrap();
-    /// # let db = flagstone::Database::open(dir.path())?;
-    /// use flagstone::MergePatch;
-    /// let users = db.collection("users")?;
-    /// users.put_json("ada", r#"{"name":"Ada","mail":"a@b.c","tags":["x"]}"#)?;
-    /// let patch = MergePatch::parse(r#"{"mail":null,"address":{"city":"Oslo"}}"#)?;
-    /// assert!(users.merge_patch("ada", &patch)?);
-    /// let ada = users.get("ada")?.expect("it was put");
-    /// let merged = r#"{"name":"Ada","tags":["x"],"address":{"city":"Oslo"}}"#;
-    /// assert_eq!(ada.to_json().unwrap(), merged);
-    /// assert!(!users.merge_patch("bob", &patch)?);
-    /// # Ok::<(), flagstone::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    /// As [`Collection::put`].
-    pub fn merge_patch(&self, key: impl Into<Value>, patch: &MergePatch) -> Result<bool> {
-        let key = sort_keys::of_primary(&key.into())?;
-        json_patch::merge(&self.0, Destination::Database, &key, patch)
     }
 
     /// Lets the collection store all patches that this version of flagstone knows as merge
@@ -184,7 +149,7 @@ impl Collection {
     /// A collection that an older flagstone created stays readable for it, until it is upgraded.
     /// [`Collection::patch`] and batches refuse patches that its fold does not know: array changes
     /// other than `push`, conditions, and upserts with a default document.
-    /// [`Collection::apply_patch`] writes the whole document, so it takes every patch.
+    /// [`Collection::patch_if`] writes the whole document, so it takes every patch.
     ///
     /// # Errors
     /// InvalidInput for a collection with a fold of your own; Io, OutOfSpace, Poisoned, Closed.

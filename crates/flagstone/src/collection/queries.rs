@@ -12,10 +12,10 @@ impl Collection {
     /// ```
     /// # let dir = tempfile::tempdir().unwrap();
     /// # let db = flagstone::Database::open(dir.path())?;
-    /// use flagstone::Filter;
+    /// use flagstone::{Filter, Json};
     /// let comments = db.collection("comments")?;
-    /// comments.put_json("a", r#"{"subreddit":"rust","score":7}"#)?;
-    /// comments.put_json("b", r#"{"subreddit":"rust","score":12}"#)?;
+    /// comments.put("a", Json(r#"{"subreddit":"rust","score":7}"#))?;
+    /// comments.put("b", Json(r#"{"subreddit":"rust","score":12}"#))?;
     ///
     /// let good = Filter::field("score").gte(10);
     /// assert_eq!(comments.find(&good).count()?, 1);
@@ -33,10 +33,10 @@ impl Collection {
     /// ```
     /// # let dir = tempfile::tempdir().unwrap();
     /// # let db = flagstone::Database::open(dir.path())?;
-    /// use flagstone::Patch;
+    /// use flagstone::{Json, Patch};
     /// let posts = db.collection("posts")?;
     /// for n in 0..10 {
-    ///     posts.put_json(n, format!(r#"{{"score":{n}}}"#))?;
+    ///     posts.put(n, Json(format!(r#"{{"score":{n}}}"#)))?;
     /// }
     /// let tag = Patch::new().push("tags", "hot");
     /// let hot = || posts.update_many(r#"{"score":{"$gte":7}}"#, &tag);
@@ -59,7 +59,8 @@ impl Collection {
     /// # let dir = tempfile::tempdir().unwrap();
     /// # let db = flagstone::Database::open(dir.path())?;
     /// # let posts = db.collection("posts")?;
-    /// # posts.put_json(1, r#"{"score":-1}"#)?;
+    /// # posts.put(1, Json(r#"{"score":-1}"#))?;
+    /// use flagstone::Json;
     /// let done = posts.delete_many(r#"{"score":{"$lt":0}}"#).run()?;
     /// assert_eq!(done.modified, 1);
     /// # Ok::<(), flagstone::Error>(())

@@ -10,7 +10,7 @@ use std::sync::Arc;
 /// The keyspace of a collection, with what is needed to encode and decode its documents. A clone
 /// counts one reference: each query makes several, and threads contend for the counts.
 #[derive(Clone)]
-pub(crate) struct Stored(Arc<Parts>);
+pub struct Stored(Arc<Parts>);
 
 struct Parts {
     engine: Engine,

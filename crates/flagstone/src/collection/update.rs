@@ -5,12 +5,10 @@ use super::core::{PATCH_FOLD, PatchFold};
 use super::stored::Stored;
 use super::write::{self, Change, Destination, Rewrite};
 use super::{decode, encode};
-use crate::sort_keys;
 use flagstone_base::{Error, ErrorKind, Result, Slice};
-use flagstone_doc::{DocumentMut, NotApplied, Patch, Patcher, Value};
+use flagstone_doc::{DocumentMut, NotApplied, Patch, Patcher};
 use flagstone_engine::Batch;
 use flagstone_engine::fold::Fold;
-use std::fmt;
 use std::sync::Arc;
 
 /// Changes the document of the encoded `key` by `change`. Returns false if there is none.
@@ -18,7 +16,7 @@ pub(crate) fn update(
     stored: &Stored,
     to: Destination<'_>,
     key: &[u8],
-    change: impl FnOnce(&mut DocumentMut) -> Result<()>,
+    mut change: impl FnMut(&mut DocumentMut) -> Result<()>,
 ) -> Result<bool> {
     let mut found = false;
     write::rewrite(stored, to, key, |old| {
@@ -74,7 +72,7 @@ pub(crate) fn patch(stored: &Stored, to: Destination<'_>, key: &[u8], patch: &Pa
 pub(crate) fn patch_in_batch(
     stored: &Stored,
     batch: &mut Batch,
-    key: &Value,
+    key: &[u8],
     patch: &Patch,
 ) -> Result<()> {
     if stored.documents().patches.is_none() {
@@ -84,94 +82,7 @@ pub(crate) fn patch_in_batch(
         )));
     }
     check_version(stored, patch)?;
-    let key = sort_keys::of_primary(key)?;
-    write::in_batch(stored, batch, &key, Change::Patch(&encode::patch(stored, patch)?))
-}
-
-/// Reads the document of the encoded `key`, changes it by `patch` and writes it. Returns false if
-/// there is none and the patch is not an upsert.
-pub(crate) fn apply_patch(
-    stored: &Stored,
-    to: Destination<'_>,
-    key: &[u8],
-    patch: &Patch,
-) -> Result<bool> {
-    let operand = encode::patch(stored, patch)?;
-    let fold = patch_fold(stored);
-    let mut found = true;
-    write::rewrite(stored, to, key, |old| {
-        if old.is_none() && !patch.is_upsert() {
-            found = false;
-            return Ok(Rewrite::Nothing);
-        }
-        patched(stored, &fold, (patch, &operand), old)
-    })?;
-    Ok(found)
-}
-
-/// What a patch did to a document: [`Collection::patch_if`](crate::Collection::patch_if) tells it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Patched {
-    /// The document was changed, or an upsert made it.
-    Changed,
-    /// The patch applies, and the document is already as it makes it.
-    Unchanged,
-    /// There is no such document, and the patch is no upsert.
-    NoDocument,
-    /// A condition of the patch does not hold. The text names it.
-    ConditionFailed(String),
-    /// A part of the patch does not apply, such as `inc` of text, or the document would be too
-    /// large. The text says which.
-    NotApplied(String),
-}
-
-impl Patched {
-    /// Returns whether the document is as the patch makes it.
-    pub const fn is_applied(&self) -> bool {
-        matches!(self, Self::Changed | Self::Unchanged)
-    }
-}
-
-impl fmt::Display for Patched {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Changed => "the document was changed",
-            Self::Unchanged => "the document is already as the patch makes it",
-            Self::NoDocument => "there is no document",
-            Self::ConditionFailed(why) | Self::NotApplied(why) => why,
-        })
-    }
-}
-
-/// As [`apply_patch`], and returns what a patch that does not apply met.
-pub(crate) fn patch_if(
-    stored: &Stored,
-    to: Destination<'_>,
-    key: &[u8],
-    patch: &Patch,
-) -> Result<Patched> {
-    let operand = encode::patch(stored, patch)?;
-    let fold = patch_fold(stored);
-    let mut outcome = Patched::Unchanged;
-    let is_changed = write::rewrite(stored, to, key, |old| {
-        if old.is_none() && !patch.is_upsert() {
-            outcome = Patched::NoDocument;
-            return Ok(Rewrite::Nothing);
-        }
-        let error = match patched(stored, &fold, (patch, &operand), old) {
-            Err(error) => error,
-            done => return done,
-        };
-        let why = error.to_string();
-        outcome = match error.kind() {
-            ErrorKind::ConditionFailed => Patched::ConditionFailed(why),
-            ErrorKind::InvalidInput => Patched::NotApplied(why),
-            _ => return Err(error),
-        };
-        Ok(Rewrite::Nothing)
-    })?;
-    Ok(if is_changed { Patched::Changed } else { outcome })
+    write::in_batch(stored, batch, key, Change::Patch(&encode::patch(stored, patch)?))
 }
 
 /// Returns what becomes of the document `old` by a patch, which is given with its stored form.
@@ -200,7 +111,7 @@ fn check_version(stored: &Stored, patch: &Patch) -> Result<()> {
     }
     Err(Error::invalid(format!(
         "collection {:?} folds patches by {:?}, which does not know all of: {patch}; \
-         Collection::upgrade makes {PATCH_FOLD:?} its fold, and Collection::apply_patch needs none",
+         Collection::upgrade makes {PATCH_FOLD:?} its fold, and Collection::patch_if needs none",
         stored.name(),
         fold.name()
     )))
@@ -250,7 +161,7 @@ pub(super) fn patch_fold(stored: &Stored) -> Arc<PatchFold> {
 
 #[cfg(test)]
 mod tests {
-    use crate::{Database, Options};
+    use crate::{Database, Options, Patched};
     use flagstone_base::ErrorKind;
     use flagstone_doc::Patch;
 
@@ -270,7 +181,10 @@ mod tests {
         }
         let whole = documents.get("a").unwrap().unwrap();
         assert_eq!((whole.int("n").unwrap(), whole.str("tags.49").unwrap().len()), (50, 100));
-        assert_eq!(documents.apply_patch("a", &patch).unwrap_err().kind(), ErrorKind::InvalidInput);
+        assert_eq!(
+            documents.patch_if("a", &patch).unwrap().applied().unwrap_err().kind(),
+            ErrorKind::InvalidInput
+        );
         db.close().unwrap();
         let db = limit(500);
         db.compact().unwrap();
@@ -279,6 +193,7 @@ mod tests {
         let stats = db.stats();
         let refused: u64 = stats.keyspaces.iter().map(|keyspace| keyspace.operands_refused).sum();
         assert_eq!(refused, 0);
-        assert!(documents.apply_patch("a", &Patch::new().set("tags", 1)).unwrap());
+        let patched = documents.patch_if("a", &Patch::new().set("tags", 1)).unwrap();
+        assert_eq!(patched, Patched::Changed);
     }
 }

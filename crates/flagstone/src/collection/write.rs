@@ -22,16 +22,15 @@ pub(crate) use super::change::Change;
 pub(super) use super::change::Rewrite;
 use super::index::{self, Own};
 use super::stored::Stored;
-use crate::entry::EntryOptions;
 use crate::loads;
-use flagstone_base::{Error, ErrorKind, KeyRange, Kind, Result};
-use flagstone_engine::{Admitted, Batch};
+use flagstone_base::{Error, ErrorKind, KeyRange, Kind, Moment, Result};
+use flagstone_engine::{Admitted, Batch, Effect};
 
 /// Documents of at least this many bytes are not copied by the commit.
 const COPIED_MAX: usize = 64 << 10;
 
 /// Where a document is rewritten.
-pub(crate) enum Destination<'t> {
+pub enum Destination<'t> {
     /// In the database, at once.
     Database,
     /// In a transaction.
@@ -59,23 +58,23 @@ fn was_indexed(stored: &Stored, error: &Error) -> bool {
 pub(super) fn put(
     stored: &Stored,
     key: &[u8],
-    (mut bytes, options): (Vec<u8>, EntryOptions),
+    (mut bytes, expiry): (Vec<u8>, Option<Moment>),
     admission: Option<Admitted<'_>>,
 ) -> Result<()> {
     if stored.is_indexed() {
         drop(admission);
-        return index::one(stored, key, (options.effect(), &bytes));
+        return index::one(stored, key, (Effect::put(expiry), &bytes));
     }
     if admission.is_some() || bytes.len() >= COPIED_MAX {
-        let entry = (&mut bytes, options.expires);
+        let entry = (&mut bytes, expiry);
         return match stored.bytes().put_encoded(key, entry, admission) {
             Err(error) if was_indexed(stored, &error) => {
-                index::one(stored, key, (options.effect(), &bytes))
+                index::one(stored, key, (Effect::put(expiry), &bytes))
             }
             written => written,
         };
     }
-    one(stored, key, Change::Put(&bytes, options))
+    one(stored, key, Change::Put(&bytes, expiry))
 }
 
 /// Changes the document of the encoded `key`, by itself.
@@ -114,7 +113,7 @@ pub(crate) fn in_transaction(
         return own.transaction.write(stored.bytes(), effect, key, value);
     }
     match change {
-        Change::Put(bytes, options) => own.write(stored, key, Some((bytes, options))),
+        Change::Put(bytes, expiry) => own.write(stored, key, Some((bytes, expiry))),
         Change::Delete => own.write(stored, key, None),
         Change::Patch(operand) => own.patch(stored, key, operand),
     }
@@ -125,6 +124,22 @@ pub(super) fn range(stored: &Stored, range: KeyRange) -> Result<()> {
     end_loads(stored)?;
     remove_range(stored, range)?;
     end_loads(stored)
+}
+
+/// Removes the documents of a range of encoded keys that a transaction sees, one by one.
+pub(crate) fn range_in_transaction(
+    stored: &Stored,
+    mut own: Own<'_>,
+    range: KeyRange,
+) -> Result<()> {
+    let mut keys = Vec::new();
+    let mut scan = own.transaction.scan(stored.bytes(), range)?;
+    while scan.advance()? {
+        keys.push(scan.key().to_vec());
+    }
+    drop(scan);
+    end_loads_in(stored, own.reborrowed())?;
+    keys.iter().try_for_each(|key| in_transaction(stored, own.reborrowed(), key, Change::Delete))
 }
 
 /// Ends the marks of loads that were stopped, whose documents are removed. Called before a removal,
@@ -144,7 +159,7 @@ fn remove_range(stored: &Stored, range: KeyRange) -> Result<()> {
     if stored.is_indexed() {
         return index::remove_range(stored, range);
     }
-    match stored.bytes().delete_range((range.start.clone(), range.end.clone())) {
+    match stored.bytes().delete_keys(range.clone()) {
         Err(error) if was_indexed(stored, &error) => index::remove_range(stored, range),
         removed => removed,
     }

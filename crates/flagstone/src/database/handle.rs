@@ -1,5 +1,6 @@
 //! The handle of an open database: commits, snapshots, syncs, statistics, closing.
 
+use crate::args::{Key, NewValue};
 use crate::batch::Batch;
 use crate::changes::Changes;
 use crate::collection::index;
@@ -81,14 +82,16 @@ impl Database {
     /// # Errors
     /// InvalidInput for a keyspace of another database; else as [`Ingest::put`](crate::Ingest::put)
     /// and [`Ingest::finish`](crate::Ingest::finish). Then nothing was added.
-    pub fn ingest<K: AsRef<[u8]>, V: AsRef<[u8]>>(
+    pub fn ingest<K: Key<Keyspace>, V: NewValue<Keyspace>>(
         &self,
         keyspace: &Keyspace,
         entries: impl IntoIterator<Item = (K, V)>,
     ) -> Result<IngestReport> {
         let mut ingest = self.0.ingest(&keyspace.0)?;
         for (key, value) in entries {
-            ingest.put(key.as_ref(), value.as_ref(), None)?;
+            let expiry = value.expiry();
+            let value = value.value_bytes(keyspace)?;
+            ingest.put(key.key_bytes()?.as_ref(), value.as_ref(), expiry)?;
         }
         ingest.finish()
     }

@@ -9,65 +9,18 @@ use crate::keyspace::Keyspace;
 use crate::loads;
 use crate::typed::Typed;
 use flagstone_base::Result;
-use flagstone_engine::{KeyspaceInfo, KeyspaceOptions};
+use flagstone_engine::{KeyspaceInfo, KeyspaceOptions, WantedContent};
 
 /// Keyspaces, collections and typed keyspaces.
 impl Database {
     /// Opens the keyspace `name` of bytes, or creates it with default options.
+    /// [`Database::space`] opens it with others, or only if there is one.
     ///
     /// # Errors
     /// InvalidInput for a name of 0 or more than 255 bytes, or the name of a collection or typed
     /// keyspace; Io, OutOfSpace, Poisoned, Closed.
     pub fn keyspace(&self, name: &str) -> Result<Keyspace> {
-        self.bytes_or_make(name, None)
-    }
-
-    /// Opens the keyspace `name` of bytes, or creates it with `options`. If there is one, every
-    /// option that is set must have the stored value.
-    ///
-    /// ```
-    /// # let dir = tempfile::tempdir().unwrap();
-    /// # let db = flagstone::Database::open(dir.path())?;
-    /// use flagstone::KeyspaceOptions;
-    /// db.keyspace_with("kv", KeyspaceOptions::new().block_bytes(4096))?;
-    /// db.keyspace_with("kv", KeyspaceOptions::new())?;    // what is not set is not compared
-    /// let refused = db.keyspace_with("kv", KeyspaceOptions::new().block_bytes(8192)).unwrap_err();
-    /// let text = refused.to_string();
-    /// assert!(text.contains("block_bytes 4096: it was opened with block_bytes 8192"));
-    /// # Ok::<(), flagstone::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    /// As [`Database::keyspace`]; InvalidInput also for an option that differs from the stored one:
-    /// the text names both.
-    pub fn keyspace_with(&self, name: &str, options: KeyspaceOptions) -> Result<Keyspace> {
-        self.bytes_or_make(name, Some(options))
-    }
-
-    fn bytes_or_make(&self, name: &str, options: Option<KeyspaceOptions>) -> Result<Keyspace> {
-        let wanted = contents::bytes();
-        self.0.keyspace_of(name, &wanted, options.as_ref()).map(Keyspace)
-    }
-
-    /// Opens the keyspace `name` of bytes if there is one.
-    ///
-    /// # Errors
-    /// InvalidInput when the name is that of a collection or a typed keyspace; Closed.
-    pub fn existing_keyspace(&self, name: &str) -> Result<Option<Keyspace>> {
-        Ok(self.0.existing(name, &contents::bytes(), None)?.map(Keyspace))
-    }
-
-    /// As [`Database::existing_keyspace`], and compares `options` with those that are stored.
-    ///
-    /// # Errors
-    /// As [`Database::existing_keyspace`]; InvalidInput also for an option that is out of range, or
-    /// that differs: the text names both values.
-    pub fn existing_keyspace_with(
-        &self,
-        name: &str,
-        options: KeyspaceOptions,
-    ) -> Result<Option<Keyspace>> {
-        Ok(self.0.existing(name, &contents::bytes(), Some(&options))?.map(Keyspace))
+        self.space(name).keyspace()
     }
 
     /// Opens the collection `name` of documents, or creates it with default options.
@@ -75,38 +28,7 @@ impl Database {
     /// # Errors
     /// As [`Database::keyspace`].
     pub fn collection(&self, name: &str) -> Result<Collection> {
-        Collection::new(&self.0, self.0.keyspace_of(name, &contents::documents(), None)?)
-    }
-
-    /// Opens the collection `name`, or creates it with `options`.
-    ///
-    /// # Errors
-    /// As [`Database::keyspace_with`].
-    pub fn collection_with(&self, name: &str, options: KeyspaceOptions) -> Result<Collection> {
-        let keyspace = self.0.keyspace_of(name, &contents::documents(), Some(&options))?;
-        Collection::new(&self.0, keyspace)
-    }
-
-    /// Opens the collection `name` if there is one.
-    ///
-    /// # Errors
-    /// InvalidInput when the name is that of something else; Closed.
-    pub fn existing_collection(&self, name: &str) -> Result<Option<Collection>> {
-        let found = self.0.existing(name, &contents::documents(), None)?;
-        found.map(|keyspace| Collection::new(&self.0, keyspace)).transpose()
-    }
-
-    /// As [`Database::existing_collection`], and compares `options` with those that are stored.
-    ///
-    /// # Errors
-    /// As [`Database::existing_keyspace_with`].
-    pub fn existing_collection_with(
-        &self,
-        name: &str,
-        options: KeyspaceOptions,
-    ) -> Result<Option<Collection>> {
-        let found = self.0.existing(name, &contents::documents(), Some(&options))?;
-        found.map(|keyspace| Collection::new(&self.0, keyspace)).transpose()
+        self.space(name).collection()
     }
 
     /// Opens the keyspace `name` of Rust keys and values, or creates it with default options. Any
@@ -134,76 +56,26 @@ impl Database {
     where
         V: serde::Serialize + serde::de::DeserializeOwned,
     {
-        self.typed_or_make(name, None)
+        self.space(name).typed()
     }
 
-    /// As [`Database::typed`], but creates the keyspace with `options`.
-    ///
-    /// # Errors
-    /// As [`Database::typed`] and [`Database::keyspace_with`].
-    #[cfg(feature = "serde")]
-    pub fn typed_with<K: KeyCodec, V>(
-        &self,
-        name: &str,
-        options: KeyspaceOptions,
-    ) -> Result<Typed<K, V>>
-    where
-        V: serde::Serialize + serde::de::DeserializeOwned,
-    {
-        self.typed_or_make(name, Some(options))
-    }
-
-    /// As [`Database::typed`], with the codec `C` for values: [`Plain`](crate::Plain), or one of
-    /// your own.
+    /// Begins to open the keyspace, typed keyspace or collection `name`: with options, with a codec
+    /// of its own, or only if there is one.
     ///
     /// ```
     /// # let dir = tempfile::tempdir().unwrap();
     /// # let db = flagstone::Database::open(dir.path())?;
-    /// use flagstone::Plain;
-    ///
-    /// let hits = db.typed_codec::<String, u64, Plain>("hits")?;
+    /// use flagstone::{KeyspaceOptions, Plain};
+    /// assert!(db.space("kv").existing().keyspace()?.is_none());
+    /// let blocks = KeyspaceOptions::new().block_bytes(4096);
+    /// db.space("kv").options(blocks.clone()).keyspace()?;
+    /// let posts = db.space("posts").options(blocks).collection()?;
+    /// let hits = db.space("hits").typed_codec::<String, u64, Plain>()?;
     /// hits.put("/index.html", &1)?;
     /// # Ok::<(), flagstone::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// As [`Database::typed`].
-    pub fn typed_codec<K: KeyCodec, V, C: Codec<V>>(&self, name: &str) -> Result<Typed<K, V, C>> {
-        self.typed_or_make(name, None)
-    }
-
-    /// As [`Database::typed_codec`], but creates the keyspace with `options`.
-    ///
-    /// # Errors
-    /// As [`Database::typed`] and [`Database::keyspace_with`].
-    pub fn typed_codec_with<K: KeyCodec, V, C: Codec<V>>(
-        &self,
-        name: &str,
-        options: KeyspaceOptions,
-    ) -> Result<Typed<K, V, C>> {
-        self.typed_or_make(name, Some(options))
-    }
-
-    /// Opens the typed keyspace `name` if there is one.
-    ///
-    /// # Errors
-    /// InvalidInput when the name is that of something else, or the codecs are others; Closed.
-    pub fn existing_typed<K: KeyCodec, V, C: Codec<V>>(
-        &self,
-        name: &str,
-    ) -> Result<Option<Typed<K, V, C>>> {
-        let found = self.0.existing(name, &contents::typed(&K::key_name(), &C::name()), None)?;
-        Ok(found.map(|keyspace| Typed::new(Keyspace(keyspace))))
-    }
-
-    fn typed_or_make<K: KeyCodec, V, C: Codec<V>>(
-        &self,
-        name: &str,
-        options: Option<KeyspaceOptions>,
-    ) -> Result<Typed<K, V, C>> {
-        let wanted = contents::typed(&K::key_name(), &C::name());
-        let keyspace = self.0.keyspace_of(name, &wanted, options.as_ref())?;
-        Ok(Typed::new(Keyspace(keyspace)))
+    pub const fn space<'a>(&'a self, name: &'a str) -> OpenSpace<'a> {
+        OpenSpace { database: self, name, options: None }
     }
 
     /// Opens the keyspaces `names` of bytes, and creates those that are missing with `options`, all
@@ -211,7 +83,7 @@ impl Database {
     /// ones are there, or none.
     ///
     /// # Errors
-    /// As [`Database::keyspace_with`]. After an error none was created.
+    /// As [`OpenSpace::keyspace`]. After an error none was created.
     pub fn keyspaces_with<N: AsRef<str>>(
         &self,
         names: impl IntoIterator<Item = N>,
@@ -235,7 +107,8 @@ impl Database {
     /// Io, OutOfSpace, Poisoned, Closed. If the disk fails half-way, the keyspace may be dropped or
     /// not after a crash; until that is settled, writes to it return Io.
     pub fn drop_keyspace(&self, name: &str) -> Result<bool> {
-        let collection = self.existing_collection(name).ok().flatten().map(|c| c.0.bytes().id());
+        let collection = self.space(name).existing().collection();
+        let collection = collection.ok().flatten().map(|c| c.0.bytes().id());
         let is_dropped = self.0.drop_keyspace(name)?;
         if let Some(id) = collection {
             loads::forget(&self.0, id)?;
@@ -282,7 +155,7 @@ impl Database {
     /// db.rename_keyspace("prices", "prices.old")?;
     /// db.rename_keyspace("prices.next", "prices")?;
     /// assert_eq!(next.name(), "prices");
-    /// assert!(db.existing_keyspace("prices.next")?.is_none());
+    /// assert!(db.space("prices.next").existing().keyspace()?.is_none());
     /// # Ok::<(), flagstone::Error>(())
     /// ```
     ///
@@ -297,5 +170,136 @@ impl Database {
     /// Returns all keyspaces in the order of their names.
     pub fn keyspaces(&self) -> Vec<KeyspaceInfo> {
         self.0.keyspaces()
+    }
+}
+
+/// How a keyspace, a typed keyspace or a collection is opened: [`Database::space`] begins it. The
+/// last call names the kind, and opens the space or creates it.
+#[derive(Clone, Debug)]
+#[must_use = "nothing is opened before the kind of the space is named"]
+pub struct OpenSpace<'a> {
+    database: &'a Database,
+    name: &'a str,
+    options: Option<KeyspaceOptions>,
+}
+
+impl<'a> OpenSpace<'a> {
+    /// Sets the options of a new space. Of one that exists, every option that is set must have the
+    /// stored value; [`Database::alter_keyspace`] changes them.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = flagstone::Database::open(dir.path())?;
+    /// use flagstone::KeyspaceOptions;
+    /// db.space("kv").options(KeyspaceOptions::new().block_bytes(4096)).keyspace()?;
+    /// db.keyspace("kv")?;                                 // what is not set is not compared
+    /// let other = KeyspaceOptions::new().block_bytes(8192);
+    /// let refused = db.space("kv").options(other).keyspace().unwrap_err();
+    /// let text = refused.to_string();
+    /// assert!(text.contains("block_bytes 4096: it was opened with block_bytes 8192"));
+    /// # Ok::<(), flagstone::Error>(())
+    /// ```
+    pub fn options(mut self, options: KeyspaceOptions) -> Self {
+        self.options = Some(options);
+        self
+    }
+
+    /// Opens the space only if there is one: the next call returns `None` otherwise.
+    pub const fn existing(self) -> ExistingSpace<'a> {
+        ExistingSpace(self)
+    }
+
+    /// Opens or creates the space as a keyspace of bytes.
+    ///
+    /// # Errors
+    /// As [`Database::keyspace`]; InvalidInput also for an option that is out of range or differs
+    /// from the stored one: the text names both.
+    pub fn keyspace(self) -> Result<Keyspace> {
+        self.open(&contents::bytes()).map(Keyspace)
+    }
+
+    /// Opens or creates the space as a collection of documents.
+    ///
+    /// # Errors
+    /// As [`OpenSpace::keyspace`].
+    pub fn collection(self) -> Result<Collection> {
+        Collection::new(&self.database.0, self.open(&contents::documents())?)
+    }
+
+    /// Opens or creates the space as a keyspace of Rust keys and values, which serde encodes.
+    ///
+    /// # Errors
+    /// As [`Database::typed`] and [`OpenSpace::keyspace`].
+    #[cfg(feature = "serde")]
+    pub fn typed<K: KeyCodec, V>(self) -> Result<Typed<K, V>>
+    where
+        V: serde::Serialize + serde::de::DeserializeOwned,
+    {
+        self.typed_codec()
+    }
+
+    /// As [`OpenSpace::typed`], with the codec `C` for values: [`Plain`](crate::Plain), or one of
+    /// your own.
+    ///
+    /// # Errors
+    /// As [`Database::typed`] and [`OpenSpace::keyspace`].
+    pub fn typed_codec<K: KeyCodec, V, C: Codec<V>>(self) -> Result<Typed<K, V, C>> {
+        let keyspace = self.open(&contents::typed(&K::key_name(), &C::name()))?;
+        Ok(Typed::new(Keyspace(keyspace)))
+    }
+
+    fn open(&self, wanted: &WantedContent<'_>) -> Result<flagstone_engine::Keyspace> {
+        self.database.0.keyspace_of(self.name, wanted, self.options.as_ref())
+    }
+}
+
+/// How a keyspace, a typed keyspace or a collection is opened if there is one:
+/// [`OpenSpace::existing`] returns it.
+#[derive(Clone, Debug)]
+#[must_use = "nothing is opened before the kind of the space is named"]
+pub struct ExistingSpace<'a>(OpenSpace<'a>);
+
+impl ExistingSpace<'_> {
+    /// Opens the keyspace of bytes if there is one.
+    ///
+    /// # Errors
+    /// InvalidInput when the name is that of a collection or a typed keyspace, and for an option
+    /// that is out of range or differs from the stored one: the text names both. Closed.
+    pub fn keyspace(self) -> Result<Option<Keyspace>> {
+        Ok(self.open(&contents::bytes())?.map(Keyspace))
+    }
+
+    /// Opens the collection if there is one.
+    ///
+    /// # Errors
+    /// As [`ExistingSpace::keyspace`].
+    pub fn collection(self) -> Result<Option<Collection>> {
+        let found = self.open(&contents::documents())?;
+        found.map(|keyspace| Collection::new(&self.0.database.0, keyspace)).transpose()
+    }
+
+    /// Opens the keyspace of Rust keys and values if there is one.
+    ///
+    /// # Errors
+    /// As [`ExistingSpace::keyspace`]; InvalidInput for other codecs.
+    #[cfg(feature = "serde")]
+    pub fn typed<K: KeyCodec, V>(self) -> Result<Option<Typed<K, V>>>
+    where
+        V: serde::Serialize + serde::de::DeserializeOwned,
+    {
+        self.typed_codec()
+    }
+
+    /// As [`ExistingSpace::typed`], with the codec `C` for values.
+    ///
+    /// # Errors
+    /// As [`ExistingSpace::typed`].
+    pub fn typed_codec<K: KeyCodec, V, C: Codec<V>>(self) -> Result<Option<Typed<K, V, C>>> {
+        let found = self.open(&contents::typed(&K::key_name(), &C::name()))?;
+        Ok(found.map(|keyspace| Typed::new(Keyspace(keyspace))))
+    }
+
+    fn open(&self, wanted: &WantedContent<'_>) -> Result<Option<flagstone_engine::Keyspace>> {
+        self.0.database.0.existing(self.0.name, wanted, self.0.options.as_ref())
     }
 }

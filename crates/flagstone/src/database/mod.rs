@@ -10,4 +10,5 @@ mod upkeep;
 mod open;
 
 pub use handle::Database;
+pub use keyspaces::{ExistingSpace, OpenSpace};
 pub use open::Builder;

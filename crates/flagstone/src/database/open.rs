@@ -40,11 +40,11 @@ impl Database {
 /// ```
 /// # let dir = tempfile::tempdir().unwrap();
 /// # let path = dir.path().join("data");
-/// use flagstone::{Database, Durability, Event};
+/// use flagstone::{Database, Durability, Event, Options};
 ///
+/// let options = Options::new().memory_budget(256 << 20).durability(Durability::Group);
 /// let db = Database::builder(path)
-///     .memory_budget(256 << 20)
-///     .durability(Durability::Group)
+///     .options(options)
 ///     .listener(|event: &Event| eprintln!("{event}"))
 ///     .open()?;
 /// # db.close()?;
@@ -62,8 +62,7 @@ impl Builder {
         Self { config, folds: vec![Arc::new(AddI64), Arc::new(Append)] }
     }
 
-    /// Sets all options at once, and replaces those that were set before. Each option has a setter
-    /// of its own, too.
+    /// Sets the options, and replaces those that were set before.
     pub fn options(mut self, options: Options) -> Self {
         self.config.options = options;
         self
@@ -122,68 +121,5 @@ impl Builder {
 
     fn config(self) -> Config {
         Config { contents: Arc::new(Contents::new(self.folds)), ..self.config }
-    }
-}
-
-macro_rules! setters {
-    ($($(#[$doc:meta])* $name:ident($argument:ident: $type:ty) = $value:expr;)*) => {
-        /// Setters, one for each option. They take what those of [`Options`] take.
-        impl Builder {
-            $(
-                $(#[$doc])*
-                #[doc = concat!(
-                    "See [`Options::", stringify!($name), "`](crate::Options#structfield.",
-                    stringify!($name), ")."
-                )]
-                pub fn $name(mut self, $argument: $type) -> Self {
-                    self.config.options.$name = $value;
-                    self
-                }
-            )*
-        }
-    };
-}
-
-flagstone_engine::each_database_option!(setters);
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use flagstone_engine::Durability;
-    use std::time::Duration;
-
-    /// Sets every option of a builder or of options.
-    macro_rules! all_set {
-        ($options:expr, $memtable_bytes:expr, $ballast_bytes:expr, $files_open_max:expr) => {
-            $options
-                .memory_budget(1)
-                .direct_reads(true)
-                .memtable_bytes($memtable_bytes)
-                .entry_checks(false)
-                .ballast_bytes($ballast_bytes)
-                .scrub_bytes_per_second(4)
-                .copy_bytes_per_second(5)
-                .durability(Durability::Interval(Duration::from_secs(6)))
-                .compaction_workers(7)
-                .space_amplification_max(8.0)
-                .document_bytes_max(9)
-                .files_open_max($files_open_max)
-                .create_if_missing(false)
-        };
-    }
-
-    #[test]
-    fn setters_of_a_builder_set_the_options() {
-        let set = all_set!(Builder::new(Path::new("nowhere")), 2, 3, 10);
-        let expected = all_set!(Options::new(), 2, 3, 10);
-        assert_ne!(expected, Options::new());
-        assert_eq!(set.config.options, expected);
-    }
-
-    #[test]
-    fn what_was_set_goes_back_to_the_default_with_none() {
-        let set = all_set!(Builder::new(Path::new("nowhere")), 2, Some(3), 10);
-        let back = set.memtable_bytes(None).ballast_bytes(None).files_open_max(None);
-        assert_eq!(back.config.options, all_set!(Options::new(), None, None, None));
     }
 }

@@ -19,12 +19,12 @@ impl Database {
     /// let accounts = db.typed::<String, i64>("accounts")?;
     /// accounts.put("alice", &100)?;
     /// let is_done = db.transaction(|tx| -> flagstone::Result<bool> {
-    ///     let has = tx.get_typed(&accounts, "alice")?.unwrap_or(0);
+    ///     let has = tx.get(&accounts, "alice")?.unwrap_or(0);
     ///     if has < 30 {
     ///         return Ok(false);
     ///     }
-    ///     tx.put_typed(&accounts, "alice", &(has - 30))?;
-    ///     tx.update_typed(&accounts, "bob", |has| Some(has.unwrap_or(0) + 30))?;
+    ///     tx.put(&accounts, "alice", &(has - 30))?;
+    ///     tx.update(&accounts, "bob", |has| Some(has.unwrap_or(0) + 30))?;
     ///     Ok(true)
     /// })?;
     /// assert!(is_done);
@@ -49,11 +49,11 @@ impl Database {
     ///     }
     /// }
     /// let paid = db.transaction(|tx| {
-    ///     let has = tx.get_typed(&accounts, "alice")?.unwrap_or(0);
+    ///     let has = tx.get(&accounts, "alice")?.unwrap_or(0);
     ///     if has < 30 {
     ///         return Err(Refused::TooPoor { has });
     ///     }
-    ///     Ok(tx.put_typed(&accounts, "alice", &(has - 30))?)
+    ///     Ok(tx.put(&accounts, "alice", &(has - 30))?)
     /// });
     /// assert!(matches!(paid, Err(Refused::TooPoor { has: 0 })));
     /// # Ok::<(), flagstone::Error>(())

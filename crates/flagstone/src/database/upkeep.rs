@@ -145,7 +145,7 @@ impl Database {
         let report = self.0.verify()?;
         for keyspace in self.0.keyspaces() {
             // It may have been dropped or renamed meanwhile, or be no collection.
-            if let Ok(Some(collection)) = self.existing_collection(&keyspace.name) {
+            if let Ok(Some(collection)) = self.space(&keyspace.name).existing().collection() {
                 collection.verify_indexes()?;
             }
         }

@@ -78,21 +78,21 @@ impl Index {
     /// without a date does not expire, and neither does one that a [partial](Index::only) index
     /// leaves out. Of several such indexes the earliest moment counts.
     ///
-    /// In such a collection the date alone decides: the moment of
-    /// [`EntryOptions::expires`](crate::EntryOptions::expires) is not used. The documents that are
+    /// In such a collection the date alone decides: the moment that
+    /// [`Expires::expires`](crate::Expires::expires) gives is not used. The documents that are
     /// there are written again while the index is created. Dropping the index leaves the moments of
     /// documents as they are until they are written again.
     ///
     /// ```
     /// # let dir = tempfile::tempdir().unwrap();
     /// # let db = flagstone::Database::open(dir.path())?;
-    /// use flagstone::Index;
+    /// use flagstone::{Index, Json};
     /// use std::time::Duration;
     /// let sessions = db.collection("sessions")?;
     /// let a_week = Duration::from_secs(7 * 86_400);
     /// sessions.create_index("by_seen", Index::on("$.seen").expire_after(a_week))?;
-    /// sessions.put_json("new", r#"{"seen":4102444800}"#)?;
-    /// sessions.put_json("old", r#"{"seen":"2001-01-01T00:00:00Z"}"#)?;
+    /// sessions.put("new", Json(r#"{"seen":4102444800}"#))?;
+    /// sessions.put("old", Json(r#"{"seen":"2001-01-01T00:00:00Z"}"#))?;
     /// assert_eq!((sessions.count()?, sessions.get("old")?.is_none()), (1, true));
     /// # Ok::<(), flagstone::Error>(())
     /// ```

@@ -1,14 +1,14 @@
 //! The handle of a transaction: its begin and end, and reads and writes of bytes.
 
 use super::options::TransactionOptions;
+use crate::args::{Key, KeyRange, NewValue};
 use crate::collection::index::{Own, Pending};
-use crate::entry::EntryOptions;
-use crate::keyspace::Keyspace;
-use flagstone_base::key::KeyRange;
-use flagstone_base::{Kind, Result, SeqNo, Slice};
-use flagstone_engine::{Durability, Engine, TransactionScan, owned_range};
+use crate::collection::write::Change;
+use crate::scan::Scan;
+use crate::space::{Space, Unindexed};
+use flagstone_base::{Kind, Result, SeqNo};
+use flagstone_engine::{Durability, Engine};
 use std::fmt;
-use std::ops::RangeBounds;
 
 /// Reads and writes over any keyspaces and collections that happen together or not at all, as if
 /// nothing else happened between the first read and the commit.
@@ -36,13 +36,13 @@ use std::ops::RangeBounds;
 /// stock.put("lamp", &3)?;
 ///
 /// let left = db.transaction(|tx| -> flagstone::Result<_> {
-///     let left = tx.get_typed(&stock, "lamp")?.unwrap_or(0);
+///     let left = tx.get(&stock, "lamp")?.unwrap_or(0);
 ///     if left == 0 {
 ///         return Ok(None);
 ///     }
-///     tx.put_typed(&stock, "lamp", &(left - 1))?;
-///     tx.put_value(&orders, 1, &flagstone::doc!({"item": "lamp"}))?;
-///     tx.get_typed(&stock, "lamp")
+///     tx.put(&stock, "lamp", &(left - 1))?;
+///     tx.put(&orders, 1, flagstone::doc!({"item": "lamp"}))?;
+///     tx.get(&stock, "lamp")
 /// })?;
 /// assert_eq!(left, Some(2));
 /// # Ok::<(), flagstone::Error>(())
@@ -55,7 +55,7 @@ use std::ops::RangeBounds;
 /// # let db = flagstone::Database::open(dir.path())?;
 /// # let kv = db.keyspace("kv")?;
 /// db.transaction(|tx| -> flagstone::Result<()> {
-///     for entry in tx.scan::<&str>(&kv, ..)? {
+///     for entry in tx.scan(&kv, ..) {
 ///         tx.delete(&kv, entry?.0)?;
 ///     }
 ///     Ok(())
@@ -120,27 +120,19 @@ impl Transaction {
         self.inner.bytes()
     }
 
-    /// Returns the value of `key`.
+    /// Returns the value of `key` in `space`: a [`Slice`](crate::Slice), a `V`, or a
+    /// [`Document`](crate::Document).
     ///
     /// # Errors
-    /// As [`Keyspace::get`]; InvalidInput for a keyspace of another database.
-    pub fn get(&self, keyspace: &Keyspace, key: impl AsRef<[u8]>) -> Result<Option<Slice>> {
-        self.inner.get(&keyspace.0, key)
+    /// As the get of the space; InvalidInput for a space of another database.
+    #[inline]
+    pub fn get<S: Space>(&self, space: &S, key: impl Key<S>) -> Result<Option<S::Value>> {
+        let found = self.inner.get(space.bytes(), key.key_bytes()?)?;
+        found.map(|bytes| space.read(bytes)).transpose()
     }
 
-    /// Returns the values of many keys, in the order in which the keys are given.
-    ///
-    /// # Errors
-    /// As [`Transaction::get`].
-    pub fn multi_get<K: AsRef<[u8]>>(
-        &self,
-        keyspace: &Keyspace,
-        keys: impl IntoIterator<Item = K>,
-    ) -> Result<Vec<Option<Slice>>> {
-        keys.into_iter().map(|key| self.get(keyspace, key)).collect()
-    }
-
-    /// Returns the entries of `range` in the order of their keys.
+    /// Returns the entries of `range` in `space`, in the order of their keys. Errors come from the
+    /// iterator: see [`Scan`].
     ///
     /// ```
     /// # let dir = tempfile::tempdir().unwrap();
@@ -152,84 +144,93 @@ impl Transaction {
     /// tx.delete(&kv, "a")?;
     /// tx.put(&kv, "c", "3")?;
     /// let mut keys = Vec::new();
-    /// for entry in tx.scan(&kv, "a"..)?.rev() {
+    /// for entry in tx.scan(&kv, "a"..).rev() {
     ///     keys.push(entry?.0);
     /// }
     /// assert_eq!(keys, [b"c", b"b"]);
     /// # Ok::<(), flagstone::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// InvalidInput for a keyspace of another database. Errors of reading come from the iterator.
-    pub fn scan<K: AsRef<[u8]>>(
-        &self,
-        keyspace: &Keyspace,
-        range: impl RangeBounds<K>,
-    ) -> Result<TransactionScan<'_>> {
-        self.inner.scan(&keyspace.0, owned_range(&range))
+    pub fn scan<S: Space>(&self, space: &S, range: impl KeyRange<S>) -> Scan<'_, S> {
+        let scan = range.key_range().and_then(|range| self.inner.scan(space.bytes(), range));
+        Scan::new(scan, space.decoder())
     }
 
-    /// Returns the entries whose keys begin with `prefix`, in the order of their keys.
+    /// Sets `key` to `value`. [`NewValue`] says what a value is; with
+    /// [`Expires`](crate::Expires) it has an expiry.
     ///
     /// # Errors
-    /// As [`Transaction::scan`].
-    pub fn prefix(
-        &self,
-        keyspace: &Keyspace,
-        prefix: impl AsRef<[u8]>,
-    ) -> Result<TransactionScan<'_>> {
-        self.inner.scan(&keyspace.0, KeyRange::prefix(prefix.as_ref()))
-    }
-
-    /// Sets `key` to `value`.
-    ///
-    /// # Errors
-    /// InvalidInput for a size out of bounds, a dropped keyspace or one of another database, or
-    /// more writes than a quarter of the memory budget. Everything is as before then.
-    pub fn put(
+    /// InvalidInput for a size out of bounds, a value that cannot be encoded, a dropped keyspace or
+    /// one of another database, or more writes than a quarter of the memory budget; Duplicate for a
+    /// value that a unique index has already. Everything is as before then.
+    pub fn put<S: Space>(
         &mut self,
-        keyspace: &Keyspace,
-        key: impl AsRef<[u8]>,
-        value: impl AsRef<[u8]>,
+        space: &S,
+        key: impl Key<S>,
+        value: impl NewValue<S>,
     ) -> Result<()> {
-        self.put_with(keyspace, key, value, EntryOptions::new())
-    }
-
-    /// As [`Transaction::put`], with options of its own.
-    ///
-    /// # Errors
-    /// As [`Transaction::put`].
-    pub fn put_with(
-        &mut self,
-        keyspace: &Keyspace,
-        key: impl AsRef<[u8]>,
-        value: impl AsRef<[u8]>,
-        options: EntryOptions,
-    ) -> Result<()> {
-        self.inner.write(&keyspace.0, options.effect(), key.as_ref(), value.as_ref())
+        let key = key.key_bytes()?;
+        let expiry = value.expiry();
+        let value = value.value_bytes(space)?;
+        let change = Change::Put(value.as_ref(), expiry);
+        space.write_in_transaction(self.own(), key.as_ref(), change)
     }
 
     /// Removes `key`, whether it is there or not.
     ///
     /// # Errors
     /// As [`Transaction::put`].
-    pub fn delete(&mut self, keyspace: &Keyspace, key: impl AsRef<[u8]>) -> Result<()> {
-        self.inner.write(&keyspace.0, Kind::Delete, key.as_ref(), b"")
+    pub fn delete<S: Space>(&mut self, space: &S, key: impl Key<S>) -> Result<()> {
+        space.write_in_transaction(self.own(), key.key_bytes()?.as_ref(), Change::Delete)
+    }
+
+    /// Reads the value of `key`, passes it to `change`, and writes what `change` makes of it. An
+    /// expiry is kept. Returns whether the key has a value now.
+    ///
+    /// Of bytes and of typed values `change` gets an `Option` and returns one: `None` means no
+    /// value. A document it changes in place; if there is none, `change` is not called. `change`
+    /// may be called more than once.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = flagstone::Database::open(dir.path())?;
+    /// use flagstone::doc;
+    /// let accounts = db.collection("accounts")?;
+    /// let visits = db.typed::<String, u64>("visits")?;
+    /// accounts.put("alice", doc!({ "balance": 100 }))?;
+    /// accounts.put("bob", doc!({ "balance": 0 }))?;
+    /// db.transaction(|tx| -> flagstone::Result<()> {
+    ///     tx.update(&accounts, "alice", |d| d.inc("balance", -30))?;
+    ///     tx.update(&accounts, "bob", |d| d.inc("balance", 30))?;
+    ///     tx.update(&visits, "alice", |n| Some(n.unwrap_or(0) + 1))?;
+    ///     Ok(())
+    /// })?;
+    /// assert_eq!(accounts.get("bob")?.and_then(|account| account.int("balance")), Some(30));
+    /// # Ok::<(), flagstone::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The error that `change` returns: everything is as before then. Else as [`Transaction::put`]
+    /// and [`Transaction::get`].
+    pub fn update<S: Space>(
+        &mut self,
+        space: &S,
+        key: impl Key<S>,
+        change: impl for<'a> FnMut(S::Old<'a>) -> S::New,
+    ) -> Result<bool> {
+        let key = key.key_bytes()?;
+        space.update_in_transaction(self.own(), key.as_ref(), change)
     }
 
     /// Removes the keys of `range` that the transaction sees, one by one: costs a scan and a delete
     /// for each. A key that another commit puts into the range meanwhile stays, or, if the
     /// transaction is serializable, is a conflict. To empty large ranges use
-    /// [`Keyspace::delete_range`].
+    /// [`Keyspace::delete_range`](crate::Keyspace::delete_range).
     ///
     /// # Errors
-    /// As [`Transaction::put`]; errors of reading. Nothing is removed then.
-    pub fn delete_range<K: AsRef<[u8]>>(
-        &mut self,
-        keyspace: &Keyspace,
-        range: impl RangeBounds<K>,
-    ) -> Result<()> {
-        self.inner.delete_range(&keyspace.0, owned_range(&range))
+    /// As [`Transaction::put`]; errors of reading. Nothing is removed then. If more documents of a
+    /// collection are to be removed than a transaction can write, some may be: give it up.
+    pub fn delete_range<S: Space>(&mut self, space: &S, range: impl KeyRange<S>) -> Result<()> {
+        space.delete_range_in_transaction(self.own(), range.key_range()?)
     }
 
     /// Folds `operand` into the value of `key` by the fold of the keyspace, without reading the
@@ -237,13 +238,14 @@ impl Transaction {
     ///
     /// # Errors
     /// As [`Transaction::put`]; InvalidInput if the keyspace has no fold.
-    pub fn merge(
+    pub fn merge<S: Unindexed>(
         &mut self,
-        keyspace: &Keyspace,
-        key: impl AsRef<[u8]>,
+        space: &S,
+        key: impl Key<S>,
         operand: impl AsRef<[u8]>,
     ) -> Result<()> {
-        self.inner.write(&keyspace.0, Kind::Merge, key.as_ref(), operand.as_ref())
+        let key = key.key_bytes()?;
+        self.inner.write(space.bytes(), Kind::Merge, key.as_ref(), operand.as_ref())
     }
 }
 

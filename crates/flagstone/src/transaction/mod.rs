@@ -3,18 +3,14 @@
 
 mod options;
 
-mod scans;
-
 mod handle;
 
 mod documents;
 mod queries;
-mod typed;
 
 mod run;
 
-pub use flagstone_engine::{Isolation, TransactionScan};
+pub use flagstone_engine::Isolation;
 pub use handle::Transaction;
 pub use options::TransactionOptions;
 pub(crate) use run::run;
-pub use scans::{TransactionDocumentScan, TransactionTypedScan};

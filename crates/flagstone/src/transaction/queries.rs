@@ -15,10 +15,11 @@ impl Transaction {
     /// ```
     /// # let dir = tempfile::tempdir().unwrap();
     /// # let db = flagstone::Database::open(dir.path())?;
+    /// use flagstone::Json;
     /// let accounts = db.collection("accounts")?;
-    /// accounts.put_json("alice", r#"{"balance":100}"#)?;
+    /// accounts.put("alice", Json(r#"{"balance":100}"#))?;
     /// let rich = db.transaction(|tx| {
-    ///     tx.put_json(&accounts, "bob", r#"{"balance":200}"#)?;
+    ///     tx.put(&accounts, "bob", Json(r#"{"balance":200}"#))?;
     ///     tx.find(&accounts, r#"{"balance":{"$gte":100}}"#).count()
     /// })?;
     /// assert_eq!(rich, 2);

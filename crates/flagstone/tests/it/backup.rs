@@ -4,7 +4,7 @@
 use crate::support::{folding, hashed, open_at, small, small_with, threaded};
 use flagstone::env::names::{BackupName, LOCK, parse_backup};
 use flagstone::env::{Disk, Effect, Failure, Fault, Op};
-use flagstone::{Backups, Database, Durability, ErrorKind, Keyspace, Result};
+use flagstone::{Backups, Database, Durability, ErrorKind, Json, Keyspace, Options, Result};
 use flagstone_testkit::{Session, World, dump};
 use std::path::Path;
 use std::sync::Arc;
@@ -47,8 +47,8 @@ fn a_generation_holds_what_was_acknowledged_before_it_whatever_its_durability() 
     for durability in [Durability::None, Durability::Buffered, Durability::Group] {
         let world = World::new(1);
         let session = world.open(&small_with(durability)).unwrap();
-        let kv = session.db.keyspace_with("kv", hashed(3)).unwrap();
-        let sums = session.db.keyspace_with("sums", folding(2, "add-i64/1")).unwrap();
+        let kv = session.db.space("kv").options(hashed(3)).keyspace().unwrap();
+        let sums = session.db.space("sums").options(folding(2, "add-i64/1")).keyspace().unwrap();
         let documents = session.db.collection("documents").unwrap();
         let mut expected = Vec::new();
         for round in 0..3_u8 {
@@ -56,7 +56,7 @@ fn a_generation_holds_what_was_acknowledged_before_it_whatever_its_durability() 
             kv.delete_range(10_u32.to_be_bytes()..20_u32.to_be_bytes()).unwrap();
             for n in 0..30_u32 {
                 sums.merge((n % 7).to_be_bytes(), 1_i64.to_le_bytes()).unwrap();
-                documents.put_json(n, format!(r#"{{"n{n}":{round}}}"#)).unwrap();
+                documents.put(n, Json(format!(r#"{{"n{n}":{round}}}"#))).unwrap();
             }
             expected.push((dump(&kv).unwrap(), dump(&sums).unwrap()));
             let report = session.db.backup(BACKUPS).unwrap();
@@ -75,8 +75,8 @@ fn a_generation_holds_what_was_acknowledged_before_it_whatever_its_durability() 
         }
         for (round, (kv, sums)) in expected.into_iter().enumerate() {
             let db = restored(&world, round as u64 + 1, &format!("/restored/{round}"));
-            assert_eq!(dump(&db.keyspace_with("kv", hashed(3)).unwrap()).unwrap(), kv);
-            let restored = db.keyspace_with("sums", folding(2, "add-i64/1")).unwrap();
+            assert_eq!(dump(&db.space("kv").options(hashed(3)).keyspace().unwrap()).unwrap(), kv);
+            let restored = db.space("sums").options(folding(2, "add-i64/1")).keyspace().unwrap();
             assert_eq!(dump(&restored).unwrap(), sums);
             let document = db.collection("documents").unwrap().get(7_u32).unwrap().unwrap();
             assert_eq!(document.int("n7").unwrap(), round as i64);
@@ -89,7 +89,7 @@ fn tables_that_did_not_change_are_not_copied_again_and_go_with_the_last_generati
 {
     let world = World::new(2);
     let session = world.open(&small()).unwrap();
-    let kv = session.db.keyspace_with("kv", hashed(1)).unwrap();
+    let kv = session.db.space("kv").options(hashed(1)).keyspace().unwrap();
     fill(&kv, 0, 1000, 1);
     let first = session.db.backup(BACKUPS).unwrap();
     let second = session.db.backup(BACKUPS).unwrap();
@@ -110,7 +110,10 @@ fn tables_that_did_not_change_are_not_copied_again_and_go_with_the_last_generati
     assert_eq!((dropped.generations, dropped.tables), (1, third.tables));
     assert!(dropped.bytes > 0 && tables(&world).len() as u64 == fourth.tables);
     let db = restored(&world, 4, "/restored");
-    assert_eq!(dump(&db.keyspace_with("kv", hashed(1)).unwrap()).unwrap(), dump(&kv).unwrap());
+    assert_eq!(
+        dump(&db.space("kv").options(hashed(1)).keyspace().unwrap()).unwrap(),
+        dump(&kv).unwrap()
+    );
     let error = backups(&world).restore(Some(3), "/other").unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidInput, "{error}");
 }
@@ -121,18 +124,18 @@ fn tables_that_did_not_change_are_not_copied_again_and_go_with_the_last_generati
 fn a_restored_database_goes_on_in_the_same_backups() {
     let world = World::new(3);
     let session = world.open(&small()).unwrap();
-    let kv = session.db.keyspace_with("kv", hashed(1)).unwrap();
+    let kv = session.db.space("kv").options(hashed(1)).keyspace().unwrap();
     fill(&kv, 0, 50, 1);
     session.db.backup(BACKUPS).unwrap();
     fill(&kv, 0, 50, 2);
     session.db.backup(BACKUPS).unwrap();
     let other = restored(&world, 1, "/restored");
-    let others = other.keyspace_with("kv", hashed(1)).unwrap();
+    let others = other.space("kv").options(hashed(1)).keyspace().unwrap();
     fill(&others, 0, 50, 3);
     other.backup(BACKUPS).unwrap();
     for (generation, fill) in [(1, 1), (2, 2), (3, 3)] {
         let db = restored(&world, generation, &format!("/again/{generation}"));
-        let kv = db.keyspace_with("kv", hashed(1)).unwrap();
+        let kv = db.space("kv").options(hashed(1)).keyspace().unwrap();
         assert_eq!(kv.get(7_u32.to_be_bytes()).unwrap().unwrap(), [fill; 300], "{generation}");
     }
 }
@@ -163,7 +166,7 @@ fn directories_that_are_no_backups_of_this_database_are_refused_and_left_alone()
 fn a_closed_database_is_backed_up_without_being_written() {
     let world = World::new(5);
     let session = world.open(&small_with(Durability::Group)).unwrap();
-    let kv = session.db.keyspace_with("kv", hashed(2)).unwrap();
+    let kv = session.db.space("kv").options(hashed(2)).keyspace().unwrap();
     fill(&kv, 0, 10, 1);
     let killed = world.after_kill(1);
     drop(kv);
@@ -175,7 +178,7 @@ fn a_closed_database_is_backed_up_without_being_written() {
     drop(reader);
     assert_eq!(world.contents(), before);
     let db = restored(&world, 1, "/restored");
-    assert_eq!(db.keyspace_with("kv", hashed(2)).unwrap().count().unwrap(), 10);
+    assert_eq!(db.space("kv").options(hashed(2)).keyspace().unwrap().count().unwrap(), 10);
 
     let builder = Database::builder(World::dir()).environment(killed.environment().0);
     let reader = builder.options(small()).open_read_only().unwrap();
@@ -187,7 +190,7 @@ fn a_closed_database_is_backed_up_without_being_written() {
 fn damage_of_the_database_is_not_backed_up_and_damage_of_backups_is_found() {
     let world = World::new(6);
     let session = world.open(&small()).unwrap();
-    let kv = session.db.keyspace_with("kv", hashed(1)).unwrap();
+    let kv = session.db.space("kv").options(hashed(1)).keyspace().unwrap();
     fill(&kv, 0, 100, 1);
     session.db.backup(BACKUPS).unwrap();
     fill(&kv, 200, 100, 1);
@@ -237,7 +240,7 @@ fn damage_of_the_database_is_not_backed_up_and_damage_of_backups_is_found() {
 fn prepared(seed: u64) -> (World, Session) {
     let world = World::new(seed);
     let session = world.open(&small_with(Durability::Group)).unwrap();
-    let kv = session.db.keyspace_with("kv", hashed(1)).unwrap();
+    let kv = session.db.space("kv").options(hashed(1)).keyspace().unwrap();
     fill(&kv, 0, 30, 1);
     session.db.backup(BACKUPS).unwrap();
     fill(&kv, 20, 30, 2);
@@ -246,7 +249,7 @@ fn prepared(seed: u64) -> (World, Session) {
 
 fn check_generation(world: &World, generation: u64, to: &str) {
     let db = restored(world, generation, to);
-    let kv = db.keyspace_with("kv", hashed(1)).unwrap();
+    let kv = db.space("kv").options(hashed(1)).keyspace().unwrap();
     let (count, from) = if generation == 1 { (30_u32, 30) } else { (50, 20) };
     for n in 0..count {
         let fill = if n < from { 1 } else { 2 };
@@ -349,7 +352,10 @@ fn a_power_cut_or_a_failure_during_a_restore_leaves_no_database_or_the_whole_one
             drop(session);
             match open_at(&after, "/restored") {
                 Ok(db) => {
-                    assert_eq!(db.keyspace_with("kv", hashed(1)).unwrap().count().unwrap(), 50);
+                    assert_eq!(
+                        db.space("kv").options(hashed(1)).keyspace().unwrap().count().unwrap(),
+                        50
+                    );
                     db.verify().unwrap();
                     whole += 1;
                 }
@@ -372,9 +378,12 @@ fn a_power_cut_or_a_failure_during_a_restore_leaves_no_database_or_the_whole_one
 #[test]
 fn writers_go_on_while_a_backup_is_made_and_it_never_holds_half_of_a_batch() {
     let dir = tempfile::tempdir().unwrap();
-    let db = Database::builder(dir.path().join("db")).memory_budget(4 << 20).open().unwrap();
-    let left = db.keyspace_with("left", hashed(2)).unwrap();
-    let right = db.keyspace_with("right", hashed(3)).unwrap();
+    let db = Database::builder(dir.path().join("db"))
+        .options(Options::new().memory_budget(4 << 20))
+        .open()
+        .unwrap();
+    let left = db.space("left").options(hashed(2)).keyspace().unwrap();
+    let right = db.space("right").options(hashed(3)).keyspace().unwrap();
     let stop = AtomicBool::new(false);
     let to = dir.path().join("backups");
     std::thread::scope(|scope| {
@@ -418,7 +427,7 @@ fn a_backup_keeps_to_its_rate_and_ends_with_the_database() {
     let world = World::new(77);
     let options = small().copy_bytes_per_second(1);
     let db = threaded(&world, options);
-    fill(&db.keyspace_with("kv", hashed(1)).unwrap(), 0, 50, 1);
+    fill(&db.space("kv").options(hashed(1)).keyspace().unwrap(), 0, 50, 1);
     let error = std::thread::scope(|scope| {
         let backup = scope.spawn(|| db.backup(BACKUPS));
         let has_begun = || world.mem.list(Path::new(BACKUPS)).is_ok_and(|names| names.len() > 1);

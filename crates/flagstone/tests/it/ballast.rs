@@ -57,7 +57,7 @@ fn a_full_disk_is_left_by_deletes_and_then_takes_all_writes_again() {
     let builder = flagstone::Database::builder(World::dir()).options(options(BYTES));
     let db = builder.environment(environment).listener(listener).open().unwrap();
     let session = Session::of(&world, db, executor);
-    let kv = session.db.keyspace_with("kv", hashed(1)).unwrap();
+    let kv = session.db.space("kv").options(hashed(1)).keyspace().unwrap();
     session.settle();
     assert!(is_there(&world));
     let count = fill(&world, &session, &kv);
@@ -86,7 +86,7 @@ fn a_full_disk_is_left_by_deletes_and_then_takes_all_writes_again() {
     drop((kv, session));
     let session = world.open(&options(BYTES)).unwrap();
     assert!(is_there(&world), "found");
-    assert_eq!(session.db.keyspace_with("kv", hashed(1)).unwrap().count().unwrap(), 10);
+    assert_eq!(session.db.space("kv").options(hashed(1)).keyspace().unwrap().count().unwrap(), 10);
 }
 
 /// Its room is there before the flush is tried again; and the file only when there is room for two
@@ -95,7 +95,7 @@ fn a_full_disk_is_left_by_deletes_and_then_takes_all_writes_again() {
 fn a_flush_that_does_not_fit_is_tried_again_in_the_room_of_the_ballast() {
     let world = World::new(8);
     let session = world.open(&options(BYTES)).unwrap();
-    let kv = session.db.keyspace_with("kv", hashed(1)).unwrap();
+    let kv = session.db.space("kv").options(hashed(1)).keyspace().unwrap();
     (0..200_u32).for_each(|n| kv.put(n.to_be_bytes(), noise(n)).unwrap());
     session.settle();
     assert!(is_there(&world));
@@ -120,7 +120,7 @@ fn a_flush_that_does_not_fit_is_tried_again_in_the_room_of_the_ballast() {
 fn without_a_ballast_a_full_disk_stays_full_until_something_else_makes_room() {
     let world = World::new(2);
     let session = world.open(&options(0)).unwrap();
-    let kv = session.db.keyspace_with("kv", hashed(1)).unwrap();
+    let kv = session.db.space("kv").options(hashed(1)).keyspace().unwrap();
     let count = fill(&world, &session, &kv);
     assert!(!is_there(&world));
     world.disk.set_room(Some(0));
@@ -137,7 +137,7 @@ fn without_a_ballast_a_full_disk_stays_full_until_something_else_makes_room() {
 fn a_database_on_a_full_disk_is_opened_with_the_room_of_the_ballast() {
     let world = World::new(3);
     let session = world.open(&options(BYTES)).unwrap();
-    let kv = session.db.keyspace_with("kv", hashed(1)).unwrap();
+    let kv = session.db.space("kv").options(hashed(1)).keyspace().unwrap();
     kv.put("a", "1").unwrap();
     session.settle();
     assert!(is_there(&world));
@@ -145,7 +145,7 @@ fn a_database_on_a_full_disk_is_opened_with_the_room_of_the_ballast() {
     after.disk.set_room(Some(0));
     let session = after.open(&options(BYTES)).unwrap();
     assert!(!is_there(&after));
-    let kv = session.db.keyspace_with("kv", hashed(1)).unwrap();
+    let kv = session.db.space("kv").options(hashed(1)).keyspace().unwrap();
     assert_eq!(kv.get("a").unwrap().unwrap(), b"1");
     assert_eq!(kv.put("b", "1").unwrap_err().kind(), ErrorKind::OutOfSpace);
     kv.delete("a").unwrap();
@@ -180,11 +180,11 @@ fn unless_it_is_asked_for_a_small_database_has_none_and_of_another_size_it_is_ma
 fn a_log_that_does_not_fit_on_a_full_disk_stays_in_memory_until_there_is_room() {
     let world = World::new(5);
     let session = world.open(&options(0)).unwrap();
-    let old = session.db.keyspace_with("old", hashed(1)).unwrap();
+    let old = session.db.space("old").options(hashed(1)).keyspace().unwrap();
     (0..1000_u32).for_each(|n| old.put(n.to_be_bytes(), noise(n)).unwrap());
     session.db.flush().unwrap();
     session.settle();
-    let kv = session.db.keyspace_with("kv", hashed(1)).unwrap();
+    let kv = session.db.space("kv").options(hashed(1)).keyspace().unwrap();
     let mut count = 0_u32;
     // A replay flushes from 256 KiB on.
     while session.db.stats().memtable_bytes < 350 << 10 {
@@ -194,7 +194,7 @@ fn a_log_that_does_not_fit_on_a_full_disk_stays_in_memory_until_there_is_room() 
     let after = world.after_kill(1);
     after.disk.set_room(Some(100_000));
     let session = after.open(&options(0)).unwrap();
-    let kv = session.db.keyspace_with("kv", hashed(1)).unwrap();
+    let kv = session.db.space("kv").options(hashed(1)).keyspace().unwrap();
     assert_eq!(kv.count().unwrap(), u64::from(count));
     session.settle();
     assert!(session.db.stats().memtable_bytes >= 256 << 10, "nothing fits");
@@ -211,7 +211,7 @@ fn a_log_that_does_not_fit_on_a_full_disk_stays_in_memory_until_there_is_room() 
 fn a_ballast_that_is_as_large_as_what_is_free_is_given_up_for_the_replay() {
     let world = World::new(6);
     let session = world.open(&options(BYTES)).unwrap();
-    let kv = session.db.keyspace_with("kv", hashed(1)).unwrap();
+    let kv = session.db.space("kv").options(hashed(1)).keyspace().unwrap();
     session.settle();
     assert!(is_there(&world));
     while session.db.stats().memtable_bytes < 350 << 10 {
@@ -232,7 +232,7 @@ fn an_open_that_finds_no_room_says_how_much_it_needs_or_that_memory_would_do() {
     let world = World::new(7);
     let large = options(0).memory_budget(4 << 20);
     let session = world.open(&large).unwrap();
-    let kv = session.db.keyspace_with("kv", hashed(1)).unwrap();
+    let kv = session.db.space("kv").options(hashed(1)).keyspace().unwrap();
     let mut count = 0_u32;
     while session.db.stats().memtable_bytes < 1500 << 10 {
         kv.put(count.to_be_bytes(), noise(count)).unwrap();
@@ -253,6 +253,6 @@ fn an_open_that_finds_no_room_says_how_much_it_needs_or_that_memory_would_do() {
     let text = refused(100_000, &options(0));
     assert!(text.contains("open it once with a larger budget"), "{text}");
     let session = full(100_000).open(&large).unwrap();
-    let kv = session.db.keyspace_with("kv", hashed(1)).unwrap();
+    let kv = session.db.space("kv").options(hashed(1)).keyspace().unwrap();
     assert_eq!(kv.count().unwrap(), u64::from(count));
 }

@@ -26,7 +26,8 @@ fn a_write_inside_the_closure_of_an_update_is_refused() {
         let world = World::new(8);
         let session = world.open(&small_with(Durability::Buffered)).unwrap();
         let options = hashed(1);
-        let typed = session.db.typed_codec_with::<u64, u64, Plain>("t", options).unwrap();
+        let typed =
+            session.db.space("t").options(options).typed_codec::<u64, u64, Plain>().unwrap();
         let other = session.db.keyspace("other").unwrap();
         typed.put(&1, &1).unwrap();
         let refused = |done: flagstone::Result<()>| {
@@ -36,9 +37,9 @@ fn a_write_inside_the_closure_of_an_update_is_refused() {
         };
         let inside = || {
             refused(typed.put(&1, &7));
-            refused(typed.update(&2, |old| old));
+            refused(typed.update(&2, |old| old).map(drop));
             refused(other.put("a", "1"));
-            refused(other.delete_range::<&str>(..));
+            refused(other.delete_range(..));
             let mut batch = session.db.batch();
             batch.put(&other, "a", "1").unwrap();
             refused(session.db.commit(batch));
@@ -60,7 +61,8 @@ fn an_update_may_write_to_another_database() {
     let worlds = [World::new(1), World::new(2)];
     let options = small_with(Durability::Buffered);
     let sessions = worlds.each_ref().map(|world| world.open(&options).unwrap());
-    let [one, two] = sessions.each_ref().map(|s| s.db.typed_codec::<u64, u64, Plain>("t").unwrap());
+    let [one, two] =
+        sessions.each_ref().map(|s| s.db.space("t").typed_codec::<u64, u64, Plain>().unwrap());
     let copy = |_: Option<u64>| {
         two.update(&1, |_| Some(7)).unwrap();
         one.put(&2, &1).unwrap_err();
@@ -119,7 +121,7 @@ fn a_listener_that_calls_back_is_refused_and_does_not_hang() {
             .listener(Caller(Arc::clone(&place)))
             .open()
             .unwrap();
-        let kv = db.keyspace_with("kv", hashed(1)).unwrap();
+        let kv = db.space("kv").options(hashed(1)).keyspace().unwrap();
         kv.put("a", "1").unwrap();
         *place.lock().unwrap() = Some((db.clone(), kv));
         poison_by_the_manifest(&world);
@@ -150,7 +152,7 @@ fn a_listener_may_drop_the_last_handle() {
             .listener(listener)
             .open()
             .unwrap();
-        let kv = db.keyspace_with("kv", hashed(1)).unwrap();
+        let kv = db.space("kv").options(hashed(1)).keyspace().unwrap();
         *place.lock().unwrap() = Some(db);
         let value = [7; 1000];
         let mut count = 0_u64;
@@ -161,7 +163,10 @@ fn a_listener_may_drop_the_last_handle() {
         drop(kv);
         hears.recv().unwrap();
         let again = world.open(&options).unwrap();
-        assert_eq!(again.db.keyspace_with("kv", hashed(1)).unwrap().count().unwrap(), count);
+        assert_eq!(
+            again.db.space("kv").options(hashed(1)).keyspace().unwrap().count().unwrap(),
+            count
+        );
     });
 }
 
@@ -183,7 +188,7 @@ fn a_panic_half_way_through_a_commit_poisons_and_no_commit_waits_for_it() {
 fn a_panic_poisons(durability: Durability, op: Op) {
     let world = World::new(8);
     let session = world.open(&small_with(durability)).unwrap();
-    let kv = session.db.keyspace_with("kv", hashed(2)).unwrap();
+    let kv = session.db.space("kv").options(hashed(2)).keyspace().unwrap();
     kv.put("a", "1").unwrap();
     world.disk.inject(Fault::new(Effect::Panic).on(&[op]).of(FileKind::Wal).nth(3));
     std::thread::scope(|scope| {
@@ -214,7 +219,7 @@ fn a_close_while_a_caller_watches_its_compaction_ends_both() {
     must_return(|| {
         let world = World::new(9);
         let session = world.open(&small_with(Durability::Buffered)).unwrap();
-        let kv = session.db.keyspace_with("kv", hashed(1)).unwrap();
+        let kv = session.db.space("kv").options(hashed(1)).keyspace().unwrap();
         for round in 0..3_u8 {
             for n in 0..200_u32 {
                 kv.put(n.to_be_bytes(), [round; 1000]).unwrap();
@@ -234,7 +239,7 @@ fn a_close_while_a_caller_watches_its_compaction_ends_both() {
         assert_eq!(compacted.unwrap_err().kind(), ErrorKind::Closed);
         assert!(closing.is_none());
         let again = world.open(&small_with(Durability::Buffered)).unwrap();
-        let kv = again.db.keyspace_with("kv", hashed(1)).unwrap();
+        let kv = again.db.space("kv").options(hashed(1)).keyspace().unwrap();
         assert_eq!(kv.get(199_u32.to_be_bytes()).unwrap().unwrap()[0], 2);
     });
 }

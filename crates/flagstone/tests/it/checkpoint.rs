@@ -3,7 +3,7 @@
 
 use crate::support::{folding, hashed, number, open_at, small, small_with, threaded};
 use flagstone::env::{Disk, Effect, Failure, Fault, Op};
-use flagstone::{Database, Durability, ErrorKind, Event, Keyspace};
+use flagstone::{Database, Durability, ErrorKind, Event, Json, Keyspace};
 use flagstone_testkit::{Rng, World, dump, rounds, seed};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -27,23 +27,24 @@ fn it_holds_what_was_acknowledged_before_and_nothing_behind() {
     for durability in [Durability::None, Durability::Buffered, Durability::Group] {
         let world = World::new(1);
         let session = world.open(&small_with(durability)).unwrap();
-        let kv = session.db.keyspace_with("kv", hashed(4)).unwrap();
-        let sums = session.db.keyspace_with("sums", folding(2, "add-i64/1")).unwrap();
+        let kv = session.db.space("kv").options(hashed(4)).keyspace().unwrap();
+        let sums = session.db.space("sums").options(folding(2, "add-i64/1")).keyspace().unwrap();
         let documents = session.db.collection("documents").unwrap();
         fill(&kv, 0, 3000, 1);
         for n in 0..300_u32 {
             sums.merge((n % 7).to_be_bytes(), 1_i64.to_le_bytes()).unwrap();
-            documents.put_json(n, format!(r#"{{"n{n}":{n}}}"#)).unwrap();
+            documents.put(n, Json(format!(r#"{{"n{n}":{n}}}"#))).unwrap();
         }
         let expected = (dump(&kv).unwrap(), dump(&sums).unwrap());
         let report = session.db.checkpoint(COPY).unwrap();
         assert!(report.tables > 3 && report.bytes > 1000 && report.bytes_copied == 0, "{report}");
         fill(&kv, 0, 100, 2);
         kv.delete(200_u32.to_be_bytes()).unwrap();
-        documents.put_json("later", r#"{"another name":1}"#).unwrap();
+        documents.put("later", Json(r#"{"another name":1}"#)).unwrap();
 
         let copy = open_at(&world, COPY).unwrap();
-        let copied = |name, options| dump(&copy.keyspace_with(name, options).unwrap()).unwrap();
+        let copied =
+            |name, options| dump(&copy.space(name).options(options).keyspace().unwrap()).unwrap();
         assert_eq!(copied("kv", hashed(4)), expected.0);
         assert_eq!(copied("sums", folding(2, "add-i64/1")), expected.1);
         let documents = copy.collection("documents").unwrap();
@@ -74,7 +75,7 @@ fn a_keyspace_made_meanwhile_is_in_it_with_what_came_before() {
                 // A listener does not call the database back: another thread does, meanwhile.
                 let move_and_mark = || {
                     kv.put("moved", "1").unwrap();
-                    db.keyspace_with("marker", hashed(1)).unwrap();
+                    db.space("marker").options(hashed(1)).keyspace().unwrap();
                 };
                 std::thread::scope(|scope| scope.spawn(move_and_mark).join().unwrap());
             }
@@ -82,7 +83,7 @@ fn a_keyspace_made_meanwhile_is_in_it_with_what_came_before() {
     };
     let builder = Database::builder(World::dir()).options(small()).listener(listener);
     let db = builder.environment(world.environment().0).open().unwrap();
-    let kv = db.keyspace_with("kv", hashed(1)).unwrap();
+    let kv = db.space("kv").options(hashed(1)).keyspace().unwrap();
     fill(&kv, 0, 10, 1);
     assert!(handles.set((db.clone(), kv)).is_ok());
     db.checkpoint(COPY).unwrap();
@@ -95,11 +96,11 @@ fn a_keyspace_made_meanwhile_is_in_it_with_what_came_before() {
 fn both_are_written_compacted_and_reopened_and_neither_harms_the_other() {
     let world = World::new(2);
     let session = world.open(&small()).unwrap();
-    let kv = session.db.keyspace_with("kv", hashed(2)).unwrap();
+    let kv = session.db.space("kv").options(hashed(2)).keyspace().unwrap();
     fill(&kv, 0, 2000, 1);
     session.db.checkpoint(COPY).unwrap();
     let copy = open_at(&world, COPY).unwrap();
-    let other = copy.keyspace_with("kv", hashed(2)).unwrap();
+    let other = copy.space("kv").options(hashed(2)).keyspace().unwrap();
     let mut model = [dump(&kv).unwrap(), dump(&other).unwrap()];
     assert_eq!(model[0], model[1]);
     for round in 0..6_u8 {
@@ -125,7 +126,10 @@ fn both_are_written_compacted_and_reopened_and_neither_harms_the_other() {
     copy.close().unwrap();
     for (at, dir) in ["/db", COPY].into_iter().enumerate() {
         let db = open_at(&world, dir).unwrap();
-        assert_eq!(dump(&db.keyspace_with("kv", hashed(2)).unwrap()).unwrap(), model[at]);
+        assert_eq!(
+            dump(&db.space("kv").options(hashed(2)).keyspace().unwrap()).unwrap(),
+            model[at]
+        );
         db.close().unwrap();
     }
 }
@@ -183,8 +187,8 @@ fn under_writers_and_compactions_it_is_one_cut_of_history() {
     let seed = seed("under_writers_and_compactions_it_is_one_cut_of_history", 5);
     let world = World::new(seed);
     let db = threaded(&world, small_with(Durability::None));
-    let left = db.keyspace_with("left", hashed(4)).unwrap();
-    let right = db.keyspace_with("right", hashed(3)).unwrap();
+    let left = db.space("left").options(hashed(4)).keyspace().unwrap();
+    let right = db.space("right").options(hashed(3)).keyspace().unwrap();
     let (stop, writers) = (AtomicBool::new(false), 3);
     let acknowledged: Vec<AtomicU64> = (0..writers).map(|_| AtomicU64::new(0)).collect();
     std::thread::scope(|scope| {
@@ -212,8 +216,8 @@ fn under_writers_and_compactions_it_is_one_cut_of_history() {
             db.checkpoint(&dir).unwrap();
             let after: Vec<u64> = acknowledged.iter().map(|n| n.load(Ordering::Acquire)).collect();
             let copy = open_at(&world, &dir).unwrap();
-            let left = copy.keyspace_with("left", hashed(4)).unwrap();
-            let right = copy.keyspace_with("right", hashed(3)).unwrap();
+            let left = copy.space("left").options(hashed(4)).keyspace().unwrap();
+            let right = copy.space("right").options(hashed(3)).keyspace().unwrap();
             for t in 0..writers {
                 let [l, r] = [left.get([t as u8]), right.get([t as u8, 7])]
                     .map(|found| number(found.unwrap()) as u64);
@@ -229,7 +233,7 @@ fn under_writers_and_compactions_it_is_one_cut_of_history() {
 /// A database with tables and unflushed writes, and what it holds.
 fn prepared(world: &World) -> (flagstone_testkit::Session, Vec<u8>) {
     let session = world.open(&small_with(Durability::Group)).unwrap();
-    let kv = session.db.keyspace_with("kv", hashed(2)).unwrap();
+    let kv = session.db.space("kv").options(hashed(2)).keyspace().unwrap();
     fill(&kv, 0, 300, 1);
     session.db.flush().unwrap();
     fill(&kv, 250, 100, 2);
@@ -237,7 +241,7 @@ fn prepared(world: &World) -> (flagstone_testkit::Session, Vec<u8>) {
 }
 
 fn check_whole(db: &Database, count: &[u8]) {
-    let kv = db.keyspace_with("kv", hashed(2)).unwrap();
+    let kv = db.space("kv").options(hashed(2)).keyspace().unwrap();
     assert_eq!(kv.count().unwrap().to_le_bytes(), count);
     for n in 0..350_u32 {
         let fill = if n < 250 { 1 } else { 2 };
@@ -335,7 +339,7 @@ fn links_fail() -> Fault {
 fn to_another_device_tables_are_copied() {
     let world = World::new(8);
     let session = world.open(&small()).unwrap();
-    let kv = session.db.keyspace_with("kv", hashed(2)).unwrap();
+    let kv = session.db.space("kv").options(hashed(2)).keyspace().unwrap();
     fill(&kv, 0, 250, 1);
     fill(&kv, 250, 100, 2);
     world.disk.inject(links_fail());
@@ -369,7 +373,7 @@ fn copies_of_a_checkpoint_keep_to_their_rate_and_end_with_the_database() {
     let world = World::new(8);
     let db = threaded(&world, small().copy_bytes_per_second(1));
     world.disk.inject(links_fail());
-    fill(&db.keyspace_with("kv", hashed(1)).unwrap(), 0, 250, 1);
+    fill(&db.space("kv").options(hashed(1)).keyspace().unwrap(), 0, 250, 1);
     let error = std::thread::scope(|scope| {
         let checkpoint = scope.spawn(|| db.checkpoint(COPY));
         let is_table = |name: &String| name.ends_with(".sst");

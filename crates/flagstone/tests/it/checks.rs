@@ -15,7 +15,7 @@ fn options(entry_checks: bool) -> Options {
 /// A database with the key `k` as `old` in a table, and neighbours.
 fn opened(world: &World, options: &Options) -> (Session, flagstone::Keyspace) {
     let session = world.open(options).unwrap();
-    let kv = session.db.keyspace_with("kv", hashed(1)).unwrap();
+    let kv = session.db.space("kv").options(hashed(1)).keyspace().unwrap();
     for n in 0..100 {
         kv.put(format!("n{n:02}"), [b'v'; 100]).unwrap();
     }
@@ -124,7 +124,7 @@ fn a_bit_that_flips_in_a_flush_costs_one_attempt() {
 fn a_bit_that_flips_in_one_keyspace_does_not_stop_another() {
     let world = World::new(5);
     let (session, kv) = opened(&world, &options(true));
-    let other = session.db.keyspace_with("other", hashed(1)).unwrap();
+    let other = session.db.space("other").options(hashed(1)).keyspace().unwrap();
     flip_next(Site::Memtable, EntryPart::Value, b"k");
     kv.put("k", "new").unwrap();
     other.put("a", "1").unwrap();
@@ -142,7 +142,7 @@ fn a_bit_that_flips_in_one_keyspace_does_not_stop_another() {
 fn what_is_folded_carries_a_check_of_its_own() {
     let world = World::new(6);
     let session = world.open(&options(true)).unwrap();
-    let sums = session.db.keyspace_with("sums", folding(1, "add-i64/1")).unwrap();
+    let sums = session.db.space("sums").options(folding(1, "add-i64/1")).keyspace().unwrap();
     let add = |n: u64| (0..n).for_each(|_| sums.merge("n", 1_i64.to_le_bytes()).unwrap());
     for _ in 0..4 {
         add(100);
@@ -155,7 +155,7 @@ fn what_is_folded_carries_a_check_of_its_own() {
     assert!(flipped());
     refused(session.db.flush(), &["keyspace \"sums\""]);
     let again = world.after_kill(7).open(&options(true)).unwrap();
-    let sums = again.db.keyspace_with("sums", folding(1, "add-i64/1")).unwrap();
+    let sums = again.db.space("sums").options(folding(1, "add-i64/1")).keyspace().unwrap();
     assert_eq!(number(sums.get("n").unwrap()), 500);
     again.db.flush().unwrap();
 }
@@ -179,7 +179,7 @@ fn a_database_is_opened_with_and_without_checks_by_turns() {
     let world = World::new(8);
     for round in 0..4_u8 {
         let session = world.open(&options(round % 2 == 0)).unwrap();
-        let kv = session.db.keyspace_with("kv", hashed(2)).unwrap();
+        let kv = session.db.space("kv").options(hashed(2)).keyspace().unwrap();
         assert_eq!(kv.count().unwrap(), u64::from(round) * 50);
         (0..50_u8).for_each(|n| kv.put([round, n], [n; 50]).unwrap());
         if round == 1 {

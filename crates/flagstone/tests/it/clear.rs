@@ -3,7 +3,7 @@
 use crate::support::{folding, hashed, open, small, small_with};
 use flagstone::env::names::FileKind;
 use flagstone::env::{Effect, Failure, Fault, Op};
-use flagstone::{Durability, ErrorKind, Index, Keyspace, Value, doc};
+use flagstone::{Durability, ErrorKind, Expect, Index, Json, Keyspace, Value, doc};
 use flagstone_testkit::{Session, World, dump};
 
 fn tables(session: &Session) -> u64 {
@@ -27,8 +27,8 @@ fn an_emptied_keyspace_gives_back_memory_and_tables_by_one_edit_and_reads_none_o
     let world = World::new(1);
     let session = open(&world, &small());
     let (kv, other) = (
-        session.db.keyspace_with("kv", hashed(4)).unwrap(),
-        session.db.keyspace_with("other", hashed(1)).unwrap(),
+        session.db.space("kv").options(hashed(4)).keyspace().unwrap(),
+        session.db.space("other").options(hashed(1)).keyspace().unwrap(),
     );
     other.put("stays", "1").unwrap();
     fill(&session, &kv);
@@ -60,7 +60,7 @@ fn what_is_written_before_is_gone_and_what_is_written_after_stays_also_after_a_c
     {
         let world = World::new(seed as u64);
         let session = open(&world, &small_with(durability));
-        let kv = session.db.keyspace_with("kv", folding(3, "append/1")).unwrap();
+        let kv = session.db.space("kv").options(folding(3, "append/1")).keyspace().unwrap();
         fill(&session, &kv);
         kv.put("before", "1").unwrap();
         kv.merge("merged", "lost").unwrap();
@@ -93,7 +93,7 @@ fn a_power_cut_while_a_keyspace_is_emptied_leaves_all_of_it_or_nothing() {
     for nth in 1.. {
         let world = World::new(nth);
         let session = open(&world, &small_with(Durability::Group));
-        let kv = session.db.keyspace_with("kv", hashed(3)).unwrap();
+        let kv = session.db.space("kv").options(hashed(3)).keyspace().unwrap();
         (0..40_u8).for_each(|n| kv.put([n], [n; 50]).unwrap());
         session.db.flush().unwrap();
         (0..50_u8).for_each(|n| kv.put([n], [n; 60]).unwrap());
@@ -118,10 +118,10 @@ fn a_power_cut_while_a_keyspace_is_emptied_leaves_all_of_it_or_nothing() {
 fn a_snapshot_and_an_open_scan_keep_their_view_and_the_room_comes_back_after_them() {
     let world = World::new(4);
     let session = open(&world, &small());
-    let kv = session.db.keyspace_with("kv", hashed(2)).unwrap();
+    let kv = session.db.space("kv").options(hashed(2)).keyspace().unwrap();
     fill(&session, &kv);
     let expected = dump(&kv).unwrap();
-    let (snapshot, mut scan) = (session.db.snapshot(), kv.scan_all());
+    let (snapshot, mut scan) = (session.db.snapshot(), kv.scan(..));
     let first = scan.next().unwrap().unwrap().0.to_vec();
     kv.clear().unwrap();
     session.settle();
@@ -142,7 +142,7 @@ fn a_snapshot_and_an_open_scan_keep_their_view_and_the_room_comes_back_after_the
 fn a_condition_on_a_key_of_an_emptied_keyspace_never_holds_falsely() {
     let world = World::new(5);
     let session = open(&world, &small());
-    let kv = session.db.keyspace_with("kv", hashed(1)).unwrap();
+    let kv = session.db.space("kv").options(hashed(1)).keyspace().unwrap();
     kv.put("there", "1").unwrap();
     session.db.flush().unwrap();
     let snapshot = session.db.snapshot();
@@ -151,13 +151,13 @@ fn a_condition_on_a_key_of_an_emptied_keyspace_never_holds_falsely() {
     kv.clear().unwrap();
     for key in ["there", "absent"] {
         let mut batch = session.db.batch();
-        batch.expect_unchanged_since(&kv, key, version).unwrap();
+        batch.expect(&kv, key, Expect::UnchangedSince(version)).unwrap();
         batch.put(&kv, key, "2").unwrap();
         let refused = session.db.commit(batch).unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::Conflict, "{key}: {refused}");
     }
     let mut batch = session.db.batch();
-    batch.expect_absent(&kv, "there").unwrap();
+    batch.expect(&kv, "there", Expect::Absent).unwrap();
     batch.put(&kv, "there", "3").unwrap();
     session.db.commit(batch).unwrap();
 }
@@ -166,11 +166,11 @@ fn a_condition_on_a_key_of_an_emptied_keyspace_never_holds_falsely() {
 fn documents_are_removed_together_and_their_names_stay_defined() {
     let world = World::new(6);
     let session = open(&world, &small());
-    let docs = session.db.collection_with("docs", hashed(2)).unwrap();
-    (0..50).for_each(|n| docs.put_json(n, r#"{"name":"x","n":1}"#).unwrap());
+    let docs = session.db.space("docs").options(hashed(2)).collection().unwrap();
+    (0..50).for_each(|n| docs.put(n, Json(r#"{"name":"x","n":1}"#)).unwrap());
     docs.clear().unwrap();
     assert_eq!(docs.count().unwrap(), 0);
-    docs.put_json(1, r#"{"name":"y"}"#).unwrap();
+    docs.put(1, Json(r#"{"name":"y"}"#)).unwrap();
     let session = open(&world.after_kill(1), &small());
     let docs = session.db.collection("docs").unwrap();
     assert_eq!(docs.count().unwrap(), 1);
@@ -181,7 +181,7 @@ fn documents_are_removed_together_and_their_names_stay_defined() {
 fn a_keyspace_with_a_damaged_table_can_be_emptied() {
     let world = World::new(7);
     let session = open(&world, &small());
-    let kv = session.db.keyspace_with("kv", hashed(1)).unwrap();
+    let kv = session.db.space("kv").options(hashed(1)).keyspace().unwrap();
     (0..200_u32).for_each(|n| kv.put(n.to_be_bytes(), [1; 100]).unwrap());
     session.db.flush().unwrap();
     let flip = Fault::new(Effect::FlipBit(1000)).on(&[Op::Read]).of(FileKind::Table).forever();
@@ -194,7 +194,7 @@ fn a_keyspace_with_a_damaged_table_can_be_emptied() {
 fn a_flush_that_fails_delays_the_room_and_not_the_emptying() {
     let world = World::new(8);
     let session = open(&world, &small_with(Durability::Group));
-    let kv = session.db.keyspace_with("kv", hashed(1)).unwrap();
+    let kv = session.db.space("kv").options(hashed(1)).keyspace().unwrap();
     (0..200_u32).for_each(|n| kv.put(n.to_be_bytes(), [1; 100]).unwrap());
     session.db.flush().unwrap();
     let full = Fault::new(Effect::Fail(Failure::NoSpace)).on(&[Op::Append, Op::Create]);
@@ -214,7 +214,7 @@ fn a_flush_that_fails_delays_the_room_and_not_the_emptying() {
 fn a_collection_with_many_indexes_is_emptied_in_a_small_database() {
     let world = World::new(9);
     let session = open(&world, &small());
-    let docs = session.db.collection_with("docs", hashed(2)).unwrap();
+    let docs = session.db.space("docs").options(hashed(2)).collection().unwrap();
     for n in 0..12 {
         let fields = if n % 2 == 0 { ["v", "n"] } else { ["-v", "-n"] };
         let index = Index::on(fields[0]).then(fields[1]);
@@ -233,16 +233,16 @@ fn a_collection_with_many_indexes_is_emptied_in_a_small_database() {
         ]
     };
     for (n, value) in values().into_iter().enumerate() {
-        docs.put_value(value.clone(), &doc!({"v": value, "n": n})).unwrap();
+        docs.put(value.clone(), doc!({"v": value, "n": n})).unwrap();
     }
     session.db.flush().unwrap();
-    docs.put_value(7, &doc!({"v": "in memory"})).unwrap();
+    docs.put(7, doc!({"v": "in memory"})).unwrap();
     docs.clear().unwrap();
     assert_eq!(docs.count().unwrap(), 0);
     session.db.verify().unwrap();
     session.settle();
     assert_eq!(tables(&session), 0, "nothing is left in any index");
-    docs.put_value(8, &doc!({"v": 1})).unwrap();
+    docs.put(8, doc!({"v": 1})).unwrap();
     assert_eq!(docs.find(r#"{"v":1}"#).count().unwrap(), 1);
     let after = open(&world.after_kill(1), &small());
     assert_eq!(after.db.collection("docs").unwrap().count().unwrap(), 1);

@@ -1,6 +1,6 @@
 //! What a collection promises beyond single documents: conditions, ranges, and what is stored.
 
-use flagstone::{Database, ErrorKind, Result, Value, doc};
+use flagstone::{Database, ErrorKind, Expect, Result, Value, doc, internal};
 
 #[test]
 fn conditions_on_documents_hold_or_refuse_the_batch() {
@@ -11,16 +11,17 @@ fn conditions_on_documents_hold_or_refuse_the_batch() {
         let mut batch = db.batch();
         change(&mut batch);
         batch.put(&log, "last", "batch").unwrap();
-        batch.put_value(&documents, 1, &doc!({ "n": 1 })).unwrap();
+        batch.put(&documents, 1, doc!({ "n": 1 })).unwrap();
         db.commit(batch)
     };
-    let is_new = |batch: &mut flagstone::Batch| batch.expect_no_document(&documents, 1).unwrap();
+    let is_new =
+        |batch: &mut flagstone::Batch| batch.expect(&documents, 1, Expect::Absent).unwrap();
     put(&is_new).unwrap();
     assert_eq!(put(&is_new).unwrap_err().kind(), ErrorKind::Conflict);
     let (version, found) = documents.get_versioned(1).unwrap().unwrap();
     assert_eq!(found.int("n").unwrap(), 1);
     let is_same = |batch: &mut flagstone::Batch| {
-        batch.expect_document_version(&documents, 1, version).unwrap();
+        batch.expect(&documents, 1, Expect::Version(version)).unwrap();
     };
     put(&is_same).unwrap();
     assert_eq!(put(&is_same).unwrap_err().kind(), ErrorKind::Conflict);
@@ -33,19 +34,22 @@ fn a_range_of_documents_is_removed_by_the_order_of_values() {
     let db = Database::open(dir.path()).unwrap();
     let documents = db.collection("documents").unwrap();
     for n in -3..=12 {
-        documents.put_value(n, &doc!({ "n": n })).unwrap();
+        documents.put(n, doc!({ "n": n })).unwrap();
     }
-    documents.put_value("text", &doc!({})).unwrap();
+    documents.put("text", doc!({})).unwrap();
     documents.delete_range(-1..10).unwrap();
-    let left: Vec<Value> = documents.scan_all().keys().map(Result::unwrap).collect();
+    let left: Vec<Value> = documents.scan(..).keys().map(Result::unwrap).collect();
     let expected = [-3, -2, 10, 11, 12].map(Value::from);
     assert_eq!(left[..5], expected);
     assert_eq!(left[5..], [Value::from("text")]);
-    assert_eq!(documents.stored().scan_all().count(), 6);
+    assert_eq!(internal::stored(&documents).scan(..).count(), 6);
     let snapshot = db.snapshot();
-    documents.delete_range::<Value>(..).unwrap();
-    assert_eq!((documents.count().unwrap(), documents.stored().scan_unordered().count()), (0, 0));
-    assert_eq!(snapshot.scan_documents::<Value>(&documents, ..).unwrap().count(), 6);
+    documents.delete_range(..).unwrap();
+    assert_eq!(
+        (documents.count().unwrap(), internal::stored(&documents).scan(..).unordered().count()),
+        (0, 0)
+    );
+    assert_eq!(snapshot.scan(&documents, ..).count(), 6);
 }
 
 #[test]
@@ -54,36 +58,35 @@ fn a_snapshot_has_documents_and_stored_bytes_as_they_were() {
     let db = Database::open(dir.path()).unwrap();
     let documents = db.collection("documents").unwrap();
     for n in 1..=3 {
-        documents.put_value(n, &doc!({ "n": n })).unwrap();
+        documents.put(n, doc!({ "n": n })).unwrap();
     }
     let before = db.snapshot();
     let stored = |snapshot: &flagstone::Snapshot| -> Vec<(Vec<u8>, Vec<u8>)> {
-        let entries = snapshot.scan_stored::<&[u8]>(&documents, ..).unwrap();
+        let entries = snapshot.scan(&internal::stored(&documents), ..);
         entries.map(|entry| entry.map(|(k, v)| (k.to_vec(), v.to_vec())).unwrap()).collect()
     };
     let bytes = stored(&before);
-    documents.put_value(2, &doc!({ "n": 20 })).unwrap();
+    documents.put(2, doc!({ "n": 20 })).unwrap();
     documents.delete(3).unwrap();
     let n = |snapshot: &flagstone::Snapshot, key: i64| {
-        snapshot.get_document(&documents, key).unwrap().map(|document| document.int("n").unwrap())
+        snapshot.get(&documents, key).unwrap().map(|document| document.int("n").unwrap())
     };
     assert_eq!([1, 2, 3].map(|key| n(&before, key)), [Some(1), Some(2), Some(3)]);
     let after = db.snapshot();
     assert_eq!([1, 2, 3].map(|key| n(&after, key)), [Some(1), Some(20), None]);
     let scanned: Vec<(Value, i64)> = before
-        .scan_documents(&documents, 2..)
-        .unwrap()
+        .scan(&documents, 2..)
         .map(|entry| entry.map(|(key, document)| (key, document.int("n").unwrap())).unwrap())
         .collect();
     assert_eq!(scanned, [(Value::from(2), 2), (Value::from(3), 3)]);
     assert_eq!((bytes.len(), stored(&before) == bytes, stored(&after).len()), (3, true, 2));
     let (key, value) = &bytes[2];
-    assert_eq!(before.get_stored(&documents, key).unwrap().unwrap(), *value);
-    assert_eq!(documents.stored().get(key).unwrap(), None);
+    assert_eq!(before.get(&internal::stored(&documents), key).unwrap().unwrap(), *value);
+    assert_eq!(internal::stored(&documents).get(key).unwrap(), None);
     let too_long = "x".repeat(70_000);
-    let refused = before.get_document(&documents, too_long.as_str()).unwrap_err();
+    let refused = before.get(&documents, too_long.as_str()).unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::InvalidInput);
-    let refused = before.scan_documents(&documents, too_long.as_str()..).map(|_| ()).unwrap_err();
+    let refused = before.scan(&documents, too_long.as_str()..).next().unwrap().unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::InvalidInput);
 }
 
@@ -93,10 +96,10 @@ fn a_snapshot_refuses_a_collection_of_another_database() {
     let snapshot = Database::open(dir.path()).unwrap().snapshot();
     let theirs = Database::open(other.path()).unwrap().collection("documents").unwrap();
     let kinds = [
-        snapshot.get_document(&theirs, 1).map(|_| ()),
-        snapshot.scan_documents::<Value>(&theirs, ..).map(|_| ()),
-        snapshot.get_stored(&theirs, "a").map(|_| ()),
-        snapshot.scan_stored::<&[u8]>(&theirs, ..).map(|_| ()),
+        snapshot.get(&theirs, 1).map(|_| ()),
+        snapshot.scan(&theirs, ..).try_for_each(|entry| entry.map(|_| ())),
+        snapshot.get(&internal::stored(&theirs), "a").map(|_| ()),
+        snapshot.scan(&internal::stored(&theirs), ..).try_for_each(|entry| entry.map(|_| ())),
     ];
     for refused in kinds {
         assert_eq!(refused.unwrap_err().kind(), ErrorKind::InvalidInput);
@@ -108,17 +111,17 @@ fn a_batch_deletes_documents_with_its_other_writes() {
     let dir = tempfile::tempdir().unwrap();
     let db = Database::open(dir.path()).unwrap();
     let documents = db.collection("documents").unwrap();
-    documents.put_value("old", &doc!({ "n": 1 })).unwrap();
+    documents.put("old", doc!({ "n": 1 })).unwrap();
     let mut batch = db.batch();
-    batch.delete_document(&documents, "old").unwrap();
-    batch.delete_document(&documents, "never there").unwrap();
-    batch.put_value(&documents, "new", &doc!({ "n": 2 })).unwrap();
-    batch.put_document(&documents, "copy", &documents.get("old").unwrap().unwrap()).unwrap();
-    let refused = batch.delete_document(&documents, "x".repeat(70_000)).unwrap_err();
+    batch.delete(&documents, "old").unwrap();
+    batch.delete(&documents, "never there").unwrap();
+    batch.put(&documents, "new", doc!({ "n": 2 })).unwrap();
+    batch.put(&documents, "copy", &documents.get("old").unwrap().unwrap()).unwrap();
+    let refused = batch.delete(&documents, "x".repeat(70_000)).unwrap_err();
     assert_eq!((refused.kind(), batch.len()), (ErrorKind::InvalidInput, 4));
     assert!(documents.get("old").unwrap().is_some());
     db.commit(batch).unwrap();
-    let keys: Vec<Value> = documents.scan_all().keys().map(Result::unwrap).collect();
+    let keys: Vec<Value> = documents.scan(..).keys().map(Result::unwrap).collect();
     assert_eq!(keys, [Value::from("copy"), Value::from("new")]);
     assert_eq!(documents.get("copy").unwrap().unwrap().int("n").unwrap(), 1);
 }
@@ -128,13 +131,13 @@ fn a_condition_sees_that_a_document_was_written_or_removed_since() {
     let dir = tempfile::tempdir().unwrap();
     let db = Database::open(dir.path()).unwrap();
     let documents = db.collection("documents").unwrap();
-    documents.put_value(1, &doc!({ "n": 1 })).unwrap();
+    documents.put(1, doc!({ "n": 1 })).unwrap();
     let commit = |version| {
         let mut batch = db.batch();
         for key in [1, 2] {
-            batch.expect_document_unchanged_since(&documents, key, version).unwrap();
+            batch.expect(&documents, key, Expect::UnchangedSince(version)).unwrap();
         }
-        batch.put_value(&documents, 3, &doc!({})).unwrap();
+        batch.put(&documents, 3, doc!({})).unwrap();
         db.commit(batch)
     };
     commit(db.snapshot().version()).unwrap();
@@ -142,7 +145,7 @@ fn a_condition_sees_that_a_document_was_written_or_removed_since() {
     documents.delete(1).unwrap();
     assert_eq!(commit(version).unwrap_err().kind(), ErrorKind::Conflict);
     let version = db.snapshot().version();
-    documents.put_value(2, &doc!({})).unwrap();
+    documents.put(2, doc!({})).unwrap();
     assert_eq!(commit(version).unwrap_err().kind(), ErrorKind::Conflict);
     commit(db.snapshot().version()).unwrap();
 }
@@ -155,7 +158,7 @@ fn counts_are_exact_by_reading_and_near_by_counters() {
     let bytes = db.keyspace("bytes").unwrap();
     assert_eq!((documents.approximate_count(), bytes.approximate_count()), (0, 0));
     for n in 0..100 {
-        documents.put_value(n, &doc!({})).unwrap();
+        documents.put(n, doc!({})).unwrap();
         bytes.put([n as u8], "").unwrap();
     }
     db.flush().unwrap();

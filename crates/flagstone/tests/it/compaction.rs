@@ -12,7 +12,7 @@ const KEYS: u32 = 400;
 
 /// Two overlapping runs in each of four trees.
 fn filled(db: &Database) -> Keyspace {
-    let kv = db.keyspace_with("a", hashed(4)).unwrap();
+    let kv = db.space("a").options(hashed(4)).keyspace().unwrap();
     for round in 0..2_u32 {
         for key in 0..KEYS {
             kv.put(key.to_be_bytes(), [round.to_be_bytes(), key.to_be_bytes()].concat()).unwrap();
@@ -88,7 +88,7 @@ fn a_full_compaction_that_fails_in_any_tree_says_so_and_can_be_asked_for_again()
 fn deleted_ranges_around_a_table_that_stays_are_written_apart() {
     let (world, options) = (World::new(3), small());
     let session = open(&world, &options);
-    let kv = session.db.keyspace_with("kv", hashed(1)).unwrap();
+    let kv = session.db.space("kv").options(hashed(1)).keyspace().unwrap();
     for key in ["m", "n", "o", "p"] {
         kv.put(key, key).unwrap();
     }
@@ -101,8 +101,8 @@ fn deleted_ranges_around_a_table_that_stays_are_written_apart() {
     session.db.verify().unwrap();
     drop(snapshot);
     let again = open(&world.after_kill(1), &options);
-    let kv = again.db.keyspace_with("kv", hashed(1)).unwrap();
-    let found: Vec<_> = kv.scan_all().map(|entry| entry.unwrap().0.to_vec()).collect();
+    let kv = again.db.space("kv").options(hashed(1)).keyspace().unwrap();
+    let found: Vec<_> = kv.scan(..).map(|entry| entry.unwrap().0.to_vec()).collect();
     assert_eq!(found, [b"m", b"n", b"o", b"p"]);
     again.db.compact().unwrap();
     assert_eq!(kv.count().unwrap(), 4);
@@ -111,7 +111,7 @@ fn deleted_ranges_around_a_table_that_stays_are_written_apart() {
 #[test]
 fn a_deleted_range_gives_its_room_back_without_another_write() {
     let session = open(&World::new(4), &small());
-    let kv = session.db.keyspace_with("kv", hashed(2)).unwrap();
+    let kv = session.db.space("kv").options(hashed(2)).keyspace().unwrap();
     for n in 0..2000_u32 {
         kv.put(n.to_be_bytes(), [n as u8; 500]).unwrap();
     }

@@ -172,7 +172,7 @@ fn a_timed_sync_makes_commits_survive_a_power_cut() {
     let durability = Durability::Interval(Duration::from_millis(10));
     let (world, options) = (World::new(5), small_with(durability));
     let session = world.open(&options).unwrap();
-    let kv = session.db.keyspace_with("kv", hashed(2)).unwrap();
+    let kv = session.db.space("kv").options(hashed(2)).keyspace().unwrap();
     kv.put("a", "1").unwrap();
     world.clock.advance(Duration::from_secs(1));
     for _ in 0..20 {
@@ -180,6 +180,6 @@ fn a_timed_sync_makes_commits_survive_a_power_cut() {
     }
     let after = World::on(world.mem.crash_losing_unsynced(), 6);
     let again = after.open(&options).unwrap();
-    let kv = again.db.keyspace_with("kv", hashed(2)).unwrap();
+    let kv = again.db.space("kv").options(hashed(2)).keyspace().unwrap();
     assert_eq!(kv.get("a").unwrap().as_deref(), Some(b"1".as_slice()));
 }

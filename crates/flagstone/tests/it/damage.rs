@@ -67,7 +67,7 @@ fn names_file(error: &Error, name: &str) {
 fn reads_are_right_or_refused(victim: &Victim, db: &Database, name: &str) -> bool {
     let mut refused = false;
     for (at, options) in keyspaces().into_iter().enumerate() {
-        let kv = db.keyspace_with(&format!("ks{at}"), options).unwrap();
+        let kv = db.space(&format!("ks{at}")).options(options).keyspace().unwrap();
         let table = victim.model.table(at);
         for n in 0..300 {
             let key = Workload::key(n);
@@ -80,7 +80,7 @@ fn reads_are_right_or_refused(victim: &Victim, db: &Database, name: &str) -> boo
             }
         }
         let mut expected = table.iter();
-        for entry in kv.scan_all() {
+        for entry in kv.scan(..) {
             match entry {
                 Ok((key, value)) => {
                     let (k, v) = expected.next().unwrap();
@@ -239,7 +239,7 @@ fn a_file_of_another_database_is_refused() {
 fn a_table_of_another_copy_of_the_database_is_refused() {
     let world = World::new(16);
     let session = world.open(&options()).unwrap();
-    session.db.keyspace_with("a", hashed(1)).unwrap().put("k", "base").unwrap();
+    session.db.space("a").options(hashed(1)).keyspace().unwrap().put("k", "base").unwrap();
     let copies = ["/one", "/two"].map(std::path::Path::new);
     for copy in copies {
         let _report = session.db.checkpoint(copy).unwrap();

@@ -15,7 +15,7 @@ fn noise(n: u32) -> Vec<u8> {
 
 /// Returns a keyspace with `keys` keys in tables.
 fn filled(session: &Session, keys: u32) -> Keyspace {
-    let kv = session.db.keyspace_with("kv", hashed(1)).unwrap();
+    let kv = session.db.space("kv").options(hashed(1)).keyspace().unwrap();
     for n in 0..keys {
         kv.put(n.to_be_bytes(), noise(n)).unwrap();
         if n % 64 == 0 {

@@ -9,7 +9,7 @@ use crate::support::{hashed, open_at, small, small_with, threaded};
 use flagstone::env::names::{LOCK, Name, parse};
 use flagstone::env::{Disk, DiskLock, HeldDir, LockMode, MemDisk, OsDisk, ReadFile, WriteFile};
 use flagstone::{
-    Backups, Database, Durability, Environment, ErrorKind, Event, Options, Repair, Result,
+    Backups, Database, Durability, Environment, ErrorKind, Event, Json, Options, Repair, Result,
 };
 use flagstone_testkit::{Session, World, dump};
 use std::fs;
@@ -30,7 +30,7 @@ fn filled(world: &World, durability: Durability) -> (Session, Arc<Mutex<Vec<Stri
     let builder = builder.environment(environment);
     let db = builder.listener(move |event: &Event| told.lock().unwrap().push(event.to_string()));
     let session = Session::of(world, db.open().unwrap(), executor);
-    let kv = session.db.keyspace_with("kv", hashed(2)).unwrap();
+    let kv = session.db.space("kv").options(hashed(2)).keyspace().unwrap();
     for n in 0..100_u32 {
         kv.put(n.to_be_bytes(), "old").unwrap();
         if n == 49 {
@@ -43,7 +43,7 @@ fn filled(world: &World, durability: Durability) -> (Session, Arc<Mutex<Vec<Stri
 /// Creates another database at the path of the first.
 fn made_again(world: &World) -> (Session, Vec<(String, Vec<u8>)>) {
     let new = world.open(&small()).unwrap();
-    new.db.keyspace_with("kv", hashed(2)).unwrap().put("key", "new").unwrap();
+    new.db.space("kv").options(hashed(2)).keyspace().unwrap().put("key", "new").unwrap();
     new.db.flush().unwrap();
     new.settle();
     (new, world.contents())
@@ -59,7 +59,7 @@ fn a_handle_says_that_its_directory_was_replaced_and_changes_nothing_there() {
     for durability in [Durability::None, Durability::Buffered, Durability::Group] {
         let world = World::new(1);
         let (old, events) = filled(&world, durability);
-        let kv = old.db.keyspace_with("kv", hashed(2)).unwrap();
+        let kv = old.db.space("kv").options(hashed(2)).keyspace().unwrap();
         let expected = dump(&kv).unwrap();
         world.mem.rename_dir(World::dir(), Path::new(MOVED));
         let (new, files) = made_again(&world);
@@ -85,7 +85,10 @@ fn a_handle_says_that_its_directory_was_replaced_and_changes_nothing_there() {
         new.db.close().unwrap();
         if durability != Durability::None {
             let moved = open_at(&world, MOVED).unwrap();
-            assert_eq!(dump(&moved.keyspace_with("kv", hashed(2)).unwrap()).unwrap(), expected);
+            assert_eq!(
+                dump(&moved.space("kv").options(hashed(2)).keyspace().unwrap()).unwrap(),
+                expected
+            );
         }
     }
 }
@@ -95,7 +98,7 @@ fn a_removed_directory_is_not_created_again() {
     let world = World::new(2);
     let (old, _) = filled(&world, Durability::Buffered);
     world.mem.remove_dir(World::dir());
-    let kv = old.db.keyspace_with("kv", hashed(2)).unwrap();
+    let kv = old.db.space("kv").options(hashed(2)).keyspace().unwrap();
     // Writes are logged without a look at the directory each time.
     let refused = (0..1000_u32).find_map(|n| kv.put(n.to_be_bytes(), "lost").err());
     assert_names_the_directory(Err(refused.unwrap()));
@@ -121,11 +124,11 @@ fn a_database_that_has_only_been_read_says_so_when_it_is_closed() {
 fn a_reader_of_a_replaced_directory_reads_no_file_of_the_new_one() {
     let world = World::new(4);
     let (first, _) = filled(&world, Durability::Buffered);
-    let expected = dump(&first.db.keyspace_with("kv", hashed(2)).unwrap()).unwrap();
+    let expected = dump(&first.db.space("kv").options(hashed(2)).keyspace().unwrap()).unwrap();
     first.db.close().unwrap();
     let open = || world.open_read_only(&small()).unwrap();
     let read = |reader: &Session| {
-        let kv = reader.db.existing_keyspace("kv").unwrap().unwrap();
+        let kv = reader.db.space("kv").existing().keyspace().unwrap().unwrap();
         dump(&kv)
     };
     let (reader, late) = (open(), open());
@@ -156,7 +159,7 @@ fn a_database_without_its_lock_file_stops_before_it_meets_another_process() {
     assert!(error.contains("its lock file was removed or replaced"), "{error}");
     assert!(old.db.clone().close().is_err());
     drop(old);
-    let kv = next.db.keyspace_with("kv", hashed(2)).unwrap();
+    let kv = next.db.space("kv").options(hashed(2)).keyspace().unwrap();
     assert_eq!(kv.count().unwrap(), 100);
     next.db.flush().unwrap();
     next.db.verify().unwrap();
@@ -167,7 +170,7 @@ fn a_database_without_its_lock_file_stops_before_it_meets_another_process() {
 fn background_work_notices_a_replaced_directory_without_any_call() {
     let world = World::new(6);
     let db = threaded(&world, small());
-    let kv = db.keyspace_with("kv", hashed(2)).unwrap();
+    let kv = db.space("kv").options(hashed(2)).keyspace().unwrap();
     world.mem.rename_dir(World::dir(), Path::new(MOVED));
     let (new, files) = made_again(&world);
     let refused = (0_u32..).find_map(|n| kv.put(n.to_be_bytes(), [7; 1000]).err()).unwrap();
@@ -271,7 +274,7 @@ fn replaced_at_each_file(
         let world = World::new(7);
         let (session, _) = filled(&world, Durability::Buffered);
         for n in 0..2 {
-            session.db.keyspace_with("kv", hashed(2)).unwrap().put([n], "more").unwrap();
+            session.db.space("kv").options(hashed(2)).keyspace().unwrap().put([n], "more").unwrap();
             session.db.backup("/backups").unwrap();
         }
         session.db.close().unwrap();
@@ -296,7 +299,7 @@ fn opened(world: &World, disk: Arc<Moving>) -> Database {
 #[test]
 fn a_directory_that_is_replaced_during_a_call_is_not_touched() {
     let write = |db: &Database| {
-        let kv = db.keyspace_with("kv", hashed(2))?;
+        let kv = db.space("kv").options(hashed(2)).keyspace()?;
         (0..50_u32).try_for_each(|n| kv.put(n.to_be_bytes(), "new").map(drop))
     };
     let backup = replaced_at_each_file("/backups", |world, disk| {
@@ -376,7 +379,7 @@ fn a_relative_path_means_what_it_meant_at_the_call() {
     let documents = db.collection("documents").unwrap();
     for n in 0..2000 {
         documents
-            .put_json(n, format!(r#"{{"n":{},"pad":"{}"}}"#, 2000 - n, "x".repeat(2000)))
+            .put(n, Json(format!(r#"{{"n":{},"pad":"{}"}}"#, 2000 - n, "x".repeat(2000))))
             .unwrap();
     }
     db.flush().unwrap();
@@ -394,7 +397,7 @@ fn a_relative_path_means_what_it_meant_at_the_call() {
     for name in ["data", "restored", "repaired", "checkpoint"] {
         let db = Database::open_read_only(name).unwrap();
         go("b");
-        let documents = db.existing_collection("documents").unwrap().unwrap();
+        let documents = db.space("documents").existing().collection().unwrap().unwrap();
         assert_eq!(documents.count().unwrap(), 2000, "{name}");
         db.verify().unwrap();
         go("a");
@@ -427,7 +430,9 @@ fn a_repair_and_backups_keep_what_a_relative_path_meant_when_they_were_made() {
     go("b");
     into_dir.into_dir("repaired").unwrap();
     let repaired = Database::open_read_only(outer.join("b/repaired")).unwrap();
-    assert!(repaired.existing_keyspace("kv").unwrap().unwrap().get("in a").unwrap().is_some());
+    assert!(
+        repaired.space("kv").existing().keyspace().unwrap().unwrap().get("in a").unwrap().is_some()
+    );
     let of_b = tree(&outer.join("b/data"));
     in_place.in_place().unwrap();
     assert_eq!(tree(&outer.join("b/data")), of_b);
@@ -472,7 +477,7 @@ fn a_directory_is_opened_once_by_whatever_path() {
     db.keyspace("k").unwrap().put("a", "1").unwrap();
     db.flush().unwrap();
     db.close().unwrap();
-    assert!(second.existing_keyspace("k").unwrap().is_none());
+    assert!(second.space("k").existing().keyspace().unwrap().is_none());
 }
 
 /// The lock file names its holder, and what it holds does not matter. What is no note stays.
@@ -533,7 +538,7 @@ fn with_scratch(data: &Path, scratch: &Path) -> Database {
     let documents = db.collection("documents").unwrap();
     for n in 0..1000 {
         let json = format!(r#"{{"n":{},"pad":"{}"}}"#, 1000 - n, "x".repeat(200));
-        documents.put_json(n, json).unwrap();
+        documents.put(n, Json(json)).unwrap();
     }
     db
 }
@@ -599,7 +604,7 @@ fn all_that_is_created_belongs_to_its_owner_alone() {
     let documents = db.collection("documents").unwrap();
     for n in 0..3000 {
         documents
-            .put_json(n, format!(r#"{{"n":{},"pad":"{}"}}"#, 3000 - n, "x".repeat(2000)))
+            .put(n, Json(format!(r#"{{"n":{},"pad":"{}"}}"#, 3000 - n, "x".repeat(2000))))
             .unwrap();
     }
     let mut sorted = documents.find("{}").sort("n").run().unwrap();

@@ -1,7 +1,7 @@
 //! Real documents, every one compared with what serde_json reads in its line.
 
 use crate::support::hashed;
-use flagstone::{Database, DocumentParser, JsonOptions, Options};
+use flagstone::{Database, DocumentParser, Json, JsonOptions, Options};
 use flagstone_testkit::{is_long, rounds};
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader};
@@ -33,10 +33,10 @@ fn round_trip(name: &str, limit: usize) {
     let options = Options::new().memory_budget(16 << 20);
     let open = || Database::builder(temporary.path()).options(options.clone()).open().unwrap();
     let db = open();
-    let collection = db.collection_with(name, hashed(4)).unwrap();
+    let collection = db.space(name).options(hashed(4)).collection().unwrap();
     // The line's number is the key: films have none of their own.
     for (at, line) in lines.iter().enumerate() {
-        collection.put_json(at as i64, line).unwrap();
+        collection.put(at as i64, Json(line)).unwrap();
     }
     if rounds(0, 1) == 1 {
         db.compact().unwrap();
@@ -44,7 +44,7 @@ fn round_trip(name: &str, limit: usize) {
     drop(collection);
     db.close().unwrap();
     let db = open();
-    let collection = db.collection_with(name, hashed(4)).unwrap();
+    let collection = db.space(name).options(hashed(4)).collection().unwrap();
     assert_eq!(collection.count().unwrap(), lines.len() as u64);
     for (at, line) in lines.iter().enumerate() {
         let document = collection.get(at as i64).unwrap().unwrap();
@@ -53,7 +53,7 @@ fn round_trip(name: &str, limit: usize) {
         assert_eq!(found, expected, "{name}, line {}", at + 1);
     }
     let mut expected = 0;
-    for entry in collection.scan_all() {
+    for entry in collection.scan(..) {
         let (key, _) = entry.unwrap();
         assert_eq!(key.as_i64(), Some(expected));
         expected += 1;
@@ -105,7 +105,7 @@ fn comments_loaded_in_batches_by_their_id_come_back() {
     let lines = lines(&dir.join("reddit_comments_ira2018.jsonl.zst"), usize::MAX);
     let temporary = tempfile::tempdir().unwrap();
     let db = Database::open(temporary.path()).unwrap();
-    let collection = db.collection_with("comments", hashed(4)).unwrap();
+    let collection = db.space("comments").options(hashed(4)).collection().unwrap();
     let mut parser = DocumentParser::new(&collection, JsonOptions::default());
     for part in lines.chunks(100) {
         let mut batch = db.batch();

@@ -29,7 +29,7 @@ fn flushes_and_compactions_are_told_by_keyspace_and_partition() {
     let db = builder.listener(listener).open().unwrap();
     db.keyspace("idle").unwrap();
     let ranges = hashed(1).routing(Routing::Range(vec![b"m".to_vec()]));
-    let letters = db.keyspace_with("letters", ranges).unwrap();
+    let letters = db.space("letters").options(ranges).keyspace().unwrap();
     for round in 0..2 {
         letters.put("z", [round]).unwrap();
         db.flush().unwrap();
@@ -54,7 +54,7 @@ fn a_removed_file_is_told_by_the_number_in_its_name() {
     };
     let builder = Database::builder(World::dir()).options(small()).environment(environment);
     let db = builder.listener(listener).open().unwrap();
-    let kv = db.keyspace_with("kv", hashed(1)).unwrap();
+    let kv = db.space("kv").options(hashed(1)).keyspace().unwrap();
     let mut tables = Vec::new();
     for round in 0..2 {
         kv.put("a", [round]).unwrap();
@@ -90,10 +90,10 @@ fn the_partitions_of_an_index_are_told_with_the_name_of_its_collection() {
     let options = small().split_bytes(8 << 10);
     let builder = Database::builder(World::dir()).options(options).environment(environment);
     let db = builder.listener(listener).open().unwrap();
-    let docs = db.collection_with("docs", hashed(1)).unwrap();
+    let docs = db.space("docs").options(hashed(1)).collection().unwrap();
     let put = |n: u32| {
         let name = flagstone_base::hash::remix(u64::from(n)).to_string();
-        docs.put_value(n, &doc!({"name": name})).unwrap();
+        docs.put(n, doc!({"name": name})).unwrap();
     };
     (0..200).for_each(put);
     docs.create_index("by_name", Index::on("name")).unwrap();

@@ -5,8 +5,8 @@ use crate::support::{folding, hashed, number, open, open_at, owned, small};
 use flagstone::env::Disk;
 use flagstone::fold::{AddI64, Append};
 use flagstone::{
-    Backups, Batch, Database, Document, Durability, EntryOptions, ErrorKind, Event, Fold, Keyspace,
-    Moment, Patch, Repair, doc,
+    As, Backups, Batch, Database, Document, Durability, ErrorKind, Event, Expect, Expires, Fold,
+    Json, Keyspace, Moment, Patch, Repair, doc,
 };
 use flagstone_testkit::{Session, World, dump};
 use std::collections::BTreeMap;
@@ -18,9 +18,9 @@ const fn seconds(n: u64) -> Duration {
     Duration::from_secs(n)
 }
 
-/// Returns options of a put that expires `n` seconds from now.
-fn within(session: &Session, n: u64) -> EntryOptions {
-    EntryOptions::new().expires(session.db.now().after(seconds(n)))
+/// Returns the moment `n` seconds from now.
+fn within(session: &Session, n: u64) -> Moment {
+    session.db.now().after(seconds(n))
 }
 
 fn text(found: Option<flagstone::Slice>) -> Option<String> {
@@ -60,14 +60,14 @@ fn an_entry_is_absent_from_its_moment_on_wherever_it_lies() {
     for (name, stage) in STAGES {
         let world = World::new(1);
         let session = open(&world, &small());
-        let kv = session.db.keyspace_with("kv", hashed(2)).unwrap();
+        let kv = session.db.space("kv").options(hashed(2)).keyspace().unwrap();
         kv.put("a", "stays").unwrap();
         kv.put("b", "older").unwrap();
         let at = session.db.now().after(seconds(60));
-        kv.put_with("b", "newer", EntryOptions::new().expires(at)).unwrap();
+        kv.put("b", "newer".expires(at)).unwrap();
         drop(kv);
         let session = stage(session, &world);
-        let kv = session.db.keyspace_with("kv", hashed(2)).unwrap();
+        let kv = session.db.space("kv").options(hashed(2)).keyspace().unwrap();
         assert_eq!(text(kv.get("b").unwrap()).as_deref(), Some("newer"), "{name}");
         assert_eq!((kv.expiry("b").unwrap(), kv.expiry("a").unwrap()), (Some(at), None));
         assert_eq!(kv.count().unwrap(), 2);
@@ -77,7 +77,7 @@ fn an_entry_is_absent_from_its_moment_on_wherever_it_lies() {
         assert_eq!(kv.get("b").unwrap(), None, "{name}");
         assert!(kv.expiry("b").unwrap().is_none() && kv.get_versioned("b").unwrap().is_none());
         assert_eq!((keys(&kv), kv.count().unwrap()), (vec!["a".to_owned()], 1), "{name}");
-        let back: Vec<_> = kv.scan_all().rev().map(|entry| entry.unwrap().0.to_vec()).collect();
+        let back: Vec<_> = kv.scan(..).rev().map(|entry| entry.unwrap().0.to_vec()).collect();
         assert_eq!(back, [b"a"]);
         let many = kv.multi_get(["a", "b"]).unwrap();
         assert!(many[0].is_some() && many[1].is_none());
@@ -94,18 +94,18 @@ fn a_snapshot_and_a_scan_keep_the_moment_at_which_they_began() {
     let session = open(&world, &small());
     let kv = session.db.keyspace("kv").unwrap();
     for n in 0..100_u32 {
-        kv.put_with(n.to_be_bytes(), [7_u8; 200], within(&session, 60)).unwrap();
+        kv.put(n.to_be_bytes(), [7_u8; 200].expires(within(&session, 60))).unwrap();
     }
     let snapshot = session.db.snapshot();
-    let mut scan = kv.scan_all();
+    let mut scan = kv.scan(..);
     assert!(scan.advance().unwrap());
     world.clock.advance(seconds(60));
     let later = session.db.snapshot();
     session.db.compact().unwrap();
     session.settle();
-    assert_eq!(snapshot.scan::<Vec<u8>>(&kv, ..).unwrap().count(), 100);
+    assert_eq!(snapshot.scan(&kv, ..).count(), 100);
     assert!(snapshot.get(&kv, 7_u32.to_be_bytes()).unwrap().is_some());
-    assert_eq!(later.scan::<Vec<u8>>(&kv, ..).unwrap().count(), 0);
+    assert_eq!(later.scan(&kv, ..).count(), 0);
     assert_eq!(kv.count().unwrap(), 0);
     let mut rest = 1;
     while scan.advance().unwrap() {
@@ -125,7 +125,7 @@ fn expired_tables_go_without_a_write_or_a_call() {
     let session = open(&world, &small());
     let kv = session.db.keyspace("kv").unwrap();
     for n in 0..3000_u32 {
-        kv.put_with(n.to_be_bytes(), [7_u8; 200], within(&session, 3600)).unwrap();
+        kv.put(n.to_be_bytes(), [7_u8; 200].expires(within(&session, 3600))).unwrap();
     }
     session.db.flush().unwrap();
     session.settle();
@@ -144,7 +144,7 @@ fn readers_that_overlap_keep_only_what_one_of_them_sees() {
     let session = open(&world, &small());
     let kv = session.db.keyspace("kv").unwrap();
     for n in 0..100_u32 {
-        kv.put_with(n.to_be_bytes(), [7_u8; 200], within(&session, 60)).unwrap();
+        kv.put(n.to_be_bytes(), [7_u8; 200].expires(within(&session, 60))).unwrap();
     }
     session.db.flush().unwrap();
     // Nothing is written meanwhile: all of them read at one SeqNo.
@@ -154,12 +154,12 @@ fn readers_that_overlap_keep_only_what_one_of_them_sees() {
     drop(first);
     world.clock.advance(seconds(30));
     session.settle();
-    assert_eq!(second.scan::<Vec<u8>>(&kv, ..).unwrap().count(), 100);
+    assert_eq!(second.scan(&kv, ..).count(), 100);
     let third = session.db.snapshot();
     drop(second);
     session.settle();
     assert_eq!(tables(&world), 0, "the third one sees none of it");
-    assert_eq!(third.scan::<Vec<u8>>(&kv, ..).unwrap().count(), 0);
+    assert_eq!(third.scan(&kv, ..).count(), 0);
 }
 
 #[test]
@@ -168,13 +168,13 @@ fn a_later_put_has_no_expiry_and_an_update_keeps_it() {
     let session = open(&world, &small());
     let kv = session.db.keyspace("kv").unwrap();
     let numbers = session.db.typed::<u64, u64>("numbers").unwrap();
-    let options = within(&session, 60);
-    kv.put_with("k", "1", options).unwrap();
+    let moment = within(&session, 60);
+    kv.put("k", "1".expires(moment)).unwrap();
     kv.put("k", "2").unwrap();
-    numbers.put_with(&1_u64, &5, options).unwrap();
+    numbers.put(&1_u64, (&5).expires(moment)).unwrap();
     numbers.update(&1_u64, |old| old.map(|n| n + 1)).unwrap();
     assert_eq!(kv.expiry("k").unwrap(), None);
-    assert_eq!(numbers.expiry(&1_u64).unwrap(), options.expires);
+    assert_eq!(numbers.expiry(&1_u64).unwrap(), Some(moment));
     world.clock.advance(seconds(60));
     assert_eq!(text(kv.get("k").unwrap()).as_deref(), Some("2"));
     assert_eq!(numbers.get(&1_u64).unwrap(), None);
@@ -187,15 +187,15 @@ fn a_merge_keeps_the_expiry_of_a_value_that_lives_and_begins_again_after_it() {
     for (name, stage) in STAGES {
         let world = World::new(1);
         let session = open(&world, &small());
-        let kv = session.db.keyspace_with("kv", folding(1, "add-i64/1")).unwrap();
+        let kv = session.db.space("kv").options(folding(1, "add-i64/1")).keyspace().unwrap();
         let one = 1_i64.to_le_bytes();
         kv.merge("blind", one).unwrap();
-        kv.put_with("k", 10_i64.to_le_bytes(), within(&session, 60)).unwrap();
+        kv.put("k", 10_i64.to_le_bytes().expires(within(&session, 60))).unwrap();
         kv.merge("blind", one).unwrap();
         kv.merge("k", one).unwrap();
         drop(kv);
         let session = stage(session, &world);
-        let kv = session.db.keyspace_with("kv", folding(1, "add-i64/1")).unwrap();
+        let kv = session.db.space("kv").options(folding(1, "add-i64/1")).keyspace().unwrap();
         kv.merge("k", one).unwrap();
         assert_eq!(number(kv.get("k").unwrap()), 12, "{name}");
         world.clock.advance(seconds(60));
@@ -213,10 +213,10 @@ fn a_merge_keeps_the_expiry_of_a_value_that_lives_and_begins_again_after_it() {
 fn merges_of_a_batch_see_what_the_batch_wrote_before() {
     let world = World::new(1);
     let session = open(&world, &small());
-    let kv = session.db.keyspace_with("kv", folding(2, "add-i64/1")).unwrap();
-    let plain = session.db.keyspace_with("plain", folding(1, "add-i64/1")).unwrap();
+    let kv = session.db.space("kv").options(folding(2, "add-i64/1")).keyspace().unwrap();
+    let plain = session.db.space("plain").options(folding(1, "add-i64/1")).keyspace().unwrap();
     let value = |n: i64| n.to_le_bytes();
-    kv.put_with("x", value(1), within(&session, 60)).unwrap();
+    kv.put("x", value(1).expires(within(&session, 60))).unwrap();
     kv.put("y", value(5)).unwrap();
     let mut batch = Batch::default();
     batch.merge(&kv, "x", value(1)).unwrap();
@@ -224,10 +224,10 @@ fn merges_of_a_batch_see_what_the_batch_wrote_before() {
     batch.merge(&kv, "x", value(1)).unwrap();
     batch.delete(&kv, "y").unwrap();
     batch.merge(&kv, "y", value(1)).unwrap();
-    batch.put_with(&kv, "z", value(7), within(&session, 90)).unwrap();
+    batch.put(&kv, "z", value(7).expires(within(&session, 90))).unwrap();
     batch.merge(&kv, "z", value(1)).unwrap();
     batch.put(&kv, "w", value(9)).unwrap();
-    batch.delete_range(&kv, "w", "x").unwrap();
+    batch.delete_range(&kv, "w".."x").unwrap();
     batch.merge(&kv, "w", value(2)).unwrap();
     batch.merge(&kv, "w", value(2)).unwrap();
     session.db.commit(batch).unwrap();
@@ -247,7 +247,7 @@ fn merges_of_the_batch_that_brings_the_first_expiry_expire_with_what_they_change
         let world = World::new(1);
         let session = open(&world, &small());
         let open_both = |session: &Session| {
-            let kv = session.db.keyspace_with("kv", folding(2, "add-i64/1")).unwrap();
+            let kv = session.db.space("kv").options(folding(2, "add-i64/1")).keyspace().unwrap();
             (kv, session.db.collection("documents").unwrap())
         };
         let (kv, documents) = open_both(&session);
@@ -255,9 +255,9 @@ fn merges_of_the_batch_that_brings_the_first_expiry_expire_with_what_they_change
         let plus_one = Patch::new().upsert().inc("n", 1);
         let document = Document::from_json(r#"{"n":10}"#).unwrap();
         let mut batch = Batch::default();
-        batch.put_with(&kv, "k", 10_i64.to_le_bytes(), within(&session, 60)).unwrap();
+        batch.put(&kv, "k", 10_i64.to_le_bytes().expires(within(&session, 60))).unwrap();
         batch.merge(&kv, "k", one).unwrap();
-        batch.put_document_with(&documents, "k", &document, within(&session, 60)).unwrap();
+        batch.put(&documents, "k", (&document).expires(within(&session, 60))).unwrap();
         batch.patch(&documents, "k", &plus_one).unwrap();
         session.db.commit(batch).unwrap();
         drop((kv, documents));
@@ -291,8 +291,8 @@ impl Fold for Interrupted {
 
     fn fold(&self, key: &[u8], base: Option<&[u8]>, operands: &[&[u8]]) -> Option<Vec<u8>> {
         if let Some(kv) = self.0.lock().unwrap().take() {
-            let options = EntryOptions::new().expires(Moment::MAX);
-            let put = std::thread::spawn(move || kv.put_with("expires", "", options).unwrap());
+            let moment = Moment::MAX;
+            let put = std::thread::spawn(move || kv.put("expires", "".expires(moment)).unwrap());
             put.join().unwrap();
         }
         AddI64.fold(key, base, operands)
@@ -308,10 +308,11 @@ fn a_keyspace_may_see_its_first_expiry_while_a_batch_that_merges_into_it_is_reso
     let builder = Database::builder(World::dir()).options(small()).environment(environment);
     let db = builder.fold(fold.clone()).open().unwrap();
     let session = Session::of(&world, db, executor);
-    let keyspace = |name| session.db.keyspace_with(name, folding(1, "interrupted/1")).unwrap();
+    let keyspace =
+        |name| session.db.space(name).options(folding(1, "interrupted/1")).keyspace().unwrap();
     let (first, second) = (keyspace("first"), keyspace("second"));
     let one = 1_i64.to_le_bytes();
-    first.put_with("expires", "", within(&session, 60)).unwrap();
+    first.put("expires", "".expires(within(&session, 60))).unwrap();
     *fold.0.lock().unwrap() = Some(second.clone());
     let mut batch = Batch::default();
     batch.merge(&second, "k", one).unwrap();
@@ -344,8 +345,8 @@ fn the_limit_of_a_batch_counts_the_values_that_its_merges_result_in() {
     let builder = Database::builder(World::dir()).options(small());
     let builder = builder.environment(world.environment().0);
     let db = builder.fold(Counting(Arc::clone(&folded))).open().unwrap();
-    let kv = db.keyspace_with("kv", folding(1, "counting/1")).unwrap();
-    kv.put_with("expires", "", EntryOptions::new().expires(Moment::MAX)).unwrap();
+    let kv = db.space("kv").options(folding(1, "counting/1")).keyspace().unwrap();
+    kv.put("expires", "".expires(Moment::MAX)).unwrap();
     (0..40_u8).for_each(|n| kv.put([n], vec![7; 20_000]).unwrap());
     let merge = |keys: u8| {
         let mut batch = db.batch();
@@ -366,18 +367,18 @@ fn the_limit_of_a_batch_counts_the_values_that_its_merges_result_in() {
 fn the_batch_that_brings_the_first_expiry_resolves_its_merges() {
     let world = World::new(1);
     let session = open(&world, &small());
-    let kv = session.db.keyspace_with("kv", folding(1, "add-i64/1")).unwrap();
+    let kv = session.db.space("kv").options(folding(1, "add-i64/1")).keyspace().unwrap();
     let one = 1_i64.to_le_bytes();
     kv.merge("older", one).unwrap();
-    let options = within(&session, 60);
+    let moment = within(&session, 60);
     let mut batch = session.db.batch();
-    batch.put_with(&kv, "k", one, options).unwrap();
+    batch.put(&kv, "k", one.expires(moment)).unwrap();
     batch.merge(&kv, "k", one).unwrap();
     batch.merge(&kv, "older", one).unwrap();
     session.db.commit(batch).unwrap();
     let now = |key: &str| number(kv.get(key).unwrap());
     assert_eq!((now("k"), now("older")), (2, 2));
-    assert_eq!(kv.expiry("k").unwrap(), options.expires);
+    assert_eq!(kv.expiry("k").unwrap(), Some(moment));
     world.clock.advance(seconds(60));
     assert_eq!(keys(&kv), ["older"]);
 }
@@ -389,7 +390,7 @@ fn a_keyspace_tells_whether_its_entries_may_expire() {
     let kv = session.db.keyspace("kv").unwrap();
     kv.put("a", "1").unwrap();
     assert!(!session.db.keyspaces()[0].expires);
-    kv.put_with("b", "1", within(&session, 60)).unwrap();
+    kv.put("b", "1".expires(within(&session, 60))).unwrap();
     session.db.flush().unwrap();
     let stats = session.db.stats().keyspaces.remove(0);
     assert_eq!((stats.levels[0].entries, stats.levels[0].expiring), (2, 1));
@@ -408,7 +409,7 @@ fn conditions_judge_by_the_moment_of_the_commit() {
     let world = World::new(1);
     let session = open(&world, &small());
     let kv = session.db.keyspace("kv").unwrap();
-    kv.put_with("k", "1", within(&session, 60)).unwrap();
+    kv.put("k", "1".expires(within(&session, 60))).unwrap();
     let (version, _) = kv.get_versioned("k").unwrap().unwrap();
     let snapshot = session.db.snapshot();
     let commit = |add: &dyn Fn(&mut Batch)| {
@@ -417,10 +418,10 @@ fn conditions_judge_by_the_moment_of_the_commit() {
         batch.put(&kv, "other", "x").unwrap();
         session.db.commit(batch).map_err(|error| error.kind())
     };
-    let absent = |batch: &mut Batch| batch.expect_absent(&kv, "k").unwrap();
-    let same = |batch: &mut Batch| batch.expect_version(&kv, "k", version).unwrap();
+    let absent = |batch: &mut Batch| batch.expect(&kv, "k", Expect::Absent).unwrap();
+    let same = |batch: &mut Batch| batch.expect(&kv, "k", Expect::Version(version)).unwrap();
     let unchanged = |batch: &mut Batch| {
-        batch.expect_unchanged_since(&kv, "k", snapshot.version()).unwrap();
+        batch.expect(&kv, "k", Expect::UnchangedSince(snapshot.version())).unwrap();
     };
     assert_eq!(commit(&absent), Err(ErrorKind::Conflict));
     assert_eq!((commit(&same), commit(&unchanged)), (Ok(()), Ok(())));
@@ -433,10 +434,12 @@ fn conditions_judge_by_the_moment_of_the_commit() {
     session.db.compact().unwrap();
     assert_eq!((commit(&absent), commit(&same)), (Ok(()), Err(ErrorKind::Conflict)));
     // The entry is gone, and what left no trace is known to be older than the snapshot.
-    let unchanged = |batch: &mut Batch| batch.expect_unchanged_since(&kv, "k", since).unwrap();
+    let unchanged =
+        |batch: &mut Batch| batch.expect(&kv, "k", Expect::UnchangedSince(since)).unwrap();
     assert_eq!(commit(&unchanged), Ok(()));
     let now = session.db.snapshot().version();
-    let unchanged = |batch: &mut Batch| batch.expect_unchanged_since(&kv, "k", now).unwrap();
+    let unchanged =
+        |batch: &mut Batch| batch.expect(&kv, "k", Expect::UnchangedSince(now)).unwrap();
     assert_eq!(commit(&unchanged), Ok(()));
 }
 
@@ -447,9 +450,9 @@ fn what_a_crash_leaves_still_expires() {
         let session = open(&world, &small().durability(Durability::Group));
         let kv = session.db.keyspace("kv").unwrap();
         kv.put("a", "stays").unwrap();
-        kv.put_with("b", "goes", within(&session, 60)).unwrap();
+        kv.put("b", "goes".expires(within(&session, 60))).unwrap();
         let mut batch = session.db.batch();
-        batch.put_with(&kv, "c", vec![7_u8; 100_000], within(&session, 90)).unwrap();
+        batch.put(&kv, "c", vec![7_u8; 100_000].expires(within(&session, 90))).unwrap();
         session.db.commit(batch).unwrap();
         let world = world.after_power_cut(luck);
         drop((kv, session));
@@ -471,7 +474,7 @@ fn the_clock_of_a_database_never_goes_back_behind_what_an_edit_records() {
     let world = World::new(1);
     let session = open(&world, &small());
     let kv = session.db.keyspace("kv").unwrap();
-    kv.put_with("k", "1", within(&session, 60)).unwrap();
+    kv.put("k", "1".expires(within(&session, 60))).unwrap();
     session.db.flush().unwrap();
     world.clock.advance(seconds(100));
     let now = session.db.now();
@@ -496,7 +499,7 @@ fn a_clean_close_records_the_clock() {
     let world = World::new(1);
     let session = open(&world, &small());
     let kv = session.db.keyspace("kv").unwrap();
-    kv.put_with("k", "1", within(&session, 60)).unwrap();
+    kv.put("k", "1".expires(within(&session, 60))).unwrap();
     session.db.flush().unwrap();
     let began = Duration::from_millis(session.db.now().millis());
     world.clock.advance(seconds(100));
@@ -522,7 +525,7 @@ fn a_clock_that_jumps_ahead_destroys_nothing_for_an_hour() {
     });
     let session = Session::of(&world, db.open().unwrap(), executor);
     let kv = session.db.keyspace("kv").unwrap();
-    kv.put_with("k", "1", within(&session, 1_000_000)).unwrap();
+    kv.put("k", "1".expires(within(&session, 1_000_000))).unwrap();
     session.db.flush().unwrap();
     let right = Duration::from_millis(session.db.now().millis());
     world.clock.set_wall(right + seconds(100_000_000));
@@ -554,18 +557,18 @@ fn a_document_expires_and_patches_keep_its_expiry() {
     let world = World::new(1);
     let session = open(&world, &small());
     let documents = session.db.collection("documents").unwrap();
-    documents.put_json("plain", r#"{"n":1}"#).unwrap();
-    let options = within(&session, 60);
-    documents.put_json_with("k", r#"{"n":1}"#, options).unwrap();
+    documents.put("plain", Json(r#"{"n":1}"#)).unwrap();
+    let moment = within(&session, 60);
+    documents.put("k", Json(r#"{"n":1}"#).expires(moment)).unwrap();
     let mut batch = session.db.batch();
     let document = documents.get("plain").unwrap().unwrap();
-    batch.put_document_with(&documents, "l", &document, options).unwrap();
+    batch.put(&documents, "l", (&document).expires(moment)).unwrap();
     session.db.commit(batch).unwrap();
     documents.patch("k", &Patch::new().inc("n", 1)).unwrap();
     assert!(documents.update("l", |d| d.set("n", 9)).unwrap());
     session.db.compact().unwrap();
-    assert_eq!(documents.expiry("k").unwrap(), options.expires);
-    assert_eq!(documents.expiry("l").unwrap(), options.expires);
+    assert_eq!(documents.expiry("k").unwrap(), Some(moment));
+    assert_eq!(documents.expiry("l").unwrap(), Some(moment));
     assert_eq!(documents.get("k").unwrap().unwrap().int("n").unwrap(), 2);
     world.clock.advance(seconds(60));
     documents.patch("k", &Patch::new().inc("n", 1)).unwrap();
@@ -582,26 +585,26 @@ fn every_form_of_a_value_can_expire_alone_and_in_a_batch() {
     let session = open(&world, &small());
     let documents = session.db.collection("documents").unwrap();
     let numbers = session.db.typed::<u64, u64>("numbers").unwrap();
-    let options = within(&session, 60);
+    let moment = within(&session, 60);
     let value = doc!({ "n": 1 });
     let names = BTreeMap::from([("n", 1)]);
-    documents.put_value_with("value", &value, options).unwrap();
-    documents.put_as_with("struct", &names, options).unwrap();
+    documents.put("value", (&value).expires(moment)).unwrap();
+    documents.put("struct", As(&names).expires(moment)).unwrap();
     let mut batch = session.db.batch();
-    batch.put_value_with(&documents, "value in a batch", &value, options).unwrap();
-    batch.put_as_with(&documents, "struct in a batch", &names, options).unwrap();
-    batch.put_typed_with(&numbers, &1, &5, options).unwrap();
+    batch.put(&documents, "value in a batch", (&value).expires(moment)).unwrap();
+    batch.put(&documents, "struct in a batch", As(&names).expires(moment)).unwrap();
+    batch.put(&numbers, &1, (&5).expires(moment)).unwrap();
     // What says nothing of an expiry has none.
-    batch.put_value(&documents, "stays", &value).unwrap();
-    batch.put_as(&documents, "stays, too", &names).unwrap();
-    batch.put_typed(&numbers, &2, &6).unwrap();
+    batch.put(&documents, "stays", &value).unwrap();
+    batch.put(&documents, "stays, too", As(&names)).unwrap();
+    batch.put(&numbers, &2, &6).unwrap();
     session.db.commit(batch).unwrap();
     assert_eq!((documents.count().unwrap(), numbers.count().unwrap()), (6, 2));
     for key in ["value", "struct", "value in a batch", "struct in a batch"] {
-        assert_eq!(documents.expiry(key).unwrap(), options.expires, "{key}");
+        assert_eq!(documents.expiry(key).unwrap(), Some(moment), "{key}");
         assert_eq!(documents.get(key).unwrap().unwrap().int("n").unwrap(), 1, "{key}");
     }
-    assert_eq!(numbers.expiry(&1).unwrap(), options.expires);
+    assert_eq!(numbers.expiry(&1).unwrap(), Some(moment));
     assert_eq!(numbers.expiry(&2).unwrap(), None);
     world.clock.advance(seconds(60));
     assert_eq!((documents.count().unwrap(), numbers.count().unwrap()), (2, 1));
@@ -612,11 +615,11 @@ fn every_form_of_a_value_can_expire_alone_and_in_a_batch() {
 fn copies_and_repaired_databases_know_what_expires() {
     let world = World::new(1);
     let session = open(&world, &small());
-    let kv = session.db.keyspace_with("kv", folding(1, "add-i64/1")).unwrap();
+    let kv = session.db.space("kv").options(folding(1, "add-i64/1")).keyspace().unwrap();
     kv.put("a", 1_i64.to_le_bytes()).unwrap();
-    kv.put_with("b", 1_i64.to_le_bytes(), within(&session, 60)).unwrap();
+    kv.put("b", 1_i64.to_le_bytes().expires(within(&session, 60))).unwrap();
     session.db.flush().unwrap();
-    kv.put_with("c", 1_i64.to_le_bytes(), within(&session, 60)).unwrap();
+    kv.put("c", 1_i64.to_le_bytes().expires(within(&session, 60))).unwrap();
     session.db.checkpoint("/checkpoint").unwrap();
     session.db.backup("/backups").unwrap();
     let disk = || Arc::new(world.mem.clone());
@@ -632,7 +635,7 @@ fn copies_and_repaired_databases_know_what_expires() {
     for dir in ["/checkpoint", "/restored", "/repaired", "/rebuilt"] {
         let db = open_at(&world, dir).unwrap();
         let name = db.keyspaces()[0].name.clone();
-        let kv = db.existing_keyspace(&name).unwrap().unwrap();
+        let kv = db.space(&name).existing().keyspace().unwrap().unwrap();
         assert_eq!(keys(&kv), ["a", "b", "c"], "{dir}");
         // It is still known that entries expire: the merge is resolved.
         kv.merge("b", 1_i64.to_le_bytes()).unwrap();
@@ -654,9 +657,9 @@ fn a_moment_long_past_is_no_error() {
     let session = open(&world, &small());
     let kv = session.db.keyspace("kv").unwrap();
     kv.put("k", "older").unwrap();
-    kv.put_with("k", "1", EntryOptions::new().expires(Moment::ZERO)).unwrap();
+    kv.put("k", "1".expires(Moment::ZERO)).unwrap();
     assert_eq!(kv.get("k").unwrap(), None);
-    kv.put_with("k", "2", EntryOptions::new().expires(Moment::MAX)).unwrap();
+    kv.put("k", "2".expires(Moment::MAX)).unwrap();
     assert_eq!(text(kv.get("k").unwrap()).as_deref(), Some("2"));
     session.db.compact().unwrap();
     assert_eq!(kv.expiry("k").unwrap(), Some(Moment::MAX));

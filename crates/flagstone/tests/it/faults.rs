@@ -84,7 +84,7 @@ fn fail_once(seed: u64, at: u64, effect: Effect, options: &Options, steps: &[Ste
 /// With a healthy disk again, writes work or say Poisoned.
 fn goes_on(history: &mut History, session: &flagstone_testkit::Session, options: &Options) {
     let kv = session.db.keyspaces().into_iter().find(|info| info.name == "ks0").unwrap();
-    let kv = session.db.keyspace_with("ks0", kv.options).unwrap();
+    let kv = session.db.space("ks0").options(kv.options).keyspace().unwrap();
     match kv.put("afterwards", "1") {
         Ok(()) => {
             let change = flagstone_testkit::Change::Put(0, b"afterwards".to_vec(), b"1".to_vec());
@@ -134,7 +134,7 @@ fn a_short_write_loses_nothing_acknowledged() {
 fn a_full_disk_refuses_writes_and_serves_reads_until_there_is_room_again() {
     let (world, options) = (World::new(8), small_with(Durability::Buffered));
     let session = world.open(&options).unwrap();
-    let kv = session.db.keyspace_with("kv", hashed(4)).unwrap();
+    let kv = session.db.space("kv").options(hashed(4)).keyspace().unwrap();
     let value = vec![7; 4000];
     let key = |n: u32| n.to_be_bytes();
     for n in 0..100 {
@@ -163,7 +163,7 @@ fn a_full_disk_refuses_writes_and_serves_reads_until_there_is_room_again() {
     drop(kv);
     session.db.close().unwrap();
     let again = world.open(&options).unwrap();
-    let kv = again.db.keyspace_with("kv", hashed(4)).unwrap();
+    let kv = again.db.space("kv").options(hashed(4)).keyspace().unwrap();
     assert_eq!(kv.count().unwrap(), u64::from(written) + 1);
 }
 
@@ -173,7 +173,7 @@ fn a_full_disk_refuses_writes_and_serves_reads_until_there_is_room_again() {
 fn a_keyspace_whose_removal_may_come_back_takes_no_writes() {
     let (world, options) = (World::new(9), small_with(Durability::Group));
     let session = world.open(&options).unwrap();
-    let kv = session.db.keyspace_with("kv", hashed(1)).unwrap();
+    let kv = session.db.space("kv").options(hashed(1)).keyspace().unwrap();
     kv.put("a", "1").unwrap();
     let refuse = |creation: Fault| {
         let append = Fault::new(Effect::FailAfter(Failure::Io)).on(&[Op::Append]);
@@ -184,7 +184,7 @@ fn a_keyspace_whose_removal_may_come_back_takes_no_writes() {
     let full = Fault::new(Effect::Fail(Failure::NoSpace));
     refuse(full.clone());
     kv.put("b", "2").expect("a new manifest was begun at the second try");
-    let other = session.db.keyspace_with("other", hashed(1)).unwrap();
+    let other = session.db.space("other").options(hashed(1)).keyspace().unwrap();
     refuse(full.forever());
     // The manifest is in doubt already: this edit is in no file.
     session.db.drop_keyspace("other").unwrap_err();
@@ -195,7 +195,7 @@ fn a_keyspace_whose_removal_may_come_back_takes_no_writes() {
     session.db.flush().unwrap();
     kv.put("e", "5").unwrap();
     let again = world.after_power_cut(1).open(&options).unwrap();
-    let kv = again.db.keyspace_with("kv", hashed(1)).unwrap();
+    let kv = again.db.space("kv").options(hashed(1)).keyspace().unwrap();
     assert_eq!(kv.count().unwrap(), 3, "a, b and e");
 }
 
@@ -204,7 +204,7 @@ fn a_keyspace_whose_removal_may_come_back_takes_no_writes() {
 fn a_keyspace_whose_renaming_may_come_back_takes_no_writes() {
     let (world, options) = (World::new(9), small_with(Durability::Group));
     let session = world.open(&options).unwrap();
-    let kv = session.db.keyspace_with("kv", hashed(1)).unwrap();
+    let kv = session.db.space("kv").options(hashed(1)).keyspace().unwrap();
     kv.put("a", "1").unwrap();
     let refuse = |change: &dyn Fn() -> flagstone::Result<()>| {
         let append = Fault::new(Effect::FailAfter(Failure::Io)).on(&[Op::Append]);
@@ -225,10 +225,10 @@ fn a_keyspace_whose_renaming_may_come_back_takes_no_writes() {
     let crashed = world.after_kill(1).open(&options).unwrap();
     let found = crashed.db.keyspaces();
     assert_eq!((found.len(), found[0].name.as_str()), (1, "new"), "it came back");
-    assert_eq!(crashed.db.existing_keyspace("new").unwrap().unwrap().count().unwrap(), 2);
+    assert_eq!(crashed.db.space("new").existing().keyspace().unwrap().unwrap().count().unwrap(), 2);
     world.disk.heal();
     session.settle();
     kv.put("d", "4").unwrap();
     let again = world.after_power_cut(1).open(&options).unwrap();
-    assert_eq!(again.db.existing_keyspace("kv").unwrap().unwrap().count().unwrap(), 3);
+    assert_eq!(again.db.space("kv").existing().keyspace().unwrap().unwrap().count().unwrap(), 3);
 }

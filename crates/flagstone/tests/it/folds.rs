@@ -6,7 +6,7 @@
 
 use crate::support::{folding, hashed, number, small, threaded};
 use flagstone::fold::{AddI64, Append};
-use flagstone::{Builder, Database, Fold, Keyspace, Patch};
+use flagstone::{Builder, Database, Expect, Fold, Keyspace, Patch};
 use flagstone_testkit::{Session, World};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -45,8 +45,8 @@ impl Noted {
     fn new(inner: impl Fold + 'static, combines: bool) -> Self {
         let most = Arc::new(AtomicUsize::new(0));
         let noting = Noting { inner: Arc::new(inner), combines, most: Arc::clone(&most) };
-        let db = builder(&World::new(1)).memory_budget(64 << 20).fold(noting).open().unwrap();
-        let kv = db.keyspace_with("kv", folding(1, "noting/1")).unwrap();
+        let db = builder(&World::new(1), 64 << 20).fold(noting).open().unwrap();
+        let kv = db.space("kv").options(folding(1, "noting/1")).keyspace().unwrap();
         Self { db, kv, most }
     }
 
@@ -55,8 +55,10 @@ impl Noted {
     }
 }
 
-fn builder(world: &World) -> Builder {
-    Database::builder(World::dir()).options(small()).environment(world.environment().0)
+fn builder(world: &World, memory: u64) -> Builder {
+    Database::builder(World::dir())
+        .options(small().memory_budget(memory))
+        .environment(world.environment().0)
 }
 
 fn entries(db: &Database) -> u64 {
@@ -78,7 +80,7 @@ fn a_get_of_a_hot_counter_folds_few_operands_at_any_time_and_snapshot() {
             assert_eq!(number(kv.get("counter").unwrap()), n + 1);
             for (at, snapshot) in &snapshots {
                 assert_eq!(number(snapshot.get(kv, "counter").unwrap()), *at);
-                let scanned = snapshot.scan::<&str>(kv, ..).unwrap().next();
+                let scanned = snapshot.scan(kv, ..).next();
                 assert_eq!(number(scanned.map(|entry| entry.unwrap().1)), *at);
             }
         }
@@ -91,8 +93,8 @@ fn a_get_of_a_hot_counter_folds_few_operands_at_any_time_and_snapshot() {
 #[test]
 fn a_hot_counter_takes_one_entry_in_a_table_and_one_more_for_each_snapshot() {
     let world = World::new(1);
-    let db = builder(&world).memory_budget(64 << 20).open().unwrap();
-    let kv = db.keyspace_with("kv", folding(1, "add-i64/1")).unwrap();
+    let db = builder(&world, 64 << 20).open().unwrap();
+    let kv = db.space("kv").options(folding(1, "add-i64/1")).keyspace().unwrap();
     let one = 1_i64.to_le_bytes();
     let mut snapshots = Vec::new();
     for n in 0..20_000 {
@@ -146,12 +148,12 @@ fn gets_alone_fold_the_chain_of_a_recovered_log_once() {
         let inner: Arc<dyn Fold> = Arc::new(AddI64);
         Noting { inner, combines: false, most: Arc::clone(&most) }
     };
-    let db = builder(&world).memory_budget(64 << 20).fold(noting()).open().unwrap();
-    let kv = db.keyspace_with("kv", folding(1, "noting/1")).unwrap();
+    let db = builder(&world, 64 << 20).fold(noting()).open().unwrap();
+    let kv = db.space("kv").options(folding(1, "noting/1")).keyspace().unwrap();
     (0..5000).for_each(|_| kv.merge("counter", one).unwrap());
     world = world.after_kill(1);
     drop((kv, db));
-    let db = builder(&world).memory_budget(64 << 20).fold(noting()).open().unwrap();
+    let db = builder(&world, 64 << 20).fold(noting()).open().unwrap();
     let kv = db.keyspace("kv").unwrap();
     assert_eq!(number(kv.get("counter").unwrap()), 5000);
     assert_eq!(most.swap(0, Ordering::Relaxed), 5000, "the log holds operands alone");
@@ -182,7 +184,7 @@ fn what_was_folded_in_memory_changes_no_token() {
         noted.kv.merge("counter", one).unwrap();
         let (version, _) = noted.kv.get_versioned("counter").unwrap().unwrap();
         let mut batch = noted.db.batch();
-        batch.expect_version(&noted.kv, "counter", version).unwrap();
+        batch.expect(&noted.kv, "counter", Expect::Version(version)).unwrap();
         batch.merge(&noted.kv, "counter", one).unwrap();
         noted.db.commit(batch).unwrap();
     }
@@ -197,8 +199,8 @@ fn folded_chains_survive_kills_and_power_cuts() {
         let mut expected = String::new();
         for life in 0..4 {
             let Session { db, .. } = world.open(&small()).unwrap();
-            let kv = db.keyspace_with("kv", folding(1, "append/1")).unwrap();
-            let documents = db.collection_with("documents", hashed(1)).unwrap();
+            let kv = db.space("kv").options(folding(1, "append/1")).keyspace().unwrap();
+            let documents = db.space("documents").options(hashed(1)).collection().unwrap();
             let found = kv.get("text").unwrap().unwrap_or_default();
             assert_eq!(std::str::from_utf8(&found).unwrap(), expected);
             for n in 0..300_u64 {
@@ -227,7 +229,7 @@ fn folded_chains_survive_kills_and_power_cuts() {
 fn concurrent_increments_beside_flushes_and_snapshots_lose_nothing() {
     let world = World::new(7);
     let db = threaded(&world, small().memtable_bytes(64 << 10));
-    let kv = db.keyspace_with("kv", folding(1, "add-i64/1")).unwrap();
+    let kv = db.space("kv").options(folding(1, "add-i64/1")).keyspace().unwrap();
     let one = 1_i64.to_le_bytes();
     std::thread::scope(|scope| {
         for _ in 0..3 {

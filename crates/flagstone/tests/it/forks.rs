@@ -23,7 +23,7 @@ const DURABILITIES: [(&str, Durability); 3] =
 fn open(dir: &Path, durability: Durability) -> (Database, Keyspace) {
     let options = Options::new().memory_budget(4 << 20).durability(durability);
     let db = Database::builder(dir).options(options).open().unwrap();
-    let kv = db.keyspace_with("kv", hashed(2)).unwrap();
+    let kv = db.space("kv").options(hashed(2)).keyspace().unwrap();
     (db, kv)
 }
 

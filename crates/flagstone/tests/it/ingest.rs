@@ -3,7 +3,7 @@
 use crate::support::{folding, hashed, number, open, owned, small, small_with, threaded};
 use flagstone::env::Disk;
 use flagstone::{
-    Database, Durability, EntryOptions, ErrorKind, Event, Ingest, Isolation, Keyspace,
+    Database, Durability, ErrorKind, Event, Expect, Expires, Ingest, Isolation, Keyspace,
     KeyspaceOptions, Options, Repair, Routing, SeqNo, TransactionOptions,
 };
 use flagstone_testkit::{Rng, World, dump, seed};
@@ -40,7 +40,7 @@ fn entries_are_there_at_once_above_what_was_there_in_every_routing() {
     for options in [hashed(1), hashed(4), ranged()] {
         let world = World::new(1);
         let session = open(&world, &small());
-        let kv = session.db.keyspace_with("kv", options.clone()).unwrap();
+        let kv = session.db.space("kv").options(options.clone()).keyspace().unwrap();
         for n in 0..60 {
             kv.put(key(n), "old").unwrap();
         }
@@ -73,7 +73,7 @@ fn entries_are_there_at_once_above_what_was_there_in_every_routing() {
         session.db.clone().close().unwrap();
         drop((kv, session));
         let session = open(&world, &small());
-        let kv = session.db.keyspace_with("kv", options).unwrap();
+        let kv = session.db.space("kv").options(options).keyspace().unwrap();
         assert_eq!(dump(&kv).unwrap(), expected);
         session.db.verify().unwrap();
     }
@@ -116,7 +116,7 @@ fn an_ingest_of_nothing_changes_nothing() {
 fn tables_go_to_the_deepest_level_or_above_what_they_overlap() {
     let world = World::new(1);
     let session = open(&world, &small());
-    let kv = session.db.keyspace_with("kv", hashed(1)).unwrap();
+    let kv = session.db.space("kv").options(hashed(1)).keyspace().unwrap();
     session.db.ingest(&kv, entries(10, 20, "1")).unwrap();
     assert_eq!(levels(&session.db, "kv"), [(6, 1)]);
     session.db.ingest(&kv, entries(30, 40, "1")).unwrap();
@@ -130,7 +130,7 @@ fn tables_go_to_the_deepest_level_or_above_what_they_overlap() {
 fn snapshots_taken_before_do_not_see_it_and_conditions_do() {
     let world = World::new(1);
     let session = open(&world, &small());
-    let (db, kv) = (&session.db, session.db.keyspace_with("kv", hashed(2)).unwrap());
+    let (db, kv) = (&session.db, session.db.space("kv").options(hashed(2)).keyspace().unwrap());
     kv.put(key(1), "old").unwrap();
     let snapshot = db.snapshot();
     let before = snapshot.version();
@@ -139,7 +139,7 @@ fn snapshots_taken_before_do_not_see_it_and_conditions_do() {
     for _ in 0..2 {
         assert_eq!(owned(snapshot.get(&kv, key(1)).unwrap()).unwrap(), b"old");
         assert_eq!(snapshot.get(&kv, key(2)).unwrap(), None);
-        assert_eq!(snapshot.scan::<&[u8]>(&kv, ..).unwrap().count(), 1);
+        assert_eq!(snapshot.scan(&kv, ..).count(), 1);
         db.compact().unwrap();
     }
     let (now, value) = kv.get_versioned(key(2)).unwrap().unwrap();
@@ -150,11 +150,11 @@ fn snapshots_taken_before_do_not_see_it_and_conditions_do() {
         batch.put(&kv, "other", "1").unwrap();
         assert_eq!(db.commit(batch).unwrap_err().kind(), ErrorKind::Conflict);
     };
-    refused(&|batch| batch.expect_version(&kv, key(1), token).unwrap());
-    refused(&|batch| batch.expect_absent(&kv, key(2)).unwrap());
-    refused(&|batch| batch.expect_unchanged_since(&kv, key(2), before).unwrap());
+    refused(&|batch| batch.expect(&kv, key(1), Expect::Version(token)).unwrap());
+    refused(&|batch| batch.expect(&kv, key(2), Expect::Absent).unwrap());
+    refused(&|batch| batch.expect(&kv, key(2), Expect::UnchangedSince(before)).unwrap());
     let mut batch = db.batch();
-    batch.expect_version(&kv, key(2), now).unwrap();
+    batch.expect(&kv, key(2), Expect::Version(now)).unwrap();
     batch.put(&kv, key(2), "newer").unwrap();
     db.commit(batch).unwrap();
     assert_eq!(get(&kv, 2).as_deref(), Some("newer"));
@@ -164,7 +164,7 @@ fn snapshots_taken_before_do_not_see_it_and_conditions_do() {
 fn transactions_that_have_read_or_write_its_keys_are_refused() {
     let world = World::new(1);
     let session = open(&world, &small());
-    let (db, kv) = (&session.db, session.db.keyspace_with("kv", hashed(2)).unwrap());
+    let (db, kv) = (&session.db, session.db.space("kv").options(hashed(2)).keyspace().unwrap());
     kv.put(key(1), "old").unwrap();
     let begin =
         || db.begin_with(TransactionOptions::new().isolation(Isolation::Serializable)).unwrap();
@@ -185,7 +185,7 @@ fn transactions_that_have_read_or_write_its_keys_are_refused() {
 fn merges_after_it_fold_onto_its_values_and_those_before_are_replaced() {
     let world = World::new(1);
     let session = open(&world, &small());
-    let sums = session.db.keyspace_with("sums", folding(2, "add-i64/1")).unwrap();
+    let sums = session.db.space("sums").options(folding(2, "add-i64/1")).keyspace().unwrap();
     let ten = 10_i64.to_le_bytes();
     sums.merge("a", ten).unwrap();
     session.db.ingest(&sums, [("a", 1_i64.to_le_bytes()), ("b", 2_i64.to_le_bytes())]).unwrap();
@@ -202,10 +202,10 @@ fn merges_after_it_fold_onto_its_values_and_those_before_are_replaced() {
 fn entries_expire_and_merges_keep_their_expiry() {
     let world = World::new(1);
     let session = open(&world, &small());
-    let sums = session.db.keyspace_with("sums", folding(2, "add-i64/1")).unwrap();
+    let sums = session.db.space("sums").options(folding(2, "add-i64/1")).keyspace().unwrap();
     let (one, soon) = (1_i64.to_le_bytes(), session.db.now().after(Duration::from_secs(10)));
     let mut ingest = Ingest::new(&sums).unwrap();
-    ingest.put_with("a", one, EntryOptions::new().expires(soon)).unwrap();
+    ingest.put("a", one.expires(soon)).unwrap();
     ingest.put("b", one).unwrap();
     ingest.finish().unwrap();
     sums.merge("a", one).unwrap();
@@ -221,14 +221,15 @@ fn entries_expire_and_merges_keep_their_expiry() {
 fn unlogged_writes_before_it_survive_with_it() {
     let world = World::new(1);
     let session = open(&world, &small_with(Durability::None));
-    let kv = session.db.keyspace_with("kv", hashed(2)).unwrap();
-    let other = session.db.keyspace_with("other", hashed(2)).unwrap();
+    let kv = session.db.space("kv").options(hashed(2)).keyspace().unwrap();
+    let other = session.db.space("other").options(hashed(2)).keyspace().unwrap();
     other.put("before", "1").unwrap();
     session.db.ingest(&kv, entries(0, 10, "1")).unwrap();
     other.put("after", "1").unwrap();
     let after = World::on(world.mem.crash_losing_unsynced(), 2);
     let session = open(&after, &small());
-    let count = |name| session.db.keyspace_with(name, hashed(2)).unwrap().count().unwrap();
+    let count =
+        |name| session.db.space(name).options(hashed(2)).keyspace().unwrap().count().unwrap();
     assert_eq!((count("kv"), count("other")), (10, 1));
 }
 
@@ -244,7 +245,7 @@ fn it_is_told_by_an_event() {
     };
     let builder = Database::builder(World::dir()).options(small()).listener(listener);
     let db = builder.environment(world.environment().0).open().unwrap();
-    let kv = db.keyspace_with("kv", hashed(1)).unwrap();
+    let kv = db.space("kv").options(hashed(1)).keyspace().unwrap();
     db.ingest(&kv, entries(0, 10, "1")).unwrap();
     assert_eq!(*heard.lock().unwrap(), ["kv 10 1"]);
 }
@@ -273,15 +274,17 @@ fn a_checkpoint_that_has_it_has_what_came_before() {
     };
     let builder = Database::builder(World::dir()).options(small()).listener(listener);
     let db = builder.environment(world.environment().0).open().unwrap();
-    let kv = db.keyspace_with("kv", hashed(1)).unwrap();
-    let bulk = db.keyspace_with("bulk", hashed(2)).unwrap();
+    let kv = db.space("kv").options(hashed(1)).keyspace().unwrap();
+    let bulk = db.space("bulk").options(hashed(2)).keyspace().unwrap();
     kv.put("first", "1").unwrap();
     assert!(handles.set((db.clone(), kv, bulk)).is_ok());
     db.checkpoint("/copies/one").unwrap();
-    let builder = Database::builder("/copies/one").options(small()).create_if_missing(false);
+    let builder = Database::builder("/copies/one").options(small().create_if_missing(false));
     let copy = builder.environment(world.environment().0).open().unwrap();
-    assert_eq!(copy.keyspace_with("bulk", hashed(2)).unwrap().count().unwrap(), 10);
-    assert!(copy.keyspace_with("kv", hashed(1)).unwrap().get("before").unwrap().is_some());
+    assert_eq!(copy.space("bulk").options(hashed(2)).keyspace().unwrap().count().unwrap(), 10);
+    assert!(
+        copy.space("kv").options(hashed(1)).keyspace().unwrap().get("before").unwrap().is_some()
+    );
     copy.verify().unwrap();
 }
 
@@ -290,7 +293,7 @@ fn a_checkpoint_that_has_it_has_what_came_before() {
 fn a_repair_without_the_manifest_knows_what_it_replaced() {
     let world = World::new(3);
     let session = open(&world, &small());
-    let kv = session.db.keyspace_with("kv", hashed(2)).unwrap();
+    let kv = session.db.space("kv").options(hashed(2)).keyspace().unwrap();
     entries(0, 10, "old").for_each(|(key, value)| kv.put(key, value).unwrap());
     session.db.flush().unwrap();
     session.db.ingest(&kv, entries(5, 15, "new")).unwrap();
@@ -303,9 +306,9 @@ fn a_repair_without_the_manifest_knows_what_it_replaced() {
         world.mem.remove(&World::path(name)).unwrap();
     }
     Repair::of("/db").on_disk(Arc::new(world.mem.clone())).into_dir("/repaired").unwrap();
-    let builder = Database::builder("/repaired").options(small()).create_if_missing(false);
+    let builder = Database::builder("/repaired").options(small().create_if_missing(false));
     let db = builder.environment(world.environment().0).open().unwrap();
-    let kv = db.existing_keyspace("keyspace-1").unwrap().unwrap();
+    let kv = db.space("keyspace-1").existing().keyspace().unwrap().unwrap();
     assert_eq!([4, 5, 13, 14].map(|n| get(&kv, n).unwrap()), expected);
 }
 
@@ -316,7 +319,7 @@ fn writers_and_ingests_of_one_keyspace_have_one_order() {
     let seed = seed("writers_and_ingests_of_one_keyspace_have_one_order", 5);
     let world = World::new(seed);
     let db = threaded(&world, Options::new().memory_budget(1 << 20));
-    let kv = db.keyspace_with("kv", hashed(3)).unwrap();
+    let kv = db.space("kv").options(hashed(3)).keyspace().unwrap();
     let write = |thread: u64| {
         let (mut rng, mut newest) = (Rng::new(seed ^ thread), Newest::new());
         for round in 0..600 {

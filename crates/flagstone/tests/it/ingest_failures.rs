@@ -16,7 +16,7 @@ fn tables(world: &World) -> Vec<String> {
 }
 
 fn keyspace(session: &Session) -> Keyspace {
-    session.db.keyspace_with("kv", hashed(3)).unwrap()
+    session.db.space("kv").options(hashed(3)).keyspace().unwrap()
 }
 
 /// A keyspace in whose tables and memtables the keys below `OLD` are.
@@ -50,7 +50,7 @@ fn shows_ingest(kv: &Keyspace) -> bool {
 fn the_names_of_the_tables_of_all_partitions_are_synced_at_once() {
     let world = World::new(1);
     let session = open(&world, &small());
-    let kv = session.db.keyspace_with("kv", hashed(8)).unwrap();
+    let kv = session.db.space("kv").options(hashed(8)).keyspace().unwrap();
     let mut ingest = Ingest::new(&kv).unwrap();
     for (key, value) in entries(0, 200, "new") {
         ingest.put(key, value).unwrap();
@@ -136,7 +136,7 @@ fn an_ingest_that_may_come_back_stops_the_writes_of_its_keyspace() {
     let world = World::new(9);
     let (session, kv) = prepared(&world, Durability::Group);
     session.db.flush().unwrap();
-    let other = session.db.keyspace_with("other", hashed(1)).unwrap();
+    let other = session.db.space("other").options(hashed(1)).keyspace().unwrap();
     let append = Fault::new(Effect::FailAfter(Failure::Io)).on(&[Op::Append]);
     world.disk.inject(append.of(FileKind::Manifest));
     let create = Fault::new(Effect::Fail(Failure::NoSpace)).on(&[Op::Create]);
@@ -244,7 +244,7 @@ fn other_databases_and_readers_are_refused() {
     one.db.clone().close().unwrap();
     drop((kv, one));
     let reader = worlds[0].open_read_only(&small()).unwrap();
-    let kv = reader.db.existing_keyspace("kv").unwrap().unwrap();
+    let kv = reader.db.space("kv").existing().keyspace().unwrap().unwrap();
     assert_eq!(Ingest::new(&kv).unwrap_err().kind(), ErrorKind::InvalidInput);
 }
 
@@ -255,8 +255,8 @@ fn range_partitions_are_written_one_after_another() {
     let session = open(&world, &options);
     let bounds = (1..60).map(|n| key(n * 10).to_vec()).collect();
     let ranged = hashed(1).routing(Routing::Range(bounds));
-    let kv = session.db.keyspace_with("ranged", ranged).unwrap();
-    let many = session.db.keyspace_with("hashed", hashed(60)).unwrap();
+    let kv = session.db.space("ranged").options(ranged).keyspace().unwrap();
+    let many = session.db.space("hashed").options(hashed(60)).keyspace().unwrap();
     world.disk.set_open_files_max(Some(40));
     let report = session.db.ingest(&kv, entries(0, 600, "1")).unwrap();
     assert_eq!((report.tables, kv.count().unwrap()), (60, 600));

@@ -1,6 +1,6 @@
 //! Long calls that their caller ends, at each place where they ask.
 
-use flagstone::{Database, Error, ErrorKind, Index, Patch, Result, interruptible};
+use flagstone::{Database, Error, ErrorKind, Index, Json, Patch, Result, interruptible};
 use std::cell::Cell;
 use std::collections::HashSet;
 
@@ -40,7 +40,7 @@ fn an_interrupted_call_leaves_everything_as_it_was() -> Result<()> {
     let db = Database::open(dir.path().join("db"))?;
     let c = db.collection("c")?;
     for n in 0..DOCUMENTS {
-        c.put_json(n, format!(r#"{{"n":{n},"rest":{},"text":"{:100}"}}"#, n % 10, n))?;
+        c.put(n, Json(format!(r#"{{"n":{n},"rest":{},"text":"{:100}"}}"#, n % 10, n)))?;
     }
     c.create_index("by_rest", Index::on("rest"))?;
     db.flush()?;
@@ -58,7 +58,7 @@ fn an_interrupted_call_leaves_everything_as_it_was() -> Result<()> {
     at_least(5, interrupted(last, 2_999, whole));
     let rests = || Ok(c.find("{}").distinct("n")?.collect::<Result<Vec<_>>>()?.len() as u64);
     at_least(5, interrupted(rests, 3_000, whole));
-    let scan = || Ok(c.scan_all().collect::<Result<Vec<_>>>()?.len() as u64);
+    let scan = || Ok(c.scan(..).collect::<Result<Vec<_>>>()?.len() as u64);
     at_least(5, interrupted(scan, 3_000, whole));
     at_least(5, interrupted(|| db.verify().map(|_| 0), 0, whole));
     Ok(())
@@ -72,7 +72,7 @@ fn an_interrupted_update_keeps_what_it_has_changed() -> Result<()> {
     let db = Database::open(dir.path().join("db"))?;
     let c = db.collection("c")?;
     for n in 0..DOCUMENTS {
-        c.put_json(n, format!(r#"{{"n":{n},"done":0}}"#))?;
+        c.put(n, Json(format!(r#"{{"n":{n},"done":0}}"#)))?;
     }
     c.create_index("by_done", Index::on("done"))?;
     let patch = Patch::new().set("done", 1);

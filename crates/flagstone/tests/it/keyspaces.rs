@@ -3,7 +3,7 @@
 use crate::support::{hashed, open, small};
 use flagstone::env::names::FileKind;
 use flagstone::env::{Effect, Failure, Fault, Op};
-use flagstone::{Compression, Database, ErrorKind, Keyspace, KeyspaceOptions};
+use flagstone::{Compression, Database, ErrorKind, Json, Keyspace, KeyspaceOptions};
 use flagstone_testkit::World;
 
 fn names() -> impl Iterator<Item = String> {
@@ -38,8 +38,8 @@ fn an_option_that_is_set_to_another_value_is_refused_and_both_values_are_named()
     let world = World::new(3);
     let session = open(&world, &small());
     let chosen = || hashed(2).block_bytes(2048).compression(Compression::None);
-    session.db.keyspace_with("kv", chosen()).unwrap();
-    session.db.collection_with("docs", chosen()).unwrap();
+    session.db.space("kv").options(chosen()).keyspace().unwrap();
+    session.db.space("docs").options(chosen()).collection().unwrap();
     session.db.close().unwrap();
     let db = open(&world, &small()).db;
     for (other, has, asked) in [
@@ -49,8 +49,8 @@ fn an_option_that_is_set_to_another_value_is_refused_and_both_values_are_named()
         (chosen().filter_bits(3), "filter_bits 10", "filter_bits 3"),
     ] {
         for error in [
-            db.keyspace_with("kv", other.clone()).unwrap_err(),
-            db.collection_with("docs", other).unwrap_err(),
+            db.space("kv").options(other.clone()).keyspace().unwrap_err(),
+            db.space("docs").options(other).collection().unwrap_err(),
         ] {
             assert_eq!(error.kind(), ErrorKind::InvalidInput);
             let text = error.to_string();
@@ -58,8 +58,8 @@ fn an_option_that_is_set_to_another_value_is_refused_and_both_values_are_named()
         }
     }
     for same in [chosen(), KeyspaceOptions::new(), KeyspaceOptions::new().block_bytes(2048)] {
-        db.keyspace_with("kv", same.clone()).unwrap();
-        db.collection_with("docs", same).unwrap();
+        db.space("kv").options(same.clone()).keyspace().unwrap();
+        db.space("docs").options(same).collection().unwrap();
     }
 }
 
@@ -73,16 +73,16 @@ fn a_renamed_keyspace_keeps_its_content_and_its_handles() {
     let session = open(&world, &small());
     let (kv, docs) = (session.db.keyspace("kv").unwrap(), session.db.collection("docs").unwrap());
     kv.put("a", "1").unwrap();
-    docs.put_json("a", r#"{"n":1}"#).unwrap();
+    docs.put("a", Json(r#"{"n":1}"#)).unwrap();
     let snapshot = session.db.snapshot();
-    let mut scan = kv.scan_all();
+    let mut scan = kv.scan(..);
     session.db.rename_keyspace("kv", "bytes").unwrap();
     session.db.rename_keyspace("docs", "documents").unwrap();
     assert_eq!((kv.name(), docs.name()), ("bytes".to_owned(), "documents".to_owned()));
     assert_eq!(scan.next().unwrap().unwrap().0, b"a");
     assert_eq!(snapshot.get(&kv, "a").unwrap().unwrap(), b"1");
     kv.put("b", "2").unwrap();
-    docs.put_json("b", r#"{"other":2}"#).unwrap();
+    docs.put("b", Json(r#"{"other":2}"#)).unwrap();
     // The old name is free for another keyspace.
     assert_eq!(session.db.keyspace("kv").unwrap().count().unwrap(), 0);
     drop((kv, docs, snapshot, scan));
@@ -119,7 +119,7 @@ fn a_power_cut_in_a_renaming_leaves_one_of_the_two_names_and_all_content() {
     for nth in 1.. {
         let world = World::new(nth);
         let session = open(&world, &small());
-        let kv = session.db.keyspace_with("old", hashed(2)).unwrap();
+        let kv = session.db.space("old").options(hashed(2)).keyspace().unwrap();
         kv.put("a", "1").unwrap();
         world.disk.cut_power_at(nth);
         let renamed = session.db.rename_keyspace("old", "new");
@@ -146,7 +146,7 @@ fn a_power_cut_in_a_renaming_leaves_one_of_the_two_names_and_all_content() {
 fn a_renaming_that_the_disk_refuses_changes_nothing() {
     let world = World::new(6);
     let session = open(&world, &small());
-    let kv = session.db.keyspace_with("old", hashed(1)).unwrap();
+    let kv = session.db.space("old").options(hashed(1)).keyspace().unwrap();
     kv.put("a", "1").unwrap();
     let full = Fault::new(Effect::Fail(Failure::NoSpace)).of(FileKind::Manifest);
     world.disk.inject(full.on(&[Op::Append]).forever());
@@ -171,7 +171,7 @@ fn an_altered_keyspace_writes_its_next_tables_by_the_new_options() {
     let session = open(&world, &small());
     let plain = Compression::None;
     let options = hashed(1).compression(plain).bottom_compression(plain);
-    let kv = session.db.keyspace_with("kv", options).unwrap();
+    let kv = session.db.space("kv").options(options).keyspace().unwrap();
     let bytes = || session.db.stats().table_bytes();
     compressible(&kv, 0);
     session.db.flush().unwrap();
@@ -193,7 +193,7 @@ fn an_altered_keyspace_writes_its_next_tables_by_the_new_options() {
         assert_eq!(options.bottom_compression, Some(Compression::Zstd(3)));
         assert_eq!(options.filter_bits, Some(0));
         assert_eq!(options.block_bytes, Some(16 << 10), "what was not set stays");
-        let kv = db.keyspace_with("kv", options).unwrap();
+        let kv = db.space("kv").options(options).keyspace().unwrap();
         compressible(&kv, 1000);
         db.flush().unwrap();
         assert!(db.stats().table_bytes() < of_plain / 4, "so does the next table after an open");
@@ -206,9 +206,9 @@ fn new_collections_have_dictionaries_unless_told_otherwise() {
     let world = World::new(11);
     let db = open(&world, &small()).db;
     db.collection("documents").unwrap();
-    db.collection_with("plain", hashed(1).bottom_dictionary(false)).unwrap();
+    db.space("plain").options(hashed(1).bottom_dictionary(false)).collection().unwrap();
     db.keyspace("bytes").unwrap();
-    db.keyspace_with("asked", hashed(1).bottom_dictionary(true)).unwrap();
+    db.space("asked").options(hashed(1).bottom_dictionary(true)).keyspace().unwrap();
     let has = |db: &flagstone::Database| -> Vec<(String, Option<bool>)> {
         let all = db.keyspaces();
         all.into_iter().map(|info| (info.name, info.options.bottom_dictionary)).collect()
@@ -224,8 +224,8 @@ fn new_collections_have_dictionaries_unless_told_otherwise() {
     drop(db);
     let db = open(&world.after_power_cut(0), &small()).db;
     assert_eq!(sorted(has(&db)), expected);
-    let documents = db.collection_with("documents", KeyspaceOptions::new()).unwrap();
-    documents.put_json("a", r#"{"n":1}"#).unwrap();
+    let documents = db.space("documents").options(KeyspaceOptions::new()).collection().unwrap();
+    documents.put("a", Json(r#"{"n":1}"#)).unwrap();
     db.compact().unwrap();
     assert!(documents.get("a").unwrap().is_some());
 }
@@ -234,7 +234,7 @@ fn new_collections_have_dictionaries_unless_told_otherwise() {
 fn what_is_fixed_at_creation_cannot_be_altered_and_is_named() {
     let world = World::new(8);
     let db = open(&world, &small()).db;
-    db.keyspace_with("kv", hashed(2)).unwrap();
+    db.space("kv").options(hashed(2)).keyspace().unwrap();
     for (options, text) in [
         (hashed(4), "has 2 hash partitions, which is fixed at creation"),
         (KeyspaceOptions::new().fold("append/1"), "has no fold, which is fixed at creation"),
@@ -258,7 +258,7 @@ fn what_is_fixed_at_creation_cannot_be_altered_and_is_named() {
 fn keyspaces_of_a_call_that_fails_are_not_there() {
     let world = World::new(2);
     let session = open(&world, &small());
-    session.db.keyspace_with("keyspace 7", hashed(1)).unwrap();
+    session.db.space("keyspace 7").options(hashed(1)).keyspace().unwrap();
     let mismatch = session.db.keyspaces_with(names(), &hashed(2)).unwrap_err();
     assert_eq!(mismatch.kind(), ErrorKind::InvalidInput, "{mismatch}");
     let fault = Fault::new(Effect::Fail(Failure::NoSpace)).of(FileKind::Manifest);
@@ -275,12 +275,12 @@ fn keyspaces_of_a_call_that_fails_are_not_there() {
 #[test]
 fn an_existing_keyspace_is_found_and_a_missing_one_is_not_created() {
     let session = open(&World::new(3), &small());
-    assert!(session.db.existing_keyspace("kv").unwrap().is_none());
-    session.db.keyspace_with("kv", hashed(1)).unwrap().put("a", "1").unwrap();
-    let found = session.db.existing_keyspace("kv").unwrap().unwrap();
+    assert!(session.db.space("kv").existing().keyspace().unwrap().is_none());
+    session.db.space("kv").options(hashed(1)).keyspace().unwrap().put("a", "1").unwrap();
+    let found = session.db.space("kv").existing().keyspace().unwrap().unwrap();
     assert_eq!(found.get("a").unwrap().unwrap(), b"1");
-    session.db.collection_with("documents", hashed(1)).unwrap();
-    let refused = session.db.existing_keyspace("documents").unwrap_err();
+    session.db.space("documents").options(hashed(1)).collection().unwrap();
+    let refused = session.db.space("documents").existing().keyspace().unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::InvalidInput, "{refused}");
     assert_eq!(session.db.keyspaces().len(), 2);
 }

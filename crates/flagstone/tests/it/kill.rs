@@ -17,7 +17,8 @@ const FIRST: &str = "FLAGSTONE_TEST_CHILD_FIRST";
 fn open(dir: &Path, durability: Durability) -> (Database, Keyspace, Keyspace) {
     let options = Options::new().memory_budget(2 << 20).durability(durability);
     let db = Database::builder(dir).options(options).open().unwrap();
-    let (a, b) = (db.keyspace_with("a", hashed(4)), db.keyspace_with("b", hashed(2)));
+    let (a, b) =
+        (db.space("a").options(hashed(4)).keyspace(), db.space("b").options(hashed(2)).keyspace());
     (db, a.unwrap(), b.unwrap())
 }
 

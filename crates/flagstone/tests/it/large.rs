@@ -2,7 +2,7 @@
 //! Is everything there after the process was killed?
 
 use crate::support::{hashed, small};
-use flagstone::{Batch, Document, Patch};
+use flagstone::{Batch, Document, Json, Patch};
 use flagstone_testkit::World;
 
 /// Text that tells its number, longer than a small write.
@@ -19,7 +19,7 @@ fn large_writes_of_every_kind_are_there_after_a_kill() {
     let world = World::new(1);
     let options = small().memory_budget(4 << 20);
     let session = world.open(&options).unwrap();
-    let kv = session.db.keyspace_with("kv", hashed(2)).unwrap();
+    let kv = session.db.space("kv").options(hashed(2)).keyspace().unwrap();
     let documents = session.db.collection("documents").unwrap();
     let batch = |first: u64| {
         let mut batch: Batch = session.db.batch();
@@ -34,10 +34,10 @@ fn large_writes_of_every_kind_are_there_after_a_kill() {
     session.db.try_commit(&batch(5)).unwrap();
     session.db.commit_start(batch(8)).unwrap().wait().unwrap();
     documents.put(1, &Document::from_json(json(1)).unwrap()).unwrap();
-    documents.put_json(2, json(2)).unwrap();
-    documents.put_value(3, &Document::from_json(json(3)).unwrap().to_value()).unwrap();
+    documents.put(2, Json(json(2))).unwrap();
+    documents.put(3, Document::from_json(json(3)).unwrap().to_value()).unwrap();
     for n in [4, 5] {
-        documents.put_json(n, "{}").unwrap();
+        documents.put(n, Json("{}")).unwrap();
     }
     let is_there = documents.update(4, |document| {
         document.set("n", 4)?;

@@ -2,7 +2,7 @@
 //! whose total never changes, in whatever way it is read.
 
 use crate::support::{hashed, small, threaded};
-use flagstone::{Database, ErrorKind, Keyspace, Slice, VersionToken};
+use flagstone::{Database, ErrorKind, Expect, Keyspace, Slice, VersionToken};
 use flagstone_testkit::linear::{Call, Op, check};
 use flagstone_testkit::{Rng, World, rounds, seed};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -101,8 +101,10 @@ impl Caller<'_> {
         let (from, new) = (self.shared.now(), self.shared.fresh());
         let mut batch = self.db.batch();
         match found {
-            Some((version, _)) => batch.expect_version(self.kv, key.to_be_bytes(), version),
-            None => batch.expect_absent(self.kv, key.to_be_bytes()),
+            Some((version, _)) => {
+                batch.expect(self.kv, key.to_be_bytes(), Expect::Version(version))
+            }
+            None => batch.expect(self.kv, key.to_be_bytes(), Expect::Absent),
         }
         .unwrap();
         batch.put(self.kv, key.to_be_bytes(), bytes_of(new)).unwrap();
@@ -127,7 +129,7 @@ impl Caller<'_> {
     }
 
     fn scan(&mut self, from: u64) {
-        let scan = self.kv.scan_all();
+        let scan = self.kv.scan(..);
         let to = self.shared.now();
         let scan = if self.rng.percent(50) { scan.rev() } else { scan };
         let mut found = vec![None; KEYS as usize];
@@ -148,7 +150,7 @@ fn what_threads_are_told_fits_one_order_of_their_calls() {
     for round in 0..rounds(4, 400) {
         let world = World::new(seed + round);
         let db = threaded(&world, small());
-        let kv = db.keyspace_with("kv", hashed(1 + (round % 4) as u16)).unwrap();
+        let kv = db.space("kv").options(hashed(1 + (round % 4) as u16)).keyspace().unwrap();
         let shared = Shared::default();
         let is_over = AtomicBool::new(false);
         let calls = std::thread::scope(|scope| {
@@ -193,8 +195,8 @@ fn transfer(db: &Database, banks: &[Keyspace; 2], rng: &mut Rng) {
     let ((from_version, from_has), (to_version, to_has)) = (read(from), read(to));
     let by = rng.below(100) as i64;
     let mut batch = db.batch();
-    batch.expect_version(bank(from), from.to_be_bytes(), from_version).unwrap();
-    batch.expect_version(bank(to), to.to_be_bytes(), to_version).unwrap();
+    batch.expect(bank(from), from.to_be_bytes(), Expect::Version(from_version)).unwrap();
+    batch.expect(bank(to), to.to_be_bytes(), Expect::Version(to_version)).unwrap();
     let mut put = |at: u64, has: i64| {
         batch.put(bank(at), at.to_be_bytes(), has.to_le_bytes()).unwrap();
     };
@@ -211,7 +213,7 @@ fn the_total_of_a_bank_never_changes_in_any_snapshot() {
     for round in 0..rounds(3, 200) {
         let world = World::new(seed + round);
         let db = threaded(&world, small());
-        let banks = ["a", "b"].map(|name| db.keyspace_with(name, hashed(2)).unwrap());
+        let banks = ["a", "b"].map(|name| db.space(name).options(hashed(2)).keyspace().unwrap());
         let mut batch = db.batch();
         for at in 0..ACCOUNTS {
             let has = (TOTAL / ACCOUNTS as i64).to_le_bytes();
@@ -234,7 +236,7 @@ fn the_total_of_a_bank_never_changes_in_any_snapshot() {
                     }
                     let mut total = 0;
                     for bank in banks {
-                        let scan = snapshot.scan::<Vec<u8>>(bank, ..).unwrap();
+                        let scan = snapshot.scan(bank, ..);
                         let scan = if turn % 2 == 0 { scan.rev() } else { scan };
                         total += scan.map(|entry| amount(entry.unwrap().1)).sum::<i64>();
                     }

@@ -4,7 +4,7 @@
 use crate::support::{folding, hashed, open, owned, small, small_with, threaded};
 use flagstone::env::{Effect, Failure, Fault, Op};
 use flagstone::{
-    Compression, Durability, ErrorKind, KeyspaceOptions, Options, Plain, Routing, Value,
+    Compression, Durability, ErrorKind, Json, KeyspaceOptions, Options, Plain, Routing, Value,
 };
 use flagstone_testkit::{Rng, World, dump};
 use std::collections::BTreeMap;
@@ -17,7 +17,12 @@ fn every_key_has_a_partition() {
     let world = World::new(1);
     let session = open(&world, &small().memory_budget(64 << 20));
     for partitions in [1, 2, 3, 7, 255, 256] {
-        let kv = session.db.keyspace_with(&format!("{partitions}"), hashed(partitions)).unwrap();
+        let kv = session
+            .db
+            .space(&format!("{partitions}"))
+            .options(hashed(partitions))
+            .keyspace()
+            .unwrap();
         let mut batch = session.db.batch();
         for n in 0..20_000_u32 {
             batch.put(&kv, n.to_be_bytes(), n.to_le_bytes()).unwrap();
@@ -37,14 +42,14 @@ fn every_key_has_a_partition() {
 fn another_number_of_partitions_is_refused_and_loses_nothing() {
     let world = World::new(2);
     let session = open(&world, &small());
-    let kv = session.db.keyspace_with("kv", hashed(4)).unwrap();
+    let kv = session.db.space("kv").options(hashed(4)).keyspace().unwrap();
     (0..1000_u32).for_each(|n| kv.put(n.to_be_bytes(), "v").unwrap());
     drop(kv);
     session.db.close().unwrap();
     let session = open(&world, &small());
     let range = hashed(1).routing(Routing::Range(vec![b"m".to_vec()]));
     for other in [hashed(8), hashed(1), range, folding(4, "append/1")] {
-        let error = session.db.keyspace_with("kv", other).unwrap_err();
+        let error = session.db.space("kv").options(other).keyspace().unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidInput, "{error:?}");
     }
     let kv = session.db.keyspace("kv").unwrap();
@@ -58,7 +63,7 @@ fn another_number_of_partitions_is_refused_and_loses_nothing() {
 fn no_value_means_deleted() {
     let world = World::new(3);
     let session = open(&world, &small());
-    let kv = session.db.keyspace_with("kv", hashed(2)).unwrap();
+    let kv = session.db.space("kv").options(hashed(2)).keyspace().unwrap();
     let values = [&b""[..], b"\0", b"\xFF", b"\0\0\0\0", b"__deleted__", &[0xFF; 8], b"null"];
     for (n, value) in values.iter().enumerate() {
         kv.put([n as u8], value).unwrap();
@@ -82,7 +87,7 @@ fn no_value_means_deleted() {
 fn remove_tells_whether_the_key_was_there_and_count_counts() {
     let world = World::new(4);
     let session = open(&world, &small());
-    let kv = session.db.keyspace_with("kv", hashed(4)).unwrap();
+    let kv = session.db.space("kv").options(hashed(4)).keyspace().unwrap();
     assert!(!kv.remove("a").unwrap());
     for n in 0..100_u32 {
         kv.put(n.to_be_bytes(), "1").unwrap();
@@ -111,7 +116,7 @@ fn remove_tells_whether_the_key_was_there_and_count_counts() {
 fn keys_come_in_the_total_order_of_values() {
     let world = World::new(5);
     let session = open(&world, &small());
-    let documents = session.db.collection_with("documents", hashed(3)).unwrap();
+    let documents = session.db.space("documents").options(hashed(3)).collection().unwrap();
     let number = |literal: &str| Value::number(literal).unwrap();
     let map = |n: i64| {
         let mut map = flagstone_doc::Map::new();
@@ -145,14 +150,14 @@ fn keys_come_in_the_total_order_of_values() {
         shuffled.swap(at, rng.index(at + 1));
     }
     for key in &shuffled {
-        documents.put_json(key.clone(), "{}").unwrap();
+        documents.put(key.clone(), Json("{}")).unwrap();
     }
     session.db.flush().unwrap();
-    let found: Vec<Value> = documents.scan_all().keys().collect::<Result<_, _>>().unwrap();
+    let found: Vec<Value> = documents.scan(..).keys().collect::<Result<_, _>>().unwrap();
     assert_eq!(found, sorted);
     let numbers: Vec<&Value> = found.iter().filter(|v| v.as_f64().is_some()).collect();
     assert_eq!(numbers, ascending[..8].iter().collect::<Vec<_>>());
-    let kv = session.db.keyspace_with("bytes", hashed(3)).unwrap();
+    let kv = session.db.space("bytes").options(hashed(3)).keyspace().unwrap();
     (0..=255_u8).rev().for_each(|byte| kv.put([byte], "").unwrap());
     let bytes: Vec<u8> = dump(&kv).unwrap().into_keys().map(|key| key[0]).collect();
     assert_eq!(bytes, (0..=255).collect::<Vec<u8>>());
@@ -164,7 +169,7 @@ fn keys_come_in_the_total_order_of_values() {
 fn json_of_every_kind_comes_back_exactly() {
     let world = World::new(6);
     let session = open(&world, &small());
-    let documents = session.db.collection_with("documents", hashed(2)).unwrap();
+    let documents = session.db.space("documents").options(hashed(2)).collection().unwrap();
     for json in [
         r#"{"n":123456789012345678901234567890}"#,
         r#"{"n":-9223372036854775808}"#,
@@ -175,14 +180,14 @@ fn json_of_every_kind_comes_back_exactly() {
         r#"{"text":"Grüße, 世界, 🚀"}"#,
         r#"{"":[[[[]]],{}]}"#,
     ] {
-        documents.put_json("key", json).unwrap();
+        documents.put("key", Json(json)).unwrap();
         assert_eq!(documents.get("key").unwrap().unwrap().to_json().unwrap(), json);
     }
     let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
-    let error = documents.put_json("deep", deep).unwrap_err();
+    let error = documents.put("deep", Json(deep)).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidInput);
     // Duplicates are refused or the last one wins; never both kept.
-    if documents.put_json("twice", r#"{"a":1,"a":2}"#).is_ok() {
+    if documents.put("twice", Json(r#"{"a":1,"a":2}"#)).is_ok() {
         let found = documents.get("twice").unwrap().unwrap();
         assert_eq!(found.to_json().unwrap(), r#"{"a":2}"#);
     }
@@ -204,7 +209,7 @@ fn log_of(world: &World) -> (String, Vec<u8>, usize) {
 fn a_torn_tail_of_the_log_is_dropped() {
     let world = World::new(7);
     let session = open(&world, &small());
-    let kv = session.db.keyspace_with("kv", hashed(2)).unwrap();
+    let kv = session.db.space("kv").options(hashed(2)).keyspace().unwrap();
     kv.put("first", "1").unwrap();
     let before = log_of(&world).2;
     kv.put("second", vec![9; 100]).unwrap();
@@ -215,7 +220,7 @@ fn a_torn_tail_of_the_log_is_dropped() {
         bytes[cut..].fill(0);
         torn.mem.put_content(&World::path(&name), &bytes);
         let session = open(&torn, &small());
-        let kv = session.db.keyspace_with("kv", hashed(2)).unwrap();
+        let kv = session.db.space("kv").options(hashed(2)).keyspace().unwrap();
         assert_eq!(kv.get("first").unwrap().as_deref(), Some(b"1".as_slice()));
         assert_eq!(kv.get("second").unwrap(), None, "cut at {cut}");
         kv.put("third", "3").unwrap();
@@ -229,7 +234,7 @@ fn a_log_of_many_segments_is_replayed() {
     let world = World::new(8);
     let options = small().memory_budget(16 << 20);
     let session = open(&world, &options);
-    let kv = session.db.keyspace_with("kv", hashed(4)).unwrap();
+    let kv = session.db.space("kv").options(hashed(4)).keyspace().unwrap();
     for n in 0..600_u32 {
         kv.put((n % 500).to_be_bytes(), Rng::new(u64::from(n)).bytes(9000)).unwrap();
     }
@@ -239,7 +244,7 @@ fn a_log_of_many_segments_is_replayed() {
     let check = |world: &World, options: &Options| {
         let session = open(world, options);
         assert!(session.db.stats().memtable_bytes <= options.memory_budget);
-        let kv = session.db.keyspace_with("kv", hashed(4)).unwrap();
+        let kv = session.db.space("kv").options(hashed(4)).keyspace().unwrap();
         for n in 100..600_u32 {
             let found = owned(kv.get((n % 500).to_be_bytes()).unwrap());
             assert_eq!(found, Some(Rng::new(u64::from(n)).bytes(9000)), "{n}");
@@ -262,7 +267,7 @@ fn a_log_of_many_segments_is_replayed() {
 fn leftover_files_are_removed_and_foreign_ones_stay() {
     let world = World::new(9);
     let session = open(&world, &small());
-    session.db.keyspace_with("kv", hashed(2)).unwrap().put("a", "1").unwrap();
+    session.db.space("kv").options(hashed(2)).keyspace().unwrap().put("a", "1").unwrap();
     session.db.close().unwrap();
     let junk = ["CURRENT.tmp", "000900.sst", "000901.manifest"];
     for name in junk.iter().chain(&["notes.txt", "report.tmp"]) {
@@ -288,7 +293,7 @@ fn tables_of_many_trees_are_installed_together() {
     for at in 1..70 {
         let (world, options) = (World::new(10), small_with(Durability::None));
         let session = open(&world, &options);
-        let kv = session.db.keyspace_with("kv", hashed(4)).unwrap();
+        let kv = session.db.space("kv").options(hashed(4)).keyspace().unwrap();
         let mut batch = session.db.batch();
         (0..64_u32).for_each(|n| batch.put(&kv, n.to_be_bytes(), [1; 64]).unwrap());
         session.db.commit(batch).unwrap();
@@ -298,7 +303,7 @@ fn tables_of_many_trees_are_installed_together() {
         let after = world.after_power_cut(at);
         drop((kv, session));
         let session = open(&after, &options);
-        let found = session.db.keyspace_with("kv", hashed(4)).unwrap().count().unwrap();
+        let found = session.db.space("kv").options(hashed(4)).keyspace().unwrap().count().unwrap();
         assert!(found == 64 || (found == 0 && !flushed), "{found} of 64 after change {at}");
         session.db.verify().unwrap();
         if compacted {
@@ -315,7 +320,7 @@ fn damaged_bytes_are_detected() {
     let world = World::new(11);
     let session = open(&world, &small());
     let plain = hashed(1).compression(Compression::None).bottom_compression(Compression::None);
-    let kv = session.db.keyspace_with("kv", plain.clone()).unwrap();
+    let kv = session.db.space("kv").options(plain.clone()).keyspace().unwrap();
     (0..200_u32).for_each(|n| kv.put(n.to_be_bytes(), [b'v'; 100]).unwrap());
     drop(kv);
     session.db.close().unwrap();
@@ -327,7 +332,7 @@ fn damaged_bytes_are_detected() {
     damaged[at] = b'w';
     world.mem.put_content(&World::path(&name), &damaged);
     let session = open(&world, &small());
-    let kv = session.db.keyspace_with("kv", plain).unwrap();
+    let kv = session.db.space("kv").options(plain).keyspace().unwrap();
     let error = session.db.verify().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Corruption);
     assert!(error.to_string().contains(&name), "{error}");
@@ -352,7 +357,7 @@ fn damaged_bytes_are_detected() {
 fn an_old_value_never_buries_a_newer_one() {
     let world = World::new(12);
     let db = threaded(&world, small());
-    let kv = db.keyspace_with("kv", hashed(4)).unwrap();
+    let kv = db.space("kv").options(hashed(4)).keyspace().unwrap();
     std::thread::scope(|scope| {
         let threads: Vec<_> = (0..3)
             .map(|thread| {
@@ -393,7 +398,7 @@ fn an_old_value_never_buries_a_newer_one() {
 fn the_log_goes_only_after_its_data_is_durable() {
     let (world, options) = (World::new(13), small_with(Durability::Group));
     let session = open(&world, &options);
-    let kv = session.db.keyspace_with("kv", hashed(4)).unwrap();
+    let kv = session.db.space("kv").options(hashed(4)).keyspace().unwrap();
     let mut written = 0_u32;
     let mut power_cuts = 0;
     let mut segments = Vec::new();
@@ -408,7 +413,7 @@ fn the_log_goes_only_after_its_data_is_durable() {
             power_cuts += 1;
             let after = World::on(world.mem.crash_losing_unsynced(), u64::from(written));
             let session = open(&after, &options);
-            let kv = session.db.keyspace_with("kv", hashed(4)).unwrap();
+            let kv = session.db.space("kv").options(hashed(4)).keyspace().unwrap();
             assert_eq!(kv.count().unwrap(), u64::from(written));
         }
     }
@@ -420,14 +425,14 @@ fn the_log_goes_only_after_its_data_is_durable() {
 fn results_do_not_share_memory_with_anything_that_changes() {
     let world = World::new(14);
     let session = open(&world, &small());
-    let kv = session.db.keyspace_with("kv", hashed(2)).unwrap();
+    let kv = session.db.space("kv").options(hashed(2)).keyspace().unwrap();
     let value = |n: u32| Rng::new(u64::from(n)).bytes(700);
     (0..300_u32).for_each(|n| kv.put(n.to_be_bytes(), value(n)).unwrap());
     let mut kept: Vec<_> =
         (0..300_u32).map(|n| kv.get(n.to_be_bytes()).unwrap().unwrap()).collect();
     session.db.flush().unwrap();
     kept.extend((0..300_u32).map(|n| kv.get(n.to_be_bytes()).unwrap().unwrap()));
-    let (mut one, mut other) = (kv.scan_all(), kv.scan_all().rev());
+    let (mut one, mut other) = (kv.scan(..), kv.scan(..).rev());
     let mut entries: Vec<_> = Vec::new();
     while let (Some(a), Some(b)) = (one.next(), other.next()) {
         entries.extend([a.unwrap(), b.unwrap()]);
@@ -451,7 +456,7 @@ fn every_option_changes_something() {
     let tables_of = |options: KeyspaceOptions| {
         let world = World::new(15);
         let session = open(&world, &small());
-        let kv = session.db.keyspace_with("kv", options).unwrap();
+        let kv = session.db.space("kv").options(options).keyspace().unwrap();
         for n in 0..1500_u32 {
             kv.put(n.to_be_bytes(), format!("value {n} ").repeat(20)).unwrap();
         }
@@ -475,7 +480,7 @@ fn every_option_changes_something() {
     let flushes = |memory_budget: u64| {
         let world = World::new(15);
         let session = open(&world, &small().memory_budget(memory_budget));
-        let kv = session.db.keyspace_with("kv", hashed(1)).unwrap();
+        let kv = session.db.space("kv").options(hashed(1)).keyspace().unwrap();
         (0..2000_u32).for_each(|n| kv.put(n.to_be_bytes(), [7; 1000]).unwrap());
         session.settle();
         session.db.stats().flushes
@@ -485,7 +490,7 @@ fn every_option_changes_something() {
     let syncs = |durability: Durability| {
         let world = World::new(15);
         let session = open(&world, &small_with(durability));
-        let kv = session.db.keyspace_with("kv", hashed(1)).unwrap();
+        let kv = session.db.space("kv").options(hashed(1)).keyspace().unwrap();
         (0..50_u32).for_each(|n| kv.put(n.to_be_bytes(), "v").unwrap());
         let stats = session.db.stats();
         (stats.wal_syncs, stats.wal_bytes_written)
@@ -502,7 +507,8 @@ fn every_option_changes_something() {
 fn concurrent_updates_lose_no_increment() {
     let world = World::new(17);
     let db = threaded(&world, small());
-    let counters = db.typed_codec_with::<u64, i64, Plain>("counters", hashed(2)).unwrap();
+    let counters =
+        db.space("counters").options(hashed(2)).typed_codec::<u64, i64, Plain>().unwrap();
     std::thread::scope(|scope| {
         for _ in 0..4 {
             scope.spawn(|| {
@@ -524,7 +530,7 @@ fn a_flood_of_puts_stays_within_the_memory_budget() {
     let world = World::new(18);
     let options = small().memory_budget(2 << 20);
     let db = threaded(&world, options.clone());
-    let kv = db.keyspace_with("kv", hashed(8)).unwrap();
+    let kv = db.space("kv").options(hashed(8)).keyspace().unwrap();
     std::thread::scope(|scope| {
         for thread in 0..4_u32 {
             let (db, kv) = (&db, &kv);
@@ -554,7 +560,7 @@ fn overwrites_deletes_compactions_and_reopening_mix() {
     let mut expected: BTreeMap<Vec<u8>, Vec<u8>> = BTreeMap::new();
     for round in 0..6_u8 {
         let session = open(&world, &small());
-        let kv = session.db.keyspace_with("kv", hashed(2)).unwrap();
+        let kv = session.db.space("kv").options(hashed(2)).keyspace().unwrap();
         if round > 0 {
             // Reopened, then compacted at once.
             session.db.compact().unwrap();
@@ -591,13 +597,13 @@ fn overwrites_deletes_compactions_and_reopening_mix() {
 fn a_flush_fails_whose_directory_cannot_be_synced() {
     let (world, options) = (World::new(130), small_with(Durability::Group));
     let session = open(&world, &options);
-    let kv = session.db.keyspace_with("kv", hashed(1)).unwrap();
+    let kv = session.db.space("kv").options(hashed(1)).keyspace().unwrap();
     kv.put("a", "1").unwrap();
     let fault = Fault::new(Effect::Fail(Failure::Io)).on(&[Op::SyncDir]).forever();
     world.disk.inject(fault);
     assert!(session.db.flush().is_err());
     let after = World::on(world.mem.crash_losing_unsynced(), 1);
     let session = open(&after, &options);
-    let kv = session.db.keyspace_with("kv", hashed(1)).unwrap();
+    let kv = session.db.space("kv").options(hashed(1)).keyspace().unwrap();
     assert_eq!(kv.get("a").unwrap().as_deref(), Some(b"1".as_slice()));
 }

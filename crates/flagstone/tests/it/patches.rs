@@ -2,7 +2,7 @@
 //! recovered, as a map of values in memory would have them.
 
 use crate::support::{hashed, small, threaded};
-use flagstone::{Database, ErrorKind, JsonPatch, MergePatch, Patch, Value, doc};
+use flagstone::{Database, ErrorKind, Json, JsonPatch, MergePatch, Patch, Patched, Value, doc};
 use flagstone_testkit::{Rng, Session, World, rounds, seed};
 use std::collections::BTreeMap;
 
@@ -68,7 +68,7 @@ fn apply(model: &mut BTreeMap<u32, Value>, key: u32, patch: &Patch) {
 fn check(db: &Database, model: &BTreeMap<u32, Value>) {
     let documents = db.collection("documents").unwrap();
     let found: BTreeMap<u32, Value> = documents
-        .scan_all()
+        .scan(..)
         .map(|entry| {
             let (key, document) = entry.unwrap();
             (key.as_i64().unwrap() as u32, document.to_value())
@@ -95,7 +95,7 @@ fn through_flushes_compactions_and_reopening_patches_are_what_they_are_in_memory
         let mut snapshots = Vec::new();
         for step in 0..1500 {
             let open = session.take().unwrap_or_else(|| world.open(&small()).unwrap());
-            let documents = open.db.collection_with("documents", hashed(2)).unwrap();
+            let documents = open.db.space("documents").options(hashed(2)).collection().unwrap();
             let key = rng.below(40) as u32;
             match rng.below(100) {
                 0 => open.db.flush().unwrap(),
@@ -111,7 +111,7 @@ fn through_flushes_compactions_and_reopening_patches_are_what_they_are_in_memory
                 }
                 5..=14 => {
                     let value = doc!({ "n": step, "tags": [], "deep": { "n": 1 } });
-                    documents.put_value(key, &value).unwrap();
+                    documents.put(key, &value).unwrap();
                     model.insert(key, value);
                 }
                 15..=17 => {
@@ -146,8 +146,8 @@ fn through_flushes_compactions_and_reopening_patches_are_what_they_are_in_memory
 fn a_patch_reads_nothing_and_is_never_folded_across_a_snapshot() {
     let world = World::new(3);
     let session = world.open(&small()).unwrap();
-    let documents = session.db.collection_with("documents", hashed(1)).unwrap();
-    documents.put_value("k", &doc!({ "n": 1 })).unwrap();
+    let documents = session.db.space("documents").options(hashed(1)).collection().unwrap();
+    documents.put("k", doc!({ "n": 1 })).unwrap();
     session.db.compact().unwrap();
     // Opens the table.
     documents.get("k").unwrap();
@@ -158,7 +158,7 @@ fn a_patch_reads_nothing_and_is_never_folded_across_a_snapshot() {
     assert_eq!(world.mem.counts().bytes_read, reads);
     let snapshot = session.db.snapshot();
     let at = |expected: i64| {
-        let document = snapshot.get_document(&documents, "k").unwrap().unwrap();
+        let document = snapshot.get(&documents, "k").unwrap().unwrap();
         assert_eq!(document.int("n").unwrap(), expected);
     };
     for _ in 0..50 {
@@ -174,7 +174,7 @@ fn a_long_chain_of_patches_is_folded_once_by_a_write_behind_a_get() {
     let world = World::new(4);
     let session = world.open(&small()).unwrap();
     let documents = session.db.collection("documents").unwrap();
-    documents.put_value(1, &doc!({ "n": 0 })).unwrap();
+    documents.put(1, doc!({ "n": 0 })).unwrap();
     for n in 1..=200 {
         documents.patch(1, &Patch::new().inc("n", 1)).unwrap();
         assert_eq!(documents.get(1).unwrap().unwrap().int("n").unwrap(), n);
@@ -185,7 +185,7 @@ fn a_long_chain_of_patches_is_folded_once_by_a_write_behind_a_get() {
 fn concurrent_patches_lose_nothing() {
     let world = World::new(5);
     let db = threaded(&world, small());
-    let documents = db.collection_with("documents", hashed(4)).unwrap();
+    let documents = db.space("documents").options(hashed(4)).collection().unwrap();
     std::thread::scope(|scope| {
         for t in 0..4_i64 {
             let documents = &documents;
@@ -195,7 +195,10 @@ fn concurrent_patches_lose_nothing() {
                     documents.patch(n % 5, &patch).unwrap();
                     if n % 50 == 0 {
                         documents.update(n % 5, |d| d.inc("sum", 1)).unwrap();
-                        documents.apply_patch(n % 5, &Patch::new().inc("sum", 1)).unwrap();
+                        documents
+                            .patch_if(n % 5, &Patch::new().inc("sum", 1))
+                            .and_then(Patched::applied)
+                            .unwrap();
                         documents.get(n % 5).unwrap();
                     }
                 }
@@ -205,7 +208,7 @@ fn concurrent_patches_lose_nothing() {
             db.compact().unwrap();
         }
     });
-    let sum: i64 = documents.scan_all().map(|entry| entry.unwrap().1.int("sum").unwrap()).sum();
+    let sum: i64 = documents.scan(..).map(|entry| entry.unwrap().1.int("sum").unwrap()).sum();
     assert_eq!(sum, 4 * (500 + 20));
 }
 
@@ -214,13 +217,23 @@ fn who_reads_is_told_and_who_does_not_is_counted() {
     let world = World::new(6);
     let session = world.open(&small()).unwrap();
     let documents = session.db.collection("documents").unwrap();
-    documents.put_value("k", &doc!({ "text": "x" })).unwrap();
+    documents.put("k", doc!({ "text": "x" })).unwrap();
     let wrong = Patch::new().set("a", 1).inc("text", 1);
-    let error = documents.apply_patch("k", &wrong).unwrap_err();
+    let error = documents.patch_if("k", &wrong).and_then(Patched::applied).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidInput, "{error}");
     assert!(error.to_string().contains("inc text 1"), "{error}");
-    assert!(!documents.apply_patch("missing", &Patch::new().set("a", 1)).unwrap());
-    assert!(documents.apply_patch("made", &Patch::new().upsert().set("a", 1)).unwrap());
+    assert!(
+        !documents
+            .patch_if("missing", &Patch::new().set("a", 1))
+            .and_then(Patched::applied)
+            .unwrap()
+    );
+    assert!(
+        documents
+            .patch_if("made", &Patch::new().upsert().set("a", 1))
+            .and_then(Patched::applied)
+            .unwrap()
+    );
     let refused = || session.db.stats().keyspaces[0].operands_refused;
     assert_eq!(refused(), 0);
     documents.patch("k", &wrong).unwrap();
@@ -238,8 +251,8 @@ fn a_collection_with_another_fold_reads_and_writes() {
     let world = World::new(7);
     let session = world.open(&small()).unwrap();
     let options = crate::support::folding(2, "append/1");
-    let documents = session.db.collection_with("documents", options).unwrap();
-    documents.put_value("k", &doc!({ "n": 1 })).unwrap();
+    let documents = session.db.space("documents").options(options).collection().unwrap();
+    documents.put("k", doc!({ "n": 1 })).unwrap();
     documents.patch("k", &Patch::new().inc("n", 1)).unwrap();
     documents.patch("new", &Patch::new().upsert().inc("n", 1)).unwrap();
     documents.patch("missing", &Patch::new().inc("n", 1)).unwrap();
@@ -252,7 +265,7 @@ fn a_collection_with_another_fold_reads_and_writes() {
     assert_eq!(error.kind(), ErrorKind::InvalidInput, "{error}");
     assert!(session.db.collection("documents").is_ok());
     let options = crate::support::folding(2, "patch/1");
-    let error = session.db.keyspace_with("bytes", options).unwrap_err();
+    let error = session.db.space("bytes").options(options).keyspace().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidInput, "{error}");
 }
 
@@ -261,8 +274,8 @@ fn a_collection_of_patch_1_takes_new_kinds_once_it_is_upgraded() {
     let world = World::new(8);
     let session = world.open(&small()).unwrap();
     let old = crate::support::folding(2, "patch/1");
-    let documents = session.db.collection_with("documents", old.clone()).unwrap();
-    documents.put_value("k", &doc!({ "n": 1, "tags": ["a"] })).unwrap();
+    let documents = session.db.space("documents").options(old.clone()).collection().unwrap();
+    documents.put("k", doc!({ "n": 1, "tags": ["a"] })).unwrap();
     documents.patch("k", &Patch::new().push("tags", "b")).unwrap();
     let newer = Patch::new().if_exists("n").add_to_set("tags", "c");
     let refused = |error: flagstone::Error| {
@@ -277,14 +290,14 @@ fn a_collection_of_patch_1_takes_new_kinds_once_it_is_upgraded() {
     let default = doc!({ "add_to_set tags": 1 });
     refused(documents.upsert("k", &Patch::new().inc("n", 1), default).unwrap_err());
     // What reads first writes the whole document.
-    assert!(documents.apply_patch("k", &newer).unwrap());
+    assert!(documents.patch_if("k", &newer).and_then(Patched::applied).unwrap());
     documents.patch("k", &Patch::new().inc("n", 1)).unwrap();
     drop(documents);
     session.db.close().unwrap();
 
     let session = world.open(&small()).unwrap();
     let fold = || session.db.keyspaces()[0].options.fold.clone();
-    let documents = session.db.collection_with("documents", old).unwrap();
+    let documents = session.db.space("documents").options(old).collection().unwrap();
     refused(documents.patch("k", &newer).unwrap_err());
     assert_eq!(fold().as_deref(), Some("patch/1"));
     let clone = documents.clone();
@@ -303,7 +316,7 @@ fn a_collection_of_patch_1_takes_new_kinds_once_it_is_upgraded() {
     session.db.compact().unwrap();
     assert_eq!(documents.get("k").unwrap().unwrap().to_value(), expected);
     let options = crate::support::folding(2, "append/1");
-    let other = session.db.collection_with("other", options).unwrap();
+    let other = session.db.space("other").options(options).collection().unwrap();
     assert_eq!(other.upgrade().unwrap_err().kind(), ErrorKind::InvalidInput);
 }
 
@@ -312,13 +325,16 @@ fn a_condition_that_does_not_hold_is_told_or_counted() {
     let world = World::new(9);
     let session = world.open(&small()).unwrap();
     let stock = session.db.collection("stock").unwrap();
-    stock.put_value("lamp", &doc!({ "left": 3 })).unwrap();
+    stock.put("lamp", doc!({ "left": 3 })).unwrap();
     let take = Patch::new().if_gte("left", 2).inc("left", -2).push("taken", 2);
-    assert!(stock.apply_patch("lamp", &take).unwrap());
-    let error = stock.apply_patch("lamp", &take).unwrap_err();
+    assert!(stock.patch_if("lamp", &take).and_then(Patched::applied).unwrap());
+    let error = stock.patch_if("lamp", &take).and_then(Patched::applied).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::ConditionFailed, "{error}");
     assert!(error.to_string().contains("if_gte left 2"), "{error}");
-    let error = session.db.transaction(|tx| tx.apply_patch(&stock, "lamp", &take)).unwrap_err();
+    let error = session
+        .db
+        .transaction(|tx| tx.patch_if(&stock, "lamp", &take).and_then(Patched::applied))
+        .unwrap_err();
     assert_eq!(error.kind(), ErrorKind::ConditionFailed, "{error}");
     stock.patch("lamp", &take).unwrap();
     let lamp = stock.get("lamp").unwrap().unwrap().to_value();
@@ -330,7 +346,7 @@ fn a_condition_that_does_not_hold_is_told_or_counted() {
 fn an_upsert_starts_from_its_default_where_there_is_no_document() {
     let world = World::new(10);
     let db = threaded(&world, small());
-    let pages = db.collection_with("pages", hashed(2)).unwrap();
+    let pages = db.space("pages").options(hashed(2)).collection().unwrap();
     let default = || doc!({ "title": "untitled", "visits": 100 });
     let visit = Patch::new().inc("visits", 1);
     std::thread::scope(|scope| {
@@ -353,7 +369,7 @@ fn an_upsert_starts_from_its_default_where_there_is_no_document() {
     db.commit(batch).unwrap();
     db.transaction(|tx| {
         tx.upsert(&pages, "newer", &visit, default())?;
-        let seen = tx.get_document(&pages, "newer")?.map(|page| page.int("visits").unwrap());
+        let seen = tx.get(&pages, "newer")?.map(|page| page.int("visits").unwrap());
         assert_eq!(seen, Some(101));
         tx.upsert(&pages, 1, &visit, default())
     })
@@ -373,7 +389,7 @@ fn json_patches_and_merge_patches_change_stored_documents_whole_or_not() {
     let world = World::new(11);
     let session = world.open(&small()).unwrap();
     let documents = session.db.collection("documents").unwrap();
-    documents.put_json("k", r#"{"n":1.10,"tags":["a"],"deep":{"x":1,"y":2}}"#).unwrap();
+    documents.put("k", Json(r#"{"n":1.10,"tags":["a"],"deep":{"x":1,"y":2}}"#)).unwrap();
     let json = || documents.get("k").unwrap().unwrap().to_json().unwrap();
     let patch = JsonPatch::parse(
         r#"[{"op":"test","path":"/n","value":1.1},{"op":"add","path":"/new","value":{"a":[1]}},
@@ -381,34 +397,37 @@ fn json_patches_and_merge_patches_change_stored_documents_whole_or_not() {
             {"op":"remove","path":"/n"}]"#,
     )
     .unwrap();
-    assert!(documents.apply_json_patch("k", &patch).unwrap());
+    assert!(documents.patch_if("k", &patch).and_then(Patched::applied).unwrap());
     let changed = r#"{"tags":["b","a"],"deep":{"y":2},"new":{"a":[1]},"x":1}"#;
     assert_eq!(json(), changed);
-    let error = documents.apply_json_patch("k", &patch).unwrap_err();
+    let error = documents.patch_if("k", &patch).and_then(Patched::applied).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidInput, "{error}");
     let failing = JsonPatch::parse(
         r#"[{"op":"remove","path":"/x"},{"op":"test","path":"/deep","value":{"y":3}}]"#,
     )
     .unwrap();
-    let error = documents.apply_json_patch("k", &failing).unwrap_err();
+    let error = documents.patch_if("k", &failing).and_then(Patched::applied).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::ConditionFailed, "{error}");
     assert_eq!(json(), changed, "nothing was written");
-    assert!(!documents.apply_json_patch("missing", &patch).unwrap());
+    assert!(!documents.patch_if("missing", &patch).and_then(Patched::applied).unwrap());
 
     let merge = MergePatch::parse(r#"{"deep":{"y":null,"z":{"q":1}},"tags":7}"#).unwrap();
-    assert!(documents.merge_patch("k", &merge).unwrap());
+    assert!(documents.patch_if("k", &merge).and_then(Patched::applied).unwrap());
     assert_eq!(json(), r#"{"tags":7,"deep":{"z":{"q":1}},"new":{"a":[1]},"x":1}"#);
-    assert!(!documents.merge_patch("missing", &merge).unwrap());
+    assert!(!documents.patch_if("missing", &merge).and_then(Patched::applied).unwrap());
     assert_eq!(documents.get("missing").unwrap(), None);
-    assert!(documents.merge_patch("made", &merge.clone().upsert()).unwrap());
+    assert!(
+        documents.patch_if("made", &merge.clone().upsert()).and_then(Patched::applied).unwrap()
+    );
     let made = documents.get("made").unwrap().unwrap().to_json().unwrap();
     assert_eq!(made, r#"{"deep":{"z":{"q":1}},"tags":7}"#);
 
     let seen = session.db.transaction(|tx| -> flagstone::Result<_> {
         let done = JsonPatch::parse(r#"[{"op":"replace","path":"/tags","value":8}]"#)?;
-        tx.apply_json_patch(&documents, "k", &done)?;
-        tx.merge_patch(&documents, "k", &MergePatch::parse(r#"{"x":null,"name of tx":1}"#)?)?;
-        Ok(tx.get_document(&documents, "k")?.map(|document| document.to_value()))
+        tx.patch_if(&documents, "k", &done)?.applied()?;
+        tx.patch_if(&documents, "k", &MergePatch::parse(r#"{"x":null,"name of tx":1}"#)?)?
+            .applied()?;
+        Ok(tx.get(&documents, "k")?.map(|document| document.to_value()))
     });
     let expected =
         doc!({ "tags": 8, "deep": { "z": { "q": 1 } }, "new": { "a": [1] }, "name of tx": 1 });
@@ -424,17 +443,17 @@ fn json_patches_and_merge_patches_change_stored_documents_whole_or_not() {
 fn concurrent_json_patches_lose_nothing() {
     let world = World::new(12);
     let db = threaded(&world, small());
-    let documents = db.collection_with("documents", hashed(2)).unwrap();
-    documents.put_value(1, &doc!({ "list": [] })).unwrap();
+    let documents = db.space("documents").options(hashed(2)).collection().unwrap();
+    documents.put(1, doc!({ "list": [] })).unwrap();
     let add = JsonPatch::parse(r#"[{"op":"add","path":"/list/-","value":1}]"#).unwrap();
     std::thread::scope(|scope| {
         for t in 0..4 {
             let (documents, add) = (&documents, &add);
             scope.spawn(move || {
                 for n in 0..100_i64 {
-                    documents.apply_json_patch(1, add).unwrap();
+                    documents.patch_if(1, add).and_then(Patched::applied).unwrap();
                     let field = MergePatch::from_value(doc!({ (format!("t{t}")): n }));
-                    documents.merge_patch(1, &field.unwrap()).unwrap();
+                    documents.patch_if(1, &field.unwrap()).and_then(Patched::applied).unwrap();
                 }
             });
         }
@@ -451,13 +470,13 @@ fn a_json_patch_cannot_make_a_document_larger_than_the_limit() {
     options.memory_budget = 64 << 20;
     let db = Database::builder(dir.path()).options(options).open().unwrap();
     let documents = db.collection("documents").unwrap();
-    documents.put_value(1, &doc!({ "a": ("x".repeat(600)) })).unwrap();
+    documents.put(1, doc!({ "a": ("x".repeat(600)) })).unwrap();
     let copy = JsonPatch::parse(r#"[{"op":"copy","from":"/a","path":"/b"}]"#).unwrap();
     let merge = MergePatch::from_value(doc!({ "b": ("x".repeat(600)) })).unwrap();
-    let error = documents.apply_json_patch(1, &copy).unwrap_err();
+    let error = documents.patch_if(1, &copy).and_then(Patched::applied).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidInput, "{error}");
     assert!(error.to_string().ends_with("larger than its limit"), "{error}");
-    let error = documents.merge_patch(1, &merge).unwrap_err();
+    let error = documents.patch_if(1, &merge).and_then(Patched::applied).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidInput, "{error}");
     assert!(error.to_string().contains("document_bytes_max"), "{error}");
 }

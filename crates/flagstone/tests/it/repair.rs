@@ -2,7 +2,7 @@
 
 use crate::support::{folding, hashed, open_at, small, small_with};
 use flagstone::env::{Disk, Op};
-use flagstone::{Database, Durability, ErrorKind, Loss, Repair, RepairReport, Result};
+use flagstone::{Database, Durability, ErrorKind, Json, Loss, Repair, RepairReport, Result};
 use flagstone_testkit::{World, dump};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -19,9 +19,9 @@ type Content = BTreeMap<Vec<u8>, (Vec<u8>, u64)>;
 fn prepared() -> (World, [Content; 3]) {
     let world = World::new(1);
     let session = world.open(&small_with(Durability::Group)).unwrap();
-    let kv = session.db.keyspace_with("kv", hashed(2)).unwrap();
-    let sums = session.db.keyspace_with("sums", folding(1, "add-i64/1")).unwrap();
-    let documents = session.db.collection_with("documents", hashed(1)).unwrap();
+    let kv = session.db.space("kv").options(hashed(2)).keyspace().unwrap();
+    let sums = session.db.space("sums").options(folding(1, "add-i64/1")).keyspace().unwrap();
+    let documents = session.db.space("documents").options(hashed(1)).collection().unwrap();
     for round in 0..4_u8 {
         let from = u32::from(round) * 60;
         for n in from..from + 120 {
@@ -33,7 +33,7 @@ fn prepared() -> (World, [Content; 3]) {
         }
         kv.delete_range((from + 20).to_be_bytes()..(from + 25).to_be_bytes()).unwrap();
         let json = format!(r#"{{"round":{round},"n{round}":[1.10,"x"]}}"#);
-        documents.put_json(u32::from(round), json).unwrap();
+        documents.put(u32::from(round), Json(json)).unwrap();
         match round {
             0 | 2 => session.db.flush().unwrap(),
             1 => session.db.compact().unwrap(),
@@ -48,8 +48,8 @@ fn prepared() -> (World, [Content; 3]) {
 
 /// What a keyspace holds; documents as JSON, without SeqNos.
 fn content(db: &Database, name: &str) -> Result<Content> {
-    if let Ok(Some(collection)) = db.existing_collection(name) {
-        let all = collection.scan_all();
+    if let Ok(Some(collection)) = db.space(name).existing().collection() {
+        let all = collection.scan(..);
         return all
             .map(|found| {
                 found.map(|(key, document)| {
@@ -251,8 +251,8 @@ fn tables(world: &World) -> Vec<(String, Vec<u8>)> {
 fn tables_that_work_under_way_has_left_bring_nothing_back() {
     let world = World::new(3);
     let session = world.open(&small_with(Durability::Group)).unwrap();
-    let kv = session.db.keyspace_with("kv", hashed(1)).unwrap();
-    let sums = session.db.keyspace_with("sums", folding(1, "add-i64/1")).unwrap();
+    let kv = session.db.space("kv").options(hashed(1)).keyspace().unwrap();
+    let sums = session.db.space("sums").options(folding(1, "add-i64/1")).keyspace().unwrap();
     let add = || sums.merge("sum", 1_i64.to_le_bytes()).unwrap();
     kv.put("deleted", "1").unwrap();
     add();
@@ -342,14 +342,14 @@ fn documents_whose_names_are_lost_in_every_table_keep_their_values_and_get_no_wr
     let report = repair(&world).fold(3, "patch/1").into_dir(REPAIRED).unwrap();
     assert!(are_names_told(&report) && !report.is_lossless(), "{report}");
     let db = open_at(&world, REPAIRED).unwrap();
-    let documents = db.existing_collection("keyspace-3").unwrap().unwrap();
+    let documents = db.space("keyspace-3").existing().collection().unwrap().unwrap();
     let shown = || (0..3_u32).map(|key| documents.get(key).unwrap().unwrap().to_string());
     let before: Vec<String> = shown().collect();
     for (round, document) in before.iter().enumerate() {
         assert!(document.contains(&format!(r#""lost name 0":{round}"#)), "{document}");
         assert!(document.contains(r#":[1.10,"x"]"#), "{document}");
     }
-    documents.put_json(9_u32, r#"{"new":1,"newer":2}"#).unwrap();
+    documents.put(9_u32, Json(r#"{"new":1,"newer":2}"#)).unwrap();
     assert_eq!(documents.get(9_u32).unwrap().unwrap().to_string(), r#"{"new":1,"newer":2}"#);
     assert!(shown().eq(before), "{report}");
     db.verify().unwrap();

@@ -8,8 +8,9 @@
 use crate::support::{folding, hashed, small};
 use flagstone::env::Disk;
 use flagstone::env::names::FileKind;
+use flagstone::internal::note_wait;
 use flagstone::{
-    Collection, Database, EntryOptions, Index, Keyspace, KeyspaceOptions, Moment, Options, Patch,
+    Collection, Database, Expires, Index, Keyspace, KeyspaceOptions, Moment, Options, Patch,
     Repair, RepairReport, Routing, doc,
 };
 use flagstone_testkit::{Rng, Session, World, dump};
@@ -23,8 +24,8 @@ fn splitting() -> Options {
     small().split_bytes(16 << 10)
 }
 
-fn far() -> EntryOptions {
-    EntryOptions::new().expires(Moment::from_millis(4_000_000_000_000))
+fn far() -> Moment {
+    Moment::from_millis(4_000_000_000_000)
 }
 
 fn fill_bytes(db: &Database, kv: &Keyspace, rng: &mut Rng, puts: usize) {
@@ -33,7 +34,7 @@ fn fill_bytes(db: &Database, kv: &Keyspace, rng: &mut Rng, puts: usize) {
         let value = format!("{key:0100}");
         match n % 50 {
             7 => kv.delete(key.to_be_bytes()).unwrap(),
-            8 => kv.put_with(key.to_be_bytes(), value, far()).unwrap(),
+            8 => kv.put(key.to_be_bytes(), value.expires(far())).unwrap(),
             9 => {
                 let end = key + rng.below(1 << 12);
                 kv.delete_range(key.to_be_bytes()..end.to_be_bytes()).unwrap();
@@ -52,12 +53,12 @@ fn fill_documents(posts: &Collection, rng: &mut Rng, puts: i64) {
         let document = doc!({"v": (key % 100), "u": key, "text": (format!("{key:060}")), "n": n});
         match n % 20 {
             3 => posts.delete(key).unwrap(),
-            4 => posts.put_value_with(key, &document, far()).unwrap(),
+            4 => posts.put(key, (&document).expires(far())).unwrap(),
             5 => {
                 let patch = Patch::new().upsert().inc("n", 1).set("v", 7).set("u", key);
                 posts.patch(key, &patch).unwrap();
             }
-            _ => posts.put_value(key, &document).unwrap(),
+            _ => posts.put(key, &document).unwrap(),
         }
     }
 }
@@ -87,10 +88,10 @@ fn joins(session: &Session, rng: &mut Rng) {
 
 /// Hash partitions that are divided because writers waited.
 fn hashes(session: &Session, rng: &mut Rng) {
-    let kv = session.db.keyspace_with("kv", hashed(2)).unwrap();
+    let kv = session.db.space("kv").options(hashed(2)).keyspace().unwrap();
     for _ in 0..4 {
         fill_bytes(&session.db, &kv, rng, 500);
-        (0..20_000).for_each(|_| kv.note_wait(rng.below(1 << 20).to_be_bytes()));
+        (0..20_000).for_each(|_| note_wait(&kv, rng.below(1 << 20).to_be_bytes()).unwrap());
         session.db.flush().unwrap();
         session.settle();
     }
@@ -98,7 +99,7 @@ fn hashes(session: &Session, rng: &mut Rng) {
 
 fn documents(session: &Session, rng: &mut Rng) {
     let options = KeyspaceOptions::new().bottom_dictionary(true).routing(Routing::Auto);
-    let posts = session.db.collection_with("posts", options).unwrap();
+    let posts = session.db.space("posts").options(options).collection().unwrap();
     posts.create_index("by_v", Index::on("v")).unwrap();
     posts.create_index("by_u", Index::on("u").unique()).unwrap();
     for round in 0..3 {
@@ -112,7 +113,7 @@ fn documents(session: &Session, rng: &mut Rng) {
 }
 
 fn operands(session: &Session, rng: &mut Rng) {
-    let sums = session.db.keyspace_with("kv", folding(1, "add-i64/1")).unwrap();
+    let sums = session.db.space("kv").options(folding(1, "add-i64/1")).keyspace().unwrap();
     for n in 0..1500_u32 {
         let key = (rng.below(200) as u32).to_be_bytes();
         match n % 40 {
@@ -138,7 +139,7 @@ fn contents(db: &Database) -> BTreeMap<String, Content> {
                     let json = document.to_json().unwrap_or_default();
                     (key.as_i64().unwrap().to_be_bytes().to_vec(), json.into_bytes())
                 };
-                collection.scan_all().map(entry).collect()
+                collection.scan(..).map(entry).collect()
             }
             _ => dump(&db.keyspace(&info.name).unwrap()).unwrap().into_iter().collect(),
         };

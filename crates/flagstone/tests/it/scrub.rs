@@ -36,7 +36,7 @@ fn scrub(session: &Session, until: impl Fn(&ScrubReport) -> bool) {
 
 /// Three tables of some 100 KB that cannot be compressed.
 fn fill(session: &Session) -> u64 {
-    let kv = session.db.keyspace_with("kv", hashed(1)).unwrap();
+    let kv = session.db.space("kv").options(hashed(1)).keyspace().unwrap();
     for table in 0..3_u32 {
         for n in 0..200_u32 {
             let word = |at: u64| flagstone_base::hash::remix(at + u64::from(table * 1000 + n) * 64);
@@ -99,7 +99,7 @@ fn a_process_without_a_free_descriptor_closes_a_table_for_the_scrub() {
     fill(&session);
     let from = session.db.stats().scrub.rounds + 1;
     scrub(&session, |scrub| scrub.rounds == from);
-    let kv = session.db.keyspace_with("kv", hashed(1)).unwrap();
+    let kv = session.db.space("kv").options(hashed(1)).keyspace().unwrap();
     assert_eq!(kv.count().unwrap(), 600);
     let (open, tables) = (session.db.stats().files_open, session.db.stats().tables());
     assert!(open as u64 >= tables, "{open} of {tables}");

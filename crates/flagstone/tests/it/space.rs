@@ -27,7 +27,7 @@ fn overwrites_take_no_more_room_than_the_option_allows() {
     for partitions in [1, 4] {
         let world = World::new(u64::from(partitions));
         let db = threaded(&world, small());
-        let kv = db.keyspace_with("a", hashed(partitions)).unwrap();
+        let kv = db.space("a").options(hashed(partitions)).keyspace().unwrap();
         let mut most = 0;
         for round in 0..7 {
             for n in 0..KEYS {
@@ -68,7 +68,7 @@ fn an_amplification_out_of_range_is_refused() {
 fn a_full_compaction_tells_how_far_it_is_and_can_be_broken_off() {
     let world = World::new(3);
     let session = world.open(&small()).unwrap();
-    let kv = session.db.keyspace_with("a", hashed(4)).unwrap();
+    let kv = session.db.space("a").options(hashed(4)).keyspace().unwrap();
     for round in 0..2 {
         for key in 0..400_u64 {
             kv.put(key.to_be_bytes(), value(key, round)).unwrap();

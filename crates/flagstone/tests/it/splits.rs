@@ -25,7 +25,7 @@ fn value(n: u32) -> Vec<u8> {
 
 fn open(world: &World) -> (Session, Keyspace) {
     let session = world.open(&splitting()).unwrap();
-    let kv = session.db.keyspace_with("kv", ranged()).unwrap();
+    let kv = session.db.space("kv").options(ranged()).keyspace().unwrap();
     (session, kv)
 }
 
@@ -96,7 +96,7 @@ fn neighbours_that_stay_small_merge_but_not_across_a_bound_of_the_user() {
     let session = world.open(&splitting()).unwrap();
     let bounds = vec![key(1000).to_vec(), key(3000).to_vec()];
     let options = KeyspaceOptions::new().routing(Routing::Range(bounds));
-    let kv = session.db.keyspace_with("kv", options.clone()).unwrap();
+    let kv = session.db.space("kv").options(options.clone()).keyspace().unwrap();
     fill(&session, &kv, mixed());
     assert!(partitions(&session) > 6);
     kv.delete_range(key(10)..key(3990)).unwrap();
@@ -113,7 +113,7 @@ fn neighbours_that_stay_small_merge_but_not_across_a_bound_of_the_user() {
     session.db.verify().unwrap();
     drop((kv, session));
     let session = world.open(&splitting()).unwrap();
-    let kv = session.db.keyspace_with("kv", options).unwrap();
+    let kv = session.db.space("kv").options(options).keyspace().unwrap();
     assert_eq!(partitions(&session), 3);
     assert_eq!(dump(&kv).unwrap(), left());
 }
@@ -121,7 +121,7 @@ fn neighbours_that_stay_small_merge_but_not_across_a_bound_of_the_user() {
 fn open_hashed(world: &World) -> (Session, Keyspace) {
     let session = world.open(&splitting().split_bytes(1 << 10)).unwrap();
     let options = KeyspaceOptions::new().routing(Routing::Hash(2));
-    let kv = session.db.keyspace_with("kv", options).unwrap();
+    let kv = session.db.space("kv").options(options).keyspace().unwrap();
     (session, kv)
 }
 
@@ -135,7 +135,7 @@ fn a_hash_partition_splits_when_it_has_grown_and_holds_the_same_before_and_after
     assert_eq!(session.db.stats().splits, split as u64 - 2);
     assert_eq!(dump(&kv).unwrap(), expected(0..4000));
     assert_eq!(kv.count().unwrap(), 4000);
-    assert_eq!(kv.scan_unordered().count(), 4000);
+    assert_eq!(kv.scan(..).unordered().count(), 4000);
     for n in (0..4000).step_by(37) {
         assert_eq!(kv.get(key(n)).unwrap().unwrap(), value(n));
     }
@@ -160,10 +160,10 @@ fn snapshots_and_scans_see_the_past_through_splits_of_hash_partitions() {
     let (session, kv) = open_hashed(&world);
     fill(&session, &kv, 0..300);
     let snapshot = session.db.snapshot();
-    let mut forward = snapshot.scan(&kv, key(0)..).unwrap();
-    let mut back = snapshot.scan(&kv, key(0)..).unwrap().rev();
+    let mut forward = snapshot.scan(&kv, key(0)..);
+    let mut back = snapshot.scan(&kv, key(0)..).rev();
     let before: Vec<_> = expected(0..300).into_iter().collect();
-    let next = |scan: &mut flagstone::Scan| {
+    let next = |scan: &mut flagstone::Scan<'_, flagstone::Keyspace>| {
         let (key, value) = scan.next().unwrap().unwrap();
         (key.to_vec(), value.to_vec())
     };
@@ -203,7 +203,7 @@ fn copies_and_repairs_of_split_hash_partitions_hold_the_same() {
     for dir in ["copy", "/repaired"] {
         let builder = flagstone::Database::builder(dir).options(splitting());
         let db = builder.environment(world.environment().0).open().unwrap();
-        let kv = db.existing_keyspace("kv").unwrap().unwrap();
+        let kv = db.space("kv").existing().keyspace().unwrap().unwrap();
         assert_eq!(dump(&kv).unwrap(), all, "{dir}");
         db.verify().unwrap();
     }
@@ -213,7 +213,7 @@ fn copies_and_repairs_of_split_hash_partitions_hold_the_same() {
 fn without_the_option_nothing_splits() {
     let world = World::new(3);
     let session = world.open(&splitting().split_bytes(0)).unwrap();
-    let kv = session.db.keyspace_with("kv", ranged()).unwrap();
+    let kv = session.db.space("kv").options(ranged()).keyspace().unwrap();
     fill(&session, &kv, 0..2000);
     assert_eq!(partitions(&session), 1);
 }
@@ -224,10 +224,10 @@ fn snapshots_and_scans_see_the_past_through_splits_and_merges() {
     let (session, kv) = open(&world);
     fill(&session, &kv, 0..1000);
     let snapshot = session.db.snapshot();
-    let mut forward = snapshot.scan(&kv, key(0)..).unwrap();
-    let mut back = snapshot.scan(&kv, key(0)..).unwrap().rev();
+    let mut forward = snapshot.scan(&kv, key(0)..);
+    let mut back = snapshot.scan(&kv, key(0)..).rev();
     let before: Vec<_> = expected(0..1000).into_iter().collect();
-    let next = |scan: &mut flagstone::Scan| {
+    let next = |scan: &mut flagstone::Scan<'_, flagstone::Keyspace>| {
         let (key, value) = scan.next().unwrap().unwrap();
         (key.to_vec(), value.to_vec())
     };
@@ -277,7 +277,7 @@ fn a_checkpoint_and_a_backup_have_a_table_of_two_partitions_once() {
     let environment = world.environment().0;
     let copy = flagstone::Database::builder("copy").options(splitting()).environment(environment);
     let copy = copy.open().unwrap();
-    assert_eq!(dump(&copy.keyspace_with("kv", ranged()).unwrap()).unwrap(), all);
+    assert_eq!(dump(&copy.space("kv").options(ranged()).keyspace().unwrap()).unwrap(), all);
     copy.verify().unwrap();
     let disk = &world.mem;
     assert!(flagstone::env::Disk::exists(disk, Path::new("backups")).unwrap());

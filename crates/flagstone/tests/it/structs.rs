@@ -2,7 +2,7 @@
 //! are safe.
 
 use crate::support::{hashed, small};
-use flagstone::{Database, DateTime, ErrorKind, Patch, Value, adapt, doc};
+use flagstone::{As, Database, DateTime, ErrorKind, Json, Patch, Value, adapt, doc};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -38,18 +38,18 @@ fn structs_come_back_after_flushes_and_a_reopen() {
     let dir = tempfile::tempdir().unwrap();
     let open = || Database::builder(dir.path()).options(small()).open().unwrap();
     let db = open();
-    let comments = db.collection_with("comments", hashed(3)).unwrap();
+    let comments = db.space("comments").options(hashed(3)).collection().unwrap();
     for score in 0..200 {
-        comments.put_as(score, &comment(score)).unwrap();
+        comments.put(score, As(&comment(score))).unwrap();
     }
     db.flush().unwrap();
     // Fields with names of their own, known to the log alone.
-    comments.put_as("other", &BTreeMap::from([("late", Value::from(1))])).unwrap();
+    comments.put("other", As(&BTreeMap::from([("late", Value::from(1))]))).unwrap();
     #[derive(Serialize, Deserialize, Debug, PartialEq)]
     struct Late {
         late_name: u8,
     }
-    comments.put_as("late", &Late { late_name: 3 }).unwrap();
+    comments.put("late", As(&Late { late_name: 3 })).unwrap();
     drop((comments, db));
     let db = open();
     let comments = db.collection("comments").unwrap();
@@ -66,7 +66,7 @@ fn a_struct_is_a_document_like_any_other() {
     let db = Database::builder(dir.path()).options(small()).open().unwrap();
     let comments = db.collection("comments").unwrap();
     let value = comment(2);
-    comments.put_as("a", &value).unwrap();
+    comments.put("a", As(&value)).unwrap();
     let document = comments.get("a").unwrap().unwrap();
     assert_eq!((document.str("author").unwrap(), document.int("at").unwrap()), ("author 2", 2));
     assert_eq!(document.to::<Comment>().unwrap(), value);
@@ -78,11 +78,11 @@ fn a_struct_is_a_document_like_any_other() {
         x: i32,
         y: [u8; 2],
     }
-    comments.put_as("c", &Point { x: -1, y: [2, 3] }).unwrap();
-    comments.put_value("d", &doc!({ "x": (-1), "y": [2, 3] })).unwrap();
+    comments.put("c", As(&Point { x: -1, y: [2, 3] })).unwrap();
+    comments.put("d", doc!({ "x": (-1), "y": [2, 3] })).unwrap();
     let bytes = |key: &str| comments.get(key).unwrap().unwrap().as_bytes().to_vec();
     assert_eq!(bytes("c"), bytes("d"));
-    comments.put_json("e", r#"{"author":"x","score":1e1,"votes":{"8":"Up"},"at":5}"#).unwrap();
+    comments.put("e", Json(r#"{"author":"x","score":1e1,"votes":{"8":"Up"},"at":5}"#)).unwrap();
     comments.patch("e", &Patch::new().inc("score", 1).push("tags", "hot")).unwrap();
     let read: Comment = comments.get_as("e").unwrap().unwrap();
     assert_eq!((read.score, read.tags), (11, vec!["hot".to_owned()]));
@@ -94,11 +94,11 @@ fn batches_take_structs_and_snapshots_give_them() {
     let dir = tempfile::tempdir().unwrap();
     let db = Database::builder(dir.path()).options(small()).open().unwrap();
     let comments = db.collection("comments").unwrap();
-    comments.put_as(1, &comment(1)).unwrap();
+    comments.put(1, As(&comment(1))).unwrap();
     let before = db.snapshot();
     let mut batch = db.batch();
-    batch.put_as(&comments, 1, &comment(10)).unwrap();
-    batch.put_as(&comments, 2, &comment(20)).unwrap();
+    batch.put(&comments, 1, As(&comment(10))).unwrap();
+    batch.put(&comments, 2, As(&comment(20))).unwrap();
     assert_eq!(batch.len(), 2);
     assert_eq!(comments.get_as(1).unwrap(), Some(comment(1)));
     db.commit(batch).unwrap();
@@ -107,7 +107,7 @@ fn batches_take_structs_and_snapshots_give_them() {
     assert_eq!(before.get_as(&comments, 1).unwrap(), Some(comment(1)));
     assert_eq!(before.get_as::<Comment>(&comments, 2).unwrap(), None);
     let read: Vec<Comment> =
-        comments.scan_all().map(|entry| entry.unwrap().1.to().unwrap()).collect();
+        comments.scan(..).map(|entry| entry.unwrap().1.to().unwrap()).collect();
     assert_eq!(read, [comment(10), comment(20)]);
 }
 
@@ -118,7 +118,7 @@ fn a_document_that_does_not_fit_the_type_is_named_with_its_path() {
     let db = Database::builder(dir.path()).options(options).open().unwrap();
     let comments = db.collection("comments").unwrap();
     let json = r#"{"author":"x","score":1,"votes":{"8":{"Down":{"weight":300}}},"at":5}"#;
-    comments.put_json("a", json).unwrap();
+    comments.put("a", Json(json)).unwrap();
     let error = comments.get_as::<Comment>("a").unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidInput);
     assert_eq!(
@@ -127,11 +127,11 @@ fn a_document_that_does_not_fit_the_type_is_named_with_its_path() {
          expected u8"
     );
     let large = vec!["x".repeat(100); 20];
-    assert_eq!(comments.put_as("b", &large).unwrap_err().kind(), ErrorKind::InvalidInput);
+    assert_eq!(comments.put("b", As(&large)).unwrap_err().kind(), ErrorKind::InvalidInput);
     let mut batch = db.batch();
-    batch.put_as(&comments, "b", &large).unwrap_err();
+    batch.put(&comments, "b", As(&large)).unwrap_err();
     let nested = (0..600).fold(Value::Null, |inner, _| Value::Array(vec![inner]));
-    let error = comments.put_as("b", &nested).unwrap_err().to_string();
+    let error = comments.put("b", As(&nested)).unwrap_err().to_string();
     assert!(error.contains("nested deeper than 512"), "{error}");
     assert!(batch.is_empty() && comments.get("b").unwrap().is_none());
 }
@@ -141,7 +141,7 @@ struct Nosy(flagstone::Collection);
 
 impl Serialize for Nosy {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        self.0.put_as("inner", &comment(3)).map_err(serde::ser::Error::custom)?;
+        self.0.put("inner", As(&comment(3))).map_err(serde::ser::Error::custom)?;
         serializer.collect_map([("seen", true)])
     }
 }
@@ -151,7 +151,7 @@ fn a_value_may_write_documents_while_it_is_written() {
     let dir = tempfile::tempdir().unwrap();
     let db = Database::builder(dir.path()).options(small()).open().unwrap();
     let comments = db.collection("comments").unwrap();
-    comments.put_as("outer", &Nosy(comments.clone())).unwrap();
+    comments.put("outer", As(&Nosy(comments.clone()))).unwrap();
     assert_eq!(comments.get_as("inner").unwrap(), Some(comment(3)));
     let outer: BTreeMap<String, bool> = comments.get_as("outer").unwrap().unwrap();
     assert_eq!(outer, BTreeMap::from([("seen".to_owned(), true)]));

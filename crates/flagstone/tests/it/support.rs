@@ -37,7 +37,7 @@ pub(crate) fn open(world: &World, options: &Options) -> Session {
 
 /// Opens the database in `dir` of the world's disk with [`small`] options; never creates one.
 pub(crate) fn open_at(world: &World, dir: &str) -> Result<Database> {
-    let builder = Database::builder(dir).options(small()).create_if_missing(false);
+    let builder = Database::builder(dir).options(small().create_if_missing(false));
     builder.environment(world.environment().0).open()
 }
 

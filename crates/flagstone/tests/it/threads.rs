@@ -4,7 +4,7 @@
 use crate::support::{folding, hashed, number, open, owned, small, small_with, threaded};
 use flagstone::env::names::FileKind;
 use flagstone::env::{Effect, Failure, Fault, Op};
-use flagstone::{Database, Durability, ErrorKind, Keyspace, Options, SeqNo};
+use flagstone::{Database, Durability, ErrorKind, Expect, Json, Keyspace, Options, SeqNo};
 use flagstone_testkit::{Rng, World, rounds, seed};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Mutex;
@@ -62,7 +62,7 @@ fn ten_threads_with_keys_of_their_own_read_what_they_wrote() {
     let dir = tempfile::tempdir().unwrap();
     let options = Options::new().memory_budget(16 << 20);
     let db = Database::builder(dir.path()).options(options).open().unwrap();
-    let kv = db.keyspace_with("kv", hashed(4)).unwrap();
+    let kv = db.space("kv").options(hashed(4)).keyspace().unwrap();
     std::thread::scope(|scope| {
         for thread in 0..10 {
             let (kv, mix) = (&kv, [PUT_HEAVY, DELETE_HEAVY, GET_HEAVY][thread.min(2) as usize]);
@@ -127,7 +127,7 @@ fn share_keys(db: &Database, kv: &Keyspace, thread: u64, seed: u64, operations: 
                 let snapshot = db.snapshot();
                 let range = key.to_vec()..(n + 10).min(KEYS).to_be_bytes().to_vec();
                 let mut found: BTreeMap<u64, Vec<u8>> = BTreeMap::new();
-                for entry in snapshot.scan(kv, range).unwrap() {
+                for entry in snapshot.scan(kv, range) {
                     let (key, value) = entry.unwrap();
                     found.insert(u64::from_be_bytes(key[..].try_into().unwrap()), value.to_vec());
                 }
@@ -147,7 +147,7 @@ fn sixteen_threads_that_share_keys_see_one_history() {
     let operations = rounds(3000, 100_000);
     let world = World::new(seed);
     let db = threaded(&world, Options::new().memory_budget(2 << 20));
-    let kv = db.keyspace_with("kv", hashed(4)).unwrap();
+    let kv = db.space("kv").options(hashed(4)).keyspace().unwrap();
     let done = AtomicBool::new(false);
     let seen: Vec<Seen> = std::thread::scope(|scope| {
         let upkeep = scope.spawn(|| {
@@ -194,9 +194,9 @@ fn sixteen_threads_that_share_keys_see_one_history() {
 fn concurrent_updates_of_documents_lose_no_increment() {
     let world = World::new(1);
     let db = threaded(&world, small());
-    let documents = db.collection_with("documents", hashed(4)).unwrap();
+    let documents = db.space("documents").options(hashed(4)).collection().unwrap();
     for n in 0..5 {
-        documents.put_json(n, br#"{"score":0,"name":"x"}"#).unwrap();
+        documents.put(n, Json(br#"{"score":0,"name":"x"}"#)).unwrap();
     }
     let each = rounds(400, 20_000);
     std::thread::scope(|scope| {
@@ -222,7 +222,7 @@ fn concurrent_updates_of_documents_lose_no_increment() {
 fn concurrent_merges_lose_no_increment_and_count_none_twice() {
     let world = World::new(2);
     let db = threaded(&world, small());
-    let counters = db.keyspace_with("counters", folding(4, "add-i64/1")).unwrap();
+    let counters = db.space("counters").options(folding(4, "add-i64/1")).keyspace().unwrap();
     let each = rounds(1500, 100_000);
     std::thread::scope(|scope| {
         for thread in 0..8 {
@@ -249,7 +249,8 @@ fn concurrent_merges_lose_no_increment_and_count_none_twice() {
     assert_eq!(total(&counters), 8 * each as i64);
     let after = world.after_kill(3);
     let session = open(&after, &small());
-    let recovered = session.db.keyspace_with("counters", folding(4, "add-i64/1")).unwrap();
+    let recovered =
+        session.db.space("counters").options(folding(4, "add-i64/1")).keyspace().unwrap();
     assert_eq!(total(&recovered), 8 * each as i64);
 }
 
@@ -258,7 +259,7 @@ fn concurrent_merges_lose_no_increment_and_count_none_twice() {
 fn one_of_many_removers_hears_that_the_key_was_there() {
     let world = World::new(3);
     let db = threaded(&world, small());
-    let kv = db.keyspace_with("kv", hashed(4)).unwrap();
+    let kv = db.space("kv").options(hashed(4)).keyspace().unwrap();
     for n in 0..500_u64 {
         kv.put(n.to_be_bytes(), b"x").unwrap();
     }
@@ -283,8 +284,10 @@ fn every_snapshot_sees_all_the_money_while_batches_move_it() {
     let seed = seed("every_snapshot_sees_all_the_money_while_batches_move_it", 5);
     let world = World::new(seed);
     let db = threaded(&world, small());
-    let kvs =
-        [db.keyspace_with("a", hashed(4)).unwrap(), db.keyspace_with("b", hashed(3)).unwrap()];
+    let kvs = [
+        db.space("a").options(hashed(4)).keyspace().unwrap(),
+        db.space("b").options(hashed(3)).keyspace().unwrap(),
+    ];
     for n in 0..ACCOUNTS {
         kvs[n as usize % 2].put(n.to_be_bytes(), 100_i64.to_le_bytes()).unwrap();
     }
@@ -299,7 +302,7 @@ fn every_snapshot_sees_all_the_money_while_batches_move_it() {
             let kv = &kvs[n as usize % 2];
             let (version, value) = kv.get_versioned(n.to_be_bytes()).unwrap().unwrap();
             let value = i64::from_le_bytes(value[..].try_into().unwrap()) + change;
-            batch.expect_version(kv, n.to_be_bytes(), version).unwrap();
+            batch.expect(kv, n.to_be_bytes(), Expect::Version(version)).unwrap();
             batch.put(kv, n.to_be_bytes(), value.to_le_bytes()).unwrap();
         }
         match db.commit(batch) {
@@ -312,7 +315,7 @@ fn every_snapshot_sees_all_the_money_while_batches_move_it() {
     };
     let sum = || -> i64 {
         let snapshot = db.snapshot();
-        let entries = kvs.iter().flat_map(|kv| snapshot.scan::<Vec<u8>>(kv, ..).unwrap());
+        let entries = kvs.iter().flat_map(|kv| snapshot.scan(kv, ..));
         entries.map(|entry| i64::from_le_bytes(entry.unwrap().1[..].try_into().unwrap())).sum()
     };
     let done = AtomicBool::new(false);
@@ -427,7 +430,10 @@ fn crash_among_threads(durability: Durability, power_cut: bool, seed: u64) {
     let options = small_with(durability);
     let db = threaded(&world, options.clone());
     let make = |db: &Database| {
-        [db.keyspace_with("a", hashed(4)).unwrap(), db.keyspace_with("b", hashed(2)).unwrap()]
+        [
+            db.space("a").options(hashed(4)).keyspace().unwrap(),
+            db.space("b").options(hashed(2)).keyspace().unwrap(),
+        ]
     };
     let kvs = make(&db);
     let (writers, stop) = (Writers::new(THREADS), AtomicBool::new(false));
@@ -493,7 +499,7 @@ fn a_failed_log_write_among_many_writers_leaves_no_hole() {
         let world = World::new(seed + round);
         let options = small_with(Durability::Buffered);
         let db = threaded(&world, options.clone());
-        let kv = db.keyspace_with("kv", hashed(4)).unwrap();
+        let kv = db.space("kv").options(hashed(4)).keyspace().unwrap();
         let effect = [
             Effect::Fail(Failure::Io),
             Effect::Short(40, Failure::Io),
@@ -525,6 +531,6 @@ fn a_failed_log_write_among_many_writers_leaves_no_hole() {
         check(&kv);
         let after = world.after_kill(round);
         let session = open(&after, &options);
-        check(&session.db.keyspace_with("kv", hashed(4)).unwrap());
+        check(&session.db.space("kv").options(hashed(4)).keyspace().unwrap());
     }
 }

@@ -3,7 +3,7 @@
 use crate::support::{folding, hashed, open, small};
 use flagstone::env::names::FileKind;
 use flagstone::env::{Effect, Executor, Failure, Fault, Lane, Op};
-use flagstone::{Batch, EntryOptions, ErrorKind, Keyspace, Moment, TryCommit};
+use flagstone::{Batch, ErrorKind, Expires, Keyspace, Moment, TryCommit};
 use flagstone_testkit::{Rng, Session, World};
 use std::time::Duration;
 
@@ -36,7 +36,7 @@ fn a_commit_that_never_sleeps_tells_to_pause_and_then_to_come_back() {
     for bytes in [1000, 100 << 10] {
         let world = World::new(1);
         let session = open(&world, &small().memory_budget(2 << 20));
-        let kv = session.db.keyspace_with("kv", hashed(1)).unwrap();
+        let kv = session.db.space("kv").options(hashed(1)).keyspace().unwrap();
         let (committed, pause, after) = fill(&session, &kv, bytes);
         let stats = session.db.stats();
         assert_eq!((stats.stalls, stats.stalled_for), (0, Duration::ZERO), "no commit slept");
@@ -55,7 +55,7 @@ fn a_commit_that_never_sleeps_tells_to_pause_and_then_to_come_back() {
 fn who_would_wait_for_a_flush_that_fails_is_told_why() {
     let world = World::new(2);
     let session = open(&world, &small());
-    let kv = session.db.keyspace_with("kv", hashed(1)).unwrap();
+    let kv = session.db.space("kv").options(hashed(1)).keyspace().unwrap();
     let full = Fault::new(Effect::Fail(Failure::NoSpace)).on(&[Op::Create, Op::Append]);
     world.disk.inject(full.of(FileKind::Table).forever());
     fill(&session, &kv, 1000);
@@ -86,7 +86,7 @@ fn who_would_wait_for_a_flush_that_fails_is_told_why() {
 fn the_first_failure_of_a_flush_is_no_reason_to_give_up_whatever_failed_long_ago() {
     let world = World::new(2);
     let session = open(&world, &small());
-    let kv = session.db.keyspace_with("kv", hashed(1)).unwrap();
+    let kv = session.db.space("kv").options(hashed(1)).keyspace().unwrap();
     let fail_once = || {
         let fault = Fault::new(Effect::Fail(Failure::Io)).on(&[Op::Create]);
         world.disk.inject(fault.of(FileKind::Table));
@@ -119,7 +119,7 @@ fn a_commit_that_never_sleeps_reads_no_table() {
     let options = small().memory_budget(8 << 20);
     let mut rng = Rng::new(4);
     let session = open(&world, &options);
-    let kv = session.db.keyspace_with("kv", hashed(1)).unwrap();
+    let kv = session.db.space("kv").options(hashed(1)).keyspace().unwrap();
     for _ in 0..2 {
         (0..900_u32).for_each(|n| kv.put(n.to_be_bytes(), rng.bytes(1000)).unwrap());
         session.db.flush().unwrap();
@@ -127,7 +127,7 @@ fn a_commit_that_never_sleeps_reads_no_table() {
     drop(kv);
     session.db.close().unwrap();
     let session = open(&world, &options);
-    let kv = session.db.keyspace_with("kv", hashed(1)).unwrap();
+    let kv = session.db.space("kv").options(hashed(1)).keyspace().unwrap();
     let reads = || world.mem.counts().of(Op::Read);
     let before = reads();
     fill(&session, &kv, 1000);
@@ -141,9 +141,9 @@ fn a_commit_that_never_sleeps_reads_no_table() {
 fn a_merge_whose_value_finds_no_room_is_told_to_come_back() {
     let world = World::new(3);
     let session = open(&world, &small().memory_budget(8 << 20));
-    let kv = session.db.keyspace_with("kv", folding(1, "append/1")).unwrap();
-    let expiring = EntryOptions::new().expires(Moment::MAX);
-    kv.put_with("key", vec![7; 900 << 10], expiring).unwrap();
+    let kv = session.db.space("kv").options(folding(1, "append/1")).keyspace().unwrap();
+    let expiring = Moment::MAX;
+    kv.put("key", vec![7; 900 << 10].expires(expiring)).unwrap();
     session.db.flush().unwrap();
     let mut batch = Batch::default();
     batch.merge(&kv, "key", "x").unwrap();

@@ -2,7 +2,7 @@
 
 use crate::support::{folding, hashed, open, small};
 use flagstone::env::Op;
-use flagstone::{EntryOptions, Keyspace, Slice, TryGet};
+use flagstone::{Expires, Json, Keyspace, Slice, TryGet};
 use flagstone_testkit::World;
 use std::time::Duration;
 
@@ -29,7 +29,7 @@ fn agrees(world: &World, kv: &Keyspace, key: &[u8]) -> bool {
 fn what_is_in_memtables_or_in_the_cache_is_found_and_what_is_not_would_be_read() {
     let world = World::new(1);
     let session = open(&world, &small().memory_budget(16 << 20));
-    let kv = session.db.keyspace_with("kv", hashed(1)).unwrap();
+    let kv = session.db.space("kv").options(hashed(1)).keyspace().unwrap();
     let keys: Vec<_> = (0..600_u32).map(u32::to_be_bytes).collect();
     keys.iter().for_each(|key| kv.put(key, [key[3]; 500]).unwrap());
     kv.delete(keys[5]).unwrap();
@@ -37,7 +37,7 @@ fn what_is_in_memtables_or_in_the_cache_is_found_and_what_is_not_would_be_read()
     drop(kv);
     session.db.close().unwrap();
     let session = open(&world, &small().memory_budget(16 << 20));
-    let kv = session.db.keyspace_with("kv", hashed(1)).unwrap();
+    let kv = session.db.space("kv").options(hashed(1)).keyspace().unwrap();
     assert_eq!(kv.try_get(keys[7]).unwrap(), TryGet::WouldRead, "no read has opened the table");
     assert!(!agrees(&world, &kv, &keys[7]));
     assert!(agrees(&world, &kv, &keys[7]), "the get has cached the block");
@@ -52,7 +52,7 @@ fn what_is_in_memtables_or_in_the_cache_is_found_and_what_is_not_would_be_read()
 fn a_deleted_range_that_is_on_disk_alone_would_be_read() {
     let world = World::new(2);
     let session = open(&world, &small());
-    let kv = session.db.keyspace_with("kv", hashed(1)).unwrap();
+    let kv = session.db.space("kv").options(hashed(1)).keyspace().unwrap();
     (0..50_u8).for_each(|n| kv.put([n], [n; 50]).unwrap());
     session.db.flush().unwrap();
     let snapshot = session.db.snapshot();
@@ -61,7 +61,7 @@ fn a_deleted_range_that_is_on_disk_alone_would_be_read() {
     drop((kv, snapshot));
     session.db.close().unwrap();
     let session = open(&world, &small());
-    let kv = session.db.keyspace_with("kv", hashed(1)).unwrap();
+    let kv = session.db.space("kv").options(hashed(1)).keyspace().unwrap();
     assert!(!agrees(&world, &kv, &[9]) && agrees(&world, &kv, &[9]), "the get has read the block");
     assert!(!agrees(&world, &kv, &[15]), "no read has asked for the ranges that may delete it");
     assert!(agrees(&world, &kv, &[15]), "the get has");
@@ -72,13 +72,13 @@ fn a_deleted_range_that_is_on_disk_alone_would_be_read() {
 fn merge_operands_are_folded_when_all_of_them_and_their_base_are_in_memory() {
     let world = World::new(3);
     let session = open(&world, &small());
-    let kv = session.db.keyspace_with("kv", folding(1, "append/1")).unwrap();
+    let kv = session.db.space("kv").options(folding(1, "append/1")).keyspace().unwrap();
     kv.put("key", "a").unwrap();
     kv.put("key of the same block", "x").unwrap();
     drop(kv);
     session.db.close().unwrap();
     let session = open(&world, &small());
-    let kv = session.db.keyspace_with("kv", folding(1, "append/1")).unwrap();
+    let kv = session.db.space("kv").options(folding(1, "append/1")).keyspace().unwrap();
     kv.merge("key", "b").unwrap();
     assert_eq!(kv.try_get("key").unwrap(), TryGet::WouldRead, "the base is on disk alone");
     kv.get("key of the same block").unwrap();
@@ -91,9 +91,9 @@ fn merge_operands_are_folded_when_all_of_them_and_their_base_are_in_memory() {
 fn an_expired_value_is_not_looked_at() {
     let world = World::new(5);
     let session = open(&world, &small());
-    let kv = session.db.keyspace_with("kv", hashed(1)).unwrap();
-    let soon = EntryOptions::new().expires(session.db.now().after(Duration::from_secs(60)));
-    kv.put_with("key", "value", soon).unwrap();
+    let kv = session.db.space("kv").options(hashed(1)).keyspace().unwrap();
+    let soon = session.db.now().after(Duration::from_secs(60));
+    kv.put("key", "value".expires(soon)).unwrap();
     let look = || kv.look("key", <[u8]>::len).unwrap();
     assert_eq!(look(), Some(5));
     world.clock.advance(Duration::from_secs(61));
@@ -106,7 +106,7 @@ fn an_expired_value_is_not_looked_at() {
 fn a_look_may_write_and_a_panic_in_it_changes_nothing() {
     let world = World::new(6);
     let session = open(&world, &small());
-    let kv = session.db.keyspace_with("kv", hashed(1)).unwrap();
+    let kv = session.db.space("kv").options(hashed(1)).keyspace().unwrap();
     kv.put("key", "old").unwrap();
     let seen = kv.look("key", |value| {
         kv.put("key", "new").unwrap();
@@ -129,7 +129,7 @@ fn a_document_is_found_and_a_keyspace_that_was_dropped_is_told() {
     let world = World::new(4);
     let session = open(&world, &small());
     let docs = session.db.collection("docs").unwrap();
-    docs.put_json("a", r#"{"n":1}"#).unwrap();
+    docs.put("a", Json(r#"{"n":1}"#)).unwrap();
     let TryGet::Found(found) = docs.try_get("a").unwrap() else { panic!("it is in a memtable") };
     assert_eq!(found.int("n").unwrap(), 1);
     assert_eq!(docs.try_get("b").unwrap().and_then(|_| Ok::<_, ()>(())), Ok(TryGet::Absent));

@@ -2,10 +2,12 @@
 
 use crate::support::{hashed, open, small};
 use flagstone::{
-    Codec, Database, Error, ErrorKind, Plain, Result, Serde, TryGet, Typed, Value, doc,
+    Codec, Database, Error, ErrorKind, Expect, Expires, Index, Plain, Prefix, Result, Serde,
+    TryGet, Typed, Value, doc,
 };
 use flagstone_testkit::World;
 use serde::{Deserialize, Serialize};
+use std::time::Duration;
 
 #[derive(Serialize, Deserialize, Debug, PartialEq, Clone)]
 struct User {
@@ -33,7 +35,7 @@ fn refused<T>(result: Result<T>, kind: ErrorKind, says: &str) {
 fn structs_come_back_from_a_typed_keyspace_after_a_flush_and_a_reopen() {
     let world = World::new(1);
     let session = open(&world, &small());
-    let users = session.db.typed_with::<String, User>("users", hashed(2)).unwrap();
+    let users = session.db.space("users").options(hashed(2)).typed::<String, User>().unwrap();
     for n in 0..100 {
         users.put(format!("{n:03}").as_str(), &user("x", n)).unwrap();
     }
@@ -52,7 +54,6 @@ fn structs_come_back_from_a_typed_keyspace_after_a_flush_and_a_reopen() {
     let range = "097".to_owned()..;
     let found: Vec<(String, u64)> = users
         .scan(range)
-        .unwrap()
         .rev()
         .map(|entry| entry.map(|(key, user)| (key, user.logins)).unwrap())
         .collect();
@@ -76,7 +77,7 @@ fn a_struct_is_stored_as_a_document_with_its_field_names() {
     let value = doc!({ "name": "Ada", "logins": 1, "tags": ["new"] });
     let values = session.db.typed::<u64, Value>("values").unwrap();
     values.put(&1, &value).unwrap();
-    let plain = session.db.typed_codec::<u64, Value, Plain>("values").unwrap();
+    let plain = session.db.space("values").typed_codec::<u64, Value, Plain>().unwrap();
     plain.put(&2, &value).unwrap();
     for key in [1, 2] {
         let bytes = values.keyspace().get(values.key_bytes(&key).unwrap()).unwrap().unwrap();
@@ -112,14 +113,14 @@ fn a_type_reads_what_an_older_form_of_it_wrote() {
     let texts = session.db.typed::<u64, std::collections::BTreeMap<String, String>>("users");
     refused(texts.unwrap().get(&2), ErrorKind::InvalidInput, says);
     // A scan continues after an entry that does not fit.
-    let found: Vec<bool> = users.scan(..).unwrap().map(|entry| entry.is_ok()).collect();
+    let found: Vec<bool> = users.scan(..).map(|entry| entry.is_ok()).collect();
     assert_eq!(found, [true, false]);
 }
 
 #[test]
 fn a_value_that_cannot_be_encoded_is_refused_and_nothing_is_written() {
     fn check<C: Codec<Value>>(db: &Database, name: &str) {
-        let values = db.typed_codec::<u64, Value, C>(name).unwrap();
+        let values = db.space(name).typed_codec::<u64, Value, C>().unwrap();
         values.put(&1, &nested(512)).unwrap();
         let says = "nested deeper than 512";
         refused(values.put(&1, &nested(513)), ErrorKind::InvalidInput, says);
@@ -127,7 +128,7 @@ fn a_value_that_cannot_be_encoded_is_refused_and_nothing_is_written() {
         let deeper = |_: Option<Value>| Some(nested(513));
         refused(values.update(&1, deeper), ErrorKind::InvalidInput, says);
         let mut batch = db.batch();
-        let put = batch.put_typed(&values, &1, &nested(513));
+        let put = batch.put(&values, &1, &nested(513));
         refused(put, ErrorKind::InvalidInput, says);
         assert!(batch.is_empty());
         assert_eq!(values.get(&1).unwrap(), Some(nested(512)));
@@ -166,7 +167,7 @@ impl Codec<u64> for Even {
 fn a_codec_of_the_program_is_used_by_its_name_and_its_errors_are_returned() {
     let world = World::new(1);
     let session = open(&world, &small());
-    let even: Typed<String, u64, Even> = session.db.typed_codec("even").unwrap();
+    let even: Typed<String, u64, Even> = session.db.space("even").typed_codec().unwrap();
     even.put("a", &4).unwrap();
     let says = r#"a value for "even": 5 is odd"#;
     refused(even.put("a", &5), ErrorKind::InvalidInput, says);
@@ -177,13 +178,15 @@ fn a_codec_of_the_program_is_used_by_its_name_and_its_errors_are_returned() {
     refused(even.get("b"), ErrorKind::Corruption, says);
     session.db.close().unwrap();
     let session = open(&world, &small());
-    let other = session.db.typed_codec::<String, u64, Plain>("even").map(|_| ());
+    let other = session.db.space("even").typed_codec::<String, u64, Plain>().map(|_| ());
     refused(other, ErrorKind::InvalidInput, "test.even/1");
     let other = session.db.typed::<String, u64>("even").map(|_| ());
     refused(other, ErrorKind::InvalidInput, "document");
-    let even: Option<Typed<String, u64, Even>> = session.db.existing_typed("even").unwrap();
+    let even: Option<Typed<String, u64, Even>> =
+        session.db.space("even").existing().typed_codec().unwrap();
     assert_eq!(even.unwrap().get("a").unwrap(), Some(4));
-    let missing: Option<Typed<String, u64>> = session.db.existing_typed("missing").unwrap();
+    let missing: Option<Typed<String, u64>> =
+        session.db.space("missing").existing().typed_codec().unwrap();
     assert!(missing.is_none() && session.db.keyspaces().len() == 1);
 }
 
@@ -232,7 +235,7 @@ fn keys_are_taken_in_borrowed_forms() {
     bytes.put(b"array", &()).unwrap();
     bytes.put(b"slice".as_slice(), &()).unwrap();
     bytes.put(&b"vector".to_vec(), &()).unwrap();
-    let keys: Vec<Vec<u8>> = bytes.scan(..).unwrap().map(|entry| entry.unwrap().0).collect();
+    let keys: Vec<Vec<u8>> = bytes.scan(..).map(|entry| entry.unwrap().0).collect();
     assert_eq!(keys, [b"array".to_vec(), b"slice".to_vec(), b"vector".to_vec()]);
     let texts = session.db.typed::<String, ()>("texts").unwrap();
     texts.put("text", &()).unwrap();
@@ -244,35 +247,35 @@ fn keys_are_taken_in_borrowed_forms() {
 fn batches_and_snapshots_take_typed_keyspaces() {
     let session = open(&World::new(1), &small());
     let users = session.db.typed::<u64, User>("users").unwrap();
-    let by_name = session.db.typed_codec::<(String, u64), (), Plain>("by_name").unwrap();
+    let by_name = session.db.space("by_name").typed_codec::<(String, u64), (), Plain>().unwrap();
     users.put(&1, &user("Ada", 0)).unwrap();
     let before = session.db.snapshot();
     let add = |id: u64, name: &str| {
         let mut batch = session.db.batch();
-        batch.expect_absent(users.keyspace(), users.key_bytes(&id)?)?;
-        batch.put_typed(&users, &id, &user(name, 0))?;
-        batch.put_typed(&by_name, &(name.to_owned(), id), &())?;
+        batch.expect(users.keyspace(), users.key_bytes(&id)?, Expect::Absent)?;
+        batch.put(&users, &id, &user(name, 0))?;
+        batch.put(&by_name, &(name.to_owned(), id), &())?;
         session.db.commit(batch)
     };
     add(2, "Bob").unwrap();
     refused(add(2, "Eve"), ErrorKind::Conflict, "");
     let mut batch = session.db.batch();
-    batch.delete_typed(&users, &1).unwrap();
-    batch.put_typed(&users, &3, &user("Cleo", 0)).unwrap();
+    batch.delete(&users, &1).unwrap();
+    batch.put(&users, &3, &user("Cleo", 0)).unwrap();
     session.db.commit(batch).unwrap();
-    let ids = |found: flagstone::TypedScan<u64, User>| -> Vec<u64> {
+    let ids = |found: flagstone::Scan<'_, Typed<u64, User>>| -> Vec<u64> {
         found.map(|entry| entry.unwrap().0).collect()
     };
-    assert_eq!(ids(users.scan(..).unwrap()), [2, 3]);
-    assert_eq!(ids(before.scan_typed(&users, ..).unwrap()), [1]);
-    assert_eq!(ids(before.scan_typed(&users, 2..).unwrap()), [0; 0]);
-    assert_eq!(before.get_typed(&users, &1).unwrap(), Some(user("Ada", 0)));
-    assert_eq!(before.get_typed(&users, &2).unwrap(), None);
+    assert_eq!(ids(users.scan(..)), [2, 3]);
+    assert_eq!(ids(before.scan(&users, ..)), [1]);
+    assert_eq!(ids(before.scan(&users, 2..)), [0; 0]);
+    assert_eq!(before.get(&users, &1).unwrap(), Some(user("Ada", 0)));
+    assert_eq!(before.get(&users, &2).unwrap(), None);
     assert_eq!(by_name.count().unwrap(), 1);
     let other = open(&World::new(2), &small());
     let theirs = other.db.typed::<u64, User>("users").unwrap();
-    refused(before.get_typed(&theirs, &1), ErrorKind::InvalidInput, "");
-    refused(before.scan_typed(&theirs, ..).map(|_| ()), ErrorKind::InvalidInput, "");
+    refused(before.get(&theirs, &1), ErrorKind::InvalidInput, "");
+    refused(before.scan(&theirs, ..).next().unwrap(), ErrorKind::InvalidInput, "");
 }
 
 #[test]
@@ -303,7 +306,7 @@ fn bytes_that_are_no_document_are_corruption() {
         refused(users.get(&1), ErrorKind::Corruption, says);
     }
     users.keyspace().put("short", "").unwrap();
-    let last = users.scan(2..).unwrap().next().unwrap();
+    let last = users.scan(2..).next().unwrap();
     refused(last, ErrorKind::Corruption, r#"a key of "users" (u64)"#);
 }
 
@@ -336,4 +339,89 @@ fn a_typed_value_may_write_others_while_it_is_encoded() {
     nosy.put(&1, &Nosy(Some(users.clone()))).unwrap();
     assert!(nosy.get(&1).unwrap().is_some());
     assert_eq!(users.get(&1).unwrap(), Some(user("inner", 1)));
+}
+
+/// The same methods for bytes, Rust types and documents, alone and in every context.
+#[test]
+fn the_verbs_of_the_three_spaces_agree() {
+    let session = open(&World::new(9), &small());
+    let db = &session.db;
+    let kv = db.keyspace("kv").unwrap();
+    let numbers = db.typed::<String, u64>("numbers").unwrap();
+    let posts = db.collection("posts").unwrap();
+    let in_a_day = db.now().after(Duration::from_secs(86_400));
+
+    let mut batch = db.batch();
+    batch.put(&kv, "a", "1".expires(in_a_day)).unwrap();
+    batch.put(&numbers, "a", (&1).expires(in_a_day)).unwrap();
+    batch.put(&posts, "a", doc!({ "n": 1 }).expires(in_a_day)).unwrap();
+    batch.expect(&kv, "a", Expect::Absent).unwrap();
+    batch.expect(&numbers, "a", Expect::Absent).unwrap();
+    batch.expect(&posts, "a", Expect::Absent).unwrap();
+    db.commit(batch).unwrap();
+    let expiries = [kv.expiry("a"), numbers.expiry("a"), posts.expiry("a")];
+    assert_eq!(expiries.map(Result::unwrap), [Some(in_a_day); 3]);
+
+    let version = numbers.get_versioned("a").unwrap().unwrap().0;
+    db.transaction(|tx| -> Result<()> {
+        assert!(tx.update(&kv, "a", |old| old.map(|old| [old, b"x"].concat()))?);
+        assert!(tx.update(&numbers, "a", |old| old.map(|old| old + 1))?);
+        assert!(tx.update(&posts, "a", |post| post.inc("n", 1).map(drop))?);
+        assert!(!tx.update(&numbers, "b", |old| old)?);
+        assert!(!tx.update(&posts, "b", |post| post.inc("n", 1).map(drop))?);
+        let seen = (tx.get(&kv, "a")?, tx.get(&numbers, "a")?, tx.get(&posts, "a")?);
+        assert_eq!((seen.0.as_deref(), seen.1), (Some(b"1x".as_slice()), Some(2)));
+        assert_eq!(seen.2.and_then(|post| post.int("n")), Some(2));
+        Ok(())
+    })
+    .unwrap();
+    let expiries = [kv.expiry("a"), numbers.expiry("a"), posts.expiry("a")];
+    assert_eq!(expiries.map(Result::unwrap), [Some(in_a_day); 3], "updates keep the expiry");
+    let mut batch = db.batch();
+    batch.expect(&numbers, "a", Expect::Version(version)).unwrap();
+    refused(db.commit(batch), ErrorKind::Conflict, "");
+
+    for key in ["ab", "b"] {
+        kv.put(key, "2").unwrap();
+        numbers.put(key, &2).unwrap();
+        posts.put(key, doc!({ "n": 2 })).unwrap();
+    }
+    let before = db.snapshot();
+    db.transaction(|tx| -> Result<()> {
+        tx.delete_range(&kv, Prefix("a"))?;
+        tx.delete_range(&numbers, Prefix("a"))?;
+        tx.delete_range(&posts, Prefix("a"))
+    })
+    .unwrap();
+    let left = (kv.scan(..).count(), numbers.scan(..).count(), posts.scan(..).count());
+    assert_eq!(left, (1, 1, 1));
+    let found = [before.scan(&kv, Prefix("a")).count(), before.scan(&posts, Prefix("a")).count()];
+    assert_eq!((found, before.scan(&numbers, Prefix("a")).rev().count()), ([2, 2], 2));
+    assert!(kv.update("b", |_| Some(b"3".to_vec())).unwrap());
+    assert!(!kv.update("b", |_| None).unwrap() && !numbers.update("b", |_| None).unwrap());
+    numbers.delete_range(..).unwrap();
+    assert_eq!((kv.count().unwrap(), numbers.count().unwrap()), (0, 0));
+}
+
+/// A document of an indexed collection that a transaction removes by range leaves the indexes, and
+/// a stopped load does not continue over it.
+#[test]
+fn a_range_of_documents_that_a_transaction_removes_leaves_the_indexes() {
+    let session = open(&World::new(10), &small());
+    let posts = session.db.collection("posts").unwrap();
+    posts.create_index("n", Index::on("$.n")).unwrap();
+    for n in 0..20 {
+        posts.put(n, doc!({ "n": n })).unwrap();
+    }
+    session
+        .db
+        .transaction(|tx| -> Result<()> {
+            tx.delete_range(&posts, 5..15)?;
+            assert_eq!(tx.find(&posts, r#"{"n":{"$gte":0}}"#).count()?, 10);
+            assert_eq!(tx.scan(&posts, ..).count(), 10);
+            Ok(())
+        })
+        .unwrap();
+    posts.verify_indexes().unwrap();
+    assert_eq!(posts.find(r#"{"n":{"$gte":5}}"#).count().unwrap(), 5);
 }

@@ -16,14 +16,14 @@ fn at_work() -> (World, Session) {
     // Segments of 1 MiB, and memtables that are not flushed before there are some.
     let options = small_with(Durability::Each).memory_budget(16 << 20);
     let session = open(&world, &options);
-    let kv = session.db.keyspace_with("kv", hashed(2)).unwrap();
+    let kv = session.db.space("kv").options(hashed(2)).keyspace().unwrap();
     (0..300_u32).for_each(|n| kv.put(n.to_be_bytes(), [1; 500]).unwrap());
     session.db.flush().unwrap();
     kv.put("before", "the kill").unwrap();
     let world = world.after_kill(1);
     drop(session);
     let session = open(&world, &options);
-    let kv = session.db.keyspace_with("kv", hashed(2)).unwrap();
+    let kv = session.db.space("kv").options(hashed(2)).keyspace().unwrap();
     (300..2000_u32).for_each(|n| kv.put(n.to_be_bytes(), [1; 1500]).unwrap());
     (world, session)
 }
@@ -190,8 +190,8 @@ fn verifications_beside_writers_find_nothing() {
 
 fn write(db: &Database, thread: u64, stop: &AtomicBool) {
     let mut rng = Rng::new(thread);
-    let kv = db.keyspace_with("kv", hashed(2)).unwrap();
-    let sums = db.keyspace_with("sums", folding(1, "add-i64/1")).unwrap();
+    let kv = db.space("kv").options(hashed(2)).keyspace().unwrap();
+    let sums = db.space("sums").options(folding(1, "add-i64/1")).keyspace().unwrap();
     while !stop.load(Ordering::Relaxed) {
         let key = rng.below(2000).to_be_bytes();
         match rng.below(100) {

@@ -3,7 +3,7 @@
 use crate::explore::{self, explore};
 use flagstone::env::sync::shuttle::thread;
 use flagstone::{
-    ChangeRetention, ChangesFrom, Database, Durability, ErrorKind, Happened, Keyspace,
+    ChangeRetention, ChangesFrom, Database, Durability, ErrorKind, Expect, Happened, Keyspace,
     KeyspaceOptions, Options, Plain, Routing, Typed,
 };
 use flagstone_testkit::World;
@@ -21,7 +21,7 @@ pub(crate) fn hashed(partitions: u16) -> KeyspaceOptions {
 
 fn open(world: &World, durability: Durability) -> (Database, Keyspace) {
     let db = explore::open(world, options(durability));
-    let kv = db.keyspace_with("kv", hashed(2)).unwrap();
+    let kv = db.space("kv").options(hashed(2)).keyspace().unwrap();
     (db, kv)
 }
 
@@ -70,7 +70,7 @@ fn no_update_is_lost_beside_a_delete_of_its_range() {
     explore("no_update_is_lost_beside_a_delete_of_its_range", || {
         let world = World::new(1);
         let db = explore::open(&world, options(Durability::Buffered));
-        let typed = db.typed_codec_with::<u64, u64, Plain>("t", hashed(2)).unwrap();
+        let typed = db.space("t").options(hashed(2)).typed_codec::<u64, u64, Plain>().unwrap();
         let done = Arc::new(AtomicU64::new(0));
         let counters: Vec<_> = (0..2)
             .map(|_| {
@@ -85,7 +85,7 @@ fn no_update_is_lost_beside_a_delete_of_its_range() {
                     thread::yield_now();
                 }
                 let before = done.load(Ordering::Relaxed);
-                typed.keyspace().delete_range::<&[u8]>(..).unwrap();
+                typed.keyspace().delete_range(..).unwrap();
                 before
             }
         });
@@ -122,7 +122,7 @@ fn conditions_hold_when_their_batch_is_numbered() {
         let commit = |db: Database, kv: Keyspace, absent: &'static str, put: &'static str| {
             thread::spawn(move || {
                 let mut batch = db.batch();
-                batch.expect_absent(&kv, absent).unwrap();
+                batch.expect(&kv, absent, Expect::Absent).unwrap();
                 batch.put(&kv, put, "1").unwrap();
                 match db.commit(batch) {
                     Ok(()) => true,
@@ -203,7 +203,7 @@ fn a_drop_beside_a_renaming_tells_readers_of_what_it_drops() {
         let keeps = ChangeRetention::bytes(1 << 20);
         let db = explore::open(&world, options(Durability::Buffered).change_retention(keeps));
         for name in ["first", "second"] {
-            db.keyspace_with(name, hashed(1)).unwrap().put("k", name).unwrap();
+            db.space(name).options(hashed(1)).keyspace().unwrap().put("k", name).unwrap();
         }
         let renamer = thread::spawn({
             let db = db.clone();

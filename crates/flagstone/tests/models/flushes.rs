@@ -30,7 +30,7 @@ fn read_pairs(db: &Database, kv: &Keyspace, rounds: usize) {
         assert!(found.iter().all(|n| *n == found[0]), "a torn batch: {found:?}");
         assert!(found[0] >= last, "{} after {last}", found[0]);
         last = found[0];
-        let scan = snapshot.scan(kv, "a".."d").unwrap();
+        let scan = snapshot.scan(kv, "a".."d");
         let entries = scan.map(|entry| entry.unwrap()).filter(|(key, _)| key.len() == 1);
         let scanned: Vec<u8> = entries.map(|(_, value)| value[0]).collect();
         let expected: Vec<u8> = found.into_iter().filter(|n| *n > 0).collect();
@@ -43,7 +43,7 @@ fn read_pairs(db: &Database, kv: &Keyspace, rounds: usize) {
 fn beside_readers(durability: Durability, upkeep: fn(&Database)) {
     let world = World::new(1);
     let db = open(&world, options(durability));
-    let kv = db.keyspace_with("kv", hashed(2)).unwrap();
+    let kv = db.space("kv").options(hashed(2)).keyspace().unwrap();
     write_and_read(&db, &kv, upkeep);
 }
 
@@ -108,7 +108,7 @@ fn readers_see_whole_batches_while_hash_partitions_split() {
 fn beside_splits(routing: Routing, bytes: usize) -> u64 {
     let world = World::new(1);
     let db = open(&world, options(Durability::Buffered).split_bytes(1 << 10));
-    let kv = db.keyspace_with("kv", KeyspaceOptions::new().routing(routing)).unwrap();
+    let kv = db.space("kv").options(KeyspaceOptions::new().routing(routing)).keyspace().unwrap();
     // Two tables that begin apart, of bytes that cannot be compressed.
     let mut state = 1_u32;
     let mut byte = || {
@@ -135,7 +135,7 @@ fn a_checkpoint_beside_writers_is_of_one_moment() {
     explore("a_checkpoint_beside_writers_is_of_one_moment", || {
         let world = World::new(1);
         let db = open(&world, options(Durability::Buffered));
-        let kv = db.keyspace_with("kv", hashed(2)).unwrap();
+        let kv = db.space("kv").options(hashed(2)).keyspace().unwrap();
         write_pairs(&db, &kv, 1);
         let writer = {
             let (db, kv) = (db.clone(), kv.clone());
@@ -144,7 +144,7 @@ fn a_checkpoint_beside_writers_is_of_one_moment() {
         db.checkpoint("/copy").unwrap();
         writer.join().unwrap();
         let copy = Database::builder("/copy").environment(world.environment().0).open().unwrap();
-        let kv = copy.keyspace_with("kv", hashed(2)).unwrap();
+        let kv = copy.space("kv").options(hashed(2)).keyspace().unwrap();
         let found = KEYS.map(|key| kv.get(key).unwrap().map_or(0, |value| value[0]));
         assert!(found[0] >= 1 && found.iter().all(|n| *n == found[0]), "{found:?}");
     });

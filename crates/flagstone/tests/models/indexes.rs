@@ -4,7 +4,7 @@ use crate::commits::{hashed, options};
 use crate::explore::{explore, open};
 use flagstone::env::sync::shuttle::thread;
 use flagstone::{
-    Collection, Durability, EntryOptions, ErrorKind, Hint, Index, Isolation, Patch, Result,
+    Collection, Durability, ErrorKind, Expires, Hint, Index, Isolation, Patch, Result,
     TransactionOptions, doc,
 };
 use flagstone_testkit::World;
@@ -20,12 +20,12 @@ const STAY: std::ops::Range<i64> = 100..103;
 
 fn collection(world: &World, durability: Durability) -> (flagstone::Database, Collection) {
     let db = open(world, options(durability));
-    let posts = db.collection_with("posts", hashed(2)).unwrap();
+    let posts = db.space("posts").options(hashed(2)).collection().unwrap();
     for n in STAY {
-        posts.put_value(n, &doc!({"v": n})).unwrap();
+        posts.put(n, doc!({"v": n})).unwrap();
     }
     for n in 0..3 {
-        posts.put_value(n, &doc!({"v": n})).unwrap();
+        posts.put(n, doc!({"v": n})).unwrap();
     }
     (db, posts)
 }
@@ -39,9 +39,9 @@ fn beside_writers(durability: Durability) {
     };
     let threads = [
         spawn(|posts| {
-            posts.put_value(0, &doc!({"v": [7, 8]})).unwrap();
+            posts.put(0, doc!({"v": [7, 8]})).unwrap();
             posts.patch(1, &Patch::new().set("v", 9)).unwrap();
-            posts.put_value(3, &doc!({"v": 10})).unwrap();
+            posts.put(3, doc!({"v": 10})).unwrap();
         }),
         spawn(|posts| {
             posts.delete(2).unwrap();
@@ -59,7 +59,7 @@ fn beside_writers(durability: Durability) {
     threads.into_iter().for_each(|thread| thread.join().unwrap());
     check(&posts);
     db.verify().unwrap();
-    posts.put_value(2, &doc!({"v": 11})).unwrap();
+    posts.put(2, doc!({"v": 11})).unwrap();
     check(&posts);
 }
 
@@ -95,7 +95,7 @@ fn a_unique_index_that_is_created_beside_writers_has_no_value_twice() {
         let (_db, posts) = collection(&world, Durability::Buffered);
         let writers = [0, 1].map(|n| {
             let posts = posts.clone();
-            thread::spawn(move || posts.put_value(n, &doc!({"v": 50})))
+            thread::spawn(move || posts.put(n, doc!({"v": 50})))
         });
         let built = posts.create_index("by_v", Index::on("v").unique());
         let written = writers.map(|writer| writer.join().unwrap());
@@ -126,8 +126,8 @@ fn a_value_that_is_given_and_taken_back_beside_a_unique_build_keeps_its_entry() 
             let posts = posts.clone();
             move || {
                 for n in [0, 1] {
-                    let _refused = posts.put_value("x", &doc!({"v": n}));
-                    posts.put_value("x", &doc!({"v": "x"})).unwrap();
+                    let _refused = posts.put("x", doc!({"v": n}));
+                    posts.put("x", doc!({"v": "x"})).unwrap();
                 }
             }
         });
@@ -136,7 +136,7 @@ fn a_value_that_is_given_and_taken_back_beside_a_unique_build_keeps_its_entry() 
         match built {
             Ok(()) => {
                 check(&posts);
-                let refused = posts.put_value("second", &doc!({"v": 0})).unwrap_err();
+                let refused = posts.put("second", doc!({"v": 0})).unwrap_err();
                 assert_eq!(refused.kind(), ErrorKind::Duplicate);
             }
             Err(error) => assert_eq!(error.kind(), ErrorKind::Duplicate, "{error}"),
@@ -171,7 +171,7 @@ fn an_index_that_a_call_has_completed_outlives_another_call_that_is_cancelled() 
         }
         if second.join().unwrap() {
             assert_eq!(posts.indexes().len(), 1, "an index that was acknowledged is gone");
-            let refused = posts.put_value("second", &doc!({"v": 0})).unwrap_err();
+            let refused = posts.put("second", doc!({"v": 0})).unwrap_err();
             assert_eq!(refused.kind(), ErrorKind::Duplicate);
             check(&posts);
         }
@@ -190,8 +190,8 @@ fn of_a_document_that_expires_and_one_that_takes_its_value_one_is_left() {
         posts.create_index("by_v", Index::on("v").unique()).unwrap();
         posts.create_index("by_n", Index::on("n")).unwrap();
         let at = db.now().after(Duration::from_millis(1));
-        let expiring = EntryOptions::new().expires(at);
-        posts.put_value_with("session", &doc!({"v": 50, "n": 1}), expiring).unwrap();
+        let expiring = at;
+        posts.put("session", doc!({"v": 50, "n": 1}).expires(expiring)).unwrap();
         let is_done = |done: Result<()>| match done {
             Ok(()) => true,
             Err(error) => {
@@ -204,14 +204,14 @@ fn of_a_document_that_expires_and_one_that_takes_its_value_one_is_left() {
         let ticks = thread::spawn(move || clock.advance(Duration::from_millis(1)));
         let taker = thread::spawn({
             let posts = posts.clone();
-            move || is_done(posts.put_value("other", &doc!({"v": 50})))
+            move || is_done(posts.put("other", doc!({"v": 50})))
         });
         let changer = thread::spawn({
             let posts = posts.clone();
             // It keeps the expiry, and gives the value up.
             move || is_done(posts.update("session", |d| d.set("v", 51)).map(drop))
         });
-        let renewed = is_done(posts.put_value("session", &doc!({"v": 50, "n": 1})));
+        let renewed = is_done(posts.put("session", doc!({"v": 50, "n": 1})));
         let taken = taker.join().unwrap();
         let _changed = changer.join().unwrap();
         ticks.join().unwrap();
@@ -226,7 +226,7 @@ fn of_a_document_that_expires_and_one_that_takes_its_value_one_is_left() {
         db.close().unwrap();
         world.clock.set_wall(Duration::from_secs(1000));
         let db = open(&world, options(Durability::Buffered));
-        let posts = db.collection_with("posts", hashed(2)).unwrap();
+        let posts = db.space("posts").options(hashed(2)).collection().unwrap();
         posts.verify_indexes().unwrap();
         let with_it = posts.find(r#"{"v":50}"#).hint(Hint::Scan).count().unwrap();
         assert!(with_it < 2, "two documents have one unique value");
@@ -248,7 +248,7 @@ fn a_serializable_count_beside_the_drop_of_its_index_misses_nothing() {
             let posts = posts.clone();
             move || {
                 posts.drop_index("by_v").unwrap();
-                posts.put_value("phantom", &doc!({"v": 101})).unwrap();
+                posts.put("phantom", doc!({"v": 101})).unwrap();
                 posts.get("total").unwrap().is_some()
             }
         });
@@ -261,7 +261,7 @@ fn a_serializable_count_beside_the_drop_of_its_index_misses_nothing() {
         };
         // About as many steps as the other thread takes.
         (0..STEPS).for_each(|_| thread::yield_now());
-        tx.put_value(&posts, "total", &doc!({"total": (count as i64)})).unwrap();
+        tx.put(&posts, "total", doc!({"total": (count as i64)})).unwrap();
         let done = tx.commit();
         let is_seen = dropper.join().unwrap();
         match done {

@@ -3,14 +3,14 @@
 use crate::commits::{hashed, options};
 use crate::explore::{explore, open};
 use flagstone::env::sync::shuttle::thread;
-use flagstone::{Database, Durability, ErrorKind, Keyspace};
+use flagstone::{Database, Durability, ErrorKind, Expect, Keyspace};
 use flagstone_testkit::World;
 
 const KEYS: [&str; 3] = ["a", "b", "c"];
 
 fn opened(world: &World) -> (Database, Keyspace) {
     let db = open(world, options(Durability::Buffered));
-    let kv = db.keyspace_with("kv", hashed(2)).unwrap();
+    let kv = db.space("kv").options(hashed(2)).keyspace().unwrap();
     (db, kv)
 }
 
@@ -32,7 +32,7 @@ fn no_condition_misses_an_ingest() {
             let (db, kv) = (db.clone(), kv.clone());
             thread::spawn(move || {
                 let mut batch = db.batch();
-                batch.expect_absent(&kv, "a").unwrap();
+                batch.expect(&kv, "a", Expect::Absent).unwrap();
                 batch.put(&kv, "a", "claimed").unwrap();
                 if let Err(error) = db.commit(batch) {
                     assert_eq!(error.kind(), ErrorKind::Conflict);
@@ -65,7 +65,7 @@ fn readers_see_an_ingest_whole_and_in_its_place() {
             let snapshot = db.snapshot();
             let found = KEYS.map(|key| snapshot.get(kv, key).unwrap().map(|v| v.to_vec()));
             assert!(found.iter().all(|value| *value == found[0]), "torn: {found:?}");
-            let scanned = snapshot.scan::<&str>(kv, ..).unwrap().map(|entry| entry.unwrap());
+            let scanned = snapshot.scan(kv, ..).map(|entry| entry.unwrap());
             let scanned: Vec<_> = scanned.map(|(_, value)| Some(value.to_vec())).collect();
             assert!(scanned == found || (scanned.is_empty() && found[0].is_none()), "{scanned:?}");
         };

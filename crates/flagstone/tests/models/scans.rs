@@ -41,11 +41,11 @@ fn an_owner_and_contenders_never_hold_the_lock_at_once() {
 fn a_scan_shows_the_same_beside_a_flush() {
     explore("a_scan_shows_the_same_beside_a_flush", || {
         let db = explore::open(&World::new(1), options(Durability::Buffered));
-        let kv = db.keyspace_with("kv", hashed(2)).unwrap();
+        let kv = db.space("kv").options(hashed(2)).keyspace().unwrap();
         // Short values are kept when the rest is given up, long ones are read again.
         let value = |n: u8| vec![n; if n.is_multiple_of(2) { 8 } else { 300 }];
         (0..4_u8).for_each(|n| kv.put([n], value(n)).unwrap());
-        let mut scan = kv.scan_all();
+        let mut scan = kv.scan(..);
         let flusher = {
             let (db, kv) = (db.clone(), kv.clone());
             thread::spawn(move || {
@@ -72,10 +72,10 @@ fn a_scan_shows_the_same_beside_a_flush() {
 fn what_is_put_back_into_a_queue_is_taken() {
     explore("what_is_put_back_into_a_queue_is_taken", || {
         let db = explore::open(&World::new(1), options(Durability::Buffered));
-        let kv = db.keyspace_with("kv", hashed(1)).unwrap();
+        let kv = db.space("kv").options(hashed(1)).keyspace().unwrap();
         (0..9_u8).for_each(|n| kv.put([n], "1").unwrap());
         let take = |kv: &flagstone::Keyspace| {
-            let mut scan = kv.scan_all();
+            let mut scan = kv.scan(..);
             let found = scan.advance().unwrap().then(|| scan.key()[0]);
             found.filter(|first| kv.remove([*first]).unwrap())
         };
@@ -83,7 +83,7 @@ fn what_is_put_back_into_a_queue_is_taken() {
         let take_late = |db: &flagstone::Database, kv: &flagstone::Keyspace| {
             let snapshot = db.snapshot();
             thread::yield_now();
-            let mut scan = snapshot.scan::<&[u8]>(kv, ..).unwrap();
+            let mut scan = snapshot.scan(kv, ..);
             let found = scan.advance().unwrap().then(|| scan.key()[0]);
             found.filter(|first| kv.remove([*first]).unwrap())
         };
@@ -98,14 +98,14 @@ fn what_is_put_back_into_a_queue_is_taken() {
         let mut taken = (0..4).filter_map(|_| take(&kv)).count();
         for n in [3, 0_u8] {
             kv.put([n], "2").unwrap();
-            let mut scan = kv.scan_all();
+            let mut scan = kv.scan(..);
             let first = scan.advance().unwrap().then(|| scan.key()[0]);
             let is_there = kv.get([n]).unwrap().is_some();
             assert!(!is_there || first.is_some_and(|first| first <= n), "{n} behind {first:?}");
         }
         taken += consumer.join().unwrap();
         flusher.join().unwrap();
-        while kv.scan_all().advance().unwrap() {
+        while kv.scan(..).advance().unwrap() {
             taken += take(&kv).into_iter().count();
         }
         let left: Vec<u8> = (0..9_u8).filter(|n| kv.get([*n]).unwrap().is_some()).collect();

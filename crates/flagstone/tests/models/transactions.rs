@@ -8,7 +8,7 @@ use flagstone_testkit::World;
 
 fn open(world: &World) -> (Database, Keyspace) {
     let db = explore::open(world, options(Durability::Buffered));
-    let kv = db.keyspace_with("kv", hashed(2)).unwrap();
+    let kv = db.space("kv").options(hashed(2)).keyspace().unwrap();
     (db, kv)
 }
 

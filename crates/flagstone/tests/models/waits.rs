@@ -7,7 +7,7 @@ use flagstone::env::executor::Job;
 use flagstone::env::sync::shuttle::thread::{self, JoinHandle};
 use flagstone::env::sync::{Condvar, Mutex, let_waits_last};
 use flagstone::env::{Executor, Lane, Progress};
-use flagstone::{Database, Durability, EntryOptions, ErrorKind, Keyspace, Moment, Typed};
+use flagstone::{Database, Durability, ErrorKind, Expires, Keyspace, Moment, Typed};
 use flagstone_testkit::World;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -109,7 +109,7 @@ type Write = fn(&Typed<u64, Vec<u8>>);
 /// Each of `writes` twice, by a thread of its own, while memtables never hold more than `most`.
 fn write_beside_each_other(writes: &[Write], most: u64) {
     let (db, worker) = open();
-    let typed = db.typed_with::<u64, Vec<u8>>("t", hashed(1)).unwrap();
+    let typed = db.space("t").options(hashed(1)).typed::<u64, Vec<u8>>().unwrap();
     let spawn = |write: Write| {
         let (db, typed) = (db.clone(), typed.clone());
         thread::spawn(move || {
@@ -144,9 +144,9 @@ fn large_puts_wait_for_their_turns_and_none_for_ever() {
 fn large_updates_wait_for_their_turns_and_none_for_ever() {
     explore("large_updates_wait_for_their_turns_and_none_for_ever", || {
         let writes: [Write; 3] = [
-            |typed| typed.update(&1, |_| Some(vec![1; 800 << 10])).unwrap(),
-            |typed| typed.update(&2, |_| Some(vec![2; 600 << 10])).unwrap(),
-            |typed| typed.update(&3, |_| Some(vec![3; 1000 << 10])).unwrap(),
+            |typed| typed.update(&1, |_| Some(vec![1; 800 << 10])).map(drop).unwrap(),
+            |typed| typed.update(&2, |_| Some(vec![2; 600 << 10])).map(drop).unwrap(),
+            |typed| typed.update(&3, |_| Some(vec![3; 1000 << 10])).map(drop).unwrap(),
         ];
         write_beside_each_other(&writes, SHARE);
     });
@@ -158,8 +158,8 @@ fn large_puts_and_updates_of_one_key_do_not_wait_for_each_other() {
     explore("large_puts_and_updates_of_one_key_do_not_wait_for_each_other", || {
         let writes: [Write; 3] = [
             |typed| typed.put(&1, &vec![1; 800 << 10]).unwrap(),
-            |typed| typed.update(&1, |_| Some(vec![2; 600 << 10])).unwrap(),
-            |typed| typed.update(&1, |_| Some(vec![3; 1000 << 10])).unwrap(),
+            |typed| typed.update(&1, |_| Some(vec![2; 600 << 10])).map(drop).unwrap(),
+            |typed| typed.update(&1, |_| Some(vec![3; 1000 << 10])).map(drop).unwrap(),
         ];
         write_beside_each_other(&writes, 2 * SHARE);
     });
@@ -171,9 +171,9 @@ fn large_puts_and_updates_of_one_key_do_not_wait_for_each_other() {
 fn large_puts_and_merges_of_one_key_do_not_wait_for_each_other() {
     explore("large_puts_and_merges_of_one_key_do_not_wait_for_each_other", || {
         let (db, worker) = open();
-        let kv = db.keyspace_with("kv", hashed(1).fold("append/1")).unwrap();
-        let expiring = EntryOptions::new().expires(Moment::MAX);
-        kv.put_with("a", vec![0; 700 << 10], expiring).unwrap();
+        let kv = db.space("kv").options(hashed(1).fold("append/1")).keyspace().unwrap();
+        let expiring = Moment::MAX;
+        kv.put("a", vec![0; 700 << 10].expires(expiring)).unwrap();
         let spawn = |write: fn(&Keyspace)| {
             let (db, kv) = (db.clone(), kv.clone());
             thread::spawn(move || {
@@ -203,7 +203,7 @@ fn large_puts_and_merges_of_one_key_do_not_wait_for_each_other() {
 fn flushes_and_a_close_wake_all_who_wait_for_them() {
     explore("flushes_and_a_close_wake_all_who_wait_for_them", || {
         let (db, worker) = open();
-        let kv = db.keyspace_with("kv", hashed(1)).unwrap();
+        let kv = db.space("kv").options(hashed(1)).keyspace().unwrap();
         let spawn = |work: fn(&Database, &Keyspace) -> flagstone::Result<()>| {
             let (db, kv) = (db.clone(), kv.clone());
             thread::spawn(move || {
@@ -232,7 +232,8 @@ fn flushes_and_a_close_wake_all_who_wait_for_them() {
 fn the_room_of_a_dropped_keyspace_wakes_writers() {
     explore("the_room_of_a_dropped_keyspace_wakes_writers", || {
         let (db, worker) = open();
-        let [kept, dropped] = ["kept", "dropped"].map(|name| db.keyspace_with(name, hashed(1)));
+        let [kept, dropped] =
+            ["kept", "dropped"].map(|name| db.space(name).options(hashed(1)).keyspace());
         let (kept, dropped) = (kept.unwrap(), dropped.unwrap());
         dropped.put("a", vec![1; 800 << 10]).unwrap();
         let writer = thread::spawn(move || {

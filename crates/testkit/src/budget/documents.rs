@@ -3,7 +3,7 @@
 
 use super::meter::Meter;
 use super::work::{Place, entries, noise};
-use flagstone::{Document, KeyspaceOptions, Patch, Routing};
+use flagstone::{Document, Json, KeyspaceOptions, Patch, Routing};
 
 /// The length of a document's text.
 const TEXT: usize = (16 << 20) - (64 << 10);
@@ -14,7 +14,7 @@ pub(super) fn documents(place: &Place, meter: &mut Meter) {
     let count = place.sized(200, 8);
     let db = place.open();
     let options = KeyspaceOptions::new().routing(Routing::Hash(4));
-    let documents = db.collection_with("documents", options).expect("a collection");
+    let documents = db.space("documents").options(options).collection().expect("a collection");
     let texts: Vec<Vec<u8>> = (0..THREADS).map(json).collect();
     let made: Vec<Document> =
         texts.iter().map(|text| Document::from_json(text).expect("a document")).collect();
@@ -35,7 +35,7 @@ pub(super) fn documents(place: &Place, meter: &mut Meter) {
     drop(made);
     meter.hold(ours / 2);
     meter.phase("put as JSON", || {
-        (0..count / 4).for_each(|n| documents.put_json(n, &texts[0]).expect("a put"));
+        (0..count / 4).for_each(|n| documents.put(n, Json(&texts[0])).expect("a put"));
     });
     // The closure gets a decoded document: the old text and the new one.
     meter.hold(ours / 2 + 2 * TEXT as u64);
@@ -65,13 +65,13 @@ pub(super) fn documents(place: &Place, meter: &mut Meter) {
         });
     });
     meter.phase("scan", || {
-        assert_eq!(entries(documents.scan_all()), count);
+        assert_eq!(entries(documents.scan(..)), count);
     });
     meter.hold(0);
     meter.phase("compact", || db.compact().expect("a compaction"));
     meter.hold(TEXT as u64);
     meter.phase("scan backwards", || {
-        let scan = documents.scan_all().rev();
+        let scan = documents.scan(..).rev();
         assert_eq!(entries(scan), count);
     });
     drop(documents);

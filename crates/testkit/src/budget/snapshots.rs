@@ -7,7 +7,7 @@ use flagstone::{Keyspace, Scan, Snapshot};
 
 /// A paused scan and its last key.
 struct Waiting {
-    scan: Scan,
+    scan: Scan<'static, Keyspace>,
     at: u64,
     version: u64,
     is_back: bool,
@@ -60,11 +60,8 @@ const fn slot(n: u64, keys: u64) -> u64 {
 fn begin(kv: &Keyspace, snapshot: &Snapshot, version: u64, keys: u64) -> Waiting {
     let is_back = version % 2 == 1;
     let at = flagstone_base::hash::remix(version) % (keys / 2) + keys / 4;
-    let scan = if is_back {
-        snapshot.scan(kv, ..key(at)).expect("a scan").rev()
-    } else {
-        snapshot.scan(kv, key(at + 1)..).expect("a scan")
-    };
+    let scan =
+        if is_back { snapshot.scan(kv, ..key(at)).rev() } else { snapshot.scan(kv, key(at + 1)..) };
     let mut waiting = Waiting { scan, at, version, is_back };
     go_on(&mut waiting, keys);
     waiting

@@ -44,7 +44,7 @@ impl Place {
 pub(super) fn hashed(db: &Database, name: &str, partitions: u16) -> Keyspace {
     let routing = Routing::Hash(partitions);
     let options = KeyspaceOptions::new().routing(routing);
-    db.keyspace_with(name, options).expect("a keyspace")
+    db.space(name).options(options).keyspace().expect("a keyspace")
 }
 
 /// Returns the key of a number. Keys have the order of their numbers.

@@ -6,7 +6,7 @@ use crate::world::World;
 use flagstone::env::names::{CURRENT, FileKind, Name, parse};
 use flagstone::env::{Executor, MemDisk};
 use flagstone::{
-    Database, Durability, Error, ErrorKind, KeyspaceOptions, Options, Patch, Result, Routing,
+    Database, Durability, Error, ErrorKind, Json, KeyspaceOptions, Options, Patch, Result, Routing,
 };
 use std::sync::OnceLock;
 
@@ -39,19 +39,20 @@ fn fill(db: &Database, life: u64) -> Result<()> {
     let hash = KeyspaceOptions::new().routing(Routing::Hash(2));
     let range =
         KeyspaceOptions::new().routing(Routing::Range(vec![b"k2".to_vec()])).fold("add-i64/1");
-    let (kv, sums) = (db.keyspace_with("kv", hash)?, db.keyspace_with("sums", range)?);
+    let (kv, sums) =
+        (db.space("kv").options(hash).keyspace()?, db.space("sums").options(range).keyspace()?);
     let one = KeyspaceOptions::new().routing(Routing::Hash(1));
-    let docs = db.collection_with("docs", one)?;
+    let docs = db.space("docs").options(one).collection()?;
     for n in 0..4 {
         kv.put(format!("k{n}"), format!("value {life}"))?;
         sums.merge(format!("k{n}"), 7_u64.to_le_bytes())?;
-        docs.put_json(n, format!(r#"{{"id":{n},"field{life}":[1,2]}}"#))?;
+        docs.put(n, Json(format!(r#"{{"id":{n},"field{life}":[1,2]}}"#)))?;
     }
     if life == 0 {
         db.compact()?;
     }
     let mut batch = db.batch();
-    batch.delete_range(&kv, "k1", "k2")?;
+    batch.delete_range(&kv, "k1".."k2")?;
     batch.delete(&sums, "k3")?;
     batch.patch(&docs, 2, &Patch::new().inc("id", 1))?;
     db.commit(batch)?;
@@ -89,15 +90,16 @@ fn refused(error: &Error) {
 fn read(db: &Database) -> Result<()> {
     for info in db.keyspaces() {
         if info.content == "documents" {
-            for entry in db.existing_collection(&info.name)?.into_iter().flat_map(|c| c.scan_all())
+            for entry in
+                db.space(&info.name).existing().collection()?.into_iter().flat_map(|c| c.scan(..))
             {
                 let (key, document) = entry?;
                 let _text = (key.to_string(), document.to_json());
             }
             continue;
         }
-        let Ok(keyspace) = db.keyspace_with(&info.name, info.options) else { continue };
-        for entry in keyspace.scan_all().take(1000) {
+        let Ok(keyspace) = db.space(&info.name).options(info.options).keyspace() else { continue };
+        for entry in keyspace.scan(..).take(1000) {
             let (key, _) = entry?;
             keyspace.get(&key)?;
         }
@@ -122,7 +124,11 @@ fn try_with(changes: &[(&str, &[u8])], bytes: &[u8]) {
     let world = World::on(base().image.kill(), 9);
     for (name, content) in changes {
         world.mem.put_content(&World::path(name), content);
-        let _text = flagstone::inspect::file_on(&world.mem, &World::path(name), &mut String::new());
+        let _text = flagstone::internal::inspect::file_on(
+            &world.mem,
+            &World::path(name),
+            &mut String::new(),
+        );
     }
     let opened = bounded(32 << 20, 1, "opening a database", || world.open_read_only(&options()));
     match opened {

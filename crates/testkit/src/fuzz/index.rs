@@ -75,7 +75,7 @@ fn check(collection: &Collection, index: &Index, value: &Value, flags: u8) {
         note(error.to_string().split('"').next().unwrap_or_default());
     };
     collection.clear().unwrap();
-    if let Err(error) = collection.put_value(1, value) {
+    if let Err(error) = collection.put(1, value) {
         return refused(&error);
     }
     if let Err(error) = collection.create_index("i", index.clone()) {
@@ -88,7 +88,7 @@ fn check(collection: &Collection, index: &Index, value: &Value, flags: u8) {
     let built: Vec<Vec<Option<Value>>> = entries().into_iter().map(|(values, _)| values).collect();
     note(format_args!("{} fields, {} entries", built.first().map_or(0, Vec::len), built.len()));
     collection.verify_indexes().unwrap();
-    match collection.put_value(2, value) {
+    match collection.put(2, value) {
         Ok(()) => {
             let written = entries().into_iter().filter(|(_, key)| *key == Value::from(2));
             let written: Vec<Vec<Option<Value>>> = written.map(|(values, _)| values).collect();

@@ -18,7 +18,7 @@ fn place() -> (World, Session) {
     let session = world.open(&options).unwrap();
     let collection = session.db.collection("documents").unwrap();
     for key in 0..40_i64 {
-        collection.put_value(key, &doc!({ "n": (key % 7), "s": (format!("s{key}")) })).unwrap();
+        collection.put(key, doc!({ "n": (key % 7), "s": (format!("s{key}")) })).unwrap();
     }
     collection.create_index("n_s", Index::on("n").then("s")).unwrap();
     (world, session)

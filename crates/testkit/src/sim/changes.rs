@@ -3,8 +3,8 @@
 use super::document::{DATE, Edit, Fields, LIST_MAX, Missing, PAD, pad, path_of, value_of_field};
 use super::life::Handle;
 use super::model::{SLOTS, key_bytes, operand_bytes, value_bytes};
-use super::step::{Change, Lasts};
-use flagstone::{Batch, Document, EntryOptions, Patch, Result, Value, doc};
+use super::step::Change;
+use flagstone::{Batch, Document, Expires, Json, Patch, Result, Value, doc};
 
 /// The handles of the slots that are written.
 pub(super) type Handles = [Option<Handle>; SLOTS];
@@ -35,11 +35,6 @@ pub(super) fn patch_of(missing: Missing, edits: &[Edit]) -> Patch {
     })
 }
 
-/// Returns the options of a put that is dated; `None` if it has none.
-pub(super) fn options_of(lasts: Lasts) -> Option<EntryOptions> {
-    lasts.expiry().map(|moment| EntryOptions::new().expires(moment))
-}
-
 pub(super) fn document_of(fields: &[(u16, i64)]) -> Result<Document> {
     Document::from_value(&value_of(&fields.iter().copied().collect()))
 }
@@ -62,10 +57,7 @@ pub(super) fn fill(batch: &mut Batch, handles: &Handles, changes: &[Change]) -> 
         match (handle, change) {
             (Handle::Bytes(keyspace), Change::Put(slot, key, value, lasts)) => {
                 let (key, value) = (key_bytes(*key), value_bytes(*slot, *value));
-                match options_of(*lasts) {
-                    Some(options) => batch.put_with(keyspace, key, value, options)?,
-                    None => batch.put(keyspace, key, value)?,
-                }
+                batch.put(keyspace, key, value.expires(lasts.expiry()))?;
             }
             (Handle::Bytes(keyspace), Change::Delete(_, key)) => {
                 batch.delete(keyspace, key_bytes(*key))?;
@@ -74,19 +66,14 @@ pub(super) fn fill(batch: &mut Batch, handles: &Handles, changes: &[Change]) -> 
                 batch.merge(keyspace, key_bytes(*key), operand_bytes(*slot, *seed))?;
             }
             (Handle::Bytes(keyspace), Change::DeleteRange(_, from, to)) => {
-                batch.delete_range(keyspace, key_bytes(*from), key_bytes(*to))?;
+                batch.delete_range(keyspace, key_bytes(*from)..key_bytes(*to))?;
             }
             (Handle::Documents(collection), Change::Document(_, key, fields, lasts)) => {
                 let (key, document) = (i64::from(*key), document_of(fields)?);
-                match options_of(*lasts) {
-                    Some(options) => {
-                        batch.put_document_with(collection, key, &document, options)?;
-                    }
-                    None => batch.put_document(collection, key, &document)?,
-                }
+                batch.put(collection, key, (&document).expires(lasts.expiry()))?;
             }
             (Handle::Documents(collection), Change::Delete(_, key)) => {
-                batch.delete_document(collection, i64::from(*key))?;
+                batch.delete(collection, i64::from(*key))?;
             }
             (Handle::Documents(collection), Change::Patch(_, key, missing, edits)) => {
                 batch.patch(collection, i64::from(*key), &patch_of(*missing, edits))?;
@@ -102,10 +89,7 @@ pub(super) fn write_one(handle: &Handle, change: &Change) -> Result<()> {
     match (handle, change) {
         (Handle::Bytes(keyspace), Change::Put(slot, key, value, lasts)) => {
             let (key, value) = (key_bytes(*key), value_bytes(*slot, *value));
-            match options_of(*lasts) {
-                Some(options) => keyspace.put_with(key, value, options),
-                None => keyspace.put(key, value),
-            }
+            keyspace.put(key, value.expires(lasts.expiry()))
         }
         (Handle::Bytes(keyspace), Change::Delete(_, key)) => keyspace.delete(key_bytes(*key)),
         (Handle::Bytes(keyspace), Change::Merge(slot, key, seed)) => {
@@ -118,8 +102,7 @@ pub(super) fn write_one(handle: &Handle, change: &Change) -> Result<()> {
             // JSON has no dates.
             if fields.iter().any(|(name, _)| *name == DATE) {
                 let (key, document) = (i64::from(*key), document_of(fields)?);
-                let options = options_of(*lasts).unwrap_or_default();
-                return collection.put_with(key, &document, options);
+                return collection.put(key, (&document).expires(lasts.expiry()));
             }
             let field = |&(name, value): &(u16, i64)| match name {
                 PAD => format!("\"pad\":\"{}\"", pad(value as i16)),
@@ -127,10 +110,7 @@ pub(super) fn write_one(handle: &Handle, change: &Change) -> Result<()> {
             };
             let json: Vec<_> = fields.iter().map(field).collect();
             let (key, json) = (i64::from(*key), format!("{{{}}}", json.join(",")));
-            match options_of(*lasts) {
-                Some(options) => collection.put_json_with(key, json, options),
-                None => collection.put_json(key, json),
-            }
+            collection.put(key, Json(json).expires(lasts.expiry()))
         }
         (Handle::Documents(collection), Change::Delete(_, key)) => {
             collection.delete(i64::from(*key))

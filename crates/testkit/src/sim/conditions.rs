@@ -4,8 +4,8 @@ use super::changes::Handles;
 use super::life::{Handle, Life};
 use super::model::{Key, key_bytes};
 use super::oracle::Oracle;
-use super::step::{Expect, Which, place_of};
-use flagstone::{Batch, VersionToken};
+use super::step::{Condition, Which, place_of};
+use flagstone::{Batch, Expect, VersionToken};
 
 /// Values of at least this length are never drawn twice.
 pub(super) const VALUES_DIFFER_FROM: usize = 12;
@@ -41,13 +41,20 @@ pub(super) struct Judge<'a> {
 
 impl Judge<'_> {
     /// Adds a condition to the batch. Returns the expected verdict.
-    pub(super) fn expect(&self, batch: &mut Batch, handles: &Handles, expect: Expect) -> Verdict {
+    pub(super) fn expect(
+        &self,
+        batch: &mut Batch,
+        handles: &Handles,
+        expect: Condition,
+    ) -> Verdict {
         let (added, verdict) = match expect {
-            Expect::Absent(slot, key) => {
+            Condition::Absent(slot, key) => {
                 let added = match &handles[slot] {
-                    Some(Handle::Bytes(keyspace)) => batch.expect_absent(keyspace, key_bytes(key)),
+                    Some(Handle::Bytes(keyspace)) => {
+                        batch.expect(keyspace, key_bytes(key), Expect::Absent)
+                    }
                     Some(Handle::Documents(collection)) => {
-                        batch.expect_no_document(collection, i64::from(key))
+                        batch.expect(collection, i64::from(key), Expect::Absent)
                     }
                     None => return Verdict::Unknown,
                 };
@@ -57,16 +64,17 @@ impl Judge<'_> {
                 };
                 (added, verdict)
             }
-            Expect::Token(which) => {
+            Condition::Token(which) => {
                 let Some(token) = self.token(which) else { return Verdict::Unknown };
                 let handle = handles[token.slot].as_ref();
                 let Some(keyspace) = handle.and_then(Handle::keyspace) else {
                     return Verdict::Unknown;
                 };
-                let added = batch.expect_version(keyspace, key_bytes(token.key), token.version);
+                let added =
+                    batch.expect(keyspace, key_bytes(token.key), Expect::Version(token.version));
                 (added, self.verdict_of(token))
             }
-            Expect::Unchanged(which, slot, key) => {
+            Condition::Unchanged(which, slot, key) => {
                 return self.expect_unchanged(batch, handles, (which, slot, key));
             }
         };
@@ -87,10 +95,10 @@ impl Judge<'_> {
         let since = taken.snapshot.version();
         let added = match &handles[slot] {
             Some(Handle::Bytes(keyspace)) => {
-                batch.expect_unchanged_since(keyspace, key_bytes(key), since)
+                batch.expect(keyspace, key_bytes(key), Expect::UnchangedSince(since))
             }
             Some(Handle::Documents(collection)) => {
-                batch.expect_document_unchanged_since(collection, i64::from(key), since)
+                batch.expect(collection, i64::from(key), Expect::UnchangedSince(since))
             }
             None => return Verdict::Unknown,
         };

@@ -145,9 +145,9 @@ impl Run {
                 Some(Handle::Bytes(keyspace)) => {
                     transaction.get(keyspace, key_bytes(*key)).map(owned)
                 }
-                Some(Handle::Documents(collection)) => transaction
-                    .get_document(collection, i64::from(*key))
-                    .map(super::read::canonical),
+                Some(Handle::Documents(collection)) => {
+                    transaction.get(collection, i64::from(*key)).map(super::read::canonical)
+                }
                 None => continue,
             };
             let Some(found) = self.excused(found)? else { continue };
@@ -159,12 +159,10 @@ impl Run {
         self.ask_in(transaction, handles, ours)?;
         let Some(slot) = ours.contest.scans else { return Ok(()) };
         let found = match &handles[slot] {
-            Some(Handle::Bytes(keyspace)) => {
-                transaction.scan::<&[u8]>(keyspace, ..).and_then(|it| {
-                    it.map(|entry| entry.map(|(key, value)| (key.to_vec(), value.to_vec())))
-                        .collect()
-                })
-            }
+            Some(Handle::Bytes(keyspace)) => transaction
+                .scan(keyspace, ..)
+                .map(|entry| entry.map(|(key, value)| (key.to_vec(), value.to_vec())))
+                .collect(),
             _ => return Ok(()),
         };
         let Some(found): Option<Vec<_>> = self.excused(found)? else { return Ok(()) };

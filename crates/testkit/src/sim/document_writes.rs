@@ -9,7 +9,7 @@ use super::life::{self, Check, Handle};
 use super::model::{DOCUMENTS, Key, key_bytes, operand_bytes, value_bytes};
 use super::run::Run;
 use super::step::{Change, DocumentStep};
-use flagstone::{Collection, Document, Durability, ErrorKind, Result, Transaction};
+use flagstone::{Collection, Document, Durability, ErrorKind, Expires, Result, Transaction};
 
 impl Run {
     /// Runs a step on the collection.
@@ -273,18 +273,18 @@ fn write_in(transaction: &mut Transaction, handles: &Handles, change: &Change) -
     match (&handles[change.slot()], change) {
         (Some(Handle::Documents(collection)), Change::Document(_, key, fields, lasts)) => {
             let document: Document = super::changes::document_of(fields)?;
-            let (key, options) = (i64::from(*key), super::changes::options_of(*lasts));
-            transaction.put_document_with(collection, key, &document, options.unwrap_or_default())
+            let document = (&document).expires(lasts.expiry());
+            transaction.put(collection, i64::from(*key), document)
         }
         (Some(Handle::Documents(collection)), Change::Delete(_, key)) => {
-            transaction.delete_document(collection, i64::from(*key))
+            transaction.delete(collection, i64::from(*key))
         }
         (Some(Handle::Documents(collection)), Change::Patch(_, key, missing, edits)) => {
             transaction.patch(collection, i64::from(*key), &patch_of(*missing, edits))
         }
         (Some(Handle::Bytes(keyspace)), Change::Put(slot, key, value, lasts)) => {
-            let options = super::changes::options_of(*lasts).unwrap_or_default();
-            transaction.put_with(keyspace, key_bytes(*key), value_bytes(*slot, *value), options)
+            let value = value_bytes(*slot, *value).expires(lasts.expiry());
+            transaction.put(keyspace, key_bytes(*key), value)
         }
         (Some(Handle::Bytes(keyspace)), Change::Merge(slot, key, seed)) => {
             transaction.merge(keyspace, key_bytes(*key), operand_bytes(*slot, *seed))

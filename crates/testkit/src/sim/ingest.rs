@@ -5,7 +5,7 @@ use super::model::{DOCUMENTS, KEYS, Key, key_bytes, value_bytes};
 use super::run::Run;
 use super::step::{Change, How, Lasts, ValueOf};
 use crate::rng::Rng;
-use flagstone::{Durability, EntryOptions, ErrorKind, Ingest, Result};
+use flagstone::{Durability, ErrorKind, Expires, Ingest, Result};
 
 /// Returns the puts of an ingest, in the order of their keys.
 fn ingested(slot: usize, seed: u32, lasts: Lasts) -> Vec<Change> {
@@ -25,7 +25,7 @@ fn fill(ingest: &mut Ingest, changes: &[Change]) -> Result<()> {
         let Change::Put(slot, key, value, _) = *change else { continue };
         let (key, value) = (key_bytes(key), value_bytes(slot, value));
         match change.expiry() {
-            Some(moment) => ingest.put_with(key, value, EntryOptions::new().expires(moment))?,
+            Some(moment) => ingest.put(key, value.expires(moment))?,
             None => ingest.put(key, value)?,
         }
     }
@@ -91,7 +91,7 @@ impl Run {
             return Ok(());
         }
         let name = present_name(&life.db, DOCUMENTS);
-        let opened = life.db.keyspace_with(&name, self.keyspaces[DOCUMENTS].clone());
+        let opened = life.db.space(&name).options(self.keyspaces[DOCUMENTS].clone()).keyspace();
         match opened.and_then(|keyspace| Ingest::new(&keyspace)) {
             Ok(_) => Err("an ingest into a collection was begun".into()),
             Err(error) if error.kind() == ErrorKind::InvalidInput => Ok(()),
@@ -105,7 +105,7 @@ impl Run {
         let Some(handle) = self.handle(slot)? else { return Ok(()) };
         let mut rng = Rng::new(seed);
         for _ in 0..WAITS {
-            handle.note_wait(rng.below(KEYS as u64) as Key);
+            handle.note_wait(rng.below(KEYS as u64) as Key).map_err(|error| error.to_string())?;
         }
         Ok(())
     }

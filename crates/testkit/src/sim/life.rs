@@ -7,9 +7,9 @@ use super::model::{Digests, Entries, KEYS, KINDS, Key, Kind, SLOTS, State, diges
 use super::model::{key_bytes, key_of};
 use super::search::Shown;
 use super::step::Change;
+use flagstone::internal::note_wait;
 use flagstone::{
-    Collection, Database, DocumentScan, Keyspace, KeyspaceOptions, Moment, Result, Scan, Snapshot,
-    Ticket, Value,
+    Collection, Database, Keyspace, KeyspaceOptions, Moment, Result, Scan, Snapshot, Ticket, Value,
 };
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -48,10 +48,10 @@ impl Handle {
     }
 
     /// Counts a writer of a key as one that had to wait for others.
-    pub(super) fn note_wait(&self, key: Key) {
+    pub(super) fn note_wait(&self, key: Key) -> Result<()> {
         match self {
-            Self::Bytes(keyspace) => keyspace.note_wait(key_bytes(key)),
-            Self::Documents(collection) => collection.note_wait(i64::from(key)),
+            Self::Bytes(keyspace) => note_wait(keyspace, key_bytes(key)),
+            Self::Documents(collection) => note_wait(collection, i64::from(key)),
         }
     }
 
@@ -68,15 +68,15 @@ impl Handle {
         Ok(match self {
             Self::Bytes(keyspace) => {
                 let scan = match snapshot {
-                    Some(snapshot) => snapshot.scan::<Vec<u8>>(keyspace, ..)?,
-                    None => keyspace.scan_all(),
+                    Some(snapshot) => snapshot.scan(keyspace, ..),
+                    None => keyspace.scan(..),
                 };
                 AnyScan::Bytes(if reverse { scan.rev() } else { scan })
             }
             Self::Documents(collection) => {
                 let scan = match snapshot {
-                    Some(snapshot) => snapshot.scan_documents::<Value>(collection, ..)?,
-                    None => collection.scan_all(),
+                    Some(snapshot) => snapshot.scan(collection, ..),
+                    None => collection.scan(..),
                 };
                 AnyScan::Documents(if reverse { scan.rev() } else { scan })
             }
@@ -86,8 +86,8 @@ impl Handle {
 
 /// A scan of either kind.
 pub(super) enum AnyScan {
-    Bytes(Scan),
-    Documents(DocumentScan),
+    Bytes(Scan<'static, Keyspace>),
+    Documents(Scan<'static, Collection>),
 }
 
 impl AnyScan {
@@ -253,8 +253,8 @@ pub(super) fn present_name(db: &Database, slot: usize) -> String {
 pub(super) fn open_slot(db: &Database, slot: usize, options: &[KeyspaceOptions]) -> Result<Handle> {
     let (name, options) = (present_name(db, slot), options[slot].clone());
     Ok(match KINDS[slot] {
-        Kind::Documents => Handle::Documents(db.collection_with(&name, options)?),
-        _ => Handle::Bytes(db.keyspace_with(&name, options)?),
+        Kind::Documents => Handle::Documents(db.space(&name).options(options).collection()?),
+        _ => Handle::Bytes(db.space(&name).options(options).keyspace()?),
     })
 }
 

@@ -6,7 +6,7 @@ use super::model::{DOCUMENTS, KEYS, KINDS, Key, Kind, LARGE_FROM, SLOTS};
 use super::place::Crash;
 use super::plan_documents::Documents;
 use super::setting::{Ills, Profile, Setting, durability};
-use super::step::{Change, Ending, Expect, How, Lasts, Moved, Planned, Step, ValueOf};
+use super::step::{Change, Condition, Ending, How, Lasts, Moved, Planned, Step, ValueOf};
 use super::times::Times;
 use crate::rng::Rng;
 use flagstone::env::names::FileKind;
@@ -378,10 +378,10 @@ impl Planner {
             _ => How::Try,
         };
         let expect = match self.rng.below(100) {
-            0..=7 => Some(Expect::Token(self.rng.index(100))),
+            0..=7 => Some(Condition::Token(self.rng.index(100))),
             8..=11 => {
                 let slot = self.slot();
-                Some(Expect::Absent(slot, self.key()))
+                Some(Condition::Absent(slot, self.key()))
             }
             _ => self.times.unchanged(),
         };

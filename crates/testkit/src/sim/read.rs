@@ -186,14 +186,14 @@ impl Run {
         let scan = match &handle {
             Handle::Bytes(keyspace) => {
                 let scan = keyspace.scan(key_bytes(from)..key_bytes(to));
-                Ok(AnyScan::Bytes(if reverse { scan.rev() } else { scan }))
+                AnyScan::Bytes(if reverse { scan.rev() } else { scan })
             }
             Handle::Documents(collection) => {
                 let scan = collection.scan(i64::from(from)..i64::from(to));
-                scan.map(|scan| AnyScan::Documents(if reverse { scan.rev() } else { scan }))
+                AnyScan::Documents(if reverse { scan.rev() } else { scan })
             }
         };
-        let Some(found) = self.excused(scan.and_then(AnyScan::rest))? else { return Ok(()) };
+        let Some(found) = self.excused(scan.rest())? else { return Ok(()) };
         let expected = turned(self.oracle.range(slot, from, to), reverse);
         if self.oracle.has_doubt() {
             return Ok(());
@@ -326,8 +326,8 @@ fn scribble(db: &flagstone::Database, executor: &super::executor::Shuffled) -> R
     }
     for info in db.keyspaces() {
         if info.content != "documents" {
-            let other = db.keyspace_with(&info.name, info.options)?;
-            other.delete_range::<&[u8]>(..)?;
+            let other = db.space(&info.name).options(info.options).keyspace()?;
+            other.delete_range(..)?;
         }
     }
     executor.work(6);

@@ -59,7 +59,7 @@ pub(super) fn apply(state: &mut State, batch: &ChangeBatch) -> Check {
             }
             (_, _) => Append.fold(key_bytes(key), old.as_deref(), &[change.value_bytes()]),
         };
-        state.apply(&Change::Made(slot, key, value, change.expires()), 0);
+        state.apply(&Change::Made(slot, key, value, change.expiry()), 0);
     }
     Ok(())
 }

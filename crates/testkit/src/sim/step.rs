@@ -160,7 +160,7 @@ pub(super) enum How {
 
 /// A condition of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Expect {
+pub(super) enum Condition {
     /// The key is absent.
     Absent(usize, Key),
     /// The key is unchanged since the token at this index, modulo their number, was taken.
@@ -282,7 +282,7 @@ pub(super) enum Step {
     /// Sets the wall clock far ahead, in milliseconds.
     ClockJump(u64),
     /// Commits a batch.
-    Commit(Vec<Change>, How, Option<Expect>),
+    Commit(Vec<Change>, How, Option<Condition>),
     /// Makes one change by the method of the keyspace. A patch uses the method that reads first.
     Single(Change),
     /// Removes a key, which reports whether it was there.

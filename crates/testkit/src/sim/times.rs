@@ -1,7 +1,7 @@
 //! Draws what depends on time: how long entries last, and how the clock moves between steps.
 
 use super::model::{KEYS, Key, SLOTS};
-use super::step::{Expect, Lasts, Step};
+use super::step::{Condition, Lasts, Step};
 use crate::rng::Rng;
 use flagstone_base::hash::remix;
 
@@ -65,9 +65,9 @@ impl Times {
     }
 
     /// Draws a condition that a key is unchanged since a snapshot, sometimes.
-    pub(super) fn unchanged(&mut self) -> Option<Expect> {
+    pub(super) fn unchanged(&mut self) -> Option<Condition> {
         let (which, slot) = (self.rng.index(100), self.rng.index(SLOTS));
         let key = self.rng.below(KEYS as u64) as Key;
-        self.rng.percent(4).then_some(Expect::Unchanged(which, slot, key))
+        self.rng.percent(4).then_some(Condition::Unchanged(which, slot, key))
     }
 }

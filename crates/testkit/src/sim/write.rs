@@ -8,9 +8,9 @@ use super::life::{Check, Handle, expiring_slots, name_of, other_name_of, present
 use super::model::{DOCUMENTS, KEYS, KINDS, Key, Kind, SLOTS, key_bytes};
 use super::oracle::Existence;
 use super::run::{Copy, Run};
-use super::step::{Change, Expect, How, Lasts, Step, ValueOf, Which, place_of};
+use super::step::{Change, Condition, How, Lasts, Step, ValueOf, Which, place_of};
 use crate::rng::Rng;
-use flagstone::{Batch, Collection, Durability, Error, ErrorKind, Result};
+use flagstone::{Batch, Collection, Durability, Error, ErrorKind, Patched, Result};
 use std::path::PathBuf;
 
 /// The largest number at a time.
@@ -99,11 +99,16 @@ impl Run {
         Ok(self.handles([slot].into_iter())?.and_then(|mut handles| handles[slot].take()))
     }
 
-    pub(super) fn commit(&mut self, changes: &[Change], how: How, expect: Option<Expect>) -> Check {
+    pub(super) fn commit(
+        &mut self,
+        changes: &[Change],
+        how: How,
+        expect: Option<Condition>,
+    ) -> Check {
         let changes = &self.dated(changes);
         let expected_slot = match expect {
-            Some(Expect::Absent(slot, _) | Expect::Unchanged(_, slot, _)) => Some(slot),
-            Some(Expect::Token(which)) => match place_of(self.tokens.len(), which) {
+            Some(Condition::Absent(slot, _) | Condition::Unchanged(_, slot, _)) => Some(slot),
+            Some(Condition::Token(which)) => match place_of(self.tokens.len(), which) {
                 Some(at) => Some(self.tokens[at].slot),
                 None => return Ok(()),
             },
@@ -288,7 +293,9 @@ impl Run {
         collection: &Collection,
     ) -> Check {
         let slot = change.slot();
-        let done = collection.apply_patch(i64::from(key), &patch_of(missing, edits));
+        let done = collection
+            .patch_if(i64::from(key), &patch_of(missing, edits))
+            .and_then(Patched::applied);
         let old = self.oracle.get(slot, key).map(|entry| entry.bytes.to_vec());
         let is_there = missing != Missing::Nothing || old.is_some();
         let applies = patched(old.as_deref().map(fields_of), missing, edits).is_some();

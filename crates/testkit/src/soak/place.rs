@@ -112,12 +112,12 @@ pub(super) fn open(dir: &Path, options: Options) -> Result<(Database, Handles)> 
     let hashed = |partitions| KeyspaceOptions::new().routing(Routing::Hash(partitions));
     let sums = hashed(2).fold("add-i64/1");
     let handles = Handles {
-        slots: db.keyspace_with("slots", hashed(4))?,
-        queue: db.keyspace_with("queue", hashed(2))?,
-        series: db.keyspace_with("series", hashed(1))?,
-        sums: db.keyspace_with("sums", sums)?,
-        documents: db.collection_with("documents", hashed(2))?,
-        sessions: db.keyspace_with("sessions", hashed(2))?,
+        slots: db.space("slots").options(hashed(4)).keyspace()?,
+        queue: db.space("queue").options(hashed(2)).keyspace()?,
+        series: db.space("series").options(hashed(1)).keyspace()?,
+        sums: db.space("sums").options(sums).keyspace()?,
+        documents: db.space("documents").options(hashed(2)).collection()?,
+        sessions: db.space("sessions").options(hashed(2)).keyspace()?,
     };
     Ok((db, handles))
 }

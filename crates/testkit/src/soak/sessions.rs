@@ -2,7 +2,7 @@
 
 use super::place::{Handles, VALUE_BYTES};
 use crate::rng::Rng;
-use flagstone::{Database, Moment};
+use flagstone::{Database, Moment, Prefix};
 use flagstone_base::hash::remix;
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -58,7 +58,7 @@ impl Sessions {
     pub(super) fn look(&self, db: &Database, handles: &Handles) -> Result<(), String> {
         let mut expected = self.alive.iter().peekable();
         let before = db.now();
-        for entry in handles.sessions.prefix(format!("t{}/", self.thread)) {
+        for entry in handles.sessions.scan(Prefix(format!("t{}/", self.thread))) {
             let (key, value) = entry.map_err(|error| format!("{error:?}"))?;
             // Those that the scan has left out.
             while let Some((at, expiry)) = expected.peek()

@@ -3,7 +3,7 @@
 use super::place::{Amounts, BUCKETS, DOCUMENT_BYTES, Handles, SUMS, Setting, VALUE_BYTES};
 use super::sessions::{Session, Sessions};
 use crate::rng::Rng;
-use flagstone::{Batch, Database, Document, Durability, EntryOptions, Error, Patch};
+use flagstone::{Batch, Database, Document, Durability, Error, Expires, Patch, Prefix};
 use flagstone_base::hash::remix;
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -203,7 +203,7 @@ impl Worker {
             _ if self.documents[document_at].is_some() => {
                 let deleted = key(self.thread, document.into());
                 work.gone(DOCUMENT_BYTES as usize);
-                work.batch.delete_document(&work.handles.documents, deleted)?;
+                work.batch.delete(&work.handles.documents, deleted)?;
                 self.documents[document_at] = None;
                 self.absent_documents.push_back(document);
                 let put = self.absent_documents.pop_front().unwrap();
@@ -270,7 +270,7 @@ impl Worker {
         }
         let (from, to) =
             (series_key(self.thread, oldest, 0), series_key(self.thread, oldest + 1, 0));
-        work.batch.delete_range(&work.handles.series, from, to)
+        work.batch.delete_range(&work.handles.series, from..to)
     }
 
     /// Puts an entry that expires, and counts those that have expired.
@@ -279,8 +279,8 @@ impl Worker {
         work.gone(self.sessions.end(now));
         let Session { key, value, expiry } = self.sessions.begin(now);
         work.put(key.len() + value.len(), false);
-        let options = EntryOptions::new().expires(expiry);
-        work.batch.put_with(&work.handles.sessions, key, value, options)
+        let moment = expiry;
+        work.batch.put(&work.handles.sessions, key, value.expires(moment))
     }
 
     fn add(&mut self, work: &mut Work<'_>, sum: u64) -> flagstone::Result<()> {
@@ -302,7 +302,7 @@ impl Worker {
                 .set("text", document.str("text").unwrap_or_default());
             return work.batch.patch(&work.handles.documents, key, &whole);
         }
-        work.batch.put_document(&work.handles.documents, key, &document)
+        work.batch.put(&work.handles.documents, key, &document)
     }
 
     fn value_of(&self, slot: u32) -> Option<Vec<u8>> {
@@ -320,7 +320,7 @@ impl Worker {
             }
             70..=79 => self.look_at_slots(handles, slot)?,
             80..=84 => {
-                let front = handles.queue.prefix(format!("t{}/", self.thread)).next();
+                let front = handles.queue.scan(Prefix(format!("t{}/", self.thread))).next();
                 let (found, value) = front.ok_or("the queue is empty")?.map_err(failed)?;
                 let expected = self.queued(self.queue.start);
                 let expected = (expected.0.as_bytes(), &expected.1[..]);
@@ -399,7 +399,7 @@ impl Worker {
         let prefix = format!("t{}/", self.thread);
         let mut slots =
             (0..self.amounts.slots as u32).filter(|slot| self.slots[*slot as usize] != 0);
-        for entry in handles.slots.prefix(&prefix) {
+        for entry in handles.slots.scan(Prefix(&prefix)) {
             let (found, value) = entry.map_err(failed)?;
             let slot = slots.next().ok_or("there are more slots than were put")?;
             same(&&found[..], &key(self.thread, slot.into()).as_bytes(), "slot", slot.into())?;
@@ -407,7 +407,7 @@ impl Worker {
         }
         same(&slots.next(), &None, "missing slot of thread", self.thread)?;
         let mut queued = self.queue.clone();
-        for entry in handles.queue.prefix(&prefix) {
+        for entry in handles.queue.scan(Prefix(&prefix)) {
             let (found, value) = entry.map_err(failed)?;
             let at = queued.next().ok_or("the queue holds more than was put")?;
             let expected = self.queued(at);
@@ -419,7 +419,7 @@ impl Worker {
             )?;
         }
         same(&queued.next(), &None, "missing place in the queue of thread", self.thread)?;
-        let first = handles.series.prefix(&prefix).next();
+        let first = handles.series.scan(Prefix(&prefix)).next();
         let (found, _value) = first.ok_or("the series is empty")?.map_err(failed)?;
         let expected = series_key(self.thread, self.bucket - BUCKETS, 0);
         same(&&found[..], &expected.as_bytes(), "first entry of the series", self.bucket)?;

@@ -6,9 +6,7 @@
 //! time.
 
 use crate::rng::Rng;
-use flagstone::{
-    Batch, Collection, Database, Document, EntryOptions, Keyspace, Moment, Patch, Result,
-};
+use flagstone::{Batch, Collection, Database, Document, Expires, Keyspace, Moment, Patch, Result};
 use flagstone_base::hash::remix;
 use std::collections::BTreeMap;
 
@@ -173,18 +171,17 @@ pub(super) fn fill(
     (source, thread, n): (Source, usize, u64),
 ) -> Result<()> {
     batch.merge(&handles.sums, count_key(thread), 1_i64.to_le_bytes())?;
-    let expires = |moment| EntryOptions::new().expires(moment);
-    let late = |is_late: bool| expires(if is_late { LATE } else { PAST });
+    let late = |is_late: bool| if is_late { LATE } else { PAST };
     for op in ops(source, thread, n) {
         let of = |ranged| if ranged { &handles.ranged } else { &handles.hashed };
         match op {
             Op::Put { ranged, slot, value } => {
-                let options = value.expiry.map_or_else(EntryOptions::new, expires);
-                batch.put_with(of(ranged), key(thread, slot), value.bytes(), options)?;
+                let bytes = value.bytes().expires(value.expiry);
+                batch.put(of(ranged), key(thread, slot), bytes)?;
             }
             Op::Delete { ranged, slot } => batch.delete(of(ranged), key(thread, slot))?,
             Op::DeleteRange { from, to } => {
-                batch.delete_range(&handles.ranged, key(thread, from), key(thread, to))?;
+                batch.delete_range(&handles.ranged, key(thread, from)..key(thread, to))?;
             }
             Op::Add { slot, by } => {
                 batch.merge(&handles.sums, key(thread, slot), by.to_le_bytes())?;
@@ -194,16 +191,16 @@ pub(super) fn fill(
                 batch.patch(&handles.documents, key(thread, slot), &patch)?;
             }
             Op::DeleteDocument { slot } => {
-                batch.delete_document(&handles.documents, key(thread, slot))?;
+                batch.delete(&handles.documents, key(thread, slot))?;
             }
             Op::SetSum { slot, to, is_late } => {
                 let (key, value) = (key(thread, slot), to.to_le_bytes());
-                batch.put_with(&handles.sums, key, value, late(is_late))?;
+                batch.put(&handles.sums, key, value.expires(late(is_late)))?;
             }
             Op::SetDocument { slot, to, is_late } => {
                 let document = Document::from_json(format!(r#"{{"n":{to}}}"#)).unwrap();
                 let (key, options) = (key(thread, slot), late(is_late));
-                batch.put_document_with(&handles.documents, key, &document, options)?;
+                batch.put(&handles.documents, key, (&document).expires(options))?;
             }
         }
     }

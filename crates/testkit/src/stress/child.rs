@@ -4,7 +4,7 @@ use super::batch::{Handles, Left, SLOTS, Source, Window, count_key, fill, key};
 use super::ledger::Ledger;
 use super::place::{ACCOUNTS, Mode, TOTAL, account, draw_options, handles, number};
 use crate::rng::Rng;
-use flagstone::{Batch, Database, Durability, Error, ErrorKind, Moment, Slice};
+use flagstone::{Batch, Database, Durability, Error, ErrorKind, Expect, Moment, Slice};
 use flagstone_base::hash::remix;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -231,8 +231,8 @@ impl Child {
         let amount = rng.below(50) as i64;
         let moved = |has: Slice, by: i64| (number(Some(has)) + by).to_le_bytes();
         let mut batch = self.db.batch();
-        batch.expect_version(bank, account(from), from_version)?;
-        batch.expect_version(bank, account(to), to_version)?;
+        batch.expect(bank, account(from), Expect::Version(from_version))?;
+        batch.expect(bank, account(to), Expect::Version(to_version))?;
         batch.put(bank, account(from), moved(from_has, -amount))?;
         batch.put(bank, account(to), moved(to_has, amount))?;
         let durability = if self.unlogged { Durability::None } else { Durability::Buffered };
@@ -247,7 +247,7 @@ impl Child {
     fn look_at_bank(&self, ledger: &mut Ledger) -> flagstone::Result<()> {
         let snapshot = self.db.snapshot();
         let mut sums = [0, 0];
-        for entry in self.handles.bank.scan_all() {
+        for entry in self.handles.bank.scan(..) {
             sums[0] += number(Some(entry?.1));
         }
         for at in 0..ACCOUNTS {

@@ -5,7 +5,7 @@ use super::ledger;
 use super::parent::Workplace;
 use super::place::{ACCOUNTS, Mode, TOTAL, account, draw_options, handles, number};
 use crate::rng::Rng;
-use flagstone::Database;
+use flagstone::{Database, Prefix};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
@@ -106,7 +106,7 @@ impl Expected {
         for (keyspace, slots) in [(&handles.hashed, &left.hashed), (&handles.ranged, &left.ranged)]
         {
             let (found, window) = Window::of(db, || {
-                let entries = keyspace.prefix(format!("t{thread:02}/"));
+                let entries = keyspace.scan(Prefix(format!("t{thread:02}/")));
                 let entries = entries.map(|entry| entry.map(|(k, v)| (k.to_vec(), v.to_vec())));
                 entries.collect::<flagstone::Result<BTreeMap<_, _>>>()
             })?;

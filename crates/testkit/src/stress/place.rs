@@ -57,11 +57,11 @@ pub(super) fn handles(db: &Database) -> Result<Handles> {
     let ranged = hashed(1).routing(Routing::Range(bounds.to_vec()));
     let sums = hashed(2).fold("add-i64/1");
     let handles = Handles {
-        hashed: db.keyspace_with("hashed", hashed(4))?,
-        ranged: db.keyspace_with("ranged", ranged)?,
-        sums: db.keyspace_with("sums", sums)?,
-        documents: db.collection_with("documents", hashed(3))?,
-        bank: db.keyspace_with("bank", hashed(4))?,
+        hashed: db.space("hashed").options(hashed(4)).keyspace()?,
+        ranged: db.space("ranged").options(ranged).keyspace()?,
+        sums: db.space("sums").options(sums).keyspace()?,
+        documents: db.space("documents").options(hashed(3)).collection()?,
+        bank: db.space("bank").options(hashed(4)).keyspace()?,
     };
     if handles.bank.get(account(0))?.is_none() {
         let mut batch = db.batch();

@@ -50,7 +50,9 @@ impl DocumentStore {
     /// Opens a checkpoint of the documents in `place`.
     fn checkpoint(&self, place: &StoreDir) -> Outcome<Opened> {
         let data = place.data();
-        let original = Database::builder(&self.dir).create_if_missing(false).open()?;
+        let original = Database::builder(&self.dir)
+            .options(flagstone::Options::new().create_if_missing(false))
+            .open()?;
         let started = Instant::now();
         original.checkpoint(&data)?;
         let took = started.elapsed();
@@ -72,7 +74,7 @@ impl DocumentStore {
     fn open(&self, data: &Path, took: Duration) -> Outcome<Opened> {
         let options = flagstone::Options::new().memory_budget(self.memory_bytes);
         let (database, events) = open_database(data, options.create_if_missing(false))?;
-        let found = database.existing_collection(&self.collection)?;
+        let found = database.space(&self.collection).existing().collection()?;
         let collection = found.ok_or_else(|| {
             format!("{}: no collection {:?}", self.dir.display(), self.collection)
         })?;

@@ -56,7 +56,7 @@ pub(in crate::workload) fn run_load(case: &Case<'_>) -> Outcome<Summary> {
     let (database, events) = open_database(&data, chosen.durability(store.durability))?;
     let mut wanted = KeyspaceOptions::new().routing(store.chosen_routing());
     wanted.block_bytes = store.block_bytes;
-    let collection = database.collection_with(&options.documents.collection, wanted)?;
+    let collection = database.space(&options.documents.collection).options(wanted).collection()?;
     let mut recorder = case.record_of(ENGINE, case.told.clone(), "an empty store", &data)?;
     let gauges = || gauges_of(&database.stats());
     let take_events = || events.take();

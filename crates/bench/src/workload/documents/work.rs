@@ -7,7 +7,7 @@ use crate::options::name_of;
 use crate::record::{Described, OpKind, Summary};
 use crate::run::{Meter, Tally, crew};
 use crate::workload::{Case, Options, UpdateHow, random};
-use flagstone::{Collection, Document, DocumentMut, Patch, Value, View};
+use flagstone::{Collection, Document, DocumentMut, Patch, Patched, Value, View};
 use std::collections::BTreeSet;
 use std::hint::black_box;
 use std::sync::Arc;
@@ -126,7 +126,9 @@ pub(in crate::workload) fn run_updates(store: &DocumentStore, case: &Case<'_>) -
                             |d: &mut DocumentMut| d.set(PATH, d.int(PATH).unwrap_or_default() + 1);
                         collection.update(key, count).map(|_| 0)?
                     }
-                    UpdateHow::ApplyPatch => collection.apply_patch(key, &patch).map(|_| 0)?,
+                    UpdateHow::ApplyPatch => {
+                        collection.patch_if(key, &patch).and_then(Patched::applied).map(|_| 0)?
+                    }
                     UpdateHow::Merge => collection.patch(key, &patch).map(|_| 0)?,
                     UpdateHow::Put => {
                         let document = &documents[at % documents.len()];

@@ -9,7 +9,7 @@ use crate::output::write_all;
 use crate::progress::{Progress, rates};
 use crate::run::stats;
 use crate::units::{grouped, show_bytes};
-use flagstone::{Collection, Database};
+use flagstone::{Collection, Database, Options};
 use flagstone_comments::Comments;
 use flagstone_load::{Input, Plan};
 use std::collections::BTreeMap;
@@ -97,10 +97,11 @@ impl<'a> Demo<'a> {
 
     fn reopen(&mut self) -> Result<(Database, Collection), Failure> {
         let started = Instant::now();
-        let database = Database::builder(self.dir).create_if_missing(false).open()?;
+        let database =
+            Database::builder(self.dir).options(Options::new().create_if_missing(false)).open()?;
         let took = started.elapsed();
         self.tell("reopen", &format!("{took:.1?}"), 0)?;
-        let found = database.existing_collection(COLLECTION)?;
+        let found = database.space(COLLECTION).existing().collection()?;
         let collection =
             found.ok_or_else(|| Failure::Check("the collection is gone after reopening".into()))?;
         Ok((database, collection))

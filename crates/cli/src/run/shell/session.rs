@@ -248,7 +248,7 @@ impl Names for Session {
     }
 
     fn indexes(&self, collection: &str) -> Vec<String> {
-        let known = self.database.existing_collection(collection).ok().flatten();
+        let known = self.database.space(collection).existing().collection().ok().flatten();
         let known = known.map(|collection| collection.indexes()).unwrap_or_default();
         known.into_iter().map(|index| index.name).collect()
     }
@@ -258,8 +258,8 @@ impl Names for Session {
             return known.clone();
         }
         let mut paths = BTreeSet::new();
-        if let Ok(Some(documents)) = self.database.existing_collection(collection) {
-            for (_, document) in documents.scan_all().take(SAMPLE).flatten() {
+        if let Ok(Some(documents)) = self.database.space(collection).existing().collection() {
+            for (_, document) in documents.scan(..).take(SAMPLE).flatten() {
                 if let Ok(value) = document.root().to_value() {
                     add_paths(&value, "", DEPTH, &mut paths);
                 }

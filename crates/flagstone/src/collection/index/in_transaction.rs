@@ -7,9 +7,8 @@ use super::entry_change::EntryWrite;
 use super::unique::{holder, violation};
 use crate::collection::stored::Stored;
 use crate::collection::write::Rewrite;
-use crate::entry::EntryOptions;
 use crate::index::{Seen, index_of};
-use flagstone_base::{Error, ErrorKind, Kind, Result, SeqNo};
+use flagstone_base::{Error, ErrorKind, Kind, Moment, Result, SeqNo};
 use flagstone_engine::{
     Durability, Effect, Engine, HeldBatch, Keyspace, KeyspaceCore, OP_OVERHEAD, StoredPut, Ticket,
     Transaction,
@@ -59,7 +58,7 @@ struct Claims {
 }
 
 /// A transaction with what its commit does for indexes.
-pub(crate) struct Own<'t> {
+pub struct Own<'t> {
     pub(crate) transaction: &'t mut Transaction,
     pub(crate) pending: &'t mut Option<Box<Pending>>,
 }
@@ -80,7 +79,7 @@ impl Own<'_> {
         &mut self,
         stored: &Stored,
         key: &[u8],
-        new: Option<(&[u8], EntryOptions)>,
+        new: Option<(&[u8], Option<Moment>)>,
     ) -> Result<()> {
         let core = stored.bytes();
         self.note_set(core);
@@ -91,7 +90,7 @@ impl Own<'_> {
         };
         let mut changes = Changes::default();
         let stated = match new {
-            Some((bytes, options)) => Some((bytes, expiry_by_date(core, bytes, options.expires)?)),
+            Some((bytes, expiry)) => Some((bytes, expiry_by_date(core, bytes, expiry)?)),
             None => None,
         };
         changes.add(core, key, &old, stated)?;
@@ -160,10 +159,7 @@ impl Own<'_> {
         let new = stored.fold(key, old.as_deref(), operand);
         match new {
             new if new.as_deref() == old.as_deref() => Ok(()),
-            Some(new) => {
-                let options = EntryOptions { expires: expiry };
-                self.write(stored, key, Some((&new, options)))
-            }
+            Some(new) => self.write(stored, key, Some((&new, expiry))),
             None => self.write(stored, key, None),
         }
     }
@@ -183,10 +179,7 @@ impl Own<'_> {
         match decide(old.as_deref())? {
             Rewrite::Nothing => return Ok(false),
             Rewrite::Delete => self.write(stored, key, None)?,
-            Rewrite::Put(bytes) => {
-                let options = EntryOptions { expires: expiry };
-                self.write(stored, key, Some((&bytes, options)))?;
-            }
+            Rewrite::Put(bytes) => self.write(stored, key, Some((&bytes, expiry)))?,
         }
         Ok(true)
     }

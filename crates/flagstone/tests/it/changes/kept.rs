@@ -4,7 +4,7 @@ use super::{feed_files, keeping, kept, lines};
 use crate::support::{open, small};
 use flagstone::env::{Disk, Effect, Failure, Fault, Op};
 use flagstone::{
-    ChangeRetention, ChangesFrom, Database, ErrorKind, Event, Index, KeyspaceOptions, Routing,
+    ChangeRetention, ChangesFrom, Database, ErrorKind, Event, Index, Json, KeyspaceOptions, Routing,
 };
 use flagstone_testkit::{Session, World};
 use std::sync::{Arc, Mutex};
@@ -96,7 +96,7 @@ fn a_full_disk_takes_what_is_kept_before_the_ballast() {
     session.executor.run_all();
     // So that the log meets the full disk, not a flush.
     let four = KeyspaceOptions::new().routing(Routing::Hash(4));
-    session.db.keyspace_with("kv", four).unwrap();
+    session.db.space("kv").options(four).keyspace().unwrap();
     fill(&session, 4);
     assert!(!feed_files(&world).is_empty());
     let full = Fault::new(Effect::Fail(Failure::NoSpace));
@@ -195,7 +195,7 @@ fn the_build_of_an_index_makes_no_position_too_old() {
     let world = World::new(1);
     let session = kept(&world);
     let documents = session.db.collection("documents").unwrap();
-    documents.put_json(1, r#"{"v":1}"#).unwrap();
+    documents.put(1, Json(r#"{"v":1}"#)).unwrap();
     drop(documents);
     session.db.close().unwrap();
     feed_files(&world).iter().for_each(|name| world.disk.remove(&World::path(name)).unwrap());

@@ -6,7 +6,7 @@
 use super::{keeping, kept, lines};
 use flagstone::env::names::FileKind;
 use flagstone::env::{Effect, Failure, Fault, Op};
-use flagstone::{ChangesFrom, Durability, Result};
+use flagstone::{ChangesFrom, Durability, Json, Result};
 use flagstone_testkit::{Copy, Rng, Session, World, rounds, seed};
 
 fn all(session: &Session) -> Vec<String> {
@@ -72,14 +72,14 @@ fn collections_are_renamed_and_names_used_again() {
     let db = &session.db;
     let mut copy = Copy::default();
     copy.follow(db).unwrap();
-    db.collection("c").unwrap().put_json(1, r#"{"n":1}"#).unwrap();
+    db.collection("c").unwrap().put(1, Json(r#"{"n":1}"#)).unwrap();
     db.rename_keyspace("c", "d").unwrap();
-    db.collection("c").unwrap().put_json(1, r#"{"n":2}"#).unwrap();
+    db.collection("c").unwrap().put(1, Json(r#"{"n":2}"#)).unwrap();
     db.rename_keyspace("d", "e").unwrap();
     db.rename_keyspace("c", "d").unwrap();
-    db.collection("d").unwrap().put_json(2, r#"{"n":3}"#).unwrap();
+    db.collection("d").unwrap().put(2, Json(r#"{"n":3}"#)).unwrap();
     assert!(db.drop_keyspace("d").unwrap());
-    db.collection("d").unwrap().put_json(3, r#"{"n":4}"#).unwrap();
+    db.collection("d").unwrap().put(3, Json(r#"{"n":4}"#)).unwrap();
     db.sync().unwrap();
     copy.follow(db).unwrap();
     copy.check(db).unwrap();
@@ -191,7 +191,7 @@ fn run(world: &World, rng: &mut Rng, copy: &mut Copy) -> Result<()> {
                     let key = format!("k{}", rng.below(20));
                     match rng.below(5) {
                         0 => batch.delete(&kv, key)?,
-                        1 => batch.delete_range(&kv, key, "k9")?,
+                        1 => batch.delete_range(&kv, key.as_str().."k9")?,
                         _ => batch.put(&kv, key, rng.number().to_string())?,
                     }
                     db.commit_with(batch, durability)?;

@@ -2,7 +2,7 @@
 
 use super::{keeping, kept};
 use crate::support::{open, small};
-use flagstone::{Change, ChangesFrom, Database, Filter, Happened, Index, Patch, Value, doc};
+use flagstone::{Change, ChangesFrom, Database, Filter, Happened, Index, Json, Patch, Value, doc};
 use flagstone_testkit::{Rng, World, rounds, seed};
 use std::collections::BTreeMap;
 
@@ -36,19 +36,19 @@ fn every_kind_of_write_delivers_the_document_before_it() {
     users.keep_old_documents(true).unwrap();
     assert!(users.keeps_old_documents());
     users.create_index("by_n", Index::on("n")).unwrap();
-    users.put_json("a", r#"{"n":1}"#).unwrap();
+    users.put("a", Json(r#"{"n":1}"#)).unwrap();
     users.patch("a", &Patch::new().inc("n", 1)).unwrap();
     users.patch("a", &Patch::new().set("m", 1)).unwrap();
     users.update("a", |document| document.set("n", 3)).unwrap();
     let mut batch = session.db.batch();
-    batch.put_value(&users, "b", &doc!({ "n": 1 })).unwrap();
+    batch.put(&users, "b", doc!({ "n": 1 })).unwrap();
     batch.patch(&users, "a", &Patch::new().inc("n", 1)).unwrap();
     session.db.commit(batch).unwrap();
-    session.db.transaction(|tx| tx.put_value(&users, "b", &doc!({ "n": 2 }))).unwrap();
+    session.db.transaction(|tx| tx.put(&users, "b", doc!({ "n": 2 }))).unwrap();
     assert!(users.remove("b").unwrap());
     users.delete("a").unwrap();
     users.delete("a").unwrap();
-    users.put_json("c", r#"{"n":1}"#).unwrap();
+    users.put("c", Json(r#"{"n":1}"#)).unwrap();
     users.delete_range("c".."d").unwrap();
     let expected = [
         r#"a: - -> {"n":1}"#,
@@ -74,7 +74,7 @@ fn every_kind_of_write_delivers_the_document_before_it() {
     assert!(users.keeps_old_documents());
     assert_eq!(users.find(Filter::field("n").gte(0)).count().unwrap(), 0);
     users.keep_old_documents(false).unwrap();
-    users.put_json("z", r#"{"n":1}"#).unwrap();
+    users.put("z", Json(r#"{"n":1}"#)).unwrap();
     session.db.sync().unwrap();
     let last = session.db.changes(ChangesFrom::Start).unwrap().last().unwrap().unwrap();
     let Happened::Commit(batch) = last.happened else { panic!("{last:?}") };
@@ -87,10 +87,10 @@ fn where_changes_are_not_kept_no_old_document_is_logged() {
     let session = open(&world, &small());
     let users = session.db.collection("users").unwrap();
     let long = "x".repeat(2000);
-    users.put_value("a", &doc!({ "text": (long.as_str()) })).unwrap();
+    users.put("a", doc!({ "text": (long.as_str()) })).unwrap();
     users.keep_old_documents(true).unwrap();
     let before = session.db.stats().wal_bytes_written;
-    users.put_value("a", &doc!({ "n": 1 })).unwrap();
+    users.put("a", doc!({ "n": 1 })).unwrap();
     assert!(session.db.stats().wal_bytes_written - before < 1000);
 }
 
@@ -109,7 +109,7 @@ fn changes_of_a_key_are_a_chain_of_documents() {
                 let key = format!("k{}", rng.below(5));
                 let n = rng.below(100);
                 match rng.below(8) {
-                    0 | 1 => users.put_value(key.as_str(), &doc!({ "n": (n) })).unwrap(),
+                    0 | 1 => users.put(key.as_str(), doc!({ "n": (n) })).unwrap(),
                     2 => users.delete(key.as_str()).unwrap(),
                     3 => users.delete_range("k1".."k3").unwrap(),
                     4 => session.db.flush().unwrap(),
@@ -117,7 +117,7 @@ fn changes_of_a_key_are_a_chain_of_documents() {
                     _ => {
                         let mut batch = session.db.batch();
                         batch.patch(&users, key.as_str(), &Patch::new().inc("n", n)).unwrap();
-                        batch.put_value(&users, "k0", &doc!({ "m": (n) })).unwrap();
+                        batch.put(&users, "k0", doc!({ "m": (n) })).unwrap();
                         session.db.commit(batch).unwrap();
                     }
                 }
@@ -137,7 +137,7 @@ fn changes_of_a_key_are_a_chain_of_documents() {
                     }
                 }
             }
-            let found = users.scan_all().map(|entry| entry.unwrap());
+            let found = users.scan(..).map(|entry| entry.unwrap());
             let found: BTreeMap<Value, Value> =
                 found.map(|(key, document)| (key, document.to_value())).collect();
             assert_eq!(found, model, "round {round}");

@@ -60,7 +60,7 @@ impl Replica {
         for (name, map) in NAMES.iter().zip(&mut self.maps) {
             let Some(keyspace) = keyspace(db, name) else { continue };
             let found: Map = keyspace
-                .scan_all()
+                .scan(..)
                 .map(|entry| entry.map(|(key, value)| (key.to_vec(), value.to_vec())).unwrap())
                 .collect();
             if std::mem::take(&mut self.has_gap) {
@@ -82,7 +82,7 @@ fn keyspace(db: &Database, name: &str) -> Option<Keyspace> {
 /// Opens both keyspaces.
 pub(super) fn keyspaces(db: &Database) -> flagstone::Result<[Keyspace; 2]> {
     let options = crate::support::folding(2, "append/1");
-    Ok([db.keyspace(NAMES[0])?, db.keyspace_with(NAMES[1], options)?])
+    Ok([db.keyspace(NAMES[0])?, db.space(NAMES[1]).options(options).keyspace()?])
 }
 
 /// Makes one random commit.
@@ -99,7 +99,7 @@ pub(super) fn write(
         let long = if rng.percent(3) { 40_000 } else { 0 };
         let value = vec![b'a' + rng.below(26) as u8; len + long];
         match rng.below(10) {
-            0 => batch.delete_range(&of[at], &key, "k99")?,
+            0 => batch.delete_range(&of[at], key.as_str().."k99")?,
             1 | 2 => batch.delete(&of[at], &key)?,
             3..6 if at == 1 && long == 0 => batch.merge(&of[at], &key, &value)?,
             _ => batch.put(&of[at], &key, &value)?,

@@ -3,7 +3,7 @@
 use super::{keeping, kept, line, lines};
 use crate::support::{folding, open, small};
 use flagstone::{
-    ChangeRetention, ChangesFrom, Durability, EntryOptions, ErrorKind, Index, Moment, Patch, doc,
+    ChangeRetention, ChangesFrom, Durability, ErrorKind, Expires, Index, Json, Moment, Patch, doc,
 };
 use flagstone_testkit::World;
 
@@ -13,7 +13,7 @@ fn commits_come_in_order_and_batches_whole() {
     let session = kept(&world);
     let db = &session.db;
     let (kv, sums) = (db.keyspace("kv").unwrap(), folding(2, "append/1"));
-    let texts = db.keyspace_with("texts", sums).unwrap();
+    let texts = db.space("texts").options(sums).keyspace().unwrap();
     let mut changes = db.changes(ChangesFrom::Start).unwrap();
     kv.put("a", "1").unwrap();
     let mut batch = db.batch();
@@ -85,7 +85,7 @@ fn documents_and_patches_are_decoded_also_after_a_restart() {
     let world = World::new(1);
     let session = kept(&world);
     let users = session.db.collection("users").unwrap();
-    users.put_json("alice", r#"{"age":40,"score":1.10}"#).unwrap();
+    users.put("alice", Json(r#"{"age":40,"score":1.10}"#)).unwrap();
     users.patch("alice", &Patch::new().inc("age", 1).set("seen", true)).unwrap();
     users.delete("alice").unwrap();
     drop(users);
@@ -118,12 +118,11 @@ fn entries_of_indexes_are_not_delivered_and_expiries_are() {
     users.create_index("by_age", Index::on("$.age")).unwrap();
     let mut changes = session.db.changes(ChangesFrom::Now).unwrap();
     let moment = Moment::from_millis(4_000_000_000_000);
-    let options = EntryOptions::new().expires(moment);
-    users.put_json_with("alice", r#"{"age":40}"#, options).unwrap();
+    users.put("alice", Json(r#"{"age":40}"#).expires(moment)).unwrap();
     session.db.sync().unwrap();
     let delivery = changes.poll().unwrap().unwrap();
     let flagstone::Happened::Commit(batch) = delivery.happened else { panic!() };
-    let found: Vec<_> = batch.changes().map(|c| (c.keyspace(), c.expires())).collect();
+    let found: Vec<_> = batch.changes().map(|c| (c.keyspace(), c.expiry())).collect();
     assert_eq!(found, [("users".to_owned(), Some(moment))]);
     assert!(changes.poll().unwrap().is_none());
 }
@@ -198,12 +197,12 @@ fn a_dropped_keyspace_is_told_and_its_earlier_changes_are_not_delivered() {
     let world = World::new(1);
     let session = kept(&world);
     let db = &session.db;
-    db.collection("users").unwrap().put_json("alice", r#"{"age":40}"#).unwrap();
+    db.collection("users").unwrap().put("alice", Json(r#"{"age":40}"#)).unwrap();
     db.keyspace("kv").unwrap().put("a", "1").unwrap();
     let mut follows = db.changes(ChangesFrom::Now).unwrap();
     assert!(db.drop_keyspace("users").unwrap());
     assert_eq!(lines(&mut follows), ["users dropped"]);
-    db.collection("users").unwrap().put_json("bob", r#"{"x":1}"#).unwrap();
+    db.collection("users").unwrap().put("bob", Json(r#"{"x":1}"#)).unwrap();
     db.rename_keyspace("kv", "renamed").unwrap();
     db.sync().unwrap();
     let all = lines(&mut db.changes(ChangesFrom::Start).unwrap());

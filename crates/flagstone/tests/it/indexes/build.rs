@@ -3,7 +3,7 @@
 use super::model::{Computed, Documents, Spec, check};
 use crate::support::{open, small, threaded};
 use flagstone::{
-    Batch, BuildProgress, Collection, Database, DocumentMut, ErrorKind, Index, Value, doc,
+    Batch, BuildProgress, Collection, Database, DocumentMut, ErrorKind, Index, Json, Value, doc,
 };
 use flagstone_testkit::World;
 use std::ops::ControlFlow;
@@ -27,7 +27,7 @@ fn fill(db: &Database, documents: &Collection, count: u32) -> Documents {
     for first in (0..count).step_by(500) {
         let mut batch = Batch::default();
         for key in first..first + 500 {
-            batch.put_value(documents, key, &value(key, 0)).unwrap();
+            batch.put(documents, key, value(key, 0)).unwrap();
             model.insert(key, (value(key, 0), None));
         }
         db.commit(batch).unwrap();
@@ -75,7 +75,7 @@ fn a_cancelled_build_leaves_no_index() {
 fn a_document_that_does_not_fit_ends_the_build_and_is_named() {
     let session = open(&World::new(1), &small());
     let documents = session.db.collection("documents").unwrap();
-    documents.put_json("bad", r#"{"a":[1],"b":[2]}"#).unwrap();
+    documents.put("bad", Json(r#"{"a":[1],"b":[2]}"#)).unwrap();
     let refused = documents.create_index("a", Index::on("$.a").then("$.b")).unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::InvalidInput);
     assert!(
@@ -83,7 +83,7 @@ fn a_document_that_does_not_fit_ends_the_build_and_is_named() {
         "{refused}"
     );
     assert!(documents.indexes().is_empty());
-    documents.put_json("twin", r#"{"a":1}"#).unwrap();
+    documents.put("twin", Json(r#"{"a":1}"#)).unwrap();
     let refused = documents.create_index("a", Index::on("$.a").unique()).unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::Duplicate);
     assert_eq!(
@@ -91,7 +91,7 @@ fn a_document_that_does_not_fit_ends_the_build_and_is_named() {
         "unique index \"a\" has the value 1 of key \"bad\" already: key \"twin\" cannot have it"
     );
     assert!(documents.indexes().is_empty());
-    documents.put_json("bad", r#"{"a":[1],"b":[2]}"#).unwrap();
+    documents.put("bad", Json(r#"{"a":[1],"b":[2]}"#)).unwrap();
 }
 
 #[test]
@@ -115,7 +115,7 @@ fn writers_go_on_while_an_index_is_built() {
                                 let set = |d: &mut DocumentMut| d.set("n", key).map(drop);
                                 documents.update(key, set).unwrap();
                             }
-                            _ => documents.put_value(key, &value(key, writer + 1)).unwrap(),
+                            _ => documents.put(key, value(key, writer + 1)).unwrap(),
                         }
                     }
                 });
@@ -124,7 +124,7 @@ fn writers_go_on_while_an_index_is_built() {
             is_built.store(true, Ordering::Relaxed);
         });
         let model: Documents = documents
-            .scan_all()
+            .scan(..)
             .map(|entry| {
                 let (key, document) = entry.unwrap();
                 (key.as_i64().unwrap() as u32, (document.to_value(), None))
@@ -146,7 +146,7 @@ fn the_first_index_conflicts_with_no_write() {
             let mut key = 0_u32;
             while !is_done.load(Ordering::Relaxed) {
                 key = (key + 1) % 50;
-                documents.put_value(key, &value(key, 1)).unwrap();
+                documents.put(key, value(key, 1)).unwrap();
                 documents.update(key, |d| d.set("n", 1).map(drop)).unwrap();
                 documents.delete(key).unwrap();
             }
@@ -155,9 +155,9 @@ fn the_first_index_conflicts_with_no_write() {
             // Their buffers are given to the log.
             let large = doc!({ "n": 1, "text": ("x".repeat(70_000)) });
             for key in (50..53_u32).cycle().take_while(|_| !is_done.load(Ordering::Relaxed)) {
-                documents.put_value(key, &large).unwrap();
+                documents.put(key, &large).unwrap();
                 let mut batch = Batch::default();
-                batch.put_value(&documents, key, &large).unwrap();
+                batch.put(&documents, key, &large).unwrap();
                 if key == 51 {
                     db.commit(batch).unwrap();
                 } else if let Err(error) = db.try_commit(&batch) {
@@ -191,13 +191,13 @@ fn a_build_that_fails_or_is_cancelled_leaves_the_index_of_another_call() {
             assert!(documents.drop_index("x").unwrap());
             documents.create_index("x", Index::on("text").unique().sparse()).unwrap_err();
             documents.create_index("x", Index::on("u").unique().sparse()).unwrap();
-            documents.put_json("a", r#"{"u":7}"#).unwrap();
-            refused = documents.put_json("b", r#"{"u":7}"#).err();
+            documents.put("a", Json(r#"{"u":7}"#)).unwrap();
+            refused = documents.put("b", Json(r#"{"u":7}"#)).err();
             end
         });
         assert_eq!(built.is_ok(), end.is_break(), "{built:?}");
         assert_eq!(refused.map(|error| error.kind()), Some(ErrorKind::Duplicate));
-        let again = documents.put_json("b", r#"{"u":7}"#).unwrap_err();
+        let again = documents.put("b", Json(r#"{"u":7}"#)).unwrap_err();
         assert_eq!(again.kind(), ErrorKind::Duplicate);
         let names: Vec<String> = documents.indexes().iter().map(ToString::to_string).collect();
         assert_eq!(names, ["x on u, unique, sparse, about 1 entries"]);
@@ -228,7 +228,7 @@ fn an_index_that_another_call_has_completed_outlives_a_cancelled_build_of_it() {
     let db = threaded(&world, small());
     for round in 0..60 {
         let documents = db.collection(&format!("documents {round}")).unwrap();
-        documents.put_json("a", r#"{"n":1}"#).unwrap();
+        documents.put("a", Json(r#"{"n":1}"#)).unwrap();
         let index = || Index::on("n").unique();
         let is_begun = AtomicBool::new(false);
         std::thread::scope(|scope| {
@@ -251,7 +251,7 @@ fn an_index_that_another_call_has_completed_outlives_a_cancelled_build_of_it() {
             second.join().unwrap().unwrap();
         });
         assert_eq!(documents.indexes().len(), 1, "round {round}");
-        let refused = documents.put_json("b", r#"{"n":1}"#).unwrap_err();
+        let refused = documents.put("b", Json(r#"{"n":1}"#)).unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::Duplicate);
         documents.verify_indexes().unwrap();
     }

@@ -2,7 +2,7 @@
 //! back once the clock is right and the database is opened again, and so are their entries.
 
 use crate::support::{open, small};
-use flagstone::{Collection, Database, EntryOptions, ErrorKind, Filter, Index, Patch, Value, doc};
+use flagstone::{Collection, Database, ErrorKind, Expires, Filter, Index, Patch, Value, doc};
 use flagstone_testkit::{Session, World};
 use std::time::Duration;
 
@@ -10,8 +10,8 @@ const DAY: Duration = Duration::from_secs(86_400);
 
 /// Puts a document that expires in an hour.
 fn put(db: &Database, documents: &Collection, key: &str, value: &Value) {
-    let in_an_hour = EntryOptions::new().expires(db.now().after(Duration::from_secs(3600)));
-    documents.put_value_with(key, value, in_an_hour).unwrap();
+    let in_an_hour = db.now().after(Duration::from_secs(3600));
+    documents.put(key, value.expires(in_an_hour)).unwrap();
 }
 
 /// A world whose clock was set ahead, with documents `a` to `e` that count as expired.
@@ -42,7 +42,7 @@ fn set_right(world: &World, session: Session) -> (Session, Collection) {
 }
 
 fn keys(documents: &Collection) -> Vec<String> {
-    documents.scan_all().map(|entry| entry.unwrap().0.to_string().replace('"', "")).collect()
+    documents.scan(..).map(|entry| entry.unwrap().0.to_string().replace('"', "")).collect()
 }
 
 fn by_n() -> Index {
@@ -68,11 +68,11 @@ fn an_index_that_is_built_then_has_the_entries_of_what_comes_back() {
 #[test]
 fn what_is_written_over_it_then_takes_its_entries_away() {
     let (world, session, documents) = ahead(&[("by_n", by_n()), ("by_u", by_u())]);
-    documents.put_value("a", &doc!({ "n": 10, "u": "new a" })).unwrap();
+    documents.put("a", doc!({ "n": 10, "u": "new a" })).unwrap();
     documents.delete("b").unwrap();
     documents.patch("c", &Patch::new().upsert().set("n", 12)).unwrap();
     let mut transaction = session.db.begin().unwrap();
-    transaction.put_value(&documents, "d", &doc!({ "n": 13, "u": "new d" })).unwrap();
+    transaction.put(&documents, "d", doc!({ "n": 13, "u": "new d" })).unwrap();
     transaction.commit().unwrap();
     documents.delete_range("e".."f").unwrap();
     assert!(!documents.update("e", |_| Ok(())).unwrap());
@@ -86,33 +86,33 @@ fn what_is_written_over_it_then_takes_its_entries_away() {
 #[test]
 fn a_unique_value_that_is_given_to_another_document_then_stays_there() {
     let (world, session, documents) = ahead(&[("by_u", by_u()), ("by_n", Index::on("n").unique())]);
-    documents.put_value("x", &doc!({ "n": 20, "u": "a" })).unwrap();
+    documents.put("x", doc!({ "n": 20, "u": "a" })).unwrap();
     let mut batch = session.db.batch();
-    batch.put_value(&documents, "y", &doc!({ "n": 21, "u": "b" })).unwrap();
-    batch.put_value(&documents, "c", &doc!({ "n": 2, "u": "new c" })).unwrap();
+    batch.put(&documents, "y", doc!({ "n": 21, "u": "b" })).unwrap();
+    batch.put(&documents, "c", doc!({ "n": 2, "u": "new c" })).unwrap();
     // It takes a value that "c" gives up, and "c" stays.
-    batch.put_value(&documents, "v", &doc!({ "n": 23, "u": "c" })).unwrap();
+    batch.put(&documents, "v", doc!({ "n": 23, "u": "c" })).unwrap();
     session.db.commit(batch).unwrap();
     let mut transaction = session.db.begin().unwrap();
-    transaction.put_value(&documents, "z", &doc!({ "n": 22, "u": "d" })).unwrap();
+    transaction.put(&documents, "z", doc!({ "n": 22, "u": "d" })).unwrap();
     transaction.commit().unwrap();
-    let refused = documents.put_value("w", &doc!({ "n": 30, "u": "b" }));
+    let refused = documents.put("w", doc!({ "n": 30, "u": "b" }));
     assert_eq!(refused.unwrap_err().kind(), ErrorKind::Duplicate);
     drop(documents);
     let (_session, documents) = set_right(&world, session);
     // Only "e" comes back: nothing else has its values.
     assert_eq!(keys(&documents), ["c", "e", "v", "x", "y", "z"]);
-    let refused = documents.put_value("w", &doc!({ "n": 30, "u": "e" }));
+    let refused = documents.put("w", doc!({ "n": 30, "u": "e" }));
     assert_eq!(refused.unwrap_err().kind(), ErrorKind::Duplicate);
-    documents.put_value("w", &doc!({ "n": 0, "u": "w" })).unwrap();
+    documents.put("w", doc!({ "n": 0, "u": "w" })).unwrap();
 }
 
 #[test]
 fn a_document_that_has_expired_gives_way_to_a_new_index() {
     let (world, session, documents) = ahead(&[]);
     // They have the values of "a" and "b"; an index of two arrays cannot hold "f".
-    documents.put_value("0", &doc!({ "n": 7, "u": "a" })).unwrap();
-    documents.put_value("z", &doc!({ "n": 8, "u": "b" })).unwrap();
+    documents.put("0", doc!({ "n": 7, "u": "a" })).unwrap();
+    documents.put("z", doc!({ "n": 8, "u": "b" })).unwrap();
     world.clock.set_wall(100 * DAY);
     let (session, documents) = {
         drop((session, documents));
@@ -139,8 +139,8 @@ fn an_index_by_date_that_is_built_then_brings_nothing_back_that_has_expired() {
     // By their dates both last until the day 103.
     let document = doc!({ "at": (102 * DAY.as_secs()) });
     put(&session.db, &documents, "over", &document);
-    let later = EntryOptions::new().expires(session.db.now().after(2 * DAY));
-    documents.put_value_with("hidden", &document, later).unwrap();
+    let later = session.db.now().after(2 * DAY);
+    documents.put("hidden", (&document).expires(later)).unwrap();
     world.clock.advance(DAY);
     assert_eq!(keys(&documents), ["hidden"]);
     world.clock.set_wall(200 * DAY);

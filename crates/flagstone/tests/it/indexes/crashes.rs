@@ -5,8 +5,8 @@ use super::model::{Computed, Documents, Spec, check};
 use crate::support::{hashed, small_with};
 use flagstone::env::{Effect, Failure, Fault, Op};
 use flagstone::{
-    Batch, Collection, Durability, ErrorKind, Index, Options, Patch, Result, TransactionOptions,
-    Value, doc,
+    Batch, Collection, Durability, ErrorKind, Expect, Index, Options, Patch, Result,
+    TransactionOptions, Value, doc,
 };
 use flagstone_testkit::{Rng, Session, World, rounds, seed};
 
@@ -45,9 +45,9 @@ fn run(world: &World, options: &Options, seed: u64) -> (Option<Session>, Result<
 }
 
 fn write(session: &Session, rng: &mut Rng) -> Result<()> {
-    let documents = session.db.collection_with("documents", hashed(2))?;
+    let documents = session.db.space("documents").options(hashed(2)).collection()?;
     for key in 0..40 {
-        documents.put_value(key, &document(rng, key))?;
+        documents.put(key, document(rng, key))?;
     }
     for spec in SPECS {
         documents.create_index(spec.name, spec.index())?;
@@ -61,16 +61,16 @@ fn write(session: &Session, rng: &mut Rng) -> Result<()> {
             3 => {
                 let mut batch = Batch::default();
                 for key in key..key + 3 {
-                    batch.put_value(&documents, key, &document(rng, key))?;
+                    batch.put(&documents, key, document(rng, key))?;
                 }
                 session.db.commit(batch)?;
             }
             4 => session.db.transaction(|tx| {
-                tx.put_value(&documents, key, &doc!({ "tags": [1], "u": (key) }))?;
-                tx.delete_document(&documents, key + 1)
+                tx.put(&documents, key, doc!({ "tags": [1], "u": (key) }))?;
+                tx.delete(&documents, key + 1)
             })?,
             5 if step % 3 == 0 => session.db.flush()?,
-            _ => documents.put_value(key, &document(rng, key))?,
+            _ => documents.put(key, document(rng, key))?,
         }
         session.settle();
     }
@@ -82,7 +82,9 @@ fn write(session: &Session, rng: &mut Rng) -> Result<()> {
 /// Compares the indexes that are complete with the documents; then completes all.
 fn check_all(session: &Session) {
     session.db.verify().unwrap();
-    let Some(documents) = session.db.existing_collection("documents").unwrap() else { return };
+    let Some(documents) = session.db.space("documents").existing().collection().unwrap() else {
+        return;
+    };
     documents.verify_indexes().unwrap();
     for spec in SPECS {
         documents.create_index(spec.name, spec.index()).unwrap();
@@ -91,12 +93,12 @@ fn check_all(session: &Session) {
     let order: Vec<String> = documents.indexes().into_iter().map(|index| index.name).collect();
     names.sort_by_key(|spec| order.iter().position(|name| name == spec.name));
     check(&documents, &names, &model_of(&documents), session.db.now());
-    documents.put_value(7, &doc!({ "tags": [1, 2], "u": 7 })).unwrap();
+    documents.put(7, doc!({ "tags": [1, 2], "u": 7 })).unwrap();
     check(&documents, &names, &model_of(&documents), session.db.now());
 }
 
 fn model_of(documents: &Collection) -> Documents {
-    let entries = documents.scan_all().map(|entry| {
+    let entries = documents.scan(..).map(|entry| {
         let (key, document) = entry.unwrap();
         (key.as_i64().unwrap() as u32, (document.to_value(), None))
     });
@@ -118,11 +120,11 @@ fn a_logged_write_after_an_unlogged_one_leaves_no_entry_of_an_earlier_document()
                 if in_transaction {
                     let options = TransactionOptions::new().durability(durability);
                     let mut tx = session.db.begin_with(options).unwrap();
-                    tx.put_value(&documents, 1, &doc!({ "v": (value) })).unwrap();
+                    tx.put(&documents, 1, doc!({ "v": (value) })).unwrap();
                     return tx.commit().unwrap();
                 }
                 let mut batch = Batch::default();
-                batch.put_value(&documents, 1, &doc!({ "v": (value) })).unwrap();
+                batch.put(&documents, 1, doc!({ "v": (value) })).unwrap();
                 session.db.commit_with(batch, durability).unwrap();
             };
             put(1, Durability::Group);
@@ -150,10 +152,10 @@ fn a_condition_on_documents_with_indexes_does_not_have_a_batch_logged() {
     let kv = session.db.keyspace("kv").unwrap();
     let commit = |expected: i64, writes: Option<i64>| {
         let mut batch = Batch::default();
-        batch.expect_no_document(&documents, expected).unwrap();
+        batch.expect(&documents, expected, Expect::Absent).unwrap();
         batch.put(&kv, expected.to_be_bytes(), "1").unwrap();
         if let Some(key) = writes {
-            batch.put_value(&documents, key, &doc!({ "v": 1 })).unwrap();
+            batch.put(&documents, key, doc!({ "v": 1 })).unwrap();
         }
         session.db.commit_with(batch, Durability::None)
     };
@@ -213,7 +215,9 @@ fn indexes_agree_with_documents_after_an_error_of_any_operation_of_the_disk() {
                 assert!(kinds.contains(&error.kind()), "{error:?}");
             }
             if let Some(session) = session {
-                if let Some(documents) = session.db.existing_collection("documents").unwrap() {
+                if let Some(documents) =
+                    session.db.space("documents").existing().collection().unwrap()
+                {
                     documents.verify_indexes().unwrap();
                 }
                 drop(session);

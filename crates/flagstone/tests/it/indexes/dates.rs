@@ -3,7 +3,7 @@
 use crate::support::{open, small};
 use flagstone::env::names::FileKind;
 use flagstone::env::{Effect, Failure, Fault, Op};
-use flagstone::{Collection, EntryOptions, ErrorKind, Filter, Index, Moment, Patch, Value, doc};
+use flagstone::{Collection, ErrorKind, Expires, Filter, Index, Json, Moment, Patch, Value, doc};
 use flagstone_testkit::{Rng, Session, World, rounds, seed};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -19,7 +19,7 @@ fn seconds(session: &Session) -> u64 {
 }
 
 fn keys(users: &Collection) -> Vec<String> {
-    users.scan_all().map(|entry| entry.unwrap().0.to_string().replace('"', "")).collect()
+    users.scan(..).map(|entry| entry.unwrap().0.to_string().replace('"', "")).collect()
 }
 
 #[test]
@@ -31,20 +31,20 @@ fn a_document_and_its_entries_expire_after_the_date_in_it_however_it_is_written(
     users.create_index("by_name", Index::on("$.name")).unwrap();
     let now = seconds(&session);
     let json = |ago: u64| format!(r#"{{"name":"x","at":{}}}"#, now - ago);
-    users.put_json("put", json(10)).unwrap();
-    users.put_value("value", &doc!({ "name": "x", "at": (now - 10) })).unwrap();
-    let far = EntryOptions::new().expires(Moment::from_millis(u64::MAX >> 20));
-    users.put_json_with("given", json(10), far).unwrap();
+    users.put("put", Json(json(10))).unwrap();
+    users.put("value", doc!({ "name": "x", "at": (now - 10) })).unwrap();
+    let far = Moment::from_millis(u64::MAX >> 20);
+    users.put("given", Json(json(10)).expires(far)).unwrap();
     let mut batch = session.db.batch();
-    batch.put_value(&users, "batch", &doc!({ "name": "x", "at": (now - 10) })).unwrap();
+    batch.put(&users, "batch", doc!({ "name": "x", "at": (now - 10) })).unwrap();
     session.db.commit(batch).unwrap();
     session
         .db
-        .transaction(|tx| tx.put_value(&users, "tx", &doc!({ "name": "x", "at": (now - 10) })))
+        .transaction(|tx| tx.put(&users, "tx", doc!({ "name": "x", "at": (now - 10) })))
         .unwrap();
-    users.put_json("never", r#"{"name":"x"}"#).unwrap();
-    users.put_json("late", format!(r#"{{"name":"x","at":{}}}"#, now + 9 * HOUR)).unwrap();
-    users.put_json("over", json(2 * HOUR)).unwrap();
+    users.put("never", Json(r#"{"name":"x"}"#)).unwrap();
+    users.put("late", Json(format!(r#"{{"name":"x","at":{}}}"#, now + 9 * HOUR))).unwrap();
+    users.put("over", Json(json(2 * HOUR))).unwrap();
     let all = ["batch", "given", "late", "never", "put", "tx", "value"];
     assert_eq!(keys(&users), all);
     let moment = Moment::from_millis((now - 10 + HOUR) * 1000);
@@ -70,7 +70,7 @@ fn a_change_of_the_date_changes_the_expiry_and_a_blind_patch_keeps_it() {
     users.create_index("by_at", by_date()).unwrap();
     let now = seconds(&session);
     let at = |offset: u64| Some(Moment::from_millis((now + offset + HOUR) * 1000));
-    users.put_value("a", &doc!({ "at": (now), "n": 1 })).unwrap();
+    users.put("a", doc!({ "at": (now), "n": 1 })).unwrap();
     users.patch("a", &Patch::new().inc("n", 1)).unwrap();
     assert_eq!(users.expiry("a").unwrap(), at(0));
     users.patch("a", &Patch::new().set("at", now + 50)).unwrap();
@@ -90,10 +90,10 @@ fn documents_that_are_there_get_their_expiry_when_the_index_is_created() {
     let session = open(&world, &small());
     let users = session.db.collection("users").unwrap();
     let now = seconds(&session);
-    users.put_value("new", &doc!({ "at": (now) })).unwrap();
-    users.put_value("old", &doc!({ "at": (now - 2 * HOUR) })).unwrap();
-    users.put_value("none", &doc!({ "at": "tomorrow" })).unwrap();
-    users.put_value("kept", &doc!({ "at": (now - 2 * HOUR), "keep": true })).unwrap();
+    users.put("new", doc!({ "at": (now) })).unwrap();
+    users.put("old", doc!({ "at": (now - 2 * HOUR) })).unwrap();
+    users.put("none", doc!({ "at": "tomorrow" })).unwrap();
+    users.put("kept", doc!({ "at": (now - 2 * HOUR), "keep": true })).unwrap();
     let index = by_date().only(Filter::field("keep").ne(true));
     users.create_index("by_at", index).unwrap();
     assert_eq!(keys(&users), ["kept", "new", "none"]);
@@ -105,7 +105,7 @@ fn documents_that_are_there_get_their_expiry_when_the_index_is_created() {
     assert_eq!(keys(&users), ["new", "none"]);
     assert_eq!(users.expiry("new").unwrap(), Some(Moment::from_millis((now + 60) * 1000)));
     assert!(users.drop_index("sooner").unwrap());
-    users.put_value("new", &doc!({ "at": (now) })).unwrap();
+    users.put("new", doc!({ "at": (now) })).unwrap();
     assert_eq!(users.expiry("new").unwrap(), Some(Moment::from_millis((now + HOUR) * 1000)));
 }
 
@@ -115,7 +115,7 @@ fn an_index_by_date_that_fails_on_a_full_disk_is_not_there() {
     let session = open(&world, &small());
     let users = session.db.collection("users").unwrap();
     let now = seconds(&session);
-    users.put_value("a", &doc!({ "at": (now) })).unwrap();
+    users.put("a", doc!({ "at": (now) })).unwrap();
     // The first that a build by date writes to the log is a document with its moment.
     let full = Fault::new(Effect::Fail(Failure::NoSpace)).on(&[Op::Append]).of(FileKind::Wal);
     world.disk.inject(full);
@@ -123,7 +123,7 @@ fn an_index_by_date_that_fails_on_a_full_disk_is_not_there() {
     assert_eq!(refused.kind(), ErrorKind::OutOfSpace);
     world.disk.heal();
     assert_eq!(users.indexes(), []);
-    users.put_value("a", &doc!({ "at": (now - 2 * HOUR) })).unwrap();
+    users.put("a", doc!({ "at": (now - 2 * HOUR) })).unwrap();
     assert_eq!(keys(&users), ["a"]);
     users.create_index("by_at", by_date()).unwrap();
     assert_eq!(keys(&users), [""; 0]);
@@ -162,11 +162,11 @@ fn a_collection_with_dates_is_equal_to_a_model_whatever_is_written() {
             match rng.below(10) {
                 0..4 => {
                     let document = doc!({ "at": (at), "n": 1 });
-                    users.put_value(key.as_str(), &document).unwrap();
+                    users.put(key.as_str(), &document).unwrap();
                     model.insert(key, document);
                 }
                 4 => {
-                    users.put_value(key.as_str(), &doc!({ "n": 1 })).unwrap();
+                    users.put(key.as_str(), doc!({ "n": 1 })).unwrap();
                     model.insert(key, doc!({ "n": 1 }));
                 }
                 5 => {
@@ -205,7 +205,7 @@ fn a_collection_with_dates_is_equal_to_a_model_whatever_is_written() {
                 model.retain(|_, document| lives(document));
             }
             let found: BTreeMap<String, Value> = users
-                .scan_all()
+                .scan(..)
                 .map(|entry| {
                     let (key, document) = entry.unwrap();
                     (key.as_str().unwrap().to_owned(), document.to_value())
@@ -231,15 +231,15 @@ fn a_batch_that_is_committed_after_the_drop_of_the_index_keeps_the_moments_that_
         let now = seconds(&session);
         let dated = doc!({ "name": "x", "at": (now) });
         let far = session.db.now().after(Duration::from_secs(1000 * HOUR));
-        let expiring = EntryOptions::new().expires(far);
+        let expiring = far;
         let fill = || {
             let mut batch = session.db.batch();
-            batch.put_value(&users, "for ever", &dated).unwrap();
-            batch.put_value_with(&users, "far", &dated, expiring).unwrap();
-            batch.put_value(&users, "patched", &dated).unwrap();
+            batch.put(&users, "for ever", &dated).unwrap();
+            batch.put(&users, "far", (&dated).expires(expiring)).unwrap();
+            batch.put(&users, "patched", &dated).unwrap();
             batch.patch(&users, "patched", &Patch::new().set("name", "y")).unwrap();
-            batch.put_value(&users, "twice", &dated).unwrap();
-            batch.put_value(&users, "twice", &doc!({ "name": "z" })).unwrap();
+            batch.put(&users, "twice", &dated).unwrap();
+            batch.put(&users, "twice", doc!({ "name": "z" })).unwrap();
             batch
         };
         let (first, second) = (fill(), fill());
@@ -269,12 +269,12 @@ fn a_moment_that_is_given_counts_also_if_it_is_that_of_the_date_of_an_earlier_pu
         let now = seconds(&session);
         let moment = Moment::from_millis((now + HOUR) * 1000);
         let mut batch = session.db.batch();
-        batch.put_value(&users, "a", &doc!({ "at": (now) })).unwrap();
+        batch.put(&users, "a", doc!({ "at": (now) })).unwrap();
         if drops_first {
             users.drop_index("by_at").unwrap();
         }
-        let expiring = EntryOptions::new().expires(moment);
-        batch.put_value_with(&users, "a", &doc!({ "n": 2 }), expiring).unwrap();
+        let expiring = moment;
+        batch.put(&users, "a", doc!({ "n": 2 }).expires(expiring)).unwrap();
         if !drops_first {
             users.drop_index("by_at").unwrap();
         }

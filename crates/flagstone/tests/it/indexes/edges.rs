@@ -2,7 +2,7 @@
 
 use crate::support::{open, small, small_with};
 use flagstone::{
-    Batch, Collection, Durability, ErrorKind, Filter, Find, Hint, Index, Patch, Value, doc,
+    Batch, Collection, Durability, ErrorKind, Filter, Find, Hint, Index, Json, Patch, Value, doc,
 };
 use flagstone_testkit::{Session, World};
 
@@ -35,11 +35,11 @@ fn texts(documents: &Collection) -> Vec<String> {
 fn each_distinct_element_of_an_array_has_one_entry() {
     let (_world, session) = world();
     let documents = indexed(&session, Index::on("$.tags"));
-    documents.put_json(1, r#"{"tags":["b","a","b",null,["a"],{"x":1},1,1.0]}"#).unwrap();
-    documents.put_json(2, r#"{"tags":[]}"#).unwrap();
-    documents.put_json(3, r#"{"tags":null}"#).unwrap();
-    documents.put_json(4, "{}").unwrap();
-    documents.put_json(5, r#"{"tags":"a"}"#).unwrap();
+    documents.put(1, Json(r#"{"tags":["b","a","b",null,["a"],{"x":1},1,1.0]}"#)).unwrap();
+    documents.put(2, Json(r#"{"tags":[]}"#)).unwrap();
+    documents.put(3, Json(r#"{"tags":null}"#)).unwrap();
+    documents.put(4, Json("{}")).unwrap();
+    documents.put(5, Json(r#"{"tags":"a"}"#)).unwrap();
     let expected = [
         "missing -> 4",
         "null -> 1",
@@ -63,9 +63,9 @@ fn values_of_all_types_under_one_path_are_in_their_total_order() {
     let (_world, session) = world();
     let documents = indexed(&session, Index::on("-$.v").sparse());
     for (key, json) in ["null", "true", "-1.5", "1e400", "\"x\"", "{\"a\":[]}"].iter().enumerate() {
-        documents.put_json(key, format!(r#"{{"v":{json}}}"#)).unwrap();
+        documents.put(key, Json(format!(r#"{{"v":{json}}}"#))).unwrap();
     }
-    documents.put_json(9, r#"{"w":1}"#).unwrap();
+    documents.put(9, Json(r#"{"w":1}"#)).unwrap();
     let expected =
         ["{\"a\":[]} -> 5", "\"x\" -> 4", "1e400 -> 3", "-1.5 -> 2", "true -> 1", "null -> 0"];
     let found = texts(&documents);
@@ -81,8 +81,8 @@ fn a_document_has_at_most_ten_thousand_entries() {
     let (_world, session) = world();
     let documents = indexed(&session, Index::on("$.v"));
     let array = |distinct: i64| -> Value { (0..20_000_i64).map(|n| n % distinct).collect() };
-    documents.put_value(1, &doc!({ "v": (array(10_000)) })).unwrap();
-    let refused = documents.put_value(2, &doc!({ "v": (array(10_001)) })).unwrap_err();
+    documents.put(1, doc!({ "v": (array(10_000)) })).unwrap();
+    let refused = documents.put(2, doc!({ "v": (array(10_001)) })).unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::InvalidInput);
     assert_eq!(
         refused.to_string(),
@@ -99,9 +99,9 @@ fn a_document_has_at_most_ten_thousand_entries() {
 fn arrays_on_two_paths_of_an_index_are_refused() {
     let (_world, session) = world();
     let documents = indexed(&session, Index::on("$.a.x").then("$.b"));
-    documents.put_json(1, r#"{"a":[{"x":1},{"x":2}],"b":3}"#).unwrap();
-    documents.put_json(2, r#"{"a":{"x":1},"b":[3,4]}"#).unwrap();
-    let refused = documents.put_json(3, r#"{"a":[{"x":1}],"b":[3]}"#).unwrap_err();
+    documents.put(1, Json(r#"{"a":[{"x":1},{"x":2}],"b":3}"#)).unwrap();
+    documents.put(2, Json(r#"{"a":{"x":1},"b":[3,4]}"#)).unwrap();
+    let refused = documents.put(3, Json(r#"{"a":[{"x":1}],"b":[3]}"#)).unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::InvalidInput);
     assert_eq!(
         refused.to_string(),
@@ -117,7 +117,7 @@ fn values_longer_than_the_limit_are_cut_and_stay_apart() {
     let documents = indexed(&session, Index::on("$.v").then("$.n"));
     let long = |end: &str| format!("{}{end}", "x".repeat(3000));
     for (key, end) in ["", "a", "b", "a"].iter().enumerate() {
-        documents.put_value(key, &doc!({ "v": (long(end)), "n": (key as u64 % 2) })).unwrap();
+        documents.put(key, doc!({ "v": (long(end)), "n": (key as u64 % 2) })).unwrap();
     }
     documents.verify_indexes().unwrap();
     // With one component cut, the others decide.
@@ -135,10 +135,9 @@ fn a_primary_key_that_leaves_no_room_for_an_entry_is_refused() {
     let (_world, session) = world();
     let documents = session.db.collection("documents").unwrap();
     let key = "k".repeat(65_000);
-    documents.put_json(key.as_str(), r#"{"v":1}"#).unwrap();
+    documents.put(key.as_str(), Json(r#"{"v":1}"#)).unwrap();
     documents.create_index("short", Index::on("$.v")).unwrap();
-    let refused =
-        documents.put_value(key.as_str(), &doc!({ "v": ("x".repeat(2000)) })).unwrap_err();
+    let refused = documents.put(key.as_str(), doc!({ "v": ("x".repeat(2000)) })).unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::InvalidInput);
     assert!(
         refused.to_string().starts_with("an index entry with a key of 66026 bytes"),
@@ -162,7 +161,7 @@ fn a_million_documents_have_one_value() {
     for first in (0..ALL).step_by(10_000) {
         let mut batch = Batch::default();
         for key in first..first + 10_000 {
-            batch.put_value(&documents, key, &doc!({ "subreddit": "rust" })).unwrap();
+            batch.put(&documents, key, doc!({ "subreddit": "rust" })).unwrap();
         }
         session.db.commit(batch).unwrap();
     }
@@ -170,7 +169,7 @@ fn a_million_documents_have_one_value() {
     assert_eq!(keys(rust().limit(3)), [0, 1, 2]);
     assert_eq!(keys(rust().skip(ALL as u64 - 2)), [ALL - 2, ALL - 1]);
     // One document more, less and moved: each is one entry among a million.
-    documents.put_json(ALL, r#"{"subreddit":"rust"}"#).unwrap();
+    documents.put(ALL, Json(r#"{"subreddit":"rust"}"#)).unwrap();
     documents.delete(500_000).unwrap();
     documents.patch(500_001, &Patch::new().set("subreddit", "go")).unwrap();
     assert_eq!(all().count().unwrap(), ALL as u64 - 1);
@@ -186,7 +185,7 @@ fn a_range_of_documents_with_more_entries_than_a_batch_takes_is_removed() {
     let documents = indexed(&session, Index::on("$.v"));
     for key in 0..60 {
         let array: Value = (0..300).map(|n| key * 1000 + n).collect();
-        documents.put_value(key, &doc!({ "v": (array) })).unwrap();
+        documents.put(key, doc!({ "v": (array) })).unwrap();
     }
     documents.delete_range(5..55).unwrap();
     assert_eq!(documents.count().unwrap(), 10);
@@ -227,7 +226,7 @@ fn a_patch_that_adds_an_element_may_bring_a_document_into_a_partial_index() {
     let (_world, session) = world();
     let without_x = Filter::field("a.x").eq(Value::Null);
     let documents = indexed(&session, Index::on("k").only(without_x));
-    documents.put_json(1, r#"{"k":7,"a":[]}"#).unwrap();
+    documents.put(1, Json(r#"{"k":7,"a":[]}"#)).unwrap();
     assert!(texts(&documents).is_empty(), "nothing is reached in an empty array");
     documents.patch(1, &Patch::new().set("a.0.b", 1)).unwrap();
     assert_eq!(texts(&documents), ["7 -> 1"]);
@@ -245,8 +244,8 @@ fn the_name_of_a_field_may_look_like_a_direction_or_a_function() {
     let session = open(&world, &small());
     let documents = session.db.collection("documents").unwrap();
     for (key, name) in ["-a", "length(x)", "f(x)"].iter().enumerate() {
-        documents.put_json(key, format!(r#"{{"{name}":1,"a":1,"x":"y"}}"#)).unwrap();
-        let twin = documents.put_json(9, format!(r#"{{"{name}":1}}"#)).unwrap_err();
+        documents.put(key, Json(format!(r#"{{"{name}":1,"a":1,"x":"y"}}"#))).unwrap();
+        let twin = documents.put(9, Json(format!(r#"{{"{name}":1}}"#))).unwrap_err();
         assert_eq!(twin.kind(), ErrorKind::Duplicate, "{name}");
     }
     documents.verify_indexes().unwrap();
@@ -270,14 +269,14 @@ fn a_filter_that_the_catalog_cannot_keep_is_refused() {
 fn a_dropped_or_renamed_collection_takes_its_indexes_along() {
     let (world, session) = world();
     let documents = indexed(&session, Index::on("$.v"));
-    documents.put_json(1, r#"{"v":7}"#).unwrap();
+    documents.put(1, Json(r#"{"v":7}"#)).unwrap();
     session.db.rename_keyspace("documents", "renamed").unwrap();
     assert_eq!(texts(&documents), ["7 -> 1"]);
     drop((documents, session));
     let session = open(&world, &small());
     let documents = session.db.collection("renamed").unwrap();
     assert_eq!(documents.indexes()[0].to_string(), "a on v, about 1 entries");
-    documents.put_json(2, r#"{"v":8}"#).unwrap();
+    documents.put(2, Json(r#"{"v":8}"#)).unwrap();
     assert_eq!(texts(&documents), ["7 -> 1", "8 -> 2"]);
     assert!(session.db.drop_keyspace("renamed").unwrap());
     let documents = session.db.collection("renamed").unwrap();
@@ -290,7 +289,7 @@ fn a_collection_without_logged_writes_keeps_its_indexes_whole() {
     let session = open(&world, &small_with(Durability::None));
     let documents = indexed(&session, Index::on("$.v"));
     for key in 0..200 {
-        documents.put_value(key, &doc!({ "v": (key % 7) })).unwrap();
+        documents.put(key, doc!({ "v": (key % 7) })).unwrap();
         if key % 50 == 49 {
             session.db.flush().unwrap();
         }

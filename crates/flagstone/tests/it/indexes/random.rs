@@ -4,8 +4,8 @@
 use super::model::{Computed, Documents, Refusal, Spec, check, refusal};
 use crate::support::{hashed, small};
 use flagstone::{
-    Batch, Collection, Database, EntryOptions, Error, ErrorKind, Moment, Options, Patch, Result,
-    Value, doc,
+    Batch, Collection, Database, Error, ErrorKind, Expires, Moment, Options, Patch, Patched,
+    Result, Value, doc,
 };
 use flagstone_testkit::{Rng, Session, World, rounds, seed};
 use std::collections::BTreeSet;
@@ -119,7 +119,7 @@ impl Test {
             indexes: Vec::new(),
             rng: Rng::new(seed),
         };
-        test.db().collection_with("documents", hashed(2)).unwrap();
+        test.db().space("documents").options(hashed(2)).collection().unwrap();
         test
     }
 
@@ -204,7 +204,7 @@ impl Test {
             7 => {
                 let patch = patch(&mut self.rng);
                 let (next, applies) = self.patched(key, &patch);
-                let result = collection.apply_patch(key, &patch).map(drop);
+                let result = collection.patch_if(key, &patch).and_then(Patched::applied).map(drop);
                 match result {
                     Err(error) if !applies => assert_eq!(error.kind(), ErrorKind::InvalidInput),
                     result => self.expect(next, &[key], result),
@@ -216,7 +216,8 @@ impl Test {
                 if let Some((document, _)) = next.get_mut(&key).filter(|_| found) {
                     document.set("n", new.clone()).unwrap();
                 }
-                let result = collection.update(key, |document| document.set("n", new).map(drop));
+                let result =
+                    collection.update(key, |document| document.set("n", new.clone()).map(drop));
                 self.expect(next, &[key], result.map(drop));
             }
             9 | 10 => self.batch(&collection),
@@ -234,7 +235,7 @@ impl Test {
         let (new, mut next) = (document(&mut self.rng), self.documents.clone());
         let expiry = self.expiry();
         next.insert(key, (new.clone(), expiry));
-        let result = collection.put_value_with(key, &new, options(expiry));
+        let result = collection.put(key, (&new).expires(expiry));
         self.expect(next, &[key], result);
     }
 
@@ -249,11 +250,11 @@ impl Test {
             let key = self.key();
             changed.push(key);
             if self.rng.percent(25) {
-                batch.delete_document(collection, key).unwrap();
+                batch.delete(collection, key).unwrap();
                 next.remove(&key);
             } else {
                 let (new, expiry) = (document(&mut self.rng), self.expiry());
-                batch.put_value_with(collection, key, &new, options(expiry)).unwrap();
+                batch.put(collection, key, (&new).expires(expiry)).unwrap();
                 next.insert(key, (new, expiry));
             }
         }
@@ -272,11 +273,11 @@ impl Test {
             } else if self.rng.percent(25) {
                 let mut next = self.documents.clone();
                 next.remove(&key);
-                (next, transaction.delete_document(collection, key))
+                (next, transaction.delete(collection, key))
             } else {
                 let (new, mut next) = (document(&mut self.rng), self.documents.clone());
                 next.insert(key, (new.clone(), None));
-                (next, transaction.put_value(collection, key, &new))
+                (next, transaction.put(collection, key, &new))
             };
             self.expect(next, &[key], result);
         }
@@ -336,10 +337,6 @@ impl Test {
             _ => self.session().settle(),
         }
     }
-}
-
-fn options(expiry: Option<Moment>) -> EntryOptions {
-    expiry.map_or_else(EntryOptions::new, |expiry| EntryOptions::new().expires(expiry))
 }
 
 fn assert_refused(error: &Error, expected: Refusal) {

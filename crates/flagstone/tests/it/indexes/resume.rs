@@ -29,14 +29,14 @@ fn fill(db: &Database, documents: &Collection, count: u32, durability: Durabilit
     for first in (0..count).step_by(100) {
         let mut batch = Batch::default();
         for key in first..count.min(first + 100) {
-            batch.put_value(documents, key, &value(key, 0)).unwrap();
+            batch.put(documents, key, value(key, 0)).unwrap();
         }
         db.commit_with(batch, durability).unwrap();
     }
 }
 
 fn model_of(documents: &Collection) -> Documents {
-    let entries = documents.scan_all().map(|entry| {
+    let entries = documents.scan(..).map(|entry| {
         let (key, document) = entry.unwrap();
         (key.as_i64().unwrap() as u32, (document.to_value(), None))
     });
@@ -115,7 +115,7 @@ fn change(documents: &Collection, rng: &mut Rng) {
         match rng.below(4) {
             0 => documents.delete(key).unwrap(),
             1 => documents.patch(key, &Patch::new().push("tags", rng.below(9))).unwrap(),
-            _ => documents.put_value(key, &value(key, rng.below(5) as u32)).unwrap(),
+            _ => documents.put(key, value(key, rng.below(5) as u32)).unwrap(),
         }
     }
 }
@@ -130,12 +130,12 @@ fn a_build_that_crashes_again_and_again_beside_writers_ends_with_the_right_entri
         let options = small_with(durability);
         let mut world = World::new(seed + round);
         let mut session = open(&world, &options);
-        let documents = session.db.collection_with("documents", hashed(3)).unwrap();
+        let documents = session.db.space("documents").options(hashed(3)).collection().unwrap();
         fill(&session.db, &documents, 300, durability);
         session.db.sync().unwrap();
         drop(documents);
         for _ in 0..4 {
-            let documents = session.db.collection_with("documents", hashed(3)).unwrap();
+            let documents = session.db.space("documents").options(hashed(3)).collection().unwrap();
             let (crash_at, mut after, part) = (rng.below(900), None, rng.below(3000));
             let watch = |progress: BuildProgress| {
                 change(&documents, rng);
@@ -158,11 +158,12 @@ fn a_build_that_crashes_again_and_again_beside_writers_ends_with_the_right_entri
             drop((documents, session));
             world = next;
             session = open(&world, &options);
-            if let Some(documents) = session.db.existing_collection("documents").unwrap() {
+            if let Some(documents) = session.db.space("documents").existing().collection().unwrap()
+            {
                 change(&documents, rng);
             }
         }
-        let documents = session.db.collection_with("documents", hashed(3)).unwrap();
+        let documents = session.db.space("documents").options(hashed(3)).collection().unwrap();
         documents.create_index("by_n", BY_N.index()).unwrap();
         check(&documents, &[&BY_N], &model_of(&documents), session.db.now());
         session.db.verify().unwrap();
@@ -190,7 +191,7 @@ fn a_unique_index_whose_build_was_interrupted_is_built_from_the_beginning() {
     let documents = session.db.collection("documents").unwrap();
     assert_eq!(documents.indexes()[0].documents_done, 0);
     // The index does not know yet that document 599 has the value.
-    documents.put_value(7, &value(599, 0)).unwrap();
+    documents.put(7, value(599, 0)).unwrap();
     let refused = documents.create_index("by_u", BY_U.index()).unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::Duplicate);
     assert!(documents.indexes().is_empty());
@@ -261,7 +262,7 @@ fn a_continued_build_that_finds_the_disk_full_can_be_continued_again() {
     assert!(done > first, "{done} after {first}");
     world.disk.set_room(None);
     // Writers keep it up to date meanwhile.
-    documents.put_value(3, &value(3, 5)).unwrap();
+    documents.put(3, value(3, 5)).unwrap();
     let mut least = u64::MAX;
     let watch = |progress: BuildProgress| {
         least = least.min(progress.documents);

@@ -2,7 +2,7 @@
 
 use crate::support::{open, small, small_with, threaded};
 use flagstone::{
-    Batch, Collection, Database, Durability, EntryOptions, ErrorKind, Hint, Index, Patch, Result,
+    Batch, Collection, Database, Durability, ErrorKind, Expires, Hint, Index, Json, Patch, Result,
     doc,
 };
 use flagstone_testkit::World;
@@ -21,8 +21,8 @@ fn users(db: &Database) -> Collection {
 fn a_violation_names_index_value_and_both_keys() {
     let session = open(&World::new(1), &small());
     let users = users(&session.db);
-    users.put_json("ada", r#"{"email":["a@x","b@x"]}"#).unwrap();
-    let refused = users.put_json("bob", r#"{"email":"b@x"}"#).unwrap_err();
+    users.put("ada", Json(r#"{"email":["a@x","b@x"]}"#)).unwrap();
+    let refused = users.put("bob", Json(r#"{"email":"b@x"}"#)).unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::Duplicate);
     assert_eq!(
         refused.to_string(),
@@ -30,7 +30,7 @@ fn a_violation_names_index_value_and_both_keys() {
          cannot have it"
     );
     assert_eq!(users.get("bob").unwrap().map(|_| ()), None);
-    users.put_json("bob", "{}").unwrap();
+    users.put("bob", Json("{}")).unwrap();
     let patch = Patch::new().set("email", "a@x");
     assert_eq!(users.patch("bob", &patch).unwrap_err().kind(), ErrorKind::Duplicate);
     let updated = users.update("bob", |bob| bob.set("email", "a@x").map(drop));
@@ -44,21 +44,21 @@ fn a_violation_names_index_value_and_both_keys() {
 fn a_batch_may_exchange_values_but_not_give_one_twice() {
     let session = open(&World::new(1), &small());
     let users = users(&session.db);
-    users.put_json(1, r#"{"email":"a"}"#).unwrap();
-    users.put_json(2, r#"{"email":"b"}"#).unwrap();
+    users.put(1, Json(r#"{"email":"a"}"#)).unwrap();
+    users.put(2, Json(r#"{"email":"b"}"#)).unwrap();
     let mut batch = Batch::default();
-    batch.put_value(&users, 1, &doc!({ "email": "b" })).unwrap();
-    batch.put_value(&users, 2, &doc!({ "email": "a" })).unwrap();
+    batch.put(&users, 1, doc!({ "email": "b" })).unwrap();
+    batch.put(&users, 2, doc!({ "email": "a" })).unwrap();
     session.db.commit(batch).unwrap();
     users.verify_indexes().unwrap();
     let mut batch = Batch::default();
-    batch.put_value(&users, 3, &doc!({ "email": "c" })).unwrap();
-    batch.put_value(&users, 4, &doc!({ "email": "c" })).unwrap();
+    batch.put(&users, 3, doc!({ "email": "c" })).unwrap();
+    batch.put(&users, 4, doc!({ "email": "c" })).unwrap();
     assert_eq!(session.db.commit(batch).unwrap_err().kind(), ErrorKind::Duplicate);
     assert_eq!(users.count().unwrap(), 2);
     let mut batch = Batch::default();
-    batch.delete_document(&users, 1).unwrap();
-    batch.put_value(&users, 3, &doc!({ "email": "b" })).unwrap();
+    batch.delete(&users, 1).unwrap();
+    batch.put(&users, 3, doc!({ "email": "b" })).unwrap();
     session.db.commit(batch).unwrap();
     users.verify_indexes().unwrap();
 }
@@ -68,12 +68,12 @@ fn values_that_are_cut_are_compared_as_a_whole() {
     let session = open(&World::new(1), &small());
     let users = users(&session.db);
     let long = |end: &str| doc!({ "email": (format!("{}{end}", "x".repeat(2000))) });
-    users.put_value(1, &long("a")).unwrap();
-    users.put_value(2, &long("b")).unwrap();
-    let refused = users.put_value(3, &long("a")).unwrap_err();
+    users.put(1, long("a")).unwrap();
+    users.put(2, long("b")).unwrap();
+    let refused = users.put(3, long("a")).unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::Duplicate);
-    users.put_value(1, &long("c")).unwrap();
-    users.put_value(3, &long("a")).unwrap();
+    users.put(1, long("c")).unwrap();
+    users.put(3, long("a")).unwrap();
     users.verify_indexes().unwrap();
 }
 
@@ -82,18 +82,18 @@ fn values_that_are_cut_are_compared_as_a_whole() {
 fn a_value_that_a_second_document_has_for_a_while_during_a_build_stays_with_the_first() {
     let session = open(&World::new(1), &small());
     let users = session.db.collection("users").unwrap();
-    users.put_json(1, r#"{"email":"a"}"#).unwrap();
+    users.put(1, Json(r#"{"email":"a"}"#)).unwrap();
     let (index, mut has_written) = (Index::on("email").unique(), false);
     let built = users.create_index_with("by_email", index, |progress| {
         if progress.documents == 1 && !std::mem::replace(&mut has_written, true) {
-            users.put_json(2, r#"{"email":"a"}"#).unwrap();
-            users.put_json(2, r#"{"email":"b"}"#).unwrap();
+            users.put(2, Json(r#"{"email":"a"}"#)).unwrap();
+            users.put(2, Json(r#"{"email":"b"}"#)).unwrap();
         }
         ControlFlow::Continue(())
     });
     assert!(built.unwrap().is_continue());
     users.verify_indexes().unwrap();
-    let refused = users.put_json(3, r#"{"email":"a"}"#).unwrap_err();
+    let refused = users.put(3, Json(r#"{"email":"a"}"#)).unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::Duplicate);
 }
 
@@ -102,10 +102,10 @@ fn a_missing_value_is_a_value_unless_the_index_is_sparse() {
     let session = open(&World::new(1), &small());
     let documents = session.db.collection("documents").unwrap();
     documents.create_index("a", Index::on("$.a").then("$.b").unique()).unwrap();
-    documents.put_json(1, "{}").unwrap();
-    assert_eq!(documents.put_json(2, "{}").unwrap_err().kind(), ErrorKind::Duplicate);
-    documents.put_json(2, r#"{"a":null}"#).unwrap();
-    documents.put_json(3, r#"{"b":1}"#).unwrap();
+    documents.put(1, Json("{}")).unwrap();
+    assert_eq!(documents.put(2, Json("{}")).unwrap_err().kind(), ErrorKind::Duplicate);
+    documents.put(2, Json(r#"{"a":null}"#)).unwrap();
+    documents.put(3, Json(r#"{"b":1}"#)).unwrap();
     documents.verify_indexes().unwrap();
 }
 
@@ -113,23 +113,23 @@ fn a_missing_value_is_a_value_unless_the_index_is_sparse() {
 fn of_two_transactions_that_give_one_value_the_second_conflicts_and_then_finds_it() {
     let session = open(&World::new(1), &small());
     let (db, users) = (&session.db, users(&session.db));
-    users.put_json(0, r#"{"email":"old"}"#).unwrap();
+    users.put(0, Json(r#"{"email":"old"}"#)).unwrap();
     let (mut first, mut second) = (db.begin().unwrap(), db.begin().unwrap());
-    first.put_json(&users, 1, r#"{"email":"new"}"#).unwrap();
-    second.put_json(&users, 2, r#"{"email":"new"}"#).unwrap();
+    first.put(&users, 1, Json(r#"{"email":"new"}"#)).unwrap();
+    second.put(&users, 2, Json(r#"{"email":"new"}"#)).unwrap();
     first.commit().unwrap();
     assert_eq!(second.commit().unwrap_err().kind(), ErrorKind::Conflict);
     let tries = AtomicUsize::new(0);
     let refused = db.transaction(|tx| -> Result<()> {
         tries.fetch_add(1, Ordering::Relaxed);
-        tx.put_json(&users, 2, r#"{"email":"new"}"#)
+        tx.put(&users, 2, Json(r#"{"email":"new"}"#))
     });
     assert_eq!(refused.unwrap_err().kind(), ErrorKind::Duplicate);
     assert_eq!(tries.into_inner(), 1);
     // A transaction may give on what it takes.
     db.transaction(|tx| {
-        tx.delete_document(&users, 0)?;
-        tx.put_json(&users, 2, r#"{"email":"old"}"#)
+        tx.delete(&users, 0)?;
+        tx.put(&users, 2, Json(r#"{"email":"old"}"#))
     })
     .unwrap();
     users.verify_indexes().unwrap();
@@ -140,14 +140,14 @@ fn a_transaction_takes_no_value_that_another_document_got_while_the_index_was_bu
     let session = open(&World::new(1), &small());
     let (db, users) = (&session.db, session.db.collection("users").unwrap());
     for key in 0..600 {
-        users.put_value(key, &doc!({ "email": key })).unwrap();
+        users.put(key, doc!({ "email": key })).unwrap();
     }
     let mut has_moved = false;
     let moves = |progress: flagstone::BuildProgress| {
         if progress.entries_written == 0 && !std::mem::replace(&mut has_moved, true) {
             // The index does not have the entry of 599 yet, so 700 may get its value.
-            users.put_value(700, &doc!({ "email": 599 })).unwrap();
-            db.transaction(|tx| tx.delete_document(&users, 599)).unwrap();
+            users.put(700, doc!({ "email": 599 })).unwrap();
+            db.transaction(|tx| tx.delete(&users, 599)).unwrap();
         }
         std::ops::ControlFlow::Continue(())
     };
@@ -155,7 +155,7 @@ fn a_transaction_takes_no_value_that_another_document_got_while_the_index_was_bu
     assert!(built.unwrap().is_continue());
     users.verify_indexes().unwrap();
     assert_eq!(users.find(r#"{"email":599}"#).count().unwrap(), 1);
-    let refused = users.put_value(701, &doc!({ "email": 599 })).unwrap_err();
+    let refused = users.put(701, doc!({ "email": 599 })).unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::Duplicate);
 }
 
@@ -164,16 +164,16 @@ fn an_index_that_comes_or_goes_conflicts_with_open_transactions() {
     let session = open(&World::new(1), &small());
     let (db, users) = (&session.db, users(&session.db));
     let mut open_one = db.begin().unwrap();
-    open_one.put_json(&users, 1, r#"{"email":"a","n":1}"#).unwrap();
+    open_one.put(&users, 1, Json(r#"{"email":"a","n":1}"#)).unwrap();
     users.create_index("by_n", Index::on("$.n")).unwrap();
     assert_eq!(open_one.commit().unwrap_err().kind(), ErrorKind::Conflict);
     let mut open_one = db.begin().unwrap();
-    open_one.put_json(&users, 1, r#"{"email":"a","n":1}"#).unwrap();
+    open_one.put(&users, 1, Json(r#"{"email":"a","n":1}"#)).unwrap();
     users.drop_index("by_n").unwrap();
     assert_eq!(open_one.commit().unwrap_err().kind(), ErrorKind::Conflict);
     users.drop_index("by_email").unwrap();
     let mut open_one = db.begin().unwrap();
-    open_one.put_json(&users, 1, r#"{"n":1}"#).unwrap();
+    open_one.put(&users, 1, Json(r#"{"n":1}"#)).unwrap();
     users.create_index("by_n", Index::on("$.n")).unwrap();
     assert_eq!(open_one.commit().unwrap_err().kind(), ErrorKind::Conflict);
     users.verify_indexes().unwrap();
@@ -191,7 +191,7 @@ fn of_many_threads_one_gets_each_value() {
             scope.spawn(move || {
                 for value in 0..60_u64 {
                     let email = doc!({ "email": (value % 30) });
-                    match users.put_value(thread * 100 + value, &email) {
+                    match users.put(thread * 100 + value, &email) {
                         Ok(()) => {
                             given.fetch_add(1, Ordering::Relaxed);
                         }
@@ -216,15 +216,15 @@ fn a_unique_index_that_is_built_beside_a_writer_has_all_documents() {
     let db = threaded(&world, small());
     let users = db.collection("users").unwrap();
     for n in 0..20 {
-        users.put_value(n, &doc!({ "email": n })).unwrap();
+        users.put(n, doc!({ "email": n })).unwrap();
     }
     let is_done = AtomicBool::new(false);
     std::thread::scope(|scope| {
         scope.spawn(|| {
             for n in (0..20).cycle().take_while(|_| !is_done.load(Ordering::Relaxed)) {
                 // Refused once the index is there; accepted, and taken back, before.
-                let _refused = users.put_value("x", &doc!({ "email": n }));
-                users.put_value("x", &doc!({ "email": "x" })).unwrap();
+                let _refused = users.put("x", doc!({ "email": n }));
+                users.put("x", doc!({ "email": "x" })).unwrap();
             }
         });
         for _ in 0..100 {
@@ -258,19 +258,19 @@ fn a_unique_index_that_is_built_beside_a_writer_has_all_documents() {
 fn a_renewed_document_is_not_removed_for_one_that_takes_its_value() {
     type Renew = fn(&Database, &Collection) -> Result<bool>;
     let renewals: [Renew; 4] = [
-        |_, users| users.put_json("session", r#"{"email":1}"#).map(|()| true),
+        |_, users| users.put("session", Json(r#"{"email":1}"#)).map(|()| true),
         |db, users| {
-            let options = EntryOptions::new().expires(db.now().after(Duration::from_secs(60)));
-            users.put_json_with("session", r#"{"email":1}"#, options).map(|()| true)
+            let moment = db.now().after(Duration::from_secs(60));
+            users.put("session", Json(r#"{"email":1}"#).expires(moment)).map(|()| true)
         },
         |db, users| {
             let mut batch = db.batch();
-            batch.put_value(users, "session", &doc!({ "email": 1 }))?;
+            batch.put(users, "session", doc!({ "email": 1 }))?;
             db.commit(batch).map(|()| true)
         },
         |db, users| {
             let mut tx = db.begin()?;
-            tx.put_json(users, "session", r#"{"email":1}"#)?;
+            tx.put(users, "session", Json(r#"{"email":1}"#))?;
             tx.commit().map(|()| true)
         },
     ];
@@ -282,7 +282,7 @@ fn a_renewed_document_is_not_removed_for_one_that_takes_its_value() {
         users.delete("other").unwrap();
         users.delete("session").unwrap();
         let at = db.now().after(Duration::from_millis(1));
-        users.put_json_with("session", r#"{"email":1}"#, EntryOptions::new().expires(at)).unwrap();
+        users.put("session", Json(r#"{"email":1}"#).expires(at)).unwrap();
         world.clock.advance(Duration::from_millis(1));
         let is_done = |done: Result<bool>| {
             done.unwrap_or_else(|error| {
@@ -294,7 +294,7 @@ fn a_renewed_document_is_not_removed_for_one_that_takes_its_value() {
         let (renewed, taken) = std::thread::scope(|scope| {
             let taken = scope.spawn(|| {
                 barrier.wait();
-                is_done(users.put_json("other", r#"{"email":1}"#).map(|()| true))
+                is_done(users.put("other", Json(r#"{"email":1}"#)).map(|()| true))
             });
             barrier.wait();
             (is_done(renewals[round % 4](&db, &users)), taken.join().unwrap())
@@ -317,13 +317,13 @@ fn an_update_of_a_document_that_expires_meanwhile_is_no_duplicate_of_its_success
         world.clock.set_wall(100 * DAY);
         let session = open(&world, &small());
         let users = users(&session.db);
-        let options = EntryOptions::new().expires(session.db.now().after(DAY));
-        users.put_json_with("session", r#"{"email":1,"n":0}"#, options).unwrap();
-        users.put_json("third", r#"{"email":3}"#).unwrap();
+        let in_a_day = session.db.now().after(DAY);
+        users.put("session", Json(r#"{"email":1,"n":0}"#).expires(in_a_day)).unwrap();
+        users.put("third", Json(r#"{"email":3}"#)).unwrap();
         let updated = users.update("session", |document| {
             world.clock.set_wall(102 * DAY);
             std::thread::scope(|scope| {
-                let taken = scope.spawn(|| users.put_json("other", r#"{"email":1}"#));
+                let taken = scope.spawn(|| users.put("other", Json(r#"{"email":1}"#)));
                 taken.join().unwrap().unwrap();
             });
             document.set(set, value)
@@ -350,8 +350,7 @@ fn a_unique_build_beside_a_writer_that_gives_and_takes_back_all_the_time_ends() 
         let users = session.db.collection("users").unwrap();
         let far = expires.then(|| session.db.now().after(Duration::from_secs(1000)));
         for n in 0..100 {
-            let options = far.map_or_else(EntryOptions::new, |at| EntryOptions::new().expires(at));
-            users.put_value_with(n, &doc!({ "email": n }), options).unwrap();
+            users.put(n, doc!({ "email": n }).expires(far)).unwrap();
         }
         let mut rounds = 0;
         let built = users.create_index_with("by_email", Index::on("email").unique(), |progress| {
@@ -359,8 +358,8 @@ fn a_unique_build_beside_a_writer_that_gives_and_takes_back_all_the_time_ends() 
             rounds += usize::from(is_read && progress.documents == 1);
             assert!(rounds < 5, "the build begins again and again");
             for n in 0..3 {
-                let _refused = users.put_value("x", &doc!({ "email": n }));
-                users.put_value("x", &doc!({ "email": "x" })).unwrap();
+                let _refused = users.put("x", doc!({ "email": n }));
+                users.put("x", doc!({ "email": "x" })).unwrap();
             }
             ControlFlow::Continue(())
         });
@@ -368,7 +367,7 @@ fn a_unique_build_beside_a_writer_that_gives_and_takes_back_all_the_time_ends() 
         assert_eq!(rounds, 1);
         users.verify_indexes().unwrap();
         for n in 0..3 {
-            let refused = users.put_value("y", &doc!({ "email": n })).unwrap_err();
+            let refused = users.put("y", doc!({ "email": n })).unwrap_err();
             assert_eq!(refused.kind(), ErrorKind::Duplicate);
             let found = users.find(&format!(r#"{{"email":{n}}}"#)).hint(Hint::index("by_email"));
             assert_eq!(found.count().unwrap(), 1);
@@ -384,12 +383,12 @@ fn an_entry_that_a_build_puts_again_survives_a_power_cut() {
         let world = World::new(1);
         let session = open(&world, &small_with(durability));
         let users = session.db.collection("users").unwrap();
-        users.put_json(1, r#"{"email":"a"}"#).unwrap();
+        users.put(1, Json(r#"{"email":"a"}"#)).unwrap();
         let mut has_written = false;
         let built = users.create_index_with("by_email", Index::on("email").unique(), |_progress| {
             if !std::mem::replace(&mut has_written, true) {
-                users.put_json(2, r#"{"email":"a"}"#).unwrap();
-                users.put_json(2, r#"{"email":"b"}"#).unwrap();
+                users.put(2, Json(r#"{"email":"a"}"#)).unwrap();
+                users.put(2, Json(r#"{"email":"b"}"#)).unwrap();
             }
             ControlFlow::Continue(())
         });
@@ -400,7 +399,7 @@ fn an_entry_that_a_build_puts_again_survives_a_power_cut() {
         let users = session.db.collection("users").unwrap();
         assert!(users.indexes()[0].is_ready);
         users.verify_indexes().unwrap();
-        let refused = users.put_json(3, r#"{"email":"a"}"#).unwrap_err();
+        let refused = users.put(3, Json(r#"{"email":"a"}"#)).unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::Duplicate);
     }
 }

@@ -16,7 +16,7 @@ fn put(kv: &Keyspace, from: u32, to: u32) {
 }
 
 fn count(session: &Session) -> u64 {
-    session.db.keyspace_with("kv", hashed(1)).unwrap().count().unwrap()
+    session.db.space("kv").options(hashed(1)).keyspace().unwrap().count().unwrap()
 }
 
 fn copy(disk: &MemDisk) -> World {
@@ -34,7 +34,7 @@ fn corruption(world: &World, name: &str) -> Error {
 fn killed() -> World {
     let world = World::new(8);
     let session = open(&world, &options());
-    let kv = session.db.keyspace_with("kv", hashed(1)).unwrap();
+    let kv = session.db.space("kv").options(hashed(1)).keyspace().unwrap();
     put(&kv, 0, 1000);
     world.after_kill(1)
 }
@@ -100,7 +100,7 @@ fn no_lost_sector_of_a_segment_shortens_history() {
 fn a_manifest_that_was_rolled_back_is_missed() {
     let world = World::new(8);
     let session = open(&world, &options());
-    let kv = session.db.keyspace_with("kv", hashed(1)).unwrap();
+    let kv = session.db.space("kv").options(hashed(1)).keyspace().unwrap();
     put(&kv, 0, 10);
     let old = copy(&world.mem);
     for n in 0..20 {
@@ -129,7 +129,7 @@ fn a_power_cut_around_listing_rotation_recycling_and_release_loses_nothing_synce
         let mut synced = 0;
         let mut work = || -> Result<(), Error> {
             let session = world.open(&options())?;
-            let kv = session.db.keyspace_with("kv", hashed(1))?;
+            let kv = session.db.space("kv").options(hashed(1)).keyspace()?;
             for n in 0..40_u32 {
                 kv.put(n.to_be_bytes(), vec![n as u8; 200 << 10])?;
                 synced = n + 1;
@@ -161,7 +161,7 @@ fn a_power_cut_around_listing_rotation_recycling_and_release_loses_nothing_synce
         for luck in 0..4 {
             let after = world.after_power_cut(at * 4 + luck);
             let session = after.open(&options()).unwrap_or_else(|e| panic!("cut at {at}: {e}"));
-            let kv = session.db.keyspace_with("kv", hashed(1)).unwrap();
+            let kv = session.db.space("kv").options(hashed(1)).keyspace().unwrap();
             for n in 0..synced {
                 let value = kv.get(n.to_be_bytes()).unwrap();
                 assert!(value.is_some_and(|value| value[0] == n as u8), "cut at {at}: {n}");
@@ -170,7 +170,7 @@ fn a_power_cut_around_listing_rotation_recycling_and_release_loses_nothing_synce
             put(&kv, 100, 110);
             let again = after.after_power_cut(luck).open(&options());
             let again = again.unwrap_or_else(|e| panic!("cut at {at}, again: {e}"));
-            let kv = again.db.keyspace_with("kv", hashed(1)).unwrap();
+            let kv = again.db.space("kv").options(hashed(1)).keyspace().unwrap();
             assert!(kv.get(109_u32.to_be_bytes()).unwrap().is_some(), "cut at {at}, again");
         }
     }
@@ -198,7 +198,7 @@ fn put_until_used(world: &World, kv: &Keyspace, files: usize) {
 fn a_rotation_syncs_neither_manifest_nor_directory() {
     let world = World::new(5);
     let session = open(&world, &roomy());
-    let kv = session.db.keyspace_with("kv", hashed(1)).unwrap();
+    let kv = session.db.space("kv").options(hashed(1)).keyspace().unwrap();
     kv.put("first", "1").unwrap();
     let (before, counts) = (session.db.stats().wal_syncs, world.mem.counts());
     put_until_used(&world, &kv, 3);
@@ -215,11 +215,11 @@ fn a_rotation_syncs_neither_manifest_nor_directory() {
 fn a_manifest_that_ends_before_a_segment_was_begun_is_missed() {
     let world = World::new(5);
     let session = open(&world, &roomy());
-    let kv = session.db.keyspace_with("kv", hashed(1)).unwrap();
+    let kv = session.db.space("kv").options(hashed(1)).keyspace().unwrap();
     kv.put("first", "1").unwrap();
     let manifest = files_of(&world, FileKind::Manifest).remove(0);
     let old = world.mem.content(&World::path(&manifest)).unwrap();
-    session.db.keyspace_with("lost", hashed(1)).unwrap();
+    session.db.space("lost").options(hashed(1)).keyspace().unwrap();
     let image = copy(&world.mem);
     image.mem.put_content(&World::path(&manifest), &old);
     assert!(image.open(&roomy()).is_ok(), "the last frame is the exception");
@@ -238,8 +238,8 @@ fn a_drop_in_the_last_frame_is_taken_back_whole_or_missed() {
     for is_flushed in [false, true] {
         let world = World::new(5);
         let session = open(&world, &roomy());
-        let kv = session.db.keyspace_with("kv", hashed(1)).unwrap();
-        let gone = session.db.keyspace_with("gone", hashed(1)).unwrap();
+        let kv = session.db.space("kv").options(hashed(1)).keyspace().unwrap();
+        let gone = session.db.space("gone").options(hashed(1)).keyspace().unwrap();
         put(&gone, 0, 100);
         kv.put("first", "1").unwrap();
         if is_flushed {
@@ -259,7 +259,7 @@ fn a_drop_in_the_last_frame_is_taken_back_whole_or_missed() {
             corruption(&with_damage(), ".sst");
         } else {
             let again = open(&with_damage(), &roomy());
-            let gone = again.db.keyspace_with("gone", hashed(1)).unwrap();
+            let gone = again.db.space("gone").options(hashed(1)).keyspace().unwrap();
             assert_eq!((gone.count().unwrap(), count(&again)), (100, 1));
         }
         assert!(open(&copy(&world.mem), &roomy()).db.keyspaces().len() == 1);
@@ -274,7 +274,7 @@ fn a_drop_in_the_last_frame_is_taken_back_whole_or_missed() {
 fn a_full_disk_delays_the_listing_and_poisons_nothing() {
     let (world, options) = (World::new(6), small_with(Durability::Buffered));
     let session = open(&world, &options);
-    let kv = session.db.keyspace_with("kv", hashed(1)).unwrap();
+    let kv = session.db.space("kv").options(hashed(1)).keyspace().unwrap();
     kv.put("first", "1").unwrap();
     let full = || Fault::new(Effect::Fail(Failure::NoSpace));
     world.disk.inject(full().on(&[Op::Create]).of(FileKind::Wal).forever());

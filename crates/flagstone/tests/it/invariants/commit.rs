@@ -3,7 +3,7 @@
 use crate::support::{folding, hashed, number, open, small, small_with};
 use flagstone::env::names::FileKind;
 use flagstone::env::{Effect, Executor, Failure, Fault, Op};
-use flagstone::{Durability, ErrorKind, Keyspace, Plain, SeqNo, VersionToken};
+use flagstone::{Durability, ErrorKind, Expect, Keyspace, Plain, SeqNo, VersionToken};
 use flagstone_testkit::{Rng, Session, World};
 
 /// Nothing acknowledged is lost: a commit is acknowledged only when everything before it in the log
@@ -12,7 +12,7 @@ use flagstone_testkit::{Rng, Session, World};
 fn a_synced_commit_makes_the_buffered_ones_before_it_durable() {
     let world = World::new(1);
     let session = open(&world, &small());
-    let kv = session.db.keyspace_with("kv", hashed(4)).unwrap();
+    let kv = session.db.space("kv").options(hashed(4)).keyspace().unwrap();
     kv.put("buffered", "1").unwrap();
     for durability in [Durability::Group, Durability::Each] {
         let mut batch = session.db.batch();
@@ -22,7 +22,7 @@ fn a_synced_commit_makes_the_buffered_ones_before_it_durable() {
     kv.put("later", "1").unwrap();
     let after = World::on(world.mem.crash_losing_unsynced(), 1);
     let again = open(&after, &small());
-    let kv = again.db.keyspace_with("kv", hashed(4)).unwrap();
+    let kv = again.db.space("kv").options(hashed(4)).keyspace().unwrap();
     assert!(["buffered", "Group", "Each"].iter().all(|key| kv.get(key).unwrap().is_some()));
     assert_eq!(kv.get("later").unwrap(), None);
 }
@@ -34,8 +34,8 @@ fn a_drop_is_no_more_durable_than_the_writes_before_it() {
     for durability in [Durability::None, Durability::Buffered] {
         let world = World::new(1);
         let session = open(&world, &small_with(durability));
-        let old = session.db.keyspace_with("old", hashed(1)).unwrap();
-        let new = session.db.keyspace_with("new", hashed(1)).unwrap();
+        let old = session.db.space("old").options(hashed(1)).keyspace().unwrap();
+        let new = session.db.space("new").options(hashed(1)).keyspace().unwrap();
         old.put("a", "1").unwrap();
         session.db.flush().unwrap();
         new.put("a", old.get("a").unwrap().unwrap()).unwrap();
@@ -43,7 +43,7 @@ fn a_drop_is_no_more_durable_than_the_writes_before_it() {
         let after = World::on(world.mem.crash_losing_unsynced(), 1);
         let again = open(&after, &small());
         assert_eq!(again.db.keyspaces().len(), 1);
-        let new = again.db.keyspace_with("new", hashed(1)).unwrap();
+        let new = again.db.space("new").options(hashed(1)).keyspace().unwrap();
         assert!(new.get("a").unwrap().is_some(), "{durability:?}");
     }
 }
@@ -54,7 +54,7 @@ fn a_drop_is_no_more_durable_than_the_writes_before_it() {
 fn a_started_commit_is_visible_before_it_is_durable() {
     let world = World::new(2);
     let session = open(&world, &small_with(Durability::Group));
-    let kv = session.db.keyspace_with("kv", hashed(4)).unwrap();
+    let kv = session.db.space("kv").options(hashed(4)).keyspace().unwrap();
     let mut batch = session.db.batch();
     batch.put(&kv, "a", "1").unwrap();
     batch.put(&kv, "b", "2").unwrap();
@@ -74,20 +74,20 @@ fn a_started_commit_is_visible_before_it_is_durable() {
 fn the_operations_of_a_batch_happen_in_their_order() {
     let world = World::new(3);
     let session = open(&world, &small());
-    let kv = session.db.keyspace_with("kv", folding(4, "append/1")).unwrap();
+    let kv = session.db.space("kv").options(folding(4, "append/1")).keyspace().unwrap();
     let mut batch = session.db.batch();
     batch.put(&kv, "a", "first").unwrap();
     batch.put(&kv, "a", "second").unwrap();
     batch.put(&kv, "b", "gone").unwrap();
     batch.put(&kv, "c", "gone").unwrap();
-    batch.delete_range(&kv, "b", "d").unwrap();
+    batch.delete_range(&kv, "b".."d").unwrap();
     batch.put(&kv, "c", "back").unwrap();
     batch.put(&kv, "e", "x").unwrap();
     batch.delete(&kv, "e").unwrap();
     batch.merge(&kv, "e", "yz").unwrap();
     session.db.commit(batch).unwrap();
     let check = |kv: &Keyspace| {
-        let found: Vec<_> = kv.scan_all().map(|e| e.unwrap()).collect();
+        let found: Vec<_> = kv.scan(..).map(|e| e.unwrap()).collect();
         let found: Vec<_> = found.iter().map(|(k, v)| (&k[..], &v[..])).collect();
         assert_eq!(found, [(&b"a"[..], &b"second"[..]), (b"c", b"back"), (b"e", b"yz")]);
     };
@@ -113,8 +113,8 @@ fn after_a_failed_log_write_the_batch_is_absent_and_writing_goes_on() {
     for (at, effect) in effects.into_iter().enumerate() {
         let world = World::new(at as u64);
         let session = open(&world, &small());
-        let kv = session.db.keyspace_with("kv", hashed(4)).unwrap();
-        let other = session.db.keyspace_with("other", hashed(2)).unwrap();
+        let kv = session.db.space("kv").options(hashed(4)).keyspace().unwrap();
+        let other = session.db.space("other").options(hashed(2)).keyspace().unwrap();
         kv.put("before", "1").unwrap();
         world.disk.inject(Fault::new(effect).on(&[Op::Append]).of(FileKind::Wal));
         let mut batch = session.db.batch();
@@ -142,7 +142,7 @@ fn after_a_failed_log_write_the_batch_is_absent_and_writing_goes_on() {
 fn a_failed_sync_of_the_log_poisons_and_reads_go_on() {
     let world = World::new(4);
     let session = open(&world, &small_with(Durability::Group));
-    let kv = session.db.keyspace_with("kv", hashed(4)).unwrap();
+    let kv = session.db.space("kv").options(hashed(4)).keyspace().unwrap();
     kv.put("a", "1").unwrap();
     let fault = Fault::new(Effect::Fail(Failure::Io)).on(&[Op::Sync]).of(FileKind::Wal);
     world.disk.inject(fault);
@@ -166,7 +166,7 @@ fn a_log_opened_after_a_failed_sync_continues_after_what_the_device_has() {
     for seed in 0..20 {
         let world = World::new(seed);
         let session = open(&world, &small_with(Durability::Group));
-        let kv = session.db.keyspace_with("kv", hashed(4)).unwrap();
+        let kv = session.db.space("kv").options(hashed(4)).keyspace().unwrap();
         kv.put("before", "1").unwrap();
         let fault = Fault::new(Effect::Fail(Failure::Io)).on(&[Op::Sync]).of(FileKind::Wal);
         world.disk.inject(fault);
@@ -193,7 +193,7 @@ fn a_table_that_cannot_be_written_is_written_again() {
     for op in [Op::Create, Op::Append, Op::Sync] {
         let world = World::new(5);
         let session = open(&world, &small());
-        let kv = session.db.keyspace_with("kv", hashed(2)).unwrap();
+        let kv = session.db.space("kv").options(hashed(2)).keyspace().unwrap();
         (0..100_u32).for_each(|n| kv.put(n.to_be_bytes(), [1; 200]).unwrap());
         let fault = Fault::new(Effect::Fail(Failure::Io)).on(&[op]).of(FileKind::Table);
         world.disk.inject(fault);
@@ -217,8 +217,8 @@ fn a_table_that_cannot_be_written_is_written_again() {
 fn a_batch_whose_condition_does_not_hold_is_a_conflict_and_changes_nothing() {
     let world = World::new(6);
     let session = open(&world, &small());
-    let kv = session.db.keyspace_with("kv", hashed(4)).unwrap();
-    let other = session.db.keyspace_with("other", hashed(2)).unwrap();
+    let kv = session.db.space("kv").options(hashed(4)).keyspace().unwrap();
+    let other = session.db.space("other").options(hashed(2)).keyspace().unwrap();
     kv.put("a", "1").unwrap();
     kv.put("z", "1").unwrap();
     let (version, _) = kv.get_versioned("a").unwrap().unwrap();
@@ -231,19 +231,19 @@ fn a_batch_whose_condition_does_not_hold_is_a_conflict_and_changes_nothing() {
         session.db.commit(batch).map_err(|error| error.kind())
     };
     let conflict = Err(ErrorKind::Conflict);
-    assert_eq!(commit(&|b| b.expect_absent(&kv, "a").unwrap()), conflict);
-    assert_eq!(commit(&|b| b.expect_version(&kv, "a", another).unwrap()), conflict);
-    assert_eq!(commit(&|b| b.expect_version(&kv, "missing", version).unwrap()), conflict);
+    assert_eq!(commit(&|b| b.expect(&kv, "a", Expect::Absent).unwrap()), conflict);
+    assert_eq!(commit(&|b| b.expect(&kv, "a", Expect::Version(another)).unwrap()), conflict);
+    assert_eq!(commit(&|b| b.expect(&kv, "missing", Expect::Version(version)).unwrap()), conflict);
     let one_of_two = commit(&|b| {
-        b.expect_version(&kv, "a", version).unwrap();
-        b.expect_absent(&kv, "a").unwrap();
+        b.expect(&kv, "a", Expect::Version(version)).unwrap();
+        b.expect(&kv, "a", Expect::Absent).unwrap();
     });
     assert_eq!(one_of_two, conflict);
     assert_eq!(kv.get("a").unwrap().as_deref(), Some(b"1".as_slice()));
     assert_eq!(other.count().unwrap(), 0);
     let both_hold = commit(&|b| {
-        b.expect_version(&kv, "a", version).unwrap();
-        b.expect_absent(&other, "b").unwrap();
+        b.expect(&kv, "a", Expect::Version(version)).unwrap();
+        b.expect(&other, "b", Expect::Absent).unwrap();
     });
     assert_eq!(both_hold, Ok(()));
     // The SeqNo of a key stays through flush and compaction; a deleted key is absent.
@@ -251,7 +251,7 @@ fn a_batch_whose_condition_does_not_hold_is_a_conflict_and_changes_nothing() {
     session.db.compact().unwrap();
     assert_eq!(kv.get_versioned("a").unwrap().unwrap().0, version);
     kv.delete("a").unwrap();
-    assert_eq!(commit(&|b| b.expect_absent(&kv, "a").unwrap()), Ok(()));
+    assert_eq!(commit(&|b| b.expect(&kv, "a", Expect::Absent).unwrap()), Ok(()));
 }
 
 /// A read-modify-write is one step: a condition that sees deletes. A delete whose tombstone is gone
@@ -260,11 +260,11 @@ fn a_batch_whose_condition_does_not_hold_is_a_conflict_and_changes_nothing() {
 fn a_key_that_was_written_or_deleted_since_a_snapshot_is_a_conflict() {
     let world = World::new(6);
     let session = open(&world, &small());
-    let kv = session.db.keyspace_with("kv", folding(2, "append/1")).unwrap();
+    let kv = session.db.space("kv").options(folding(2, "append/1")).keyspace().unwrap();
     let log = session.db.keyspace("log").unwrap();
     let commit = |key: &str, version| {
         let mut batch = session.db.batch();
-        batch.expect_unchanged_since(&kv, key, version).unwrap();
+        batch.expect(&kv, key, Expect::UnchangedSince(version)).unwrap();
         batch.put(&log, "last", key).unwrap();
         session.db.commit(batch).map_err(|error| error.kind())
     };
@@ -302,8 +302,8 @@ fn a_key_that_was_written_or_deleted_since_a_snapshot_is_a_conflict() {
 fn flushed_one_sided(durability: Durability, check: impl Fn(&World, u64)) {
     let world = World::new(7);
     let session = open(&world, &small_with(durability));
-    let much = session.db.keyspace_with("much", folding(1, "append/1")).unwrap();
-    let little = session.db.keyspace_with("little", folding(1, "add-i64/1")).unwrap();
+    let much = session.db.space("much").options(folding(1, "append/1")).keyspace().unwrap();
+    let little = session.db.space("little").options(folding(1, "add-i64/1")).keyspace().unwrap();
     let (mut flushes, mut checks) = (0, 0);
     for n in 0..2500_u64 {
         let mut batch = session.db.batch();
@@ -360,7 +360,7 @@ fn numbers_are_never_given_twice() {
     let mut last = SeqNo::ZERO;
     for round in 0..8_u64 {
         let session = open(&world, &small());
-        let kv = session.db.keyspace_with("kv", hashed(2)).unwrap();
+        let kv = session.db.space("kv").options(hashed(2)).keyspace().unwrap();
         kv.put("key", round.to_be_bytes()).unwrap();
         let seqno = kv.get_versioned("key").unwrap().unwrap().0.seqno();
         assert!(seqno > last, "{seqno} after {last}");
@@ -387,14 +387,14 @@ fn numbers_are_never_given_twice() {
 fn a_range_delete_does_not_come_between_the_read_and_the_write_of_an_update() {
     let world = World::new(1);
     let session = open(&world, &small());
-    let typed = session.db.typed_codec_with::<u64, u64, Plain>("t", hashed(2)).unwrap();
+    let typed = session.db.space("t").options(hashed(2)).typed_codec::<u64, u64, Plain>().unwrap();
     typed.put(&1, &1).unwrap();
     let (sender, receiver) = std::sync::mpsc::channel();
     std::thread::scope(|scope| {
         let typed = &typed;
         scope.spawn(move || {
             receiver.recv().unwrap();
-            typed.keyspace().delete_range::<&[u8]>(..).unwrap();
+            typed.keyspace().delete_range(..).unwrap();
         });
         let change = |old: Option<u64>| {
             sender.send(()).unwrap();
@@ -416,12 +416,13 @@ fn a_range_delete_does_not_come_between_the_read_and_the_write_of_an_update() {
 fn a_range_delete_waits_for_no_write_of_another_keyspace() {
     let world = World::new(1);
     let session = open(&world, &small());
-    let busy = session.db.typed_codec_with::<u64, u64, Plain>("busy", hashed(1)).unwrap();
-    let other = session.db.keyspace_with("other", hashed(4)).unwrap();
+    let busy =
+        session.db.space("busy").options(hashed(1)).typed_codec::<u64, u64, Plain>().unwrap();
+    let other = session.db.space("other").options(hashed(4)).keyspace().unwrap();
     other.put("a", "1").unwrap();
     busy.update(&1, |_| {
         std::thread::scope(|scope| {
-            let delete = scope.spawn(|| other.delete_range::<&str>(..));
+            let delete = scope.spawn(|| other.delete_range(..));
             delete.join().unwrap().unwrap();
         });
         Some(1)

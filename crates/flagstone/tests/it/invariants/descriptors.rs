@@ -13,7 +13,7 @@ fn options() -> Options {
 }
 
 fn keyspaces(session: &Session) -> Vec<Keyspace> {
-    let named = |n| session.db.keyspace_with(&format!("k{n}"), hashed(2)).unwrap();
+    let named = |n| session.db.space(&format!("k{n}")).options(hashed(2)).keyspace().unwrap();
     (0..KEYSPACES).map(named).collect()
 }
 
@@ -78,12 +78,12 @@ fn scans_that_stand_in_many_tables_go_on_when_these_are_closed() {
     let world = World::new(3);
     let options = small_with(Durability::Buffered).files_open_max(8);
     let session = open(&world, &options);
-    let keyspace = session.db.keyspace_with("k", hashed(32)).unwrap();
+    let keyspace = session.db.space("k").options(hashed(32)).keyspace().unwrap();
     for n in 0..2000_u32 {
         keyspace.put(n.to_be_bytes(), [n as u8; 300]).unwrap();
     }
     session.db.flush().unwrap();
-    let mut scans: Vec<_> = (0..4).map(|_| keyspace.scan_all()).collect();
+    let mut scans: Vec<_> = (0..4).map(|_| keyspace.scan(..)).collect();
     for n in 0..2000_u32 {
         for scan in &mut scans {
             let (key, value) = scan.next().unwrap().unwrap();
@@ -115,7 +115,9 @@ fn thirty_thousand_tables_are_opened_read_scanned_and_compacted() {
     let options = Options::new().memory_budget(256 << 20);
     let open = || Database::builder(dir.path()).options(options.clone()).open().unwrap();
     let keyspaces = |db: &Database| -> Vec<Keyspace> {
-        (0..120).map(|n| db.keyspace_with(&format!("k{n}"), hashed(256)).unwrap()).collect()
+        (0..120)
+            .map(|n| db.space(&format!("k{n}")).options(hashed(256)).keyspace().unwrap())
+            .collect()
     };
     let db = open();
     let all = keyspaces(&db);

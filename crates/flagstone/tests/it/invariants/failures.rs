@@ -41,7 +41,7 @@ impl Watched {
     }
 
     fn keyspace(&self, name: &str) -> Keyspace {
-        self.db.keyspace_with(name, hashed(1)).unwrap()
+        self.db.space(name).options(hashed(1)).keyspace().unwrap()
     }
 
     /// Background work goes on for a while.
@@ -132,7 +132,7 @@ fn a_damaged_table_is_quarantined_and_all_keyspaces_go_on() {
 /// Where the parts of the index of a table are.
 fn index_parts(world: &World, table: &str) -> u64 {
     let mut text = String::new();
-    flagstone::inspect::file_on(&world.mem, &World::path(table), &mut text).unwrap();
+    flagstone::internal::inspect::file_on(&world.mem, &World::path(table), &mut text).unwrap();
     let line = text.lines().find(|line| line.starts_with("index    ")).unwrap();
     line["index    ".len()..].split('+').next().unwrap().parse().unwrap()
 }
@@ -144,7 +144,7 @@ fn a_damaged_part_of_an_index_is_told_with_its_place_and_stays_in_its_keyspace()
     let blocks = hashed(1).block_bytes(1024);
     let open = || {
         let watched = Watched::open_with(&world, options.clone(), |_: &Event| {});
-        let a = watched.db.keyspace_with("a", blocks.clone()).unwrap();
+        let a = watched.db.space("a").options(blocks.clone()).keyspace().unwrap();
         (a, watched.keyspace("b"), watched)
     };
     let (a, b, watched) = open();
@@ -344,7 +344,7 @@ fn a_missing_table_is_told_of_by_the_read_that_needs_it() {
     let a = watched.keyspace("a");
     for _ in 0..3 {
         a.get(0_u32.to_be_bytes()).unwrap_err();
-        assert!(a.scan_all().next().unwrap().is_err());
+        assert!(a.scan(..).next().unwrap().is_err());
     }
     let damaged = watched.damaged();
     assert_eq!(damaged.len(), 1);
@@ -439,7 +439,7 @@ fn unlogged_writes_wait_for_the_tree_whose_flush_fails() {
     let (a, b, c) = (watched.keyspace("a"), watched.keyspace("b"), watched.keyspace("c"));
     let unlogged = |keyspaces: &[&Keyspace]| {
         let mut batch = watched.db.batch();
-        keyspaces.iter().for_each(|keyspace| batch.put(keyspace, "k", "1").unwrap());
+        keyspaces.iter().for_each(|keyspace| batch.put(*keyspace, "k", "1").unwrap());
         watched.db.commit_with(batch, Durability::None).unwrap();
         watched.db.flush().unwrap_err();
     };
@@ -472,7 +472,7 @@ fn a_failed_flush_is_not_taken_for_done_while_listeners_hear_of_it() {
     let environment = world.environment_with_threads();
     let builder = Database::builder(World::dir()).options(small()).listener(listener);
     let db = builder.environment(environment).open().unwrap();
-    let kv = db.keyspace_with("kv", hashed(1)).unwrap();
+    let kv = db.space("kv").options(hashed(1)).keyspace().unwrap();
     kv.put("a", "1").unwrap();
     let failing = Fault::new(Effect::Fail(Failure::Io)).on(&[Op::Create]);
     world.disk.inject(failing.of(FileKind::Table).forever());

@@ -4,7 +4,7 @@
 use crate::support::{hashed, open, small, small_with};
 use flagstone::env::names::FileKind;
 use flagstone::env::{Effect, Executor, Failure, Fault, Op};
-use flagstone::{Durability, ErrorKind, Event, Isolation, Listener, TransactionOptions};
+use flagstone::{Durability, ErrorKind, Event, Expect, Isolation, Listener, TransactionOptions};
 use flagstone_testkit::World;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -17,12 +17,12 @@ fn a_synced_commit_without_operations_makes_what_is_before_it_durable() {
         for with_condition in [false, true] {
             let world = World::new(1);
             let session = open(&world, &small());
-            let kv = session.db.keyspace_with("kv", hashed(1)).unwrap();
+            let kv = session.db.space("kv").options(hashed(1)).keyspace().unwrap();
             kv.put("buffered", "1").unwrap();
             let mut batch = session.db.batch();
             if with_condition {
                 let (version, _) = kv.get_versioned("buffered").unwrap().unwrap();
-                batch.expect_version(&kv, "buffered", version).unwrap();
+                batch.expect(&kv, "buffered", Expect::Version(version)).unwrap();
             }
             session.db.commit_with(batch, durability).unwrap();
             let after = World::on(world.mem.crash_losing_unsynced(), 1);
@@ -40,7 +40,7 @@ fn a_synced_transaction_without_writes_makes_what_it_has_read_durable() {
         for isolation in [Isolation::Snapshot, Isolation::Serializable] {
             let world = World::new(1);
             let session = open(&world, &small());
-            let kv = session.db.keyspace_with("kv", hashed(1)).unwrap();
+            let kv = session.db.space("kv").options(hashed(1)).keyspace().unwrap();
             kv.put("buffered", "1").unwrap();
             let options = TransactionOptions::new().durability(durability).isolation(isolation);
             let tx = session.db.begin_with(options).unwrap();
@@ -58,7 +58,7 @@ fn a_synced_transaction_without_writes_makes_what_it_has_read_durable() {
 fn a_transaction_without_writes_in_a_poisoned_database_promises_what_is_synced() {
     let (world, options) = (World::new(1), small());
     let session = open(&world, &options);
-    let kv = session.db.keyspace_with("kv", hashed(1)).unwrap();
+    let kv = session.db.space("kv").options(hashed(1)).keyspace().unwrap();
     kv.put("synced", "1").unwrap();
     session.db.sync().unwrap();
     let commit = |durability| {
@@ -82,7 +82,7 @@ fn a_synced_commit_without_operations_succeeds_after_a_refused_one() {
     for durability in [Durability::Group, Durability::Each] {
         let world = World::new(1);
         let session = open(&world, &small());
-        let kv = session.db.keyspace_with("kv", hashed(1)).unwrap();
+        let kv = session.db.space("kv").options(hashed(1)).keyspace().unwrap();
         kv.put("buffered", "1").unwrap();
         world.disk.set_room(Some(0));
         assert_eq!(kv.put("refused", "1").unwrap_err().kind(), ErrorKind::OutOfSpace);
@@ -112,7 +112,7 @@ impl Listener for Closings {
 fn closing_a_poisoned_database_says_so_when_unlogged_writes_are_lost() {
     let (world, options) = (World::new(8), small_with(Durability::None));
     let session = open(&world, &options);
-    let kv = session.db.keyspace_with("kv", hashed(1)).unwrap();
+    let kv = session.db.space("kv").options(hashed(1)).keyspace().unwrap();
     let fault = Fault::new(Effect::Fail(Failure::Io)).on(&[Op::Sync]);
     world.disk.inject(fault.of(FileKind::Manifest));
     for n in 0..4000_u64 {
@@ -139,7 +139,7 @@ fn closing_a_poisoned_database_says_so_when_logged_writes_may_be_lost() {
     let options = small_with(Durability::Interval(Duration::from_millis(10)));
     let world = World::new(8);
     let session = open(&world, &options);
-    let kv = session.db.keyspace_with("kv", hashed(1)).unwrap();
+    let kv = session.db.space("kv").options(hashed(1)).keyspace().unwrap();
     kv.put("a", "1").unwrap();
     let fault = Fault::new(Effect::Fail(Failure::Io)).on(&[Op::Sync]);
     world.disk.inject(fault.of(FileKind::Wal));
@@ -161,7 +161,7 @@ fn dropping_a_poisoned_database_tells_listeners_why() {
         let db = builder.options(small()).listener(closings.clone()).open().unwrap();
         if is_poisoned {
             world.disk.inject(Fault::new(Effect::Fail(Failure::Io)).on(&[Op::Sync]));
-            let kv = db.keyspace_with("kv", hashed(1));
+            let kv = db.space("kv").options(hashed(1)).keyspace();
             assert_eq!(kv.unwrap_err().kind(), ErrorKind::Poisoned);
             world.disk.heal();
         }
@@ -176,7 +176,7 @@ fn dropping_a_poisoned_database_tells_listeners_why() {
 fn a_commit_refused_for_want_of_room_does_not_come_back() {
     let (world, options) = (World::new(8), small_with(Durability::Group));
     let session = open(&world, &options);
-    let kv = session.db.keyspace_with("kv", hashed(1)).unwrap();
+    let kv = session.db.space("kv").options(hashed(1)).keyspace().unwrap();
     kv.put("a", "1").unwrap();
     let full = Fault::new(Effect::FailAfter(Failure::NoSpace)).on(&[Op::Append]);
     world.disk.inject(full.of(FileKind::Wal).forever());
@@ -195,7 +195,7 @@ fn a_group_of_commits_refused_for_want_of_room_does_not_come_back() {
     for round in 0..30 {
         let (world, options) = (World::new(8), small_with(Durability::Buffered));
         let session = open(&world, &options);
-        let kv = session.db.keyspace_with("kv", hashed(1)).unwrap();
+        let kv = session.db.space("kv").options(hashed(1)).keyspace().unwrap();
         kv.put("a", "1").unwrap();
         world.disk.set_room(Some(150 + round * 7 % 100));
         let refused = Mutex::new(Vec::new());
@@ -225,16 +225,16 @@ fn a_version_read_before_a_crash_fits_no_write_after_it() {
     for (durability, power_cut) in [(Durability::Buffered, true), (Durability::None, false)] {
         let (world, options) = (World::new(8), small_with(durability));
         let session = open(&world, &options);
-        let kv = session.db.keyspace_with("kv", hashed(1)).unwrap();
+        let kv = session.db.space("kv").options(hashed(1)).keyspace().unwrap();
         kv.put("balance", "100").unwrap();
         let (lost, _) = kv.get_versioned("balance").unwrap().unwrap();
         let world = if power_cut { world.after_power_cut(0) } else { world.after_kill(1) };
         let session = open(&world, &options);
-        let kv = session.db.keyspace_with("kv", hashed(1)).unwrap();
+        let kv = session.db.space("kv").options(hashed(1)).keyspace().unwrap();
         assert!(kv.get("balance").unwrap().is_none());
         kv.put("balance", "7").unwrap();
         let mut batch = session.db.batch();
-        batch.expect_version(&kv, "balance", lost).unwrap();
+        batch.expect(&kv, "balance", Expect::Version(lost)).unwrap();
         batch.put(&kv, "balance", "99").unwrap();
         assert_eq!(session.db.commit(batch).unwrap_err().kind(), ErrorKind::Conflict);
         let (version, _) = kv.get_versioned("balance").unwrap().unwrap();
@@ -247,7 +247,7 @@ fn a_version_read_before_a_crash_fits_no_write_after_it() {
 fn a_version_read_in_one_history_is_refused_in_another() {
     let (world, options) = (World::new(8), small());
     let session = open(&world, &options);
-    let kv = session.db.keyspace_with("kv", hashed(1)).unwrap();
+    let kv = session.db.space("kv").options(hashed(1)).keyspace().unwrap();
     kv.put("a", "1").unwrap();
     let (ours, _) = kv.get_versioned("a").unwrap().unwrap();
     session.db.checkpoint("/copy").unwrap();
@@ -262,7 +262,7 @@ fn a_version_read_in_one_history_is_refused_in_another() {
     {
         for (version, holds) in [(refused, false), (fits, true)] {
             let mut batch = db.batch();
-            batch.expect_version(kv, "a", version).unwrap();
+            batch.expect(kv, "a", Expect::Version(version)).unwrap();
             let refusal = db.commit(batch).err();
             assert_eq!(refusal.is_none(), holds, "{version}: {refusal:?}");
             if let Some(error) = refusal {
@@ -286,8 +286,8 @@ fn a_version_read_in_one_history_is_refused_in_another() {
 fn a_log_that_cannot_be_synced_poisons_although_a_flush_fails_as_well() {
     let (world, options) = (World::new(8), small_with(Durability::Buffered));
     let session = open(&world, &options);
-    let kv = session.db.keyspace_with("kv", hashed(1)).unwrap();
-    session.db.keyspace_with("other", hashed(1)).unwrap();
+    let kv = session.db.space("kv").options(hashed(1)).keyspace().unwrap();
+    session.db.space("other").options(hashed(1)).keyspace().unwrap();
     let unlogged = |key: &str| {
         let mut batch = session.db.batch();
         batch.put(&kv, key, "1").unwrap();

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 type Entries = Vec<(Vec<u8>, Vec<u8>)>;
 
 fn all(snapshot: &Snapshot, kv: &Keyspace, reverse: bool) -> Entries {
-    let scan = snapshot.scan::<Vec<u8>>(kv, ..).unwrap();
+    let scan = snapshot.scan(kv, ..);
     let scan = if reverse { scan.rev() } else { scan };
     let mut entries: Entries =
         scan.map(|entry| entry.map(|(k, v)| (k.to_vec(), v.to_vec())).unwrap()).collect();
@@ -44,7 +44,7 @@ fn a_snapshot_does_not_change_through_flushes_and_compactions() {
     let seed = seed("a_snapshot_does_not_change_through_flushes_and_compactions", 1);
     let world = World::new(seed);
     let session = open(&world, &small());
-    let kv = session.db.keyspace_with("kv", hashed(3)).unwrap();
+    let kv = session.db.space("kv").options(hashed(3)).keyspace().unwrap();
     let mut rng = Rng::new(seed);
     let mut held: Vec<(Snapshot, Entries)> = Vec::new();
     for round in 0..24 {
@@ -71,11 +71,11 @@ fn a_long_scan_shows_one_moment_while_everything_moves_below_it() {
     for reverse in [false, true] {
         let world = World::new(seed);
         let session = open(&world, &small());
-        let kv = session.db.keyspace_with("kv", hashed(3)).unwrap();
+        let kv = session.db.space("kv").options(hashed(3)).keyspace().unwrap();
         let mut rng = Rng::new(seed);
         (0..3).for_each(|round| stir(&session, &kv, &mut rng, round));
         let expected = all(&session.db.snapshot(), &kv, false);
-        let scan = if reverse { kv.scan_all().rev() } else { kv.scan_all() };
+        let scan = if reverse { kv.scan(..).rev() } else { kv.scan(..) };
         let mut found: Entries = Vec::new();
         let mut upkeep = 0;
         for entry in scan {
@@ -100,10 +100,10 @@ fn a_long_scan_shows_one_moment_while_everything_moves_below_it() {
 fn a_scan_that_moves_on_or_is_parked_pins_no_memory() {
     let world = World::new(3);
     let session = open(&world, &small().memory_budget(4 << 20));
-    let kv = session.db.keyspace_with("kv", hashed(1)).unwrap();
+    let kv = session.db.space("kv").options(hashed(1)).keyspace().unwrap();
     let fill = || (0..500_u32).for_each(|n| kv.put(n.to_be_bytes(), [7; 1000]).unwrap());
     fill();
-    let mut scan = kv.scan_all();
+    let mut scan = kv.scan(..);
     assert!(scan.advance().unwrap());
     let before = session.db.stats().memtable_bytes;
     for _ in 0..8 {
@@ -133,11 +133,11 @@ fn a_scan_that_moves_on_or_is_parked_pins_no_memory() {
 fn scans_that_wait_share_one_allowance() {
     let world = World::new(6);
     let session = open(&world, &small().memory_budget(8 << 20));
-    let kv = session.db.keyspace_with("kv", hashed(16)).unwrap();
+    let kv = session.db.space("kv").options(hashed(16)).keyspace().unwrap();
     let value = |n: u32| vec![n as u8; 1000];
     (0..6000_u32).for_each(|n| kv.put(n.to_be_bytes(), value(n)).unwrap());
     session.db.flush().unwrap();
-    let mut waiting: Vec<(Scan, u32)> = Vec::new();
+    let mut waiting: Vec<(Scan<'static, Keyspace>, u32)> = Vec::new();
     for n in 0..400_u32 {
         let at = n * 7 + 1000;
         let mut scan = match n % 2 {
@@ -176,15 +176,15 @@ fn a_scan_that_waits_loses_its_memtables_and_keeps_what_it_lent() {
     let session = open(&world, &small().memory_budget(16 << 20));
     for (values, partitions) in [(100, 1), (100, 4), (9_000, 1), (9_000, 4)] {
         let name = format!("{values} {partitions}");
-        let kv = session.db.keyspace_with(&name, hashed(partitions)).unwrap();
+        let kv = session.db.space(&name).options(hashed(partitions)).keyspace().unwrap();
         let value = |n: u32, version: u8| vec![n as u8 ^ version; values];
         let fill = |version: u8| {
             (0..200_u32).for_each(|n| kv.put(n.to_be_bytes(), value(n, version)).unwrap());
         };
         fill(1);
-        let mut scans: Vec<(Scan, u32)> = [false, true]
+        let mut scans: Vec<(Scan<'static, Keyspace>, u32)> = [false, true]
             .map(|back| {
-                let mut scan = if back { kv.scan_all().rev() } else { kv.scan_all() };
+                let mut scan = if back { kv.scan(..).rev() } else { kv.scan(..) };
                 assert!(scan.advance().unwrap());
                 (scan, if back { 199 } else { 0 })
             })
@@ -229,7 +229,12 @@ fn a_scan_merges_any_number_of_partitions_both_ways() {
     keys.sort_unstable();
     keys.dedup();
     for partitions in 1..=9 {
-        let kv = session.db.keyspace_with(&format!("{partitions}"), hashed(partitions)).unwrap();
+        let kv = session
+            .db
+            .space(&format!("{partitions}"))
+            .options(hashed(partitions))
+            .keyspace()
+            .unwrap();
         keys.iter().for_each(|key| kv.put(key, key.repeat(20)).unwrap());
         let snapshot = session.db.snapshot();
         for back in [false, true] {
@@ -250,7 +255,7 @@ fn a_scan_merges_any_number_of_partitions_both_ways() {
 fn a_scan_over_huge_values_holds_few_of_them() {
     let world = World::new(8);
     let session = open(&world, &small().memory_budget(64 << 20));
-    let kv = session.db.keyspace_with("kv", hashed(8)).unwrap();
+    let kv = session.db.space("kv").options(hashed(8)).keyspace().unwrap();
     let value = |n: u32| [n.to_be_bytes().repeat(500_000), vec![7; n as usize]].concat();
     for run in 0..4 {
         (0..24_u32)
@@ -259,7 +264,7 @@ fn a_scan_over_huge_values_holds_few_of_them() {
         session.db.flush().unwrap();
     }
     for back in [false, true] {
-        let mut scan = if back { kv.scan_all().rev() } else { kv.scan_all() };
+        let mut scan = if back { kv.scan(..).rev() } else { kv.scan(..) };
         for n in 0..24_u32 {
             let n = if back { 23 - n } else { n };
             assert!(scan.advance().unwrap());
@@ -278,7 +283,7 @@ fn scans_show_the_same_while_their_memory_is_taken() {
     let seed = seed("scans_show_the_same_while_their_memory_is_taken", 5);
     let world = World::new(seed);
     let db = threaded(&world, small());
-    let kv = db.keyspace_with("kv", hashed(4)).unwrap();
+    let kv = db.space("kv").options(hashed(4)).keyspace().unwrap();
     let mut rng = Rng::new(seed);
     (0..500_u32).for_each(|n| kv.put(n.to_be_bytes(), rng.bytes(200)).unwrap());
     let done = AtomicBool::new(false);
@@ -291,7 +296,7 @@ fn scans_show_the_same_while_their_memory_is_taken() {
                     for _ in 0..6 {
                         let snapshot = db.snapshot();
                         let expected = all(&snapshot, kv, false);
-                        let mut scan = snapshot.scan::<Vec<u8>>(kv, ..).unwrap();
+                        let mut scan = snapshot.scan(kv, ..);
                         for (key, value) in &expected {
                             assert!(scan.advance().unwrap());
                             let lent = scan.value_bytes();
@@ -329,7 +334,7 @@ fn snapshots_stay_as_they_are_among_threads() {
     let seed = seed("snapshots_stay_as_they_are_among_threads", 4);
     let world = World::new(seed);
     let db = threaded(&world, small());
-    let kv = db.keyspace_with("kv", hashed(3)).unwrap();
+    let kv = db.space("kv").options(hashed(3)).keyspace().unwrap();
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {
         for thread in 0..2 {
@@ -369,7 +374,7 @@ fn snapshots_stay_as_they_are_among_threads() {
 fn operands_are_not_combined_across_a_snapshot() {
     let world = World::new(5);
     let session = open(&world, &small());
-    let kv = session.db.keyspace_with("kv", folding(1, "add-i64/1")).unwrap();
+    let kv = session.db.space("kv").options(folding(1, "add-i64/1")).keyspace().unwrap();
     let mut held = Vec::new();
     for n in 1..=40_i64 {
         kv.merge("sum", n.to_le_bytes()).unwrap();
@@ -396,7 +401,7 @@ fn operands_are_not_combined_across_a_snapshot() {
 fn an_operand_that_does_not_apply_changes_nothing() {
     let world = World::new(6);
     let session = open(&world, &small());
-    let kv = session.db.keyspace_with("kv", folding(2, "add-i64/1")).unwrap();
+    let kv = session.db.space("kv").options(folding(2, "add-i64/1")).keyspace().unwrap();
     let one = 1_i64.to_le_bytes();
     kv.put("text", "not a number").unwrap();
     for upkeep in 0..3 {
@@ -422,7 +427,7 @@ fn an_operand_that_does_not_apply_changes_nothing() {
 fn a_key_with_thousands_of_operands_stays_right() {
     let world = World::new(7);
     let session = open(&world, &small());
-    let kv = session.db.keyspace_with("kv", folding(1, "append/1")).unwrap();
+    let kv = session.db.space("kv").options(folding(1, "append/1")).keyspace().unwrap();
     let mut expected = Vec::new();
     for n in 0..3000_u64 {
         let operand = [n as u8, (n >> 8) as u8];

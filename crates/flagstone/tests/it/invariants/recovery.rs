@@ -2,7 +2,7 @@
 
 use crate::support::{folding, hashed, open, small, small_with};
 use flagstone::env::{MemDisk, StepExecutor};
-use flagstone::{Database, Durability, ErrorKind, Event, Routing};
+use flagstone::{Database, Durability, ErrorKind, Event, Json, Routing};
 use flagstone_testkit::{Rng, World};
 use std::sync::{Arc, Mutex};
 
@@ -17,7 +17,7 @@ fn a_damaged_synced_record_is_corruption_and_a_damaged_last_one_is_torn() {
     let world = World::new(1);
     let options = small_with(Durability::Group);
     let session = open(&world, &options);
-    let kv = session.db.keyspace_with("kv", hashed(2)).unwrap();
+    let kv = session.db.space("kv").options(hashed(2)).keyspace().unwrap();
     let mut ends = Vec::new();
     let log = |world: &World| {
         let segments = world.contents().into_iter().filter(|(name, _)| name.ends_with(".wal"));
@@ -53,7 +53,7 @@ fn a_damaged_synced_record_is_corruption_and_a_damaged_last_one_is_torn() {
 fn recovery_that_is_refused_leaves_every_file_as_it_was() {
     let world = World::new(2);
     let session = open(&world, &small_with(Durability::Group));
-    let kv = session.db.keyspace_with("kv", folding(2, "append/1")).unwrap();
+    let kv = session.db.space("kv").options(folding(2, "append/1")).keyspace().unwrap();
     (0..50_u32).for_each(|n| kv.merge(n.to_be_bytes(), "x").unwrap());
     let world = world.after_kill(1);
     world.mem.put_content(&World::path("000999.sst"), b"left by a crash");
@@ -90,8 +90,8 @@ fn the_log_is_bounded_although_a_quiet_tree_pins_it() {
     let world = World::new(3);
     let options = small().memory_budget(4 << 20);
     let session = open(&world, &options);
-    let quiet = session.db.keyspace_with("quiet", hashed(1)).unwrap();
-    let busy = session.db.keyspace_with("busy", hashed(2)).unwrap();
+    let quiet = session.db.space("quiet").options(hashed(1)).keyspace().unwrap();
+    let busy = session.db.space("busy").options(hashed(2)).keyspace().unwrap();
     quiet.put("old", "1").unwrap();
     let mut longest = 0;
     for n in 0..20_000_u64 {
@@ -116,7 +116,7 @@ fn the_log_is_bounded_although_a_quiet_tree_pins_it() {
 fn a_new_database_takes_little_room() {
     let world = World::new(4);
     let session = open(&world, &small().memory_budget(64 << 20));
-    session.db.keyspace_with("kv", hashed(16)).unwrap().put("a", "1").unwrap();
+    session.db.space("kv").options(hashed(16)).keyspace().unwrap().put("a", "1").unwrap();
     session.settle();
     let bytes: usize = world.contents().iter().map(|(_, content)| content.len()).sum();
     assert!(bytes <= 16 << 20, "{bytes} bytes");
@@ -132,13 +132,13 @@ fn names_of_fields_survive_crashes_flushes_and_compactions() {
     let mut written = 0;
     for round in 0..9_u64 {
         let session = open(&world, &options);
-        let documents = session.db.collection_with("documents", hashed(2)).unwrap();
+        let documents = session.db.space("documents").options(hashed(2)).collection().unwrap();
         for n in 0..written {
             let found = documents.get(n as i64).unwrap().unwrap();
             assert_eq!(found.to_json().unwrap(), json(n));
         }
         for _ in 0..12 {
-            documents.put_json(written as i64, json(written)).unwrap();
+            documents.put(written as i64, Json(json(written))).unwrap();
             written += 1;
         }
         if round % 3 == 1 {
@@ -159,11 +159,11 @@ fn names_of_fields_survive_crashes_flushes_and_compactions() {
 fn names_first_used_by_unlogged_commits_are_known_to_logged_ones() {
     let world = World::new(6);
     let session = open(&world, &small());
-    let documents = session.db.collection_with("documents", hashed(2)).unwrap();
+    let documents = session.db.space("documents").options(hashed(2)).collection().unwrap();
     let put = |key: &str, json: &str, durability: Durability| {
         let document = flagstone::Document::from_json(json).unwrap();
         let mut batch = session.db.batch();
-        batch.put_document(&documents, key, &document).unwrap();
+        batch.put(&documents, key, &document).unwrap();
         session.db.commit_with(batch, durability).unwrap();
     };
     put("unlogged", r#"{"first":1,"second":2}"#, Durability::None);
@@ -189,7 +189,7 @@ fn names_first_used_by_unlogged_commits_are_known_to_logged_ones() {
 fn the_manifest_is_rolled() {
     let world = World::new(7);
     let session = open(&world, &small());
-    let kept = session.db.keyspace_with("kept", hashed(2)).unwrap();
+    let kept = session.db.space("kept").options(hashed(2)).keyspace().unwrap();
     kept.put("a", "1").unwrap();
     let mut names = std::collections::BTreeSet::new();
     let manifests = |world: &World| {
@@ -201,7 +201,7 @@ fn the_manifest_is_rolled() {
         let bound = [&[n], &[b'x'; 60_000][..]].concat();
         let routing = Routing::Range(vec![bound]);
         let options = hashed(1).routing(routing);
-        session.db.keyspace_with("large", options).unwrap();
+        session.db.space("large").options(options).keyspace().unwrap();
         assert!(session.db.drop_keyspace("large").unwrap());
         for (name, content) in manifests(&world) {
             assert!(content.len() < (1 << 20) + 200_000, "{name}: {} bytes", content.len());
@@ -236,7 +236,7 @@ fn after_a_clean_close_nothing_is_replayed() {
     };
     let world = World::new(8);
     let session = open(&world, &small());
-    let kv = session.db.keyspace_with("kv", hashed(2)).unwrap();
+    let kv = session.db.space("kv").options(hashed(2)).keyspace().unwrap();
     (0..20_u8).for_each(|n| kv.put([n], "1").unwrap());
     assert_eq!(replayed_by(&world.mem.kill()).0, 20);
     drop(kv);
@@ -249,7 +249,7 @@ fn after_a_clean_close_nothing_is_replayed() {
 fn dropping_the_last_handle_closes_the_database() {
     let world = World::new(9);
     let session = open(&world, &small_with(Durability::None));
-    let kv = session.db.keyspace_with("kv", hashed(2)).unwrap();
+    let kv = session.db.space("kv").options(hashed(2)).keyspace().unwrap();
     kv.put("a", "1").unwrap();
     drop(session);
     kv.put("b", "2").unwrap();

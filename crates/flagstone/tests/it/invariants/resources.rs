@@ -10,7 +10,7 @@ use flagstone_testkit::{Rng, World};
 fn filters_work_in_one_of_256_partitions() {
     let world = World::new(1);
     let session = open(&world, &small().memory_budget(64 << 20));
-    let kv = session.db.keyspace_with("kv", hashed(256)).unwrap();
+    let kv = session.db.space("kv").options(hashed(256)).keyspace().unwrap();
     for start in (0..100_000_u32).step_by(1000) {
         let mut batch = session.db.batch();
         (start..start + 1000).for_each(|n| batch.put(&kv, n.to_be_bytes(), "v").unwrap());
@@ -39,7 +39,7 @@ fn a_thousand_empty_trees_take_little_memory() {
     let world = World::new(2);
     let session = open(&world, &small());
     for n in 0..64 {
-        session.db.keyspace_with(&format!("ks{n}"), hashed(16)).unwrap();
+        session.db.space(&format!("ks{n}")).options(hashed(16)).keyspace().unwrap();
     }
     let used = session.db.stats().memtable_bytes;
     assert!(used < 200_000, "{used} bytes for 1,024 empty trees");
@@ -52,7 +52,7 @@ fn memtables_and_cache_stay_within_the_budget() {
     let world = World::new(3);
     let budget = 2 << 20;
     let db = threaded(&world, small().memory_budget(budget));
-    let kv = db.keyspace_with("kv", hashed(4)).unwrap();
+    let kv = db.space("kv").options(hashed(4)).keyspace().unwrap();
     let mut rng = Rng::new(3);
     for n in 0..8000_u64 {
         let len = if n % 500 == 0 { 200_000 } else { 800 };
@@ -74,7 +74,7 @@ fn memtables_and_cache_stay_within_the_budget() {
 fn try_commit_is_busy_instead_of_waiting() {
     let world = World::new(4);
     let session = open(&world, &small());
-    let kv = session.db.keyspace_with("kv", hashed(4)).unwrap();
+    let kv = session.db.space("kv").options(hashed(4)).keyspace().unwrap();
     let mut refused = None;
     for n in 0..5000_u32 {
         let mut batch = session.db.batch();
@@ -102,7 +102,7 @@ fn a_log_that_does_not_fit_into_memory_is_refused_for_reading_only() {
     let world = World::new(4);
     let large = small().memory_budget(512 << 20);
     let session = open(&world, &large);
-    let kv = session.db.keyspace_with("kv", hashed(1)).unwrap();
+    let kv = session.db.space("kv").options(hashed(1)).keyspace().unwrap();
     for n in 0..80_u32 {
         kv.put(n.to_be_bytes(), vec![7; 1 << 20]).unwrap();
     }

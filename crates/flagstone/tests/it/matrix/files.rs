@@ -159,7 +159,8 @@ fn parts(victim: &Victim, name: &str, len: usize) -> Vec<std::ops::Range<usize>>
         }
         _ => {
             let mut text = String::new();
-            flagstone::inspect::file_on(&victim.image, &World::path(name), &mut text).unwrap();
+            flagstone::internal::inspect::file_on(&victim.image, &World::path(name), &mut text)
+                .unwrap();
             // `section NAME 230+20`, `block    0 64+85 from apple`
             let place = |line: &str| {
                 let is_part = line.starts_with("section") || line.starts_with("block");
@@ -217,13 +218,13 @@ fn two_parts_of_a_file_in_each_others_place_are_told_apart() {
 fn a_table_of_a_copy_with_the_same_number_is_told_apart() {
     let world = World::new(23);
     let session = world.open(&options()).unwrap();
-    let kv = session.db.keyspace_with("k", crate::support::hashed(1)).unwrap();
+    let kv = session.db.space("k").options(crate::support::hashed(1)).keyspace().unwrap();
     kv.put("a", "0").unwrap();
     session.db.checkpoint("/copy").unwrap();
     let (environment, _executor) = world.environment();
     let builder = flagstone::Database::builder("/copy").options(options());
     let copy = builder.environment(environment).open().unwrap();
-    let copied = copy.keyspace_with("k", crate::support::hashed(1)).unwrap();
+    let copied = copy.space("k").options(crate::support::hashed(1)).keyspace().unwrap();
     for round in 0..20 {
         kv.put("a", format!("mine {round:03}")).unwrap();
         copied.put("a", format!("copy {round:03}")).unwrap();

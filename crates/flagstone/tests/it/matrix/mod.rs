@@ -51,14 +51,14 @@ fn entries(db: &Database, name: &str, is_collection: bool) -> (Entries, Option<E
     let mut found = Entries::new();
     let mut scan = || -> Result<()> {
         if is_collection {
-            for entry in db.existing_collection(name)?.unwrap().scan_all() {
+            for entry in db.space(name).existing().collection()?.unwrap().scan(..) {
                 let (key, document) = entry?;
                 found
                     .push((key.to_string().into_bytes(), document.to_json().unwrap().into_bytes()));
             }
             return Ok(());
         }
-        for entry in keyspace(db, name)?.scan_all() {
+        for entry in keyspace(db, name)?.scan(..) {
             let (key, value) = entry?;
             found.push((key.to_vec(), value.to_vec()));
         }
@@ -70,7 +70,7 @@ fn entries(db: &Database, name: &str, is_collection: bool) -> (Entries, Option<E
 
 fn keyspace(db: &Database, name: &str) -> Result<flagstone::Keyspace> {
     let info = db.keyspaces().into_iter().find(|info| info.name == name).unwrap();
-    db.keyspace_with(name, info.options)
+    db.space(name).options(info.options).keyspace()
 }
 
 /// Everything in a database without damage.
@@ -93,7 +93,8 @@ impl Reads {
             for (key, _) in newest.get(&info.name).into_iter().flatten() {
                 let got = if info.content == "documents" {
                     let key: i64 = std::str::from_utf8(key).unwrap().parse().unwrap();
-                    let found = db.existing_collection(&info.name).unwrap().unwrap().get(key);
+                    let found =
+                        db.space(&info.name).existing().collection().unwrap().unwrap().get(key);
                     found.map(|d| d.map(|d| d.to_json().unwrap().into_bytes()))
                 } else {
                     let found = keyspace(db, &info.name).and_then(|kv| kv.get(key));
@@ -241,7 +242,8 @@ fn records(victim: &Victim, segment: &str) -> Vec<(Range<usize>, bool)> {
 /// Where the frames of a manifest begin.
 fn frames(victim: &Victim, manifest: &str) -> Vec<usize> {
     let mut text = String::new();
-    flagstone::inspect::file_on(&victim.image, &World::path(manifest), &mut text).unwrap();
+    flagstone::internal::inspect::file_on(&victim.image, &World::path(manifest), &mut text)
+        .unwrap();
     let offset = |line: &str| line.strip_prefix("offset ")?.split(':').next()?.parse().ok();
     let frames: Vec<usize> = text.lines().filter_map(offset).collect();
     assert!(frames.len() > 1, "{text}");

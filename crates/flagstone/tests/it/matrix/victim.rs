@@ -6,7 +6,7 @@ use super::{Image, Victim, image, options};
 use crate::support::hashed;
 use flagstone::env::names::FileKind;
 use flagstone::{
-    Collection, Compression, Database, Ingest, Keyspace, KeyspaceOptions, Patch, Routing,
+    Collection, Compression, Database, Ingest, Json, Keyspace, KeyspaceOptions, Patch, Routing,
 };
 use flagstone_testkit::{Rng, Session, World};
 
@@ -20,18 +20,18 @@ struct Life {
 }
 
 fn hash(db: &Database) -> Keyspace {
-    db.keyspace_with("hash", hashed(3).block_bytes(1024)).unwrap()
+    db.space("hash").options(hashed(3).block_bytes(1024)).keyspace().unwrap()
 }
 
 fn sums(db: &Database) -> Keyspace {
     let options = KeyspaceOptions::new()
         .routing(Routing::Range(vec![b"k06".to_vec(), b"k12".to_vec()]))
         .fold("add-i64/1");
-    db.keyspace_with("sums", options).unwrap()
+    db.space("sums").options(options).keyspace().unwrap()
 }
 
 fn docs(db: &Database) -> Collection {
-    db.collection_with("docs", hashed(2)).unwrap()
+    db.space("docs").options(hashed(2)).collection().unwrap()
 }
 
 impl Life {
@@ -51,7 +51,7 @@ impl Life {
                 1 => {
                     let (low, high) = (key(rng), key(rng));
                     let (low, high) = if low < high { (low, high) } else { (high, low) };
-                    batch.delete_range(&hash, low, high + "!").unwrap();
+                    batch.delete_range(&hash, low..high + "!").unwrap();
                 }
                 2 | 3 => {
                     let add = rng.below(100).to_le_bytes();
@@ -66,7 +66,7 @@ impl Life {
                 5 => {
                     let (id, score) = (rng.below(8), rng.below(100));
                     let json = format!(r#"{{"id":{id},"score":{score},"tags":["a","b"]}}"#);
-                    docs.put_json(id as i64, json).unwrap();
+                    docs.put(id as i64, Json(json)).unwrap();
                     return;
                 }
                 _ => {
@@ -117,7 +117,7 @@ impl Victim {
         let history = vec![image(&session.db)];
         let mut life = Life { world, session, history, past: Vec::new(), rng: Rng::new(seed) };
         for name in ["gone", "hash"] {
-            life.step(|db, _| drop(db.keyspace_with(name, hashed(1)).unwrap()));
+            life.step(|db, _| drop(db.space(name).options(hashed(1)).keyspace().unwrap()));
         }
         life.step(|db, _| db.keyspace("gone").unwrap().put("a", "b").unwrap());
         for name in ["gone", "hash"] {
@@ -182,7 +182,7 @@ const TEXTS: usize = 300;
 
 fn texts(db: &Database) -> Keyspace {
     let options = hashed(1).bottom_dictionary(true).bottom_compression(Compression::Zstd(1));
-    db.keyspace_with("texts", options).unwrap()
+    db.space("texts").options(options).keyspace().unwrap()
 }
 
 /// A text of 4 KiB: sentences of which a dictionary has all, and a long block few twice.

@@ -1,19 +1,21 @@
 //! What single queries return, and how bad input is refused.
 
 use crate::support::{hashed, small};
-use flagstone::{Collection, Database, Document, ErrorKind, Filter, Hint, Patch, Value, doc};
+use flagstone::{
+    Collection, Database, Document, ErrorKind, Expires, Filter, Hint, Patch, Value, doc,
+};
 use flagstone_testkit::{Session, World};
 
 fn opened(world: &World) -> (Session, Collection) {
     let session = world.open(&small()).unwrap();
-    let collection = session.db.collection_with("comments", hashed(2)).unwrap();
+    let collection = session.db.space("comments").options(hashed(2)).collection().unwrap();
     (session, collection)
 }
 
 fn fill(collection: &Collection, count: i64) {
     for n in 0..count {
         let document = doc!({"n": n, "even": n % 2 == 0, "text": format!("text {n}")});
-        collection.put_value(n, &document).unwrap();
+        collection.put(n, &document).unwrap();
     }
 }
 
@@ -93,8 +95,8 @@ fn documents_that_expire_are_found_until_then() {
     let (session, collection) = opened(&world);
     fill(&collection, 4);
     let soon = session.db.now().after(std::time::Duration::from_secs(60));
-    let options = flagstone::EntryOptions::new().expires(soon);
-    collection.put_value_with(1, &doc!({"n": 1}), options).unwrap();
+    let moment = soon;
+    collection.put(1, doc!({"n": 1}).expires(moment)).unwrap();
     let (all, some) = (collection.find("{}"), collection.find(r#"{"n":{"$gte":0}}"#));
     let before = session.db.snapshot();
     assert_eq!((all.count().unwrap(), some.count().unwrap()), (4, 4));
@@ -145,8 +147,8 @@ fn a_query_in_a_transaction_conflicts_with_a_write_to_what_it_has_read() {
     let options = TransactionOptions::new().isolation(Isolation::Serializable);
     let mut tx = session.db.begin_with(options).unwrap();
     assert_eq!(tx.find(&collection, r#"{"even":true}"#).count().unwrap(), 2);
-    tx.put_value(&collection, 100, &doc!({"count": 2})).unwrap();
-    collection.put_value(50, &doc!({"even": true})).unwrap();
+    tx.put(&collection, 100, doc!({"count": 2})).unwrap();
+    collection.put(50, doc!({"even": true})).unwrap();
     assert_eq!(tx.commit().unwrap_err().kind(), ErrorKind::Conflict);
 }
 
@@ -230,7 +232,7 @@ fn an_explanation_says_what_was_read_and_spilled() {
 fn a_sort_leaves_writers_the_space_that_they_need() {
     let world = World::new(1);
     let session = world.open(&small().memory_budget(64 << 20)).unwrap();
-    let collection = session.db.collection_with("comments", hashed(2)).unwrap();
+    let collection = session.db.space("comments").options(hashed(2)).collection().unwrap();
     fill(&collection, 3000);
     let sorted = || collection.find("{}").sort("-n").memory(1).run().map(keys);
     let expected = sorted().unwrap();

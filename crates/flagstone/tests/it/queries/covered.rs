@@ -2,13 +2,15 @@
 //! enough.
 
 use crate::support::{hashed, small};
-use flagstone::{Actual, Collection, Find, Group, Hint, Index, Patch, Result, Value, doc};
+use flagstone::{
+    Actual, Collection, Expires, Find, Group, Hint, Index, Json, Patch, Result, Value, doc,
+};
 use flagstone_testkit::{Session, World};
 use std::time::Duration;
 
 fn opened(world: &World) -> (Session, Collection) {
     let session = world.open(&small()).unwrap();
-    let collection = session.db.collection_with("comments", hashed(2)).unwrap();
+    let collection = session.db.space("comments").options(hashed(2)).collection().unwrap();
     (session, collection)
 }
 
@@ -16,7 +18,7 @@ fn fill(collection: &Collection, count: i64) {
     for n in 0..count {
         let document = doc!({"text": "x".repeat(40), "kind": format!("k{}", n % 7), "n": n,
             "by": {"name": format!("user {}", n % 5)}});
-        collection.put_value(n, &document).unwrap();
+        collection.put(n, &document).unwrap();
     }
 }
 
@@ -106,7 +108,7 @@ fn documents_that_an_entry_does_not_prove_are_read() {
     ] {
         let world = World::new(1);
         let (_session, collection) = opened(&world);
-        collection.put_json(1, &json).unwrap();
+        collection.put(1, Json(&json)).unwrap();
         collection.create_index("k_o", Index::on("k").then("-o.x")).unwrap();
         let find = collection.find("{}").project("k,o.x").hint(Hint::index("k_o"));
         assert_eq!(lines(&find), [projected], "{json}");
@@ -125,11 +127,11 @@ fn an_index_whose_documents_have_arrays_covers_no_projection() {
     assert_eq!(actual(&find()).documents, 0);
     // In a transaction with own writes it is not known what these are like.
     let mut tx = session.db.begin().unwrap();
-    tx.put_value(&collection, 1, &doc!({"kind": "k1", "n": [1, 2]})).unwrap();
+    tx.put(&collection, 1, doc!({"kind": "k1", "n": [1, 2]})).unwrap();
     let own = tx.find(&collection, r#"{"kind":"k1"}"#).project("n").hint(Hint::index("by_kind"));
     assert!(lines(&own).contains(&r#"{"n":[1,2]}"#.to_owned()));
     drop(tx);
-    collection.put_value(1, &doc!({"kind": "k1", "n": [1, 2]})).unwrap();
+    collection.put(1, doc!({"kind": "k1", "n": [1, 2]})).unwrap();
     let mut found = lines(&find());
     found.sort();
     assert_eq!(found, [r#"{"n":15}"#, r#"{"n":8}"#, r#"{"n":[1,2]}"#]);
@@ -180,7 +182,7 @@ fn what_accumulates_keeps_the_text_of_numbers() {
         (5, r#"{"n":"text"}"#),
         (6, r#"{"k":null,"n":1e400}"#),
     ] {
-        collection.put_json(key, json).unwrap();
+        collection.put(key, Json(json)).unwrap();
     }
     collection.create_index("k_n", Index::on("k").then("n")).unwrap();
     let group = Group::parse("k: count as c, sum(n) as s, min(n) as lo, max(n) as hi").unwrap();
@@ -209,9 +211,9 @@ fn distinct_values_come_from_elements_of_arrays_too() {
         (4, Value::Null),
         (5, doc!([{"x": 1}, null, (long.clone())])),
     ] {
-        collection.put_value(key, &doc!({"tags": tags, "n": key})).unwrap();
+        collection.put(key, doc!({"tags": tags, "n": key})).unwrap();
     }
-    collection.put_json(6, "{}").unwrap();
+    collection.put(6, Json("{}")).unwrap();
     collection.create_index("tags", Index::on("-tags")).unwrap();
     collection.create_index("n_tags", Index::on("n").then("tags")).unwrap();
     let values = |find: Find<'_>| -> Vec<Value> {
@@ -229,8 +231,8 @@ fn distinct_values_come_from_elements_of_arrays_too() {
         assert_eq!(found, expected, "{filter}");
     }
     let mut tx = session.db.begin().unwrap();
-    tx.put_value(&collection, 7, &doc!({"tags": ["own"]})).unwrap();
-    tx.delete_document(&collection, 5).unwrap();
+    tx.put(&collection, 7, doc!({"tags": ["own"]})).unwrap();
+    tx.delete(&collection, 5).unwrap();
     let own = values(tx.find(&collection, "{}").hint(Hint::index("tags")));
     assert_eq!(own, values(tx.find(&collection, "{}").hint(Hint::Scan)));
     assert!(own.contains(&Value::from("own")) && !own.contains(&Value::from(long)));
@@ -243,8 +245,8 @@ fn entries_of_gone_changed_and_expired_documents_cover_nothing() {
     fill(&collection, 50);
     collection.create_index("by_n", Index::on("n").then("kind")).unwrap();
     let soon = session.db.now().after(Duration::from_secs(60));
-    let options = flagstone::EntryOptions::new().expires(soon);
-    collection.put_value_with(1, &doc!({"n": 1, "kind": "soon"}), options).unwrap();
+    let moment = soon;
+    collection.put(1, doc!({"n": 1, "kind": "soon"}).expires(moment)).unwrap();
     let find = || collection.find("{}").project("n,kind").hint(Hint::index("by_n"));
     let before = session.db.snapshot();
     collection.delete(2).unwrap();

@@ -2,7 +2,7 @@
 
 use super::model::{self, Model};
 use crate::support::{hashed, small};
-use flagstone::{Collection, ErrorKind, Group, Map, Value, doc};
+use flagstone::{Collection, ErrorKind, Group, Json, Map, Value, doc};
 use flagstone_testkit::Rng;
 use flagstone_testkit::{World, seed};
 use std::collections::BTreeMap;
@@ -78,14 +78,14 @@ fn groups_are_those_of_a_model() {
     let rng = &mut Rng::new(seed);
     let world = World::new(seed);
     let session = world.open(&small()).unwrap();
-    let collection = session.db.collection_with("documents", hashed(2)).unwrap();
+    let collection = session.db.space("documents").options(hashed(2)).collection().unwrap();
     let mut model = Model::default();
     for key in 0..3000_i64 {
         let mut document = model::document(rng);
         if let Value::Map(map) = &mut document {
             map.insert("wide", rng.below(1500));
         }
-        collection.put_value(key, &document).unwrap();
+        collection.put(key, &document).unwrap();
         model.0.insert(key.into(), document);
     }
     for by in [&[][..], &["a"], &["n"], &["in.b"], &["tags", "a"], &["wide"], &["none"]] {
@@ -111,7 +111,7 @@ fn filled() -> (World, Collection) {
     let collection = session.db.collection("comments").unwrap();
     for n in 0..1000_i64 {
         let document = doc!({"who": format!("user {}", n % 37), "n": n});
-        collection.put_value(n, &document).unwrap();
+        collection.put(n, &document).unwrap();
     }
     (world, collection)
 }
@@ -122,7 +122,7 @@ fn groups_are_sorted_by_a_field_whose_name_is_a_path() {
     let session = world.open(&small()).unwrap();
     let posts = session.db.collection("posts").unwrap();
     for (key, name) in ["b", "d", "a", "c"].iter().enumerate() {
-        posts.put_value(key, &doc!({ "author": { "name": (*name) } })).unwrap();
+        posts.put(key, doc!({ "author": { "name": (*name) } })).unwrap();
     }
     let by_name = Group::by("author.name").count("votes.n");
     let names = |sort: &str| -> Vec<String> {
@@ -162,8 +162,8 @@ fn elements_of_arrays_accumulate_one_by_one() {
     let world = World::new(1);
     let session = world.open(&small()).unwrap();
     let collection = session.db.collection("orders").unwrap();
-    collection.put_json(1, r#"{"items":[{"price":1.10},{"price":2}],"tags":[3,"x"]}"#).unwrap();
-    collection.put_json(2, r#"{"items":[{"price":null}],"tags":[]}"#).unwrap();
+    collection.put(1, Json(r#"{"items":[{"price":1.10},{"price":2}],"tags":[3,"x"]}"#)).unwrap();
+    collection.put(2, Json(r#"{"items":[{"price":null}],"tags":[]}"#)).unwrap();
     let group = Group::parse(": count, sum(items.price) as s, min(items.price) as lo, sum(tags)");
     let found = collection.find("{}").group(&group.unwrap()).unwrap().next().unwrap().unwrap();
     assert_eq!(found.to_string(), r#"{"count":2,"s":3.10,"lo":1.10,"sum(tags)":3}"#);
@@ -175,8 +175,8 @@ fn elements_of_arrays_accumulate_one_by_one() {
 #[test]
 fn a_sum_of_too_many_digits_names_its_group() {
     let (_world, collection) = filled();
-    collection.put_json(5000, r#"{"who":"x","n":1e5000}"#).unwrap();
-    collection.put_json(5001, r#"{"who":"x","n":1}"#).unwrap();
+    collection.put(5000, Json(r#"{"who":"x","n":1e5000}"#)).unwrap();
+    collection.put(5001, Json(r#"{"who":"x","n":1}"#)).unwrap();
     let group = Group::by("who").sum("total", "n");
     let refused = collection.find("{}").group(&group).unwrap().last().unwrap().unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::InvalidInput);

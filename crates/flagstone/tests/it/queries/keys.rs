@@ -1,14 +1,16 @@
 //! Conditions on the primary key.
 
 use crate::support::{hashed, small};
-use flagstone::{Actual, Collection, ErrorKind, Filter, Find, Hint, Index, Patch, Value, doc};
+use flagstone::{
+    Actual, Collection, ErrorKind, Filter, Find, Hint, Index, Json, Patch, Value, doc,
+};
 use flagstone_testkit::{Session, World};
 
 fn filled(world: &World) -> (Session, Collection) {
     let session = world.open(&small()).unwrap();
-    let collection = session.db.collection_with("posts", hashed(3)).unwrap();
+    let collection = session.db.space("posts").options(hashed(3)).collection().unwrap();
     for n in 0..1000_i64 {
-        collection.put_value(n, &doc!({"n": n, "kind": n % 4})).unwrap();
+        collection.put(n, doc!({"n": n, "kind": n % 4})).unwrap();
     }
     (session, collection)
 }
@@ -79,7 +81,7 @@ fn a_key_is_one_value_whatever_its_type() {
         doc!({"a": 1}),
     ];
     for key in &keys {
-        collection.put_value(key.clone(), &doc!({"n": 1})).unwrap();
+        collection.put(key.clone(), doc!({"n": 1})).unwrap();
     }
     for (filter, expected) in [
         (r#"{"$key":null}"#, vec![0]),
@@ -136,8 +138,8 @@ fn writes_by_filter_and_pages_begin_at_their_keys() {
     let rest = points.after(&page.next.unwrap()).page(2).unwrap();
     assert_eq!(rest.documents[0].0, Value::from(5));
     let mut tx = session.db.begin().unwrap();
-    tx.put_value(&collection, 150, &doc!({"own": 1})).unwrap();
-    tx.delete_document(&collection, 151).unwrap();
+    tx.put(&collection, 150, doc!({"own": 1})).unwrap();
+    tx.delete(&collection, 151).unwrap();
     assert_eq!(tx.find(&collection, range).count().unwrap(), 99);
     assert_eq!(tx.find(&collection, r#"{"$key":{"$in":[150,151]}}"#).count().unwrap(), 1);
     drop(tx);
@@ -174,6 +176,6 @@ fn a_condition_on_the_key_is_refused_where_there_is_no_key() {
     assert!(inside.to_string().contains("an element has no key"), "{inside}");
     assert!(Filter::field("a").elem_match(filter).check().is_err());
     // A name of a document is no key.
-    collection.put_json("x", r#"{"_id":5,"key":5}"#).unwrap();
+    collection.put("x", Json(r#"{"_id":5,"key":5}"#)).unwrap();
     assert_eq!(collection.find(r#"{"_id":5}"#).count().unwrap(), 1);
 }

@@ -2,7 +2,8 @@
 //! and the ranges that a filter reads, whatever the plan.
 
 use flagstone::{
-    Collection, Database, ErrorKind, Filter, Find, Group, Hint, Index, JsonMode, Map, Value, doc,
+    Collection, Database, ErrorKind, Filter, Find, Group, Hint, Index, Json, JsonMode, Map, Value,
+    doc,
 };
 
 /// Numbers in their order, several of each place.
@@ -25,11 +26,11 @@ fn documents(db: &Database) -> Collection {
     for (rank, values) in ranks().into_iter().enumerate() {
         for (n, value) in values.into_iter().enumerate() {
             let document = doc!({ "v": (value), "rank": (rank as i64) });
-            collection.put_value(doc!([(rank as i64), (n as i64)]), &document).unwrap();
+            collection.put(doc!([(rank as i64), (n as i64)]), &document).unwrap();
         }
     }
-    collection.put_json("text", r#"{"v":"NaN","rank":7}"#).unwrap();
-    collection.put_json("none", r#"{"rank":-1}"#).unwrap();
+    collection.put("text", Json(r#"{"v":"NaN","rank":7}"#)).unwrap();
+    collection.put("none", Json(r#"{"rank":-1}"#)).unwrap();
     collection
 }
 
@@ -123,29 +124,28 @@ fn a_key_or_a_unique_value_that_is_nan_is_one() {
     let c = db.collection("keys").unwrap();
     for (rank, values) in ranks().into_iter().enumerate() {
         for value in values {
-            c.put_json(value, format!(r#"{{"rank":{rank}}}"#)).unwrap();
+            c.put(value, Json(format!(r#"{{"rank":{rank}}}"#))).unwrap();
         }
     }
     assert_eq!(c.count().unwrap(), 7);
-    let ranks_found =
-        c.scan::<Value>(..).unwrap().map(|entry| entry.unwrap().1.int("rank").unwrap());
+    let ranks_found = c.scan(..).map(|entry| entry.unwrap().1.int("rank").unwrap());
     assert_eq!(ranks_found.collect::<Vec<_>>(), [0, 1, 2, 3, 4, 5, 6]);
     let nan = f64::from_bits(0xFFF0_0000_0000_0007);
     assert_eq!(c.get(nan).unwrap().unwrap().int("rank"), Some(0));
-    let first = c.scan_all().keys().next().unwrap().unwrap();
+    let first = c.scan(..).keys().next().unwrap().unwrap();
     let mut text = Vec::new();
     flagstone::json::append_value_json_as(&first, JsonMode::Extended, &mut text);
     assert_eq!(text, br#"{"$numberDouble":"NaN"}"#);
     // The range from NaN, and the range after it.
-    assert_eq!(c.scan::<Value>(Value::from(f64::NAN)..).unwrap().count(), 7);
+    assert_eq!(c.scan(Value::from(f64::NAN)..).count(), 7);
     let infinity = Value::from(f64::NEG_INFINITY);
-    assert_eq!(c.scan::<Value>(infinity..Value::from(0)).unwrap().count(), 2);
+    assert_eq!(c.scan(infinity..Value::from(0)).count(), 2);
 
     let c = db.collection("unique").unwrap();
     c.create_index("v", Index::on("v").unique()).unwrap();
     for (rank, values) in ranks().into_iter().enumerate() {
         for (n, value) in values.into_iter().enumerate() {
-            let put = c.put_value(format!("{rank} {n}"), &doc!({ "v": (value) }));
+            let put = c.put(format!("{rank} {n}"), doc!({ "v": (value) }));
             let refused = put.err().map(|error| error.kind());
             assert_eq!(refused, (n > 0).then_some(ErrorKind::Duplicate), "{rank} {n}");
         }

@@ -30,10 +30,10 @@ fn paged<'t>(find: impl Fn() -> Find<'t>, length: u64) -> Vec<String> {
 
 fn filled(world: &World) -> (flagstone_testkit::Session, Collection) {
     let session = world.open(&small()).unwrap();
-    let collection = session.db.collection_with("documents", hashed(3)).unwrap();
+    let collection = session.db.space("documents").options(hashed(3)).collection().unwrap();
     let rng = &mut Rng::new(seed("pages", 5));
     for key in 0..400_i64 {
-        collection.put_value(key, &model::document(rng)).unwrap();
+        collection.put(key, model::document(rng)).unwrap();
     }
     (session, collection)
 }
@@ -83,7 +83,7 @@ fn pages_continue_after_a_reopen_and_after_their_document_is_gone() {
     drop(collection);
     session.db.close().unwrap();
     let session = world.open(&small()).unwrap();
-    let collection = session.db.collection_with("documents", hashed(3)).unwrap();
+    let collection = session.db.space("documents").options(hashed(3)).collection().unwrap();
     let rest = collection.find("{}").sort("n").after_text(&token).page(1000).unwrap();
     assert_eq!(texts(&rest), whole[10..]);
     // A projection is free to change.
@@ -105,7 +105,7 @@ fn a_token_of_another_query_collection_or_database_is_refused() {
     assert!(refused(collection.find(r#"{"n":{"$gte":2}}"#)).contains("another query"));
     assert!(refused(collection.find(r#"{"n":{"$gte":2}}"#).sort("-n")).contains("another query"));
     let other = session.db.collection("other").unwrap();
-    other.put_value(1, &doc!({"n": 3})).unwrap();
+    other.put(1, doc!({"n": 3})).unwrap();
     assert!(refused(other.find(r#"{"n":{"$gte":2}}"#).sort("n")).contains("another query"));
     let elsewhere = World::new(2);
     let (_session, copy) = filled(&elsewhere);
@@ -170,7 +170,7 @@ fn pages_of_a_sort_by_long_texts_go_on_after_their_tokens() {
     let collection = session.db.collection("long").unwrap();
     for n in 0..3 {
         let text = format!("{}{n}", "x".repeat(1 << 20));
-        collection.put_value(n, &doc!({ "text": text, "n": n })).unwrap();
+        collection.put(n, doc!({ "text": text, "n": n })).unwrap();
     }
     let all = paged(|| collection.find("{}").sort("text").project("n"), 1);
     assert_eq!(all.len(), 3);
@@ -179,10 +179,10 @@ fn pages_of_a_sort_by_long_texts_go_on_after_their_tokens() {
 /// Documents of which many have one sort key.
 fn tied(world: &World) -> (flagstone_testkit::Session, Collection) {
     let session = world.open(&small()).unwrap();
-    let collection = session.db.collection_with("documents", hashed(3)).unwrap();
+    let collection = session.db.space("documents").options(hashed(3)).collection().unwrap();
     for key in 0..500_i64 {
         let document = doc!({"k": key % 7, "s": key % 3, "pad": "x".repeat(30)});
-        collection.put_value(key, &document).unwrap();
+        collection.put(key, &document).unwrap();
     }
     (session, collection)
 }
@@ -261,7 +261,7 @@ fn a_position_that_only_an_index_has_is_refused_without_it() {
     };
     assert_eq!(kind(collection.find("{}").sort("-k").hint(Hint::Scan)), ErrorKind::InvalidInput);
     // An array on a path ends the order.
-    collection.put_value(1000, &doc!({"k": [1, 2]})).unwrap();
+    collection.put(1000, doc!({"k": [1, 2]})).unwrap();
     assert_eq!(kind(collection.find("{}").sort("-k")), ErrorKind::InvalidInput);
     collection.drop_index("k_s").unwrap();
     assert_eq!(kind(collection.find("{}").sort("-k")), ErrorKind::InvalidInput);
@@ -279,10 +279,10 @@ fn a_unique_index_and_missing_values_have_positions_too() {
             2 => Value::number(&format!("{key}.5")).unwrap(),
             _ => doc!({"m": key}),
         };
-        collection.put_value(key, &doc!({"u": value, "v": 1})).unwrap();
+        collection.put(key, doc!({"u": value, "v": 1})).unwrap();
     }
-    collection.put_value(100, &doc!({"v": 1})).unwrap();
-    collection.put_value(101, &doc!({"u": null, "v": 1})).unwrap();
+    collection.put(100, doc!({"v": 1})).unwrap();
+    collection.put(101, doc!({"u": null, "v": 1})).unwrap();
     collection.create_index("u", Index::on("-u").unique()).unwrap();
     for sort in ["u", "-u"] {
         let find = || collection.find("{}").sort(sort).project("u").hint(Hint::index("u"));
@@ -296,9 +296,9 @@ fn a_unique_index_and_missing_values_have_positions_too() {
 fn a_page_without_a_sort_has_the_order_of_keys_through_an_index_in_another_order() {
     let world = World::new(1);
     let session = world.open(&small()).unwrap();
-    let collection = session.db.collection_with("documents", hashed(3)).unwrap();
+    let collection = session.db.space("documents").options(hashed(3)).collection().unwrap();
     for key in 0..500_i64 {
-        collection.put_value(key, &doc!({ "n": (499 - key), "s": "x" })).unwrap();
+        collection.put(key, doc!({ "n": (499 - key), "s": "x" })).unwrap();
     }
     collection.create_index("n", Index::on("n")).unwrap();
     let filter = r#"{"n":{"$gte":100}}"#;

@@ -8,7 +8,7 @@ use flagstone_testkit::{Session, World};
 
 fn filled(world: &World) -> (Session, Collection) {
     let session = world.open(&small()).unwrap();
-    let collection = session.db.collection_with("comments", hashed(2)).unwrap();
+    let collection = session.db.space("comments").options(hashed(2)).collection().unwrap();
     for n in 0..3000_i64 {
         let tags: Value = [n % 7, n % 5].into_iter().collect();
         let mut document = doc!({"n": n, "kind": n % 3, "group": n % 300, "tags": tags});
@@ -17,7 +17,7 @@ fn filled(world: &World) -> (Session, Collection) {
         {
             map.insert("rare", n);
         }
-        collection.put_value(n, &document).unwrap();
+        collection.put(n, &document).unwrap();
     }
     (session, collection)
 }
@@ -66,7 +66,7 @@ fn an_index_gives_the_order_of_a_sort_in_both_directions() {
     assert!(collection.find(r#"{"kind":1}"#).sort("group").explain().unwrap().sorts);
     // Arrays on a path of the index: a document is where its least value is, or its greatest.
     let numbers: Value = [5000, -5].into_iter().collect();
-    collection.put_value(9000, &doc!({"kind": 1, "n": numbers})).unwrap();
+    collection.put(9000, doc!({"kind": 1, "n": numbers})).unwrap();
     let find = collection.find(r#"{"kind":1}"#).sort("-n").limit(2);
     assert!(find.explain().unwrap().sorts);
     assert_eq!(keys(&find), [9000, 2998]);
@@ -179,8 +179,8 @@ fn a_transaction_finds_its_own_documents_by_an_index() {
     let (session, collection) = filled(&world);
     collection.create_index("by_group", Index::on("group").then("n")).unwrap();
     let mut tx = session.db.begin().unwrap();
-    tx.put_value(&collection, 7000, &doc!({"group": 7, "n": [1, 2, 9999]})).unwrap();
-    tx.delete_document(&collection, 7).unwrap();
+    tx.put(&collection, 7000, doc!({"group": 7, "n": [1, 2, 9999]})).unwrap();
+    tx.delete(&collection, 7).unwrap();
     let find = tx.find(&collection, r#"{"group":7}"#).hint(Hint::index("by_group"));
     assert_eq!(find.count().unwrap(), 10);
     assert_eq!(keys(&find.clone().sort("-n").limit(2)), [7000, 2707]);
@@ -236,7 +236,7 @@ fn an_estimate_follows_the_values_that_the_tables_have() {
     let skewed = |from: i64| {
         for n in from..from + 6000 {
             let value = if n % 20 == 0 { n } else { 7 };
-            collection.put_value(10_000 + n, &doc!({"s": value, "t": n % 4})).unwrap();
+            collection.put(10_000 + n, doc!({"s": value, "t": n % 4})).unwrap();
         }
     };
     skewed(0);
@@ -275,7 +275,7 @@ fn queries_plan_again_when_their_index_is_dropped_meanwhile() {
     let session = world.open(&small()).unwrap();
     let collection = session.db.collection("documents").unwrap();
     for n in 0..300 {
-        collection.put_value(n, &doc!({ "kind": (n % 3), "n": n })).unwrap();
+        collection.put(n, doc!({ "kind": (n % 3), "n": n })).unwrap();
     }
     let is_done = std::sync::atomic::AtomicBool::new(false);
     std::thread::scope(|scope| {

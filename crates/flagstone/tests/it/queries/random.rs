@@ -21,7 +21,7 @@ fn change(rng: &mut Rng, collection: &Collection, model: &mut Model) {
         return;
     }
     let document = model::document(rng);
-    match collection.put_value(key.clone(), &document) {
+    match collection.put(key.clone(), &document) {
         Ok(()) => drop(model.0.insert(key, document)),
         // Arrays in two fields of an index.
         Err(error) => assert_eq!(error.kind(), ErrorKind::InvalidInput, "{error}"),
@@ -221,11 +221,11 @@ fn in_transaction(
     for _ in 0..rng.below(20) {
         let key = Value::from(rng.below(300) as i64);
         if rng.percent(30) {
-            tx.delete_document(collection, key.clone()).unwrap();
+            tx.delete(collection, key.clone()).unwrap();
             model.0.remove(&key);
         } else {
             let document = model::document(rng);
-            match tx.put_value(collection, key.clone(), &document) {
+            match tx.put(collection, key.clone(), &document) {
                 Ok(()) => drop(model.0.insert(key, document)),
                 Err(error) => assert_eq!(error.kind(), ErrorKind::InvalidInput, "{error}"),
             }
@@ -284,7 +284,7 @@ fn queries_return_what_a_model_returns_with_every_plan() {
         let world = World::new(seed.wrapping_add(round));
         let mut session = world.open(&small()).unwrap();
         let options = || hashed(1 + (round % 3) as u16);
-        let mut collection = session.db.collection_with("documents", options()).unwrap();
+        let mut collection = session.db.space("documents").options(options()).collection().unwrap();
         let mut model = Model::default();
         let mut old: Option<(flagstone::Snapshot, Model)> = None;
         for _ in 0..12 {
@@ -309,7 +309,8 @@ fn queries_return_what_a_model_returns_with_every_plan() {
                     drop(collection);
                     session.db.close().unwrap();
                     session = world.open(&small()).unwrap();
-                    collection = session.db.collection_with("documents", options()).unwrap();
+                    collection =
+                        session.db.space("documents").options(options()).collection().unwrap();
                 }
                 _ => {}
             }

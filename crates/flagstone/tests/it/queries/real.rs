@@ -2,7 +2,7 @@
 
 use crate::documents::{data, lines};
 use crate::support::hashed;
-use flagstone::{Collection, Database, Document, Filter, Group, Index, Options, Value};
+use flagstone::{Collection, Database, Document, Filter, Group, Index, Json, Options, Value};
 use flagstone_testkit::is_long;
 use std::collections::BTreeMap;
 
@@ -69,9 +69,9 @@ fn load(set: &Set) -> Option<Loaded> {
     let dir = tempfile::tempdir().unwrap();
     let options = Options::new().memory_budget(16 << 20);
     let db = Database::builder(dir.path()).options(options).open().unwrap();
-    let collection = db.collection_with(set.name, hashed(4)).unwrap();
+    let collection = db.space(set.name).options(hashed(4)).collection().unwrap();
     for (at, line) in lines.iter().enumerate() {
-        collection.put_json(at as i64, line).unwrap();
+        collection.put(at as i64, Json(line)).unwrap();
     }
     let documents = lines.iter().map(|line| Document::from_json(line).unwrap()).collect();
     Some(Loaded { _dir: dir, _db: db, collection, documents })

@@ -37,10 +37,10 @@ fn load(set: &Set) -> Option<Loaded> {
     let dir = tempfile::tempdir().unwrap();
     let options = Options::new().memory_budget(64 << 20);
     let db = Database::builder(dir.path()).options(options).open().unwrap();
-    let collection = db.collection_with(set.name, hashed(2)).unwrap();
+    let collection = db.space(set.name).options(hashed(2)).collection().unwrap();
     let put = |from: usize, lines: &[String]| {
         for (at, line) in lines.iter().enumerate() {
-            collection.put_json((from + at) as i64, line).unwrap();
+            collection.put((from + at) as i64, flagstone::Json(line)).unwrap();
         }
     };
     // Half of the documents are there when the indexes are built, half are written afterwards.

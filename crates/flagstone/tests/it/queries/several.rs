@@ -6,12 +6,12 @@ use flagstone_testkit::{Session, World};
 
 fn filled(world: &World) -> (Session, Collection) {
     let session = world.open(&small()).unwrap();
-    let collection = session.db.collection_with("comments", hashed(2)).unwrap();
+    let collection = session.db.space("comments").options(hashed(2)).collection().unwrap();
     for n in 0..6000_i64 {
         let tags: Value = [n % 7, n % 5].into_iter().collect();
         let document = doc!({"n": n, "kind": n % 30, "group": n % 31, "tags": tags,
             "rare": n % 700, "pad": "x".repeat(50)});
-        collection.put_value(n, &document).unwrap();
+        collection.put(n, &document).unwrap();
     }
     (session, collection)
 }

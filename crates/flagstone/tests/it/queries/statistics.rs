@@ -4,7 +4,7 @@
 //! has 100,000 of them: the number was estimated ten times too low, and said to be "about" right.
 
 use crate::support::{hashed, small};
-use flagstone::{Collection, Index, IndexStatistics, Value, doc};
+use flagstone::{Collection, Index, IndexStatistics, Json, Value, doc};
 use flagstone_testkit::{Session, World};
 use std::collections::HashSet;
 
@@ -27,14 +27,14 @@ const FIELDS: [Field; 7] = [
 
 fn filled(world: &World) -> (Session, Collection) {
     let session = world.open(&small()).unwrap();
-    let collection = session.db.collection_with("c", hashed(2)).unwrap();
+    let collection = session.db.space("c").options(hashed(2)).collection().unwrap();
     for (name, _) in FIELDS {
         collection.create_index(name, Index::on(name)).unwrap();
     }
     collection.create_index("few_ten", Index::on("few").then("ten")).unwrap();
     for n in 0..DOCUMENTS {
         let fields = FIELDS.map(|(name, value)| (name, Value::from(value(n))));
-        collection.put_value(n, &Value::Map(fields.into_iter().collect())).unwrap();
+        collection.put(n, Value::Map(fields.into_iter().collect())).unwrap();
     }
     session.db.flush().unwrap();
     (session, collection)
@@ -91,13 +91,13 @@ fn values_of_a_small_index_are_counted_in_memory() {
     let rows =
         [r#"{"a":1}"#, r#"{"a":1.0,"b":2}"#, r#"{"a":[1,2],"b":"x"}"#, r#"{"a":null}"#, "{}"];
     for (n, row) in rows.iter().enumerate() {
-        collection.put_json(n, row).unwrap();
+        collection.put(n, Json(row)).unwrap();
     }
     // 1, 2, null and what is missing.
     let found = statistics(&collection);
     assert_eq!((found.distinct, found.distinct_error), (vec![4, 6], vec![0.0, 0.0]));
     let long = |n: i64| doc!({ "a": "x".repeat(200), "b": n });
-    (10..1200).for_each(|n| collection.put_value(n, &long(n)).unwrap());
+    (10..1200).for_each(|n| collection.put(n, long(n)).unwrap());
     let found = statistics(&collection);
     check(&found, 0, 5);
     // There may be no sample of many.

@@ -3,7 +3,7 @@
 
 use super::model;
 use crate::support::{hashed, small};
-use flagstone::{Collection, FieldPath, Find, Index, Value, ValueRow, Values, doc};
+use flagstone::{Collection, FieldPath, Find, Index, Json, Value, ValueRow, Values, doc};
 use flagstone_testkit::{Rng, World};
 
 /// The values of one document: `None` where something is missing, or null.
@@ -103,7 +103,7 @@ pub(super) fn compare_values<'t>(
 fn fill(collection: &Collection, count: i64) {
     for n in 0..count {
         let document = doc!({"kind": format!("kind {}", n % 7), "n": n, "pad": "x".repeat(20)});
-        collection.put_value(n, &document).unwrap();
+        collection.put(n, &document).unwrap();
     }
 }
 
@@ -114,7 +114,8 @@ fn parts_have_all_documents_of_one_moment_once() {
     for (partitions, has_index) in [(1, false), (1, true), (3, false), (3, true)] {
         let world = World::new(1);
         let session = world.open(&small()).unwrap();
-        let collection = session.db.collection_with("comments", hashed(partitions)).unwrap();
+        let collection =
+            session.db.space("comments").options(hashed(partitions)).collection().unwrap();
         fill(&collection, 70_000);
         if has_index {
             let index = Index::on("kind").then("-n");
@@ -133,8 +134,8 @@ fn parts_have_all_documents_of_one_moment_once() {
             let parts = find.value_parts(&paths, 4).unwrap();
             assert!((2..=4).contains(&parts.len()), "{} parts for {filter}", parts.len());
             // What is written now is not seen, whenever a part begins.
-            collection.put_value(-1, &doc!({"kind": "kind 9", "n": 1})).unwrap();
-            collection.put_value(5, &doc!({"kind": "kind 9", "n": 1})).unwrap();
+            collection.put(-1, doc!({"kind": "kind 9", "n": 1})).unwrap();
+            collection.put(5, doc!({"kind": "kind 9", "n": 1})).unwrap();
             collection.delete(6).unwrap();
             session.db.flush().unwrap();
             let mut found = (Vec::new(), 0);
@@ -146,8 +147,8 @@ fn parts_have_all_documents_of_one_moment_once() {
             }
             found.0.sort();
             assert!(found == expected, "{filter}");
-            collection.put_value(5, &doc!({"kind": "kind 5", "n": 5})).unwrap();
-            collection.put_value(6, &doc!({"kind": "kind 6", "n": 6})).unwrap();
+            collection.put(5, doc!({"kind": "kind 5", "n": 5})).unwrap();
+            collection.put(6, doc!({"kind": "kind 6", "n": 6})).unwrap();
             collection.delete(-1).unwrap();
         }
         // Where the order counts, there is one part.
@@ -162,7 +163,7 @@ fn parts_have_all_documents_of_one_moment_once() {
 fn an_entry_gives_just_the_values_that_it_knows() {
     let world = World::new(1);
     let session = world.open(&small()).unwrap();
-    let collection = session.db.collection_with("c", hashed(1)).unwrap();
+    let collection = session.db.space("c").options(hashed(1)).collection().unwrap();
     let long = "y".repeat(3000);
     let documents = [
         doc!({"kind": "a", "n": 1}),
@@ -174,10 +175,10 @@ fn an_entry_gives_just_the_values_that_it_knows() {
         doc!({"kind": true, "n": "text"}),
     ];
     for (key, document) in documents.iter().enumerate() {
-        collection.put_value(key as i64, document).unwrap();
+        collection.put(key as i64, document).unwrap();
     }
-    collection.put_json(100, r#"{"kind":"b","n":1.10}"#).unwrap();
-    collection.put_json(101, r#"{"kind":"b","n":-0.0}"#).unwrap();
+    collection.put(100, Json(r#"{"kind":"b","n":1.10}"#)).unwrap();
+    collection.put(101, Json(r#"{"kind":"b","n":-0.0}"#)).unwrap();
     let paths = paths(&TEXTS);
     let scanned = read(collection.find("{}").values(&paths).unwrap(), &TEXTS, false);
     collection.create_index("i", Index::on("-kind").then("n")).unwrap();
@@ -197,7 +198,7 @@ fn an_entry_gives_just_the_values_that_it_knows() {
     let covered = read(collection.find("{}").values(&paths).unwrap(), &TEXTS, false);
     assert_eq!((&covered.0, covered.1), (&scanned.0, 8));
     // With an array an entry is no more the only one of its document.
-    collection.put_value(200, &doc!({"kind": [1, 2], "n": 1})).unwrap();
+    collection.put(200, doc!({"kind": [1, 2], "n": 1})).unwrap();
     let (rows, entries) = read(collection.find("{}").values(&paths).unwrap(), &TEXTS, false);
     assert_eq!((rows.len(), entries), (10, 0));
 }
@@ -206,7 +207,7 @@ fn an_entry_gives_just_the_values_that_it_knows() {
 fn a_dropped_index_ends_the_parts_that_have_not_begun() {
     let world = World::new(1);
     let session = world.open(&small()).unwrap();
-    let collection = session.db.collection_with("c", hashed(1)).unwrap();
+    let collection = session.db.space("c").options(hashed(1)).collection().unwrap();
     fill(&collection, 70_000);
     collection.create_index("i", Index::on("kind").then("n")).unwrap();
     session.db.compact().unwrap();

@@ -1,16 +1,14 @@
 //! Updates and deletes by filter.
 
 use crate::support::{hashed, small};
-use flagstone::{Changed, Collection, ErrorKind, Index, Patch, doc};
+use flagstone::{Changed, Collection, ErrorKind, Index, Patch, Patched, doc};
 use flagstone_testkit::{Session, World};
 
 fn opened(world: &World, count: i64) -> (Session, Collection) {
     let session = world.open(&small()).unwrap();
-    let collection = session.db.collection_with("posts", hashed(2)).unwrap();
+    let collection = session.db.space("posts").options(hashed(2)).collection().unwrap();
     for n in 0..count {
-        collection
-            .put_value(n, &doc!({"n": n, "kind": if n % 3 == 0 { "a" } else { "b" }}))
-            .unwrap();
+        collection.put(n, doc!({"n": n, "kind": if n % 3 == 0 { "a" } else { "b" }})).unwrap();
     }
     (session, collection)
 }
@@ -25,7 +23,7 @@ fn documents_that_match_are_changed_once_and_no_others() {
     let (_session, collection) = opened(&world, 900);
     let done = collection.update_many(r#"{"kind":"a"}"#, &Patch::new().inc("n", 1000)).run();
     assert_eq!(counts(&done.unwrap()), (300, 300, 0, false));
-    for entry in collection.scan_all() {
+    for entry in collection.scan(..) {
         let (key, document) = entry.unwrap();
         let n = key.as_i64().unwrap();
         assert_eq!(document.int("n").unwrap(), if n % 3 == 0 { n + 1000 } else { n });
@@ -72,7 +70,7 @@ fn batches_continue_after_their_token() {
 fn an_error_returns_what_was_done_and_where_to_continue() {
     let world = World::new(1);
     let (_session, collection) = opened(&world, 100);
-    collection.put_value(40, &doc!({"n": "forty"})).unwrap();
+    collection.put(40, doc!({"n": "forty"})).unwrap();
     let patch = Patch::new().inc("n", 1);
     let failed = collection.update_many("{}", &patch).run().unwrap_err();
     assert_eq!(failed.error.kind(), ErrorKind::InvalidInput);
@@ -81,11 +79,11 @@ fn an_error_returns_what_was_done_and_where_to_continue() {
     let error = flagstone::Error::from(failed.clone());
     assert!(error.to_string().contains("40 documents matched, 40 changed"), "{error}");
     // The document is corrected, and the rest is changed once.
-    collection.put_value(40, &doc!({"n": 40})).unwrap();
+    collection.put(40, doc!({"n": 40})).unwrap();
     let token = failed.done.next.unwrap();
     let done = collection.update_many("{}", &patch).after(&token).run().unwrap();
     assert_eq!(counts(&done), (60, 60, 0, false));
-    for entry in collection.scan_all() {
+    for entry in collection.scan(..) {
         let (key, document) = entry.unwrap();
         assert_eq!(document.int("n").unwrap(), key.as_i64().unwrap() + 1);
     }
@@ -98,7 +96,7 @@ fn an_error_returns_what_was_done_and_where_to_continue() {
 fn documents_that_refuse_the_patch_can_be_counted_instead() {
     let world = World::new(1);
     let (_session, collection) = opened(&world, 10);
-    collection.put_value(4, &doc!({"n": "four"})).unwrap();
+    collection.put(4, doc!({"n": "four"})).unwrap();
     let patch = Patch::new().inc("n", 1);
     let done = collection.update_many("{}", &patch).keep_going().run().unwrap();
     assert_eq!(counts(&done), (10, 9, 1, false));
@@ -113,7 +111,10 @@ fn a_document_that_matches_no_more_when_its_turn_comes_is_left_alone() {
     let deleted = std::thread::scope(|scope| {
         let writer = scope.spawn(|| {
             for n in (0..3000_i64).rev() {
-                collection.apply_patch(n, &Patch::new().set("kept", true)).unwrap();
+                collection
+                    .patch_if(n, &Patch::new().set("kept", true))
+                    .and_then(Patched::applied)
+                    .unwrap();
             }
         });
         let mut deleted = 0;
@@ -138,8 +139,8 @@ fn a_transaction_changes_what_it_sees_and_all_or_nothing() {
     let (session, collection) = opened(&world, 30);
     let patch = Patch::new().set("seen", true);
     let mut tx = session.db.begin().unwrap();
-    tx.put_value(&collection, 100, &doc!({"kind": "a"})).unwrap();
-    tx.delete_document(&collection, 0).unwrap();
+    tx.put(&collection, 100, doc!({"kind": "a"})).unwrap();
+    tx.delete(&collection, 0).unwrap();
     let done = tx.update_many(&collection, r#"{"kind":"a"}"#, &patch).unwrap();
     assert_eq!(counts(&done), (10, 10, 0, false));
     let gone = tx.delete_many(&collection, r#"{"kind":"b"}"#).unwrap();
@@ -198,7 +199,7 @@ fn a_write_goes_on_when_its_index_is_dropped() {
     let (_session, collection) = opened(&world, 0);
     for n in 0..30_000 {
         let kind = if n % 10 == 0 { "a" } else { "b" };
-        collection.put_value(n, &doc!({"n": n, "kind": kind})).unwrap();
+        collection.put(n, doc!({"n": n, "kind": kind})).unwrap();
     }
     // The entries of one value come in the order of the keys, so they are read as they are needed.
     collection.create_index("by_kind", Index::on("kind")).unwrap();

@@ -1,7 +1,7 @@
 //! Entries that expire: all of a transaction happens at the moment of its snapshot.
 
 use crate::support::{folding, number, open, owned, small};
-use flagstone::{EntryOptions, Keyspace, Moment};
+use flagstone::{Expires, Keyspace, Moment};
 use flagstone_testkit::{Session, World, dump};
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ fn later(session: &Session, seconds: u64) -> Moment {
 
 fn counters(world: &World) -> (Session, Keyspace) {
     let session = open(world, &small());
-    let kv = session.db.keyspace_with("kv", folding(2, "add-i64/1")).unwrap();
+    let kv = session.db.space("kv").options(folding(2, "add-i64/1")).keyspace().unwrap();
     (session, kv)
 }
 
@@ -25,13 +25,13 @@ fn what_had_not_expired_at_the_begin_is_there_for_the_whole_transaction() {
     let (session, kv) = counters(&world);
     let at = later(&session, 60);
     for key in ["read", "merged", "kept"] {
-        kv.put_with(key, bytes(5), EntryOptions::new().expires(at)).unwrap();
+        kv.put(key, bytes(5).expires(at)).unwrap();
     }
     let mut tx = session.db.begin().unwrap();
     world.clock.advance(Duration::from_secs(61));
     assert_eq!(kv.get("read").unwrap(), None);
     assert_eq!(number(tx.get(&kv, "read").unwrap()), 5);
-    assert_eq!(tx.scan::<&str>(&kv, ..).unwrap().count(), 3);
+    assert_eq!(tx.scan(&kv, ..).count(), 3);
     // The merge adds to what the transaction sees. The result keeps the expiry, which has passed.
     tx.merge(&kv, "merged", bytes(1)).unwrap();
     tx.merge(&kv, "new", bytes(1)).unwrap();
@@ -48,10 +48,10 @@ fn merges_keep_the_expiry_of_what_they_change() {
     let world = World::new(1);
     let (session, kv) = counters(&world);
     let (at, earlier) = (later(&session, 60), later(&session, 30));
-    kv.put_with("base", bytes(5), EntryOptions::new().expires(at)).unwrap();
+    kv.put("base", bytes(5).expires(at)).unwrap();
     let mut tx = session.db.begin().unwrap();
     tx.merge(&kv, "base", bytes(1)).unwrap();
-    tx.put_with(&kv, "own", bytes(1), EntryOptions::new().expires(earlier)).unwrap();
+    tx.put(&kv, "own", bytes(1).expires(earlier)).unwrap();
     tx.merge(&kv, "own", bytes(1)).unwrap();
     tx.merge(&kv, "own", bytes(1)).unwrap();
     tx.commit().unwrap();
@@ -65,16 +65,16 @@ fn an_own_put_that_has_expired_is_absent_for_its_transaction() {
     let world = World::new(1);
     let (session, kv) = counters(&world);
     world.clock.advance(Duration::from_secs(100));
-    let past = EntryOptions::new().expires(Moment::from_millis(1));
+    let past = Moment::from_millis(1);
     // The first expiry of the keyspace comes with this commit.
     let mut tx = session.db.begin().unwrap();
-    tx.put_with(&kv, "a", bytes(5), past).unwrap();
-    tx.put_with(&kv, "b", bytes(5), past).unwrap();
-    tx.put_with(&kv, "c", bytes(5), EntryOptions::new().expires(later(&session, 60))).unwrap();
+    tx.put(&kv, "a", bytes(5).expires(past)).unwrap();
+    tx.put(&kv, "b", bytes(5).expires(past)).unwrap();
+    tx.put(&kv, "c", bytes(5).expires(later(&session, 60))).unwrap();
     tx.merge(&kv, "b", bytes(1)).unwrap();
     assert_eq!(tx.get(&kv, "a").unwrap(), None);
     assert_eq!(number(tx.get(&kv, "b").unwrap()), 1);
-    let keys: Vec<_> = tx.scan::<&str>(&kv, ..).unwrap().map(|entry| entry.unwrap().0).collect();
+    let keys: Vec<_> = tx.scan(&kv, ..).map(|entry| entry.unwrap().0).collect();
     assert_eq!(keys, [b"b", b"c"]);
     tx.commit().unwrap();
     assert_eq!(kv.get("a").unwrap(), None);
@@ -92,7 +92,7 @@ fn a_first_expiry_during_the_transaction_changes_nothing_for_it() {
     let mut tx = session.db.begin().unwrap();
     tx.merge(&kv, "n", bytes(1)).unwrap();
     tx.merge(&kv, "n", bytes(1)).unwrap();
-    kv.put_with("other", bytes(1), EntryOptions::new().expires(later(&session, 60))).unwrap();
+    kv.put("other", bytes(1).expires(later(&session, 60))).unwrap();
     tx.merge(&kv, "n", bytes(1)).unwrap();
     assert_eq!(number(tx.get(&kv, "n").unwrap()), 8);
     tx.commit().unwrap();

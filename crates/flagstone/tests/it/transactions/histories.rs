@@ -4,7 +4,7 @@
 
 use crate::support::{folding, small, threaded};
 use flagstone::{
-    Batch, Database, ErrorKind, Isolation, Keyspace, Slice, Snapshot, Transaction,
+    Batch, Database, ErrorKind, Expect, Isolation, Keyspace, Slice, Snapshot, Transaction,
     TransactionOptions, VersionToken,
 };
 use flagstone_testkit::anomalies::{self, Anomaly, Level, Op, check, find};
@@ -75,7 +75,7 @@ impl Open {
         let Self::Ours(tx) = self else {
             return (0..KEYS).map(|key| Op::Read(key, self.read(kv, key))).collect();
         };
-        let scan = tx.scan::<&[u8]>(kv, ..).unwrap();
+        let scan = tx.scan(kv, ..);
         let scan = if is_reverse { scan.rev() } else { scan };
         let mut lists: BTreeMap<u64, Vec<u64>> = (0..KEYS).map(|key| (key, Vec::new())).collect();
         for entry in scan {
@@ -142,7 +142,7 @@ impl Wrong {
         for (key, list) in self.own {
             batch.put(kv, name(key), list)?;
             if self.how == How::NoSnapshot {
-                batch.expect_unchanged_since(kv, name(key), version)?;
+                batch.expect(kv, name(key), Expect::UnchangedSince(version))?;
             }
         }
         db.commit(batch)
@@ -223,7 +223,7 @@ fn plain(shared: &Shared<'_>, rng: &mut Rng) -> anomalies::Transaction {
 
 fn open(world: &World, partitions: u16) -> (Database, Keyspace) {
     let db = threaded(world, small());
-    let kv = db.keyspace_with("kv", folding(partitions, "append/1")).unwrap();
+    let kv = db.space("kv").options(folding(partitions, "append/1")).keyspace().unwrap();
     (db, kv)
 }
 

@@ -3,7 +3,7 @@
 
 use crate::support::{open, small};
 use flagstone::{
-    Collection, Database, EntryOptions, ErrorKind, FieldPath, Find, Hint, Index, Isolation, Patch,
+    Collection, Database, ErrorKind, Expires, FieldPath, Find, Hint, Index, Isolation, Json, Patch,
     Transaction, TransactionOptions, doc,
 };
 use flagstone_testkit::{Session, World};
@@ -23,8 +23,8 @@ fn assert_conflict(tx: Transaction, why: &str) {
 /// A collection without indexes and one with an index of `u`.
 fn two(session: &Session, is_unique: bool) -> (Collection, Collection) {
     let (a, b) = (session.db.collection("a").unwrap(), session.db.collection("b").unwrap());
-    a.put_json("old", r#"{"x":1}"#).unwrap();
-    a.put_json("gone", r#"{"x":2}"#).unwrap();
+    a.put("old", Json(r#"{"x":1}"#)).unwrap();
+    a.put("gone", Json(r#"{"x":2}"#)).unwrap();
     let index = Index::on("u");
     b.create_index("u", if is_unique { index.unique() } else { index }).unwrap();
     (a, b)
@@ -37,10 +37,10 @@ fn two(session: &Session, is_unique: bool) -> (Collection, Collection) {
 fn what_was_written_before_the_first_index_is_in_it_or_the_commit_conflicts() {
     type Write = fn(&mut Transaction, &Collection);
     let writes: [Write; 6] = [
-        |tx, a| tx.put_json(a, "new", r#"{"x":3}"#).unwrap(),
-        |tx, a| tx.delete_document(a, "gone").unwrap(),
+        |tx, a| tx.put(a, "new", Json(r#"{"x":3}"#)).unwrap(),
+        |tx, a| tx.delete(a, "gone").unwrap(),
         |tx, a| tx.patch(a, "old", &Patch::new().set("x", 4)).unwrap(),
-        |tx, a| assert!(tx.update_document(a, "old", |d| d.set("x", 4)).unwrap()),
+        |tx, a| assert!(tx.update(a, "old", |d| d.set("x", 4)).unwrap()),
         |tx, a| drop(tx.update_many(a, r#"{"x":1}"#, &Patch::new().inc("x", 7)).unwrap()),
         |tx, a| drop(tx.delete_many(a, r#"{"x":2}"#).unwrap()),
     ];
@@ -51,13 +51,13 @@ fn what_was_written_before_the_first_index_is_in_it_or_the_commit_conflicts() {
             let (a, b) = two(&session, is_unique);
             let mut tx = session.db.begin().unwrap();
             write(&mut tx, &a);
-            tx.put_json(&b, "k", claims).unwrap();
+            tx.put(&b, "k", Json(claims)).unwrap();
             a.create_index("x", Index::on("x")).unwrap();
             assert_conflict(tx, &format!("write {at} with {claims}"));
             a.verify_indexes().unwrap();
             let mut tx = session.db.begin().unwrap();
             write(&mut tx, &a);
-            tx.put_json(&b, "k", claims).unwrap();
+            tx.put(&b, "k", Json(claims)).unwrap();
             tx.commit().unwrap();
             a.verify_indexes().unwrap();
         }
@@ -72,7 +72,7 @@ fn a_patch_of_no_index_conflicts_with_the_index_of_its_path() {
     a.create_index("y", Index::on("y")).unwrap();
     let mut tx = session.db.begin().unwrap();
     tx.patch(&a, "old", &Patch::new().set("x", 9)).unwrap();
-    tx.put_json(&b, "k", r#"{"u":1}"#).unwrap();
+    tx.put(&b, "k", Json(r#"{"u":1}"#)).unwrap();
     a.create_index("x", Index::on("x")).unwrap();
     assert_conflict(tx, "the index does not have 9");
     a.verify_indexes().unwrap();
@@ -112,7 +112,7 @@ fn found(find: Find<'_>) -> u64 {
 fn three(session: &Session) -> Collection {
     let c = session.db.collection("c").unwrap();
     for n in 0..3 {
-        c.put_json(n, r#"{"g":1,"n":1}"#).unwrap();
+        c.put(n, Json(r#"{"g":1,"n":1}"#)).unwrap();
     }
     c.create_index("g", Index::on("g")).unwrap();
     c
@@ -130,9 +130,9 @@ fn a_read_by_an_index_that_is_dropped_meanwhile_is_a_conflict() {
             let mut tx = serializable(&session.db);
             assert_eq!(read(&tx, &c), 3, "read {at}");
             c.drop_index("g").unwrap();
-            c.put_json("phantom", r#"{"g":1,"n":1}"#).unwrap();
+            c.put("phantom", Json(r#"{"g":1,"n":1}"#)).unwrap();
             match writes_there {
-                true => tx.put_json(&c, "mine", r#"{"g":1,"n":1}"#).unwrap(),
+                true => tx.put(&c, "mine", Json(r#"{"g":1,"n":1}"#)).unwrap(),
                 false => tx.put(&other, "there are", "3").unwrap(),
             }
             assert_conflict(tx, &format!("read {at}"));
@@ -149,7 +149,7 @@ fn an_index_that_was_made_again_is_another_one() {
     let mut tx = serializable(&session.db);
     assert_eq!(tx.find(&c, r#"{"g":1}"#).count().unwrap(), 3);
     c.drop_index("g").unwrap();
-    c.put_json("phantom", r#"{"g":1}"#).unwrap();
+    c.put("phantom", Json(r#"{"g":1}"#)).unwrap();
     c.create_index("g", Index::on("g")).unwrap();
     // It is newer than the snapshot.
     assert_eq!(tx.find(&c, r#"{"g":1}"#).count().unwrap(), 3);
@@ -185,7 +185,7 @@ fn an_index_that_comes_or_that_no_query_has_asked_conflicts_with_no_reader() {
         let mut tx = serializable(&session.db);
         assert_eq!(read(&tx, &c), 3);
         c.create_index("n", Index::on("n")).unwrap();
-        aside.put_json(1, r#"{"g":[1,2]}"#).unwrap();
+        aside.put(1, Json(r#"{"g":[1,2]}"#)).unwrap();
         aside.drop_index("g").unwrap();
         c.drop_index("n").unwrap();
         tx.put(&other, "there are", "3").unwrap();
@@ -203,7 +203,7 @@ fn a_document_that_comes_among_those_that_were_read_by_an_index_is_a_conflict() 
         let other = session.db.keyspace("other").unwrap();
         let mut tx = serializable(&session.db);
         assert_eq!(read(&tx, &c), 3, "read {at}");
-        c.put_json("phantom", r#"{"g":1,"n":1}"#).unwrap();
+        c.put("phantom", Json(r#"{"g":1,"n":1}"#)).unwrap();
         tx.put(&other, "there are", "3").unwrap();
         assert_conflict(tx, &format!("read {at}"));
     }
@@ -215,12 +215,12 @@ fn a_document_that_comes_among_those_that_were_read_by_an_index_is_a_conflict() 
 fn an_index_that_was_compared_and_not_chosen_conflicts_with_no_reader() {
     type Meanwhile = fn(&Collection);
     let meanwhile: [Meanwhile; 4] = [
-        |c| c.put_json("more", r#"{"g":2,"h":5}"#).unwrap(),
-        |c| c.put_json("array", r#"{"g":2,"h":[5,6]}"#).unwrap(),
+        |c| c.put("more", Json(r#"{"g":2,"h":5}"#)).unwrap(),
+        |c| c.put("array", Json(r#"{"g":2,"h":[5,6]}"#)).unwrap(),
         |c| assert!(c.drop_index("h").unwrap()),
         |c| {
             assert!(c.drop_index("h").unwrap());
-            c.put_json("more", r#"{"g":2,"h":5}"#).unwrap();
+            c.put("more", Json(r#"{"g":2,"h":5}"#)).unwrap();
         },
     ];
     for (at, meanwhile) in meanwhile.iter().enumerate() {
@@ -228,9 +228,9 @@ fn an_index_that_was_compared_and_not_chosen_conflicts_with_no_reader() {
             let session = open(&World::new(1), &small());
             let c = three(&session);
             for n in 3..60 {
-                c.put_json(n, r#"{"g":2,"h":5}"#).unwrap();
+                c.put(n, Json(r#"{"g":2,"h":5}"#)).unwrap();
             }
-            c.put_json("both", r#"{"g":1,"h":5}"#).unwrap();
+            c.put("both", Json(r#"{"g":1,"h":5}"#)).unwrap();
             c.create_index("h", Index::on("h")).unwrap();
             let other = session.db.keyspace("other").unwrap();
             let mut tx = serializable(&session.db);
@@ -255,8 +255,8 @@ fn explain_is_no_read_of_a_transaction() {
         let other = session.db.keyspace("other").unwrap();
         let mut tx = serializable(&session.db);
         tx.find(&c, filter).explain().unwrap();
-        c.put_json("array", r#"{"g":[0,9]}"#).unwrap();
-        c.put_json("more", r#"{"g":1}"#).unwrap();
+        c.put("array", Json(r#"{"g":[0,9]}"#)).unwrap();
+        c.put("more", Json(r#"{"g":1}"#)).unwrap();
         c.drop_index("g").unwrap();
         tx.put(&other, "nothing", "read").unwrap();
         tx.commit().unwrap();
@@ -267,7 +267,7 @@ fn explain_is_no_read_of_a_transaction() {
 fn numbers(session: &Session, index: Index) -> Collection {
     let c = session.db.collection("c").unwrap();
     for n in 0..500 {
-        c.put_json(n, format!(r#"{{"a":{n},"b":{}}}"#, n % 7)).unwrap();
+        c.put(n, Json(format!(r#"{{"a":{n},"b":{}}}"#, n % 7))).unwrap();
     }
     c.create_index("a", index).unwrap();
     c
@@ -290,7 +290,7 @@ fn the_first_array_is_a_conflict_for_who_has_planned_without() {
             let other = session.db.keyspace("other").unwrap();
             let mut tx = serializable(&session.db);
             let before = tx.find(&c, filter).count().unwrap();
-            c.put_json("phantom", document).unwrap();
+            c.put("phantom", Json(document)).unwrap();
             assert_eq!(c.find(filter).count().unwrap(), before + 1, "{filter}");
             assert_eq!(tx.find(&c, filter).count().unwrap(), before, "{filter}");
             tx.put(&other, "there are", before.to_string()).unwrap();
@@ -310,7 +310,7 @@ fn a_filter_that_nothing_matched_by_an_index_that_is_dropped_is_a_conflict() {
     assert_eq!(tx.find(&c, filter).count().unwrap(), 0);
     assert!(tx.find(&c, filter).run().unwrap().next().is_none());
     c.drop_index("a").unwrap();
-    c.put_json("phantom", r#"{"a":[0,1000]}"#).unwrap();
+    c.put("phantom", Json(r#"{"a":[0,1000]}"#)).unwrap();
     tx.put(&other, "there are", "none").unwrap();
     assert_conflict(tx, "there is one");
 }
@@ -322,7 +322,7 @@ fn a_transaction_does_not_conflict_with_its_own_first_array() {
     let c = numbers(&session, Index::on("a"));
     let mut tx = serializable(&session.db);
     assert_eq!(tx.find(&c, r#"{"a":{"$gte":100,"$lte":105}}"#).count().unwrap(), 6);
-    tx.put_json(&c, "mine", r#"{"a":[0,1000]}"#).unwrap();
+    tx.put(&c, "mine", Json(r#"{"a":[0,1000]}"#)).unwrap();
     assert_eq!(tx.find(&c, r#"{"a":{"$gte":100,"$lte":105}}"#).count().unwrap(), 7);
     tx.commit().unwrap();
     c.verify_indexes().unwrap();
@@ -337,7 +337,7 @@ fn a_transaction_reads_right_answers_beside_an_index_that_is_dropped() {
         let c = three(&session);
         let tx = session.db.begin_with(TransactionOptions::new().isolation(isolation)).unwrap();
         c.drop_index("g").unwrap();
-        c.put_json("later", r#"{"g":1}"#).unwrap();
+        c.put("later", Json(r#"{"g":1}"#)).unwrap();
         assert_eq!(tx.find(&c, r#"{"g":1}"#).count().unwrap(), 3);
         assert_eq!(found(tx.find(&c, r#"{"g":{"$gte":0}}"#).sort("g")), 3);
         c.create_index("g", Index::on("g")).unwrap();
@@ -357,16 +357,16 @@ fn a_value_has_one_document_when_the_clock_is_set_right() {
         let session = open(&world, &small());
         let c = session.db.collection("c").unwrap();
         c.create_index("u", Index::on("u").unique()).unwrap();
-        let in_a_day = EntryOptions::new().expires(session.db.now().after(DAY));
-        c.put_json_with("first", r#"{"u":0}"#, in_a_day).unwrap();
+        let in_a_day = session.db.now().after(DAY);
+        c.put("first", Json(r#"{"u":0}"#).expires(in_a_day)).unwrap();
         let begin = || {
             let options = TransactionOptions::new().isolation(isolation);
             let mut tx = session.db.begin_with(options).unwrap();
-            tx.put_json(&c, "mine", r#"{"u":1}"#).unwrap();
+            tx.put(&c, "mine", Json(r#"{"u":1}"#)).unwrap();
             tx
         };
         let tx = begin();
-        c.put_json_with("other", r#"{"u":1}"#, in_a_day).unwrap();
+        c.put("other", Json(r#"{"u":1}"#).expires(in_a_day)).unwrap();
         world.clock.set_wall(107 * DAY);
         assert_conflict(tx, "another document had the value");
         begin().commit().unwrap();
@@ -392,8 +392,8 @@ fn a_patch_in_a_transaction_of_what_has_expired_leaves_documents_and_entries_as_
     let session = open(&world, &small());
     let c = session.db.collection("c").unwrap();
     c.create_index("u", Index::on("u").unique()).unwrap();
-    let in_a_day = EntryOptions::new().expires(session.db.now().after(DAY));
-    c.put_json_with("a", r#"{"u":0,"n":1}"#, in_a_day).unwrap();
+    let in_a_day = session.db.now().after(DAY);
+    c.put("a", Json(r#"{"u":0,"n":1}"#).expires(in_a_day)).unwrap();
     let patch = Patch::new().inc("n", 1);
     let mut tx = session.db.begin().unwrap();
     tx.patch(&c, "a", &patch).unwrap();
@@ -401,7 +401,7 @@ fn a_patch_in_a_transaction_of_what_has_expired_leaves_documents_and_entries_as_
     world.clock.set_wall(107 * DAY);
     let mut tx = session.db.begin().unwrap();
     tx.patch(&c, "a", &patch).unwrap();
-    tx.put_value(&c, "b", &doc!({ "u": 1 })).unwrap();
+    tx.put(&c, "b", doc!({ "u": 1 })).unwrap();
     tx.commit().unwrap();
     drop(c);
     session.db.close().unwrap();
@@ -422,15 +422,15 @@ fn a_put_that_is_refused_leaves_no_removal_of_what_has_expired() {
     let c = session.db.collection("c").unwrap();
     c.create_index("u", Index::on("u").unique().sparse()).unwrap();
     c.create_index("w", Index::on("w").unique().sparse()).unwrap();
-    let in_a_day = EntryOptions::new().expires(session.db.now().after(DAY));
-    c.put_json_with("holder", r#"{"u":1}"#, in_a_day).unwrap();
-    c.put_json("lives", r#"{"w":2}"#).unwrap();
+    let in_a_day = session.db.now().after(DAY);
+    c.put("holder", Json(r#"{"u":1}"#).expires(in_a_day)).unwrap();
+    c.put("lives", Json(r#"{"w":2}"#)).unwrap();
     world.clock.set_wall(107 * DAY);
     let mut tx = session.db.begin().unwrap();
-    let refused = tx.put_json(&c, "new", r#"{"u":1,"w":2}"#).unwrap_err();
+    let refused = tx.put(&c, "new", Json(r#"{"u":1,"w":2}"#)).unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::Duplicate);
     assert!(tx.is_empty());
-    tx.put_json(&c, "other", r#"{"u":3}"#).unwrap();
+    tx.put(&c, "other", Json(r#"{"u":3}"#)).unwrap();
     tx.commit().unwrap();
     drop(c);
     session.db.close().unwrap();
@@ -440,10 +440,10 @@ fn a_put_that_is_refused_leaves_no_removal_of_what_has_expired() {
     assert!(c.get("holder").unwrap().is_some(), "what counted as expired is back");
     c.verify_indexes().unwrap();
     // A put that is not refused takes both values of one document, which is removed once.
-    c.put_json_with("both", r#"{"u":5,"w":6}"#, in_a_day).unwrap();
+    c.put("both", Json(r#"{"u":5,"w":6}"#).expires(in_a_day)).unwrap();
     world.clock.set_wall(107 * DAY);
     let mut tx = session.db.begin().unwrap();
-    tx.put_json(&c, "new", r#"{"u":[1,5],"w":6}"#).unwrap();
+    tx.put(&c, "new", Json(r#"{"u":[1,5],"w":6}"#)).unwrap();
     tx.commit().unwrap();
     drop(c);
     session.db.close().unwrap();
@@ -451,6 +451,6 @@ fn a_put_that_is_refused_leaves_no_removal_of_what_has_expired() {
     let session = open(&world, &small());
     let c = session.db.collection("c").unwrap();
     c.verify_indexes().unwrap();
-    let keys: Vec<String> = c.scan_all().map(|entry| entry.unwrap().0.to_string()).collect();
+    let keys: Vec<String> = c.scan(..).map(|entry| entry.unwrap().0.to_string()).collect();
     assert_eq!(keys, ["\"lives\"", "\"new\"", "\"other\""]);
 }

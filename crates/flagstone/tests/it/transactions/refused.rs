@@ -19,7 +19,7 @@ fn refused<T>(done: Result<T>, kind: ErrorKind, text: &str) {
 fn more_than_a_batch_may_hold_is_refused_and_the_rest_stays() {
     let world = World::new(1);
     let session = open(&world, &small());
-    let kv = session.db.keyspace_with("kv", hashed(2)).unwrap();
+    let kv = session.db.space("kv").options(hashed(2)).keyspace().unwrap();
     let mut tx = session.db.begin().unwrap();
     let value = vec![7_u8; 100_000];
     tx.put(&kv, "a", &value).unwrap();
@@ -39,7 +39,7 @@ fn more_than_a_batch_may_hold_is_refused_and_the_rest_stays() {
         kv.put([&[0; 16][..], &n.to_be_bytes()].concat(), "1").unwrap();
     }
     let mut tx = session.db.begin().unwrap();
-    refused(tx.delete_range::<&str>(&kv, ..), ErrorKind::InvalidInput, most);
+    refused(tx.delete_range(&kv, ..), ErrorKind::InvalidInput, most);
     assert!(tx.is_empty());
     refused(tx.put(&kv, "", "1"), ErrorKind::InvalidInput, "a key has 0 bytes");
     refused(tx.merge(&kv, "a", "1"), ErrorKind::InvalidInput, "has no fold");
@@ -52,7 +52,7 @@ fn a_write_past_the_transaction_is_refused_in_its_closure() {
     let session = open(&world, &small());
     let db = &session.db;
     let kv = db.keyspace("kv").unwrap();
-    let typed = db.typed_codec::<u64, u64, Plain>("typed").unwrap();
+    let typed = db.space("typed").typed_codec::<u64, u64, Plain>().unwrap();
     kv.put("a", "1").unwrap();
     let past = |done: Result<()>| {
         refused(done, ErrorKind::InvalidInput, "inside the closure of a transaction");
@@ -65,7 +65,7 @@ fn a_write_past_the_transaction_is_refused_in_its_closure() {
             past(db.drop_keyspace("kv").map(drop));
             past(db.rename_keyspace("kv", "other").map(drop));
             past(db.alter_keyspace("kv", KeyspaceOptions::new()).map(drop));
-            past(typed.update(&1, |_| Some(1)));
+            past(typed.update(&1, |_| Some(1)).map(drop));
             let mut batch = db.batch();
             batch.put(&kv, "a", "2")?;
             past(db.commit(batch));
@@ -122,12 +122,12 @@ fn a_panic_in_the_closure_writes_nothing_and_leaves_no_trace() {
 fn a_transaction_in_the_closure_of_an_update_is_refused() {
     let world = World::new(1);
     let session = open(&world, &small());
-    let typed = session.db.typed_codec::<u64, u64, Plain>("typed").unwrap();
+    let typed = session.db.space("typed").typed_codec::<u64, u64, Plain>().unwrap();
     let change = |_old: Option<u64>| {
         let text = "inside the closure of an update";
         refused(session.db.transaction(|_| Ok(())), ErrorKind::InvalidInput, text);
         let mut tx = session.db.begin().unwrap();
-        tx.put_typed(&typed, &2, &1).unwrap();
+        tx.put(&typed, &2, &1).unwrap();
         refused(tx.commit(), ErrorKind::InvalidInput, text);
         Some(1)
     };
@@ -181,9 +181,9 @@ fn a_dropped_keyspace_refuses_the_write_and_the_commit() {
     session.db.drop_keyspace("gone").unwrap();
     let text = "keyspace \"gone\" was dropped";
     refused(tx.put(&gone, "b", "1"), ErrorKind::InvalidInput, text);
-    refused(tx.delete_range::<&str>(&gone, ..), ErrorKind::InvalidInput, text);
+    refused(tx.delete_range(&gone, ..), ErrorKind::InvalidInput, text);
     refused(tx.get(&gone, "b"), ErrorKind::InvalidInput, text);
-    let entries: Result<Vec<_>> = tx.scan::<&str>(&gone, ..).unwrap().collect();
+    let entries: Result<Vec<_>> = tx.scan(&gone, ..).collect();
     refused(entries, ErrorKind::InvalidInput, text);
     refused(tx.commit(), ErrorKind::InvalidInput, text);
     assert_eq!(kept.get("a").unwrap(), None);
@@ -219,9 +219,9 @@ fn a_keyspace_of_another_database_is_refused() {
     let mut tx = one.db.begin().unwrap();
     let text = "a handle of";
     refused(tx.get(&kv, "a"), ErrorKind::InvalidInput, text);
-    refused(tx.scan::<&str>(&kv, ..).map(|_| ()), ErrorKind::InvalidInput, text);
+    refused(tx.scan(&kv, ..).next().unwrap(), ErrorKind::InvalidInput, text);
     refused(tx.put(&kv, "a", "1"), ErrorKind::InvalidInput, text);
-    refused(tx.delete_range::<&str>(&kv, ..), ErrorKind::InvalidInput, text);
+    refused(tx.delete_range(&kv, ..), ErrorKind::InvalidInput, text);
     assert!(tx.is_empty());
 }
 

@@ -1,7 +1,7 @@
 //! Scans of transactions: own writes over the snapshot, in both directions, against a plain map.
 
 use crate::support::{folding, open, small};
-use flagstone::{ErrorKind, Keyspace, KeyspaceOptions, Routing, Slice, Transaction};
+use flagstone::{ErrorKind, Keyspace, KeyspaceOptions, Prefix, Routing, Slice, Transaction};
 use flagstone_testkit::{Rng, Table, World, dump, rounds, seed};
 use std::ops::{Bound, RangeBounds};
 
@@ -55,7 +55,7 @@ fn change(tx: &mut Transaction, kv: &Keyspace, model: &mut Table, rng: &mut Rng)
 fn check(tx: &Transaction, kv: &Keyspace, model: &Table, rng: &mut Rng) {
     let range = bounds(rng);
     let is_reverse = rng.percent(50);
-    let scan = tx.scan(kv, range.clone()).unwrap();
+    let scan = tx.scan(kv, range.clone());
     let scan = if is_reverse { scan.rev() } else { scan };
     let found: Vec<(Slice, Slice)> = scan.map(|entry| entry.unwrap()).collect();
     let mut expected: Vec<_> = model.iter().filter(|(key, _)| is_in(key, &range)).collect();
@@ -83,7 +83,7 @@ fn a_transaction_is_a_map_of_its_snapshot_and_its_writes() {
             1 => KeyspaceOptions::new().routing(Routing::Range(vec![middle])).fold("append/1"),
             _ => folding(1, "append/1"),
         };
-        let kv = session.db.keyspace_with("kv", options).unwrap();
+        let kv = session.db.space("kv").options(options).keyspace().unwrap();
         for _ in 0..30 {
             kv.merge(key(&mut rng), "base").unwrap();
         }
@@ -121,7 +121,7 @@ fn a_transaction_is_a_map_of_its_snapshot_and_its_writes() {
 fn a_prefix_and_single_steps_show_the_same_entries() {
     let world = World::new(1);
     let session = open(&world, &small());
-    let kv = session.db.keyspace_with("kv", folding(2, "append/1")).unwrap();
+    let kv = session.db.space("kv").options(folding(2, "append/1")).keyspace().unwrap();
     for key in ["a1", "b1", "b2", "b4", "c1"] {
         kv.put(key, "s").unwrap();
     }
@@ -129,7 +129,7 @@ fn a_prefix_and_single_steps_show_the_same_entries() {
     tx.put(&kv, "b3", "own").unwrap();
     tx.delete(&kv, "b2").unwrap();
     tx.merge(&kv, "b4", "+").unwrap();
-    let mut scan = tx.prefix(&kv, "b").unwrap();
+    let mut scan = tx.scan(&kv, Prefix("b"));
     let mut seen = Vec::new();
     while scan.advance().unwrap() {
         assert_eq!(scan.value(), scan.value_bytes());

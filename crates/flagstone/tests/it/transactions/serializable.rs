@@ -2,7 +2,7 @@
 
 use crate::support::{hashed, open, small};
 use flagstone::{
-    Database, ErrorKind, Isolation, Keyspace, Result, Transaction, TransactionOptions,
+    Database, ErrorKind, Isolation, Keyspace, Prefix, Result, Transaction, TransactionOptions,
 };
 use flagstone_testkit::{Session, World, dump};
 
@@ -13,7 +13,7 @@ fn begin(db: &Database) -> Transaction {
 
 fn keyspace(world: &World) -> (Session, Keyspace) {
     let session = open(world, &small());
-    let kv = session.db.keyspace_with("kv", hashed(2)).unwrap();
+    let kv = session.db.space("kv").options(hashed(2)).keyspace().unwrap();
     for key in ["b", "d", "f"] {
         kv.put(key, "1").unwrap();
     }
@@ -45,7 +45,7 @@ fn is_refused(
 }
 
 fn scan_all(tx: &mut Transaction, kv: &Keyspace) -> Result<()> {
-    tx.scan::<&str>(kv, ..)?.try_for_each(|entry| entry.map(|_| ()))
+    tx.scan(kv, ..).try_for_each(|entry| entry.map(|_| ()))
 }
 
 #[test]
@@ -59,7 +59,9 @@ fn a_read_of_what_is_written_meanwhile_is_refused() {
     assert!(!is_refused(read, |_, kv| kv.put("d", "2")));
     assert!(!is_refused(read, |_, kv| kv.delete_range("c".."e")));
     assert!(!is_refused(read, |db, _| db.keyspace("other")?.put("b", "2")));
-    let many = |tx: &mut Transaction, kv: &Keyspace| tx.multi_get(kv, ["b", "x"]).map(|_| ());
+    let many = |tx: &mut Transaction, kv: &Keyspace| {
+        ["b", "x"].into_iter().try_for_each(|key| tx.get(kv, key).map(|_| ()))
+    };
     assert!(is_refused(many, |_, kv| kv.put("x", "2")), "an absent key was read, too");
 }
 
@@ -68,12 +70,12 @@ fn a_phantom_is_refused() {
     assert!(is_refused(scan_all, |_, kv| kv.put("c", "new")));
     assert!(is_refused(scan_all, |_, kv| kv.put("zz", "new")));
     let part = |tx: &mut Transaction, kv: &Keyspace| {
-        tx.scan(kv, "b".."d")?.try_for_each(|entry| entry.map(|_| ()))
+        tx.scan(kv, "b".."d").try_for_each(|entry| entry.map(|_| ()))
     };
     assert!(is_refused(part, |_, kv| kv.put("c", "new")));
     assert!(!is_refused(part, |_, kv| kv.put("d", "new")));
     let prefix = |tx: &mut Transaction, kv: &Keyspace| {
-        tx.prefix(kv, "d")?.try_for_each(|entry| entry.map(|_| ()))
+        tx.scan(kv, Prefix("d")).try_for_each(|entry| entry.map(|_| ()))
     };
     assert!(is_refused(prefix, |_, kv| kv.put("d2", "new")));
     assert!(!is_refused(prefix, |_, kv| kv.put("e", "new")));
@@ -84,21 +86,24 @@ fn a_phantom_is_refused() {
 #[test]
 fn a_scan_that_stops_early_has_read_no_more_than_it_saw() {
     let first = |tx: &mut Transaction, kv: &Keyspace| {
-        assert_eq!(tx.scan::<&str>(kv, ..)?.next().unwrap()?.0, b"b");
+        assert_eq!(tx.scan(kv, ..).next().unwrap()?.0, b"b");
         Ok(())
     };
     assert!(is_refused(first, |_, kv| kv.put("a", "new")));
     assert!(!is_refused(first, |_, kv| kv.put("c", "new")));
     let last = |tx: &mut Transaction, kv: &Keyspace| {
-        assert_eq!(tx.scan::<&str>(kv, ..)?.rev().next().unwrap()?.0, b"f");
+        assert_eq!(tx.scan(kv, ..).rev().next().unwrap()?.0, b"f");
         Ok(())
     };
     assert!(is_refused(last, |_, kv| kv.put("g", "new")));
     assert!(!is_refused(last, |_, kv| kv.put("e", "new")));
-    let none = |tx: &mut Transaction, kv: &Keyspace| tx.scan::<&str>(kv, ..).map(|_| ());
+    let none = |tx: &mut Transaction, kv: &Keyspace| {
+        drop(tx.scan(kv, ..));
+        Ok(())
+    };
     assert!(!is_refused(none, |_, kv| kv.put("b", "new")));
     let forgotten = |tx: &mut Transaction, kv: &Keyspace| {
-        std::mem::forget(tx.scan::<&str>(kv, ..)?);
+        std::mem::forget(tx.scan(kv, ..));
         Ok(())
     };
     assert!(is_refused(forgotten, |_, kv| kv.put("b", "new")), "nobody knows how far it went");
@@ -166,7 +171,7 @@ fn a_transaction_that_was_open_for_too_many_writes_is_refused() {
 fn one_batch_of_too_many_keys_refuses_the_open_transactions() {
     let world = World::new(1);
     let session = open(&world, &small().memory_budget(8 << 20));
-    let kv = session.db.keyspace_with("kv", hashed(2)).unwrap();
+    let kv = session.db.space("kv").options(hashed(2)).keyspace().unwrap();
     let mut tx = begin(&session.db);
     assert!(tx.get(&kv, "b").unwrap().is_none());
     tx.put(&kv, "result", "1").unwrap();
@@ -185,7 +190,7 @@ fn a_closure_is_tried_again_until_nothing_comes_between() {
     let options = TransactionOptions::new().isolation(Isolation::Serializable);
     let count = session.db.transaction_with(options, |tx| -> Result<usize> {
         tries += 1;
-        let count = tx.scan::<&str>(&kv, ..)?.count();
+        let count = tx.scan(&kv, ..).count();
         if tries < 3 {
             let key = format!("new {tries}");
             std::thread::scope(|scope| scope.spawn(|| kv.put(key, "1")).join().unwrap())?;

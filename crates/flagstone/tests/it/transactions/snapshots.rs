@@ -62,7 +62,7 @@ fn a_transaction_happens_as_a_whole_or_not_at_all() {
 fn reads_are_of_one_snapshot_and_see_own_writes() {
     let world = World::new(1);
     let session = open(&world, &small());
-    let kv = session.db.keyspace_with("kv", folding(3, "append/1")).unwrap();
+    let kv = session.db.space("kv").options(folding(3, "append/1")).keyspace().unwrap();
     for key in ["a", "b", "c", "d"] {
         kv.put(key, "old").unwrap();
     }
@@ -84,16 +84,13 @@ fn reads_are_of_one_snapshot_and_see_own_writes() {
     for (key, expected) in keys.iter().zip(expected) {
         assert_eq!(text(tx.get(&kv, key).unwrap()).as_deref(), expected, "{key}");
     }
-    let found = tx.multi_get(&kv, keys).unwrap();
-    let found: Vec<_> = found.into_iter().map(text).collect();
-    assert_eq!(found, expected.map(|value| value.map(str::to_owned)));
 }
 
 #[test]
 fn of_two_that_write_one_key_the_first_to_commit_wins() {
     let world = World::new(1);
     let session = open(&world, &small());
-    let kv = session.db.keyspace_with("kv", folding(2, "add-i64/1")).unwrap();
+    let kv = session.db.space("kv").options(folding(2, "add-i64/1")).keyspace().unwrap();
     let one = 1_i64.to_le_bytes();
     type Write = fn(&mut Transaction, &Keyspace) -> Result<()>;
     let writes: [(&str, Write); 4] = [
@@ -128,7 +125,7 @@ fn of_two_that_write_one_key_the_first_to_commit_wins() {
 fn an_update_that_would_be_lost_is_tried_again() {
     let world = World::new(1);
     let db = threaded(&world, small());
-    let kv = db.keyspace_with("kv", hashed(2)).unwrap();
+    let kv = db.space("kv").options(hashed(2)).keyspace().unwrap();
     let add = |tx: &mut Transaction| -> Result<i64> {
         let next = number(tx.get(&kv, "n")?) + 1;
         tx.put(&kv, "n", next.to_le_bytes())?;
@@ -234,12 +231,12 @@ fn a_transaction_is_as_durable_as_it_asks_for() {
     for (durability, survives) in [(Durability::Group, true), (Durability::Buffered, false)] {
         let world = World::new(1);
         let session = open(&world, &small_with(Durability::Buffered));
-        let kv = session.db.keyspace_with("kv", hashed(1)).unwrap();
+        let kv = session.db.space("kv").options(hashed(1)).keyspace().unwrap();
         let options = TransactionOptions::new().durability(durability);
         session.db.transaction_with(options, |tx| tx.put(&kv, "k", "1")).unwrap();
         let after = World::on(world.mem.crash_losing_unsynced(), 1);
         let again = open(&after, &small());
-        let kv = again.db.keyspace_with("kv", hashed(1)).unwrap();
+        let kv = again.db.space("kv").options(hashed(1)).keyspace().unwrap();
         assert_eq!(kv.get("k").unwrap().is_some(), survives, "{durability:?}");
     }
 }

@@ -19,10 +19,11 @@ use std::fmt;
 /// ```
 /// # let dir = tempfile::tempdir().unwrap();
 /// # let db = flagstone::Database::open(dir.path())?;
+/// use flagstone::Json;
 /// let comments = db.collection("comments")?;
-/// comments.put_json("a", r#"{"subreddit":"rust","score":7,"body":"yes"}"#)?;
-/// comments.put_json("b", r#"{"subreddit":"rust","score":12,"body":"no"}"#)?;
-/// comments.put_json("c", r#"{"subreddit":"cats","score":20,"body":"!"}"#)?;
+/// comments.put("a", Json(r#"{"subreddit":"rust","score":7,"body":"yes"}"#))?;
+/// comments.put("b", Json(r#"{"subreddit":"rust","score":12,"body":"no"}"#))?;
+/// comments.put("c", Json(r#"{"subreddit":"cats","score":20,"body":"!"}"#))?;
 ///
 /// let best = comments.find(r#"{"subreddit":"rust"}"#).sort("-score").project("score").limit(10);
 /// let mut found = Vec::new();

@@ -48,13 +48,14 @@ impl<'t> Find<'t> {
     /// # let dir = tempfile::tempdir().unwrap();
     /// # let db = flagstone::Database::open(dir.path())?;
     /// # let comments = db.collection("comments")?;
+    /// use flagstone::Json;
     /// #[derive(Debug, serde::Deserialize)]
     /// struct Comment {
     ///     author: String,
     ///     score: i64,
     /// }
-    /// comments.put_json("a", r#"{"author":"ada","score":7,"body":"yes"}"#)?;
-    /// comments.put_json("b", r#"{"author":"bob","score":"many"}"#)?;
+    /// comments.put("a", Json(r#"{"author":"ada","score":7,"body":"yes"}"#))?;
+    /// comments.put("b", Json(r#"{"author":"bob","score":"many"}"#))?;
     /// let mut found = comments.find("{}").sort("author").as_::<Comment>()?;
     /// let (key, comment) = found.next().expect("the first")?;
     /// assert_eq!((key, comment.author, comment.score), ("a".into(), "ada".to_owned(), 7));
@@ -123,8 +124,9 @@ impl<'t> Find<'t> {
     /// # let dir = tempfile::tempdir().unwrap();
     /// # let db = flagstone::Database::open(dir.path())?;
     /// # let posts = db.collection("posts")?;
-    /// posts.put_json("a", r#"{"tags":["new","hot"]}"#)?;
-    /// posts.put_json("b", r#"{"tags":["hot"]}"#)?;
+    /// use flagstone::Json;
+    /// posts.put("a", Json(r#"{"tags":["new","hot"]}"#))?;
+    /// posts.put("b", Json(r#"{"tags":["hot"]}"#))?;
     /// let tags: Result<Vec<_>, _> = posts.find("{}").distinct("tags")?.collect();
     /// assert_eq!(tags?, ["hot".into(), "new".into()]);
     /// # Ok::<(), flagstone::Error>(())
@@ -170,8 +172,9 @@ impl<'t> Find<'t> {
     /// # let dir = tempfile::tempdir().unwrap();
     /// # let db = flagstone::Database::open(dir.path())?;
     /// # let notes = db.collection("notes")?;
+    /// use flagstone::Json;
     /// for n in 0..5 {
-    ///     notes.put_json(n, format!(r#"{{"n":{n}}}"#))?;
+    ///     notes.put(n, Json(format!(r#"{{"n":{n}}}"#)))?;
     /// }
     /// let even = || notes.find(r#"{"n":{"$mod":[2,0]}}"#).sort("-n");
     /// let page = even().page(2)?;
@@ -290,7 +293,7 @@ mod tests {
         let db = Database::open(dir.path()).unwrap();
         let collection = db.collection("documents").unwrap();
         for key in 0..300 {
-            collection.put_value(key, &doc!({ "n": (key % 2) })).unwrap();
+            collection.put(key, doc!({ "n": (key % 2) })).unwrap();
         }
         collection.create_index("n", Index::on("n")).unwrap();
         let find = collection.find(r#"{"n":1}"#);
@@ -326,7 +329,7 @@ mod tests {
         let db = Database::open(dir.path()).unwrap();
         let collection = db.collection("documents").unwrap();
         for key in 0..300 {
-            collection.put_value(key, &doc!({ "n": (key % 2) })).unwrap();
+            collection.put(key, doc!({ "n": (key % 2) })).unwrap();
         }
         collection.create_index("n", Index::on("n")).unwrap();
         let other = db.keyspace("other").unwrap();

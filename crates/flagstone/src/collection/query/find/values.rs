@@ -41,9 +41,9 @@ impl<'t> Find<'t> {
     /// ```
     /// # let dir = tempfile::tempdir().unwrap();
     /// # let db = flagstone::Database::open(dir.path())?;
-    /// use flagstone::{FieldPath, Index, ValueRow};
+    /// use flagstone::{FieldPath, Index, Json, ValueRow};
     /// let comments = db.collection("comments")?;
-    /// comments.put_json("a", r#"{"subreddit":"rust","score":7,"body":"yes"}"#)?;
+    /// comments.put("a", Json(r#"{"subreddit":"rust","score":7,"body":"yes"}"#))?;
     /// comments.create_index("scores", Index::on("$.subreddit").then("$.score"))?;
     /// let mut values = comments.find("{}").values(&[FieldPath::parse("score")?])?;
     /// assert!(values.advance()?);
@@ -122,10 +122,10 @@ impl<'t> Find<'t> {
     /// ```
     /// # let dir = tempfile::tempdir().unwrap();
     /// # let db = flagstone::Database::open(dir.path())?;
-    /// use flagstone::{FieldPath, Index};
+    /// use flagstone::{FieldPath, Index, Json};
     /// let comments = db.collection("comments")?;
     /// for (key, score) in ["7", "9", "-2", "\"none\"", "null"].iter().enumerate() {
-    ///     comments.put_json(key, format!(r#"{{"score":{score}}}"#))?;
+    ///     comments.put(key, Json(format!(r#"{{"score":{score}}}"#)))?;
     /// }
     /// let score = FieldPath::parse("score")?;
     /// assert_eq!(comments.find("{}").extremes(&score)?, None);

@@ -22,11 +22,11 @@ use std::fmt;
 /// ```
 /// # let dir = tempfile::tempdir().unwrap();
 /// # let db = flagstone::Database::open(dir.path())?;
-/// use flagstone::Group;
+/// use flagstone::{Group, Json};
 /// # let comments = db.collection("comments")?;
-/// comments.put_json("a", r#"{"subreddit":"rust","score":7}"#)?;
-/// comments.put_json("b", r#"{"subreddit":"rust","score":2.5}"#)?;
-/// comments.put_json("c", r#"{"subreddit":"cats","score":1}"#)?;
+/// comments.put("a", Json(r#"{"subreddit":"rust","score":7}"#))?;
+/// comments.put("b", Json(r#"{"subreddit":"rust","score":2.5}"#))?;
+/// comments.put("c", Json(r#"{"subreddit":"cats","score":1}"#))?;
 /// let by_subreddit = Group::by("subreddit").count("n").sum("total", "score");
 /// let mut groups = comments.find("{}").sort("-n").group(&by_subreddit)?;
 /// let first = groups.next().expect("there are two")?;

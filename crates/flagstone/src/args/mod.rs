@@ -1,0 +1,12 @@
+//! What the methods of all spaces take: keys, values and ranges of keys.
+//!
+//! Each trait has a parameter `S`, the space: a key of a `Keyspace` is bytes, one of a `Collection`
+//! a document value. The traits are implemented beside the three handles.
+
+mod key;
+mod range;
+mod value;
+
+pub use key::Key;
+pub use range::{KeyBound, KeyPrefix, KeyRange, Prefix};
+pub use value::{As, Expires, Expiring, Json, NewValue};

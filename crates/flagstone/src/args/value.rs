@@ -1,0 +1,156 @@
+//! Values to put.
+
+use flagstone_base::{Moment, Result};
+
+/// A value that can be put into the space `S`.
+///
+/// - In a [`Keyspace`](crate::Keyspace), bytes: whatever is `AsRef<[u8]>`.
+/// - In a [`Typed<K, V>`](crate::Typed), `&V`.
+/// - In a [`Collection`](crate::Collection), a `&Document`, a `Value` or `&Value`,
+///   [`Json`]`(text)`, or [`As`]`(&struct)`.
+///
+/// Each of them may have an expiry: [`Expires::expires`]. Programs use this trait and do not
+/// implement it.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a value of `{S}`",
+    note = "a `Keyspace` takes bytes, a `Typed<K, V>` takes `&V`, a `Collection` takes \
+            `&Document`, `Value`, `&Value`, `Json(text)` and `As(&struct)`"
+)]
+pub trait NewValue<S: ?Sized>: Sized {
+    /// The value as it is stored.
+    #[doc(hidden)]
+    type Bytes: AsRef<[u8]>;
+
+    /// Returns about how many bytes the value takes, if that is known before it is encoded.
+    #[doc(hidden)]
+    fn bytes_hint(&self) -> Option<usize> {
+        None
+    }
+
+    /// Returns the moment from which on the value is absent.
+    #[doc(hidden)]
+    fn expiry(&self) -> Option<Moment> {
+        None
+    }
+
+    /// Returns the value as it is stored.
+    #[doc(hidden)]
+    fn value_bytes(self, space: &S) -> Result<Self::Bytes>;
+}
+
+/// A document in a JSON text, to be put into a [`Collection`](crate::Collection). Numbers are kept
+/// exactly.
+///
+/// ```
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let db = flagstone::Database::open(dir.path())?;
+/// use flagstone::Json;
+/// let prices = db.collection("prices")?;
+/// prices.put("lamp", Json(r#"{"price":1.10}"#))?;
+/// let lamp = prices.get("lamp")?.expect("it was put");
+/// assert_eq!(lamp.to_json().unwrap(), r#"{"price":1.10}"#);
+/// # Ok::<(), flagstone::Error>(())
+/// ```
+///
+/// A put returns InvalidInput with line and column if the text is not JSON.
+#[derive(Clone, Copy, Debug)]
+pub struct Json<T>(
+    /// The text: `&str`, `String`, bytes.
+    pub T,
+);
+
+/// A Rust value that serde writes as a document, to be put into a
+/// [`Collection`](crate::Collection). The result is a document like any other: JSON functions,
+/// patches and other types read and change it.
+///
+/// ```
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let db = flagstone::Database::open(dir.path())?;
+/// # #[cfg(feature = "serde")] {
+/// use flagstone::{As, Patch};
+/// use serde::{Deserialize, Serialize};
+///
+/// #[derive(Serialize, Deserialize)]
+/// struct Comment {
+///     author: String,
+///     score: i64,
+///     #[serde(default)]
+///     tags: Vec<String>,
+/// }
+///
+/// let comments = db.collection("comments")?;
+/// comments.put("evn2i5p", As(&Comment { author: "x".into(), score: 1, tags: vec![] }))?;
+/// comments.patch("evn2i5p", &Patch::new().inc("score", 1).push("tags", "hot"))?;
+/// let comment: Comment = comments.get_as("evn2i5p")?.expect("it was put");
+/// assert_eq!((comment.score, comment.tags), (2, vec!["hot".to_owned()]));
+/// # }
+/// # Ok::<(), flagstone::Error>(())
+/// ```
+///
+/// A put returns InvalidInput with the path of a part that no document can hold: a field twice,
+/// nesting beyond 512. Nothing is written then.
+#[derive(Clone, Copy, Debug)]
+pub struct As<T>(
+    /// The value, or a reference to it.
+    pub T,
+);
+
+/// A value with the moment from which on its key is absent: [`Expires::expires`] returns it.
+#[derive(Clone, Copy, Debug)]
+pub struct Expiring<T> {
+    value: T,
+    at: Option<Moment>,
+}
+
+/// Gives a value an expiry: bytes, typed values and documents alike.
+///
+/// ```
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let db = flagstone::Database::open(dir.path())?;
+/// use flagstone::{Expires, Json};
+/// use std::time::Duration;
+///
+/// let in_an_hour = db.now().after(Duration::from_secs(3600));
+/// let sessions = db.keyspace("sessions")?;
+/// sessions.put("alice", "logged in".expires(in_an_hour))?;
+/// assert_eq!(sessions.expiry("alice")?, Some(in_an_hour));
+///
+/// let carts = db.collection("carts")?;
+/// carts.put("alice", Json(r#"{"items":2}"#).expires(in_an_hour))?;
+/// carts.put("bob", Json(r#"{"items":1}"#).expires(None))?;
+/// assert_eq!((carts.expiry("alice")?, carts.expiry("bob")?), (Some(in_an_hour), None));
+/// # Ok::<(), flagstone::Error>(())
+/// ```
+pub trait Expires: Sized {
+    /// Sets the moment from which on the key is absent, as if it had been deleted; `None` is no
+    /// expiry. A later put of a plain value has no expiry; updates, patches and merges keep the
+    /// expiry of the value that they change.
+    ///
+    /// The first such write of a keyspace costs a sync of the manifest. From then on merges and
+    /// patches of this keyspace read the value that they change and write the result, and the limit
+    /// of a batch counts the results.
+    fn expires(self, at: impl Into<Option<Moment>>) -> Expiring<Self> {
+        Expiring { value: self, at: at.into() }
+    }
+}
+
+impl<T> Expires for T {}
+
+impl<S: ?Sized, T: NewValue<S>> NewValue<S> for Expiring<T> {
+    type Bytes = T::Bytes;
+
+    #[inline]
+    fn bytes_hint(&self) -> Option<usize> {
+        self.value.bytes_hint()
+    }
+
+    #[inline]
+    fn expiry(&self) -> Option<Moment> {
+        self.at
+    }
+
+    #[inline]
+    fn value_bytes(self, space: &S) -> Result<Self::Bytes> {
+        self.value.value_bytes(space)
+    }
+}
