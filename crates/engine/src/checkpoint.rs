@@ -68,7 +68,7 @@ impl CheckpointWriter<'_> {
 
     fn fill(&self, cut: &Cut) -> Result<CheckpointReport> {
         let mut report = CheckpointReport { seqno: cut.seqno, ..CheckpointReport::default() };
-        let mut pace = copy_pace(&self.parts.core.setup(), &self.parts.core.health);
+        let mut pace = copy_pace(&self.parts.core.health);
         for meta in cut.state.tables() {
             report.tables += 1;
             report.bytes += meta.bytes;

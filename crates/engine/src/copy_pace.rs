@@ -2,15 +2,12 @@
 
 use crate::health::Health;
 use crate::rate::{Rate, rest};
-use crate::setup::Setup;
 use flagstone_base::Result;
 
 /// Limits a copy to [`Options::copy_bytes_per_second`](crate::Options::copy_bytes_per_second), in
 /// the caller's thread, and ends it when the database is closed.
-pub(crate) fn copy_pace<'a>(
-    setup: &'a Setup,
-    health: &'a Health,
-) -> impl FnMut(u64) -> Result<()> + 'a {
+pub(crate) fn copy_pace(health: &Health) -> impl FnMut(u64) -> Result<()> {
+    let setup = &health.setup;
     let rate = Rate(setup.options.copy_bytes_per_second);
     let mut since = setup.now();
     move |bytes| {

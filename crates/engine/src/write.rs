@@ -187,12 +187,12 @@ pub(crate) fn commit_batch(parts: &Parts, batch: &Batch) -> Result<()> {
 
 /// Commits a large write. Frees its memory, then its admission, before it waits for a sync. After a
 /// Conflict the value is back in `refused`, if that is given.
-fn commit_large(
-    parts: &Parts,
+fn commit_large<'p>(
+    parts: &'p Parts,
     core: &Arc<KeyspaceCore>,
     large: LargeWrite,
     op: &BatchOp,
-    mut admitted: Option<Admitted<'_>>,
+    mut admitted: Option<Admitted<'p>>,
     held: Option<HeldStripes<'_>>,
     refused: Option<&mut Vec<u8>>,
 ) -> Result<()> {

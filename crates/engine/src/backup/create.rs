@@ -124,7 +124,7 @@ fn copy(
         seqno: source.seqno,
         ..BackupReport::default()
     };
-    let mut pace = copy_pace(&parts.core.setup(), &parts.core.health);
+    let mut pace = copy_pace(&parts.core.health);
     for meta in generation.tables() {
         report.tables += 1;
         report.bytes += meta.bytes;

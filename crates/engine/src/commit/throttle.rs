@@ -231,6 +231,7 @@ fn wait_until<T>(core: &Core, mut check: impl FnMut() -> Result<Option<T>>) -> R
 #[cfg(test)]
 mod tests {
     use crate::keyspace_core::Trees;
+    use crate::stall::Wait;
     use crate::testing::Builder;
     use crate::{
         Batch, Durability, Engine, Environment, ErrorKind, Keyspace, KeyspaceOptions, Routing,

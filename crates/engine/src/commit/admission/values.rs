@@ -110,6 +110,7 @@ impl<'w, 'a> ValueAdmission<'w, 'a> {
 #[cfg(test)]
 mod tests {
     use crate::keyspace_core::Trees;
+    use crate::stall::Wait;
     use crate::testing::Builder;
     use crate::{
         Batch, Durability, Engine, Environment, ErrorKind, Keyspace, KeyspaceOptions, TryCommit,
