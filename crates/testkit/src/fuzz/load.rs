@@ -125,7 +125,7 @@ fn load(format: &Format, (readers, parsers, writers): (u16, u16, u16)) -> Loaded
 }
 
 fn all(collection: &Collection) -> Vec<Value> {
-    collection.scan_all().map(|entry| entry.unwrap().1.to_value()).collect()
+    collection.scan(..).map(|entry| entry.unwrap().1.to_value()).collect()
 }
 
 impl Loaded {
