@@ -2,7 +2,7 @@
 
 use crate::cells::{Cell, Scale, Setup, all, select};
 use crate::engines::{Choice, KINDS};
-use flagstone::parse_bytes;
+use flagstone::admin::parse_bytes;
 use std::path::PathBuf;
 
 /// The text of `help`.

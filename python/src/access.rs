@@ -6,9 +6,10 @@ use crate::rows::Row;
 use crate::scan::Part;
 use crate::selection::{Selected, Selection};
 use crate::through::{Through, no_reads, no_writes, read_snapshot};
+use flagstone::doc::{JsonMode, JsonOptions, json};
 use flagstone::{
-    Collection, Database, Document, Error, ErrorKind, Expect, Expires, Json, JsonMode, JsonOptions,
-    Keyspace, Moment, Patch, Patched, Result, Slice, TryGet, Value, json,
+    Collection, Database, Document, Error, ErrorKind, Expect, Expires, Json, Keyspace, Moment,
+    Patch, Patched, Result, Slice, TryGet, Value,
 };
 use std::collections::VecDeque;
 use std::ops::Bound;

@@ -5,7 +5,7 @@
 //! `#[pyo3(from_py_with = arg::create)] create: bool` takes an argument so.
 
 use crate::error::invalid;
-use flagstone::JsonMode;
+use flagstone::doc::JsonMode;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyByteArray, PyBytes, PyFloat, PyMapping, PyString};

@@ -469,7 +469,7 @@ impl Reader {
         if let Some(raised) = signals::raised() {
             *self.end.interrupt.lock().unwrap_or_else(PoisonError::into_inner) = Some(raised);
             self.forget();
-            return Some(Err(next.err().unwrap_or_else(flagstone::interrupted)));
+            return Some(Err(next.err().unwrap_or_else(flagstone::internal::interrupted)));
         }
         match next {
             Ok(Some(batch)) => Some(Ok(batch)),

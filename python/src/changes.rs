@@ -6,7 +6,8 @@ use crate::error::raised;
 use crate::fork::OfProcess;
 use crate::opened::Opened;
 use crate::{options, time};
-use flagstone::{ChangeBatch, ChangeKind, ChangeToken, ChangesFrom, Happened, Moment, Result};
+use flagstone::changes::{ChangeBatch, ChangeKind, ChangeToken, ChangesFrom, Happened};
+use flagstone::{Moment, Result};
 use pyo3::Borrowed;
 use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
@@ -47,7 +48,7 @@ pub(crate) struct Changes {
 }
 
 struct State {
-    reader: flagstone::Changes,
+    reader: flagstone::changes::Changes,
     /// The changes of the last delivery that were not returned yet.
     ready: VecDeque<Found>,
     /// The position after the last change that was returned and has one.
@@ -253,7 +254,7 @@ fn changes_of(batch: &ChangeBatch) -> Result<VecDeque<Found>> {
     batch.changes().map(|change| change_of(&change)).collect()
 }
 
-fn change_of(change: &flagstone::Change<'_>) -> Result<Found> {
+fn change_of(change: &flagstone::changes::Change<'_>) -> Result<Found> {
     let patch = change.patch()?;
     let kind = match change.kind() {
         ChangeKind::Put => "put",

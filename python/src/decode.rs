@@ -1,6 +1,7 @@
 //! Values of documents as Python values.
 
-use flagstone::{FieldKey, Malformed, Value, View};
+use flagstone::doc::{FieldKey, Malformed};
+use flagstone::{Value, View};
 use pyo3::prelude::*;
 use pyo3::types::{
     PyBool, PyBytes, PyDateTime, PyDelta, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple,

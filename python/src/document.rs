@@ -6,7 +6,8 @@ use crate::edits::{self, Edited};
 use crate::error::invalid;
 use crate::selection::Selection;
 use crate::{value, views};
-use flagstone::{FieldKey, JsonMode, Value, View};
+use flagstone::doc::{FieldKey, JsonMode};
+use flagstone::{Value, View};
 use pyo3::IntoPyObjectExt;
 use pyo3::exceptions::{PyKeyError, PyTypeError};
 use pyo3::prelude::*;
@@ -312,6 +313,7 @@ impl Document {
 /// Returns the JSON text of a part of a document.
 pub(crate) fn json(py: Python<'_>, view: &View<'_>, mode: JsonMode) -> PyResult<String> {
     let mut text = Vec::new();
-    flagstone::json::append_json_as(view, mode, &mut text).map_err(|error| malformed(py, error))?;
+    flagstone::doc::json::append_json_as(view, mode, &mut text)
+        .map_err(|error| malformed(py, error))?;
     Ok(String::from_utf8(text)?)
 }

@@ -16,7 +16,8 @@ use crate::rows::{Row, Rows};
 use crate::scan::Part;
 use crate::through::{Through, no_reads, read_snapshot};
 use crate::{update, value, views};
-use flagstone::{Filter, Group, Projection, Result, SortSpec, Value};
+use flagstone::query::{Projection, SortSpec};
+use flagstone::{Filter, Group, Result, Value};
 use flagstone_arrow::Column;
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyDict, PyList, PyString};
@@ -76,7 +77,7 @@ impl Find {
         (skip, limit): (u64, Option<u64>),
     ) -> PyResult<Self> {
         let (py, collection) = (collection.py(), collection.get());
-        let wrong = |error: flagstone::FilterError| invalid(py, error.to_string());
+        let wrong = |error: flagstone::query::FilterError| invalid(py, error.to_string());
         let sort = sort.map(|sort| joined("sort", sort)).transpose()?;
         let fields = fields.map(|fields| joined("fields", fields)).transpose()?;
         let filter = filter_of(filter)?;
@@ -199,7 +200,7 @@ impl Find {
 /// Returns the filter of a dict, or of JSON text.
 pub(crate) fn filter_of(filter: Option<&Bound<'_, PyAny>>) -> PyResult<Filter> {
     let Some(filter) = filter else { return Ok(Filter::everything()) };
-    let wrong = |error: flagstone::FilterError| invalid(filter.py(), error.to_string());
+    let wrong = |error: flagstone::query::FilterError| invalid(filter.py(), error.to_string());
     if let Ok(text) = filter.cast::<PyString>() {
         let text = text.to_cow()?;
         return guarded(filter.py(), || Filter::parse(&text).map_err(wrong));

@@ -4,7 +4,8 @@ use crate::arg::{self, Argument};
 use crate::error::{invalid, named, raised};
 use crate::opened::Opened;
 use crate::signals::Interrupt;
-use flagstone::{Collection, JsonMode};
+use flagstone::Collection;
+use flagstone::doc::JsonMode;
 use flagstone_load::{
     BadDocuments, Count, FieldType, Format, Input, Key, LoadError, Mode, Outcome, Plan,
     TableFormat, Watcher,

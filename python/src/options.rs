@@ -2,7 +2,9 @@
 
 use crate::arg::{Argument, expected, out_of_range, up_to};
 use crate::error::{invalid, raised};
-use flagstone::{ChangeRetention, Compression, Durability, KeyspaceOptions, Routing, parse_bytes};
+use flagstone::admin::parse_bytes;
+use flagstone::changes::ChangeRetention;
+use flagstone::{Compression, Durability, KeyspaceOptions, Routing};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDelta, PyDict, PyString};

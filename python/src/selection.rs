@@ -28,7 +28,7 @@ impl Selection {
         })
     }
 
-    pub(crate) fn select(&self, root: &View<'_>) -> Result<Selected, flagstone::Malformed> {
+    pub(crate) fn select(&self, root: &View<'_>) -> Result<Selected, flagstone::doc::Malformed> {
         Ok(match self {
             Self::Dotted(path) => {
                 Selected::One(root.path(path)?.map(|view| view.to_value()).transpose()?)

@@ -26,7 +26,7 @@ thread_local! {
 /// Runs `work`, which the engine ends once a handler of signals has raised an exception.
 pub(crate) fn watched<T>(work: impl FnOnce() -> T) -> T {
     NEXT.set(None);
-    flagstone::interruptible(is_over, work)
+    flagstone::internal::interruptible(is_over, work)
 }
 
 /// The thread in which Python runs handlers of signals, once a call was made there.
@@ -49,7 +49,7 @@ pub(crate) fn note_main_thread(py: Python<'_>) -> PyResult<()> {
 /// for it with the GIL.
 pub(crate) fn watched_in_main_thread<T>(work: impl FnOnce() -> T) -> T {
     if MAIN.get() == Some(&std::thread::current().id()) {
-        return flagstone::interruptible(is_over, work);
+        return flagstone::internal::interruptible(is_over, work);
     }
     work()
 }

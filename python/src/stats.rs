@@ -1,7 +1,7 @@
 //! Statistics of a database as dicts.
 
 use crate::options;
-use flagstone::{KeyspaceStats, Stats};
+use flagstone::report::{KeyspaceStats, Stats};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 

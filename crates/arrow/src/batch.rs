@@ -4,10 +4,9 @@ use crate::column::{Columns, Lookup, malformed};
 use crate::fill::{Filler, OnMismatch, Unfit, surplus};
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
-use flagstone::{
-    Document, EntryValues, Error, ErrorKind, IndexedValue, Malformed, Result, ValueRow, Values,
-    View,
-};
+use flagstone::doc::Malformed;
+use flagstone::query::{EntryValues, IndexedValue, ValueRow, Values};
+use flagstone::{Document, Error, ErrorKind, Result, View};
 
 /// One batch after another, filled from any number of cursors.
 pub(crate) struct Batcher {

@@ -9,7 +9,8 @@ use arrow_array::types::{
 };
 use arrow_array::{Array, ArrowPrimitiveType};
 use arrow_schema::{DataType, TimeUnit};
-use flagstone::{DateTime, Value};
+use flagstone::Value;
+use flagstone::doc::DateTime;
 
 /// A value that is not supported in a document: where it is in its row, and why.
 pub(crate) struct Unread {

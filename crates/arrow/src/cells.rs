@@ -24,8 +24,9 @@ use arrow_array::types::{
 };
 use arrow_array::{Array, ArrowPrimitiveType, OffsetSizeTrait, RecordBatch};
 use arrow_schema::{DataType, Field, TimeUnit};
-use flagstone::json::{JsonOptions, JsonParser};
-use flagstone::{Error, Map, Result, Value};
+use flagstone::doc::Map;
+use flagstone::doc::json::{JsonOptions, JsonParser};
+use flagstone::{Error, Result, Value};
 
 /// What the caller decides.
 #[derive(Clone, Copy, Default)]

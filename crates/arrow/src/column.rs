@@ -3,9 +3,8 @@
 use crate::infer::Seen;
 use crate::kind::{Kind, has_nul};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
-use flagstone::{
-    Cursor, Document, Error, FieldPath, Find, JsonPath, Malformed, OpenView, Result, View,
-};
+use flagstone::doc::{FieldPath, Malformed, OpenView};
+use flagstone::{Cursor, Document, Error, Find, JsonPath, Result, View};
 use std::sync::Arc;
 
 /// A column: a name, a place in the documents, and a type, unless it is to be inferred.

@@ -10,7 +10,7 @@ use arrow_array::ffi::FFI_ArrowArray;
 use arrow_buffer::Buffer;
 use arrow_data::{ArrayData, ArrayDataBuilder};
 use arrow_schema::{DataType, Field, Fields, Schema, TimeUnit, UnionFields, UnionMode};
-use flagstone::env::{Random, SeededRandom};
+use flagstone::internal::env::{Random, SeededRandom};
 use std::sync::Arc;
 
 struct Hostile(SeededRandom);

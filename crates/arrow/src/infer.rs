@@ -8,7 +8,8 @@
 
 use crate::digits::Digits;
 use crate::kind::{Kind, PRECISION_128, has_nul};
-use flagstone::{FieldKey, Malformed, Value, ValueType, View};
+use flagstone::doc::{FieldKey, Malformed, ValueType};
+use flagstone::{Value, View};
 
 /// A struct of more fields than this is JSON text: maps whose names are data.
 const FIELDS_MAX: usize = 256;

@@ -4,9 +4,11 @@ use crate::cells::{self, Reading};
 use crate::column::malformed;
 use arrow_array::{RecordBatch, RecordBatchReader};
 use arrow_schema::{ArrowError, FieldRef, Schema};
+use flagstone::doc::FieldPath;
+use flagstone::query::Matcher;
 use flagstone::{
-    Batch, Collection, Database, Document, Error, ErrorKind, Expect, FieldPath, Filter, Matcher,
-    MergePatch, Result, Value,
+    Batch, Collection, Database, Document, Error, ErrorKind, Expect, Filter, MergePatch, Result,
+    Value,
 };
 use std::collections::HashSet;
 use std::ops::ControlFlow;

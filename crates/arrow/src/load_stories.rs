@@ -2,10 +2,10 @@
 
 use crate::load::{LoadMode, LoadOptions, LoadWatcher, Loaded, load};
 use arrow_array::{ArrayRef, Int64Array, RecordBatch, RecordBatchIterator, StringArray};
-use flagstone::env::MemDisk;
+use flagstone::admin::Environment;
+use flagstone::internal::env::MemDisk;
 use flagstone::{
-    Batch, Collection, Database, Environment, Error, ErrorKind, Filter, Json, Keyspace, Result,
-    Value,
+    Batch, Collection, Database, Error, ErrorKind, Filter, Json, Keyspace, Result, Value,
 };
 use std::ops::ControlFlow;
 use std::sync::Arc;

@@ -7,7 +7,9 @@
 
 use crate::batch::{Batcher, Filled};
 use arrow_array::RecordBatch;
-use flagstone::{Error, ErrorKind, Result, ValuePart, interruptible};
+use flagstone::internal::interruptible;
+use flagstone::query::ValuePart;
+use flagstone::{Error, ErrorKind, Result};
 use std::cell::RefCell;
 use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -75,7 +77,7 @@ impl Threads {
     pub(crate) fn next(&mut self) -> Option<Result<RecordBatch>> {
         loop {
             // Also where no batch has to be waited for.
-            if let Err(error) = flagstone::interrupt_check() {
+            if let Err(error) = flagstone::internal::interrupt_check() {
                 self.end();
                 return Some(Err(error));
             }

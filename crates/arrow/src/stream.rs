@@ -6,7 +6,8 @@ use crate::fill::OnMismatch;
 use crate::parallel::Threads;
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
-use flagstone::{Explain, Find, Result, Values};
+use flagstone::query::{Explain, Values};
+use flagstone::{Find, Result};
 
 /// A batch ends with the document that exceeds this many bytes, far below the 2 GiB that the
 /// offsets of text reach.

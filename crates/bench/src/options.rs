@@ -4,7 +4,8 @@
 use crate::record::Described;
 use clap::builder::{ArgPredicate, RangedU64ValueParser};
 use clap::{Args, Command, ValueEnum};
-use flagstone::{Durability, Routing, parse_bytes};
+use flagstone::admin::parse_bytes;
+use flagstone::{Durability, Routing};
 use serde::{Serialize, Serializer};
 use serde_json::Value;
 use std::path::PathBuf;

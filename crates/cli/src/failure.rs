@@ -1,7 +1,8 @@
 //! How a command can fail, and the exit code of each: 0 done, 1 not found or not as required, 2
 //! used wrongly, 3 input or output failed, 4 damaged data, 130 interrupted.
 
-use flagstone::{Error, ErrorKind, Malformed, Value};
+use flagstone::doc::Malformed;
+use flagstone::{Error, ErrorKind, Value};
 use flagstone_load::LoadError;
 use std::io::Write;
 use std::path::Path;

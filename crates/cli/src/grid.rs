@@ -3,7 +3,8 @@
 use crate::failure::Failure;
 use crate::output::{self, Output};
 use crate::units::counted;
-use flagstone::{Map, Value};
+use flagstone::Value;
+use flagstone::doc::Map;
 use std::collections::BTreeSet;
 
 /// Prints documents as rows. The first ones decide columns and widths.

@@ -22,7 +22,7 @@ use std::process::ExitCode;
 
 fn main() -> ExitCode {
     let args = args::Args::parse();
-    flagstone::env::os::allow_many_files();
+    flagstone::internal::env::os::allow_many_files();
     match run::run(args.command) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => failure.report(),

@@ -1,7 +1,8 @@
 //! Stdout, buffered; a reader that went away ends the command quietly.
 
 use crate::failure::Failure;
-use flagstone::{JsonMode, Value, View, json};
+use flagstone::doc::{JsonMode, json};
+use flagstone::{Value, View};
 use std::cell::RefCell;
 use std::io::{ErrorKind, Write};
 use std::sync::Arc;

@@ -1,6 +1,7 @@
 //! Numbers as people read them: counts, bytes, rates; times as people write them.
 
-use flagstone::{DateTime, Moment};
+use flagstone::Moment;
+use flagstone::doc::DateTime;
 use std::time::Duration;
 
 /// When an entry expires.

@@ -6,8 +6,10 @@
 
 #![allow(clippy::print_stdout, reason = "an example prints what it does")]
 
-use flagstone::bulk::{Lines, Place};
-use flagstone::{Collection, Database, DocumentParser, Error, JsonOptions, Refused, Result};
+use flagstone::doc::JsonOptions;
+use flagstone::load::{DocumentParser, Refused};
+use flagstone::load::{Lines, Place};
+use flagstone::{Collection, Database, Error, Result};
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};

@@ -4,7 +4,8 @@
 
 #![allow(clippy::print_stdout, reason = "an example prints what it does")]
 
-use flagstone::{Database, Error, Fold, KeyspaceOptions, Result};
+use flagstone::fold::Fold;
+use flagstone::{Database, Error, KeyspaceOptions, Result};
 use std::path::PathBuf;
 
 /// Keeps the largest of numbers that are 8 bytes long, big-endian. Other operands change nothing.

@@ -16,7 +16,8 @@ use std::fmt;
 /// ```
 /// # let dir = tempfile::tempdir().unwrap();
 /// # let db = flagstone::Database::open(dir.path())?;
-/// use flagstone::{DocumentParser, JsonOptions, Refused};
+/// use flagstone::doc::JsonOptions;
+/// use flagstone::load::{DocumentParser, Refused};
 ///
 /// let comments = db.collection("comments")?;
 /// let mut parser = DocumentParser::new(&comments, JsonOptions::new());
@@ -98,7 +99,9 @@ impl DocumentParser {
     /// ```
     /// # let dir = tempfile::tempdir().unwrap();
     /// # let db = flagstone::Database::open(dir.path())?;
-    /// use flagstone::{DocumentParser, JsonOptions, Value};
+    /// use flagstone::Value;
+    /// use flagstone::doc::JsonOptions;
+    /// use flagstone::load::DocumentParser;
     ///
     /// let films = db.collection("films")?;
     /// let mut parser = DocumentParser::new(&films, JsonOptions::new());

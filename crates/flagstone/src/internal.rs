@@ -4,7 +4,9 @@
 use crate::keyspace::Keyspace;
 use crate::space::{Key, Space};
 use flagstone_base::Result;
+pub use flagstone_base::interrupt::{check as interrupt_check, interrupted, interruptible};
 pub use flagstone_engine::inspect;
+pub use flagstone_env as env;
 
 /// Counts a writer of `key` as one that had to wait for others. For tests of splits by load.
 ///

@@ -225,10 +225,11 @@ impl Keyspace {
     }
 
     /// Folds `operand` into the value of `key` by the keyspace's fold, without reading it: as cheap
-    /// as a put. If the fold cannot combine operands ([`Fold::partial`](crate::Fold::partial)),
-    /// every 32nd merge of a key reads and folds the value, so that a get folds about 32 operands
-    /// at most. If the value is large, this happens less often. After the first expiry of the
-    /// keyspace every merge reads the value: see [`Expires::expires`](crate::Expires::expires).
+    /// as a put. If the fold cannot combine operands
+    /// ([`Fold::partial`](crate::fold::Fold::partial)), every 32nd merge of a key reads and folds
+    /// the value, so that a get folds about 32 operands at most. If the value is large, this
+    /// happens less often. After the first expiry of the keyspace every merge reads the value: see
+    /// [`Expires::expires`](crate::Expires::expires).
     ///
     /// # Errors
     /// InvalidInput if the keyspace has no fold; else as [`Keyspace::put`].

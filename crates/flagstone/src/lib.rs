@@ -37,15 +37,13 @@
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods, clippy::disallowed_types))]
 
-pub mod bulk;
+mod bulk;
 
 mod encoders;
 mod sort_keys;
 mod spill;
 
 pub mod codec;
-
-mod entry;
 
 mod args;
 
@@ -71,67 +69,86 @@ mod snapshot;
 
 mod transaction;
 
-mod changes;
+pub mod changes;
 mod database;
 mod repair;
 
 #[cfg(any(docsrs, doctest, test))]
 pub mod guide;
 
-pub use args::{As, Expires, Expiring, Json, Prefix};
+pub use args::{As, Expires, Json, Prefix};
 pub use batch::{Batch, Expect};
-pub use changes::{Change, ChangeBatch, ChangeKind, Changes, Delivery, Happened};
-pub use codec::{AsKey, Codec, KeyCodec, Plain, Serde};
-#[cfg(feature = "serde")]
-pub use collection::query::CursorAs;
-pub use collection::query::{
-    Actual, Changed, Cursor, Distinct, EntryValues, Explain, Find, Group, Groups, Hint,
-    IndexedValue, Interrupted, IntoFilter, IntoProjection, IntoSort, Page, PageToken, PlanInfo,
-    ValuePart, ValueRow, Values, WriteMany,
-};
-pub use collection::{
-    BuildProgress, Collection, IndexInfo, IndexStatistics, IndexVerifyReport, Patched,
-};
+pub use codec::Plain;
+pub use collection::query::{Cursor, Find, Group};
+pub use collection::{Collection, Patched};
 pub use database::{Builder, Database, ExistingSpace, OpenSpace};
-pub use document_parser::{DocumentParser, ParsedDocument, Refused};
-pub use entry::CommitOptions;
-pub use flagstone_base::interrupt::{check as interrupt_check, interrupted, interruptible};
-pub use flagstone_base::{
-    Compression, Decoder, Error, ErrorKind, Malformed, Moment, Result, SeqNo, Slice,
-};
-#[cfg(feature = "serde")]
-pub use flagstone_doc::adapt;
+pub use flagstone_base::{Compression, Error, ErrorKind, Moment, Result, Slice};
 pub use flagstone_doc::{
-    DateTime, Document, DocumentMut, Duplicates, FieldKey, FieldPath, FieldTest, Filter,
-    FilterError, JsonError, JsonMode, JsonOptions, JsonPatch, JsonPath, Location, Map, Matcher,
-    MergePatch, Node, Nodes, Number, OpenView, Patch, PathError, PathStep, Pointer, Projection,
-    Projector, Reached, SortSpec, Surrogates, Value, ValueType, View, doc, json,
+    Document, DocumentMut, Filter, JsonPatch, JsonPath, MergePatch, Patch, Value, View, doc,
 };
-pub use flagstone_engine::fold::{self, Fold};
 pub use flagstone_engine::{
-    BackupDamage, BackupInfo, BackupReport, BackupVerifyReport, Backups, CacheReport,
-    ChangeRetention, ChangeToken, ChangesFrom, ChangesReport, CheckpointReport, CompactProgress,
-    DamagedTable, Durability, Environment, Event, IngestReport, KeepReport, KeyspaceInfo,
-    KeyspaceOptions, KeyspaceStats, LevelReport, Listener, Loss, Options, RepairReport,
-    RestoreReport, Routing, ScrubReport, StallCause, Stats, Ticket, TryCommit, TryGet,
-    VerifyReport, VersionToken, parse_bytes,
+    Durability, KeyspaceOptions, Options, Routing, TryGet, VersionToken, fold,
 };
 pub use index::Index;
 pub use ingest::Ingest;
 pub use keyspace::Keyspace;
-pub use repair::Repair;
 pub use scan::Scan;
 pub use snapshot::Snapshot;
 pub use space::Space;
 pub use transaction::{Isolation, Transaction, TransactionOptions};
 pub use typed::Typed;
 
+/// Operation: events, backups, repair, commits that do not wait.
+pub mod admin {
+    pub use crate::repair::Repair;
+    pub use flagstone_engine::{
+        Backups, DamagedTable, Environment, Event, Listener, StallCause, Ticket, TryCommit,
+        parse_bytes,
+    };
+}
+
+/// Parts of documents: maps, numbers, dates, paths, JSON in all its forms.
+pub mod doc {
+    pub use flagstone_base::Malformed;
+    #[cfg(feature = "serde")]
+    pub use flagstone_doc::adapt;
+    pub use flagstone_doc::{
+        DateTime, Duplicates, FieldKey, FieldPath, JsonError, JsonMode, JsonOptions, Location, Map,
+        Node, Nodes, Number, OpenView, PathError, PathStep, Pointer, Reached, Surrogates,
+        ValueType, json,
+    };
+}
+
+/// Loads of JSON lines: splitting input, parsing documents into batches.
+pub mod load {
+    pub use crate::bulk::*;
+    pub use crate::document_parser::{DocumentParser, ParsedDocument, Refused};
+}
+
+/// What queries take and return besides documents: plans, pages, values, groups.
+pub mod query {
+    #[cfg(feature = "serde")]
+    pub use crate::collection::query::CursorAs;
+    pub use crate::collection::query::{
+        Actual, Changed, Distinct, EntryValues, Explain, Groups, Hint, IndexedValue, Interrupted,
+        IntoFilter, IntoProjection, IntoSort, Page, PageToken, PlanInfo, ValuePart, ValueRow,
+        Values, WriteMany,
+    };
+    pub use flagstone_doc::{FieldTest, FilterError, Matcher, Projection, Projector, SortSpec};
+}
+
+/// What operations report: statistics, and the results of checks, copies and builds.
+pub mod report {
+    pub use crate::collection::{BuildProgress, IndexInfo, IndexStatistics, IndexVerifyReport};
+    pub use flagstone_engine::{
+        BackupDamage, BackupInfo, BackupReport, BackupVerifyReport, CacheReport, ChangesReport,
+        CheckpointReport, CompactProgress, IngestReport, KeepReport, KeyspaceInfo, KeyspaceStats,
+        LevelReport, Loss, RepairReport, RestoreReport, ScrubReport, Stats, VerifyReport,
+    };
+}
+
 #[doc(hidden)]
 pub mod internal;
-
-/// The outside world: disks, clocks, executors; for tests that bring their own.
-#[doc(hidden)]
-pub use flagstone_env as env;
 
 /// The quick start of the README compiles.
 #[cfg(doctest)]

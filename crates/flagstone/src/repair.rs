@@ -27,7 +27,7 @@ use std::sync::Arc;
 /// std::fs::remove_file(data.join("CURRENT")).unwrap();
 /// assert!(flagstone::Database::open(&data).is_err());
 ///
-/// let report = flagstone::Repair::of(&data).into_dir(&repaired)?;
+/// let report = flagstone::admin::Repair::of(&data).into_dir(&repaired)?;
 /// println!("{report}");
 /// let db = flagstone::Database::open(&repaired)?;
 /// assert_eq!(db.keyspace("sessions")?.count()?, 1);

@@ -1,6 +1,6 @@
 //! The trait of the three kinds of keyspaces: bytes, Rust types, documents.
 
-pub use crate::args::{Key, KeyBound, KeyPrefix, KeyRange, NewValue};
+pub use crate::args::{Expiring, Key, KeyBound, KeyPrefix, KeyRange, NewValue};
 use crate::codec::{Codec, KeyCodec};
 pub use crate::collection::AnyPatch;
 use crate::collection::index::Own;

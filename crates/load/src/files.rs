@@ -1,6 +1,6 @@
 //! Files that a command writes beside a database.
 
-use flagstone::env::names::{LOCK, Name, parse};
+use flagstone::internal::env::names::{LOCK, Name, parse};
 use std::io;
 use std::path::Path;
 

@@ -5,7 +5,7 @@ use crate::error::LoadError;
 use crate::lines::{LineCounts, read_at};
 use crate::packed::{self, Consumed, Counted, Packing};
 use crate::table::TableFormat;
-use flagstone::bulk::{Chunk, Place};
+use flagstone::load::{Chunk, Place};
 use std::fmt;
 use std::fs::File;
 use std::io::{self, Cursor, Read};

@@ -11,11 +11,10 @@ use crate::marks::{self, LoadId, Mark, Marks, Position};
 use crate::sum::Sum;
 use crate::table::{RecordParser, Table};
 use crate::totals::{Count, OnCommit, Totals};
-use flagstone::bulk::Chunk;
-use flagstone::{
-    Batch, Collection, Database, DocumentParser, Durability, Error, ErrorKind, JsonOptions, Moment,
-    ParsedDocument, Refused,
-};
+use flagstone::doc::JsonOptions;
+use flagstone::load::Chunk;
+use flagstone::load::{DocumentParser, ParsedDocument, Refused};
+use flagstone::{Batch, Collection, Database, Durability, Error, ErrorKind, Moment};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 

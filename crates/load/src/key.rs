@@ -2,7 +2,7 @@
 
 use crate::ids;
 use crate::marks::{LoadId, Position};
-use flagstone::{DocumentParser, ParsedDocument, Refused};
+use flagstone::load::{DocumentParser, ParsedDocument, Refused};
 
 /// Where the primary keys of documents come from.
 #[derive(Clone, Debug, PartialEq, Eq)]

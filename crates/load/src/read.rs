@@ -11,7 +11,7 @@ use crate::sum::Sum;
 use crate::table::{Table, TableFormat};
 use crate::totals::{Count, Totals};
 use crossbeam_channel::Sender;
-use flagstone::bulk::{CHUNK_BYTES, Chunk, Elements, ElementsError, Lines, Place};
+use flagstone::load::{CHUNK_BYTES, Chunk, Elements, ElementsError, Lines, Place};
 use std::io::{self, Read};
 use std::ops::Range;
 use std::path::Path;

@@ -3,7 +3,7 @@
 
 use crate::table::TableFormat;
 use csv_core::ReadRecordResult;
-use flagstone::bulk::{CHUNK_BYTES, Chunk, Place};
+use flagstone::load::{CHUNK_BYTES, Chunk, Place};
 use std::fmt;
 use std::io::{self, Read};
 use std::ops::Range;

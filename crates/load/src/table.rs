@@ -1,6 +1,6 @@
 //! Records of a table, CSV or TSV, as JSON documents.
 
-use flagstone::Number;
+use flagstone::doc::Number;
 use std::fmt;
 
 /// How a file of records with fields is read.
@@ -176,7 +176,7 @@ impl FieldType {
             }
             // It is parsed with the document.
             Self::Json => {
-                flagstone::json::parse(trimmed).map_err(|_not_json| "a JSON value")?;
+                flagstone::doc::json::parse(trimmed).map_err(|_not_json| "a JSON value")?;
                 let line = trimmed.bytes().map(|byte| if byte < 0x20 { b' ' } else { byte });
                 out.extend(line);
             }

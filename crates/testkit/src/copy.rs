@@ -8,10 +8,9 @@
 //! What is read from the database may be something that a crash takes back, until a sync that comes
 //! after it. So the copy takes a position over only after that sync.
 
-use flagstone::{
-    Change, ChangeKind, ChangeToken, Changes, ChangesFrom, Database, ErrorKind, Happened,
-    KeyspaceInfo, Moment, Result, Value,
-};
+use flagstone::changes::{Change, ChangeKind, ChangeToken, Changes, ChangesFrom, Happened};
+use flagstone::report::KeyspaceInfo;
+use flagstone::{Database, ErrorKind, Moment, Result, Value};
 use flagstone_doc::sort_key::{self, Direction};
 use std::collections::BTreeMap;
 

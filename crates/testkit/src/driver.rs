@@ -3,7 +3,7 @@
 use crate::model::{Change, Model};
 use crate::workload::{Bounds, Step};
 use crate::world::{Session, World, dump};
-use flagstone::env::Executor;
+use flagstone::internal::env::Executor;
 use flagstone::{Batch, Keyspace, KeyspaceOptions, Options, Prefix, Result, Scan, Slice, Snapshot};
 
 /// A database and its model.

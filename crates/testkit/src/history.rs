@@ -9,7 +9,7 @@ use crate::driver::batch;
 use crate::model::{Change, Model, Table, digest_of};
 use crate::workload::Step;
 use crate::world::{Session, World, dump};
-use flagstone::env::Executor;
+use flagstone::internal::env::Executor;
 use flagstone::{Database, Durability, ErrorKind, Keyspace, KeyspaceOptions, Options, Result};
 
 /// The kind of crash that a commit must survive.

@@ -1,7 +1,8 @@
 //! Random options, which must not change results.
 
 use crate::rng::Rng;
-use flagstone::{ChangeRetention, Compression, Durability, KeyspaceOptions, Options, Routing};
+use flagstone::changes::ChangeRetention;
+use flagstone::{Compression, Durability, KeyspaceOptions, Options, Routing};
 use std::time::Duration;
 
 /// Returns options of a small database: 1 to 4 MiB of memory, so that memtables are tiny.

@@ -2,8 +2,9 @@
 //! test moves, background work one step at a time.
 
 use crate::model::Table;
-use flagstone::env::{Disk, FaultDisk, ManualClock, MemDisk, SeededRandom, StepExecutor};
-use flagstone::{Builder, Database, Environment, Keyspace, KeyspaceOptions, Options, Result};
+use flagstone::admin::Environment;
+use flagstone::internal::env::{Disk, FaultDisk, ManualClock, MemDisk, SeededRandom, StepExecutor};
+use flagstone::{Builder, Database, Keyspace, KeyspaceOptions, Options, Result};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -143,7 +144,7 @@ impl Session {
     /// Runs background work until there is none, but at most a thousand steps, because timers never
     /// end. The clock advances meanwhile, so that compactions see both busy and idle writers.
     pub fn settle(&self) {
-        use flagstone::env::Executor;
+        use flagstone::internal::env::Executor;
         for step in 0..1000 {
             if !self.executor.assist() {
                 break;

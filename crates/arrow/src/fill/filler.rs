@@ -13,7 +13,8 @@ use arrow_array::builder::{
 use arrow_array::{Array, ArrayRef, ListArray, StructArray};
 use arrow_buffer::{NullBufferBuilder, OffsetBuffer, i256};
 use arrow_schema::{ArrowError, DataType, Fields};
-use flagstone::{DateTime, FieldKey, Malformed, View};
+use flagstone::View;
+use flagstone::doc::{DateTime, FieldKey, Malformed};
 use std::sync::Arc;
 
 /// What becomes of a value that does not fit the type of its column.

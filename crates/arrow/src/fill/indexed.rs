@@ -3,7 +3,9 @@
 use super::filler::{Filler, Values};
 use crate::infer::float_of;
 use crate::kind::Kind;
-use flagstone::{DateTime, Document, IndexedValue, Malformed};
+use flagstone::Document;
+use flagstone::doc::{DateTime, Malformed};
+use flagstone::query::IndexedValue;
 
 impl Filler {
     /// Appends a value of an index, of which `is_faithful` says whether its number has the text

@@ -1,7 +1,8 @@
 //! Any value as JSON text, for columns of JSON.
 
-use flagstone::json::append_json;
-use flagstone::{Malformed, View};
+use flagstone::View;
+use flagstone::doc::Malformed;
+use flagstone::doc::json::append_json;
 
 /// Writes the text into `buffer` and returns it.
 pub(super) fn of<'a>(view: &View<'_>, buffer: &'a mut Vec<u8>) -> Result<&'a str, Malformed> {

@@ -3,10 +3,9 @@
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, RecordBatch, StringArray};
 use arrow_schema::DataType;
-use flagstone::env::{Clock, ManualClock, MemDisk, SystemClock};
-use flagstone::{
-    Collection, Database, Environment, ErrorKind, Expires, Find, Index, Json, Moment, Value, doc,
-};
+use flagstone::admin::Environment;
+use flagstone::internal::env::{Clock, ManualClock, MemDisk, SystemClock};
+use flagstone::{Collection, Database, ErrorKind, Expires, Find, Index, Json, Moment, Value, doc};
 use flagstone_arrow::{Column, Columns, KeyColumn, Kind, OnMismatch, Stream, StreamOptions};
 use std::sync::Arc;
 use std::time::Duration;
@@ -102,18 +101,18 @@ fn fill(collection: &Collection) -> u64 {
         collection.put(key, &value).unwrap();
         key += 1;
     }
-    let at = flagstone::DateTime::from_micros(-1);
+    let at = flagstone::doc::DateTime::from_micros(-1);
     for value in [Value::DateTime(at), Value::Bytes(vec![0, 255]), Value::Uuid([9; 16])] {
-        let mut map = flagstone::Map::new();
+        let mut map = flagstone::doc::Map::new();
         map.insert("a", value.clone());
-        map.insert("b", flagstone::Map::new());
+        map.insert("b", flagstone::doc::Map::new());
         collection.put(key, Value::Map(map)).unwrap();
         // Keys of all types, too.
         collection.put(value, Json(r#"{"a":1}"#)).unwrap();
         key += 1;
     }
     for float in [0.1, -0.0, 1e22, 2.5e-320, f64::NAN, f64::INFINITY, f64::NEG_INFINITY] {
-        let mut map = flagstone::Map::new();
+        let mut map = flagstone::doc::Map::new();
         map.insert("a", float);
         collection.put(key, Value::Map(map)).unwrap();
         key += 1;
@@ -377,7 +376,8 @@ fn an_interrupt_ends_a_stream() {
     for threads in [1, 4] {
         let mut stream = Stream::new(&columns, &find, options(threads)).unwrap();
         assert!(stream.next().unwrap().is_ok());
-        let interrupted = flagstone::interruptible(|| true, || stream.find_map(Result::err));
+        let interrupted =
+            flagstone::internal::interruptible(|| true, || stream.find_map(Result::err));
         assert_eq!(interrupted.unwrap().kind(), ErrorKind::Interrupted);
         assert!(stream.next().is_none());
     }

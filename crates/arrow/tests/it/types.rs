@@ -3,8 +3,11 @@
 use arrow_array::cast::AsArray;
 use arrow_array::types::TimestampMicrosecondType;
 use arrow_array::{Array, ArrayRef};
-use flagstone::env::MemDisk;
-use flagstone::{Collection, Database, DateTime, Environment, Hint, Index, Json, Map, Value, doc};
+use flagstone::admin::Environment;
+use flagstone::doc::{DateTime, Map};
+use flagstone::internal::env::MemDisk;
+use flagstone::query::Hint;
+use flagstone::{Collection, Database, Index, Json, Value, doc};
 use flagstone_arrow::{Column, Columns, KeyColumn, Kind, OnMismatch, Stream, StreamOptions};
 use std::sync::Arc;
 

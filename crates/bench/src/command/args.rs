@@ -48,7 +48,7 @@ fn command() -> Command {
 /// Runs the command that the arguments of the process name.
 pub fn main() -> ExitCode {
     let arguments = command().get_matches();
-    flagstone::env::os::allow_many_files();
+    flagstone::internal::env::os::allow_many_files();
     run(&arguments).map_or_else(|error| failure::report(&error), |()| ExitCode::SUCCESS)
 }
 

@@ -2,10 +2,9 @@
 
 use super::comments::{Comment, CommentIndex, CommentStore, EachRow, Question};
 use super::outcome::Outcome;
-use flagstone::{
-    Collection, Database, DocumentParser, Filter, Find, Group, Index, Json, JsonOptions,
-    KeyspaceOptions,
-};
+use flagstone::doc::JsonOptions;
+use flagstone::load::DocumentParser;
+use flagstone::{Collection, Database, Filter, Find, Group, Index, Json, KeyspaceOptions};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 /// The collection `comments` of a database, created when it is used first.

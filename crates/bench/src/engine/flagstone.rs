@@ -4,10 +4,9 @@ use super::collection::Comments;
 use super::{Body, CommentStore, Engine, EngineEvent, Gauges, Outcome, Sorted, Transaction};
 use crate::options::{Isolation, Routed, StoreOptions};
 use crate::record::EventKind;
-use flagstone::{
-    Compression, Database, Event, Keyspace, KeyspaceOptions, Listener, Options, Stats,
-    TransactionOptions,
-};
+use flagstone::admin::{Event, Listener};
+use flagstone::report::Stats;
+use flagstone::{Compression, Database, Keyspace, KeyspaceOptions, Options, TransactionOptions};
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};

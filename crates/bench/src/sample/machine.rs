@@ -1,7 +1,7 @@
 //! The machine and the time of a trial, and the program and commit that are measured.
 
 use crate::record::Machine;
-use flagstone::DateTime;
+use flagstone::doc::DateTime;
 use std::fs::{self, Metadata};
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -18,7 +18,7 @@ pub fn machine(dir: &Path) -> Machine {
     Machine {
         cpu: cpu_of(&read("/proc/cpuinfo")).unwrap_or_else(|| std::env::consts::ARCH.to_owned()),
         cores: u32::try_from(cores).unwrap_or(u32::MAX),
-        memory_bytes: flagstone::env::os::memory_bytes().unwrap_or(0),
+        memory_bytes: flagstone::internal::env::os::memory_bytes().unwrap_or(0),
         system: if kernel.trim().is_empty() { std::env::consts::OS.into() } else { kernel },
         file_system: file_system_of(&read("/proc/self/mountinfo"), &place)
             .unwrap_or_else(|| "unknown".to_owned()),

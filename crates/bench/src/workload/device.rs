@@ -11,7 +11,7 @@ use crate::record::{Header, OpKind, Summary};
 use crate::run::{Crew, Meter, Probe, Recorder, Tally, Watch, Worker, crew, work};
 use crate::sample::machine;
 use clap::Args;
-use flagstone::parse_bytes;
+use flagstone::admin::parse_bytes;
 use serde::Serialize;
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::FileExt;

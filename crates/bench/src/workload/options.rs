@@ -7,7 +7,7 @@ use crate::options::{
     Isolation, Pace, StoreOptions, defaults, positive, seconds, share, size, within,
 };
 use clap::{Args, ValueEnum};
-use flagstone::parse_bytes;
+use flagstone::admin::parse_bytes;
 use serde::{Serialize, Serializer};
 use std::path::PathBuf;
 use std::time::Duration;

@@ -5,8 +5,8 @@ use crate::engine::{Engine, OpenEngine, Outcome};
 use crate::options::StoreOptions;
 use crate::record::{Described, Header, Summary};
 use crate::run::{Probe, Recorder, Watch};
-use flagstone::env::names::LOCK;
-use flagstone::env::{Disk, LockMode, OsDisk};
+use flagstone::internal::env::names::LOCK;
+use flagstone::internal::env::{Disk, LockMode, OsDisk};
 use std::fs;
 use std::path::{Path, PathBuf};
 

@@ -2,7 +2,7 @@
 
 use super::MemoryArgs;
 use clap::Args;
-use flagstone::parse_bytes;
+use flagstone::admin::parse_bytes;
 use std::path::PathBuf;
 
 /// Add a generation to the backups of a database; list, check or drop generations

@@ -60,7 +60,7 @@ pub(crate) struct IndexOptions {
     #[arg(long, value_name = "TIME", value_parser = units::duration_of)]
     pub(crate) expire_after: Option<Duration>,
     /// The memory budget, as in 512MiB [default: a quarter of the machine's, 64 MiB to 4 GiB]
-    #[arg(long, value_name = "BYTES", value_parser = flagstone::parse_bytes)]
+    #[arg(long, value_name = "BYTES", value_parser = flagstone::admin::parse_bytes)]
     pub(crate) memory: Option<u64>,
 }
 

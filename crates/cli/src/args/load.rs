@@ -3,7 +3,8 @@
 use super::{CollectionArgs, JsonArgs};
 use crate::units::{self, Expiry};
 use clap::{Args, ValueEnum, ValueHint};
-use flagstone::{Durability, parse_bytes};
+use flagstone::Durability;
+use flagstone::admin::parse_bytes;
 use flagstone_load::FieldType;
 use std::path::PathBuf;
 

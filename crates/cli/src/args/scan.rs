@@ -2,7 +2,9 @@
 //! whole: collections, alter, rename, drop.
 
 use clap::{Args, ValueHint};
-use flagstone::{Compression, JsonMode, parse_bytes};
+use flagstone::Compression;
+use flagstone::admin::parse_bytes;
+use flagstone::doc::JsonMode;
 use std::path::PathBuf;
 
 /// Which collection.

@@ -1,7 +1,7 @@
 //! Arguments of shell, and of the commands that help shells: completions, man.
 
 use clap::{Args, ValueHint};
-use flagstone::parse_bytes;
+use flagstone::admin::parse_bytes;
 use std::path::PathBuf;
 
 /// Print a script by which a shell completes commands, options and files

@@ -3,7 +3,7 @@
 
 use super::MemoryArgs;
 use clap::{Args, ValueHint};
-use flagstone::parse_bytes;
+use flagstone::admin::parse_bytes;
 use std::path::PathBuf;
 
 /// Make an independent copy of a database in milliseconds, by hard links of its tables

@@ -33,7 +33,7 @@ pub(crate) struct WatchArgs {
     #[arg(long, value_name = "TIME", value_parser = units::duration_of, requires = "follow")]
     pub(crate) timeout: Option<Duration>,
     /// Keep this many bytes of changes from now on, such as 1GiB; 0: none
-    #[arg(long, value_name = "SIZE", value_parser = flagstone::parse_bytes,
+    #[arg(long, value_name = "SIZE", value_parser = flagstone::admin::parse_bytes,
           conflicts_with_all = ["name", "from", "limit", "follow"])]
     pub(crate) keep: Option<u64>,
     /// With --keep: keep changes for at most this long

@@ -6,7 +6,11 @@ use crate::failure::Failure;
 use crate::interrupt;
 use crate::output::{self, Output};
 use crate::units::{counted, show_bytes};
-use flagstone::{BackupInfo, Backups, Database, DateTime, interruptible};
+use flagstone::Database;
+use flagstone::admin::Backups;
+use flagstone::doc::DateTime;
+use flagstone::internal::interruptible;
+use flagstone::report::BackupInfo;
 use std::path::Path;
 
 pub(super) fn run(args: &BackupArgs) -> Result<(), Failure> {

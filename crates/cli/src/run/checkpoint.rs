@@ -5,7 +5,8 @@ use crate::args::CheckpointArgs;
 use crate::failure::Failure;
 use crate::units::show_bytes;
 use crate::{interrupt, output};
-use flagstone::{Database, interruptible};
+use flagstone::Database;
+use flagstone::internal::interruptible;
 use std::time::Instant;
 
 pub(super) fn run(args: &CheckpointArgs) -> Result<(), Failure> {

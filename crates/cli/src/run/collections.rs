@@ -7,7 +7,8 @@ use crate::failure::Failure;
 use crate::grid;
 use crate::output::Output;
 use crate::units::{grouped, show_bytes};
-use flagstone::{Collection, Database, KeyspaceOptions, KeyspaceStats, Stats};
+use flagstone::report::{KeyspaceStats, Stats};
+use flagstone::{Collection, Database, KeyspaceOptions};
 use serde_json::json;
 
 pub(super) fn list(args: &CollectionsArgs) -> Result<(), Failure> {

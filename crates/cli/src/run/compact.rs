@@ -5,7 +5,7 @@ use crate::args::CompactArgs;
 use crate::failure::Failure;
 use crate::units::show_bytes;
 use crate::{interrupt, output};
-use flagstone::CompactProgress;
+use flagstone::report::CompactProgress;
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::IsTerminal;
 use std::ops::ControlFlow;

@@ -8,7 +8,8 @@ use crate::grid;
 use crate::interrupt;
 use crate::output::{Output, note};
 use crate::units::{counted, grouped};
-use flagstone::{Document, FieldPath, Value, ValueType};
+use flagstone::doc::{FieldPath, ValueType};
+use flagstone::{Document, Value};
 use serde_json::{Value as Json, json};
 use std::collections::BTreeMap;
 

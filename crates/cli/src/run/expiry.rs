@@ -2,7 +2,7 @@
 
 use crate::failure::Failure;
 use crate::units::{Expiry, show_moment};
-use flagstone::env::{Clock, SystemClock};
+use flagstone::internal::env::{Clock, SystemClock};
 use flagstone::{Database, Moment};
 
 /// Refuses a moment that has passed.

@@ -7,7 +7,8 @@ use crate::args::{FindArgs, FormArg};
 use crate::failure::Failure;
 use crate::interrupt;
 use crate::output::{self, Output};
-use flagstone::{Cursor, Explain, Find, Group};
+use flagstone::query::Explain;
+use flagstone::{Cursor, Find, Group};
 use std::io::IsTerminal;
 
 pub(super) fn run(args: &FindArgs) -> Result<(), Failure> {

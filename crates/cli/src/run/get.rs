@@ -6,8 +6,9 @@ use crate::failure::Failure;
 use crate::output::Output;
 use crate::pretty;
 use crate::units::show_moment;
-use flagstone::json::{append_json_as, append_value_json_as};
-use flagstone::{JsonPath, Malformed, Pointer, Value, View};
+use flagstone::doc::json::{append_json_as, append_value_json_as};
+use flagstone::doc::{Malformed, Pointer};
+use flagstone::{JsonPath, Value, View};
 use std::io::IsTerminal;
 
 pub(super) fn run(args: &GetArgs) -> Result<(), Failure> {

@@ -5,7 +5,7 @@ use crate::args::KeysArgs;
 use crate::failure::Failure;
 use crate::output::Output;
 use flagstone::Value;
-use flagstone::env::{Random, SeededRandom};
+use flagstone::internal::env::{Random, SeededRandom};
 
 pub(super) fn run(args: &KeysArgs) -> Result<(), Failure> {
     let database = open::to_read(&args.collection.database, args.memory)?;

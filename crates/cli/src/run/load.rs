@@ -7,7 +7,8 @@ use crate::interrupt;
 use crate::output::note;
 use crate::progress::{Progress, rates};
 use crate::units::{counted, grouped, show_bytes};
-use flagstone::{Collection, Database, JsonOptions, KeyspaceOptions, Options, Routing};
+use flagstone::doc::JsonOptions;
+use flagstone::{Collection, Database, KeyspaceOptions, Options, Routing};
 use flagstone_load::{
     BadDocuments, Format, Input, Key, LoadError, Mode, Outcome, Plan, TableFormat,
 };

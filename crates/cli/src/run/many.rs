@@ -4,7 +4,7 @@ use crate::failure::Failure;
 use crate::interrupt;
 use crate::output::note;
 use crate::units::{counted, grouped};
-use flagstone::{Changed, WriteMany};
+use flagstone::query::{Changed, WriteMany};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::IsTerminal;
 use std::time::Duration;

@@ -2,8 +2,9 @@
 
 use crate::args::{CollectionArgs, JsonArgs, KeyArgs, MemoryArgs, TargetArgs, WatchArgs};
 use crate::failure::Failure;
-use flagstone::json::JsonParser;
-use flagstone::{Collection, Database, Durability, JsonError, JsonOptions, Options, Value};
+use flagstone::doc::json::JsonParser;
+use flagstone::doc::{JsonError, JsonOptions};
+use flagstone::{Collection, Database, Durability, Options, Value};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
@@ -240,7 +241,8 @@ pub(super) fn no_document(args: &KeyArgs, collection: &Collection) -> Failure {
 
 /// The failure when `key` has no document. Says if the key that it is as JSON, or as text, has one.
 fn missing(key: &str, is_json: bool, collection: &Collection) -> Failure {
-    let other = if is_json { Some(Value::from(key)) } else { flagstone::json::parse(key).ok() };
+    let other =
+        if is_json { Some(Value::from(key)) } else { flagstone::doc::json::parse(key).ok() };
     let has_one = |key: Value| collection.look(key, |_| Ok(())).is_ok_and(|found| found.is_some());
     let hint = match (other.is_some_and(has_one), is_json) {
         (false, _) => "",

@@ -3,7 +3,8 @@
 use super::{expiry, open};
 use crate::args::{CollectionArgs, PutArgs};
 use crate::failure::Failure;
-use flagstone::{Document, Durability, Expires, JsonOptions};
+use flagstone::doc::JsonOptions;
+use flagstone::{Document, Durability, Expires};
 use std::io::Read;
 
 pub(super) fn run(args: &PutArgs) -> Result<(), Failure> {

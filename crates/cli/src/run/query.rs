@@ -8,7 +8,9 @@ use crate::failure::Failure;
 use crate::grid::Grid;
 use crate::interrupt;
 use crate::output::Output;
-use flagstone::{Collection, Database, Filter, Find, Group, Hint, JsonMode, Value, View};
+use flagstone::doc::JsonMode;
+use flagstone::query::Hint;
+use flagstone::{Collection, Database, Filter, Find, Group, Value, View};
 
 /// A database that is open for reading, and a directory for what does not fit into memory.
 pub(super) struct Asked {

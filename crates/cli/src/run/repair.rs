@@ -4,7 +4,8 @@ use crate::args::RepairArgs;
 use crate::failure::Failure;
 use crate::interrupt;
 use crate::output::Output;
-use flagstone::{Repair, interruptible};
+use flagstone::admin::Repair;
+use flagstone::internal::interruptible;
 use std::path::PathBuf;
 
 pub(super) fn run(args: &RepairArgs) -> Result<(), Failure> {

@@ -4,7 +4,8 @@ use crate::args::RestoreArgs;
 use crate::failure::Failure;
 use crate::units::show_bytes;
 use crate::{interrupt, output};
-use flagstone::{Backups, interruptible};
+use flagstone::admin::Backups;
+use flagstone::internal::interruptible;
 
 pub(super) fn run(args: &RestoreArgs) -> Result<(), Failure> {
     interrupt::listen()?;

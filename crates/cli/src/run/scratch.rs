@@ -6,9 +6,9 @@
 //! Nobody else can guess the name, and create it first. A process that was killed leaves its
 //! directory, and the next command removes it: its lock tells that nobody uses it.
 
-use flagstone::env::names::{LOCK, Name, parse};
-use flagstone::env::os::is_running;
-use flagstone::env::{Disk, LockMode, OsDisk, Random, SystemRandom};
+use flagstone::internal::env::names::{LOCK, Name, parse};
+use flagstone::internal::env::os::is_running;
+use flagstone::internal::env::{Disk, LockMode, OsDisk, Random, SystemRandom};
 use flagstone::{Error, ErrorKind};
 use std::fs::{self, Metadata};
 use std::io;
@@ -77,7 +77,7 @@ fn process_of(name: &str) -> Option<u32> {
 #[cfg(unix)]
 fn is_of_this_user(metadata: &Metadata) -> bool {
     use std::os::unix::fs::MetadataExt;
-    metadata.uid() == flagstone::env::os::user_id()
+    metadata.uid() == flagstone::internal::env::os::user_id()
 }
 
 /// Other systems have a directory of temporary files for each user.

@@ -9,7 +9,8 @@ use crate::failure::Failure;
 use crate::interrupt;
 use crate::output::Output;
 use crate::units::{counted, show_bytes};
-use flagstone::{Database, Event};
+use flagstone::Database;
+use flagstone::admin::Event;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 

@@ -5,10 +5,8 @@ use crate::args::StatsArgs;
 use crate::failure::Failure;
 use crate::output::Output;
 use crate::units::{counted, grouped, show_bytes};
-use flagstone::{
-    Compression, Database, IndexInfo, IndexStatistics, KeyspaceOptions, KeyspaceStats, LevelReport,
-    Routing, Stats,
-};
+use flagstone::report::{IndexInfo, IndexStatistics, KeyspaceStats, LevelReport, Stats};
+use flagstone::{Compression, Database, KeyspaceOptions, Routing};
 use serde_json::{Value, json};
 use std::fmt::Write;
 

@@ -1,8 +1,9 @@
 //! Rows of CSV and TSV: chosen paths of documents, or the fields of groups.
 
 use crate::failure::Failure;
-use flagstone::json::append_json;
-use flagstone::{FieldKey, FieldPath, Map, Reached, Value, View};
+use flagstone::doc::json::append_json;
+use flagstone::doc::{FieldKey, FieldPath, Map, Reached};
+use flagstone::{Value, View};
 use std::ops::ControlFlow;
 
 /// The columns of a table, and the byte between them.
@@ -36,7 +37,7 @@ impl Column {
     }
 
     /// The column of the values at a path.
-    pub(super) fn path(text: &str) -> Result<Self, flagstone::PathError> {
+    pub(super) fn path(text: &str) -> Result<Self, flagstone::doc::PathError> {
         let (name, path) = (text.to_owned(), FieldPath::parse(text)?);
         Ok(Self { name, what: What::Path(path) })
     }
@@ -60,7 +61,7 @@ impl Table {
                 self.columns.push(Column { name, what });
             }
         }
-        if is_empty && document.value_type() != flagstone::ValueType::Map && !self.has(WHOLE) {
+        if is_empty && document.value_type() != flagstone::doc::ValueType::Map && !self.has(WHOLE) {
             self.columns.push(Column { name: WHOLE.to_owned(), what: What::Whole });
         }
         Ok(())
@@ -187,7 +188,7 @@ fn append_value(value: &Value, out: &mut Vec<u8>) {
         Value::Text(text) => out.extend_from_slice(text.as_bytes()),
         other => {
             let start = out.len();
-            flagstone::json::append_value_json(other, out);
+            flagstone::doc::json::append_value_json(other, out);
             without_quotes(out, start);
         }
     }

@@ -10,7 +10,7 @@
 
 use crate::failure::Failure;
 use crate::interrupt::{self, Part};
-use flagstone::env::{Random, SystemRandom};
+use flagstone::internal::env::{Random, SystemRandom};
 use flagstone_load::{is_of_database, sync_folder_of};
 use std::fs::{self, File};
 use std::io;

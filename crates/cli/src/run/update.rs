@@ -4,11 +4,9 @@ use super::{confirm, many, open, put, query};
 use crate::args::{ConditionArgs, JsonArgs, UpdateArgs};
 use crate::failure::Failure;
 use crate::output::note;
-use flagstone::json::JsonParser;
-use flagstone::{
-    Collection, Duplicates, Error, ErrorKind, JsonMode, JsonOptions, JsonPatch, MergePatch, Patch,
-    Patched, Value,
-};
+use flagstone::doc::json::JsonParser;
+use flagstone::doc::{Duplicates, JsonMode, JsonOptions};
+use flagstone::{Collection, Error, ErrorKind, JsonPatch, MergePatch, Patch, Patched, Value};
 
 /// A change that is read before the database is opened, so that bad input opens nothing.
 enum Change {

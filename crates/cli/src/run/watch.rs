@@ -9,10 +9,11 @@ use crate::args::WatchArgs;
 use crate::failure::Failure;
 use crate::interrupt;
 use crate::output::{Output, note};
-use flagstone::{
-    Change, ChangeKind, ChangeRetention, ChangeToken, Changes, ChangesFrom, Database, Delivery,
-    ErrorKind, Happened, JsonMode, json,
+use flagstone::changes::{
+    Change, ChangeKind, ChangeRetention, ChangeToken, Changes, ChangesFrom, Delivery, Happened,
 };
+use flagstone::doc::{JsonMode, json};
+use flagstone::{Database, ErrorKind};
 use serde_json::Value as Json;
 use std::ffi::OsString;
 use std::path::Path;

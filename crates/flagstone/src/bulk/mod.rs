@@ -9,7 +9,8 @@
 //! ```
 //! # let dir = tempfile::tempdir().unwrap();
 //! # let db = flagstone::Database::open(dir.path())?;
-//! use flagstone::{DocumentParser, JsonOptions, bulk::Lines};
+//! use flagstone::doc::JsonOptions;
+//! use flagstone::load::{DocumentParser, Lines};
 //!
 //! let comments = db.collection("comments")?;
 //! let mut parser = DocumentParser::new(&comments, JsonOptions::new());

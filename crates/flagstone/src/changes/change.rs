@@ -41,7 +41,7 @@ pub struct Change<'a>(FeedChange<'a>);
 
 impl<'a> Change<'a> {
     /// Returns the name that the keyspace or collection had when this was committed. Of a later
-    /// name tells [`Happened::Renamed`](crate::Happened::Renamed).
+    /// name tells [`Happened::Renamed`](crate::changes::Happened::Renamed).
     pub fn keyspace(&self) -> String {
         self.0.keyspace.name_at(self.0.seqno)
     }

@@ -60,7 +60,8 @@ pub enum Happened {
 ///
 /// ```
 /// # let dir = tempfile::tempdir().unwrap();
-/// use flagstone::{ChangeRetention, ChangesFrom, Database, Happened, Json, Options};
+/// use flagstone::{Database, Json, Options};
+/// use flagstone::changes::{ChangeRetention, ChangesFrom, Happened};
 /// use std::time::Duration;
 ///
 /// let keep = ChangeRetention::bytes(1 << 30);

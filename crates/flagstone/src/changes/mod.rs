@@ -8,3 +8,5 @@ mod feed;
 
 pub use change::{Change, ChangeBatch, ChangeKind};
 pub use feed::{Changes, Delivery, Happened};
+pub use flagstone_base::SeqNo;
+pub use flagstone_engine::{ChangeRetention, ChangeToken, ChangesFrom};

@@ -9,7 +9,8 @@ use flagstone_base::{Decoder, Error, ErrorKind, Malformed, Result};
 /// Another type can be one through them:
 ///
 /// ```
-/// use flagstone::{Decoder, KeyCodec, Result};
+/// use flagstone::Result;
+/// use flagstone::codec::{Decoder, KeyCodec};
 ///
 /// #[derive(Debug, PartialEq)]
 /// struct UserId(u64);

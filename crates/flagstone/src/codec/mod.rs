@@ -12,6 +12,7 @@ mod keys;
 mod plain;
 mod structs;
 
+pub use flagstone_base::Decoder;
 pub use key::{AsKey, KeyCodec};
 pub use plain::Plain;
 pub use structs::Serde;

@@ -13,9 +13,9 @@ use super::{key::corrupt, plain::DOCUMENT, value::Codec};
 /// limits.
 ///
 /// Cost: the names are stored with every value. Where that counts, use a
-/// [`Collection`](crate::Collection), which stores each name once, or a [`Codec`](crate::Codec) of
-/// your own. `Vec<u8>` is an array of numbers to serde, of up to two bytes each: use `serde_bytes`,
-/// or [`Plain`](crate::Plain).
+/// [`Collection`](crate::Collection), which stores each name once, or a
+/// [`Codec`](crate::codec::Codec) of your own. `Vec<u8>` is an array of numbers to serde, of up to
+/// two bytes each: use `serde_bytes`, or [`Plain`](crate::Plain).
 ///
 /// Without the feature `serde` this type implements no codec.
 #[derive(Clone, Copy, Debug)]

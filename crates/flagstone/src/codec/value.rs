@@ -5,11 +5,13 @@ use flagstone_base::Result;
 /// Encodes and decodes the values of a typed keyspace. `T` is the type of the values; the
 /// implementing type is the codec, and has no values of its own.
 ///
-/// Most programs need no codec of their own: with [`Serde`](crate::Serde), the default, types
-/// derive serde's traits. Write one for a form of your own, such as one that other programs read:
+/// Most programs need no codec of their own: with [`Serde`](crate::codec::Serde), the default,
+/// types derive serde's traits. Write one for a form of your own, such as one that other programs
+/// read:
 ///
 /// ```
-/// use flagstone::{Codec, Error, ErrorKind, Result, Typed};
+/// use flagstone::{Error, ErrorKind, Result, Typed};
+/// use flagstone::codec::Codec;
 ///
 /// struct User { age: u8, name: String }
 /// struct UserCodec;

@@ -20,7 +20,8 @@ impl Collection {
     ///
     /// ```
     /// # let dir = tempfile::tempdir().unwrap();
-    /// use flagstone::{ChangeRetention, ChangesFrom, Database, Happened, Json, Options, Patch};
+    /// use flagstone::{Database, Json, Options, Patch};
+    /// use flagstone::changes::{ChangeRetention, ChangesFrom, Happened};
     /// let keep = ChangeRetention::bytes(1 << 30);
     /// let options = Options::new().change_retention(keep);
     /// let db = Database::builder(dir.path()).options(options).open()?;

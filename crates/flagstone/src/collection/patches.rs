@@ -16,8 +16,8 @@ impl Collection {
     /// **A patch that does not apply changes nothing, and this call does not report it.** That is
     /// the case if there is no document and the patch is not an upsert, if it adds to something
     /// that is not a number, or if one of its conditions does not hold.
-    /// [`KeyspaceStats::operands_refused`](crate::KeyspaceStats::operands_refused) counts such
-    /// patches. [`Collection::patch_if`] reads first and tells what the patch met.
+    /// [`KeyspaceStats::operands_refused`](crate::report::KeyspaceStats::operands_refused) counts
+    /// such patches. [`Collection::patch_if`] reads first and tells what the patch met.
     ///
     /// [`Options::document_bytes_max`](crate::Options::document_bytes_max) limits the patch, not
     /// the document that results: the document is not read now, and what was acknowledged is never

@@ -28,7 +28,7 @@ impl Collection {
 
     /// Changes all documents that match `filter` by `patch`, when [`WriteMany::run`] is called.
     /// Each document is read, checked and changed under its lock, as by
-    /// [`Collection::apply_patch`].
+    /// [`Collection::patch_if`].
     ///
     /// ```
     /// # let dir = tempfile::tempdir().unwrap();

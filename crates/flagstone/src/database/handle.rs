@@ -4,11 +4,10 @@ use crate::args::{Key, NewValue};
 use crate::batch::Batch;
 use crate::changes::Changes;
 use crate::collection::index;
-use crate::entry::CommitOptions;
 use crate::keyspace::Keyspace;
 use crate::snapshot::Snapshot;
 use flagstone_base::{Moment, Result};
-use flagstone_engine::{ChangesFrom, Engine, IngestReport, Stats, Ticket, TryCommit};
+use flagstone_engine::{ChangesFrom, Durability, Engine, IngestReport, Stats, Ticket, TryCommit};
 use std::fmt;
 use std::path::Path;
 
@@ -53,16 +52,14 @@ impl Database {
     /// error other than Poisoned means that nothing was written. After Poisoned this is unknown
     /// until the database is opened again.
     pub fn commit(&self, batch: Batch) -> Result<()> {
-        self.commit_with(batch, CommitOptions::new())
+        self.commit_with(batch, self.0.options().durability)
     }
 
-    /// As [`Database::commit`], with options of its own: a [`Durability`](crate::Durability) for
-    /// example.
+    /// As [`Database::commit`], with a durability of its own.
     ///
     /// # Errors
     /// As [`Database::commit`].
-    pub fn commit_with(&self, batch: Batch, options: impl Into<CommitOptions>) -> Result<()> {
-        let durability = options.into().durability.unwrap_or(self.0.options().durability);
+    pub fn commit_with(&self, batch: Batch, durability: Durability) -> Result<()> {
         index::start(&self.0, batch.0, durability)?.wait()
     }
 
@@ -132,7 +129,7 @@ impl Database {
     /// # let dir = tempfile::tempdir().unwrap();
     /// # let db = flagstone::Database::open(dir.path())?;
     /// # let kv = db.keyspace("kv")?;
-    /// use flagstone::TryCommit;
+    /// use flagstone::admin::TryCommit;
     /// let mut batch = db.batch();
     /// batch.put(&kv, "a", "1")?;
     /// match db.try_commit_start(&batch)? {

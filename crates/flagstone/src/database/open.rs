@@ -40,7 +40,8 @@ impl Database {
 /// ```
 /// # let dir = tempfile::tempdir().unwrap();
 /// # let path = dir.path().join("data");
-/// use flagstone::{Database, Durability, Event, Options};
+/// use flagstone::{Database, Durability, Options};
+/// use flagstone::admin::Event;
 ///
 /// let options = Options::new().memory_budget(256 << 20).durability(Durability::Group);
 /// let db = Database::builder(path)

@@ -95,8 +95,8 @@ impl Database {
     /// Tables that the directory has from an earlier generation are not copied again. The others
     /// are copied, synced and read back; only then is the generation written. After an error or a
     /// crash the earlier generations are unchanged, and the next call uses the tables that were
-    /// copied. Generations stay until [`Backups::keep`](crate::Backups::keep) removes them;
-    /// [`Backups::restore`](crate::Backups::restore) creates a database from one.
+    /// copied. Generations stay until [`Backups::keep`](crate::admin::Backups::keep) removes them;
+    /// [`Backups::restore`](crate::admin::Backups::restore) creates a database from one.
     ///
     /// A database that is open for reading only can be backed up if everything in it is in tables,
     /// as after [`Database::close`].
@@ -104,7 +104,8 @@ impl Database {
     /// ```
     /// # let dir = tempfile::tempdir().unwrap();
     /// # let (backups, restored) = (dir.path().join("backups"), dir.path().join("restored"));
-    /// use flagstone::{Backups, Database};
+    /// use flagstone::Database;
+    /// use flagstone::admin::Backups;
     ///
     /// let db = Database::open(dir.path().join("data"))?;
     /// let kv = db.keyspace("sessions")?;

@@ -73,7 +73,7 @@ impl Index {
     }
 
     /// Makes documents expire this long after the date in the field, as TTL indexes of MongoDB do:
-    /// a [`DateTime`](crate::DateTime), a number of seconds since 1970, or text in the form of
+    /// a [`DateTime`](crate::doc::DateTime), a number of seconds since 1970, or text in the form of
     /// RFC 3339, such as `2026-12-31T00:00:00Z`. Of an array the earliest one counts. A document
     /// without a date does not expire, and neither does one that a [partial](Index::only) index
     /// leaves out. Of several such indexes the earliest moment counts.

@@ -1,7 +1,8 @@
 //! The sorter against a sort in memory, on disks that fail, and without a place to spill to.
 
 use super::{SortOptions, Sorted, Sorter};
-use crate::{Database, Environment, ErrorKind, Options, Result};
+use crate::admin::Environment;
+use crate::{Database, ErrorKind, Options, Result};
 use flagstone_engine::Scratch;
 use flagstone_env::names::{Name, parse};
 use flagstone_env::{

@@ -2,9 +2,10 @@
 //! what did not change?
 
 use crate::support::{folding, hashed, open_at, small, small_with, threaded};
-use flagstone::env::names::{BackupName, LOCK, parse_backup};
-use flagstone::env::{Disk, Effect, Failure, Fault, Op};
-use flagstone::{Backups, Database, Durability, ErrorKind, Json, Keyspace, Options, Result};
+use flagstone::admin::Backups;
+use flagstone::internal::env::names::{BackupName, LOCK, parse_backup};
+use flagstone::internal::env::{Disk, Effect, Failure, Fault, Op};
+use flagstone::{Database, Durability, ErrorKind, Json, Keyspace, Options, Result};
 use flagstone_testkit::{Session, World, dump};
 use std::path::Path;
 use std::sync::Arc;
@@ -155,7 +156,8 @@ fn directories_that_are_no_backups_of_this_database_are_refused_and_left_alone()
     assert!(error.to_string().contains("holds backups of database"), "{error}");
     let error = backups(&world).restore(None, "/db").unwrap_err();
     assert!(error.to_string().contains("new or empty directory"), "{error}");
-    let lock = world.mem.lock(&Path::new(BACKUPS).join(LOCK), flagstone::env::LockMode::Shared);
+    let lock =
+        world.mem.lock(&Path::new(BACKUPS).join(LOCK), flagstone::internal::env::LockMode::Shared);
     let error = session.db.backup(BACKUPS).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Busy, "{error}");
     drop(lock);

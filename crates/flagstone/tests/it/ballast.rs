@@ -1,8 +1,9 @@
 //! Can a full disk be left by deleting, with the room that the ballast kept?
 
 use crate::support::{hashed, small_with};
-use flagstone::env::names::BALLAST;
-use flagstone::{Durability, ErrorKind, Event, Keyspace, Options};
+use flagstone::admin::Event;
+use flagstone::internal::env::names::BALLAST;
+use flagstone::{Durability, ErrorKind, Keyspace, Options};
 use flagstone_testkit::{Session, World};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;

@@ -1,9 +1,10 @@
 //! User code that calls back: closures of updates, listeners, and code that panics half-way.
 
 use crate::support::{hashed, small_with};
-use flagstone::env::names::FileKind;
-use flagstone::env::{Effect, Failure, Fault, Op};
-use flagstone::{Database, Durability, ErrorKind, Event, Keyspace, Listener, Plain};
+use flagstone::admin::{Event, Listener};
+use flagstone::internal::env::names::FileKind;
+use flagstone::internal::env::{Effect, Failure, Fault, Op};
+use flagstone::{Database, Durability, ErrorKind, Keyspace, Plain};
 use flagstone_testkit::World;
 use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex, mpsc};

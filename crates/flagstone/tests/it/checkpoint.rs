@@ -2,8 +2,9 @@
 //! all when it fails?
 
 use crate::support::{folding, hashed, number, open_at, small, small_with, threaded};
-use flagstone::env::{Disk, Effect, Failure, Fault, Op};
-use flagstone::{Database, Durability, ErrorKind, Event, Json, Keyspace};
+use flagstone::admin::Event;
+use flagstone::internal::env::{Disk, Effect, Failure, Fault, Op};
+use flagstone::{Database, Durability, ErrorKind, Json, Keyspace};
 use flagstone_testkit::{Rng, World, dump, rounds, seed};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -315,7 +316,7 @@ fn a_failure_of_any_operation_leaves_nothing_and_it_can_be_tried_again() {
             world.disk.heal();
             if let Err(error) = made {
                 let left = names(&world, COPY);
-                let is_made = |name: &String| name != flagstone::env::names::LOCK;
+                let is_made = |name: &String| name != flagstone::internal::env::names::LOCK;
                 assert!(!left.iter().any(is_made), "{error}: {left:?}");
                 match session.db.checkpoint(COPY) {
                     Ok(_) => {}

@@ -1,8 +1,8 @@
 //! A keyspace that is emptied: at its place in history, by one edit, without reading what goes.
 
 use crate::support::{folding, hashed, open, small, small_with};
-use flagstone::env::names::FileKind;
-use flagstone::env::{Effect, Failure, Fault, Op};
+use flagstone::internal::env::names::FileKind;
+use flagstone::internal::env::{Effect, Failure, Fault, Op};
 use flagstone::{Durability, ErrorKind, Expect, Index, Json, Keyspace, Value, doc};
 use flagstone_testkit::{Session, World, dump};
 

@@ -1,8 +1,9 @@
 //! A close while background work is in the middle of something.
 
 use crate::support::{hashed, small};
-use flagstone::env::{Disk, DiskLock, HeldDir, LockMode, ReadFile, WriteFile};
-use flagstone::{Database, Environment, ErrorKind, Result};
+use flagstone::admin::Environment;
+use flagstone::internal::env::{Disk, DiskLock, HeldDir, LockMode, ReadFile, WriteFile};
+use flagstone::{Database, ErrorKind, Result};
 use flagstone_testkit::World;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex};

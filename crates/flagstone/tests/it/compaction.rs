@@ -1,8 +1,9 @@
 //! Full compactions that a caller asks for, with the threads of production.
 
 use crate::support::{hashed, open, small};
-use flagstone::env::{Effect, Failure, Fault, Op};
-use flagstone::{Database, ErrorKind, Event, Keyspace};
+use flagstone::admin::Event;
+use flagstone::internal::env::{Effect, Failure, Fault, Op};
+use flagstone::{Database, ErrorKind, Keyspace};
 use flagstone_testkit::World;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex};

@@ -3,7 +3,7 @@
 //! compared with what was acknowledged.
 
 use crate::support::{folding, hashed, small_with};
-use flagstone::env::Op;
+use flagstone::internal::env::Op;
 use flagstone::{Durability, KeyspaceOptions, Options, Routing};
 use flagstone_testkit::workload::{Step, Workload};
 use flagstone_testkit::{History, Promise, World, rounds, seed};
@@ -176,7 +176,7 @@ fn a_timed_sync_makes_commits_survive_a_power_cut() {
     kv.put("a", "1").unwrap();
     world.clock.advance(Duration::from_secs(1));
     for _ in 0..20 {
-        flagstone::env::Executor::assist(&*session.executor);
+        flagstone::internal::env::Executor::assist(&*session.executor);
     }
     let after = World::on(world.mem.crash_losing_unsynced(), 6);
     let again = after.open(&options).unwrap();

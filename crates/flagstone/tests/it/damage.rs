@@ -2,8 +2,8 @@
 //! error that names the file, or no effect on what is read: never a panic, never wrong data.
 
 use crate::support::{folding, hashed, small_with};
-use flagstone::env::MemDisk;
-use flagstone::env::names::{CURRENT, FileKind, Name, parse};
+use flagstone::internal::env::MemDisk;
+use flagstone::internal::env::names::{CURRENT, FileKind, Name, parse};
 use flagstone::{Database, Durability, Error, ErrorKind, KeyspaceOptions, Options};
 use flagstone_testkit::workload::{Step, Workload};
 use flagstone_testkit::{Change, History, Model, Promise, Rng, World, rounds, seed};
@@ -203,7 +203,7 @@ fn a_missing_file_is_corruption_and_never_an_empty_database() {
             continue;
         }
         let world = World::on(victim.image.kill(), 1);
-        flagstone::env::Disk::remove(&world.mem, &World::path(&name)).unwrap();
+        flagstone::internal::env::Disk::remove(&world.mem, &World::path(&name)).unwrap();
         let before = world.files();
         let error = match world.open(&options()) {
             Err(error) => error,
@@ -252,7 +252,7 @@ fn a_table_of_another_copy_of_the_database_is_refused() {
         let db = open(copy);
         db.keyspace("a").unwrap().put("k", value).unwrap();
         db.close().unwrap();
-        let files = flagstone::env::Disk::list(&world.mem, copy).unwrap();
+        let files = flagstone::internal::env::Disk::list(&world.mem, copy).unwrap();
         let is_table = |name: &&String| is(FileKind::Table)(parse(name));
         copy.join(files.iter().filter(is_table).max().unwrap())
     };

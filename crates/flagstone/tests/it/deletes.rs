@@ -2,7 +2,7 @@
 //! more writes, and the tables below them on the disk.
 
 use crate::support::{hashed, open, small, small_with};
-use flagstone::env::Executor;
+use flagstone::internal::env::Executor;
 use flagstone::{Durability, Keyspace};
 use flagstone_testkit::{Session, World};
 use std::time::Duration;

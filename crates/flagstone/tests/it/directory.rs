@@ -6,11 +6,12 @@
 //! files of the new one.
 
 use crate::support::{hashed, open_at, small, small_with, threaded};
-use flagstone::env::names::{LOCK, Name, parse};
-use flagstone::env::{Disk, DiskLock, HeldDir, LockMode, MemDisk, OsDisk, ReadFile, WriteFile};
-use flagstone::{
-    Backups, Database, Durability, Environment, ErrorKind, Event, Json, Options, Repair, Result,
+use flagstone::admin::{Backups, Environment, Event, Repair};
+use flagstone::internal::env::names::{LOCK, Name, parse};
+use flagstone::internal::env::{
+    Disk, DiskLock, HeldDir, LockMode, MemDisk, OsDisk, ReadFile, WriteFile,
 };
+use flagstone::{Database, Durability, ErrorKind, Json, Options, Result};
 use flagstone_testkit::{Session, World, dump};
 use std::fs;
 use std::os::unix::fs::{MetadataExt, symlink};

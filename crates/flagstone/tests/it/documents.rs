@@ -1,7 +1,9 @@
 //! Real documents, every one compared with what serde_json reads in its line.
 
 use crate::support::hashed;
-use flagstone::{Database, DocumentParser, Json, JsonOptions, Options};
+use flagstone::doc::JsonOptions;
+use flagstone::load::DocumentParser;
+use flagstone::{Database, Json, Options};
 use flagstone_testkit::{is_long, rounds};
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader};

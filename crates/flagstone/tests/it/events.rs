@@ -1,7 +1,8 @@
 //! Events name what users know: keyspaces and their partitions.
 
 use crate::support::{hashed, small};
-use flagstone::{Database, Event, Index, Routing, doc};
+use flagstone::admin::Event;
+use flagstone::{Database, Index, Routing, doc};
 use flagstone_testkit::World;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;

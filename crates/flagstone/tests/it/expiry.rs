@@ -2,11 +2,13 @@
 //! gone from the disk.
 
 use crate::support::{folding, hashed, number, open, open_at, owned, small};
-use flagstone::env::Disk;
+use flagstone::admin::{Backups, Event, Repair};
+use flagstone::fold::Fold;
 use flagstone::fold::{AddI64, Append};
+use flagstone::internal::env::Disk;
 use flagstone::{
-    As, Backups, Batch, Database, Document, Durability, ErrorKind, Event, Expect, Expires, Fold,
-    Json, Keyspace, Moment, Patch, Repair, doc,
+    As, Batch, Database, Document, Durability, ErrorKind, Expect, Expires, Json, Keyspace, Moment,
+    Patch, doc,
 };
 use flagstone_testkit::{Session, World, dump};
 use std::collections::BTreeMap;

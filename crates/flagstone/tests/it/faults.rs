@@ -3,8 +3,8 @@
 //! full.
 
 use crate::support::{folding, hashed, small_with};
-use flagstone::env::names::FileKind;
-use flagstone::env::{Effect, Failure, Fault, Op};
+use flagstone::internal::env::names::FileKind;
+use flagstone::internal::env::{Effect, Failure, Fault, Op};
 use flagstone::{Durability, ErrorKind, KeyspaceOptions, Options, Routing};
 use flagstone_testkit::history::End;
 use flagstone_testkit::workload::{Step, Workload};

@@ -5,8 +5,9 @@
 //! compactions held all operands of a key, and kept them, and a get walked over all of them.
 
 use crate::support::{folding, hashed, number, small, threaded};
+use flagstone::fold::Fold;
 use flagstone::fold::{AddI64, Append};
-use flagstone::{Builder, Database, Expect, Fold, Keyspace, Patch};
+use flagstone::{Builder, Database, Expect, Keyspace, Patch};
 use flagstone_testkit::{Session, World};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

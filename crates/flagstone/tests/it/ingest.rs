@@ -1,10 +1,12 @@
 //! Ingests: what is visible, in which order, and what others see meanwhile.
 
 use crate::support::{folding, hashed, number, open, owned, small, small_with, threaded};
-use flagstone::env::Disk;
+use flagstone::admin::{Event, Repair};
+use flagstone::changes::SeqNo;
+use flagstone::internal::env::Disk;
 use flagstone::{
-    Database, Durability, ErrorKind, Event, Expect, Expires, Ingest, Isolation, Keyspace,
-    KeyspaceOptions, Options, Repair, Routing, SeqNo, TransactionOptions,
+    Database, Durability, ErrorKind, Expect, Expires, Ingest, Isolation, Keyspace, KeyspaceOptions,
+    Options, Routing, TransactionOptions,
 };
 use flagstone_testkit::{Rng, World, dump, seed};
 use std::collections::{BTreeMap, HashMap};

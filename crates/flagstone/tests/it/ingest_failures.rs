@@ -3,7 +3,7 @@
 
 use crate::ingest::{entries, key};
 use crate::support::{hashed, open, owned, small, small_with};
-use flagstone::env::{Effect, Failure, Fault, Op};
+use flagstone::internal::env::{Effect, Failure, Fault, Op};
 use flagstone::{Database, Durability, ErrorKind, Ingest, Keyspace, Routing};
 use flagstone_testkit::{Session, World, dump};
 
@@ -131,8 +131,8 @@ fn any_operation_that_fails_leaves_all_of_it_or_nothing() {
 /// The manifest takes neither the edit nor a new file: a crash could bring the edit back.
 #[test]
 fn an_ingest_that_may_come_back_stops_the_writes_of_its_keyspace() {
-    use flagstone::env::Op;
-    use flagstone::env::names::FileKind;
+    use flagstone::internal::env::Op;
+    use flagstone::internal::env::names::FileKind;
     let world = World::new(9);
     let (session, kv) = prepared(&world, Durability::Group);
     session.db.flush().unwrap();

@@ -1,10 +1,11 @@
 //! Bad input: each a clear error of the right kind, nothing written, nothing lost.
 
 use crate::support::{folding, hashed, open, small};
-use flagstone::env::names::{CURRENT, FileKind, Name, parse};
+use flagstone::fold::Fold;
+use flagstone::internal::env::names::{CURRENT, FileKind, Name, parse};
 use flagstone::{
-    Compression, Database, Durability, Error, ErrorKind, Expect, Fold, Json, KeyspaceOptions,
-    Options, Plain, Result, Routing, Value,
+    Compression, Database, Durability, Error, ErrorKind, Expect, Json, KeyspaceOptions, Options,
+    Plain, Result, Routing, Value,
 };
 use flagstone_testkit::World;
 use std::time::Duration;
@@ -503,7 +504,7 @@ fn a_primary_key_whose_number_is_beyond_what_keys_can_say_is_refused() {
 
 #[test]
 fn a_database_that_is_being_made_is_busy_and_not_damaged() {
-    use flagstone::env::{Disk, LockMode, OsDisk};
+    use flagstone::internal::env::{Disk, LockMode, OsDisk};
     let dir = tempfile::tempdir().unwrap();
     let lock = OsDisk.lock(&dir.path().join("LOCK"), LockMode::Exclusive).unwrap();
     std::fs::write(dir.path().join("000002.sst"), "half of a copy").unwrap();

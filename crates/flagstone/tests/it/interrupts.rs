@@ -1,6 +1,7 @@
 //! Long calls that their caller ends, at each place where they ask.
 
-use flagstone::{Database, Error, ErrorKind, Index, Json, Patch, Result, interruptible};
+use flagstone::internal::interruptible;
+use flagstone::{Database, Error, ErrorKind, Index, Json, Patch, Result};
 use std::cell::Cell;
 use std::collections::HashSet;
 
@@ -116,6 +117,6 @@ fn a_backup_works_after_an_interrupted_one() -> Result<()> {
         },
     );
     assert!(times >= 1);
-    assert!(flagstone::Backups::in_dir(&to).verify()?.damage.is_empty());
+    assert!(flagstone::admin::Backups::in_dir(&to).verify()?.damage.is_empty());
     Ok(())
 }

@@ -1,8 +1,8 @@
 //! Many keyspaces: made together, there together after a crash, or not at all.
 
 use crate::support::{hashed, open, small};
-use flagstone::env::names::FileKind;
-use flagstone::env::{Effect, Failure, Fault, Op};
+use flagstone::internal::env::names::FileKind;
+use flagstone::internal::env::{Effect, Failure, Fault, Op};
 use flagstone::{Compression, Database, ErrorKind, Json, Keyspace, KeyspaceOptions};
 use flagstone_testkit::World;
 

@@ -2,7 +2,7 @@
 //! says what went wrong there; here it must not.
 
 use crate::support::{folding, hashed, open, owned, small, small_with, threaded};
-use flagstone::env::{Effect, Failure, Fault, Op};
+use flagstone::internal::env::{Effect, Failure, Fault, Op};
 use flagstone::{
     Compression, Durability, ErrorKind, Json, KeyspaceOptions, Options, Plain, Routing, Value,
 };

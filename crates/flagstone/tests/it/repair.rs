@@ -1,8 +1,10 @@
 //! Is everything outside of the damage there after a repair, and does the report tell of the rest?
 
 use crate::support::{folding, hashed, open_at, small, small_with};
-use flagstone::env::{Disk, Op};
-use flagstone::{Database, Durability, ErrorKind, Json, Loss, Repair, RepairReport, Result};
+use flagstone::admin::Repair;
+use flagstone::internal::env::{Disk, Op};
+use flagstone::report::{Loss, RepairReport};
+use flagstone::{Database, Durability, ErrorKind, Json, Result};
 use flagstone_testkit::{World, dump};
 use std::collections::BTreeMap;
 use std::path::Path;

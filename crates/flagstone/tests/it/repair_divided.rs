@@ -6,12 +6,14 @@
 //! repaired database found that to be damage.
 
 use crate::support::{folding, hashed, small};
-use flagstone::env::Disk;
-use flagstone::env::names::FileKind;
+use flagstone::admin::Repair;
+use flagstone::internal::env::Disk;
+use flagstone::internal::env::names::FileKind;
 use flagstone::internal::note_wait;
+use flagstone::report::RepairReport;
 use flagstone::{
     Collection, Database, Expires, Index, Keyspace, KeyspaceOptions, Moment, Options, Patch,
-    Repair, RepairReport, Routing, doc,
+    Routing, doc,
 };
 use flagstone_testkit::{Rng, Session, World, dump};
 use std::collections::BTreeMap;

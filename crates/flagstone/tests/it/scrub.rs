@@ -1,9 +1,11 @@
 //! Does the scrub read every table, and does it report damage that no read has met yet?
 
 use crate::support::{hashed, small};
-use flagstone::env::names::FileKind;
-use flagstone::env::{Effect, Executor, Failure, Fault, Op};
-use flagstone::{Database, ErrorKind, Event, ScrubReport};
+use flagstone::admin::Event;
+use flagstone::internal::env::names::FileKind;
+use flagstone::internal::env::{Effect, Executor, Failure, Fault, Op};
+use flagstone::report::ScrubReport;
+use flagstone::{Database, ErrorKind};
 use flagstone_testkit::{Session, World};
 use std::sync::{Arc, Mutex};
 

@@ -198,7 +198,8 @@ fn copies_and_repairs_of_split_hash_partitions_hold_the_same() {
     session.db.checkpoint("copy").unwrap();
     session.db.clone().close().unwrap();
     drop((kv, session));
-    let repair = flagstone::Repair::of("/db").on_disk(std::sync::Arc::new(world.mem.clone()));
+    let repair =
+        flagstone::admin::Repair::of("/db").on_disk(std::sync::Arc::new(world.mem.clone()));
     repair.into_dir("/repaired").unwrap();
     for dir in ["copy", "/repaired"] {
         let builder = flagstone::Database::builder(dir).options(splitting());
@@ -280,7 +281,7 @@ fn a_checkpoint_and_a_backup_have_a_table_of_two_partitions_once() {
     assert_eq!(dump(&copy.space("kv").options(ranged()).keyspace().unwrap()).unwrap(), all);
     copy.verify().unwrap();
     let disk = &world.mem;
-    assert!(flagstone::env::Disk::exists(disk, Path::new("backups")).unwrap());
+    assert!(flagstone::internal::env::Disk::exists(disk, Path::new("backups")).unwrap());
 }
 
 #[test]

@@ -2,7 +2,8 @@
 //! are safe.
 
 use crate::support::{hashed, small};
-use flagstone::{As, Database, DateTime, ErrorKind, Json, Patch, Value, adapt, doc};
+use flagstone::doc::{DateTime, adapt};
+use flagstone::{As, Database, ErrorKind, Json, Patch, Value, doc};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 

@@ -1,6 +1,6 @@
 //! Small things that many tests need.
 
-use flagstone::env::names::{FileKind, Name, parse};
+use flagstone::internal::env::names::{FileKind, Name, parse};
 use flagstone::{Database, Durability, KeyspaceOptions, Options, Result, Routing, Slice};
 use flagstone_testkit::{Session, World};
 

@@ -2,9 +2,10 @@
 //! that made it, by SeqNo.
 
 use crate::support::{folding, hashed, number, open, owned, small, small_with, threaded};
-use flagstone::env::names::FileKind;
-use flagstone::env::{Effect, Failure, Fault, Op};
-use flagstone::{Database, Durability, ErrorKind, Expect, Json, Keyspace, Options, SeqNo};
+use flagstone::changes::SeqNo;
+use flagstone::internal::env::names::FileKind;
+use flagstone::internal::env::{Effect, Failure, Fault, Op};
+use flagstone::{Database, Durability, ErrorKind, Expect, Json, Keyspace, Options};
 use flagstone_testkit::{Rng, World, rounds, seed};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Mutex;

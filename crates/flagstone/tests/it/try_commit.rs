@@ -1,9 +1,10 @@
 //! Commits that never sleep, and say when to come back.
 
 use crate::support::{folding, hashed, open, small};
-use flagstone::env::names::FileKind;
-use flagstone::env::{Effect, Executor, Failure, Fault, Lane, Op};
-use flagstone::{Batch, ErrorKind, Expires, Keyspace, Moment, TryCommit};
+use flagstone::admin::TryCommit;
+use flagstone::internal::env::names::FileKind;
+use flagstone::internal::env::{Effect, Executor, Failure, Fault, Lane, Op};
+use flagstone::{Batch, ErrorKind, Expires, Keyspace, Moment};
 use flagstone_testkit::{Rng, Session, World};
 use std::time::Duration;
 

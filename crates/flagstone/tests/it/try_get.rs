@@ -1,7 +1,7 @@
 //! Gets that read memory alone.
 
 use crate::support::{folding, hashed, open, small};
-use flagstone::env::Op;
+use flagstone::internal::env::Op;
 use flagstone::{Expires, Json, Keyspace, Slice, TryGet};
 use flagstone_testkit::World;
 use std::time::Duration;

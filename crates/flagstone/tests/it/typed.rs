@@ -1,9 +1,10 @@
 //! Typed keyspaces: the codec of serde, the plain codec, codecs of programs, and keys.
 
 use crate::support::{hashed, open, small};
+use flagstone::codec::{Codec, Serde};
 use flagstone::{
-    Codec, Database, Error, ErrorKind, Expect, Expires, Index, Plain, Prefix, Result, Serde,
-    TryGet, Typed, Value, doc,
+    Database, Error, ErrorKind, Expect, Expires, Index, Plain, Prefix, Result, TryGet, Typed,
+    Value, doc,
 };
 use flagstone_testkit::World;
 use serde::{Deserialize, Serialize};

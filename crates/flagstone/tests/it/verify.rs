@@ -3,8 +3,8 @@
 //! until the next open, or for ever.
 
 use crate::support::{files_of, folding, hashed, open, small, small_with, threaded};
-use flagstone::env::Disk;
-use flagstone::env::names::{CURRENT, FileKind};
+use flagstone::internal::env::Disk;
+use flagstone::internal::env::names::{CURRENT, FileKind};
 use flagstone::{Database, Durability, Error, ErrorKind};
 use flagstone_testkit::{Rng, Session, World};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -28,7 +28,11 @@ fn at_work() -> (World, Session) {
     (world, session)
 }
 
-fn corruption(found: flagstone::Result<flagstone::VerifyReport>, name: &str, what: &str) -> Error {
+fn corruption(
+    found: flagstone::Result<flagstone::report::VerifyReport>,
+    name: &str,
+    what: &str,
+) -> Error {
     let error = found.err().unwrap_or_else(|| panic!("{name}: {what} was not found"));
     assert_eq!(error.kind(), ErrorKind::Corruption, "{name}: {what}: {error}");
     assert!(error.to_string().contains(name), "{name}: {what}: {error}");

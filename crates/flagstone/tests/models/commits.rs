@@ -1,10 +1,11 @@
 //! The commit path of a whole database: publication in order, updates and range deletes, close.
 
 use crate::explore::{self, explore};
-use flagstone::env::sync::shuttle::thread;
+use flagstone::changes::{ChangeRetention, ChangesFrom, Happened};
+use flagstone::internal::env::sync::shuttle::thread;
 use flagstone::{
-    ChangeRetention, ChangesFrom, Database, Durability, ErrorKind, Expect, Happened, Keyspace,
-    KeyspaceOptions, Options, Plain, Routing, Typed,
+    Database, Durability, ErrorKind, Expect, Keyspace, KeyspaceOptions, Options, Plain, Routing,
+    Typed,
 };
 use flagstone_testkit::World;
 use std::collections::BTreeSet;

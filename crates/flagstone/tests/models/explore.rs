@@ -1,11 +1,12 @@
 //! Runs a model under one schedule after another, each from a seed of its own.
 
-use flagstone::env::executor::Job;
-use flagstone::env::sync::let_waits_last;
-use flagstone::env::sync::shuttle::scheduler::{PctScheduler, RandomScheduler};
-use flagstone::env::sync::shuttle::{Config, Runner, thread};
-use flagstone::env::{Executor, Lane, StepExecutor};
-use flagstone::{Database, Environment, Options};
+use flagstone::admin::Environment;
+use flagstone::internal::env::executor::Job;
+use flagstone::internal::env::sync::let_waits_last;
+use flagstone::internal::env::sync::shuttle::scheduler::{PctScheduler, RandomScheduler};
+use flagstone::internal::env::sync::shuttle::{Config, Runner, thread};
+use flagstone::internal::env::{Executor, Lane, StepExecutor};
+use flagstone::{Database, Options};
 use flagstone_testkit::World;
 use std::panic::AssertUnwindSafe;
 use std::str::FromStr;

@@ -6,8 +6,9 @@
 
 use crate::commits::options;
 use crate::explore::{explore, open};
-use flagstone::env::sync::shuttle::thread;
-use flagstone::{ChangeRetention, Database, Durability};
+use flagstone::changes::ChangeRetention;
+use flagstone::internal::env::sync::shuttle::thread;
+use flagstone::{Database, Durability};
 use flagstone_testkit::{Copy, World};
 
 fn names_beside_a_reader() {

@@ -2,7 +2,7 @@
 //! owns. The engine alone: a layer above would keep the index.
 
 use crate::explore::{explore, yielding};
-use flagstone::env::sync::shuttle::thread;
+use flagstone::internal::env::sync::shuttle::thread;
 use flagstone::{Durability, ErrorKind, Result};
 use flagstone_base::key::KeyRange;
 use flagstone_engine::content::{

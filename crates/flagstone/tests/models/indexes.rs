@@ -2,9 +2,10 @@
 
 use crate::commits::{hashed, options};
 use crate::explore::{explore, open};
-use flagstone::env::sync::shuttle::thread;
+use flagstone::internal::env::sync::shuttle::thread;
+use flagstone::query::Hint;
 use flagstone::{
-    Collection, Durability, ErrorKind, Expires, Hint, Index, Isolation, Patch, Result,
+    Collection, Durability, ErrorKind, Expires, Index, Isolation, Patch, Result,
     TransactionOptions, doc,
 };
 use flagstone_testkit::World;

@@ -2,7 +2,7 @@
 
 use crate::commits::{hashed, options};
 use crate::explore::{explore, open};
-use flagstone::env::sync::shuttle::thread;
+use flagstone::internal::env::sync::shuttle::thread;
 use flagstone::{Database, Durability, ErrorKind, Expect, Keyspace};
 use flagstone_testkit::World;
 

@@ -2,11 +2,13 @@
 //! appends that fail.
 
 use crate::explore::explore;
-use flagstone::SeqNo;
-use flagstone::env::names::{FileKind, Name, parse};
-use flagstone::env::sync::Mutex;
-use flagstone::env::sync::shuttle::thread;
-use flagstone::env::{Disk, Effect, Failure, Fault, FaultDisk, MemDisk, Op, SeededRandom};
+use flagstone::changes::SeqNo;
+use flagstone::internal::env::names::{FileKind, Name, parse};
+use flagstone::internal::env::sync::Mutex;
+use flagstone::internal::env::sync::shuttle::thread;
+use flagstone::internal::env::{
+    Disk, Effect, Failure, Fault, FaultDisk, MemDisk, Op, SeededRandom,
+};
 use flagstone_base::DatabaseId;
 use flagstone_wal::{Listed, Log, LogOptions, Lsn, RecordKind, Recovered, payload_checksum, read};
 use std::collections::BTreeSet;

@@ -3,7 +3,7 @@
 
 use crate::explore::explore;
 use crate::holds::opened_with;
-use flagstone::env::sync::shuttle::thread;
+use flagstone::internal::env::sync::shuttle::thread;
 use flagstone_engine::{Batch, Durability, Engine, Keyspace, Routing};
 use flagstone_testkit::World;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -2,7 +2,7 @@
 
 use crate::commits::{hashed, options};
 use crate::explore::{self, explore};
-use flagstone::env::sync::shuttle::thread;
+use flagstone::internal::env::sync::shuttle::thread;
 use flagstone::{Database, Durability, ErrorKind, Isolation, Keyspace, TransactionOptions};
 use flagstone_testkit::World;
 

@@ -3,10 +3,10 @@
 
 use crate::commits::{hashed, options};
 use crate::explore::{explore, open_with};
-use flagstone::env::executor::Job;
-use flagstone::env::sync::shuttle::thread::{self, JoinHandle};
-use flagstone::env::sync::{Condvar, Mutex, let_waits_last};
-use flagstone::env::{Executor, Lane, Progress};
+use flagstone::internal::env::executor::Job;
+use flagstone::internal::env::sync::shuttle::thread::{self, JoinHandle};
+use flagstone::internal::env::sync::{Condvar, Mutex, let_waits_last};
+use flagstone::internal::env::{Executor, Lane, Progress};
 use flagstone::{Database, Durability, ErrorKind, Expires, Keyspace, Moment, Typed};
 use flagstone_testkit::World;
 use std::collections::VecDeque;

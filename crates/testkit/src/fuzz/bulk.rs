@@ -2,8 +2,9 @@
 //! belongs to one of them.
 
 use super::note;
-use flagstone::bulk::{Chunk, Elements, ElementsError, Lines, Place, ranges};
-use flagstone::{Value, json};
+use flagstone::Value;
+use flagstone::doc::json;
+use flagstone::load::{Chunk, Elements, ElementsError, Lines, Place, ranges};
 use std::convert::Infallible;
 use std::io::{self, Read};
 

@@ -3,8 +3,8 @@
 
 use super::{bounded, note};
 use crate::world::World;
-use flagstone::env::names::{CURRENT, FileKind, Name, parse};
-use flagstone::env::{Executor, MemDisk};
+use flagstone::internal::env::names::{CURRENT, FileKind, Name, parse};
+use flagstone::internal::env::{Executor, MemDisk};
 use flagstone::{
     Database, Durability, Error, ErrorKind, Json, KeyspaceOptions, Options, Patch, Result, Routing,
 };

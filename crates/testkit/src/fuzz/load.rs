@@ -3,7 +3,8 @@
 
 use super::note;
 use crate::world::World;
-use flagstone::{Collection, Database, Map, Options, Value};
+use flagstone::doc::Map;
+use flagstone::{Collection, Database, Options, Value};
 use flagstone_load::{BadDocuments, FieldType, Format, Input, Key, Plan, TableFormat, Unwatched};
 use std::fs;
 use std::sync::OnceLock;

@@ -3,10 +3,9 @@
 
 use super::note;
 use crate::world::{Session, World};
-use flagstone::{
-    ChangeRetention, ChangeToken, ChangesFrom, Collection, Error, ErrorKind, Find, Happened, Index,
-    Options, PageToken, doc,
-};
+use flagstone::changes::{ChangeRetention, ChangeToken, ChangesFrom, Happened};
+use flagstone::query::PageToken;
+use flagstone::{Collection, Error, ErrorKind, Find, Index, Options, doc};
 use std::sync::OnceLock;
 
 const SORTS: [&str; 4] = ["", "n", "-n", "n,s"];

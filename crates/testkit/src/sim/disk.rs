@@ -2,8 +2,10 @@
 //! unsynced data.
 
 use crate::rng::Rng;
-use flagstone::env::disk::{Access, SyncFile};
-use flagstone::env::{Disk, DiskLock, HeldDir, LockMode, MemDisk, Op, ReadFile, WriteFile};
+use flagstone::internal::env::disk::{Access, SyncFile};
+use flagstone::internal::env::{
+    Disk, DiskLock, HeldDir, LockMode, MemDisk, Op, ReadFile, WriteFile,
+};
 use flagstone::{Error, Result};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};

@@ -1,6 +1,7 @@
 //! The documents of the simulator: fields that have numbers, and patches of them.
 
-use flagstone::{DateTime, Moment, Value};
+use flagstone::doc::DateTime;
+use flagstone::{Moment, Value};
 use std::collections::BTreeMap;
 
 /// The field that makes a document large: a text of [`pad`].

@@ -1,8 +1,8 @@
 //! Background work in random order: each step runs a piece of a random job.
 
 use crate::rng::Rng;
-use flagstone::env::executor::Job;
-use flagstone::env::{Executor, Lane, Progress};
+use flagstone::internal::env::executor::Job;
+use flagstone::internal::env::{Executor, Lane, Progress};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 

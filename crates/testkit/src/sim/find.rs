@@ -8,7 +8,8 @@ use super::model::{DOCUMENTS, Entries, Key};
 use super::run::Run;
 use super::step::{Which, place_of};
 use super::summary::Summary;
-use flagstone::{Document, Error, Find, Hint, Result, Value};
+use flagstone::query::Hint;
+use flagstone::{Document, Error, Find, Result, Value};
 
 const PAGES_MAX: usize = 4;
 

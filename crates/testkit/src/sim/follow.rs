@@ -9,9 +9,10 @@ use super::place::Place;
 use super::replica::{Replica, apply};
 use super::run::Run;
 use crate::rng::Rng;
-use flagstone::env::Disk;
-use flagstone::env::names::{Name, parse};
-use flagstone::{ChangesFrom, ErrorKind, Happened, Moment};
+use flagstone::changes::{ChangesFrom, Happened};
+use flagstone::internal::env::Disk;
+use flagstone::internal::env::names::{Name, parse};
+use flagstone::{ErrorKind, Moment};
 use flagstone_base::flip;
 use flagstone_base::hash::remix;
 

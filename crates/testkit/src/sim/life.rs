@@ -7,9 +7,10 @@ use super::model::{Digests, Entries, KEYS, KINDS, Key, Kind, SLOTS, State, diges
 use super::model::{key_bytes, key_of};
 use super::search::Shown;
 use super::step::Change;
+use flagstone::admin::Ticket;
 use flagstone::internal::note_wait;
 use flagstone::{
-    Collection, Database, Keyspace, KeyspaceOptions, Moment, Result, Scan, Snapshot, Ticket, Value,
+    Collection, Database, Keyspace, KeyspaceOptions, Moment, Result, Scan, Snapshot, Value,
 };
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -5,7 +5,7 @@ use super::life::Check;
 use super::place::Place;
 use super::run::Run;
 use super::step::Moved;
-use flagstone::env::Disk;
+use flagstone::internal::env::Disk;
 use std::path::Path;
 
 /// Where the directory is meanwhile.

@@ -5,7 +5,7 @@ use super::life::{Check, fields_of};
 use super::model::{DOCUMENTS, State};
 use super::replica::key_in;
 use super::run::Run;
-use flagstone::{ChangeBatch, ChangeKind};
+use flagstone::changes::{ChangeBatch, ChangeKind};
 
 impl Run {
     /// Begins or ends to keep the documents before changes.
@@ -31,7 +31,7 @@ impl Run {
 /// Compares the old documents of a delivered commit with the state `before` it. All changes of
 /// documents have them, or none.
 pub(super) fn judge(before: &State, batch: &ChangeBatch, has_old: Option<bool>) -> Check {
-    let is_of_document = |change: &flagstone::Change<'_>| {
+    let is_of_document = |change: &flagstone::changes::Change<'_>| {
         change.is_of_documents() && change.kind() != ChangeKind::DeleteRange
     };
     for change in batch.changes().filter(is_of_document) {

@@ -4,8 +4,9 @@
 use super::disk::{FailingDisk, FailureRates};
 use super::executor::Shuffled;
 use crate::rng::Rng;
-use flagstone::env::{Clock, FaultDisk, ManualClock, MemDisk, Op, SeededRandom};
-use flagstone::{Database, Environment, Moment, Options, Result};
+use flagstone::admin::Environment;
+use flagstone::internal::env::{Clock, FaultDisk, ManualClock, MemDisk, Op, SeededRandom};
+use flagstone::{Database, Moment, Options, Result};
 use flagstone_base::hash::remix;
 use std::cell::Cell;
 use std::path::Path;

@@ -9,8 +9,8 @@ use super::setting::{Ills, Profile, Setting, durability};
 use super::step::{Change, Condition, Ending, How, Lasts, Moved, Planned, Step, ValueOf};
 use super::times::Times;
 use crate::rng::Rng;
-use flagstone::env::names::FileKind;
-use flagstone::env::{Effect, Failure, Fault, Op};
+use flagstone::internal::env::names::FileKind;
+use flagstone::internal::env::{Effect, Failure, Fault, Op};
 use flagstone_base::flip::EntryPart;
 use flagstone_base::hash::remix;
 

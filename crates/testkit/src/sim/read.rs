@@ -312,7 +312,7 @@ impl Run {
 
     /// Removes a compared copy from the disk.
     fn clear_away(&self, dir: &Path) {
-        use flagstone::env::Disk;
+        use flagstone::internal::env::Disk;
         for name in self.place.mem.list(dir).unwrap_or_default() {
             let _gone = self.place.mem.remove(&dir.join(name));
         }

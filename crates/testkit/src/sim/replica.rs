@@ -5,8 +5,9 @@ use super::document::{document_bytes, fields_of};
 use super::life::{self, Check, slot_named};
 use super::model::{DOCUMENTS, KEYS, KINDS, Key, Kind, State, key_bytes, key_of};
 use super::step::Change;
+use flagstone::Moment;
+use flagstone::changes::{ChangeBatch, ChangeKind, ChangeToken};
 use flagstone::fold::{AddI64, Append, Fold};
-use flagstone::{ChangeBatch, ChangeKind, ChangeToken, Moment};
 use flagstone_doc::Value;
 use flagstone_doc::sort_key::{self, Direction};
 

@@ -10,7 +10,7 @@ use super::place::Place;
 use super::replica::Replica;
 use super::setting::Setting;
 use super::step::{Planned, Step};
-use flagstone::env::MemDisk;
+use flagstone::internal::env::MemDisk;
 use flagstone::{Error, ErrorKind, KeyspaceOptions, VersionToken};
 use flagstone_base::flip::{self, Site};
 use flagstone_base::hash::remix;

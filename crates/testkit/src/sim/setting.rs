@@ -5,7 +5,8 @@ use super::plan_documents::Documents;
 use super::times::Times;
 use crate::options::random_keyspace;
 use crate::rng::Rng;
-use flagstone::{ChangeRetention, Durability, KeyspaceOptions, Options, Routing};
+use flagstone::changes::ChangeRetention;
+use flagstone::{Durability, KeyspaceOptions, Options, Routing};
 use flagstone_base::hash::remix;
 use std::time::Duration;
 

@@ -6,7 +6,7 @@ use super::document::{Edit, Missing, PAD, dated_field, fields_of};
 use super::model::{DOCUMENTS, KINDS, Key, Kind, LARGE_FROM};
 use super::place::Crash;
 use super::summary::Summary;
-use flagstone::env::Fault;
+use flagstone::internal::env::Fault;
 use flagstone::{Durability, Moment};
 use flagstone_base::flip::EntryPart;
 

@@ -6,7 +6,7 @@ use super::ledger;
 use super::place::Mode;
 use crate::rng::Rng;
 use flagstone::Moment;
-use flagstone::env::{Clock, SystemClock};
+use flagstone::internal::env::{Clock, SystemClock};
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};

@@ -8,7 +8,8 @@ use crate::record::{Described, OpKind, Summary};
 use crate::run::{Crew, Meter, Probe, Recorder, Tally, crew, work};
 use crate::workload::page_cache::drop_files;
 use crate::workload::{Case, Options, Stage, StoreDir, Trials, random};
-use flagstone::{Collection, Database, Stats, Value};
+use flagstone::report::Stats;
+use flagstone::{Collection, Database, Value};
 use flagstone_comments::Comments;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -112,7 +113,7 @@ fn read_keys(path: &Path, json: bool) -> Outcome<Vec<Value>> {
     let mut keys = Vec::new();
     for (at, line) in text.lines().enumerate().filter(|(_, line)| !line.is_empty()) {
         keys.push(if json {
-            let parsed = flagstone::json::parse(line);
+            let parsed = flagstone::doc::json::parse(line);
             parsed.map_err(|error| format!("{shown}:{}: the key: {error}", at + 1))?
         } else {
             Value::from(line)

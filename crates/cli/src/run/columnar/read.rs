@@ -233,7 +233,7 @@ impl File<'_, '_> {
     fn copy(&self, why: &str, document: Option<&Value>) -> flagstone::Result<()> {
         let mut copy = format!("# {}: {why}\n", self.name).into_bytes();
         if let Some(document) = document {
-            flagstone::json::append_value_json(document, &mut copy);
+            flagstone::doc::json::append_value_json(document, &mut copy);
             copy.push(b'\n');
         }
         let written = self.run.bad.write(&copy);

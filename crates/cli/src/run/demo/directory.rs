@@ -2,8 +2,8 @@
 
 use crate::failure::Failure;
 use crate::output::note;
-use flagstone::env::names::{LOCK, Name, parse};
-use flagstone::env::{Disk, LockMode, OsDisk};
+use flagstone::internal::env::names::{LOCK, Name, parse};
+use flagstone::internal::env::{Disk, LockMode, OsDisk};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};

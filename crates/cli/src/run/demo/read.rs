@@ -2,7 +2,7 @@
 
 use super::samples::Samples;
 use crate::failure::Failure;
-use flagstone::env::{Random, SeededRandom};
+use flagstone::internal::env::{Random, SeededRandom};
 use flagstone::{Collection, Document};
 use flagstone_comments::Comments;
 use std::ops::Range;

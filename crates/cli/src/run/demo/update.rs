@@ -5,7 +5,7 @@ use super::read::{below, is_comment};
 use super::samples::Samples;
 use crate::failure::Failure;
 use flagstone::Collection;
-use flagstone::env::SeededRandom;
+use flagstone::internal::env::SeededRandom;
 use flagstone_comments::Comments;
 use std::collections::BTreeMap;
 use std::time::Instant;

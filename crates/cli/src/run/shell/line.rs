@@ -112,7 +112,7 @@ pub(super) fn change(word: &Word) -> String {
 }
 
 fn value_of(text: &str, quoted: &str) -> String {
-    let is_json = |text: &str| flagstone::json::parse(text).is_ok();
+    let is_json = |text: &str| flagstone::doc::json::parse(text).is_ok();
     match () {
         () if is_json(quoted) => quoted.to_owned(),
         // An error of the parser says what is wrong with it.

@@ -3,7 +3,7 @@
 
 use super::keeping;
 use super::replica::{Replica, keyspaces, write};
-use flagstone::env::Op;
+use flagstone::internal::env::Op;
 use flagstone::{Durability, Result};
 use flagstone_testkit::{Rng, World, rounds, seed};
 

@@ -7,7 +7,8 @@
 
 use super::{keeping, kept, line, lines};
 use crate::support::{open, small};
-use flagstone::{ChangeRetention, ChangeToken, ChangesFrom, Database, Durability, Keyspace};
+use flagstone::changes::{ChangeRetention, ChangeToken, ChangesFrom};
+use flagstone::{Database, Durability, Keyspace};
 use flagstone_testkit::{Copy, World};
 
 fn unlogged(db: &Database, kv: &Keyspace, key: &str, value: &str) {

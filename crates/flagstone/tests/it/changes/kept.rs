@@ -2,10 +2,10 @@
 
 use super::{feed_files, keeping, kept, lines};
 use crate::support::{open, small};
-use flagstone::env::{Disk, Effect, Failure, Fault, Op};
-use flagstone::{
-    ChangeRetention, ChangesFrom, Database, ErrorKind, Event, Index, Json, KeyspaceOptions, Routing,
-};
+use flagstone::admin::Event;
+use flagstone::changes::{ChangeRetention, ChangesFrom};
+use flagstone::internal::env::{Disk, Effect, Failure, Fault, Op};
+use flagstone::{Database, ErrorKind, Index, Json, KeyspaceOptions, Routing};
 use flagstone_testkit::{Session, World};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;

@@ -6,8 +6,10 @@
 
 use super::{feed_files, keeping, kept};
 use crate::support::{open, small};
-use flagstone::env::Disk;
-use flagstone::{ChangeRetention, ChangeToken, ChangesFrom, Database, ErrorKind, Event, Happened};
+use flagstone::admin::Event;
+use flagstone::changes::{ChangeRetention, ChangeToken, ChangesFrom, Happened};
+use flagstone::internal::env::Disk;
+use flagstone::{Database, ErrorKind};
 use flagstone_testkit::{Session, World};
 use std::sync::{Arc, Mutex};
 
@@ -254,7 +256,7 @@ fn a_copy_never_takes_over_kept_segments_of_its_original() {
     let session = kept(&world);
     session.db.checkpoint("/copy").unwrap();
     session.db.backup("/backup").unwrap();
-    let backups = flagstone::Backups::on_disk("/backup", Arc::new(world.disk.clone()));
+    let backups = flagstone::admin::Backups::on_disk("/backup", Arc::new(world.disk.clone()));
     backups.restore(None, "/restored").unwrap();
     for copy in ["/copy", "/restored"] {
         for name in feed_files(&world) {

@@ -12,8 +12,9 @@ mod stories;
 mod waiting;
 
 use crate::support::{open, small};
-use flagstone::env::names::{Name, parse};
-use flagstone::{ChangeKind, ChangeRetention, Changes, Delivery, Happened, Options};
+use flagstone::Options;
+use flagstone::changes::{ChangeKind, ChangeRetention, Changes, Delivery, Happened};
+use flagstone::internal::env::names::{Name, parse};
 use flagstone_testkit::{Session, World};
 
 /// Options of a small database that keeps many changes.

@@ -4,9 +4,10 @@
 //! a copy put everything into the wrong keyspace.
 
 use super::{keeping, kept, lines};
-use flagstone::env::names::FileKind;
-use flagstone::env::{Effect, Failure, Fault, Op};
-use flagstone::{ChangesFrom, Durability, Json, Result};
+use flagstone::changes::ChangesFrom;
+use flagstone::internal::env::names::FileKind;
+use flagstone::internal::env::{Effect, Failure, Fault, Op};
+use flagstone::{Durability, Json, Result};
 use flagstone_testkit::{Copy, Rng, Session, World, rounds, seed};
 
 fn all(session: &Session) -> Vec<String> {

@@ -2,7 +2,8 @@
 
 use super::{keeping, kept};
 use crate::support::{open, small};
-use flagstone::{Change, ChangesFrom, Database, Filter, Happened, Index, Json, Patch, Value, doc};
+use flagstone::changes::{Change, ChangesFrom, Happened};
+use flagstone::{Database, Filter, Index, Json, Patch, Value, doc};
 use flagstone_testkit::{Rng, World, rounds, seed};
 use std::collections::BTreeMap;
 

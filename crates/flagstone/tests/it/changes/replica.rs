@@ -1,7 +1,8 @@
 //! A replica that follows the feed is equal to the database.
 
 use super::keeping;
-use flagstone::{ChangeKind, ChangeToken, ChangesFrom, Database, Durability, Happened, Keyspace};
+use flagstone::changes::{ChangeKind, ChangeToken, ChangesFrom, Happened};
+use flagstone::{Database, Durability, Keyspace};
 use flagstone_testkit::{Rng, World, rounds, seed};
 use std::collections::BTreeMap;
 
@@ -39,7 +40,7 @@ impl Replica {
         }
     }
 
-    fn apply(&mut self, change: &flagstone::Change<'_>) {
+    fn apply(&mut self, change: &flagstone::changes::Change<'_>) {
         let at = NAMES.iter().position(|name| *name == change.keyspace()).unwrap();
         let (map, key) = (&mut self.maps[at], change.key_bytes().to_vec());
         let value = change.value_bytes();

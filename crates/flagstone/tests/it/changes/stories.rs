@@ -2,9 +2,8 @@
 
 use super::{keeping, kept, line, lines};
 use crate::support::{folding, open, small};
-use flagstone::{
-    ChangeRetention, ChangesFrom, Durability, ErrorKind, Expires, Index, Json, Moment, Patch, doc,
-};
+use flagstone::changes::{ChangeRetention, ChangesFrom};
+use flagstone::{Durability, ErrorKind, Expires, Index, Json, Moment, Patch, doc};
 use flagstone_testkit::World;
 
 #[test]
@@ -93,7 +92,9 @@ fn documents_and_patches_are_decoded_also_after_a_restart() {
     let session = kept(&world);
     let mut copy = doc!({});
     for delivery in session.db.changes(ChangesFrom::Start).unwrap() {
-        let flagstone::Happened::Commit(batch) = delivery.unwrap().happened else { panic!() };
+        let flagstone::changes::Happened::Commit(batch) = delivery.unwrap().happened else {
+            panic!()
+        };
         for change in batch.changes() {
             assert_eq!((change.keyspace(), change.is_of_documents()), ("users".to_owned(), true));
             assert_eq!(change.key().unwrap(), Some("alice".into()));
@@ -121,7 +122,7 @@ fn entries_of_indexes_are_not_delivered_and_expiries_are() {
     users.put("alice", Json(r#"{"age":40}"#).expires(moment)).unwrap();
     session.db.sync().unwrap();
     let delivery = changes.poll().unwrap().unwrap();
-    let flagstone::Happened::Commit(batch) = delivery.happened else { panic!() };
+    let flagstone::changes::Happened::Commit(batch) = delivery.happened else { panic!() };
     let found: Vec<_> = batch.changes().map(|c| (c.keyspace(), c.expiry())).collect();
     assert_eq!(found, [("users".to_owned(), Some(moment))]);
     assert!(changes.poll().unwrap().is_none());
@@ -237,7 +238,7 @@ fn changes_are_refused_where_they_are_not_kept_and_tokens_of_other_histories() {
     assert_eq!(error.kind(), ErrorKind::InvalidInput);
     assert!(error.to_string().contains("another history"), "{error}");
     assert_eq!(lines(&mut other.changes(ChangesFrom::Start).unwrap()), [""; 0]);
-    let beyond: flagstone::ChangeToken = {
+    let beyond: flagstone::changes::ChangeToken = {
         let (history, _) =
             token.to_string().split_once('-').map(|(a, _)| (a.to_owned(), 0)).unwrap();
         format!("{history}-{}", 1_u64 << 50).parse().unwrap()

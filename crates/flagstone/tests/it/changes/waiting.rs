@@ -2,7 +2,8 @@
 
 use super::{keeping, kept, line};
 use crate::support::threaded;
-use flagstone::{ChangesFrom, Durability, ErrorKind, Happened};
+use flagstone::changes::{ChangesFrom, Happened};
+use flagstone::{Durability, ErrorKind};
 use flagstone_testkit::World;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;

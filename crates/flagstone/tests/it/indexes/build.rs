@@ -2,9 +2,8 @@
 
 use super::model::{Computed, Documents, Spec, check};
 use crate::support::{open, small, threaded};
-use flagstone::{
-    Batch, BuildProgress, Collection, Database, DocumentMut, ErrorKind, Index, Json, Value, doc,
-};
+use flagstone::report::BuildProgress;
+use flagstone::{Batch, Collection, Database, DocumentMut, ErrorKind, Index, Json, Value, doc};
 use flagstone_testkit::World;
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -3,7 +3,7 @@
 
 use super::model::{Computed, Documents, Spec, check};
 use crate::support::{hashed, small_with};
-use flagstone::env::{Effect, Failure, Fault, Op};
+use flagstone::internal::env::{Effect, Failure, Fault, Op};
 use flagstone::{
     Batch, Collection, Durability, ErrorKind, Expect, Index, Options, Patch, Result,
     TransactionOptions, Value, doc,

@@ -1,8 +1,8 @@
 //! Documents that expire by the date in the field of an index.
 
 use crate::support::{open, small};
-use flagstone::env::names::FileKind;
-use flagstone::env::{Effect, Failure, Fault, Op};
+use flagstone::internal::env::names::FileKind;
+use flagstone::internal::env::{Effect, Failure, Fault, Op};
 use flagstone::{Collection, ErrorKind, Expires, Filter, Index, Json, Moment, Patch, Value, doc};
 use flagstone_testkit::{Rng, Session, World, rounds, seed};
 use std::collections::BTreeMap;

@@ -1,8 +1,9 @@
 //! Values and documents at the limits of an index.
 
 use crate::support::{open, small, small_with};
+use flagstone::query::Hint;
 use flagstone::{
-    Batch, Collection, Durability, ErrorKind, Filter, Find, Hint, Index, Json, Patch, Value, doc,
+    Batch, Collection, Durability, ErrorKind, Filter, Find, Index, Json, Patch, Value, doc,
 };
 use flagstone_testkit::{Session, World};
 

@@ -1,9 +1,9 @@
 //! Unique indexes: no two documents have one value, in single writes, batches and transactions.
 
 use crate::support::{open, small, small_with, threaded};
+use flagstone::query::Hint;
 use flagstone::{
-    Batch, Collection, Database, Durability, ErrorKind, Expires, Hint, Index, Json, Patch, Result,
-    doc,
+    Batch, Collection, Database, Durability, ErrorKind, Expires, Index, Json, Patch, Result, doc,
 };
 use flagstone_testkit::World;
 use std::ops::ControlFlow;
@@ -143,7 +143,7 @@ fn a_transaction_takes_no_value_that_another_document_got_while_the_index_was_bu
         users.put(key, doc!({ "email": key })).unwrap();
     }
     let mut has_moved = false;
-    let moves = |progress: flagstone::BuildProgress| {
+    let moves = |progress: flagstone::report::BuildProgress| {
         if progress.entries_written == 0 && !std::mem::replace(&mut has_moved, true) {
             // The index does not have the entry of 599 yet, so 700 may get its value.
             users.put(700, doc!({ "email": 599 })).unwrap();

@@ -2,8 +2,8 @@
 //! how far the manifest was synced, so a file of either that is lost or rolled back is missed.
 
 use crate::support::{files_of, hashed, open, small_with};
-use flagstone::env::names::{CURRENT, FileKind};
-use flagstone::env::{Disk, Effect, Failure, Fault, MemDisk, Op};
+use flagstone::internal::env::names::{CURRENT, FileKind};
+use flagstone::internal::env::{Disk, Effect, Failure, Fault, MemDisk, Op};
 use flagstone::{Database, Durability, Error, ErrorKind, Keyspace, Options};
 use flagstone_testkit::{Session, World};
 
@@ -134,7 +134,7 @@ fn a_power_cut_around_listing_rotation_recycling_and_release_loses_nothing_synce
                 kv.put(n.to_be_bytes(), vec![n as u8; 200 << 10])?;
                 synced = n + 1;
                 for _ in 0..12 {
-                    flagstone::env::Executor::assist(&*session.executor);
+                    flagstone::internal::env::Executor::assist(&*session.executor);
                 }
                 if n % 9 == 8 {
                     session.db.flush()?;
@@ -289,7 +289,7 @@ fn a_full_disk_delays_the_listing_and_poisons_nothing() {
             Ok(()) => written += 1,
             Err(error) => refused = Some(error),
         }
-        flagstone::env::Executor::assist(&*session.executor);
+        flagstone::internal::env::Executor::assist(&*session.executor);
     }
     let refused = refused.expect("the log has an end");
     let kinds = [ErrorKind::OutOfSpace, ErrorKind::Busy];

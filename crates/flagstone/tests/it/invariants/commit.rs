@@ -1,9 +1,10 @@
 //! Commits: order, failed writes, conditions, durability, flushes and batches, merge operands.
 
 use crate::support::{folding, hashed, number, open, small, small_with};
-use flagstone::env::names::FileKind;
-use flagstone::env::{Effect, Executor, Failure, Fault, Op};
-use flagstone::{Durability, ErrorKind, Expect, Keyspace, Plain, SeqNo, VersionToken};
+use flagstone::changes::SeqNo;
+use flagstone::internal::env::names::FileKind;
+use flagstone::internal::env::{Effect, Executor, Failure, Fault, Op};
+use flagstone::{Durability, ErrorKind, Expect, Keyspace, Plain, VersionToken};
 use flagstone_testkit::{Rng, Session, World};
 
 /// Nothing acknowledged is lost: a commit is acknowledged only when everything before it in the log

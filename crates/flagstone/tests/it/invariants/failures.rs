@@ -3,12 +3,10 @@
 //! meanwhile, and the first level of the damaged tree stopped all writers when it was full.
 
 use crate::support::{hashed, small};
-use flagstone::env::names::{FileKind, Name, parse};
-use flagstone::env::{Disk, Effect, Executor, Failure, Fault, Op, StepExecutor};
-use flagstone::{
-    DamagedTable, Database, Durability, Error, ErrorKind, Event, Keyspace, Listener, Options,
-    StallCause, TryCommit,
-};
+use flagstone::admin::{DamagedTable, Event, Listener, StallCause, TryCommit};
+use flagstone::internal::env::names::{FileKind, Name, parse};
+use flagstone::internal::env::{Disk, Effect, Executor, Failure, Fault, Op, StepExecutor};
+use flagstone::{Database, Durability, Error, ErrorKind, Keyspace, Options};
 use flagstone_testkit::World;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};

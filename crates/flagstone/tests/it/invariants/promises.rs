@@ -2,9 +2,10 @@
 //! database.
 
 use crate::support::{hashed, open, small, small_with};
-use flagstone::env::names::FileKind;
-use flagstone::env::{Effect, Executor, Failure, Fault, Op};
-use flagstone::{Durability, ErrorKind, Event, Expect, Isolation, Listener, TransactionOptions};
+use flagstone::admin::{Event, Listener};
+use flagstone::internal::env::names::FileKind;
+use flagstone::internal::env::{Effect, Executor, Failure, Fault, Op};
+use flagstone::{Durability, ErrorKind, Expect, Isolation, TransactionOptions};
 use flagstone_testkit::World;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;

@@ -1,8 +1,9 @@
 //! Recovery: torn or corrupt, two passes, a bounded log, names, the manifest's size.
 
 use crate::support::{folding, hashed, open, small, small_with};
-use flagstone::env::{MemDisk, StepExecutor};
-use flagstone::{Database, Durability, ErrorKind, Event, Json, Routing};
+use flagstone::admin::Event;
+use flagstone::internal::env::{MemDisk, StepExecutor};
+use flagstone::{Database, Durability, ErrorKind, Json, Routing};
 use flagstone_testkit::{Rng, World};
 use std::sync::{Arc, Mutex};
 

@@ -19,7 +19,7 @@ fn filters_work_in_one_of_256_partitions() {
     session.db.flush().unwrap();
     let looked_at = |world: &World| {
         let cache = session.db.stats().cache;
-        (cache.hits + cache.misses, world.mem.counts().of(flagstone::env::Op::Read))
+        (cache.hits + cache.misses, world.mem.counts().of(flagstone::internal::env::Op::Read))
     };
     let before = looked_at(&world);
     let absent = 20_000;

@@ -2,7 +2,7 @@
 
 use super::victim::{Ending, dictionary_of};
 use super::{Victim, frames, newest_segment, records};
-use flagstone::env::names::{CURRENT, FileKind};
+use flagstone::internal::env::names::{CURRENT, FileKind};
 use flagstone_testkit::{World, is_long, seed};
 
 /// Flips the bytes of `name` that `wanted` lets through, one after another; `least` says of a place

@@ -11,8 +11,8 @@ mod files;
 mod victim;
 
 use crate::support::small_with;
-use flagstone::env::MemDisk;
-use flagstone::env::names::{CURRENT, FileKind, Name, parse};
+use flagstone::internal::env::MemDisk;
+use flagstone::internal::env::names::{CURRENT, FileKind, Name, parse};
 use flagstone::{Database, Durability, Error, ErrorKind, Options, Result};
 use flagstone_testkit::World;
 use std::collections::BTreeMap;
@@ -75,7 +75,7 @@ fn keyspace(db: &Database, name: &str) -> Result<flagstone::Keyspace> {
 
 /// Everything in a database without damage.
 fn image(db: &Database) -> Image {
-    let of = |info: flagstone::KeyspaceInfo| {
+    let of = |info: flagstone::report::KeyspaceInfo| {
         let (entries, error) = entries(db, &info.name, info.content == "documents");
         assert!(error.is_none(), "{error:?}");
         (info.name, entries)
@@ -161,7 +161,7 @@ impl Victim {
         for (name, content) in changes {
             match content {
                 Some(content) => mem.put_content(&World::path(name), content),
-                None => flagstone::env::Disk::remove(&mem, &World::path(name)).unwrap(),
+                None => flagstone::internal::env::Disk::remove(&mem, &World::path(name)).unwrap(),
             }
         }
         World::on(mem, 5)

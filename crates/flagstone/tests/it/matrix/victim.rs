@@ -4,7 +4,7 @@
 
 use super::{Image, Victim, image, options};
 use crate::support::hashed;
-use flagstone::env::names::FileKind;
+use flagstone::internal::env::names::FileKind;
 use flagstone::{
     Collection, Compression, Database, Ingest, Json, Keyspace, KeyspaceOptions, Patch, Routing,
 };

@@ -1,9 +1,8 @@
 //! What single queries return, and how bad input is refused.
 
 use crate::support::{hashed, small};
-use flagstone::{
-    Collection, Database, Document, ErrorKind, Expires, Filter, Hint, Patch, Value, doc,
-};
+use flagstone::query::Hint;
+use flagstone::{Collection, Database, Document, ErrorKind, Expires, Filter, Patch, Value, doc};
 use flagstone_testkit::{Session, World};
 
 fn opened(world: &World) -> (Session, Collection) {

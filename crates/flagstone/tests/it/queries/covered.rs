@@ -2,9 +2,8 @@
 //! enough.
 
 use crate::support::{hashed, small};
-use flagstone::{
-    Actual, Collection, Expires, Find, Group, Hint, Index, Json, Patch, Result, Value, doc,
-};
+use flagstone::query::{Actual, Hint};
+use flagstone::{Collection, Expires, Find, Group, Index, Json, Patch, Result, Value, doc};
 use flagstone_testkit::{Session, World};
 use std::time::Duration;
 

@@ -2,7 +2,8 @@
 
 use super::model::{self, Model};
 use crate::support::{hashed, small};
-use flagstone::{Collection, ErrorKind, Group, Json, Map, Value, doc};
+use flagstone::doc::Map;
+use flagstone::{Collection, ErrorKind, Group, Json, Value, doc};
 use flagstone_testkit::Rng;
 use flagstone_testkit::{World, seed};
 use std::collections::BTreeMap;

@@ -1,9 +1,8 @@
 //! Conditions on the primary key.
 
 use crate::support::{hashed, small};
-use flagstone::{
-    Actual, Collection, ErrorKind, Filter, Find, Hint, Index, Json, Patch, Value, doc,
-};
+use flagstone::query::{Actual, Hint};
+use flagstone::{Collection, ErrorKind, Filter, Find, Index, Json, Patch, Value, doc};
 use flagstone_testkit::{Session, World};
 
 fn filled(world: &World) -> (Session, Collection) {

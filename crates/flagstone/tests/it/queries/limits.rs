@@ -1,10 +1,9 @@
 //! NaN, the infinities and the zeros: one order in sorts, groups, distinct values, keys, indexes
 //! and the ranges that a filter reads, whatever the plan.
 
-use flagstone::{
-    Collection, Database, ErrorKind, Filter, Find, Group, Hint, Index, Json, JsonMode, Map, Value,
-    doc,
-};
+use flagstone::doc::{JsonMode, Map};
+use flagstone::query::Hint;
+use flagstone::{Collection, Database, ErrorKind, Filter, Find, Group, Index, Json, Value, doc};
 
 /// Numbers in their order, several of each place.
 fn ranks() -> [Vec<Value>; 7] {
@@ -134,7 +133,7 @@ fn a_key_or_a_unique_value_that_is_nan_is_one() {
     assert_eq!(c.get(nan).unwrap().unwrap().int("rank"), Some(0));
     let first = c.scan(..).keys().next().unwrap().unwrap();
     let mut text = Vec::new();
-    flagstone::json::append_value_json_as(&first, JsonMode::Extended, &mut text);
+    flagstone::doc::json::append_value_json_as(&first, JsonMode::Extended, &mut text);
     assert_eq!(text, br#"{"$numberDouble":"NaN"}"#);
     // The range from NaN, and the range after it.
     assert_eq!(c.scan(Value::from(f64::NAN)..).count(), 7);

@@ -1,6 +1,7 @@
 //! A collection in memory, and what a query of it should return. It knows only plain dotted names.
 
-use flagstone::{Document, Filter, Matcher, Value};
+use flagstone::query::Matcher;
+use flagstone::{Document, Filter, Value};
 use flagstone_doc::sort_key::{self, Direction};
 use flagstone_testkit::Rng;
 use std::collections::BTreeMap;
@@ -93,7 +94,7 @@ pub(super) fn document(rng: &mut Rng) -> Value {
     if rng.percent(2) {
         return scalar(rng);
     }
-    let mut map = flagstone::Map::new();
+    let mut map = flagstone::doc::Map::new();
     if rng.percent(80) {
         map.insert("k", scalar(rng));
     }
@@ -113,7 +114,7 @@ pub(super) fn document(rng: &mut Rng) -> Value {
         map.insert("tags", tags);
     }
     if rng.percent(60) {
-        let mut inner = flagstone::Map::new();
+        let mut inner = flagstone::doc::Map::new();
         inner.insert("b", value(rng));
         let inner = Value::Map(inner);
         let inner = if rng.percent(30) { vec![inner, value(rng)].into() } else { inner };

@@ -2,7 +2,8 @@
 
 use super::model;
 use crate::support::{hashed, small};
-use flagstone::{Collection, ErrorKind, Find, Hint, Index, Page, PageToken, Value, doc};
+use flagstone::query::{Hint, Page, PageToken};
+use flagstone::{Collection, ErrorKind, Find, Index, Value, doc};
 use flagstone_testkit::Rng;
 use flagstone_testkit::{World, seed};
 

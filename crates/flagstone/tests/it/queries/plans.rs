@@ -1,9 +1,8 @@
 //! Which plan is chosen, what it reads, and which indexes may not be used.
 
 use crate::support::{hashed, small};
-use flagstone::{
-    Actual, Collection, ErrorKind, Explain, Filter, Find, Group, Hint, Index, Patch, Value, doc,
-};
+use flagstone::query::{Actual, Explain, Hint};
+use flagstone::{Collection, ErrorKind, Filter, Find, Group, Index, Patch, Value, doc};
 use flagstone_testkit::{Session, World};
 
 fn filled(world: &World) -> (Session, Collection) {

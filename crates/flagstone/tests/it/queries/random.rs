@@ -4,9 +4,9 @@
 use super::model::{self, Model};
 use super::values::compare_values;
 use crate::support::{hashed, small};
+use flagstone::query::{Hint, Projection, Projector};
 use flagstone::{
-    Collection, Database, Document, ErrorKind, Filter, Find, Group, Hint, Index, Projection,
-    Projector, Transaction, Value,
+    Collection, Database, Document, ErrorKind, Filter, Find, Group, Index, Transaction, Value,
 };
 use flagstone_testkit::Rng;
 use flagstone_testkit::{World, rounds, seed};

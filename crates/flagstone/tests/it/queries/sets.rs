@@ -4,7 +4,8 @@
 use super::plain::{self, matches, values};
 use crate::documents::{data, lines};
 use crate::support::hashed;
-use flagstone::{Collection, Database, Filter, Find, Hint, Index, Options, Value};
+use flagstone::query::Hint;
+use flagstone::{Collection, Database, Filter, Find, Index, Options, Value};
 use flagstone_testkit::is_long;
 use serde_json::Value as Json;
 use std::cmp::Ordering;

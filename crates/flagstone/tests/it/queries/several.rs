@@ -1,7 +1,8 @@
 //! Plans that read several indexes.
 
 use crate::support::{hashed, small};
-use flagstone::{Actual, Collection, Explain, Filter, Find, Hint, Index, Value, doc};
+use flagstone::query::{Actual, Explain, Hint};
+use flagstone::{Collection, Filter, Find, Index, Value, doc};
 use flagstone_testkit::{Session, World};
 
 fn filled(world: &World) -> (Session, Collection) {

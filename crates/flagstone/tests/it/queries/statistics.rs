@@ -4,7 +4,8 @@
 //! has 100,000 of them: the number was estimated ten times too low, and said to be "about" right.
 
 use crate::support::{hashed, small};
-use flagstone::{Collection, Index, IndexStatistics, Json, Value, doc};
+use flagstone::report::IndexStatistics;
+use flagstone::{Collection, Index, Json, Value, doc};
 use flagstone_testkit::{Session, World};
 use std::collections::HashSet;
 

@@ -3,7 +3,9 @@
 
 use super::model;
 use crate::support::{hashed, small};
-use flagstone::{Collection, FieldPath, Find, Index, Json, Value, ValueRow, Values, doc};
+use flagstone::doc::FieldPath;
+use flagstone::query::{ValueRow, Values};
+use flagstone::{Collection, Find, Index, Json, Value, doc};
 use flagstone_testkit::{Rng, World};
 
 /// The values of one document: `None` where something is missing, or null.

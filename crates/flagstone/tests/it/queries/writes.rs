@@ -1,7 +1,8 @@
 //! Updates and deletes by filter.
 
 use crate::support::{hashed, small};
-use flagstone::{Changed, Collection, ErrorKind, Index, Patch, Patched, doc};
+use flagstone::query::Changed;
+use flagstone::{Collection, ErrorKind, Index, Patch, Patched, doc};
 use flagstone_testkit::{Session, World};
 
 fn opened(world: &World, count: i64) -> (Session, Collection) {

@@ -2,9 +2,11 @@
 //! what a plan rested on counts as read.
 
 use crate::support::{open, small};
+use flagstone::doc::FieldPath;
+use flagstone::query::Hint;
 use flagstone::{
-    Collection, Database, ErrorKind, Expires, FieldPath, Find, Hint, Index, Isolation, Json, Patch,
-    Transaction, TransactionOptions, doc,
+    Collection, Database, ErrorKind, Expires, Find, Index, Isolation, Json, Patch, Transaction,
+    TransactionOptions, doc,
 };
 use flagstone_testkit::{Session, World};
 use std::time::Duration;

@@ -1,9 +1,9 @@
 //! What transactions refuse: too much, the wrong place, the wrong database, one that is gone.
 
 use crate::support::{hashed, open, small};
+use flagstone::admin::{Event, Listener};
 use flagstone::{
-    Database, ErrorKind, Event, Isolation, KeyspaceOptions, Listener, Plain, Result, Transaction,
-    TransactionOptions,
+    Database, ErrorKind, Isolation, KeyspaceOptions, Plain, Result, Transaction, TransactionOptions,
 };
 use flagstone_testkit::{World, dump};
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -1,8 +1,9 @@
 //! Snapshot isolation: one snapshot, own writes, the first to commit wins, retries.
 
 use crate::support::{folding, hashed, number, open, owned, small, small_with, threaded};
+use flagstone::admin::Environment;
 use flagstone::{
-    Database, Durability, Environment, ErrorKind, Keyspace, Result, Transaction, TransactionOptions,
+    Database, Durability, ErrorKind, Keyspace, Result, Transaction, TransactionOptions,
 };
 use flagstone_env::{Executor, Random, SeededRandom};
 use flagstone_testkit::{World, dump};

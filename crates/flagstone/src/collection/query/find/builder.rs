@@ -59,16 +59,16 @@ impl<'t> Find<'t> {
         given.map_err(|error| self.fault.get_or_insert(error)).ok()
     }
 
-    /// Sets which fields of the documents are returned: a
-    /// [`Projection`](crate::Projection), or its text: `id,author.name`, `-body`. Fields come in
-    /// the order of the document, or in that of the projection if an index covers the query.
+    /// Sets which fields of the documents are returned: a [`Projection`](crate::query::Projection),
+    /// or its text: `id,author.name`, `-body`. Fields come in the order of the document, or in that
+    /// of the projection if an index covers the query.
     pub fn project(mut self, projection: impl IntoProjection) -> Self {
         self.spec.projection = self.note(projection.into_projection());
         self
     }
 
-    /// Sets the order: a [`SortSpec`](crate::SortSpec), or its text: `-score,created` sorts by
-    /// score, the highest first, and then by creation. Documents with one sort key come in the
+    /// Sets the order: a [`SortSpec`](crate::query::SortSpec), or its text: `-score,created` sorts
+    /// by score, the highest first, and then by creation. Documents with one sort key come in the
     /// order of their primary keys, ascending or descending; if an index gives the order, its
     /// further fields decide first. Without a sort the order is not specified.
     pub fn sort(mut self, sort: impl IntoSort) -> Self {

@@ -41,7 +41,9 @@ impl<'t> Find<'t> {
     /// ```
     /// # let dir = tempfile::tempdir().unwrap();
     /// # let db = flagstone::Database::open(dir.path())?;
-    /// use flagstone::{FieldPath, Index, Json, ValueRow};
+    /// use flagstone::{Index, Json};
+    /// use flagstone::doc::FieldPath;
+    /// use flagstone::query::ValueRow;
     /// let comments = db.collection("comments")?;
     /// comments.put("a", Json(r#"{"subreddit":"rust","score":7,"body":"yes"}"#))?;
     /// comments.create_index("scores", Index::on("$.subreddit").then("$.score"))?;
@@ -122,7 +124,8 @@ impl<'t> Find<'t> {
     /// ```
     /// # let dir = tempfile::tempdir().unwrap();
     /// # let db = flagstone::Database::open(dir.path())?;
-    /// use flagstone::{FieldPath, Index, Json};
+    /// use flagstone::{Index, Json};
+    /// use flagstone::doc::FieldPath;
     /// let comments = db.collection("comments")?;
     /// for (key, score) in ["7", "9", "-2", "\"none\"", "null"].iter().enumerate() {
     ///     comments.put(key, Json(format!(r#"{{"score":{score}}}"#)))?;
