@@ -37,9 +37,6 @@ pub(crate) fn interpret(root: &Path, packages: &[&str]) -> bool {
             println!("miri {name}");
             let mut command = nightly(root);
             command.args(["miri", "test", "--locked", "--lib", "-p", name]);
-            if *name == "flagstone-arrow" {
-                command.args(["--manifest-path", "python/Cargo.toml"]);
-            }
             // Files and clocks of this machine.
             command.env("MIRIFLAGS", "-Zmiri-disable-isolation");
             succeeds(command.arg("--").args(*tests))

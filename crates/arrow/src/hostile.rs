@@ -230,7 +230,7 @@ fn whatever_buffers_hold_an_array_is_refused_or_read() {
     let reading = Reading { naive_is_utc: true, drops_nulls: false };
     for data_type in types() {
         let (mut taken, mut refused) = (0, 0);
-        for _ in 0..if cfg!(miri) { 25 } else { 3_000 } {
+        for _ in 0..if cfg!(miri) { 10 } else { 3_000 } {
             let column = hostile.array(&data_type, 1 + hostile.below(8));
             let schema = Arc::new(Schema::new(vec![Field::new("c", data_type.clone(), true)]));
             check(schema.fields(), reading).expect("the type has a form");
@@ -246,6 +246,8 @@ fn whatever_buffers_hold_an_array_is_refused_or_read() {
                 Err(_) => refused += 1,
             }
         }
-        assert!(taken > 0, "{data_type}: {refused} were refused");
+        // Arrow itself refuses lists of no items.
+        let is_refused = matches!(data_type, DataType::FixedSizeList(_, 0));
+        assert!(taken > 0 || is_refused, "{data_type}: {refused} were refused");
     }
 }
