@@ -86,9 +86,10 @@ impl Batcher {
             // An entry without a document expires at this moment.
             return Ok(());
         }
-        match self.add_row(&values.row()?).map_err(|unfit| self.refused(unfit, values))? {
-            true => Ok(()),
-            false => Err(lost(values)),
+        if self.add_row(&values.row()?).map_err(|unfit| self.refused(unfit, values))? {
+            Ok(())
+        } else {
+            Err(lost(values))
         }
     }
 

@@ -230,9 +230,8 @@ impl Columns {
         }
         let is_struct = seen.is_struct();
         let fields = if is_struct { seen.fields() } else { &[] };
-        let key = key.name(|name| match is_struct {
-            true => fields.iter().any(|(field, _)| field == name),
-            false => name == DOCUMENT,
+        let key = key.name(|name| {
+            if is_struct { fields.iter().any(|(field, _)| field == name) } else { name == DOCUMENT }
         })?;
         let mut columns: Vec<Column> =
             key.map(|name| Column::key(name).inferred(keys.kind())).into_iter().collect();
@@ -390,9 +389,12 @@ impl Columns {
     /// Returns the Arrow schema. A column without a type is one of JSON text. UUIDs and JSON are
     /// marked as Arrow's extension types `arrow.uuid` and `arrow.json`.
     pub fn schema(&self) -> SchemaRef {
-        let field = |column: &Column| match self.are_for_polars && column.kind() == Kind::Text {
-            true => Field::new(&column.name, DataType::Utf8View, true),
-            false => column.kind().field(&column.name, !self.are_for_polars),
+        let field = |column: &Column| {
+            if self.are_for_polars && column.kind() == Kind::Text {
+                Field::new(&column.name, DataType::Utf8View, true)
+            } else {
+                column.kind().field(&column.name, !self.are_for_polars)
+            }
         };
         Arc::new(Schema::new(self.all.iter().map(field).collect::<Vec<_>>()))
     }

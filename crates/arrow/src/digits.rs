@@ -36,9 +36,10 @@ impl Digits {
         let all = [whole, fraction].concat();
         let digits = all.trim_start_matches('0');
         let trimmed = digits.trim_end_matches('0');
-        let exponent = match trimmed.is_empty() {
-            true => 0,
-            false => exponent.checked_add(i64::try_from(digits.len() - trimmed.len()).ok()?)?,
+        let exponent = if trimmed.is_empty() {
+            0
+        } else {
+            exponent.checked_add(i64::try_from(digits.len() - trimmed.len()).ok()?)?
         };
         Some(Self { is_negative, digits: trimmed.to_owned(), exponent })
     }

@@ -84,10 +84,7 @@ impl Hostile {
 
     fn bytes(&self, len: usize) -> Buffer {
         let is_text = !self.is(6);
-        let byte = |_| match is_text {
-            true => b'a' + self.below(20) as u8,
-            false => self.0.next_u64() as u8,
-        };
+        let byte = |_| if is_text { b'a' + self.below(20) as u8 } else { self.0.next_u64() as u8 };
         let bytes: Vec<u8> = (0..=len).map(byte).collect();
         // Now and then at an odd address.
         Buffer::from_vec(bytes).slice_with_length(usize::from(self.is(9)), len)

@@ -333,10 +333,11 @@ unsafe fn check_array(array: &mut FFI_ArrowArray, data_type: &DataType) -> Resul
     let layout = layout(data_type);
     let own = layout.buffers.len() + usize::from(layout.can_contain_null_mask);
     let own = i64::try_from(own).unwrap_or(i64::MAX);
-    let is_right = match layout.variadic {
+    let is_right = if layout.variadic {
         // Any number of buffers of bytes, and their lengths.
-        true => n_buffers > own,
-        false => n_buffers == own,
+        n_buffers > own
+    } else {
+        n_buffers == own
     };
     if !is_right || n_buffers > 0 && array.buffers.is_null() {
         return Err(found(&format!("{n_buffers} buffers, where {own} were expected")));
@@ -380,9 +381,10 @@ unsafe fn check_sizes(array: &FFI_ArrowArray, data_type: &DataType) -> Result<()
     }
     let aligned = |at: usize, bytes: usize, what: &str| {
         let buffer = array.buffer(at);
-        match buffer.is_null() || !buffer.addr().is_multiple_of(bytes) {
-            true => Err(format!("{what} at {buffer:?}, which is no address of {bytes} bytes")),
-            false => Ok(buffer),
+        if buffer.is_null() || !buffer.addr().is_multiple_of(bytes) {
+            Err(format!("{what} at {buffer:?}, which is no address of {bytes} bytes"))
+        } else {
+            Ok(buffer)
         }
     };
     // Both are at least 0.

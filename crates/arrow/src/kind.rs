@@ -141,9 +141,8 @@ impl Kind {
     pub(crate) fn name_with_nul(&self) -> Option<&str> {
         match self {
             Self::List(items) => items.name_with_nul(),
-            Self::Struct(fields) => fields.iter().find_map(|(name, kind)| match has_nul(name) {
-                true => Some(name.as_str()),
-                false => kind.name_with_nul(),
+            Self::Struct(fields) => fields.iter().find_map(|(name, kind)| {
+                if has_nul(name) { Some(name.as_str()) } else { kind.name_with_nul() }
             }),
             _ => None,
         }
@@ -285,10 +284,11 @@ impl fmt::Display for Kind {
                 f.write_str("struct(")?;
                 for (index, (name, kind)) in fields.iter().enumerate() {
                     f.write_str(if index == 0 { "" } else { ", " })?;
-                    match !name.is_empty() && name.chars().all(is_plain) {
-                        true => f.write_str(name)?,
+                    if !name.is_empty() && name.chars().all(is_plain) {
+                        f.write_str(name)?
+                    } else {
                         // Text shows as a string of JSON.
-                        false => write!(f, "{}", Value::from(name.as_str()))?,
+                        write!(f, "{}", Value::from(name.as_str()))?
                     }
                     write!(f, ": {kind}")?;
                 }

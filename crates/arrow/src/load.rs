@@ -313,9 +313,10 @@ impl Load<'_> {
 
     /// Commits the rows before one that is left out, if the watcher has to know of it after them.
     fn commit_before(&mut self) -> Result<()> {
-        match self.options.mode == LoadMode::Insert && self.watcher.is_told_in_order() {
-            true => self.commit(),
-            false => Ok(()),
+        if self.options.mode == LoadMode::Insert && self.watcher.is_told_in_order() {
+            self.commit()
+        } else {
+            Ok(())
         }
     }
 

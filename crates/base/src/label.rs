@@ -192,9 +192,10 @@ impl FileFormat {
 /// The error of a file `name` in format version `found`, of which this code reads `known`.
 #[cold]
 pub fn other_version(name: &str, found: u64, known: u32) -> Error {
-    let advice = match found < u64::from(known) {
-        true => "a development version wrote it: open it with that one, or load the data again",
-        false => "a newer flagstone wrote it: open it with that one",
+    let advice = if found < u64::from(known) {
+        "a development version wrote it: open it with that one, or load the data again"
+    } else {
+        "a newer flagstone wrote it: open it with that one"
     };
     let text = format!("{name} format {found}; this flagstone reads format {known}; {advice}");
     Error::new(ErrorKind::Unsupported, text)

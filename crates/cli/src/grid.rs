@@ -126,9 +126,10 @@ pub(crate) fn aligned<const N: usize>(rows: &[[String; N]], right: &[usize]) -> 
     let widths: Vec<usize> = (0..N).map(width).collect();
     let line = |row: &[String; N]| {
         let cells = row.iter().zip(&widths).enumerate().map(|(column, (cell, width))| {
-            let side = match right.contains(&column) {
-                true => console::Alignment::Right,
-                false => console::Alignment::Left,
+            let side = if right.contains(&column) {
+                console::Alignment::Right
+            } else {
+                console::Alignment::Left
             };
             console::pad_str(cell, *width, side, None)
         });
@@ -162,9 +163,6 @@ fn show(value: &Value) -> Cell {
 }
 
 fn pad(text: &str, column: &Column) -> String {
-    let side = match column.is_number {
-        true => console::Alignment::Right,
-        false => console::Alignment::Left,
-    };
+    let side = if column.is_number { console::Alignment::Right } else { console::Alignment::Left };
     console::pad_str(text, column.width, side, Some("..")).into_owned()
 }

@@ -18,9 +18,10 @@ pub(crate) fn report_damages(
     for damage in trees.damages.take() {
         is_quarantined |= damage.is_quarantined && Some(damage.tree) == tree;
         let table = damaged_table(keyspaces, trees, &damage);
-        health.tell(&match damage.is_quarantined {
-            false => Event::TableDamaged(table),
-            true => Event::TableQuarantined(table),
+        health.tell(&if damage.is_quarantined {
+            Event::TableQuarantined(table)
+        } else {
+            Event::TableDamaged(table)
         });
     }
     is_quarantined

@@ -281,9 +281,10 @@ impl Engine {
         if let Durability::Interval(interval) = durability {
             check_interval(interval)?;
         }
-        match batch.keyspaces.iter().all(|core| core.belongs_to(&self.parts().core.trees)) {
-            true => Ok(()),
-            false => Err(Error::invalid("the batch holds a keyspace of another database")),
+        if batch.keyspaces.iter().all(|core| core.belongs_to(&self.parts().core.trees)) {
+            Ok(())
+        } else {
+            Err(Error::invalid("the batch holds a keyspace of another database"))
         }
     }
 

@@ -189,9 +189,8 @@ impl Health {
     /// Returns an error if the caller is user code that may not write.
     #[inline]
     pub(crate) fn check_may_write(&self) -> Result<()> {
-        match user_code::runs_user_code() {
-            false => Ok(()),
-            true => self.check_user_code(
+        if user_code::runs_user_code() {
+            self.check_user_code(
                 &[
                     UserCode::Update,
                     UserCode::Transaction,
@@ -199,7 +198,9 @@ impl Health {
                     UserCode::Background,
                 ],
                 "a write",
-            ),
+            )
+        } else {
+            Ok(())
         }
     }
 

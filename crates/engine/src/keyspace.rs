@@ -212,10 +212,7 @@ impl Keyspace {
     pub fn delete_keys(&self, range: KeyRange) -> Result<()> {
         let mut batch = Batch::default();
         batch.delete_keys(&self.core, range)?;
-        match batch.is_empty() {
-            true => Ok(()),
-            false => write::commit_batch(self.parts(), &batch),
-        }
+        if batch.is_empty() { Ok(()) } else { write::commit_batch(self.parts(), &batch) }
     }
 
     /// Removes all keys, here and in all keyspaces that this one owns: one entry per partition in

@@ -363,9 +363,10 @@ impl KeyspaceCore {
         let is_owner = !keyspaces.is_empty();
         let epoch = self.owned.load().epoch + 1;
         self.owned.store(Arc::new(OwnedSet { epoch, keyspaces }));
-        match is_owner {
-            true => self.status.fetch_or(MAINTAINED, Ordering::AcqRel),
-            false => self.status.fetch_and(!MAINTAINED, Ordering::AcqRel),
+        if is_owner {
+            self.status.fetch_or(MAINTAINED, Ordering::AcqRel)
+        } else {
+            self.status.fetch_and(!MAINTAINED, Ordering::AcqRel)
         };
     }
 
@@ -429,9 +430,10 @@ impl KeyspaceCore {
             return Err(self.is_outdated());
         }
         self.check_status(status)?;
-        match status & MAINTAINED == 0 || prepared.contains(&self.prepared()) {
-            true => Ok(()),
-            false => Err(self.is_outdated()),
+        if status & MAINTAINED == 0 || prepared.contains(&self.prepared()) {
+            Ok(())
+        } else {
+            Err(self.is_outdated())
         }
     }
 

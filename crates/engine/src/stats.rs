@@ -224,9 +224,10 @@ impl fmt::Display for VerifyReport {
             self.entries,
             self.bytes,
             self.log_bytes,
-            match self.is_quick {
-                true => "manifest, log, and both ends of every table are whole; no block was read",
-                false => "all checksums, orders and bounds hold",
+            if self.is_quick {
+                "manifest, log, and both ends of every table are whole; no block was read"
+            } else {
+                "all checksums, orders and bounds hold"
             }
         )
     }

@@ -126,9 +126,8 @@ impl OpenFiles {
 
     fn open_now(&self, path: &Path, is_direct: bool) -> Result<Arc<dyn ReadFile>> {
         self.opened.fetch_add(1, Ordering::Relaxed);
-        self.or_close_some(|| match is_direct {
-            true => self.disk.open_direct(path),
-            false => self.disk.open(path),
+        self.or_close_some(|| {
+            if is_direct { self.disk.open_direct(path) } else { self.disk.open(path) }
         })
     }
 

@@ -144,9 +144,10 @@ impl ContentFactory for Contents {
         has_definitions: bool,
         fold: Option<&str>,
     ) -> (KeyspaceContent, Option<&'static str>) {
-        match has_definitions || fold.and_then(patch_version).is_some() {
-            true => (KeyspaceContent::of(DOCUMENTS), Some(PATCH_FOLD)),
-            false => (KeyspaceContent::of(BYTES), None),
+        if has_definitions || fold.and_then(patch_version).is_some() {
+            (KeyspaceContent::of(DOCUMENTS), Some(PATCH_FOLD))
+        } else {
+            (KeyspaceContent::of(BYTES), None)
         }
     }
 }

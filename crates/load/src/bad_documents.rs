@@ -147,9 +147,10 @@ impl BadDocuments {
         copies.begin(known).map_err(|error| LoadError::io("read or empty", path, &error))?;
         match known {
             Some((bytes, sum)) if (copies.end.bytes, copies.end.sum.value()) != (bytes, sum) => {
-                let found = match copies.end.bytes < bytes {
-                    true => format!("found {}", copies.end.bytes),
-                    false => "found others".to_owned(),
+                let found = if copies.end.bytes < bytes {
+                    format!("found {}", copies.end.bytes)
+                } else {
+                    "found others".to_owned()
                 };
                 Err(LoadError::Usage(format!(
                     "{}: expected the {bytes} bytes to which the load that was stopped had copied \

@@ -77,9 +77,10 @@ impl<P: Piece> Lane<P> {
             let next = state.next;
             if let Some(piece) = state.waiting.remove(&next) {
                 let is_last = piece.is_last();
-                state.next = match is_last {
-                    true => Slot { chunk: next.chunk + 1, part: 0 },
-                    false => Slot { part: next.part + 1, ..next },
+                state.next = if is_last {
+                    Slot { chunk: next.chunk + 1, part: 0 }
+                } else {
+                    Slot { part: next.part + 1, ..next }
                 };
                 drop(state);
                 if is_last {

@@ -168,9 +168,10 @@ impl Iterator for Tasks {
             let end = offset.saturating_add(step).min(len);
             let is_stream = matches!(about.form, Form::Stream(_));
             let is_last = end >= len;
-            self.next = match is_last {
-                false => Position { input, offset: end },
-                true => Position { input: input + 1, offset: 0 },
+            self.next = if is_last {
+                Position { input: input + 1, offset: 0 }
+            } else {
+                Position { input, offset: end }
             };
             if offset < end || is_stream {
                 let range = if is_stream { 0..0 } else { offset..end };

@@ -433,12 +433,11 @@ impl TableCursor {
         // Whole blocks only, about `wanted` bytes besides this one, and only blocks of this part of
         // the index.
         let reach = wanted + handle.len / 2;
-        let (start, end) = match self.ahead.is_back {
-            false => (handle.offset, index.end_within(number, handle.offset + reach)),
-            true => {
-                let end = handle.offset + handle.len;
-                (index.start_within(number, end.saturating_sub(reach)), end)
-            }
+        let (start, end) = if self.ahead.is_back {
+            let end = handle.offset + handle.len;
+            (index.start_within(number, end.saturating_sub(reach)), end)
+        } else {
+            (handle.offset, index.end_within(number, handle.offset + reach))
         };
         self.ahead.row_bytes += end - start;
         let is_alone = end - start == handle.len && !self.options.readahead;

@@ -98,9 +98,10 @@ impl ExpirySampler {
     /// The summary of everything that was added.
     pub(crate) fn summary(&mut self) -> Expiries {
         let middle = self.sample.len().saturating_sub(1) / 2;
-        let median = match self.sample.is_empty() {
-            true => Moment::ZERO,
-            false => *self.sample.select_nth_unstable(middle).1,
+        let median = if self.sample.is_empty() {
+            Moment::ZERO
+        } else {
+            *self.sample.select_nth_unstable(middle).1
         };
         Expiries { count: self.count, min: self.min, median, max: self.max }
     }

@@ -243,9 +243,10 @@ impl TableMeta {
 fn decode_hashes(field: &[u8]) -> Result<(u64, u64), Undecoded> {
     let mut decoder = Decoder::new(field);
     let (first, last) = (decoder.u64("a first hash")?, decoder.u64("a last hash")?);
-    match first <= last && decoder.is_done() {
-        true => Ok((first, last)),
-        false => Err(Malformed { at: 0, expected: "two hashes in order" }.into()),
+    if first <= last && decoder.is_done() {
+        Ok((first, last))
+    } else {
+        Err(Malformed { at: 0, expected: "two hashes in order" }.into())
     }
 }
 

@@ -279,10 +279,7 @@ impl From<TableOptions> for BuilderOptions {
 impl BuilderOptions {
     /// The compression of the table's data blocks.
     pub(crate) const fn compression(&self) -> Compression {
-        match self.is_bottom {
-            true => self.tables.bottom_compression,
-            false => self.tables.compression,
-        }
+        if self.is_bottom { self.tables.bottom_compression } else { self.tables.compression }
     }
 
     /// The level of zstd, if the table may have a dictionary.

@@ -229,9 +229,10 @@ impl State {
             Build::Floor => {
                 self.seqno += 1;
                 let floor = self.seqno;
-                match rules.holds_for_snapshot {
-                    true => Build::Install { floor, snapshot: floor },
-                    false => Build::Snapshot { floor },
+                if rules.holds_for_snapshot {
+                    Build::Install { floor, snapshot: floor }
+                } else {
+                    Build::Snapshot { floor }
                 }
             }
             Build::Snapshot { floor } => Build::Install { floor, snapshot: self.seqno },

@@ -251,9 +251,10 @@ impl RangeSet {
     fn place(&self, border: Border) -> std::ops::Range<usize> {
         let range = &self.all[border.range as usize];
         let (at, start_len) = (range.at as usize, range.start_len as usize);
-        match border.is_end {
-            false => at..at + start_len,
-            true => at + start_len..at + start_len + range.end_len as usize,
+        if border.is_end {
+            at + start_len..at + start_len + range.end_len as usize
+        } else {
+            at..at + start_len
         }
     }
 

@@ -124,10 +124,7 @@ impl Rules {
             let chosen = |entry: &&SampledEntry| entry.hash.leading_zeros() >= u32::from(shift);
             let chosen = sample.entries().iter().filter(chosen);
             let own = chosen.clone().filter(|entry| self.is_own(entry));
-            let part = match self.reaches_across(table) {
-                true => part_of(own.clone(), chosen),
-                false => 1.0,
-            };
+            let part = if self.reaches_across(table) { part_of(own.clone(), chosen) } else { 1.0 };
             // What others had of a table that only this tree holds is garbage.
             bytes += if sharers > 1 { (table_bytes as f64 * part) as u64 } else { table_bytes };
             raw += (table_raw as f64 * part) as u64;

@@ -208,10 +208,7 @@ impl LogCursor {
     }
 
     fn check(&self, source: ChangeSource<'_>) -> Result<()> {
-        match self.after < source.dropped_through() {
-            true => Err(self.too_old(source)),
-            false => Ok(()),
-        }
+        if self.after < source.dropped_through() { Err(self.too_old(source)) } else { Ok(()) }
     }
 
     #[cold]

@@ -104,9 +104,10 @@ impl KeptSegments {
         let mut kept = Self::default();
         if keep.is_some() {
             kept = found.chain(disk, dir, (database, recovered))?;
-            kept.complete_from = Some(match recovered.is_complete {
-                true => 0,
-                false => recovered.tail().map_or(0, |tail| tail.segment + 1),
+            kept.complete_from = Some(if recovered.is_complete {
+                0
+            } else {
+                recovered.tail().map_or(0, |tail| tail.segment + 1)
             });
         }
         for file in &mut kept.files {

@@ -200,15 +200,12 @@ impl Salvage<'_> {
         for &number in listed.files.iter().filter(|number| !told.contains(number)) {
             let is_after = number.0 > last;
             if !self.file_exists(number.0) {
-                let what = match is_after {
-                    true => {
-                        "the manifest lists this file, and it is missing: whether it held writes \
+                let what = if is_after {
+                    "the manifest lists this file, and it is missing: whether it held writes \
                          is unknown"
-                    }
-                    false => {
-                        "the manifest lists this file, and it is missing: no segment names it, \
+                } else {
+                    "the manifest lists this file, and it is missing: no segment names it, \
                          so it held no writes"
-                    }
                 };
                 self.lose(number, 0..0, what.to_owned(), false);
             } else if is_after

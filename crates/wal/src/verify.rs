@@ -215,11 +215,12 @@ impl Log {
 }
 
 fn open(log: &Log, path: &Path) -> Result<Window> {
-    Window::open(&*log.disk, path).map_err(|error| match error.is_missing_file() {
-        true => {
+    Window::open(&*log.disk, path).map_err(|error| {
+        if error.is_missing_file() {
             Error::corruption(path.display(), 0, "expected this file of the log, and it is missing")
+        } else {
+            error
         }
-        false => error,
     })
 }
 

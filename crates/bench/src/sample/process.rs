@@ -166,9 +166,10 @@ impl DirectoryBytes {
         let Ok(entries) = fs::read_dir(dir) else { return sum };
         for entry in entries.flatten() {
             let Ok(found) = entry.metadata() else { continue };
-            let below = match found.is_dir() {
-                true => Self::of(&entry.path()),
-                false => Self { all: found.blocks() * 512, log: 0 },
+            let below = if found.is_dir() {
+                Self::of(&entry.path())
+            } else {
+                Self { all: found.blocks() * 512, log: 0 }
             };
             sum.all += below.all;
             sum.log += if is_log(&entry.path()) { below.all } else { below.log };
@@ -192,10 +193,12 @@ fn is_log(path: &Path) -> bool {
 pub fn each_file(dir: &Path, each: &dyn Fn(&File) -> io::Result<()>) -> io::Result<()> {
     for entry in fs::read_dir(dir)? {
         let path = entry?.path();
-        let done = match path.is_dir() {
-            true => each_file(&path, each),
-            false if path.is_file() => File::open(&path).and_then(|file| each(&file)),
-            false => Ok(()),
+        let done = if path.is_dir() {
+            each_file(&path, each)
+        } else if path.is_file() {
+            File::open(&path).and_then(|file| each(&file))
+        } else {
+            Ok(())
         };
         done.or_else(
             |error| if error.kind() == ErrorKind::NotFound { Ok(()) } else { Err(error) },

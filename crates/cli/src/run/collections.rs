@@ -26,9 +26,10 @@ pub(super) fn list(args: &CollectionsArgs) -> Result<(), Failure> {
         let Some(collection) = database.space(&name).existing().collection()? else { continue };
         found.push(Listed::of(&stats, name, &collection)?);
     }
-    match args.json {
-        true => found.iter().try_for_each(|one| output.line(&one.to_json().to_string()))?,
-        false => draw(&found).iter().try_for_each(|line| output.line(line))?,
+    if args.json {
+        found.iter().try_for_each(|one| output.line(&one.to_json().to_string()))?
+    } else {
+        draw(&found).iter().try_for_each(|line| output.line(line))?
     }
     output.flush()
 }
@@ -54,9 +55,10 @@ impl Listed {
         let own = stats.keyspaces.iter().find(|one| one.info.name == name);
         let about = collection.approximate_count();
         let is_counted = own.is_some_and(has_each_key_once);
-        let (documents, is_exact) = match is_counted || about > COUNTED {
-            true => (about, is_counted),
-            false => (collection.count()?, true),
+        let (documents, is_exact) = if is_counted || about > COUNTED {
+            (about, is_counted)
+        } else {
+            (collection.count()?, true)
         };
         Ok(Self {
             documents,

@@ -36,13 +36,14 @@ pub(super) fn run(args: &DescribeArgs) -> Result<(), Failure> {
         described.add_all(last, first.as_ref())?;
     }
     let documents = described.documents;
-    let size = match is_all {
-        true => format!("all {}", counted(documents, "document")),
-        false => format!(
+    let size = if is_all {
+        format!("all {}", counted(documents, "document"))
+    } else {
+        format!(
             "a sample of {}, half the first and half the last of about {}",
             counted(documents, "document"),
             grouped(about)
-        ),
+        )
     };
     let mut output = Output::new();
     if args.json {
@@ -180,11 +181,11 @@ impl Field {
     /// The share of documents that have the field. One that few lack is not shown as all.
     fn share(&self, documents: u64) -> String {
         let percent = self.documents as f64 * 100.0 / documents.max(1) as f64;
-        match self.documents == documents {
-            true => "100 %".to_owned(),
-            false if percent > 99.9 => "> 99.9 %".to_owned(),
-            false if percent < 0.1 => "< 0.1 %".to_owned(),
-            false => format!("{percent:.1} %"),
+        match percent {
+            _ if self.documents == documents => "100 %".to_owned(),
+            _ if percent > 99.9 => "> 99.9 %".to_owned(),
+            _ if percent < 0.1 => "< 0.1 %".to_owned(),
+            _ => format!("{percent:.1} %"),
         }
     }
 
@@ -194,9 +195,12 @@ impl Field {
         let mut types: Vec<_> = self.types.iter().collect();
         types.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
         let is_one = types.len() == 1;
-        let shown = types.into_iter().map(|(of, count)| match is_one {
-            true => of.to_string(),
-            false => format!("{of} {:.1} %", *count as f64 * 100.0 / all as f64),
+        let shown = types.into_iter().map(|(of, count)| {
+            if is_one {
+                of.to_string()
+            } else {
+                format!("{of} {:.1} %", *count as f64 * 100.0 / all as f64)
+            }
         });
         shown.collect::<Vec<_>>().join(", ")
     }

@@ -167,9 +167,10 @@ fn explain(find: &Find<'_>, group: Option<&Group>, args: &FindArgs) -> Result<()
         None => !std::io::stdout().is_terminal(),
     };
     let mut output = Output::new();
-    match is_json {
-        true => output.key(&explain.to_value(), true)?,
-        false => output.line(explain.to_string().trim_end())?,
+    if is_json {
+        output.key(&explain.to_value(), true)?
+    } else {
+        output.line(explain.to_string().trim_end())?
     }
     output.flush()
 }

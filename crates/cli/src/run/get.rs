@@ -41,14 +41,13 @@ pub(super) fn run(args: &GetArgs) -> Result<(), Failure> {
     }
     let found = collection.get(key.clone())?;
     let document = found.ok_or_else(|| open::no_document(&args.key, &collection))?;
-    match args.expires {
-        true => output.line(&collection.expiry(key)?.map_or("never".into(), show_moment))?,
-        false => {
-            let is_pretty = args.pretty || (!args.compact && std::io::stdout().is_terminal());
-            output.json(|mode, line| {
-                put(|json| append_json_as(&document.root(), mode, json), is_pretty, line)
-            })?;
-        }
+    if args.expires {
+        output.line(&collection.expiry(key)?.map_or("never".into(), show_moment))?
+    } else {
+        let is_pretty = args.pretty || (!args.compact && std::io::stdout().is_terminal());
+        output.json(|mode, line| {
+            put(|json| append_json_as(&document.root(), mode, json), is_pretty, line)
+        })?;
     }
     output.flush()
 }

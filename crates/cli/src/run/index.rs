@@ -56,16 +56,17 @@ fn create(args: &CreateIndexArgs) -> Result<(), Failure> {
         let text = format!("stopped: there is no index {}", args.index);
         return Err(Failure::Interrupted(text));
     }
-    note(&match is_known {
-        true => format!("index {} is there already", args.index),
-        false => format!(
+    note(&if is_known {
+        format!("index {} is there already", args.index)
+    } else {
+        format!(
             "index {}: {} {} of {} in {:.1} s",
             args.index,
             grouped(entries),
             if entries == 1 { "entry" } else { "entries" },
             counted(documents, "document"),
             started.elapsed().as_secs_f64()
-        ),
+        )
     });
     Ok(())
 }
@@ -106,10 +107,8 @@ fn list(args: &ListIndexesArgs) -> Result<(), Failure> {
     let mut output = Output::new();
     let collection = open::collection(&database, &args.collection)?;
     for index in collection.indexes() {
-        let statistics = match index.is_ready {
-            true => Some(collection.index_statistics(&index.name)?),
-            false => None,
-        };
+        let statistics =
+            if index.is_ready { Some(collection.index_statistics(&index.name)?) } else { None };
         if !args.json {
             output.line(&index.to_string())?;
             if let Some(statistics) = statistics {

@@ -140,9 +140,10 @@ fn drop_collection(database: &Database, name: &str) -> Result<(), Failure> {
 
 /// Refuses `--extended-json` if there is no file of JSON.
 fn check_mode(args: &LoadArgs, has_json: bool) -> Result<(), Failure> {
-    match args.json_mode.extended_json && !has_json {
-        true => Err(Failure::Usage("--extended-json is for JSON".to_owned())),
-        false => Ok(()),
+    if args.json_mode.extended_json && !has_json {
+        Err(Failure::Usage("--extended-json is for JSON".to_owned()))
+    } else {
+        Ok(())
     }
 }
 

@@ -28,9 +28,10 @@ fn held(path: &Path, memory: Option<u64>) -> Result<Option<Database>, Failure> {
 
 /// Refuses to read `what` from stdin in a shell: what follows there are commands.
 pub(super) fn check_stdin(what: &str) -> Result<(), Failure> {
-    match is_shell() {
-        true => Err(Failure::Usage(format!("expected {what}: a shell reads commands from stdin"))),
-        false => Ok(()),
+    if is_shell() {
+        Err(Failure::Usage(format!("expected {what}: a shell reads commands from stdin")))
+    } else {
+        Ok(())
     }
 }
 
@@ -48,10 +49,7 @@ pub(super) fn check_files(files: &[PathBuf]) -> Result<(), Failure> {
     let is_stdin = |path: &PathBuf| {
         path.as_os_str() == "-" || stdin.is_some() && place(path.as_path()) == stdin
     };
-    match files.iter().any(is_stdin) {
-        true => check_stdin("a file"),
-        false => Ok(()),
-    }
+    if files.iter().any(is_stdin) { check_stdin("a file") } else { Ok(()) }
 }
 
 /// Returns whether a shell keeps the database open between commands.

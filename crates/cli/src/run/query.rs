@@ -67,19 +67,21 @@ pub(super) fn check_sort(text: &str) -> Result<&str, Failure> {
         [" asc", " desc", ":asc", ":desc", ":1", ":-1"].iter().any(|end| part.ends_with(end))
     };
     check_option("--sort", text)?;
-    match text.trim_start().starts_with(['{', '$']) || !text.split(',').any(is_strange) {
-        true => Ok(text),
-        false => Err(Failure::Usage(format!(
+    if text.trim_start().starts_with(['{', '$']) || !text.split(',').any(is_strange) {
+        Ok(text)
+    } else {
+        Err(Failure::Usage(format!(
             "the sort {text:?}: expected paths, with a minus for descending order: -score,created"
-        ))),
+        )))
     }
 }
 
 /// Refuses an option in the place of the value of another one: paths may begin with one minus.
 pub(super) fn check_option(option: &str, value: &str) -> Result<(), Failure> {
-    match value.starts_with("--") {
-        true => Err(Failure::Usage(format!("{option} {value}: expected paths, found an option"))),
-        false => Ok(()),
+    if value.starts_with("--") {
+        Err(Failure::Usage(format!("{option} {value}: expected paths, found an option")))
+    } else {
+        Ok(())
     }
 }
 
@@ -118,10 +120,7 @@ impl Rows {
     /// are `columns`.
     pub(super) fn new(form: Option<FormArg>, columns: Vec<String>, mode: JsonMode) -> Self {
         let terminal = console::Term::stdout();
-        let form = form.unwrap_or(match terminal.is_term() {
-            true => FormArg::Table,
-            false => FormArg::Json,
-        });
+        let form = form.unwrap_or(if terminal.is_term() { FormArg::Table } else { FormArg::Json });
         match form {
             FormArg::Json => Self::Json(Output::in_mode(mode)),
             FormArg::Csv => Self::Csv(Output::new(), Table::csv()),

@@ -28,9 +28,10 @@ pub(super) fn run(args: &ScanArgs) -> Result<(), Failure> {
     for entry in scan.take(args.limit.unwrap_or(usize::MAX)) {
         let (key, document) = entry?;
         interrupt::check()?;
-        let printed = match args.keys {
-            true => output.entry(&key, &document.root()),
-            false => output.view(&document.root()),
+        let printed = if args.keys {
+            output.entry(&key, &document.root())
+        } else {
+            output.view(&document.root())
         };
         printed.map_err(|failure| failure.of_document(&key))?;
     }

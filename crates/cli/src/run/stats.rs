@@ -133,10 +133,8 @@ fn draw_keyspace(out: &mut String, keyspace: &KeyspaceStats) {
         let (entries, deletes) = (grouped(*entries), grouped(*deletes));
         let _always =
             write!(out, "  L{level:<6} {tables:>6} {bytes:>11} {entries:>12} {deletes:>12}");
-        let _always = match info.expires {
-            true => writeln!(out, " {:>12}", grouped(*expiring)),
-            false => writeln!(out),
-        };
+        let _always =
+            if info.expires { writeln!(out, " {:>12}", grouped(*expiring)) } else { writeln!(out) };
     }
     let mut amplification = format!("space at most {}", times(space_amplification(keyspace)));
     if let Some(written) = write_amplification(keyspace) {

@@ -135,10 +135,7 @@ impl Watch {
     fn print_all(&mut self, changes: &mut Changes, waits: bool) -> Result<bool, Failure> {
         let mut any = false;
         while self.left > 0 && !interrupt::is_asked() {
-            let delivery = match waits {
-                true => changes.wait(LOOK_EVERY)?,
-                false => changes.poll()?,
-            };
+            let delivery = if waits { changes.wait(LOOK_EVERY)? } else { changes.poll()? };
             let Some(delivery) = delivery else { break };
             any = true;
             self.print(&delivery)?;

@@ -257,9 +257,10 @@ impl Builder {
         let start = out.len();
         let all = Frame { keys: 0, tags: 0, fixed: 0, heap: 0 };
         let room = self.areas.fixed.len() + self.areas.heap.len() + 4 * self.areas.tags.len() + 16;
-        match room < KEPT_BYTES_MAX {
-            true => out.reserve(room),
-            false => reserve_large(out, room),
+        if room < KEPT_BYTES_MAX {
+            out.reserve(room)
+        } else {
+            reserve_large(out, room)
         }
         out.push(0);
         let form = match root {

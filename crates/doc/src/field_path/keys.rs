@@ -162,9 +162,10 @@ impl IndexKeys {
                         return Ok(ControlFlow::Break(()));
                     }
                 }
-                match value.is_empty()? {
-                    true => self.put_value(value, most),
-                    false => Ok(ControlFlow::Continue(())),
+                if value.is_empty()? {
+                    self.put_value(value, most)
+                } else {
+                    Ok(ControlFlow::Continue(()))
                 }
             }
             Reached::Value(value) => self.put_value(value, most),

@@ -88,9 +88,10 @@ impl<'n> Joined<'n> {
         // that of the least does.
         for ((_, comparison, _), parts) in ranges.large(&mut joined.others) {
             let is_lower = matches!(comparison, Comparison::Greater | Comparison::GreaterOrEqual);
-            let decisive = match is_lower == (join == Join::All) {
-                true => parts.into_iter().max_by(|a, b| compared(a).cmp(&compared(b))),
-                false => parts.into_iter().min_by(|a, b| compared(a).cmp(&compared(b))),
+            let decisive = if is_lower == (join == Join::All) {
+                parts.into_iter().max_by(|a, b| compared(a).cmp(&compared(b)))
+            } else {
+                parts.into_iter().min_by(|a, b| compared(a).cmp(&compared(b)))
             };
             joined.others.extend(decisive);
         }
@@ -104,9 +105,10 @@ impl<'n> Joined<'n> {
         for (key, parts) in elements.large(&mut joined.others) {
             joined.elements.push((key, parts.into_iter().filter_map(inner).collect()));
         }
-        match negated.len() < MANY {
-            true => joined.others.extend(negated),
-            false => joined.negated.extend(negated.into_iter().filter_map(inner)),
+        if negated.len() < MANY {
+            joined.others.extend(negated)
+        } else {
+            joined.negated.extend(negated.into_iter().filter_map(inner))
         }
         joined
     }

@@ -263,10 +263,7 @@ pub(super) fn put_comma(index: usize, out: &mut Vec<u8>) {
 #[inline]
 fn put_bool(value: bool, out: &mut Vec<u8>) {
     // Copies of fixed length need no call.
-    match value {
-        true => out.extend_from_slice(b"true"),
-        false => out.extend_from_slice(b"false"),
-    }
+    if value { out.extend_from_slice(b"true") } else { out.extend_from_slice(b"false") }
 }
 
 fn put_float(value: f64, out: &mut Vec<u8>) {

@@ -276,9 +276,10 @@ impl Patcher {
             }
             Plan::PutArgument => edits.put(bytes, levels, &argument()?),
             Plan::Add { container, computed: is_computed } => {
-                let piece = match is_computed {
-                    true => ContainerValue::of(computed).ok_or(NotSpliced)?,
-                    false => argument()?,
+                let piece = if is_computed {
+                    ContainerValue::of(computed).ok_or(NotSpliced)?
+                } else {
+                    argument()?
                 };
                 let is_map = container.form > form::ARRAY_OF_ONE_TAG;
                 let name = part.steps.clone().last().filter(|_| is_map);

@@ -24,9 +24,8 @@ pub(super) fn index_of(position: i64, len: usize) -> usize {
 pub(super) fn pull(items: &mut Vec<Value>, values: &[Value]) -> Vec<(usize, Value)> {
     let hashed: HashSet<&Value> =
         if values.len() > FEW { values.iter().collect() } else { HashSet::new() };
-    let goes = |item: &Value| match hashed.is_empty() {
-        true => values.contains(item),
-        false => hashed.contains(item),
+    let goes = |item: &Value| {
+        if hashed.is_empty() { values.contains(item) } else { hashed.contains(item) }
     };
     if !items.iter().any(goes) {
         return Vec::new();

@@ -74,9 +74,10 @@ impl Patcher {
         let bytes_max = bytes_max.max(document.len());
         if patch.len() > self.parts_max(Some(document)) {
             let bytes = self.decode_and_change(document, names, |value| patch.apply_to(value))?;
-            return match bytes.len() <= bytes_max {
-                true => Ok(bytes),
-                false => Err(Error::invalid(format!("JSON Patch: {TOO_LARGE}"))),
+            return if bytes.len() <= bytes_max {
+                Ok(bytes)
+            } else {
+                Err(Error::invalid(format!("JSON Patch: {TOO_LARGE}")))
             };
         }
         let mut target = PatchTarget { bytes: document.to_vec(), names, bytes_max };

@@ -154,9 +154,10 @@ impl<'a> Body<'a> {
         match self.tags {
             Tags::Each(tags) if !tag::is_in_heap(tags[index]) => {
                 // The fixed area takes the sum of all widths, so summing the shorter side suffices.
-                let fixed = match index <= tags.len() / 2 {
-                    true => sum_of_widths(&tags[..index]),
-                    false => self.heap_at - sum_of_widths(&tags[index..]),
+                let fixed = if index <= tags.len() / 2 {
+                    sum_of_widths(&tags[..index])
+                } else {
+                    self.heap_at - sum_of_widths(&tags[index..])
                 };
                 ValueOffset { index, fixed, heap: self.heap_at }
             }

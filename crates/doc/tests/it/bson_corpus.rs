@@ -57,9 +57,10 @@ fn the_corpus_of_extended_json_passes() {
             // double has, and a UUID by its own name.
             let form = text(case, "relaxed_extjson").unwrap_or(canonical);
             if !form.contains("$number") || name == "datetime" || name == "double" {
-                let expected = match form.contains(r#""subType" : "04""#) {
-                    true => r#"{"x":{"$uuid":"73ffd264-44b3-4c69-90e8-e7d1dfc035d4"}}"#,
-                    false => form,
+                let expected = if form.contains(r#""subType" : "04""#) {
+                    r#"{"x":{"$uuid":"73ffd264-44b3-4c69-90e8-e7d1dfc035d4"}}"#
+                } else {
+                    form
                 };
                 let expected = json::parse(expected).unwrap();
                 assert_eq!(json::parse(written(&value)).unwrap(), expected, "{name}: {case}");
@@ -72,9 +73,10 @@ fn the_corpus_of_extended_json_passes() {
             // Numbers of a document have no least and no greatest exponent.
             let is_range = ["Inexact rounding", "Invalid representation", "Exact rounding"];
             let is_decimal = name.starts_with("decimal128");
-            let text = match is_decimal {
-                true => format!(r#"{{"d":{{"$numberDecimal":{}}}}}"#, Value::from(string)),
-                false => string.to_owned(),
+            let text = if is_decimal {
+                format!(r#"{{"d":{{"$numberDecimal":{}}}}}"#, Value::from(string))
+            } else {
+                string.to_owned()
             };
             let is_ours = is_decimal && Value::number(string).is_some();
             if is_of_another_type(string) || is_ours || is_range.contains(&description) {

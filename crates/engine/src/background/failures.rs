@@ -50,9 +50,10 @@ pub(super) fn put_back(upkeep: &Arc<Upkeep>, mut group: SealGroup, error: &Error
     }
     resume_after(upkeep, delay, move |upkeep| {
         let mut queue = upkeep.core.work.lock();
-        match fails_all_flushes {
-            true => queue.flushes.pause.iter_mut().for_each(|pause| pause.is_pausing = false),
-            false => queue.flushes.end_pause(number),
+        if fails_all_flushes {
+            queue.flushes.pause.iter_mut().for_each(|pause| pause.is_pausing = false)
+        } else {
+            queue.flushes.end_pause(number)
         }
         upkeep.core.work.recount(&queue);
     });

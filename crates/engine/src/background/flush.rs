@@ -230,9 +230,10 @@ impl FlushJob {
         if error.kind() != ErrorKind::Corruption {
             return error;
         }
-        error.context(match self.group.is_unlogged {
-            true => "what was written without the log since the last flush cannot be stored",
-            false => "the log still has what was written, close the database and open it again",
+        error.context(if self.group.is_unlogged {
+            "what was written without the log since the last flush cannot be stored"
+        } else {
+            "the log still has what was written, close the database and open it again"
         })
     }
 

@@ -140,9 +140,12 @@ fn wait_for_a_tree(upkeep: &Upkeep, call: &CompactCall) {
     let is_open = || check_runs(upkeep).and_then(|()| upkeep.core.health.check_open_for_writing());
     match is_open() {
         Err(error) if !left.is_empty() => call.fail(error),
-        _ => assist_or_wait(upkeep, |queue| match left.is_empty() {
-            true => call.running.load(Ordering::Acquire) > 0,
-            false => left.iter().all(|tree| queue.compacting.contains(tree)),
+        _ => assist_or_wait(upkeep, |queue| {
+            if left.is_empty() {
+                call.running.load(Ordering::Acquire) > 0
+            } else {
+                left.iter().all(|tree| queue.compacting.contains(tree))
+            }
         }),
     }
 }
@@ -283,10 +286,12 @@ impl StartedTree {
     /// Adds the progress of the tree to the call's.
     fn count(&mut self, call: &CompactCall, is_done: bool) {
         let (bytes, counted) = &mut self.bytes;
-        let part = match is_done {
-            true => 1.0,
-            false if self.job.is_none() => self.pass.part_done(self.claim.tree.view().version()),
-            false => return,
+        let part = if is_done {
+            1.0
+        } else if self.job.is_none() {
+            self.pass.part_done(self.claim.tree.view().version())
+        } else {
+            return;
         };
         let done = (*bytes as f64 * part) as u64;
         call.bytes_done.fetch_add(done.saturating_sub(*counted), Ordering::Relaxed);
@@ -327,9 +332,12 @@ impl TreeClaim {
     fn start(&self, pass: &mut FullPass) -> Option<CompactionJob> {
         let Self { upkeep, tree } = self;
         let view = tree.view();
-        let needed = || match tree.pressure(Policy::Tiering).l0_runs >= L0_RUNS_FIRST {
-            true => pick_of(tree, view.version(), Policy::Tiering),
-            false => None,
+        let needed = || {
+            if tree.pressure(Policy::Tiering).l0_runs >= L0_RUNS_FIRST {
+                pick_of(tree, view.version(), Policy::Tiering)
+            } else {
+                None
+            }
         };
         let moment = upkeep.expire_through();
         let (version, options) = (view.version(), &tree.current_options());

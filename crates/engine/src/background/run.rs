@@ -139,9 +139,10 @@ fn schedule_expiry_check(upkeep: &Arc<Upkeep>) {
         if upkeep.core.health.check_open_for_writing().is_err() {
             return Progress::Done;
         }
-        match watch_expired(upkeep) {
-            true => schedule_compactions(upkeep),
-            false => schedule_expiry_check(upkeep),
+        if watch_expired(upkeep) {
+            schedule_compactions(upkeep)
+        } else {
+            schedule_expiry_check(upkeep)
         }
         Progress::Done
     });

@@ -115,10 +115,8 @@ pub(super) fn seal(upkeep: &Upkeep, take: Take<'_>, cut: Option<CutRequest>) -> 
 /// unlogged writes, it takes those of all other trees along.
 pub(super) fn seal_to_replace(upkeep: &Upkeep, numbering: &mut Numbering, trees: &[Arc<Tree>]) {
     let (is_unlogged, through) = (numbering.unlogged, SeqNo::new(numbering.next.get() - 1));
-    let chosen: Vec<Arc<Tree>> = match is_unlogged {
-        true => numbering.unflushed().cloned().collect(),
-        false => trees.to_vec(),
-    };
+    let chosen: Vec<Arc<Tree>> =
+        if is_unlogged { numbering.unflushed().cloned().collect() } else { trees.to_vec() };
     let sealed: Vec<_> = chosen.into_iter().filter(|tree| tree.seal(through)).collect();
     numbering.end_unlogged();
     if !sealed.is_empty() {

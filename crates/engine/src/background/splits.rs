@@ -92,9 +92,10 @@ impl Splits {
     pub(super) fn note_load(&self, tree: &Arc<Tree>, load: WriteLoad) {
         let is_contended = load.is_contended() && tree.successors().is_none();
         let mut due = self.due.lock();
-        match is_contended {
-            true => drop(due.loaded.insert(tree.id(), (Arc::clone(tree), Arc::new(load)))),
-            false => drop(due.loaded.remove(&tree.id())),
+        if is_contended {
+            drop(due.loaded.insert(tree.id(), (Arc::clone(tree), Arc::new(load))))
+        } else {
+            drop(due.loaded.remove(&tree.id()))
         }
         due.may_split |= is_contended;
     }
@@ -132,9 +133,10 @@ impl Splits {
     /// Notes whether `tree` waits only for the end of its flush or compaction.
     pub(super) fn note_awaited(&self, tree: TreeId, is_awaited: bool) {
         let mut due = self.due.lock();
-        match is_awaited {
-            true => due.awaited.insert(tree),
-            false => due.awaited.remove(&tree),
+        if is_awaited {
+            due.awaited.insert(tree)
+        } else {
+            due.awaited.remove(&tree)
         };
     }
 
@@ -206,9 +208,10 @@ impl Splits {
     pub(super) fn take_divided(&self) -> Vec<KeyspaceId> {
         let mut due = self.due.lock();
         let flushing = std::mem::take(&mut due.flushing);
-        match std::mem::take(&mut due.may_merge) {
-            true => due.divided.iter().copied().collect(),
-            false => due.divided.intersection(&flushing).copied().collect(),
+        if std::mem::take(&mut due.may_merge) {
+            due.divided.iter().copied().collect()
+        } else {
+            due.divided.intersection(&flushing).copied().collect()
         }
     }
 
@@ -241,9 +244,10 @@ impl Splits {
         }
         let is_sharing = tree.shares_tables();
         let mut due = self.due.lock();
-        match is_sharing {
-            true => drop(due.sharing.entry(tree.id()).or_insert(now)),
-            false => drop(due.sharing.remove(&tree.id())),
+        if is_sharing {
+            due.sharing.entry(tree.id()).or_insert(now);
+        } else {
+            due.sharing.remove(&tree.id());
         }
     }
 

@@ -100,8 +100,9 @@ pub(super) fn unwatch(
 pub(super) fn policy(upkeep: &Upkeep, tree: &Tree) -> Policy {
     // Another tree may be the one that is written to.
     let is_written = tree.oldest_unflushed().is_some();
-    match !is_written || upkeep.writers_are_idle() || tree.is_read_heavy() {
-        true => Policy::Leveling,
-        false => Policy::Tiering,
+    if !is_written || upkeep.writers_are_idle() || tree.is_read_heavy() {
+        Policy::Leveling
+    } else {
+        Policy::Tiering
     }
 }

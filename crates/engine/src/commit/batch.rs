@@ -508,10 +508,7 @@ pub(crate) fn encode_op(
     let layout = core.layout();
     let op = LoggedOp { kind, expiry, keyspace: core.id, key, value };
     let (key_at, value_at) = record::put_op(payload, &op);
-    let check = match core.entry_checks {
-        true => effect.check(hash, value),
-        false => EntryCheck::default(),
-    };
+    let check = if core.entry_checks { effect.check(hash, value) } else { EntryCheck::default() };
     flip::arrived_at(
         Site::Batch,
         payload,

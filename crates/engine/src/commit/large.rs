@@ -20,10 +20,7 @@ pub(crate) struct LargeWrite {
 }
 
 fn check_of(core: &KeyspaceCore, effect: Effect, key: &[u8], value: &[u8]) -> EntryCheck {
-    match core.entry_checks {
-        true => effect.check(core.hash(key), value),
-        false => EntryCheck::default(),
-    }
+    if core.entry_checks { effect.check(core.hash(key), value) } else { EntryCheck::default() }
 }
 
 impl LargeWrite {

@@ -86,9 +86,10 @@ impl Commits {
             Err(error) => return (Err(error), Due::default()),
         };
         let Numbered { first, last, lsn, .. } = numbered;
-        let written = match numbered.refs.is_empty() {
-            true => Ok(()),
-            false => self.log_and_insert(write, &targets, &numbered),
+        let written = if numbered.refs.is_empty() {
+            Ok(())
+        } else {
+            self.log_and_insert(write, &targets, &numbered)
         };
         numbered.place.publish();
         self.core.health.tell_readers();
@@ -171,10 +172,7 @@ impl Commits {
         write.check_ops()?;
         self.note_expiries(write)?;
         loop {
-            let (own, has_reads) = match is_held {
-                true => (None, false),
-                false => self.hold(write, wait)?,
-            };
+            let (own, has_reads) = if is_held { (None, false) } else { self.hold(write, wait)? };
             if has_reads {
                 return Ok((None, own));
             }

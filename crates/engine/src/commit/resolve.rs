@@ -243,9 +243,10 @@ impl<'a> Resolving<'a> {
             let op = &ops[at];
             // A put of this write may have expired already.
             let has_expired = op.expiry.is_some_and(|expiry| self.moment.has_expired(expiry));
-            return Some(match op.kind == Kind::Put && !has_expired {
-                true => (Some(&payload[op.value.start as usize..op.value.end as usize]), op.expiry),
-                false => (None, None),
+            return Some(if op.kind == Kind::Put && !has_expired {
+                (Some(&payload[op.value.start as usize..op.value.end as usize]), op.expiry)
+            } else {
+                (None, None)
             });
         }
         deleted.map(|_at| (None, None))

@@ -176,9 +176,8 @@ type Gates<'a> = SmallVec<[HeldGate<'a>; 1]>;
 
 /// Locks the gates of the keyspaces in which `write` deletes ranges, has conditions, or reads.
 fn gates<'a>(keyspaces: &'a [Arc<KeyspaceCore>], write: &Write<'_>, has_reads: bool) -> Gates<'a> {
-    let pass = |core: &'a KeyspaceCore, is_alone| match is_alone {
-        true => core.gate.pass_alone(),
-        false => core.gate.pass(),
+    let pass = |core: &'a KeyspaceCore, is_alone| {
+        if is_alone { core.gate.pass_alone() } else { core.gate.pass() }
     };
     needed_gates(keyspaces, write, has_reads).map(|(core, is_alone)| pass(core, is_alone)).collect()
 }
@@ -189,9 +188,8 @@ fn try_gates<'a>(
     write: &Write<'_>,
     has_reads: bool,
 ) -> Option<Gates<'a>> {
-    let pass = |core: &'a KeyspaceCore, is_alone| match is_alone {
-        true => core.gate.try_pass_alone(),
-        false => core.gate.try_pass(),
+    let pass = |core: &'a KeyspaceCore, is_alone| {
+        if is_alone { core.gate.try_pass_alone() } else { core.gate.try_pass() }
     };
     needed_gates(keyspaces, write, has_reads).map(|(core, is_alone)| pass(core, is_alone)).collect()
 }

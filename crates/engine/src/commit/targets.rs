@@ -30,9 +30,10 @@ impl<'a> Targets<'a> {
             && op.kind != Kind::RangeDelete
         {
             let layout = core.layout();
-            let partition = match op.layout == layout.number() {
-                true => op.partition,
-                false => partition_in(layout, write, op),
+            let partition = if op.layout == layout.number() {
+                op.partition
+            } else {
+                partition_in(layout, write, op)
             };
             return Self {
                 layouts: SmallVec::from_buf([layout]),

@@ -117,9 +117,10 @@ impl Changes {
         let is_in_doubt = Cell::new(false);
         let mut read = |record: &Record<'_>| {
             is_in_doubt.set(reading.is_in_doubt(record));
-            match is_in_doubt.get() {
-                true => Err(Error::new(ErrorKind::Busy, "the end of a doubt is waited for")),
-                false => reading.read(record),
+            if is_in_doubt.get() {
+                Err(Error::new(ErrorKind::Busy, "the end of a doubt is waited for"))
+            } else {
+                reading.read(record)
             }
         };
         loop {

@@ -151,9 +151,10 @@ impl<'a> Hold<'a> {
             return Ok(None);
         }
         self.log_owned();
-        let more = match is_admitted {
-            true => parts.commits.admit_prepared(&self.batch, admitted.as_ref(), self.wait)?,
-            false => None,
+        let more = if is_admitted {
+            parts.commits.admit_prepared(&self.batch, admitted.as_ref(), self.wait)?
+        } else {
+            None
         };
         if let Some(core) = cores.first() {
             let bytes = if more.is_some() { self.batch.bytes() } else { 0 };

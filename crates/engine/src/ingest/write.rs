@@ -172,9 +172,10 @@ impl Ingest {
         let parts = self.handle.parts();
         let Some(writer) = &mut self.writers[partition] else { return Ok(()) };
         // A close waits until no file is created any more: its number could be given again.
-        let step = match writer.cut_before(key)? {
-            true => Some(parts.upkeep.core.work.begin_caller_step().ok_or_else(|| closed(parts))?),
-            false => None,
+        let step = if writer.cut_before(key)? {
+            Some(parts.upkeep.core.work.begin_caller_step().ok_or_else(|| closed(parts))?)
+        } else {
+            None
         };
         let added = writer.put(key, value, expiry);
         drop(step);

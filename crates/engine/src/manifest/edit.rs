@@ -184,10 +184,8 @@ fn decode_counters(field: &[u8]) -> Result<CatalogCounters, Undecoded> {
 fn decode_retention(field: &[u8]) -> Result<ChangeRetention, Undecoded> {
     let mut decoder = Decoder::new(field);
     let bytes = decoder.varint("the bytes of kept changes")?;
-    let age = match decoder.is_done() {
-        true => None,
-        false => Some(decoder.varint("the age of kept changes")?),
-    };
+    let age =
+        if decoder.is_done() { None } else { Some(decoder.varint("the age of kept changes")?) };
     decoder.finish("the end of the retention")?;
     Ok(ChangeRetention::of_parts(bytes, age))
 }

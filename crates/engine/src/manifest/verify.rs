@@ -27,11 +27,13 @@ pub(crate) fn verify(manifest: &Manifest) -> Result<()> {
         );
         return Err(Error::corruption(Current::path(&location.dir).display(), 0, found));
     }
-    let bytes =
-        read_whole(disk, &path, FILE_BYTES_MAX).map_err(|error| match error.is_missing_file() {
-            true => Error::corruption(&file, 0, "expected the manifest, and it is missing"),
-            false => error,
-        })?;
+    let bytes = read_whole(disk, &path, FILE_BYTES_MAX).map_err(|error| {
+        if error.is_missing_file() {
+            Error::corruption(&file, 0, "expected the manifest, and it is missing")
+        } else {
+            error
+        }
+    })?;
     let len = bytes.len() as u64;
     if len < end || len > end && !manifest.is_in_doubt() {
         let found = format_args!("the file has {len} bytes, expected {end}");

@@ -49,16 +49,15 @@ pub(super) fn hold_directory(config: Config, read_only: bool) -> Result<(Config,
         return Err(no_database(dir));
     }
     let path = dir.join(names::LOCK);
-    let lock = match read_only {
-        true => lock_to_read(disk, &path)?,
-        false => {
-            let lock = disk.lock(&path, LockMode::Exclusive)?;
-            // Beside a database a strange file is locked like any other, and stays as it is.
-            if !disk.exists(&dir.join(names::CURRENT))? {
-                check_own(&*lock, &path)?;
-            }
-            Some(lock)
+    let lock = if read_only {
+        lock_to_read(disk, &path)?
+    } else {
+        let lock = disk.lock(&path, LockMode::Exclusive)?;
+        // Beside a database a strange file is locked like any other, and stays as it is.
+        if !disk.exists(&dir.join(names::CURRENT))? {
+            check_own(&*lock, &path)?;
         }
+        Some(lock)
     };
     let scratch_dir = config.scratch_dir.map(|dir| held.disk.absolute(&dir)).transpose()?;
     let environment = Environment { disk: held.disk, ..config.environment };

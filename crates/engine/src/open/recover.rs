@@ -163,9 +163,10 @@ impl Opening {
             None if self.read_only => HistoryId::default(),
             None => HistoryId(self.config.environment.random.next_u64()),
         };
-        let writable = match self.read_only {
-            true => Writable::default(),
-            false => self.start_writing(visible, history)?,
+        let writable = if self.read_only {
+            Writable::default()
+        } else {
+            self.start_writing(visible, history)?
         };
         let mut log_files = self.find_log_files()?;
         log_files.iter_mut().for_each(|files| files.lost_at = lost_at);

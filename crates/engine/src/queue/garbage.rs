@@ -153,17 +153,16 @@ impl Spaces {
         let left = self.bytes.saturating_sub(running_jobs.freeing) as f64;
         let bytes = (self.bytes + running_jobs.unfinished) as f64;
         let max = options.space_amplification_max;
-        match is_idle {
-            true => {
-                let low = live * IDLE_MAX.min(max) + GARBAGE_MIN as f64;
-                SpaceBudget { low, high: low * 2.0, bytes, left }
-            }
-            false => SpaceBudget {
+        if is_idle {
+            let low = live * IDLE_MAX.min(max) + GARBAGE_MIN as f64;
+            SpaceBudget { low, high: low * 2.0, bytes, left }
+        } else {
+            SpaceBudget {
                 low: live * (1.0 + LOW_PART * (max - 1.0)) + share * SHARE_LOW,
                 high: live * max + share * SHARE_HIGH,
                 bytes,
                 left,
-            },
+            }
         }
     }
 

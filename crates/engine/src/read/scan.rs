@@ -196,9 +196,10 @@ impl Scan {
                 return Ok(true);
             }
             let Some(next) = rest.pop_front() else { return Ok(false) };
-            let range = match rest.is_empty() {
-                true => std::mem::replace(&mut self.range, KeyRange::ALL),
-                false => self.range.clone(),
+            let range = if rest.is_empty() {
+                std::mem::replace(&mut self.range, KeyRange::ALL)
+            } else {
+                self.range.clone()
             };
             let scan = self.scan_of(&next, range, 1);
             if let ScanState::Chained(current, _) = &mut self.state {

@@ -62,10 +62,7 @@ impl Snapshot {
     /// # Errors
     /// Same as [`Snapshot::get`].
     pub fn expiry(&self, keyspace: &Arc<KeyspaceCore>, key: &[u8]) -> Result<Option<Moment>> {
-        match keyspace.expires() {
-            true => Ok(self.find(keyspace, key)?.lives_until()),
-            false => Ok(None),
-        }
+        if keyspace.expires() { Ok(self.find(keyspace, key)?.lives_until()) } else { Ok(None) }
     }
 
     /// Returns the put of `key` that was stored, whether or not it had expired. What has expired

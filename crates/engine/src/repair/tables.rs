@@ -120,9 +120,10 @@ fn salvage(
     let opened = match repair.files.open(&repair.path(number), false) {
         Ok(opened) => opened,
         Err(error) => {
-            let what = match error.is_missing_file() {
-                true => "the manifest names this table, and it is missing".to_owned(),
-                false => error.to_string(),
+            let what = if error.is_missing_file() {
+                "the manifest names this table, and it is missing".to_owned()
+            } else {
+                error.to_string()
             };
             repair.report.losses.push(loss(0..0, keys, what));
             return None;

@@ -24,9 +24,10 @@ pub fn prepare_barriers() {
 /// is a full barrier, which takes as long as a step of a scan.
 #[inline]
 pub fn light_barrier() {
-    match IS_FREE.load(Ordering::Relaxed) {
-        true => compiler_fence(Ordering::SeqCst),
-        false => fence(Ordering::SeqCst),
+    if IS_FREE.load(Ordering::Relaxed) {
+        compiler_fence(Ordering::SeqCst)
+    } else {
+        fence(Ordering::SeqCst)
     }
 }
 

@@ -116,9 +116,10 @@ impl Entries {
                 whole.add(ascending);
             }
         }
-        match is_unique {
-            true => whole.put(&mut self.bytes),
-            false => self.bytes.extend_from_slice(primary_key),
+        if is_unique {
+            whole.put(&mut self.bytes)
+        } else {
+            self.bytes.extend_from_slice(primary_key)
         }
         let len = self.bytes.len() - start;
         if len > KEY_BYTES_MAX {
@@ -224,9 +225,12 @@ impl Components {
     /// Returns the places of the components that give entries of their own. Without a hash of the
     /// whole value, components that are cut to the same bytes give one.
     fn distinct(&self, is_unique: bool) -> impl Iterator<Item = usize> {
-        let shown = move |(range, _): &(Range<usize>, Flags)| match is_unique {
-            true => &self.bytes[range.clone()],
-            false => &self.bytes[range.start..range.end.min(range.start + CUT_BYTES)],
+        let shown = move |(range, _): &(Range<usize>, Flags)| {
+            if is_unique {
+                &self.bytes[range.clone()]
+            } else {
+                &self.bytes[range.start..range.end.min(range.start + CUT_BYTES)]
+            }
         };
         let is_new = move |at: &usize| {
             at.checked_sub(1).is_none_or(|last| shown(&self.list[last]) != shown(&self.list[*at]))
@@ -271,10 +275,7 @@ fn length_of(value: &View<'_>) -> Result<Option<usize>, Malformed> {
     if let Some(bytes) = value.as_bytes() {
         return Ok(Some(bytes.len()));
     }
-    match value.is_array() || value.is_map() {
-        true => value.len().map(Some),
-        false => Ok(None),
-    }
+    if value.is_array() || value.is_map() { value.len().map(Some) } else { Ok(None) }
 }
 
 /// Returns in lower case the text whose sort key is `key`; `None` if it is no text.

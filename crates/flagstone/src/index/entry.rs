@@ -80,9 +80,10 @@ pub(crate) fn component_len(
     };
     if bytes.first() == Some(&(MISSING ^ mask)) {
         let is_whole = missing_len == 1 || bytes.get(1) == Some(&(END ^ mask));
-        return match is_whole {
-            true => Ok((missing_len, false)),
-            false => Err(Malformed { at: 1, expected: WHAT }),
+        return if is_whole {
+            Ok((missing_len, false))
+        } else {
+            Err(Malformed { at: 1, expected: WHAT })
         };
     }
     let window = &bytes[..bytes.len().min(CUT_BYTES)];

@@ -60,13 +60,12 @@ fn date(definition: &Definition, root: &View<'_>) -> Result<Option<Moment>, Malf
     let Some(field) = definition.fields.first() else { return Ok(None) };
     field.path.reach(root, |reached| {
         if let Reached::Value(view) = reached {
-            match view.is_array() {
-                false => note(&view),
-                true => {
-                    for item in view.items()? {
-                        note(&item?);
-                    }
+            if view.is_array() {
+                for item in view.items()? {
+                    note(&item?);
                 }
+            } else {
+                note(&view)
             }
         }
         Ok(ControlFlow::Continue(()))

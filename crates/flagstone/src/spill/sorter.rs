@@ -104,10 +104,7 @@ impl Sorter {
     /// Entries that are dropped leave room only after the others were copied. What is kept fits
     /// into a third of the memory then.
     const fn memory_while_pushing(&self) -> usize {
-        match self.may_drop() {
-            true => self.options.memory / 3 * 2,
-            false => self.options.memory,
-        }
+        if self.may_drop() { self.options.memory / 3 * 2 } else { self.options.memory }
     }
 
     const fn may_drop(&self) -> bool {

@@ -53,10 +53,8 @@ fn apply(model: &mut BTreeMap<u32, Value>, key: u32, patch: &Patch) {
         None if patch.is_upsert() => {
             // Only [`random_patch`] makes the patches.
             let from_default = patch.to_string().contains("(upsert from");
-            let mut made = match from_default {
-                true => doc!({ "tags": [1], "n": 5 }),
-                false => Value::object(),
-            };
+            let mut made =
+                if from_default { doc!({ "tags": [1], "n": 5 }) } else { Value::object() };
             if patch.apply_to(&mut made) {
                 model.insert(key, made);
             }

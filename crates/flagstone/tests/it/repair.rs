@@ -430,10 +430,11 @@ fn a_power_cut_at_any_change_of_a_repair_in_place_loses_nothing() {
         world.disk.cut_power_at(at);
         assert!(in_place(&world).is_err(), "at {at}");
         let after = world.after_power_cut(at);
-        let report = match after.mem.exists(&World::path("CURRENT")).unwrap() {
+        let report = if after.mem.exists(&World::path("CURRENT")).unwrap() {
             // The repair was done but for renaming.
-            true => RepairReport::default(),
-            false => in_place(&after).unwrap_or_else(|error| panic!("at {at}: {error}")),
+            RepairReport::default()
+        } else {
+            in_place(&after).unwrap_or_else(|error| panic!("at {at}: {error}"))
         };
         assert_eq!(check(&after, "/db", &report, &contents), 0, "at {at}");
     }

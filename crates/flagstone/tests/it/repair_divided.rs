@@ -236,12 +236,11 @@ fn every_damage(name: &str, write: fn(&Session, &mut Rng), is_divided: bool) {
     session.db.verify().unwrap();
     let expected = contents(&session.db);
     for is_closed in [false, true] {
-        let base = match is_closed {
-            true => {
-                session.db.clone().close().unwrap();
-                world.after_kill(2)
-            }
-            false => world.after_kill(2),
+        let base = if is_closed {
+            session.db.clone().close().unwrap();
+            world.after_kill(2)
+        } else {
+            world.after_kill(2)
         };
         let tables = files(&base, FileKind::Table);
         assert!(tables.len() > 2, "{name}: {tables:?}");

@@ -247,9 +247,10 @@ impl TableBuilder {
         if let Some(check) = check {
             check.verify(entry, seed)?;
         }
-        match self.block.is_empty() {
-            true => Ok(()),
-            false => check_entries(self.block.clone().finish(), &self.checks, seed),
+        if self.block.is_empty() {
+            Ok(())
+        } else {
+            check_entries(self.block.clone().finish(), &self.checks, seed)
         }
     }
 

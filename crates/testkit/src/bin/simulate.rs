@@ -106,9 +106,10 @@ fn work(shared: &Shared, end: Instant) {
         if seed.is_multiple_of(TWICE_EVERY)
             && let Ok(first) = ran
         {
-            ran = sim::run(seed, &plan).and_then(|second| match first == second {
-                true => Ok(second),
-                false => {
+            ran = sim::run(seed, &plan).and_then(|second| {
+                if first == second {
+                    Ok(second)
+                } else {
                     Err(sim::Failure { at: 0, what: "the same seed showed two histories".into() })
                 }
             });

@@ -95,9 +95,10 @@ fn lines(text: &[u8], limit: usize, step: usize) {
 fn elements(text: &[u8], limit: usize, step: usize, is_array: bool) {
     let read = |step: usize| {
         let input = Dripping(text, step);
-        let mut elements = match is_array {
-            true => Elements::of_stream(input, limit),
-            false => Elements::of_documents(input, limit),
+        let mut elements = if is_array {
+            Elements::of_stream(input, limit)
+        } else {
+            Elements::of_documents(input, limit)
         };
         let (documents, error) = collect(text, || elements.next_chunk());
         let error = error.map(|error| match error {

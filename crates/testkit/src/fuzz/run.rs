@@ -68,9 +68,12 @@ pub fn run_once(target: &Target, input: &[u8]) -> Result<(), String> {
     static HOOK: Once = Once::new();
     HOOK.call_once(|| {
         let usual = std::panic::take_hook();
-        std::panic::set_hook(Box::new(move |panic| match IS_CAUGHT.get() {
-            true => SAID.with_borrow_mut(|said| *said = panic.to_string()),
-            false => usual(panic),
+        std::panic::set_hook(Box::new(move |panic| {
+            if IS_CAUGHT.get() {
+                SAID.with_borrow_mut(|said| *said = panic.to_string())
+            } else {
+                usual(panic)
+            }
         }));
     });
     IS_CAUGHT.set(true);

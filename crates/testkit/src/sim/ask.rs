@@ -142,19 +142,22 @@ impl Ask {
 
     pub(super) fn filter(&self) -> Filter {
         let filters = self.tests.iter().map(|test| test.filter());
-        match self.is_any {
-            _ if self.tests.is_empty() => Filter::everything(),
-            true => Filter::any(filters),
-            false => Filter::all(filters),
+        if self.tests.is_empty() {
+            Filter::everything()
+        } else if self.is_any {
+            Filter::any(filters)
+        } else {
+            Filter::all(filters)
         }
     }
 
     /// Returns whether a document matches.
     pub(super) fn holds(&self, fields: &Fields) -> bool {
         let mut tests = self.tests.iter();
-        match self.is_any && !self.tests.is_empty() {
-            true => tests.any(|test| test.holds(fields)),
-            false => tests.all(|test| test.holds(fields)),
+        if self.is_any && !self.tests.is_empty() {
+            tests.any(|test| test.holds(fields))
+        } else {
+            tests.all(|test| test.holds(fields))
         }
     }
 }

@@ -55,9 +55,10 @@ impl Clocks {
     pub(super) fn judge(&self, place: &Place, now: Moment) -> Result<(), String> {
         let wall = place.wall();
         let (first, last) = (wall.max(self.recorded), wall.max(self.latest));
-        match (first..=last).contains(&now) {
-            true => Ok(()),
-            false => Err(format!("a clock opened at {now}: expected {first} to {last}")),
+        if (first..=last).contains(&now) {
+            Ok(())
+        } else {
+            Err(format!("a clock opened at {now}: expected {first} to {last}"))
         }
     }
 }

@@ -107,12 +107,12 @@ impl Judge<'_> {
             return Verdict::Unknown;
         }
         let written = life.written[slot][usize::from(key)];
-        match written > taken.last_id {
-            true if life.unchanged.get(&(slot, key)) == Some(&written) => Verdict::Unknown,
-            true => Verdict::Conflict,
-            false if self.oracle.get(slot, key).is_some() => Verdict::Holds,
-            false => Verdict::Unknown,
+        if written <= taken.last_id {
+            let is_there = self.oracle.get(slot, key).is_some();
+            return if is_there { Verdict::Holds } else { Verdict::Unknown };
         }
+        let is_unchanged = life.unchanged.get(&(slot, key)) == Some(&written);
+        if is_unchanged { Verdict::Unknown } else { Verdict::Conflict }
     }
 
     fn token(&self, which: Which) -> Option<&Token> {

@@ -169,9 +169,10 @@ impl Run {
         let expected = ours.seen.entries(slot, moment).into_iter();
         let expected: Vec<_> =
             expected.map(|(key, value)| (key_bytes(key).to_vec(), value)).collect();
-        match found == expected {
-            true => Ok(()),
-            false => Err(format!("a scan of slot {slot} in a transaction finds something else")),
+        if found == expected {
+            Ok(())
+        } else {
+            Err(format!("a scan of slot {slot} in a transaction finds something else"))
         }
     }
 
@@ -187,12 +188,16 @@ impl Run {
             let expected = matching(ours.seen.entries(DOCUMENTS, ours.moment), ask);
             let find = transaction.find(collection, ask.filter());
             // A count may read nothing but a range of an index.
-            let found = match ours.contest.scans.is_some() {
-                true => compare(&find, &expected, None, 0),
-                false => find.count().map(|count| match count == expected.len() as u64 {
-                    true => Ok(()),
-                    false => Err(format!("a count of {count}, expected {}", expected.len())),
-                }),
+            let found = if ours.contest.scans.is_some() {
+                compare(&find, &expected, None, 0)
+            } else {
+                find.count().map(|count| {
+                    if count == expected.len() as u64 {
+                        Ok(())
+                    } else {
+                        Err(format!("a count of {count}, expected {}", expected.len()))
+                    }
+                })
             };
             if let Some(Err(what)) = self.excused(found)? {
                 return Err(format!("{} in a transaction: {what}", ask.filter()));
@@ -233,10 +238,8 @@ impl Run {
         let is_own = |at: &(usize, Key)| ours.written().any(|own| own == *at);
         let read = ours.contest.reads.iter().copied().chain(scanned.into_iter().flat_map(keys));
         let read: Vec<_> = read.filter(|at| !is_own(at)).collect();
-        let must = match is_serializable {
-            true => read.into_iter().any(surely),
-            false => ours.written().any(surely),
-        };
+        let must =
+            if is_serializable { read.into_iter().any(surely) } else { ours.written().any(surely) };
         let has_documents = !ours.documents().is_empty();
         let must = must
             || (is_serializable && self.finds_another(ours))
@@ -251,9 +254,10 @@ impl Run {
         if has_other_indexes {
             return Verdict::Unknown;
         }
-        let slots: BTreeSet<usize> = match is_serializable {
-            true => (0..SLOTS).filter(|slot| ours.contest.slots().any(|of| of == *slot)).collect(),
-            false => BTreeSet::new(),
+        let slots: BTreeSet<usize> = if is_serializable {
+            (0..SLOTS).filter(|slot| ours.contest.slots().any(|of| of == *slot)).collect()
+        } else {
+            BTreeSet::new()
         };
         let is_absent = |(slot, key): (usize, Key)| self.oracle.get(slot, key).is_none();
         // A commit that the disk has refused is one that came between, for serializable ones.

@@ -92,14 +92,15 @@ impl Run {
             return self.excuse(&error);
         }
         let found = (changed.matched, changed.modified, changed.refused, changed.next.is_some());
-        match found == (matched, modified, refused, has_more) {
-            true => Ok(()),
-            false => Err(format!(
+        if found == (matched, modified, refused, has_more) {
+            Ok(())
+        } else {
+            Err(format!(
                 "a write of {} by filter (matched, modified, refused, more): {found:?}, expected \
                  {:?}",
                 ask.filter(),
                 (matched, modified, refused, has_more)
-            )),
+            ))
         }
     }
 

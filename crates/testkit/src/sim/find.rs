@@ -187,9 +187,10 @@ pub(super) fn compare(
     let mut all = ranks(expected);
     all.sort_unstable();
     let part: Vec<i64> = all.into_iter().skip(limit as usize / 4).take(limit as usize).collect();
-    Ok(match rows == part {
-        true => Ok(()),
-        false => Err(format!("sorted by {order:?}: {rows:?}, expected {part:?}")),
+    Ok(if rows == part {
+        Ok(())
+    } else {
+        Err(format!("sorted by {order:?}: {rows:?}, expected {part:?}"))
     })
 }
 
@@ -222,8 +223,9 @@ fn judge_page(
     if let Some((key, _)) = expected.iter().find(is_missing) {
         return Err(format!("key {key} is missing"));
     }
-    match has_more && rows.len() as u64 != length {
-        true => Err(format!("{} documents of {length}, and there are more", rows.len())),
-        false => Ok(()),
+    if has_more && rows.len() as u64 != length {
+        Err(format!("{} documents of {length}, and there are more", rows.len()))
+    } else {
+        Ok(())
     }
 }

@@ -35,9 +35,10 @@ impl Run {
         if let Some(mut replica) = self.replica.take() {
             let is_known = !self.oracle.is_log_broken
                 && self.oracle.log.iter().all(|of| of.is_logged && !self.ingested.contains(&of.id));
-            let done = match is_known {
-                true => self.follow_known(&db, &mut replica, syncs)?,
-                false => self.drain(&db, &replica)?,
+            let done = if is_known {
+                self.follow_known(&db, &mut replica, syncs)?
+            } else {
+                self.drain(&db, &replica)?
             };
             if done && is_known {
                 self.replica = Some(replica);
@@ -190,9 +191,10 @@ impl Run {
             }
             let Happened::Commit(batch) = &delivery.happened else {
                 // A failed write of the log is told as a gap, a failed ingest as one.
-                return match self.may_have_gap() {
-                    true => Ok(false),
-                    false => Err(format!("the feed has {:?}, not a commit", delivery.happened)),
+                return if self.may_have_gap() {
+                    Ok(false)
+                } else {
+                    Err(format!("the feed has {:?}, not a commit", delivery.happened))
                 };
             };
             let (state, before) = (replica.state.clone(), replica.state.digests(moment));

@@ -28,15 +28,13 @@ impl Run {
             return Ok(());
         }
         let was_ready = self.oracle.indexes[at] == Built::Ready;
-        let outcome = match was_ready {
-            true => Outcome::Complete(Vec::new()),
-            false => spec.build(&self.oracle.now, self.oracle.moment),
+        let outcome = if was_ready {
+            Outcome::Complete(Vec::new())
+        } else {
+            spec.build(&self.oracle.now, self.oracle.moment)
         };
         // What the build writes again, or removes, since it has expired.
-        let mut changes = match at == BY_DATE && !was_ready {
-            true => self.rewrites(),
-            false => Vec::new(),
-        };
+        let mut changes = if at == BY_DATE && !was_ready { self.rewrites() } else { Vec::new() };
         let outcome = match outcome {
             Outcome::Complete(removed) => {
                 changes.extend(removed.into_iter().map(|key| Change::Delete(DOCUMENTS, key)));
@@ -65,9 +63,10 @@ impl Run {
                     checked = self.commit(changes, How::Plain, None);
                 }
                 reports += 1;
-                match checked.is_err() || build.cancels_at == Some(reports) {
-                    true => ControlFlow::Break(()),
-                    false => ControlFlow::Continue(()),
+                if checked.is_err() || build.cancels_at == Some(reports) {
+                    ControlFlow::Break(())
+                } else {
+                    ControlFlow::Continue(())
                 }
             },
         );

@@ -161,9 +161,10 @@ impl Spec {
                     Some(list) => {
                         lists += 1;
                         let numbers = unpacked(*list);
-                        match numbers.is_empty() {
-                            true => [Some(EMPTY)].into(),
-                            false => numbers.into_iter().map(|n| Some(n.into())).collect(),
+                        if numbers.is_empty() {
+                            [Some(EMPTY)].into()
+                        } else {
+                            numbers.into_iter().map(|n| Some(n.into())).collect()
                         }
                     }
                 },

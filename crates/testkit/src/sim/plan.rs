@@ -119,9 +119,10 @@ impl Planner {
             return;
         }
         let slot = *self.ingests.pick(&[0, 1, 2, 4]);
-        let lasts = match self.ingests.percent(self.profile.expiring[slot]) {
-            true => Lasts::For(self.ingests.between(1, 60_000) as i64),
-            false => Lasts::Forever,
+        let lasts = if self.ingests.percent(self.profile.expiring[slot]) {
+            Lasts::For(self.ingests.between(1, 60_000) as i64)
+        } else {
+            Lasts::Forever
         };
         let seed = self.ingests.number() as u32;
         let step = Step::Ingest(slot, seed, lasts, self.documents.batches());
@@ -317,9 +318,8 @@ impl Planner {
             .collect();
         edits.sort_unstable();
         edits.dedup_by_key(|edit| edit.0);
-        let edit = |(name, number, adds): (u16, i16, bool)| match adds {
-            true => Edit::Add(name, number),
-            false => Edit::Set(name, number.into()),
+        let edit = |(name, number, adds): (u16, i16, bool)| {
+            if adds { Edit::Add(name, number) } else { Edit::Set(name, number.into()) }
         };
         let mut edits: Vec<_> = edits.into_iter().map(edit).collect();
         let mut missing = if self.rng.percent(70) { Missing::Empty } else { Missing::Nothing };

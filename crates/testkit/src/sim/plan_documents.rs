@@ -99,19 +99,21 @@ impl Documents {
                 (slot, self.rng.below(KEYS as u64) as Key)
             })
             .collect();
-        let change = |documents: &mut Self| match documents.rng.percent(70) {
-            true => {
+        let change = |documents: &mut Self| {
+            if documents.rng.percent(70) {
                 let (slot, key) = *documents.rng.pick(&hot);
                 documents.change_of(slot, key)
+            } else {
+                documents.change()
             }
-            false => documents.change(),
         };
         // A transaction that reads by queries alone, and writes elsewhere: what it must notice is
         // what appears where it has not looked.
         let is_query = self.rng.percent(40);
-        let ours = match is_query {
-            true => vec![self.change_of(0, 0)],
-            false => (0..self.rng.below(4)).map(|_| change(self)).collect(),
+        let ours = if is_query {
+            vec![self.change_of(0, 0)]
+        } else {
+            (0..self.rng.below(4)).map(|_| change(self)).collect()
         };
         let theirs = (0..self.rng.between(1, 3)).map(|_| change(self)).collect();
         let reads = if is_query { 0 } else { self.rng.below(3) };
@@ -175,9 +177,10 @@ impl Documents {
     }
 
     fn change_at(&mut self, key: Key) -> Change {
-        let lasts = match self.rng.percent(self.expiring) {
-            true => Lasts::For(self.rng.between(1, 60_000) as i64),
-            false => Lasts::Forever,
+        let lasts = if self.rng.percent(self.expiring) {
+            Lasts::For(self.rng.between(1, 60_000) as i64)
+        } else {
+            Lasts::Forever
         };
         let rng = &mut self.rng;
         match rng.below(10) {

@@ -50,9 +50,10 @@ pub(super) fn apply(state: &mut State, batch: &ChangeBatch) -> Check {
                 };
                 let before = old.as_deref().map(|old| value_of(&fields_of(old)));
                 let Some(mut document) = before.or_else(|| patch.upserted()) else { continue };
-                match patch.apply_to(&mut document) {
-                    true => Some(document_bytes(&life::fields_of(&document))),
-                    false => old,
+                if patch.apply_to(&mut document) {
+                    Some(document_bytes(&life::fields_of(&document)))
+                } else {
+                    old
                 }
             }
             (_, Kind::Counters) => {
@@ -76,8 +77,9 @@ fn stored_key(slot: usize, key: Key) -> Vec<u8> {
 
 /// Returns the key whose stored bytes these are.
 pub(super) fn key_in(slot: usize, stored: &[u8]) -> Option<Key> {
-    match slot == DOCUMENTS {
-        true => (0..KEYS as Key).find(|key| stored_key(slot, *key) == stored),
-        false => key_of(stored),
+    if slot == DOCUMENTS {
+        (0..KEYS as Key).find(|key| stored_key(slot, *key) == stored)
+    } else {
+        key_of(stored)
     }
 }

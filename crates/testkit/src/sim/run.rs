@@ -205,9 +205,8 @@ pub fn run(seed: u64, plan: &[Planned]) -> Result<Outcome, Failure> {
     static HOOK: Once = Once::new();
     HOOK.call_once(|| {
         let print = std::panic::take_hook();
-        std::panic::set_hook(Box::new(move |info| match RUNS.get() {
-            true => PANIC.set(Some(format!("a panic: {info}"))),
-            false => print(info),
+        std::panic::set_hook(Box::new(move |info| {
+            if RUNS.get() { PANIC.set(Some(format!("a panic: {info}"))) } else { print(info) }
         }));
     });
     let guarded = || {
@@ -328,9 +327,10 @@ impl Run {
     pub(super) fn excuse_of_copy(&mut self, error: &Error) -> Check {
         print(|| format!("    {error}"));
         self.note(error.kind() as u64 + 100);
-        match self.place.has_failed() || flip::count() > 0 {
-            true => Ok(()),
-            false => Err(format!("an error without a cause: {error:?}")),
+        if self.place.has_failed() || flip::count() > 0 {
+            Ok(())
+        } else {
+            Err(format!("an error without a cause: {error:?}"))
         }
     }
 

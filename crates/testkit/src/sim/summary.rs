@@ -110,9 +110,10 @@ impl Summary {
         }
         let found: Vec<Value> = find.distinct(&path_of(self.of))?.collect::<Result<_>>()?;
         let expected = self.distinct(documents.iter().copied());
-        Ok(match found == expected {
-            true => Ok(()),
-            false => Err(format!("distinct values {found:?}, expected {expected:?}")),
+        Ok(if found == expected {
+            Ok(())
+        } else {
+            Err(format!("distinct values {found:?}, expected {expected:?}"))
         })
     }
 

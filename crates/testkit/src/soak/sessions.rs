@@ -81,9 +81,10 @@ impl Sessions {
     }
 
     fn check_gone(&self, at: u64, expiry: Moment, now: Moment) -> Result<(), String> {
-        match expiry <= now {
-            true => Ok(()),
-            false => Err(format!("session {at} of thread {}, until {expiry}: gone", self.thread)),
+        if expiry <= now {
+            Ok(())
+        } else {
+            Err(format!("session {at} of thread {}, until {expiry}: gone", self.thread))
         }
     }
 

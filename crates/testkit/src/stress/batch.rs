@@ -290,8 +290,9 @@ impl Left {
 
 /// Notes a put of a number. One that has expired is absent.
 fn set(numbers: &mut BTreeMap<u64, Number>, slot: u64, (n, is_late): (i64, bool)) {
-    match is_late {
-        true => numbers.insert(slot, Number { n, is_late }),
-        false => numbers.remove(&slot),
+    if is_late {
+        numbers.insert(slot, Number { n, is_late })
+    } else {
+        numbers.remove(&slot)
     };
 }

@@ -225,9 +225,10 @@ impl Memtable {
         check: Option<EntryCheck>,
     ) -> Result<bool> {
         let computed = || EntryCheck::of_trailer(key_hash, entry.trailer, entry.value);
-        let check = match self.context.entry_checks {
-            true => check.unwrap_or_else(computed),
-            false => EntryCheck::default(),
+        let check = if self.context.entry_checks {
+            check.unwrap_or_else(computed)
+        } else {
+            EntryCheck::default()
         };
         let mut room = Vec::new();
         let entry = flip::arrived(Site::Memtable, entry, &mut room);
@@ -368,9 +369,10 @@ impl Memtable {
         };
         tail.push(range);
         let few = 64.max(4 * set.len().isqrt());
-        let (set, tail) = match tail.len() < few {
-            true => (set, tail),
-            false => (Arc::new(RangeSet::union(&[&set, &set_of(&tail)])), Vec::new()),
+        let (set, tail) = if tail.len() < few {
+            (set, tail)
+        } else {
+            (Arc::new(RangeSet::union(&[&set, &set_of(&tail)])), Vec::new())
         };
         self.ranges.store(Some(Arc::new(Ranges { set, tail, tail_set: OnceLock::new() })));
     }
@@ -409,12 +411,11 @@ impl Memtable {
         };
         let ranges = sets.iter().flat_map(|set| set.iter());
         let found = ranges.map(check).fold(0, u64::wrapping_add);
-        match found == self.writer.lock().ranges_sum {
-            true => Ok(()),
-            false => {
-                let count: usize = sets.iter().map(|set| set.len()).sum();
-                Err(changed(format_args!("one of {count} deleted ranges of a memtable")))
-            }
+        if found == self.writer.lock().ranges_sum {
+            Ok(())
+        } else {
+            let count: usize = sets.iter().map(|set| set.len()).sum();
+            Err(changed(format_args!("one of {count} deleted ranges of a memtable")))
         }
     }
 

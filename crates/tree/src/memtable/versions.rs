@@ -152,9 +152,10 @@ impl Versions {
             return VersionAt::END;
         }
         let is_shortcut = self.head(place.0).1;
-        VersionAt(match is_shortcut {
-            true => self.skip(place.0),
-            false => self.older(place.0).load(Ordering::Acquire),
+        VersionAt(if is_shortcut {
+            self.skip(place.0)
+        } else {
+            self.older(place.0).load(Ordering::Acquire)
         })
     }
 

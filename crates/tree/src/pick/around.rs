@@ -18,9 +18,10 @@ use std::sync::Arc;
 /// Pure; the cost is proportional to the number of tables.
 pub fn pick(version: &Version, options: &TreeOptions, policy: Policy) -> Option<Job> {
     let job = choose::pick(version, options, policy);
-    match job.as_ref().is_some_and(|job| is_blocked(version, job)) {
-        true => pick_around(version, options, policy),
-        false => job,
+    if job.as_ref().is_some_and(|job| is_blocked(version, job)) {
+        pick_around(version, options, policy)
+    } else {
+        job
     }
 }
 

@@ -129,9 +129,10 @@ fn pick_piece(version: &Version, options: &TreeOptions, output: usize) -> Option
     let is_free = |piece: &Piece| piece.l0_bytes > 0 && !is_quarantined(&piece.inputs);
     let best = pieces.filter(is_free).max_by(|a, b| share(a).total_cmp(&share(b)));
     let Piece { inputs, .. } = best?;
-    Some(match output == LEVELS - 1 {
-        true => to_last(inputs),
-        false => finish(inputs, output, JobReason::L0, false),
+    Some(if output == LEVELS - 1 {
+        to_last(inputs)
+    } else {
+        finish(inputs, output, JobReason::L0, false)
     })
 }
 

@@ -46,9 +46,10 @@ const TABLE_PARTS: u64 = 32;
 pub(crate) fn job_bytes_max(version: &Version, options: &TreeOptions) -> u64 {
     let all: u64 = version.tables().map(|(_, table)| table.meta().bytes).sum();
     let any = options.job_bytes_min.max(1);
-    let least = match version.is_wasteful() {
-        true => (all / WASTEFUL_JOB_PART).clamp((any / WASTEFUL_LEAST_PARTS).max(1), any),
-        false => any,
+    let least = if version.is_wasteful() {
+        (all / WASTEFUL_JOB_PART).clamp((any / WASTEFUL_LEAST_PARTS).max(1), any)
+    } else {
+        any
     };
     (all / JOB_PART).clamp(least, JOB_BYTES_MAX.max(any))
 }
@@ -62,9 +63,10 @@ fn segment_bytes_max(version: &Version, options: &TreeOptions) -> u64 {
 /// Returns the size at which a compaction finishes a table. Fences are chosen among the first keys
 /// of tables, so segments can only become smaller than a table if tables do.
 pub(crate) fn table_bytes_max(version: &Version, options: &TreeOptions) -> u64 {
-    match version.is_wasteful() {
-        true => options.table_bytes.min(segment_bytes_max(version, options) / SEGMENT_PARTS).max(1),
-        false => options.table_bytes,
+    if version.is_wasteful() {
+        options.table_bytes.min(segment_bytes_max(version, options) / SEGMENT_PARTS).max(1)
+    } else {
+        options.table_bytes
     }
 }
 
@@ -77,9 +79,9 @@ pub(crate) fn fences(version: &Version, options: &TreeOptions) -> Vec<Vec<u8>> {
     if all <= max {
         return Vec::new();
     }
-    let cut_cost = |(level, table): (u8, &Arc<TableHandle>)| match version.is_wasteful() {
-        true if level > 0 => table.meta().bytes.saturating_mul(LEVELS_COST),
-        _ => table.meta().bytes,
+    let cut_cost = |(level, table): (u8, &Arc<TableHandle>)| {
+        let bytes = table.meta().bytes;
+        if version.is_wasteful() && level > 0 { bytes.saturating_mul(LEVELS_COST) } else { bytes }
     };
     let mut ends = starts.clone();
     starts.sort_by(|(_, a), (_, b)| a.meta().smallest.cmp(&b.meta().smallest));

@@ -47,10 +47,7 @@ pub(crate) fn crosses(version: &Version, job: &Job, floor: SeqNo) -> bool {
     let l0 = version.tables_of(0).filter(|table| inputs.contains(&table.number()));
     let (mut has_older, mut has_newer) = (false, false);
     for table in l0 {
-        match is_older(table.meta(), floor) {
-            true => has_older = true,
-            false => has_newer = true,
-        }
+        if is_older(table.meta(), floor) { has_older = true } else { has_newer = true }
     }
     has_newer && (has_older || job.output_level > 0 || job.dropped_at.is_some())
 }

@@ -81,9 +81,10 @@ impl Shape {
         // The factor is 2/3 to 5/4, by turn.
         let l0_bytes_max = (TIERING_L0_FACTOR * below).max(TIERING_L0_BASES * base_max);
         let l0_bytes_max = l0_bytes_max / 12 * (TURNS + turn);
-        let l0_runs_max = match is_young(version) {
-            true => options.l0_runs_tiering.saturating_sub((TURNS - 1 - turn) as usize),
-            false => options.l0_runs_tiering,
+        let l0_runs_max = if is_young(version) {
+            options.l0_runs_tiering.saturating_sub((TURNS - 1 - turn) as usize)
+        } else {
+            options.l0_runs_tiering
         };
         let (runs_max, bytes_max, slack) = match policy {
             Policy::Leveling => (options.l0_runs_trigger.max(1), base_max, 1.0),

@@ -248,15 +248,13 @@ impl Tree {
             let may_contain = filter_hash.map_or(Some(true), |hash| file.may_contain_cached(hash));
             let Some(may_contain) = may_contain else { return Ok(false) };
             if may_contain {
-                let found = file.get_cached(
-                    key,
-                    hash,
-                    lookup.at,
-                    &mut |trailer, value| match lookup.visit(trailer, &value, || value.to_slice()) {
-                        true => ControlFlow::Continue(()),
-                        false => ControlFlow::Break(()),
-                    },
-                );
+                let found = file.get_cached(key, hash, lookup.at, &mut |trailer, value| {
+                    if lookup.visit(trailer, &value, || value.to_slice()) {
+                        ControlFlow::Continue(())
+                    } else {
+                        ControlFlow::Break(())
+                    }
+                });
                 // An entry that ends the search is enough, whatever is missing after it.
                 if !found.map_err(|error| table.noted(error))? && !lookup.is_done {
                     return Ok(false);
@@ -290,15 +288,13 @@ impl Tree {
             let file = table.open()?;
             let may_contain = filter_hash.map_or(Ok(true), |hash| file.may_contain(hash));
             if may_contain.map_err(|error| table.noted(error))? {
-                let found = file.get(
-                    key,
-                    hash,
-                    lookup.at,
-                    &mut |trailer, value| match lookup.visit(trailer, &value, || value.to_slice()) {
-                        true => ControlFlow::Continue(()),
-                        false => ControlFlow::Break(()),
-                    },
-                );
+                let found = file.get(key, hash, lookup.at, &mut |trailer, value| {
+                    if lookup.visit(trailer, &value, || value.to_slice()) {
+                        ControlFlow::Continue(())
+                    } else {
+                        ControlFlow::Break(())
+                    }
+                });
                 found.map_err(|error| table.noted(error))?;
             }
             if lookup.end_source() {

@@ -157,16 +157,21 @@ impl ScanResources {
             ScanValue::Current if self.copied.get().is_some() => ScanValue::Copied,
             ScanValue::Current => {
                 let bytes = pinned.merge.entry().map_or(&[][..], |entry| entry.value);
-                match self.is_shown || Self::is_kept(bytes.len()) {
-                    true if bytes.len() > COPIED_MAX => ScanValue::Made(pinned.merge.value()),
-                    true => ScanValue::Made(Slice::copy_of(bytes)),
-                    false => ScanValue::Left,
+                if !self.is_shown && !Self::is_kept(bytes.len()) {
+                    ScanValue::Left
+                } else if bytes.len() > COPIED_MAX {
+                    ScanValue::Made(pinned.merge.value())
+                } else {
+                    ScanValue::Made(Slice::copy_of(bytes))
                 }
             }
-            ScanValue::Made(value) if !self.is_shown => match Self::is_kept(value.len()) {
-                true => ScanValue::Made(Slice::copy_of(&value)),
-                false => ScanValue::Left,
-            },
+            ScanValue::Made(value) if !self.is_shown => {
+                if Self::is_kept(value.len()) {
+                    ScanValue::Made(Slice::copy_of(&value))
+                } else {
+                    ScanValue::Left
+                }
+            }
             other => other,
         };
         self.charge(0);

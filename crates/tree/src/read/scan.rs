@@ -94,10 +94,7 @@ impl TreeScan {
         if walk.is_kept() {
             return Ok(());
         }
-        let shown = held.with_mut(|held| match held.show() {
-            true => walk.find_again(held),
-            false => Ok(()),
-        });
+        let shown = held.with_mut(|held| if held.show() { walk.find_again(held) } else { Ok(()) });
         if !self.walk.is_settled() {
             self.settle();
         }

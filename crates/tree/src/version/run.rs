@@ -28,9 +28,10 @@ impl Run {
 
     /// Returns the tables in `places`, as a run of their own.
     pub(crate) fn part(&self, places: Range<usize>) -> Self {
-        match places == (0..self.len()) {
-            true => self.clone(),
-            false => Self { tables: self[places].into(), fronts: None },
+        if places == (0..self.len()) {
+            self.clone()
+        } else {
+            Self { tables: self[places].into(), fronts: None }
         }
     }
 
@@ -168,10 +169,7 @@ impl Fronts {
 fn partition_point(mut places: Range<usize>, is_before: impl Fn(usize) -> bool) -> usize {
     while !places.is_empty() {
         let middle = places.start + places.len() / 2;
-        match is_before(middle) {
-            true => places.start = middle + 1,
-            false => places.end = middle,
-        }
+        if is_before(middle) { places.start = middle + 1 } else { places.end = middle }
     }
     places.start
 }

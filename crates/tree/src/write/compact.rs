@@ -299,9 +299,10 @@ impl RunningCompaction {
         while !is_enough(bytes) {
             let is_bottom = |key: &[u8]| below.is_bottom(key);
             let is_left = merge.entry().is_some_and(|entry| !outputs.is_behind(entry.key));
-            let moved = match is_left {
-                true => write_next_key(merge, outputs, retention, ranges, is_bottom)?,
-                false => None,
+            let moved = if is_left {
+                write_next_key(merge, outputs, retention, ranges, is_bottom)?
+            } else {
+                None
             };
             match moved {
                 Some(moved) => {

@@ -301,15 +301,16 @@ impl RunningFlush {
             }
             let is_bottom = self.is_bottom;
             let is_left = self.merge.entry().is_some_and(|e| !self.outputs.is_behind(e.key));
-            let moved = match is_left {
-                true => write_next_key(
+            let moved = if is_left {
+                write_next_key(
                     &mut self.merge,
                     &mut self.outputs,
                     &mut self.retention,
                     self.ranges.set(),
                     |_| is_bottom,
-                )?,
-                false => None,
+                )?
+            } else {
+                None
             };
             let Some(moved) = moved else {
                 check_count(*entries_done, self.expected)?;

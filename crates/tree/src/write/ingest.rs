@@ -66,9 +66,10 @@ impl Ingest {
     /// Io; OutOfSpace; Corruption if an entry changed in memory, or the file is not as it was
     /// written. Drop the ingest then.
     pub fn cut_before(&mut self, key: &[u8]) -> Result<bool> {
-        match self.outputs.entries() >= self.options.entries_max {
-            true => self.outputs.cut_at(key)?,
-            false => self.outputs.cut_before(key)?,
+        if self.outputs.entries() >= self.options.entries_max {
+            self.outputs.cut_at(key)?
+        } else {
+            self.outputs.cut_before(key)?
         }
         if !self.outputs.is_between_tables() {
             return Ok(false);

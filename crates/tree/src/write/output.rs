@@ -131,9 +131,12 @@ impl TableOutputs {
         let context = self.tree.context();
         let number = (context.next_file)();
         let path = context.table_path(number);
-        let file = context.files.or_close_some(|| match self.is_streamed {
-            true => context.disk.create_streamed(&path),
-            false => context.disk.create(&path),
+        let file = context.files.or_close_some(|| {
+            if self.is_streamed {
+                context.disk.create_streamed(&path)
+            } else {
+                context.disk.create(&path)
+            }
         })?;
         self.created.push(number);
         let salt = (context.random.next_u64() as u32).max(1);

@@ -36,9 +36,10 @@ impl Model {
         let writes = self.writes.get(key).into_iter().flatten();
         events.extend(writes.filter(|w| w.0 <= at).map(|(seqno, kind, value, expiry)| {
             // A put that has expired is a tombstone.
-            match expiry.is_some_and(|expiry| expiry <= moment) {
-                true => (*seqno, Kind::Delete, &[][..]),
-                false => (*seqno, *kind, value.as_slice()),
+            if expiry.is_some_and(|expiry| expiry <= moment) {
+                (*seqno, Kind::Delete, &[][..])
+            } else {
+                (*seqno, *kind, value.as_slice())
             }
         }));
         events.sort_by_key(|event| event.0);
@@ -150,10 +151,8 @@ impl Run {
         let range = KeyRange { start: bound(&self.rng), end: bound(&self.rng) };
         let readers = self.readers();
         let (at, moment) = readers[self.rng.below(readers.len() as u64) as usize];
-        let mut expected = match range.is_empty() {
-            true => Vec::new(),
-            false => self.model.scan(&range, (at, moment)),
-        };
+        let mut expected =
+            if range.is_empty() { Vec::new() } else { self.model.scan(&range, (at, moment)) };
         let options = ScanOptions { moment, ..ScanOptions::default() };
         for direction in [Direction::Forward, Direction::Reverse] {
             let mut scan = self.real.tree.scan(range.clone(), at, direction, options);

@@ -73,9 +73,10 @@ fn halves(tree: &BenchTree, is_hashed: bool) -> Vec<Arc<Tree>> {
     let old = std::slice::from_ref(&tree.tree);
     let new = (0..2).map(|half| {
         let mut options = options();
-        match is_hashed {
-            true => options.hashes = Some(hashes(half)),
-            false => options.bounds = Some(Arc::new(bounded(half))),
+        if is_hashed {
+            options.hashes = Some(hashes(half))
+        } else {
+            options.bounds = Some(Arc::new(bounded(half)))
         }
         let bounds = options.bounds.as_deref().cloned().unwrap_or_default();
         Successor { edit: inherited(old, TreeId(20 + half), &bounds), options }

@@ -25,10 +25,8 @@ pub(in crate::workload) fn writes(case: &Case<'_>) -> Outcome<Summary> {
         let other = Comments::new(!seed);
         let (mut random, mut next) = (random(seed, thread), comments + thread);
         move |meter: &mut Meter<'_>| {
-            let (made, number) = match replace {
-                true => (&other, random.below(comments)),
-                false => (&made, next),
-            };
+            let (made, number) =
+                if replace { (&other, random.below(comments)) } else { (&made, next) };
             next += threads;
             each_comment(made, number..number + 1, &mut |key, json| {
                 meter.begin();

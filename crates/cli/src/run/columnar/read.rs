@@ -207,12 +207,11 @@ impl Run<'_> {
         flagstone_arrow::load(database, collection, &mut source, options, file)
             .map_err(|error| Failure::Engine(error.context(&name)))?;
         self.count.input_bytes = before.input_bytes + bytes;
-        match interrupt::is_asked() {
-            true => {
-                let text = "stopped before the end; the database is closed";
-                Err(Failure::Interrupted(text.to_owned()))
-            }
-            false => Ok(()),
+        if interrupt::is_asked() {
+            let text = "stopped before the end; the database is closed";
+            Err(Failure::Interrupted(text.to_owned()))
+        } else {
+            Ok(())
         }
     }
 }
@@ -256,18 +255,14 @@ impl LoadWatcher for File<'_, '_> {
     }
 
     fn refuse(&mut self, error: Error, document: Option<&Value>) -> flagstone::Result<()> {
-        match self.run.bad.are_copied() {
-            true => self.copy(&error.to_string(), document),
-            false => Err(error),
-        }
+        if self.run.bad.are_copied() { self.copy(&error.to_string(), document) } else { Err(error) }
     }
 
     fn leave(&mut self, row: u64, document: &Value) -> flagstone::Result<()> {
-        match self.run.bad.are_copied() {
-            true => {
-                self.copy(&format!("row {row}: a document with this key exists"), Some(document))
-            }
-            false => Ok(()),
+        if self.run.bad.are_copied() {
+            self.copy(&format!("row {row}: a document with this key exists"), Some(document))
+        } else {
+            Ok(())
         }
     }
 

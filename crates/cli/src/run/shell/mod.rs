@@ -19,9 +19,10 @@ pub(super) fn run(
     args: &ShellArgs,
     run: fn(Command) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
-    let database = match args.read_only {
-        true => open::to_read(&args.database, MemoryArgs { memory: args.memory })?,
-        false => open::to_write(&args.database, args.memory)?,
+    let database = if args.read_only {
+        open::to_read(&args.database, MemoryArgs { memory: args.memory })?
+    } else {
+        open::to_write(&args.database, args.memory)?
     };
     open::hold(&args.database, &database);
     interrupt::listen()?;

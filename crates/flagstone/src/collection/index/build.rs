@@ -161,9 +161,10 @@ impl<'a, 'w> Build<'a, 'w> {
     ) -> Self {
         let memory = owned.options().memory_budget / SORT_PARTS;
         let memory = memory.clamp(*SORT_BYTES.start(), *SORT_BYTES.end());
-        let part_bytes = match index.definition.is_unique {
-            true => u64::MAX,
-            false => part_bytes.unwrap_or(memory * PART_SORTS),
+        let part_bytes = if index.definition.is_unique {
+            u64::MAX
+        } else {
+            part_bytes.unwrap_or(memory * PART_SORTS)
         };
         let Built { documents, entries, .. } = index.built().unwrap_or_default();
         let documents_total = stored.bytes().approximate_count();
@@ -304,9 +305,10 @@ impl<'a, 'w> Build<'a, 'w> {
 
     fn report(&mut self, count: u64) -> ControlFlow<()> {
         let is_first = count < REPORT_FIRST && count.is_power_of_two();
-        match is_first || count.is_multiple_of(REPORT_EVERY) {
-            true => (self.watch)(self.progress),
-            false => ControlFlow::Continue(()),
+        if is_first || count.is_multiple_of(REPORT_EVERY) {
+            (self.watch)(self.progress)
+        } else {
+            ControlFlow::Continue(())
         }
     }
 
@@ -367,10 +369,8 @@ impl<'a, 'w> Build<'a, 'w> {
                 has_new = new.advance()?;
             }
             let Some(before) = holder(old.value_bytes()) else { continue };
-            let after = match has_new && new.key() == old.key() {
-                true => holder(new.value_bytes()),
-                false => None,
-            };
+            let after =
+                if has_new && new.key() == old.key() { holder(new.value_bytes()) } else { None };
             if after == Some(before) {
                 continue;
             }

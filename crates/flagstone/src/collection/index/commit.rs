@@ -33,9 +33,10 @@ pub(crate) fn start(engine: &Engine, mut batch: Batch, durability: Durability) -
     if is_prepared(&batch) {
         return start_held(engine, batch, durability, true);
     }
-    let started = match batch.bytes() >= COPIED_MAX {
-        true => engine.start_owned(&mut batch, durability),
-        false => engine.start(&batch, durability, true),
+    let started = if batch.bytes() >= COPIED_MAX {
+        engine.start_owned(&mut batch, durability)
+    } else {
+        engine.start(&batch, durability, true)
     };
     match started {
         Err(error) if was_indexed(&batch, &error) => start_held(engine, batch, durability, true),
@@ -204,9 +205,10 @@ pub(super) fn apply_dates(stored: &Stored) -> Result<()> {
             if expiry == old || (has_expired && end(expiry) > end(old)) {
                 return Ok(());
             }
-            match change(held, core, key, Some((&bytes, expiry)))? {
-                true => held.push(core, Effect::put(expiry), key, &bytes),
-                false => Ok(()),
+            if change(held, core, key, Some((&bytes, expiry)))? {
+                held.push(core, Effect::put(expiry), key, &bytes)
+            } else {
+                Ok(())
             }
         })?;
         ticket.map_or(Ok(()), |ticket| ticket.wait())?;

@@ -81,10 +81,7 @@ impl Counter<'_> {
     /// Returns the components of the first fields of the first entry from `start` on.
     fn first_from(&self, start: Bound<Vec<u8>>, fields: usize) -> Result<Option<Vec<u8>>> {
         let mut scan = self.scan_from(start)?;
-        match scan.advance()? {
-            true => Ok(Some(self.value(&scan, fields)?.to_vec())),
-            false => Ok(None),
-        }
+        if scan.advance()? { Ok(Some(self.value(&scan, fields)?.to_vec())) } else { Ok(None) }
     }
 
     fn scan_from(&self, start: Bound<Vec<u8>>) -> Result<IndexScan<'_>> {
@@ -113,9 +110,10 @@ impl Counter<'_> {
             };
             let counted = self.run(&value)?;
             read += counted;
-            let most = match counted < RUN_MAX {
-                true => counted,
-                false => self.statistics.entries_of(&value, self.entries).max(counted),
+            let most = if counted < RUN_MAX {
+                counted
+            } else {
+                self.statistics.entries_of(&value, self.entries).max(counted)
             };
             sums.add(counted, most);
         }

@@ -274,9 +274,10 @@ impl Own<'_> {
             values.push(((change.core.id().0, change.key.clone()), claim));
             list.push(change);
         }
-        let document = match core.expires() && has_unique(&core.owned_set()) {
-            true => Some(self.claim(core, key)?),
-            false => None,
+        let document = if core.expires() && has_unique(&core.owned_set()) {
+            Some(self.claim(core, key)?)
+        } else {
+            None
         };
         Ok(Claims { values, document })
     }

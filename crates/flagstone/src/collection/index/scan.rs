@@ -348,9 +348,10 @@ impl IndexScan<'_> {
     /// Returns the stored key of the document.
     pub(crate) fn primary_key(&self) -> &[u8] {
         let is_unique = self.definition().is_ok_and(|definition| definition.is_unique);
-        match is_unique {
-            true => self.value().get(1..).unwrap_or_default(),
-            false => self.key().get(self.place.components..).unwrap_or_default(),
+        if is_unique {
+            self.value().get(1..).unwrap_or_default()
+        } else {
+            self.key().get(self.place.components..).unwrap_or_default()
         }
     }
 
@@ -377,9 +378,10 @@ fn decode_all(components: &[u8], definition: &Definition) -> Result<Vec<Option<V
     for direction in definition.directions() {
         let (len, is_cut) = component_len(rest, direction)?;
         let (component, after) = rest.split_at(len);
-        values.push(match is_cut {
-            true => Some(Value::from(component)),
-            false => decode_component(component, direction)?,
+        values.push(if is_cut {
+            Some(Value::from(component))
+        } else {
+            decode_component(component, direction)?
         });
         rest = after;
     }

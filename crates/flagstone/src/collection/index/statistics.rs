@@ -81,9 +81,10 @@ impl fmt::Display for IndexStatistics {
         let numbers = self.distinct.iter().zip(&self.distinct_error).map(number);
         let numbers = numbers.collect::<Vec<_>>().join(", with the next field ");
         write!(f, "{numbers} distinct values")?;
-        match self.distinct_error.iter().all(|error| *error == 0.0) {
-            true => f.write_str(", counted"),
-            false => write!(f, ", by {} sampled entries", self.sampled),
+        if self.distinct_error.iter().all(|error| *error == 0.0) {
+            f.write_str(", counted")
+        } else {
+            write!(f, ", by {} sampled entries", self.sampled)
         }
     }
 }

@@ -188,9 +188,10 @@ impl<'t> Cursor<'t> {
     }
 
     fn check(&self) -> Result<()> {
-        match self.is_at_document {
-            true => Ok(()),
-            false => Err(Error::invalid("the cursor is not at a document: advance it first")),
+        if self.is_at_document {
+            Ok(())
+        } else {
+            Err(Error::invalid("the cursor is not at a document: advance it first"))
         }
     }
 

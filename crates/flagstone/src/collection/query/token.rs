@@ -119,9 +119,10 @@ impl PageToken {
         let (covered, at) = (&bytes[..decoder.position()], decoder.position());
         let crc = decoder.u32("a checksum")?;
         decoder.finish("the end of the token")?;
-        match fits(crc32c(covered), crc) {
-            true => Ok(token),
-            false => Err(Malformed { at, expected: "the checksum of the token" }),
+        if fits(crc32c(covered), crc) {
+            Ok(token)
+        } else {
+            Err(Malformed { at, expected: "the checksum of the token" })
         }
     }
 }

@@ -233,10 +233,8 @@ impl Run<'_> {
     fn all(&mut self) -> Result<()> {
         let WriteMany { stored, spec, fault, .. } = self.many;
         fault.clone().map_or(Ok(()), Err)?;
-        let matcher = match spec.filter.is_everything() {
-            true => None,
-            false => Some(spec.filter.compile_with_key()?),
-        };
+        let matcher =
+            if spec.filter.is_everything() { None } else { Some(spec.filter.compile_with_key()?) };
         let operand = self.many.operand()?;
         // If the index is dropped that is read, the rest is found by another plan.
         plan::planned(stored, || self.pass(&operand, matcher.as_ref()))?
@@ -274,16 +272,15 @@ impl Run<'_> {
                 let is_refusal = matches!(error.kind(), InvalidInput | ConditionFailed | Duplicate);
                 let key = decode::primary_key(&self.many.stored, key)?;
                 let error = error.context(format_args!("document {key}"));
-                return match is_refusal && self.many.keeps_going {
-                    false => Err(error),
-                    true => {
-                        // Where nothing can be written, the fault is not that of the document.
-                        self.many.stored.bytes().check_may_write()?;
-                        self.done.matched += 1;
-                        self.done.refused += 1;
-                        self.done.first_refusal.get_or_insert_with(|| error.to_string().into());
-                        Ok(())
-                    }
+                return if is_refusal && self.many.keeps_going {
+                    // Where nothing can be written, the fault is not that of the document.
+                    self.many.stored.bytes().check_may_write()?;
+                    self.done.matched += 1;
+                    self.done.refused += 1;
+                    self.done.first_refusal.get_or_insert_with(|| error.to_string().into());
+                    Ok(())
+                } else {
+                    Err(error)
                 };
             }
         };

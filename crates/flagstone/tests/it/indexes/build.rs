@@ -59,9 +59,12 @@ fn a_cancelled_build_leaves_no_index() {
     let documents = session.db.collection("documents").unwrap();
     let model = fill(&session.db, &documents, 1500);
     for stop_at in [256, 1280, 1500] {
-        let watch = |progress: BuildProgress| match progress.documents >= stop_at {
-            true => ControlFlow::Break(()),
-            false => ControlFlow::Continue(()),
+        let watch = |progress: BuildProgress| {
+            if progress.documents >= stop_at {
+                ControlFlow::Break(())
+            } else {
+                ControlFlow::Continue(())
+            }
         };
         assert!(documents.create_index_with("by_n", BY_N.index(), watch).unwrap().is_break());
         assert!(documents.indexes().is_empty());

@@ -174,9 +174,10 @@ fn a_collection_with_dates_is_equal_to_a_model_whatever_is_written() {
                     model.remove(&key);
                 }
                 6 | 7 => {
-                    let patch = match rng.percent(50) {
-                        true => Patch::new().set("at", at),
-                        false => Patch::new().inc("n", 1),
+                    let patch = if rng.percent(50) {
+                        Patch::new().set("at", at)
+                    } else {
+                        Patch::new().inc("n", 1)
                     };
                     users.patch(key.as_str(), &patch).unwrap();
                     if let Some(document) = model.get_mut(&key) {

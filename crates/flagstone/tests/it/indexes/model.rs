@@ -113,10 +113,9 @@ impl Spec {
 
     fn order(&self, a: &[Option<Value>], b: &[Option<Value>]) -> Ordering {
         let pairs = a.iter().zip(b).zip(self.fields);
-        let orders = pairs.map(|((a, b), (_, _, is_descending))| match is_descending {
-            true => b.cmp(a),
-            false => a.cmp(b),
-        });
+        let orders = pairs.map(
+            |((a, b), (_, _, is_descending))| if *is_descending { b.cmp(a) } else { a.cmp(b) },
+        );
         orders.fold(Ordering::Equal, Ordering::then)
     }
 }

@@ -290,15 +290,12 @@ impl Test {
     }
 
     fn range(&mut self, collection: &Collection, key: u32) {
-        match self.rng.percent(30) {
-            true => {
-                collection.clear().unwrap();
-                self.documents.clear();
-            }
-            false => {
-                collection.delete_range(key..key + 6).unwrap();
-                self.documents.retain(|at, _| !(key..key + 6).contains(at));
-            }
+        if self.rng.percent(30) {
+            collection.clear().unwrap();
+            self.documents.clear();
+        } else {
+            collection.delete_range(key..key + 6).unwrap();
+            self.documents.retain(|at, _| !(key..key + 6).contains(at));
         }
     }
 
@@ -328,9 +325,10 @@ impl Test {
             2 => self.world.clock.advance(Duration::from_millis(700)),
             3 => {
                 let session = self.session.take().unwrap();
-                match self.rng.percent(50) {
-                    true => session.db.close().unwrap(),
-                    false => drop(session),
+                if self.rng.percent(50) {
+                    session.db.close().unwrap()
+                } else {
+                    drop(session)
                 }
                 self.session = Some(self.world.open(&options_of_database()).unwrap());
             }

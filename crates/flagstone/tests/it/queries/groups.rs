@@ -34,9 +34,10 @@ fn expected(model: &Model, by: &[&str]) -> Vec<Value> {
 
 fn group_value(document: &Value, path: &str) -> Value {
     let (reached, crossed) = model::reached(document, path);
-    match crossed {
-        true => reached.into_iter().flatten().collect(),
-        false => reached.into_iter().flatten().next().unwrap_or_default(),
+    if crossed {
+        reached.into_iter().flatten().collect()
+    } else {
+        reached.into_iter().flatten().next().unwrap_or_default()
     }
 }
 

@@ -92,9 +92,10 @@ fn operator_holds(
 }
 
 fn element_matches(condition: &Json, item: &Json) -> bool {
-    match is_operators(condition) {
-        true => condition_holds(condition, &[Some(item)], false),
-        false => item.is_object() && matches(condition, item),
+    if is_operators(condition) {
+        condition_holds(condition, &[Some(item)], false)
+    } else {
+        item.is_object() && matches(condition, item)
     }
 }
 

@@ -133,9 +133,10 @@ fn a_read_by_an_index_that_is_dropped_meanwhile_is_a_conflict() {
             assert_eq!(read(&tx, &c), 3, "read {at}");
             c.drop_index("g").unwrap();
             c.put("phantom", Json(r#"{"g":1,"n":1}"#)).unwrap();
-            match writes_there {
-                true => tx.put(&c, "mine", Json(r#"{"g":1,"n":1}"#)).unwrap(),
-                false => tx.put(&other, "there are", "3").unwrap(),
+            if writes_there {
+                tx.put(&c, "mine", Json(r#"{"g":1,"n":1}"#)).unwrap()
+            } else {
+                tx.put(&other, "there are", "3").unwrap()
             }
             assert_conflict(tx, &format!("read {at}"));
         }

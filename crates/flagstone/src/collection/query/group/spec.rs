@@ -178,10 +178,10 @@ impl Group {
             return Err(refuse(text, part, "count, sum(path), min(path), max(path) or avg(path)"));
         };
         let has_path = call.contains('(');
-        match (*kind == Kind::Count) == has_path {
-            true if has_path => Err(refuse(text, part, "count without a path")),
-            true => Err(refuse(text, part, "a path in parentheses")),
-            false => Ok(self.accumulated(name.to_owned(), *kind, path.trim())),
+        match (*kind == Kind::Count, has_path) {
+            (true, true) => Err(refuse(text, part, "count without a path")),
+            (false, false) => Err(refuse(text, part, "a path in parentheses")),
+            _ => Ok(self.accumulated(name.to_owned(), *kind, path.trim())),
         }
     }
 

@@ -57,9 +57,10 @@ impl<'a, 't> Chooser<'a, 't> {
         let Planner { stored, source, spec, ask, documents, .. } = self.0;
         // A user who asks sees also what cannot pay.
         let all = self.0.explains || spec.hint.is_some();
-        let found = match spec.filter.is_nothing() {
-            true => Err(None),
-            false => index_accesses(stored, source, (spec, ask), all).map_err(Some),
+        let found = if spec.filter.is_nothing() {
+            Err(None)
+        } else {
+            index_accesses(stored, source, (spec, ask), all).map_err(Some)
         };
         let (accesses, refused, keys) = match (found, KeyAccess::of(&spec.filter)) {
             (Ok((accesses, refused)), Some(keys)) => (accesses, refused, keys),
@@ -164,12 +165,13 @@ impl<'a, 't> Chooser<'a, 't> {
             (Some(Hint::Index(name)), Some(one)) => one.access.name() == *name,
             _ => false,
         };
-        match is_hinted {
-            true => Ok(true),
-            false => Err(Error::invalid(
+        if is_hinted {
+            Ok(true)
+        } else {
+            Err(Error::invalid(
                 "the token is a position in the order of an index that is gone, or has this order \
                  no more, or is not the one of the hint: expected a query from the first page on",
-            )),
+            ))
         }
     }
 
@@ -178,9 +180,10 @@ impl<'a, 't> Chooser<'a, 't> {
         let Some(Hint::Index(wanted)) = &self.0.spec.hint else { return Ok(()) };
         let complete = usable(self.0.stored);
         let mut names = complete.iter().filter_map(|index| index.definition());
-        match names.any(|definition| definition.name == *wanted) {
-            true => Ok(()),
-            false => self.check_hint(&[], &[]),
+        if names.any(|definition| definition.name == *wanted) {
+            Ok(())
+        } else {
+            self.check_hint(&[], &[])
         }
     }
 

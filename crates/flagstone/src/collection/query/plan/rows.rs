@@ -74,9 +74,8 @@ fn found<'t>(
     (spec, ask): (&Spec, &Ask),
     chosen: Chosen,
 ) -> Result<Found<'t>> {
-    let matcher = |filter: &Filter| match filter.is_everything() {
-        true => Ok(None),
-        false => filter.compile_with_key().map(Some),
+    let matcher = |filter: &Filter| {
+        if filter.is_everything() { Ok(None) } else { filter.compile_with_key().map(Some) }
     };
     let everything = Filter::everything();
     let position = match &spec.sort {
@@ -125,9 +124,10 @@ fn found<'t>(
             Ok(Found { rows, is_sorted: has_order, order })
         }
         Chosen::Index { access, known, has_order } => {
-            let keys = match has_order {
-                true => in_order(&access, source, known.filter(|_| !ask.is_paged)),
-                false => gather.by_key(&access, known, ask.need == Need::Keys, 1)?,
+            let keys = if has_order {
+                in_order(&access, source, known.filter(|_| !ask.is_paged))
+            } else {
+                gather.by_key(&access, known, ask.need == Need::Keys, 1)?
             };
             // Entries that are read where keys must ascend are in the order of the keys.
             let keeps_order =

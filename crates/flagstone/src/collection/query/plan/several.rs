@@ -138,9 +138,12 @@ fn plan(
     if !is_read {
         notes.push("exact, so no document is read".to_owned());
     }
-    let access = planner.text(|| match several.is_union {
-        true => format!("union of {} plans", several.parts.len()),
-        false => format!("intersection of {} indexes", several.parts.len()),
+    let access = planner.text(|| {
+        if several.is_union {
+            format!("union of {} plans", several.parts.len())
+        } else {
+            format!("intersection of {} indexes", several.parts.len())
+        }
     });
     let info = PlanInfo { access, notes, rows, cost };
     Plan { chosen: Chosen::Several(several), info }
