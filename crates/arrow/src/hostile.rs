@@ -24,6 +24,7 @@ fn types() -> Vec<DataType> {
     let fields = || Fields::from(vec![field("a", Int32), field("b", Utf8)]);
     let union =
         || UnionFields::try_new([0, 5], [Field::new("a", Int8, true), Field::new("b", Utf8, true)]);
+    let ends = |data_type| Arc::new(Field::new("run_ends", data_type, false));
     let pairs = Fields::from(vec![field("key", Utf8), field("value", Int16)]);
     let mut types = vec![
         Null,
@@ -54,8 +55,8 @@ fn types() -> Vec<DataType> {
         Map(field("entries", Struct(pairs)), false),
         Dictionary(Box::new(Int8), Box::new(Utf8)),
         Dictionary(Box::new(UInt64), Box::new(Int32)),
-        RunEndEncoded(field("run_ends", Int16), field("values", Utf8)),
-        RunEndEncoded(field("run_ends", Int64), field("values", Boolean)),
+        RunEndEncoded(ends(Int16), field("values", Utf8)),
+        RunEndEncoded(ends(Int64), field("values", Boolean)),
     ];
     let modes = [UnionMode::Sparse, UnionMode::Dense];
     types.extend(modes.into_iter().filter_map(|mode| Some(Union(union().ok()?, mode))));
@@ -183,11 +184,19 @@ impl Hostile {
             }
             Dictionary(key, values) => {
                 let width = key.primitive_width().unwrap_or(1);
-                (vec![numbers(width, count, few)], vec![self.array(values, few)])
+                (vec![numbers(width, count, few.saturating_sub(1))], vec![self.array(values, few)])
             }
             RunEndEncoded(ends, values) => {
                 let width = ends.data_type().primitive_width().unwrap_or(2);
-                let buffer = self.offsets(width, few, count);
+                let mut end = 0;
+                let buffer = self.numbers(
+                    width,
+                    (0..=few).map(|run| {
+                        end += 1 + self.below(3);
+                        let end = if run == few { end.max(count) } else { end };
+                        if self.is(20) { self.number(count) } else { end as i64 }
+                    }),
+                );
                 let data = ArrayData::builder(ends.data_type().clone());
                 let ends = unchecked(data.len(few + 1).add_buffer(buffer));
                 (vec![], vec![ends, self.array(values.data_type(), self.or_fewer(few + 1))])
@@ -243,8 +252,8 @@ fn whatever_buffers_hold_an_array_is_refused_or_read() {
                 Err(_) => refused += 1,
             }
         }
-        // Arrow itself refuses lists of no items.
-        let is_refused = matches!(data_type, DataType::FixedSizeList(_, 0));
+        // Arrow itself refuses lists of no items. Under Miri there are few rounds.
+        let is_refused = cfg!(miri) || matches!(data_type, DataType::FixedSizeList(_, 0));
         assert!(taken > 0 || is_refused, "{data_type}: {refused} were refused");
     }
 }
