@@ -78,7 +78,7 @@ def test_tables_and_keys_take_options(c: flagstone.Collection, tmp_path: Path) -
     last = c.insert({"id": "inserted"})
     assert isinstance(last, str) and list(c)[-1] == last
     with plain.open() as opened, pytest.raises(TypeError, match="files: expected .*, found"):
-        c.load(opened)  # type: ignore[arg-type]
+        c.load(opened)
 
 
 def test_a_stopped_load_continues_only_what_is_still_there(
