@@ -112,3 +112,33 @@ fn what_is_put_back_into_a_queue_is_taken() {
         assert!(left.is_empty() && (9..=11).contains(&taken), "{taken} taken, left {left:?}");
     });
 }
+
+/// A scan that is late records which keys are dead while the first entry of a fresh memtable comes
+/// among them. The entry was counted only after the lock of the writers, and a memtable that counts
+/// none is skipped: so the scan took the key for dead.
+#[test]
+fn the_first_entry_of_a_memtable_is_seen_by_a_late_scan() {
+    explore("the_first_entry_of_a_memtable_is_seen_by_a_late_scan", || {
+        let db = explore::open(&World::new(1), options(Durability::Buffered));
+        let kv = db.space("kv").options(hashed(1)).keyspace().unwrap();
+        (0..9_u8).for_each(|n| kv.put([n], "1").unwrap());
+        // Keeps what is removed, so that the scan walks over it.
+        let old = db.snapshot();
+        (0..8_u8).for_each(|n| kv.delete([n]).unwrap());
+        db.flush().unwrap();
+        let snapshot = db.snapshot();
+        let writer = thread::spawn({
+            let kv = kv.clone();
+            move || kv.put([3], "2").unwrap()
+        });
+        let mut scan = snapshot.scan(&kv, ..);
+        assert!(scan.advance().unwrap());
+        assert_eq!(scan.key(), [8]);
+        drop(scan);
+        writer.join().unwrap();
+        let mut scan = kv.scan(..);
+        assert!(scan.advance().unwrap());
+        assert_eq!(scan.key(), [3]);
+        drop(old);
+    });
+}

@@ -250,10 +250,10 @@ impl Memtable {
             }
         }
         self.charge(&writer);
-        // Under the lock, for `last_settled`.
+        // Both under the lock, for `last_settled`: scans skip a memtable without entries.
+        self.entries.fetch_add(u64::from(is_more), Ordering::Relaxed);
         self.last.fetch_max(entry.seqno().get(), Ordering::AcqRel);
         drop(writer);
-        self.entries.fetch_add(u64::from(is_more), Ordering::Relaxed);
         Ok(is_long)
     }
 
