@@ -98,7 +98,8 @@ impl ReadSet {
     }
 
     /// Adds what plans rest on that read the keyspace, or do not read it: the number for it is
-    /// `now`, and was `then` before the plan looked at it.
+    /// `now`, and was `then` before the plan looked at it. A plan may be noted after a later one,
+    /// so the oldest number counts: it only grows.
     pub(crate) fn add_premise(
         &mut self,
         core: &Arc<KeyspaceCore>,
@@ -106,7 +107,8 @@ impl ReadSet {
         then: u64,
     ) {
         let premise = || Premise { now: Arc::clone(now), then };
-        self.of(core).premise.get_or_insert_with(premise);
+        let premise = self.of(core).premise.get_or_insert_with(premise);
+        premise.then = premise.then.min(then);
     }
 
     /// Notes that the transaction itself has raised the number of a premise.
@@ -349,6 +351,24 @@ mod tests {
         }
         let of = &reads.keyspaces[&kv.core().id];
         assert!(of.has_all && of.ranges.is_empty(), "{} bytes", of.bytes);
+    }
+
+    /// Of two plans of one query the first was made before a document with an array came, and was
+    /// noted after the second: the number of the second counted, and the document was missed.
+    #[test]
+    fn the_oldest_of_several_premises_counts_in_whichever_order_they_are_noted() {
+        let dir = tempfile::tempdir().unwrap();
+        let db = testing::open(dir.path()).unwrap();
+        let kv = db.keyspace("kv").unwrap();
+        let now = Arc::new(AtomicU64::new(1));
+        for (first, second, holds) in [(1, 0, false), (0, 1, false), (1, 1, true)] {
+            let recent = Arc::new(RecentWrites::new(1 << 20));
+            let mut reads = ReadSet::new(recent.watch(SeqNo::new(7)), SeqNo::new(8));
+            reads.add_premise(kv.core(), &now, first);
+            reads.add_premise(kv.core(), &now, second);
+            reads.settle();
+            assert_eq!(reads.check().is_ok(), holds, "{first}, {second}");
+        }
     }
 
     #[test]
