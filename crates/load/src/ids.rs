@@ -6,9 +6,9 @@
 //!   the rest of a document that is inserted: random
 //!   of one that is loaded: 12 bits of its input, 40 of its place there, 10 random
 //! ```
-//! **The times of a process grow**: one that would not, since the clock stands or goes back, is the
-//! one after the last. So documents are put at the end of their collection, in their order, and
-//! all of a load have one time, which no other load of the process has.
+//! **Times increase within a process**: if the clock stands still or goes back, the next key gets
+//! the last time plus one. So each new document comes after those before it. All keys of a load
+//! share one time, which no other load of the process uses.
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::OnceLock;

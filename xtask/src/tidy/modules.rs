@@ -13,7 +13,7 @@ pub(super) type Path = Vec<String>;
 /// A module, in a file of its own or inside one.
 #[derive(Default)]
 pub(super) struct Module {
-    /// The file it stands in.
+    /// The file that contains it.
     pub(super) file: String,
     /// The module of that file.
     pub(super) of_file: Path,

@@ -92,7 +92,7 @@ fn every_workload_is_tried() {
 }
 
 #[test]
-#[ignore = "a minute; `cargo xtask ci` runs it"]
+#[ignore = "a minute; `cargo xtask nightly` runs it"]
 fn every_command_runs_for_a_moment_and_its_results_are_drawn() {
     let place = Place::new();
     let mut expected = 0;

@@ -305,13 +305,13 @@ impl Run {
         if !self.oracle.has_doubt() {
             match &done {
                 Ok(found) if *found != is_there => {
-                    return Err(format!("apply_patch found {found}, expected {is_there}"));
+                    return Err(format!("patch_if found {found}, expected {is_there}"));
                 }
                 Ok(true) if !applies => {
-                    return Err("apply_patch ignored a condition".to_owned());
+                    return Err("patch_if ignored a condition".to_owned());
                 }
                 done if refused(done) && (applies || !is_there) => {
-                    return Err("apply_patch refused a patch whose conditions hold".to_owned());
+                    return Err("patch_if refused a patch whose conditions hold".to_owned());
                 }
                 _ => {}
             }

@@ -276,7 +276,8 @@ fn divide<'t>(text: &'t str, mark: &str) -> Option<(&'t str, &'t str)> {
     None
 }
 
-/// Returns whether `text` is a part by itself wherever it stands in the text of a group.
+/// Returns whether the parser of a group reads `text` as one part, whatever comes before and after
+/// it.
 fn is_one_part(text: &str) -> bool {
     let mut inside = Inside::default();
     let ends_part = |letter| matches!(letter, ',' | ':' | ')' | ']');
