@@ -1,6 +1,7 @@
 //! The end of a life and the beginning of the next: crashes, recoveries, closes.
 
 use super::life::{Check, Life, show};
+use super::model::DOCUMENTS;
 use super::oracle::Existence;
 use super::place::{Crash, Place};
 use super::run::Run;
@@ -77,6 +78,9 @@ impl Run {
         self.feed_has_failed |= self.place.has_failed();
         let was_poisoned = self.life.as_ref().is_some_and(|life| life.is_poisoned);
         self.totals.poisoned += u64::from(was_poisoned);
+        // The collection that the next life has may be another one.
+        let is_in_doubt = self.oracle.existence[DOCUMENTS] == Existence::MaybeDropped;
+        self.dropped_indexes += u64::from(is_in_doubt);
         // The last handle must not write to the disk that the crash has left.
         self.place.faults.cut_power_at(1);
         self.count_splits();

@@ -28,9 +28,9 @@ pub(super) struct DeadRun {
     next_watch: u32,
     /// The scan has not found a live key yet.
     is_first: bool,
-    /// The key at which the run begins: the bound of the scan, the end of a dead range that the scan
-    /// has skipped, or the key at the first look. A backward scan stores the key after that one.
-    /// `None` before the first look, and for a backward scan without a bound.
+    /// The key at which the run begins: the bound of the scan, the end of a dead range that the
+    /// scan has skipped, or the key at the first look. A backward scan stores the key after that
+    /// one. `None` before the first look, and for a backward scan without a bound.
     from: Option<Vec<u8>>,
     watch: Option<DeadRangeWatch>,
     /// The run is recorded when it ends, by a second walk, since others write.
