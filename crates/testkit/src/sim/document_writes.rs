@@ -60,7 +60,8 @@ impl Run {
         };
         let (mut matched, mut modified, mut refused) = (0, 0, 0);
         for (key, bytes) in matching.into_iter().take(limit as usize) {
-            let is_last = error.is_some() && modified == changed.modified;
+            // The documents before it are counted, whether they were written or refused.
+            let is_last = error.is_some() && matched == changed.matched;
             matched += 1;
             let Some(change) = self.change_of(key, &bytes, edits) else {
                 refused += 1;
@@ -70,10 +71,11 @@ impl Run {
                 continue;
             }
             match (self.oracle.fate(std::slice::from_ref(&change)), &error) {
-                (Fate::Accepted, Some(error)) if is_last => {
+                // If the index is in doubt, the error may be that of a write all the same.
+                (Fate::Accepted | Fate::Either, Some(error)) if is_last => {
                     return self.refused(&[change], None, error);
                 }
-                (Fate::Refused | Fate::Either, Some(_)) if is_last => return Ok(()),
+                (Fate::Refused, Some(_)) if is_last => return Ok(()),
                 (Fate::Refused, _) => {
                     refused += 1;
                     continue;
