@@ -61,30 +61,38 @@ impl Run {
         let (mut matched, mut modified, mut refused) = (0, 0, 0);
         for (key, bytes) in matching.into_iter().take(limit as usize) {
             // The documents before it are counted, whether they were written or refused.
-            let is_last = error.is_some() && matched == changed.matched;
+            let ended = error.as_ref().filter(|_| matched == changed.matched);
             matched += 1;
             let Some(change) = self.change_of(key, &bytes, edits) else {
+                if let Some(error) = ended {
+                    return self.excuse(error);
+                }
                 refused += 1;
                 continue;
             };
-            if matches!(&change, Change::Made(_, _, made, _) if made.as_ref() == Some(&bytes)) {
+            let is_same =
+                matches!(&change, Change::Made(_, _, made, _) if made.as_ref() == Some(&bytes));
+            let fate = self.oracle.fate(std::slice::from_ref(&change));
+            if let Some(error) = ended {
+                // If the index is in doubt, the error may be that of a write all the same.
+                let may_be_written = !is_same && fate != Fate::Refused;
+                return if may_be_written {
+                    self.refused(&[change], None, error)
+                } else {
+                    self.excuse(error)
+                };
+            }
+            if is_same {
                 continue;
             }
-            match (self.oracle.fate(std::slice::from_ref(&change)), &error) {
-                // If the index is in doubt, the error may be that of a write all the same.
-                (Fate::Accepted | Fate::Either, Some(error)) if is_last => {
-                    return self.refused(&[change], None, error);
-                }
-                (Fate::Refused, Some(_)) if is_last => return Ok(()),
-                (Fate::Refused, _) => {
-                    refused += 1;
-                    continue;
-                }
-                (Fate::Either, _) if !self.is_written(&collection, key, &bytes)? => {
-                    refused += 1;
-                    continue;
-                }
-                _ => {}
+            let is_refused = match fate {
+                Fate::Accepted => false,
+                Fate::Refused => true,
+                Fate::Either => !self.is_written(&collection, key, &bytes)?,
+            };
+            if is_refused {
+                refused += 1;
+                continue;
             }
             modified += 1;
             let durability = self.setting.options.durability;

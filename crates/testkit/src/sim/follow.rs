@@ -2,14 +2,14 @@
 //! commit that is delivered it must be what the history says.
 
 use super::life::{Check, slot_named};
-use super::model::Digests;
+use super::model::{DOCUMENTS, Digests};
 use super::old_documents;
 use super::oracle::Logged;
 use super::place::Place;
 use super::replica::{Replica, apply};
 use super::run::Run;
 use crate::rng::Rng;
-use flagstone::changes::{ChangesFrom, Happened};
+use flagstone::changes::{ChangeBatch, ChangeKind, ChangesFrom, Happened};
 use flagstone::internal::env::Disk;
 use flagstone::internal::env::names::{Name, parse};
 use flagstone::{ErrorKind, Moment};
@@ -202,6 +202,14 @@ impl Run {
             replica.token = delivery.token;
             let found = replica.state.digests(moment);
             let Some(at) = next_like(&self.oracle.log[delivered..], moment, (before, found)) else {
+                if self.setting.profile.expiring[DOCUMENTS] > 0
+                    && before == found
+                    && is_removal_of_expired(batch)
+                {
+                    // A build of an index removed an expired document. A crash before it may have
+                    // lost that document or kept it: the history cannot tell.
+                    continue;
+                }
                 let next = self.oracle.log.get(delivered).map(|logged| logged.id);
                 return Err(format!("the feed differs from the history at event {next:?}"));
             };
@@ -226,6 +234,12 @@ impl Run {
             _ => Ok(true),
         }
     }
+}
+
+/// Returns whether a commit, which changes nothing that is visible, removes documents only: they
+/// are gone or have expired.
+fn is_removal_of_expired(batch: &ChangeBatch) -> bool {
+    batch.changes().all(|change| change.is_of_documents() && change.kind() == ChangeKind::Delete)
 }
 
 /// Returns the place of the commit in `log` that leads to `found`. Those before it, which a crash
