@@ -2,11 +2,11 @@
 //! commit that is delivered it must be what the history says.
 
 use super::life::{Check, slot_named};
-use super::model::{DOCUMENTS, Digests};
+use super::model::{DOCUMENTS, Digests, State};
 use super::old_documents;
 use super::oracle::Logged;
 use super::place::Place;
-use super::replica::{Replica, apply};
+use super::replica::{Replica, apply, key_in};
 use super::run::Run;
 use crate::rng::Rng;
 use flagstone::changes::{ChangeBatch, ChangeKind, ChangesFrom, Happened};
@@ -202,12 +202,9 @@ impl Run {
             replica.token = delivery.token;
             let found = replica.state.digests(moment);
             let Some(at) = next_like(&self.oracle.log[delivered..], moment, (before, found)) else {
-                if self.setting.profile.expiring[DOCUMENTS] > 0
-                    && before == found
-                    && is_removal_of_expired(batch)
-                {
-                    // A build of an index removed an expired document. A crash before it may have
-                    // lost that document or kept it: the history cannot tell.
+                if before == found && is_of_expired(batch, &replica.state, moment) {
+                    // A build of an index wrote or removed an expired document. A crash before it
+                    // may have lost that document or kept it: the history cannot tell.
                     continue;
                 }
                 let next = self.oracle.log.get(delivered).map(|logged| logged.id);
@@ -236,10 +233,14 @@ impl Run {
     }
 }
 
-/// Returns whether a commit, which changes nothing that is visible, removes documents only: they
-/// are gone or have expired.
-fn is_removal_of_expired(batch: &ChangeBatch) -> bool {
-    batch.changes().all(|change| change.is_of_documents() && change.kind() == ChangeKind::Delete)
+/// Returns whether a commit, after which there is `state`, writes only documents that are gone or
+/// have expired then.
+fn is_of_expired(batch: &ChangeBatch, state: &State, moment: Moment) -> bool {
+    batch.changes().all(|change| {
+        let is_one = change.is_of_documents() && change.kind() != ChangeKind::DeleteRange;
+        let key = key_in(DOCUMENTS, change.key_bytes());
+        is_one && key.is_none_or(|key| state.get(DOCUMENTS, key, moment).is_none())
+    })
 }
 
 /// Returns the place of the commit in `log` that leads to `found`. Those before it, which a crash
