@@ -6,6 +6,7 @@ use crate::due::Due;
 use crate::history::{History, ReadPoint};
 use crate::keyspace_core::KeyspaceCore;
 use flagstone_base::{Error, Moment, Result, SeqNo};
+use flagstone_sst::{OnMiss, ReadOnMiss, StopOnMiss, Stopped};
 use flagstone_tree::{GetResult, Look, Now, Tree};
 use std::cell::Cell;
 use std::sync::Arc;
@@ -75,8 +76,10 @@ impl Reads {
     ) -> Result<GetResult> {
         let clock = &self.core.history.clock;
         let found = match at {
-            None => self.find(keyspace, key, hash, None, &|| clock.now(), look)?,
-            Some(at) => self.find(keyspace, key, hash, Some(at.seqno), &|| at.moment, look)?,
+            None => self.find::<ReadOnMiss>(keyspace, key, hash, None, &|| clock.now(), look)?,
+            Some(at) => {
+                self.find::<ReadOnMiss>(keyspace, key, hash, Some(at.seqno), &|| at.moment, look)?
+            }
         };
         if is_long(&found) {
             self.note_long(keyspace, key, hash, &found);
@@ -104,7 +107,7 @@ impl Reads {
         hash: u64,
         moment: &ReadMoment<'_>,
     ) -> Result<GetResult> {
-        self.find(keyspace, key, hash, None, &|| moment.get(), None)
+        self.find::<ReadOnMiss>(keyspace, key, hash, None, &|| moment.get(), None)
     }
 
     /// As [`Reads::look_found`] as of now, but only from memory: returns `None` if a table must be
@@ -114,29 +117,18 @@ impl Reads {
         keyspace: &KeyspaceCore,
         key: &[u8],
         hash: u64,
-        mut look: Option<Look<'_>>,
+        look: Option<Look<'_>>,
     ) -> Result<Option<GetResult>> {
-        self.core.health.check_open()?;
-        loop {
-            // In the same order as in `find`.
-            let seqno = self.core.history.visible();
-            let tree = keyspace.layout().tree_of(key, hash);
-            let view = tree.peek();
-            if view.watermark() > seqno {
-                continue;
-            }
-            let now = || self.core.history.clock.now();
-            let found = tree.try_look(&view, (key, hash), seqno, &now, look.take());
-            let found = found.map_err(|error| self.reported(error))?;
-            let Some(found) = found else { return Ok(None) };
-            if !found.is_present() {
-                keyspace.check_readable()?;
-            }
-            if is_long(&found) {
-                self.note_long(keyspace, key, hash, &found);
-            }
-            return Ok(Some(found));
+        let now = || self.core.history.clock.now();
+        let found = match self.find::<StopOnMiss>(keyspace, key, hash, None, &now, look) {
+            Ok(found) => found,
+            Err(Stopped::Miss) => return Ok(None),
+            Err(Stopped::Failed(error)) => return Err(error),
+        };
+        if is_long(&found) {
+            self.note_long(keyspace, key, hash, &found);
         }
+        Ok(Some(found))
     }
 
     /// Remembers a key of which a get has folded many operands. If there were very many, stores the
@@ -152,7 +144,7 @@ impl Reads {
 
     // Inlined, or the result is copied once more.
     #[inline(always)]
-    fn find(
+    fn find<M: OnMiss>(
         &self,
         keyspace: &KeyspaceCore,
         key: &[u8],
@@ -160,7 +152,7 @@ impl Reads {
         at: Option<SeqNo>,
         now: Now<'_>,
         mut look: Option<Look<'_>>,
-    ) -> Result<GetResult> {
+    ) -> Result<GetResult, M::Stop> {
         self.core.health.check_open()?;
         loop {
             // The SeqNo first, then the tree and its view: entries up to the SeqNo are in the view,
@@ -174,8 +166,9 @@ impl Reads {
             }
             // The clock is read after the view is taken, and never runs backwards. So entries that
             // were removed from the view have expired for this reader, too.
-            let found = tree.look(&view, (key, hash), seqno, now, look.take());
-            let found = found.map_err(|error| self.reported(error))?;
+            let found = tree
+                .look::<M>(&view, (key, hash), seqno, now, look.take())
+                .map_err(|stop| M::noted(stop, |error| self.reported(error)))?;
             if !found.is_present() {
                 keyspace.check_readable()?;
             }
@@ -192,7 +185,8 @@ impl Reads {
         }
         // An error is left to the next reader of the key.
         let now = || self.core.history.clock.now();
-        let found = self.find(keyspace, key, hash, None, &now, None).ok().filter(is_long);
+        let found =
+            self.find::<ReadOnMiss>(keyspace, key, hash, None, &now, None).ok().filter(is_long);
         found.is_some_and(|found| self.note_value(keyspace, key, hash, &found))
     }
 
@@ -245,7 +239,9 @@ mod tests {
             kv.merge("key", "").unwrap();
             if n % 77 == 0 {
                 let hash = core.hash(b"key");
-                let found = reads.find(core, b"key", hash, None, &|| Moment::ZERO, None).unwrap();
+                let found = reads
+                    .find::<ReadOnMiss>(core, b"key", hash, None, &|| Moment::ZERO, None)
+                    .unwrap();
                 assert!(found.operands <= OPERANDS_MAX as u32, "{} at {n}", found.operands);
                 assert_eq!(kv.get("key").unwrap().unwrap(), n.to_le_bytes());
             }

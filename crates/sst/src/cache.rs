@@ -301,20 +301,26 @@ impl BlockCache {
         self.fit();
     }
 
+    /// Returns a block, and counts a hit or a miss.
     #[inline]
     pub(crate) fn get(&self, key: BlockKey) -> Option<Block> {
-        let found = self.get_uncounted(key);
-        let line = &self.counters[key.block as usize % COUNTER_LINES];
-        let counter = if found.is_some() { &line.hits } else { &line.misses };
-        counter.fetch_add(1, Ordering::Relaxed);
+        let found = self.hit(key);
+        if found.is_none() {
+            self.count_miss(key);
+        }
         found
     }
 
-    /// As [`BlockCache::get`], but does not count a miss: the caller does not read the block then.
-    pub(crate) fn get_if_there(&self, key: BlockKey) -> Option<Block> {
+    /// As [`BlockCache::get`], but counts no miss.
+    #[inline]
+    pub(crate) fn hit(&self, key: BlockKey) -> Option<Block> {
         let found = self.get_uncounted(key)?;
         self.counters[key.block as usize % COUNTER_LINES].hits.fetch_add(1, Ordering::Relaxed);
         Some(found)
+    }
+
+    pub(crate) fn count_miss(&self, key: BlockKey) {
+        self.counters[key.block as usize % COUNTER_LINES].misses.fetch_add(1, Ordering::Relaxed);
     }
 
     /// As [`BlockCache::get`], but does not count: for parts of filters.

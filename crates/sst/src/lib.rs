@@ -12,6 +12,7 @@
 #![cfg_attr(not(test), warn(clippy::disallowed_methods, clippy::disallowed_types))]
 
 mod expiries;
+mod on_miss;
 mod options;
 mod prefetch;
 
@@ -64,6 +65,7 @@ pub use flagstone_base::Compression;
 pub use inspect::{InspectOptions, identify, inspect};
 pub use learned::{Dictionary, Learned};
 pub use meta::TableMeta;
+pub use on_miss::{OnMiss, ReadOnMiss, StopOnMiss, Stopped};
 pub use options::{BuilderOptions, FilterKey, TableIdent, TableOptions};
 pub use properties::Properties;
 pub use ranges::{RangeDelete, RangeDeletes};

@@ -1,15 +1,15 @@
-//! Finds blocks in the index of an open table, whether the index is in memory or in parts; and gets
-//! that read no file.
+//! Finds a key in an open table: in its filter and its index, which are in memory or in parts, and
+//! in its blocks.
 
-use crate::block::StoredValue;
+use crate::block::{Block, StoredValue};
 use crate::cache::BlockKey;
-use crate::filter::Filter;
 use crate::format::{BLOCK_TRAILER_BYTES, open_owned_block};
 use crate::index::Index;
 use crate::index_parts::{IndexParts, TableIndex};
+use crate::on_miss::{OnMiss, ReadOnMiss};
 use crate::properties::{FilterParts, Handle};
-use crate::table::{Filtering, Sought, Table};
-use flagstone_base::{Malformed, Result, SeqNo, Trailer};
+use crate::table::{Filtering, Table};
+use flagstone_base::{Malformed, Result, SeqNo, Slice, Trailer};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -117,26 +117,35 @@ impl Table {
     }
 
     /// Returns part `number` of the index.
-    pub(crate) fn index_part(
+    fn index_part(
         &self,
         parts: &IndexParts,
         number: usize,
         cache_use: CacheUse,
     ) -> Result<Arc<Index>> {
-        let key = self.index_part_key(number);
         let found = match cache_use {
-            CacheUse::Fill => self.cache.index(key, true),
-            CacheUse::Leave => self.cache.index(key, false),
+            CacheUse::Fill => return self.cached_index_part::<ReadOnMiss>(parts, number),
+            CacheUse::Leave => self.cache.index(self.index_part_key(number), false),
             CacheUse::Pass => None,
         };
-        if let Some(index) = found {
+        found.map_or_else(|| self.read_index_part(parts, number).map(Arc::new), Ok)
+    }
+
+    /// Returns part `number` of the index, and leaves it in the cache.
+    fn cached_index_part<M: OnMiss>(
+        &self,
+        parts: &IndexParts,
+        number: usize,
+    ) -> Result<Arc<Index>, M::Stop> {
+        let key = self.index_part_key(number);
+        if let Some(index) = self.cache.index(key, true) {
             return Ok(index);
         }
-        let index = Arc::new(self.read_index_part(parts, number)?);
-        if cache_use == CacheUse::Fill {
+        M::read(|| {
+            let index = Arc::new(self.read_index_part(parts, number)?);
             self.cache.insert_index(key, Arc::clone(&index));
-        }
-        Ok(index)
+            Ok(index)
+        })
     }
 
     #[cold]
@@ -170,92 +179,176 @@ impl Table {
     }
 }
 
-/// Gets that use memory alone: the filter, the index and the blocks of the cache, never the file.
+/// What a get looks for: the newest entries of `key` at or before `at`.
+#[derive(Clone, Copy)]
+struct Sought<'a> {
+    key: &'a [u8],
+    remixed_hash: u64,
+    at: SeqNo,
+}
+
+/// Point lookups.
 impl Table {
-    /// As [`Table::get`], but reads no file. Returns false if the file would have to be read; then
-    /// some entries of the key may have been visited.
+    /// Visits the entries of `key` with a SeqNo of at most `at`, newest first, until `visit` breaks
+    /// off or no entry is left. `remixed_hash` is the hash of the key with the seed of its
+    /// keyspace.
+    ///
+    /// Cost when the block is cached: a filter probe, a binary search of the index in memory, a
+    /// cache hit, and a search for one byte in the block. An index that is not in memory costs
+    /// another cache hit.
     ///
     /// # Errors
-    /// Corruption of a block in memory.
-    pub fn get_cached(
+    /// Corruption; any error of reading the file.
+    #[inline]
+    pub fn get(
         &self,
         key: &[u8],
         remixed_hash: u64,
         at: SeqNo,
         visit: &mut dyn FnMut(Trailer, StoredValue<'_>) -> ControlFlow<()>,
-    ) -> Result<bool> {
-        if self.properties.filter_key == 0 {
-            match self.may_contain_cached(remixed_hash) {
-                Some(true) => {}
-                Some(false) => return Ok(true),
-                None => return Ok(false),
-            }
+    ) -> Result<()> {
+        self.get_with::<ReadOnMiss>(key, remixed_hash, at, visit)
+    }
+
+    /// As [`Table::get`], with `M` for what is not in memory. If that stops the get, some entries
+    /// may have been visited.
+    ///
+    /// # Errors
+    /// As [`Table::get`], and as `M` says.
+    #[inline]
+    pub fn get_with<M: OnMiss>(
+        &self,
+        key: &[u8],
+        remixed_hash: u64,
+        at: SeqNo,
+        visit: &mut dyn FnMut(Trailer, StoredValue<'_>) -> ControlFlow<()>,
+    ) -> Result<(), M::Stop> {
+        if self.properties.filter_key == 0 && !self.may_contain_with::<M>(remixed_hash)? {
+            return Ok(());
         }
         let sought = Sought { key, remixed_hash, at };
-        let parts = match &self.index {
+        match &self.index {
             TableIndex::Resident(index) => {
-                let Some(number) = index.find(key, at) else { return Ok(true) };
-                return Ok(self.visit_cached(index, number, sought, visit)?.is_some());
+                let Some(number) = index.find(key, at) else { return Ok(()) };
+                self.visit_from::<M>(index, number, sought, visit).map(|_goes_on| ())
             }
-            TableIndex::InParts(parts) => parts,
-        };
-        let Some(mut part) = parts.find(key, at) else { return Ok(true) };
-        let Some(mut index) = self.cached_index_part(part) else { return Ok(false) };
-        let Some(mut number) = index.find(key, at) else { return Ok(true) };
-        loop {
-            match self.visit_cached(&index, number, sought, visit)? {
-                Some(true) if parts.is_continued(part + 1) => part += 1,
-                known => return Ok(known.is_some()),
-            }
-            let Some(next) = self.cached_index_part(part) else { return Ok(false) };
-            index = next;
+            TableIndex::InParts(parts) => self.get_by_parts::<M>(parts, sought, visit),
+        }
+    }
+
+    fn get_by_parts<M: OnMiss>(
+        &self,
+        parts: &IndexParts,
+        sought: Sought<'_>,
+        visit: &mut dyn FnMut(Trailer, StoredValue<'_>) -> ControlFlow<()>,
+    ) -> Result<(), M::Stop> {
+        let Some(mut part) = parts.find(sought.key, sought.at) else { return Ok(()) };
+        let mut index = self.cached_index_part::<M>(parts, part)?;
+        let Some(mut number) = index.find(sought.key, sought.at) else { return Ok(()) };
+        while self.visit_from::<M>(&index, number, sought, visit)? && parts.is_continued(part + 1) {
+            part += 1;
+            index = self.cached_index_part::<M>(parts, part)?;
             number = index.blocks().start;
         }
-    }
-
-    /// As [`Table::may_contain`], or `None` if the part of the filter is not in memory.
-    pub fn may_contain_cached(&self, remixed_hash: u64) -> Option<bool> {
-        let ask = |filter: &Filter| filter.may_contain(remixed_hash);
-        match &self.filter {
-            Filtering::None => Some(true),
-            Filtering::Pinned(filter) => Some(ask(filter)),
-            Filtering::InParts(parts) => self.ask_cached_part(*parts, remixed_hash),
-        }
-    }
-
-    fn ask_cached_part(&self, parts: FilterParts, hash: u64) -> Option<bool> {
-        let part = self.cache.get_uncounted(self.part_key(parts.part_of(hash)))?;
-        Some(parts.may_contain(part.bytes(), hash))
-    }
-
-    fn cached_index_part(&self, number: usize) -> Option<Arc<Index>> {
-        self.cache.index(self.index_part_key(number), true)
+        Ok(())
     }
 
     /// Visits entries from block `number` of `index` on. Returns true if the last block of `index`
-    /// ends with the key and `visit` did not break off, and `None` if a block is not in the cache.
-    fn visit_cached(
+    /// ends with the key and `visit` did not break off.
+    #[inline]
+    fn visit_from<M: OnMiss>(
         &self,
         index: &Index,
         mut number: usize,
         sought: Sought<'_>,
         visit: &mut dyn FnMut(Trailer, StoredValue<'_>) -> ControlFlow<()>,
-    ) -> Result<Option<bool>> {
+    ) -> Result<bool, M::Stop> {
         let end = index.blocks().end;
         loop {
-            let Some(block) = self.cache.get_if_there(self.cache_key(number)) else {
-                return Ok(None);
-            };
+            let block = self.block_with::<M>(index, number, true)?;
             let more = block
                 .visit(sought.key, sought.remixed_hash, sought.at, visit)
                 .map_err(|wrong| self.wrong_in_block(number, wrong))?;
             number += 1;
             if more != Some(true) || number == end {
-                return Ok(Some(more == Some(true)));
+                return Ok(more == Some(true));
             }
             if index.continued(number).is_none() {
-                return Ok(Some(false));
+                return Ok(false);
             }
         }
+    }
+
+    /// Returns block `number`, which `index` lists, from the cache, otherwise from the file.
+    /// Inserts a block from the file into the cache if `fill` is set.
+    pub(crate) fn block(&self, index: &Index, number: usize, fill: bool) -> Result<Block> {
+        self.block_with::<ReadOnMiss>(index, number, fill)
+    }
+
+    /// As [`Table::block`], with `M` for a block that is not in the cache. Only a block that is
+    /// then read counts as a miss.
+    #[inline]
+    fn block_with<M: OnMiss>(
+        &self,
+        index: &Index,
+        number: usize,
+        fill: bool,
+    ) -> Result<Block, M::Stop> {
+        let key = self.cache_key(number);
+        match self.cache.hit(key) {
+            Some(block) => Ok(block),
+            None => M::read(|| {
+                self.cache.count_miss(key);
+                self.read_block(index, number, fill)
+            }),
+        }
+    }
+
+    /// Returns whether the filter may contain `remixed_hash`, and true if there is no filter. The
+    /// hash is that of the key, or of the extracted part if the [`crate::FilterKey`] of the table
+    /// is not the whole key. If the filter is not in memory, this costs a cache lookup, or a read
+    /// of 16 KiB.
+    ///
+    /// # Errors
+    /// Corruption of the filter; any error of reading the file.
+    #[inline]
+    pub fn may_contain(&self, remixed_hash: u64) -> Result<bool> {
+        self.may_contain_with::<ReadOnMiss>(remixed_hash)
+    }
+
+    /// As [`Table::may_contain`], with `M` for a part of the filter that is not in memory.
+    ///
+    /// # Errors
+    /// As [`Table::may_contain`], and as `M` says.
+    #[inline]
+    pub fn may_contain_with<M: OnMiss>(&self, remixed_hash: u64) -> Result<bool, M::Stop> {
+        match &self.filter {
+            Filtering::None => Ok(true),
+            Filtering::Pinned(filter) => Ok(filter.may_contain(remixed_hash)),
+            Filtering::InParts(parts) => self.ask_part::<M>(*parts, remixed_hash),
+        }
+    }
+
+    fn ask_part<M: OnMiss>(&self, parts: FilterParts, hash: u64) -> Result<bool, M::Stop> {
+        let number = parts.part_of(hash);
+        let part = match self.cache.get_uncounted(self.part_key(number)) {
+            Some(part) => part,
+            None => M::read(|| self.read_filter_part(parts, number))?,
+        };
+        Ok(parts.may_contain(part.bytes(), hash))
+    }
+
+    #[cold]
+    fn read_filter_part(&self, parts: FilterParts, number: u32) -> Result<Block> {
+        let handle = parts.handle(number);
+        let buffers = self.cache.buffers();
+        let mut stored = buffers.take(handle.len as usize);
+        self.file.read_block_at(&mut stored, handle.offset)?;
+        let (path, raw_max) = (self.file.path(), handle.len as usize);
+        let place = (self.ident, handle.offset);
+        let raw = open_owned_block(stored, place, raw_max, path, None, buffers)?;
+        let part = Block::opaque(Slice::from_owner(raw));
+        self.cache.insert(self.part_key(number), part.clone());
+        Ok(part)
     }
 }

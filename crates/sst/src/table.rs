@@ -1,15 +1,14 @@
-//! An open table: point reads, and reading blocks and sections.
+//! An open table: reading its blocks and sections.
 
 use crate::allowance::Allowance;
-use crate::block::{Block, StoredValue};
+use crate::block::Block;
 use crate::buffers::Buffer;
 use crate::cache::{BlockCache, BlockKey, CachePin, PinnedDictionary};
 use crate::filter::Filter;
 use crate::format::{BLOCK_RAW_MAX, Footer, section_raw_max};
 use crate::format::{open_block, open_data_block, open_owned_block};
 use crate::index::Index;
-use crate::index_parts::{IndexParts, TableIndex};
-use crate::lookup::CacheUse;
+use crate::index_parts::TableIndex;
 use crate::meta::TableMeta;
 use crate::open::{TAIL_BYTES_MAX, plain};
 use crate::options::TableIdent;
@@ -17,10 +16,9 @@ use crate::properties::{FilterParts, Handle, Properties};
 use crate::ranges::{RangeDeletes, decode_attachments};
 use crate::sample::Sample;
 use flagstone_base::dictionary::Unpacker;
-use flagstone_base::{Error, FileNumber, Malformed, Result, SeqNo, Slice, Trailer};
+use flagstone_base::{Error, FileNumber, Malformed, Result, SeqNo, Slice};
 use flagstone_env::ReadFile;
 use std::fmt;
-use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -51,124 +49,7 @@ pub(crate) enum Filtering {
     InParts(FilterParts),
 }
 
-/// What a get looks for: the newest entries of `key` at or before `at`.
-#[derive(Clone, Copy)]
-pub(crate) struct Sought<'a> {
-    pub(crate) key: &'a [u8],
-    pub(crate) remixed_hash: u64,
-    pub(crate) at: SeqNo,
-}
-
 impl Table {
-    /// Visits the entries of `key` with a SeqNo of at most `at`, newest first, until `visit` breaks
-    /// off or no entry is left. `remixed_hash` is the hash of the key with the seed of its
-    /// keyspace.
-    ///
-    /// Cost when the block is cached: a filter probe, a binary search of the index in memory, a
-    /// cache hit, and a search for one byte in the block. An index that is not in memory costs
-    /// another cache hit.
-    ///
-    /// # Errors
-    /// Corruption; any error of reading the file.
-    #[inline]
-    pub fn get(
-        &self,
-        key: &[u8],
-        remixed_hash: u64,
-        at: SeqNo,
-        visit: &mut dyn FnMut(Trailer, StoredValue<'_>) -> ControlFlow<()>,
-    ) -> Result<()> {
-        if self.properties.filter_key == 0 && !self.may_contain(remixed_hash)? {
-            return Ok(());
-        }
-        let sought = Sought { key, remixed_hash, at };
-        match &self.index {
-            TableIndex::Resident(index) => {
-                let Some(number) = index.find(key, at) else { return Ok(()) };
-                self.visit_from(index, number, sought, visit).map(|_goes_on| ())
-            }
-            TableIndex::InParts(parts) => self.get_by_parts(parts, sought, visit),
-        }
-    }
-
-    fn get_by_parts(
-        &self,
-        parts: &IndexParts,
-        sought: Sought<'_>,
-        visit: &mut dyn FnMut(Trailer, StoredValue<'_>) -> ControlFlow<()>,
-    ) -> Result<()> {
-        let Some(mut part) = parts.find(sought.key, sought.at) else { return Ok(()) };
-        let mut index = self.index_part(parts, part, CacheUse::Fill)?;
-        let Some(mut number) = index.find(sought.key, sought.at) else { return Ok(()) };
-        while self.visit_from(&index, number, sought, visit)? && parts.is_continued(part + 1) {
-            part += 1;
-            index = self.index_part(parts, part, CacheUse::Fill)?;
-            number = index.blocks().start;
-        }
-        Ok(())
-    }
-
-    /// Visits entries from block `number` of `index` on. Returns true if the last block of `index`
-    /// ends with the key and `visit` did not break off.
-    #[inline]
-    fn visit_from(
-        &self,
-        index: &Index,
-        mut number: usize,
-        sought: Sought<'_>,
-        visit: &mut dyn FnMut(Trailer, StoredValue<'_>) -> ControlFlow<()>,
-    ) -> Result<bool> {
-        let end = index.blocks().end;
-        loop {
-            let block = self.block(index, number, true)?;
-            let more = block
-                .visit(sought.key, sought.remixed_hash, sought.at, visit)
-                .map_err(|wrong| self.wrong_in_block(number, wrong))?;
-            number += 1;
-            if more != Some(true) || number == end {
-                return Ok(more == Some(true));
-            }
-            if index.continued(number).is_none() {
-                return Ok(false);
-            }
-        }
-    }
-
-    /// Returns whether the filter may contain `remixed_hash`, and true if there is no filter. The
-    /// hash is that of the key, or of the extracted part if the [`crate::FilterKey`] of the table
-    /// is not the whole key. If the filter is not in memory, this costs a cache lookup, or a read
-    /// of 16 KiB.
-    ///
-    /// # Errors
-    /// Corruption of the filter; any error of reading the file.
-    #[inline]
-    pub fn may_contain(&self, remixed_hash: u64) -> Result<bool> {
-        match &self.filter {
-            Filtering::None => Ok(true),
-            Filtering::Pinned(filter) => Ok(filter.may_contain(remixed_hash)),
-            Filtering::InParts(parts) => self.ask_part(*parts, remixed_hash),
-        }
-    }
-
-    fn ask_part(&self, parts: FilterParts, hash: u64) -> Result<bool> {
-        let number = parts.part_of(hash);
-        let key = self.part_key(number);
-        if let Some(part) = self.cache.get_uncounted(key) {
-            return Ok(parts.may_contain(part.bytes(), hash));
-        }
-        let handle = parts.handle(number);
-        let buffers = self.cache.buffers();
-        let mut stored = buffers.take(handle.len as usize);
-        self.file.read_block_at(&mut stored, handle.offset)?;
-        let (path, raw_max) = (self.file.path(), handle.len as usize);
-        let place = (self.ident, handle.offset);
-        let raw = open_owned_block(stored, place, raw_max, path, None, buffers)?;
-        let part = Block::opaque(Slice::from_owner(raw));
-        let answer = parts.may_contain(part.bytes(), hash);
-        self.cache.insert(key, part);
-        Ok(answer)
-    }
-
     /// Cache keys number the parts of the filter downwards from the largest number, and data blocks
     /// upwards from 0.
     pub(crate) const fn part_key(&self, number: u32) -> BlockKey {
@@ -304,16 +185,7 @@ impl Table {
         BlockKey { table: self.cache_number, block: number as u32 }
     }
 
-    /// Returns block `number`, which `index` lists, from the cache, otherwise from the file.
-    /// Inserts a block from the file into the cache if `fill` is set.
-    #[inline]
-    pub(crate) fn block(&self, index: &Index, number: usize, fill: bool) -> Result<Block> {
-        match self.cached_block(number, true) {
-            Some(block) => Ok(block),
-            None => self.read_block(index, number, fill),
-        }
-    }
-
+    /// Returns block `number` if it is in the cache. Counts a hit or a miss if `counts` is set.
     #[inline]
     pub(crate) fn cached_block(&self, number: usize, counts: bool) -> Option<Block> {
         let key = self.cache_key(number);
@@ -409,6 +281,7 @@ mod tests {
     use flagstone_base::hash::{key_hash, remix};
     use flagstone_base::{Compression, DatabaseId, EntryRef, Kind};
     use flagstone_env::{Disk, MemDisk};
+    use std::ops::ControlFlow;
 
     #[test]
     fn the_memory_of_a_block_is_kept_for_the_next_when_no_reader_holds_it() {

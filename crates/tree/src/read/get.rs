@@ -4,7 +4,8 @@ use crate::merge::fold_operands;
 use crate::tree::Tree;
 use crate::view::View;
 use flagstone_base::hash::{key_hash as hash_of, remix};
-use flagstone_base::{Kind, Moment, Result, SeqNo, Slice, Trailer};
+use flagstone_base::{Error, Kind, Moment, Result, SeqNo, Slice, Trailer};
+use flagstone_sst::{OnMiss, ReadOnMiss};
 use std::ops::ControlFlow;
 
 /// The result of a get.
@@ -158,53 +159,35 @@ impl Tree {
         at: SeqNo,
         now: Now<'_>,
     ) -> Result<GetResult> {
-        self.look(view, (key, key_hash), at, now, None)
+        self.look::<ReadOnMiss>(view, (key, key_hash), at, now, None)
     }
 
-    /// As [`Tree::get`], but passes a value that is stored whole to `look`, if there is one.
+    /// As [`Tree::get`], with `M` for what is not in memory. Passes a value that is stored whole to
+    /// `look`, if there is one; `look` was not called if the get stopped at a miss.
     ///
     /// # Errors
-    /// As [`Tree::get`].
+    /// As [`Tree::get`], and as `M` says.
     #[inline]
-    pub fn look(
+    pub fn look<M: OnMiss>(
         &self,
         view: &View,
         (key, key_hash): (&[u8], u64),
         at: SeqNo,
         now: Now<'_>,
         look: Option<Look<'_>>,
-    ) -> Result<GetResult> {
-        self.note_read(1);
+    ) -> Result<GetResult, M::Stop> {
         let mut lookup = Lookup::new(at, now, look);
-        self.look_up(view, key, remix(key_hash), &mut lookup)?;
+        self.look_up::<M>(view, key, remix(key_hash), &mut lookup)?;
+        self.note_read(1);
         self.finish(key, lookup)
     }
 
-    /// As [`Tree::look`], but from memory alone: memtables, and what is cached of tables. Returns
-    /// `None` if a file would have to be read; `look` was not called then.
-    ///
-    /// # Errors
-    /// Corruption of a block in memory; Unsupported as for [`Tree::get`].
-    pub fn try_look(
-        &self,
-        view: &View,
-        (key, key_hash): (&[u8], u64),
-        at: SeqNo,
-        now: Now<'_>,
-        look: Option<Look<'_>>,
-    ) -> Result<Option<GetResult>> {
-        let mut lookup = Lookup::new(at, now, look);
-        let hash = remix(key_hash);
-        look_up_memory(view, (key, hash), &mut lookup);
-        if !lookup.is_done && !self.look_up_cached(view, key, hash, &mut lookup)? {
-            return Ok(None);
-        }
-        self.note_read(1);
-        self.finish(key, lookup).map(Some)
-    }
-
     #[inline]
-    fn finish(&self, key: &[u8], mut lookup: Lookup<'_, '_>) -> Result<GetResult> {
+    fn finish<S: From<Error>>(
+        &self,
+        key: &[u8],
+        mut lookup: Lookup<'_, '_>,
+    ) -> Result<GetResult, S> {
         if lookup.seqno.is_none() && lookup.covered > SeqNo::ZERO {
             lookup.seqno = Some(lookup.covered);
         }
@@ -227,53 +210,14 @@ impl Tree {
             .then(|| remix(hash_of((filter_key.extract)(key), self.options().hash_seed)))
     }
 
-    /// Searches the tables as far as they are in memory. Returns false if a file would have to be
-    /// read.
-    fn look_up_cached(
+    /// Searches the memtables, then the tables, until the state of the key is known.
+    fn look_up<M: OnMiss>(
         &self,
         view: &View,
         key: &[u8],
         hash: u64,
         lookup: &mut Lookup<'_, '_>,
-    ) -> Result<bool> {
-        let filter_hash = self.filter_hash(key);
-        for run in view.version.newest_first() {
-            let Some(table) = run.table_of(key) else { continue };
-            if table.meta().seqnos().0 > lookup.at {
-                continue;
-            }
-            let Some(ranges) = table.ranges_in_memory() else { return Ok(false) };
-            lookup.cover(ranges.covering(key, lookup.at));
-            let Some(file) = table.opened() else { return Ok(false) };
-            let may_contain = filter_hash.map_or(Some(true), |hash| file.may_contain_cached(hash));
-            let Some(may_contain) = may_contain else { return Ok(false) };
-            if may_contain {
-                let found = file.get_cached(key, hash, lookup.at, &mut |trailer, value| {
-                    if lookup.visit(trailer, &value, || value.to_slice()) {
-                        ControlFlow::Continue(())
-                    } else {
-                        ControlFlow::Break(())
-                    }
-                });
-                // An entry that ends the search is enough, whatever is missing after it.
-                if !found.map_err(|error| table.noted(error))? && !lookup.is_done {
-                    return Ok(false);
-                }
-            }
-            if lookup.end_source() {
-                return Ok(true);
-            }
-        }
-        Ok(true)
-    }
-
-    fn look_up(
-        &self,
-        view: &View,
-        key: &[u8],
-        hash: u64,
-        lookup: &mut Lookup<'_, '_>,
-    ) -> Result<()> {
+    ) -> Result<(), M::Stop> {
         look_up_memory(view, (key, hash), lookup);
         if lookup.is_done {
             return Ok(());
@@ -281,22 +225,18 @@ impl Tree {
         let filter_hash = self.filter_hash(key);
         for run in view.version.newest_first() {
             let Some(table) = run.table_of(key) else { continue };
-            if table.meta().seqnos().0 > lookup.at {
+            let at = lookup.at;
+            if table.meta().seqnos().0 > at {
                 continue;
             }
-            lookup.cover(table.ranges()?.covering(key, lookup.at));
-            let file = table.open()?;
-            let may_contain = filter_hash.map_or(Ok(true), |hash| file.may_contain(hash));
-            if may_contain.map_err(|error| table.noted(error))? {
-                let found = file.get(key, hash, lookup.at, &mut |trailer, value| {
-                    if lookup.visit(trailer, &value, || value.to_slice()) {
-                        ControlFlow::Continue(())
-                    } else {
-                        ControlFlow::Break(())
-                    }
-                });
-                found.map_err(|error| table.noted(error))?;
-            }
+            lookup.cover(table.ranges_with::<M>()?.covering(key, at));
+            table.get::<M>((key, hash), filter_hash, at, &mut |trailer, value| {
+                if lookup.visit(trailer, &value, || value.to_slice()) {
+                    ControlFlow::Continue(())
+                } else {
+                    ControlFlow::Break(())
+                }
+            })?;
             if lookup.end_source() {
                 return Ok(());
             }

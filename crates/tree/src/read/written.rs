@@ -10,6 +10,7 @@ use crate::tree::Tree;
 use crate::view::View;
 use flagstone_base::hash::remix;
 use flagstone_base::{Result, SeqNo};
+use flagstone_sst::ReadOnMiss;
 use std::ops::ControlFlow;
 
 /// Returns the SeqNo of a write of `key` after `since`, the newest that has a trace; deletes and
@@ -65,16 +66,11 @@ fn newest_write(
         if table.meta().seqnos().1 <= above {
             continue;
         }
-        let covered = table.ranges()?.covering(key, SeqNo::MAX);
-        let (file, mut entry) = (table.open()?, None);
-        let may_contain = filter_hash.map_or(Ok(true), |hash| file.may_contain(hash));
-        if may_contain.map_err(|error| table.noted(error))? {
-            let found = file.get(key, hash, SeqNo::MAX, &mut |trailer, _value| {
-                entry = Some(trailer.seqno());
-                ControlFlow::Break(())
-            });
-            found.map_err(|error| table.noted(error))?;
-        }
+        let (covered, mut entry) = (table.ranges()?.covering(key, SeqNo::MAX), None);
+        table.get::<ReadOnMiss>((key, hash), filter_hash, SeqNo::MAX, &mut |trailer, _value| {
+            entry = Some(trailer.seqno());
+            ControlFlow::Break(())
+        })?;
         let found = newest_of(entry, covered, since);
         if found.is_some() {
             return Ok(found);

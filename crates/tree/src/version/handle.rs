@@ -4,12 +4,13 @@ use super::sampled::SampleSlot;
 use crate::context::TreeContext;
 use crate::damage::{Damage, is_damage, strikes_max};
 use crate::ranges::RangeSet;
-use flagstone_base::{Error, FileNumber, Result, TreeId};
+use flagstone_base::{Error, FileNumber, Result, SeqNo, Trailer, TreeId};
 use flagstone_env::ReadFile;
 use flagstone_env::sync::Mutex;
 use flagstone_env::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use flagstone_sst::{Sample, Table, TableMeta};
+use flagstone_sst::{OnMiss, ReadOnMiss, Sample, StoredValue, Table, TableMeta};
 use std::fmt;
+use std::ops::ControlFlow;
 use std::sync::{Arc, OnceLock};
 
 static NO_RANGES: RangeSet = RangeSet::EMPTY;
@@ -77,9 +78,14 @@ impl TableHandle {
     /// Any error of opening the table: Io, Corruption, Unsupported. The next call tries again.
     #[inline]
     pub fn open(&self) -> Result<&Arc<Table>> {
+        self.open_with::<ReadOnMiss>()
+    }
+
+    #[inline]
+    fn open_with<M: OnMiss>(&self) -> Result<&Arc<Table>, M::Stop> {
         match self.table.get() {
             Some(table) => Ok(table),
-            None => self.open_slowly(),
+            None => M::read(|| self.open_slowly()),
         }
     }
 
@@ -99,30 +105,43 @@ impl TableHandle {
         self.context.files.or_close_some(|| self.context.disk.open_direct(&path))
     }
 
-    /// Returns the open table, or `None` if it was not opened yet.
-    pub(crate) fn opened(&self) -> Option<&Arc<Table>> {
-        self.table.get()
-    }
-
-    /// Returns the deleted ranges of the table, or `None` if they were never read.
-    pub(crate) fn ranges_in_memory(&self) -> Option<&RangeSet> {
-        match self.meta.range_deletes {
-            0 => Some(&NO_RANGES),
-            _ => self.ranges.get(),
-        }
-    }
-
     /// Returns the deleted ranges of the table. The first call reads them. A table without any is
     /// not opened.
-    #[inline]
     pub(crate) fn ranges(&self) -> Result<&RangeSet> {
+        self.ranges_with::<ReadOnMiss>()
+    }
+
+    /// As [`TableHandle::ranges`], with `M` for ranges that were never read.
+    #[inline]
+    pub(crate) fn ranges_with<M: OnMiss>(&self) -> Result<&RangeSet, M::Stop> {
         if self.meta.range_deletes == 0 {
             return Ok(&NO_RANGES);
         }
         match self.ranges.get() {
             Some(ranges) => Ok(ranges),
-            None => self.read_ranges(),
+            None => M::read(|| self.read_ranges()),
         }
+    }
+
+    /// Visits the entries of a key as [`Table::get`] does, with `M` for what is not in memory.
+    /// `filter_hash` is the hash that the filter knows the key by, if that is not `hash`, the hash
+    /// of the whole key.
+    #[inline]
+    pub(crate) fn get<M: OnMiss>(
+        &self,
+        (key, hash): (&[u8], u64),
+        filter_hash: Option<u64>,
+        at: SeqNo,
+        visit: &mut dyn FnMut(Trailer, StoredValue<'_>) -> ControlFlow<()>,
+    ) -> Result<(), M::Stop> {
+        let file = self.open_with::<M>()?;
+        let noted = |stop| M::noted(stop, |error| self.noted(error));
+        if let Some(hash) = filter_hash
+            && !file.may_contain_with::<M>(hash).map_err(noted)?
+        {
+            return Ok(());
+        }
+        file.get_with::<M>(key, hash, at, visit).map_err(noted)
     }
 
     #[cold]
