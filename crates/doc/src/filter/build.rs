@@ -2,8 +2,9 @@
 
 use super::error::FilterError;
 use super::matcher::Matcher;
-use super::model::{Comparison, Node, Operand, Test, TypeSet, all, any, not, one_of};
+use super::model::{Comparison, Node, Operand, Test, all, any, not, one_of};
 use super::pattern::Pattern;
+use super::value_test::{Contains, Prefix, Remainder, TypeSet, ValueTest};
 use crate::field_path::FieldPath;
 use crate::path_error::PathError;
 use crate::value::Value;
@@ -272,6 +273,10 @@ impl FieldTest {
         }
     }
 
+    fn value_test(self, test: ValueTest) -> Filter {
+        self.test(Test::Value(test))
+    }
+
     fn place(&self) -> String {
         self.path.as_ref().map_or(String::new(), ToString::to_string)
     }
@@ -350,24 +355,24 @@ impl FieldTest {
         if types == TypeSet::default() {
             return self.test(Test::never());
         }
-        self.test(Test::Type(types))
+        self.value_test(ValueTest::Type(types))
     }
 
     /// The value is text that begins with `prefix`.
     pub fn prefix(self, prefix: &str) -> Filter {
-        self.test(Test::Prefix(prefix.into()))
+        self.value_test(ValueTest::Prefix(Prefix(prefix.into())))
     }
 
     /// The value is text that contains `part`.
     pub fn contains(self, part: &str) -> Filter {
-        self.test(Test::Contains(part.into()))
+        self.value_test(ValueTest::Contains(Contains::new(part)))
     }
 
     /// The value is text, and the regular expression `pattern` matches a part of it. Its syntax is
     /// that of the crate `regex`.
     pub fn matches(self, pattern: &str) -> Filter {
         match Pattern::new(pattern, "") {
-            Ok(pattern) => self.test(Test::Matches(pattern)),
+            Ok(pattern) => self.value_test(ValueTest::Regex(pattern)),
             Err(expected) => Filter::faulty(&self.place(), expected),
         }
     }
@@ -375,10 +380,10 @@ impl FieldTest {
     /// The value is a number whose integer part leaves `remainder` when divided by `divisor`. The
     /// remainder has the sign of the number.
     pub fn modulo(self, divisor: i64, remainder: i64) -> Filter {
-        if divisor == 0 {
-            return Filter::faulty(&self.place(), "a divisor other than 0".to_owned());
+        match Remainder::new(divisor, remainder) {
+            Some(test) => self.value_test(ValueTest::Remainder(test)),
+            None => Filter::faulty(&self.place(), "a divisor other than 0".to_owned()),
         }
-        self.test(Test::Remainder { divisor, remainder })
     }
 
     /// The value is an array of this many elements.

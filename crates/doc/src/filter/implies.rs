@@ -83,8 +83,7 @@ impl Search {
             }
             // An array with an element is there.
             (Test::Size(_) | Test::Element(_), Test::Exists) => true,
-            (Test::Prefix(a), Test::Contains(b)) => a.contains(&**b),
-            (Test::Contains(a), Test::Contains(b)) => a.contains(&**b),
+            (Test::Value(a), Test::Value(b)) => a.operator().implies(b),
             _ => false,
         }
     }

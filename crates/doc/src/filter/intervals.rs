@@ -5,7 +5,9 @@
 //! whatever part of a compound key follows, is `k FF`: no part begins with FF. See
 //! `docs/format/sort-key.md`.
 
-use crate::sort_key::Direction;
+use crate::sort_key::{self, Direction, MISSING, kind};
+use crate::value::Value;
+use crate::value_type::ValueType;
 use std::cmp::Ordering;
 
 /// An interval of the ascending sort keys of one path.
@@ -80,6 +82,28 @@ pub(super) fn successor(prefix: &[u8]) -> Option<Vec<u8>> {
     Some(out)
 }
 
+/// Returns the ascending sort key of a value.
+pub(super) fn key(value: &Value) -> Vec<u8> {
+    let mut out = Vec::new();
+    sort_key::encode(value, Direction::Ascending, &mut out);
+    out
+}
+
+/// Returns the first and the last byte that keys of a type begin with.
+pub(super) const fn kinds_of(one: ValueType) -> (u8, u8) {
+    match one {
+        ValueType::Null => (kind::NULL, kind::NULL),
+        ValueType::Bool => (kind::FALSE, kind::TRUE),
+        ValueType::Number => (kind::NOT_A_NUMBER, kind::ABOVE_ALL),
+        ValueType::Text => (kind::TEXT, kind::TEXT),
+        ValueType::Bytes => (kind::BYTES, kind::BYTES),
+        ValueType::DateTime => (kind::DATE_TIME, kind::DATE_TIME),
+        ValueType::Uuid => (kind::UUID, kind::UUID),
+        ValueType::Array => (kind::ARRAY, kind::ARRAY),
+        ValueType::Map => (kind::MAP, kind::MAP),
+    }
+}
+
 /// A set of keys.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct KeySet {
@@ -94,6 +118,17 @@ impl KeySet {
 
     pub(super) fn everything() -> Self {
         Self { intervals: vec![Interval::new(Vec::new(), None)] }
+    }
+
+    /// The keys of all values.
+    pub(super) fn values() -> Self {
+        Self::of([Interval::new(vec![MISSING + 1], None)])
+    }
+
+    /// The keys of all values of a type.
+    pub(super) fn of_type(one: ValueType) -> Self {
+        let (from, to) = kinds_of(one);
+        Self::of([Interval::of_kinds(from, to)])
     }
 
     pub(super) fn is_everything(&self) -> bool {

@@ -13,11 +13,15 @@
 mod error;
 mod pattern;
 
-mod model;
+mod cursor;
 
 mod intervals;
 
 mod sets;
+
+mod value_test;
+
+mod model;
 
 mod test_keys;
 
@@ -31,8 +35,6 @@ mod check;
 mod matcher;
 
 mod build;
-
-mod cursor;
 
 mod literal;
 

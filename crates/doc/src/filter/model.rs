@@ -1,6 +1,6 @@
 //! What a filter consists of, in one normal form.
 
-use super::pattern::Pattern;
+use super::value_test::{TypeSet, ValueTest};
 use crate::encode::Encoder;
 use crate::field_path::{FieldPath, Step};
 use crate::value::Value;
@@ -33,17 +33,7 @@ pub(super) enum Test {
     Compare(Comparison, Operand),
     /// The value equals one of these, which are distinct and in ascending order.
     In(Vec<Operand>),
-    Type(TypeSet),
-    /// A text begins with this.
-    Prefix(Box<str>),
-    /// A text contains this.
-    Contains(Box<str>),
-    Matches(Pattern),
-    /// The integer part of a number has this remainder.
-    Remainder {
-        divisor: i64,
-        remainder: i64,
-    },
+    Value(ValueTest),
     /// An array has this many elements.
     Size(u64),
     /// The condition holds for an element of an array. Its paths begin at the element, and the
@@ -65,8 +55,20 @@ impl Test {
             return Self::Element(Box::new(node));
         }
         let types = TypeSet::default().with(ValueType::Array).with(ValueType::Map);
-        let is_document = Node::Field(FieldPath::root(), Self::Type(types));
+        let is_document = Node::Field(FieldPath::root(), Self::Value(ValueTest::Type(types)));
         Self::Element(Box::new(all([node, is_document])))
+    }
+
+    /// Returns the name of the operator that expresses the test.
+    pub(super) const fn operator(&self) -> &'static str {
+        match self {
+            Self::Exists => "$exists",
+            Self::Compare(comparison, _) => comparison.operator(),
+            Self::In(_) => "$in",
+            Self::Value(test) => test.name(),
+            Self::Size(_) => "$size",
+            Self::Element(_) => "$elemMatch",
+        }
     }
 
     /// Returns how many values the test lists, and the weight of a condition in it.
@@ -89,6 +91,16 @@ pub(super) enum Comparison {
 }
 
 impl Comparison {
+    pub(super) const fn operator(self) -> &'static str {
+        match self {
+            Self::Equal => "$eq",
+            Self::Less => "$lt",
+            Self::LessOrEqual => "$lte",
+            Self::Greater => "$gt",
+            Self::GreaterOrEqual => "$gte",
+        }
+    }
+
     pub(super) const fn takes_equal(self) -> bool {
         matches!(self, Self::Equal | Self::LessOrEqual | Self::GreaterOrEqual)
     }
@@ -103,26 +115,6 @@ impl Comparison {
             Self::Greater => order.is_gt(),
             Self::GreaterOrEqual => order.is_ge(),
         }
-    }
-}
-
-/// A set of types, one bit each.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct TypeSet(u16);
-
-impl TypeSet {
-    #[must_use]
-    pub(super) const fn with(self, one: ValueType) -> Self {
-        Self(self.0 | 1 << one as u16)
-    }
-
-    #[inline]
-    pub(super) const fn has(self, one: ValueType) -> bool {
-        self.0 & 1 << one as u16 != 0
-    }
-
-    pub(super) fn iter(self) -> impl Iterator<Item = ValueType> {
-        ValueType::ALL.into_iter().filter(move |one| self.has(*one))
     }
 }
 

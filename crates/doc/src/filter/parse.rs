@@ -4,38 +4,87 @@ use super::build::{FILTER_NESTING_MAX, Filter};
 use super::cursor::{Cursor, parse_json};
 use super::error::FilterError;
 use super::literal;
-use super::model::{Comparison, Node, Operand, Test, TypeSet, all, any, not, one_of};
-use super::pattern::Pattern;
+use super::model::{Comparison, Node, Operand, Test, all, any, not, one_of};
+use super::value_test::ValueTest;
 use crate::field_path::FieldPath;
 use crate::map::Map;
 use crate::value::Value;
-use crate::value_type::ValueType;
 use std::str::FromStr;
 
-const OPERATORS: [&str; 19] = [
-    "$eq",
-    "$ne",
-    "$gt",
-    "$gte",
-    "$lt",
-    "$lte",
-    "$in",
-    "$nin",
-    "$exists",
-    "$type",
-    "$prefix",
-    "$contains",
-    "$regex",
-    "$options",
-    "$mod",
-    "$all",
-    "$size",
-    "$elemMatch",
-    "$not",
+/// The operators of a field, apart from those that test each value by itself, which
+/// [`ValueTest::OPERATORS`] lists.
+const OPERATORS: &[(&str, ParseOperator)] = &[
+    ("$eq", |_, cursor, field| field.compare(cursor, Comparison::Equal)),
+    ("$ne", |parser, cursor, field| {
+        parser.nested(cursor, |_, cursor| field.compare(cursor, Comparison::Equal).map(not))
+    }),
+    ("$gt", |_, cursor, field| field.compare(cursor, Comparison::Greater)),
+    ("$gte", |_, cursor, field| field.compare(cursor, Comparison::GreaterOrEqual)),
+    ("$lt", |_, cursor, field| field.compare(cursor, Comparison::Less)),
+    ("$lte", |_, cursor, field| field.compare(cursor, Comparison::LessOrEqual)),
+    ("$in", |_, cursor, field| Ok(field.test(one_of(operands(cursor)?)))),
+    ("$nin", |parser, cursor, field| {
+        parser.nested(cursor, |_, cursor| Ok(not(field.test(one_of(operands(cursor)?)))))
+    }),
+    ("$all", |_, cursor, field| Ok(every(&operands(cursor)?, field.path))),
+    ("$exists", |parser, cursor, field| match cursor.value() {
+        Value::Bool(true) => Ok(field.test(Test::Exists)),
+        Value::Bool(false) => parser.nested(cursor, |_, _| Ok(not(field.test(Test::Exists)))),
+        _ => Err(cursor.refuse("true or false")),
+    }),
+    ("$size", |_, cursor, field| match cursor.value().as_u64() {
+        Some(elements) => Ok(field.test(Test::Size(elements))),
+        None => Err(cursor.refuse("an integer from 0 on")),
+    }),
+    ("$elemMatch", |parser, cursor, field| {
+        parser.elements += 1;
+        let node = parser.nested(cursor, Parser::element);
+        parser.elements -= 1;
+        Ok(field.test(Test::element(node?)))
+    }),
+    ("$not", |parser, cursor, field| match cursor.value() {
+        Value::Map(map) if literal::has_dollar(map) && !literal::is_special(map) => parser
+            .nested(cursor, |parser, cursor| parser.operators(cursor, map, field.path).map(not)),
+        _ => Err(cursor.refuse("a map of operators")),
+    }),
+    // `$regex` reads them.
+    ("$options", |_, cursor, field| match field.operators.get("$regex") {
+        Some(_) => Ok(Node::everything()),
+        None => Err(cursor.refuse_name("$regex beside $options")),
+    }),
 ];
 
-const OPERATOR: &str = "one of the operators $eq $ne $gt $gte $lt $lte $in $nin $exists $type \
-     $prefix $contains $regex $options $mod $all $size $elemMatch $not";
+/// Parses the operand of an operator, at the cursor.
+type ParseOperator =
+    fn(&mut Parser, &mut Cursor<'_>, FieldOperators<'_>) -> Result<Node, FilterError>;
+
+/// Where an operator is: in the map of operators of a path.
+#[derive(Clone, Copy)]
+struct FieldOperators<'a> {
+    path: &'a FieldPath,
+    operators: &'a Map,
+}
+
+impl FieldOperators<'_> {
+    fn test(self, test: Test) -> Node {
+        Node::Field(self.path.clone(), test)
+    }
+
+    fn compare(self, cursor: &mut Cursor<'_>, comparison: Comparison) -> Result<Node, FilterError> {
+        operand(cursor).map(|operand| self.test(Test::Compare(comparison, operand)))
+    }
+}
+
+/// Returns the names of all operators of a field.
+fn operator_names() -> impl Iterator<Item = &'static str> {
+    let of_values = ValueTest::OPERATORS.iter().map(|(name, _)| *name);
+    OPERATORS.iter().map(|(name, _)| *name).chain(of_values)
+}
+
+/// Returns the row of a name.
+fn row<T: Copy>(table: &[(&str, T)], name: &str) -> Option<T> {
+    table.iter().find(|(row, _)| *row == name).map(|(_, parse)| *parse)
+}
 
 impl Filter {
     /// Parses a filter from JSON: a subset of MongoDB's filter documents.
@@ -195,17 +244,11 @@ impl Parser {
         map: &Map,
         path: &FieldPath,
     ) -> Result<Node, FilterError> {
-        let options = map.get("$options");
         let mut parts = Vec::new();
         for i in 0..map.len() {
             let name = name(cursor, map, i)?;
-            if name == "$options" && map.get("$regex").is_some() {
-                continue;
-            }
-            parts.push(cursor.inside_field(i, |cursor| match (name, options) {
-                ("$regex", Some(options)) => self.pattern(cursor, path, options),
-                _ => self.operator(cursor, name, path),
-            })?);
+            let field = FieldOperators { path, operators: map };
+            parts.push(cursor.inside_field(i, |cursor| self.operator(cursor, name, field))?);
         }
         Ok(all(parts))
     }
@@ -214,64 +257,22 @@ impl Parser {
         &mut self,
         cursor: &mut Cursor<'_>,
         name: &str,
-        path: &FieldPath,
+        field: FieldOperators<'_>,
     ) -> Result<Node, FilterError> {
         self.count(cursor)?;
-        let field = |test| Node::Field(path.clone(), test);
-        let compare = |cursor: &mut Cursor<'_>, comparison| {
-            operand(cursor).map(|operand| field(Test::Compare(comparison, operand)))
-        };
-        match name {
-            "$eq" => compare(cursor, Comparison::Equal),
-            "$lt" => compare(cursor, Comparison::Less),
-            "$lte" => compare(cursor, Comparison::LessOrEqual),
-            "$gt" => compare(cursor, Comparison::Greater),
-            "$gte" => compare(cursor, Comparison::GreaterOrEqual),
-            "$ne" => self.nested(cursor, |_, cursor| compare(cursor, Comparison::Equal).map(not)),
-            "$in" => operands(cursor).map(|list| field(one_of(list))),
-            "$nin" => self.nested(cursor, |_, cursor| Ok(not(field(one_of(operands(cursor)?))))),
-            "$all" => Ok(every(&operands(cursor)?, path)),
-            "$exists" => match cursor.value() {
-                Value::Bool(true) => Ok(field(Test::Exists)),
-                Value::Bool(false) => self.nested(cursor, |_, _| Ok(not(field(Test::Exists)))),
-                _ => Err(cursor.refuse("true or false")),
-            },
-            "$type" => types(cursor).map(|types| field(Test::Type(types))),
-            "$prefix" => text(cursor).map(|text| field(Test::Prefix(text.into()))),
-            "$contains" => text(cursor).map(|text| field(Test::Contains(text.into()))),
-            "$regex" => self.pattern(cursor, path, &Value::from("")),
-            "$mod" => remainder(cursor).map(field),
-            "$size" => match cursor.value().as_u64() {
-                Some(elements) => Ok(field(Test::Size(elements))),
-                None => Err(cursor.refuse("an integer from 0 on")),
-            },
-            "$elemMatch" => {
-                self.elements += 1;
-                let node = self.nested(cursor, Self::element);
-                self.elements -= 1;
-                let node = node?;
-                Ok(field(Test::element(node)))
-            }
-            "$not" => match cursor.value() {
-                Value::Map(map) if literal::has_dollar(map) && !literal::is_special(map) => self
-                    .nested(cursor, |parser, cursor| parser.operators(cursor, map, path).map(not)),
-                _ => Err(cursor.refuse("a map of operators")),
-            },
-            _ => Err(cursor.refuse_name(OPERATOR)),
+        if let Some(parse) = row(OPERATORS, name) {
+            return parse(self, cursor, field);
         }
-    }
-
-    fn pattern(
-        &mut self,
-        cursor: &Cursor<'_>,
-        path: &FieldPath,
-        options: &Value,
-    ) -> Result<Node, FilterError> {
-        self.patterns += 1;
+        let Some(parse) = row(ValueTest::OPERATORS, name) else {
+            let names: Vec<_> = operator_names().collect();
+            return Err(cursor.refuse_name(format!("one of the operators {}", names.join(" "))));
+        };
+        let test = parse(cursor, field.operators)?;
+        self.patterns += usize::from(matches!(test, ValueTest::Regex(_)));
         if self.patterns > PATTERNS_MAX {
             return Err(cursor.refuse(format!("at most {PATTERNS_MAX} patterns in a filter")));
         }
-        regex(cursor, path, options)
+        Ok(field.test(Test::Value(test)))
     }
 
     /// Parses the condition on an element: operators for the element itself, or a document of
@@ -280,7 +281,7 @@ impl Parser {
         match cursor.value() {
             Value::Map(map) => {
                 let first = map.iter().next().and_then(|(key, _)| key.as_str());
-                if first.is_some_and(|name| OPERATORS.contains(&name)) {
+                if first.is_some_and(|first| operator_names().any(|name| name == first)) {
                     self.operators(cursor, map, &FieldPath::root())
                 } else {
                     self.document(cursor)
@@ -325,40 +326,25 @@ fn every(operands: &[Operand], path: &FieldPath) -> Node {
     }
 }
 
-fn text<'v>(cursor: &Cursor<'v>) -> Result<&'v str, FilterError> {
-    cursor.value().as_str().ok_or_else(|| cursor.refuse("text"))
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-fn regex(cursor: &Cursor<'_>, path: &FieldPath, options: &Value) -> Result<Node, FilterError> {
-    let pattern = text(cursor)?;
-    let Some(options) = options.as_str() else {
-        return Err(cursor.refuse("options of text: letters among imsx"));
-    };
-    let pattern = Pattern::new(pattern, options).map_err(|expected| cursor.refuse(expected))?;
-    Ok(Node::Field(path.clone(), Test::Matches(pattern)))
-}
-
-fn types(cursor: &mut Cursor<'_>) -> Result<TypeSet, FilterError> {
-    let one = |cursor: &mut Cursor<'_>| {
-        let name = cursor.value().as_str();
-        name.and_then(ValueType::of_name).ok_or_else(|| {
-            cursor.refuse("a type: null, bool, number, text, bytes, datetime, uuid, array or map")
-        })
-    };
-    match cursor.value() {
-        Value::Array(items) if !items.is_empty() => (0..items.len())
-            .try_fold(TypeSet::default(), |types, i| Ok(types.with(cursor.inside_item(i, one)?))),
-        _ => one(cursor).map(|one| TypeSet::default().with(one)),
+    /// The table says how an operator is parsed, and its test how it is written.
+    #[test]
+    fn each_operator_is_written_as_it_is_parsed() {
+        let operand = |name| match name {
+            "$in" | "$nin" | "$all" | "$mod" => "[1,2]",
+            "$size" => "1",
+            "$exists" => "true",
+            "$elemMatch" | "$not" => r#"{"$gt":1}"#,
+            "$regex" => r#""x","$options":"i""#,
+            "$type" | "$prefix" | "$contains" => r#""text""#,
+            _ => r#"{"x":1}"#,
+        };
+        for name in operator_names().filter(|name| *name != "$options") {
+            let text = format!(r#"{{"a":{{"{name}":{}}}}}"#, operand(name));
+            assert_eq!(Filter::parse(&text).unwrap().to_string(), text);
+        }
     }
-}
-
-fn remainder(cursor: &Cursor<'_>) -> Result<Test, FilterError> {
-    if let Value::Array(items) = cursor.value()
-        && let [divisor, remainder] = &**items
-        && let (Some(divisor), Some(remainder)) = (divisor.as_i64(), remainder.as_i64())
-        && divisor != 0
-    {
-        return Ok(Test::Remainder { divisor, remainder });
-    }
-    Err(cursor.refuse("[divisor, remainder]: two integers of 64 bits, the divisor not 0"))
 }

@@ -2,7 +2,7 @@
 
 use super::build::Filter;
 use super::literal::Literal;
-use super::model::{Comparison, Node, Test, TypeSet};
+use super::model::{Comparison, Node, Test};
 use crate::field_path::FieldPath;
 use crate::show::quoted;
 use crate::value::Value;
@@ -50,33 +50,13 @@ impl<'a> Operator<'a> {
             (Test::In(_), true) => "$nin",
             (Test::Exists, _) => "$exists",
             (_, true) => "$not",
-            (test, false) => operator(test),
+            (test, false) => test.operator(),
         };
         Some((path, Self { name, test, more: Vec::new(), is_negated }))
     }
 
     fn is_plain_equality(&self) -> bool {
         self.name == "$eq" && self.more.is_empty()
-    }
-}
-
-/// Returns the operator that expresses a test.
-const fn operator(test: &Test) -> &'static str {
-    match test {
-        Test::Exists => "$exists",
-        Test::Compare(Comparison::Equal, _) => "$eq",
-        Test::Compare(Comparison::Less, _) => "$lt",
-        Test::Compare(Comparison::LessOrEqual, _) => "$lte",
-        Test::Compare(Comparison::Greater, _) => "$gt",
-        Test::Compare(Comparison::GreaterOrEqual, _) => "$gte",
-        Test::In(_) => "$in",
-        Test::Type(_) => "$type",
-        Test::Prefix(_) => "$prefix",
-        Test::Contains(_) => "$contains",
-        Test::Matches(_) => "$regex",
-        Test::Remainder { .. } => "$mod",
-        Test::Size(_) => "$size",
-        Test::Element(_) => "$elemMatch",
     }
 }
 
@@ -209,7 +189,7 @@ fn write_operator(f: &mut fmt::Formatter<'_>, operator: &Operator<'_>) -> fmt::R
         }
         "$exists" => write!(f, "\"$exists\":{}", !is_negated),
         "$not" => {
-            write!(f, "\"$not\":{{\"{}\":", self::operator(test))?;
+            write!(f, "\"$not\":{{\"{}\":", test.operator())?;
             write_argument(f, test)?;
             f.write_char('}')
         }
@@ -243,29 +223,9 @@ fn write_argument(f: &mut fmt::Formatter<'_>, test: &Test) -> fmt::Result {
         Test::Exists => f.write_str("true"),
         Test::Compare(_, operand) => Literal(&operand.value).fmt(f),
         Test::In(operands) => write_list(f, operands.iter().map(|operand| &*operand.value)),
-        Test::Type(types) => write_types(f, *types),
-        Test::Prefix(text) | Test::Contains(text) => quoted(f, text),
-        Test::Matches(pattern) => {
-            quoted(f, pattern.text())?;
-            if !pattern.options().is_empty() {
-                write!(f, ",\"$options\":\"{}\"", pattern.options())?;
-            }
-            Ok(())
-        }
-        Test::Remainder { divisor, remainder } => write!(f, "[{divisor},{remainder}]"),
+        Test::Value(test) => test.operator().write_operand(f),
         Test::Size(elements) => write!(f, "{elements}"),
         Test::Element(node) => write_element(f, node),
-    }
-}
-
-fn write_types(f: &mut fmt::Formatter<'_>, types: TypeSet) -> fmt::Result {
-    let mut names = types.iter().map(|one| format!("\"{one}\""));
-    match (names.next(), names.next()) {
-        (Some(only), None) => f.write_str(&only),
-        _ => {
-            let names: Vec<_> = types.iter().map(|one| format!("\"{one}\"")).collect();
-            write!(f, "[{}]", names.join(","))
-        }
     }
 }
 

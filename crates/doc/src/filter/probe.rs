@@ -1,14 +1,12 @@
 //! Tests of single values, prepared for stored bytes.
 
-use super::model::{Comparison, Operand, Test, TypeSet};
-use super::pattern::Pattern;
-use crate::number::Exact;
+use super::model::{Comparison, Operand, Test};
+use super::value_test::ValueTest;
 use crate::value::Value;
 use crate::value_type::ValueType;
 use crate::view::View;
 use crate::view_order;
 use flagstone_base::Malformed;
-use memchr::memmem::Finder;
 use std::cmp::Ordering;
 
 /// A test of one value; an array is tested as a whole.
@@ -27,14 +25,7 @@ pub(super) enum Probe {
         operands: Box<[Operand]>,
         has_null: bool,
     },
-    Type(TypeSet),
-    Prefix(Box<[u8]>),
-    Contains(Box<Finder<'static>>),
-    Matches(Pattern),
-    Remainder {
-        divisor: i64,
-        remainder: i64,
-    },
+    Value(ValueTest),
 }
 
 impl Probe {
@@ -43,16 +34,8 @@ impl Probe {
         match test {
             Test::Compare(comparison, operand) => Self::comparison(*comparison, operand),
             Test::In(operands) => Self::one_of(operands),
-            Test::Type(types) => Self::Type(*types),
-            Test::Prefix(prefix) => Self::Prefix(prefix.as_bytes().into()),
-            Test::Contains(part) => {
-                Self::Contains(Box::new(Finder::new(part.as_bytes()).into_owned()))
-            }
-            Test::Matches(pattern) => Self::Matches(pattern.clone()),
-            Test::Remainder { divisor, remainder } => {
-                Self::Remainder { divisor: *divisor, remainder: *remainder }
-            }
-            Test::Exists | Test::Size(_) | Test::Element(_) => Self::Type(TypeSet::default()),
+            Test::Value(test) => Self::Value(test.clone()),
+            Test::Exists | Test::Size(_) | Test::Element(_) => Self::one_of(&[]),
         }
     }
 
@@ -81,14 +64,11 @@ impl Probe {
 
     pub(super) fn cost(&self) -> usize {
         match self {
-            Self::Type(_) => 1,
-            Self::Int(..) | Self::Text(..) | Self::Prefix(_) => 2,
+            Self::Int(..) | Self::Text(..) => 2,
             Self::In { operands, .. } => 3 + operands.len().checked_ilog2().unwrap_or(0) as usize,
-            Self::Remainder { .. } => 4,
             Self::Other { kind: ValueType::Array | ValueType::Map, .. } => 60,
             Self::Other { .. } => 5,
-            Self::Contains(_) => 30,
-            Self::Matches(_) => 90,
+            Self::Value(test) => test.operator().cost(),
         }
     }
 
@@ -106,17 +86,7 @@ impl Probe {
             }
             Self::Other { comparison, operand, kind } => other(*comparison, operand, *kind, value),
             Self::In { operands, .. } => Ok(place_among(value, operands)?.is_some()),
-            Self::Type(types) => Ok(types.has(value.value_type())),
-            Self::Prefix(prefix) => {
-                Ok(value.as_text_bytes().is_some_and(|text| text.starts_with(prefix)))
-            }
-            Self::Contains(finder) => {
-                Ok(value.as_text_bytes().is_some_and(|text| finder.find(text).is_some()))
-            }
-            Self::Matches(pattern) => Ok(value.as_str().is_some_and(|text| pattern.matches(text))),
-            Self::Remainder { divisor, remainder } => {
-                Ok(self::remainder(value, *divisor) == Some(*remainder))
-            }
+            Self::Value(test) => test.holds(value),
         }
     }
 }
@@ -170,39 +140,4 @@ pub(super) fn place_among(
         }
     }
     Ok(None)
-}
-
-/// Returns the remainder of a number's integer part; `None` for other values and for floats that
-/// are not finite.
-fn remainder(value: &View<'_>, divisor: i64) -> Option<i64> {
-    if let Some(int) = value.as_small_int() {
-        return Some(int.wrapping_rem(divisor));
-    }
-    if !value.is_number() {
-        return None;
-    }
-    let mut text = [0; 48];
-    let exact = view_order::exact(value, &mut text).ok()?;
-    let magnitude = remainder_of_magnitude(&exact, divisor.unsigned_abs().into());
-    // The magnitude is less than that of the divisor, which is an i64.
-    let magnitude = i64::try_from(magnitude).ok()?;
-    Some(if exact.negative { -magnitude } else { magnitude })
-}
-
-/// Returns the remainder of the integer part, without its sign.
-fn remainder_of_magnitude(exact: &Exact<'_>, divisor: u128) -> u128 {
-    let places = usize::try_from(exact.exponent).unwrap_or(0);
-    let digits = exact.digits().take(places);
-    let rest = digits.fold(0, |rest, digit| (rest * 10 + u128::from(digit)) % divisor);
-    let mut zeros = places.saturating_sub(exact.len());
-    // Ten to the power of `zeros`, by squaring. The divisor has at most 64 bits.
-    let (mut power, mut base) = (1 % divisor, 10 % divisor);
-    while zeros > 0 {
-        if zeros & 1 == 1 {
-            power = power * base % divisor;
-        }
-        base = base * base % divisor;
-        zeros >>= 1;
-    }
-    rest * power % divisor
 }

@@ -1,32 +1,25 @@
 //! The index keys that a test of one path allows.
 
-use super::intervals::{Interval, KeySet, after};
+use super::intervals::{Interval, KeySet, after, key, kinds_of};
 use super::model::{Comparison, Node, Operand, Test};
 use super::sets::Sets;
 use crate::field_path::Arrays;
-use crate::sort_key::{self, Direction, MISSING, kind};
+use crate::sort_key::{MISSING, kind};
 use crate::value::Value;
 use crate::value_type::ValueType;
 
 /// Returns the keys of documents for which the test holds.
 pub(super) fn of(test: &Test, arrays: Arrays) -> Sets {
     match test {
-        Test::Exists => Sets::exactly(values()),
+        Test::Exists => Sets::exactly(KeySet::values()),
         Test::Compare(comparison, operand) => compared(*comparison, operand, arrays),
         Test::In(operands) => {
             Sets::any(operands.iter().map(|one| compared(Comparison::Equal, one, arrays)))
         }
-        Test::Type(types) => {
-            Sets::any(types.iter().map(|one| match one {
-                // An array has the keys of its elements, which may be of any type.
-                ValueType::Array => Sets { over: values(), under: of_type(one) },
-                _ => Sets::exactly(of_type(one)),
-            }))
-        }
+        Test::Value(test) => test.operator().document_keys(),
         Test::Size(0) => Sets::at_most(KeySet::of([Interval::point(key(&empty_array()))])),
-        Test::Size(_) => Sets::at_most(values()),
+        Test::Size(_) => Sets::at_most(KeySet::values()),
         Test::Element(node) => Sets::at_most(of_element(node).over),
-        other => of_scalar(other),
     }
 }
 
@@ -47,7 +40,7 @@ fn of_element(node: &Node) -> Sets {
     if !node.names_a_field() {
         return found;
     }
-    let maps = of_type(ValueType::Map);
+    let maps = KeySet::of_type(ValueType::Map);
     Sets { over: found.over.intersection(&maps), under: found.under.intersection(&maps) }
 }
 
@@ -67,30 +60,14 @@ fn element(node: &Node) -> Sets {
 /// Returns the keys of single values for which the test holds. An array is one value, too.
 pub(super) fn of_single(test: &Test) -> Sets {
     match test {
-        Test::Exists => Sets::exactly(values()),
+        Test::Exists => Sets::exactly(KeySet::values()),
         Test::Compare(comparison, operand) => Sets::exactly(single(*comparison, operand)),
         Test::In(operands) => {
             let each = operands.iter().map(|one| key(&one.value)).map(Interval::point);
             Sets::exactly(KeySet::of(each))
         }
-        Test::Type(types) => Sets::any(types.iter().map(|one| Sets::exactly(of_type(one)))),
-        Test::Size(_) | Test::Element(_) => Sets::at_most(of_type(ValueType::Array)),
-        other => of_scalar(other),
-    }
-}
-
-/// Returns the keys of scalars for which the test holds, which holds for nothing else.
-fn of_scalar(test: &Test) -> Sets {
-    match test {
-        Test::Prefix(prefix) => {
-            let mut from = key(&Value::from(&**prefix));
-            // The end byte of the text.
-            from.pop();
-            Sets::exactly(KeySet::of([Interval::of_prefix(from)]))
-        }
-        Test::Contains(_) | Test::Matches(_) => Sets::at_most(of_type(ValueType::Text)),
-        Test::Remainder { .. } => Sets::at_most(of_type(ValueType::Number)),
-        _ => Sets::unknown(),
+        Test::Value(test) => test.operator().keys(),
+        Test::Size(_) | Test::Element(_) => Sets::at_most(KeySet::of_type(ValueType::Array)),
     }
 }
 
@@ -111,7 +88,7 @@ fn compared(comparison: Comparison, operand: &Operand, arrays: Arrays) -> Sets {
                     under.clone().union(KeySet::of([Interval::point(key(first))]))
                 }
                 (Comparison::Equal, None) => under.clone(),
-                _ => values(),
+                _ => KeySet::values(),
             };
             Sets { over, under }
         }
@@ -128,7 +105,7 @@ fn single(comparison: Comparison, operand: &Operand) -> KeySet {
         ValueType::Number if operand.is_nan() => (kind::NOT_A_NUMBER, kind::NOT_A_NUMBER),
         // A NaN is neither less nor greater.
         ValueType::Number => (kind::BELOW_ALL, kind::ABOVE_ALL),
-        other => kinds(other),
+        other => kinds_of(other),
     };
     let range = Interval::of_kinds(kinds.0, kinds.1);
     let below = |end: Vec<u8>| Interval::new(Vec::new(), Some(end));
@@ -143,37 +120,6 @@ fn single(comparison: Comparison, operand: &Operand) -> KeySet {
     KeySet::of([range]).intersection(&KeySet::of([limit]))
 }
 
-fn key(value: &Value) -> Vec<u8> {
-    let mut out = Vec::new();
-    sort_key::encode(value, Direction::Ascending, &mut out);
-    out
-}
-
 const fn empty_array() -> Value {
     Value::Array(Vec::new())
-}
-
-/// The keys of all values.
-fn values() -> KeySet {
-    KeySet::of([Interval::new(vec![MISSING + 1], None)])
-}
-
-fn of_type(one: ValueType) -> KeySet {
-    let (from, to) = kinds(one);
-    KeySet::of([Interval::of_kinds(from, to)])
-}
-
-/// Returns the first and the last byte that keys of a type begin with.
-const fn kinds(one: ValueType) -> (u8, u8) {
-    match one {
-        ValueType::Null => (kind::NULL, kind::NULL),
-        ValueType::Bool => (kind::FALSE, kind::TRUE),
-        ValueType::Number => (kind::NOT_A_NUMBER, kind::ABOVE_ALL),
-        ValueType::Text => (kind::TEXT, kind::TEXT),
-        ValueType::Bytes => (kind::BYTES, kind::BYTES),
-        ValueType::DateTime => (kind::DATE_TIME, kind::DATE_TIME),
-        ValueType::Uuid => (kind::UUID, kind::UUID),
-        ValueType::Array => (kind::ARRAY, kind::ARRAY),
-        ValueType::Map => (kind::MAP, kind::MAP),
-    }
 }

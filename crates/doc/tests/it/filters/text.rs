@@ -80,7 +80,7 @@ fn an_error_names_the_place_and_what_was_expected() {
         (r#"{"a":{"$prefix":1}}"#, 16, "a.$prefix", "text"),
         (r#"{"a":{"$regex":"("}}"#, 15, "a.$regex", "a regular expression (unclosed group)"),
         (r#"{"a":{"$regex":"x","$options":"g"}}"#, 15, "a.$regex", "options among i, m, s and x"),
-        (r#"{"a":{"$options":"i"}}"#, 6, "a.$options", "one of the operators"),
+        (r#"{"a":{"$options":"i"}}"#, 6, "a.$options", "$regex beside $options"),
         (r#"{"a":{"$not":5}}"#, 13, "a.$not", "a map of operators"),
         (r#"{"a":{"$elemMatch":5}}"#, 19, "a.$elemMatch", "a map of operators or of paths"),
         (r#"{"a":{"$date":"yesterday"}}"#, 14, "a.$date", "an RFC 3339 date"),
