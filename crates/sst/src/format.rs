@@ -53,6 +53,8 @@ pub(crate) const BLOCK_RAW_MAX: usize = VALUE_BYTES_MAX + (2 << 20);
 /// A section is at most this many times longer than its stored bytes; a section that shrinks more
 /// is stored uncompressed. So a small file cannot make a reader allocate much memory.
 const SECTION_SHRINK_MAX: u64 = 8;
+/// The limit on the length of a tail, and of each section in it.
+pub(crate) const TAIL_BYTES_MAX: u64 = 2 << 30;
 /// The length of the shortest table: its frame, and properties of a few bytes.
 pub(crate) const FILE_BYTES_MIN: u64 = (HEADER_BYTES + FOOTER_BYTES + BLOCK_TRAILER_BYTES) as u64;
 
@@ -213,6 +215,16 @@ pub(crate) fn check_block(
         return Err(Malformed { at: 0, expected: "a block with its trailer" });
     };
     Ok((payload, u32::from_le_bytes([*a, *b, *c, *d]) as usize, *tag))
+}
+
+/// Returns the payload of a stored block that must not be compressed.
+pub(crate) fn plain(stored: &[u8], ident: TableIdent, handle: Handle) -> Result<&[u8], Malformed> {
+    match check_block(stored, ident, handle.offset)? {
+        (payload, raw_len, tag) if tag == Compression::None.tag() && raw_len == payload.len() => {
+            Ok(payload)
+        }
+        _ => Err(Malformed { at: 0, expected: "a part that is stored plain" }),
+    }
 }
 
 /// The longest that a section with `stored` stored bytes may be once decompressed.

@@ -164,8 +164,8 @@ fn say_block(
 
 fn say_entry(out: &mut dyn Write, block: &Block, index: usize) -> Result<()> {
     let entry = block.parse(index).and_then(|parsed| {
-        let mut key = block.shared(index, parsed.shared as usize)?.to_vec();
-        key.extend_from_slice(&block.bytes()[parsed.suffix()]);
+        let mut key = Vec::new();
+        block.read_key(index, &parsed, &mut key)?;
         Ok((key, parsed))
     });
     match entry {

@@ -107,10 +107,7 @@ impl HeldBlock {
         let mut key = Vec::new();
         for index in 0..block.count() {
             let parsed = block.parse(index).map_err(unreadable)?;
-            let shared = block.shared(index, parsed.shared as usize).map_err(unreadable)?;
-            key.clear();
-            key.extend_from_slice(shared);
-            key.extend_from_slice(&self.raw[parsed.suffix()]);
+            block.read_key(index, &parsed, &mut key).map_err(unreadable)?;
             let value = &self.raw[parsed.value()];
             let entry = EntryRef { key: &key, trailer: parsed.trailer, value };
             visit(entry, block.fingerprint_at(index), self.checks.get(index).copied())?;

@@ -3,6 +3,7 @@
 use crate::cache::{BlockCache, CachePin, PinnedDictionary};
 use crate::filter::Filter;
 use crate::format::{BLOCK_RAW_MAX, BLOCK_TRAILER_BYTES, FILE_BYTES_MIN, FOOTER_BYTES, Footer};
+use crate::format::{TAIL_BYTES_MAX, plain};
 use crate::format::{check_block, open_block};
 use crate::index::Index;
 use crate::index_parts::{IndexParts, TableIndex};
@@ -11,14 +12,12 @@ use crate::options::{INDEX_PART_BLOCKS_MAX, TableIdent};
 use crate::properties::{FilterParts, Handle, Properties};
 use crate::ranges::check_ranges;
 use crate::table::{Filtering, Table};
-use flagstone_base::{Compression, Error, Malformed, Result};
+use flagstone_base::{Error, Malformed, Result};
 use flagstone_env::ReadFile;
 use std::sync::Arc;
 
 /// The bytes read first from the end of a file whose tail length is not known.
 const TAIL_GUESS_BYTES: u64 = 64 << 10;
-/// The limit on the length of a tail, and of each section in it.
-pub(crate) const TAIL_BYTES_MAX: u64 = 2 << 30;
 /// An index of one section that takes at most this much memory stays resident: as the only part of
 /// an index in parts it would take more.
 const INDEX_BYTES_KEPT: u64 = 512;
@@ -263,16 +262,6 @@ fn small_bytes(contents: [Option<&TableMeta>; 2]) -> u64 {
     let bounds = |meta: &TableMeta| meta.smallest.capacity() + meta.largest.capacity();
     let bounds: usize = contents.into_iter().flatten().map(bounds).sum();
     (bounds + size_of::<Table>()) as u64
-}
-
-/// Returns the payload of a stored block that must not be compressed.
-pub(crate) fn plain(stored: &[u8], ident: TableIdent, handle: Handle) -> Result<&[u8], Malformed> {
-    match check_block(stored, ident, handle.offset)? {
-        (payload, raw_len, tag) if tag == Compression::None.tag() && raw_len == payload.len() => {
-            Ok(payload)
-        }
-        _ => Err(Malformed { at: 0, expected: "a part that is stored plain" }),
-    }
 }
 
 /// Reads all parts of a filter with one read.

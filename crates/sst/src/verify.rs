@@ -177,10 +177,7 @@ impl<'t> BlockVerifier<'t> {
         let malformed = |wrong| self.table.wrong_in_block(number, wrong);
         for index in 0..block.count() {
             let parsed = block.parse(index).map_err(malformed)?;
-            let shared = block.shared(index, parsed.shared as usize).map_err(malformed)?;
-            self.key.clear();
-            self.key.extend_from_slice(shared);
-            self.key.extend_from_slice(&block.bytes()[parsed.suffix()]);
+            block.read_key(index, &parsed, &mut self.key).map_err(malformed)?;
             let value = &block.bytes()[parsed.value()];
             let entry = EntryRef { key: &self.key, trailer: parsed.trailer, value };
             let last = self.last.as_ref();

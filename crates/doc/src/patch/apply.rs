@@ -3,19 +3,16 @@
 use super::chain::{Decoded, one_by_one_max};
 use super::edits::{ContainerValue, Edits, NotSpliced, Open};
 use super::follow::Level;
-use super::form::{EncodedOp, OpReader, are_more_parts};
+use super::form::{EMPTY, EncodedOp, OpReader, are_more_parts};
 use super::model::{self, Undo};
-use super::plan::Plan;
+use super::plan::{OpPlanner, Plan};
 use crate::depth::DEPTH_MAX;
 use crate::encode::{Encoder, forget_large};
-use crate::layout::{VERSION, form, tag};
+use crate::layout::form;
 use crate::names::Names;
 use crate::value::Value;
 use crate::view::{FieldKey, View, validate};
 use flagstone_base::Malformed;
-
-/// The binary form of an empty map.
-pub(super) const EMPTY: [u8; 2] = [VERSION << 4 | form::BARE, tag::EMPTY_MAP];
 
 /// Applies encoded patches to encoded documents. Keep one patcher for each thread: it reuses its
 /// memory, of which it keeps at most a few MiB.
@@ -243,7 +240,9 @@ impl Patcher {
         bytes: &mut Vec<u8>,
         names: Option<&Names>,
     ) -> bool {
-        let Ok(plan) = self.plan(part, bytes, names) else { return false };
+        let Self { encoder, levels, computed, .. } = self;
+        let planned = OpPlanner { encoder, levels, computed }.plan(part, bytes, names);
+        let Ok(plan) = planned else { return false };
         let spliced = match plan {
             Plan::Nothing => return true,
             Plan::Refuse => return false,

@@ -5,6 +5,7 @@ use super::kind::{Argument, OpKind};
 use super::model::PatchChange;
 use crate::depth::DEPTH_MAX;
 use crate::encode::Encoder;
+use crate::layout::{VERSION, form, tag};
 use crate::names::Names;
 use crate::value::Value;
 use crate::view::validate;
@@ -14,6 +15,9 @@ use flagstone_base::{Decoder, Malformed, Result};
 const UPSERT: u8 = 0x01;
 const HAS_DEFAULT: u8 = 0x02;
 const VERSION_MAX: u8 = 2;
+
+/// The binary form of an empty map.
+pub(super) const EMPTY: [u8; 2] = [VERSION << 4 | form::BARE, tag::EMPTY_MAP];
 
 /// The part of a patch before its parts.
 #[derive(Clone, Copy)]

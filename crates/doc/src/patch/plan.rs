@@ -1,13 +1,13 @@
 //! Decides how a part of a patch changes the bytes of a document, or whether a condition holds.
 
-use super::apply::{EMPTY, Patcher};
 use super::condition::Condition;
-use super::follow::{Container, End, enter, follow};
-use super::form::EncodedOp;
+use super::follow::{Container, End, Level, enter, follow};
+use super::form::{EMPTY, EncodedOp};
 use super::kind::OpKind;
 use super::list;
 use crate::arithmetic::{product, sum};
 use crate::depth::DEPTH_MAX;
+use crate::encode::Encoder;
 use crate::layout::{form, tag};
 use crate::names::Names;
 use crate::value::Value;
@@ -39,7 +39,16 @@ pub(super) enum Plan {
     Decode,
 }
 
-impl Patcher {
+/// Plans the parts of a patch, in the memory of its patcher.
+pub(super) struct OpPlanner<'p> {
+    pub(super) encoder: &'p mut Encoder,
+    /// The containers on the path of the part.
+    pub(super) levels: &'p mut Vec<Level>,
+    /// A computed value, encoded as a document.
+    pub(super) computed: &'p mut Vec<u8>,
+}
+
+impl OpPlanner<'_> {
     /// Follows the path of a part and decides what to do at its end.
     pub(super) fn plan(
         &mut self,
@@ -48,7 +57,7 @@ impl Patcher {
         names: Option<&Names>,
     ) -> Result<Plan, Malformed> {
         let index_of = |step: &str| step.parse().ok();
-        let end = follow((bytes, names), part.steps.clone(), index_of, &mut self.levels)?;
+        let end = follow((bytes, names), part.steps.clone(), index_of, self.levels)?;
         if part.kind.is_condition() {
             return test(part, &end, names);
         }
@@ -136,7 +145,7 @@ impl Patcher {
         let Some(index) = found else {
             return Ok(Plan::Add { container: Container::of(&body), computed: false });
         };
-        enter(&body, index, &mut self.levels)?;
+        enter(&body, index, self.levels)?;
         Ok(if adds { Plan::Insert } else { Plan::Remove })
     }
 
@@ -161,7 +170,7 @@ impl Patcher {
         let new = if kind == OpKind::Inc { sum(&old, &by) } else { product(&old, &by) };
         let Some(new) = new else { return Ok(Plan::Refuse) };
         self.computed.clear();
-        let encoded = self.encoder.encode(&new, names, &mut self.computed);
+        let encoded = self.encoder.encode(&new, names, self.computed);
         Ok(if encoded.is_ok() { Plan::PutComputed } else { Plan::Refuse })
     }
 }

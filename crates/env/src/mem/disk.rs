@@ -1,8 +1,9 @@
 //! `MemDisk`: the `Disk` that keeps names and files in memory.
 
+use super::crash::CrashDecisions;
 use super::file::Inode;
 use super::held::MemHeld;
-use super::names::{CrashDecisions, Names, Shared};
+use super::names::{Names, Shared};
 use super::state::{DiskState, EXCLUSIVE, id_of, os_error};
 use crate::disk::{Access, Disk, DiskLock, HeldDir, LockMode, PAGE, ReadFile, SyncFile, WriteFile};
 use crate::guard::DirGuard;

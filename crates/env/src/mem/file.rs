@@ -1,6 +1,6 @@
 //! The written and the synced bytes of one file, and what a power cut leaves of them.
 
-use super::names::CrashDecisions;
+use super::crash::CrashDecisions;
 use crate::disk::PAGE;
 use std::collections::BTreeSet;
 

@@ -7,6 +7,7 @@
 //!
 //! After a crash, the right side survives, and any subset of the middle.
 
+mod crash;
 mod file;
 mod names;
 mod state;

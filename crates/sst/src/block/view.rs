@@ -282,6 +282,20 @@ impl<B: Deref<Target = [u8]>> Block<B> {
         }
     }
 
+    /// Writes the key of entry `index` to `key`.
+    pub(crate) fn read_key(
+        &self,
+        index: usize,
+        parsed: &Parsed,
+        key: &mut Vec<u8>,
+    ) -> Result<(), Malformed> {
+        let shared = self.shared(index, parsed.shared as usize)?;
+        key.clear();
+        key.extend_from_slice(shared);
+        key.extend_from_slice(&self.bytes[parsed.suffix()]);
+        Ok(())
+    }
+
     /// Returns the key of the restart `index`, which must be whole.
     #[inline]
     pub(super) fn restart_key(&self, index: usize) -> Result<&[u8], Malformed> {

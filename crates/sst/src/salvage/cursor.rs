@@ -3,7 +3,7 @@
 use super::survey::Salvage;
 use crate::block::Block;
 use crate::format::{BLOCK_RAW_MAX, open_data_block};
-use flagstone_base::{EntryRef, Malformed, Result, Slice, Trailer};
+use flagstone_base::{EntryRef, Result, Slice, Trailer};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -51,9 +51,14 @@ impl SalvageCursor {
             }
             let offset = self.salvage.blocks[self.next_block - 1].offset;
             let path = self.salvage.file.path();
-            let (trailer, value) = read_entry(block, self.next_entry, &mut self.key)
+            let parsed = block
+                .parse(self.next_entry)
+                .and_then(|parsed| {
+                    block.read_key(self.next_entry, &parsed, &mut self.key)?;
+                    Ok(parsed)
+                })
                 .map_err(|wrong| wrong.in_file(path.display(), offset))?;
-            (self.trailer, self.value) = (Some(trailer), value);
+            (self.trailer, self.value) = (Some(parsed.trailer), parsed.value());
             self.next_entry += 1;
             return Ok(true);
         }
@@ -80,31 +85,4 @@ impl SalvageCursor {
         self.next_block += 1;
         Ok(true)
     }
-}
-
-/// Writes the key of entry `index` to `key`. Returns its trailer and the place of its value.
-fn read_entry(
-    block: &Block,
-    index: usize,
-    key: &mut Vec<u8>,
-) -> Result<(Trailer, Range<usize>), Malformed> {
-    let parsed = block.parse(index)?;
-    let shared = block.shared(index, parsed.shared as usize)?;
-    key.clear();
-    key.extend_from_slice(shared);
-    key.extend_from_slice(&block.bytes()[parsed.suffix()]);
-    Ok((parsed.trailer, parsed.value()))
-}
-
-/// Calls `visit` for every entry of a block.
-pub(super) fn visit_entries(
-    block: &Block,
-    mut visit: impl FnMut(EntryRef<'_>),
-) -> Result<(), Malformed> {
-    let mut key = Vec::new();
-    for index in 0..block.count() {
-        let (trailer, value) = read_entry(block, index, &mut key)?;
-        visit(EntryRef { key: &key, trailer, value: &block.bytes()[value] });
-    }
-    Ok(())
 }

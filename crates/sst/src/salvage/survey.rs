@@ -1,6 +1,5 @@
 //! Reads a table once and determines which blocks are good, and which bytes and keys are lost.
 
-use super::cursor::visit_entries;
 use super::walk::{block_end, seek_block};
 use crate::block::Block;
 use crate::cache::BlockCache;
@@ -14,7 +13,7 @@ use crate::ranges::{RangeDeletes, decode_attachments};
 use crate::table::Table;
 use flagstone_base::compress::DICTIONARY_TAG;
 use flagstone_base::dictionary::{Unpacker, may_be_dictionary};
-use flagstone_base::{EntryRef, Error, Result, SeqNo, Slice};
+use flagstone_base::{EntryRef, Error, Malformed, Result, SeqNo, Slice};
 use flagstone_env::ReadFile;
 use flagstone_env::disk::Access;
 use std::ops::Range;
@@ -231,7 +230,7 @@ impl Survey<'_> {
         let dictionary = self.salvage.dictionary.as_ref();
         let raw =
             open_data_block(stored, place, BLOCK_RAW_MAX, path, dictionary, |len| vec![0; len])?;
-        let wrong = |wrong: flagstone_base::Malformed| wrong.in_file(path.display(), handle.offset);
+        let wrong = |wrong: Malformed| wrong.in_file(path.display(), handle.offset);
         let block = Block::new(Slice::from(raw), self.salvage.global).map_err(wrong)?;
         let mut last = self.last.clone();
         let (mut first, mut in_order) = (None, true);
@@ -326,4 +325,16 @@ fn read_what_can_be(file: &dyn ReadFile) -> Vec<u8> {
         at += piece.len() as u64;
     }
     bytes
+}
+
+/// Calls `visit` for every entry of a block.
+fn visit_entries(block: &Block, mut visit: impl FnMut(EntryRef<'_>)) -> Result<(), Malformed> {
+    let mut key = Vec::new();
+    for index in 0..block.count() {
+        let parsed = block.parse(index)?;
+        block.read_key(index, &parsed, &mut key)?;
+        let value = &block.bytes()[parsed.value()];
+        visit(EntryRef { key: &key, trailer: parsed.trailer, value });
+    }
+    Ok(())
 }

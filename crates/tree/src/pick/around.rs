@@ -5,8 +5,8 @@
 //! merged with each other, and tables that do not overlap it go down. So a tree with one damaged
 //! table can be written to for a long time.
 
-use super::choose::{self, Tables, column_of, job, runs_job};
-use super::job::Job;
+use super::choose::{self, column_of, job, runs_job};
+use super::job::{Job, Tables};
 use super::shape::{Policy, Shape};
 use super::{expired, hidden, window};
 use crate::options::TreeOptions;

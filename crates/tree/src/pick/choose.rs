@@ -6,7 +6,7 @@
 //! Under [`Policy::Tiering`] runs of L0 are first merged with each other.
 
 use super::fences::job_bytes_max;
-use super::job::{Job, JobReason};
+use super::job::{Job, JobReason, Tables};
 use super::piece::{Growth, Piece, Segment, piece};
 use super::shape::{Policy, Shape};
 use super::window;
@@ -29,9 +29,6 @@ const JOB_TABLES: usize = 4;
 /// Under [`Policy::Leveling`] L0 goes directly to the last level if it holds at least this part of
 /// the bytes below.
 const LARGE_L0_PARTS: u64 = 4;
-
-/// Tables with their levels.
-pub(super) type Tables = Vec<(u8, Arc<TableHandle>)>;
 
 /// Returns the most urgent compaction of `version`, if any is due. Pure; the cost is proportional
 /// to the number of tables.

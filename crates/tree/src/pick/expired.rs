@@ -13,9 +13,9 @@
 //! tells, unless they can soon be dropped: that costs one edit. Above the last level a table takes
 //! what it overlaps with it. It stays if that is too much for one job, or for what it frees.
 
-use super::choose::{Tables, column_of, finish, job};
+use super::choose::{column_of, finish, job};
 use super::fences::job_bytes_max;
-use super::job::{Job, JobReason};
+use super::job::{Job, JobReason, Tables};
 use super::shape::{Policy, Shape};
 use crate::options::TreeOptions;
 use crate::version::{LEVELS, Run, Span, TableHandle, Version};

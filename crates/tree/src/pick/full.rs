@@ -1,7 +1,7 @@
 //! A full compaction: brings a whole tree into its final form, segment by segment.
 
-use super::choose::{Tables, finish};
-use super::job::{Job, JobReason};
+use super::choose::finish;
+use super::job::{Job, JobReason, Tables};
 use super::piece::{Growth, Piece, Segment, piece};
 use crate::options::TreeOptions;
 use crate::version::{LEVELS, Span, TableHandle, Version};

@@ -1,7 +1,12 @@
 //! A planned compaction.
 
+use crate::version::TableHandle;
 use flagstone_base::{FileNumber, Moment};
 use std::fmt;
+use std::sync::Arc;
+
+/// Tables with their levels.
+pub(super) type Tables = Vec<(u8, Arc<TableHandle>)>;
 
 /// The reason for a compaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -1,7 +1,7 @@
 //! Determines the inputs of a compaction of one segment.
 
-use super::choose::Tables;
 use super::fences::fences;
+use super::job::Tables;
 use crate::options::TreeOptions;
 use crate::version::{TableHandle, Version, ends_before};
 use flagstone_base::SeqNo;

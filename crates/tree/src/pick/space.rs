@@ -1,8 +1,8 @@
 //! Picks the compaction that frees the most for its cost.
 
-use super::choose::{Tables, finish, is_quarantined};
+use super::choose::{finish, is_quarantined};
 use super::fences::{JOB_BYTES_MAX, job_bytes_max};
-use super::job::{Job, JobReason};
+use super::job::{Job, JobReason, Tables};
 use super::piece::{Growth, Segment, piece};
 use super::window::{cheapest, keeps_order};
 use crate::options::TreeOptions;

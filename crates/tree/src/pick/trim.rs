@@ -9,10 +9,10 @@
 //! A tree that is written heavily has a dozen runs when it is split. Each would be written again on
 //! its own, and once more soon afterwards, to be merged with the others.
 
-use super::choose::{Tables, finish};
+use super::choose::finish;
 use super::fences::job_bytes_max;
 use super::floor::is_older;
-use super::job::{Job, JobReason};
+use super::job::{Job, JobReason, Tables};
 use super::window::keeps_order;
 use crate::options::TreeOptions;
 use crate::version::{Span, TableHandle, Version};

@@ -9,8 +9,8 @@
 //! A tree that is cut into segments is merged one segment after another. Only runs that are so
 //! small that a flush did not cut them at every fence are merged as a whole.
 
-use super::choose::Tables;
 use super::fences::job_bytes_max;
+use super::job::Tables;
 use super::piece::Segment;
 use crate::options::TreeOptions;
 use crate::version::{Span, TableHandle, Version};
