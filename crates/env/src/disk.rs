@@ -288,6 +288,20 @@ pub fn create_dir_synced(disk: &dyn Disk, dir: &Path) -> Result<()> {
     parents.into_iter().try_for_each(|parent| disk.sync_dir(parent))
 }
 
+/// Makes an error of the system the error that `doing` something with a file failed.
+pub(crate) fn failed<'a>(
+    doing: &'a str,
+    path: &'a Path,
+) -> impl FnOnce(std::io::Error) -> Error + 'a {
+    move |source| Error::io(doing, path, source)
+}
+
+/// Returns the error that a file ends before the `len` bytes at `offset`.
+pub(crate) fn too_short(path: &Path, offset: u64, len: usize) -> Error {
+    let why = format_args!("expected {len} bytes, the file ends before");
+    Error::corruption(path.display(), offset, why)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

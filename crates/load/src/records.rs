@@ -144,23 +144,12 @@ impl<R: Read> Records<R> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// A text that is read in steps of this many bytes at most.
-    struct Dripping<'a>(&'a [u8], usize);
-
-    impl Read for Dripping<'_> {
-        fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-            let len = self.1.min(buffer.len()).min(self.0.len());
-            buffer[..len].copy_from_slice(&self.0[..len]);
-            self.0 = &self.0[len..];
-            Ok(len)
-        }
-    }
+    use flagstone_testkit::ShortReads;
 
     /// The records with their offsets and lines.
     fn records(text: &str, step: usize) -> Vec<(u64, u64, String)> {
         let mut records =
-            Records::new(Dripping(text.as_bytes(), step), &TableFormat::csv(), 1 << 20);
+            Records::new(ShortReads(text.as_bytes(), step), &TableFormat::csv(), 1 << 20);
         let mut found = Vec::new();
         while let Some(chunk) = records.next_chunk().unwrap_or_else(|error| panic!("{error}")) {
             for (at, record) in chunk.documents() {

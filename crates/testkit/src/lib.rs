@@ -20,6 +20,7 @@ pub mod seed;
 pub mod memory;
 pub mod program;
 pub mod rng;
+pub mod short_reads;
 
 pub mod model;
 pub mod options;
@@ -53,5 +54,6 @@ pub use model::{Change, Model, Table};
 pub use options::{random_keyspace, random_options};
 pub use rng::Rng;
 pub use seed::{is_long, rounds, seed};
+pub use short_reads::ShortReads;
 pub use workload::{Step, Workload};
 pub use world::{Session, World, dump};

@@ -1,10 +1,9 @@
 //! `OsDisk`: the `Disk` that is the file system of the operating system.
 
-use super::file::failed;
 use super::held::HeldByOs;
 use super::lock::lock;
 use super::place::Place;
-use crate::disk::{Disk, DiskLock, HeldDir, LockMode, ReadFile, WriteFile};
+use crate::disk::{Disk, DiskLock, HeldDir, LockMode, ReadFile, WriteFile, failed};
 use crate::stream::StreamedFile;
 use flagstone_base::{Error, Result};
 use std::path::{Path, PathBuf};

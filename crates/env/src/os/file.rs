@@ -1,6 +1,6 @@
 //! Files of the operating system: one that is written, one that is read.
 
-use crate::disk::{Access, PAGE, ReadFile, SyncFile, WriteFile};
+use crate::disk::{Access, PAGE, ReadFile, SyncFile, WriteFile, failed, too_short};
 use crate::guard::DirGuard;
 use flagstone_base::{Error, Result};
 use std::fs::File;
@@ -35,13 +35,6 @@ pub(super) struct OsReadFile {
     file: File,
     path: PathBuf,
     len: u64,
-}
-
-pub(super) fn failed<'a>(
-    doing: &'a str,
-    path: &'a Path,
-) -> impl FnOnce(std::io::Error) -> Error + 'a {
-    move |source| Error::io(doing, path, source)
 }
 
 impl WriteFile for OsWriteFile {
@@ -166,11 +159,7 @@ impl ReadFile for OsReadFile {
     fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> Result<()> {
         self.file.read_exact_at(buffer, offset).map_err(|source| {
             if source.kind() == std::io::ErrorKind::UnexpectedEof {
-                Error::corruption(
-                    self.path.display(),
-                    offset,
-                    format_args!("expected {} bytes, the file ends before", buffer.len()),
-                )
+                too_short(&self.path, offset, buffer.len())
             } else {
                 Error::io("read", &self.path, source)
             }

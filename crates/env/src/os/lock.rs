@@ -1,10 +1,9 @@
 //! The lock of a directory: an advisory lock of a file in it.
 
-use super::file::failed;
 use super::held::{FileId, HeldByOs};
 use super::holder;
 use super::place::Place;
-use crate::disk::{DiskLock, LockMode};
+use crate::disk::{DiskLock, LockMode, failed};
 use crate::forks::{ClosedInChild, Origin};
 use flagstone_base::{Error, ErrorKind, Result};
 use rustix::fs::{AtFlags, FlockOperation, OFlags, flock, fstat, statat};

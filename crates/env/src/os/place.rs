@@ -1,10 +1,10 @@
 //! A place on the disk: a name in a held directory, or a path. Does what a disk does there.
 
-use super::file::{OsReadFile, OsWriteFile, failed};
+use super::file::{OsReadFile, OsWriteFile};
 use super::held::{HeldByOs, mode_elsewhere};
 #[cfg(target_os = "linux")]
 use crate::direct::DirectReadFile;
-use crate::disk::{ReadFile, WriteFile};
+use crate::disk::{ReadFile, WriteFile, failed};
 use flagstone_base::{Error, Result};
 use rustix::fs::{AtFlags, CWD, Dir, OFlags, linkat, openat, renameat, statat, unlinkat};
 use rustix::io::Errno;

@@ -1,9 +1,9 @@
 //! `OsDisk`: the `Disk` that is the file system of Windows.
 
-use super::file::{OsReadFile, OsWriteFile, failed};
+use super::file::{OsReadFile, OsWriteFile};
 use super::lock::lock;
 use super::process::free_bytes;
-use crate::disk::{Disk, DiskLock, HeldDir, LockMode, ReadFile, WriteFile};
+use crate::disk::{Disk, DiskLock, HeldDir, LockMode, ReadFile, WriteFile, failed};
 use crate::guard::DirGuard;
 use crate::stream::StreamedFile;
 use flagstone_base::Result;

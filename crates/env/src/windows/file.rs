@@ -1,6 +1,6 @@
 //! Files of Windows: one that is written, one that is read.
 
-use crate::disk::{Access, ReadFile, SyncFile, WriteFile};
+use crate::disk::{Access, ReadFile, SyncFile, WriteFile, failed, too_short};
 use flagstone_base::{Error, Result};
 use std::fs::File;
 use std::io::{Error as IoError, ErrorKind, Result as IoResult};
@@ -22,13 +22,6 @@ pub(super) struct OsReadFile {
     file: File,
     path: PathBuf,
     len: u64,
-}
-
-pub(super) fn failed<'a>(
-    doing: &'a str,
-    path: &'a Path,
-) -> impl FnOnce(std::io::Error) -> Error + 'a {
-    move |source| Error::io(doing, path, source)
 }
 
 fn write_all_at(file: &File, mut bytes: &[u8], mut offset: u64) -> IoResult<()> {
@@ -105,13 +98,7 @@ impl ReadFile for OsReadFile {
         let mut read = 0;
         while read < buffer.len() {
             match self.file.seek_read(&mut buffer[read..], offset.saturating_add(read as u64)) {
-                Ok(0) => {
-                    return Err(Error::corruption(
-                        self.path.display(),
-                        offset,
-                        format_args!("expected {} bytes, the file ends before", buffer.len()),
-                    ));
-                }
+                Ok(0) => return Err(too_short(&self.path, offset, buffer.len())),
                 Ok(some) => read += some,
                 Err(error) => return Err(Error::io("read", &self.path, error)),
             }

@@ -2,8 +2,7 @@
 //!
 //! Windows keeps others from reading a locked file, so no note in it names its holder.
 
-use super::file::failed;
-use crate::disk::{DiskLock, LockMode};
+use crate::disk::{DiskLock, LockMode, failed};
 use flagstone_base::{Error, ErrorKind, Result};
 use std::fs::{File, OpenOptions, TryLockError};
 use std::os::windows::fs::FileExt;

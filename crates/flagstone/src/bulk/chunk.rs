@@ -140,20 +140,8 @@ pub(super) fn fill(input: &mut impl Read, pending: &mut Vec<u8>) -> io::Result<b
 pub(super) const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 
 #[cfg(test)]
-pub(super) mod tests {
+mod tests {
     use super::*;
-
-    /// Reads a text in steps of this many bytes at most, so that reads end anywhere.
-    pub(crate) struct Dripping<'a>(pub(crate) &'a [u8], pub(crate) usize);
-
-    impl Read for Dripping<'_> {
-        fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-            let len = self.1.min(buffer.len()).min(self.0.len());
-            buffer[..len].copy_from_slice(&self.0[..len]);
-            self.0 = &self.0[len..];
-            Ok(len)
-        }
-    }
 
     fn lines(text: &str) -> Vec<(usize, String)> {
         let chunk = Chunk { bytes: text.into(), ..Chunk::default() };

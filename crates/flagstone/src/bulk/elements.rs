@@ -301,12 +301,12 @@ impl std::error::Error for ElementsError {}
 
 #[cfg(test)]
 mod tests {
-    use super::super::chunk::tests::Dripping;
     use super::*;
+    use flagstone_testkit::ShortReads;
 
     /// Every element with its place, read in steps of `step` bytes; or the error.
     fn elements(text: &str, step: usize, bytes_max: usize) -> Result<Vec<String>, String> {
-        let mut reader = Elements::of_stream(Dripping(text.as_bytes(), step), bytes_max);
+        let mut reader = Elements::of_stream(ShortReads(text.as_bytes(), step), bytes_max);
         let (mut found, mut end) = (Vec::new(), 0);
         while let Some(chunk) = reader.next_chunk().map_err(|error| error.to_string())? {
             assert!(chunk.offset >= end && chunk.end > chunk.offset);
@@ -342,7 +342,7 @@ mod tests {
     fn documents_end_where_their_brackets_close() {
         let documents = |text: &str| {
             let all = |step| {
-                let mut reader = Elements::of_documents(Dripping(text.as_bytes(), step), 1 << 20);
+                let mut reader = Elements::of_documents(ShortReads(text.as_bytes(), step), 1 << 20);
                 let mut found = Vec::new();
                 while let Some(chunk) = reader.next_chunk().map_err(|error| error.to_string())? {
                     for (at, document) in chunk.documents() {

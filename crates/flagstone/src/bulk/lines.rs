@@ -161,8 +161,8 @@ impl<R: Read> Lines<R> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::chunk::tests::Dripping;
     use super::*;
+    use flagstone_testkit::ShortReads;
 
     /// The lines that the ranges between `cuts` give one after another.
     fn read_ranges(text: &[u8], cuts: &[u64]) -> Vec<(u64, Vec<u8>)> {
@@ -250,7 +250,7 @@ mod tests {
             .collect();
         assert!(text.len() > 3 * CHUNK_BYTES / 2);
         for step in [1, 1000, 65_536, usize::MAX] {
-            let mut reader = Lines::of_stream(Dripping(&text, step), 1 << 20);
+            let mut reader = Lines::of_stream(ShortReads(&text, step), 1 << 20);
             let (mut joined, mut line) = (Vec::new(), 1);
             while let Some(chunk) = reader.next_chunk().unwrap() {
                 assert_eq!(chunk.offset, joined.len() as u64);

@@ -2,23 +2,11 @@
 //! belongs to one of them.
 
 use super::note;
+use crate::short_reads::ShortReads;
 use flagstone::Value;
 use flagstone::doc::json;
 use flagstone::load::{Chunk, Elements, ElementsError, Lines, Place, ranges};
 use std::convert::Infallible;
-use std::io::{self, Read};
-
-/// Reads a text in steps of this many bytes at most, so that reads end anywhere.
-struct Dripping<'a>(&'a [u8], usize);
-
-impl Read for Dripping<'_> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let len = self.1.min(buffer.len()).min(self.0.len());
-        buffer[..len].copy_from_slice(&self.0[..len]);
-        self.0 = &self.0[len..];
-        Ok(len)
-    }
-}
 
 /// Where each document begins, its text, and its line and column if they are counted.
 type Documents = Vec<(u64, Vec<u8>, Option<Place>)>;
@@ -60,7 +48,7 @@ pub(super) fn body(bytes: &[u8]) {
 
 fn lines(text: &[u8], limit: usize, step: usize) {
     let of_stream = |step: usize| {
-        let mut lines = Lines::of_stream(Dripping(text, step), limit);
+        let mut lines = Lines::of_stream(ShortReads(text, step), limit);
         collect(text, || Ok::<_, Infallible>(lines.next_chunk().expect("memory is read"))).0
     };
     let documents = of_stream(usize::MAX);
@@ -94,7 +82,7 @@ fn lines(text: &[u8], limit: usize, step: usize) {
 
 fn elements(text: &[u8], limit: usize, step: usize, is_array: bool) {
     let read = |step: usize| {
-        let input = Dripping(text, step);
+        let input = ShortReads(text, step);
         let mut elements = if is_array {
             Elements::of_stream(input, limit)
         } else {

@@ -73,11 +73,12 @@ impl Source {
         let bytes = file.metadata().ok().map(|metadata| metadata.len());
         // Of what is loaded, even if the path leads to another file by now.
         let identity = args.resume.then(|| identity_of(path, &mut file)).transpose()?;
-        let name = path.to_owned();
-        match form {
-            Form::Parquet if !magic.starts_with(b"PAR1") => Err(wrong(format!(
-                "expected a Parquet file, which begins with PAR1, found \"{found}\""
-            ))),
+        let (reader, rows): (Box<dyn RecordBatchReader>, _) = match form {
+            Form::Parquet if !magic.starts_with(b"PAR1") => {
+                return Err(wrong(format!(
+                    "expected a Parquet file, which begins with PAR1, found \"{found}\""
+                )));
+            }
             Form::Parquet => {
                 let opened = guarded(|| ParquetRecordBatchReaderBuilder::try_new(file));
                 let builder = opened.map_err(wrong)?;
@@ -85,8 +86,7 @@ impl Source {
                 let columns = options.columns(builder.schema()).map_err(refused)?;
                 let mask = ProjectionMask::roots(builder.parquet_schema(), columns);
                 let builder = builder.with_projection(mask);
-                let reader = Box::new(guarded(|| builder.build()).map_err(wrong)?);
-                Ok(Self { name, reader, rows, bytes, identity })
+                (Box::new(guarded(|| builder.build()).map_err(wrong)?), rows)
             }
             Form::Arrow if magic == *b"ARROW1" => {
                 let reader = guarded(|| FileReader::try_new(BufReader::new(&file), None));
@@ -94,30 +94,21 @@ impl Source {
                 let columns = options.columns(&schema).map_err(refused)?;
                 file.rewind().map_err(|error| Failure::io("read", path, &error))?;
                 let reader = guarded(|| FileReader::try_new(BufReader::new(file), Some(columns)));
-                Ok(Self {
-                    name,
-                    reader: Box::new(reader.map_err(wrong)?),
-                    rows: None,
-                    bytes,
-                    identity,
-                })
+                (Box::new(reader.map_err(wrong)?), None)
             }
             // The mark of a message, in streams of version 0.15 or newer.
             Form::Arrow if magic.starts_with(&[0xff; 4]) => {
                 let reader = guarded(|| StreamReader::try_new(BufReader::new(file), None));
-                Ok(Self {
-                    name,
-                    reader: Box::new(reader.map_err(wrong)?),
-                    rows: None,
-                    bytes,
-                    identity,
-                })
+                (Box::new(reader.map_err(wrong)?), None)
             }
-            Form::Arrow => Err(wrong(format!(
-                "expected an Arrow file, which begins with ARROW1, or an Arrow stream, found \
-                 \"{found}\""
-            ))),
-        }
+            Form::Arrow => {
+                return Err(wrong(format!(
+                    "expected an Arrow file, which begins with ARROW1, or an Arrow stream, found \
+                     \"{found}\""
+                )));
+            }
+        };
+        Ok(Self { name: path.to_owned(), reader, rows, bytes, identity })
     }
 
     pub(super) fn at(&self, error: &flagstone::Error) -> Failure {
