@@ -6,7 +6,7 @@ use crate::due::Due;
 use crate::history::{History, ReadPoint};
 use crate::keyspace_core::KeyspaceCore;
 use flagstone_base::{Error, Moment, Result, SeqNo};
-use flagstone_sst::{OnMiss, ReadOnMiss, StopOnMiss, Stopped};
+use flagstone_sst::{LookupStop, OnMiss, ReadOnMiss, StopOnMiss};
 use flagstone_tree::{GetResult, Look, Now, Tree};
 use std::cell::Cell;
 use std::sync::Arc;
@@ -122,8 +122,8 @@ impl Reads {
         let now = || self.core.history.clock.now();
         let found = match self.find::<StopOnMiss>(keyspace, key, hash, None, &now, look) {
             Ok(found) => found,
-            Err(Stopped::Miss) => return Ok(None),
-            Err(Stopped::Failed(error)) => return Err(error),
+            Err(LookupStop::Miss) => return Ok(None),
+            Err(LookupStop::Failed(error)) => return Err(error),
         };
         if is_long(&found) {
             self.note_long(keyspace, key, hash, &found);

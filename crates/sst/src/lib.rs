@@ -65,7 +65,7 @@ pub use flagstone_base::Compression;
 pub use inspect::{InspectOptions, identify, inspect};
 pub use learned::{Dictionary, Learned};
 pub use meta::TableMeta;
-pub use on_miss::{OnMiss, ReadOnMiss, StopOnMiss, Stopped};
+pub use on_miss::{LookupStop, OnMiss, ReadOnMiss, StopOnMiss};
 pub use options::{BuilderOptions, FilterKey, TableIdent, TableOptions};
 pub use properties::Properties;
 pub use ranges::{RangeDelete, RangeDeletes};

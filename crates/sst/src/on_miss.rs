@@ -28,14 +28,14 @@ pub enum StopOnMiss {}
 
 /// Why a lookup with [`StopOnMiss`] ended early.
 #[derive(Debug)]
-pub enum Stopped {
+pub enum LookupStop {
     /// A file would have to be read.
     Miss,
     /// What is in memory is damaged.
     Failed(Error),
 }
 
-impl From<Error> for Stopped {
+impl From<Error> for LookupStop {
     fn from(error: Error) -> Self {
         Self::Failed(error)
     }
@@ -55,17 +55,17 @@ impl OnMiss for ReadOnMiss {
 }
 
 impl OnMiss for StopOnMiss {
-    type Stop = Stopped;
+    type Stop = LookupStop;
 
     #[inline]
-    fn read<T>(_read: impl FnOnce() -> Result<T>) -> Result<T, Stopped> {
-        Err(Stopped::Miss)
+    fn read<T>(_read: impl FnOnce() -> Result<T>) -> Result<T, LookupStop> {
+        Err(LookupStop::Miss)
     }
 
-    fn noted(stop: Stopped, note: impl FnOnce(Error) -> Error) -> Stopped {
+    fn noted(stop: LookupStop, note: impl FnOnce(Error) -> Error) -> LookupStop {
         match stop {
-            Stopped::Miss => Stopped::Miss,
-            Stopped::Failed(error) => Stopped::Failed(note(error)),
+            LookupStop::Miss => LookupStop::Miss,
+            LookupStop::Failed(error) => LookupStop::Failed(note(error)),
         }
     }
 }
