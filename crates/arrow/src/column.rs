@@ -11,7 +11,7 @@ use std::sync::Arc;
 #[derive(Clone)]
 pub struct Column {
     pub(crate) name: String,
-    pub(crate) place: Place,
+    pub(crate) place: ColumnSource,
     pub(crate) kind: Option<Kind>,
     /// Its type was given, not inferred: text by RFC 3339 is a timestamp then.
     pub(crate) is_cast: bool,
@@ -54,7 +54,7 @@ fn key_is_taken(name: &str) -> Error {
 
 /// Where the values of a column are.
 #[derive(Clone)]
-pub(crate) enum Place {
+pub(crate) enum ColumnSource {
     Key,
     Field(String),
     Dotted(String),
@@ -66,16 +66,16 @@ pub(crate) enum Lookup {
     Key,
     /// The ids of its names are remembered.
     Names(FieldPath),
-    Other(Place),
+    Other(ColumnSource),
 }
 
 impl Lookup {
-    pub(crate) fn new(place: &Place) -> Self {
+    pub(crate) fn new(place: &ColumnSource) -> Self {
         // In an array such a step of a dotted path may be a position.
         let is_position = |step: &str| step.bytes().all(|b| b.is_ascii_digit() || b == b'+');
         match (place, place.field_path()) {
-            (Place::Key, _) => Self::Key,
-            (Place::Dotted(path), _) if path.split('.').any(is_position) => {
+            (ColumnSource::Key, _) => Self::Key,
+            (ColumnSource::Dotted(path), _) if path.split('.').any(is_position) => {
                 Self::Other(place.clone())
             }
             (_, Some(path)) if !path.is_root() => Self::Names(path),
@@ -98,7 +98,7 @@ impl Lookup {
     }
 }
 
-impl Place {
+impl ColumnSource {
     /// Returns the value in a document.
     pub(crate) fn find<'a>(&self, root: &View<'a>) -> Result<Option<View<'a>>, Malformed> {
         match self {
@@ -110,7 +110,7 @@ impl Place {
     }
 }
 
-impl Place {
+impl ColumnSource {
     /// Returns the path of the values in an index. That of the whole document, which no index has,
     /// stands for a place that has none. Every entry has the key.
     pub(crate) fn field_path(&self) -> Option<FieldPath> {
@@ -130,13 +130,13 @@ impl Place {
 impl Column {
     /// A column of the primary keys.
     pub fn key(name: impl Into<String>) -> Self {
-        Self { name: name.into(), place: Place::Key, kind: None, is_cast: false }
+        Self { name: name.into(), place: ColumnSource::Key, kind: None, is_cast: false }
     }
 
     /// A column of the values of one field of the documents, which may contain points.
     pub fn field(name: impl Into<String>) -> Self {
         let name = name.into();
-        Self { place: Place::Field(name.clone()), name, kind: None, is_cast: false }
+        Self { place: ColumnSource::Field(name.clone()), name, kind: None, is_cast: false }
     }
 
     /// A column of the values at `path`: dotted, or a JSONPath of names and indexes alone.
@@ -152,9 +152,9 @@ impl Column {
                     path.as_str()
                 )));
             }
-            Place::Path(path)
+            ColumnSource::Path(path)
         } else {
-            Place::Dotted(path.to_owned())
+            ColumnSource::Dotted(path.to_owned())
         };
         Ok(Self { name: name.into(), place, kind: None, is_cast: false })
     }
@@ -274,7 +274,7 @@ impl Columns {
                     break;
                 }
                 for (column, seen) in &mut open {
-                    if let Place::Key = column.place {
+                    if let ColumnSource::Key = column.place {
                         add_key(seen, &cursor)?;
                         continue;
                     }
@@ -302,7 +302,7 @@ impl Columns {
         fn names(columns: &Columns) -> impl Iterator<Item = &str> {
             columns.all.iter().map(|column| column.name.as_str())
         }
-        let is_key = |column: &Column| matches!(column.place, Place::Key);
+        let is_key = |column: &Column| matches!(column.place, ColumnSource::Key);
         let columns = if self.are_whole {
             let is_there = |name: &&str| names(others).any(|other| other == *name);
             let kept: Vec<_> = names(self).filter(is_there).collect();
@@ -343,7 +343,8 @@ impl Columns {
         };
         let columns = Self::new(names.iter().map(find).collect::<Result<Vec<_>>>()?)?;
         // Whoever leaves out a column, or asks for keys alone, does not ask for all fields.
-        let has_fields = columns.all.iter().any(|column| !matches!(column.place, Place::Key));
+        let has_fields =
+            columns.all.iter().any(|column| !matches!(column.place, ColumnSource::Key));
         let are_whole = self.are_whole && has_fields && columns.all.len() == self.all.len();
         Ok(Self { are_whole, are_for_polars: self.are_for_polars, ..columns })
     }
@@ -404,13 +405,13 @@ impl Column {
     /// Returns the path by which a filter finds the values.
     fn filter_path(&self) -> String {
         match &self.place {
-            Place::Key => "$key".to_owned(),
-            Place::Field(name) => {
+            ColumnSource::Key => "$key".to_owned(),
+            ColumnSource::Field(name) => {
                 let quoted: String = name.chars().map(escaped).collect();
                 format!("$[\"{quoted}\"]")
             }
-            Place::Dotted(path) => path.clone(),
-            Place::Path(path) => path.as_str().to_owned(),
+            ColumnSource::Dotted(path) => path.clone(),
+            ColumnSource::Path(path) => path.as_str().to_owned(),
         }
     }
 

@@ -6,7 +6,7 @@ use crate::error::LoadError;
 use crate::gate::Permit;
 use crate::input::Input;
 use crate::key::Key;
-use crate::lane::{Lane, Piece, Slot};
+use crate::lane::{Lane, LaneItem, Slot};
 use crate::marks::{self, LoadId, Mark, Marks, Position};
 use crate::sum::Sum;
 use crate::table::{RecordParser, Table};
@@ -116,7 +116,7 @@ pub(crate) struct ToJson {
     json: Vec<u8>,
 }
 
-impl Piece for Work {
+impl LaneItem for Work {
     fn is_last(&self) -> bool {
         self.is_last
     }

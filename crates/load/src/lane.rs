@@ -17,7 +17,7 @@ pub(crate) struct Slot {
 }
 
 /// What a lane needs to know of the things in it.
-pub(crate) trait Piece {
+pub(crate) trait LaneItem {
     /// Returns whether no more pieces of its chunk follow in this lane.
     fn is_last(&self) -> bool;
 }
@@ -39,7 +39,7 @@ struct State<P> {
     is_closed: bool,
 }
 
-impl<P: Piece> Lane<P> {
+impl<P: LaneItem> Lane<P> {
     pub(crate) fn new(chunks_max: u64) -> Self {
         let next = Slot { chunk: 0, part: 0 };
         let state = State { next, waiting: BTreeMap::new(), is_closed: false };
@@ -123,7 +123,7 @@ mod tests {
     #[derive(Debug, PartialEq)]
     struct Numbered(Slot, bool);
 
-    impl Piece for Numbered {
+    impl LaneItem for Numbered {
         fn is_last(&self) -> bool {
             self.1
         }

@@ -54,7 +54,7 @@ pub(crate) struct Parcel {
 
 /// A chunk that was read, with the table that it is a part of, and the bytes of the input that it
 /// was read from.
-struct Piece {
+struct ReadChunk {
     input: usize,
     chunk: Chunk,
     table: Option<Arc<Table>>,
@@ -72,7 +72,7 @@ pub(crate) struct Progress {
     /// The place up to which the other load has come, as long as it is not reached.
     expected: Option<Mark>,
     /// The chunks between the two places: some of their documents are not loaded.
-    held: Vec<Piece>,
+    held: Vec<ReadChunk>,
     /// The bytes of the inputs of which nothing is loaded, since the last time they were counted.
     dropped: u64,
 }
@@ -89,7 +89,7 @@ impl Progress {
     ///
     /// # Errors
     /// If the text is not that of the load that is continued.
-    fn add(&mut self, mut piece: Piece, own: &Sum) -> Result<Vec<Piece>, Changed> {
+    fn add(&mut self, mut piece: ReadChunk, own: &Sum) -> Result<Vec<ReadChunk>, Changed> {
         let before = self.sum;
         self.sum = self.sum.join(own);
         piece.before = Some(before);
@@ -184,7 +184,7 @@ impl Iterator for Tasks {
 }
 
 /// The load stops: reading is pointless.
-struct Stopped;
+struct LoadStopped;
 
 /// Why an input has no more chunks.
 enum ReadError {
@@ -234,13 +234,13 @@ impl Reader {
             match self.run_task(&task).and_then(|()| self.check_end(&task)) {
                 Ok(()) => self.gate.finish(task.number),
                 // Nothing that follows may be loaded.
-                Err(Stopped) => return self.gate.close(),
+                Err(LoadStopped) => return self.gate.close(),
             }
         }
         self.gate.close();
     }
 
-    fn run_task(&self, task: &Task) -> Result<(), Stopped> {
+    fn run_task(&self, task: &Task) -> Result<(), LoadStopped> {
         let input = &self.inputs[task.input];
         match &input.form {
             Form::Plain(file, _) => {
@@ -276,7 +276,7 @@ impl Reader {
 
     /// Refuses a file that had ended after `len` bytes, before its length: another program has cut
     /// it meanwhile.
-    fn check_len(&self, task: &Task, len: u64) -> Result<(), Stopped> {
+    fn check_len(&self, task: &Task, len: u64) -> Result<(), LoadStopped> {
         match self.inputs[task.input].bytes {
             Some(bytes) if len < bytes => {
                 let text = format!(
@@ -290,16 +290,16 @@ impl Reader {
     }
 
     /// Refuses an input that has ended before the place to which an earlier load came.
-    fn check_end(&self, task: &Task) -> Result<(), Stopped> {
+    fn check_end(&self, task: &Task) -> Result<(), LoadStopped> {
         let Some(progress) = self.progress.as_ref().filter(|_| task.is_last) else { return Ok(()) };
         if !self.gate.wait_for(task.number) {
-            return Err(Stopped);
+            return Err(LoadStopped);
         }
         let is_short = lock(progress).is_short(task.input);
         if is_short { Err(self.changed(task)) } else { Ok(()) }
     }
 
-    fn read_stream(&self, task: &Task, stream: Stream) -> Result<(), Stopped> {
+    fn read_stream(&self, task: &Task, stream: Stream) -> Result<(), LoadStopped> {
         let Stream { text, shape, consumed } = stream;
         let with_consumed = |chunk: Chunk| (chunk, consumed.take());
         let mut elements = match shape {
@@ -313,7 +313,12 @@ impl Reader {
         self.send_all(task, None, || Ok(elements.next_chunk()?.map(with_consumed)))
     }
 
-    fn read_table(&self, task: &Task, stream: Stream, format: &TableFormat) -> Result<(), Stopped> {
+    fn read_table(
+        &self,
+        task: &Task,
+        stream: Stream,
+        format: &TableFormat,
+    ) -> Result<(), LoadStopped> {
         let Stream { text, consumed, .. } = stream;
         let mut records = Records::new(text, format, LINE_BYTES_MAX);
         let table = match table_of(&mut records, format, &self.key) {
@@ -332,7 +337,7 @@ impl Reader {
         task: &Task,
         table: Option<&Arc<Table>>,
         mut next: impl FnMut() -> Result<Option<(Chunk, u64)>, ReadError>,
-    ) -> Result<(), Stopped> {
+    ) -> Result<(), LoadStopped> {
         let mut at = task.range.start;
         while !self.control.is_stopping() {
             match next() {
@@ -344,11 +349,11 @@ impl Reader {
                 Err(error) => return Err(self.fail(task, at, error)),
             }
         }
-        Err(Stopped)
+        Err(LoadStopped)
     }
 
     #[cold]
-    fn fail(&self, task: &Task, at: u64, error: ReadError) -> Stopped {
+    fn fail(&self, task: &Task, at: u64, error: ReadError) -> LoadStopped {
         let name = &self.inputs[task.input].name;
         let failure = match error {
             ReadError::Input(error) => LoadError::io("read", Path::new(name), &error),
@@ -356,7 +361,7 @@ impl Reader {
         };
         // What was read before is loaded; nothing after it was admitted.
         self.control.fail((task.input, at), u64::MAX, failure);
-        Stopped
+        LoadStopped
     }
 
     fn send(
@@ -364,13 +369,13 @@ impl Reader {
         task: &Task,
         table: Option<&Arc<Table>>,
         (chunk, input_bytes): (Chunk, u64),
-    ) -> Result<(), Stopped> {
+    ) -> Result<(), LoadStopped> {
         let table = table.cloned();
-        let piece = Piece { input: task.input, chunk, table, input_bytes, before: None };
+        let piece = ReadChunk { input: task.input, chunk, table, input_bytes, before: None };
         let Some(progress) = &self.progress else { return self.admit(task, piece) };
         let own = Sum::of(&piece.chunk.bytes);
         if !self.gate.wait_for(task.number) {
-            return Err(Stopped);
+            return Err(LoadStopped);
         }
         let (pieces, input_bytes) = {
             let mut progress = lock(progress);
@@ -382,28 +387,28 @@ impl Reader {
     }
 
     /// Adds text that is in no chunk, but decides what the chunks mean.
-    fn note(&self, task: &Task, text: &[u8]) -> Result<(), Stopped> {
+    fn note(&self, task: &Task, text: &[u8]) -> Result<(), LoadStopped> {
         let Some(progress) = &self.progress else { return Ok(()) };
         if !self.gate.wait_for(task.number) {
-            return Err(Stopped);
+            return Err(LoadStopped);
         }
         let mut progress = lock(progress);
         progress.sum = progress.sum.then(text);
         Ok(())
     }
 
-    fn admit(&self, task: &Task, piece: Piece) -> Result<(), Stopped> {
-        let Piece { input, chunk, table, input_bytes, before } = piece;
+    fn admit(&self, task: &Task, piece: ReadChunk) -> Result<(), LoadStopped> {
+        let ReadChunk { input, chunk, table, input_bytes, before } = piece;
         let bytes = chunk.bytes.len() as u64;
-        let permit = self.gate.enter(task.number, bytes).ok_or(Stopped)?;
+        let permit = self.gate.enter(task.number, bytes).ok_or(LoadStopped)?;
         let parcel = Parcel { input, chunk, table, input_bytes, before, permit };
-        self.parcels.send(parcel).map_err(|_nobody_parses| Stopped)
+        self.parcels.send(parcel).map_err(|_nobody_parses| LoadStopped)
     }
 
     /// Ends a load whose input is not that of the load that it continues. Nothing was loaded.
     #[cold]
-    fn changed(&self, task: &Task) -> Stopped {
-        let Some(progress) = &self.progress else { return Stopped };
+    fn changed(&self, task: &Task) -> LoadStopped {
+        let Some(progress) = &self.progress else { return LoadStopped };
         let place = lock(progress).expected.map(|mark| mark.place).unwrap_or_default();
         let name = self.inputs.get(place.input).map_or("", |input| &input.name);
         let before = if place.input > 0 { ", or an input before it," } else { "" };
@@ -413,7 +418,7 @@ impl Reader {
             place.offset
         ));
         self.control.fail((task.input, 0), u64::MAX, failure);
-        Stopped
+        LoadStopped
     }
 }
 
@@ -487,7 +492,7 @@ mod tests {
             let bytes = vec![n as u8; 10];
             let chunk = Chunk::of_ranges(bytes, Vec::new(), n * 10, Place::START);
             let own = Sum::of(&chunk.bytes);
-            let piece = Piece { input: 0, chunk, table: None, input_bytes: 10, before: None };
+            let piece = ReadChunk { input: 0, chunk, table: None, input_bytes: 10, before: None };
             let ready = progress.add(piece, &own).map_err(|Changed| ())?;
             Ok(ready.iter().map(|piece| piece.chunk.offset).collect())
         });

@@ -9,13 +9,13 @@ use flagstone::{Collection, Database, Document, Json, Value};
 use flagstone_testkit::{Rng, seed};
 
 /// A file of two documents and a third one that is cut off, and a load of it that stops there.
-struct Stopped {
+struct StoppedLoad {
     dir: tempfile::TempDir,
     database: Database,
     collection: Collection,
 }
 
-impl Stopped {
+impl StoppedLoad {
     fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
         let database = Database::open(dir.path().join("db")).unwrap();
@@ -56,7 +56,7 @@ fn a_collection_with_the_name_of_the_marks_is_in_the_way_of_marks_alone() {
 }
 
 /// A way to remove documents.
-type Remove = fn(&Stopped) -> flagstone::Result<()>;
+type Remove = fn(&StoppedLoad) -> flagstone::Result<()>;
 
 /// Marks were kept under the name of the collection, and nothing but a complete load ended them:
 /// after a drop, a load with --resume skipped what was no longer there, and said that all was well.
@@ -87,7 +87,7 @@ fn marks_end_with_the_documents_that_they_count() {
         }),
     ];
     for (way, remove) in ways {
-        let stopped = Stopped::new();
+        let stopped = StoppedLoad::new();
         remove(&stopped).unwrap();
         let outcome = stopped.resume().unwrap();
         assert!(outcome.failure.is_none() && outcome.resumed_at.is_none(), "{way}: {outcome:?}");
@@ -98,7 +98,7 @@ fn marks_end_with_the_documents_that_they_count() {
 
 #[test]
 fn marks_stay_with_a_collection_that_is_renamed_and_with_single_deletes() {
-    let stopped = Stopped::new();
+    let stopped = StoppedLoad::new();
     stopped.database.rename_keyspace("c", "d").unwrap();
     assert_eq!(stopped.resume().unwrap().count.documents, 3, "into a new collection");
     stopped.database.drop_keyspace("c").unwrap();
@@ -107,13 +107,13 @@ fn marks_stay_with_a_collection_that_is_renamed_and_with_single_deletes() {
     assert!(outcome.resumed_at.is_some());
     assert_eq!((outcome.count.documents, found(&stopped.collection).len()), (1, 3));
 
-    let stopped = Stopped::new();
+    let stopped = StoppedLoad::new();
     stopped.collection.delete(1).unwrap();
     stopped.database.transaction(|t| t.delete_many(&stopped.collection, "{}").map(drop)).unwrap();
     stopped.collection.put(7, Json("{\"n\":7}")).unwrap();
     assert_eq!(stopped.resume().unwrap().count.documents, 3, "the transaction has ended them");
 
-    let stopped = Stopped::new();
+    let stopped = StoppedLoad::new();
     stopped.collection.delete(1).unwrap();
     assert_eq!(
         stopped.resume().unwrap().count.documents,
@@ -125,7 +125,7 @@ fn marks_stay_with_a_collection_that_is_renamed_and_with_single_deletes() {
 
 #[test]
 fn marks_of_a_backup_or_a_checkpoint_do_not_count() {
-    let stopped = Stopped::new();
+    let stopped = StoppedLoad::new();
     let copy = stopped.dir.path().join("copy");
     stopped.database.checkpoint(&copy).unwrap();
     let database = Database::open(&copy).unwrap();

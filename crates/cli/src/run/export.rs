@@ -18,9 +18,9 @@ use std::path::Path;
 
 pub(super) fn run(args: &ExportArgs) -> Result<(), Failure> {
     if let Some(path) = &args.output {
-        columnar::Form::check_name(args.format, path)?;
+        columnar::ColumnarFormat::check_name(args.format, path)?;
     }
-    if let Some(form) = columnar::Form::of(args.format, args.output.as_deref()) {
+    if let Some(form) = columnar::ColumnarFormat::of(args.format, args.output.as_deref()) {
         if args.json_mode.extended_json {
             return Err(Failure::Usage(NO_JSON.to_owned()));
         }

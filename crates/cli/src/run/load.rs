@@ -18,8 +18,11 @@ use std::time::Instant;
 pub(super) fn run(args: &LoadArgs) -> Result<(), Failure> {
     // Everything that can be refused is refused before the database is created.
     open::check_files(&args.files)?;
-    args.files.iter().try_for_each(|path| columnar::Form::check_name(args.format, path))?;
-    let is_columnar = |path: &PathBuf| columnar::Form::of(args.format, Some(path)).is_some();
+    args.files
+        .iter()
+        .try_for_each(|path| columnar::ColumnarFormat::check_name(args.format, path))?;
+    let is_columnar =
+        |path: &PathBuf| columnar::ColumnarFormat::of(args.format, Some(path)).is_some();
     if args.files.iter().any(is_columnar) {
         check_mode(args, false)?;
         return columnar::load(args);

@@ -15,11 +15,11 @@ pub(super) struct Table {
 /// A column.
 pub(super) struct Column {
     pub(super) name: String,
-    what: What,
+    what: ColumnContent,
 }
 
 /// What a column shows.
-enum What {
+enum ColumnContent {
     /// The primary key.
     Key,
     Path(FieldPath),
@@ -33,13 +33,13 @@ const WHOLE: &str = "value";
 impl Column {
     /// The column of primary keys.
     pub(super) fn key(name: &str) -> Self {
-        Self { name: name.to_owned(), what: What::Key }
+        Self { name: name.to_owned(), what: ColumnContent::Key }
     }
 
     /// The column of the values at a path.
     pub(super) fn path(text: &str) -> Result<Self, flagstone::doc::PathError> {
         let (name, path) = (text.to_owned(), FieldPath::parse(text)?);
-        Ok(Self { name, what: What::Path(path) })
+        Ok(Self { name, what: ColumnContent::Path(path) })
     }
 }
 
@@ -57,12 +57,12 @@ impl Table {
             let (key, _) = field?;
             let name = name_of(key)?;
             if !self.has(&name) {
-                let what = What::Path(FieldPath::of_names([&name]));
+                let what = ColumnContent::Path(FieldPath::of_names([&name]));
                 self.columns.push(Column { name, what });
             }
         }
         if is_empty && document.value_type() != flagstone::doc::ValueType::Map && !self.has(WHOLE) {
-            self.columns.push(Column { name: WHOLE.to_owned(), what: What::Whole });
+            self.columns.push(Column { name: WHOLE.to_owned(), what: ColumnContent::Whole });
         }
         Ok(())
     }
@@ -87,14 +87,14 @@ impl Table {
         for column in &self.columns {
             let mut cell = Vec::new();
             match &column.what {
-                What::Key => {
+                ColumnContent::Key => {
                     if let Some(key) = key {
                         append_value(key, &mut cell);
                     }
                 }
-                What::Path(path) => append_at(document, path, &mut cell)?,
-                What::Whole if document.fields()?.next().is_some() => {}
-                What::Whole => append_at(document, &FieldPath::root(), &mut cell)?,
+                ColumnContent::Path(path) => append_at(document, path, &mut cell)?,
+                ColumnContent::Whole if document.fields()?.next().is_some() => {}
+                ColumnContent::Whole => append_at(document, &FieldPath::root(), &mut cell)?,
             }
             cells.push(cell);
         }
@@ -107,7 +107,7 @@ impl Table {
         if self.columns.is_empty() {
             for (name, _) in group.iter() {
                 let name = name.as_str().map_or_else(|| name.to_string(), str::to_owned);
-                self.columns.push(Column { name, what: What::Whole });
+                self.columns.push(Column { name, what: ColumnContent::Whole });
             }
             self.header(line);
         }

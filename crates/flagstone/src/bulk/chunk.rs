@@ -40,7 +40,12 @@ impl Chunk {
     /// lines of white space are left out.
     pub fn documents(&self) -> impl Iterator<Item = (usize, &[u8])> {
         let is_cut_line = self.is_cut && self.elements.is_none();
-        Documents { bytes: &self.bytes, elements: self.elements.as_deref(), next: 0, is_cut_line }
+        ChunkDocuments {
+            bytes: &self.bytes,
+            elements: self.elements.as_deref(),
+            next: 0,
+            is_cut_line,
+        }
     }
 }
 
@@ -79,7 +84,7 @@ impl fmt::Display for Place {
     }
 }
 
-struct Documents<'a> {
+struct ChunkDocuments<'a> {
     bytes: &'a [u8],
     elements: Option<&'a [Range<usize>]>,
     /// The offset of the next line, or the index of the next element.
@@ -88,7 +93,7 @@ struct Documents<'a> {
     is_cut_line: bool,
 }
 
-impl<'a> Iterator for Documents<'a> {
+impl<'a> Iterator for ChunkDocuments<'a> {
     type Item = (usize, &'a [u8]);
 
     fn next(&mut self) -> Option<Self::Item> {

@@ -23,7 +23,7 @@ pub struct Elements<R> {
     place: Place,
     /// The number of pending bytes that were scanned.
     seen: usize,
-    state: State,
+    state: ParseState,
     depth: usize,
     /// The beginning of the current element in `pending`.
     start: Option<usize>,
@@ -39,7 +39,7 @@ pub struct Elements<R> {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum ParseState {
     /// Before the bracket that opens the array.
     Before,
     /// Between tokens of the array.
@@ -62,7 +62,7 @@ impl<R: Read> Elements<R> {
             offset: 0,
             place: Place::START,
             seen: 0,
-            state: State::Before,
+            state: ParseState::Before,
             depth: 0,
             start: None,
             drops: false,
@@ -79,7 +79,7 @@ impl<R: Read> Elements<R> {
     pub const fn of_documents(input: R, document_bytes_max: usize) -> Self {
         let mut elements = Self::of_stream(input, document_bytes_max);
         elements.is_array = false;
-        elements.state = State::Inside;
+        elements.state = ParseState::Inside;
         elements.depth = 1;
         elements
     }
@@ -120,27 +120,27 @@ impl<R: Read> Elements<R> {
         while self.seen < self.pending.len() {
             let rest = &self.pending[self.seen..];
             match self.state {
-                State::Text => {
+                ParseState::Text => {
                     let skipped = memchr::memchr2(b'"', b'\\', rest).unwrap_or(rest.len());
                     self.seen += skipped;
                     if let Some(byte) = rest.get(skipped) {
                         let is_quote = *byte == b'"';
-                        self.state = if is_quote { State::Inside } else { State::Escape };
+                        self.state = if is_quote { ParseState::Inside } else { ParseState::Escape };
                         self.seen += 1;
                     }
                 }
-                State::Escape => {
-                    self.state = State::Text;
+                ParseState::Escape => {
+                    self.state = ParseState::Text;
                     self.seen += 1;
                 }
-                State::Inside => self.inside(rest[0])?,
-                State::Before if rest[0] == b'[' => {
-                    (self.state, self.depth) = (State::Inside, 1);
+                ParseState::Inside => self.inside(rest[0])?,
+                ParseState::Before if rest[0] == b'[' => {
+                    (self.state, self.depth) = (ParseState::Inside, 1);
                     self.seen += 1;
                 }
-                State::Before | State::After if is_space(rest[0]) => self.seen += 1,
-                State::Before => return Err(self.refused("an array")),
-                State::After => return Err(self.refused("nothing after the array")),
+                ParseState::Before | ParseState::After if is_space(rest[0]) => self.seen += 1,
+                ParseState::Before => return Err(self.refused("an array")),
+                ParseState::After => return Err(self.refused("nothing after the array")),
             }
         }
         Ok(())
@@ -164,7 +164,7 @@ impl<R: Read> Elements<R> {
                 if self.start.is_some() || self.after_comma {
                     self.end_element("an element after the comma")?;
                 }
-                (self.state, self.depth) = (State::After, 0);
+                (self.state, self.depth) = (ParseState::After, 0);
             }
             _ => {
                 if self.start.is_none() && !is_space(byte) {
@@ -179,7 +179,7 @@ impl<R: Read> Elements<R> {
                             return self.end_element("a document");
                         }
                     }
-                    b'"' => self.state = State::Text,
+                    b'"' => self.state = ParseState::Text,
                     _ => {}
                 }
             }
@@ -252,8 +252,8 @@ impl<R: Read> Elements<R> {
 
     fn end(&self) -> Result<Option<Chunk>, ElementsError> {
         match self.state {
-            State::After => Ok(None),
-            State::Before => Err(self.refused("an array")),
+            ParseState::After => Ok(None),
+            ParseState::Before => Err(self.refused("an array")),
             _ if self.is_array => Err(self.refused("the end of the array")),
             _ if self.start.is_some() => Err(self.refused("the end of the document")),
             _ => Ok(None),

@@ -50,13 +50,13 @@ impl Seen {
 
 /// The entries of one document in one index, distinct and ascending.
 #[derive(Debug, Default)]
-pub(crate) struct Entries {
+pub(crate) struct DocumentEntries {
     bytes: Vec<u8>,
     places: Vec<(Range<usize>, Flags)>,
     pub(crate) seen: Seen,
 }
 
-impl Entries {
+impl DocumentEntries {
     /// Returns the entries of the document `root` with this primary key.
     ///
     /// # Errors
@@ -291,8 +291,8 @@ fn lower_case(key: &[u8]) -> Option<Value> {
 
 /// One state of a document: its entries, and when it expires.
 #[derive(Clone, Copy)]
-pub(crate) struct State<'a> {
-    pub(crate) entries: &'a Entries,
+pub(crate) struct DocumentState<'a> {
+    pub(crate) entries: &'a DocumentEntries,
     pub(crate) expiry: Option<Moment>,
 }
 
@@ -309,16 +309,16 @@ pub(crate) enum EntryChange<'a> {
 /// order of the keys. If the expiry differs, every entry is put again. So are all entries of a
 /// unique index that expire: who writes the document locks its values then.
 pub(crate) fn differences<'a, E>(
-    (old, new): (Option<State<'a>>, Option<State<'a>>),
+    (old, new): (Option<DocumentState<'a>>, Option<DocumentState<'a>>),
     is_unique: bool,
     mut emit: impl FnMut(EntryChange<'a>) -> Result<(), E>,
 ) -> Result<(), E> {
     let stays = match (&old, &new) {
-        (Some(State { expiry: Some(_), .. }), Some(_)) if is_unique => false,
+        (Some(DocumentState { expiry: Some(_), .. }), Some(_)) if is_unique => false,
         (Some(old), Some(new)) => old.expiry == new.expiry,
         _ => true,
     };
-    let list = |state: Option<State<'a>>| {
+    let list = |state: Option<DocumentState<'a>>| {
         state.into_iter().flat_map(|state| state.entries.iter()).peekable()
     };
     let (mut old, mut new) = (list(old), list(new));
@@ -357,10 +357,10 @@ mod tests {
         out
     }
 
-    fn entries(index: &Index, json: &str) -> Entries {
+    fn entries(index: &Index, json: &str) -> DocumentEntries {
         let definition = Definition::new("a", index).unwrap();
         let document = Document::from_json(json).unwrap();
-        Entries::of(&definition, &document.root(), &key_of(7)).unwrap()
+        DocumentEntries::of(&definition, &document.root(), &key_of(7)).unwrap()
     }
 
     fn flags(index: Index, json: &str) -> Vec<Flags> {
@@ -418,7 +418,7 @@ mod tests {
             let json = format!(r#"{{"a":[{}]}}"#, elements.join(","));
             let definition = Definition::new("a", index).unwrap();
             let document = Document::from_json(&json).unwrap();
-            match Entries::of(&definition, &document.root(), &key) {
+            match DocumentEntries::of(&definition, &document.root(), &key) {
                 Err(Refusal::Unfit(error)) => error.to_string(),
                 other => format!("{} entries", other.unwrap().iter().len()),
             }
@@ -459,21 +459,22 @@ mod tests {
         let index = Index::on("a");
         let (old, new) =
             (entries(&index, r#"{"a":[1,2,3.0]}"#), entries(&index, r#"{"a":[2,3,4]}"#));
-        let changes_of = |is_unique, old: Option<State<'_>>, new: Option<State<'_>>| {
-            let mut found = Vec::new();
-            differences((old, new), is_unique, |change| {
-                found.push(match change {
-                    EntryChange::Put(key, _) => format!("+{}", key[1]),
-                    EntryChange::Delete(key) => format!("-{}", key[1]),
-                });
-                Ok::<(), ()>(())
-            })
-            .unwrap();
-            found
-        };
+        let changes_of =
+            |is_unique, old: Option<DocumentState<'_>>, new: Option<DocumentState<'_>>| {
+                let mut found = Vec::new();
+                differences((old, new), is_unique, |change| {
+                    found.push(match change {
+                        EntryChange::Put(key, _) => format!("+{}", key[1]),
+                        EntryChange::Delete(key) => format!("-{}", key[1]),
+                    });
+                    Ok::<(), ()>(())
+                })
+                .unwrap();
+                found
+            };
         let changes = |old, new| changes_of(false, old, new);
         let state = |entries, expiry: Option<u64>| {
-            Some(State { entries, expiry: expiry.map(Moment::from_millis) })
+            Some(DocumentState { entries, expiry: expiry.map(Moment::from_millis) })
         };
         // 3.0 is not the plainest literal, 3 is: the flags differ.
         assert_eq!(changes(state(&old, None), state(&new, None)), ["-1", "+3", "+4"]);

@@ -22,7 +22,9 @@ mod expiry;
 
 pub(crate) use definition::Definition;
 pub use definition::Index;
-pub(crate) use entries::{Entries, EntryChange, Refusal, Seen, State, differences, value_of};
+pub(crate) use entries::{
+    DocumentEntries, DocumentState, EntryChange, Refusal, Seen, differences, value_of,
+};
 pub(crate) use entry::{
     Ends, Flags, Parts, above, component_len, decode_component, parts, parts_inlined, range_end,
     range_start,

@@ -10,14 +10,14 @@ use std::cmp::Ordering;
 pub(super) struct Buffer {
     chunks: Vec<Vec<u8>>,
     chunk_bytes: usize,
-    places: Vec<Place>,
+    places: Vec<BufferedEntry>,
     /// The sum of the capacities of the chunks.
     allocated: usize,
 }
 
 /// Where an entry is, and the first bytes of its key, which decide most comparisons.
 #[derive(Clone, Copy)]
-struct Place {
+struct BufferedEntry {
     front: u64,
     chunk: u32,
     at: u32,
@@ -26,7 +26,7 @@ struct Place {
 }
 
 /// The bytes that a place takes. The index grows by half, so it has up to half as many to spare.
-pub(super) const PLACE_BYTES: usize = size_of::<Place>();
+pub(super) const PLACE_BYTES: usize = size_of::<BufferedEntry>();
 
 /// Entries of at least one part in this many of a chunk get a chunk of their own.
 const LARGE_PARTS: usize = 8;
@@ -86,7 +86,7 @@ impl Buffer {
         }
         let last = self.chunks.len() - 1;
         let chunk = &mut self.chunks[last];
-        self.places.push(Place {
+        self.places.push(BufferedEntry {
             front: key_front(key),
             chunk: last as u32,
             at: chunk.len() as u32,
@@ -122,7 +122,8 @@ impl Buffer {
 
     /// Returns the bytes that a buffer of only these entries takes, about.
     pub(super) fn live_bytes(&self) -> usize {
-        let bytes = |place: &Place| place.key_len as usize + place.value_len as usize + PLACE_BYTES;
+        let bytes =
+            |place: &BufferedEntry| place.key_len as usize + place.value_len as usize + PLACE_BYTES;
         self.places.iter().map(bytes).sum::<usize>() + self.chunk_bytes
     }
 
@@ -147,13 +148,13 @@ impl Buffer {
     }
 }
 
-fn key_of<'a>(chunks: &'a [Vec<u8>], place: &Place) -> &'a [u8] {
+fn key_of<'a>(chunks: &'a [Vec<u8>], place: &BufferedEntry) -> &'a [u8] {
     let start = place.at as usize;
     &chunks[place.chunk as usize][start..start + place.key_len as usize]
 }
 
 /// The order of two entries: by key, then by arrival.
-fn compare(chunks: &[Vec<u8>], a: &Place, b: &Place) -> Ordering {
+fn compare(chunks: &[Vec<u8>], a: &BufferedEntry, b: &BufferedEntry) -> Ordering {
     let by_front = a.front.cmp(&b.front);
     let by_key = by_front.then_with(|| order(key_of(chunks, a), key_of(chunks, b)));
     by_key.then_with(|| (a.chunk, a.at).cmp(&(b.chunk, b.at)))

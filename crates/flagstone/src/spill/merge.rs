@@ -13,7 +13,7 @@ pub(super) struct Merge {
     readers: Vec<RunReader>,
     /// The readers that have an entry, the smallest first.
     heap: Vec<Contender>,
-    state: State,
+    state: MergeState,
     /// Returns only the first entry of each key.
     distinct: bool,
     last_key: Vec<u8>,
@@ -22,7 +22,7 @@ pub(super) struct Merge {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum State {
+enum MergeState {
     Unstarted,
     /// The first reader is at the current entry.
     Started,
@@ -41,7 +41,7 @@ impl Merge {
     pub(super) fn new(runs: Vec<Run>, distinct: bool, limit: usize) -> Self {
         let readers: Vec<RunReader> = runs.into_iter().map(RunReader::new).collect();
         let heap = Vec::with_capacity(readers.len());
-        let state = State::Unstarted;
+        let state = MergeState::Unstarted;
         Self { readers, heap, state, distinct, last_key: Vec::new(), left: limit }
     }
 
@@ -60,17 +60,17 @@ impl Merge {
 
     /// Closes the readers. A file whose last run is closed is removed.
     fn end(&mut self) {
-        (self.readers, self.heap, self.state) = (Vec::new(), Vec::new(), State::Ended);
+        (self.readers, self.heap, self.state) = (Vec::new(), Vec::new(), MergeState::Ended);
     }
 
     fn try_advance(&mut self) -> Result<bool> {
         let is_first = match self.state {
-            State::Ended => return Ok(false),
-            State::Unstarted => {
+            MergeState::Ended => return Ok(false),
+            MergeState::Unstarted => {
                 self.start()?;
                 true
             }
-            State::Started => {
+            MergeState::Started => {
                 self.step()?;
                 false
             }
@@ -95,7 +95,7 @@ impl Merge {
         }
         let readers = &self.readers;
         heapify(&mut self.heap, |a, b| is_before(readers, a, b));
-        self.state = State::Started;
+        self.state = MergeState::Started;
         Ok(())
     }
 

@@ -185,7 +185,7 @@ impl Sorter {
         let Some(writer) = self.writer.take() else {
             self.sort();
             let (buffer, spilled) = (self.buffer, self.spilled);
-            return Ok(Sorted { state: State::Memory { buffer, next: 0 }, spilled });
+            return Ok(Sorted { state: SortedState::Memory { buffer, next: 0 }, spilled });
         };
         // The memory of the buffer is for the merge now.
         self.buffer = Buffer::new(0);
@@ -193,7 +193,7 @@ impl Sorter {
         self.spilled.runs = runs.len() as u64;
         let runs = self.merge_passes(runs)?;
         let merge = Merge::new(runs, self.options.distinct, self.limit);
-        Ok(Sorted { state: State::Merged(merge), spilled: self.spilled })
+        Ok(Sorted { state: SortedState::Merged(merge), spilled: self.spilled })
     }
 
     /// Completes a file and returns its runs.
@@ -266,11 +266,11 @@ const fn memory_of(len: usize) -> u64 {
 
 /// Entries in the order of their keys.
 pub(crate) struct Sorted {
-    state: State,
+    state: SortedState,
     spilled: Spilled,
 }
 
-enum State {
+enum SortedState {
     Memory {
         buffer: Buffer,
         /// The entry after the current one.
@@ -286,33 +286,33 @@ impl Sorted {
     /// Io, Corruption. The entries have ended then.
     pub(crate) fn advance(&mut self) -> Result<bool> {
         match &mut self.state {
-            State::Memory { buffer, next } if *next < buffer.len() => {
+            SortedState::Memory { buffer, next } if *next < buffer.len() => {
                 *next += 1;
                 Ok(true)
             }
-            State::Memory { buffer, next } => {
+            SortedState::Memory { buffer, next } => {
                 (*buffer, *next) = (Buffer::new(0), 0);
                 Ok(false)
             }
-            State::Merged(merge) => merge.advance(),
+            SortedState::Merged(merge) => merge.advance(),
         }
     }
 
     /// The key of the current entry.
     pub(crate) fn key(&self) -> &[u8] {
         match &self.state {
-            State::Memory { next: 0, .. } => &[],
-            State::Memory { buffer, next } => buffer.key(next - 1),
-            State::Merged(merge) => merge.key(),
+            SortedState::Memory { next: 0, .. } => &[],
+            SortedState::Memory { buffer, next } => buffer.key(next - 1),
+            SortedState::Merged(merge) => merge.key(),
         }
     }
 
     /// The value of the current entry.
     pub(crate) fn value(&self) -> &[u8] {
         match &self.state {
-            State::Memory { next: 0, .. } => &[],
-            State::Memory { buffer, next } => buffer.value(next - 1),
-            State::Merged(merge) => merge.value(),
+            SortedState::Memory { next: 0, .. } => &[],
+            SortedState::Memory { buffer, next } => buffer.value(next - 1),
+            SortedState::Merged(merge) => merge.value(),
         }
     }
 

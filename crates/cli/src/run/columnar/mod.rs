@@ -20,12 +20,12 @@ use std::path::Path;
 
 /// A format whose files hold columns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Form {
+pub(super) enum ColumnarFormat {
     Parquet,
     Arrow,
 }
 
-impl Form {
+impl ColumnarFormat {
     /// Returns the form that `--type` names, or else the end of the file's name.
     pub(super) fn of(format: Option<FormatArg>, path: Option<&Path>) -> Option<Self> {
         match format {
@@ -59,7 +59,7 @@ impl Form {
 
 /// Refuses an export.
 #[cfg(not(feature = "parquet"))]
-pub(super) fn export(_: &ExportArgs, _: Form) -> Result<(), Failure> {
+pub(super) fn export(_: &ExportArgs, _: ColumnarFormat) -> Result<(), Failure> {
     Err(left_out())
 }
 

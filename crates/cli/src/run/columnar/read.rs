@@ -1,7 +1,7 @@
 //! Documents from files of Parquet and Arrow.
 
 use super::super::{load as json, open};
-use super::Form;
+use super::ColumnarFormat;
 use super::source::Source;
 use crate::args::{LoadArgs, ModeArg};
 use crate::failure::Failure;
@@ -149,7 +149,7 @@ fn check(args: &LoadArgs) -> Result<(), Failure> {
         let text = format!("{option} is not for Parquet and Arrow: --type json, csv or tsv");
         return Err(Failure::Usage(text));
     }
-    let form = |path: &PathBuf| Form::of(args.format, Some(path));
+    let form = |path: &PathBuf| ColumnarFormat::of(args.format, Some(path));
     if args.resume && args.files.iter().any(|path| path.as_os_str() == "-") {
         let text = "--resume is not for stdin of Arrow: whether the stream is the same is unknown";
         return Err(Failure::Usage(text.to_owned()));

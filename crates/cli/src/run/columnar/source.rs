@@ -1,6 +1,6 @@
 //! Files of Parquet and Arrow, as readers of record batches.
 
-use super::Form;
+use super::ColumnarFormat;
 use crate::args::LoadArgs;
 use crate::failure::Failure;
 use arrow_array::{RecordBatch, RecordBatchReader};
@@ -36,9 +36,9 @@ impl Source {
         let wrong = |why: String| Failure::Io(format!("{}: {why}", path.display()));
         let refused =
             |error: flagstone::Error| Failure::Usage(format!("{}: {error}", path.display()));
-        let form = Form::of(args.format, Some(path)).unwrap_or(Form::Parquet);
+        let form = ColumnarFormat::of(args.format, Some(path)).unwrap_or(ColumnarFormat::Parquet);
         if path == Path::new("-") {
-            if form == Form::Parquet || args.files.len() > 1 {
+            if form == ColumnarFormat::Parquet || args.files.len() > 1 {
                 let text = "stdin can be one stream of Arrow; a Parquet file is read from its end";
                 return Err(Failure::Usage(text.to_owned()));
             }
@@ -74,12 +74,12 @@ impl Source {
         // Of what is loaded, even if the path leads to another file by now.
         let identity = args.resume.then(|| identity_of(path, &mut file)).transpose()?;
         let (reader, rows): (Box<dyn RecordBatchReader>, _) = match form {
-            Form::Parquet if !magic.starts_with(b"PAR1") => {
+            ColumnarFormat::Parquet if !magic.starts_with(b"PAR1") => {
                 return Err(wrong(format!(
                     "expected a Parquet file, which begins with PAR1, found \"{found}\""
                 )));
             }
-            Form::Parquet => {
+            ColumnarFormat::Parquet => {
                 let opened = guarded(|| ParquetRecordBatchReaderBuilder::try_new(file));
                 let builder = opened.map_err(wrong)?;
                 let rows = u64::try_from(builder.metadata().file_metadata().num_rows()).ok();
@@ -88,7 +88,7 @@ impl Source {
                 let builder = builder.with_projection(mask);
                 (Box::new(guarded(|| builder.build()).map_err(wrong)?), rows)
             }
-            Form::Arrow if magic == *b"ARROW1" => {
+            ColumnarFormat::Arrow if magic == *b"ARROW1" => {
                 let reader = guarded(|| FileReader::try_new(BufReader::new(&file), None));
                 let schema = reader.map_err(wrong)?.schema();
                 let columns = options.columns(&schema).map_err(refused)?;
@@ -97,11 +97,11 @@ impl Source {
                 (Box::new(reader.map_err(wrong)?), None)
             }
             // The mark of a message, in streams of version 0.15 or newer.
-            Form::Arrow if magic.starts_with(&[0xff; 4]) => {
+            ColumnarFormat::Arrow if magic.starts_with(&[0xff; 4]) => {
                 let reader = guarded(|| StreamReader::try_new(BufReader::new(file), None));
                 (Box::new(reader.map_err(wrong)?), None)
             }
-            Form::Arrow => {
+            ColumnarFormat::Arrow => {
                 return Err(wrong(format!(
                     "expected an Arrow file, which begins with ARROW1, or an Arrow stream, found \
                      \"{found}\""

@@ -5,7 +5,7 @@
 
 use super::super::query::{self, Asked};
 use super::super::target;
-use super::Form;
+use super::ColumnarFormat;
 use crate::args::ExportArgs;
 use crate::failure::Failure;
 use crate::units::counted;
@@ -31,7 +31,7 @@ const GROUP_BYTES: usize = 64 << 20;
 const SHOWN: usize = 20;
 
 /// Writes the documents that the arguments ask for.
-pub(in super::super) fn export(args: &ExportArgs, form: Form) -> Result<(), Failure> {
+pub(in super::super) fn export(args: &ExportArgs, form: ColumnarFormat) -> Result<(), Failure> {
     check(args)?;
     let fields = args.fields.iter().map(|text| column(text.trim()));
     let fields = fields.collect::<Result<Vec<_>, _>>()?;
@@ -123,23 +123,27 @@ enum Sink<W: Write + Send> {
 }
 
 impl<W: Write + Send> Sink<W> {
-    fn of_file(form: Form, to: W, schema: SchemaRef) -> Result<Self, ParquetError> {
+    fn of_file(form: ColumnarFormat, to: W, schema: SchemaRef) -> Result<Self, ParquetError> {
         Ok(match form {
-            Form::Parquet => {
+            ColumnarFormat::Parquet => {
                 let properties = WriterProperties::builder()
                     .set_compression(Compression::ZSTD(Default::default()))
                     .set_created_by(concat!("flagstone ", env!("CARGO_PKG_VERSION")).to_owned());
                 let writer = ArrowWriter::try_new(to, schema, Some(properties.build()))?;
                 Self::Parquet(Box::new(writer))
             }
-            Form::Arrow => Self::File(Box::new(FileWriter::try_new(to, &schema).map_err(wrapped)?)),
+            ColumnarFormat::Arrow => {
+                Self::File(Box::new(FileWriter::try_new(to, &schema).map_err(wrapped)?))
+            }
         })
     }
 
-    fn of_pipe(form: Form, to: W, schema: SchemaRef) -> Result<Self, ParquetError> {
+    fn of_pipe(form: ColumnarFormat, to: W, schema: SchemaRef) -> Result<Self, ParquetError> {
         match form {
-            Form::Parquet => Self::of_file(form, to, schema),
-            Form::Arrow => Ok(Self::Stream(StreamWriter::try_new(to, &schema).map_err(wrapped)?)),
+            ColumnarFormat::Parquet => Self::of_file(form, to, schema),
+            ColumnarFormat::Arrow => {
+                Ok(Self::Stream(StreamWriter::try_new(to, &schema).map_err(wrapped)?))
+            }
         }
     }
 

@@ -25,7 +25,7 @@ use super::commit::{remove_expired, restore_entry};
 use super::show::shown_key;
 use super::unique::{holder, violation};
 use crate::collection::stored::Stored;
-use crate::index::{Built, Entries, IndexState, Refusal, Seen, Status, value_of};
+use crate::index::{Built, DocumentEntries, IndexState, Refusal, Seen, Status, value_of};
 use crate::spill::{SortOptions, Sorted, Sorter};
 use flagstone_base::bytes::assign;
 use flagstone_base::key::KeyRange;
@@ -236,7 +236,11 @@ impl<'a, 'w> Build<'a, 'w> {
     }
 
     /// Returns the entries of a document, and when they expire; `None` if it is a misfit, or gone.
-    fn read(&mut self, key: &[u8], document: &[u8]) -> Result<Option<(Entries, Option<Moment>)>> {
+    fn read(
+        &mut self,
+        key: &[u8],
+        document: &[u8],
+    ) -> Result<Option<(DocumentEntries, Option<Moment>)>> {
         let (core, snapshot) = (self.stored.bytes(), self.fill.snapshot());
         let mut expiry = None;
         // Looked up only where entries expire at all.
@@ -260,10 +264,10 @@ impl<'a, 'w> Build<'a, 'w> {
         }
     }
 
-    fn entries_of(&self, key: &[u8], document: &[u8]) -> Result<Entries> {
+    fn entries_of(&self, key: &[u8], document: &[u8]) -> Result<DocumentEntries> {
         let damaged = |malformed| self.stored.corrupt("a stored document", malformed);
         let root = View::of(document, Some(self.stored.names())).map_err(damaged)?;
-        Entries::of(&self.index.definition, &root, key).map_err(|refusal| match refusal {
+        DocumentEntries::of(&self.index.definition, &root, key).map_err(|refusal| match refusal {
             Refusal::Malformed(malformed) => damaged(malformed),
             Refusal::Unfit(error) => {
                 error.context(format_args!("the document of key {}", shown_key(key)))
@@ -275,7 +279,7 @@ impl<'a, 'w> Build<'a, 'w> {
         &mut self,
         sorter: &mut Sorter,
         primary_key: &[u8],
-        (entries, expiry): (&Entries, Option<Moment>),
+        (entries, expiry): (&DocumentEntries, Option<Moment>),
     ) -> Result<u64> {
         let (mut value, mut bytes) = (Vec::new(), 0);
         for (key, flags) in entries.iter() {

@@ -14,8 +14,8 @@ use super::entry_change::EntryWrite;
 use super::unique;
 use crate::collection::core::Documents;
 use crate::index::{
-    Entries, EntryChange, IndexState, Refusal, Seen, State, by_date, dates_decide, differences,
-    index_of, value_of,
+    DocumentEntries, DocumentState, EntryChange, IndexState, Refusal, Seen, by_date, dates_decide,
+    differences, index_of, value_of,
 };
 use flagstone_base::{Error, ErrorKind, Kind, Malformed, Moment, Result, SeqNo};
 use flagstone_doc::View;
@@ -28,25 +28,25 @@ pub(super) type Stated<'a> = (&'a [u8], Option<Moment>);
 
 /// The changes of all indexes in one commit.
 #[derive(Default)]
-pub(super) struct Changes {
+pub(super) struct IndexChanges {
     pub(super) list: Vec<EntryWrite>,
     /// What the catalog must know of indexes before the commit.
     unseen: Vec<(Arc<KeyspaceCore>, Seen)>,
     /// The collections with unique indexes, and whether their documents may expire.
     owners: Vec<(Arc<KeyspaceCore>, bool)>,
     /// The documents that are written where they may, and the newest write of each that is stored.
-    written: BTreeMap<Place, Option<SeqNo>>,
+    written: BTreeMap<DocumentKey, Option<SeqNo>>,
     /// The documents of these that have expired, and give up a unique value.
-    giving_way: BTreeMap<Place, Option<SeqNo>>,
+    giving_way: BTreeMap<DocumentKey, Option<SeqNo>>,
 }
 
-/// The keyspace and the key of a document.
-type Place = (u32, Vec<u8>);
+/// The keyspace and the key of a document, or of a unique entry.
+pub(super) type DocumentKey = (u32, Vec<u8>);
 
-/// What a caller of [`Changes::commit`] does: adds the changes of its documents.
-type Fill<'f> = &'f mut dyn FnMut(&mut Changes, &HeldBatch<'_>) -> Result<()>;
+/// What a caller of [`IndexChanges::commit`] does: adds the changes of its documents.
+type Fill<'f> = &'f mut dyn FnMut(&mut IndexChanges, &HeldBatch<'_>) -> Result<()>;
 
-impl Changes {
+impl IndexChanges {
     /// Adds what changes when the document of `key` in `owner` goes from `old`, the stored one, to
     /// `new`.
     ///
@@ -81,7 +81,7 @@ impl Changes {
             return Ok(());
         };
         let root = root((bytes, None), documents).map_err(|malformed| corrupt(owner, malformed))?;
-        let entries = match Entries::of(&index.definition, &root, key) {
+        let entries = match DocumentEntries::of(&index.definition, &root, key) {
             Ok(entries) => entries,
             Err(Refusal::Malformed(malformed)) => return Err(corrupt(owner, malformed)),
             // It has no entries by now.
@@ -138,7 +138,7 @@ impl Changes {
         for core in &set.keyspaces {
             let Some(index) = index_of(core) else { continue };
             let of = |root: Option<View<'_>>| {
-                root.map(|root| Entries::of(&index.definition, &root, key)).transpose()
+                root.map(|root| DocumentEntries::of(&index.definition, &root, key)).transpose()
             };
             let before = match of(old_root) {
                 Ok(entries) => entries,
@@ -160,7 +160,7 @@ impl Changes {
         &mut self,
         (core, index): (&Arc<KeyspaceCore>, &IndexState),
         primary_key: &[u8],
-        (old, new): (Option<State<'_>>, Option<State<'_>>),
+        (old, new): (Option<DocumentState<'_>>, Option<DocumentState<'_>>),
     ) -> Result<()> {
         if let Some(new) = new {
             let known = index.seen();
@@ -397,7 +397,7 @@ impl Changes {
     }
 }
 
-fn place(owner: &KeyspaceCore, key: &[u8]) -> Place {
+fn place(owner: &KeyspaceCore, key: &[u8]) -> DocumentKey {
     (owner.id().0, key.to_vec())
 }
 
@@ -410,7 +410,7 @@ pub(super) fn has_unique(set: &OwnedSet) -> bool {
 /// The puts of a batch from the first one on whose expiry a date in the document has decided when
 /// the batch was filled: of each key the last one, its expiry, and the one that the caller gave.
 #[derive(Default)]
-struct Dated(BTreeMap<Place, (Option<Moment>, Option<Moment>)>);
+struct Dated(BTreeMap<DocumentKey, (Option<Moment>, Option<Moment>)>);
 
 impl Dated {
     fn note(&mut self, held: &HeldBatch<'_>, at: usize) {
@@ -453,9 +453,12 @@ fn root<'a>((bytes, _): Stated<'a>, documents: &'a Documents) -> Result<View<'a>
     View::of(bytes, Some(documents.names()))
 }
 
-fn state<'a>(entries: Option<&'a Entries>, stated: Option<Stated<'_>>) -> Option<State<'a>> {
+fn state<'a>(
+    entries: Option<&'a DocumentEntries>,
+    stated: Option<Stated<'_>>,
+) -> Option<DocumentState<'a>> {
     let expiry = stated.and_then(|(_, expiry)| expiry);
-    entries.map(|entries| State { entries, expiry })
+    entries.map(|entries| DocumentState { entries, expiry })
 }
 
 #[cold]

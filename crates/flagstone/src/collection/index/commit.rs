@@ -2,7 +2,7 @@
 //! commit, and the changes of the indexes become a part of it.
 
 use super::blind::is_blind;
-use super::changes::{Changes, Stated, expiry_by_date};
+use super::changes::{IndexChanges, Stated, expiry_by_date};
 use crate::collection::stored::Stored;
 use crate::collection::write::Rewrite;
 use crate::index::IndexState;
@@ -91,7 +91,7 @@ pub(crate) fn try_start(
 fn start_held(engine: &Engine, batch: Batch, durability: Durability, wait: bool) -> Result<Ticket> {
     let hold = engine.hold(batch).durability(durability).wait(wait);
     let hold = hold.resolve(&|owner, _key, operand| !is_blind(owner, operand));
-    let commit = |held: &mut HeldBatch<'_>| Changes::commit(held, &mut Changes::add_held);
+    let commit = |held: &mut HeldBatch<'_>| IndexChanges::commit(held, &mut IndexChanges::add_held);
     let (ticket, ()) = hold.commit(commit)?;
     // A batch without effect is done when everything before it is.
     ticket.map_or_else(|| engine.start(&Batch::default(), durability, wait), Ok)
@@ -149,7 +149,7 @@ fn change(
     new: Option<Stated<'_>>,
 ) -> Result<bool> {
     let mut first = None;
-    let changed = Changes::commit(held, &mut |changes, held| {
+    let changed = IndexChanges::commit(held, &mut |changes, held| {
         let old = held.get_stored(core, key)?;
         changes.add(core, key, &old, new)?;
         first.get_or_insert(old);
@@ -163,7 +163,7 @@ fn change(
     match (first, new.filter(has_expired)) {
         (Some(old), Some((new, _))) if error.kind() == ErrorKind::Duplicate => {
             // Values that it did not have before are refused nevertheless.
-            Changes::check_values(held, core, key, (old, new)).map(|()| false)
+            IndexChanges::check_values(held, core, key, (old, new)).map(|()| false)
         }
         _ => Err(error),
     }
@@ -231,7 +231,7 @@ pub(super) fn restore_entry(
     let mut has_expired = false;
     let hold = engine.hold(Batch::default()).key(core, key);
     let restored = hold.commit(|held| {
-        Changes::commit(held, &mut |changes, held| {
+        IndexChanges::commit(held, &mut |changes, held| {
             let old = held.get_stored(core, key)?;
             has_expired = old.expiry.is_some_and(|at| at <= held.moment());
             changes.add_again(core, key, &old, (owned, index, entry))

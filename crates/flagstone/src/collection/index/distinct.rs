@@ -31,7 +31,7 @@ const ERROR_MIN: f64 = 0.01;
 
 /// A number of distinct values.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Distinct {
+pub(super) struct DistinctCount {
     pub(super) values: u64,
     /// The relative error that the number has in about 95 cases of 100; 0 if it was counted.
     pub(super) error: f64,
@@ -49,9 +49,9 @@ pub(super) struct Counter<'a> {
 impl Counter<'_> {
     /// Returns how many distinct values the first `fields` fields have together; `None` if there
     /// are many, and too few entries in tables to estimate their number.
-    pub(super) fn distinct(&self, fields: usize) -> Result<Option<Distinct>> {
+    pub(super) fn distinct(&self, fields: usize) -> Result<Option<DistinctCount>> {
         if let Some(values) = self.counted(fields)? {
-            return Ok(Some(Distinct { values, error: 0.0 }));
+            return Ok(Some(DistinctCount { values, error: 0.0 }));
         }
         self.estimated(fields)
     }
@@ -96,7 +96,7 @@ impl Counter<'_> {
         Ok(prefix(definition, scan.components(), fields))
     }
 
-    fn estimated(&self, fields: usize) -> Result<Option<Distinct>> {
+    fn estimated(&self, fields: usize) -> Result<Option<DistinctCount>> {
         let keys = self.statistics.keys();
         let mut sums = Sums::default();
         let mut read = 0;
@@ -166,7 +166,7 @@ impl Sums {
         self.unknown += 1.0 / least as f64 - part;
     }
 
-    fn distinct(&self, entries: u64) -> Distinct {
+    fn distinct(&self, entries: u64) -> DistinctCount {
         let mean = self.parts / self.sampled;
         let variance = (self.squares / self.sampled - mean * mean).max(0.0);
         let deviation = (variance / self.sampled).sqrt();
@@ -175,7 +175,7 @@ impl Sums {
         let values = values.clamp(COUNTED_MAX + 1, entries.max(COUNTED_MAX + 1));
         let error = (2.0 * deviation + self.unknown / self.sampled) / mean;
         let error = error.max(ERROR_MIN);
-        Distinct { values, error }
+        DistinctCount { values, error }
     }
 }
 
@@ -198,7 +198,7 @@ mod tests {
     fn values_are_estimated_with_an_error() {
         let mut once = Sums::default();
         (0..500).for_each(|_| once.add(1, 1));
-        assert_eq!(once.distinct(1 << 20), Distinct { values: 1 << 20, error: ERROR_MIN });
+        assert_eq!(once.distinct(1 << 20), DistinctCount { values: 1 << 20, error: ERROR_MIN });
         let mut ten = Sums::default();
         (0..500).for_each(|_| ten.add(10, 10));
         let found = ten.distinct(1_000_000);

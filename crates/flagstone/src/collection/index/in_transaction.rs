@@ -2,7 +2,7 @@
 //! transaction, so its queries see them.
 
 use super::blind::is_blind;
-use super::changes::{Changes, expiry_by_date, has_unique};
+use super::changes::{DocumentKey, IndexChanges, expiry_by_date, has_unique};
 use super::entry_change::EntryWrite;
 use super::unique::{holder, violation};
 use crate::collection::stored::Stored;
@@ -22,15 +22,12 @@ pub(crate) struct Pending {
     /// The indexed collections that were written, with the number of changes of their indexes.
     sets: Vec<(Arc<KeyspaceCore>, u64)>,
     /// The unique values that were given or taken.
-    claims: BTreeMap<Place, Claim>,
+    claims: BTreeMap<DocumentKey, Claim>,
     /// The documents that were written where those with unique values may expire.
-    documents: BTreeMap<Place, Claim>,
+    documents: BTreeMap<DocumentKey, Claim>,
     /// What the catalog must know of indexes before the commit.
     unseen: Vec<(Arc<KeyspaceCore>, Seen)>,
 }
-
-/// The keyspace and the key of a unique entry, or of a document.
-type Place = (u32, Vec<u8>);
 
 /// What the commit locks and looks at again. A unique value that the transaction has given to a
 /// document, or taken from one: another commit may have given it to another document, which may
@@ -52,7 +49,7 @@ struct DocumentWrite<'d> {
 
 /// What one write of a document claims.
 struct Claims {
-    values: Vec<(Place, Claim)>,
+    values: Vec<(DocumentKey, Claim)>,
     /// The document itself, where those with unique values may expire.
     document: Option<Claim>,
 }
@@ -88,7 +85,7 @@ impl Own<'_> {
             None if core.expires() => self.transaction.get_stored(core, key)?,
             value => StoredPut { value, expiry, seqno: None },
         };
-        let mut changes = Changes::default();
+        let mut changes = IndexChanges::default();
         let stated = match new {
             Some((bytes, expiry)) => Some((bytes, expiry_by_date(core, bytes, expiry)?)),
             None => None,
@@ -206,7 +203,7 @@ impl Own<'_> {
                 continue;
             }
             let old = self.transaction.get_stored(stored.bytes(), holder)?;
-            let mut changes = Changes::default();
+            let mut changes = IndexChanges::default();
             changes.add(stored.bytes(), holder, &old, None)?;
             // The entry may be one of an earlier document, which was removed from tables before it.
             let has_it = |of: &EntryWrite| of.core.id() == change.core.id() && of.key == change.key;

@@ -117,17 +117,17 @@ impl UsableIndex {
         let source = match reader {
             Reader::Snapshot(snapshot) => {
                 let scan = snapshot.scan(&self.core, range)?;
-                Source::Snapshot(if is_reverse { scan.rev() } else { scan })
+                EntryScan::Snapshot(if is_reverse { scan.rev() } else { scan })
             }
             Reader::Transaction(transaction) | Reader::Probe(transaction) => {
                 let scan = match reader {
                     Reader::Probe(_) => transaction.probe(&self.core, range)?,
                     _ => transaction.scan(&self.core, range)?,
                 };
-                Source::Transaction(Box::new(if is_reverse { scan.rev() } else { scan }))
+                EntryScan::Transaction(Box::new(if is_reverse { scan.rev() } else { scan }))
             }
         };
-        let (core, place) = (Arc::clone(&self.core), Place::default());
+        let (core, place) = (Arc::clone(&self.core), EntryLayout::default());
         Ok(IndexScan { core, source, place, first: Vec::new() })
     }
 }
@@ -218,20 +218,20 @@ impl IndexRange {
     }
 }
 
-enum Source<'a> {
+enum EntryScan<'a> {
     Snapshot(Scan),
     Transaction(Box<TransactionScan<'a>>),
 }
 
 /// Where the parts of the current entry are.
 #[derive(Clone, Copy, Default)]
-struct Place {
+struct EntryLayout {
     components: usize,
     ends: Ends,
     flags: Flags,
 }
 
-impl Place {
+impl EntryLayout {
     fn of(parts: &Parts<'_>) -> Self {
         Self { components: parts.components.len(), ends: *parts.ends, flags: parts.flags }
     }
@@ -248,8 +248,8 @@ fn note_first(first: &mut Vec<u8>, parts: &Parts<'_>) {
 /// A cursor over entries.
 pub(crate) struct IndexScan<'a> {
     core: Arc<KeyspaceCore>,
-    source: Source<'a>,
-    place: Place,
+    source: EntryScan<'a>,
+    place: EntryLayout,
     /// The first component of the current entry, if none is cut.
     first: Vec<u8>,
 }
@@ -261,8 +261,8 @@ impl IndexScan<'_> {
     /// Io; Corruption if an entry is damaged.
     pub(crate) fn advance(&mut self) -> Result<bool> {
         let has_next = match &mut self.source {
-            Source::Snapshot(scan) => scan.advance()?,
-            Source::Transaction(scan) => scan.advance()?,
+            EntryScan::Snapshot(scan) => scan.advance()?,
+            EntryScan::Transaction(scan) => scan.advance()?,
         };
         if has_next {
             let definition = self.definition()?;
@@ -271,7 +271,7 @@ impl IndexScan<'_> {
             let parts = parts(entry, directions, is_unique, &self.first, &mut ends);
             let parts = parts.map_err(|malformed| self.corrupt(malformed))?;
             let is_known = parts.is_known;
-            self.place = Place::of(&parts);
+            self.place = EntryLayout::of(&parts);
             if !is_known {
                 let mut first = std::mem::take(&mut self.first);
                 note_first(&mut first, &self.parts());
@@ -290,7 +290,7 @@ impl IndexScan<'_> {
         mut visit: impl FnMut(&Parts<'_>) -> bool,
     ) -> usize {
         let Self { core, source, place, first } = self;
-        let (Source::Snapshot(scan), Some(state)) = (source, index_of(core)) else { return 0 };
+        let (EntryScan::Snapshot(scan), Some(state)) = (source, index_of(core)) else { return 0 };
         let definition = &state.definition;
         let mut ends = Ends::default();
         let visited = scan.visit_near(most, |key, value| {
@@ -309,7 +309,8 @@ impl IndexScan<'_> {
             // Finding the parts of the last entry again takes less time than keeping those of each.
             let (entry, directions) = ((scan.key(), scan.value_bytes()), definition.directions());
             let parts = parts(entry, directions, definition.is_unique, first, &mut ends);
-            *place = parts.map_or_else(|_was_found_before| Place::default(), |p| Place::of(&p));
+            *place = parts
+                .map_or_else(|_was_found_before| EntryLayout::default(), |p| EntryLayout::of(&p));
         }
         visited
     }
@@ -321,15 +322,15 @@ impl IndexScan<'_> {
 
     fn key(&self) -> &[u8] {
         match &self.source {
-            Source::Snapshot(scan) => scan.key(),
-            Source::Transaction(scan) => scan.key(),
+            EntryScan::Snapshot(scan) => scan.key(),
+            EntryScan::Transaction(scan) => scan.key(),
         }
     }
 
     fn value(&self) -> &[u8] {
         match &self.source {
-            Source::Snapshot(scan) => scan.value_bytes(),
-            Source::Transaction(scan) => scan.value_bytes(),
+            EntryScan::Snapshot(scan) => scan.value_bytes(),
+            EntryScan::Transaction(scan) => scan.value_bytes(),
         }
     }
 
@@ -358,7 +359,7 @@ impl IndexScan<'_> {
     /// Returns the parts of the current entry.
     #[inline]
     pub(crate) fn parts(&self) -> Parts<'_> {
-        let Place { ends, flags, .. } = &self.place;
+        let EntryLayout { ends, flags, .. } = &self.place;
         let (components, flags) = (self.components(), *flags);
         Parts { components, ends, primary_key: self.primary_key(), flags, is_known: false }
     }

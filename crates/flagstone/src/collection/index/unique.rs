@@ -12,9 +12,9 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 /// A unique value of one index.
-type Place<'a> = (u32, &'a [u8]);
+type UniqueValue<'a> = (u32, &'a [u8]);
 
-fn place(change: &EntryWrite) -> Place<'_> {
+fn place(change: &EntryWrite) -> UniqueValue<'_> {
     (change.core.id().0, &change.key)
 }
 
@@ -75,8 +75,8 @@ pub(super) fn check(
     if !changes.iter().any(|change| is_unique(&change)) {
         return Ok(());
     }
-    let mut given: HashMap<Place<'_>, &[u8]> = HashMap::new();
-    let mut taken: HashSet<(Place<'_>, &[u8])> = HashSet::new();
+    let mut given: HashMap<UniqueValue<'_>, &[u8]> = HashMap::new();
+    let mut taken: HashSet<(UniqueValue<'_>, &[u8])> = HashSet::new();
     for change in changes.iter().filter(is_unique) {
         if change.put.is_none() {
             taken.insert((place(change), &change.primary_key));

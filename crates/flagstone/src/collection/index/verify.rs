@@ -2,7 +2,7 @@
 
 use super::show::{shown_components, shown_key};
 use crate::collection::stored::Stored;
-use crate::index::{Ends, Entries, IndexState, Refusal, index_of, parts, value_of};
+use crate::index::{DocumentEntries, Ends, IndexState, Refusal, index_of, parts, value_of};
 use flagstone_base::key::KeyRange;
 use flagstone_base::{Error, ErrorKind, Result};
 use flagstone_doc::View;
@@ -96,10 +96,10 @@ impl Verify<'_> {
         Ok(entries.iter().len() as u64)
     }
 
-    fn entries_of(&self, key: &[u8], document: &[u8]) -> Result<Entries> {
+    fn entries_of(&self, key: &[u8], document: &[u8]) -> Result<DocumentEntries> {
         let damaged = |malformed| self.stored.corrupt("a stored document", malformed);
         let root = View::of(document, Some(self.stored.names())).map_err(damaged)?;
-        Entries::of(&self.index.definition, &root, key).map_err(|refusal| match refusal {
+        DocumentEntries::of(&self.index.definition, &root, key).map_err(|refusal| match refusal {
             Refusal::Malformed(malformed) => damaged(malformed),
             Refusal::Unfit(error) => Error::new(ErrorKind::Corruption, error.to_string()),
         })

@@ -5,7 +5,7 @@ use super::cover::{Cover, Given, cover};
 use super::index_order::{IndexOrder, Order};
 use super::key_access;
 use super::known::Known;
-use super::source::Source;
+use super::source::QuerySource;
 use super::spec::Spec;
 use super::token::PageToken;
 use crate::collection::Stored;
@@ -74,7 +74,7 @@ struct Prefixes {
 /// that are never better than a scan are left out unless `all` is set.
 pub(super) fn index_accesses(
     stored: &Stored,
-    source: &Source<'_>,
+    source: &QuerySource<'_>,
     (spec, ask): (&Spec, &Ask),
     all: bool,
 ) -> Result<(Vec<IndexAccess>, Vec<Refused>), IndexPremise> {
@@ -101,7 +101,7 @@ pub(super) fn index_accesses(
 /// [`IndexPremise::note`].
 pub(super) fn with_all_documents(
     stored: &Stored,
-    source: &Source<'_>,
+    source: &QuerySource<'_>,
 ) -> impl Iterator<Item = IndexPremise> {
     let everything = Filter::everything();
     let serving = usable(stored).into_iter().filter(move |index| {
@@ -115,7 +115,7 @@ pub(super) fn with_all_documents(
 fn check_serves(
     index: &UsableIndex,
     definition: &Definition,
-    source: &Source<'_>,
+    source: &QuerySource<'_>,
     filter: &Filter,
 ) -> Result<(), &'static str> {
     if source.seqno() < index.usable_from() {
@@ -288,19 +288,19 @@ impl Prefixes {
 
 impl IndexPremise {
     /// Notes that what was read of `source` premises on it.
-    pub(super) fn note(&self, source: &Source<'_>) {
+    pub(super) fn note(&self, source: &QuerySource<'_>) {
         source.rest_on(&self.index, self.number);
     }
 }
 
 impl IndexAccess {
     /// Notes that what was read of `source` premises on the index.
-    pub(super) fn note_use(&self, source: &Source<'_>) {
+    pub(super) fn note_use(&self, source: &QuerySource<'_>) {
         source.rest_on(&self.index, self.premise);
     }
 
     /// Notes that all of its entries were read, by a probe, and are used.
-    pub(super) fn note_read(&self, source: &Source<'_>) {
+    pub(super) fn note_read(&self, source: &QuerySource<'_>) {
         self.note_use(source);
         self.ranges.iter().for_each(|range| source.note_range(&self.index, range));
     }
@@ -360,11 +360,11 @@ impl IndexAccess {
     }
 
     /// Returns where entries are read.
-    pub(super) fn reader<'s, 't>(source: &'s Source<'t>) -> Reader<'s, 't> {
+    pub(super) fn reader<'s, 't>(source: &'s QuerySource<'t>) -> Reader<'s, 't> {
         match source {
-            Source::Snapshot(snapshot) => Reader::Snapshot(snapshot),
-            Source::Transaction(transaction) => Reader::Transaction(transaction),
-            Source::Probe(transaction) => Reader::Probe(transaction),
+            QuerySource::Snapshot(snapshot) => Reader::Snapshot(snapshot),
+            QuerySource::Transaction(transaction) => Reader::Transaction(transaction),
+            QuerySource::Probe(transaction) => Reader::Probe(transaction),
         }
     }
 }

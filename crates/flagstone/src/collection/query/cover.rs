@@ -21,24 +21,24 @@ use flagstone_doc::{Composer, Direction, FieldPath};
 #[derive(Clone, Debug)]
 pub(super) struct Cover {
     /// Where the values are that the query takes, in its order.
-    pub(super) wanted: Vec<Place>,
+    pub(super) wanted: Vec<CoveredField>,
     /// What is composed of each entry: paths, and where their values are.
     pub(super) paths: Vec<FieldPath>,
-    pub(super) places: Vec<Place>,
+    pub(super) places: Vec<CoveredField>,
     /// The whole filter is checked on what is composed.
     pub(super) is_checked: bool,
     /// What is composed is what the projection keeps.
     pub(super) is_projected: bool,
     /// For a projection: the fields of which one has a value if the document is a map with any of
     /// them.
-    pub(super) of_maps: Option<Vec<Place>>,
+    pub(super) of_maps: Option<Vec<CoveredField>>,
     /// Of an entry with this flag the document is read.
     pub(super) unless: Flags,
 }
 
 /// Where a value is in the entries.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Place {
+pub(super) struct CoveredField {
     pub(super) field: usize,
     pub(super) direction: Direction,
     /// The path has more than one step.
@@ -71,11 +71,11 @@ pub(super) fn cover(known: &Known<'_>, spec: &Spec, ask: &Ask, given: Given) -> 
         let field = fields
             .iter()
             .position(|field| field.path == *path && field.computed == Computed::Value)?;
-        Some(Place { field, direction: fields[field].direction, is_inner: path.len() > 1 })
+        Some(CoveredField { field, direction: fields[field].direction, is_inner: path.len() > 1 })
     };
     // An index has few fields, so what has many paths is refused here: the rest compares each path
     // with the others.
-    let wanted_places = wanted.iter().map(place).collect::<Option<Vec<Place>>>()?;
+    let wanted_places = wanted.iter().map(place).collect::<Option<Vec<CoveredField>>>()?;
     if filtered.iter().any(|path| place(path).is_none()) {
         return None;
     }
@@ -122,11 +122,11 @@ pub(super) fn cover(known: &Known<'_>, spec: &Spec, ask: &Ask, given: Given) -> 
 }
 
 /// The fields whose values only maps have.
-fn of_maps(known: &Known<'_>) -> Vec<Place> {
+fn of_maps(known: &Known<'_>) -> Vec<CoveredField> {
     let fields = known.definition.fields.iter().enumerate();
     let of_maps =
         fields.filter(|(_, field)| Composer::new(std::slice::from_ref(&field.path)).is_some());
-    let place = |(at, field): (usize, &IndexField)| Place {
+    let place = |(at, field): (usize, &IndexField)| CoveredField {
         field: at,
         direction: field.direction,
         is_inner: field.path.len() > 1,
@@ -142,13 +142,13 @@ impl Cover {
             return false;
         }
         let Some(of_maps) = &self.of_maps else { return true };
-        let is_missing = |place: &Place| place.is_missing(entry);
+        let is_missing = |place: &CoveredField| place.is_missing(entry);
         !of_maps.iter().all(is_missing)
             && !self.wanted.iter().any(|place| place.is_inner && place.is_missing(entry))
     }
 }
 
-impl Place {
+impl CoveredField {
     /// Returns the component of an entry there.
     #[inline]
     pub(super) fn of<'e>(&self, entry: &Parts<'e>) -> (&'e [u8], Direction) {

@@ -1,9 +1,9 @@
 //! What a query takes, from the entries of an index alone.
 
-use super::cover::{Cover, Place};
-use super::keys::Entries;
+use super::cover::{Cover, CoveredField};
+use super::keys::RangeEntries;
 use super::projector::Projector;
-use super::source::Source;
+use super::source::QuerySource;
 use super::values::EntryValues;
 use crate::collection::index::IndexScan;
 use crate::collection::{Stored, decode};
@@ -12,8 +12,8 @@ use flagstone_doc::{Composer, Matcher};
 
 /// The entries of an index that match a filter, each with what the query takes of its document.
 pub(super) struct Covered<'t> {
-    source: Source<'t>,
-    entries: Entries<'t>,
+    source: QuerySource<'t>,
+    entries: RangeEntries<'t>,
     cover: Cover,
     composer: Composer,
     /// What is composed is wanted as a document, or checked by the filter.
@@ -32,8 +32,8 @@ pub(super) struct Covered<'t> {
 impl<'t> Covered<'t> {
     /// `projector` is that of the query. `None` if no document is composed of the paths.
     pub(super) fn new(
-        source: &Source<'t>,
-        entries: Entries<'t>,
+        source: &QuerySource<'t>,
+        entries: RangeEntries<'t>,
         cover: Cover,
         projector: Option<Projector>,
         after: Option<Vec<u8>>,
@@ -151,7 +151,7 @@ impl<'t> Covered<'t> {
     /// The entry and where the values are that the query takes, in its order; `None` if the
     /// document was read instead.
     #[inline]
-    pub(super) fn values(&self) -> Option<(&IndexScan<'t>, &[Place])> {
+    pub(super) fn values(&self) -> Option<(&IndexScan<'t>, &[CoveredField])> {
         if self.document.is_some() {
             return None;
         }

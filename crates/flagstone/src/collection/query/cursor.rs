@@ -1,6 +1,6 @@
 //! The cursor of a query: documents, one after another.
 
-use super::cover::Place;
+use super::cover::CoveredField;
 use super::ordered::Ordered;
 use super::projector::Projector;
 use super::token::Ties;
@@ -203,7 +203,7 @@ impl<'t> Cursor<'t> {
     /// The entry that has all that the query takes, and where the values are; `None` if there is a
     /// document, or no row at all.
     #[inline]
-    pub(super) fn values(&self) -> Option<(&IndexScan<'t>, &[Place])> {
+    pub(super) fn values(&self) -> Option<(&IndexScan<'t>, &[CoveredField])> {
         if self.is_at_document { self.rows.values() } else { None }
     }
 

@@ -30,7 +30,7 @@ pub(super) struct IndexOrder {
     is_whole: bool,
     is_unique: bool,
     /// Where the parts of the sort are.
-    parts: Vec<Part>,
+    parts: Vec<SortPart>,
     /// The fields of the index that have one value in all entries that are read, and the directions
     /// of all.
     fixed: usize,
@@ -39,7 +39,7 @@ pub(super) struct IndexOrder {
 
 /// A part of a sort.
 #[derive(Clone, Copy, Debug)]
-struct Part {
+struct SortPart {
     /// The field of the index.
     field: usize,
     direction: Direction,
@@ -60,7 +60,7 @@ impl IndexOrder {
         let (mut next, mut order, mut parts) = (fixed, None, Vec::new());
         for (path, direction) in sort.parts() {
             if let Some(field) = fields[..fixed].iter().position(|field| is_it(field, path)) {
-                parts.push(Part { field, direction: *direction });
+                parts.push(SortPart { field, direction: *direction });
                 continue;
             }
             let field = fields.get(next).filter(|field| is_it(field, path))?;
@@ -69,7 +69,7 @@ impl IndexOrder {
             if order.get_or_insert(wanted) != &wanted {
                 return None;
             }
-            parts.push(Part { field: next, direction: *direction });
+            parts.push(SortPart { field: next, direction: *direction });
             next += 1;
         }
         Some(Self {
@@ -95,7 +95,7 @@ impl IndexOrder {
             return entry.components().to_vec();
         }
         let (mut out, mut turned) = (Vec::new(), Vec::new());
-        for Part { field, direction } in &self.parts {
+        for SortPart { field, direction } in &self.parts {
             let key = sort_key::turned(
                 entry.parts().component(*field),
                 self.directions[*field],
@@ -116,7 +116,7 @@ impl IndexOrder {
         if self.is_whole {
             out = prefix.to_vec();
             let (mut rest, mut turned) = (token.sort_key.as_slice(), Vec::new());
-            for Part { field, direction } in &self.parts {
+            for SortPart { field, direction } in &self.parts {
                 let (part, after) = rest.split_at(part_len(rest, *direction)?);
                 rest = after;
                 if *field >= self.fixed {

@@ -3,7 +3,7 @@
 use super::access::IndexAccess;
 use super::index_order::Order;
 use super::key_list::KeyList;
-use super::source::Source;
+use super::source::QuerySource;
 use crate::collection::index::IndexScan;
 use crate::index::Parts;
 use crate::spill::Sorted;
@@ -13,9 +13,9 @@ use std::ops::Range;
 use std::sync::Arc;
 
 /// The entries of the ranges of an index, in their order or in reverse.
-pub(super) struct Entries<'t> {
+pub(super) struct RangeEntries<'t> {
     access: Arc<IndexAccess>,
-    source: Source<'t>,
+    source: QuerySource<'t>,
     is_reverse: bool,
     /// The ranges that are still to be read.
     left: Range<usize>,
@@ -25,8 +25,8 @@ pub(super) struct Entries<'t> {
     read: u64,
 }
 
-impl<'t> Entries<'t> {
-    pub(super) fn new(access: &Arc<IndexAccess>, source: &Source<'t>, order: Order) -> Self {
+impl<'t> RangeEntries<'t> {
+    pub(super) fn new(access: &Arc<IndexAccess>, source: &QuerySource<'t>, order: Order) -> Self {
         let is_reverse = order == Order::Reverse;
         let left = 0..access.ranges.len();
         let (access, source) = (Arc::clone(access), source.clone());
@@ -100,7 +100,7 @@ impl<'t> Entries<'t> {
 /// Stored keys of documents, from the entries of an index.
 pub(super) enum Keys<'t> {
     /// As the entries come.
-    Entries(Box<Entries<'t>>),
+    Entries(Box<RangeEntries<'t>>),
     /// Those of all entries, which were read to estimate the cost, and how many entries there were.
     Known(KeyList, u64),
     /// In the order of the keys, each once, and how many entries there were.

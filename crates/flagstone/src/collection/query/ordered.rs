@@ -7,7 +7,7 @@
 //! The stored key decides between documents with one sort key, ascending or descending. It ends the
 //! key, so its length decides nothing.
 
-use super::cover::Place;
+use super::cover::CoveredField;
 use super::index_order::IndexOrder;
 use super::projector::Projector;
 use super::rows::{Rows, Work};
@@ -154,7 +154,7 @@ impl<'t> Ordered<'t> {
     /// The entry that has all that the query takes, and where the values are, in its order; `None`
     /// if there is a document.
     #[inline]
-    pub(super) fn values(&self) -> Option<(&IndexScan<'t>, &[Place])> {
+    pub(super) fn values(&self) -> Option<(&IndexScan<'t>, &[CoveredField])> {
         match self {
             Self::Streamed(rows, _) => rows.values(),
             Self::Sorted(_) => None,

@@ -1,7 +1,7 @@
 //! One page of a query.
 
 use super::cursor::Cursor;
-use super::source::Source;
+use super::source::QuerySource;
 use super::spec::Spec;
 use super::token::PageToken;
 use crate::collection::Stored;
@@ -24,7 +24,7 @@ pub(super) fn take(
     count: u64,
     stored: &Stored,
     spec: &Spec,
-    source: &Source<'_>,
+    source: &QuerySource<'_>,
 ) -> Result<Page> {
     let mut documents = Vec::new();
     let mut position = None;

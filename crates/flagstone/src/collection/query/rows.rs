@@ -1,10 +1,10 @@
 //! The documents that match a filter, in the order in which the plan finds them.
 
-use super::cover::Place;
+use super::cover::CoveredField;
 use super::covered::Covered;
 use super::key_list::KeyList;
 use super::keys::Keys;
-use super::source::{Source, SourceScan};
+use super::source::{QuerySource, SourceScan};
 use super::values::{IndexedValue, ValueRow};
 use crate::collection::index::IndexScan;
 use crate::collection::{Stored, decode};
@@ -32,14 +32,14 @@ pub(super) struct Work {
 /// The documents that match.
 pub(super) struct Rows<'t> {
     stored: Stored,
-    found: Found<'t>,
+    found: RowSource<'t>,
     /// `None` matches all.
     matcher: Option<Matcher>,
     work: Work,
 }
 
 /// Where documents come from, before they are matched.
-enum Found<'t> {
+enum RowSource<'t> {
     Nothing,
     Scan(Box<SourceScan<'t>>),
     Fetch(Box<Fetch<'t>>),
@@ -49,7 +49,7 @@ enum Found<'t> {
 
 /// Documents that are read by the keys that an index gives.
 pub(super) struct Fetch<'t> {
-    source: Source<'t>,
+    source: QuerySource<'t>,
     keys: Keys<'t>,
     /// Documents come in the order of `keys`. Otherwise those of a batch come one partition after
     /// another, each in the order of its stored keys, which reads each block once.
@@ -65,28 +65,28 @@ pub(super) struct Fetch<'t> {
 }
 
 impl<'t> Rows<'t> {
-    fn new(stored: &Stored, found: Found<'t>, matcher: Option<Matcher>) -> Self {
+    fn new(stored: &Stored, found: RowSource<'t>, matcher: Option<Matcher>) -> Self {
         Self { stored: stored.clone(), found, matcher, work: Work::default() }
     }
 
     /// No documents.
     pub(super) fn nothing(stored: &Stored) -> Self {
-        Self::new(stored, Found::Nothing, None)
+        Self::new(stored, RowSource::Nothing, None)
     }
 
     /// The documents of a scan that match.
     pub(super) fn scan(stored: &Stored, scan: SourceScan<'t>, matcher: Option<Matcher>) -> Self {
-        Self::new(stored, Found::Scan(Box::new(scan)), matcher)
+        Self::new(stored, RowSource::Scan(Box::new(scan)), matcher)
     }
 
     /// The documents of keys that match.
     pub(super) fn fetch(stored: &Stored, fetch: Fetch<'t>, matcher: Option<Matcher>) -> Self {
-        Self::new(stored, Found::Fetch(Box::new(fetch)), matcher)
+        Self::new(stored, RowSource::Fetch(Box::new(fetch)), matcher)
     }
 
     /// What entries of an index say of the documents that match.
     pub(super) fn covered(stored: &Stored, covered: Covered<'t>, matcher: Option<Matcher>) -> Self {
-        Self::new(stored, Found::Covered(Box::new(covered)), matcher)
+        Self::new(stored, RowSource::Covered(Box::new(covered)), matcher)
     }
 
     /// Moves to the next document that matches. Returns false at the end.
@@ -94,13 +94,13 @@ impl<'t> Rows<'t> {
         let advanced = self.try_advance();
         if !matches!(advanced, Ok(true)) {
             self.work = self.work();
-            self.found = Found::Nothing;
+            self.found = RowSource::Nothing;
         }
         advanced
     }
 
     fn try_advance(&mut self) -> Result<bool> {
-        if let Found::Covered(covered) = &mut self.found {
+        if let RowSource::Covered(covered) = &mut self.found {
             let has_next = covered.advance(&self.stored, self.matcher.as_ref())?;
             self.work.matched += u64::from(has_next);
             return Ok(has_next);
@@ -130,10 +130,10 @@ impl<'t> Rows<'t> {
     ) -> usize {
         let Self { stored, found, matcher, work } = self;
         let matched = match (found, &*matcher) {
-            (Found::Covered(covered), None) => {
+            (RowSource::Covered(covered), None) => {
                 covered.visit_near(most, |entry| visit(ValueRow::Entry(entry)))
             }
-            (Found::Scan(scan), matcher) => {
+            (RowSource::Scan(scan), matcher) => {
                 let (names, mut matched) = (stored.names(), 0);
                 let passed = scan.visit_near(most, |key, document| {
                     let Ok(root) = View::of(document, Some(names)) else { return false };
@@ -165,13 +165,13 @@ impl<'t> Rows<'t> {
     fn step(&mut self) -> Result<bool> {
         interrupt::tick()?;
         match &mut self.found {
-            Found::Nothing | Found::Covered(_) => Ok(false),
-            Found::Scan(scan) => {
+            RowSource::Nothing | RowSource::Covered(_) => Ok(false),
+            RowSource::Scan(scan) => {
                 let has_next = scan.advance()?;
                 self.work.documents += u64::from(has_next);
                 Ok(has_next)
             }
-            Found::Fetch(fetch) => {
+            RowSource::Fetch(fetch) => {
                 let has_next = fetch.advance(&self.stored)?;
                 self.work.documents += u64::from(has_next && fetch.reads_documents);
                 Ok(has_next)
@@ -182,39 +182,39 @@ impl<'t> Rows<'t> {
     /// The stored key of the document.
     pub(super) fn key(&self) -> &[u8] {
         match &self.found {
-            Found::Nothing => &[],
-            Found::Scan(scan) => scan.key(),
-            Found::Fetch(fetch) => &fetch.key,
-            Found::Covered(covered) => covered.key(),
+            RowSource::Nothing => &[],
+            RowSource::Scan(scan) => scan.key(),
+            RowSource::Fetch(fetch) => &fetch.key,
+            RowSource::Covered(covered) => covered.key(),
         }
     }
 
     /// The stored document, or what an index says of it, in place.
     pub(super) fn bytes(&self) -> &[u8] {
         match &self.found {
-            Found::Nothing => &[],
-            Found::Scan(scan) => scan.value_bytes(),
-            Found::Fetch(fetch) => &fetch.document,
-            Found::Covered(covered) => covered.bytes(),
+            RowSource::Nothing => &[],
+            RowSource::Scan(scan) => scan.value_bytes(),
+            RowSource::Fetch(fetch) => &fetch.document,
+            RowSource::Covered(covered) => covered.bytes(),
         }
     }
 
     /// The stored document.
     pub(super) fn slice(&self) -> Slice {
         match &self.found {
-            Found::Nothing => Slice::EMPTY,
-            Found::Scan(scan) => scan.value(),
-            Found::Fetch(fetch) => fetch.document.clone(),
-            Found::Covered(covered) => covered.slice(),
+            RowSource::Nothing => Slice::EMPTY,
+            RowSource::Scan(scan) => scan.value(),
+            RowSource::Fetch(fetch) => fetch.document.clone(),
+            RowSource::Covered(covered) => covered.slice(),
         }
     }
 
     /// The entry that has all that the query takes, and where the values are, in its order; `None`
     /// if there is a document.
     #[inline]
-    pub(super) fn values(&self) -> Option<(&IndexScan<'t>, &[Place])> {
+    pub(super) fn values(&self) -> Option<(&IndexScan<'t>, &[CoveredField])> {
         match &self.found {
-            Found::Covered(covered) => covered.values(),
+            RowSource::Covered(covered) => covered.values(),
             _ => None,
         }
     }
@@ -222,15 +222,15 @@ impl<'t> Rows<'t> {
     /// The entry that gave the document, if the documents come in the order of entries.
     pub(super) fn entry(&self) -> Option<&IndexScan<'t>> {
         match &self.found {
-            Found::Fetch(fetch) if fetch.keeps_order => fetch.keys.entry(),
-            Found::Covered(covered) => covered.entry(),
+            RowSource::Fetch(fetch) if fetch.keeps_order => fetch.keys.entry(),
+            RowSource::Covered(covered) => covered.entry(),
             _ => None,
         }
     }
 
     /// Returns whether the documents are projected already.
     pub(super) fn is_projected(&self) -> bool {
-        matches!(&self.found, Found::Covered(covered) if covered.is_projected())
+        matches!(&self.found, RowSource::Covered(covered) if covered.is_projected())
     }
 
     pub(super) fn view(&self) -> Result<View<'_>> {
@@ -240,16 +240,16 @@ impl<'t> Rows<'t> {
     pub(super) fn work(&self) -> Work {
         let mut work = self.work;
         match &self.found {
-            Found::Fetch(fetch) => work.entries = fetch.keys.read(),
-            Found::Covered(covered) => (work.entries, work.documents) = covered.read_so_far(),
-            Found::Nothing | Found::Scan(_) => {}
+            RowSource::Fetch(fetch) => work.entries = fetch.keys.read(),
+            RowSource::Covered(covered) => (work.entries, work.documents) = covered.read_so_far(),
+            RowSource::Nothing | RowSource::Scan(_) => {}
         }
         work
     }
 
     /// Releases memory while nobody reads; see [`flagstone_engine::Scan::park`].
     pub(super) fn park(&mut self) {
-        if let Found::Scan(scan) = &mut self.found {
+        if let RowSource::Scan(scan) = &mut self.found {
             scan.park();
         }
     }
@@ -257,7 +257,7 @@ impl<'t> Rows<'t> {
 
 impl<'t> Fetch<'t> {
     pub(super) fn new(
-        source: &Source<'t>,
+        source: &QuerySource<'t>,
         keys: Keys<'t>,
         keeps_order: bool,
         reads_documents: bool,

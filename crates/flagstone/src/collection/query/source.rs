@@ -18,7 +18,7 @@ pub(crate) enum Reads<'t> {
 
 /// Where a query reads.
 #[derive(Clone)]
-pub(super) enum Source<'t> {
+pub(super) enum QuerySource<'t> {
     Snapshot(Snapshot),
     Transaction(&'t Transaction),
     /// Where plans of the transaction are compared. That is no read of it.
@@ -26,16 +26,16 @@ pub(super) enum Source<'t> {
 }
 
 impl<'t> Reads<'t> {
-    pub(super) fn source(&self, stored: &Stored) -> Source<'t> {
+    pub(super) fn source(&self, stored: &Stored) -> QuerySource<'t> {
         match self {
-            Self::Now => Source::Snapshot(stored.bytes().snapshot()),
-            Self::Snapshot(snapshot) => Source::Snapshot(snapshot.clone()),
-            Self::Transaction(transaction) => Source::Transaction(transaction),
+            Self::Now => QuerySource::Snapshot(stored.bytes().snapshot()),
+            Self::Snapshot(snapshot) => QuerySource::Snapshot(snapshot.clone()),
+            Self::Transaction(transaction) => QuerySource::Transaction(transaction),
         }
     }
 }
 
-impl<'t> Source<'t> {
+impl<'t> QuerySource<'t> {
     /// The same, to compare plans. What is used of that must be noted.
     pub(super) fn probing(&self) -> Self {
         match self {
@@ -147,7 +147,7 @@ pub(super) enum Ordering {
 /// A scan of stored documents.
 pub(super) struct SourceScan<'t> {
     stored: Stored,
-    source: Source<'t>,
+    source: QuerySource<'t>,
     ordered: Ordering,
     /// The ranges after the current one.
     left: VecDeque<KeyRange>,

@@ -5,7 +5,7 @@
 //! error or a crash leaves those before it changed: the last key is the position to resume from.
 
 use super::ask::{Ask, Need, Wanted};
-use super::source::{Reads, Source};
+use super::source::{QuerySource, Reads};
 use super::spec::{Hint, Spec};
 use super::token::{PageToken, Ties};
 use super::{plan, rows::Rows};
@@ -126,7 +126,7 @@ impl WriteMany {
     pub fn run(&self) -> Result<Changed, Interrupted> {
         let left = self.spec.limit.unwrap_or(u64::MAX);
         let last = self.spec.after.clone();
-        let mut run = Run { many: self, done: Changed::default(), left, last };
+        let mut run = WriteRun { many: self, done: Changed::default(), left, last };
         match run.around() {
             Ok(()) => Ok(run.done),
             Err(error) => {
@@ -168,11 +168,11 @@ impl WriteMany {
     }
 
     /// The documents that match, in the order of their keys.
-    fn rows<'t>(&self, source: &Source<'t>) -> Result<Rows<'t>> {
+    fn rows<'t>(&self, source: &QuerySource<'t>) -> Result<Rows<'t>> {
         self.rows_of(&self.spec, source)
     }
 
-    fn rows_of<'t>(&self, spec: &Spec, source: &Source<'t>) -> Result<Rows<'t>> {
+    fn rows_of<'t>(&self, spec: &Spec, source: &QuerySource<'t>) -> Result<Rows<'t>> {
         let ask = Ask::new(Need::Keys, Wanted::Key);
         plan::rows(&self.stored, source, spec, ask).map(|found| found.rows)
     }
@@ -209,7 +209,7 @@ impl WriteMany {
 }
 
 /// A write by filter that is under way.
-struct Run<'a> {
+struct WriteRun<'a> {
     many: &'a WriteMany,
     done: Changed,
     /// How many documents may still be looked at.
@@ -218,7 +218,7 @@ struct Run<'a> {
     last: Option<PageToken>,
 }
 
-impl Run<'_> {
+impl WriteRun<'_> {
     /// Writes, and ends the marks of loads if documents may be removed.
     fn around(&mut self) -> Result<()> {
         if !matches!(self.many.action, Action::Delete) {

@@ -12,7 +12,7 @@ use crate::collection::query::page::{self, Page};
 use crate::collection::query::plan;
 use crate::collection::query::projector::Projector;
 use crate::collection::query::rows::Rows;
-use crate::collection::query::source::{Reads, Source};
+use crate::collection::query::source::{QuerySource, Reads};
 use crate::collection::query::spec::Spec;
 use crate::spill::SortOptions;
 use flagstone_base::{Error, Result};
@@ -218,7 +218,7 @@ impl<'t> Find<'t> {
         }
     }
 
-    pub(super) fn source(&self) -> Source<'t> {
+    pub(super) fn source(&self) -> QuerySource<'t> {
         self.reads.source(&self.stored)
     }
 
@@ -242,7 +242,7 @@ impl<'t> Find<'t> {
         }
     }
 
-    pub(super) fn cursor(&self, source: &Source<'t>, ask: Ask) -> Result<Cursor<'t>> {
+    pub(super) fn cursor(&self, source: &QuerySource<'t>, ask: Ask) -> Result<Cursor<'t>> {
         let Spec { projection, sort, skip, limit, .. } = &self.spec;
         let plan::Found { rows, order, is_sorted } =
             plan::rows(&self.stored, source, &self.spec, ask)?;

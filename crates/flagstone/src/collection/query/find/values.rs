@@ -9,7 +9,7 @@ use crate::collection::query::explain::Explain;
 use crate::collection::query::ordered::Ordered;
 use crate::collection::query::plan;
 use crate::collection::query::projector::Projector;
-use crate::collection::query::source::Source;
+use crate::collection::query::source::QuerySource;
 use crate::collection::query::spec::Spec;
 use crate::collection::query::values::Values;
 use flagstone_base::Result;
@@ -19,16 +19,16 @@ use std::sync::Arc;
 /// A part of a query, which a thread of its own may run: [`Find::value_parts`] returns it.
 pub struct ValuePart<'t> {
     stored: Stored,
-    source: Source<'t>,
+    source: QuerySource<'t>,
     ask: Arc<(Spec, Ask)>,
-    state: State<'t>,
+    state: PartState<'t>,
 }
 
 /// Documents are many if their tables have more than one part in this many of the memory budget: in
 /// the cache they take several times as much.
 const BULK_PARTS: u64 = 8;
 
-enum State<'t> {
+enum PartState<'t> {
     Planned(plan::Part),
     Running(Box<Values<'t>>),
 }
@@ -91,16 +91,16 @@ impl<'t> Find<'t> {
                 let mut cursor = self.cursor(&source, ask.1.clone())?;
                 cursor.look_ahead()?;
                 let values = Values::new(&self.stored, source.clone(), cursor);
-                return Ok(vec![part(State::Running(Box::new(values)))]);
+                return Ok(vec![part(PartState::Running(Box::new(values)))]);
             }
             let parts = plan::parts(&self.stored, &source, (&ask.0, &ask.1), most)?;
             let mut parts: Vec<_> =
-                parts.into_iter().map(|one| part(State::Planned(one))).collect();
+                parts.into_iter().map(|one| part(PartState::Planned(one))).collect();
             // An error of the plan is noticed here.
             if let Some(first) = parts.pop() {
                 let mut values = first.run()?;
                 values.look_ahead()?;
-                parts.push(part(State::Running(Box::new(values))));
+                parts.push(part(PartState::Running(Box::new(values))));
             }
             Ok(parts)
         })
@@ -191,8 +191,8 @@ impl<'t> ValuePart<'t> {
     pub fn run(self) -> Result<Values<'t>> {
         let Self { stored, source, ask, state } = self;
         let part = match state {
-            State::Running(values) => return Ok(*values),
-            State::Planned(part) => part,
+            PartState::Running(values) => return Ok(*values),
+            PartState::Planned(part) => part,
         };
         let rows = part.run(&stored, &source, (&ask.0, &ask.1))?;
         let projector = ask.0.projection.as_ref();

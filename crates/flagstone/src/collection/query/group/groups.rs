@@ -1,7 +1,7 @@
 //! The groups of a query.
 
 use super::spec::Group;
-use super::state::State;
+use super::state::AccumulatorState;
 use super::table::Table;
 use crate::collection::query::rows::{Rows, Work};
 use crate::collection::query::spec::Spec;
@@ -33,7 +33,7 @@ struct Merged {
     group: Group,
     sorted: Sorted,
     /// The group that is being merged: its key and states.
-    pending: Option<(Vec<u8>, Vec<State>)>,
+    pending: Option<(Vec<u8>, Vec<AccumulatorState>)>,
 }
 
 impl Groups {
@@ -152,16 +152,17 @@ impl Merged {
     }
 
     /// The partial states of the sorter's current entry.
-    fn states(&self) -> Result<Vec<State>> {
+    fn states(&self) -> Result<Vec<AccumulatorState>> {
         let mut decoder = Decoder::new(self.sorted.value());
         let accumulators = self.group.accumulators.iter();
-        let states = accumulators.map(|accumulator| State::decode(accumulator.kind, &mut decoder));
-        let states: Result<Vec<State>, _> = states.collect();
+        let states = accumulators
+            .map(|accumulator| AccumulatorState::decode(accumulator.kind, &mut decoder));
+        let states: Result<Vec<AccumulatorState>, _> = states.collect();
         states.map_err(|malformed| malformed.in_file("the states of a group", 0))
     }
 
     /// Returns a complete group as a map.
-    fn result(&self, (key, states): &(Vec<u8>, Vec<State>)) -> Result<Value> {
+    fn result(&self, (key, states): &(Vec<u8>, Vec<AccumulatorState>)) -> Result<Value> {
         let (mut map, mut names) = (Map::new(), self.group.names());
         let mut rest = key.as_slice();
         for _ in &self.group.by {

@@ -10,7 +10,7 @@ use flagstone_doc::{Encoder, Value, View};
 
 /// The state of one accumulator for one group.
 #[derive(Clone, Debug)]
-pub(super) enum State {
+pub(super) enum AccumulatorState {
     Count(u64),
     Sum(Sum),
     Least(Best),
@@ -39,7 +39,7 @@ impl Buffers {
     }
 }
 
-impl State {
+impl AccumulatorState {
     pub(super) fn new(kind: Kind) -> Self {
         match kind {
             Kind::Count => Self::Count(0),

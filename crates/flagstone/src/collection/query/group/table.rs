@@ -1,7 +1,7 @@
 //! The groups that are being accumulated in memory.
 
 use super::spec::{Accumulator, Group, Kind};
-use super::state::{Buffers, State};
+use super::state::{AccumulatorState, Buffers};
 use crate::spill::Sorter;
 use flagstone_base::bytes::assign;
 use flagstone_base::hash::key_hash;
@@ -18,14 +18,14 @@ const ENTRY_OVERHEAD: usize = 64;
 /// A table of groups by their keys: the sort keys of the values that they are formed by.
 pub(super) struct Table<'g> {
     group: &'g Group,
-    groups: HashMap<Box<[u8]>, Box<[State]>, Seeded>,
+    groups: HashMap<Box<[u8]>, Box<[AccumulatorState]>, Seeded>,
     bytes: usize,
     memory: usize,
     key: Vec<u8>,
     /// The group that entries of an index were added to last: its key, and its states, which are
     /// not in `groups` meanwhile.
     current: Vec<u8>,
-    states: Option<Box<[State]>>,
+    states: Option<Box<[AccumulatorState]>>,
     turned: Vec<u8>,
     encoded: Vec<u8>,
     buffers: Buffers,
@@ -146,14 +146,15 @@ impl<'g> Table<'g> {
 }
 
 /// The states of a new group, and the bytes that it takes.
-fn new_states(group: &Group, key: &[u8]) -> (Box<[State]>, usize) {
-    let states = group.accumulators.iter().map(|accumulator| State::new(accumulator.kind));
-    let of_states = group.accumulators.len() * size_of::<State>();
+fn new_states(group: &Group, key: &[u8]) -> (Box<[AccumulatorState]>, usize) {
+    let states =
+        group.accumulators.iter().map(|accumulator| AccumulatorState::new(accumulator.kind));
+    let of_states = group.accumulators.len() * size_of::<AccumulatorState>();
     (states.collect(), key.len() + of_states + ENTRY_OVERHEAD)
 }
 
 fn accumulate(
-    state: &mut State,
+    state: &mut AccumulatorState,
     accumulator: &Accumulator,
     document: &View<'_>,
     buffers: &mut Buffers,

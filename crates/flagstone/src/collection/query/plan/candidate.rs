@@ -6,8 +6,8 @@ use crate::collection::query::ask::Need;
 use crate::collection::query::explain::PlanInfo;
 use crate::collection::query::index_order::Order;
 use crate::collection::query::key_list::KeyList;
-use crate::collection::query::keys::Entries;
-use crate::collection::query::source::Source;
+use crate::collection::query::keys::RangeEntries;
+use crate::collection::query::source::QuerySource;
 use flagstone_base::Result;
 use std::sync::Arc;
 
@@ -143,8 +143,12 @@ enum How {
 }
 
 /// Reads the first entries. Returns their keys if these are all.
-fn probe(source: &Source<'_>, access: &Arc<IndexAccess>, order: Order) -> Result<Option<KeyList>> {
-    let mut entries = Entries::new(access, source, order);
+fn probe(
+    source: &QuerySource<'_>,
+    access: &Arc<IndexAccess>,
+    order: Order,
+) -> Result<Option<KeyList>> {
+    let mut entries = RangeEntries::new(access, source, order);
     let mut keys = KeyList::default();
     while entries.advance()? {
         if keys.len() == PROBED_MAX {

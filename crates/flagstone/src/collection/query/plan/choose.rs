@@ -13,7 +13,7 @@ use crate::collection::query::access::{IndexAccess, IndexPremise, Refused, index
 use crate::collection::query::ask::{Ask, Need};
 use crate::collection::query::explain::PlanInfo;
 use crate::collection::query::key_access::KeyAccess;
-use crate::collection::query::source::{Ordering, Source};
+use crate::collection::query::source::{Ordering, QuerySource};
 use crate::collection::query::spec::{Hint, Spec};
 use flagstone_base::{Error, Result};
 use std::collections::VecDeque;
@@ -33,7 +33,7 @@ pub(in crate::collection::query) struct Chooser<'a, 't>(pub(super) Planner<'a, '
 impl<'a, 't> Chooser<'a, 't> {
     pub(in crate::collection::query) fn new(
         stored: &'a Stored,
-        source: &'a Source<'t>,
+        source: &'a QuerySource<'t>,
         spec: &'a Spec,
         ask: &'a Ask,
     ) -> Self {

@@ -1,12 +1,12 @@
 //! Gathers the keys that plans find.
 
-use super::planner::{Part, Several};
+use super::planner::{GatheredPlan, Several};
 use crate::collection::Stored;
 use crate::collection::query::access::IndexAccess;
 use crate::collection::query::index_order::Order;
 use crate::collection::query::key_list::KeyList;
-use crate::collection::query::keys::{Entries, Keys};
-use crate::collection::query::source::Source;
+use crate::collection::query::keys::{Keys, RangeEntries};
+use crate::collection::query::source::QuerySource;
 use crate::spill::{SortOptions, Sorter};
 use flagstone_base::Result;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use std::sync::Arc;
 #[derive(Clone, Copy)]
 pub(super) struct Gather<'a, 't> {
     pub(super) stored: &'a Stored,
-    pub(super) source: &'a Source<'t>,
+    pub(super) source: &'a QuerySource<'t>,
     pub(super) memory: usize,
 }
 
@@ -39,7 +39,7 @@ impl<'t> Gather<'_, 't> {
             let read = keys.len() as u64;
             return Ok(Keys::Known(keys.sorted(), read));
         }
-        let mut entries = Entries::new(access, self.source, Order::Forward);
+        let mut entries = RangeEntries::new(access, self.source, Order::Forward);
         if (access.is_key_ordered || !is_ordered) && !access.may_repeat {
             return Ok(Keys::Entries(Box::new(entries)));
         }
@@ -55,7 +55,8 @@ impl<'t> Gather<'_, 't> {
         several.premises.iter().for_each(|premise| premise.note(self.source));
         let mut parts = several.parts;
         for part in &parts {
-            if let (true, Part::Index { access, known: Some(_) }) = (several.is_union, part) {
+            if let (true, GatheredPlan::Index { access, known: Some(_) }) = (several.is_union, part)
+            {
                 access.note_read(self.source);
             }
         }
@@ -63,8 +64,10 @@ impl<'t> Gather<'_, 't> {
             return self.union(parts);
         }
         let share = parts.len();
-        let (Some(Part::Index { access: b, known: known_b }), Some(Part::Index { access, known })) =
-            (parts.pop(), parts.pop())
+        let (
+            Some(GatheredPlan::Index { access: b, known: known_b }),
+            Some(GatheredPlan::Index { access, known }),
+        ) = (parts.pop(), parts.pop())
         else {
             return Ok(Keys::Known(KeyList::default(), 0));
         };
@@ -73,14 +76,15 @@ impl<'t> Gather<'_, 't> {
         Ok(Keys::Both(Box::new(first), Box::new(second), Vec::new()))
     }
 
-    fn union(&self, parts: Vec<Part>) -> Result<Keys<'t>> {
-        let are_known = parts.iter().all(|part| !matches!(part, Part::Index { known: None, .. }));
+    fn union(&self, parts: Vec<GatheredPlan>) -> Result<Keys<'t>> {
+        let are_known =
+            parts.iter().all(|part| !matches!(part, GatheredPlan::Index { known: None, .. }));
         if are_known {
             let (mut all, mut read) = (KeyList::default(), 0);
             for part in parts {
                 match part {
-                    Part::Points(points) => points.iter().for_each(|key| all.push(key)),
-                    Part::Index { known, .. } => {
+                    GatheredPlan::Points(points) => points.iter().for_each(|key| all.push(key)),
+                    GatheredPlan::Index { known, .. } => {
                         let known = known.unwrap_or_default();
                         read += known.len() as u64;
                         known.iter().for_each(|key| all.push(key));
@@ -92,13 +96,15 @@ impl<'t> Gather<'_, 't> {
         let (mut sorter, mut read) = (self.sorter(1), 0);
         for part in parts {
             match part {
-                Part::Points(keys) => keys.iter().try_for_each(|key| sorter.push(key, b""))?,
-                Part::Index { known: Some(keys), .. } => {
+                GatheredPlan::Points(keys) => {
+                    keys.iter().try_for_each(|key| sorter.push(key, b""))?
+                }
+                GatheredPlan::Index { known: Some(keys), .. } => {
                     read += keys.len() as u64;
                     keys.iter().try_for_each(|key| sorter.push(key, b""))?;
                 }
-                Part::Index { access, known: None } => {
-                    let mut entries = Entries::new(&access, self.source, Order::Forward);
+                GatheredPlan::Index { access, known: None } => {
+                    let mut entries = RangeEntries::new(&access, self.source, Order::Forward);
                     while entries.advance()? {
                         sorter.push(entries.key(), b"")?;
                     }

@@ -6,7 +6,7 @@ use crate::collection::query::ask::{Ask, Wanted};
 use crate::collection::query::explain::PlanInfo;
 use crate::collection::query::key_access::KeyAccess;
 use crate::collection::query::key_list::KeyList;
-use crate::collection::query::source::Source;
+use crate::collection::query::source::QuerySource;
 use crate::collection::query::spec::Spec;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use std::sync::Arc;
 #[derive(Clone, Copy)]
 pub(super) struct Planner<'a, 't> {
     pub(super) stored: &'a Stored,
-    pub(super) source: &'a Source<'t>,
+    pub(super) source: &'a QuerySource<'t>,
     pub(super) spec: &'a Spec,
     pub(super) ask: &'a Ask,
     /// About how many documents there are.
@@ -32,7 +32,7 @@ pub(super) struct Planner<'a, 't> {
 pub(super) struct Several {
     /// Documents of any part, not only of all parts.
     pub(super) is_union: bool,
-    pub(super) parts: Vec<Part>,
+    pub(super) parts: Vec<GatheredPlan>,
     /// The documents of the keys are just those that match.
     pub(super) is_exact: bool,
     /// What says that alternatives find nothing.
@@ -40,7 +40,7 @@ pub(super) struct Several {
 }
 
 /// A plan whose keys are gathered.
-pub(super) enum Part {
+pub(super) enum GatheredPlan {
     /// The documents of single keys, which may be missing.
     Points(VecDeque<Vec<u8>>),
     Index {

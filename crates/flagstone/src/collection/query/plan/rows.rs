@@ -10,10 +10,10 @@ use crate::collection::query::covered::Covered;
 use crate::collection::query::index_order::IndexOrder;
 use crate::collection::query::key_access::KeyAccess;
 use crate::collection::query::key_list::KeyList;
-use crate::collection::query::keys::{Entries, Keys};
+use crate::collection::query::keys::{Keys, RangeEntries};
 use crate::collection::query::projector::Projector;
 use crate::collection::query::rows::{Fetch, Rows};
-use crate::collection::query::source::{Ordering, Source};
+use crate::collection::query::source::{Ordering, QuerySource};
 use crate::collection::query::spec::Spec;
 use flagstone_base::{Error, Result};
 use flagstone_doc::Filter;
@@ -30,7 +30,7 @@ pub(in crate::collection::query) struct Found<'t> {
 /// Returns the documents that match, or what an index says of them if no more is asked for.
 pub(in crate::collection::query) fn rows<'t>(
     stored: &Stored,
-    source: &Source<'t>,
+    source: &QuerySource<'t>,
     spec: &Spec,
     ask: Ask,
 ) -> Result<Found<'t>> {
@@ -48,7 +48,7 @@ pub(in crate::collection::query) struct Part(Chosen);
 /// Each document that matches is in one of them.
 pub(in crate::collection::query) fn parts(
     stored: &Stored,
-    source: &Source<'_>,
+    source: &QuerySource<'_>,
     (spec, ask): (&Spec, &Ask),
     most: usize,
 ) -> Result<Vec<Part>> {
@@ -61,7 +61,7 @@ impl Part {
     pub(in crate::collection::query) fn run<'t>(
         self,
         stored: &Stored,
-        source: &Source<'t>,
+        source: &QuerySource<'t>,
         (spec, ask): (&Spec, &Ask),
     ) -> Result<Rows<'t>> {
         Ok(found(stored, source, (spec, ask), self.0)?.rows)
@@ -70,7 +70,7 @@ impl Part {
 
 fn found<'t>(
     stored: &Stored,
-    source: &Source<'t>,
+    source: &QuerySource<'t>,
     (spec, ask): (&Spec, &Ask),
     chosen: Chosen,
 ) -> Result<Found<'t>> {
@@ -112,7 +112,7 @@ fn found<'t>(
             Ok(Found { rows, is_sorted: false, order: None })
         }
         Chosen::Index { access, has_order, .. } if access.cover.is_some() => {
-            let entries = Entries::new(&access, source, access.direction(has_order));
+            let entries = RangeEntries::new(&access, source, access.direction(has_order));
             let projector = spec.projection.as_ref().map(Projector::new);
             let cover = access.cover.clone();
             let covered =
@@ -145,7 +145,7 @@ fn found<'t>(
 /// The keys in the order of the sort.
 fn in_order<'t>(
     access: &Arc<IndexAccess>,
-    source: &Source<'t>,
+    source: &QuerySource<'t>,
     known: Option<KeyList>,
 ) -> Keys<'t> {
     match known {
@@ -154,6 +154,6 @@ fn in_order<'t>(
             let read = keys.len() as u64;
             Keys::Known(keys, read)
         }
-        None => Keys::Entries(Box::new(Entries::new(access, source, access.direction(true)))),
+        None => Keys::Entries(Box::new(RangeEntries::new(access, source, access.direction(true)))),
     }
 }

@@ -2,7 +2,7 @@
 //! two conditions.
 
 use super::candidate::{Candidate, ENTRIES_PER_DOCUMENT, FETCH};
-use super::planner::{Choice, Chosen, Part, Plan, Planner, Several};
+use super::planner::{Choice, Chosen, GatheredPlan, Plan, Planner, Several};
 use crate::collection::query::ask::{Ask, Need, Wanted};
 use crate::collection::query::explain::PlanInfo;
 use crate::collection::query::key_access::KeyAccess;
@@ -69,12 +69,12 @@ fn united(
             Chosen::Nothing(premise) => premises.extend(premise),
             Chosen::Keys(KeyAccess::Points(points)) => {
                 is_exact = false;
-                parts.push(Part::Points(points));
+                parts.push(GatheredPlan::Points(points));
             }
             Chosen::Index { access, known, .. } if access.fields > 0 => {
                 is_exact &= access.is_exact;
                 entries += info.rows;
-                parts.push(Part::Index { access, known });
+                parts.push(GatheredPlan::Index { access, known });
             }
             // A scan for one alternative serves the others, too.
             _ => return Ok(None),
@@ -117,8 +117,10 @@ pub(super) fn intersection(planner: &Planner<'_, '_>, candidates: &[Candidate]) 
     let notes = [first, second].map(|one| {
         planner.text(|| format!("index {:?}, about {} entries", one.access.name(), one.entries))
     });
-    let part =
-        |one: &Candidate| Part::Index { access: Arc::clone(&one.access), known: one.known.clone() };
+    let part = |one: &Candidate| GatheredPlan::Index {
+        access: Arc::clone(&one.access),
+        known: one.known.clone(),
+    };
     let parts = vec![part(first), part(second)];
     let several = Several { is_union: false, parts, is_exact, premises: Vec::new() };
     let entries = first.entries + second.entries;

@@ -2,7 +2,7 @@
 
 use super::value::{EntryValues, IndexedValue, ValueRow};
 use crate::collection::query::cursor::Cursor;
-use crate::collection::query::source::Source;
+use crate::collection::query::source::QuerySource;
 use crate::collection::{Stored, decode};
 use flagstone_base::{Error, Result, Slice};
 use flagstone_doc::Value;
@@ -15,7 +15,7 @@ use std::fmt;
 /// that does not say what its document holds, such as one with a long text, the document is read.
 pub struct Values<'t> {
     stored: Stored,
-    source: Source<'t>,
+    source: QuerySource<'t>,
     cursor: Cursor<'t>,
     /// The document of the current entry, if it was asked for.
     document: Option<Slice>,
@@ -24,7 +24,7 @@ pub struct Values<'t> {
 impl<'t> Values<'t> {
     pub(in crate::collection::query) fn new(
         stored: &Stored,
-        source: Source<'t>,
+        source: QuerySource<'t>,
         cursor: Cursor<'t>,
     ) -> Self {
         Self { stored: stored.clone(), source, cursor, document: None }

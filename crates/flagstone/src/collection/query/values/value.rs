@@ -1,6 +1,6 @@
 //! Values in the entries of indexes: sort keys, read in place.
 
-use crate::collection::query::cover::Place;
+use crate::collection::query::cover::CoveredField;
 use crate::index::{Flags, Parts};
 use flagstone_base::Malformed;
 use flagstone_base::bytes::same;
@@ -21,7 +21,7 @@ pub enum ValueRow<'a> {
 #[derive(Clone, Copy)]
 pub struct EntryValues<'a> {
     entry: Parts<'a>,
-    places: &'a [Place],
+    places: &'a [CoveredField],
 }
 
 /// A value in an entry of an index. It equals that of the document, but a number may have another
@@ -34,7 +34,10 @@ pub struct IndexedValue<'a> {
 
 impl<'a> EntryValues<'a> {
     #[inline]
-    pub(in crate::collection::query) const fn new(entry: Parts<'a>, places: &'a [Place]) -> Self {
+    pub(in crate::collection::query) const fn new(
+        entry: Parts<'a>,
+        places: &'a [CoveredField],
+    ) -> Self {
         Self { entry, places }
     }
 
