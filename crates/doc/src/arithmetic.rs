@@ -9,6 +9,10 @@ use crate::value::Value;
 
 /// The limit of digits in a result, so that `1e1000000000 + 1` does not exhaust memory.
 const DIGITS_MAX: usize = 1000;
+/// The limit of digits in a sum to which more is added. Numbers within the limits of a result have
+/// 1,000 digits before the point and 1,000 after it; the rest is for the carry of any number of
+/// them.
+const ACCUMULATED_DIGITS_MAX: usize = 2 * DIGITS_MAX + 40;
 
 /// Returns the sum of two numbers, exactly unless one is a binary float; `None` if an operand is
 /// not a number or the sum has more than 1,000 digits.
@@ -16,8 +20,22 @@ pub fn sum(a: &Value, b: &Value) -> Option<Value> {
     match (a, b) {
         (Value::Int(a), Value::Int(b)) => Some(Value::from(i128::from(*a) + i128::from(*b))),
         (Value::Float(_), _) | (_, Value::Float(_)) => Some(float(a.as_f64()? + b.as_f64()?)),
-        _ => Decimal::of(a)?.plus(Decimal::of(b)?)?.into_value(),
+        _ => Decimal::of(a, DIGITS_MAX)?.plus(Decimal::of(b, DIGITS_MAX)?).into_value(DIGITS_MAX),
     }
+}
+
+/// Adds `number` to `sum`, which earlier calls have returned, and which may have more digits than a
+/// result. So a sum of many numbers does not depend on their order. `None` if `number` alone has
+/// more digits than a result, or either is no exact number.
+pub fn accumulated(sum: &Value, number: &Value) -> Option<Value> {
+    let sum = Decimal::of(sum, ACCUMULATED_DIGITS_MAX)?;
+    sum.plus(Decimal::of(number, DIGITS_MAX)?).into_value(ACCUMULATED_DIGITS_MAX)
+}
+
+/// Adds two sums that [`accumulated`] has returned.
+pub fn accumulated_both(a: &Value, b: &Value) -> Option<Value> {
+    let (a, b) = (Decimal::of(a, ACCUMULATED_DIGITS_MAX)?, Decimal::of(b, ACCUMULATED_DIGITS_MAX)?);
+    a.plus(b).into_value(ACCUMULATED_DIGITS_MAX)
 }
 
 /// Returns the product of two numbers; `None` if an operand is not a number or the product has
@@ -26,7 +44,10 @@ pub(crate) fn product(a: &Value, b: &Value) -> Option<Value> {
     match (a, b) {
         (Value::Int(a), Value::Int(b)) => Some(Value::from(i128::from(*a) * i128::from(*b))),
         (Value::Float(_), _) | (_, Value::Float(_)) => Some(float(a.as_f64()? * b.as_f64()?)),
-        _ => Decimal::of(a)?.times(&Decimal::of(b)?)?.into_value(),
+        _ => {
+            let product = Decimal::of(a, DIGITS_MAX)?.times(&Decimal::of(b, DIGITS_MAX)?)?;
+            product.into_value(DIGITS_MAX)
+        }
     }
 }
 
@@ -45,7 +66,7 @@ struct Decimal {
 }
 
 impl Decimal {
-    fn of(value: &Value) -> Option<Self> {
+    fn of(value: &Value, digits_max: usize) -> Option<Self> {
         let text;
         let literal = match value {
             Value::Int(int) => {
@@ -60,7 +81,7 @@ impl Decimal {
         let behind = literal.fraction.len() as i64 - literal.exponent;
         let zeros = usize::try_from(-behind.min(0)).ok()?;
         let scale = usize::try_from(behind.max(0)).ok()?;
-        if len.saturating_add(zeros) > DIGITS_MAX || scale > DIGITS_MAX {
+        if len.saturating_add(zeros) > digits_max || scale > digits_max {
             return None;
         }
         let written = literal.whole.iter().chain(literal.fraction).map(|digit| digit - b'0');
@@ -77,15 +98,15 @@ impl Decimal {
         self
     }
 
-    fn plus(self, other: Self) -> Option<Self> {
+    fn plus(self, other: Self) -> Self {
         let scale = self.scale.max(other.scale);
         let (a, b) = (self.scaled_to(scale), other.scaled_to(scale));
         if a.negative == b.negative {
-            return Some(Self { digits: added(&a.digits, &b.digits), ..a });
+            return Self { digits: added(&a.digits, &b.digits), ..a };
         }
         let order = a.digits.len().cmp(&b.digits.len()).then_with(|| a.digits.cmp(&b.digits));
         let (large, small) = if order.is_lt() { (b, a) } else { (a, b) };
-        Some(Self { digits: subtracted(&large.digits, &small.digits), ..large })
+        Self { digits: subtracted(&large.digits, &small.digits), ..large }
     }
 
     fn times(&self, other: &Self) -> Option<Self> {
@@ -111,8 +132,8 @@ impl Decimal {
         Some(Self { negative, digits, scale: self.scale + other.scale })
     }
 
-    fn into_value(self) -> Option<Value> {
-        if self.digits.len().max(self.scale) > DIGITS_MAX {
+    fn into_value(self, digits_max: usize) -> Option<Value> {
+        if self.digits.len().max(self.scale) > digits_max {
             return None;
         }
         let zeros = (self.scale + 1).saturating_sub(self.digits.len());

@@ -64,7 +64,7 @@ mod document;
 #[cfg(feature = "serde")]
 mod structs;
 
-pub use arithmetic::sum as exact_sum;
+pub use arithmetic::{accumulated, accumulated_both, sum as exact_sum};
 pub use datetime::DateTime;
 pub use depth::DEPTH_MAX;
 pub use document::{Document, DocumentMut};

@@ -454,7 +454,7 @@ impl KeyspaceCore {
     }
 
     /// Returns whether the keyspace was dropped. Under the numbering lock: before the next number.
-    pub(crate) fn is_dropped(&self) -> bool {
+    pub fn is_dropped(&self) -> bool {
         self.status.load(Ordering::Acquire) & DROPPED != 0
     }
 

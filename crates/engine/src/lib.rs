@@ -109,6 +109,7 @@ pub use background::CompactProgress;
 pub use backup::{
     BackupDamage, BackupInfo, BackupReport, BackupVerifyReport, Backups, KeepReport, RestoreReport,
 };
+pub use catalog::NOTE_BYTES_MAX;
 pub use change::WantedContent;
 pub use checkpoint::CheckpointReport;
 pub use commit::{Admitted, Batch, Effect, OP_OVERHEAD, Ticket, TryCommit};

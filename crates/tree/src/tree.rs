@@ -209,9 +209,10 @@ impl Tree {
     ) -> bool {
         let active = Arc::clone(&self.view.load().active);
         // The memtable must not change during a flush.
-        if active.hold() {
-            active.add_state(key, key_hash, seqno, value);
+        if !active.hold() {
+            return false;
         }
+        active.add_state(key, key_hash, seqno, value);
         active.release()
     }
 
@@ -271,6 +272,11 @@ impl Tree {
     /// The number of sealed memtables that wait for their flush.
     pub fn sealed_count(&self) -> usize {
         self.view.load().sealed.len()
+    }
+
+    /// Returns whether a sealed memtable with entries up to `through` is not flushed yet.
+    pub fn is_unflushed_through(&self, through: SeqNo) -> bool {
+        self.view.load().sealed.last().is_some_and(|table| table.seal_seqno() <= through)
     }
 
     /// Returns whether [`crate::Flush::start`] would find work now.

@@ -258,7 +258,7 @@ impl LogCursor {
     }
 }
 
-/// Opens a segment, whose file may be just being renamed or dropped.
+/// Opens a segment, whose file may be just being renamed or dropped, and its space be used again.
 fn open(source: ChangeSource<'_>, wanted: SeekTarget) -> Result<Option<Followed>> {
     let (dir, database) = source.place();
     let mut missing = None;
@@ -266,8 +266,16 @@ fn open(source: ChangeSource<'_>, wanted: SeekTarget) -> Result<Option<Followed>
         let Some(file) = source.find(wanted) else { return Ok(None) };
         for path in file.paths(dir) {
             match open_file(source.disk(), path, &file, database) {
+                Ok(opened) => return Ok(Some(opened)),
                 Err(error) if error.is_missing_file() => missing = Some(error),
-                opened => return opened.map(Some),
+                Err(error) => {
+                    let now = source.find(wanted);
+                    if now.is_some_and(|now| now.name.number == file.name.number) {
+                        return Err(error);
+                    }
+                    // Another segment has the file by now.
+                    missing = Some(error);
+                }
             }
         }
         flagstone_env::sync::yield_now();

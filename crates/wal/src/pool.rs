@@ -151,14 +151,19 @@ impl Log {
     /// log is next opened.
     pub fn make_files(&self) -> Result<Vec<FileNumber>> {
         let mut made = self.made.lock();
-        while made.len() < FILES_AT_ONCE {
-            let number = self.queue.lock().take_number();
-            self.disk.create(&self.path_of(number))?;
-            made.push(FileNumber(number));
-        }
-        if let Err(error) = self.disk.sync_dir(&self.dir) {
+        // The names of these are synced. An edit that lists them may be in doubt.
+        let synced = made.len();
+        let mut make = || {
+            while made.len() < FILES_AT_ONCE {
+                let number = self.queue.lock().take_number();
+                self.disk.create(&self.path_of(number))?;
+                made.push(FileNumber(number));
+            }
+            self.disk.sync_dir(&self.dir)
+        };
+        if let Err(error) = make() {
             // A later sync that succeeds may not cover these names.
-            for file in made.drain(..) {
+            for file in made.drain(synced..) {
                 let _gone = self.disk.remove(&self.path_of(file.0));
             }
             return Err(error);

@@ -102,6 +102,9 @@ pub(crate) struct Queue {
     voids_first: bool,
     /// Readers of changes read the log: writes that may be missing in it are noted.
     is_complete: bool,
+    /// A failed record may have noted a gap, and no segment was there to note it again: the next
+    /// voids are gaps.
+    owes_gap: bool,
     tail: Option<Tail>,
     next_number: u64,
     /// No segment with this or a smaller number may be begun any more.
@@ -158,6 +161,7 @@ impl Queue {
             is_session_new: true,
             voids_first: false,
             is_complete: beginning.is_complete,
+            owes_gap: false,
             tail: beginning.tail,
             next_number: beginning.next_number,
             floor: beginning.tail.map_or(0, |tail| tail.segment),
@@ -248,7 +252,12 @@ impl Queue {
     pub(crate) fn push_void(&mut self, end: SeqNo, synced: impl Fn(u64) -> u32 + Copy) {
         while self.next_seqno < end {
             let left = end.get() - self.next_seqno.get();
-            self.push(void(self.next_seqno, left), &[], None, synced);
+            let mut header = void(self.next_seqno, left);
+            if self.owes_gap {
+                header.kind = RecordKind::GAP;
+            }
+            self.push(header, &[], None, synced);
+            self.owes_gap = false;
         }
     }
 
@@ -332,14 +341,15 @@ impl Queue {
         self.is_session_new = was_first;
         self.next_seqno = first;
         self.tail = tail;
+        // One of the failed records may have noted a gap.
         if !self.begin(first, tail) {
+            self.owes_gap |= self.is_complete;
             return failed_end;
         }
         let mut next = first;
         while next < failed_seqno {
             let mut header = void(next, failed_seqno.get() - next.get());
             if self.is_complete {
-                // One of the failed records may have noted a gap.
                 header.kind = RecordKind::GAP;
             }
             next = header.next_seqno();

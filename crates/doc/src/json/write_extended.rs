@@ -123,7 +123,7 @@ fn is_literal(view: &View<'_>) -> Result<bool, Malformed> {
     for field in view.fields()? {
         let (FieldKey::Name(name), value) = field? else { return Ok(false) };
         has_form |= is_form(name);
-        is_deep |= is_inside(&value) && name != "$binary";
+        is_deep |= is_inside(&value) && (name != "$binary" || value.is_array());
         if name == "$binary" && value.is_map() {
             for field in value.fields()? {
                 is_deep |= is_inside(&field?.1);

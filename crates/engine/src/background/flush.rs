@@ -17,6 +17,9 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
+/// After this time a flush looks again at a tree that is not ready.
+const UNREADY_PAUSE: Duration = Duration::from_millis(1);
+
 /// The running flush of a group.
 pub(super) struct FlushJob {
     upkeep: Arc<Upkeep>,
@@ -203,7 +206,12 @@ impl FlushJob {
             return Ok(Progress::Again);
         }
         if let Some(tree) = self.waiting.pop_front() {
-            self.current = self.start(tree);
+            self.current = self.start(&tree);
+            if self.current.is_none() && tree.is_unflushed_through(self.group.through) {
+                // The group is not flushed without it, whatever keeps it from being so now.
+                self.waiting.push_back(tree);
+                return Ok(Progress::Rest(UNREADY_PAUSE));
+            }
             return Ok(Progress::Again);
         }
         // The log is synced through everything in these tables before the edit is. Otherwise a
@@ -237,20 +245,20 @@ impl FlushJob {
         })
     }
 
-    fn start(&mut self, tree: Arc<Tree>) -> Option<TreeFlush> {
+    fn start(&mut self, tree: &Arc<Tree>) -> Option<TreeFlush> {
         let moment = self.upkeep.expire_through();
         let (snapshots, visible) = self.upkeep.core.history.live();
         let keyspace = self.upkeep.core.keyspaces.get(tree.options().keyspace);
         let attachments = keyspace.map_or_else(Vec::new, |keyspace| keyspace.attachments());
-        let flush = Flush::start(&tree, self.group.through, &snapshots, visible, &attachments)?;
+        let flush = Flush::start(tree, self.group.through, &snapshots, visible, &attachments)?;
         let mut flush = flush.expiring_through(moment);
-        if flush.has_ranges() && self.claims.take(&tree) {
+        if flush.has_ranges() && self.claims.take(tree) {
             flush = flush.removing_hidden();
         }
-        self.upkeep.splits.note_load(&tree, flush.load());
-        let (keyspace, partition) = self.upkeep.core.keyspaces.partition_of(&tree);
+        self.upkeep.splits.note_load(tree, flush.load());
+        let (keyspace, partition) = self.upkeep.core.keyspaces.partition_of(tree);
         self.upkeep.core.health.tell(&Event::FlushStarted { keyspace, partition });
         let started = self.upkeep.core.setup().now();
-        Some(TreeFlush { tree, bytes: flush.bytes(), flush, started })
+        Some(TreeFlush { tree: Arc::clone(tree), bytes: flush.bytes(), flush, started })
     }
 }

@@ -3,7 +3,7 @@
 use flagstone_base::KeyspaceId;
 
 /// The longest note of an owned keyspace, in bytes.
-pub(crate) const NOTE_BYTES_MAX: usize = 64 << 10;
+pub const NOTE_BYTES_MAX: usize = 64 << 10;
 
 /// An owned keyspace: part of another one, such as an index of a collection. It is renamed with its
 /// owner, and dropped with it.

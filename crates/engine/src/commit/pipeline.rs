@@ -43,8 +43,10 @@ use std::sync::Arc;
 struct Numbered<'a> {
     first: SeqNo,
     last: SeqNo,
-    refs: SmallVec<[MemtableRef; 1]>,
+    /// Before `refs`: after a panic the database is poisoned first, and then the memtables that
+    /// have a part of the batch count as complete.
     place: InFlight<'a>,
+    refs: SmallVec<[MemtableRef; 1]>,
     lsn: Option<Lsn>,
     /// The definitions that precede the batch in the log.
     definitions: Vec<NewDefinitions>,
@@ -396,7 +398,7 @@ impl Commits {
 }
 
 #[cold]
-fn busy_with_ingest() -> Error {
+pub(super) fn busy_with_ingest() -> Error {
     Error::new(ErrorKind::Busy, "writers wait for an ingest into the same keyspace")
 }
 

@@ -8,7 +8,7 @@
 use super::admission::{Admitted, ValueAdmission};
 use super::batch::{Batch, OP_OVERHEAD};
 use super::condition::check_at_moment;
-use super::pipeline::Commits;
+use super::pipeline::{Commits, busy_with_ingest};
 use super::resolve::{ChosenMerges, Resolved, Resolves};
 use super::stripes::HeldStripes;
 use crate::keyspace_core::KeyspaceCore;
@@ -50,7 +50,8 @@ impl Commits {
         let admitted = admitted.get_or_insert_with(|| self.admission.nothing());
         let mut values = ValueAdmission::new(&self.admission, operands, admitted, wait);
         loop {
-            let held = self.stripes.hold_to_prepare(locked.cores, &write, locked.keys);
+            let held = self.stripes.hold_to_prepare(locked.cores, &write, locked.keys, wait);
+            let held = held.ok_or_else(busy_with_ingest)?;
             let (reader, moment) = read();
             let moment = ReadMoment::at(&self.reads, moment);
             check_at_moment(&self.reads, &write, &moment)?;

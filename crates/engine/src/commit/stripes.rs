@@ -112,17 +112,22 @@ impl Stripes {
     }
 
     /// Locks everything that `write` writes or depends on, and the keys with the hashes `also` of
-    /// its keyspaces `cores`, for writes that depend on all of this.
+    /// its keyspaces `cores`, for writes that depend on all of this. Returns `None` if it would
+    /// wait for an ingest, and may not `wait`.
     pub(crate) fn hold_to_prepare<'a>(
         &'a self,
         cores: &'a [Arc<KeyspaceCore>],
         write: &Write<'_>,
         also: &[(u16, u64)],
-    ) -> HeldStripes<'a> {
-        let gates = gates(cores, write, true);
+        wait: Wait,
+    ) -> Option<HeldStripes<'a>> {
+        let gates = match wait {
+            Wait::Yes => gates(cores, write, true),
+            Wait::No => try_gates(cores, write, true)?,
+        };
         let of = |&(at, hash): &(u16, u64)| Self::of(cores[usize::from(at)].id, hash);
         let stripes = self.lock_all(stripes_of(write).chain(also.iter().map(of)));
-        HeldStripes { _gates: gates, _stripes: stripes }
+        Some(HeldStripes { _gates: gates, _stripes: stripes })
     }
 
     /// Locks values, each by the number of its keyspace and its hash. The caller may hold stripes

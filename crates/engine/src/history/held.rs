@@ -71,6 +71,11 @@ mod tests {
             let started = db.try_start(batch, Durability::Buffered).unwrap();
             assert!(matches!(started, TryCommit::RetryAfter(_)));
         }
+        // One that is completed under its locks, as those of indexed collections are, waited.
+        let mut held = Batch::default();
+        held.put(&kv, b"b", b"1").unwrap();
+        let done = db.hold(held).wait(false).commit(|_held| Ok(()));
+        assert_eq!(done.map(drop).unwrap_err().kind(), ErrorKind::Busy);
         drop(gate);
         for batch in [&conditional, &emptying] {
             let started = db.try_start(batch, Durability::Buffered).unwrap();

@@ -109,6 +109,11 @@ impl<'a> HeldBatch<'a> {
         self.snapshot.seqno()
     }
 
+    /// The most bytes that a batch may take.
+    pub fn batch_bytes_max(&self) -> u64 {
+        self.handle.parts().core.setup().batch_bytes_max()
+    }
+
     /// The moment by which the batch judges expiries.
     pub fn moment(&self) -> Moment {
         self.snapshot.judged_by()

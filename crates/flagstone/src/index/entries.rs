@@ -8,10 +8,13 @@ use flagstone_base::{Error, Malformed, Moment};
 use flagstone_doc::sort_key::{self, MISSING};
 use flagstone_doc::{Arrays, Direction, IndexKeys, Reached, Value, View};
 use std::cmp::Ordering;
+use std::collections::BTreeSet;
 use std::ops::{ControlFlow, Range};
 
 /// The most entries that a document may have in one index.
 pub(crate) const ENTRIES_MAX: usize = 10_000;
+/// The most different values that one field of a new document may have. Several can give one entry.
+const VALUES_MAX: usize = 4 * ENTRIES_MAX;
 
 /// Why a document has no entries.
 #[derive(Debug)]
@@ -57,7 +60,8 @@ pub(crate) struct DocumentEntries {
 }
 
 impl DocumentEntries {
-    /// Returns the entries of the document `root` with this primary key.
+    /// Returns the entries of the document `root` with this primary key. `bytes_max` are the most
+    /// bytes that the keys of a new document's entries may take; it is `None` for a stored one.
     ///
     /// # Errors
     /// If the document is malformed, has more than [`ENTRIES_MAX`] entries, arrays on two fields of
@@ -66,13 +70,15 @@ impl DocumentEntries {
         index: &Definition,
         root: &View<'_>,
         primary_key: &[u8],
+        bytes_max: Option<u64>,
     ) -> Result<Self, Refusal> {
         if !index.may_hold(root)? {
             return Ok(Self::default());
         }
         let mut keys = IndexKeys::new();
-        let fields = index.fields.iter().map(|field| Components::of(field, root, &mut keys));
-        let fields: Vec<Components> = fields.collect::<Result<_, _>>()?;
+        let most = if bytes_max.is_some() { VALUES_MAX } else { usize::MAX };
+        let of = |field| Components::of((index, field), root, &mut keys, most);
+        let fields: Vec<Components> = index.fields.iter().map(of).collect::<Result<_, _>>()?;
         if index.is_sparse && !fields.iter().any(|field| field.has_value) {
             return Ok(Self::default());
         }
@@ -88,9 +94,22 @@ impl DocumentEntries {
             ))));
         }
         let owner = (index.is_unique, primary_key);
+        let mut push = |multi| {
+            entries.push(&fields, multi, owner)?;
+            match bytes_max {
+                Some(most) if entries.bytes.len() as u64 > most => {
+                    Err(Refusal::Unfit(Error::invalid(format!(
+                        "the entries of the document in index {:?} take more than {most} bytes (a \
+                         quarter of the memory budget)",
+                        index.name
+                    ))))
+                }
+                _ => Ok(()),
+            }
+        };
         match multi {
-            Some(at) => distinct(at).try_for_each(|nth| entries.push(&fields, Some(nth), owner))?,
-            None => entries.push(&fields, None, owner)?,
+            Some(at) => distinct(at).try_for_each(|nth| push(Some(nth)))?,
+            None => push(None)?,
         }
         sort(&entries.bytes, &mut entries.places);
         Ok(entries)
@@ -130,6 +149,11 @@ impl DocumentEntries {
         }
         self.places.push((start..self.bytes.len(), flags));
         Ok(())
+    }
+
+    /// Returns the bytes of the keys.
+    pub(crate) const fn bytes(&self) -> u64 {
+        self.bytes.len() as u64
     }
 
     /// Returns the keys of the entries with their flags, ascending.
@@ -184,7 +208,16 @@ struct Components {
 }
 
 impl Components {
-    fn of(field: &IndexField, root: &View<'_>, keys: &mut IndexKeys) -> Result<Self, Malformed> {
+    /// Returns the components of a field of `index` in the document `root`.
+    ///
+    /// # Errors
+    /// If the document is malformed, or has more than `most` different values.
+    fn of(
+        (index, field): (&Definition, &IndexField),
+        root: &View<'_>,
+        keys: &mut IndexKeys,
+        most: usize,
+    ) -> Result<Self, Refusal> {
         let mut components = Self {
             direction: field.direction,
             bytes: Vec::new(),
@@ -193,20 +226,28 @@ impl Components {
             has_value: false,
         };
         if field.computed == Computed::Length {
+            // There are few: the values of different lengths take their square in bytes.
+            let mut lengths = BTreeSet::new();
             let trace = field.path.reach(root, |reached| {
-                let length = match reached {
+                lengths.insert(match reached {
                     Reached::Value(value) => length_of(&value)?,
                     Reached::Missing => None,
-                };
-                components.add_length(length);
+                });
                 Ok(ControlFlow::Continue(()))
             })?;
             components.arrays = trace.arrays;
-            if components.list.is_empty() {
-                components.add_length(None);
+            if lengths.is_empty() {
+                lengths.insert(None);
             }
+            lengths.into_iter().for_each(|length| components.add_length(length));
         } else {
-            keys.collect(&field.path, root)?;
+            if !keys.collect_at_most(most, &field.path, root)? {
+                return Err(Refusal::Unfit(Error::invalid(format!(
+                    "the document has more than {most} different values at {} in index {:?}: \
+                     expected at most {ENTRIES_MAX} entries",
+                    field.path, index.name
+                ))));
+            }
             components.arrays = keys.arrays();
             for (at, key) in keys.iter().enumerate() {
                 components.add_key(field.computed, key, keys.is_faithful(at));
@@ -360,7 +401,7 @@ mod tests {
     fn entries(index: &Index, json: &str) -> DocumentEntries {
         let definition = Definition::new("a", index).unwrap();
         let document = Document::from_json(json).unwrap();
-        DocumentEntries::of(&definition, &document.root(), &key_of(7)).unwrap()
+        DocumentEntries::of(&definition, &document.root(), &key_of(7), Some(1 << 20)).unwrap()
     }
 
     fn flags(index: Index, json: &str) -> Vec<Flags> {
@@ -418,13 +459,16 @@ mod tests {
             let json = format!(r#"{{"a":[{}]}}"#, elements.join(","));
             let definition = Definition::new("a", index).unwrap();
             let document = Document::from_json(&json).unwrap();
-            match DocumentEntries::of(&definition, &document.root(), &key) {
+            match DocumentEntries::of(&definition, &document.root(), &key, Some(100 << 20)) {
                 Err(Refusal::Unfit(error)) => error.to_string(),
                 other => format!("{} entries", other.unwrap().iter().len()),
             }
         };
         let many = refused(&Index::on("a"), &|n| n.to_string());
-        assert!(many.starts_with("the document has 200000 entries"), "{many}");
+        let expected = "the document has more than 40000 different values at a in index \"a\"";
+        assert!(many.starts_with(expected), "{many}");
+        let large = refused(&Index::on("a"), &|n| (n % 9_000).to_string());
+        assert!(large.contains("take more than 104857600 bytes"), "{large}");
         let lower = Index::on("lower(a)");
         assert_eq!(
             refused(&lower, &|n| format!("\"{}\"", ["a", "A", "b"][n as usize % 3])),

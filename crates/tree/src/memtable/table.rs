@@ -33,8 +33,7 @@ pub(crate) struct Memtable {
     ordered: ArcSwapOption<Ordered>,
     ranges: ArcSwapOption<Ranges>,
     writer: Mutex<Writer>,
-    /// The number of batches that were numbered for this memtable and are not inserted yet.
-    references: AtomicUsize,
+    references: References,
     /// The SeqNo of the first entry reserved; `NONE` before that.
     first: AtomicU64,
     last: AtomicU64,
@@ -43,7 +42,6 @@ pub(crate) struct Memtable {
     /// The memory charged to `context.memtable_bytes`.
     charged: AtomicU64,
     has_shortcuts: AtomicBool,
-    sealed: AtomicBool,
     seal_seqno: AtomicU64,
     /// The trees that have not flushed it yet, and whether there were ever several.
     holders: AtomicUsize,
@@ -61,6 +59,38 @@ struct Writer {
     is_uncharged: bool,
     /// The writers that had to wait for one another, if some had.
     waits: Option<Box<Waits>>,
+}
+
+/// The number of batches that were numbered for a memtable and are not inserted yet, and whether it
+/// is sealed. In one word: once it is sealed and nothing is under way, it stays so.
+#[derive(Default)]
+struct References(AtomicUsize);
+
+/// The bit that says that the memtable is sealed.
+const SEALED: usize = 1 << (usize::BITS - 1);
+
+impl References {
+    fn take(&self) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+    }
+
+    fn take_unless_sealed(&self) -> bool {
+        let more = |word| (word & SEALED == 0).then_some(word + 1);
+        self.0.fetch_update(Ordering::SeqCst, Ordering::SeqCst, more).is_ok()
+    }
+
+    /// Returns true for the last reference of a sealed memtable.
+    fn release(&self) -> bool {
+        self.0.fetch_sub(1, Ordering::SeqCst) == SEALED | 1
+    }
+
+    fn seal(&self) {
+        self.0.fetch_or(SEALED, Ordering::SeqCst);
+    }
+
+    fn are_complete(&self) -> bool {
+        self.0.load(Ordering::SeqCst) == SEALED
+    }
 }
 
 /// Deleted ranges: a set, and the few that were added since the set was made.
@@ -88,14 +118,13 @@ impl Memtable {
             ordered: ArcSwapOption::empty(),
             ranges: ArcSwapOption::empty(),
             writer: Mutex::new(Writer { store, ..Writer::default() }),
-            references: AtomicUsize::new(0),
+            references: References::default(),
             first: AtomicU64::new(NONE),
             last: AtomicU64::new(0),
             entries: AtomicU64::new(0),
             tombstones: AtomicU64::new(0),
             charged: AtomicU64::new(0),
             has_shortcuts: AtomicBool::new(false),
-            sealed: AtomicBool::new(false),
             seal_seqno: AtomicU64::new(0),
             holders: AtomicUsize::new(1),
             is_shared: AtomicBool::new(false),
@@ -105,32 +134,31 @@ impl Memtable {
     /// Takes a reference for a batch whose first entry is `first`, under the numbering lock.
     /// Returns true for the first batch.
     pub(crate) fn reserve(&self, first: SeqNo) -> bool {
-        self.references.fetch_add(1, Ordering::SeqCst);
+        self.references.take();
         self.first.fetch_min(first.get(), Ordering::AcqRel) == NONE
     }
 
-    /// Takes a reference for a change that readers cannot see. Returns false if the memtable is
-    /// sealed and must not be changed. The caller releases the reference in both cases.
+    /// Takes a reference for a change that readers cannot see. Returns false, and takes none, if
+    /// the memtable is sealed and must not be changed.
     pub(crate) fn hold(&self) -> bool {
-        self.references.fetch_add(1, Ordering::SeqCst);
-        !self.sealed.load(Ordering::SeqCst)
+        self.references.take_unless_sealed()
     }
 
     /// Releases a reference. Returns true if it was the last one of a sealed memtable.
     pub(crate) fn release(&self) -> bool {
-        let was_last = self.references.fetch_sub(1, Ordering::SeqCst) == 1;
-        was_last && self.sealed.load(Ordering::SeqCst)
+        self.references.release()
     }
 
     /// Seals the memtable: no entry above `seqno` is added. Called under the numbering lock.
     pub(crate) fn seal(&self, seqno: SeqNo) {
         self.seal_seqno.store(seqno.get(), Ordering::SeqCst);
-        self.sealed.store(true, Ordering::SeqCst);
+        self.references.seal();
     }
 
-    /// Returns whether the memtable is sealed and everything reserved was inserted.
+    /// Returns whether the memtable is sealed and everything reserved was inserted. Then it stays
+    /// complete.
     pub(crate) fn is_complete(&self) -> bool {
-        self.sealed.load(Ordering::SeqCst) && self.references.load(Ordering::SeqCst) == 0
+        self.references.are_complete()
     }
 
     /// The last SeqNo assigned before the memtable was sealed.
@@ -473,5 +501,24 @@ impl Drop for Memtable {
         let pool: &ChunkPool = &self.context.chunks;
         self.store.give_back(&mut self.writer.get_mut().store, pool);
         self.context.memtable_bytes.fetch_sub(*self.charged.get_mut(), Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// It counted as incomplete again for a moment: a flush that began then passed it over, and its
+    /// group was taken for flushed without it.
+    #[test]
+    fn a_change_that_comes_after_the_seal_leaves_a_memtable_complete() {
+        let references = References::default();
+        references.take();
+        assert!(references.take_unless_sealed());
+        assert!(!references.release());
+        references.seal();
+        assert!(!references.take_unless_sealed() && !references.are_complete());
+        assert!(references.release() && references.are_complete());
+        assert!(!references.take_unless_sealed() && references.are_complete());
     }
 }

@@ -1,14 +1,15 @@
 //! Segments that are kept for readers of changes, and what these readers find.
 
 use crate::{
-    ID, SMALL, all_files, create, dir, enqueue, mem, open, payload, recover, recover_listed,
+    BATCH, ID, SMALL, all_files, create, dir, enqueue, mem, open, payload, recover, recover_listed,
     release_through,
 };
 use flagstone_base::{ErrorKind, FileNumber, Result, SeqNo};
 use flagstone_env::names::{Name, parse};
-use flagstone_env::{Disk, MemDisk};
+use flagstone_env::{Disk, Effect, Failure, Fault, FaultDisk, MemDisk, Op};
 use flagstone_wal::{
-    ChangeSource, Keep, Listed, Log, LogCursor, LogFiles, LogOptions, NewestKept, Recovered,
+    ChangeSource, Keep, Listed, Log, LogCursor, LogFiles, LogOptions, NewestKept, RecordKind,
+    Recovered, payload_checksum,
 };
 use std::sync::Arc;
 use std::time::Duration;
@@ -242,4 +243,53 @@ fn a_lost_or_foreign_newest_segment_ends_the_chain() {
         NewestKept { number: FileNumber(newest_kept.number.0 + 1), ..newest_kept },
     ];
     assert!(wrong.iter().all(|wrong| found(&disk, Some(*wrong)) == none));
+}
+
+/// Its place was filled with a void: readers of changes passed it and never learned that they
+/// missed the writes after it, which are not in the log.
+#[test]
+fn a_gap_whose_write_failed_without_a_spare_is_noted_by_what_fills_its_place() {
+    let disk = mem();
+    let faulty = FaultDisk::new(Arc::new(disk.clone()));
+    let nothing = recover(&disk, None).unwrap().0;
+    let log = create(Arc::new(faulty.clone()), KEPT, &nothing).unwrap();
+    let files = log.make_files().unwrap();
+    log.list_files(&files[..1]);
+    let enqueue = |seqno, kind| {
+        let checksum = payload_checksum(b"");
+        log.enqueue(kind, SeqNo::new(seqno), 1, b"", checksum)
+    };
+    log.sync_through(enqueue(1, BATCH).unwrap()).unwrap();
+    faulty.inject(Fault::new(Effect::Fail(Failure::NoSpace)).on(&[Op::Append]));
+    let gap = enqueue(2, RecordKind::GAP).unwrap();
+    assert_eq!(log.write_through(gap).unwrap_err().kind(), ErrorKind::OutOfSpace);
+    assert_eq!(enqueue(4, BATCH).unwrap_err().kind(), ErrorKind::Busy);
+    log.list_files(&files[1..]);
+    log.sync_through(enqueue(4, BATCH).unwrap()).unwrap();
+    log.sync_through(enqueue(6, BATCH).unwrap()).unwrap();
+    let (mut cursor, mut found) = (LogCursor::after(SeqNo::ZERO), Vec::new());
+    while let Some(record) = cursor
+        .next(ChangeSource::Log(&log), SeqNo::MAX, |record| {
+            Ok((record.first_seqno.get(), record.kind == RecordKind::GAP))
+        })
+        .unwrap()
+    {
+        found.push(record);
+    }
+    assert_eq!(found, [(1, false), (2, true), (4, false), (6, false)]);
+}
+
+/// They were removed, although an edit of the manifest that lists them was in doubt. If a crash
+/// brought the edit back, the database could not be opened.
+#[test]
+fn files_whose_names_are_synced_stay_when_a_later_sync_fails() {
+    let disk = mem();
+    let faulty = FaultDisk::new(Arc::new(disk.clone()));
+    let nothing = recover(&disk, None).unwrap().0;
+    let log = create(Arc::new(faulty.clone()), KEPT, &nothing).unwrap();
+    let files = log.make_files().unwrap();
+    faulty.inject(Fault::new(Effect::Fail(Failure::Io)).on(&[Op::SyncDir]));
+    log.make_files().unwrap_err();
+    assert_eq!(disk.crash_losing_unsynced().list(dir()).unwrap().len(), files.len());
+    assert_eq!(log.make_files().unwrap(), files);
 }

@@ -25,7 +25,9 @@ use super::commit::{remove_expired, restore_entry};
 use super::show::shown_key;
 use super::unique::{holder, violation};
 use crate::collection::stored::Stored;
-use crate::index::{Built, DocumentEntries, IndexState, Refusal, Seen, Status, value_of};
+use crate::index::{
+    Built, Definition, DocumentEntries, IndexState, Refusal, Seen, Status, index_of, value_of,
+};
 use crate::spill::{SortOptions, Sorted, Sorter};
 use flagstone_base::bytes::assign;
 use flagstone_base::key::KeyRange;
@@ -41,6 +43,11 @@ const SORT_PARTS: u64 = 16;
 const SORT_BYTES: std::ops::RangeInclusive<u64> = (256 << 10)..=(64 << 20);
 /// A part has about this many times the memory of the sorter.
 const PART_SORTS: u64 = 16;
+/// The entries of a document that are larger than this part of what a commit may take are looked at
+/// together with those of the other indexes.
+const LARGE_PARTS: u64 = 64;
+/// What a commit takes at most to remove an entry, besides its key.
+const REMOVAL_BYTES: usize = 8;
 /// The key at which a part ends has at most this many bytes.
 const BOUND_BYTES_MAX: usize = 1 << 10;
 /// Progress is reported once for this many documents or entries, and for some of the first.
@@ -146,7 +153,7 @@ struct Build<'a, 'w> {
     fill: &'a Fill,
     /// The keys of documents that have expired and cannot be in the index.
     misfits: Vec<Vec<u8>>,
-    /// Entries of the snapshot that are hidden by what a writer did before they were ingested.
+    /// DocumentEntries of the snapshot that are hidden by what a writer did before they were ingested.
     hidden: Vec<Hidden>,
     /// From this SeqNo on the index agrees with its documents, if nothing is hidden.
     usable_from: SeqNo,
@@ -252,7 +259,7 @@ impl<'a, 'w> Build<'a, 'w> {
             }
             expiry = stored.expiry;
         }
-        match self.entries_of(key, document) {
+        match self.fitting_entries_of(key, document) {
             Err(error)
                 if error.kind() == ErrorKind::InvalidInput
                     && expiry.is_some_and(|expiry| snapshot.has_expired(expiry)) =>
@@ -264,10 +271,46 @@ impl<'a, 'w> Build<'a, 'w> {
         }
     }
 
-    fn entries_of(&self, key: &[u8], document: &[u8]) -> Result<DocumentEntries> {
+    /// Returns the entries of a document, if one commit can remove them together with those of all
+    /// other indexes: else nothing could remove the document.
+    fn fitting_entries_of(&self, key: &[u8], document: &[u8]) -> Result<DocumentEntries> {
+        let most = self.stored.bytes().batch_bytes_max();
+        let entries = self.entries_of(&self.index.definition, (key, document), Some(most))?;
+        let bytes = |entries: &DocumentEntries| {
+            entries.bytes() + (entries.iter().len() * REMOVAL_BYTES) as u64
+        };
+        let mut all = bytes(&entries);
+        // Few are so large that those of the others are worth a look.
+        if all > most / LARGE_PARTS {
+            for other in &self.stored.bytes().owned_set().keyspaces {
+                if other.id() != self.owned.id()
+                    && let Some(index) = index_of(other)
+                {
+                    // It may be in the middle of a build that will refuse the document.
+                    let of = self.entries_of(&index.definition, (key, document), None);
+                    all += of.as_ref().map_or(0, bytes);
+                }
+            }
+        }
+        if all + (key.len() + REMOVAL_BYTES) as u64 <= most {
+            return Ok(entries);
+        }
+        Err(Error::invalid(format!(
+            "the document of key {} has entries of {all} bytes in all indexes: expected at most \
+             {most} (a quarter of the memory budget), so that a commit can remove them",
+            shown_key(key)
+        )))
+    }
+
+    fn entries_of(
+        &self,
+        definition: &Definition,
+        (key, document): (&[u8], &[u8]),
+        bytes_max: Option<u64>,
+    ) -> Result<DocumentEntries> {
         let damaged = |malformed| self.stored.corrupt("a stored document", malformed);
         let root = View::of(document, Some(self.stored.names())).map_err(damaged)?;
-        DocumentEntries::of(&self.index.definition, &root, key).map_err(|refusal| match refusal {
+        DocumentEntries::of(definition, &root, key, bytes_max).map_err(|refusal| match refusal {
             Refusal::Malformed(malformed) => damaged(malformed),
             Refusal::Unfit(error) => {
                 error.context(format_args!("the document of key {}", shown_key(key)))
@@ -405,7 +448,7 @@ impl<'a, 'w> Build<'a, 'w> {
     ) -> Result<Option<Option<Moment>>> {
         let found = now.get_stored(self.stored.bytes(), key)?;
         let StoredPut { value: Some(document), expiry, .. } = found else { return Ok(None) };
-        let entries = self.entries_of(key, &document)?;
+        let entries = self.entries_of(&self.index.definition, (key, &document), None)?;
         Ok(entries.iter().any(|(found, _)| found == entry).then_some(expiry))
     }
 }

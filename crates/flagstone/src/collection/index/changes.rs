@@ -27,9 +27,11 @@ use std::sync::Arc;
 pub(super) type Stated<'a> = (&'a [u8], Option<Moment>);
 
 /// The changes of all indexes in one commit.
-#[derive(Default)]
 pub(super) struct IndexChanges {
     pub(super) list: Vec<EntryWrite>,
+    /// The bytes of the entries that were added, and the most that a commit may take.
+    bytes: u64,
+    bytes_max: u64,
     /// What the catalog must know of indexes before the commit.
     unseen: Vec<(Arc<KeyspaceCore>, Seen)>,
     /// The collections with unique indexes, and whether their documents may expire.
@@ -47,6 +49,19 @@ pub(super) type DocumentKey = (u32, Vec<u8>);
 type Fill<'f> = &'f mut dyn FnMut(&mut IndexChanges, &HeldBatch<'_>) -> Result<()>;
 
 impl IndexChanges {
+    /// Creates the changes of a commit of at most `bytes_max` bytes.
+    pub(super) fn new(bytes_max: u64) -> Self {
+        Self {
+            list: Vec::new(),
+            bytes: 0,
+            bytes_max,
+            unseen: Vec::new(),
+            owners: Vec::new(),
+            written: BTreeMap::new(),
+            giving_way: BTreeMap::new(),
+        }
+    }
+
     /// Adds what changes when the document of `key` in `owner` goes from `old`, the stored one, to
     /// `new`.
     ///
@@ -81,7 +96,7 @@ impl IndexChanges {
             return Ok(());
         };
         let root = root((bytes, None), documents).map_err(|malformed| corrupt(owner, malformed))?;
-        let entries = match DocumentEntries::of(&index.definition, &root, key) {
+        let entries = match DocumentEntries::of(&index.definition, &root, key, None) {
             Ok(entries) => entries,
             Err(Refusal::Malformed(malformed)) => return Err(corrupt(owner, malformed)),
             // It has no entries by now.
@@ -137,16 +152,17 @@ impl IndexChanges {
         let new_root = new.map(|new| root(new, documents)).transpose().map_err(corrupt)?;
         for core in &set.keyspaces {
             let Some(index) = index_of(core) else { continue };
-            let of = |root: Option<View<'_>>| {
-                root.map(|root| DocumentEntries::of(&index.definition, &root, key)).transpose()
+            let of = |root: Option<View<'_>>, bytes_max| {
+                root.map(|root| DocumentEntries::of(&index.definition, &root, key, bytes_max))
+                    .transpose()
             };
-            let before = match of(old_root) {
+            let before = match of(old_root, None) {
                 Ok(entries) => entries,
                 Err(Refusal::Malformed(malformed)) => return Err(corrupt(malformed)),
                 // It was written before the index, which cannot hold it: its build will fail.
                 Err(Refusal::Unfit(_)) => None,
             };
-            let after = of(new_root).map_err(|refusal| match refusal {
+            let after = of(new_root, Some(self.bytes_max)).map_err(|refusal| match refusal {
                 Refusal::Malformed(malformed) => corrupt(malformed),
                 Refusal::Unfit(error) => error,
             })?;
@@ -180,6 +196,11 @@ impl IndexChanges {
                 }
             };
             let primary_key = if is_unique { primary_key.to_vec() } else { Vec::new() };
+            let value_bytes = put.as_ref().map_or(0, |(value, _)| value.len());
+            self.bytes += (key.len() + value_bytes) as u64;
+            if self.bytes > self.bytes_max {
+                return Err(too_large(self.bytes_max));
+            }
             self.list.push(EntryWrite {
                 core: Arc::clone(core),
                 key: key.to_vec(),
@@ -288,7 +309,7 @@ impl IndexChanges {
     pub(super) fn commit(held: &mut HeldBatch<'_>, fill: Fill<'_>) -> Result<()> {
         let mut is_first = true;
         loop {
-            let mut changes = Self::default();
+            let mut changes = Self::new(held.batch_bytes_max());
             fill(&mut changes, held)?;
             let own = changes.list.len();
             // Few documents give way to others. So the values are looked up only once, under the
@@ -320,7 +341,7 @@ impl IndexChanges {
         key: &[u8],
         (old, new): (StoredPut, &[u8]),
     ) -> Result<()> {
-        let mut changes = Self::default();
+        let mut changes = Self::new(held.batch_bytes_max());
         // Without an expiry only entries that differ change.
         let old = StoredPut { expiry: None, ..old };
         changes.add(owner, key, &old, Some((new, None)))?;
@@ -369,7 +390,7 @@ impl IndexChanges {
             list: self.list[..own].iter().map(EntryWrite::key_only).collect(),
             owners: self.owners.clone(),
             written: self.written.clone(),
-            ..Self::default()
+            ..Self::new(self.bytes_max)
         };
         let stored = again.remove_expired_holders(held)?;
         Ok((again.giving_way == self.giving_way).then_some(stored))
@@ -395,6 +416,14 @@ impl IndexChanges {
         }
         Ok(())
     }
+}
+
+#[cold]
+fn too_large(most: u64) -> Error {
+    Error::invalid(format!(
+        "a write that takes more than {most} bytes (a quarter of the memory budget) with all that \
+         changes in the indexes: change or delete less at once"
+    ))
 }
 
 fn place(owner: &KeyspaceCore, key: &[u8]) -> DocumentKey {

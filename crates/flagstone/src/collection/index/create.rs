@@ -6,9 +6,15 @@ use crate::collection::stored::Stored;
 use crate::index::{CONTENT, Definition, Index, IndexState, Status, encode_note, index_of};
 use flagstone_base::{Compression, Error, ErrorKind, Result};
 use flagstone_engine::content::KeyspaceContent;
-use flagstone_engine::{Keyspace, KeyspaceCore, KeyspaceOptions, Routing, WantedOwned};
+use flagstone_engine::{
+    Keyspace, KeyspaceCore, KeyspaceOptions, NOTE_BYTES_MAX, Routing, WantedOwned,
+};
 use std::fmt;
 use std::time::Duration;
+
+/// The bytes of a note that are left for what an index learns of its documents: how far its build
+/// is, with the front of a key, and where it has seen arrays.
+const STATUS_BYTES_MAX: usize = 4 << 10;
 
 /// An index as the catalog describes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -184,6 +190,14 @@ fn find(stored: &Stored, name: &str) -> Option<Keyspace> {
 
 fn create_empty(stored: &Stored, definition: &Definition) -> Result<Keyspace> {
     let note = encode_note(definition, &Status::default())?;
+    if note.len() + STATUS_BYTES_MAX > NOTE_BYTES_MAX {
+        return Err(Error::invalid(format!(
+            "index {:?} with a definition of {} bytes: expected at most {}",
+            definition.name,
+            note.len(),
+            NOTE_BYTES_MAX - STATUS_BYTES_MAX
+        )));
+    }
     // Queries read long runs of entries, and decompress them often. Entries are small beside the
     // documents, so their larger size costs little.
     let options = KeyspaceOptions::new()

@@ -27,6 +27,8 @@ pub(crate) struct Pending {
     documents: BTreeMap<DocumentKey, Claim>,
     /// What the catalog must know of indexes before the commit.
     unseen: Vec<(Arc<KeyspaceCore>, Seen)>,
+    /// The collections with patches that were written without a look at the document.
+    blind: Vec<Arc<KeyspaceCore>>,
 }
 
 /// What the commit locks and looks at again. A unique value that the transaction has given to a
@@ -85,7 +87,7 @@ impl Own<'_> {
             None if core.expires() => self.transaction.get_stored(core, key)?,
             value => StoredPut { value, expiry, seqno: None },
         };
-        let mut changes = IndexChanges::default();
+        let mut changes = IndexChanges::new(core.batch_bytes_max());
         let stated = match new {
             Some((bytes, expiry)) => Some((bytes, expiry_by_date(core, bytes, expiry)?)),
             None => None,
@@ -133,7 +135,7 @@ impl Own<'_> {
         Ok(())
     }
 
-    /// Changes the document of the encoded `key` in an indexed collection by a patch. One that does
+    /// IndexChanges the document of the encoded `key` in an indexed collection by a patch. One that does
     /// not apply changes nothing.
     ///
     /// # Errors
@@ -150,7 +152,12 @@ impl Own<'_> {
         // Where documents expire, a patch is a put of what it makes of the one that is there: so
         // its unique values are locked as those of any put.
         if is_blind(core, operand) && !core.expires() {
-            return self.transaction.write(core, Kind::Merge, key, operand);
+            self.transaction.write(core, Kind::Merge, key, operand)?;
+            let blind = &mut self.pending.get_or_insert_default().blind;
+            if !blind.iter().any(|known| Arc::ptr_eq(known, core)) {
+                blind.push(Arc::clone(core));
+            }
+            return Ok(());
         }
         let (old, expiry) = self.transaction.get_with_expiry(core, key)?;
         let new = stored.fold(key, old.as_deref(), operand);
@@ -203,7 +210,7 @@ impl Own<'_> {
                 continue;
             }
             let old = self.transaction.get_stored(stored.bytes(), holder)?;
-            let mut changes = IndexChanges::default();
+            let mut changes = IndexChanges::new(stored.bytes().batch_bytes_max());
             changes.add(stored.bytes(), holder, &old, None)?;
             // The entry may be one of an earlier document, which was removed from tables before it.
             let has_it = |of: &EntryWrite| of.core.id() == change.core.id() && of.key == change.key;
@@ -310,7 +317,8 @@ impl Pending {
         transaction: Transaction,
         durability: Durability,
     ) -> Result<Option<Ticket>> {
-        if self.claims.is_empty() && self.documents.is_empty() && self.unseen.is_empty() {
+        let is_plain = self.claims.is_empty() && self.documents.is_empty();
+        if is_plain && self.unseen.is_empty() && self.blind.is_empty() {
             return engine.start_transaction(transaction, durability);
         }
         let hold = engine.hold_transaction(transaction)?.durability(durability);
@@ -322,6 +330,11 @@ impl Pending {
     fn check(self, held: &mut HeldBatch<'_>) -> Result<()> {
         if has_changed(&self.sets) {
             return Err(conflict(INDEXES_CHANGED));
+        }
+        // Their patches are resolved now. One may find that its document has expired: that would
+        // remove it without its entries.
+        if self.blind.iter().any(|core| core.expires()) {
+            return Err(conflict("a document of a patched collection got the first expiry"));
         }
         let all = self.claims.iter().chain(&self.documents);
         let keys: Vec<_> =

@@ -28,7 +28,8 @@ impl fmt::Display for IndexVerifyReport {
     }
 }
 
-/// Verifies all complete indexes of a collection: each has just the entries of its documents.
+/// Verifies all complete indexes of a collection: each has just the entries of its documents. One
+/// that is dropped meanwhile is left out.
 ///
 /// # Errors
 /// Corruption that names index, value and key for the first difference; Io, Closed.
@@ -40,8 +41,14 @@ pub(crate) fn verify(stored: &Stored) -> Result<IndexVerifyReport> {
         if index.usable_from().is_none() {
             continue;
         }
-        let snapshot = owned.snapshot();
-        Verify { stored, owned: &owned, index, snapshot }.run(&mut report)?;
+        // An index goes with its collection.
+        let is_gone = |one: &Keyspace| one.is_dropped() || stored.bytes().is_dropped();
+        let (snapshot, mut more) = (owned.snapshot(), report);
+        match (Verify { stored, owned: &owned, index, snapshot }).run(&mut more) {
+            Ok(()) => report = more,
+            Err(error) if error.kind() == ErrorKind::InvalidInput && is_gone(&owned) => {}
+            Err(error) => return Err(error),
+        }
     }
     Ok(report)
 }
@@ -99,9 +106,11 @@ impl Verify<'_> {
     fn entries_of(&self, key: &[u8], document: &[u8]) -> Result<DocumentEntries> {
         let damaged = |malformed| self.stored.corrupt("a stored document", malformed);
         let root = View::of(document, Some(self.stored.names())).map_err(damaged)?;
-        DocumentEntries::of(&self.index.definition, &root, key).map_err(|refusal| match refusal {
-            Refusal::Malformed(malformed) => damaged(malformed),
-            Refusal::Unfit(error) => Error::new(ErrorKind::Corruption, error.to_string()),
+        DocumentEntries::of(&self.index.definition, &root, key, None).map_err(|refusal| {
+            match refusal {
+                Refusal::Malformed(malformed) => damaged(malformed),
+                Refusal::Unfit(error) => Error::new(ErrorKind::Corruption, error.to_string()),
+            }
         })
     }
 

@@ -71,8 +71,8 @@ impl SortJob<'_> {
             if after.as_ref().is_some_and(|after| key <= *after) {
                 continue;
             }
-            // A key of a collection is shorter than 65,535 bytes.
-            key.extend_from_slice(&((key.len() - start) as u16).to_be_bytes());
+            // A key of 65,535 bytes has one more if it is descending.
+            key.extend_from_slice(&((key.len() - start) as u32).to_be_bytes());
             match &mut self.projector {
                 Some(projector) if !is_projected => {
                     sorter.push(&key, projector.apply(&rows.view()?, self.stored.names())?)?
@@ -91,8 +91,8 @@ impl SortJob<'_> {
 
 /// Divides the key of an entry into the sort key and the stored key of the document.
 fn split(key: &[u8]) -> (&[u8], &[u8]) {
-    let Some((both, len)) = key.split_last_chunk::<2>() else { return (&[], &[]) };
-    both.split_at(both.len().saturating_sub(usize::from(u16::from_be_bytes(*len))))
+    let Some((both, len)) = key.split_last_chunk::<4>() else { return (&[], &[]) };
+    both.split_at(both.len().saturating_sub(u32::from_be_bytes(*len) as usize))
 }
 
 impl SortedRows {

@@ -77,9 +77,13 @@ impl WriteMany {
         Self { stored: stored.clone(), spec, action, keeps_going: false, fault }
     }
 
-    /// Stops after `documents`, with a token in [`Changed::next`] if there are more: for writes in
-    /// batches.
-    pub const fn limit(mut self, documents: u64) -> Self {
+    /// Stops after `documents`, at least one, with a token in [`Changed::next`] if there are more:
+    /// for writes in batches.
+    pub fn limit(mut self, documents: u64) -> Self {
+        if documents == 0 {
+            let error = || Error::invalid("a write by filter of at most 0 documents");
+            let _first = self.fault.get_or_insert_with(error);
+        }
         self.spec.limit = Some(documents);
         self
     }
@@ -119,10 +123,10 @@ impl WriteMany {
     /// their turn comes are left alone.
     ///
     /// # Errors
-    /// InvalidInput for a malformed filter, a patch that does not apply to a document, a token of
-    /// another write, or inside the closure of an update or a transaction; ConditionFailed;
-    /// Duplicate for a value that a unique index has already; OutOfSpace, Io, Corruption, Poisoned,
-    /// Closed.
+    /// InvalidInput for a malformed filter, a limit of 0, a patch that does not apply to a document,
+    /// a token of another write, or inside the closure of an update or a transaction;
+    /// ConditionFailed; Duplicate for a value that a unique index has already; OutOfSpace, Io,
+    /// Corruption, Poisoned, Closed.
     pub fn run(&self) -> Result<Changed, Interrupted> {
         let left = self.spec.limit.unwrap_or(u64::MAX);
         let last = self.spec.after.clone();

@@ -302,3 +302,72 @@ fn a_collection_without_logged_writes_keeps_its_indexes_whole() {
     documents.verify_indexes().unwrap();
     assert_eq!(documents.count().unwrap(), 200);
 }
+
+/// The build took entries that no commit could remove: the document could not be deleted any more.
+#[test]
+fn a_build_refuses_a_document_that_no_commit_could_remove() {
+    let world = World::new(1);
+    let options = small().memory_budget(16 << 20);
+    let session = open(&world, &options);
+    let documents = session.db.collection("documents").unwrap();
+    let key = "k".repeat(60_000);
+    let numbers = |count: i64| doc!({ "t": ((0..count).collect::<Value>()) });
+    documents.put(&key, numbers(100)).unwrap();
+    let refused = documents.create_index("a", Index::on("t")).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::InvalidInput);
+    assert!(refused.to_string().contains("a quarter of the memory budget"), "{refused}");
+    assert!(documents.indexes().is_empty());
+    // Each of two indexes alone could hold this one.
+    let two =
+        doc!({ "t": ((0..40_i64).collect::<Value>()), "u": ((0..40_i64).collect::<Value>()) });
+    documents.put(&key, two).unwrap();
+    documents.create_index("a", Index::on("t")).unwrap();
+    let refused = documents.create_index("b", Index::on("u")).unwrap_err();
+    assert!(refused.to_string().contains("in all indexes"), "{refused}");
+    documents.verify_indexes().unwrap();
+    // A put of as many entries is refused as well, and what is there can be removed.
+    let refused = documents.put(&key, numbers(9_000)).unwrap_err();
+    assert!(refused.to_string().contains("take more than"), "{refused}");
+    documents.delete(&key).unwrap();
+    assert_eq!(documents.index_entries("a").unwrap().len(), 0);
+}
+
+/// The catalog had no room for what the index learned of its documents: the first array on its path
+/// was refused.
+#[test]
+fn a_definition_leaves_room_for_what_an_index_learns() {
+    let (_world, session) = world();
+    let documents = session.db.collection("documents").unwrap();
+    let only = |bytes: usize| {
+        Index::on("tags").only(Filter::field("x").gte(Value::from("x".repeat(bytes))))
+    };
+    let refused = documents.create_index("a", only(65_000)).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::InvalidInput);
+    assert!(refused.to_string().contains("expected at most 61440"), "{refused}");
+    documents.create_index("a", only(61_000)).unwrap();
+    documents.put(1, doc!({ "x": ("y"), "tags": [1, 2] })).unwrap();
+    documents.verify_indexes().unwrap();
+}
+
+/// It ended the verification of everything with an error.
+#[test]
+fn an_index_may_be_dropped_while_it_is_verified() {
+    let world = World::new(1);
+    let db = crate::support::threaded(&world, small());
+    let documents = db.collection("documents").unwrap();
+    for key in 0..500 {
+        documents.put(key, doc!({ "a": (key), "b": (key) })).unwrap();
+    }
+    std::thread::scope(|threads| {
+        let dropper = threads.spawn(|| {
+            for _ in 0..20 {
+                documents.create_index("a", Index::on("a")).unwrap();
+                assert!(documents.drop_index("a").unwrap());
+            }
+        });
+        while !dropper.is_finished() {
+            documents.verify_indexes().unwrap();
+            db.verify().unwrap();
+        }
+    });
+}

@@ -326,3 +326,26 @@ fn a_page_without_a_sort_has_the_order_of_keys_through_an_index_in_another_order
         }
     }
 }
+
+/// Its length as 16 bits was 0 when it was turned for a page that goes back.
+#[test]
+fn a_page_goes_on_at_a_document_with_the_longest_key_by_any_plan() {
+    let world = World::new(1);
+    let session = world.open(&small()).unwrap();
+    let collection = session.db.collection("documents").unwrap();
+    collection.create_index("n", Index::on("n").unique()).unwrap();
+    // The sort key has one byte before the text and one after it.
+    let longest = "k".repeat(65_533);
+    assert!(collection.put("k".repeat(65_534), doc!({ "n": 9 })).is_err());
+    collection.put(&longest, doc!({ "n": 0 })).unwrap();
+    collection.put("a", doc!({ "n": 1 })).unwrap();
+    collection.put("b", doc!({ "n": 2 })).unwrap();
+    let find = || collection.find("{}").sort("-n");
+    let first = find().page(2).unwrap();
+    let token = first.next.unwrap();
+    for hint in [Hint::Scan, Hint::index("n")] {
+        let rest = find().after(&token).hint(hint).page(10).unwrap();
+        let keys: Vec<_> = rest.documents.iter().map(|(key, _)| key.clone()).collect();
+        assert_eq!(keys, [Value::from(longest.as_str())]);
+    }
+}

@@ -223,3 +223,13 @@ fn a_write_goes_on_when_its_index_is_dropped() {
         assert!(n % 10 > 0 || document.int("hits").unwrap() == 1);
     }
 }
+
+/// It answered that all documents were looked at, and a caller that asked for batches was done.
+#[test]
+fn a_write_of_at_most_no_documents_is_refused() {
+    let world = World::new(1);
+    let (_session, collection) = opened(&world, 3);
+    let refused = collection.delete_many("{}").limit(0).run().unwrap_err();
+    assert_eq!(refused.error.kind(), ErrorKind::InvalidInput);
+    assert_eq!(collection.count().unwrap(), 3);
+}

@@ -457,3 +457,26 @@ fn a_put_that_is_refused_leaves_no_removal_of_what_has_expired() {
     let keys: Vec<String> = c.scan(..).map(|entry| entry.unwrap().0.to_string()).collect();
     assert_eq!(keys, ["\"lives\"", "\"new\"", "\"other\""]);
 }
+
+/// The patch became a removal at the commit, since the document had expired by then: its entries
+/// stayed, and were without a document when the clock was set right.
+#[test]
+fn a_patch_without_a_look_conflicts_with_the_first_expiry() {
+    let world = World::new(1);
+    world.clock.set_wall(100 * DAY);
+    let session = open(&world, &small());
+    let c = session.db.collection("c").unwrap();
+    c.create_index("a", Index::on("a")).unwrap();
+    let mut tx = serializable(&session.db);
+    tx.patch(&c, "k", &Patch::new().set("b", 1)).unwrap();
+    c.put("k", Json(r#"{"a":1}"#).expires(session.db.now().after(DAY))).unwrap();
+    world.clock.set_wall(107 * DAY);
+    assert_conflict(tx, "the first expiry");
+    drop(c);
+    session.db.close().unwrap();
+    world.clock.set_wall(100 * DAY + Duration::from_secs(60));
+    let session = open(&world, &small());
+    let c = session.db.collection("c").unwrap();
+    c.verify_indexes().unwrap();
+    assert!(c.get("k").unwrap().is_some());
+}

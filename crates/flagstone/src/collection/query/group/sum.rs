@@ -2,7 +2,7 @@
 
 use flagstone_base::codec::put_bytes;
 use flagstone_base::{Decoder, Error, Malformed, Result};
-use flagstone_doc::{Direction, Value, View, exact_sum, sort_key};
+use flagstone_doc::{Direction, Value, View, accumulated, accumulated_both, exact_sum, sort_key};
 
 /// The digits of an average that is not exact.
 const DIGITS: usize = 34;
@@ -19,7 +19,7 @@ pub(super) struct Sum {
     ints: i128,
     /// The sum of the other finite numbers.
     others: Option<Value>,
-    /// What was met besides finite numbers, or a sum with too many digits.
+    /// What was met besides finite numbers, or a number with too many digits.
     marks: u8,
 }
 
@@ -78,10 +78,10 @@ impl Sum {
     }
 
     fn add_other(&mut self, number: &Value) {
-        let before = self.others.take().unwrap_or(Value::Int(0));
-        self.others = exact_sum(&before, number);
-        if self.others.is_none() {
-            self.marks |= TOO_LONG;
+        let before = self.others.as_ref().unwrap_or(&Value::Int(0));
+        match accumulated(before, number) {
+            Some(others) => self.others = Some(others),
+            None => self.marks |= TOO_LONG,
         }
     }
 
@@ -89,8 +89,11 @@ impl Sum {
     pub(super) fn merge(&mut self, other: &Self) {
         self.marks |= other.marks;
         self.add_int(other.ints);
-        if let Some(number) = &other.others {
-            self.add_other(number);
+        if let Some(others) = &other.others {
+            self.others = match &self.others {
+                Some(own) => accumulated_both(own, others),
+                None => Some(others.clone()),
+            };
         }
     }
 
@@ -109,9 +112,11 @@ impl Sum {
         }
         let ints = Value::from(self.ints);
         let total = match &self.others {
-            Some(others) => exact_sum(&ints, others),
+            Some(others) => accumulated_both(&ints, others),
             None => Some(ints),
         };
+        // Only the result is held to the limit, whatever came between.
+        let total = total.and_then(|total| exact_sum(&total, &Value::Int(0)));
         total.filter(|_| self.marks & TOO_LONG == 0).ok_or_else(|| {
             Error::invalid("a sum of numbers with more than 1,000 digits between first and last")
         })
@@ -258,6 +263,20 @@ mod tests {
             let mut merged = Sum::decode(&mut Decoder::new(&bytes)).unwrap();
             merged.merge(&sum_of(right));
             assert_eq!(merged.total().unwrap(), expected);
+        }
+    }
+
+    #[test]
+    fn a_sum_depends_on_the_order_neither_of_the_largest_nor_of_the_smallest() {
+        let values = [number("1e999"), number("1e-999"), number("-1e999")];
+        for order in [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]] {
+            let turned = order.map(|at| values[at].clone());
+            assert_eq!(sum_of(&turned).total().unwrap(), values[1], "{order:?}");
+            for cut in 1..3 {
+                let mut merged = sum_of(&turned[..cut]);
+                merged.merge(&sum_of(&turned[cut..]));
+                assert_eq!(merged.total().unwrap(), values[1], "{order:?}, cut at {cut}");
+            }
         }
     }
 
