@@ -13,7 +13,7 @@ use flagstone_engine::{
     Durability, Effect, Engine, HeldBatch, Keyspace, KeyspaceCore, OP_OVERHEAD, StoredPut, Ticket,
     Transaction,
 };
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// What the commit of a transaction checks and does for indexes.
@@ -27,8 +27,8 @@ pub(crate) struct Pending {
     documents: BTreeMap<DocumentKey, Claim>,
     /// What the catalog must know of indexes before the commit.
     unseen: Vec<(Arc<KeyspaceCore>, Seen)>,
-    /// The collections with patches that were written without a look at the document.
-    blind: Vec<Arc<KeyspaceCore>>,
+    /// The documents that are patched without a look at them.
+    blind: BTreeSet<DocumentKey>,
 }
 
 /// What the commit locks and looks at again. A unique value that the transaction has given to a
@@ -126,6 +126,7 @@ impl Own<'_> {
             self.transaction.write(&change.core, effect, &change.key, value)?;
         }
         let pending = self.pending.get_or_insert_default();
+        pending.blind.remove(&(core.id().0, write.key.clone()));
         for (place, claim) in claims.values {
             pending.claims.entry(place).or_insert(claim);
         }
@@ -153,10 +154,7 @@ impl Own<'_> {
         // its unique values are locked as those of any put.
         if is_blind(core, operand) && !core.expires() {
             self.transaction.write(core, Kind::Merge, key, operand)?;
-            let blind = &mut self.pending.get_or_insert_default().blind;
-            if !blind.iter().any(|known| Arc::ptr_eq(known, core)) {
-                blind.push(Arc::clone(core));
-            }
+            self.pending.get_or_insert_default().blind.insert((core.id().0, key.to_vec()));
             return Ok(());
         }
         let (old, expiry) = self.transaction.get_with_expiry(core, key)?;
@@ -331,11 +329,7 @@ impl Pending {
         if has_changed(&self.sets) {
             return Err(conflict(INDEXES_CHANGED));
         }
-        // Their patches are resolved now. One may find that its document has expired: that would
-        // remove it without its entries.
-        if self.blind.iter().any(|core| core.expires()) {
-            return Err(conflict("a document of a patched collection got the first expiry"));
-        }
+        self.check_blind(held)?;
         let all = self.claims.iter().chain(&self.documents);
         let keys: Vec<_> =
             all.map(|((_, key), claim)| (Arc::clone(&claim.core), key.clone())).collect();
@@ -359,6 +353,20 @@ impl Pending {
             let Some(index) = index_of(core) else { continue };
             let raised = index.note_seen(*seen, |note| held.set_note(core, note))?;
             held.raise_premise(core, raised);
+        }
+        Ok(())
+    }
+
+    /// Refuses a patch that was resolved to the removal of its document, which has expired: nothing
+    /// removes the entries. The collection got its first expiry after the patch was written.
+    fn check_blind(&self, held: &HeldBatch<'_>) -> Result<()> {
+        for op in (0..held.len()).filter(|_| !self.blind.is_empty()).map(|at| held.op(at)) {
+            if op.effect.kind() == Kind::Delete
+                && self.blind.contains(&(op.keyspace.id().0, op.key.to_vec()))
+                && held.get_stored(op.keyspace, op.key)?.value.is_some()
+            {
+                return Err(conflict("a document that was patched got an expiry, and expired,"));
+            }
         }
         Ok(())
     }

@@ -471,7 +471,7 @@ fn a_patch_without_a_look_conflicts_with_the_first_expiry() {
     tx.patch(&c, "k", &Patch::new().set("b", 1)).unwrap();
     c.put("k", Json(r#"{"a":1}"#).expires(session.db.now().after(DAY))).unwrap();
     world.clock.set_wall(107 * DAY);
-    assert_conflict(tx, "the first expiry");
+    assert_conflict(tx, "the document has expired");
     drop(c);
     session.db.close().unwrap();
     world.clock.set_wall(100 * DAY + Duration::from_secs(60));
