@@ -6,8 +6,8 @@ use crate::due::Due;
 use crate::history::{History, ReadPoint};
 use crate::keyspace_core::KeyspaceCore;
 use flagstone_base::{Error, Moment, Result, SeqNo};
-use flagstone_sst::{LookupStop, OnMiss, ReadOnMiss, StopOnMiss};
-use flagstone_tree::{GetResult, Look, Now, Tree};
+use flagstone_sst::LookupStop;
+use flagstone_tree::{GetResult, Look, Now, Tree, View};
 use std::cell::Cell;
 use std::sync::Arc;
 
@@ -76,10 +76,8 @@ impl Reads {
     ) -> Result<GetResult> {
         let clock = &self.core.history.clock;
         let found = match at {
-            None => self.find::<ReadOnMiss>(keyspace, key, hash, None, &|| clock.now(), look)?,
-            Some(at) => {
-                self.find::<ReadOnMiss>(keyspace, key, hash, Some(at.seqno), &|| at.moment, look)?
-            }
+            None => self.find(keyspace, key, hash, None, &|| clock.now(), look)?,
+            Some(at) => self.find(keyspace, key, hash, Some(at.seqno), &|| at.moment, look)?,
         };
         if is_long(&found) {
             self.note_long(keyspace, key, hash, &found);
@@ -107,7 +105,7 @@ impl Reads {
         hash: u64,
         moment: &ReadMoment<'_>,
     ) -> Result<GetResult> {
-        self.find::<ReadOnMiss>(keyspace, key, hash, None, &|| moment.get(), None)
+        self.find(keyspace, key, hash, None, &|| moment.get(), None)
     }
 
     /// As [`Reads::look_found`] as of now, but only from memory: returns `None` if a table must be
@@ -120,10 +118,13 @@ impl Reads {
         look: Option<Look<'_>>,
     ) -> Result<Option<GetResult>> {
         let now = || self.core.history.clock.now();
-        let found = match self.find::<StopOnMiss>(keyspace, key, hash, None, &now, look) {
+        let found = self.find_by(keyspace, key, hash, None, |tree, view, at| {
+            tree.try_look(view, (key, hash), at, &now, look)
+        });
+        let found = match found {
             Ok(found) => found,
             Err(LookupStop::Miss) => return Ok(None),
-            Err(LookupStop::Failed(error)) => return Err(error),
+            Err(LookupStop::Failed(error)) => return Err(self.reported(error)),
         };
         if is_long(&found) {
             self.note_long(keyspace, key, hash, &found);
@@ -144,15 +145,31 @@ impl Reads {
 
     // Inlined, or the result is copied once more.
     #[inline(always)]
-    fn find<M: OnMiss>(
+    fn find(
         &self,
         keyspace: &KeyspaceCore,
         key: &[u8],
         hash: u64,
         at: Option<SeqNo>,
         now: Now<'_>,
-        mut look: Option<Look<'_>>,
-    ) -> Result<GetResult, M::Stop> {
+        look: Option<Look<'_>>,
+    ) -> Result<GetResult> {
+        self.find_by(keyspace, key, hash, at, |tree, view, at| {
+            let found = tree.look(view, (key, hash), at, now, look);
+            found.map_err(|error| self.reported(error))
+        })
+    }
+
+    /// Looks `key` up by `look`, in the view of its tree and as of a SeqNo that fit together.
+    #[inline(always)]
+    fn find_by<S: From<Error>>(
+        &self,
+        keyspace: &KeyspaceCore,
+        key: &[u8],
+        hash: u64,
+        at: Option<SeqNo>,
+        look: impl FnOnce(&Tree, &View, SeqNo) -> Result<GetResult, S>,
+    ) -> Result<GetResult, S> {
         self.core.health.check_open()?;
         loop {
             // The SeqNo first, then the tree and its view: entries up to the SeqNo are in the view,
@@ -166,9 +183,7 @@ impl Reads {
             }
             // The clock is read after the view is taken, and never runs backwards. So entries that
             // were removed from the view have expired for this reader, too.
-            let found = tree
-                .look::<M>(&view, (key, hash), seqno, now, look.take())
-                .map_err(|stop| M::noted(stop, |error| self.reported(error)))?;
+            let found = look(tree, &view, seqno)?;
             if !found.is_present() {
                 keyspace.check_readable()?;
             }
@@ -185,8 +200,7 @@ impl Reads {
         }
         // An error is left to the next reader of the key.
         let now = || self.core.history.clock.now();
-        let found =
-            self.find::<ReadOnMiss>(keyspace, key, hash, None, &now, None).ok().filter(is_long);
+        let found = self.find(keyspace, key, hash, None, &now, None).ok().filter(is_long);
         found.is_some_and(|found| self.note_value(keyspace, key, hash, &found))
     }
 
@@ -239,9 +253,7 @@ mod tests {
             kv.merge("key", "").unwrap();
             if n % 77 == 0 {
                 let hash = core.hash(b"key");
-                let found = reads
-                    .find::<ReadOnMiss>(core, b"key", hash, None, &|| Moment::ZERO, None)
-                    .unwrap();
+                let found = reads.find(core, b"key", hash, None, &|| Moment::ZERO, None).unwrap();
                 assert!(found.operands <= OPERANDS_MAX as u32, "{} at {n}", found.operands);
                 assert_eq!(kv.get("key").unwrap().unwrap(), n.to_le_bytes());
             }

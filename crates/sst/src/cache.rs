@@ -341,6 +341,7 @@ impl BlockCache {
     }
 
     /// Returns a part of an index. Marks it as used if `counts` is set.
+    #[inline]
     pub(crate) fn index(&self, key: BlockKey, counts: bool) -> Option<Arc<Index>> {
         match if counts { self.blocks.get(&key) } else { self.blocks.peek(&key) } {
             Some(Cached::Index(index)) => Some(index),

@@ -167,6 +167,7 @@ impl IndexParts {
     }
 
     /// Returns the part in which to call [`Index::find`].
+    #[inline]
     pub(crate) fn find(&self, key: &[u8], at: SeqNo) -> Option<usize> {
         self.top.find(key, at)
     }
@@ -177,6 +178,7 @@ impl IndexParts {
     }
 
     /// Returns whether part `number` begins inside the versions of the last key of the part before.
+    #[inline]
     pub(crate) fn is_continued(&self, number: usize) -> bool {
         number < self.count() && self.top.continued(number).is_some()
     }

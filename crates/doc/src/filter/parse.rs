@@ -11,6 +11,22 @@ use crate::map::Map;
 use crate::value::Value;
 use std::str::FromStr;
 
+/// The members of a filter besides paths.
+const MEMBERS: &[(&str, ParseMember)] = &[
+    ("$key", |parser, cursor| match parser.elements {
+        0 => parser.condition(cursor, &FieldPath::primary_key()),
+        _ => Err(cursor.refuse_name("a path, since an element has no key")),
+    }),
+    ("$and", |parser, cursor| parser.nested(cursor, |parser, cursor| parser.list(cursor).map(all))),
+    ("$or", |parser, cursor| parser.nested(cursor, |parser, cursor| parser.list(cursor).map(any))),
+    ("$nor", |parser, cursor| {
+        parser.nested(cursor, |parser, cursor| parser.list(cursor).map(|list| not(any(list))))
+    }),
+];
+
+/// Parses the value of a member, at the cursor.
+type ParseMember = fn(&mut Parser, &mut Cursor<'_>) -> Result<Node, FilterError>;
+
 /// The operators of a field, apart from those that test each value by itself, which
 /// [`ValueTest::OPERATORS`] lists.
 const OPERATORS: &[(&str, ParseOperator)] = &[
@@ -190,23 +206,16 @@ impl Parser {
     }
 
     fn member(&mut self, cursor: &mut Cursor<'_>, name: &str) -> Result<Node, FilterError> {
-        match name {
-            "$and" => self.nested(cursor, |parser, cursor| parser.list(cursor).map(all)),
-            "$or" => self.nested(cursor, |parser, cursor| parser.list(cursor).map(any)),
-            "$nor" => {
-                self.nested(cursor, |parser, cursor| parser.list(cursor).map(|list| not(any(list))))
-            }
-            "$key" if self.elements == 0 => self.condition(cursor, &FieldPath::primary_key()),
-            "$key" => Err(cursor.refuse_name("a path, since an element has no key")),
-            _ if name.starts_with('$') && !is_path(name) => {
-                Err(cursor.refuse_name("a path, $key, $and, $or or $nor"))
-            }
-            _ => {
-                let path = FieldPath::parse(name)
-                    .map_err(|error| cursor.refuse_name(format!("a path ({error})")))?;
-                self.condition(cursor, &path)
-            }
+        if let Some(parse) = row(MEMBERS, name) {
+            return parse(self, cursor);
         }
+        if name.starts_with('$') && !is_path(name) {
+            let names: Vec<_> = MEMBERS.iter().map(|(name, _)| *name).collect();
+            return Err(cursor.refuse_name(format!("a path or one of {}", names.join(" "))));
+        }
+        let path = FieldPath::parse(name)
+            .map_err(|error| cursor.refuse_name(format!("a path ({error})")))?;
+        self.condition(cursor, &path)
     }
 
     fn list(&mut self, cursor: &mut Cursor<'_>) -> Result<Vec<Node>, FilterError> {

@@ -1,8 +1,8 @@
 //! Validates every byte of a document.
 
 use super::body::Body;
+use super::container::FieldKey;
 use super::view::View;
-use super::walk::FieldKey;
 use crate::depth::DEPTH_MAX;
 use crate::layout::form as forms;
 use crate::names::Names;

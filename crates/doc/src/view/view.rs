@@ -1,19 +1,13 @@
-//! A view of a value in the binary form, read in place.
+//! A view of a value in the binary form: its type, and what is not inside of an array or a map.
 
-use super::body::Body;
-use super::walk::{FieldKey, Fields, Items};
 use crate::datetime::DateTime;
-use crate::depth::DEPTH_MAX;
-use crate::field_name::FieldName;
 use crate::layout::{self, form as forms, heap_len, signed, tag, unsigned, width};
-use crate::map::Map;
 use crate::names::Names;
 use crate::number::Number;
 use crate::utf8::from_utf8;
 use crate::value::Value;
 use crate::value_type::ValueType;
 use flagstone_base::Malformed;
-use std::fmt;
 use std::ops::Range;
 
 /// A document, or a value inside one, read in place. A view is a few words and cheap to copy.
@@ -29,33 +23,6 @@ pub struct View<'a> {
     pub(super) at: usize,
     pub(super) payload: &'a [u8],
     pub(super) names: Option<&'a Names>,
-}
-
-/// A view that is opened to look up several fields: it costs less than to open it for each.
-#[derive(Clone, Copy)]
-pub struct OpenView<'a> {
-    pub(crate) view: View<'a>,
-    /// The inside of a map whose names are in the table.
-    body: Option<(Body<'a>, &'a Names)>,
-}
-
-impl<'a> OpenView<'a> {
-    /// As [`View::len`], without opening the map again.
-    ///
-    /// # Errors
-    /// If the bytes read are malformed.
-    #[inline]
-    pub fn count(&self) -> Result<usize, Malformed> {
-        self.body.as_ref().map_or_else(|| self.view.len(), |(body, _names)| Ok(body.count))
-    }
-
-    /// Returns the field `name` of a map; remembers the id of the name for the next document.
-    #[inline]
-    pub(crate) fn field(&self, name: &FieldName) -> Result<Option<View<'a>>, Malformed> {
-        let Some((body, names)) = &self.body else { return self.view.get(name.as_str()) };
-        let Some(id) = name.id(names) else { return Ok(None) };
-        body.find_id(id).map(|index| body.value(body.place(index))).transpose()
-    }
 }
 
 impl View<'static> {
@@ -311,7 +278,7 @@ impl<'a> View<'a> {
     }
 
     /// Decodes the number; `None` if the value is not a number or is malformed.
-    fn number(&self) -> Option<Value> {
+    pub(super) fn number(&self) -> Option<Value> {
         if let Some(int) = self.as_small_int() {
             return Some(Value::Int(int));
         }
@@ -328,179 +295,6 @@ impl<'a> View<'a> {
             _ => None,
         }
     }
-
-    /// Iterates over the elements of an array, in order. There are none if the value is not an
-    /// array.
-    ///
-    /// # Errors
-    /// If the bytes read are malformed.
-    pub fn items(&self) -> Result<Items<'a>, Malformed> {
-        Items::new(if self.tag == tag::ARRAY_4 { Some(Body::open(self)?) } else { None })
-    }
-
-    /// Iterates over the keys and values of a map, in stored order. There are none if the value is
-    /// not a map.
-    ///
-    /// # Errors
-    /// If the bytes read are malformed.
-    pub fn fields(&self) -> Result<Fields<'a>, Malformed> {
-        Fields::new(if self.tag == tag::MAP_4 { Some(Body::open(self)?) } else { None })
-    }
-
-    /// Returns the inside of a map whose names are all in the table, and the table.
-    #[inline]
-    pub(crate) fn known_names(&self) -> Result<Option<(Body<'a>, &'a Names)>, Malformed> {
-        let has_ids = matches!(self.form, forms::IDS_1 | forms::IDS_2) && self.tag == tag::MAP_4;
-        match self.names.filter(|_| has_ids) {
-            Some(names) => Ok(Some((Body::open(self)?, names))),
-            None => Ok(None),
-        }
-    }
-
-    /// Returns the number of elements of an array or of pairs of a map; 0 for other values.
-    ///
-    /// # Errors
-    /// If the bytes read are malformed.
-    pub fn len(&self) -> Result<usize, Malformed> {
-        if !matches!(self.tag, tag::ARRAY_4 | tag::MAP_4) {
-            return Ok(0);
-        }
-        let body = Body::open(self)?;
-        Ok(if self.form == forms::PAIRS { body.count / 2 } else { body.count })
-    }
-
-    /// Returns whether [`View::len`] is 0.
-    ///
-    /// # Errors
-    /// If the bytes read are malformed.
-    pub fn is_empty(&self) -> Result<bool, Malformed> {
-        self.len().map(|len| len == 0)
-    }
-
-    /// Returns the field `name` of a map; `None` if there is none or the value is not a map.
-    ///
-    /// Decodes nothing else: the lookup searches the keys for the name's id, then adds up widths.
-    ///
-    /// # Errors
-    /// If the bytes read are malformed.
-    pub fn get(&self, name: &str) -> Result<Option<View<'a>>, Malformed> {
-        if self.tag != tag::MAP_4 {
-            return Ok(None);
-        }
-        if self.form == forms::PAIRS {
-            for field in self.fields()? {
-                let (FieldKey::Value(key), value) = field? else { continue };
-                if key.as_text_bytes() == Some(name.as_bytes()) {
-                    return Ok(Some(value));
-                }
-            }
-            return Ok(None);
-        }
-        let body = Body::open(self)?;
-        body.find(name)?.map(|index| body.value(body.place(index))).transpose()
-    }
-
-    /// Returns the field `name` of a map; remembers the id of the name for the next document.
-    ///
-    /// # Errors
-    /// If the bytes read are malformed.
-    #[inline]
-    pub(crate) fn field(&self, name: &FieldName) -> Result<Option<View<'a>>, Malformed> {
-        self.opened()?.field(name)
-    }
-
-    /// Opens a map to look up several fields.
-    ///
-    /// # Errors
-    /// If the bytes read are malformed.
-    #[inline]
-    pub fn opened(&self) -> Result<OpenView<'a>, Malformed> {
-        Ok(OpenView { view: *self, body: self.known_names()? })
-    }
-
-    /// Returns the element `index` of an array; `None` beyond its end or if the value is not an
-    /// array.
-    ///
-    /// # Errors
-    /// If the bytes read are malformed.
-    pub fn at(&self, index: usize) -> Result<Option<View<'a>>, Malformed> {
-        if self.tag != tag::ARRAY_4 {
-            return Ok(None);
-        }
-        let body = Body::open(self)?;
-        (index < body.count).then(|| body.value(body.place(index))).transpose()
-    }
-
-    /// Returns the value at a dotted path: `id`, `a.b`, `tags.0`. A path cannot reach a name that
-    /// contains a dot.
-    ///
-    /// # Errors
-    /// If the bytes read are malformed.
-    pub fn path(&self, path: &str) -> Result<Option<View<'a>>, Malformed> {
-        let mut view = *self;
-        for step in path.split('.') {
-            let next = match view.tag {
-                tag::MAP_4 => view.get(step)?,
-                tag::ARRAY_4 => match step.parse() {
-                    Ok(index) => view.at(index)?,
-                    Err(_no_index) => None,
-                },
-                _ => None,
-            };
-            let Some(next) = next else { return Ok(None) };
-            view = next;
-        }
-        Ok(Some(view))
-    }
-
-    /// Decodes the value into memory, independent of the bytes.
-    ///
-    /// # Errors
-    /// If the bytes read are malformed.
-    pub fn to_value(&self) -> Result<Value, Malformed> {
-        self.decoded(DEPTH_MAX)
-    }
-
-    fn decoded(&self, depth: usize) -> Result<Value, Malformed> {
-        if let Some(text) = self.as_text_bytes() {
-            let text = from_utf8(text).ok_or_else(|| self.malformed("text in UTF-8"))?;
-            return Ok(Value::Text(text.to_owned()));
-        }
-        let is_container = matches!(self.tag, tag::ARRAY_4 | tag::MAP_4);
-        if is_container && depth == 0 {
-            return Err(self.malformed("nesting of at most 512 levels"));
-        }
-        Ok(match self.tag {
-            tag::NULL => Value::Null,
-            tag::FALSE => Value::Bool(false),
-            tag::TRUE => Value::Bool(true),
-            tag::EMPTY_ARRAY => Value::Array(Vec::new()),
-            tag::EMPTY_MAP => Value::object(),
-            tag::DATE_TIME => Value::DateTime(DateTime::from_micros(signed(self.payload))),
-            tag::UUID => Value::Uuid(*self.as_uuid().ok_or(self.malformed("a uuid"))?),
-            tag::BYTES_1 | tag::BYTES_4 => Value::Bytes(self.payload.to_vec()),
-            tag::ARRAY_4 => {
-                let items: Result<_, _> =
-                    self.items()?.map(|item| item?.decoded(depth - 1)).collect();
-                Value::Array(items?)
-            }
-            tag::MAP_4 => Value::Map(self.decoded_map(depth)?),
-            _ => self.number().ok_or(self.malformed("a number"))?,
-        })
-    }
-
-    fn decoded_map(&self, depth: usize) -> Result<Map, Malformed> {
-        let mut pairs = Vec::new();
-        for field in self.fields()? {
-            let (key, value) = field?;
-            let key = match key {
-                FieldKey::Name(name) => Value::Text(name.to_owned()),
-                FieldKey::Value(key) => key.decoded(depth - 1)?,
-            };
-            pairs.push((key, value.decoded(depth - 1)?));
-        }
-        Ok(Map::from_distinct(pairs))
-    }
 }
 
 /// Makes the number `coefficient / 10^scale`, with `scale` digits after the point.
@@ -508,19 +302,4 @@ fn decimal(coefficient: i64, scale: u8) -> Number {
     let mut literal = Vec::new();
     crate::print::put_decimal(coefficient, scale, &mut literal);
     Number::from_checked(std::str::from_utf8(&literal).unwrap_or("0"))
-}
-
-impl fmt::Display for View<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.to_value() {
-            Ok(value) => write!(f, "{value}"),
-            Err(malformed) => write!(f, "<malformed {malformed}>"),
-        }
-    }
-}
-
-impl fmt::Debug for View<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
-    }
 }

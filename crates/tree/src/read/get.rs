@@ -5,7 +5,7 @@ use crate::tree::Tree;
 use crate::view::View;
 use flagstone_base::hash::{key_hash as hash_of, remix};
 use flagstone_base::{Error, Kind, Moment, Result, SeqNo, Slice, Trailer};
-use flagstone_sst::{OnMiss, ReadOnMiss};
+use flagstone_sst::{LookupStop, OnMiss, ReadOnMiss, StopOnMiss};
 use std::ops::ControlFlow;
 
 /// The result of a get.
@@ -159,25 +159,43 @@ impl Tree {
         at: SeqNo,
         now: Now<'_>,
     ) -> Result<GetResult> {
-        self.look::<ReadOnMiss>(view, (key, key_hash), at, now, None)
+        self.look(view, (key, key_hash), at, now, None)
     }
 
-    /// As [`Tree::get`], with `M` for what is not in memory. Passes a value that is stored whole to
-    /// `look`, if there is one; `look` was not called if the get stopped at a miss.
+    /// As [`Tree::get`], but passes a value that is stored whole to `look`, if there is one.
     ///
     /// # Errors
-    /// As [`Tree::get`], and as `M` says.
+    /// As [`Tree::get`].
     #[inline]
-    pub fn look<M: OnMiss>(
+    pub fn look(
         &self,
         view: &View,
         (key, key_hash): (&[u8], u64),
         at: SeqNo,
         now: Now<'_>,
         look: Option<Look<'_>>,
-    ) -> Result<GetResult, M::Stop> {
+    ) -> Result<GetResult> {
         let mut lookup = Lookup::new(at, now, look);
-        self.look_up::<M>(view, key, remix(key_hash), &mut lookup)?;
+        self.look_up_anywhere(view, key, remix(key_hash), &mut lookup)?;
+        self.note_read(1);
+        self.finish(key, lookup)
+    }
+
+    /// As [`Tree::look`], but from memory alone: memtables, and what is cached of tables.
+    ///
+    /// # Errors
+    /// A miss if a file would have to be read; `look` was not called then. Corruption of a block
+    /// in memory; Unsupported as for [`Tree::get`].
+    pub fn try_look(
+        &self,
+        view: &View,
+        (key, key_hash): (&[u8], u64),
+        at: SeqNo,
+        now: Now<'_>,
+        look: Option<Look<'_>>,
+    ) -> Result<GetResult, LookupStop> {
+        let mut lookup = Lookup::new(at, now, look);
+        self.look_up::<StopOnMiss>(view, key, remix(key_hash), &mut lookup)?;
         self.note_read(1);
         self.finish(key, lookup)
     }
@@ -210,7 +228,19 @@ impl Tree {
             .then(|| remix(hash_of((filter_key.extract)(key), self.options().hash_seed)))
     }
 
+    /// Not generic, so it is compiled in this crate, with the functions that it inlines.
+    fn look_up_anywhere(
+        &self,
+        view: &View,
+        key: &[u8],
+        hash: u64,
+        lookup: &mut Lookup<'_, '_>,
+    ) -> Result<()> {
+        self.look_up::<ReadOnMiss>(view, key, hash, lookup)
+    }
+
     /// Searches the memtables, then the tables, until the state of the key is known.
+    #[inline]
     fn look_up<M: OnMiss>(
         &self,
         view: &View,

@@ -3,7 +3,7 @@
 use flagstone_base::hash::key_hash;
 use flagstone_base::{DatabaseId, EntryRef, FileNumber, Kind, Moment, SeqNo, Trailer, TreeId};
 use flagstone_env::{MemDisk, OpenFiles, SeededRandom};
-use flagstone_sst::{BlockCache, ReadOnMiss, TableOptions};
+use flagstone_sst::{BlockCache, TableOptions};
 use flagstone_tree::{
     ChunkPool, Compaction, Damages, Flush, Fold, FullPass, GetResult, Ingest, IngestOptions, Job,
     Obsolete, Policy, Scans, Tree, TreeContext, TreeEdit, TreeOptions, Unfinished, Version, View,
@@ -259,8 +259,7 @@ impl BenchTree {
         let (view, sought, mut seen) = (self.tree.view(), (key, self.hash(key)), None);
         let found = self.tree.get(&view, sought, at, &|| moment).unwrap();
         let mut look = |value: &[u8]| seen = Some(value.to_vec());
-        let looked =
-            self.tree.look::<ReadOnMiss>(&view, sought, at, &|| moment, Some(&mut look)).unwrap();
+        let looked = self.tree.look(&view, sought, at, &|| moment, Some(&mut look)).unwrap();
         assert_eq!(looked.was_seen, seen.is_some());
         let value = looked.value.as_deref().map(<[u8]>::to_vec).or(seen);
         assert_eq!(value.as_deref(), found.value.as_deref());

@@ -66,7 +66,7 @@ fn an_error_names_the_place_and_what_was_expected() {
         (r#"{"$or":{"a":1}}"#, 7, "$or", "an array of one filter or more"),
         (r#"{"$or":[]}"#, 7, "$or", "an array of one filter or more"),
         (r#"{"$or":[{"a":1}, 5]}"#, 17, "$or[1]", FILTER),
-        (r#"{"a":1, "$where":"x"}"#, 8, "$where", "a path, $key, $and, $or or $nor"),
+        (r#"{"a":1, "$where":"x"}"#, 8, "$where", "a path or one of $key $and $or $nor"),
         (r#"{"a":{"$gt":1,"$gtt":2}}"#, 14, "a.$gtt", "one of the operators"),
         (r#"{"a":{"$gt":1,"b":2}}"#, 14, "a.b", "one of the operators"),
         (r#"{"a":{"b":1,"$gt":2}}"#, 6, "a.b", "one of the operators"),

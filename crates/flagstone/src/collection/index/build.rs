@@ -153,7 +153,7 @@ struct Build<'a, 'w> {
     fill: &'a Fill,
     /// The keys of documents that have expired and cannot be in the index.
     misfits: Vec<Vec<u8>>,
-    /// DocumentEntries of the snapshot that are hidden by what a writer did before they were ingested.
+    /// Entries of the snapshot that are hidden by what a writer did before they were ingested.
     hidden: Vec<Hidden>,
     /// From this SeqNo on the index agrees with its documents, if nothing is hidden.
     usable_from: SeqNo,

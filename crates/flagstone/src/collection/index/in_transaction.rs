@@ -136,7 +136,7 @@ impl Own<'_> {
         Ok(())
     }
 
-    /// IndexChanges the document of the encoded `key` in an indexed collection by a patch. One that does
+    /// Changes the document of the encoded `key` in an indexed collection by a patch. One that does
     /// not apply changes nothing.
     ///
     /// # Errors

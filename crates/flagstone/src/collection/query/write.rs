@@ -123,8 +123,8 @@ impl WriteMany {
     /// their turn comes are left alone.
     ///
     /// # Errors
-    /// InvalidInput for a malformed filter, a limit of 0, a patch that does not apply to a document,
-    /// a token of another write, or inside the closure of an update or a transaction;
+    /// InvalidInput for a malformed filter, a limit of 0, a patch that does not apply to a
+    /// document, a token of another write, or inside the closure of an update or a transaction;
     /// ConditionFailed; Duplicate for a value that a unique index has already; OutOfSpace, Io,
     /// Corruption, Poisoned, Closed.
     pub fn run(&self) -> Result<Changed, Interrupted> {
