@@ -9,7 +9,7 @@ use crate::through::{Through, no_reads, no_writes, read_snapshot};
 use flagstone::doc::{JsonMode, JsonOptions, json};
 use flagstone::{
     Collection, Database, Document, Error, ErrorKind, Expect, Expires, Json, Keyspace, Moment,
-    Patch, Patched, Result, Slice, TryGet, Value,
+    Patch, Patched, Result, Slice, Space, TryGet, Value,
 };
 use std::collections::VecDeque;
 use std::ops::Bound;

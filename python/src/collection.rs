@@ -14,6 +14,7 @@ use crate::scan::Part;
 use crate::signals::Interrupt;
 use crate::through::Through;
 use crate::{indexes, json_text, load, load_arrow, time, update, value, views};
+use flagstone::Space;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyDict, PyString, PyTuple};

@@ -11,7 +11,7 @@ use crate::opened::Opened;
 use crate::scan::{Part, Scan};
 use crate::through::Through;
 use crate::{time, views};
-use flagstone::{Result, Slice, TryGet};
+use flagstone::{Result, Slice, Space, TryGet};
 use pyo3::exceptions::PyKeyError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyTuple};

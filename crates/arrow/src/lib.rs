@@ -2,7 +2,7 @@
 //! decoded. And record batches as documents: [`load()`].
 //!
 //! ```no_run
-//! use flagstone::Json;
+//! use flagstone::{Json, Space};
 //! let db = flagstone::Database::open("data")?;
 //! let comments = db.collection("comments")?;
 //! comments.put("a", Json(r#"{"author":"x","score":1}"#))?;

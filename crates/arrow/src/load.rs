@@ -8,7 +8,7 @@ use flagstone::doc::FieldPath;
 use flagstone::query::Matcher;
 use flagstone::{
     Batch, Collection, Database, Document, Error, ErrorKind, Expect, Filter, MergePatch, Result,
-    Value,
+    Space, Value,
 };
 use std::collections::HashSet;
 use std::ops::ControlFlow;

@@ -5,7 +5,7 @@ use arrow_array::{ArrayRef, Int64Array, RecordBatch, RecordBatchIterator, String
 use flagstone::admin::Environment;
 use flagstone::internal::env::MemDisk;
 use flagstone::{
-    Batch, Collection, Database, Error, ErrorKind, Filter, Json, Keyspace, Result, Value,
+    Batch, Collection, Database, Error, ErrorKind, Filter, Json, Keyspace, Result, Space, Value,
 };
 use std::ops::ControlFlow;
 use std::sync::Arc;

@@ -7,7 +7,7 @@
 #![allow(clippy::unwrap_used, reason = "a benchmark fails by panicking")]
 
 use divan::{Bencher, black_box};
-use flagstone::{Collection, Database, Document, Options, Patch, Patched};
+use flagstone::{Collection, Database, Document, Options, Patch, Patched, Space};
 use flagstone_comments::Comments;
 use std::path::Path;
 

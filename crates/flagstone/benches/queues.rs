@@ -11,7 +11,7 @@
     reason = "a benchmark: what it prints is its result, and a panic is a report"
 )]
 
-use flagstone::{Collection, Database, Index, Json, Keyspace, Patch, Prefix};
+use flagstone::{Collection, Database, Index, Json, Keyspace, Patch, Prefix, Space};
 use std::time::Instant;
 
 const KINDS: [&str; 7] = ["front", "back", "flow", "consumers", "tenants", "snapshot", "index"];

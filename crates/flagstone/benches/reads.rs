@@ -8,7 +8,7 @@
 
 use divan::counter::ItemsCount;
 use divan::{Bencher, black_box};
-use flagstone::{Database, Durability, Keyspace, KeyspaceOptions, Options, Routing, Scan};
+use flagstone::{Database, Durability, Keyspace, KeyspaceOptions, Options, Routing, Scan, Space};
 use std::path::Path;
 
 fn main() {

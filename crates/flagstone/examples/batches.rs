@@ -4,7 +4,9 @@
 
 #![allow(clippy::print_stdout, reason = "an example prints what it does")]
 
-use flagstone::{Collection, Database, Error, ErrorKind, Expect, Keyspace, Patch, Result, doc};
+use flagstone::{
+    Collection, Database, Error, ErrorKind, Expect, Keyspace, Patch, Result, Space, doc,
+};
 use std::path::PathBuf;
 
 const NAMES: [&str; 3] = ["ada", "grace", "hedy"];

@@ -9,7 +9,7 @@
 use flagstone::doc::JsonOptions;
 use flagstone::load::{DocumentParser, Refused};
 use flagstone::load::{Lines, Place};
-use flagstone::{Collection, Database, Error, Result};
+use flagstone::{Collection, Database, Error, Result, Space};
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};

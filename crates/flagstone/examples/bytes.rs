@@ -5,7 +5,7 @@
 
 #![allow(clippy::print_stdout, reason = "an example prints what it does")]
 
-use flagstone::{Database, Error, Prefix, Result};
+use flagstone::{Database, Error, Prefix, Result, Space};
 use std::path::PathBuf;
 
 fn main() -> Result<()> {

@@ -5,7 +5,7 @@
 #![allow(clippy::print_stdout, reason = "an example prints what it does")]
 
 use flagstone::fold::Fold;
-use flagstone::{Database, Error, KeyspaceOptions, Result};
+use flagstone::{Database, Error, KeyspaceOptions, Result, Space};
 use std::path::PathBuf;
 
 /// Keeps the largest of numbers that are 8 bytes long, big-endian. Other operands change nothing.

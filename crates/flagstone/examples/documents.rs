@@ -4,7 +4,7 @@
 
 #![allow(clippy::print_stdout, reason = "an example prints what it does")]
 
-use flagstone::{Database, Error, Json, Patch, Patched, Result, doc};
+use flagstone::{Database, Error, Json, Patch, Patched, Result, Space, doc};
 use std::path::PathBuf;
 
 fn main() -> Result<()> {

@@ -4,7 +4,7 @@
 
 #![allow(clippy::print_stdout, reason = "an example prints what it does")]
 
-use flagstone::{As, Database, Json, Patch, Result};
+use flagstone::{As, Database, Json, Patch, Result, Space};
 use serde::{Deserialize, Serialize};
 
 #[derive(Serialize, Deserialize, Debug)]

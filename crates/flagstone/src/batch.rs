@@ -74,10 +74,8 @@ impl Batch {
         key: impl Key<S>,
         value: impl NewValue<S>,
     ) -> Result<()> {
-        let key = key.key_bytes()?;
-        let expiry = value.expiry();
-        let value = value.value_bytes(space)?;
-        space.write_in_batch(&mut self.0, key.as_ref(), Change::Put(value.as_ref(), expiry))
+        let (key, bytes) = (key.key_bytes()?, value.value_bytes(space)?);
+        space.write_in_batch(&mut self.0, key.as_ref(), Change::Put(&bytes, value.expiry()))
     }
 
     /// Removes `key`, whether it is there or not.
@@ -90,12 +88,12 @@ impl Batch {
     }
 
     /// Removes all keys of `range`, however many: writes one entry for each partition. For spaces
-    /// without indexes; [`Collection::delete_range`] is a commit of its own.
+    /// without indexes; [`Space::delete_range`](crate::Space::delete_range) is a commit of its own.
     ///
     /// ```
     /// # let dir = tempfile::tempdir().unwrap();
     /// # let db = flagstone::Database::open(dir.path())?;
-    /// use flagstone::Prefix;
+    /// use flagstone::{Prefix, Space};
     /// let kv = db.keyspace("kv")?;
     /// kv.put("user/1", "a")?;
     /// let mut batch = db.batch();
@@ -168,7 +166,7 @@ impl Batch {
     /// ```
     /// # let dir = tempfile::tempdir().unwrap();
     /// # let db = flagstone::Database::open(dir.path().join("data"))?;
-    /// use flagstone::Expect;
+    /// use flagstone::{Expect, Space};
     /// let kv = db.keyspace("accounts")?;
     /// kv.put("alice", "100")?;
     /// let Some((version, balance)) = kv.get_versioned("alice")? else { return Ok(()) };

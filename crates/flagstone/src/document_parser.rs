@@ -16,6 +16,7 @@ use std::fmt;
 /// ```
 /// # let dir = tempfile::tempdir().unwrap();
 /// # let db = flagstone::Database::open(dir.path())?;
+/// use flagstone::Space;
 /// use flagstone::doc::JsonOptions;
 /// use flagstone::load::{DocumentParser, Refused};
 ///
@@ -99,7 +100,7 @@ impl DocumentParser {
     /// ```
     /// # let dir = tempfile::tempdir().unwrap();
     /// # let db = flagstone::Database::open(dir.path())?;
-    /// use flagstone::Value;
+    /// use flagstone::{Space, Value};
     /// use flagstone::doc::JsonOptions;
     /// use flagstone::load::DocumentParser;
     ///
@@ -220,7 +221,7 @@ impl ParsedDocument<'_> {
     /// Returns whether the collection has a document of this key now.
     ///
     /// # Errors
-    /// As [`Collection::get`].
+    /// As [`Space::get`](crate::Space::get).
     pub fn exists(&self) -> flagstone_base::Result<bool> {
         Ok(self.stored.bytes().get(self.key)?.is_some())
     }

@@ -12,7 +12,7 @@ use std::fmt;
 /// ```
 /// # let dir = tempfile::tempdir().unwrap();
 /// # let db = flagstone::Database::open(dir.path())?;
-/// use flagstone::Ingest;
+/// use flagstone::{Ingest, Space};
 ///
 /// let kv = db.keyspace("words")?;
 /// kv.put("banana", "old")?;
@@ -71,15 +71,14 @@ impl Ingest {
     ///
     /// # Errors
     /// InvalidInput for a key that is not above the one before: the text names both. InvalidInput
-    /// for a size out of bounds, as of [`Keyspace::put`]. The entry is left out then, and the
-    /// ingest can go on. InvalidInput for a dropped keyspace, OutOfSpace, Io, Corruption, Poisoned,
-    /// Closed: the ingest is over, its files are removed, and every later call returns the same
-    /// error.
+    /// for a size out of bounds, as of [`Space::put`](crate::Space::put). The entry is left out
+    /// then, and the ingest can go on. InvalidInput for a dropped keyspace, OutOfSpace, Io,
+    /// Corruption, Poisoned, Closed: the ingest is over, its files are removed, and every later
+    /// call returns the same error.
     #[inline]
     pub fn put(&mut self, key: impl Key<Keyspace>, value: impl NewValue<Keyspace>) -> Result<()> {
-        let expiry = value.expiry();
-        let value = value.value_bytes(&self.keyspace)?;
-        self.inner.put(key.key_bytes()?.as_ref(), value.as_ref(), expiry)
+        let bytes = value.value_bytes(&self.keyspace)?;
+        self.inner.put(key.key_bytes()?.as_ref(), &bytes, value.expiry())
     }
 
     /// Returns the number of entries so far.

@@ -3,7 +3,7 @@
 //! ```
 //! # let dir = tempfile::tempdir().unwrap();
 //! # let path = dir.path().join("data");
-//! use flagstone::Json;
+//! use flagstone::{Json, Space};
 //! let db = flagstone::Database::open(path)?;
 //!
 //! let kv = db.keyspace("sessions")?;                       // bytes to bytes

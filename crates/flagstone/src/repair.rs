@@ -24,6 +24,7 @@ use std::sync::Arc;
 /// # let db = flagstone::Database::open(&data)?;
 /// # db.keyspace("sessions")?.put("alice", "1")?;
 /// # db.close()?;
+/// use flagstone::Space;
 /// std::fs::remove_file(data.join("CURRENT")).unwrap();
 /// assert!(flagstone::Database::open(&data).is_err());
 ///

@@ -108,6 +108,7 @@ impl<'t> From<Result<TransactionScan<'t>>> for Source<'t> {
 /// ```
 /// # let dir = tempfile::tempdir().unwrap();
 /// # let db = flagstone::Database::open(dir.path())?;
+/// use flagstone::Space;
 /// let kv = db.keyspace("sessions")?;
 /// kv.put("a", "1")?;
 /// kv.put("b", "2")?;
@@ -166,6 +167,7 @@ impl<'t, S: Entries> Scan<'t, S> {
     /// ```
     /// # let dir = tempfile::tempdir().unwrap();
     /// # let db = flagstone::Database::open(dir.path())?;
+    /// use flagstone::Space;
     /// let kv = db.keyspace("kv")?;
     /// kv.put("a", "12")?;
     /// kv.put("b", "345")?;

@@ -18,7 +18,7 @@ use flagstone_engine::VersionToken;
 /// ```
 /// # let dir = tempfile::tempdir().unwrap();
 /// # let db = flagstone::Database::open(dir.path())?;
-/// use flagstone::Json;
+/// use flagstone::{Json, Space};
 /// let (kv, orders) = (db.keyspace("kv")?, db.collection("orders")?);
 /// kv.put("a", "1")?;
 /// orders.put(7, Json(r#"{"total":5}"#))?;
@@ -76,7 +76,7 @@ impl Snapshot {
     /// ```
     /// # let dir = tempfile::tempdir().unwrap();
     /// # let db = flagstone::Database::open(dir.path())?;
-    /// use flagstone::Json;
+    /// use flagstone::{Json, Space};
     /// let orders = db.collection("orders")?;
     /// orders.put(7, Json(r#"{"total":5}"#))?;
     /// let before = db.snapshot();

@@ -1,22 +1,23 @@
 //! A keyspace of Rust keys and values.
 
-use crate::args::{Key, KeyBound, KeyPrefix, KeyRange, NewValue};
+use crate::args::{Key, KeyBound, KeyPrefix, NewValue};
 use crate::codec::{AsKey, Codec, KeyCodec, Serde};
 use crate::keyspace::Keyspace;
-use crate::scan::{Entries, Scan, Source};
-use flagstone_base::key::check_key;
-use flagstone_base::{Error, Kind, Moment, Result};
-use flagstone_engine::{TryGet, VersionToken};
+use crate::scan::{Entries, Source};
+use flagstone_base::{Error, Kind, Result};
+use std::borrow::Cow;
 use std::fmt;
 use std::marker::PhantomData;
 
 /// A handle of a keyspace whose keys are `K` and whose values are `V`, stored by the codec `C`.
-/// Cheap to clone; usable from any thread; keeps the database open.
+/// Cheap to clone; usable from any thread; keeps the database open. Most of its methods are those
+/// of the trait [`Space`](crate::Space).
 ///
 /// [`Database::typed`](crate::Database::typed) opens one with the default codec, serde. Entries are
 /// in the order of `K`.
 ///
 /// ```
+/// use flagstone::Space;
 /// use serde::{Deserialize, Serialize};
 ///
 /// #[derive(Serialize, Deserialize)]
@@ -60,15 +61,10 @@ impl<K: KeyCodec, V, C: Codec<V>> Typed<K, V, C> {
         Self { keyspace, types: PhantomData }
     }
 
-    /// Returns the name of the keyspace.
-    pub fn name(&self) -> String {
-        self.keyspace.name()
-    }
-
     /// Returns the keyspace of bytes in which the entries are stored, for what typed keyspaces
-    /// lack: [`Keyspace::multi_get`], [`Keyspace::merge`], [`Keyspace::look`],
-    /// [`Keyspace::approximate_count`]. [`Typed::key_bytes`] returns its keys. Bytes written here
-    /// that the codecs did not encode are reported as Corruption when they are read.
+    /// lack: [`Keyspace::merge`] and [`Keyspace::look`]. [`Typed::key_bytes`] returns its keys.
+    /// Bytes written here that the codecs did not encode are reported as Corruption when they are
+    /// read.
     pub const fn keyspace(&self) -> &Keyspace {
         &self.keyspace
     }
@@ -79,6 +75,7 @@ impl<K: KeyCodec, V, C: Codec<V>> Typed<K, V, C> {
     /// # let dir = tempfile::tempdir().unwrap();
     /// # let db = flagstone::Database::open(dir.path())?;
     /// # #[cfg(feature = "serde")] {
+    /// use flagstone::Space;
     /// let names = db.typed::<u64, String>("names")?;
     /// names.put(&7, &"Ada".into())?;
     /// let len = names.keyspace().look(names.key_bytes(&7)?, |bytes| bytes.len())?;
@@ -91,111 +88,6 @@ impl<K: KeyCodec, V, C: Codec<V>> Typed<K, V, C> {
     /// InvalidInput for a value that cannot be a key.
     pub fn key_bytes(&self, key: impl Key<Self>) -> Result<Vec<u8>> {
         Ok(key.key_bytes()?.as_ref().to_vec())
-    }
-
-    /// Sets the value of `key`, with the database's [`Durability`](crate::Durability). The value is
-    /// `&V`, or `(&value).expires(moment)`: see [`Expires`](crate::Expires).
-    ///
-    /// The encoded key has 1 to 65,535 bytes; the encoded value has at most 512 MiB and a quarter
-    /// of the memory budget.
-    ///
-    /// # Errors
-    /// The error of the codec for a value that it cannot store, such as one nested deeper than 512:
-    /// InvalidInput, and nothing is written. Else as [`Keyspace::put`].
-    pub fn put(
-        &self,
-        key: impl Key<Self>,
-        value: impl NewValue<Self, Bytes = Vec<u8>>,
-    ) -> Result<()> {
-        let key = key.key_bytes()?;
-        let expiry = value.expiry();
-        let mut value = value.value_bytes(self)?;
-        self.keyspace.0.put_encoded(key.as_ref(), (&mut value, expiry), None)
-    }
-
-    /// Returns the moment from which on `key` is absent; `None` if it has no expiry, or is absent
-    /// now.
-    ///
-    /// # Errors
-    /// As [`Keyspace::get`].
-    pub fn expiry(&self, key: impl Key<Self>) -> Result<Option<Moment>> {
-        self.keyspace.expiry(key.key_bytes()?)
-    }
-
-    /// Returns the value of `key`, or `None` if there is none.
-    ///
-    /// # Errors
-    /// InvalidInput if the stored value does not fit the type `V`, with the path of the part that
-    /// does not; Corruption if the codec cannot decode the bytes. Else as [`Keyspace::get`].
-    pub fn get(&self, key: impl Key<Self>) -> Result<Option<V>> {
-        let found = self.keyspace.get(key.key_bytes()?)?;
-        found.map(|bytes| self.decode_value(&bytes)).transpose()
-    }
-
-    /// Returns the value of `key` from memory alone, as [`Keyspace::try_get`].
-    ///
-    /// # Errors
-    /// As [`Typed::get`].
-    pub fn try_get(&self, key: impl Key<Self>) -> Result<TryGet<V>> {
-        self.keyspace.try_get(key.key_bytes()?)?.and_then(|bytes| self.decode_value(&bytes))
-    }
-
-    /// Returns the value of `key` with a token of the write that set it, for
-    /// [`Batch::expect`](crate::Batch::expect).
-    ///
-    /// # Errors
-    /// As [`Typed::get`].
-    pub fn get_versioned(&self, key: impl Key<Self>) -> Result<Option<(VersionToken, V)>> {
-        let found = self.keyspace.get_versioned(key.key_bytes()?)?;
-        found.map(|(version, bytes)| Ok((version, self.decode_value(&bytes)?))).transpose()
-    }
-
-    /// Removes `key`, whether it is there or not. Costs as much as a put.
-    ///
-    /// # Errors
-    /// As [`Keyspace::delete`].
-    pub fn delete(&self, key: impl Key<Self>) -> Result<()> {
-        self.keyspace.delete(key.key_bytes()?)
-    }
-
-    /// Removes `key` and returns whether it was there. Costs a get and, if it was, a delete.
-    ///
-    /// # Errors
-    /// As [`Keyspace::remove`].
-    pub fn remove(&self, key: impl Key<Self>) -> Result<bool> {
-        self.keyspace.remove(key.key_bytes()?)
-    }
-
-    /// Removes all keys of `range`, however many, as [`Keyspace::delete_range`].
-    ///
-    /// # Errors
-    /// InvalidInput for a bound that cannot be a key; else as [`Keyspace::put`].
-    pub fn delete_range(&self, range: impl KeyRange<Self>) -> Result<()> {
-        self.keyspace.0.delete_keys(range.key_range()?)
-    }
-
-    /// Reads the value of `key`, passes it to `change`, and writes what `change` returns; `None`
-    /// means no value, in both directions. No other write of the key comes between. An expiry is
-    /// kept. Returns whether the key has a value now.
-    ///
-    /// Writes of this key wait while `change` runs. A write to the same database inside `change`
-    /// returns InvalidInput; `change` must not wait for another thread that writes. It may be
-    /// called more than once.
-    ///
-    /// # Errors
-    /// As [`Typed::put`] and [`Typed::get`].
-    pub fn update(
-        &self,
-        key: impl Key<Self>,
-        mut change: impl FnMut(Option<V>) -> Option<V>,
-    ) -> Result<bool> {
-        let key = key.key_bytes()?;
-        check_key(key.as_ref())?;
-        let mut is_there = false;
-        self.keyspace
-            .0
-            .read_modify_write(key.as_ref(), |old| self.changed(old, &mut change, &mut is_there))?;
-        Ok(is_there)
     }
 
     /// Returns what is to be written after `change` of the stored value `old`. Notes in `is_there`
@@ -217,33 +109,11 @@ impl<K: KeyCodec, V, C: Codec<V>> Typed<K, V, C> {
         })
     }
 
-    /// Returns the entries of `range` in the order of their keys, as of one moment: pairs of `K`
-    /// and `V`. Errors come from the iterator: see [`Scan`].
-    pub fn scan(&self, range: impl KeyRange<Self>) -> Scan<'static, Self> {
-        let range = range.key_range();
-        Scan::new(range.map(|range| self.keyspace.0.scan_range(range)), self.clone())
-    }
-
-    /// Removes all keys, as [`Keyspace::clear`].
-    ///
-    /// # Errors
-    /// As [`Keyspace::clear`].
-    pub fn clear(&self) -> Result<()> {
-        self.keyspace.clear()
-    }
-
-    /// Returns the number of keys. Reads all of them: see [`Keyspace::count`].
-    ///
-    /// # Errors
-    /// As [`Keyspace::count`].
-    pub fn count(&self) -> Result<u64> {
-        self.keyspace.count()
-    }
-
     fn encode_value(&self, value: &V) -> Result<Vec<u8>> {
         let mut out = Vec::with_capacity(C::size_hint(value));
-        C::encode(value, &mut out)
-            .map_err(|error| error.context(format_args!("a value for {:?}", self.name())))?;
+        C::encode(value, &mut out).map_err(|error| {
+            error.context(format_args!("a value for {:?}", self.keyspace.0.name()))
+        })?;
         Ok(out)
     }
 
@@ -256,7 +126,7 @@ impl<K: KeyCodec, V, C: Codec<V>> Typed<K, V, C> {
     }
 
     fn refused(&self, what: &str, codec: &str, error: Error) -> Error {
-        error.context(format_args!("a {what} of {:?} ({codec})", self.name()))
+        error.context(format_args!("a {what} of {:?} ({codec})", self.keyspace.0.name()))
     }
 }
 
@@ -303,15 +173,13 @@ impl<V, C, P: AsRef<[u8]>> KeyPrefix<Typed<Vec<u8>, V, C>> for P {
 }
 
 impl<K: KeyCodec, V, C: Codec<V>> NewValue<Typed<K, V, C>> for &V {
-    type Bytes = Vec<u8>;
-
-    fn value_bytes(self, typed: &Typed<K, V, C>) -> Result<Vec<u8>> {
-        typed.encode_value(self)
+    fn value_bytes(&self, typed: &Typed<K, V, C>) -> Result<Cow<'_, [u8]>> {
+        typed.encode_value(self).map(Cow::Owned)
     }
 }
 
 impl<K, V, C> fmt::Debug for Typed<K, V, C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Typed({:?})", self.keyspace.name())
+        write!(f, "Typed({:?})", self.keyspace.0.name())
     }
 }

@@ -5,7 +5,7 @@
 use crate::marks::Marks;
 use crate::stories::plan;
 use crate::{BadDocuments, Count, Input, LoadError, Mode, Plan, Unwatched};
-use flagstone::{Collection, Database, Error, ErrorKind};
+use flagstone::{Collection, Database, Error, ErrorKind, Space};
 use std::path::PathBuf;
 
 struct Bench {

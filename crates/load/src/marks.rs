@@ -12,7 +12,9 @@
 use crate::error::LoadError;
 use crate::ids;
 use crate::sum::Sum;
-use flagstone::{Batch, Collection, Database, ErrorKind, Keyspace, KeyspaceOptions, Routing};
+use flagstone::{
+    Batch, Collection, Database, ErrorKind, Keyspace, KeyspaceOptions, Routing, Space,
+};
 use std::fmt::Display;
 use std::fs::File;
 use std::io::{self, Read, Seek};

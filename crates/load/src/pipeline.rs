@@ -15,7 +15,7 @@ use crate::totals::{Count, OnCommit};
 use crate::write::Writer;
 use crossbeam_channel::{Receiver, RecvTimeoutError, bounded};
 use flagstone::doc::{JsonMode, JsonOptions};
-use flagstone::{Collection, Database, Durability, Moment, Options};
+use flagstone::{Collection, Database, Durability, Moment, Options, Space};
 use std::cell::Cell;
 use std::fmt;
 use std::sync::atomic::AtomicUsize;

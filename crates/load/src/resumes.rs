@@ -5,7 +5,7 @@
 
 use crate::stories::{Lines, StopAfter, THREADS, found, plan, slow_commits};
 use crate::{BadDocuments, Format, Input, Key, LoadError, Mode, Outcome, Plan, Unwatched};
-use flagstone::{Collection, Database, Document, Json, Value};
+use flagstone::{Collection, Database, Document, Json, Space, Value};
 use flagstone_testkit::{Rng, seed};
 
 /// A file of two documents and a third one that is cut off, and a load of it that stops there.

@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "test code")]
 
 use crate::{BadDocuments, Count, Input, Key, LoadError, Mode, Outcome, Plan, Unwatched, Watcher};
-use flagstone::{Collection, Database, Json, Options, Value};
+use flagstone::{Collection, Database, Json, Options, Space, Value};
 use flagstone_testkit::{Rng, seed};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

@@ -10,7 +10,7 @@
 
 use flagstone::changes::{Change, ChangeKind, ChangeToken, Changes, ChangesFrom, Happened};
 use flagstone::report::KeyspaceInfo;
-use flagstone::{Database, ErrorKind, Moment, Result, Value};
+use flagstone::{Database, ErrorKind, Moment, Result, Space, Value};
 use flagstone_doc::sort_key::{self, Direction};
 use std::collections::BTreeMap;
 

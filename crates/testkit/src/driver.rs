@@ -4,7 +4,9 @@ use crate::model::{Change, Model};
 use crate::workload::{Bounds, Step};
 use crate::world::{Session, World, dump};
 use flagstone::internal::env::Executor;
-use flagstone::{Batch, Keyspace, KeyspaceOptions, Options, Prefix, Result, Scan, Slice, Snapshot};
+use flagstone::{
+    Batch, Keyspace, KeyspaceOptions, Options, Prefix, Result, Scan, Slice, Snapshot, Space,
+};
 
 /// A database and its model.
 pub struct Driver {

@@ -10,7 +10,9 @@ use crate::model::{Change, Model, Table, digest_of};
 use crate::workload::Step;
 use crate::world::{Session, World, dump};
 use flagstone::internal::env::Executor;
-use flagstone::{Database, Durability, ErrorKind, Keyspace, KeyspaceOptions, Options, Result};
+use flagstone::{
+    Database, Durability, ErrorKind, Keyspace, KeyspaceOptions, Options, Result, Space,
+};
 
 /// The kind of crash that a commit must survive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

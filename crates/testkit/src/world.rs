@@ -4,7 +4,7 @@
 use crate::model::Table;
 use flagstone::admin::Environment;
 use flagstone::internal::env::{Disk, FaultDisk, ManualClock, MemDisk, SeededRandom, StepExecutor};
-use flagstone::{Builder, Database, Keyspace, KeyspaceOptions, Options, Result};
+use flagstone::{Builder, Database, Keyspace, KeyspaceOptions, Options, Result, Space};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

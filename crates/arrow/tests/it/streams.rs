@@ -5,7 +5,9 @@ use arrow_array::{Array, RecordBatch, StringArray};
 use arrow_schema::DataType;
 use flagstone::admin::Environment;
 use flagstone::internal::env::{Clock, ManualClock, MemDisk, SystemClock};
-use flagstone::{Collection, Database, ErrorKind, Expires, Find, Index, Json, Moment, Value, doc};
+use flagstone::{
+    Collection, Database, ErrorKind, Expires, Find, Index, Json, Moment, Space, Value, doc,
+};
 use flagstone_arrow::{Column, Columns, KeyColumn, Kind, OnMismatch, Stream, StreamOptions};
 use std::sync::Arc;
 use std::time::Duration;

@@ -7,7 +7,7 @@ use flagstone::admin::Environment;
 use flagstone::doc::{DateTime, Map};
 use flagstone::internal::env::MemDisk;
 use flagstone::query::Hint;
-use flagstone::{Collection, Database, Index, Json, Value, doc};
+use flagstone::{Collection, Database, Index, Json, Space, Value, doc};
 use flagstone_arrow::{Column, Columns, KeyColumn, Kind, OnMismatch, Stream, StreamOptions};
 use std::sync::Arc;
 

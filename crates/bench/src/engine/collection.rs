@@ -4,7 +4,7 @@ use super::comments::{Comment, CommentIndex, CommentStore, EachRow, Question};
 use super::outcome::Outcome;
 use flagstone::doc::JsonOptions;
 use flagstone::load::DocumentParser;
-use flagstone::{Collection, Database, Filter, Find, Group, Index, Json, KeyspaceOptions};
+use flagstone::{Collection, Database, Filter, Find, Group, Index, Json, KeyspaceOptions, Space};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 /// The collection `comments` of a database, created when it is used first.

@@ -6,7 +6,9 @@ use crate::options::{Isolation, Routed, StoreOptions};
 use crate::record::EventKind;
 use flagstone::admin::{Event, Listener};
 use flagstone::report::Stats;
-use flagstone::{Compression, Database, Keyspace, KeyspaceOptions, Options, TransactionOptions};
+use flagstone::{
+    Compression, Database, Keyspace, KeyspaceOptions, Options, Space, TransactionOptions,
+};
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};

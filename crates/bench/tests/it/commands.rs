@@ -1,6 +1,7 @@
 //! Benchmarks run, write what they measured, and refuse what they must not touch.
 
 use crate::run::Place;
+use flagstone::Space;
 use serde_json::Value;
 
 const SMALL: &str = "--memory 16MiB --interval 0.05 --value-size 100";

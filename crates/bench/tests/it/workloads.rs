@@ -1,7 +1,7 @@
 //! Each workload that fills a store first, on a small one: it ends well, and its figures are those
 //! of what was done.
 
-use flagstone::Database;
+use flagstone::{Database, Space};
 use flagstone_bench::engine::{Outcome, open_flagstone};
 use flagstone_bench::options::{Isolation, Routed};
 use flagstone_bench::record::{OpKind, Summary, read_file};

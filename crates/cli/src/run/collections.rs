@@ -8,7 +8,7 @@ use crate::grid;
 use crate::output::Output;
 use crate::units::{grouped, show_bytes};
 use flagstone::report::{KeyspaceStats, Stats};
-use flagstone::{Collection, Database, KeyspaceOptions};
+use flagstone::{Collection, Database, KeyspaceOptions, Space};
 use serde_json::json;
 
 pub(super) fn list(args: &CollectionsArgs) -> Result<(), Failure> {

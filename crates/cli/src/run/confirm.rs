@@ -6,7 +6,7 @@ use crate::failure::Failure;
 use crate::interrupt;
 use crate::output::{self, note};
 use crate::units::{counted, grouped};
-use flagstone::Collection;
+use flagstone::{Collection, Space};
 use std::fs::File;
 use std::io::{self, IsTerminal, Write, stderr, stdin};
 

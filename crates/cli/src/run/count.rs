@@ -4,6 +4,7 @@ use super::query::Asked;
 use crate::args::CountArgs;
 use crate::failure::Failure;
 use crate::output::Output;
+use flagstone::Space;
 
 pub(super) fn run(args: &CountArgs) -> Result<(), Failure> {
     let asked = Asked::open(&args.collection, args.filter.as_deref(), args.memory)?;

@@ -3,7 +3,7 @@
 use super::{confirm, many, open, query};
 use crate::args::DeleteArgs;
 use crate::failure::Failure;
-use flagstone::Collection;
+use flagstone::{Collection, Space};
 
 pub(super) fn run(args: &DeleteArgs) -> Result<(), Failure> {
     let target = &args.target;

@@ -9,7 +9,7 @@ use crate::interrupt;
 use crate::output::{Output, note};
 use crate::units::{counted, grouped};
 use flagstone::doc::{FieldPath, ValueType};
-use flagstone::{Document, Value};
+use flagstone::{Document, Space, Value};
 use serde_json::{Value as Json, json};
 use std::collections::BTreeMap;
 

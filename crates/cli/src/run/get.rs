@@ -8,7 +8,7 @@ use crate::pretty;
 use crate::units::show_moment;
 use flagstone::doc::json::{append_json_as, append_value_json_as};
 use flagstone::doc::{Malformed, Pointer};
-use flagstone::{JsonPath, Value, View};
+use flagstone::{JsonPath, Space, Value, View};
 use std::io::IsTerminal;
 
 pub(super) fn run(args: &GetArgs) -> Result<(), Failure> {

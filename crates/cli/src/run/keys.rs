@@ -4,8 +4,8 @@ use super::open;
 use crate::args::KeysArgs;
 use crate::failure::Failure;
 use crate::output::Output;
-use flagstone::Value;
 use flagstone::internal::env::{Random, SeededRandom};
+use flagstone::{Space, Value};
 
 pub(super) fn run(args: &KeysArgs) -> Result<(), Failure> {
     let database = open::to_read(&args.collection.database, args.memory)?;

@@ -8,7 +8,7 @@ use crate::output::note;
 use crate::progress::{Progress, rates};
 use crate::units::{counted, grouped, show_bytes};
 use flagstone::doc::JsonOptions;
-use flagstone::{Collection, Database, KeyspaceOptions, Options, Routing};
+use flagstone::{Collection, Database, KeyspaceOptions, Options, Routing, Space};
 use flagstone_load::{
     BadDocuments, Format, Input, Key, LoadError, Mode, Outcome, Plan, TableFormat,
 };

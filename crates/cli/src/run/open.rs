@@ -4,7 +4,7 @@ use crate::args::{CollectionArgs, JsonArgs, KeyArgs, MemoryArgs, TargetArgs, Wat
 use crate::failure::Failure;
 use flagstone::doc::json::JsonParser;
 use flagstone::doc::{JsonError, JsonOptions};
-use flagstone::{Collection, Database, Durability, Options, Value};
+use flagstone::{Collection, Database, Durability, Options, Space, Value};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 

@@ -4,7 +4,7 @@ use super::{expiry, open};
 use crate::args::{CollectionArgs, PutArgs};
 use crate::failure::Failure;
 use flagstone::doc::JsonOptions;
-use flagstone::{Document, Durability, Expires};
+use flagstone::{Document, Durability, Expires, Space};
 use std::io::Read;
 
 pub(super) fn run(args: &PutArgs) -> Result<(), Failure> {

@@ -5,7 +5,7 @@ use crate::args::ScanArgs;
 use crate::failure::Failure;
 use crate::interrupt;
 use crate::output::Output;
-use flagstone::{Prefix, Value};
+use flagstone::{Prefix, Space, Value};
 use std::ops::Bound;
 
 pub(super) fn run(args: &ScanArgs) -> Result<(), Failure> {

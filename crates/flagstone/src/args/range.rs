@@ -51,7 +51,7 @@ pub trait KeyPrefix<S: ?Sized>: Sized {
 /// ```
 /// # let dir = tempfile::tempdir().unwrap();
 /// # let db = flagstone::Database::open(dir.path())?;
-/// use flagstone::{Prefix, doc};
+/// use flagstone::{Prefix, Space, doc};
 /// let kv = db.keyspace("kv")?;
 /// let pages = db.collection("pages")?;
 /// for key in ["a", "ab", "abc", "b"] {

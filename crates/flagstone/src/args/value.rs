@@ -1,6 +1,7 @@
 //! Values to put.
 
 use flagstone_base::{Moment, Result};
+use std::borrow::Cow;
 
 /// A value that can be put into the space `S`.
 ///
@@ -17,10 +18,6 @@ use flagstone_base::{Moment, Result};
             `&Document`, `Value`, `&Value`, `Json(text)` and `As(&struct)`"
 )]
 pub trait NewValue<S: ?Sized>: Sized {
-    /// The value as it is stored.
-    #[doc(hidden)]
-    type Bytes: AsRef<[u8]>;
-
     /// Returns about how many bytes the value takes, if that is known before it is encoded.
     #[doc(hidden)]
     fn bytes_hint(&self) -> Option<usize> {
@@ -33,9 +30,10 @@ pub trait NewValue<S: ?Sized>: Sized {
         None
     }
 
-    /// Returns the value as it is stored.
+    /// Returns the value as it is stored: the bytes themselves, or a buffer that was encoded for
+    /// this call.
     #[doc(hidden)]
-    fn value_bytes(self, space: &S) -> Result<Self::Bytes>;
+    fn value_bytes(&self, space: &S) -> Result<Cow<'_, [u8]>>;
 }
 
 /// A document in a JSON text, to be put into a [`Collection`](crate::Collection). Numbers are kept
@@ -44,7 +42,7 @@ pub trait NewValue<S: ?Sized>: Sized {
 /// ```
 /// # let dir = tempfile::tempdir().unwrap();
 /// # let db = flagstone::Database::open(dir.path())?;
-/// use flagstone::Json;
+/// use flagstone::{Json, Space};
 /// let prices = db.collection("prices")?;
 /// prices.put("lamp", Json(r#"{"price":1.10}"#))?;
 /// let lamp = prices.get("lamp")?.expect("it was put");
@@ -67,7 +65,7 @@ pub struct Json<T>(
 /// # let dir = tempfile::tempdir().unwrap();
 /// # let db = flagstone::Database::open(dir.path())?;
 /// # #[cfg(feature = "serde")] {
-/// use flagstone::{As, Patch};
+/// use flagstone::{As, Patch, Space};
 /// use serde::{Deserialize, Serialize};
 ///
 /// #[derive(Serialize, Deserialize)]
@@ -107,7 +105,7 @@ pub struct Expiring<T> {
 /// ```
 /// # let dir = tempfile::tempdir().unwrap();
 /// # let db = flagstone::Database::open(dir.path())?;
-/// use flagstone::{Expires, Json};
+/// use flagstone::{Expires, Json, Space};
 /// use std::time::Duration;
 ///
 /// let in_an_hour = db.now().after(Duration::from_secs(3600));
@@ -137,8 +135,6 @@ pub trait Expires: Sized {
 impl<T> Expires for T {}
 
 impl<S: ?Sized, T: NewValue<S>> NewValue<S> for Expiring<T> {
-    type Bytes = T::Bytes;
-
     #[inline]
     fn bytes_hint(&self) -> Option<usize> {
         self.value.bytes_hint()
@@ -150,7 +146,7 @@ impl<S: ?Sized, T: NewValue<S>> NewValue<S> for Expiring<T> {
     }
 
     #[inline]
-    fn value_bytes(self, space: &S) -> Result<Self::Bytes> {
+    fn value_bytes(&self, space: &S) -> Result<Cow<'_, [u8]>> {
         self.value.value_bytes(space)
     }
 }

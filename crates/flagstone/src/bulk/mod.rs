@@ -9,6 +9,7 @@
 //! ```
 //! # let dir = tempfile::tempdir().unwrap();
 //! # let db = flagstone::Database::open(dir.path())?;
+//! use flagstone::Space;
 //! use flagstone::doc::JsonOptions;
 //! use flagstone::load::{DocumentParser, Lines};
 //!

@@ -60,7 +60,7 @@ pub enum Happened {
 ///
 /// ```
 /// # let dir = tempfile::tempdir().unwrap();
-/// use flagstone::{Database, Json, Options};
+/// use flagstone::{Database, Json, Options, Space};
 /// use flagstone::changes::{ChangeRetention, ChangesFrom, Happened};
 /// use std::time::Duration;
 ///

@@ -9,7 +9,7 @@ use flagstone_base::{Decoder, Error, ErrorKind, Malformed, Result};
 /// Another type can be one through them:
 ///
 /// ```
-/// use flagstone::Result;
+/// use flagstone::{Result, Space};
 /// use flagstone::codec::{Decoder, KeyCodec};
 ///
 /// #[derive(Debug, PartialEq)]

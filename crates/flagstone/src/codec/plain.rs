@@ -11,7 +11,7 @@ use flagstone_doc::{Value, View, validate};
 /// key; a document [`Value`](crate::Value) in its self-contained binary form.
 ///
 /// ```
-/// use flagstone::{Plain, Typed};
+/// use flagstone::{Plain, Space, Typed};
 /// # let dir = tempfile::tempdir().unwrap();
 /// # let db = flagstone::Database::open(dir.path())?;
 /// let hits: Typed<String, u64, Plain> = db.space("hits").typed_codec()?;     // 8 bytes a value

@@ -10,7 +10,7 @@ use flagstone_base::Result;
 /// read:
 ///
 /// ```
-/// use flagstone::{Error, ErrorKind, Result, Typed};
+/// use flagstone::{Error, ErrorKind, Result, Space, Typed};
 /// use flagstone::codec::Codec;
 ///
 /// struct User { age: u8, name: String }

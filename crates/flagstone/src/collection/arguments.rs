@@ -10,6 +10,7 @@ use crate::scan::{Entries, Source};
 use crate::sort_keys;
 use flagstone_base::Result;
 use flagstone_doc::{Document, Value};
+use std::borrow::Cow;
 
 impl<T: Into<Value>> Key<Collection> for T {
     type Bytes = Vec<u8>;
@@ -32,51 +33,41 @@ impl<P: AsRef<str>> KeyPrefix<Collection> for P {
 }
 
 impl NewValue<Collection> for &Document {
-    type Bytes = Vec<u8>;
-
     fn bytes_hint(&self) -> Option<usize> {
         Some(self.as_bytes().len())
     }
 
-    fn value_bytes(self, collection: &Collection) -> Result<Vec<u8>> {
-        encode::document(&collection.0, self)
+    fn value_bytes(&self, collection: &Collection) -> Result<Cow<'_, [u8]>> {
+        encode::document(&collection.0, self).map(Cow::Owned)
     }
 }
 
 impl NewValue<Collection> for &Value {
-    type Bytes = Vec<u8>;
-
-    fn value_bytes(self, collection: &Collection) -> Result<Vec<u8>> {
-        encode::value(&collection.0, self)
+    fn value_bytes(&self, collection: &Collection) -> Result<Cow<'_, [u8]>> {
+        encode::value(&collection.0, self).map(Cow::Owned)
     }
 }
 
 impl NewValue<Collection> for Value {
-    type Bytes = Vec<u8>;
-
-    fn value_bytes(self, collection: &Collection) -> Result<Vec<u8>> {
-        encode::value(&collection.0, &self)
+    fn value_bytes(&self, collection: &Collection) -> Result<Cow<'_, [u8]>> {
+        encode::value(&collection.0, self).map(Cow::Owned)
     }
 }
 
 impl<T: AsRef<[u8]>> NewValue<Collection> for Json<T> {
-    type Bytes = Vec<u8>;
-
     fn bytes_hint(&self) -> Option<usize> {
         Some(self.0.as_ref().len())
     }
 
-    fn value_bytes(self, collection: &Collection) -> Result<Vec<u8>> {
-        encode::json(&collection.0, self.0.as_ref())
+    fn value_bytes(&self, collection: &Collection) -> Result<Cow<'_, [u8]>> {
+        encode::json(&collection.0, self.0.as_ref()).map(Cow::Owned)
     }
 }
 
 #[cfg(feature = "serde")]
 impl<T: serde::Serialize> NewValue<Collection> for As<T> {
-    type Bytes = Vec<u8>;
-
-    fn value_bytes(self, collection: &Collection) -> Result<Vec<u8>> {
-        encode::rust_value(&collection.0, &self.0)
+    fn value_bytes(&self, collection: &Collection) -> Result<Cow<'_, [u8]>> {
+        encode::rust_value(&collection.0, &self.0).map(Cow::Owned)
     }
 }
 

@@ -21,7 +21,7 @@ impl Collection {
     /// ```
     /// # let dir = tempfile::tempdir().unwrap();
     /// # let db = flagstone::Database::open(dir.path())?;
-    /// use flagstone::{ErrorKind, Index, Json};
+    /// use flagstone::{ErrorKind, Index, Json, Space};
     /// let users = db.collection("users")?;
     /// users.put(1, Json(r#"{"email":"a@example.org","tags":["x","y"]}"#))?;
     /// users.create_index("by_email", Index::on("$.email").unique())?;

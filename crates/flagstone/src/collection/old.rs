@@ -15,12 +15,12 @@ impl Collection {
     /// Keeps the document before each change in the log, for readers of
     /// [changes](crate::Database::changes), or ends that. From then on every write of a document
     /// reads the old one, patches become puts of the whole document, and the log holds both.
-    /// [`Collection::clear`] keeps none. Without [`Options::change_retention`](
+    /// [`Space::clear`](crate::Space::clear) keeps none. Without [`Options::change_retention`](
     /// crate::Options::change_retention) nothing is kept.
     ///
     /// ```
     /// # let dir = tempfile::tempdir().unwrap();
-    /// use flagstone::{Database, Json, Options, Patch};
+    /// use flagstone::{Database, Json, Options, Patch, Space};
     /// use flagstone::changes::{ChangeRetention, ChangesFrom, Happened};
     /// let keep = ChangeRetention::bytes(1 << 30);
     /// let options = Options::new().change_retention(keep);

@@ -46,7 +46,7 @@ impl Patched {
     /// ```
     /// # let dir = tempfile::tempdir().unwrap();
     /// # let db = flagstone::Database::open(dir.path())?;
-    /// use flagstone::{ErrorKind, Patch, doc};
+    /// use flagstone::{ErrorKind, Patch, Space, doc};
     /// let pages = db.collection("pages")?;
     /// pages.put("a", doc!({ "title": "A" }))?;
     /// let visit = Patch::new().inc("visits", 1);

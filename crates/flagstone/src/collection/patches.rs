@@ -27,7 +27,7 @@ impl Collection {
     /// ```
     /// # let dir = tempfile::tempdir().unwrap();
     /// # let db = flagstone::Database::open(dir.path())?;
-    /// use flagstone::{Json, Patch};
+    /// use flagstone::{Json, Patch, Space};
     /// let comments = db.collection("comments")?;
     /// comments.put("evn2i5p", Json(r#"{"author":"x","score":1.10}"#))?;
     /// comments.patch("evn2i5p", &Patch::new().inc("score", 1).push("tags", "hot"))?;
@@ -39,7 +39,8 @@ impl Collection {
     /// # Errors
     /// InvalidInput for a patch that no document could take (without changes, or adding something
     /// that is not a number), one over the limit of documents, or one that the fold of an older
-    /// collection does not know (see [`Collection::upgrade`]); else as [`Collection::put`].
+    /// collection does not know (see [`Collection::upgrade`]); else as
+    /// [`Space::put`](crate::Space::put).
     pub fn patch(&self, key: impl Key<Self>, patch: &Patch) -> Result<()> {
         update::patch(&self.0, Destination::Database, key.key_bytes()?.as_ref(), patch)
     }
@@ -54,7 +55,7 @@ impl Collection {
     /// ```
     /// # let dir = tempfile::tempdir().unwrap();
     /// # let db = flagstone::Database::open(dir.path())?;
-    /// use flagstone::{Json, Patch, Patched};
+    /// use flagstone::{Json, Patch, Patched, Space};
     /// let pages = db.collection("pages")?;
     /// pages.put("a", Json(r#"{"visits":1,"title":"A"}"#))?;
     /// let visit = Patch::new().inc("visits", 1);
@@ -73,7 +74,7 @@ impl Collection {
     /// ```
     /// # let dir = tempfile::tempdir().unwrap();
     /// # let db = flagstone::Database::open(dir.path())?;
-    /// use flagstone::{Json, JsonPatch, Patched};
+    /// use flagstone::{Json, JsonPatch, Patched, Space};
     /// let tasks = db.collection("tasks")?;
     /// tasks.put(1, Json(r#"{"state":"open","tags":["a"]}"#))?;
     /// let close = JsonPatch::parse(
@@ -93,7 +94,7 @@ impl Collection {
     /// ```
     /// # let dir = tempfile::tempdir().unwrap();
     /// # let db = flagstone::Database::open(dir.path())?;
-    /// use flagstone::{Json, MergePatch, Patched};
+    /// use flagstone::{Json, MergePatch, Patched, Space};
     /// let users = db.collection("users")?;
     /// users.put("ada", Json(r#"{"name":"Ada","mail":"a@b.c","tags":["x"]}"#))?;
     /// let patch = MergePatch::parse(r#"{"mail":null,"address":{"city":"Oslo"}}"#)?;
@@ -106,7 +107,8 @@ impl Collection {
     /// ```
     ///
     /// # Errors
-    /// InvalidInput for a patch that no document could take; else as [`Collection::put`].
+    /// InvalidInput for a patch that no document could take; else as
+    /// [`Space::put`](crate::Space::put).
     pub fn patch_if(&self, key: impl Key<Self>, patch: impl AnyPatch) -> Result<Patched> {
         patch.write(&self.0, Destination::Database, key.key_bytes()?.as_ref())
     }
@@ -120,7 +122,7 @@ impl Collection {
     /// ```
     /// # let dir = tempfile::tempdir().unwrap();
     /// # let db = flagstone::Database::open(dir.path())?;
-    /// use flagstone::{Patch, doc};
+    /// use flagstone::{Patch, Space, doc};
     /// let pages = db.collection("pages")?;
     /// let visit = Patch::new().inc("visits", 1);
     /// for _ in 0..3 {

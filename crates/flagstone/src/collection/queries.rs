@@ -12,7 +12,7 @@ impl Collection {
     /// ```
     /// # let dir = tempfile::tempdir().unwrap();
     /// # let db = flagstone::Database::open(dir.path())?;
-    /// use flagstone::{Filter, Json};
+    /// use flagstone::{Filter, Json, Space};
     /// let comments = db.collection("comments")?;
     /// comments.put("a", Json(r#"{"subreddit":"rust","score":7}"#))?;
     /// comments.put("b", Json(r#"{"subreddit":"rust","score":12}"#))?;
@@ -33,7 +33,7 @@ impl Collection {
     /// ```
     /// # let dir = tempfile::tempdir().unwrap();
     /// # let db = flagstone::Database::open(dir.path())?;
-    /// use flagstone::{Json, Patch};
+    /// use flagstone::{Json, Patch, Space};
     /// let posts = db.collection("posts")?;
     /// for n in 0..10 {
     ///     posts.put(n, Json(format!(r#"{{"score":{n}}}"#)))?;
@@ -60,7 +60,7 @@ impl Collection {
     /// # let db = flagstone::Database::open(dir.path())?;
     /// # let posts = db.collection("posts")?;
     /// # posts.put(1, Json(r#"{"score":-1}"#))?;
-    /// use flagstone::Json;
+    /// use flagstone::{Json, Space};
     /// let done = posts.delete_many(r#"{"score":{"$lt":0}}"#).run()?;
     /// assert_eq!(done.modified, 1);
     /// # Ok::<(), flagstone::Error>(())

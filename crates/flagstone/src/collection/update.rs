@@ -33,7 +33,7 @@ pub(crate) fn update(
 }
 
 /// Removes the document of the encoded `key`. Returns false if there is none.
-pub(super) fn remove(stored: &Stored, key: &[u8]) -> Result<bool> {
+pub(crate) fn remove(stored: &Stored, key: &[u8]) -> Result<bool> {
     write::rewrite(stored, Destination::Database, key, |old| {
         Ok(if old.is_some() { Rewrite::Delete } else { Rewrite::Nothing })
     })
@@ -161,7 +161,7 @@ pub(super) fn patch_fold(stored: &Stored) -> Arc<PatchFold> {
 
 #[cfg(test)]
 mod tests {
-    use crate::{Database, Options, Patched};
+    use crate::{Database, Options, Patched, Space};
     use flagstone_base::ErrorKind;
     use flagstone_doc::Patch;
 

@@ -39,7 +39,7 @@ pub enum Destination<'t> {
 
 /// Waits for the admission of a document of about `bytes`, if it is large. Called before the
 /// document is encoded, because that allocates its first copy.
-pub(super) fn admission_for<'a>(
+pub(crate) fn admission_for<'a>(
     stored: &'a Stored,
     key: &[u8],
     bytes: usize,
@@ -55,7 +55,7 @@ fn was_indexed(stored: &Stored, error: &Error) -> bool {
 
 /// Sets the document of the encoded `key` to `bytes`. `admission` is what [`admission_for`]
 /// returned, if it was called.
-pub(super) fn put(
+pub(crate) fn put(
     stored: &Stored,
     key: &[u8],
     (mut bytes, expiry): (Vec<u8>, Option<Moment>),
@@ -78,7 +78,7 @@ pub(super) fn put(
 }
 
 /// Changes the document of the encoded `key`, by itself.
-pub(super) fn one(stored: &Stored, key: &[u8], change: Change<'_>) -> Result<()> {
+pub(crate) fn one(stored: &Stored, key: &[u8], change: Change<'_>) -> Result<()> {
     let entry = change.entry();
     if stored.is_indexed() {
         return index::one(stored, key, entry);
@@ -120,7 +120,7 @@ pub(crate) fn in_transaction(
 }
 
 /// Removes the documents of a range of encoded keys.
-pub(super) fn range(stored: &Stored, range: KeyRange) -> Result<()> {
+pub(crate) fn range(stored: &Stored, range: KeyRange) -> Result<()> {
     end_loads(stored)?;
     remove_range(stored, range)?;
     end_loads(stored)
@@ -144,7 +144,7 @@ pub(crate) fn range_in_transaction(
 
 /// Ends the marks of loads that were stopped, whose documents are removed. Called before a removal,
 /// in case that it is cut short, and after it, in case that a load has begun meanwhile.
-pub(super) fn end_loads(stored: &Stored) -> Result<()> {
+pub(crate) fn end_loads(stored: &Stored) -> Result<()> {
     loads::forget(stored.engine(), stored.bytes().id())
 }
 
@@ -166,7 +166,7 @@ fn remove_range(stored: &Stored, range: KeyRange) -> Result<()> {
 }
 
 /// Removes all documents. The engine empties the indexes by the same commit.
-pub(super) fn clear(stored: &Stored) -> Result<()> {
+pub(crate) fn clear(stored: &Stored) -> Result<()> {
     end_loads(stored)?;
     stored.bytes().clear()?;
     end_loads(stored)

@@ -17,6 +17,7 @@ use std::path::Path;
 ///
 /// ```
 /// # let dir = tempfile::tempdir().unwrap();
+/// use flagstone::Space;
 /// let db = flagstone::Database::open(dir.path().join("data"))?;
 /// let kv = db.keyspace("sessions")?;
 /// kv.put("alice", "1")?;
@@ -69,6 +70,7 @@ impl Database {
     /// ```
     /// # let dir = tempfile::tempdir().unwrap();
     /// # let db = flagstone::Database::open(dir.path())?;
+    /// use flagstone::Space;
     /// let kv = db.keyspace("squares")?;
     /// let squares = (0..1000_u64).map(|n| (n.to_be_bytes(), (n * n).to_string()));
     /// let report = db.ingest(&kv, squares)?;
@@ -86,9 +88,8 @@ impl Database {
     ) -> Result<IngestReport> {
         let mut ingest = self.0.ingest(&keyspace.0)?;
         for (key, value) in entries {
-            let expiry = value.expiry();
-            let value = value.value_bytes(keyspace)?;
-            ingest.put(key.key_bytes()?.as_ref(), value.as_ref(), expiry)?;
+            let bytes = value.value_bytes(keyspace)?;
+            ingest.put(key.key_bytes()?.as_ref(), &bytes, value.expiry())?;
         }
         ingest.finish()
     }

@@ -38,6 +38,7 @@ impl Database {
     /// ```
     /// # let dir = tempfile::tempdir().unwrap();
     /// # let db = flagstone::Database::open(dir.path())?;
+    /// use flagstone::Space;
     /// use serde::{Deserialize, Serialize};
     ///
     /// #[derive(Serialize, Deserialize)]
@@ -65,7 +66,7 @@ impl Database {
     /// ```
     /// # let dir = tempfile::tempdir().unwrap();
     /// # let db = flagstone::Database::open(dir.path())?;
-    /// use flagstone::{KeyspaceOptions, Plain};
+    /// use flagstone::{KeyspaceOptions, Plain, Space};
     /// assert!(db.space("kv").existing().keyspace()?.is_none());
     /// let blocks = KeyspaceOptions::new().block_bytes(4096);
     /// db.space("kv").options(blocks.clone()).keyspace()?;
@@ -124,7 +125,7 @@ impl Database {
     /// ```
     /// # let dir = tempfile::tempdir().unwrap();
     /// # let db = flagstone::Database::open(dir.path())?;
-    /// use flagstone::{Compression, KeyspaceOptions};
+    /// use flagstone::{Compression, KeyspaceOptions, Space};
     /// let kv = db.keyspace("kv")?;
     /// kv.put("a", "1")?;
     /// db.alter_keyspace("kv", KeyspaceOptions::new().bottom_compression(Compression::Zstd(7)))?;
@@ -149,6 +150,7 @@ impl Database {
     /// ```
     /// # let dir = tempfile::tempdir().unwrap();
     /// # let db = flagstone::Database::open(dir.path())?;
+    /// use flagstone::Space;
     /// let next = db.keyspace("prices.next")?;
     /// next.put("apple", "3")?;
     /// db.keyspace("prices")?;

@@ -16,6 +16,7 @@ impl Database {
     /// ```
     /// # let dir = tempfile::tempdir().unwrap();
     /// # let db = flagstone::Database::open(dir.path())?;
+    /// use flagstone::Space;
     /// let accounts = db.typed::<String, i64>("accounts")?;
     /// accounts.put("alice", &100)?;
     /// let is_done = db.transaction(|tx| -> flagstone::Result<bool> {

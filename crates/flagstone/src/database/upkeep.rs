@@ -70,6 +70,7 @@ impl Database {
     ///
     /// ```
     /// # let dir = tempfile::tempdir().unwrap();
+    /// use flagstone::Space;
     /// let db = flagstone::Database::open(dir.path().join("data"))?;
     /// db.keyspace("sessions")?.put("alice", "1")?;
     /// db.checkpoint(dir.path().join("copy"))?;
@@ -104,7 +105,7 @@ impl Database {
     /// ```
     /// # let dir = tempfile::tempdir().unwrap();
     /// # let (backups, restored) = (dir.path().join("backups"), dir.path().join("restored"));
-    /// use flagstone::Database;
+    /// use flagstone::{Database, Space};
     /// use flagstone::admin::Backups;
     ///
     /// let db = Database::open(dir.path().join("data"))?;

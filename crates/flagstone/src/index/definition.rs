@@ -86,7 +86,7 @@ impl Index {
     /// ```
     /// # let dir = tempfile::tempdir().unwrap();
     /// # let db = flagstone::Database::open(dir.path())?;
-    /// use flagstone::{Index, Json};
+    /// use flagstone::{Index, Json, Space};
     /// use std::time::Duration;
     /// let sessions = db.collection("sessions")?;
     /// let a_week = Duration::from_secs(7 * 86_400);

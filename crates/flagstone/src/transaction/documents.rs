@@ -4,7 +4,6 @@ use super::handle::Transaction;
 use crate::args::Key;
 #[cfg(feature = "serde")]
 use crate::collection::decode;
-use crate::collection::write::Destination;
 use crate::collection::{AnyPatch, Collection, Patched, update};
 use flagstone_base::Result;
 use flagstone_doc::{Patch, Value};
@@ -38,7 +37,7 @@ impl Transaction {
         patch: &Patch,
     ) -> Result<()> {
         let key = key.key_bytes()?;
-        update::patch(&collection.0, Destination::Transaction(self.own()), key.as_ref(), patch)
+        update::patch(&collection.0, self.destination(), key.as_ref(), patch)
     }
 
     /// As [`Transaction::patch`], for a patch that starts from the document `default` where there
@@ -68,6 +67,6 @@ impl Transaction {
         patch: impl AnyPatch,
     ) -> Result<Patched> {
         let key = key.key_bytes()?;
-        patch.write(&collection.0, Destination::Transaction(self.own()), key.as_ref())
+        patch.write(&collection.0, self.destination(), key.as_ref())
     }
 }

@@ -3,7 +3,7 @@
 use super::options::TransactionOptions;
 use crate::args::{Key, KeyRange, NewValue};
 use crate::collection::index::{Own, Pending};
-use crate::collection::write::Change;
+use crate::collection::write::{Change, Destination};
 use crate::scan::Scan;
 use crate::space::{Space, Unindexed};
 use flagstone_base::{Kind, Result, SeqNo};
@@ -31,6 +31,7 @@ use std::fmt;
 /// ```
 /// # let dir = tempfile::tempdir().unwrap();
 /// # let db = flagstone::Database::open(dir.path())?;
+/// use flagstone::Space;
 /// let stock = db.typed::<String, u64>("stock")?;
 /// let orders = db.collection("orders")?;
 /// stock.put("lamp", &3)?;
@@ -81,6 +82,10 @@ impl Transaction {
     /// Returns the transaction as writes of documents need it.
     pub(super) fn own(&mut self) -> Own<'_> {
         Own { transaction: &mut self.inner, pending: &mut self.pending }
+    }
+
+    pub(super) fn destination(&mut self) -> Destination<'_> {
+        Destination::Transaction(self.own())
     }
 
     /// Makes all writes of the transaction visible together. A transaction without writes needs no
@@ -137,6 +142,7 @@ impl Transaction {
     /// ```
     /// # let dir = tempfile::tempdir().unwrap();
     /// # let db = flagstone::Database::open(dir.path())?;
+    /// use flagstone::Space;
     /// let kv = db.keyspace("kv")?;
     /// kv.put("a", "1")?;
     /// kv.put("b", "2")?;
@@ -168,11 +174,8 @@ impl Transaction {
         key: impl Key<S>,
         value: impl NewValue<S>,
     ) -> Result<()> {
-        let key = key.key_bytes()?;
-        let expiry = value.expiry();
-        let value = value.value_bytes(space)?;
-        let change = Change::Put(value.as_ref(), expiry);
-        space.write_in_transaction(self.own(), key.as_ref(), change)
+        let (key, bytes) = (key.key_bytes()?, value.value_bytes(space)?);
+        space.write(self.destination(), key.as_ref(), Change::Put(&bytes, value.expiry()))
     }
 
     /// Removes `key`, whether it is there or not.
@@ -180,7 +183,7 @@ impl Transaction {
     /// # Errors
     /// As [`Transaction::put`].
     pub fn delete<S: Space>(&mut self, space: &S, key: impl Key<S>) -> Result<()> {
-        space.write_in_transaction(self.own(), key.key_bytes()?.as_ref(), Change::Delete)
+        space.write(self.destination(), key.key_bytes()?.as_ref(), Change::Delete)
     }
 
     /// Reads the value of `key`, passes it to `change`, and writes what `change` makes of it. An
@@ -193,7 +196,7 @@ impl Transaction {
     /// ```
     /// # let dir = tempfile::tempdir().unwrap();
     /// # let db = flagstone::Database::open(dir.path())?;
-    /// use flagstone::doc;
+    /// use flagstone::{Space, doc};
     /// let accounts = db.collection("accounts")?;
     /// let visits = db.typed::<String, u64>("visits")?;
     /// accounts.put("alice", doc!({ "balance": 100 }))?;
@@ -218,19 +221,19 @@ impl Transaction {
         change: impl for<'a> FnMut(S::Old<'a>) -> S::New,
     ) -> Result<bool> {
         let key = key.key_bytes()?;
-        space.update_in_transaction(self.own(), key.as_ref(), change)
+        space.update_key(self.destination(), key.as_ref(), change)
     }
 
     /// Removes the keys of `range` that the transaction sees, one by one: costs a scan and a delete
     /// for each. A key that another commit puts into the range meanwhile stays, or, if the
     /// transaction is serializable, is a conflict. To empty large ranges use
-    /// [`Keyspace::delete_range`](crate::Keyspace::delete_range).
+    /// [`Space::delete_range`](crate::Space::delete_range).
     ///
     /// # Errors
     /// As [`Transaction::put`]; errors of reading. Nothing is removed then. If more documents of a
     /// collection are to be removed than a transaction can write, some may be: give it up.
     pub fn delete_range<S: Space>(&mut self, space: &S, range: impl KeyRange<S>) -> Result<()> {
-        space.delete_range_in_transaction(self.own(), range.key_range()?)
+        space.delete_keys(self.destination(), range.key_range()?)
     }
 
     /// Folds `operand` into the value of `key` by the fold of the keyspace, without reading the

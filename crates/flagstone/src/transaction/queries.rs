@@ -15,7 +15,7 @@ impl Transaction {
     /// ```
     /// # let dir = tempfile::tempdir().unwrap();
     /// # let db = flagstone::Database::open(dir.path())?;
-    /// use flagstone::Json;
+    /// use flagstone::{Json, Space};
     /// let accounts = db.collection("accounts")?;
     /// accounts.put("alice", Json(r#"{"balance":100}"#))?;
     /// let rich = db.transaction(|tx| {

@@ -5,7 +5,7 @@ use crate::support::{folding, hashed, open_at, small, small_with, threaded};
 use flagstone::admin::Backups;
 use flagstone::internal::env::names::{BackupName, LOCK, parse_backup};
 use flagstone::internal::env::{Disk, Effect, Failure, Fault, Op};
-use flagstone::{Database, Durability, ErrorKind, Json, Keyspace, Options, Result};
+use flagstone::{Database, Durability, ErrorKind, Json, Keyspace, Options, Result, Space};
 use flagstone_testkit::{Session, World, dump};
 use std::path::Path;
 use std::sync::Arc;

@@ -3,7 +3,7 @@
 use crate::support::{hashed, small_with};
 use flagstone::admin::Event;
 use flagstone::internal::env::names::BALLAST;
-use flagstone::{Durability, ErrorKind, Keyspace, Options};
+use flagstone::{Durability, ErrorKind, Keyspace, Options, Space};
 use flagstone_testkit::{Session, World};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;

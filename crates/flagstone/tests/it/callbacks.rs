@@ -4,7 +4,7 @@ use crate::support::{hashed, small_with};
 use flagstone::admin::{Event, Listener};
 use flagstone::internal::env::names::FileKind;
 use flagstone::internal::env::{Effect, Failure, Fault, Op};
-use flagstone::{Database, Durability, ErrorKind, Keyspace, Plain};
+use flagstone::{Database, Durability, ErrorKind, Keyspace, Plain, Space};
 use flagstone_testkit::World;
 use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex, mpsc};

@@ -4,7 +4,7 @@
 use crate::support::{folding, hashed, number, open_at, small, small_with, threaded};
 use flagstone::admin::Event;
 use flagstone::internal::env::{Disk, Effect, Failure, Fault, Op};
-use flagstone::{Database, Durability, ErrorKind, Json, Keyspace};
+use flagstone::{Database, Durability, ErrorKind, Json, Keyspace, Space};
 use flagstone_testkit::{Rng, World, dump, rounds, seed};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

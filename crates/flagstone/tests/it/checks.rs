@@ -2,7 +2,7 @@
 //! and is the rest right? With checks off the same flips go through, so the tests can fail.
 
 use crate::support::{folding, hashed, number, owned, small_with};
-use flagstone::{Durability, ErrorKind, Options, Result};
+use flagstone::{Durability, ErrorKind, Options, Result, Space};
 use flagstone_base::flip::{EntryPart, Site, flip_next, flipped};
 use flagstone_testkit::{Session, World};
 

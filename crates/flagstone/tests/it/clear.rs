@@ -3,7 +3,7 @@
 use crate::support::{folding, hashed, open, small, small_with};
 use flagstone::internal::env::names::FileKind;
 use flagstone::internal::env::{Effect, Failure, Fault, Op};
-use flagstone::{Durability, ErrorKind, Expect, Index, Json, Keyspace, Value, doc};
+use flagstone::{Durability, ErrorKind, Expect, Index, Json, Keyspace, Space, Value, doc};
 use flagstone_testkit::{Session, World, dump};
 
 fn tables(session: &Session) -> u64 {

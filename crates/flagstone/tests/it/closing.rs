@@ -3,7 +3,7 @@
 use crate::support::{hashed, small};
 use flagstone::admin::Environment;
 use flagstone::internal::env::{Disk, DiskLock, HeldDir, LockMode, ReadFile, WriteFile};
-use flagstone::{Database, ErrorKind, Result};
+use flagstone::{Database, ErrorKind, Result, Space};
 use flagstone_testkit::World;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex};

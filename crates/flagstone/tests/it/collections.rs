@@ -1,6 +1,6 @@
 //! What a collection promises beyond single documents: conditions, ranges, and what is stored.
 
-use flagstone::{Database, ErrorKind, Expect, Result, Value, doc, internal};
+use flagstone::{Database, ErrorKind, Expect, Result, Space, Value, doc, internal};
 
 #[test]
 fn conditions_on_documents_hold_or_refuse_the_batch() {

@@ -3,7 +3,7 @@
 use crate::support::{hashed, open, small};
 use flagstone::admin::Event;
 use flagstone::internal::env::{Effect, Failure, Fault, Op};
-use flagstone::{Database, ErrorKind, Keyspace};
+use flagstone::{Database, ErrorKind, Keyspace, Space};
 use flagstone_testkit::World;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex};

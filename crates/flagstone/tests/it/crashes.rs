@@ -4,7 +4,7 @@
 
 use crate::support::{folding, hashed, small_with};
 use flagstone::internal::env::Op;
-use flagstone::{Durability, KeyspaceOptions, Options, Routing};
+use flagstone::{Durability, KeyspaceOptions, Options, Routing, Space};
 use flagstone_testkit::workload::{Step, Workload};
 use flagstone_testkit::{History, Promise, World, rounds, seed};
 use std::time::Duration;

@@ -4,7 +4,7 @@
 use crate::support::{folding, hashed, small_with};
 use flagstone::internal::env::MemDisk;
 use flagstone::internal::env::names::{CURRENT, FileKind, Name, parse};
-use flagstone::{Database, Durability, Error, ErrorKind, KeyspaceOptions, Options};
+use flagstone::{Database, Durability, Error, ErrorKind, KeyspaceOptions, Options, Space};
 use flagstone_testkit::workload::{Step, Workload};
 use flagstone_testkit::{Change, History, Model, Promise, Rng, World, rounds, seed};
 

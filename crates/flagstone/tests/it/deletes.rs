@@ -3,7 +3,7 @@
 
 use crate::support::{hashed, open, small, small_with};
 use flagstone::internal::env::Executor;
-use flagstone::{Durability, Keyspace};
+use flagstone::{Durability, Keyspace, Space};
 use flagstone_testkit::{Session, World};
 use std::time::Duration;
 

@@ -11,7 +11,7 @@ use flagstone::internal::env::names::{LOCK, Name, parse};
 use flagstone::internal::env::{
     Disk, DiskLock, HeldDir, LockMode, MemDisk, OsDisk, ReadFile, WriteFile,
 };
-use flagstone::{Database, Durability, ErrorKind, Json, Options, Result};
+use flagstone::{Database, Durability, ErrorKind, Json, Options, Result, Space};
 use flagstone_testkit::{Session, World, dump};
 use std::fs;
 use std::os::unix::fs::{MetadataExt, symlink};

@@ -3,7 +3,7 @@
 use crate::support::hashed;
 use flagstone::doc::JsonOptions;
 use flagstone::load::DocumentParser;
-use flagstone::{Database, Json, Options};
+use flagstone::{Database, Json, Options, Space};
 use flagstone_testkit::{is_long, rounds};
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader};

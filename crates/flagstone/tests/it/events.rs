@@ -2,7 +2,7 @@
 
 use crate::support::{hashed, small};
 use flagstone::admin::Event;
-use flagstone::{Database, Index, Routing, doc};
+use flagstone::{Database, Index, Routing, Space, doc};
 use flagstone_testkit::World;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;

@@ -8,7 +8,7 @@ use flagstone::fold::{AddI64, Append};
 use flagstone::internal::env::Disk;
 use flagstone::{
     As, Batch, Database, Document, Durability, ErrorKind, Expect, Expires, Json, Keyspace, Moment,
-    Patch, doc,
+    Patch, Space, doc,
 };
 use flagstone_testkit::{Session, World, dump};
 use std::collections::BTreeMap;

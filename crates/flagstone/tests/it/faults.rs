@@ -5,7 +5,7 @@
 use crate::support::{folding, hashed, small_with};
 use flagstone::internal::env::names::FileKind;
 use flagstone::internal::env::{Effect, Failure, Fault, Op};
-use flagstone::{Durability, ErrorKind, KeyspaceOptions, Options, Routing};
+use flagstone::{Durability, ErrorKind, KeyspaceOptions, Options, Routing, Space};
 use flagstone_testkit::history::End;
 use flagstone_testkit::workload::{Step, Workload};
 use flagstone_testkit::{History, Promise, World, dump, rounds, seed};

@@ -7,7 +7,7 @@
 use crate::support::{folding, hashed, number, small, threaded};
 use flagstone::fold::Fold;
 use flagstone::fold::{AddI64, Append};
-use flagstone::{Builder, Database, Expect, Keyspace, Patch};
+use flagstone::{Builder, Database, Expect, Keyspace, Patch, Space};
 use flagstone_testkit::{Session, World};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

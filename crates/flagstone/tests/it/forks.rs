@@ -8,7 +8,7 @@
 //! Only a program of its own may fork: this very test binary, told by an environment variable.
 
 use crate::support::hashed;
-use flagstone::{Database, Durability, ErrorKind, Keyspace, Options};
+use flagstone::{Database, Durability, ErrorKind, Keyspace, Options, Space};
 use std::collections::BTreeMap;
 use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -6,7 +6,7 @@ use flagstone::changes::SeqNo;
 use flagstone::internal::env::Disk;
 use flagstone::{
     Database, Durability, ErrorKind, Expect, Expires, Ingest, Isolation, Keyspace, KeyspaceOptions,
-    Options, Routing, TransactionOptions,
+    Options, Routing, Space, TransactionOptions,
 };
 use flagstone_testkit::{Rng, World, dump, seed};
 use std::collections::{BTreeMap, HashMap};

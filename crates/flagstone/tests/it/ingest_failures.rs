@@ -4,7 +4,7 @@
 use crate::ingest::{entries, key};
 use crate::support::{hashed, open, owned, small, small_with};
 use flagstone::internal::env::{Effect, Failure, Fault, Op};
-use flagstone::{Database, Durability, ErrorKind, Ingest, Keyspace, Routing};
+use flagstone::{Database, Durability, ErrorKind, Ingest, Keyspace, Routing, Space};
 use flagstone_testkit::{Session, World, dump};
 
 const OLD: u32 = 60;

@@ -5,7 +5,7 @@ use flagstone::fold::Fold;
 use flagstone::internal::env::names::{CURRENT, FileKind, Name, parse};
 use flagstone::{
     Compression, Database, Durability, Error, ErrorKind, Expect, Json, KeyspaceOptions, Options,
-    Plain, Result, Routing, Value,
+    Plain, Result, Routing, Space, Value,
 };
 use flagstone_testkit::World;
 use std::time::Duration;

@@ -1,7 +1,7 @@
 //! Long calls that their caller ends, at each place where they ask.
 
 use flagstone::internal::interruptible;
-use flagstone::{Database, Error, ErrorKind, Index, Json, Patch, Result};
+use flagstone::{Database, Error, ErrorKind, Index, Json, Patch, Result, Space};
 use std::cell::Cell;
 use std::collections::HashSet;
 

@@ -3,7 +3,7 @@
 use crate::support::{hashed, open, small};
 use flagstone::internal::env::names::FileKind;
 use flagstone::internal::env::{Effect, Failure, Fault, Op};
-use flagstone::{Compression, Database, ErrorKind, Json, Keyspace, KeyspaceOptions};
+use flagstone::{Compression, Database, ErrorKind, Json, Keyspace, KeyspaceOptions, Space};
 use flagstone_testkit::World;
 
 fn names() -> impl Iterator<Item = String> {

@@ -4,7 +4,7 @@
 //! The child is this very test binary, told by an environment variable to be it.
 
 use crate::support::hashed;
-use flagstone::{Database, Durability, Keyspace, Options};
+use flagstone::{Database, Durability, Keyspace, Options, Space};
 use flagstone_testkit::{Rng, rounds, seed};
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;

@@ -2,7 +2,7 @@
 //! Is everything there after the process was killed?
 
 use crate::support::{hashed, small};
-use flagstone::{Batch, Document, Json, Patch};
+use flagstone::{Batch, Document, Json, Patch, Space};
 use flagstone_testkit::World;
 
 /// Text that tells its number, longer than a small write.

@@ -2,7 +2,7 @@
 //! whose total never changes, in whatever way it is read.
 
 use crate::support::{hashed, small, threaded};
-use flagstone::{Database, ErrorKind, Expect, Keyspace, Slice, VersionToken};
+use flagstone::{Database, ErrorKind, Expect, Keyspace, Slice, Space, VersionToken};
 use flagstone_testkit::linear::{Call, Op, check};
 use flagstone_testkit::{Rng, World, rounds, seed};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

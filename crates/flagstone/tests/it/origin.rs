@@ -4,7 +4,8 @@
 use crate::support::{folding, hashed, open, owned, small, small_with, threaded};
 use flagstone::internal::env::{Effect, Failure, Fault, Op};
 use flagstone::{
-    Compression, Durability, ErrorKind, Json, KeyspaceOptions, Options, Plain, Routing, Value,
+    Compression, Durability, ErrorKind, Json, KeyspaceOptions, Options, Plain, Routing, Space,
+    Value,
 };
 use flagstone_testkit::{Rng, World, dump};
 use std::collections::BTreeMap;

@@ -2,7 +2,9 @@
 //! recovered, as a map of values in memory would have them.
 
 use crate::support::{hashed, small, threaded};
-use flagstone::{Database, ErrorKind, Json, JsonPatch, MergePatch, Patch, Patched, Value, doc};
+use flagstone::{
+    Database, ErrorKind, Json, JsonPatch, MergePatch, Patch, Patched, Space, Value, doc,
+};
 use flagstone_testkit::{Rng, Session, World, rounds, seed};
 use std::collections::BTreeMap;
 

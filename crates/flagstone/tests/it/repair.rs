@@ -4,7 +4,7 @@ use crate::support::{folding, hashed, open_at, small, small_with};
 use flagstone::admin::Repair;
 use flagstone::internal::env::{Disk, Op};
 use flagstone::report::{Loss, RepairReport};
-use flagstone::{Database, Durability, ErrorKind, Json, Result};
+use flagstone::{Database, Durability, ErrorKind, Json, Result, Space};
 use flagstone_testkit::{World, dump};
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -13,7 +13,7 @@ use flagstone::internal::note_wait;
 use flagstone::report::RepairReport;
 use flagstone::{
     Collection, Database, Expires, Index, Keyspace, KeyspaceOptions, Moment, Options, Patch,
-    Routing, doc,
+    Routing, Space, doc,
 };
 use flagstone_testkit::{Rng, Session, World, dump};
 use std::collections::BTreeMap;

@@ -5,7 +5,7 @@ use flagstone::admin::Event;
 use flagstone::internal::env::names::FileKind;
 use flagstone::internal::env::{Effect, Executor, Failure, Fault, Op};
 use flagstone::report::ScrubReport;
-use flagstone::{Database, ErrorKind};
+use flagstone::{Database, ErrorKind, Space};
 use flagstone_testkit::{Session, World};
 use std::sync::{Arc, Mutex};
 

@@ -1,7 +1,7 @@
 //! The room that overwritten entries take, and full compactions in pieces.
 
 use crate::support::{hashed, small, threaded};
-use flagstone::ErrorKind;
+use flagstone::{ErrorKind, Space};
 use flagstone_testkit::World;
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};

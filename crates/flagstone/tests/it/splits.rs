@@ -1,7 +1,7 @@
 //! Partitions that split and merge by themselves: what readers, writers, copies and repairs see.
 
 use crate::support::small_with;
-use flagstone::{Durability, Keyspace, KeyspaceOptions, Options, Routing};
+use flagstone::{Durability, Keyspace, KeyspaceOptions, Options, Routing, Space};
 use flagstone_testkit::{Session, World, dump};
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -3,7 +3,7 @@
 
 use crate::support::{hashed, small};
 use flagstone::doc::{DateTime, adapt};
-use flagstone::{As, Database, ErrorKind, Json, Patch, Value, doc};
+use flagstone::{As, Database, ErrorKind, Json, Patch, Space, Value, doc};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 

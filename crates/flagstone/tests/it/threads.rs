@@ -5,7 +5,7 @@ use crate::support::{folding, hashed, number, open, owned, small, small_with, th
 use flagstone::changes::SeqNo;
 use flagstone::internal::env::names::FileKind;
 use flagstone::internal::env::{Effect, Failure, Fault, Op};
-use flagstone::{Database, Durability, ErrorKind, Expect, Json, Keyspace, Options};
+use flagstone::{Database, Durability, ErrorKind, Expect, Json, Keyspace, Options, Space};
 use flagstone_testkit::{Rng, World, rounds, seed};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Mutex;

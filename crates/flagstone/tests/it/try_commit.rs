@@ -4,7 +4,7 @@ use crate::support::{folding, hashed, open, small};
 use flagstone::admin::TryCommit;
 use flagstone::internal::env::names::FileKind;
 use flagstone::internal::env::{Effect, Executor, Failure, Fault, Lane, Op};
-use flagstone::{Batch, ErrorKind, Expires, Keyspace, Moment};
+use flagstone::{Batch, ErrorKind, Expires, Keyspace, Moment, Space};
 use flagstone_testkit::{Rng, Session, World};
 use std::time::Duration;
 

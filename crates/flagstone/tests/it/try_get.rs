@@ -2,7 +2,7 @@
 
 use crate::support::{folding, hashed, open, small};
 use flagstone::internal::env::Op;
-use flagstone::{Expires, Json, Keyspace, Slice, TryGet};
+use flagstone::{Expires, Json, Keyspace, Slice, Space, TryGet};
 use flagstone_testkit::World;
 use std::time::Duration;
 

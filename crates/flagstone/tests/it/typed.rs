@@ -3,8 +3,8 @@
 use crate::support::{hashed, open, small};
 use flagstone::codec::{Codec, Serde};
 use flagstone::{
-    Database, Error, ErrorKind, Expect, Expires, Index, Plain, Prefix, Result, TryGet, Typed,
-    Value, doc,
+    Database, Error, ErrorKind, Expect, Expires, Index, Plain, Prefix, Result, Space, TryGet,
+    Typed, Value, doc,
 };
 use flagstone_testkit::World;
 use serde::{Deserialize, Serialize};

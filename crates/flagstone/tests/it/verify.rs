@@ -5,7 +5,7 @@
 use crate::support::{files_of, folding, hashed, open, small, small_with, threaded};
 use flagstone::internal::env::Disk;
 use flagstone::internal::env::names::{CURRENT, FileKind};
-use flagstone::{Database, Durability, Error, ErrorKind};
+use flagstone::{Database, Durability, Error, ErrorKind, Space};
 use flagstone_testkit::{Rng, Session, World};
 use std::sync::atomic::{AtomicBool, Ordering};
 

@@ -3,7 +3,7 @@
 
 use super::meter::Meter;
 use super::work::{Place, entries, noise};
-use flagstone::{Document, Json, KeyspaceOptions, Patch, Routing};
+use flagstone::{Document, Json, KeyspaceOptions, Patch, Routing, Space};
 
 /// The length of a document's text.
 const TEXT: usize = (16 << 20) - (64 << 10);

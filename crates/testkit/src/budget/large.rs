@@ -3,7 +3,7 @@
 
 use super::meter::Meter;
 use super::work::{Place, VALUE, entries, get_some, hashed, key, noise, number, put_all, share};
-use flagstone::Keyspace;
+use flagstone::{Keyspace, Space};
 
 /// 20 GB of 1 KB values are loaded, read, scanned, overwritten, compacted and opened again.
 pub(super) fn large(place: &Place, meter: &mut Meter) {

@@ -3,6 +3,7 @@
 
 use super::meter::Meter;
 use super::work::{Place, get_some, hashed, put_all, share};
+use flagstone::Space;
 use std::io::Write;
 
 /// The file in the directory with the number of keys that certainly were put.

@@ -1,7 +1,7 @@
 //! Keys, values and threads of all cases.
 
 use crate::rng::Rng;
-use flagstone::{Database, Keyspace, KeyspaceOptions, Options, Routing};
+use flagstone::{Database, Keyspace, KeyspaceOptions, Options, Routing, Space};
 use flagstone_base::hash::remix;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};

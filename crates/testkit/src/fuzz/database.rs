@@ -7,6 +7,7 @@ use flagstone::internal::env::names::{CURRENT, FileKind, Name, parse};
 use flagstone::internal::env::{Executor, MemDisk};
 use flagstone::{
     Database, Durability, Error, ErrorKind, Json, KeyspaceOptions, Options, Patch, Result, Routing,
+    Space,
 };
 use std::sync::OnceLock;
 

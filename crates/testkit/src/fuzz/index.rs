@@ -5,7 +5,7 @@ use super::document::names;
 use super::filter::documents;
 use super::{join, note, split};
 use crate::world::{Session, World};
-use flagstone::{Collection, Error, ErrorKind, Filter, Index, Options, Value};
+use flagstone::{Collection, Error, ErrorKind, Filter, Index, Options, Space, Value};
 use flagstone_doc::{View, validate};
 use std::sync::Mutex;
 use std::time::Duration;

@@ -4,7 +4,7 @@
 use super::note;
 use crate::world::World;
 use flagstone::doc::Map;
-use flagstone::{Collection, Database, Options, Value};
+use flagstone::{Collection, Database, Options, Space, Value};
 use flagstone_load::{BadDocuments, FieldType, Format, Input, Key, Plan, TableFormat, Unwatched};
 use std::fs;
 use std::sync::OnceLock;

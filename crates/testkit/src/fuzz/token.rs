@@ -5,7 +5,7 @@ use super::note;
 use crate::world::{Session, World};
 use flagstone::changes::{ChangeRetention, ChangeToken, ChangesFrom, Happened};
 use flagstone::query::PageToken;
-use flagstone::{Collection, Error, ErrorKind, Find, Index, Options, doc};
+use flagstone::{Collection, Error, ErrorKind, Find, Index, Options, Space, doc};
 use std::sync::OnceLock;
 
 const SORTS: [&str; 4] = ["", "n", "-n", "n,s"];

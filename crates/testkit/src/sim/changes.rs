@@ -4,7 +4,7 @@ use super::document::{DATE, Edit, Fields, LIST_MAX, Missing, PAD, pad, path_of, 
 use super::life::Handle;
 use super::model::{SLOTS, key_bytes, operand_bytes, value_bytes};
 use super::step::Change;
-use flagstone::{Batch, Document, Expires, Json, Patch, Result, Value, doc};
+use flagstone::{Batch, Document, Expires, Json, Patch, Result, Space, Value, doc};
 
 /// The handles of the slots that are written.
 pub(super) type Handles = [Option<Handle>; SLOTS];

@@ -9,7 +9,7 @@ use super::life::{self, Check, Handle};
 use super::model::{DOCUMENTS, Key, key_bytes, operand_bytes, value_bytes};
 use super::run::Run;
 use super::step::{Change, DocumentStep};
-use flagstone::{Collection, Document, Durability, ErrorKind, Expires, Result, Transaction};
+use flagstone::{Collection, Document, Durability, ErrorKind, Expires, Result, Space, Transaction};
 
 impl Run {
     /// Runs a step on the collection.

@@ -10,7 +10,7 @@ use super::step::Change;
 use flagstone::admin::Ticket;
 use flagstone::internal::note_wait;
 use flagstone::{
-    Collection, Database, Keyspace, KeyspaceOptions, Moment, Result, Scan, Snapshot, Value,
+    Collection, Database, Keyspace, KeyspaceOptions, Moment, Result, Scan, Snapshot, Space, Value,
 };
 use std::collections::BTreeMap;
 use std::sync::Arc;

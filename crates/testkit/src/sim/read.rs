@@ -7,7 +7,7 @@ use super::model::{Entries, KEYS, KINDS, Key, Kind, SLOTS, key_bytes};
 use super::run::Run;
 use super::step::{Step, Which, place_of};
 use crate::driver::{owned, turned};
-use flagstone::{Document, ErrorKind, Result};
+use flagstone::{Document, ErrorKind, Result, Space};
 use std::path::Path;
 
 /// The largest number at a time.

@@ -10,7 +10,7 @@ use super::oracle::Existence;
 use super::run::{Copy, Run};
 use super::step::{Change, Condition, How, Lasts, Step, ValueOf, Which, place_of};
 use crate::rng::Rng;
-use flagstone::{Batch, Collection, Durability, Error, ErrorKind, Patched, Result};
+use flagstone::{Batch, Collection, Durability, Error, ErrorKind, Patched, Result, Space};
 use std::path::PathBuf;
 
 /// The largest number at a time.

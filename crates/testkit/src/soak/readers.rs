@@ -3,7 +3,7 @@
 use super::place::{Handles, SUMS, Setting, open};
 use super::worker::{Checked, Told, failed};
 use crate::rng::Rng;
-use flagstone::{Database, Keyspace, Options, Scan};
+use flagstone::{Database, Keyspace, Options, Scan, Space};
 use flagstone_base::hash::remix;
 use std::path::Path;
 use std::sync::atomic::Ordering;

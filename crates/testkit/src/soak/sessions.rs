@@ -2,7 +2,7 @@
 
 use super::place::{Handles, VALUE_BYTES};
 use crate::rng::Rng;
-use flagstone::{Database, Moment, Prefix};
+use flagstone::{Database, Moment, Prefix, Space};
 use flagstone_base::hash::remix;
 use std::collections::VecDeque;
 use std::time::Duration;

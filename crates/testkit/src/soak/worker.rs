@@ -3,7 +3,7 @@
 use super::place::{Amounts, BUCKETS, DOCUMENT_BYTES, Handles, SUMS, Setting, VALUE_BYTES};
 use super::sessions::{Session, Sessions};
 use crate::rng::Rng;
-use flagstone::{Batch, Database, Document, Durability, Error, Expires, Patch, Prefix};
+use flagstone::{Batch, Database, Document, Durability, Error, Expires, Patch, Prefix, Space};
 use flagstone_base::hash::remix;
 use std::collections::VecDeque;
 use std::ops::Range;

@@ -4,7 +4,7 @@ use super::batch::{Handles, Left, SLOTS, Source, Window, count_key, fill, key};
 use super::ledger::Ledger;
 use super::place::{ACCOUNTS, Mode, TOTAL, account, draw_options, handles, number};
 use crate::rng::Rng;
-use flagstone::{Batch, Database, Durability, Error, ErrorKind, Expect, Moment, Slice};
+use flagstone::{Batch, Database, Durability, Error, ErrorKind, Expect, Moment, Slice, Space};
 use flagstone_base::hash::remix;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -5,7 +5,7 @@ use super::ledger;
 use super::parent::Workplace;
 use super::place::{ACCOUNTS, Mode, TOTAL, account, draw_options, handles, number};
 use crate::rng::Rng;
-use flagstone::{Database, Prefix};
+use flagstone::{Database, Prefix, Space};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 

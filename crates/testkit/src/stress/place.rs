@@ -2,7 +2,7 @@
 
 use super::batch::Handles;
 use crate::rng::Rng;
-use flagstone::{Database, KeyspaceOptions, Options, Result, Routing, Slice};
+use flagstone::{Database, KeyspaceOptions, Options, Result, Routing, Slice, Space};
 
 /// The way in which lives of the child end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

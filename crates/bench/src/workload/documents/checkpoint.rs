@@ -9,7 +9,7 @@ use crate::run::{Crew, Meter, Probe, Recorder, Tally, crew, work};
 use crate::workload::page_cache::drop_files;
 use crate::workload::{Case, Options, Stage, StoreDir, Trials, random};
 use flagstone::report::Stats;
-use flagstone::{Collection, Database, Value};
+use flagstone::{Collection, Database, Space, Value};
 use flagstone_comments::Comments;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

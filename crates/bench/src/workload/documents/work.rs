@@ -7,7 +7,7 @@ use crate::options::name_of;
 use crate::record::{Described, OpKind, Summary};
 use crate::run::{Meter, Tally, crew};
 use crate::workload::{Case, Options, UpdateHow, random};
-use flagstone::{Collection, Document, DocumentMut, Patch, Patched, Value, View};
+use flagstone::{Collection, Document, DocumentMut, Patch, Patched, Space, Value, View};
 use std::collections::BTreeSet;
 use std::hint::black_box;
 use std::sync::Arc;

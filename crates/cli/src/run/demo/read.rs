@@ -3,7 +3,7 @@
 use super::samples::Samples;
 use crate::failure::Failure;
 use flagstone::internal::env::{Random, SeededRandom};
-use flagstone::{Collection, Document};
+use flagstone::{Collection, Document, Space};
 use flagstone_comments::Comments;
 use std::ops::Range;
 use std::time::{Duration, Instant};

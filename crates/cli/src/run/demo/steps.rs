@@ -9,7 +9,7 @@ use crate::output::write_all;
 use crate::progress::{Progress, rates};
 use crate::run::stats;
 use crate::units::{grouped, show_bytes};
-use flagstone::{Collection, Database, Options};
+use flagstone::{Collection, Database, Options, Space};
 use flagstone_comments::Comments;
 use flagstone_load::{Input, Plan};
 use std::collections::BTreeMap;

@@ -4,8 +4,8 @@
 use super::read::{below, is_comment};
 use super::samples::Samples;
 use crate::failure::Failure;
-use flagstone::Collection;
 use flagstone::internal::env::SeededRandom;
+use flagstone::{Collection, Space};
 use flagstone_comments::Comments;
 use std::collections::BTreeMap;
 use std::time::Instant;

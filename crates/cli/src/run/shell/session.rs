@@ -10,7 +10,7 @@ use crate::interrupt;
 use crate::output;
 use clap::error::ErrorKind;
 use clap::{Command, CommandFactory, Parser};
-use flagstone::{Database, Value};
+use flagstone::{Database, Space, Value};
 use std::cell::RefCell;
 use std::collections::{BTreeSet, HashMap};
 use std::fmt::Write;

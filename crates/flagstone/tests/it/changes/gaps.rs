@@ -8,7 +8,7 @@
 use super::{keeping, kept, line, lines};
 use crate::support::{open, small};
 use flagstone::changes::{ChangeRetention, ChangeToken, ChangesFrom};
-use flagstone::{Database, Durability, Keyspace};
+use flagstone::{Database, Durability, Keyspace, Space};
 use flagstone_testkit::{Copy, World};
 
 fn unlogged(db: &Database, kv: &Keyspace, key: &str, value: &str) {

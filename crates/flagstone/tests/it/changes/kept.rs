@@ -5,7 +5,7 @@ use crate::support::{open, small};
 use flagstone::admin::Event;
 use flagstone::changes::{ChangeRetention, ChangesFrom};
 use flagstone::internal::env::{Disk, Effect, Failure, Fault, Op};
-use flagstone::{Database, ErrorKind, Index, Json, KeyspaceOptions, Routing};
+use flagstone::{Database, ErrorKind, Index, Json, KeyspaceOptions, Routing, Space};
 use flagstone_testkit::{Session, World};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;

@@ -9,7 +9,7 @@ use crate::support::{open, small};
 use flagstone::admin::Event;
 use flagstone::changes::{ChangeRetention, ChangeToken, ChangesFrom, Happened};
 use flagstone::internal::env::Disk;
-use flagstone::{Database, ErrorKind};
+use flagstone::{Database, ErrorKind, Space};
 use flagstone_testkit::{Session, World};
 use std::sync::{Arc, Mutex};
 

@@ -7,7 +7,7 @@ use super::{keeping, kept, lines};
 use flagstone::changes::ChangesFrom;
 use flagstone::internal::env::names::FileKind;
 use flagstone::internal::env::{Effect, Failure, Fault, Op};
-use flagstone::{Durability, Json, Result};
+use flagstone::{Durability, Json, Result, Space};
 use flagstone_testkit::{Copy, Rng, Session, World, rounds, seed};
 
 fn all(session: &Session) -> Vec<String> {

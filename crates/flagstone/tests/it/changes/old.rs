@@ -3,7 +3,7 @@
 use super::{keeping, kept};
 use crate::support::{open, small};
 use flagstone::changes::{Change, ChangesFrom, Happened};
-use flagstone::{Database, Filter, Index, Json, Patch, Value, doc};
+use flagstone::{Database, Filter, Index, Json, Patch, Space, Value, doc};
 use flagstone_testkit::{Rng, World, rounds, seed};
 use std::collections::BTreeMap;
 

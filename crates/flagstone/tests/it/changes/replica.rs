@@ -2,7 +2,7 @@
 
 use super::keeping;
 use flagstone::changes::{ChangeKind, ChangeToken, ChangesFrom, Happened};
-use flagstone::{Database, Durability, Keyspace};
+use flagstone::{Database, Durability, Keyspace, Space};
 use flagstone_testkit::{Rng, World, rounds, seed};
 use std::collections::BTreeMap;
 

@@ -3,7 +3,7 @@
 use super::{keeping, kept, line, lines};
 use crate::support::{folding, open, small};
 use flagstone::changes::{ChangeRetention, ChangesFrom};
-use flagstone::{Durability, ErrorKind, Expires, Index, Json, Moment, Patch, doc};
+use flagstone::{Durability, ErrorKind, Expires, Index, Json, Moment, Patch, Space, doc};
 use flagstone_testkit::World;
 
 #[test]

@@ -3,7 +3,7 @@
 use super::{keeping, kept, line};
 use crate::support::threaded;
 use flagstone::changes::{ChangesFrom, Happened};
-use flagstone::{Durability, ErrorKind};
+use flagstone::{Durability, ErrorKind, Space};
 use flagstone_testkit::World;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;

@@ -3,7 +3,9 @@
 use super::model::{Computed, Documents, Spec, check};
 use crate::support::{open, small, threaded};
 use flagstone::report::BuildProgress;
-use flagstone::{Batch, Collection, Database, DocumentMut, ErrorKind, Index, Json, Value, doc};
+use flagstone::{
+    Batch, Collection, Database, DocumentMut, ErrorKind, Index, Json, Space, Value, doc,
+};
 use flagstone_testkit::World;
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};

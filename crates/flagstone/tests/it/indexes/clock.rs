@@ -2,7 +2,9 @@
 //! back once the clock is right and the database is opened again, and so are their entries.
 
 use crate::support::{open, small};
-use flagstone::{Collection, Database, ErrorKind, Expires, Filter, Index, Patch, Value, doc};
+use flagstone::{
+    Collection, Database, ErrorKind, Expires, Filter, Index, Patch, Space, Value, doc,
+};
 use flagstone_testkit::{Session, World};
 use std::time::Duration;
 

@@ -5,7 +5,7 @@ use super::model::{Computed, Documents, Spec, check};
 use crate::support::{hashed, small_with};
 use flagstone::internal::env::{Effect, Failure, Fault, Op};
 use flagstone::{
-    Batch, Collection, Durability, ErrorKind, Expect, Index, Options, Patch, Result,
+    Batch, Collection, Durability, ErrorKind, Expect, Index, Options, Patch, Result, Space,
     TransactionOptions, Value, doc,
 };
 use flagstone_testkit::{Rng, Session, World, rounds, seed};

@@ -3,7 +3,9 @@
 use crate::support::{open, small};
 use flagstone::internal::env::names::FileKind;
 use flagstone::internal::env::{Effect, Failure, Fault, Op};
-use flagstone::{Collection, ErrorKind, Expires, Filter, Index, Json, Moment, Patch, Value, doc};
+use flagstone::{
+    Collection, ErrorKind, Expires, Filter, Index, Json, Moment, Patch, Space, Value, doc,
+};
 use flagstone_testkit::{Rng, Session, World, rounds, seed};
 use std::collections::BTreeMap;
 use std::time::Duration;

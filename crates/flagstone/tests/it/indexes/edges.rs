@@ -3,7 +3,7 @@
 use crate::support::{open, small, small_with};
 use flagstone::query::Hint;
 use flagstone::{
-    Batch, Collection, Durability, ErrorKind, Filter, Find, Index, Json, Patch, Value, doc,
+    Batch, Collection, Durability, ErrorKind, Filter, Find, Index, Json, Patch, Space, Value, doc,
 };
 use flagstone_testkit::{Session, World};
 

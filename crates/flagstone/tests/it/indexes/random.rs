@@ -5,7 +5,7 @@ use super::model::{Computed, Documents, Refusal, Spec, check, refusal};
 use crate::support::{hashed, small};
 use flagstone::{
     Batch, Collection, Database, Error, ErrorKind, Expires, Moment, Options, Patch, Patched,
-    Result, Value, doc,
+    Result, Space, Value, doc,
 };
 use flagstone_testkit::{Rng, Session, World, rounds, seed};
 use std::collections::BTreeSet;

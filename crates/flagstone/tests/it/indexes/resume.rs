@@ -3,7 +3,7 @@
 use super::model::{Computed, Documents, Spec, check};
 use crate::support::{hashed, open, small, small_with};
 use flagstone::report::BuildProgress;
-use flagstone::{Batch, Collection, Database, Durability, ErrorKind, Patch, Value, doc};
+use flagstone::{Batch, Collection, Database, Durability, ErrorKind, Patch, Space, Value, doc};
 use flagstone_testkit::{Rng, World, rounds, seed};
 use std::ops::ControlFlow;
 

@@ -3,7 +3,8 @@
 use crate::support::{open, small, small_with, threaded};
 use flagstone::query::Hint;
 use flagstone::{
-    Batch, Collection, Database, Durability, ErrorKind, Expires, Index, Json, Patch, Result, doc,
+    Batch, Collection, Database, Durability, ErrorKind, Expires, Index, Json, Patch, Result, Space,
+    doc,
 };
 use flagstone_testkit::World;
 use std::ops::ControlFlow;

@@ -4,7 +4,7 @@
 use crate::support::{files_of, hashed, open, small_with};
 use flagstone::internal::env::names::{CURRENT, FileKind};
 use flagstone::internal::env::{Disk, Effect, Failure, Fault, MemDisk, Op};
-use flagstone::{Database, Durability, Error, ErrorKind, Keyspace, Options};
+use flagstone::{Database, Durability, Error, ErrorKind, Keyspace, Options, Space};
 use flagstone_testkit::{Session, World};
 
 fn options() -> Options {

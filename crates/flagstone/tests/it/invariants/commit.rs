@@ -4,7 +4,7 @@ use crate::support::{folding, hashed, number, open, small, small_with};
 use flagstone::changes::SeqNo;
 use flagstone::internal::env::names::FileKind;
 use flagstone::internal::env::{Effect, Executor, Failure, Fault, Op};
-use flagstone::{Durability, ErrorKind, Expect, Keyspace, Plain, VersionToken};
+use flagstone::{Durability, ErrorKind, Expect, Keyspace, Plain, Space, VersionToken};
 use flagstone_testkit::{Rng, Session, World};
 
 /// Nothing acknowledged is lost: a commit is acknowledged only when everything before it in the log

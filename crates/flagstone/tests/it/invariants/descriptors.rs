@@ -3,7 +3,7 @@
 //! descriptors no flush ever succeeded.
 
 use crate::support::{hashed, open, small, small_with};
-use flagstone::{Database, Durability, Keyspace, Options};
+use flagstone::{Database, Durability, Keyspace, Options, Space};
 use flagstone_testkit::{Session, World};
 
 const KEYSPACES: usize = 100;

@@ -6,7 +6,7 @@ use crate::support::{hashed, small};
 use flagstone::admin::{DamagedTable, Event, Listener, StallCause, TryCommit};
 use flagstone::internal::env::names::{FileKind, Name, parse};
 use flagstone::internal::env::{Disk, Effect, Executor, Failure, Fault, Op, StepExecutor};
-use flagstone::{Database, Durability, Error, ErrorKind, Keyspace, Options};
+use flagstone::{Database, Durability, Error, ErrorKind, Keyspace, Options, Space};
 use flagstone_testkit::World;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};

@@ -5,7 +5,7 @@ use crate::support::{hashed, open, small, small_with};
 use flagstone::admin::{Event, Listener};
 use flagstone::internal::env::names::FileKind;
 use flagstone::internal::env::{Effect, Executor, Failure, Fault, Op};
-use flagstone::{Durability, ErrorKind, Expect, Isolation, TransactionOptions};
+use flagstone::{Durability, ErrorKind, Expect, Isolation, Space, TransactionOptions};
 use flagstone_testkit::World;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;

@@ -1,7 +1,7 @@
 //! Readers: snapshots and long scans while everything moves below them; folds.
 
 use crate::support::{folding, hashed, number, open, owned, small, threaded};
-use flagstone::{Keyspace, Scan, Snapshot};
+use flagstone::{Keyspace, Scan, Snapshot, Space};
 use flagstone_testkit::{Rng, Session, World, seed};
 use std::sync::atomic::{AtomicBool, Ordering};
 

@@ -3,7 +3,7 @@
 use crate::support::{folding, hashed, open, small, small_with};
 use flagstone::admin::Event;
 use flagstone::internal::env::{MemDisk, StepExecutor};
-use flagstone::{Database, Durability, ErrorKind, Json, Routing};
+use flagstone::{Database, Durability, ErrorKind, Json, Routing, Space};
 use flagstone_testkit::{Rng, World};
 use std::sync::{Arc, Mutex};
 

@@ -1,7 +1,7 @@
 //! Resources: filters in one of many partitions, memory; and writes that are refused, not blocked.
 
 use crate::support::{hashed, open, small, threaded};
-use flagstone::{Database, ErrorKind};
+use flagstone::{Database, ErrorKind, Space};
 use flagstone_testkit::{Rng, World};
 
 /// One hash per key: inside a partition the high bits of the hash are constant; a filter that used

@@ -4,6 +4,7 @@
 use super::Victim;
 use super::victim::Ending;
 use super::{check_error, frames, newest_segment, options, records};
+use flagstone::Space;
 use flagstone::internal::env::names::{CURRENT, FileKind, Name, parse};
 use flagstone_testkit::{World, seed};
 use std::path::Path;

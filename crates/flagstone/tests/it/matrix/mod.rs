@@ -13,7 +13,7 @@ mod victim;
 use crate::support::small_with;
 use flagstone::internal::env::MemDisk;
 use flagstone::internal::env::names::{CURRENT, FileKind, Name, parse};
-use flagstone::{Database, Durability, Error, ErrorKind, Options, Result};
+use flagstone::{Database, Durability, Error, ErrorKind, Options, Result, Space};
 use flagstone_testkit::World;
 use std::collections::BTreeMap;
 use std::ops::Range;

@@ -7,6 +7,7 @@ use crate::support::hashed;
 use flagstone::internal::env::names::FileKind;
 use flagstone::{
     Collection, Compression, Database, Ingest, Json, Keyspace, KeyspaceOptions, Patch, Routing,
+    Space,
 };
 use flagstone_testkit::{Rng, Session, World};
 

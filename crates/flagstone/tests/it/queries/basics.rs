@@ -2,7 +2,9 @@
 
 use crate::support::{hashed, small};
 use flagstone::query::Hint;
-use flagstone::{Collection, Database, Document, ErrorKind, Expires, Filter, Patch, Value, doc};
+use flagstone::{
+    Collection, Database, Document, ErrorKind, Expires, Filter, Patch, Space, Value, doc,
+};
 use flagstone_testkit::{Session, World};
 
 fn opened(world: &World) -> (Session, Collection) {

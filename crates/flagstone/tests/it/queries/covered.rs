@@ -3,7 +3,7 @@
 
 use crate::support::{hashed, small};
 use flagstone::query::{Actual, Hint};
-use flagstone::{Collection, Expires, Find, Group, Index, Json, Patch, Result, Value, doc};
+use flagstone::{Collection, Expires, Find, Group, Index, Json, Patch, Result, Space, Value, doc};
 use flagstone_testkit::{Session, World};
 use std::time::Duration;
 

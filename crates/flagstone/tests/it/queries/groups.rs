@@ -3,7 +3,7 @@
 use super::model::{self, Model};
 use crate::support::{hashed, small};
 use flagstone::doc::Map;
-use flagstone::{Collection, ErrorKind, Group, Json, Value, doc};
+use flagstone::{Collection, ErrorKind, Group, Json, Space, Value, doc};
 use flagstone_testkit::Rng;
 use flagstone_testkit::{World, seed};
 use std::collections::BTreeMap;

@@ -3,7 +3,9 @@
 
 use flagstone::doc::{JsonMode, Map};
 use flagstone::query::Hint;
-use flagstone::{Collection, Database, ErrorKind, Filter, Find, Group, Index, Json, Value, doc};
+use flagstone::{
+    Collection, Database, ErrorKind, Filter, Find, Group, Index, Json, Space, Value, doc,
+};
 
 /// Numbers in their order, several of each place.
 fn ranks() -> [Vec<Value>; 7] {

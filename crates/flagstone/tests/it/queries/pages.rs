@@ -3,7 +3,7 @@
 use super::model;
 use crate::support::{hashed, small};
 use flagstone::query::{Hint, Page, PageToken};
-use flagstone::{Collection, ErrorKind, Find, Index, Value, doc};
+use flagstone::{Collection, ErrorKind, Find, Index, Space, Value, doc};
 use flagstone_testkit::Rng;
 use flagstone_testkit::{World, seed};
 

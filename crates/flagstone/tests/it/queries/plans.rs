@@ -2,7 +2,7 @@
 
 use crate::support::{hashed, small};
 use flagstone::query::{Actual, Explain, Hint};
-use flagstone::{Collection, ErrorKind, Filter, Find, Group, Index, Patch, Value, doc};
+use flagstone::{Collection, ErrorKind, Filter, Find, Group, Index, Patch, Space, Value, doc};
 use flagstone_testkit::{Session, World};
 
 fn filled(world: &World) -> (Session, Collection) {

@@ -6,7 +6,8 @@ use super::values::compare_values;
 use crate::support::{hashed, small};
 use flagstone::query::{Hint, Projection, Projector};
 use flagstone::{
-    Collection, Database, Document, ErrorKind, Filter, Find, Group, Index, Transaction, Value,
+    Collection, Database, Document, ErrorKind, Filter, Find, Group, Index, Space, Transaction,
+    Value,
 };
 use flagstone_testkit::Rng;
 use flagstone_testkit::{World, rounds, seed};

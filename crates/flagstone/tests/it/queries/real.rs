@@ -2,7 +2,9 @@
 
 use crate::documents::{data, lines};
 use crate::support::hashed;
-use flagstone::{Collection, Database, Document, Filter, Group, Index, Json, Options, Value};
+use flagstone::{
+    Collection, Database, Document, Filter, Group, Index, Json, Options, Space, Value,
+};
 use flagstone_testkit::is_long;
 use std::collections::BTreeMap;
 

@@ -5,7 +5,7 @@ use super::plain::{self, matches, values};
 use crate::documents::{data, lines};
 use crate::support::hashed;
 use flagstone::query::Hint;
-use flagstone::{Collection, Database, Filter, Find, Index, Options, Value};
+use flagstone::{Collection, Database, Filter, Find, Index, Options, Space, Value};
 use flagstone_testkit::is_long;
 use serde_json::Value as Json;
 use std::cmp::Ordering;

@@ -2,7 +2,7 @@
 
 use crate::support::{hashed, small};
 use flagstone::query::{Actual, Explain, Hint};
-use flagstone::{Collection, Filter, Find, Index, Value, doc};
+use flagstone::{Collection, Filter, Find, Index, Space, Value, doc};
 use flagstone_testkit::{Session, World};
 
 fn filled(world: &World) -> (Session, Collection) {

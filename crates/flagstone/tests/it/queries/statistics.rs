@@ -5,7 +5,7 @@
 
 use crate::support::{hashed, small};
 use flagstone::report::IndexStatistics;
-use flagstone::{Collection, Index, Json, Value, doc};
+use flagstone::{Collection, Index, Json, Space, Value, doc};
 use flagstone_testkit::{Session, World};
 use std::collections::HashSet;
 

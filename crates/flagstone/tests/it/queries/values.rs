@@ -5,7 +5,7 @@ use super::model;
 use crate::support::{hashed, small};
 use flagstone::doc::FieldPath;
 use flagstone::query::{ValueRow, Values};
-use flagstone::{Collection, Find, Index, Json, Value, doc};
+use flagstone::{Collection, Find, Index, Json, Space, Value, doc};
 use flagstone_testkit::{Rng, World};
 
 /// The values of one document: `None` where something is missing, or null.

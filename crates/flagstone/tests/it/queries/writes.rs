@@ -2,7 +2,7 @@
 
 use crate::support::{hashed, small};
 use flagstone::query::Changed;
-use flagstone::{Collection, ErrorKind, Index, Patch, Patched, doc};
+use flagstone::{Collection, ErrorKind, Index, Patch, Patched, Space, doc};
 use flagstone_testkit::{Session, World};
 
 fn opened(world: &World, count: i64) -> (Session, Collection) {

@@ -3,7 +3,7 @@
 use crate::support::{folding, hashed, open, small};
 use flagstone::{
     Collection, ErrorKind, Expect, Expires, Index, Json, Keyspace, KeyspaceOptions, Patch, Patched,
-    Plain, Transaction, Value, doc,
+    Plain, Space, Transaction, Value, doc,
 };
 use flagstone_testkit::{Session, World};
 use std::time::Duration;

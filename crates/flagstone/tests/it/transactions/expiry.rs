@@ -1,7 +1,7 @@
 //! Entries that expire: all of a transaction happens at the moment of its snapshot.
 
 use crate::support::{folding, number, open, owned, small};
-use flagstone::{Expires, Keyspace, Moment};
+use flagstone::{Expires, Keyspace, Moment, Space};
 use flagstone_testkit::{Session, World, dump};
 use std::time::Duration;
 

@@ -4,7 +4,7 @@
 
 use crate::support::{folding, small, threaded};
 use flagstone::{
-    Batch, Database, ErrorKind, Expect, Isolation, Keyspace, Slice, Snapshot, Transaction,
+    Batch, Database, ErrorKind, Expect, Isolation, Keyspace, Slice, Snapshot, Space, Transaction,
     TransactionOptions, VersionToken,
 };
 use flagstone_testkit::anomalies::{self, Anomaly, Level, Op, check, find};

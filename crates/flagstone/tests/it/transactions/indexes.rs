@@ -5,8 +5,8 @@ use crate::support::{open, small};
 use flagstone::doc::FieldPath;
 use flagstone::query::Hint;
 use flagstone::{
-    Collection, Database, ErrorKind, Expires, Find, Index, Isolation, Json, Patch, Transaction,
-    TransactionOptions, doc,
+    Collection, Database, ErrorKind, Expires, Find, Index, Isolation, Json, Patch, Space,
+    Transaction, TransactionOptions, doc,
 };
 use flagstone_testkit::{Session, World};
 use std::time::Duration;

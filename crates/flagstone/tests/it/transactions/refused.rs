@@ -3,7 +3,8 @@
 use crate::support::{hashed, open, small};
 use flagstone::admin::{Event, Listener};
 use flagstone::{
-    Database, ErrorKind, Isolation, KeyspaceOptions, Plain, Result, Transaction, TransactionOptions,
+    Database, ErrorKind, Isolation, KeyspaceOptions, Plain, Result, Space, Transaction,
+    TransactionOptions,
 };
 use flagstone_testkit::{World, dump};
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -1,7 +1,7 @@
 //! Scans of transactions: own writes over the snapshot, in both directions, against a plain map.
 
 use crate::support::{folding, open, small};
-use flagstone::{ErrorKind, Keyspace, KeyspaceOptions, Prefix, Routing, Slice, Transaction};
+use flagstone::{ErrorKind, Keyspace, KeyspaceOptions, Prefix, Routing, Slice, Space, Transaction};
 use flagstone_testkit::{Rng, Table, World, dump, rounds, seed};
 use std::ops::{Bound, RangeBounds};
 

@@ -2,7 +2,8 @@
 
 use crate::support::{hashed, open, small};
 use flagstone::{
-    Database, ErrorKind, Isolation, Keyspace, Prefix, Result, Transaction, TransactionOptions,
+    Database, ErrorKind, Isolation, Keyspace, Prefix, Result, Space, Transaction,
+    TransactionOptions,
 };
 use flagstone_testkit::{Session, World, dump};
 

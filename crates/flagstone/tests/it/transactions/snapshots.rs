@@ -3,7 +3,7 @@
 use crate::support::{folding, hashed, number, open, owned, small, small_with, threaded};
 use flagstone::admin::Environment;
 use flagstone::{
-    Database, Durability, ErrorKind, Keyspace, Result, Transaction, TransactionOptions,
+    Database, Durability, ErrorKind, Keyspace, Result, Space, Transaction, TransactionOptions,
 };
 use flagstone_env::{Executor, Random, SeededRandom};
 use flagstone_testkit::{World, dump};

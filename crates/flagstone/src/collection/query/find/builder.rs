@@ -19,7 +19,7 @@ use std::fmt;
 /// ```
 /// # let dir = tempfile::tempdir().unwrap();
 /// # let db = flagstone::Database::open(dir.path())?;
-/// use flagstone::Json;
+/// use flagstone::{Json, Space};
 /// let comments = db.collection("comments")?;
 /// comments.put("a", Json(r#"{"subreddit":"rust","score":7,"body":"yes"}"#))?;
 /// comments.put("b", Json(r#"{"subreddit":"rust","score":12,"body":"no"}"#))?;

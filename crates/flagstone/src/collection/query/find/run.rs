@@ -48,7 +48,7 @@ impl<'t> Find<'t> {
     /// # let dir = tempfile::tempdir().unwrap();
     /// # let db = flagstone::Database::open(dir.path())?;
     /// # let comments = db.collection("comments")?;
-    /// use flagstone::Json;
+    /// use flagstone::{Json, Space};
     /// #[derive(Debug, serde::Deserialize)]
     /// struct Comment {
     ///     author: String,
@@ -124,7 +124,7 @@ impl<'t> Find<'t> {
     /// # let dir = tempfile::tempdir().unwrap();
     /// # let db = flagstone::Database::open(dir.path())?;
     /// # let posts = db.collection("posts")?;
-    /// use flagstone::Json;
+    /// use flagstone::{Json, Space};
     /// posts.put("a", Json(r#"{"tags":["new","hot"]}"#))?;
     /// posts.put("b", Json(r#"{"tags":["hot"]}"#))?;
     /// let tags: Result<Vec<_>, _> = posts.find("{}").distinct("tags")?.collect();
@@ -172,7 +172,7 @@ impl<'t> Find<'t> {
     /// # let dir = tempfile::tempdir().unwrap();
     /// # let db = flagstone::Database::open(dir.path())?;
     /// # let notes = db.collection("notes")?;
-    /// use flagstone::Json;
+    /// use flagstone::{Json, Space};
     /// for n in 0..5 {
     ///     notes.put(n, Json(format!(r#"{{"n":{n}}}"#)))?;
     /// }
@@ -283,7 +283,7 @@ const _: fn() = || {
 mod tests {
     use super::*;
     use crate::collection::query::plan::PLANS_MAX;
-    use crate::{Database, Index, Isolation, TransactionOptions, doc};
+    use crate::{Database, Index, Isolation, Space, TransactionOptions, doc};
     use flagstone_base::ErrorKind;
     use std::cell::Cell;
 

@@ -41,7 +41,7 @@ impl<'t> Find<'t> {
     /// ```
     /// # let dir = tempfile::tempdir().unwrap();
     /// # let db = flagstone::Database::open(dir.path())?;
-    /// use flagstone::{Index, Json};
+    /// use flagstone::{Index, Json, Space};
     /// use flagstone::doc::FieldPath;
     /// use flagstone::query::ValueRow;
     /// let comments = db.collection("comments")?;
@@ -124,7 +124,7 @@ impl<'t> Find<'t> {
     /// ```
     /// # let dir = tempfile::tempdir().unwrap();
     /// # let db = flagstone::Database::open(dir.path())?;
-    /// use flagstone::{Index, Json};
+    /// use flagstone::{Index, Json, Space};
     /// use flagstone::doc::FieldPath;
     /// let comments = db.collection("comments")?;
     /// for (key, score) in ["7", "9", "-2", "\"none\"", "null"].iter().enumerate() {

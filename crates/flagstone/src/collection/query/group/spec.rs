@@ -22,7 +22,7 @@ use std::fmt;
 /// ```
 /// # let dir = tempfile::tempdir().unwrap();
 /// # let db = flagstone::Database::open(dir.path())?;
-/// use flagstone::{Group, Json};
+/// use flagstone::{Group, Json, Space};
 /// # let comments = db.collection("comments")?;
 /// comments.put("a", Json(r#"{"subreddit":"rust","score":7}"#))?;
 /// comments.put("b", Json(r#"{"subreddit":"rust","score":2.5}"#))?;
