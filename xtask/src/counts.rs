@@ -6,10 +6,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::Path;
 
-/// The types that most programs use.
-const CORE: [&str; 10] = [
+/// The types that most programs use, and the trait with the methods of three of them.
+const CORE: [&str; 11] = [
     "Database",
     "Builder",
+    "Space",
     "Keyspace",
     "Typed",
     "Collection",
@@ -73,17 +74,23 @@ fn names(sidebar: &str) -> usize {
     quoted - sidebar.matches("\":[").count()
 }
 
-/// Returns the page of a struct, from the page that lists all items.
+/// Returns the page of a struct or a trait, from the page that lists all items: of several with one
+/// name that of the highest module.
 fn page_of<'a>(all: &'a str, name: &str) -> Option<&'a str> {
-    let end = format!("struct.{name}.html");
-    all.split(['"', '\'']).find(|text| text.rsplit('/').next() == Some(&end))
+    let pages = ["struct", "trait"].map(|kind| format!("{kind}.{name}.html"));
+    let is_page = |text: &&str| pages.iter().any(|page| text.rsplit('/').next() == Some(page));
+    all.split(['"', '\'']).filter(is_page).min_by_key(|text| text.matches('/').count())
 }
 
-/// Returns the number of methods that the page of a type shows, those of traits left out.
+/// Returns the number of methods that the page of a type or a trait shows, those of other traits
+/// left out.
 fn methods(page: &str) -> usize {
-    let (_, own) = page.split_once("id=\"implementations\"").unwrap_or_default();
-    let end = own.find("id=\"trait-implementations\"").unwrap_or(own.len());
-    let end = end.min(own.find("id=\"deref-methods").unwrap_or(end));
+    let starts = ["id=\"implementations\"", "id=\"provided-methods\""];
+    let start = starts.iter().find_map(|start| page.find(start)).unwrap_or(page.len());
+    let own = &page[start..];
+    let ends = ["trait-implementations", "synthetic-implementations", "implementors", "deref-meth"];
+    let ends = ends.map(|end| format!("id=\"{end}"));
+    let end = ends.iter().filter_map(|end| own.find(end.as_str())).min().unwrap_or(own.len());
     own[..end].matches("<section id=\"method.").count()
 }
 
@@ -119,11 +126,20 @@ mod tests {
     #[test]
     fn names_and_methods_are_those_that_the_pages_of_rustdoc_list() {
         assert_eq!(names(r#"window.SIDEBAR_ITEMS = {"enum":["A","B"],"mod":["c"]};"#), 3);
-        let all = r#"<a href="struct.AFind.html">x</a><a href="query/struct.Find.html">"#;
-        assert_eq!(page_of(all, "Find"), Some("query/struct.Find.html"));
+        let all = r#"<a href="q/struct.Find.html">x</a><a href="struct.Find.html">
+            <a href='space/trait.Space.html'><a href="struct.AScan.html">"#;
+        assert_eq!(page_of(all, "Find"), Some("struct.Find.html"));
+        assert_eq!(page_of(all, "Space"), Some("space/trait.Space.html"));
+        assert_eq!(page_of(all, "Scan"), None);
         let page = r#"<section id="method.no"><h2 id="implementations"><section id="method.a">
             <section id="method.b"><h2 id="trait-implementations"><section id="method.clone">"#;
         assert_eq!(methods(page), 2);
+        let page = r#"<section id="tymethod.no"><h2 id="provided-methods"><section id="method.a">
+            <h2 id="implementors"><section id="method.no">"#;
+        assert_eq!(methods(page), 1);
+        let page = r#"<h2 id="implementations"><section id="method.a">
+            <h2 id="synthetic-implementations"><section id="method.no">"#;
+        assert_eq!(methods(page), 1);
         assert_eq!(methods("<section id=\"method.no\">"), 0);
     }
 }
