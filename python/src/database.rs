@@ -250,7 +250,7 @@ impl Database {
         #[pyo3(from_py_with = arg::serializable)] serializable: bool,
     ) -> PyResult<Transaction> {
         let options = transaction_options(serializable);
-        let begun = self.opened.run(py, || self.opened.database.begin_with(options))?;
+        let begun = self.opened.run(py, || options.begin(&self.opened.database))?;
         Ok(Transaction::new(&self.opened, begun))
     }
 

@@ -304,7 +304,7 @@ impl Find {
         #[pyo3(from_py_with = arg::after)] after: Option<&str>,
     ) -> PyResult<(Bound<'py, PyList>, Option<String>)> {
         let page = self.ask(py, |find| match after {
-            Some(token) => find.after_text(token).page(documents),
+            Some(token) => find.after(&token.parse()?).page(documents),
             None => find.page(documents),
         })?;
         let pair = |(key, document)| {
@@ -471,7 +471,7 @@ impl Find {
         #[pyo3(from_py_with = arg::analyze)] analyze: bool,
     ) -> PyResult<String> {
         self.ask(py, |find| match analyze {
-            true => find.explain_analyze(),
+            true => find.clone().analyze().explain(),
             false => find.explain(),
         })
         .map(|explain| explain.to_string())

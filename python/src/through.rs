@@ -52,7 +52,7 @@ impl Through {
         match self {
             Self::Live => {
                 let options = TransactionOptions::new().retries(u32::MAX);
-                database.transaction_with(options, change)
+                options.run(database, change)
             }
             Self::Snapshot(_) => Err(no_writes()),
             Self::Transaction(tx) => tx.with(change),

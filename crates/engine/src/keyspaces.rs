@@ -156,7 +156,7 @@ mod tests {
     use crate::content::DefinitionKind;
     use crate::parts::Parts;
     use crate::testing::Builder;
-    use crate::{Batch, Engine, Environment, Keyspace, KeyspaceOptions, Options, Routing};
+    use crate::{Batch, Engine, Environment, Expect, Keyspace, KeyspaceOptions, Options, Routing};
     use flagstone_env::sync::atomic::Ordering;
     use flagstone_env::{Lane, ManualClock, MemDisk, SeededRandom, StepExecutor};
     use std::sync::Arc;
@@ -305,7 +305,7 @@ mod tests {
         table.define("another");
         // The condition makes this batch log the names.
         let mut first = Batch::default();
-        first.expect_absent(&named, "no such key").unwrap();
+        first.expect(&named, "no such key", Expect::Absent).unwrap();
         first.put(&opened.all[0], "a", "1").unwrap();
         opened.db.commit(first).unwrap();
         assert_eq!(opened.parts().core.edits.keyspaces_defining(), 1);

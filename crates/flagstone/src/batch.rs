@@ -5,8 +5,8 @@ use crate::collection::write::Change;
 use crate::collection::{Collection, update};
 use crate::space::{Space, Unindexed};
 use flagstone_base::Result;
-use flagstone_doc::{Patch, Value};
-use flagstone_engine::VersionToken;
+use flagstone_doc::Patch;
+use flagstone_engine::{Durability, Expect};
 
 /// Writes that happen together or not at all. [`Database::batch`](crate::Database::batch) creates a
 /// batch, [`Database::commit`](crate::Database::commit) takes it. Of several writes of one key the
@@ -35,32 +35,42 @@ use flagstone_engine::VersionToken;
 /// # Ok::<(), flagstone::Error>(())
 /// ```
 #[derive(Default)]
-pub struct Batch(pub(crate) flagstone_engine::Batch);
-
-/// What a commit expects of a key: [`Batch::expect`] takes it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Expect {
-    /// The key is absent.
-    Absent,
-
-    /// The newest write of the key is the one that `get_versioned` returned. A token of another
-    /// history, such as that of the database from which this one was copied, is a conflict as well.
-    Version(VersionToken),
-
-    /// The key was not written after the token: not put, deleted, merged, or covered by a deleted
-    /// range. With a snapshot this guards everything that a decision was based on, absent keys
-    /// included.
-    ///
-    /// Flushes and compactions drop deletes, and entries that have expired. Where that cannot be
-    /// ruled out for the key, the commit returns Conflict. So an absent key can be a conflict
-    /// although it was not written, if tables were written or dropped since the token. That an
-    /// entry expires is no write: until it is dropped, the condition holds. Read again and retry,
-    /// as after any conflict.
-    UnchangedSince(VersionToken),
+pub struct Batch {
+    pub(crate) inner: flagstone_engine::Batch,
+    /// That of the database if there is none.
+    durability: Option<Durability>,
 }
 
 impl Batch {
+    /// Sets when the commit of the batch returns. Without it that is the durability of the
+    /// database.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = flagstone::Database::open(dir.path())?;
+    /// use flagstone::Durability;
+    /// let kv = db.keyspace("payments")?;
+    /// let mut batch = db.batch();
+    /// batch.put(&kv, "7", "20 EUR")?;
+    /// db.commit(batch.durability(Durability::Group))?;         // it survives a power cut
+    /// # Ok::<(), flagstone::Error>(())
+    /// ```
+    ///
+    /// An interval that is out of range is refused by the commit.
+    #[must_use]
+    pub const fn durability(mut self, durability: Durability) -> Self {
+        self.durability = Some(durability);
+        self
+    }
+
+    /// Returns the durability of the batch in a database that has `usual`.
+    pub(crate) const fn durability_or(&self, usual: Durability) -> Durability {
+        match self.durability {
+            Some(durability) => durability,
+            None => usual,
+        }
+    }
+
     /// Sets `key` to `value`. [`NewValue`] says what a value is; with
     /// [`Expires`](crate::Expires) it has an expiry.
     ///
@@ -75,7 +85,7 @@ impl Batch {
         value: impl NewValue<S>,
     ) -> Result<()> {
         let (key, bytes) = (key.key_bytes()?, value.value_bytes(space)?);
-        space.write_in_batch(&mut self.0, key.as_ref(), Change::Put(&bytes, value.expiry()))
+        space.write_in_batch(&mut self.inner, key.as_ref(), Change::Put(&bytes, value.expiry()))
     }
 
     /// Removes `key`, whether it is there or not.
@@ -84,7 +94,7 @@ impl Batch {
     /// As [`Batch::put`].
     #[inline]
     pub fn delete<S: Space>(&mut self, space: &S, key: impl Key<S>) -> Result<()> {
-        space.write_in_batch(&mut self.0, key.key_bytes()?.as_ref(), Change::Delete)
+        space.write_in_batch(&mut self.inner, key.key_bytes()?.as_ref(), Change::Delete)
     }
 
     /// Removes all keys of `range`, however many: writes one entry for each partition. For spaces
@@ -108,7 +118,7 @@ impl Batch {
     /// As [`Batch::put`].
     #[inline]
     pub fn delete_range<S: Unindexed>(&mut self, space: &S, range: impl KeyRange<S>) -> Result<()> {
-        self.0.delete_keys(space.bytes(), range.key_range()?)
+        self.inner.delete_keys(space.bytes(), range.key_range()?)
     }
 
     /// Folds `operand` into the value of `key` by the fold of the keyspace, without reading the
@@ -124,7 +134,7 @@ impl Batch {
         key: impl Key<S>,
         operand: impl AsRef<[u8]>,
     ) -> Result<()> {
-        self.0.merge(space.bytes(), key.key_bytes()?, operand.as_ref())
+        self.inner.merge(space.bytes(), key.key_bytes()?, operand.as_ref())
     }
 
     /// Changes the document of `key` in `collection` by `patch` without reading it; after the first
@@ -140,26 +150,10 @@ impl Batch {
         key: impl Key<Collection>,
         patch: &Patch,
     ) -> Result<()> {
-        update::patch_in_batch(&collection.0, &mut self.0, key.key_bytes()?.as_ref(), patch)
-    }
-
-    /// As [`Batch::patch`], for a patch that starts from the document `default` where there is
-    /// none.
-    ///
-    /// # Errors
-    /// As [`Batch::patch`].
-    pub fn upsert(
-        &mut self,
-        collection: &Collection,
-        key: impl Key<Collection>,
-        patch: &Patch,
-        default: impl Into<Value>,
-    ) -> Result<()> {
-        self.patch(collection, key, &patch.clone().upsert_from(default))
+        update::patch_in_batch(&collection.0, &mut self.inner, key.key_bytes()?.as_ref(), patch)
     }
 
     /// Makes the commit return Conflict unless `key` is as `expected` then: [`Expect`] says how.
-    /// A [`Transaction`](crate::Transaction) needs no conditions: what it has read is one.
     ///
     /// A token of the value that was read:
     ///
@@ -206,37 +200,30 @@ impl Batch {
         key: impl Key<S>,
         expected: Expect,
     ) -> Result<()> {
-        let key = key.key_bytes()?;
-        match expected {
-            Expect::Absent => self.0.expect_absent(space.bytes(), key),
-            Expect::Version(version) => self.0.expect_version(space.bytes(), key, version),
-            Expect::UnchangedSince(version) => {
-                self.0.expect_unchanged_since(space.bytes(), key, version)
-            }
-        }
+        self.inner.expect(space.bytes(), key.key_bytes()?, expected)
     }
 
     /// Returns the number of writes in the batch. Conditions do not count.
     #[inline]
     pub fn len(&self) -> usize {
-        self.0.len()
+        self.inner.len()
     }
 
     /// Returns whether the batch holds no writes.
     #[inline]
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.inner.is_empty()
     }
 
     /// Returns how many bytes the batch will take in the log.
     #[inline]
     pub fn bytes(&self) -> usize {
-        self.0.bytes()
+        self.inner.bytes()
     }
 
-    /// Removes all writes and conditions, and keeps the memory for the next.
+    /// Removes all writes and conditions. The durability stays, and the memory for the next.
     #[inline]
     pub fn clear(&mut self) {
-        self.0.clear();
+        self.inner.clear();
     }
 }

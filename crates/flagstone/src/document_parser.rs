@@ -7,7 +7,7 @@ use crate::sort_keys;
 use flagstone_base::hash::key_hash;
 use flagstone_base::{Error, ErrorKind, Malformed, Moment};
 use flagstone_doc::{JsonError, JsonOptions, JsonParser, MergePatch, Value, View, sort_key};
-use flagstone_engine::OP_OVERHEAD;
+use flagstone_engine::{Expect, OP_OVERHEAD};
 use std::fmt;
 
 /// Parses JSON documents and puts them into batches for one collection. Keep one for each thread:
@@ -196,7 +196,7 @@ impl ParsedDocument<'_> {
     pub fn put(&self, batch: &mut Batch, expiry: Option<Moment>) -> Result<(), Refused> {
         self.check_room(batch)?;
         let change = write::Change::Put(self.document, expiry);
-        write::in_batch(self.stored, &mut batch.0, self.key, change).map_err(Refused::Batch)
+        write::in_batch(self.stored, &mut batch.inner, self.key, change).map_err(Refused::Batch)
     }
 
     /// Puts the document into `batch`, whose commit returns Conflict if a document of this key
@@ -206,7 +206,7 @@ impl ParsedDocument<'_> {
     /// As [`ParsedDocument::put`].
     pub fn insert(&self, batch: &mut Batch, expiry: Option<Moment>) -> Result<(), Refused> {
         self.put(batch, expiry)?;
-        batch.0.expect_absent(self.stored.bytes(), self.key).map_err(Refused::Batch)
+        batch.inner.expect(self.stored.bytes(), self.key, Expect::Absent).map_err(Refused::Batch)
     }
 
     /// Merges `patch` into the stored document of this key: reads it, and commits the result by

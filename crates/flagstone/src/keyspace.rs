@@ -3,7 +3,7 @@
 use crate::args::{Key, KeyBound, KeyPrefix, NewValue};
 use crate::scan::{Entries, Source};
 use flagstone_base::{Kind, Result, Slice};
-use flagstone_engine::{Routing, TryGet};
+use flagstone_engine::TryGet;
 use std::borrow::Cow;
 use std::fmt;
 
@@ -27,12 +27,6 @@ pub(crate) const BYTES: &str = "bytes";
 pub struct Keyspace(pub(crate) flagstone_engine::Keyspace);
 
 impl Keyspace {
-    /// Returns how the keys are spread over partitions.
-    #[inline]
-    pub fn routing(&self) -> Routing {
-        self.0.routing()
-    }
-
     /// Calls `read` with the value of `key` where it is stored, and returns what it returns.
     /// Returns `None` if the key is absent; `read` is not called then.
     ///

@@ -77,17 +77,17 @@ mod repair;
 pub mod guide;
 
 pub use args::{As, Expires, Json, Prefix};
-pub use batch::{Batch, Expect};
+pub use batch::Batch;
 pub use codec::Plain;
 pub use collection::query::{Cursor, Find, Group};
 pub use collection::{Collection, Patched};
-pub use database::{Builder, Database, ExistingSpace, OpenSpace};
+pub use database::{Builder, Database, ExistingSpace, OpenSpace, TransactionOptions};
 pub use flagstone_base::{Compression, Error, ErrorKind, Moment, Result, Slice};
 pub use flagstone_doc::{
     Document, DocumentMut, Filter, JsonPatch, JsonPath, MergePatch, Patch, Value, View, doc,
 };
 pub use flagstone_engine::{
-    Durability, KeyspaceOptions, Options, Routing, TryGet, VersionToken, fold,
+    Durability, Expect, KeyspaceOptions, Options, Routing, TryGet, VersionToken, fold,
 };
 pub use index::Index;
 pub use ingest::Ingest;
@@ -95,7 +95,7 @@ pub use keyspace::Keyspace;
 pub use scan::Scan;
 pub use snapshot::Snapshot;
 pub use space::Space;
-pub use transaction::{Isolation, Transaction, TransactionOptions};
+pub use transaction::{Isolation, Transaction};
 pub use typed::Typed;
 
 /// Operation: events, backups, repair, commits that do not wait.

@@ -2,12 +2,10 @@
 
 use crate::args::{Key, KeyRange};
 use crate::collection::Collection;
-#[cfg(feature = "serde")]
-use crate::collection::decode;
 use crate::collection::query::{Find, IntoFilter, Reads};
 use crate::scan::Scan;
 use crate::space::Space;
-use flagstone_base::{Result, SeqNo};
+use flagstone_base::Result;
 use flagstone_engine::VersionToken;
 
 /// All keyspaces as of one moment; [`Database::snapshot`](crate::Database::snapshot) takes one.
@@ -34,11 +32,6 @@ use flagstone_engine::VersionToken;
 pub struct Snapshot(pub(crate) flagstone_engine::Snapshot);
 
 impl Snapshot {
-    /// Returns the SeqNo of the last write that the snapshot sees.
-    pub fn seqno(&self) -> SeqNo {
-        self.0.seqno()
-    }
-
     /// Returns a token of the last write that the snapshot sees, for
     /// [`Expect::UnchangedSince`](crate::Expect::UnchangedSince).
     pub fn version(&self) -> VersionToken {
@@ -54,20 +47,6 @@ impl Snapshot {
     pub fn get<S: Space>(&self, space: &S, key: impl Key<S>) -> Result<Option<S::Value>> {
         let found = self.0.get(space.bytes(), key.key_bytes()?.as_ref())?;
         found.map(|bytes| space.read(bytes)).transpose()
-    }
-
-    /// Returns the document that `key` had, as a Rust value.
-    ///
-    /// # Errors
-    /// As [`Collection::get_as`]; InvalidInput for a collection of another database.
-    #[cfg(feature = "serde")]
-    pub fn get_as<T: serde::de::DeserializeOwned>(
-        &self,
-        collection: &Collection,
-        key: impl Key<Collection>,
-    ) -> Result<Option<T>> {
-        let found = self.0.get(collection.0.bytes(), key.key_bytes()?.as_ref())?;
-        found.map(|bytes| decode::rust_value(&collection.0, &bytes)).transpose()
     }
 
     /// Begins a query for the documents of a collection that matched `filter`. See

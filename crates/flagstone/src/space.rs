@@ -179,7 +179,7 @@ pub trait Space: Entries + Sized + sealed::Sealed {
     /// that does not; Corruption if stored bytes are no document, or the codec cannot decode them.
     #[inline]
     fn get(&self, key: impl Key<Self>) -> Result<Option<Self::Value>> {
-        match self.bytes().get(key.key_bytes()?)? {
+        match self.bytes().get(key.key_bytes()?.as_ref())? {
             Some(bytes) => self.read(bytes).map(Some),
             None => Ok(None),
         }
@@ -210,7 +210,7 @@ pub trait Space: Entries + Sized + sealed::Sealed {
     /// As [`Space::get`].
     #[inline]
     fn try_get(&self, key: impl Key<Self>) -> Result<TryGet<Self::Value>> {
-        self.bytes().try_get(key.key_bytes()?)?.and_then(|bytes| self.read(bytes))
+        self.bytes().try_get(key.key_bytes()?.as_ref())?.and_then(|bytes| self.read(bytes))
     }
 
     /// Returns the value of `key` with a token of the write that set it, for
@@ -237,7 +237,7 @@ pub trait Space: Entries + Sized + sealed::Sealed {
     /// As [`Space::get`].
     #[inline]
     fn get_versioned(&self, key: impl Key<Self>) -> Result<Option<(VersionToken, Self::Value)>> {
-        match self.bytes().get_versioned(key.key_bytes()?)? {
+        match self.bytes().get_versioned(key.key_bytes()?.as_ref())? {
             Some((version, bytes)) => Ok(Some((version, self.read(bytes)?))),
             None => Ok(None),
         }

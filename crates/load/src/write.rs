@@ -124,7 +124,7 @@ impl Writer {
 
     fn commit(&self, batch: Batch) -> flagstone::Result<()> {
         let started = Instant::now();
-        let committed = self.job.database.commit_with(batch, self.job.durability);
+        let committed = self.job.database.commit(batch.durability(self.job.durability));
         if let Some(hear) = &self.job.on_commit {
             hear(started.elapsed());
         }

@@ -157,7 +157,7 @@ impl History {
     /// # Errors
     /// Any error of closing.
     pub fn close(&mut self, session: Session) -> Result<()> {
-        let written = session.db.commit_with(session.db.batch(), Durability::Buffered);
+        let written = session.db.commit(session.db.batch().durability(Durability::Buffered));
         let is_poisoned = written.is_err_and(|error| error.kind() == ErrorKind::Poisoned);
         assert!(
             is_poisoned || !self.is_poisoned,

@@ -2,7 +2,7 @@
 
 use super::comments::{Comment, CommentIndex, CommentStore, EachRow, Question};
 use super::outcome::Outcome;
-use flagstone::doc::JsonOptions;
+use flagstone::doc::{JsonMode, JsonOptions};
 use flagstone::load::DocumentParser;
 use flagstone::{Collection, Database, Filter, Find, Group, Index, Json, KeyspaceOptions, Space};
 use std::sync::{Mutex, OnceLock, PoisonError};
@@ -103,7 +103,7 @@ fn rows(find: Find<'_>, each: EachRow<'_>) -> Outcome<u64> {
     let (mut cursor, mut count, mut row) = (find.run()?, 0, Vec::new());
     while cursor.advance()? {
         row.clear();
-        cursor.append_json(&mut row)?;
+        cursor.append_json(JsonMode::Plain, &mut row)?;
         each(&row);
         count += 1;
     }

@@ -206,7 +206,7 @@ impl Engine for FlagstoneEngine {
         };
         let options = TransactionOptions::new().isolation(isolation).retries(u32::MAX);
         let (mut tries, mut failed) = (0, None);
-        let done = self.database.transaction_with(options, |transaction| {
+        let done = options.run(&self.database, |transaction| {
             tries += 1;
             let mut inside = FlagstoneTransaction { keyspace: &self.keyspace, transaction };
             body(&mut inside).map_err(|error| {

@@ -113,7 +113,7 @@ impl Form {
     fn line(&self, cursor: &mut Cursor<'_>, line: &mut Vec<u8>) -> Result<(), Failure> {
         match self {
             Self::Json(mode) => {
-                cursor.append_json_as(*mode, line)?;
+                cursor.append_json(*mode, line)?;
                 line.push(b'\n');
                 Ok(())
             }

@@ -27,7 +27,7 @@ pub(super) fn run(args: &FindArgs) -> Result<(), Failure> {
     if let Some(index) = &args.hint.index {
         open::check_index(&asked.collection, index).map_err(Failure::Usage)?;
     }
-    let find = find(&asked, args, sort);
+    let find = find(&asked, args, sort)?;
     if args.explain || args.analyze {
         return explain(&find, group.as_ref(), args);
     }
@@ -90,7 +90,7 @@ pub(super) fn run(args: &FindArgs) -> Result<(), Failure> {
     Ok(())
 }
 
-fn find(asked: &Asked, args: &FindArgs, sort: Option<&str>) -> Find<'static> {
+fn find(asked: &Asked, args: &FindArgs, sort: Option<&str>) -> Result<Find<'static>, Failure> {
     let mut find = asked.find().skip(args.skip);
     if let Some(sort) = sort {
         find = find.sort(sort);
@@ -102,12 +102,12 @@ fn find(asked: &Asked, args: &FindArgs, sort: Option<&str>) -> Find<'static> {
         find = find.project(project.as_str());
     }
     if let Some(token) = &args.after {
-        find = find.after_text(token);
+        find = find.after(&token.parse()?);
     }
-    match hint(&args.hint) {
+    Ok(match hint(&args.hint) {
         Some(hint) => find.hint(hint),
         None => find,
-    }
+    })
 }
 
 /// Prints the documents of a cursor, at most `part`. Returns whether there are more.
@@ -127,7 +127,7 @@ fn print(
         let key = if keys { Some(cursor.key()?) } else { None };
         let printed = match (&mut *rows, &key) {
             (Rows::Json(output), None) => {
-                output.json(|mode, line| Ok(cursor.append_json_as(mode, line)?))
+                output.json(|mode, line| Ok(cursor.append_json(mode, line)?))
             }
             (rows, key) => match cursor.view() {
                 Ok(view) => rows.document(key.as_ref(), &view),
@@ -156,10 +156,9 @@ fn columns(args: &FindArgs) -> Vec<String> {
 }
 
 fn explain(find: &Find<'_>, group: Option<&Group>, args: &FindArgs) -> Result<(), Failure> {
+    let find = if args.analyze { find.clone().analyze() } else { find.clone() };
     let explain: Explain = match group {
-        Some(group) if args.analyze => find.explain_analyze_group(group)?,
         Some(group) => find.explain_group(group)?,
-        None if args.analyze => find.explain_analyze()?,
         None => find.explain()?,
     };
     let is_json = match args.format {

@@ -105,16 +105,29 @@ pub(crate) struct Condition {
     pub(crate) keyspace: u16,
     pub(crate) hash: u64,
     pub(crate) key: Vec<u8>,
-    pub(crate) expected: Expected,
+    pub(crate) expected: Expect,
 }
 
-/// The state of a key that a condition expects.
+/// What a batch or a transaction expects of a key: their `expect` takes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Expected {
+#[non_exhaustive]
+pub enum Expect {
+    /// The key is absent.
     Absent,
-    /// The newest write is this one.
+
+    /// The newest write of the key is the one that `get_versioned` returned. A token of another
+    /// history, such as that of the database from which this one was copied, is a conflict as well.
     Version(VersionToken),
-    /// No write is newer than this one.
+
+    /// The key was not written after the token: not put, deleted, merged, or covered by a deleted
+    /// range. With a snapshot this guards everything that a decision was based on, absent keys
+    /// included.
+    ///
+    /// Flushes and compactions drop deletes, and entries that have expired. Where that cannot be
+    /// ruled out for the key, the result is Conflict. So an absent key can be a conflict although
+    /// it was not written, if tables were written or dropped since the token. That an entry expires
+    /// is no write: until it is dropped, the condition holds. Read again and retry, as after any
+    /// conflict.
     UnchangedSince(VersionToken),
 }
 
@@ -245,44 +258,6 @@ impl Batch {
         self.push(keyspace, Kind::Merge, key.as_ref(), operand.as_ref())
     }
 
-    /// Makes the commit return Conflict unless `key` is absent then.
-    ///
-    /// # Errors
-    /// InvalidInput for a key of 0 or over 65,535 bytes.
-    pub fn expect_absent(
-        &mut self,
-        keyspace: &Arc<KeyspaceCore>,
-        key: impl AsRef<[u8]>,
-    ) -> Result<()> {
-        self.expect(keyspace, key.as_ref(), Expected::Absent)
-    }
-
-    /// Makes the commit return Conflict unless `version` is that of the newest write of `key`.
-    ///
-    /// # Errors
-    /// InvalidInput for a key of 0 or over 65,535 bytes.
-    pub fn expect_version(
-        &mut self,
-        keyspace: &Arc<KeyspaceCore>,
-        key: impl AsRef<[u8]>,
-        version: VersionToken,
-    ) -> Result<()> {
-        self.expect(keyspace, key.as_ref(), Expected::Version(version))
-    }
-
-    /// Makes the commit return Conflict if `key` was written after `version`.
-    ///
-    /// # Errors
-    /// InvalidInput for a key of 0 or over 65,535 bytes.
-    pub fn expect_unchanged_since(
-        &mut self,
-        keyspace: &Arc<KeyspaceCore>,
-        key: impl AsRef<[u8]>,
-        version: VersionToken,
-    ) -> Result<()> {
-        self.expect(keyspace, key.as_ref(), Expected::UnchangedSince(version))
-    }
-
     /// The number of operations in the batch.
     pub fn len(&self) -> usize {
         self.ops.len()
@@ -336,12 +311,17 @@ impl Batch {
         self.given.clear();
     }
 
-    fn expect(
+    /// Makes the commit return Conflict unless `key` is as `expected` then.
+    ///
+    /// # Errors
+    /// InvalidInput for a key of 0 or over 65,535 bytes.
+    pub fn expect(
         &mut self,
         keyspace: &Arc<KeyspaceCore>,
-        key: &[u8],
-        expected: Expected,
+        key: impl AsRef<[u8]>,
+        expected: Expect,
     ) -> Result<()> {
+        let key = key.as_ref();
         check_key(key)?;
         let hash = keyspace.hash(key);
         let keyspace = self.index_of(keyspace)?;

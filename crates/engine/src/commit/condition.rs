@@ -1,11 +1,12 @@
 //! Checks the conditions of a batch while the write holds the stripes of their keys.
 
-use super::batch::{Condition, Expected, Write};
+use super::batch::{Condition, Expect, Write};
 use crate::history::VersionToken;
 use crate::keyspace_core::KeyspaceCore;
 use crate::reads::{ReadMoment, Reads};
-use flagstone_base::{Error, ErrorKind, Result};
+use flagstone_base::{Error, ErrorKind, Result, SeqNo};
 use flagstone_tree::{Tree, written_after};
+use std::fmt;
 use std::sync::Arc;
 
 /// Checks the conditions of `write`, all as of the same moment.
@@ -48,9 +49,6 @@ pub(super) fn trees_of_conditions<'a>(write: &Write<'a>) -> impl Iterator<Item =
 }
 
 /// Checks one condition.
-///
-/// # Errors
-/// Conflict, with the version found and the one expected, if the condition does not hold.
 fn check_condition(
     reads: &Reads,
     write: &Write<'_>,
@@ -58,15 +56,31 @@ fn check_condition(
     moment: &ReadMoment<'_>,
 ) -> Result<()> {
     let keyspace = &write.keyspaces[usize::from(condition.keyspace)];
-    let token = match condition.expected {
-        Expected::UnchangedSince(token) => {
-            return check_unchanged(reads, keyspace, condition, token);
-        }
-        Expected::Version(token) => Some(token),
-        Expected::Absent => None,
+    let Condition { key, hash, expected, .. } = condition;
+    check_expected(reads, keyspace, key, *expected, || {
+        let found = reads.get_at_moment(keyspace, key, *hash, moment)?;
+        Ok(found.value.as_ref().and(found.seqno))
+    })
+}
+
+/// Checks that `key` is as `expected`. `find` returns the SeqNo of its newest write if it has a
+/// value.
+///
+/// # Errors
+/// Conflict, with the version found and the one expected, if it is not; errors of reading.
+pub(crate) fn check_expected(
+    reads: &Reads,
+    keyspace: &KeyspaceCore,
+    key: &[u8],
+    expected: Expect,
+    find: impl FnOnce() -> Result<Option<SeqNo>>,
+) -> Result<()> {
+    let token = match expected {
+        Expect::UnchangedSince(token) => return check_unchanged(reads, keyspace, key, token),
+        Expect::Version(token) => Some(token),
+        Expect::Absent => None,
     };
-    let found = reads.get_at_moment(keyspace, &condition.key, condition.hash, moment)?;
-    let present = found.value.as_ref().and(found.seqno);
+    let present = find()?;
     let is_here = token.is_none_or(|token| token.history == reads.core.history.id);
     if is_here && present == token.map(|token| token.seqno) {
         return Ok(());
@@ -79,49 +93,45 @@ fn check_condition(
         None => "expected to be absent".to_owned(),
     };
     let state = present.map_or("absent".to_owned(), |seqno| format!("at {seqno}"));
-    Err(Error::new(
-        ErrorKind::Conflict,
-        format!(
-            "key {} of keyspace {:?} is {state}, {expected}",
-            keyspace.key_text(&condition.key),
-            keyspace.name()
-        ),
-    ))
+    Err(conflict(keyspace, key, format_args!("is {state}, {expected}")))
 }
 
-/// Checks that `condition.key` was not written after `token`.
+/// Checks that `key` was not written after `token`.
 ///
 /// # Errors
 /// Conflict if it was, or if that is not known any more; errors of reading.
 fn check_unchanged(
     reads: &Reads,
     keyspace: &KeyspaceCore,
-    condition: &Condition,
+    key: &[u8],
     token: VersionToken,
 ) -> Result<()> {
     reads.core.health.check_open()?;
     keyspace.check_readable()?;
-    let (key, hash) = (condition.key.as_slice(), condition.hash);
-    let what = if token.history == reads.core.history.id {
-        let written = loop {
-            let tree = keyspace.layout().tree_of(key, hash);
-            let written = written_after(tree, (key, hash), token.seqno);
-            // A tree that was replaced meanwhile is empty.
-            if tree.successors().is_none() {
-                break written;
-            }
-        };
-        match written.map_err(|error| reads.reported(error))? {
-            None => return Ok(()),
-            Some(seqno) => {
-                format!("was written at {seqno}, expected to be unchanged since {}", token.seqno)
-            }
-        }
-    } else {
+    if token.history != reads.core.history.id {
         let here = reads.core.history.id.0;
-        format!("is in history {here:016x}, expected to be unchanged since {token}")
+        let what =
+            format_args!("is in history {here:016x}, expected to be unchanged since {token}");
+        return Err(conflict(keyspace, key, what));
+    }
+    let hash = keyspace.hash(key);
+    let written = loop {
+        let tree = keyspace.layout().tree_of(key, hash);
+        let written = written_after(tree, (key, hash), token.seqno);
+        // A tree that was replaced meanwhile is empty.
+        if tree.successors().is_none() {
+            break written;
+        }
     };
+    let Some(seqno) = written.map_err(|error| reads.reported(error))? else { return Ok(()) };
+    let since = token.seqno;
+    let what = format_args!("was written at {seqno}, expected to be unchanged since {since}");
+    Err(conflict(keyspace, key, what))
+}
+
+/// Returns the Conflict of a key that is not as expected.
+#[cold]
+pub(crate) fn conflict(keyspace: &KeyspaceCore, key: &[u8], what: fmt::Arguments<'_>) -> Error {
     let (key, name) = (keyspace.key_text(key), keyspace.name());
-    let text = format!("key {key} of keyspace {name:?} {what}");
-    Err(Error::new(ErrorKind::Conflict, text))
+    Error::new(ErrorKind::Conflict, format!("key {key} of keyspace {name:?} {what}"))
 }

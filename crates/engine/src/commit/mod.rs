@@ -33,8 +33,9 @@ mod ticket;
 
 pub use admission::Admitted;
 pub(crate) use admission::{Admission, WriteAdmission};
-pub use batch::{Batch, Effect, OP_OVERHEAD};
+pub use batch::{Batch, Effect, Expect, OP_OVERHEAD};
 pub(crate) use batch::{BatchOp, Write, encode_op};
+pub(crate) use condition::{check_expected, conflict};
 pub(crate) use in_flight::InFlight;
 pub(crate) use large::{LARGE_WRITE, LargeWrite};
 pub(crate) use noted::note_lost;

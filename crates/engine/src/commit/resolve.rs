@@ -285,7 +285,7 @@ mod tests {
     use super::*;
     use crate::catalog::KeyspaceRecord;
     use crate::testing::Builder;
-    use crate::{Batch, Engine, Environment, ErrorKind, Keyspace, KeyspaceOptions};
+    use crate::{Batch, Engine, Environment, ErrorKind, Expect, Keyspace, KeyspaceOptions};
     use flagstone_env::{Clock, ManualClock, MemDisk, Random, SeededRandom, StepExecutor};
     use std::sync::atomic::{AtomicU64, Ordering};
     use std::time::Duration;
@@ -404,7 +404,7 @@ mod tests {
             let at = db.now().after(Duration::from_millis(millis));
             kv.write_one(Effect::put(Some(at)), key.as_bytes(), &5_i64.to_le_bytes()).unwrap();
             let mut batch = Batch::default();
-            batch.expect_absent(&kv, &key).unwrap();
+            batch.expect(&kv, &key, Expect::Absent).unwrap();
             batch.merge(&kv, &key, ONE).unwrap();
             match db.commit(batch) {
                 Ok(()) => assert_eq!(number(&kv, &key), Some(1), "{millis} ms"),

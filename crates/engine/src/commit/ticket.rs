@@ -16,7 +16,7 @@ pub struct Ticket {
     pub(crate) seqno: SeqNo,
 }
 
-/// The result of a commit that never sleeps: `Database::try_commit_start`.
+/// The result of a commit that never sleeps: `Database::try_commit`.
 #[must_use]
 pub enum TryCommit {
     /// The writes are visible.

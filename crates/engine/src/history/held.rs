@@ -29,7 +29,7 @@ impl Drop for HeldTrees<'_> {
 mod tests {
     use super::*;
     use crate::testing;
-    use crate::{Batch, Durability, ErrorKind, TryCommit};
+    use crate::{Batch, Durability, ErrorKind, Expect, TryCommit};
 
     #[test]
     fn writers_of_held_trees_wait_or_are_told_to_and_others_go_on() {
@@ -62,7 +62,7 @@ mod tests {
         let db = testing::open(dir.path()).unwrap();
         let kv = db.keyspace("kv").unwrap();
         let mut conditional = Batch::default();
-        conditional.expect_absent(&kv, b"a").unwrap();
+        conditional.expect(&kv, b"a", Expect::Absent).unwrap();
         conditional.put(&kv, b"a", b"1").unwrap();
         let mut emptying = Batch::default();
         emptying.delete_range(&kv, b"a", b"b").unwrap();

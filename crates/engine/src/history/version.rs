@@ -11,7 +11,7 @@ use std::fmt;
 pub(crate) struct HistoryId(pub(crate) u64);
 
 /// The version of a key: the write that `Keyspace::get_versioned` has found, for
-/// `Batch::expect_version`. No other write ever has the same token, not even after a crash that
+/// `Expect::Version`. No other write ever has the same token, not even after a crash that
 /// lost the write. In a copy of the database, tokens from before the copy are refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct VersionToken {

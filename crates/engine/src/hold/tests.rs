@@ -6,8 +6,8 @@ use crate::history::HeldTrees;
 use crate::stories::world::World;
 use crate::testing::Builder;
 use crate::{
-    Batch, Durability, Effect, Engine, Error, ErrorKind, Isolation, Keyspace, KeyspaceOptions,
-    Result, Routing, WantedOwned, owned_range,
+    Batch, Durability, Effect, Engine, Error, ErrorKind, Expect, Isolation, Keyspace,
+    KeyspaceOptions, Result, Routing, WantedOwned, owned_range,
 };
 use flagstone_base::key::KeyRange;
 use flagstone_base::{Kind, Moment};
@@ -180,7 +180,7 @@ fn a_batch_that_is_refused_leaves_nothing_and_no_lock() {
         let mut batch = Batch::default();
         batch.put(&kv, "a", "1").unwrap();
         if condition {
-            batch.expect_absent(&kv, "a").unwrap();
+            batch.expect(&kv, "a", Expect::Absent).unwrap();
         }
         batch
     };

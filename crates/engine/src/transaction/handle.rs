@@ -2,8 +2,9 @@
 
 use super::own::{OwnWrite, OwnWrites};
 use super::scan::TransactionScan;
-use crate::commit::{Batch, Effect, OP_OVERHEAD, ReadSet};
+use crate::commit::{Batch, Effect, Expect, OP_OVERHEAD, ReadSet, check_expected, conflict};
 use crate::handle::Handle;
+use crate::history::VersionToken;
 use crate::keyspace_core::{KeyspaceCore, Prepared};
 use crate::parts::Parts;
 use crate::read::{Snapshot, StoredPut};
@@ -36,6 +37,8 @@ pub struct Transaction {
     prepared: Vec<Prepared>,
     /// What was read, if the transaction is serializable.
     reads: Option<Mutex<ReadSet>>,
+    /// The keys that must be unchanged at the commit, if it is not.
+    expected: Vec<(Arc<KeyspaceCore>, Vec<u8>)>,
 }
 
 impl Transaction {
@@ -53,7 +56,8 @@ impl Transaction {
         };
         let snapshot = Snapshot::new(handle);
         let reads = watch.map(|watch| Mutex::new(ReadSet::new(watch, snapshot.seqno())));
-        Ok(Self { snapshot, own: OwnWrites::default(), prepared: Vec::new(), reads })
+        let (own, prepared, expected) = (OwnWrites::default(), Vec::new(), Vec::new());
+        Ok(Self { snapshot, own, prepared, reads, expected })
     }
 
     fn parts(&self) -> &Parts {
@@ -63,6 +67,11 @@ impl Transaction {
     /// The last SeqNo that the transaction's snapshot sees.
     pub fn seqno(&self) -> SeqNo {
         self.snapshot.seqno()
+    }
+
+    /// The last SeqNo that the transaction's snapshot sees, with its history.
+    pub fn version(&self) -> VersionToken {
+        self.snapshot.version()
     }
 
     /// The number of keys that were written.
@@ -147,6 +156,35 @@ impl Transaction {
     /// Same as [`Snapshot::get`].
     pub fn seqno_before(&self, keyspace: &Arc<KeyspaceCore>, key: &[u8]) -> Result<Option<SeqNo>> {
         Ok(self.snapshot.get_stored(keyspace, key)?.seqno)
+    }
+
+    /// Checks that `key` is as `expected` in what the transaction sees, and makes its commit return
+    /// Conflict if another commit has written the key since. What the transaction has written
+    /// itself is no version and not unchanged.
+    ///
+    /// # Errors
+    /// Conflict if the key is not as expected; otherwise those of [`Snapshot::get`].
+    pub fn expect(
+        &mut self,
+        keyspace: &Arc<KeyspaceCore>,
+        key: &[u8],
+        expected: Expect,
+    ) -> Result<()> {
+        if self.own.get(keyspace, key).is_some() {
+            if expected != Expect::Absent || self.get(keyspace, key)?.is_some() {
+                let what = format_args!("was written by the transaction, expected {expected:?}");
+                return Err(conflict(keyspace, key, what));
+            }
+        } else {
+            let found = self.snapshot.find(keyspace, key)?;
+            let seqno = found.value.as_ref().and(found.seqno);
+            check_expected(&self.parts().reads, keyspace, key, expected, || Ok(seqno))?;
+        }
+        match &self.reads {
+            Some(reads) => reads.lock().add_key(keyspace, key),
+            None => self.expected.push((Arc::clone(keyspace), key.to_vec())),
+        }
+        Ok(())
     }
 
     /// Notes that what the transaction reads rests on something that is true of `keyspace` as long
@@ -332,6 +370,9 @@ impl Transaction {
         let Some(reads) = self.reads else {
             let version = self.snapshot.version();
             let mut batch = self.own.into_batch(Some(version))?;
+            for (keyspace, key) in self.expected {
+                batch.expect(&keyspace, key, Expect::UnchangedSince(version))?;
+            }
             batch.prepared = self.prepared;
             return Ok(batch);
         };

@@ -1,6 +1,6 @@
 //! What a transaction has written: the state of each key, in the order of the keys.
 
-use crate::commit::{Batch, Effect, OP_OVERHEAD};
+use crate::commit::{Batch, Effect, Expect, OP_OVERHEAD};
 use crate::history::VersionToken;
 use crate::keyspace_core::KeyspaceCore;
 use flagstone_base::key::KeyRange;
@@ -197,7 +197,7 @@ impl OwnWrites {
                 own.push_to(&mut batch, &core, &key)?;
                 // Keys of an owned keyspace are protected by those of the owner.
                 if let Some(version) = unchanged_since.filter(|_| !is_owned) {
-                    batch.expect_unchanged_since(&core, &key, version)?;
+                    batch.expect(&core, &key, Expect::UnchangedSince(version))?;
                 }
             }
         }

@@ -4,7 +4,6 @@ use super::handle::Collection;
 use super::index::{self, BuildProgress, IndexInfo, IndexStatistics, IndexVerifyReport};
 use crate::index::Index;
 use flagstone_base::Result;
-use flagstone_doc::Value;
 use std::ops::ControlFlow;
 
 /// Indexes.
@@ -63,24 +62,7 @@ impl Collection {
         index: Index,
         mut watch: impl FnMut(BuildProgress) -> ControlFlow<()>,
     ) -> Result<ControlFlow<()>> {
-        let is_complete = index::create(&self.0, name, &index, None, &mut watch)?;
-        Ok(if is_complete { ControlFlow::Continue(()) } else { ControlFlow::Break(()) })
-    }
-
-    /// As [`Collection::create_index_with`], with parts of about this many bytes. For tests.
-    ///
-    /// # Errors
-    /// As [`Collection::create_index`].
-    #[doc(hidden)]
-    pub fn create_index_in_parts(
-        &self,
-        name: &str,
-        index: Index,
-        part_bytes: u64,
-        mut watch: impl FnMut(BuildProgress) -> ControlFlow<()>,
-    ) -> Result<ControlFlow<()>> {
-        let is_complete = index::create(&self.0, name, &index, Some(part_bytes), &mut watch)?;
-        Ok(if is_complete { ControlFlow::Continue(()) } else { ControlFlow::Break(()) })
+        index::create(&self.0, name, &index, None, &mut watch)
     }
 
     /// Returns the indexes in the order of their creation.
@@ -104,13 +86,6 @@ impl Collection {
     /// Io, OutOfSpace, Poisoned, Closed; after a failure of the disk a crash may bring it back.
     pub fn drop_index(&self, name: &str) -> Result<bool> {
         index::drop(&self.0, name)
-    }
-
-    /// Returns all entries of the complete index `name` in their order: the values, of which `None`
-    /// is missing, and the key of the document. A value that was cut is bytes. For tests and tools.
-    #[doc(hidden)]
-    pub fn index_entries(&self, name: &str) -> Result<Vec<(Vec<Option<Value>>, Value)>> {
-        index::entries(&self.0, name)
     }
 
     /// Compares each complete index with all documents, in both directions, as of one moment.

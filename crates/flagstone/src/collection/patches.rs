@@ -6,7 +6,7 @@ use super::update;
 use super::write::Destination;
 use crate::args::Key;
 use flagstone_base::Result;
-use flagstone_doc::{Patch, Value};
+use flagstone_doc::Patch;
 
 /// Patches.
 impl Collection {
@@ -33,6 +33,24 @@ impl Collection {
     /// comments.patch("evn2i5p", &Patch::new().inc("score", 1).push("tags", "hot"))?;
     /// let document = comments.get("evn2i5p")?.expect("it was put");
     /// assert_eq!(document.to_json().unwrap(), r#"{"author":"x","score":2.10,"tags":["hot"]}"#);
+    /// # Ok::<(), flagstone::Error>(())
+    /// ```
+    ///
+    /// With [`Patch::upsert_from`] it changes a default document where there is none, and sets it.
+    /// So of many callers at once one creates the document:
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = flagstone::Database::open(dir.path())?;
+    /// use flagstone::{Patch, Space, doc};
+    /// let pages = db.collection("pages")?;
+    /// let new = doc!({ "title": "untitled", "visits": 0 });
+    /// let visit = Patch::new().inc("visits", 1).upsert_from(new);
+    /// for _ in 0..3 {
+    ///     pages.patch("/index.html", &visit)?;
+    /// }
+    /// let page = pages.get("/index.html")?.expect("it was made");
+    /// assert_eq!(page.to_json().unwrap(), r#"{"title":"untitled","visits":3}"#);
     /// # Ok::<(), flagstone::Error>(())
     /// ```
     ///
@@ -111,37 +129,6 @@ impl Collection {
     /// [`Space::put`](crate::Space::put).
     pub fn patch_if(&self, key: impl Key<Self>, patch: impl AnyPatch) -> Result<Patched> {
         patch.write(&self.0, Destination::Database, key.key_bytes()?.as_ref())
-    }
-
-    /// Changes the document of `key` by `patch`, without reading it; if there is none, changes the
-    /// document `default` and sets it. So of many callers at once one creates the document.
-    ///
-    /// As [`Collection::patch`] in cost, and in what is not reported. For the other way, read
-    /// first: [`Collection::patch_if`] with [`Patch::upsert_from`].
-    ///
-    /// ```
-    /// # let dir = tempfile::tempdir().unwrap();
-    /// # let db = flagstone::Database::open(dir.path())?;
-    /// use flagstone::{Patch, Space, doc};
-    /// let pages = db.collection("pages")?;
-    /// let visit = Patch::new().inc("visits", 1);
-    /// for _ in 0..3 {
-    ///     pages.upsert("/index.html", &visit, doc!({ "title": "untitled", "visits": 0 }))?;
-    /// }
-    /// let page = pages.get("/index.html")?.expect("it was made");
-    /// assert_eq!(page.to_json().unwrap(), r#"{"title":"untitled","visits":3}"#);
-    /// # Ok::<(), flagstone::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    /// As [`Collection::patch`].
-    pub fn upsert(
-        &self,
-        key: impl Key<Self>,
-        patch: &Patch,
-        default: impl Into<Value>,
-    ) -> Result<()> {
-        self.patch(key, &patch.clone().upsert_from(default))
     }
 
     /// Lets the collection store all patches that this version of flagstone knows as merge

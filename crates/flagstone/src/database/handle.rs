@@ -7,7 +7,7 @@ use crate::collection::index;
 use crate::keyspace::Keyspace;
 use crate::snapshot::Snapshot;
 use flagstone_base::{Moment, Result};
-use flagstone_engine::{ChangesFrom, Durability, Engine, IngestReport, Stats, Ticket, TryCommit};
+use flagstone_engine::{ChangesFrom, Engine, IngestReport, Stats, Ticket, TryCommit};
 use std::fmt;
 use std::path::Path;
 
@@ -45,7 +45,21 @@ impl Database {
         Batch::default()
     }
 
-    /// Commits the writes of `batch`, all together, with the durability of the database.
+    /// Commits the writes of `batch`, all together. Returns when they are as durable as
+    /// [`Batch::durability`] says, or without it as the database is.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = flagstone::Database::open(dir.path())?;
+    /// use flagstone::Space;
+    /// let (kv, users) = (db.keyspace("kv")?, db.collection("users")?);
+    /// let mut batch = db.batch();
+    /// batch.put(&kv, "newest", "ada")?;
+    /// batch.put(&users, "ada", flagstone::doc!({ "age": 36 }))?;
+    /// db.commit(batch)?;
+    /// assert_eq!((kv.count()?, users.count()?), (1, 1));
+    /// # Ok::<(), flagstone::Error>(())
+    /// ```
     ///
     /// # Errors
     /// Conflict if a condition of the batch does not hold; InvalidInput for a batch of more than a
@@ -53,15 +67,7 @@ impl Database {
     /// error other than Poisoned means that nothing was written. After Poisoned this is unknown
     /// until the database is opened again.
     pub fn commit(&self, batch: Batch) -> Result<()> {
-        self.commit_with(batch, self.0.options().durability)
-    }
-
-    /// As [`Database::commit`], with a durability of its own.
-    ///
-    /// # Errors
-    /// As [`Database::commit`].
-    pub fn commit_with(&self, batch: Batch, durability: Durability) -> Result<()> {
-        index::start(&self.0, batch.0, durability)?.wait()
+        self.commit_start(batch)?.wait()
     }
 
     /// Adds `entries`, in strictly ascending order of their keys, to `keyspace`: without log and
@@ -106,16 +112,8 @@ impl Database {
     /// # Errors
     /// As [`Database::commit`].
     pub fn commit_start(&self, batch: Batch) -> Result<Ticket> {
-        index::start(&self.0, batch.0, self.0.options().durability)
-    }
-
-    /// As [`Database::commit`], but returns Busy where `commit` would wait until flushes or
-    /// compactions have caught up. The batch is borrowed, so it can be tried again.
-    ///
-    /// # Errors
-    /// Busy; else as [`Database::commit`].
-    pub fn try_commit(&self, batch: &Batch) -> Result<()> {
-        index::start_now(&self.0, &batch.0, self.0.options().durability)?.wait()
+        let durability = batch.durability_or(self.0.options().durability);
+        index::start(&self.0, batch.inner, durability)
     }
 
     /// As [`Database::commit_start`], but never waits until flushes or compactions have caught up:
@@ -133,7 +131,7 @@ impl Database {
     /// use flagstone::admin::TryCommit;
     /// let mut batch = db.batch();
     /// batch.put(&kv, "a", "1")?;
-    /// match db.try_commit_start(&batch)? {
+    /// match db.try_commit(&batch)? {
     ///     // Visible. A timer may ask whether it is durable, and commit more after `pause`.
     ///     TryCommit::Started { ticket, pause } => assert!(ticket.is_done() && pause.is_zero()),
     ///     // A timer may try again.
@@ -144,8 +142,9 @@ impl Database {
     ///
     /// # Errors
     /// As [`Database::commit`].
-    pub fn try_commit_start(&self, batch: &Batch) -> Result<TryCommit> {
-        index::try_start(&self.0, &batch.0, self.0.options().durability)
+    pub fn try_commit(&self, batch: &Batch) -> Result<TryCommit> {
+        let durability = batch.durability_or(self.0.options().durability);
+        index::try_start(&self.0, &batch.inner, durability)
     }
 
     /// Takes a snapshot: all keyspaces as of now, for as long as it is held.

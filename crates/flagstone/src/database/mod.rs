@@ -4,6 +4,7 @@
 mod handle;
 
 mod keyspaces;
+mod transaction_options;
 mod transactions;
 mod upkeep;
 
@@ -12,3 +13,4 @@ mod open;
 pub use handle::Database;
 pub use keyspaces::{ExistingSpace, OpenSpace};
 pub use open::Builder;
+pub use transaction_options::TransactionOptions;

@@ -18,14 +18,6 @@ impl Database {
         Self::builder(dir).open()
     }
 
-    /// Opens the database in `dir` for reading only, and changes no file.
-    ///
-    /// # Errors
-    /// As [`Builder::open_read_only`].
-    pub fn open_read_only(dir: impl AsRef<Path>) -> Result<Self> {
-        Self::builder(dir).open_read_only()
-    }
-
     /// Returns a builder, which opens the database in `dir` with options.
     pub fn builder(dir: impl AsRef<Path>) -> Builder {
         Builder::new(dir.as_ref())
@@ -112,6 +104,18 @@ impl Builder {
     }
 
     /// Opens the database for reading only: replays the log in memory and changes no file.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let path = dir.path().join("data");
+    /// use flagstone::{Database, ErrorKind, Space};
+    /// # Database::open(&path)?.keyspace("kv")?.put("a", "1")?;
+    /// let db = Database::builder(&path).open_read_only()?;
+    /// let kv = db.keyspace("kv")?;
+    /// assert_eq!(kv.count()?, 1);
+    /// assert_eq!(kv.put("b", "2").unwrap_err().kind(), ErrorKind::InvalidInput);
+    /// # Ok::<(), flagstone::Error>(())
+    /// ```
     ///
     /// # Errors
     /// As [`Builder::open`]; Io when there is no database; InvalidInput when the log takes more

@@ -1,12 +1,15 @@
 //! Transactions of a database.
 
 use super::handle::Database;
-use crate::transaction::{self, Transaction, TransactionOptions};
+use super::transaction_options::TransactionOptions;
+use crate::transaction::Transaction;
 use flagstone_base::{Error, Result};
 
 /// Transactions.
 impl Database {
-    /// Runs `body` in a [`Transaction`] and commits what it has written, with snapshot isolation.
+    /// Runs `body` in a [`Transaction`] and commits what it has written, with snapshot isolation;
+    /// with another isolation or durability see [`TransactionOptions::run`].
+    ///
     /// If another commit came between, `body` runs again on a new snapshot, up to 100 times. If it
     /// returns an error or panics, nothing is written.
     ///
@@ -67,23 +70,11 @@ impl Database {
         &self,
         body: impl FnMut(&mut Transaction) -> Result<T, E>,
     ) -> Result<T, E> {
-        self.transaction_with(TransactionOptions::new(), body)
-    }
-
-    /// As [`Database::transaction`], with options of its own.
-    ///
-    /// # Errors
-    /// As [`Database::transaction`].
-    pub fn transaction_with<T, E: From<Error>>(
-        &self,
-        options: TransactionOptions,
-        body: impl FnMut(&mut Transaction) -> Result<T, E>,
-    ) -> Result<T, E> {
-        transaction::run(&self.0, options, body)
+        TransactionOptions::new().run(self, body)
     }
 
     /// Begins a transaction that its owner commits, with snapshot isolation. Nothing is tried
-    /// again.
+    /// again. [`TransactionOptions::begin`] begins one with options.
     ///
     /// ```
     /// # let dir = tempfile::tempdir().unwrap();
@@ -101,14 +92,6 @@ impl Database {
     /// # Errors
     /// Closed.
     pub fn begin(&self) -> Result<Transaction> {
-        self.begin_with(TransactionOptions::new())
-    }
-
-    /// As [`Database::begin`], with options of its own.
-    ///
-    /// # Errors
-    /// As [`Database::begin`]; InvalidInput for a serializable transaction inside a listener.
-    pub fn begin_with(&self, options: TransactionOptions) -> Result<Transaction> {
-        Transaction::begin(&self.0, options)
+        TransactionOptions::new().begin(self)
     }
 }

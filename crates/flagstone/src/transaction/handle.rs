@@ -1,13 +1,12 @@
 //! The handle of a transaction: its begin and end, and reads and writes of bytes.
 
-use super::options::TransactionOptions;
 use crate::args::{Key, KeyRange, NewValue};
 use crate::collection::index::{Own, Pending};
 use crate::collection::write::{Change, Destination};
 use crate::scan::Scan;
 use crate::space::{Space, Unindexed};
-use flagstone_base::{Kind, Result, SeqNo};
-use flagstone_engine::{Durability, Engine};
+use flagstone_base::{Kind, Result};
+use flagstone_engine::{Durability, Engine, Expect, Isolation, VersionToken};
 use std::fmt;
 
 /// Reads and writes over any keyspaces and collections that happen together or not at all, as if
@@ -73,9 +72,13 @@ pub struct Transaction {
 }
 
 impl Transaction {
-    pub(crate) fn begin(engine: &Engine, options: TransactionOptions) -> Result<Self> {
-        let inner = engine.begin(options.isolation)?;
-        let durability = options.durability.unwrap_or(engine.options().durability);
+    pub(crate) fn begin(
+        engine: &Engine,
+        isolation: Isolation,
+        durability: Option<Durability>,
+    ) -> Result<Self> {
+        let inner = engine.begin(isolation)?;
+        let durability = durability.unwrap_or(engine.options().durability);
         Ok(Self { engine: engine.clone(), inner, pending: None, durability })
     }
 
@@ -104,9 +107,10 @@ impl Transaction {
         started.map_or(Ok(()), |ticket| ticket.wait())
     }
 
-    /// Returns the SeqNo of the last write that the transaction's snapshot sees.
-    pub fn seqno(&self) -> SeqNo {
-        self.inner.seqno()
+    /// Returns a token of the last write that the transaction's snapshot sees, for
+    /// [`Expect::UnchangedSince`].
+    pub fn version(&self) -> VersionToken {
+        self.inner.version()
     }
 
     /// Returns the number of keys that the transaction has written.
@@ -250,10 +254,48 @@ impl Transaction {
         let key = key.key_bytes()?;
         self.inner.write(space.bytes(), Kind::Merge, key.as_ref(), operand.as_ref())
     }
+
+    /// Checks that `key` is as `expected`, as the transaction sees it, and guards it from then on:
+    /// the commit returns Conflict if another commit has written the key, although the transaction
+    /// only reads it. So a decision that rests on one key needs no
+    /// [`Isolation::Serializable`](crate::Isolation::Serializable).
+    ///
+    /// What the transaction itself has written is neither a version nor unchanged. A transaction
+    /// without writes needs no check at its commit, so nothing guards its keys there.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = flagstone::Database::open(dir.path())?;
+    /// use flagstone::{ErrorKind, Expect, Space, doc};
+    /// let (users, posts) = (db.collection("users")?, db.collection("posts")?);
+    /// users.put("ada", doc!({ "may_post": true }))?;
+    /// let Some((version, _ada)) = users.get_versioned("ada")? else { return Ok(()) };
+    ///
+    /// let mut tx = db.begin()?;
+    /// tx.expect(&users, "ada", Expect::Version(version))?;
+    /// tx.expect(&posts, 1, Expect::Absent)?;
+    /// tx.put(&posts, 1, doc!({ "by": "ada" }))?;
+    /// users.put("ada", doc!({ "may_post": false }))?;
+    /// assert_eq!(tx.commit().unwrap_err().kind(), ErrorKind::Conflict);
+    /// # Ok::<(), flagstone::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Conflict if the key is not as expected. [`Database::transaction`](
+    /// crate::Database::transaction) does not try again then, since its closure returns the error.
+    /// Else as [`Transaction::get`].
+    pub fn expect<S: Space>(
+        &mut self,
+        space: &S,
+        key: impl Key<S>,
+        expected: Expect,
+    ) -> Result<()> {
+        self.inner.expect(space.bytes(), key.key_bytes()?.as_ref(), expected)
+    }
 }
 
 impl fmt::Debug for Transaction {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Transaction({} keys written, at {})", self.len(), self.seqno())
+        write!(f, "Transaction({} keys written, at {})", self.len(), self.inner.seqno())
     }
 }

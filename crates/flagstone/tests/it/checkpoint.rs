@@ -206,7 +206,7 @@ fn under_writers_and_compactions_it_is_one_cut_of_history() {
                     batch.put(right, [t as u8, 7], n.to_le_bytes()).unwrap();
                     batch.put(left, rng.number().to_be_bytes(), rng.bytes(200)).unwrap();
                     let durability = [Durability::None, Durability::Buffered][n as usize % 2];
-                    db.commit_with(batch, durability).unwrap();
+                    db.commit(batch.durability(durability)).unwrap();
                     mine.store(n, Ordering::Release);
                 }
             });

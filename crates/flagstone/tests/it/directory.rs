@@ -396,7 +396,7 @@ fn a_relative_path_means_what_it_meant_at_the_call() {
     backups.restore(None, "restored").unwrap();
     Repair::of("data").into_dir("repaired").unwrap();
     for name in ["data", "restored", "repaired", "checkpoint"] {
-        let db = Database::open_read_only(name).unwrap();
+        let db = Database::builder(name).open_read_only().unwrap();
         go("b");
         let documents = db.space("documents").existing().collection().unwrap().unwrap();
         assert_eq!(documents.count().unwrap(), 2000, "{name}");
@@ -430,7 +430,7 @@ fn a_repair_and_backups_keep_what_a_relative_path_meant_when_they_were_made() {
     let (into_dir, in_place) = (Repair::of("data"), Repair::of("data"));
     go("b");
     into_dir.into_dir("repaired").unwrap();
-    let repaired = Database::open_read_only(outer.join("b/repaired")).unwrap();
+    let repaired = Database::builder(outer.join("b/repaired")).open_read_only().unwrap();
     assert!(
         repaired.space("kv").existing().keyspace().unwrap().unwrap().get("in a").unwrap().is_some()
     );
@@ -463,7 +463,7 @@ fn a_directory_is_opened_once_by_whatever_path() {
     fs::create_dir(&data).unwrap();
     let db = Database::builder(&link).options(small()).open().unwrap();
     for path in [data.clone(), link.clone(), outer.path().join("data/../link/.")] {
-        for opened in [Database::open(&path), Database::open_read_only(&path)] {
+        for opened in [Database::open(&path), Database::builder(&path).open_read_only()] {
             let busy = opened.unwrap_err();
             assert_eq!(busy.kind(), ErrorKind::Busy);
             assert!(busy.to_string().contains("another handle of this process"), "{busy}");
@@ -522,7 +522,7 @@ fn a_foreign_file_named_like_a_lock_is_refused_and_stays() {
             assert_eq!(refused.kind(), ErrorKind::InvalidInput);
             assert!(refused.to_string().contains("LOCK is not a file of flagstone"), "{refused}");
         }
-        Database::open_read_only(&there).unwrap_err();
+        Database::builder(&there).open_read_only().unwrap_err();
         let db = with_scratch(&data, &there);
         let sorted = sorting(&db).map(drop).unwrap_err();
         assert!(sorted.to_string().contains("LOCK is not a file of flagstone"), "{sorted}");

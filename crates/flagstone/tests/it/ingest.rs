@@ -168,8 +168,7 @@ fn transactions_that_have_read_or_write_its_keys_are_refused() {
     let session = open(&world, &small());
     let (db, kv) = (&session.db, session.db.space("kv").options(hashed(2)).keyspace().unwrap());
     kv.put(key(1), "old").unwrap();
-    let begin =
-        || db.begin_with(TransactionOptions::new().isolation(Isolation::Serializable)).unwrap();
+    let begin = || TransactionOptions::new().isolation(Isolation::Serializable).begin(db).unwrap();
     let (mut reader, mut elsewhere, mut writer) = (begin(), begin(), db.begin().unwrap());
     reader.get(&kv, key(1)).unwrap();
     reader.put(&kv, "x", "1").unwrap();

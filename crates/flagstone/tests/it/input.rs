@@ -38,13 +38,13 @@ fn a_missing_database_is_refused_when_none_is_to_be_made() {
     let opened =
         Database::builder(&missing).options(Options::new().create_if_missing(false)).open();
     refused(opened, ErrorKind::Io, "missing");
-    refused(Database::open_read_only(&missing), ErrorKind::Io, "missing");
+    refused(Database::builder(&missing).open_read_only(), ErrorKind::Io, "missing");
     assert!(!missing.exists(), "a refusal made a directory");
     // A directory without a database is no better.
     let opened =
         Database::builder(dir.path()).options(Options::new().create_if_missing(false)).open();
     refused(opened, ErrorKind::Io, "no database");
-    refused(Database::open_read_only(dir.path()), ErrorKind::Io, "no database");
+    refused(Database::builder(dir.path()).open_read_only(), ErrorKind::Io, "no database");
     assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
 }
 
@@ -261,7 +261,7 @@ fn options_out_of_range_are_refused_before_anything_is_made() {
     let mut batch = session.db.batch();
     batch.put(&kv, "a", "1").unwrap();
     let interval = Durability::Interval(Duration::from_micros(1));
-    invalid(session.db.commit_with(batch, interval), "1 ms");
+    invalid(session.db.commit(batch.durability(interval)), "1 ms");
 }
 
 #[test]
@@ -508,7 +508,7 @@ fn a_database_that_is_being_made_is_busy_and_not_damaged() {
     let dir = tempfile::tempdir().unwrap();
     let lock = OsDisk.lock(&dir.path().join("LOCK"), LockMode::Exclusive).unwrap();
     std::fs::write(dir.path().join("000002.sst"), "half of a copy").unwrap();
-    refused(Database::open_read_only(dir.path()), ErrorKind::Busy, "LOCK");
+    refused(Database::builder(dir.path()).open_read_only(), ErrorKind::Busy, "LOCK");
     drop(lock);
 }
 

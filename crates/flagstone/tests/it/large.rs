@@ -2,6 +2,7 @@
 //! Is everything there after the process was killed?
 
 use crate::support::{hashed, small};
+use flagstone::admin::TryCommit;
 use flagstone::{Batch, Document, Json, Patch, Space};
 use flagstone_testkit::World;
 
@@ -31,7 +32,8 @@ fn large_writes_of_every_kind_are_there_after_a_kill() {
     kv.put("gone", text(0)).unwrap();
     kv.put(1_u64.to_be_bytes(), text(1)).unwrap();
     session.db.commit(batch(2)).unwrap();
-    session.db.try_commit(&batch(5)).unwrap();
+    let tried = session.db.try_commit(&batch(5)).unwrap();
+    assert!(matches!(tried, TryCommit::Started { .. }));
     session.db.commit_start(batch(8)).unwrap().wait().unwrap();
     documents.put(1, &Document::from_json(json(1)).unwrap()).unwrap();
     documents.put(2, Json(json(2))).unwrap();

@@ -54,7 +54,7 @@ fn another_number_of_partitions_is_refused_and_loses_nothing() {
         assert_eq!(error.kind(), ErrorKind::InvalidInput, "{error:?}");
     }
     let kv = session.db.keyspace("kv").unwrap();
-    assert_eq!(kv.routing(), Routing::Hash(4));
+    assert_eq!(session.db.keyspaces()[0].routing, Routing::Hash(4));
     assert_eq!((0..1000_u32).filter(|n| kv.get(n.to_be_bytes()).unwrap().is_some()).count(), 1000);
 }
 

@@ -288,7 +288,7 @@ fn a_collection_of_patch_1_takes_new_kinds_once_it_is_upgraded() {
     refused(session.db.batch().patch(&documents, "k", &newer).unwrap_err());
     refused(session.db.transaction(|tx| tx.patch(&documents, "k", &newer)).unwrap_err());
     let default = doc!({ "add_to_set tags": 1 });
-    refused(documents.upsert("k", &Patch::new().inc("n", 1), default).unwrap_err());
+    refused(documents.patch("k", &Patch::new().inc("n", 1).upsert_from(default)).unwrap_err());
     // What reads first writes the whole document.
     assert!(documents.patch_if("k", &newer).and_then(Patched::applied).unwrap());
     documents.patch("k", &Patch::new().inc("n", 1)).unwrap();
@@ -347,13 +347,13 @@ fn an_upsert_starts_from_its_default_where_there_is_no_document() {
     let world = World::new(10);
     let db = threaded(&world, small());
     let pages = db.space("pages").options(hashed(2)).collection().unwrap();
-    let default = || doc!({ "title": "untitled", "visits": 100 });
-    let visit = Patch::new().inc("visits", 1);
+    let default = doc!({ "title": "untitled", "visits": 100 });
+    let visit = Patch::new().inc("visits", 1).upsert_from(default);
     std::thread::scope(|scope| {
         for _ in 0..4 {
             scope.spawn(|| {
                 for n in 0..100 {
-                    pages.upsert(n % 10, &visit, default()).unwrap();
+                    pages.patch(n % 10, &visit).unwrap();
                 }
             });
         }
@@ -363,23 +363,23 @@ fn an_upsert_starts_from_its_default_where_there_is_no_document() {
         assert_eq!((page.str("title").unwrap(), page.int("visits").unwrap()), ("untitled", 140));
     }
     let mut batch = db.batch();
-    batch.upsert(&pages, 1, &visit, default()).unwrap();
-    batch.upsert(&pages, "new", &visit, default()).unwrap();
-    batch.upsert(&pages, "new", &visit, default()).unwrap();
+    batch.patch(&pages, 1, &visit).unwrap();
+    batch.patch(&pages, "new", &visit).unwrap();
+    batch.patch(&pages, "new", &visit).unwrap();
     db.commit(batch).unwrap();
     db.transaction(|tx| {
-        tx.upsert(&pages, "newer", &visit, default())?;
+        tx.patch(&pages, "newer", &visit)?;
         let seen = tx.get(&pages, "newer")?.map(|page| page.int("visits").unwrap());
         assert_eq!(seen, Some(101));
-        tx.upsert(&pages, 1, &visit, default())
+        tx.patch(&pages, 1, &visit)
     })
     .unwrap();
     let visits = |key: Value| pages.get(key).unwrap().unwrap().int("visits").unwrap();
     assert_eq!((visits(1.into()), visits("new".into())), (142, 102));
     assert_eq!(visits("newer".into()), 101);
     // Without changes: set where there is nothing, else nothing.
-    pages.upsert(1, &Patch::new(), doc!({})).unwrap();
-    pages.upsert("bare", &Patch::new(), doc!({ "a": 1 })).unwrap();
+    pages.patch(1, &Patch::new().upsert_from(doc!({}))).unwrap();
+    pages.patch("bare", &Patch::new().upsert_from(doc!({ "a": 1 }))).unwrap();
     assert_eq!(visits(1.into()), 142);
     assert_eq!(pages.get("bare").unwrap().unwrap().to_value(), doc!({ "a": 1 }));
 }

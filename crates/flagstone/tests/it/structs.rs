@@ -105,8 +105,9 @@ fn batches_take_structs_and_snapshots_give_them() {
     db.commit(batch).unwrap();
     assert_eq!(comments.get_as(1).unwrap(), Some(comment(10)));
     assert_eq!(comments.get_as(2).unwrap(), Some(comment(20)));
-    assert_eq!(before.get_as(&comments, 1).unwrap(), Some(comment(1)));
-    assert_eq!(before.get_as::<Comment>(&comments, 2).unwrap(), None);
+    let first = before.get(&comments, 1).unwrap().unwrap();
+    assert_eq!(first.to::<Comment>().unwrap(), comment(1));
+    assert_eq!(before.get(&comments, 2).unwrap(), None);
     let read: Vec<Comment> =
         comments.scan(..).map(|entry| entry.unwrap().1.to().unwrap()).collect();
     assert_eq!(read, [comment(10), comment(20)]);

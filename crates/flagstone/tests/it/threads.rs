@@ -121,7 +121,7 @@ fn share_keys(db: &Database, kv: &Keyspace, thread: u64, seed: u64, operations: 
                 let snapshot = db.snapshot();
                 for n in [n, (n + 1) % KEYS] {
                     let found = owned(snapshot.get(kv, n.to_be_bytes()).unwrap());
-                    seen.at_snapshots.push((n, snapshot.seqno(), found));
+                    seen.at_snapshots.push((n, snapshot.version().seqno(), found));
                 }
             }
             _ => {
@@ -133,7 +133,7 @@ fn share_keys(db: &Database, kv: &Keyspace, thread: u64, seed: u64, operations: 
                     found.insert(u64::from_be_bytes(key[..].try_into().unwrap()), value.to_vec());
                 }
                 for n in n..(n + 10).min(KEYS) {
-                    seen.at_snapshots.push((n, snapshot.seqno(), found.get(&n).cloned()));
+                    seen.at_snapshots.push((n, snapshot.version().seqno(), found.get(&n).cloned()));
                 }
             }
         }

@@ -19,7 +19,7 @@ fn batch_of(kv: &Keyspace, n: u32, bytes: usize) -> Batch {
 fn fill(session: &Session, kv: &Keyspace, bytes: usize) -> (u32, Duration, Duration) {
     let mut longest = Duration::ZERO;
     for n in 0..10_000 {
-        match session.db.try_commit_start(&batch_of(kv, n, bytes)).unwrap() {
+        match session.db.try_commit(&batch_of(kv, n, bytes)).unwrap() {
             TryCommit::Started { ticket, pause } => {
                 assert!(ticket.is_done());
                 assert!(pause >= longest || pause.is_zero(), "{pause:?} after {longest:?}");
@@ -47,7 +47,7 @@ fn a_commit_that_never_sleeps_tells_to_pause_and_then_to_come_back() {
         assert!((1..=50).contains(&after.as_millis()), "{after:?}");
         assert_eq!(kv.count().unwrap(), u64::from(committed), "nothing of the last one happened");
         session.settle();
-        let again = session.db.try_commit_start(&batch_of(&kv, committed, bytes)).unwrap();
+        let again = session.db.try_commit(&batch_of(&kv, committed, bytes)).unwrap();
         assert!(matches!(again, TryCommit::Started { pause: Duration::ZERO, .. }));
     }
 }
@@ -64,7 +64,7 @@ fn who_would_wait_for_a_flush_that_fails_is_told_why() {
     for _ in 0..100 {
         // While the flush is tried again its result is not known.
         session.executor.assist();
-        match session.db.try_commit_start(&batch_of(&kv, 0, 1000)) {
+        match session.db.try_commit(&batch_of(&kv, 0, 1000)) {
             Ok(TryCommit::RetryAfter(_)) => {}
             Ok(TryCommit::Started { .. }) => panic!("there is no room"),
             Err(error) => {
@@ -74,11 +74,11 @@ fn who_would_wait_for_a_flush_that_fails_is_told_why() {
         }
     }
     assert_eq!(told.unwrap().kind(), ErrorKind::OutOfSpace);
-    let busy = session.db.try_commit(&batch_of(&kv, 0, 1000)).unwrap_err();
-    assert_eq!(busy.kind(), ErrorKind::OutOfSpace);
+    let again = session.db.try_commit(&batch_of(&kv, 0, 1000)).err();
+    assert_eq!(again.map(|error| error.kind()), Some(ErrorKind::OutOfSpace));
     world.disk.heal();
     session.settle();
-    let again = session.db.try_commit_start(&batch_of(&kv, 0, 1000)).unwrap();
+    let again = session.db.try_commit(&batch_of(&kv, 0, 1000)).unwrap();
     assert!(matches!(again, TryCommit::Started { .. }));
 }
 
@@ -98,9 +98,8 @@ fn the_first_failure_of_a_flush_is_no_reason_to_give_up_whatever_failed_long_ago
     session.db.flush().unwrap();
     let (committed, ..) = fill(&session, &kv, 1000);
     let is_refused = || {
-        let tried = session.db.try_commit_start(&batch_of(&kv, committed, 1000)).unwrap();
-        let waiting = session.db.try_commit(&batch_of(&kv, committed, 1000)).unwrap_err();
-        matches!(tried, TryCommit::RetryAfter(_)) && waiting.kind() == ErrorKind::Busy
+        let tried = session.db.try_commit(&batch_of(&kv, committed, 1000)).unwrap();
+        matches!(tried, TryCommit::RetryAfter(_))
     };
     fail_once();
     let flushes = session.db.stats().flushes;
@@ -108,7 +107,7 @@ fn the_first_failure_of_a_flush_is_no_reason_to_give_up_whatever_failed_long_ago
     assert_eq!(session.db.stats().flushes, flushes, "it failed");
     assert!(is_refused());
     session.settle();
-    let again = session.db.try_commit_start(&batch_of(&kv, committed, 1000)).unwrap();
+    let again = session.db.try_commit(&batch_of(&kv, committed, 1000)).unwrap();
     assert!(matches!(again, TryCommit::Started { .. }));
 }
 
@@ -148,9 +147,8 @@ fn a_merge_whose_value_finds_no_room_is_told_to_come_back() {
     session.db.flush().unwrap();
     let mut batch = Batch::default();
     batch.merge(&kv, "key", "x").unwrap();
-    let try_merge = || session.db.try_commit_start(&batch).unwrap();
+    let try_merge = || session.db.try_commit(&batch).unwrap();
     let started = (0..10).take_while(|_| matches!(try_merge(), TryCommit::Started { .. })).count();
-    assert_eq!(session.db.try_commit(&batch).unwrap_err().kind(), ErrorKind::Busy);
     let TryCommit::RetryAfter(after) = try_merge() else { panic!("there is no room") };
     assert!((1..=50).contains(&after.as_millis()), "{after:?}");
     let stats = session.db.stats();

@@ -254,7 +254,7 @@ fn a_serializable_count_beside_the_drop_of_its_index_misses_nothing() {
             }
         });
         let mut tx =
-            db.begin_with(TransactionOptions::new().isolation(Isolation::Serializable)).unwrap();
+            TransactionOptions::new().isolation(Isolation::Serializable).begin(&db).unwrap();
         let find = tx.find(&posts, r#"{"v":{"$gte":100}}"#).hint(Hint::index("by_v"));
         let Ok(count) = find.count() else {
             dropper.join().unwrap();

@@ -22,7 +22,7 @@ fn of_two_serializable_transactions_that_exclude_each_other_one_writes() {
             let (db, kv) = (db.clone(), kv.clone());
             thread::spawn(move || {
                 let options = TransactionOptions::new().isolation(Isolation::Serializable);
-                let mut tx = db.begin_with(options).unwrap();
+                let mut tx = options.begin(&db).unwrap();
                 if tx.get(&kv, read).unwrap().is_none() {
                     tx.put(&kv, write, "1").unwrap();
                 }
@@ -87,7 +87,7 @@ fn what_a_serializable_transaction_has_not_seen_comes_after_it() {
         // About as many steps as the writer takes, so that the begin meets each of them.
         (0..STEPS).for_each(|_| thread::yield_now());
         let options = TransactionOptions::new().isolation(Isolation::Serializable);
-        let mut tx = db.begin_with(options).unwrap();
+        let mut tx = options.begin(&db).unwrap();
         let has_seen = tx.get(&kv, "x").unwrap().is_some();
         tx.put(&kv, "y", "1").unwrap();
         (0..STEPS).for_each(|_| thread::yield_now());

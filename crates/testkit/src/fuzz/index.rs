@@ -5,7 +5,7 @@ use super::document::names;
 use super::filter::documents;
 use super::{join, note, split};
 use crate::world::{Session, World};
-use flagstone::{Collection, Error, ErrorKind, Filter, Index, Options, Space, Value};
+use flagstone::{Collection, Error, ErrorKind, Filter, Index, Options, Space, Value, internal};
 use flagstone_doc::{View, validate};
 use std::sync::Mutex;
 use std::time::Duration;
@@ -84,7 +84,7 @@ fn check(collection: &Collection, index: &Index, value: &Value, flags: u8) {
         return drop_index(collection);
     }
     collection.create_index("i", index.clone()).expect("the same definition is no other one");
-    let entries = || collection.index_entries("i").unwrap();
+    let entries = || internal::index_entries(collection, "i").unwrap();
     let built: Vec<Vec<Option<Value>>> = entries().into_iter().map(|(values, _)| values).collect();
     note(format_args!("{} fields, {} entries", built.first().map_or(0, Vec::len), built.len()));
     collection.verify_indexes().unwrap();

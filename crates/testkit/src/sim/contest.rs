@@ -58,7 +58,7 @@ impl Run {
         let isolation =
             if contest.is_serializable { Isolation::Serializable } else { Isolation::Snapshot };
         let Some(life) = &self.life else { return Ok(()) };
-        let begun = life.db.begin_with(TransactionOptions::new().isolation(isolation));
+        let begun = TransactionOptions::new().isolation(isolation).begin(&life.db);
         let Some(mut transaction) = self.excused(begun)? else { return Ok(()) };
         let before = self.oracle.now.clone();
         let made = self.make_in(&mut transaction, &handles, ours)?;

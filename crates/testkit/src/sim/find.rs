@@ -134,7 +134,13 @@ impl Run {
     fn read_page(&mut self, ask: Ask, order: Order, before: Option<Pages>, length: u64) -> Check {
         let Some(collection) = self.collection()? else { return Ok(()) };
         let find = collection.find(ask.filter()).sort(sort_text(order).as_str());
-        let find = before.iter().fold(find, |find, before| find.after_text(&before.token));
+        let find = match &before {
+            Some(before) => {
+                let token = before.token.parse().map_err(|error| format!("a token: {error}"))?;
+                find.after(&token)
+            }
+            None => find,
+        };
         let page = match find.page(length) {
             Ok(page) => page,
             Err(error) => {

@@ -5,7 +5,7 @@ use super::life::{Check, Handle, built};
 use super::model::DOCUMENTS;
 use super::run::Run;
 use super::step::{Build, Change, How};
-use flagstone::{Collection, Error, ErrorKind};
+use flagstone::{Collection, Error, ErrorKind, internal};
 use std::ops::ControlFlow;
 
 impl Run {
@@ -53,7 +53,8 @@ impl Run {
             self.oracle.indexes[at] = Built::Partly;
         }
         let (mut reports, mut wrote, mut checked) = (0, false, Ok(()));
-        let done = collection.create_index_in_parts(
+        let done = internal::create_index_in_parts(
+            &collection,
             spec.name,
             spec.index(),
             build.part_bytes,

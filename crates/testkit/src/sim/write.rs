@@ -10,6 +10,7 @@ use super::oracle::Existence;
 use super::run::{Copy, Run};
 use super::step::{Change, Condition, How, Lasts, Step, ValueOf, Which, place_of};
 use crate::rng::Rng;
+use flagstone::admin::TryCommit;
 use flagstone::{Batch, Collection, Durability, Error, ErrorKind, Patched, Result, Space};
 use std::path::PathBuf;
 
@@ -125,7 +126,7 @@ impl Run {
         let usual = self.setting.options.durability;
         match how {
             How::With(durability) => {
-                let done = life.db.commit_with(batch, durability);
+                let done = life.db.commit(batch.durability(durability));
                 self.written(changes, durability, verdict, done)
             }
             How::Plain => {
@@ -133,10 +134,11 @@ impl Run {
                 self.written(changes, usual, verdict, done)
             }
             How::Try => {
-                let done = life.db.try_commit(&batch);
-                if done.as_ref().is_err_and(|error| error.kind() == ErrorKind::Busy) {
-                    return Ok(());
-                }
+                let done = match life.db.try_commit(&batch) {
+                    Ok(TryCommit::Started { ticket, .. }) => ticket.wait(),
+                    Ok(TryCommit::RetryAfter(_)) => return Ok(()),
+                    Err(error) => Err(error),
+                };
                 self.written(changes, usual, verdict, done)
             }
             How::Start => match life.db.commit_start(batch) {

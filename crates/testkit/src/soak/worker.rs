@@ -472,6 +472,6 @@ impl Work<'_> {
     }
 
     fn commit(&mut self, durability: Durability) -> Checked {
-        self.db.commit_with(std::mem::take(&mut self.batch), durability).map_err(failed)
+        self.db.commit(std::mem::take(&mut self.batch).durability(durability)).map_err(failed)
     }
 }

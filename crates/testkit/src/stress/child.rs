@@ -140,7 +140,7 @@ impl Child {
         };
         // Batches acknowledged by now are before this one in the log.
         let mut before = self.all_done();
-        self.db.commit_with(batch, durability)?;
+        self.db.commit(batch.durability(durability))?;
         left.apply(self.source, thread);
         self.done[thread].store(n, Ordering::Release);
         ledger.done(n);
@@ -162,7 +162,7 @@ impl Child {
             0 if !self.unlogged => self.db.sync()?,
             1 => {
                 // A commit without operations waits for everything before it in the log.
-                self.db.commit_with(Batch::default(), Durability::Group)?;
+                self.db.commit(Batch::default().durability(Durability::Group))?;
                 if self.unlogged {
                     return Ok(());
                 }
@@ -236,7 +236,7 @@ impl Child {
         batch.put(bank, account(from), moved(from_has, -amount))?;
         batch.put(bank, account(to), moved(to_has, amount))?;
         let durability = if self.unlogged { Durability::None } else { Durability::Buffered };
-        match self.db.commit_with(batch, durability) {
+        match self.db.commit(batch.durability(durability)) {
             Err(error) if error.kind() == ErrorKind::Conflict => return Ok(()),
             done => done?,
         }

@@ -68,7 +68,7 @@ pub(super) fn handles(db: &Database) -> Result<Handles> {
         for at in 0..ACCOUNTS {
             batch.put(&handles.bank, account(at), (TOTAL / ACCOUNTS as i64).to_le_bytes())?;
         }
-        db.commit_with(batch, flagstone::Durability::Group)?;
+        db.commit(batch.durability(flagstone::Durability::Group))?;
     }
     Ok(handles)
 }

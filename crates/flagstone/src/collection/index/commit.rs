@@ -57,17 +57,6 @@ fn was_indexed(batch: &Batch, error: &Error) -> bool {
     error.kind() == ErrorKind::Conflict && batch.has_owned()
 }
 
-/// As [`start`], but returns Busy where that would wait for flushes or compactions.
-pub(crate) fn start_now(engine: &Engine, batch: &Batch, durability: Durability) -> Result<Ticket> {
-    if !is_prepared(batch) {
-        match engine.start(batch, durability, false) {
-            Err(error) if was_indexed(batch, &error) => {}
-            started => return started,
-        }
-    }
-    start_held(engine, batch.copied(), durability, false)
-}
-
 /// As [`start`], but returns after which time to try again where that would wait for flushes or
 /// compactions.
 pub(crate) fn try_start(

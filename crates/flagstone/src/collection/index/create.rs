@@ -10,6 +10,7 @@ use flagstone_engine::{
     Keyspace, KeyspaceCore, KeyspaceOptions, NOTE_BYTES_MAX, Routing, WantedOwned,
 };
 use std::fmt;
+use std::ops::ControlFlow;
 use std::time::Duration;
 
 /// The bytes of a note that are left for what an index learns of its documents: how far its build
@@ -107,20 +108,20 @@ pub(in crate::collection) fn list(stored: &Stored) -> Vec<IndexInfo> {
 }
 
 /// Creates the index `name`, and returns when it is complete. A part of the build has entries of
-/// about `part_bytes`. Returns false if `watch` has cancelled it.
-pub(in crate::collection) fn create(
+/// about `part_bytes`. Returns `Break` if `watch` has cancelled it.
+pub(crate) fn create(
     stored: &Stored,
     name: &str,
     index: &Index,
     part_bytes: Option<u64>,
     watch: Watch<'_>,
-) -> Result<bool> {
+) -> Result<ControlFlow<()>> {
     let definition = Definition::new(name, index)?;
     loop {
         let (owned, is_new) = found_or_empty(stored, &definition)?;
         let Some(index) = index_of(&owned) else { return Err(no_index(&owned)) };
         if index.usable_from().is_some() {
-            return Ok(true);
+            return Ok(ControlFlow::Continue(()));
         }
         // Held until a build that fails has dropped the index: another call that wants the same one
         // would complete it in between, and lose it.
@@ -131,7 +132,7 @@ pub(in crate::collection) fn create(
         }
         if index.usable_from().is_some() {
             // Another call has completed it since this one looked.
-            return Ok(true);
+            return Ok(ControlFlow::Continue(()));
         }
         let prepared = prepare(stored, (&owned, index), is_new);
         let built = prepared.and_then(|()| build(stored, (&owned, index), part_bytes, watch));
@@ -143,7 +144,9 @@ pub(in crate::collection) fn create(
                 dropped?;
             }
         }
-        return built;
+        return built.map(|is_complete| {
+            if is_complete { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        });
     }
 }
 

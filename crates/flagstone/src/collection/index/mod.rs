@@ -32,11 +32,12 @@ mod verify;
 
 pub use build::BuildProgress;
 pub(super) use commit::{one, push_dated, remove_range, rewrite};
-pub(crate) use commit::{start, start_now, try_start};
+pub(crate) use commit::{start, try_start};
 pub use create::IndexInfo;
-pub(super) use create::{create, drop, list};
+pub(crate) use create::create;
+pub(super) use create::{drop, list};
 pub(crate) use in_transaction::{Own, Pending};
-pub(super) use scan::entries;
+pub(crate) use scan::entries;
 pub(super) use scan::{IndexRange, IndexScan, Reader, UsableIndex, usable};
 pub use statistics::IndexStatistics;
 pub(super) use statistics::statistics;

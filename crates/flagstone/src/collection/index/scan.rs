@@ -395,10 +395,7 @@ pub(crate) fn usable(stored: &Stored) -> Vec<UsableIndex> {
 }
 
 /// Returns all entries of the complete index `name`: values and primary keys.
-pub(in crate::collection) fn entries(
-    stored: &Stored,
-    name: &str,
-) -> Result<Vec<(Vec<Option<Value>>, Value)>> {
+pub(crate) fn entries(stored: &Stored, name: &str) -> Result<Vec<(Vec<Option<Value>>, Value)>> {
     let is_it = |index: &UsableIndex| index.core.name() == name;
     let Some(index) = usable(stored).into_iter().find(is_it) else {
         let collection = stored.name();

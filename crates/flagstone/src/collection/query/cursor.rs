@@ -159,19 +159,29 @@ impl<'t> Cursor<'t> {
         Ok((view, key))
     }
 
-    /// Appends the current document as JSON without spaces, as [`Document::to_json`] writes it.
+    /// Appends the current document as JSON without spaces, as [`Document::to_json`] writes it, in
+    /// a mode.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = flagstone::Database::open(dir.path())?;
+    /// use flagstone::doc::JsonMode;
+    /// use flagstone::{Json, Space};
+    /// let comments = db.collection("comments")?;
+    /// comments.put("a", Json(r#"{"score":7}"#))?;
+    /// comments.put("b", Json(r#"{"score":1.10}"#))?;
+    /// let (mut lines, mut cursor) = (Vec::new(), comments.find("{}").run()?);
+    /// while cursor.advance()? {
+    ///     cursor.append_json(JsonMode::Plain, &mut lines)?;
+    ///     lines.push(b'\n');
+    /// }
+    /// assert_eq!(lines, b"{\"score\":7}\n{\"score\":1.10}\n");
+    /// # Ok::<(), flagstone::Error>(())
+    /// ```
     ///
     /// # Errors
     /// As [`Cursor::key`].
-    pub fn append_json(&mut self, out: &mut Vec<u8>) -> Result<()> {
-        self.append_json_as(JsonMode::Plain, out)
-    }
-
-    /// As [`Cursor::append_json`], in a mode.
-    ///
-    /// # Errors
-    /// As [`Cursor::key`].
-    pub fn append_json_as(&mut self, mode: JsonMode, out: &mut Vec<u8>) -> Result<()> {
+    pub fn append_json(&mut self, mode: JsonMode, out: &mut Vec<u8>) -> Result<()> {
         self.check()?;
         let view = self.rows.view()?;
         let appended = match &mut self.projector {

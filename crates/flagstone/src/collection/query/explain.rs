@@ -5,8 +5,8 @@ use crate::spill::Spilled;
 use flagstone_doc::{Map, Value};
 use std::fmt;
 
-/// How a query is run, why, and, if it was run, what it has read: [`Find::explain`](crate::Find)
-/// and [`Find::explain_analyze`](crate::Find) return it. Its text is for humans,
+/// How a query is run, why, and, if it was run, what it has read:
+/// [`Find::explain`](crate::Find::explain) returns it. Its text is for humans,
 /// [`Explain::to_value`] for programs.
 #[derive(Clone, Debug)]
 #[non_exhaustive]

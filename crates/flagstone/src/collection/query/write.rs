@@ -88,18 +88,10 @@ impl WriteMany {
         self
     }
 
-    /// Begins after the position of `token`, which an earlier run returned.
+    /// Begins after the position of `token`, which an earlier run returned. A text is one by its
+    /// `parse`: `write.after(&text.parse()?)`.
     pub fn after(mut self, token: &PageToken) -> Self {
         self.spec.after = Some(token.clone());
-        self
-    }
-
-    /// As [`WriteMany::after`], with the text of a token.
-    pub fn after_text(mut self, token: &str) -> Self {
-        match token.parse() {
-            Ok(token) => self.spec.after = Some(token),
-            Err(error) => drop(self.fault.get_or_insert(error)),
-        }
         self
     }
 

@@ -14,7 +14,7 @@ use flagstone_testkit::{Copy, World};
 fn unlogged(db: &Database, kv: &Keyspace, key: &str, value: &str) {
     let mut batch = db.batch();
     batch.put(kv, key, value).unwrap();
-    db.commit_with(batch, Durability::None).unwrap();
+    db.commit(batch.durability(Durability::None)).unwrap();
 }
 
 fn after(db: &Database, token: ChangeToken) -> Vec<String> {

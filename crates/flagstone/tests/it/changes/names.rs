@@ -195,7 +195,7 @@ fn run(world: &World, rng: &mut Rng, copy: &mut Copy) -> Result<()> {
                         1 => batch.delete_range(&kv, key.as_str().."k9")?,
                         _ => batch.put(&kv, key, rng.number().to_string())?,
                     }
-                    db.commit_with(batch, durability)?;
+                    db.commit(batch.durability(durability))?;
                 }
             }
         }

@@ -106,7 +106,7 @@ pub(super) fn write(
             _ => batch.put(&of[at], &key, &value)?,
         }
     }
-    db.commit_with(batch, durability)
+    db.commit(batch.durability(durability))
 }
 
 #[test]

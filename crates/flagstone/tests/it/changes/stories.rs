@@ -138,7 +138,7 @@ fn writes_that_are_not_logged_are_a_gap() {
         let mut batch = session.db.batch();
         batch.put(&kv, key, "?").unwrap();
         batch.put(&kv, key, "!").unwrap();
-        session.db.commit_with(batch, Durability::None).unwrap();
+        session.db.commit(batch.durability(Durability::None)).unwrap();
     };
     kv.put("a", "1").unwrap();
     unlogged("b");
@@ -171,7 +171,7 @@ fn unlogged_writes_after_a_delivered_gap_are_another_gap() {
         for key in ["a", "b"] {
             let mut batch = session.db.batch();
             batch.put(&kv, key, "?").unwrap();
-            session.db.commit_with(batch, Durability::None).unwrap();
+            session.db.commit(batch.durability(Durability::None)).unwrap();
         }
         session.db.sync().unwrap();
         assert_eq!(lines(&mut changes), ["gap"]);

@@ -67,7 +67,7 @@ fn readers_that_wait_get_everything_in_order_beside_writers() {
                         batch.put(kv, [writer, 0], n.to_be_bytes()).unwrap();
                         batch.put(kv, [writer, 1], n.to_be_bytes()).unwrap();
                         let durability = durabilities[usize::from(writer)];
-                        db.commit_with(batch, durability).unwrap();
+                        db.commit(batch.durability(durability)).unwrap();
                     }
                 })
             })

@@ -164,8 +164,8 @@ fn the_first_index_conflicts_with_no_write() {
                 batch.put(&documents, key, &large).unwrap();
                 if key == 51 {
                     db.commit(batch).unwrap();
-                } else if let Err(error) = db.try_commit(&batch) {
-                    assert_eq!(error.kind(), ErrorKind::Busy, "{error}");
+                } else {
+                    let _or_there_is_no_room = db.try_commit(&batch).unwrap();
                 }
             }
         });

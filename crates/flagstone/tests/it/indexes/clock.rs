@@ -3,7 +3,7 @@
 
 use crate::support::{open, small};
 use flagstone::{
-    Collection, Database, ErrorKind, Expires, Filter, Index, Patch, Space, Value, doc,
+    Collection, Database, ErrorKind, Expires, Filter, Index, Patch, Space, Value, doc, internal,
 };
 use flagstone_testkit::{Session, World};
 use std::time::Duration;
@@ -63,7 +63,7 @@ fn an_index_that_is_built_then_has_the_entries_of_what_comes_back() {
     drop(documents);
     let (_session, documents) = set_right(&world, session);
     assert_eq!(keys(&documents), ["a", "b", "c", "d", "e"]);
-    assert_eq!(documents.index_entries("by_n").unwrap().len(), 5);
+    assert_eq!(internal::index_entries(&documents, "by_n").unwrap().len(), 5);
     assert_eq!(documents.find(Filter::field("u").eq("c")).count().unwrap(), 1);
 }
 
@@ -129,7 +129,7 @@ fn a_document_that_has_expired_gives_way_to_a_new_index() {
     drop(documents);
     let (_session, documents) = set_right(&world, session);
     assert_eq!(keys(&documents), ["0", "c", "d", "e", "z"]);
-    assert_eq!(documents.index_entries("by_u").unwrap().len(), 5);
+    assert_eq!(internal::index_entries(&documents, "by_u").unwrap().len(), 5);
 }
 
 #[test]

@@ -6,7 +6,7 @@ use crate::support::{hashed, small_with};
 use flagstone::internal::env::{Effect, Failure, Fault, Op};
 use flagstone::{
     Batch, Collection, Durability, ErrorKind, Expect, Index, Options, Patch, Result, Space,
-    TransactionOptions, Value, doc,
+    TransactionOptions, Value, doc, internal,
 };
 use flagstone_testkit::{Rng, Session, World, rounds, seed};
 
@@ -119,13 +119,13 @@ fn a_logged_write_after_an_unlogged_one_leaves_no_entry_of_an_earlier_document()
             let put = |value: i64, durability: Durability| {
                 if in_transaction {
                     let options = TransactionOptions::new().durability(durability);
-                    let mut tx = session.db.begin_with(options).unwrap();
+                    let mut tx = options.begin(&session.db).unwrap();
                     tx.put(&documents, 1, doc!({ "v": (value) })).unwrap();
                     return tx.commit().unwrap();
                 }
                 let mut batch = Batch::default();
                 batch.put(&documents, 1, doc!({ "v": (value) })).unwrap();
-                session.db.commit_with(batch, durability).unwrap();
+                session.db.commit(batch.durability(durability)).unwrap();
             };
             put(1, Durability::Group);
             session.db.flush().unwrap();
@@ -136,7 +136,7 @@ fn a_logged_write_after_an_unlogged_one_leaves_no_entry_of_an_earlier_document()
             let session = after.open(&small_with(Durability::Buffered)).unwrap();
             let documents = session.db.collection("documents").unwrap();
             documents.verify_indexes().unwrap();
-            let entries = documents.index_entries("v").unwrap();
+            let entries = internal::index_entries(&documents, "v").unwrap();
             assert_eq!(entries, [(vec![Some(Value::from(3))], Value::from(1))]);
         }
     }
@@ -157,7 +157,7 @@ fn a_condition_on_documents_with_indexes_does_not_have_a_batch_logged() {
         if let Some(key) = writes {
             batch.put(&documents, key, doc!({ "v": 1 })).unwrap();
         }
-        session.db.commit_with(batch, Durability::None)
+        session.db.commit(batch.durability(Durability::None))
     };
     let logged = || session.db.stats().wal_bytes_written;
     let before = logged();

@@ -4,6 +4,7 @@ use crate::support::{open, small, small_with};
 use flagstone::query::Hint;
 use flagstone::{
     Batch, Collection, Durability, ErrorKind, Filter, Find, Index, Json, Patch, Space, Value, doc,
+    internal,
 };
 use flagstone_testkit::{Session, World};
 
@@ -21,7 +22,7 @@ fn indexed(session: &Session, index: Index) -> Collection {
 }
 
 fn texts(documents: &Collection) -> Vec<String> {
-    let entries = documents.index_entries("a").unwrap();
+    let entries = internal::index_entries(documents, "a").unwrap();
     let shown = entries.into_iter().map(|(values, key)| {
         let values: Vec<String> = values
             .into_iter()
@@ -122,13 +123,13 @@ fn values_longer_than_the_limit_are_cut_and_stay_apart() {
     }
     documents.verify_indexes().unwrap();
     // With one component cut, the others decide.
-    let entries = documents.index_entries("a").unwrap();
+    let entries = internal::index_entries(&documents, "a").unwrap();
     let keys: Vec<i64> = entries.iter().map(|(_, key)| key.as_i64().unwrap()).collect();
     assert_eq!(keys, [0, 2, 1, 3]);
     documents.update(1, |document| document.set("v", long("c")).map(drop)).unwrap();
     documents.delete(3).unwrap();
     documents.verify_indexes().unwrap();
-    assert_eq!(documents.index_entries("a").unwrap().len(), 3);
+    assert_eq!(internal::index_entries(&documents, "a").unwrap().len(), 3);
 }
 
 #[test]
@@ -329,7 +330,7 @@ fn a_build_refuses_a_document_that_no_commit_could_remove() {
     let refused = documents.put(&key, numbers(9_000)).unwrap_err();
     assert!(refused.to_string().contains("take more than"), "{refused}");
     documents.delete(&key).unwrap();
-    assert_eq!(documents.index_entries("a").unwrap().len(), 0);
+    assert_eq!(internal::index_entries(&documents, "a").unwrap().len(), 0);
 }
 
 /// The catalog had no room for what the index learned of its documents: the first array on its path

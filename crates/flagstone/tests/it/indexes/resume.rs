@@ -3,7 +3,9 @@
 use super::model::{Computed, Documents, Spec, check};
 use crate::support::{hashed, open, small, small_with};
 use flagstone::report::BuildProgress;
-use flagstone::{Batch, Collection, Database, Durability, ErrorKind, Patch, Space, Value, doc};
+use flagstone::{
+    Batch, Collection, Database, Durability, ErrorKind, Patch, Space, Value, doc, internal,
+};
 use flagstone_testkit::{Rng, World, rounds, seed};
 use std::ops::ControlFlow;
 
@@ -30,7 +32,7 @@ fn fill(db: &Database, documents: &Collection, count: u32, durability: Durabilit
         for key in first..count.min(first + 100) {
             batch.put(documents, key, value(key, 0)).unwrap();
         }
-        db.commit_with(batch, durability).unwrap();
+        db.commit(batch.durability(durability)).unwrap();
     }
 }
 
@@ -59,7 +61,7 @@ fn a_build_that_a_crash_has_interrupted_continues_where_it_was() {
         }
         ControlFlow::Continue(())
     };
-    let built = documents.create_index_in_parts("by_n", BY_N.index(), 8 << 10, crash);
+    let built = internal::create_index_in_parts(&documents, "by_n", BY_N.index(), 8 << 10, crash);
     assert!(built.unwrap().is_continue());
     let world = after.unwrap();
     let session = open(&world, &small());
@@ -70,13 +72,13 @@ fn a_build_that_a_crash_has_interrupted_continues_where_it_was() {
         info.to_string().ends_with(&format!("built: {} documents are done", info.documents_done)),
         "{info}"
     );
-    assert!(documents.index_entries("by_n").is_err());
+    assert!(internal::index_entries(&documents, "by_n").is_err());
     let mut seen = Vec::new();
     let watch = |progress| {
         seen.push(progress);
         ControlFlow::Continue(())
     };
-    let built = documents.create_index_in_parts("by_n", BY_N.index(), 8 << 10, watch);
+    let built = internal::create_index_in_parts(&documents, "by_n", BY_N.index(), 8 << 10, watch);
     assert!(built.unwrap().is_continue());
     assert!(seen.iter().all(|progress| progress.documents >= info.documents_done));
     let last = seen.last().unwrap();
@@ -97,7 +99,7 @@ fn a_build_that_a_close_has_interrupted_continues_where_it_was() {
         }
         ControlFlow::Continue(())
     };
-    let closed = documents.create_index_in_parts("by_n", BY_N.index(), 4 << 10, close);
+    let closed = internal::create_index_in_parts(&documents, "by_n", BY_N.index(), 4 << 10, close);
     assert_eq!(closed.unwrap_err().kind(), ErrorKind::Closed);
     drop((documents, session));
     let session = open(&world, &small());
@@ -150,7 +152,8 @@ fn a_build_that_crashes_again_and_again_beside_writers_ends_with_the_right_entri
                 }
                 ControlFlow::Continue(())
             };
-            let built = documents.create_index_in_parts("by_n", BY_N.index(), part, watch);
+            let built =
+                internal::create_index_in_parts(&documents, "by_n", BY_N.index(), part, watch);
             assert!(built.unwrap().is_continue());
             check(&documents, &[&BY_N], &model_of(&documents), session.db.now());
             let Some(next) = after else { break };
@@ -183,7 +186,7 @@ fn a_unique_index_whose_build_was_interrupted_is_built_from_the_beginning() {
         }
         ControlFlow::Continue(())
     };
-    let built = documents.create_index_in_parts("by_u", BY_U.index(), 100, watch);
+    let built = internal::create_index_in_parts(&documents, "by_u", BY_U.index(), 100, watch);
     assert!(built.unwrap().is_continue());
     let world = after.unwrap();
     let session = open(&world, &small());
@@ -211,7 +214,8 @@ fn a_build_that_finds_the_disk_full_says_so_and_leaves_documents_and_no_index() 
     let mut refused = 0;
     for room in [0, 2 << 10, 16 << 10, 40 << 10] {
         world.disk.set_room(Some(room));
-        let built = documents.create_index_in_parts("by_n", BY_N.index(), 16 << 10, go_on);
+        let built =
+            internal::create_index_in_parts(&documents, "by_n", BY_N.index(), 16 << 10, go_on);
         world.disk.set_room(None);
         let Err(error) = built else { break };
         assert_eq!(error.kind(), ErrorKind::OutOfSpace, "{error}");
@@ -242,7 +246,7 @@ fn a_continued_build_that_finds_the_disk_full_can_be_continued_again() {
         }
         ControlFlow::Continue(())
     };
-    let built = documents.create_index_in_parts("by_n", BY_N.index(), 4 << 10, crash);
+    let built = internal::create_index_in_parts(&documents, "by_n", BY_N.index(), 4 << 10, crash);
     assert!(built.unwrap().is_continue());
     let world = after.unwrap();
     let session = open(&world, &small());
@@ -255,7 +259,7 @@ fn a_continued_build_that_finds_the_disk_full_can_be_continued_again() {
         }
         ControlFlow::Continue(())
     };
-    let built = documents.create_index_in_parts("by_n", BY_N.index(), 4 << 10, watch);
+    let built = internal::create_index_in_parts(&documents, "by_n", BY_N.index(), 4 << 10, watch);
     assert_eq!(built.unwrap_err().kind(), ErrorKind::OutOfSpace);
     let done = documents.indexes()[0].documents_done;
     assert!(done > first, "{done} after {first}");
@@ -267,7 +271,7 @@ fn a_continued_build_that_finds_the_disk_full_can_be_continued_again() {
         least = least.min(progress.documents);
         ControlFlow::Continue(())
     };
-    let built = documents.create_index_in_parts("by_n", BY_N.index(), 4 << 10, watch);
+    let built = internal::create_index_in_parts(&documents, "by_n", BY_N.index(), 4 << 10, watch);
     assert!(built.unwrap().is_continue());
     assert!(least >= done, "{least}, {done} were done");
     check(&documents, &[&BY_N], &model_of(&documents), session.db.now());
@@ -289,7 +293,8 @@ fn the_entries_of_documents_that_were_written_without_a_log_are_durable_after_th
             }
             ControlFlow::Continue(())
         };
-        let built = documents.create_index_in_parts("by_n", BY_N.index(), 1 << 10, watch);
+        let built =
+            internal::create_index_in_parts(&documents, "by_n", BY_N.index(), 1 << 10, watch);
         assert!(built.unwrap().is_continue());
         drop((documents, session));
         let session = open(&after.unwrap(), &options);

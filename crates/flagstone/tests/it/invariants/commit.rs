@@ -18,7 +18,7 @@ fn a_synced_commit_makes_the_buffered_ones_before_it_durable() {
     for durability in [Durability::Group, Durability::Each] {
         let mut batch = session.db.batch();
         batch.put(&kv, format!("{durability:?}"), "1").unwrap();
-        session.db.commit_with(batch, durability).unwrap();
+        session.db.commit(batch.durability(durability)).unwrap();
     }
     kv.put("later", "1").unwrap();
     let after = World::on(world.mem.crash_losing_unsynced(), 1);

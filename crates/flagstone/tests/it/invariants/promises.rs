@@ -25,7 +25,7 @@ fn a_synced_commit_without_operations_makes_what_is_before_it_durable() {
                 let (version, _) = kv.get_versioned("buffered").unwrap().unwrap();
                 batch.expect(&kv, "buffered", Expect::Version(version)).unwrap();
             }
-            session.db.commit_with(batch, durability).unwrap();
+            session.db.commit(batch.durability(durability)).unwrap();
             let after = World::on(world.mem.crash_losing_unsynced(), 1);
             let kv = open(&after, &small()).db.keyspace("kv").unwrap();
             assert!(kv.get("buffered").unwrap().is_some(), "{durability:?}, {with_condition}");
@@ -44,7 +44,7 @@ fn a_synced_transaction_without_writes_makes_what_it_has_read_durable() {
             let kv = session.db.space("kv").options(hashed(1)).keyspace().unwrap();
             kv.put("buffered", "1").unwrap();
             let options = TransactionOptions::new().durability(durability).isolation(isolation);
-            let tx = session.db.begin_with(options).unwrap();
+            let tx = options.begin(&session.db).unwrap();
             assert!(tx.get(&kv, "buffered").unwrap().is_some());
             tx.commit().unwrap();
             let after = World::on(world.mem.crash_losing_unsynced(), 1);
@@ -64,7 +64,7 @@ fn a_transaction_without_writes_in_a_poisoned_database_promises_what_is_synced()
     session.db.sync().unwrap();
     let commit = |durability| {
         let options = TransactionOptions::new().durability(durability);
-        session.db.begin_with(options).unwrap().commit()
+        options.begin(&session.db).unwrap().commit()
     };
     kv.put("buffered", "1").unwrap();
     let fault = Fault::new(Effect::Fail(Failure::Io)).on(&[Op::Sync]);
@@ -87,7 +87,7 @@ fn a_synced_commit_without_operations_succeeds_after_a_refused_one() {
         kv.put("buffered", "1").unwrap();
         world.disk.set_room(Some(0));
         assert_eq!(kv.put("refused", "1").unwrap_err().kind(), ErrorKind::OutOfSpace);
-        session.db.commit_with(session.db.batch(), durability).unwrap();
+        session.db.commit(session.db.batch().durability(durability)).unwrap();
         let after = World::on(world.mem.crash_losing_unsynced(), 1);
         let kv = open(&after, &small()).db.keyspace("kv").unwrap();
         assert!(kv.get("buffered").unwrap().is_some(), "{durability:?}");
@@ -292,7 +292,7 @@ fn a_log_that_cannot_be_synced_poisons_although_a_flush_fails_as_well() {
     let unlogged = |key: &str| {
         let mut batch = session.db.batch();
         batch.put(&kv, key, "1").unwrap();
-        session.db.commit_with(batch, Durability::None)
+        session.db.commit(batch.durability(Durability::None))
     };
     kv.put("a", "1").unwrap();
     unlogged("b").unwrap();

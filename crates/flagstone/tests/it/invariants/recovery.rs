@@ -165,7 +165,7 @@ fn names_first_used_by_unlogged_commits_are_known_to_logged_ones() {
         let document = flagstone::Document::from_json(json).unwrap();
         let mut batch = session.db.batch();
         batch.put(&documents, key, &document).unwrap();
-        session.db.commit_with(batch, durability).unwrap();
+        session.db.commit(batch.durability(durability)).unwrap();
     };
     put("unlogged", r#"{"first":1,"second":2}"#, Durability::None);
     put("logged", r#"{"second":2,"third":3}"#, Durability::Buffered);

@@ -1,6 +1,7 @@
 //! Resources: filters in one of many partitions, memory; and writes that are refused, not blocked.
 
 use crate::support::{hashed, open, small, threaded};
+use flagstone::admin::TryCommit;
 use flagstone::{Database, ErrorKind, Space};
 use flagstone_testkit::{Rng, World};
 
@@ -68,10 +69,10 @@ fn memtables_and_cache_stay_within_the_budget() {
     assert!(db.stats().flushes > 4);
 }
 
-/// `try_commit` returns Busy where a commit would stop, and works again when memtables were
-/// flushed.
+/// `try_commit` says when to come back where a commit would stop, and works again when memtables
+/// were flushed.
 #[test]
-fn try_commit_is_busy_instead_of_waiting() {
+fn try_commit_says_when_to_come_back_instead_of_waiting() {
     let world = World::new(4);
     let session = open(&world, &small());
     let kv = session.db.space("kv").options(hashed(4)).keyspace().unwrap();
@@ -79,19 +80,16 @@ fn try_commit_is_busy_instead_of_waiting() {
     for n in 0..5000_u32 {
         let mut batch = session.db.batch();
         batch.put(&kv, n.to_be_bytes(), [7; 1000]).unwrap();
-        match session.db.try_commit(&batch) {
-            Ok(()) => {}
-            Err(error) => {
-                assert_eq!(error.kind(), ErrorKind::Busy, "{error:?}");
-                refused = Some((n, batch));
-                break;
-            }
+        if let TryCommit::RetryAfter(_) = session.db.try_commit(&batch).unwrap() {
+            refused = Some((n, batch));
+            break;
         }
     }
     let (n, batch) = refused.expect("without background work the memtables fill up");
     assert_eq!(kv.count().unwrap(), u64::from(n), "the refused batch left nothing");
     session.settle();
-    session.db.try_commit(&batch).unwrap();
+    let again = session.db.try_commit(&batch).unwrap();
+    assert!(matches!(again, TryCommit::Started { .. }));
     assert_eq!(kv.count().unwrap(), u64::from(n) + 1);
 }
 

@@ -1,7 +1,8 @@
 //! What single queries return, and how bad input is refused.
 
 use crate::support::{hashed, small};
-use flagstone::query::Hint;
+use flagstone::doc::JsonMode;
+use flagstone::query::{Hint, PageToken};
 use flagstone::{
     Collection, Database, Document, ErrorKind, Expires, Filter, Patch, Space, Value, doc,
 };
@@ -79,9 +80,12 @@ fn a_projection_returns_its_fields_alone_sorted_or_not() {
         assert_eq!(document.to_json().unwrap(), r#"{"n":2,"text":"text 2"}"#);
         let mut cursor = find.run().unwrap();
         let mut json = Vec::new();
-        assert!(cursor.append_json(&mut json).is_err() && cursor.key_bytes().is_empty());
+        assert!(
+            cursor.append_json(JsonMode::Plain, &mut json).is_err()
+                && cursor.key_bytes().is_empty()
+        );
         assert!(cursor.advance().unwrap());
-        cursor.append_json(&mut json).unwrap();
+        cursor.append_json(JsonMode::Plain, &mut json).unwrap();
         assert_eq!(json, br#"{"n":2,"text":"text 2"}"#);
         let text = cursor.view().unwrap().path("text").unwrap().unwrap().as_str().unwrap();
         assert_eq!(text, "text 2");
@@ -122,7 +126,7 @@ fn what_is_malformed_is_refused_when_the_query_runs() {
     kind(bad.page(1).unwrap_err());
     kind(bad.distinct("n").err().unwrap());
     kind(collection.find("{}").distinct("$..n").err().unwrap());
-    kind(collection.find("{}").after_text("?").run().unwrap_err());
+    kind("?".parse::<PageToken>().unwrap_err());
     kind(collection.find("{}").hint(Hint::index("none")).run().unwrap_err());
     kind(collection.update_many("{", &Patch::new().inc("n", 1)).run().unwrap_err().error);
     kind(collection.update_many("{}", &Patch::new()).run().unwrap_err().error);
@@ -146,7 +150,7 @@ fn a_query_in_a_transaction_conflicts_with_a_write_to_what_it_has_read() {
     let (session, collection) = opened(&world);
     fill(&collection, 3);
     let options = TransactionOptions::new().isolation(Isolation::Serializable);
-    let mut tx = session.db.begin_with(options).unwrap();
+    let mut tx = options.begin(&session.db).unwrap();
     assert_eq!(tx.find(&collection, r#"{"even":true}"#).count().unwrap(), 2);
     tx.put(&collection, 100, doc!({"count": 2})).unwrap();
     collection.put(50, doc!({"even": true})).unwrap();
@@ -216,7 +220,7 @@ fn an_explanation_says_what_was_read_and_spilled() {
     let find = collection.find(r#"{"even":true}"#).sort("-n").memory(1);
     let planned = find.explain().unwrap();
     assert!(planned.actual.is_none() && planned.sorts);
-    let explain = find.explain_analyze().unwrap();
+    let explain = find.analyze().explain().unwrap();
     let actual = explain.actual.unwrap();
     assert_eq!((actual.rows, actual.matched, actual.documents), (1500, 1500, 3000));
     assert!(actual.spilled_bytes > 10_000 && actual.spilled_runs > 1, "{explain}");
@@ -225,7 +229,7 @@ fn an_explanation_says_what_was_read_and_spilled() {
     let value = explain.to_value();
     assert_eq!(value.path("actual.documents"), Some(&Value::from(3000)));
     let group = flagstone::Group::by("even").count("n");
-    let grouped = collection.find("{}").explain_analyze_group(&group).unwrap();
+    let grouped = collection.find("{}").analyze().explain_group(&group).unwrap();
     assert_eq!(grouped.actual.map(|actual| (actual.rows, actual.documents)), Some((2, 3000)));
 }
 

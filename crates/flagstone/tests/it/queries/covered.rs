@@ -2,6 +2,7 @@
 //! enough.
 
 use crate::support::{hashed, small};
+use flagstone::doc::JsonMode;
 use flagstone::query::{Actual, Hint};
 use flagstone::{Collection, Expires, Find, Group, Index, Json, Patch, Result, Space, Value, doc};
 use flagstone_testkit::{Session, World};
@@ -22,14 +23,14 @@ fn fill(collection: &Collection, count: i64) {
 }
 
 fn actual(find: &Find<'_>) -> Actual {
-    find.explain_analyze().unwrap().actual.unwrap()
+    find.clone().analyze().explain().unwrap().actual.unwrap()
 }
 
 fn lines(find: &Find<'_>) -> Vec<String> {
     let (mut cursor, mut lines) = (find.run().unwrap(), Vec::new());
     while cursor.advance().unwrap() {
         let mut json = Vec::new();
-        cursor.append_json(&mut json).unwrap();
+        cursor.append_json(JsonMode::Plain, &mut json).unwrap();
         let json = String::from_utf8(json).unwrap();
         assert_eq!(cursor.document().unwrap().to_json().unwrap(), json);
         lines.push(json);
@@ -155,12 +156,12 @@ fn groups_and_distinct_values_of_an_index_read_no_document() {
         let scan = all().hint(Hint::Scan);
         let scanned: Result<Vec<Value>> = scan.group(&group).unwrap().collect();
         assert_eq!(found.unwrap(), scanned.unwrap(), "{text}");
-        let read = all().explain_analyze_group(&group).unwrap().actual.unwrap();
+        let read = all().analyze().explain_group(&group).unwrap().actual.unwrap();
         assert_eq!((read.documents, read.entries, read.matched), (0, 1000, 700), "{text}");
     }
     // Another field needs the documents.
     let group = Group::parse("kind: max(text) as t").unwrap();
-    let read = all().explain_analyze_group(&group).unwrap().actual.unwrap();
+    let read = all().analyze().explain_group(&group).unwrap().actual.unwrap();
     assert_eq!(read.documents, 1000);
     let names: Result<Vec<Value>> = all().distinct("by.name").unwrap().collect();
     assert_eq!(
@@ -192,9 +193,9 @@ fn what_accumulates_keeps_the_text_of_numbers() {
     assert_eq!(texts(Hint::index("k_n")), texts(Hint::Scan));
     assert_eq!(texts(Hint::index("k_n"))[1], r#"{"k":"a","c":2,"s":3.10,"lo":1.10,"hi":2}"#);
     let find = collection.find("{}").hint(Hint::index("k_n"));
-    let read = find.explain_analyze_group(&group).unwrap().actual.unwrap();
+    let read = find.clone().analyze().explain_group(&group).unwrap().actual.unwrap();
     assert_eq!(read.documents, 2, "1.10 and 1e400 differ from their keys");
-    let counts = find.explain_analyze_group(&Group::by("n").count("c")).unwrap();
+    let counts = find.analyze().explain_group(&Group::by("n").count("c")).unwrap();
     assert_eq!(counts.actual.unwrap().documents, 0, "groups have the shortest numbers anyway");
 }
 

@@ -22,7 +22,7 @@ fn keys(find: &Find<'_>) -> Vec<i64> {
 }
 
 fn analyzed(find: &Find<'_>) -> (String, Actual) {
-    let explain = find.explain_analyze().unwrap();
+    let explain = find.clone().analyze().explain().unwrap();
     (explain.plans[0].access.clone(), explain.actual.unwrap())
 }
 

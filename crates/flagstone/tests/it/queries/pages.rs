@@ -16,7 +16,7 @@ fn paged<'t>(find: impl Fn() -> Find<'t>, length: u64) -> Vec<String> {
     let (mut all, mut token) = (Vec::new(), None::<String>);
     loop {
         let find = match &token {
-            Some(token) => find().after_text(token),
+            Some(token) => find().after(&token.parse().unwrap()),
             None => find(),
         };
         let page = find.page(length).unwrap();
@@ -85,10 +85,16 @@ fn pages_continue_after_a_reopen_and_after_their_document_is_gone() {
     session.db.close().unwrap();
     let session = world.open(&small()).unwrap();
     let collection = session.db.space("documents").options(hashed(3)).collection().unwrap();
-    let rest = collection.find("{}").sort("n").after_text(&token).page(1000).unwrap();
+    let rest = collection.find("{}").sort("n").after(&token.parse().unwrap()).page(1000).unwrap();
     assert_eq!(texts(&rest), whole[10..]);
     // A projection is free to change.
-    let rest = collection.find("{}").sort("n").project("n").after_text(&token).page(2).unwrap();
+    let rest = collection
+        .find("{}")
+        .sort("n")
+        .project("n")
+        .after(&token.parse().unwrap())
+        .page(2)
+        .unwrap();
     assert_eq!(rest.documents.len(), 2);
 }
 
@@ -141,7 +147,7 @@ fn a_query_that_is_explained_takes_only_its_own_tokens() {
     let token = collection.find("{}").sort("n").page(1).unwrap().next.unwrap();
     assert!(collection.find("{}").sort("n").after(&token).explain().is_ok());
     let other = collection.find("{}").sort("-n").after(&token);
-    for refused in [other.explain(), other.explain_analyze()] {
+    for refused in [other.explain(), other.clone().analyze().explain()] {
         assert!(refused.unwrap_err().to_string().contains("another query"));
     }
     let group = flagstone::Group::by("n").count("count");
@@ -159,7 +165,7 @@ fn groups_are_explained_by_what_they_take() {
     let explain = find.explain_group(&group).unwrap();
     assert_eq!(explain.plans[0].access, r#"index "by_n""#, "{explain}");
     assert!(explain.actual.is_none());
-    let analyzed = find.explain_analyze_group(&group).unwrap();
+    let analyzed = find.analyze().explain_group(&group).unwrap();
     assert_eq!(analyzed.actual.unwrap().documents, 0, "{analyzed}");
 }
 
@@ -208,7 +214,7 @@ fn a_page_in_the_order_of_an_index_reads_its_documents_alone() {
         // Far from the beginning as near to it.
         let page = find().page(total as u64 - 9).unwrap();
         let after = find().after(&page.next.unwrap()).limit(5);
-        let explain = after.explain_analyze().unwrap();
+        let explain = after.analyze().explain().unwrap();
         let actual = explain.actual.unwrap();
         assert!(!explain.sorts && actual.rows == 5, "{filter} {sort}: {explain}");
         assert!(actual.documents <= 6 && actual.entries <= 9, "{filter} {sort}: {explain}");
@@ -234,7 +240,7 @@ fn pages_that_were_sorted_in_memory_continue_in_an_index() {
     collection.create_index("k", Index::on("k")).unwrap();
     let after = find().after(page.next.as_ref().unwrap());
     assert_eq!(texts(&after.page(1000).unwrap()), whole[77..]);
-    let actual = after.limit(3).explain_analyze().unwrap().actual.unwrap();
+    let actual = after.limit(3).analyze().explain().unwrap().actual.unwrap();
     assert!(actual.documents <= 4, "{actual:?}");
     // The other direction has the keys of one value in reverse, and goes on so without the index.
     let find = || collection.find("{}").sort("-k");

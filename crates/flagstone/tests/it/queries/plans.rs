@@ -22,7 +22,7 @@ fn filled(world: &World) -> (Session, Collection) {
 }
 
 fn analyzed(find: &Find<'_>) -> (Explain, Actual) {
-    let explain = find.explain_analyze().unwrap();
+    let explain = find.clone().analyze().explain().unwrap();
     let actual = explain.actual.unwrap();
     (explain, actual)
 }

@@ -55,7 +55,7 @@ fn batches_continue_after_their_token() {
     loop {
         let batch = hot().limit(10);
         let batch = match &token {
-            Some(token) => batch.after_text(token),
+            Some(token) => batch.after(&token.parse().unwrap()),
             None => batch,
         };
         let done = batch.run().unwrap();

@@ -53,7 +53,7 @@ impl Open {
         match how {
             How::Ours(isolation) => {
                 let options = TransactionOptions::new().isolation(isolation);
-                Self::Ours(db.begin_with(options).unwrap())
+                Self::Ours(options.begin(db).unwrap())
             }
             how => {
                 let own = BTreeMap::new();

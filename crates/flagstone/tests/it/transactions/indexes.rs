@@ -14,7 +14,7 @@ use std::time::Duration;
 const DAY: Duration = Duration::from_secs(86_400);
 
 fn serializable(db: &Database) -> Transaction {
-    db.begin_with(TransactionOptions::new().isolation(Isolation::Serializable)).unwrap()
+    TransactionOptions::new().isolation(Isolation::Serializable).begin(db).unwrap()
 }
 
 fn assert_conflict(tx: Transaction, why: &str) {
@@ -338,7 +338,7 @@ fn a_transaction_reads_right_answers_beside_an_index_that_is_dropped() {
     for isolation in [Isolation::Snapshot, Isolation::Serializable] {
         let session = open(&World::new(1), &small());
         let c = three(&session);
-        let tx = session.db.begin_with(TransactionOptions::new().isolation(isolation)).unwrap();
+        let tx = TransactionOptions::new().isolation(isolation).begin(&session.db).unwrap();
         c.drop_index("g").unwrap();
         c.put("later", Json(r#"{"g":1}"#)).unwrap();
         assert_eq!(tx.find(&c, r#"{"g":1}"#).count().unwrap(), 3);
@@ -364,7 +364,7 @@ fn a_value_has_one_document_when_the_clock_is_set_right() {
         c.put("first", Json(r#"{"u":0}"#).expires(in_a_day)).unwrap();
         let begin = || {
             let options = TransactionOptions::new().isolation(isolation);
-            let mut tx = session.db.begin_with(options).unwrap();
+            let mut tx = options.begin(&session.db).unwrap();
             tx.put(&c, "mine", Json(r#"{"u":1}"#)).unwrap();
             tx
         };

@@ -1,5 +1,6 @@
 //! Transactions: what they see, what they promise beside others, and what they refuse.
 
+mod conditions;
 mod documents;
 mod expiry;
 mod histories;

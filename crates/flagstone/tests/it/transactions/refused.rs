@@ -59,7 +59,7 @@ fn a_write_past_the_transaction_is_refused_in_its_closure() {
         refused(done, ErrorKind::InvalidInput, "inside the closure of a transaction");
     };
     let run = |isolation| {
-        db.transaction_with(TransactionOptions::new().isolation(isolation), |tx| {
+        TransactionOptions::new().isolation(isolation).run(db, |tx| {
             past(kv.put("a", "2"));
             past(kv.delete_range("a".."b"));
             past(kv.clear());
@@ -107,7 +107,7 @@ fn a_panic_in_the_closure_writes_nothing_and_leaves_no_trace() {
     for isolation in [Isolation::Snapshot, Isolation::Serializable] {
         let options = TransactionOptions::new().isolation(isolation);
         let panicked = catch_unwind(AssertUnwindSafe(|| {
-            session.db.transaction_with(options, |tx| -> Result<()> {
+            options.run(&session.db, |tx| -> Result<()> {
                 tx.put(&kv, "a", "1")?;
                 panic!("in the closure");
             })
@@ -148,7 +148,7 @@ impl Listener for Beginner {
         let text = "of the same database would wait for itself";
         refused(db.transaction(|_| Ok(())), ErrorKind::InvalidInput, text);
         let options = TransactionOptions::new().isolation(Isolation::Serializable);
-        refused(db.begin_with(options), ErrorKind::InvalidInput, text);
+        refused(options.begin(&db), ErrorKind::InvalidInput, text);
         db.begin().unwrap().commit().unwrap();
     }
 }
@@ -195,7 +195,7 @@ fn a_closed_database_refuses_the_begin_the_reads_and_the_commit() {
     let world = World::new(1);
     let session = open(&world, &small());
     let kv = session.db.keyspace("kv").unwrap();
-    let begin = |isolation| session.db.begin_with(TransactionOptions::new().isolation(isolation));
+    let begin = |isolation| TransactionOptions::new().isolation(isolation).begin(&session.db);
     let both = [Isolation::Snapshot, Isolation::Serializable];
     let mut open: Vec<Transaction> = both.map(|isolation| begin(isolation).unwrap()).into();
     open.iter_mut().for_each(|tx| tx.put(&kv, "a", "1").unwrap());
@@ -237,8 +237,8 @@ fn a_database_that_is_open_for_reading_only_refuses_the_commit_of_writes() {
     let kv = session.db.keyspace("kv").unwrap();
     for isolation in [Isolation::Snapshot, Isolation::Serializable] {
         let options = TransactionOptions::new().isolation(isolation);
-        assert!(session.db.transaction_with(options, |tx| tx.get(&kv, "a")).unwrap().is_some());
-        let written = session.db.transaction_with(options, |tx| tx.put(&kv, "a", "2"));
+        assert!(options.run(&session.db, |tx| tx.get(&kv, "a")).unwrap().is_some());
+        let written = options.run(&session.db, |tx| tx.put(&kv, "a", "2"));
         refused(written, ErrorKind::InvalidInput, "open for reading only");
     }
 }

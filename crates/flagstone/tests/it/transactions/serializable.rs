@@ -9,7 +9,7 @@ use flagstone_testkit::{Session, World, dump};
 
 fn begin(db: &Database) -> Transaction {
     let options = TransactionOptions::new().isolation(Isolation::Serializable);
-    db.begin_with(options).unwrap()
+    options.begin(db).unwrap()
 }
 
 fn keyspace(world: &World) -> (Session, Keyspace) {
@@ -189,7 +189,7 @@ fn a_closure_is_tried_again_until_nothing_comes_between() {
     let (session, kv) = keyspace(&World::new(1));
     let mut tries = 0;
     let options = TransactionOptions::new().isolation(Isolation::Serializable);
-    let count = session.db.transaction_with(options, |tx| -> Result<usize> {
+    let count = options.run(&session.db, |tx| -> Result<usize> {
         tries += 1;
         let count = tx.scan(&kv, ..).count();
         if tries < 3 {

@@ -137,7 +137,7 @@ fn an_update_that_would_be_lost_is_tried_again() {
             scope.spawn(|| {
                 for _ in 0..100 {
                     let options = TransactionOptions::new().retries(100_000);
-                    db.transaction_with(options, add).unwrap();
+                    options.run(&db, add).unwrap();
                 }
             });
         }
@@ -154,7 +154,7 @@ fn retries_end_at_their_limit_with_the_conflict() {
     let contended = |stop_after: u32, retries: u32| {
         tries.store(0, Ordering::Relaxed);
         let options = TransactionOptions::new().retries(retries);
-        session.db.transaction_with(options, |tx| -> Result<_> {
+        options.run(&session.db, |tx| -> Result<_> {
             let this = tries.fetch_add(1, Ordering::Relaxed);
             tx.put(&kv, "k", "mine")?;
             if this < stop_after {
@@ -234,7 +234,7 @@ fn a_transaction_is_as_durable_as_it_asks_for() {
         let session = open(&world, &small_with(Durability::Buffered));
         let kv = session.db.space("kv").options(hashed(1)).keyspace().unwrap();
         let options = TransactionOptions::new().durability(durability);
-        session.db.transaction_with(options, |tx| tx.put(&kv, "k", "1")).unwrap();
+        options.run(&session.db, |tx| tx.put(&kv, "k", "1")).unwrap();
         let after = World::on(world.mem.crash_losing_unsynced(), 1);
         let again = open(&after, &small());
         let kv = again.db.space("kv").options(hashed(1)).keyspace().unwrap();
@@ -250,9 +250,9 @@ fn a_transaction_without_writes_writes_nothing_and_cannot_conflict() {
     let tx = session.db.begin().unwrap();
     assert_eq!(tx.get(&kv, "k").unwrap(), None);
     kv.put("k", "1").unwrap();
-    let before = session.db.snapshot().seqno();
+    let before = session.db.snapshot().version();
     tx.commit().unwrap();
-    assert_eq!(session.db.snapshot().seqno(), before);
+    assert_eq!(session.db.snapshot().version(), before);
 }
 
 #[test]

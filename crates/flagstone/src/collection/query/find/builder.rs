@@ -41,6 +41,8 @@ pub struct Find<'t> {
     pub(super) stored: Stored,
     pub(super) reads: Reads<'t>,
     pub(super) spec: Spec,
+    /// An explanation runs the query, too.
+    pub(super) analyzes: bool,
     /// The first error of a setter.
     pub(super) fault: Option<Error>,
 }
@@ -51,7 +53,8 @@ impl<'t> Find<'t> {
             Ok(filter) => (filter, None),
             Err(error) => (Filter::everything(), Some(error)),
         };
-        Self { stored: stored.clone(), reads, spec: Spec::new(filter), fault }
+        let spec = Spec::new(filter);
+        Self { stored: stored.clone(), reads, spec, analyzes: false, fault }
     }
 
     /// Keeps the error of a setter, unless there is one before it.
@@ -103,15 +106,10 @@ impl<'t> Find<'t> {
         self
     }
 
-    /// Begins after the position of `token`, which a page of the same query returned.
+    /// Begins after the position of `token`, which a page of the same query returned. A text is one
+    /// by its `parse`: `find.after(&text.parse()?)`.
     pub fn after(mut self, token: &PageToken) -> Self {
         self.spec.after = Some(token.clone());
-        self
-    }
-
-    /// As [`Find::after`], with the text of a token.
-    pub fn after_text(mut self, token: &str) -> Self {
-        self.spec.after = self.note(token.parse());
         self
     }
 }

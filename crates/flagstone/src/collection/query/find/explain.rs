@@ -6,10 +6,31 @@ use crate::collection::query::explain::{Actual, Explain};
 use crate::collection::query::group::Group;
 use crate::collection::query::plan::Chooser;
 use flagstone_base::Result;
+use flagstone_doc::FieldPath;
 
 /// Explaining.
 impl Find<'_> {
-    /// Says how the query would be run, and why. Runs nothing.
+    /// Makes [`Find::explain`] and its variants run the query to its end, too, and say what it has
+    /// read.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = flagstone::Database::open(dir.path())?;
+    /// use flagstone::{Json, Space};
+    /// let comments = db.collection("comments")?;
+    /// comments.put("a", Json(r#"{"score":7}"#))?;
+    /// comments.put("b", Json(r#"{"score":2}"#))?;
+    /// let explain = comments.find(r#"{"score":{"$gt":5}}"#).analyze().explain()?;
+    /// let actual = explain.actual.expect("it was run");
+    /// assert_eq!((actual.rows, actual.documents), (1, 2));
+    /// # Ok::<(), flagstone::Error>(())
+    /// ```
+    pub const fn analyze(mut self) -> Self {
+        self.analyzes = true;
+        self
+    }
+
+    /// Says how the query would be run, and why. Runs nothing without [`Find::analyze`].
     ///
     /// ```
     /// # let dir = tempfile::tempdir().unwrap();
@@ -25,7 +46,14 @@ impl Find<'_> {
     /// As [`Find::run`].
     pub fn explain(&self) -> Result<Explain> {
         self.check()?;
-        self.explained(&self.ask(self.need(self.spec.after.is_some())))
+        let explain = self.explained(&self.ask(self.need(self.spec.after.is_some())))?;
+        self.analyzed(explain, || {
+            let (mut cursor, mut rows) = (self.run()?, 0);
+            while cursor.advance()? {
+                rows += 1;
+            }
+            Ok(Actual::new(rows, cursor.rows().work(), cursor.rows().spilled()))
+        })
     }
 
     /// As [`Find::explain`], for the groups of [`Find::group`], whose fields an index may have.
@@ -36,10 +64,35 @@ impl Find<'_> {
         self.check()?;
         self.check_no_token("groups")?;
         group.check()?;
-        self.explained(&Ask::new(Need::Any, group.wanted()))
+        let explain = self.explained(&Ask::new(Need::Any, group.wanted()))?;
+        self.analyzed(explain, || {
+            let (mut groups, mut rows) = (self.group(group)?, 0);
+            for group in &mut groups {
+                group?;
+                rows += 1;
+            }
+            Ok(Actual::new(rows, groups.work(), groups.spilled()))
+        })
     }
 
-    pub(super) fn explained(&self, ask: &Ask) -> Result<Explain> {
+    /// As [`Find::explain`], for [`Find::values`].
+    ///
+    /// # Errors
+    /// As [`Find::run`].
+    pub fn explain_values(&self, paths: &[FieldPath]) -> Result<Explain> {
+        self.check()?;
+        let explain = self.explained(&self.ask_values(paths))?;
+        self.analyzed(explain, || {
+            let (mut values, mut rows) = (self.values(paths)?, 0);
+            while values.advance()? {
+                rows += 1;
+            }
+            let found = values.rows();
+            Ok(Actual::new(rows, found.work(), found.spilled()))
+        })
+    }
+
+    fn explained(&self, ask: &Ask) -> Result<Explain> {
         let source = self.source();
         if let Some(token) = &self.spec.after {
             token.check(self.spec.hash(&self.stored), source.history(&self.stored))?;
@@ -51,34 +104,9 @@ impl Find<'_> {
         Ok(Explain { plans: choice.plans, sorts, actual: None })
     }
 
-    /// Runs the query to its end, and says how, and what it has read.
-    ///
-    /// # Errors
-    /// As [`Find::run`].
-    pub fn explain_analyze(&self) -> Result<Explain> {
-        let explain = self.explain()?;
-        let mut cursor = self.run()?;
-        let mut rows = 0;
-        while cursor.advance()? {
-            rows += 1;
-        }
-        let actual = Actual::new(rows, cursor.rows().work(), cursor.rows().spilled());
-        Ok(Explain { actual: Some(actual), ..explain })
-    }
-
-    /// As [`Find::explain_analyze`], for the groups of [`Find::group`].
-    ///
-    /// # Errors
-    /// As [`Find::group`].
-    pub fn explain_analyze_group(&self, group: &Group) -> Result<Explain> {
-        let explain = self.explain_group(group)?;
-        let mut groups = self.group(group)?;
-        let mut rows = 0;
-        for group in &mut groups {
-            group?;
-            rows += 1;
-        }
-        let actual = Actual::new(rows, groups.work(), groups.spilled());
-        Ok(Explain { actual: Some(actual), ..explain })
+    /// Adds to `explain` what `run` has read, if that is asked for.
+    fn analyzed(&self, explain: Explain, run: impl FnOnce() -> Result<Actual>) -> Result<Explain> {
+        let actual = if self.analyzes { Some(run()?) } else { None };
+        Ok(Explain { actual, ..explain })
     }
 }

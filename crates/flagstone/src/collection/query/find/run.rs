@@ -180,7 +180,7 @@ impl<'t> Find<'t> {
     /// let page = even().page(2)?;
     /// assert_eq!(page.documents.len(), 2);
     /// let text = page.next.expect("there is one more").to_string();
-    /// let page = even().after_text(&text).page(2)?;
+    /// let page = even().after(&text.parse()?).page(2)?;
     /// assert_eq!(page.documents[0].1.int("n"), Some(0));
     /// assert!(page.next.is_none());
     /// # Ok::<(), flagstone::Error>(())
@@ -334,7 +334,7 @@ mod tests {
         collection.create_index("n", Index::on("n")).unwrap();
         let other = db.keyspace("other").unwrap();
         let options = TransactionOptions::new().isolation(Isolation::Serializable);
-        let mut tx = db.begin_with(options).unwrap();
+        let mut tx = options.begin(&db).unwrap();
         let (find, runs) = (tx.find(&collection, r#"{"n":1}"#), Cell::new(0));
         let count = find.planned(|| {
             runs.set(runs.get() + 1);

@@ -5,7 +5,6 @@ use crate::collection::Stored;
 use crate::collection::query::access::{self, IndexAccess};
 use crate::collection::query::ask::{Ask, Need, Wanted};
 use crate::collection::query::cursor::Cursor;
-use crate::collection::query::explain::Explain;
 use crate::collection::query::ordered::Ordered;
 use crate::collection::query::plan;
 use crate::collection::query::projector::Projector;
@@ -106,15 +105,6 @@ impl<'t> Find<'t> {
         })
     }
 
-    /// As [`Find::explain`], for [`Find::values`].
-    ///
-    /// # Errors
-    /// As [`Find::run`].
-    pub fn explain_values(&self, paths: &[FieldPath]) -> Result<Explain> {
-        self.check()?;
-        self.explained(&self.ask_values(paths))
-    }
-
     /// Returns the least and the greatest value of each type but null that the documents have at
     /// `path`, for readers that choose a type for all of them. `None` if nothing tells, without
     /// reading the documents: the query has a filter, or no index begins with `path` that has an
@@ -171,7 +161,7 @@ impl<'t> Find<'t> {
         core.table_bytes() > core.options().memory_budget / BULK_PARTS
     }
 
-    fn ask_values(&self, paths: &[FieldPath]) -> Ask {
+    pub(super) fn ask_values(&self, paths: &[FieldPath]) -> Ask {
         let spec = &self.spec;
         let is_name = |path: &FieldPath| Composer::new(std::slice::from_ref(path)).is_some();
         // What is sorted or projected are documents.

@@ -2,6 +2,7 @@
 
 use super::value::{EntryValues, IndexedValue, ValueRow};
 use crate::collection::query::cursor::Cursor;
+use crate::collection::query::ordered::Ordered;
 use crate::collection::query::source::QuerySource;
 use crate::collection::{Stored, decode};
 use flagstone_base::{Error, Result, Slice};
@@ -33,6 +34,10 @@ impl<'t> Values<'t> {
     /// Finds the first document, so that an error of the plan is noticed.
     pub(in crate::collection::query) fn look_ahead(&mut self) -> Result<()> {
         self.cursor.look_ahead()
+    }
+
+    pub(in crate::collection::query) const fn rows(&self) -> &Ordered<'t> {
+        self.cursor.rows()
     }
 
     /// Moves to the next document. Returns false at the end.
