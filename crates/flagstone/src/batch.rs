@@ -74,6 +74,19 @@ impl Batch {
     /// Sets `key` to `value`. [`NewValue`] says what a value is; with
     /// [`Expires`](crate::Expires) it has an expiry.
     ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = flagstone::Database::open(dir.path())?;
+    /// use flagstone::{Json, Space};
+    /// let (kv, users) = (db.keyspace("kv")?, db.collection("users")?);
+    /// let mut batch = db.batch();
+    /// batch.put(&kv, "newest", "ada")?;
+    /// batch.put(&users, "ada", Json(r#"{"age":36}"#))?;
+    /// db.commit(batch)?;
+    /// assert_eq!((kv.count()?, users.count()?), (1, 1));
+    /// # Ok::<(), flagstone::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// InvalidInput for a key of 0 or more than 65,535 bytes, a value of more than 512 MiB, a value
     /// that cannot be encoded, or a batch that would exceed 1 GiB. The batch stays as it was.
@@ -89,6 +102,20 @@ impl Batch {
     }
 
     /// Removes `key`, whether it is there or not.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = flagstone::Database::open(dir.path())?;
+    /// use flagstone::Space;
+    /// let kv = db.keyspace("kv")?;
+    /// kv.put("old", "1")?;
+    /// let mut batch = db.batch();
+    /// batch.put(&kv, "new", "1")?;
+    /// batch.delete(&kv, "old")?;
+    /// db.commit(batch)?;
+    /// assert_eq!((kv.get("old")?, kv.count()?), (None, 1));
+    /// # Ok::<(), flagstone::Error>(())
+    /// ```
     ///
     /// # Errors
     /// As [`Batch::put`].
@@ -125,6 +152,21 @@ impl Batch {
     /// value. After the first expiry of the keyspace the commit reads it: see
     /// [`Expires::expires`](crate::Expires::expires).
     ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = flagstone::Database::open(dir.path())?;
+    /// use flagstone::{KeyspaceOptions, Space};
+    /// let options = KeyspaceOptions::new().fold("add-i64/1");
+    /// let hits = db.space("hits").options(options).keyspace()?;
+    /// let mut batch = db.batch();
+    /// for page in ["/a", "/b", "/a"] {
+    ///     batch.merge(&hits, page, 1_i64.to_le_bytes())?;
+    /// }
+    /// db.commit(batch)?;
+    /// assert_eq!(hits.get("/a")?.as_deref(), Some(2_i64.to_le_bytes().as_slice()));
+    /// # Ok::<(), flagstone::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// As [`Batch::put`]; InvalidInput when the keyspace has no fold.
     #[inline]
@@ -140,6 +182,21 @@ impl Batch {
     /// Changes the document of `key` in `collection` by `patch` without reading it; after the first
     /// expiry of the collection the commit reads it. A patch that does not apply changes nothing
     /// and is counted: see [`Collection::patch`].
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = flagstone::Database::open(dir.path())?;
+    /// use flagstone::{Patch, Space, doc};
+    /// let accounts = db.collection("accounts")?;
+    /// accounts.put("ada", doc!({ "balance": 100 }))?;
+    /// accounts.put("bob", doc!({ "balance": 0 }))?;
+    /// let mut batch = db.batch();
+    /// batch.patch(&accounts, "ada", &Patch::new().inc("balance", -30))?;
+    /// batch.patch(&accounts, "bob", &Patch::new().inc("balance", 30))?;
+    /// db.commit(batch)?;
+    /// assert_eq!(accounts.get("bob")?.and_then(|account| account.int("balance")), Some(30));
+    /// # Ok::<(), flagstone::Error>(())
+    /// ```
     ///
     /// # Errors
     /// As [`Collection::patch`]; InvalidInput for a collection with another fold, or none. The
@@ -222,6 +279,19 @@ impl Batch {
     }
 
     /// Removes all writes and conditions. The durability stays, and the memory for the next.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = flagstone::Database::open(dir.path())?;
+    /// use flagstone::Space;
+    /// let kv = db.keyspace("kv")?;
+    /// let mut batch = db.batch();
+    /// batch.put(&kv, "a", "1")?;
+    /// assert!(batch.len() == 1 && batch.bytes() > 2);
+    /// batch.clear();
+    /// assert!(batch.is_empty());
+    /// # Ok::<(), flagstone::Error>(())
+    /// ```
     #[inline]
     pub fn clear(&mut self) {
         self.inner.clear();

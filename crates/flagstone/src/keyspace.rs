@@ -88,6 +88,18 @@ impl Keyspace {
     /// happens less often. After the first expiry of the keyspace every merge reads the value: see
     /// [`Expires::expires`](crate::Expires::expires).
     ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = flagstone::Database::open(dir.path())?;
+    /// use flagstone::{KeyspaceOptions, Space};
+    /// let options = KeyspaceOptions::new().fold("add-i64/1");
+    /// let hits = db.space("hits").options(options).keyspace()?;
+    /// hits.merge("/index.html", 1_i64.to_le_bytes())?;
+    /// hits.merge("/index.html", 2_i64.to_le_bytes())?;
+    /// assert_eq!(hits.get("/index.html")?.as_deref(), Some(3_i64.to_le_bytes().as_slice()));
+    /// # Ok::<(), flagstone::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// InvalidInput if the keyspace has no fold; else as [`Space::put`](crate::Space::put).
     #[inline]

@@ -132,6 +132,19 @@ impl<'t, S: Entries> Scan<'t, S> {
 
     /// Returns the same entries from the last to the first. Call it before the first entry is
     /// taken.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = flagstone::Database::open(dir.path())?;
+    /// use flagstone::Space;
+    /// let kv = db.keyspace("kv")?;
+    /// for key in ["a", "b", "c"] {
+    ///     kv.put(key, "1")?;
+    /// }
+    /// let (key, _value) = kv.scan(..).rev().next().expect("there are three")?;
+    /// assert_eq!(key, b"c");
+    /// # Ok::<(), flagstone::Error>(())
+    /// ```
     pub fn rev(self) -> Self {
         let source = match self.source {
             Source::Database(scan) => Source::Database(scan.rev()),
@@ -144,6 +157,18 @@ impl<'t, S: Entries> Scan<'t, S> {
     /// Returns the entries of one partition after another. That costs less than their order where
     /// keys are spread by their hash, because nothing is merged. Call it before the first entry is
     /// taken. A scan of a transaction keeps the order.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = flagstone::Database::open(dir.path())?;
+    /// use flagstone::Space;
+    /// let kv = db.keyspace("kv")?;
+    /// for key in ["a", "b", "c"] {
+    ///     kv.put(key, "1")?;
+    /// }
+    /// assert_eq!(kv.scan(.."c").unordered().count(), 2);
+    /// # Ok::<(), flagstone::Error>(())
+    /// ```
     pub fn unordered(self) -> Self {
         let source = match self.source {
             Source::Database(scan) => Source::Database(scan.unordered()),
@@ -153,6 +178,19 @@ impl<'t, S: Entries> Scan<'t, S> {
     }
 
     /// Returns the keys alone, and decodes no value.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = flagstone::Database::open(dir.path())?;
+    /// use flagstone::Space;
+    /// let kv = db.keyspace("kv")?;
+    /// for key in ["a", "b", "c"] {
+    ///     kv.put(key, "1")?;
+    /// }
+    /// let keys: Vec<_> = kv.scan("b"..).keys().collect::<Result<_, _>>()?;
+    /// assert_eq!(keys, [b"b", b"c"]);
+    /// # Ok::<(), flagstone::Error>(())
+    /// ```
     pub fn keys(mut self) -> impl Iterator<Item = Result<S::Key>> {
         std::iter::from_fn(move || match self.source.advance() {
             Ok(true) => Some(S::decode_key(&self.decoder, &self.source)),

@@ -41,6 +41,18 @@ impl Snapshot {
     /// Returns what `key` had in `space`: a [`Slice`](crate::Slice), a `V`, or a
     /// [`Document`](crate::Document).
     ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = flagstone::Database::open(dir.path())?;
+    /// use flagstone::Space;
+    /// let kv = db.keyspace("kv")?;
+    /// kv.put("a", "1")?;
+    /// let before = db.snapshot();
+    /// kv.put("a", "2")?;
+    /// assert_eq!(before.get(&kv, "a")?.as_deref(), Some(b"1".as_slice()));
+    /// # Ok::<(), flagstone::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// As the get of the space; InvalidInput for a space of another database.
     #[inline]
@@ -69,6 +81,18 @@ impl Snapshot {
 
     /// Returns the entries of `range` in `space` as they were, in the order of their keys. Errors
     /// come from the iterator: see [`Scan`].
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = flagstone::Database::open(dir.path())?;
+    /// use flagstone::Space;
+    /// let kv = db.keyspace("kv")?;
+    /// kv.put("a", "1")?;
+    /// let before = db.snapshot();
+    /// kv.put("b", "2")?;
+    /// assert_eq!((before.scan(&kv, ..).count(), kv.scan(..).count()), (1, 2));
+    /// # Ok::<(), flagstone::Error>(())
+    /// ```
     #[inline]
     pub fn scan<S: Space>(&self, space: &S, range: impl KeyRange<S>) -> Scan<'static, S> {
         let scan = range.key_range().and_then(|range| self.0.scan(space.bytes(), range));

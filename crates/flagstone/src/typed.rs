@@ -65,6 +65,16 @@ impl<K: KeyCodec, V, C: Codec<V>> Typed<K, V, C> {
     /// lack: [`Keyspace::merge`] and [`Keyspace::look`]. [`Typed::key_bytes`] returns its keys.
     /// Bytes written here that the codecs did not encode are reported as Corruption when they are
     /// read.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = flagstone::Database::open(dir.path())?;
+    /// use flagstone::{Plain, Space};
+    /// let hits = db.space("hits").typed_codec::<String, u64, Plain>()?;
+    /// hits.put("/a", &1)?;
+    /// assert_eq!(hits.keyspace().look("/a", |bytes| bytes.len())?, Some(8));
+    /// # Ok::<(), flagstone::Error>(())
+    /// ```
     pub const fn keyspace(&self) -> &Keyspace {
         &self.keyspace
     }

@@ -61,6 +61,19 @@ impl Collection {
     /// type lacks are skipped without decoding. To borrow text from the document instead of copying
     /// it, use [`Space::get`](crate::Space::get) and [`Document::to`](crate::Document::to).
     ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = flagstone::Database::open(dir.path())?;
+    /// use flagstone::{As, Space};
+    /// #[derive(serde::Serialize, serde::Deserialize)]
+    /// struct User { name: String, born: u16 }
+    /// let users = db.collection("users")?;
+    /// users.put("ada", As(&User { name: "Ada".into(), born: 1815 }))?;
+    /// let ada: User = users.get_as("ada")?.expect("it was put");
+    /// assert_eq!((ada.name.as_str(), ada.born), ("Ada", 1815));
+    /// # Ok::<(), flagstone::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// InvalidInput if the document does not fit the type, with the path of the part that does not;
     /// else as [`Space::get`](crate::Space::get).

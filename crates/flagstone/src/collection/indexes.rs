@@ -54,6 +54,21 @@ impl Collection {
     /// few hundred documents. If `watch` returns `Break`, the index is removed, and `Break` is
     /// returned.
     ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = flagstone::Database::open(dir.path())?;
+    /// use flagstone::{Index, Space, doc};
+    /// use std::ops::ControlFlow;
+    /// let users = db.collection("users")?;
+    /// users.put("ada", doc!({ "age": 36 }))?;
+    /// let created = users.create_index_with("by_age", Index::on("age"), |progress| {
+    ///     println!("{progress:?}");
+    ///     ControlFlow::Continue(())
+    /// })?;
+    /// assert!(created.is_continue());
+    /// # Ok::<(), flagstone::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// As [`Collection::create_index`].
     pub fn create_index_with(
@@ -66,6 +81,18 @@ impl Collection {
     }
 
     /// Returns the indexes in the order of their creation.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = flagstone::Database::open(dir.path())?;
+    /// use flagstone::Index;
+    /// let users = db.collection("users")?;
+    /// users.create_index("by_age", Index::on("age").then("-name"))?;
+    /// let indexes = users.indexes();
+    /// assert_eq!(indexes[0].fields, ["age", "-name"]);
+    /// assert!(indexes[0].is_ready);
+    /// # Ok::<(), flagstone::Error>(())
+    /// ```
     pub fn indexes(&self) -> Vec<IndexInfo> {
         index::list(&self.0)
     }
@@ -74,6 +101,19 @@ impl Collection {
     /// there are, about, and the least and the greatest. The planner of queries uses the same
     /// sample.
     ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = flagstone::Database::open(dir.path())?;
+    /// use flagstone::{Index, Space, doc};
+    /// let users = db.collection("users")?;
+    /// for (name, age) in [("ada", 36), ("bob", 40), ("eve", 36)] {
+    ///     users.put(name, doc!({ "age": age }))?;
+    /// }
+    /// users.create_index("by_age", Index::on("age"))?;
+    /// println!("{}", users.index_statistics("by_age")?);
+    /// # Ok::<(), flagstone::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// InvalidInput if there is no such index, or it is still to be built; Io, Corruption, Closed.
     pub fn index_statistics(&self, name: &str) -> Result<IndexStatistics> {
@@ -81,6 +121,17 @@ impl Collection {
     }
 
     /// Removes the index `name`. Returns false if there is none.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = flagstone::Database::open(dir.path())?;
+    /// use flagstone::Index;
+    /// let users = db.collection("users")?;
+    /// users.create_index("by_age", Index::on("age"))?;
+    /// assert!(users.drop_index("by_age")?);
+    /// assert!(!users.drop_index("by_age")?);
+    /// # Ok::<(), flagstone::Error>(())
+    /// ```
     ///
     /// # Errors
     /// Io, OutOfSpace, Poisoned, Closed; after a failure of the disk a crash may bring it back.

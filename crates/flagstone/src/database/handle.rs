@@ -36,11 +36,32 @@ pub struct Database(pub(super) Engine);
 /// Commits, snapshots, and the handle itself.
 impl Database {
     /// Returns the directory of the database, as an absolute path without symbolic links.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = flagstone::Database::open(dir.path())?;
+    /// let same = std::fs::canonicalize(dir.path()).unwrap();
+    /// assert_eq!(db.path(), same);
+    /// # Ok::<(), flagstone::Error>(())
+    /// ```
     pub fn path(&self) -> &Path {
         self.0.path()
     }
 
     /// Returns an empty batch.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = flagstone::Database::open(dir.path())?;
+    /// use flagstone::Space;
+    /// let kv = db.keyspace("kv")?;
+    /// let mut batch = db.batch();
+    /// batch.put(&kv, "a", "1")?;
+    /// batch.put(&kv, "b", "2")?;
+    /// db.commit(batch)?;
+    /// assert_eq!(kv.count()?, 2);
+    /// # Ok::<(), flagstone::Error>(())
+    /// ```
     pub fn batch(&self) -> Batch {
         Batch::default()
     }
@@ -103,11 +124,41 @@ impl Database {
     /// Returns the moment by which a read now judges whether an entry has expired. It is the time
     /// of the wall clock, except that it never goes back, not even when the clock is set or the
     /// database is opened again.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = flagstone::Database::open(dir.path())?;
+    /// use flagstone::{Expires, Space};
+    /// use std::time::Duration;
+    /// let kv = db.keyspace("kv")?;
+    /// kv.put("gone", "1".expires(db.now()))?;
+    /// kv.put("kept", "1".expires(db.now().after(Duration::from_secs(3600))))?;
+    /// assert_eq!(kv.count()?, 1);
+    /// # Ok::<(), flagstone::Error>(())
+    /// ```
     pub fn now(&self) -> Moment {
         self.0.now()
     }
 
     /// Makes the writes of `batch` visible and returns a ticket, which shows when they are durable.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = flagstone::Database::open(dir.path())?;
+    /// use flagstone::{Durability, Space};
+    /// let kv = db.keyspace("kv")?;
+    /// let mut tickets = Vec::new();
+    /// for n in 0..3_u8 {
+    ///     let mut batch = db.batch().durability(Durability::Group);
+    ///     batch.put(&kv, [n], "1")?;
+    ///     tickets.push(db.commit_start(batch)?);
+    /// }
+    /// assert_eq!(kv.count()?, 3);                                 // visible
+    /// for ticket in tickets {
+    ///     ticket.wait()?;                                         // safe from a power cut
+    /// }
+    /// # Ok::<(), flagstone::Error>(())
+    /// ```
     ///
     /// # Errors
     /// As [`Database::commit`].
@@ -148,12 +199,44 @@ impl Database {
     }
 
     /// Takes a snapshot: all keyspaces as of now, for as long as it is held.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = flagstone::Database::open(dir.path())?;
+    /// use flagstone::Space;
+    /// let kv = db.keyspace("kv")?;
+    /// kv.put("a", "1")?;
+    /// let before = db.snapshot();
+    /// kv.delete("a")?;
+    /// assert_eq!(before.get(&kv, "a")?.as_deref(), Some(b"1".as_slice()));
+    /// assert_eq!(kv.get("a")?, None);
+    /// # Ok::<(), flagstone::Error>(())
+    /// ```
     pub fn snapshot(&self) -> Snapshot {
         Snapshot(self.0.snapshot())
     }
 
     /// Begins to read changes: what was committed, in order. The database must keep them
     /// ([`Options::change_retention`](crate::Options::change_retention)). [`Changes`] says more.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = flagstone::Database::open(dir.path())?;
+    /// use flagstone::changes::{ChangeRetention, ChangesFrom, Happened};
+    /// use flagstone::{Database, Options, Space};
+    /// # let dir = dir.path().join("kept");
+    /// let options = Options::new().change_retention(ChangeRetention::bytes(1 << 30));
+    /// let db = Database::builder(dir).options(options).open()?;
+    /// db.keyspace("kv")?.put("a", "1")?;
+    /// db.sync()?;
+    /// let mut keys = Vec::new();
+    /// for delivery in db.changes(ChangesFrom::Start)? {
+    ///     let Happened::Commit(batch) = delivery?.happened else { continue };
+    ///     keys.extend(batch.changes().map(|change| change.key_bytes().to_vec()));
+    /// }
+    /// assert_eq!(keys, [b"a"]);
+    /// # Ok::<(), flagstone::Error>(())
+    /// ```
     ///
     /// # Errors
     /// TooOld for a token of changes that are not kept any more; InvalidInput if changes are not
@@ -164,6 +247,18 @@ impl Database {
 
     /// Makes everything acknowledged and logged so far survive a power cut.
     ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = flagstone::Database::open(dir.path())?;
+    /// use flagstone::Space;
+    /// let kv = db.keyspace("kv")?;
+    /// for n in 0..1000_u32 {
+    ///     kv.put(n.to_be_bytes(), "buffered")?;
+    /// }
+    /// db.sync()?;                                                 // one sync for all of them
+    /// # Ok::<(), flagstone::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// Io, Poisoned, Closed.
     pub fn sync(&self) -> Result<()> {
@@ -171,6 +266,16 @@ impl Database {
     }
 
     /// Returns counters and sizes of all parts of the database as of now.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = flagstone::Database::open(dir.path())?;
+    /// use flagstone::Space;
+    /// db.keyspace("kv")?.put("a", "1")?;
+    /// let stats = db.stats();
+    /// assert_eq!((stats.keyspaces.len(), stats.stalls), (1, 0));
+    /// # Ok::<(), flagstone::Error>(())
+    /// ```
     pub fn stats(&self) -> Stats {
         self.0.stats()
     }
@@ -181,6 +286,16 @@ impl Database {
     /// Handles that are left (keyspaces, collections, snapshots, scans, changes) refuse new work,
     /// but keep the directory and its tables open until they are dropped: a file system is
     /// unmounted only after that.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = flagstone::Database::open(dir.path())?;
+    /// use flagstone::{Database, Space};
+    /// db.keyspace("kv")?.put("a", "1")?;
+    /// db.close()?;
+    /// assert_eq!(Database::open(dir.path())?.keyspace("kv")?.count()?, 1);
+    /// # Ok::<(), flagstone::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The error that prevented a clean close; logged writes are in the log even then. Poisoned if

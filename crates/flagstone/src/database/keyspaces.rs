@@ -16,6 +16,16 @@ impl Database {
     /// Opens the keyspace `name` of bytes, or creates it with default options.
     /// [`Database::space`] opens it with others, or only if there is one.
     ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = flagstone::Database::open(dir.path())?;
+    /// use flagstone::Space;
+    /// let sessions = db.keyspace("sessions")?;
+    /// sessions.put("alice", "logged in")?;
+    /// assert!(db.collection("sessions").is_err());                // it holds bytes
+    /// # Ok::<(), flagstone::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// InvalidInput for a name of 0 or more than 255 bytes, or the name of a collection or typed
     /// keyspace; Io, OutOfSpace, Poisoned, Closed.
@@ -24,6 +34,16 @@ impl Database {
     }
 
     /// Opens the collection `name` of documents, or creates it with default options.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = flagstone::Database::open(dir.path())?;
+    /// use flagstone::{Space, doc};
+    /// let users = db.collection("users")?;
+    /// users.put("ada", doc!({ "age": 36 }))?;
+    /// assert_eq!(users.count()?, 1);
+    /// # Ok::<(), flagstone::Error>(())
+    /// ```
     ///
     /// # Errors
     /// As [`Database::keyspace`].
@@ -83,6 +103,17 @@ impl Database {
     /// by one sync of the disk. Ten thousand take a fraction of a second. After a crash all new
     /// ones are there, or none.
     ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = flagstone::Database::open(dir.path())?;
+    /// use flagstone::{KeyspaceOptions, Space};
+    /// let names = (0..100).map(|n| format!("tenant {n}"));
+    /// let tenants = db.keyspaces_with(names, &KeyspaceOptions::new())?;
+    /// tenants[7].put("a", "1")?;
+    /// assert_eq!((db.keyspaces().len(), tenants[7].name()), (100, "tenant 7".to_owned()));
+    /// # Ok::<(), flagstone::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// As [`OpenSpace::keyspace`]. After an error none was created.
     pub fn keyspaces_with<N: AsRef<str>>(
@@ -103,6 +134,18 @@ impl Database {
     /// Its files are removed when the last reader has finished. All writes that were acknowledged
     /// before become durable first, unless the disk is full, because the content may have been
     /// copied to other keyspaces; that waits for flushes.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = flagstone::Database::open(dir.path())?;
+    /// use flagstone::{ErrorKind, Space};
+    /// let cache = db.keyspace("cache")?;
+    /// cache.put("a", "1")?;
+    /// assert!(db.drop_keyspace("cache")?);
+    /// assert!(!db.drop_keyspace("cache")?);
+    /// assert_eq!(cache.get("a").unwrap_err().kind(), ErrorKind::InvalidInput);
+    /// # Ok::<(), flagstone::Error>(())
+    /// ```
     ///
     /// # Errors
     /// Io, OutOfSpace, Poisoned, Closed. If the disk fails half-way, the keyspace may be dropped or
@@ -170,6 +213,18 @@ impl Database {
     }
 
     /// Returns all keyspaces in the order of their names.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = flagstone::Database::open(dir.path())?;
+    /// db.keyspace("kv")?;
+    /// db.collection("users")?;
+    /// let found = db.keyspaces().into_iter().map(|info| (info.name, info.content));
+    /// let found: Vec<(String, String)> = found.collect();
+    /// assert_eq!(found[0], ("kv".into(), "bytes".into()));
+    /// assert_eq!(found[1], ("users".into(), "documents".into()));
+    /// # Ok::<(), flagstone::Error>(())
+    /// ```
     pub fn keyspaces(&self) -> Vec<KeyspaceInfo> {
         self.0.keyspaces()
     }
@@ -207,6 +262,15 @@ impl<'a> OpenSpace<'a> {
     }
 
     /// Opens the space only if there is one: the next call returns `None` otherwise.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = flagstone::Database::open(dir.path())?;
+    /// assert!(db.space("users").existing().collection()?.is_none());
+    /// db.collection("users")?;
+    /// assert!(db.space("users").existing().collection()?.is_some());
+    /// # Ok::<(), flagstone::Error>(())
+    /// ```
     pub const fn existing(self) -> ExistingSpace<'a> {
         ExistingSpace(self)
     }
@@ -242,6 +306,16 @@ impl<'a> OpenSpace<'a> {
 
     /// As [`OpenSpace::typed`], with the codec `C` for values: [`Plain`](crate::Plain), or one of
     /// your own.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = flagstone::Database::open(dir.path())?;
+    /// use flagstone::{Plain, Space};
+    /// let hits = db.space("hits").typed_codec::<String, u64, Plain>()?;
+    /// hits.update("/index.html", |n| Some(n.unwrap_or(0) + 1))?;
+    /// assert_eq!(hits.get("/index.html")?, Some(1));
+    /// # Ok::<(), flagstone::Error>(())
+    /// ```
     ///
     /// # Errors
     /// As [`Database::typed`] and [`OpenSpace::keyspace`].

@@ -11,6 +11,16 @@ impl Database {
     /// Writes all memtables to tables. When this returns, everything acknowledged before the call
     /// survives a power cut, whatever its durability.
     ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = flagstone::Database::open(dir.path())?;
+    /// use flagstone::Space;
+    /// db.keyspace("kv")?.put("a", "1")?;
+    /// db.flush()?;
+    /// assert_eq!(db.stats().flushes, 1);
+    /// # Ok::<(), flagstone::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// OutOfSpace, Io, Poisoned, Closed.
     pub fn flush(&self) -> Result<()> {
@@ -25,6 +35,19 @@ impl Database {
     /// [`compaction_workers`](crate::Options::compaction_workers). A tree is done in pieces of 64
     /// MiB or a twentieth of it, for which the disk needs free room. Reads and writes continue
     /// meanwhile. After an error no further piece is begun; finished pieces stay.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = flagstone::Database::open(dir.path())?;
+    /// use flagstone::Space;
+    /// let kv = db.keyspace("kv")?;
+    /// kv.put("a", "1")?;
+    /// db.flush()?;
+    /// kv.delete("a")?;
+    /// db.compact()?;
+    /// assert_eq!(db.stats().table_bytes(), 0);
+    /// # Ok::<(), flagstone::Error>(())
+    /// ```
     ///
     /// # Errors
     /// OutOfSpace, Io, Corruption, Poisoned, Closed.
@@ -140,6 +163,16 @@ impl Database {
     /// Reads tables twice where there is more than one run. Takes the memory of a few blocks of
     /// each run.
     ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = flagstone::Database::open(dir.path())?;
+    /// use flagstone::Space;
+    /// db.keyspace("kv")?.put("a", "1")?;
+    /// db.flush()?;
+    /// println!("{}", db.verify()?);
+    /// # Ok::<(), flagstone::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// Corruption with file and offset for the first damage found, or with index, value and key for
     /// the first entry that differs; Io, Closed.
@@ -158,6 +191,16 @@ impl Database {
     /// the headers of all segments of the log, and the records of the last one; of every table its
     /// presence, length, header, footer, index, filter and properties. Reads about one byte in a
     /// hundred.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = flagstone::Database::open(dir.path())?;
+    /// use flagstone::Space;
+    /// db.keyspace("kv")?.put("a", "1")?;
+    /// db.flush()?;
+    /// println!("{}", db.verify_quickly()?);
+    /// # Ok::<(), flagstone::Error>(())
+    /// ```
     ///
     /// # Errors
     /// As [`Database::verify`].

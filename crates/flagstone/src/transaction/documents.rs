@@ -12,6 +12,19 @@ impl Transaction {
     /// of the transaction see the change. A patch that does not apply changes nothing and is
     /// counted.
     ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = flagstone::Database::open(dir.path())?;
+    /// use flagstone::{Patch, Space, doc};
+    /// let pages = db.collection("pages")?;
+    /// pages.put("a", doc!({ "visits": 1 }))?;
+    /// let mut tx = db.begin()?;
+    /// tx.patch(&pages, "a", &Patch::new().inc("visits", 1))?;
+    /// assert_eq!(tx.get(&pages, "a")?.and_then(|page| page.int("visits")), Some(2));
+    /// tx.commit()?;
+    /// # Ok::<(), flagstone::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// As [`Collection::patch`] and [`Transaction::put`].
     pub fn patch(
@@ -26,6 +39,20 @@ impl Transaction {
 
     /// Reads the document of `key`, changes it by `patch` and writes it, and tells what the patch
     /// met, as [`Collection::patch_if`]. If the patch does not apply, everything is as before.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = flagstone::Database::open(dir.path())?;
+    /// use flagstone::{Patch, Patched, Space, doc};
+    /// let pages = db.collection("pages")?;
+    /// pages.put("a", doc!({ "visits": 1 }))?;
+    /// let visit = Patch::new().inc("visits", 1);
+    /// let mut tx = db.begin()?;
+    /// assert_eq!(tx.patch_if(&pages, "a", &visit)?, Patched::Changed);
+    /// assert_eq!(tx.patch_if(&pages, "b", &visit)?, Patched::NoDocument);
+    /// tx.commit()?;
+    /// # Ok::<(), flagstone::Error>(())
+    /// ```
     ///
     /// # Errors
     /// As [`Collection::patch_if`] and [`Transaction::put`].

@@ -95,6 +95,19 @@ impl Transaction {
     /// check, and its commit writes nothing: it waits until what was read is as durable as a write
     /// would be.
     ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = flagstone::Database::open(dir.path())?;
+    /// use flagstone::Space;
+    /// let kv = db.keyspace("kv")?;
+    /// let mut tx = db.begin()?;
+    /// tx.put(&kv, "a", "1")?;
+    /// assert_eq!(kv.get("a")?, None);
+    /// tx.commit()?;
+    /// assert!(kv.get("a")?.is_some());
+    /// # Ok::<(), flagstone::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// Conflict if another commit came between: begin again, since what was read is out of date.
     /// Else as [`Database::commit`](crate::Database::commit). After an error nothing was written;
@@ -132,6 +145,19 @@ impl Transaction {
     /// Returns the value of `key` in `space`: a [`Slice`](crate::Slice), a `V`, or a
     /// [`Document`](crate::Document).
     ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = flagstone::Database::open(dir.path())?;
+    /// use flagstone::Space;
+    /// let kv = db.keyspace("kv")?;
+    /// let mut tx = db.begin()?;
+    /// tx.put(&kv, "mine", "1")?;
+    /// kv.put("other", "1")?;
+    /// assert!(tx.get(&kv, "mine")?.is_some());
+    /// assert!(tx.get(&kv, "other")?.is_none());                   // it came after the begin
+    /// # Ok::<(), flagstone::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// As the get of the space; InvalidInput for a space of another database.
     #[inline]
@@ -168,6 +194,19 @@ impl Transaction {
     /// Sets `key` to `value`. [`NewValue`] says what a value is; with
     /// [`Expires`](crate::Expires) it has an expiry.
     ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = flagstone::Database::open(dir.path())?;
+    /// use flagstone::{Space, doc};
+    /// let (kv, users) = (db.keyspace("kv")?, db.collection("users")?);
+    /// let mut tx = db.begin()?;
+    /// tx.put(&kv, "newest", "ada")?;
+    /// tx.put(&users, "ada", doc!({ "age": 36 }))?;
+    /// tx.commit()?;
+    /// assert_eq!((kv.count()?, users.count()?), (1, 1));
+    /// # Ok::<(), flagstone::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// InvalidInput for a size out of bounds, a value that cannot be encoded, a dropped keyspace or
     /// one of another database, or more writes than a quarter of the memory budget; Duplicate for a
@@ -183,6 +222,20 @@ impl Transaction {
     }
 
     /// Removes `key`, whether it is there or not.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = flagstone::Database::open(dir.path())?;
+    /// use flagstone::Space;
+    /// let kv = db.keyspace("kv")?;
+    /// kv.put("a", "1")?;
+    /// let mut tx = db.begin()?;
+    /// tx.delete(&kv, "a")?;
+    /// assert_eq!(tx.get(&kv, "a")?, None);
+    /// tx.commit()?;
+    /// assert_eq!(kv.count()?, 0);
+    /// # Ok::<(), flagstone::Error>(())
+    /// ```
     ///
     /// # Errors
     /// As [`Transaction::put`].
@@ -233,6 +286,21 @@ impl Transaction {
     /// transaction is serializable, is a conflict. To empty large ranges use
     /// [`Space::delete_range`](crate::Space::delete_range).
     ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = flagstone::Database::open(dir.path())?;
+    /// use flagstone::{Prefix, Space};
+    /// let kv = db.keyspace("kv")?;
+    /// kv.put("user/1", "a")?;
+    /// kv.put("user/2", "b")?;
+    /// let mut tx = db.begin()?;
+    /// tx.delete_range(&kv, Prefix("user/"))?;
+    /// assert_eq!(tx.len(), 2);
+    /// tx.commit()?;
+    /// assert_eq!(kv.count()?, 0);
+    /// # Ok::<(), flagstone::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// As [`Transaction::put`]; errors of reading. Nothing is removed then. If more documents of a
     /// collection are to be removed than a transaction can write, some may be: give it up.
@@ -242,6 +310,20 @@ impl Transaction {
 
     /// Folds `operand` into the value of `key` by the fold of the keyspace, without reading the
     /// value. After the first expiry of the keyspace it is read. A merge conflicts as a put does.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = flagstone::Database::open(dir.path())?;
+    /// use flagstone::{KeyspaceOptions, Space};
+    /// let options = KeyspaceOptions::new().fold("add-i64/1");
+    /// let hits = db.space("hits").options(options).keyspace()?;
+    /// let mut tx = db.begin()?;
+    /// tx.merge(&hits, "/a", 1_i64.to_le_bytes())?;
+    /// tx.merge(&hits, "/a", 1_i64.to_le_bytes())?;
+    /// assert_eq!(tx.get(&hits, "/a")?.as_deref(), Some(2_i64.to_le_bytes().as_slice()));
+    /// tx.commit()?;
+    /// # Ok::<(), flagstone::Error>(())
+    /// ```
     ///
     /// # Errors
     /// As [`Transaction::put`]; InvalidInput if the keyspace has no fold.

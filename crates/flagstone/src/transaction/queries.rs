@@ -31,6 +31,22 @@ impl Transaction {
 
     /// Changes all documents that match `filter` by `patch`, as the transaction sees them.
     ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = flagstone::Database::open(dir.path())?;
+    /// use flagstone::{Patch, Space, doc};
+    /// let tasks = db.collection("tasks")?;
+    /// for n in 0..5 {
+    ///     tasks.put(n, doc!({ "n": n, "done": false }))?;
+    /// }
+    /// let mut tx = db.begin()?;
+    /// let patch = Patch::new().set("done", true);
+    /// let changed = tx.update_many(&tasks, r#"{"n":{"$gte":3}}"#, &patch)?;
+    /// assert_eq!(changed.modified, 2);
+    /// tx.commit()?;
+    /// # Ok::<(), flagstone::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// InvalidInput for a malformed filter, if the patch does not apply to a document, or if more
     /// documents match than a transaction can write; else as [`Transaction::put`]. After an error
@@ -46,6 +62,21 @@ impl Transaction {
     }
 
     /// Removes all documents that match `filter`, as the transaction sees them.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = flagstone::Database::open(dir.path())?;
+    /// use flagstone::{Space, doc};
+    /// let tasks = db.collection("tasks")?;
+    /// for n in 0..5 {
+    ///     tasks.put(n, doc!({ "n": n }))?;
+    /// }
+    /// let mut tx = db.begin()?;
+    /// assert_eq!(tx.delete_many(&tasks, r#"{"n":{"$lt":3}}"#)?.modified, 3);
+    /// tx.commit()?;
+    /// assert_eq!(tasks.count()?, 2);
+    /// # Ok::<(), flagstone::Error>(())
+    /// ```
     ///
     /// # Errors
     /// As [`Transaction::update_many`].

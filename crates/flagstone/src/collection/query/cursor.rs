@@ -52,6 +52,22 @@ impl<'t> Cursor<'t> {
 
     /// Moves to the next document. Returns false at the end.
     ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = flagstone::Database::open(dir.path())?;
+    /// use flagstone::{Space, doc};
+    /// let posts = db.collection("posts")?;
+    /// for n in 0..5 {
+    ///     posts.put(n, doc!({ "n": n, "odd": (n % 2) }))?;
+    /// }
+    /// let (mut cursor, mut sum) = (posts.find("{}").run()?, 0);
+    /// while cursor.advance()? {
+    ///     sum += cursor.document()?.int("n").unwrap_or(0);
+    /// }
+    /// assert_eq!(sum, 10);
+    /// # Ok::<(), flagstone::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// Io, Corruption; InvalidInput if the collection was dropped meanwhile, or the index that the
     /// cursor reads. The cursor has ended then.
@@ -115,6 +131,21 @@ impl<'t> Cursor<'t> {
     }
 
     /// Returns the current document. It does not depend on the cursor.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = flagstone::Database::open(dir.path())?;
+    /// use flagstone::{Space, doc};
+    /// let posts = db.collection("posts")?;
+    /// for n in 0..5 {
+    ///     posts.put(n, doc!({ "n": n, "odd": (n % 2) }))?;
+    /// }
+    /// let mut cursor = posts.find(r#"{"n":4}"#).run()?;
+    /// assert!(cursor.advance()?);
+    /// assert_eq!((cursor.key()?, cursor.document()?.int("odd")), (4.into(), Some(0)));
+    /// assert!(!cursor.advance()?);
+    /// # Ok::<(), flagstone::Error>(())
+    /// ```
     ///
     /// # Errors
     /// As [`Cursor::key`].

@@ -65,6 +65,19 @@ impl<'t> Find<'t> {
     /// Sets which fields of the documents are returned: a [`Projection`](crate::query::Projection),
     /// or its text: `id,author.name`, `-body`. Fields come in the order of the document, or in that
     /// of the projection if an index covers the query.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = flagstone::Database::open(dir.path())?;
+    /// use flagstone::{Space, doc};
+    /// let posts = db.collection("posts")?;
+    /// for n in 0..5 {
+    ///     posts.put(n, doc!({ "n": n, "odd": (n % 2) }))?;
+    /// }
+    /// let first = posts.find("{}").sort("n").project("odd").first()?.expect("there is one");
+    /// assert_eq!(first.1.to_json().unwrap(), r#"{"odd":0}"#);
+    /// # Ok::<(), flagstone::Error>(())
+    /// ```
     pub fn project(mut self, projection: impl IntoProjection) -> Self {
         self.spec.projection = self.note(projection.into_projection());
         self
@@ -74,6 +87,20 @@ impl<'t> Find<'t> {
     /// by score, the highest first, and then by creation. Documents with one sort key come in the
     /// order of their primary keys, ascending or descending; if an index gives the order, its
     /// further fields decide first. Without a sort the order is not specified.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = flagstone::Database::open(dir.path())?;
+    /// use flagstone::{Space, doc};
+    /// let posts = db.collection("posts")?;
+    /// for n in 0..5 {
+    ///     posts.put(n, doc!({ "n": n, "odd": (n % 2) }))?;
+    /// }
+    /// let keys = posts.find("{}").sort("odd,-n").run()?.map(|post| post.map(|(key, _)| key));
+    /// let keys: Vec<_> = keys.collect::<Result<_, _>>()?;
+    /// assert_eq!(keys, [4.into(), 2.into(), 0.into(), 3.into(), 1.into()]);
+    /// # Ok::<(), flagstone::Error>(())
+    /// ```
     pub fn sort(mut self, sort: impl IntoSort) -> Self {
         self.spec.sort = self.note(sort.into_sort());
         self
@@ -81,6 +108,19 @@ impl<'t> Find<'t> {
 
     /// Leaves the first `documents` out. They are found nevertheless: to read on after a page,
     /// [`Find::page`] costs less.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = flagstone::Database::open(dir.path())?;
+    /// use flagstone::{Space, doc};
+    /// let posts = db.collection("posts")?;
+    /// for n in 0..5 {
+    ///     posts.put(n, doc!({ "n": n, "odd": (n % 2) }))?;
+    /// }
+    /// let (key, _post) = posts.find("{}").sort("n").skip(3).first()?.expect("there are five");
+    /// assert_eq!(key, 3.into());
+    /// # Ok::<(), flagstone::Error>(())
+    /// ```
     pub const fn skip(mut self, documents: u64) -> Self {
         self.spec.skip = documents;
         self
@@ -88,6 +128,18 @@ impl<'t> Find<'t> {
 
     /// Ends after `documents`: after none of them if it is 0, as `LIMIT 0` of SQL. A sort with a
     /// small limit needs memory for these documents alone.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = flagstone::Database::open(dir.path())?;
+    /// use flagstone::{Space, doc};
+    /// let posts = db.collection("posts")?;
+    /// for n in 0..5 {
+    ///     posts.put(n, doc!({ "n": n, "odd": (n % 2) }))?;
+    /// }
+    /// assert_eq!(posts.find("{}").limit(2).run()?.count(), 2);
+    /// # Ok::<(), flagstone::Error>(())
+    /// ```
     pub const fn limit(mut self, documents: u64) -> Self {
         self.spec.limit = Some(documents);
         self
@@ -101,6 +153,19 @@ impl<'t> Find<'t> {
     }
 
     /// Sets how the documents are found, whatever the planner would choose.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = flagstone::Database::open(dir.path())?;
+    /// use flagstone::query::Hint;
+    /// use flagstone::{Index, Space, doc};
+    /// let posts = db.collection("posts")?;
+    /// posts.put(1, doc!({ "n": 1 }))?;
+    /// posts.create_index("by_n", Index::on("n"))?;
+    /// let explain = posts.find(r#"{"n":1}"#).hint(Hint::Scan).explain()?;
+    /// assert_eq!(explain.plans[0].access, "scan of all documents");
+    /// # Ok::<(), flagstone::Error>(())
+    /// ```
     pub fn hint(mut self, hint: Hint) -> Self {
         self.spec.hint = Some(hint);
         self
@@ -108,6 +173,21 @@ impl<'t> Find<'t> {
 
     /// Begins after the position of `token`, which a page of the same query returned. A text is one
     /// by its `parse`: `find.after(&text.parse()?)`.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = flagstone::Database::open(dir.path())?;
+    /// use flagstone::{Space, doc};
+    /// let posts = db.collection("posts")?;
+    /// for n in 0..5 {
+    ///     posts.put(n, doc!({ "n": n, "odd": (n % 2) }))?;
+    /// }
+    /// let find = || posts.find("{}").sort("-n");
+    /// let page = find().page(3)?;
+    /// let rest = find().after(&page.next.expect("there are two more")).page(3)?;
+    /// assert_eq!((rest.documents.len(), rest.next), (2, None));
+    /// # Ok::<(), flagstone::Error>(())
+    /// ```
     pub fn after(mut self, token: &PageToken) -> Self {
         self.spec.after = Some(token.clone());
         self

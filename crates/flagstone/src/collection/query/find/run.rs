@@ -22,6 +22,23 @@ use flagstone_doc::{Document, FieldPath, Value};
 impl<'t> Find<'t> {
     /// Runs the query. Documents that need no sort are read as the cursor moves.
     ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = flagstone::Database::open(dir.path())?;
+    /// use flagstone::{Space, doc};
+    /// let posts = db.collection("posts")?;
+    /// for n in 0..5 {
+    ///     posts.put(n, doc!({ "n": n, "odd": (n % 2) }))?;
+    /// }
+    /// let mut keys = Vec::new();
+    /// for post in posts.find(r#"{"odd":1}"#).sort("n").run()? {
+    ///     let (key, _post) = post?;
+    ///     keys.push(key);
+    /// }
+    /// assert_eq!(keys, [1.into(), 3.into()]);
+    /// # Ok::<(), flagstone::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// InvalidInput for a malformed part, a token of another query, a sort that exceeds its memory
     /// in a database that is open for reading without a directory for temporary files; OutOfSpace,
@@ -74,6 +91,20 @@ impl<'t> Find<'t> {
 
     /// Returns the first document.
     ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = flagstone::Database::open(dir.path())?;
+    /// use flagstone::{Space, doc};
+    /// let posts = db.collection("posts")?;
+    /// for n in 0..5 {
+    ///     posts.put(n, doc!({ "n": n, "odd": (n % 2) }))?;
+    /// }
+    /// let (key, post) = posts.find(r#"{"odd":1}"#).sort("-n").first()?.expect("there is one");
+    /// assert_eq!((key, post.int("n")), (3.into(), Some(3)));
+    /// assert!(posts.find(r#"{"odd":2}"#).first()?.is_none());
+    /// # Ok::<(), flagstone::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// As [`Find::run`].
     pub fn first(&self) -> Result<Option<(Value, Document)>> {
@@ -81,6 +112,18 @@ impl<'t> Find<'t> {
     }
 
     /// Returns the number of documents. A limit and a skip count, a sort does not.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = flagstone::Database::open(dir.path())?;
+    /// use flagstone::{Space, doc};
+    /// let posts = db.collection("posts")?;
+    /// for n in 0..5 {
+    ///     posts.put(n, doc!({ "n": n, "odd": (n % 2) }))?;
+    /// }
+    /// assert_eq!(posts.find(r#"{"odd":0}"#).count()?, 3);
+    /// # Ok::<(), flagstone::Error>(())
+    /// ```
     ///
     /// # Errors
     /// As [`Find::run`].
@@ -148,6 +191,23 @@ impl<'t> Find<'t> {
 
     /// Returns the groups of the documents and what they accumulate: see [`Group`]. Sort, limit and
     /// skip are those of the groups.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = flagstone::Database::open(dir.path())?;
+    /// use flagstone::{Space, doc};
+    /// let posts = db.collection("posts")?;
+    /// for n in 0..5 {
+    ///     posts.put(n, doc!({ "n": n, "odd": (n % 2) }))?;
+    /// }
+    /// use flagstone::Group;
+    /// let group = Group::by("odd").count("posts").sum("sum", "n");
+    /// let found = posts.find("{}").sort("odd").group(&group)?;
+    /// let texts = found.map(|group| group.map(|group| group.to_string()));
+    /// let found: Vec<_> = texts.collect::<Result<_, _>>()?;
+    /// assert_eq!(found, [r#"{"odd":0,"posts":3,"sum":6}"#, r#"{"odd":1,"posts":2,"sum":4}"#]);
+    /// # Ok::<(), flagstone::Error>(())
+    /// ```
     ///
     /// # Errors
     /// As [`Find::run`]; InvalidInput for a malformed group, or a sum of more than 1,000 digits.
