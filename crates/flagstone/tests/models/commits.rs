@@ -5,7 +5,7 @@ use flagstone::changes::{ChangeRetention, ChangesFrom, Happened};
 use flagstone::internal::env::sync::shuttle::thread;
 use flagstone::{
     Database, Durability, ErrorKind, Expect, Keyspace, KeyspaceOptions, Options, Plain, Routing,
-    Typed,
+    Space, Typed,
 };
 use flagstone_testkit::World;
 use std::collections::BTreeSet;

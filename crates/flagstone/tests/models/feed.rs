@@ -8,7 +8,7 @@ use crate::commits::options;
 use crate::explore::{explore, open};
 use flagstone::changes::ChangeRetention;
 use flagstone::internal::env::sync::shuttle::thread;
-use flagstone::{Database, Durability};
+use flagstone::{Database, Durability, Space};
 use flagstone_testkit::{Copy, World};
 
 fn names_beside_a_reader() {

@@ -3,7 +3,7 @@
 use crate::commits::{hashed, options};
 use crate::explore::{explore, open};
 use flagstone::internal::env::sync::shuttle::thread;
-use flagstone::{Database, Durability, Keyspace, KeyspaceOptions, Routing};
+use flagstone::{Database, Durability, Keyspace, KeyspaceOptions, Routing, Space};
 use flagstone_testkit::World;
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -5,7 +5,7 @@ use crate::explore::{explore, open};
 use flagstone::internal::env::sync::shuttle::thread;
 use flagstone::query::Hint;
 use flagstone::{
-    Collection, Durability, ErrorKind, Expires, Index, Isolation, Patch, Result,
+    Collection, Durability, ErrorKind, Expires, Index, Isolation, Patch, Result, Space,
     TransactionOptions, doc,
 };
 use flagstone_testkit::World;

@@ -3,7 +3,7 @@
 use crate::commits::{hashed, options};
 use crate::explore::{explore, open};
 use flagstone::internal::env::sync::shuttle::thread;
-use flagstone::{Database, Durability, ErrorKind, Expect, Keyspace};
+use flagstone::{Database, Durability, ErrorKind, Expect, Keyspace, Space};
 use flagstone_testkit::World;
 
 const KEYS: [&str; 3] = ["a", "b", "c"];

@@ -2,9 +2,9 @@
 
 use crate::commits::{hashed, options};
 use crate::explore::{self, explore};
-use flagstone::Durability;
 use flagstone::internal::env::BiasedOwner;
 use flagstone::internal::env::sync::shuttle::thread;
+use flagstone::{Durability, Space};
 use flagstone_testkit::World;
 
 /// Both halves change together: whoever sees them apart came in while somebody was at them.

@@ -3,7 +3,7 @@
 use crate::commits::{hashed, options};
 use crate::explore::{self, explore};
 use flagstone::internal::env::sync::shuttle::thread;
-use flagstone::{Database, Durability, ErrorKind, Isolation, Keyspace, TransactionOptions};
+use flagstone::{Database, Durability, ErrorKind, Isolation, Keyspace, Space, TransactionOptions};
 use flagstone_testkit::World;
 
 fn open(world: &World) -> (Database, Keyspace) {

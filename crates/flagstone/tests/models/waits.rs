@@ -7,7 +7,7 @@ use flagstone::internal::env::executor::Job;
 use flagstone::internal::env::sync::shuttle::thread::{self, JoinHandle};
 use flagstone::internal::env::sync::{Condvar, Mutex, let_waits_last};
 use flagstone::internal::env::{Executor, Lane, Progress};
-use flagstone::{Database, Durability, ErrorKind, Expires, Keyspace, Moment, Typed};
+use flagstone::{Database, Durability, ErrorKind, Expires, Keyspace, Moment, Space, Typed};
 use flagstone_testkit::World;
 use std::collections::VecDeque;
 use std::sync::Arc;
