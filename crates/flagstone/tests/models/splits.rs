@@ -15,7 +15,7 @@ const KEYS: [[u8; 1]; 4] = [[10], [90], [170], [250]];
 fn write(db: &Engine, kv: &Keyspace, numbers: std::ops::RangeInclusive<u8>) {
     for n in numbers {
         let mut batch = Batch::default();
-        KEYS.iter().for_each(|key| batch.put(kv, key, &[n]).unwrap());
+        KEYS.iter().for_each(|key| batch.put(kv, key, [n]).unwrap());
         db.start(&batch, Durability::Buffered, true).unwrap().wait().unwrap();
     }
 }
@@ -25,7 +25,7 @@ fn read(db: &Engine, kv: &Keyspace, rounds: usize) -> u8 {
     let mut last = 0;
     for _ in 0..rounds {
         let snapshot = db.snapshot();
-        let found = KEYS.map(|key| snapshot.get(kv, &key).unwrap().map_or(0, |value| value[0]));
+        let found = KEYS.map(|key| snapshot.get(kv, key).unwrap().map_or(0, |value| value[0]));
         assert!(found.iter().all(|n| *n == found[0]), "a torn batch: {found:?}");
         assert!(found[0] >= last, "{} after {last}", found[0]);
         last = found[0];
