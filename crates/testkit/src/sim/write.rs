@@ -159,8 +159,8 @@ impl Run {
         }
     }
 
-    /// Returns whether the power is cut, and a write in doubt. An unlogged write may succeed all the
-    /// same, and its order and that of the one in doubt are not known.
+    /// Returns whether the power is cut, and a write in doubt. A write that is not logged may
+    /// succeed all the same, and its order and that of the one in doubt are not known.
     fn is_cut_in_doubt(&self) -> bool {
         let is_poisoned = self.life.as_ref().is_some_and(|life| life.is_poisoned);
         self.oracle.has_doubt() && !is_poisoned
