@@ -17,6 +17,7 @@ mod no_regex;
 mod datetime;
 mod depth;
 mod number;
+mod object_id;
 mod print;
 mod uuid;
 
@@ -80,6 +81,7 @@ pub use jsonpath::{
 pub use map::Map;
 pub use names::{NAME_BYTES_MAX, NAMES_MAX, Names};
 pub use number::{EXPONENT_MAX, Number};
+pub use object_id::{NoObjectId, ObjectId};
 pub use patch::{EncodedPatch, JsonPatch, MergePatch, NotApplied, Patch, Patcher};
 pub use path_error::PathError;
 pub use pointer::Pointer;

@@ -175,6 +175,7 @@ impl Encoder {
                 builder.fixed(tag::DATE_TIME, &time.as_micros().to_le_bytes());
             }
             Value::Uuid(bytes) => builder.fixed(tag::UUID, bytes),
+            Value::ObjectId(id) => builder.fixed(tag::OBJECT_ID, id.as_bytes()),
             Value::Array(items) => {
                 let frame = builder.begin();
                 self.items(items, names, depth + 1)?;

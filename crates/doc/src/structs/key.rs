@@ -4,6 +4,7 @@ use super::error::FailureAtPath;
 use super::private::{self, WRAPS_MAX};
 use crate::datetime::DateTime;
 use crate::number::Number;
+use crate::object_id::ObjectId;
 use crate::value::Value;
 use serde::Serialize;
 use serde::ser::{Impossible, Serializer};
@@ -37,6 +38,9 @@ impl Capture<'_> {
             }
             (private::UUID, Captured::Value(Value::Bytes(bytes))) => {
                 <[u8; 16]>::try_from(bytes).ok().map(Value::Uuid)
+            }
+            (private::OBJECT_ID, Captured::Value(Value::Bytes(bytes))) => {
+                bytes.try_into().ok().map(ObjectId::from_bytes).map(Value::ObjectId)
             }
             _ => None,
         };

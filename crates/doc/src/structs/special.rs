@@ -1,4 +1,4 @@
-//! The types that serde lacks: numbers as literals, points in time, UUIDs.
+//! The types that serde lacks: numbers as literals, points in time, UUIDs, ObjectIds.
 
 use super::error::FailureAtPath;
 use super::private;
@@ -17,6 +17,7 @@ pub(super) enum Special<'de> {
     Number(Cow<'de, str>),
     DateTime(DateTime),
     Uuid(&'de [u8; 16]),
+    ObjectId(&'de [u8; 12]),
 }
 
 /// The enum variants by which types of this crate receive them. No other value of a document is an
@@ -25,6 +26,7 @@ pub(super) mod variant {
     pub(crate) const NUMBER: u32 = 0;
     pub(crate) const DATE_TIME: u32 = 1;
     pub(crate) const UUID: u32 = 2;
+    pub(crate) const OBJECT_ID: u32 = 3;
 }
 
 impl<'de> Special<'de> {
@@ -36,6 +38,7 @@ impl<'de> Special<'de> {
             Self::Number(Cow::Owned(text)) => seed.deserialize(StringDeserializer::new(text)),
             Self::DateTime(time) => seed.deserialize(I64Deserializer::new(time.as_micros())),
             Self::Uuid(bytes) => seed.deserialize(BorrowedBytesDeserializer::new(bytes)),
+            Self::ObjectId(bytes) => seed.deserialize(BorrowedBytesDeserializer::new(bytes)),
         }
     }
 }
@@ -52,6 +55,7 @@ impl<'de> EnumAccess<'de> for Special<'de> {
             Self::Number(_) => variant::NUMBER,
             Self::DateTime(_) => variant::DATE_TIME,
             Self::Uuid(_) => variant::UUID,
+            Self::ObjectId(_) => variant::OBJECT_ID,
         }
         .into_deserializer();
         Ok((seed.deserialize(variant)?, self))
@@ -115,6 +119,7 @@ impl<'de> MapAccess<'de> for Buffered<'de> {
         let key = match self.special {
             Some(Special::DateTime(_)) => private::DATE_TIME,
             Some(Special::Uuid(_)) => private::UUID,
+            Some(Special::ObjectId(_)) => private::OBJECT_ID,
             _ => private::JSON_NUMBER,
         };
         seed.deserialize(BorrowedStrDeserializer::new(key)).map(Some)

@@ -142,6 +142,10 @@ impl<'a> WriteState<'a> {
                 self.builder().fixed(tag::UUID, &bytes);
                 Ok(())
             }
+            (private::OBJECT_ID, Captured::Value(Value::Bytes(bytes))) if bytes.len() == 12 => {
+                self.builder().fixed(tag::OBJECT_ID, &bytes);
+                Ok(())
+            }
             _ => Err(FailureAtPath::mismatch(format_args!("a value that {name} cannot hold"))),
         }
     }

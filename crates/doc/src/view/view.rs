@@ -4,6 +4,7 @@ use crate::datetime::DateTime;
 use crate::layout::{self, form as forms, heap_len, signed, tag, unsigned, width};
 use crate::names::Names;
 use crate::number::Number;
+use crate::object_id::ObjectId;
 use crate::utf8::from_utf8;
 use crate::value::Value;
 use crate::value_type::ValueType;
@@ -124,6 +125,7 @@ impl<'a> View<'a> {
             tag::BYTES_1 | tag::BYTES_4 => ValueType::Bytes,
             tag::DATE_TIME => ValueType::DateTime,
             tag::UUID => ValueType::Uuid,
+            tag::OBJECT_ID => ValueType::ObjectId,
             tag::EMPTY_ARRAY | tag::ARRAY_2 | tag::ARRAY_4 => ValueType::Array,
             tag::EMPTY_MAP | tag::MAP_2 | tag::MAP_4 => ValueType::Map,
             _ => ValueType::Number,
@@ -194,6 +196,15 @@ impl<'a> View<'a> {
     /// Returns the point in time, if the value is one.
     pub fn as_datetime(&self) -> Option<DateTime> {
         (self.tag == tag::DATE_TIME).then(|| DateTime::from_micros(signed(self.payload)))
+    }
+
+    /// Returns the ObjectId, if the value is one.
+    pub fn as_object_id(&self) -> Option<ObjectId> {
+        self.as_object_id_bytes().copied().map(ObjectId::from_bytes)
+    }
+
+    pub(crate) fn as_object_id_bytes(&self) -> Option<&'a [u8; 12]> {
+        if self.tag == tag::OBJECT_ID { self.payload.first_chunk() } else { None }
     }
 
     /// Returns the 16 bytes of the UUID, if the value is one.

@@ -1,7 +1,7 @@
 //! The bytes of every tag, form and kind of sort key, which must never change.
 
 use flagstone_doc::{
-    DateTime, Direction, Document, Encoder, JsonParser, Map, Names, Value, doc, sort_key,
+    DateTime, Direction, Document, Encoder, JsonParser, Map, Names, ObjectId, Value, doc, sort_key,
 };
 
 fn hex(bytes: &[u8]) -> String {
@@ -38,6 +38,7 @@ fn every_tag_has_its_bytes() {
         (1.5.into(), "17 10 00 00 00 00 00 00 f8 3f"),
         (DateTime::from_micros(1).into(), "17 11 01 00 00 00 00 00 00 00"),
         (Value::Uuid([7; 16]), "17 12 07 07 07 07 07 07 07 07 07 07 07 07 07 07 07 07"),
+        (ObjectId::from_bytes([7; 12]).into(), "17 1d 07 07 07 07 07 07 07 07 07 07 07 07"),
         (Value::Bytes(vec![1, 2]), "17 15 02 01 02"),
         (number("-0"), "17 1b 02 2d 30"),
         (number("1e400"), "17 1b 05 31 65 34 30 30"),
@@ -120,6 +121,7 @@ fn every_sort_key_has_its_bytes() {
         (f64::INFINITY.into(), "4c"),
         ("a\0b".into(), "60 61 00 ff 62 00"),
         (Value::Bytes(vec![0]), "64 00 ff 00"),
+        (ObjectId::from_bytes([1; 12]).into(), "66 01 01 01 01 01 01 01 01 01 01 01 01"),
         (DateTime::from_micros(-1).into(), "68 7f ff ff ff ff ff ff ff"),
         (Value::Uuid([1; 16]), "6c 01 01 01 01 01 01 01 01 01 01 01 01 01 01 01 01"),
         (doc!([1, "a"]), "70 43 01 60 61 00 01"),

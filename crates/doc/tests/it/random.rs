@@ -1,7 +1,8 @@
 //! Random values: every form preserves them, and sort keys compare as the total order does.
 
 use flagstone_doc::{
-    DateTime, Direction, Document, Encoder, JsonParser, Names, Value, View, json, sort_key,
+    DateTime, Direction, Document, Encoder, JsonParser, Names, ObjectId, Value, View, json,
+    sort_key,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -90,6 +91,7 @@ fn scalar() -> impl Strategy<Value = Value> {
         1 => vec(prop_oneof![Just(0_u8), Just(255), any::<u8>()], 0..5).prop_map(Value::Bytes),
         1 => any::<i64>().prop_map(|micros| Value::from(DateTime::from_micros(micros))),
         1 => any::<[u8; 16]>().prop_map(Value::Uuid),
+        1 => any::<[u8; 12]>().prop_map(|id| Value::from(ObjectId::from_bytes(id))),
     ]
 }
 
