@@ -149,6 +149,12 @@ pub(crate) fn signed(bytes: &[u8]) -> i64 {
     ((unsigned(bytes) << shift) as i64) >> shift
 }
 
+/// Returns whether an integer has a tag of its own.
+#[inline]
+pub(crate) const fn is_small(value: i64) -> bool {
+    value >= -4 && value <= 27
+}
+
 /// Returns the number of bytes, 1 to 8, that `value` needs as a two's complement integer.
 #[inline]
 pub(crate) const fn signed_width(value: i64) -> usize {

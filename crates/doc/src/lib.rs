@@ -69,7 +69,7 @@ pub use arithmetic::{accumulated, accumulated_both, sum as exact_sum};
 pub use datetime::DateTime;
 pub use depth::DEPTH_MAX;
 pub use document::{Document, DocumentMut};
-pub use encode::{Duplicates, Encoder};
+pub use encode::{DocumentWriter, Duplicates, Encoder};
 pub use field_path::{Arrays, FieldPath, IndexKeys, Reached, Trace};
 pub use filter::{
     Bounds, FILTER_BYTES_MAX, FILTER_NESTING_MAX, FieldTest, Filter, FilterError, Interval, Matcher,
@@ -85,6 +85,8 @@ pub use object_id::{NoObjectId, ObjectId};
 pub use patch::{EncodedPatch, JsonPatch, MergePatch, NotApplied, Patch, Patcher};
 pub use path_error::PathError;
 pub use pointer::Pointer;
+#[doc(hidden)]
+pub use print::{base64, put_base64};
 pub use projection::{Composer, Projection, Projector};
 pub use sort::SortSpec;
 pub use sort_key::Direction;
@@ -92,4 +94,4 @@ pub use sort_key::Direction;
 pub use structs::adapt;
 pub use value::Value;
 pub use value_type::ValueType;
-pub use view::{FieldKey, Fields, Items, OpenView, View, validate};
+pub use view::{FieldKey, Fields, Items, OpenView, StoredNumber, View, validate};

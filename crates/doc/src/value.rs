@@ -19,7 +19,8 @@ pub enum Value {
     Bool(bool),
     /// An integer of 64 bits.
     Int(i64),
-    /// Any other exact number; keeps its literal.
+    /// Any other exact number; keeps its literal. A small integer is one, too, if a document has it
+    /// in a wider form, as documents of MongoDB drivers may; [`Value::as_i64`] reads both.
     Number(Number),
     /// A binary float, written by language bindings and serde; JSON gives exact numbers instead. A
     /// finite float counts as itself if it is an integer below 2^64, otherwise as the shortest

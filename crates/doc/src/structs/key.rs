@@ -3,7 +3,7 @@
 use super::error::FailureAtPath;
 use super::private::{self, WRAPS_MAX};
 use crate::datetime::DateTime;
-use crate::number::Number;
+use crate::number::{Number, Width};
 use crate::object_id::ObjectId;
 use crate::value::Value;
 use serde::Serialize;
@@ -32,6 +32,12 @@ impl Capture<'_> {
             (private::NUMBER, Captured::Text) => {
                 let literal = std::str::from_utf8(self.text).ok();
                 literal.and_then(Number::parse).map(Value::Number)
+            }
+            (private::LONG | private::DECIMAL, Captured::Text) => {
+                let width = if name == private::LONG { Width::Long } else { Width::Literal };
+                let literal = std::str::from_utf8(self.text).ok();
+                let literal = literal.filter(|literal| Number::parse(literal).is_some());
+                literal.map(|literal| Value::Number(Number::wide(literal, width)))
             }
             (private::DATE_TIME, Captured::Value(Value::Int(micros))) => {
                 Some(Value::DateTime(DateTime::from_micros(micros)))

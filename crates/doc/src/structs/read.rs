@@ -7,8 +7,9 @@ use super::parts::{Bytes, EnumOf, FieldsOf, ItemsOf};
 use super::private::{self, WRAPS_MAX};
 use super::special::{Buffered, Special};
 use crate::depth::DEPTH_MAX;
+use crate::number::Width;
 use crate::uuid::UuidText;
-use crate::view::View;
+use crate::view::{StoredNumber, View};
 use serde::de::{Deserializer, Error as _, Unexpected, Visitor};
 
 /// Deserializes one value.
@@ -123,7 +124,12 @@ impl<'de> Reader<'de> {
         } else if let Some(literal) = number::literal(view)? {
             match number::equal_float(view, &literal) {
                 Some(float) if !self.is_ours => return visitor.visit_f64(float),
-                _ => Special::Number(literal),
+                _ => match view.stored_number() {
+                    Some(StoredNumber::Literal { is_wide: true, .. }) => {
+                        Special::Wide(literal, Width::Literal)
+                    }
+                    _ => Special::Number(literal),
+                },
             }
         } else {
             return Err(view.malformed("a tag that this version knows").into());
@@ -167,6 +173,9 @@ impl<'de> Deserializer<'de> for Reader<'de> {
         }
         let view = &self.view;
         if let Some(value) = view.as_small_int() {
+            if self.is_ours && matches!(view.stored_number(), Some(StoredNumber::Long(_))) {
+                return visitor.visit_enum(Special::Wide(value.to_string().into(), Width::Long));
+            }
             return match u64::try_from(value) {
                 Ok(value) => visitor.visit_u64(value),
                 Err(_negative) => visitor.visit_i64(value),

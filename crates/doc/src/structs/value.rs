@@ -9,7 +9,7 @@ use super::special::variant;
 use crate::datetime::DateTime;
 use crate::document::{Document, DocumentMut};
 use crate::map::Map;
-use crate::number::{Number, NumberText, float_text};
+use crate::number::{Number, NumberText, Width, float_text};
 use crate::object_id::ObjectId;
 use crate::uuid::UuidText;
 use crate::value::Value;
@@ -109,7 +109,12 @@ impl Serialize for Uuid<'_> {
 /// equal value, or text; binary formats get text.
 impl Serialize for Number {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_newtype_struct(private::NUMBER, &Literal(self))
+        let name = match self.width() {
+            Width::Least => private::NUMBER,
+            Width::Long => private::LONG,
+            Width::Literal => private::DECIMAL,
+        };
+        serializer.serialize_newtype_struct(name, &Literal(self))
     }
 }
 
@@ -286,6 +291,10 @@ fn number<E: Error>(literal: &str) -> Result<Value, E> {
     Value::number(literal).ok_or_else(|| E::invalid_value(Unexpected::Str(literal), &"a number"))
 }
 
+fn wide<E: Error>(literal: &str, width: Width) -> Result<Value, E> {
+    number::<E>(literal).map(|_| Value::Number(Number::wide(literal, width)))
+}
+
 fn uuid<E: Error>(bytes: Value) -> Result<Value, E> {
     let bytes = bytes.as_bytes().and_then(|bytes| <[u8; 16]>::try_from(bytes).ok());
     bytes.map(Value::Uuid).ok_or_else(|| E::custom("expected the 16 bytes of a uuid"))
@@ -374,6 +383,8 @@ impl<'de> Visitor<'de> for Any {
         let (kind, content) = data.variant::<u32>()?;
         match kind {
             variant::NUMBER => number(&content.newtype_variant::<String>()?),
+            variant::LONG => wide(&content.newtype_variant::<String>()?, Width::Long),
+            variant::DECIMAL => wide(&content.newtype_variant::<String>()?, Width::Literal),
             variant::DATE_TIME => {
                 Ok(Value::DateTime(DateTime::from_micros(content.newtype_variant()?)))
             }
