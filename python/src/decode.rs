@@ -9,7 +9,7 @@ use pyo3::types::{
 };
 
 use crate::error::{guarded, invalid, named};
-use crate::value::{decimal_type, step_of, uuid_type};
+use crate::value::{decimal_type, object_id_type, step_of, uuid_type};
 use std::ops::RangeInclusive;
 
 /// How numbers come that are neither integers nor binary floats.
@@ -182,6 +182,7 @@ fn scalar<'py>(py: Python<'py>, value: &Value, decimals: Decimals) -> PyResult<B
         Value::Float(float) => PyFloat::new(py, *float).into_any(),
         Value::Text(text) => PyString::new(py, text).into_any(),
         Value::Bytes(bytes) => PyBytes::new(py, bytes).into_any(),
+        Value::ObjectId(id) => object_id_type(py)?.call1((PyBytes::new(py, id.as_bytes()),))?,
         Value::DateTime(at) => datetime(py, at.as_micros())?,
         Value::Uuid(bytes) => {
             let named = PyDict::new(py);

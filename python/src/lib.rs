@@ -95,4 +95,6 @@ mod _flagstone {
     use super::scan::Scan;
     #[pymodule_export]
     use super::signals::_interrupt_at;
+    #[pymodule_export]
+    use super::value::_new_object_id;
 }

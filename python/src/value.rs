@@ -5,6 +5,7 @@
 //!   float                                    a binary float
 //!   decimal.Decimal                          the number with its digits
 //!   datetime with a time zone, uuid.UUID     datetime, uuid
+//!   ObjectId, also that of bson              an ObjectId
 //!   tuple                                    an array
 //!   Document, Mapping                        a map
 //!   dataclass, pydantic, msgspec, to_dict(), numpy   what they say of themselves
@@ -15,7 +16,7 @@ use crate::document::Document;
 use crate::error::{guarded, invalid};
 use crate::models;
 use flagstone::Value;
-use flagstone::doc::{DateTime, Map};
+use flagstone::doc::{DateTime, Map, ObjectId};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -25,6 +26,7 @@ use pyo3::types::{
     PyTzInfo, PyTzInfoAccess,
 };
 use std::fmt::Write;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 /// The deepest nesting that documents may have. It also ends values that contain themselves.
 const DEPTH_MAX: usize = 512;
@@ -191,7 +193,7 @@ fn map<'py>(
     Ok(Value::Map(map))
 }
 
-/// Returns bytes, datetimes, decimals and UUIDs.
+/// Returns bytes, datetimes, decimals, UUIDs and ObjectIds.
 fn bytes_or_time(object: &Bound<'_, PyAny>) -> Read<Option<Value>> {
     let py = object.py();
     if let Ok(bytes) = object.cast::<PyBytes>() {
@@ -213,7 +215,22 @@ fn bytes_or_time(object: &Bound<'_, PyAny>) -> Read<Option<Value>> {
         let bytes: [u8; 16] = object.getattr("bytes")?.extract()?;
         return Ok(Some(Value::Uuid(bytes)));
     }
+    // That of the package `bson` is not imported to be compared with.
+    if object.get_type().name()?.to_cow()? == "ObjectId"
+        && let Some(binary) = object.getattr_opt("binary")?
+        && let Ok(bytes) = binary.extract::<[u8; 12]>()
+    {
+        return Ok(Some(ObjectId::from_bytes(bytes).into()));
+    }
     Ok(None)
+}
+
+/// Returns the bytes of a new ObjectId.
+#[pyfunction]
+pub(crate) fn _new_object_id() -> [u8; 12] {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let micros = i64::try_from(now.as_micros()).unwrap_or(i64::MAX);
+    *ObjectId::new(DateTime::from_micros(micros)).as_bytes()
 }
 
 fn datetime(at: &Bound<'_, PyDateTime>) -> Read {
@@ -312,4 +329,9 @@ pub(crate) fn decimal_type(py: Python<'_>) -> PyResult<&Bound<'_, PyType>> {
 pub(crate) fn uuid_type(py: Python<'_>) -> PyResult<&Bound<'_, PyType>> {
     static CLASS: PyOnceLock<Py<PyType>> = PyOnceLock::new();
     CLASS.import(py, "uuid", "UUID")
+}
+
+pub(crate) fn object_id_type(py: Python<'_>) -> PyResult<&Bound<'_, PyType>> {
+    static CLASS: PyOnceLock<Py<PyType>> = PyOnceLock::new();
+    CLASS.import(py, "flagstone.objectid", "ObjectId")
 }

@@ -37,6 +37,7 @@ def test_each_type_of_value_has_a_column(c: flagstone.Collection) -> None:
         "bytes": b"\x00\xff",
         "time": at,
         "uuid": uuid.UUID(int=7),
+        "oid": flagstone.ObjectId("56e1fc72e0c917e9c4714161"),
         "list": [1, None, 3],
         "map": {"a": 1, "b": {"c": "d"}},
         "null": None,
@@ -56,6 +57,7 @@ def test_each_type_of_value_has_a_column(c: flagstone.Collection) -> None:
         "bytes": "bytes",
         "time": "timestamp",
         "uuid": "uuid",
+        "oid": "objectid",
         "list": "list(int64)",
         "map": "struct(a: int64, b: struct(c: text))",
         "null": "json",
@@ -68,6 +70,7 @@ def test_each_type_of_value_has_a_column(c: flagstone.Collection) -> None:
     assert found["k"] == {
         **document,
         "mixed": ["1", '"a"'],
+        "oid": "56e1fc72e0c917e9c4714161",
     }
 
 

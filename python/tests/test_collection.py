@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import datetime
 import json
+import pickle
 import uuid
 from collections.abc import Mapping, MutableMapping
 from decimal import Decimal
@@ -28,6 +30,7 @@ SCALARS = (
     | st.text()
     | st.binary(max_size=20)
     | st.uuids()
+    | st.binary(min_size=12, max_size=12).map(flagstone.ObjectId)
     | st.datetimes(timezones=st.just(UTC))
 )
 DOCUMENTS = st.recursive(
@@ -491,3 +494,54 @@ def test_texts_of_all_lengths_follow_one_another(tmp_path: Path) -> None:
                 assert kv[key.encode()] == text.encode()
                 assert kv.get(b"absent") is None
             db.flush()
+
+
+def test_object_ids_come_back_and_equal_those_of_bson(c: flagstone.Collection) -> None:
+    """They were stored as maps, which neither a filter by an ObjectId nor an index found."""
+
+    # As the package `bson` has it; that is not imported.
+    class Foreign:
+        def __init__(self, binary: bytes) -> None:
+            self.binary = binary
+
+        def __eq__(self, other: object) -> bool:
+            return self.binary == other.binary if isinstance(other, Foreign) else NotImplemented
+
+        def __hash__(self) -> int:
+            return hash(self.binary)
+
+    Foreign.__name__ = "ObjectId"
+    mine = flagstone.ObjectId("56e1fc72e0c917e9c4714161")
+    foreign = Foreign(mine.binary)
+    c[foreign] = {"of": foreign}
+    assert c[mine]["of"] == mine == foreign and foreign == mine and list(c) == [mine]
+    assert type(c[mine]["of"]) is flagstone.ObjectId and {mine: 1}[c[foreign]["of"]] == 1
+    assert c.get_json(mine) == '{"of":"56e1fc72e0c917e9c4714161"}'
+    assert c.get_json(mine, extended_json=True) == '{"of":{"$oid":"56e1fc72e0c917e9c4714161"}}'
+    c.create_index("of", "$.of")
+    for condition in (mine, foreign, {"$in": [mine]}, {"$gte": mine}, {"$type": "objectId"}):
+        assert [key for key, _ in c.find({"of": condition})] == [mine], condition
+    assert list(c.find({"of": str(mine)})) == []
+    with pytest.raises(TypeError, match=r"\$\.x: .*Foreign is not supported"):
+        c["bad"] = {"x": Foreign(b"short")}
+
+
+def test_an_object_id_is_immutable_and_is_made_from_text_bytes_or_nothing() -> None:
+    text = "56e1fc72e0c917e9c4714161"
+    one = flagstone.ObjectId(text)
+    assert str(one) == text and repr(one) == f"ObjectId('{text}')" and bytes(one) == one.binary
+    assert one.generation_time == datetime.datetime(2016, 3, 10, 23, 0, 2, tzinfo=UTC)
+    assert flagstone.ObjectId(one.binary) == flagstone.ObjectId(text.upper()) == one
+    assert pickle.loads(pickle.dumps(one)) == one and copy.deepcopy(one) == one
+    with pytest.raises(AttributeError):
+        setattr(one, "binary", b"")
+    made = [flagstone.ObjectId() for _ in range(100)]
+    assert len(set(made)) == 100 and all(id.binary[4:9] == made[0].binary[4:9] for id in made)
+    assert flagstone.ObjectId(bytes(12)) < one <= one and one != text
+    bads: list[tuple[Any, type[Exception]]] = [
+        ("", ValueError), (text[1:], ValueError), ("56 1fc72e0c917e9c4714161", ValueError),
+        (b"short", ValueError), (5, TypeError), ([], TypeError),
+    ]
+    for bad, error in bads:
+        with pytest.raises(error, match="is no ObjectId"):
+            flagstone.ObjectId(bad)

@@ -18,6 +18,7 @@ from flagstone import (
     errors,
     frames,
     models,
+    objectid,
     progress,
     pushdown,
     pushdown_pyarrow,
@@ -49,7 +50,7 @@ def test_examples_of_docstrings_run(
                 opened.close()
 
 
-MODULES = [flagstone, errors, frames, models, progress, show, views]
+MODULES = [flagstone, errors, frames, models, objectid, progress, show, views]
 INNER = [_flagstone, edits, pushdown, pushdown_pyarrow]
 
 

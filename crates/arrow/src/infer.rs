@@ -25,6 +25,7 @@ pub(crate) struct Seen {
     has_bytes: bool,
     has_time: bool,
     has_uuid: bool,
+    has_object_id: bool,
     is_only_json: bool,
     numbers: Option<Numbers>,
     items: Option<Box<Seen>>,
@@ -55,6 +56,7 @@ impl Seen {
             ValueType::Bytes => self.has_bytes = true,
             ValueType::DateTime => self.has_time = true,
             ValueType::Uuid => self.has_uuid = true,
+            ValueType::ObjectId => self.has_object_id = true,
             ValueType::Array => {
                 let items = self.items.get_or_insert_default();
                 for item in view.items()? {
@@ -119,6 +121,7 @@ impl Seen {
             self.has_bytes.then_some(Kind::Bytes),
             self.has_time.then_some(Kind::Timestamp),
             self.has_uuid.then_some(Kind::Uuid),
+            self.has_object_id.then_some(Kind::ObjectId),
             self.numbers.as_ref().map(Numbers::kind),
             self.items.as_ref().map(|items| Kind::List(Box::new(items.kind_at(depth + 1)))),
             self.fields.as_ref().map(|fields| {

@@ -1,7 +1,7 @@
 //! The types of columns: the Arrow types that they are, and their text, written and read back.
 //!
 //! ```text
-//! bool  int64  float64  number  text  bytes  timestamp  uuid  json
+//! bool  int64  float64  number  text  bytes  timestamp  uuid  objectid  json
 //! decimal(10,2)    list(int64)    struct(name: text, "first name": list(text))
 //! ```
 //! A name of letters, digits and `_` has no quotes; others have them, with the escapes of JSON.
@@ -47,6 +47,8 @@ pub enum Kind {
     Timestamp,
     /// UUIDs: 16 bytes.
     Uuid,
+    /// ObjectIds, as text of 24 hexadecimal digits.
+    ObjectId,
     /// Any values, as JSON text.
     Json,
     /// Arrays of one type.
@@ -57,8 +59,9 @@ pub enum Kind {
 
 impl Kind {
     /// Parses the text of a type, as `Display` writes it: `bool`, `int64`, `float64`,
-    /// `decimal(10,2)`, `number`, `text`, `bytes`, `timestamp`, `uuid`, `json`, `list(int64)`,
-    /// `struct(name: text, tags: list(text))`. A name may be in quotes, as a string of JSON.
+    /// `decimal(10,2)`, `number`, `text`, `bytes`, `timestamp`, `uuid`, `objectid`, `json`,
+    /// `list(int64)`, `struct(name: text, tags: list(text))`. A name may be in quotes, as a string
+    /// of JSON.
     ///
     /// # Errors
     /// InvalidInput for another text, a decimal of more than 76 digits, and a struct without
@@ -69,8 +72,8 @@ impl Kind {
             Some(kind) if parser.skipped().rest.is_empty() => Ok(kind),
             _ => Err(Error::invalid(format!(
                 "column type {text:?}: expected bool, int64, float64, decimal(P,S) with P up to \
-                 {PRECISION_MAX}, number, text, bytes, timestamp, uuid, json, list(TYPE) or \
-                 struct(NAME: TYPE, ..), at {:?}",
+                 {PRECISION_MAX}, number, text, bytes, timestamp, uuid, objectid, json, \
+                 list(TYPE) or struct(NAME: TYPE, ..), at {:?}",
                 parser.rest
             ))),
         }
@@ -92,7 +95,7 @@ impl Kind {
                 DataType::Decimal128(*precision, *scale as i8)
             }
             Self::Decimal(precision, scale) => DataType::Decimal256(*precision, *scale as i8),
-            Self::NumberText | Self::Text | Self::Json => DataType::Utf8,
+            Self::NumberText | Self::Text | Self::ObjectId | Self::Json => DataType::Utf8,
             Self::Bytes => DataType::Binary,
             Self::Timestamp => DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into())),
             Self::Uuid => DataType::FixedSizeBinary(16),
@@ -172,6 +175,7 @@ impl<'a> Parser<'a> {
             "bytes" => Kind::Bytes,
             "timestamp" => Kind::Timestamp,
             "uuid" => Kind::Uuid,
+            "objectid" => Kind::ObjectId,
             "json" => Kind::Json,
             "decimal" => {
                 self.sign('(')?;
@@ -278,6 +282,7 @@ impl fmt::Display for Kind {
             Self::Bytes => f.write_str("bytes"),
             Self::Timestamp => f.write_str("timestamp"),
             Self::Uuid => f.write_str("uuid"),
+            Self::ObjectId => f.write_str("objectid"),
             Self::Json => f.write_str("json"),
             Self::List(items) => write!(f, "list({items})"),
             Self::Struct(fields) => {
@@ -306,7 +311,7 @@ mod tests {
     fn kind(draw: &mut impl FnMut(u64) -> u64, depth: u8) -> Kind {
         const NAMES: [&str; 9] =
             ["a", "first name", "", "x: int64, y", "(", "\"quoted\\", "\n\u{1}é", "list", "α_1"];
-        match draw(if depth == 0 { 10 } else { 12 }) {
+        match draw(if depth == 0 { 11 } else { 13 }) {
             0 => Kind::Bool,
             1 => Kind::Int64,
             2 => Kind::Float64,
@@ -320,7 +325,8 @@ mod tests {
             7 => Kind::Timestamp,
             8 => Kind::Uuid,
             9 => Kind::Json,
-            10 => Kind::List(Box::new(kind(draw, depth - 1))),
+            10 => Kind::ObjectId,
+            11 => Kind::List(Box::new(kind(draw, depth - 1))),
             _ => {
                 let (first, count) = (draw(9) as usize, 1 + draw(4) as usize);
                 let name = |n: usize| NAMES[(first + n) % NAMES.len()].to_owned();

@@ -2,9 +2,10 @@
 //!
 //! A result keeps the digits after the point that a person would write: a sum has as many as the
 //! longer operand, a product as many as both operands together. So `1.10 + 1` is `2.10`. If one
-//! operand is a binary float, the result is a binary float.
+//! operand is a binary float, the result is a binary float. If one is stored in a wider form than
+//! it needs, so is the result.
 
-use crate::number::Literal;
+use crate::number::{Literal, Number, Width};
 use crate::value::Value;
 
 /// The limit of digits in a result, so that `1e1000000000 + 1` does not exhaust memory.
@@ -20,7 +21,10 @@ pub fn sum(a: &Value, b: &Value) -> Option<Value> {
     match (a, b) {
         (Value::Int(a), Value::Int(b)) => Some(Value::from(i128::from(*a) + i128::from(*b))),
         (Value::Float(_), _) | (_, Value::Float(_)) => Some(float(a.as_f64()? + b.as_f64()?)),
-        _ => Decimal::of(a, DIGITS_MAX)?.plus(Decimal::of(b, DIGITS_MAX)?).into_value(DIGITS_MAX),
+        _ => {
+            let sum = Decimal::of(a, DIGITS_MAX)?.plus(Decimal::of(b, DIGITS_MAX)?);
+            Some(widened(sum.into_value(DIGITS_MAX)?, a, b))
+        }
     }
 }
 
@@ -46,8 +50,26 @@ pub(crate) fn product(a: &Value, b: &Value) -> Option<Value> {
         (Value::Float(_), _) | (_, Value::Float(_)) => Some(float(a.as_f64()? * b.as_f64()?)),
         _ => {
             let product = Decimal::of(a, DIGITS_MAX)?.times(&Decimal::of(b, DIGITS_MAX)?)?;
-            product.into_value(DIGITS_MAX)
+            Some(widened(product.into_value(DIGITS_MAX)?, a, b))
         }
+    }
+}
+
+/// Returns the result of an operation as wide as its widest operand. An integer beyond 32 bits, or
+/// a number with a fraction, is no long.
+fn widened(result: Value, a: &Value, b: &Value) -> Value {
+    let width = |value: &Value| match value {
+        Value::Number(number) => number.width(),
+        _ => Width::Least,
+    };
+    match (width(a).max(width(b)), result) {
+        (width @ (Width::Long | Width::Literal), Value::Int(int)) => {
+            Value::Number(Number::wide(&int.to_string(), width))
+        }
+        (width @ Width::Literal, Value::Number(number)) => {
+            Value::Number(Number::wide(number.as_str(), width))
+        }
+        (_, result) => result,
     }
 }
 
@@ -241,6 +263,32 @@ mod tests {
         ] {
             check(product, a, b, expected);
         }
+    }
+
+    #[test]
+    fn a_result_is_as_wide_as_the_widest_operand() {
+        use crate::number::{Number, Width};
+        let wide = |text: &str, width| Value::Number(Number::wide(text, width));
+        let width = |value: Option<Value>| match value.unwrap() {
+            Value::Number(number) => number.width(),
+            _ => Width::Least,
+        };
+        let long = wide("5", Width::Long);
+        assert_eq!(width(sum(&long, &1.into())), Width::Long);
+        assert_eq!(sum(&long, &1.into()), Some(6.into()));
+        assert_eq!(width(product(&(-2).into(), &long)), Width::Long);
+        assert_eq!(width(sum(&long, &number("0.5"))), Width::Least);
+        let exact = wide("1.50", Width::Literal);
+        assert_eq!(width(sum(&long, &exact)), Width::Literal);
+        assert_eq!(sum(&long, &exact).unwrap().to_string(), "6.50");
+        assert_eq!(width(product(&exact, &number("2"))), Width::Literal);
+        assert!(matches!(sum(&long, &Value::Float(0.5)), Some(Value::Float(5.5))));
+        // Beyond 64 bits there is no long.
+        let large = sum(&i64::MAX.into(), &long);
+        assert_eq!(
+            (width(large.clone()), large),
+            (Width::Least, Some(number("9223372036854775812")))
+        );
     }
 
     #[test]

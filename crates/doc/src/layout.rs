@@ -53,8 +53,9 @@ pub(crate) mod tag {
     /// A number stored as its literal.
     pub(crate) const LITERAL_1: u8 = 0x1B;
     pub(crate) const LITERAL_4: u8 = 0x1C;
-    /// The tags 0x1D..=0x1F are reserved; 0x20..=0x3F are the integers -4..=27.
-    pub(crate) const RESERVED: u8 = 0x1D;
+    pub(crate) const OBJECT_ID: u8 = 0x1D;
+    /// The tags 0x1E and 0x1F are reserved; 0x20..=0x3F are the integers -4..=27.
+    pub(crate) const RESERVED: u8 = 0x1E;
     pub(crate) const SMALL_INT: u8 = 0x20;
     pub(crate) const SMALL_INT_ZERO: u8 = 0x24;
     /// Text of 0..=191 bytes, stored in the fixed area.
@@ -86,6 +87,7 @@ const fn widths() -> [u8; 256] {
             tag::U64 | tag::DECIMAL_8 | tag::FLOAT | tag::DATE_TIME => 8,
             tag::DECIMAL_4 => 4,
             tag::UUID => 16,
+            tag::OBJECT_ID => 12,
             tag::BYTES_1 | tag::LITERAL_1 => 1,
             tag::TEXT_2 | tag::ARRAY_2 | tag::MAP_2 => 2,
             tag::TEXT_4 | tag::BYTES_4 | tag::ARRAY_4 | tag::MAP_4 | tag::LITERAL_4 => 4,
@@ -145,6 +147,12 @@ pub(crate) fn unsigned(bytes: &[u8]) -> u64 {
 pub(crate) fn signed(bytes: &[u8]) -> i64 {
     let shift = 64 - 8 * bytes.len().clamp(1, 8) as u32;
     ((unsigned(bytes) << shift) as i64) >> shift
+}
+
+/// Returns whether an integer has a tag of its own.
+#[inline]
+pub(crate) const fn is_small(value: i64) -> bool {
+    value >= -4 && value <= 27
 }
 
 /// Returns the number of bytes, 1 to 8, that `value` needs as a two's complement integer.

@@ -17,6 +17,7 @@ mod no_regex;
 mod datetime;
 mod depth;
 mod number;
+mod object_id;
 mod print;
 mod uuid;
 
@@ -68,7 +69,7 @@ pub use arithmetic::{accumulated, accumulated_both, sum as exact_sum};
 pub use datetime::DateTime;
 pub use depth::DEPTH_MAX;
 pub use document::{Document, DocumentMut};
-pub use encode::{Duplicates, Encoder};
+pub use encode::{DocumentWriter, Duplicates, Encoder};
 pub use field_path::{Arrays, FieldPath, IndexKeys, Reached, Trace};
 pub use filter::{
     Bounds, FILTER_BYTES_MAX, FILTER_NESTING_MAX, FieldTest, Filter, FilterError, Interval, Matcher,
@@ -80,9 +81,12 @@ pub use jsonpath::{
 pub use map::Map;
 pub use names::{NAME_BYTES_MAX, NAMES_MAX, Names};
 pub use number::{EXPONENT_MAX, Number};
+pub use object_id::{NoObjectId, ObjectId};
 pub use patch::{EncodedPatch, JsonPatch, MergePatch, NotApplied, Patch, Patcher};
 pub use path_error::PathError;
 pub use pointer::Pointer;
+#[doc(hidden)]
+pub use print::{base64, put_base64};
 pub use projection::{Composer, Projection, Projector};
 pub use sort::SortSpec;
 pub use sort_key::Direction;
@@ -90,4 +94,4 @@ pub use sort_key::Direction;
 pub use structs::adapt;
 pub use value::Value;
 pub use value_type::ValueType;
-pub use view::{FieldKey, Fields, Items, OpenView, View, validate};
+pub use view::{FieldKey, Fields, Items, OpenView, StoredNumber, View, validate};

@@ -16,19 +16,54 @@ pub const EXPONENT_MAX: i64 = 999_999_999_999_999_999;
 /// A number that keeps its literal: `1.10`, `1e400`, `-0`, `18446744073709551616`.
 ///
 /// Equality, order and hash compare the value: `1.10` equals `1.1`. `Display` writes the literal.
+///
+/// A number that was read from a document remembers whether it was stored in a wider form than its
+/// literal needs, and is stored so again.
 #[derive(Clone)]
-pub struct Number(Box<str>);
+pub struct Number {
+    literal: Box<str>,
+    width: Width,
+}
+
+/// Whether a number is stored in the smallest form that restores its literal. Other databases tell
+/// some numbers of equal literals apart by their type; the wider forms stand for these types.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Width {
+    /// In the smallest form.
+    #[default]
+    Least,
+    /// An integer that fits 32 bits, in more bytes than it needs: one of 64 bits.
+    Long,
+    /// As its literal: a Decimal128.
+    Literal,
+}
 
 impl Number {
     /// Parses a number literal by the JSON grammar. Returns `None` if `literal` is not a number or
     /// its exponent exceeds [`EXPONENT_MAX`].
     pub fn parse(literal: &str) -> Option<Self> {
-        Literal::whole(literal.as_bytes()).map(|_| Self(literal.into()))
+        Literal::whole(literal.as_bytes()).map(|_| Self::from_checked(literal))
     }
 
     /// Returns the literal as it was written.
     pub fn as_str(&self) -> &str {
-        &self.0
+        &self.literal
+    }
+
+    /// Returns the number of a literal, to be stored in a wider form.
+    pub(crate) fn wide(literal: &str, width: Width) -> Self {
+        Self { literal: literal.into(), width }
+    }
+
+    pub(crate) const fn width(&self) -> Width {
+        self.width
+    }
+
+    /// Returns whether the smallest form in which documents store a number is its literal.
+    #[doc(hidden)]
+    pub fn needs_literal(literal: &str) -> bool {
+        let form = Literal::whole(literal.as_bytes()).map(|literal| literal.least_form());
+        form.is_none_or(|form| form == LeastForm::Literal)
     }
 
     /// Returns the value as an integer, if it is an integer that fits `i64`.
@@ -43,27 +78,27 @@ impl Number {
 
     /// Returns the nearest float; infinity if the number is beyond the range of floats.
     pub fn as_f64(&self) -> f64 {
-        self.0.parse().unwrap_or(f64::NAN)
+        self.as_str().parse().unwrap_or(f64::NAN)
     }
 
     pub(crate) fn from_checked(literal: &str) -> Self {
-        Self(literal.into())
+        Self::wide(literal, Width::Least)
     }
 
     pub(crate) fn exact(&self) -> Exact<'_> {
-        Exact::of_literal(self.0.as_bytes())
+        Exact::of_literal(self.as_str().as_bytes())
     }
 }
 
 impl fmt::Display for Number {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        f.write_str(self.as_str())
     }
 }
 
 impl fmt::Debug for Number {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        f.write_str(self.as_str())
     }
 }
 
@@ -155,6 +190,44 @@ impl<'a> Literal<'a> {
     pub(crate) fn whole(bytes: &'a [u8]) -> Option<Self> {
         Self::scan(bytes).ok().filter(|literal| literal.len == bytes.len())
     }
+
+    /// Returns the smallest form from which the literal can be restored.
+    #[inline]
+    pub(crate) fn least_form(&self) -> LeastForm {
+        let digits = self.whole.len() + self.fraction.len();
+        let value = self
+            .whole
+            .iter()
+            .chain(self.fraction)
+            .take(20)
+            .fold(0_i128, |value, digit| value * 10 + i128::from(digit - b'0'));
+        let negative_zero = self.negative && value == 0;
+        if self.has_exponent || negative_zero || digits > 20 {
+            return LeastForm::Literal;
+        }
+        let value = if self.negative { -value } else { value };
+        if self.fraction.is_empty() {
+            match (i64::try_from(value), u64::try_from(value)) {
+                (Ok(int), _) => LeastForm::Int(int),
+                (_, Ok(int)) => LeastForm::U64(int),
+                _ => LeastForm::Literal,
+            }
+        } else if value.unsigned_abs() < 1 << 55 {
+            LeastForm::Decimal(value as i64, self.fraction.len() as u8)
+        } else {
+            LeastForm::Literal
+        }
+    }
+}
+
+/// A smallest form of a number in documents, and what it holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LeastForm {
+    Int(i64),
+    U64(u64),
+    /// Coefficient and scale.
+    Decimal(i64, u8),
+    Literal,
 }
 
 /// Returns the value of at most 18 significant digits; `None` if there are more.
@@ -343,6 +416,21 @@ mod tests {
         assert!(number("-1e400") < number("-1e399"));
         assert!(number("1e1000000000") > number("9e999999999"));
         assert!(number("1e-1000000000") > number("0"));
+    }
+
+    #[test]
+    fn a_number_remembers_its_width_and_nothing_else_sees_it() {
+        for (literal, width) in
+            [("5", Width::Least), ("5", Width::Long), ("-0", Width::Long), ("1.10", Width::Literal)]
+        {
+            let wide = Number::wide(literal, width);
+            assert_eq!((wide.width(), wide.as_str()), (width, literal));
+            assert_eq!((wide.clone(), wide.to_string()), (number(literal), literal.to_owned()));
+            assert_eq!(wide.as_i64(), number(literal).as_i64());
+            assert_eq!(wide.as_f64(), number(literal).as_f64());
+        }
+        // The width takes no room in a value.
+        assert_eq!(size_of::<crate::Value>(), 32);
     }
 
     #[test]

@@ -40,6 +40,7 @@ impl fmt::Display for Value {
             Self::Float(value) => write!(f, "{value}"),
             Self::Text(text) => quoted(f, text),
             Self::Bytes(bytes) => write!(f, "b\"{}\"", bytes.escape_ascii()),
+            Self::ObjectId(id) => write!(f, "{id}"),
             Self::DateTime(time) => write!(f, "{time}"),
             Self::Uuid(bytes) => write!(f, "{}", UuidText(bytes)),
             Self::Array(items) => {

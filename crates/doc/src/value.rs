@@ -3,6 +3,7 @@
 use crate::datetime::DateTime;
 use crate::map::Map;
 use crate::number::{Exact, Number, NumberText};
+use crate::object_id::ObjectId;
 use crate::value_type::ValueType;
 
 /// A document or a part of one.
@@ -18,7 +19,8 @@ pub enum Value {
     Bool(bool),
     /// An integer of 64 bits.
     Int(i64),
-    /// Any other exact number; keeps its literal.
+    /// Any other exact number; keeps its literal. A small integer is one, too, if a document has it
+    /// in a wider form, as documents of MongoDB drivers may; [`Value::as_i64`] reads both.
     Number(Number),
     /// A binary float, written by language bindings and serde; JSON gives exact numbers instead. A
     /// finite float counts as itself if it is an integer below 2^64, otherwise as the shortest
@@ -28,6 +30,8 @@ pub enum Value {
     Text(String),
     /// A string of arbitrary bytes.
     Bytes(Vec<u8>),
+    /// An identifier of 12 bytes, as MongoDB drivers make them.
+    ObjectId(ObjectId),
     /// A point in time.
     DateTime(DateTime),
     /// A universally unique identifier.
@@ -165,6 +169,7 @@ impl Value {
             Self::Int(_) | Self::Number(_) | Self::Float(_) => ValueType::Number,
             Self::Text(_) => ValueType::Text,
             Self::Bytes(_) => ValueType::Bytes,
+            Self::ObjectId(_) => ValueType::ObjectId,
             Self::DateTime(_) => ValueType::DateTime,
             Self::Uuid(_) => ValueType::Uuid,
             Self::Array(_) => ValueType::Array,
@@ -180,6 +185,7 @@ impl Value {
             Self::Int(_) | Self::Number(_) | Self::Float(_) => "a number",
             Self::Text(_) => "text",
             Self::Bytes(_) => "bytes",
+            Self::ObjectId(_) => "an ObjectId",
             Self::DateTime(_) => "a datetime",
             Self::Uuid(_) => "a uuid",
             Self::Array(_) => "an array",
@@ -255,6 +261,7 @@ from! {
     String => |value| Self::Text(value);
     &[u8] => |value| Self::Bytes(value.to_vec());
     Vec<u8> => |value| Self::Bytes(value);
+    ObjectId => |value| Self::ObjectId(value);
     DateTime => |value| Self::DateTime(value);
     Number => |value| Self::Number(value);
     Map => |value| Self::Map(value);

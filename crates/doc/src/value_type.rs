@@ -15,6 +15,8 @@ pub enum ValueType {
     Text,
     /// A string of arbitrary bytes.
     Bytes,
+    /// An identifier of 12 bytes, as MongoDB drivers make them.
+    ObjectId,
     /// A point in time.
     DateTime,
     /// A universally unique identifier.
@@ -27,12 +29,13 @@ pub enum ValueType {
 
 impl ValueType {
     /// All types, in their order.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Null,
         Self::Bool,
         Self::Number,
         Self::Text,
         Self::Bytes,
+        Self::ObjectId,
         Self::DateTime,
         Self::Uuid,
         Self::Array,
@@ -47,6 +50,7 @@ impl ValueType {
             Self::Number => "number",
             Self::Text => "text",
             Self::Bytes => "bytes",
+            Self::ObjectId => "objectid",
             Self::DateTime => "datetime",
             Self::Uuid => "uuid",
             Self::Array => "array",
@@ -55,11 +59,12 @@ impl ValueType {
     }
 
     /// Returns the type of this name: one of [`ValueType::name`], or MongoDB's `string`, `binData`,
-    /// `date`, `object`.
+    /// `objectId`, `date`, `object`.
     pub fn of_name(name: &str) -> Option<Self> {
         match name {
             "string" => Some(Self::Text),
             "binData" => Some(Self::Bytes),
+            "objectId" => Some(Self::ObjectId),
             "date" => Some(Self::DateTime),
             "object" => Some(Self::Map),
             _ => Self::ALL.into_iter().find(|one| one.name() == name),

@@ -49,6 +49,9 @@ pub(crate) fn cmp_scalars(a: &View<'_>, b: &View<'_>) -> Option<Ordering> {
     if let (Some(a), Some(b)) = (a.as_uuid(), b.as_uuid()) {
         return Some(a.cmp(b));
     }
+    if let (Some(a), Some(b)) = (a.as_object_id(), b.as_object_id()) {
+        return Some(a.cmp(&b));
+    }
     (a.is_null() && b.is_null()).then_some(Ordering::Equal)
 }
 

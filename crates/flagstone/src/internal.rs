@@ -12,6 +12,13 @@ pub use flagstone_engine::inspect;
 pub use flagstone_env as env;
 use std::ops::ControlFlow;
 
+/// The binary form of documents, for conversions from and to other formats.
+pub mod document {
+    pub use flagstone_doc::{
+        DocumentWriter, Encoder, Names, StoredNumber, base64, put_base64, validate,
+    };
+}
+
 /// Counts a writer of `key` as one that had to wait for others. For tests of splits by load.
 ///
 /// # Errors

@@ -114,8 +114,8 @@ pub mod doc {
     pub use flagstone_doc::adapt;
     pub use flagstone_doc::{
         DateTime, Duplicates, FieldKey, FieldPath, JsonError, JsonMode, JsonOptions, Location, Map,
-        Node, Nodes, Number, OpenView, PathError, PathStep, Pointer, Reached, Surrogates,
-        ValueType, json,
+        NoObjectId, Node, Nodes, Number, ObjectId, OpenView, PathError, PathStep, Pointer, Reached,
+        Surrogates, ValueType, json,
     };
 }
 

@@ -57,6 +57,7 @@ from .errors import (
 )
 
 from .frames import connect, explain_scan, scan
+from .objectid import ObjectId
 
 _MutableMapping.register(Keyspace)  # pyright: ignore[reportAttributeAccessIssue]
 _MutableMapping.register(Collection)  # pyright: ignore[reportAttributeAccessIssue]
@@ -92,6 +93,7 @@ __all__ = [
     "Io",
     "Keyspace",
     "NotFound",
+    "ObjectId",
     "OutOfSpace",
     "Poisoned",
     "Rows",

@@ -16,8 +16,10 @@ import uuid
 from collections.abc import Iterator
 from typing import Any
 
+from .objectid import ObjectId
+
 # What documents have natively, beside what JSON has.
-_NATIVE = (bytes, bytearray, datetime.datetime, uuid.UUID, decimal.Decimal)
+_NATIVE = (bytes, bytearray, datetime.datetime, uuid.UUID, decimal.Decimal, ObjectId)
 
 # What pydantic writes as text that it reads again.
 _TEXTS = (
@@ -38,7 +40,8 @@ def dump(model: Any) -> Any:
     """Returns what a model of pydantic or a struct of msgspec consists of.
 
     Fields have the names that the class gives them outside of Python, such as aliases, if it reads
-    these again. What documents have natively stays what it is: bytes, datetimes, decimals, UUIDs.
+    these again. What documents have natively stays what it is: bytes, datetimes, decimals, UUIDs,
+    ObjectIds.
     Of other values msgspec and pydantic say the form: dates and times are text, members of an
     `Enum` are their values, sets are lists.
     """

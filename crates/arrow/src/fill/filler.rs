@@ -101,7 +101,9 @@ impl Filler {
                 let builder = Decimal256Builder::new();
                 Values::Decimal256(builder.with_data_type(kind.data_type()))
             }
-            Kind::NumberText | Kind::Text | Kind::Json => Values::Text(StringBuilder::new()),
+            Kind::NumberText | Kind::Text | Kind::ObjectId | Kind::Json => {
+                Values::Text(StringBuilder::new())
+            }
             Kind::Bytes => Values::Bytes(BinaryBuilder::new()),
             Kind::Timestamp => {
                 let builder = TimestampMicrosecondBuilder::new();
@@ -208,6 +210,10 @@ impl Filler {
             (Values::TextView(values), _) => view.as_str().map(|text| {
                 self.bytes += text.len();
                 values.append_value(text);
+            }),
+            (Values::Text(values), Kind::ObjectId) => view.as_object_id().map(|id| {
+                self.bytes += 24;
+                values.append_value(id.to_string());
             }),
             (Values::Text(values), Kind::NumberText) if view.is_number() => {
                 let text = view.to_value()?.to_string();

@@ -104,7 +104,8 @@ fn fill(collection: &Collection) -> u64 {
         key += 1;
     }
     let at = flagstone::doc::DateTime::from_micros(-1);
-    for value in [Value::DateTime(at), Value::Bytes(vec![0, 255]), Value::Uuid([9; 16])] {
+    let id = flagstone::doc::ObjectId::from_bytes([9; 12]);
+    for value in [at.into(), id.into(), Value::Bytes(vec![0, 255]), Value::Uuid([9; 16])] {
         let mut map = flagstone::doc::Map::new();
         map.insert("a", value.clone());
         map.insert("b", flagstone::doc::Map::new());
@@ -122,7 +123,7 @@ fn fill(collection: &Collection) -> u64 {
     collection.count().unwrap()
 }
 
-const KINDS: [&str; 13] = [
+const KINDS: [&str; 14] = [
     "int64",
     "float64",
     "text",
@@ -132,6 +133,7 @@ const KINDS: [&str; 13] = [
     "timestamp",
     "bytes",
     "uuid",
+    "objectid",
     "decimal(20,2)",
     "decimal(60,5)",
     "list(int64)",

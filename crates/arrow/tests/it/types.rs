@@ -4,7 +4,7 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::TimestampMicrosecondType;
 use arrow_array::{Array, ArrayRef};
 use flagstone::admin::Environment;
-use flagstone::doc::{DateTime, Map};
+use flagstone::doc::{DateTime, Map, ObjectId};
 use flagstone::internal::env::MemDisk;
 use flagstone::query::Hint;
 use flagstone::{Collection, Database, Index, Json, Space, Value, doc};
@@ -151,7 +151,7 @@ fn value(draw: &mut impl FnMut(usize) -> usize, depth: usize) -> Value {
     const NUMBERS: [&str; 9] =
         ["1.10", "1e400", "-0.0", "3e0", "9007199254740993", "1e-40", "1e37", "0.1", "1e60"];
     const FLOATS: [f64; 5] = [f64::NAN, f64::INFINITY, -0.0, 0.5, 1e300];
-    match draw(if depth == 0 { 9 } else { 11 }) {
+    match draw(if depth == 0 { 10 } else { 12 }) {
         0 => Value::Null,
         1 => Value::Bool(draw(2) == 0),
         2 => Value::Int([0, -1, i64::MAX, i64::MIN][draw(4)]),
@@ -161,7 +161,8 @@ fn value(draw: &mut impl FnMut(usize) -> usize, depth: usize) -> Value {
         6 => Value::Bytes(vec![255; draw(3)]),
         7 => DateTime::from_micros([0, i64::MIN, i64::MAX][draw(3)]).into(),
         8 => Value::Uuid([7; 16]),
-        9 => Value::Array((0..draw(4)).map(|_| value(draw, depth - 1)).collect()),
+        9 => ObjectId::from_bytes([7; 12]).into(),
+        10 => Value::Array((0..draw(4)).map(|_| value(draw, depth - 1)).collect()),
         _ => {
             let mut map = Map::new();
             for _ in 0..draw(4) {

@@ -22,8 +22,8 @@ pub(crate) struct CollectionArgs {
 #[derive(Args, Clone, Copy, Debug)]
 pub(crate) struct JsonArgs {
     /// JSON is Extended JSON of MongoDB, version 2, where it is read and where it is printed:
-    /// {"$date":"2026-12-31T00:00:00Z"}, {"$uuid":".."}, {"$binary":{"base64":"..","subType":"00"}}
-    /// and {"$numberDouble":"NaN"} are values, not maps
+    /// {"$date":"2026-12-31T00:00:00Z"}, {"$uuid":".."}, {"$oid":".."}, {"$numberDouble":"NaN"} and
+    /// {"$binary":{"base64":"..","subType":"00"}} are values, not maps
     #[arg(long)]
     pub(crate) extended_json: bool,
 }

@@ -253,6 +253,7 @@ fn type_of(value: &Value) -> ValueType {
         Value::Int(_) | Value::Number(_) | Value::Float(_) => ValueType::Number,
         Value::Text(_) => ValueType::Text,
         Value::Bytes(_) => ValueType::Bytes,
+        Value::ObjectId(_) => ValueType::ObjectId,
         Value::DateTime(_) => ValueType::DateTime,
         Value::Uuid(_) => ValueType::Uuid,
         Value::Array(_) => ValueType::Array,

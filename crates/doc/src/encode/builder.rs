@@ -8,7 +8,7 @@
 use super::areas::{Areas, Frame};
 use super::keys::{BuildError, Duplicates, MapKeys};
 use super::memory::KeyMemory;
-use crate::layout::{USES_NAMES, VERSION, form, signed_width, tag, width};
+use crate::layout::{USES_NAMES, VERSION, form, is_small, signed_width, tag, width};
 use crate::names::Names;
 use flagstone_base::codec::put_varint;
 use flagstone_base::key::VALUE_BYTES_MAX;
@@ -29,6 +29,24 @@ pub(crate) enum Container {
     Pairs,
 }
 
+/// A container that a [`DocumentWriter`](super::DocumentWriter) has open.
+pub(crate) struct OpenContainer {
+    pub(crate) frame: Frame,
+    pub(crate) container: Container,
+    /// The slot of the name whose value the container is.
+    pub(crate) parent: u32,
+    /// The slot of the last name in it.
+    pub(crate) last: u32,
+}
+
+impl OpenContainer {
+    /// Returns the slot of the name whose value comes next. The items of an array count as values
+    /// of the array's name.
+    pub(crate) fn parent_of_value(&self) -> u32 {
+        if self.container == Container::Array { self.parent } else { self.last }
+    }
+}
+
 pub(crate) struct Builder {
     pub(crate) keys: MapKeys,
     pub(crate) areas: Areas,
@@ -36,6 +54,7 @@ pub(crate) struct Builder {
     /// length and text.
     pub(crate) inline: Vec<u8>,
     head: Vec<u8>,
+    pub(crate) open: Vec<OpenContainer>,
 }
 
 impl Builder {
@@ -50,6 +69,7 @@ impl Builder {
             areas: Areas::default(),
             inline: Vec::new(),
             head: Vec::new(),
+            open: Vec::new(),
         }
     }
 
@@ -60,6 +80,7 @@ impl Builder {
         self.keys.slots.clear();
         self.keys.places.clear();
         self.inline.clear();
+        self.open.clear();
         self.areas.tags.clear();
         self.areas.fixed.clear();
         self.areas.heap.clear();
@@ -109,7 +130,7 @@ impl Builder {
 
     #[inline]
     pub(crate) fn int(&mut self, value: i64) {
-        if (-4..=27).contains(&value) {
+        if is_small(value) {
             self.areas.tags.push((i64::from(tag::SMALL_INT_ZERO) + value) as u8);
             return;
         }
@@ -117,6 +138,16 @@ impl Builder {
         self.areas.tags.push(tag::INT_1 + width as u8 - 1);
         self.areas.fixed.extend_from_slice(&value.to_le_bytes());
         self.areas.fixed.truncate(self.areas.fixed.len() - (8 - width));
+    }
+
+    /// Appends an integer of 64 bits: one that fits 32 bits takes more bytes than it needs.
+    pub(crate) fn long(&mut self, value: i64) {
+        if i32::try_from(value).is_err() {
+            return self.int(value);
+        }
+        let width = if is_small(value) { 1 } else { signed_width(value) + 1 };
+        self.areas.tags.push(tag::INT_1 + width as u8 - 1);
+        self.areas.fixed.extend_from_slice(&value.to_le_bytes()[..width]);
     }
 
     /// Appends a value of fixed width.
@@ -160,7 +191,7 @@ impl Builder {
         self.areas.fixed.truncate(end);
     }
 
-    /// Appends a number as its literal; the caller knows that no smaller form fits.
+    /// Appends a number as its literal. If a smaller form fits, it is a Decimal128.
     pub(crate) fn literal(&mut self, literal: &[u8]) {
         let short = literal.len() <= usize::from(u8::MAX);
         self.in_heap(if short { tag::LITERAL_1 } else { tag::LITERAL_4 }, literal);

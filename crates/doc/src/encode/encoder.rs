@@ -8,7 +8,7 @@ use crate::depth::DEPTH_MAX;
 use crate::layout::tag;
 use crate::map::Map;
 use crate::names::Names;
-use crate::number::{Literal, Number};
+use crate::number::{LeastForm, Literal, Number, Width};
 use crate::value::Value;
 use crate::view::{FieldKey, View};
 use flagstone_base::{Error, Result, key::VALUE_BYTES_MAX};
@@ -175,6 +175,7 @@ impl Encoder {
                 builder.fixed(tag::DATE_TIME, &time.as_micros().to_le_bytes());
             }
             Value::Uuid(bytes) => builder.fixed(tag::UUID, bytes),
+            Value::ObjectId(id) => builder.fixed(tag::OBJECT_ID, id.as_bytes()),
             Value::Array(items) => {
                 let frame = builder.begin();
                 self.items(items, names, depth + 1)?;
@@ -257,7 +258,7 @@ impl Encoder {
     }
 
     /// Refuses a document that is already too large, before the rest of it takes memory.
-    fn check_size(&self) -> Result<()> {
+    pub(super) fn check_size(&self) -> Result<()> {
         let heap = self.builder.heap_bytes();
         if heap > VALUE_BYTES_MAX { Err(refused(BuildError::TooLarge)) } else { Ok(()) }
     }
@@ -273,37 +274,30 @@ pub(crate) fn check_depth(depth: usize) -> Result<()> {
 }
 
 fn put_number(builder: &mut Builder, number: &Number) {
-    let text = number.as_str().as_bytes();
-    match Literal::scan(text) {
-        Ok(literal) => put_literal(builder, &literal, text),
-        Err(_) => builder.literal(text),
+    let text = number.as_str();
+    match number.width() {
+        Width::Least => {
+            if let Ok(literal) = Literal::scan(text.as_bytes()) {
+                return put_literal(builder, &literal, text.as_bytes());
+            }
+        }
+        Width::Long => {
+            if let Ok(int) = text.parse() {
+                return builder.long(int);
+            }
+        }
+        Width::Literal => {}
     }
+    builder.literal(text.as_bytes());
 }
 
 /// Appends a number in the smallest form from which its literal `text` can be restored.
 pub(crate) fn put_literal(builder: &mut Builder, literal: &Literal<'_>, text: &[u8]) {
-    let digits = literal.whole.len() + literal.fraction.len();
-    let value = literal
-        .whole
-        .iter()
-        .chain(literal.fraction)
-        .take(20)
-        .fold(0_i128, |value, digit| value * 10 + i128::from(digit - b'0'));
-    let negative_zero = literal.negative && value == 0;
-    if literal.has_exponent || negative_zero || digits > 20 {
-        return builder.literal(text);
-    }
-    let value = if literal.negative { -value } else { value };
-    if literal.fraction.is_empty() {
-        match (i64::try_from(value), u64::try_from(value)) {
-            (Ok(int), _) => builder.int(int),
-            (_, Ok(int)) => builder.fixed(tag::U64, &int.to_le_bytes()),
-            _ => builder.literal(text),
-        }
-    } else if value.unsigned_abs() < 1 << 55 {
-        builder.decimal(value as i64, literal.fraction.len() as u8);
-    } else {
-        builder.literal(text);
+    match literal.least_form() {
+        LeastForm::Int(int) => builder.int(int),
+        LeastForm::U64(int) => builder.fixed(tag::U64, &int.to_le_bytes()),
+        LeastForm::Decimal(coefficient, scale) => builder.decimal(coefficient, scale),
+        LeastForm::Literal => builder.literal(text),
     }
 }
 
@@ -311,7 +305,7 @@ pub(crate) fn malformed(malformed: flagstone_base::Malformed) -> Error {
     malformed.in_file("a document", 0)
 }
 
-fn refused(error: BuildError) -> Error {
+pub(super) fn refused(error: BuildError) -> Error {
     match error {
         BuildError::TooLarge => {
             Error::invalid(format!("a document is larger than {VALUE_BYTES_MAX} bytes"))

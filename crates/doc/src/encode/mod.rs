@@ -11,6 +11,8 @@ mod builder;
 
 mod encoder;
 
+mod writer;
+
 #[cfg(feature = "serde")]
 pub(crate) use areas::{Frame, Scattered};
 #[cfg(feature = "serde")]
@@ -21,3 +23,4 @@ pub(crate) use encoder::{check_depth, malformed, put_literal};
 pub(crate) use keys::BuildError;
 pub use keys::Duplicates;
 pub(crate) use memory::NONE;
+pub use writer::DocumentWriter;

@@ -4,7 +4,7 @@ use super::path::FieldPath;
 use super::reach::{Arrays, Reached};
 use crate::layout::tag;
 use crate::sort_key::{self, Direction};
-use crate::view::View;
+use crate::view::{StoredNumber, View};
 use flagstone_base::Malformed;
 use std::ops::{ControlFlow, Range};
 
@@ -60,7 +60,7 @@ const KEPT_BYTES_MAX: usize = 1 << 20;
 #[derive(Clone, Debug)]
 struct Key {
     bytes: Range<usize>,
-    /// Whether the value decoded from the key has the same text as the value in the document.
+    /// Whether the value decoded from the key has the same text and width as that in the document.
     is_faithful: bool,
 }
 
@@ -250,8 +250,9 @@ impl IndexKeys {
         self.iter().next().is_some_and(|key| key == [sort_key::MISSING])
     }
 
-    /// Returns whether key `index` decodes to a value with the text that the document has. It does
-    /// not for `1.10` and for floats; for arrays and maps that are not empty this is not known.
+    /// Returns whether key `index` decodes to a value with the text that the document has, stored
+    /// in the same form. It does not for `1.10`, floats and wide integers; for arrays and maps that
+    /// are not empty this is not known.
     pub fn is_faithful(&self, index: usize) -> bool {
         self.keys.get(index).is_some_and(|key| key.is_faithful)
     }
@@ -264,5 +265,6 @@ fn is_faithful(value: &View<'_>) -> bool {
         return coefficient % 10 != 0 && u32::from(scale) <= digits + 16;
     }
     let is_float = value.raw_scalar().0 == tag::FLOAT;
-    !is_float && value.as_literal().is_none() && !value.is_full_container()
+    let is_exact = !is_float && value.as_literal().is_none() && !value.is_full_container();
+    is_exact && !matches!(value.stored_number(), Some(StoredNumber::Long(_)))
 }

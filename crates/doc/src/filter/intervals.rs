@@ -97,6 +97,7 @@ pub(super) const fn kinds_of(one: ValueType) -> (u8, u8) {
         ValueType::Number => (kind::NOT_A_NUMBER, kind::ABOVE_ALL),
         ValueType::Text => (kind::TEXT, kind::TEXT),
         ValueType::Bytes => (kind::BYTES, kind::BYTES),
+        ValueType::ObjectId => (kind::OBJECT_ID, kind::OBJECT_ID),
         ValueType::DateTime => (kind::DATE_TIME, kind::DATE_TIME),
         ValueType::Uuid => (kind::UUID, kind::UUID),
         ValueType::Array => (kind::ARRAY, kind::ARRAY),

@@ -5,7 +5,7 @@
 
 use super::cursor::Cursor;
 use super::error::FilterError;
-use crate::json::{is_form, put_binary, put_date, put_not_finite, put_uuid, scalar};
+use crate::json::{is_form, put_binary, put_date, put_not_finite, put_object_id, put_uuid, scalar};
 use crate::map::Map;
 use crate::value::Value;
 use std::fmt::{self, Write};
@@ -88,6 +88,7 @@ impl fmt::Display for Literal<'_> {
             Value::Float(float) if !float.is_finite() => form(f, |out| put_not_finite(*float, out)),
             Value::DateTime(time) => form(f, |out| put_date(*time, out)),
             Value::Uuid(bytes) => form(f, |out| put_uuid(bytes, out)),
+            Value::ObjectId(id) => form(f, |out| put_object_id(*id, out)),
             Value::Bytes(bytes) => form(f, |out| put_binary(bytes, out)),
             Value::Array(items) => {
                 f.write_char('[')?;

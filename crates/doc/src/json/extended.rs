@@ -4,6 +4,7 @@
 //! ```text
 //! {"$date":"2019-08-01T00:00:00Z"}             {"$date":{"$numberLong":"-1"}}, milliseconds
 //! {"$uuid":"30313233-3435-3637-3839-616263646566"}
+//! {"$oid":"5d422b800123456789abcdef"}
 //! {"$binary":{"base64":"AQI=","subType":"00"}} {"$binary":"AQI=","$type":"00"}, as of version 1
 //! {"$numberDouble":"NaN"}                      also "Infinity", "-Infinity", "1.5"
 //! {"$numberInt":"1"}  {"$numberLong":"1"}  {"$numberDecimal":"1.10"}
@@ -17,20 +18,22 @@
 //! {"$date":{"$micros":5}}     a date that neither milliseconds nor the years 0 to 9999 hold
 //! ```
 //!
-//! Types that documents lack, such as `$oid`, stay the maps that stand for them, also a `$binary`
-//! of another subtype than 00, and than 04 of 16 bytes, which is a UUID.
+//! Types that documents lack, such as `$timestamp`, stay the maps that stand for them, also a
+//! `$binary` of another subtype than 00, and than 04 of 16 bytes, which is a UUID.
 
 use crate::datetime::DateTime;
 use crate::map::Map;
+use crate::object_id::ObjectId;
 use crate::print::{base64, put_base64};
 use crate::uuid::{UuidText, parse_uuid};
 use crate::value::Value;
 use std::io::Write;
 
 /// The names of the forms.
-const NAMES: [&str; 9] = [
+const NAMES: [&str; 10] = [
     "$date",
     "$uuid",
+    "$oid",
     "$binary",
     "$numberDouble",
     "$numberInt",
@@ -126,6 +129,10 @@ pub(crate) fn scalar(map: &Map) -> Result<Option<Value>, &'static str> {
     let (read, expected) = match name.as_str().unwrap_or_default() {
         "$date" => return date(value).map(|date| Some(Value::DateTime(date))),
         "$uuid" => (text.and_then(parse_uuid).map(Value::Uuid), "a UUID of 8-4-4-4-12 digits"),
+        "$oid" => (
+            text.and_then(|text| text.parse().ok()).map(Value::ObjectId),
+            "an ObjectId of 24 hexadecimal digits",
+        ),
         "$binary" => match value {
             Value::Map(inner) => match (inner.len(), inner.get("base64"), inner.get("subType")) {
                 (2, Some(data), Some(subtype)) => return binary(data, hexadecimal(subtype)),
@@ -274,6 +281,12 @@ pub(crate) fn put_binary(bytes: &[u8], out: &mut Vec<u8>) {
 pub(crate) fn put_uuid(bytes: &[u8; 16], out: &mut Vec<u8>) {
     // Writing to memory cannot fail.
     let _written = write!(out, "{{\"$uuid\":\"{}\"}}", UuidText(bytes));
+}
+
+/// Appends the form of an ObjectId.
+pub(crate) fn put_object_id(id: ObjectId, out: &mut Vec<u8>) {
+    // Writing to memory cannot fail.
+    let _written = write!(out, "{{\"$oid\":\"{id}\"}}");
 }
 
 /// Returns whether a map must be written as `$literal`, so that [`read`] returns it.

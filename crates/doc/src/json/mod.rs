@@ -9,7 +9,9 @@ mod write;
 mod write_extended;
 
 pub use error::JsonError;
-pub(crate) use extended::{is_form, put_binary, put_date, put_not_finite, put_uuid, scalar};
+pub(crate) use extended::{
+    is_form, put_binary, put_date, put_not_finite, put_object_id, put_uuid, scalar,
+};
 pub use options::{JsonMode, JsonOptions, Surrogates};
 pub use parse::{JsonParser, parse};
 pub use write::{append_json, append_json_bytes, append_value_json};

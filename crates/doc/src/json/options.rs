@@ -7,18 +7,19 @@ use flagstone_base::{Error, Result};
 /// How values are written that JSON lacks, and whether they are read back.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum JsonMode {
-    /// Bytes are text in base64, datetimes text by RFC 3339, UUIDs text in hexadecimal. What has no
-    /// such text is written as in [`Extended`](Self::Extended): a float that is not finite, a
-    /// datetime outside the years 0 to 9999, a map with keys that are not text. A parser reads all
-    /// of these as what they are in JSON: texts and maps.
+    /// Bytes are text in base64, datetimes text by RFC 3339, UUIDs and ObjectIds text in
+    /// hexadecimal. What has no such text is written as in [`Extended`](Self::Extended): a float
+    /// that is not finite, a datetime outside the years 0 to 9999, a map with keys that are not
+    /// text. A parser reads all of these as what they are in JSON: texts and maps.
     #[default]
     Plain,
     /// Extended JSON of MongoDB, version 2: `{"$date":"2019-08-01T00:00:00Z"}`, `{"$uuid":".."}`,
-    /// `{"$binary":{"base64":"AQI=","subType":"00"}}`, `{"$numberDouble":"NaN"}`. Every document
+    /// `{"$oid":".."}`, `{"$binary":{"base64":"AQI=","subType":"00"}}`,
+    /// `{"$numberDouble":"NaN"}`. Every document
     /// comes back as an equal one: a map that has such a name itself is written
     /// `{"$literal":{..}}`, one with keys that are not text `{"$pairs":[[key, value], ..]}`. The
     /// parser also reads the canonical forms of numbers, such as `{"$numberLong":"1"}`. Types that
-    /// documents lack, such as `$oid`, stay maps.
+    /// documents lack, such as `$timestamp`, stay maps.
     Extended,
 }
 

@@ -1,7 +1,7 @@
 //! Writes documents as JSON, from their bytes or from values in memory.
 //!
-//! Types that JSON lacks become text: bytes in base64, datetimes by RFC 3339, UUIDs in
-//! hexadecimal. What has no such text is written in a form of Extended JSON: a float that is not
+//! Types that JSON lacks become text: bytes in base64, datetimes by RFC 3339, UUIDs and ObjectIds
+//! in hexadecimal. What has no such text is written in a form of Extended JSON: a float that is not
 //! finite, a datetime outside the years 0 to 9999, a map with a key that is not text.
 
 use super::extended::{put_date, put_not_finite};
@@ -10,6 +10,7 @@ use crate::depth::DEPTH_MAX;
 use crate::layout::{tag, unsigned};
 use crate::map::Map;
 use crate::number::float_text;
+use crate::object_id::ObjectId;
 use crate::print::{put_base64, put_decimal, put_i64, put_key, put_text, put_text_of, put_u64};
 use crate::uuid::UuidText;
 use crate::value::Value;
@@ -56,6 +57,7 @@ pub fn append_value_json(value: &Value, out: &mut Vec<u8>) {
         Value::Bytes(bytes) => put_bytes(bytes, out),
         Value::DateTime(time) => put_datetime(*time, out),
         Value::Uuid(bytes) => put_uuid(bytes, out),
+        Value::ObjectId(id) => put_object_id(*id, out),
         Value::Array(items) => {
             out.push(b'[');
             for (i, item) in items.iter().enumerate() {
@@ -171,6 +173,10 @@ fn put_other(view: &View<'_>, depth: usize, out: &mut Vec<u8>) -> Result<(), Mal
         tag::BYTES_1 | tag::BYTES_4 => put_bytes(payload, out),
         tag::DATE_TIME => put_datetime(view.as_datetime().unwrap_or_default(), out),
         tag::UUID => put_uuid(view.as_uuid().unwrap_or(&[0; 16]), out),
+        tag::OBJECT_ID => match view.as_object_id() {
+            Some(id) => put_object_id(id, out),
+            None => return Err(view.malformed("an ObjectId")),
+        },
         _ => return Err(view.malformed("a tag that this version knows")),
     }
     Ok(())
@@ -292,4 +298,9 @@ fn put_datetime(time: DateTime, out: &mut Vec<u8>) {
 fn put_uuid(bytes: &[u8; 16], out: &mut Vec<u8>) {
     // Writing to memory cannot fail.
     let _written = write!(out, "\"{}\"", UuidText(bytes));
+}
+
+fn put_object_id(id: ObjectId, out: &mut Vec<u8>) {
+    // Writing to memory cannot fail.
+    let _written = write!(out, "\"{id}\"");
 }

@@ -1,7 +1,7 @@
 //! Writes documents as Extended JSON. It has functions of its own, so that those of plain JSON,
 //! which most programs want, are compiled as if they were alone.
 
-use super::extended::{is_form, needs_literal, put_binary, put_date, put_uuid};
+use super::extended::{is_form, needs_literal, put_binary, put_date, put_object_id, put_uuid};
 use super::options::JsonMode;
 use super::write::{
     append_json, append_json_bytes, append_value_json, check_utf8, put_comma, put_map, put_pairs,
@@ -40,6 +40,7 @@ fn put_value(value: &Value, out: &mut Vec<u8>) {
         Value::Bytes(bytes) => put_binary(bytes, out),
         Value::DateTime(time) => put_date(*time, out),
         Value::Uuid(bytes) => put_uuid(bytes, out),
+        Value::ObjectId(id) => put_object_id(*id, out),
         Value::Array(items) => {
             out.push(b'[');
             for (i, item) in items.iter().enumerate() {
@@ -71,6 +72,8 @@ fn put_view(view: &View<'_>, depth: usize, out: &mut Vec<u8>) -> Result<(), Malf
         put_binary(bytes, out);
     } else if let Some(bytes) = view.as_uuid() {
         put_uuid(bytes, out);
+    } else if let Some(id) = view.as_object_id() {
+        put_object_id(id, out);
     } else {
         append_json_bytes(view, out)?;
     }

@@ -72,7 +72,7 @@ pub(crate) fn put_decimal(coefficient: i64, scale: u8, out: &mut Vec<u8>) {
 }
 
 /// Appends bytes in base64 with padding (RFC 4648, section 4).
-pub(crate) fn put_base64(bytes: &[u8], out: &mut Vec<u8>) {
+pub fn put_base64(bytes: &[u8], out: &mut Vec<u8>) {
     const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     for group in bytes.chunks(3) {
         let byte = |i: usize| u32::from(group.get(i).copied().unwrap_or(0));
@@ -85,7 +85,7 @@ pub(crate) fn put_base64(bytes: &[u8], out: &mut Vec<u8>) {
 }
 
 /// Decodes base64 with padding; `None` if `text` is not that.
-pub(crate) fn base64(text: &str) -> Option<Vec<u8>> {
+pub fn base64(text: &str) -> Option<Vec<u8>> {
     let sextet = |byte: &u8| match byte {
         b'A'..=b'Z' => Some(byte - b'A'),
         b'a'..=b'z' => Some(byte - b'a' + 26),

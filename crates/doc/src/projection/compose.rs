@@ -191,6 +191,7 @@ mod tests {
         values.extend(["", "a", "a\0b", "\0"].map(Value::from));
         values.extend([Value::Null, true.into(), false.into(), Value::Uuid([7; 16])]);
         values.push(Value::DateTime(DateTime::from_micros(-1)));
+        values.push(crate::ObjectId::from_bytes([7; 12]).into());
         values.extend([Value::Bytes(vec![0, 255]), doc!({}), doc!([1, {"x": 2}])]);
         values.push(Value::number("-0.25").unwrap());
         for direction in [Direction::Ascending, Direction::Descending] {

@@ -5,6 +5,7 @@ use super::{kind, number};
 use crate::datetime::DateTime;
 use crate::depth::DEPTH_MAX;
 use crate::map::Map;
+use crate::object_id::ObjectId;
 use crate::value::Value;
 use flagstone_base::{Decoder, Malformed};
 
@@ -93,6 +94,9 @@ fn get(decoder: &mut Decoder<'_>, depth: usize, zeros: &mut u64) -> Result<Value
                 .map_err(|_not_utf8| Malformed { at: start, expected: "text in UTF-8" })?,
         ),
         kind::BYTES => Value::Bytes(run(decoder)?),
+        kind::OBJECT_ID => {
+            Value::ObjectId(ObjectId::from_bytes(decoder.array("the bytes of an ObjectId")?))
+        }
         kind::DATE_TIME => {
             let bytes = decoder.array("the bytes of a datetime")?;
             Value::DateTime(DateTime::from_micros(i64::from_be_bytes(bytes) ^ i64::MIN))

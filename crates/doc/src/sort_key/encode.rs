@@ -107,6 +107,10 @@ fn put(value: &Value, out: &mut Vec<u8>) {
         },
         Value::Text(text) => put_run(kind::TEXT, text.as_bytes(), out),
         Value::Bytes(bytes) => put_run(kind::BYTES, bytes, out),
+        Value::ObjectId(id) => {
+            out.push(kind::OBJECT_ID);
+            out.extend_from_slice(id.as_bytes());
+        }
         Value::DateTime(time) => {
             out.push(kind::DATE_TIME);
             out.extend_from_slice(&(time.as_micros() ^ i64::MIN).to_be_bytes());

@@ -23,12 +23,13 @@ pub const MISSING: u8 = 0x04;
 pub const NULL: u8 = kind::NULL;
 
 /// Returns the first and the last byte with which the keys of each type begin, but those of null.
-pub const fn type_ranges() -> [(u8, u8); 8] {
+pub const fn type_ranges() -> [(u8, u8); 9] {
     [
         (kind::FALSE, kind::TRUE),
         (kind::NOT_A_NUMBER, kind::ABOVE_ALL),
         (kind::TEXT, kind::TEXT),
         (kind::BYTES, kind::BYTES),
+        (kind::OBJECT_ID, kind::OBJECT_ID),
         (kind::DATE_TIME, kind::DATE_TIME),
         (kind::UUID, kind::UUID),
         (kind::ARRAY, kind::ARRAY),
@@ -56,6 +57,7 @@ pub(crate) mod kind {
     pub(crate) const ABOVE_ALL: u8 = 0x4C;
     pub(crate) const TEXT: u8 = 0x60;
     pub(crate) const BYTES: u8 = 0x64;
+    pub(crate) const OBJECT_ID: u8 = 0x66;
     pub(crate) const DATE_TIME: u8 = 0x68;
     pub(crate) const UUID: u8 = 0x6C;
     pub(crate) const ARRAY: u8 = 0x70;

@@ -98,6 +98,7 @@ impl Skip<'_> {
                 kind::TEXT | kind::BYTES => self.run(),
                 kind::DATE_TIME => self.take(8),
                 kind::UUID => self.take(16),
+                kind::OBJECT_ID => self.take(12),
                 _ => self.number(class)?,
             };
             match skipped {
@@ -165,7 +166,7 @@ impl Skip<'_> {
 mod tests {
     use super::*;
     use crate::sort_key::encode;
-    use crate::{DateTime, Value, doc};
+    use crate::{DateTime, ObjectId, Value, doc};
 
     fn values() -> Vec<Value> {
         let numbers = [
@@ -201,6 +202,7 @@ mod tests {
         values.extend([Value::Bytes(vec![0, 0xFF, 0, 1]), Value::Bytes(vec![0xFF; 3])]);
         values.extend([Value::Null, false.into(), true.into(), Value::Uuid([0xFF; 16])]);
         values.push(Value::DateTime(DateTime::from_micros(-1)));
+        values.push(Value::ObjectId(ObjectId::from_bytes([0xFF; 12])));
         values.extend([doc!([]), doc!({}), doc!([[], [1, [2]], {"a": [null]}])]);
         let nested = Value::Array(values.clone());
         values.push(doc!({ "a": (nested), "b\0": { "c": 7.5 } }));

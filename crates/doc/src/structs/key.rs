@@ -3,7 +3,8 @@
 use super::error::FailureAtPath;
 use super::private::{self, WRAPS_MAX};
 use crate::datetime::DateTime;
-use crate::number::Number;
+use crate::number::{Number, Width};
+use crate::object_id::ObjectId;
 use crate::value::Value;
 use serde::Serialize;
 use serde::ser::{Impossible, Serializer};
@@ -32,11 +33,20 @@ impl Capture<'_> {
                 let literal = std::str::from_utf8(self.text).ok();
                 literal.and_then(Number::parse).map(Value::Number)
             }
+            (private::LONG | private::DECIMAL, Captured::Text) => {
+                let width = if name == private::LONG { Width::Long } else { Width::Literal };
+                let literal = std::str::from_utf8(self.text).ok();
+                let literal = literal.filter(|literal| Number::parse(literal).is_some());
+                literal.map(|literal| Value::Number(Number::wide(literal, width)))
+            }
             (private::DATE_TIME, Captured::Value(Value::Int(micros))) => {
                 Some(Value::DateTime(DateTime::from_micros(micros)))
             }
             (private::UUID, Captured::Value(Value::Bytes(bytes))) => {
                 <[u8; 16]>::try_from(bytes).ok().map(Value::Uuid)
+            }
+            (private::OBJECT_ID, Captured::Value(Value::Bytes(bytes))) => {
+                bytes.try_into().ok().map(ObjectId::from_bytes).map(Value::ObjectId)
             }
             _ => None,
         };

@@ -7,8 +7,9 @@ use super::parts::{Bytes, EnumOf, FieldsOf, ItemsOf};
 use super::private::{self, WRAPS_MAX};
 use super::special::{Buffered, Special};
 use crate::depth::DEPTH_MAX;
+use crate::number::Width;
 use crate::uuid::UuidText;
-use crate::view::View;
+use crate::view::{StoredNumber, View};
 use serde::de::{Deserializer, Error as _, Unexpected, Visitor};
 
 /// Deserializes one value.
@@ -20,7 +21,7 @@ pub(super) struct Reader<'de> {
     /// The number of newtype structs and options directly around the value.
     wraps: u16,
     /// Whether the type that reads belongs to this crate. Such a type takes numbers as literals,
-    /// and points in time and UUIDs as they are.
+    /// and points in time, UUIDs and ObjectIds as they are.
     is_ours: bool,
 }
 
@@ -47,6 +48,8 @@ impl<'de> Reader<'de> {
             "a datetime".to_owned()
         } else if view.as_uuid().is_some() {
             "a uuid".to_owned()
+        } else if view.as_object_id().is_some() {
+            "an ObjectId".to_owned()
         } else {
             return self.deserialize_any(visitor);
         };
@@ -102,7 +105,8 @@ impl<'de> Reader<'de> {
         text.map(Some).ok_or_else(|| self.view.malformed("text in UTF-8").into())
     }
 
-    /// Reads a number not stored as a 64-bit integer, a point in time or a UUID.
+    /// Reads a number not stored as a 64-bit integer, a point in time, a UUID or an
+    /// ObjectId.
     fn other<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, FailureAtPath> {
         let view = &self.view;
         if let Some(value) = view.as_stored_u64() {
@@ -115,10 +119,17 @@ impl<'de> Reader<'de> {
             Special::DateTime(time)
         } else if let Some(bytes) = view.as_uuid() {
             Special::Uuid(bytes)
+        } else if let Some(bytes) = view.as_object_id_bytes() {
+            Special::ObjectId(bytes)
         } else if let Some(literal) = number::literal(view)? {
             match number::equal_float(view, &literal) {
                 Some(float) if !self.is_ours => return visitor.visit_f64(float),
-                _ => Special::Number(literal),
+                _ => match view.stored_number() {
+                    Some(StoredNumber::Literal { is_wide: true, .. }) => {
+                        Special::Wide(literal, Width::Literal)
+                    }
+                    _ => Special::Number(literal),
+                },
             }
         } else {
             return Err(view.malformed("a tag that this version knows").into());
@@ -162,6 +173,9 @@ impl<'de> Deserializer<'de> for Reader<'de> {
         }
         let view = &self.view;
         if let Some(value) = view.as_small_int() {
+            if self.is_ours && matches!(view.stored_number(), Some(StoredNumber::Long(_))) {
+                return visitor.visit_enum(Special::Wide(value.to_string().into(), Width::Long));
+            }
             return match u64::try_from(value) {
                 Ok(value) => visitor.visit_u64(value),
                 Err(_negative) => visitor.visit_i64(value),
@@ -218,6 +232,9 @@ impl<'de> Deserializer<'de> for Reader<'de> {
         if let Some(time) = self.view.as_datetime().filter(|time| time.has_rfc3339()) {
             return visitor.visit_string(time.to_string());
         }
+        if let Some(id) = self.view.as_object_id() {
+            return visitor.visit_string(id.to_string());
+        }
         match self.view.as_uuid() {
             Some(bytes) => visitor.visit_string(UuidText(bytes).to_string()),
             None => self.mismatch(visitor),
@@ -229,6 +246,9 @@ impl<'de> Deserializer<'de> for Reader<'de> {
     }
 
     fn deserialize_bytes<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, FailureAtPath> {
+        if let Some(bytes) = self.view.as_object_id_bytes() {
+            return visitor.visit_borrowed_bytes(bytes);
+        }
         match self.view.as_uuid() {
             Some(bytes) => visitor.visit_borrowed_bytes(bytes),
             None => self.deserialize_any(visitor),

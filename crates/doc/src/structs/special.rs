@@ -1,8 +1,9 @@
-//! The types that serde lacks: numbers as literals, points in time, UUIDs.
+//! The types that serde lacks: numbers as literals, points in time, UUIDs, ObjectIds.
 
 use super::error::FailureAtPath;
 use super::private;
 use crate::datetime::DateTime;
+use crate::number::Width;
 use serde::de::value::{
     BorrowedBytesDeserializer, BorrowedStrDeserializer, I64Deserializer, StringDeserializer,
     U32Deserializer,
@@ -15,8 +16,11 @@ use std::borrow::Cow;
 
 pub(super) enum Special<'de> {
     Number(Cow<'de, str>),
+    /// A number that is stored in a wider form than it needs.
+    Wide(Cow<'de, str>, Width),
     DateTime(DateTime),
     Uuid(&'de [u8; 16]),
+    ObjectId(&'de [u8; 12]),
 }
 
 /// The enum variants by which types of this crate receive them. No other value of a document is an
@@ -25,17 +29,23 @@ pub(super) mod variant {
     pub(crate) const NUMBER: u32 = 0;
     pub(crate) const DATE_TIME: u32 = 1;
     pub(crate) const UUID: u32 = 2;
+    pub(crate) const OBJECT_ID: u32 = 3;
+    pub(crate) const LONG: u32 = 4;
+    pub(crate) const DECIMAL: u32 = 5;
 }
 
 impl<'de> Special<'de> {
     fn read<T: DeserializeSeed<'de>>(self, seed: T) -> Result<T::Value, FailureAtPath> {
         match self {
-            Self::Number(Cow::Borrowed(text)) => {
+            Self::Number(Cow::Borrowed(text)) | Self::Wide(Cow::Borrowed(text), _) => {
                 seed.deserialize(BorrowedStrDeserializer::new(text))
             }
-            Self::Number(Cow::Owned(text)) => seed.deserialize(StringDeserializer::new(text)),
+            Self::Number(Cow::Owned(text)) | Self::Wide(Cow::Owned(text), _) => {
+                seed.deserialize(StringDeserializer::new(text))
+            }
             Self::DateTime(time) => seed.deserialize(I64Deserializer::new(time.as_micros())),
             Self::Uuid(bytes) => seed.deserialize(BorrowedBytesDeserializer::new(bytes)),
+            Self::ObjectId(bytes) => seed.deserialize(BorrowedBytesDeserializer::new(bytes)),
         }
     }
 }
@@ -50,8 +60,11 @@ impl<'de> EnumAccess<'de> for Special<'de> {
     ) -> Result<(V::Value, Self), FailureAtPath> {
         let variant: U32Deserializer<FailureAtPath> = match self {
             Self::Number(_) => variant::NUMBER,
+            Self::Wide(_, Width::Long) => variant::LONG,
+            Self::Wide(..) => variant::DECIMAL,
             Self::DateTime(_) => variant::DATE_TIME,
             Self::Uuid(_) => variant::UUID,
+            Self::ObjectId(_) => variant::OBJECT_ID,
         }
         .into_deserializer();
         Ok((seed.deserialize(variant)?, self))
@@ -115,6 +128,7 @@ impl<'de> MapAccess<'de> for Buffered<'de> {
         let key = match self.special {
             Some(Special::DateTime(_)) => private::DATE_TIME,
             Some(Special::Uuid(_)) => private::UUID,
+            Some(Special::ObjectId(_)) => private::OBJECT_ID,
             _ => private::JSON_NUMBER,
         };
         seed.deserialize(BorrowedStrDeserializer::new(key)).map(Some)

@@ -1,7 +1,7 @@
-//! Implements serde's traits for [`Value`], [`Number`] and [`DateTime`].
+//! Implements serde's traits for [`Value`], [`Number`], [`DateTime`] and [`ObjectId`].
 //!
 //! Documents preserve these types exactly. Other formats get the nearest type that they have: a
-//! number, or the text of a point in time.
+//! number, or the text of a point in time or of an ObjectId.
 
 use super::number::equals;
 use super::private;
@@ -9,7 +9,8 @@ use super::special::variant;
 use crate::datetime::DateTime;
 use crate::document::{Document, DocumentMut};
 use crate::map::Map;
-use crate::number::{Number, NumberText, float_text};
+use crate::number::{Number, NumberText, Width, float_text};
+use crate::object_id::ObjectId;
 use crate::uuid::UuidText;
 use crate::value::Value;
 use crate::view::View;
@@ -32,6 +33,7 @@ impl Serialize for Value {
             Self::Bytes(bytes) => serializer.serialize_bytes(bytes),
             Self::DateTime(time) => time.serialize(serializer),
             Self::Uuid(bytes) => serializer.serialize_newtype_struct(private::UUID, &Uuid(bytes)),
+            Self::ObjectId(id) => id.serialize(serializer),
             Self::Array(items) => serializer.collect_seq(items),
             Self::Map(map) => serializer.serialize_newtype_struct(private::VALUE, &Pairs(map)),
         }
@@ -107,7 +109,12 @@ impl Serialize for Uuid<'_> {
 /// equal value, or text; binary formats get text.
 impl Serialize for Number {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_newtype_struct(private::NUMBER, &Literal(self))
+        let name = match self.width() {
+            Width::Least => private::NUMBER,
+            Width::Long => private::LONG,
+            Width::Literal => private::DECIMAL,
+        };
+        serializer.serialize_newtype_struct(name, &Literal(self))
     }
 }
 
@@ -148,6 +155,25 @@ impl Serialize for Micros {
             return serializer.collect_str(&self.0);
         }
         serializer.serialize_i64(self.0.as_micros())
+    }
+}
+
+/// Writes an ObjectId to a document. Other human-readable formats get 24 hexadecimal digits; binary
+/// formats get the 12 bytes.
+impl Serialize for ObjectId {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_newtype_struct(private::OBJECT_ID, &Twelve(*self))
+    }
+}
+
+struct Twelve(ObjectId);
+
+impl Serialize for Twelve {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        if serializer.is_human_readable() {
+            return serializer.collect_str(&self.0);
+        }
+        serializer.serialize_bytes(self.0.as_bytes())
     }
 }
 
@@ -198,6 +224,39 @@ impl<'de> Deserialize<'de> for DateTime {
     }
 }
 
+/// Reads an ObjectId, or its 24 hexadecimal digits as text.
+impl<'de> Deserialize<'de> for ObjectId {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        if !deserializer.is_human_readable() {
+            return deserializer.deserialize_bytes(TwelveBytes);
+        }
+        let refused = |found: &str| {
+            D::Error::invalid_type(Unexpected::Other(found), &"an ObjectId or its text")
+        };
+        match Value::deserialize(deserializer)? {
+            Value::ObjectId(id) => Ok(id),
+            Value::Text(text) => text.parse().map_err(|_other| refused("other text")),
+            other => Err(refused(other.type_name())),
+        }
+    }
+}
+
+/// Reads the bytes of an ObjectId in a binary format.
+struct TwelveBytes;
+
+impl Visitor<'_> for TwelveBytes {
+    type Value = ObjectId;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the 12 bytes of an ObjectId")
+    }
+
+    fn visit_bytes<E: Error>(self, bytes: &[u8]) -> Result<ObjectId, E> {
+        let bytes = bytes.try_into().map_err(|_other| E::invalid_length(bytes.len(), &self))?;
+        Ok(ObjectId::from_bytes(bytes))
+    }
+}
+
 /// A visitor that accepts any value.
 struct Any {
     /// Whether a document is read directly, and not serde's buffer: no map is special then.
@@ -222,6 +281,7 @@ impl Any {
             }
             private::DATE_TIME => Value::DateTime(DateTime::from_micros(map.next_value()?)),
             private::UUID => uuid(map.next_value()?)?,
+            private::OBJECT_ID => object_id(map.next_value()?)?,
             _ => return Ok(None),
         }))
     }
@@ -231,9 +291,19 @@ fn number<E: Error>(literal: &str) -> Result<Value, E> {
     Value::number(literal).ok_or_else(|| E::invalid_value(Unexpected::Str(literal), &"a number"))
 }
 
+fn wide<E: Error>(literal: &str, width: Width) -> Result<Value, E> {
+    number::<E>(literal).map(|_| Value::Number(Number::wide(literal, width)))
+}
+
 fn uuid<E: Error>(bytes: Value) -> Result<Value, E> {
     let bytes = bytes.as_bytes().and_then(|bytes| <[u8; 16]>::try_from(bytes).ok());
     bytes.map(Value::Uuid).ok_or_else(|| E::custom("expected the 16 bytes of a uuid"))
+}
+
+fn object_id<E: Error>(bytes: Value) -> Result<Value, E> {
+    let bytes = bytes.as_bytes().and_then(|bytes| <[u8; 12]>::try_from(bytes).ok());
+    let id = bytes.map(ObjectId::from_bytes).map(Value::ObjectId);
+    id.ok_or_else(|| E::custom("expected the 12 bytes of an ObjectId"))
 }
 
 macro_rules! visits {
@@ -313,10 +383,13 @@ impl<'de> Visitor<'de> for Any {
         let (kind, content) = data.variant::<u32>()?;
         match kind {
             variant::NUMBER => number(&content.newtype_variant::<String>()?),
+            variant::LONG => wide(&content.newtype_variant::<String>()?, Width::Long),
+            variant::DECIMAL => wide(&content.newtype_variant::<String>()?, Width::Literal),
             variant::DATE_TIME => {
                 Ok(Value::DateTime(DateTime::from_micros(content.newtype_variant()?)))
             }
             variant::UUID => uuid(content.newtype_variant()?),
+            variant::OBJECT_ID => object_id(content.newtype_variant()?),
             other => {
                 Err(A::Error::invalid_value(Unexpected::Unsigned(other.into()), &"a kind of value"))
             }

@@ -120,6 +120,26 @@ impl<'a> WriteState<'a> {
         self.check_size()
     }
 
+    /// Writes the number whose literal is [`WriteState::text`] in a wider form than it needs.
+    #[cold]
+    fn put_wide(&mut self, name: &str) -> Result<(), FailureAtPath> {
+        let text = std::mem::take(&mut self.text);
+        let int = str::from_utf8(&text).ok().and_then(|text| text.parse().ok());
+        let put = match int.filter(|_| name == private::LONG) {
+            Some(int) => {
+                self.builder().long(int);
+                Ok(())
+            }
+            None if Literal::whole(&text).is_some() => {
+                self.builder().literal(&text);
+                self.check_size()
+            }
+            None => Err(FailureAtPath::mismatch("a number that is not one by the JSON grammar")),
+        };
+        self.text = text;
+        put
+    }
+
     /// Writes the content of the private newtype struct `name`.
     fn put_private<T: Serialize + ?Sized>(
         &mut self,
@@ -134,12 +154,17 @@ impl<'a> WriteState<'a> {
                 self.text = text;
                 put
             }
+            (private::LONG | private::DECIMAL, Captured::Text) => self.put_wide(name),
             (private::DATE_TIME, Captured::Value(Value::Int(micros))) => {
                 self.builder().fixed(tag::DATE_TIME, &micros.to_le_bytes());
                 Ok(())
             }
             (private::UUID, Captured::Value(Value::Bytes(bytes))) if bytes.len() == 16 => {
                 self.builder().fixed(tag::UUID, &bytes);
+                Ok(())
+            }
+            (private::OBJECT_ID, Captured::Value(Value::Bytes(bytes))) if bytes.len() == 12 => {
+                self.builder().fixed(tag::OBJECT_ID, &bytes);
                 Ok(())
             }
             _ => Err(FailureAtPath::mismatch(format_args!("a value that {name} cannot hold"))),

@@ -191,6 +191,9 @@ impl<'a> View<'a> {
             tag::EMPTY_MAP => Value::object(),
             tag::DATE_TIME => Value::DateTime(DateTime::from_micros(signed(self.payload))),
             tag::UUID => Value::Uuid(*self.as_uuid().ok_or(self.malformed("a uuid"))?),
+            tag::OBJECT_ID => {
+                Value::ObjectId(self.as_object_id().ok_or(self.malformed("an ObjectId"))?)
+            }
             tag::BYTES_1 | tag::BYTES_4 => Value::Bytes(self.payload.to_vec()),
             tag::ARRAY_4 => {
                 let items: Result<_, _> =

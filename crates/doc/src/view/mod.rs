@@ -12,4 +12,4 @@ mod check;
 pub(crate) use body::{Areas, Body, ValueBounds, ValueOffset};
 pub use check::validate;
 pub use container::{FieldKey, Fields, Items, OpenView};
-pub use view::View;
+pub use view::{StoredNumber, View};

@@ -1,9 +1,12 @@
 //! A view of a value in the binary form: its type, and what is not inside of an array or a map.
 
 use crate::datetime::DateTime;
-use crate::layout::{self, form as forms, heap_len, signed, tag, unsigned, width};
+use crate::layout::{
+    self, form as forms, heap_len, is_small, signed, signed_width, tag, unsigned, width,
+};
 use crate::names::Names;
-use crate::number::Number;
+use crate::number::{LeastForm, Literal, Number, Width};
+use crate::object_id::ObjectId;
 use crate::utf8::from_utf8;
 use crate::value::Value;
 use crate::value_type::ValueType;
@@ -23,6 +26,33 @@ pub struct View<'a> {
     pub(super) at: usize,
     pub(super) payload: &'a [u8],
     pub(super) names: Option<&'a Names>,
+}
+
+/// A number of a document in the form in which it is stored.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum StoredNumber<'a> {
+    /// An integer in as few bytes as it needs.
+    Int(i64),
+    /// An integer in more bytes than it needs.
+    Long(i64),
+    /// An integer from 2^63 on.
+    Unsigned(u64),
+    /// A binary float.
+    Float(f64),
+    /// The number `coefficient / 10^scale`.
+    Decimal {
+        /// The digits.
+        coefficient: i64,
+        /// How many of the digits are after the point.
+        scale: u8,
+    },
+    /// A number as its literal.
+    Literal {
+        /// The literal.
+        text: &'a str,
+        /// Whether it could be stored in a smaller form.
+        is_wide: bool,
+    },
 }
 
 impl View<'static> {
@@ -124,6 +154,7 @@ impl<'a> View<'a> {
             tag::BYTES_1 | tag::BYTES_4 => ValueType::Bytes,
             tag::DATE_TIME => ValueType::DateTime,
             tag::UUID => ValueType::Uuid,
+            tag::OBJECT_ID => ValueType::ObjectId,
             tag::EMPTY_ARRAY | tag::ARRAY_2 | tag::ARRAY_4 => ValueType::Array,
             tag::EMPTY_MAP | tag::MAP_2 | tag::MAP_4 => ValueType::Map,
             _ => ValueType::Number,
@@ -194,6 +225,15 @@ impl<'a> View<'a> {
     /// Returns the point in time, if the value is one.
     pub fn as_datetime(&self) -> Option<DateTime> {
         (self.tag == tag::DATE_TIME).then(|| DateTime::from_micros(signed(self.payload)))
+    }
+
+    /// Returns the ObjectId, if the value is one.
+    pub fn as_object_id(&self) -> Option<ObjectId> {
+        self.as_object_id_bytes().copied().map(ObjectId::from_bytes)
+    }
+
+    pub(crate) fn as_object_id_bytes(&self) -> Option<&'a [u8; 12]> {
+        if self.tag == tag::OBJECT_ID { self.payload.first_chunk() } else { None }
     }
 
     /// Returns the 16 bytes of the UUID, if the value is one.
@@ -279,21 +319,51 @@ impl<'a> View<'a> {
 
     /// Decodes the number; `None` if the value is not a number or is malformed.
     pub(super) fn number(&self) -> Option<Value> {
+        Some(match self.stored_number()? {
+            StoredNumber::Int(int) => Value::Int(int),
+            StoredNumber::Long(int) => Value::Number(Number::wide(&int.to_string(), Width::Long)),
+            StoredNumber::Unsigned(int) => Value::from(int),
+            StoredNumber::Float(float) => Value::Float(float),
+            StoredNumber::Decimal { coefficient, scale } => {
+                Value::Number(decimal(coefficient, scale))
+            }
+            StoredNumber::Literal { text, is_wide } => {
+                let width = if is_wide { Width::Literal } else { Width::Least };
+                Value::Number(Number::wide(text, width))
+            }
+        })
+    }
+
+    /// Returns the number in the form in which it is stored; `None` if the value is not a number or
+    /// is malformed. For conversions to formats with more types of numbers.
+    #[doc(hidden)]
+    #[inline]
+    pub fn stored_number(&self) -> Option<StoredNumber<'a>> {
         if let Some(int) = self.as_small_int() {
-            return Some(Value::Int(int));
+            let is_wide = self.is_wide(int);
+            return Some(if is_wide { StoredNumber::Long(int) } else { StoredNumber::Int(int) });
         }
         if let Some(literal) = self.as_literal() {
-            let number = Number::parse(std::str::from_utf8(literal).ok()?)?;
-            return Some(Value::Number(number));
+            let is_wide = Literal::whole(literal)?.least_form() != LeastForm::Literal;
+            return Some(StoredNumber::Literal {
+                text: std::str::from_utf8(literal).ok()?,
+                is_wide,
+            });
         }
         if let Some((coefficient, scale)) = self.as_decimal() {
-            return Some(Value::Number(decimal(coefficient, scale)));
+            return Some(StoredNumber::Decimal { coefficient, scale });
         }
         match self.tag {
-            tag::U64 => Some(Value::from(unsigned(self.payload))),
-            tag::FLOAT => Some(Value::Float(f64::from_bits(unsigned(self.payload)))),
+            tag::U64 => Some(StoredNumber::Unsigned(unsigned(self.payload))),
+            tag::FLOAT => Some(StoredNumber::Float(f64::from_bits(unsigned(self.payload)))),
             _ => None,
         }
+    }
+
+    /// Returns whether the integer `int`, which this value stores, takes more bytes than it needs.
+    #[inline]
+    const fn is_wide(&self, int: i64) -> bool {
+        !self.payload.is_empty() && (is_small(int) || self.payload.len() > signed_width(int))
     }
 }
 

@@ -17,9 +17,9 @@ fn text<'a>(case: &'a Value, name: &str) -> Option<&'a str> {
 }
 
 /// Returns whether the case is about a type that documents lack. It stays the map that stands for
-/// it, so nothing of it is refused, such as a bad `$oid`.
+/// it, so nothing of it is refused, such as a bad `$timestamp`.
 fn is_of_another_type(text: &str) -> bool {
-    ["$regularExpression", "$oid", "$code", "$timestamp", "Key\"", "$dbPointer", "\\u0000"]
+    ["$regularExpression", "$code", "$timestamp", "Key\"", "$dbPointer", "\\u0000"]
         .iter()
         .any(|name| text.contains(name))
 }

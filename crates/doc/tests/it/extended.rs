@@ -1,12 +1,13 @@
 //! Extended JSON: every document has a text, which reads back as an equal document.
 //!
 //! Before, a single float that is not finite stopped each command that printed its document, and
-//! nothing that was printed came back as a date, bytes or a UUID.
+//! nothing that was printed came back as a date, bytes or a UUID. ObjectIds came back as maps,
+//! so nothing that a driver had made could be found by what it had made.
 
 use crate::random::{check, value};
 use flagstone_doc::{
     DEPTH_MAX, DateTime, Document, Duplicates, Encoder, JsonMode, JsonOptions, JsonParser, Map,
-    Names, Value, View, doc, json,
+    Names, ObjectId, Value, View, doc, json,
 };
 
 fn options() -> JsonOptions {
@@ -37,6 +38,10 @@ fn millis(millis: i64) -> Value {
     DateTime::from_micros(millis * 1000).into()
 }
 
+fn object_id() -> Value {
+    "56e1fc72e0c917e9c4714161".parse::<ObjectId>().unwrap().into()
+}
+
 fn pairs() -> Value {
     Value::Map(
         [(Value::from(1), Value::from("one")), (Value::from("a"), doc!({}))].into_iter().collect(),
@@ -53,6 +58,7 @@ fn forms() -> Vec<(Value, &'static str, &'static str)> {
     let odd = r#"{"$pairs":[[1,"one"],["a",{}]]}"#;
     let bytes = r#"{"$binary":{"base64":"AAH/","subType":"00"}}"#;
     let uuid = r#"{"$uuid":"30313233-3435-3637-3839-616263646566"}"#;
+    let id = r#"{"$oid":"56e1fc72e0c917e9c4714161"}"#;
     vec![
         (f64::NAN.into(), nan, nan),
         (f64::INFINITY.into(), infinity, infinity),
@@ -82,6 +88,7 @@ fn forms() -> Vec<(Value, &'static str, &'static str)> {
         (DateTime::from_micros(i64::MAX).into(), last, last),
         (vec![0_u8, 1, 255].into(), r#""AAH/""#, bytes),
         (Value::Uuid(*b"0123456789abcdef"), r#""30313233-3435-3637-3839-616263646566""#, uuid),
+        (object_id(), r#""56e1fc72e0c917e9c4714161""#, id),
         (pairs(), odd, odd),
     ]
 }
@@ -142,6 +149,11 @@ fn relaxed_and_canonical_forms_are_read() {
         (r#"{"$type":0,"$binary":"AQI="}"#, bytes()),
         (r#"{"$binary":"AQI="}"#, bytes()),
         (r#"{"$uuid":"30313233-3435-3637-3839-616263646566"}"#, uuid.clone()),
+        (r#"{"$oid":"56E1FC72E0C917E9C4714161"}"#, object_id()),
+        (
+            r#"{"$ref":"c","$id":{"$oid":"56e1fc72e0c917e9c4714161"},"$db":"d"}"#,
+            doc!({ "$ref": "c", "$id": (object_id()), "$db": "d" }),
+        ),
         (r#"{"$binary":{"base64":"MDEyMzQ1Njc4OWFiY2RlZg==","subType":"04"}}"#, uuid),
         (r#"{"\u0024date" : "1970-01-01T00:00:00Z"}"#, millis(0)),
         (r#"{"$d\u0061te":{"$numberLong":"0"}}"#, millis(0)),
@@ -167,10 +179,10 @@ fn relaxed_and_canonical_forms_are_read() {
 #[test]
 fn maps_of_other_types_stay_maps() {
     for text in [
-        r#"{"$oid":"56e1fc72e0c917e9c4714161"}"#,
-        r#"{"_id":{"$oid":"56e1fc72e0c917e9c4714161"},"n":{"$timestamp":{"t":1,"i":2}}}"#,
+        r#"{"$timestamp":{"t":1,"i":2}}"#,
+        r#"{"_id":{"$maxKey":1},"n":{"$timestamp":{"t":1,"i":2}}}"#,
         r#"{"$regularExpression":{"pattern":"a","options":""}}"#,
-        r#"{"$ref":"c","$id":{"$oid":"56e1fc72e0c917e9c4714161"},"$db":"d"}"#,
+        r#"{"$ref":"c","$id":5,"$db":"d"}"#,
         r#"{"$minKey":1}"#,
         r#"{"$binary":{"base64":"AQI=","subType":"05"}}"#,
         r#"{"$binary":{"base64":"AQI=","subType":"04"}}"#,
@@ -183,8 +195,8 @@ fn maps_of_other_types_stay_maps() {
         assert_eq!(value, json::parse(text).unwrap());
         assert_eq!(written(&value, JsonMode::Extended), text);
     }
-    let with_date = read(r#"{"$oid":{"$date":{"$numberLong":"0"}}}"#);
-    assert_eq!(with_date.get("$oid"), Some(&millis(0)));
+    let with_date = read(r#"{"$code":{"$date":{"$numberLong":"0"}}}"#);
+    assert_eq!(with_date.get("$code"), Some(&millis(0)));
 }
 
 /// MongoDB cannot write such a map so that it comes back; here it is wrapped.
@@ -193,6 +205,9 @@ fn a_map_that_looks_like_a_form_comes_back() {
     for text in [
         r#"{"$date":"1970-01-01T00:00:00Z"}"#,
         r#"{"$date":1}"#,
+        r#"{"$oid":"56e1fc72e0c917e9c4714161"}"#,
+        r#"{"$oid":"56e1fc72"}"#,
+        r#"{"$oid":5,"x":{}}"#,
         r#"{"a":1,"$date":2}"#,
         r#"{"$date":{"$date":{"$date":[{"$uuid":null}]}}}"#,
         r#"{"$numberDouble":"NaN"}"#,
@@ -242,6 +257,10 @@ fn a_bad_form_is_refused_at_its_place() {
         (r#"{"$numberDouble":1.5}"#, 0, "the text of a number of double precision"),
         (r#"{"$numberDecimal":"1.2.3"}"#, 0, "the text of a number"),
         (r#"{"$uuid":"3031323334353637383961626364656"}"#, 0, "a UUID"),
+        (r#"{"a":{"$oid":"56e1fc72e0c917e9c471416"}}"#, 5, "an ObjectId of 24"),
+        (r#"{"$oid":"56e1fc72e0c917e9c471416g"}"#, 0, "an ObjectId of 24"),
+        (r#"{"$oid":{"x":1}}"#, 0, "an ObjectId of 24"),
+        (r#"{"$oid":"56e1fc72e0c917e9c4714161","x":1}"#, 0, alone),
         (r#"{"$binary":{"base64":"AQI=","subType":0}}"#, 0, "base64 with padding"),
         (r#"{"$binary":{"base64":"AQI"}}"#, 0, "base64 with padding"),
         (r#"{"$binary":{"base64":"AQI","subType":"00"}}"#, 0, "base64 with padding"),

@@ -1,7 +1,8 @@
 //! The bytes of every tag, form and kind of sort key, which must never change.
 
 use flagstone_doc::{
-    DateTime, Direction, Document, Encoder, JsonParser, Map, Names, Value, doc, sort_key,
+    DateTime, Direction, Document, DocumentWriter, Encoder, JsonParser, Map, Names, ObjectId,
+    Value, doc, sort_key,
 };
 
 fn hex(bytes: &[u8]) -> String {
@@ -38,6 +39,7 @@ fn every_tag_has_its_bytes() {
         (1.5.into(), "17 10 00 00 00 00 00 00 f8 3f"),
         (DateTime::from_micros(1).into(), "17 11 01 00 00 00 00 00 00 00"),
         (Value::Uuid([7; 16]), "17 12 07 07 07 07 07 07 07 07 07 07 07 07 07 07 07 07"),
+        (ObjectId::from_bytes([7; 12]).into(), "17 1d 07 07 07 07 07 07 07 07 07 07 07 07"),
         (Value::Bytes(vec![1, 2]), "17 15 02 01 02"),
         (number("-0"), "17 1b 02 2d 30"),
         (number("1e400"), "17 1b 05 31 65 34 30 30"),
@@ -58,6 +60,37 @@ fn every_tag_has_its_bytes() {
     pairs.insert(1, "one");
     let document = Document::from_value(&Value::Map(pairs)).unwrap();
     assert_eq!(hex(document.as_bytes()), "15 02 25 43 41 02 6f 6e 65 78");
+}
+
+/// A long is an integer in one byte more than it needs, a Decimal128 is any number as its literal.
+/// Before, a long that fits 32 bits came back as an integer of 32 bits.
+#[test]
+fn wide_numbers_have_their_bytes() {
+    let bytes = |write: &dyn Fn(&mut DocumentWriter<'_>)| {
+        let (mut encoder, mut bytes) = (Encoder::new(), Vec::new());
+        let mut writer = encoder.write(None);
+        write(&mut writer);
+        writer.finish(&mut bytes).unwrap();
+        let value = flagstone_doc::validate(&bytes, None).unwrap().to_value().unwrap();
+        assert_eq!(Document::from_value(&value).unwrap().as_bytes(), bytes);
+        hex(&bytes)
+    };
+    for (int, expected) in [
+        (1, "17 05 01"),
+        (-4, "17 05 fc"),
+        (28, "17 06 1c 00"),
+        (-5, "17 06 fb ff"),
+        (300, "17 07 2c 01 00"),
+        (i64::from(i32::MAX), "17 09 ff ff ff 7f 00"),
+        (0x01_0203_0405, "17 09 05 04 03 02 01"),
+    ] {
+        assert_eq!(bytes(&|to| to.long(int)), expected, "{int}");
+    }
+    for (literal, expected) in
+        [("5", "17 1b 01 35"), ("1.10", "17 1b 04 31 2e 31 30"), ("1E+3", "17 1b 04 31 45 2b 33")]
+    {
+        assert_eq!(bytes(&|to| to.number(literal, true).unwrap()), expected, "{literal}");
+    }
 }
 
 #[test]
@@ -120,6 +153,7 @@ fn every_sort_key_has_its_bytes() {
         (f64::INFINITY.into(), "4c"),
         ("a\0b".into(), "60 61 00 ff 62 00"),
         (Value::Bytes(vec![0]), "64 00 ff 00"),
+        (ObjectId::from_bytes([1; 12]).into(), "66 01 01 01 01 01 01 01 01 01 01 01 01"),
         (DateTime::from_micros(-1).into(), "68 7f ff ff ff ff ff ff ff"),
         (Value::Uuid([1; 16]), "6c 01 01 01 01 01 01 01 01 01 01 01 01 01 01 01 01"),
         (doc!([1, "a"]), "70 43 01 60 61 00 01"),

@@ -2,8 +2,8 @@
 
 use flagstone_base::hash::remix;
 use flagstone_doc::{
-    DEPTH_MAX, Direction, Document, Encoder, JsonMode, JsonOptions, JsonParser, Names, Value, View,
-    doc, json, sort_key, validate,
+    DEPTH_MAX, Direction, Document, Encoder, JsonMode, JsonOptions, JsonParser, Names, ObjectId,
+    Value, View, doc, json, sort_key, validate,
 };
 
 pub(crate) struct Random(u64);
@@ -43,7 +43,7 @@ pub(crate) fn samples(names: &Names) -> Vec<Vec<u8>> {
         "long": (text), "tags": ["a", "b", { "c": 1e300 }], "big": 123456789012_i64,
         "bytes": (vec![1_u8, 2]), "time": (flagstone_doc::DateTime::from_micros(5)),
         "pairs": (flagstone_doc::Value::Map(pairs)), "ints": [1000, 1001, 1002],
-        "odd": (flagstone_doc::Value::number("1e400")),
+        "odd": (flagstone_doc::Value::number("1e400")), "id12": (ObjectId::from_bytes([9; 12])),
     });
     let (mut by_id, mut inline) = (Vec::new(), Vec::new());
     let mut encoder = Encoder::new();

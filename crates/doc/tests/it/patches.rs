@@ -1,8 +1,10 @@
 //! Patches change the bytes of a document as they change the value in memory, and hostile bytes do
 //! no harm.
 
-use super::random::{check, number, value};
-use flagstone_doc::{Document, Encoder, Names, Patch, Patcher, Value, doc, json, validate};
+use super::random::{check, number, value, wide};
+use flagstone_doc::{
+    Document, Encoder, Names, Patch, Patcher, StoredNumber, Value, doc, json, validate,
+};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -550,4 +552,30 @@ fn mutated_patches_and_documents_do_no_harm() {
             validate(&after, Some(&names)).unwrap();
         }
     }
+}
+
+/// A change of one field turned the integers of 64 bits of all others into ones of 32 bits, if it
+/// was applied to the decoded document.
+#[test]
+fn a_patch_keeps_the_types_of_numbers() {
+    let long = |int| wide(|to| to.long(int));
+    let exact = wide(|to| to.number("1.50", true).unwrap());
+    let document = encoded(&doc!({ "a": (long(1)), "b": [(long(2))], "c": (exact) }), None);
+    let patch = Patch::new().inc("a", 1).push("b", 3).mul("c", 2).set("new.d", long(4));
+    let mut bytes = Vec::new();
+    patch.encode(&mut Encoder::new(), None, &mut bytes).unwrap();
+    let results = [usize::MAX, 0].map(|parts| {
+        let mut patched = Some(document.clone());
+        let mut patcher = Patcher::new().with_one_by_one_max(parts);
+        assert!(patcher.apply(&bytes, &mut patched, None));
+        patched.unwrap()
+    });
+    assert_eq!(results[0], results[1]);
+    let view = validate(&results[0], None).unwrap();
+    let number = |path| view.path(path).unwrap().unwrap().stored_number();
+    assert_eq!(number("a"), Some(StoredNumber::Long(2)));
+    assert_eq!(number("b.0"), Some(StoredNumber::Long(2)));
+    assert_eq!(number("b.1"), Some(StoredNumber::Int(3)));
+    assert_eq!(number("c"), Some(StoredNumber::Literal { text: "3.00", is_wide: true }));
+    assert_eq!(number("new.d"), Some(StoredNumber::Long(4)));
 }

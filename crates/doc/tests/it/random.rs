@@ -1,7 +1,8 @@
 //! Random values: every form preserves them, and sort keys compare as the total order does.
 
 use flagstone_doc::{
-    DateTime, Direction, Document, Encoder, JsonParser, Names, Value, View, json, sort_key,
+    DateTime, Direction, Document, DocumentWriter, Encoder, JsonParser, Names, ObjectId, Value,
+    View, json, sort_key,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -77,7 +78,18 @@ pub(crate) fn number() -> impl Strategy<Value = Value> {
         (-4000..4000_i32).prop_map(|n| Value::from(f64::from(n) / 8.0)),
         near,
         literal(),
+        (-300..300_i32).prop_map(|int| wide(|to| to.long(int.into()))),
+        literal().prop_map(|number| wide(|to| to.number(&number.to_string(), true).unwrap())),
     ]
+}
+
+/// Returns a number that is stored in a wider form than it needs.
+pub(crate) fn wide(write: impl FnOnce(&mut DocumentWriter<'_>)) -> Value {
+    let (mut encoder, mut bytes) = (Encoder::new(), Vec::new());
+    let mut writer = encoder.write(None);
+    write(&mut writer);
+    writer.finish(&mut bytes).unwrap();
+    View::of(&bytes, None).unwrap().to_value().unwrap()
 }
 
 fn scalar() -> impl Strategy<Value = Value> {
@@ -90,6 +102,7 @@ fn scalar() -> impl Strategy<Value = Value> {
         1 => vec(prop_oneof![Just(0_u8), Just(255), any::<u8>()], 0..5).prop_map(Value::Bytes),
         1 => any::<i64>().prop_map(|micros| Value::from(DateTime::from_micros(micros))),
         1 => any::<[u8; 16]>().prop_map(Value::Uuid),
+        1 => any::<[u8; 12]>().prop_map(|id| Value::from(ObjectId::from_bytes(id))),
     ]
 }
 

@@ -5,7 +5,7 @@ use super::{bounded, note};
 use flagstone_doc::json::{append_json, append_json_as, append_value_json};
 use flagstone_doc::{
     DEPTH_MAX, DateTime, Direction, Document, Encoder, JsonMode, JsonOptions, JsonParser, Map,
-    Names, Value, View, doc, sort_key, validate,
+    Names, ObjectId, Value, View, doc, sort_key, validate,
 };
 
 /// Returns the names that every document of the target may use.
@@ -47,7 +47,8 @@ fn walk(view: &View<'_>, bytes: &[u8], parts: &mut usize, depth: usize) {
     *parts -= 1;
     check_inside(view, bytes);
     let _numbers = (view.as_i64(), view.as_u64(), view.as_f64(), view.as_bool());
-    let _others = (view.as_datetime(), view.as_uuid(), view.is_empty(), view.to_string());
+    let _others = (view.as_datetime(), view.as_uuid(), view.as_object_id());
+    let _text = (view.is_empty(), view.to_string());
     let len = view.len();
     if let Ok(items) = view.items() {
         items.flatten().for_each(|item| walk(&item, bytes, parts, depth - 1));
@@ -125,6 +126,7 @@ pub(super) fn value() -> Value {
         "bytes": (vec![1_u8, 2]), "time": (DateTime::from_micros(5)),
         "pairs": (Value::Map(pairs)), "ints": [1000, 1001, 1002],
         "odd": (Value::number("1e400")), "uuid": (Value::Uuid([9; 16])),
+        "oid": (ObjectId::from_bytes([9; 12])),
     })
 }
 

@@ -81,6 +81,7 @@ pub(super) fn seeds() -> Vec<Vec<u8>> {
         r#"{"a.b":{"$not":{"$size":2,"$elemMatch":{"$gt":1,"$ne":5}}},"$.a[0]":{"$type":"map"}}"#,
         r#"{"long":{"$prefix":"xx","$contains":"x","$regex":"^x+$","$options":"i"}}"#,
         r#"{"odd":{"$gt":1e399},"big":{"$mod":[7,3]},"time":{"$date":{"$micros":5}}}"#,
+        r#"{"oid":{"$oid":"090909090909090909090909"},"a":{"$type":"objectId"}}"#,
         r#"{"bytes":{"$binary":"AQI="},"uuid":{"$uuid":"09090909-0909-0909-0909-090909090909"}}"#,
         r#"{"a":{"$lt":[{"b":[1,3]}]},"pairs":{"$eq":{"$pairs":[[1,"one"]]}},"$nor":[{}]}"#,
     ];

@@ -10,6 +10,7 @@
 //! Formats with checksums are tried twice: as they are, and with every checksum accepted, so that
 //! damage reaches the code after the checks.
 
+mod bson;
 mod bulk;
 mod coverage;
 mod database;
@@ -68,7 +69,7 @@ const fn checked(
 }
 
 /// All targets.
-pub const TARGETS: [Target; 17] = [
+pub const TARGETS: [Target; 19] = [
     checked("table", "a table: frame, index, filter, blocks", table::body, table::seeds),
     checked("log", "segments and the operations in them", database::log, database::log_seeds),
     checked("manifest", "a manifest", database::manifest, database::manifest_seeds),
@@ -86,6 +87,8 @@ pub const TARGETS: [Target; 17] = [
     plain("sort_key", "two sort keys", sort_key::body, sort_key::seeds),
     plain("bulk", "text of many documents", bulk::body, bulk::seeds),
     plain("load", "a file of JSON or a table, plain or compressed", load::body, load::seeds),
+    plain("bson", "a document of BSON", bson::body, bson::seeds),
+    plain("wire", "messages of a MongoDB driver", bson::wire, bson::wire_seeds),
 ];
 
 /// Returns the target of this name.

@@ -2,7 +2,7 @@
 
 use super::{bounded, join, note, split};
 use flagstone_doc::sort_key::{decode, decode_first, encode, encode_view, is_readable};
-use flagstone_doc::{DateTime, Direction, Document, Map, Value, doc};
+use flagstone_doc::{DateTime, Direction, Document, Map, ObjectId, Value, doc};
 
 /// Returns the value that `bytes` begin with, and its key.
 fn read(bytes: &[u8], direction: Direction) -> Option<(Value, Vec<u8>)> {
@@ -57,6 +57,7 @@ pub(super) fn seeds() -> Vec<Vec<u8>> {
         Value::Bytes(vec![0, 255, 0]),
         Value::from(DateTime::from_micros(-5)),
         Value::Uuid([3; 16]),
+        ObjectId::from_bytes([3; 12]).into(),
     ];
     let mut seeds = Vec::new();
     for direction in [Direction::Ascending, Direction::Descending] {

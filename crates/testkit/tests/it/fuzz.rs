@@ -75,6 +75,16 @@ fn hostile_jsonpaths_do_no_harm() {
 }
 
 #[test]
+fn hostile_bson_does_no_harm() {
+    replay("bson", 10_000);
+}
+
+#[test]
+fn hostile_messages_do_no_harm() {
+    replay("wire", 10_000);
+}
+
+#[test]
 fn hostile_filters_do_no_harm() {
     replay("filter", 4000);
 }

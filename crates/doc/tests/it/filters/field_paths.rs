@@ -1,6 +1,7 @@
 //! Field paths: their text, what they reach, and the keys of an index.
 
 use super::both;
+use crate::random::wide;
 use flagstone_doc::{
     DEPTH_MAX, Direction, Document, FieldPath, IndexKeys, Names, Reached, Value, doc, sort_key,
 };
@@ -286,6 +287,18 @@ fn the_places_of_arrays_are_counted_in_steps() {
     }
     let deep = format!("{}1{}", r#"{"a":"#.repeat(80), "}".repeat(80)).replace('1', "[1]");
     assert_eq!(keys(&["a"; 80].join("."), &deep).1.arrays().bits(), 1 << 63);
+}
+
+/// A covered query gave an integer of 64 bits back as one of 32.
+#[test]
+fn the_key_of_a_wide_integer_is_not_faithful() {
+    let long = wide(|to| to.long(1));
+    let document = Document::from_value(&doc!({ "a": 1, "b": (long.clone()), "c": [1, (long)] }));
+    let (document, mut keys) = (document.unwrap(), IndexKeys::new());
+    for (path, expected) in [("a", true), ("b", false), ("c", false)] {
+        keys.collect(&self::path(path), &document.root()).unwrap();
+        assert_eq!((keys.len(), keys.is_faithful(0)), (1, expected), "{path}");
+    }
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Filters built in Rust, and values that JSON lacks.
 
-use flagstone_doc::{DateTime, Document, Encoder, Filter, Names, Value, ValueType, doc};
+use flagstone_doc::{DateTime, Document, Encoder, Filter, Names, ObjectId, Value, ValueType, doc};
 use std::sync::Arc;
 
 #[test]
@@ -9,7 +9,7 @@ fn values_that_json_lacks_have_forms_of_their_own() {
     let document = doc!({
         "t": time, "u": (Value::Uuid(uuid)), "b": (Value::Bytes(vec![0, 255])),
         "nan": (f64::NAN), "inf": (f64::INFINITY), "f": (0.5), "$a": 1, "m": { "$a": 1 },
-        "old": (DateTime::from_micros(i64::MIN)),
+        "old": (DateTime::from_micros(i64::MIN)), "o": (ObjectId::from_bytes([7; 12])),
     });
     let names = Arc::new(Names::new());
     let mut bytes = Vec::new();
@@ -24,6 +24,14 @@ fn values_that_json_lacks_have_forms_of_their_own() {
         (r#"{"old":{"$date":{"$micros":-9223372036854775808}}}"#, true),
         (r#"{"u":{"$uuid":"07070707-0707-0707-0707-070707070707"}}"#, true),
         (r#"{"u":{"$lt":{"$uuid":"07070707-0707-0707-0707-070707070708"}}}"#, true),
+        (r#"{"o":{"$oid":"070707070707070707070707"}}"#, true),
+        (r#"{"o":"070707070707070707070707"}"#, false),
+        (r#"{"o":{"$gt":{"$oid":"070707070707070707070706"}}}"#, true),
+        (r#"{"o":{"$in":[1,{"$oid":"070707070707070707070707"}]}}"#, true),
+        (r#"{"o":{"$gt":{"$binary":""}}}"#, false),
+        (r#"{"o":{"$type":"objectId"}}"#, true),
+        (r#"{"o":{"$type":["objectid","text"]}}"#, true),
+        (r#"{"u":{"$type":"objectid"}}"#, false),
         (r#"{"b":{"$binary":"AP8="}}"#, true),
         (r#"{"b":{"$gt":{"$binary":"AP8="}}}"#, false),
         (r#"{"nan":{"$numberDouble":"NaN"}}"#, true),

@@ -40,6 +40,10 @@ fn a_filter_is_written_in_one_form() {
             r#"{"a":[{"$uuid":"07070707-0707-0707-0707-070707070707"}]}"#,
             r#"{"a":[{"$uuid":"07070707-0707-0707-0707-070707070707"}]}"#,
         ),
+        (
+            r#"{"a":{"$oid":"56E1FC72E0C917E9C4714161"}}"#,
+            r#"{"a":{"$oid":"56e1fc72e0c917e9c4714161"}}"#,
+        ),
         (r#"{"a":{"$pairs":[[1,"x"]]}}"#, r#"{"a":{"$eq":{"$pairs":[[1,"x"]]}}}"#),
         (r#"{"a":{"$elemMatch":{"$eq":1}}}"#, r#"{"a":{"$elemMatch":{"$eq":1}}}"#),
         (r#"{"a":{"$elemMatch":{"$":1,"b":2}}}"#, r#"{"a":{"$elemMatch":{"$":1,"b":2}}}"#),
@@ -85,6 +89,7 @@ fn an_error_names_the_place_and_what_was_expected() {
         (r#"{"a":{"$elemMatch":5}}"#, 19, "a.$elemMatch", "a map of operators or of paths"),
         (r#"{"a":{"$date":"yesterday"}}"#, 14, "a.$date", "an RFC 3339 date"),
         (r#"{"a":{"$uuid":"x"}}"#, 14, "a.$uuid", "a UUID"),
+        (r#"{"a":{"$oid":"x"}}"#, 13, "a.$oid", "an ObjectId of 24 hexadecimal digits"),
         (r#"{"a":{"$binary":"x"}}"#, 16, "a.$binary", "base64 with padding"),
         (r#"{"a":{"$numberInt":"x"}}"#, 19, "a.$numberInt", "the text of an integer of 32 bits"),
         (r#"{"a":[1,{"$gt":5}]}"#, 8, "a[1]", "a value; a map with a name"),

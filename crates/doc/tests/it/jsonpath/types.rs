@@ -1,7 +1,7 @@
 //! Queries of values that JSON does not have, and of numbers in all their forms.
 
 use super::{documents, path, selected};
-use flagstone_doc::{DateTime, Document, JsonPath, Map, Names, Value, View, doc};
+use flagstone_doc::{DateTime, Document, JsonPath, Map, Names, ObjectId, Value, View, doc};
 
 /// Returns how many elements of the array `items` the filter selects.
 fn count(items: Value, filter: &str) -> usize {
@@ -59,6 +59,7 @@ fn types_that_json_lacks_are_equal_to_themselves_and_datetimes_have_an_order() {
             (Value::Uuid([7; 16])),
             "x",
             5,
+            (ObjectId::from_bytes([7; 12])),
         ])
     };
     for (filter, expected) in [
@@ -71,7 +72,9 @@ fn types_that_json_lacks_are_equal_to_themselves_and_datetimes_have_an_order() {
         ("@ < $[3]", 0),
         ("@ == $[3]", 1),
         ("@ == $[4]", 1),
-        ("@ != $[4]", 6),
+        ("@ != $[4]", 7),
+        ("@ == $[7]", 1),
+        ("@ >= $[7]", 1),
         ("length(@) == 1", 1),
         ("search(@, '.')", 1),
         ("@ == 5", 1),

@@ -2,7 +2,7 @@
 //! structs, untagged and internally tagged enums.
 
 use super::{comes_back, from_json, json_of, refusal};
-use flagstone_doc::{DateTime, Document, Encoder, Names, Value, doc};
+use flagstone_doc::{DateTime, Document, Encoder, Names, ObjectId, Value, doc};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashMap};
 
@@ -42,10 +42,11 @@ fn types_that_serde_lacks_pass_its_buffer() {
         "id": 1, "from": 1.5, "time": (DateTime::from_micros(5)), "uuid": (Value::Uuid([3; 16])),
         "far": (Value::number("1e400")), "long": (Value::number("0.12345678901234567890123")),
         "bytes": (vec![1_u8, 2]), "nan": (f64::NAN), "big": (Value::number("18446744073709551616")),
+        "oid": (ObjectId::from_bytes([3; 12])),
     });
     let document = Document::from_value(&value).unwrap();
     let page: Page = document.to().unwrap();
-    for name in ["time", "uuid", "far", "long", "bytes", "nan", "big"] {
+    for name in ["time", "uuid", "far", "long", "bytes", "nan", "big", "oid"] {
         assert_eq!(page.rest.get(name), value.get(name), "{name}");
     }
     assert_eq!(page.rest["far"].to_string(), "1e400");

@@ -1,7 +1,7 @@
 //! The form that each kind of Rust value has in a document.
 
 use super::{comes_back, from_json, json_of};
-use flagstone_doc::{DateTime, Document, Encoder, Map, Names, Value, adapt, doc};
+use flagstone_doc::{DateTime, Document, Encoder, Map, Names, ObjectId, Value, adapt, doc};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashMap};
 
@@ -332,13 +332,15 @@ fn other_formats_get_the_nearest_type_they_have() {
     let value = doc!({
         "price": (Value::number("1.10")), "big": (u64::MAX), "far": (Value::number("1e400")),
         "time": (DateTime::from_micros(1_564_617_600_000_000)), "id": (Value::Uuid([1; 16])),
+        "oid": (ObjectId::from_bytes([1; 12])),
     });
     let json = serde_json::to_string(&value).unwrap();
     assert_eq!(
         json,
         concat!(
             r#"{"price":1.1,"big":18446744073709551615,"far":"1e400","#,
-            r#""time":"2019-08-01T00:00:00Z","id":"01010101-0101-0101-0101-010101010101"}"#
+            r#""time":"2019-08-01T00:00:00Z","id":"01010101-0101-0101-0101-010101010101","#,
+            r#""oid":"010101010101010101010101"}"#
         )
     );
     let back: Value = serde_json::from_str(&json).unwrap();
@@ -346,6 +348,9 @@ fn other_formats_get_the_nearest_type_they_have() {
     assert_eq!(back.get("time"), Some(&Value::from("2019-08-01T00:00:00Z")));
     let time: DateTime = serde_json::from_str(r#""2019-08-01T00:00:00Z""#).unwrap();
     assert_eq!(Some(&Value::from(time)), value.get("time"));
+    let id: ObjectId = serde_json::from_str(r#""010101010101010101010101""#).unwrap();
+    assert_eq!(Some(&Value::from(id)), value.get("oid"));
+    assert!(serde_json::from_str::<ObjectId>(r#""0101""#).is_err());
     let text = Document::from_value(&value).unwrap();
     #[derive(Deserialize)]
     struct AsText {

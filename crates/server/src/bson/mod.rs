@@ -1,0 +1,27 @@
+//! BSON to stored documents and back, without a tree in between.
+//!
+//! ```text
+//! double           float             int32    integer in as few bytes as it needs
+//! string           text              int64    integer; below 2^31 in more bytes than it needs
+//! document, array  map, array        decimal  exact number, as its literal; NaN, infinities: float
+//! binary 00, 04    bytes, UUID       date     datetime
+//! objectId         ObjectId          bool, null
+//! ```
+//! All other types are stored as the maps by which Extended JSON writes them, such as
+//! `{"$timestamp":{"t":1,"i":2}}`, and such maps go out as these types again.
+//!
+//! Documents that did not come from BSON may have more than it has. An exact number goes out as a
+//! double if that prints the same digits, otherwise as a decimal. A datetime loses what is finer
+//! than a millisecond. A map with keys that are not text goes out as `{"$pairs":[[key, value]]}`.
+
+mod decimal;
+mod error;
+mod kind;
+
+mod read;
+
+mod write;
+
+pub use error::BsonError;
+pub use read::{BsonReader, document_len};
+pub use write::BsonWriter;
