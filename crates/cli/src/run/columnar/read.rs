@@ -32,10 +32,21 @@ pub(in super::super) fn load(args: &LoadArgs) -> Result<(), Failure> {
         None => BadDocuments::stop(),
     };
     let is_new = !args.collection.database.exists();
-    let json::Target { database, collection, is_new: is_new_collection } = json::target(args)?;
+    let json::Target { database, mut collection, is_new: mut is_new_collection } =
+        json::target(args)?;
     interrupt::listen()?;
+    if args.drop && !is_new_collection {
+        collection = json::replaced(args, &database, collection)?;
+        is_new_collection = true;
+    }
     let marks = marks(args, &sources, &database, &collection)?;
     let start = marks.as_ref().map_or(Position::default(), Marks::start);
+    if marks.as_ref().is_some_and(Marks::are_complete) {
+        drop((marks, collection));
+        open::close(database)?;
+        note(json::WAS_COMPLETE);
+        return Ok(());
+    }
     check_rows(&sources, start)?;
     bad.begin(marks.as_ref())?;
     let mut run = Run {
@@ -54,8 +65,8 @@ pub(in super::super) fn load(args: &LoadArgs) -> Result<(), Failure> {
         run.load(input, source, &LoadOptions { first_row, ..options.clone() })
     });
     let ended = ended.collect::<Result<(), _>>().and_then(|()| Ok(run.bad.flush()?));
-    if ended.is_ok() && run.marks.is_some() {
-        remove_marks(&database, &collection)?;
+    if let Some(marks) = run.marks.as_ref().filter(|_| ended.is_ok()) {
+        marks.complete(&database)?;
     }
     let continued = run.marks.as_ref().is_some_and(Marks::continue_one);
     let (took, count) = (run.start.elapsed(), run.count);
