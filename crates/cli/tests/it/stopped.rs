@@ -230,3 +230,23 @@ fn a_stopped_compaction_is_interrupted() {
         assert_eq!(place.ok("count db c"), "60000\n");
     }
 }
+
+/// It had printed a part of the changes, with exit code 0.
+#[test]
+fn a_watch_that_is_stopped_before_the_last_change_is_interrupted() {
+    let place = Place::new();
+    place.ok("put db c k {}");
+    place.ok("watch db --keep 1GiB");
+    place.ok("generate comments --count 20000 --output in.jsonl");
+    place.ok("load db c in.jsonl");
+    assert!(place.ok("watch db --from start").lines().count() >= 20_000);
+    let mut child = place.command("watch db --from start").spawn().unwrap();
+    // It waits for a reader of its output.
+    let mut first = [0; 100];
+    child.stdout.as_mut().unwrap().read_exact(&mut first).unwrap();
+    signal("INT", child.id());
+    std::thread::sleep(Duration::from_millis(200));
+    let ended = ran(child.wait_with_output().unwrap());
+    assert_eq!(ended.code, 130, "{}", ended.stderr);
+    assert!(ended.stdout.lines().count() < 20_000);
+}
