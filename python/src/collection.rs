@@ -514,6 +514,7 @@ impl Collection {
     /// - `progress`: `True` for a bar, in a terminal or a notebook, or a function of documents,
     ///   bytes and all bytes.
     /// - `resume`: whether to go on where a load of the same files that had this set was stopped.
+    ///   If it was complete, nothing is loaded, unless a file has changed.
     /// - `bad_lines`: a file that documents are copied to which cannot be loaded, with `"insert"`
     ///   also those whose keys exist, each after a line `# file:line:column: reason`.
     /// - `extended_json`: whether forms of MongoDB's Extended JSON are the values they stand for,

@@ -132,7 +132,7 @@ fn report(py: Python<'_>, outcome: Outcome) -> PyResult<Bound<'_, PyDict>> {
 
 /// Returns the format that was asked for, or the one that the name of the file says.
 fn format_of(py: Python<'_>, path: &Path, wanted: &Wanted<'_>) -> PyResult<Format> {
-    let name = path.to_string_lossy();
+    let name = path.to_string_lossy().to_lowercase();
     let plain =
         [".zst", ".gz"].iter().fold(&*name, |name, end| name.strip_suffix(end).unwrap_or(name));
     let guessed = match plain {

@@ -96,9 +96,15 @@ fn dict<'py>(name: &str, given: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyDic
     Ok(dict)
 }
 
-/// Returns a dotted path; `$.a.b` is one, too.
+/// Returns a dotted path; `$.a.b` is one, too. Other JSONPaths and JSON Pointers would be fields of
+/// strange names.
 fn path_of(name: &str, given: &Bound<'_, PyAny>) -> PyResult<String> {
     let wrong = |_other: PyErr| arg::expected(name, "a path as text", given);
     let text: String = given.extract().map_err(wrong)?;
-    Ok(text.strip_prefix("$.").unwrap_or(&text).to_owned())
+    let dotted = text.strip_prefix("$.").unwrap_or(&text);
+    if dotted == "$" || dotted.starts_with("$[") || text.starts_with('/') {
+        let text = format!("{name}: expected a dotted path, as in \"author.name\", found {text:?}");
+        return Err(invalid(given.py(), text));
+    }
+    Ok(dotted.to_owned())
 }

@@ -274,16 +274,59 @@ fn other(object: &Bound<'_, PyAny>, depth: usize) -> Read {
         if object.hasattr("__struct_fields__")? || object.hasattr("model_dump")? {
             return read(&models::dump(object)?, depth + 1);
         }
-        // What other libraries have; then numpy, whose numbers have `tolist`, too.
-        for method in ["to_dict", "tolist"] {
-            if let Some(method) = object.getattr_opt(method)? {
-                return read(&method.call0()?, depth + 1);
+        // What other libraries have.
+        if let Some(method) = object.getattr_opt("to_dict")? {
+            return read(&method.call0()?, depth + 1);
+        }
+        // Then numpy, whose numbers have it, too.
+        if let Some(method) = object.getattr_opt("tolist")? {
+            if let Some(reason) = times_of(object)? {
+                return Err(Refused::Here(reason.into(), Vec::new()));
+            }
+            let list = method.call0()?;
+            // A number that Python has no type for is returned as it is.
+            if !list.get_type().is(object.get_type()) {
+                return read(&list, depth + 1);
             }
         }
     }
     let found = object.get_type().fully_qualified_name()?;
     let hint = hint(object)?;
     Err(Refused::Here(format!("{found} is not supported in a document{hint}"), Vec::new()))
+}
+
+/// Returns why a scalar or an array of numpy is refused whose values are times. `tolist` makes
+/// integers of those in nanoseconds, months or years, and loses the unit.
+fn times_of(object: &Bound<'_, PyAny>) -> PyResult<Option<&'static str>> {
+    match object.getattr_opt("dtype")? {
+        Some(dtype)
+            if dtype.get_type().getattr("__module__")?.str()?.to_cow()?.starts_with("numpy") =>
+        {
+            times_of_type(&dtype)
+        }
+        _ => Ok(None),
+    }
+}
+
+fn times_of_type(dtype: &Bound<'_, PyAny>) -> PyResult<Option<&'static str>> {
+    let kind: String = dtype.getattr("kind")?.extract()?;
+    match kind.as_str() {
+        "M" => Ok(Some(
+            "a numpy.datetime64 has no time zone and is no point in time; use a datetime with one",
+        )),
+        "m" => Ok(Some("numpy.timedelta64 is not supported in a document; use a number")),
+        // A record.
+        _ => {
+            let names = dtype.getattr("names")?;
+            for name in names.extract::<Option<Vec<String>>>()?.unwrap_or_default() {
+                let field = dtype.get_item(name)?;
+                if let Some(reason) = times_of_type(&field.getattr("base")?)? {
+                    return Ok(Some(reason));
+                }
+            }
+            Ok(None)
+        }
+    }
 }
 
 /// Returns what to use instead.

@@ -141,3 +141,65 @@ def test_an_exception_of_a_producer_ends_a_load_as_what_it_is(c: flagstone.Colle
     with pytest.raises(flagstone.Io, match="the sensor is gone") as raised:
         load(ValueError("the sensor is gone"))
     assert "Traceback" not in str(raised.value) and "\n" not in str(raised.value)
+
+
+def test_times_of_numpy_do_not_become_integers(c: flagstone.Collection) -> None:
+    """Those in nanoseconds, months and years did, in documents, keys and filters."""
+    np = pytest.importorskip("numpy")
+    moment, span = r"datetime64 has no time zone", r"timedelta64 is not supported"
+    for unit in ("Y", "M", "W", "D", "h", "m", "s", "ms", "us", "ns", "ps", "fs", "as"):
+        for value, why in (
+            (np.datetime64(1, unit), moment),
+            (np.datetime64("NaT", unit), moment),
+            (np.array([1, 2], f"datetime64[{unit}]"), moment),
+            (np.zeros(2, [("n", "i4"), ("t", f"datetime64[{unit}]", 3)]), moment),
+            (np.zeros((), [("a", [("t", f"timedelta64[{unit}]")])])[()], span),
+            (np.array([None, np.timedelta64(1, unit)], object), span),
+            (np.timedelta64(5, unit), span),
+            (np.timedelta64("NaT", unit), span),
+        ):
+            with pytest.raises(TypeError, match=r"\$\.t.*" + why):
+                c["a"] = {"t": value}
+            with pytest.raises(TypeError, match=why):
+                c.find({"t": value}).first()
+        with pytest.raises(TypeError, match=moment):
+            c[np.datetime64(1, unit)] = {}
+    assert len(c) == 0
+    for value, read in (
+        (np.int64(5), 5),
+        (np.float32(0.5), 0.5),
+        (np.array(7), 7),
+        (np.array([[1, 2], [3, 4]]), [[1, 2], [3, 4]]),
+        (np.zeros(1, [("n", "i4"), ("x", "f8")]), [[0, 0.0]]),
+        (np.array([]), []),
+    ):
+        c["a"] = {"t": value}
+        assert c["a"]["t"] == read
+    if np.dtype(np.longdouble).itemsize > 8:
+        # It is its own list, so it was said to be nested in itself.
+        with pytest.raises(TypeError, match=r"\$\.t: numpy.longdouble is not supported"):
+            c["a"] = {"t": np.longdouble(1)}
+
+
+def test_a_change_takes_a_dotted_path_alone(c: flagstone.Collection) -> None:
+    """A JSONPath or a JSON Pointer was a field of a strange name."""
+    c["a"] = {"z": 0, "a.b": 1, "$ref": 2}
+    c.update("a", inc={"$.z": 1})
+    for path in ("$['a.b']", "$.$['a.b']", "$", "/z"):
+        for change in ({"set": {path: 1}}, {"unset": path}, {"rename": {"z": path}}):
+            with pytest.raises(flagstone.InvalidInput, match="expected a dotted path"):
+                c.update("a", **change)
+    c.update("a", inc={"$ref": 1})
+    assert c["a"] == {"z": 1, "a.b": 1, "$ref": 3}
+
+
+def test_a_copy_is_not_made_inside_of_the_database(
+    db: flagstone.Database, c: flagstone.Collection
+) -> None:
+    c["a"] = {}
+    before = sorted(path.name for path in db.path.iterdir())
+    for copy in (db.checkpoint, db.backup):
+        for to in (db.path / "copy", db.path / "." / "x" / "y"):
+            with pytest.raises(flagstone.InvalidInput, match="is inside of"):
+                copy(to)
+    assert sorted(path.name for path in db.path.iterdir()) == before

@@ -400,6 +400,46 @@ def test_a_load_that_ended_early_is_continued(tmp_path: Path, mode: str) -> None
     assert read(tmp_path)["k7"]["n"] == 7
 
 
+def test_a_load_that_was_complete_loads_nothing_again(tmp_path: Path) -> None:
+    pq.write_table(BAD, tmp_path / "t.parquet")
+    words = ["load", "db", "c", "t.parquet", "--bad-lines", "bad.jsonl", "--resume"]
+    run(tmp_path, *words, "--mode", "insert")
+    assert set(read(tmp_path)) == {"a", "d"}
+    with flagstone.open(tmp_path / "db") as db:
+        del db.collection("c")["a"]
+    for _ in range(2):
+        run(tmp_path, *words, "--mode", "insert")
+        assert set(read(tmp_path)) == {"d"}
+    # Another file, or another way to load it, begins at the start.
+    run(tmp_path, *words, "--fields", "n")
+    assert set(read(tmp_path)) == {"a", "c", "d"}
+    pq.write_table(BAD.slice(3), tmp_path / "t.parquet")
+    run(tmp_path, *words, "--fields", "n")
+    assert read(tmp_path)["a"] == {"n": 5}
+
+
+def test_what_is_refused_drops_nothing(tmp_path: Path) -> None:
+    with flagstone.open(tmp_path / "db") as db:
+        db.collection("c")["k"] = {"n": 0}
+        db.collection("c").create_index("by_n", "n")
+    pq.write_table(BAD, tmp_path / "good.parquet")
+    pq.write_table(BAD.slice(1), tmp_path / "no_key.parquet")
+    feather.write_feather(BAD.slice(2), tmp_path / "time.arrow")
+    for words, wanted in (
+        (["no_key.parquet"], "no_key.parquet: 0 documents were loaded, and then: row 0"),
+        (["good.parquet", "time.arrow"], "column at"),
+        (["good.parquet", "--key", "nope"], 'no column of the key "nope"'),
+        (["good.parquet", "--fields", "nope"], 'no column "nope"'),
+        (["no_key.parquet", "--mode", "merge"], "expected a key"),
+    ):
+        refused = run(tmp_path, "load", "db", "c", *words, "--drop", code=2)
+        assert wanted in refused, refused
+        assert read(tmp_path) == {"k": {"n": 0}}
+        assert "by_n" in run(tmp_path, "index", "list", "db", "c")
+    run(tmp_path, "load", "db", "c", "no_key.parquet", "--drop", "--bad-lines", "bad.jsonl")
+    assert set(read(tmp_path)) == {"a", "d"}
+
+
 def test_stdin_is_a_stream_of_arrow_and_no_file(tmp_path: Path) -> None:
     """A file on stdin was an error of a buffer that is not filled."""
     assert TOOL is not None

@@ -5,18 +5,26 @@ use crate::output::{self, Output};
 use crate::units::counted;
 use flagstone::Value;
 use flagstone::doc::Map;
-use std::collections::BTreeSet;
+use std::borrow::Cow;
+use std::collections::{BTreeSet, HashMap};
 
 /// Prints documents as rows. The first ones decide columns and widths.
 pub(crate) struct Grid {
     output: Output,
     first: Vec<Map>,
-    columns: Option<Vec<Column>>,
+    columns: Option<Columns>,
     /// The fields that no column shows, for lack of width or because they came late.
     hidden: BTreeSet<String>,
     width: usize,
     /// The names of columns that come first, in this order.
     wanted: Vec<String>,
+}
+
+/// The columns that are shown, and the place of each by its name: without a terminal there may be
+/// as many as fields.
+struct Columns {
+    columns: Vec<Column>,
+    places: HashMap<String, usize>,
 }
 
 struct Column {
@@ -49,12 +57,12 @@ impl Grid {
         };
         if let Some(columns) = &self.columns {
             for (name, _) in map.iter() {
-                let name = show(name).text;
-                if self.hidden.len() < HIDDEN && !columns.iter().any(|column| column.name == name) {
-                    self.hidden.insert(name);
+                let name = text_of(name);
+                if self.hidden.len() < HIDDEN && !columns.places.contains_key(&*name) {
+                    self.hidden.insert(name.into_owned());
                 }
             }
-            return self.output.line(&line(columns, &map));
+            return self.output.line(&columns.line(&map));
         }
         self.first.push(map);
         if self.first.len() < FIRST { Ok(()) } else { self.begin() }
@@ -78,19 +86,23 @@ impl Grid {
             return Ok(());
         }
         let mut columns: Vec<Column> = Vec::new();
+        let mut places = HashMap::new();
         for (name, value) in self.first.iter().flat_map(Map::iter) {
             let (name, cell) = (show(name), show(value));
             let width = cell.width.min(CELL);
-            match columns.iter_mut().find(|column| column.name == name.text) {
+            match places.get(&name.text).and_then(|at: &usize| columns.get_mut(*at)) {
                 Some(column) => {
                     column.width = column.width.max(width);
                     column.is_number &= cell.is_number;
                 }
-                None => columns.push(Column {
-                    width: width.max(name.width.min(CELL)),
-                    name: name.text,
-                    is_number: cell.is_number,
-                }),
+                None => {
+                    places.insert(name.text.clone(), columns.len());
+                    columns.push(Column {
+                        width: width.max(name.width.min(CELL)),
+                        name: name.text,
+                        is_number: cell.is_number,
+                    });
+                }
             }
         }
         let place = |column: &Column| self.wanted.iter().position(|name| *name == column.name);
@@ -109,8 +121,10 @@ impl Grid {
         self.output.line(head.join("  ").trim_end())?;
         let rule: Vec<String> = columns.iter().map(|column| "-".repeat(column.width)).collect();
         self.output.line(&rule.join("  "))?;
+        let places = columns.iter().enumerate().map(|(at, column)| (column.name.clone(), at));
+        let columns = Columns { places: places.collect(), columns };
         for map in std::mem::take(&mut self.first) {
-            self.output.line(&line(&columns, &map))?;
+            self.output.line(&columns.line(&map))?;
         }
         self.columns = Some(columns);
         Ok(())
@@ -138,13 +152,21 @@ pub(crate) fn aligned<const N: usize>(rows: &[[String; N]], right: &[usize]) -> 
     rows.iter().map(line).collect()
 }
 
-fn line(columns: &[Column], map: &Map) -> String {
-    let cell = |column: &Column| {
-        let found = map.iter().find(|(name, _)| show(name).text == column.name);
-        pad(&found.map_or(String::new(), |(_, value)| show(value).text), column)
-    };
-    let cells: Vec<String> = columns.iter().map(cell).collect();
-    cells.join("  ").trim_end().to_owned()
+impl Columns {
+    /// Returns the line of a document.
+    fn line(&self, map: &Map) -> String {
+        let mut values: Vec<Option<&Value>> = vec![None; self.columns.len()];
+        for (name, value) in map.iter() {
+            let place = self.places.get(&*text_of(name));
+            if let Some(found) = place.and_then(|at| values.get_mut(*at)) {
+                found.get_or_insert(value);
+            }
+        }
+        let cells = self.columns.iter().zip(values).map(|(column, value)| {
+            pad(&value.map_or_else(String::new, |value| show(value).text), column)
+        });
+        cells.collect::<Vec<_>>().join("  ").trim_end().to_owned()
+    }
 }
 
 /// A value as the text of a cell.
@@ -156,10 +178,18 @@ struct Cell {
 
 /// Text without quotes, other values as JSON; on one line, without control characters.
 fn show(value: &Value) -> Cell {
-    let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-    let text = text.replace(|c: char| c.is_control(), " ");
+    let text = text_of(value).into_owned();
     let is_number = value.as_f64().is_some();
     Cell { width: console::measure_text_width(&text), text, is_number }
+}
+
+fn text_of(value: &Value) -> Cow<'_, str> {
+    let text = value.as_str().map_or_else(|| Cow::Owned(value.to_string()), Cow::Borrowed);
+    if text.contains(char::is_control) {
+        Cow::Owned(text.replace(char::is_control, " "))
+    } else {
+        text
+    }
 }
 
 fn pad(text: &str, column: &Column) -> String {

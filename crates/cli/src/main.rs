@@ -21,7 +21,10 @@ use clap::Parser;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let args = args::Args::parse();
+    let args = match args::Args::try_parse() {
+        Ok(args) => args,
+        Err(answer) => return output::explain(&answer),
+    };
     flagstone::internal::env::os::allow_many_files();
     match run::run(args.command) {
         Ok(()) => ExitCode::SUCCESS,

@@ -5,6 +5,7 @@ use flagstone::doc::{JsonMode, json};
 use flagstone::{Value, View};
 use std::cell::RefCell;
 use std::io::{ErrorKind, Write};
+use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -131,10 +132,25 @@ pub(crate) fn write_all(bytes: &[u8]) -> Result<(), Failure> {
     }
     let mut stdout = std::io::stdout().lock();
     let written = stdout.write_all(bytes).and_then(|()| stdout.flush());
-    written.map_err(|error| match error.kind() {
+    written.map_err(|error| stdout_failed(&error))
+}
+
+/// Writes what the parser of arguments says: an error to stderr, or help to stdout. Returns the
+/// exit code.
+pub(crate) fn explain(answer: &clap::Error) -> ExitCode {
+    let written = answer.print().and_then(|()| std::io::stdout().flush());
+    match written {
+        Err(error) if !answer.use_stderr() => stdout_failed(&error).report(),
+        _ => ExitCode::from(u8::try_from(answer.exit_code()).unwrap_or(2)),
+    }
+}
+
+/// Returns the failure of writing to stdout.
+fn stdout_failed(error: &std::io::Error) -> Failure {
+    match error.kind() {
         ErrorKind::BrokenPipe => Failure::OutputClosed,
         _ => Failure::Io(format!("cannot write to stdout: {error}")),
-    })
+    }
 }
 
 /// Writes a line to stderr. Errors are ignored.

@@ -1,7 +1,7 @@
 //! Bad documents, which cannot be loaded: they stop the load, or are copied to a file.
 
 use crate::error::LoadError;
-use crate::files::{is_of_database, sync_folder_of};
+use crate::files::{descriptor_of, is_of_database, sync_folder_of};
 use crate::input::Input;
 use crate::marks::{CopiesEnd, Marks, START_OVER};
 use flagstone::load::Refused;
@@ -67,10 +67,19 @@ pub(crate) struct BadCopy {
     copy: Vec<u8>,
 }
 
+#[cfg(test)]
+thread_local! {
+    /// The bytes of all texts that this thread has put together.
+    pub(crate) static COPIED: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
+}
+
 impl BadCopy {
     /// Returns the text of several copies.
     pub(crate) fn text_of(copies: &[Self]) -> Vec<u8> {
-        copies.iter().flat_map(|copy| &copy.copy).copied().collect()
+        let text = copies.iter().map(|copy| &*copy.copy).collect::<Vec<_>>().concat();
+        #[cfg(test)]
+        COPIED.set(COPIED.get() + text.len());
+        text
     }
 }
 
@@ -85,6 +94,8 @@ pub struct BadDocuments {
 #[derive(Debug)]
 struct Copies {
     file: BufWriter<File>,
+    /// Whether it is a regular file of its own. A pipe or stderr is neither emptied nor synced.
+    is_file: bool,
     /// What the file holds by now, the buffer included.
     end: CopiesEnd,
     /// How much of that is synced.
@@ -99,11 +110,16 @@ impl BadDocuments {
 
     /// Copies bad documents to the file `path`, each after a line with its place and the reason,
     /// and continues the load. The file is emptied when the load begins; it must not be one of
-    /// `inputs`, or of a database. It holds documents, so only its owner can read a new one.
+    /// `inputs`, or of a database. It holds documents, so only its owner can read a new one. A
+    /// descriptor such as `/dev/stderr` is written where it is.
     ///
     /// # Errors
     /// When the file is one of `inputs` or of a database, or cannot be created.
     pub fn copy_to(path: &Path, inputs: &[PathBuf]) -> Result<Self, LoadError> {
+        if path == Path::new("-") {
+            let text = "bad lines go to a file: expected its name, or /dev/stdout, found -";
+            return Err(LoadError::Usage(text.to_owned()));
+        }
         let same = |input: &&PathBuf| is_same_file(input, path);
         if let Some(input) = inputs.iter().find(same) {
             let text = format!("{} is to be loaded: bad lines would overwrite it", input.display());
@@ -113,9 +129,17 @@ impl BadDocuments {
             let text = format!("{} is a file of a database: name another one", path.display());
             return Err(LoadError::Usage(text));
         }
-        let file = open(path).map_err(|error| LoadError::io("create", path, &error))?;
+        let opened = descriptor_of(path).and_then(|descriptor| match descriptor {
+            Some(file) => Ok((file, false)),
+            None => {
+                let file = open(path)?;
+                let is_file = file.metadata()?.is_file();
+                Ok((file, is_file))
+            }
+        });
+        let (file, is_file) = opened.map_err(|error| LoadError::io("create", path, &error))?;
         let (end, synced) = (CopiesEnd::default(), CopiesEnd::default());
-        let copies = Copies { file: BufWriter::new(file), end, synced };
+        let copies = Copies { file: BufWriter::new(file), is_file, end, synced };
         Ok(Self { copies: Some((path.to_owned(), Mutex::new(copies))) })
     }
 
@@ -132,15 +156,14 @@ impl BadDocuments {
     /// continued.
     pub fn begin(&self, marks: Option<&Marks>) -> Result<(), LoadError> {
         let Some((path, mut copies)) = self.lock() else { return Ok(()) };
-        let is_file = copies.file.get_ref().metadata().is_ok_and(|about| about.is_file());
-        if !is_file && marks.is_some() {
+        if !copies.is_file && marks.is_some() {
             let text = format!(
                 "{}: expected a regular file for bad lines of a load that can be continued",
                 path.display()
             );
             return Err(LoadError::Usage(text));
         }
-        if !is_file {
+        if !copies.is_file {
             return Ok(());
         }
         let known = marks.and_then(Marks::copies);
@@ -229,8 +252,7 @@ impl BadDocuments {
     /// When the file cannot be written.
     pub fn flush(&self) -> Result<(), LoadError> {
         let Some((path, mut copies)) = self.lock() else { return Ok(()) };
-        let is_file = copies.file.get_ref().metadata().is_ok_and(|about| about.is_file());
-        let written = if is_file { copies.sync() } else { copies.file.flush() };
+        let written = if copies.is_file { copies.sync() } else { copies.file.flush() };
         written.map_err(|error| LoadError::io("write", path, &error))
     }
 }

@@ -2,11 +2,14 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "test code")]
 
+use crate::bad_documents::COPIED;
 use crate::marks::Marks;
 use crate::stories::plan;
 use crate::{BadDocuments, Count, Input, LoadError, Mode, Plan, Unwatched};
 use flagstone::{Collection, Database, Error, ErrorKind, Space};
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 struct Bench {
     dir: tempfile::TempDir,
@@ -106,8 +109,6 @@ fn each_mark_has_the_end_of_the_file_beside_it() {
 /// the two the load that continued found it, and said that it had existed before.
 #[test]
 fn a_long_document_is_inserted_with_its_mark() {
-    use std::sync::Arc;
-    use std::sync::atomic::{AtomicU64, Ordering};
     let bench = Bench::new();
     let input = bench.path("in.jsonl");
     let line = |n: usize| format!("{{\"id\":{n},\"pad\":\"{}\"}}\n", "x".repeat(100_000));
@@ -131,4 +132,67 @@ fn a_long_document_is_inserted_with_its_mark() {
     }
     assert_eq!((sum.documents, sum.existing), (1, 0));
     assert_eq!(bench.collection.count().unwrap(), 4);
+}
+
+/// The copies of all documents that a unique index had refused were put together again for each
+/// one: to insert 8,000 took 48 seconds.
+#[test]
+fn a_refusal_costs_the_same_however_many_came_before() {
+    let copied = |documents: u64, resumes: bool| {
+        let bench = Bench::new();
+        bench.collection.put(0, flagstone::Json(r#"{"u":7}"#)).unwrap();
+        bench.collection.create_index("u", flagstone::Index::on("u").unique()).unwrap();
+        let input = bench.path("in.jsonl");
+        let line = |n| format!("{{\"id\":{n},\"u\":7}}\n");
+        std::fs::write(&input, (1..=documents).map(line).collect::<String>()).unwrap();
+        let bytes = Arc::new(AtomicUsize::new(0));
+        let heard = Arc::clone(&bytes);
+        // The writer calls it, whose bytes they are.
+        let on_commit: crate::OnCommit = Arc::new(move |_| {
+            heard.fetch_max(COPIED.get(), Ordering::Relaxed);
+        });
+        let inputs = vec![Input::open(&input).unwrap()];
+        let plan = plan((&bench.database, &bench.collection), inputs, (1, 1, 1));
+        let plan = Plan { memory_budget: 64 << 20, on_commit: Some(on_commit), ..plan };
+        let bad = BadDocuments::copy_to(&bench.path("bad.txt"), &[]).unwrap();
+        let plan = Plan { mode: Mode::Insert, bad, resumes, ..plan };
+        let count = plan.run(&mut Unwatched).unwrap().whole().unwrap();
+        assert_eq!((count.documents, count.bad), (0, documents));
+        let text = std::fs::read_to_string(bench.path("bad.txt")).unwrap();
+        assert_eq!(text.lines().count() as u64, 2 * documents);
+        bytes.load(Ordering::Relaxed)
+    };
+    for resumes in [false, true] {
+        let (few, many) = (copied(100, resumes), copied(400, resumes));
+        assert!(few > 0 && many <= 5 * few, "{few} bytes for 100, {many} for 400");
+    }
+}
+
+/// `--bad-lines /dev/stderr` emptied the file that stderr was appended to.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_descriptor_is_written_where_it_is_and_is_not_one_of_the_process_itself() {
+    use std::os::fd::AsRawFd;
+    let bench = Bench::new();
+    let own = std::fs::File::create(bench.path("own")).unwrap();
+    let by_number = |folder: &str| PathBuf::from(format!("{folder}/{}", own.as_raw_fd()));
+    for folder in ["/dev/fd", "/proc/self/fd", "/proc/thread-self/fd"] {
+        let refused = BadDocuments::copy_to(&by_number(folder), &[]);
+        assert!(matches!(refused, Err(LoadError::Io(_))), "{folder}: {refused:?}");
+    }
+    let link = bench.path("link");
+    std::os::unix::fs::symlink("/dev/stderr", &link).unwrap();
+    for path in [PathBuf::from("/dev/stderr"), link, PathBuf::from("/dev/fd/2")] {
+        assert!(crate::descriptor_of(&path).unwrap().is_some(), "{}", path.display());
+        let bad = BadDocuments::copy_to(&path, &[]).unwrap();
+        let marks = Marks::open(&bench.database, &bench.collection, &[], 1).unwrap();
+        let refused = bad.begin(Some(&marks)).unwrap_err().to_string();
+        assert!(refused.contains("expected a regular file"), "{refused}");
+    }
+    assert!(crate::descriptor_of(&bench.path("own")).unwrap().is_none());
+    assert!(crate::descriptor_of(&bench.path("none/at/all")).unwrap().is_none());
+    match BadDocuments::copy_to(std::path::Path::new("-"), &[]) {
+        Err(LoadError::Usage(text)) => assert!(text.contains("found -"), "{text}"),
+        other => panic!("{other:?}"),
+    }
 }

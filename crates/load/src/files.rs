@@ -1,6 +1,7 @@
 //! Files that a command writes beside a database.
 
 use flagstone::internal::env::names::{LOCK, Name, parse};
+use std::fs::File;
 use std::io;
 use std::path::Path;
 
@@ -13,6 +14,54 @@ pub fn is_of_database(path: &Path) -> bool {
     !matches!(parse(&name), Name::Foreign) && folder_of(path).join(LOCK).exists()
 }
 
+/// Returns whether `path`, which need not exist, is below the directory `folder`.
+pub fn is_below(path: &Path, folder: &Path) -> bool {
+    let Ok(folder) = folder.canonicalize() else { return false };
+    let all = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    // Of a path that is still to be made, the part that exists says where it will be.
+    let existing = all.ancestors().find_map(|part| Some((part, part.canonicalize().ok()?)));
+    existing.is_some_and(|(part, found)| {
+        found.starts_with(&folder) && (found != folder || part != all.as_path())
+    })
+}
+
+/// Returns a handle of the descriptor that `path` names, such as `/dev/stdout` or `/dev/fd/3`, or a
+/// link to one: what is written to it goes where the descriptor is. `None` for other paths.
+///
+/// # Errors
+/// When the process was not started with this descriptor.
+pub fn descriptor_of(path: &Path) -> io::Result<Option<File>> {
+    #[cfg(unix)]
+    return match number_of(path) {
+        Some(number) => flagstone::internal::env::os::inherited(number).map(Some),
+        None => Ok(None),
+    };
+    #[cfg(not(unix))]
+    Ok(None)
+}
+
+/// Returns the number of the descriptor that `path` names. Links are followed one by one: that of a
+/// descriptor itself would lead on to its file.
+#[cfg(unix)]
+fn number_of(path: &Path) -> Option<i32> {
+    let process = format!("/proc/{}/", std::process::id());
+    let mut path = path.to_owned();
+    for _ in 0..LINKS_MAX {
+        let folder = folder_of(&path).canonicalize().ok()?;
+        // The first on macOS, where it is no link; the second also for a thread.
+        if folder == Path::new("/dev/fd") || folder.starts_with(&process) && folder.ends_with("fd")
+        {
+            return path.file_name()?.to_str()?.parse().ok();
+        }
+        path = folder.join(std::fs::read_link(&path).ok()?);
+    }
+    None
+}
+
+/// How many links a path may lead through, as in Linux.
+#[cfg(unix)]
+const LINKS_MAX: usize = 40;
+
 /// Syncs the directory of a file: its name stays after a power cut. Directories that cannot be
 /// synced are left.
 ///
@@ -23,7 +72,7 @@ pub fn sync_folder_of(path: &Path) -> io::Result<()> {
     if cfg!(not(unix)) {
         return Ok(());
     }
-    match std::fs::File::open(folder_of(path)).and_then(|folder| folder.sync_all()) {
+    match File::open(folder_of(path)).and_then(|folder| folder.sync_all()) {
         Err(error) if !matches!(error.kind(), InvalidInput | PermissionDenied | Unsupported) => {
             Err(error)
         }

@@ -9,9 +9,9 @@ use flagstone::load::{Chunk, Place};
 use std::fmt;
 use std::fs::File;
 use std::io::{self, Cursor, Read};
-use std::ops::Range;
+use std::ops::{Deref, Range};
 use std::path::Path;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// What the text of an input is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -48,20 +48,23 @@ pub struct Input {
 /// line ended by a newline. Several readers may call it at once.
 pub type MakeLines = Box<dyn Fn(Range<u64>, &mut Vec<u8>) + Send + Sync>;
 
+/// What a stream is read from.
+pub(crate) type Bytes = Box<dyn Read + Send>;
+
 /// The form of an input, which decides how it is read.
 pub(crate) enum Form {
     /// JSON lines in a plain file, read in ranges by several threads.
-    Plain(File, Mutex<LineCounts>),
+    Plain(Arc<File>, Mutex<LineCounts>),
     /// A stream, read by one thread from front to back. Nothing is read ahead of its turn: the
-    /// first byte may take long to arrive.
-    Stream(Mutex<Option<Box<dyn Read + Send>>>),
+    /// first byte may take long to arrive. A regular file can be read again.
+    Stream(Mutex<Option<Bytes>>, Option<Arc<File>>),
     /// The documents of this range, generated instead of read.
     Made(MakeLines, Range<u64>),
 }
 
 /// A stream, decompressed.
 pub(crate) struct Stream {
-    pub(crate) text: Box<dyn Read + Send>,
+    pub(crate) text: Bytes,
     pub(crate) shape: Shape,
     pub(crate) consumed: Consumed,
 }
@@ -77,8 +80,11 @@ pub(crate) enum Shape {
     Documents,
 }
 
-/// How many bytes of an input are examined to find its form.
+/// How many bytes of an input are examined to find its form, unless white space is all that they
+/// are.
 const HEAD_BYTES: usize = 4096;
+/// The most bytes that are examined. 16 MiB, as much as one document may have.
+const HEAD_BYTES_MAX: usize = 16 << 20;
 /// The largest window of zstd that is allowed, as a power of two, unless a load says otherwise:
 /// 128 MiB of memory, as much as `zstd -d` allows.
 const WINDOW_LOG: u32 = 27;
@@ -102,35 +108,71 @@ impl Input {
         let is_stdin = path == Path::new("-");
         let name = if is_stdin { "stdin".into() } else { path.display().to_string() };
         let refused = |error: io::Error| LoadError::io("read", Path::new(&name), &error);
-        let (file, bytes): (Box<dyn Read + Send>, _) = if is_stdin {
-            (Box::new(io::stdin()), None)
-        } else {
-            let file = File::open(path).map_err(refused)?;
-            let about = file.metadata().map_err(refused)?;
-            if about.is_dir() {
-                return Err(refused(io::ErrorKind::IsADirectory.into()));
-            }
-            if about.is_file() {
-                let mut head = [0; HEAD_BYTES];
-                let len =
-                    read_head(&mut At { file: &file, offset: 0 }, &mut head).map_err(refused)?;
-                if Packing::of(&head[..len]).is_none() {
-                    let checked = packed::check_text(&head[..len]);
-                    checked.map_err(|why| LoadError::Usage(format!("{name}:{why}")))?;
-                }
-                // Files of the kernel have the length 0 and are not empty.
-                let is_as_told = (len as u64) <= about.len();
-                let is_lines = format == Format::Json && shape_of(&head[..len]) == Shape::Lines;
-                if is_as_told && is_lines && Packing::of(&head[..len]).is_none() {
-                    let form = Form::Plain(file, Mutex::default());
-                    let bytes = Some(about.len());
-                    return Ok(Self { name, bytes, form, format, window_log: WINDOW_LOG });
-                }
-            }
-            (Box::new(file), about.is_file().then_some(about.len()))
+        let refused_text = |why: String| LoadError::Usage(format!("{name}:{why}"));
+        let mut input = Self {
+            name: name.clone(),
+            bytes: None,
+            form: Form::Stream(Mutex::new(None), None),
+            format,
+            window_log: WINDOW_LOG,
         };
-        let form = Form::Stream(Mutex::new(Some(file)));
-        Ok(Self { name, bytes, form, format, window_log: WINDOW_LOG })
+        if is_stdin {
+            input.form = Form::Stream(Mutex::new(Some(Box::new(io::stdin()))), None);
+            return Ok(input);
+        }
+        let file = File::open(path).map_err(refused)?;
+        let about = file.metadata().map_err(refused)?;
+        if about.is_dir() {
+            return Err(refused(io::ErrorKind::IsADirectory.into()));
+        }
+        if !about.is_file() {
+            input.form = Form::Stream(Mutex::new(Some(Box::new(file))), None);
+            return Ok(input);
+        }
+        input.bytes = Some(about.len());
+        let mut start = At { file: &file, offset: 0 };
+        let mut head = Vec::new();
+        read_head(&mut start, &mut head).map_err(refused)?;
+        let mut is_lines = false;
+        if Packing::of(&head).is_none() {
+            packed::check_text(&head).map_err(refused_text)?;
+            // Files of the kernel have the length 0 and are not empty.
+            let is_as_told = (head.len() as u64) <= about.len();
+            if is_as_told && input.format == Format::Json {
+                let shape = read_shape(&mut start, &mut head).map_err(|error| match error {
+                    StreamError::Input(error) => refused(error),
+                    StreamError::NoText(why) => refused_text(why),
+                })?;
+                is_lines = shape == Shape::Lines;
+            }
+        }
+        let file = Arc::new(file);
+        input.form = if is_lines {
+            Form::Plain(file, Mutex::default())
+        } else {
+            Form::Stream(Mutex::new(None), Some(file))
+        };
+        input.rewind();
+        Ok(input)
+    }
+
+    /// Returns the text of a regular file from its start, packed or not; `None` for what can be
+    /// read only once.
+    pub(crate) fn again(&self) -> Option<Bytes> {
+        let (Form::Plain(file, _) | Form::Stream(_, Some(file))) = &self.form else { return None };
+        Some(Box::new(At { file: Arc::clone(file), offset: 0 }))
+    }
+
+    /// Returns whether the input is a regular file, whose text can be read again.
+    pub(crate) const fn is_repeatable(&self) -> bool {
+        matches!(self.form, Form::Plain(..) | Form::Stream(_, Some(_)))
+    }
+
+    /// Goes back to the start of a regular file.
+    pub(crate) fn rewind(&self) {
+        if let Form::Stream(stream, Some(_)) = &self.form {
+            *stream.lock().unwrap_or_else(PoisonError::into_inner) = self.again();
+        }
     }
 
     /// Allows zstd to use windows of `2^log` bytes, up to 31: as much memory. `zstd --long=31`
@@ -155,8 +197,8 @@ impl Input {
     }
 
     /// Opens `file`, the stream of this input.
-    pub(crate) fn stream(&self, file: Box<dyn Read + Send>) -> Result<Stream, StreamError> {
-        Stream::new(file, self.window_log)
+    pub(crate) fn stream(&self, file: Bytes) -> Result<Stream, StreamError> {
+        Stream::new(file, self.window_log, self.format == Format::Json)
     }
 
     /// Returns the place at which `chunk` begins in this input.
@@ -192,68 +234,78 @@ impl From<io::Error> for StreamError {
 }
 
 impl Stream {
-    /// Opens `file`. Its first bytes determine its form.
-    fn new(file: Box<dyn Read + Send>, window_log: u32) -> Result<Self, StreamError> {
+    /// Opens `file`. Its first bytes determine its form; only JSON has a shape.
+    fn new(file: Bytes, window_log: u32, is_json: bool) -> Result<Self, StreamError> {
         let consumed = Consumed::default();
         let mut file = Counted::new(file, consumed.clone());
-        let (head, len) = head_of(&mut file)?;
-        let packing = Packing::of(&head[..len]);
-        let whole = Cursor::new(head).take(len as u64).chain(file);
-        let mut text: Box<dyn Read + Send> = match packing {
+        let mut head = Vec::new();
+        read_head(&mut file, &mut head)?;
+        let packing = Packing::of(&head);
+        let whole = Cursor::new(head).chain(file);
+        let mut text: Bytes = match packing {
             Some(packing) => packed::unpack(packing, whole, window_log, consumed.clone())?,
             None => Box::new(whole),
         };
-        let (head, len) = head_of(&mut text)?;
+        let mut head = Vec::new();
+        read_head(&mut text, &mut head)?;
         let checked = match packing {
-            Some(_) => packed::check_unpacked(&head[..len]),
-            None => packed::check_text(&head[..len]),
+            Some(_) => packed::check_unpacked(&head),
+            None => packed::check_text(&head),
         };
         checked.map_err(StreamError::NoText)?;
-        let shape = shape_of(&head[..len]);
-        Ok(Self { text: Box::new(Cursor::new(head).take(len as u64).chain(text)), shape, consumed })
+        let shape = if is_json { read_shape(&mut text, &mut head)? } else { Shape::Lines };
+        Ok(Self { text: Box::new(Cursor::new(head).chain(text)), shape, consumed })
     }
 }
 
-fn head_of(input: &mut impl Read) -> io::Result<(Vec<u8>, usize)> {
-    let mut head = vec![0; HEAD_BYTES];
-    let len = read_head(input, &mut head)?;
-    Ok((head, len))
+/// Appends the first bytes of `input` to `head`, or as many more as `head` has. Returns false at
+/// the end.
+fn read_head(input: &mut impl Read, head: &mut Vec<u8>) -> io::Result<bool> {
+    let wanted = head.len().max(HEAD_BYTES);
+    Ok(input.take(wanted as u64).read_to_end(head)? == wanted)
 }
 
-fn read_head(input: &mut impl Read, head: &mut [u8]) -> io::Result<usize> {
-    let mut len = 0;
-    while len < head.len() {
-        match input.read(&mut head[len..]) {
-            Ok(0) => break,
-            Ok(read) => len += read,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
+/// Returns the shape of the text that begins with `head` and goes on with `input`, of which as much
+/// is appended to `head` as it takes.
+fn read_shape(input: &mut impl Read, head: &mut Vec<u8>) -> Result<Shape, StreamError> {
+    loop {
+        if let Some(shape) = shape_of(head) {
+            return Ok(shape);
+        }
+        if head.len() > HEAD_BYTES_MAX {
+            let text = "1:1: expected a document in the first 16 MiB, found white space";
+            return Err(StreamError::NoText(text.to_owned()));
+        }
+        if !read_head(input, head)? {
+            return Ok(shape_of(head).unwrap_or(Shape::Lines));
         }
     }
-    Ok(len)
 }
 
-/// Returns the shape of the text that begins so. A first line that is an opening brace alone is the
-/// beginning of a document on several lines: it is no line of JSON.
-fn shape_of(head: &[u8]) -> Shape {
+/// Returns the shape of the text that begins so; `None` if that depends on what follows. A first
+/// line that is an opening brace alone is the beginning of a document on several lines: it is no
+/// line of JSON.
+fn shape_of(head: &[u8]) -> Option<Shape> {
     let text = head.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(head).trim_ascii_start();
-    let first = text.split(|byte| *byte == b'\n').next().unwrap_or_default();
-    match text.first() {
-        Some(b'[') => Shape::Array,
-        _ if first.len() < text.len() && first.trim_ascii_end() == b"{" => Shape::Documents,
-        _ => Shape::Lines,
+    let line_end = memchr::memchr(b'\n', text);
+    let first = &text[..line_end.unwrap_or(text.len())];
+    let is_brace = first.trim_ascii_end() == b"{";
+    match text.first()? {
+        b'[' => Some(Shape::Array),
+        _ if is_brace => line_end.map(|_| Shape::Documents),
+        _ => Some(Shape::Lines),
     }
 }
 
 /// A reader of a file from an offset on, which does not move the file's own position.
-pub(crate) struct At<'a> {
-    pub(crate) file: &'a File,
+pub(crate) struct At<F> {
+    pub(crate) file: F,
     pub(crate) offset: u64,
 }
 
-impl Read for At<'_> {
+impl<F: Deref<Target = File>> Read for At<F> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let read = read_at(self.file, buffer, self.offset)?;
+        let read = read_at(&self.file, buffer, self.offset)?;
         self.offset += read as u64;
         Ok(read)
     }

@@ -2,12 +2,11 @@
 
 use crate::bad_documents::{BadCopy, BadDocuments};
 use crate::control::Control;
-use crate::error::LoadError;
 use crate::gate::Permit;
 use crate::input::Input;
 use crate::key::Key;
 use crate::lane::{Lane, LaneItem, Slot};
-use crate::marks::{self, LoadId, Mark, Marks, Position};
+use crate::marks::{LoadId, Mark, Marks, Position};
 use crate::sum::Sum;
 use crate::table::{RecordParser, Table};
 use crate::totals::{Count, OnCommit, Totals};
@@ -161,17 +160,6 @@ impl Job {
         place: Position,
     ) -> Result<ParsedDocument<'p>, Refused> {
         self.key.parse_document(parser, json, place, self.load)
-    }
-
-    /// Removes the marks of a load that is complete. Flushes first, so that little is left to do
-    /// when the database is closed: who kills the program then, and gives the command again, loads
-    /// everything again.
-    pub(crate) fn remove_marks(&self) -> Result<(), LoadError> {
-        if self.marks.is_none() {
-            return Ok(());
-        }
-        self.database.flush()?;
-        marks::remove(&self.database, &self.collection)
     }
 
     /// Closes all lanes: their writers end when they have committed what is there.

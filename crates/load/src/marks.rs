@@ -2,12 +2,16 @@
 //! together with the documents before it, so a load that continues puts each document once.
 //!
 //! ```text
-//! id                  history, number, time of the load, its settings: what the rest belongs to
+//! id                  history, number, time of the load, its writers, where it was complete, and
+//!                     its settings: what the rest belongs to
 //! id writer           number of the load, input, offset, checksum of all text before it
 //! id FF FF "copies"   number of the load, bytes and checksum of the file of bad documents
 //! ```
 //! `id` is that of the collection. The first key ends with the documents: when the collection is
 //! dropped or cleared, or documents are removed by range or filter, flagstone removes it.
+//!
+//! A load that is complete keeps the first key alone, with the end and the checksum of all text.
+//! Whoever ends the program then, and gives the command again, loads nothing twice.
 
 use crate::error::LoadError;
 use crate::ids;
@@ -67,6 +71,10 @@ pub struct Marks {
     /// The bytes of the file of bad documents that belong to the marks, and their checksum.
     copies: Option<(u64, u64)>,
     continues: bool,
+    /// What must be the same, a line each.
+    settings: String,
+    /// The end of the load, if it was complete.
+    complete: Option<Mark>,
 }
 
 /// The keyspace of the marks. Its name cannot be that of a collection in use: those hold documents.
@@ -111,46 +119,84 @@ impl Marks {
             }
             Err(error) => return Err(error.into()),
         };
-        let prefix = collection.id().to_be_bytes();
-        let history = format!("{:016x}", database.snapshot().version().history());
-        let new = || Self {
-            keyspace: keyspace.clone(),
-            prefix,
+        let lines = settings.iter().map(|(name, value)| format!("{name}\t{}\n", line(value)));
+        let mut marks = Self {
+            keyspace,
+            prefix: collection.id().to_be_bytes(),
             load: LoadId::now(),
-            loaded: vec![Mark::default(); usize::from(writers)],
+            loaded: Vec::new(),
             copies: None,
             continues: false,
+            settings: lines.collect(),
+            complete: None,
         };
-        if let Some(head) = keyspace.get(prefix)? {
-            let mut known = new();
-            if known.take_up(&String::from_utf8_lossy(&head), &history, settings, collection)? {
-                return Ok(known);
-            }
+        if let Some(head) = marks.keyspace.get(marks.prefix)?
+            && marks.take_up(&String::from_utf8_lossy(&head), &history_of(database), collection)?
+        {
+            return Ok(marks);
         }
-        let marks = new();
-        let LoadId { began, number } = marks.load;
-        let mut head = format!("{history} {number:016x} {began} {writers}\n");
-        for (name, value) in settings {
-            head.push_str(&format!("{name}\t{}\n", line(value)));
-        }
-        // What an earlier load has left does not belong to this one.
-        let (start, end) = range_of(prefix);
-        let mut batch = database.batch();
-        batch.delete_range(&marks.keyspace, start..end)?;
-        batch.put(&marks.keyspace, prefix, head)?;
-        database.commit(batch)?;
+        marks.begin(database, writers)?;
         Ok(marks)
     }
 
-    /// Reads the marks whose first value is `head`. Returns false if their documents are gone.
+    /// Begins a new load. What an earlier one has left does not belong to it.
+    pub(crate) fn begin(&mut self, database: &Database, writers: u16) -> Result<(), LoadError> {
+        self.load = LoadId::now();
+        self.loaded = vec![Mark::default(); usize::from(writers)];
+        (self.copies, self.continues, self.complete) = (None, false, None);
+        let mut batch = database.batch();
+        self.put_head(&mut batch, database, None)?;
+        Ok(database.commit(batch)?)
+    }
+
+    /// Puts into `batch` that the load is complete: all text of the inputs before `end` is loaded.
+    pub(crate) fn put_end(
+        &self,
+        batch: &mut Batch,
+        database: &Database,
+        end: Mark,
+    ) -> flagstone::Result<()> {
+        self.put_head(batch, database, Some(end))
+    }
+
+    /// Notes that the load is complete, whose inputs are known by their identity among the
+    /// settings.
+    ///
+    /// # Errors
+    /// Those of the database.
+    pub fn complete(&self, database: &Database) -> Result<(), LoadError> {
+        let mut batch = database.batch();
+        self.put_end(&mut batch, database, Mark::default())?;
+        Ok(database.commit(batch)?)
+    }
+
+    /// Puts the first key, and removes the others.
+    fn put_head(
+        &self,
+        batch: &mut Batch,
+        database: &Database,
+        complete: Option<Mark>,
+    ) -> flagstone::Result<()> {
+        let LoadId { began, number } = self.load;
+        let (history, writers) = (history_of(database), self.loaded.len());
+        let complete = complete.map_or(String::new(), |Mark { place, sum }| {
+            format!(" {COMPLETE} {} {} {sum}", place.input, place.offset)
+        });
+        let (start, end) = range_of(self.prefix);
+        batch.delete_range(&self.keyspace, start..end)?;
+        let first = format!("{history} {number:016x} {began} {writers}{complete}\n");
+        batch.put(&self.keyspace, self.prefix, first + &self.settings)
+    }
+
+    /// Reads the marks whose first value is `head`. Returns false if they do not count any more:
+    /// their documents are gone, or a complete load was another one.
     fn take_up(
         &mut self,
         head: &str,
         history: &str,
-        settings: &[(&str, String)],
         collection: &Collection,
     ) -> Result<bool, LoadError> {
-        let (first, rest) = head.split_once('\n').unwrap_or((head, ""));
+        let (first, known) = head.split_once('\n').unwrap_or((head, ""));
         let mut words = first.split_ascii_whitespace();
         // A backup or a repair need not have what the marks count.
         if words.next() != Some(history) {
@@ -162,32 +208,31 @@ impl Marks {
         else {
             return Err(bad(head));
         };
-        let known: Vec<(&str, &str)> =
-            rest.lines().filter_map(|line| line.split_once('\t')).collect();
-        let now: Vec<(&str, String)> =
-            settings.iter().map(|(name, value)| (*name, line(value))).collect();
-        let now: Vec<(&str, &str)> = now.iter().map(|(name, value)| (*name, &**value)).collect();
-        if let Some(at) = (0..known.len().max(now.len())).find(|at| known.get(*at) != now.get(*at))
-        {
-            let show = |side: Option<&(&str, &str)>| {
-                side.map_or("nothing".to_owned(), |(name, value)| format!("{name} {value}"))
+        let complete = match words.next() {
+            None => None,
+            Some(COMPLETE) => Some(read_mark(&mut words).ok_or_else(|| bad(head))?),
+            Some(_) => return Err(bad(head)),
+        };
+        if known != self.settings {
+            return match complete {
+                Some(_) => Ok(false),
+                None => Err(LoadError::Usage(format!(
+                    "a load into {} was stopped that had {}; {START_OVER}",
+                    collection.name(),
+                    difference(known, &self.settings)
+                ))),
             };
-            let (known, now) = (show(known.get(at)), show(now.get(at)));
-            return Err(LoadError::Usage(format!(
-                "a load into {} was stopped that had {known}: found {now}; {START_OVER}",
-                collection.name()
-            )));
         }
         self.load = LoadId { began, number };
-        self.loaded =
-            (0..writers).map(|writer| self.read_mark(writer)).collect::<Result<_, _>>()?;
-        if self.end().place > Position::default()
-            && collection.scan(..).keys().next().transpose()?.is_none()
-        {
+        self.loaded = (0..writers).map(|writer| self.mark_of(writer)).collect::<Result<_, _>>()?;
+        let end = complete.unwrap_or_else(|| self.end());
+        let is_empty = || collection.scan(..).keys().next().transpose().map(|key| key.is_none());
+        if (complete.is_some() || end.place > Position::default()) && is_empty()? {
             return Ok(false);
         }
+        self.complete = complete;
         self.copies = self.read_copies()?;
-        self.continues = true;
+        self.continues = complete.is_none();
         Ok(true)
     }
 
@@ -217,12 +262,8 @@ impl Marks {
         }
     }
 
-    fn read_mark(&self, writer: u16) -> Result<Mark, LoadError> {
-        let mark = self.read(&self.key(writer), |words| {
-            let place = Position { input: next(words)?, offset: next(words)? };
-            Some(Mark { place, sum: next(words)? })
-        });
-        mark.map(Option::unwrap_or_default)
+    fn mark_of(&self, writer: u16) -> Result<Mark, LoadError> {
+        self.read(&self.key(writer), read_mark).map(Option::unwrap_or_default)
     }
 
     fn read_copies(&self) -> Result<Option<(u64, u64)>, LoadError> {
@@ -237,6 +278,16 @@ impl Marks {
     /// Returns the id of the load, that of the one that is continued.
     pub(crate) const fn load(&self) -> LoadId {
         self.load
+    }
+
+    /// Returns whether a load with these settings was complete.
+    pub const fn are_complete(&self) -> bool {
+        self.complete.is_some()
+    }
+
+    /// Returns the end of the text of a load that was complete.
+    pub(crate) const fn complete_end(&self) -> Option<Mark> {
+        self.complete
     }
 
     /// Returns whether there was a load that was stopped.
@@ -298,6 +349,29 @@ impl Marks {
 
 /// How to go on where a load cannot be continued.
 pub(crate) const START_OVER: &str = "without --resume the load begins at the start";
+
+/// The word in the first key of a load that is complete.
+const COMPLETE: &str = "complete";
+
+/// Returns the history of the database as text.
+fn history_of(database: &Database) -> String {
+    format!("{:016x}", database.snapshot().version().history())
+}
+
+/// Returns the first setting that differs: what it was, and what it is.
+fn difference(known: &str, now: &str) -> String {
+    let (known, now): (Vec<&str>, Vec<&str>) = (known.lines().collect(), now.lines().collect());
+    let most = known.len().max(now.len());
+    let at = (0..most).find(|at| known.get(*at) != now.get(*at)).unwrap_or(most);
+    let show =
+        |side: &[&str]| side.get(at).map_or("nothing".to_owned(), |line| line.replace('\t', " "));
+    format!("{}: found {}", show(&known), show(&now))
+}
+
+fn read_mark(words: &mut SplitAsciiWhitespace<'_>) -> Option<Mark> {
+    let place = Position { input: next(words)?, offset: next(words)? };
+    Some(Mark { place, sum: next(words)? })
+}
 
 /// Returns a setting as one line.
 fn line(value: &str) -> String {

@@ -4,14 +4,18 @@ use crate::bad_documents::{BadCopy, Places, reason_of};
 use crate::control::Rank;
 use crate::error::LoadError;
 use crate::gate::Permit;
+use crate::input::{Format, Input};
 use crate::job::{Job, Mode, Parsing, Source, Text, ToJson, Work};
-use crate::marks::Mark;
+use crate::key::Key;
+use crate::marks::{LoadId, Mark, Position};
 use crate::read::Parcel;
 use crate::sum::Sum;
+use crate::table::Table;
 use crate::totals::Count;
 use crossbeam_channel::{Receiver, RecvTimeoutError};
-use flagstone::load::{DocumentParser, ParsedDocument, Refused};
-use flagstone::{Batch, ErrorKind};
+use flagstone::doc::JsonOptions;
+use flagstone::load::{Chunk, DocumentParser, ParsedDocument, Refused};
+use flagstone::{Batch, Collection, ErrorKind};
 use std::collections::HashSet;
 use std::ops::Range;
 use std::sync::Arc;
@@ -178,16 +182,8 @@ impl<'a> Parse<'a> {
         text: (usize, &[u8]),
         bad: Bad,
     ) -> Result<(), LoadError> {
-        let (inside, mut reason) = match bad {
-            Bad::Load(error) => return Err(error),
-            Bad::Document(inside, reason) => (inside, reason),
-        };
-        let is_end = inside > 0 && inside >= text.1.trim_ascii_end().len();
-        if is_end && self.text.table.is_none() && !reason.contains(", found ") {
-            reason.push_str(", found the end of the line: a document is on one line");
-        }
         let input = &self.job.inputs[self.text.input];
-        let described = places.describe(input, text, (inside, &reason));
+        let described = describe(places, input, text, bad)?;
         if !self.job.bad.are_copied() {
             return Err(LoadError::Usage(described));
         }
@@ -253,6 +249,50 @@ impl<'a> Parse<'a> {
             job.push(lane, open[lane].part, Work { is_last: true, is_end, ..work });
         }
     }
+}
+
+/// Returns what is wrong with a document, with its place.
+///
+/// # Errors
+/// If it is not the document that is wrong.
+fn describe(
+    places: &mut Places<'_>,
+    input: &Input,
+    text: (usize, &[u8]),
+    bad: Bad,
+) -> Result<String, LoadError> {
+    let (inside, mut reason) = match bad {
+        Bad::Load(error) => return Err(error),
+        Bad::Document(inside, reason) => (inside, reason),
+    };
+    let is_end = inside > 0 && inside >= text.1.trim_ascii_end().len();
+    if is_end && input.format == Format::Json && !reason.contains(", found ") {
+        reason.push_str(", found the end of the line: a document is on one line");
+    }
+    Ok(places.describe(input, text, (inside, &reason)))
+}
+
+/// Refuses the first document of the first chunk of an input if it would end a load.
+pub(crate) fn check_first(
+    collection: &Collection,
+    json: JsonOptions,
+    key: &Key,
+    input: &Input,
+    chunk: &Chunk,
+    table: Option<Table>,
+) -> Result<(), LoadError> {
+    let Some((at, document)) = chunk.documents().next() else { return Ok(()) };
+    let (mut parser, mut to_json) = (DocumentParser::new(collection, json), ToJson::default());
+    let bad = match to_json.json(table.as_ref(), document) {
+        Err((inside, reason)) => Bad::Document(inside, reason),
+        Ok(json) => match key.parse_document(&mut parser, json, Position::default(), LoadId::now())
+        {
+            Ok(_document) => return Ok(()),
+            Err(refused) => refused.into(),
+        },
+    };
+    let mut places = Places::new(chunk);
+    Err(LoadError::Usage(describe(&mut places, input, (at, document), bad)?))
 }
 
 /// The lane of a key: equal keys have the same.

@@ -8,9 +8,9 @@ use crate::input::{Form, Input};
 use crate::job::{Job, Mode};
 use crate::key::Key;
 use crate::lane::Lane;
-use crate::marks::{self, LoadId, Marks, Position, START_OVER};
+use crate::marks::{self, LoadId, Mark, Marks, Position, START_OVER};
 use crate::parse;
-use crate::read::{Progress, Reader, Tasks};
+use crate::read::{Progress, Reader, Tasks, first_chunk};
 use crate::totals::{Count, OnCommit};
 use crate::write::Writer;
 use crossbeam_channel::{Receiver, RecvTimeoutError, bounded};
@@ -19,7 +19,7 @@ use flagstone::{Collection, Database, Durability, Moment, Options, Space};
 use std::cell::Cell;
 use std::fmt;
 use std::sync::atomic::AtomicUsize;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -52,10 +52,11 @@ pub struct Plan {
     /// Whether a key that exists ends the load, if documents are inserted.
     pub stops_on_error: bool,
     /// Whether the load continues one that was stopped and had this set, too: each document is put
-    /// once. How far it came is in a keyspace of the database until it is complete, or until its
-    /// documents are gone: when the collection was dropped, or emptied, or documents were removed
-    /// by range or filter, the load begins at the start. What the other load has read is read again
-    /// first, and must be the same.
+    /// once. How far it came is in a keyspace of the database until its documents are gone: when
+    /// the collection was dropped, or emptied, or documents were removed by range or filter, the
+    /// load begins at the start. What the other load has read is read again first, and must be the
+    /// same. If that was complete, and all inputs are regular files of the same text, nothing is
+    /// loaded; other text is loaded from the start.
     pub resumes: bool,
     /// How JSON is read: forms of Extended JSON as values, if its mode says so.
     pub json: JsonOptions,
@@ -88,28 +89,59 @@ impl Plan {
         }
     }
 
+    /// Refuses what [`Plan::run`] would refuse before it puts a document, as far as that can be
+    /// known: settings that do not go together, and regular files with another header than
+    /// expected, or a first document that would end the load. Nothing is written.
+    ///
+    /// # Errors
+    /// As those of [`Plan::run`], and of its outcome.
+    pub fn check(&self) -> Result<(), LoadError> {
+        self.check_settings()?;
+        self.inputs.iter().try_for_each(|input| {
+            let Some((chunk, table)) = first_chunk(input, &self.key)? else { return Ok(()) };
+            if self.bad.are_copied() {
+                return Ok(());
+            }
+            parse::check_first(&self.collection, self.json, &self.key, input, &chunk, table)
+        })
+    }
+
     /// Runs the load and reports to `watcher`. A failure of the load itself is in the outcome.
     ///
     /// # Errors
     /// When a thread cannot be started or panicked, bad documents cannot be written to their file,
     /// options do not go together, or a load that was stopped had other inputs or settings than
     /// this one, which continues it.
-    pub fn run(self, watcher: &mut dyn Watcher) -> Result<Outcome, LoadError> {
+    pub fn run(mut self, watcher: &mut dyn Watcher) -> Result<Outcome, LoadError> {
         let started = Instant::now();
-        self.check()?;
-        let inputs_bytes: Option<u64> = self.inputs.iter().map(|input| input.bytes).sum();
-        let marks = self.marks()?;
+        self.check_settings()?;
+        let inputs = Arc::new(std::mem::take(&mut self.inputs));
+        let inputs_bytes: Option<u64> = inputs.iter().map(|input| input.bytes).sum();
+        let mut marks = self.marks(&inputs)?;
+        if let Some(marks) = &mut marks
+            && let Some(end) = marks.complete_end()
+        {
+            let found = compare(&inputs, end, &self.key, &*watcher)?;
+            if found != Compared::Other {
+                return Ok(Outcome {
+                    took: started.elapsed(),
+                    is_interrupted: found == Compared::Stopped,
+                    was_complete: found == Compared::Same,
+                    ..Outcome::default()
+                });
+            }
+            marks.begin(&self.database, self.writers)?;
+        }
         let start = marks.as_ref().map_or(Position::default(), Marks::start);
         let end = marks.as_ref().map(Marks::end);
         let continues = marks.as_ref().is_some_and(Marks::continue_one);
-        check_lengths(&self.inputs, end.map_or(start, |end| end.place))?;
+        check_lengths(&inputs, end.map_or(start, |end| end.place))?;
         let (readers, parsers) = (self.readers, usize::from(self.parsers));
-        let job = Arc::new(self.into_job(marks));
+        let job = Arc::new(self.into_job(inputs, marks));
         job.bad.begin(job.marks.as_ref())?;
 
         let (parcel_sender, parcels) = bounded(parsers * 2);
-        let inputs = Arc::clone(&job.inputs);
-        let tasks = Arc::new(Mutex::new(Tasks::new(inputs, readers)));
+        let tasks = Arc::new(Mutex::new(Tasks::new(Arc::clone(&job.inputs), readers)));
         let progress = end.map(|end| Arc::new(Mutex::new(Progress::new(start, end))));
         let gate = Gate::new(UNDER_WAY_BYTES);
         // Without threads that work on it, a load ends.
@@ -160,13 +192,13 @@ impl Plan {
         let input = job.inputs.get(start.input).filter(|_| continues);
         let resumed_at = input.map(|input| (input.name.clone(), start.offset));
         if failure.is_none() && !is_interrupted {
-            job.remove_marks()?;
+            complete(&job, progress.as_deref())?;
         }
-        Ok(Outcome { count, took, is_interrupted, failure, resumed_at })
+        Ok(Outcome { count, took, is_interrupted, failure, resumed_at, was_complete: false })
     }
 
     /// Refuses what does not go together.
-    fn check(&self) -> Result<(), LoadError> {
+    fn check_settings(&self) -> Result<(), LoadError> {
         self.key.check(self.inputs.len()).map_err(LoadError::Usage)?;
         let is_auto = self.key == Key::Auto;
         let is_made = |input: &Input| matches!(input.form, Form::Made(..));
@@ -183,7 +215,7 @@ impl Plan {
     }
 
     /// Opens the marks of the load that is continued, or removes those of an earlier one.
-    fn marks(&self) -> Result<Option<Marks>, LoadError> {
+    fn marks(&self, inputs: &[Input]) -> Result<Option<Marks>, LoadError> {
         if !self.resumes {
             marks::remove(&self.database, &self.collection)?;
             return Ok(None);
@@ -192,14 +224,15 @@ impl Plan {
             ("--key", self.key.text()),
             ("--mode", format!("{:?}", self.mode).to_lowercase()),
             ("--extended-json", (self.json.mode == JsonMode::Extended).to_string()),
+            ("--expires", if self.expires.is_some() { "set" } else { "not set" }.to_owned()),
         ];
-        for input in &self.inputs {
+        for input in inputs {
             settings.push(("the file", format!("{:?} as {}", input.name, input.format)));
         }
         Marks::open(&self.database, &self.collection, &settings, self.writers).map(Some)
     }
 
-    fn into_job(self, marks: Option<Marks>) -> Job {
+    fn into_job(self, inputs: Arc<Vec<Input>>, marks: Option<Marks>) -> Job {
         let parsers = usize::from(self.parsers);
         let writers = marks.as_ref().map_or(usize::from(self.writers), Marks::writers);
         let chunks_max = 2 * parsers as u64 + CHUNKS_AHEAD;
@@ -215,7 +248,7 @@ impl Plan {
             durability: self.durability,
             stops_on_error: self.stops_on_error,
             batch_bytes: BATCH_BYTES.min(self.memory_budget / 16) as usize,
-            inputs: Arc::new(self.inputs),
+            inputs,
             bad: self.bad,
             json: self.json,
             on_commit: self.on_commit,
@@ -226,6 +259,74 @@ impl Plan {
             parsers: AtomicUsize::new(parsers),
         }
     }
+}
+
+/// What a text is, compared with that of a load that was complete.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Compared {
+    Same,
+    Other,
+    /// The watcher stopped the comparison.
+    Stopped,
+}
+
+/// Reads the text of all inputs, and compares it with what a load that ended at `end` has read.
+/// Afterwards they are at their starts again.
+fn compare(
+    inputs: &Arc<Vec<Input>>,
+    end: Mark,
+    key: &Key,
+    watcher: &dyn Watcher,
+) -> Result<Compared, LoadError> {
+    if !inputs.iter().all(Input::is_repeatable) {
+        return Ok(Compared::Other);
+    }
+    let (control, gate) = (Arc::<Control>::default(), Gate::new(UNDER_WAY_BYTES));
+    let (parcel_sender, parcels) = bounded(1);
+    let reader = Reader {
+        inputs: Arc::clone(inputs),
+        tasks: Arc::new(Mutex::new(Tasks::new(Arc::clone(inputs), 1))),
+        progress: Some(Arc::new(Mutex::new(Progress::new(end.place, end)))),
+        totals: Arc::default(),
+        control: Arc::clone(&control),
+        gate: Arc::clone(&gate),
+        parcels: parcel_sender,
+        key: key.clone(),
+    };
+    let thread = spawn("load-compare", move || reader.run())?;
+    // What comes here is text behind the end.
+    let found = loop {
+        match parcels.recv_timeout(TICK) {
+            Ok(_) => break Compared::Other,
+            Err(RecvTimeoutError::Disconnected) => break Compared::Same,
+            Err(RecvTimeoutError::Timeout) if watcher.stops() => break Compared::Stopped,
+            Err(RecvTimeoutError::Timeout) => {}
+        }
+    };
+    drop(parcels);
+    control.stop();
+    gate.close();
+    join(vec![thread])?;
+    inputs.iter().for_each(Input::rewind);
+    match control.take_failure() {
+        Some(error @ LoadError::Io(_)) => Err(error),
+        Some(_) => Ok(Compared::Other),
+        None => Ok(found),
+    }
+}
+
+/// Notes that a load with marks is complete. Text that can be read only once cannot be compared
+/// with that of a later load, which begins at the start.
+fn complete(job: &Job, progress: Option<&Mutex<Progress>>) -> Result<(), LoadError> {
+    let (Some(marks), Some(progress)) = (&job.marks, progress) else { return Ok(()) };
+    if !job.inputs.iter().all(Input::is_repeatable) {
+        return marks::remove(&job.database, &job.collection);
+    }
+    let end = progress.lock().unwrap_or_else(PoisonError::into_inner).end();
+    let mut batch = job.database.batch();
+    marks.put_end(&mut batch, &job.database, end)?;
+    // As durable as the documents.
+    Ok(job.database.commit(batch.durability(job.durability))?)
 }
 
 /// Ends a load of which not all threads could be started.
@@ -295,7 +396,7 @@ pub struct Unwatched;
 impl Watcher for Unwatched {}
 
 /// The outcome of a load.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 #[must_use]
 pub struct Outcome {
     /// What the load did.
@@ -308,6 +409,8 @@ pub struct Outcome {
     pub failure: Option<LoadError>,
     /// The input and the offset at which the load continued an earlier one.
     pub resumed_at: Option<(String, u64)>,
+    /// Whether nothing was done because an earlier load of the same text was complete.
+    pub was_complete: bool,
 }
 
 impl Outcome {

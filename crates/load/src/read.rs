@@ -3,7 +3,7 @@
 use crate::control::Control;
 use crate::error::LoadError;
 use crate::gate::{Gate, Permit};
-use crate::input::{At, Form, Format, Input, Shape, Stream, StreamError};
+use crate::input::{At, Bytes, Form, Format, Input, Shape, Stream, StreamError};
 use crate::key::Key;
 use crate::marks::{Mark, Position, START_OVER};
 use crate::records::{Records, RecordsError};
@@ -12,6 +12,7 @@ use crate::table::{Table, TableFormat};
 use crate::totals::{Count, Totals};
 use crossbeam_channel::Sender;
 use flagstone::load::{CHUNK_BYTES, Chunk, Elements, ElementsError, Lines, Place};
+use std::fs::File;
 use std::io::{self, Read};
 use std::ops::Range;
 use std::path::Path;
@@ -75,6 +76,8 @@ pub(crate) struct Progress {
     held: Vec<ReadChunk>,
     /// The bytes of the inputs of which nothing is loaded, since the last time they were counted.
     dropped: u64,
+    /// The end of the last chunk, and the checksum of all text before it.
+    end: (Position, Sum),
 }
 
 impl Progress {
@@ -82,7 +85,8 @@ impl Progress {
     /// `end`, was loaded earlier.
     pub(crate) fn new(start: Position, end: Mark) -> Self {
         let expected = (end.place > Position::default()).then_some(end);
-        Self { sum: Sum::default(), start, expected, held: Vec::new(), dropped: 0 }
+        let (sum, end) = (Sum::default(), (Position::default(), Sum::default()));
+        Self { sum, start, expected, held: Vec::new(), dropped: 0, end }
     }
 
     /// Adds a chunk with the checksum `own`. Returns the chunks that are to be loaded now.
@@ -93,6 +97,7 @@ impl Progress {
         let before = self.sum;
         self.sum = self.sum.join(own);
         piece.before = Some(before);
+        self.end = (Position { input: piece.input, offset: piece.chunk.end }, self.sum);
         let Some(Mark { place, sum }) = self.expected else { return Ok(vec![piece]) };
         if piece.input > place.input {
             return Err(Changed);
@@ -112,6 +117,12 @@ impl Progress {
             self.dropped += piece.input_bytes;
         }
         Ok(if is_reached { std::mem::take(&mut self.held) } else { Vec::new() })
+    }
+
+    /// Returns the end of what was read so far.
+    pub(crate) fn end(&self) -> Mark {
+        let (place, sum) = self.end;
+        Mark { place, sum: sum.value() }
     }
 
     /// Returns whether input number `input`, which has ended, was longer.
@@ -162,11 +173,11 @@ impl Iterator for Tasks {
             let about = self.inputs.get(input)?;
             let (len, step) = match &about.form {
                 Form::Plain(..) => (about.bytes.unwrap_or_default(), self.step),
-                Form::Stream(_) => (0, 0),
+                Form::Stream(..) => (0, 0),
                 Form::Made(_, all) => (all.end - all.start, MADE),
             };
             let end = offset.saturating_add(step).min(len);
-            let is_stream = matches!(about.form, Form::Stream(_));
+            let is_stream = matches!(about.form, Form::Stream(..));
             let is_last = end >= len;
             self.next = if is_last {
                 Position { input: input + 1, offset: 0 }
@@ -196,6 +207,17 @@ enum ReadError {
 impl From<io::Error> for ReadError {
     fn from(error: io::Error) -> Self {
         Self::Input(error)
+    }
+}
+
+impl ReadError {
+    /// Returns the error of a load of the input `name`.
+    #[cold]
+    fn of(self, name: &str) -> LoadError {
+        match self {
+            Self::Input(error) => LoadError::io("read", Path::new(name), &error),
+            Self::Text(text) => LoadError::Usage(format!("{name}:{text}")),
+        }
     }
 }
 
@@ -244,14 +266,14 @@ impl Reader {
         let input = &self.inputs[task.input];
         match &input.form {
             Form::Plain(file, _) => {
-                let offset = Lines::<At<'_>>::first_byte(&task.range);
-                let at = At { file, offset };
+                let offset = Lines::<At<&File>>::first_byte(&task.range);
+                let at = At { file: &**file, offset };
                 let mut lines = Lines::of_range(at, task.range.clone(), LINE_BYTES_MAX);
                 self.send_all(task, None, || Ok(lines.next_chunk()?.map(with_its_bytes)))?;
                 let len = file.metadata().map_or(0, |about| about.len());
                 self.check_len(task, len)
             }
-            Form::Stream(stream) => {
+            Form::Stream(stream, _) => {
                 let file = stream.lock().unwrap_or_else(PoisonError::into_inner).take();
                 let Some(file) = file else { return Ok(()) };
                 let stream = input.stream(file);
@@ -300,17 +322,9 @@ impl Reader {
     }
 
     fn read_stream(&self, task: &Task, stream: Stream) -> Result<(), LoadStopped> {
-        let Stream { text, shape, consumed } = stream;
-        let with_consumed = |chunk: Chunk| (chunk, consumed.take());
-        let mut elements = match shape {
-            Shape::Array => Elements::of_stream(text, LINE_BYTES_MAX),
-            Shape::Documents => Elements::of_documents(text, LINE_BYTES_MAX),
-            Shape::Lines => {
-                let mut lines = Lines::of_stream(text, LINE_BYTES_MAX);
-                return self.send_all(task, None, || Ok(lines.next_chunk()?.map(with_consumed)));
-            }
-        };
-        self.send_all(task, None, || Ok(elements.next_chunk()?.map(with_consumed)))
+        let consumed = stream.consumed.clone();
+        let mut chunks = JsonChunks::new(stream);
+        self.send_all(task, None, || Ok(chunks.next_chunk()?.map(|chunk| (chunk, consumed.take()))))
     }
 
     fn read_table(
@@ -354,11 +368,7 @@ impl Reader {
 
     #[cold]
     fn fail(&self, task: &Task, at: u64, error: ReadError) -> LoadStopped {
-        let name = &self.inputs[task.input].name;
-        let failure = match error {
-            ReadError::Input(error) => LoadError::io("read", Path::new(name), &error),
-            ReadError::Text(text) => LoadError::Usage(format!("{name}:{text}")),
-        };
+        let failure = error.of(&self.inputs[task.input].name);
         // What was read before is loaded; nothing after it was admitted.
         self.control.fail((task.input, at), u64::MAX, failure);
         LoadStopped
@@ -420,6 +430,56 @@ impl Reader {
         self.control.fail((task.input, 0), u64::MAX, failure);
         LoadStopped
     }
+}
+
+/// The chunks of a stream of JSON.
+enum JsonChunks {
+    Lines(Lines<Bytes>),
+    Elements(Elements<Bytes>),
+}
+
+impl JsonChunks {
+    fn new(stream: Stream) -> Self {
+        let Stream { text, shape, .. } = stream;
+        match shape {
+            Shape::Array => Self::Elements(Elements::of_stream(text, LINE_BYTES_MAX)),
+            Shape::Documents => Self::Elements(Elements::of_documents(text, LINE_BYTES_MAX)),
+            Shape::Lines => Self::Lines(Lines::of_stream(text, LINE_BYTES_MAX)),
+        }
+    }
+
+    fn next_chunk(&mut self) -> Result<Option<Chunk>, ReadError> {
+        Ok(match self {
+            Self::Lines(lines) => lines.next_chunk()?,
+            Self::Elements(elements) => elements.next_chunk()?,
+        })
+    }
+}
+
+/// Returns the first chunk of a regular file, and the table that it is a part of; `None` if there
+/// is none, or if the input can be read only once. The input is left as it is.
+pub(crate) fn first_chunk(
+    input: &Input,
+    key: &Key,
+) -> Result<Option<(Chunk, Option<Table>)>, LoadError> {
+    match input.again() {
+        Some(file) => first_of(file, input, key).map_err(|error| error.of(&input.name)),
+        None => Ok(None),
+    }
+}
+
+fn first_of(
+    file: Bytes,
+    input: &Input,
+    key: &Key,
+) -> Result<Option<(Chunk, Option<Table>)>, ReadError> {
+    let stream = input.stream(file)?;
+    let Format::Table(format) = &input.format else {
+        return Ok(JsonChunks::new(stream).next_chunk()?.map(|chunk| (chunk, None)));
+    };
+    let mut records = Records::new(stream.text, format, LINE_BYTES_MAX);
+    let Some(table) = table_of(&mut records, format, key)? else { return Ok(None) };
+    Ok(records.next_chunk()?.map(|chunk| (chunk, Some(table))))
 }
 
 fn lock(progress: &Mutex<Progress>) -> MutexGuard<'_, Progress> {

@@ -136,6 +136,92 @@ fn marks_of_a_backup_or_a_checkpoint_do_not_count() {
     assert_eq!((outcome.count.documents, outcome.resumed_at), (3, None));
 }
 
+/// The marks were removed before the program ended: a kill after that, and the same command again,
+/// loaded everything twice, with keys of their own, or wrote all of it to the file of bad lines.
+#[test]
+fn a_load_that_was_complete_loads_nothing_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let lines = |to: u64| -> String { (0..to).map(|n| format!("{{\"n\":{n}}}\n")).collect() };
+    let table = |to: u64| -> String { (0..to).map(|n| format!("{n}\n")).collect() };
+    let csv = || Format::Table(crate::TableFormat::csv());
+    let cases = [
+        (Format::Json, Key::Auto, lines(3000), lines(3001)),
+        (Format::Json, Key::Auto, lines(3000), lines(2999)),
+        (Format::Json, Key::Auto, lines(3000), lines(3000).replace("1234", "4321")),
+        (Format::Json, Key::Auto, format!("[{}]", lines(50).trim().replace('\n', ",")), lines(50)),
+        (
+            csv(),
+            Key::Path("n".into()),
+            "n\n".to_owned() + &table(9),
+            "n,m\n".to_owned() + &table(9),
+        ),
+        (csv(), Key::Auto, "n\n".to_owned() + &table(9), "n\n".to_owned()),
+    ];
+    for (at, (format, key, text, other)) in cases.into_iter().enumerate() {
+        let database = Database::open(dir.path().join(format!("db{at}"))).unwrap();
+        let collection = database.collection("c").unwrap();
+        let bad = dir.path().join("bad.txt");
+        let paths = [dir.path().join("in"), dir.path().join("in.gz")];
+        std::fs::write(&paths[1], zstd::encode_all(&b"{\"n\":-1}\nBAD\n"[..], 1).unwrap()).unwrap();
+        let load = |text: &str, mode: Mode| {
+            std::fs::write(&paths[0], text).unwrap();
+            let formats = [format.clone(), Format::Json];
+            let inputs = paths.iter().zip(formats);
+            let inputs = inputs.map(|(path, format)| Input::open_as(path, format).unwrap());
+            let copied = BadDocuments::copy_to(&bad, &[]).unwrap();
+            let plan =
+                plan((&database, &collection), inputs.collect(), THREADS[at % THREADS.len()]);
+            let plan = Plan { key: key.clone(), mode, resumes: true, bad: copied, ..plan };
+            let outcome = plan.run(&mut Unwatched).unwrap();
+            assert!(outcome.failure.is_none() && outcome.resumed_at.is_none(), "{outcome:?}");
+            (outcome.was_complete, outcome.count.documents)
+        };
+        let (was_complete, documents) = load(&text, Mode::Insert);
+        assert!(!was_complete && documents > 1, "{at}");
+        assert!(std::fs::read_to_string(&bad).unwrap().contains("\nBAD\n"), "{at}");
+        for _ in 0..2 {
+            assert_eq!(load(&text, Mode::Insert), (true, 0), "{at}");
+        }
+        // Who has read the bad lines may remove them.
+        std::fs::remove_file(&bad).unwrap();
+        assert_eq!(load(&text, Mode::Insert), (true, 0), "{at}");
+        assert_eq!(collection.count().unwrap(), documents, "{at}");
+        assert_eq!(std::fs::read(&bad).unwrap(), b"", "{at}");
+        // Other text, or another way to load it, begins at the start.
+        let (was_complete, _) = load(&other, Mode::Insert);
+        assert!(!was_complete, "{at}");
+        assert!(std::fs::read_to_string(&bad).unwrap().contains("\nBAD\n"), "{at}");
+        assert!(load(&other, Mode::Insert).0 && !load(&other, Mode::Upsert).0, "{at}");
+        collection.clear().unwrap();
+        let (was_complete, documents) = load(&other, Mode::Upsert);
+        assert!(!was_complete, "{at}");
+        assert_eq!(collection.count().unwrap(), documents, "{at}");
+    }
+}
+
+/// The expiry was not among the settings: a load that continued went on without it, or with it.
+#[test]
+fn a_load_continues_with_an_expiry_if_it_began_with_one() {
+    for is_set in [false, true] {
+        let stopped = StoppedLoad::new();
+        stopped.collection.clear().unwrap();
+        stopped.write("{\"id\":1}\n{\"id\":2");
+        let moment = flagstone::Moment::from_millis(1 << 50);
+        let load = |is_set: bool| {
+            let inputs = vec![Input::open(&stopped.dir.path().join("in.jsonl")).unwrap()];
+            let plan = plan((&stopped.database, &stopped.collection), inputs, (1, 1, 2));
+            let expires = is_set.then_some(moment);
+            Plan { resumes: true, expires, ..plan }.run(&mut Unwatched)
+        };
+        assert!(load(is_set).unwrap().failure.is_some());
+        let refused = load(!is_set).unwrap_err().to_string();
+        let word = |is_set| if is_set { "set" } else { "not set" };
+        let expected =
+            format!("had --expires {}: found --expires {};", word(is_set), word(!is_set));
+        assert!(refused.contains(&expected), "{refused}");
+    }
+}
+
 /// How a text is packed.
 type Pack = fn(&str) -> Vec<u8>;
 

@@ -19,7 +19,8 @@ pub struct TableFormat {
     pub is_text: bool,
     /// The types of columns, by the names of the columns. Fields of others are numbers or text.
     pub types: Vec<(String, FieldType)>,
-    /// Whether empty fields are left out of documents. Otherwise they are empty texts.
+    /// Whether empty fields without quotes are left out of documents. Otherwise they are empty
+    /// texts.
     pub ignores_blanks: bool,
 }
 
@@ -185,7 +186,8 @@ impl FieldType {
     }
 }
 
-/// Returns a number as JSON writes it, without a plus and zeros before it; `None` for other text.
+/// Returns a number as JSON writes it, without a plus and zeros before it, but with one before a
+/// point; `None` for other text.
 fn canonical(text: &str) -> Option<String> {
     let (sign, digits) = match text.strip_prefix('-') {
         Some(digits) => ("-", digits),
@@ -194,7 +196,8 @@ fn canonical(text: &str) -> Option<String> {
     let zeros = digits.bytes().take_while(|byte| *byte == b'0').count();
     let is_zero = !digits.as_bytes().get(zeros).is_some_and(u8::is_ascii_digit);
     let kept = if is_zero { zeros.saturating_sub(1) } else { zeros };
-    let number = format!("{sign}{}", &digits[kept..]);
+    let whole = if digits.starts_with('.') { "0" } else { "" };
+    let number = format!("{sign}{whole}{}", &digits[kept..]);
     is_number(&number).then_some(number)
 }
 
@@ -385,7 +388,8 @@ impl Table {
                     return Ok(false);
                 }
                 let field = record.field(*column);
-                if field.is_empty() && self.format.ignores_blanks {
+                let is_blank = field.is_empty() && !record.is_quoted(*column);
+                if is_blank && self.format.ignores_blanks {
                     return Ok(false);
                 }
                 if let Some(kind) = kind {
@@ -601,6 +605,8 @@ mod tests {
         let blanks = TableFormat { ignores_blanks: true, ..TableFormat::csv() };
         assert_eq!(json(&blanks, header, ",,2,"), Ok("{\"n\":2}".into()));
         assert_eq!(json(&blanks, header, ",,,"), Ok("{}".into()));
+        let quoted = json(&blanks, header, "1,\"\",,2");
+        assert_eq!(quoted, Ok("{\"id\":1,\"by\":{\"name\":\"\",\"at\":{\"year\":2}}}".into()));
     }
 
     /// Quoted fields were numbers, too, and nothing but all text could help.
@@ -632,6 +638,8 @@ mod tests {
                 "a, 00 ,0.5,0,{},",
                 r#"{"zip":"a","n":0,"x":{"y":0.5},"ok":false,"tags":{},"rest":""}"#,
             ),
+            ("a,1,-.5,,,", r#"{"zip":"a","n":1,"x":{"y":-0.5},"rest":""}"#),
+            ("a,1,00.5,,,", r#"{"zip":"a","n":1,"x":{"y":0.5},"rest":""}"#),
         ] {
             assert_eq!(json(&all, header, record), Ok(expected.to_owned()), "{record}");
         }

@@ -60,8 +60,7 @@ impl Writer {
             _ => {
                 self.marked.set(work.number);
                 let batch = std::mem::take(&mut work.batch);
-                match (self.commit_marked(batch, work.mark, &BadCopy::text_of(&work.bad))?, &source)
-                {
+                match (self.commit_marked(batch, work.mark, &work.bad)?, &source) {
                     (Err(error), Some(source)) if job.mode.is_conflict(&error) => {
                         self.insert_new(&mut work, source, &mut count)
                     }
@@ -92,13 +91,13 @@ impl Writer {
         &self,
         mut batch: Batch,
         mark: Mark,
-        copies: &[u8],
+        copies: &[BadCopy],
     ) -> Result<flagstone::Result<()>, LoadError> {
         let job = &*self.job;
         let Some(marks) = &job.marks else {
             let committed = if batch.is_empty() { Ok(()) } else { self.commit(batch) };
-            if committed.is_ok() {
-                job.bad.write(copies)?;
+            if committed.is_ok() && !copies.is_empty() {
+                job.bad.write(&BadCopy::text_of(copies))?;
             }
             return Ok(committed);
         };
@@ -116,7 +115,7 @@ impl Writer {
         if copies.is_empty() {
             return Ok(self.commit(batch));
         }
-        job.bad.write_with(copies, |end| {
+        job.bad.write_with(&BadCopy::text_of(copies), |end| {
             marks.put_copies(&mut batch, end)?;
             self.commit(batch)
         })
@@ -145,8 +144,11 @@ impl Writer {
         loop {
             count.documents = 0;
             let New { batch, existing, copies, inserted } = self.new_of(source)?;
-            let copies = [BadCopy::text_of(&work.bad), BadCopy::text_of(&copies)].concat();
-            match self.commit_marked(batch, work.mark, &copies)? {
+            let before = work.bad.len();
+            work.bad.extend(copies);
+            let committed = self.commit_marked(batch, work.mark, &work.bad)?;
+            work.bad.truncate(before);
+            match committed {
                 Ok(()) => {
                     (count.documents, count.existing) = (inserted, existing);
                     return Ok(());
@@ -161,7 +163,8 @@ impl Writer {
 
     /// Writes the documents of `source` one after another: they are merged, or the database has
     /// refused one of them. Each that is inserted has a mark of its own, with the copies of bad
-    /// documents before it; what may be done again has one after all of them.
+    /// documents before it, and so has each that is refused: its copy is not written again with the
+    /// next. What may be done again has one mark after all of them.
     #[cold]
     fn each_alone(
         &self,
@@ -184,23 +187,24 @@ impl Writer {
             while let Some(before) = bad.next_if(|bad| bad.at < at) {
                 copies.push(before);
             }
-            let (reason, stops, failure): (_, _, fn(String) -> LoadError) =
-                match self.write_one(json, parsed, mark, &mut copies)? {
-                    One::Written => {
-                        count.documents += 1;
-                        return Ok(());
-                    }
-                    One::Exists => {
-                        count.existing += 1;
-                        (EXISTS.to_owned(), job.stops_on_error, LoadError::Exists)
-                    }
-                    One::Refused(error) => {
-                        count.bad += 1;
-                        let is_there = error.kind() == ErrorKind::Duplicate;
-                        let failure = if is_there { LoadError::Exists } else { LoadError::Usage };
-                        (error.to_string(), !job.bad.are_copied(), failure)
-                    }
-                };
+            let one = self.write_one(json, parsed, mark, &mut copies)?;
+            let is_refused = matches!(one, One::Refused(_));
+            let (reason, stops, failure): (_, _, fn(String) -> LoadError) = match one {
+                One::Written => {
+                    count.documents += 1;
+                    return Ok(());
+                }
+                One::Exists => {
+                    count.existing += 1;
+                    (EXISTS.to_owned(), job.stops_on_error, LoadError::Exists)
+                }
+                One::Refused(error) => {
+                    count.bad += 1;
+                    let is_there = error.kind() == ErrorKind::Duplicate;
+                    let failure = if is_there { LoadError::Exists } else { LoadError::Usage };
+                    (error.to_string(), !job.bad.are_copied(), failure)
+                }
+            };
             if !stops && !job.bad.are_copied() {
                 return Ok(());
             }
@@ -209,6 +213,10 @@ impl Writer {
                 return Err(failure(described));
             }
             copies.push(places.copy((at, document), &described));
+            if is_refused && job.mode == Mode::Insert {
+                self.commit_marked(job.database.batch(), mark, &copies)??;
+                copies.clear();
+            }
             Ok(())
         });
         if written.is_err() && job.marks.is_some() {
@@ -216,7 +224,6 @@ impl Writer {
             return written;
         }
         copies.extend(bad);
-        let copies = BadCopy::text_of(&copies);
         let marked = self.commit_marked(job.database.batch(), work.mark, &copies)?;
         written.and(marked.map_err(LoadError::from))
     }
@@ -232,7 +239,7 @@ impl Writer {
     ) -> Result<One, LoadError> {
         let job = &*self.job;
         let mut commit = |batch: Batch| {
-            let committed = self.commit_marked(batch, mark, &BadCopy::text_of(copies))?;
+            let committed = self.commit_marked(batch, mark, copies)?;
             if committed.is_ok() {
                 copies.clear();
             }

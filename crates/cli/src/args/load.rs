@@ -66,7 +66,8 @@ pub(crate) struct LoadArgs {
     /// Every field of a table stays text, but of columns with --types
     #[arg(long)]
     pub(crate) all_text: bool,
-    /// Leave empty fields of a table, or null ones of Parquet and Arrow, out of the documents
+    /// Leave empty fields of a table that have no quotes, or null ones of Parquet and Arrow, out of
+    /// the documents
     #[arg(long, alias = "ignoreBlanks")]
     pub(crate) ignore_blanks: bool,
     /// Take timestamps of Parquet and Arrow that have no time zone as UTC; they are refused
@@ -77,16 +78,17 @@ pub(crate) struct LoadArgs {
     /// (2026-12-31T00:00:00Z)
     #[arg(long, value_name = "WHEN", value_parser = units::expiry)]
     pub(crate) expires: Option<Expiry>,
-    /// Drop the collection with its indexes first, if it exists
+    /// Drop the collection with its indexes first, if it exists and the files begin as they must
     #[arg(long)]
     pub(crate) drop: bool,
     /// With --mode insert, stop at the first document whose key exists
     #[arg(long, conflicts_with = "bad_lines")]
     pub(crate) stop_on_error: bool,
     /// Continue a load of the same files that was stopped or killed and had --resume, too: each
-    /// document is loaded once. How far a load came is kept in the database until it is complete,
-    /// or its documents are gone: dropped, cleared or removed by a filter. What it had read is read
-    /// again first; if it has changed, nothing is loaded
+    /// document is loaded once. How far a load came is kept in the database until its documents are
+    /// gone: dropped, cleared or removed by a filter. What it had read is read again first; if it
+    /// has changed, nothing is loaded. If it was complete, nothing is loaded, or all of files that
+    /// have changed
     #[arg(long, conflicts_with = "drop")]
     pub(crate) resume: bool,
     /// Allow zstd to use windows of up to 2^LOG bytes, which takes as much memory: 31, which is 2

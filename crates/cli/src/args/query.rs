@@ -1,6 +1,7 @@
 //! Arguments of the commands that ask: find, distinct, export.
 
 use super::{CollectionArgs, JsonArgs, MemoryArgs};
+use crate::units;
 use clap::{Args, ValueEnum, ValueHint};
 use std::path::PathBuf;
 
@@ -129,8 +130,8 @@ pub(crate) struct ExportArgs {
     pub(crate) format: Option<super::FormatArg>,
     /// The paths that are the columns of CSV or TSV, as in id,author.name,score; the first line has
     /// their names. Of Parquet and Arrow they are all fields by default
-    #[arg(long, value_name = "PATHS", value_delimiter = ',')]
-    pub(crate) fields: Vec<String>,
+    #[arg(long, value_name = "PATHS")]
+    fields: Vec<String>,
     /// Of JSON, only these paths, or all but these, as in -body
     #[arg(long, value_name = "PATHS", allow_hyphen_values = true, conflicts_with = "fields")]
     pub(crate) project: Option<String>,
@@ -151,4 +152,11 @@ pub(crate) struct ExportArgs {
     pub(crate) json_mode: JsonArgs,
     #[command(flatten)]
     pub(crate) memory: MemoryArgs,
+}
+
+impl ExportArgs {
+    /// Returns the paths that are columns.
+    pub(crate) fn fields(&self) -> Vec<&str> {
+        self.fields.iter().flat_map(|text| units::paths(text)).collect()
+    }
 }

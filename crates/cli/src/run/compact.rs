@@ -24,15 +24,17 @@ pub(super) fn run(args: &CompactArgs) -> Result<(), Failure> {
     let done = done?;
     let after = database.stats();
     open::close(database)?;
-    let what = if done.is_break() { "stopped, what was done stays: " } else { "" };
     output::note(&format!(
-        "{what}{} tables of {} compacted to {} of {} in {:.1} s",
+        "{} tables of {} compacted to {} of {} in {:.1} s",
         before.tables(),
         show_bytes(before.table_bytes()),
         after.tables(),
         show_bytes(after.table_bytes()),
         started.elapsed().as_secs_f64()
     ));
+    if done.is_break() {
+        return Err(Failure::Interrupted("stopped before the end; what was done stays".to_owned()));
+    }
     Ok(())
 }
 

@@ -67,6 +67,7 @@ impl Form {
             let text = "--key and --sample are for Parquet and Arrow";
             return Err(Failure::Usage(text.to_owned()));
         }
+        let fields = args.fields();
         let name = args.output.as_deref().and_then(Path::file_name).unwrap_or_default();
         let name = name.to_string_lossy().to_lowercase();
         let packed = name.strip_suffix(".zst").or(name.strip_suffix(".gz"));
@@ -76,7 +77,7 @@ impl Form {
             _ => FormatArg::Json,
         };
         let delimiter = match args.format.unwrap_or(named) {
-            FormatArg::Json if args.fields.is_empty() => {
+            FormatArg::Json if fields.is_empty() => {
                 return Ok(Self::Json(args.json_mode.mode()));
             }
             // The others have columns of their own.
@@ -90,22 +91,23 @@ impl Form {
         if args.json_mode.extended_json {
             return Err(Failure::Usage(NO_JSON.to_owned()));
         }
-        if args.fields.is_empty() {
+        if fields.is_empty() {
             let text = "a table needs its columns, as in --fields id,author.name";
             return Err(Failure::Usage(text.to_owned()));
         }
-        let column = |text: &String| {
-            Column::path(text.trim())
-                .map_err(|error| Failure::Usage(format!("--fields {text}: {error}")))
-        };
-        let columns = args.fields.iter().map(column).collect::<Result<_, _>>()?;
-        Ok(Self::Table(Table { columns, delimiter }))
+        let mut table = Table::new(delimiter);
+        for text in fields {
+            let column = Column::path(text);
+            table.add(column.map_err(|error| Failure::Usage(format!("--fields {text}: {error}")))?);
+        }
+        Ok(Self::Table(table))
     }
 
     /// Appends the line that names the columns.
-    fn header(&self, line: &mut Vec<u8>) {
-        if let Self::Table(table) = self {
-            table.header(line);
+    fn header(&self, line: &mut Vec<u8>) -> Result<(), Failure> {
+        match self {
+            Self::Json(_) => Ok(()),
+            Self::Table(table) => table.header(line),
         }
     }
 
@@ -129,8 +131,8 @@ fn packed(
     file: File,
     (path, part): (&Path, &Path),
 ) -> Result<u64, Failure> {
-    let failed = |error: std::io::Error| Failure::io("write", part, &error);
-    match path.extension().and_then(|end| end.to_str()) {
+    let failed = |error| failed(part, &error);
+    match packing_of(path) {
         Some("zst") => {
             let mut encoder = zstd::Encoder::new(file, 3).map_err(failed)?;
             let count = write(cursor, form, &mut encoder, part)?;
@@ -162,12 +164,9 @@ fn write(
     to: &mut dyn Write,
     name: &Path,
 ) -> Result<u64, Failure> {
-    let failed = |error: std::io::Error| match error.kind() {
-        ErrorKind::BrokenPipe => Failure::OutputClosed,
-        _ => Failure::io("write", name, &error),
-    };
+    let failed = |error| failed(name, &error);
     let (mut lines, mut count) = (Vec::new(), 0);
-    form.header(&mut lines);
+    form.header(&mut lines)?;
     while cursor.advance()? {
         interrupt::check()?;
         if let Err(failure) = form.line(&mut cursor, &mut lines) {
@@ -184,8 +183,19 @@ fn write(
 }
 
 fn flush(to: &mut dyn Write, name: &Path) -> Result<(), Failure> {
-    to.flush().map_err(|error| match error.kind() {
+    to.flush().map_err(|error| failed(name, &error))
+}
+
+/// Returns how a file of this name is compressed.
+pub(super) fn packing_of(path: &Path) -> Option<&'static str> {
+    let is = |end: &&str| path.extension().is_some_and(|found| found.eq_ignore_ascii_case(end));
+    ["zst", "gz"].into_iter().find(is)
+}
+
+/// Returns the failure of writing `name`.
+fn failed(name: &Path, error: &std::io::Error) -> Failure {
+    match error.kind() {
         ErrorKind::BrokenPipe => Failure::OutputClosed,
-        _ => Failure::io("write", name, &error),
-    })
+        _ => Failure::io("write", name, error),
+    }
 }

@@ -44,9 +44,9 @@ fn comments(args: &CommentsArgs) -> Result<(), Failure> {
         Ok(made)
     };
     let output = args.output.as_deref().filter(|path| *path != Path::new("-"));
-    let failed = |error: io::Error, path: &Path| match (error.kind(), output) {
+    let failed = |error: io::Error, path: &Path| match error.kind() {
         _ if interrupt::is_asked() => Failure::Interrupted("stopped before the end".to_owned()),
-        (ErrorKind::BrokenPipe, None) => Failure::OutputClosed,
+        ErrorKind::BrokenPipe => Failure::OutputClosed,
         _ => Failure::io("write", path, &error),
     };
     let bytes = match output {

@@ -7,7 +7,7 @@ use crate::args::{
 use crate::failure::Failure;
 use crate::interrupt;
 use crate::output::{Output, note};
-use crate::units::{counted, grouped};
+use crate::units::{self, counted, grouped};
 use flagstone::report::{BuildProgress, IndexInfo, IndexStatistics};
 use flagstone::{Filter, Index, Value};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -73,6 +73,12 @@ fn create(args: &CreateIndexArgs) -> Result<(), Failure> {
 
 /// Returns the index of these fields.
 fn index_of(fields: &[String], options: &IndexOptions) -> Result<Index, Failure> {
+    if let Some(field) = fields.iter().find(|field| units::paths(field).len() > 1) {
+        return Err(Failure::Usage(format!(
+            "{field:?}: expected one field, found a comma: give several as arguments of their own; \
+             a name with a comma is $['a,b']"
+        )));
+    }
     let mut fields = fields.iter();
     let first = fields.next().map_or("", String::as_str);
     let mut index = fields.fold(Index::on(first), Index::then);

@@ -45,12 +45,12 @@ pub(super) fn run(args: &LoadArgs) -> Result<(), Failure> {
         None => BadDocuments::stop(),
     };
     let is_new = !args.collection.database.exists();
-    let Target { database, collection, is_new: is_new_collection } = target(args)?;
+    let Target { database, collection, is_new: mut is_new_collection } = target(args)?;
     interrupt::listen()?;
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let plan = Plan {
+    let mut plan = Plan {
         database: database.clone(),
-        collection: collection.clone(),
+        collection,
         inputs,
         key: Key::parse(&args.key),
         mode: match args.mode {
@@ -70,6 +70,16 @@ pub(super) fn run(args: &LoadArgs) -> Result<(), Failure> {
         json: JsonOptions::new().mode(args.json_mode.mode()),
         on_commit: None,
     };
+    if args.drop && !is_new_collection {
+        if let Err(refused) = plan.check() {
+            drop(plan);
+            open::close(database)?;
+            return Err(refused.into());
+        }
+        plan.collection = replaced(args, &database, plan.collection)?;
+        is_new_collection = true;
+    }
+    let collection = plan.collection.clone();
     let outcome = plan.run(&mut progress(args));
     let has_failed = outcome
         .as_ref()
@@ -102,14 +112,17 @@ pub(super) struct Target {
     pub(super) is_new: bool,
 }
 
-/// Opens the database and the collection that the documents go to.
+/// Opens the database and the collection that the documents go to. With --drop it is the old one,
+/// if there is one: see [`replaced`].
 pub(super) fn target(args: &LoadArgs) -> Result<Target, Failure> {
     let database = open::or_make(&args.collection.database, args.memory, args.durability)?;
-    if args.drop {
-        drop_collection(&database, &args.collection.name)?;
-    }
-    let is_new = database.space(&args.collection.name).existing().collection()?.is_none();
-    let collection = collection(&database, args)?;
+    let existing = database.space(&args.collection.name).existing().collection()?;
+    let is_new = existing.is_none();
+    let collection = match existing {
+        // Its options may be others than those of the one that replaces it.
+        Some(old) if args.drop => old,
+        _ => collection(&database, args)?,
+    };
     Ok(Target { database, collection, is_new })
 }
 
@@ -129,16 +142,21 @@ pub(super) fn leave_nothing(
     Ok(())
 }
 
-/// Drops a collection with its indexes, if it exists, and names them: a load fills no index again.
-fn drop_collection(database: &Database, name: &str) -> Result<(), Failure> {
-    let Some(collection) = database.space(name).existing().collection()? else { return Ok(()) };
+/// Drops the collection with its indexes, and names them: a load fills no index again. Returns a
+/// new one of its name. To be called when nothing is left that could be refused.
+pub(super) fn replaced(
+    args: &LoadArgs,
+    database: &Database,
+    collection: Collection,
+) -> Result<Collection, Failure> {
+    let name = &args.collection.name;
     let indexes: Vec<String> = collection.indexes().into_iter().map(|index| index.name).collect();
     drop(collection);
     database.drop_keyspace(name)?;
     if !indexes.is_empty() {
         note(&format!("dropped {name} and its indexes: {}", indexes.join(", ")));
     }
-    Ok(())
+    self::collection(database, args)
 }
 
 /// Refuses `--extended-json` if there is no file of JSON.
@@ -230,8 +248,15 @@ pub(super) fn progress(args: &LoadArgs) -> Progress {
     }
 }
 
+/// What is said if nothing is loaded.
+pub(super) const WAS_COMPLETE: &str =
+    "the same text was loaded before, to its end: without --resume it is loaded again";
+
 fn report(args: &LoadArgs, is_new: bool, outcome: &Outcome) {
     let Outcome { count, took, .. } = outcome;
+    if outcome.was_complete {
+        note(WAS_COMPLETE);
+    }
     if let Some((name, offset)) = &outcome.resumed_at {
         note(&format!("continued at byte {} of {name}", grouped(*offset)));
     }
@@ -250,7 +275,7 @@ fn report(args: &LoadArgs, is_new: bool, outcome: &Outcome) {
         1 => note("1 document not loaded: its key exists"),
         more => note(&format!("{} documents not loaded: their keys exist", grouped(more))),
     }
-    if let Some(path) = &args.bad_lines {
+    if let Some(path) = args.bad_lines.as_ref().filter(|_| !outcome.was_complete) {
         let copied = counted(count.bad + count.existing, "document");
         note(&format!("{copied} copied to {}", path.display()));
     }

@@ -41,5 +41,12 @@ pub(super) fn stdin() -> Result<Vec<u8>, Failure> {
         .take(limit)
         .read_to_end(&mut json)
         .map_err(|error| Failure::Io(format!("cannot read stdin: {error}")))?;
+    // Some editors begin a file with it.
+    if json.starts_with(BYTE_ORDER_MARK) {
+        json.drain(..BYTE_ORDER_MARK.len());
+    }
     Ok(json)
 }
+
+/// The byte order mark in UTF-8.
+const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";

@@ -123,7 +123,7 @@ impl Rows {
         let form = form.unwrap_or(if terminal.is_term() { FormArg::Table } else { FormArg::Json });
         match form {
             FormArg::Json => Self::Json(Output::in_mode(mode)),
-            FormArg::Csv => Self::Csv(Output::new(), Table::csv()),
+            FormArg::Csv => Self::Csv(Output::new(), Table::new(b',')),
             FormArg::Table => {
                 let width = terminal.size_checked().map_or(usize::MAX, |(_, width)| width.into());
                 Self::Table(Grid::new(width, columns))
@@ -141,21 +141,20 @@ impl Rows {
         visit: impl FnOnce(Visitor<'_>) -> Result<(), Failure>,
     ) -> Result<(), Failure> {
         let Self::Csv(output, table) = self else { return Ok(()) };
-        table.columns.extend(keys.then(|| Column::key(KEY_COLUMN)));
+        if keys {
+            table.add(Column::key(KEY_COLUMN));
+        }
         match project.and_then(paths) {
             Some(paths) => {
                 for path in paths {
                     let column = Column::path(path)
                         .map_err(|error| Failure::Usage(format!("--project {path}: {error}")))?;
-                    table.columns.push(column);
+                    table.add(column);
                 }
             }
             None => visit(&mut |document| table.add_fields(document))?,
         }
-        output.append(|line| {
-            table.header(line);
-            Ok(())
-        })
+        output.append(|line| table.header(line))
     }
 
     /// Prints a group.
@@ -163,10 +162,7 @@ impl Rows {
         match self {
             Self::Json(output) => output.key(&value, true),
             Self::Csv(output, table) => match &value {
-                Value::Map(group) => output.append(|line| {
-                    table.group(group, line);
-                    Ok(())
-                }),
+                Value::Map(group) => output.append(|line| table.group(group, line)),
                 _ => Ok(()),
             },
             Self::Table(grid) => grid.row(value),

@@ -1,20 +1,27 @@
 //! Rows of CSV and TSV: chosen paths of documents, or the fields of groups.
 
 use crate::failure::Failure;
+use crate::units::grouped;
 use flagstone::doc::json::append_json;
-use flagstone::doc::{FieldKey, FieldPath, Map, Reached};
+use flagstone::doc::{FieldKey, FieldPath, Map, Number, Reached, ValueType};
 use flagstone::{Value, View};
+use std::borrow::Cow;
+use std::collections::HashMap;
 use std::ops::ControlFlow;
 
 /// The columns of a table, and the byte between them.
 pub(super) struct Table {
-    pub(super) columns: Vec<Column>,
-    pub(super) delimiter: u8,
+    columns: Vec<Column>,
+    /// The columns of fields, by the names of these.
+    fields: HashMap<String, usize>,
+    /// Whether there is a column of documents that have no fields.
+    has_whole: bool,
+    delimiter: u8,
 }
 
 /// A column.
 pub(super) struct Column {
-    pub(super) name: String,
+    name: String,
     what: ColumnContent,
 }
 
@@ -23,12 +30,16 @@ enum ColumnContent {
     /// The primary key.
     Key,
     Path(FieldPath),
+    /// The field of its name.
+    Field,
     /// A document that has no fields.
     Whole,
 }
 
 /// The column of documents that have no fields.
 const WHOLE: &str = "value";
+/// Maps with keys of data, such as ids, have no end of fields: this many have columns.
+const COLUMNS: usize = 10_000;
 
 impl Column {
     /// The column of primary keys.
@@ -44,9 +55,14 @@ impl Column {
 }
 
 impl Table {
-    /// A table of comma-separated values, still without columns.
-    pub(super) const fn csv() -> Self {
-        Self { columns: Vec::new(), delimiter: b',' }
+    /// A table with this byte between the columns, of which there are none yet.
+    pub(super) fn new(delimiter: u8) -> Self {
+        Self { columns: Vec::new(), fields: HashMap::new(), has_whole: false, delimiter }
+    }
+
+    /// Adds a column.
+    pub(super) fn add(&mut self, column: Column) {
+        self.columns.push(column);
     }
 
     /// Adds columns for the fields of a document that have none yet.
@@ -55,25 +71,37 @@ impl Table {
         for field in document.fields()? {
             is_empty = false;
             let (key, _) = field?;
-            let name = name_of(key)?;
-            if !self.has(&name) {
-                let what = ColumnContent::Path(FieldPath::of_names([&name]));
-                self.columns.push(Column { name, what });
+            let Some(name) = name_of(&key)? else {
+                return Err(Failure::Check(format!(
+                    "a field whose name is no text has no column: {CHOOSE}"
+                )));
+            };
+            if self.fields.contains_key(&*name) {
+                continue;
             }
+            if self.fields.len() == COLUMNS {
+                let text =
+                    format!("expected at most {} fields of all documents", grouped(COLUMNS as u64));
+                return Err(Failure::Check(format!("{text}, a column each: {CHOOSE}")));
+            }
+            self.fields.insert(name.clone().into_owned(), self.columns.len());
+            self.add(Column { name: name.into_owned(), what: ColumnContent::Field });
         }
-        if is_empty && document.value_type() != flagstone::doc::ValueType::Map && !self.has(WHOLE) {
-            self.columns.push(Column { name: WHOLE.to_owned(), what: ColumnContent::Whole });
+        if is_empty && document.value_type() != ValueType::Map && !self.has_whole {
+            self.has_whole = true;
+            self.add(Column { name: WHOLE.to_owned(), what: ColumnContent::Whole });
         }
         Ok(())
     }
 
-    fn has(&self, name: &str) -> bool {
-        self.columns.iter().any(|column| column.name == name)
-    }
-
-    /// Appends the line that names the columns.
-    pub(super) fn header(&self, line: &mut Vec<u8>) {
-        self.line(self.columns.iter().map(|column| column.name.as_bytes()), line);
+    /// Appends the line that names the columns, if there are some.
+    pub(super) fn header(&self, line: &mut Vec<u8>) -> Result<(), Failure> {
+        if self.columns.is_empty() {
+            return Ok(());
+        }
+        let cell =
+            |column: &Column| Cell { text: column.name.clone().into_bytes(), is_text: false };
+        self.line(&self.columns.iter().map(cell).collect::<Vec<_>>(), line)
     }
 
     /// Appends the line of a document.
@@ -83,75 +111,124 @@ impl Table {
         document: &View<'_>,
         line: &mut Vec<u8>,
     ) -> Result<(), Failure> {
-        let mut cells = Vec::with_capacity(self.columns.len());
-        for column in &self.columns {
-            let mut cell = Vec::new();
-            match &column.what {
-                ColumnContent::Key => {
-                    if let Some(key) = key {
-                        append_value(key, &mut cell);
-                    }
+        let mut cells = vec![Cell::default(); self.columns.len()];
+        if !self.fields.is_empty() {
+            for field in document.fields()? {
+                let (key, value) = field?;
+                let column = name_of(&key)?.and_then(|name| self.fields.get(&*name));
+                if let Some(cell) = column.and_then(|column| cells.get_mut(*column)) {
+                    *cell = cell_of(&value)?;
                 }
-                ColumnContent::Path(path) => append_at(document, path, &mut cell)?,
-                ColumnContent::Whole if document.fields()?.next().is_some() => {}
-                ColumnContent::Whole => append_at(document, &FieldPath::root(), &mut cell)?,
             }
-            cells.push(cell);
         }
-        self.line(cells.iter().map(Vec::as_slice), line);
-        Ok(())
+        for (column, cell) in self.columns.iter().zip(&mut cells) {
+            match &column.what {
+                ColumnContent::Key => *cell = key.map_or_else(Cell::default, cell_of_value),
+                ColumnContent::Path(path) => *cell = cell_at(document, path)?,
+                ColumnContent::Whole if document.fields()?.next().is_none() => {
+                    *cell = cell_of(document)?;
+                }
+                ColumnContent::Whole | ColumnContent::Field => {}
+            }
+        }
+        self.line(&cells, line)
     }
 
     /// Appends the line of a group, whose fields are those of the first one.
-    pub(super) fn group(&mut self, group: &Map, line: &mut Vec<u8>) {
+    pub(super) fn group(&mut self, group: &Map, line: &mut Vec<u8>) -> Result<(), Failure> {
         if self.columns.is_empty() {
             for (name, _) in group.iter() {
                 let name = name.as_str().map_or_else(|| name.to_string(), str::to_owned);
-                self.columns.push(Column { name, what: ColumnContent::Whole });
+                self.add(Column { name, what: ColumnContent::Whole });
             }
-            self.header(line);
+            self.header(line)?;
         }
-        let mut cells = Vec::with_capacity(group.len());
-        for (_, value) in group.iter() {
-            let mut cell = Vec::new();
-            append_value(value, &mut cell);
-            cells.push(cell);
-        }
-        self.line(cells.iter().map(Vec::as_slice), line);
+        let cells: Vec<Cell> = group.iter().map(|(_, value)| cell_of_value(value)).collect();
+        self.line(&cells, line)
     }
 
-    fn line<'a>(&self, cells: impl ExactSizeIterator<Item = &'a [u8]>, line: &mut Vec<u8>) {
-        let is_only = cells.len() == 1;
-        for (n, cell) in cells.enumerate() {
+    fn line(&self, cells: &[Cell], line: &mut Vec<u8>) -> Result<(), Failure> {
+        for (n, cell) in cells.iter().enumerate() {
             if n > 0 {
                 line.push(self.delimiter);
             }
-            match cell {
+            if self.delimiter != b'\t' {
                 // Readers leave out empty lines.
-                [] if is_only && self.delimiter == b',' => line.extend_from_slice(b"\"\""),
-                _ => append_field(cell, self.delimiter, line),
+                cell.append_csv(self.delimiter, cells.len() == 1, line);
+            } else if cell.has_any(b"\t\r\n") {
+                let name = self.columns.get(n).map_or("", |column| &column.name);
+                return Err(Failure::Check(format!(
+                    "column {name:?} has a tab or a line end, which TSV has no form for: choose csv"
+                )));
+            } else {
+                line.extend_from_slice(&cell.text);
             }
         }
         line.push(b'\n');
+        Ok(())
     }
 }
 
-fn name_of(key: FieldKey<'_>) -> Result<String, Failure> {
-    match key {
-        FieldKey::Name(name) => Ok(name.to_owned()),
-        FieldKey::Value(view) => match view.to_value()?.as_str() {
-            Some(name) => Ok(name.to_owned()),
-            None => Err(Failure::Check(
-                "a field whose name is no text has no column: choose some by --project".to_owned(),
-            )),
-        },
+/// How columns are chosen.
+const CHOOSE: &str = "choose some by --project";
+
+/// Returns the name of a field; `None` if it is no text.
+fn name_of<'a>(key: &FieldKey<'a>) -> Result<Option<Cow<'a, str>>, Failure> {
+    Ok(match key {
+        FieldKey::Name(name) => Some(Cow::Borrowed(*name)),
+        FieldKey::Value(view) => view.to_value()?.as_str().map(|name| Cow::Owned(name.to_owned())),
+    })
+}
+
+/// A field of a line.
+#[derive(Clone, Default)]
+struct Cell {
+    text: Vec<u8>,
+    /// Whether it is text, which a reader must not take for a number, or for nothing.
+    is_text: bool,
+}
+
+impl Cell {
+    /// Returns the cell of JSON. Dates, bytes and UUIDs are text in JSON.
+    fn of_json(mut json: Vec<u8>) -> Self {
+        let is_text = json.first() == Some(&b'"');
+        if is_text {
+            json.pop();
+            json.remove(0);
+        }
+        Self { text: json, is_text }
+    }
+
+    fn has_any(&self, bytes: &[u8]) -> bool {
+        self.text.iter().any(|byte| bytes.contains(byte))
+    }
+
+    /// Appends the cell in quotes if it needs them: without them it would be another one, or a
+    /// number, or nothing.
+    fn append_csv(&self, delimiter: u8, is_only: bool, line: &mut Vec<u8>) {
+        let is_number =
+            || std::str::from_utf8(&self.text).is_ok_and(|t| Number::parse(t).is_some());
+        let is_quoted = self.has_any(&[b'\r', b'\n', b'"', delimiter])
+            || self.text.is_empty() && is_only
+            || self.is_text && (self.text.is_empty() || is_number());
+        if !is_quoted {
+            line.extend_from_slice(&self.text);
+            return;
+        }
+        line.push(b'"');
+        for byte in &self.text {
+            line.push(*byte);
+            if *byte == b'"' {
+                line.push(b'"');
+            }
+        }
+        line.push(b'"');
     }
 }
 
-/// Appends what is at `path`: text as it is, as are dates, bytes and UUIDs, which are text in JSON;
-/// nothing for null, other values as JSON. Several values, which a path through an array reaches,
+/// Returns the cell of what is at `path`. Several values, which a path through an array reaches,
 /// are a JSON array.
-fn append_at(view: &View<'_>, path: &FieldPath, out: &mut Vec<u8>) -> Result<(), Failure> {
+fn cell_at(view: &View<'_>, path: &FieldPath) -> Result<Cell, Failure> {
     let mut values = Vec::new();
     path.reach(view, |reached| {
         if let Reached::Value(value) = reached {
@@ -160,63 +237,42 @@ fn append_at(view: &View<'_>, path: &FieldPath, out: &mut Vec<u8>) -> Result<(),
         Ok(ControlFlow::Continue(()))
     })?;
     match &values[..] {
-        [] => {}
-        [value] if value.is_null() => {}
-        [value] => match value.as_str() {
-            Some(text) => out.extend_from_slice(text.as_bytes()),
-            None => {
-                let start = out.len();
-                append_json(value, out)?;
-                without_quotes(out, start);
-            }
-        },
+        [] => Ok(Cell::default()),
+        [value] => cell_of(value),
         several => {
+            let mut text = Vec::new();
             for (n, value) in several.iter().enumerate() {
-                out.push(if n == 0 { b'[' } else { b',' });
-                append_json(value, out)?;
+                text.push(if n == 0 { b'[' } else { b',' });
+                append_json(value, &mut text)?;
             }
-            out.push(b']');
+            text.push(b']');
+            Ok(Cell { text, is_text: false })
         }
     }
-    Ok(())
 }
 
-/// Appends a value as [`append_at`] does.
-fn append_value(value: &Value, out: &mut Vec<u8>) {
+/// Returns the cell of a value: text as it is, nothing for null, other values as JSON.
+fn cell_of(value: &View<'_>) -> Result<Cell, Failure> {
+    if value.is_null() {
+        return Ok(Cell::default());
+    }
+    if let Some(text) = value.as_str() {
+        return Ok(Cell { text: text.as_bytes().to_vec(), is_text: true });
+    }
+    let mut json = Vec::new();
+    append_json(value, &mut json)?;
+    Ok(Cell::of_json(json))
+}
+
+/// Returns the cell of a value as [`cell_of`] does.
+fn cell_of_value(value: &Value) -> Cell {
     match value {
-        Value::Null => {}
-        Value::Text(text) => out.extend_from_slice(text.as_bytes()),
+        Value::Null => Cell::default(),
+        Value::Text(text) => Cell { text: text.clone().into_bytes(), is_text: true },
         other => {
-            let start = out.len();
-            flagstone::doc::json::append_value_json(other, out);
-            without_quotes(out, start);
+            let mut json = Vec::new();
+            flagstone::doc::json::append_value_json(other, &mut json);
+            Cell::of_json(json)
         }
     }
-}
-
-/// Takes the quotes from JSON text that nothing is escaped in, such as that of a date.
-fn without_quotes(out: &mut Vec<u8>, start: usize) {
-    if out[start..].starts_with(b"\"") {
-        out.remove(start);
-        out.pop();
-    }
-}
-
-/// Appends a field of a line. CSV puts it in quotes where it needs them; TSV, which has none, gets
-/// spaces for tabs and line ends.
-fn append_field(field: &[u8], delimiter: u8, line: &mut Vec<u8>) {
-    let is_special = |byte: &u8| matches!(*byte, b'\r' | b'\n') || *byte == delimiter;
-    if delimiter == b'\t' {
-        line.extend(field.iter().map(|byte| if is_special(byte) { b' ' } else { *byte }));
-        return;
-    }
-    if !field.iter().any(|byte| is_special(byte) || *byte == b'"') {
-        line.extend_from_slice(field);
-        return;
-    }
-    line.push(b'"');
-    for byte in field {
-        line.extend_from_slice(if *byte == b'"' { b"\"\"" } else { std::slice::from_ref(byte) });
-    }
-    line.push(b'"');
 }

@@ -11,19 +11,20 @@
 use crate::failure::Failure;
 use crate::interrupt::{self, Part};
 use flagstone::internal::env::{Random, SystemRandom};
-use flagstone_load::{is_of_database, sync_folder_of};
+use flagstone_load::{descriptor_of, is_of_database, sync_folder_of};
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 
 /// Lets `work` write to a file that takes the name `path` in the end. What is no regular file, such
-/// as a pipe, is written itself; of a link, the file that it leads to is replaced. `work` gets the
-/// path for its errors.
+/// as a pipe, is written itself, and so is a descriptor such as `/dev/stdout`, where it is; of a
+/// link, the file that it leads to is replaced. `work` gets the path for its errors.
 pub(super) fn write<T>(
     path: &Path,
     work: impl FnOnce(File, &Path) -> Result<T, Failure>,
 ) -> Result<T, Failure> {
     let target = match destination(path)? {
+        Destination::Descriptor(file) => return work(file, path),
         Destination::Itself => {
             let file = File::create(path).map_err(|error| Failure::io("write", path, &error))?;
             return work(file, path);
@@ -56,6 +57,8 @@ fn as_private(file: File, target: &Path) -> io::Result<File> {
 
 /// Where the bytes go.
 enum Destination {
+    /// To a descriptor, which may be in the middle of a file.
+    Descriptor(File),
     /// To what has the name: a pipe, a device.
     Itself,
     /// To a new file of this name.
@@ -64,6 +67,10 @@ enum Destination {
 
 /// Returns where bytes for `path` go. Refuses the name of a file of a database.
 fn destination(path: &Path) -> Result<Destination, Failure> {
+    let descriptor = descriptor_of(path).map_err(|error| Failure::io("write", path, &error))?;
+    if let Some(file) = descriptor {
+        return Ok(Destination::Descriptor(file));
+    }
     let found = fs::canonicalize(path);
     let target = match found {
         Ok(found) if found.is_file() => found,

@@ -85,7 +85,9 @@ pub(super) fn run(args: &WatchArgs) -> Result<(), Failure> {
         }
         std::thread::sleep(LOOK_EVERY.min(args.timeout.unwrap_or(LOOK_EVERY)));
     }
-    watch.output.flush()
+    watch.output.flush()?;
+    // What follows has no other end than a signal.
+    if args.follow { Ok(()) } else { interrupt::check() }
 }
 
 /// Makes the database keep changes.

@@ -596,3 +596,131 @@ fn bad_lines_do_not_go_to_a_file_of_the_database() {
     place.fails("load db c in.jsonl --bad-lines db/CURRENT", 2, refused);
     place.ok("verify db");
 }
+
+/// A JSONPath was taken for the name of a field, and the change reported as done.
+#[test]
+fn changes_take_dotted_paths_alone() {
+    let place = Place::new();
+    let start = "{\"id\":\"a\",\"z\":5,\"s\":[1],\"$ref\":1}";
+    for (changes, plain) in [
+        ("'$.z=1'", "z=1"),
+        ("--inc '$.z=1'", "--inc z=1"),
+        ("--mul $.z=2", "--mul z=2"),
+        ("--unset '$.z'", "--unset z"),
+        ("--rename $.z=$.y", "--rename z=y"),
+        ("--push '$.s=2'", "--push s=2"),
+        ("--push-at '$.s=0:2'", "--push-at s=0:2"),
+        ("--pop-first $.s", "--pop-first s"),
+        ("--min $.z=1 --max $.z=3", "--min z=1 --max z=3"),
+        ("--if-eq '$.z=5' $.z=6", "--if-eq z=5 z=6"),
+        ("--if-exists $.z z=7", "--if-exists z z=7"),
+        ("$ref=2", "$ref=2"),
+    ] {
+        for db in ["one", "two"] {
+            place.ok(&format!("put {db} c a {start}"));
+        }
+        place.ok(&format!("update one c a {changes}"));
+        place.ok(&format!("update two c a {plain}"));
+        assert_eq!(place.ok("get one c a"), place.ok("get two c a"), "{changes}");
+        assert_ne!(place.ok("get one c a"), format!("{start}\n"), "{changes}");
+    }
+    place.ok("update one c --where {} --yes $.w=1");
+    assert!(place.ok("get one c a").ends_with(",\"w\":1}\n"));
+    place.ok(&format!("put one c a {start}"));
+    for change in [
+        "$[\"a.b\"]=1",
+        "$.$[0]=1",
+        "$=1",
+        "/z=1",
+        "--unset $[0]",
+        "--rename z=$[0]",
+        "--if-eq /z=5 z=1",
+        "--inc /z=1",
+        "--where {} /z=1",
+    ] {
+        let key = if change.starts_with("--where") { "" } else { "a " };
+        place.fails(&format!("update one c {key}{change}"), 2, "expected a dotted path");
+        assert_eq!(place.ok("get one c a"), format!("{start}\n"), "{change}");
+    }
+}
+
+/// An index on a field named `v,s` was created, and no query used it; a path with a comma in a name
+/// was cut there.
+#[test]
+fn a_comma_is_between_fields_or_in_brackets() {
+    let place = Place::new();
+    place.ok("put db c k {\"v\":1,\"s\":2,\"a,c\":3}");
+    let text = "\"v,s\": expected one field, found a comma: give several as arguments of their own";
+    place.fails("index create db c i v,s", 2, text);
+    place.fails("index create db c i -- -v,s", 2, "expected one field");
+    assert_eq!(place.ok("index list db c"), "");
+    let name = "$[\"a,c\"]";
+    place.ok(&format!("index create db c i v -{name} lower({name})"));
+    assert!(place.ok("index list db c").starts_with("i"));
+    let csv = place.ok(&format!("export db c --type csv --fields v,{name} --fields s"));
+    assert_eq!(csv, "v,\"$[\"\"a,c\"\"]\",s\n1,3,2\n");
+}
+
+/// Where the repaired database went depended on how the path was written: `repair db/` put it into
+/// the damaged one.
+#[test]
+fn a_repaired_database_is_beside_the_damaged_one() {
+    let place = Place::new();
+    place.ok("put db c k {\"a\":1}");
+    let mut ways = vec![("db", "."), ("db/", "."), ("./db//", "."), (".", "db"), ("../db/.", "db")];
+    #[cfg(unix)]
+    {
+        std::fs::create_dir(place.path("sub")).unwrap();
+        std::os::unix::fs::symlink("../db", place.path("sub/link")).unwrap();
+        ways.push(("link", "sub"));
+    }
+    let before = place.files("db", "");
+    for (path, folder) in ways {
+        let mut command = place.command(&format!("repair {path}"));
+        let ended = command.current_dir(place.path(folder)).output().unwrap();
+        assert!(ended.status.success(), "{path}: {ended:?}");
+        assert_eq!(place.ok("get db.repaired c k"), "{\"a\":1}\n", "{path}");
+        std::fs::remove_dir_all(place.path("db.repaired")).unwrap();
+    }
+    place.ok("backup db all");
+    for args in [
+        "repair db --to db/r",
+        "repair db --to ./db/x/../y/r",
+        "checkpoint db db/cp",
+        "checkpoint db db//./cp/deep",
+        "backup db db/sub",
+        "restore all all/db",
+    ] {
+        place.fails(args, 2, " is inside of ");
+    }
+    assert_eq!(place.files("db", ""), before);
+}
+
+#[test]
+fn a_script_may_begin_with_a_byte_order_mark_and_exit_takes_no_code() {
+    let place = Place::new();
+    let put = place.run_with("put db c k", "\u{feff}{\"a\":1}".as_bytes());
+    assert_eq!(put.code, 0, "{put:?}");
+    let script = "\u{feff}count c\nput c p \"C:\\\\new\"\nget c p\n";
+    let ended = place.run_with("shell db", script.as_bytes());
+    assert_eq!((ended.code, &*ended.stdout), (0, "1\n\"C:\\\\new\"\n"), "{ended:?}");
+    let ended = place.run_with("shell db", b"count c\nexit 5\n");
+    assert!(ended.code == 2 && ended.stderr.contains("exit has no arguments"), "{ended:?}");
+    // Text with a wrong escape was stored as it was, and text with a right one as it meant.
+    let ended = place.run_with("shell db", b"put c u \"C:\\users\"\n");
+    assert!(ended.code == 2 && ended.stderr.contains("the document: "), "{ended:?}");
+}
+
+/// The parser of arguments does not look whether its help was written.
+#[cfg(target_os = "linux")]
+#[test]
+fn help_that_cannot_be_written_is_a_failure() {
+    let place = Place::new();
+    for args in ["--help", "help load", "--version", "load --help"] {
+        let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+        let ended = place.command(args).stdout(full).output().unwrap();
+        let ended = crate::run::ran(ended);
+        assert!(ended.code == 3 && ended.stderr.contains("cannot write to stdout"), "{ended:?}");
+    }
+    assert_eq!(place.run("no-such-command").code, 2);
+}

@@ -556,8 +556,8 @@ fn keys_may_be_of_several_fields_or_made() {
     assert_eq!(place.ok("keys db c"), "[\"a\",1]\n[\"a\",2]\n");
     place.ok("load db c in.jsonl --key title,year");
     assert_eq!(place.ok("count db c"), "2\n");
-    for _ in 0..2 {
-        place.ok("load db auto in.jsonl --key auto --resume");
+    for again in ["--resume", "--resume", ""] {
+        place.ok(&format!("load db auto in.jsonl --key auto {again}"));
     }
     let keys = place.ok("keys db auto");
     assert_eq!(keys.lines().count(), 4, "{keys}");
@@ -601,4 +601,103 @@ fn what_cannot_be_read_is_said_with_its_name() {
     place.fails(full, 3, "cannot write /dev/full");
     place.fails(&format!("{full} --resume"), 2, "/dev/full: expected a regular file");
     place.fails("load db c in.jsonl --bad-lines none/bad.txt", 3, "cannot create none/bad.txt");
+}
+
+/// The collection was dropped first: who forgot `--key email` had neither it nor its indexes.
+#[test]
+fn what_is_refused_drops_nothing() {
+    let place = Place::new();
+    place.ok("put db c k {\"id\":\"k\",\"a\":1}");
+    place.ok("index create db c by_a a");
+    place.file("p.csv", "email,a\nx@y,1\n");
+    place.file("bad.csv", "email,a\nx@y,1,2\n");
+    place.file("n.jsonl", "{\"email\":\"x\"}\n");
+    place.file("half.json", "{\n\"id\":\n");
+    place.file("ok.jsonl", "{\"id\":1}\n");
+    place.file("twice.gz", {
+        let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        encoder.write_all(&zstd::encode_all(&b"{}"[..], 1).unwrap()).unwrap();
+        encoder.finish().unwrap()
+    });
+    for (args, expected) in [
+        ("p.csv", "there is no column \"id\""),
+        ("p.csv --key email --types nope=int", "there is no column \"nope\" to have a type"),
+        ("p.csv --key email --types a=bool,a=int", "has two types"),
+        ("p.csv --type json", "p.csv:1:1: "),
+        ("p.csv --key ''", "expected the paths of fields, found an empty one"),
+        ("p.csv --key auto --mode merge", "with keys auto every document is new"),
+        ("bad.csv --key email", "bad.csv:2:1: expected at most 2 fields, found 3"),
+        ("n.jsonl", "n.jsonl:1:1: there is no field \"id\""),
+        ("ok.jsonl n.jsonl", "n.jsonl:1:1: there is no field \"id\""),
+        ("half.json", "half.json:"),
+        ("twice.gz", "found zstd once more inside of it"),
+        ("ok.jsonl p.csv --bad-lines bad.txt", "there is no column \"id\""),
+    ] {
+        place.fails(&format!("load db c {args} --drop"), 2, expected);
+        assert_eq!(place.ok("scan db c"), "{\"id\":\"k\",\"a\":1}\n", "{args}");
+        assert!(place.ok("index list db c").starts_with("by_a"), "{args}");
+    }
+    let said = place.run("load db c ok.jsonl n.jsonl --drop --bad-lines bad.txt");
+    assert_eq!((said.code, place.ok("scan db c")), (0, "{\"id\":1}\n".to_owned()), "{said:?}");
+    assert!(said.stderr.contains("dropped c and its indexes: by_a"), "{said:?}");
+}
+
+/// The marks were removed before the database was closed: a kill then, and the same command again,
+/// loaded 30,000 documents twice.
+#[test]
+fn a_load_that_is_killed_at_its_end_has_loaded_everything_once() {
+    const LINES: usize = 6000;
+    let place = Place::new();
+    place.file("in.jsonl", "{\"n\":1}\n".repeat(LINES));
+    let load = |db: usize| format!("load db{db} c in.jsonl --resume --key auto");
+    let started = std::time::Instant::now();
+    place.ok(&load(0));
+    let took = started.elapsed();
+    for round in 1..30 {
+        let mut child = place.command(&load(round)).spawn().unwrap();
+        std::thread::sleep(took * (70 + 2 * round as u32) / 100);
+        child.kill().unwrap();
+        child.wait().unwrap();
+        place.ok(&load(round));
+        let said = place.run(&load(round));
+        assert!(said.stderr.starts_with("the same text was loaded before, to its end"), "{said:?}");
+        assert_eq!(place.ok(&format!("count db{round} c")), format!("{LINES}\n"), "{round}");
+    }
+    place.file("in.jsonl", "{\"n\":1}\n".repeat(LINES + 1));
+    let said = place.run(&load(0));
+    assert!(said.stderr.starts_with("6,001 documents loaded"), "{said:?}");
+}
+
+/// The first 4,096 bytes decided: an array behind more white space was one document.
+#[test]
+fn white_space_before_an_array_may_be_long() {
+    let place = Place::new();
+    for (n, blanks) in [0, 4090, 4094, 4095, 4096, 4097, 5000, 70_000].into_iter().enumerate() {
+        for blank in [" ", "\n", "\r\n\t"] {
+            let blanks = blank.repeat(blanks);
+            for text in [
+                "[{\"id\":1},\n{\"id\":2}]",
+                "{\n\"id\":1}\n{\n\"id\":2}",
+                "{\"id\":1}\n{\"id\":2}",
+            ] {
+                let text = format!("{blanks}{text}");
+                place.file("plain", &text);
+                place.file("packed", zstd::encode_all(text.as_bytes(), 1).unwrap());
+                place.ok(&format!("load db c{n} plain --drop"));
+                assert_eq!(
+                    place.ok(&format!("scan db c{n} --limit 9")),
+                    "{\"id\":1}\n{\"id\":2}\n"
+                );
+                place.ok(&format!("load db c{n} packed --drop"));
+                assert_eq!(place.ok(&format!("count db c{n}")), "2\n");
+                let stdin = place.run_with(&format!("load db c{n} - --drop"), text.as_bytes());
+                assert_eq!(
+                    (stdin.code, place.ok(&format!("count db c{n}"))),
+                    (0, "2\n".to_owned())
+                );
+            }
+        }
+    }
+    place.file("blank", " ".repeat(33 << 20));
+    place.fails("load db x blank", 2, "blank:1:1: expected a document in the first 16 MiB");
 }

@@ -142,3 +142,111 @@ fn a_stopped_copy_is_no_database() {
     }
     place.ok("verify db");
 }
+
+/// `-o /dev/stdout` replaced the file that stdout was appended to, and `--bad-lines /dev/stderr`
+/// emptied that of stderr.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_descriptor_is_written_where_it_is() {
+    use std::fs::File;
+    use std::io::Write;
+    let place = Place::new();
+    place.ok("put db c k {\"a\":1}");
+    std::os::unix::fs::symlink("/dev/stdout", place.path("link")).unwrap();
+    let log = |what: &str| {
+        place.file(what, "precious\n");
+        File::options().append(true).open(place.path(what)).unwrap()
+    };
+    for name in ["/dev/stdout", "/dev/fd/1", "/proc/self/fd/1", "/proc/thread-self/fd/1", "link"] {
+        for append in [true, false] {
+            let mut file = log("log");
+            if !append {
+                file = File::options().read(true).write(true).open(place.path("log")).unwrap();
+                std::io::Seek::seek(&mut file, std::io::SeekFrom::End(0)).unwrap();
+            }
+            for args in ["export db c -o", "export db c --type csv --fields a -o"] {
+                let mut command = place.command(&format!("{args} {name}"));
+                let status = command.stdout(file.try_clone().unwrap()).status().unwrap();
+                assert!(status.success(), "{args} {name}");
+            }
+            file.write_all(b"after\n").unwrap();
+            let expected = "precious\n{\"a\":1}\na\n1\nafter\n";
+            assert_eq!(place.read("log"), expected, "{name}, {append}");
+        }
+    }
+    let mut command = place.command("export db c -o /dev/stderr");
+    assert!(command.stderr(log("err")).status().unwrap().success());
+    assert_eq!(place.read("err"), "precious\n{\"a\":1}\n1 document written to /dev/stderr\n");
+    place.file("in.jsonl", "{\"id\":1}\nBAD\n");
+    let mut command = place.command("load db d in.jsonl --bad-lines /dev/stderr");
+    assert!(command.stderr(log("err")).status().unwrap().success());
+    let text = place.read("err");
+    assert!(text.starts_with("precious\n# in.jsonl:2:1: "), "{text}");
+    assert!(text.contains("\nBAD\n") && text.contains("1 document loaded"), "{text}");
+    place.fails(
+        "load db e in.jsonl --bad-lines /dev/stderr --resume",
+        2,
+        "/dev/stderr: expected a regular file for bad lines of a load that can be continued",
+    );
+    place.fails("load db e in.jsonl --bad-lines -", 2, "found -");
+    place.fails("export db c -o /dev/fd/99", 3, "cannot write /dev/fd/99");
+}
+
+/// The compression was found with regard to case, the format without.
+#[test]
+fn names_in_capitals_say_what_is_written() {
+    let place = Place::new();
+    place.ok("put db c k {\"id\":1}");
+    for name in ["X.JSONL.GZ", "A.CSV.GZ", "B.Csv.Zst"] {
+        let fields = if name.starts_with('X') { "" } else { "--fields id" };
+        place.ok(&format!("export db c -o {name} {fields}"));
+        let bytes = std::fs::read(place.path(name)).unwrap();
+        assert!(bytes.starts_with(b"\x1f\x8b") || bytes.starts_with(b"\x28\xb5\x2f\xfd"), "{name}");
+        place.ok(&format!("load db {name} {name}"));
+        assert_eq!(place.ok(&format!("scan db {name}")), "{\"id\":1}\n");
+    }
+    place.fails("export db c -o X.PARQUET.GZ", 2, "not compressed as a whole");
+}
+
+/// It said that it was stopped, with exit code 0.
+#[test]
+fn a_stopped_compaction_is_interrupted() {
+    let place = Place::new();
+    place.ok("generate comments --count 60000 --output in.jsonl");
+    place.ok("load db c in.jsonl --memory 8MiB");
+    for name in ["INT", "TERM"] {
+        let child = place.command("compact db --memory 8MiB").spawn().unwrap();
+        crate::run::wait_until_locked(&place, child.id());
+        std::thread::sleep(Duration::from_millis(30));
+        signal(name, child.id());
+        let ended = ran(child.wait_with_output().unwrap());
+        // A fast machine may be done by then.
+        match ended.code {
+            0 => assert!(!ended.stderr.contains("stopped"), "{ended:?}"),
+            code => {
+                assert!(code == 130 && ended.stderr.contains("what was done stays"), "{ended:?}")
+            }
+        }
+        assert_eq!(place.ok("count db c"), "60000\n");
+    }
+}
+
+/// It had printed a part of the changes, with exit code 0.
+#[test]
+fn a_watch_that_is_stopped_before_the_last_change_is_interrupted() {
+    let place = Place::new();
+    place.ok("put db c k {}");
+    place.ok("watch db --keep 1GiB");
+    place.ok("generate comments --count 20000 --output in.jsonl");
+    place.ok("load db c in.jsonl");
+    assert!(place.ok("watch db --from start").lines().count() >= 20_000);
+    let mut child = place.command("watch db --from start").spawn().unwrap();
+    // It waits for a reader of its output.
+    let mut first = [0; 100];
+    child.stdout.as_mut().unwrap().read_exact(&mut first).unwrap();
+    signal("INT", child.id());
+    std::thread::sleep(Duration::from_millis(200));
+    let ended = ran(child.wait_with_output().unwrap());
+    assert_eq!(ended.code, 130, "{}", ended.stderr);
+    assert!(ended.stdout.lines().count() < 20_000);
+}

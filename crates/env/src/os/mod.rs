@@ -13,8 +13,8 @@ mod disk;
 
 pub use disk::OsDisk;
 pub use process::{
-    LARGE_BUFFER, allow_many_files, descriptors_max, freed, is_running, memory_bytes, trim_memory,
-    user_id,
+    LARGE_BUFFER, allow_many_files, descriptors_max, freed, inherited, is_running, memory_bytes,
+    trim_memory, user_id,
 };
 
 #[cfg(test)]

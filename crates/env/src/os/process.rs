@@ -1,6 +1,7 @@
 //! This process and others: their memory, descriptors and users.
 
-use std::fs;
+use std::fs::{self, File};
+use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The size of the machine's memory in bytes; `None` if the system does not tell.
@@ -42,6 +43,15 @@ pub fn is_running(process: u32) -> bool {
     pid.is_some_and(|pid| test_kill_process(pid) != Err(Errno::SRCH))
 }
 
+/// Returns another handle of a descriptor that this process was started with, such as stdout: both
+/// write at one position. Descriptors that the process has opened itself are refused.
+///
+/// # Errors
+/// When there is no such descriptor, or it was not inherited.
+pub fn inherited(descriptor: i32) -> io::Result<File> {
+    inherit::duplicate(descriptor)
+}
+
 /// Returns freed memory, which the allocator keeps between pieces in use, to the system. Takes
 /// milliseconds for a large heap. Does nothing where the C library has no such call.
 pub fn trim_memory() {
@@ -71,6 +81,34 @@ pub fn freed(bytes: usize) {
     }
 }
 
+mod inherit {
+    //! Descriptors by their numbers, which `std` and `rustix` take only as unsafe.
+    #![expect(unsafe_code, reason = "a number stands for a descriptor")]
+
+    use std::fs::File;
+    use std::io;
+    use std::os::fd::FromRawFd;
+
+    pub(super) fn duplicate(descriptor: i32) -> io::Result<File> {
+        // SAFETY: the call takes integers only; a number that nothing is open under is an error.
+        let flags = unsafe { libc::fcntl(descriptor, libc::F_GETFD) };
+        if flags < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // What this process opens is closed on exec, so it was not inherited.
+        if flags & libc::FD_CLOEXEC != 0 {
+            return Err(io::Error::from_raw_os_error(libc::EBADF));
+        }
+        // SAFETY: as above.
+        let duplicate = unsafe { libc::fcntl(descriptor, libc::F_DUPFD_CLOEXEC, 3) };
+        if duplicate < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: the descriptor is new, and nothing else has its number.
+        Ok(unsafe { File::from_raw_fd(duplicate) })
+    }
+}
+
 #[cfg(all(target_os = "linux", target_env = "gnu", not(miri)))]
 mod linux {
     //! `malloc_trim`, which neither `std` nor `rustix` offers.
@@ -85,6 +123,15 @@ mod linux {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_inherited_descriptor_has_another_handle_and_an_own_one_has_none() {
+        use std::os::fd::AsRawFd;
+        assert!(inherited(2).is_ok());
+        let own = tempfile::tempfile().unwrap();
+        assert!(inherited(own.as_raw_fd()).is_err());
+        assert!(inherited(-1).is_err() && inherited(i32::MAX).is_err());
+    }
 
     #[test]
     fn the_memory_of_the_machine_is_read_in_bytes() {

@@ -12,6 +12,7 @@ mod write;
 #[cfg(feature = "parquet")]
 pub(super) use self::{read::load, write::export};
 
+use super::export::packing_of;
 use crate::args::FormatArg;
 #[cfg(not(feature = "parquet"))]
 use crate::args::{ExportArgs, LoadArgs};
@@ -44,8 +45,11 @@ impl ColumnarFormat {
 
     /// Refuses a name such as `x.parquet.gz`, which was taken for one of JSON, compressed.
     pub(super) fn check_name(format: Option<FormatArg>, path: &Path) -> Result<(), Failure> {
-        let is_packed = path.extension().is_some_and(|end| end == "gz" || end == "zst");
-        let form = if is_packed { Self::of(format, path.file_stem().map(Path::new)) } else { None };
+        let form = if packing_of(path).is_some() {
+            Self::of(format, path.file_stem().map(Path::new))
+        } else {
+            None
+        };
         match form {
             Some(form) => Err(Failure::Usage(format!(
                 "{}: expected a file of {form:?} that is not compressed as a whole: its parts are; \

@@ -9,10 +9,11 @@ use crate::interrupt;
 use crate::output::note;
 use crate::progress::{Progress, rates};
 use crate::units::{counted, grouped};
-use arrow_array::RecordBatchReader;
+use arrow_array::{RecordBatch, RecordBatchIterator, RecordBatchReader};
 use flagstone::{Batch, Collection, Database, Error, ErrorKind, Filter, Value};
 use flagstone_arrow::{LoadMode, LoadOptions, LoadWatcher, Loaded};
 use flagstone_load::{BadDocuments, Count, Key, LoadError, Marks, Position, Watcher, remove_marks};
+use std::cell::Cell;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::time::Instant;
@@ -32,10 +33,28 @@ pub(in super::super) fn load(args: &LoadArgs) -> Result<(), Failure> {
         None => BadDocuments::stop(),
     };
     let is_new = !args.collection.database.exists();
-    let json::Target { database, collection, is_new: is_new_collection } = json::target(args)?;
+    let json::Target { database, mut collection, is_new: mut is_new_collection } =
+        json::target(args)?;
     interrupt::listen()?;
+    if args.drop && !is_new_collection {
+        if !bad.are_copied()
+            && let Err(refused) = check_first_rows(args, &options, &database, &collection)
+        {
+            drop(collection);
+            open::close(database)?;
+            return Err(refused);
+        }
+        collection = json::replaced(args, &database, collection)?;
+        is_new_collection = true;
+    }
     let marks = marks(args, &sources, &database, &collection)?;
     let start = marks.as_ref().map_or(Position::default(), Marks::start);
+    if marks.as_ref().is_some_and(Marks::are_complete) {
+        drop((marks, collection));
+        open::close(database)?;
+        note(json::WAS_COMPLETE);
+        return Ok(());
+    }
     check_rows(&sources, start)?;
     bad.begin(marks.as_ref())?;
     let mut run = Run {
@@ -54,8 +73,8 @@ pub(in super::super) fn load(args: &LoadArgs) -> Result<(), Failure> {
         run.load(input, source, &LoadOptions { first_row, ..options.clone() })
     });
     let ended = ended.collect::<Result<(), _>>().and_then(|()| Ok(run.bad.flush()?));
-    if ended.is_ok() && run.marks.is_some() {
-        remove_marks(&database, &collection)?;
+    if let Some(marks) = run.marks.as_ref().filter(|_| ended.is_ok()) {
+        marks.complete(&database)?;
     }
     let continued = run.marks.as_ref().is_some_and(Marks::continue_one);
     let (took, count) = (run.start.elapsed(), run.count);
@@ -88,6 +107,46 @@ pub(in super::super) fn load(args: &LoadArgs) -> Result<(), Failure> {
         note(&format!("{copied} copied to {}", path.display()));
     }
     ended.and(closed)
+}
+
+/// Refuses files whose first rows would end the load. Nothing is written.
+fn check_first_rows(
+    args: &LoadArgs,
+    options: &LoadOptions,
+    database: &Database,
+    collection: &Collection,
+) -> Result<(), Failure> {
+    // Merges would be committed one by one.
+    let options = LoadOptions { mode: LoadMode::Upsert, ..options.clone() };
+    for path in args.files.iter().filter(|path| path.as_os_str() != "-") {
+        let mut source = Source::open(path, args, &options)?;
+        let row = |batch: RecordBatch| batch.slice(0, batch.num_rows().min(1));
+        let first = source.next().map(|batch| batch.map(row));
+        let mut first = RecordBatchIterator::new(first, source.schema());
+        let is_taken = Cell::new(false);
+        let tried =
+            flagstone_arrow::load(database, collection, &mut first, &options, Trial(&is_taken));
+        if let Err(error) = tried
+            && !is_taken.get()
+        {
+            return Err(Failure::Engine(error.context(path.display().to_string())));
+        }
+    }
+    Ok(())
+}
+
+/// Ends a load before its first commit, and notes that it came there.
+struct Trial<'a>(&'a Cell<bool>);
+
+impl LoadWatcher for Trial<'_> {
+    fn watch(&mut self, _: Loaded) -> ControlFlow<()> {
+        ControlFlow::Continue(())
+    }
+
+    fn mark(&mut self, _: &mut Batch, _: u64) -> flagstone::Result<()> {
+        self.0.set(true);
+        Err(Error::new(ErrorKind::Interrupted, "nothing is to be committed"))
+    }
 }
 
 /// Opens the marks of the load that is continued, or removes those of an earlier one.

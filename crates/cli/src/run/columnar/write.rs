@@ -3,6 +3,7 @@
 //! All documents are read once for the types of the columns, and once to be written. A Parquet file
 //! gets a new group of rows when one has grown to 64 MiB, so memory stays bounded.
 
+use super::super::export::packing_of;
 use super::super::query::{self, Asked};
 use super::super::target;
 use super::ColumnarFormat;
@@ -33,7 +34,7 @@ const SHOWN: usize = 20;
 /// Writes the documents that the arguments ask for.
 pub(in super::super) fn export(args: &ExportArgs, form: ColumnarFormat) -> Result<(), Failure> {
     check(args)?;
-    let fields = args.fields.iter().map(|text| column(text.trim()));
+    let fields = args.fields().into_iter().map(column);
     let fields = fields.collect::<Result<Vec<_>, _>>()?;
     let sort = args.sort.as_deref().map(query::check_sort).transpose()?;
     let asked = Asked::open(&args.collection, args.filter.as_deref(), args.memory)?;
@@ -87,8 +88,7 @@ fn check(args: &ExportArgs) -> Result<(), Failure> {
         let text = "--project is for JSON; the columns of Parquet and Arrow are --fields";
         return Err(Failure::Usage(text.to_owned()));
     }
-    let end = args.output.as_deref().and_then(Path::extension).and_then(|end| end.to_str());
-    if let Some(end @ ("zst" | "gz")) = end {
+    if let Some(end) = args.output.as_deref().and_then(packing_of) {
         let text = format!("a Parquet or Arrow file is not compressed as a whole: drop .{end}");
         return Err(Failure::Usage(text));
     }
@@ -160,7 +160,8 @@ impl<W: Write + Send> Sink<W> {
 
     fn end(self) -> Result<(), ParquetError> {
         let mut to = match self {
-            Self::Parquet(writer) => writer.into_inner()?,
+            // An error of taking the writer out of it is text alone.
+            Self::Parquet(mut writer) => return writer.finish().map(drop),
             Self::File(writer) => writer.into_inner().map_err(wrapped)?,
             Self::Stream(writer) => writer.into_inner().map_err(wrapped)?,
         };

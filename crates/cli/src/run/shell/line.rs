@@ -115,6 +115,10 @@ fn value_of(text: &str, quoted: &str) -> String {
     let is_json = |text: &str| flagstone::doc::json::parse(text).is_ok();
     match () {
         () if is_json(quoted) => quoted.to_owned(),
+        // A backslash escapes in JSON, or else it would here and not there: C:\new and C:\users.
+        () if quoted.starts_with('"') && quoted.ends_with('"') && text.contains('\\') => {
+            quoted.to_owned()
+        }
         // An error of the parser says what is wrong with it.
         () if is_json(text) || text.trim_start().starts_with(['{', '[']) => text.to_owned(),
         () => serde_json::Value::from(text).to_string(),
@@ -175,6 +179,9 @@ mod tests {
             ("{\"a\": 1}", "{\"a\": 1}"),
             ("'{\"a\":}'", "{\"a\":}"),
             ("'[1'", "[1"),
+            (r#""C:\new""#, r#""C:\new""#),
+            (r#""C:\users""#, r#""C:\users""#),
+            (r#"'C:\users'"#, r#""C:\\users""#),
             ("''", "\"\""),
         ] {
             let words = words(typed).unwrap_or_default();

@@ -38,8 +38,11 @@ pub(super) fn run(
 /// Runs the commands on stdin. The first that fails ends the script.
 fn script(session: &session::Session) -> Result<(), Failure> {
     let mut text = String::new();
-    for line in std::io::stdin().lock().lines() {
-        text.push_str(&line.map_err(|error| Failure::Io(format!("cannot read stdin: {error}")))?);
+    for (number, line) in std::io::stdin().lock().lines().enumerate() {
+        let line = line.map_err(|error| Failure::Io(format!("cannot read stdin: {error}")))?;
+        // Some editors begin a file with a byte order mark.
+        let mark = if number == 0 { "\u{feff}" } else { "" };
+        text.push_str(line.strip_prefix(mark).unwrap_or(&line));
         text.push('\n');
         let Some(words) = line::words(&text) else { continue };
         text.clear();

@@ -70,7 +70,10 @@ impl Session {
         let words: Vec<&str> = line.iter().map(|word| word.text.as_str()).collect();
         match words[..] {
             [] => {}
-            ["exit" | "quit", ..] => return Ok(false),
+            ["exit" | "quit"] => return Ok(false),
+            [name @ ("exit" | "quit"), ..] => {
+                return Err(Failure::Usage(format!("{name} has no arguments")));
+            }
             ["it" | "more"] => self.go_on()?,
             ["help"] => help_of_all()?,
             ["help", ref names @ ..] => help(names)?,
