@@ -37,7 +37,11 @@ pub fn descriptor_of(path: &Path) -> io::Result<Option<File>> {
         None => Ok(None),
     };
     #[cfg(not(unix))]
-    Ok(None)
+    {
+        // Elsewhere descriptors have no names.
+        let _ = path;
+        Ok(None)
+    }
 }
 
 /// Returns the number of the descriptor that `path` names. Links are followed one by one: that of a
