@@ -186,7 +186,12 @@ def test_a_change_takes_a_dotted_path_alone(c: flagstone.Collection) -> None:
     c["a"] = {"z": 0, "a.b": 1, "$ref": 2}
     c.update("a", inc={"$.z": 1})
     for path in ("$['a.b']", "$.$['a.b']", "$", "/z"):
-        for change in ({"set": {path: 1}}, {"unset": path}, {"rename": {"z": path}}):
+        changes: list[dict[str, Any]] = [
+            {"set": {path: 1}},
+            {"unset": path},
+            {"rename": {"z": path}},
+        ]
+        for change in changes:
             with pytest.raises(flagstone.InvalidInput, match="expected a dotted path"):
                 c.update("a", **change)
     c.update("a", inc={"$ref": 1})
