@@ -272,15 +272,16 @@ impl Memtable {
         } else {
             (is_long, is_more) = self.insert_key(&mut writer, entry, key_hash, check)?;
             if entry.kind() == Kind::Delete {
-                self.tombstones.fetch_add(1, Ordering::Relaxed);
+                add_alone(&self.tombstones, 1);
             } else if self.dead_ranges.concern(entry.key) {
                 self.dead_ranges.note(entry.key);
             }
         }
         self.charge(&writer);
         // Both under the lock, for `last_settled`: scans skip a memtable without entries.
-        self.entries.fetch_add(u64::from(is_more), Ordering::Relaxed);
-        self.last.fetch_max(entry.seqno().get(), Ordering::AcqRel);
+        add_alone(&self.entries, u64::from(is_more));
+        let last = self.last.load(Ordering::Relaxed).max(entry.seqno().get());
+        self.last.store(last, Ordering::Release);
         drop(writer);
         Ok(is_long)
     }
@@ -502,6 +503,11 @@ impl Drop for Memtable {
         self.store.give_back(&mut self.writer.get_mut().store, pool);
         self.context.memtable_bytes.fetch_sub(*self.charged.get_mut(), Ordering::Relaxed);
     }
+}
+
+/// Adds to a counter that only holders of the writers' lock change: without a locked instruction.
+fn add_alone(counter: &AtomicU64, more: u64) {
+    counter.store(counter.load(Ordering::Relaxed) + more, Ordering::Relaxed);
 }
 
 #[cfg(test)]
