@@ -160,9 +160,9 @@ impl Collection {
     }
 
     /// Returns the JSON text of the document of `key`, or `None` if there is none: with all numbers
-    /// as they were written. bytes, datetimes and UUIDs are text in it. With `extended_json=True`
-    /// they are forms of MongoDB's Extended JSON, which `put_json` reads back. What has no text,
-    /// such as a float that is not finite, is one in both.
+    /// as they were written. bytes, datetimes, UUIDs and ObjectIds are text in it. With
+    /// `extended_json=True` they are forms of MongoDB's Extended JSON, which `put_json` reads back.
+    /// What has no text, such as a float that is not finite, is one in both.
     ///
     ///     >>> c = db.collection("prices")
     ///     >>> c.put_json("a", '{"price":1.10}')
@@ -206,7 +206,8 @@ impl Collection {
 
     /// Sets the document of `key` to the one in JSON text, with all numbers as they are written.
     /// With `extended_json=True` forms of MongoDB's Extended JSON are the values they stand for:
-    /// `{"$date":"2026-01-01T00:00:00Z"}`, `{"$binary":..}`, `{"$uuid":..}`, `{"$numberLong":"1"}`.
+    /// `{"$date":"2026-01-01T00:00:00Z"}`, `{"$binary":..}`, `{"$uuid":..}`, `{"$oid":..}`,
+    /// `{"$numberLong":"1"}`.
     #[pyo3(signature = (key, json, *, extended_json=false))]
     fn put_json(
         &self,

@@ -193,7 +193,7 @@ fn scalar<'py>(py: Python<'py>, value: &Value, decimals: Decimals) -> PyResult<B
     })
 }
 
-/// Returns the number of a literal that is no 64-bit integer.
+/// Returns the number of a literal.
 fn number<'py>(py: Python<'py>, literal: &str, decimals: Decimals) -> PyResult<Bound<'py, PyAny>> {
     let decimal = || decimal_type(py)?.call1((literal,));
     let digits = literal.strip_prefix('-').unwrap_or(literal);

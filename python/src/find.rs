@@ -377,8 +377,8 @@ impl Find {
     ///   up to 8. Without a `sort` the rows have no particular order.
     ///
     /// The types: bool, int64, float64, decimal(P,S), number (any number, as text), text, bytes,
-    /// timestamp, uuid and json (anything, as JSON text), which are Arrow's `arrow.uuid` and
-    /// `arrow.json`, list(TYPE), struct(NAME: TYPE, ..). Decimals
+    /// timestamp, objectid (as text), uuid and json (anything, as JSON text), of which the last two
+    /// are Arrow's `arrow.uuid` and `arrow.json`, list(TYPE), struct(NAME: TYPE, ..). Decimals
     /// are inferred up to 38 digits, and numbers with more are text: polars and DuckDB have no
     /// decimals of more. A timestamp that is asked for may be text by RFC 3339. In a column of JSON
     /// `{"$numberDouble":"NaN"}` is a float that is not finite, `{"$pairs":[[key, value], ..]}` a

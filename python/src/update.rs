@@ -3,6 +3,7 @@
 use crate::arg;
 use crate::error::invalid;
 use crate::value;
+use flagstone::internal::dotted_path;
 use flagstone::{Patch, Value};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
@@ -96,15 +97,14 @@ fn dict<'py>(name: &str, given: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyDic
     Ok(dict)
 }
 
-/// Returns a dotted path; `$.a.b` is one, too. Other JSONPaths and JSON Pointers would be fields of
-/// strange names.
 fn path_of(name: &str, given: &Bound<'_, PyAny>) -> PyResult<String> {
     let wrong = |_other: PyErr| arg::expected(name, "a path as text", given);
     let text: String = given.extract().map_err(wrong)?;
-    let dotted = text.strip_prefix("$.").unwrap_or(&text);
-    if dotted == "$" || dotted.starts_with("$[") || text.starts_with('/') {
-        let text = format!("{name}: expected a dotted path, as in \"author.name\", found {text:?}");
-        return Err(invalid(given.py(), text));
+    match dotted_path(&text) {
+        Some(path) => Ok(path.to_owned()),
+        None => {
+            let expected = "expected a dotted path, as in \"author.name\"";
+            Err(invalid(given.py(), format!("{name}: {expected}, found {text:?}")))
+        }
     }
-    Ok(dotted.to_owned())
 }

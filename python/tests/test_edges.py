@@ -185,7 +185,7 @@ def test_a_change_takes_a_dotted_path_alone(c: flagstone.Collection) -> None:
     """A JSONPath or a JSON Pointer was a field of a strange name."""
     c["a"] = {"z": 0, "a.b": 1, "$ref": 2}
     c.update("a", inc={"$.z": 1})
-    for path in ("$['a.b']", "$.$['a.b']", "$", "/z"):
+    for path in ("$['a.b']", "$.$['a.b']", "$.t[0]", "$..t", "$.*", "$", "/z"):
         changes: list[dict[str, Any]] = [
             {"set": {path: 1}},
             {"unset": path},

@@ -40,6 +40,7 @@ impl Failure {
         let named = |text: String| format!("document {key}: {text}");
         match self {
             Self::Check(text) => Self::Check(named(text)),
+            Self::Usage(text) => Self::Usage(named(text)),
             Self::Engine(error) => Self::Engine(error.context(format!("document {key}"))),
             other => other,
         }

@@ -112,7 +112,9 @@ pub use backup::{
 pub use catalog::NOTE_BYTES_MAX;
 pub use change::WantedContent;
 pub use checkpoint::CheckpointReport;
-pub use commit::{Admitted, Batch, Effect, Expect, OP_OVERHEAD, Ticket, TryCommit};
+pub use commit::{
+    Admitted, Batch, Effect, Expect, OP_OVERHEAD, Ticket, TryCommit, too_large_with_owned,
+};
 pub use config::{Config, Environment};
 pub use engine::{Engine, InTransaction};
 pub use event::{DamagedTable, Event, Listener, StallCause};

@@ -37,13 +37,12 @@ use flagstone_engine::{Durability, Expect};
 #[derive(Default)]
 pub struct Batch {
     pub(crate) inner: flagstone_engine::Batch,
-    /// That of the database if there is none.
+    /// `None`: that of the database.
     durability: Option<Durability>,
 }
 
 impl Batch {
-    /// Sets when the commit of the batch returns. Without it that is the durability of the
-    /// database.
+    /// Sets when the commit of the batch returns. The default is the durability of the database.
     ///
     /// ```
     /// # let dir = tempfile::tempdir().unwrap();

@@ -371,9 +371,9 @@ pub trait Space: Entries + Sized + sealed::Sealed {
     /// other write of the key comes between, so concurrent increments are never lost. An expiry is
     /// kept. Returns whether the key has a value now.
     ///
-    /// Of bytes and of Rust types `change` gets an `Option` and returns one: `None` means no value.
-    /// A document it changes in place; if there is none, `change` is not called, and if it changes
-    /// nothing, nothing is written.
+    /// For bytes and Rust types, `change` gets an `Option` and returns one; `None` means no value.
+    /// For documents, it changes the document in place. If there is none, `change` is not called;
+    /// if nothing was changed, nothing is written.
     ///
     /// Writes of this key wait while `change` runs. A write to the same database inside `change`
     /// returns InvalidInput; `change` must not wait for another thread that writes. It may be

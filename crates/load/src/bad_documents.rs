@@ -111,7 +111,7 @@ impl BadDocuments {
     /// Copies bad documents to the file `path`, each after a line with its place and the reason,
     /// and continues the load. The file is emptied when the load begins; it must not be one of
     /// `inputs`, or of a database. It holds documents, so only its owner can read a new one. A
-    /// descriptor such as `/dev/stderr` is written where it is.
+    /// descriptor such as `/dev/stderr` is written at its position.
     ///
     /// # Errors
     /// When the file is one of `inputs` or of a database, or cannot be created.

@@ -80,8 +80,7 @@ pub(crate) enum Shape {
     Documents,
 }
 
-/// How many bytes of an input are examined to find its form, unless white space is all that they
-/// are.
+/// How many bytes of an input are examined to find its form; more while they are all white space.
 const HEAD_BYTES: usize = 4096;
 /// The most bytes that are examined. 16 MiB, as much as one document may have.
 const HEAD_BYTES_MAX: usize = 16 << 20;
@@ -272,7 +271,7 @@ fn read_shape(input: &mut impl Read, head: &mut Vec<u8>) -> Result<Shape, Stream
         if let Some(shape) = shape_of(head) {
             return Ok(shape);
         }
-        if head.len() > HEAD_BYTES_MAX {
+        if head.len() >= HEAD_BYTES_MAX {
             let text = "1:1: expected a document in the first 16 MiB, found white space";
             return Err(StreamError::NoText(text.to_owned()));
         }

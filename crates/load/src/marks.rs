@@ -10,8 +10,9 @@
 //! `id` is that of the collection. The first key ends with the documents: when the collection is
 //! dropped or cleared, or documents are removed by range or filter, flagstone removes it.
 //!
-//! A load that is complete keeps the first key alone, with the end and the checksum of all text.
-//! Whoever ends the program then, and gives the command again, loads nothing twice.
+//! A load that is complete keeps the first key alone, with the end and the checksum of all text. If
+//! the program is killed then and the same command is run again, nothing is loaded twice. Documents
+//! that expire do not end the marks, so where they may, a complete load keeps none.
 
 use crate::error::LoadError;
 use crate::ids;
@@ -159,12 +160,15 @@ impl Marks {
         self.put_head(batch, database, Some(end))
     }
 
-    /// Notes that the load is complete, whose inputs are known by their identity among the
-    /// settings.
+    /// Notes that the load into `collection` is complete, whose inputs are known by their identity
+    /// among the settings. Keeps no marks if documents may expire.
     ///
     /// # Errors
     /// Those of the database.
-    pub fn complete(&self, database: &Database) -> Result<(), LoadError> {
+    pub fn complete(&self, database: &Database, collection: &Collection) -> Result<(), LoadError> {
+        if may_expire(database, collection) {
+            return remove(database, collection);
+        }
         let mut batch = database.batch();
         self.put_end(&mut batch, database, Mark::default())?;
         Ok(database.commit(batch)?)
@@ -411,6 +415,13 @@ pub fn identity_of(path: &Path, file: &mut File) -> Result<String, LoadError> {
             Err(error) => return Err(refused(&error)),
         }
     }
+}
+
+/// Returns whether documents of the collection may expire: by an expiry of their own, or by an
+/// index. Then they can be gone without an end of the marks.
+pub(crate) fn may_expire(database: &Database, collection: &Collection) -> bool {
+    let name = collection.name();
+    database.keyspaces().iter().any(|info| info.name == name && info.expires)
 }
 
 /// Removes the marks of loads into `collection`: the next load begins at the start.

@@ -316,10 +316,12 @@ fn compare(
 }
 
 /// Notes that a load with marks is complete. Text that can be read only once cannot be compared
-/// with that of a later load, which begins at the start.
+/// with that of a later load, which begins at the start. So does a load of documents that may have
+/// expired by then.
 fn complete(job: &Job, progress: Option<&Mutex<Progress>>) -> Result<(), LoadError> {
     let (Some(marks), Some(progress)) = (&job.marks, progress) else { return Ok(()) };
-    if !job.inputs.iter().all(Input::is_repeatable) {
+    let is_repeatable = job.inputs.iter().all(Input::is_repeatable);
+    if !is_repeatable || marks::may_expire(&job.database, &job.collection) {
         return marks::remove(&job.database, &job.collection);
     }
     let end = progress.lock().unwrap_or_else(PoisonError::into_inner).end();

@@ -5,8 +5,10 @@
 
 use crate::stories::{Lines, StopAfter, THREADS, found, plan, slow_commits};
 use crate::{BadDocuments, Format, Input, Key, LoadError, Mode, Outcome, Plan, Unwatched};
-use flagstone::{Collection, Database, Document, Json, Space, Value};
+use flagstone::doc::DateTime;
+use flagstone::{Collection, Database, Document, Index, Json, Space, Value, doc};
 use flagstone_testkit::{Rng, seed};
+use std::time::Duration;
 
 /// A file of two documents and a third one that is cut off, and a load of it that stops there.
 struct StoppedLoad {
@@ -531,4 +533,29 @@ fn the_identity_is_that_of_the_file_which_is_open() {
     let mut text = String::new();
     open.read_to_string(&mut text).unwrap();
     assert_eq!(text, "first", "it is read from its begin afterwards");
+}
+
+/// The mark outlived its documents, which do not end it when they expire: the load loaded nothing.
+#[test]
+fn a_load_of_documents_that_expire_loads_them_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("in.jsonl");
+    std::fs::write(&path, "{\"id\":1}\n{\"id\":2}\n").unwrap();
+    for by_index in [false, true] {
+        let database = Database::open(dir.path().join(format!("db{by_index}"))).unwrap();
+        let collection = database.collection("c").unwrap();
+        collection.put("other", doc!({})).unwrap();
+        let index = Index::on("at").expire_after(Duration::from_secs(9));
+        if by_index {
+            collection.create_index("at", index).unwrap();
+            collection.put("dated", doc!({ "at": (DateTime::from_micros(0)) })).unwrap();
+        }
+        let expires = (!by_index).then(|| database.now().after(Duration::from_secs(3600)));
+        for _ in 0..2 {
+            let inputs = vec![Input::open(&path).unwrap()];
+            let plan = plan((&database, &collection), inputs, THREADS[0]);
+            let outcome = Plan { resumes: true, expires, ..plan }.run(&mut Unwatched).unwrap();
+            assert!(!outcome.was_complete && outcome.count.documents == 2, "{outcome:?}");
+        }
+    }
 }

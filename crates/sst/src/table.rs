@@ -5,9 +5,10 @@ use crate::block::Block;
 use crate::buffers::Buffer;
 use crate::cache::{BlockCache, BlockKey, CachePin, PinnedDictionary};
 use crate::filter::Filter;
-use crate::format::{BLOCK_RAW_MAX, Footer, section_raw_max};
-use crate::format::{TAIL_BYTES_MAX, plain};
-use crate::format::{open_block, open_data_block, open_owned_block};
+use crate::format::{
+    BLOCK_RAW_MAX, Footer, TAIL_BYTES_MAX, open_block, open_data_block, open_owned_block, plain,
+    section_raw_max,
+};
 use crate::index::Index;
 use crate::index_parts::TableIndex;
 use crate::meta::TableMeta;

@@ -258,7 +258,7 @@ impl LogCursor {
     }
 }
 
-/// Opens a segment, whose file may be just being renamed or dropped, and its space be used again.
+/// Opens a segment. Its file may be renamed, dropped or reused at the same time.
 fn open(source: ChangeSource<'_>, wanted: SeekTarget) -> Result<Option<Followed>> {
     let (dir, database) = source.place();
     let mut missing = None;

@@ -147,8 +147,7 @@ impl Log {
     /// further calls return the same numbers.
     ///
     /// # Errors
-    /// Errors of the disk. Files that are left over are used by the next call, or removed when the
-    /// log is next opened.
+    /// Errors of the disk. Files that are left over are removed when the log is next opened.
     pub fn make_files(&self) -> Result<Vec<FileNumber>> {
         let mut made = self.made.lock();
         // The names of these are synced. An edit that lists them may be in doubt.

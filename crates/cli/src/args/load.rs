@@ -66,8 +66,7 @@ pub(crate) struct LoadArgs {
     /// Every field of a table stays text, but of columns with --types
     #[arg(long)]
     pub(crate) all_text: bool,
-    /// Leave empty fields of a table that have no quotes, or null ones of Parquet and Arrow, out of
-    /// the documents
+    /// Leave out empty fields of a table without quotes, and nulls of Parquet and Arrow
     #[arg(long, alias = "ignoreBlanks")]
     pub(crate) ignore_blanks: bool,
     /// Take timestamps of Parquet and Arrow that have no time zone as UTC; they are refused
@@ -78,7 +77,8 @@ pub(crate) struct LoadArgs {
     /// (2026-12-31T00:00:00Z)
     #[arg(long, value_name = "WHEN", value_parser = units::expiry)]
     pub(crate) expires: Option<Expiry>,
-    /// Drop the collection with its indexes first, if it exists and the files begin as they must
+    /// Drop the collection and its indexes first. Nothing is dropped if the header or the first
+    /// document of a file would be refused
     #[arg(long)]
     pub(crate) drop: bool,
     /// With --mode insert, stop at the first document whose key exists
@@ -86,9 +86,9 @@ pub(crate) struct LoadArgs {
     pub(crate) stop_on_error: bool,
     /// Continue a load of the same files that was stopped or killed and had --resume, too: each
     /// document is loaded once. How far a load came is kept in the database until its documents are
-    /// gone: dropped, cleared or removed by a filter. What it had read is read again first; if it
-    /// has changed, nothing is loaded. If it was complete, nothing is loaded, or all of files that
-    /// have changed
+    /// gone: dropped, cleared or removed by a filter. What it had read is read again first; if that
+    /// has changed, nothing is loaded. After a load that was complete, nothing is loaded, unless a
+    /// file has changed: then all files are loaded again
     #[arg(long, conflicts_with = "drop")]
     pub(crate) resume: bool,
     /// Allow zstd to use windows of up to 2^LOG bytes, which takes as much memory: 31, which is 2

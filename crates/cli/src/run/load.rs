@@ -143,7 +143,7 @@ pub(super) fn leave_nothing(
 }
 
 /// Drops the collection with its indexes, and names them: a load fills no index again. Returns a
-/// new one of its name. To be called when nothing is left that could be refused.
+/// new one of its name. Call it only when nothing more can be refused.
 pub(super) fn replaced(
     args: &LoadArgs,
     database: &Database,
@@ -255,7 +255,7 @@ pub(super) const WAS_COMPLETE: &str =
 fn report(args: &LoadArgs, is_new: bool, outcome: &Outcome) {
     let Outcome { count, took, .. } = outcome;
     if outcome.was_complete {
-        note(WAS_COMPLETE);
+        return note(WAS_COMPLETE);
     }
     if let Some((name, offset)) = &outcome.resumed_at {
         note(&format!("continued at byte {} of {name}", grouped(*offset)));
@@ -275,7 +275,7 @@ fn report(args: &LoadArgs, is_new: bool, outcome: &Outcome) {
         1 => note("1 document not loaded: its key exists"),
         more => note(&format!("{} documents not loaded: their keys exist", grouped(more))),
     }
-    if let Some(path) = args.bad_lines.as_ref().filter(|_| !outcome.was_complete) {
+    if let Some(path) = &args.bad_lines {
         let copied = counted(count.bad + count.existing, "document");
         note(&format!("{copied} copied to {}", path.display()));
     }

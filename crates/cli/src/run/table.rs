@@ -72,7 +72,7 @@ impl Table {
             is_empty = false;
             let (key, _) = field?;
             let Some(name) = name_of(&key)? else {
-                return Err(Failure::Check(format!(
+                return Err(Failure::Usage(format!(
                     "a field whose name is no text has no column: {CHOOSE}"
                 )));
             };
@@ -82,7 +82,7 @@ impl Table {
             if self.fields.len() == COLUMNS {
                 let text =
                     format!("expected at most {} fields of all documents", grouped(COLUMNS as u64));
-                return Err(Failure::Check(format!("{text}, a column each: {CHOOSE}")));
+                return Err(Failure::Usage(format!("{text}, a column each: {CHOOSE}")));
             }
             self.fields.insert(name.clone().into_owned(), self.columns.len());
             self.add(Column { name: name.into_owned(), what: ColumnContent::Field });
@@ -157,7 +157,7 @@ impl Table {
                 cell.append_csv(self.delimiter, cells.len() == 1, line);
             } else if cell.has_any(b"\t\r\n") {
                 let name = self.columns.get(n).map_or("", |column| &column.name);
-                return Err(Failure::Check(format!(
+                return Err(Failure::Usage(format!(
                     "column {name:?} has a tab or a line end, which TSV has no form for: choose csv"
                 )));
             } else {
@@ -189,7 +189,7 @@ struct Cell {
 }
 
 impl Cell {
-    /// Returns the cell of JSON. Dates, bytes and UUIDs are text in JSON.
+    /// Returns the cell of JSON. Dates, bytes, UUIDs and ObjectIds are text in JSON.
     fn of_json(mut json: Vec<u8>) -> Self {
         let is_text = json.first() == Some(&b'"');
         if is_text {

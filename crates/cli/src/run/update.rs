@@ -6,6 +6,7 @@ use crate::failure::Failure;
 use crate::output::note;
 use flagstone::doc::json::JsonParser;
 use flagstone::doc::{Duplicates, JsonMode, JsonOptions};
+use flagstone::internal::dotted_path;
 use flagstone::{Collection, Error, ErrorKind, JsonPatch, MergePatch, Patch, Patched, Value};
 
 /// A change that is read before the database is opened, so that bad input opens nothing.
@@ -235,13 +236,11 @@ fn parted<'a>(text: &'a str, expected: &str) -> Result<(&'a str, &'a str), Failu
     Ok((dotted(path)?, rest))
 }
 
-/// Returns the dotted path of a change; `$.a.b` is one, too. Other JSONPaths and JSON Pointers
-/// would be fields of strange names.
 fn dotted(path: &str) -> Result<&str, Failure> {
-    let dotted = path.strip_prefix("$.").unwrap_or(path);
-    if dotted == "$" || dotted.starts_with("$[") || path.starts_with('/') {
-        let text = "expected a dotted path, as in author.name; --json-patch takes JSON Pointers";
-        return Err(Failure::Usage(format!("{path:?}: {text}")));
-    }
-    Ok(dotted)
+    dotted_path(path).ok_or_else(|| {
+        Failure::Usage(format!(
+            "{path:?}: expected a dotted path, as in author.name; --json-patch takes JSON \
+             Pointers, and $./name is a field whose name begins with /"
+        ))
+    })
 }

@@ -86,7 +86,7 @@ pub(super) fn run(args: &WatchArgs) -> Result<(), Failure> {
         std::thread::sleep(LOOK_EVERY.min(args.timeout.unwrap_or(LOOK_EVERY)));
     }
     watch.output.flush()?;
-    // What follows has no other end than a signal.
+    // With --follow only a signal ends it.
     if args.follow { Ok(()) } else { interrupt::check() }
 }
 

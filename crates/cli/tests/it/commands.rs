@@ -629,6 +629,9 @@ fn changes_take_dotted_paths_alone() {
     place.ok(&format!("put one c a {start}"));
     for change in [
         "$[\"a.b\"]=1",
+        "$.tags[0]=1",
+        "$..tags=1",
+        "$.*=1",
         "$.$[0]=1",
         "$=1",
         "/z=1",

@@ -41,6 +41,7 @@ pub(crate) use large::{LARGE_WRITE, LargeWrite};
 pub(crate) use noted::note_lost;
 pub(crate) use pipeline::{Commits, Committed};
 pub(crate) use prepare::Locked;
+pub use prepare::too_large_with_owned;
 pub(crate) use read_set::{RangeRead, ReadSet};
 #[cfg(test)]
 pub(crate) use recent::RecentWrite;

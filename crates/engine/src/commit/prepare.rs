@@ -82,10 +82,7 @@ impl Commits {
         if bytes as u64 <= most {
             return Ok(());
         }
-        Err(Error::invalid(format!(
-            "a write that takes more than {most} bytes (a quarter of the memory budget) with all \
-             that changes in the indexes: change or delete less at once"
-        )))
+        Err(too_large_with_owned(most))
     }
 
     /// Admits what was added to `batch` under its locks, besides what was admitted before. Returns
@@ -100,4 +97,14 @@ impl Commits {
         let more = batch.payload.len().saturating_sub(before);
         self.admission.admit_update(more, wait)
     }
+}
+
+/// Returns the error of a write that takes more than `most` bytes together with what changes in
+/// owned keyspaces.
+#[cold]
+pub fn too_large_with_owned(most: u64) -> Error {
+    Error::invalid(format!(
+        "a write that takes more than {most} bytes (a quarter of the memory budget) with all that \
+         changes in the indexes: change or delete less at once"
+    ))
 }

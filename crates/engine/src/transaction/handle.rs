@@ -159,8 +159,9 @@ impl Transaction {
     }
 
     /// Checks that `key` is as `expected` in what the transaction sees, and makes its commit return
-    /// Conflict if another commit has written the key since. What the transaction has written
-    /// itself is no version and not unchanged.
+    /// Conflict if another commit has written the key since. For a key that the transaction has
+    /// written itself, `Version` and `UnchangedSince` are a Conflict, and `Absent` judges by what
+    /// was written.
     ///
     /// # Errors
     /// Conflict if the key is not as expected; otherwise those of [`Snapshot::get`].

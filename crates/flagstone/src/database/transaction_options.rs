@@ -1,4 +1,4 @@
-//! Options of a transaction, and how a transaction is begun and run with them.
+//! How a transaction is begun, and run again after conflicts.
 
 use super::handle::Database;
 use crate::transaction::Transaction;

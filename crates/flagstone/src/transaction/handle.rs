@@ -342,8 +342,9 @@ impl Transaction {
     /// only reads it. So a decision that rests on one key needs no
     /// [`Isolation::Serializable`](crate::Isolation::Serializable).
     ///
-    /// What the transaction itself has written is neither a version nor unchanged. A transaction
-    /// without writes needs no check at its commit, so nothing guards its keys there.
+    /// For a key that the transaction itself has written, `Version` and `UnchangedSince` are a
+    /// Conflict, and `Absent` judges by what was written. The commit of a transaction without
+    /// writes checks nothing.
     ///
     /// ```
     /// # let dir = tempfile::tempdir().unwrap();

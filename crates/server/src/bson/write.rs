@@ -5,7 +5,7 @@ use super::error::BsonError;
 use super::kind;
 use flagstone::View;
 use flagstone::doc::{DateTime, FieldKey, Malformed, ObjectId, ValueType};
-use flagstone::internal::document::{StoredNumber, base64};
+use flagstone::internal::document::{DEPTH_MAX, StoredNumber, base64};
 
 /// Appends BSON to bytes: whole stored documents, or elements one by one.
 ///
@@ -50,15 +50,16 @@ impl<'o> BsonWriter<'o> {
         self.out.is_empty()
     }
 
-    /// Appends a stored document as one of its own, also as one of several that follow each other.
+    /// Appends a stored document as a document of its own; several may follow one another.
     ///
     /// # Errors
     /// If the value is not a map, or holds what BSON cannot: a name with a zero, a number of more
-    /// than 34 digits, more than 2 GiB. `out` is as before then.
+    /// than 34 digits, more than 2 GiB; or if it is damaged, such as nested deeper than documents
+    /// may be. `out` is as before then.
     pub fn document(&mut self, view: &View<'_>) -> Written {
         let start = self.out.len();
         let put = if view.is_map() {
-            put_map(view, self.out)
+            put_map(view, DEPTH_MAX, self.out)
         } else {
             Err(BsonError::new(start, format!("a document, found {}", view.value_type())))
         };
@@ -109,7 +110,7 @@ impl<'o> BsonWriter<'o> {
     pub fn value(&mut self, name: &str, view: &View<'_>) -> Written {
         let start = self.out.len();
         self.name(kind::NULL, name)?;
-        put_value(view, start, self.out).map_err(|error| {
+        put_value(view, DEPTH_MAX, start, self.out).map_err(|error| {
             self.out.truncate(start);
             error.inside(name)
         })
@@ -191,7 +192,7 @@ impl<'o> BsonWriter<'o> {
         put_binary(bytes, kind::GENERIC, self.out).map_err(|error| error.inside(name))
     }
 
-    /// Appends the field `name` with a date, whose parts of milliseconds are cut off.
+    /// Appends the field `name` with a date, cut to milliseconds.
     ///
     /// # Errors
     /// If the name has a zero.
@@ -265,36 +266,47 @@ fn malformed(malformed: Malformed, offset: usize) -> BsonError {
     BsonError::new(offset, format!("a document that is not damaged: {malformed}"))
 }
 
+/// Returns how deep the values in an array or map may be nested, which may be nested `depth` deep
+/// itself. Stored bytes that are damaged must not exhaust the stack.
+fn inner(depth: usize, out: &[u8]) -> Result<usize, BsonError> {
+    depth
+        .checked_sub(1)
+        .ok_or_else(|| BsonError::new(out.len(), format!("nesting of at most {DEPTH_MAX} levels")))
+}
+
 /// Appends a map as a document.
-fn put_map(view: &View<'_>, out: &mut Vec<u8>) -> Written {
+fn put_map(view: &View<'_>, depth: usize, out: &mut Vec<u8>) -> Written {
+    let inner = inner(depth, out)?;
     let start = begin(out);
     for field in view.fields().map_err(|error| malformed(error, start))? {
         let at = out.len();
         let (key, value) = field.map_err(|error| malformed(error, at))?;
         let FieldKey::Name(name) = key else {
             out.truncate(start);
-            return put_pairs(view, out);
+            return put_pairs(view, depth, out);
         };
         put_name(kind::NULL, name, out)?;
-        put_value(&value, at, out).map_err(|error| error.inside(name))?;
+        put_value(&value, inner, at, out).map_err(|error| error.inside(name))?;
     }
     end(start, out)
 }
 
-fn put_items(view: &View<'_>, out: &mut Vec<u8>) -> Written {
+fn put_items(view: &View<'_>, depth: usize, out: &mut Vec<u8>) -> Written {
+    let inner = inner(depth, out)?;
     let start = begin(out);
     for (index, item) in view.items().map_err(|error| malformed(error, start))?.enumerate() {
         let at = out.len();
         let item = item.map_err(|error| malformed(error, at))?;
         put_index(kind::NULL, index, out);
-        put_value(&item, at, out).map_err(|error| error.inside(&format!("[{index}]")))?;
+        put_value(&item, inner, at, out).map_err(|error| error.inside(&format!("[{index}]")))?;
     }
     end(start, out)
 }
 
 /// Appends a map with keys of any type: `{"$pairs":[[key, value], ..]}`.
 #[cold]
-fn put_pairs(view: &View<'_>, out: &mut Vec<u8>) -> Written {
+fn put_pairs(view: &View<'_>, depth: usize, out: &mut Vec<u8>) -> Written {
+    let inner = inner(depth, out)?;
     let start = begin(out);
     put_name(kind::ARRAY, "$pairs", out)?;
     let list = begin(out);
@@ -310,32 +322,33 @@ fn put_pairs(view: &View<'_>, out: &mut Vec<u8>) -> Written {
             FieldKey::Value(key) => {
                 let at = out.len();
                 put_index(kind::NULL, 0, out);
-                put_value(&key, at, out)?;
+                put_value(&key, inner, at, out)?;
             }
         }
         let at = out.len();
         put_index(kind::NULL, 1, out);
-        put_value(&value, at, out)?;
+        put_value(&value, inner, at, out)?;
         end(pair, out)?;
     }
     end(list, out)?;
     end(start, out)
 }
 
-/// Appends a value. Its type goes to offset `at`; its name is there already.
+/// Appends a value that may be nested `depth` deep. Its type goes to offset `at`; its name is there
+/// already.
 ///
 /// Scalars have a function of their own, so that each level of nesting takes little stack.
-fn put_value(view: &View<'_>, at: usize, out: &mut Vec<u8>) -> Written {
+fn put_value(view: &View<'_>, depth: usize, at: usize, out: &mut Vec<u8>) -> Written {
     out[at] = if view.is_map() {
-        match put_form(view, out)? {
+        match put_form(view, depth, out)? {
             Some(kind) => kind,
             None => {
-                put_map(view, out)?;
+                put_map(view, depth, out)?;
                 kind::DOCUMENT
             }
         }
     } else if view.is_array() {
-        put_items(view, out)?;
+        put_items(view, depth, out)?;
         kind::ARRAY
     } else {
         put_scalar(view, at, out)?
@@ -458,9 +471,9 @@ fn put_decimal(literal: &str, at: usize, out: &mut Vec<u8>) -> Result<u8, BsonEr
     Ok(kind::DECIMAL)
 }
 
-/// Appends what a map stands for, if it is a form of Extended JSON that the reader writes; returns
-/// its type.
-fn put_form(view: &View<'_>, out: &mut Vec<u8>) -> Result<Option<u8>, BsonError> {
+/// Appends the value of another type that a map stands for; returns its type. `None` if the map is
+/// none that the reader writes.
+fn put_form(view: &View<'_>, depth: usize, out: &mut Vec<u8>) -> Result<Option<u8>, BsonError> {
     let at = out.len();
     let damaged = |error| malformed(error, at);
     let mut fields = view.fields().map_err(damaged)?;
@@ -475,7 +488,7 @@ fn put_form(view: &View<'_>, out: &mut Vec<u8>) -> Result<Option<u8>, BsonError>
     }
     let form = match (name, second) {
         ("$code", Some((FieldKey::Name("$scope"), scope))) if scope.is_map() => {
-            put_code_with_scope(&value, &scope, out)
+            put_code_with_scope(&value, &scope, depth, out)
         }
         (name, None) => put_form_of(name, &value, out),
         _ => return Ok(None),
@@ -490,27 +503,35 @@ fn put_form(view: &View<'_>, out: &mut Vec<u8>) -> Result<Option<u8>, BsonError>
 fn put_code_with_scope(
     code: &View<'_>,
     scope: &View<'_>,
+    depth: usize,
     out: &mut Vec<u8>,
 ) -> Result<Option<u8>, BsonError> {
     let Some(code) = code.as_str() else { return Ok(None) };
+    let inner = inner(depth, out)?;
     let start = begin(out);
     put_text(code, out)?;
-    put_map(scope, out).map_err(|error| error.inside("$scope"))?;
+    put_map(scope, inner, out).map_err(|error| error.inside("$scope"))?;
     let len = length(out.len() - start, start)?;
     out[start..start + 4].copy_from_slice(&len);
     Ok(Some(kind::CODE_WITH_SCOPE))
 }
 
-/// Returns the two values of a map with these names and no others.
+/// Returns the two values of a map with these names, in this order, and no others.
 fn two<'v>(
     view: &View<'v>,
     first: &str,
     second: &str,
 ) -> Result<Option<(View<'v>, View<'v>)>, Malformed> {
-    if view.len()? != 2 {
-        return Ok(None);
-    }
-    Ok(view.get(first)?.zip(view.get(second)?))
+    let mut fields = view.fields()?;
+    let (one, two) = (fields.next().transpose()?, fields.next().transpose()?);
+    Ok(match (one, two, fields.next()) {
+        (Some((FieldKey::Name(a), one)), Some((FieldKey::Name(b), two)), None)
+            if a == first && b == second =>
+        {
+            Some((one, two))
+        }
+        _ => None,
+    })
 }
 
 /// Appends the value of a map of one name.
@@ -534,7 +555,9 @@ fn put_form_of(name: &str, value: &View<'_>, out: &mut Vec<u8>) -> Result<Option
             let parts = two("pattern", "options")?;
             let texts = parts.and_then(|(a, b)| a.as_str().zip(b.as_str()));
             let is_free = |text: &str| memchr::memchr(0, text.as_bytes()).is_none();
-            texts.filter(|(a, b)| is_free(a) && is_free(b)).map(|(pattern, options)| {
+            // The reader sorts the options.
+            let is_one = |a: &str, b: &str| is_free(a) && is_free(b) && b.as_bytes().is_sorted();
+            texts.filter(|(a, b)| is_one(a, b)).map(|(pattern, options)| {
                 for text in [pattern, options] {
                     out.extend_from_slice(text.as_bytes());
                     out.push(0);

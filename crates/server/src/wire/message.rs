@@ -1,7 +1,7 @@
 //! Parses requests.
 
 use super::error::WireError;
-use super::{DOCUMENT_BYTES_MAX, HEADER_BYTES, MESSAGE_BYTES_MAX};
+use super::{DOCUMENT_BYTES_MAX, ENVELOPE_BYTES, HEADER_BYTES, MESSAGE_BYTES_MAX};
 use crate::bson::document_len;
 
 /// The codes of messages.
@@ -143,7 +143,8 @@ impl<'a> Request<'a> {
     ///
     /// # Errors
     /// If the message is damaged, is longer than [`MESSAGE_BYTES_MAX`], has a document of more than
-    /// [`DOCUMENT_BYTES_MAX`] bytes, a wrong checksum, an unknown required flag, or another code.
+    /// [`DOCUMENT_BYTES_MAX`] bytes and 16 KiB for what is around it, a wrong checksum, an unknown
+    /// required flag, or another code.
     pub fn parse(message: &'a [u8]) -> Result<(Header, Self), WireError> {
         let header = Header::parse(message, MESSAGE_BYTES_MAX)?;
         if header.len != message.len() {
@@ -315,8 +316,9 @@ impl<'a> Cursor<'a> {
         let start = self.at;
         let len = document_len(&self.bytes[start..])
             .map_err(|error| WireError::new(start + error.offset, error.expected))?;
-        if len > DOCUMENT_BYTES_MAX {
-            let text = format!("a document of at most {DOCUMENT_BYTES_MAX} bytes, found {len}");
+        let most = DOCUMENT_BYTES_MAX + ENVELOPE_BYTES;
+        if len > most {
+            let text = format!("a document of at most {most} bytes, found {len}");
             return Err(WireError::new(start, text));
         }
         self.at += len;

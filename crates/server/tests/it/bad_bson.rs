@@ -1,8 +1,9 @@
 //! BSON that lies: every error names the place, and no bytes do harm.
 
 use super::golden::{TYPES, document};
-use super::{Random, json, read, unhex, written};
-use flagstone_server::bson::{BsonReader, document_len};
+use super::{json, mutate, read, unhex, written};
+use flagstone::View;
+use flagstone_server::bson::{BsonReader, BsonWriter, document_len};
 
 #[test]
 fn errors_name_offset_and_field() {
@@ -83,9 +84,26 @@ fn documents_nested_ten_thousand_deep_are_refused() {
     assert_eq!(written(&read(&bson).unwrap()).unwrap(), bson);
 }
 
+/// The writer calls itself for each level: it exhausted the stack, which ends the process.
+#[test]
+fn a_stored_document_that_is_nested_too_deep_is_refused() {
+    let levels = 100_000_u32;
+    // A map of one name, and in it arrays of one element: docs/format/document.md.
+    let mut stored = vec![0x12, 1, 1, b'a', 0x18];
+    for level in (0..levels).rev() {
+        stored.extend_from_slice(&(3 + 7 * level).to_le_bytes());
+        stored.extend_from_slice(if level > 0 { &[0, 1, 0x18] } else { &[0, 1, 0] });
+    }
+    let mut out = b"before".to_vec();
+    let view = View::of(&stored, None).unwrap();
+    let refused = BsonWriter::new(&mut out).document(&view).unwrap_err();
+    assert!(refused.to_string().contains("nesting of at most 512 levels"), "{refused}");
+    assert_eq!(out, b"before");
+}
+
 #[test]
 fn no_bytes_do_harm() {
-    let mut random = Random::new("no_bytes_do_harm");
+    let mut random = super::random("no_bytes_do_harm");
     let all: String = TYPES
         .iter()
         .enumerate()
@@ -99,8 +117,8 @@ fn no_bytes_do_harm() {
     let seeds: Vec<_> =
         TYPES.iter().map(|(elements, _)| document(elements)).chain([whole]).collect();
     for _ in 0..20_000 {
-        let mut bson = seeds[random.below(seeds.len())].clone();
-        random.mutate(&mut bson);
+        let mut bson = seeds[random.index(seeds.len())].clone();
+        mutate(&mut random, &mut bson);
         match reader.read(&bson, None, &mut Vec::new()) {
             // What was read is written, and that reads the same.
             Ok(_) => {

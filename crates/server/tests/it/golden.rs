@@ -173,6 +173,8 @@ fn maps_that_only_look_like_other_types_stay_documents() {
         r#"{"a":{"$timestamp":{"t":1,"i":2},"x":1}}"#,
         r#"{"a":{"$timestamp":{"t":1,"i":2,"x":1}}}"#,
         r#"{"a":{"$timestamp":{"t":1.0,"i":2}}}"#,
+        r#"{"a":{"$timestamp":{"i":2,"t":1}}}"#,
+        r#"{"a":{"$regularExpression":{"pattern":"a","options":"xi"}}}"#,
         r#"{"a":{"$regularExpression":{"pattern":"a\u0000","options":""}}}"#,
         r#"{"a":{"$regularExpression":"a"}}"#,
         r#"{"a":{"$code":1}}"#,

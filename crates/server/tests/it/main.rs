@@ -1,6 +1,6 @@
 //! Tests of the public interface.
 
-#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "test code")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "test code")]
 
 mod bad_bson;
 mod corpus;
@@ -10,6 +10,7 @@ mod oracle;
 
 use flagstone::internal::document::{Names, validate};
 use flagstone_server::bson::{BsonError, BsonReader, BsonWriter};
+use flagstone_testkit::Rng;
 use std::path::PathBuf;
 
 /// Reads BSON to a document in the binary form, with names inside and with names as ids, which must
@@ -59,43 +60,23 @@ fn shared(name: &str, folder: &str) -> Option<PathBuf> {
     here.ancestors().map(|dir| dir.join("shared").join(folder)).find(|dir| dir.is_dir())
 }
 
-/// Random numbers that a seed repeats.
-struct Random(u64);
+/// Returns random numbers for `test`, whose seed `FLAGSTONE_SEED` sets.
+fn random(test: &str) -> Rng {
+    Rng::new(flagstone_testkit::seed(test, 1))
+}
 
-impl Random {
-    /// Prints the seed, which `FLAGSTONE_SEED` repeats.
-    fn new(test: &str) -> Self {
-        use std::hash::{BuildHasher, RandomState};
-        let given = std::env::var("FLAGSTONE_SEED").ok().and_then(|text| text.parse().ok());
-        let seed = given.unwrap_or_else(|| RandomState::new().hash_one(test));
-        println!("{test}: FLAGSTONE_SEED={seed}");
-        Self(seed)
-    }
-
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ mixed >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
-        mixed ^ mixed >> 31
-    }
-
-    fn below(&mut self, end: usize) -> usize {
-        (self.next() % end.max(1) as u64) as usize
-    }
-
-    fn mutate(&mut self, bytes: &mut Vec<u8>) {
-        for _ in 0..=self.below(3) {
-            let at = self.below(bytes.len());
-            match self.below(6) {
-                0 if !bytes.is_empty() => bytes[at] = self.below(256) as u8,
-                1 if !bytes.is_empty() => bytes[at] ^= 1 << self.below(8),
-                2 if !bytes.is_empty() => bytes[at] = [0, 1, 0x7F, 0x80, 0xFF][self.below(5)],
-                3 => bytes.truncate(at),
-                4 => bytes.insert(at, self.below(256) as u8),
-                _ if !bytes.is_empty() => drop(bytes.remove(at)),
-                _ => {}
-            }
+/// Damages `bytes` at a few places.
+fn mutate(random: &mut Rng, bytes: &mut Vec<u8>) {
+    for _ in 0..=random.index(3) {
+        let at = random.index(bytes.len().max(1));
+        match random.index(6) {
+            0 if !bytes.is_empty() => bytes[at] = random.index(256) as u8,
+            1 if !bytes.is_empty() => bytes[at] ^= 1 << random.index(8),
+            2 if !bytes.is_empty() => bytes[at] = *random.pick(&[0, 1, 0x7F, 0x80, 0xFF]),
+            3 => bytes.truncate(at),
+            4 => bytes.insert(at, random.index(256) as u8),
+            _ if !bytes.is_empty() => drop(bytes.remove(at)),
+            _ => {}
         }
     }
 }

@@ -1,11 +1,12 @@
 //! Messages: golden ones, damaged ones, and streams that end, lie or send byte by byte.
 
-use super::{Random, unhex};
+use super::{mutate, unhex};
 use flagstone_server::bson::{BsonError, BsonWriter};
 use flagstone_server::wire::{
     DOCUMENT_BYTES_MAX, Header, MESSAGE_BYTES_MAX, MessageReader, ReadError, Request, WireError,
     put_message, put_reply,
 };
+use flagstone_testkit::ShortReads;
 use std::io::{self, Read};
 
 /// `{"ping":1,"$db":"admin"}`
@@ -135,14 +136,20 @@ fn damaged_messages_are_refused_at_their_place() {
         assert!(refused.expected.contains(&format!("found {len}")), "{refused}");
     }
     // A document that is too large, all of which is there.
-    let len = DOCUMENT_BYTES_MAX as i32 + 1;
-    let mut document = vec![0; DOCUMENT_BYTES_MAX + 1];
-    document[..4].copy_from_slice(&len.to_le_bytes());
-    let mut bytes = msg("00000000 00");
-    bytes.extend_from_slice(&document);
-    let all = bytes.len() as i32;
-    bytes[..4].copy_from_slice(&all.to_le_bytes());
-    assert!(error(&bytes).expected.contains("at most 16777216 bytes, found 16777217"));
+    let with_document = |len: usize| {
+        let mut document = vec![0; len];
+        document[..4].copy_from_slice(&(len as i32).to_le_bytes());
+        let mut bytes = msg("00000000 00");
+        bytes.extend_from_slice(&document);
+        let all = bytes.len() as i32;
+        bytes[..4].copy_from_slice(&all.to_le_bytes());
+        bytes
+    };
+    // A command with a document of the greatest length has something around it.
+    let most = DOCUMENT_BYTES_MAX + (16 << 10);
+    assert!(Request::parse(&with_document(most)).is_ok());
+    let refused = error(&with_document(most + 1));
+    assert!(refused.expected.contains("at most 16793600 bytes, found 16793601"), "{refused}");
 }
 
 fn ok(out: &mut Vec<u8>) -> Result<(), BsonError> {
@@ -181,16 +188,6 @@ fn replies_have_their_bytes() {
     assert_eq!(out, b"before");
 }
 
-/// A stream that gives a few bytes at a time.
-struct Slow<'a>(&'a [u8], usize);
-
-impl Read for Slow<'_> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let len = buffer.len().min(self.1);
-        self.0.read(&mut buffer[..len])
-    }
-}
-
 #[test]
 fn a_stream_gives_its_messages_however_it_is_cut() {
     let mut first = Vec::new();
@@ -198,7 +195,7 @@ fn a_stream_gives_its_messages_however_it_is_cut() {
     let large = [&200_016_u32.to_le_bytes()[..], &[7; 200_012]].concat();
     let all = [&first[..], &large, &first].concat();
     for step in [1, 3, 16, 17, 1000, usize::MAX] {
-        let (mut stream, mut reader) = (Slow(&all, step), MessageReader::new());
+        let (mut stream, mut reader) = (ShortReads(&all, step), MessageReader::new());
         for expected in [&first, &large, &first] {
             assert_eq!(reader.read(&mut stream).unwrap(), Some(&expected[..]), "{step}");
         }
@@ -234,7 +231,7 @@ fn a_stream_that_lies_takes_no_memory() {
 
 #[test]
 fn no_message_does_harm() {
-    let mut random = Random::new("no_message_does_harm");
+    let mut random = super::random("no_message_does_harm");
     let documents = format!("01 1d000000 646f637300 {ONE} {EMPTY} {EMPTY}");
     let seeds = [
         msg(&format!("00000000 00 {PING}")),
@@ -244,9 +241,9 @@ fn no_message_does_harm() {
     ];
     let (mut parsed, mut refused) = (0, 0);
     for _ in 0..50_000 {
-        let mut bytes = seeds[random.below(seeds.len())].clone();
-        random.mutate(&mut bytes);
-        if let Some(head) = bytes.first_chunk_mut::<4>().filter(|_| random.below(4) > 0) {
+        let mut bytes = seeds[random.index(seeds.len())].clone();
+        mutate(&mut random, &mut bytes);
+        if let Some(head) = bytes.first_chunk_mut::<4>().filter(|_| random.index(4) > 0) {
             *head = [0; 4];
             let len = bytes.len() as u32;
             bytes[..4].copy_from_slice(&len.to_le_bytes());

@@ -1,71 +1,72 @@
 //! The official crate `bson` as a second opinion: random documents are the same for both.
 
-use super::{Random, read, written};
+use super::{read, written};
 use bson::spec::BinarySubtype;
 use bson::{Binary, Bson, DateTime, Decimal128, Document, Regex, Timestamp, oid::ObjectId};
+use flagstone_testkit::Rng;
 
-fn text(random: &mut Random) -> String {
+fn text(random: &mut Rng) -> String {
     let letters = ['a', 'b', 'z', '\u{e9}', '\u{1f600}', ' ', '$', '.', '\n'];
-    (0..random.below(12)).map(|_| letters[random.below(letters.len())]).collect()
+    (0..random.index(12)).map(|_| letters[random.index(letters.len())]).collect()
 }
 
-fn decimal(random: &mut Random) -> Decimal128 {
+fn decimal(random: &mut Rng) -> Decimal128 {
     let digits: String =
-        (0..=random.below(34)).map(|_| char::from(b'0' + random.below(10) as u8)).collect();
-    let sign = if random.below(2) == 0 { "-" } else { "" };
-    let exponent = random.below(100) as i64 - 50;
+        (0..=random.index(34)).map(|_| char::from(b'0' + random.index(10) as u8)).collect();
+    let sign = if random.index(2) == 0 { "-" } else { "" };
+    let exponent = random.index(100) as i64 - 50;
     format!("{sign}{digits}E{exponent}").parse().unwrap()
 }
 
-fn value(random: &mut Random, depth: usize) -> Bson {
-    let small = random.below(300) as i32 - 150;
-    match random.below(if depth == 0 { 17 } else { 19 }) {
-        0 => Bson::Double(f64::from_bits(random.next())),
+fn value(random: &mut Rng, depth: usize) -> Bson {
+    let small = random.index(300) as i32 - 150;
+    match random.index(if depth == 0 { 17 } else { 19 }) {
+        0 => Bson::Double(f64::from_bits(random.number())),
         1 => Bson::Double(f64::from(small) / 4.0),
         2 => Bson::String(text(random)),
-        3 => Bson::String("long ".repeat(random.below(100))),
-        4 => Bson::Boolean(random.below(2) == 0),
+        3 => Bson::String("long ".repeat(random.index(100))),
+        4 => Bson::Boolean(random.index(2) == 0),
         5 => Bson::Null,
         6 => Bson::Int32(small),
-        7 => Bson::Int32(random.next() as i32),
+        7 => Bson::Int32(random.number() as i32),
         8 => Bson::Int64(small.into()),
-        9 => Bson::Int64(random.next() as i64),
+        9 => Bson::Int64(random.number() as i64),
         10 => {
-            Bson::ObjectId(ObjectId::from_bytes(std::array::from_fn(|_| random.below(256) as u8)))
+            Bson::ObjectId(ObjectId::from_bytes(std::array::from_fn(|_| random.index(256) as u8)))
         }
-        11 => Bson::DateTime(DateTime::from_millis(random.next() as i64 / 2000)),
+        11 => Bson::DateTime(DateTime::from_millis(random.number() as i64 / 2000)),
         12 => Bson::Decimal128(decimal(random)),
         13 => {
-            let bytes = (0..random.below(20)).map(|_| random.below(256) as u8).collect();
+            let bytes = (0..random.index(20)).map(|_| random.index(256) as u8).collect();
             let subtypes = [0, 1, 3, 4, 5, 6, 0x80, 0xFF];
-            let subtype = BinarySubtype::from(subtypes[random.below(subtypes.len())]);
+            let subtype = BinarySubtype::from(subtypes[random.index(subtypes.len())]);
             Bson::Binary(Binary { subtype, bytes })
         }
         14 => Bson::Timestamp(Timestamp {
-            time: random.next() as u32,
-            increment: random.next() as u32,
+            time: random.number() as u32,
+            increment: random.number() as u32,
         }),
         15 => {
             let mut options = String::new();
-            options.extend(['i', 'm', 'x'].iter().take(random.below(4)));
+            options.extend(['i', 'm', 'x'].iter().take(random.index(4)));
             Bson::RegularExpression(Regex {
                 pattern: text(random).try_into().unwrap(),
                 options: options.try_into().unwrap(),
             })
         }
         16 => [Bson::MinKey, Bson::MaxKey, Bson::Undefined, Bson::JavaScriptCode(text(random))]
-            [random.below(4)]
+            [random.index(4)]
         .clone(),
-        17 => Bson::Array((0..random.below(6)).map(|_| value(random, depth - 1)).collect()),
+        17 => Bson::Array((0..random.index(6)).map(|_| value(random, depth - 1)).collect()),
         _ => Bson::Document(document(random, depth - 1)),
     }
 }
 
-fn document(random: &mut Random, depth: usize) -> Document {
+fn document(random: &mut Rng, depth: usize) -> Document {
     let mut document = Document::new();
-    for _ in 0..random.below(7) {
+    for _ in 0..random.index(7) {
         let name =
-            if random.below(3) == 0 { text(random) } else { format!("n{}", random.below(9)) };
+            if random.index(3) == 0 { text(random) } else { format!("n{}", random.index(9)) };
         document.insert(name, value(random, depth));
     }
     document
@@ -73,7 +74,7 @@ fn document(random: &mut Random, depth: usize) -> Document {
 
 #[test]
 fn random_documents_come_back_byte_for_byte() {
-    let mut random = Random::new("random_documents_come_back_byte_for_byte");
+    let mut random = super::random("random_documents_come_back_byte_for_byte");
     let (mut longs, mut bytes) = (0, 0);
     for _ in 0..4_000 {
         let document = document(&mut random, 4);
@@ -118,7 +119,7 @@ fn documents_of_json_are_read_by_the_official_crate() {
 
 #[test]
 fn decimals_are_read_and_written_as_the_official_crate_does() {
-    let mut random = Random::new("decimals_are_read_and_written_as_the_official_crate_does");
+    let mut random = super::random("decimals_are_read_and_written_as_the_official_crate_does");
     let check = |decimal: Decimal128| {
         let bson = bson::doc! { "d": decimal }.to_vec().unwrap();
         let own = read(&bson).unwrap();

@@ -7,6 +7,10 @@ use flagstone_server::bson::{BsonError, BsonReader, BsonWriter};
 use flagstone_server::wire::{MessageReader, ReadError, Request, put_message, put_reply};
 
 pub(super) fn body(bytes: &[u8]) {
+    // Stored bytes may be damaged.
+    if let Ok(view) = View::of(bytes, None) {
+        let _refused = written(&view);
+    }
     let (names, mut reader) = (Names::new(), BsonReader::new());
     let (mut own, mut by_ids) = (Vec::new(), Vec::new());
     let read = bounded(bytes.len(), 300, "BSON", || reader.read(bytes, None, &mut own));

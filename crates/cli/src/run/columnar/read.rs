@@ -74,7 +74,7 @@ pub(in super::super) fn load(args: &LoadArgs) -> Result<(), Failure> {
     });
     let ended = ended.collect::<Result<(), _>>().and_then(|()| Ok(run.bad.flush()?));
     if let Some(marks) = run.marks.as_ref().filter(|_| ended.is_ok()) {
-        marks.complete(&database)?;
+        marks.complete(&database, &collection)?;
     }
     let continued = run.marks.as_ref().is_some_and(Marks::continue_one);
     let (took, count) = (run.start.elapsed(), run.count);

@@ -160,7 +160,7 @@ impl<W: Write + Send> Sink<W> {
 
     fn end(self) -> Result<(), ParquetError> {
         let mut to = match self {
-            // An error of taking the writer out of it is text alone.
+            // `into_inner` turns an error of the output into text; `finish` keeps it.
             Self::Parquet(mut writer) => return writer.finish().map(drop),
             Self::File(writer) => writer.into_inner().map_err(wrapped)?,
             Self::Stream(writer) => writer.into_inner().map_err(wrapped)?,

@@ -115,7 +115,7 @@ fn value_of(text: &str, quoted: &str) -> String {
     let is_json = |text: &str| flagstone::doc::json::parse(text).is_ok();
     match () {
         () if is_json(quoted) => quoted.to_owned(),
-        // A backslash escapes in JSON, or else it would here and not there: C:\new and C:\users.
+        // In double quotes a backslash always escapes: `C:\new` and `C:\users` are treated alike.
         () if quoted.starts_with('"') && quoted.ends_with('"') && text.contains('\\') => {
             quoted.to_owned()
         }

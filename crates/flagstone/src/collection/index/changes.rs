@@ -19,7 +19,9 @@ use crate::index::{
 };
 use flagstone_base::{Error, ErrorKind, Kind, Malformed, Moment, Result, SeqNo};
 use flagstone_doc::View;
-use flagstone_engine::{Effect, HeldBatch, HeldOp, KeyspaceCore, OwnedSet, StoredPut};
+use flagstone_engine::{
+    Effect, HeldBatch, HeldOp, KeyspaceCore, OwnedSet, StoredPut, too_large_with_owned,
+};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -199,7 +201,7 @@ impl IndexChanges {
             let value_bytes = put.as_ref().map_or(0, |(value, _)| value.len());
             self.bytes += (key.len() + value_bytes) as u64;
             if self.bytes > self.bytes_max {
-                return Err(too_large(self.bytes_max));
+                return Err(too_large_with_owned(self.bytes_max));
             }
             self.list.push(EntryWrite {
                 core: Arc::clone(core),
@@ -416,14 +418,6 @@ impl IndexChanges {
         }
         Ok(())
     }
-}
-
-#[cold]
-fn too_large(most: u64) -> Error {
-    Error::invalid(format!(
-        "a write that takes more than {most} bytes (a quarter of the memory budget) with all that \
-         changes in the indexes: change or delete less at once"
-    ))
 }
 
 fn place(owner: &KeyspaceCore, key: &[u8]) -> DocumentKey {

@@ -88,8 +88,8 @@ impl WriteMany {
         self
     }
 
-    /// Begins after the position of `token`, which an earlier run returned. A text is one by its
-    /// `parse`: `write.after(&text.parse()?)`.
+    /// Begins after the position of `token`, which an earlier run returned. To continue from the
+    /// text of a token, parse it: `write.after(&text.parse()?)`.
     pub fn after(mut self, token: &PageToken) -> Self {
         self.spec.after = Some(token.clone());
         self

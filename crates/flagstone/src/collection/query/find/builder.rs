@@ -171,8 +171,8 @@ impl<'t> Find<'t> {
         self
     }
 
-    /// Begins after the position of `token`, which a page of the same query returned. A text is one
-    /// by its `parse`: `find.after(&text.parse()?)`.
+    /// Begins after the position of `token`, which a page of the same query returned. To continue
+    /// from the text of a token, parse it: `find.after(&text.parse()?)`.
     ///
     /// ```
     /// # let dir = tempfile::tempdir().unwrap();

@@ -90,10 +90,11 @@ impl Sum {
         self.marks |= other.marks;
         self.add_int(other.ints);
         if let Some(others) = &other.others {
-            self.others = match &self.others {
-                Some(own) => accumulated_both(own, others),
-                None => Some(others.clone()),
-            };
+            let own = self.others.as_ref().unwrap_or(&Value::Int(0));
+            match accumulated_both(own, others) {
+                Some(both) => self.others = Some(both),
+                None => self.marks |= TOO_LONG,
+            }
         }
     }
 
