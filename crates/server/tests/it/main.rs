@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "test code")]
 
+mod access;
 mod bad_bson;
 mod corpus;
 mod golden;

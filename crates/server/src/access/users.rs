@@ -1,0 +1,286 @@
+//! The users of a database: its collection of them, and a copy in memory.
+
+use super::keys::{KEY_BYTES, Key, Keys, prepared};
+use super::record::{Record, secret_from_value, secret_key, secret_to_value};
+use super::roles::{Role, User};
+use super::scram::{Conversation, Refused};
+use flagstone::{Database, Error, ErrorKind, Result, Space, Value};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+
+/// The collection of users.
+pub const USERS: &str = "admin.system.users";
+/// The longest name of a user, in bytes.
+const NAME_BYTES_MAX: usize = 256;
+/// The longest password, in bytes.
+const PASSWORD_BYTES_MAX: usize = 1024;
+/// The most roles of a user.
+const ROLES_MAX: usize = 256;
+
+/// The users of a database.
+///
+/// ```
+/// use flagstone_server::access::{Need, Role, RoleKind, Users};
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let db = flagstone::Database::open(dir.path())?;
+/// let users = Users::open(&db)?;
+/// assert!(!users.exist());
+/// users.create("ada", "lovelace", vec![Role { kind: RoleKind::Read, database: None }])?;
+/// let ada = users.check_password("ada", "lovelace").expect("it is her password");
+/// assert!(ada.may(Need::Read, "shop") && !ada.may(Need::Write, "shop"));
+/// assert!(users.check_password("ada", "byron").is_none());
+/// # Ok::<(), flagstone::Error>(())
+/// ```
+pub struct Users {
+    database: Database,
+    known: RwLock<Arc<Known>>,
+    /// How often users have changed.
+    changes: AtomicU64,
+    /// Held while users change.
+    changing: Mutex<()>,
+}
+
+/// What the collection has.
+struct Known {
+    records: BTreeMap<String, Record>,
+    /// From it come the salts of unknown names.
+    secret: Key,
+    is_stored: bool,
+}
+
+impl Users {
+    /// Reads the users of `database`. Creates nothing: without the collection there are none.
+    ///
+    /// # Errors
+    /// Corruption if a document of the collection is no user: leaving it out could leave the
+    /// database without any, that is, open. As [`Space::get`].
+    pub fn open(database: &Database) -> Result<Self> {
+        let mut secret = [0; KEY_BYTES];
+        getrandom::fill(&mut secret).map_err(no_random)?;
+        Ok(Self {
+            database: database.clone(),
+            known: RwLock::new(Arc::new(Known::read(database, secret)?)),
+            changes: AtomicU64::new(0),
+            changing: Mutex::new(()),
+        })
+    }
+
+    /// Reads the users again, for a collection that somebody else has changed.
+    ///
+    /// # Errors
+    /// As [`Users::open`]; the users are those of before then.
+    pub fn reload(&self) -> Result<()> {
+        let _one = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        self.reread()
+    }
+
+    /// Returns whether there are users. Without any, everybody may do everything.
+    pub fn exist(&self) -> bool {
+        !self.known().records.is_empty()
+    }
+
+    /// Returns a number that every change of users raises: when it has, what a connection knows of
+    /// its user is old.
+    pub fn changes(&self) -> u64 {
+        self.changes.load(Ordering::Acquire)
+    }
+
+    /// Returns the user `name`.
+    pub fn get(&self, name: &str) -> Option<User> {
+        self.known().records.get(name).map(|record| record.user.clone())
+    }
+
+    /// Returns all users in the order of their names.
+    pub fn list(&self) -> Vec<User> {
+        self.known().records.values().map(|record| record.user.clone()).collect()
+    }
+
+    /// Creates a user. When this returns, the user survives a power cut.
+    ///
+    /// # Errors
+    /// Duplicate if there is one of that name. InvalidInput for an empty or too long name or
+    /// password, characters that are not allowed in them, and too many roles. As [`Space::put`].
+    pub fn create(&self, name: &str, password: &str, roles: Vec<Role>) -> Result<()> {
+        let expected = || format!("expected a name of 1 to {NAME_BYTES_MAX} bytes for a user");
+        if !(1..=NAME_BYTES_MAX).contains(&name.len()) {
+            return Err(Error::invalid(format!("{}, found {} bytes", expected(), name.len())));
+        }
+        if name.contains(char::is_control) {
+            return Err(Error::invalid(format!("{} without control characters", expected())));
+        }
+        check_roles(&roles)?;
+        let keys = new_keys(password)?;
+        let record = Record { user: User { name: name.to_owned(), roles }, keys };
+        self.change(|known| {
+            if known.records.contains_key(name) {
+                let text = format!("there is a user {name:?} already");
+                return Err(Error::new(ErrorKind::Duplicate, text));
+            }
+            Ok(Some((name, Some(record))))
+        })?;
+        Ok(())
+    }
+
+    /// Gives a user another password, other roles or both. Returns whether there is such a user.
+    ///
+    /// # Errors
+    /// As [`Users::create`].
+    pub fn update(
+        &self,
+        name: &str,
+        password: Option<&str>,
+        roles: Option<Vec<Role>>,
+    ) -> Result<bool> {
+        roles.as_deref().map_or(Ok(()), check_roles)?;
+        let keys = password.map(new_keys).transpose()?;
+        self.change(|known| {
+            let Some(mut record) = known.records.get(name).cloned() else { return Ok(None) };
+            record.keys = keys.unwrap_or(record.keys);
+            record.user.roles = roles.unwrap_or(record.user.roles);
+            Ok(Some((name, Some(record))))
+        })
+    }
+
+    /// Removes a user. Returns whether there was one.
+    ///
+    /// # Errors
+    /// As [`Space::delete`].
+    pub fn remove(&self, name: &str) -> Result<bool> {
+        self.change(|known| Ok(known.records.contains_key(name).then_some((name, None))))
+    }
+
+    /// Begins the conversation in which a client logs in by `mechanism`, with its first message.
+    /// Returns the answer, too.
+    ///
+    /// # Errors
+    /// If the mechanism is not SCRAM-SHA-256, or the message is not as it should be. Not if there
+    /// is no such user: only the end of the conversation tells that.
+    pub fn begin_scram(
+        &self,
+        mechanism: &str,
+        payload: &[u8],
+    ) -> Result<(Conversation, Vec<u8>), Refused> {
+        if mechanism != "SCRAM-SHA-256" {
+            return Err(Refused::Mechanism(mechanism.chars().take(64).collect()));
+        }
+        Conversation::begin(payload, |name| self.known().find(name))
+    }
+
+    /// Returns the user `name` if this is the password, as HTTP sends it. Takes some milliseconds,
+    /// also if there is no such user.
+    pub fn check_password(&self, name: &str, password: &str) -> Option<User> {
+        let (user, keys, is_known) = self.known().find(name);
+        let is_long = password.len() > PASSWORD_BYTES_MAX;
+        let prepared = prepared(password).filter(|_| !is_long);
+        let fits = keys.fit(prepared.as_deref().unwrap_or_default());
+        (fits & is_known & prepared.is_some()).then_some(user)
+    }
+
+    fn known(&self) -> Arc<Known> {
+        Arc::clone(&self.known.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Changes one user as `decide` says, which gets what the collection has: a name, and the
+    /// record or its removal. Returns whether it said something.
+    fn change<'a>(
+        &self,
+        decide: impl FnOnce(&Known) -> Result<Option<(&'a str, Option<Record>)>>,
+    ) -> Result<bool> {
+        let _one = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        self.reread()?;
+        let known = self.known();
+        let Some((name, record)) = decide(&known)? else { return Ok(false) };
+        let collection = self.database.collection(USERS)?;
+        let mut batch = self.database.batch();
+        if !known.is_stored {
+            batch.put(&collection, secret_key(), secret_to_value(&known.secret))?;
+        }
+        match &record {
+            Some(record) => batch.put(&collection, name, record.to_value())?,
+            None => batch.delete(&collection, name)?,
+        }
+        self.database.commit(batch)?;
+        self.database.sync()?;
+        self.reread()?;
+        Ok(true)
+    }
+
+    fn reread(&self) -> Result<()> {
+        let read = Known::read(&self.database, self.known().secret)?;
+        *self.known.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(read);
+        self.changes.fetch_add(1, Ordering::AcqRel);
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Users {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Users").field(&self.list()).finish()
+    }
+}
+
+impl Known {
+    /// Reads the collection; `secret` is the one until one is stored.
+    fn read(database: &Database, secret: Key) -> Result<Self> {
+        let mut known = Self { records: BTreeMap::new(), secret, is_stored: false };
+        let Some(collection) = database.space(USERS).existing().collection()? else {
+            return Ok(known);
+        };
+        for entry in collection.scan(..) {
+            let (key, document) = entry?;
+            let document = document.to_value();
+            let taken = match &key {
+                Value::Text(name) => Record::from_value(name, &document)
+                    .map(|record| drop(known.records.insert(name.clone(), record))),
+                key if *key == secret_key() => secret_from_value(&document).map(|secret| {
+                    known.secret = secret;
+                    known.is_stored = true;
+                }),
+                _ => Err("the name of a user as key"),
+            };
+            if let Err(expected) = taken {
+                let text = format!("the collection {USERS}, key {key}: expected {expected}");
+                return Err(Error::new(ErrorKind::Corruption, text));
+            }
+        }
+        Ok(known)
+    }
+
+    /// Returns a user, his keys, and whether he exists.
+    fn find(&self, name: &str) -> (User, Keys, bool) {
+        // Made always, so that it takes as long.
+        let decoy = Keys::decoy(&self.secret, name);
+        match self.records.get(name) {
+            Some(Record { user, keys }) => (user.clone(), keys.clone(), true),
+            None => (User { name: name.to_owned(), roles: Vec::new() }, decoy, false),
+        }
+    }
+}
+
+fn new_keys(password: &str) -> Result<Keys> {
+    if !(1..=PASSWORD_BYTES_MAX).contains(&password.len()) {
+        let text = format!("expected a password of 1 to {PASSWORD_BYTES_MAX} bytes");
+        return Err(Error::invalid(text));
+    }
+    match prepared(password).filter(|prepared| !prepared.is_empty()) {
+        Some(prepared) => Keys::new(&prepared).map_err(no_random),
+        None => Err(Error::invalid(
+            "expected a password without control characters, in one direction of writing \
+             (SASLprep, RFC 4013)",
+        )),
+    }
+}
+
+fn check_roles(roles: &[Role]) -> Result<()> {
+    if roles.len() > ROLES_MAX {
+        let text = format!("expected at most {ROLES_MAX} roles, found {}", roles.len());
+        return Err(Error::invalid(text));
+    }
+    Ok(())
+}
+
+fn no_random(error: getrandom::Error) -> Error {
+    Error::new(ErrorKind::Io, format!("reading random numbers of the system: {error}"))
+}
