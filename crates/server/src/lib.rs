@@ -12,3 +12,9 @@ pub mod bson;
 pub mod wire;
 
 pub mod access;
+
+mod failure;
+
+mod session;
+
+pub mod command;

@@ -16,12 +16,15 @@
 
 mod decimal;
 mod error;
-mod kind;
+pub(crate) mod kind;
 
 mod read;
 
+mod element;
+
 mod write;
 
+pub use element::{Element, Elements, elements};
 pub use error::BsonError;
 pub use read::{BsonReader, document_len};
 pub use write::BsonWriter;

@@ -92,14 +92,29 @@ impl BsonReader {
         names: Option<&Names>,
         out: &mut Vec<u8>,
     ) -> Result<u32, BsonError> {
+        self.read_without(bson, &[], names, out)
+    }
+
+    /// As [`BsonReader::read`], without these elements of the document: their offsets, from
+    /// [`elements`](super::elements), in ascending order. They are not looked at.
+    ///
+    /// # Errors
+    /// As [`BsonReader::read`].
+    pub fn read_without(
+        &mut self,
+        bson: &[u8],
+        without: &[Range<usize>],
+        names: Option<&Names>,
+        out: &mut Vec<u8>,
+    ) -> Result<u32, BsonError> {
         let len = document_len(bson)?;
         if len < bson.len() {
             return Err(BsonError::new(len, "nothing after the document"));
         }
         self.open.clear();
         let to = self.encoder.write(names);
-        let mut run =
-            Run { bson, at: 4, name: 0..0, open: &mut self.open, to, buffer: &mut self.buffer };
+        let (open, buffer) = (&mut self.open, &mut self.buffer);
+        let mut run = Run { bson, at: 4, name: 0..0, without, open, to, buffer };
         let read = run.document();
         let Run { at, name, to, .. } = run;
         let read = read
@@ -131,6 +146,8 @@ struct Run<'b, 'a> {
     at: usize,
     /// The name of the element that is read.
     name: Range<usize>,
+    /// The elements of the outermost document that are still to be left out.
+    without: &'a [Range<usize>],
     open: &'a mut Vec<Open>,
     to: DocumentWriter<'a>,
     buffer: &'a mut Vec<u8>,
@@ -142,6 +159,13 @@ impl<'b> Run<'b, '_> {
         let end = self.bson.len() - 1;
         self.open.push(Open { end, name: 0..0, is_array: false, count: 0, is_scope: false });
         while let Some(open) = self.open.last() {
+            if let Some((first, rest)) = self.without.split_first()
+                && first.start == self.at
+            {
+                self.at = first.end;
+                self.without = rest;
+                continue;
+            }
             if self.at < open.end {
                 self.element()?;
                 continue;

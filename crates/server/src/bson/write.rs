@@ -66,6 +66,38 @@ impl<'o> BsonWriter<'o> {
         put.inspect_err(|_| self.out.truncate(start))
     }
 
+    /// Appends the fields of a stored map to the document that is open, without those that
+    /// `is_out` names.
+    ///
+    /// # Errors
+    /// As [`BsonWriter::document`], and if keys of the map are no text. `out` is as before then.
+    pub fn fields(&mut self, view: &View<'_>, is_out: impl Fn(&str) -> bool) -> Written {
+        let start = self.out.len();
+        let put = match put_fields(view, DEPTH_MAX, is_out, self.out) {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(BsonError::new(start, "keys that are text")),
+            Err(error) => Err(error),
+        };
+        put.inspect_err(|_| self.out.truncate(start))
+    }
+
+    /// Appends a document of BSON, which is not looked at, as the field `name`.
+    ///
+    /// # Errors
+    /// If the name has a zero.
+    pub fn raw_document(&mut self, name: &str, bson: &[u8]) -> Written {
+        self.name(kind::DOCUMENT, name)?;
+        self.out.extend_from_slice(bson);
+        Ok(())
+    }
+
+    /// Appends the fields of a document of BSON, which are not looked at, to the document that is
+    /// open.
+    pub fn raw_fields(&mut self, bson: &[u8]) {
+        let end = bson.len().saturating_sub(1);
+        self.out.extend_from_slice(bson.get(4..end).unwrap_or_default());
+    }
+
     /// Begins a document of its own.
     pub fn begin(&mut self) {
         self.open.push((begin(self.out), None));
@@ -276,19 +308,36 @@ fn inner(depth: usize, out: &[u8]) -> Result<usize, BsonError> {
 
 /// Appends a map as a document.
 fn put_map(view: &View<'_>, depth: usize, out: &mut Vec<u8>) -> Written {
-    let inner = inner(depth, out)?;
     let start = begin(out);
-    for field in view.fields().map_err(|error| malformed(error, start))? {
+    if put_fields(view, depth, |_name| false, out)? {
+        end(start, out)
+    } else {
+        out.truncate(start);
+        put_pairs(view, depth, out)
+    }
+}
+
+/// Appends the fields of a map, without those that are out. Returns false, and appends a part of
+/// them, if a key is no text.
+#[inline]
+fn put_fields(
+    view: &View<'_>,
+    depth: usize,
+    is_out: impl Fn(&str) -> bool,
+    out: &mut Vec<u8>,
+) -> Result<bool, BsonError> {
+    let inner = inner(depth, out)?;
+    for field in view.fields().map_err(|error| malformed(error, out.len()))? {
         let at = out.len();
         let (key, value) = field.map_err(|error| malformed(error, at))?;
-        let FieldKey::Name(name) = key else {
-            out.truncate(start);
-            return put_pairs(view, depth, out);
-        };
+        let FieldKey::Name(name) = key else { return Ok(false) };
+        if is_out(name) {
+            continue;
+        }
         put_name(kind::NULL, name, out)?;
         put_value(&value, inner, at, out).map_err(|error| error.inside(name))?;
     }
-    end(start, out)
+    Ok(true)
 }
 
 fn put_items(view: &View<'_>, depth: usize, out: &mut Vec<u8>) -> Written {

@@ -4,6 +4,7 @@
 
 mod access;
 mod bad_bson;
+mod commands;
 mod corpus;
 mod golden;
 mod messages;

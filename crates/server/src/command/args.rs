@@ -1,0 +1,178 @@
+//! The arguments of a command.
+
+use crate::failure::{Code, Failure, Outcome};
+use flagstone::View;
+use flagstone::doc::{FieldKey, ValueType};
+
+/// A map of arguments: a command, or a statement of one.
+#[derive(Clone, Copy)]
+pub(crate) struct Args<'a> {
+    view: View<'a>,
+    /// What the map is, for errors: `find`, `updates[3]`.
+    what: &'a str,
+}
+
+/// The arguments that every command may have, and which change nothing, or are read for all.
+const COMMON: &[&str] = &[
+    "lsid",
+    "txnNumber",
+    "stmtId",
+    "stmtIds",
+    "autocommit",
+    "startTransaction",
+    "readConcern",
+    "writeConcern",
+    "maxTimeMS",
+    "maxTimeMSOpOnly",
+    "comment",
+    "apiVersion",
+    "apiStrict",
+    "apiDeprecationErrors",
+    "help",
+    "isRetry",
+];
+
+impl<'a> Args<'a> {
+    pub(crate) const fn new(view: View<'a>, what: &'a str) -> Self {
+        Self { view, what }
+    }
+
+    /// Refuses arguments that are neither `known` nor common to all commands. Names that begin with
+    /// `$` belong to the connection.
+    pub(crate) fn check(&self, known: &[&str]) -> Outcome {
+        for field in self.view.fields()? {
+            let (FieldKey::Name(name), _) = field? else { continue };
+            if !(name.starts_with('$') || known.contains(&name) || COMMON.contains(&name)) {
+                let text = format!("BSON field '{}.{name}' is an unknown field", self.what);
+                return Err(Failure::new(Code::IDLUnknownField, text));
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns an argument. Null counts as none.
+    pub(crate) fn get(&self, name: &str) -> Outcome<Option<View<'a>>> {
+        Ok(self.view.get(name)?.filter(|value| !value.is_null()))
+    }
+
+    #[cold]
+    fn refuse<T>(&self, name: &str, expected: &str, found: &View<'_>) -> Outcome<T> {
+        let text = format!("{}.{name}: expected {expected}, found {}", self.what, shown(found));
+        Err(Failure::new(Code::TypeMismatch, text))
+    }
+
+    #[cold]
+    fn missing(&self, name: &str) -> Failure {
+        let text = format!("BSON field '{}.{name}' is missing but a required field", self.what);
+        Failure::new(Code::IDLFailedToParse, text)
+    }
+
+    pub(crate) fn text(&self, name: &str) -> Outcome<Option<&'a str>> {
+        let Some(value) = self.get(name)? else { return Ok(None) };
+        value.as_str().map_or_else(|| self.refuse(name, "text", &value), |text| Ok(Some(text)))
+    }
+
+    pub(crate) fn required_text(&self, name: &str) -> Outcome<&'a str> {
+        self.text(name)?.ok_or_else(|| self.missing(name))
+    }
+
+    /// Returns a whole number of any type.
+    pub(crate) fn int(&self, name: &str) -> Outcome<Option<i64>> {
+        let Some(value) = self.get(name)? else { return Ok(None) };
+        let whole = value.as_i64().or_else(|| {
+            let float = value.as_f64().filter(|_| value.value_type() == ValueType::Number)?;
+            // Drivers of languages that have one type of numbers send doubles.
+            (float.fract() == 0.0 && float.abs() < 9e15).then_some(float as i64)
+        });
+        whole.map_or_else(|| self.refuse(name, "a whole number", &value), |int| Ok(Some(int)))
+    }
+
+    /// Returns a whole number from 0 on.
+    pub(crate) fn count(&self, name: &str) -> Outcome<Option<u64>> {
+        match self.int(name)? {
+            None => Ok(None),
+            Some(int) => match u64::try_from(int) {
+                Ok(count) => Ok(Some(count)),
+                Err(_negative) => {
+                    let text = format!("{}.{name}: expected 0 or more, found {int}", self.what);
+                    // Servers of MongoDB say so.
+                    Err(Failure::new(Code::Location51024, text))
+                }
+            },
+        }
+    }
+
+    /// Returns whether an argument is true, or a number other than 0.
+    pub(crate) fn is(&self, name: &str) -> Outcome<bool> {
+        Ok(self.bool(name)?.unwrap_or(false))
+    }
+
+    pub(crate) fn bool(&self, name: &str) -> Outcome<Option<bool>> {
+        let Some(value) = self.get(name)? else { return Ok(None) };
+        match (value.as_bool(), value.as_f64()) {
+            (Some(is), _) => Ok(Some(is)),
+            (None, Some(number)) => Ok(Some(number != 0.0)),
+            _ => self.refuse(name, "true or false", &value),
+        }
+    }
+
+    pub(crate) fn map(&self, name: &str) -> Outcome<Option<View<'a>>> {
+        let Some(value) = self.get(name)? else { return Ok(None) };
+        if value.is_map() { Ok(Some(value)) } else { self.refuse(name, "a document", &value) }
+    }
+
+    /// Returns a document that is not empty.
+    pub(crate) fn filled_map(&self, name: &str) -> Outcome<Option<View<'a>>> {
+        Ok(match self.map(name)? {
+            Some(map) if !map.is_empty()? => Some(map),
+            _ => None,
+        })
+    }
+
+    pub(crate) fn required_map(&self, name: &str) -> Outcome<View<'a>> {
+        self.map(name)?.ok_or_else(|| self.missing(name))
+    }
+
+    pub(crate) fn list(&self, name: &str) -> Outcome<Option<Vec<View<'a>>>> {
+        let Some(value) = self.get(name)? else { return Ok(None) };
+        if value.is_array() {
+            Ok(Some(value.items()?.collect::<Result<_, _>>()?))
+        } else {
+            self.refuse(name, "an array", &value)
+        }
+    }
+
+    pub(crate) fn required_list(&self, name: &str) -> Outcome<Vec<View<'a>>> {
+        self.list(name)?.ok_or_else(|| self.missing(name))
+    }
+
+    /// Refuses an argument that this version does not know, unless it says what is done anyway.
+    pub(crate) fn refuse_if(&self, name: &str, means: impl Fn(&View<'a>) -> bool) -> Outcome {
+        match self.get(name)? {
+            Some(value) if means(&value) => {
+                Err(Failure::unsupported(format_args!("{}.{name}", self.what)))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Refuses a collation other than the comparison of bytes.
+    pub(crate) fn refuse_collation(&self) -> Outcome {
+        self.refuse_if("collation", |collation| {
+            let locale = collation.get("locale").ok().flatten();
+            let is_empty = collation.is_map() && collation.is_empty().unwrap_or(false);
+            !(is_empty || locale.is_some_and(|locale| locale.as_str() == Some("simple")))
+        })
+    }
+}
+
+/// Returns a value as a short text.
+fn shown(value: &View<'_>) -> String {
+    let mut text = value.to_string();
+    if text.len() > 80 {
+        let end = text.floor_char_boundary(80);
+        text.truncate(end);
+        text.push_str("..");
+    }
+    text
+}

@@ -1,0 +1,257 @@
+//! Primary keys: drivers see them as the field `_id`.
+//!
+//! The field is taken out of a document that is stored, and comes first in one that is sent. It
+//! stays in the stored document, too, if the key alone would come back as another type, such as
+//! `1.0` or an int64 that fits 32 bits, and if it is a map, so that filters find its parts. A
+//! field `_id` that is not the key, from a load by other means, is not sent.
+
+use crate::bson::{BsonReader, BsonWriter, Element, elements, kind};
+use crate::failure::{Code, Failure, Outcome};
+use flagstone::doc::{Map, ObjectId, ValueType};
+use flagstone::internal::document::sort_key;
+use flagstone::{Document, Value, View};
+
+/// The name of the field.
+pub(crate) const ID: &str = "_id";
+
+/// Reads documents of drivers, and takes their keys out.
+#[derive(Default)]
+pub(crate) struct Incoming {
+    reader: BsonReader,
+    bytes: Vec<u8>,
+}
+
+impl Incoming {
+    /// Reads a document that is to be stored: its key, a new ObjectId if it has none, and the rest.
+    pub(crate) fn document(&mut self, bson: &[u8]) -> Outcome<(Value, Document)> {
+        let mut id = None;
+        for element in elements(bson)? {
+            let element = element?;
+            if element.name == ID {
+                id = Some(element);
+                break;
+            }
+        }
+        let (key, without) = match &id {
+            None => (Value::ObjectId(new_id()), None),
+            Some(element) => {
+                let (key, is_kept) = self.key(element)?;
+                (key, (!is_kept).then(|| element.range.clone()))
+            }
+        };
+        self.bytes.clear();
+        self.reader.read_without(bson, without.as_slice(), None, &mut self.bytes)?;
+        let document = Document::from_bytes(self.bytes.clone(), None)?;
+        check_names(&document.root())?;
+        Ok((key, document))
+    }
+
+    /// Reads any document.
+    pub(crate) fn any(&mut self, bson: &[u8]) -> Outcome<Document> {
+        self.any_without(bson, &[])
+    }
+
+    /// Reads any document, without the elements at these offsets.
+    pub(crate) fn any_without(
+        &mut self,
+        bson: &[u8],
+        without: &[std::ops::Range<usize>],
+    ) -> Outcome<Document> {
+        self.bytes.clear();
+        self.reader.read_without(bson, without, None, &mut self.bytes)?;
+        Ok(Document::from_bytes(self.bytes.clone(), None)?)
+    }
+
+    /// Reads a primary key, and says whether it is to be kept in the document as well.
+    fn key(&mut self, element: &Element<'_>) -> Outcome<(Value, bool)> {
+        match element.kind {
+            kind::OBJECT_ID => {
+                if let Some(bytes) = element.value.first_chunk() {
+                    return Ok((Value::ObjectId(ObjectId::from_bytes(*bytes)), false));
+                }
+            }
+            kind::INT32 => {
+                if let Some(bytes) = element.value.first_chunk() {
+                    return Ok((Value::from(i32::from_le_bytes(*bytes)), false));
+                }
+            }
+            _ => {}
+        }
+        // As a document of its own.
+        let mut alone = Vec::with_capacity(element.range.len() + 5);
+        let len = i32::try_from(element.range.len() + 5).unwrap_or(i32::MAX);
+        alone.extend_from_slice(&len.to_le_bytes());
+        alone.push(element.kind);
+        alone.extend_from_slice(ID.as_bytes());
+        alone.push(0);
+        alone.extend_from_slice(element.value);
+        alone.push(0);
+        let document = self.any(&alone)?;
+        let Some(id) = document.root().get(ID)? else { return Ok((Value::Null, false)) };
+        let key = id.to_value()?;
+        check_key(&key)?;
+        let is_kept = match element.kind {
+            kind::STRING | kind::BOOL | kind::NULL => false,
+            // Filters ask for parts of it.
+            kind::DOCUMENT => true,
+            _ => {
+                let back = stored_again(&key)?;
+                let document = Document::from_value(&with_id(&back, Map::default()))?;
+                let mut sent = Vec::new();
+                BsonWriter::new(&mut sent).document(&document.root())?;
+                sent != alone
+            }
+        };
+        Ok((key, is_kept))
+    }
+}
+
+/// Returns a new ObjectId of this moment.
+pub(crate) fn new_id() -> ObjectId {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    let micros = now.map_or(0, |since| i64::try_from(since.as_micros()).unwrap_or(i64::MAX));
+    ObjectId::new(flagstone::doc::DateTime::from_micros(micros))
+}
+
+/// Refuses what cannot be a primary key.
+pub(crate) fn check_key(key: &Value) -> Outcome {
+    let found = match key {
+        Value::Array(_) => "an array",
+        Value::Map(map) if map.get("$regularExpression").is_some() => "a regular expression",
+        Value::Map(map) if map.get("$undefined").is_some() => "undefined",
+        Value::Map(map) => {
+            let bad = map.iter().find_map(|(name, _)| match name {
+                Value::Text(name) if name.starts_with('$') => Some(name),
+                _ => None,
+            });
+            let is_form = map.len() == 1
+                && ["$timestamp", "$minKey", "$maxKey", "$binary", "$code", "$symbol"]
+                    .iter()
+                    .any(|form| map.get(form).is_some());
+            if let (Some(name), false) = (bad, is_form) {
+                let text = format!("_id fields may not contain '$'-prefixed fields: {name}");
+                return Err(Failure::new(Code::DollarPrefixedFieldName, text));
+            }
+            return Ok(());
+        }
+        _ => return Ok(()),
+    };
+    let text = format!("the field '_id' cannot be {found}");
+    Err(Failure::new(Code::InvalidIdField, text))
+}
+
+/// Refuses documents with fields that begin with `$`, other than those of references and of types
+/// that are stored as maps.
+fn check_names(root: &View<'_>) -> Outcome {
+    for field in root.fields()? {
+        if let (flagstone::doc::FieldKey::Name(name), _) = field?
+            && name.starts_with('$')
+        {
+            let text = format!("the field {name:?} of a stored document begins with $");
+            return Err(Failure::new(Code::DollarPrefixedFieldName, text));
+        }
+    }
+    Ok(())
+}
+
+/// Returns the key as it comes back when only the key is stored.
+fn stored_again(key: &Value) -> Outcome<Value> {
+    let mut bytes = Vec::new();
+    sort_key::encode(key, sort_key::Direction::Ascending, &mut bytes);
+    Ok(sort_key::decode(&bytes, sort_key::Direction::Ascending)?)
+}
+
+/// Returns the document that drivers see, as a value.
+pub(crate) fn with_id(key: &Value, document: Map) -> Value {
+    let mut map = Map::default();
+    let kept = document.get(ID).filter(|kept| is_key(kept, key)).cloned();
+    map.insert(ID, kept.unwrap_or_else(|| key.clone()));
+    for (name, value) in document {
+        if name != Value::from(ID) {
+            map.insert(name, value);
+        }
+    }
+    Value::Map(map)
+}
+
+fn is_key(value: &Value, key: &Value) -> bool {
+    let (mut one, mut other) = (Vec::new(), Vec::new());
+    sort_key::encode(value, sort_key::Direction::Ascending, &mut one);
+    sort_key::encode(key, sort_key::Direction::Ascending, &mut other);
+    one == other
+}
+
+/// Appends a stored document as drivers see it, to the document that is open. `key` is its sort
+/// key, `with_key` whether it is wanted.
+pub(crate) fn write_fields(
+    out: &mut BsonWriter<'_>,
+    key: &[u8],
+    root: &View<'_>,
+    with_key: bool,
+) -> Outcome {
+    if with_key {
+        let kept = root.get(ID)?;
+        let is_kept = match &kept {
+            Some(kept) => {
+                let mut bytes = Vec::new();
+                sort_key::encode(&kept.to_value()?, sort_key::Direction::Ascending, &mut bytes);
+                bytes == key
+            }
+            None => false,
+        };
+        match kept.filter(|_| is_kept) {
+            Some(kept) => out.value(ID, &kept)?,
+            None => write_key(out, ID, key)?,
+        }
+    }
+    Ok(out.fields(root, |name| name == ID)?)
+}
+
+/// Appends a primary key, given its sort key, as the field `name`.
+pub(crate) fn write_key(out: &mut BsonWriter<'_>, name: &str, key: &[u8]) -> Outcome {
+    match sort_key::decode(key, sort_key::Direction::Ascending)? {
+        Value::ObjectId(id) => out.object_id(name, id)?,
+        Value::Text(text) => out.text(name, &text)?,
+        value => write_value(out, name, &value)?,
+    }
+    Ok(())
+}
+
+/// Appends a value as the field `name`.
+pub(crate) fn write_value(out: &mut BsonWriter<'_>, name: &str, value: &Value) -> Outcome {
+    if let Value::Null = value {
+        return Ok(out.null(name)?);
+    }
+    let mut map = Map::default();
+    map.insert(ID, value.clone());
+    let document = Document::from_value(&Value::Map(map))?;
+    match document.root().get(ID)? {
+        Some(view) => Ok(out.value(name, &view)?),
+        None => Ok(out.null(name)?),
+    }
+}
+
+/// Returns whether a value of a filter can stand for one key.
+pub(crate) fn is_scalar(value: &View<'_>) -> bool {
+    !matches!(value.value_type(), ValueType::Map | ValueType::Array)
+}
+
+/// Returns the key that a filter asks for, if it asks for nothing else.
+pub(crate) fn only_key(filter: &View<'_>) -> Outcome<Option<Value>> {
+    let mut fields = filter.fields()?;
+    let (Some(first), None) = (fields.next(), fields.next()) else { return Ok(None) };
+    match first? {
+        (flagstone::doc::FieldKey::Name(ID), value) if is_scalar(&value) => {
+            Ok(Some(value.to_value()?))
+        }
+        _ => Ok(None),
+    }
+}
+
+/// Returns a primary key, given its sort key, as messages show it.
+pub(crate) fn shown_key(key: &[u8]) -> String {
+    match sort_key::decode(key, sort_key::Direction::Ascending) {
+        Ok(key) => key.to_string(),
+        Err(_damaged) => key.escape_ascii().to_string(),
+    }
+}

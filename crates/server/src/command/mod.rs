@@ -1,0 +1,25 @@
+//! Commands of MongoDB drivers. One table says which there are; dispatch, permissions and help come
+//! from it.
+
+mod args;
+mod name;
+
+mod id;
+
+mod filter;
+mod index;
+
+mod service;
+
+mod run;
+
+mod catalog;
+mod connection;
+mod operation;
+mod read;
+mod users;
+mod write;
+
+mod table;
+
+pub use service::{Client, Service, ServiceOptions};

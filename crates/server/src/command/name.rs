@@ -1,0 +1,90 @@
+//! Names: collection `orders` of database `shop` is the keyspace `shop.orders`. A keyspace whose
+//! name has no dot belongs to the database `main`.
+
+use crate::failure::{Code, Failure, Outcome};
+use std::fmt;
+
+/// The database of keyspaces without a dot in their names.
+pub(crate) const MAIN: &str = "main";
+
+/// What names of collections begin with that no data command touches.
+const SYSTEM: &str = "system.";
+
+/// A collection, as drivers name it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Namespace {
+    pub(crate) database: String,
+    pub(crate) collection: String,
+}
+
+impl Namespace {
+    pub(crate) fn new(database: &str, collection: &str) -> Outcome<Self> {
+        check_database(database)?;
+        let refuse = |why: &str| {
+            let text = format!("invalid collection name {collection:?}: {why}");
+            Err(Failure::new(Code::InvalidNamespace, text))
+        };
+        if collection.is_empty() {
+            return refuse("it is empty");
+        }
+        if collection.contains(['$', '\0']) {
+            return refuse("it has a $ or a zero");
+        }
+        if collection.starts_with('.') || collection.ends_with('.') {
+            return refuse("it begins or ends with a dot");
+        }
+        if database == MAIN && collection.contains('.') {
+            return refuse("collections of the database main have no dot in their names");
+        }
+        if collection.starts_with(SYSTEM) {
+            let text = format!("{database}.{collection} belongs to the server");
+            return Err(Failure::new(Code::Unauthorized, text));
+        }
+        Ok(Self { database: database.to_owned(), collection: collection.to_owned() })
+    }
+
+    /// Parses `database.collection`.
+    pub(crate) fn parse(text: &str) -> Outcome<Self> {
+        match text.split_once('.') {
+            Some((database, collection)) => Self::new(database, collection),
+            None => {
+                let text = format!("expected DATABASE.COLLECTION, found {text:?}");
+                Err(Failure::new(Code::InvalidNamespace, text))
+            }
+        }
+    }
+
+    /// Returns the namespace that a keyspace is, unless it belongs to the server.
+    pub(crate) fn of_keyspace(name: &str) -> Option<Self> {
+        let (database, collection) = name.split_once('.').unwrap_or((MAIN, name));
+        let is_hidden = collection.starts_with(SYSTEM) || database.is_empty();
+        (!is_hidden)
+            .then(|| Self { database: database.to_owned(), collection: collection.to_owned() })
+    }
+
+    /// Returns the name of the keyspace.
+    pub(crate) fn keyspace(&self) -> String {
+        if self.database == MAIN { self.collection.clone() } else { self.to_string() }
+    }
+}
+
+impl fmt::Display for Namespace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.database, self.collection)
+    }
+}
+
+/// Refuses what cannot be the name of a database.
+pub(crate) fn check_database(name: &str) -> Outcome {
+    let why = if name.is_empty() {
+        "it is empty"
+    } else if name.len() > 63 {
+        "it is longer than 63 bytes"
+    } else if name.contains(['/', '\\', '.', ' ', '"', '$', '\0']) {
+        "it has one of / \\ . \" $, a blank or a zero"
+    } else {
+        return Ok(());
+    };
+    let text = format!("invalid database name {name:?}: {why}");
+    Err(Failure::new(Code::InvalidNamespace, text))
+}

@@ -1,0 +1,178 @@
+//! Why a command failed: the codes that drivers know, and a text that names place and expectation.
+
+use crate::bson::{BsonError, BsonWriter};
+use flagstone::{ErrorKind, Value};
+
+/// The result of a command, or of a part of it.
+pub(crate) type Outcome<T = ()> = Result<T, Failure>;
+
+macro_rules! codes {
+    ($($name:ident = $code:literal,)*) => {
+        /// The codes of errors, as servers of MongoDB number them.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub(crate) enum Code {
+            $($name = $code,)*
+        }
+
+        impl Code {
+            /// Returns the name that drivers show.
+            pub(crate) const fn name(self) -> &'static str {
+                match self {
+                    $(Self::$name => stringify!($name),)*
+                }
+            }
+        }
+    };
+}
+
+codes! {
+    InternalError = 1,
+    BadValue = 2,
+    FailedToParse = 9,
+    UserNotFound = 11,
+    Unauthorized = 13,
+    TypeMismatch = 14,
+    InvalidLength = 16,
+    ProtocolError = 17,
+    AuthenticationFailed = 18,
+    IllegalOperation = 20,
+    NamespaceNotFound = 26,
+    IndexNotFound = 27,
+    CursorNotFound = 43,
+    NamespaceExists = 48,
+    MaxTimeMSExpired = 50,
+    UserAlreadyExists = 51003,
+    DollarPrefixedFieldName = 52,
+    InvalidIdField = 53,
+    CommandNotFound = 59,
+    CannotCreateIndex = 67,
+    InvalidOptions = 72,
+    InvalidNamespace = 73,
+    IndexKeySpecsConflict = 86,
+    ShutdownInProgress = 91,
+    OperationFailed = 96,
+    WriteConflict = 112,
+    CommandNotSupported = 115,
+    InterruptedAtShutdown = 11600,
+    DuplicateKey = 11000,
+    BsonObjectTooLarge = 10334,
+    OutOfDiskSpace = 14031,
+    IDLFailedToParse = 40414,
+    IDLUnknownField = 40415,
+    Location51024 = 51024,
+}
+
+/// Why a command, or one of its statements, failed.
+#[derive(Clone, Debug)]
+pub(crate) struct Failure {
+    pub(crate) code: Code,
+    pub(crate) message: String,
+    /// The key of a document that has a value of a unique index already: the names of the fields,
+    /// and their values.
+    pub(crate) duplicate: Option<Box<(Value, Value)>>,
+    /// What drivers may do about it, such as `TransientTransactionError`.
+    pub(crate) labels: Vec<&'static str>,
+}
+
+impl Failure {
+    #[cold]
+    pub(crate) fn new(code: Code, message: impl Into<String>) -> Self {
+        Self { code, message: message.into(), duplicate: None, labels: Vec::new() }
+    }
+
+    /// What this version does not do.
+    #[cold]
+    pub(crate) fn unsupported(what: impl std::fmt::Display) -> Self {
+        Self::new(Code::CommandNotSupported, format!("{what} is not supported"))
+    }
+
+    /// The same failure with the text `context: text`.
+    #[cold]
+    pub(crate) fn context(self, context: impl std::fmt::Display) -> Self {
+        Self { message: format!("{context}: {}", self.message), ..self }
+    }
+
+    /// Appends the fields of the failure to the document that is open.
+    pub(crate) fn write(&self, reply: &mut BsonWriter<'_>) -> Result<(), BsonError> {
+        reply.text("errmsg", &self.message)?;
+        self.write_details(reply)?;
+        if !self.labels.is_empty() {
+            reply.begin_array("errorLabels")?;
+            for label in &self.labels {
+                reply.text("", label)?;
+            }
+            reply.end()?;
+        }
+        Ok(())
+    }
+
+    /// Appends code and details, without the message.
+    pub(crate) fn write_details(&self, reply: &mut BsonWriter<'_>) -> Result<(), BsonError> {
+        reply.int("code", self.code as i32)?;
+        reply.text("codeName", self.code.name())?;
+        if let Some(duplicate) = &self.duplicate {
+            for (name, value) in [("keyPattern", &duplicate.0), ("keyValue", &duplicate.1)] {
+                if let Ok(document) = flagstone::Document::from_value(value) {
+                    reply.value(name, &document.root())?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl From<flagstone::Error> for Failure {
+    #[cold]
+    fn from(error: flagstone::Error) -> Self {
+        let code = match error.kind() {
+            ErrorKind::InvalidInput | ErrorKind::TooOld => Code::BadValue,
+            ErrorKind::Busy | ErrorKind::Conflict => Code::WriteConflict,
+            ErrorKind::ConditionFailed => Code::OperationFailed,
+            ErrorKind::Duplicate => Code::DuplicateKey,
+            ErrorKind::OutOfSpace => Code::OutOfDiskSpace,
+            ErrorKind::Closed => Code::InterruptedAtShutdown,
+            ErrorKind::Interrupted => Code::MaxTimeMSExpired,
+            _ => Code::InternalError,
+        };
+        match code {
+            Code::MaxTimeMSExpired => Self::new(code, "the command took more than its maxTimeMS"),
+            Code::DuplicateKey => Self::new(code, format!("E11000 duplicate key error: {error}")),
+            _ => Self::new(code, error.to_string()),
+        }
+    }
+}
+
+impl From<crate::access::Refused> for Failure {
+    #[cold]
+    fn from(refused: crate::access::Refused) -> Self {
+        use crate::access::Refused;
+        let code = match refused {
+            Refused::Mechanism(_) => Code::BadValue,
+            Refused::Malformed(_) => Code::ProtocolError,
+            Refused::Wrong => Code::AuthenticationFailed,
+            Refused::Random(_) => Code::InternalError,
+        };
+        Self::new(code, refused.to_string())
+    }
+}
+
+impl From<BsonError> for Failure {
+    #[cold]
+    fn from(error: BsonError) -> Self {
+        Self::new(Code::BadValue, error.to_string())
+    }
+}
+
+impl From<flagstone::doc::Malformed> for Failure {
+    #[cold]
+    fn from(error: flagstone::doc::Malformed) -> Self {
+        Self::new(Code::InternalError, format!("a damaged document: {error}"))
+    }
+}
+
+impl From<flagstone::query::FilterError> for Failure {
+    #[cold]
+    fn from(error: flagstone::query::FilterError) -> Self {
+        Self::new(Code::BadValue, error.to_string())
+    }
+}

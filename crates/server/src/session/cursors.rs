@@ -1,0 +1,197 @@
+//! Cursors that clients have open: queries of which a part of the documents was sent.
+
+use crate::bson::BsonWriter;
+use crate::failure::{Code, Failure, Outcome};
+use crate::wire::DOCUMENT_BYTES_MAX;
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// How long a cursor stays open that nobody reads from.
+pub(crate) const IDLE_MAX: Duration = Duration::from_secs(10 * 60);
+
+/// The documents of a first batch whose size the client leaves to the server.
+pub(crate) const FIRST_BATCH: u64 = 101;
+
+/// The bytes after which a batch ends. One document more fits the longest message.
+const BATCH_BYTES: usize = DOCUMENT_BYTES_MAX;
+
+/// The result of a query, one document after the other.
+pub(crate) trait Rows: Send {
+    /// Moves to the next document. Returns false at the end, also when it is called again.
+    fn advance(&mut self) -> Outcome<bool>;
+
+    /// Appends the fields of the current document to the document that is open.
+    fn write(&mut self, out: &mut BsonWriter<'_>) -> Outcome;
+
+    /// Gives up what costs memory until the next call.
+    fn park(&mut self) {}
+}
+
+/// A cursor: what is left of a query.
+pub(crate) struct Cursor {
+    /// The namespace that it reads, as replies name it.
+    pub(crate) namespace: String,
+    /// Who may read from it.
+    pub(crate) user: Option<String>,
+    /// Whether it stays open however long nobody reads from it.
+    pub(crate) stays: bool,
+    pub(crate) rows: Box<dyn Rows>,
+    /// A document that was read and not sent.
+    ahead: Option<Vec<u8>>,
+}
+
+impl Cursor {
+    pub(crate) fn new(namespace: String, user: Option<String>, rows: Box<dyn Rows>) -> Self {
+        Self { namespace, user, stays: false, rows, ahead: None }
+    }
+
+    /// Appends the next documents as the array `name`: at most `most` of them. Returns whether
+    /// there are more.
+    pub(crate) fn batch(
+        &mut self,
+        name: &str,
+        most: Option<u64>,
+        out: &mut BsonWriter<'_>,
+    ) -> Outcome<bool> {
+        let (start, mut left) = (out.len(), most.unwrap_or(u64::MAX));
+        out.begin_array(name)?;
+        if let Some(document) = self.ahead.take_if(|_| left > 0) {
+            out.raw_document("", &document)?;
+            left -= 1;
+        }
+        while left > 0 && out.len() - start < BATCH_BYTES && self.rows.advance()? {
+            out.begin_document("")?;
+            self.rows.write(out)?;
+            out.end()?;
+            left -= 1;
+        }
+        // Whether there are more is known when one more is read.
+        if self.ahead.is_none() && self.rows.advance()? {
+            let mut document = Vec::new();
+            let mut alone = BsonWriter::new(&mut document);
+            alone.begin();
+            self.rows.write(&mut alone)?;
+            alone.end()?;
+            self.ahead = Some(document);
+        }
+        let has_more = self.ahead.is_some();
+        if has_more {
+            self.rows.park();
+        }
+        out.end()?;
+        Ok(has_more)
+    }
+}
+
+/// The open cursors of all clients.
+pub(crate) struct Cursors {
+    open: Mutex<HashMap<i64, Open>>,
+    most: usize,
+}
+
+struct Open {
+    /// `None` while a call reads from it.
+    cursor: Option<Cursor>,
+    user: Option<String>,
+    namespace: String,
+    stays: bool,
+    used: Instant,
+}
+
+impl Cursors {
+    /// Creates a table of at most `most` cursors.
+    pub(crate) fn new(most: usize) -> Self {
+        Self { open: Mutex::default(), most }
+    }
+
+    fn open(&self) -> std::sync::MutexGuard<'_, HashMap<i64, Open>> {
+        // No call panics while it holds the lock, and the table is whole in between.
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Keeps a cursor, and returns its number, which cannot be guessed.
+    pub(crate) fn keep(&self, cursor: Cursor) -> Outcome<i64> {
+        let mut open = self.open();
+        end_idle(&mut open);
+        if open.len() >= self.most {
+            let text = format!("{} cursors are open, the most (--cursors)", open.len());
+            return Err(Failure::new(Code::OperationFailed, text));
+        }
+        let id = loop {
+            let id = random_id();
+            if id > 0 && !open.contains_key(&id) {
+                break id;
+            }
+        };
+        let (user, namespace) = (cursor.user.clone(), cursor.namespace.clone());
+        let stays = cursor.stays;
+        let used = Instant::now();
+        open.insert(id, Open { cursor: Some(cursor), user, namespace, stays, used });
+        Ok(id)
+    }
+
+    /// Takes a cursor to read from it. Until it is given back, others see it as in use.
+    pub(crate) fn take(&self, id: i64, user: Option<&str>, namespace: &str) -> Outcome<Cursor> {
+        let mut open = self.open();
+        end_idle(&mut open);
+        let Some(found) = open.get_mut(&id) else { return Err(not_found(id)) };
+        if found.namespace != namespace {
+            let text = format!("cursor id {id} belongs to {}, not {namespace}", found.namespace);
+            return Err(Failure::new(Code::Unauthorized, text));
+        }
+        if found.user.as_deref() != user {
+            let text = format!("cursor id {id} was not opened by this user");
+            return Err(Failure::new(Code::Unauthorized, text));
+        }
+        found.cursor.take().ok_or_else(|| {
+            Failure::new(Code::OperationFailed, format!("cursor id {id} is already in use"))
+        })
+    }
+
+    /// Gives a cursor back that was taken, unless it was killed meanwhile.
+    pub(crate) fn give_back(&self, id: i64, cursor: Cursor) {
+        let mut open = self.open();
+        if let Some(found) = open.get_mut(&id) {
+            found.cursor = Some(cursor);
+            found.used = Instant::now();
+        }
+    }
+
+    /// Ends a cursor. Returns false if there is none of this number and user.
+    pub(crate) fn kill(&self, id: i64, user: Option<&str>) -> bool {
+        let mut open = self.open();
+        let is_there = open.get(&id).is_some_and(|found| found.user.as_deref() == user);
+        // It ends outside of the lock: that may take a while.
+        let killed = if is_there { open.remove(&id) } else { None };
+        drop(open);
+        killed.is_some()
+    }
+
+    /// Ends all cursors.
+    pub(crate) fn clear(&self) {
+        let open = std::mem::take(&mut *self.open());
+        drop(open);
+    }
+
+    /// Returns how many cursors are open.
+    pub(crate) fn len(&self) -> usize {
+        let mut open = self.open();
+        end_idle(&mut open);
+        open.len()
+    }
+}
+
+fn end_idle(open: &mut HashMap<i64, Open>) {
+    open.retain(|_id, open| open.stays || open.cursor.is_none() || open.used.elapsed() < IDLE_MAX);
+}
+
+fn not_found(id: i64) -> Failure {
+    Failure::new(Code::CursorNotFound, format!("cursor id {id} not found"))
+}
+
+fn random_id() -> i64 {
+    use std::hash::BuildHasher;
+    // Each has keys of its own, drawn from the system's randomness.
+    (std::collections::hash_map::RandomState::new().hash_one(Instant::now()) >> 1) as i64
+}

@@ -1,0 +1,3 @@
+//! What a client has open between its commands.
+
+pub(crate) mod cursors;

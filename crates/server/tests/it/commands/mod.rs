@@ -1,0 +1,108 @@
+//! Commands and their replies, from texts:
+//!
+//! ```text
+//! # a comment
+//! use shop                       the database from here on
+//! {"ping":1}                     a command, in Extended JSON
+//! = {"ok":1}                     the reply has these fields and maybe others, at any depth
+//! ```
+
+use flagstone::doc::{JsonMode, JsonOptions, Map};
+use flagstone::{Database, Document, Value};
+use flagstone_server::command::{Client, Service, ServiceOptions};
+use std::sync::Arc;
+
+/// A service over a database of its own, and a client.
+struct Fixture {
+    _dir: tempfile::TempDir,
+    service: Arc<Service>,
+    client: Client,
+}
+
+impl Fixture {
+    fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let db = Database::open(dir.path().join("data")).unwrap();
+        let service = Service::new(db, ServiceOptions::default()).unwrap();
+        let client = service.client("here".to_owned(), "here".to_owned(), true);
+        Self { _dir: dir, service, client }
+    }
+
+    fn run(&mut self, database: &str, command: &str) -> Document {
+        let command = parse(command);
+        self.service.run(&mut self.client, database, &command).unwrap()
+    }
+}
+
+fn parse(json: &str) -> Document {
+    let mut options = JsonOptions::new();
+    options.mode = JsonMode::Extended;
+    Document::from_json_with(json, options).unwrap_or_else(|error| panic!("{json}: {error}"))
+}
+
+/// Runs all commands of a text, and compares the replies.
+fn check(text: &str) {
+    let (mut fixture, mut database) = (Fixture::new(), "test".to_owned());
+    let mut reply: Option<(usize, String, Document)> = None;
+    for (number, line) in text.lines().enumerate() {
+        let line = line.trim();
+        if let Some(name) = line.strip_prefix("use ") {
+            name.clone_into(&mut database);
+        } else if let Some(expected) = line.strip_prefix("= ") {
+            let (at, command, reply) = reply.take().unwrap();
+            let (expected, found) = (parse(expected).to_value(), reply.to_value());
+            assert!(
+                holds(&expected, &found),
+                "line {}: {command}\nexpected {}\nfound    {}",
+                at + 1,
+                line,
+                reply.to_json_as(JsonMode::Extended).unwrap(),
+            );
+        } else if line.starts_with('{') {
+            assert!(reply.is_none(), "line {number}: the command before it has no reply");
+            reply = Some((number, line.to_owned(), fixture.run(&database, line)));
+        } else {
+            assert!(line.is_empty() || line.starts_with('#'), "line {}: {line}", number + 1);
+        }
+    }
+    assert!(reply.is_none(), "the last command has no reply");
+}
+
+/// Returns whether all fields of `expected` are in `found`, in this order. Text matches text that
+/// contains it after a `~`.
+fn holds(expected: &Value, found: &Value) -> bool {
+    match (expected, found) {
+        (Value::Map(expected), Value::Map(found)) => {
+            let order = |map: &Map, name: &Value| map.iter().position(|(other, _)| other == name);
+            let places: Vec<_> = expected.iter().map(|(name, _)| order(found, name)).collect();
+            places.is_sorted()
+                && expected.iter().all(|(name, value)| {
+                    found.get_value(name).is_some_and(|found| holds(value, found))
+                })
+        }
+        (Value::Array(expected), Value::Array(found)) => {
+            expected.len() == found.len()
+                && expected.iter().zip(found).all(|(expected, found)| holds(expected, found))
+        }
+        (Value::Text(expected), Value::Text(found)) => match expected.strip_prefix('~') {
+            Some(part) => found.contains(part),
+            None => expected == found,
+        },
+        _ => expected == found,
+    }
+}
+
+macro_rules! texts {
+    ($($name:ident $file:literal)*) => {
+        $(#[test] fn $name() {
+            check(include_str!($file));
+        })*
+    };
+}
+
+texts! {
+    documents_are_inserted_found_and_removed "documents.txt"
+    keys_come_back_as_they_were_sent "keys.txt"
+    collections_and_indexes_are_created_listed_and_dropped "catalog.txt"
+    what_is_malformed_is_refused_by_name "refused.txt"
+}
