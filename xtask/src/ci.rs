@@ -30,7 +30,7 @@ enum Work {
     Docs(&'static [&'static str]),
 }
 
-const STEPS: [Step; 14] = [
+const STEPS: [Step; 16] = [
     Step { name: "fmt", work: Work::Cargo(&["fmt", "--all", "--", "--check"]) },
     Step {
         name: "peers",
@@ -91,6 +91,8 @@ const STEPS: [Step; 14] = [
             "warnings",
         ]),
     },
+    // The nightly run runs them; here they need only compile.
+    Step { name: "models", work: Work::Cargo(&crate::shuttle::LINT) },
     Step { name: "tests", work: Work::Cargo(&["test", "--locked", "--workspace"]) },
     Step { name: "examples", work: Work::Examples },
     // The build of the tests does as many histories as an optimised one, which would be compiled
@@ -108,6 +110,8 @@ const STEPS: [Step; 14] = [
             "2",
         ]),
     },
+    // Fails if a public function of the library's root has no example.
+    Step { name: "counts", work: Work::Xtask(&["counts"]) },
     // The packages as a registry gets them, not compiled: that would double the build.
     Step { name: "packages", work: Work::Xtask(&["packages"]) },
     Step { name: "wheel", work: Work::Python },
@@ -337,9 +341,11 @@ deny      ok          1.5 s
 tidy      ok          1.5 s
 clippy    FAILED      1.5 s
 bare      not run
+models    not run
 tests     not run
 examples  not run
 sim       not run
+counts    not run
 packages  not run
 wheel     not run
 clippy FAILED; to run it alone: cargo clippy --locked --workspace --all-targets -- -D warnings";

@@ -4,6 +4,7 @@ use crate::ci::cargo;
 use crate::tidy::Files;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
+use std::ops::Range;
 use std::path::Path;
 
 /// The types that most programs use, and the trait with the methods of three of them.
@@ -21,32 +22,49 @@ const CORE: [&str; 11] = [
     "Cursor",
 ];
 
-/// Prints the counts. Returns true if all could be taken.
+/// Prints the counts. Returns true if all could be taken, and every public function of the root has
+/// an example.
 pub(crate) fn run(root: &Path) -> bool {
     let counts = counts(root);
     match &counts {
-        Ok(text) => println!("{text}"),
+        Ok((text, _)) => println!("{text}"),
         Err(error) => eprintln!("cannot count: {error}"),
     }
-    counts.is_ok()
+    counts.is_ok_and(|(_, is_complete)| is_complete)
 }
 
-fn counts(root: &Path) -> io::Result<String> {
+/// Returns the counts, and whether every public function of the root has an example.
+fn counts(root: &Path) -> io::Result<(String, bool)> {
     let doc = ["doc", "--quiet", "--locked", "--no-deps", "-p", "flagstone"];
     output(root, &doc)?;
     let target = std::env::current_exe()?;
     let pages = target.ancestors().nth(2).unwrap_or(root).join("doc/flagstone");
-    let names = names(&std::fs::read_to_string(pages.join("sidebar-items.js"))?);
-    let all = std::fs::read_to_string(pages.join("all.html"))?;
-    let mut lines = vec![format!("names in the root of crate flagstone: {names}")];
+    let read = |page: &str| std::fs::read_to_string(pages.join(page));
+    let sidebar = read("sidebar-items.js")?;
+    let all = read("all.html")?;
+    let mut lines = vec![format!("names in the root of crate flagstone: {}", names(&sidebar))];
+    let page = |name: &str| {
+        let page = page_of(&all, name).ok_or_else(|| io::Error::other(format!("no {name}")))?;
+        read(page)
+    };
     let mut sum = 0;
     for name in CORE {
-        let page = page_of(&all, name).ok_or_else(|| io::Error::other(format!("no {name}")))?;
-        let methods = methods(&std::fs::read_to_string(pages.join(page))?);
+        let methods = functions(&page(name)?).len();
         sum += methods;
         lines.push(format!("  {name}: {methods} methods"));
     }
     lines.push(format!("methods of these {} types: {sum}", CORE.len()));
+    let (mut all_functions, mut without) = (0, Vec::new());
+    for name in types(&sidebar, &read("index.html")?) {
+        let page = page(name)?;
+        all_functions += functions(&page).len();
+        without.extend(without_example(&page).iter().map(|function| format!("{name}::{function}")));
+    }
+    lines.push(format!(
+        "public functions of the root with an example: {} of {all_functions}",
+        all_functions - without.len()
+    ));
+    lines.extend(without.iter().map(|function| format!("  none: {function}")));
     let files = Files::load(root)?;
     let words: usize = files.ending(".md").map(|(_, text)| text.split_whitespace().count()).sum();
     lines.push(format!("words of Markdown: {words}"));
@@ -64,7 +82,7 @@ fn counts(root: &Path) -> io::Result<String> {
             crates.iter().filter(|name| ours(name)).count()
         ));
     }
-    Ok(lines.join("\n"))
+    Ok((lines.join("\n"), without.is_empty()))
 }
 
 /// Returns the number of items in the list of a root page.
@@ -74,24 +92,82 @@ fn names(sidebar: &str) -> usize {
     quoted - sidebar.matches("\":[").count()
 }
 
-/// Returns the page of a struct or a trait, from the page that lists all items: of several with one
+/// Returns the types and traits of a root page: those of its list, and those that it exports of
+/// public modules.
+fn types<'a>(sidebar: &'a str, index: &'a str) -> Vec<&'a str> {
+    let of_kind = |kind: &str| {
+        let list = sidebar.split_once(&format!("\"{kind}\":["));
+        let list = list.map_or("", |(_, rest)| rest.split(']').next().unwrap_or(rest));
+        list.split('"').skip(1).step_by(2)
+    };
+    let exported = index.split("id=\"reexport.").skip(1).filter_map(|rest| rest.split('"').next());
+    ["struct", "enum", "trait"].into_iter().flat_map(of_kind).chain(exported).collect()
+}
+
+/// Returns the page of a type or a trait, from the page that lists all items: of several with one
 /// name that of the highest module.
 fn page_of<'a>(all: &'a str, name: &str) -> Option<&'a str> {
-    let pages = ["struct", "trait"].map(|kind| format!("{kind}.{name}.html"));
+    let pages = ["struct", "enum", "trait"].map(|kind| format!("{kind}.{name}.html"));
     let is_page = |text: &&str| pages.iter().any(|page| text.rsplit('/').next() == Some(page));
     all.split(['"', '\'']).filter(is_page).min_by_key(|text| text.matches('/').count())
 }
 
-/// Returns the number of methods that the page of a type or a trait shows, those of other traits
-/// left out.
-fn methods(page: &str) -> usize {
-    let starts = ["id=\"implementations\"", "id=\"provided-methods\""];
-    let start = starts.iter().find_map(|start| page.find(start)).unwrap_or(page.len());
-    let own = &page[start..];
+/// Returns where the page of a type or a trait has its own functions, not those of other traits.
+fn own_part(page: &str) -> Range<usize> {
+    let starts = ["implementations", "required-methods", "provided-methods"];
     let ends = ["trait-implementations", "synthetic-implementations", "implementors", "deref-meth"];
-    let ends = ends.map(|end| format!("id=\"{end}"));
-    let end = ends.iter().filter_map(|end| own.find(end.as_str())).min().unwrap_or(own.len());
-    own[..end].matches("<section id=\"method.").count()
+    let first = |from: usize, ids: &[&str]| {
+        let places = ids.iter().filter_map(|id| page[from..].find(&format!("id=\"{id}")));
+        places.min().map_or(page.len(), |at| from + at)
+    };
+    let start = first(0, &starts);
+    start..first(start, &ends)
+}
+
+/// Returns the functions of a page that are its own: their names, and the text about each.
+fn functions(page: &str) -> Vec<(&str, &str)> {
+    let own = &page[own_part(page)];
+    let starts = own.match_indices("<section id=\"").map(|(at, _)| at);
+    let bounds: Vec<usize> = starts.chain([own.len()]).collect();
+    let function = |bounds: &[usize]| {
+        let text = &own[bounds[0]..bounds[1]];
+        let id = text.split('"').nth(1)?;
+        let name = id.strip_prefix("method.").or_else(|| id.strip_prefix("tymethod."))?;
+        Some((name, text))
+    };
+    bounds.windows(2).filter_map(function).collect()
+}
+
+/// Returns the functions of a page that are called neither by an example of their own nor by one of
+/// the type.
+fn without_example(page: &str) -> Vec<&str> {
+    let of_type = code(&page[..own_part(page).start]);
+    let is_without = |(name, text): (_, &str)| {
+        (!calls(&of_type, name) && !calls(&code(text), name)).then_some(name)
+    };
+    functions(page).into_iter().filter_map(is_without).collect()
+}
+
+/// Returns the lines of the examples of a page that readers see.
+fn code(page: &str) -> String {
+    let mut code = String::new();
+    for block in page.split("<pre class=\"rust ").skip(1) {
+        let block = block.split("</pre>").next().unwrap_or(block);
+        let text = block.split('<').map(|part| part.split_once('>').map_or("", |(_, text)| text));
+        code.extend(text);
+        code.push('\n');
+    }
+    code
+}
+
+/// Returns whether `code` calls the function `name`, or passes it on as `Type::name`.
+fn calls(code: &str, name: &str) -> bool {
+    code.match_indices(name).any(|(at, _)| {
+        let (before, after) = (&code[..at], &code[at + name.len()..]);
+        let is_path = before.ends_with("::") && after.starts_with([')', ',']);
+        let is_call = after.starts_with('(') || after.starts_with("::&lt;");
+        before.ends_with(['.', ':']) && (is_call || is_path)
+    })
 }
 
 /// Returns a line for each crate: its lines of Rust in `src`, and those of tests and benchmarks
@@ -125,21 +201,41 @@ mod tests {
 
     #[test]
     fn names_and_methods_are_those_that_the_pages_of_rustdoc_list() {
-        assert_eq!(names(r#"window.SIDEBAR_ITEMS = {"enum":["A","B"],"mod":["c"]};"#), 3);
+        let sidebar = r#"window.SIDEBAR_ITEMS = {"enum":["A","B"],"mod":["c"],"struct":["D"]};"#;
+        assert_eq!(names(sidebar), 4);
+        let index = r#"<dt id="reexport.Space"><code>pub use space::<a>Space</a>"#;
+        assert_eq!(types(sidebar, index), ["D", "A", "B", "Space"]);
         let all = r#"<a href="q/struct.Find.html">x</a><a href="struct.Find.html">
             <a href='space/trait.Space.html'><a href="struct.AScan.html">"#;
         assert_eq!(page_of(all, "Find"), Some("struct.Find.html"));
         assert_eq!(page_of(all, "Space"), Some("space/trait.Space.html"));
         assert_eq!(page_of(all, "Scan"), None);
+        let methods =
+            |page| -> Vec<&str> { functions(page).into_iter().map(|(name, _)| name).collect() };
         let page = r#"<section id="method.no"><h2 id="implementations"><section id="method.a">
             <section id="method.b"><h2 id="trait-implementations"><section id="method.clone">"#;
-        assert_eq!(methods(page), 2);
-        let page = r#"<section id="tymethod.no"><h2 id="provided-methods"><section id="method.a">
+        assert_eq!(methods(page), ["a", "b"]);
+        let page = r#"<h2 id="required-methods"><section id="tymethod.a">
+            <h2 id="provided-methods"><section id="method.b">
             <h2 id="implementors"><section id="method.no">"#;
-        assert_eq!(methods(page), 1);
+        assert_eq!(methods(page), ["a", "b"]);
         let page = r#"<h2 id="implementations"><section id="method.a">
             <h2 id="synthetic-implementations"><section id="method.no">"#;
-        assert_eq!(methods(page), 1);
-        assert_eq!(methods("<section id=\"method.no\">"), 0);
+        assert_eq!(methods(page), ["a"]);
+        assert!(methods("<section id=\"method.no\">").is_empty());
+    }
+
+    #[test]
+    fn an_example_calls_its_function_by_name() {
+        let page = r#"<pre class="rust item-decl">pub struct T</pre>
+            <pre class="rust rust-example-rendered"><code>T::<span>new</span>().get()</code></pre>
+            <h2 id="implementations"><section id="method.new"><section id="method.get">
+            <section id="impl-T-1"><section id="method.get_all">
+            <pre class="rust rust-example-rendered"><code>// get_all(
+            t.get_all_of();</code></pre>
+            <section id="method.len"><pre class="rust x"><code>list.map(T::len)</code></pre>
+            <section id="method.to"><pre class="rust x"><code>t.to::&lt;u8&gt;()</code></pre>
+            <h2 id="trait-implementations">"#;
+        assert_eq!(without_example(page), ["get_all"]);
     }
 }

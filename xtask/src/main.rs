@@ -30,18 +30,19 @@ cargo xtask COMMAND
 
   ci              all checks of a change, up to the first that fails: fmt, also of peers/ and
                   python/, the lock files of both, deny (where cargo-deny is installed), tidy,
-                  clippy, also of flagstone without serde, tests, examples, sim (20 s with fixed
-                  seeds, so that a failure is one of the change), packages, the tests of the
-                  Python package (where Python 3.10 or newer is available)
+                  clippy, also of flagstone without serde and of the models, tests, examples, sim
+                  (20 s with fixed seeds, so that a failure is one of the change), counts, packages,
+                  the tests of the Python package (where Python 3.10 or newer is available)
   quick           an answer within a minute: fmt, tidy, and clippy and tests of the crates whose
-                  files differ from branch main, documentation examples left out
+                  files differ from branch main, documentation examples left out; clippy of the
+                  models of concurrency if these differ
   nightly         what takes longer: docs, smoke (each workload of flagstone-bench for a moment),
                   peers --lint, python, packages --verify, shuttle and sim with new seeds
   packages [--verify]
                   makes the packages that crates.io would get; --verify compiles them
   counts          prints how much there is: methods of the core types and names in the root of crate
                   flagstone, words of Markdown, lines of each crate, crates in a build of the
-                  library
+                  library. Fails if a public function of the root has no example
   deny            checks licences, sources, advisories and double versions of outside crates
                   against deny.toml; needs cargo-deny
   examples        runs each program of crates/flagstone/examples

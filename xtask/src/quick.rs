@@ -1,12 +1,13 @@
 //! `cargo xtask quick`: the checks that find most in a minute, of the crates that were changed.
 
 use crate::ci::cargo;
-use crate::tidy;
+use crate::{shuttle, tidy};
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Command;
 
-/// Returns true if formatting, tidy, clippy and the tests of the changed crates succeeded.
+/// Returns true if formatting, tidy, clippy and the tests of the changed crates succeeded; if the
+/// models of concurrency were changed, they are checked, too.
 pub(crate) fn run(root: &Path) -> bool {
     let Some(changed) = changed(root) else {
         eprintln!("git cannot compare this checkout with branch main");
@@ -26,6 +27,7 @@ pub(crate) fn run(root: &Path) -> bool {
     is_tidy
         && (crates.is_empty()
             || does(&lint, &flags, &["--", "-D", "warnings"]) && does(&test, &flags, &[]))
+        && (!changed.lines().any(shuttle::may_break_models) || does(&shuttle::LINT, &[], &[]))
 }
 
 /// Returns the files that differ from the last common commit with main.

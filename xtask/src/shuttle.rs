@@ -8,6 +8,26 @@ use std::process::{Command, Stdio};
 pub(crate) const TEST: [&str; 7] =
     ["test", "--locked", "-q", "--workspace", "--features", "flagstone/shuttle", "--test"];
 
+/// Checks that the models compile: no other step builds them. It has the features of [`TEST`], so
+/// that little is built twice.
+pub(crate) const LINT: [&str; 10] = [
+    "clippy",
+    "--locked",
+    "--workspace",
+    "--features",
+    "flagstone/shuttle",
+    "--test",
+    "models",
+    "--",
+    "-D",
+    "warnings",
+];
+
+/// Returns whether a change of `file` may keep the models from compiling, and no other test.
+pub(crate) fn may_break_models(file: &str) -> bool {
+    file.starts_with("crates/flagstone/tests/models/") || file.starts_with("crates/env/src/sync/")
+}
+
 /// Runs the models as `options` say. Returns true if no schedule failed.
 pub(crate) fn run(root: &Path, options: &[&str]) -> bool {
     let (mut seconds, mut seed, mut model) = (60.0, None, None);

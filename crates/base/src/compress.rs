@@ -13,6 +13,21 @@ use std::str::FromStr;
 
 /// The compression of blocks. A block that compression shrinks by less than one eighth is stored
 /// uncompressed.
+///
+/// ```
+/// use flagstone_base::Compression;
+/// let zstd: Compression = "zstd 3".parse()?;
+/// assert_eq!(zstd, Compression::Zstd(3));
+/// assert_eq!((zstd.tag(), zstd.setting()), (2, [2, 3]));      // as files store it
+/// assert_eq!(Compression::of_setting(&[2, 3]), Ok(Some(zstd)));
+///
+/// let mut block = Vec::new();
+/// assert!(!zstd.compress(b"too short", &mut block) && block.is_empty());
+/// # #[cfg(feature = "zstd")] {
+/// assert!(zstd.compress(&b"the same words, ".repeat(100), &mut block) && block.len() < 100);
+/// # }
+/// # Ok::<(), flagstone_base::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Compression {
     /// Blocks are stored uncompressed.

@@ -66,6 +66,24 @@ impl fmt::Display for ErrorKind {
 
 /// The error of every flagstone call. A clone copies a pointer: one error is returned to all
 /// members of a failed commit group.
+///
+/// ```
+/// use flagstone_base::{Error, ErrorKind};
+/// use std::path::Path;
+/// fn size(path: &Path) -> flagstone_base::Result<u64> {
+///     let found = std::fs::metadata(path).map_err(|error| Error::io("read", path, error));
+///     found.map(|found| found.len()).map_err(|error| error.context("import"))
+/// }
+/// let error = size(Path::new("no/such.file")).unwrap_err();
+/// assert_eq!((error.kind(), error.is_missing_file()), (ErrorKind::Io, true));
+/// assert!(error.io_error().is_some());                        // the context keeps the cause
+/// assert!(error.to_string().starts_with("import: cannot read no/such.file: "));
+///
+/// let damaged = Error::corruption("000007.sst", 4096, "expected an index");
+/// assert_eq!(damaged.kind(), ErrorKind::Corruption);
+/// assert_eq!(damaged.to_string(), "000007.sst, offset 4096: expected an index");
+/// assert_eq!(Error::invalid("-1 items").kind(), Error::new(ErrorKind::InvalidInput, "").kind());
+/// ```
 #[derive(Clone)]
 pub struct Error(std::sync::Arc<Inner>);
 

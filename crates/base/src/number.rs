@@ -43,6 +43,17 @@ impl fmt::Display for SeqNo {
 
 /// A point in time: milliseconds since 1970-01-01 00:00 UTC. Entries expire at a moment, and
 /// readers judge by one.
+///
+/// ```
+/// use flagstone_base::Moment;
+/// use std::time::Duration;
+/// let start = Moment::since_1970(Duration::from_micros(1_234_567));
+/// assert_eq!(start, Moment::from_millis(1_234));              // whole milliseconds
+/// let later = start.after(Duration::from_secs(60));
+/// assert_eq!(later.millis() - start.millis(), 60_000);
+/// assert!(start < later && later < Moment::MAX);
+/// assert_eq!(later.after(Duration::MAX), Moment::MAX);
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Moment(u64);
 

@@ -6,6 +6,19 @@ use std::ops::{Deref, RangeBounds};
 
 /// Immutable shared bytes. A clone raises a reference count and copies no bytes. A slice of a
 /// cached block keeps the whole block in memory: copy (`to_vec`) what you keep for long.
+///
+/// ```
+/// use flagstone_base::Slice;
+/// let line = Slice::copy_of(b"name=ada");
+/// let name = line.slice(5..);
+/// assert_eq!(name, b"ada");
+/// assert_eq!(name.as_ptr(), line[5..].as_ptr());              // the same memory
+/// drop(line);
+/// assert_eq!(name.to_vec(), b"ada");
+///
+/// let mapped: &'static [u8] = b"bytes of a mapped file";      // or anything that owns bytes
+/// assert_eq!(Slice::from_owner(mapped).as_ptr(), mapped.as_ptr());
+/// ```
 #[derive(Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Slice(Bytes);
 

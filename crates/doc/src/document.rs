@@ -27,6 +27,22 @@ use std::sync::Arc;
 /// assert_eq!(document.to_json()?, r#"{"author":"x","score":7,"price":1.10}"#);
 /// # Ok::<(), flagstone_base::Error>(())
 /// ```
+///
+/// Each accessor answers for values of its type alone:
+///
+/// ```
+/// use flagstone_doc::Document;
+/// let document = Document::from_json(r#"{"a":{"b":[1.5,"7"]},"done":true}"#)?;
+/// assert_eq!((document.float("a.b.0"), document.int("a.b.0")), (Some(1.5), None));
+/// assert_eq!((document.str("a.b.1"), document.bool("done")), (Some("7"), Some(true)));
+/// assert!(document.get("a.b").is_some_and(|list| list.is_array()));
+/// assert!(document.get("a.c").is_none());
+/// assert!(document.root().is_map());
+///
+/// assert_eq!(document.to_value().path("a.b.1"), Some(&"7".into()));    // all of it, decoded
+/// assert!(document.as_bytes().len() < 30);                    // the form that is stored
+/// # Ok::<(), flagstone_base::Error>(())
+/// ```
 #[derive(Clone)]
 pub struct Document {
     bytes: Slice,
@@ -36,6 +52,17 @@ pub struct Document {
 impl Document {
     /// Creates a document from its binary form and validates all of it. `names` is the table of its
     /// field names; `None` if the document is self-contained.
+    ///
+    /// ```
+    /// use flagstone_doc::Document;
+    /// let document = Document::from_json(r#"{"score":7}"#)?;
+    /// let bytes = document.as_bytes().to_vec();                   // to be kept elsewhere
+    /// let back = Document::from_bytes(bytes.clone(), None)?;
+    /// assert_eq!(back, document);
+    /// let damaged = Document::from_bytes(bytes[1..].to_vec(), None);
+    /// assert!(damaged.is_err());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     /// If the bytes are not a valid document.
@@ -80,6 +107,14 @@ impl Document {
 
     /// Encodes a value as a self-contained document.
     ///
+    /// ```
+    /// use flagstone_doc::{Document, doc};
+    /// let document = Document::from_value(&doc!({ "score": 7 }))?;
+    /// assert_eq!(document.to_json()?, r#"{"score":7}"#);
+    /// assert_eq!(document.to_value(), doc!({ "score": 7 }));
+    /// # Ok::<(), flagstone_base::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// InvalidInput if the value is nested too deep or its bytes exceed 512 MiB.
     pub fn from_value(value: &Value) -> Result<Self> {
@@ -89,6 +124,17 @@ impl Document {
     }
 
     /// Encodes a Rust value as a self-contained document.
+    ///
+    /// ```
+    /// use flagstone_doc::Document;
+    /// #[derive(serde::Serialize, serde::Deserialize)]
+    /// struct Comment<'a> { author: &'a str, score: i64 }
+    /// let document = Document::from_serialize(&Comment { author: "x", score: 7 })?;
+    /// assert_eq!(document.to_json()?, r#"{"author":"x","score":7}"#);
+    /// let comment: Comment<'_> = document.to()?;
+    /// assert_eq!((comment.author, comment.score), ("x", 7));
+    /// # Ok::<(), flagstone_base::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The errors of [`Encoder::encode_serialize`].
@@ -135,18 +181,43 @@ impl Document {
     }
 
     /// Returns whether the document matches the filter of `matcher`.
+    ///
+    /// ```
+    /// use flagstone_doc::{Document, Filter};
+    /// let hot = Filter::parse(r#"{"score":{"$gt":5}}"#)?.compile()?;
+    /// assert!(Document::from_json(r#"{"score":7}"#)?.matches(&hot));
+    /// assert!(!Document::from_json(r#"{"score":"7"}"#)?.matches(&hot));   // text is no number
+    /// # Ok::<(), flagstone_base::Error>(())
+    /// ```
     pub fn matches(&self, matcher: &Matcher) -> bool {
         // The bytes were validated when the document was created: there are no errors.
         matcher.matches(&self.root()) == Ok(true)
     }
 
     /// Returns the nodes that `path` selects, in order. Decodes only what filters compare.
+    ///
+    /// ```
+    /// use flagstone_doc::{Document, JsonPath};
+    /// let document = Document::from_json(r#"{"lines":[{"n":1},{"n":5},{"n":9}]}"#)?;
+    /// let path = JsonPath::parse("$.lines[?@.n > 4].n")?;
+    /// let found: Vec<_> = document.query(&path).map(|node| node.view().as_i64()).collect();
+    /// assert_eq!(found, [Some(5), Some(9)]);
+    /// # Ok::<(), flagstone_base::Error>(())
+    /// ```
     pub fn query<'a>(&'a self, path: &JsonPath) -> impl Iterator<Item = Node<'a>> {
         // The bytes were validated when the document was created: there are no errors.
         path.nodes(&self.root()).filter_map(Result::ok)
     }
 
     /// Returns the value at `pointer`. Decodes nothing else.
+    ///
+    /// ```
+    /// use flagstone_doc::{Document, Pointer};
+    /// let document = Document::from_json(r#"{"a/b":[1,2]}"#)?;
+    /// let pointer = Pointer::parse("/a~1b/1")?;
+    /// assert_eq!(document.pointer(&pointer).and_then(|view| view.as_i64()), Some(2));
+    /// # Ok::<(), flagstone_base::Error>(())
+    /// ```
     pub fn pointer(&self, pointer: &Pointer) -> Option<View<'_>> {
         pointer.get(&self.root()).ok().flatten()
     }
@@ -158,6 +229,18 @@ impl Document {
 
     /// Reads the document as a Rust value, which may borrow text and bytes from the document. Only
     /// the parts that the type asks for are decoded.
+    ///
+    /// ```
+    /// use flagstone_doc::Document;
+    /// #[derive(serde::Deserialize)]
+    /// struct Post<'a> { title: &'a str, votes: Vec<u8> }
+    /// let document = Document::from_json(r#"{"title":"Weaving","body":"long","votes":[1,255]}"#)?;
+    /// let post: Post<'_> = document.to()?;                        // `body` is not decoded
+    /// assert_eq!((post.title, post.votes), ("Weaving", vec![1, 255]));
+    /// let wrong = Document::from_json(r#"{"title":"Weaving","votes":[1,256]}"#)?;
+    /// assert!(wrong.to::<Post<'_>>().is_err());
+    /// # Ok::<(), flagstone_base::Error>(())
+    /// ```
     ///
     /// # Errors
     /// InvalidInput with the path of the part that does not fit the type:
@@ -187,6 +270,15 @@ impl Document {
 
     /// As [`Document::to_json`], in a mode.
     ///
+    /// ```
+    /// use flagstone_doc::{DateTime, Document, JsonMode, doc};
+    /// let document = Document::from_value(&doc!({ "seen": DateTime::from_micros(0) }))?;
+    /// assert_eq!(document.to_json_as(JsonMode::Plain)?, r#"{"seen":"1970-01-01T00:00:00Z"}"#);
+    /// let extended = r#"{"seen":{"$date":"1970-01-01T00:00:00Z"}}"#;
+    /// assert_eq!(document.to_json_as(JsonMode::Extended)?, extended);
+    /// # Ok::<(), flagstone_base::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// As [`Document::to_json`].
     pub fn to_json_as(&self, mode: JsonMode) -> Result<String> {
@@ -197,6 +289,16 @@ impl Document {
     }
 
     /// Decodes the document into a copy that can be changed.
+    ///
+    /// ```
+    /// use flagstone_doc::Document;
+    /// let old = Document::from_json(r#"{"score":7}"#)?;
+    /// let mut copy = old.edit();
+    /// copy.set("score", 8)?;
+    /// let new = copy.finish()?;
+    /// assert_eq!((old.int("score"), new.int("score")), (Some(7), Some(8)));
+    /// # Ok::<(), flagstone_base::Error>(())
+    /// ```
     pub fn edit(&self) -> DocumentMut {
         DocumentMut::new(self.to_value())
     }
@@ -207,11 +309,33 @@ impl Document {
     }
 
     /// Returns the table of the document's field names; `None` if it is self-contained.
+    ///
+    /// ```
+    /// use flagstone_doc::{Document, Encoder, Names, doc};
+    /// use std::sync::Arc;
+    /// let (names, mut bytes) = (Arc::new(Names::new()), Vec::new());
+    /// Encoder::new().encode(&doc!({ "author": "x" }), Some(&names), &mut bytes)?;
+    /// let document = Document::from_bytes(bytes, Some(names))?;   // as collections store them
+    /// assert!(document.names().is_some_and(|names| names.lookup(0) == Some("author")));
+    ///
+    /// let alone = document.self_contained()?;                     // its bytes have the names
+    /// assert!(alone.names().is_none() && alone == document);
+    /// assert!(alone.as_bytes().len() > document.as_bytes().len());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn names(&self) -> Option<&Arc<Names>> {
         self.names.as_ref()
     }
 
     /// Returns the same document with its field names stored inside.
+    ///
+    /// ```
+    /// use flagstone_doc::Document;
+    /// let document = Document::from_json(r#"{"author":"x"}"#)?;
+    /// assert!(document.names().is_none(), "text has no table of names");
+    /// assert_eq!(document.self_contained()?.as_bytes(), document.as_bytes());
+    /// # Ok::<(), flagstone_base::Error>(())
+    /// ```
     ///
     /// # Errors
     /// InvalidInput if the result exceeds 512 MiB.
@@ -265,6 +389,23 @@ impl TryFrom<&Value> for Document {
 /// assert_eq!(edited.finish()?.to_json()?, r#"{"score":8,"stats":{"seen":true}}"#);
 /// # Ok::<(), flagstone_base::Error>(())
 /// ```
+///
+/// Reading changes nothing, and neither does the removal of what is not there:
+///
+/// ```
+/// use flagstone_doc::{Document, doc};
+/// let mut edited = Document::from_json(r#"{"name":"ada","age":36.5,"old":true}"#)?.edit();
+/// assert_eq!((edited.str("name"), edited.float("age")), (Some("ada"), Some(36.5)));
+/// assert_eq!((edited.int("age"), edited.bool("old")), (None, Some(true)));
+/// assert_eq!(edited.get("name"), Some(&"ada".into()));
+/// assert_eq!(edited.remove("none"), None);
+/// assert!(!edited.is_changed());                              // an update would write nothing
+/// assert_eq!(edited.remove("old"), Some(true.into()));
+/// assert!(edited.is_changed());
+/// assert_eq!(edited.value(), &doc!({ "name": "ada", "age": 36.5 }));
+/// assert_eq!(edited.into_value().get("old"), None);
+/// # Ok::<(), flagstone_base::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DocumentMut {
     root: Value,
@@ -273,6 +414,14 @@ pub struct DocumentMut {
 
 impl DocumentMut {
     /// Creates a changeable document from its root value.
+    ///
+    /// ```
+    /// use flagstone_doc::{DocumentMut, doc};
+    /// let mut document = DocumentMut::new(doc!({ "score": 7 }));
+    /// document.inc("score", 1)?;
+    /// assert_eq!(document.value(), &doc!({ "score": 8 }));
+    /// # Ok::<(), flagstone_base::Error>(())
+    /// ```
     pub const fn new(root: Value) -> Self {
         Self { root, is_changed: false }
     }
@@ -362,6 +511,17 @@ impl DocumentMut {
     }
 
     /// Returns the root value for any kind of change, and marks the document as changed.
+    ///
+    /// ```
+    /// use flagstone_doc::{Document, Value};
+    /// let mut document = Document::from_json(r#"{"tags":["b","a"]}"#)?.edit();
+    /// if let Some(Value::Array(tags)) = document.value_mut().path_mut("tags") {
+    ///     tags.sort();
+    /// }
+    /// assert!(document.is_changed());
+    /// assert_eq!(document.to_string(), r#"{"tags":["a","b"]}"#);
+    /// # Ok::<(), flagstone_base::Error>(())
+    /// ```
     pub const fn value_mut(&mut self) -> &mut Value {
         self.is_changed = true;
         &mut self.root

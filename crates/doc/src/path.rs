@@ -8,6 +8,14 @@ use flagstone_base::{Error, Result};
 
 impl Value {
     /// Returns the value at the dotted path `path`: `id`, `a.b`, `tags.0`.
+    ///
+    /// ```
+    /// use flagstone_doc::doc;
+    /// let post = doc!({ "author": { "name": "ada" }, "tags": ["a", "b"] });
+    /// assert_eq!(post.path("author.name"), Some(&"ada".into()));
+    /// assert_eq!(post.path("tags.1"), Some(&"b".into()));
+    /// assert_eq!(post.path("tags.2"), None);
+    /// ```
     pub fn path(&self, path: &str) -> Option<&Value> {
         path.split('.').try_fold(self, |value, step| match value {
             Value::Map(map) => map.get(step),
@@ -18,6 +26,17 @@ impl Value {
 
     /// Sets the value at `path` and returns the previous one. Creates the maps that are missing on
     /// the path; an index equal to the length of an array appends to it.
+    ///
+    /// ```
+    /// use flagstone_doc::doc;
+    /// let mut post = doc!({ "score": 7, "tags": ["a"] });
+    /// assert_eq!(post.set("score", 8)?, Some(7.into()));
+    /// assert_eq!(post.set("author.name", "ada")?, None);          // creates the map
+    /// assert_eq!(post.set("tags.1", "b")?, None);                 // appends
+    /// assert!(post.set("score.today", 1).is_err());               // 8 is no map
+    /// assert_eq!(post, doc!({ "score": 8, "tags": ["a", "b"], "author": { "name": "ada" } }));
+    /// # Ok::<(), flagstone_base::Error>(())
+    /// ```
     ///
     /// # Errors
     /// InvalidInput if the path leads through a value that is neither a map nor an array, leads
@@ -62,6 +81,15 @@ impl Value {
     }
 
     /// Removes the value at `path` and returns it; `None` if there is none.
+    ///
+    /// ```
+    /// use flagstone_doc::doc;
+    /// let mut post = doc!({ "author": { "name": "ada", "age": 36 }, "tags": ["a", "b", "c"] });
+    /// assert_eq!(post.remove("author.age"), Some(36.into()));
+    /// assert_eq!(post.remove("tags.1"), Some("b".into()));        // "c" moves up
+    /// assert_eq!(post.remove("tags.7"), None);
+    /// assert_eq!(post, doc!({ "author": { "name": "ada" }, "tags": ["a", "c"] }));
+    /// ```
     pub fn remove(&mut self, path: &str) -> Option<Value> {
         self.remove_at(path.split('.'))
     }
@@ -84,6 +112,16 @@ impl Value {
     }
 
     /// Returns a mutable reference to the value at the dotted path `path`.
+    ///
+    /// ```
+    /// use flagstone_doc::{Value, doc};
+    /// let mut post = doc!({ "lines": [{ "text": "a" }, { "text": "b" }] });
+    /// if let Some(Value::Text(text)) = post.path_mut("lines.1.text") {
+    ///     text.push('!');
+    /// }
+    /// assert_eq!(post, doc!({ "lines": [{ "text": "a" }, { "text": "b!" }] }));
+    /// assert!(post.path_mut("lines.2").is_none());
+    /// ```
     pub fn path_mut(&mut self, path: &str) -> Option<&mut Value> {
         self.at_mut(path.split('.'))
     }

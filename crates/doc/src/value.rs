@@ -10,6 +10,23 @@ use crate::value_type::ValueType;
 ///
 /// All values have one total order (see [`Value::cmp`]). Numbers of all types compare by value, so
 /// `Int(1)`, the number `1.0` and `Float(1.0)` are equal.
+///
+/// ```
+/// use flagstone_doc::{Value, ValueType, doc};
+/// let post = doc!({ "id": 7, "tags": ["a", "b"], "price": Value::number("1.10"), "draft": null });
+/// assert_eq!(post.get("id").and_then(Value::as_i64), Some(7));
+/// assert_eq!(post.get("tags").and_then(|tags| tags.at(1)).and_then(Value::as_str), Some("b"));
+/// assert_eq!(post.get("tags").and_then(Value::as_array).map(<[_]>::len), Some(2));
+/// assert_eq!(post.get("price").and_then(Value::as_f64), Some(1.1));
+/// assert!(post.get("draft").is_some_and(Value::is_null) && post.get("none").is_none());
+/// assert_eq!(post.as_map().map(|fields| fields.len()), Some(4));
+/// assert_eq!((post.value_type(), post.type_name()), (ValueType::Map, "a map"));
+///
+/// // An accessor answers for values of its type alone, and a number for what it equals.
+/// assert_eq!((doc!(7.0).as_u64(), doc!(-7).as_u64(), doc!("7").as_u64()), (Some(7), None, None));
+/// assert_eq!((doc!(true).as_bool(), doc!(1).as_bool()), (Some(true), None));
+/// assert_eq!(Value::Bytes(vec![1, 2]).as_bytes(), Some([1, 2].as_slice()));
+/// ```
 #[derive(Clone, Debug, Default)]
 pub enum Value {
     /// The null value of JSON.
@@ -46,6 +63,15 @@ impl Value {
     /// Parses a number literal by the JSON grammar. The result is an `Int` if the literal is the
     /// plain text of a 64-bit integer, otherwise a number that keeps its literal. Returns `None` if
     /// `literal` is not a number.
+    ///
+    /// ```
+    /// use flagstone_doc::Value;
+    /// assert!(matches!(Value::number("7"), Some(Value::Int(7))));
+    /// let price = Value::number("1.10").expect("it is a number");
+    /// assert_eq!(price.to_string(), "1.10");                      // the literal stays
+    /// assert_eq!(Value::number("1.1"), Some(price));              // equal by value
+    /// assert_eq!(Value::number("0x10"), None);
+    /// ```
     pub fn number(literal: &str) -> Option<Self> {
         let number = Number::parse(literal)?;
         Some(match literal.parse::<i64>() {
@@ -55,6 +81,13 @@ impl Value {
     }
 
     /// Returns whether the value nests at most `depth` arrays and maps.
+    ///
+    /// ```
+    /// use flagstone_doc::doc;
+    /// assert!(doc!(7).is_within_depth(0));
+    /// assert!(doc!({ "a": [1] }).is_within_depth(2));
+    /// assert!(!doc!({ "a": [1] }).is_within_depth(1));
+    /// ```
     pub fn is_within_depth(&self, depth: usize) -> bool {
         match self {
             Self::Array(items) => {
@@ -72,6 +105,14 @@ impl Value {
     }
 
     /// Creates an empty map.
+    ///
+    /// ```
+    /// use flagstone_doc::{Value, doc};
+    /// let mut page = Value::object();
+    /// page.set("stats.visits", 1)?;
+    /// assert_eq!(page, doc!({ "stats": { "visits": 1 } }));
+    /// # Ok::<(), flagstone_base::Error>(())
+    /// ```
     pub const fn object() -> Self {
         Self::Map(Map::new())
     }

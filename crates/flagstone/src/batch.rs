@@ -34,6 +34,26 @@ use flagstone_engine::{Durability, Expect};
 /// # }
 /// # Ok::<(), flagstone::Error>(())
 /// ```
+///
+/// A loop that commits by size:
+///
+/// ```
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let db = flagstone::Database::open(dir.path())?;
+/// use flagstone::Space;
+/// let kv = db.keyspace("imported")?;
+/// let mut batch = db.batch();
+/// for n in 0..1_000 {
+///     batch.put(&kv, format!("{n:04}"), [7; 100])?;
+///     if batch.bytes() > 16 << 10 {                           // a commit for each 16 KiB
+///         db.commit(std::mem::take(&mut batch))?;
+///     }
+/// }
+/// assert!(!batch.is_empty() && batch.len() < 200);
+/// db.commit(batch)?;
+/// assert_eq!(kv.count()?, 1_000);
+/// # Ok::<(), flagstone::Error>(())
+/// ```
 #[derive(Default)]
 pub struct Batch {
     pub(crate) inner: flagstone_engine::Batch,

@@ -51,6 +51,23 @@ use std::fmt;
 /// budget.
 ///
 /// A keyspace of documents or of typed values cannot be ingested into.
+///
+/// ```
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let db = flagstone::Database::open(dir.path())?;
+/// use flagstone::{Ingest, Space};
+/// let kv = db.keyspace("kv")?;
+/// kv.put("b", "old")?;
+/// let mut ingest = Ingest::new(&kv)?;
+/// ingest.put("a", "1")?;
+/// ingest.put("b", "2")?;
+/// assert!(ingest.put("a", "3").is_err());                     // not above "b": it is left out
+/// assert_eq!((ingest.entries(), ingest.bytes()), (2, 4));
+/// assert_eq!(kv.count()?, 1);                                 // nothing is visible yet
+/// ingest.finish()?;
+/// assert_eq!((kv.count()?, kv.get("b")?.as_deref()), (2, Some(b"2".as_slice())));
+/// # Ok::<(), flagstone::Error>(())
+/// ```
 pub struct Ingest {
     inner: flagstone_engine::Ingest,
     keyspace: Keyspace,

@@ -118,6 +118,28 @@ impl<'t> From<Result<TransactionScan<'t>>> for Source<'t> {
 /// }
 /// # Ok::<(), flagstone::Error>(())
 /// ```
+///
+/// In place, without an allocation for each entry:
+///
+/// ```
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let db = flagstone::Database::open(dir.path())?;
+/// use flagstone::{Slice, Space};
+/// let kv = db.keyspace("kv")?;
+/// kv.put("a", "12")?;
+/// kv.put("b", "345")?;
+/// let (mut scan, mut key, mut longest) = (kv.scan(..), Vec::new(), Slice::EMPTY);
+/// while scan.advance()? {
+///     if scan.value_bytes().len() > longest.len() {
+///         longest = scan.value();                             // shares memory, copies nothing
+///         key.clear();
+///         key.extend_from_slice(scan.key());
+///     }
+///     scan.park();                                            // before something slow
+/// }
+/// assert_eq!((key.as_slice(), &longest[..]), (b"b".as_slice(), b"345".as_slice()));
+/// # Ok::<(), flagstone::Error>(())
+/// ```
 #[must_use = "a scan reads nothing before it is iterated"]
 pub struct Scan<'t, S: Entries> {
     source: Source<'t>,

@@ -34,6 +34,20 @@ pub struct Snapshot(pub(crate) flagstone_engine::Snapshot);
 impl Snapshot {
     /// Returns a token of the last write that the snapshot sees, for
     /// [`Expect::UnchangedSince`](crate::Expect::UnchangedSince).
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = flagstone::Database::open(dir.path())?;
+    /// use flagstone::{Expect, ErrorKind, Space};
+    /// let kv = db.keyspace("kv")?;
+    /// let seen = db.snapshot();
+    /// kv.put("a", "1")?;
+    /// let mut batch = db.batch();
+    /// batch.expect(&kv, "a", Expect::UnchangedSince(seen.version()))?;
+    /// batch.put(&kv, "a", "2")?;
+    /// assert_eq!(db.commit(batch).unwrap_err().kind(), ErrorKind::Conflict);
+    /// # Ok::<(), flagstone::Error>(())
+    /// ```
     pub fn version(&self) -> VersionToken {
         self.0.version()
     }

@@ -177,11 +177,25 @@ impl Filter {
     }
 
     /// Returns the primary keys of documents that may match.
+    ///
+    /// ```
+    /// use flagstone_doc::Filter;
+    /// let bounds = Filter::key().one_of([3, 7]).and(Filter::field("a").eq(1)).key_bounds();
+    /// assert_eq!(bounds.intervals().len(), 2);                    // two keys, at most
+    /// assert!(bounds.is_exact() && !bounds.is_whole());           // `a` is to be checked
+    /// ```
     pub fn key_bounds(&self) -> Bounds {
         self.bounds_of(&[Step::Key], Arrays::NONE)
     }
 
     /// Returns whether `holds` is true for all paths of [`Filter::paths`].
+    ///
+    /// ```
+    /// use flagstone_doc::{FieldPath, Filter};
+    /// let (a, filter) = (FieldPath::parse("a").unwrap(), Filter::field("a").gt(1));
+    /// assert!(filter.all_paths(|path| *path == a));
+    /// assert!(!filter.and(Filter::field("b").exists()).all_paths(|path| *path == a));
+    /// ```
     pub fn all_paths(&self, mut holds: impl FnMut(&FieldPath) -> bool) -> bool {
         self.node.all_paths(&mut holds)
     }
@@ -189,6 +203,14 @@ impl Filter {
     /// Returns all paths that the filter reads, in order and distinct. Of an `$elemMatch` it is the
     /// path of the array, inside of which all others are. A condition on the primary key has a
     /// [path](FieldPath::primary_key), too.
+    ///
+    /// ```
+    /// use flagstone_doc::Filter;
+    /// let filter = Filter::parse(r#"{"b.c":1,"$or":[{"a":1},{"b.c":2}]}"#)?;
+    /// let paths: Vec<String> = filter.paths().iter().map(|path| path.to_string()).collect();
+    /// assert_eq!(paths, ["a", "b.c"]);
+    /// # Ok::<(), flagstone_doc::FilterError>(())
+    /// ```
     pub fn paths(&self) -> Vec<FieldPath> {
         let mut paths = Vec::new();
         self.node.collect_paths(&mut paths);

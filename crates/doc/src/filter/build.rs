@@ -72,11 +72,25 @@ impl Filter {
     }
 
     /// The filter that every document matches: `{}`.
+    ///
+    /// ```
+    /// use flagstone_doc::Filter;
+    /// assert_eq!(Filter::everything().to_string(), "{}");
+    /// assert!(Filter::everything().is_everything() && Filter::nothing().is_nothing());
+    /// assert_eq!(Filter::everything().and(Filter::field("a").eq(1)), Filter::field("a").eq(1));
+    /// ```
     pub const fn everything() -> Self {
         Self::of(Node::everything(), 0)
     }
 
     /// The filter that no document matches.
+    ///
+    /// ```
+    /// use flagstone_doc::{Document, Filter};
+    /// let document = Document::from_json("{}")?;
+    /// assert!(!document.matches(&Filter::nothing().compile()?));
+    /// # Ok::<(), flagstone_base::Error>(())
+    /// ```
     pub fn nothing() -> Self {
         Self::of(Node::nothing(), 1)
     }
@@ -103,17 +117,43 @@ impl Filter {
     }
 
     /// Begins a condition on the element itself, for [`FieldTest::elem_match`].
+    ///
+    /// ```
+    /// use flagstone_doc::{Document, Filter};
+    /// let in_range = Filter::value().gte(1).and(Filter::value().lte(5));
+    /// let filter = Filter::field("votes").elem_match(in_range);
+    /// assert_eq!(filter.to_string(), r#"{"votes":{"$elemMatch":{"$gte":1,"$lte":5}}}"#);
+    /// let matcher = filter.compile()?;
+    /// assert!(Document::from_json(r#"{"votes":[0,3]}"#)?.matches(&matcher));
+    /// assert!(!Document::from_json(r#"{"votes":[0,9]}"#)?.matches(&matcher));   // no vote is both
+    /// # Ok::<(), flagstone_base::Error>(())
+    /// ```
     pub fn value() -> FieldTest {
         FieldTest { path: Ok(FieldPath::root()) }
     }
 
     /// The filter that documents match if they match all of `filters`.
+    ///
+    /// ```
+    /// use flagstone_doc::Filter;
+    /// let wanted = [("author", "ada"), ("state", "open")];
+    /// let filter = Filter::all(wanted.map(|(path, value)| Filter::field(path).eq(value)));
+    /// assert_eq!(filter.to_string(), r#"{"author":"ada","state":"open"}"#);
+    /// assert!(Filter::all([]).is_everything());
+    /// ```
     #[must_use]
     pub fn all(filters: impl IntoIterator<Item = Self>) -> Self {
         filters.into_iter().fold(Self::everything(), Self::and)
     }
 
     /// The filter that documents match if they match any of `filters`.
+    ///
+    /// ```
+    /// use flagstone_doc::Filter;
+    /// let filter = Filter::any([Filter::field("a").eq(1), Filter::field("b").eq(2)]);
+    /// assert_eq!(filter.to_string(), r#"{"$or":[{"a":1},{"b":2}]}"#);
+    /// assert!(Filter::any([]).is_nothing());
+    /// ```
     #[must_use]
     pub fn any(filters: impl IntoIterator<Item = Self>) -> Self {
         let (mut nodes, mut depth, mut fault) = (Vec::new(), 0, None);
@@ -126,6 +166,14 @@ impl Filter {
     }
 
     /// The filter that documents match if they match none of `filters`.
+    ///
+    /// ```
+    /// use flagstone_doc::{Document, Filter};
+    /// let filter = Filter::none([Filter::field("a").eq(1), Filter::field("b").eq(2)]).compile()?;
+    /// assert!(Document::from_json(r#"{"a":2,"b":1}"#)?.matches(&filter));
+    /// assert!(!Document::from_json(r#"{"a":2,"b":2}"#)?.matches(&filter));
+    /// # Ok::<(), flagstone_base::Error>(())
+    /// ```
     #[must_use]
     pub fn none(filters: impl IntoIterator<Item = Self>) -> Self {
         !Self::any(filters)
@@ -140,6 +188,12 @@ impl Filter {
     }
 
     /// Returns the filter that documents match if they match one of the two, or both.
+    ///
+    /// ```
+    /// use flagstone_doc::Filter;
+    /// let filter = Filter::field("a").eq(1).or(Filter::field("b").eq(2)).or(Filter::key().lt(3));
+    /// assert_eq!(filter.to_string(), r#"{"$or":[{"a":1},{"b":2},{"$key":{"$lt":3}}]}"#);
+    /// ```
     #[must_use]
     pub fn or(self, other: Self) -> Self {
         // A chain of alternatives has one level.
@@ -150,6 +204,13 @@ impl Filter {
     }
 
     /// Returns whether every document matches, as no condition is given.
+    ///
+    /// ```
+    /// use flagstone_doc::Filter;
+    /// assert!(Filter::parse("{}")?.is_everything());
+    /// assert!(!Filter::parse(r#"{"a":{"$nin":[]}}"#)?.is_everything());    // it has a condition
+    /// # Ok::<(), flagstone_doc::FilterError>(())
+    /// ```
     pub fn is_everything(&self) -> bool {
         self.fault.is_none() && self.node.is_everything()
     }
@@ -169,11 +230,25 @@ impl Filter {
     }
 
     /// Returns how many conditions the filter has; each value of a list counts as one, too.
+    ///
+    /// ```
+    /// use flagstone_doc::Filter;
+    /// let (one, few) = (Filter::field("a").eq(1), Filter::field("a").one_of([1, 2, 3]));
+    /// assert!(few.weight() >= one.weight() + 2);
+    /// ```
     pub fn weight(&self) -> usize {
         self.node.weight()
     }
 
     /// Returns the first error that was made in building the filter.
+    ///
+    /// ```
+    /// use flagstone_doc::Filter;
+    /// let filter = Filter::field("a").matches("(").and(Filter::field("b").eq(1));
+    /// let error = filter.check().unwrap_err();
+    /// assert!(error.to_string().contains("at a"), "{error}");
+    /// assert!(filter.compile().is_err());
+    /// ```
     ///
     /// # Errors
     /// If a path or a pattern is not well-formed, or the filter is nested deeper than
@@ -200,6 +275,19 @@ impl Filter {
     }
 
     /// Compiles the filter for documents whose keys are known: see [`Matcher::matches_with_key`].
+    ///
+    /// ```
+    /// use flagstone_doc::{Direction, Document, Filter, sort_key};
+    /// let matcher = Filter::key().gte(10).compile_with_key()?;
+    /// let document = Document::from_json("{}")?;
+    /// let matches = |key: i64| {
+    ///     let mut bytes = Vec::new();
+    ///     sort_key::encode(&key.into(), Direction::Ascending, &mut bytes);
+    ///     matcher.matches_with_key(&document.root(), &bytes)
+    /// };
+    /// assert_eq!((matches(9), matches(10)), (Ok(false), Ok(true)));
+    /// # Ok::<(), flagstone_base::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The errors of [`Filter::check`].
@@ -259,6 +347,31 @@ impl From<&Self> for FieldPath {
 }
 
 /// A condition on a field that lacks its operator: see [`Filter::field`].
+///
+/// ```
+/// use flagstone_doc::{Document, Filter, ValueType};
+/// let post = r#"{"id":7,"title":"On weaving","tags":["a","b"],"votes":[1,9]}"#;
+/// let post = Document::from_json(post)?;
+/// let field = |path: &str| Filter::field(path);
+/// let holds = [
+///     field("id").ne(8),
+///     field("id").lt(8),
+///     field("id").modulo(4, 3),
+///     field("title").prefix("On ").and(field("title").contains("weav")),
+///     field("tags").all_of(["b", "a"]).and(field("tags").size(2)),
+///     field("tags").none_of(["x", "y"]),
+///     field("votes").is_of_type([ValueType::Array]),
+///     field("draft").is_missing().and(field("id").exists()),
+/// ];
+/// for filter in holds {
+///     assert!(post.matches(&filter.compile()?), "{filter}");
+/// }
+/// // An array matches by any of its elements, each condition by another one.
+/// assert!(post.matches(&field("votes").gt(8).and(field("votes").lte(1)).compile()?));
+/// // Values of other types are neither less nor greater.
+/// assert!(!post.matches(&field("title").gt(0).or(field("title").lt(0)).compile()?));
+/// # Ok::<(), flagstone_base::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct FieldTest {

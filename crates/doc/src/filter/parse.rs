@@ -128,6 +128,16 @@ impl Filter {
 
     /// Reads a filter from a value of the same form.
     ///
+    /// ```
+    /// use flagstone_doc::{Filter, doc};
+    /// let least = 10;
+    /// let filter = Filter::from_value(&doc!({ "score": { "$gte": least } }))?;
+    /// assert_eq!(filter, Filter::field("score").gte(10));
+    /// let error = Filter::from_value(&doc!({ "score": { "$above": 10 } })).unwrap_err();
+    /// assert!(error.to_string().contains("score"), "{error}");
+    /// # Ok::<(), flagstone_doc::FilterError>(())
+    /// ```
+    ///
     /// # Errors
     /// If the value is no filter. The error names the place in it.
     pub fn from_value(value: &Value) -> Result<Self, FilterError> {

@@ -32,6 +32,20 @@ pub const JSONPATH_NESTING_MAX: usize = parse::NESTING_MAX;
 /// assert_eq!(node.location().unwrap().to_string(), "$['items'][0]['name']");
 /// # Ok::<(), flagstone_base::Error>(())
 /// ```
+///
+/// A path of names and indexes alone selects one value at most:
+///
+/// ```
+/// use flagstone_doc::{Document, JsonPath};
+/// let document = Document::from_json(r#"{"tags":["a","b"]}"#)?;
+/// let (last, all) = (JsonPath::parse("$.tags[-1]")?, JsonPath::parse("$.tags[*]")?);
+/// assert_eq!(last.as_str(), "$.tags[-1]");
+/// assert!(last.is_single() && !all.is_single());
+/// let found = all.first(&document.root())?.and_then(|tag| tag.as_str());
+/// assert_eq!(found, Some("a"));
+/// assert_eq!(all.nodes(&document.root()).count(), 2);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone)]
 pub struct JsonPath {
     text: Box<str>,

@@ -28,6 +28,65 @@ use std::fmt;
 /// assert!(patch.apply_to(&mut document));
 /// assert_eq!(document, doc!({ "score": 8, "seen": { "by": "x" }, "tags": ["new"] }));
 /// ```
+///
+/// The other changes:
+///
+/// ```
+/// use flagstone_doc::{Patch, doc};
+/// let patch = Patch::new()
+///     .mul("price", 2)
+///     .min("lowest", 3)
+///     .max("highest", 9)
+///     .rename("titel", "title")
+///     .add_to_set("tags", "a")                                // it is there already
+///     .push_at("tags", 0, "first")
+///     .pull("votes", 0)
+///     .pop_first("queue")
+///     .pop_last("queue");
+/// let mut document = doc!({
+///     "price": 1.5, "lowest": 5, "highest": 10, "titel": "x",
+///     "tags": ["a"], "votes": [0, 1, 0], "queue": [1, 2, 3],
+/// });
+/// assert!(patch.apply_to(&mut document));
+/// let expected = doc!({
+///     "price": 3, "lowest": 3, "highest": 10, "title": "x",
+///     "tags": ["first", "a"], "votes": [1], "queue": [2],
+/// });
+/// assert_eq!(document, expected);
+/// assert!(!patch.apply_to(&mut doc!({ "price": "free" })), "text cannot be multiplied");
+/// ```
+///
+/// Conditions, all of which must hold:
+///
+/// ```
+/// use flagstone_doc::{Patch, doc};
+/// let claim = Patch::new()
+///     .if_eq("state", "open")
+///     .if_missing("owner")
+///     .if_exists("due")
+///     .if_lt("tries", 5)
+///     .if_lte("priority", 3)
+///     .if_gt("version", 1)
+///     .if_gte("size", 3)
+///     .if_ne("queue", "old")
+///     .set("owner", "ada");
+/// let mut task = doc!({
+///     "state": "open", "due": null, "tries": 0, "priority": 3, "version": 2, "size": 3,
+/// });
+/// assert!(claim.apply_to(&mut task));
+/// assert_eq!(task.get("owner"), Some(&"ada".into()));
+/// assert!(!claim.apply_to(&mut task), "it has an owner");
+/// ```
+///
+/// A patch tells its changes and conditions, and whether it may create a document:
+///
+/// ```
+/// use flagstone_doc::Patch;
+/// let patch = Patch::new().if_exists("id").inc("score", 1);
+/// assert!(patch.len() == 2 && !patch.is_empty());
+/// assert_eq!(patch.part(1).as_deref(), Some("inc score 1"));
+/// assert_eq!((patch.part(2), patch.is_upsert()), (None, false));
+/// ```
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Patch {
     parts: Vec<PatchOp>,
@@ -50,6 +109,13 @@ impl Patch {
 
     /// Makes the patch start from an empty map if there is no document. Without this, the patch
     /// changes nothing then.
+    ///
+    /// ```
+    /// use flagstone_doc::{Patch, Value};
+    /// let visit = Patch::new().upsert().inc("visits", 1);
+    /// assert!(visit.is_upsert() && !Patch::new().inc("visits", 1).is_upsert());
+    /// assert_eq!(visit.upserted(), Some(Value::object()));
+    /// ```
     #[must_use]
     pub const fn upsert(mut self) -> Self {
         self.upsert = true;
@@ -148,6 +214,13 @@ impl Patch {
 
     /// Removes all elements that are equal to one of `values` from the array at `path`, if there is
     /// a value.
+    ///
+    /// ```
+    /// use flagstone_doc::{Patch, doc};
+    /// let mut post = doc!({ "tags": ["a", "b", "a", "c"] });
+    /// assert!(Patch::new().pull_all("tags", ["a", "b"]).apply_to(&mut post));
+    /// assert_eq!(post, doc!({ "tags": ["c"] }));
+    /// ```
     #[must_use]
     pub fn pull_all<V: Into<Value>>(
         self,
@@ -276,6 +349,12 @@ impl Patch {
 
     /// Returns the version of the fold that knows all of the patch: 1 for `patch/1`, 2 for
     /// `patch/2`.
+    ///
+    /// ```
+    /// use flagstone_doc::Patch;
+    /// assert_eq!(Patch::new().inc("score", 1).version(), 1);
+    /// assert_eq!(Patch::new().if_exists("score").inc("score", 1).version(), 2);
+    /// ```
     pub fn version(&self) -> u8 {
         let version = |part: &PatchOp| part.change.kind().version();
         let default = if self.default.is_some() { 2 } else { 1 };
@@ -287,6 +366,15 @@ impl Patch {
     /// False is certain, true is not: it means that the path of a change begins with `path`, or
     /// `path` begins with it, or that the change may add to an array an element without what `path`
     /// reaches in the others. The document that an upsert creates is not considered.
+    ///
+    /// ```
+    /// use flagstone_doc::{FieldPath, Patch};
+    /// let patch = Patch::new().inc("stats.score", 1);
+    /// let touches = |path| FieldPath::parse(path).map(|path| patch.touches(&path));
+    /// assert_eq!(touches("stats.score"), Ok(true));
+    /// assert_eq!(touches("stats"), Ok(true));                     // the map around it changes
+    /// assert_eq!(touches("stats.votes"), Ok(false));
+    /// ```
     pub fn touches(&self, path: &FieldPath) -> bool {
         let touches = |part: &PatchOp| {
             let steps = part.path.split('.');
@@ -317,6 +405,17 @@ impl Patch {
     /// Appends the binary form of the patch. A [`Patcher`](super::Patcher) applies it to documents
     /// of the same names table. The names that the patch can bring into a document are defined in
     /// `names`, so log their definitions before the patch.
+    ///
+    /// ```
+    /// use flagstone_doc::{Encoder, Patch};
+    /// let mut bytes = Vec::new();
+    /// Patch::new().inc("score", 1).encode(&mut Encoder::new(), None, &mut bytes)?;
+    /// let len = bytes.len();
+    /// let wrong = Patch::new().inc("score", "x");
+    /// assert!(wrong.encode(&mut Encoder::new(), None, &mut bytes).is_err());
+    /// assert_eq!(bytes.len(), len, "nothing was appended");
+    /// # Ok::<(), flagstone_base::Error>(())
+    /// ```
     ///
     /// # Errors
     /// InvalidInput if the patch has neither changes nor a default document, a path has more than

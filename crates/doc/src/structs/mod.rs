@@ -85,6 +85,16 @@ impl Encoder {
 impl<'a> View<'a> {
     /// Reads the value of the view as a Rust value, which may borrow from the bytes.
     ///
+    /// ```
+    /// use flagstone_doc::Document;
+    /// let document = Document::from_json(r#"{"author":{"name":"ada","age":36},"body":"long"}"#)?;
+    /// #[derive(serde::Deserialize)]
+    /// struct Author<'a> { name: &'a str }
+    /// let author: Author<'_> = document.get("author").expect("it has one").to()?;
+    /// assert_eq!(author.name, "ada");                             // borrowed; `age` was skipped
+    /// # Ok::<(), flagstone_base::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// InvalidInput with the path of the part that does not fit the type:
     /// ``stats.votes.3: invalid value: integer `300`, expected u8``. Corruption if the bytes read
@@ -97,6 +107,17 @@ impl<'a> View<'a> {
 impl Value {
     /// Converts a Rust value to a document value.
     ///
+    /// ```
+    /// use flagstone_doc::{Value, doc};
+    /// #[derive(serde::Serialize, serde::Deserialize, PartialEq, Debug)]
+    /// struct Point { x: i32, y: Option<i32> }
+    /// let value = Value::from_serialize(&Point { x: 3, y: None })?;
+    /// assert_eq!(value, doc!({ "x": 3, "y": null }));
+    /// let point: Point = value.to()?;
+    /// assert_eq!(point, Point { x: 3, y: None });
+    /// # Ok::<(), flagstone_base::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The errors of [`Encoder::encode_serialize`].
     pub fn from_serialize<T: Serialize + ?Sized>(value: &T) -> Result<Self> {
@@ -106,6 +127,15 @@ impl Value {
     }
 
     /// Converts the value to a Rust value that borrows nothing.
+    ///
+    /// ```
+    /// use flagstone_doc::doc;
+    /// let (name, votes): (String, Vec<u8>) = doc!(["ada", [7, 255]]).to()?;
+    /// assert_eq!((name.as_str(), votes), ("ada", vec![7, 255]));
+    /// let error = doc!(["ada", [7, 256]]).to::<(String, Vec<u8>)>().unwrap_err();
+    /// assert_eq!(error.to_string(), "1.1: invalid value: integer `256`, expected u8");
+    /// # Ok::<(), flagstone_base::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The errors of [`View::to`]; InvalidInput if the value is nested too deep.

@@ -45,6 +45,18 @@ impl<'a> View<'a> {
     /// Iterates over the elements of an array, in order. There are none if the value is not an
     /// array.
     ///
+    /// ```
+    /// use flagstone_doc::Document;
+    /// let document = Document::from_json("[1,[2],3]")?;
+    /// let mut kinds = Vec::new();
+    /// for item in document.root().items()? {
+    ///     kinds.push(item?.is_array());
+    /// }
+    /// assert_eq!(kinds, [false, true, false]);
+    /// assert_eq!(Document::from_json("7")?.root().items()?.count(), 0);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     /// If the bytes read are malformed.
     pub fn items(&self) -> Result<Items<'a>, Malformed> {
@@ -53,6 +65,18 @@ impl<'a> View<'a> {
 
     /// Iterates over the keys and values of a map, in stored order. There are none if the value is
     /// not a map.
+    ///
+    /// ```
+    /// use flagstone_doc::{Document, FieldKey};
+    /// let document = Document::from_json(r#"{"b":1,"a":2}"#)?;
+    /// let mut found = Vec::new();
+    /// for field in document.root().fields()? {
+    ///     let (FieldKey::Name(name), value) = field? else { continue };
+    ///     found.push((name, value.as_i64()));
+    /// }
+    /// assert_eq!(found, [("b", Some(1)), ("a", Some(2))]);        // in stored order
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     /// If the bytes read are malformed.
@@ -124,6 +148,14 @@ impl<'a> View<'a> {
 
     /// Opens a map to look up several fields.
     ///
+    /// ```
+    /// use flagstone_doc::Document;
+    /// let document = Document::from_json(r#"{"a":1,"b":2}"#)?;
+    /// let opened = document.root().opened()?;
+    /// assert_eq!(opened.count()?, 2);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     /// If the bytes read are malformed.
     #[inline]
@@ -147,6 +179,16 @@ impl<'a> View<'a> {
     /// Returns the value at a dotted path: `id`, `a.b`, `tags.0`. A path cannot reach a name that
     /// contains a dot.
     ///
+    /// ```
+    /// use flagstone_doc::Document;
+    /// let document = Document::from_json(r#"{"author":{"name":"ada"},"tags":["a"],"x.y":1}"#)?;
+    /// let root = document.root();
+    /// assert_eq!(root.path("author.name")?.and_then(|name| name.as_str()), Some("ada"));
+    /// assert!(root.path("tags.1")?.is_none() && root.path("x.y")?.is_none());
+    /// assert!(root.get("x.y")?.is_some());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     /// If the bytes read are malformed.
     pub fn path(&self, path: &str) -> Result<Option<View<'a>>, Malformed> {
@@ -167,6 +209,15 @@ impl<'a> View<'a> {
     }
 
     /// Decodes the value into memory, independent of the bytes.
+    ///
+    /// ```
+    /// use flagstone_doc::{Document, doc};
+    /// let document = Document::from_json(r#"{"author":{"name":"ada"},"body":"long"}"#)?;
+    /// let author = document.get("author").expect("it has one").to_value()?;
+    /// drop(document);
+    /// assert_eq!(author, doc!({ "name": "ada" }));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     /// If the bytes read are malformed.

@@ -17,6 +17,45 @@ use std::ops::Range;
 ///
 /// A view checks only the bytes that it reads. Malformed bytes give an error when a read reaches
 /// them, never a panic. [`validate`](super::validate) checks all of a document.
+///
+/// ```
+/// use flagstone_doc::{Document, ValueType};
+/// let document = Document::from_json(r#"{"id":7,"name":"ada","votes":[1.5,-2],"draft":null}"#)?;
+/// let post = document.root();
+/// assert!(post.is_map() && post.len()? == 4 && !post.is_empty()?);
+/// let id = post.get("id")?.expect("it has one");
+/// assert!(id.is_number() && id.value_type() == ValueType::Number);
+/// assert_eq!((id.as_i64(), id.as_u64(), id.as_f64()), (Some(7), Some(7), Some(7.0)));
+/// assert_eq!(id.as_str(), None);
+/// assert_eq!(post.path("name")?.and_then(|name| name.as_str()), Some("ada"));
+/// assert!(post.get("draft")?.is_some_and(|draft| draft.is_null() && draft.as_bool().is_none()));
+///
+/// let votes = post.get("votes")?.expect("it has some");
+/// assert!(votes.is_array());
+/// assert_eq!(votes.at(1)?.and_then(|vote| vote.as_i64()), Some(-2));
+/// let mut sum = 0.0;
+/// for vote in votes.items()? {
+///     sum += vote?.as_f64().unwrap_or(0.0);
+/// }
+/// assert_eq!(sum, -0.5);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// The types that JSON lacks:
+///
+/// ```
+/// use flagstone_doc::{DateTime, Document, ObjectId, Value, doc};
+/// let (time, id) = (DateTime::from_micros(5), ObjectId::from_bytes([7; 12]));
+/// let value = doc!([time, id, (Value::Uuid([9; 16])), (Value::Bytes(vec![1, 2]))]);
+/// let document = Document::from_value(&value)?;
+/// let part = |path: &str| document.get(path).expect("it is there");
+/// assert_eq!(part("0").as_datetime(), Some(time));
+/// assert_eq!(part("1").as_object_id(), Some(id));
+/// assert_eq!(part("2").as_uuid(), Some(&[9; 16]));
+/// assert_eq!(part("3").as_bytes(), Some([1, 2].as_slice()));
+/// assert_eq!((part("0").as_i64(), part("2").as_bytes()), (None, None));
+/// # Ok::<(), flagstone_base::Error>(())
+/// ```
 #[derive(Clone, Copy)]
 pub struct View<'a> {
     pub(super) tag: u8,
@@ -64,6 +103,15 @@ impl View<'static> {
 impl<'a> View<'a> {
     /// Creates a view of the document in `bytes`. `names` is the table of its field names; `None`
     /// if the document is self-contained. Checks only the first bytes.
+    ///
+    /// ```
+    /// use flagstone_doc::{Document, View};
+    /// let document = Document::from_json(r#"{"id":7}"#)?;
+    /// let view = View::of(document.as_bytes(), None)?;
+    /// assert_eq!(view.to_string(), r#"{"id":7}"#);
+    /// assert!(View::of(b"no document", None).is_err());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     /// If the first bytes are not those of a document, or the document has a version that this

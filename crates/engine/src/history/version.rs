@@ -13,6 +13,18 @@ pub(crate) struct HistoryId(pub(crate) u64);
 /// The version of a key: the write that `Keyspace::get_versioned` has found, for
 /// `Expect::Version`. No other write ever has the same token, not even after a crash that
 /// lost the write. In a copy of the database, tokens from before the copy are refused.
+///
+/// ```
+/// # use flagstone_engine::VersionToken;
+/// fn kept(token: VersionToken) -> [u8; 16] {
+///     assert_eq!(VersionToken::from_bytes(token.to_bytes()), Some(token));
+///     token.to_bytes()                                        // for a form that a user fills in
+/// }
+/// # let token = VersionToken::from_bytes((9_u128 << 64 | 7).to_be_bytes()).unwrap();
+/// # assert_eq!(kept(token)[15], 7);
+/// assert_eq!((token.seqno().get(), token.history()), (7, 9));
+/// assert_eq!(VersionToken::from_bytes([0xFF; 16]), None);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct VersionToken {
     pub(crate) history: HistoryId,

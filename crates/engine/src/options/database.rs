@@ -11,6 +11,35 @@ use flagstone_base::{Error, Result};
 /// let options = Options::new().memory_budget(512 << 20).durability(Durability::Group);
 /// assert!(options.create_if_missing);
 /// ```
+///
+/// ```
+/// # use flagstone_engine::{ChangeRetention, Durability, Options};
+/// # use std::time::Duration;
+/// // A server with 2 GiB to spare, on a disk that it shares, whose data is much larger.
+/// let options = Options::new()
+///     .memory_budget(2 << 30)
+///     .direct_reads(true)                                     // the page cache would not hold it
+///     .files_open_max(500)
+///     .compaction_workers(2)
+///     .durability(Durability::Interval(Duration::from_millis(100)))
+///     .space_amplification_max(1.5)                           // space before speed
+///     .split_bytes(512 << 20)
+///     .scrub_bytes_per_second(5 << 20)                        // to detect bit rot early
+///     .copy_bytes_per_second(50 << 20)
+///     .change_retention(ChangeRetention::age(Duration::from_secs(86_400)));
+/// assert_eq!((options.memory_budget, options.files_open_max), (2 << 30, Some(500)));
+///
+/// // A small device: little memory, no spare file, and nothing is created by mistake.
+/// let small = Options::new()
+///     .memory_budget(16 << 20)
+///     .memtable_bytes(1 << 20)
+///     .document_bytes_max(64 << 10)
+///     .entry_checks(true)                                     // the default
+///     .ballast_bytes(0)
+///     .create_if_missing(false);
+/// assert_eq!((small.ballast_bytes, small.memtable_bytes), (Some(0), Some(1 << 20)));
+/// assert_eq!(small.memtable_bytes(None).memtable_bytes, Options::new().memtable_bytes);
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Options {

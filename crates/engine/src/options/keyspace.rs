@@ -4,6 +4,13 @@ use flagstone_base::{Error, Result};
 use flagstone_sst::TableOptions;
 
 /// How the keys of a keyspace are spread over partitions. Fixed at creation.
+///
+/// ```
+/// # use flagstone_engine::Routing;
+/// let by_letter = Routing::Range(vec![b"h".to_vec(), b"q".to_vec()]);    // ..h, h..q, q..
+/// assert_eq!((by_letter.partitions(), Routing::Hash(8).partitions()), (3, 8));
+/// assert_eq!(Routing::Auto.partitions(), 1);                  // until it splits
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Routing {
     /// By ranges of the hash of the key, 1 to 256 partitions. The load is even for any keys; a scan
@@ -73,9 +80,20 @@ macro_rules! define {
         /// stored value; options that are not set are not compared.
         ///
         /// ```
+        /// # use flagstone_base::Compression;
         /// # use flagstone_engine::{KeyspaceOptions, Routing};
-        /// let options = KeyspaceOptions::new().routing(Routing::Hash(8)).block_bytes(4096);
-        /// assert_eq!(options.filter_bits, None, "not set: 10 for a new keyspace");
+        /// // Counters that are read at random: small blocks, no work for their compression.
+        /// let counters = KeyspaceOptions::new()
+        ///     .routing(Routing::Hash(8))
+        ///     .block_bytes(4096)
+        ///     .compression(Compression::None)
+        ///     .bottom_compression(Compression::Lz4)
+        ///     .fold("add-i64/1");
+        /// assert_eq!(counters.filter_bits, None, "not set: 10 for a new keyspace");
+        ///
+        /// // A journal that is only scanned: no filters, and what its values share stored once.
+        /// let journal = KeyspaceOptions::new().filter_bits(0).bottom_dictionary(true);
+        /// assert_eq!((journal.filter_bits, journal.bottom_dictionary), (Some(0), Some(true)));
         /// ```
         #[derive(Clone, Debug, Default, PartialEq, Eq)]
         #[non_exhaustive]

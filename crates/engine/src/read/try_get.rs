@@ -1,6 +1,14 @@
 //! The result of a read that does not wait for the disk.
 
 /// The result of `Keyspace::try_get`, which reads only memory.
+///
+/// ```
+/// # use flagstone_engine::TryGet;
+/// let found: TryGet<&str> = TryGet::Found("7");
+/// assert_eq!(found.and_then(|text| text.parse::<i32>()), Ok(TryGet::Found(7)));
+/// let elsewhere: TryGet<&str> = TryGet::WouldRead;
+/// assert_eq!(elsewhere.and_then(|text| text.parse::<i32>()), Ok(TryGet::WouldRead));
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum TryGet<T> {

@@ -53,6 +53,17 @@ impl Collection {
 
     /// Returns a number that identifies the collection in its database. A rename keeps it, and no
     /// other collection ever has it.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = flagstone::Database::open(dir.path())?;
+    /// let users = db.collection("users")?;
+    /// let id = users.id();
+    /// db.rename_keyspace("users", "members")?;
+    /// assert_eq!(db.collection("members")?.id(), id);
+    /// assert_ne!(db.collection("users")?.id(), id);               // a new one
+    /// # Ok::<(), flagstone::Error>(())
+    /// ```
     pub fn id(&self) -> u32 {
         self.0.bytes().id().0
     }
@@ -175,6 +186,18 @@ impl Collection {
 
     /// Calls `read` with a view of the stored document of `key` from memory alone, as
     /// [`Space::try_get`](crate::Space::try_get).
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = flagstone::Database::open(dir.path())?;
+    /// use flagstone::{Json, Space, TryGet};
+    /// let comments = db.collection("comments")?;
+    /// comments.put("a", Json(r#"{"score":7}"#))?;
+    /// let read = |key| comments.try_look(key, |d| Ok(d.get("score")?.map(|n| n.to_string())));
+    /// assert_eq!(read("a")?, TryGet::Found(Some("7".into())));  // in a memtable
+    /// assert_eq!(read("b")?, TryGet::Absent);
+    /// # Ok::<(), flagstone::Error>(())
+    /// ```
     ///
     /// # Errors
     /// As [`Collection::look`].

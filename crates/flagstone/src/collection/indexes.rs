@@ -142,6 +142,18 @@ impl Collection {
     /// Compares each complete index with all documents, in both directions, as of one moment.
     /// [`Database::verify`](crate::Database::verify) does so for all collections.
     ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = flagstone::Database::open(dir.path())?;
+    /// use flagstone::{Index, Json, Space};
+    /// let comments = db.collection("comments")?;
+    /// comments.put("a", Json(r#"{"tags":["x","y"]}"#))?;
+    /// comments.create_index("tags", Index::on("tags"))?;
+    /// let report = comments.verify_indexes()?;
+    /// assert_eq!((report.indexes, report.documents, report.entries), (1, 1, 2));
+    /// # Ok::<(), flagstone::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// Corruption for the first difference: the text names index, value and key. Io, Closed.
     pub fn verify_indexes(&self) -> Result<IndexVerifyReport> {

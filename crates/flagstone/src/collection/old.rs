@@ -54,6 +54,16 @@ impl Collection {
     }
 
     /// Returns whether the collection keeps the documents before changes.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = flagstone::Database::open(dir.path())?;
+    /// let users = db.collection("users")?;
+    /// assert!(!users.keeps_old_documents());
+    /// users.keep_old_documents(true)?;
+    /// assert!(db.collection("users")?.keeps_old_documents());
+    /// # Ok::<(), flagstone::Error>(())
+    /// ```
     pub fn keeps_old_documents(&self) -> bool {
         self.0.bytes().keeps_old()
     }

@@ -37,6 +37,20 @@ pub enum Patched {
 
 impl Patched {
     /// Returns whether the document is as the patch makes it.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = flagstone::Database::open(dir.path())?;
+    /// use flagstone::{Patch, Patched, Space, doc};
+    /// let pages = db.collection("pages")?;
+    /// pages.put("a", doc!({ "title": "A" }))?;
+    /// let rename = Patch::new().set("title", "B");
+    /// assert_eq!(pages.patch_if("a", &rename)?, Patched::Changed);
+    /// let again = pages.patch_if("a", &rename)?;
+    /// assert!(again == Patched::Unchanged && again.is_applied());
+    /// assert!(!pages.patch_if("none", &rename)?.is_applied());
+    /// # Ok::<(), flagstone::Error>(())
+    /// ```
     pub const fn is_applied(&self) -> bool {
         matches!(self, Self::Changed | Self::Unchanged)
     }

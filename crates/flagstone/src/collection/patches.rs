@@ -140,6 +140,14 @@ impl Collection {
     /// other than `push`, conditions, and upserts with a default document.
     /// [`Collection::patch_if`] writes the whole document, so it takes every patch.
     ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = flagstone::Database::open(dir.path())?;
+    /// let users = db.collection("users")?;
+    /// assert!(!users.upgrade()?);                                 // a new collection needs none
+    /// # Ok::<(), flagstone::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// InvalidInput for a collection with a fold of your own; Io, OutOfSpace, Poisoned, Closed.
     pub fn upgrade(&self) -> Result<bool> {

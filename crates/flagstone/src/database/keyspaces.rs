@@ -232,6 +232,24 @@ impl Database {
 
 /// How a keyspace, a typed keyspace or a collection is opened: [`Database::space`] begins it. The
 /// last call names the kind, and opens the space or creates it.
+///
+/// ```
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let db = flagstone::Database::open(dir.path())?;
+/// use flagstone::{KeyspaceOptions, Space};
+/// let small = || KeyspaceOptions::new().block_bytes(4096);
+/// let bytes = db.space("bytes").options(small()).keyspace()?;
+/// let users = db.space("users").options(small()).collection()?;
+/// bytes.put("a", [1, 2])?;
+/// users.put("ada", flagstone::doc!({ "age": 36 }))?;
+/// # #[cfg(feature = "serde")] {
+/// let ages = db.space("ages").options(small()).typed::<String, u8>()?;
+/// ages.put("ada", &36)?;
+/// # }
+/// let wrong = db.space("users").keyspace().unwrap_err();      // it has documents
+/// assert_eq!(wrong.kind(), flagstone::ErrorKind::InvalidInput);
+/// # Ok::<(), flagstone::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 #[must_use = "nothing is opened before the kind of the space is named"]
 pub struct OpenSpace<'a> {
@@ -331,6 +349,25 @@ impl<'a> OpenSpace<'a> {
 
 /// How a keyspace, a typed keyspace or a collection is opened if there is one:
 /// [`OpenSpace::existing`] returns it.
+///
+/// ```
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let db = flagstone::Database::open(dir.path())?;
+/// use flagstone::{Plain, Space};
+/// assert!(db.space("hits").existing().keyspace()?.is_none());
+/// assert!(db.space("users").existing().collection()?.is_none());
+/// assert_eq!(db.keyspaces().len(), 0);                        // nothing was created
+///
+/// let hits = db.space("hits").typed_codec::<String, u64, Plain>()?;
+/// hits.put("/", &7)?;
+/// let found = db.space("hits").existing().typed_codec::<String, u64, Plain>()?;
+/// assert_eq!(found.expect("it is there").get("/")?, Some(7));
+/// # #[cfg(feature = "serde")] {
+/// // The same name with other codecs is an error, not a miss.
+/// assert!(db.space("hits").existing().typed::<String, u64>().is_err());
+/// # }
+/// # Ok::<(), flagstone::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 #[must_use = "nothing is opened before the kind of the space is named"]
 pub struct ExistingSpace<'a>(OpenSpace<'a>);

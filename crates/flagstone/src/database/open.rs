@@ -180,6 +180,25 @@ impl Builder {
     }
 
     /// Replaces the disk, the clock, randomness and threads. For tests.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let path = dir.path().join("data");
+    /// use flagstone::admin::Environment;
+    /// use flagstone::{Database, Expires, Space};
+    /// use flagstone_env::ManualClock;
+    /// use std::sync::Arc;
+    /// use std::time::Duration;
+    /// let clock = Arc::new(ManualClock::default());
+    /// let environment = Environment { clock: clock.clone(), ..Environment::default() };
+    /// let db = Database::builder(&path).environment(environment).open()?;
+    /// let sessions = db.keyspace("sessions")?;
+    /// sessions.put("alice", "in".expires(db.now().after(Duration::from_secs(60))))?;
+    /// assert!(sessions.get("alice")?.is_some());
+    /// clock.advance(Duration::from_secs(61));                     // no test waits a minute
+    /// assert!(sessions.get("alice")?.is_none());
+    /// # Ok::<(), flagstone::Error>(())
+    /// ```
     pub fn environment(mut self, environment: Environment) -> Self {
         self.config.environment = environment;
         self

@@ -62,6 +62,25 @@ use std::fmt;
 /// })?;
 /// # Ok::<(), flagstone::Error>(())
 /// ```
+///
+/// What it has seen and written so far:
+///
+/// ```
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let db = flagstone::Database::open(dir.path())?;
+/// use flagstone::Space;
+/// let kv = db.keyspace("kv")?;
+/// kv.put("a", "1")?;
+/// let mut tx = db.begin()?;
+/// assert!(tx.is_empty() && tx.version() == db.snapshot().version());
+/// tx.put(&kv, "b", "2")?;
+/// tx.put(&kv, "b", "3")?;
+/// assert_eq!(tx.len(), 1);                                    // keys, not writes
+/// assert!(tx.bytes() >= 2);
+/// drop(tx);
+/// assert_eq!(kv.get("b")?, None);                             // it was not committed
+/// # Ok::<(), flagstone::Error>(())
+/// ```
 #[must_use = "a transaction has no effect before it is committed"]
 pub struct Transaction {
     engine: Engine,

@@ -19,6 +19,17 @@ use std::collections::HashMap;
 /// assert_eq!(document, expected);
 /// # Ok::<(), flagstone_base::Error>(())
 /// ```
+///
+/// Where there is no document it creates one if it is an upsert:
+///
+/// ```
+/// use flagstone_doc::MergePatch;
+/// let patch = MergePatch::parse(r#"{"city":"Oslo","mail":null}"#)?;
+/// assert!(!patch.is_upsert());                                // nothing stays nothing
+/// let patch = patch.upsert();                                 // nothing becomes {"city":"Oslo"}
+/// assert!(patch.is_upsert() && patch.value().get("mail").is_some_and(|mail| mail.is_null()));
+/// # Ok::<(), flagstone_base::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct MergePatch {
     pub(in crate::patch) value: Value,
@@ -39,6 +50,16 @@ impl MergePatch {
     }
 
     /// Creates a JSON Merge Patch from the value of its text.
+    ///
+    /// ```
+    /// use flagstone_doc::{MergePatch, Value, doc};
+    /// let patch = MergePatch::from_value(doc!({ "mail": null, "city": "Oslo" }))?;
+    /// assert_eq!(patch.value().get("mail"), Some(&Value::Null));
+    /// let mut user = doc!({ "mail": "a@b.c" });
+    /// patch.apply_to(&mut user);
+    /// assert_eq!(user, doc!({ "city": "Oslo" }));
+    /// # Ok::<(), flagstone_base::Error>(())
+    /// ```
     ///
     /// # Errors
     /// InvalidInput if a map has a key that is not text, or maps nest deeper than [`DEPTH_MAX`].

@@ -23,6 +23,17 @@ use std::fmt;
 /// assert!(patch.apply_to(&mut document).is_err(), "it is done");
 /// # Ok::<(), flagstone_base::Error>(())
 /// ```
+///
+/// A value in memory is checked as text is:
+///
+/// ```
+/// use flagstone_doc::{JsonPatch, doc};
+/// let patch = JsonPatch::from_value(&doc!([{ "op": "remove", "path": "/draft" }]))?;
+/// assert!(patch.len() == 1 && !patch.is_empty());
+/// let error = JsonPatch::from_value(&doc!([{ "op": "remove", "path": "draft" }])).unwrap_err();
+/// assert!(error.to_string().starts_with("JSON Patch, /0/path: expected a JSON Pointer"));
+/// # Ok::<(), flagstone_base::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct JsonPatch {
     pub(in crate::patch) operations: Vec<Operation>,

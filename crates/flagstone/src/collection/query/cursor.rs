@@ -19,6 +19,27 @@ use std::fmt;
 /// A cursor may be kept for as long as you like: see [`Scan`](crate::Scan). If the documents are
 /// sorted in memory, their number is limited by that of the sort alone, see
 /// [`Find::memory`](super::Find::memory).
+///
+/// ```
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let db = flagstone::Database::open(dir.path())?;
+/// use flagstone::{Space, doc};
+/// let posts = db.collection("posts")?;
+/// for n in 0..5 {
+///     posts.put(n, doc!({ "n": n, "body": "long" }))?;
+/// }
+/// let mut cursor = posts.find(r#"{"n":{"$gte":3}}"#).sort("n").run()?;
+/// assert!(cursor.key_bytes().is_empty() && cursor.key().is_err());   // not advanced yet
+/// let mut sum = 0;
+/// while cursor.advance()? {
+///     sum += cursor.view()?.get("n").ok().flatten().and_then(|n| n.as_i64()).unwrap_or(0);
+///     assert_eq!(cursor.key()?.as_i64(), cursor.document()?.int("n"));
+///     assert!(!cursor.key_bytes().is_empty());
+///     cursor.park();                                          // before a slow client is served
+/// }
+/// assert_eq!(sum, 7);
+/// # Ok::<(), flagstone::Error>(())
+/// ```
 pub struct Cursor<'t> {
     stored: Stored,
     rows: Ordered<'t>,

@@ -147,6 +147,23 @@ impl<'t> Find<'t> {
 
     /// Sets the bytes of memory for a sort or a group: without it, one part in 16 of the memory
     /// budget, from 1 MiB to 64 MiB. What exceeds it is written to temporary files.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = flagstone::Database::open(dir.path())?;
+    /// use flagstone::{Space, doc};
+    /// let posts = db.collection("posts")?;
+    /// for n in 0..2_000 {
+    ///     posts.put(n, doc!({ "n": (n * 7 % 2_000), "body": "of some length" }))?;
+    /// }
+    /// let sorted = || posts.find("{}").sort("n").analyze();
+    /// let spilled = |bytes| -> flagstone::Result<_> {
+    ///     let explain = sorted().memory(bytes).explain()?;
+    ///     Ok(explain.actual.expect("it was run").spilled_bytes)
+    /// };
+    /// assert!(spilled(1 << 10)? > 0 && spilled(16 << 20)? == 0);
+    /// # Ok::<(), flagstone::Error>(())
+    /// ```
     pub const fn memory(mut self, bytes: usize) -> Self {
         self.spec.memory = Some(bytes);
         self

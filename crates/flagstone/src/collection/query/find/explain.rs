@@ -58,6 +58,19 @@ impl Find<'_> {
 
     /// As [`Find::explain`], for the groups of [`Find::group`], whose fields an index may have.
     ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = flagstone::Database::open(dir.path())?;
+    /// use flagstone::{Group, Index, Space, doc};
+    /// let posts = db.collection("posts")?;
+    /// posts.put(1, doc!({ "author": "x", "body": "long" }))?;
+    /// posts.create_index("authors", Index::on("author"))?;
+    /// let explain = posts.find("{}").analyze().explain_group(&Group::by("author").count("n"))?;
+    /// let actual = explain.actual.expect("it was run");
+    /// assert_eq!((actual.entries, actual.documents), (1, 0));     // the index has all it needs
+    /// # Ok::<(), flagstone::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// As [`Find::group`].
     pub fn explain_group(&self, group: &Group) -> Result<Explain> {
@@ -76,6 +89,22 @@ impl Find<'_> {
     }
 
     /// As [`Find::explain`], for [`Find::values`].
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = flagstone::Database::open(dir.path())?;
+    /// use flagstone::{Index, Space, doc};
+    /// use flagstone::doc::FieldPath;
+    /// let posts = db.collection("posts")?;
+    /// posts.put(1, doc!({ "author": "x", "body": "long" }))?;
+    /// posts.create_index("authors", Index::on("author"))?;
+    /// let read = |path| -> flagstone::Result<_> {
+    ///     let explain = posts.find("{}").analyze().explain_values(&[FieldPath::parse(path)?])?;
+    ///     Ok(explain.actual.expect("it was run").documents)
+    /// };
+    /// assert_eq!((read("author")?, read("body")?), (0, 1));
+    /// # Ok::<(), flagstone::Error>(())
+    /// ```
     ///
     /// # Errors
     /// As [`Find::run`].

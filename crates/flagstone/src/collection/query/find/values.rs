@@ -69,6 +69,32 @@ impl<'t> Find<'t> {
     /// them see one moment, and each document that matches is in one of them. A query with a sort,
     /// a limit, a skip or a token has one part, and so has one of few documents.
     ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = flagstone::Database::open(dir.path())?;
+    /// use flagstone::{Space, doc};
+    /// use flagstone::doc::FieldPath;
+    /// let posts = db.collection("posts")?;
+    /// for n in 0..100 {
+    ///     posts.put(n, doc!({ "n": n }))?;
+    /// }
+    /// let parts = posts.find("{}").value_parts(&[FieldPath::parse("n")?], 4)?;
+    /// let count = |part: flagstone::query::ValuePart<'static>| -> flagstone::Result<u64> {
+    ///     let (mut values, mut rows) = (part.run()?, 0);
+    ///     while values.advance()? {
+    ///         rows += 1;
+    ///     }
+    ///     Ok(rows)
+    /// };
+    /// let rows = std::thread::scope(|scope| {
+    ///     let threads = parts.into_iter().map(|part| scope.spawn(move || count(part)));
+    ///     let threads: Vec<_> = threads.collect();                // all run before one is awaited
+    ///     threads.into_iter().map(|thread| thread.join().unwrap()).sum::<flagstone::Result<u64>>()
+    /// })?;
+    /// assert_eq!(rows, 100);                                      // each is in one part
+    /// # Ok::<(), flagstone::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// As [`Find::run`].
     pub fn value_parts(&self, paths: &[FieldPath], most: usize) -> Result<Vec<ValuePart<'t>>> {

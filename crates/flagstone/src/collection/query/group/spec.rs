@@ -33,6 +33,27 @@ use std::fmt;
 /// assert_eq!(first.to_string(), r#"{"subreddit":"rust","n":2,"total":9.5}"#);
 /// # Ok::<(), flagstone::Error>(())
 /// ```
+///
+/// ```
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let db = flagstone::Database::open(dir.path())?;
+/// use flagstone::{Group, Space, doc};
+/// let sales = db.collection("sales")?;
+/// for (n, (shop, item, price)) in
+///     [("a", "pen", 2), ("a", "pen", 3), ("a", "ink", 9), ("b", "pen", 1)].into_iter().enumerate()
+/// {
+///     sales.put(n, doc!({ "shop": shop, "item": item, "price": price }))?;
+/// }
+/// let each = Group::by("shop").then_by("item").avg("mean", "price");
+/// let rows: Vec<_> = sales.find("{}").group(&each)?.collect::<flagstone::Result<_>>()?;
+/// assert_eq!(rows[1].to_string(), r#"{"shop":"a","item":"pen","mean":2.5}"#);
+/// assert_eq!(rows.len(), 3);
+///
+/// let whole = Group::all().min("least", "price").max("most", "price").count("n");
+/// let row = sales.find("{}").group(&whole)?.next().expect("there are sales")?;
+/// assert_eq!(row.to_string(), r#"{"least":1,"most":9,"n":4}"#);
+/// # Ok::<(), flagstone::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 #[must_use = "a group does nothing until it is passed to a query"]
 pub struct Group {
